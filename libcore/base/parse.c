@@ -1,0 +1,92 @@
+/* parse.c - checked text to number */
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <locale.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "libcore/base/parse.h"
+
+int parse_int64 (const char *what, const char *text, int64_t min, int64_t max,
+                 int64_t *out, struct mg_error *err)
+{
+    char *end;
+    long long value;
+    const char *digits = text && *text == '-' ? text + 1 : text;
+
+    if (!text || !isdigit ((unsigned char)*digits))
+        goto inval;
+    errno = 0;
+    value = strtoll (text, &end, 10);
+    if (*end != '\0')
+        goto inval;
+    if (errno == ERANGE || value < min || value > max)
+        return mg_error_set (err, ERANGE, "%s: %.40s is out of range, want %" PRId64 " to %" PRId64,
+                             what, text, min, max);
+    *out = value;
+    return 0;
+inval:
+    return mg_error_set (err, EINVAL, "%s: \"%.40s\" is not a whole number, want %" PRId64
+                         " to %" PRId64, what, text ? text : "", min, max);
+}
+
+int parse_int (const char *what, const char *text, int min, int max, int *out,
+               struct mg_error *err)
+{
+    int64_t value;
+
+    if (parse_int64 (what, text, min, max, &value, err) < 0)
+        return -1;
+    *out = (int)value;
+    return 0;
+}
+
+int parse_double (const char *what, const char *text, double min, double max,
+                  double *out, struct mg_error *err)
+{
+    char *end;
+    double value;
+    locale_t loc;
+
+    if (!text || !*text || text[strspn (text, "0123456789+-.eE")] != '\0')
+        goto inval;
+    if (!(loc = newlocale (LC_NUMERIC_MASK, "C", (locale_t)0)))
+        return mg_error_set (err, ENOMEM, "%s: out of memory", what);
+    value = strtod_l (text, &end, loc);
+    freelocale (loc);
+    if (*end != '\0')
+        goto inval;
+    if (!isfinite (value) || value < min || value > max)
+        return mg_error_set (err, ERANGE, "%s: %.40s is out of range, want %g to %g", what,
+                             text, min, max);
+    *out = value;
+    return 0;
+inval:
+    return mg_error_set (err, EINVAL, "%s: \"%.40s\" is not a number, want %g to %g", what,
+                         text ? text : "", min, max);
+}
+
+int parse_bool (const char *what, const char *text, bool *out, struct mg_error *err)
+{
+    static const struct {
+        const char *name;
+        bool value;
+    } words[] = {
+        { "yes", true }, { "true", true }, { "on", true }, { "1", true },
+        { "no", false }, { "false", false }, { "off", false }, { "0", false },
+    };
+
+    for (size_t i = 0; text && i < sizeof (words) / sizeof (words[0]); i++) {
+        if (strcasecmp (text, words[i].name) == 0) {
+            *out = words[i].value;
+            return 0;
+        }
+    }
+    return mg_error_set (err, EINVAL, "%s: \"%.40s\" is not yes or no", what,
+                         text ? text : "");
+}
