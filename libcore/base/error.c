@@ -11,10 +11,13 @@
 static void store (struct mg_error *err, const char *text, int len)
 {
     static const char mark[] = "...";
+    size_t kept;
 
     if (len < 0)
         text = "error text could not be formatted";
-    snprintf (err->text, sizeof (err->text), "%s", text);
+    kept = strnlen (text, sizeof (err->text) - 1);
+    memcpy (err->text, text, kept);
+    err->text[kept] = '\0';
     if (len >= (int)sizeof (err->text))
         memcpy (err->text + sizeof (err->text) - sizeof (mark), mark, sizeof (mark));
 }

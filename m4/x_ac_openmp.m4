@@ -1,0 +1,16 @@
+# SYNOPSIS
+#
+#   X_AC_OPENMP
+#
+# DESCRIPTION
+#
+#   AC_OPENMP (which gives --disable-openmp and OPENMP_CFLAGS) with a line for the
+#   summary in x_ac_summary_openmp.
+#
+AC_DEFUN([X_AC_OPENMP], [
+  AC_OPENMP
+  AS_CASE(["x$enable_openmp:$ac_cv_prog_c_openmp"],
+    [xno:*], [x_ac_summary_openmp="off  (--disable-openmp)"],
+    [*:unsupported], [x_ac_summary_openmp="off  ($CC does not support it)"],
+    [x_ac_summary_openmp="on   (${OPENMP_CFLAGS:-built in})"])
+])

@@ -1,0 +1,119 @@
+# test.sh - write Test Anything Protocol from a shell test.  Source it:
+#
+#     #!/bin/bash
+#     . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
+#     run megatron --version                # leaves $status, $out and $err
+#     is "$status" 0 "--version works"
+#     ok "[ -s file ]" "file is there"      # any shell command
+#     done_testing
+#
+# Sets MG_SRCDIR, MG_BUILDDIR, MG_SHARED, MEGATRON_MODULE_DIR (where make check did not),
+# puts the built command first on PATH, and changes to a private directory, $TEST_DIR,
+# which is removed at the end.  More to undo: at_exit 'COMMAND'.
+
+MG_SRCDIR=${MG_SRCDIR:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}
+MG_BUILDDIR=${MG_BUILDDIR:-$MG_SRCDIR/build}
+MG_SHARED=${MG_SHARED:-$MG_SRCDIR/../shared}
+MEGATRON_MODULE_DIR=${MEGATRON_MODULE_DIR:-$MG_BUILDDIR/.libs}
+PATH=$MG_BUILDDIR:$PATH
+export MG_SRCDIR MG_BUILDDIR MG_SHARED MEGATRON_MODULE_DIR PATH
+
+test_checks=0
+test_failed=0
+test_undo=()
+
+test_cleanup() {
+    local i
+    for ((i = ${#test_undo[@]} - 1; i >= 0; i--)); do
+        eval "${test_undo[i]}"
+    done
+    test_undo=()
+    cd / && rm -rf "$TEST_DIR"
+}
+
+# Undo with 'COMMAND' when the test ends, however it ends; the last one runs first.
+at_exit() {
+    test_undo+=("$1")
+}
+
+TEST_DIR=$(mktemp -d "${TMPDIR:-/tmp}/megatron-test.XXXXXX") || exit 1
+trap test_cleanup EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
+cd "$TEST_DIR" || exit 1
+
+# result PASS TEXT: one TAP line.
+test_result() {
+    local text=${2//#//}
+    test_checks=$((test_checks + 1))
+    if [ "$1" = 0 ]; then
+        echo "ok $test_checks - ${text//$'\n'/ }"
+    else
+        test_failed=$((test_failed + 1))
+        echo "not ok $test_checks - ${text//$'\n'/ }"
+        echo "# failed at ${BASH_SOURCE[2]##*/}:${BASH_LINENO[1]}"
+    fi
+    return "$1"
+}
+
+# diag TEXT: comment lines.
+diag() {
+    printf '%s\n' "$*" | sed 's/^/# /'
+}
+
+# ok COMMAND TEXT: the shell command succeeds; its output is shown if it does not.
+ok() {
+    local text rc=0
+    text=$(eval "$1" 2>&1) || rc=1
+    test_result "$rc" "$2" || { diag "$1"; diag "$text"; return 1; }
+}
+
+# is GOT WANT TEXT: equal texts.
+is() {
+    local rc=0
+    [ "$1" = "$2" ] || rc=1
+    test_result "$rc" "$3" || { diag " got: $1"; diag "want: $2"; return 1; }
+}
+
+# like GOT REGEX TEXT: the text matches the extended regular expression.
+like() {
+    local rc=0
+    [[ $1 =~ $2 ]] || rc=1
+    test_result "$rc" "$3" || { diag " got: $1"; diag "want: $2"; return 1; }
+}
+
+# run COMMAND [ARG...]: leaves $status, $out and $err; never ends the test itself.
+run() {
+    status=0
+    "$@" >"$TEST_DIR/.out" 2>"$TEST_DIR/.err" </dev/null || status=$?
+    out=$(cat "$TEST_DIR/.out")
+    err=$(cat "$TEST_DIR/.err")
+}
+
+# skip COUNT REASON: checks that are left out.
+skip() {
+    local i
+    for ((i = 0; i < $1; i++)); do
+        test_checks=$((test_checks + 1))
+        echo "ok $test_checks # SKIP $2"
+    done
+}
+
+# skip_all REASON: leave out the whole test, before any check.
+skip_all() {
+    echo "1..0 # SKIP $1"
+    exit 0
+}
+
+# bail_out REASON: nothing after this makes sense.
+bail_out() {
+    echo "Bail out! $1"
+    exit 1
+}
+
+done_testing() {
+    echo "1..$test_checks"
+    [ "$test_failed" = 0 ] || diag "$test_failed of $test_checks checks failed"
+    exit $((test_failed > 0))
+}

@@ -1,0 +1,31 @@
+#!/bin/bash
+# The megatron command itself: version, help, and what it says to a wrong start.
+. "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
+
+run megatron --version
+is "$status" 0 "--version succeeds"
+like "$out" '^megatron [0-9]+\.[0-9]+' "--version tells our version"
+like "$out" $'\nslurm (none|[0-9]+\.[0-9]+\.[0-9]+)$' "--version tells the Slurm version"
+
+run megatron --help
+is "$status" 0 "--help succeeds"
+like "$out" '^Usage: megatron COMMAND' "--help tells the usage"
+
+run megatron
+is "$status" 2 "no command is a usage error"
+like "$err" '^megatron: a command is missing' "and says so"
+
+run megatron frobnicate
+is "$status" 2 "an unknown command is a usage error"
+is "$err" 'megatron: "frobnicate" is not a command, see megatron --help' "and says so"
+is "$out" "" "nothing on standard output"
+
+if [ -w /dev/full ]; then
+    status=0
+    megatron --help >/dev/full 2>err || status=$?
+    is "$status" 1 "output that cannot be written is a failure"
+    like "$(cat err)" '^megatron: standard output: ' "and says so"
+else
+    skip 2 "/dev/full is not there"
+fi
+done_testing

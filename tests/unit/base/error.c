@@ -1,0 +1,96 @@
+/* error.c - one line of text, cut and marked where it does not fit, errno kept */
+
+#include <errno.h>
+#include <string.h>
+
+#include "megatron/error.h"
+#include "tests/tap/tap.h"
+
+static void test_set (void)
+{
+    struct mg_error err = { .text = "old" };
+
+    errno = 0;
+    is_int (mg_error_set (&err, ERANGE, "tp %d of %s", 3, "world"), -1, "set returns -1");
+    is_int (errno, ERANGE, "and sets errno");
+    is_str (err.text, "tp 3 of world", "and the text");
+
+    errno = 0;
+    is_int (mg_error_set (NULL, EINVAL, "nobody reads %d", 1), -1, "NULL is allowed");
+    is_int (errno, EINVAL, "and errno is still set");
+
+    mg_error_set (&err, EINVAL, "one");
+    mg_error_set (&err, EINVAL, "<%s>", err.text);
+    is_str (err.text, "<one>", "an argument may be the old text");
+}
+
+/* A text of exactly the room stays whole; one more is cut and marked. */
+static void test_set_cut (void)
+{
+    static const struct {
+        size_t len;
+        bool cut;
+    } cases[] = {
+        { 0, false },
+        { 1, false },
+        { MG_ERROR_MAX - 2, false },
+        { MG_ERROR_MAX - 1, false },
+        { MG_ERROR_MAX, true },
+        { MG_ERROR_MAX + 1, true },
+        { 3 * MG_ERROR_MAX, true },
+    };
+    char text[4 * MG_ERROR_MAX];
+
+    for (size_t i = 0; i < sizeof (cases) / sizeof (cases[0]); i++) {
+        size_t len = cases[i].len;
+        size_t kept = cases[i].cut ? MG_ERROR_MAX - 4 : len;
+        struct mg_error err;
+
+        memset (text, 'x', len);
+        text[len] = '\0';
+        memset (&err, '!', sizeof (err));
+        mg_error_set (&err, EINVAL, "%s", text);
+        is_int (strnlen (err.text, MG_ERROR_MAX), kept + (cases[i].cut ? 3 : 0),
+                "length of a text of %zu", len);
+        ok (strncmp (err.text, text, kept) == 0, "its start is kept");
+        is_str (err.text + kept, cases[i].cut ? "..." : "", "%s",
+                cases[i].cut ? "the cut is marked" : "nothing is added");
+    }
+}
+
+static void test_prefix (void)
+{
+    struct mg_error err;
+    char text[MG_ERROR_MAX];
+
+    mg_error_set (&err, ENOENT, "no such file");
+    errno = ENOSPC;
+    is_int (mg_error_prefix (&err, "shard %d", 7), -1, "prefix returns -1");
+    is_int (errno, ENOSPC, "and keeps errno");
+    is_str (err.text, "shard 7: no such file", "and goes in front");
+    is_int (mg_error_prefix (NULL, "x"), -1, "NULL is allowed");
+    is_int (errno, ENOSPC, "and keeps errno");
+
+    mg_error_set (&err, EINVAL, "one");
+    mg_error_prefix (&err, "%s again", err.text);
+    is_str (err.text, "one again: one", "an argument may be the old text");
+
+    memset (text, 'x', MG_ERROR_MAX - 1 - 3);
+    text[MG_ERROR_MAX - 1 - 3] = '\0';
+    mg_error_set (&err, EINVAL, "%s", text);
+    mg_error_prefix (&err, "p");
+    is_int (strlen (err.text), MG_ERROR_MAX - 1, "prefix and text that just fit");
+    is_str (err.text + MG_ERROR_MAX - 4, "xxx", "are not marked");
+    mg_error_prefix (&err, "p");
+    is_int (strlen (err.text), MG_ERROR_MAX - 1, "what does not fit is cut");
+    is_str (err.text + MG_ERROR_MAX - 4, "...", "and marked");
+    ok (strncmp (err.text, "p: p: xx", 8) == 0, "at its end");
+}
+
+int main (void)
+{
+    test_set ();
+    test_set_cut ();
+    test_prefix ();
+    return done_testing ();
+}
