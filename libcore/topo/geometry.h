@@ -78,7 +78,8 @@ int geometry_order (const struct geometry *g, enum mg_axis axis[MG_NUM_AXES],
  *   product-dense        tp cp pp is beyond GEOMETRY_SIZE_MAX
  *   product-expert       etp ep pp is
  *   world-dense          tp cp pp does not divide the world
- *   world-expert         etp ep pp does not
+ *   world-expert         etp ep pp does not (said only if ep > 1 or etp was given: else it
+ *                        divides tp cp pp, and world-dense has said it)
  *   order-missing-axis   an axis larger than 1 in some grid is not in the order string
  *   order-pp-last        pp is not last, pp > 1, and dp differs from edp
  *   order-pp-groups      the two grids have different pp groups

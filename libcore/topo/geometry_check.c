@@ -148,6 +148,8 @@ static void check_world_expert (const struct geometry *g, struct report *r)
 
     if (!g->world || geometry_edp (g))
         return;
+    if (g->ep == 1 && !g->etp) // no experts asked for: it is the dense rule once more
+        return;
     if (geometry_dp (g)) // else the line of the dense grid has said it for both
         suggest_world (g, hint, sizeof (hint));
     broken (r, "%d %s cannot hold etp %d x ep %d x pp %d = %d%s%s%s", g->world,
