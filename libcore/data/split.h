@@ -35,7 +35,7 @@ void split_range (const struct split *split, enum split_part part, int64_t count
 
 /* The three above for a user's text: an empty part is an error too (errno EINVAL), as
  * nothing can be drawn from it. 'text' NULL means all documents, whatever the part. */
-int split_documents (const char *text, enum split_part part, int64_t count, int64_t *begin,
-                     int64_t *end, struct mg_error *err);
+int split_documents (const char *text, enum split_part part, int64_t count,
+                     int64_t *begin, int64_t *end, struct mg_error *err);
 
 #endif /* LIBCORE_DATA_SPLIT_H */

@@ -59,7 +59,7 @@ int32_t tokenizer_eod (const struct tokenizer *tokenizer);
 int tokenizer_encode (const struct tokenizer *tokenizer, const char *text, size_t size,
                       struct token_buffer *out, struct mg_error *err);
 
-/* Make room for 'more' further ids. -1 with errno ENOMEM; the buffer is then as before. */
+/* Make room for 'more' further ids. -1 with errno ENOMEM, the buffer as before. */
 int token_buffer_reserve (struct token_buffer *buffer, size_t more, struct mg_error *err);
 
 #endif /* LIBCORE_DATA_TOKENIZER_H */
