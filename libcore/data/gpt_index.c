@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "libcore/data/gpt_index.h"
+#include "libcore/data/indexed.h"
 #include "libcore/data/mt19937.h"
 
 /* Largest count that a uint32 index holds under Megatron's rule, which goes over to
@@ -205,4 +206,37 @@ void gpt_index_destroy (struct gpt_index *index)
         free (index);
         errno = saved_errno;
     }
+}
+
+struct gpt_index *gpt_index_create_indexed (const struct indexed *ix, const char *split,
+                                            enum split_part part, int seq_length,
+                                            int64_t num_samples, int64_t seed,
+                                            struct mg_error *err)
+{
+    struct gpt_documents documents = { 0 };
+    struct gpt_index *index;
+    int64_t begin;
+    int64_t end;
+    int32_t *lengths;
+
+    if (indexed_num_sequences (ix) > INT32_MAX) {
+        mg_error_set (err, ERANGE, "%zu sequences, want at most %d",
+                      indexed_num_sequences (ix), INT32_MAX);
+        return NULL;
+    }
+    if (split_documents (split, part, indexed_num_sequences (ix), &begin, &end, err) < 0)
+        return NULL;
+    documents.first = begin;
+    documents.count = end - begin;
+    if (!(lengths = calloc (documents.count, sizeof (*lengths)))) {
+        mg_error_set (err, ENOMEM, "no memory for the lengths of %zu documents",
+                      documents.count);
+        return NULL;
+    }
+    for (size_t i = 0; i < documents.count; i++)
+        lengths[i] = indexed_length (ix, begin + i);
+    documents.lengths = lengths;
+    index = gpt_index_create (&documents, seq_length, num_samples, seed, err);
+    free (lengths);
+    return index;
 }

@@ -24,7 +24,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "libcore/data/split.h"
 #include "megatron/error.h"
+
+struct indexed; /* indexed.h */
 
 /* Pass as 'num_samples' for what one epoch holds. */
 #define GPT_INDEX_ONE_EPOCH (-1)
@@ -67,6 +70,14 @@ struct gpt_documents {
 struct gpt_index *gpt_index_create (const struct gpt_documents *documents, int seq_length,
                                     int64_t num_samples, int64_t seed,
                                     struct mg_error *err);
+
+/* The same for the documents that 'split' (NULL: all) gives to 'part' of an indexed
+ * dataset.  A document is here a sequence of the dataset, as for Megatron's GPTDataset,
+ * and document_index holds numbers of sequences.  Errors of split_documents too. */
+struct gpt_index *gpt_index_create_indexed (const struct indexed *ix, const char *split,
+                                            enum split_part part, int seq_length,
+                                            int64_t num_samples, int64_t seed,
+                                            struct mg_error *err);
 
 /* Free; NULL is allowed; errno is kept. */
 void gpt_index_destroy (struct gpt_index *index);
