@@ -272,6 +272,9 @@ struct kern_ops {
                   struct mg_error *);
     int (*fill_normal) (const struct kernels *, const struct kern_fill_normal *,
                         struct mg_stream *, struct mg_error *);
+    /* out[i] = value. */
+    int (*fill) (const struct kernels *, int64_t n, float value, float *out,
+                 struct mg_stream *, struct mg_error *);
     /* out[c] += sum over rows of x[r][c]: bias gradients. */
     int (*col_sum) (const struct kernels *, int64_t rows, int64_t cols, const float *x,
                     float *out, struct mg_stream *, struct mg_error *);

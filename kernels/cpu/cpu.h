@@ -47,12 +47,16 @@ int cpu_xent_max (const struct kernels *, const struct kern_xent_max *,
                   struct mg_stream *, struct mg_error *);
 int cpu_xent_sum (const struct kernels *, const struct kern_xent_sum *,
                   struct mg_stream *, struct mg_error *);
+int cpu_xent_loss (const struct kernels *, const struct kern_xent_loss *,
+                   struct mg_stream *, struct mg_error *);
 int cpu_xent_bwd (const struct kernels *, const struct kern_xent_bwd *,
                   struct mg_stream *, struct mg_error *);
 int cpu_adamw (const struct kernels *, const struct kern_adamw *, struct mg_stream *,
                struct mg_error *);
 int cpu_fill_normal (const struct kernels *, const struct kern_fill_normal *,
                      struct mg_stream *, struct mg_error *);
+int cpu_fill (const struct kernels *, int64_t n, float value, float *out,
+              struct mg_stream *, struct mg_error *);
 int cpu_col_sum (const struct kernels *, int64_t rows, int64_t cols, const float *x,
                  float *out, struct mg_stream *, struct mg_error *);
 int cpu_sum_sq (const struct kernels *, int64_t n, const float *x, double *out,

@@ -1,4 +1,4 @@
-/* fill.c - initial weights by global coordinates */
+/* fill.c - initial weights by global coordinates, and constants */
 
 #include "kernels/cpu/cpu.h"
 #include "libcore/base/rng.h"
@@ -22,5 +22,14 @@ int cpu_fill_normal (const struct kernels *k, const struct kern_fill_normal *a,
             a->out[r * a->ld + c] = (float)(a->mean + a->std * normal[col % 4]);
         }
     }
+    return 0;
+}
+
+int cpu_fill (const struct kernels *k, int64_t n, float value, float *out,
+              struct mg_stream *stream, struct mg_error *err)
+{
+    (void)k, (void)stream, (void)err;
+    for (int64_t i = 0; i < n; i++)
+        out[i] = value;
     return 0;
 }

@@ -37,6 +37,27 @@ int cpu_xent_sum (const struct kernels *k, const struct kern_xent_sum *a,
     return 0;
 }
 
+int cpu_xent_loss (const struct kernels *k, const struct kern_xent_loss *a,
+                   struct mg_stream *stream, struct mg_error *err)
+{
+    double count = 0, sum = 0, divisor;
+
+    (void)k, (void)stream, (void)err;
+    for (int64_t t = 0; t < a->tokens; t++) {
+        if (a->mask[t] == 0)
+            continue; /* whatever the label there was */
+        count += a->mask[t];
+        sum += a->mask[t] * (log (a->sum[t]) - a->target[t]);
+    }
+    divisor = count > 1 ? count : 1;
+    for (int64_t t = 0; t < a->tokens; t++)
+        a->scale[t] = (float)(a->weight * a->mask[t] / divisor);
+    a->out[0] += a->weight * sum / divisor;
+    a->out[1] += sum;
+    a->out[2] += count;
+    return 0;
+}
+
 int cpu_xent_bwd (const struct kernels *k, const struct kern_xent_bwd *a,
                   struct mg_stream *stream, struct mg_error *err)
 {
