@@ -41,7 +41,8 @@ none "every header is guarded by its own path" "$(for f in "${c_files[@]}"; do
         name=${name//[\/.-]/_}
         grep -q "^#ifndef ${name^^}\$" "$f" || echo "$f: want ${name^^}"
     done)"
-none "no pointer is hidden by a typedef" "$(grep -nE '^typedef .*\*' "${c_files[@]}")"
+none "no typedef hides a pointer, function types (_f) aside" "$(grep -nE '^typedef .*\*' "${c_files[@]}" \
+    | grep -v '(\*[a-z_]*_f) (')"
 none "config.h in no header" "$(grep -n '#include "config.h"' "${c_files[@]}" \
     | grep '\.h:')"
 none "no printing, exit or abort in the library" "$(grep -nE \

@@ -36,12 +36,15 @@ enum group_kind {
     GROUP_NUM_KINDS
 };
 
+/* Which members of the masked group belong: all, first and last (embd), first (pos-embd). */
+enum group_span { GROUP_SPAN_ALL, GROUP_SPAN_ENDS, GROUP_SPAN_FIRST };
+
 /* One row a kind: its name on the command line ("dp-cp"), its grid and mask. */
 struct group_kind_info {
     const char *name;
     bool expert;   /* ranks are laid out by the expert grid */
     unsigned mask; /* axes that vary inside the group */
-    enum { GROUP_SPAN_ALL, GROUP_SPAN_ENDS, GROUP_SPAN_FIRST } span; /* embd, pos-embd */
+    enum group_span span;
 };
 extern const struct group_kind_info group_kinds[GROUP_NUM_KINDS];
 
@@ -50,7 +53,9 @@ int group_kind_by_name (const char *name);
 
 struct grid; /* opaque, immutable */
 
-/* Both grids of a checked geometry with a known world. NULL and 'err' if a rule is broken. */
+/* Both grids of a geometry with a known world. NULL and 'err' if a rule is broken or the
+ * world is 0 (EINVAL), or memory is out (ENOMEM).
+ */
 struct grid *grid_create (const struct geometry *g, struct mg_error *err);
 void grid_destroy (struct grid *grid);
 
@@ -63,18 +68,20 @@ int grid_size (const struct grid *grid, bool expert, enum mg_axis axis);
 /* Coordinate of 'rank' (0..world-1) on an axis. */
 int grid_coord (const struct grid *grid, bool expert, enum mg_axis axis, int rank);
 
-/* The rank at the given dense coordinates (one an axis; EP must be 0). */
+/* The rank at the given dense coordinates (one an axis; EP must be 0); -1 and errno EINVAL
+ * where a coordinate is outside its axis.
+ */
 int grid_rank_at (const struct grid *grid, const int coord[MG_NUM_AXES]);
 
 /* One group, in closed form: member i is computed, not stored. */
 struct group {
-    enum group_kind kind;
+    enum group_kind kind; /* GROUP_NUM_KINDS: a bare mask was asked for */
     int size;    /* number of members, at least 1 */
     int index;   /* which of the group_count() groups of its kind, in Megatron's order */
     int rank;    /* position in the group of the rank it was asked for, -1: not a member */
     int base;    /* first member */
-    int ndims;
-    int dim[MG_NUM_AXES];    /* sizes of the varying axes, fastest first */
+    int ndims;   /* varying axes larger than 1 */
+    int dim[MG_NUM_AXES];    /* their sizes, fastest first */
     int stride[MG_NUM_AXES]; /* their strides in logical ranks */
 };
 
@@ -90,6 +97,13 @@ void grid_group_at (const struct grid *grid, enum group_kind kind, int index,
  */
 void grid_group_of (const struct grid *grid, enum group_kind kind, int rank,
                     struct group *group);
+
+/* The same three for any set of axes of one grid, kind or not: groups are (grid, mask). */
+int grid_masked_count (const struct grid *grid, bool expert, unsigned mask);
+void grid_masked_at (const struct grid *grid, bool expert, unsigned mask, int index,
+                     struct group *group);
+void grid_masked_of (const struct grid *grid, bool expert, unsigned mask, int rank,
+                     struct group *group);
 
 /* Logical rank of member i (0..size-1). Members come in Megatron's order. */
 int group_member (const struct group *group, int i);

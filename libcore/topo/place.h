@@ -18,11 +18,12 @@ int *place_parse_tasks_per_node (const char *text, int *nnodes, struct mg_error 
 /* Logical rank of task 'local' on node 'node'; -1 and EINVAL if there is none. */
 int place_logical_rank (const int *tasks, int nnodes, int node, int local);
 
-/* Node that holds logical rank 'rank', -1 if none. */
+/* Node that holds logical rank 'rank', -1 and EINVAL if none. */
 int place_node_of (const int *tasks, int nnodes, int rank);
 
 /* Count the groups of 'kind' that have members on more than one node; *first (may be
- * NULL) is the index of the first such group, or -1.  O(world).
+ * NULL) is the index of the first such group, or -1.  O(groups + nodes).  Returns -1 and
+ * EINVAL if 'tasks' does not add up to the grid's world.
  */
 int place_count_split (const struct grid *grid, enum group_kind kind, const int *tasks,
                        int nnodes, int *first);
