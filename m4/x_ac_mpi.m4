@@ -11,7 +11,8 @@
 #   substitutes MPI_CFLAGS, MPI_LIBS and MPIRUN (for the tests, may be empty).
 #
 AC_DEFUN([X_AC_MPI], [
-  X_AC_WITH([mpi], [build the MPI communicator module])
+  X_AC_WITH([mpi], [build the MPI communicator module],
+    [bin/mpicc include/mpi.h])
   AC_ARG_VAR([MPICC], [MPI compiler wrapper that is asked for flags])
   x_ac_mpi_found=no
   MPI_CFLAGS= MPI_LIBS=

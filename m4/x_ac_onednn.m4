@@ -10,7 +10,8 @@
 #   and DNNL_LIBS.
 #
 AC_DEFUN([X_AC_ONEDNN], [
-  X_AC_WITH([onednn], [fast matrix products on the CPU])
+  X_AC_WITH([onednn], [fast matrix products on the CPU],
+    [include/oneapi/dnnl/dnnl.h])
   x_ac_onednn_found=no
   DNNL_CFLAGS= DNNL_LIBS=
   AS_IF([test "x$x_ac_want_onednn" != xno], [

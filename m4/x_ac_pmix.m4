@@ -9,7 +9,8 @@
 #   substitutes PMIX_CFLAGS and PMIX_LIBS.
 #
 AC_DEFUN([X_AC_PMIX], [
-  X_AC_WITH([pmix], [build the PMIx bootstrap module])
+  X_AC_WITH([pmix], [build the PMIx bootstrap module],
+    [include/pmix.h])
   x_ac_pmix_found=no
   AS_IF([test "x$x_ac_want_pmix" != xno], [
     AS_IF([test -n "$x_ac_dir_pmix"],

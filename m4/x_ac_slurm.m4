@@ -11,7 +11,8 @@
 #   A plugin works only with the major release (yy.mm) of the headers it was built with.
 #
 AC_DEFUN([X_AC_SLURM], [
-  X_AC_WITH([slurm], [build the SPANK plugin])
+  X_AC_WITH([slurm], [build the SPANK plugin],
+    [include/slurm/spank.h])
   AC_ARG_WITH([plugindir],
     [AS_HELP_STRING([--with-plugindir=DIR], [install megatron.so there @<:@LIBDIR/slurm@:>@])],
     [AS_CASE([$withval], [yes|no], [AC_MSG_ERROR([--with-plugindir wants a directory])])],

@@ -1,6 +1,6 @@
 # SYNOPSIS
 #
-#   X_AC_WITH(NAME, WHAT)
+#   X_AC_WITH(NAME, WHAT, FILE...)
 #   X_AC_WITH_OFF(NAME, REASON, PACKAGE)
 #   X_AC_WITH_ON(NAME, DETAIL)
 #
@@ -9,7 +9,8 @@
 #   The one shape of all optional dependencies.  X_AC_WITH declares
 #   --with-NAME=yes|check|no|DIR (WHAT ends the help line) and sets the shell variables
 #   x_ac_want_NAME to yes, check or no and x_ac_dir_NAME to DIR or nothing.  A DIR means
-#   yes.  Each must end in one call of X_AC_WITH_OFF or X_AC_WITH_ON on every path:
+#   yes, and must hold one of the FILEs (space-separated), so that a mistyped one is not
+#   passed over for what the system has.  Each must end in one call of X_AC_WITH_OFF or X_AC_WITH_ON on every path:
 #   X_AC_WITH_OFF stops configure where the user asked for NAME, naming the Debian
 #   PACKAGE, and otherwise keeps REASON for the summary.  Both set x_ac_have_NAME (yes
 #   or no) and x_ac_summary_NAME.
@@ -21,7 +22,13 @@ AC_DEFUN([X_AC_WITH], [
   x_ac_dir_$1=
   AS_CASE([$with_$1],
     [yes|check|no], [x_ac_want_$1=$with_$1],
-    [/*], [x_ac_want_$1=yes; x_ac_dir_$1=$with_$1],
+    [/*], [
+      x_ac_want_$1=yes
+      for x_ac_file in $3; do
+        AS_IF([test -r "$with_$1/$x_ac_file"], [x_ac_dir_$1=$with_$1])
+      done
+      AS_IF([test -z "$x_ac_dir_$1"],
+        [AC_MSG_ERROR([--with-$1=$with_$1: that directory has no $3])])],
     [AC_MSG_ERROR([--with-$1=$with_$1: want yes, check, no or an absolute directory])])
 ])
 
@@ -36,5 +43,6 @@ AC_DEFUN([X_AC_WITH_OFF], [
 
 AC_DEFUN([X_AC_WITH_ON], [
   x_ac_have_$1=yes
-  x_ac_summary_$1="on   ($2)"
+  x_ac_summary_$1=`echo $2` # one blank between words
+  x_ac_summary_$1="on   ($x_ac_summary_$1)"
 ])
