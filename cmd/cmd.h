@@ -9,5 +9,6 @@
 #define CMD_CMD_H
 
 int cmd_plan (int argc, char **argv);
+int cmd_train (int argc, char **argv);
 
 #endif /* CMD_CMD_H */
