@@ -30,7 +30,7 @@ test_cleanup() {
         eval "${test_undo[i]}"
     done
     test_undo=()
-    cd / && rm -rf "$TEST_DIR"
+    cd / && rm -rf ${TEST_DIR:+"$TEST_DIR"}
 }
 
 # Undo with 'COMMAND' when the test ends, however it ends; the last one runs first.
@@ -38,11 +38,12 @@ at_exit() {
     test_undo+=("$1")
 }
 
-TEST_DIR=$(mktemp -d "${TMPDIR:-/tmp}/megatron-test.XXXXXX") || exit 1
+TEST_DIR=
 trap test_cleanup EXIT
 trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
+TEST_DIR=$(mktemp -d "${TMPDIR:-/tmp}/megatron-test.XXXXXX") || exit 1
 cd "$TEST_DIR" || exit 1
 
 # result PASS TEXT: one TAP line.
