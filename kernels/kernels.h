@@ -1,0 +1,288 @@
+/* kernels - the operations a device offers on its memory: one op, one function.
+ *
+ * The CPU version defines what is correct.  Matrices are row-major, float32 unless a
+ * field says otherwise; 'tokens' are rows in [s, b] order: row t is position t / batch of
+ * batch entry t % batch.  Every op is enqueued on 'stream' (a stream of the same device),
+ * returns 0 or -1 with errno and a text, allocates nothing in the steady state (an op may
+ * prepare and cache what belongs to a new shape), and takes any size, 0 included.
+ * "+=" means that the result is added to what is there.  Results do not depend on the
+ * number of threads unless said.
+ */
+#ifndef KERNELS_KERNELS_H
+#define KERNELS_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "megatron/dtype.h"
+#include "megatron/error.h"
+#include "megatron/stream.h"
+
+/* C[m,n] = op(A)[m,k] op(B)[k,n] (+ C if accumulate) (+ bias[n] on every row).
+ * op(A) is A stored [m,k], or its transpose stored [k,m] if trans_a; same for B: stored
+ * [k,n], or [n,k] if trans_b.  ld* are row lengths in elements of the stored matrices.
+ * Operands a, b and bias are 'dtype'; c is 'c_dtype' (float32 accumulation always).
+ */
+struct kern_gemm {
+    bool trans_a, trans_b, accumulate;
+    int64_t m, n, k;
+    const void *a;
+    int64_t lda;
+    const void *b;
+    int64_t ldb;
+    void *c;
+    int64_t ldc;
+    const void *bias; /* NULL: none; not together with accumulate */
+    enum mg_dtype dtype, c_dtype;
+};
+
+/* Layer norm over the last dimension (Ba, Kiros, Hinton 2016):
+ * y = (x - mean) rstd weight + bias, rstd = 1 / sqrt (var + eps), var the biased variance.
+ */
+struct kern_norm_fwd {
+    int64_t rows, cols;
+    const float *x, *weight, *bias;
+    double eps;
+    float *y;
+    float *mean, *rstd; /* [rows], saved for the backward pass */
+};
+
+/* With xhat = (x - mean) rstd and g = dy weight:
+ * dx (+)= rstd (g - mean_cols (g) - xhat mean_cols (g xhat)),
+ * dweight += sum_rows dy xhat, dbias += sum_rows dy.
+ */
+struct kern_norm_bwd {
+    int64_t rows, cols;
+    const float *dy, *x, *weight, *mean, *rstd;
+    float *dx;
+    bool accumulate_dx;
+    float *dweight, *dbias;
+};
+
+/* Dropout by coordinates on [tokens, cols]: an element is kept if its 32-bit value
+ * rng_philox (key, col / 4, position, sample)[col % 4] is not below rng_threshold (p), and
+ * then multiplied by 1 / (1 - p).  p = 0 keeps everything and reads nothing else.
+ */
+struct kern_dropout {
+    double p;              /* 0 <= p < 1 */
+    uint64_t key;
+    const int64_t *sample; /* [batch] consumed-sample index of every batch entry */
+    int64_t batch;
+    int64_t first_position; /* global position of row 0 */
+};
+
+/* y = residual + dropout (x + bias). y may be x or residual. residual NULL: 0. bias NULL: 0. */
+struct kern_bias_dropout_add_fwd {
+    int64_t rows, cols;
+    const float *x, *bias, *residual;
+    struct kern_dropout dropout;
+    float *y;
+};
+
+/* dx = dropout (dy), dbias += sum_rows dx (NULL: not wanted). dx may be dy. */
+struct kern_bias_dropout_add_bwd {
+    int64_t rows, cols;
+    const float *dy;
+    struct kern_dropout dropout;
+    float *dx, *dbias;
+};
+
+/* tanh form of GeLU (Hendrycks, Gimpel 2016), Megatron's bias_gelu without the bias:
+ * y = x / 2 (1 + tanh (0.79788456 x (1 + 0.044715 x^2))).
+ */
+struct kern_gelu_fwd {
+    int64_t n;
+    const float *x;
+    float *y;
+};
+struct kern_gelu_bwd { /* dx = dy gelu'(x); dx may be dy */
+    int64_t n;
+    const float *dy, *x;
+    float *dx;
+};
+
+/* Scaled dot-product attention, streamed over blocks (Dao et al. 2022): no [s, s] matrix.
+ * For batch entry i, head j: p = softmax_k (scale q k^T + mask), out = dropout (p) v.
+ * A key is visible to a query if causal is false or its position is not larger.
+ * lse[i][j][query] = log sum_k exp (scale q k), for the backward pass and for merging.
+ * Dropout of p: value rng_philox (key_of_head, key_position / 4, query_position,
+ * sample)[key_position % 4] with key_of_head = dropout_key[j] (by local head).
+ */
+struct kern_attention {
+    int64_t batch, heads, kv_heads; /* local heads; heads % kv_heads == 0, query head j
+                                       uses kv head j / (heads / kv_heads) */
+    int64_t seq_q, seq_k, head_dim;
+    double scale;
+    bool causal;
+    const int64_t *pos_q, *pos_k; /* global positions [seq], NULL: 0, 1, ... */
+    const float *q, *k, *v;
+    /* element strides: position, batch entry, head (of q and of k and v) */
+    int64_t q_stride_s, q_stride_b, q_stride_h;
+    int64_t kv_stride_s, kv_stride_b, kv_stride_h;
+    float *out; /* strides below */
+    int64_t out_stride_s, out_stride_b, out_stride_h;
+    float *lse; /* [batch][heads][seq_q] */
+    double dropout_p;
+    const uint64_t *dropout_key; /* [heads] */
+    const int64_t *sample;       /* [batch] */
+};
+
+/* Gradients with the strides of their forward operands; overwritten, not added to (with
+ * kv_heads < heads the sum over the query heads is formed inside).
+ */
+struct kern_attention_bwd {
+    struct kern_attention fwd; /* out and lse as the forward pass left them */
+    const float *dout;         /* strides of out */
+    float *dq, *dk, *dv;
+};
+
+/* Rows of a vocabulary shard: out[t] = table[id[t] - first] where first <= id < first +
+ * count, else zeros.  An id outside every shard is the caller's error.
+ */
+struct kern_embedding_fwd {
+    int64_t tokens, cols;
+    const int32_t *id;
+    int64_t first, count;
+    const float *table;
+    float *out;
+};
+struct kern_embedding_bwd { /* dtable[id[t] - first] += dout[t], in order of t */
+    int64_t tokens, cols;
+    const int32_t *id;
+    int64_t first, count;
+    const float *dout;
+    float *dtable;
+};
+
+/* y[t] = dropout (x[t] + position[first_position + t / batch]). y may be x. */
+struct kern_position_fwd {
+    int64_t tokens, cols;
+    const float *x, *position;
+    struct kern_dropout dropout;
+    float *y;
+};
+/* dx = dropout (dy); dposition[...] += sum over the batch of dx. dx may be dy. */
+struct kern_position_bwd {
+    int64_t tokens, cols;
+    const float *dy;
+    struct kern_dropout dropout;
+    float *dx, *dposition;
+};
+
+/* Vocabulary-parallel cross entropy in three local passes; the caller reduces 'max' (by
+ * maximum) and 'sum' and 'target' (by sum) over the tensor-parallel group in between, so
+ * logits are never gathered.  Local columns 0..valid-1 are the vocabulary ids first,
+ * first + 1, ...; columns from valid on are padding and count as minus infinity.
+ */
+struct kern_xent_max { /* max[t] = largest valid logit; -FLT_MAX where valid is 0 */
+    int64_t tokens, cols, valid;
+    const float *logits; /* [tokens, cols] */
+    float *max;
+};
+struct kern_xent_sum { /* sum[t] = sum_j exp (logit - max[t]); target[t] = logit of the
+                          label minus max[t] if it is local, else 0 */
+    int64_t tokens, cols, valid, first;
+    const float *logits, *max;
+    const int32_t *label;
+    float *sum, *target;
+};
+struct kern_xent_bwd { /* logits[t][j] = scale[t] (exp (logit - max) / sum - [j is label]);
+                          padding columns 0; in place */
+    int64_t tokens, cols, valid, first;
+    float *logits;
+    const float *max, *sum;
+    const int32_t *label;
+    const float *scale;
+};
+
+/* AdamW (Loshchilov, Hutter 2019) on n elements, with g = grad * grad_scale:
+ * m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2,
+ * p = p (1 - lr weight_decay) - lr (m / c1) / (sqrt (v / c2) + eps), c = 1 - beta^step.
+ */
+struct kern_adamw {
+    int64_t n;
+    float *param, *m, *v;
+    const float *grad;
+    double lr, beta1, beta2, eps, weight_decay, c1, c2, grad_scale;
+};
+
+/* Initial weights: a [rows, cols] part, at (first_row, first_col), of a global matrix
+ * whose element (r, c) is mean + std * rng_normal (key, c / 4, r, 0)[c % 4].
+ */
+struct kern_fill_normal {
+    int64_t rows, cols, ld, first_row, first_col;
+    uint64_t key;
+    double mean, std;
+    float *out;
+};
+
+struct kernels;
+
+struct kern_ops {
+    const char *name;
+    int (*gemm) (const struct kernels *, const struct kern_gemm *, struct mg_stream *,
+                 struct mg_error *);
+    int (*norm_fwd) (const struct kernels *, const struct kern_norm_fwd *,
+                     struct mg_stream *, struct mg_error *);
+    int (*norm_bwd) (const struct kernels *, const struct kern_norm_bwd *,
+                     struct mg_stream *, struct mg_error *);
+    int (*bias_dropout_add_fwd) (const struct kernels *,
+                                 const struct kern_bias_dropout_add_fwd *,
+                                 struct mg_stream *, struct mg_error *);
+    int (*bias_dropout_add_bwd) (const struct kernels *,
+                                 const struct kern_bias_dropout_add_bwd *,
+                                 struct mg_stream *, struct mg_error *);
+    int (*gelu_fwd) (const struct kernels *, const struct kern_gelu_fwd *,
+                     struct mg_stream *, struct mg_error *);
+    int (*gelu_bwd) (const struct kernels *, const struct kern_gelu_bwd *,
+                     struct mg_stream *, struct mg_error *);
+    int (*attention_fwd) (const struct kernels *, const struct kern_attention *,
+                          struct mg_stream *, struct mg_error *);
+    int (*attention_bwd) (const struct kernels *, const struct kern_attention_bwd *,
+                          struct mg_stream *, struct mg_error *);
+    int (*embedding_fwd) (const struct kernels *, const struct kern_embedding_fwd *,
+                          struct mg_stream *, struct mg_error *);
+    int (*embedding_bwd) (const struct kernels *, const struct kern_embedding_bwd *,
+                          struct mg_stream *, struct mg_error *);
+    int (*position_fwd) (const struct kernels *, const struct kern_position_fwd *,
+                         struct mg_stream *, struct mg_error *);
+    int (*position_bwd) (const struct kernels *, const struct kern_position_bwd *,
+                         struct mg_stream *, struct mg_error *);
+    int (*xent_max) (const struct kernels *, const struct kern_xent_max *,
+                     struct mg_stream *, struct mg_error *);
+    int (*xent_sum) (const struct kernels *, const struct kern_xent_sum *,
+                     struct mg_stream *, struct mg_error *);
+    int (*xent_bwd) (const struct kernels *, const struct kern_xent_bwd *,
+                     struct mg_stream *, struct mg_error *);
+    int (*adamw) (const struct kernels *, const struct kern_adamw *, struct mg_stream *,
+                  struct mg_error *);
+    int (*fill_normal) (const struct kernels *, const struct kern_fill_normal *,
+                        struct mg_stream *, struct mg_error *);
+    /* out[c] += sum over rows of x[r][c]: bias gradients. */
+    int (*col_sum) (const struct kernels *, int64_t rows, int64_t cols, const float *x,
+                    float *out, struct mg_stream *, struct mg_error *);
+    /* *out = sum of x[i]^2, formed in double in a fixed order; a NaN or infinity in x
+     * makes it not finite. 'out' is host memory, valid when the stream has been waited for.
+     */
+    int (*sum_sq) (const struct kernels *, int64_t n, const float *x, double *out,
+                   struct mg_stream *, struct mg_error *);
+    /* y = a x + b y; b = 0 does not read y. */
+    int (*axpby) (const struct kernels *, int64_t n, double a, const float *x, double b,
+                  float *y, struct mg_stream *, struct mg_error *);
+    /* Elementwise conversion, rounding to nearest even. */
+    int (*cast) (const struct kernels *, int64_t n, const void *x, enum mg_dtype from,
+                 void *y, enum mg_dtype to, struct mg_stream *, struct mg_error *);
+};
+
+/* A device's kernels: the table and whatever the backend keeps (primitive cache ...). */
+struct kernels {
+    const struct kern_ops *ops;
+    void *impl;
+};
+
+/* The CPU backend, using 'threads' threads. NULL and a text on failure. */
+struct kernels *kernels_cpu_create (int threads, struct mg_error *err);
+void kernels_cpu_destroy (struct kernels *k);
+
+#endif /* KERNELS_KERNELS_H */

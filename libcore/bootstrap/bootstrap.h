@@ -1,0 +1,54 @@
+/* bootstrap - who am I, who else is there, and one exchange of bytes.
+ *
+ * Two backends: "pmix" when a launcher offers PMIx (PMIX_NAMESPACE is set: srun
+ * --mpi=pmix, mpirun), "self" for a process alone.  A process that Slurm started as one
+ * of several tasks without PMIx gets an error that names the missing srun option.  The
+ * PMIx backend is a loadable module, so that one rank alone touches neither PMIx nor MPI.
+ */
+#ifndef LIBCORE_BOOTSTRAP_BOOTSTRAP_H
+#define LIBCORE_BOOTSTRAP_BOOTSTRAP_H
+
+#include <stddef.h>
+
+#include "megatron/error.h"
+
+struct bootstrap;
+
+struct bootstrap_info {
+    const char *backend; /* "self", "pmix" */
+    int size;            /* processes in the job */
+    int task;            /* launcher's rank of this process, 0..size-1 */
+    int rank;            /* logical rank: tasks on earlier nodes + local rank */
+    int node, num_nodes;
+    int local_rank, local_size; /* among the tasks of this node */
+};
+
+/* Connect, within 'timeout' seconds. Collective over the job. NULL and a text on failure. */
+struct bootstrap *bootstrap_create (double timeout, struct mg_error *err);
+void bootstrap_destroy (struct bootstrap *b);
+
+const struct bootstrap_info *bootstrap_info (const struct bootstrap *b);
+
+/* Give 'len' bytes to everybody and wait until everybody has (one Put, one Commit, one
+ * collecting Fence, under a watchdog of our own since the launcher's may hang): collective
+ * over the job, any number of times.
+ */
+int bootstrap_exchange (struct bootstrap *b, const void *data, size_t len,
+                        struct mg_error *err);
+
+/* What logical rank 'rank' gave in the last exchange: at most 'max' bytes into 'data',
+ * *len is the true length; longer than max is EMSGSIZE.
+ */
+int bootstrap_peer_data (struct bootstrap *b, int rank, void *data, size_t max,
+                         size_t *len, struct mg_error *err);
+
+/* Launcher's rank of a logical rank, -1 if there is none. */
+int bootstrap_task_of (const struct bootstrap *b, int rank);
+
+/* Wait for everybody (before leaving). Same watchdog. */
+int bootstrap_barrier (struct bootstrap *b, struct mg_error *err);
+
+/* End the whole job with 'code'; any thread; does not return. */
+void bootstrap_abort (struct bootstrap *b, int code) __attribute__ ((noreturn));
+
+#endif /* LIBCORE_BOOTSTRAP_BOOTSTRAP_H */

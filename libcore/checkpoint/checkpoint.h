@@ -1,0 +1,62 @@
+/* checkpoint - save and resume: one manifest of global tensors plus shard files.
+ *
+ * DIR/iter_0000100/manifest.json        what there is: format version, iteration, the
+ *                                       trainer's state, every global tensor (name,
+ *                                       dtype, shape) and the pieces it is stored in
+ *                                       (shard, byte offset, place, checksum)
+ * DIR/iter_0000100/shard_00003.bin      the pieces that rank 3 owned
+ * DIR/latest_checkpointed_iteration.txt the newest complete one
+ *
+ * A checkpoint is written under a temporary directory name, every file fsynced, then
+ * renamed; a reader takes only what is complete and checks every length and checksum.
+ * Pieces are matched by global place, so that it can be read under another layout.
+ */
+#ifndef LIBCORE_CHECKPOINT_CHECKPOINT_H
+#define LIBCORE_CHECKPOINT_CHECKPOINT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "libcore/tensor/piece.h"
+#include "megatron/comm.h"
+
+/* The trainer's own state: named integers, reals and texts, kept as JSON in the manifest.
+ * An array ended by a NULL name; on load the values are filled in by name and a missing
+ * one is an error.
+ */
+struct checkpoint_value {
+    const char *name;
+    enum { CHECKPOINT_INT, CHECKPOINT_REAL, CHECKPOINT_TEXT } type;
+    int64_t integer;
+    double real;    /* exact: written with 17 digits */
+    char text[256];
+};
+
+/* Write checkpoint 'iteration' below 'dir' (created if missing). Collective over 'comm';
+ * all ranks get the same result, with the text of the lowest rank that failed. An
+ * existing checkpoint of that iteration is replaced only once the new one is complete.
+ */
+int checkpoint_save (const char *dir, int64_t iteration,
+                     const struct checkpoint_value *values, const struct piece *pieces,
+                     size_t n, struct mg_comm *comm, struct mg_error *err);
+
+/* The newest complete checkpoint below 'dir' (what the latest file names, else, if that
+ * one is missing or incomplete, the highest complete one): its iteration, or -1 with
+ * errno ENOENT if there is none.  Local.
+ */
+int64_t checkpoint_latest (const char *dir, struct mg_error *err);
+
+/* Read checkpoint 'iteration': fill values and pieces (all of them, owned or not).
+ * Shapes and dtypes must agree; a missing tensor, a damaged, truncated or foreign file
+ * are told apart in the text.  Collective over 'comm', same result everywhere.
+ */
+int checkpoint_load (const char *dir, int64_t iteration, struct checkpoint_value *values,
+                     const struct piece *pieces, size_t n, struct mg_comm *comm,
+                     struct mg_error *err);
+
+/* Remove all complete checkpoints but the newest 'keep' (0 keeps all), and temporary
+ * directories of saves that never finished. Called by one rank.
+ */
+int checkpoint_prune (const char *dir, int keep, struct mg_error *err);
+
+#endif /* LIBCORE_CHECKPOINT_CHECKPOINT_H */

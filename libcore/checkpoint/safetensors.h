@@ -1,0 +1,54 @@
+/* safetensors - the weight file format: u64 length, JSON header, raw little-endian data.
+ *
+ * Reading maps the file and checks every number in the header against it before use.
+ */
+#ifndef LIBCORE_CHECKPOINT_SAFETENSORS_H
+#define LIBCORE_CHECKPOINT_SAFETENSORS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "libcore/tensor/piece.h"
+#include "megatron/comm.h"
+
+struct safetensors; /* an open file, read only */
+
+struct safetensors_entry {
+    const char *name;
+    enum mg_dtype dtype;
+    int ndims; /* 0 to 8 */
+    int64_t shape[8];
+    const void *data; /* in the mapping, possibly unaligned for its type */
+    size_t size;      /* bytes */
+};
+
+/* Open and check. The text of a failure names the file and the field at fault. */
+struct safetensors *safetensors_open (const char *path, struct mg_error *err);
+void safetensors_close (struct safetensors *st);
+
+const char *safetensors_path (const struct safetensors *st);
+size_t safetensors_count (const struct safetensors *st);
+const struct safetensors_entry *safetensors_at (const struct safetensors *st, size_t i);
+
+/* By name; NULL with errno ENOENT if there is none. */
+const struct safetensors_entry *safetensors_find (const struct safetensors *st,
+                                                  const char *name);
+
+/* Fill the pieces from the file, each by its name; shapes must equal the global shapes
+ * (a file with more rows than piece->global[0] is refused, with fewer too).  float32
+ * pieces accept F32, F64, BF16 and F16 data.  All missing names are reported at once (the
+ * first few by name, and how many); names in the file that no piece has are not looked at.
+ * Parts of a piece outside the global tensor are left alone.  Local, not collective.
+ */
+int safetensors_load (const struct safetensors *st, const struct piece *pieces, size_t n,
+                      struct mg_error *err);
+
+/* Write whole tensors gathered from all ranks' owned pieces into one file: sorted by the
+ * order in which rank 0, then rank 1 ... first names them, to a temporary name beside
+ * 'path', fsynced, renamed. Collective over 'comm'; only its rank 0 touches the file.
+ * Every rank gets the same result (success or rank 0's text).
+ */
+int safetensors_save (const char *path, const struct piece *pieces, size_t n,
+                      struct mg_comm *comm, struct mg_error *err);
+
+#endif /* LIBCORE_CHECKPOINT_SAFETENSORS_H */

@@ -1,0 +1,42 @@
+/* device - memory, streams and kernels of one kind of processor.
+ *
+ * Backends: "cpu" now.  The rest of the library sees a device through this header, the
+ * streams of megatron/stream.h and the kernels of kernels/kernels.h.
+ */
+#ifndef LIBCORE_DEVICE_DEVICE_H
+#define LIBCORE_DEVICE_DEVICE_H
+
+#include <stddef.h>
+
+#include "kernels/kernels.h"
+#include "megatron/error.h"
+#include "megatron/stream.h"
+
+struct device_config {
+    const char *name; /* "cpu"; NULL: the best there is */
+    int threads;      /* compute threads of this process, at least 1 */
+    double timeout;   /* seconds that a wait on a stream or event may last */
+};
+
+struct mg_device *device_create (const struct device_config *config, struct mg_error *err);
+void device_destroy (struct mg_device *device);
+
+const char *device_name (const struct mg_device *device);
+int device_threads (const struct mg_device *device);
+
+/* The device's kernels; they take streams of this device. */
+const struct kernels *device_kernels (const struct mg_device *device);
+
+/* Memory, aligned to 64 bytes and zeroed; NULL and a text (with the size) on failure. */
+void *device_alloc (struct mg_device *device, size_t size, struct mg_error *err);
+void device_free (struct mg_device *device, void *ptr);
+
+/* Bytes that device_alloc() could still give, as far as is known. */
+size_t device_available (const struct mg_device *device);
+
+/* Mark the device as failed with a text: every present and later wait on its streams and
+ * events ends with it. Any thread.
+ */
+void device_fail (struct mg_device *device, const char *text);
+
+#endif /* LIBCORE_DEVICE_DEVICE_H */

@@ -1,0 +1,123 @@
+/* Communicators: collectives and point-to-point transfers over a group of ranks.
+ *
+ * Every call enqueues on a stream and may return before the work is done; a NULL stream
+ * means: return when it is done.  Buffers belong to the caller and must stay untouched
+ * until then.  Counts are in elements.  All members of a communicator call the same
+ * collectives with the same counts, types and operations in the same order; a mismatch is
+ * an error of the program and ends in the deadline's message.
+ *
+ * A call returns 0, or -1 with errno and a text when its arguments are wrong or the work
+ * is known to have failed; a later failure is reported by the stream or event that is
+ * waited on.  After a failure the communicator is only good for mg_comm_abort().
+ *
+ * Reductions are ordered: the result is the sum (or maximum ...) in rank order, formed in
+ * float32 for 16-bit types (in the type itself otherwise) and rounded once, so that it
+ * depends neither on timing nor on how a buffer is cut into calls.
+ */
+#ifndef MEGATRON_COMM_H
+#define MEGATRON_COMM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "megatron/dtype.h"
+#include "megatron/error.h"
+#include "megatron/stream.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct mg_comm;
+
+enum mg_reduce_op { MG_SUM, MG_MAX, MG_MIN };
+
+/* Name for messages ("tp", "dp-cp", ...), number of members, rank in it. */
+const char *mg_comm_name (const struct mg_comm *comm);
+int mg_comm_size (const struct mg_comm *comm);
+int mg_comm_rank (const struct mg_comm *comm);
+
+/* buf[i] = sum over ranks of buf[i], in place, on every rank. */
+int mg_comm_all_reduce (struct mg_comm *comm, void *buf, size_t count,
+                        enum mg_dtype dtype, enum mg_reduce_op op,
+                        struct mg_stream *stream, struct mg_error *err);
+
+/* send has size * count elements; rank r gets the reduced elements [r count, (r + 1)
+ * count) in recv.  recv may be that very part of send.
+ */
+int mg_comm_reduce_scatter (struct mg_comm *comm, const void *send, void *recv,
+                            size_t count, enum mg_dtype dtype, enum mg_reduce_op op,
+                            struct mg_stream *stream, struct mg_error *err);
+
+/* recv has size * count elements: rank r's send stands at [r count, (r + 1) count).
+ * send may be the caller's own part of recv.
+ */
+int mg_comm_all_gather (struct mg_comm *comm, const void *send, void *recv, size_t count,
+                        enum mg_dtype dtype, struct mg_stream *stream,
+                        struct mg_error *err);
+
+/* Part r of send (count elements) goes to rank r; part r of recv comes from rank r.
+ * The buffers must not overlap.
+ */
+int mg_comm_all_to_all (struct mg_comm *comm, const void *send, void *recv, size_t count,
+                        enum mg_dtype dtype, struct mg_stream *stream,
+                        struct mg_error *err);
+
+/* The same with a count and an offset (in elements) for every rank; the four arrays have
+ * size entries and are read before the call returns.
+ */
+int mg_comm_all_to_allv (struct mg_comm *comm, const void *send, const size_t *send_counts,
+                         const size_t *send_offsets, void *recv,
+                         const size_t *recv_counts, const size_t *recv_offsets,
+                         enum mg_dtype dtype, struct mg_stream *stream,
+                         struct mg_error *err);
+
+/* buf on rank 'root' is copied to buf on every rank. */
+int mg_comm_broadcast (struct mg_comm *comm, void *buf, size_t count, enum mg_dtype dtype,
+                       int root, struct mg_stream *stream, struct mg_error *err);
+
+/* A list of sends and receives that start together and complete together: the n-th send
+ * from a to b in enqueuing order on a's side meets the n-th receive on b's. A list and
+ * what it matches may be in any order, so a symmetric exchange cannot deadlock.
+ */
+struct mg_p2p {
+    enum { MG_SEND, MG_RECV } kind;
+    int peer; /* rank in the communicator; the caller's own rank is allowed */
+    void *buf;
+    size_t count;
+    enum mg_dtype dtype;
+};
+int mg_comm_p2p (struct mg_comm *comm, const struct mg_p2p *list, int n,
+                 struct mg_stream *stream, struct mg_error *err);
+
+/* Done when every member has called it. */
+int mg_comm_barrier (struct mg_comm *comm, struct mg_stream *stream,
+                     struct mg_error *err);
+
+/* End every process of the job, this one included, with the given exit code (1-255).
+ * May be called from any thread at any time. Does not return.
+ */
+void mg_comm_abort (struct mg_comm *comm, int code) __attribute__ ((noreturn));
+
+/* What went through a communicator so far: calls and bytes handed in by the caller. */
+enum mg_comm_call {
+    MG_CALL_ALL_REDUCE,
+    MG_CALL_REDUCE_SCATTER,
+    MG_CALL_ALL_GATHER,
+    MG_CALL_ALL_TO_ALL,
+    MG_CALL_BROADCAST,
+    MG_CALL_P2P,
+    MG_CALL_BARRIER,
+    MG_NUM_CALLS
+};
+struct mg_comm_stats {
+    uint64_t calls[MG_NUM_CALLS];
+    uint64_t bytes[MG_NUM_CALLS];
+};
+void mg_comm_get_stats (const struct mg_comm *comm, struct mg_comm_stats *stats);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* MEGATRON_COMM_H */

@@ -1,0 +1,49 @@
+/* job - everything a rank needs before it has a model: its place, its device, its
+ * communicators.
+ *
+ * Made once at the start, passed down, never looked up by name.  Communicators of every
+ * group that the rank belongs to are created eagerly, in the order of one table, the same
+ * on every rank (lazy creation in the middle of training hangs when memory is short or
+ * the order differs).  A group of one rank gets the "self" backend.
+ */
+#ifndef LIBCORE_JOB_JOB_H
+#define LIBCORE_JOB_JOB_H
+
+#include <stdint.h>
+
+#include "libcore/topo/grid.h"
+#include "megatron/comm.h"
+#include "megatron/error.h"
+
+struct job_config {
+    struct geometry geometry; /* world 0: taken from the bootstrap */
+    double timeout;           /* seconds that any wait may last (600) */
+    int threads;              /* compute threads, 0: CPUs of the affinity mask shared by
+                                 the local ranks */
+    const char *comm;         /* backend for groups larger than one: "mpi", NULL: choose */
+    uint64_t fingerprint;     /* of the configuration; a rank that differs from rank 0 is
+                                 named in the error */
+};
+
+struct job;
+
+/* Collective over all ranks. NULL and a text on failure. */
+struct job *job_create (const struct job_config *config, struct mg_error *err);
+
+/* Collective unless the job has failed. Keeps errno. */
+void job_destroy (struct job *job);
+
+int job_rank (const struct job *job); /* logical */
+int job_world (const struct job *job);
+const struct grid *job_grid (const struct job *job);
+struct mg_device *job_device (const struct job *job);
+
+/* Communicator of this rank's group of a kind; GROUP_WORLD is everybody. NULL where the
+ * rank is no member (embd and pos-embd on middle stages). Owned by the job.
+ */
+struct mg_comm *job_comm (const struct job *job, enum group_kind kind);
+
+/* End every process of the job. */
+void job_abort (struct job *job, int code) __attribute__ ((noreturn));
+
+#endif /* LIBCORE_JOB_JOB_H */

@@ -1,0 +1,48 @@
+/* param.c - initial values and description of a parameter */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "libcore/nn/param.h"
+
+int param_init (const struct param *p, const struct kernels *kern,
+                struct mg_stream *stream, struct mg_error *err)
+{
+    bool matrix = p->ndims == 2;
+    struct kern_fill_normal fill = {
+        .rows = matrix ? p->extent[0] : 1,
+        .cols = matrix ? p->extent[1] : p->extent[0],
+        .ld = matrix ? p->extent[1] : p->extent[0],
+        .first_row = matrix ? p->offset[0] : 0,
+        .first_col = matrix ? p->offset[1] : p->offset[0],
+        .key = p->init_key,
+        .std = p->init_std,
+        .out = p->data,
+    };
+
+    if (p->init_std > 0)
+        return kern->ops->fill_normal (kern, &fill, stream, err);
+    for (int64_t i = 0; i < p->numel; i++)
+        p->data[i] = p->init_value;
+    return 0;
+}
+
+bool param_is_counted (const struct param *p, int tp_rank)
+{
+    return !p->shared_copy && (p->tp_sharded || tp_rank == 0);
+}
+
+void param_piece (const struct param *p, const char *prefix, void *data, bool writer,
+                  int tp_rank, struct piece *piece)
+{
+    *piece = (struct piece){
+        .dtype = MG_FLOAT32,
+        .ndims = p->ndims,
+        .data = data,
+        .owner = writer && param_is_counted (p, tp_rank),
+    };
+    snprintf (piece->name, sizeof (piece->name), "%s%s", prefix, p->name);
+    memcpy (piece->global, p->global, sizeof (piece->global));
+    memcpy (piece->offset, p->offset, sizeof (piece->offset));
+    memcpy (piece->extent, p->extent, sizeof (piece->extent));
+}

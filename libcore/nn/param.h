@@ -1,0 +1,59 @@
+/* param - what is known of one parameter tensor of this rank.
+ *
+ * A record, not a class: the model describes its parameters, the gradient-buffer layout
+ * gives them memory, and optimizer, norm, checkpoint and weight files read the record.
+ */
+#ifndef LIBCORE_NN_PARAM_H
+#define LIBCORE_NN_PARAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "libcore/device/device.h"
+#include "libcore/tensor/piece.h"
+
+struct param {
+    char name[PIECE_NAME_MAX]; /* Megatron-core's, with the global layer number */
+    enum mg_dtype dtype;       /* of data */
+    int ndims;
+    int64_t global[PIECE_MAX_DIMS]; /* whole tensor, without vocabulary padding */
+    int64_t offset[PIECE_MAX_DIMS]; /* where this rank's part starts */
+    int64_t extent[PIECE_MAX_DIMS]; /* shape of this rank's part, padding included */
+    int64_t numel;                  /* product of extent */
+
+    bool tp_sharded;  /* every tensor-parallel rank has another part; otherwise all have
+                         the same values */
+    bool shared_copy; /* the last stage's copy of the tied word embedding: the first
+                         stage's counts in norms and is written to files */
+    bool shared_embedding; /* a tied word embedding, original or copy */
+    bool decay;            /* weight decay applies (not on biases and norms) */
+    int order;             /* place among all parameters of the whole model, from 0 */
+
+    double init_std;   /* N(0, init_std) by coordinates if positive ... */
+    float init_value;  /* ... else this constant */
+    uint64_t init_key; /* rng_key() of the tensor */
+
+    float *data; /* set when the buffers are allocated */
+    float *grad; /* main gradient, float32, same shape */
+};
+
+/* Write initial values of 'p' (its data must be set): the same global numbers under every
+ * layout.
+ */
+int param_init (const struct param *p, const struct kernels *kern,
+                struct mg_stream *stream, struct mg_error *err);
+
+/* Describe 'data' (p->data, or anything of the same shape such as a moment) as a piece of
+ * the global tensor "PREFIX" + name.  'writer': this rank is one that may write for its
+ * data-parallel group.
+ */
+void param_piece (const struct param *p, const char *prefix, void *data, bool writer,
+                  int tp_rank, struct piece *piece);
+
+/* True on the one rank of a model-parallel group that counts (a part of) this parameter
+ * in norms and writes it to files.
+ */
+bool param_is_counted (const struct param *p, int tp_rank);
+
+#endif /* LIBCORE_NN_PARAM_H */

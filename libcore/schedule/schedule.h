@@ -1,0 +1,89 @@
+/* schedule - a pipeline schedule as a list of steps for one rank.
+ *
+ * A schedule is decided as data: first the order of the forward and backward passes, then
+ * the transfers, waits and buffer slots that this order needs.  The list can be printed,
+ * checked (schedule_check) and executed (exec.h) by code that knows nothing of how it was
+ * made.  Names are Megatron-LM's: a stage of the pipeline is a rank, a model chunk is one
+ * of the parts of the model that a rank holds (one, unless interleaved).
+ */
+#ifndef LIBCORE_SCHEDULE_SCHEDULE_H
+#define LIBCORE_SCHEDULE_SCHEDULE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "megatron/error.h"
+
+enum sched_op {
+    SCHED_RECV_FWD, /* post the receive of the input activation into the slot */
+    SCHED_WAIT_FWD, /* wait until it is there */
+    SCHED_FWD,      /* forward pass; reads the slot's input, writes its output */
+    SCHED_SEND_FWD, /* start sending the slot's output */
+    SCHED_SENT_FWD, /* wait until it is sent */
+    SCHED_RECV_BWD, /* post the receive of the output's gradient into the slot */
+    SCHED_WAIT_BWD,
+    SCHED_BWD,      /* backward pass; turns the slot's gradient into the input's */
+    SCHED_SEND_BWD, /* start sending the slot's gradient */
+    SCHED_SENT_BWD,
+    SCHED_NUM_OPS
+};
+
+extern const char *const sched_op_names[SCHED_NUM_OPS];
+
+struct sched_step {
+    enum sched_op op;
+    int microbatch;
+    int chunk; /* model chunk of this rank, from 0 */
+    int slot;  /* activation slot of that chunk */
+    int peer;  /* pipeline rank of the other end of a transfer, -1: none */
+};
+
+struct sched_shape {
+    int pp;           /* pipeline size */
+    int rank;         /* pipeline rank */
+    int microbatches; /* at least 1 */
+    bool forward_only;
+};
+
+/* One forward or backward pass of the order that a schedule decides on. */
+struct sched_pass {
+    bool backward;
+    int microbatch;
+    int chunk;
+};
+
+/* A schedule kind makes the order of passes of one rank. */
+struct sched_kind {
+    const char *name;
+    int chunks; /* model chunks a rank */
+    /* New array of *n passes (caller frees), or NULL. */
+    struct sched_pass *(*order) (const struct sched_shape *shape, size_t *n,
+                                 struct mg_error *err);
+};
+
+/* One forward then one backward pass in the steady state (Narayanan et al. 2021); without
+ * a pipeline it alternates them.
+ */
+extern const struct sched_kind sched_1f1b;
+
+struct schedule {
+    struct sched_shape shape;
+    int chunks;
+    int *slots; /* [chunks] activation slots needed */
+    struct sched_step *step;
+    size_t nsteps;
+};
+
+/* Steps and slots of one rank. NULL and a text on failure. */
+struct schedule *schedule_create (const struct sched_kind *kind,
+                                  const struct sched_shape *shape, struct mg_error *err);
+void schedule_destroy (struct schedule *s);
+
+/* Prove, by running the lists of all pipeline ranks against each other, that every pass
+ * happens once and in a legal order, every receive meets the send of the same tensor, no
+ * slot or buffer is overwritten while in use, no two waits wait for each other, and every
+ * transfer is waited for.  'all' has shape.pp entries.
+ */
+int schedule_check (struct schedule *const *all, int pp, struct mg_error *err);
+
+#endif /* LIBCORE_SCHEDULE_SCHEDULE_H */

@@ -1,0 +1,31 @@
+/* place - logical ranks by node, and whether a group stays inside a node.
+ *
+ * Logical rank = tasks on earlier nodes + local id: node-major whatever the job's
+ * distribution, so that tp x cp neighbours share a node (decision "names of ranks" in
+ * HACKING.md).  Pure arithmetic over the task count of every node.
+ */
+#ifndef LIBCORE_TOPO_PLACE_H
+#define LIBCORE_TOPO_PLACE_H
+
+#include "libcore/topo/grid.h"
+
+/* Tasks per node, expanded from Slurm's compressed form "4(x2),3": returns a new array
+ * of *nnodes counts (caller frees), or NULL with errno EINVAL/ERANGE/ENOMEM and a text.
+ * Counts are 1..GEOMETRY_SIZE_MAX, their sum too.
+ */
+int *place_parse_tasks_per_node (const char *text, int *nnodes, struct mg_error *err);
+
+/* Logical rank of task 'local' on node 'node'; -1 and EINVAL if there is none. */
+int place_logical_rank (const int *tasks, int nnodes, int node, int local);
+
+/* Node that holds logical rank 'rank', -1 and EINVAL if none. */
+int place_node_of (const int *tasks, int nnodes, int rank);
+
+/* Count the groups of 'kind' that have members on more than one node; *first (may be
+ * NULL) is the index of the first such group, or -1.  O(groups + nodes).  Returns -1 and
+ * EINVAL if 'tasks' does not add up to the grid's world.
+ */
+int place_count_split (const struct grid *grid, enum group_kind kind, const int *tasks,
+                       int nnodes, int *first);
+
+#endif /* LIBCORE_TOPO_PLACE_H */
