@@ -17,6 +17,8 @@ struct command {
 
 /* In the order of --help, closed by a row without a name. */
 static const struct command commands[] = {
+    { "plan", "what a job would do, without running it", cmd_plan },
+    { "train", "train a model", cmd_train },
     { NULL, NULL, NULL },
 };
 

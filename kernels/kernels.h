@@ -187,6 +187,17 @@ struct kern_xent_sum { /* sum[t] = sum_j exp (logit - max[t]); target[t] = logit
     const int32_t *label;
     float *sum, *target;
 };
+/* From the reduced sums: loss[t] = log (sum[t]) - target[t], c = sum_t mask[t].
+ * scale[t] = weight mask[t] / max (c, 1);  out (device memory, three doubles) +=
+ * { weight sum_t mask[t] loss[t] / max (c, 1), sum_t mask[t] loss[t], c }.
+ */
+struct kern_xent_loss {
+    int64_t tokens;
+    const float *sum, *target, *mask;
+    double weight;
+    float *scale;
+    double *out;
+};
 struct kern_xent_bwd { /* logits[t][j] = scale[t] (exp (logit - max) / sum - [j is label]);
                           padding columns 0; in place */
     int64_t tokens, cols, valid, first;
@@ -253,12 +264,17 @@ struct kern_ops {
                      struct mg_stream *, struct mg_error *);
     int (*xent_sum) (const struct kernels *, const struct kern_xent_sum *,
                      struct mg_stream *, struct mg_error *);
+    int (*xent_loss) (const struct kernels *, const struct kern_xent_loss *,
+                      struct mg_stream *, struct mg_error *);
     int (*xent_bwd) (const struct kernels *, const struct kern_xent_bwd *,
                      struct mg_stream *, struct mg_error *);
     int (*adamw) (const struct kernels *, const struct kern_adamw *, struct mg_stream *,
                   struct mg_error *);
     int (*fill_normal) (const struct kernels *, const struct kern_fill_normal *,
                         struct mg_stream *, struct mg_error *);
+    /* out[i] = value. */
+    int (*fill) (const struct kernels *, int64_t n, float value, float *out,
+                 struct mg_stream *, struct mg_error *);
     /* out[c] += sum over rows of x[r][c]: bias gradients. */
     int (*col_sum) (const struct kernels *, int64_t rows, int64_t cols, const float *x,
                     float *out, struct mg_stream *, struct mg_error *);

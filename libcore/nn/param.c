@@ -22,9 +22,7 @@ int param_init (const struct param *p, const struct kernels *kern,
 
     if (p->init_std > 0)
         return kern->ops->fill_normal (kern, &fill, stream, err);
-    for (int64_t i = 0; i < p->numel; i++)
-        p->data[i] = p->init_value;
-    return 0;
+    return kern->ops->fill (kern, p->numel, p->init_value, p->data, stream, err);
 }
 
 bool param_is_counted (const struct param *p, int tp_rank)

@@ -66,6 +66,9 @@ struct sched_kind {
  */
 extern const struct sched_kind sched_1f1b;
 
+/* A rank's list.  Each slot has a buffer for its input, one for its output and one for
+ * the output's gradient, which the backward pass turns into the input's gradient in place.
+ */
 struct schedule {
     struct sched_shape shape;
     int chunks;
@@ -78,6 +81,16 @@ struct schedule {
 struct schedule *schedule_create (const struct sched_kind *kind,
                                   const struct sched_shape *shape, struct mg_error *err);
 void schedule_destroy (struct schedule *s);
+
+/* Pipeline rank that a chunk's input comes from (and its gradient goes to), and that its
+ * output goes to (and the output's gradient comes from); -1: none, this is the first (the
+ * last) chunk of the model.  Chunk c of rank r is stage c * pp + r of chunks * pp.
+ */
+int schedule_input_peer (const struct schedule *s, int chunk);
+int schedule_output_peer (const struct schedule *s, int chunk);
+
+/* What a step's peer must be. */
+int schedule_step_peer (const struct schedule *s, enum sched_op op, int chunk);
 
 /* Prove, by running the lists of all pipeline ranks against each other, that every pass
  * happens once and in a legal order, every receive meets the send of the same tensor, no

@@ -1,0 +1,86 @@
+/* option.c - read a command line by tables of options */
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cmd/option.h"
+
+enum { HELP_COLUMN = 22 };
+
+/* Does 'text', which may go on with "=value", name the option? */
+static bool names_option (const char *text, const char *name)
+{
+    size_t n = name ? strlen (name) : 0;
+
+    return n > 0 && strncmp (text, name, n) == 0 && (text[n] == '\0' || text[n] == '=');
+}
+
+/* Row and table of argv's "--name" or "--name=value", NULL if there is none. */
+static const struct cmd_option *find_option (const struct cmd_option_table *tables,
+                                             int ntables, const char *text, void **target)
+{
+    for (int i = 0; i < ntables; i++) {
+        for (const struct cmd_option *o = tables[i].options; o->name; o++) {
+            if (names_option (text, o->name) || names_option (text, o->alias)) {
+                *target = tables[i].target;
+                return o;
+            }
+        }
+    }
+    return NULL;
+}
+
+/* Read the option at argv[*index], and its value, and step over them. */
+static int read_option (const struct cmd_option_table *tables, int ntables, char **argv,
+                        int *index, struct mg_error *err)
+{
+    const char *text = argv[(*index)++];
+    const char *value = strchr (text, '=');
+    const struct cmd_option *option;
+    char what[64];
+    void *target;
+
+    if (strncmp (text, "--", 2) != 0)
+        return mg_error_set (err, EINVAL, "\"%.60s\" is not an option", text);
+    if (!(option = find_option (tables, ntables, text + 2, &target)))
+        return mg_error_set (err, EINVAL, "unknown option \"%.60s\"", text);
+    snprintf (what, sizeof (what), "%.*s", value ? (int)(value - text) : 60, text);
+    if (value)
+        value++;
+    if (!option->arg && value)
+        return mg_error_set (err, EINVAL, "%s takes no value", what);
+    if (option->arg && !value)
+        value = argv[*index] ? argv[(*index)++] : NULL;
+    if (option->arg && !value)
+        return mg_error_set (err, EINVAL, "%s needs a value, %s", what, option->arg);
+    return option->set (target, option, what, value, err);
+}
+
+int cmd_options_read (const struct cmd_option_table *tables, int ntables, int argc,
+                      char **argv, struct mg_error *err)
+{
+    for (int i = 1; i < argc;) {
+        if (read_option (tables, ntables, argv, &i, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+void cmd_options_help (const struct cmd_option_table *tables, int ntables)
+{
+    for (int i = 0; i < ntables; i++) {
+        for (const struct cmd_option *o = tables[i].options; o->name; o++) {
+            int n = printf ("  --%s%s%s", o->name, o->arg ? " " : "", o->arg ? o->arg : "");
+
+            if (n >= HELP_COLUMN) {
+                putchar ('\n');
+                n = 0;
+            }
+            printf ("%*s%s\n", HELP_COLUMN - n, "", o->help);
+            if (o->alias)
+                printf ("%*s(also --%s)\n", HELP_COLUMN, "", o->alias);
+        }
+    }
+}

@@ -1,0 +1,42 @@
+/* option - read a command line by tables of options.
+ *
+ * Every option is a row; a command line is read against one or more tables, each with the
+ * object that its rows fill.  "--name value" and "--name=value" are the same, the last of
+ * several wins unless the row says otherwise, and names are not shortened: a script that
+ * works today works when options are added.
+ */
+#ifndef CMD_OPTION_H
+#define CMD_OPTION_H
+
+#include "megatron/error.h"
+
+struct cmd_option {
+    const char *name;  /* as typed after "--" */
+    const char *alias; /* Megatron-LM's name of the same, or NULL */
+    const char *arg;   /* what the value is called in the help, NULL: takes none */
+    const char *help;  /* one line, no final dot */
+    const char *key;   /* for set(): which field, if one function serves many rows */
+
+    /* Store 'value' (NULL where the option takes none) in the table's target; 'what' is
+     * the option as typed, "--tp", for messages.  0, or -1, errno and a text.
+     */
+    int (*set) (void *target, const struct cmd_option *option, const char *what,
+                const char *value, struct mg_error *err);
+};
+
+/* A table closed by a row without a name, and the object that it fills. */
+struct cmd_option_table {
+    const struct cmd_option *options;
+    void *target;
+};
+
+/* Read argv[1..argc-1]: 0, or -1, EINVAL and a text at the first mistake: an unknown
+ * option, a missing or unwanted value, a bare word, or what a set() refused.
+ */
+int cmd_options_read (const struct cmd_option_table *tables, int ntables, int argc,
+                      char **argv, struct mg_error *err);
+
+/* Print one line an option to standard output. */
+void cmd_options_help (const struct cmd_option_table *tables, int ntables);
+
+#endif /* CMD_OPTION_H */

@@ -1,0 +1,161 @@
+/* plan.c - megatron plan: the table of its parts, and what they have in common */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cmd/cmd.h"
+#include "cmd/plan.h"
+
+/* In the order of --help, closed by a row without a name. */
+static const struct part {
+    const char *name;
+    const char *summary;
+    int (*run) (int argc, char **argv);
+} parts[] = {
+    { "check", "every rule that the parallel sizes break", plan_check },
+    { "groups", "who shares a group with whom", plan_groups },
+    { NULL, NULL, NULL },
+};
+
+static int set_size (void *target, const struct cmd_option *option, const char *what,
+                     const char *value, struct mg_error *err)
+{
+    return geometry_set (target, option->key, what, value, err);
+}
+
+/* Megatron-LM's one switch for another order. */
+static int set_mapping (void *target, const struct cmd_option *option, const char *what,
+                        const char *value, struct mg_error *err)
+{
+    (void)value;
+    return geometry_set (target, option->key, what, "tp-cp-ep-pp-dp", err);
+}
+
+static int set_json (void *target, const struct cmd_option *option, const char *what,
+                     const char *value, struct mg_error *err)
+{
+    (void)option, (void)what, (void)value, (void)err;
+    ((struct plan_common *)target)->json = true;
+    return 0;
+}
+
+static int set_help (void *target, const struct cmd_option *option, const char *what,
+                     const char *value, struct mg_error *err)
+{
+    (void)option, (void)what, (void)value, (void)err;
+    ((struct plan_common *)target)->help = true;
+    return 0;
+}
+
+const struct cmd_option plan_geometry_options[] = {
+    { "world-size", NULL, "N", "number of ranks (tasks)", "world", set_size },
+    { "tp", "tensor-model-parallel-size", "N", "tensor-parallel size, default 1", "tp",
+      set_size },
+    { "cp", "context-parallel-size", "N", "context-parallel size, default 1", "cp",
+      set_size },
+    { "pp", "pipeline-model-parallel-size", "N", "pipeline-parallel size, default 1", "pp",
+      set_size },
+    { "ep", "expert-model-parallel-size", "N", "expert-parallel size, default 1", "ep",
+      set_size },
+    { "etp", "expert-tensor-parallel-size", "N",
+      "tensor-parallel size of experts, default that of --tp", "etp", set_size },
+    { "vpp", "num-virtual-stages-per-pipeline-rank", "N",
+      "virtual stages on each pipeline rank, default none", "vpp", set_size },
+    { "order", NULL, "ORDER", "axes, fastest first, default tp-cp-ep-dp-pp", "order",
+      set_size },
+    { "use-tp-pp-dp-mapping", NULL, NULL, "the same as --order tp-cp-ep-pp-dp", "order",
+      set_mapping },
+    { NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+const struct cmd_option plan_common_options[] = {
+    { "json", NULL, NULL, "print JSON", NULL, set_json },
+    { "help", NULL, NULL, "print this help", NULL, set_help },
+    { NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+int plan_usage_error (const char *part, const struct mg_error *err)
+{
+    fprintf (stderr, "megatron: plan %s: %s; see megatron plan %s --help\n", part, err->text,
+             part);
+    return PLAN_USAGE;
+}
+
+/* The axes of a grid in the order in which people name them. */
+static const struct grid_axis {
+    bool expert;
+    enum mg_axis axis;
+    const char *name;
+} grid_axes[] = {
+    { false, MG_AXIS_TP, "tp" },  { false, MG_AXIS_CP, "cp" },
+    { false, MG_AXIS_DP, "dp" },  { false, MG_AXIS_PP, "pp" },
+    { true, MG_AXIS_TP, "etp" },  { true, MG_AXIS_EP, "ep" },
+    { true, MG_AXIS_DP, "edp" },  { true, MG_AXIS_PP, "pp" },
+};
+enum { NUM_GRID_AXES = sizeof (grid_axes) / sizeof (grid_axes[0]) };
+
+void plan_print_grids (const struct geometry *g)
+{
+    for (int i = 0; i < NUM_GRID_AXES; i++) {
+        const struct grid_axis *a = &grid_axes[i];
+        int size = geometry_axis_size (g, a->expert, a->axis);
+
+        if (i > 0 && a->expert == grid_axes[i - 1].expert)
+            printf (" x ");
+        else
+            printf ("%s", a->expert ? ", expert " : "dense ");
+        printf ("%s ", a->name);
+        if (size)
+            printf ("%d", size);
+        else
+            putchar ('?');
+    }
+}
+
+void plan_print_grids_json (const struct geometry *g)
+{
+    for (int i = 0; i < NUM_GRID_AXES; i++) {
+        const struct grid_axis *a = &grid_axes[i];
+        int size = geometry_axis_size (g, a->expert, a->axis);
+
+        if (i > 0 && a->expert == grid_axes[i - 1].expert)
+            putchar (',');
+        else
+            printf ("%s", a->expert ? "},\"expert\":{" : "\"dense\":{");
+        printf ("\"%s\":", a->name);
+        if (size)
+            printf ("%d", size);
+        else
+            printf ("null");
+    }
+    putchar ('}');
+}
+
+static void print_help (void)
+{
+    printf ("Usage: megatron plan PART [OPTION...]\n\n"
+            "Show what a job would do, without running it.\n\n"
+            "Parts:\n");
+    for (const struct part *p = parts; p->name; p++)
+        printf ("  %-12s %s\n", p->name, p->summary);
+    printf ("\n\"megatron plan PART --help\" tells a part's options.\n");
+}
+
+int cmd_plan (int argc, char **argv)
+{
+    if (argc < 2) {
+        fprintf (stderr, "megatron: plan: a part is missing, see megatron plan --help\n");
+        return PLAN_USAGE;
+    }
+    if (strcmp (argv[1], "--help") == 0 || strcmp (argv[1], "-h") == 0) {
+        print_help ();
+        return 0;
+    }
+    for (const struct part *p = parts; p->name; p++) {
+        if (strcmp (p->name, argv[1]) == 0)
+            return p->run (argc - 1, argv + 1);
+    }
+    fprintf (stderr, "megatron: plan: \"%.40s\" is not a part, see megatron plan --help\n",
+             argv[1]);
+    return PLAN_USAGE;
+}

@@ -1,0 +1,45 @@
+/* plan - the parts of "megatron plan": what a job would do, without running it.
+ *
+ * Each part is one row in the table of plan.c and follows cmd.h's contract; argv[0] is its
+ * name.  Exit status of all: 0, 1 if the plan is not possible, 2 for a wrong command line.
+ */
+#ifndef CMD_PLAN_H
+#define CMD_PLAN_H
+
+#include <stdbool.h>
+
+#include "cmd/option.h"
+#include "libcore/topo/geometry.h"
+
+enum { PLAN_IMPOSSIBLE = 1, PLAN_USAGE = 2 };
+
+/* "megatron plan groups": who shares a group with whom. */
+int plan_groups (int argc, char **argv);
+
+/* "megatron plan check": every rule that the sizes break. */
+int plan_check (int argc, char **argv);
+
+/* The options for the parallel sizes, --tp to --order and --world-size; the target is a
+ * struct geometry.
+ */
+extern const struct cmd_option plan_geometry_options[];
+
+/* The options that every part has, --json and --help; the target is this. */
+struct plan_common {
+    bool json;
+    bool help;
+};
+extern const struct cmd_option plan_common_options[];
+
+/* One line on standard error for a mistake on the command line; returns PLAN_USAGE. */
+int plan_usage_error (const char *part, const struct mg_error *err);
+
+/* One line, no newline: "dense tp 4 x cp 1 x dp 2 x pp 2, expert etp 1 x ...".  A data
+ * size that is not known without a world is "?".
+ */
+void plan_print_grids (const struct geometry *g);
+
+/* A JSON member pair: "dense":{"tp":4,...},"expert":{"etp":1,...}; unknown is null. */
+void plan_print_grids_json (const struct geometry *g);
+
+#endif /* CMD_PLAN_H */

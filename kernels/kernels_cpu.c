@@ -1,0 +1,67 @@
+/* kernels_cpu.c - the CPU backend: its table, create and destroy */
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "kernels/cpu/cpu.h"
+
+static const struct kern_ops cpu_ops = {
+    .name = "cpu",
+    .gemm = cpu_gemm,
+    .norm_fwd = cpu_norm_fwd,
+    .norm_bwd = cpu_norm_bwd,
+    .bias_dropout_add_fwd = cpu_bias_dropout_add_fwd,
+    .bias_dropout_add_bwd = cpu_bias_dropout_add_bwd,
+    .gelu_fwd = cpu_gelu_fwd,
+    .gelu_bwd = cpu_gelu_bwd,
+    .attention_fwd = cpu_attention_fwd,
+    .attention_bwd = cpu_attention_bwd,
+    .embedding_fwd = cpu_embedding_fwd,
+    .embedding_bwd = cpu_embedding_bwd,
+    .position_fwd = cpu_position_fwd,
+    .position_bwd = cpu_position_bwd,
+    .xent_max = cpu_xent_max,
+    .xent_sum = cpu_xent_sum,
+    .xent_loss = cpu_xent_loss,
+    .xent_bwd = cpu_xent_bwd,
+    .adamw = cpu_adamw,
+    .fill_normal = cpu_fill_normal,
+    .fill = cpu_fill,
+    .col_sum = cpu_col_sum,
+    .sum_sq = cpu_sum_sq,
+    .axpby = cpu_axpby,
+    .cast = cpu_cast,
+};
+
+void kernels_cpu_destroy (struct kernels *k)
+{
+    if (k) {
+        int saved_errno = errno;
+
+        free (k->impl);
+        free (k);
+        errno = saved_errno;
+    }
+}
+
+struct kernels *kernels_cpu_create (int threads, struct mg_error *err)
+{
+    struct kernels *k;
+    struct cpu *cpu;
+
+    if (threads < 1) {
+        mg_error_set (err, EINVAL, "cpu kernels: %d threads, want at least 1", threads);
+        return NULL;
+    }
+    if (!(k = calloc (1, sizeof (*k))) || !(k->impl = calloc (1, sizeof (*cpu)))) {
+        mg_error_set (err, ENOMEM, "cpu kernels: out of memory");
+        goto error;
+    }
+    k->ops = &cpu_ops;
+    cpu = k->impl;
+    cpu->threads = threads;
+    return k;
+error:
+    kernels_cpu_destroy (k);
+    return NULL;
+}

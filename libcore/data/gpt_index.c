@@ -1,0 +1,242 @@
+/* gpt_index - the document, sample and shuffle index of a GPT dataset
+ *
+ * The rules are those of Megatron-LM's GPTDataset; the sample index is found from the
+ * token where each sample begins instead of by counting every sample down.
+ */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "libcore/data/gpt_index.h"
+#include "libcore/data/indexed.h"
+#include "libcore/data/mt19937.h"
+
+/* Largest count that a uint32 index holds under Megatron's rule, which goes over to
+ * 64 bits from 2^32 - 2 on. */
+static const int64_t max_count = (int64_t)UINT32_MAX - 2;
+
+/* Share of an epoch's samples below which the last epoch is kept apart. */
+static const double threshold = 0.80;
+
+static int check_documents (const struct gpt_documents *d, int64_t *tokens,
+                            struct mg_error *err)
+{
+    if (d->count < 1)
+        return mg_error_set (err, EINVAL, "no documents to draw samples from");
+    if (d->count > INT32_MAX)
+        return mg_error_set (err, ERANGE, "%zu documents, want at most %d", d->count,
+                             INT32_MAX);
+    *tokens = 0;
+    for (size_t i = 0; i < d->count; i++) {
+        if (d->lengths[i] < 0)
+            return mg_error_set (err, EINVAL,
+                                 "document %zu has %d tokens, want 0 or more", i,
+                                 d->lengths[i]);
+        *tokens += d->lengths[i];
+    }
+    if (*tokens < 2)
+        return mg_error_set (err, EINVAL,
+                             "%zu documents hold %" PRId64 " tokens, want at least 2",
+                             d->count, *tokens);
+    return 0;
+}
+
+/* Number of epochs, samples and row positions, checked to fit what holds them. */
+static int plan_epochs (struct gpt_index *index, int64_t seq_length, int64_t wanted,
+                        struct mg_error *err)
+{
+    int64_t tokens = index->tokens_per_epoch;
+
+    index->num_epochs = 1;
+    if (wanted != GPT_INDEX_ONE_EPOCH) {
+        if (wanted < 1 || wanted > max_count)
+            return mg_error_set (err, ERANGE,
+                                 "number of samples: %" PRId64 " is out of range, "
+                                 "want 1 to %" PRId64, wanted, max_count);
+        /* below 2^63: less than 2^32 samples of less than 2^31 tokens */
+        index->num_epochs = wanted * seq_length / tokens + 1;
+    }
+    if (index->num_epochs > max_count / index->num_documents
+        || index->num_epochs > INT64_MAX / tokens)
+        return mg_error_set (err, ERANGE,
+                             "%" PRId64 " epochs of %" PRId64 " documents do not fit an "
+                             "index, want at most %" PRId64 " in all", index->num_epochs,
+                             index->num_documents, max_count);
+    index->row_length = index->num_epochs * index->num_documents;
+    index->num_samples = (index->num_epochs * tokens - 1) / seq_length;
+    if (index->num_samples > max_count)
+        return mg_error_set (err, ERANGE,
+                             "%" PRId64 " samples do not fit an index, want at most "
+                             "%" PRId64, index->num_samples, max_count);
+    return 0;
+}
+
+/* Decide whether the last epoch is kept apart; samples before it are '*border'. */
+static void plan_border (struct gpt_index *index, int64_t seq_length, int64_t wanted,
+                         int64_t *border)
+{
+    int64_t tokens = index->tokens_per_epoch;
+    int64_t per_epoch = (tokens - 1) / seq_length;
+
+    *border = index->num_samples;
+    if (index->num_epochs == 1)
+        return;
+    *border = ((index->num_epochs - 1) * tokens - 1) / seq_length;
+    if (wanted - *border < (int64_t)(threshold * (double)per_epoch))
+        index->separate_final_epoch = true;
+    else
+        *border = index->num_samples;
+}
+
+/* Positions 0..num_documents-1 of every epoch, in random order. */
+static void shuffle_documents (struct gpt_index *index, struct mt19937 *mt)
+{
+    int32_t *row = index->document_index;
+    size_t apart = index->separate_final_epoch ? index->num_documents : 0;
+    size_t together = index->row_length - apart;
+    size_t at = 0;
+
+    for (int64_t epoch = 0; epoch < index->num_epochs; epoch++)
+        for (int64_t i = 0; i < index->num_documents; i++)
+            row[at++] = (int32_t)i;
+    mt19937_shuffle_int32 (mt, row, together);
+    mt19937_shuffle_int32 (mt, row + together, apart);
+}
+
+/* Find the document that holds token k x seq_length of the row, for every k. The first
+ * sample begins at position 0 even if that document is empty, as Megatron's does. */
+static void find_starts (struct gpt_index *index, const int32_t *lengths,
+                         int64_t seq_length)
+{
+    const int32_t *row = index->document_index;
+    uint32_t position = 0;
+    int64_t base = 0;                /* tokens before 'position' ... */
+    int64_t next = lengths[row[0]];  /* ... and before the one after it */
+
+    index->sample_index[0] = (struct gpt_index_start){ 0, 0 };
+    for (int64_t k = 1; k <= index->num_samples; k++) {
+        int64_t token = k * seq_length;
+
+        while (next <= token) {
+            base = next;
+            next += lengths[row[++position]];
+        }
+        index->sample_index[k] = (struct gpt_index_start){ position, token - base };
+    }
+}
+
+static void name_documents (struct gpt_index *index, const struct gpt_documents *d)
+{
+    for (size_t i = 0; i < index->row_length; i++) {
+        int32_t position = index->document_index[i];
+
+        index->document_index[i] = d->ids ? d->ids[position] : d->first + position;
+    }
+}
+
+static void shuffle_samples (struct gpt_index *index, int64_t border, struct mt19937 *mt)
+{
+    for (int64_t i = 0; i < index->num_samples; i++)
+        index->shuffle_index[i] = (uint32_t)i;
+    mt19937_shuffle_uint32 (mt, index->shuffle_index, border);
+    mt19937_shuffle_uint32 (mt, index->shuffle_index + border,
+                            index->num_samples - border);
+}
+
+static int allocate (struct gpt_index *index, struct mg_error *err)
+{
+    size_t samples = index->num_samples;
+
+    index->document_index = calloc (index->row_length, sizeof (*index->document_index));
+    index->sample_index = calloc (samples + 1, sizeof (*index->sample_index));
+    index->shuffle_index = calloc (samples + 1, sizeof (*index->shuffle_index));
+    if (!index->document_index || !index->sample_index || !index->shuffle_index)
+        return mg_error_set (err, ENOMEM,
+                             "no memory for an index of %zu documents and %zu samples",
+                             index->row_length, samples);
+    return 0;
+}
+
+struct gpt_index *gpt_index_create (const struct gpt_documents *documents, int seq_length,
+                                    int64_t num_samples, int64_t seed,
+                                    struct mg_error *err)
+{
+    struct gpt_index *index;
+    struct mt19937 mt;
+    int64_t border;
+
+    if (!(index = calloc (1, sizeof (*index)))) {
+        mg_error_set (err, ENOMEM, "gpt index: out of memory");
+        return NULL;
+    }
+    if (seq_length < 2) {
+        mg_error_set (err, EINVAL, "sequence length: %d is out of range, want 2 or more",
+                      seq_length);
+        goto error;
+    }
+    if (mt19937_seed (&mt, seed, err) < 0)
+        goto error;
+    if (check_documents (documents, &index->tokens_per_epoch, err) < 0)
+        goto error;
+    index->num_documents = documents->count;
+    if (plan_epochs (index, seq_length, num_samples, err) < 0)
+        goto error;
+    plan_border (index, seq_length, num_samples, &border);
+    if (allocate (index, err) < 0)
+        goto error;
+    shuffle_documents (index, &mt);
+    find_starts (index, documents->lengths, seq_length);
+    name_documents (index, documents);
+    shuffle_samples (index, border, &mt);
+    return index;
+error:
+    gpt_index_destroy (index);
+    return NULL;
+}
+
+void gpt_index_destroy (struct gpt_index *index)
+{
+    if (index) {
+        int saved_errno = errno;
+
+        free (index->document_index);
+        free (index->sample_index);
+        free (index->shuffle_index);
+        free (index);
+        errno = saved_errno;
+    }
+}
+
+struct gpt_index *gpt_index_create_indexed (const struct indexed *ix, const char *split,
+                                            enum split_part part, int seq_length,
+                                            int64_t num_samples, int64_t seed,
+                                            struct mg_error *err)
+{
+    struct gpt_documents documents = { 0 };
+    struct gpt_index *index;
+    int64_t begin;
+    int64_t end;
+    int32_t *lengths;
+
+    if (indexed_num_sequences (ix) > INT32_MAX) {
+        mg_error_set (err, ERANGE, "%zu sequences, want at most %d",
+                      indexed_num_sequences (ix), INT32_MAX);
+        return NULL;
+    }
+    if (split_documents (split, part, indexed_num_sequences (ix), &begin, &end, err) < 0)
+        return NULL;
+    documents.first = begin;
+    documents.count = end - begin;
+    if (!(lengths = calloc (documents.count, sizeof (*lengths)))) {
+        mg_error_set (err, ENOMEM, "no memory for the lengths of %zu documents",
+                      documents.count);
+        return NULL;
+    }
+    for (size_t i = 0; i < documents.count; i++)
+        lengths[i] = indexed_length (ix, begin + i);
+    documents.lengths = lengths;
+    index = gpt_index_create (&documents, seq_length, num_samples, seed, err);
+    free (lengths);
+    return index;
+}

@@ -1,0 +1,124 @@
+/* indexed - Megatron's indexed dataset: PREFIX.bin (tokens), PREFIX.idx (where they are).
+ *
+ * PREFIX.idx, little-endian, no padding:
+ *
+ *     byte  0   9 bytes    "MMIDIDX\0\0"
+ *     byte  9   u64        version, 1
+ *     byte 17   u8         element type of PREFIX.bin (enum indexed_dtype)
+ *     byte 18   u64        number of sequences n
+ *     byte 26   u64        number of document indices d (documents + 1)
+ *     byte 34   i32[n]     length of each sequence in tokens
+ *               i64[n]     its first byte in PREFIX.bin
+ *               i64[d]     the sequence that starts each document; the last is n
+ *               i8[n]      mode of each sequence (multimodal sets only)
+ *
+ * PREFIX.bin is the sequences one after the other.  A document is zero or more sequences.
+ *
+ * The reader maps both files and checks every field against the two file sizes before
+ * it returns, so that nothing read later can leave the maps.  Whoever truncates a file
+ * that is mapped makes its readers die by SIGBUS; the builder never does, it renames.
+ */
+#ifndef LIBCORE_DATA_INDEXED_H
+#define LIBCORE_DATA_INDEXED_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "megatron/error.h"
+
+/* Element types, by their code in the file. */
+enum indexed_dtype {
+    INDEXED_UINT8 = 1,
+    INDEXED_INT8 = 2,
+    INDEXED_INT16 = 3,
+    INDEXED_INT32 = 4,
+    INDEXED_INT64 = 5,
+    INDEXED_FLOAT64 = 6, /* refused: no token is a fraction */
+    INDEXED_FLOAT32 = 7, /* refused */
+    INDEXED_UINT16 = 8
+};
+
+/* NumPy's name of a type ("uint16"), or "unknown". */
+const char *indexed_dtype_name (enum indexed_dtype dtype);
+
+/* Bytes of one element, 0 for an unknown type. */
+size_t indexed_dtype_size (enum indexed_dtype dtype);
+
+/* The type that Megatron writes for a vocabulary of this size: uint16 below 65500
+ * entries, else int32. */
+enum indexed_dtype indexed_dtype_for_vocab (int64_t vocab_size);
+
+/* ---- reader ---- */
+
+struct indexed; /* opaque, immutable: may be read by many threads */
+
+/* Map PREFIX.bin and PREFIX.idx. O(sequences): every length, pointer and document index
+ * is checked (pointers must be the running sum of the lengths, as every builder writes
+ * them, and PREFIX.bin must end with the last sequence).  NULL with errno ENOENT ... (of
+ * open), EINVAL (a fault in a file; the text names file, field, value and what is
+ * allowed), ENOTSUP (float elements), ENOMEM.  The caller owns the result. */
+struct indexed *indexed_open (const char *prefix, struct mg_error *err);
+
+/* Unmap; NULL is allowed; errno is kept. */
+void indexed_close (struct indexed *ix);
+
+enum indexed_dtype indexed_dtype (const struct indexed *ix);
+size_t indexed_num_sequences (const struct indexed *ix);
+size_t indexed_num_documents (const struct indexed *ix);
+int64_t indexed_num_tokens (const struct indexed *ix);
+
+/* Tokens in sequence 'i', 0 <= i < number of sequences (else 0). */
+int32_t indexed_length (const struct indexed *ix, size_t i);
+
+/* First byte of sequence 'i' in PREFIX.bin (0 for an 'i' out of range). */
+int64_t indexed_pointer (const struct indexed *ix, size_t i);
+
+/* First sequence of document 'd', 0 <= d <= number of documents; d = number of documents
+ * gives the number of sequences, so that document d is [start (d), start (d + 1)). */
+size_t indexed_document_start (const struct indexed *ix, size_t d);
+
+/* Mode of sequence 'i', 0 where the file has none; indexed_has_modes() tells. */
+int indexed_mode (const struct indexed *ix, size_t i);
+int indexed_has_modes (const struct indexed *ix);
+
+/* Copy tokens [offset, offset + length) of a sequence to 'out'. 0, or -1 with errno
+ * EINVAL if the range leaves the sequence, ERANGE if a token is negative or over
+ * INT32_MAX (the text says which; 'out' is then partly written).  Allocates nothing. */
+int indexed_get (const struct indexed *ix, size_t sequence, size_t offset, size_t length,
+                 int32_t *out, struct mg_error *err);
+
+/* ---- builder ---- */
+
+struct indexed_builder; /* opaque */
+
+/* Begin PREFIX.bin and PREFIX.idx under temporary names beside them. Nothing is visible
+ * under PREFIX until finalize, and destroy without finalize removes what was written.
+ * NULL with errno of open, EINVAL (a float type), ENOMEM. The caller owns the result. */
+struct indexed_builder *indexed_builder_create (const char *prefix,
+                                                enum indexed_dtype dtype,
+                                                struct mg_error *err);
+
+/* Append 'n' tokens to the sequence under way, which may so be given in pieces of any
+ * size. Errors: ERANGE (a token the element type cannot hold, a sequence of more than
+ * INT32_MAX tokens), ENOMEM, those of write. */
+int indexed_builder_append (struct indexed_builder *b, const int32_t *tokens, size_t n,
+                            struct mg_error *err);
+
+/* End the sequence under way (of no tokens if nothing was appended). */
+int indexed_builder_end_sequence (struct indexed_builder *b, struct mg_error *err);
+
+/* End the document: the sequences ended since the last call are its own. It may have
+ * none. EINVAL if a sequence is still under way. */
+int indexed_builder_end_document (struct indexed_builder *b, struct mg_error *err);
+
+/* Write the index, flush both files to disk and give them their names, as the bytes that
+ * Megatron's IndexedDatasetBuilder writes.  An older set under PREFIX is replaced; its
+ * index goes first, so that no moment has an index beside tokens that are not its own.
+ * EINVAL if a sequence or document is under way. Once, and last. */
+int indexed_builder_finalize (struct indexed_builder *b, struct mg_error *err);
+
+/* Free; without a finalize that succeeded also remove the temporary files. NULL is
+ * allowed; errno is kept. */
+void indexed_builder_destroy (struct indexed_builder *b);
+
+#endif /* LIBCORE_DATA_INDEXED_H */

@@ -1,0 +1,133 @@
+/* sample_gpt - samples of a GPT dataset: gpt_index over a mapped indexed dataset */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libcore/data/gpt_index.h"
+#include "libcore/data/indexed.h"
+#include "libcore/data/sample_source.h"
+
+struct gpt_source {
+    struct indexed *ix;
+    struct gpt_index *index;
+    int seq_length;
+};
+
+/* A place in the row of documents. */
+struct cursor {
+    size_t document; /* position in document_index */
+    size_t offset;   /* token of that document */
+};
+
+/* Copy the next 'n' tokens of the row and move the cursor behind them. */
+static int read_tokens (const struct gpt_source *src, struct cursor *c, int32_t *out,
+                        size_t n, struct mg_error *err)
+{
+    const struct gpt_index *index = src->index;
+
+    while (n > 0) {
+        size_t sequence;
+        size_t piece;
+
+        if (c->document >= index->row_length)
+            return mg_error_set (err, EINVAL, "gpt samples: beyond the last document");
+        sequence = index->document_index[c->document];
+        piece = indexed_length (src->ix, sequence) - c->offset;
+        if (piece > n)
+            piece = n;
+        if (indexed_get (src->ix, sequence, c->offset, piece, out, err) < 0)
+            return -1;
+        out += piece;
+        n -= piece;
+        c->offset += piece;
+        if (n > 0) {
+            c->document++;
+            c->offset = 0;
+        }
+    }
+    return 0;
+}
+
+/* S + 1 tokens are read: the first into 'tokens', the other S are the labels, of which
+ * all but the last are the rest of 'tokens'. */
+static int sample (void *impl, int64_t index, int32_t *tokens, int32_t *labels,
+                   float *loss_mask, struct mg_error *err)
+{
+    const struct gpt_source *src = impl;
+    const int n = src->seq_length;
+    const struct gpt_index_start *start;
+    struct cursor c;
+
+    if (index < 0 || index >= src->index->num_samples)
+        return mg_error_set (err, ERANGE,
+                             "gpt samples: no sample %" PRId64 ", want 0 to %" PRId64,
+                             index, src->index->num_samples - 1);
+    start = &src->index->sample_index[src->index->shuffle_index[index]];
+    c = (struct cursor){ .document = start->document, .offset = start->offset };
+    /* an empty document may stand first; skip it as reading on would */
+    if (read_tokens (src, &c, tokens, 1, err) < 0
+        || read_tokens (src, &c, labels, n, err) < 0)
+        return mg_error_prefix (err, "sample %" PRId64, index);
+    memcpy (tokens + 1, labels, (n - 1) * sizeof (*tokens));
+    for (int i = 0; i < n; i++)
+        loss_mask[i] = 1.f;
+    return 0;
+}
+
+static void destroy (void *impl)
+{
+    struct gpt_source *src = impl;
+
+    if (src) {
+        indexed_close (src->ix);
+        gpt_index_destroy (src->index);
+        free (src);
+    }
+}
+
+static const struct sample_source_ops gpt_ops = {
+    .name = "gpt",
+    .sample = sample,
+    .destroy = destroy,
+};
+
+struct sample_source *sample_source_gpt_create (const char *prefix, const char *split,
+                                                enum split_part part, int seq_length,
+                                                int64_t num_samples, int64_t seed,
+                                                struct mg_error *err)
+{
+    struct sample_source *source = NULL;
+    struct gpt_source *src;
+
+    if (!(src = calloc (1, sizeof (*src)))
+        || !(source = calloc (1, sizeof (*source)))) {
+        mg_error_set (err, ENOMEM, "gpt samples: out of memory");
+        goto error;
+    }
+    if (!(src->ix = indexed_open (prefix, err)))
+        goto error;
+    if (!(src->index = gpt_index_create_indexed (src->ix, split, part, seq_length,
+                                                 num_samples, seed, err))) {
+        mg_error_prefix (err, "%s", prefix);
+        goto error;
+    }
+    if (src->index->num_samples < 1) {
+        mg_error_set (err, EINVAL,
+                      "%s: %" PRId64 " tokens give no sample of %d, want at least %d",
+                      prefix, src->index->tokens_per_epoch, seq_length, seq_length + 1);
+        goto error;
+    }
+    src->seq_length = seq_length;
+    source->ops = &gpt_ops;
+    source->impl = src;
+    source->num_samples = src->index->num_samples;
+    source->seq_length = seq_length;
+    source->max_token = -1;
+    return source;
+error:
+    destroy (src);
+    free (source);
+    return NULL;
+}

@@ -1,0 +1,77 @@
+/* config.c - rules of a model's sizes */
+
+#include <errno.h>
+#include <limits.h>
+#include <stddef.h>
+
+#include "libcore/nn/config.h"
+
+enum { DIM_MAX = 1 << 24 };
+
+int model_padded_vocab (int vocab, int divisor, int tp)
+{
+    int64_t multiple = (int64_t)divisor * tp;
+    int64_t padded = (vocab + multiple - 1) / multiple * multiple;
+
+    return padded > INT_MAX ? 0 : (int)padded;
+}
+
+static int check_sizes (const struct model_config *c, struct mg_error *err)
+{
+    const struct {
+        const char *name;
+        int value;
+    } dims[] = {
+        { "num-layers", c->num_layers },
+        { "hidden-size", c->hidden_size },
+        { "ffn-hidden-size", c->ffn_hidden_size },
+        { "num-attention-heads", c->num_heads },
+        { "kv-channels", c->kv_channels },
+        { "seq-length", c->seq_length },
+        { "max-position-embeddings", c->max_positions },
+        { "vocab-size", c->vocab_size },
+        { "padded-vocab-size", c->padded_vocab_size },
+    };
+
+    for (size_t i = 0; i < sizeof (dims) / sizeof (dims[0]); i++)
+        if (dims[i].value < 1 || dims[i].value > DIM_MAX)
+            return mg_error_set (err, EINVAL, "%s is %d, want 1 to %d", dims[i].name,
+                                 dims[i].value, DIM_MAX);
+    if ((int64_t)c->num_heads * c->kv_channels > DIM_MAX)
+        return mg_error_set (err, EINVAL, "num-attention-heads %d x kv-channels %d is over %d",
+                             c->num_heads, c->kv_channels, DIM_MAX);
+    return 0;
+}
+
+int model_config_validate (const struct model_config *c, int tp, int pp,
+                           struct mg_error *err)
+{
+    if (check_sizes (c, err) < 0)
+        return -1;
+    if (c->num_heads % tp != 0)
+        return mg_error_set (err, EINVAL,
+                             "num-attention-heads %d is not a multiple of tensor-model-"
+                             "parallel-size %d", c->num_heads, tp);
+    if (c->ffn_hidden_size % tp != 0)
+        return mg_error_set (err, EINVAL,
+                             "ffn-hidden-size %d is not a multiple of tensor-model-"
+                             "parallel-size %d", c->ffn_hidden_size, tp);
+    if (c->padded_vocab_size % tp != 0)
+        return mg_error_set (err, EINVAL,
+                             "padded-vocab-size %d is not a multiple of tensor-model-"
+                             "parallel-size %d", c->padded_vocab_size, tp);
+    if (c->vocab_size > c->padded_vocab_size)
+        return mg_error_set (err, EINVAL, "vocab-size %d is larger than padded-vocab-size %d",
+                             c->vocab_size, c->padded_vocab_size);
+    if (c->num_layers % pp != 0)
+        return mg_error_set (err, EINVAL,
+                             "num-layers %d is not a multiple of pipeline-model-parallel-"
+                             "size %d; use %d or %d", c->num_layers, pp,
+                             c->num_layers / pp ? c->num_layers / pp * pp : pp,
+                             (c->num_layers / pp + 1) * pp);
+    if (c->seq_length > c->max_positions)
+        return mg_error_set (err, EINVAL,
+                             "seq-length %d is larger than max-position-embeddings %d",
+                             c->seq_length, c->max_positions);
+    return 0;
+}

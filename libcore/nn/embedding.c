@@ -1,0 +1,68 @@
+/* embedding.c - vocabulary-parallel word embedding plus learned positions */
+
+#include "libcore/nn/embedding.h"
+
+static struct kern_dropout dropout (const struct nn *nn, const struct embedding *e,
+                                    const struct nn_batch *batch, bool training)
+{
+    return (struct kern_dropout){
+        .p = training ? nn->config.hidden_dropout : 0.0,
+        .key = e->key,
+        .sample = batch->sample,
+        .batch = nn->batch,
+    };
+}
+
+int embedding_fwd (const struct nn *nn, const struct embedding *e,
+                   const struct nn_batch *batch, bool training, float *out,
+                   struct mg_error *err)
+{
+    struct kern_embedding_fwd word = {
+        .tokens = nn->tokens,
+        .cols = nn->hidden,
+        .id = batch->token,
+        .first = e->word->offset[0],
+        .count = e->word->extent[0],
+        .table = e->word->data,
+        .out = out,
+    };
+    struct kern_position_fwd position = {
+        .tokens = nn->tokens,
+        .cols = nn->hidden,
+        .x = out,
+        .position = e->position->data,
+        .dropout = dropout (nn, e, batch, training),
+        .y = out,
+    };
+
+    if (nn->kern->ops->embedding_fwd (nn->kern, &word, nn->compute, err) < 0
+        || nn_tp_all_reduce (nn, out, err) < 0)
+        return -1;
+    return nn->kern->ops->position_fwd (nn->kern, &position, nn->compute, err);
+}
+
+int embedding_bwd (const struct nn *nn, const struct embedding *e,
+                   const struct nn_batch *batch, float *dout, struct mg_error *err)
+{
+    struct kern_position_bwd position = {
+        .tokens = nn->tokens,
+        .cols = nn->hidden,
+        .dy = dout,
+        .dropout = dropout (nn, e, batch, true),
+        .dx = dout,
+        .dposition = e->position->grad,
+    };
+    struct kern_embedding_bwd word = {
+        .tokens = nn->tokens,
+        .cols = nn->hidden,
+        .id = batch->token,
+        .first = e->word->offset[0],
+        .count = e->word->extent[0],
+        .dout = dout,
+        .dtable = e->word->grad,
+    };
+
+    if (nn->kern->ops->position_bwd (nn->kern, &position, nn->compute, err) < 0)
+        return -1;
+    return nn->kern->ops->embedding_bwd (nn->kern, &word, nn->compute, err);
+}

@@ -1,0 +1,83 @@
+/* model - this rank's part of a GPT: its chunks of layers, parameters and activations.
+ *
+ * Life: model_create() describes the parameters and takes no memory for them; a layout
+ * gives every parameter its data and gradient (optim/layout.h); model_bind() plans and
+ * allocates the activation slots; then forward and backward passes run, one microbatch in
+ * one slot each, in the order that a schedule says.  After model_bind() nothing allocates.
+ */
+#ifndef LIBCORE_NN_MODEL_H
+#define LIBCORE_NN_MODEL_H
+
+#include "libcore/job/job.h"
+#include "libcore/nn/config.h"
+#include "libcore/nn/nn.h"
+#include "libcore/nn/param.h"
+
+struct model;
+
+struct model_spec {
+    struct model_config config;
+    int micro_batch_size;
+    int chunks; /* model chunks of this rank: global stages c pp + rank, c = 0.. */
+};
+
+/* Fill 'batch' for a microbatch of the current iteration: always the sample indices, and
+ * tokens, labels and mask ([s, b] order) if 'tokens' is set.
+ */
+typedef int (*model_fetch_f) (void *arg, int microbatch, bool tokens,
+                              struct nn_batch *batch, struct mg_error *err);
+
+struct model *model_create (const struct model_spec *spec, const struct job *job,
+                            struct mg_error *err);
+void model_destroy (struct model *m);
+
+/* This rank's parameters in registration order. */
+struct param *model_params (struct model *m, size_t *n);
+
+/* Number of parameter tensors of the whole model (param->order is below it), and of
+ * parameters, tied ones once, without padding.
+ */
+int model_num_tensors (const struct model *m);
+int64_t model_num_parameters (const struct model *m);
+
+/* Write the initial values of all parameters. */
+int model_init_params (struct model *m, struct mg_error *err);
+
+/* Bytes that activations take with slots[chunk] slots; 0 on overflow. */
+size_t model_activation_bytes (struct model *m, const int *slots);
+
+/* Allocate them. */
+int model_bind (struct model *m, const int *slots, struct mg_error *err);
+
+/* Who fills the slots' batches, and the weight of a microbatch in the loss (1 / number of
+ * microbatches, times a loss scale).
+ */
+void model_set_input (struct model *m, model_fetch_f fetch, void *arg, double weight);
+
+/* Boundary tensors of a chunk's slot, [s, b, h]: the input it expects (of the first
+ * chunk of the model: not to be filled), its output, its gradient (of the output before
+ * model_backward(), of the input after).
+ */
+float *model_input (struct model *m, int chunk, int slot);
+float *model_output (struct model *m, int chunk, int slot);
+float *model_gradient (struct model *m, int chunk, int slot);
+size_t model_boundary_count (const struct model *m);
+
+/* One pass; the last stage adds to the loss sums, the backward pass to the gradients. */
+int model_forward (struct model *m, int chunk, int slot, int microbatch, bool training,
+                   struct mg_error *err);
+int model_backward (struct model *m, int chunk, int slot, struct mg_error *err);
+
+/* The three sums of kern_xent_loss since model_clear_loss(); zeros on ranks without the
+ * last stage. Waits for the compute stream.
+ */
+int model_loss (struct model *m, double sums[3], struct mg_error *err);
+void model_clear_loss (struct model *m);
+
+/* True on ranks that hold the last global stage. */
+bool model_has_loss (const struct model *m);
+
+struct mg_stream *model_stream (struct model *m);
+const struct nn *model_nn (const struct model *m);
+
+#endif /* LIBCORE_NN_MODEL_H */

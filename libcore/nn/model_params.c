@@ -1,0 +1,136 @@
+/* model_params.c - embedding, final norm and output layer parameters */
+
+#include <stdio.h>
+
+#include "libcore/base/rng.h"
+#include "libcore/nn/model_params.h"
+
+/* Keys of tensors outside the layers: kinds above those of a layer's parameters. */
+enum { KIND_WORD = 100, KIND_POSITION, KIND_OUTPUT };
+
+void model_part_even (const struct model_config *c, int pp, int chunks, int rank, int chunk,
+                      struct model_part *part)
+{
+    int stages = pp * chunks, stage = chunk * pp + rank;
+
+    part->num_layers = c->num_layers / stages;
+    part->first_layer = stage * part->num_layers;
+    part->first = stage == 0;
+    part->last = stage == stages - 1;
+}
+
+size_t model_part_params (const struct model_config *c, const struct model_part *part,
+                          int pp)
+{
+    size_t n = (size_t)part->num_layers * BLOCK_NUM_PARAMS;
+
+    if (part->first)
+        n += 2;
+    if (part->last)
+        n += 2 + (c->tied_embeddings && pp == 1 ? 0 : 1);
+    return n;
+}
+
+int model_layer_order (int layer)
+{
+    return 2 + layer * BLOCK_NUM_PARAMS;
+}
+
+int model_config_tensors (const struct model_config *c)
+{
+    return model_layer_order (c->num_layers) + 2 + (c->tied_embeddings ? 0 : 1);
+}
+
+int64_t model_config_parameters (const struct model_config *c)
+{
+    int64_t h = c->hidden_size, f = c->ffn_hidden_size;
+    int64_t a = (int64_t)c->num_heads * c->kv_channels;
+    int64_t layer = 4 * h + (3 * a * h + 3 * a) + (a * h + h) + (f * h + f) + (f * h + h);
+    int64_t words = (int64_t)c->vocab_size * h;
+
+    return layer * c->num_layers + words * (c->tied_embeddings ? 1 : 2)
+        + (int64_t)c->max_positions * h + 2 * h;
+}
+
+/* A row-split vocabulary matrix. */
+static void describe_vocab (const struct nn *nn, struct param *p, const char *name, int order,
+                            int kind)
+{
+    *p = (struct param){
+        .dtype = MG_FLOAT32,
+        .ndims = 2,
+        .global = { nn->config.vocab_size, nn->hidden },
+        .offset = { nn->local_vocab * nn->tp_rank, 0 },
+        .extent = { nn->local_vocab, nn->hidden },
+        .numel = nn->local_vocab * nn->hidden,
+        .tp_sharded = true,
+        .decay = true,
+        .order = order,
+        .init_std = nn->config.init_std,
+        .init_key = rng_key (nn->config.seed, RNG_INIT, (uint64_t)kind, 0),
+    };
+    snprintf (p->name, sizeof (p->name), "%s", name);
+}
+
+struct param *model_describe_embedding (const struct nn *nn, struct param *p,
+                                        struct embedding *e)
+{
+    const struct model_config *c = &nn->config;
+
+    describe_vocab (nn, &p[0], "embedding.word_embeddings.weight", 0, KIND_WORD);
+    p[0].shared_embedding = c->tied_embeddings;
+    p[1] = (struct param){
+        .name = "embedding.position_embeddings.weight",
+        .dtype = MG_FLOAT32,
+        .ndims = 2,
+        .global = { c->max_positions, nn->hidden },
+        .extent = { c->max_positions, nn->hidden },
+        .numel = c->max_positions * nn->hidden,
+        .decay = true,
+        .order = 1,
+        .init_std = c->init_std,
+        .init_key = rng_key (c->seed, RNG_INIT, KIND_POSITION, 0),
+    };
+    *e = (struct embedding){
+        .word = &p[0],
+        .position = &p[1],
+        .key = rng_key (c->seed, RNG_DROPOUT_EMBEDDING, 0, 0),
+    };
+    return p + 2;
+}
+
+struct param *model_describe_head (const struct nn *nn, struct param *p, struct param *word,
+                                   struct head *h)
+{
+    const struct model_config *c = &nn->config;
+    int order = model_layer_order (c->num_layers);
+    static const char *const names[2] = { "decoder.final_layernorm.weight",
+                                          "decoder.final_layernorm.bias" };
+
+    for (int i = 0; i < 2; i++) {
+        p[i] = (struct param){
+            .dtype = MG_FLOAT32,
+            .ndims = 1,
+            .global = { c->hidden_size },
+            .extent = { c->hidden_size },
+            .numel = c->hidden_size,
+            .order = order + i,
+            .init_value = i == 0 ? 1.0f : 0.0f,
+        };
+        snprintf (p[i].name, sizeof (p[i].name), "%s", names[i]);
+    }
+    h->norm = (struct norm){ &p[0], &p[1] };
+    p += 2;
+    if (c->tied_embeddings && word) {
+        h->output = (struct linear){ word, NULL };
+        return p;
+    }
+    if (c->tied_embeddings) {
+        describe_vocab (nn, p, "embedding.word_embeddings.weight", 0, KIND_WORD);
+        p->shared_embedding = p->shared_copy = true;
+    }
+    else
+        describe_vocab (nn, p, "output_layer.weight", order + 2, KIND_OUTPUT);
+    h->output = (struct linear){ p, NULL };
+    return p + 1;
+}

@@ -1,0 +1,208 @@
+/* lr.c - learning rate and weight decay
+ *
+ * The operations stand in the order in which Megatron-LM does them, so that the last bit
+ * agrees.
+ */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "libcore/optim/lr.h"
+
+static double lr_constant (const struct lr_config *c, int64_t samples)
+{
+    (void)samples;
+    return c->max;
+}
+
+static double decay_ratio (const struct lr_config *c, int64_t samples)
+{
+    return (double)(samples - c->warmup) / (double)(c->decay - c->warmup);
+}
+
+static double lr_linear (const struct lr_config *c, int64_t samples)
+{
+    if (samples > c->decay)
+        return c->min;
+    return c->min + (1.0 - decay_ratio (c, samples)) * (c->max - c->min);
+}
+
+static double lr_cosine (const struct lr_config *c, int64_t samples)
+{
+    double coeff;
+
+    if (samples > c->decay)
+        return c->min;
+    coeff = 0.5 * (cos (M_PI * decay_ratio (c, samples)) + 1.0);
+    return c->min + coeff * (c->max - c->min);
+}
+
+/* A style is its name and its learning rate after the warm-up. */
+static const struct {
+    const char *name;
+    double (*at) (const struct lr_config *c, int64_t samples);
+} lr_styles[LR_NUM_STYLES] = {
+    [LR_CONSTANT] = { "constant", lr_constant },
+    [LR_LINEAR] = { "linear", lr_linear },
+    [LR_COSINE] = { "cosine", lr_cosine },
+};
+
+static double wd_constant (double ratio)
+{
+    (void)ratio;
+    return 1.0;
+}
+
+static double wd_linear (double ratio)
+{
+    return ratio;
+}
+
+static double wd_cosine (double ratio)
+{
+    return 0.5 * (cos (M_PI * (1.0 - ratio)) + 1.0);
+}
+
+/* A style is its name and the share of the way from start to end. */
+static const struct {
+    const char *name;
+    double (*share) (double ratio);
+} wd_styles[WD_NUM_STYLES] = {
+    [WD_CONSTANT] = { "constant", wd_constant },
+    [WD_LINEAR] = { "linear", wd_linear },
+    [WD_COSINE] = { "cosine", wd_cosine },
+};
+
+double lr_at (const struct lr_config *c, int64_t samples)
+{
+    if (c->warmup > 0 && samples <= c->warmup)
+        return c->init + (c->max - c->init) * (double)samples / (double)c->warmup;
+    return lr_styles[c->style].at (c, samples);
+}
+
+double lr_weight_decay_at (const struct lr_config *c, int64_t samples)
+{
+    if (c->wd_style == WD_CONSTANT || samples > c->wd_incr)
+        return c->wd_end;
+    return c->wd_start
+           + wd_styles[c->wd_style].share ((double)samples / (double)c->wd_incr)
+                 * (c->wd_end - c->wd_start);
+}
+
+static int check_lr (const struct lr_config *c, struct mg_error *err)
+{
+    if ((int)c->style < 0 || c->style >= LR_NUM_STYLES)
+        return mg_error_set (err, EINVAL, "learning rate: unknown decay style %d",
+                             (int)c->style);
+    if (!(c->min >= 0.0) || !isfinite (c->max) || !(c->max >= c->min))
+        return mg_error_set (err, EINVAL,
+                             "learning rate: %g down to %g, want finite and not below it, "
+                             "and that not below 0",
+                             c->max, c->min);
+    if (!(c->init >= 0.0) || !(c->init <= c->max))
+        return mg_error_set (err, EINVAL,
+                             "learning rate: warm-up starts at %g, want 0 to %g", c->init,
+                             c->max);
+    if (c->decay < 1)
+        return mg_error_set (err, EINVAL,
+                             "learning rate: decays over %" PRId64 " samples, want at "
+                             "least 1",
+                             c->decay);
+    if (c->warmup < 0 || c->warmup >= c->decay)
+        return mg_error_set (err, EINVAL,
+                             "learning rate: warm-up of %" PRId64 " samples, want 0 to "
+                             "%" PRId64 ", less than the decay",
+                             c->warmup, c->decay - 1);
+    return 0;
+}
+
+static int check_wd (const struct lr_config *c, struct mg_error *err)
+{
+    if ((int)c->wd_style < 0 || c->wd_style >= WD_NUM_STYLES)
+        return mg_error_set (err, EINVAL, "weight decay: unknown style %d",
+                             (int)c->wd_style);
+    if (!(c->wd_start >= 0.0) || !isfinite (c->wd_end) || !(c->wd_end >= c->wd_start))
+        return mg_error_set (err, EINVAL,
+                             "weight decay: from %g to %g, want finite, from 0 up",
+                             c->wd_start, c->wd_end);
+    if (c->wd_style == WD_CONSTANT && c->wd_start != c->wd_end)
+        return mg_error_set (err, EINVAL,
+                             "weight decay: constant, but from %g to %g; give one value "
+                             "or another style",
+                             c->wd_start, c->wd_end);
+    if (c->wd_style != WD_CONSTANT && c->wd_incr < 1)
+        return mg_error_set (err, EINVAL,
+                             "weight decay: rises over %" PRId64 " samples, want at "
+                             "least 1",
+                             c->wd_incr);
+    return 0;
+}
+
+int lr_check (const struct lr_config *c, struct mg_error *err)
+{
+    int rc = check_lr (c, err);
+
+    return rc < 0 ? rc : check_wd (c, err);
+}
+
+const char *lr_style_name (enum lr_style style)
+{
+    return (int)style >= 0 && style < LR_NUM_STYLES ? lr_styles[style].name : "unknown";
+}
+
+const char *wd_style_name (enum wd_style style)
+{
+    return (int)style >= 0 && style < WD_NUM_STYLES ? wd_styles[style].name : "unknown";
+}
+
+/* Index of 'name' among the n names that name_of() gives, or -1 and a text. */
+static int parse_style (const char *what, const char *name,
+                        const char *(*name_of) (int index), int n, struct mg_error *err)
+{
+    char list[200] = "";
+    size_t used = 0;
+
+    for (int i = 0; i < n; i++) {
+        if (name && strcmp (name, name_of (i)) == 0)
+            return i;
+        used += snprintf (list + used, sizeof (list) - used, "%s%s",
+                          i == 0 ? "" : i == n - 1 ? " or " : ", ", name_of (i));
+    }
+    return mg_error_set (err, EINVAL, "%s: unknown style \"%s\", want %s", what,
+                         name ? name : "(null)", list);
+}
+
+static const char *lr_name_of (int index)
+{
+    return lr_styles[index].name;
+}
+
+static const char *wd_name_of (int index)
+{
+    return wd_styles[index].name;
+}
+
+int lr_style_parse (const char *what, const char *name, enum lr_style *style,
+                    struct mg_error *err)
+{
+    int i = parse_style (what, name, lr_name_of, LR_NUM_STYLES, err);
+
+    if (i < 0)
+        return -1;
+    *style = i;
+    return 0;
+}
+
+int wd_style_parse (const char *what, const char *name, enum wd_style *style,
+                    struct mg_error *err)
+{
+    int i = parse_style (what, name, wd_name_of, WD_NUM_STYLES, err);
+
+    if (i < 0)
+        return -1;
+    *style = i;
+    return 0;
+}

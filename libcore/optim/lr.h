@@ -1,0 +1,49 @@
+/* lr - learning rate and weight decay as functions of the samples consumed.
+ *
+ * Megatron-LM's OptimizerParamScheduler without its state: all "steps" are samples, and
+ * the value that iteration k uses is the one at the samples consumed before it.
+ */
+#ifndef LIBCORE_OPTIM_LR_H
+#define LIBCORE_OPTIM_LR_H
+
+#include <stdint.h>
+
+#include "megatron/error.h"
+
+/* How the learning rate goes from 'max' after the warm-up to 'min' at 'decay' samples. */
+enum lr_style { LR_CONSTANT, LR_LINEAR, LR_COSINE, LR_NUM_STYLES };
+
+/* How the weight decay goes from 'wd_start' to 'wd_end' at 'wd_incr' samples. */
+enum wd_style { WD_CONSTANT, WD_LINEAR, WD_COSINE, WD_NUM_STYLES };
+
+struct lr_config {
+    enum lr_style style;
+    double init;    /* at 0 samples, if there is a warm-up; at most max */
+    double max;     /* after the warm-up, at least min */
+    double min;     /* after 'decay' samples, at least 0; unused if constant */
+    int64_t warmup; /* samples of the linear warm-up, 0 (none) to decay - 1 */
+    int64_t decay;  /* samples at which the decay ends, at least 1 */
+
+    enum wd_style wd_style;
+    double wd_start, wd_end; /* 0 <= wd_start <= wd_end; equal if constant */
+    int64_t wd_incr;         /* at least 1 unless constant */
+};
+
+/* 0, or -1, EINVAL and a text that names the value which breaks a rule given above. */
+int lr_check (const struct lr_config *config, struct mg_error *err);
+
+/* Learning rate and weight decay at 'samples' consumed samples, for a checked config. */
+double lr_at (const struct lr_config *config, int64_t samples);
+double lr_weight_decay_at (const struct lr_config *config, int64_t samples);
+
+/* Megatron-LM's names ("constant", "linear", "cosine") to styles and back.  'what' (the
+ * option) begins the text of a failure, which lists the names there are.
+ */
+int lr_style_parse (const char *what, const char *name, enum lr_style *style,
+                    struct mg_error *err);
+int wd_style_parse (const char *what, const char *name, enum wd_style *style,
+                    struct mg_error *err);
+const char *lr_style_name (enum lr_style style);
+const char *wd_style_name (enum wd_style style);
+
+#endif /* LIBCORE_OPTIM_LR_H */

@@ -1,0 +1,333 @@
+/* exec.c - one loop that runs any list of steps
+ *
+ * What orders what: a receive follows the last pass that used its buffer, a pass follows
+ * its receive and, where it overwrites what was sent, that send; a send follows the pass
+ * that made its buffer.  All of it by events, so that on a device with real streams the
+ * host runs ahead.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "libcore/schedule/exec.h"
+
+/* The comm streams, in the order of the four kinds of transfer. */
+enum lane { LANE_RECV_FWD, LANE_SEND_FWD, LANE_RECV_BWD, LANE_SEND_BWD, NUM_LANES };
+
+static const char *const lane_names[NUM_LANES] = {
+    [LANE_RECV_FWD] = "pipeline receive forward",
+    [LANE_SEND_FWD] = "pipeline send forward",
+    [LANE_RECV_BWD] = "pipeline receive backward",
+    [LANE_SEND_BWD] = "pipeline send backward",
+};
+
+static const enum sched_buffer lane_buffer[NUM_LANES] = {
+    [LANE_RECV_FWD] = SCHED_INPUT,
+    [LANE_SEND_FWD] = SCHED_OUTPUT,
+    [LANE_RECV_BWD] = SCHED_GRADIENT,
+    [LANE_SEND_BWD] = SCHED_GRADIENT,
+};
+
+struct slot {
+    void *buffer[SCHED_NUM_BUFFERS];
+    struct mg_event *pass;            /* end of the last pass in the slot */
+    struct mg_event *lane[NUM_LANES]; /* end of the last transfer of each kind */
+};
+
+struct exec {
+    struct exec_config config;
+    struct mg_stream *stream[NUM_LANES];
+    struct mg_event *end[NUM_LANES]; /* end of a lane's work of one run */
+    int nslots;                      /* of all chunks */
+    int *first;                      /* [chunks] the chunk's first slot in 'slot' */
+    struct slot *slot;
+};
+
+static struct slot *slot_of (struct exec *e, const struct sched_step *step)
+{
+    return &e->slot[e->first[step->chunk] + step->slot];
+}
+
+static int run_pass (struct exec *e, const struct sched_step *step, struct mg_error *err)
+{
+    const struct sched_actions *a = &e->config.actions;
+    int rc;
+
+    if (step->op == SCHED_FWD)
+        rc = a->forward (a->arg, step, err);
+    else
+        rc = a->backward (a->arg, step, err);
+    if (rc < 0)
+        return -1;
+    mg_event_record (slot_of (e, step)->pass, e->config.compute);
+    return 0;
+}
+
+/* Enqueue a transfer behind the last pass in its slot. */
+static int run_transfer (struct exec *e, const struct sched_step *step, enum lane lane,
+                         struct mg_error *err)
+{
+    struct slot *slot = slot_of (e, step);
+    bool receive = lane == LANE_RECV_FWD || lane == LANE_RECV_BWD;
+    bool forward = lane == LANE_RECV_FWD || lane == LANE_SEND_FWD;
+    struct mg_p2p p2p = {
+        .kind = receive ? MG_RECV : MG_SEND,
+        .peer = step->peer,
+        .buf = slot->buffer[lane_buffer[lane]],
+        .count = e->config.count,
+        .dtype = e->config.dtype,
+    };
+    int rc;
+
+    rc = mg_stream_wait_event (e->stream[lane], slot->pass, err);
+    if (rc < 0)
+        return -1;
+    rc = mg_comm_p2p (forward ? e->config.fwd : e->config.bwd, &p2p, 1, e->stream[lane],
+                      err);
+    if (rc < 0)
+        return -1;
+    mg_event_record (slot->lane[lane], e->stream[lane]);
+    return 0;
+}
+
+/* Let what comes next follow the slot's last transfer on a lane.  A gradient that was
+ * sent is overwritten by the next receive, not by a pass, if the chunk receives one.
+ */
+static int run_wait (struct exec *e, const struct sched_step *step, enum lane lane,
+                     struct mg_error *err)
+{
+    struct mg_stream *stream = e->config.compute;
+
+    if (lane == LANE_SEND_BWD
+        && schedule_output_peer (e->config.schedule, step->chunk) >= 0)
+        stream = e->stream[LANE_RECV_BWD];
+    return mg_stream_wait_event (stream, slot_of (e, step)->lane[lane], err);
+}
+
+static int run_step (struct exec *e, const struct sched_step *step, struct mg_error *err)
+{
+    switch (step->op) {
+    case SCHED_FWD:
+    case SCHED_BWD:
+        return run_pass (e, step, err);
+    case SCHED_RECV_FWD:
+        return run_transfer (e, step, LANE_RECV_FWD, err);
+    case SCHED_SEND_FWD:
+        return run_transfer (e, step, LANE_SEND_FWD, err);
+    case SCHED_RECV_BWD:
+        return run_transfer (e, step, LANE_RECV_BWD, err);
+    case SCHED_SEND_BWD:
+        return run_transfer (e, step, LANE_SEND_BWD, err);
+    case SCHED_WAIT_FWD:
+        return run_wait (e, step, LANE_RECV_FWD, err);
+    case SCHED_SENT_FWD:
+        return run_wait (e, step, LANE_SEND_FWD, err);
+    case SCHED_WAIT_BWD:
+        return run_wait (e, step, LANE_RECV_BWD, err);
+    case SCHED_SENT_BWD:
+        return run_wait (e, step, LANE_SEND_BWD, err);
+    default:
+        return mg_error_set (err, EINVAL, "unknown step %d", (int)step->op);
+    }
+}
+
+/* Later work on the compute stream follows all transfers; a send that failed is seen. */
+static int join_lanes (struct exec *e, struct mg_error *err)
+{
+    for (int i = 0; i < NUM_LANES; i++) {
+        int rc;
+
+        if (!e->stream[i])
+            continue;
+        mg_event_record (e->end[i], e->stream[i]);
+        rc = mg_stream_wait_event (e->config.compute, e->end[i], err);
+        if (rc < 0)
+            return mg_error_prefix (err, "pipeline rank %d",
+                                    e->config.schedule->shape.rank);
+    }
+    return 0;
+}
+
+int exec_run (struct exec *e, struct mg_error *err)
+{
+    const struct schedule *s = e->config.schedule;
+    const struct sched_actions *a = &e->config.actions;
+
+    for (size_t i = 0; i < s->nsteps; i++) {
+        const struct sched_step *step = &s->step[i];
+        int rc;
+
+        if (a->trace)
+            a->trace (a->arg, step, true);
+        rc = run_step (e, step, err);
+        if (rc < 0)
+            return mg_error_prefix (err, "pipeline rank %d, step %zu (%s of microbatch %d)",
+                                    s->shape.rank, i, sched_op_names[step->op],
+                                    step->microbatch);
+        if (a->trace)
+            a->trace (a->arg, step, false);
+    }
+    return join_lanes (e, err);
+}
+
+void exec_destroy (struct exec *e)
+{
+    if (e) {
+        int saved_errno = errno;
+        for (int i = 0; i < NUM_LANES; i++) {
+            mg_stream_destroy (e->stream[i]);
+            mg_event_destroy (e->end[i]);
+        }
+        for (int i = 0; i < e->nslots && e->slot; i++) {
+            mg_event_destroy (e->slot[i].pass);
+            for (int k = 0; k < NUM_LANES; k++)
+                mg_event_destroy (e->slot[i].lane[k]);
+        }
+        free (e->slot);
+        free (e->first);
+        free (e);
+        errno = saved_errno;
+    }
+}
+
+/* Lanes that a chunk uses: a bit each. */
+static unsigned int lanes_of (const struct schedule *s, int chunk)
+{
+    unsigned int lanes = 0;
+
+    if (schedule_input_peer (s, chunk) >= 0) {
+        lanes |= 1U << LANE_RECV_FWD;
+        if (!s->shape.forward_only)
+            lanes |= 1U << LANE_SEND_BWD;
+    }
+    if (schedule_output_peer (s, chunk) >= 0) {
+        lanes |= 1U << LANE_SEND_FWD;
+        if (!s->shape.forward_only)
+            lanes |= 1U << LANE_RECV_BWD;
+    }
+    return lanes;
+}
+
+static int create_lane (struct exec *e, enum lane lane, struct mg_error *err)
+{
+    if (!(e->stream[lane] = mg_stream_create (e->config.device, MG_STREAM_COMM,
+                                              lane_names[lane], err))
+        || !(e->end[lane] = mg_event_create (e->config.device, err)))
+        return -1;
+    return 0;
+}
+
+/* Events and buffers of one slot of a chunk that uses 'lanes'. */
+static int create_slot (struct exec *e, int chunk, int slot, unsigned int lanes,
+                        struct mg_error *err)
+{
+    const struct sched_actions *a = &e->config.actions;
+    struct slot *sl = &e->slot[e->first[chunk] + slot];
+
+    if (!(sl->pass = mg_event_create (e->config.device, err)))
+        return -1;
+    for (int i = 0; i < NUM_LANES; i++) {
+        void **buffer = &sl->buffer[lane_buffer[i]];
+
+        if (!(lanes & 1U << i))
+            continue;
+        if (!(sl->lane[i] = mg_event_create (e->config.device, err)))
+            return -1;
+        if (!*buffer && !(*buffer = a->buffer (a->arg, lane_buffer[i], chunk, slot)))
+            return mg_error_set (err, EINVAL,
+                                 "schedule: no buffer %d for chunk %d, slot %d",
+                                 (int)lane_buffer[i], chunk, slot);
+    }
+    return 0;
+}
+
+static int create_slots (struct exec *e, struct mg_error *err)
+{
+    const struct schedule *s = e->config.schedule;
+
+    for (int c = 0; c < s->chunks; c++) {
+        unsigned int lanes = lanes_of (s, c);
+        int rc = 0;
+
+        for (int i = 0; i < NUM_LANES && rc == 0; i++) {
+            if (lanes & 1U << i && !e->stream[i])
+                rc = create_lane (e, i, err);
+        }
+        for (int i = 0; i < s->slots[c] && rc == 0; i++)
+            rc = create_slot (e, c, i, lanes, err);
+        if (rc < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int check_comm (const struct exec_config *config, const struct mg_comm *comm,
+                       const char *which, struct mg_error *err)
+{
+    const struct sched_shape *shape = &config->schedule->shape;
+
+    if (!comm)
+        return mg_error_set (err, EINVAL, "schedule: no %s communicator for %d stages",
+                             which, shape->pp * config->schedule->chunks);
+    if (mg_comm_size (comm) != shape->pp || mg_comm_rank (comm) != shape->rank)
+        return mg_error_set (err, EINVAL,
+                             "schedule: made for rank %d of %d, communicator %s is rank %d "
+                             "of %d",
+                             shape->rank, shape->pp, mg_comm_name (comm),
+                             mg_comm_rank (comm), mg_comm_size (comm));
+    return 0;
+}
+
+static int check_config (const struct exec_config *config, struct mg_error *err)
+{
+    const struct schedule *s = config->schedule;
+    size_t bytes;
+    int rc;
+
+    if (!config->actions.forward || (!config->actions.backward && !s->shape.forward_only))
+        return mg_error_set (err, EINVAL, "schedule: a pass has no action");
+    if (s->shape.pp == 1 && s->chunks == 1)
+        return 0;
+    if (config->count == 0 || mg_dtype_size (config->dtype) == 0
+        || __builtin_mul_overflow (config->count, mg_dtype_size (config->dtype), &bytes)
+        || !config->actions.buffer)
+        return mg_error_set (err, EINVAL,
+                             "schedule: cannot send %zu elements of type %s between stages",
+                             config->count, mg_dtype_name (config->dtype));
+    rc = check_comm (config, config->fwd, "forward", err);
+    if (rc < 0)
+        return -1;
+    return s->shape.forward_only ? 0 : check_comm (config, config->bwd, "backward", err);
+}
+
+struct exec *exec_create (const struct exec_config *config, struct mg_error *err)
+{
+    const struct schedule *s = config->schedule;
+    struct exec *e;
+    int rc;
+
+    rc = check_config (config, err);
+    if (rc < 0)
+        return NULL;
+    if (!(e = calloc (1, sizeof (*e)))
+        || !(e->first = calloc (s->chunks, sizeof (*e->first)))) {
+        mg_error_set (err, ENOMEM, "schedule: out of memory");
+        goto error;
+    }
+    e->config = *config;
+    for (int c = 0; c < s->chunks; c++) {
+        e->first[c] = e->nslots;
+        e->nslots += s->slots[c];
+    }
+    if (!(e->slot = calloc (e->nslots, sizeof (*e->slot)))) {
+        mg_error_set (err, ENOMEM, "schedule: out of memory for %d slots", e->nslots);
+        goto error;
+    }
+    rc = create_slots (e, err);
+    if (rc < 0)
+        goto error;
+    return e;
+error:
+    exec_destroy (e);
+    return NULL;
+}

@@ -1,0 +1,79 @@
+/* exec - run a schedule's list of steps.
+ *
+ * The executor knows streams, events and transfers, not models: the passes are callbacks.
+ * Each direction of each transfer has a comm stream of its own, so that a receive that is
+ * posted early never stands in the way of a send.
+ */
+#ifndef LIBCORE_SCHEDULE_EXEC_H
+#define LIBCORE_SCHEDULE_EXEC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "libcore/schedule/schedule.h"
+#include "megatron/comm.h"
+#include "megatron/dtype.h"
+#include "megatron/error.h"
+#include "megatron/stream.h"
+
+enum sched_buffer {
+    SCHED_INPUT,    /* received activation, input of the chunk */
+    SCHED_OUTPUT,   /* output of the chunk */
+    SCHED_GRADIENT, /* gradient of the output, after the backward pass of the input */
+    SCHED_NUM_BUFFERS
+};
+
+struct sched_actions {
+    /* Enqueue the pass of step->microbatch, step->chunk, step->slot on the compute stream.
+     * Called in the order of the list; -1 with a text ends the run.  'backward' may be
+     * NULL if the schedule is forward_only.
+     */
+    int (*forward) (void *arg, const struct sched_step *step, struct mg_error *err);
+    int (*backward) (void *arg, const struct sched_step *step, struct mg_error *err);
+
+    /* Address of a slot's buffer, at least 'count' elements; it stays the same as long as
+     * the executor lives.  Asked once, in exec_create(), and only for buffers that are
+     * sent or received: no input of the first stage, no output of the last, no gradient
+     * where there is neither.
+     */
+    void *(*buffer) (void *arg, enum sched_buffer which, int chunk, int slot);
+
+    /* Called before (begin) and after each step was enqueued. NULL: nobody listens. */
+    void (*trace) (void *arg, const struct sched_step *step, bool begin);
+
+    void *arg;
+};
+
+struct exec_config {
+    const struct schedule *schedule; /* must outlive the executor */
+    struct mg_device *device;
+    struct mg_stream *compute; /* the stream that the passes are enqueued on */
+
+    /* Activations travel on 'fwd', gradients on 'bwd'; pipeline ranks are ranks in both.
+     * They may be the same communicator unless a pair of ranks has forward and backward
+     * traffic from the one to the other, as an interleaved schedule on two ranks has:
+     * transfers of a pair are matched in the order in which they are enqueued.  Both may
+     * be NULL if the list has no transfers.
+     */
+    struct mg_comm *fwd, *bwd;
+    size_t count; /* elements of the tensor between two stages */
+    enum mg_dtype dtype;
+    struct sched_actions actions;
+};
+
+struct exec;
+
+/* Create streams and events and look up the buffers. NULL and a text on failure. */
+struct exec *exec_create (const struct exec_config *config, struct mg_error *err);
+
+/* Wait for what is enqueued (errors are dropped), then free. NULL is allowed. */
+void exec_destroy (struct exec *exec);
+
+/* Run the list once: one iteration.  Allocates nothing.  What is enqueued on the compute
+ * stream afterwards runs after every pass and transfer of the list; on the CPU device all
+ * is done on return.  On failure the text names the rank and the step, transfers may be
+ * left unmatched and the executor is good for exec_destroy() only.
+ */
+int exec_run (struct exec *exec, struct mg_error *err);
+
+#endif /* LIBCORE_SCHEDULE_EXEC_H */

@@ -1,0 +1,452 @@
+/* config.c - the table of arguments, parsing, and what follows from them */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <xxhash.h>
+
+#include "libcore/base/parse.h"
+#include "libcore/data/tokenizer.h"
+#include "libcore/train/config.h"
+
+#define AT(field) offsetof (struct train_args, field)
+#define SIZE_ROW(name, field, preset, help) \
+    { name, TRAIN_INT, AT (field), 1, GEOMETRY_SIZE_MAX, preset, NULL, "N", help }
+#define COUNT_ROW(name, field, min, preset, help) \
+    { name, TRAIN_INT64, AT (field), min, 1e15, preset, NULL, "N", help }
+#define REAL_ROW(name, field, min, max, preset, help) \
+    { name, TRAIN_REAL, AT (field), min, max, preset, NULL, "X", help }
+#define TEXT_ROW(name, field, preset, meta, help) \
+    { name, TRAIN_TEXT, AT (field), 0, 0, 0, preset, meta, help }
+#define FLAG_ROW(name, field, help) \
+    { name, TRAIN_FLAG, AT (field), 0, 0, 0, NULL, NULL, help }
+
+const struct train_arg train_arg_table[] = {
+    SIZE_ROW ("tensor-model-parallel-size", tp, TRAIN_UNSET,
+              "ranks that share a layer (default: the job's --megatron-tp, else 1)"),
+    SIZE_ROW ("pipeline-model-parallel-size", pp, TRAIN_UNSET,
+              "stages of the pipeline (default: the job's --megatron-pp, else 1)"),
+    SIZE_ROW ("context-parallel-size", cp, TRAIN_UNSET,
+              "ranks that share a sequence; only 1 in this version"),
+    SIZE_ROW ("expert-model-parallel-size", ep, TRAIN_UNSET,
+              "ranks that share the experts; only 1 in this version"),
+    SIZE_ROW ("expert-tensor-parallel-size", etp, TRAIN_UNSET,
+              "ranks that share an expert (default: the tensor-parallel size)"),
+    FLAG_ROW ("use-tp-pp-dp-mapping", tp_pp_dp,
+              "rank order tp-cp-ep-pp-dp in place of tp-cp-ep-dp-pp"),
+
+    SIZE_ROW ("num-layers", num_layers, TRAIN_UNSET, "transformer layers (required)"),
+    SIZE_ROW ("hidden-size", hidden_size, TRAIN_UNSET, "hidden size (required)"),
+    SIZE_ROW ("ffn-hidden-size", ffn_hidden_size, TRAIN_UNSET,
+              "MLP size (default 4 x hidden size)"),
+    SIZE_ROW ("num-attention-heads", num_heads, TRAIN_UNSET, "attention heads (required)"),
+    SIZE_ROW ("kv-channels", kv_channels, TRAIN_UNSET,
+              "size of a head (default hidden size / heads)"),
+    SIZE_ROW ("seq-length", seq_length, TRAIN_UNSET,
+              "tokens of a sample (required, unless --batches tells)"),
+    SIZE_ROW ("max-position-embeddings", max_positions, TRAIN_UNSET,
+              "learned positions (default: the sequence length)"),
+    SIZE_ROW ("vocab-size", vocab_size, TRAIN_UNSET,
+              "true vocabulary size; padded rows stay out of the softmax"),
+    SIZE_ROW ("padded-vocab-size", padded_vocab_size, TRAIN_UNSET,
+              "rows of the word embedding; alone, all of them count"),
+    SIZE_ROW ("make-vocab-size-divisible-by", vocab_divisor, 128,
+              "the vocabulary is padded to a multiple of this times tp (default 128)"),
+    TEXT_ROW ("tokenizer-type", tokenizer, NULL, "NAME",
+              "tokenizer that made the data, for its vocabulary size: ByteLevel"),
+    REAL_ROW ("norm-epsilon", norm_epsilon, 0, 1, 1e-5, "layer-norm epsilon (default 1e-5)"),
+    REAL_ROW ("init-method-std", init_std, 0, 100, 0.02,
+              "deviation of initial weights (default 0.02)"),
+    REAL_ROW ("hidden-dropout", hidden_dropout, 0, 0.999, 0.1,
+              "dropout of hidden states (default 0.1)"),
+    REAL_ROW ("attention-dropout", attention_dropout, 0, 0.999, 0.1,
+              "dropout of attention probabilities (default 0.1)"),
+    FLAG_ROW ("untie-embeddings-and-output-weights", untied,
+              "an output layer of its own, not the word embedding"),
+    COUNT_ROW ("seed", seed, 0, 1234, "seed of weights, dropout and data order (default 1234)"),
+
+    SIZE_ROW ("micro-batch-size", micro_batch_size, TRAIN_UNSET,
+              "samples of a microbatch (required, or from --batches: 1)"),
+    SIZE_ROW ("global-batch-size", global_batch_size, TRAIN_UNSET,
+              "samples of an iteration (default micro batch size x dp)"),
+    COUNT_ROW ("train-iters", train_iters, 0, TRAIN_UNSET, "iterations to train (required)"),
+    COUNT_ROW ("exit-interval", exit_interval, 1, TRAIN_UNSET,
+               "save and leave at an iteration that this divides"),
+    REAL_ROW ("lr", lr, 0, 1e6, TRAIN_UNSET, "highest learning rate (required)"),
+    REAL_ROW ("min-lr", min_lr, 0, 1e6, 0, "learning rate after the decay (default 0)"),
+    TEXT_ROW ("lr-decay-style", lr_decay_style, "linear", "STYLE",
+              "constant, linear or cosine (default linear)"),
+    COUNT_ROW ("lr-decay-iters", lr_decay_iters, 1, TRAIN_UNSET,
+               "iterations of the decay (default --train-iters)"),
+    COUNT_ROW ("lr-warmup-iters", lr_warmup_iters, 0, 0, "iterations of the warm-up (default 0)"),
+    REAL_ROW ("lr-warmup-fraction", lr_warmup_fraction, 0, 1, TRAIN_UNSET,
+              "warm-up as a part of the decay, in place of --lr-warmup-iters"),
+    REAL_ROW ("lr-warmup-init", lr_warmup_init, 0, 1e6, 0,
+              "learning rate at the start of the warm-up (default 0)"),
+    REAL_ROW ("weight-decay", weight_decay, 0, 1e6, 0.01, "weight decay (default 0.01)"),
+    REAL_ROW ("start-weight-decay", start_weight_decay, 0, 1e6, TRAIN_UNSET,
+              "weight decay at the start, with an increment style"),
+    REAL_ROW ("end-weight-decay", end_weight_decay, 0, 1e6, TRAIN_UNSET,
+              "weight decay at the end, with an increment style"),
+    TEXT_ROW ("weight-decay-incr-style", weight_decay_incr_style, "constant", "STYLE",
+              "constant, linear or cosine (default constant)"),
+    REAL_ROW ("adam-beta1", adam_beta1, 0, 0.9999999, 0.9, "first moment's decay (default 0.9)"),
+    REAL_ROW ("adam-beta2", adam_beta2, 0, 0.9999999, 0.999,
+              "second moment's decay (default 0.999)"),
+    REAL_ROW ("adam-eps", adam_eps, 0, 1, 1e-8, "Adam's epsilon (default 1e-8)"),
+    REAL_ROW ("clip-grad", clip_grad, 0, 1e30, 1.0,
+              "largest global gradient norm, 0: no clipping (default 1.0)"),
+    COUNT_ROW ("ddp-bucket-size", bucket_size, 1, TRAIN_UNSET,
+               "elements of a gradient bucket (default: one bucket)"),
+
+    TEXT_ROW ("data-path", data_path, NULL, "PREFIX", "dataset PREFIX.bin and PREFIX.idx"),
+    TEXT_ROW ("split", split, "969,30,1", "A,B,C",
+              "documents for training, validation, test (default 969,30,1)"),
+    TEXT_ROW ("batches", batches, NULL, "FILE",
+              "safetensors file of batches, in place of a dataset"),
+    TEXT_ROW ("load-weights", load_weights, NULL, "FILE", "safetensors file of initial weights"),
+    TEXT_ROW ("save-weights", save_weights, NULL, "FILE",
+              "write the final weights to a safetensors file"),
+    TEXT_ROW ("save-gradients", save_gradients, NULL, "FILE",
+              "write the first iteration's gradients, before clipping, to a safetensors file"),
+    TEXT_ROW ("load", load, NULL, "DIR", "go on from the newest checkpoint in DIR, if any"),
+    TEXT_ROW ("save", save, NULL, "DIR", "write checkpoints to DIR"),
+    COUNT_ROW ("save-interval", save_interval, 1, TRAIN_UNSET,
+               "iterations between checkpoints (default: only at the end)"),
+    COUNT_ROW ("log-interval", log_interval, 1, 1, "iterations between log lines (default 1)"),
+    TEXT_ROW ("metrics-file", metrics_file, NULL, "FILE",
+              "write one JSON line an iteration to FILE"),
+    REAL_ROW ("distributed-timeout-minutes", timeout_minutes, 0.001, 1e5, 10,
+              "longest wait for other ranks (default 10)"),
+};
+
+const size_t train_num_args = sizeof (train_arg_table) / sizeof (train_arg_table[0]);
+
+static void preset (const struct train_arg *row, struct train_args *args)
+{
+    void *field = (char *)args + row->offset;
+
+    switch (row->type) {
+    case TRAIN_INT:
+        *(int *)field = (int)row->preset;
+        break;
+    case TRAIN_INT64:
+        *(int64_t *)field = (int64_t)row->preset;
+        break;
+    case TRAIN_REAL:
+        *(double *)field = row->preset;
+        break;
+    case TRAIN_TEXT:
+        *(const char **)field = row->preset_text;
+        break;
+    case TRAIN_FLAG:
+        *(bool *)field = false;
+        break;
+    }
+}
+
+static int store (const struct train_arg *row, const char *value, struct train_args *args,
+                  struct mg_error *err)
+{
+    void *field = (char *)args + row->offset;
+    char what[64];
+
+    snprintf (what, sizeof (what), "--%s", row->name);
+    switch (row->type) {
+    case TRAIN_INT:
+        return parse_int (what, value, (int)row->min, (int)row->max, field, err);
+    case TRAIN_INT64:
+        return parse_int64 (what, value, (int64_t)row->min, (int64_t)row->max, field, err);
+    case TRAIN_REAL:
+        return parse_double (what, value, row->min, row->max, field, err);
+    case TRAIN_TEXT:
+        if (*value == '\0')
+            return mg_error_set (err, EINVAL, "%s: the value is empty", what);
+        *(const char **)field = value;
+        return 0;
+    case TRAIN_FLAG:
+        *(bool *)field = true;
+        return 0;
+    }
+    return 0;
+}
+
+static const struct train_arg *find (const char *name, size_t len)
+{
+    for (size_t i = 0; i < train_num_args; i++)
+        if (strlen (train_arg_table[i].name) == len
+            && memcmp (train_arg_table[i].name, name, len) == 0)
+            return &train_arg_table[i];
+    return NULL;
+}
+
+/* Parse the argument at argv[*i] and step over it and its value. */
+static int parse_one (int argc, char **argv, int *i, struct train_args *args,
+                      struct mg_error *err)
+{
+    const char *arg = argv[*i], *value = NULL;
+    const struct train_arg *row;
+    size_t len;
+
+    if (strncmp (arg, "--", 2) != 0)
+        return mg_error_set (err, EINVAL, "\"%.80s\" is not an argument: they begin with --",
+                             arg);
+    len = strcspn (arg + 2, "=");
+    if (!(row = find (arg + 2, len)))
+        return mg_error_set (err, EINVAL, "unknown argument --%.*s; \"megatron train --help\" "
+                             "lists them", len > 80 ? 80 : (int)len, arg + 2);
+    *i += 1;
+    if (arg[2 + len] == '=')
+        value = arg + 2 + len + 1;
+    if (row->type == TRAIN_FLAG) {
+        if (value)
+            return mg_error_set (err, EINVAL, "--%s takes no value", row->name);
+        return store (row, "", args, err);
+    }
+    if (!value) {
+        if (*i >= argc)
+            return mg_error_set (err, EINVAL, "--%s wants a value: %s", row->name, row->meta);
+        value = argv[(*i)++];
+    }
+    return store (row, value, args, err);
+}
+
+static int check_required (const struct train_args *args, struct mg_error *err)
+{
+    const struct {
+        const char *name;
+        bool given;
+    } required[] = {
+        { "num-layers", args->num_layers != TRAIN_UNSET },
+        { "hidden-size", args->hidden_size != TRAIN_UNSET },
+        { "num-attention-heads", args->num_heads != TRAIN_UNSET },
+        { "seq-length", args->seq_length != TRAIN_UNSET || args->batches },
+        { "micro-batch-size", args->micro_batch_size != TRAIN_UNSET || args->batches },
+        { "train-iters", args->train_iters != TRAIN_UNSET },
+        { "lr", args->lr >= 0 },
+        { "data-path or --batches", args->data_path || args->batches },
+        { "vocab-size, --padded-vocab-size or --tokenizer-type",
+          args->vocab_size != TRAIN_UNSET || args->padded_vocab_size != TRAIN_UNSET
+              || args->tokenizer },
+    };
+
+    for (size_t i = 0; i < sizeof (required) / sizeof (required[0]); i++)
+        if (!required[i].given)
+            return mg_error_set (err, EINVAL, "--%s is required", required[i].name);
+    if (args->data_path && args->batches)
+        return mg_error_set (err, EINVAL, "--data-path and --batches exclude each other");
+    if (args->save_interval != TRAIN_UNSET && !args->save)
+        return mg_error_set (err, EINVAL, "--save-interval wants --save DIR");
+    if (args->cp > 1 || args->ep > 1)
+        return mg_error_set (err, ENOTSUP, "--%s %d: only 1 is available in this version",
+                             args->cp > 1 ? "context-parallel-size"
+                                          : "expert-model-parallel-size",
+                             args->cp > 1 ? args->cp : args->ep);
+    return 0;
+}
+
+int train_args_parse (int argc, char **argv, struct train_args *args, struct mg_error *err)
+{
+    for (size_t i = 0; i < train_num_args; i++)
+        preset (&train_arg_table[i], args);
+    for (int i = 1; i < argc;)
+        if (parse_one (argc, argv, &i, args, err) < 0)
+            return -1;
+    return check_required (args, err);
+}
+
+void train_args_help (FILE *out)
+{
+    for (size_t i = 0; i < train_num_args; i++) {
+        const struct train_arg *row = &train_arg_table[i];
+        char left[64];
+
+        snprintf (left, sizeof (left), "--%s%s%s", row->name, row->meta ? " " : "",
+                  row->meta ? row->meta : "");
+        fprintf (out, "  %-38s %s\n", left, row->help);
+    }
+}
+
+uint64_t train_args_fingerprint (const struct train_args *args)
+{
+    uint64_t hash = train_num_args;
+
+    for (size_t i = 0; i < train_num_args; i++) {
+        const struct train_arg *row = &train_arg_table[i];
+        const void *field = (const char *)args + row->offset;
+        static const size_t sizes[] = {
+            [TRAIN_INT] = sizeof (int),
+            [TRAIN_INT64] = sizeof (int64_t),
+            [TRAIN_REAL] = sizeof (double),
+            [TRAIN_FLAG] = sizeof (bool),
+        };
+
+        if (row->type == TRAIN_TEXT) {
+            const char *text = *(const char *const *)field;
+            hash = text ? XXH3_64bits_withSeed (text, strlen (text), hash) : hash + i + 1;
+        }
+        else
+            hash = XXH3_64bits_withSeed (field, sizes[row->type], hash);
+    }
+    return hash;
+}
+
+/* One parallel size: the argument, the job's, or 1. */
+static int merge_size (const char *name, int given, const char *variable, int fallback,
+                       int *size, struct mg_error *err)
+{
+    const char *text = getenv (variable);
+    int from_job;
+
+    *size = given != TRAIN_UNSET ? given : fallback;
+    if (!text)
+        return 0;
+    if (parse_int (variable, text, 1, GEOMETRY_SIZE_MAX, &from_job, err) < 0)
+        return -1;
+    if (given != TRAIN_UNSET && given != from_job)
+        return mg_error_set (err, EINVAL, "--%s %d contradicts the job's %s=%d; give one of "
+                             "them", name, given, variable, from_job);
+    *size = from_job;
+    return 0;
+}
+
+int train_geometry (const struct train_args *args, struct geometry *geometry,
+                    struct mg_error *err)
+{
+    const char *order = getenv ("MEGATRON_RANK_ORDER");
+    static const char tp_pp_dp[] = "tp-cp-ep-pp-dp";
+
+    geometry_init (geometry);
+    if (merge_size ("tensor-model-parallel-size", args->tp, "MEGATRON_TP_SIZE", 1,
+                    &geometry->tp, err) < 0
+        || merge_size ("pipeline-model-parallel-size", args->pp, "MEGATRON_PP_SIZE", 1,
+                       &geometry->pp, err) < 0
+        || merge_size ("context-parallel-size", args->cp, "MEGATRON_CP_SIZE", 1,
+                       &geometry->cp, err) < 0
+        || merge_size ("expert-model-parallel-size", args->ep, "MEGATRON_EP_SIZE", 1,
+                       &geometry->ep, err) < 0
+        || merge_size ("expert-tensor-parallel-size", args->etp, "MEGATRON_ETP_SIZE", 0,
+                       &geometry->etp, err) < 0
+        || merge_size ("num-virtual-stages-per-pipeline-rank", TRAIN_UNSET,
+                       "MEGATRON_VPP_SIZE", 0, &geometry->vpp, err) < 0)
+        return -1;
+    if (geometry->cp > 1 || geometry->ep > 1 || geometry->vpp > 1)
+        return mg_error_set (err, ENOTSUP, "the job asks for cp %d, ep %d, vpp %d; this "
+                             "version trains with 1 of each", geometry->cp, geometry->ep,
+                             geometry->vpp > 1 ? geometry->vpp : 1);
+    if (args->tp_pp_dp && order && strcmp (order, tp_pp_dp) != 0)
+        return mg_error_set (err, EINVAL, "--use-tp-pp-dp-mapping contradicts the job's "
+                             "MEGATRON_RANK_ORDER=%.32s", order);
+    if (args->tp_pp_dp)
+        order = tp_pp_dp;
+    if (order) {
+        if (strlen (order) >= sizeof (geometry->order))
+            return mg_error_set (err, EINVAL, "MEGATRON_RANK_ORDER=%.40s is too long", order);
+        snprintf (geometry->order, sizeof (geometry->order), "%s", order);
+    }
+    return geometry_validate (geometry, err);
+}
+
+/* Vocabulary size that --tokenizer-type names. */
+static int tokenizer_size (const char *type, int *size, struct mg_error *err)
+{
+    struct tokenizer *tokenizer = tokenizer_create (type, err);
+
+    if (!tokenizer)
+        return mg_error_prefix (err, "--tokenizer-type");
+    *size = tokenizer_vocab_size (tokenizer);
+    tokenizer_destroy (tokenizer);
+    return 0;
+}
+
+static int vocabulary (const struct train_args *args, int tp, struct model_config *m,
+                       struct mg_error *err)
+{
+    m->vocab_size = args->padded_vocab_size;
+    if (args->vocab_size != TRAIN_UNSET)
+        m->vocab_size = args->vocab_size;
+    else if (args->tokenizer && tokenizer_size (args->tokenizer, &m->vocab_size, err) < 0)
+        return -1;
+    m->padded_vocab_size = args->padded_vocab_size != TRAIN_UNSET
+                               ? args->padded_vocab_size
+                               : model_padded_vocab (m->vocab_size, args->vocab_divisor, tp);
+    if (m->padded_vocab_size == 0)
+        return mg_error_set (err, ERANGE, "--vocab-size %d padded to a multiple of %d x tp %d "
+                             "is too large", m->vocab_size, args->vocab_divisor, tp);
+    return 0;
+}
+
+int train_model (const struct train_args *args, int tp, int data_seq_length,
+                 struct model_config *m, struct mg_error *err)
+{
+    int64_t ffn = args->ffn_hidden_size != TRAIN_UNSET ? args->ffn_hidden_size
+                                                       : 4LL * args->hidden_size;
+
+    *m = (struct model_config){
+        .num_layers = args->num_layers,
+        .hidden_size = args->hidden_size,
+        .ffn_hidden_size = ffn > INT_MAX ? INT_MAX : (int)ffn,
+        .num_heads = args->num_heads,
+        .kv_channels = args->kv_channels,
+        .seq_length = args->seq_length != TRAIN_UNSET ? args->seq_length : data_seq_length,
+        .norm_epsilon = args->norm_epsilon,
+        .init_std = args->init_std,
+        .hidden_dropout = args->hidden_dropout,
+        .attention_dropout = args->attention_dropout,
+        .tied_embeddings = !args->untied,
+        .seed = (uint64_t)args->seed,
+    };
+    if (args->seq_length != TRAIN_UNSET && data_seq_length > 0
+        && args->seq_length != data_seq_length)
+        return mg_error_set (err, EINVAL, "--seq-length %d, but the samples have %d tokens",
+                             args->seq_length, data_seq_length);
+    if (m->kv_channels == TRAIN_UNSET) {
+        if (m->hidden_size % m->num_heads != 0)
+            return mg_error_set (err, EINVAL, "hidden-size %d is not a multiple of "
+                                 "num-attention-heads %d; give --kv-channels",
+                                 m->hidden_size, m->num_heads);
+        m->kv_channels = m->hidden_size / m->num_heads;
+    }
+    m->max_positions = args->max_positions != TRAIN_UNSET ? args->max_positions
+                                                          : m->seq_length;
+    return vocabulary (args, tp, m, err);
+}
+
+int train_lr (const struct train_args *args, int64_t global_batch, struct lr_config *lr,
+              struct mg_error *err)
+{
+    int64_t decay = args->lr_decay_iters != TRAIN_UNSET ? args->lr_decay_iters
+                                                        : args->train_iters;
+
+    *lr = (struct lr_config){
+        .init = args->lr_warmup_init,
+        .max = args->lr,
+        .min = args->min_lr,
+        .wd_start = args->start_weight_decay >= 0 ? args->start_weight_decay
+                                                  : args->weight_decay,
+        .wd_end = args->end_weight_decay >= 0 ? args->end_weight_decay : args->weight_decay,
+    };
+    if (decay < 1)
+        decay = 1;
+    if (decay > INT64_MAX / global_batch || args->train_iters > INT64_MAX / global_batch
+        || args->lr_warmup_iters > INT64_MAX / global_batch)
+        return mg_error_set (err, ERANGE, "%" PRId64 " iterations of %" PRId64 " samples are "
+                             "too many", decay, global_batch);
+    lr->decay = decay * global_batch;
+    lr->wd_incr = (args->train_iters > 0 ? args->train_iters : 1) * global_batch;
+    if (args->lr_warmup_fraction >= 0 && args->lr_warmup_iters > 0)
+        return mg_error_set (err, EINVAL, "--lr-warmup-fraction and --lr-warmup-iters exclude "
+                             "each other");
+    lr->warmup = args->lr_warmup_fraction >= 0
+                     ? (int64_t)(args->lr_warmup_fraction * (double)lr->decay)
+                     : args->lr_warmup_iters * global_batch;
+    if (lr_style_parse ("--lr-decay-style", args->lr_decay_style, &lr->style, err) < 0
+        || wd_style_parse ("--weight-decay-incr-style", args->weight_decay_incr_style,
+                           &lr->wd_style, err) < 0)
+        return -1;
+    return lr_check (lr, err);
+}

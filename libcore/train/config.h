@@ -1,0 +1,102 @@
+/* config - the arguments of "megatron train": one table, Megatron-LM's names.
+ *
+ * The table is read by the parser, by --help and by the test that compares it with the
+ * man page.
+ */
+#ifndef LIBCORE_TRAIN_CONFIG_H
+#define LIBCORE_TRAIN_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "libcore/nn/config.h"
+#include "libcore/optim/lr.h"
+#include "libcore/topo/geometry.h"
+#include "megatron/error.h"
+
+enum { TRAIN_UNSET = -1 }; /* of an int or int64_t argument that was not given */
+
+/* Arguments as given; what was not given holds the default of the table. Texts point into
+ * the argument vector.
+ */
+struct train_args {
+    int tp, pp, cp, ep, etp; /* TRAIN_UNSET: from the environment, else 1 */
+    bool tp_pp_dp;
+    int num_layers, hidden_size, ffn_hidden_size, num_heads, kv_channels;
+    int seq_length, max_positions;
+    int vocab_size, padded_vocab_size, vocab_divisor;
+    const char *tokenizer;
+    double norm_epsilon, init_std, hidden_dropout, attention_dropout;
+    bool untied;
+    int64_t seed;
+    int micro_batch_size, global_batch_size;
+    int64_t train_iters, exit_interval;
+    double lr, min_lr, lr_warmup_init, lr_warmup_fraction;
+    const char *lr_decay_style;
+    int64_t lr_decay_iters, lr_warmup_iters;
+    double weight_decay, start_weight_decay, end_weight_decay;
+    const char *weight_decay_incr_style;
+    double adam_beta1, adam_beta2, adam_eps, clip_grad;
+    int64_t bucket_size;
+    const char *data_path, *split, *batches;
+    const char *load_weights, *save_weights, *save_gradients;
+    const char *load, *save;
+    int64_t save_interval;
+    int64_t log_interval;
+    const char *metrics_file;
+    double timeout_minutes;
+};
+
+enum train_type {
+    TRAIN_INT,    /* int, in [min, max] */
+    TRAIN_INT64,  /* int64_t, in [min, max] */
+    TRAIN_REAL,   /* double, in [min, max] */
+    TRAIN_TEXT,   /* const char *, not empty */
+    TRAIN_FLAG    /* bool, takes no value */
+};
+
+/* One row an argument. */
+struct train_arg {
+    const char *name;  /* without the leading "--" */
+    enum train_type type;
+    size_t offset;     /* in struct train_args */
+    double min, max;   /* of numbers */
+    double preset;     /* of numbers: value when not given */
+    const char *preset_text; /* of texts; NULL: none */
+    const char *meta;  /* name of the value in --help */
+    const char *help;  /* one line */
+};
+extern const struct train_arg train_arg_table[];
+extern const size_t train_num_args;
+
+/* Parse argv[1..argc-1], "--name value" or "--name=value"; a repeated argument's last
+ * value counts. -1, EINVAL or ERANGE and a text on the first that is wrong.
+ */
+int train_args_parse (int argc, char **argv, struct train_args *args,
+                      struct mg_error *err);
+
+/* Print one line a row: for --help. */
+void train_args_help (FILE *out);
+
+/* A number that differs, in all likelihood, if any argument does. */
+uint64_t train_args_fingerprint (const struct train_args *args);
+
+/* Sizes that the job gave through the environment (MEGATRON_TP_SIZE ...) are the defaults
+ * of the parallel sizes; an argument that contradicts one is an error.
+ */
+int train_geometry (const struct train_args *args, struct geometry *geometry,
+                    struct mg_error *err);
+
+/* The model that the arguments describe, for a tensor-parallel size. 'seq_length' is that
+ * of the data where --seq-length was not given (0: unknown).
+ */
+int train_model (const struct train_args *args, int tp, int data_seq_length,
+                 struct model_config *model, struct mg_error *err);
+
+/* Learning rate and weight decay over samples, for a global batch size. */
+int train_lr (const struct train_args *args, int64_t global_batch, struct lr_config *lr,
+              struct mg_error *err);
+
+#endif /* LIBCORE_TRAIN_CONFIG_H */

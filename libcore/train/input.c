@@ -1,0 +1,81 @@
+/* input.c - fetch the samples of a microbatch, transposed to [s, b] */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "libcore/train/input.h"
+
+int input_init (struct input *in, const struct sample_source *source, int dp_rank,
+                int dp_size, int micro_batch_size, int vocab_size, struct mg_error *err)
+{
+    size_t seq = (size_t)source->seq_length;
+
+    *in = (struct input){
+        .source = source,
+        .dp_rank = dp_rank,
+        .dp_size = dp_size,
+        .micro_batch_size = micro_batch_size,
+        .vocab_size = vocab_size,
+        .token = calloc (seq, sizeof (int32_t)),
+        .label = calloc (seq, sizeof (int32_t)),
+        .mask = calloc (seq, sizeof (float)),
+    };
+    if (!in->token || !in->label || !in->mask) {
+        input_clear (in);
+        return mg_error_set (err, ENOMEM, "input: out of memory");
+    }
+    return 0;
+}
+
+void input_clear (struct input *in)
+{
+    free (in->token);
+    free (in->label);
+    free (in->mask);
+    *in = (struct input){ 0 };
+}
+
+/* Tokens must be in the vocabulary; labels too, unless their weight is 0. */
+static int check_sample (const struct input *in, int64_t sample, struct mg_error *err)
+{
+    for (int s = 0; s < in->source->seq_length; s++) {
+        int32_t bad = in->token[s];
+
+        if (bad >= 0 && bad < in->vocab_size) {
+            bad = in->label[s];
+            if ((bad >= 0 && bad < in->vocab_size) || in->mask[s] == 0)
+                continue;
+        }
+        return mg_error_set (err, EINVAL, "sample %" PRId64 ", position %d: token %d is "
+                             "outside the vocabulary, want 0 to %d", sample, s, (int)bad,
+                             in->vocab_size - 1);
+    }
+    return 0;
+}
+
+int input_fetch (void *arg, int microbatch, bool tokens, struct nn_batch *batch,
+                 struct mg_error *err)
+{
+    struct input *in = arg;
+    const struct sample_source *source = in->source;
+    int mbs = in->micro_batch_size;
+    int64_t first = in->consumed
+                    + ((int64_t)microbatch * in->dp_size + in->dp_rank) * mbs;
+
+    for (int b = 0; b < mbs; b++) {
+        batch->sample[b] = first + b;
+        if (!tokens)
+            continue;
+        if (source->ops->sample (source->impl, first + b, in->token, in->label, in->mask,
+                                 err) < 0
+            || check_sample (in, first + b, err) < 0)
+            return -1;
+        for (int64_t s = 0; s < source->seq_length; s++) {
+            batch->token[s * mbs + b] = in->token[s];
+            batch->label[s * mbs + b] = in->label[s];
+            batch->mask[s * mbs + b] = in->mask[s];
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,44 @@
+/* state - a run's parameters and optimizer state as pieces of global tensors: weight
+ * files and checkpoints.
+ */
+#ifndef LIBCORE_TRAIN_STATE_H
+#define LIBCORE_TRAIN_STATE_H
+
+#include <stdint.h>
+
+#include "libcore/job/job.h"
+#include "libcore/nn/model.h"
+#include "libcore/optim/optimizer.h"
+
+/* What goes on where it stopped. */
+struct train_progress {
+    int64_t iteration; /* finished */
+    int64_t consumed_samples;
+};
+
+struct state; /* the pieces of one rank */
+
+struct state *state_create (struct model *model, struct optimizer *optimizer,
+                            const struct job *job, struct mg_error *err);
+void state_destroy (struct state *s);
+
+/* Fill the parameters from a safetensors file. Local. */
+int state_load_weights (struct state *s, const char *path, struct mg_error *err);
+
+/* Write them to one. Collective. */
+int state_save_weights (struct state *s, const char *path, struct mg_error *err);
+
+/* Write the main gradients, as they are, to one. Collective. */
+int state_save_gradients (struct state *s, const char *path, struct mg_error *err);
+
+/* Write a checkpoint of everything that a step depends on. Collective. */
+int state_save (struct state *s, const char *dir, const struct train_progress *progress,
+                struct mg_error *err);
+
+/* Fill everything from the newest checkpoint in 'dir'. 1: done, 0: there is none, -1:
+ * error.  Collective, the same result on every rank.
+ */
+int state_load (struct state *s, const char *dir, struct train_progress *progress,
+                struct mg_error *err);
+
+#endif /* LIBCORE_TRAIN_STATE_H */
