@@ -17,6 +17,7 @@ MG_SHARED=${MG_SHARED:-$MG_SRCDIR/../shared}
 MEGATRON_MODULE_DIR=${MEGATRON_MODULE_DIR:-$MG_BUILDDIR/.libs}
 PATH=$MG_BUILDDIR:$PATH
 export MG_SRCDIR MG_BUILDDIR MG_SHARED MEGATRON_MODULE_DIR PATH
+export LC_ALL=C
 
 test_checks=0
 test_failed=0
@@ -24,6 +25,7 @@ test_undo=()
 
 test_cleanup() {
     local i
+    trap : HUP INT TERM # a second signal must not cut this short
     for ((i = ${#test_undo[@]} - 1; i >= 0; i--)); do
         eval "${test_undo[i]}"
     done

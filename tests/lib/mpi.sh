@@ -1,0 +1,34 @@
+# mpi.sh - run a program on several MPI ranks of this machine.  Source it after test.sh:
+#
+#     . "$MG_SRCDIR/tests/lib/mpi.sh"
+#     run mpi_run 4 "$MG_BUILDDIR/tests/unit/comm/mpi"
+#
+# Ranks may outnumber the cores, so they yield while they wait and compute on one thread.
+# A test without mpirun on the machine must be skipped: mpi_need.
+
+MG_MPIRUN=${MG_MPIRUN:-$(command -v mpirun || :)}
+
+# Skip the whole test, before any check, where there is no MPI.
+mpi_need() {
+    [ -n "$MG_MPIRUN" ] || skip_all "mpirun was not found by configure"
+}
+
+# mpi_run N PROGRAM [ARG...]
+mpi_run() {
+    local ranks=$1
+    local -a root=()
+    shift
+    [ "$(id -u)" != 0 ] || root=(--allow-run-as-root)
+    # plm isolated: this host only, so no ssh is looked for.  Single copy needs a right to
+    # trace that containers lack.  ob1 over shared memory: UCX would look for networks.
+    env OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" \
+        TMPDIR="$TEST_DIR" \
+        OMPI_MCA_orte_tmpdir_base="$TEST_DIR" \
+        OMPI_MCA_plm="${OMPI_MCA_plm:-isolated}" \
+        OMPI_MCA_pml="${OMPI_MCA_pml:-ob1}" \
+        OMPI_MCA_btl="${OMPI_MCA_btl:-self,vader}" \
+        OMPI_MCA_btl_vader_backing_directory="$TEST_DIR" \
+        OMPI_MCA_btl_vader_single_copy_mechanism=none \
+        OMPI_MCA_mpi_yield_when_idle=1 \
+        "$MG_MPIRUN" "${root[@]}" --oversubscribe --bind-to none -n "$ranks" "$@"
+}

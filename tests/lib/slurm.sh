@@ -1,0 +1,52 @@
+# slurm.sh - a Slurm cluster of its own for a shell test.  Source it after test.sh:
+#
+#     . "$MG_SRCDIR/tests/lib/slurm.sh"
+#     slurm_start 4                         # or: slurm_start 2 16 -g 4
+#     run srun -Q -N4 hostname
+#     slurm_stop                            # or leave it to the end of the test
+#
+# The work is done by contrib/cluster/slurm-cluster, whose options may follow the two
+# numbers.  The plugin of the build tree is loaded if it was built.  A test without Slurm
+# on the machine is skipped; a cluster that does not come up is the end of the test.
+#
+# Good to know: srun says "queued and waiting" on standard error whenever it must wait
+# for an earlier job's nodes; use srun -Q where the text counts.
+
+SLURM_DIR=
+
+# slurm_start [NODES [CPUS]] [OPTION VALUE]...: leaves SLURM_CONF exported and $SLURM_DIR.
+slurm_start() {
+    local nodes=4 cpus=8 tool base=${TMPDIR:-/tmp} plugin=$MG_BUILDDIR/plugin/.libs/megatron.so
+    local -a with=()
+    case ${1:-} in [0-9]*) nodes=$1; shift ;; esac
+    case ${1:-} in [0-9]*) cpus=$1; shift ;; esac
+    for tool in slurmctld slurmd srun; do
+        PATH=$PATH:/usr/sbin:/sbin command -v $tool >/dev/null \
+            || slurm_missing "$tool is not installed"
+    done
+    [ ! -f "$plugin" ] || with=(--plugin "$plugin")
+    [ ${#base} -le 40 ] || base=/tmp # sockets want a short name
+    SLURM_DIR=$(mktemp -d "$base/mgslurm.XXXXXX") || bail_out "no directory"
+    at_exit slurm_stop
+    "$MG_SRCDIR/contrib/cluster/slurm-cluster" start "$SLURM_DIR" -N "$nodes" \
+        -c "$cpus" "${with[@]}" "$@" >"$TEST_DIR/.slurm" 2>&1 \
+        || { diag "$(cat "$TEST_DIR/.slurm")"; bail_out "the Slurm cluster did not start"; }
+    eval "$("$MG_SRCDIR/contrib/cluster/slurm-cluster" env "$SLURM_DIR")"
+}
+
+# A test that has made checks already cannot be skipped as a whole.
+slurm_missing() {
+    [ "$test_checks" = 0 ] && skip_all "$1"
+    bail_out "$1"
+}
+
+# Returns slurm-cluster's status: not 0 if something could not be ended.
+slurm_stop() {
+    local rc=0
+    [ -n "$SLURM_DIR" ] || return 0
+    "$MG_SRCDIR/contrib/cluster/slurm-cluster" stop "$SLURM_DIR" || rc=$?
+    rm -rf "$SLURM_DIR"
+    SLURM_DIR=
+    unset SLURM_CONF
+    return $rc
+}

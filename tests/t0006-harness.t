@@ -1,0 +1,65 @@
+#!/bin/bash
+# The harness itself: a failed check, a crash, a hang and an interrupt are seen, and a
+# test's directory and undo commands are dealt with in each case.
+. "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
+
+outer=$TEST_DIR
+# script BODY: a test of its own.
+script() {
+    printf '#!/bin/bash\n. "%s/tests/lib/test.sh"\n%s\n%s\n' "$MG_SRCDIR" \
+        "pwd > '$outer/where'; at_exit 'echo undone >> $outer/undone'" "$1" > inner
+    chmod +x inner
+    rm -f undone where
+}
+
+# cleaned WHAT: the directory is gone and the undo command ran, once.
+cleaned() {
+    ok "[ -s where ] && [ ! -e \"\$(cat where)\" ]" "$1: its directory is removed"
+    is "$(cat undone 2>/dev/null)" undone "$1: its undo command ran once"
+}
+
+script 'ok true fine; is 1 1 same; like abc "^a" alike; done_testing'
+run ./inner
+is "$status" 0 "a test that passes exits with 0"
+is "$out" $'ok 1 - fine\nok 2 - same\nok 3 - alike\n1..3' "and prints this"
+cleaned "passed test"
+
+script 'ok false bad; is 1 2 "hash # here"; like abc "^b" unlike; skip 1 why; done_testing'
+run ./inner
+is "$status" 1 "a test that fails exits with 1"
+is "$(grep -v '^#' <<<"$out")" $'not ok 1 - bad\nnot ok 2 - hash / here
+not ok 3 - unlike\nok 4 # SKIP why\n1..4' "and prints this"
+like "$out" '# failed at inner:[0-9]+' "with the place"
+cleaned "failed test"
+
+script 'skip_all "no such thing"'
+run ./inner
+is "$status:$out" "0:1..0 # SKIP no such thing" "a test can be skipped"
+cleaned "skipped test"
+
+script 'bail_out "no way"'
+run ./inner
+is "$status:$out" "1:Bail out! no way" "a test can give up"
+cleaned "test that gave up"
+
+# run-test: time and signals
+export MG_TEST_TIMEOUT=1
+script 'sleep 60; ok true fine; done_testing'
+run "$MG_SRCDIR/tests/lib/run-test" ./inner
+ok "[ $status != 0 ]" "a test that hangs is ended"
+like "$out" '# not done after 1 seconds: ended' "and that is said"
+cleaned "test that hung"
+
+export MG_TEST_TIMEOUT=60
+for signal in INT TERM; do
+    script 'sleep 60; ok true fine; done_testing'
+    env --default-signal=INT "$MG_SRCDIR/tests/lib/run-test" ./inner > out 2>&1 &
+    pid=$!
+    until [ -s where ]; do sleep 0.05; done
+    kill -s $signal $pid
+    rc=0
+    wait $pid || rc=$?
+    ok "[ $rc != 0 ]" "a test is ended by SIG$signal to its runner"
+    cleaned "test after SIG$signal"
+done
+done_testing
