@@ -72,7 +72,8 @@ void cmd_options_help (const struct cmd_option_table *tables, int ntables)
 {
     for (int i = 0; i < ntables; i++) {
         for (const struct cmd_option *o = tables[i].options; o->name; o++) {
-            int n = printf ("  --%s%s%s", o->name, o->arg ? " " : "", o->arg ? o->arg : "");
+            const char *arg = o->arg ? o->arg : "";
+            int n = printf ("  --%s%s%s", o->name, *arg ? " " : "", arg);
 
             if (n >= HELP_COLUMN) {
                 putchar ('\n');

@@ -53,8 +53,8 @@ const struct cmd_option plan_geometry_options[] = {
       set_size },
     { "cp", "context-parallel-size", "N", "context-parallel size, default 1", "cp",
       set_size },
-    { "pp", "pipeline-model-parallel-size", "N", "pipeline-parallel size, default 1", "pp",
-      set_size },
+    { "pp", "pipeline-model-parallel-size", "N", "pipeline-parallel size, default 1",
+      "pp", set_size },
     { "ep", "expert-model-parallel-size", "N", "expert-parallel size, default 1", "ep",
       set_size },
     { "etp", "expert-tensor-parallel-size", "N",
@@ -63,8 +63,8 @@ const struct cmd_option plan_geometry_options[] = {
       "virtual stages on each pipeline rank, default none", "vpp", set_size },
     { "order", NULL, "ORDER", "axes, fastest first, default tp-cp-ep-dp-pp", "order",
       set_size },
-    { "use-tp-pp-dp-mapping", NULL, NULL, "the same as --order tp-cp-ep-pp-dp", "order",
-      set_mapping },
+    { "use-tp-pp-dp-mapping", NULL, NULL, "the same as --order tp-cp-ep-pp-dp",
+      "order", set_mapping },
     { NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
@@ -76,8 +76,8 @@ const struct cmd_option plan_common_options[] = {
 
 int plan_usage_error (const char *part, const struct mg_error *err)
 {
-    fprintf (stderr, "megatron: plan %s: %s; see megatron plan %s --help\n", part, err->text,
-             part);
+    fprintf (stderr, "megatron: plan %s: %s; see megatron plan %s --help\n", part,
+             err->text, part);
     return PLAN_USAGE;
 }
 
@@ -155,7 +155,7 @@ int cmd_plan (int argc, char **argv)
         if (strcmp (p->name, argv[1]) == 0)
             return p->run (argc - 1, argv + 1);
     }
-    fprintf (stderr, "megatron: plan: \"%.40s\" is not a part, see megatron plan --help\n",
-             argv[1]);
+    fprintf (stderr, "megatron: plan: \"%.40s\" is not a part, "
+                     "see megatron plan --help\n", argv[1]);
     return PLAN_USAGE;
 }

@@ -1,7 +1,8 @@
 /* plan - the parts of "megatron plan": what a job would do, without running it.
  *
- * Each part is one row in the table of plan.c and follows cmd.h's contract; argv[0] is its
- * name.  Exit status of all: 0, 1 if the plan is not possible, 2 for a wrong command line.
+ * Each part is one row in the table of plan.c and follows cmd.h's contract; argv[0] is
+ * its name.  Exit status of all: 0, 1 if the plan is not possible, 2 for a wrong command
+ * line.
  */
 #ifndef CMD_PLAN_H
 #define CMD_PLAN_H

@@ -9,9 +9,9 @@
 static void print_help (const struct cmd_option_table *tables, int ntables)
 {
     printf ("Usage: megatron plan check [OPTION...]\n\n"
-            "Check the parallel sizes: print both grids and succeed, or print every broken\n"
-            "rule, one a line, on standard error and fail. Without --world-size, the rules\n"
-            "that need it are left out.\n\n");
+            "Check the parallel sizes: print both grids and succeed, or print every\n"
+            "broken rule, one a line, on standard error and fail. Without --world-size,\n"
+            "the rules that need it are left out.\n\n");
     cmd_options_help (tables, ntables);
 }
 

@@ -42,10 +42,10 @@ static int set_kind (void *target, const struct cmd_option *option, const char *
         snprintf (name, sizeof (name), "%.*s", (int)n, p);
         kind = n < sizeof (name) ? group_kind_by_name (name) : -1;
         if (kind < 0)
-            return mg_error_set (err, EINVAL, "%s: \"%.*s\" is not a kind of group, want "
-                                 "tp, cp, dp, dp-cp, pp, tp-cp, tp-pp, tp-dp, tp-dp-cp, ep, "
-                                 "etp, tp-ep, tp-ep-pp, edp, embd, pos-embd or world", what,
-                                 n < 40 ? (int)n : 40, p);
+            return mg_error_set (err, EINVAL, "%s: \"%.*s\" is not a kind of group, "
+                                 "want tp, cp, dp, dp-cp, pp, tp-cp, tp-pp, tp-dp, "
+                                 "tp-dp-cp, ep, etp, tp-ep, tp-ep-pp, edp, embd, "
+                                 "pos-embd or world", what, n < 40 ? (int)n : 40, p);
         request->kind[kind] = true;
         p += n;
         if (*p == '\0')
@@ -75,8 +75,8 @@ static const struct cmd_option group_options[] = {
 static void print_help (const struct cmd_option_table *tables, int ntables)
 {
     printf ("Usage: megatron plan groups --world-size N [OPTION...]\n\n"
-            "Print which ranks share a group, for every kind of group or those asked for.\n"
-            "Kinds: ");
+            "Print which ranks share a group, for every kind of group or for those\n"
+            "asked for.  Kinds: ");
     for (int kind = 0; kind < GROUP_NUM_KINDS; kind++)
         printf ("%s%s", kind ? " " : "", group_kinds[kind].name);
     printf ("\n(etp and world only if asked for)\n\n");

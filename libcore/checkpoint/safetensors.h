@@ -27,10 +27,14 @@ struct safetensors *safetensors_open (const char *path, struct mg_error *err);
 void safetensors_close (struct safetensors *st);
 
 const char *safetensors_path (const struct safetensors *st);
+/* Entries are in the order of their data in the file; NULL for i >= count. */
 size_t safetensors_count (const struct safetensors *st);
 const struct safetensors_entry *safetensors_at (const struct safetensors *st, size_t i);
 
-/* By name; NULL with errno ENOENT if there is none. */
+/* By name; NULL with errno ENOENT if there is none, ENOTSUP if it has a data type other
+ * than F64 F32 BF16 F16 I64 I32 U8 or more than 8 dimensions (count and at leave such
+ * tensors out).
+ */
 const struct safetensors_entry *safetensors_find (const struct safetensors *st,
                                                   const char *name);
 

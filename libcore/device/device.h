@@ -39,4 +39,7 @@ size_t device_available (const struct mg_device *device);
  */
 void device_fail (struct mg_device *device, const char *text);
 
+/* 0, or -1, EIO and the text if the device has failed. Never blocks. */
+int device_check (struct mg_device *device, struct mg_error *err);
+
 #endif /* LIBCORE_DEVICE_DEVICE_H */

@@ -11,6 +11,7 @@
 
 #include <stdint.h>
 
+#include "libcore/bootstrap/bootstrap.h"
 #include "libcore/topo/grid.h"
 #include "megatron/comm.h"
 #include "megatron/error.h"
@@ -23,6 +24,11 @@ struct job_config {
     const char *comm;         /* backend for groups larger than one: "mpi", NULL: choose */
     uint64_t fingerprint;     /* of the configuration; a rank that differs from rank 0 is
                                  named in the error */
+    /* NULL: made here.  Else it belongs to the job once job_create() has succeeded, and
+     * stays the caller's when it fails: to know which rank should say why, and to end the
+     * others, who may be waiting for this one, with bootstrap_abort().
+     */
+    struct bootstrap *bootstrap;
 };
 
 struct job;

@@ -17,6 +17,13 @@ struct slot {
     struct nn_batch batch;
 };
 
+/* What all layers and slots share. */
+struct shared {
+    float *act[BLOCK_NUM_ACTS];
+    float *grad[BLOCK_NUM_GRADS];
+    double *loss; /* three sums, see kern_xent_loss */
+};
+
 struct chunk {
     struct model_part part;
     struct block *block; /* [part.num_layers] */
@@ -33,9 +40,7 @@ struct model {
     size_t num_params;
     struct embedding embedding;
     struct head head;
-    float *shared_act[BLOCK_NUM_ACTS];
-    float *shared_grad[BLOCK_NUM_GRADS];
-    double *loss; /* three sums, see kern_xent_loss */
+    struct shared shared;
     void *memory; /* everything that model_bind() carved */
     model_fetch_f fetch;
     void *fetch_arg;
@@ -196,10 +201,9 @@ int model_init_params (struct model *m, struct mg_error *err)
 }
 
 /* Take one slot of a chunk; s->act has room for the chunk's layers. */
-static void carve_slot (const struct model *m, const struct chunk *chunk, struct arena *a,
-                        struct slot *s)
+static void carve_slot (const struct nn *nn, const struct chunk *chunk,
+                        const struct shared *shared, struct arena *a, struct slot *s)
 {
-    const struct nn *nn = &m->nn;
     int64_t boundary = nn->tokens * nn->hidden;
     float *below;
 
@@ -216,25 +220,26 @@ static void carve_slot (const struct model *m, const struct chunk *chunk, struct
         block_carve_saved (nn, a, act);
         act[ACT_INPUT] = below;
         below = act[ACT_OUTPUT] = arena_take (a, boundary, sizeof (float));
-        act[ACT_BRANCH] = m->shared_act[ACT_BRANCH];
+        act[ACT_BRANCH] = shared->act[ACT_BRANCH];
     }
     s->gradient = arena_take (a, boundary, sizeof (float));
     if (chunk->part.last)
         head_carve (nn, a, &s->head);
 }
 
-static void carve_shared (struct model *m, struct arena *a)
+static void carve_shared (const struct nn *nn, struct arena *a, struct shared *shared)
 {
-    block_carve_shared (&m->nn, a, m->shared_act, m->shared_grad);
-    m->loss = arena_take (a, 3, sizeof (double));
+    block_carve_shared (nn, a, shared->act, shared->grad);
+    shared->loss = arena_take (a, 3, sizeof (double));
 }
 
 size_t model_activation_bytes (struct model *m, const int *slots)
 {
+    struct shared shared = { 0 };
     struct arena a;
 
     arena_init (&a, NULL, 0);
-    carve_shared (m, &a);
+    carve_shared (&m->nn, &a, &shared);
     for (int c = 0; c < m->spec.chunks; c++) {
         const struct chunk *chunk = &m->chunk[c];
         struct slot s = { .act = calloc ((size_t)chunk->part.num_layers,
@@ -242,7 +247,7 @@ size_t model_activation_bytes (struct model *m, const int *slots)
         if (!s.act)
             return 0;
         for (int i = 0; i < slots[c]; i++)
-            carve_slot (m, chunk, &a, &s);
+            carve_slot (&m->nn, chunk, &shared, &a, &s);
         free (s.act);
     }
     return a.overflow ? 0 : a.used;
@@ -259,7 +264,7 @@ static int bind_slots (struct model *m, struct chunk *chunk, int slots, struct a
         if (!(s->act = calloc ((size_t)chunk->part.num_layers,
                                BLOCK_NUM_ACTS * sizeof (float *))))
             return mg_error_set (err, ENOMEM, "model: out of memory");
-        carve_slot (m, chunk, a, s);
+        carve_slot (&m->nn, chunk, &m->shared, a, s);
     }
     return 0;
 }
@@ -274,7 +279,7 @@ int model_bind (struct model *m, const int *slots, struct mg_error *err)
     if (!(m->memory = device_alloc (m->device, size, err)))
         return mg_error_prefix (err, "activations");
     arena_init (&a, m->memory, size);
-    carve_shared (m, &a);
+    carve_shared (&m->nn, &a, &m->shared);
     for (int c = 0; c < m->spec.chunks; c++)
         if (bind_slots (m, &m->chunk[c], slots[c], &a, err) < 0)
             return -1;
@@ -315,7 +320,7 @@ int model_forward (struct model *m, int chunk, int slot, int microbatch, bool tr
 {
     struct chunk *c = &m->chunk[chunk];
     struct slot *s = &c->slot[slot];
-    struct head_loss loss = { m->weight, m->loss };
+    struct head_loss loss = { m->weight, m->shared.loss };
 
     if (m->fetch (m->fetch_arg, microbatch, c->part.first || c->part.last, &s->batch, err) < 0)
         return -1;
@@ -345,7 +350,7 @@ int model_backward (struct model *m, int chunk, int slot, struct mg_error *err)
     struct slot *s = &c->slot[slot];
     float *grad[BLOCK_NUM_GRADS];
 
-    memcpy (grad, m->shared_grad, sizeof (grad));
+    memcpy (grad, m->shared.grad, sizeof (grad));
     grad[GRAD_HIDDEN] = s->gradient;
     if (c->part.last
         && head_bwd (&m->nn, &m->head, &s->batch, model_output (m, chunk, slot), &s->head,
@@ -373,13 +378,13 @@ int model_loss (struct model *m, double sums[3], struct mg_error *err)
 {
     if (mg_stream_synchronize (m->nn.compute, err) < 0)
         return -1;
-    memcpy (sums, m->loss, 3 * sizeof (double));
+    memcpy (sums, m->shared.loss, 3 * sizeof (double));
     return 0;
 }
 
 void model_clear_loss (struct model *m)
 {
-    memset (m->loss, 0, 3 * sizeof (double));
+    memset (m->shared.loss, 0, 3 * sizeof (double));
 }
 
 bool model_has_loss (const struct model *m)

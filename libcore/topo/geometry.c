@@ -40,8 +40,10 @@ int geometry_set (struct geometry *g, const char *field, const char *what,
         return mg_error_set (err, ENOENT, "%s: no such parallel size", what);
     order_copy_printable (printable, text ? text : "", sizeof (printable));
     if (!text || strlen (text) >= sizeof (g->order))
-        return mg_error_set (err, EINVAL, "%s: \"%s%s\" is too long, want a permutation of "
-                             "tp-cp-ep-dp-pp", what, printable, text ? "..." : "");
+        return mg_error_set (err, EINVAL,
+                             "%s: \"%s%s\" is too long, want a permutation of "
+                             "tp-cp-ep-dp-pp",
+                             what, printable, text ? "..." : "");
     strcpy (g->order, text);
     return 0;
 }

@@ -25,7 +25,7 @@ enum { GEOMETRY_ORDER_MAX = 32, GEOMETRY_SIZE_MAX = 1 << 24 };
  * once geometry_check() has passed.
  */
 struct geometry {
-    int world;      /* number of ranks; 0: not known yet (rules that need it are skipped) */
+    int world;      /* number of ranks; 0: not known yet, its rules are skipped */
     int tp, cp, pp; /* dense sizes, default 1 */
     int ep;         /* expert-model-parallel size, default 1 */
     int etp;        /* expert-tensor-parallel size; 0: not given, equals tp */
@@ -78,8 +78,8 @@ int geometry_order (const struct geometry *g, enum mg_axis axis[MG_NUM_AXES],
  *   product-dense        tp cp pp is beyond GEOMETRY_SIZE_MAX
  *   product-expert       etp ep pp is
  *   world-dense          tp cp pp does not divide the world
- *   world-expert         etp ep pp does not (said only if ep > 1 or etp was given: else it
- *                        divides tp cp pp, and world-dense has said it)
+ *   world-expert         etp ep pp does not (said only if ep > 1 or etp was given: else
+ *                        it divides tp cp pp, and world-dense has said it)
  *   order-missing-axis   an axis larger than 1 in some grid is not in the order string
  *   order-pp-last        pp is not last, pp > 1, and dp differs from edp
  *   order-pp-groups      the two grids have different pp groups
@@ -102,7 +102,7 @@ typedef void (*geometry_report_f) (void *arg, const char *rule, const char *text
  */
 int geometry_check (const struct geometry *g, geometry_report_f report, void *arg);
 
-/* geometry_check() where the first broken rule is enough: 0, or -1, EINVAL and its text. */
+/* geometry_check() where the first broken rule is enough: 0, or -1, EINVAL and a text. */
 int geometry_validate (const struct geometry *g, struct mg_error *err);
 
 #endif /* LIBCORE_TOPO_GEOMETRY_H */

@@ -55,7 +55,8 @@ static void check_size (const struct geometry *g, struct report *r)
 static void check_vpp (const struct geometry *g, struct report *r)
 {
     if (g->vpp > 1 && g->pp == 1)
-        broken (r, "vpp %d needs pp > 1, but pp is 1; use pp 2 or more, or no vpp", g->vpp);
+        broken (r, "vpp %d needs pp > 1, but pp is 1; use pp 2 or more, or no vpp",
+                g->vpp);
 }
 
 static void check_product_dense (const struct geometry *g, struct report *r)
@@ -68,8 +69,8 @@ static void check_product_dense (const struct geometry *g, struct report *r)
 static void check_product_expert (const struct geometry *g, struct report *r)
 {
     if (geometry_expert_product (g) > GEOMETRY_SIZE_MAX)
-        broken (r, "etp %d x ep %d x pp %d is more than %d tasks", geometry_etp (g), g->ep,
-                g->pp, GEOMETRY_SIZE_MAX);
+        broken (r, "etp %d x ep %d x pp %d is more than %d tasks", geometry_etp (g),
+                g->ep, g->pp, GEOMETRY_SIZE_MAX);
 }
 
 /* Is the axis left out of the order string? False where the string is not readable. */
@@ -153,8 +154,8 @@ static void check_world_expert (const struct geometry *g, struct report *r)
     if (geometry_dp (g)) // else the line of the dense grid has said it for both
         suggest_world (g, hint, sizeof (hint));
     broken (r, "%d %s cannot hold etp %d x ep %d x pp %d = %d%s%s%s", g->world,
-            tasks (g->world), geometry_etp (g), g->ep, g->pp, (int)geometry_expert_product (g),
-            hint[0] ? "; " : "", hint,
+            tasks (g->world), geometry_etp (g), g->ep, g->pp,
+            (int)geometry_expert_product (g), hint[0] ? "; " : "", hint,
             etp_one_would_do (g) ? ", or etp 1 (it defaults to tp)" : "");
 }
 
@@ -246,16 +247,16 @@ static void check_order_pp_last (const struct geometry *g, struct report *r)
 {
     if (pp_last_broken (g))
         broken (r, "order \"%s\" does not end with pp, so tp %d x cp %d must equal "
-                "etp %d x ep %d (dp = edp); end the order with pp", g->order, g->tp, g->cp,
-                geometry_etp (g), g->ep);
+                "etp %d x ep %d (dp = edp); end the order with pp", g->order, g->tp,
+                g->cp, geometry_etp (g), g->ep);
 }
 
 static void check_order_pp_groups (const struct geometry *g, struct report *r)
 {
     if (pp_groups_differ (g))
         broken (r, "order \"%s\" gives other pp groups to the dense grid (tp %d, cp %d) "
-                "than to the expert grid (etp %d, ep %d); end the order with pp", g->order,
-                g->tp, g->cp, geometry_etp (g), g->ep);
+                "than to the expert grid (etp %d, ep %d); end the order with pp",
+                g->order, g->tp, g->cp, geometry_etp (g), g->ep);
 }
 
 /* What rules rest on; a broken rule puts some of it in doubt. */

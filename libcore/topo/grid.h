@@ -2,9 +2,9 @@
  *
  * Ranks are logical: 0..world-1 in mixed radix over the axes of the order string, the
  * first axis varying fastest.  Nothing here keeps a table of the world: coordinates cost
- * O(axes), a group O(axes + its size).  Mathematics: generate_masked_orthogonal_rank_groups
- * of Megatron-LM's parallel_state.py; a group is the set of ranks that share the
- * coordinates of the axes outside its mask.
+ * O(axes), a group O(axes + its size).  Mathematics: Megatron-LM's
+ * generate_masked_orthogonal_rank_groups (parallel_state.py); a group is the set of ranks
+ * that share the coordinates of the axes outside its mask.
  */
 #ifndef LIBCORE_TOPO_GRID_H
 #define LIBCORE_TOPO_GRID_H
@@ -36,7 +36,9 @@ enum group_kind {
     GROUP_NUM_KINDS
 };
 
-/* Which members of the masked group belong: all, first and last (embd), first (pos-embd). */
+/* Which members of the masked group belong to it: all, the first and the last (embd), the
+ * first (pos-embd).
+ */
 enum group_span { GROUP_SPAN_ALL, GROUP_SPAN_ENDS, GROUP_SPAN_FIRST };
 
 /* One row a kind: its name on the command line ("dp-cp"), its grid and mask. */
@@ -68,8 +70,8 @@ int grid_size (const struct grid *grid, bool expert, enum mg_axis axis);
 /* Coordinate of 'rank' (0..world-1) on an axis. */
 int grid_coord (const struct grid *grid, bool expert, enum mg_axis axis, int rank);
 
-/* The rank at the given dense coordinates (one an axis; EP must be 0); -1 and errno EINVAL
- * where a coordinate is outside its axis.
+/* The rank at the given dense coordinates (one an axis; EP must be 0); -1 and errno
+ * EINVAL where a coordinate is outside its axis.
  */
 int grid_rank_at (const struct grid *grid, const int coord[MG_NUM_AXES]);
 
@@ -78,7 +80,7 @@ struct group {
     enum group_kind kind; /* GROUP_NUM_KINDS: a bare mask was asked for */
     int size;    /* number of members, at least 1 */
     int index;   /* which of the group_count() groups of its kind, in Megatron's order */
-    int rank;    /* position in the group of the rank it was asked for, -1: not a member */
+    int rank;    /* position of the rank that it was asked for, -1: not a member */
     int base;    /* first member */
     int ndims;   /* varying axes larger than 1 */
     int dim[MG_NUM_AXES];    /* their sizes, fastest first */
@@ -98,7 +100,7 @@ void grid_group_at (const struct grid *grid, enum group_kind kind, int index,
 void grid_group_of (const struct grid *grid, enum group_kind kind, int rank,
                     struct group *group);
 
-/* The same three for any set of axes of one grid, kind or not: groups are (grid, mask). */
+/* The same three for any set of axes of one grid: groups are (grid, mask). */
 int grid_masked_count (const struct grid *grid, bool expert, unsigned mask);
 void grid_masked_at (const struct grid *grid, bool expert, unsigned mask, int index,
                      struct group *group);

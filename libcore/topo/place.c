@@ -86,8 +86,10 @@ int *place_parse_tasks_per_node (const char *text, int *nnodes, struct mg_error 
     if (n < 0) {
         order_copy_printable (printable, text ? text : "", sizeof (printable));
         if (text && errno == ERANGE)
-            mg_error_set (err, ERANGE, "tasks per node \"%s\": a count is out of range, want "
-                          "1 to %d in all", printable, GEOMETRY_SIZE_MAX);
+            mg_error_set (err, ERANGE,
+                          "tasks per node \"%s\": a count is out of range, want "
+                          "1 to %d in all",
+                          printable, GEOMETRY_SIZE_MAX);
         else
             mg_error_set (err, EINVAL, "tasks per node \"%s\" is not a list such as "
                           "\"4(x2),3\"", printable);
@@ -143,8 +145,9 @@ int place_count_split (const struct grid *grid, enum group_kind kind, const int 
         errno = EINVAL;
         return -1;
     }
-    // Strides are positive, so a group's first and last members are its lowest and highest
-    // ranks; and the first members rise with the index. One walk over the nodes is enough.
+    // Strides are positive, so a group's first and last members are its lowest and
+    // highest ranks; and the first members rise with the index. One walk over the nodes
+    // is enough.
     for (int i = 0; i < grid_group_count (grid, kind); i++) {
         struct group group;
 

@@ -32,3 +32,9 @@ mpi_run() {
         OMPI_MCA_mpi_yield_when_idle=1 \
         "$MG_MPIRUN" "${root[@]}" --oversubscribe --bind-to none -n "$ranks" "$@"
 }
+
+# True if several ranks can train here: mpirun, and the library's MPI and PMIx modules.
+mpi_available() {
+    [ -n "$MG_MPIRUN" ] && [ -e "$MEGATRON_MODULE_DIR/comm_mpi.so" ] \
+        && [ -e "$MEGATRON_MODULE_DIR/boot_pmix.so" ]
+}

@@ -1,0 +1,73 @@
+/* half - float32 to the 16-bit types and back, rounding to nearest even.
+ *
+ * bfloat16 is the upper half of a float32; float16 is IEEE 754 binary16.  Without branches
+ * that depend on the value, so that loops over these become vector code.
+ */
+#ifndef LIBCORE_BASE_HALF_H
+#define LIBCORE_BASE_HALF_H
+
+#include <stdint.h>
+#include <string.h>
+
+static inline uint32_t half_bits_of (float value)
+{
+    uint32_t bits;
+
+    memcpy (&bits, &value, sizeof (bits));
+    return bits;
+}
+
+static inline float half_float_of (uint32_t bits)
+{
+    float value;
+
+    memcpy (&value, &bits, sizeof (value));
+    return value;
+}
+
+static inline float half_from_bf16 (uint16_t x)
+{
+    return half_float_of ((uint32_t)x << 16);
+}
+
+static inline uint16_t half_to_bf16 (float value)
+{
+    uint32_t bits = half_bits_of (value);
+    uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    uint32_t nan = bits >> 16 | 0x40; // a payload in the lower half must not vanish
+
+    return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded);
+}
+
+/* A binary16's exponent and fraction, shifted into a float32's place, are 2^-112 of its
+ * value, subnormal ones included.
+ */
+static inline float half_from_fp16 (uint16_t x)
+{
+    uint32_t sign = (uint32_t)(x & 0x8000) << 16, rest = (uint32_t)(x & 0x7fff) << 13;
+    uint32_t scaled = half_bits_of (half_float_of (rest) * 0x1p112f);
+
+    if (rest >= 0x7c00u << 13) // infinity or NaN
+        scaled = rest | 0x7f800000;
+    return half_float_of (sign | scaled);
+}
+
+/* Above 2^-14 the 13 bits too many are rounded off; below, adding 0.5 makes the addition
+ * itself round at 2^-24, binary16's last place there.
+ */
+static inline uint16_t half_to_fp16 (float value)
+{
+    uint32_t bits = half_bits_of (value), sign = bits >> 16 & 0x8000;
+    uint32_t rest = bits & 0x7fffffff;
+    uint32_t normal = (rest + 0xfff + (rest >> 13 & 1) - 0x38000000) >> 13;
+    uint32_t small = half_bits_of (half_float_of (rest) + 0.5f) - 0x3f000000;
+    uint32_t out = rest < 0x38800000 ? small : normal;
+
+    if (rest >= 0x477ff000) // 65520 and more
+        out = 0x7c00;
+    if (rest > 0x7f800000)
+        out = 0x7e00;
+    return (uint16_t)(sign | out);
+}
+
+#endif /* LIBCORE_BASE_HALF_H */

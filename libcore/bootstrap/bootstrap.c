@@ -1,0 +1,144 @@
+/* bootstrap.c - which launcher is this, and is what it says consistent */
+
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libcore/base/module.h"
+#include "libcore/base/parse.h"
+#include "libcore/bootstrap/bootstrap_ops.h"
+
+struct bootstrap {
+    const struct bootstrap_ops *ops;
+    void *impl;
+    struct bootstrap_info info;
+    bool exchanged;
+};
+
+static const struct bootstrap_host host = { .error_set = mg_error_set };
+
+/* Value of a count in the environment, 0 where it is missing or no number: these are the
+ * launchers' variables, not the user's.
+ */
+static int env_count (const char *name)
+{
+    const char *text = getenv (name);
+    int value = 0;
+
+    if (text && parse_int (name, text, 0, INT_MAX, &value, NULL) < 0)
+        return 0;
+    return value;
+}
+
+/* Was this process started as one of several, by a launcher that does not offer PMIx?
+ * Then its peers cannot be found, and a rank alone is not what was meant.
+ */
+static int check_alone (struct mg_error *err)
+{
+    int tasks = env_count ("SLURM_STEP_NUM_TASKS");
+
+    if (tasks == 0)
+        tasks = env_count ("SLURM_NTASKS");
+    if (env_count ("OMPI_COMM_WORLD_SIZE") > 1)
+        return mg_error_set (err, ENOTCONN, "this is one of %d processes of mpirun, but it"
+                             " offers no PMIx; want an Open MPI with PMIx",
+                             env_count ("OMPI_COMM_WORLD_SIZE"));
+    // a batch script or salloc's shell has SLURM_NTASKS of the job, but no SLURM_STEP_ID
+    // of several tasks
+    if (getenv ("SLURM_PROCID") && getenv ("SLURM_STEP_ID") && tasks > 1)
+        return mg_error_set (err, ENOTCONN, "this is one of %d tasks, but srun offers no"
+                             " PMIx; start them with srun --mpi=pmix", tasks);
+    return 0;
+}
+
+static const struct bootstrap_ops *choose (struct mg_error *err)
+{
+    if (getenv ("PMIX_NAMESPACE"))
+        return module_load ("boot_pmix", "ranks find each other through PMIx: install"
+                            " libpmix-dev and configure --with-pmix=yes", err);
+    if (check_alone (err) < 0)
+        return NULL;
+    return &boot_self_ops;
+}
+
+struct bootstrap *bootstrap_create (double timeout, struct mg_error *err)
+{
+    struct bootstrap *b;
+
+    if (!(timeout > 0 && timeout < 1e9)) {
+        mg_error_set (err, EINVAL, "bootstrap: timeout of %g s, want more than 0 and less"
+                      " than 1e9", timeout);
+        return NULL;
+    }
+    if (!(b = calloc (1, sizeof (*b)))) {
+        mg_error_set (err, ENOMEM, "bootstrap: out of memory");
+        return NULL;
+    }
+    if (!(b->ops = choose (err)))
+        goto error;
+    if (!(b->impl = b->ops->create (&host, timeout, &b->info, err)))
+        goto error;
+    b->info.backend = b->ops->name;
+    return b;
+error:
+    bootstrap_destroy (b);
+    return NULL;
+}
+
+void bootstrap_destroy (struct bootstrap *b)
+{
+    if (b) {
+        int saved_errno = errno;
+        if (b->impl)
+            b->ops->destroy (b->impl);
+        free (b);
+        errno = saved_errno;
+    }
+}
+
+const struct bootstrap_info *bootstrap_info (const struct bootstrap *b)
+{
+    return &b->info;
+}
+
+int bootstrap_exchange (struct bootstrap *b, const void *data, size_t len,
+                        struct mg_error *err)
+{
+    if (!data || len == 0 || len > INT_MAX)
+        return mg_error_set (err, EINVAL, "bootstrap: exchange of %zu bytes, want 1 to %d",
+                             data ? len : 0, INT_MAX);
+    b->exchanged = false;
+    if (b->ops->exchange (b->impl, data, len, err) < 0)
+        return -1;
+    b->exchanged = true;
+    return 0;
+}
+
+int bootstrap_peer_data (struct bootstrap *b, int rank, void *data, size_t max,
+                         size_t *len, struct mg_error *err)
+{
+    if (rank < 0 || rank >= b->info.size)
+        return mg_error_set (err, EINVAL, "bootstrap: there is no rank %d, want 0 to %d",
+                             rank, b->info.size - 1);
+    if (!b->exchanged)
+        return mg_error_set (err, EINVAL, "bootstrap: nothing was exchanged");
+    return b->ops->peer_data (b->impl, rank, data, max, len, err);
+}
+
+int bootstrap_task_of (const struct bootstrap *b, int rank)
+{
+    return rank < 0 || rank >= b->info.size ? -1 : b->ops->task_of (b->impl, rank);
+}
+
+int bootstrap_barrier (struct bootstrap *b, struct mg_error *err)
+{
+    return b->ops->barrier (b->impl, err);
+}
+
+void bootstrap_abort (struct bootstrap *b, int code)
+{
+    b->ops->abort (b->impl, code >= 1 && code <= 255 ? code : 1);
+}

@@ -1,0 +1,20 @@
+/* safetensors_format - what the reader and the writer of safetensors files share. */
+#ifndef LIBCORE_CHECKPOINT_SAFETENSORS_FORMAT_H
+#define LIBCORE_CHECKPOINT_SAFETENSORS_FORMAT_H
+
+#include "libcore/checkpoint/safetensors.h"
+
+enum {
+    SAFETENSORS_HEADER_MAX = 100000000, /* bytes; the limit of the reference reader */
+    SAFETENSORS_MAX_DIMS = 8            /* that an entry holds */
+};
+
+/* "F32", ... of a valid data type. */
+const char *safetensors_type_name (enum mg_dtype dtype);
+
+/* The type of a tensor as written in the file, supported or not; NULL if there is no
+ * tensor of that name.
+ */
+const char *safetensors_type (const struct safetensors *st, const char *name);
+
+#endif /* LIBCORE_CHECKPOINT_SAFETENSORS_FORMAT_H */

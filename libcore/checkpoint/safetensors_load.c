@@ -1,0 +1,159 @@
+/* safetensors_load.c - fill pieces of tensors from a safetensors file */
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "libcore/checkpoint/box.h"
+#include "libcore/checkpoint/safetensors.h"
+#include "libcore/checkpoint/safetensors_format.h"
+
+enum { NAMED_MAX = 3 }; /* missing tensors that a message names */
+
+static float from_half (uint16_t half)
+{
+    const uint32_t sign = (uint32_t)(half & 0x8000) << 16;
+    const uint32_t exponent = half >> 10 & 0x1f, mantissa = half & 0x3ff;
+    uint32_t bits;
+    float value;
+
+    if (exponent == 0) { /* zero or subnormal: mantissa 2^-24, exact in float32 */
+        value = (float)mantissa * 0x1p-24f;
+        return sign ? -value : value;
+    }
+    bits = sign | mantissa << 13 | (exponent == 31 ? 0xffu : exponent + 112) << 23;
+    memcpy (&value, &bits, sizeof (value));
+    return value;
+}
+
+static float from_bfloat16 (uint16_t half)
+{
+    uint32_t bits = (uint32_t)half << 16;
+    float value;
+
+    memcpy (&value, &bits, sizeof (value));
+    return value;
+}
+
+/* 'n' elements of any alignment to float32. */
+static void convert (float *dst, const char *src, int64_t n, enum mg_dtype dtype)
+{
+    uint16_t half;
+    double real;
+
+    switch (dtype) {
+    case MG_FLOAT64:
+        for (int64_t i = 0; i < n; i++) {
+            memcpy (&real, src + (size_t)i * sizeof (real), sizeof (real));
+            dst[i] = (float)real;
+        }
+        break;
+    case MG_BFLOAT16:
+        for (int64_t i = 0; i < n; i++) {
+            memcpy (&half, src + (size_t)i * sizeof (half), sizeof (half));
+            dst[i] = from_bfloat16 (half);
+        }
+        break;
+    case MG_FLOAT16:
+        for (int64_t i = 0; i < n; i++) {
+            memcpy (&half, src + (size_t)i * sizeof (half), sizeof (half));
+            dst[i] = from_half (half);
+        }
+        break;
+    default:
+        memcpy (dst, src, (size_t)n * sizeof (*dst));
+    }
+}
+
+static void fill (const struct piece *p, const struct safetensors_entry *e)
+{
+    const size_t size = mg_dtype_size (e->dtype);
+    const struct box have = box_of_piece (p), all = box_of_global (p);
+    const struct box part = box_of_inside (p);
+    const char *src = e->data;
+    float *dst = p->data;
+
+    if (p->dtype == e->dtype) {
+        box_copy (p->data, have, e->data, all, part, size);
+        return;
+    }
+    for (int64_t i = 0; i < part.rows; i++) {
+        int64_t row = part.row + i;
+
+        convert (dst + ((row - have.row) * have.cols + part.col - have.col),
+                 src + (size_t)(row * all.cols + part.col) * size, part.cols, e->dtype);
+    }
+}
+
+static bool converts (enum mg_dtype from, enum mg_dtype to)
+{
+    return from == to
+           || (to == MG_FLOAT32
+               && (from == MG_FLOAT64 || from == MG_BFLOAT16 || from == MG_FLOAT16));
+}
+
+static int check_entry (const struct safetensors *st, const struct piece *p,
+                        const struct safetensors_entry *e, struct mg_error *err)
+{
+    char name[BOX_NAME_MAX], have[BOX_TEXT_MAX], want[BOX_TEXT_MAX];
+
+    if (e->ndims != p->ndims
+        || memcmp (e->shape, p->global, sizeof (p->global[0]) * (size_t)p->ndims) != 0)
+        return mg_error_set (err, EINVAL, "%s: tensor %s has shape %s, want %s",
+                             safetensors_path (st), box_name_text (name, p->name),
+                             box_shape_text (have, e->shape, e->ndims),
+                             box_shape_text (want, p->global, p->ndims));
+    if (!converts (e->dtype, p->dtype))
+        return mg_error_set (err, EINVAL, "%s: tensor %s has data type %s, want %s%s",
+                             safetensors_path (st), box_name_text (name, p->name),
+                             mg_dtype_name (e->dtype), mg_dtype_name (p->dtype),
+                             p->dtype == MG_FLOAT32 ? " or what converts to it" : "");
+    return 0;
+}
+
+static int report_missing (const struct safetensors *st, const char *names, size_t missing,
+                           size_t n, struct mg_error *err)
+{
+    return mg_error_set (err, ENOENT, "%s: %zu of %zu tensors are not in it: %s%s",
+                         safetensors_path (st), missing, n, names,
+                         missing > NAMED_MAX ? ", ..." : "");
+}
+
+/* Everything that can be wrong is found before the first byte is copied. */
+static int check_all (const struct safetensors *st, const struct piece *pieces, size_t n,
+                      struct mg_error *err)
+{
+    char names[NAMED_MAX * (BOX_NAME_MAX + 2)] = "", name[BOX_NAME_MAX];
+    size_t missing = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct piece *p = &pieces[i];
+        const struct safetensors_entry *e;
+
+        if (box_check_piece (p, err) < 0)
+            return -1;
+        e = safetensors_find (st, p->name);
+        if (!e && errno == ENOTSUP)
+            return mg_error_set (err, ENOTSUP, "%s: tensor %s: data type %s, or its number "
+                                 "of dimensions, is not supported",
+                                 safetensors_path (st), box_name_text (name, p->name),
+                                 box_name_text (names, safetensors_type (st, p->name)));
+        if (!e && missing++ < NAMED_MAX) {
+            strcat (names, missing > 1 ? ", " : "");
+            strcat (names, box_name_text (name, p->name));
+        }
+        if (e && check_entry (st, p, e, err) < 0)
+            return -1;
+    }
+    return missing ? report_missing (st, names, missing, n, err) : 0;
+}
+
+int safetensors_load (const struct safetensors *st, const struct piece *pieces, size_t n,
+                      struct mg_error *err)
+{
+    if (check_all (st, pieces, n, err) < 0)
+        return -1;
+    for (size_t i = 0; i < n; i++)
+        fill (&pieces[i], safetensors_find (st, pieces[i].name));
+    return 0;
+}

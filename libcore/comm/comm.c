@@ -1,0 +1,381 @@
+/* comm.c - front end of communicators: arguments, names, statistics, then the backend */
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "libcore/comm/comm.h"
+#include "libcore/comm/comm_ops.h"
+#include "libcore/comm/net.h"
+#include "libcore/device/stream.h"
+
+enum { NAME_MAX_LEN = 32, TAG_MAX = 32767 };
+
+struct mg_comm {
+    struct comm_net *net;
+    const struct comm_ops *ops;
+    void *impl;
+    bool shared; /* impl is another communicator's */
+    int size, rank;
+    struct mg_stream *stream; /* for calls without one */
+    struct mg_comm_stats stats;
+    char name[NAME_MAX_LEN];
+};
+
+static int check_config (const struct comm_config *config, struct mg_error *err)
+{
+    if (!config->name || config->size < 1 || config->rank < 0
+        || config->rank >= config->size || !config->tasks)
+        return mg_error_set (err, EINVAL, "communicator %s: rank %d of %d",
+                             config->name ? config->name : "without a name", config->rank,
+                             config->size);
+    if (config->tag < 0 || config->tag > TAG_MAX)
+        return mg_error_set (err, EINVAL, "communicator %s: tag %d, want 0 to %d",
+                             config->name, config->tag, TAG_MAX);
+    if (config->share
+        && (config->share->size != config->size || config->share->rank != config->rank))
+        return mg_error_set (err, EINVAL, "communicator %s: cannot share that of %s, which"
+                             " has other members", config->name, config->share->name);
+    return 0;
+}
+
+struct mg_comm *comm_create (struct comm_net *net, const struct comm_config *config,
+                             struct mg_error *err)
+{
+    struct comm_group group = { config->name, config->size, config->rank, config->tasks,
+                                config->tag };
+    struct mg_comm *comm;
+
+    if (check_config (config, err) < 0)
+        return NULL;
+    if (!(comm = calloc (1, sizeof (*comm)))) {
+        mg_error_set (err, ENOMEM, "communicator %s: out of memory", config->name);
+        return NULL;
+    }
+    comm->net = net;
+    comm->ops = config->size == 1 ? &comm_self_ops : net->ops;
+    comm->size = config->size;
+    comm->rank = config->rank;
+    snprintf (comm->name, sizeof (comm->name), "%s", config->name);
+    if (!(comm->stream = mg_stream_create (net->device, MG_STREAM_COMM, comm->name, err)))
+        goto error;
+    if (config->share) {
+        comm->shared = true;
+        comm->impl = config->share->impl;
+    } else if (!(comm->impl = comm->ops->create (net->impl, &comm_host, &group, err))) {
+        mg_error_prefix (err, "communicator %s", config->name);
+        goto error;
+    }
+    return comm;
+error:
+    comm_destroy (comm);
+    return NULL;
+}
+
+void comm_destroy (struct mg_comm *comm)
+{
+    if (comm) {
+        int saved_errno = errno;
+        bool failed = false;
+
+        mg_stream_destroy (comm->stream);
+        if (comm->stream)
+            failed = net_failed (comm->net);
+        if (comm->impl && !comm->shared)
+            comm->ops->destroy (comm->impl, failed);
+        free (comm);
+        errno = saved_errno;
+    }
+}
+
+const char *mg_comm_name (const struct mg_comm *comm)
+{
+    return comm->name;
+}
+
+int mg_comm_size (const struct mg_comm *comm)
+{
+    return comm->size;
+}
+
+int mg_comm_rank (const struct mg_comm *comm)
+{
+    return comm->rank;
+}
+
+void mg_comm_abort (struct mg_comm *comm, int code)
+{
+    comm->net->abort (comm->net->arg, code);
+    _exit (code); // not reached: abort() does not return
+}
+
+void mg_comm_get_stats (const struct mg_comm *comm, struct mg_comm_stats *stats)
+{
+    *stats = comm->stats;
+}
+
+/* "CALL on NAME: what is wrong" */
+static int refuse (const struct mg_comm *comm, const char *call, const char *what,
+                   struct mg_error *err)
+{
+    return mg_error_set (err, EINVAL, "%s on %s: %s", call, comm->name, what);
+}
+
+/* The element type is known and 'parts' times 'count' elements have a size, '*bytes'. */
+static int check_sizes (const struct mg_comm *comm, const char *call, size_t count,
+                        size_t parts, enum mg_dtype dtype, size_t *bytes,
+                        struct mg_error *err)
+{
+    size_t size = mg_dtype_size (dtype);
+
+    if (!comm)
+        return mg_error_set (err, EINVAL, "%s: no communicator given", call);
+    if (size == 0)
+        return mg_error_set (err, EINVAL, "%s on %s: there is no element type %d", call,
+                             comm->name, (int)dtype);
+    if (count > SIZE_MAX / 2 / size / parts)
+        return mg_error_set (err, EOVERFLOW, "%s on %s: %zu elements of %zu bytes for %zu"
+                             " ranks are more than memory can hold", call, comm->name,
+                             count, size, parts);
+    *bytes = count * parts * size;
+    return 0;
+}
+
+static int check_op (const struct mg_comm *comm, const char *call, enum mg_reduce_op op,
+                     struct mg_error *err)
+{
+    if ((int)op < MG_SUM || op > MG_MIN)
+        return mg_error_set (err, EINVAL, "%s on %s: there is no operation %d", call,
+                             comm->name, (int)op);
+    return 0;
+}
+
+static bool overlap (const void *a, size_t a_len, const void *b, size_t b_len)
+{
+    uintptr_t pa = (uintptr_t)a, pb = (uintptr_t)b;
+
+    return a_len > 0 && b_len > 0 && pa < pb + b_len && pb < pa + a_len;
+}
+
+/* 'part' is either the caller's own part of 'whole' (size times as long) or apart. */
+static bool own_part_or_apart (const struct mg_comm *comm, const void *part, size_t len,
+                               const void *whole)
+{
+    return (const char *)part == (const char *)whole + len * (size_t)comm->rank
+           || !overlap (part, len, whole, len * (size_t)comm->size);
+}
+
+/* Hand the request to the backend, and count it. */
+static int enqueue (struct mg_comm *comm, struct comm_request *req, size_t bytes,
+                    struct mg_stream *stream, struct mg_error *err)
+{
+    struct mg_stream *used = stream ? stream : comm->stream;
+
+    if (stream_device (used) != comm->net->device)
+        return mg_error_set (err, EINVAL, "communicator %s: the stream is another device's",
+                             comm->name);
+    if (stream_check (used, err) < 0)
+        return -1;
+    req->name = comm->name;
+    if (comm->ops->enqueue (comm->impl, req, used, err) < 0)
+        return -1;
+    comm->stats.calls[req->call]++;
+    comm->stats.bytes[req->call] += bytes;
+    return stream ? 0 : mg_stream_synchronize (used, err);
+}
+
+int mg_comm_all_reduce (struct mg_comm *comm, void *buf, size_t count,
+                        enum mg_dtype dtype, enum mg_reduce_op op,
+                        struct mg_stream *stream, struct mg_error *err)
+{
+    struct comm_request req = { .call = MG_CALL_ALL_REDUCE, .send = buf, .recv = buf,
+                                .count = count, .dtype = dtype, .op = op };
+    size_t bytes;
+
+    if (check_sizes (comm, "all-reduce", count, 1, dtype, &bytes, err) < 0
+        || check_op (comm, "all-reduce", op, err) < 0)
+        return -1;
+    if (!buf && count > 0)
+        return refuse (comm, "all-reduce", "no buffer given", err);
+    return enqueue (comm, &req, bytes, stream, err);
+}
+
+int mg_comm_reduce_scatter (struct mg_comm *comm, const void *send, void *recv,
+                            size_t count, enum mg_dtype dtype, enum mg_reduce_op op,
+                            struct mg_stream *stream, struct mg_error *err)
+{
+    struct comm_request req = { .call = MG_CALL_REDUCE_SCATTER, .send = send, .recv = recv,
+                                .count = count, .dtype = dtype, .op = op };
+    size_t bytes;
+
+    if (check_sizes (comm, "reduce-scatter", count, comm ? (size_t)comm->size : 1, dtype,
+                     &bytes, err) < 0
+        || check_op (comm, "reduce-scatter", op, err) < 0)
+        return -1;
+    if ((!send || !recv) && count > 0)
+        return refuse (comm, "reduce-scatter", "no buffer given", err);
+    if (!own_part_or_apart (comm, recv, bytes / (size_t)comm->size, send))
+        return refuse (comm, "reduce-scatter", "the receive buffer overlaps the send buffer"
+                       " and is not this rank's part of it", err);
+    return enqueue (comm, &req, bytes, stream, err);
+}
+
+int mg_comm_all_gather (struct mg_comm *comm, const void *send, void *recv, size_t count,
+                        enum mg_dtype dtype, struct mg_stream *stream,
+                        struct mg_error *err)
+{
+    struct comm_request req = { .call = MG_CALL_ALL_GATHER, .send = send, .recv = recv,
+                                .count = count, .dtype = dtype };
+    size_t bytes;
+
+    if (check_sizes (comm, "all-gather", count, comm ? (size_t)comm->size : 1, dtype,
+                     &bytes, err) < 0)
+        return -1;
+    bytes /= (size_t)comm->size;
+    if ((!send || !recv) && count > 0)
+        return refuse (comm, "all-gather", "no buffer given", err);
+    if (!own_part_or_apart (comm, send, bytes, recv))
+        return refuse (comm, "all-gather", "the send buffer overlaps the receive buffer and"
+                       " is not this rank's part of it", err);
+    return enqueue (comm, &req, bytes, stream, err);
+}
+
+int mg_comm_all_to_all (struct mg_comm *comm, const void *send, void *recv, size_t count,
+                        enum mg_dtype dtype, struct mg_stream *stream,
+                        struct mg_error *err)
+{
+    struct comm_request req = { .call = MG_CALL_ALL_TO_ALL, .send = send, .recv = recv,
+                                .count = count, .dtype = dtype };
+    size_t bytes;
+
+    if (check_sizes (comm, "all-to-all", count, comm ? (size_t)comm->size : 1, dtype,
+                     &bytes, err) < 0)
+        return -1;
+    if ((!send || !recv) && count > 0)
+        return refuse (comm, "all-to-all", "no buffer given", err);
+    if (overlap (send, bytes, recv, bytes))
+        return refuse (comm, "all-to-all", "the buffers overlap", err);
+    return enqueue (comm, &req, bytes, stream, err);
+}
+
+/* Elements that one side of an all_to_allv spans and moves. */
+static int check_parts (const struct mg_comm *comm, const char *side, const size_t *counts,
+                        const size_t *offsets, size_t elem, size_t *span, size_t *total,
+                        struct mg_error *err)
+{
+    size_t max = SIZE_MAX / 2 / elem;
+
+    *span = *total = 0;
+    for (int r = 0; r < comm->size; r++) {
+        if (counts[r] > max || offsets[r] > max - counts[r] || *total > max - counts[r])
+            return mg_error_set (err, EOVERFLOW, "all-to-allv on %s: %s %zu elements at %zu"
+                                 " for rank %d is more than memory can hold", comm->name,
+                                 side, counts[r], offsets[r], r);
+        if (counts[r] > 0 && offsets[r] + counts[r] > *span)
+            *span = offsets[r] + counts[r];
+        *total += counts[r];
+    }
+    return 0;
+}
+
+int mg_comm_all_to_allv (struct mg_comm *comm, const void *send, const size_t *send_counts,
+                         const size_t *send_offsets, void *recv,
+                         const size_t *recv_counts, const size_t *recv_offsets,
+                         enum mg_dtype dtype, struct mg_stream *stream,
+                         struct mg_error *err)
+{
+    struct comm_request req = {
+        .call = MG_CALL_ALL_TO_ALL, .send = send, .recv = recv, .dtype = dtype,
+        .send_counts = send_counts, .send_offsets = send_offsets,
+        .recv_counts = recv_counts, .recv_offsets = recv_offsets,
+    };
+    size_t elem, send_span, recv_span, send_total, recv_total;
+
+    if (check_sizes (comm, "all-to-allv", 1, 1, dtype, &elem, err) < 0)
+        return -1;
+    if (!send_counts || !send_offsets || !recv_counts || !recv_offsets)
+        return refuse (comm, "all-to-allv", "counts or offsets are missing", err);
+    if (check_parts (comm, "sending", send_counts, send_offsets, elem, &send_span,
+                     &send_total, err) < 0
+        || check_parts (comm, "receiving", recv_counts, recv_offsets, elem, &recv_span,
+                        &recv_total, err) < 0)
+        return -1;
+    if (send_counts[comm->rank] != recv_counts[comm->rank])
+        return refuse (comm, "all-to-allv", "what this rank sends to itself and what it"
+                       " receives from itself differ in size", err);
+    if ((!send && send_span > 0) || (!recv && recv_span > 0))
+        return refuse (comm, "all-to-allv", "no buffer given", err);
+    if (overlap (send, send_span * elem, recv, recv_span * elem))
+        return refuse (comm, "all-to-allv", "the buffers overlap", err);
+    return enqueue (comm, &req, send_total * elem, stream, err);
+}
+
+int mg_comm_broadcast (struct mg_comm *comm, void *buf, size_t count, enum mg_dtype dtype,
+                       int root, struct mg_stream *stream, struct mg_error *err)
+{
+    struct comm_request req = { .call = MG_CALL_BROADCAST, .send = buf, .recv = buf,
+                                .count = count, .dtype = dtype, .root = root };
+    size_t bytes;
+
+    if (check_sizes (comm, "broadcast", count, 1, dtype, &bytes, err) < 0)
+        return -1;
+    if (!buf && count > 0)
+        return refuse (comm, "broadcast", "no buffer given", err);
+    if (root < 0 || root >= comm->size)
+        return mg_error_set (err, EINVAL, "broadcast on %s: root %d, want 0 to %d",
+                             comm->name, root, comm->size - 1);
+    return enqueue (comm, &req, bytes, stream, err);
+}
+
+/* One entry of a p2p list; adds what it sends to '*sent'. */
+static int check_transfer (const struct mg_comm *comm, const struct mg_p2p *p,
+                           size_t *sent, struct mg_error *err)
+{
+    const char *call = p->kind == MG_SEND ? "send" : "receive";
+    size_t bytes;
+
+    if (p->kind != MG_SEND && p->kind != MG_RECV)
+        return mg_error_set (err, EINVAL, "transfer on %s: there is no kind %d", comm->name,
+                             (int)p->kind);
+    if (check_sizes (comm, call, p->count, 1, p->dtype, &bytes, err) < 0)
+        return -1;
+    if (p->peer < 0 || p->peer >= comm->size)
+        return mg_error_set (err, EINVAL, "%s on %s: peer %d, want 0 to %d", call,
+                             comm->name, p->peer, comm->size - 1);
+    if (!p->buf && p->count > 0)
+        return refuse (comm, call, "no buffer given", err);
+    if (p->kind == MG_SEND)
+        *sent += bytes;
+    return 0;
+}
+
+int mg_comm_p2p (struct mg_comm *comm, const struct mg_p2p *list, int n,
+                 struct mg_stream *stream, struct mg_error *err)
+{
+    struct comm_request req = { .call = MG_CALL_P2P, .list = list, .n = n };
+    size_t sent = 0;
+
+    if (!comm)
+        return mg_error_set (err, EINVAL, "transfer: no communicator given");
+    if (n < 0 || (n > 0 && !list))
+        return refuse (comm, "transfer", "want a list", err);
+    for (int i = 0; i < n; i++) {
+        if (check_transfer (comm, &list[i], &sent, err) < 0)
+            return -1;
+    }
+    if (n == 0)
+        return 0;
+    return enqueue (comm, &req, sent, stream, err);
+}
+
+int mg_comm_barrier (struct mg_comm *comm, struct mg_stream *stream,
+                     struct mg_error *err)
+{
+    struct comm_request req = { .call = MG_CALL_BARRIER };
+
+    if (!comm)
+        return mg_error_set (err, EINVAL, "barrier: no communicator given");
+    return enqueue (comm, &req, 0, stream, err);
+}

@@ -1,0 +1,57 @@
+/* comm - make communicators; megatron/comm.h has what is done with them.
+ *
+ * A net is this process's connection to a backend, made once; communicators are made from
+ * it.  A group of one rank is served by the "self" backend whatever the net's.
+ */
+#ifndef LIBCORE_COMM_COMM_H
+#define LIBCORE_COMM_COMM_H
+
+#include "megatron/comm.h"
+
+struct comm_net;
+
+struct comm_net_config {
+    const char *backend; /* "self", "mpi"; NULL: the best that can be loaded */
+    struct mg_device *device;
+    int size; /* processes of the job; 1 needs no backend but self */
+    /* End the whole job; any thread; does not return. 'arg' is handed to it. */
+    void (*abort) (void *arg, int code);
+    void *arg;
+};
+
+/* Connect: collective over the job, blocks within the device's timeout. NULL and a text on
+ * failure.
+ */
+struct comm_net *comm_net_create (const struct comm_net_config *config,
+                                  struct mg_error *err);
+
+/* After its communicators are destroyed: collective and blocking, unless the device has
+ * failed. NULL is allowed. Keeps errno.
+ */
+void comm_net_destroy (struct comm_net *net);
+
+/* "self", "mpi": what serves groups larger than one. */
+const char *comm_net_backend (const struct comm_net *net);
+
+struct comm_config {
+    const char *name; /* for messages, copied */
+    int size, rank;   /* members, position of this process */
+    const int *tasks; /* launcher's ranks of the members, in order; read at once */
+    int tag;          /* 0..32767, as in comm_ops.h */
+    /* A communicator of the same members in the same order, to share its connection with
+     * under another name and with statistics of its own; it must outlive the new one.
+     * NULL: none.
+     */
+    struct mg_comm *share;
+};
+
+/* Collective over the members (not where it shares), blocks within the device's timeout.
+ * All processes make their communicators in one order. NULL and a text on failure.
+ */
+struct mg_comm *comm_create (struct comm_net *net, const struct comm_config *config,
+                             struct mg_error *err);
+
+/* Waits for its work, then frees it. NULL is allowed. Keeps errno. */
+void comm_destroy (struct mg_comm *comm);
+
+#endif /* LIBCORE_COMM_COMM_H */

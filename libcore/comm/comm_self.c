@@ -1,0 +1,292 @@
+/* comm_self.c - a group of one rank: collectives are copies, sends meet own receives
+ *
+ * A call on a stream that has nothing left to do is carried out at once, in the caller;
+ * behind other work it takes its place in the stream's queue.
+ */
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libcore/comm/comm_ops.h"
+
+enum { NUM_OPS = 8 };
+
+/* One send or receive that is waiting for its match. */
+struct transfer {
+    struct mg_p2p p2p;
+    uint64_t number; /* the n-th send meets the n-th receive */
+    bool done;
+};
+
+struct self {
+    const struct comm_host *host;
+    struct pool *ops;
+    uint64_t sends, recvs;  /* numbered so far */
+    _Atomic int unmatched;  /* p2p operations in the queue */
+    struct op *started;     /* p2p operations whose turn has come; the queue's thread only */
+};
+
+struct op {
+    struct work work;
+    struct self *self;
+    struct comm_request req; /* for its description */
+    void *to;
+    const void *from;
+    size_t bytes;
+    struct transfer *transfers; /* as many as the longest list so far */
+    struct mg_p2p *list;        /* the same, for the description */
+    int capacity;
+    bool is_started;
+    struct op *next;
+};
+
+static void fini_op (void *item)
+{
+    struct op *op = item;
+
+    free (op->transfers);
+    free (op->list);
+}
+
+static void self_destroy (void *impl, bool failed)
+{
+    struct self *self = impl;
+
+    if (!failed) { // else the queue's thread may still be at an operation
+        self->host->pool_destroy (self->ops, fini_op);
+        free (self);
+    }
+}
+
+static void *self_create (void *net, const struct comm_host *host,
+                          const struct comm_group *group, struct mg_error *err)
+{
+    struct self *self = calloc (1, sizeof (*self));
+
+    (void)net, (void)group;
+    if (!self) {
+        host->error_set (err, ENOMEM, "out of memory");
+        return NULL;
+    }
+    self->host = host;
+    if (!(self->ops = host->pool_create (sizeof (struct op), NUM_OPS, err))) {
+        free (self);
+        return NULL;
+    }
+    return self;
+}
+
+/* Over one rank every collective is one copy, or none. */
+static void plan_copy (const struct self *self, const struct comm_request *req, struct op *op)
+{
+    size_t elem = self->host->dtype_size (req->dtype);
+
+    op->to = req->recv;
+    op->from = req->send;
+    op->bytes = req->count * elem;
+    if (req->send_counts) {
+        op->bytes = req->send_counts[0] * elem;
+        if (op->bytes > 0) {
+            op->to = (char *)req->recv + req->recv_offsets[0] * elem;
+            op->from = (const char *)req->send + req->send_offsets[0] * elem;
+        }
+    }
+}
+
+static void copy (const struct op *op)
+{
+    if (op->to != op->from && op->bytes > 0)
+        memcpy (op->to, op->from, op->bytes);
+}
+
+static int poll_copy (struct work *work, struct mg_error *err)
+{
+    (void)err;
+    copy ((struct op *)work);
+    return 1;
+}
+
+static int transfer_copy (const struct self *self, const struct mg_p2p *send,
+                          const struct mg_p2p *recv, const char *name, struct mg_error *err)
+{
+    size_t sent = send->count * self->host->dtype_size (send->dtype);
+    size_t room = recv->count * self->host->dtype_size (recv->dtype);
+
+    if (sent != room)
+        return self->host->error_set (err, EPROTO, "a send of %zu bytes on %s met a receive"
+                                      " of %zu bytes", sent, name, room);
+    if (sent > 0)
+        memmove (recv->buf, send->buf, sent);
+    return 0;
+}
+
+/* The started transfer of the other kind with the same number, if its turn has come. */
+static struct transfer *find_match (struct self *self, const struct transfer *t)
+{
+    for (struct op *op = self->started; op; op = op->next) {
+        for (int i = 0; i < op->req.n; i++) {
+            struct transfer *other = &op->transfers[i];
+
+            if (other->p2p.kind != t->p2p.kind && other->number == t->number)
+                return other;
+        }
+    }
+    return NULL;
+}
+
+static void unlink_started (struct self *self, struct op *op)
+{
+    struct op **link = &self->started;
+
+    while (*link != op)
+        link = &(*link)->next;
+    *link = op->next;
+}
+
+static int poll_p2p (struct work *work, struct mg_error *err)
+{
+    struct op *op = (struct op *)work;
+    struct self *self = op->self;
+    int done = 0;
+
+    if (!op->is_started) {
+        op->is_started = true;
+        op->next = self->started;
+        self->started = op;
+    }
+    for (int i = 0; i < op->req.n; i++) {
+        struct transfer *t = &op->transfers[i], *other;
+
+        if (!t->done && (other = find_match (self, t))) {
+            bool sends = t->p2p.kind == MG_SEND;
+
+            if (transfer_copy (self, sends ? &t->p2p : &other->p2p,
+                               sends ? &other->p2p : &t->p2p, op->req.name, err) < 0)
+                return -1;
+            t->done = other->done = true;
+        }
+        done += t->done;
+    }
+    if (done < op->req.n)
+        return 0;
+    unlink_started (self, op);
+    return 1;
+}
+
+static void release (struct work *work)
+{
+    struct op *op = (struct op *)work;
+    struct self *self = op->self;
+
+    if (op->req.call == MG_CALL_P2P)
+        self->unmatched--;
+    self->host->pool_put (self->ops, op);
+}
+
+static void describe (const struct work *work, char *text, size_t max)
+{
+    const struct op *op = (const struct op *)work;
+
+    op->self->host->describe (&op->req, text, max);
+}
+
+/* Room for 'n' transfers in an operation that nobody else knows. */
+static int reserve (struct op *op, int n, struct mg_error *err)
+{
+    const struct comm_host *host = op->self->host;
+    void *grown;
+
+    if (n <= op->capacity)
+        return 0;
+    if (!(grown = realloc (op->transfers, (size_t)n * sizeof (*op->transfers))))
+        return host->error_set (err, ENOMEM, "out of memory for %d transfers", n);
+    op->transfers = grown;
+    if (!(grown = realloc (op->list, (size_t)n * sizeof (*op->list))))
+        return host->error_set (err, ENOMEM, "out of memory for %d transfers", n);
+    op->list = grown;
+    op->capacity = n;
+    return 0;
+}
+
+/* A list that pairs up in itself, with nothing unmatched before it, needs no queue. */
+static bool pairs_up (const struct self *self, const struct comm_request *req)
+{
+    int sends = 0;
+
+    for (int i = 0; i < req->n; i++)
+        sends += req->list[i].kind == MG_SEND;
+    return self->unmatched == 0 && 2 * sends == req->n;
+}
+
+static int p2p_at_once (const struct self *self, const struct comm_request *req,
+                        struct mg_error *err)
+{
+    int s = 0, r = 0;
+
+    for (int pair = 0; pair < req->n / 2; pair++, s++, r++) {
+        while (req->list[s].kind != MG_SEND)
+            s++;
+        while (req->list[r].kind != MG_RECV)
+            r++;
+        if (transfer_copy (self, &req->list[s], &req->list[r], req->name, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int plan_p2p (struct self *self, const struct comm_request *req, struct op *op,
+                     struct mg_error *err)
+{
+    if (reserve (op, req->n, err) < 0)
+        return -1;
+    for (int i = 0; i < req->n; i++) {
+        struct transfer *t = &op->transfers[i];
+
+        t->p2p = op->list[i] = req->list[i];
+        t->number = t->p2p.kind == MG_SEND ? self->sends++ : self->recvs++;
+        t->done = false;
+    }
+    op->req.list = op->list;
+    op->is_started = false;
+    self->unmatched++;
+    return 0;
+}
+
+static int self_enqueue (void *impl, const struct comm_request *req,
+                         struct mg_stream *stream, struct mg_error *err)
+{
+    struct self *self = impl;
+    bool idle = self->host->idle (stream), is_p2p = req->call == MG_CALL_P2P;
+    struct op *op, once;
+
+    if (idle && !is_p2p) {
+        plan_copy (self, req, &once);
+        copy (&once);
+        return 0;
+    }
+    if (idle && pairs_up (self, req))
+        return p2p_at_once (self, req, err);
+    if (!(op = self->host->pool_get (self->ops, err)))
+        return -1;
+    op->self = self;
+    op->req = *req;
+    op->work.poll = is_p2p ? poll_p2p : poll_copy;
+    op->work.release = release;
+    op->work.describe = describe;
+    if (is_p2p && plan_p2p (self, req, op, err) < 0) {
+        self->host->pool_put (self->ops, op);
+        return -1;
+    }
+    if (!is_p2p)
+        plan_copy (self, req, op);
+    return self->host->submit (stream, &op->work, err);
+}
+
+const struct comm_ops comm_self_ops = {
+    .name = "self",
+    .create = self_create,
+    .destroy = self_destroy,
+    .enqueue = self_enqueue,
+};

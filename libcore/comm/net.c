@@ -1,0 +1,108 @@
+/* net.c - choose and connect a backend */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libcore/base/module.h"
+#include "libcore/comm/net.h"
+#include "libcore/comm/reduce.h"
+#include "libcore/device/stream.h"
+
+const struct comm_host comm_host = {
+    .error_set = mg_error_set,
+    .submit = stream_submit,
+    .idle = stream_idle,
+    .synchronize = mg_stream_synchronize,
+    .dtype_size = mg_dtype_size,
+    .describe = comm_request_describe,
+    .pool_create = pool_create,
+    .pool_destroy = pool_destroy,
+    .pool_get = pool_get,
+    .pool_put = pool_put,
+    .reduce = reduce_ordered,
+};
+
+/* In the order of preference.  A backend is part of the library or a module. */
+static const struct backend {
+    const char *name;
+    const struct comm_ops *ops;
+    const char *module, *hint;
+} backends[] = {
+    { "mpi", NULL, "comm_mpi",
+      "ranks talk through MPI: install libopenmpi-dev and configure --with-mpi=yes" },
+    { "self", &comm_self_ops, NULL, NULL },
+};
+
+/* The table of the named backend, NULL: of the first. */
+static const struct comm_ops *choose (const struct comm_net_config *config,
+                                      struct mg_error *err)
+{
+    const char *name = config->backend;
+
+    if (config->size == 1 && !name)
+        return &comm_self_ops;
+    for (size_t i = 0; i < sizeof (backends) / sizeof (backends[0]); i++) {
+        const struct backend *b = &backends[i];
+
+        if (name && strcmp (name, b->name) != 0)
+            continue;
+        if (b->ops == &comm_self_ops && config->size > 1)
+            break;
+        return b->ops ? b->ops : module_load (b->module, b->hint, err);
+    }
+    mg_error_set (err, EINVAL, "communicator backend \"%.40s\" cannot connect %d ranks, want"
+                  " mpi", name ? name : "", config->size);
+    return NULL;
+}
+
+struct comm_net *comm_net_create (const struct comm_net_config *config,
+                                  struct mg_error *err)
+{
+    struct comm_net *net;
+
+    if (!config->device || !config->abort || config->size < 1) {
+        mg_error_set (err, EINVAL, "net: want a device, a way to abort and at least 1 rank");
+        return NULL;
+    }
+    if (!(net = calloc (1, sizeof (*net)))) {
+        mg_error_set (err, ENOMEM, "net: out of memory");
+        return NULL;
+    }
+    net->device = config->device;
+    net->abort = config->abort;
+    net->arg = config->arg;
+    if (!(net->ops = choose (config, err)))
+        goto error;
+    if (!(net->stream = mg_stream_create (net->device, MG_STREAM_COMM, net->ops->name, err)))
+        goto error;
+    if (net->ops->open && !(net->impl = net->ops->open (&comm_host, net->stream, err)))
+        goto error;
+    return net;
+error:
+    comm_net_destroy (net);
+    return NULL;
+}
+
+bool net_failed (const struct comm_net *net)
+{
+    return stream_check (net->stream, NULL) < 0;
+}
+
+void comm_net_destroy (struct comm_net *net)
+{
+    if (net) {
+        int saved_errno = errno;
+
+        if (net->impl)
+            net->ops->close (net->impl, net_failed (net));
+        mg_stream_destroy (net->stream);
+        free (net);
+        errno = saved_errno;
+    }
+}
+
+const char *comm_net_backend (const struct comm_net *net)
+{
+    return net->ops->name;
+}

@@ -1,0 +1,113 @@
+/* device.c - choose a backend, check arguments */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libcore/device/device_ops.h"
+
+enum { THREADS_MAX = 4096 };
+
+/* In the order of preference. */
+static const struct device_ops *const backends[] = {
+    &device_cpu_ops,
+};
+
+static const struct device_ops *choose (const char *name, struct mg_error *err)
+{
+    for (size_t i = 0; i < sizeof (backends) / sizeof (backends[0]); i++) {
+        if (name && strcmp (name, backends[i]->name) != 0)
+            continue;
+        if (backends[i]->usable (err))
+            return backends[i];
+        if (name)
+            return NULL; // asked for by name: why not is the answer
+    }
+    mg_error_set (err, ENODEV, "device: there is no \"%.40s\", want cpu", name ? name : "");
+    return NULL;
+}
+
+struct mg_device *device_create (const struct device_config *config, struct mg_error *err)
+{
+    const struct device_ops *ops;
+    struct mg_device *device;
+
+    if (config->threads < 1 || config->threads > THREADS_MAX) {
+        mg_error_set (err, EINVAL, "device: %d threads, want 1 to %d", config->threads,
+                      THREADS_MAX);
+        return NULL;
+    }
+    if (!(ops = choose (config->name, err)))
+        return NULL;
+    if (!(device = calloc (1, sizeof (*device)))) {
+        mg_error_set (err, ENOMEM, "device %s: out of memory", ops->name);
+        return NULL;
+    }
+    device->ops = ops;
+    device->threads = config->threads;
+    if (!(device->queue = queue_create (config->timeout, err)))
+        goto error;
+    if (ops->create (device, err) < 0)
+        goto error;
+    return device;
+error:
+    device_destroy (device);
+    return NULL;
+}
+
+void device_destroy (struct mg_device *device)
+{
+    if (device) {
+        int saved_errno = errno;
+        queue_destroy (device->queue);
+        device->ops->destroy (device);
+        free (device);
+        errno = saved_errno;
+    }
+}
+
+const char *device_name (const struct mg_device *device)
+{
+    return device->ops->name;
+}
+
+int device_threads (const struct mg_device *device)
+{
+    return device->threads;
+}
+
+const struct kernels *device_kernels (const struct mg_device *device)
+{
+    return device->kernels;
+}
+
+void *device_alloc (struct mg_device *device, size_t size, struct mg_error *err)
+{
+    void *ptr = device->ops->alloc (device, size ? size : 1);
+
+    if (!ptr)
+        mg_error_set (err, ENOMEM, "device %s: no memory for %zu bytes (%zu available)",
+                      device->ops->name, size, device->ops->available (device));
+    return ptr;
+}
+
+void device_free (struct mg_device *device, void *ptr)
+{
+    if (ptr)
+        device->ops->free (device, ptr);
+}
+
+size_t device_available (const struct mg_device *device)
+{
+    return device->ops->available (device);
+}
+
+void device_fail (struct mg_device *device, const char *text)
+{
+    queue_fail (device->queue, text);
+}
+
+int device_check (struct mg_device *device, struct mg_error *err)
+{
+    return queue_check (device->queue, err);
+}

@@ -1,0 +1,258 @@
+/* device_cpu.c - host memory; a stream is a lane of the queue.
+ *
+ * Kernels run inside the enqueuing call, so on a compute stream nothing is ever left to do
+ * when a call has returned, and an event recorded there is reached.  A comm stream holds
+ * the work that waits for other processes.
+ */
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "libcore/device/device_ops.h"
+#include "libcore/device/pool.h"
+
+enum { ALIGNMENT = 64, HUGE_MIN = 8 << 20, NUM_WAITS = 16 };
+
+/* A comm stream's place in which it waits for an event: work that is done when another
+ * lane has reached a mark.
+ */
+struct wait {
+    struct work work;
+    struct pool *pool;
+    const struct queue_lane *lane;
+    uint64_t mark;
+};
+
+struct cpu_stream {
+    struct mg_stream base;
+    struct pool *waits; /* NULL on a compute stream */
+};
+
+struct cpu_event {
+    struct mg_event base;
+    struct queue_lane *lane; /* NULL: never recorded, complete */
+    uint64_t mark;
+};
+
+static bool cpu_usable (struct mg_error *err)
+{
+    (void)err;
+    return true;
+}
+
+static int cpu_create (struct mg_device *device, struct mg_error *err)
+{
+    device->kernels = kernels_cpu_create (device->threads, err);
+    return device->kernels ? 0 : -1;
+}
+
+static void cpu_destroy (struct mg_device *device)
+{
+    kernels_cpu_destroy (device->kernels);
+}
+
+/* Only advice: a kernel without huge pages refuses, and nothing is lost. */
+static void advise_huge (char *ptr, size_t size)
+{
+    uintptr_t page = (uintptr_t)sysconf (_SC_PAGESIZE);
+    uintptr_t first = ((uintptr_t)ptr + page - 1) / page * page;
+    uintptr_t end = ((uintptr_t)ptr + size) / page * page;
+    int saved_errno = errno;
+
+    madvise ((void *)first, end - first, MADV_HUGEPAGE);
+    errno = saved_errno;
+}
+
+/* What calloc() gave stands in front of what is handed out. Large blocks are fresh pages,
+ * which are zero without being touched; huge ones spare the GEMMs many TLB misses.
+ */
+static void *cpu_alloc (struct mg_device *device, size_t size)
+{
+    size_t total = size + sizeof (void *) + ALIGNMENT;
+    void *base;
+    char *ptr;
+
+    (void)device;
+    if (total < size) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    if (!(base = calloc (1, total)))
+        return NULL;
+    ptr = (char *)base + sizeof (void *);
+    ptr += ALIGNMENT - (uintptr_t)ptr % ALIGNMENT;
+    memcpy (ptr - sizeof (void *), &base, sizeof (void *));
+    if (size >= HUGE_MIN)
+        advise_huge (ptr, size);
+    return ptr;
+}
+
+static void cpu_free (struct mg_device *device, void *ptr)
+{
+    void *base;
+
+    (void)device;
+    memcpy (&base, (char *)ptr - sizeof (void *), sizeof (void *));
+    free (base);
+}
+
+/* "MemAvailable: N kB" of /proc/meminfo; free pages where there is no such file. */
+static size_t cpu_available (const struct mg_device *device)
+{
+    FILE *file = fopen ("/proc/meminfo", "re");
+    char line[128];
+    size_t kib = 0, free_bytes;
+
+    (void)device;
+    while (file && fgets (line, sizeof (line), file)) {
+        if (sscanf (line, "MemAvailable: %zu kB", &kib) == 1)
+            break;
+    }
+    if (file)
+        fclose (file);
+    free_bytes = (size_t)sysconf (_SC_AVPHYS_PAGES) * (size_t)sysconf (_SC_PAGESIZE);
+    return kib ? kib * 1024 : free_bytes;
+}
+
+static void cpu_stream_destroy (struct mg_stream *base)
+{
+    struct cpu_stream *stream = (struct cpu_stream *)base;
+
+    queue_lane_destroy (base->lane);
+    pool_destroy (stream->waits, NULL);
+    free (stream);
+}
+
+static struct mg_stream *cpu_stream_create (struct mg_device *device,
+                                            enum mg_stream_kind kind, const char *name,
+                                            struct mg_error *err)
+{
+    struct cpu_stream *stream = calloc (1, sizeof (*stream));
+
+    if (!stream) {
+        mg_error_set (err, ENOMEM, "stream %s: out of memory", name);
+        return NULL;
+    }
+    if (!(stream->base.lane = queue_lane_create (device->queue, name, err)))
+        goto error;
+    if (kind == MG_STREAM_COMM
+        && !(stream->waits = pool_create (sizeof (struct wait), NUM_WAITS, err)))
+        goto error;
+    return &stream->base;
+error:
+    cpu_stream_destroy (&stream->base);
+    return NULL;
+}
+
+static int cpu_stream_synchronize (struct mg_stream *stream, struct mg_error *err)
+{
+    return queue_wait (stream->lane, queue_lane_mark (stream->lane), err);
+}
+
+static bool cpu_stream_idle (const struct mg_stream *stream)
+{
+    return queue_reached (stream->lane, queue_lane_mark (stream->lane));
+}
+
+static struct mg_event *cpu_event_create (struct mg_device *device, struct mg_error *err)
+{
+    struct cpu_event *event = calloc (1, sizeof (*event));
+
+    (void)device;
+    if (!event) {
+        mg_error_set (err, ENOMEM, "event: out of memory");
+        return NULL;
+    }
+    return &event->base;
+}
+
+static void cpu_event_destroy (struct mg_event *event)
+{
+    free (event);
+}
+
+static void cpu_event_record (struct mg_event *base, struct mg_stream *stream)
+{
+    struct cpu_event *event = (struct cpu_event *)base;
+
+    event->lane = stream->lane;
+    event->mark = queue_lane_mark (stream->lane);
+}
+
+static int wait_poll (struct work *work, struct mg_error *err)
+{
+    struct wait *wait = (struct wait *)work;
+
+    (void)err;
+    return queue_reached (wait->lane, wait->mark);
+}
+
+static void wait_release (struct work *work)
+{
+    struct wait *wait = (struct wait *)work;
+
+    pool_put (wait->pool, wait);
+}
+
+/* What the other lane is at is what this one waits for. */
+static void wait_describe (const struct work *work, char *text, size_t max)
+{
+    queue_lane_describe (((const struct wait *)work)->lane, text, max);
+}
+
+static int cpu_event_wait (struct mg_stream *base, struct mg_event *event_base,
+                           struct mg_error *err)
+{
+    struct cpu_stream *stream = (struct cpu_stream *)base;
+    struct cpu_event *event = (struct cpu_event *)event_base;
+    struct wait *wait;
+
+    if (!event->lane)
+        return queue_check (base->device->queue, err);
+    if (base->kind == MG_STREAM_COMPUTE)
+        return queue_wait (event->lane, event->mark, err);
+    if (event->lane == base->lane || queue_reached (event->lane, event->mark))
+        return queue_check (base->device->queue, err);
+    if (!(wait = pool_get (stream->waits, err)))
+        return -1;
+    wait->work.poll = wait_poll;
+    wait->work.release = wait_release;
+    wait->work.describe = wait_describe;
+    wait->pool = stream->waits;
+    wait->lane = event->lane;
+    wait->mark = event->mark;
+    return queue_submit (base->lane, &wait->work, err);
+}
+
+static int cpu_event_synchronize (struct mg_event *base, struct mg_error *err)
+{
+    struct cpu_event *event = (struct cpu_event *)base;
+
+    if (!event->lane)
+        return queue_check (base->device->queue, err);
+    return queue_wait (event->lane, event->mark, err);
+}
+
+const struct device_ops device_cpu_ops = {
+    .name = "cpu",
+    .usable = cpu_usable,
+    .create = cpu_create,
+    .destroy = cpu_destroy,
+    .alloc = cpu_alloc,
+    .free = cpu_free,
+    .available = cpu_available,
+    .stream_create = cpu_stream_create,
+    .stream_destroy = cpu_stream_destroy,
+    .stream_synchronize = cpu_stream_synchronize,
+    .stream_idle = cpu_stream_idle,
+    .event_create = cpu_event_create,
+    .event_destroy = cpu_event_destroy,
+    .event_record = cpu_event_record,
+    .event_wait = cpu_event_wait,
+    .event_synchronize = cpu_event_synchronize,
+};

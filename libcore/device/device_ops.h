@@ -1,0 +1,78 @@
+/* device_ops - what a backend of device.h and megatron/stream.h provides.
+ *
+ * The front ends (device.c, stream.c) check arguments and keep the common parts; a
+ * backend embeds 'struct mg_stream' and 'struct mg_event' first in its own.  Every slot is
+ * required unless it says otherwise; pointers are never NULL.
+ */
+#ifndef LIBCORE_DEVICE_DEVICE_OPS_H
+#define LIBCORE_DEVICE_DEVICE_OPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "libcore/device/device.h"
+#include "libcore/device/queue.h"
+
+enum { STREAM_NAME_MAX = 32 };
+
+struct device_ops {
+    const char *name;
+
+    /* Can this backend be used here? Does not block. On false, 'err' says why. */
+    bool (*usable) (struct mg_error *err);
+
+    /* Fill device->impl and device->kernels. -1 and a text on failure. */
+    int (*create) (struct mg_device *device, struct mg_error *err);
+
+    /* Free what create() made, also where it got half way. Keeps errno. */
+    void (*destroy) (struct mg_device *device);
+
+    /* Memory as device_alloc() promises; size is not 0. NULL, errno and no text on
+     * failure: the front end says the size.
+     */
+    void *(*alloc) (struct mg_device *device, size_t size);
+    void (*free) (struct mg_device *device, void *ptr);
+    size_t (*available) (const struct mg_device *device);
+
+    /* A stream with its common part filled in by the front end afterwards; NULL and a
+     * text on failure. destroy() is only called after synchronize().
+     */
+    struct mg_stream *(*stream_create) (struct mg_device *device, enum mg_stream_kind kind,
+                                        const char *name, struct mg_error *err);
+    void (*stream_destroy) (struct mg_stream *stream);
+    int (*stream_synchronize) (struct mg_stream *stream, struct mg_error *err);
+
+    /* Is all work enqueued so far done? Never blocks. */
+    bool (*stream_idle) (const struct mg_stream *stream);
+
+    /* Events, as megatron/stream.h has them. */
+    struct mg_event *(*event_create) (struct mg_device *device, struct mg_error *err);
+    void (*event_destroy) (struct mg_event *event);
+    void (*event_record) (struct mg_event *event, struct mg_stream *stream);
+    int (*event_wait) (struct mg_stream *stream, struct mg_event *event,
+                       struct mg_error *err);
+    int (*event_synchronize) (struct mg_event *event, struct mg_error *err);
+};
+
+struct mg_device {
+    const struct device_ops *ops;
+    int threads;
+    struct queue *queue; /* host work; a wait on it is a wait on this device */
+    struct kernels *kernels;
+    void *impl; /* the backend's */
+};
+
+struct mg_stream {
+    struct mg_device *device;
+    enum mg_stream_kind kind;
+    struct queue_lane *lane; /* host work in stream order; NULL: the backend has none */
+    char name[STREAM_NAME_MAX];
+};
+
+struct mg_event {
+    struct mg_device *device;
+};
+
+extern const struct device_ops device_cpu_ops;
+
+#endif /* LIBCORE_DEVICE_DEVICE_OPS_H */

@@ -1,0 +1,382 @@
+/* queue.c - lanes of polled work and the communication thread
+ *
+ * One mutex guards all lists.  Poll functions run without it, so that submitting never
+ * waits for a transfer.  'done' counters are atomic: they are read without the lock where
+ * a wait has already ended.
+ */
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "libcore/device/queue.h"
+
+enum {
+    NAME_MAX_LEN = 32,
+    DESCRIBE_MAX = 200,
+    BUSY_POLLS = 200,        /* fruitless rounds before the thread naps, nobody waiting */
+    BUSY_POLLS_WAITED = 4000, /* the same while somebody waits */
+    NAP_NS = 50000,
+    WAIT_SPINS = 50, /* looks at the counter before a waiter sleeps */
+};
+
+struct queue_lane {
+    struct queue *queue;
+    struct queue_lane *next; /* in queue->lanes, for good */
+    struct queue_lane *next_busy;
+    struct work *head, *tail;
+    uint64_t submitted;
+    _Atomic uint64_t done;
+    bool used;
+    char name[NAME_MAX_LEN];
+};
+
+struct queue {
+    pthread_mutex_t lock;
+    pthread_cond_t submitted; /* the thread sleeps here */
+    pthread_cond_t finished;  /* waiters sleep here */
+    pthread_t thread;
+    bool started, stop;
+    _Atomic bool failed;
+    _Atomic int waiters;
+    double timeout;
+    struct queue_lane *lanes;
+    struct queue_lane *busy; /* lanes with work, in the order in which they got it */
+    struct mg_error failure;
+};
+
+struct queue *queue_create (double timeout, struct mg_error *err)
+{
+    struct queue *queue;
+    pthread_condattr_t attr;
+
+    if (!(timeout > 0 && timeout < 1e9)) {
+        mg_error_set (err, EINVAL, "queue: timeout of %g s, want more than 0 and less than"
+                      " 1e9", timeout);
+        return NULL;
+    }
+    if (!(queue = calloc (1, sizeof (*queue)))) {
+        mg_error_set (err, ENOMEM, "queue: out of memory");
+        return NULL;
+    }
+    queue->timeout = timeout;
+    pthread_mutex_init (&queue->lock, NULL);
+    pthread_cond_init (&queue->submitted, NULL);
+    pthread_condattr_init (&attr);
+    pthread_condattr_setclock (&attr, CLOCK_MONOTONIC);
+    pthread_cond_init (&queue->finished, &attr);
+    pthread_condattr_destroy (&attr);
+    return queue;
+}
+
+/* End the thread; false if it is stuck. */
+static bool stop_thread (struct queue *queue)
+{
+    struct timespec limit;
+    bool failed;
+
+    pthread_mutex_lock (&queue->lock);
+    queue->stop = true;
+    failed = queue->failed;
+    pthread_cond_signal (&queue->submitted);
+    pthread_mutex_unlock (&queue->lock);
+    if (!failed)
+        return pthread_join (queue->thread, NULL) == 0;
+    clock_gettime (CLOCK_REALTIME, &limit);
+    limit.tv_sec += 1;
+    if (pthread_timedjoin_np (queue->thread, NULL, &limit) == 0)
+        return true;
+    pthread_detach (queue->thread);
+    return false;
+}
+
+void queue_destroy (struct queue *queue)
+{
+    int saved_errno = errno;
+    struct queue_lane *next;
+
+    if (queue && (!queue->started || stop_thread (queue))) {
+        for (struct queue_lane *lane = queue->lanes; lane; lane = next) {
+            next = lane->next;
+            free (lane);
+        }
+        pthread_cond_destroy (&queue->finished);
+        pthread_cond_destroy (&queue->submitted);
+        pthread_mutex_destroy (&queue->lock);
+        free (queue);
+    }
+    errno = saved_errno;
+}
+
+struct queue_lane *queue_lane_create (struct queue *queue, const char *name,
+                                      struct mg_error *err)
+{
+    struct queue_lane *lane;
+
+    pthread_mutex_lock (&queue->lock);
+    for (lane = queue->lanes; lane && lane->used; lane = lane->next)
+        ;
+    if (!lane && (lane = calloc (1, sizeof (*lane)))) {
+        lane->queue = queue;
+        lane->next = queue->lanes;
+        queue->lanes = lane;
+    }
+    if (lane) {
+        lane->used = true;
+        snprintf (lane->name, sizeof (lane->name), "%s", name);
+    }
+    pthread_mutex_unlock (&queue->lock);
+    if (!lane)
+        mg_error_set (err, ENOMEM, "queue: out of memory for lane %s", name);
+    return lane;
+}
+
+void queue_lane_destroy (struct queue_lane *lane)
+{
+    if (lane) {
+        pthread_mutex_lock (&lane->queue->lock);
+        lane->used = false; // kept: events may hold its marks
+        pthread_mutex_unlock (&lane->queue->lock);
+    }
+}
+
+/* The lock is held. */
+static void set_failed (struct queue *queue, const char *text)
+{
+    if (!queue->failed) {
+        snprintf (queue->failure.text, sizeof (queue->failure.text), "%s", text);
+        queue->failed = true;
+        pthread_cond_broadcast (&queue->finished);
+        pthread_cond_signal (&queue->submitted);
+    }
+}
+
+void queue_fail (struct queue *queue, const char *text)
+{
+    pthread_mutex_lock (&queue->lock);
+    set_failed (queue, text);
+    pthread_mutex_unlock (&queue->lock);
+}
+
+int queue_check (struct queue *queue, struct mg_error *err)
+{
+    // the text does not change once the flag is set
+    return queue->failed ? mg_error_set (err, EIO, "%s", queue->failure.text) : 0;
+}
+
+/* Give way to others between two rounds that moved nothing: MPI wants to be called often
+ * while somebody waits for it, and the processor is somebody else's otherwise.
+ */
+static void give_way (struct queue *queue, unsigned idle)
+{
+    static const struct timespec nap = { .tv_nsec = NAP_NS };
+
+    if (idle > (queue->waiters > 0 ? BUSY_POLLS_WAITED : BUSY_POLLS))
+        nanosleep (&nap, NULL);
+    else
+        sched_yield ();
+}
+
+/* Poll the first work of 'lane' without the lock, which is held on entry and return. */
+static int poll_lane (struct queue *queue, struct queue_lane *lane)
+{
+    struct work *work = lane->head;
+    struct mg_error err;
+    int rc;
+
+    pthread_mutex_unlock (&queue->lock);
+    err.text[0] = '\0';
+    rc = work->poll (work, &err);
+    pthread_mutex_lock (&queue->lock);
+    if (queue->failed)
+        return 0;
+    if (rc < 0) {
+        set_failed (queue, err.text);
+    } else if (rc > 0) {
+        lane->head = work->next;
+        if (work->release)
+            work->release (work);
+        lane->done++;
+        if (queue->waiters > 0)
+            pthread_cond_broadcast (&queue->finished);
+    }
+    return rc;
+}
+
+/* One round over all busy lanes; the lock is held. True if something got done. */
+static bool poll_all (struct queue *queue)
+{
+    struct queue_lane **link = &queue->busy;
+    bool progress = false;
+
+    while (*link && !queue->failed) {
+        struct queue_lane *lane = *link;
+
+        if (poll_lane (queue, lane) > 0)
+            progress = true;
+        if (!lane->head)
+            *link = lane->next_busy; // submitters append only, so the link is still ours
+        else
+            link = &lane->next_busy;
+    }
+    return progress;
+}
+
+static void *thread_main (void *arg)
+{
+    struct queue *queue = arg;
+    unsigned idle = 0;
+
+    pthread_setname_np (pthread_self (), "mg-comm");
+    pthread_mutex_lock (&queue->lock);
+    while (!queue->stop) {
+        if (queue->failed || !queue->busy) {
+            pthread_cond_wait (&queue->submitted, &queue->lock);
+            idle = 0;
+        } else if (poll_all (queue)) {
+            idle = 0;
+        } else {
+            pthread_mutex_unlock (&queue->lock);
+            give_way (queue, ++idle);
+            pthread_mutex_lock (&queue->lock);
+        }
+    }
+    pthread_mutex_unlock (&queue->lock);
+    return NULL;
+}
+
+/* Start the thread with all signals blocked; the lock is held. */
+static int start_thread (struct queue *queue, struct mg_error *err)
+{
+    sigset_t all, saved;
+    int rc;
+
+    sigfillset (&all);
+    pthread_sigmask (SIG_SETMASK, &all, &saved);
+    rc = pthread_create (&queue->thread, NULL, thread_main, queue);
+    pthread_sigmask (SIG_SETMASK, &saved, NULL);
+    if (rc != 0)
+        return mg_error_set (err, rc, "queue: cannot start the communication thread: %s",
+                             strerror (rc));
+    queue->started = true;
+    return 0;
+}
+
+/* The lock is held. */
+static void append (struct queue_lane *lane, struct work *work)
+{
+    struct queue *queue = lane->queue;
+    struct queue_lane **end = &queue->busy;
+
+    work->next = NULL;
+    lane->submitted++;
+    if (lane->head) {
+        lane->tail->next = work;
+        lane->tail = work;
+        return;
+    }
+    lane->head = lane->tail = work;
+    lane->next_busy = NULL;
+    while (*end)
+        end = &(*end)->next_busy;
+    *end = lane;
+}
+
+int queue_submit (struct queue_lane *lane, struct work *work, struct mg_error *err)
+{
+    struct queue *queue = lane->queue;
+    int rc = 0;
+
+    pthread_mutex_lock (&queue->lock);
+    if (queue->failed)
+        rc = mg_error_set (err, EIO, "%s", queue->failure.text);
+    else if (!queue->started)
+        rc = start_thread (queue, err);
+    if (rc == 0) {
+        append (lane, work);
+        pthread_cond_signal (&queue->submitted);
+    }
+    pthread_mutex_unlock (&queue->lock);
+    return rc;
+}
+
+uint64_t queue_lane_mark (const struct queue_lane *lane)
+{
+    uint64_t mark;
+
+    pthread_mutex_lock (&lane->queue->lock);
+    mark = lane->submitted;
+    pthread_mutex_unlock (&lane->queue->lock);
+    return mark;
+}
+
+bool queue_reached (const struct queue_lane *lane, uint64_t mark)
+{
+    return lane->done >= mark;
+}
+
+void queue_lane_describe (const struct queue_lane *lane, char *text, size_t max)
+{
+    if (lane->head)
+        lane->head->describe (lane->head, text, max);
+    else
+        snprintf (text, max, "nothing on %s", lane->name);
+}
+
+static struct timespec deadline_of (double timeout)
+{
+    struct timespec t;
+
+    clock_gettime (CLOCK_MONOTONIC, &t);
+    t.tv_sec += (time_t)timeout;
+    t.tv_nsec += (long)((timeout - (double)(time_t)timeout) * 1e9);
+    if (t.tv_nsec >= 1000000000) {
+        t.tv_sec++;
+        t.tv_nsec -= 1000000000;
+    }
+    return t;
+}
+
+/* Sleep until the mark is reached; the lock is held. */
+static int wait_locked (struct queue_lane *lane, uint64_t mark, struct mg_error *err)
+{
+    struct queue *queue = lane->queue;
+    struct timespec deadline = deadline_of (queue->timeout);
+    char what[DESCRIBE_MAX], text[MG_ERROR_MAX];
+
+    while (!queue->failed && !queue_reached (lane, mark)) {
+        if (pthread_cond_timedwait (&queue->finished, &queue->lock, &deadline) != ETIMEDOUT
+            || queue->failed || queue_reached (lane, mark))
+            continue;
+        queue_lane_describe (lane, what, sizeof (what));
+        snprintf (text, sizeof (text), "%s waited %g s", what, queue->timeout);
+        set_failed (queue, text);
+        return mg_error_set (err, ETIMEDOUT, "%s", text);
+    }
+    return queue_check (queue, err);
+}
+
+int queue_wait (struct queue_lane *lane, uint64_t mark, struct mg_error *err)
+{
+    struct queue *queue = lane->queue;
+    int rc;
+
+    queue->waiters++;
+    for (int i = 0; i < WAIT_SPINS && !queue_reached (lane, mark); i++)
+        sched_yield ();
+    if (queue_reached (lane, mark)) {
+        rc = queue_check (queue, err);
+    } else {
+        pthread_mutex_lock (&queue->lock);
+        rc = wait_locked (lane, mark, err);
+        pthread_mutex_unlock (&queue->lock);
+    }
+    queue->waiters--;
+    return rc;
+}

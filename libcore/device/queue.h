@@ -1,0 +1,100 @@
+/* queue - host work that waits for other processes, on one thread of its own.
+ *
+ * Work is polled, never blocked in: a piece of work is a small state machine whose poll
+ * function makes what progress it can and returns.  Work on one lane is done in the order
+ * of submission; the first piece of every lane is in progress at the same time, so a lane
+ * that waits for a slow peer never holds up another.  One thread, the communication
+ * thread, calls all poll functions; it is started by the first submission, sleeps when
+ * there is nothing to do, and blocks all signals.
+ *
+ * The queue allocates nothing after the creation of its lanes: the memory of a piece of
+ * work is its submitter's, lent until release() is called.
+ *
+ * A failure (a poll function's -1, a wait that passes its deadline, queue_fail()) is
+ * final and is the whole queue's: the first text is kept, no poll or release function is
+ * called any more, and every present and later wait or submission returns -1 with that
+ * text.  All functions but create and destroy may be called from any thread, but not from
+ * poll or release functions (except where noted).
+ */
+#ifndef LIBCORE_DEVICE_QUEUE_H
+#define LIBCORE_DEVICE_QUEUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "megatron/error.h"
+
+struct queue;
+struct queue_lane;
+
+struct work {
+    /* Make progress: 1 done, 0 call again, -1 failed with a text. On the communication
+     * thread.  Must not block (start-up and shut-down work may).
+     */
+    int (*poll) (struct work *work, struct mg_error *err);
+
+    /* The work is done and the queue has forgotten it: its memory may be used again from
+     * here on. On the communication thread, with the queue's lock held: must not call
+     * queue functions. NULL: nothing to do.
+     */
+    void (*release) (struct work *work);
+
+    /* What this is, for the message of a wait that passes its deadline: "all-reduce of
+     * 4096 float32 on tp". Any thread, while the work is in the queue.
+     */
+    void (*describe) (const struct work *work, char *text, size_t max);
+
+    struct work *next; /* the queue's own */
+};
+
+/* 'timeout': seconds that queue_wait() waits at most, more than 0. NULL and a text on
+ * failure.
+ */
+struct queue *queue_create (double timeout, struct mg_error *err);
+
+/* Ends the thread and frees the queue and its lanes. Without a failure all lanes must be
+ * idle. After one, a thread that is stuck in a poll function is left behind after a
+ * second, with the memory that it uses. NULL is allowed. Keeps errno.
+ */
+void queue_destroy (struct queue *queue);
+
+/* A lane in which nothing has been submitted. 'name' is copied. NULL and a text on
+ * failure.
+ */
+struct queue_lane *queue_lane_create (struct queue *queue, const char *name,
+                                      struct mg_error *err);
+
+/* Give the lane back: it must be idle, or the queue have failed. Its marks stay valid,
+ * and count as reached, until the queue is destroyed.
+ */
+void queue_lane_destroy (struct queue_lane *lane);
+
+/* Append work to the lane. 0, or -1 and a text if the queue has failed or its thread
+ * cannot be started.
+ */
+int queue_submit (struct queue_lane *lane, struct work *work, struct mg_error *err);
+
+/* The point after everything that was submitted so far, for the next two. */
+uint64_t queue_lane_mark (const struct queue_lane *lane);
+
+/* Is everything up to the mark done? Never blocks; poll functions may ask. */
+bool queue_reached (const struct queue_lane *lane, uint64_t mark);
+
+/* Block until the mark is reached. -1 with a text: EIO for the queue's failure, ETIMEDOUT
+ * at the deadline, when the text names the work that the lane is at.
+ */
+int queue_wait (struct queue_lane *lane, uint64_t mark, struct mg_error *err);
+
+/* Describe what the lane is at ("nothing on NAME" if idle). Describe functions may use it:
+ * the queue's lock must be held, as it is there.
+ */
+void queue_lane_describe (const struct queue_lane *lane, char *text, size_t max);
+
+/* Mark the queue as failed, unless it has failed already. */
+void queue_fail (struct queue *queue, const char *text);
+
+/* 0, or -1 and the text if the queue has failed. */
+int queue_check (struct queue *queue, struct mg_error *err);
+
+#endif /* LIBCORE_DEVICE_QUEUE_H */

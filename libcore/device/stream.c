@@ -1,0 +1,112 @@
+/* stream.c - front end of streams and events: checks, then the device's backend */
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "libcore/device/device_ops.h"
+#include "libcore/device/stream.h"
+
+struct mg_stream *mg_stream_create (struct mg_device *device, enum mg_stream_kind kind,
+                                    const char *name, struct mg_error *err)
+{
+    struct mg_stream *stream;
+
+    if (!device || !name || (kind != MG_STREAM_COMPUTE && kind != MG_STREAM_COMM)) {
+        mg_error_set (err, EINVAL, "stream: want a device, a kind and a name");
+        return NULL;
+    }
+    if (!(stream = device->ops->stream_create (device, kind, name, err)))
+        return NULL;
+    stream->device = device;
+    stream->kind = kind;
+    snprintf (stream->name, sizeof (stream->name), "%s", name);
+    return stream;
+}
+
+void mg_stream_destroy (struct mg_stream *stream)
+{
+    if (stream) {
+        int saved_errno = errno;
+        stream->device->ops->stream_synchronize (stream, NULL);
+        stream->device->ops->stream_destroy (stream);
+        errno = saved_errno;
+    }
+}
+
+int mg_stream_synchronize (struct mg_stream *stream, struct mg_error *err)
+{
+    if (!stream)
+        return mg_error_set (err, EINVAL, "stream: none given to synchronize");
+    return stream->device->ops->stream_synchronize (stream, err);
+}
+
+struct mg_event *mg_event_create (struct mg_device *device, struct mg_error *err)
+{
+    struct mg_event *event;
+
+    if (!device) {
+        mg_error_set (err, EINVAL, "event: no device given");
+        return NULL;
+    }
+    if ((event = device->ops->event_create (device, err)))
+        event->device = device;
+    return event;
+}
+
+void mg_event_destroy (struct mg_event *event)
+{
+    if (event) {
+        int saved_errno = errno;
+        event->device->ops->event_destroy (event);
+        errno = saved_errno;
+    }
+}
+
+void mg_event_record (struct mg_event *event, struct mg_stream *stream)
+{
+    if (event && stream && event->device == stream->device)
+        event->device->ops->event_record (event, stream);
+}
+
+int mg_stream_wait_event (struct mg_stream *stream, struct mg_event *event,
+                          struct mg_error *err)
+{
+    if (!stream || !event || stream->device != event->device)
+        return mg_error_set (err, EINVAL, "stream: want a stream and an event of one device"
+                             " to wait");
+    return stream->device->ops->event_wait (stream, event, err);
+}
+
+int mg_event_synchronize (struct mg_event *event, struct mg_error *err)
+{
+    if (!event)
+        return mg_error_set (err, EINVAL, "event: none given to synchronize");
+    return event->device->ops->event_synchronize (event, err);
+}
+
+int stream_submit (struct mg_stream *stream, struct work *work, struct mg_error *err)
+{
+    if (!stream->lane)
+        return mg_error_set (err, ENOTSUP, "stream %s: %s devices take no host work",
+                             stream->name, stream->device->ops->name);
+    if (queue_submit (stream->lane, work, err) < 0)
+        return -1;
+    if (stream->kind == MG_STREAM_COMPUTE)
+        return mg_stream_synchronize (stream, err);
+    return 0;
+}
+
+bool stream_idle (const struct mg_stream *stream)
+{
+    return stream->device->ops->stream_idle (stream);
+}
+
+int stream_check (const struct mg_stream *stream, struct mg_error *err)
+{
+    return queue_check (stream->device->queue, err);
+}
+
+struct mg_device *stream_device (const struct mg_stream *stream)
+{
+    return stream->device;
+}

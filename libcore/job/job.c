@@ -1,0 +1,284 @@
+/* job.c - from a started process to a rank with a place, a device and communicators */
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+
+#include "libcore/comm/comm.h"
+#include "libcore/device/device.h"
+#include "libcore/job/job.h"
+#include "libcore/job/threads.h"
+
+struct job {
+    struct bootstrap *bootstrap;
+    bool own_bootstrap;
+    bool ready; /* all ranks have left job_create(), as far as this one can know */
+    struct grid *grid;
+    struct mg_device *device;
+    struct comm_net *net;
+    struct mg_comm *comm[GROUP_NUM_KINDS];
+};
+
+/* What every rank tells the others. */
+struct hello {
+    uint64_t fingerprint;
+    cpu_set_t cpus;
+};
+
+/* The order of creation, the same on all ranks: the position is the tag. Every kind is
+ * listed once, a test checks that.
+ */
+static const enum group_kind creation_order[GROUP_NUM_KINDS] = {
+    GROUP_WORLD,    GROUP_TP,       GROUP_CP,       GROUP_DP,  GROUP_DP_CP, GROUP_PP,
+    GROUP_TP_CP,    GROUP_TP_PP,    GROUP_TP_DP,    GROUP_TP_DP_CP,
+    GROUP_EP,       GROUP_ETP,      GROUP_TP_EP,    GROUP_TP_EP_PP,
+    GROUP_EDP,      GROUP_EMBD,     GROUP_POS_EMBD,
+};
+
+static int make_grid (struct job *job, const struct job_config *config,
+                      struct mg_error *err)
+{
+    struct geometry geometry = config->geometry;
+    int size = bootstrap_info (job->bootstrap)->size;
+
+    if (geometry.world == 0)
+        geometry.world = size;
+    if (geometry.world != size)
+        return mg_error_set (err, EINVAL, "the job has %d ranks, but was configured for %d",
+                             size, geometry.world);
+    if (geometry_validate (&geometry, err) < 0)
+        return -1;
+    job->grid = grid_create (&geometry, err);
+    return job->grid ? 0 : -1;
+}
+
+/* What rank 'rank' said. */
+static int hear (struct job *job, int rank, struct hello *hello, struct mg_error *err)
+{
+    size_t len;
+
+    if (bootstrap_peer_data (job->bootstrap, rank, hello, sizeof (*hello), &len, err) < 0)
+        return -1;
+    if (len != sizeof (*hello))
+        return mg_error_set (err, EPROTO, "rank %d says %zu bytes at the start, this rank"
+                             " %zu: they run different versions", rank, len,
+                             sizeof (*hello));
+    return 0;
+}
+
+/* Greet everybody, and see that rank 0 was configured as this rank is. */
+static int greet (struct job *job, const struct job_config *config, struct mg_error *err)
+{
+    struct hello own = { .fingerprint = config->fingerprint }, first;
+
+    CPU_ZERO (&own.cpus);
+    sched_getaffinity (0, sizeof (own.cpus), &own.cpus); // left empty where it fails
+    if (bootstrap_exchange (job->bootstrap, &own, sizeof (own), err) < 0
+        || hear (job, 0, &first, err) < 0)
+        return -1;
+    if (first.fingerprint != own.fingerprint)
+        return mg_error_set (err, EINVAL, "rank %d is configured differently from rank 0:"
+                             " both must have the same options, files and environment",
+                             bootstrap_info (job->bootstrap)->rank);
+    return 0;
+}
+
+/* CPUs over the local ranks that may run on them. Logical ranks are node-major, so those
+ * of a node are neighbours.
+ */
+static int count_threads (struct job *job, struct mg_error *err)
+{
+    const struct bootstrap_info *info = bootstrap_info (job->bootstrap);
+    int first = info->rank - info->local_rank, threads = -1;
+    cpu_set_t *masks = calloc ((size_t)info->local_size, sizeof (*masks));
+    struct hello hello;
+
+    if (!masks)
+        return mg_error_set (err, ENOMEM, "job: out of memory for %d CPU masks",
+                             info->local_size);
+    for (int i = 0; i < info->local_size; i++) {
+        if (hear (job, first + i, &hello, err) < 0)
+            goto out;
+        masks[i] = hello.cpus;
+    }
+    threads = threads_share (masks, info->local_size, info->local_rank);
+out:
+    free (masks);
+    return threads;
+}
+
+static int make_device (struct job *job, const struct job_config *config,
+                        struct mg_error *err)
+{
+    struct device_config device = { .threads = config->threads,
+                                    .timeout = config->timeout };
+
+    if (device.threads == 0 && (device.threads = threads_environment (0, err)) < 0)
+        return -1;
+    if (device.threads == 0 && (device.threads = count_threads (job, err)) < 0)
+        return -1;
+    job->device = device_create (&device, err);
+    return job->device ? 0 : -1;
+}
+
+static void abort_job (void *arg, int code)
+{
+    job_abort (arg, code);
+}
+
+static bool same_members (const struct group *a, const struct group *b)
+{
+    if (a->size != b->size)
+        return false;
+    for (int i = 0; i < a->size; i++) {
+        if (group_member (a, i) != group_member (b, i))
+            return false;
+    }
+    return true;
+}
+
+/* A communicator made earlier for the same ranks in the same order: all of them find the
+ * same one, so none waits for the others.
+ */
+static struct mg_comm *find_shared (const struct job *job, const struct group *group,
+                                    int made)
+{
+    struct group other;
+
+    for (int i = 0; i < made && group->size > 1; i++) {
+        if (!job->comm[creation_order[i]])
+            continue;
+        grid_group_of (job->grid, creation_order[i], job_rank (job), &other);
+        if (same_members (group, &other))
+            return job->comm[creation_order[i]];
+    }
+    return NULL;
+}
+
+/* The communicator at 'position' of the creation order, where this rank is a member. */
+static int make_comm (struct job *job, int position, struct mg_error *err)
+{
+    enum group_kind kind = creation_order[position];
+    struct comm_config config = { .name = group_kinds[kind].name, .tag = position };
+    struct group group;
+    int *tasks;
+
+    grid_group_of (job->grid, kind, job_rank (job), &group);
+    if (group.rank < 0)
+        return 0;
+    if (!(tasks = calloc ((size_t)group.size, sizeof (*tasks))))
+        return mg_error_set (err, ENOMEM, "job: out of memory for the group %s",
+                             config.name);
+    for (int i = 0; i < group.size; i++)
+        tasks[i] = bootstrap_task_of (job->bootstrap, group_member (&group, i));
+    config.size = group.size;
+    config.rank = group.rank;
+    config.tasks = tasks;
+    config.share = find_shared (job, &group, position);
+    job->comm[kind] = comm_create (job->net, &config, err);
+    free (tasks);
+    return job->comm[kind] ? 0 : -1;
+}
+
+static int make_comms (struct job *job, const struct job_config *config,
+                       struct mg_error *err)
+{
+    struct comm_net_config net = {
+        .backend = config->comm,
+        .device = job->device,
+        .size = bootstrap_info (job->bootstrap)->size,
+        .abort = abort_job,
+        .arg = job,
+    };
+
+    if (!(job->net = comm_net_create (&net, err)))
+        return -1;
+    for (int i = 0; i < GROUP_NUM_KINDS; i++) {
+        if (make_comm (job, i, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+struct job *job_create (const struct job_config *config, struct mg_error *err)
+{
+    struct job *job = calloc (1, sizeof (*job));
+
+    if (!job) {
+        mg_error_set (err, ENOMEM, "job: out of memory");
+        return NULL;
+    }
+    job->bootstrap = config->bootstrap;
+    if (!job->bootstrap) {
+        job->own_bootstrap = true;
+        if (!(job->bootstrap = bootstrap_create (config->timeout, err)))
+            goto error;
+    }
+    if (make_grid (job, config, err) < 0 || greet (job, config, err) < 0
+        || make_device (job, config, err) < 0 || make_comms (job, config, err) < 0)
+        goto error;
+    job->own_bootstrap = job->ready = true;
+    return job;
+error:
+    job_destroy (job);
+    return NULL;
+}
+
+/* Meet the others before connections go.  After a failure nothing may wait for them. */
+static void meet_at_end (struct job *job)
+{
+    if (job->ready && device_check (job->device, NULL) == 0
+        && bootstrap_barrier (job->bootstrap, NULL) == 0)
+        return;
+    if (job->device)
+        device_fail (job->device, "the job is ending after a failure");
+}
+
+void job_destroy (struct job *job)
+{
+    int saved_errno = errno;
+
+    if (job) {
+        if (job->bootstrap)
+            meet_at_end (job);
+        for (int i = GROUP_NUM_KINDS - 1; i >= 0; i--) // sharers before what they share
+            comm_destroy (job->comm[creation_order[i]]);
+        comm_net_destroy (job->net);
+        device_destroy (job->device);
+        grid_destroy (job->grid);
+        if (job->own_bootstrap)
+            bootstrap_destroy (job->bootstrap);
+        free (job);
+    }
+    errno = saved_errno;
+}
+
+int job_rank (const struct job *job)
+{
+    return bootstrap_info (job->bootstrap)->rank;
+}
+
+int job_world (const struct job *job)
+{
+    return bootstrap_info (job->bootstrap)->size;
+}
+
+const struct grid *job_grid (const struct job *job)
+{
+    return job->grid;
+}
+
+struct mg_device *job_device (const struct job *job)
+{
+    return job->device;
+}
+
+struct mg_comm *job_comm (const struct job *job, enum group_kind kind)
+{
+    return job->comm[kind];
+}
+
+void job_abort (struct job *job, int code)
+{
+    bootstrap_abort (job->bootstrap, code);
+}

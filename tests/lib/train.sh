@@ -1,0 +1,40 @@
+# train.sh - runs of "megatron train" in tests.  Source it after test.sh (and mpi.sh).
+
+WEIGHTS_DIFF=$MG_BUILDDIR/tests/lib/weights-diff
+METRICS_DIFF=$MG_SRCDIR/tests/lib/metrics-diff
+export OMP_NUM_THREADS=1
+
+# A tiny model in the goldens' shape.
+tiny_model=(--num-layers 2 --hidden-size 64 --num-attention-heads 4)
+# What the goldens were trained with.
+golden_optimizer=(--lr 1e-3 --lr-decay-style constant --weight-decay 0.01 --clip-grad 1.0
+                  --hidden-dropout 0 --attention-dropout 0)
+
+# make_text FILE KILOBYTES: text with structure that a model can learn, always the same.
+make_text() {
+    awk -v n="$2" 'BEGIN {
+        srand (7); bytes = 0
+        split ("the a of rank tensor pipeline data model layer step norm head", w, " ")
+        while (bytes < n * 1024) {
+            line = ""
+            for (i = 0; i < 4 + int (rand () * 9); i++) line = line w[1 + int (rand () * 12)] " "
+            if (rand () < 0.3) line = line "\n"
+            print line; bytes += length (line) + 1
+        }
+    }' >"$1"
+}
+
+# same_metrics FILE REFERENCE LOSS-TOLERANCE NORM-TOLERANCE TEXT
+same_metrics() {
+    local said rc=0
+    said=$("$METRICS_DIFF" "$1" "$2" "$3" "$4" 2>&1) || rc=$?
+    is "$rc" 0 "$5: $said"
+}
+
+# same_weights FILE REFERENCE TOLERANCE TEXT [ARGUMENT...]
+same_weights() {
+    local said rc=0 a=$1 b=$2 tolerance=$3 text=$4
+    shift 4
+    said=$("$WEIGHTS_DIFF" "$a" "$b" "$tolerance" "$@" 2>&1) || rc=$?
+    is "$rc" 0 "$text: ${said##*$'\n'}" || diag "$said"
+}

@@ -1,0 +1,45 @@
+#!/bin/bash
+# Save and resume: bit for bit on the same layout, and refusals of what does not fit.
+. "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
+. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/train.sh"
+
+make_text text.txt 20
+run megatron data tokenize --input text.txt --output-prefix text --append-eod
+is "$status" 0 "text is tokenized" || diag "$err"
+args=(--num-layers 2 --hidden-size 32 --num-attention-heads 2 --seq-length 16
+      --tokenizer-type ByteLevel --data-path text_text_document --split 100,0,0
+      --micro-batch-size 2 --global-batch-size 8 --train-iters 8 --lr 1e-3
+      --lr-decay-style cosine --lr-warmup-iters 2)
+
+# resume PREFIX COMMAND...: a run in one go, and one that leaves after 3 and 6 iterations.
+resume() {
+    local prefix=$1 launch=("${@:2}")
+    run "${launch[@]}" megatron train "${args[@]}" --save-weights "$prefix.whole" \
+        --metrics-file "$prefix.whole.json"
+    is "$status" 0 "$prefix: in one go" || diag "$err"
+    for _ in 1 2 3; do
+        run "${launch[@]}" megatron train "${args[@]}" --exit-interval 3 \
+            --save "$prefix.ckpt" --load "$prefix.ckpt" --save-weights "$prefix.parts" \
+            --metrics-file "$prefix.parts.json"
+        is "$status" 0 "$prefix: a part" || diag "$err"
+    done
+    ok "cmp $prefix.whole $prefix.parts" "$prefix: the same weights, bit for bit"
+    same_metrics "$prefix.parts.json" "$prefix.whole.json" 0 0 "$prefix: the same metrics"
+    is "$(cat "$prefix.ckpt/latest_checkpointed_iteration.txt")" 8 "$prefix: latest is 8"
+}
+
+resume one env
+run megatron train "${args[@]}" --hidden-size 64 --load one.ckpt
+is "$status" 1 "another model does not load"
+like "$err" "megatron train: .*(shape|rows|64)" "and the line says why"
+is "$(wc -l <<<"$err")" 1 "in one line"
+
+if mpi_available; then
+    resume two mpi_run 2
+    args+=(--tensor-model-parallel-size 2)
+    resume tp2 mpi_run 2
+else
+    skip 12 "no MPI"
+fi
+done_testing

@@ -1,0 +1,79 @@
+/* device.c - test creation and memory of the CPU device */
+
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "libcore/device/device.h"
+#include "tests/tap/tap.h"
+
+static void memory (struct mg_device *device)
+{
+    static const size_t sizes[] = { 0, 1, 63, 64, 65, 4095, 4096, 4097, 1 << 20,
+                                    (8 << 20) - 1, 8 << 20, (8 << 20) + 1 };
+    struct mg_error err = { "" };
+
+    for (size_t i = 0; i < sizeof (sizes) / sizeof (sizes[0]); i++) {
+        unsigned char *p = device_alloc (device, sizes[i], &err);
+        bool zero = true;
+
+        if (!ok (p != NULL, "%zu bytes: %s", sizes[i], err.text))
+            continue;
+        for (size_t j = 0; j < sizes[i]; j++)
+            zero = zero && p[j] == 0;
+        ok (zero && (uintptr_t)p % 64 == 0, "zeroed and aligned");
+        memset (p, 0xff, sizes[i]);
+        device_free (device, p);
+    }
+    device_free (device, NULL);
+    ok (!device_alloc (device, SIZE_MAX, &err) && errno == ENOMEM, "not all there is");
+    ok (strstr (err.text, "18446744073709551615 bytes") != NULL, "with the size: %s",
+        err.text);
+    ok (!device_alloc (device, SIZE_MAX / 2, &err) && errno == ENOMEM, "nor half of it");
+    ok (device_available (device) > 1 << 20, "some memory is available: %zu",
+        device_available (device));
+}
+
+static void test_badparam (void)
+{
+    static const struct {
+        struct device_config config;
+        const char *text;
+    } rows[] = {
+        { { NULL, 0, 1 }, "0 threads" },
+        { { NULL, -1, 1 }, "-1 threads" },
+        { { NULL, 4097, 1 }, "4097 threads" },
+        { { NULL, 1, 0 }, "timeout of 0" },
+        { { "abacus", 1, 1 }, "\"abacus\"" },
+    };
+    struct mg_error err;
+
+    for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
+        ok (!device_create (&rows[i].config, &err), "%s is refused", rows[i].text);
+        ok (strstr (err.text, rows[i].text) != NULL, "with a text: %s", err.text);
+    }
+    errno = 42;
+    device_destroy (NULL);
+    is_int (errno, 42, "destroy keeps errno, and takes NULL");
+}
+
+int main (void)
+{
+    struct device_config config = { "cpu", 2, 5 };
+    struct mg_error err = { "" };
+    struct mg_device *device = device_create (&config, &err);
+
+    if (!ok (device != NULL, "a CPU device"))
+        bail_out ("%s", err.text);
+    is_str (device_name (device), "cpu", "named cpu");
+    is_int (device_threads (device), 2, "two threads");
+    ok (device_kernels (device) != NULL && device_kernels (device)->ops, "with kernels");
+    memory (device);
+    is_int (device_check (device, &err), 0, "it has not failed");
+    device_fail (device, "rank 3 has gone");
+    is_int (device_check (device, &err), -1, "now it has");
+    is_str (err.text, "rank 3 has gone", "with the text");
+    device_destroy (device);
+    test_badparam ();
+    return done_testing ();
+}

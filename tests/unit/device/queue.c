@@ -1,0 +1,319 @@
+/* queue.c - test lanes, order, waiting, failure and deadlines */
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "libcore/device/queue.h"
+#include "tests/tap/tap.h"
+
+/* Work that is done when its gate is open, and notes when it was done. */
+struct gated {
+    struct work work;
+    _Atomic int *gate; /* NULL: open */
+    int polls_needed, polls;
+    int order; /* in which it was done */
+    bool released, fails;
+    const char *name;
+};
+
+static _Atomic int counter;
+
+static int gated_poll (struct work *work, struct mg_error *err)
+{
+    struct gated *g = (struct gated *)work;
+
+    if (g->fails)
+        return mg_error_set (err, EIO, "%s broke", g->name);
+    if (g->gate && !*g->gate)
+        return 0;
+    if (++g->polls < g->polls_needed)
+        return 0;
+    g->order = ++counter;
+    return 1;
+}
+
+static void gated_release (struct work *work)
+{
+    ((struct gated *)work)->released = true;
+}
+
+static void gated_describe (const struct work *work, char *text, size_t max)
+{
+    snprintf (text, max, "%s", ((const struct gated *)work)->name);
+}
+
+static struct gated gated (const char *name, _Atomic int *gate)
+{
+    return (struct gated){
+        .work = { .poll = gated_poll, .release = gated_release, .describe = gated_describe },
+        .gate = gate,
+        .name = name,
+    };
+}
+
+static double now (void)
+{
+    struct timespec t;
+
+    clock_gettime (CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void order_in_a_lane (void)
+{
+    struct mg_error err = { "" };
+    struct queue *queue = queue_create (10, &err);
+    struct queue_lane *lane = queue_lane_create (queue, "lane", &err);
+    struct gated work[20];
+    bool ordered = true, released = true;
+
+    counter = 0;
+    for (int i = 0; i < 20; i++) {
+        work[i] = gated ("piece", NULL);
+        work[i].polls_needed = i % 3 * 5;
+        is_int (queue_submit (lane, &work[i].work, &err), 0, "submit %d", i);
+    }
+    is_int (queue_wait (lane, queue_lane_mark (lane), &err), 0, "wait for all");
+    for (int i = 0; i < 20; i++) {
+        ordered = ordered && work[i].order == i + 1;
+        released = released && work[i].released;
+    }
+    ok (ordered, "done in the order of submission");
+    ok (released, "and released");
+    ok (queue_reached (lane, 20) && !queue_reached (lane, 21), "20 marks reached");
+    queue_lane_destroy (lane);
+    queue_destroy (queue);
+}
+
+static void lanes_do_not_block_each_other (void)
+{
+    struct mg_error err = { "" };
+    struct queue *queue = queue_create (10, &err);
+    struct queue_lane *a = queue_lane_create (queue, "a", &err);
+    struct queue_lane *b = queue_lane_create (queue, "b", &err);
+    _Atomic int gate = 0;
+    struct gated first = gated ("first", &gate), second = gated ("second", NULL);
+    struct gated other = gated ("other", NULL);
+    uint64_t mark;
+    char text[80];
+
+    counter = 0;
+    queue_submit (a, &first.work, &err);
+    mark = queue_lane_mark (a);
+    queue_submit (a, &second.work, &err);
+    queue_submit (b, &other.work, &err);
+    is_int (queue_wait (b, queue_lane_mark (b), &err), 0, "b passes a, which waits");
+    ok (!queue_reached (a, mark), "a is not done");
+    is_int (second.order, 0, "and nothing behind its first");
+    queue_lane_describe (a, text, sizeof (text));
+    is_str (text, "first", "a is at its first");
+    gate = 1;
+    is_int (queue_wait (a, mark, &err), 0, "a's first is done");
+    is_int (queue_wait (a, queue_lane_mark (a), &err), 0, "and its second");
+    ok (other.order == 1 && first.order == 2 && second.order == 3, "in that order");
+    queue_lane_describe (a, text, sizeof (text));
+    is_str (text, "nothing on a", "now a is at nothing");
+    queue_lane_destroy (a);
+    ok (queue_reached (a, mark), "marks outlive the lane");
+    ok (queue_lane_create (queue, "c", &err) == a, "whose place is used again");
+    ok (queue_reached (a, mark) && queue_lane_mark (a) == 2, "with higher marks");
+    queue_destroy (queue);
+}
+
+static void failure (void)
+{
+    struct mg_error err = { "" };
+    struct queue *queue = queue_create (10, &err);
+    struct queue_lane *a = queue_lane_create (queue, "a", &err);
+    struct queue_lane *b = queue_lane_create (queue, "b", &err);
+    _Atomic int gate = 0;
+    struct gated stuck = gated ("stuck", &gate), bad = gated ("bad", NULL);
+    struct gated late = gated ("late", NULL);
+
+    bad.fails = true;
+    is_int (queue_check (queue, &err), 0, "a new queue has not failed");
+    queue_submit (a, &stuck.work, &err);
+    queue_submit (b, &bad.work, &err);
+    is_int (queue_wait (a, queue_lane_mark (a), &err), -1, "the failure of b ends a wait");
+    is_int (errno, EIO, "EIO");
+    is_str (err.text, "bad broke", "with b's text");
+    queue_fail (queue, "something else");
+    is_int (queue_check (queue, &err), -1, "check says so");
+    is_str (err.text, "bad broke", "the first text stays");
+    is_int (queue_submit (a, &late.work, &err), -1, "nothing more is taken");
+    ok (!bad.released && !stuck.released, "nothing is released");
+    queue_destroy (queue);
+}
+
+static void deadline (void)
+{
+    struct mg_error err = { "" };
+    struct queue *queue = queue_create (0.2, &err);
+    struct queue_lane *lane = queue_lane_create (queue, "lane", &err);
+    _Atomic int gate = 0;
+    struct gated stuck = gated ("the piece that is stuck", &gate);
+    double start = now (), took;
+
+    queue_submit (lane, &stuck.work, &err);
+    is_int (queue_wait (lane, 1, &err), -1, "a wait ends at the deadline");
+    is_int (errno, ETIMEDOUT, "ETIMEDOUT");
+    is_str (err.text, "the piece that is stuck waited 0.2 s", "with the work's name");
+    took = now () - start;
+    ok (took >= 0.2 && took < 5, "after 0.2 s (%.3f)", took);
+    is_int (queue_wait (lane, 1, &err), -1, "the next wait ends at once");
+    is_str (err.text, "the piece that is stuck waited 0.2 s", "with the same text");
+    queue_destroy (queue);
+}
+
+static void *fail_later (void *arg)
+{
+    usleep (100000);
+    queue_fail (arg, "the process is being ended");
+    return NULL;
+}
+
+static void failed_from_outside (void)
+{
+    struct mg_error err = { "" };
+    struct queue *queue = queue_create (60, &err);
+    struct queue_lane *lane = queue_lane_create (queue, "lane", &err);
+    _Atomic int gate = 0;
+    struct gated stuck = gated ("stuck", &gate);
+    pthread_t thread;
+
+    queue_submit (lane, &stuck.work, &err);
+    pthread_create (&thread, NULL, fail_later, queue);
+    is_int (queue_wait (lane, 1, &err), -1, "another thread can end a wait");
+    is_str (err.text, "the process is being ended", "with its text");
+    pthread_join (thread, NULL);
+    queue_destroy (queue);
+}
+
+/* Poll that blocks for good, as a library call may; the memory is static, since the queue
+ * must leave the thread behind.
+ */
+static struct gated blocked;
+
+static int blocking_poll (struct work *work, struct mg_error *err)
+{
+    (void)work, (void)err;
+    while (pause ())
+        ;
+    return 1;
+}
+
+static void thread_left_behind (void)
+{
+    struct mg_error err = { "" };
+    struct queue *queue = queue_create (0.1, &err);
+    struct queue_lane *lane = queue_lane_create (queue, "lane", &err);
+    double start = now ();
+
+    blocked = gated ("call", NULL);
+    blocked.work.poll = blocking_poll;
+    queue_submit (lane, &blocked.work, &err);
+    is_int (queue_wait (lane, 1, &err), -1, "a blocked call ends at the deadline");
+    queue_destroy (queue);
+    ok (now () - start < 5, "and destroy leaves the thread behind");
+}
+
+static volatile sig_atomic_t signalled_on_main;
+static pthread_t main_thread;
+
+static void on_signal (int sig)
+{
+    (void)sig;
+    signalled_on_main = pthread_equal (pthread_self (), main_thread) ? 1 : -1;
+}
+
+static void signals_stay_with_the_program (void)
+{
+    struct mg_error err = { "" };
+    struct queue *queue = queue_create (10, &err);
+    struct queue_lane *lane = queue_lane_create (queue, "lane", &err);
+    struct gated work = gated ("piece", NULL);
+
+    main_thread = pthread_self ();
+    queue_submit (lane, &work.work, &err);
+    queue_wait (lane, 1, &err);
+    signal (SIGUSR1, on_signal);
+    kill (getpid (), SIGUSR1);
+    is_int (signalled_on_main, 1, "a signal is handled outside the queue's thread");
+    queue_lane_destroy (lane);
+    queue_destroy (queue);
+}
+
+enum { STRESS_THREADS = 4, STRESS_WORK = 2000 };
+
+static void *stress_main (void *arg)
+{
+    struct queue *queue = arg;
+    struct queue_lane *lane = queue_lane_create (queue, "stress", NULL);
+    struct gated work[8];
+    intptr_t failed = 0;
+
+    for (int i = 0; i < STRESS_WORK; i++) {
+        struct gated *g = &work[i % 8];
+
+        if (i >= 8 && queue_wait (lane, (uint64_t)i - 7, NULL) < 0)
+            failed++;
+        *g = gated ("piece", NULL);
+        failed += queue_submit (lane, &g->work, NULL) < 0;
+    }
+    failed += queue_wait (lane, STRESS_WORK, NULL) < 0;
+    queue_lane_destroy (lane);
+    return (void *)failed;
+}
+
+static void stress (void)
+{
+    struct mg_error err = { "" };
+    struct queue *queue = queue_create (60, &err);
+    pthread_t thread[STRESS_THREADS];
+    intptr_t failed = 0;
+    void *one;
+
+    counter = 0;
+    for (int i = 0; i < STRESS_THREADS; i++)
+        pthread_create (&thread[i], NULL, stress_main, queue);
+    for (int i = 0; i < STRESS_THREADS; i++) {
+        pthread_join (thread[i], &one);
+        failed += (intptr_t)one;
+    }
+    is_int (failed, 0, "%d threads submit and wait", STRESS_THREADS);
+    is_int (counter, STRESS_THREADS * STRESS_WORK, "all work is done once");
+    queue_destroy (queue);
+}
+
+static void test_badparam (void)
+{
+    static const double bad[] = { 0.0, -1.0, 1e9, 0.0 / 0.0 };
+    struct mg_error err = { "" };
+
+    for (size_t i = 0; i < sizeof (bad) / sizeof (bad[0]); i++)
+        ok (!queue_create (bad[i], &err) && errno == EINVAL, "no timeout of %g", bad[i]);
+    errno = 42;
+    queue_destroy (NULL);
+    queue_lane_destroy (NULL);
+    is_int (errno, 42, "destroy keeps errno, and takes NULL");
+}
+
+int main (void)
+{
+    order_in_a_lane ();
+    lanes_do_not_block_each_other ();
+    failure ();
+    deadline ();
+    failed_from_outside ();
+    thread_left_behind ();
+    signals_stay_with_the_program ();
+    stress ();
+    test_badparam ();
+    return done_testing ();
+}

@@ -1,0 +1,101 @@
+/* job.c - test a job of one rank, which needs neither launcher nor MPI */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libcore/device/device.h"
+#include "libcore/job/job.h"
+#include "tests/tap/tap.h"
+
+static void one_rank (void)
+{
+    struct job_config config = { .timeout = 5, .fingerprint = 7 };
+    struct mg_error err = { "" };
+    struct job *job;
+    float x = 3.0f;
+
+    geometry_init (&config.geometry);
+    if (!ok ((job = job_create (&config, &err)) != NULL, "one rank is a job"))
+        bail_out ("%s", err.text);
+    is_int (job_rank (job), 0, "its rank is 0");
+    is_int (job_world (job), 1, "of 1");
+    is_int (grid_world (job_grid (job)), 1, "the grid has it");
+    is_str (device_name (job_device (job)), "cpu", "it has a device");
+    ok (device_threads (job_device (job)) >= 1, "with a thread");
+    for (int kind = 0; kind < GROUP_NUM_KINDS; kind++) {
+        struct mg_comm *comm = job_comm (job, kind);
+
+        if (ok (comm != NULL, "it is in a group %s", group_kinds[kind].name)) {
+            is_str (mg_comm_name (comm), group_kinds[kind].name, "of that name");
+            is_int (mg_comm_size (comm), 1, "of one rank");
+        }
+    }
+    is_int (mg_comm_all_reduce (job_comm (job, GROUP_TP), &x, 1, MG_FLOAT32, MG_SUM, NULL,
+                                &err), 0, "an all-reduce works");
+    is_near (x, 3.0, 0.0, "and changes nothing");
+    job_destroy (job);
+    errno = 42;
+    job_destroy (NULL);
+    is_int (errno, 42, "destroy keeps errno, and takes NULL");
+}
+
+static void borrowed_bootstrap (void)
+{
+    struct job_config config = { .timeout = 5 };
+    struct mg_error err = { "" };
+
+    geometry_init (&config.geometry);
+    config.geometry.tp = 2;
+    config.bootstrap = bootstrap_create (5, &err);
+    ok (!job_create (&config, &err), "tp 2 on one rank is refused");
+    ok (strstr (err.text, "tp 2") != NULL, "with a text: %s", err.text);
+    is_int (bootstrap_info (config.bootstrap)->size, 1, "the bootstrap is still there");
+    config.geometry.tp = 1;
+    config.geometry.world = 2;
+    ok (!job_create (&config, &err) && errno == EINVAL, "so is a wrong world size");
+    is_str (err.text, "the job has 1 ranks, but was configured for 2", "with a text");
+    bootstrap_destroy (config.bootstrap);
+}
+
+static void test_badparam (void)
+{
+    static const struct {
+        const char *what;
+        double timeout;
+        int threads;
+        const char *comm, *omp;
+        const char *text;
+    } rows[] = {
+        { "no timeout", 0, 0, NULL, NULL, "bootstrap: timeout of 0 s" },
+        { "a negative timeout", -1, 0, NULL, NULL, "bootstrap: timeout of -1 s" },
+        { "negative threads", 5, -1, NULL, NULL, "device: -1 threads" },
+        { "an unknown backend", 5, 0, "carrier", NULL, "backend \"carrier\"" },
+        { "OMP_NUM_THREADS=0", 5, 0, NULL, "0", "OMP_NUM_THREADS" },
+        { "OMP_NUM_THREADS=many", 5, 0, NULL, "many", "OMP_NUM_THREADS" },
+    };
+
+    for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
+        struct job_config config = { .timeout = rows[i].timeout,
+                                     .threads = rows[i].threads, .comm = rows[i].comm };
+        struct mg_error err = { "" };
+
+        geometry_init (&config.geometry);
+        if (rows[i].omp)
+            setenv ("OMP_NUM_THREADS", rows[i].omp, 1);
+        ok (!job_create (&config, &err), "%s is refused", rows[i].what);
+        ok (strstr (err.text, rows[i].text) != NULL, "with a text: %s", err.text);
+        unsetenv ("OMP_NUM_THREADS");
+    }
+}
+
+int main (void)
+{
+    unsetenv ("OMP_NUM_THREADS");
+    unsetenv ("PMIX_NAMESPACE");
+    unsetenv ("SLURM_PROCID");
+    one_rank ();
+    borrowed_bootstrap ();
+    test_badparam ();
+    return done_testing ();
+}
