@@ -1,28 +1,40 @@
-/* data - what the parts of "megatron data" share */
+/* data - the parts of "megatron data": make, list and look at datasets.
+ *
+ * Each part is one row in the table of data.c and follows cmd.h's contract; argv[0] is
+ * its name.  Exit status of all: 0, 1 for a failure at work, 2 for a wrong command line.
+ */
 #ifndef CMD_DATA_H
 #define CMD_DATA_H
 
+#include <stdbool.h>
+
+#include "cmd/option.h"
 #include "megatron/error.h"
 
-enum { DATA_EXIT_FAILURE = 1, DATA_EXIT_USAGE = 2 };
+enum { DATA_FAILED = 1, DATA_USAGE = 2 };
 
-/* The three verbs: argv[0] is the verb. They return the exit status. */
+/* "megatron data tokenize": text to a dataset. */
 int data_tokenize (int argc, char **argv);
+
+/* "megatron data index": which tokens make each sample. */
 int data_index (int argc, char **argv);
+
+/* "megatron data inspect": check a dataset, tell what is in it. */
 int data_inspect (int argc, char **argv);
 
-/* Begin a new round of getopt_long, which must have an option string that starts
- * with ":". */
-void data_options_begin (void);
+/* Options that several parts have: PREFIX, --json, --help; the target is this. */
+struct data_common {
+    const char *prefix; /* of the dataset; a name that ends in .bin or .idx is refused */
+    bool json;
+    bool help;
+};
+extern const struct cmd_option data_common_options[];
 
-/* Put what getopt_long did not like ('c' is ':' or '?') into 'err', return -1. */
-int data_option_error (const char *verb, int c, char **argv, struct mg_error *err);
+/* --help alone; the target is a bool. */
+extern const struct cmd_option data_help_options[];
 
-/* After the last option: the one argument PREFIX, with a final .bin or .idx refused. */
-int data_prefix_argument (int argc, char **argv, const char **prefix,
-                          struct mg_error *err);
-
-/* Print "megatron data VERB: TEXT" on standard error, return 'status'. */
-int data_fail (const char *verb, int status, const char *text);
+/* One line on standard error; return DATA_USAGE and DATA_FAILED. */
+int data_usage_error (const char *part, const struct mg_error *err);
+int data_failure (const char *part, const struct mg_error *err);
 
 #endif /* CMD_DATA_H */

@@ -1,7 +1,6 @@
 /* data_index.c - megatron data index: the three indices of a GPT dataset */
 
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -13,99 +12,94 @@
 #include "libcore/data/indexed.h"
 #include "libcore/data/split.h"
 
-static const char verb[] = "index";
-
-enum { DEFAULT_SEED = 1234 }; /* Megatron's --seed */
-
-struct options {
-    const char *prefix;
+struct request {
     int seq_length; /* 0: not given */
     int64_t num_samples;
     int64_t seed;
     const char *split; /* NULL: all documents */
     enum split_part part;
     bool part_given;
-    bool json;
 };
 
-static const struct option long_options[] = {
-    { "seq-length", required_argument, NULL, 'l' },
-    { "num-samples", required_argument, NULL, 'n' },
-    { "seed", required_argument, NULL, 's' },
-    { "split", required_argument, NULL, 'x' },
-    { "part", required_argument, NULL, 'p' },
-    { "json", no_argument, NULL, 'j' },
-    { "help", no_argument, NULL, 'h' },
-    { NULL, 0, NULL, 0 },
-};
-
-static void print_help (void)
+static int set_seq_length (void *target, const struct cmd_option *option,
+                           const char *what, const char *value, struct mg_error *err)
 {
-    printf (
-        "Usage: megatron data index PREFIX --seq-length S [OPTION...]\n\n"
-        "Tell in which order the tokens of PREFIX.bin make samples for training.\n\n"
-        "  --seq-length S    tokens of a sample, at least 2\n"
-        "  --num-samples N   as many epochs as N samples need (default: one epoch)\n"
-        "  --seed K          seed of the shuffles, 0 to 4294967295 (default: %d)\n"
-        "  --split A,B,C     weights of train, valid and test (default: all documents)\n"
-        "  --part PART       train (the default), valid or test; needs --split\n"
-        "  --json            print the document, sample and shuffle index as JSON\n",
-        DEFAULT_SEED);
+    struct request *request = target;
+
+    (void)option;
+    return parse_int (what, value, 2, INT_MAX - 1, &request->seq_length, err);
 }
 
-static int set_option (struct options *o, int c, const char *value, struct mg_error *err)
+static int set_num_samples (void *target, const struct cmd_option *option,
+                            const char *what, const char *value, struct mg_error *err)
 {
-    switch (c) {
-        case 'l':
-            return parse_int ("--seq-length", value, 2, INT_MAX - 1, &o->seq_length, err);
-        case 'n':
-            return parse_int64 ("--num-samples", value, 1, UINT32_MAX - 2, &o->num_samples,
-                                err);
-        case 's':
-            return parse_int64 ("--seed", value, 0, UINT32_MAX, &o->seed, err);
-        case 'x':
-            o->split = value;
-            break;
-        case 'p':
-            o->part_given = true;
-            return split_part_by_name (value, &o->part, err);
-        case 'j':
-            o->json = true;
-            break;
-    }
-    return 0;
+    struct request *request = target;
+
+    (void)option;
+    return parse_int64 (what, value, 1, UINT32_MAX - 2, &request->num_samples, err);
 }
 
-static int check_options (const struct options *o, struct mg_error *err)
+static int set_seed (void *target, const struct cmd_option *option, const char *what,
+                     const char *value, struct mg_error *err)
 {
+    struct request *request = target;
+
+    (void)option;
+    return parse_int64 (what, value, 0, UINT32_MAX, &request->seed, err);
+}
+
+static int set_split (void *target, const struct cmd_option *option, const char *what,
+                      const char *value, struct mg_error *err)
+{
+    struct request *request = target;
     struct split split;
 
-    if (o->seq_length == 0)
-        return mg_error_set (err, EINVAL, "--seq-length is missing");
-    if (o->part_given && !o->split)
-        return mg_error_set (err, EINVAL, "--part needs --split");
-    return o->split ? split_parse (o->split, &split, err) : 0;
+    (void)option, (void)what;
+    request->split = value;
+    return split_parse (value, &split, err);
 }
 
-/* 0: go on. 1: help was asked for and printed. -1: 'err' says what is wrong. */
-static int parse_options (int argc, char **argv, struct options *o, struct mg_error *err)
+static int set_part (void *target, const struct cmd_option *option, const char *what,
+                     const char *value, struct mg_error *err)
 {
-    int c;
+    struct request *request = target;
 
-    data_options_begin ();
-    while ((c = getopt_long (argc, argv, ":", long_options, NULL)) != -1) {
-        if (c == 'h') {
-            print_help ();
-            return 1;
-        }
-        if (c == ':' || c == '?')
-            return data_option_error (verb, c, argv, err);
-        if (set_option (o, c, optarg, err) < 0)
-            return -1;
-    }
-    if (data_prefix_argument (argc, argv, &o->prefix, err) < 0)
-        return -1;
-    return check_options (o, err);
+    (void)option, (void)what;
+    request->part_given = true;
+    return split_part_by_name (value, &request->part, err);
+}
+
+static const struct cmd_option index_options[] = {
+    { "seq-length", NULL, "S", "tokens of a sample, at least 2", NULL, set_seq_length },
+    { "num-samples", NULL, "N", "as many epochs as N samples need, default one epoch",
+      NULL, set_num_samples },
+    { "seed", NULL, "K", "seed of the shuffles, 0 to 4294967295, default 1234", NULL,
+      set_seed },
+    { "split", NULL, "A,B,C", "weights of train, valid and test, default all documents",
+      NULL, set_split },
+    { "part", NULL, "PART", "train, valid or test of the split, default train", NULL,
+      set_part },
+    { NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+static void print_help (const struct cmd_option_table *tables, int ntables)
+{
+    printf ("Usage: megatron data index PREFIX --seq-length S [OPTION...]\n\n"
+            "Tell in which order the tokens of a dataset make samples for training.\n\n");
+    cmd_options_help (tables, ntables);
+}
+
+/* What the options cannot say one by one. */
+static int check_request (const struct data_common *common, const struct request *request,
+                          struct mg_error *err)
+{
+    if (!common->prefix)
+        return mg_error_set (err, EINVAL, "PREFIX is missing");
+    if (request->seq_length == 0)
+        return mg_error_set (err, EINVAL, "--seq-length is missing");
+    if (request->part_given && !request->split)
+        return mg_error_set (err, EINVAL, "--part needs --split");
+    return 0;
 }
 
 static void print_json (const struct gpt_index *index)
@@ -123,17 +117,19 @@ static void print_json (const struct gpt_index *index)
     printf ("]}\n");
 }
 
-static void print_summary (const struct options *o, const struct gpt_index *index)
+static void print_summary (const struct gpt_index *index, const struct request *request,
+                           const char *prefix)
 {
-    printf ("%s: ", o->prefix);
-    if (o->split)
-        printf ("%s of %s, ", split_part_name (o->part), o->split);
+    printf ("%s: ", prefix);
+    if (request->split)
+        printf ("%s of %s, ", split_part_name (request->part), request->split);
     printf ("%" PRId64 " documents, %" PRId64 " tokens an epoch\n", index->num_documents,
             index->tokens_per_epoch);
     printf ("%" PRId64 " samples of %d tokens in %" PRId64 " %s%s, seed %" PRId64 "\n",
-            index->num_samples, o->seq_length, index->num_epochs,
+            index->num_samples, request->seq_length, index->num_epochs,
             index->num_epochs == 1 ? "epoch" : "epochs",
-            index->separate_final_epoch ? ", the last shuffled apart" : "", o->seed);
+            index->separate_final_epoch ? ", the last shuffled apart" : "",
+            request->seed);
     if (index->num_samples > 0) {
         const struct gpt_index_start *start
             = &index->sample_index[index->shuffle_index[0]];
@@ -143,23 +139,25 @@ static void print_summary (const struct options *o, const struct gpt_index *inde
     }
 }
 
-static int run_index (const struct options *o, struct mg_error *err)
+static int list_samples (const struct data_common *common, const struct request *request,
+                         struct mg_error *err)
 {
     struct gpt_index *index = NULL;
     struct indexed *ix;
     int rc = -1;
 
-    if (!(ix = indexed_open (o->prefix, err)))
+    if (!(ix = indexed_open (common->prefix, err)))
         return -1;
-    if (!(index = gpt_index_create_indexed (ix, o->split, o->part, o->seq_length,
-                                            o->num_samples, o->seed, err))) {
-        mg_error_prefix (err, "%s", o->prefix);
+    if (!(index = gpt_index_create_indexed (ix, request->split, request->part,
+                                            request->seq_length, request->num_samples,
+                                            request->seed, err))) {
+        mg_error_prefix (err, "%s", common->prefix);
         goto done;
     }
-    if (o->json)
+    if (common->json)
         print_json (index);
     else
-        print_summary (o, index);
+        print_summary (index, request, common->prefix);
     rc = 0;
 done:
     gpt_index_destroy (index);
@@ -169,17 +167,27 @@ done:
 
 int data_index (int argc, char **argv)
 {
-    struct options options = {
+    struct request request = {
         .num_samples = GPT_INDEX_ONE_EPOCH,
-        .seed = DEFAULT_SEED,
+        .seed = 1234, /* Megatron's default */
         .part = SPLIT_TRAIN,
     };
-    struct mg_error err = { .text = "" };
-    int rc = parse_options (argc, argv, &options, &err);
+    struct data_common common = { 0 };
+    const struct cmd_option_table tables[] = {
+        { data_common_options, &common },
+        { index_options, &request },
+    };
+    struct mg_error err;
 
-    if (rc < 0)
-        return data_fail (verb, DATA_EXIT_USAGE, err.text);
-    if (rc == 0 && run_index (&options, &err) < 0)
-        return data_fail (verb, DATA_EXIT_FAILURE, err.text);
+    if (cmd_options_read (tables, 2, argc, argv, &err) < 0)
+        return data_usage_error (argv[0], &err);
+    if (common.help) {
+        print_help (tables, 2);
+        return 0;
+    }
+    if (check_request (&common, &request, &err) < 0)
+        return data_usage_error (argv[0], &err);
+    if (list_samples (&common, &request, &err) < 0)
+        return data_failure (argv[0], &err);
     return 0;
 }

@@ -1,7 +1,6 @@
 /* data_inspect.c - megatron data inspect: check a dataset, tell what is in it */
 
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -10,13 +9,9 @@
 #include "libcore/base/parse.h"
 #include "libcore/data/indexed.h"
 
-static const char verb[] = "inspect";
-
-struct options {
-    const char *prefix;
+struct request {
     int64_t sequence; /* -1: none */
     bool tokens;
-    bool json;
 };
 
 struct summary {
@@ -25,50 +20,36 @@ struct summary {
     int32_t smallest_token, largest_token; /* -1: not looked for, or no token */
 };
 
-static const struct option long_options[] = {
-    { "sequence", required_argument, NULL, 's' },
-    { "tokens", no_argument, NULL, 't' },
-    { "json", no_argument, NULL, 'j' },
-    { "help", no_argument, NULL, 'h' },
-    { NULL, 0, NULL, 0 },
-};
-
-static void print_help (void)
+static int set_sequence (void *target, const struct cmd_option *option, const char *what,
+                         const char *value, struct mg_error *err)
 {
-    printf ("Usage: megatron data inspect PREFIX [OPTION...]\n\n"
-            "Check PREFIX.bin and PREFIX.idx and tell what is in them.\n\n"
-            "  --tokens       look at every token too: all must be valid ids\n"
-            "  --sequence I   print the tokens of sequence I, counted from 0\n"
-            "  --json         print as JSON\n");
+    struct request *request = target;
+
+    (void)option;
+    return parse_int64 (what, value, 0, INT64_MAX, &request->sequence, err);
 }
 
-/* 0: go on. 1: help was asked for and printed. -1: 'err' says what is wrong. */
-static int parse_options (int argc, char **argv, struct options *o, struct mg_error *err)
+static int set_tokens (void *target, const struct cmd_option *option, const char *what,
+                       const char *value, struct mg_error *err)
 {
-    int c;
+    (void)option, (void)what, (void)value, (void)err;
+    ((struct request *)target)->tokens = true;
+    return 0;
+}
 
-    data_options_begin ();
-    while ((c = getopt_long (argc, argv, ":", long_options, NULL)) != -1) {
-        switch (c) {
-            case 's':
-                if (parse_int64 ("--sequence", optarg, 0, INT64_MAX, &o->sequence,
-                                 err) < 0)
-                    return -1;
-                break;
-            case 't':
-                o->tokens = true;
-                break;
-            case 'j':
-                o->json = true;
-                break;
-            case 'h':
-                print_help ();
-                return 1;
-            default:
-                return data_option_error (verb, c, argv, err);
-        }
-    }
-    return data_prefix_argument (argc, argv, &o->prefix, err);
+static const struct cmd_option inspect_options[] = {
+    { "tokens", NULL, NULL, "look at every token too: all must be valid ids", NULL,
+      set_tokens },
+    { "sequence", NULL, "I", "print the tokens of sequence I, counted from 0", NULL,
+      set_sequence },
+    { NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+static void print_help (const struct cmd_option_table *tables, int ntables)
+{
+    printf ("Usage: megatron data inspect PREFIX [OPTION...]\n\n"
+            "Check the files of a dataset and tell what is in them.\n\n");
+    cmd_options_help (tables, ntables);
 }
 
 static void summarize (const struct indexed *ix, struct summary *s)
@@ -130,15 +111,15 @@ static void print_json (const struct indexed *ix, const struct summary *s)
     printf ("}\n");
 }
 
-static void print_text (const struct options *o, const struct indexed *ix,
-                        const struct summary *s)
+static void print_text (const struct indexed *ix, const struct summary *s,
+                        const char *prefix)
 {
     const size_t n = indexed_num_sequences (ix);
     const int64_t tokens = indexed_num_tokens (ix);
 
-    printf ("%s: %s\n", o->prefix, indexed_dtype_name (indexed_dtype (ix)));
-    printf ("documents  %zu, %" PRId64 " without a sequence\n", indexed_num_documents (ix),
-            s->empty_documents);
+    printf ("%s: %s\n", prefix, indexed_dtype_name (indexed_dtype (ix)));
+    printf ("documents  %zu, %" PRId64 " without a sequence\n",
+            indexed_num_documents (ix), s->empty_documents);
     printf ("sequences  %zu, %" PRId64 " without a token%s\n", n, s->empty_sequences,
             indexed_has_modes (ix) ? ", with modes" : "");
     printf ("tokens     %" PRId64 ", %" PRId64 " to %" PRId64 " a sequence, mean %.1f\n",
@@ -147,48 +128,48 @@ static void print_text (const struct options *o, const struct indexed *ix,
         printf ("ids        %d to %d\n", s->smallest_token, s->largest_token);
 }
 
-static int print_sequence (const struct options *o, const struct indexed *ix,
-                           struct mg_error *err)
+static int print_sequence (const struct indexed *ix, const struct data_common *common,
+                           size_t sequence, struct mg_error *err)
 {
-    const size_t sequence = o->sequence;
-    const char *separator = o->json ? "," : " ";
+    const char *separator = common->json ? "," : " ";
     size_t length;
     int32_t token;
 
     if (sequence >= indexed_num_sequences (ix))
         return mg_error_set (err, EINVAL, "--sequence: no sequence %zu, %s has %zu",
-                             sequence, o->prefix, indexed_num_sequences (ix));
+                             sequence, common->prefix, indexed_num_sequences (ix));
     length = indexed_length (ix, sequence);
-    if (o->json)
+    if (common->json)
         putchar ('[');
     for (size_t i = 0; i < length; i++) {
         if (indexed_get (ix, sequence, i, 1, &token, err) < 0)
             return -1;
         printf ("%s%d", i ? separator : "", token);
     }
-    printf (o->json ? "]\n" : "\n");
+    printf (common->json ? "]\n" : "\n");
     return 0;
 }
 
-static int run_inspect (const struct options *o, struct mg_error *err)
+static int inspect (const struct data_common *common, const struct request *request,
+                    struct mg_error *err)
 {
     struct summary s = { .smallest_token = -1, .largest_token = -1 };
     struct indexed *ix;
     int rc = -1;
 
-    if (!(ix = indexed_open (o->prefix, err)))
+    if (!(ix = indexed_open (common->prefix, err)))
         return -1;
-    if (o->tokens && scan_tokens (ix, &s, err) < 0)
+    if (request->tokens && scan_tokens (ix, &s, err) < 0)
         goto done;
-    if (o->sequence >= 0) {
-        rc = print_sequence (o, ix, err);
+    if (request->sequence >= 0) {
+        rc = print_sequence (ix, common, request->sequence, err);
         goto done;
     }
     summarize (ix, &s);
-    if (o->json)
+    if (common->json)
         print_json (ix, &s);
     else
-        print_text (o, ix, &s);
+        print_text (ix, &s, common->prefix);
     rc = 0;
 done:
     indexed_close (ix);
@@ -197,13 +178,25 @@ done:
 
 int data_inspect (int argc, char **argv)
 {
-    struct options options = { .sequence = -1 };
-    struct mg_error err = { .text = "" };
-    int rc = parse_options (argc, argv, &options, &err);
+    struct request request = { .sequence = -1 };
+    struct data_common common = { 0 };
+    const struct cmd_option_table tables[] = {
+        { data_common_options, &common },
+        { inspect_options, &request },
+    };
+    struct mg_error err;
 
-    if (rc < 0)
-        return data_fail (verb, DATA_EXIT_USAGE, err.text);
-    if (rc == 0 && run_inspect (&options, &err) < 0)
-        return data_fail (verb, DATA_EXIT_FAILURE, err.text);
+    if (cmd_options_read (tables, 2, argc, argv, &err) < 0)
+        return data_usage_error (argv[0], &err);
+    if (common.help) {
+        print_help (tables, 2);
+        return 0;
+    }
+    if (!common.prefix) {
+        mg_error_set (&err, EINVAL, "PREFIX is missing");
+        return data_usage_error (argv[0], &err);
+    }
+    if (inspect (&common, &request, &err) < 0)
+        return data_failure (argv[0], &err);
     return 0;
 }

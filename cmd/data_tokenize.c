@@ -1,7 +1,6 @@
 /* data_tokenize.c - megatron data tokenize: text to PREFIX_KEY_document.bin and .idx */
 
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -15,8 +14,6 @@
 #include "cmd/data_input.h"
 #include "cmd/data_writer.h"
 
-static const char verb[] = "tokenize";
-
 /* A list of texts, all owned by one allocation that is cut at the commas. */
 struct list {
     char *storage;
@@ -24,7 +21,7 @@ struct list {
     size_t count;
 };
 
-struct options {
+struct request {
     struct list inputs;
     struct list keys;
     const char *prefix;
@@ -52,18 +49,6 @@ static void on_signal (int signum)
     stop_signal = signum;
 }
 
-static const struct option long_options[] = {
-    { "input", required_argument, NULL, 'i' },
-    { "output-prefix", required_argument, NULL, 'o' },
-    { "tokenizer-type", required_argument, NULL, 't' },
-    { "append-eod", no_argument, NULL, 'e' },
-    { "json-keys", required_argument, NULL, 'k' },
-    { "input-format", required_argument, NULL, 'f' },
-    { "split-documents", required_argument, NULL, 's' },
-    { "help", no_argument, NULL, 'h' },
-    { NULL, 0, NULL, 0 },
-};
-
 static const char *const format_names[] = {
     [INPUT_AUTO] = "auto",
     [INPUT_TEXT] = "text",
@@ -77,23 +62,6 @@ static const char *const cut_names[] = {
     [INPUT_CUT_NONE] = "none",
     NULL,
 };
-
-static void print_help (void)
-{
-    printf (
-        "Usage: megatron data tokenize --input FILE[,FILE...] --output-prefix PREFIX\n"
-        "                              [OPTION...]\n\n"
-        "Write the tokens of text files to PREFIX_KEY_document.bin and .idx.\n\n"
-        "  --input FILE[,FILE...]    plain text; *.jsonl and *.json: JSON lines\n"
-        "  --output-prefix PREFIX    where to write\n"
-        "  --tokenizer-type TYPE     ByteLevel (the default): a token is a byte,\n"
-        "                            256 ends a document\n"
-        "  --append-eod              end every document with the end-of-document token\n"
-        "  --json-keys KEY[,KEY...]  keys of a JSON line to read (default: text)\n"
-        "  --input-format FORMAT     auto (the default, by name), text or jsonl\n"
-        "  --split-documents WHERE   cut plain text at blank-line (the default),\n"
-        "                            line or none (a file is one document)\n");
-}
 
 static void list_clear (struct list *list)
 {
@@ -155,87 +123,121 @@ static int check_keys (const struct list *keys, struct mg_error *err)
     return 0;
 }
 
-static enum input_format format_of (const struct options *o, size_t i)
+static enum input_format format_of (const struct request *r, size_t i)
 {
-    if (o->format != INPUT_AUTO)
-        return o->format;
-    return input_format_by_name (o->inputs.items[i]);
+    if (r->format != INPUT_AUTO)
+        return r->format;
+    return input_format_by_name (r->inputs.items[i]);
 }
 
-static int check_options (struct options *o, struct mg_error *err)
+/* What the options cannot say one by one. */
+static int check_request (struct request *r, struct mg_error *err)
 {
-    if (o->inputs.count == 0)
+    if (r->inputs.count == 0)
         return mg_error_set (err, EINVAL, "--input is missing");
-    if (!o->prefix || *o->prefix == '\0')
+    if (!r->prefix)
         return mg_error_set (err, EINVAL, "--output-prefix is missing");
-    if (o->keys.count == 0 && list_parse ("--json-keys", "text", &o->keys, err) < 0)
+    if (r->keys.count == 0 && list_parse ("--json-keys", "text", &r->keys, err) < 0)
         return -1;
-    if (check_keys (&o->keys, err) < 0)
+    if (check_keys (&r->keys, err) < 0)
         return -1;
-    for (size_t i = 0; i < o->inputs.count; i++) {
-        if (o->keys.count > 1 && format_of (o, i) != INPUT_JSONL)
+    for (size_t i = 0; i < r->inputs.count; i++) {
+        if (r->keys.count > 1 && format_of (r, i) != INPUT_JSONL)
             return mg_error_set (err, EINVAL,
                                  "--json-keys: %zu keys, but %.200s is plain text, which "
-                                 "has one", o->keys.count, o->inputs.items[i]);
+                                 "has one", r->keys.count, r->inputs.items[i]);
     }
     return 0;
 }
 
-static int set_option (struct options *o, int c, char *value, struct mg_error *err)
+static int set_input (void *target, const struct cmd_option *option, const char *what,
+                      const char *value, struct mg_error *err)
 {
-    int chosen;
+    (void)option;
+    return list_parse (what, value, &((struct request *)target)->inputs, err);
+}
 
-    switch (c) {
-        case 'i':
-            return list_parse ("--input", value, &o->inputs, err);
-        case 'k':
-            return list_parse ("--json-keys", value, &o->keys, err);
-        case 'o':
-            o->prefix = value;
-            break;
-        case 't':
-            o->tokenizer = value;
-            break;
-        case 'e':
-            o->append_eod = true;
-            break;
-        case 'f':
-            chosen = choose ("--input-format", value, format_names, err);
-            if (chosen < 0)
-                return -1;
-            o->format = chosen;
-            break;
-        case 's':
-            chosen = choose ("--split-documents", value, cut_names, err);
-            if (chosen < 0)
-                return -1;
-            o->cut = chosen;
-            break;
-    }
+static int set_json_keys (void *target, const struct cmd_option *option, const char *what,
+                          const char *value, struct mg_error *err)
+{
+    (void)option;
+    return list_parse (what, value, &((struct request *)target)->keys, err);
+}
+
+static int set_output_prefix (void *target, const struct cmd_option *option,
+                              const char *what, const char *value, struct mg_error *err)
+{
+    (void)option;
+    if (*value == '\0')
+        return mg_error_set (err, EINVAL, "%s: an empty name", what);
+    ((struct request *)target)->prefix = value;
     return 0;
 }
 
-/* 0: go on. 1: help was asked for and printed. -1: 'err' says what is wrong. */
-static int parse_options (int argc, char **argv, struct options *o, struct mg_error *err)
+static int set_tokenizer_type (void *target, const struct cmd_option *option,
+                               const char *what, const char *value, struct mg_error *err)
 {
-    int c;
+    (void)option, (void)what, (void)err;
+    ((struct request *)target)->tokenizer = value;
+    return 0;
+}
 
-    data_options_begin ();
-    while ((c = getopt_long (argc, argv, ":", long_options, NULL)) != -1) {
-        if (c == 'h') {
-            print_help ();
-            return 1;
-        }
-        if (c == ':' || c == '?')
-            return data_option_error (verb, c, argv, err);
-        if (set_option (o, c, optarg, err) < 0)
-            return -1;
-    }
-    if (optind < argc)
-        return mg_error_set (err, EINVAL,
-                             "\"%.60s\" is not an option; inputs are given as --input "
-                             "FILE,FILE", argv[optind]);
-    return check_options (o, err);
+static int set_append_eod (void *target, const struct cmd_option *option,
+                           const char *what, const char *value, struct mg_error *err)
+{
+    (void)option, (void)what, (void)value, (void)err;
+    ((struct request *)target)->append_eod = true;
+    return 0;
+}
+
+static int set_input_format (void *target, const struct cmd_option *option,
+                             const char *what, const char *value, struct mg_error *err)
+{
+    int chosen = choose (what, value, format_names, err);
+
+    (void)option;
+    if (chosen < 0)
+        return -1;
+    ((struct request *)target)->format = chosen;
+    return 0;
+}
+
+static int set_split_documents (void *target, const struct cmd_option *option,
+                                const char *what, const char *value, struct mg_error *err)
+{
+    int chosen = choose (what, value, cut_names, err);
+
+    (void)option;
+    if (chosen < 0)
+        return -1;
+    ((struct request *)target)->cut = chosen;
+    return 0;
+}
+
+static const struct cmd_option tokenize_options[] = {
+    { "input", NULL, "FILE,...", "plain text, or JSON lines if named *.jsonl or *.json",
+      NULL, set_input },
+    { "output-prefix", NULL, "PREFIX", "write PREFIX_KEY_document.bin and .idx", NULL,
+      set_output_prefix },
+    { "tokenizer-type", NULL, "TYPE", "ByteLevel (default): tokens are bytes, 256 ends a "
+      "document", NULL, set_tokenizer_type },
+    { "append-eod", NULL, NULL, "end each document with the end-of-document token", NULL,
+      set_append_eod },
+    { "json-keys", NULL, "KEY,...", "keys of a JSON line to read, default text", NULL,
+      set_json_keys },
+    { "input-format", NULL, "FORMAT", "auto (default: by name), text or jsonl", NULL,
+      set_input_format },
+    { "split-documents", NULL, "WHERE", "cut plain text at blank-line (default), line or "
+      "none", NULL, set_split_documents },
+    { NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+static void print_help (const struct cmd_option_table *tables, int ntables)
+{
+    printf ("Usage: megatron data tokenize --input FILE,... --output-prefix PREFIX "
+            "[OPTION...]\n\n"
+            "Write the tokens of text files as a dataset.\n\n");
+    cmd_options_help (tables, ntables);
 }
 
 static double seconds (void)
@@ -275,7 +277,7 @@ static int check_inputs (const struct list *inputs, struct mg_error *err)
     return 0;
 }
 
-static int read_inputs (struct job *job, const struct options *o, struct mg_error *err)
+static int read_inputs (struct job *job, const struct request *r, struct mg_error *err)
 {
     const struct input_sink sink = {
         .text = data_writer_text,
@@ -286,14 +288,14 @@ static int read_inputs (struct job *job, const struct options *o, struct mg_erro
         .progress_arg = job,
     };
 
-    for (size_t i = 0; i < o->inputs.count; i++) {
-        const char *path = o->inputs.items[i];
+    for (size_t i = 0; i < r->inputs.count; i++) {
+        const char *path = r->inputs.items[i];
         int rc;
 
-        if (format_of (o, i) == INPUT_JSONL)
-            rc = input_read_jsonl (path, o->keys.items, o->keys.count, &sink, err);
+        if (format_of (r, i) == INPUT_JSONL)
+            rc = input_read_jsonl (path, r->keys.items, r->keys.count, &sink, err);
         else
-            rc = input_read_text (path, o->cut, &sink, err);
+            rc = input_read_text (path, r->cut, &sink, err);
         if (rc < 0)
             return -1;
     }
@@ -310,17 +312,17 @@ static void print_summary (const struct data_writer *w)
         printf ("%s: %" PRId64 " documents, %" PRId64 " tokens, %s\n", d->prefix,
                 d->documents, d->tokens, indexed_dtype_name (w->dtype));
         if (d->documents == 1)
-            fprintf (stderr, "megatron data tokenize: note: %s has one document, which "
+            fprintf (stderr, "megatron: data tokenize: note: %s has one document, which "
                      "--split cannot divide into train, valid and test\n", d->prefix);
     }
 }
 
-static int run_job (struct job *job, const struct options *o, struct mg_error *err)
+static int run_job (struct job *job, const struct request *r, struct mg_error *err)
 {
-    if (check_inputs (&o->inputs, err) < 0
-        || data_writer_open (&job->writer, o->prefix, o->keys.items, o->keys.count,
+    if (check_inputs (&r->inputs, err) < 0
+        || data_writer_open (&job->writer, r->prefix, r->keys.items, r->keys.count,
                              err) < 0
-        || read_inputs (job, o, err) < 0
+        || read_inputs (job, r, err) < 0
         || data_writer_finish (&job->writer, err) < 0)
         return -1;
     return 0;
@@ -349,43 +351,60 @@ static void follow_signal (void)
     }
 }
 
-static int tokenize (const struct options *o)
+static int tokenize (struct tokenizer *tokenizer, const struct request *r,
+                     struct mg_error *err)
 {
-    struct job job = { .progress = isatty (STDERR_FILENO) };
-    struct mg_error err = { .text = "" };
-    int status = 0;
+    struct job job = {
+        .writer.tokenizer = tokenizer,
+        .writer.append_eod = r->append_eod,
+        .progress = isatty (STDERR_FILENO),
+    };
+    int rc;
 
-    job.writer.append_eod = o->append_eod;
-    if (!(job.writer.tokenizer = tokenizer_create (o->tokenizer, &err)))
-        return data_fail (verb, DATA_EXIT_USAGE, err.text);
     catch_signals ();
-    if (run_job (&job, o, &err) < 0)
-        status = DATA_EXIT_FAILURE;
+    rc = run_job (&job, r, err);
     if (job.shown_at > 0.)
         fprintf (stderr, "\r%60s\r", "");
-    if (status)
-        data_fail (verb, status, err.text);
-    else
+    if (rc == 0)
         print_summary (&job.writer);
     data_writer_clear (&job.writer);
-    if (status)
+    return rc;
+}
+
+/* All of it but what must be freed at the end. */
+static int run_tokenize (int argc, char **argv, struct request *request)
+{
+    bool help = false;
+    const struct cmd_option_table tables[] = {
+        { tokenize_options, request },
+        { data_help_options, &help },
+    };
+    struct tokenizer *tokenizer;
+    struct mg_error err;
+
+    if (cmd_options_read (tables, 2, argc, argv, &err) < 0)
+        return data_usage_error (argv[0], &err);
+    if (help) {
+        print_help (tables, 2);
+        return 0;
+    }
+    if (check_request (request, &err) < 0
+        || !(tokenizer = tokenizer_create (request->tokenizer, &err)))
+        return data_usage_error (argv[0], &err);
+    if (tokenize (tokenizer, request, &err) < 0) {
+        data_failure (argv[0], &err);
         follow_signal ();
-    return status;
+        return DATA_FAILED;
+    }
+    return 0;
 }
 
 int data_tokenize (int argc, char **argv)
 {
-    struct options options = { .tokenizer = "ByteLevel" };
-    struct mg_error err = { .text = "" };
-    int status = 0;
-    int rc;
+    struct request request = { .tokenizer = "ByteLevel" };
+    int status = run_tokenize (argc, argv, &request);
 
-    rc = parse_options (argc, argv, &options, &err);
-    if (rc < 0)
-        status = data_fail (verb, DATA_EXIT_USAGE, err.text);
-    else if (rc == 0)
-        status = tokenize (&options);
-    list_clear (&options.inputs);
-    list_clear (&options.keys);
+    list_clear (&request.inputs);
+    list_clear (&request.keys);
     return status;
 }
