@@ -19,6 +19,7 @@ struct command {
 static const struct command commands[] = {
     { "plan", "what a job would do, without running it", cmd_plan },
     { "train", "train a model", cmd_train },
+    { "data", "make, list and look at datasets", cmd_data },
     { NULL, NULL, NULL },
 };
 

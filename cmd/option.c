@@ -32,6 +32,21 @@ static const struct cmd_option *find_option (const struct cmd_option_table *tabl
     return NULL;
 }
 
+/* Row and table that take bare words, NULL if there is none. */
+static const struct cmd_option *find_bare (const struct cmd_option_table *tables,
+                                           int ntables, void **target)
+{
+    for (int i = 0; i < ntables; i++) {
+        for (const struct cmd_option *o = tables[i].options; o->name; o++) {
+            if (o->name[0] == '\0') {
+                *target = tables[i].target;
+                return o;
+            }
+        }
+    }
+    return NULL;
+}
+
 /* Read the option at argv[*index], and its value, and step over them. */
 static int read_option (const struct cmd_option_table *tables, int ntables, char **argv,
                         int *index, struct mg_error *err)
@@ -42,8 +57,11 @@ static int read_option (const struct cmd_option_table *tables, int ntables, char
     char what[64];
     void *target;
 
-    if (strncmp (text, "--", 2) != 0)
-        return mg_error_set (err, EINVAL, "\"%.60s\" is not an option", text);
+    if (strncmp (text, "--", 2) != 0) {
+        if (!(option = find_bare (tables, ntables, &target)) || *text == '-')
+            return mg_error_set (err, EINVAL, "\"%.60s\" is not an option", text);
+        return option->set (target, option, option->arg, text, err);
+    }
     if (!(option = find_option (tables, ntables, text + 2, &target)))
         return mg_error_set (err, EINVAL, "unknown option \"%.60s\"", text);
     snprintf (what, sizeof (what), "%.*s", value ? (int)(value - text) : 60, text);
@@ -73,7 +91,8 @@ void cmd_options_help (const struct cmd_option_table *tables, int ntables)
     for (int i = 0; i < ntables; i++) {
         for (const struct cmd_option *o = tables[i].options; o->name; o++) {
             const char *arg = o->arg ? o->arg : "";
-            int n = printf ("  --%s%s%s", o->name, *arg ? " " : "", arg);
+            int n = printf ("  %s%s%s%s", *o->name ? "--" : "", o->name,
+                            *o->name && *arg ? " " : "", arg);
 
             if (n >= HELP_COLUMN) {
                 putchar ('\n');

@@ -11,7 +11,7 @@
 #include "megatron/error.h"
 
 struct cmd_option {
-    const char *name;  /* as typed after "--" */
+    const char *name;  /* as typed after "--"; "": takes each word that is no option */
     const char *alias; /* Megatron-LM's name of the same, or NULL */
     const char *arg;   /* what the value is called in the help, NULL: takes none */
     const char *help;  /* one line, no final dot */

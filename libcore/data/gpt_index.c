@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 #include "libcore/data/gpt_index.h"
+#include "libcore/data/gpt_index_steps.h"
 #include "libcore/data/indexed.h"
-#include "libcore/data/mt19937.h"
 
 /* Largest count that a uint32 index holds under Megatron's rule, which goes over to
  * 64 bits from 2^32 - 2 on. */
@@ -89,43 +89,47 @@ static void plan_border (struct gpt_index *index, int64_t seq_length, int64_t wa
         *border = index->num_samples;
 }
 
-/* Positions 0..num_documents-1 of every epoch, in random order. */
-static void shuffle_documents (struct gpt_index *index, struct mt19937 *mt)
+void gpt_index_fill_documents (int32_t *row, size_t num_documents, int64_t num_epochs,
+                               bool separate_final_epoch, struct mt19937 *mt)
 {
-    int32_t *row = index->document_index;
-    size_t apart = index->separate_final_epoch ? index->num_documents : 0;
-    size_t together = index->row_length - apart;
-    size_t at = 0;
+    size_t length = num_epochs * num_documents;
+    size_t together = separate_final_epoch ? length - num_documents : length;
 
-    for (int64_t epoch = 0; epoch < index->num_epochs; epoch++)
-        for (int64_t i = 0; i < index->num_documents; i++)
-            row[at++] = (int32_t)i;
+    for (size_t i = 0; i < length; i++)
+        row[i] = (int32_t)(i % num_documents);
     mt19937_shuffle_int32 (mt, row, together);
-    mt19937_shuffle_int32 (mt, row + together, apart);
+    mt19937_shuffle_int32 (mt, row + together, length - together);
 }
 
-/* Find the document that holds token k x seq_length of the row, for every k. The first
- * sample begins at position 0 even if that document is empty, as Megatron's does. */
-static void find_starts (struct gpt_index *index, const int32_t *lengths,
-                         int64_t seq_length)
+void gpt_index_fill_starts (struct gpt_index_start *starts, int64_t num_samples,
+                            const int32_t *row, const int32_t *lengths, int seq_length)
 {
-    const int32_t *row = index->document_index;
     uint32_t position = 0;
-    int64_t base = 0;                /* tokens before 'position' ... */
-    int64_t next = lengths[row[0]];  /* ... and before the one after it */
+    int64_t base = 0;               /* tokens before 'position' ... */
+    int64_t next = lengths[row[0]]; /* ... and before the one after it */
 
-    index->sample_index[0] = (struct gpt_index_start){ 0, 0 };
-    for (int64_t k = 1; k <= index->num_samples; k++) {
+    starts[0] = (struct gpt_index_start){ 0, 0 };
+    for (int64_t k = 1; k <= num_samples; k++) {
         int64_t token = k * seq_length;
 
         while (next <= token) {
             base = next;
             next += lengths[row[++position]];
         }
-        index->sample_index[k] = (struct gpt_index_start){ position, token - base };
+        starts[k] = (struct gpt_index_start){ position, token - base };
     }
 }
 
+void gpt_index_fill_shuffle (uint32_t *shuffle, size_t border, size_t num_samples,
+                             struct mt19937 *mt)
+{
+    for (size_t i = 0; i < num_samples; i++)
+        shuffle[i] = (uint32_t)i;
+    mt19937_shuffle_uint32 (mt, shuffle, border);
+    mt19937_shuffle_uint32 (mt, shuffle + border, num_samples - border);
+}
+
+/* Positions among the documents given become their ids. */
 static void name_documents (struct gpt_index *index, const struct gpt_documents *d)
 {
     for (size_t i = 0; i < index->row_length; i++) {
@@ -133,15 +137,6 @@ static void name_documents (struct gpt_index *index, const struct gpt_documents 
 
         index->document_index[i] = d->ids ? d->ids[position] : d->first + position;
     }
-}
-
-static void shuffle_samples (struct gpt_index *index, int64_t border, struct mt19937 *mt)
-{
-    for (int64_t i = 0; i < index->num_samples; i++)
-        index->shuffle_index[i] = (uint32_t)i;
-    mt19937_shuffle_uint32 (mt, index->shuffle_index, border);
-    mt19937_shuffle_uint32 (mt, index->shuffle_index + border,
-                            index->num_samples - border);
 }
 
 static int allocate (struct gpt_index *index, struct mg_error *err)
@@ -185,10 +180,12 @@ struct gpt_index *gpt_index_create (const struct gpt_documents *documents, int s
     plan_border (index, seq_length, num_samples, &border);
     if (allocate (index, err) < 0)
         goto error;
-    shuffle_documents (index, &mt);
-    find_starts (index, documents->lengths, seq_length);
+    gpt_index_fill_documents (index->document_index, documents->count, index->num_epochs,
+                              index->separate_final_epoch, &mt);
+    gpt_index_fill_starts (index->sample_index, index->num_samples, index->document_index,
+                           documents->lengths, seq_length);
+    gpt_index_fill_shuffle (index->shuffle_index, border, index->num_samples, &mt);
     name_documents (index, documents);
-    shuffle_samples (index, border, &mt);
     return index;
 error:
     gpt_index_destroy (index);

@@ -99,8 +99,8 @@ static int check_lr (const struct lr_config *c, struct mg_error *err)
                              (int)c->style);
     if (!(c->min >= 0.0) || !isfinite (c->max) || !(c->max >= c->min))
         return mg_error_set (err, EINVAL,
-                             "learning rate: %g down to %g, want finite and not below it, "
-                             "and that not below 0",
+                             "learning rate: from %g down to %g, want both finite, not "
+                             "negative and in this order",
                              c->max, c->min);
     if (!(c->init >= 0.0) || !(c->init <= c->max))
         return mg_error_set (err, EINVAL,

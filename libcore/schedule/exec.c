@@ -161,7 +161,7 @@ int exec_run (struct exec *e, struct mg_error *err)
             a->trace (a->arg, step, true);
         rc = run_step (e, step, err);
         if (rc < 0)
-            return mg_error_prefix (err, "pipeline rank %d, step %zu (%s of microbatch %d)",
+            return mg_error_prefix (err, "pipeline rank %d, step %zu, %s microbatch %d",
                                     s->shape.rank, i, sched_op_names[step->op],
                                     step->microbatch);
         if (a->trace)
@@ -271,8 +271,8 @@ static int check_comm (const struct exec_config *config, const struct mg_comm *c
                              which, shape->pp * config->schedule->chunks);
     if (mg_comm_size (comm) != shape->pp || mg_comm_rank (comm) != shape->rank)
         return mg_error_set (err, EINVAL,
-                             "schedule: made for rank %d of %d, communicator %s is rank %d "
-                             "of %d",
+                             "schedule: made for rank %d of %d, communicator %s is for "
+                             "rank %d of %d",
                              shape->rank, shape->pp, mg_comm_name (comm),
                              mg_comm_rank (comm), mg_comm_size (comm));
     return 0;
@@ -292,7 +292,7 @@ static int check_config (const struct exec_config *config, struct mg_error *err)
         || __builtin_mul_overflow (config->count, mg_dtype_size (config->dtype), &bytes)
         || !config->actions.buffer)
         return mg_error_set (err, EINVAL,
-                             "schedule: cannot send %zu elements of type %s between stages",
+                             "schedule: cannot send %zu elements of type %s to a stage",
                              config->count, mg_dtype_name (config->dtype));
     rc = check_comm (config, config->fwd, "forward", err);
     if (rc < 0)

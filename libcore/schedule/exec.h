@@ -24,7 +24,7 @@ enum sched_buffer {
 };
 
 struct sched_actions {
-    /* Enqueue the pass of step->microbatch, step->chunk, step->slot on the compute stream.
+    /* Enqueue the pass of the step's microbatch, chunk and slot on the compute stream.
      * Called in the order of the list; -1 with a text ends the run.  'backward' may be
      * NULL if the schedule is forward_only.
      */

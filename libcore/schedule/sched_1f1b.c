@@ -21,7 +21,8 @@ static struct sched_pass *order_1f1b (const struct sched_shape *shape, size_t *n
     struct sched_pass *pass, *p;
 
     if (!(pass = calloc (npasses, sizeof (*pass)))) {
-        mg_error_set (err, ENOMEM, "schedule 1f1b: out of memory for %zu passes", npasses);
+        mg_error_set (err, ENOMEM, "schedule 1f1b: out of memory for %zu passes",
+                      npasses);
         return NULL;
     }
     p = pass;

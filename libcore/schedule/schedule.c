@@ -30,7 +30,7 @@ enum { NONE = -1 };
 
 /* What the builder knows of one microbatch in one chunk. */
 struct cell {
-    int slot; /* NONE: not bound */
+    int slot;               /* NONE: not bound */
     bool forward, backward; /* pass is in the list */
 };
 
@@ -54,9 +54,9 @@ struct builder {
     const char *kind;
     struct sched_pass *pass;
     size_t npasses;
-    struct cell *cell;       /* [chunks][microbatches] */
-    struct outbox **outbox;  /* [chunks][slots] */
-    struct free_list *avail; /* [chunks] */
+    struct cell *cell;         /* [chunks][microbatches] */
+    struct outbox **outbox;    /* [chunks][slots] */
+    struct free_list *avail;   /* [chunks] */
     size_t next_fwd, next_bwd; /* first pass whose receive is not posted */
     bool ahead_fwd, ahead_bwd; /* a posted receive is not waited for yet */
 };
@@ -108,7 +108,8 @@ static struct cell *cell_of (struct builder *b, const struct sched_pass *p)
     return &b->cell[(size_t)p->chunk * b->s->shape.microbatches + p->microbatch];
 }
 
-static void emit (struct builder *b, enum sched_op op, int microbatch, int chunk, int slot)
+static void emit (struct builder *b, enum sched_op op, int microbatch, int chunk,
+                  int slot)
 {
     struct schedule *s = b->s;
 
@@ -223,8 +224,7 @@ static void add_forward (struct builder *b, const struct sched_pass *p)
         post_fwd (b);
         emit (b, SCHED_WAIT_FWD, p->microbatch, p->chunk, cell->slot);
         b->ahead_fwd = false;
-    }
-    else {
+    } else {
         take_slot (b, p);
     }
     assert (cell->slot != NONE); // s->slots is the most that are ever in flight
@@ -250,8 +250,7 @@ static void add_backward (struct builder *b, const struct sched_pass *p)
         emit (b, SCHED_WAIT_BWD, p->microbatch, p->chunk, cell->slot);
         b->ahead_bwd = false;
         post_bwd (b);
-    }
-    else {
+    } else {
         wait_sent_bwd (b, p->chunk, cell->slot);
     }
     emit (b, SCHED_BWD, p->microbatch, p->chunk, cell->slot);
@@ -410,6 +409,8 @@ static int build (struct builder *b, struct mg_error *err)
 
 static void builder_release (struct builder *b)
 {
+    int saved_errno = errno;
+
     for (int c = 0; c < b->s->chunks; c++) {
         if (b->outbox)
             free (b->outbox[c]);
@@ -420,6 +421,7 @@ static void builder_release (struct builder *b)
     free (b->avail);
     free (b->cell);
     free (b->pass);
+    errno = saved_errno;
 }
 
 void schedule_destroy (struct schedule *s)

@@ -67,14 +67,14 @@ struct sched_kind {
 extern const struct sched_kind sched_1f1b;
 
 /* A rank's list.  Each slot has a buffer for its input, one for its output and one for
- * the output's gradient, which the backward pass turns into the input's gradient in place.
+ * the output's gradient; the backward pass turns that into the input's gradient in place.
  */
 struct schedule {
     struct sched_shape shape;
     int chunks;
     int *slots; /* [chunks] activation slots needed */
     struct sched_step *step;
-    size_t nsteps;
+    size_t nsteps; /* steps are numbered from 0 */
 };
 
 /* Steps and slots of one rank. NULL and a text on failure. */
@@ -95,7 +95,11 @@ int schedule_step_peer (const struct schedule *s, enum sched_op op, int chunk);
 /* Prove, by running the lists of all pipeline ranks against each other, that every pass
  * happens once and in a legal order, every receive meets the send of the same tensor, no
  * slot or buffer is overwritten while in use, no two waits wait for each other, and every
- * transfer is waited for.  'all' has shape.pp entries.
+ * transfer is waited for.  A transfer is taken to last until both ends have posted it and
+ * every earlier one of the same kind on the same rank is over: what passes cannot
+ * deadlock on a network without buffers.  'all' has 'pp' entries, rank r at r.  -1 with
+ * EINVAL (EDEADLK for waits) and a text that names the rank, the step's number and the
+ * step.
  */
 int schedule_check (struct schedule *const *all, int pp, struct mg_error *err);
 

@@ -62,93 +62,94 @@ static void collect (void *arg, const char *rule, const char *text)
     strcat (c->texts, text);
 }
 
+static const struct {
+    struct sizes s;
+    const char *rules; /* broken ones in order, "": legal */
+} rule_cases[] = {
+    { { .world = 1 }, "" },
+    { { 0 }, "" },
+    { { .world = 16, .tp = 2, .cp = 2, .pp = 2, .ep = 4, .etp = 1 }, "" },
+    { { .world = MAX }, "" },
+    { { .world = MAX, .tp = MAX }, "" },
+    { { .world = MAX + 1 }, "size" },
+    { { .world = -1 }, "size" },
+    { { .world = 8, .tp = -1, .pp = MAX + 1, .vpp = -1 }, "size size size" },
+    { { .world = 8, .etp = -2 }, "size" },
+    { { .world = 8, .tp = -1, .order = "tp-xx" }, "size order-unknown-axis" },
+    { { .vpp = 1 }, "" },
+    { { .vpp = 2 }, "vpp-needs-pp" },
+    { { .pp = 2, .vpp = 2 }, "" },
+    { { .world = 7, .tp = 8 }, "world-dense" },
+    { { .world = 8, .tp = 8 }, "" },
+    { { .world = 9, .tp = 8 }, "world-dense" },
+    { { .world = 8, .tp = 2, .cp = 2, .pp = 2 }, "" },
+    { { .world = 12, .tp = 2, .cp = 2, .pp = 2 }, "world-dense" },
+    { { .world = 8, .ep = 8 }, "" },
+    { { .world = 8, .ep = 3 }, "world-expert" },
+    { { .world = 8, .tp = 2, .ep = 8 }, "world-expert" },
+    { { .world = 8, .tp = 2, .ep = 8, .etp = 1 }, "" },
+    { { .world = 8, .etp = 16 }, "world-expert" },
+    { { .world = 12, .tp = 8, .ep = 5 }, "world-dense world-expert" },
+    { { .tp = 3, .ep = 7 }, "" },
+    { { .tp = MAX, .cp = 2 }, "product-dense" },
+    { { .tp = MAX / 2, .cp = 2 }, "" },
+    { { .world = 4, .tp = MAX, .cp = MAX, .pp = MAX },
+      "product-dense product-expert" },
+    { { .ep = MAX, .etp = MAX }, "product-expert" },
+    { { .world = 8, .tp = 2, .order = "tp-dp-pp" }, "" },
+    { { .world = 8, .tp = 2, .order = "TP-DP-PP" }, "" },
+    { { .world = 8, .tp = 2, .order = "dp" }, "order-missing-axis" },
+    { { .world = 8, .tp = 2, .order = "tp" }, "order-missing-axis" },
+    { { .world = 8, .tp = 8, .order = "tp" }, "" },
+    { { .world = 8, .tp = 8, .etp = 1, .order = "tp" }, "order-missing-axis" },
+    { { .world = 8, .etp = 2, .order = "dp" }, "order-missing-axis" },
+    { { .world = 8, .cp = 2, .ep = 2, .order = "tp-dp-pp" },
+      "order-missing-axis order-missing-axis" },
+    { { .world = 0, .tp = 2, .order = "tp" }, "" },
+    { { .world = 8, .order = "" }, "order-unknown-axis" },
+    { { .world = 8, .order = "tp-tp-dp" }, "order-repeated-axis" },
+    { { .world = 8, .order = "dp-dp-pp-pp" },
+      "order-repeated-axis order-repeated-axis" },
+    { { .world = 8, .order = "tp-xx-tp" }, "order-unknown-axis order-repeated-axis" },
+    /* an axis name inside a longer word is no axis */
+    { { .world = 8, .tp = 2, .order = "gtp_remat-dp" }, "order-unknown-axis" },
+    /* pp not last: dp must equal edp */
+    { { .world = 16, .tp = 2, .pp = 2, .order = "tp-cp-ep-pp-dp" }, "" },
+    { { .world = 16, .tp = 2, .pp = 2, .ep = 2, .order = "tp-cp-ep-pp-dp" },
+      "order-pp-last order-pp-groups" },
+    { { .world = 16, .tp = 2, .pp = 2, .ep = 2, .etp = 1, .order = "tp-cp-ep-pp-dp" },
+      "" },
+    { { .world = 16, .tp = 2, .pp = 1, .ep = 2, .order = "tp-cp-ep-pp-dp" }, "" },
+    { { .pp = 2, .ep = 2, .order = "tp-cp-ep-pp-dp" },
+      "order-pp-last order-pp-groups" },
+    { { .world = 16, .cp = 2, .pp = 2, .order = "tp-cp-ep-pp-dp" },
+      "order-pp-last order-pp-groups" },
+    /* the same stride, yet dp differs: refused as Megatron-LM does */
+    { { .world = 16, .cp = 2, .pp = 2, .order = "tp-ep-pp-cp-dp" }, "order-pp-last" },
+    { { .world = 16, .tp = 2, .pp = 2, .order = "tp-dp-pp-cp" }, "" },
+    { { .world = 16, .tp = 2, .pp = 2, .ep = 2, .order = "tp-ep-dp-pp-cp" },
+      "order-pp-last" },
+    /* dp equals edp, yet pp lies between different axes */
+    { { .world = 16, .cp = 2, .pp = 2, .ep = 2, .order = "tp-cp-pp-ep-dp" },
+      "order-pp-groups" },
+    { { .world = 16, .cp = 2, .pp = 2, .ep = 2, .order = "dp-pp-tp-cp-ep" }, "" },
+    { { .world = 16, .cp = 2, .pp = 2, .ep = 2, .order = "dp-cp-pp-tp-ep" },
+      "order-pp-groups" },
+};
+
 static void test_rules (void)
 {
-    static const struct {
-        struct sizes s;
-        const char *rules; /* broken ones in order, "": legal */
-    } cases[] = {
-        { { .world = 1 }, "" },
-        { { 0 }, "" },
-        { { .world = 16, .tp = 2, .cp = 2, .pp = 2, .ep = 4, .etp = 1 }, "" },
-        { { .world = MAX }, "" },
-        { { .world = MAX, .tp = MAX }, "" },
-        { { .world = MAX + 1 }, "size" },
-        { { .world = -1 }, "size" },
-        { { .world = 8, .tp = -1, .pp = MAX + 1, .vpp = -1 }, "size size size" },
-        { { .world = 8, .etp = -2 }, "size" },
-        { { .world = 8, .tp = -1, .order = "tp-xx" }, "size order-unknown-axis" },
-        { { .vpp = 1 }, "" },
-        { { .vpp = 2 }, "vpp-needs-pp" },
-        { { .pp = 2, .vpp = 2 }, "" },
-        { { .world = 7, .tp = 8 }, "world-dense" },
-        { { .world = 8, .tp = 8 }, "" },
-        { { .world = 9, .tp = 8 }, "world-dense" },
-        { { .world = 8, .tp = 2, .cp = 2, .pp = 2 }, "" },
-        { { .world = 12, .tp = 2, .cp = 2, .pp = 2 }, "world-dense" },
-        { { .world = 8, .ep = 8 }, "" },
-        { { .world = 8, .ep = 3 }, "world-expert" },
-        { { .world = 8, .tp = 2, .ep = 8 }, "world-expert" },
-        { { .world = 8, .tp = 2, .ep = 8, .etp = 1 }, "" },
-        { { .world = 8, .etp = 16 }, "world-expert" },
-        { { .world = 12, .tp = 8, .ep = 5 }, "world-dense world-expert" },
-        { { .tp = 3, .ep = 7 }, "" },
-        { { .tp = MAX, .cp = 2 }, "product-dense" },
-        { { .tp = MAX / 2, .cp = 2 }, "" },
-        { { .world = 4, .tp = MAX, .cp = MAX, .pp = MAX },
-          "product-dense product-expert" },
-        { { .ep = MAX, .etp = MAX }, "product-expert" },
-        { { .world = 8, .tp = 2, .order = "tp-dp-pp" }, "" },
-        { { .world = 8, .tp = 2, .order = "TP-DP-PP" }, "" },
-        { { .world = 8, .tp = 2, .order = "dp" }, "order-missing-axis" },
-        { { .world = 8, .tp = 2, .order = "tp" }, "order-missing-axis" },
-        { { .world = 8, .tp = 8, .order = "tp" }, "" },
-        { { .world = 8, .tp = 8, .etp = 1, .order = "tp" }, "order-missing-axis" },
-        { { .world = 8, .etp = 2, .order = "dp" }, "order-missing-axis" },
-        { { .world = 8, .cp = 2, .ep = 2, .order = "tp-dp-pp" },
-         "order-missing-axis order-missing-axis" },
-        { { .world = 0, .tp = 2, .order = "tp" }, "" },
-        { { .world = 8, .order = "" }, "order-unknown-axis" },
-        { { .world = 8, .order = "tp-tp-dp" }, "order-repeated-axis" },
-        { { .world = 8, .order = "dp-dp-pp-pp" },
-          "order-repeated-axis order-repeated-axis" },
-        { { .world = 8, .order = "tp-xx-tp" }, "order-unknown-axis order-repeated-axis" },
-        /* an axis name inside a longer word is no axis */
-        { { .world = 8, .tp = 2, .order = "gtp_remat-dp" }, "order-unknown-axis" },
-        /* pp not last: dp must equal edp */
-        { { .world = 16, .tp = 2, .pp = 2, .order = "tp-cp-ep-pp-dp" }, "" },
-        { { .world = 16, .tp = 2, .pp = 2, .ep = 2, .order = "tp-cp-ep-pp-dp" },
-         "order-pp-last order-pp-groups" },
-        { { .world = 16, .tp = 2, .pp = 2, .ep = 2, .etp = 1, .order = "tp-cp-ep-pp-dp" },
-         "" },
-        { { .world = 16, .tp = 2, .pp = 1, .ep = 2, .order = "tp-cp-ep-pp-dp" }, "" },
-        { { .pp = 2, .ep = 2, .order = "tp-cp-ep-pp-dp" },
-          "order-pp-last order-pp-groups" },
-        { { .world = 16, .cp = 2, .pp = 2, .order = "tp-cp-ep-pp-dp" },
-         "order-pp-last order-pp-groups" },
-        /* the same stride, yet dp differs: refused as Megatron-LM does */
-        { { .world = 16, .cp = 2, .pp = 2, .order = "tp-ep-pp-cp-dp" }, "order-pp-last" },
-        { { .world = 16, .tp = 2, .pp = 2, .order = "tp-dp-pp-cp" }, "" },
-        { { .world = 16, .tp = 2, .pp = 2, .ep = 2, .order = "tp-ep-dp-pp-cp" },
-         "order-pp-last" },
-        /* dp equals edp, yet pp lies between different axes */
-        { { .world = 16, .cp = 2, .pp = 2, .ep = 2, .order = "tp-cp-pp-ep-dp" },
-         "order-pp-groups" },
-        { { .world = 16, .cp = 2, .pp = 2, .ep = 2, .order = "dp-pp-tp-cp-ep" }, "" },
-        { { .world = 16, .cp = 2, .pp = 2, .ep = 2, .order = "dp-cp-pp-tp-ep" },
-         "order-pp-groups" },
-    };
-
-    for (size_t i = 0; i < COUNT (cases); i++) {
-        struct geometry g = make (&cases[i].s);
+    for (size_t i = 0; i < COUNT (rule_cases); i++) {
+        struct geometry g = make (&rule_cases[i].s);
         struct collected c = { .rules = "" };
         struct mg_error err = { .text = "" };
         int n = geometry_check (&g, collect, &c);
-        size_t words = cases[i].rules[0] ? 1 : 0;
+        size_t words = rule_cases[i].rules[0] ? 1 : 0;
 
-        for (const char *p = cases[i].rules; *p; p++)
+        for (const char *p = rule_cases[i].rules; *p; p++)
             words += *p == ' ';
-        is_str (c.rules, cases[i].rules, "rules broken by %s", show (&cases[i].s));
+        is_str (c.rules, rule_cases[i].rules, "rules broken by %s",
+                show (&rule_cases[i].s));
         is_int (n, words, "counted");
         is_int (geometry_check (&g, NULL, NULL), n, "and counted alike without reports");
         errno = 0;
@@ -189,6 +190,10 @@ static void test_texts (void)
          "use -n 16, or etp 1 (it defaults to tp)" },
         { { .world = 24, .tp = 2, .ep = 16 },
          "24 tasks cannot hold etp 2 x ep 16 x pp 1 = 32; use -n 32" },
+        { { .world = 8, .tp = 2, .ep = 8, .vpp = 2 },
+          "vpp 2 needs pp > 1, but pp is 1; use pp 2 or more, or no vpp\n"
+          "8 tasks cannot hold etp 2 x ep 8 x pp 1 = 16; use -n 16, or etp 1 (it defaults "
+          "to tp)" },
         /* etp 1 would divide, but break the order */
         { { .world = 8, .tp = 2, .pp = 2, .ep = 4, .order = "tp-ep-pp-dp" },
          "8 tasks cannot hold etp 2 x ep 4 x pp 2 = 16; use -n 16\n"

@@ -1,0 +1,116 @@
+/* data.c - megatron data: the table of its parts, and what they have in common */
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cmd/cmd.h"
+#include "cmd/data.h"
+
+/* In the order of --help, closed by a row without a name. */
+static const struct part {
+    const char *name;
+    const char *summary;
+    int (*run) (int argc, char **argv);
+} parts[] = {
+    { "tokenize", "text to a dataset, PREFIX.bin and PREFIX.idx", data_tokenize },
+    { "index", "which tokens make each sample of a dataset", data_index },
+    { "inspect", "check a dataset, tell what is in it", data_inspect },
+    { NULL, NULL, NULL },
+};
+
+static int set_prefix (void *target, const struct cmd_option *option, const char *what,
+                       const char *value, struct mg_error *err)
+{
+    struct data_common *common = target;
+    const char *ending = strrchr (value, '.');
+
+    (void)option;
+    if (common->prefix)
+        return mg_error_set (err, EINVAL, "%s: \"%.60s\" is one too many", what, value);
+    if (ending && (strcmp (ending, ".bin") == 0 || strcmp (ending, ".idx") == 0))
+        return mg_error_set (err, EINVAL,
+                             "%s: \"%.200s\" is one of two files, leave %s out", what,
+                             value, ending);
+    common->prefix = value;
+    return 0;
+}
+
+static int set_json (void *target, const struct cmd_option *option, const char *what,
+                     const char *value, struct mg_error *err)
+{
+    (void)option, (void)what, (void)value, (void)err;
+    ((struct data_common *)target)->json = true;
+    return 0;
+}
+
+static int set_common_help (void *target, const struct cmd_option *option,
+                            const char *what, const char *value, struct mg_error *err)
+{
+    (void)option, (void)what, (void)value, (void)err;
+    ((struct data_common *)target)->help = true;
+    return 0;
+}
+
+static int set_help (void *target, const struct cmd_option *option, const char *what,
+                     const char *value, struct mg_error *err)
+{
+    (void)option, (void)what, (void)value, (void)err;
+    *(bool *)target = true;
+    return 0;
+}
+
+const struct cmd_option data_common_options[] = {
+    { "", NULL, "PREFIX", "the dataset PREFIX.bin and PREFIX.idx", NULL, set_prefix },
+    { "json", NULL, NULL, "print JSON", NULL, set_json },
+    { "help", NULL, NULL, "print this help", NULL, set_common_help },
+    { NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+const struct cmd_option data_help_options[] = {
+    { "help", NULL, NULL, "print this help", NULL, set_help },
+    { NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+int data_usage_error (const char *part, const struct mg_error *err)
+{
+    fprintf (stderr, "megatron: data %s: %s; see megatron data %s --help\n", part,
+             err->text, part);
+    return DATA_USAGE;
+}
+
+int data_failure (const char *part, const struct mg_error *err)
+{
+    fprintf (stderr, "megatron: data %s: %s\n", part, err->text);
+    return DATA_FAILED;
+}
+
+static void print_help (void)
+{
+    printf ("Usage: megatron data PART [OPTION...]\n\n"
+            "Make datasets in Megatron's indexed form, list and look at them.\n\n"
+            "Parts:\n");
+    for (const struct part *p = parts; p->name; p++)
+        printf ("  %-12s %s\n", p->name, p->summary);
+    printf ("\n\"megatron data PART --help\" tells a part's options.\n");
+}
+
+int cmd_data (int argc, char **argv)
+{
+    if (argc < 2) {
+        fprintf (stderr, "megatron: data: a part is missing, see megatron data --help\n");
+        return DATA_USAGE;
+    }
+    if (strcmp (argv[1], "--help") == 0 || strcmp (argv[1], "-h") == 0) {
+        print_help ();
+        return 0;
+    }
+    for (const struct part *p = parts; p->name; p++) {
+        if (strcmp (p->name, argv[1]) == 0)
+            return p->run (argc - 1, argv + 1);
+    }
+    fprintf (stderr,
+             "megatron: data: \"%.40s\" is not a part, see megatron data --help\n",
+             argv[1]);
+    return DATA_USAGE;
+}

@@ -1,0 +1,40 @@
+/* data - the parts of "megatron data": make, list and look at datasets.
+ *
+ * Each part is one row in the table of data.c and follows cmd.h's contract; argv[0] is
+ * its name.  Exit status of all: 0, 1 for a failure at work, 2 for a wrong command line.
+ */
+#ifndef CMD_DATA_H
+#define CMD_DATA_H
+
+#include <stdbool.h>
+
+#include "cmd/option.h"
+#include "megatron/error.h"
+
+enum { DATA_FAILED = 1, DATA_USAGE = 2 };
+
+/* "megatron data tokenize": text to a dataset. */
+int data_tokenize (int argc, char **argv);
+
+/* "megatron data index": which tokens make each sample. */
+int data_index (int argc, char **argv);
+
+/* "megatron data inspect": check a dataset, tell what is in it. */
+int data_inspect (int argc, char **argv);
+
+/* Options that several parts have: PREFIX, --json, --help; the target is this. */
+struct data_common {
+    const char *prefix; /* of the dataset; a name that ends in .bin or .idx is refused */
+    bool json;
+    bool help;
+};
+extern const struct cmd_option data_common_options[];
+
+/* --help alone; the target is a bool. */
+extern const struct cmd_option data_help_options[];
+
+/* One line on standard error; return DATA_USAGE and DATA_FAILED. */
+int data_usage_error (const char *part, const struct mg_error *err);
+int data_failure (const char *part, const struct mg_error *err);
+
+#endif /* CMD_DATA_H */

@@ -1,0 +1,249 @@
+/* data_input.c - read documents of plain text and of JSON lines */
+
+#include <ctype.h>
+#include <errno.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/data_input.h"
+
+enum { PIECE = 1 << 16 }; /* bytes read at once where lines do not matter */
+
+static bool ends_in (const char *text, const char *ending)
+{
+    size_t n = strlen (text);
+    size_t m = strlen (ending);
+
+    return n >= m && strcmp (text + n - m, ending) == 0;
+}
+
+enum input_format input_format_by_name (const char *path)
+{
+    if (ends_in (path, ".jsonl") || ends_in (path, ".json"))
+        return INPUT_JSONL;
+    return INPUT_TEXT;
+}
+
+static bool is_blank (const char *line, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        if (!memchr (" \t\r\n\v\f", line[i], 6))
+            return false;
+    }
+    return true;
+}
+
+static FILE *open_input (const char *path, struct mg_error *err)
+{
+    FILE *f = fopen (path, "re");
+
+    if (!f)
+        mg_error_set (err, errno, "cannot open %s: %s", path, strerror (errno));
+    return f;
+}
+
+/* Reading stopped: at the end of the file, or for another reason (no memory for a line
+ * is one that ferror does not tell)? */
+static int check_end (FILE *f, const char *path, struct mg_error *err)
+{
+    if (ferror (f) || !feof (f))
+        return mg_error_set (err, errno, "cannot read %s: %s", path, strerror (errno));
+    return 0;
+}
+
+static int end_document (const struct input_sink *sink, size_t key, struct mg_error *err)
+{
+    if (sink->end_sequence (sink->arg, key, err) < 0)
+        return -1;
+    return sink->end_document (sink->arg, key, err);
+}
+
+static int put_text (const struct input_sink *sink, const char *text, size_t size,
+                     struct mg_error *err)
+{
+    if (sink->text (sink->arg, 0, text, size, err) < 0)
+        return -1;
+    return sink->progress (sink->progress_arg, size, err);
+}
+
+static int read_pieces (FILE *f, const char *path, const struct input_sink *sink,
+                        struct mg_error *err)
+{
+    char piece[PIECE];
+    bool empty = true;
+    size_t size;
+
+    while ((size = fread (piece, 1, sizeof (piece), f)) > 0) {
+        if (put_text (sink, piece, size, err) < 0)
+            return -1;
+        empty = false;
+    }
+    if (check_end (f, path, err) < 0)
+        return -1;
+    return empty ? 0 : end_document (sink, 0, err);
+}
+
+static int read_lines (FILE *f, const char *path, enum input_cut cut,
+                       const struct input_sink *sink, struct mg_error *err)
+{
+    bool have_text = false; /* the document under way has a line that is not blank */
+    bool after_blank = false;
+    bool empty = true;
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t size;
+    int rc = -1;
+
+    while ((size = getline (&line, &room, f)) > 0) {
+        bool blank = is_blank (line, size);
+
+        if (!blank && have_text && (after_blank || cut == INPUT_CUT_LINE)) {
+            if (end_document (sink, 0, err) < 0)
+                goto done;
+        }
+        if (put_text (sink, line, size, err) < 0)
+            goto done;
+        have_text = have_text || !blank;
+        after_blank = blank;
+        empty = false;
+    }
+    if (check_end (f, path, err) < 0)
+        goto done;
+    rc = empty ? 0 : end_document (sink, 0, err);
+done:
+    free (line);
+    return rc;
+}
+
+int input_read_text (const char *path, enum input_cut cut, const struct input_sink *sink,
+                     struct mg_error *err)
+{
+    FILE *f;
+    int rc;
+
+    if (!(f = open_input (path, err)))
+        return -1;
+    if (cut == INPUT_CUT_NONE)
+        rc = read_pieces (f, path, sink, err);
+    else
+        rc = read_lines (f, path, cut, sink, err);
+    fclose (f);
+    return rc;
+}
+
+static const char *json_type_name (const json_t *value)
+{
+    switch (json_typeof (value)) {
+        case JSON_OBJECT:
+            return "an object";
+        case JSON_ARRAY:
+            return "an array";
+        case JSON_STRING:
+            return "a string";
+        case JSON_INTEGER:
+        case JSON_REAL:
+            return "a number";
+        case JSON_TRUE:
+        case JSON_FALSE:
+            return "a boolean";
+        case JSON_NULL:
+            return "null";
+    }
+    return "unknown";
+}
+
+static int put_string (const json_t *string, size_t key, const struct input_sink *sink,
+                       struct mg_error *err)
+{
+    if (sink->text (sink->arg, key, json_string_value (string),
+                    json_string_length (string), err) < 0)
+        return -1;
+    return sink->end_sequence (sink->arg, key, err);
+}
+
+/* The document of one key of one line. */
+static int put_value (const json_t *object, const char *name, size_t key,
+                      const struct input_sink *sink, struct mg_error *err)
+{
+    const json_t *value = json_object_get (object, name);
+
+    if (!value)
+        return mg_error_set (err, EINVAL, "no key \"%.60s\"", name);
+    if (!json_is_string (value) && !json_is_array (value))
+        return mg_error_set (err, EINVAL,
+                             "value of \"%.60s\" is %s, want a string or an array of "
+                             "strings", name, json_type_name (value));
+    if (json_is_string (value) && put_string (value, key, sink, err) < 0)
+        return -1;
+    for (size_t i = 0; i < json_array_size (value); i++) {
+        const json_t *element = json_array_get (value, i);
+
+        if (!json_is_string (element))
+            return mg_error_set (err, EINVAL,
+                                 "element %zu of \"%.60s\" is %s, want a string", i, name,
+                                 json_type_name (element));
+        if (put_string (element, key, sink, err) < 0)
+            return -1;
+    }
+    return sink->end_document (sink->arg, key, err);
+}
+
+/* Jansson quotes the input, which may hold anything. */
+static int json_failed (json_error_t *fault, struct mg_error *err)
+{
+    for (char *p = fault->text; *p; p++) {
+        if (iscntrl ((unsigned char)*p))
+            *p = ' ';
+    }
+    return mg_error_set (err, EINVAL, "no JSON object on this line: %s (at byte %d)",
+                         fault->text, fault->position);
+}
+
+static int put_line (const char *line, size_t size, char *const *keys, size_t num_keys,
+                     const struct input_sink *sink, struct mg_error *err)
+{
+    json_error_t fault;
+    json_t *object;
+    int rc = 0;
+
+    if (!(object = json_loadb (line, size, JSON_ALLOW_NUL, &fault)))
+        return json_failed (&fault, err);
+    if (!json_is_object (object))
+        rc = mg_error_set (err, EINVAL, "%s, want an object", json_type_name (object));
+    for (size_t key = 0; rc == 0 && key < num_keys; key++)
+        rc = put_value (object, keys[key], key, sink, err);
+    json_decref (object);
+    return rc;
+}
+
+int input_read_jsonl (const char *path, char *const *keys, size_t num_keys,
+                      const struct input_sink *sink, struct mg_error *err)
+{
+    size_t number = 0;
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t size;
+    FILE *f;
+    int rc = -1;
+
+    if (!(f = open_input (path, err)))
+        return -1;
+    while ((size = getline (&line, &room, f)) > 0) {
+        number++;
+        if (!is_blank (line, size)
+            && put_line (line, size, keys, num_keys, sink, err) < 0) {
+            mg_error_prefix (err, "%s:%zu", path, number);
+            goto done;
+        }
+        if (sink->progress (sink->progress_arg, size, err) < 0)
+            goto done;
+    }
+    rc = check_end (f, path, err);
+done:
+    free (line);
+    fclose (f);
+    return rc;
+}

@@ -1,0 +1,53 @@
+/* data_writer - documents, as data_input gives them, to one dataset a key */
+#ifndef CMD_DATA_WRITER_H
+#define CMD_DATA_WRITER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "libcore/data/indexed.h"
+#include "libcore/data/tokenizer.h"
+
+/* The dataset of one key. */
+struct data_set {
+    char *prefix;
+    struct indexed_builder *builder;
+    int64_t open_tokens; /* in the sequence under way */
+    bool at_boundary;    /* that sequence is complete, but not yet ended: if it turns out
+                            to be the document's last, it gets the end of document */
+    int64_t documents;
+    int64_t tokens;
+    char *text; /* the sequence's text, where the tokenizer wants it in one piece */
+    size_t size;
+    size_t room;
+};
+
+struct data_writer {
+    struct tokenizer *tokenizer; /* given by the user, then owned */
+    bool append_eod;             /* given by the user */
+    enum indexed_dtype dtype;
+    struct data_set *sets;
+    size_t num_sets;
+    struct token_buffer tokens;
+};
+
+/* Begin PREFIX_KEY_document for every key, under temporary names. */
+int data_writer_open (struct data_writer *w, const char *prefix, char *const *keys,
+                      size_t num_keys, struct mg_error *err);
+
+/* These fit struct input_sink; 'arg' is the writer. A sequence without a token is not
+ * written, a document without one is, as a document of no sequences and without an end
+ * token: what Megatron's own tool does. */
+int data_writer_text (void *arg, size_t key, const char *text, size_t size,
+                      struct mg_error *err);
+int data_writer_end_sequence (void *arg, size_t key, struct mg_error *err);
+int data_writer_end_document (void *arg, size_t key, struct mg_error *err);
+
+/* Give all datasets their names; EINVAL, before the first, if one has no token. */
+int data_writer_finish (struct data_writer *w, struct mg_error *err);
+
+/* Free all that the writer holds; unfinished files go. */
+void data_writer_clear (struct data_writer *w);
+
+#endif /* CMD_DATA_WRITER_H */

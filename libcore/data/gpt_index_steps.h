@@ -1,0 +1,23 @@
+/* gpt_index_steps - the three steps of a GPT index, for gpt_index.c and its test only */
+#ifndef LIBCORE_DATA_GPT_INDEX_STEPS_H
+#define LIBCORE_DATA_GPT_INDEX_STEPS_H
+
+#include "libcore/data/gpt_index.h"
+#include "libcore/data/mt19937.h"
+
+/* row[num_epochs x num_documents]: positions 0..num_documents-1 of every epoch, shuffled
+ * together, or those of the last epoch alone. */
+void gpt_index_fill_documents (int32_t *row, size_t num_documents, int64_t num_epochs,
+                               bool separate_final_epoch, struct mt19937 *mt);
+
+/* starts[num_samples + 1]: the position and offset of token k x seq_length of the row,
+ * which must have it, for every k. Sample 0 begins at position 0 even if that document
+ * has no token, as Megatron's does. A document's length is lengths[row[position]]. */
+void gpt_index_fill_starts (struct gpt_index_start *starts, int64_t num_samples,
+                            const int32_t *row, const int32_t *lengths, int seq_length);
+
+/* shuffle[num_samples]: 0..num_samples-1, shuffled below and from 'border' on. */
+void gpt_index_fill_shuffle (uint32_t *shuffle, size_t border, size_t num_samples,
+                             struct mt19937 *mt);
+
+#endif /* LIBCORE_DATA_GPT_INDEX_STEPS_H */

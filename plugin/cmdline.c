@@ -1,0 +1,106 @@
+/* cmdline.c - this process's arguments */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "plugin/cmdline.h"
+
+enum { CMDLINE_LIMIT = 4 << 20 }; /* far above what execve takes from a sane user */
+
+/* All arguments, one after the other, each terminated; NULL if they cannot be read. */
+static char *read_args (size_t *len)
+{
+    size_t size = 0, used = 0;
+    char *buf = NULL;
+    FILE *f = fopen ("/proc/self/cmdline", "re");
+
+    if (!f)
+        return NULL;
+    do {
+        char *more = realloc (buf, size += 4096);
+
+        if (!more)
+            goto error;
+        buf = more;
+        used += fread (buf + used, 1, size - used - 1, f);
+    } while (used == size - 1 && size < CMDLINE_LIMIT);
+    fclose (f);
+    buf[used] = '\0';
+    *len = used;
+    return buf;
+error:
+    free (buf);
+    fclose (f);
+    return NULL;
+}
+
+/* The argument after 'arg', or NULL. */
+static const char *next_arg (const char *args, size_t len, const char *arg)
+{
+    arg += strlen (arg) + 1;
+    return arg < args + len ? arg : NULL;
+}
+
+bool cmdline_is_interactive (void)
+{
+    size_t len;
+    char *args = read_args (&len);
+    const char *arg = args ? next_arg (args, len, args) : NULL;
+    bool found = false;
+
+    // only up to the first word: behind it may be a program with an option of that name
+    for (; arg && arg[0] == '-' && !found; arg = next_arg (args, len, arg))
+        found = strcmp (arg, "--interactive") == 0;
+    free (args);
+    return found;
+}
+
+/* "#SBATCH hetjob", or "packjob" as it was called before. */
+static bool line_starts_component (const char *line)
+{
+    static const char directive[] = "#SBATCH";
+    size_t len;
+
+    if (strncmp (line, directive, strlen (directive)) != 0)
+        return false;
+    line += strlen (directive);
+    len = strspn (line, " \t");
+    line += len;
+    return len && (strncmp (line, "hetjob", 6) == 0 || strncmp (line, "packjob", 7) == 0);
+}
+
+/* Directives stand before the first line that is neither blank nor a comment. */
+static bool script_is_het (const char *path)
+{
+    char line[4096];
+    struct stat st;
+    bool found = false;
+    FILE *f;
+
+    if (stat (path, &st) < 0 || !S_ISREG (st.st_mode) || !(f = fopen (path, "re")))
+        return false;
+    while (!found && fgets (line, sizeof (line), f)) {
+        const char *p = line + strspn (line, " \t\r\n");
+
+        if (*p && *p != '#')
+            break;
+        found = line_starts_component (line);
+    }
+    fclose (f);
+    return found;
+}
+
+bool cmdline_is_het (bool sbatch)
+{
+    size_t len;
+    char *args = read_args (&len);
+    const char *arg = args ? next_arg (args, len, args) : NULL;
+    bool found = false;
+
+    for (; arg && !found; arg = next_arg (args, len, arg))
+        found = strcmp (arg, ":") == 0 || (sbatch && script_is_het (arg));
+    free (args);
+    return found;
+}

@@ -1,0 +1,47 @@
+/* conf - the plugin's arguments, "key=value" words after its path in plugstack.conf. */
+#ifndef PLUGIN_CONF_H
+#define PLUGIN_CONF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "megatron/error.h"
+
+enum {
+    CONF_ADDR_MAX = 256,
+    CONF_PORT_SPAN = 2048, /* MASTER_PORT is in [master_port_base, + CONF_PORT_SPAN) */
+};
+
+struct conf {
+    bool mpi_pmix;         /* srun's MPI type becomes pmix where nobody said anything */
+    bool kill_on_bad_exit; /* the same for srun's --kill-on-bad-exit */
+    int master_port_base;
+    char master_addr[CONF_ADDR_MAX]; /* MASTER_ADDR; "%n" stands for the node's name */
+};
+
+/* One row per key; the manual page has an entry for each. */
+struct conf_key {
+    const char *name;
+    const char *value;   /* how its value is written */
+    const char *initial; /* the default, as one would write it */
+    int (*set) (struct conf *conf, const char *name, const char *text,
+                struct mg_error *err);
+};
+enum { CONF_NUM_KEYS = 4 };
+extern const struct conf_key conf_keys[CONF_NUM_KEYS];
+
+/* The defaults. */
+void conf_init (struct conf *conf);
+
+/* Read one argument, "key=value". -1 and EINVAL or ERANGE, with a text that names the key
+ * and what is allowed, leaves 'conf' as it was.
+ */
+int conf_set (struct conf *conf, const char *arg, struct mg_error *err);
+
+/* Write conf->master_addr for the node 'node' into 'addr'; -1 and ENAMETOOLONG if it does
+ * not fit n bytes.
+ */
+int conf_master_addr (const struct conf *conf, const char *node, char *addr, size_t n,
+                      struct mg_error *err);
+
+#endif /* PLUGIN_CONF_H */

@@ -1,0 +1,65 @@
+/* contract - the environment that a task of a megatron step finds, as one table.
+ *
+ * Knows nothing of Slurm: from a rank's place in the grid to names and values.  No name in
+ * here is one that the plugin reads as a default, so that an srun inside a task starts
+ * from a clean slate.
+ */
+#ifndef PLUGIN_CONTRACT_H
+#define PLUGIN_CONTRACT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "libcore/topo/grid.h"
+#include "megatron/error.h"
+#include "plugin/conf.h"
+
+/* Room for any value, with its terminator. */
+enum { CONTRACT_VALUE_MAX = CONF_ADDR_MAX };
+
+/* What the values are made from. */
+struct contract {
+    const struct grid *grid;
+    int rank;       /* logical */
+    int local_rank; /* among the tasks of the node */
+    int local_size;
+    const char *master_addr;
+    int master_port;
+};
+
+/* One row per variable; the manual page has an entry for each. */
+struct contract_var {
+    const char *name;
+    enum {
+        CONTRACT_WORLD,
+        CONTRACT_RANK,
+        CONTRACT_LOCAL_RANK,
+        CONTRACT_LOCAL_SIZE,
+        CONTRACT_AXIS_SIZE,
+        CONTRACT_AXIS_RANK,
+        CONTRACT_VPP,
+        CONTRACT_ORDER,
+        CONTRACT_MASTER_ADDR,
+        CONTRACT_MASTER_PORT,
+        CONTRACT_CONNECTIONS,
+    } kind;
+    bool expert; /* the axis is one of the expert grid */
+    enum mg_axis axis;
+    bool keep; /* a value that the user has set stays */
+};
+enum { CONTRACT_NUM_VARS = 25 };
+extern const struct contract_var contract_vars[CONTRACT_NUM_VARS];
+
+/* A variable that a task has if and only if this plugin gave it an environment. */
+extern const char contract_mark[];
+
+/* The value of a variable: 1 and the text in 'value', or 0 if this rank has none (the
+ * variable is then left alone).
+ */
+int contract_value (const struct contract *c, const struct contract_var *var,
+                    char value[CONTRACT_VALUE_MAX]);
+
+/* MASTER_PORT of a step: base + a hash of job and step, below base + CONF_PORT_SPAN. */
+int contract_master_port (int base, unsigned job, unsigned step);
+
+#endif /* PLUGIN_CONTRACT_H */

@@ -1,0 +1,104 @@
+/* spank_megatron.c - SPANK's hooks, by context; what they do is in submit.c and step.c */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <slurm/slurm_errno.h>
+#include <slurm/slurm_version.h>
+#include <slurm/spank.h>
+
+#include "config.h"
+#include "plugin/plugin.h"
+#include "plugin/step.h"
+#include "plugin/submit.h"
+
+SPANK_PLUGIN (megatron, 1)
+
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(25, 5, 0)
+/* A failing init is the job's misfortune, not the node's. */
+int slurm_spank_init_failure_mode = ESPANK_JOB_FAILURE;
+#endif
+
+static struct plugin plugin;
+
+static int option_given (int val, const char *text, int remote)
+{
+    if (remote)
+        step_option (&plugin, val, text);
+    else
+        submit_option (&plugin, val, text);
+    return 0;
+}
+
+/* A word in plugstack.conf that means nothing is said and left out: a site's typing error
+ * must not stop its jobs.
+ */
+static void read_conf (struct plugin *p, int ac, char **av)
+{
+    conf_init (&p->conf);
+    for (int i = 0; i < ac; i++) {
+        struct mg_error err;
+
+        if (conf_set (&p->conf, av[i], &err) < 0)
+            slurm_error ("megatron: plugstack.conf: %s", err.text);
+    }
+}
+
+/* sbatch and salloc take options only from this call, not from an exported table. */
+static int register_options (spank_t sp)
+{
+    for (int id = 0; id < OPTION_NUM; id++) {
+        struct spank_option option = {
+            .name = (char *)options_table[id].name,
+            .arginfo = (char *)options_table[id].arginfo,
+            .usage = (char *)options_table[id].usage,
+            .has_arg = 1,
+            .val = id,
+            .cb = option_given,
+        };
+
+        if (spank_option_register (sp, &option) != ESPANK_SUCCESS) {
+            slurm_error ("megatron: --%s cannot be added", options_table[id].name);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+int slurm_spank_init (spank_t sp, int ac, char **av)
+{
+    spank_context_t context = spank_context ();
+
+    if (context == S_CTX_SLURMD)
+        slurm_info ("megatron: slurm-megatron %s", PACKAGE_VERSION);
+    read_conf (&plugin, ac, av);
+    if (context != S_CTX_LOCAL && context != S_CTX_ALLOCATOR && context != S_CTX_REMOTE)
+        return 0;
+    options_init (&plugin.options);
+    plugin.allocator = context == S_CTX_ALLOCATOR;
+    if (context != S_CTX_REMOTE)
+        submit_init (&plugin);
+    return register_options (sp);
+}
+
+int slurm_spank_init_post_opt (spank_t sp, int ac, char **av)
+{
+    (void)sp, (void)ac, (void)av;
+    if (spank_context () == S_CTX_LOCAL || spank_context () == S_CTX_ALLOCATOR)
+        submit_post_opt (&plugin);
+    return 0;
+}
+
+int slurm_spank_local_user_init (spank_t sp, int ac, char **av)
+{
+    (void)ac, (void)av;
+    submit_user_init (&plugin, sp);
+    return 0;
+}
+
+int slurm_spank_task_init (spank_t sp, int ac, char **av)
+{
+    (void)ac, (void)av;
+    step_task_init (&plugin, sp);
+    return 0;
+}

@@ -1,0 +1,248 @@
+/* step.c - from SPANK's items and the step's environment to the task's environment */
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <slurm/spank.h>
+
+#include "libcore/base/parse.h"
+#include "libcore/topo/place.h"
+#include "plugin/contract.h"
+#include "plugin/special.h"
+#include "plugin/step.h"
+
+enum { GETENV_LIMIT = 64 << 20 }; /* tasks per node of any step are shorter */
+
+/* Where a task stands; all of it from Slurm. */
+struct task {
+    uint32_t job, step;  /* what MASTER_PORT is made from; the same in the whole step */
+    uint32_t node;       /* index among the step's nodes */
+    uint32_t local_rank, local_size;
+    uint32_t first;      /* 0: this task speaks for all */
+    int world;
+    char *nodes;         /* "n[0-3]" */
+    char *tasks_per_node; /* "4(x2),3" */
+};
+
+void step_option (struct plugin *p, enum option_id id, const char *text)
+{
+    // a bad value is kept for step_task_init(), which may refuse
+    options_set (&p->options, id, OPTION_SENT, text);
+}
+
+/* The variable in the task's environment as a new string, or NULL. */
+static char *get_env (spank_t sp, const char *name)
+{
+    for (int size = 256; size <= GETENV_LIMIT; size *= 4) {
+        char *text = malloc (size);
+        spank_err_t rc;
+
+        if (!text)
+            return NULL;
+        rc = spank_getenv (sp, name, text, size);
+        if (rc == ESPANK_SUCCESS)
+            return text;
+        free (text);
+        if (rc != ESPANK_NOSPACE)
+            return NULL;
+    }
+    return NULL;
+}
+
+static int get_env_int (spank_t sp, const char *name, int *out)
+{
+    char *text = get_env (sp, name);
+    int rc = text ? parse_int (name, text, 0, INT32_MAX, out, NULL) : -1;
+
+    free (text);
+    return rc;
+}
+
+static int get_item (spank_t sp, spank_item_t item, const char *what, uint32_t *out,
+                     struct mg_error *err)
+{
+    spank_err_t rc = spank_get_item (sp, item, out);
+
+    if (rc != ESPANK_SUCCESS)
+        return mg_error_set (err, EIO, "Slurm does not tell %s: %s", what,
+                             spank_strerror (rc));
+    return 0;
+}
+
+/* Slurm's own parser of node lists, which slurmstepd has in its library (slurm.h declares
+ * these; the list's type changed its name between releases, so it stays a pointer here).
+ */
+static int host_index (const char *list, const char *host, int *index, char *first,
+                       size_t n, struct mg_error *err)
+{
+    void *(*create) (const char *) = dlsym (RTLD_DEFAULT, "slurm_hostlist_create");
+    int (*find) (void *, const char *) = dlsym (RTLD_DEFAULT, "slurm_hostlist_find");
+    char *(*shift) (void *) = dlsym (RTLD_DEFAULT, "slurm_hostlist_shift");
+    void (*destroy) (void *) = dlsym (RTLD_DEFAULT, "slurm_hostlist_destroy");
+    void *hosts = create && find && shift && destroy ? create (list) : NULL;
+    char *name;
+
+    if (!hosts)
+        return mg_error_set (err, ENOSYS, "the step's list of nodes cannot be read");
+    *index = host ? find (hosts, host) : 0;
+    name = shift (hosts);
+    destroy (hosts);
+    if (!name || strlen (name) >= n || *index < 0) {
+        free (name);
+        return mg_error_set (err, EINVAL, "the step's list of nodes makes no sense");
+    }
+    strcpy (first, name);
+    free (name);
+    return 0;
+}
+
+static void task_destroy (struct task *t)
+{
+    free (t->nodes);
+    free (t->tasks_per_node);
+}
+
+/* The components of a heterogeneous step are steps of their own to SPANK, while the
+ * task's environment is that of the whole: its lists are sorted by node, its SLURM_NODEID
+ * counts by component.  So find this node in the list.
+ */
+static int join_components (spank_t sp, struct task *t, struct mg_error *err)
+{
+    char first[CONF_ADDR_MAX];
+    char *host = get_env (sp, "SLURMD_NODENAME");
+    int index = 0, job = 0, procid = 0;
+    int rc = -1;
+
+    if (!host || get_env_int (sp, "SLURM_JOB_ID", &job) < 0
+        || get_env_int (sp, "SLURM_PROCID", &procid) < 0)
+        mg_error_set (err, EIO, "Slurm does not tell where this task is in its step");
+    else
+        rc = host_index (t->nodes, host, &index, first, sizeof (first), err);
+    free (host);
+    t->node = index;
+    t->job = job;
+    t->first = procid;
+    return rc;
+}
+
+static int task_read (spank_t sp, struct task *t, struct mg_error *err)
+{
+    uint32_t world;
+
+    if (get_item (sp, S_JOB_ID, "the job", &t->job, err) < 0
+        || get_item (sp, S_JOB_STEPID, "the step", &t->step, err) < 0
+        || get_item (sp, S_JOB_NODEID, "the node", &t->node, err) < 0
+        || get_item (sp, S_TASK_ID, "the task", &t->local_rank, err) < 0
+        || get_item (sp, S_TASK_GLOBAL_ID, "the task", &t->first, err) < 0
+        || get_item (sp, S_JOB_LOCAL_TASK_COUNT, "the tasks of a node", &t->local_size,
+                     err) < 0
+        || get_item (sp, S_JOB_TOTAL_TASK_COUNT, "the tasks", &world, err) < 0)
+        return -1;
+    t->nodes = get_env (sp, "SLURM_STEP_NODELIST");
+    t->tasks_per_node = get_env (sp, "SLURM_STEP_TASKS_PER_NODE");
+    if (!t->nodes || !t->tasks_per_node)
+        return mg_error_set (err, EIO, "Slurm does not tell the step's nodes");
+    if (get_env_int (sp, "SLURM_NTASKS", &t->world) < 0)
+        t->world = world <= GEOMETRY_SIZE_MAX ? (int)world : 0;
+    if ((uint32_t)t->world != world)
+        return join_components (sp, t, err);
+    return 0;
+}
+
+/* Logical rank: tasks on earlier nodes + local id. */
+static int logical_rank (const struct task *t, int *rank, struct mg_error *err)
+{
+    int nnodes, total = 0;
+    int *tasks = place_parse_tasks_per_node (t->tasks_per_node, &nnodes, err);
+
+    if (!tasks)
+        return -1;
+    for (int i = 0; i < nnodes; i++)
+        total += tasks[i];
+    *rank = -1;
+    // two components on one node would be two tasks with one rank
+    if (total == t->world && t->node < (uint32_t)nnodes
+        && (uint32_t)tasks[t->node] == t->local_size)
+        *rank = place_logical_rank (tasks, nnodes, t->node, t->local_rank);
+    free (tasks);
+    if (*rank < 0)
+        return mg_error_set (err, EINVAL, "task %u of %u on node %u does not fit the tasks per "
+                             "node %.60s; the components of a heterogeneous step must not "
+                             "share a node", t->local_rank, t->local_size, t->node,
+                             t->tasks_per_node);
+    return 0;
+}
+
+static int export_contract (spank_t sp, const struct contract *c, struct mg_error *err)
+{
+    for (int i = 0; i < CONTRACT_NUM_VARS; i++) {
+        const struct contract_var *var = &contract_vars[i];
+        char value[CONTRACT_VALUE_MAX];
+        spank_err_t rc;
+
+        if (!contract_value (c, var, value))
+            continue;
+        rc = spank_setenv (sp, var->name, value, !var->keep);
+        if (rc != ESPANK_SUCCESS && !(var->keep && rc == ESPANK_ENV_EXISTS))
+            return mg_error_set (err, EIO, "%s cannot be set: %s", var->name,
+                                 spank_strerror (rc));
+    }
+    return 0;
+}
+
+static int set_environment (const struct plugin *p, spank_t sp, const struct task *t,
+                            const struct geometry *g, struct mg_error *err)
+{
+    char first[CONF_ADDR_MAX], addr[CONF_ADDR_MAX];
+    struct grid *grid = NULL;
+    struct contract c = {
+        .local_rank = (int)t->local_rank,
+        .local_size = (int)t->local_size,
+        .master_addr = addr,
+        .master_port = contract_master_port (p->conf.master_port_base, t->job, t->step),
+    };
+    int ignored, rc = -1;
+
+    if (logical_rank (t, &c.rank, err) == 0
+        && host_index (t->nodes, NULL, &ignored, first, sizeof (first), err) == 0
+        && conf_master_addr (&p->conf, first, addr, sizeof (addr), err) == 0
+        && (grid = grid_create (g, err))) {
+        c.grid = grid;
+        rc = export_contract (sp, &c, err);
+    }
+    grid_destroy (grid);
+    return rc;
+}
+
+/* Ends the task's process, which has not become the user's program yet. */
+static void refuse (const char *text, bool speak) __attribute__ ((noreturn));
+
+static void refuse (const char *text, bool speak)
+{
+    if (speak)
+        slurm_error ("megatron: %s", text);
+    _Exit (1);
+}
+
+void step_task_init (struct plugin *p, spank_t sp)
+{
+    struct geometry g = p->options.geometry;
+    struct mg_error err = { .text = "" };
+    struct task t = { .first = 0 };
+
+    if (options_origin (&p->options) == OPTION_UNSET || special_step (sp))
+        return;
+    if (task_read (sp, &t, &err) < 0)
+        refuse (err.text, true);
+    // srun lets no such value pass; whoever went round it gets one line a step
+    if (options_error (&p->options))
+        refuse (options_error (&p->options), t.first == 0);
+    g.world = t.world;
+    if (geometry_validate (&g, NULL) == 0 && set_environment (p, sp, &t, &g, &err) < 0)
+        refuse (err.text, true);
+    task_destroy (&t);
+}

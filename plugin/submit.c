@@ -1,0 +1,163 @@
+/* submit.c - options, defaults and the check of the geometry in the user's command */
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <slurm/spank.h>
+
+#include "libcore/base/parse.h"
+#include "plugin/cmdline.h"
+#include "plugin/contract.h"
+#include "plugin/slurmopt.h"
+#include "plugin/special.h"
+#include "plugin/submit.h"
+
+static void fail (const char *text) __attribute__ ((noreturn));
+
+static void fail (const char *text)
+{
+    slurm_error ("megatron: %s", text);
+    exit (1);
+}
+
+/* Options of the job reach us through Slurm's own variables.  In srun the MEGATRON_*
+ * defaults are put into these too: they then travel to the nodes as options do, whatever
+ * --export says, and the nodes need not trust what else is in a task's environment.
+ */
+void submit_init (struct plugin *p)
+{
+    for (int id = 0; id < OPTION_NUM; id++) {
+        char name[OPTIONS_TRANSPORT_MAX];
+
+        options_transport (id, name);
+        p->pending[id] = OPTION_UNSET;
+        if (getenv (name))
+            p->pending[id] = OPTION_INHERITED;
+        else if (!p->allocator && options_default (id)
+                 && setenv (name, options_default (id), 1) == 0)
+            p->pending[id] = OPTION_DEFAULT;
+    }
+}
+
+/* srun loads its MPI plugin before slurm_spank_init_post_opt, so this cannot wait until
+ * all options are known; what comes later on the line replaces it.
+ */
+static void set_srun_defaults (const struct plugin *p)
+{
+    if (p->allocator || cmdline_is_interactive ())
+        return;
+    if (p->conf.mpi_pmix)
+        slurmopt_set_default ("mpi", "pmix");
+    if (p->conf.kill_on_bad_exit)
+        slurmopt_set_default ("kill-on-bad-exit", "1");
+}
+
+void submit_option (struct plugin *p, enum option_id id, const char *text)
+{
+    enum option_origin origin = p->pending[id];
+
+    if (origin == OPTION_UNSET)
+        origin = OPTION_TYPED;
+    p->pending[id] = OPTION_UNSET;
+    // what the environment says may yet be replaced on the command line
+    if (options_set (&p->options, id, origin, text) < 0 && origin == OPTION_TYPED)
+        fail (p->options.error[id].text);
+    set_srun_defaults (p);
+}
+
+/* Leave nothing in the environment that is not the user's: neither the defaults that
+ * submit_init() made into options, nor what a task around this command was given.
+ */
+static void clean_environment (struct plugin *p)
+{
+    for (int id = 0; id < OPTION_NUM; id++) {
+        char name[OPTIONS_TRANSPORT_MAX];
+
+        options_transport (id, name);
+        if (p->options.origin[id] == OPTION_DEFAULT)
+            unsetenv (name);
+        else if (getenv (name)) // the next component of the job reads it again
+            p->pending[id] = OPTION_INHERITED;
+    }
+    if (!getenv (contract_mark))
+        return;
+    for (int i = 0; i < CONTRACT_NUM_VARS; i++) {
+        if (!contract_vars[i].keep)
+            unsetenv (contract_vars[i].name);
+    }
+}
+
+/* sbatch and salloc hand the variables themselves to the job, but check them now. */
+static void read_defaults (struct plugin *p)
+{
+    for (int id = 0; id < OPTION_NUM; id++) {
+        if (p->options.origin[id] == OPTION_UNSET && options_default (id))
+            options_set (&p->options, id, OPTION_DEFAULT, options_default (id));
+    }
+}
+
+static bool is_strict (const struct plugin *p)
+{
+    return p->allocator || options_origin (&p->options) == OPTION_TYPED;
+}
+
+/* The rules that the known integers allow; world 0: not known. */
+static int check (const struct plugin *p, int world, struct mg_error *err)
+{
+    struct geometry g = p->options.geometry;
+
+    g.world = world;
+    return geometry_validate (&g, err);
+}
+
+void submit_post_opt (struct plugin *p)
+{
+    struct mg_error err = { .text = "" };
+
+    clean_environment (p);
+    read_defaults (p);
+    if (options_origin (&p->options) == OPTION_UNSET)
+        return;
+    if (options_error (&p->options))
+        fail (options_error (&p->options));
+    if (!is_strict (p) || check (p, slurmopt_world (), &err) == 0)
+        return;
+    // of a heterogeneous job this is but one component
+    if (cmdline_is_het (p->allocator) && check (p, 0, &err) == 0)
+        return;
+    fail (err.text);
+}
+
+/* SLURM_NTASKS is the step's by now, and the sum over a heterogeneous step's components,
+ * which SPANK's own item is not.
+ */
+static int step_world (spank_t sp)
+{
+    const char *text = getenv ("SLURM_NTASKS");
+    uint32_t total = 0;
+    int world;
+
+    if (text && parse_int ("SLURM_NTASKS", text, 1, GEOMETRY_SIZE_MAX, &world, NULL) == 0)
+        return world;
+    if (spank_get_item (sp, S_JOB_TOTAL_TASK_COUNT, &total) == ESPANK_SUCCESS
+        && total <= GEOMETRY_SIZE_MAX)
+        return (int)total;
+    return 0;
+}
+
+void submit_user_init (struct plugin *p, spank_t sp)
+{
+    struct mg_error err = { .text = "" };
+
+    if (options_origin (&p->options) == OPTION_UNSET || special_step (sp)
+        || check (p, step_world (sp), &err) == 0)
+        return;
+    if (is_strict (p))
+        fail (err.text);
+    slurm_info ("megatron: warning: %s (sizes come from %s; this step runs without them)",
+                err.text, options_origin (&p->options) == OPTION_INHERITED
+                ? "the job's options" : "MEGATRON_* variables");
+}

@@ -1,0 +1,74 @@
+/* Rules of a model's sizes. */
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+
+#include "libcore/nn/config.h"
+#include "tests/tap/tap.h"
+
+static struct model_config good (void)
+{
+    return (struct model_config){
+        .num_layers = 4,
+        .hidden_size = 64,
+        .ffn_hidden_size = 256,
+        .num_heads = 4,
+        .kv_channels = 16,
+        .seq_length = 32,
+        .max_positions = 32,
+        .vocab_size = 257,
+        .padded_vocab_size = 512,
+    };
+}
+
+struct row {
+    const char *what;
+    int tp, pp;
+    const char *text; /* part of the message, NULL: legal */
+    size_t offset;    /* of an int field to change */
+    int value;
+};
+
+#define FIELD(f) offsetof (struct model_config, f)
+
+static const struct row rows[] = {
+    { "as it is", 1, 1, NULL, FIELD (num_layers), 4 },
+    { "tp 4", 4, 1, NULL, FIELD (num_layers), 4 },
+    { "tp 4 pp 4", 4, 4, NULL, FIELD (num_layers), 4 },
+    { "heads", 3, 1, "num-attention-heads 4", FIELD (num_layers), 4 },
+    { "heads over tp", 8, 1, "num-attention-heads 4", FIELD (num_layers), 4 },
+    { "ffn", 4, 1, "ffn-hidden-size 254", FIELD (ffn_hidden_size), 254 },
+    { "padded vocabulary", 4, 1, "padded-vocab-size 510", FIELD (padded_vocab_size), 510 },
+    { "vocabulary over padded", 1, 1, "vocab-size 513", FIELD (vocab_size), 513 },
+    { "vocabulary equal padded", 1, 1, NULL, FIELD (vocab_size), 512 },
+    { "layers", 1, 3, "num-layers 4 is not a multiple of pipeline-model-parallel-size 3; use "
+      "3 or 6", FIELD (num_layers), 4 },
+    { "too few layers", 1, 8, "use 8 or 8", FIELD (num_layers), 4 },
+    { "sequence over positions", 1, 1, "seq-length 33", FIELD (seq_length), 33 },
+    { "zero hidden", 1, 1, "hidden-size is 0, want 1 to", FIELD (hidden_size), 0 },
+    { "negative sequence", 1, 1, "seq-length is -1", FIELD (seq_length), -1 },
+    { "huge heads", 1, 1, "x kv-channels", FIELD (kv_channels), 1 << 23 },
+};
+
+int main (void)
+{
+    for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
+        struct model_config c = good ();
+        struct mg_error err = { "" };
+        int rc;
+
+        memcpy ((char *)&c + rows[i].offset, &rows[i].value, sizeof (int));
+        rc = model_config_validate (&c, rows[i].tp, rows[i].pp, &err);
+        if (!rows[i].text)
+            is_int (rc, 0, "%s: legal %s", rows[i].what, err.text);
+        else
+            ok (rc < 0 && strstr (err.text, rows[i].text), "%s: %s", rows[i].what, err.text);
+    }
+    is_int (model_padded_vocab (50257, 128, 1), 50304, "GPT-2's vocabulary at tp 1");
+    is_int (model_padded_vocab (50257, 128, 8), 51200, "and at tp 8");
+    is_int (model_padded_vocab (128, 128, 1), 128, "nothing to pad");
+    is_int (model_padded_vocab (129, 128, 1), 256, "one over");
+    is_int (model_padded_vocab (INT_MAX, 128, 2), 0, "too large is 0");
+    return done_testing ();
+}

@@ -1,0 +1,311 @@
+/* lr.c - learning rate and weight decay, against Megatron-LM's */
+
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "libcore/optim/lr.h"
+#include "tests/tap/tap.h"
+
+#define COUNT(a) (sizeof (a) / sizeof ((a)[0]))
+
+static const struct lr_config base = {
+    .style = LR_COSINE,
+    .max = 1e-3,
+    .min = 1e-5,
+    .warmup = 10,
+    .decay = 100,
+    .wd_start = 0.01,
+    .wd_end = 0.01,
+};
+
+/* Around every corner: the start, the end of the warm-up, the end of the decay. */
+static void test_lr (void)
+{
+    static const struct {
+        enum lr_style style;
+        double init;
+        int64_t warmup, samples;
+        double want;
+    } cases[] = {
+        { LR_CONSTANT, 0, 10, 0, 0 },
+        { LR_CONSTANT, 0, 10, 1, 1e-4 },
+        { LR_CONSTANT, 0, 10, 9, 9e-4 },
+        { LR_CONSTANT, 0, 10, 10, 1e-3 },
+        { LR_CONSTANT, 0, 10, 11, 1e-3 },
+        { LR_CONSTANT, 0, 10, 1000, 1e-3 },
+        { LR_CONSTANT, 0, 0, 0, 1e-3 },
+        { LR_CONSTANT, 1e-4, 10, 0, 1e-4 },
+        { LR_CONSTANT, 1e-4, 10, 5, 5.5e-4 },
+        { LR_CONSTANT, 1e-4, 10, 10, 1e-3 },
+        { LR_LINEAR, 0, 10, 4, 4e-4 },
+        { LR_LINEAR, 0, 10, 10, 1e-3 },
+        { LR_LINEAR, 0, 10, 11, 9.89e-4 },
+        { LR_LINEAR, 0, 10, 55, 5.05e-4 },
+        { LR_LINEAR, 0, 10, 99, 2.1e-5 },
+        { LR_LINEAR, 0, 10, 100, 1e-5 },
+        { LR_LINEAR, 0, 10, 101, 1e-5 },
+        { LR_LINEAR, 0, 0, 0, 1e-3 },
+        { LR_LINEAR, 0, 0, 2, 9.802e-4 },
+        { LR_COSINE, 0, 10, 4, 4e-4 },
+        { LR_COSINE, 0, 10, 10, 1e-3 },
+        { LR_COSINE, 0, 10, 12, 9.98794204878613e-4 },
+        { LR_COSINE, 0, 10, 55, 5.05e-4 },
+        { LR_COSINE, 0, 10, 100, 1e-5 },
+        { LR_COSINE, 0, 10, 101, 1e-5 },
+        { LR_COSINE, 0, 0, 0, 1e-3 },
+        { LR_COSINE, 0, 0, 2, 9.990232305719944e-4 },
+        { LR_COSINE, 0, 0, 4, 9.960967771506667e-4 },
+    };
+
+    for (size_t i = 0; i < COUNT (cases); i++) {
+        struct lr_config c = base;
+
+        c.style = cases[i].style;
+        c.init = cases[i].init;
+        c.warmup = cases[i].warmup;
+        is_near (lr_at (&c, cases[i].samples), cases[i].want, 1e-17,
+                 "%s, warm-up %d from %g: at %d", lr_style_name (c.style), (int)c.warmup,
+                 c.init, (int)cases[i].samples);
+    }
+}
+
+static void test_wd (void)
+{
+    static const struct {
+        enum wd_style style;
+        double start;
+        int64_t samples;
+        double want;
+    } cases[] = {
+        { WD_CONSTANT, 0.1, 0, 0.1 }, { WD_CONSTANT, 0.1, 51, 0.1 },
+        { WD_LINEAR, 0, 0, 0 },       { WD_LINEAR, 0, 2, 0.004 },
+        { WD_LINEAR, 0, 49, 0.098 },  { WD_LINEAR, 0, 50, 0.1 },
+        { WD_LINEAR, 0, 51, 0.1 },    { WD_LINEAR, 0.05, 25, 0.075 },
+        { WD_COSINE, 0, 0, 0 },       { WD_COSINE, 0, 2, 0.0003942649342761118 },
+        { WD_COSINE, 0, 25, 0.05 },   { WD_COSINE, 0, 4, 0.0015708419435684464 },
+        { WD_COSINE, 0, 50, 0.1 },    { WD_COSINE, 0, 51, 0.1 },
+    };
+
+    for (size_t i = 0; i < COUNT (cases); i++) {
+        struct lr_config c = base;
+
+        c.wd_style = cases[i].style;
+        c.wd_start = cases[i].start;
+        c.wd_end = 0.1;
+        c.wd_incr = 50;
+        is_int (lr_check (&c, NULL), 0, "%s is legal", wd_style_name (c.wd_style));
+        is_near (lr_weight_decay_at (&c, cases[i].samples), cases[i].want, 1e-16,
+                 "weight decay, %s from %g: at %d", wd_style_name (c.wd_style),
+                 c.wd_start, (int)cases[i].samples);
+    }
+}
+
+/* Sample counts of real runs: far beyond 32 bits, and still exact at the corners. */
+static void test_large (void)
+{
+    const int64_t tera = INT64_C (1000000000000);
+    struct lr_config c = base;
+
+    c.warmup = tera;
+    c.decay = 4 * tera;
+    is_near (lr_at (&c, tera / 2), 5e-4, 1e-18, "half the warm-up");
+    is_near (lr_at (&c, tera), 1e-3, 1e-18, "its end");
+    is_near (lr_at (&c, tera + 1), 1e-3, 1e-18, "the sample after");
+    is_near (lr_at (&c, 4 * tera), 1e-5, 1e-18, "the end of the decay");
+    is_near (lr_at (&c, INT64_MAX), 1e-5, 0, "long after");
+}
+
+static void test_check (void)
+{
+    static const double nan = NAN, inf = INFINITY;
+    static const struct {
+        const char *what;
+        struct lr_config c;
+        bool good;
+    } cases[] = {
+        { "all equal", { LR_LINEAR, 1, 1, 1, 0, 1, WD_LINEAR, 1, 1, 1 }, true },
+        { "zero rates", { LR_LINEAR, 0, 0, 0, 0, 1, WD_LINEAR, 0, 0, 1 }, true },
+        { "init = max", { LR_COSINE, 1e-3, 1e-3, 0, 9, 10, WD_CONSTANT, 0, 0, 0 }, true },
+        { "min > max", { LR_LINEAR, 0, 1e-3, 2e-3, 0, 1, WD_CONSTANT, 0, 0, 0 }, false },
+        { "min < 0", { LR_LINEAR, 0, 1e-3, -1e-9, 0, 1, WD_CONSTANT, 0, 0, 0 }, false },
+        { "init > max", { LR_LINEAR, 2e-3, 1e-3, 0, 0, 1, WD_CONSTANT, 0, 0, 0 }, false },
+        { "init < 0", { LR_LINEAR, -1, 1e-3, 0, 0, 1, WD_CONSTANT, 0, 0, 0 }, false },
+        { "max inf", { LR_LINEAR, 0, inf, 0, 0, 1, WD_CONSTANT, 0, 0, 0 }, false },
+        { "max nan", { LR_LINEAR, 0, nan, 0, 0, 1, WD_CONSTANT, 0, 0, 0 }, false },
+        { "min nan", { LR_LINEAR, 0, 1, nan, 0, 1, WD_CONSTANT, 0, 0, 0 }, false },
+        { "init nan", { LR_LINEAR, nan, 1, 0, 0, 1, WD_CONSTANT, 0, 0, 0 }, false },
+        { "decay 0", { LR_LINEAR, 0, 1, 0, 0, 0, WD_CONSTANT, 0, 0, 0 }, false },
+        { "warmup -1", { LR_LINEAR, 0, 1, 0, -1, 1, WD_CONSTANT, 0, 0, 0 }, false },
+        { "warmup = decay", { LR_LINEAR, 0, 1, 0, 9, 9, WD_CONSTANT, 0, 0, 0 }, false },
+        { "style -1", { -1, 0, 1, 0, 0, 1, WD_CONSTANT, 0, 0, 0 }, false },
+        { "style 3", { LR_NUM_STYLES, 0, 1, 0, 0, 1, WD_CONSTANT, 0, 0, 0 }, false },
+        { "wd style -1", { LR_LINEAR, 0, 1, 0, 0, 1, -1, 0, 0, 0 }, false },
+        { "wd style 3", { LR_LINEAR, 0, 1, 0, 0, 1, WD_NUM_STYLES, 0, 0, 1 }, false },
+        { "wd < 0", { LR_LINEAR, 0, 1, 0, 0, 1, WD_CONSTANT, -1, -1, 0 }, false },
+        { "wd falls", { LR_LINEAR, 0, 1, 0, 0, 1, WD_LINEAR, 0.1, 0.01, 1 }, false },
+        { "wd nan", { LR_LINEAR, 0, 1, 0, 0, 1, WD_CONSTANT, nan, nan, 0 }, false },
+        { "wd inf", { LR_LINEAR, 0, 1, 0, 0, 1, WD_CONSTANT, inf, inf, 0 }, false },
+        { "wd not constant", { LR_LINEAR, 0, 1, 0, 0, 1, WD_CONSTANT, 0, 1, 1 }, false },
+        { "wd_incr 0", { LR_LINEAR, 0, 1, 0, 0, 1, WD_LINEAR, 0, 1, 0 }, false },
+    };
+
+    for (size_t i = 0; i < COUNT (cases); i++) {
+        struct mg_error err = { .text = "" };
+
+        errno = 0;
+        if (cases[i].good) {
+            is_int (lr_check (&cases[i].c, &err), 0, "%s is legal %s", cases[i].what,
+                    err.text);
+            continue;
+        }
+        ok (lr_check (&cases[i].c, &err) == -1 && errno == EINVAL && err.text[0],
+            "%s: %s", cases[i].what, err.text);
+    }
+}
+
+static void test_names (void)
+{
+    struct mg_error err;
+    enum lr_style lr = LR_COSINE;
+    enum wd_style wd = WD_COSINE;
+
+    for (int i = 0; i < LR_NUM_STYLES; i++)
+        ok (lr_style_parse ("x", lr_style_name (i), &lr, &err) == 0 && (int)lr == i,
+            "learning rate style %s", lr_style_name (i));
+    for (int i = 0; i < WD_NUM_STYLES; i++)
+        ok (wd_style_parse ("x", wd_style_name (i), &wd, &err) == 0 && (int)wd == i,
+            "weight decay style %s", wd_style_name (i));
+    lr = LR_LINEAR;
+    errno = 0;
+    ok (lr_style_parse ("--lr-decay-style", "foo", &lr, &err) == -1 && errno == EINVAL
+            && lr == LR_LINEAR,
+        "an unknown style is refused");
+    is_str (err.text,
+            "--lr-decay-style: unknown style \"foo\", want constant, linear or cosine",
+            "and the text lists what there is");
+    is_int (wd_style_parse ("--weight-decay-incr-style", "Linear", &wd, &err), -1,
+            "so is a capital");
+    is_str (err.text,
+            "--weight-decay-incr-style: unknown style \"Linear\", want constant, linear "
+            "or cosine",
+            "with a text");
+    is_int (lr_style_parse ("x", NULL, &lr, NULL), -1, "and NULL");
+    is_str (lr_style_name (LR_NUM_STYLES), "unknown", "outside the enum");
+    is_str (wd_style_name (-1), "unknown", "outside the enum");
+}
+
+static double get_real (json_t *object, const char *key, double otherwise)
+{
+    json_t *value = json_object_get (object, key);
+
+    return value ? json_number_value (value) : otherwise;
+}
+
+/* The reference's arguments; false: a style that is not here (yet). */
+static bool read_config (json_t *args, struct lr_config *c)
+{
+    json_t *style = json_object_get (args, "lr_decay_style");
+    json_t *wd_style = json_object_get (args, "wd_incr_style");
+
+    c->init = get_real (args, "init_lr", c->init);
+    c->max = get_real (args, "max_lr", c->max);
+    c->min = get_real (args, "min_lr", c->min);
+    c->warmup = (int64_t)get_real (args, "lr_warmup_steps", (double)c->warmup);
+    c->decay = (int64_t)get_real (args, "lr_decay_steps", (double)c->decay);
+    c->wd_start = get_real (args, "start_wd", c->wd_start);
+    c->wd_end = get_real (args, "end_wd", c->wd_end);
+    c->wd_incr = (int64_t)get_real (args, "wd_incr_steps", (double)c->wd_incr);
+    return (!style || !lr_style_parse ("", json_string_value (style), &c->style, NULL))
+           && (!wd_style
+               || !wd_style_parse ("", json_string_value (wd_style), &c->wd_style, NULL));
+}
+
+static double off (double got, double want)
+{
+    return got == want ? 0 : fabs (got - want) / fabs (want);
+}
+
+/* Rows [samples, [lr, wd] of each parameter group]; a group may have rates of its own. */
+static void check_rows (size_t number, const struct lr_config *config, json_t *one)
+{
+    json_t *groups = json_object_get (one, "param_groups"), *group, *row;
+    double worst = 0;
+    size_t g, i, n = 0;
+
+    json_array_foreach (groups, g, group)
+    {
+        struct lr_config c = *config;
+        double mult = get_real (group, "wd_mult", 1.0);
+
+        read_config (group, &c);
+        if (lr_check (&c, NULL) != 0)
+            worst = INFINITY;
+        json_array_foreach (json_object_get (one, "rows"), i, row)
+        {
+            int64_t samples = json_integer_value (json_array_get (row, 0));
+            json_t *want = json_array_get (row, g + 1);
+            double lr = json_number_value (json_array_get (want, 0));
+            double wd = json_number_value (json_array_get (want, 1));
+
+            worst = fmax (worst, off (lr_at (&c, samples), lr));
+            worst = fmax (worst, off (lr_weight_decay_at (&c, samples) * mult, wd));
+            n++;
+        }
+    }
+    // equal, where the compiler does not fuse a product and a sum
+    ok (n > 0 && worst <= 1e-15,
+        "reference %zu: %s, weight decay %s: %zu values, off by %g", number,
+        lr_style_name (config->style), wd_style_name (config->wd_style), n, worst);
+}
+
+static void check_case (size_t number, json_t *one)
+{
+    json_t *args = json_object_get (one, "args");
+    json_t *loaded = json_object_get (one, "state_after_load");
+    struct lr_config c = { 0 };
+    bool known = read_config (args, &c);
+
+    if (json_object_get (one, "load_state_dict") && !loaded) {
+        skip (1, "reference %zu: what a checkpoint says is no part of this", number);
+    } else if (json_object_get (one, "error")) {
+        ok (!known || lr_check (&c, NULL) == -1, "reference %zu is refused", number);
+    } else if (!known) {
+        skip (1, "reference %zu: style %s is not here", number,
+              json_string_value (json_object_get (args, "lr_decay_style")));
+    } else {
+        read_config (loaded, &c);
+        check_rows (number, &c, one);
+    }
+}
+
+static void test_reference (void)
+{
+    json_error_t json_error;
+    json_t *root, *one;
+    char path[4096];
+    size_t i;
+
+    if (!shared_file (path, sizeof (path), "golden/05_lr_wd_schedule.json")) {
+        skip (1, "no reference learning rates at %s", path);
+        return;
+    }
+    if (!(root = json_load_file (path, 0, &json_error)))
+        bail_out ("%s: %s", path, json_error.text);
+    json_array_foreach (json_object_get (root, "cases"), i, one)
+        check_case (i, one);
+    json_decref (root);
+}
+
+int main (void)
+{
+    test_lr ();
+    test_wd ();
+    test_large ();
+    test_check ();
+    test_names ();
+    test_reference ();
+    return done_testing ();
+}

@@ -1,0 +1,479 @@
+/* check.c - good schedules pass, damaged ones do not */
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libcore/schedule/schedule.h"
+#include "tests/tap/tap.h"
+
+#define COUNT(a) (sizeof (a) / sizeof ((a)[0]))
+
+enum { MAX_PP = 8 };
+
+struct set {
+    int pp;
+    struct schedule *all[MAX_PP];
+};
+
+static void set_create (struct set *set, const struct sched_kind *kind, int pp,
+                        int microbatches, bool forward_only)
+{
+    struct mg_error err;
+
+    set->pp = pp;
+    for (int r = 0; r < pp; r++) {
+        struct sched_shape shape = { pp, r, microbatches, forward_only };
+
+        if (!(set->all[r] = schedule_create (kind, &shape, &err)))
+            bail_out ("%s", err.text);
+    }
+}
+
+static void set_destroy (struct set *set)
+{
+    for (int r = 0; r < set->pp; r++)
+        schedule_destroy (set->all[r]);
+}
+
+static void test_all_1f1b (void)
+{
+    for (int pp = 1; pp <= MAX_PP; pp++) {
+        int bad = 0;
+
+        for (int m = 1; m <= 17; m++) {
+            for (int forward_only = 0; forward_only <= 1; forward_only++) {
+                struct set set;
+                struct mg_error err;
+
+                set_create (&set, &sched_1f1b, pp, m, forward_only);
+                if (schedule_check (set.all, pp, &err) != 0) {
+                    diag ("%d microbatches: %s", m, err.text);
+                    bad++;
+                }
+                set_destroy (&set);
+            }
+        }
+        is_int (bad, 0, "pp %d, 1 to 17 microbatches", pp);
+    }
+}
+
+/* An interleaved order (Narayanan et al. 2021, section 2.2): groups of pp microbatches go
+ * through one chunk after the other; backward the chunks come in reverse.
+ */
+static struct sched_pass *order_interleaved (const struct sched_shape *shape, int chunks,
+                                             size_t *n)
+{
+    int pp = shape->pp, total = shape->microbatches * chunks;
+    int warmup = (pp - shape->rank - 1) * 2 + (chunks - 1) * pp;
+    struct sched_pass *table = calloc (total, sizeof (*table));
+    struct sched_pass *pass = calloc (2 * (size_t)total, sizeof (*pass)), *p = pass;
+    int k = 0;
+
+    if (!table || !pass)
+        bail_out ("out of memory");
+    for (int g = 0; g < shape->microbatches; g += pp) {
+        for (int c = 0; c < chunks; c++) {
+            for (int m = g; m < g + pp && m < shape->microbatches; m++)
+                table[k++] = (struct sched_pass){ false, m, c };
+        }
+    }
+    if (warmup > total || shape->forward_only)
+        warmup = total;
+    for (int i = 0; i < total + warmup; i++) {
+        if (i < total)
+            *p++ = table[i];
+        if (i >= warmup && !shape->forward_only) {
+            *p = table[i - warmup];
+            p->chunk = chunks - 1 - p->chunk;
+            p->backward = true;
+            p++;
+        }
+    }
+    free (table);
+    *n = (size_t)(p - pass);
+    return pass;
+}
+
+static struct sched_pass *order_two (const struct sched_shape *shape, size_t *n,
+                                     struct mg_error *err)
+{
+    (void)err;
+    return order_interleaved (shape, 2, n);
+}
+
+static struct sched_pass *order_three (const struct sched_shape *shape, size_t *n,
+                                       struct mg_error *err)
+{
+    (void)err;
+    return order_interleaved (shape, 3, n);
+}
+
+static const struct sched_kind interleaved[] = {
+    { .name = "two chunks", .chunks = 2, .order = order_two },
+    { .name = "three chunks", .chunks = 3, .order = order_three },
+};
+
+/* What makes steps of passes knows nothing of a kind: it serves chunks as well. */
+static void test_interleaved (void)
+{
+    for (size_t k = 0; k < COUNT (interleaved); k++) {
+        for (int pp = 2; pp <= 4; pp++) {
+            int bad = 0;
+
+            for (int m = pp; m <= 4 * pp; m += pp) {
+                for (int forward_only = 0; forward_only <= 1; forward_only++) {
+                    struct set set;
+                    struct mg_error err;
+
+                    set_create (&set, &interleaved[k], pp, m, forward_only);
+                    if (schedule_check (set.all, pp, &err) != 0) {
+                        diag ("%d microbatches: %s", m, err.text);
+                        bad++;
+                    }
+                    set_destroy (&set);
+                }
+            }
+            is_int (bad, 0, "interleaved, %s, pp %d", interleaved[k].name, pp);
+        }
+    }
+}
+
+/* Is the damaged set refused, with a text that names a rank and a step? */
+static bool is_refused (struct set *set, const char *what, int rank, size_t step)
+{
+    struct mg_error err = { .text = "" };
+    int rc;
+
+    errno = 0;
+    rc = schedule_check (set->all, set->pp, &err);
+    if (rc == -1 && (errno == EINVAL || errno == EDEADLK) && strstr (err.text, "rank ")
+        && strstr (err.text, "step "))
+        return true;
+    diag ("%s of step %zu of rank %d (%s): %s", what, step, rank,
+          sched_op_names[set->all[rank]->step[step].op],
+          rc == 0 ? "not seen" : err.text);
+    return false;
+}
+
+static int drop_each (struct set *set, int rank)
+{
+    struct schedule *s = set->all[rank];
+    int bad = 0;
+
+    for (size_t i = 0; i < s->nsteps; i++) {
+        struct sched_step lost = s->step[i];
+
+        memmove (s->step + i, s->step + i + 1, (s->nsteps - i - 1) * sizeof (lost));
+        s->nsteps--;
+        bad += !is_refused (set, "loss", rank, i < s->nsteps ? i : 0);
+        memmove (s->step + i + 1, s->step + i, (s->nsteps - i) * sizeof (lost));
+        s->step[i] = lost;
+        s->nsteps++;
+    }
+    return bad;
+}
+
+static int double_each (struct set *set, int rank)
+{
+    struct schedule *s = set->all[rank];
+    struct sched_step *old = s->step, *twice;
+    int bad = 0;
+
+    if (!(twice = calloc (s->nsteps + 1, sizeof (*twice))))
+        bail_out ("out of memory");
+    s->step = twice;
+    s->nsteps++;
+    for (size_t i = 0; i + 1 < s->nsteps; i++) {
+        memcpy (twice, old, (i + 1) * sizeof (*old));
+        memcpy (twice + i + 1, old + i, (s->nsteps - i - 1) * sizeof (*old));
+        bad += !is_refused (set, "repetition", rank, i);
+    }
+    s->nsteps--;
+    s->step = old;
+    free (twice);
+    return bad;
+}
+
+/* Change one field of each step to every other value around its range. */
+static int change_each (struct set *set, int rank)
+{
+    struct schedule *s = set->all[rank];
+    int bad = 0;
+
+    for (size_t i = 0; i < s->nsteps; i++) {
+        struct sched_step old = s->step[i];
+
+        for (int v = -1; v <= SCHED_NUM_OPS; v++) {
+            struct sched_step changed[5] = { old, old, old, old, old };
+
+            changed[0].op = v;
+            changed[1].microbatch = v;
+            changed[2].chunk = v;
+            changed[3].slot = v;
+            changed[4].peer = v;
+            for (size_t k = 0; k < COUNT (changed); k++) {
+                if (memcmp (&changed[k], &old, sizeof (old)) == 0)
+                    continue;
+                s->step[i] = changed[k];
+                bad += !is_refused (set, "change", rank, v < 0 || v > 9 ? 0 : i);
+            }
+        }
+        s->step[i] = old;
+    }
+    return bad;
+}
+
+static void damage (const struct sched_kind *kind, int pp, int microbatches,
+                    bool forward_only)
+{
+    const char *only = forward_only ? ", forward only" : "";
+    int lost = 0, twice = 0, changed = 0;
+    struct set set;
+
+    set_create (&set, kind, pp, microbatches, forward_only);
+    for (int r = 0; r < pp; r++) {
+        lost += drop_each (&set, r);
+        twice += double_each (&set, r);
+        changed += change_each (&set, r);
+    }
+    is_int (lost, 0, "%s, pp %d, %d microbatches%s: any lost step is seen", kind->name,
+            pp, microbatches, only);
+    is_int (twice, 0, "any step that comes twice");
+    is_int (changed, 0, "any change of a step");
+    is_int (schedule_check (set.all, pp, NULL), 0, "what was damaged is whole again");
+    set_destroy (&set);
+}
+
+static void test_damage (void)
+{
+    static const int microbatches[] = { 1, 2, 5 };
+
+    for (size_t i = 0; i < COUNT (microbatches); i++) {
+        for (int pp = 1; pp <= 4; pp++)
+            damage (&sched_1f1b, pp, microbatches[i], false);
+        damage (&sched_1f1b, 3, microbatches[i], true);
+    }
+    damage (&interleaved[0], 2, 4, false);
+}
+
+static size_t find_step (const struct schedule *s, enum sched_op op, int microbatch)
+{
+    for (size_t i = 0; i < s->nsteps; i++) {
+        if (s->step[i].op == op && s->step[i].microbatch == microbatch)
+            return i;
+    }
+    bail_out ("no %s of microbatch %d", sched_op_names[op], microbatch);
+}
+
+/* Move step 'from' to place 'to', later in the list. */
+static void move_step (struct schedule *s, size_t from, size_t to)
+{
+    struct sched_step step = s->step[from];
+
+    memmove (s->step + from, s->step + from + 1, (to - from) * sizeof (step));
+    s->step[to] = step;
+}
+
+static void check_text (struct set *set, int errnum, const char *want, const char *what)
+{
+    struct mg_error err = { .text = "" };
+
+    errno = 0;
+    is_int (schedule_check (set->all, set->pp, &err), -1, "%s is refused", what);
+    is_int (errno, errnum, "with errno");
+    is_str (err.text, want, "and a text");
+}
+
+/* A rank that waits for the gradient before it sends what that is made of. */
+static void test_deadlock (void)
+{
+    struct set set;
+    struct schedule *s;
+
+    set_create (&set, &sched_1f1b, 2, 1, false);
+    s = set.all[0];
+    move_step (s, find_step (s, SCHED_SEND_FWD, 0), find_step (s, SCHED_WAIT_BWD, 0));
+    check_text (&set, EDEADLK,
+                "schedule: rank 0, step 2 (wait_bwd microbatch 0 chunk 0 slot 0): waits "
+                "for ever for rank 1, step 1 (wait_fwd microbatch 0 chunk 0 slot 0)",
+                "a circle of waits");
+    set_destroy (&set);
+
+    // nobody is left who could send
+    set_create (&set, &sched_1f1b, 2, 1, false);
+    set.all[0]->nsteps = 0;
+    check_text (&set, EDEADLK,
+                "schedule: rank 1, step 1 (wait_fwd microbatch 0 chunk 0 slot 0): waits "
+                "for ever for rank 0, which has ended",
+                "a rank that ends early");
+    set_destroy (&set);
+}
+
+static void test_mismatch (void)
+{
+    struct set set;
+    struct schedule *s;
+
+    // rank 1 of itself is right, but takes the microbatches the other way round
+    set_create (&set, &sched_1f1b, 2, 2, false);
+    s = set.all[1];
+    for (size_t i = 0; i < s->nsteps; i++)
+        s->step[i].microbatch = 1 - s->step[i].microbatch;
+    check_text (&set, EINVAL,
+                "schedule: rank 0, step 1 (send_fwd microbatch 0 chunk 0 slot 0): meets "
+                "rank 1, step 0 (recv_fwd microbatch 1 chunk 0 slot 0), another tensor",
+                "another microbatch");
+    set_destroy (&set);
+
+    // rank 1 takes its two chunks, alike to their neighbours, for each other
+    set_create (&set, &interleaved[0], 3, 3, true);
+    s = set.all[1];
+    for (size_t i = 0; i < s->nsteps; i++)
+        s->step[i].chunk = 1 - s->step[i].chunk;
+    check_text (&set, EINVAL,
+                "schedule: rank 0, step 2 (send_fwd microbatch 0 chunk 0 slot 0): meets "
+                "rank 1, step 0 (recv_fwd microbatch 0 chunk 1 slot 0), another tensor",
+                "another stage");
+    set_destroy (&set);
+}
+
+/* Steps where there can be none. */
+static void test_places (void)
+{
+    struct set set;
+    struct schedule *s;
+
+    set_create (&set, &sched_1f1b, 2, 1, false);
+    set.all[0]->step[0].op = SCHED_RECV_FWD;
+    check_text (&set, EINVAL,
+                "schedule: rank 0, step 0 (recv_fwd microbatch 0 chunk 0 slot 0): a "
+                "stage without a neighbour on this side",
+                "a receive on the first stage");
+    set_destroy (&set);
+
+    set_create (&set, &sched_1f1b, 1, 2, true);
+    set.all[0]->step[1].op = SCHED_BWD;
+    check_text (&set, EINVAL,
+                "schedule: rank 0, step 1 (bwd microbatch 1 chunk 0 slot 0): in a "
+                "schedule of forward passes only",
+                "a backward pass among forward passes");
+    set_destroy (&set);
+
+    // a gradient is received where its microbatch is, and after its forward pass
+    set_create (&set, &sched_1f1b, 2, 1, false);
+    s = set.all[0];
+    move_step (s, find_step (s, SCHED_FWD, 0), find_step (s, SCHED_RECV_BWD, 0));
+    move_step (s, find_step (s, SCHED_SEND_FWD, 0), find_step (s, SCHED_FWD, 0));
+    check_text (&set, EINVAL,
+                "schedule: rank 0, step 0 (recv_bwd microbatch 0 chunk 0 slot 0): its "
+                "forward pass is not in the slot",
+                "a gradient before its forward pass");
+    set_destroy (&set);
+
+    // two microbatches in one slot
+    set_create (&set, &sched_1f1b, 1, 2, false);
+    s = set.all[0];
+    move_step (s, find_step (s, SCHED_BWD, 0), find_step (s, SCHED_FWD, 1));
+    check_text (&set, EINVAL,
+                "schedule: rank 0, step 1 (fwd microbatch 1 chunk 0 slot 0): the slot "
+                "holds microbatch 0",
+                "a second microbatch in a slot");
+    set_destroy (&set);
+}
+
+/* Every list in itself is right, the transfers meet, and yet a buffer is lost. */
+static void test_buffers (void)
+{
+    struct set set;
+    struct schedule *s;
+    size_t i;
+
+    // rank 0's second output overwrites the first one on its way
+    set_create (&set, &sched_1f1b, 2, 3, false);
+    s = set.all[0];
+    i = find_step (s, SCHED_SENT_FWD, 0);
+    move_step (s, i, s->nsteps - 1);
+    check_text (&set, EINVAL,
+                "schedule: rank 0, step 8 (fwd microbatch 2 chunk 0 slot 0): overwrites "
+                "the output of microbatch 0, sent, not waited for",
+                "an output that may still be read");
+    set_destroy (&set);
+
+    // the next input comes while the backward pass needs this one
+    set_create (&set, &sched_1f1b, 2, 2, false);
+    s = set.all[1];
+    move_step (s, find_step (s, SCHED_BWD, 0), find_step (s, SCHED_RECV_FWD, 1));
+    move_step (s, find_step (s, SCHED_SEND_BWD, 0), find_step (s, SCHED_BWD, 0));
+    check_text (&set, EINVAL,
+                "schedule: rank 1, step 3 (recv_fwd microbatch 1 chunk 0 slot 0): the "
+                "slot is in use by microbatch 0",
+                "an input that is still needed");
+    set_destroy (&set);
+
+    set_create (&set, &sched_1f1b, 2, 1, false);
+    set.all[1]->nsteps--;
+    check_text (&set, EINVAL,
+                "schedule: rank 1, step 4 (send_bwd microbatch 0 chunk 0 slot 0): the "
+                "list ends with its gradient buffer sent, not waited for",
+                "a send that nobody waits for");
+    set_destroy (&set);
+
+    set_create (&set, &sched_1f1b, 1, 2, false);
+    set.all[0]->nsteps = 2;
+    check_text (&set, EINVAL,
+                "schedule: rank 0, after step 2: no forward pass of microbatch 1, "
+                "chunk 0",
+                "a list that ends early");
+    set_destroy (&set);
+}
+
+static void refuse (struct schedule *const *all, int pp)
+{
+    struct mg_error err = { .text = "" };
+
+    errno = 0;
+    ok (schedule_check (all, pp, &err) == -1 && errno == EINVAL, "refused: %s", err.text);
+}
+
+/* Lists that do not belong together. */
+static void test_shapes (void)
+{
+    struct schedule *mixed[2];
+    struct set a, b;
+
+    set_create (&a, &sched_1f1b, 2, 2, false);
+    set_create (&b, &sched_1f1b, 2, 3, false);
+    mixed[0] = a.all[0];
+    mixed[1] = b.all[1];
+    refuse (mixed, 2);
+    mixed[1] = a.all[0];
+    refuse (mixed, 2);
+    refuse (a.all, 1);
+    refuse (a.all, 0);
+    a.all[1]->slots[0] = 0;
+    refuse (a.all, 2);
+    set_destroy (&a);
+    set_create (&a, &sched_1f1b, 2, 2, true);
+    mixed[0] = a.all[0];
+    set_destroy (&b);
+    set_create (&b, &sched_1f1b, 2, 2, false);
+    mixed[1] = b.all[1];
+    refuse (mixed, 2);
+    set_destroy (&a);
+    set_destroy (&b);
+}
+
+int main (void)
+{
+    test_all_1f1b ();
+    test_interleaved ();
+    test_damage ();
+    test_deadlock ();
+    test_mismatch ();
+    test_places ();
+    test_buffers ();
+    test_shapes ();
+    return done_testing ();
+}
