@@ -21,6 +21,12 @@ static const char *const lane_names[NUM_LANES] = {
     [LANE_SEND_BWD] = "pipeline send backward",
 };
 
+static const char *const buffer_names[SCHED_NUM_BUFFERS] = {
+    [SCHED_INPUT] = "input",
+    [SCHED_OUTPUT] = "output",
+    [SCHED_GRADIENT] = "gradient",
+};
+
 static const enum sched_buffer lane_buffer[NUM_LANES] = {
     [LANE_RECV_FWD] = SCHED_INPUT,
     [LANE_SEND_FWD] = SCHED_OUTPUT,
@@ -235,8 +241,8 @@ static int create_slot (struct exec *e, int chunk, int slot, unsigned int lanes,
             return -1;
         if (!*buffer && !(*buffer = a->buffer (a->arg, lane_buffer[i], chunk, slot)))
             return mg_error_set (err, EINVAL,
-                                 "schedule: no buffer %d for chunk %d, slot %d",
-                                 (int)lane_buffer[i], chunk, slot);
+                                 "schedule: no %s buffer for chunk %d, slot %d",
+                                 buffer_names[lane_buffer[i]], chunk, slot);
     }
     return 0;
 }

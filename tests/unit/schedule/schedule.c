@@ -53,9 +53,11 @@ static void test_lists (void)
           "wait_fwd 1.0, fwd 1.0, sent_bwd 0.0, bwd 1.0, send_bwd 1.0, sent_bwd 1.0" },
         { { 3, 1, 3, false },
           "recv_fwd 0.0, wait_fwd 0.0, recv_fwd 1.1, fwd 0.0, send_fwd 0.0, "
-          "recv_bwd 0.0, wait_fwd 1.1, fwd 1.1, send_fwd 1.1, wait_bwd 0.0, recv_bwd 1.1, bwd 0.0, "
+          "recv_bwd 0.0, wait_fwd 1.1, fwd 1.1, send_fwd 1.1, "
+          "wait_bwd 0.0, recv_bwd 1.1, bwd 0.0, "
           "send_bwd 0.0, recv_fwd 2.0, wait_fwd 2.0, sent_fwd 0.0, fwd 2.0, "
-          "send_fwd 2.0, wait_bwd 1.1, sent_bwd 0.0, recv_bwd 2.0, bwd 1.1, send_bwd 1.1, "
+          "send_fwd 2.0, "
+          "wait_bwd 1.1, sent_bwd 0.0, recv_bwd 2.0, bwd 1.1, send_bwd 1.1, "
           "wait_bwd 2.0, bwd 2.0, send_bwd 2.0, "
           "sent_fwd 1.1, sent_fwd 2.0, sent_bwd 1.1, sent_bwd 2.0" },
         { { 3, 1, 3, true },
@@ -142,8 +144,8 @@ static void test_peers (void)
         shape.rank = r;
         s.shape = shape;
         for (int c = 0; c < 2; c++) {
-            is_int (schedule_input_peer (&s, c), want_in[r][c], "chunk %d of rank %d: input",
-                    c, r);
+            is_int (schedule_input_peer (&s, c), want_in[r][c], "stage %d: input",
+                    c * 3 + r);
             is_int (schedule_output_peer (&s, c), want_out[r][c], "and output");
         }
     }
