@@ -1,4 +1,4 @@
-/* fill.c - initial weights by global coordinates (formula in kernels.h) */
+/* fill.c - initial weights by global coordinates, and constants (formulas in kernels.h) */
 
 #include "kernels/cpu/cpu.h"
 #include "libcore/base/rng.h"
@@ -26,5 +26,15 @@ int cpu_fill_normal (const struct kernels *k, const struct kern_fill_normal *a,
 #pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->rows * a->cols > CPU_SERIAL)
     for (int64_t row = 0; row < a->rows; row++)
         fill_row (a, row);
+    return 0;
+}
+
+int cpu_fill (const struct kernels *k, int64_t n, float value, float *out,
+              struct mg_stream *stream, struct mg_error *err)
+{
+    (void)stream, (void)err;
+#pragma omp parallel for num_threads (cpu_of (k)->threads) if (n > CPU_SERIAL)
+    for (int64_t i = 0; i < n; i++)
+        out[i] = value;
     return 0;
 }

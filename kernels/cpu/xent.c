@@ -3,6 +3,7 @@
  */
 
 #include <float.h>
+#include <math.h>
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/vec.h"
@@ -71,6 +72,27 @@ int cpu_xent_sum (const struct kernels *k, const struct kern_xent_sum *a,
         a->sum[t] = row_sum (logits, a->valid, a->max[t]);
         a->target[t] = label >= 0 && label < a->valid ? logits[label] - a->max[t] : 0;
     }
+    return 0;
+}
+
+int cpu_xent_loss (const struct kernels *k, const struct kern_xent_loss *a,
+                   struct mg_stream *stream, struct mg_error *err)
+{
+    double count = 0, sum = 0, divisor;
+
+    (void)k, (void)stream, (void)err;
+    for (int64_t t = 0; t < a->tokens; t++) {
+        if (a->mask[t] == 0)
+            continue; /* whatever the label there was */
+        count += a->mask[t];
+        sum += a->mask[t] * (log (a->sum[t]) - a->target[t]);
+    }
+    divisor = count > 1 ? count : 1;
+    for (int64_t t = 0; t < a->tokens; t++)
+        a->scale[t] = (float)(a->weight * a->mask[t] / divisor);
+    a->out[0] += a->weight * sum / divisor;
+    a->out[1] += sum;
+    a->out[2] += count;
     return 0;
 }
 
