@@ -1,50 +1,102 @@
-/* kernels_cpu.c - the CPU backend: its table, create and destroy */
+/* kernels_cpu.c - the CPU backend: which code it runs, create and destroy */
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "kernels/cpu/cpu.h"
 
-static const struct kern_ops cpu_ops = {
-    .name = "cpu",
-    .gemm = cpu_gemm,
-    .norm_fwd = cpu_norm_fwd,
-    .norm_bwd = cpu_norm_bwd,
-    .bias_dropout_add_fwd = cpu_bias_dropout_add_fwd,
-    .bias_dropout_add_bwd = cpu_bias_dropout_add_bwd,
-    .gelu_fwd = cpu_gelu_fwd,
-    .gelu_bwd = cpu_gelu_bwd,
-    .attention_fwd = cpu_attention_fwd,
-    .attention_bwd = cpu_attention_bwd,
-    .embedding_fwd = cpu_embedding_fwd,
-    .embedding_bwd = cpu_embedding_bwd,
-    .position_fwd = cpu_position_fwd,
-    .position_bwd = cpu_position_bwd,
-    .xent_max = cpu_xent_max,
-    .xent_sum = cpu_xent_sum,
-    .xent_loss = cpu_xent_loss,
-    .xent_bwd = cpu_xent_bwd,
-    .adamw = cpu_adamw,
-    .fill_normal = cpu_fill_normal,
-    .fill = cpu_fill,
-    .col_sum = cpu_col_sum,
-    .sum_sq = cpu_sum_sq,
-    .axpby = cpu_axpby,
-    .cast = cpu_cast,
+#undef cpu_ops /* the table of one compilation; here are all of them */
+
+extern const struct kern_ops cpu_ops_base, cpu_ops_v3, cpu_ops_v4;
+
+static bool is_usable_base (void)
+{
+    return true;
+}
+
+#if HAVE_ISA_V3
+/* What stands for the whole level: no processor has these and lacks F16C or MOVBE. */
+static bool is_usable_v3 (void)
+{
+    return __builtin_cpu_supports ("avx2") && __builtin_cpu_supports ("fma")
+           && __builtin_cpu_supports ("bmi") && __builtin_cpu_supports ("bmi2");
+}
+#endif
+
+#if HAVE_ISA_V4
+static bool is_usable_v4 (void)
+{
+    return is_usable_v3 () && __builtin_cpu_supports ("avx512f")
+           && __builtin_cpu_supports ("avx512bw") && __builtin_cpu_supports ("avx512cd")
+           && __builtin_cpu_supports ("avx512dq") && __builtin_cpu_supports ("avx512vl");
+}
+#endif
+
+/* The best first. */
+static const struct cpu_isa isas[] = {
+#if HAVE_ISA_V4
+    { .name = "v4", .usable = is_usable_v4, .ops = &cpu_ops_v4 },
+#endif
+#if HAVE_ISA_V3
+    { .name = "v3", .usable = is_usable_v3, .ops = &cpu_ops_v3 },
+#endif
+    { .name = "base", .usable = is_usable_base, .ops = &cpu_ops_base },
 };
+
+static const struct cpu_gemm *const gemms[] = {
+#if HAVE_ONEDNN
+    &cpu_gemm_onednn,
+#endif
+    NULL,
+};
+
+const struct cpu_isa *cpu_isa_get (size_t i)
+{
+    return i < sizeof (isas) / sizeof (isas[0]) ? &isas[i] : NULL;
+}
+
+void *cpu_scratch (const struct kernels *k, size_t size, struct mg_error *err)
+{
+    struct cpu *cpu = cpu_of (k);
+    void *scratch;
+
+    if (size <= cpu->scratch_size)
+        return cpu->scratch;
+    if (size > SIZE_MAX - 63
+        || !(scratch = aligned_alloc (64, (size + 63) / 64 * 64))) {
+        mg_error_set (err, ENOMEM, "cpu kernels: no memory for %zu bytes of scratch", size);
+        return NULL;
+    }
+    free (cpu->scratch);
+    cpu->scratch = scratch;
+    cpu->scratch_size = size;
+    return scratch;
+}
 
 void kernels_cpu_destroy (struct kernels *k)
 {
     if (k) {
         int saved_errno = errno;
+        struct cpu *cpu = cpu_of (k);
 
-        free (k->impl);
+        if (cpu) {
+            if (cpu->gemm_impl)
+                cpu->gemm->destroy (cpu->gemm_impl);
+            free (cpu->scratch);
+        }
+        free (cpu);
         free (k);
         errno = saved_errno;
     }
 }
 
-struct kernels *kernels_cpu_create (int threads, struct mg_error *err)
+struct kernels *cpu_create (int threads, const struct cpu_isa *isa, bool library,
+                            struct mg_error *err)
 {
     struct kernels *k;
     struct cpu *cpu;
@@ -57,11 +109,23 @@ struct kernels *kernels_cpu_create (int threads, struct mg_error *err)
         mg_error_set (err, ENOMEM, "cpu kernels: out of memory");
         goto error;
     }
-    k->ops = &cpu_ops;
-    cpu = k->impl;
+    k->ops = isa->ops;
+    cpu = cpu_of (k);
     cpu->threads = threads;
+    cpu->gemm = library ? gemms[0] : NULL;
+    if (cpu->gemm && !(cpu->gemm_impl = cpu->gemm->create (threads, err)))
+        goto error;
     return k;
 error:
     kernels_cpu_destroy (k);
     return NULL;
+}
+
+struct kernels *kernels_cpu_create (int threads, struct mg_error *err)
+{
+    const struct cpu_isa *isa = isas;
+
+    while (!isa->usable ()) /* the last one always is */
+        isa++;
+    return cpu_create (threads, isa, true, err);
 }

@@ -1,46 +1,81 @@
 /* bias_dropout_add.c - y = residual + dropout (x + bias), and its gradient */
 
 #include "kernels/cpu/cpu.h"
-#include "libcore/base/rng.h"
+#include "kernels/cpu/philox.h"
+#include "kernels/cpu/vec.h"
 
-float cpu_dropout (const struct kern_dropout *d, int64_t row, int64_t col)
+/* Columns col .. col + n - 1 of a row; factor NULL: 1. */
+static void fwd_chunk (const struct kern_bias_dropout_add_fwd *a, int64_t row, int64_t col,
+                       int64_t n, const float *factor)
 {
-    uint32_t bits[4];
+    int64_t first = row * a->cols + col;
 
-    if (d->p == 0)
-        return 1;
-    rng_philox (d->key, (uint32_t)(col / 4), (uint32_t)(d->first_position + row / d->batch),
-                (uint64_t)d->sample[row % d->batch], bits);
-    return bits[col % 4] < rng_threshold (d->p) ? 0 : (float)(1 / (1 - d->p));
+    for (int64_t c = 0; c < n; c += VEC) {
+        vf x = vec_load_part (a->x + first + c, n - c);
+
+        if (a->bias)
+            x += vec_load_part (a->bias + col + c, n - c);
+        if (factor)
+            x *= vec_load (factor + c);
+        if (a->residual)
+            x = vec_load_part (a->residual + first + c, n - c) + x;
+        vec_store_part (a->y + first + c, x, n - c);
+    }
+}
+
+static void fwd_row (const struct kern_bias_dropout_add_fwd *a, int64_t row)
+{
+    float factor[PHILOX_CHUNK];
+
+    for (int64_t col = 0; col < a->cols; col += PHILOX_CHUNK) {
+        int64_t n = cpu_min (PHILOX_CHUNK, a->cols - col);
+
+        if (a->dropout.p > 0)
+            philox_chunk (&a->dropout, row, col, n, factor);
+        fwd_chunk (a, row, col, n, a->dropout.p > 0 ? factor : NULL);
+    }
 }
 
 int cpu_bias_dropout_add_fwd (const struct kernels *k,
                               const struct kern_bias_dropout_add_fwd *a,
                               struct mg_stream *stream, struct mg_error *err)
 {
-    (void)k, (void)stream, (void)err;
-    for (int64_t r = 0; r < a->rows; r++) {
-        for (int64_t c = 0; c < a->cols; c++) {
-            int64_t i = r * a->cols + c;
-            float x = a->x[i] + (a->bias ? a->bias[c] : 0);
-
-            a->y[i] = (a->residual ? a->residual[i] : 0)
-                      + x * cpu_dropout (&a->dropout, r, c);
-        }
-    }
+    (void)stream, (void)err;
+#pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->rows * a->cols > CPU_SERIAL)
+    for (int64_t row = 0; row < a->rows; row++)
+        fwd_row (a, row);
     return 0;
+}
+
+static void bwd_row (const struct kern_bias_dropout_add_bwd *a, int64_t row)
+{
+    const float *dy = a->dy + row * a->cols;
+    float *dx = a->dx + row * a->cols, factor[PHILOX_CHUNK];
+
+    if (a->dropout.p == 0) {
+        if (dx != dy)
+            memcpy (dx, dy, (size_t)a->cols * sizeof (float));
+        return;
+    }
+    for (int64_t col = 0; col < a->cols; col += PHILOX_CHUNK) {
+        int64_t n = cpu_min (PHILOX_CHUNK, a->cols - col);
+
+        philox_chunk (&a->dropout, row, col, n, factor);
+        for (int64_t c = 0; c < n; c += VEC)
+            vec_store_part (dx + col + c,
+                            vec_load_part (dy + col + c, n - c) * vec_load (factor + c),
+                            n - c);
+    }
 }
 
 int cpu_bias_dropout_add_bwd (const struct kernels *k,
                               const struct kern_bias_dropout_add_bwd *a,
                               struct mg_stream *stream, struct mg_error *err)
 {
-    for (int64_t r = 0; r < a->rows; r++) {
-        for (int64_t c = 0; c < a->cols; c++) {
-            int64_t i = r * a->cols + c;
-
-            a->dx[i] = a->dy[i] * cpu_dropout (&a->dropout, r, c);
-        }
+    if (a->dropout.p > 0 || a->dx != a->dy) {
+#pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->rows * a->cols > CPU_SERIAL)
+        for (int64_t row = 0; row < a->rows; row++)
+            bwd_row (a, row);
     }
     if (a->dbias)
         return cpu_col_sum (k, a->rows, a->cols, a->dx, a->dbias, stream, err);

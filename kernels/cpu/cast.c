@@ -1,97 +1,80 @@
-/* cast.c - elementwise conversion of float32, bfloat16 and float16 */
+/* cast.c - elementwise conversion of float32, bfloat16 and float16
+ *
+ * Each block goes through float32, in a buffer unless one side is float32 already.
+ */
 
 #include <errno.h>
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
-
-static uint32_t bits_of (float value)
-{
-    uint32_t bits;
-
-    memcpy (&bits, &value, sizeof (bits));
-    return bits;
-}
-
-static float float_of (uint32_t bits)
-{
-    float value;
-
-    memcpy (&value, &bits, sizeof (value));
-    return value;
-}
-
-static uint16_t to_bfloat16 (float value)
-{
-    uint32_t bits = bits_of (value);
-
-    if ((bits & 0x7fffffff) > 0x7f800000)
-        return (uint16_t)(bits >> 16 | 0x40); /* rounding could make a NaN infinite */
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-/* Rounds the 13 bits off that float16 lacks; below its normal range the addition of 0.5
- * makes the FPU round at the right place.
- */
-static uint16_t to_float16 (float value)
-{
-    uint32_t bits = bits_of (value), sign = bits >> 16 & 0x8000;
-
-    bits &= 0x7fffffff;
-    if (bits > 0x7f800000)
-        return (uint16_t)(sign | 0x7e00);
-    if (bits >= 0x477ff000) /* 65520 and up round to infinity */
-        return (uint16_t)(sign | 0x7c00);
-    if (bits < 0x38800000) /* below 2^-14 */
-        return (uint16_t)(sign | (bits_of (float_of (bits) + 0.5f) - 0x3f000000));
-    bits += 0xfff + (bits >> 13 & 1);
-    return (uint16_t)(sign | (bits - 0x38000000) >> 13);
-}
-
-static float from_float16 (uint16_t half)
-{
-    uint32_t sign = (uint32_t)(half & 0x8000) << 16, rest = half & 0x7fff;
-
-    if (rest >= 0x7c00)
-        return float_of (sign | 0x7f800000 | (rest & 0x3ff) << 13);
-    if (rest < 0x400) /* rest 2^-24 */
-        return float_of (sign | bits_of ((float)rest * 0x1p-24f));
-    return float_of (sign | ((rest << 13) + 0x38000000));
-}
-
-float cpu_load (const void *x, enum mg_dtype dtype, int64_t i)
-{
-    if (dtype == MG_BFLOAT16)
-        return float_of ((uint32_t)((const uint16_t *)x)[i] << 16);
-    if (dtype == MG_FLOAT16)
-        return from_float16 (((const uint16_t *)x)[i]);
-    return ((const float *)x)[i];
-}
-
-void cpu_store (void *y, enum mg_dtype dtype, int64_t i, float value)
-{
-    if (dtype == MG_BFLOAT16)
-        ((uint16_t *)y)[i] = to_bfloat16 (value);
-    else if (dtype == MG_FLOAT16)
-        ((uint16_t *)y)[i] = to_float16 (value);
-    else
-        ((float *)y)[i] = value;
-}
+#include "kernels/cpu/half.h"
 
 static bool is_supported (enum mg_dtype dtype)
 {
     return dtype == MG_FLOAT32 || dtype == MG_BFLOAT16 || dtype == MG_FLOAT16;
 }
 
+static void widen (const void *x, enum mg_dtype from, int64_t n, float *y)
+{
+    const uint16_t *half = x;
+
+    if (from == MG_FLOAT32)
+        memcpy (y, x, (size_t)n * sizeof (float));
+    else if (from == MG_BFLOAT16)
+        for (int64_t i = 0; i < n; i++)
+            y[i] = half_from_bfloat16 (half[i]);
+    else
+        for (int64_t i = 0; i < n; i++)
+            y[i] = half_from_float16 (half[i]);
+}
+
+static void narrow (const float *x, int64_t n, void *y, enum mg_dtype to)
+{
+    uint16_t *half = y;
+
+    if (to == MG_FLOAT32)
+        memcpy (y, x, (size_t)n * sizeof (float));
+    else if (to == MG_BFLOAT16)
+        for (int64_t i = 0; i < n; i++)
+            half[i] = half_to_bfloat16 (x[i]);
+    else
+        for (int64_t i = 0; i < n; i++)
+            half[i] = half_to_float16 (x[i]);
+}
+
+static size_t size_of (enum mg_dtype dtype)
+{
+    return dtype == MG_FLOAT32 ? 4 : 2;
+}
+
+/* Elements begin .. begin + n - 1, at most CPU_BLOCK. */
+static void cast_block (const void *x, enum mg_dtype from, void *y, enum mg_dtype to,
+                        int64_t begin, int64_t n)
+{
+    const void *source = (const char *)x + (size_t)begin * size_of (from);
+    void *target = (char *)y + (size_t)begin * size_of (to);
+    float wide[CPU_BLOCK];
+
+    if (to == MG_FLOAT32) {
+        widen (source, from, n, target);
+    } else if (from == MG_FLOAT32) {
+        narrow (source, n, target, to);
+    } else {
+        widen (source, from, n, wide);
+        narrow (wide, n, target, to);
+    }
+}
+
 int cpu_cast (const struct kernels *k, int64_t n, const void *x, enum mg_dtype from,
               void *y, enum mg_dtype to, struct mg_stream *stream, struct mg_error *err)
 {
-    (void)k, (void)stream;
+    (void)stream;
     if (!is_supported (from) || !is_supported (to))
         return mg_error_set (err, ENOTSUP,
-                             "cast: types %d to %d, want float32, bfloat16 or float16",
-                             (int)from, (int)to);
-    for (int64_t i = 0; i < n; i++)
-        cpu_store (y, to, i, cpu_load (x, from, i));
+                             "cast: %s to %s, want float32, bfloat16 or float16",
+                             mg_dtype_name (from), mg_dtype_name (to));
+#pragma omp parallel for num_threads (cpu_of (k)->threads) if (n > CPU_SERIAL)
+    for (int64_t b = 0; b < cpu_blocks (n); b++)
+        cast_block (x, from, y, to, b * CPU_BLOCK, cpu_min (CPU_BLOCK, n - b * CPU_BLOCK));
     return 0;
 }

@@ -1,19 +1,93 @@
 /* cpu - what the files of the CPU backend share: its state, the functions of its table
- * (contracts in kernels.h), dropout by coordinates.
+ * (contracts in kernels.h), helpers.
  */
 #ifndef KERNELS_CPU_CPU_H
 #define KERNELS_CPU_CPU_H
 
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+#include "kernels/cpu/isa.h"
 #include "kernels/kernels.h"
 
-struct cpu {
-    int threads;
+/* A library that multiplies matrices. Without one, and for what it cannot do, there is
+ * cpu_gemm_ref().
+ */
+struct cpu_gemm {
+    const char *name;
+    /* NULL and a text on failure. */
+    void *(*create) (int threads, struct mg_error *err);
+    void (*destroy) (void *impl);
+    /* One product, sizes at least 1.  -1 with errno ENOTSUP and no text: not for me. */
+    int (*run) (void *impl, const struct kern_gemm *a, struct mg_error *err);
 };
 
-static inline const struct cpu *cpu_of (const struct kernels *k)
+extern const struct cpu_gemm cpu_gemm_onednn;
+
+/* One compilation of the table. */
+struct cpu_isa {
+    const char *name;
+    bool (*usable) (void); /* may run on this machine */
+    const struct kern_ops *ops;
+};
+
+/* What kernels->impl points to. */
+struct cpu {
+    int threads;
+    const struct cpu_gemm *gemm; /* NULL: none */
+    void *gemm_impl;
+    void *scratch; /* see cpu_scratch() */
+    size_t scratch_size;
+};
+
+/* Compilation 'i', the best first, whether usable or not; NULL from the last on. */
+const struct cpu_isa *cpu_isa_get (size_t i);
+
+/* kernels_cpu_create() with a certain compilation, and without a library for matrix
+ * products if not 'library': for tests.
+ */
+struct kernels *cpu_create (int threads, const struct cpu_isa *isa, bool library,
+                            struct mg_error *err);
+
+/* At least 'size' bytes, aligned to 64, for the call that asks: the next call of any op
+ * may overwrite or move them.  Allocates only if 'size' is the largest so far.  NULL and
+ * a text on failure.
+ */
+void *cpu_scratch (const struct kernels *k, size_t size, struct mg_error *err);
+
+/* Number of this thread in a parallel region, from 0. */
+static inline int cpu_thread (void)
+{
+#ifdef _OPENMP
+    return omp_get_thread_num ();
+#else
+    return 0;
+#endif
+}
+
+static inline struct cpu *cpu_of (const struct kernels *k)
 {
     return k->impl;
 }
+
+static inline int64_t cpu_min (int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Loops over fewer elements than this run on one thread: waking others costs more. */
+enum { CPU_SERIAL = 16384 };
+
+/* Elements of a vector that one thread takes at a time. */
+enum { CPU_BLOCK = 8192 };
+
+static inline int64_t cpu_blocks (int64_t n)
+{
+    return (n + CPU_BLOCK - 1) / CPU_BLOCK;
+}
+
+extern const struct kern_ops cpu_ops;
 
 int cpu_gemm (const struct kernels *, const struct kern_gemm *, struct mg_stream *,
               struct mg_error *);
@@ -66,11 +140,23 @@ int cpu_axpby (const struct kernels *, int64_t n, double a, const float *x, doub
 int cpu_cast (const struct kernels *, int64_t n, const void *x, enum mg_dtype from,
               void *y, enum mg_dtype to, struct mg_stream *, struct mg_error *);
 
-/* 0, or 1 / (1 - p): what element (row, col) of a [tokens, cols] matrix is multiplied by. */
-float cpu_dropout (const struct kern_dropout *d, int64_t row, int64_t col);
+/* The product by our own loops: float32 and bfloat16, any size. */
+int cpu_gemm_ref (const struct kernels *k, const struct kern_gemm *a,
+                  struct mg_error *err);
 
-/* One element of 'dtype' as float; float to an element, to nearest even. */
-float cpu_load (const void *x, enum mg_dtype dtype, int64_t i);
-void cpu_store (void *y, enum mg_dtype dtype, int64_t i, float value);
+/* C[i][0..n) (+)= sum_l A(i, l) B[l][0..n), A(i, l) = a[i * a_row + l * a_col]; n is a
+ * multiple of VEC, ldb and ldc are the row lengths of b and c.  One thread.
+ */
+struct cpu_tile {
+    int64_t m, n, k;
+    const float *a;
+    int64_t a_row, a_col;
+    const float *b;
+    int64_t ldb;
+    float *c;
+    int64_t ldc;
+    bool accumulate;
+};
+void cpu_tile (const struct cpu_tile *t);
 
 #endif /* KERNELS_CPU_CPU_H */

@@ -1,8 +1,14 @@
-/* embedding.c - rows of a vocabulary shard, and positions added to them */
-
-#include <string.h>
+/* embedding.c - rows of a vocabulary shard, and positions added to them
+ *
+ * Gradients of rows that share an id are added in the order of the tokens, whatever the
+ * number of threads: threads divide the columns, not the tokens.
+ */
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/philox.h"
+#include "kernels/cpu/vec.h"
+
+enum { STRIP = 128 }; /* columns */
 
 static bool is_local (int32_t id, int64_t first, int64_t count)
 {
@@ -12,65 +18,110 @@ static bool is_local (int32_t id, int64_t first, int64_t count)
 int cpu_embedding_fwd (const struct kernels *k, const struct kern_embedding_fwd *a,
                        struct mg_stream *stream, struct mg_error *err)
 {
-    (void)k, (void)stream, (void)err;
-    for (int64_t t = 0; t < a->tokens; t++) {
-        size_t size = (size_t)a->cols * sizeof (float);
-        float *out = a->out + t * a->cols;
+    size_t size = (size_t)a->cols * sizeof (float);
 
+    (void)stream, (void)err;
+    if (size == 0)
+        return 0;
+#pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->tokens * a->cols > CPU_SERIAL)
+    for (int64_t t = 0; t < a->tokens; t++) {
         if (is_local (a->id[t], a->first, a->count))
-            memcpy (out, a->table + (a->id[t] - a->first) * a->cols, size);
+            memcpy (a->out + t * a->cols, a->table + (a->id[t] - a->first) * a->cols, size);
         else
-            memset (out, 0, size);
+            memset (a->out + t * a->cols, 0, size);
     }
     return 0;
+}
+
+static void add (float *sum, const float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += VEC)
+        vec_store_part (sum + i, vec_load_part (sum + i, n - i) + vec_load_part (x + i, n - i),
+                        n - i);
 }
 
 int cpu_embedding_bwd (const struct kernels *k, const struct kern_embedding_bwd *a,
                        struct mg_stream *stream, struct mg_error *err)
 {
-    (void)k, (void)stream, (void)err;
-    for (int64_t t = 0; t < a->tokens; t++) {
-        if (is_local (a->id[t], a->first, a->count)) {
-            float *row = a->dtable + (a->id[t] - a->first) * a->cols;
+    (void)stream, (void)err;
+#pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->tokens * a->cols > CPU_SERIAL)
+    for (int64_t col = 0; col < a->cols; col += STRIP) {
+        int64_t n = cpu_min (STRIP, a->cols - col);
 
-            for (int64_t c = 0; c < a->cols; c++)
-                row[c] += a->dout[t * a->cols + c];
-        }
+        for (int64_t t = 0; t < a->tokens; t++)
+            if (is_local (a->id[t], a->first, a->count))
+                add (a->dtable + (a->id[t] - a->first) * a->cols + col,
+                     a->dout + t * a->cols + col, n);
     }
     return 0;
+}
+
+static void position_fwd_row (const struct kern_position_fwd *a, int64_t row)
+{
+    const struct kern_dropout *d = &a->dropout;
+    const float *x = a->x + row * a->cols;
+    const float *position = a->position + (d->first_position + row / d->batch) * a->cols;
+    float *y = a->y + row * a->cols, factor[PHILOX_CHUNK];
+
+    for (int64_t col = 0; col < a->cols; col += PHILOX_CHUNK) {
+        int64_t n = cpu_min (PHILOX_CHUNK, a->cols - col);
+
+        if (d->p > 0)
+            philox_chunk (d, row, col, n, factor);
+        for (int64_t c = 0; c < n; c += VEC) {
+            vf v = vec_load_part (x + col + c, n - c)
+                   + vec_load_part (position + col + c, n - c);
+
+            if (d->p > 0)
+                v *= vec_load (factor + c);
+            vec_store_part (y + col + c, v, n - c);
+        }
+    }
 }
 
 int cpu_position_fwd (const struct kernels *k, const struct kern_position_fwd *a,
                       struct mg_stream *stream, struct mg_error *err)
 {
-    const struct kern_dropout *d = &a->dropout;
-
-    (void)k, (void)stream, (void)err;
-    for (int64_t t = 0; t < a->tokens; t++) {
-        const float *position = a->position + (d->first_position + t / d->batch) * a->cols;
-
-        for (int64_t c = 0; c < a->cols; c++)
-            a->y[t * a->cols + c]
-                = (a->x[t * a->cols + c] + position[c]) * cpu_dropout (d, t, c);
-    }
+    (void)stream, (void)err;
+#pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->tokens * a->cols > CPU_SERIAL)
+    for (int64_t row = 0; row < a->tokens; row++)
+        position_fwd_row (a, row);
     return 0;
+}
+
+static void position_bwd_row (const struct kern_position_bwd *a, int64_t row)
+{
+    const struct kern_dropout *d = &a->dropout;
+    const float *dy = a->dy + row * a->cols;
+    float *dx = a->dx + row * a->cols, factor[PHILOX_CHUNK];
+    float *dposition = a->dposition + (d->first_position + row / d->batch) * a->cols;
+
+    for (int64_t col = 0; col < a->cols; col += PHILOX_CHUNK) {
+        int64_t n = cpu_min (PHILOX_CHUNK, a->cols - col);
+
+        if (d->p > 0)
+            philox_chunk (d, row, col, n, factor);
+        for (int64_t c = 0; c < n; c += VEC) {
+            vf v = vec_load_part (dy + col + c, n - c);
+
+            if (d->p > 0)
+                v *= vec_load (factor + c);
+            vec_store_part (dx + col + c, v, n - c);
+        }
+        add (dposition + col, dx + col, n);
+    }
 }
 
 int cpu_position_bwd (const struct kernels *k, const struct kern_position_bwd *a,
                       struct mg_stream *stream, struct mg_error *err)
 {
-    const struct kern_dropout *d = &a->dropout;
+    int64_t batch = a->dropout.batch;
+    int64_t positions = a->tokens > 0 ? (a->tokens + batch - 1) / batch : 0;
 
-    (void)k, (void)stream, (void)err;
-    for (int64_t t = 0; t < a->tokens; t++) {
-        float *dposition = a->dposition + (d->first_position + t / d->batch) * a->cols;
-
-        for (int64_t c = 0; c < a->cols; c++) {
-            float dx = a->dy[t * a->cols + c] * cpu_dropout (d, t, c);
-
-            a->dx[t * a->cols + c] = dx;
-            dposition[c] += dx;
-        }
-    }
+    (void)stream, (void)err;
+#pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->tokens * a->cols > CPU_SERIAL)
+    for (int64_t s = 0; s < positions; s++)
+        for (int64_t row = s * batch; row < cpu_min ((s + 1) * batch, a->tokens); row++)
+            position_bwd_row (a, row);
     return 0;
 }

@@ -1,27 +1,49 @@
-/* gemm.c - matrix product */
+/* gemm.c - matrix product: checks, and who computes it */
 
 #include <errno.h>
 
 #include "kernels/cpu/cpu.h"
 
+static bool is_supported (enum mg_dtype dtype)
+{
+    return dtype == MG_FLOAT32 || dtype == MG_BFLOAT16;
+}
+
+static int check (const struct kern_gemm *a, struct mg_error *err)
+{
+    if (a->m < 0 || a->n < 0 || a->k < 0)
+        return mg_error_set (err, EINVAL, "gemm: negative size in m %lld, n %lld, k %lld",
+                             (long long)a->m, (long long)a->n, (long long)a->k);
+    if (a->lda < (a->trans_a ? a->m : a->k) || a->ldb < (a->trans_b ? a->k : a->n)
+        || a->ldc < a->n)
+        return mg_error_set (err, EINVAL,
+                             "gemm: row lengths a %lld, b %lld, c %lld are too short for "
+                             "m %lld, n %lld, k %lld",
+                             (long long)a->lda, (long long)a->ldb, (long long)a->ldc,
+                             (long long)a->m, (long long)a->n, (long long)a->k);
+    if (a->accumulate && a->bias)
+        return mg_error_set (err, EINVAL, "gemm: a bias and accumulation exclude each other");
+    if (!is_supported (a->dtype) || !is_supported (a->c_dtype))
+        return mg_error_set (err, ENOTSUP, "gemm: types %s and %s, want float32 or bfloat16",
+                             mg_dtype_name (a->dtype), mg_dtype_name (a->c_dtype));
+    return 0;
+}
+
 int cpu_gemm (const struct kernels *k, const struct kern_gemm *a, struct mg_stream *stream,
               struct mg_error *err)
 {
-    (void)k, (void)stream;
-    if (a->accumulate && a->bias)
-        return mg_error_set (err, EINVAL, "gemm: a bias and accumulation exclude each other");
-    for (int64_t i = 0; i < a->m; i++) {
-        for (int64_t j = 0; j < a->n; j++) {
-            float sum = a->bias ? cpu_load (a->bias, a->dtype, j) : 0;
+    const struct cpu *cpu = cpu_of (k);
 
-            for (int64_t l = 0; l < a->k; l++)
-                sum += cpu_load (a->a, a->dtype, a->trans_a ? l * a->lda + i : i * a->lda + l)
-                       * cpu_load (a->b, a->dtype,
-                                   a->trans_b ? j * a->ldb + l : l * a->ldb + j);
-            if (a->accumulate)
-                sum += cpu_load (a->c, a->c_dtype, i * a->ldc + j);
-            cpu_store (a->c, a->c_dtype, i * a->ldc + j, sum);
-        }
+    (void)stream;
+    if (check (a, err) < 0)
+        return -1;
+    if (a->m == 0 || a->n == 0 || (a->k == 0 && a->accumulate))
+        return 0;
+    if (cpu->gemm && a->k > 0) {
+        if (cpu->gemm->run (cpu->gemm_impl, a, err) == 0)
+            return 0;
+        if (errno != ENOTSUP)
+            return -1;
     }
-    return 0;
+    return cpu_gemm_ref (k, a, err);
 }

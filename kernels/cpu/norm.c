@@ -1,57 +1,139 @@
-/* norm.c - layer norm (formulas in kernels.h) */
+/* norm.c - layer norm (formulas in kernels.h)
+ *
+ * Mean and variance in two passes over a row, which is in cache by then: the one-pass
+ * form E x^2 - (E x)^2 loses everything where the mean is large.
+ * The column sums of the backward pass are formed for fixed groups of rows first, then
+ * over the groups, so they do not depend on the number of threads.
+ */
 
 #include <math.h>
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/vec.h"
+
+enum { GROUP = 32 }; /* rows */
+
+static void fwd_row (const struct kern_norm_fwd *a, int64_t row)
+{
+    const float *x = a->x + row * a->cols;
+    float *y = a->y + row * a->cols;
+    vf sum[2] = { { 0 }, { 0 } }, square[2] = { { 0 }, { 0 } };
+    float mean, rstd;
+
+    for (int64_t c = 0; c < a->cols; c += VEC)
+        sum[c / VEC & 1] += vec_load_part (x + c, a->cols - c);
+    mean = (float)((double)vec_sum (sum[0] + sum[1]) / (double)a->cols);
+    for (int64_t c = 0; c < a->cols; c += VEC) {
+        int64_t left = a->cols - c;
+        vf d = vec_load_part (x + c, left) - mean;
+
+        if (left < VEC) /* the zeros behind the end are not of this row */
+            for (int64_t i = left; i < VEC; i++)
+                d[i] = 0;
+        square[c / VEC & 1] += d * d;
+    }
+    rstd = (float)(1
+                   / sqrt ((double)vec_sum (square[0] + square[1]) / (double)a->cols
+                           + a->eps));
+    for (int64_t c = 0; c < a->cols; c += VEC) {
+        int64_t left = a->cols - c;
+        vf xhat = (vec_load_part (x + c, left) - mean) * rstd;
+
+        vec_store_part (y + c,
+                        xhat * vec_load_part (a->weight + c, left)
+                            + vec_load_part (a->bias + c, left),
+                        left);
+    }
+    a->mean[row] = mean;
+    a->rstd[row] = rstd;
+}
 
 int cpu_norm_fwd (const struct kernels *k, const struct kern_norm_fwd *a,
                   struct mg_stream *stream, struct mg_error *err)
 {
-    (void)k, (void)stream, (void)err;
-    for (int64_t r = 0; r < a->rows; r++) {
-        const float *x = a->x + r * a->cols;
-        double mean = 0, var = 0;
-
-        for (int64_t c = 0; c < a->cols; c++)
-            mean += x[c];
-        mean /= (double)a->cols;
-        for (int64_t c = 0; c < a->cols; c++)
-            var += (x[c] - mean) * (x[c] - mean);
-        a->mean[r] = (float)mean;
-        a->rstd[r] = (float)(1 / sqrt (var / (double)a->cols + a->eps));
-        for (int64_t c = 0; c < a->cols; c++)
-            a->y[r * a->cols + c]
-                = (x[c] - a->mean[r]) * a->rstd[r] * a->weight[c] + a->bias[c];
-    }
+    (void)stream, (void)err;
+#pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->rows * a->cols > CPU_SERIAL)
+    for (int64_t row = 0; row < a->rows; row++)
+        fwd_row (a, row);
     return 0;
+}
+
+/* Writes dx, adds to the sums of the row's group. */
+static void bwd_row (const struct kern_norm_bwd *a, int64_t row, float *dweight,
+                     float *dbias)
+{
+    const float *x = a->x + row * a->cols, *dy = a->dy + row * a->cols;
+    float *dx = a->dx + row * a->cols;
+    float mean = a->mean[row], rstd = a->rstd[row], mean_g, mean_gx;
+    vf sum_g = { 0 }, sum_gx = { 0 };
+
+    for (int64_t c = 0; c < a->cols; c += VEC) {
+        int64_t left = a->cols - c;
+        vf g = vec_load_part (dy + c, left) * vec_load_part (a->weight + c, left);
+
+        sum_g += g;
+        sum_gx += g * ((vec_load_part (x + c, left) - mean) * rstd);
+    }
+    mean_g = (float)((double)vec_sum (sum_g) / (double)a->cols);
+    mean_gx = (float)((double)vec_sum (sum_gx) / (double)a->cols);
+    for (int64_t c = 0; c < a->cols; c += VEC) {
+        int64_t left = a->cols - c;
+        vf d = vec_load_part (dy + c, left);
+        vf xhat = (vec_load_part (x + c, left) - mean) * rstd;
+        vf g = rstd * (d * vec_load_part (a->weight + c, left) - mean_g - xhat * mean_gx);
+
+        if (a->accumulate_dx)
+            g += vec_load_part (dx + c, left);
+        vec_store_part (dx + c, g, left);
+        vec_store (dweight + c, vec_load (dweight + c) + d * xhat);
+        vec_store (dbias + c, vec_load (dbias + c) + d);
+    }
+}
+
+static void bwd_group (const struct kern_norm_bwd *a, int64_t group, int64_t ld,
+                       float *sums)
+{
+    float *dweight = sums + 2 * group * ld, *dbias = dweight + ld;
+    int64_t end = cpu_min ((group + 1) * GROUP, a->rows);
+
+    memset (dweight, 0, (size_t)(2 * ld) * sizeof (float));
+    for (int64_t row = group * GROUP; row < end; row++)
+        bwd_row (a, row, dweight, dbias);
+}
+
+/* Add the sums of all groups, for one vector of columns. */
+static void bwd_cols (const struct kern_norm_bwd *a, int64_t groups, int64_t ld,
+                      const float *sums, int64_t col)
+{
+    vf dweight = { 0 }, dbias = { 0 };
+    int64_t left = a->cols - col;
+
+    for (int64_t g = 0; g < groups; g++) {
+        dweight += vec_load (sums + 2 * g * ld + col);
+        dbias += vec_load (sums + (2 * g + 1) * ld + col);
+    }
+    vec_store_part (a->dweight + col, vec_load_part (a->dweight + col, left) + dweight, left);
+    vec_store_part (a->dbias + col, vec_load_part (a->dbias + col, left) + dbias, left);
 }
 
 int cpu_norm_bwd (const struct kernels *k, const struct kern_norm_bwd *a,
                   struct mg_stream *stream, struct mg_error *err)
 {
-    (void)k, (void)stream, (void)err;
-    for (int64_t r = 0; r < a->rows; r++) {
-        const float *x = a->x + r * a->cols, *dy = a->dy + r * a->cols;
-        float *dx = a->dx + r * a->cols;
-        double sum_g = 0, sum_gx = 0;
+    int64_t groups = (a->rows + GROUP - 1) / GROUP;
+    int64_t vecs = (a->cols + VEC - 1) / VEC, ld = vecs * VEC;
+    float *sums = cpu_scratch (k, (size_t)(2 * groups * ld) * sizeof (float), err);
 
-        for (int64_t c = 0; c < a->cols; c++) {
-            float xhat = (x[c] - a->mean[r]) * a->rstd[r];
-
-            sum_g += dy[c] * a->weight[c];
-            sum_gx += dy[c] * a->weight[c] * xhat;
-        }
-        sum_g /= (double)a->cols;
-        sum_gx /= (double)a->cols;
-        for (int64_t c = 0; c < a->cols; c++) {
-            float xhat = (x[c] - a->mean[r]) * a->rstd[r];
-            float d = a->rstd[r]
-                      * (dy[c] * a->weight[c] - (float)sum_g - xhat * (float)sum_gx);
-
-            a->dweight[c] += dy[c] * xhat;
-            a->dbias[c] += dy[c];
-            dx[c] = a->accumulate_dx ? dx[c] + d : d;
-        }
+    (void)stream;
+    if (!sums && groups * ld > 0)
+        return -1;
+#pragma omp parallel num_threads (cpu_of (k)->threads) if (a->rows * a->cols > CPU_SERIAL)
+    {
+#pragma omp for
+        for (int64_t group = 0; group < groups; group++)
+            bwd_group (a, group, ld, sums);
+#pragma omp for
+        for (int64_t v = 0; v < vecs; v++)
+            bwd_cols (a, groups, ld, sums, v * VEC);
     }
     return 0;
 }

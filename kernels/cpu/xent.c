@@ -1,79 +1,103 @@
-/* xent.c - vocabulary-parallel cross entropy in three local passes */
+/* xent.c - vocabulary-parallel cross entropy in three local passes (contract and formulas
+ * in kernels.h)
+ */
 
 #include <float.h>
-#include <math.h>
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/vec.h"
+
+static float row_max (const float *x, int64_t n)
+{
+    vf most[2] = { vec_set (-FLT_MAX), vec_set (-FLT_MAX) };
+    float max;
+    int64_t c = 0;
+
+    for (; c + 2 * VEC <= n; c += 2 * VEC) {
+        most[0] = vec_max (vec_load (x + c), most[0]);
+        most[1] = vec_max (vec_load (x + c + VEC), most[1]);
+    }
+    max = vec_largest (vec_max (most[0], most[1]));
+    for (; c < n; c++)
+        max = x[c] > max ? x[c] : max;
+    return max;
+}
 
 int cpu_xent_max (const struct kernels *k, const struct kern_xent_max *a,
                   struct mg_stream *stream, struct mg_error *err)
 {
-    (void)k, (void)stream, (void)err;
-    for (int64_t t = 0; t < a->tokens; t++) {
-        float max = -FLT_MAX;
-
-        for (int64_t c = 0; c < a->valid; c++)
-            if (a->logits[t * a->cols + c] > max)
-                max = a->logits[t * a->cols + c];
-        a->max[t] = max;
-    }
+    (void)stream, (void)err;
+#pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->tokens * a->cols > CPU_SERIAL)
+    for (int64_t t = 0; t < a->tokens; t++)
+        a->max[t] = row_max (a->logits + t * a->cols, a->valid);
     return 0;
+}
+
+/* Sum of e^(x - max), in float for up to 2048 elements, in double beyond. */
+static float row_sum (const float *x, int64_t n, float max)
+{
+    enum { RUN = 2048 };
+    double total = 0;
+
+    for (int64_t begin = 0; begin < n; begin += RUN) {
+        int64_t end = cpu_min (begin + RUN, n), c = begin;
+        vf sum[2] = { { 0 }, { 0 } };
+
+        for (; c + 2 * VEC <= end; c += 2 * VEC) {
+            sum[0] += vec_exp (vec_load (x + c) - max);
+            sum[1] += vec_exp (vec_load (x + c + VEC) - max);
+        }
+        for (; c < end; c += VEC) {
+            vf e = vec_exp (vec_load_part (x + c, end - c) - max);
+
+            for (int64_t i = end - c; i < VEC; i++)
+                e[i] = 0;
+            sum[0] += e;
+        }
+        total += (double)vec_sum (sum[0] + sum[1]);
+    }
+    return (float)total;
 }
 
 int cpu_xent_sum (const struct kernels *k, const struct kern_xent_sum *a,
                   struct mg_stream *stream, struct mg_error *err)
 {
-    (void)k, (void)stream, (void)err;
+    (void)stream, (void)err;
+#pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->tokens * a->cols > CPU_SERIAL)
     for (int64_t t = 0; t < a->tokens; t++) {
         const float *logits = a->logits + t * a->cols;
         int64_t label = a->label[t] - a->first;
-        double sum = 0;
 
-        for (int64_t c = 0; c < a->valid; c++)
-            sum += expf (logits[c] - a->max[t]);
-        a->sum[t] = (float)sum;
+        a->sum[t] = row_sum (logits, a->valid, a->max[t]);
         a->target[t] = label >= 0 && label < a->valid ? logits[label] - a->max[t] : 0;
     }
     return 0;
 }
 
-int cpu_xent_loss (const struct kernels *k, const struct kern_xent_loss *a,
-                   struct mg_stream *stream, struct mg_error *err)
+static void bwd_row (const struct kern_xent_bwd *a, int64_t t)
 {
-    double count = 0, sum = 0, divisor;
+    float *logits = a->logits + t * a->cols;
+    int64_t label = a->label[t] - a->first;
+    bool is_local = label >= 0 && label < a->valid;
+    float scale = a->scale[t], over_sum = 1 / a->sum[t];
 
-    (void)k, (void)stream, (void)err;
-    for (int64_t t = 0; t < a->tokens; t++) {
-        if (a->mask[t] == 0)
-            continue; /* whatever the label there was */
-        count += a->mask[t];
-        sum += a->mask[t] * (log (a->sum[t]) - a->target[t]);
+    for (int64_t c = 0; c < a->valid; c += VEC) {
+        vf e = vec_exp (vec_load_part (logits + c, a->valid - c) - a->max[t]) * over_sum;
+
+        if (is_local && label >= c && label < c + VEC)
+            e[label - c] -= 1;
+        vec_store_part (logits + c, scale * e, a->valid - c);
     }
-    divisor = count > 1 ? count : 1;
-    for (int64_t t = 0; t < a->tokens; t++)
-        a->scale[t] = (float)(a->weight * a->mask[t] / divisor);
-    a->out[0] += a->weight * sum / divisor;
-    a->out[1] += sum;
-    a->out[2] += count;
-    return 0;
+    if (a->cols > a->valid)
+        memset (logits + a->valid, 0, (size_t)(a->cols - a->valid) * sizeof (float));
 }
 
 int cpu_xent_bwd (const struct kernels *k, const struct kern_xent_bwd *a,
                   struct mg_stream *stream, struct mg_error *err)
 {
-    (void)k, (void)stream, (void)err;
-    for (int64_t t = 0; t < a->tokens; t++) {
-        float *logits = a->logits + t * a->cols;
-        int64_t label = a->label[t] - a->first;
-
-        for (int64_t c = 0; c < a->cols; c++) {
-            if (c < a->valid)
-                logits[c] = a->scale[t]
-                            * (expf (logits[c] - a->max[t]) / a->sum[t]
-                               - (c == label ? 1.0f : 0.0f));
-            else
-                logits[c] = 0;
-        }
-    }
+    (void)stream, (void)err;
+#pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->tokens * a->cols > CPU_SERIAL)
+    for (int64_t t = 0; t < a->tokens; t++)
+        bwd_row (a, t);
     return 0;
 }

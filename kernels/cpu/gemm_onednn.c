@@ -1,0 +1,477 @@
+/* gemm_onednn.c - matrix product by oneDNN (2.x and 3.x)
+ *
+ * A primitive is made when a shape is first used and kept; using it again only sets three
+ * pointers.  oneDNN decides by shape and number of threads how k is divided, so results
+ * may differ in rounding between numbers of threads (not between runs).
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <oneapi/dnnl/dnnl.h>
+
+#include "kernels/cpu/cpu.h"
+
+enum { ARGS = 5 }; /* of an execution: a, b, c, scratch, bias */
+
+/* What a primitive depends on. Compared as bytes, so without holes. */
+struct key {
+    int64_t m, n, k, lda, ldb, ldc;
+    uint8_t trans_a, trans_b, accumulate, bias;
+    uint16_t dtype, c_dtype;
+};
+
+struct product {
+    struct key key;
+    bool usable; /* false: oneDNN has no good code for it */
+    dnnl_primitive_t primitive;
+    dnnl_exec_arg_t args[ARGS];
+    int count; /* of args */
+};
+
+struct onednn {
+    int threads;
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    struct product **slots; /* open addressing, NULL: free */
+    size_t capacity, used;  /* capacity is a power of two */
+    void *scratch;          /* shared by all primitives */
+    size_t scratch_size;
+};
+
+static int fail (struct mg_error *err, const char *what, dnnl_status_t status)
+{
+    return mg_error_set (err, status == dnnl_out_of_memory ? ENOMEM : EIO,
+                         "gemm: oneDNN: %s failed with status %d", what, (int)status);
+}
+
+static dnnl_data_type_t type_of (int dtype)
+{
+    return dtype == MG_BFLOAT16 ? dnnl_bf16 : dnnl_f32;
+}
+
+/* Versions 2 and 3 differ in how descriptors are made; the rest is the same. */
+#if DNNL_VERSION_MAJOR >= 3
+
+typedef dnnl_memory_desc_t desc_t;
+
+static dnnl_status_t make_desc (desc_t *md, int64_t rows, int64_t cols, int64_t row_stride,
+                                int64_t col_stride, int dtype)
+{
+    dnnl_dims_t dims = { rows, cols }, strides = { row_stride, col_stride };
+
+    return dnnl_memory_desc_create_with_strides (md, 2, dims, type_of (dtype), strides);
+}
+
+static void free_desc (desc_t *md)
+{
+    if (*md)
+        dnnl_memory_desc_destroy (*md);
+}
+
+static dnnl_status_t append_sum (dnnl_post_ops_t ops)
+{
+    return dnnl_post_ops_append_sum (ops, 1, 0, dnnl_data_type_undef);
+}
+
+static dnnl_status_t make_matmul (dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
+                                  const desc_t md[4], dnnl_primitive_attr_t attr)
+{
+    return dnnl_matmul_primitive_desc_create (pd, engine, md[0], md[1], md[3], md[2], attr);
+}
+
+static dnnl_status_t make_memory (dnnl_memory_t *memory, const desc_t *md,
+                                  dnnl_engine_t engine)
+{
+    return dnnl_memory_create (memory, *md, engine, DNNL_MEMORY_NONE);
+}
+
+static dnnl_status_t make_scratch (dnnl_memory_t *memory, dnnl_primitive_desc_t pd,
+                                   dnnl_engine_t engine, size_t *size)
+{
+    const_dnnl_memory_desc_t md
+        = dnnl_primitive_desc_query_md (pd, dnnl_query_scratchpad_md, 0);
+
+    *size = dnnl_memory_desc_get_size (md);
+    return dnnl_memory_create (memory, md, engine, DNNL_MEMORY_NONE);
+}
+
+#else
+
+typedef dnnl_memory_desc_t desc_t;
+
+static dnnl_status_t make_desc (desc_t *md, int64_t rows, int64_t cols, int64_t row_stride,
+                                int64_t col_stride, int dtype)
+{
+    dnnl_dims_t dims = { rows, cols }, strides = { row_stride, col_stride };
+
+    return dnnl_memory_desc_init_by_strides (md, 2, dims, type_of (dtype), strides);
+}
+
+static void free_desc (desc_t *md)
+{
+    (void)md;
+}
+
+static dnnl_status_t append_sum (dnnl_post_ops_t ops)
+{
+    return dnnl_post_ops_append_sum (ops, 1);
+}
+
+static dnnl_status_t make_matmul (dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
+                                  const desc_t md[4], dnnl_primitive_attr_t attr)
+{
+    dnnl_matmul_desc_t desc;
+    dnnl_status_t status
+        = dnnl_matmul_desc_init (&desc, &md[0], &md[1], md[3].ndims ? &md[3] : NULL, &md[2]);
+
+    return status == dnnl_success ? dnnl_primitive_desc_create (pd, &desc, attr, engine, NULL)
+                                  : status;
+}
+
+static dnnl_status_t make_memory (dnnl_memory_t *memory, const desc_t *md,
+                                  dnnl_engine_t engine)
+{
+    return dnnl_memory_create (memory, md, engine, DNNL_MEMORY_NONE);
+}
+
+static dnnl_status_t make_scratch (dnnl_memory_t *memory, dnnl_primitive_desc_t pd,
+                                   dnnl_engine_t engine, size_t *size)
+{
+    const dnnl_memory_desc_t *md
+        = dnnl_primitive_desc_query_md (pd, dnnl_query_scratchpad_md, 0);
+
+    *size = dnnl_memory_desc_get_size (md);
+    return dnnl_memory_create (memory, md, engine, DNNL_MEMORY_NONE);
+}
+
+#endif
+
+static struct key key_of (const struct kern_gemm *a)
+{
+    return (struct key){
+        .m = a->m,
+        .n = a->n,
+        .k = a->k,
+        .lda = a->lda,
+        .ldb = a->ldb,
+        .ldc = a->ldc,
+        .trans_a = a->trans_a,
+        .trans_b = a->trans_b,
+        .accumulate = a->accumulate,
+        .bias = a->bias != NULL,
+        .dtype = (uint16_t)a->dtype,
+        .c_dtype = (uint16_t)a->c_dtype,
+    };
+}
+
+static size_t hash (const struct key *key)
+{
+    const int64_t *word = &key->m;
+    uint64_t h = key->trans_a | key->trans_b << 1 | key->accumulate << 2 | key->bias << 3
+                 | key->dtype << 4 | key->c_dtype << 8;
+
+    for (int i = 0; i < 6; i++) {
+        h = (h ^ (uint64_t)word[i]) * 0x9e3779b97f4a7c15;
+        h ^= h >> 29;
+    }
+    return (size_t)h;
+}
+
+/* The slot that holds the key, or the free one where it belongs. */
+static struct product **find (struct onednn *o, const struct key *key)
+{
+    size_t i = hash (key);
+
+    for (;; i++) {
+        struct product **slot = &o->slots[i & (o->capacity - 1)];
+
+        if (!*slot || memcmp (&(*slot)->key, key, sizeof (*key)) == 0)
+            return slot;
+    }
+}
+
+static int grow (struct onednn *o, struct mg_error *err)
+{
+    struct product **old = o->slots;
+    size_t old_capacity = o->capacity, capacity = old_capacity ? 2 * old_capacity : 64;
+    struct product **slots = calloc (capacity, sizeof (*slots));
+
+    if (!slots)
+        return mg_error_set (err, ENOMEM, "gemm: out of memory");
+    o->slots = slots;
+    o->capacity = capacity;
+    for (size_t i = 0; i < old_capacity; i++)
+        if (old[i])
+            *find (o, &old[i]->key) = old[i];
+    free (old);
+    return 0;
+}
+
+static void destroy_product (struct product *p)
+{
+    if (p) {
+        for (int i = 0; i < p->count; i++)
+            dnnl_memory_destroy (p->args[i].memory);
+        if (p->primitive)
+            dnnl_primitive_destroy (p->primitive);
+        free (p);
+    }
+}
+
+/* Room for a primitive's scratch; all primitives are told of it when it moves. */
+static int reserve (struct onednn *o, size_t size, struct mg_error *err)
+{
+    void *scratch;
+
+    if (size <= o->scratch_size)
+        return 0;
+    size = (size + 4095) / 4096 * 4096;
+    if (!(scratch = aligned_alloc (4096, size)))
+        return mg_error_set (err, ENOMEM, "gemm: no memory for %zu bytes of scratch", size);
+    free (o->scratch);
+    o->scratch = scratch;
+    o->scratch_size = size;
+    for (size_t i = 0; i < o->capacity; i++)
+        if (o->slots[i] && o->slots[i]->usable)
+            dnnl_memory_set_data_handle (o->slots[i]->args[3].memory, scratch);
+    return 0;
+}
+
+/* Descriptors of a, b, c and, if there is one, the bias. */
+static dnnl_status_t describe (const struct key *k, desc_t md[4])
+{
+    dnnl_status_t status
+        = make_desc (&md[0], k->m, k->k, k->trans_a ? 1 : k->lda, k->trans_a ? k->lda : 1,
+                     k->dtype);
+
+    if (status == dnnl_success)
+        status = make_desc (&md[1], k->k, k->n, k->trans_b ? 1 : k->ldb,
+                            k->trans_b ? k->ldb : 1, k->dtype);
+    if (status == dnnl_success)
+        status = make_desc (&md[2], k->m, k->n, k->ldc, 1, k->c_dtype);
+    if (status == dnnl_success && k->bias)
+        status = make_desc (&md[3], 1, k->n, k->n, 1, k->dtype);
+    return status;
+}
+
+static dnnl_status_t choose (struct onednn *o, const struct key *key, const desc_t md[4],
+                             dnnl_primitive_desc_t *pd)
+{
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_post_ops_t ops = NULL;
+    dnnl_status_t status = dnnl_primitive_attr_create (&attr);
+
+    if (status == dnnl_success)
+        status = dnnl_primitive_attr_set_scratchpad_mode (attr, dnnl_scratchpad_mode_user);
+    if (status == dnnl_success && key->accumulate) {
+        status = dnnl_post_ops_create (&ops);
+        if (status == dnnl_success)
+            status = append_sum (ops);
+        if (status == dnnl_success)
+            status = dnnl_primitive_attr_set_post_ops (attr, ops);
+    }
+    if (status == dnnl_success)
+        status = make_matmul (pd, o->engine, md, attr);
+    if (ops)
+        dnnl_post_ops_destroy (ops);
+    if (attr)
+        dnnl_primitive_attr_destroy (attr);
+    return status;
+}
+
+/* Its plain reference code is slower than ours. */
+static bool is_reference (dnnl_primitive_desc_t pd)
+{
+    const char *name = "";
+
+    dnnl_primitive_desc_query (pd, dnnl_query_impl_info_str, 0, (void *)&name);
+    return strncmp (name, "ref", 3) == 0;
+}
+
+static dnnl_status_t add_memories (struct onednn *o, struct product *p, const desc_t md[4],
+                                   dnnl_primitive_desc_t pd, size_t *scratch_size)
+{
+    static const int roles[ARGS] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST,
+                                     DNNL_ARG_SCRATCHPAD, DNNL_ARG_BIAS };
+    int count = p->key.bias ? ARGS : ARGS - 1;
+    dnnl_status_t status = dnnl_success;
+
+    for (int i = 0; i < count && status == dnnl_success; i++) {
+        dnnl_memory_t memory = NULL;
+
+        if (i == 3)
+            status = make_scratch (&memory, pd, o->engine, scratch_size);
+        else
+            status = make_memory (&memory, &md[i == 4 ? 3 : i], o->engine);
+        if (status == dnnl_success)
+            p->args[p->count++] = (dnnl_exec_arg_t){ roles[i], memory };
+    }
+    return status;
+}
+
+/* Fill p->primitive and p->args, or leave p->usable false. */
+static int build (struct onednn *o, struct product *p, struct mg_error *err)
+{
+    dnnl_primitive_desc_t pd = NULL;
+    desc_t md[4];
+    size_t scratch_size = 0;
+    dnnl_status_t status;
+    int result = 0;
+
+    memset (md, 0, sizeof (md));
+    status = describe (&p->key, md);
+    if (status == dnnl_success)
+        status = choose (o, &p->key, md, &pd);
+    if (status == dnnl_unimplemented || (status == dnnl_success && is_reference (pd)))
+        goto done;
+    if (status == dnnl_success)
+        status = dnnl_primitive_create (&p->primitive, pd);
+    if (status == dnnl_success)
+        status = add_memories (o, p, md, pd, &scratch_size);
+    if (status != dnnl_success)
+        result = fail (err, "preparing a product", status);
+    else
+        result = reserve (o, scratch_size, err);
+    if (result == 0) {
+        dnnl_memory_set_data_handle (p->args[3].memory, o->scratch);
+        p->usable = true;
+    }
+done:
+    for (int i = 0; i < 4; i++)
+        free_desc (&md[i]);
+    if (pd)
+        dnnl_primitive_desc_destroy (pd);
+    return result;
+}
+
+static struct product *add (struct onednn *o, const struct key *key, struct mg_error *err)
+{
+    struct product *p;
+
+    if (2 * (o->used + 1) > o->capacity && grow (o, err) < 0)
+        return NULL;
+    if (!(p = calloc (1, sizeof (*p)))) {
+        mg_error_set (err, ENOMEM, "gemm: out of memory");
+        return NULL;
+    }
+    p->key = *key;
+    if (build (o, p, err) < 0) {
+        int saved_errno = errno;
+
+        destroy_product (p);
+        errno = saved_errno;
+        return NULL;
+    }
+    *find (o, key) = p;
+    o->used++;
+    return p;
+}
+
+/* float32 with B as stored: measured (bench/kernels.c), the product kernel reads B in
+ * place, which is slow where its rows lie a power of two apart; dnnl_sgemm copies it and
+ * is as fast or faster in every case.
+ */
+static bool is_for_sgemm (const struct kern_gemm *a)
+{
+    return a->dtype == MG_FLOAT32 && a->c_dtype == MG_FLOAT32 && !a->trans_b && !a->bias;
+}
+
+static int run_sgemm (const struct kern_gemm *a, struct mg_error *err)
+{
+    dnnl_status_t status
+        = dnnl_sgemm (a->trans_a ? 'T' : 'N', 'N', a->m, a->n, a->k, 1, a->a, a->lda, a->b,
+                      a->ldb, a->accumulate ? 1 : 0, a->c, a->ldc);
+
+    return status == dnnl_success ? 0 : fail (err, "a product", status);
+}
+
+static int run_product (struct onednn *o, const struct kern_gemm *a, struct mg_error *err)
+{
+    struct key key = key_of (a);
+    struct product *p = o->capacity ? *find (o, &key) : NULL;
+    const void *data[ARGS] = { a->a, a->b, a->c, o->scratch, a->bias };
+    dnnl_status_t status = dnnl_success;
+
+    if (!p && !(p = add (o, &key, err)))
+        return -1;
+    if (!p->usable) {
+        errno = ENOTSUP;
+        return -1;
+    }
+    for (int i = 0; i < p->count; i++)
+        if (i != 3)
+            dnnl_memory_set_data_handle (p->args[i].memory, (void *)data[i]);
+    status = dnnl_primitive_execute (p->primitive, o->stream, p->count, p->args);
+    if (status == dnnl_success)
+        status = dnnl_stream_wait (o->stream);
+    return status == dnnl_success ? 0 : fail (err, "a product", status);
+}
+
+/* oneDNN takes the calling thread's OpenMP default as its number of threads. */
+static int onednn_run (void *impl, const struct kern_gemm *a, struct mg_error *err)
+{
+    struct onednn *o = impl;
+    int result;
+#ifdef _OPENMP
+    int before = omp_get_max_threads ();
+
+    if (before != o->threads)
+        omp_set_num_threads (o->threads);
+#endif
+    result = is_for_sgemm (a) ? run_sgemm (a, err) : run_product (o, a, err);
+#ifdef _OPENMP
+    if (before != o->threads)
+        omp_set_num_threads (before);
+#endif
+    return result;
+}
+
+static void onednn_destroy (void *impl)
+{
+    struct onednn *o = impl;
+
+    if (o) {
+        int saved_errno = errno;
+
+        for (size_t i = 0; i < o->capacity; i++)
+            destroy_product (o->slots[i]);
+        free (o->slots);
+        free (o->scratch);
+        if (o->stream)
+            dnnl_stream_destroy (o->stream);
+        if (o->engine)
+            dnnl_engine_destroy (o->engine);
+        free (o);
+        errno = saved_errno;
+    }
+}
+
+static void *onednn_create (int threads, struct mg_error *err)
+{
+    struct onednn *o = calloc (1, sizeof (*o));
+    dnnl_status_t status;
+
+    if (!o) {
+        mg_error_set (err, ENOMEM, "gemm: out of memory");
+        return NULL;
+    }
+    o->threads = threads;
+    status = dnnl_engine_create (&o->engine, dnnl_cpu, 0);
+    if (status == dnnl_success)
+        status = dnnl_stream_create (&o->stream, o->engine, dnnl_stream_default_flags);
+    if (status != dnnl_success) {
+        fail (err, "creating its engine", status);
+        onednn_destroy (o);
+        return NULL;
+    }
+    return o;
+}
+
+const struct cpu_gemm cpu_gemm_onednn = {
+    .name = "onednn",
+    .create = onednn_create,
+    .destroy = onednn_destroy,
+    .run = onednn_run,
+};

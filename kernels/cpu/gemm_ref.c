@@ -1,0 +1,132 @@
+/* gemm_ref.c - matrix product without a library
+ *
+ * C is cut into blocks of MC x NC, one task each; a task goes through k in steps of KC,
+ * copies the parts of A and B that it needs, as float, into memory of its own, and
+ * multiplies them with cpu_tile().  The cut depends on the sizes alone, so the result
+ * does not depend on the number of threads.
+ */
+
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/half.h"
+#include "kernels/cpu/vec.h"
+
+enum { MC = 96, NC = 256, KC = 256 };
+
+/* Of one thread: A [MC][KC], B [KC][NC], C [MC][NC]. */
+struct work {
+    float a[MC * KC], b[KC * NC], c[MC * NC];
+};
+
+/* A 'rows' x 'cols' part of a stored matrix to out[row][col], or its transpose to
+ * out[col][row]; 'ld' is the row length of both.
+ */
+struct part {
+    const void *from;
+    enum mg_dtype dtype;
+    int64_t row, col, rows, cols, ld;
+};
+
+static float element (const struct part *p, int64_t row, int64_t col)
+{
+    int64_t i = (p->row + row) * p->ld + p->col + col;
+
+    return p->dtype == MG_FLOAT32 ? ((const float *)p->from)[i]
+                                  : half_from_bfloat16 (((const uint16_t *)p->from)[i]);
+}
+
+static void copy (const struct part *p, float *out, int64_t ld)
+{
+    for (int64_t r = 0; r < p->rows; r++)
+        for (int64_t c = 0; c < p->cols; c++)
+            out[r * ld + c] = element (p, r, c);
+}
+
+static void copy_transposed (const struct part *p, float *out, int64_t ld)
+{
+    for (int64_t c = 0; c < p->cols; c++)
+        for (int64_t r = 0; r < p->rows; r++)
+            out[c * ld + r] = element (p, r, c);
+}
+
+static void copy_a (const struct kern_gemm *a, int64_t row, int64_t l, int64_t rows,
+                    int64_t depth, float *out)
+{
+    if (a->trans_a)
+        copy_transposed (&(struct part){ a->a, a->dtype, l, row, depth, rows, a->lda }, out,
+                         KC);
+    else
+        copy (&(struct part){ a->a, a->dtype, row, l, rows, depth, a->lda }, out, KC);
+}
+
+static void copy_b (const struct kern_gemm *a, int64_t l, int64_t col, int64_t depth,
+                    int64_t cols, float *out)
+{
+    if (a->trans_b)
+        copy_transposed (&(struct part){ a->b, a->dtype, col, l, cols, depth, a->ldb }, out,
+                         NC);
+    else
+        copy (&(struct part){ a->b, a->dtype, l, col, depth, cols, a->ldb }, out, NC);
+}
+
+/* Part of a row of C, from its element 'first' on. */
+static void store (const struct kern_gemm *a, int64_t first, int64_t n, const float *sum)
+{
+    float *c = a->c;
+    uint16_t *half = a->c;
+
+    for (int64_t i = 0; i < n; i++) {
+        if (a->c_dtype == MG_FLOAT32)
+            c[first + i] = a->accumulate ? c[first + i] + sum[i] : sum[i];
+        else
+            half[first + i] = half_to_bfloat16 (
+                a->accumulate ? half_from_bfloat16 (half[first + i]) + sum[i] : sum[i]);
+    }
+}
+
+/* The block of C at (row, col). Columns from n on are whatever b holds there. */
+static void multiply (const struct kern_gemm *a, struct work *w, int64_t row, int64_t col)
+{
+    int64_t rows = cpu_min (MC, a->m - row), cols = cpu_min (NC, a->n - col);
+    struct part bias = { .from = a->bias, .dtype = a->dtype };
+
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < NC; c++)
+            w->c[r * NC + c]
+                = a->bias && c < cols ? element (&bias, 0, col + c) : 0;
+    for (int64_t l = 0; l < a->k; l += KC) {
+        int64_t depth = cpu_min (KC, a->k - l);
+
+        copy_a (a, row, l, rows, depth, w->a);
+        copy_b (a, l, col, depth, cols, w->b);
+        cpu_tile (&(struct cpu_tile){ .m = rows,
+                                      .n = (cols + VEC - 1) / VEC * VEC,
+                                      .k = depth,
+                                      .a = w->a,
+                                      .a_row = KC,
+                                      .a_col = 1,
+                                      .b = w->b,
+                                      .ldb = NC,
+                                      .c = w->c,
+                                      .ldc = NC,
+                                      .accumulate = true });
+    }
+    for (int64_t r = 0; r < rows; r++)
+        store (a, (row + r) * a->ldc + col, cols, w->c + r * NC);
+}
+
+int cpu_gemm_ref (const struct kernels *k, const struct kern_gemm *a, struct mg_error *err)
+{
+    int threads = cpu_of (k)->threads;
+    int64_t down = (a->m + MC - 1) / MC, across = (a->n + NC - 1) / NC;
+    struct work *work = cpu_scratch (k, (size_t)threads * sizeof (*work), err);
+
+    if (!work)
+        return -1;
+    for (int i = 0; i < threads; i++) /* no garbage, that might be slow or trap */
+        memset (work[i].b, 0, sizeof (work[i].b));
+#pragma omp parallel for num_threads (threads) schedule (dynamic) \
+    if (a->m * a->n * a->k > CPU_SERIAL)
+    for (int64_t task = 0; task < down * across; task++)
+        multiply (a, &work[cpu_thread ()], task / across * MC, task % across * NC);
+    return 0;
+}

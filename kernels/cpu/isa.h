@@ -1,0 +1,51 @@
+/* isa - names of the functions that are compiled once per instruction set.
+ *
+ * The files of cpu/ are compiled for the distribution's baseline and again for higher
+ * levels of the processor (CPU_ISA, set by the build); each compilation gets names of its
+ * own, and kernels_cpu.c takes the best table that the machine can run.  (Compiled
+ * files rather than per-function clones: code inside OpenMP regions and inlined helpers
+ * comes along, and a test can run every version that the machine has.)
+ */
+#ifndef KERNELS_CPU_ISA_H
+#define KERNELS_CPU_ISA_H
+
+#ifndef CPU_ISA
+#define CPU_ISA base
+#endif
+
+#define CPU_PASTE(name, isa) name##_##isa
+#define CPU_EXPAND(name, isa) CPU_PASTE (name, isa)
+#define CPU_NAME(name) CPU_EXPAND (name, CPU_ISA)
+
+#define cpu_adamw CPU_NAME (cpu_adamw)
+#define cpu_attention_bwd CPU_NAME (cpu_attention_bwd)
+#define cpu_attention_fwd CPU_NAME (cpu_attention_fwd)
+#define cpu_axpby CPU_NAME (cpu_axpby)
+#define cpu_bias_dropout_add_bwd CPU_NAME (cpu_bias_dropout_add_bwd)
+#define cpu_bias_dropout_add_fwd CPU_NAME (cpu_bias_dropout_add_fwd)
+#define cpu_cast CPU_NAME (cpu_cast)
+#define cpu_col_sum CPU_NAME (cpu_col_sum)
+#define cpu_embedding_bwd CPU_NAME (cpu_embedding_bwd)
+#define cpu_embedding_fwd CPU_NAME (cpu_embedding_fwd)
+#define cpu_fill_normal CPU_NAME (cpu_fill_normal)
+#define cpu_gelu_bwd CPU_NAME (cpu_gelu_bwd)
+#define cpu_gelu_fwd CPU_NAME (cpu_gelu_fwd)
+#define cpu_gemm CPU_NAME (cpu_gemm)
+#define cpu_gemm_ref CPU_NAME (cpu_gemm_ref)
+#define cpu_norm_bwd CPU_NAME (cpu_norm_bwd)
+#define cpu_norm_fwd CPU_NAME (cpu_norm_fwd)
+#define cpu_ops CPU_NAME (cpu_ops)
+#define cpu_position_bwd CPU_NAME (cpu_position_bwd)
+#define cpu_position_fwd CPU_NAME (cpu_position_fwd)
+#define cpu_sum_sq CPU_NAME (cpu_sum_sq)
+#define cpu_tile CPU_NAME (cpu_tile)
+#define cpu_xent_bwd CPU_NAME (cpu_xent_bwd)
+#define cpu_xent_max CPU_NAME (cpu_xent_max)
+#define cpu_xent_sum CPU_NAME (cpu_xent_sum)
+#define flash_drop CPU_NAME (flash_drop)
+#define flash_load_keys CPU_NAME (flash_load_keys)
+#define flash_load_queries CPU_NAME (flash_load_queries)
+#define flash_mask CPU_NAME (flash_mask)
+#define flash_transpose CPU_NAME (flash_transpose)
+
+#endif /* KERNELS_CPU_ISA_H */

@@ -1,0 +1,72 @@
+#!/bin/bash
+# One srun line trains: the plugin's sizes reach the run, on 8 ranks over 4 virtual nodes,
+# under any distribution; what goes wrong ends the step at once and says why.
+. "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
+. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/slurm.sh"
+. "$MG_SRCDIR/tests/lib/train.sh"
+
+mpi_available || skip_all "no MPI"
+[ -e "$MG_BUILDDIR/plugin/.libs/megatron.so" ] || skip_all "the plugin is not built"
+make_text text.txt 20
+run megatron data tokenize --input text.txt --output-prefix text --append-eod
+is "$status" 0 "text is tokenized" || diag "$err"
+args=(--num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 16
+      --tokenizer-type ByteLevel --data-path text_text_document --split 100,0,0
+      --micro-batch-size 1 --global-batch-size 8 --train-iters 6 --lr 1e-3)
+slurm_start 4
+
+# Ranks of this test: they work in its directory.
+ranks() {
+    local p
+    for p in $(pgrep -x megatron); do
+        [ "$(readlink "/proc/$p/cwd")" != "$TEST_DIR" ] || echo "$p"
+    done
+}
+
+run megatron train "${args[@]}" --metrics-file one.json --save-weights one.st
+is "$status" 0 "one rank" || diag "$err"
+for how in block cyclic plane=2; do
+    run srun -Q -N4 --ntasks-per-node=2 -m "$how" --megatron-tp=2 --megatron-pp=2 \
+        megatron train "${args[@]}" --metrics-file "$how.json" --save-weights "$how.st"
+    is "$status" 0 "srun -m $how" || { diag "$err"; continue; }
+    like "$out" "8 ranks = tp 2 x pp 2 x dp 2" "the plugin's sizes reach the run"
+    is "$(grep -c '\] iteration ' <<<"$out")" 6 "one rank prints the iterations"
+    same_metrics "$how.json" one.json 1e-5 1e-4 "$how against one rank"
+    same_weights "$how.st" one.st 1e-4 "$how weights" --skip-key-bias 4
+done
+ok "cmp block.st cyclic.st" "the distribution does not change a bit"
+
+# ---- refusals
+run srun -Q -N4 --ntasks-per-node=2 --megatron-tp=2 megatron train "${args[@]}" \
+    --tensor-model-parallel-size 4
+is "$status" 1 "a contradiction to the plugin is refused"
+is "$(grep -c contradicts <<<"$err")" 1 "in one line: $(grep contradicts <<<"$err")"
+run srun -Q -n2 --mpi=none megatron train "${args[@]}"
+ok "[ $status != 0 ]" "two tasks without PMIx are refused"
+like "$err" "srun --mpi=pmix" "naming the missing option"
+
+# ---- one rank dies
+srun -Q -N4 --ntasks-per-node=2 --megatron-tp=2 --megatron-pp=2 \
+    megatron train "${args[@]}" --train-iters 1000000 >long.out 2>long.err &
+job=$!
+for _ in $(seq 300); do
+    [ "$(grep -c '\] iteration ' long.out)" -lt 3 ] || break
+    sleep 0.1
+done
+ok "[ $(grep -c '\] iteration ' long.out) -ge 3 ]" "a long run is under way"
+pids=$(ranks)
+is "$(wc -l <<<"$pids")" 8 "on eight ranks"
+start=$(date +%s%N)
+kill -KILL "$(sed -n 5p <<<"$pids")"
+wait $job
+status=$?
+took=$((($(date +%s%N) - start) / 1000000))
+ok "[ $status != 0 ]" "killing one rank fails the step: $status"
+ok "[ $took -lt 5000 ]" "within 5 seconds: $took ms"
+for _ in $(seq 50); do
+    [ -n "$(ranks)" ] || break
+    sleep 0.1
+done
+is "$(ranks)" "" "no process is left"
+done_testing

@@ -1,0 +1,117 @@
+/* kit.c - what the tests of the kernels share */
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cpu/cpu.h"
+#include "tests/tap/tap.h"
+#include "tests/unit/kernels/kit.h"
+
+enum { MARGIN = 32 }; /* marked floats on each side */
+
+static const float mark = -1234.5f;
+
+static void add (struct kit *kit, const struct cpu_isa *isa, int threads, bool library)
+{
+    struct kit_variant *v = &kit->variants[kit->count++];
+    struct mg_error err = { "" };
+
+    snprintf (v->name, sizeof (v->name), "%s, %d thread%s%s", isa->name, threads,
+              threads > 1 ? "s" : "", library ? ", library" : "");
+    v->threads = threads;
+    v->library = library;
+    v->k = cpu_create (threads, isa, library, &err);
+    if (!v->k)
+        bail_out ("%s", err.text);
+}
+
+void kit_open (struct kit *kit)
+{
+    const struct cpu_isa *isa, *best = NULL;
+
+    memset (kit, 0, sizeof (*kit));
+    for (size_t i = 0; (isa = cpu_isa_get (i)); i++) {
+        if (!isa->usable ()) {
+            diag ("this machine cannot run %s", isa->name);
+            continue;
+        }
+        best = best ? best : isa;
+        add (kit, isa, 1, false);
+        add (kit, isa, 3, false);
+    }
+    add (kit, best, 1, true);
+    add (kit, best, 2, true);
+}
+
+void kit_close (struct kit *kit)
+{
+    for (size_t i = 0; i < kit->count; i++)
+        kernels_cpu_destroy (kit->variants[i].k);
+}
+
+struct kit_array kit_array (size_t n, size_t offset)
+{
+    struct kit_array a = { .n = n };
+    size_t size = (MARGIN + offset + n + MARGIN) * sizeof (float);
+
+    if (!(a.base = aligned_alloc (64, (size + 63) / 64 * 64)))
+        bail_out ("out of memory");
+    a.x = a.base + MARGIN + offset;
+    for (float *p = a.base; p < a.x; p++)
+        *p = mark;
+    for (size_t i = 0; i < n; i++)
+        a.x[i] = NAN; /* what is not written shows */
+    for (size_t i = 0; i < MARGIN; i++)
+        a.x[n + i] = mark;
+    return a;
+}
+
+bool kit_array_free (struct kit_array *a)
+{
+    bool whole = true;
+
+    for (float *p = a->base; p < a->x; p++)
+        whole = whole && *p == mark;
+    for (size_t i = 0; i < MARGIN; i++)
+        whole = whole && a->x[a->n + i] == mark;
+    free (a->base);
+    memset (a, 0, sizeof (*a));
+    return whole;
+}
+
+void kit_random (float *x, size_t n, uint64_t seed)
+{
+    uint64_t state = seed * 2862933555777941757u + 3037000493u;
+
+    for (size_t i = 0; i < n; i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        x[i] = (float)((double)(state >> 40) * 0x1p-23 - 1);
+    }
+}
+
+double kit_error (const float *got, const double *want, size_t n)
+{
+    double worst = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (isnan (got[i]) != isnan (want[i]))
+            return INFINITY;
+        if ((double)got[i] == want[i] || isnan (want[i]))
+            continue;
+        worst = fmax (worst, fabs (got[i] - want[i]) / (1 + fabs (want[i])));
+    }
+    return worst;
+}
+
+double kit_ulps (float got, double want)
+{
+    int exponent;
+
+    frexp (want, &exponent);
+    if (want == 0 || exponent < -125)
+        exponent = -125;
+    return fabs ((double)got - want) / ldexp (1, exponent - FLT_MANT_DIG);
+}

@@ -1,0 +1,57 @@
+/* kit - what the tests of the kernels share.
+ *
+ * A variant is one way to run the same table: a compilation that this machine can run, a
+ * number of threads, with or without a library for matrix products.  Failing to set up
+ * ends the test.
+ */
+#ifndef TESTS_UNIT_KERNELS_KIT_H
+#define TESTS_UNIT_KERNELS_KIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/kernels.h"
+
+struct kit_variant {
+    char name[40]; /* "v4, 2 threads, library" */
+    int threads;
+    bool library;
+    struct kernels *k;
+};
+
+enum { KIT_VARIANTS = 16 };
+
+struct kit {
+    struct kit_variant variants[KIT_VARIANTS];
+    size_t count;
+};
+
+/* Every compilation with 1 and 3 threads, and the best with a library with 1 and 2. */
+void kit_open (struct kit *kit);
+void kit_close (struct kit *kit);
+
+/* An array whose first element is 'offset' floats behind a 64-byte boundary, with marked
+ * elements before and behind.
+ */
+struct kit_array {
+    float *x;
+    size_t n;
+    float *base;
+};
+
+struct kit_array kit_array (size_t n, size_t offset);
+
+/* Free it; true if the marks are whole. */
+bool kit_array_free (struct kit_array *a);
+
+/* Uniform in [-1, 1), a function of the seed. */
+void kit_random (float *x, size_t n, uint64_t seed);
+
+/* Largest |got - want| / (1 + |want|); infinity if a NaN stands on one side only. */
+double kit_error (const float *got, const double *want, size_t n);
+
+/* The error of a float that is what a double should be, in units of its last place. */
+double kit_ulps (float got, double want);
+
+#endif /* TESTS_UNIT_KERNELS_KIT_H */

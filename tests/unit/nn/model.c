@@ -1,0 +1,167 @@
+/* The whole model on one rank: every parameter's gradient against finite differences, with
+ * dropout on, a padded vocabulary and a loss mask, tied and untied.
+ */
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libcore/base/rng.h"
+#include "libcore/nn/model.h"
+#include "libcore/optim/optimizer.h"
+#include "tests/tap/tap.h"
+
+enum { SEQ = 7, BATCH = 3, VOCAB = 13, MICROBATCHES = 2 };
+
+struct fixture {
+    struct job *job;
+    struct model *model;
+    struct optimizer *optimizer;
+    struct param *params;
+    size_t n;
+};
+
+/* Tokens by coordinates; some labels count less or not at all. */
+static int fetch (void *arg, int microbatch, bool tokens, struct nn_batch *batch,
+                  struct mg_error *err)
+{
+    (void)arg, (void)err;
+    for (int b = 0; b < BATCH; b++)
+        batch->sample[b] = microbatch * BATCH + b;
+    for (int t = 0; tokens && t < SEQ * BATCH; t++) {
+        uint32_t r[4];
+
+        rng_philox (5, (uint32_t)t, (uint32_t)microbatch, 0, r);
+        batch->token[t] = (int32_t)(r[0] % VOCAB);
+        batch->label[t] = (int32_t)(r[1] % VOCAB);
+        batch->mask[t] = (float)(r[2] % 3) / 2;
+    }
+    return 0;
+}
+
+static void setup (struct fixture *f, bool tied)
+{
+    struct model_spec spec = {
+        .config = {
+            .num_layers = 2, .hidden_size = 12, .ffn_hidden_size = 20, .num_heads = 3,
+            .kv_channels = 4, .seq_length = SEQ, .max_positions = SEQ + 1,
+            .vocab_size = VOCAB, .padded_vocab_size = 16, .norm_epsilon = 1e-5,
+            .init_std = 0.4, .hidden_dropout = 0.2, .attention_dropout = 0.3,
+            .tied_embeddings = tied, .seed = 3,
+        },
+        .micro_batch_size = BATCH,
+        .chunks = 1,
+    };
+    struct optimizer_config optimizer = { .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8 };
+    struct job_config job = { .timeout = 10, .threads = 1 };
+    struct mg_error err = { "" };
+    int slots = 1;
+
+    geometry_init (&job.geometry);
+    if (!(f->job = job_create (&job, &err))
+        || !(f->model = model_create (&spec, f->job, &err)))
+        bail_out ("%s", err.text);
+    f->params = model_params (f->model, &f->n);
+    if (!(f->optimizer = optimizer_create (&optimizer, f->job, model_stream (f->model),
+                                           f->params, f->n, model_num_tensors (f->model),
+                                           &err))
+        || model_bind (f->model, &slots, &err) < 0
+        || model_init_params (f->model, &err) < 0)
+        bail_out ("%s", err.text);
+    model_set_input (f->model, fetch, NULL, 1.0 / MICROBATCHES);
+}
+
+static void teardown (struct fixture *f)
+{
+    optimizer_destroy (f->optimizer);
+    model_destroy (f->model);
+    job_destroy (f->job);
+}
+
+/* One iteration's loss; the backward pass too if asked. */
+static double loss (struct fixture *f, bool backward)
+{
+    struct mg_error err = { "" };
+    double sums[3];
+
+    model_clear_loss (f->model);
+    for (int m = 0; m < MICROBATCHES; m++)
+        if (model_forward (f->model, 0, 0, m, true, &err) < 0
+            || (backward && model_backward (f->model, 0, 0, &err) < 0))
+            bail_out ("%s", err.text);
+    if (model_loss (f->model, sums, &err) < 0)
+        bail_out ("%s", err.text);
+    return sums[0];
+}
+
+/* The derivative along the gradient's own direction is the gradient's norm. */
+static void check_param (struct fixture *f, const struct param *p)
+{
+    float *saved = malloc ((size_t)p->numel * sizeof (float));
+    double norm = 0, step, slope[2];
+
+    for (int64_t i = 0; i < p->numel; i++)
+        norm += (double)p->grad[i] * p->grad[i];
+    norm = sqrt (norm);
+    if (!saved)
+        bail_out ("out of memory");
+    memcpy (saved, p->data, (size_t)p->numel * sizeof (float));
+    step = 4e-3;
+    for (int side = 0; side < 2; side++) {
+        double s = side ? -step : step;
+
+        for (int64_t i = 0; i < p->numel; i++)
+            p->data[i] = (float)(saved[i] + s * p->grad[i] / norm);
+        slope[side] = loss (f, false);
+    }
+    memcpy (p->data, saved, (size_t)p->numel * sizeof (float));
+    free (saved);
+    ok (norm > 0, "%s has a gradient", p->name);
+    is_near ((slope[0] - slope[1]) / (2 * step) / norm, 1, 5e-3, "%s: finite difference",
+             p->name);
+}
+
+static void test_gradients (bool tied)
+{
+    struct fixture f;
+    struct mg_error err = { "" };
+    double first;
+
+    setup (&f, tied);
+    first = loss (&f, true);
+    ok (isfinite (first) && first > 0, "%s: loss %g", tied ? "tied" : "untied", first);
+    ok (loss (&f, false) == first, "the same bits again");
+    for (size_t i = 0; i < f.n; i++)
+        check_param (&f, &f.params[i]);
+    for (int64_t r = VOCAB; r < 16; r++)
+        for (int64_t c = 0; c < 12; c++)
+            if (f.params[0].grad[r * 12 + c] != 0)
+                ok (false, "padded row %d has a gradient", (int)r);
+    ok (optimizer_zero_grad (f.optimizer, &err) == 0 && f.params[0].grad[0] == 0,
+        "gradients to zero");
+    teardown (&f);
+}
+
+static void test_counts (void)
+{
+    struct fixture f;
+    int64_t numel = 0;
+    int slots = 3;
+
+    setup (&f, true);
+    for (size_t i = 0; i < f.n; i++)
+        numel += f.params[i].numel;
+    is_int (model_num_parameters (f.model), numel - 3 * 12, "parameters without padding");
+    is_int (model_num_tensors (f.model), (int)f.n, "tensors");
+    ok (model_activation_bytes (f.model, &slots) > 0, "bytes of three slots");
+    ok (loss (&f, false) > 0, "planning leaves the bound slots alone");
+    teardown (&f);
+}
+
+int main (void)
+{
+    test_gradients (true);
+    test_gradients (false);
+    test_counts ();
+    return done_testing ();
+}
