@@ -44,9 +44,12 @@ enum { LOOK_EVERY = 1 << 20 };
 /* The signal that asked to stop: a handler has no other way to say so. */
 static volatile sig_atomic_t stop_signal;
 
+/* The alarm ends a read that began just after the flag was looked at. */
 static void on_signal (int signum)
 {
-    stop_signal = signum;
+    if (signum != SIGALRM)
+        stop_signal = signum;
+    alarm (1);
 }
 
 static const char *const format_names[] = {
@@ -340,12 +343,15 @@ static void catch_signals (void)
         if (sigaction (signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
             sigaction (signals[i], &action, NULL);
     }
+    sigaction (SIGALRM, &action, NULL);
+    signal (SIGXFSZ, SIG_IGN); /* a file over the limit is an error of write */
 }
 
 /* End as the signal would have ended us, now that nothing is left behind. */
 static void follow_signal (void)
 {
     if (stop_signal) {
+        alarm (0);
         signal (stop_signal, SIG_DFL);
         raise (stop_signal);
     }

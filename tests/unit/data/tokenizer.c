@@ -42,7 +42,7 @@ static void test_bytes (void)
     ok (tokenizer->ops->any_cut, "a text may be cut anywhere");
     ok (tokenizer_encode (tokenizer, all, 0, &buffer, &err) == 0 && buffer.count == 0,
         "no text, no ids");
-    ok (tokenizer_encode (tokenizer, all, 256, &buffer, &err) == 0, "every byte, NUL too");
+    ok (tokenizer_encode (tokenizer, all, 256, &buffer, &err) == 0, "every byte and NUL");
     ok (tokenizer_encode (tokenizer, all + 255, 1, &buffer, &err) == 0, "one more");
     is_int (buffer.count, 257, "each is one id");
     for (int i = 0; i < 257; i++)
