@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libcore/schedule/schedule.h"
 #include "tests/tap/tap.h"
+#include "tests/unit/schedule/adder.h"
 
 #define COUNT(a) (sizeof (a) / sizeof ((a)[0]))
 
@@ -20,15 +20,9 @@ struct set {
 static void set_create (struct set *set, const struct sched_kind *kind, int pp,
                         int microbatches, bool forward_only)
 {
-    struct mg_error err;
-
     set->pp = pp;
-    for (int r = 0; r < pp; r++) {
-        struct sched_shape shape = { pp, r, microbatches, forward_only };
-
-        if (!(set->all[r] = schedule_create (kind, &shape, &err)))
-            bail_out ("%s", err.text);
-    }
+    for (int r = 0; r < pp; r++)
+        set->all[r] = make_schedule (kind, pp, r, microbatches, forward_only);
 }
 
 static void set_destroy (struct set *set)
@@ -59,66 +53,10 @@ static void test_all_1f1b (void)
     }
 }
 
-/* An interleaved order (Narayanan et al. 2021, section 2.2): groups of pp microbatches go
- * through one chunk after the other; backward the chunks come in reverse.
- */
-static struct sched_pass *order_interleaved (const struct sched_shape *shape, int chunks,
-                                             size_t *n)
-{
-    int pp = shape->pp, total = shape->microbatches * chunks;
-    int warmup = (pp - shape->rank - 1) * 2 + (chunks - 1) * pp;
-    struct sched_pass *table = calloc (total, sizeof (*table));
-    struct sched_pass *pass = calloc (2 * (size_t)total, sizeof (*pass)), *p = pass;
-    int k = 0;
-
-    if (!table || !pass)
-        bail_out ("out of memory");
-    for (int g = 0; g < shape->microbatches; g += pp) {
-        for (int c = 0; c < chunks; c++) {
-            for (int m = g; m < g + pp && m < shape->microbatches; m++)
-                table[k++] = (struct sched_pass){ false, m, c };
-        }
-    }
-    if (warmup > total || shape->forward_only)
-        warmup = total;
-    for (int i = 0; i < total + warmup; i++) {
-        if (i < total)
-            *p++ = table[i];
-        if (i >= warmup && !shape->forward_only) {
-            *p = table[i - warmup];
-            p->chunk = chunks - 1 - p->chunk;
-            p->backward = true;
-            p++;
-        }
-    }
-    free (table);
-    *n = (size_t)(p - pass);
-    return pass;
-}
-
-static struct sched_pass *order_two (const struct sched_shape *shape, size_t *n,
-                                     struct mg_error *err)
-{
-    (void)err;
-    return order_interleaved (shape, 2, n);
-}
-
-static struct sched_pass *order_three (const struct sched_shape *shape, size_t *n,
-                                       struct mg_error *err)
-{
-    (void)err;
-    return order_interleaved (shape, 3, n);
-}
-
-static const struct sched_kind interleaved[] = {
-    { .name = "two chunks", .chunks = 2, .order = order_two },
-    { .name = "three chunks", .chunks = 3, .order = order_three },
-};
-
 /* What makes steps of passes knows nothing of a kind: it serves chunks as well. */
 static void test_interleaved (void)
 {
-    for (size_t k = 0; k < COUNT (interleaved); k++) {
+    for (int k = KIND_TWO_CHUNKS; k <= KIND_THREE_CHUNKS; k++) {
         for (int pp = 2; pp <= 4; pp++) {
             int bad = 0;
 
@@ -127,7 +65,7 @@ static void test_interleaved (void)
                     struct set set;
                     struct mg_error err;
 
-                    set_create (&set, &interleaved[k], pp, m, forward_only);
+                    set_create (&set, &test_kinds[k], pp, m, forward_only);
                     if (schedule_check (set.all, pp, &err) != 0) {
                         diag ("%d microbatches: %s", m, err.text);
                         bad++;
@@ -135,7 +73,7 @@ static void test_interleaved (void)
                     set_destroy (&set);
                 }
             }
-            is_int (bad, 0, "interleaved, %s, pp %d", interleaved[k].name, pp);
+            is_int (bad, 0, "interleaved, %s, pp %d", test_kinds[k].name, pp);
         }
     }
 }
@@ -255,7 +193,7 @@ static void test_damage (void)
             damage (&sched_1f1b, pp, microbatches[i], false);
         damage (&sched_1f1b, 3, microbatches[i], true);
     }
-    damage (&interleaved[0], 2, 4, false);
+    damage (&test_kinds[KIND_TWO_CHUNKS], 2, 4, false);
 }
 
 static size_t find_step (const struct schedule *s, enum sched_op op, int microbatch)
@@ -328,7 +266,7 @@ static void test_mismatch (void)
     set_destroy (&set);
 
     // rank 1 takes its two chunks, alike to their neighbours, for each other
-    set_create (&set, &interleaved[0], 3, 3, true);
+    set_create (&set, &test_kinds[KIND_TWO_CHUNKS], 3, 3, true);
     s = set.all[1];
     for (size_t i = 0; i < s->nsteps; i++)
         s->step[i].chunk = 1 - s->step[i].chunk;

@@ -1,10 +1,7 @@
 /* exec.c - run lists with passes that only add numbers
  *
- * Without arguments: one rank.  With "ranks", under a launcher: a pipeline of all ranks,
- * of which rank 0 reports for all.
- *
- * Stage g adds g + 1 to its input, and 10 (g + 1) to its gradient, so that everybody
- * knows what must arrive, and whether it is still there when it is used.
+ * Without arguments: one rank.  With "ranks", under a launcher: a pipeline of $PP_SIZE
+ * ranks, of which rank 0 reports for all.
  */
 
 #include <errno.h>
@@ -16,97 +13,44 @@
 #include "libcore/comm/comm.h"
 #include "libcore/device/device.h"
 #include "libcore/job/job.h"
-#include "libcore/schedule/exec.h"
 #include "tests/tap/tap.h"
-
-#define COUNT(a) (sizeof (a) / sizeof ((a)[0]))
-
-enum { NUMBERS = 5, MAX_SLOTS = 16, MAX_CHUNKS = 3 };
+#include "tests/unit/schedule/adder.h"
 
 struct model {
-    const struct schedule *schedule;
+    struct adder adder;
     int iteration;
-    int fail_at;  /* microbatch whose forward pass fails, -1 */
-    int wrong;    /* numbers that were not what they must be */
-    int passes;   /* forward + backward */
+    int fail_at;      /* microbatch whose forward pass fails, -1 */
     int begun, ended; /* steps, as traced */
     bool no_buffers;
-    int64_t buffer[SCHED_NUM_BUFFERS][MAX_CHUNKS][MAX_SLOTS][NUMBERS];
 };
-
-static int stage_of (const struct model *m, int chunk)
-{
-    return chunk * m->schedule->shape.pp + m->schedule->shape.rank;
-}
-
-static int num_stages (const struct model *m)
-{
-    return m->schedule->shape.pp * m->schedule->chunks;
-}
-
-/* What stage 'g' must be given. */
-static int64_t input_at (const struct model *m, int g, int microbatch, int i)
-{
-    return m->iteration * 1000000 + microbatch * 1000 + i + g * (g + 1) / 2;
-}
-
-/* The gradient that stage 'g' must be given: the last one begins. */
-static int64_t gradient_at (const struct model *m, int g, int microbatch, int i)
-{
-    int64_t sum = -(m->iteration * 1000000 + microbatch * 1000 + i);
-
-    for (int k = num_stages (m) - 1; k > g; k--)
-        sum += 10 * (k + 1);
-    return sum;
-}
 
 /* Ranks and microbatches take different times, so that a wait that is missing shows. */
 static void dawdle (const struct model *m, const struct sched_step *step)
 {
     struct timespec pause = { .tv_nsec = 300000 };
 
-    if ((m->schedule->shape.rank + step->microbatch) % 3 == 0)
+    if ((m->adder.schedule->shape.rank + step->microbatch) % 3 == 0)
         nanosleep (&pause, NULL);
 }
 
 static int forward (void *arg, const struct sched_step *step, struct mg_error *err)
 {
     struct model *m = arg;
-    int g = stage_of (m, step->chunk);
-    int64_t *in = m->buffer[SCHED_INPUT][step->chunk][step->slot];
-    int64_t *out = m->buffer[SCHED_OUTPUT][step->chunk][step->slot];
 
     if (step->microbatch == m->fail_at)
         return mg_error_set (err, EIO, "boom");
     dawdle (m, step);
-    for (int i = 0; i < NUMBERS; i++) {
-        if (g == 0)
-            in[i] = input_at (m, 0, step->microbatch, i);
-        m->wrong += in[i] != input_at (m, g, step->microbatch, i);
-        out[i] = in[i] + g + 1;
-    }
-    m->passes++;
+    adder_forward (&m->adder, step, m->iteration);
     return 0;
 }
 
 static int backward (void *arg, const struct sched_step *step, struct mg_error *err)
 {
     struct model *m = arg;
-    int g = stage_of (m, step->chunk);
-    int64_t *in = m->buffer[SCHED_INPUT][step->chunk][step->slot];
-    int64_t *grad = m->buffer[SCHED_GRADIENT][step->chunk][step->slot];
 
     (void)err;
     dawdle (m, step);
-    for (int i = 0; i < NUMBERS; i++) {
-        if (g == num_stages (m) - 1)
-            grad[i] = gradient_at (m, g, step->microbatch, i);
-        m->wrong += grad[i] != gradient_at (m, g, step->microbatch, i);
-        m->wrong += in[i] != input_at (m, g, step->microbatch, i);
-        in[i] = -1;
-        grad[i] += 10 * (g + 1);
-    }
-    m->passes++;
+    adder_backward (&m->adder, step, m->iteration);
     return 0;
 }
 
@@ -114,28 +58,17 @@ static void *buffer (void *arg, enum sched_buffer which, int chunk, int slot)
 {
     struct model *m = arg;
 
-    return m->no_buffers ? NULL : m->buffer[which][chunk][slot];
+    return m->no_buffers ? NULL : m->adder.buffer[which][chunk][slot];
 }
 
 static void trace (void *arg, const struct sched_step *step, bool begin)
 {
     struct model *m = arg;
 
-    m->wrong += step != &m->schedule->step[m->ended] || m->begun != m->ended + !begin;
+    m->adder.wrong += step != &m->adder.schedule->step[m->ended];
+    m->adder.wrong += m->begun != m->ended + !begin;
     m->begun += begin;
     m->ended += !begin;
-}
-
-static struct schedule *make_schedule (const struct sched_kind *kind, int pp, int rank,
-                                       int microbatches, bool forward_only)
-{
-    struct sched_shape shape = { pp, rank, microbatches, forward_only };
-    struct mg_error err;
-    struct schedule *s = schedule_create (kind, &shape, &err);
-
-    if (!s)
-        bail_out ("%s", err.text);
-    return s;
 }
 
 /* Three iterations; the number of things that went wrong here. */
@@ -146,11 +79,10 @@ static int run_model (struct exec_config *config, struct model *m)
     struct mg_error err;
     struct exec *exec;
 
-    *m = (struct model){ .schedule = config->schedule, .fail_at = -1 };
-    config->count = NUMBERS;
+    *m = (struct model){ .adder.schedule = config->schedule, .fail_at = -1 };
+    config->count = ADDER_NUMBERS;
     config->dtype = MG_INT64;
-    config->actions
-        = (struct sched_actions){ forward, backward, buffer, trace, m };
+    config->actions = (struct sched_actions){ forward, backward, buffer, trace, m };
     if (shape->forward_only)
         config->actions.backward = NULL;
     else
@@ -160,57 +92,20 @@ static int run_model (struct exec_config *config, struct model *m)
         return 1;
     }
     for (m->iteration = 0; m->iteration < 3; m->iteration++) {
-        m->passes = m->begun = m->ended = 0;
+        m->adder.passes = m->begun = m->ended = 0;
         if (exec_run (exec, &err) != 0) {
             diag ("rank %d: %s", shape->rank, err.text);
-            m->wrong++;
+            m->adder.wrong++;
             break;
         }
-        m->wrong += m->passes != want;
-        m->wrong += m->ended != (int)config->schedule->nsteps;
+        m->adder.wrong += m->adder.passes != want;
+        m->adder.wrong += m->ended != (int)config->schedule->nsteps;
     }
     exec_destroy (exec);
-    if (m->wrong > 0)
-        diag ("rank %d of %d, %d microbatches: %d numbers are wrong", shape->rank,
-              shape->pp, shape->microbatches, m->wrong);
-    return m->wrong;
-}
-
-/* Backward follows forward at once (false), or after all forward passes. */
-static struct sched_pass *order_chunks (const struct sched_shape *shape, bool late,
-                                        size_t *n)
-{
-    struct sched_pass *pass = calloc (2 * 3 * (size_t)shape->microbatches, sizeof (*pass));
-    struct sched_pass *p = pass;
-
-    if (!pass)
-        bail_out ("out of memory");
-    for (int m = 0; m < shape->microbatches; m++) {
-        for (int c = 0; c < 3; c++)
-            *p++ = (struct sched_pass){ false, m, c };
-        for (int c = 2; c >= 0 && !late; c--)
-            *p++ = (struct sched_pass){ true, m, c };
-    }
-    for (int m = 0; m < shape->microbatches && late; m++) {
-        for (int c = 2; c >= 0; c--)
-            *p++ = (struct sched_pass){ true, m, c };
-    }
-    *n = (size_t)(p - pass);
-    return pass;
-}
-
-static struct sched_pass *order_at_once (const struct sched_shape *shape, size_t *n,
-                                         struct mg_error *err)
-{
-    (void)err;
-    return order_chunks (shape, false, n);
-}
-
-static struct sched_pass *order_late (const struct sched_shape *shape, size_t *n,
-                                      struct mg_error *err)
-{
-    (void)err;
-    return order_chunks (shape, true, n);
+    if (m->adder.wrong > 0)
+        diag ("rank %d of %d, %d microbatches: %d things are wrong", shape->rank,
+              shape->pp, shape->microbatches, m->adder.wrong);
+    return m->adder.wrong;
 }
 
 struct place {
@@ -257,10 +152,7 @@ static void place_destroy (struct place *p)
 /* One rank: without transfers, then with three chunks that send to each other. */
 static void test_one_rank (struct place *p)
 {
-    static const struct sched_kind at_once = { "at once", 3, order_at_once };
-    static const struct sched_kind late = { "late", 3, order_late };
     struct exec_config config = { .device = p->device, .compute = p->compute };
-    const struct sched_kind *kinds[] = { &at_once, &late };
     static struct model model;
     int bad = 0;
 
@@ -276,10 +168,10 @@ static void test_one_rank (struct place *p)
     is_int (bad, 0, "one stage, 1 to 4 microbatches");
     config.fwd = p->fwd;
     config.bwd = p->bwd;
-    for (size_t k = 0; k < COUNT (kinds); k++) {
+    for (int k = KIND_AT_ONCE; k <= KIND_LATE; k++) {
         bad = 0;
         for (int m = 1; m <= 5; m++) {
-            struct schedule *s = make_schedule (kinds[k], 1, 0, m, false);
+            struct schedule *s = make_schedule (&test_kinds[k], 1, 0, m, false);
             struct mg_error err;
 
             if (schedule_check (&s, 1, &err) != 0) {
@@ -290,7 +182,7 @@ static void test_one_rank (struct place *p)
             bad += run_model (&config, &model);
             schedule_destroy (s);
         }
-        is_int (bad, 0, "three chunks on one rank, backward %s", kinds[k]->name);
+        is_int (bad, 0, "three chunks on one rank, backward %s", test_kinds[k].name);
     }
 }
 
@@ -307,14 +199,14 @@ static void test_failure (struct place *p)
     struct mg_error err = { .text = "" };
     struct exec *exec;
 
-    model = (struct model){ .schedule = s, .fail_at = 1 };
+    model = (struct model){ .adder.schedule = s, .fail_at = 1 };
     if (!(exec = exec_create (&config, &err)))
         bail_out ("%s", err.text);
     errno = 0;
     is_int (exec_run (exec, &err), -1, "a pass that fails ends the run");
     is_int (errno, EIO, "with its errno");
     is_str (err.text, "pipeline rank 0, step 2, fwd microbatch 1: boom", "and its text");
-    is_int (model.passes, 2, "after what came before it");
+    is_int (model.adder.passes, 2, "after what came before it");
     exec_destroy (exec);
     schedule_destroy (s);
 }
@@ -330,8 +222,7 @@ static void refuse (const struct exec_config *config, const char *want)
 
 static void test_badparam (struct place *p)
 {
-    static const struct sched_kind late = { "late", 3, order_late };
-    struct schedule *s = make_schedule (&late, 1, 0, 2, false);
+    struct schedule *s = make_schedule (&test_kinds[KIND_LATE], 1, 0, 2, false);
     struct schedule *two = make_schedule (&sched_1f1b, 2, 1, 1, false);
     static struct model model;
     const struct exec_config good = {
@@ -340,13 +231,13 @@ static void test_badparam (struct place *p)
         .compute = p->compute,
         .fwd = p->fwd,
         .bwd = p->bwd,
-        .count = NUMBERS,
+        .count = ADDER_NUMBERS,
         .dtype = MG_INT64,
         .actions = { forward, backward, buffer, NULL, &model },
     };
     struct exec_config bad = good;
 
-    model = (struct model){ .schedule = s };
+    model = (struct model){ .adder.schedule = s };
     bad.actions.forward = NULL;
     refuse (&bad, "schedule: a pass has no action");
     bad = good;

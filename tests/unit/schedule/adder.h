@@ -1,0 +1,40 @@
+/* adder - a model of stages that only add numbers, for tests of the executor.
+ *
+ * Stage g adds g + 1 to its input, and 10 (g + 1) to its gradient, so that everybody
+ * knows what must arrive, and whether it is still there when it is used.
+ */
+#ifndef TESTS_UNIT_SCHEDULE_ADDER_H
+#define TESTS_UNIT_SCHEDULE_ADDER_H
+
+#include <stdint.h>
+
+#include "libcore/schedule/exec.h"
+
+enum { ADDER_NUMBERS = 5, ADDER_SLOTS = 32, ADDER_CHUNKS = 3 };
+
+struct adder {
+    const struct schedule *schedule;
+    int wrong;  /* numbers that were not what they must be */
+    int passes; /* forward + backward */
+    int64_t buffer[SCHED_NUM_BUFFERS][ADDER_CHUNKS][ADDER_SLOTS][ADDER_NUMBERS];
+};
+
+/* The passes of one step; 'iteration' makes other numbers. */
+void adder_forward (struct adder *a, const struct sched_step *step, int iteration);
+void adder_backward (struct adder *a, const struct sched_step *step, int iteration);
+
+/* Kinds that the tests need beyond the library's. */
+enum {
+    KIND_TWO_CHUNKS,   /* interleaved */
+    KIND_THREE_CHUNKS, /* interleaved */
+    KIND_AT_ONCE,      /* three chunks, backward follows forward */
+    KIND_LATE,         /* three chunks, backward follows all forward passes */
+    NUM_KINDS
+};
+extern const struct sched_kind test_kinds[NUM_KINDS];
+
+/* Steps, or the end of the test. */
+struct schedule *make_schedule (const struct sched_kind *kind, int pp, int rank,
+                                int microbatches, bool forward_only);
+
+#endif /* TESTS_UNIT_SCHEDULE_ADDER_H */

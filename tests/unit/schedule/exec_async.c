@@ -1,0 +1,372 @@
+/* exec_async.c - the executor on a device whose streams run whenever they like
+ *
+ * The CPU runs a pass inside the call that enqueues it, so there many a missing wait does
+ * no harm.  Here streams, events and communicators are this file's own: nothing runs when
+ * it is enqueued; when all ranks have enqueued all of two iterations, streams are run in
+ * orders that the executor cannot foresee, as far as its events allow.  A transfer copies
+ * when both its ends have come, which is as late as can be.
+ */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/tap/tap.h"
+#include "tests/unit/schedule/adder.h"
+
+enum { MAX_RANKS = 4, MAX_STREAMS = 64, ITERATIONS = 2 };
+
+enum op_kind { OP_PASS, OP_WAIT, OP_TRANSFER, OP_END };
+
+struct op {
+    enum op_kind kind;
+    struct rank *rank; /* pass, end */
+    const struct sched_step *step;
+    int iteration;
+    struct mg_stream *stream; /* wait: until this stream has done 'mark' operations */
+    size_t mark;              /* end: transfers that were enqueued before */
+    struct mg_comm *comm; /* transfer */
+    struct mg_p2p p2p;
+    int number; /* of the transfers of a pair of ranks */
+};
+
+struct mg_stream {
+    struct op *op;
+    size_t tail, done, room;
+    int priority;
+};
+
+struct mg_event {
+    struct mg_stream *stream; /* NULL: never recorded */
+    size_t mark;
+};
+
+struct mg_comm {
+    int which, rank, size;
+    size_t enqueued, ended;
+    int sends[MAX_RANKS], receives[MAX_RANKS];
+};
+
+struct rank {
+    struct adder adder;
+    struct mg_stream *compute;
+    struct mg_comm fwd, bwd;
+    struct exec *exec;
+    int iteration;
+};
+
+/* All streams that there are, in the order of creation. */
+static struct mg_stream *streams[MAX_STREAMS];
+static int num_streams;
+
+struct mg_stream *mg_stream_create (struct mg_device *device, enum mg_stream_kind kind,
+                                    const char *name, struct mg_error *err)
+{
+    struct mg_stream *stream = calloc (1, sizeof (*stream));
+
+    (void)device, (void)kind, (void)name, (void)err;
+    if (!stream || num_streams == MAX_STREAMS)
+        bail_out ("no more streams");
+    return streams[num_streams++] = stream;
+}
+
+void mg_stream_destroy (struct mg_stream *stream)
+{
+    for (int i = 0; i < num_streams && stream; i++) {
+        if (streams[i] == stream)
+            streams[i] = streams[--num_streams];
+    }
+    if (stream)
+        free (stream->op);
+    free (stream);
+}
+
+struct mg_event *mg_event_create (struct mg_device *device, struct mg_error *err)
+{
+    struct mg_event *event = calloc (1, sizeof (*event));
+
+    (void)device, (void)err;
+    if (!event)
+        bail_out ("out of memory");
+    return event;
+}
+
+void mg_event_destroy (struct mg_event *event)
+{
+    free (event);
+}
+
+static void enqueue (struct mg_stream *stream, struct op op)
+{
+    if (stream->tail == stream->room) {
+        stream->room = stream->room * 2 + 16;
+        if (!(stream->op = realloc (stream->op, stream->room * sizeof (op))))
+            bail_out ("out of memory");
+    }
+    stream->op[stream->tail++] = op;
+}
+
+void mg_event_record (struct mg_event *event, struct mg_stream *stream)
+{
+    event->stream = stream;
+    event->mark = stream->tail;
+}
+
+int mg_stream_wait_event (struct mg_stream *stream, struct mg_event *event,
+                          struct mg_error *err)
+{
+    (void)err;
+    if (event->stream)
+        enqueue (stream, (struct op){
+                             .kind = OP_WAIT,
+                             .stream = event->stream,
+                             .mark = event->mark,
+                         });
+    return 0;
+}
+
+const char *mg_comm_name (const struct mg_comm *comm)
+{
+    return comm->which ? "bwd" : "fwd";
+}
+
+int mg_comm_size (const struct mg_comm *comm)
+{
+    return comm->size;
+}
+
+int mg_comm_rank (const struct mg_comm *comm)
+{
+    return comm->rank;
+}
+
+int mg_comm_p2p (struct mg_comm *comm, const struct mg_p2p *list, int n,
+                 struct mg_stream *stream, struct mg_error *err)
+{
+    (void)err;
+    if (n != 1)
+        bail_out ("a list of %d transfers", n);
+    comm->enqueued++;
+    enqueue (stream, (struct op){
+                         .kind = OP_TRANSFER,
+                         .comm = comm,
+                         .p2p = *list,
+                         .number = list->kind == MG_SEND ? comm->sends[list->peer]++
+                                                         : comm->receives[list->peer]++,
+                     });
+    return 0;
+}
+
+static struct op *first_op (const struct mg_stream *stream)
+{
+    return stream->done < stream->tail ? &stream->op[stream->done] : NULL;
+}
+
+/* The other end of the transfer, if its turn has come. */
+static struct mg_stream *find_match (const struct op *a)
+{
+    for (int i = 0; i < num_streams; i++) {
+        const struct op *b = first_op (streams[i]);
+
+        if (b && b->kind == OP_TRANSFER && b->p2p.kind != a->p2p.kind
+            && b->comm->which == a->comm->which && b->number == a->number
+            && b->p2p.peer == a->comm->rank && a->p2p.peer == b->comm->rank)
+            return streams[i];
+    }
+    return NULL;
+}
+
+static bool run_transfer (struct mg_stream *stream, const struct op *a)
+{
+    struct mg_stream *other = find_match (a);
+    const struct op *b;
+
+    if (!other)
+        return false;
+    b = first_op (other);
+    if (a->p2p.kind == MG_SEND)
+        memcpy (b->p2p.buf, a->p2p.buf, a->p2p.count * mg_dtype_size (a->p2p.dtype));
+    else
+        memcpy (a->p2p.buf, b->p2p.buf, a->p2p.count * mg_dtype_size (a->p2p.dtype));
+    stream->done++;
+    other->done++;
+    a->comm->ended++;
+    b->comm->ended++;
+    return true;
+}
+
+/* The stream's first operation, if it can be done now. */
+static bool run_first (struct mg_stream *stream)
+{
+    struct op *op = first_op (stream);
+
+    if (!op)
+        return false;
+    if (op->kind == OP_TRANSFER)
+        return run_transfer (stream, op);
+    if (op->kind == OP_WAIT && op->stream->done < op->mark)
+        return false;
+    if (op->kind == OP_END)
+        op->rank->adder.wrong += op->rank->fwd.ended + op->rank->bwd.ended < op->mark;
+    if (op->kind == OP_PASS && op->step->op == SCHED_FWD)
+        adder_forward (&op->rank->adder, op->step, op->iteration);
+    else if (op->kind == OP_PASS)
+        adder_backward (&op->rank->adder, op->step, op->iteration);
+    stream->done++;
+    return true;
+}
+
+static unsigned int draw (unsigned int *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 16;
+}
+
+static int by_priority (const void *a, const void *b)
+{
+    const struct mg_stream *x = *(struct mg_stream *const *)a;
+    const struct mg_stream *y = *(struct mg_stream *const *)b;
+
+    return (x->priority > y->priority) - (x->priority < y->priority);
+}
+
+/* Run until nothing can be done. Even seeds: the first stream of a random order that can
+ * go on always does, so that others are starved.  Odd seeds: a random one does.
+ */
+static void run_streams (unsigned int seed)
+{
+    bool moved = true;
+
+    for (int i = 0; i < num_streams; i++)
+        streams[i]->priority = (int)draw (&seed);
+    qsort (streams, num_streams, sizeof (*streams), by_priority);
+    while (moved) {
+        int start = seed % 2 ? (int)(draw (&seed) % num_streams) : 0;
+
+        moved = false;
+        for (int i = 0; i < num_streams && !moved; i++)
+            moved = run_first (streams[(start + i) % num_streams]);
+    }
+}
+
+static int pass (void *arg, const struct sched_step *step, struct mg_error *err)
+{
+    struct rank *r = arg;
+
+    (void)err;
+    enqueue (r->compute, (struct op){
+                             .kind = OP_PASS,
+                             .rank = r,
+                             .step = step,
+                             .iteration = r->iteration,
+                         });
+    return 0;
+}
+
+static void *buffer (void *arg, enum sched_buffer which, int chunk, int slot)
+{
+    struct rank *r = arg;
+
+    return r->adder.buffer[which][chunk][slot];
+}
+
+static void rank_create (struct rank *r, const struct sched_kind *kind,
+                         const struct sched_shape *shape)
+{
+    struct schedule *s = make_schedule (kind, shape->pp, shape->rank, shape->microbatches,
+                                        shape->forward_only);
+    struct mg_error err;
+
+    *r = (struct rank){
+        .adder.schedule = s,
+        .fwd = { .which = 0, .rank = shape->rank, .size = shape->pp },
+        .bwd = { .which = 1, .rank = shape->rank, .size = shape->pp },
+        .compute = mg_stream_create (NULL, MG_STREAM_COMPUTE, "compute", &err),
+    };
+    r->exec = exec_create (
+        &(struct exec_config){
+            .schedule = s,
+            .compute = r->compute,
+            .fwd = &r->fwd,
+            .bwd = &r->bwd,
+            .count = ADDER_NUMBERS,
+            .dtype = MG_INT64,
+            .actions = { pass, pass, buffer, NULL, r },
+        },
+        &err);
+    if (!r->exec)
+        bail_out ("%s", err.text);
+}
+
+static void rank_destroy (struct rank *r)
+{
+    exec_destroy (r->exec);
+    mg_stream_destroy (r->compute);
+    schedule_destroy ((struct schedule *)r->adder.schedule);
+}
+
+/* What goes wrong on all ranks, with streams run in the seed's order. */
+static int run_once (const struct sched_kind *kind, const struct sched_shape *shape,
+                     unsigned int seed)
+{
+    static struct rank rank[MAX_RANKS];
+    int wrong = 0, passes = shape->microbatches * kind->chunks * ITERATIONS;
+    struct mg_error err;
+
+    for (int i = 0; i < shape->pp; i++) {
+        struct sched_shape own = *shape;
+
+        own.rank = i;
+        rank_create (&rank[i], kind, &own);
+        for (int k = 0; k < ITERATIONS; k++) {
+            rank[i].iteration = k;
+            if (exec_run (rank[i].exec, &err) != 0)
+                bail_out ("%s", err.text);
+            enqueue (rank[i].compute, (struct op){
+                                          .kind = OP_END,
+                                          .rank = &rank[i],
+                                          .mark = rank[i].fwd.enqueued
+                                                  + rank[i].bwd.enqueued,
+                                      });
+        }
+    }
+    run_streams (seed);
+    for (int i = 0; i < num_streams; i++)
+        wrong += streams[i]->done != streams[i]->tail;
+    for (int i = 0; i < shape->pp; i++) {
+        wrong += rank[i].adder.wrong;
+        wrong += rank[i].adder.passes != passes * (shape->forward_only ? 1 : 2);
+        rank_destroy (&rank[i]);
+    }
+    return wrong;
+}
+
+static void run_many (const struct sched_kind *kind, int pp, int microbatches)
+{
+    int wrong = 0;
+
+    for (int forward_only = 0; forward_only <= 1; forward_only++) {
+        struct sched_shape shape = { pp, 0, microbatches, forward_only };
+
+        for (unsigned int seed = 1; seed <= 40 && wrong == 0; seed++) {
+            wrong = run_once (kind, &shape, seed);
+            if (wrong > 0)
+                diag ("seed %u%s", seed, forward_only ? ", forward only" : "");
+        }
+    }
+    is_int (wrong, 0, "%s, pp %d, %d microbatches, any order of streams", kind->name, pp,
+            microbatches);
+}
+
+int main (void)
+{
+    for (int pp = 1; pp <= MAX_RANKS; pp++) {
+        for (int m = 1; m <= 7; m += 2)
+            run_many (&sched_1f1b, pp, m);
+    }
+    for (int pp = 2; pp <= MAX_RANKS; pp++) {
+        run_many (&test_kinds[KIND_TWO_CHUNKS], pp, 2 * pp);
+        run_many (&test_kinds[KIND_THREE_CHUNKS], pp, 2 * pp);
+    }
+    return done_testing ();
+}
