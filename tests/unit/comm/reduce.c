@@ -8,73 +8,17 @@
 #include "libcore/base/half.h"
 #include "libcore/comm/reduce.h"
 #include "tests/tap/tap.h"
+#include "tests/unit/comm/values.h"
 
 enum { NSRC = 5 };
 
-/* Element i of a buffer as a double, and back. */
-static double get (enum mg_dtype dtype, const void *buf, size_t i)
-{
-    switch (dtype) {
-    case MG_FLOAT32:
-        return ((const float *)buf)[i];
-    case MG_FLOAT64:
-        return ((const double *)buf)[i];
-    case MG_BFLOAT16:
-        return half_from_bf16 (((const uint16_t *)buf)[i]);
-    case MG_FLOAT16:
-        return half_from_fp16 (((const uint16_t *)buf)[i]);
-    case MG_INT32:
-        return ((const int32_t *)buf)[i];
-    case MG_INT64:
-        return (double)((const int64_t *)buf)[i];
-    default:
-        return ((const uint8_t *)buf)[i];
-    }
-}
-
-static void put (enum mg_dtype dtype, void *buf, size_t i, double value)
-{
-    switch (dtype) {
-    case MG_FLOAT32:
-        ((float *)buf)[i] = (float)value;
-        break;
-    case MG_FLOAT64:
-        ((double *)buf)[i] = value;
-        break;
-    case MG_BFLOAT16:
-        ((uint16_t *)buf)[i] = half_to_bf16 ((float)value);
-        break;
-    case MG_FLOAT16:
-        ((uint16_t *)buf)[i] = half_to_fp16 ((float)value);
-        break;
-    case MG_INT32:
-        ((int32_t *)buf)[i] = (int32_t)value;
-        break;
-    case MG_INT64:
-        ((int64_t *)buf)[i] = (int64_t)value;
-        break;
-    default:
-        ((uint8_t *)buf)[i] = (uint8_t)(int64_t)value;
-    }
-}
-
-/* One element the plain way: left to right, float32 arithmetic below double. */
+/* One element the plain way, from the left. */
 static double serial (enum mg_dtype dtype, enum mg_reduce_op op, void *const *src, size_t i)
 {
-    double acc = get (dtype, src[0], i);
+    double acc = value_get (dtype, src[0], i);
 
-    for (int r = 1; r < NSRC; r++) {
-        double x = get (dtype, src[r], i);
-
-        if (op == MG_MAX)
-            acc = x > acc ? x : acc;
-        else if (op == MG_MIN)
-            acc = x < acc ? x : acc;
-        else if (dtype == MG_FLOAT64 || dtype >= MG_INT32)
-            acc += x;
-        else
-            acc = (float)acc + (float)x;
-    }
+    for (int r = 1; r < NSRC; r++)
+        acc = value_combine (dtype, op, acc, value_get (dtype, src[r], i));
     return acc;
 }
 
@@ -82,7 +26,6 @@ static void all_types (void)
 {
     static const size_t counts[] = { 0, 1, 7, 1023, 1024, 1025, 5000 };
 
-    srand (1);
     for (int dtype = 0; dtype < MG_NUM_DTYPES; dtype++) {
         for (size_t c = 0; c < sizeof (counts) / sizeof (counts[0]); c++) {
             size_t n = counts[c], size = mg_dtype_size (dtype), wrong = 0;
@@ -91,13 +34,12 @@ static void all_types (void)
             for (int r = 0; r < NSRC; r++) {
                 src[r] = calloc (n + 1, size);
                 for (size_t i = 0; i < n; i++)
-                    put (dtype, src[r], i, dtype == MG_UINT8 ? rand () % 256
-                         : (rand () % 20001 - 10000) / (dtype < MG_INT32 ? 64.0 : 1.0));
+                    value_put (dtype, src[r], i, value_of (dtype, (uint32_t)c, r, i));
             }
             for (int op = MG_SUM; op <= MG_MIN; op++) {
                 reduce_ordered (dtype, op, out, (const void *const *)src, NSRC, n);
                 for (size_t i = 0; i < n; i++) {
-                    put (dtype, want, 0, serial (dtype, op, src, i));
+                    value_put (dtype, want, 0, serial (dtype, op, src, i));
                     wrong += memcmp ((char *)out + i * size, want, size) != 0;
                 }
             }

@@ -1,0 +1,116 @@
+/* mpi_batch.c - nonblocking messages of any length */
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "libcore/comm/mpi_batch.h"
+
+int mpi_error (const struct comm_host *host, const char *what, int rc,
+                      struct mg_error *err)
+{
+    char text[MPI_MAX_ERROR_STRING] = "unknown error";
+    int len = 0;
+
+    MPI_Error_string (rc, text, &len);
+    return host->error_set (err, EIO, "MPI: %s: %s", what, text);
+}
+
+void mpi_batch_fini (struct mpi_batch *b)
+{
+    free (b->request);
+    free (b->status);
+    free (b->bytes);
+}
+
+int mpi_batch_reserve (struct mpi_batch *b, int capacity)
+{
+    void *grown;
+
+    if (capacity <= b->capacity)
+        return 0;
+    if (!(grown = realloc (b->request, (size_t)capacity * sizeof (*b->request))))
+        return -1;
+    b->request = grown;
+    if (!(grown = realloc (b->status, (size_t)capacity * sizeof (*b->status))))
+        return -1;
+    b->status = grown;
+    if (!(grown = realloc (b->bytes, (size_t)capacity * sizeof (*b->bytes))))
+        return -1;
+    b->bytes = grown;
+    b->capacity = capacity;
+    return 0;
+}
+
+size_t mpi_batch_messages (size_t bytes)
+{
+    return bytes == 0 ? 1 : (bytes - 1) / MPI_MESSAGE_MAX + 1;
+}
+
+int mpi_batch_post (struct mpi_batch *b, const struct comm_host *host, MPI_Comm comm,
+                    bool sends, struct span span, size_t piece, int peer, int tag,
+                    struct mg_error *err)
+{
+    size_t first = piece * MPI_MESSAGE_MAX, left = span.bytes - first;
+    int bytes = left < MPI_MESSAGE_MAX ? (int)left : MPI_MESSAGE_MAX, rc;
+    char *ptr = span.bytes > 0 ? span.ptr + first : NULL;
+    MPI_Request request;
+
+    if (sends)
+        rc = MPI_Isend (ptr, bytes, MPI_BYTE, peer, tag, comm, &request);
+    else
+        rc = MPI_Irecv (ptr, bytes, MPI_BYTE, peer, tag, comm, &request);
+    if (rc != MPI_SUCCESS)
+        return mpi_error (host, sends ? "send" : "receive", rc, err);
+    mpi_batch_add (b, request);
+    if (!sends)
+        b->bytes[b->count - 1] = bytes;
+    return 0;
+}
+
+void mpi_batch_add (struct mpi_batch *b, MPI_Request request)
+{
+    b->request[b->count] = request;
+    b->bytes[b->count] = -1;
+    b->count++;
+}
+
+/* Did every message arrive with the length that it should have? */
+static int check (const struct mpi_batch *b, const struct comm_host *host, int rc,
+                  struct mg_error *err)
+{
+    if (rc != MPI_SUCCESS && rc != MPI_ERR_IN_STATUS)
+        return mpi_error (host, "messages", rc, err);
+    for (int i = 0; i < b->count; i++) {
+        const MPI_Status *status = &b->status[i];
+        int bytes;
+
+        if (rc == MPI_ERR_IN_STATUS && status->MPI_ERROR == MPI_ERR_PENDING)
+            continue;
+        if (rc == MPI_ERR_IN_STATUS && status->MPI_ERROR != MPI_SUCCESS)
+            return mpi_error (host, "message", status->MPI_ERROR, err);
+        if (b->bytes[i] < 0)
+            continue;
+        MPI_Get_count (status, MPI_BYTE, &bytes);
+        if (bytes != b->bytes[i])
+            return host->error_set (err, EPROTO, "rank %d sent %d bytes where %d were"
+                                       " expected: the ranks' counts differ",
+                                       status->MPI_SOURCE, bytes, b->bytes[i]);
+    }
+    return 0;
+}
+
+int mpi_batch_test (struct mpi_batch *b, const struct comm_host *host,
+                    struct mg_error *err)
+{
+    int done = 0, rc;
+
+    if (b->count == 0)
+        return 1;
+    rc = MPI_Testall (b->count, b->request, &done, b->status);
+    if (rc == MPI_SUCCESS && !done)
+        return 0;
+    if (check (b, host, rc, err) < 0)
+        return -1;
+    b->count = 0;
+    return 1;
+}

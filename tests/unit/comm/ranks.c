@@ -1,0 +1,520 @@
+/* ranks.c - test communicators among the ranks that this is started with
+ *
+ * All ranks make every check; rank 0 prints a line for all of them, and says which rank
+ * failed.  What the ranks found is collected through the bootstrap, not through what is
+ * being tested.
+ */
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libcore/bootstrap/bootstrap.h"
+#include "libcore/comm/comm.h"
+#include "libcore/device/device.h"
+#include "libcore/device/stream.h"
+#include "libcore/job/job.h"
+#include "tests/tap/tap.h"
+#include "tests/unit/comm/values.h"
+
+struct test {
+    struct bootstrap *bootstrap;
+    struct job *job;
+    struct mg_comm *comm;
+    struct mg_stream *a, *b; /* comm streams */
+    int rank, size;
+    struct mg_error err;
+};
+
+/* Every rank says whether it is content; rank 0 prints. */
+static void all_ok (struct test *t, bool pass, const char *fmt, ...)
+    __attribute__ ((format (printf, 3, 4)));
+
+static void all_ok (struct test *t, bool pass, const char *fmt, ...)
+{
+    char text[200], what[120] = "", verdict[MG_ERROR_MAX + 8];
+    struct mg_error err;
+    size_t len;
+    va_list ap;
+    int bad = 0;
+
+    va_start (ap, fmt);
+    vsnprintf (text, sizeof (text), fmt, ap);
+    va_end (ap);
+    memset (verdict, 0, sizeof (verdict));
+    snprintf (verdict, sizeof (verdict), "%d %s", pass, pass ? "" : t->err.text);
+    if (bootstrap_exchange (t->bootstrap, verdict, strlen (verdict) + 1, &err) < 0) {
+        printf ("Bail out! rank %d: %s\n", t->rank, err.text);
+        bootstrap_abort (t->bootstrap, 1);
+    }
+    if (t->rank != 0)
+        return;
+    for (int r = 0; r < t->size; r++) {
+        if (bootstrap_peer_data (t->bootstrap, r, verdict, sizeof (verdict), &len, &err) < 0
+            || verdict[0] != '1') {
+            if (bad++ == 0)
+                snprintf (what, sizeof (what), " (rank %d: %.80s)", r, verdict + 2);
+        }
+    }
+    ok (bad == 0, "%s%s", text, what);
+}
+
+/* A buffer with rank r's values, 'n' elements and one guard element behind. */
+static void *make (enum mg_dtype dtype, uint32_t seed, int r, size_t n)
+{
+    void *buf = calloc (n + 1, mg_dtype_size (dtype));
+
+    for (size_t i = 0; i <= n; i++)
+        value_put (dtype, buf, i, value_of (dtype, seed, r, i));
+    return buf;
+}
+
+static bool same (enum mg_dtype dtype, const void *x, const void *y, size_t n)
+{
+    return memcmp (x, y, n * mg_dtype_size (dtype)) == 0;
+}
+
+/* What the reduction of all ranks' make (dtype, seed, r, n) must be, its guard being the
+ * one that rank r has.
+ */
+static void *reduced (struct test *t, enum mg_dtype dtype, enum mg_reduce_op op,
+                      uint32_t seed, size_t n)
+{
+    void *want = make (dtype, seed, t->rank, n), *one = calloc (1, 8);
+
+    for (size_t i = 0; i < n; i++) {
+        double acc = 0.0;
+
+        for (int r = 0; r < t->size; r++) {
+            value_put (dtype, one, 0, value_of (dtype, seed, r, i));
+            acc = r == 0 ? value_get (dtype, one, 0)
+                         : value_combine (dtype, op, acc, value_get (dtype, one, 0));
+        }
+        value_put (dtype, want, i, acc);
+    }
+    free (one);
+    return want;
+}
+
+static const char *const op_names[] = { "sum", "max", "min" };
+
+static void all_reduce (struct test *t, enum mg_dtype dtype, enum mg_reduce_op op, size_t n)
+{
+    uint32_t seed = (uint32_t)(n + dtype * 10 + op);
+    void *buf = make (dtype, seed, t->rank, n), *want = reduced (t, dtype, op, seed, n);
+    int rc = mg_comm_all_reduce (t->comm, buf, n, dtype, op, NULL, &t->err);
+
+    all_ok (t, rc == 0 && same (dtype, buf, want, n + 1), "all-reduce: %s of %zu %s",
+            op_names[op], n, mg_dtype_name (dtype));
+    free (buf);
+    free (want);
+}
+
+static void reduce_scatter (struct test *t, enum mg_dtype dtype, enum mg_reduce_op op,
+                            size_t n)
+{
+    size_t all = n * (size_t)t->size, elem = mg_dtype_size (dtype);
+    void *send = make (dtype, 3, t->rank, all), *want = reduced (t, dtype, op, 3, all);
+    void *recv = make (dtype, 4, t->rank, n), *guard = make (dtype, 4, t->rank, n);
+    char *own = (char *)send + n * elem * (size_t)t->rank;
+    bool pass;
+
+    memcpy (guard, (char *)want + n * elem * (size_t)t->rank, n * elem);
+    pass = mg_comm_reduce_scatter (t->comm, send, recv, n, dtype, op, t->a, &t->err) == 0
+           && mg_stream_synchronize (t->a, &t->err) == 0 && same (dtype, recv, guard, n + 1);
+    // in place
+    pass = pass && mg_comm_reduce_scatter (t->comm, send, own, n, dtype, op, NULL,
+                                           &t->err) == 0 && same (dtype, own, guard, n);
+    all_ok (t, pass, "reduce-scatter: %s of %zu %s", op_names[op], n,
+            mg_dtype_name (dtype));
+    free (send);
+    free (want);
+    free (recv);
+    free (guard);
+}
+
+static void all_gather (struct test *t, enum mg_dtype dtype, size_t n)
+{
+    size_t all = n * (size_t)t->size, elem = mg_dtype_size (dtype);
+    void *send = make (dtype, 5, t->rank, n), *recv = calloc (all + 1, elem);
+    void *want = calloc (all + 1, elem);
+    bool pass;
+
+    for (int r = 0; r < t->size; r++) {
+        void *part = make (dtype, 5, r, n);
+
+        memcpy ((char *)want + n * elem * (size_t)r, part, n * elem);
+        free (part);
+    }
+    pass = mg_comm_all_gather (t->comm, send, recv, n, dtype, t->a, &t->err) == 0
+           && mg_stream_synchronize (t->a, &t->err) == 0 && same (dtype, recv, want, all + 1);
+    // in place
+    memset (recv, 0, all * elem);
+    memcpy ((char *)recv + n * elem * (size_t)t->rank, send, n * elem);
+    pass = pass && mg_comm_all_gather (t->comm, (char *)recv + n * elem * (size_t)t->rank,
+                                       recv, n, dtype, NULL, &t->err) == 0
+           && same (dtype, recv, want, all + 1);
+    all_ok (t, pass, "all-gather of %zu %s", n, mg_dtype_name (dtype));
+    free (send);
+    free (recv);
+    free (want);
+}
+
+static void all_to_all (struct test *t, enum mg_dtype dtype, size_t n)
+{
+    size_t all = n * (size_t)t->size, elem = mg_dtype_size (dtype);
+    void *send = make (dtype, 6, t->rank, all), *recv = calloc (all + 1, elem);
+    void *want = calloc (all + 1, elem);
+    bool pass;
+
+    for (int r = 0; r < t->size; r++) {
+        for (size_t i = 0; i < n; i++)
+            value_put (dtype, want, n * (size_t)r + i,
+                       value_of (dtype, 6, r, n * (size_t)t->rank + i));
+    }
+    pass = mg_comm_all_to_all (t->comm, send, recv, n, dtype, NULL, &t->err) == 0
+           && same (dtype, recv, want, all + 1);
+    all_ok (t, pass, "all-to-all of %zu %s", n, mg_dtype_name (dtype));
+    free (send);
+    free (recv);
+    free (want);
+}
+
+/* How much rank 'from' sends to rank 'to': some nothing, some of the rest a lot. */
+static size_t uneven (int from, int to)
+{
+    return (size_t)((from * 3 + to * 5) % 4) * (from == 1 ? 5003 : 7);
+}
+
+/* Buffers are laid out backwards with gaps, so that offsets matter. */
+static void all_to_allv (struct test *t, enum mg_dtype dtype)
+{
+    enum { SLOT = 20000 };
+    size_t n = (size_t)t->size, counts[4][64], elem = mg_dtype_size (dtype);
+    void *send = make (dtype, 7, t->rank, n * SLOT), *recv = calloc (n * SLOT, elem);
+    void *want = calloc (n * SLOT, elem);
+    bool pass;
+
+    for (int r = 0; r < t->size; r++) {
+        counts[0][r] = uneven (t->rank, r);
+        counts[1][r] = (n - 1 - (size_t)r) * SLOT + 3;
+        counts[2][r] = uneven (r, t->rank);
+        counts[3][r] = (size_t)r * SLOT + 5;
+        for (size_t i = 0; i < counts[2][r]; i++)
+            value_put (dtype, want, counts[3][r] + i,
+                       value_of (dtype, 7, r, (n - 1 - (size_t)t->rank) * SLOT + 3 + i));
+    }
+    pass = mg_comm_all_to_allv (t->comm, send, counts[0], counts[1], recv, counts[2],
+                                counts[3], dtype, t->b, &t->err) == 0;
+    memset (counts, 0xff, sizeof (counts)); // they are read before the call returns
+    pass = pass && mg_stream_synchronize (t->b, &t->err) == 0
+           && same (dtype, recv, want, n * SLOT);
+    all_ok (t, pass, "all-to-allv of uneven counts of %s, zeros among them",
+            mg_dtype_name (dtype));
+    memset (counts, 0, sizeof (counts));
+    pass = mg_comm_all_to_allv (t->comm, NULL, counts[0], counts[0], NULL, counts[0],
+                                counts[0], dtype, NULL, &t->err) == 0;
+    all_ok (t, pass, "all-to-allv of nothing");
+    free (send);
+    free (recv);
+    free (want);
+}
+
+static void broadcast (struct test *t, enum mg_dtype dtype, size_t n)
+{
+    bool pass = true;
+
+    for (int root = 0; root < t->size; root++) {
+        void *buf = make (dtype, 8, t->rank, n), *want = make (dtype, 8, root, n);
+        void *guard = make (dtype, 8, t->rank, n);
+        size_t bytes = n * mg_dtype_size (dtype);
+
+        memcpy (guard, want, bytes);
+        pass = pass && mg_comm_broadcast (t->comm, buf, n, dtype, root, NULL, &t->err) == 0
+               && same (dtype, buf, guard, n + 1);
+        free (buf);
+        free (want);
+        free (guard);
+    }
+    all_ok (t, pass, "broadcast of %zu %s from every rank", n, mg_dtype_name (dtype));
+}
+
+static void collectives (struct test *t)
+{
+    static const size_t counts[] = { 0, 1, 7, 2049, 10007 };
+
+    for (int dtype = 0; dtype < MG_NUM_DTYPES; dtype++) {
+        for (int op = MG_SUM; op <= MG_MIN; op++) {
+            for (size_t c = 0; c < sizeof (counts) / sizeof (counts[0]); c++)
+                all_reduce (t, dtype, op, counts[c]);
+            reduce_scatter (t, dtype, op, 1003);
+        }
+        reduce_scatter (t, dtype, MG_SUM, 0);
+        all_gather (t, dtype, 1003);
+        all_to_all (t, dtype, 1003);
+        all_to_allv (t, dtype);
+        broadcast (t, dtype, 1003);
+    }
+    // larger than the scratch buffer, and not divisible by anything
+    all_reduce (t, MG_FLOAT32, MG_SUM, 1000003);
+    all_reduce (t, MG_BFLOAT16, MG_SUM, 1000003);
+    all_reduce (t, MG_FLOAT64, MG_SUM, 1000003);
+    reduce_scatter (t, MG_FLOAT32, MG_SUM, 500009);
+    all_gather (t, MG_FLOAT32, 500009);
+    all_to_all (t, MG_FLOAT32, 500009);
+    broadcast (t, MG_FLOAT32, 1000003);
+    all_gather (t, MG_UINT8, 0);
+    all_to_all (t, MG_UINT8, 0);
+    broadcast (t, MG_UINT8, 0);
+}
+
+/* The same sum whole, and cut at odd places. */
+static void cut_anywhere (struct test *t)
+{
+    size_t n = 300007, done = 0, step = 1;
+    float *whole = make (MG_FLOAT32, 9, t->rank, n), *cut = make (MG_FLOAT32, 9, t->rank, n);
+    bool pass = mg_comm_all_reduce (t->comm, whole, n, MG_FLOAT32, MG_SUM, t->a,
+                                    &t->err) == 0;
+
+    for (; pass && done < n; done += step, step = step * 3 + 1) {
+        if (step > n - done)
+            step = n - done;
+        pass = mg_comm_all_reduce (t->comm, cut + done, step, MG_FLOAT32, MG_SUM, t->a,
+                                   &t->err) == 0;
+    }
+    pass = pass && mg_stream_synchronize (t->a, &t->err) == 0
+           && same (MG_FLOAT32, whole, cut, n);
+    all_ok (t, pass, "a sum does not depend on how the buffer is cut into calls");
+    free (whole);
+    free (cut);
+}
+
+/* Everybody sends to both neighbours and itself in one list. */
+static void ring (struct test *t, size_t n)
+{
+    int left = (t->rank + t->size - 1) % t->size, right = (t->rank + 1) % t->size;
+    float *send = make (MG_FLOAT32, 10, t->rank, n);
+    float *from_left = calloc (n + 1, 4), *from_right = calloc (n + 1, 4);
+    float *from_self = calloc (n + 1, 4);
+    float *want_left = make (MG_FLOAT32, 10, left, n);
+    float *want_right = make (MG_FLOAT32, 10, right, n);
+    // a pair of ranks is each other's left and right: the order of kinds tells them apart
+    struct mg_p2p list[] = {
+        { MG_SEND, right, send, n, MG_FLOAT32 }, { MG_SEND, left, send, n, MG_FLOAT32 },
+        { MG_RECV, left, from_left, n, MG_FLOAT32 },
+        { MG_RECV, right, from_right, n, MG_FLOAT32 },
+        { MG_SEND, t->rank, send, n, MG_FLOAT32 },
+        { MG_RECV, t->rank, from_self, n, MG_FLOAT32 },
+    };
+    bool pass = mg_comm_p2p (t->comm, list, 6, NULL, &t->err) == 0
+                && same (MG_FLOAT32, from_left, want_left, n)
+                && same (MG_FLOAT32, from_right, want_right, n)
+                && same (MG_FLOAT32, from_self, send, n);
+
+    all_ok (t, pass, "a ring in both directions and to itself, %zu float32", n);
+    free (send);
+    free (from_left);
+    free (from_right);
+    free (from_self);
+    free (want_left);
+    free (want_right);
+}
+
+/* One direction on each stream, enqueued in the opposite order on odd ranks, and long
+ * enough that no message leaves before its receiver is there.
+ */
+static void both_ways_on_two_streams (struct test *t)
+{
+    enum { ROUNDS = 8, N = 50001 };
+    int left = (t->rank + t->size - 1) % t->size, right = (t->rank + 1) % t->size;
+    float *buf = calloc (N * 4, sizeof (*buf));
+    struct mg_p2p sends[] = { { MG_SEND, right, buf, N, MG_FLOAT32 },
+                              { MG_SEND, left, buf + N, N, MG_FLOAT32 } };
+    struct mg_p2p recvs[] = { { MG_RECV, left, buf + 2 * N, N, MG_FLOAT32 },
+                              { MG_RECV, right, buf + 3 * N, N, MG_FLOAT32 } };
+    bool pass = true;
+
+    for (int i = 0; pass && i < ROUNDS; i++) {
+        for (int k = 0; k < N; k++) {
+            buf[k] = (float)(t->rank * 100 + i);
+            buf[N + k] = (float)(t->rank * 100 + 50 + i);
+        }
+        // all sends of a stream come before its receives: they must not hold up each other
+        if (t->rank % 2)
+            pass = mg_comm_p2p (t->comm, recvs, 2, t->b, &t->err) == 0
+                   && mg_comm_p2p (t->comm, sends, 2, t->a, &t->err) == 0;
+        else
+            pass = mg_comm_p2p (t->comm, sends, 2, t->a, &t->err) == 0
+                   && mg_comm_p2p (t->comm, recvs, 2, t->b, &t->err) == 0;
+        pass = pass && mg_stream_synchronize (t->a, &t->err) == 0
+               && mg_stream_synchronize (t->b, &t->err) == 0;
+        for (int k = 0; pass && k < N; k++)
+            pass = buf[2 * N + k] == (float)(left * 100 + i)
+                   && buf[3 * N + k] == (float)(right * 100 + 50 + i);
+    }
+    all_ok (t, pass, "both directions on two streams, %d times", ROUNDS);
+    free (buf);
+}
+
+/* A receive that is only answered after a collective on another stream. */
+static void streams_overlap (struct test *t)
+{
+    int left = (t->rank + t->size - 1) % t->size, right = (t->rank + 1) % t->size;
+    int32_t out = t->rank, in = -1, sum = 1;
+    struct mg_p2p recv = { MG_RECV, left, &in, 1, MG_INT32 };
+    struct mg_p2p send = { MG_SEND, right, &out, 1, MG_INT32 };
+    bool pass = mg_comm_p2p (t->comm, &recv, 1, t->a, &t->err) == 0
+                && mg_comm_all_reduce (t->comm, &sum, 1, MG_INT32, MG_SUM, t->b, &t->err) == 0
+                && mg_stream_synchronize (t->b, &t->err) == 0 && sum == t->size && in == -1
+                && !stream_idle (t->a);
+
+    all_ok (t, pass, "a collective passes a receive that waits on another stream");
+    pass = mg_comm_p2p (t->comm, &send, 1, t->b, &t->err) == 0
+           && mg_stream_synchronize (t->a, &t->err) == 0 && in == left
+           && mg_stream_synchronize (t->b, &t->err) == 0;
+    all_ok (t, pass, "which then gets what it waited for");
+}
+
+/* Many calls in a row without waiting, on two streams of one communicator. */
+static void deep_queue (struct test *t)
+{
+    enum { DEPTH = 100 };
+    int32_t x[DEPTH], y[DEPTH], got[DEPTH];
+    int left = (t->rank + t->size - 1) % t->size, right = (t->rank + 1) % t->size;
+    bool pass = true;
+
+    for (int i = 0; pass && i < DEPTH; i++) {
+        struct mg_p2p list[] = { { MG_SEND, right, &y[i], 1, MG_INT32 },
+                                 { MG_RECV, left, &got[i], 1, MG_INT32 } };
+
+        x[i] = i;
+        y[i] = t->rank * 1000 + i;
+        pass = mg_comm_all_reduce (t->comm, &x[i], 1, MG_INT32, MG_SUM, i % 3 ? t->a : t->b,
+                                   &t->err) == 0
+               && mg_comm_p2p (t->comm, list, 2, i % 2 ? t->a : t->b, &t->err) == 0;
+    }
+    pass = pass && mg_stream_synchronize (t->a, &t->err) == 0
+           && mg_stream_synchronize (t->b, &t->err) == 0;
+    for (int i = 0; pass && i < DEPTH; i++)
+        pass = x[i] == i * t->size && got[i] == left * 1000 + i;
+    all_ok (t, pass, "%d calls of each kind without waiting", DEPTH);
+}
+
+static void events_order_streams (struct test *t)
+{
+    size_t n = 100003;
+    float *x = make (MG_FLOAT32, 11, t->rank, n), *want = reduced (t, MG_FLOAT32, MG_SUM, 11, n);
+    float *all = calloc (n * (size_t)t->size, sizeof (*all));
+    struct mg_event *event = mg_event_create (job_device (t->job), &t->err);
+    bool pass = mg_comm_all_reduce (t->comm, x, n, MG_FLOAT32, MG_SUM, t->a, &t->err) == 0;
+
+    mg_event_record (event, t->a);
+    pass = pass && mg_stream_wait_event (t->b, event, &t->err) == 0
+           && mg_comm_all_gather (t->comm, x, all, n, MG_FLOAT32, t->b, &t->err) == 0
+           && mg_stream_synchronize (t->b, &t->err) == 0;
+    for (int r = 0; pass && r < t->size; r++)
+        pass = same (MG_FLOAT32, all + n * (size_t)r, want, n);
+    all_ok (t, pass, "an event orders two streams");
+    mg_event_destroy (event);
+    free (x);
+    free (want);
+    free (all);
+}
+
+/* Longer than one message of the backend, and not a multiple of it. */
+static void long_messages (struct test *t)
+{
+    size_t n = ((size_t)64 << 20) + 3;
+    bool sends = t->rank == 0, takes = t->rank == t->size - 1;
+    unsigned char *out = sends ? malloc (n) : NULL, *in = takes ? calloc (n, 1) : NULL;
+    struct mg_p2p list[2];
+    int len = 0;
+    bool pass;
+
+    for (size_t i = 0; sends && i < n; i++)
+        out[i] = (unsigned char)(i * 7 + (i >> 20));
+    if (sends)
+        list[len++] = (struct mg_p2p){ MG_SEND, t->size - 1, out, n, MG_UINT8 };
+    if (takes)
+        list[len++] = (struct mg_p2p){ MG_RECV, 0, in, n, MG_UINT8 };
+    pass = mg_comm_p2p (t->comm, list, len, NULL, &t->err) == 0;
+    for (size_t i = 0; pass && takes && i < n; i++)
+        pass = in[i] == (unsigned char)(i * 7 + (i >> 20));
+    all_ok (t, pass, "a transfer of %zu bytes", n);
+    free (out);
+    free (in);
+}
+
+static void empty_transfers (struct test *t)
+{
+    int right = (t->rank + 1) % t->size, left = (t->rank + t->size - 1) % t->size;
+    int32_t out = 5, in = 0;
+    struct mg_p2p list[] = {
+        { MG_SEND, right, NULL, 0, MG_INT32 }, { MG_SEND, right, &out, 1, MG_INT32 },
+        { MG_RECV, left, NULL, 0, MG_INT32 },  { MG_RECV, left, &in, 1, MG_INT32 },
+    };
+    bool pass = mg_comm_p2p (t->comm, list, 4, NULL, &t->err) == 0 && in == 5;
+
+    all_ok (t, pass, "an empty transfer meets an empty one");
+}
+
+static void names_and_statistics (struct test *t)
+{
+    struct mg_comm *dp = job_comm (t->job, GROUP_DP), *tp = job_comm (t->job, GROUP_TP);
+    struct mg_comm_stats before, after, other;
+    float x[3] = { 0 };
+    bool pass;
+
+    mg_comm_get_stats (dp, &before);
+    mg_comm_get_stats (t->comm, &other);
+    pass = strcmp (mg_comm_name (dp), "dp") == 0 && mg_comm_size (dp) == t->size
+           && strcmp (mg_comm_name (tp), "tp") == 0 && mg_comm_size (tp) == 1
+           && mg_comm_all_reduce (dp, x, 3, MG_FLOAT32, MG_SUM, NULL, &t->err) == 0;
+    mg_comm_get_stats (dp, &after);
+    pass = pass && after.calls[MG_CALL_ALL_REDUCE] == before.calls[MG_CALL_ALL_REDUCE] + 1
+           && after.bytes[MG_CALL_ALL_REDUCE] == before.bytes[MG_CALL_ALL_REDUCE] + 12;
+    mg_comm_get_stats (t->comm, &after);
+    pass = pass && memcmp (&after, &other, sizeof (after)) == 0;
+    all_ok (t, pass, "communicators that share their members have names and counts apart");
+}
+
+int main (void)
+{
+    struct job_config config = { .timeout = 60, .threads = 1, .fingerprint = 1 };
+    struct test t = { .err = { "" } };
+
+    if (!(config.bootstrap = t.bootstrap = bootstrap_create (60, &t.err)))
+        bail_out ("%s", t.err.text);
+    geometry_init (&config.geometry);
+    if (!(t.job = job_create (&config, &t.err))) {
+        fprintf (stderr, "%s\n", t.err.text);
+        bootstrap_abort (t.bootstrap, 1);
+    }
+    t.rank = job_rank (t.job);
+    t.size = job_world (t.job);
+    t.comm = job_comm (t.job, GROUP_WORLD);
+    t.a = mg_stream_create (job_device (t.job), MG_STREAM_COMM, "a", &t.err);
+    t.b = mg_stream_create (job_device (t.job), MG_STREAM_COMM, "b", &t.err);
+    all_ok (&t, t.a && t.b && mg_comm_rank (t.comm) == t.rank, "%d ranks", t.size);
+    collectives (&t);
+    cut_anywhere (&t);
+    ring (&t, 1);
+    ring (&t, 100003);
+    both_ways_on_two_streams (&t);
+    if (t.size > 1)
+        streams_overlap (&t);
+    deep_queue (&t);
+    events_order_streams (&t);
+    long_messages (&t);
+    empty_transfers (&t);
+    names_and_statistics (&t);
+    all_ok (&t, mg_comm_barrier (t.comm, t.a, &t.err) == 0
+            && mg_stream_synchronize (t.a, &t.err) == 0, "barrier");
+    mg_stream_destroy (t.a);
+    mg_stream_destroy (t.b);
+    job_destroy (t.job);
+    return t.rank == 0 ? done_testing () : 0;
+}
