@@ -335,7 +335,7 @@ static int boot_barrier (void *impl, struct mg_error *err)
 static void *exit_later (void *arg)
 {
     sleep (ABORT_GRACE);
-    _exit ((int)(intptr_t)arg);
+    _exit ((int)(intptr_t)arg); /* asked for, and the launcher is not there */
 }
 
 static void __attribute__ ((noreturn)) boot_abort (void *impl, int code)
