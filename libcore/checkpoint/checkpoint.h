@@ -55,8 +55,8 @@ int64_t checkpoint_latest (const char *dir, struct mg_error *err);
  * are told apart in the text.  Collective over 'comm', same result everywhere.
  * errno: ENOENT no such checkpoint, or a shard is missing; EBADMSG truncated, damaged or
  * of another save; ENOTSUP another format version; EINVAL it does not fit the values or
- * pieces.  Values and pieces are only touched when all of them fit; after a later failure
- * the pieces' data is undefined.
+ * pieces.  Values are only filled on success, pieces once everything is found to fit;
+ * after a later failure their data is undefined.
  */
 int checkpoint_load (const char *dir, int64_t iteration, struct checkpoint_value *values,
                      const struct piece *pieces, size_t n, struct mg_comm *comm,

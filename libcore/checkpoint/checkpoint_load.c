@@ -256,12 +256,14 @@ int checkpoint_load (const char *dir, int64_t iteration, struct checkpoint_value
         rc = check_pieces (&load, pieces, n, &why);
         if (rc == 0)
             rc = plan (&load, pieces, n, &why);
-        if (rc == 0 && manifest_get_values (load.manifest, values, &why) < 0)
+        if (rc == 0 && manifest_check_values (load.manifest, values, &why) < 0)
             rc = mg_error_prefix (&why, "%s", load.path);
         rc = exchange_result (comm, rc, &why);
     }
     if (rc == 0)
         rc = exchange_result (comm, read_pieces (&load, &why), &why);
+    if (rc == 0)
+        manifest_get_values (load.manifest, values);
     errnum = errno;
     free (load.errands);
     free (load.path);

@@ -120,8 +120,8 @@ static bool read_value (json_t *item, struct checkpoint_value *v)
     return false;
 }
 
-int manifest_get_values (const struct manifest *m, struct checkpoint_value *values,
-                         struct mg_error *err)
+int manifest_check_values (const struct manifest *m, const struct checkpoint_value *values,
+                           struct mg_error *err)
 {
     static const char *const types[] = {
         [CHECKPOINT_INT] = "an integer",
@@ -130,7 +130,7 @@ int manifest_get_values (const struct manifest *m, struct checkpoint_value *valu
     };
     char name[BOX_NAME_MAX];
 
-    for (struct checkpoint_value *v = values; v && v->name; v++) {
+    for (const struct checkpoint_value *v = values; v && v->name; v++) {
         struct checkpoint_value trial = *v;
         json_t *item = json_object_get (m->values, v->name);
 
@@ -141,9 +141,13 @@ int manifest_get_values (const struct manifest *m, struct checkpoint_value *valu
             return mg_error_set (err, EINVAL, "value %s in the checkpoint is not %s",
                                  box_name_text (name, v->name), types[v->type]);
     }
+    return 0;
+}
+
+void manifest_get_values (const struct manifest *m, struct checkpoint_value *values)
+{
     for (struct checkpoint_value *v = values; v && v->name; v++)
         read_value (json_object_get (m->values, v->name), v);
-    return 0;
 }
 
 static json_t *encode_part (const struct roster_tensor *t, const struct roster_part *p)

@@ -51,9 +51,12 @@ const struct manifest_shard *manifest_shard (const struct manifest *m, int rank)
 int manifest_set_values (struct manifest *m, const struct checkpoint_value *values,
                          struct mg_error *err);
 
-/* Fill values by name, all or none: EINVAL if one is missing or of another type. */
-int manifest_get_values (const struct manifest *m, struct checkpoint_value *values,
-                         struct mg_error *err);
+/* Can these be filled by name? EINVAL if one is missing or of another type. */
+int manifest_check_values (const struct manifest *m, const struct checkpoint_value *values,
+                           struct mg_error *err);
+
+/* Fill them, once checked. */
+void manifest_get_values (const struct manifest *m, struct checkpoint_value *values);
 
 /* The file's bytes; free them. NULL: out of memory. */
 char *manifest_encode (const struct manifest *m, size_t *len, struct mg_error *err);

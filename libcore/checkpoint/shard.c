@@ -229,7 +229,7 @@ static int check_header (const struct shard *shard, const struct shard_id *id, i
     if (read_at (shard, 0, &h, sizeof (h), err) < 0)
         return -1;
     if (memcmp (h.magic, magic, sizeof (magic)) != 0)
-        return mg_error_set (err, EBADMSG, "%s is not a shard of a checkpoint",
+        return mg_error_set (err, EBADMSG, "shard %s is not a file of a checkpoint",
                              shard->path);
     if (h.sum != htole64 (XXH3_64bits (&h, offsetof (struct header, sum))))
         return mg_error_set (err, EBADMSG, "shard %s: the checksum of its header is wrong",

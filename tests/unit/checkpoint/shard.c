@@ -142,7 +142,7 @@ static void test_refuses (void)
             && strstr (err.text, "is missing"), "refused: %s", err.text);
     ok (!shard_open ("/", &id, 3, 70, &err) && errno == EBADMSG, "refused: %s", err.text);
     for (size_t i = 0; i < 70; i++) { /* each byte damaged */
-        static const char *const texts[] = { "is not a shard", "of its header is wrong",
+        static const char *const texts[] = { "is not a file of a checkpoint", "of its header is wrong",
                                              "damaged" };
         const char *want = texts[i < 8 ? 0 : i < 64 ? 1 : 2];
 
