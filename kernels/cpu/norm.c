@@ -13,28 +13,33 @@
 
 enum { GROUP = 32 }; /* rows */
 
+/* Sum of (x - mean)^power, power 1 or 2, over a row. */
+VEC_INLINE float sum_row (const float *x, int64_t n, float mean, const int power)
+{
+    vf sum[4] = { { 0 }, { 0 }, { 0 }, { 0 } };
+    float rest = 0;
+    int64_t c = 0;
+
+    for (; c + 4 * VEC <= n; c += 4 * VEC)
+        VEC_UNROLL for (int i = 0; i < 4; i++)
+        {
+            vf d = vec_load (x + c + i * VEC) - mean;
+
+            sum[i] += power == 2 ? d * d : d;
+        }
+    for (; c < n; c++)
+        rest += power == 2 ? (x[c] - mean) * (x[c] - mean) : x[c] - mean;
+    return vec_sum ((sum[0] + sum[1]) + (sum[2] + sum[3])) + rest;
+}
+
 static void fwd_row (const struct kern_norm_fwd *a, int64_t row)
 {
     const float *x = a->x + row * a->cols;
     float *y = a->y + row * a->cols;
-    vf sum[2] = { { 0 }, { 0 } }, square[2] = { { 0 }, { 0 } };
-    float mean, rstd;
+    float mean = sum_row (x, a->cols, 0, 1) / (float)a->cols;
+    double var = (double)sum_row (x, a->cols, mean, 2) / (double)a->cols;
+    float rstd = (float)(1 / sqrt (var + a->eps));
 
-    for (int64_t c = 0; c < a->cols; c += VEC)
-        sum[c / VEC & 1] += vec_load_part (x + c, a->cols - c);
-    mean = (float)((double)vec_sum (sum[0] + sum[1]) / (double)a->cols);
-    for (int64_t c = 0; c < a->cols; c += VEC) {
-        int64_t left = a->cols - c;
-        vf d = vec_load_part (x + c, left) - mean;
-
-        if (left < VEC) /* the zeros behind the end are not of this row */
-            for (int64_t i = left; i < VEC; i++)
-                d[i] = 0;
-        square[c / VEC & 1] += d * d;
-    }
-    rstd = (float)(1
-                   / sqrt ((double)vec_sum (square[0] + square[1]) / (double)a->cols
-                           + a->eps));
     for (int64_t c = 0; c < a->cols; c += VEC) {
         int64_t left = a->cols - c;
         vf xhat = (vec_load_part (x + c, left) - mean) * rstd;
