@@ -108,7 +108,8 @@ static int parse_shape (const char *p, struct npz_array *a, struct mg_error *err
             return broken (err, "bad shape");
         errno = 0;
         a->shape[a->ndim] = strtoll (p, &end, 10);
-        if (errno || __builtin_mul_overflow (a->count, (size_t)a->shape[a->ndim], &a->count))
+        if (errno
+            || __builtin_mul_overflow (a->count, (size_t)a->shape[a->ndim], &a->count))
             return broken (err, "shape is too large");
         a->ndim++;
         for (p = end; *p == ' ' || *p == ','; p++)
@@ -169,7 +170,8 @@ static int parse_entry (struct npz *npz, uint64_t offset, uint64_t *next,
     fields[1] = number (entry.p + 20, 4);
     fields[2] = number (entry.p + 42, 4);
     if (part (npz, offset + ENTRY_SIZE, number (entry.p + 28, 2), &name, err) < 0
-        || part (npz, offset + ENTRY_SIZE + name.size, number (entry.p + 30, 2), &extra, err)
+        || part (npz, offset + ENTRY_SIZE + name.size, number (entry.p + 30, 2), &extra,
+                 err)
                < 0
         || wide_fields (extra, fields, err) < 0
         || part (npz, fields[2], LOCAL_SIZE, &local, err) < 0)
@@ -303,7 +305,8 @@ double *npz_doubles (const struct npz *npz, const char *name, size_t *count,
         return NULL;
     }
     if (!(a->type == 'u' ? a->size == 1 : a->size == 4 || a->size == 8)) {
-        mg_error_set (err, ENOTSUP, "npz: %.100s is of type %c%d", name, a->type, a->size);
+        mg_error_set (err, ENOTSUP, "npz: %.100s is of type %c%d", name, a->type,
+                      a->size);
         return NULL;
     }
     if (!(out = calloc (a->count + 1, sizeof (*out)))) {

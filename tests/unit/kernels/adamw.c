@@ -110,7 +110,8 @@ static void test_parts (const struct kit_variant *v)
     run (v->k, &p, whole);
     p.cut = 517;
     run (v->k, &p, parts);
-    ok (memcmp (whole, parts, sizeof (whole)) == 0, "%s: parts are as the whole", v->name);
+    ok (memcmp (whole, parts, sizeof (whole)) == 0, "%s: parts are as the whole",
+        v->name);
     grad[7] = NAN;
     run (v->k, &p, whole);
     ok (isnan (whole[7]) && isfinite (whole[6]), "%s: a NaN gradient shows", v->name);

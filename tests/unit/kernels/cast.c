@@ -63,9 +63,11 @@ static void test_rounding (const struct kit_variant *v, enum mg_dtype dtype)
     int wrong = 0, n = 0;
 
     for (int i = 0; i <= last; i++) {
-        double low = meaning ((uint16_t)i, dtype), high = meaning ((uint16_t)(i + 1), dtype);
-        float middle = (float)(i < last ? (low + high) / 2
-                                        : low + (low - meaning ((uint16_t)(i - 1), dtype)) / 2);
+        double low = meaning ((uint16_t)i, dtype),
+               high = meaning ((uint16_t)(i + 1), dtype);
+        float middle
+            = (float)(i < last ? (low + high) / 2
+                               : low + (low - meaning ((uint16_t)(i - 1), dtype)) / 2);
 
         for (int sign = 1; sign >= -1; sign -= 2) {
             x[n++] = (float)sign * nextafterf (middle, 0);
@@ -114,7 +116,8 @@ static void test_sizes (const struct kit_variant *v)
         cast (v->k, n, a, MG_BFLOAT16, b, MG_FLOAT16);
         cast (v->k, n, b, MG_FLOAT16, a, MG_BFLOAT16);
         cast (v->k, n, a, MG_BFLOAT16, y, MG_FLOAT32);
-        ok (memcmp (x, y, (size_t)n * sizeof (float)) == 0 && (n == 20001 || isnan (y[n])),
+        ok (memcmp (x, y, (size_t)n * sizeof (float)) == 0
+                && (n == 20001 || isnan (y[n])),
             "%s: %d elements through all types", v->name, (int)n);
     }
     cast (v->k, 20001, x, MG_FLOAT32, y, MG_FLOAT32);

@@ -73,7 +73,8 @@ static double factor (const struct kern_dropout *d, int64_t row, int64_t col)
 
     if (d->p == 0)
         return 1;
-    rng_philox (d->key, (uint32_t)(col / 4), (uint32_t)(d->first_position + row / d->batch),
+    rng_philox (d->key, (uint32_t)(col / 4),
+                (uint32_t)(d->first_position + row / d->batch),
                 (uint64_t)d->sample[row % d->batch], bits);
     return bits[col % 4] < rng_threshold (d->p) ? 0 : 1 / (1 - d->p);
 }
@@ -176,8 +177,8 @@ static void test_bias_dropout_add (const struct kit *kit, size_t shape, double p
             want[i] = a.x[i] * factor (&a.dropout, i / a.cols, i % a.cols);
             want[(int64_t)size (&a) + i % a.cols] += want[i];
         }
-        kit_check (kit, run_bwd, &a, size (&a) + (a.bias ? (size_t)a.cols : 0), want, 2e-6,
-                   "backward, shape %zu, p %g, form %d", shape, p, form);
+        kit_check (kit, run_bwd, &a, size (&a) + (a.bias ? (size_t)a.cols : 0), want,
+                   2e-6, "backward, shape %zu, p %g, form %d", shape, p, form);
     }
     free (want);
     problem_free (&a);
@@ -238,7 +239,8 @@ static void test_shards (const struct kit_variant *v)
     a.dropout.first_position = 0;
     a.dropout.sample = samples + 1;
     v->k->ops->bias_dropout_add_fwd (v->k, &a, NULL, NULL);
-    ok (memcmp (part + 3 * COLS, whole + (3 * BATCH + 1) * COLS, COLS * sizeof (float)) == 0,
+    ok (memcmp (part + 3 * COLS, whole + (3 * BATCH + 1) * COLS, COLS * sizeof (float))
+            == 0,
         "%s: the second entry of the batch", v->name);
 }
 

@@ -23,8 +23,8 @@ static const struct {
 static int run_fwd (const struct kernels *k, const void *arg, float *out)
 {
     const struct problem *p = arg;
-    struct kern_embedding_fwd a = { p->tokens, p->cols, p->id, p->first, p->count, p->table,
-                                    out };
+    struct kern_embedding_fwd a
+        = { p->tokens, p->cols, p->id, p->first, p->count, p->table, out };
 
     return k->ops->embedding_fwd (k, &a, NULL, NULL);
 }
@@ -32,8 +32,8 @@ static int run_fwd (const struct kernels *k, const void *arg, float *out)
 static int run_bwd (const struct kernels *k, const void *arg, float *out)
 {
     const struct problem *p = arg;
-    struct kern_embedding_bwd a = { p->tokens, p->cols, p->id, p->first, p->count, p->dout,
-                                    out };
+    struct kern_embedding_bwd a
+        = { p->tokens, p->cols, p->id, p->first, p->count, p->dout, out };
 
     memcpy (out, p->before, (size_t)(p->count * p->cols) * sizeof (float));
     return k->ops->embedding_bwd (k, &a, NULL, NULL);

@@ -78,8 +78,8 @@ int main (void)
     for (size_t i = 0; i < 20001; i++)
         want[i] = 0.25;
     for (size_t i = 0; i < sizeof (sizes) / sizeof (sizes[0]); i++)
-        kit_check (&kit, run_constant, &sizes[i], (size_t)sizes[i], want, 0, "constant, %d",
-                   (int)sizes[i]);
+        kit_check (&kit, run_constant, &sizes[i], (size_t)sizes[i], want, 0,
+                   "constant, %d", (int)sizes[i]);
     free (want);
     kit_close (&kit);
     return done_testing ();

@@ -22,7 +22,8 @@ static double gelu_slope (double x)
 {
     double t = tanh (0.79788456 * x * (1 + 0.044715 * x * x));
 
-    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.79788456 * (1 + 3 * 0.044715 * x * x);
+    return 0.5 * (1 + t)
+           + 0.5 * x * (1 - t * t) * 0.79788456 * (1 + 3 * 0.044715 * x * x);
 }
 
 static int run_fwd (const struct kernels *k, const void *arg, float *out)
@@ -54,7 +55,8 @@ static int run_bwd_in_place (const struct kernels *k, const void *arg, float *ou
 
 static void test_values (const struct kit *kit, size_t n)
 {
-    struct problem p = { n, kit_alloc (n, sizeof (float)), kit_alloc (n, sizeof (float)) };
+    struct problem p
+        = { n, kit_alloc (n, sizeof (float)), kit_alloc (n, sizeof (float)) };
     double *want = kit_alloc (n, sizeof (double));
 
     kit_random (p.dy, n, 2);
@@ -77,7 +79,8 @@ static void test_differences (void)
     double worst = 0;
 
     for (double x = -8; x <= 8; x += 0.03)
-        worst = fmax (worst, fabs (gelu_slope (x) - (gelu (x + 1e-5) - gelu (x - 1e-5)) / 2e-5));
+        worst = fmax (worst,
+                      fabs (gelu_slope (x) - (gelu (x + 1e-5) - gelu (x - 1e-5)) / 2e-5));
     ok (worst < 1e-8, "the slope's formula is a difference (%.2g)", worst);
 }
 

@@ -71,7 +71,8 @@ static void release (struct golden *g)
     g->count = 0;
 }
 
-static void compare (const struct golden *g, const char *name, const float *got, double tol)
+static void compare (const struct golden *g, const char *name, const float *got,
+                     double tol)
 {
     const struct npz_array *a = find (g, name);
     size_t count;
@@ -149,13 +150,26 @@ static void run_norm (struct golden *g)
     float *y = room (g, (size_t)(rows * cols)), *stat = room (g, (size_t)(2 * rows));
     float *grads = room (g, (size_t)(2 * cols)), *x = floats (g, "x");
     float *weight = floats (g, "weight");
-    struct kern_norm_fwd f = { .rows = rows, .cols = cols, .x = x, .weight = weight,
-                               .bias = floats (g, "bias"),
-                               .eps = json_number_value (json_object_get (g->params, "eps")),
-                               .y = y, .mean = stat, .rstd = stat + rows };
-    struct kern_norm_bwd b = { .rows = rows, .cols = cols, .dy = floats (g, "upstream"),
-                               .x = x, .weight = weight, .mean = stat, .rstd = stat + rows,
-                               .dx = y, .dweight = grads, .dbias = grads + cols };
+    struct kern_norm_fwd f
+        = { .rows = rows,
+            .cols = cols,
+            .x = x,
+            .weight = weight,
+            .bias = floats (g, "bias"),
+            .eps = json_number_value (json_object_get (g->params, "eps")),
+            .y = y,
+            .mean = stat,
+            .rstd = stat + rows };
+    struct kern_norm_bwd b = { .rows = rows,
+                               .cols = cols,
+                               .dy = floats (g, "upstream"),
+                               .x = x,
+                               .weight = weight,
+                               .mean = stat,
+                               .rstd = stat + rows,
+                               .dx = y,
+                               .dweight = grads,
+                               .dbias = grads + cols };
 
     k->ops->norm_fwd (k, &f, NULL, NULL);
     compare (g, "y", y, tol);
@@ -210,7 +224,9 @@ static void run_bias_dropout_add (struct golden *g)
 {
     const struct npz_array *shape = find (g, "x");
     int64_t cols = shape->shape[2], rows = shape->shape[0] * shape->shape[1];
-    struct kern_bias_dropout_add_fwd a = { .rows = rows, .cols = cols, .x = floats (g, "x"),
+    struct kern_bias_dropout_add_fwd a = { .rows = rows,
+                                           .cols = cols,
+                                           .x = floats (g, "x"),
                                            .bias = floats (g, "bias"),
                                            .residual = floats (g, "residual"),
                                            .y = room (g, (size_t)(rows * cols)) };
@@ -244,7 +260,8 @@ static void run_clip (struct golden *g)
         snprintf (name, sizeof (name), "g%d", i);
         x = floats (g, name);
         if (factor < 1)
-            k->ops->axpby (k, (int64_t)find (g, name)->count, factor, x, 0, x, NULL, NULL);
+            k->ops->axpby (k, (int64_t)find (g, name)->count, factor, x, 0, x, NULL,
+                           NULL);
         snprintf (name, sizeof (name), "clipped%d", i);
         compare (g, name, x, 5e-7);
     }
@@ -305,10 +322,12 @@ static void test_embedding_rank (const struct npz *npz, int tp, int rank)
     char prefix[32];
     struct golden in = { .prefix = "in.", .fn = "embedding", .npz = npz };
     struct golden out = { .prefix = prefix, .fn = "embedding", .npz = npz };
-    int64_t cols = find (&in, "emb_table")->shape[1], tokens = (int64_t)find (&in, "ids")->count;
+    int64_t cols = find (&in, "emb_table")->shape[1],
+            tokens = (int64_t)find (&in, "ids")->count;
     int64_t count = find (&in, "emb_table")->shape[0] / tp;
     float *table = floats (&in, "emb_table"), *grad = room (&in, (size_t)(count * cols));
-    float *x = room (&in, (size_t)(tokens * cols)), *sum = room (&in, (size_t)(tokens * cols));
+    float *x = room (&in, (size_t)(tokens * cols)),
+          *sum = room (&in, (size_t)(tokens * cols));
     int32_t *id = ids (&in, "ids");
     struct kern_embedding_bwd b = { tokens, cols, id, rank * count, count,
                                     floats (&in, "emb_upstream"), grad };
@@ -344,7 +363,8 @@ static void test_xent_rank (const struct npz *npz, int tp, int rank)
     int64_t all = find (&in, "logits")->shape[2], cols = all / tp;
     float *x = floats (&in, "logits"), *shard = room (&in, (size_t)(tokens * cols));
     float *stat = room (&in, (size_t)(5 * tokens)), *max = stat, *sum = stat + tokens;
-    float *target = sum + tokens, *part = target + tokens, *scale = floats (&in, "ce_upstream");
+    float *target = sum + tokens, *part = target + tokens,
+          *scale = floats (&in, "ce_upstream");
     int32_t *label = ids (&in, "target");
     struct kern_xent_max m = { tokens, all, all, x, max };
 
@@ -361,8 +381,8 @@ static void test_xent_rank (const struct npz *npz, int tp, int rank)
     }
     copy_shard (x, tokens, all, tp, rank, shard);
     k->ops->xent_bwd (k,
-                      &(struct kern_xent_bwd){ tokens, cols, cols, rank * cols, shard, max,
-                                               sum, label, scale },
+                      &(struct kern_xent_bwd){ tokens, cols, cols, rank * cols, shard,
+                                               max, sum, label, scale },
                       NULL, NULL);
     compare (&out, "logits_grad_shard", shard, 1e-6);
     for (int64_t t = 0; t < tokens; t++)

@@ -132,10 +132,11 @@ void kit_check (const struct kit *kit, kit_run_f *run, const void *arg, size_t n
         struct kit_array out = kit_array (n, i % 4);
         bool works = run (v->k, arg, out.x) == 0;
         double error = kit_error (out.x, want, n);
-        bool same = i % 2 == 0 || n == 0 || memcmp (before.x, out.x, n * sizeof (float)) == 0;
+        bool same
+            = i % 2 == 0 || n == 0 || memcmp (before.x, out.x, n * sizeof (float)) == 0;
 
-        ok (works && error <= tol && same, "%s: %s (error %.2g%s%s)", v->name, what, error,
-            works ? "" : ", fails", same ? "" : ", depends on threads");
+        ok (works && error <= tol && same, "%s: %s (error %.2g%s%s)", v->name, what,
+            error, works ? "" : ", fails", same ? "" : ", depends on threads");
         /* 1 thread and more threads take turns */
         if (i % 2 == 0)
             before = out;

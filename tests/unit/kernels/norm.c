@@ -13,9 +13,10 @@ struct shape {
 };
 
 static const struct shape shapes[] = {
-    { 0, 5, 0, 1e-5 },   { 1, 1, 0, 1e-5 },    { 3, 7, 0, 1e-5 },    { 5, 16, 1, 1e-5 },
-    { 33, 17, 0, 1e-5 }, { 31, 63, 0, 1e-12 }, { 32, 64, 3, 1e-3 },  { 65, 65, 100, 1e-12 },
-    { 2, 4097, 0, 0.1 }, { 97, 768, 0, 1e-5 }, { 200, 130, 0, 1e-5 },
+    { 0, 5, 0, 1e-5 },    { 1, 1, 0, 1e-5 },      { 3, 7, 0, 1e-5 },
+    { 5, 16, 1, 1e-5 },   { 33, 17, 0, 1e-5 },    { 31, 63, 0, 1e-12 },
+    { 32, 64, 3, 1e-3 },  { 65, 65, 100, 1e-12 }, { 2, 4097, 0, 0.1 },
+    { 97, 768, 0, 1e-5 }, { 200, 130, 0, 1e-5 },
 };
 
 struct problem {
@@ -116,9 +117,9 @@ static void solve_bwd (struct problem *p)
         for (size_t c = 0; c < p->cols; c++) {
             double xhat = (p->x.x[r * p->cols + c] - mean) * rstd;
 
-            p->want[r * p->cols + c]
-                += rstd
-                   * (p->dy.x[r * p->cols + c] * p->weight.x[c] - mean_g - xhat * mean_gx);
+            p->want[r * p->cols + c] += rstd
+                                        * (p->dy.x[r * p->cols + c] * p->weight.x[c]
+                                           - mean_g - xhat * mean_gx);
         }
     }
 }
@@ -190,9 +191,10 @@ static void test_differences (void)
     for (size_t i = 0; i < p.n; i++)
         worst = fmax (worst, fabs (p.want[i] - kit_slope (loss, &p, &p.x.x[i])));
     for (size_t c = 0; c < p.cols; c++) {
-        worst = fmax (worst, fabs (p.want[p.n + c] - kit_slope (loss, &p, &p.weight.x[c])));
-        worst = fmax (worst,
-                      fabs (p.want[p.n + p.cols + c] - kit_slope (loss, &p, &p.bias.x[c])));
+        worst
+            = fmax (worst, fabs (p.want[p.n + c] - kit_slope (loss, &p, &p.weight.x[c])));
+        worst = fmax (
+            worst, fabs (p.want[p.n + p.cols + c] - kit_slope (loss, &p, &p.bias.x[c])));
     }
     ok (worst < 1e-4, "the formulas of the backward pass are differences (%.2g)", worst);
     problem_close (&p);
@@ -208,8 +210,8 @@ static void test_not_finite (const struct kit_variant *v)
     kit_random (x, 120, 1);
     kit_random (w, 40, 2);
     x[60] = NAN;
-    ok (v->k->ops->norm_fwd (v->k, &a, NULL, NULL) == 0 && isfinite (y[39]) && isnan (y[40])
-            && isnan (y[79]) && isfinite (y[80]) && isnan (stat[1]),
+    ok (v->k->ops->norm_fwd (v->k, &a, NULL, NULL) == 0 && isfinite (y[39])
+            && isnan (y[40]) && isnan (y[79]) && isfinite (y[80]) && isnan (stat[1]),
         "%s: a NaN spoils its row", v->name);
 }
 
@@ -226,7 +228,8 @@ int main (void)
 
         problem_open (&p, &shapes[i]);
         solve_fwd (&p);
-        kit_check (&kit, run_fwd, &p, p.n + 2 * p.rows, p.want, tol, "forward, shape %zu", i);
+        kit_check (&kit, run_fwd, &p, p.n + 2 * p.rows, p.want, tol, "forward, shape %zu",
+                   i);
         for (int accumulate = 0; accumulate < 2; accumulate++) {
             p.accumulate = accumulate;
             solve_bwd (&p);

@@ -80,7 +80,8 @@ static void finish (struct file *f)
     put (f->bytes, &f->size, 0, 2);
 }
 
-static struct npz *open_bytes (const unsigned char *bytes, size_t size, struct mg_error *err)
+static struct npz *open_bytes (const unsigned char *bytes, size_t size,
+                               struct mg_error *err)
 {
     char path[] = "/tmp/mg-npz-XXXXXX";
     int fd = mkstemp (path);
@@ -104,12 +105,12 @@ static void make (struct file *f)
     memset (f, 0, sizeof (*f));
     add (f, "x.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", x,
          sizeof (x), false);
-    add (f, "y.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (), }", &y, sizeof (y),
-         true);
+    add (f, "y.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (), }", &y,
+         sizeof (y), true);
     add (f, "a.n.npy", "{'descr': '<i8', 'fortran_order': False, 'shape': (2,), }", n,
          sizeof (n), true);
-    add (f, "u.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (3,), }", u, sizeof (u),
-         false);
+    add (f, "u.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (3,), }", u,
+         sizeof (u), false);
     finish (f);
 }
 

@@ -22,9 +22,10 @@ static int run_col_sum (const struct kernels *k, const void *arg, float *out)
 
 static void test_col_sum (const struct kit *kit)
 {
-    static const int64_t shapes[][2] = { { 0, 3 },    { 1, 1 },     { 5, 17 },    { 63, 15 },
-                                         { 64, 16 },  { 65, 33 },   { 129, 257 }, { 300, 100 },
-                                         { 3, 1023 }, { 70, 1025 }, { 200, 2050 } };
+    static const int64_t shapes[][2]
+        = { { 0, 3 },    { 1, 1 },     { 5, 17 },    { 63, 15 },
+            { 64, 16 },  { 65, 33 },   { 129, 257 }, { 300, 100 },
+            { 3, 1023 }, { 70, 1025 }, { 200, 2050 } };
 
     for (size_t s = 0; s < sizeof (shapes) / sizeof (shapes[0]); s++) {
         int64_t rows = shapes[s][0], cols = shapes[s][1];
@@ -80,8 +81,8 @@ static void test_sum_sq (const struct kit *kit)
         v->k->ops->sum_sq (v->k, 100003, x.x, &inf, NULL, NULL);
         x.x[90001] = 3e38f;
         v->k->ops->sum_sq (v->k, 100003, x.x, &large, NULL, NULL);
-        ok (isnan (nan) && isinf (inf) && isfinite (large), "%s: sum_sq shows NaN and inf",
-            v->name);
+        ok (isnan (nan) && isinf (inf) && isfinite (large),
+            "%s: sum_sq shows NaN and inf", v->name);
     }
     kit_array_free (&x);
 }
@@ -116,8 +117,8 @@ static void test_axpby (const struct kit *kit)
 
             for (size_t i = 0; i < p.n; i++)
                 want[i] = p.a * x.x[i] + (p.b != 0 ? p.b * y.x[i] : 0);
-            kit_check (kit, run_axpby, &p, p.n, want, 2e-7, "%g x + %g y of %zu", p.a, p.b,
-                       p.n);
+            kit_check (kit, run_axpby, &p, p.n, want, 2e-7, "%g x + %g y of %zu", p.a,
+                       p.b, p.n);
         }
     }
     free (want);

@@ -18,9 +18,9 @@ struct shape {
 };
 
 static const struct shape shapes[] = {
-    { 0, 5, 5, 1, 1 },    { 1, 1, 1, 1, 1 },     { 3, 7, 8, 1, 3 },     { 5, 33, 33, 1, 100 },
-    { 4, 33, 40, 4, 3 },  { 6, 64, 64, 2, 1e4 }, { 3, 17, 64, 4, 3 },   { 9, 2047, 2048, 1, 5 },
-    { 2, 5000, 5008, 2, 5 },
+    { 0, 5, 5, 1, 1 },     { 1, 1, 1, 1, 1 },       { 3, 7, 8, 1, 3 },
+    { 5, 33, 33, 1, 100 }, { 4, 33, 40, 4, 3 },     { 6, 64, 64, 2, 1e4 },
+    { 3, 17, 64, 4, 3 },   { 9, 2047, 2048, 1, 5 }, { 2, 5000, 5008, 2, 5 },
 };
 
 struct problem {
@@ -229,8 +229,8 @@ static void exponentials (const struct kernels *k, float *x, int64_t n)
 static void test_exponential (const struct kit_variant *v)
 {
     enum { N = 4096 };
-    float x[N], y[N], special[] = { 0, -0.0f, -87.4f, -100, -1e30f, -INFINITY, 89, INFINITY,
-                                    NAN };
+    float x[N], y[N],
+        special[] = { 0, -0.0f, -87.4f, -100, -1e30f, -INFINITY, 89, INFINITY, NAN };
     double worst = 0;
     uint32_t bits = 0;
 
@@ -249,8 +249,8 @@ static void test_exponential (const struct kit_variant *v)
     ok (worst < 1.5, "%s: exponential to %.2f units in the last place", v->name, worst);
     exponentials (v->k, special, 9);
     ok (special[0] == 1 && special[1] == 1 && special[2] == 0 && special[3] == 0
-            && special[4] == 0 && special[5] == 0 && isinf (special[6]) && isinf (special[7])
-            && isnan (special[8]),
+            && special[4] == 0 && special[5] == 0 && isinf (special[6])
+            && isinf (special[7]) && isnan (special[8]),
         "%s: exponential of special values", v->name);
 }
 
