@@ -122,8 +122,8 @@ static void bench_gemm (struct bench *b, enum mg_dtype dtype)
         }
         printf ("\n");
     }
-    printf ("  a GPT-2 124M step's products: %.3f s, %.0f GFLOP/s, %.2f of the floor\n", time,
-            flops / time, flops / time / floor);
+    printf ("  a GPT-2 124M step's products: %.3f s, %.0f GFLOP/s, %.2f of the floor\n",
+            time, flops / time, flops / time / floor);
 }
 
 static int call_triad (struct bench *b, const void *what)
@@ -207,9 +207,16 @@ static void bench_norm (struct bench *b, double floor)
     struct kern_norm_fwd f = { .rows = rows, .cols = cols, .x = b->a, .weight = w,
                                .bias = w + cols, .eps = 1e-5, .y = b->b, .mean = stat,
                                .rstd = stat + rows };
-    struct kern_norm_bwd g = { .rows = rows, .cols = cols, .dy = b->b, .x = b->a, .weight = w,
-                               .mean = stat, .rstd = stat + rows, .dx = b->c,
-                               .accumulate_dx = true, .dweight = w + 2 * cols,
+    struct kern_norm_bwd g = { .rows = rows,
+                               .cols = cols,
+                               .dy = b->b,
+                               .x = b->a,
+                               .weight = w,
+                               .mean = stat,
+                               .rstd = stat + rows,
+                               .dx = b->c,
+                               .accumulate_dx = true,
+                               .dweight = w + 2 * cols,
                                .dbias = w + 3 * cols };
 
     if (!stat)
@@ -224,8 +231,12 @@ static void bench_dropout (struct bench *b, double floor)
     static const int64_t sample[4] = { 1, 2, 3, 4 };
     int64_t cols = 768, rows = b->n / cols;
     double n = (double)(rows * cols);
-    struct kern_bias_dropout_add_fwd f = { .rows = rows, .cols = cols, .x = b->a, .bias = b->d,
-                                           .residual = b->b, .y = b->c,
+    struct kern_bias_dropout_add_fwd f = { .rows = rows,
+                                           .cols = cols,
+                                           .x = b->a,
+                                           .bias = b->d,
+                                           .residual = b->b,
+                                           .y = b->c,
                                            .dropout = { .sample = sample, .batch = 4 } };
 
     report ("bias_dropout_add, p 0", 12 * n, best_of (call_bda, b, &f), floor);
@@ -238,11 +249,21 @@ static void bench_xent (struct bench *b, double floor)
     int64_t cols = 50304, rows = b->n / cols;
     double n = (double)(rows * cols);
     float *stat = calloc ((size_t)rows, 5 * sizeof (float));
-    struct kern_xent_sum f = { .tokens = rows, .cols = cols, .valid = 50257, .logits = b->a,
-                               .max = stat, .label = (int32_t *)stat, .sum = stat + rows,
+    struct kern_xent_sum f = { .tokens = rows,
+                               .cols = cols,
+                               .valid = 50257,
+                               .logits = b->a,
+                               .max = stat,
+                               .label = (int32_t *)stat,
+                               .sum = stat + rows,
                                .target = stat + 2 * rows };
-    struct kern_xent_bwd g = { .tokens = rows, .cols = cols, .valid = 50257, .logits = b->a,
-                               .max = stat, .label = (int32_t *)stat, .sum = stat + rows,
+    struct kern_xent_bwd g = { .tokens = rows,
+                               .cols = cols,
+                               .valid = 50257,
+                               .logits = b->a,
+                               .max = stat,
+                               .label = (int32_t *)stat,
+                               .sum = stat + rows,
                                .scale = stat + 3 * rows };
 
     if (!stat)
@@ -257,9 +278,19 @@ static void bench_memory (struct bench *b)
     static const float s = 0.5f;
     static const int64_t cols = 768;
     double n = (double)b->n, floor = 12e-9 * n / best_of (call_triad, b, &s);
-    struct kern_adamw adamw = { .n = b->n, .param = b->a, .m = b->b, .v = b->c, .grad = b->d,
-                                .lr = 1e-4, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8,
-                                .weight_decay = 0.1, .c1 = 0.1, .c2 = 0.05, .grad_scale = 1 };
+    struct kern_adamw adamw = { .n = b->n,
+                                .param = b->a,
+                                .m = b->b,
+                                .v = b->c,
+                                .grad = b->d,
+                                .lr = 1e-4,
+                                .beta1 = 0.9,
+                                .beta2 = 0.95,
+                                .eps = 1e-8,
+                                .weight_decay = 0.1,
+                                .c1 = 0.1,
+                                .c2 = 0.05,
+                                .grad_scale = 1 };
     struct kern_gelu_fwd gelu = { .n = b->n, .x = b->a, .y = b->b };
     struct kern_gelu_bwd gelu_bwd = { .n = b->n, .dy = b->b, .x = b->a, .dx = b->c };
 
@@ -295,9 +326,10 @@ static void bench_attention (struct bench *b)
     static const struct {
         int64_t batch, heads, seq, dim;
         double p;
-    } shapes[] = { { 4, 12, 64, 64, 0 },    { 4, 12, 64, 64, 0.1 }, { 2, 12, 256, 64, 0 },
-                   { 1, 12, 1024, 64, 0 },  { 1, 12, 1024, 64, 0.1 }, { 1, 2, 2048, 128, 0 },
-                   { 1, 1, 2048, 64, 0 },   { 4, 16, 256, 16, 0 } };
+    } shapes[]
+        = { { 4, 12, 64, 64, 0 },   { 4, 12, 64, 64, 0.1 },   { 2, 12, 256, 64, 0 },
+            { 1, 12, 1024, 64, 0 }, { 1, 12, 1024, 64, 0.1 }, { 1, 2, 2048, 128, 0 },
+            { 1, 1, 2048, 64, 0 },  { 4, 16, 256, 16, 0 } };
     static const uint64_t keys[16] = { 1, 2, 3, 4, 5 };
     static const int64_t sample[4] = { 1, 2, 3, 4 };
     double floor = square_rate (b, MG_FLOAT32);
@@ -305,27 +337,44 @@ static void bench_attention (struct bench *b)
     printf ("attention, causal: share of the best square product\n");
     for (size_t i = 0; i < sizeof (shapes) / sizeof (shapes[0]); i++) {
         int64_t dim = shapes[i].dim, row = shapes[i].heads * dim, seq = shapes[i].seq;
-        double pairs = 0.5 * (double)(seq * (seq + 1) * shapes[i].batch * shapes[i].heads);
+        double pairs
+            = 0.5 * (double)(seq * (seq + 1) * shapes[i].batch * shapes[i].heads);
         struct both both;
         double fwd, bwd;
 
-        both.fwd = (struct kern_attention){
-            .batch = shapes[i].batch, .heads = shapes[i].heads, .kv_heads = shapes[i].heads,
-            .seq_q = seq, .seq_k = seq, .head_dim = dim, .scale = 1 / sqrt ((double)dim),
-            .causal = true, .q = b->a, .k = b->a + row, .v = b->a + 2 * row,
-            .q_stride_s = 3 * row * shapes[i].batch, .q_stride_b = 3 * row,
-            .q_stride_h = dim, .kv_stride_s = 3 * row * shapes[i].batch,
-            .kv_stride_b = 3 * row, .kv_stride_h = dim, .out = b->b,
-            .out_stride_s = row * shapes[i].batch, .out_stride_b = row, .out_stride_h = dim,
-            .lse = b->c, .dropout_p = shapes[i].p, .dropout_key = keys, .sample = sample };
+        both.fwd = (struct kern_attention){ .batch = shapes[i].batch,
+                                            .heads = shapes[i].heads,
+                                            .kv_heads = shapes[i].heads,
+                                            .seq_q = seq,
+                                            .seq_k = seq,
+                                            .head_dim = dim,
+                                            .scale = 1 / sqrt ((double)dim),
+                                            .causal = true,
+                                            .q = b->a,
+                                            .k = b->a + row,
+                                            .v = b->a + 2 * row,
+                                            .q_stride_s = 3 * row * shapes[i].batch,
+                                            .q_stride_b = 3 * row,
+                                            .q_stride_h = dim,
+                                            .kv_stride_s = 3 * row * shapes[i].batch,
+                                            .kv_stride_b = 3 * row,
+                                            .kv_stride_h = dim,
+                                            .out = b->b,
+                                            .out_stride_s = row * shapes[i].batch,
+                                            .out_stride_b = row,
+                                            .out_stride_h = dim,
+                                            .lse = b->c,
+                                            .dropout_p = shapes[i].p,
+                                            .dropout_key = keys,
+                                            .sample = sample };
         both.bwd = (struct kern_attention_bwd){ .fwd = both.fwd, .dout = b->b, .dq = b->d,
                                                 .dk = b->d + row, .dv = b->d + 2 * row };
         fwd = 4e-9 * pairs * (double)dim / best_of (call_attention_fwd, b, &both);
         bwd = 10e-9 * pairs * (double)dim / best_of (call_attention_bwd, b, &both);
         printf ("  %d x %2d x %4d x %3d, p %.1f: forward %4.0f GFLOP/s (%.2f), backward "
                 "%4.0f (%.2f)\n",
-                (int)shapes[i].batch, (int)shapes[i].heads, (int)seq, (int)dim, shapes[i].p,
-                fwd, fwd / floor, bwd, bwd / floor);
+                (int)shapes[i].batch, (int)shapes[i].heads, (int)seq, (int)dim,
+                shapes[i].p, fwd, fwd / floor, bwd, bwd / floor);
     }
 }
 

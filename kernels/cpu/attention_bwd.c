@@ -83,8 +83,8 @@ static void copy_rows (const float *x, int64_t stride, int64_t rows, int64_t col
 }
 
 /* Make block 'block' of a head the queries of the pairs to come. */
-static void load_queries (const struct job *job, int64_t entry, int64_t head, int64_t block,
-                          struct work *w)
+static void load_queries (const struct job *job, int64_t entry, int64_t head,
+                          int64_t block, struct work *w)
 {
     const struct kern_attention *a = job->a;
     const float *q, *dout;
@@ -200,7 +200,8 @@ static void store_dk_dv (const struct job *job, const struct work *w, int64_t ro
 }
 
 /* One block of queries against all keys: dq; and, if 'all', what it adds to dk and dv. */
-static void go_through_keys (const struct job *job, int64_t kv_head, struct work *w, bool all)
+static void go_through_keys (const struct job *job, int64_t kv_head, struct work *w,
+                             bool all)
 {
     const struct kern_attention *a = job->a;
 
@@ -303,7 +304,8 @@ static void run_heads (const struct job *job)
 static void run_blocks (const struct job *job)
 {
     const struct kern_attention *a = job->a;
-    int64_t q_blocks = flash_blocks (a->seq_q, BQ), k_blocks = flash_blocks (a->seq_k, BK);
+    int64_t q_blocks = flash_blocks (a->seq_q, BQ),
+            k_blocks = flash_blocks (a->seq_k, BK);
     int64_t q_tasks = a->batch * a->heads * q_blocks;
     int64_t k_tasks = a->batch * a->kv_heads * k_blocks;
 
@@ -314,7 +316,8 @@ static void run_blocks (const struct job *job)
         for (int64_t task = 0; task < q_tasks; task++) {
             int64_t head = task / q_blocks;
 
-            do_queries (job, head / a->heads, head % a->heads, q_blocks - 1 - task % q_blocks);
+            do_queries (job, head / a->heads, head % a->heads,
+                        q_blocks - 1 - task % q_blocks);
         }
 #pragma omp for schedule (dynamic)
         for (int64_t task = 0; task < k_tasks; task++) {

@@ -67,8 +67,8 @@ VEC_INLINE void turn_square (const float *x, int64_t stride, int64_t rows, int64
             vec_store (out + i * BQ, square[i]);
 }
 
-void flash_turn (const float *x, int64_t stride, int64_t rows, int64_t across, int64_t cols,
-                 float scale, float *out)
+void flash_turn (const float *x, int64_t stride, int64_t rows, int64_t across,
+                 int64_t cols, float scale, float *out)
 {
     for (int64_t r = 0; r < across; r += VEC)
         for (int64_t c = 0; c < cols; c += VEC)

@@ -69,7 +69,8 @@ static inline int64_t flash_lse (const struct kern_attention *a,
 
 /* May any query of the block see any key? */
 static inline bool flash_visible (const struct kern_attention *a,
-                                  const struct flash_queries *q, const struct flash_keys *k)
+                                  const struct flash_queries *q,
+                                  const struct flash_keys *k)
 {
     return !a->causal || k->min <= q->max;
 }
@@ -82,9 +83,9 @@ void flash_set_queries (const struct kern_attention *a, int64_t entry, int64_t h
 void flash_set_keys (const struct kern_attention *a, int64_t entry, int64_t head,
                      int64_t block, struct flash_keys *k);
 
-/* Copy 'count' rows to 'copy' ([count][head_dim]) and let '*rows' be these.  For a product
- * that goes through the rows again and again: where they are, they often lie a power of
- * two apart and push each other out of the cache.
+/* Copy 'count' rows to 'copy' ([count][head_dim]) and let '*rows' be these.  For a
+ * product that goes through the rows again and again: where they are, they often lie a
+ * power of two apart and push each other out of the cache.
  */
 void flash_copy_rows (const struct kern_attention *a, int64_t count, const float **rows,
                       int64_t *stride, float *copy);
@@ -92,14 +93,15 @@ void flash_copy_rows (const struct kern_attention *a, int64_t count, const float
 /* out[c][r] = scale x[r][c] for 'rows' rows, 'stride' apart, of 'cols' elements; row
  * length of out is BQ; 0 for r from 'rows' to 'across'.
  */
-void flash_turn (const float *x, int64_t stride, int64_t rows, int64_t across, int64_t cols,
-                 float scale, float *out);
+void flash_turn (const float *x, int64_t stride, int64_t rows, int64_t across,
+                 int64_t cols, float scale, float *out);
 
 /* The way back: x[r][c] = scale[r] in[c][r]. */
 void flash_turn_back (const float *in, int64_t rows, int64_t cols, const float *scale,
                       float *x, int64_t stride);
 
-/* s[key][query] = k qt, minus infinity where the key is not visible; qt is [head_dim][BQ]. */
+/* s[key][query] = k qt, minus infinity where the key is not visible; qt is
+ * [head_dim][BQ]. */
 void flash_scores (const struct kern_attention *a, const struct flash_queries *q,
                    const struct flash_keys *k, const float *qt, float *s);
 

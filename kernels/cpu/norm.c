@@ -57,7 +57,8 @@ int cpu_norm_fwd (const struct kernels *k, const struct kern_norm_fwd *a,
                   struct mg_stream *stream, struct mg_error *err)
 {
     (void)stream, (void)err;
-#pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->rows * a->cols > CPU_SERIAL)
+#pragma omp parallel for num_threads (cpu_of (k)->threads) \
+    if (a->rows * a->cols > CPU_SERIAL)
     for (int64_t row = 0; row < a->rows; row++)
         fwd_row (a, row);
     return 0;
@@ -117,7 +118,8 @@ static void bwd_cols (const struct kern_norm_bwd *a, int64_t groups, int64_t ld,
         dweight += vec_load (sums + 2 * g * ld + col);
         dbias += vec_load (sums + (2 * g + 1) * ld + col);
     }
-    vec_store_part (a->dweight + col, vec_load_part (a->dweight + col, left) + dweight, left);
+    vec_store_part (a->dweight + col, vec_load_part (a->dweight + col, left) + dweight,
+                    left);
     vec_store_part (a->dbias + col, vec_load_part (a->dbias + col, left) + dbias, left);
 }
 

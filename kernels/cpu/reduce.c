@@ -4,8 +4,8 @@
 #include "kernels/cpu/vec.h"
 
 enum {
-    STRIP = 1024,  /* columns and rows of a task of col_sum; sums of groups are added in */
-    GROUP = 64,    /* their order, so they do not depend on the number of threads */
+    STRIP = 1024, /* columns and rows of a task of col_sum; sums of groups are added in */
+    GROUP = 64,   /* their order, so they do not depend on the number of threads */
     CHUNKS = 1024, /* partial sums of sum_sq, at most */
 };
 
@@ -15,11 +15,13 @@ static void sum_group (const float *x, int64_t rows, int64_t ld, int64_t n, floa
     memset (out, 0, (size_t)((n + VEC - 1) / VEC * VEC) * sizeof (float));
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < n; c += VEC)
-            vec_store (out + c, vec_load (out + c) + vec_load_part (x + r * ld + c, n - c));
+            vec_store (out + c,
+                       vec_load (out + c) + vec_load_part (x + r * ld + c, n - c));
 }
 
 /* out += the sums of all groups, one vector of columns; 'ld' floats a group. */
-static void add_groups (const float *sums, int64_t groups, int64_t ld, int64_t n, float *out)
+static void add_groups (const float *sums, int64_t groups, int64_t ld, int64_t n,
+                        float *out)
 {
     vf total = { 0 };
 
@@ -113,7 +115,7 @@ int cpu_axpby (const struct kernels *k, int64_t n, double a, const float *x, dou
     (void)stream, (void)err;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) if (n > CPU_SERIAL)
     for (int64_t i = 0; i < cpu_blocks (n); i++)
-        axpby (cpu_min (CPU_BLOCK, n - i * CPU_BLOCK), (float)a, x + i * CPU_BLOCK, (float)b,
-               y + i * CPU_BLOCK);
+        axpby (cpu_min (CPU_BLOCK, n - i * CPU_BLOCK), (float)a, x + i * CPU_BLOCK,
+               (float)b, y + i * CPU_BLOCK);
     return 0;
 }

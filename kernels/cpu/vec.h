@@ -47,11 +47,13 @@ typedef double vd __attribute__ ((vector_size (VEC_BYTES)));
  */
 #define VEC_UNROLL _Pragma ("GCC unroll 16")
 
-/* Elements of two vectors, numbered through, in the order of the constants that follow. */
+/* Elements of two vectors, numbered through, in the order of the constants that follow.
+ */
 #if defined(__clang__) || __GNUC__ >= 12
 #define VEC_SHUFFLE(type, index, a, b, ...) __builtin_shufflevector (a, b, __VA_ARGS__)
 #else
-#define VEC_SHUFFLE(type, index, a, b, ...) __builtin_shuffle (a, b, (index){ __VA_ARGS__ })
+#define VEC_SHUFFLE(type, index, a, b, ...)                                              \
+    __builtin_shuffle (a, b, (index){ __VA_ARGS__ })
 #endif
 
 VEC_INLINE vf vec_set (float x)
@@ -177,7 +179,8 @@ VEC_INLINE vd vec_load_double (const float *p)
 VEC_INLINE vf vec_zip_low (vf a, vf b)
 {
 #if VEC_BYTES == 64
-    return VEC_SHUFFLE (vf, vi, a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    return VEC_SHUFFLE (vf, vi, a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7,
+                        23);
 #elif VEC_BYTES == 32
     return VEC_SHUFFLE (vf, vi, a, b, 0, 8, 1, 9, 2, 10, 3, 11);
 #else
@@ -188,8 +191,8 @@ VEC_INLINE vf vec_zip_low (vf a, vf b)
 VEC_INLINE vf vec_zip_high (vf a, vf b)
 {
 #if VEC_BYTES == 64
-    return VEC_SHUFFLE (vf, vi, a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30,
-                        15, 31);
+    return VEC_SHUFFLE (vf, vi, a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14,
+                        30, 15, 31);
 #elif VEC_BYTES == 32
     return VEC_SHUFFLE (vf, vi, a, b, 4, 12, 5, 13, 6, 14, 7, 15);
 #else
@@ -222,8 +225,8 @@ VEC_INLINE vl vec_zip_high_pairs (vl a, vl b)
 VEC_INLINE vu vec_even (vu a, vu b)
 {
 #if VEC_BYTES == 64
-    return VEC_SHUFFLE (vu, vu, a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28,
-                        30);
+    return VEC_SHUFFLE (vu, vu, a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26,
+                        28, 30);
 #elif VEC_BYTES == 32
     return VEC_SHUFFLE (vu, vu, a, b, 0, 2, 4, 6, 8, 10, 12, 14);
 #else
