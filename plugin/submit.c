@@ -82,7 +82,7 @@ static void clean_environment (struct plugin *p)
         else if (getenv (name)) // the next component of the job reads it again
             p->pending[id] = OPTION_INHERITED;
     }
-    if (!getenv (contract_mark))
+    if (!getenv (contract_mark) || !getenv ("SLURM_STEP_ID")) // not inside such a task
         return;
     for (int i = 0; i < CONTRACT_NUM_VARS; i++) {
         if (!contract_vars[i].keep)

@@ -1,156 +1,137 @@
-/* attention.c - scaled dot-product attention (formulas in kernels.h)
+/* attention.c - scaled dot-product attention, forward (formulas in kernels.h)
  *
- * Backward, with p = exp (scale q k - lse), pd = dropout (p), dp = dropout (dout v^T) and
- * delta = sum_d dout out: ds = p (dp - delta), dq = scale ds k, dk = scale ds^T q,
- * dv = pd^T dout.
+ * One task is one block of queries of one head.  It goes through the blocks of keys and
+ * keeps, for every query, the largest score m so far, l = sum e^(score - m) and
+ * o = sum e^(score - m) v; a larger m rescales l and o (Milakov, Gimelshein 2018; Dao et
+ * al. 2022).  A query that sees no key gets out = 0, lse = minus infinity.
  */
 
+#include <errno.h>
 #include <math.h>
-#include <string.h>
 
-#include "kernels/cpu/cpu.h"
-#include "libcore/base/rng.h"
+#include "kernels/cpu/flash.h"
 
-struct head {
-    const struct kern_attention *a;
-    int64_t entry, index; /* batch entry, query head */
+/* Of one thread. */
+struct work {
+    struct flash_queries q;
+    struct flash_keys k;
+    float *qt, *ot;          /* [head_dim][BQ]: queries times scale; o */
+    float *p, *factor;       /* [BK][BQ] */
+    float m[BQ], l[BQ];
 };
 
-static const float *row_q (const struct head *h, const float *q, int64_t s)
+static size_t floats (const struct kern_attention *a)
 {
-    return q + s * h->a->q_stride_s + h->entry * h->a->q_stride_b
-           + h->index * h->a->q_stride_h;
+    return (size_t)(2 * a->head_dim * BQ + 2 * a->head_dim * BK + 2 * BK * BQ);
 }
 
-static const float *row_kv (const struct head *h, const float *kv, int64_t s)
+static void carve (const struct kern_attention *a, float *memory, struct work *w)
 {
-    return kv + s * h->a->kv_stride_s + h->entry * h->a->kv_stride_b
-           + h->index / (h->a->heads / h->a->kv_heads) * h->a->kv_stride_h;
+    w->qt = memory;
+    w->ot = w->qt + a->head_dim * BQ;
+    w->k.k = w->ot + a->head_dim * BQ;
+    w->k.v = w->k.k + a->head_dim * BK;
+    w->p = w->k.v + a->head_dim * BK;
+    w->factor = w->p + BK * BQ;
 }
 
-static const float *row_out (const struct head *h, const float *out, int64_t s)
+/* Scores to probabilities relative to m, after m, l and o have taken the block in. */
+static void soften (const struct kern_attention *a, struct work *w)
 {
-    return out + s * h->a->out_stride_s + h->entry * h->a->out_stride_b
-           + h->index * h->a->out_stride_h;
-}
+    for (int64_t i = 0; i < w->q.across; i += VEC) {
+        vf before = vec_load (w->m + i), m = before, base, shrink, sum = { 0 };
 
-static float dot (const float *x, const float *y, int64_t n)
-{
-    float sum = 0;
+        for (int64_t j = 0; j < w->k.count; j++)
+            m = vec_max (vec_load (w->p + j * BQ + i), m);
+        base = vec_select (m == -INFINITY, (vf){ 0 }, m); /* inf - inf is no number */
+        shrink = vec_exp (before - base);
+        for (int64_t j = 0; j < w->k.count; j++) {
+            vf p = vec_exp (vec_load (w->p + j * BQ + i) - base);
 
-    for (int64_t i = 0; i < n; i++)
-        sum += x[i] * y[i];
-    return sum;
-}
-
-/* scale q k, or minus infinity where the key is not visible. */
-static float score (const struct head *h, int64_t i, int64_t j)
-{
-    const struct kern_attention *a = h->a;
-    int64_t pos_q = a->pos_q ? a->pos_q[i] : i, pos_k = a->pos_k ? a->pos_k[j] : j;
-
-    if (a->causal && pos_k > pos_q)
-        return -INFINITY;
-    return (float)a->scale * dot (row_q (h, a->q, i), row_kv (h, a->k, j), a->head_dim);
-}
-
-static float keep (const struct head *h, int64_t i, int64_t j)
-{
-    const struct kern_attention *a = h->a;
-    int64_t pos_q = a->pos_q ? a->pos_q[i] : i, pos_k = a->pos_k ? a->pos_k[j] : j;
-    uint32_t bits[4];
-
-    if (a->dropout_p == 0)
-        return 1;
-    rng_philox (a->dropout_key[h->index], (uint32_t)(pos_k / 4), (uint32_t)pos_q,
-                (uint64_t)a->sample[h->entry], bits);
-    return bits[pos_k % 4] < rng_threshold (a->dropout_p)
-               ? 0
-               : (float)(1 / (1 - a->dropout_p));
-}
-
-static void attend (const struct head *h, int64_t i)
-{
-    const struct kern_attention *a = h->a;
-    float *out = (float *)row_out (h, a->out, i);
-    float max = -INFINITY, sum = 0;
-
-    memset (out, 0, (size_t)a->head_dim * sizeof (float));
-    for (int64_t j = 0; j < a->seq_k; j++)
-        max = fmaxf (max, score (h, i, j));
-    for (int64_t j = 0; j < a->seq_k; j++) {
-        float p = max == -INFINITY ? 0 : expf (score (h, i, j) - max);
-        float pd = p * keep (h, i, j);
-
-        sum += p;
+            sum += p;
+            if (a->dropout_p > 0)
+                p *= vec_load (w->factor + j * BQ + i);
+            vec_store (w->p + j * BQ + i, p);
+        }
+        vec_store (w->m + i, m);
+        vec_store (w->l + i, vec_load (w->l + i) * shrink + sum);
         for (int64_t d = 0; d < a->head_dim; d++)
-            out[d] += pd * row_kv (h, a->v, j)[d];
+            vec_store (w->ot + d * BQ + i, vec_load (w->ot + d * BQ + i) * shrink);
     }
-    for (int64_t d = 0; d < a->head_dim && sum > 0; d++)
-        out[d] /= sum;
-    a->lse[(h->entry * a->heads + h->index) * a->seq_q + i] = max + logf (sum);
+}
+
+static void take_keys (const struct kern_attention *a, struct work *w)
+{
+    flash_copy_keys (a, &w->k);
+    flash_scores (a, &w->q, &w->k, w->qt, w->p);
+    if (a->dropout_p > 0)
+        flash_drop (a, &w->q, &w->k, w->factor);
+    soften (a, w);
+    cpu_tile (&(struct cpu_tile){ .m = a->head_dim,
+                                  .n = w->q.across,
+                                  .k = w->k.count,
+                                  .a = w->k.v,
+                                  .a_row = 1,
+                                  .a_col = a->head_dim,
+                                  .b = w->p,
+                                  .ldb = BQ,
+                                  .c = w->ot,
+                                  .ldc = BQ,
+                                  .accumulate = true });
+}
+
+static void attend (const struct kern_attention *a, int64_t entry, int64_t head,
+                    int64_t block, float *memory)
+{
+    struct work w;
+    float over_l[BQ], *lse;
+
+    carve (a, memory, &w);
+    flash_set_queries (a, entry, head, block, &w.q);
+    flash_turn (a->q + flash_q_row (a, &w.q, 0), a->q_stride_s, w.q.count, w.q.across,
+                a->head_dim, (float)a->scale, w.qt);
+    memset (w.ot, 0, (size_t)(a->head_dim * BQ) * sizeof (float));
+    for (int i = 0; i < BQ; i++) {
+        w.m[i] = -INFINITY;
+        w.l[i] = 0;
+    }
+    for (int64_t b = 0; b < flash_blocks (a->seq_k, BK); b++) {
+        flash_set_keys (a, entry, head / (a->heads / a->kv_heads), b, &w.k);
+        if (flash_visible (a, &w.q, &w.k))
+            take_keys (a, &w);
+    }
+    lse = a->lse + flash_lse (a, &w.q);
+    for (int64_t i = 0; i < w.q.count; i++) {
+        over_l[i] = w.l[i] == 0 ? 0 : 1 / w.l[i];
+        lse[i] = w.l[i] == 0 ? -INFINITY : w.m[i] + logf (w.l[i]);
+    }
+    flash_turn_back (w.ot, w.q.count, a->head_dim, over_l,
+                     a->out + flash_out_row (a, &w.q, 0), a->out_stride_s);
 }
 
 int cpu_attention_fwd (const struct kernels *k, const struct kern_attention *a,
                        struct mg_stream *stream, struct mg_error *err)
 {
-    (void)k, (void)stream, (void)err;
-    for (int64_t b = 0; b < a->batch; b++) {
-        for (int64_t j = 0; j < a->heads; j++) {
-            struct head h = { a, b, j };
+    int threads = cpu_of (k)->threads;
+    int64_t blocks = flash_blocks (a->seq_q, BQ), tasks = a->batch * a->heads * blocks;
+    float *memory;
 
-            for (int64_t i = 0; i < a->seq_q; i++)
-                attend (&h, i);
-        }
-    }
-    return 0;
-}
+    (void)stream;
+    if (a->kv_heads < 1 || a->heads % a->kv_heads != 0)
+        return mg_error_set (err, EINVAL,
+                             "attention: %lld heads are not a multiple of %lld kv heads",
+                             (long long)a->heads, (long long)a->kv_heads);
+    if (tasks == 0)
+        return 0;
+    if (!(memory = cpu_scratch (k, (size_t)threads * floats (a) * sizeof (float), err)))
+        return -1;
+    /* Late blocks of a causal mask see the most keys: longest first. */
+#pragma omp parallel for num_threads (threads) schedule (dynamic)
+    for (int64_t task = tasks - 1; task >= 0; task--) {
+        int64_t block = task / (a->batch * a->heads), head = task % (a->batch * a->heads);
 
-static void attend_bwd (const struct kern_attention_bwd *g, const struct head *h, int64_t i)
-{
-    const struct kern_attention *a = h->a;
-    const float *dout = row_out (h, g->dout, i), *q = row_q (h, a->q, i);
-    float *dq = (float *)row_q (h, g->dq, i);
-    float delta = dot (dout, row_out (h, a->out, i), a->head_dim);
-    float lse = a->lse[(h->entry * a->heads + h->index) * a->seq_q + i];
-
-    memset (dq, 0, (size_t)a->head_dim * sizeof (float));
-    if (lse == -INFINITY)
-        return;
-    for (int64_t j = 0; j < a->seq_k; j++) {
-        float *dk = (float *)row_kv (h, g->dk, j), *dv = (float *)row_kv (h, g->dv, j);
-        float mask = keep (h, i, j), p = expf (score (h, i, j) - lse);
-        float dp = mask * dot (dout, row_kv (h, a->v, j), a->head_dim);
-        float ds = (float)a->scale * p * (dp - delta);
-
-        for (int64_t d = 0; d < a->head_dim; d++) {
-            dq[d] += ds * row_kv (h, a->k, j)[d];
-            dk[d] += ds * q[d];
-            dv[d] += mask * p * dout[d];
-        }
-    }
-}
-
-int cpu_attention_bwd (const struct kernels *k, const struct kern_attention_bwd *g,
-                       struct mg_stream *stream, struct mg_error *err)
-{
-    const struct kern_attention *a = &g->fwd;
-    int64_t group = a->kv_heads > 0 ? a->heads / a->kv_heads : 1;
-
-    (void)k, (void)stream, (void)err;
-    for (int64_t b = 0; b < a->batch; b++) {
-        for (int64_t j = 0; j < a->heads; j++) {
-            struct head h = { a, b, j };
-
-            for (int64_t s = 0; s < a->seq_k && j % group == 0; s++) {
-                memset ((float *)row_kv (&h, g->dk, s), 0,
-                        (size_t)a->head_dim * sizeof (float));
-                memset ((float *)row_kv (&h, g->dv, s), 0,
-                        (size_t)a->head_dim * sizeof (float));
-            }
-            for (int64_t i = 0; i < a->seq_q; i++)
-                attend_bwd (g, &h, i);
-        }
+        attend (a, head / a->heads, head % a->heads, block,
+                memory + (size_t)cpu_thread () * floats (a));
     }
     return 0;
 }

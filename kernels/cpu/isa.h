@@ -44,10 +44,12 @@
 #define cpu_xent_loss CPU_NAME (cpu_xent_loss)
 #define cpu_xent_max CPU_NAME (cpu_xent_max)
 #define cpu_xent_sum CPU_NAME (cpu_xent_sum)
+#define flash_copy_keys CPU_NAME (flash_copy_keys)
 #define flash_drop CPU_NAME (flash_drop)
-#define flash_load_keys CPU_NAME (flash_load_keys)
-#define flash_load_queries CPU_NAME (flash_load_queries)
-#define flash_mask CPU_NAME (flash_mask)
-#define flash_transpose CPU_NAME (flash_transpose)
+#define flash_scores CPU_NAME (flash_scores)
+#define flash_set_keys CPU_NAME (flash_set_keys)
+#define flash_set_queries CPU_NAME (flash_set_queries)
+#define flash_turn CPU_NAME (flash_turn)
+#define flash_turn_back CPU_NAME (flash_turn_back)
 
 #endif /* KERNELS_CPU_ISA_H */

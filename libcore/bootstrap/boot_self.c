@@ -80,7 +80,7 @@ static int self_barrier (void *impl, struct mg_error *err)
 static void __attribute__ ((noreturn)) self_abort (void *impl, int code)
 {
     (void)impl;
-    _exit (code);
+    _exit (code); /* asked for: one process is the whole job */
 }
 
 const struct bootstrap_ops boot_self_ops = {

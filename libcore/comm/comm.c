@@ -108,7 +108,7 @@ int mg_comm_rank (const struct mg_comm *comm)
 void mg_comm_abort (struct mg_comm *comm, int code)
 {
     comm->net->abort (comm->net->arg, code);
-    _exit (code); // not reached: abort() does not return
+    _exit (code); /* not reached: abort() does not return */
 }
 
 void mg_comm_get_stats (const struct mg_comm *comm, struct mg_comm_stats *stats)

@@ -2,7 +2,7 @@
  *
  * MPI is only called on the communication thread (start-up and shut-down included, so
  * MPI_THREAD_FUNNELED will do), and, but for those two, never blocks there: every call is
- * a small state machine that posts nonblocking messages and tests them (mpi_call.c).
+ * a small state machine that posts nonblocking messages and tests them (comm_mpi_call.c).
  *
  * This file has what runs in the caller: connecting, making communicators, enqueuing.
  */
@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "libcore/base/module.h"
-#include "libcore/comm/mpi_call.h"
+#include "libcore/comm/comm_mpi_private.h"
 
 enum {
     NUM_OPS = 16,

@@ -14,7 +14,7 @@
 
 enum { BLOCK = 1024 };
 
-typedef void combine_f (void *acc, const void *src, size_t n);
+typedef void (*combine_f) (void *acc, const void *src, size_t n);
 
 static void sum_f32 (void *acc, const void *src, size_t n)
 {
@@ -173,8 +173,8 @@ static void store_u8 (void *dst, const void *acc, size_t n)
 /* load and store NULL: the type is its own accumulator. */
 static const struct row {
     size_t size;
-    combine_f *load, *store;
-    combine_f *combine[3]; /* by enum mg_reduce_op */
+    combine_f load, store;
+    combine_f combine[3]; /* by enum mg_reduce_op */
 } rows[MG_NUM_DTYPES] = {
     [MG_FLOAT32] = { 4, NULL, NULL, { sum_f32, max_f32, min_f32 } },
     [MG_FLOAT64] = { 8, NULL, NULL, { sum_f64, max_f64, min_f64 } },
@@ -186,7 +186,7 @@ static const struct row {
 };
 
 /* One block of 'n' elements at byte 'off' of every buffer. */
-static void reduce_block (const struct row *row, combine_f *combine, char *out,
+static void reduce_block (const struct row *row, combine_f combine, char *out,
                           const void *const *src, int nsrc, size_t off, size_t n)
 {
     _Alignas (64) char acc[BLOCK * 8], wide[BLOCK * 8];

@@ -77,15 +77,17 @@ int tokenizer_encode (const struct tokenizer *tokenizer, const char *text, size_
 
 int token_buffer_reserve (struct token_buffer *buffer, size_t more, struct mg_error *err)
 {
+    const size_t max = SIZE_MAX / 2 / sizeof (*buffer->ids);
     size_t wanted = buffer->capacity ? buffer->capacity : 256;
-    int32_t *ids;
+    int32_t *ids = NULL;
 
     if (more <= buffer->capacity - buffer->count)
         return 0;
-    while (wanted - buffer->count < more && wanted <= SIZE_MAX / 2)
+    while (wanted <= max && wanted - buffer->count < more)
         wanted *= 2;
-    if (wanted - buffer->count < more
-        || !(ids = reallocarray (buffer->ids, wanted, sizeof (*ids))))
+    if (wanted <= max)
+        ids = realloc (buffer->ids, wanted * sizeof (*ids));
+    if (!ids)
         return mg_error_set (err, ENOMEM, "no memory for %zu more tokens after %zu", more,
                              buffer->count);
     buffer->ids = ids;

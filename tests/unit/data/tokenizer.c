@@ -74,7 +74,7 @@ static void test_buffer (void)
         "too much is refused: %s", err.text);
     errno = 0;
     ok (token_buffer_reserve (&buffer, SIZE_MAX / 4, &err) == -1 && errno == ENOMEM,
-        "so is what no array can be: %s", err.text);
+        "so is what fits no array: %s", err.text);
     free (buffer.ids);
 }
 

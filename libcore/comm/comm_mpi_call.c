@@ -1,4 +1,4 @@
-/* mpi_call.c - what a call sends where, phase by phase
+/* comm_mpi_call.c - what a call sends where, phase by phase
  *
  * Reductions are exact in order: reduce-scatter sends every rank the others' versions of
  * its part and combines them locally in rank order; all-reduce adds an all-gather.  That
@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#include "libcore/comm/mpi_call.h"
+#include "libcore/comm/comm_mpi_private.h"
 
 enum {
     COLLECTIVE_TAG = 0,
@@ -110,7 +110,7 @@ static struct span exchange_to (const struct mpi_op *op, int r)
 
 /* Phases: post something and return 0, or end the call with 1 or -1. */
 
-typedef struct span span_f (const struct mpi_op *op, int r);
+typedef struct span (*span_f) (const struct mpi_op *op, int r);
 
 /* Post this phase's next message to or from 'peer', if the span has one more. */
 static int post (struct mpi_op *op, bool sends, struct span span, int peer,
@@ -128,7 +128,7 @@ static int post (struct mpi_op *op, bool sends, struct span span, int peer,
  * starts at its neighbour, so that they do not all send to the same one.  1 if there was
  * something left to post, 0 if not.
  */
-static int exchange (struct mpi_op *op, span_f *from, span_f *to, struct mg_error *err)
+static int exchange (struct mpi_op *op, span_f from, span_f to, struct mg_error *err)
 {
     struct mpi_comm *c = op->c;
 
@@ -149,7 +149,7 @@ static int exchange (struct mpi_op *op, span_f *from, span_f *to, struct mg_erro
 }
 
 /* Combine all ranks' versions: the others' from 'place', this rank's from 'own'. */
-static void reduce (struct mpi_op *op, struct span own, span_f *place, void *out)
+static void reduce (struct mpi_op *op, struct span own, span_f place, void *out)
 {
     struct mpi_comm *c = op->c;
 

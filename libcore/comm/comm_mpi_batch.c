@@ -1,9 +1,9 @@
-/* mpi_batch.c - nonblocking messages of any length */
+/* comm_mpi_batch.c - nonblocking messages of any length */
 
 #include <errno.h>
 #include <stdlib.h>
 
-#include "libcore/comm/mpi_batch.h"
+#include "libcore/comm/comm_mpi_private.h"
 
 int mpi_error (const struct comm_host *host, const char *what, int rc,
                       struct mg_error *err)

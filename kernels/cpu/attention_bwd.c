@@ -1,0 +1,363 @@
+/* attention_bwd.c - scaled dot-product attention, backward
+ *
+ * With s = scale q k, p = e^(s - lse), z the factors of dropout, delta = sum_d dout out:
+ * dp = z (dout v), ds = p (dp - delta), dq = scale sum_k ds k, dk = scale sum_q ds q,
+ * dv = sum_q z p dout  (Dao et al. 2022).
+ *
+ * A pair is a block of queries with a block of keys.  Where there are kv heads enough for
+ * all threads, a task is one kv head, and each pair is formed once (5 products).  Else
+ * there are two rounds, tasks being blocks of queries (dq), then blocks of keys (dk, dv),
+ * and each pair is formed twice (7 products).  Either way the same terms are added in the
+ * same order, so the result does not depend on the choice or the number of threads.
+ */
+
+#include <errno.h>
+#include <math.h>
+
+#include "kernels/cpu/flash.h"
+
+/* Of one thread. [head_dim][BQ] is queries across, [BQ][pad] features across. */
+struct work {
+    struct flash_queries q;
+    struct flash_keys k;
+    int64_t pad;        /* head_dim, rounded up to whole vectors */
+    float *qt, *dot;    /* [head_dim][BQ]: queries times scale; dout */
+    float *qs, *dos;    /* [BQ][pad]: the same */
+    float *dqt;         /* [head_dim][BQ] */
+    float *p, *ds;      /* [BK][BQ]: z p; ds */
+    float *factor;      /* [BK][BQ]: z */
+    float *dk, *dv;     /* [keys][pad] */
+    float lse[BQ], delta[BQ];
+};
+
+struct job {
+    const struct kern_attention_bwd *g;
+    const struct kern_attention *a; /* g->fwd */
+    float *delta;                   /* [batch][heads][seq_q] */
+    float *memory;                  /* of the threads, 'floats' each */
+    size_t floats;
+    int64_t keys; /* rows of a thread's dk and dv */
+    int threads;
+};
+
+static int64_t pad_of (const struct kern_attention *a)
+{
+    return (a->head_dim + VEC - 1) / VEC * VEC;
+}
+
+static size_t floats (const struct kern_attention *a, int64_t keys)
+{
+    return (size_t)(3 * a->head_dim * BQ + 2 * BQ * pad_of (a) + 3 * BK * BQ
+                    + 2 * a->head_dim * BK + 2 * keys * pad_of (a));
+}
+
+static void carve (const struct job *job, struct work *w)
+{
+    const struct kern_attention *a = job->a;
+    float *memory = job->memory + (size_t)cpu_thread () * job->floats;
+    int64_t pad = w->pad = pad_of (a);
+
+    w->qs = memory;
+    w->dos = w->qs + BQ * pad;
+    w->dk = w->dos + BQ * pad;
+    w->dv = w->dk + job->keys * pad;
+    w->p = w->dv + job->keys * pad;
+    w->ds = w->p + BK * BQ;
+    w->factor = w->ds + BK * BQ;
+    w->qt = w->factor + BK * BQ;
+    w->dot = w->qt + a->head_dim * BQ;
+    w->dqt = w->dot + a->head_dim * BQ;
+    w->k.k = w->dqt + a->head_dim * BQ;
+    w->k.v = w->k.k + a->head_dim * BK;
+}
+
+/* out[r][c] = scale x[r][c], padded with 0. */
+static void copy_rows (const float *x, int64_t stride, int64_t rows, int64_t cols,
+                       float scale, float *out, int64_t pad)
+{
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < pad; c += VEC)
+            vec_store (out + r * pad + c,
+                       c < cols ? scale * vec_load_part (x + r * stride + c, cols - c)
+                                : (vf){ 0 });
+}
+
+/* Make block 'block' of a head the queries of the pairs to come. */
+static void load_queries (const struct job *job, int64_t entry, int64_t head, int64_t block,
+                          struct work *w)
+{
+    const struct kern_attention *a = job->a;
+    const float *q, *dout;
+
+    flash_set_queries (a, entry, head, block, &w->q);
+    q = a->q + flash_q_row (a, &w->q, 0);
+    dout = job->g->dout + flash_out_row (a, &w->q, 0);
+    flash_turn (q, a->q_stride_s, w->q.count, w->q.across, a->head_dim, (float)a->scale,
+                w->qt);
+    flash_turn (dout, a->out_stride_s, w->q.count, w->q.across, a->head_dim, 1, w->dot);
+    copy_rows (q, a->q_stride_s, w->q.count, a->head_dim, (float)a->scale, w->qs, w->pad);
+    copy_rows (dout, a->out_stride_s, w->q.count, a->head_dim, 1, w->dos, w->pad);
+    for (int64_t i = 0; i < w->q.across; i++) {
+        float lse = i < w->q.count ? a->lse[flash_lse (a, &w->q) + i] : INFINITY;
+
+        /* A query that sees nothing has only scores of minus infinity: p = 0. */
+        w->lse[i] = lse == -INFINITY ? 0 : lse;
+        w->delta[i] = i < w->q.count ? job->delta[flash_lse (a, &w->q) + i] : 0;
+    }
+}
+
+/* Form z p and ds of the pair. */
+static void form_pair (const struct job *job, struct work *w)
+{
+    const struct kern_attention *a = job->a;
+
+    flash_scores (a, &w->q, &w->k, w->qt, w->p);
+    cpu_tile (&(struct cpu_tile){ .m = w->k.count,
+                                  .n = w->q.across,
+                                  .k = a->head_dim,
+                                  .a = w->k.v,
+                                  .a_row = a->head_dim,
+                                  .a_col = 1,
+                                  .b = w->dot,
+                                  .ldb = BQ,
+                                  .c = w->ds,
+                                  .ldc = BQ });
+    if (a->dropout_p > 0)
+        flash_drop (a, &w->q, &w->k, w->factor);
+    for (int64_t i = 0; i < w->q.across; i += VEC) {
+        vf lse = vec_load (w->lse + i), delta = vec_load (w->delta + i);
+
+        for (int64_t j = 0; j < w->k.count; j++) {
+            vf p = vec_exp (vec_load (w->p + j * BQ + i) - lse);
+            vf dp = vec_load (w->ds + j * BQ + i), z = vec_set (1);
+
+            if (a->dropout_p > 0)
+                z = vec_load (w->factor + j * BQ + i);
+            vec_store (w->p + j * BQ + i, z * p);
+            vec_store (w->ds + j * BQ + i, p * (z * dp - delta));
+        }
+    }
+}
+
+static void add_dq (const struct kern_attention *a, struct work *w)
+{
+    cpu_tile (&(struct cpu_tile){ .m = a->head_dim,
+                                  .n = w->q.across,
+                                  .k = w->k.count,
+                                  .a = w->k.k,
+                                  .a_row = 1,
+                                  .a_col = a->head_dim,
+                                  .b = w->ds,
+                                  .ldb = BQ,
+                                  .c = w->dqt,
+                                  .ldc = BQ,
+                                  .accumulate = true });
+}
+
+/* 'row' is the first of the block's rows in w->dk and w->dv. */
+static void add_dk_dv (struct work *w, int64_t row)
+{
+    struct cpu_tile tile = { .m = w->k.count,
+                             .n = w->pad,
+                             .k = w->q.count,
+                             .a = w->ds,
+                             .a_row = BQ,
+                             .a_col = 1,
+                             .b = w->qs,
+                             .ldb = w->pad,
+                             .c = w->dk + row * w->pad,
+                             .ldc = w->pad,
+                             .accumulate = true };
+
+    cpu_tile (&tile);
+    tile.a = w->p;
+    tile.b = w->dos;
+    tile.c = w->dv + row * w->pad;
+    cpu_tile (&tile);
+}
+
+static void store_dq (const struct job *job, const struct work *w)
+{
+    float scale[BQ];
+
+    for (int i = 0; i < BQ; i++)
+        scale[i] = (float)job->a->scale;
+    flash_turn_back (w->dqt, w->q.count, job->a->head_dim, scale,
+                     job->g->dq + flash_q_row (job->a, &w->q, 0), job->a->q_stride_s);
+}
+
+/* The block of keys w->k, whose rows in w->dk and w->dv begin with 'row'. */
+static void store_dk_dv (const struct job *job, const struct work *w, int64_t row)
+{
+    size_t size = (size_t)job->a->head_dim * sizeof (float);
+
+    for (int64_t j = 0; j < w->k.count; j++) {
+        int64_t to = flash_kv_row (job->a, &w->k, j);
+
+        memcpy (job->g->dk + to, w->dk + (row + j) * w->pad, size);
+        memcpy (job->g->dv + to, w->dv + (row + j) * w->pad, size);
+    }
+}
+
+/* One block of queries against all keys: dq; and, if 'all', what it adds to dk and dv. */
+static void go_through_keys (const struct job *job, int64_t kv_head, struct work *w, bool all)
+{
+    const struct kern_attention *a = job->a;
+
+    memset (w->dqt, 0, (size_t)(a->head_dim * BQ) * sizeof (float));
+    for (int64_t b = 0; b < flash_blocks (a->seq_k, BK); b++) {
+        flash_set_keys (a, w->q.entry, kv_head, b, &w->k);
+        if (!flash_visible (a, &w->q, &w->k))
+            continue;
+        flash_copy_keys (a, &w->k);
+        form_pair (job, w);
+        add_dq (a, w);
+        if (all)
+            add_dk_dv (w, b * BK);
+    }
+    store_dq (job, w);
+}
+
+/* Everything of one kv head. */
+static void do_head (const struct job *job, int64_t entry, int64_t kv_head)
+{
+    const struct kern_attention *a = job->a;
+    int64_t group = a->heads / a->kv_heads;
+    struct work w;
+
+    carve (job, &w);
+    memset (w.dk, 0, (size_t)(2 * job->keys * w.pad) * sizeof (float));
+    for (int64_t head = kv_head * group; head < (kv_head + 1) * group; head++) {
+        for (int64_t block = 0; block < flash_blocks (a->seq_q, BQ); block++) {
+            load_queries (job, entry, head, block, &w);
+            go_through_keys (job, kv_head, &w, true);
+        }
+    }
+    for (int64_t b = 0; b < flash_blocks (a->seq_k, BK); b++) {
+        flash_set_keys (a, entry, kv_head, b, &w.k);
+        store_dk_dv (job, &w, b * BK);
+    }
+}
+
+/* dq of one block of queries. */
+static void do_queries (const struct job *job, int64_t entry, int64_t head, int64_t block)
+{
+    struct work w;
+
+    carve (job, &w);
+    load_queries (job, entry, head, block, &w);
+    go_through_keys (job, head / (job->a->heads / job->a->kv_heads), &w, false);
+}
+
+/* dk and dv of one block of keys. */
+static void do_keys (const struct job *job, int64_t entry, int64_t kv_head, int64_t block)
+{
+    const struct kern_attention *a = job->a;
+    int64_t group = a->heads / a->kv_heads;
+    struct work w;
+
+    carve (job, &w);
+    memset (w.dk, 0, (size_t)(2 * job->keys * w.pad) * sizeof (float));
+    flash_set_keys (a, entry, kv_head, block, &w.k);
+    flash_copy_keys (a, &w.k);
+    for (int64_t head = kv_head * group; head < (kv_head + 1) * group; head++) {
+        for (int64_t b = 0; b < flash_blocks (a->seq_q, BQ); b++) {
+            flash_set_queries (a, entry, head, b, &w.q);
+            if (!flash_visible (a, &w.q, &w.k))
+                continue;
+            load_queries (job, entry, head, b, &w);
+            form_pair (job, &w);
+            add_dk_dv (&w, 0);
+        }
+    }
+    store_dk_dv (job, &w, 0);
+}
+
+/* delta of one head. */
+static void do_delta (const struct job *job, int64_t entry, int64_t head)
+{
+    const struct kern_attention *a = job->a;
+    struct flash_queries q = { .entry = entry, .head = head };
+    float *delta = job->delta + flash_lse (a, &q);
+
+    for (int64_t i = 0; i < a->seq_q; i++) {
+        const float *out = a->out + flash_out_row (a, &q, i);
+        const float *dout = job->g->dout + flash_out_row (a, &q, i);
+        vf sum = { 0 };
+
+        for (int64_t d = 0; d < a->head_dim; d += VEC)
+            sum += vec_load_part (out + d, a->head_dim - d)
+                   * vec_load_part (dout + d, a->head_dim - d);
+        delta[i] = vec_sum (sum);
+    }
+}
+
+static void run_heads (const struct job *job)
+{
+    int64_t tasks = job->a->batch * job->a->kv_heads;
+
+#pragma omp parallel for num_threads (job->threads) schedule (dynamic)
+    for (int64_t task = 0; task < tasks; task++)
+        do_head (job, task / job->a->kv_heads, task % job->a->kv_heads);
+}
+
+static void run_blocks (const struct job *job)
+{
+    const struct kern_attention *a = job->a;
+    int64_t heads = a->batch * a->heads, kv_heads = a->batch * a->kv_heads;
+    int64_t q_tasks = heads * flash_blocks (a->seq_q, BQ);
+    int64_t k_tasks = kv_heads * flash_blocks (a->seq_k, BK);
+
+#pragma omp parallel num_threads (job->threads)
+    {
+        /* Longest first: of a causal mask late queries and early keys. */
+#pragma omp for schedule (dynamic) nowait
+        for (int64_t task = q_tasks - 1; task >= 0; task--)
+            do_queries (job, task % heads / a->heads, task % heads % a->heads, task / heads);
+#pragma omp for schedule (dynamic)
+        for (int64_t task = 0; task < k_tasks; task++)
+            do_keys (job, task % kv_heads / a->kv_heads, task % kv_heads % a->kv_heads,
+                     task / kv_heads);
+    }
+}
+
+/* Do 'tasks' of equal size keep the threads busy for 5/7 of the time or more? */
+static bool is_enough (int64_t tasks, int threads)
+{
+    int64_t rounds = (tasks + threads - 1) / threads;
+
+    return 7 * tasks >= 5 * rounds * threads;
+}
+
+int cpu_attention_bwd (const struct kernels *k, const struct kern_attention_bwd *g,
+                       struct mg_stream *stream, struct mg_error *err)
+{
+    const struct kern_attention *a = &g->fwd;
+    struct job job = { .g = g, .a = a, .threads = cpu_of (k)->threads };
+    int64_t heads = a->batch * a->heads;
+    size_t deltas = (size_t)(heads * a->seq_q + 15) / 16 * 16;
+    bool by_head;
+
+    (void)stream;
+    if (a->kv_heads < 1 || a->heads % a->kv_heads != 0)
+        return mg_error_set (err, EINVAL,
+                             "attention: %lld heads are not a multiple of %lld kv heads",
+                             (long long)a->heads, (long long)a->kv_heads);
+    if (heads == 0)
+        return 0;
+    by_head = is_enough (a->batch * a->kv_heads, job.threads);
+    job.keys = by_head ? flash_blocks (a->seq_k, BK) * BK : BK;
+    job.floats = floats (a, job.keys);
+    if (!(job.delta = cpu_scratch (
+              k, (deltas + (size_t)job.threads * job.floats) * sizeof (float), err)))
+        return -1;
+    job.memory = job.delta + deltas;
+#pragma omp parallel for num_threads (job.threads)
+    for (int64_t i = 0; i < heads; i++)
+        do_delta (&job, i / a->heads, i % a->heads);
+    if (by_head)
+        run_heads (&job);
+    else
+        run_blocks (&job);
+    return 0;
+}

@@ -1,0 +1,127 @@
+/* flash.c - blocks of queries and keys */
+
+#include <math.h>
+
+#include "kernels/cpu/flash.h"
+#include "kernels/cpu/philox.h"
+
+static void set_positions (const int64_t *positions, int64_t first, int64_t count,
+                           int32_t *out, int32_t *min, int32_t *max)
+{
+    *min = INT32_MAX;
+    *max = INT32_MIN;
+    for (int64_t i = 0; i < count; i++) {
+        out[i] = (int32_t)(positions ? positions[first + i] : first + i);
+        *min = out[i] < *min ? out[i] : *min;
+        *max = out[i] > *max ? out[i] : *max;
+    }
+}
+
+void flash_set_queries (const struct kern_attention *a, int64_t entry, int64_t head,
+                        int64_t block, struct flash_queries *q)
+{
+    q->entry = entry;
+    q->head = head;
+    q->first = block * BQ;
+    q->count = cpu_min (BQ, a->seq_q - q->first);
+    q->across = (q->count + VEC - 1) / VEC * VEC;
+    set_positions (a->pos_q, q->first, q->count, q->position, &q->min, &q->max);
+    for (int64_t i = q->count; i < q->across; i++)
+        q->position[i] = q->max;
+}
+
+void flash_set_keys (const struct kern_attention *a, int64_t entry, int64_t head,
+                     int64_t block, struct flash_keys *k)
+{
+    k->entry = entry;
+    k->head = head;
+    k->first = block * BK;
+    k->count = cpu_min (BK, a->seq_k - k->first);
+    set_positions (a->pos_k, k->first, k->count, k->position, &k->min, &k->max);
+}
+
+void flash_copy_keys (const struct kern_attention *a, struct flash_keys *k)
+{
+    size_t size = (size_t)a->head_dim * sizeof (float);
+
+    /* In place, rows are often a power of two apart and push each other out of cache. */
+    for (int64_t j = 0; j < k->count; j++) {
+        memcpy (k->k + j * a->head_dim, a->k + flash_kv_row (a, k, j), size);
+        memcpy (k->v + j * a->head_dim, a->v + flash_kv_row (a, k, j), size);
+    }
+}
+
+void flash_turn (const float *x, int64_t stride, int64_t rows, int64_t across, int64_t cols,
+                 float scale, float *out)
+{
+    for (int64_t c = 0; c < cols; c++) {
+        for (int64_t r = 0; r < rows; r++)
+            out[c * BQ + r] = scale * x[r * stride + c];
+        for (int64_t r = rows; r < across; r++)
+            out[c * BQ + r] = 0;
+    }
+}
+
+void flash_turn_back (const float *in, int64_t rows, int64_t cols, const float *scale,
+                      float *x, int64_t stride)
+{
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < cols; c++)
+            x[r * stride + c] = scale[r] * in[c * BQ + r];
+}
+
+static void mask (const struct flash_queries *q, const struct flash_keys *k, float *s)
+{
+    for (int64_t i = 0; i < q->across; i += VEC) {
+        vi position;
+
+        memcpy (&position, q->position + i, sizeof (position));
+        for (int64_t j = 0; j < k->count; j++) {
+            float *p = s + j * BQ + i;
+
+            vec_store (p, vec_select (position >= k->position[j], vec_load (p),
+                                      vec_set (-INFINITY)));
+        }
+    }
+}
+
+void flash_scores (const struct kern_attention *a, const struct flash_queries *q,
+                   const struct flash_keys *k, const float *qt, float *s)
+{
+    cpu_tile (&(struct cpu_tile){ .m = k->count,
+                                  .n = q->across,
+                                  .k = a->head_dim,
+                                  .a = k->k,
+                                  .a_row = a->head_dim,
+                                  .a_col = 1,
+                                  .b = qt,
+                                  .ldb = BQ,
+                                  .c = s,
+                                  .ldc = BQ });
+    if (a->causal && k->max > q->min)
+        mask (q, k, s);
+}
+
+void flash_drop (const struct kern_attention *a, const struct flash_queries *q,
+                 const struct flash_keys *k, float *factor)
+{
+    struct philox_drop drop = philox_drop (a->dropout_p);
+    uint64_t key = a->dropout_key[q->head], sample = (uint64_t)a->sample[q->entry];
+
+    for (int64_t i = 0; i < q->across; i += VEC) {
+        vu position, value[4];
+        uint32_t block = 0;
+
+        memcpy (&position, q->position + i, sizeof (position));
+        for (int64_t j = 0; j < k->count; j++) {
+            uint32_t at = (uint32_t)k->position[j];
+
+            /* Four keys share the values of one call. */
+            if (j == 0 || at / 4 != block) {
+                block = at / 4;
+                philox_vec (key, vec_set_u (block), position, sample, value);
+            }
+            vec_store (factor + j * BQ + i, philox_factor (drop, value[at % 4]));
+        }
+    }
+}

@@ -1,0 +1,105 @@
+/* flash - blocks of queries and keys, what both directions of attention share.
+ *
+ * Everything is kept with the queries across a vector: scores are [key][query].  Then the
+ * softmax over keys runs down the rows, in which no element meets another of its vector,
+ * and odd head sizes and numbers of keys need no care.  Products with queries across
+ * are cpu_tile()s, whose first operand is any strided matrix.
+ */
+#ifndef KERNELS_CPU_FLASH_H
+#define KERNELS_CPU_FLASH_H
+
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/vec.h"
+
+enum {
+    BQ = 64, /* queries of a block; also the row length of all that has queries across */
+    BK = 64  /* keys of a block */
+};
+
+/* Queries first .. first + count - 1 of one head of one batch entry. */
+struct flash_queries {
+    int64_t entry, head, first, count;
+    int64_t across; /* count, rounded up to whole vectors */
+    int32_t position[BQ];
+    int32_t min, max; /* of the positions */
+};
+
+/* Keys first .. first + count - 1 of one kv head of one batch entry. */
+struct flash_keys {
+    int64_t entry, head, first, count;
+    int32_t position[BK];
+    int32_t min, max;
+    float *k, *v; /* copies, [BK][head_dim] */
+};
+
+static inline int64_t flash_blocks (int64_t n, int64_t size)
+{
+    return (n + size - 1) / size;
+}
+
+/* Row of a query in q or its gradient, in out or its gradient, of a key in k or v. */
+static inline int64_t flash_q_row (const struct kern_attention *a,
+                                   const struct flash_queries *q, int64_t i)
+{
+    return (q->first + i) * a->q_stride_s + q->entry * a->q_stride_b
+           + q->head * a->q_stride_h;
+}
+
+static inline int64_t flash_out_row (const struct kern_attention *a,
+                                     const struct flash_queries *q, int64_t i)
+{
+    return (q->first + i) * a->out_stride_s + q->entry * a->out_stride_b
+           + q->head * a->out_stride_h;
+}
+
+static inline int64_t flash_kv_row (const struct kern_attention *a,
+                                    const struct flash_keys *k, int64_t j)
+{
+    return (k->first + j) * a->kv_stride_s + k->entry * a->kv_stride_b
+           + k->head * a->kv_stride_h;
+}
+
+/* Of lse, [batch][heads][seq_q]. */
+static inline int64_t flash_lse (const struct kern_attention *a,
+                                 const struct flash_queries *q)
+{
+    return (q->entry * a->heads + q->head) * a->seq_q + q->first;
+}
+
+/* May any query of the block see any key? */
+static inline bool flash_visible (const struct kern_attention *a,
+                                  const struct flash_queries *q, const struct flash_keys *k)
+{
+    return !a->causal || k->min <= q->max;
+}
+
+/* Set 'q' to block 'block' of a head. */
+void flash_set_queries (const struct kern_attention *a, int64_t entry, int64_t head,
+                        int64_t block, struct flash_queries *q);
+
+/* Set 'k' to block 'block' of a kv head (its copies stay as they are). */
+void flash_set_keys (const struct kern_attention *a, int64_t entry, int64_t head,
+                     int64_t block, struct flash_keys *k);
+
+/* Copy the keys and values of the block to k->k and k->v. */
+void flash_copy_keys (const struct kern_attention *a, struct flash_keys *k);
+
+/* out[c][r] = scale x[r][c] for 'rows' rows, 'stride' apart, of 'cols' elements; row
+ * length of out is BQ; 0 for r from 'rows' to 'across'.
+ */
+void flash_turn (const float *x, int64_t stride, int64_t rows, int64_t across, int64_t cols,
+                 float scale, float *out);
+
+/* The way back: x[r][c] = scale[r] in[c][r]. */
+void flash_turn_back (const float *in, int64_t rows, int64_t cols, const float *scale,
+                      float *x, int64_t stride);
+
+/* s[key][query] = k qt, minus infinity where the key is not visible; qt is [head_dim][BQ]. */
+void flash_scores (const struct kern_attention *a, const struct flash_queries *q,
+                   const struct flash_keys *k, const float *qt, float *s);
+
+/* factor[key][query]: what dropout multiplies probabilities by. */
+void flash_drop (const struct kern_attention *a, const struct flash_queries *q,
+                 const struct flash_keys *k, float *factor);
+
+#endif /* KERNELS_CPU_FLASH_H */

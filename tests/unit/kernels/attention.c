@@ -1,0 +1,473 @@
+/* attention - both directions against plain formulas in double, those against finite
+ * differences
+ */
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libcore/base/rng.h"
+#include "tests/tap/tap.h"
+#include "tests/unit/kernels/kit.h"
+
+enum positions { PLAIN, LATER, ZIGZAG, BLIND };
+
+struct shape {
+    int64_t batch, heads, kv_heads, seq_q, seq_k, dim;
+    bool causal;
+    double p;
+    enum positions positions;
+    bool packed; /* q, k, v side by side in one row, as a fused projection leaves them */
+};
+
+static const struct shape shapes[] = {
+    { 1, 1, 1, 1, 1, 1, true, 0, PLAIN, false },
+    { 1, 1, 1, 2, 3, 5, false, 0, PLAIN, false },
+    { 2, 3, 3, 17, 17, 16, true, 0, PLAIN, true },
+    { 2, 4, 2, 33, 33, 20, true, 0.1, PLAIN, true },
+    { 1, 6, 1, 64, 64, 64, true, 0, PLAIN, false },
+    { 2, 2, 2, 65, 63, 33, false, 0.3, PLAIN, false },
+    { 1, 2, 1, 130, 130, 128, true, 0.1, PLAIN, true },
+    { 1, 1, 1, 200, 200, 24, true, 0, PLAIN, false },
+    { 1, 2, 2, 48, 112, 8, true, 0.2, LATER, false },
+    { 2, 4, 2, 128, 128, 16, true, 0.1, ZIGZAG, true },
+    { 1, 2, 1, 70, 90, 12, true, 0.5, BLIND, false },
+    { 3, 2, 1, 1, 129, 40, true, 0, LATER, false },
+    { 2, 2, 2, 0, 9, 8, true, 0.1, PLAIN, false },
+    { 2, 2, 2, 9, 0, 8, true, 0.1, PLAIN, false },
+    { 0, 2, 2, 9, 9, 8, true, 0.1, PLAIN, false },
+};
+
+/* Everything of one case: inputs, what is expected of outputs, in double. */
+struct problem {
+    struct kern_attention a; /* without the outputs */
+    int64_t *pos_q, *pos_k;
+    uint64_t dropout_key[8];
+    int64_t sample[4];
+    struct kit_array q, kv, dout; /* kv: k, then v; packed: all three in q */
+    size_t q_size, kv_size, out_size, lse_size;
+    double *out, *lse, *dq, *dk, *dv; /* same layout as the kernel's */
+};
+
+static void *allocate (size_t n, size_t size)
+{
+    void *p = calloc (n + 1, size);
+
+    if (!p)
+        bail_out ("out of memory");
+    return p;
+}
+
+/* Rank 0 of 2 with the zigzag division holds the first and the last quarter. */
+static int64_t position (enum positions kind, bool is_query, int64_t i, int64_t n,
+                         int64_t other)
+{
+    switch (kind) {
+    case LATER: /* queries are the last ones */
+        return is_query ? other - n + i : i;
+    case ZIGZAG:
+        return is_query ? (i < n / 2 ? i : i + n) : (i * 5 + 3) % (2 * n);
+    case BLIND: /* queries before the first key see nothing */
+        return is_query ? i : i + 11;
+    default:
+        return i;
+    }
+}
+
+static void set_strides (struct problem *p, const struct shape *s)
+{
+    struct kern_attention *a = &p->a;
+    int64_t q_row = s->heads * s->dim, kv_row = s->kv_heads * s->dim;
+
+    a->q_stride_h = a->kv_stride_h = a->out_stride_h = s->dim;
+    a->q_stride_b = s->packed ? q_row + 2 * kv_row : q_row;
+    a->kv_stride_b = s->packed ? q_row + 2 * kv_row : kv_row;
+    a->q_stride_s = a->q_stride_b * s->batch;
+    a->kv_stride_s = a->kv_stride_b * s->batch;
+    a->out_stride_b = q_row + 3;
+    a->out_stride_s = a->out_stride_b * s->batch;
+    p->q_size = (size_t)(a->q_stride_s * s->seq_q);
+    p->kv_size = (size_t)(a->kv_stride_s * s->seq_k);
+    p->out_size = (size_t)(a->out_stride_s * s->seq_q);
+    p->lse_size = (size_t)(s->batch * s->heads * s->seq_q);
+}
+
+static void problem_open (struct problem *p, const struct shape *s)
+{
+    memset (p, 0, sizeof (*p));
+    p->a = (struct kern_attention){ .batch = s->batch,
+                                    .heads = s->heads,
+                                    .kv_heads = s->kv_heads,
+                                    .seq_q = s->seq_q,
+                                    .seq_k = s->seq_k,
+                                    .head_dim = s->dim,
+                                    .scale = 1.3 / sqrt ((double)s->dim),
+                                    .causal = s->causal,
+                                    .dropout_p = s->p };
+    set_strides (p, s);
+    p->pos_q = allocate ((size_t)s->seq_q, sizeof (int64_t));
+    p->pos_k = allocate ((size_t)s->seq_k, sizeof (int64_t));
+    for (int64_t i = 0; i < s->seq_q; i++)
+        p->pos_q[i] = position (s->positions, true, i, s->seq_q, s->seq_k);
+    for (int64_t i = 0; i < s->seq_k; i++)
+        p->pos_k[i] = position (s->positions, false, i, s->seq_k, s->seq_q);
+    for (int i = 0; i < 8; i++)
+        p->dropout_key[i] = rng_key (7, RNG_DROPOUT_ATTENTION, (uint64_t)i, 3);
+    for (int i = 0; i < 4; i++)
+        p->sample[i] = 1000 + 77 * i + ((int64_t)i << 33);
+    p->a.pos_q = s->positions == PLAIN ? NULL : p->pos_q;
+    p->a.pos_k = s->positions == PLAIN ? NULL : p->pos_k;
+    p->a.dropout_key = p->dropout_key;
+    p->a.sample = p->sample;
+    p->q = kit_array (p->q_size, 3);
+    p->kv = kit_array (2 * p->kv_size, 1);
+    p->dout = kit_array (p->out_size, 0);
+    kit_random (p->q.x, p->q_size, 1);
+    kit_random (p->kv.x, 2 * p->kv_size, 2);
+    kit_random (p->dout.x, p->out_size, 3);
+    p->a.q = p->q.x;
+    p->a.k = s->packed ? p->q.x + s->heads * s->dim : p->kv.x;
+    p->a.v = s->packed ? p->a.k + s->kv_heads * s->dim : p->kv.x + p->kv_size;
+    p->out = allocate (p->out_size, sizeof (double));
+    p->lse = allocate (p->lse_size, sizeof (double));
+    p->dq = allocate (p->q_size, sizeof (double));
+    p->dk = allocate (p->kv_size, sizeof (double));
+    p->dv = allocate (p->kv_size, sizeof (double));
+}
+
+static bool problem_close (struct problem *p)
+{
+    bool whole = kit_array_free (&p->q);
+
+    whole = kit_array_free (&p->kv) && whole;
+    whole = kit_array_free (&p->dout) && whole;
+    free (p->pos_q);
+    free (p->pos_k);
+    free (p->out);
+    free (p->lse);
+    free (p->dq);
+    free (p->dk);
+    free (p->dv);
+    return whole;
+}
+
+/* Where the element 0 of a row is. */
+static int64_t at_q (const struct kern_attention *a, int64_t b, int64_t h, int64_t i)
+{
+    return i * a->q_stride_s + b * a->q_stride_b + h * a->q_stride_h;
+}
+
+static int64_t at_kv (const struct kern_attention *a, int64_t b, int64_t h, int64_t j)
+{
+    return j * a->kv_stride_s + b * a->kv_stride_b
+           + h / (a->heads / a->kv_heads) * a->kv_stride_h;
+}
+
+static int64_t at_out (const struct kern_attention *a, int64_t b, int64_t h, int64_t i)
+{
+    return i * a->out_stride_s + b * a->out_stride_b + h * a->out_stride_h;
+}
+
+/* Factor of dropout, by the definition in kernels.h. */
+static double factor (const struct problem *p, int64_t b, int64_t h, int64_t i, int64_t j)
+{
+    uint32_t bits[4];
+
+    if (p->a.dropout_p == 0)
+        return 1;
+    rng_philox (p->dropout_key[h], (uint32_t)(p->pos_k[j] / 4), (uint32_t)p->pos_q[i],
+                (uint64_t)p->sample[b], bits);
+    return bits[p->pos_k[j] % 4] < rng_threshold (p->a.dropout_p)
+               ? 0
+               : 1 / (1 - p->a.dropout_p);
+}
+
+/* prob[j] of one query; returns its lse. */
+static double softmax (const struct problem *p, int64_t b, int64_t h, int64_t i,
+                       double *prob)
+{
+    const struct kern_attention *a = &p->a;
+    double max = -INFINITY, sum = 0;
+
+    for (int64_t j = 0; j < a->seq_k; j++) {
+        prob[j] = 0;
+        for (int64_t d = 0; d < a->head_dim; d++)
+            prob[j] += (double)a->q[at_q (a, b, h, i) + d] * a->k[at_kv (a, b, h, j) + d];
+        prob[j] *= a->scale;
+        if (a->causal && p->pos_k[j] > p->pos_q[i])
+            prob[j] = -INFINITY;
+        max = fmax (max, prob[j]);
+    }
+    for (int64_t j = 0; j < a->seq_k; j++) {
+        prob[j] = max == -INFINITY ? 0 : exp (prob[j] - max);
+        sum += prob[j];
+    }
+    for (int64_t j = 0; j < a->seq_k && sum > 0; j++)
+        prob[j] /= sum;
+    return max + log (sum);
+}
+
+/* One query: its out and lse, and what it adds to the gradients. */
+static void solve_row (struct problem *p, int64_t b, int64_t h, int64_t i, double *prob)
+{
+    const struct kern_attention *a = &p->a;
+    double *out = p->out + at_out (a, b, h, i), *dq = p->dq + at_q (a, b, h, i), delta = 0;
+    const float *dout = p->dout.x + at_out (a, b, h, i), *q = a->q + at_q (a, b, h, i);
+
+    p->lse[(b * a->heads + h) * a->seq_q + i] = softmax (p, b, h, i, prob);
+    for (int64_t j = 0; j < a->seq_k; j++)
+        for (int64_t d = 0; d < a->head_dim; d++)
+            out[d] += prob[j] * factor (p, b, h, i, j) * a->v[at_kv (a, b, h, j) + d];
+    for (int64_t d = 0; d < a->head_dim; d++)
+        delta += dout[d] * out[d];
+    for (int64_t j = 0; j < a->seq_k; j++) {
+        int64_t row = at_kv (a, b, h, j);
+        double z = factor (p, b, h, i, j), dp = 0, ds;
+
+        for (int64_t d = 0; d < a->head_dim; d++)
+            dp += z * dout[d] * a->v[row + d];
+        ds = a->scale * prob[j] * (dp - delta);
+        for (int64_t d = 0; d < a->head_dim; d++) {
+            dq[d] += ds * a->k[row + d];
+            p->dk[row + d] += ds * q[d];
+            p->dv[row + d] += prob[j] * z * dout[d];
+        }
+    }
+}
+
+static void solve (struct problem *p)
+{
+    double *prob = allocate ((size_t)p->a.seq_k, sizeof (*prob));
+
+    for (int64_t b = 0; b < p->a.batch; b++)
+        for (int64_t h = 0; h < p->a.heads; h++)
+            for (int64_t i = 0; i < p->a.seq_q; i++)
+                solve_row (p, b, h, i, prob);
+    free (prob);
+}
+
+/* What the kernel wrote, and whether elements between the heads' are as they were (NaN). */
+struct result {
+    struct kit_array out, lse, dq, dk, dv;
+};
+
+static bool run (const struct kernels *k, const struct problem *p, struct result *r,
+                 struct mg_error *err)
+{
+    struct kern_attention a = p->a;
+    struct kern_attention_bwd g;
+
+    r->out = kit_array (p->out_size, 2);
+    r->lse = kit_array (p->lse_size, 1);
+    r->dq = kit_array (p->q_size, 1);
+    r->dk = kit_array (p->kv_size, 1);
+    r->dv = kit_array (p->kv_size, 3);
+    a.out = r->out.x;
+    a.lse = r->lse.x;
+    if (k->ops->attention_fwd (k, &a, NULL, err) < 0)
+        return false;
+    g = (struct kern_attention_bwd){ .fwd = a, .dout = p->dout.x, .dq = r->dq.x,
+                                     .dk = r->dk.x, .dv = r->dv.x };
+    return k->ops->attention_bwd (k, &g, NULL, err) == 0;
+}
+
+static bool result_free (struct result *r)
+{
+    bool whole = kit_array_free (&r->out);
+
+    whole = kit_array_free (&r->lse) && whole;
+    whole = kit_array_free (&r->dq) && whole;
+    whole = kit_array_free (&r->dk) && whole;
+    return kit_array_free (&r->dv) && whole;
+}
+
+/* NaN where the kernel must not write: a double array says it by NaN. */
+static void blank (const struct problem *p, double *x, size_t n, int64_t stride_b,
+                   int64_t heads)
+{
+    for (size_t i = 0; i < n; i++)
+        if ((int64_t)i % stride_b >= heads * p->a.head_dim)
+            x[i] = NAN;
+}
+
+static bool same (const struct kit_array *a, const struct kit_array *b)
+{
+    return a->n == 0 || memcmp (a->x, b->x, a->n * sizeof (float)) == 0;
+}
+
+static void test_shape (const struct kit *kit, size_t index)
+{
+    struct problem p;
+    struct result first = { 0 };
+
+    problem_open (&p, &shapes[index]);
+    solve (&p);
+    blank (&p, p.out, p.out_size, p.a.out_stride_b, p.a.heads);
+    blank (&p, p.dq, p.q_size, p.a.q_stride_b, p.a.heads);
+    blank (&p, p.dk, p.kv_size, p.a.kv_stride_b, p.a.kv_heads);
+    blank (&p, p.dv, p.kv_size, p.a.kv_stride_b, p.a.kv_heads);
+    for (size_t i = 0; i < kit->count; i++) {
+        const struct kit_variant *v = &kit->variants[i];
+        struct mg_error err = { "" };
+        struct result r;
+        double worst;
+
+        ok (run (v->k, &p, &r, &err), "%s: shape %zu: works %s", v->name, index, err.text);
+        worst = fmax (kit_error (r.out.x, p.out, p.out_size),
+                      kit_error (r.lse.x, p.lse, p.lse_size));
+        ok (worst < 2e-6, "%s: shape %zu: out and lse (%.2g)", v->name, index, worst);
+        worst = fmax (fmax (kit_error (r.dq.x, p.dq, p.q_size),
+                            kit_error (r.dk.x, p.dk, p.kv_size)),
+                      kit_error (r.dv.x, p.dv, p.kv_size));
+        ok (worst < 5e-6, "%s: shape %zu: gradients (%.2g)", v->name, index, worst);
+        if (i % 2 == 0) { /* then the same with more threads */
+            first = r;
+            continue;
+        }
+        ok (same (&r.out, &first.out) && same (&r.lse, &first.lse)
+                && same (&r.dq, &first.dq) && same (&r.dk, &first.dk)
+                && same (&r.dv, &first.dv),
+            "%s: shape %zu: the same bits as with 1 thread", v->name, index);
+        ok (result_free (&r) && result_free (&first),
+            "%s: shape %zu: nothing written outside", v->name, index);
+    }
+    ok (problem_close (&p), "shape %zu: inputs are whole", index);
+}
+
+/* sum (dout out) by the formula, for one changed input. */
+static double loss (struct problem *p)
+{
+    double sum = 0;
+
+    memset (p->out, 0, p->out_size * sizeof (double));
+    solve (p);
+    for (size_t i = 0; i < p->out_size; i++)
+        sum += p->out[i] * p->dout.x[i];
+    return sum;
+}
+
+static void test_differences (void)
+{
+    static const struct shape small
+        = { 2, 2, 1, 5, 6, 3, true, 0.3, ZIGZAG, false };
+    struct problem p;
+    double worst = 0;
+
+    problem_open (&p, &small);
+    for (int which = 0; which < 3; which++) {
+        float *x = which == 0 ? p.q.x : p.kv.x + (which == 2 ? p.kv_size : 0);
+        size_t n = which == 0 ? p.q_size : p.kv_size;
+
+        for (size_t i = 0; i < n; i++) {
+            float before = x[i], step = 0x1p-10f;
+            double *grad = which == 0 ? p.dq : which == 1 ? p.dk : p.dv;
+            double up, down;
+
+            x[i] = before + step;
+            up = loss (&p);
+            x[i] = before - step;
+            down = loss (&p);
+            x[i] = before;
+            memset (p.dq, 0, p.q_size * sizeof (double));
+            memset (p.dk, 0, p.kv_size * sizeof (double));
+            memset (p.dv, 0, p.kv_size * sizeof (double));
+            loss (&p);
+            worst = fmax (worst, fabs (grad[i] - (up - down) / (2 * step)));
+        }
+    }
+    ok (worst < 3e-6, "the formula's gradients are differences (%.2g)", worst);
+    problem_close (&p);
+}
+
+/* The share of dropped probabilities, seen through v = 1: out = sum_k z p. */
+static void test_dropout_share (const struct kit_variant *v)
+{
+    static const struct shape s = { 4, 4, 4, 128, 128, 4, false, 0.25, PLAIN, false };
+    struct problem p;
+    struct result r;
+    double sum = 0, square = 0, n;
+
+    problem_open (&p, &s);
+    for (size_t i = 0; i < p.kv_size; i++) {
+        p.kv.x[i] = 0; /* all probabilities equal */
+        p.kv.x[p.kv_size + i] = 1;
+    }
+    ok (run (v->k, &p, &r, NULL), "%s: dropout works", v->name);
+    n = (double)p.lse_size;
+    for (int64_t b = 0; b < s.batch; b++) {
+        for (int64_t h = 0; h < s.heads; h++) {
+            for (int64_t i = 0; i < s.seq_q; i++) {
+                double out = r.out.x[at_out (&p.a, b, h, i)];
+
+                sum += out - 1;
+                square += (out - 1) * (out - 1);
+            }
+        }
+    }
+    /* Variance of a sum of 128 factors / 128: p / (1 - p) / 128. */
+    is_near (sum / n, 0, 5 * sqrt (1 / 3.0 / 128 / n), "%s: mean of kept mass is 1",
+             v->name);
+    is_near (square / n * 128 * 3, 1, 5 * sqrt (2 / n), "%s: its variance", v->name);
+    result_free (&r);
+    problem_close (&p);
+}
+
+static void test_not_finite (const struct kit_variant *v)
+{
+    static const struct shape s = { 1, 1, 1, 70, 70, 8, true, 0, PLAIN, false };
+    struct problem p;
+    struct result r;
+
+    problem_open (&p, &s);
+    p.kv.x[50 * 8 + 1] = NAN;
+    run (v->k, &p, &r, NULL);
+    ok (!isnan (r.out.x[at_out (&p.a, 0, 0, 49)]), "%s: a NaN key is not seen before it",
+        v->name);
+    ok (isnan (r.out.x[at_out (&p.a, 0, 0, 50)]) && isnan (r.out.x[at_out (&p.a, 0, 0, 69)])
+            && isnan (r.lse.x[60]),
+        "%s: a NaN key makes every query that sees it NaN", v->name);
+    result_free (&r);
+    p.kv.x[50 * 8 + 1] = 1e30f;
+    p.q.x[60 * 8 + 1] = 1e30f;
+    run (v->k, &p, &r, NULL);
+    ok (!isfinite (r.out.x[at_out (&p.a, 0, 0, 60)]), "%s: an infinite score shows",
+        v->name);
+    result_free (&r);
+    problem_close (&p);
+}
+
+static void test_badparam (const struct kit_variant *v)
+{
+    struct kern_attention a = { .batch = 1, .heads = 3, .kv_heads = 2 };
+    struct kern_attention_bwd g;
+    struct mg_error err = { "" };
+
+    errno = 0;
+    ok (v->k->ops->attention_fwd (v->k, &a, NULL, &err) == -1 && errno == EINVAL,
+        "%s: 3 heads for 2 kv heads: %s", v->name, err.text);
+    g = (struct kern_attention_bwd){ .fwd = a };
+    errno = 0;
+    ok (v->k->ops->attention_bwd (v->k, &g, NULL, &err) == -1 && errno == EINVAL,
+        "%s: backward, too: %s", v->name, err.text);
+    a.kv_heads = 0;
+    ok (v->k->ops->attention_fwd (v->k, &a, NULL, &err) == -1, "%s: no kv heads: %s",
+        v->name, err.text);
+}
+
+int main (void)
+{
+    struct kit kit;
+
+    kit_open (&kit);
+    test_differences ();
+    for (size_t i = 0; i < sizeof (shapes) / sizeof (shapes[0]); i++)
+        test_shape (&kit, i);
+    for (size_t i = 0; i < kit.count; i++) {
+        test_dropout_share (&kit.variants[i]);
+        test_not_finite (&kit.variants[i]);
+        test_badparam (&kit.variants[i]);
+    }
+    kit_close (&kit);
+    return done_testing ();
+}
