@@ -147,7 +147,8 @@ static void describe_blocking (const struct work *work, char *text, size_t max)
     text[len] = '\0';
 }
 
-/* Run it and wait.  After a failure the thread may still be inside: what it uses stays. */
+/* Run it and wait.  After a failure the thread may still be inside: what it uses stays.
+ */
 static int run_blocking (struct mpi_net *net, const char *what,
                          int (*run) (struct blocking *b, struct mg_error *err),
                          struct mpi_comm *c, const struct comm_group *group,
@@ -332,7 +333,8 @@ static void *mpi_create (void *impl, const struct comm_host *host,
         free_comm (c);
         return NULL;
     }
-    if (run_blocking (c->net, "creation of a communicator", run_create, c, group, err) < 0)
+    if (run_blocking (c->net, "creation of a communicator", run_create, c, group, err)
+        < 0)
         return NULL; // and leave 'c': the thread may be using it
     return c;
 }

@@ -51,8 +51,10 @@ static const struct comm_ops *choose (const struct comm_net_config *config,
             break;
         return b->ops ? b->ops : module_load (b->module, b->hint, err);
     }
-    mg_error_set (err, EINVAL, "communicator backend \"%.40s\" cannot connect %d ranks, want"
-                  " mpi", name ? name : "", config->size);
+    mg_error_set (err, EINVAL,
+                  "communicator backend \"%.40s\" cannot connect %d ranks, want"
+                  " mpi",
+                  name ? name : "", config->size);
     return NULL;
 }
 
@@ -62,7 +64,8 @@ struct comm_net *comm_net_create (const struct comm_net_config *config,
     struct comm_net *net;
 
     if (!config->device || !config->abort || config->size < 1) {
-        mg_error_set (err, EINVAL, "net: want a device, a way to abort and at least 1 rank");
+        mg_error_set (err, EINVAL,
+                      "net: want a device, a way to abort and at least 1 rank");
         return NULL;
     }
     if (!(net = calloc (1, sizeof (*net)))) {
@@ -74,7 +77,8 @@ struct comm_net *comm_net_create (const struct comm_net_config *config,
     net->arg = config->arg;
     if (!(net->ops = choose (config, err)))
         goto error;
-    if (!(net->stream = mg_stream_create (net->device, MG_STREAM_COMM, net->ops->name, err)))
+    if (!(net->stream
+          = mg_stream_create (net->device, MG_STREAM_COMM, net->ops->name, err)))
         goto error;
     if (net->ops->open && !(net->impl = net->ops->open (&comm_host, net->stream, err)))
         goto error;

@@ -23,7 +23,8 @@ static const struct device_ops *choose (const char *name, struct mg_error *err)
         if (name)
             return NULL; // asked for by name: why not is the answer
     }
-    mg_error_set (err, ENODEV, "device: there is no \"%.40s\", want cpu", name ? name : "");
+    mg_error_set (err, ENODEV, "device: there is no \"%.40s\", want cpu",
+                  name ? name : "");
     return NULL;
 }
 

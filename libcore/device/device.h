@@ -18,7 +18,8 @@ struct device_config {
     double timeout;   /* seconds that a wait on a stream or event may last */
 };
 
-struct mg_device *device_create (const struct device_config *config, struct mg_error *err);
+struct mg_device *device_create (const struct device_config *config,
+                                 struct mg_error *err);
 void device_destroy (struct mg_device *device);
 
 const char *device_name (const struct mg_device *device);

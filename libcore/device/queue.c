@@ -57,8 +57,10 @@ struct queue *queue_create (double timeout, struct mg_error *err)
     pthread_condattr_t attr;
 
     if (!(timeout > 0 && timeout < 1e9)) {
-        mg_error_set (err, EINVAL, "queue: timeout of %g s, want more than 0 and less than"
-                      " 1e9", timeout);
+        mg_error_set (err, EINVAL,
+                      "queue: timeout of %g s, want more than 0 and less than"
+                      " 1e9",
+                      timeout);
         return NULL;
     }
     if (!(queue = calloc (1, sizeof (*queue)))) {
@@ -355,7 +357,8 @@ static int wait_locked (struct queue_lane *lane, uint64_t mark, struct mg_error 
     char what[DESCRIBE_MAX], text[MG_ERROR_MAX];
 
     while (!queue->failed && !queue_reached (lane, mark)) {
-        if (pthread_cond_timedwait (&queue->finished, &queue->lock, &deadline) != ETIMEDOUT
+        if (pthread_cond_timedwait (&queue->finished, &queue->lock, &deadline)
+                != ETIMEDOUT
             || queue->failed || queue_reached (lane, mark))
             continue;
         queue_lane_describe (lane, what, sizeof (what));

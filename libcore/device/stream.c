@@ -72,7 +72,8 @@ int mg_stream_wait_event (struct mg_stream *stream, struct mg_event *event,
                           struct mg_error *err)
 {
     if (!stream || !event || stream->device != event->device)
-        return mg_error_set (err, EINVAL, "stream: want a stream and an event of one device"
+        return mg_error_set (err, EINVAL,
+                             "stream: want a stream and an event of one device"
                              " to wait");
     return stream->device->ops->event_wait (stream, event, err);
 }

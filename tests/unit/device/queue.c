@@ -51,7 +51,8 @@ static void gated_describe (const struct work *work, char *text, size_t max)
 static struct gated gated (const char *name, _Atomic int *gate)
 {
     return (struct gated){
-        .work = { .poll = gated_poll, .release = gated_release, .describe = gated_describe },
+        .work
+        = {.poll = gated_poll, .release = gated_release, .describe = gated_describe},
         .gate = gate,
         .name = name,
     };
@@ -140,7 +141,8 @@ static void failure (void)
     is_int (queue_check (queue, &err), 0, "a new queue has not failed");
     queue_submit (a, &stuck.work, &err);
     queue_submit (b, &bad.work, &err);
-    is_int (queue_wait (a, queue_lane_mark (a), &err), -1, "the failure of b ends a wait");
+    is_int (queue_wait (a, queue_lane_mark (a), &err), -1,
+            "the failure of b ends a wait");
     is_int (errno, EIO, "EIO");
     is_str (err.text, "bad: it broke", "with b's text");
     queue_fail (queue, "something else");
