@@ -9,6 +9,7 @@
 #include "libcore/comm/comm.h"
 #include "libcore/comm/comm_ops.h"
 #include "libcore/comm/net.h"
+#include "libcore/device/device.h"
 #include "libcore/device/stream.h"
 
 enum { NAME_MAX_LEN = 32, TAG_MAX = 32767 };
@@ -80,13 +81,11 @@ void comm_destroy (struct mg_comm *comm)
 {
     if (comm) {
         int saved_errno = errno;
-        bool failed = false;
 
         mg_stream_destroy (comm->stream);
-        if (comm->stream)
-            failed = net_failed (comm->net);
-        if (comm->impl && !comm->shared)
-            comm->ops->destroy (comm->impl, failed);
+        // a stuck call may still be using what it was given
+        if (comm->impl && !comm->shared && device_settled (comm->net->device))
+            comm->ops->destroy (comm->impl, net_failed (comm->net));
         free (comm);
         errno = saved_errno;
     }

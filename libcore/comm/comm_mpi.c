@@ -238,7 +238,7 @@ static void mpi_close (void *impl, bool failed)
     struct mpi_net *net = impl;
 
     if (failed)
-        return; // the thread may be using it
+        return; // MPI may be using it
     if (net->initialized && run_blocking (net, "MPI_Finalize", run_finalize, NULL, NULL,
                                           NULL) < 0)
         return;
@@ -290,7 +290,7 @@ static void mpi_destroy (void *impl, bool failed)
     struct mpi_comm *c = impl;
 
     if (failed || run_blocking (c->net, "MPI_Comm_free", run_free, c, NULL, NULL) < 0)
-        return; // the thread may be using it
+        return; // MPI may be using it: messages are under way
     free_comm (c);
 }
 

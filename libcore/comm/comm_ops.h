@@ -73,8 +73,8 @@ struct comm_ops {
                    struct mg_error *err);
 
     /* Undo open() after the last destroy(): collective, blocks. 'failed': the device has
-     * failed; then it is not collective, must not block, and leaves what the
-     * communication thread may still be using. NULL only together with open.
+     * failed; then it is not collective and must not block.  Not called at all if a poll
+     * function is stuck. NULL only together with open.
      */
     void (*close) (void *net, bool failed);
 

@@ -54,10 +54,9 @@ static void self_destroy (void *impl, bool failed)
 {
     struct self *self = impl;
 
-    if (!failed) { // else the queue's thread may still be at an operation
-        self->host->pool_destroy (self->ops, fini_op);
-        free (self);
-    }
+    (void)failed;
+    self->host->pool_destroy (self->ops, fini_op);
+    free (self);
 }
 
 static void *self_create (void *net, const struct comm_host *host,

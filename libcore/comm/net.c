@@ -7,6 +7,7 @@
 #include "libcore/base/module.h"
 #include "libcore/comm/net.h"
 #include "libcore/comm/reduce.h"
+#include "libcore/device/device.h"
 #include "libcore/device/stream.h"
 
 const struct comm_host comm_host = {
@@ -98,7 +99,7 @@ void comm_net_destroy (struct comm_net *net)
     if (net) {
         int saved_errno = errno;
 
-        if (net->impl)
+        if (net->impl && device_settled (net->device))
             net->ops->close (net->impl, net_failed (net));
         mg_stream_destroy (net->stream);
         free (net);

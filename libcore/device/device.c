@@ -108,6 +108,11 @@ void device_fail (struct mg_device *device, const char *text)
     queue_fail (device->queue, text);
 }
 
+bool device_settled (struct mg_device *device)
+{
+    return queue_settled (device->queue);
+}
+
 int device_check (struct mg_device *device, struct mg_error *err)
 {
     return queue_check (device->queue, err);

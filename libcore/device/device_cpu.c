@@ -78,7 +78,7 @@ static void *cpu_alloc (struct mg_device *device, size_t size)
     char *ptr;
 
     (void)device;
-    if (total < size) {
+    if (total < size || total > PTRDIFF_MAX) {
         errno = ENOMEM;
         return NULL;
     }

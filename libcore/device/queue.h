@@ -98,4 +98,9 @@ void queue_fail (struct queue *queue, const char *text);
 /* 0, or -1 and the text if the queue has failed. */
 int queue_check (struct queue *queue, struct mg_error *err);
 
+/* After a failure: has the thread left the poll functions?  Waits for a second at most,
+ * once. If not, what these may be using must stay as it is, for good.
+ */
+bool queue_settled (struct queue *queue);
+
 #endif /* LIBCORE_DEVICE_QUEUE_H */

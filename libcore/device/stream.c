@@ -28,7 +28,8 @@ void mg_stream_destroy (struct mg_stream *stream)
     if (stream) {
         int saved_errno = errno;
         stream->device->ops->stream_synchronize (stream, NULL);
-        stream->device->ops->stream_destroy (stream);
+        if (queue_settled (stream->device->queue))
+            stream->device->ops->stream_destroy (stream);
         errno = saved_errno;
     }
 }

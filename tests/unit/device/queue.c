@@ -150,6 +150,7 @@ static void failure (void)
     is_str (err.text, "bad: it broke", "the first text stays");
     is_int (queue_submit (a, &late.work, &err), -1, "nothing more is taken");
     ok (!bad.released && !stuck.released, "nothing is released");
+    ok (queue_settled (queue), "and nothing polled any more");
     queue_destroy (queue);
 }
 
@@ -221,8 +222,10 @@ static void thread_left_behind (void)
     blocked.work.poll = blocking_poll;
     queue_submit (lane, &blocked.work, &err);
     is_int (queue_wait (lane, 1, &err), -1, "a blocked call ends at the deadline");
+    for (int i = 0; i < 10; i++)
+        ok (!queue_settled (queue), "it is stuck");
     queue_destroy (queue);
-    ok (now () - start < 5, "and destroy leaves the thread behind");
+    ok (now () - start < 5, "and destroy leaves the thread behind, in time");
 }
 
 static volatile sig_atomic_t signalled_on_main;
