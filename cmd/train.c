@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cmd/cmd.h"
 #include "libcore/train/train.h"
@@ -29,14 +30,20 @@ static bool is_first_task (void)
     return true;
 }
 
+/* An error of all ranks alike is told once. The others leave the one that tells it some
+ * time: a launcher ends all as soon as one has ended.
+ */
 static void complain (const struct train *t, const struct mg_error *err)
 {
+    enum { PATIENCE = 2 }; /* seconds */
     int rank = t ? train_rank (t) : -1;
 
     if (t && !train_error_is_common (t))
         fprintf (stderr, "megatron train: rank %d: %s\n", rank, err->text);
     else if (rank == 0 || (rank < 0 && is_first_task ()))
         fprintf (stderr, "megatron train: %s\n", err->text);
+    else
+        sleep (PATIENCE);
 }
 
 int cmd_train (int argc, char **argv)
