@@ -61,11 +61,16 @@ struct box box_of_piece (const struct piece *p)
     return make_box (p->offset, p->extent, p->ndims);
 }
 
-struct box box_of_global (const struct piece *p)
+struct box box_of_shape (const int64_t *shape, int ndims)
 {
     static const int64_t origin[PIECE_MAX_DIMS];
 
-    return make_box (origin, p->global, p->ndims);
+    return make_box (origin, shape, ndims);
+}
+
+struct box box_of_global (const struct piece *p)
+{
+    return box_of_shape (p->global, p->ndims);
 }
 
 struct box box_of_inside (const struct piece *p)
@@ -150,6 +155,20 @@ bool box_next_slab (struct box whole, int64_t max, int64_t *done, struct box *sl
     return true;
 }
 
+static int64_t divide_up (int64_t a, int64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+int64_t box_num_slabs (struct box whole, int64_t max)
+{
+    if (box_count (whole) == 0)
+        return 0;
+    if (whole.cols <= max)
+        return divide_up (whole.rows, max / whole.cols);
+    return whole.rows * divide_up (whole.cols, max);
+}
+
 const char *box_text (char *text, struct box b, int ndims)
 {
     if (ndims == 1)
@@ -178,7 +197,7 @@ const char *box_name_text (char *text, const char *name)
     size_t i;
 
     for (i = 0; i < BOX_NAME_MAX - 1 && name[i]; i++)
-        text[i] = (unsigned char)name[i] < ' ' || name[i] == 0x7f ? '?' : name[i];
+        text[i] = name[i] < ' ' || name[i] > '~' ? '?' : name[i];
     text[i] = '\0';
     return text;
 }

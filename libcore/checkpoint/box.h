@@ -26,9 +26,10 @@ enum { BOX_TEXT_MAX = 96, BOX_NAME_MAX = 100 };
  */
 int box_check_piece (const struct piece *p, struct mg_error *err);
 
-/* What a checked piece holds, padding included; the whole global tensor; and the part of
- * the piece that lies inside the global tensor (possibly empty).
+/* A whole tensor of a shape; what a checked piece holds, padding included; its whole
+ * global tensor; and the part of the piece that lies inside that (possibly empty).
  */
+struct box box_of_shape (const int64_t *shape, int ndims);
 struct box box_of_piece (const struct piece *p);
 struct box box_of_global (const struct piece *p);
 struct box box_of_inside (const struct piece *p);
@@ -50,14 +51,17 @@ void box_copy (void *dst, struct box dst_box, const void *src, struct box src_bo
  */
 bool box_next_slab (struct box whole, int64_t max, int64_t *done, struct box *slab);
 
+/* How many slabs that makes. */
+int64_t box_num_slabs (struct box whole, int64_t max);
+
 /* "[0:4, 8:16]" (with 1 dimension "[8:16]") and "[64, 256]" into text[BOX_TEXT_MAX], for
  * messages; both return 'text'.
  */
 const char *box_text (char *text, struct box b, int ndims);
 const char *box_shape_text (char *text, const int64_t *shape, int ndims);
 
-/* A name that came from a file, fit for a message: cut at BOX_NAME_MAX - 1 bytes, bytes
- * that could break the line replaced by '?'.  Returns 'text'[BOX_NAME_MAX].
+/* A name that came from a file, fit for a message: cut at BOX_NAME_MAX - 1 bytes, what is
+ * not printable ASCII replaced by '?'.  Returns 'text'[BOX_NAME_MAX].
  */
 const char *box_name_text (char *text, const char *name);
 

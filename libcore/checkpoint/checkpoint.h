@@ -35,6 +35,9 @@ struct checkpoint_value {
 /* Write checkpoint 'iteration' below 'dir' (created if missing). Collective over 'comm';
  * all ranks get the same result, with the text of the lowest rank that failed. An
  * existing checkpoint of that iteration is replaced only once the new one is complete.
+ * The values are rank 0's. Every tensor that any rank names must be covered exactly once
+ * by the owned pieces.  'dir' is one directory that all nodes see.  After a failure the
+ * checkpoints and the latest file are what they were.
  */
 int checkpoint_save (const char *dir, int64_t iteration,
                      const struct checkpoint_value *values, const struct piece *pieces,
@@ -42,20 +45,27 @@ int checkpoint_save (const char *dir, int64_t iteration,
 
 /* The newest complete checkpoint below 'dir' (what the latest file names, else, if that
  * one is missing or incomplete, the highest complete one): its iteration, or -1 with
- * errno ENOENT if there is none.  Local.
+ * errno ENOENT if there is none, ENOTSUP if it is of another format version (an older one
+ * is not taken in its place).  Local.
  */
 int64_t checkpoint_latest (const char *dir, struct mg_error *err);
 
 /* Read checkpoint 'iteration': fill values and pieces (all of them, owned or not).
  * Shapes and dtypes must agree; a missing tensor, a damaged, truncated or foreign file
  * are told apart in the text.  Collective over 'comm', same result everywhere.
+ * errno: ENOENT no such checkpoint, or a shard is missing; EBADMSG truncated, damaged or
+ * of another save; ENOTSUP another format version; EINVAL it does not fit the values or
+ * pieces.  Values are only filled on success, pieces once everything is found to fit;
+ * after a later failure their data is undefined.
  */
 int checkpoint_load (const char *dir, int64_t iteration, struct checkpoint_value *values,
                      const struct piece *pieces, size_t n, struct mg_comm *comm,
                      struct mg_error *err);
 
 /* Remove all complete checkpoints but the newest 'keep' (0 keeps all), and temporary
- * directories of saves that never finished. Called by one rank.
+ * directories of saves that never finished. Called by one rank, while none is saving.
+ * The newest is the one that the latest file names, before it those of lower iterations;
+ * higher ones (of a continuation that was given up) are the oldest.
  */
 int checkpoint_prune (const char *dir, int keep, struct mg_error *err);
 

@@ -431,6 +431,5 @@ int main (void)
     test_load_refuses ();
     test_fuzz ();
     test_golden ();
-    scratch_destroy ();
     return done_testing ();
 }

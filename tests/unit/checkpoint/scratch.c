@@ -1,11 +1,11 @@
 /* scratch.c - files of a test in a private directory */
 
-#include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,15 +14,29 @@
 #include "tests/unit/checkpoint/scratch.h"
 
 static char root[PATH_MAX - 300];
+static pid_t maker;
+static char **paths; /* handed out */
+static size_t num_paths;
 
-const char *scratch_create (void)
+static void destroy (void)
+{
+    if (getpid () != maker)
+        return;
+    scratch_remove_tree (root);
+    for (size_t i = 0; i < num_paths; i++)
+        free (paths[i]);
+    free (paths);
+}
+
+void scratch_create (void)
 {
     const char *tmp = getenv ("TMPDIR");
 
     snprintf (root, sizeof (root), "%s/megatron-test.XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (!mkdtemp (root))
         bail_out ("cannot make a directory like %s", root);
-    return root;
+    maker = getpid ();
+    atexit (destroy);
 }
 
 static int remove_one (const char *path, const struct stat *st, int type, struct FTW *at)
@@ -36,19 +50,18 @@ void scratch_remove_tree (const char *path)
     nftw (path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-void scratch_destroy (void)
-{
-    scratch_remove_tree (root);
-}
-
 const char *scratch_path (const char *name)
 {
-    static char paths[4][PATH_MAX];
-    static int next;
+    const size_t len = strlen (root) + 1;
 
-    next = (next + 1) % 4;
-    snprintf (paths[next], sizeof (paths[next]), "%s/%s", root, name);
-    return paths[next];
+    for (size_t i = 0; i < num_paths; i++) {
+        if (strcmp (paths[i] + len, name) == 0)
+            return paths[i];
+    }
+    if (!(paths = realloc (paths, (num_paths + 1) * sizeof (*paths)))
+        || asprintf (&paths[num_paths], "%s/%s", root, name) < 0)
+        bail_out ("out of memory");
+    return paths[num_paths++];
 }
 
 const char *scratch_write (const char *name, const void *data, size_t len)

@@ -4,13 +4,10 @@
 
 #include <stddef.h>
 
-/* Make the directory (bails out if it cannot be made); its path. */
-const char *scratch_create (void);
+/* Make the directory; the process that did removes it with all in it when it exits. */
+void scratch_create (void);
 
-/* Remove it with everything in it. */
-void scratch_destroy (void);
-
-/* Path of 'name' in it: good until the fourth next call. */
+/* Path of 'name' in it, good until the end. */
 const char *scratch_path (const char *name);
 
 /* Write 'len' bytes as 'name', read a file whole (malloc'd, *len bytes, bails out). */

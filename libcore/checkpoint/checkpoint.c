@@ -1,0 +1,149 @@
+/* checkpoint.c - which checkpoints there are, and which may go */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "libcore/checkpoint/checkpoint.h"
+#include "libcore/checkpoint/durable.h"
+#include "libcore/checkpoint/manifest.h"
+#include "libcore/checkpoint/store.h"
+
+/* Is everything there: a good manifest, every shard with its length? 1, or 0 if it is
+ * missing, truncated, damaged or foreign, or -1 with a text if that cannot be told.
+ */
+static int is_complete (const char *path, int64_t iteration, struct mg_error *err)
+{
+    struct manifest *m = NULL;
+    char *text = NULL;
+    size_t len;
+    int rc = -1, errnum;
+
+    if (manifest_read (path, &text, &len, err) < 0)
+        goto done;
+    if (!(m = manifest_decode (text, len, err))) {
+        mg_error_prefix (err, "%s: manifest", path);
+        goto done;
+    }
+    if (m->id.iteration != iteration)
+        errno = EBADMSG;
+    else
+        rc = manifest_check_shards (m, path, err);
+done:
+    errnum = errno;
+    manifest_destroy (m);
+    free (text);
+    if (rc == 0)
+        return 1;
+    if (errnum == ENOENT || errnum == EBADMSG || errnum == ENOTDIR)
+        return 0;
+    errno = errnum;
+    return -1;
+}
+
+/* The same for an iteration by its number. */
+static int has_complete (const char *dir, int64_t iteration, struct mg_error *err)
+{
+    char *path;
+    int rc;
+
+    if (!(path = store_find (dir, iteration, err)))
+        return errno == ENOENT ? 0 : -1;
+    rc = is_complete (path, iteration, err);
+    free (path);
+    return rc;
+}
+
+int64_t checkpoint_latest (const char *dir, struct mg_error *err)
+{
+    struct store_entry *entries;
+    int64_t iteration, found = -1;
+    size_t n;
+    int rc = 0;
+
+    if (store_read_latest (dir, &iteration, err) == 0)
+        rc = has_complete (dir, iteration, err);
+    else if (errno != ENOENT && errno != EBADMSG)
+        rc = -1;
+    if (rc != 0)
+        return rc < 0 ? -1 : iteration;
+    if (store_scan (dir, &entries, &n, err) < 0)
+        return -1;
+    for (size_t i = 0; rc >= 0 && found < 0 && i < n; i++) {
+        if (entries[i].kind == STORE_TMP)
+            continue;
+        rc = has_complete (dir, entries[i].iteration, err);
+        if (rc > 0)
+            found = entries[i].iteration;
+    }
+    free (entries);
+    if (rc >= 0 && found < 0)
+        mg_error_set (err, ENOENT, "%s: no complete checkpoint there", dir);
+    return found;
+}
+
+/* Newest first: what the latest file names, then what led to it, then what is left of a
+ * continuation that was given up.
+ */
+static bool is_newer (int64_t a, int64_t b, int64_t latest)
+{
+    if ((a <= latest) != (b <= latest))
+        return a <= latest;
+    return a > b;
+}
+
+/* Remove checkpoint 'i' of the list if 'keep' complete ones are newer. */
+static int prune_one (const char *dir, const struct store_entry *list,
+                      const bool *complete, size_t n, size_t i, int64_t latest, int keep,
+                      struct mg_error *err)
+{
+    int newer = 0;
+
+    for (size_t k = 0; k < n; k++)
+        newer += k != i && complete[k]
+                 && is_newer (list[k].iteration, list[i].iteration, latest);
+    return newer >= keep ? store_remove (dir, &list[i], err) : 0;
+}
+
+int checkpoint_prune (const char *dir, int keep, struct mg_error *err)
+{
+    struct store_entry *list = NULL;
+    bool *complete = NULL;
+    int64_t latest;
+    size_t n;
+    int rc = -1;
+
+    if (keep < 0)
+        return mg_error_set (err, EINVAL, "%s: cannot keep %d checkpoints", dir, keep);
+    if (store_clean (dir, err) < 0)
+        return -1;
+    if (keep == 0)
+        return 0;
+    latest = checkpoint_latest (dir, err);
+    if (latest < 0)
+        return errno == ENOENT ? 0 : -1; /* nothing is complete, nothing to remove */
+    if (store_scan (dir, &list, &n, err) < 0)
+        return -1;
+    if (!(complete = calloc (n + 1, sizeof (*complete)))) {
+        mg_error_set (err, ENOMEM, "%s: out of memory", dir);
+        goto done;
+    }
+    for (size_t i = 0; i < n; i++) {
+        int there = list[i].kind == STORE_CHECKPOINT
+                        ? has_complete (dir, list[i].iteration, err)
+                        : 0;
+
+        if (there < 0 && errno != ENOTSUP) /* of another version: not ours to judge */
+            goto done;
+        complete[i] = there > 0;
+    }
+    rc = 0;
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        if (complete[i])
+            rc = prune_one (dir, list, complete, n, i, latest, keep, err);
+    }
+done:
+    free (complete);
+    free (list);
+    return rc;
+}
