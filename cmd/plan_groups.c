@@ -95,7 +95,7 @@ static int print_members (const struct group *group, const char *separator, int 
             width += printf ("%s...", separator);
             i = group->size - 1;
         }
-        width += printf ("%s%d", i ? separator : "", group_member (group, i));
+        width += printf ("%s%d", i ? separator : "", group_at (group, i));
     }
     return width;
 }

@@ -69,7 +69,8 @@ void *cpu_scratch (const struct kernels *k, size_t size, struct mg_error *err)
         return cpu->scratch;
     if (size > SIZE_MAX - 63
         || !(scratch = aligned_alloc (64, (size + 63) / 64 * 64))) {
-        mg_error_set (err, ENOMEM, "cpu kernels: no memory for %zu bytes of scratch", size);
+        mg_error_set (err, ENOMEM, "cpu kernels: no memory for %zu bytes of scratch",
+                      size);
         return NULL;
     }
     free (cpu->scratch);

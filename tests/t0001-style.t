@@ -45,11 +45,6 @@ none "no typedef hides a pointer, function types (_f) aside" \
     "$(grep -nE '^typedef [^(]*\*[^(]*;' "${c_files[@]}")"
 none "config.h in no header" "$(grep -n '#include "config.h"' "${c_files[@]}" \
     | grep '\.h:')"
-# _exit (code) is how the last resort of an abort function ends, as its caller asked.
-none "no printing, exit or abort in the library" "$(grep -nE \
-    '(^|[^a-z_.>])(printf|puts|putchar|perror|exit|_exit|abort|warnx?|errx?) \(' \
-    $(printf '%s\n' "${c_files[@]}" | grep '^\(libcore\|kernels\)/') /dev/null \
-    | grep -v '/\*.*\*/' | grep -vE ':[0-9]+: \*' | grep -v ' _exit (code);')"
 
 if ctags --version 2>/dev/null | grep -q 'Universal Ctags'; then
     ctags --languages=C --langmap=C:.c.h --kinds-C=f -o - -x \

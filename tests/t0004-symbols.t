@@ -15,6 +15,13 @@ is "$(symbols "$lib" | grep -v '^mg_')" "" "it shows mg_* only"
 like "$(symbols "$lib")" '(^|[[:space:]])mg_error_set($|[[:space:]])' "and these"
 is "$(ldd -r "$lib" 2>&1 | grep 'undefined symbol')" "" "it misses nothing"
 
+# An abort function's last resort, _exit, is not among them.
+archive=$MG_BUILDDIR/.libs/libmegatron-internal.a
+is "$(nm -A "$archive" 2>/dev/null | sed 's/^[^:]*://' | grep -E \
+    ' U (std(out|err)|(__)?v?printf(_chk)?|puts|putchar|perror|v?(warn|err)x?|exit|abort)$' \
+    | sort -u)" "" "the library neither prints nor ends the process"
+like "$(nm "$archive" 2>/dev/null)" ' U snprintf' "(and its symbols can be read)"
+
 for name in comm_mpi boot_pmix; do
     module=$MG_BUILDDIR/.libs/$name.so
     if [ -f "$module" ]; then

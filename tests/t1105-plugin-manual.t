@@ -11,9 +11,10 @@ for page in $pages; do
     for section in NAME DESCRIPTION "SEE ALSO"; do
         ok "grep -q '^\\.SH $section\$' '$file'" "$page: section $section"
     done
+    # a line may hold the plugin's directory, which can be as long as it likes
     if command -v man >/dev/null && command -v groff >/dev/null; then
         is "$(LC_ALL=C.UTF-8 MANROFFSEQ='' MANWIDTH=80 man --warnings -E UTF-8 -l -Tutf8 -Z \
-            "$file" 2>&1 >/dev/null)" "" "$page: no warning"
+            "$file" 2>&1 >/dev/null | grep -v 'cannot adjust line')" "" "$page: no warning"
     else
         skip 1 "man or groff is not installed"
     fi

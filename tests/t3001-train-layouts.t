@@ -10,14 +10,15 @@ make_text text.txt 40
 run megatron data tokenize --input text.txt --output-prefix text --append-eod
 is "$status" 0 "text is tokenized" || diag "$err"
 
-# tp pp dp microbatches; the long run takes more of them and up to 16 ranks.
-layouts=("2 1 1 2" "1 2 1 3" "1 1 2 1" "2 2 2 2" "4 1 1 1" "1 4 1 5" "3 1 1 2")
+# tp pp dp microbatches [sp]; the long run takes more of them and up to 16 ranks.
+layouts=("2 1 1 2" "1 2 1 3" "1 1 2 1" "2 2 2 2" "4 1 1 1" "1 4 1 5" "3 1 1 2" "2 1 1 2 sp"
+         "4 2 1 3 sp")
 [ "${MG_LONG:-0}" = 1 ] \
     && layouts+=("1 3 2 4" "2 4 2 3" "4 2 2 1" "4 4 1 6" "2 2 4 2" "1 1 16 1" "6 2 1 2"
-                 "1 12 1 13" "12 1 1 1")
+                 "1 12 1 13" "12 1 1 1" "6 1 2 2 sp" "2 2 4 2 sp" "12 1 1 1 sp")
 
 for layout in "${layouts[@]}"; do
-    read -r tp pp dp m <<<"$layout"
+    read -r tp pp dp m sp <<<"$layout"
     n=$((tp * pp * dp))
     mbs=2
     args=(--num-layers 12 --hidden-size 48 --num-attention-heads 12 --seq-length 24
@@ -29,10 +30,10 @@ for layout in "${layouts[@]}"; do
         --save-gradients one.grad
     is "$status" 0 "one rank, $m microbatches x $dp" || diag "$err"
     run mpi_run "$n" megatron train "${args[@]}" --tensor-model-parallel-size "$tp" \
-        --pipeline-model-parallel-size "$pp" --metrics-file n.json --save-weights n.st \
+        --pipeline-model-parallel-size "$pp" ${sp:+--sequence-parallel} --metrics-file n.json --save-weights n.st \
         --save-gradients n.grad
-    is "$status" 0 "$n ranks: tp $tp pp $pp dp $dp" || { diag "$err"; continue; }
-    same_metrics n.json one.json 1e-5 1e-4 "tp $tp pp $pp dp $dp"
+    is "$status" 0 "$n ranks: tp $tp pp $pp dp $dp $sp" || { diag "$err"; continue; }
+    same_metrics n.json one.json 1e-5 1e-4 "tp $tp pp $pp dp $dp $sp"
     same_weights n.grad one.grad 1e-5 "gradients of the first step" --skip-key-bias 12
     same_weights n.st one.st 1e-4 "weights at the end" --skip-key-bias 12
 done

@@ -15,23 +15,23 @@
 struct work {
     struct flash_queries q;
     struct flash_keys k;
-    float *qt, *ot;          /* [head_dim][BQ]: queries times scale; o */
-    float *p, *factor;       /* [BK][BQ] */
+    float *qt, *ot;    /* [head_dim][BQ]: queries times scale; o */
+    float *v;          /* [BK][head_dim], a copy */
+    float *p, *factor; /* [BK][BQ] */
     float m[BQ], l[BQ];
 };
 
 static size_t floats (const struct kern_attention *a)
 {
-    return (size_t)(2 * a->head_dim * BQ + 2 * a->head_dim * BK + 2 * BK * BQ);
+    return (size_t)(2 * a->head_dim * BQ + a->head_dim * BK + 2 * BK * BQ);
 }
 
 static void carve (const struct kern_attention *a, float *memory, struct work *w)
 {
     w->qt = memory;
     w->ot = w->qt + a->head_dim * BQ;
-    w->k.k = w->ot + a->head_dim * BQ;
-    w->k.v = w->k.k + a->head_dim * BK;
-    w->p = w->k.v + a->head_dim * BK;
+    w->v = w->ot + a->head_dim * BQ;
+    w->p = w->v + a->head_dim * BK;
     w->factor = w->p + BK * BQ;
 }
 
@@ -62,7 +62,7 @@ static void soften (const struct kern_attention *a, struct work *w)
 
 static void take_keys (const struct kern_attention *a, struct work *w)
 {
-    flash_copy_keys (a, &w->k);
+    flash_copy_rows (a, w->k.count, &w->k.v, &w->k.v_stride, w->v);
     flash_scores (a, &w->q, &w->k, w->qt, w->p);
     if (a->dropout_p > 0)
         flash_drop (a, &w->q, &w->k, w->factor);
@@ -72,7 +72,7 @@ static void take_keys (const struct kern_attention *a, struct work *w)
                                   .k = w->k.count,
                                   .a = w->k.v,
                                   .a_row = 1,
-                                  .a_col = a->head_dim,
+                                  .a_col = w->k.v_stride,
                                   .b = w->p,
                                   .ldb = BQ,
                                   .c = w->ot,
@@ -125,10 +125,12 @@ int cpu_attention_fwd (const struct kernels *k, const struct kern_attention *a,
         return 0;
     if (!(memory = cpu_scratch (k, (size_t)threads * floats (a) * sizeof (float), err)))
         return -1;
-    /* Late blocks of a causal mask see the most keys: longest first. */
+    /* The blocks of a head one after the other, as its keys are in cache then; the late
+     * ones of a causal mask see the most keys: longest first.
+     */
 #pragma omp parallel for num_threads (threads) schedule (dynamic)
-    for (int64_t task = tasks - 1; task >= 0; task--) {
-        int64_t block = task / (a->batch * a->heads), head = task % (a->batch * a->heads);
+    for (int64_t task = 0; task < tasks; task++) {
+        int64_t head = task / blocks, block = blocks - 1 - task % blocks;
 
         attend (a, head / a->heads, head % a->heads, block,
                 memory + (size_t)cpu_thread () * floats (a));

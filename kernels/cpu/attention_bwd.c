@@ -24,6 +24,7 @@ struct work {
     float *qt, *dot;    /* [head_dim][BQ]: queries times scale; dout */
     float *qs, *dos;    /* [BQ][pad]: the same */
     float *dqt;         /* [head_dim][BQ] */
+    float *keys;        /* [BK][head_dim], a copy */
     float *p, *ds;      /* [BK][BQ]: z p; ds */
     float *factor;      /* [BK][BQ]: z */
     float *dk, *dv;     /* [keys][pad] */
@@ -48,7 +49,7 @@ static int64_t pad_of (const struct kern_attention *a)
 static size_t floats (const struct kern_attention *a, int64_t keys)
 {
     return (size_t)(3 * a->head_dim * BQ + 2 * BQ * pad_of (a) + 3 * BK * BQ
-                    + 2 * a->head_dim * BK + 2 * keys * pad_of (a));
+                    + a->head_dim * BK + 2 * keys * pad_of (a));
 }
 
 static void carve (const struct job *job, struct work *w)
@@ -67,8 +68,7 @@ static void carve (const struct job *job, struct work *w)
     w->qt = w->factor + BK * BQ;
     w->dot = w->qt + a->head_dim * BQ;
     w->dqt = w->dot + a->head_dim * BQ;
-    w->k.k = w->dqt + a->head_dim * BQ;
-    w->k.v = w->k.k + a->head_dim * BK;
+    w->keys = w->dqt + a->head_dim * BQ;
 }
 
 /* out[r][c] = scale x[r][c], padded with 0. */
@@ -83,8 +83,8 @@ static void copy_rows (const float *x, int64_t stride, int64_t rows, int64_t col
 }
 
 /* Make block 'block' of a head the queries of the pairs to come. */
-static void load_queries (const struct job *job, int64_t entry, int64_t head, int64_t block,
-                          struct work *w)
+static void load_queries (const struct job *job, int64_t entry, int64_t head,
+                          int64_t block, struct work *w)
 {
     const struct kern_attention *a = job->a;
     const float *q, *dout;
@@ -116,7 +116,7 @@ static void form_pair (const struct job *job, struct work *w)
                                   .n = w->q.across,
                                   .k = a->head_dim,
                                   .a = w->k.v,
-                                  .a_row = a->head_dim,
+                                  .a_row = w->k.v_stride,
                                   .a_col = 1,
                                   .b = w->dot,
                                   .ldb = BQ,
@@ -146,7 +146,7 @@ static void add_dq (const struct kern_attention *a, struct work *w)
                                   .k = w->k.count,
                                   .a = w->k.k,
                                   .a_row = 1,
-                                  .a_col = a->head_dim,
+                                  .a_col = w->k.k_stride,
                                   .b = w->ds,
                                   .ldb = BQ,
                                   .c = w->dqt,
@@ -200,7 +200,8 @@ static void store_dk_dv (const struct job *job, const struct work *w, int64_t ro
 }
 
 /* One block of queries against all keys: dq; and, if 'all', what it adds to dk and dv. */
-static void go_through_keys (const struct job *job, int64_t kv_head, struct work *w, bool all)
+static void go_through_keys (const struct job *job, int64_t kv_head, struct work *w,
+                             bool all)
 {
     const struct kern_attention *a = job->a;
 
@@ -209,7 +210,7 @@ static void go_through_keys (const struct job *job, int64_t kv_head, struct work
         flash_set_keys (a, w->q.entry, kv_head, b, &w->k);
         if (!flash_visible (a, &w->q, &w->k))
             continue;
-        flash_copy_keys (a, &w->k);
+        flash_copy_rows (a, w->k.count, &w->k.k, &w->k.k_stride, w->keys);
         form_pair (job, w);
         add_dq (a, w);
         if (all)
@@ -259,7 +260,6 @@ static void do_keys (const struct job *job, int64_t entry, int64_t kv_head, int6
     carve (job, &w);
     memset (w.dk, 0, (size_t)(2 * job->keys * w.pad) * sizeof (float));
     flash_set_keys (a, entry, kv_head, block, &w.k);
-    flash_copy_keys (a, &w.k);
     for (int64_t head = kv_head * group; head < (kv_head + 1) * group; head++) {
         for (int64_t b = 0; b < flash_blocks (a->seq_q, BQ); b++) {
             flash_set_queries (a, entry, head, b, &w.q);
@@ -304,20 +304,27 @@ static void run_heads (const struct job *job)
 static void run_blocks (const struct job *job)
 {
     const struct kern_attention *a = job->a;
-    int64_t heads = a->batch * a->heads, kv_heads = a->batch * a->kv_heads;
-    int64_t q_tasks = heads * flash_blocks (a->seq_q, BQ);
-    int64_t k_tasks = kv_heads * flash_blocks (a->seq_k, BK);
+    int64_t q_blocks = flash_blocks (a->seq_q, BQ),
+            k_blocks = flash_blocks (a->seq_k, BK);
+    int64_t q_tasks = a->batch * a->heads * q_blocks;
+    int64_t k_tasks = a->batch * a->kv_heads * k_blocks;
 
 #pragma omp parallel num_threads (job->threads)
     {
         /* Longest first: of a causal mask late queries and early keys. */
 #pragma omp for schedule (dynamic) nowait
-        for (int64_t task = q_tasks - 1; task >= 0; task--)
-            do_queries (job, task % heads / a->heads, task % heads % a->heads, task / heads);
+        for (int64_t task = 0; task < q_tasks; task++) {
+            int64_t head = task / q_blocks;
+
+            do_queries (job, head / a->heads, head % a->heads,
+                        q_blocks - 1 - task % q_blocks);
+        }
 #pragma omp for schedule (dynamic)
-        for (int64_t task = 0; task < k_tasks; task++)
-            do_keys (job, task % kv_heads / a->kv_heads, task % kv_heads % a->kv_heads,
-                     task / kv_heads);
+        for (int64_t task = 0; task < k_tasks; task++) {
+            int64_t head = task / k_blocks;
+
+            do_keys (job, head / a->kv_heads, head % a->kv_heads, task % k_blocks);
+        }
     }
 }
 

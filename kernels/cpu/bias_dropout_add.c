@@ -5,8 +5,8 @@
 #include "kernels/cpu/vec.h"
 
 /* Columns col .. col + n - 1 of a row; factor NULL: 1. */
-static void fwd_chunk (const struct kern_bias_dropout_add_fwd *a, int64_t row, int64_t col,
-                       int64_t n, const float *factor)
+static void fwd_chunk (const struct kern_bias_dropout_add_fwd *a, int64_t row,
+                       int64_t col, int64_t n, const float *factor)
 {
     int64_t first = row * a->cols + col;
 
@@ -41,7 +41,8 @@ int cpu_bias_dropout_add_fwd (const struct kernels *k,
                               struct mg_stream *stream, struct mg_error *err)
 {
     (void)stream, (void)err;
-#pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->rows * a->cols > CPU_SERIAL)
+#pragma omp parallel for num_threads (cpu_of (k)->threads) \
+    if (a->rows * a->cols > CPU_SERIAL)
     for (int64_t row = 0; row < a->rows; row++)
         fwd_row (a, row);
     return 0;
@@ -73,7 +74,8 @@ int cpu_bias_dropout_add_bwd (const struct kernels *k,
                               struct mg_stream *stream, struct mg_error *err)
 {
     if (a->dropout.p > 0 || a->dx != a->dy) {
-#pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->rows * a->cols > CPU_SERIAL)
+#pragma omp parallel for num_threads (cpu_of (k)->threads) \
+    if (a->rows * a->cols > CPU_SERIAL)
         for (int64_t row = 0; row < a->rows; row++)
             bwd_row (a, row);
     }

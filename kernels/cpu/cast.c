@@ -75,6 +75,7 @@ int cpu_cast (const struct kernels *k, int64_t n, const void *x, enum mg_dtype f
                              mg_dtype_name (from), mg_dtype_name (to));
 #pragma omp parallel for num_threads (cpu_of (k)->threads) if (n > CPU_SERIAL)
     for (int64_t b = 0; b < cpu_blocks (n); b++)
-        cast_block (x, from, y, to, b * CPU_BLOCK, cpu_min (CPU_BLOCK, n - b * CPU_BLOCK));
+        cast_block (x, from, y, to, b * CPU_BLOCK,
+                    cpu_min (CPU_BLOCK, n - b * CPU_BLOCK));
     return 0;
 }

@@ -23,10 +23,12 @@ int cpu_embedding_fwd (const struct kernels *k, const struct kern_embedding_fwd 
     (void)stream, (void)err;
     if (size == 0)
         return 0;
-#pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->tokens * a->cols > CPU_SERIAL)
+#pragma omp parallel for num_threads (cpu_of (k)->threads) \
+    if (a->tokens * a->cols > CPU_SERIAL)
     for (int64_t t = 0; t < a->tokens; t++) {
         if (is_local (a->id[t], a->first, a->count))
-            memcpy (a->out + t * a->cols, a->table + (a->id[t] - a->first) * a->cols, size);
+            memcpy (a->out + t * a->cols, a->table + (a->id[t] - a->first) * a->cols,
+                    size);
         else
             memset (a->out + t * a->cols, 0, size);
     }
@@ -36,7 +38,8 @@ int cpu_embedding_fwd (const struct kernels *k, const struct kern_embedding_fwd 
 static void add (float *sum, const float *x, int64_t n)
 {
     for (int64_t i = 0; i < n; i += VEC)
-        vec_store_part (sum + i, vec_load_part (sum + i, n - i) + vec_load_part (x + i, n - i),
+        vec_store_part (sum + i,
+                        vec_load_part (sum + i, n - i) + vec_load_part (x + i, n - i),
                         n - i);
 }
 
@@ -44,7 +47,8 @@ int cpu_embedding_bwd (const struct kernels *k, const struct kern_embedding_bwd 
                        struct mg_stream *stream, struct mg_error *err)
 {
     (void)stream, (void)err;
-#pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->tokens * a->cols > CPU_SERIAL)
+#pragma omp parallel for num_threads (cpu_of (k)->threads) \
+    if (a->tokens * a->cols > CPU_SERIAL)
     for (int64_t col = 0; col < a->cols; col += STRIP) {
         int64_t n = cpu_min (STRIP, a->cols - col);
 
@@ -83,7 +87,8 @@ int cpu_position_fwd (const struct kernels *k, const struct kern_position_fwd *a
                       struct mg_stream *stream, struct mg_error *err)
 {
     (void)stream, (void)err;
-#pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->tokens * a->cols > CPU_SERIAL)
+#pragma omp parallel for num_threads (cpu_of (k)->threads) \
+    if (a->tokens * a->cols > CPU_SERIAL)
     for (int64_t row = 0; row < a->tokens; row++)
         position_fwd_row (a, row);
     return 0;
@@ -119,7 +124,8 @@ int cpu_position_bwd (const struct kernels *k, const struct kern_position_bwd *a
     int64_t positions = a->tokens > 0 ? (a->tokens + batch - 1) / batch : 0;
 
     (void)stream, (void)err;
-#pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->tokens * a->cols > CPU_SERIAL)
+#pragma omp parallel for num_threads (cpu_of (k)->threads) \
+    if (a->tokens * a->cols > CPU_SERIAL)
     for (int64_t s = 0; s < positions; s++)
         for (int64_t row = s * batch; row < cpu_min ((s + 1) * batch, a->tokens); row++)
             position_bwd_row (a, row);

@@ -1,4 +1,5 @@
-/* fill.c - initial weights by global coordinates, and constants (formulas in kernels.h) */
+/* fill.c - initial weights by global coordinates, and constants (formulas in kernels.h)
+ */
 
 #include "kernels/cpu/cpu.h"
 #include "libcore/base/rng.h"
@@ -13,7 +14,8 @@ static void fill_row (const struct kern_fill_normal *a, int64_t row)
 
         if (col / 4 != block) {
             block = col / 4;
-            rng_normal (a->key, (uint32_t)block, (uint32_t)(a->first_row + row), 0, normal);
+            rng_normal (a->key, (uint32_t)block, (uint32_t)(a->first_row + row), 0,
+                        normal);
         }
         a->out[row * a->ld + c] = (float)(a->mean + a->std * normal[col % 4]);
     }
@@ -23,7 +25,8 @@ int cpu_fill_normal (const struct kernels *k, const struct kern_fill_normal *a,
                      struct mg_stream *stream, struct mg_error *err)
 {
     (void)stream, (void)err;
-#pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->rows * a->cols > CPU_SERIAL)
+#pragma omp parallel for num_threads (cpu_of (k)->threads) \
+    if (a->rows * a->cols > CPU_SERIAL)
     for (int64_t row = 0; row < a->rows; row++)
         fill_row (a, row);
     return 0;

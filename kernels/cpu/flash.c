@@ -38,36 +38,64 @@ void flash_set_keys (const struct kern_attention *a, int64_t entry, int64_t head
     k->first = block * BK;
     k->count = cpu_min (BK, a->seq_k - k->first);
     set_positions (a->pos_k, k->first, k->count, k->position, &k->min, &k->max);
+    k->k = a->k + flash_kv_row (a, k, 0);
+    k->v = a->v + flash_kv_row (a, k, 0);
+    k->k_stride = k->v_stride = a->kv_stride_s;
 }
 
-void flash_copy_keys (const struct kern_attention *a, struct flash_keys *k)
+void flash_copy_rows (const struct kern_attention *a, int64_t count, const float **rows,
+                      int64_t *stride, float *copy)
 {
-    size_t size = (size_t)a->head_dim * sizeof (float);
-
-    /* In place, rows are often a power of two apart and push each other out of cache. */
-    for (int64_t j = 0; j < k->count; j++) {
-        memcpy (k->k + j * a->head_dim, a->k + flash_kv_row (a, k, j), size);
-        memcpy (k->v + j * a->head_dim, a->v + flash_kv_row (a, k, j), size);
-    }
+    for (int64_t i = 0; i < count; i++)
+        memcpy (copy + i * a->head_dim, *rows + i * *stride,
+                (size_t)a->head_dim * sizeof (float));
+    *rows = copy;
+    *stride = a->head_dim;
 }
 
-void flash_turn (const float *x, int64_t stride, int64_t rows, int64_t across, int64_t cols,
-                 float scale, float *out)
+/* A square of VEC x VEC at a time, of which 'rows' x 'cols' exist. */
+VEC_INLINE void turn_square (const float *x, int64_t stride, int64_t rows, int64_t cols,
+                             float scale, float *out)
 {
-    for (int64_t c = 0; c < cols; c++) {
-        for (int64_t r = 0; r < rows; r++)
-            out[c * BQ + r] = scale * x[r * stride + c];
-        for (int64_t r = rows; r < across; r++)
-            out[c * BQ + r] = 0;
-    }
+    vf square[VEC];
+
+    VEC_UNROLL for (int i = 0; i < VEC; i++)
+        square[i] = i < rows ? scale * vec_load_part (x + i * stride, cols) : (vf){ 0 };
+    vec_transpose (square);
+    VEC_UNROLL for (int i = 0; i < VEC; i++)
+        if (i < cols)
+            vec_store (out + i * BQ, square[i]);
+}
+
+void flash_turn (const float *x, int64_t stride, int64_t rows, int64_t across,
+                 int64_t cols, float scale, float *out)
+{
+    for (int64_t r = 0; r < across; r += VEC)
+        for (int64_t c = 0; c < cols; c += VEC)
+            turn_square (x + r * stride + c, stride, rows - r, cols - c, scale,
+                         out + c * BQ + r);
+}
+
+VEC_INLINE void turn_back_square (const float *in, int64_t rows, int64_t cols,
+                                  const float *scale, float *x, int64_t stride)
+{
+    vf square[VEC];
+
+    VEC_UNROLL for (int i = 0; i < VEC; i++)
+        square[i] = i < cols ? vec_load (in + i * BQ) : (vf){ 0 };
+    vec_transpose (square);
+    VEC_UNROLL for (int i = 0; i < VEC; i++)
+        if (i < rows)
+            vec_store_part (x + i * stride, scale[i] * square[i], cols);
 }
 
 void flash_turn_back (const float *in, int64_t rows, int64_t cols, const float *scale,
                       float *x, int64_t stride)
 {
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t c = 0; c < cols; c++)
-            x[r * stride + c] = scale[r] * in[c * BQ + r];
+    for (int64_t r = 0; r < rows; r += VEC)
+        for (int64_t c = 0; c < cols; c += VEC)
+            turn_back_square (in + c * BQ + r, rows - r, cols - c, scale + r,
+                              x + r * stride + c, stride);
 }
 
 static void mask (const struct flash_queries *q, const struct flash_keys *k, float *s)
@@ -92,7 +120,7 @@ void flash_scores (const struct kern_attention *a, const struct flash_queries *q
                                   .n = q->across,
                                   .k = a->head_dim,
                                   .a = k->k,
-                                  .a_row = a->head_dim,
+                                  .a_row = k->k_stride,
                                   .a_col = 1,
                                   .b = qt,
                                   .ldb = BQ,
@@ -119,7 +147,7 @@ void flash_drop (const struct kern_attention *a, const struct flash_queries *q,
             /* Four keys share the values of one call. */
             if (j == 0 || at / 4 != block) {
                 block = at / 4;
-                philox_vec (key, vec_set_u (block), position, sample, value);
+                philox_vec (key, block, position, sample, value);
             }
             vec_store (factor + j * BQ + i, philox_factor (drop, value[at % 4]));
         }

@@ -29,7 +29,8 @@ struct flash_keys {
     int64_t entry, head, first, count;
     int32_t position[BK];
     int32_t min, max;
-    float *k, *v; /* copies, [BK][head_dim] */
+    const float *k, *v; /* first rows; the other rows follow at k_stride, v_stride */
+    int64_t k_stride, v_stride;
 };
 
 static inline int64_t flash_blocks (int64_t n, int64_t size)
@@ -68,7 +69,8 @@ static inline int64_t flash_lse (const struct kern_attention *a,
 
 /* May any query of the block see any key? */
 static inline bool flash_visible (const struct kern_attention *a,
-                                  const struct flash_queries *q, const struct flash_keys *k)
+                                  const struct flash_queries *q,
+                                  const struct flash_keys *k)
 {
     return !a->causal || k->min <= q->max;
 }
@@ -77,24 +79,29 @@ static inline bool flash_visible (const struct kern_attention *a,
 void flash_set_queries (const struct kern_attention *a, int64_t entry, int64_t head,
                         int64_t block, struct flash_queries *q);
 
-/* Set 'k' to block 'block' of a kv head (its copies stay as they are). */
+/* Set 'k' to block 'block' of a kv head, with k and v where they are. */
 void flash_set_keys (const struct kern_attention *a, int64_t entry, int64_t head,
                      int64_t block, struct flash_keys *k);
 
-/* Copy the keys and values of the block to k->k and k->v. */
-void flash_copy_keys (const struct kern_attention *a, struct flash_keys *k);
+/* Copy 'count' rows to 'copy' ([count][head_dim]) and let '*rows' be these.  For a
+ * product that goes through the rows again and again: where they are, they often lie a
+ * power of two apart and push each other out of the cache.
+ */
+void flash_copy_rows (const struct kern_attention *a, int64_t count, const float **rows,
+                      int64_t *stride, float *copy);
 
 /* out[c][r] = scale x[r][c] for 'rows' rows, 'stride' apart, of 'cols' elements; row
  * length of out is BQ; 0 for r from 'rows' to 'across'.
  */
-void flash_turn (const float *x, int64_t stride, int64_t rows, int64_t across, int64_t cols,
-                 float scale, float *out);
+void flash_turn (const float *x, int64_t stride, int64_t rows, int64_t across,
+                 int64_t cols, float scale, float *out);
 
 /* The way back: x[r][c] = scale[r] in[c][r]. */
 void flash_turn_back (const float *in, int64_t rows, int64_t cols, const float *scale,
                       float *x, int64_t stride);
 
-/* s[key][query] = k qt, minus infinity where the key is not visible; qt is [head_dim][BQ]. */
+/* s[key][query] = k qt, minus infinity where the key is not visible; qt is
+ * [head_dim][BQ]. */
 void flash_scores (const struct kern_attention *a, const struct flash_queries *q,
                    const struct flash_keys *k, const float *qt, float *s);
 

@@ -1,10 +1,10 @@
 /* gelu.c - tanh form of GeLU and its derivative
  *
- * (1 + tanh u) / 2 = 1 / (1 + e^-2u) = s, so with u = a x (1 + b x^2):
- * gelu = x s, gelu' = s + 2 x s (1 - s) a (1 + 3 b x^2).
- * This needs no tanh, and has a small relative error also where 1 + tanh u would cancel.
- * Beyond |x| = 16, s is 0 or 1 in float; u is formed from a bounded x, lest its powers
- * overflow.
+ * (1 + tanh u) / 2 = 1 / (1 + e^-2u) = s, and s (1 - s) = e^-2u s^2, so with
+ * u = a x (1 + b x^2): gelu = x s, gelu' = s + 2 x e^-2u s^2 a (1 + 3 b x^2).
+ * This needs no tanh, and nothing cancels where s is near 0 or 1.
+ * Beyond |x| = 10, where e^-2u is about to leave float's range, s is 0 or 1 in float, and
+ * u is formed from 10.
  */
 
 #include "kernels/cpu/cpu.h"
@@ -12,32 +12,34 @@
 
 static const float gelu_a = 0.79788456f, gelu_b = 0.044715f;
 
-/* x if |x| <= 16, else 16 with its sign; keeps a NaN. */
+/* x if |x| <= 10, else 10 with its sign; keeps a NaN. */
 VEC_INLINE vf bound (vf x)
 {
-    return vec_min (vec_set (16.0f), vec_max (vec_set (-16.0f), x));
+    return vec_min (vec_set (10.0f), vec_max (vec_set (-10.0f), x));
 }
 
-VEC_INLINE vf sigmoid_2u (vf x)
+/* e^-2u of a bounded x */
+VEC_INLINE vf exp_2u (vf x)
 {
-    return 1.0f / (1.0f + vec_exp (-2 * gelu_a * x * (1.0f + gelu_b * x * x)));
+    return vec_exp (-2 * gelu_a * x * (1.0f + gelu_b * x * x));
 }
 
 static void fwd (const float *x, float *y, int64_t n)
 {
     for (int64_t i = 0; i < n; i += VEC) {
-        vf v = vec_load_part (x + i, n - i);
+        vf v = vec_load_part (x + i, n - i), near = bound (v);
+        vf s = 1.0f / (1.0f + exp_2u (near));
 
-        vec_store_part (y + i, v * sigmoid_2u (bound (v)), n - i);
+        vec_store_part (y + i, vec_max (near, v) * s, n - i);
     }
 }
 
 static void bwd (const float *dy, const float *x, float *dx, int64_t n)
 {
     for (int64_t i = 0; i < n; i += VEC) {
-        vf v = bound (vec_load_part (x + i, n - i));
-        vf s = sigmoid_2u (v);
-        vf slope = s + 2 * gelu_a * v * s * (1.0f - s) * (1.0f + 3 * gelu_b * v * v);
+        vf v = bound (vec_load_part (x + i, n - i)), e = exp_2u (v);
+        vf s = 1.0f / (1.0f + e);
+        vf slope = s + 2 * gelu_a * v * (e * s * s) * (1.0f + 3 * gelu_b * v * v);
 
         vec_store_part (dx + i, vec_load_part (dy + i, n - i) * slope, n - i);
     }

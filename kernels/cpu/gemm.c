@@ -22,15 +22,17 @@ static int check (const struct kern_gemm *a, struct mg_error *err)
                              (long long)a->lda, (long long)a->ldb, (long long)a->ldc,
                              (long long)a->m, (long long)a->n, (long long)a->k);
     if (a->accumulate && a->bias)
-        return mg_error_set (err, EINVAL, "gemm: a bias and accumulation exclude each other");
+        return mg_error_set (err, EINVAL,
+                             "gemm: a bias and accumulation exclude each other");
     if (!is_supported (a->dtype) || !is_supported (a->c_dtype))
-        return mg_error_set (err, ENOTSUP, "gemm: types %s and %s, want float32 or bfloat16",
+        return mg_error_set (err, ENOTSUP,
+                             "gemm: types %s and %s, want float32 or bfloat16",
                              mg_dtype_name (a->dtype), mg_dtype_name (a->c_dtype));
     return 0;
 }
 
-int cpu_gemm (const struct kernels *k, const struct kern_gemm *a, struct mg_stream *stream,
-              struct mg_error *err)
+int cpu_gemm (const struct kernels *k, const struct kern_gemm *a,
+              struct mg_stream *stream, struct mg_error *err)
 {
     const struct cpu *cpu = cpu_of (k);
 

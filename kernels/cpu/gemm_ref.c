@@ -52,8 +52,8 @@ static void copy_a (const struct kern_gemm *a, int64_t row, int64_t l, int64_t r
                     int64_t depth, float *out)
 {
     if (a->trans_a)
-        copy_transposed (&(struct part){ a->a, a->dtype, l, row, depth, rows, a->lda }, out,
-                         KC);
+        copy_transposed (&(struct part){ a->a, a->dtype, l, row, depth, rows, a->lda },
+                         out, KC);
     else
         copy (&(struct part){ a->a, a->dtype, row, l, rows, depth, a->lda }, out, KC);
 }
@@ -62,8 +62,8 @@ static void copy_b (const struct kern_gemm *a, int64_t l, int64_t col, int64_t d
                     int64_t cols, float *out)
 {
     if (a->trans_b)
-        copy_transposed (&(struct part){ a->b, a->dtype, col, l, cols, depth, a->ldb }, out,
-                         NC);
+        copy_transposed (&(struct part){ a->b, a->dtype, col, l, cols, depth, a->ldb },
+                         out, NC);
     else
         copy (&(struct part){ a->b, a->dtype, l, col, depth, cols, a->ldb }, out, NC);
 }
@@ -114,7 +114,8 @@ static void multiply (const struct kern_gemm *a, struct work *w, int64_t row, in
         store (a, (row + r) * a->ldc + col, cols, w->c + r * NC);
 }
 
-int cpu_gemm_ref (const struct kernels *k, const struct kern_gemm *a, struct mg_error *err)
+int cpu_gemm_ref (const struct kernels *k, const struct kern_gemm *a,
+                  struct mg_error *err)
 {
     int threads = cpu_of (k)->threads;
     int64_t down = (a->m + MC - 1) / MC, across = (a->n + NC - 1) / NC;

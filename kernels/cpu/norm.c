@@ -13,28 +13,33 @@
 
 enum { GROUP = 32 }; /* rows */
 
+/* Sum of (x - mean)^power, power 1 or 2, over a row. */
+VEC_INLINE float sum_row (const float *x, int64_t n, float mean, const int power)
+{
+    vf sum[4] = { { 0 }, { 0 }, { 0 }, { 0 } };
+    float rest = 0;
+    int64_t c = 0;
+
+    for (; c + 4 * VEC <= n; c += 4 * VEC)
+        VEC_UNROLL for (int i = 0; i < 4; i++)
+        {
+            vf d = vec_load (x + c + i * VEC) - mean;
+
+            sum[i] += power == 2 ? d * d : d;
+        }
+    for (; c < n; c++)
+        rest += power == 2 ? (x[c] - mean) * (x[c] - mean) : x[c] - mean;
+    return vec_sum ((sum[0] + sum[1]) + (sum[2] + sum[3])) + rest;
+}
+
 static void fwd_row (const struct kern_norm_fwd *a, int64_t row)
 {
     const float *x = a->x + row * a->cols;
     float *y = a->y + row * a->cols;
-    vf sum[2] = { { 0 }, { 0 } }, square[2] = { { 0 }, { 0 } };
-    float mean, rstd;
+    float mean = sum_row (x, a->cols, 0, 1) / (float)a->cols;
+    double var = (double)sum_row (x, a->cols, mean, 2) / (double)a->cols;
+    float rstd = (float)(1 / sqrt (var + a->eps));
 
-    for (int64_t c = 0; c < a->cols; c += VEC)
-        sum[c / VEC & 1] += vec_load_part (x + c, a->cols - c);
-    mean = (float)((double)vec_sum (sum[0] + sum[1]) / (double)a->cols);
-    for (int64_t c = 0; c < a->cols; c += VEC) {
-        int64_t left = a->cols - c;
-        vf d = vec_load_part (x + c, left) - mean;
-
-        if (left < VEC) /* the zeros behind the end are not of this row */
-            for (int64_t i = left; i < VEC; i++)
-                d[i] = 0;
-        square[c / VEC & 1] += d * d;
-    }
-    rstd = (float)(1
-                   / sqrt ((double)vec_sum (square[0] + square[1]) / (double)a->cols
-                           + a->eps));
     for (int64_t c = 0; c < a->cols; c += VEC) {
         int64_t left = a->cols - c;
         vf xhat = (vec_load_part (x + c, left) - mean) * rstd;
@@ -52,7 +57,8 @@ int cpu_norm_fwd (const struct kernels *k, const struct kern_norm_fwd *a,
                   struct mg_stream *stream, struct mg_error *err)
 {
     (void)stream, (void)err;
-#pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->rows * a->cols > CPU_SERIAL)
+#pragma omp parallel for num_threads (cpu_of (k)->threads) \
+    if (a->rows * a->cols > CPU_SERIAL)
     for (int64_t row = 0; row < a->rows; row++)
         fwd_row (a, row);
     return 0;
@@ -112,7 +118,8 @@ static void bwd_cols (const struct kern_norm_bwd *a, int64_t groups, int64_t ld,
         dweight += vec_load (sums + 2 * g * ld + col);
         dbias += vec_load (sums + (2 * g + 1) * ld + col);
     }
-    vec_store_part (a->dweight + col, vec_load_part (a->dweight + col, left) + dweight, left);
+    vec_store_part (a->dweight + col, vec_load_part (a->dweight + col, left) + dweight,
+                    left);
     vec_store_part (a->dbias + col, vec_load_part (a->dbias + col, left) + dbias, left);
 }
 

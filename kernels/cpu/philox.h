@@ -8,21 +8,21 @@
 #include "kernels/cpu/vec.h"
 #include "libcore/base/rng.h"
 
-/* out[i][lane] = value i of counter {x[lane], y[lane], z}. */
-VEC_INLINE void philox_vec (uint64_t key, vu x, vu y, uint64_t z, vu out[4])
+/* Values of the counters {x, y, z}, one a 64-bit element; only the lower halves of x, y
+ * and of the values mean something, the upper ones hold what is left of products.
+ */
+VEC_INLINE void philox_lanes (uint64_t key, vl x, vl y, uint64_t z, vl out[4])
 {
-    vu c0 = x, c1 = y, c2 = vec_set_u ((uint32_t)z), c3 = vec_set_u ((uint32_t)(z >> 32));
+    vl c0 = x, c1 = y, c2 = (z & 0xffffffff) - (vl){ 0 }, c3 = (z >> 32) - (vl){ 0 };
     uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
 
     for (int round = 0; round < 10; round++) {
-        vu low0, low1;
-        vu high0 = vec_mul_wide (c0, 0xd2511f53, &low0);
-        vu high1 = vec_mul_wide (c2, 0xcd9e8d57, &low1);
+        vl p0 = vec_mul_low (c0, 0xd2511f53), p1 = vec_mul_low (c2, 0xcd9e8d57);
 
-        c0 = high1 ^ c1 ^ k0;
-        c2 = high0 ^ c3 ^ k1;
-        c1 = low1;
-        c3 = low0;
+        c0 = (p1 >> 32) ^ c1 ^ k0;
+        c2 = (p0 >> 32) ^ c3 ^ k1;
+        c1 = p1;
+        c3 = p0;
         k0 += 0x9e3779b9;
         k1 += 0xbb67ae85;
     }
@@ -30,6 +30,20 @@ VEC_INLINE void philox_vec (uint64_t key, vu x, vu y, uint64_t z, vu out[4])
     out[1] = c1;
     out[2] = c2;
     out[3] = c3;
+}
+
+/* out[i][lane] = value i of counter {x, y[lane], z}. */
+VEC_INLINE void philox_vec (uint64_t key, uint32_t x, vu y, uint64_t z, vu out[4])
+{
+    vl low, high, first[4], second[4];
+
+    /* A pair of neighbours is one 64-bit element: its lower half, its upper half. */
+    low = (vl)y;
+    high = low >> 32;
+    philox_lanes (key, x - (vl){ 0 }, low, z, first);
+    philox_lanes (key, x - (vl){ 0 }, high, z, second);
+    for (int i = 0; i < 4; i++)
+        out[i] = (vu)((first[i] & 0xffffffff) | second[i] << 32);
 }
 
 /* What dropout multiplies by: 0 where the value is below the threshold, else 'scale'. */
@@ -50,7 +64,7 @@ VEC_INLINE vf philox_factor (struct philox_drop drop, vu bits)
     return (vf)(~dropped & (vi)vec_set (drop.scale));
 }
 
-enum { PHILOX_RUN = 4 * VEC }; /* columns made at a time */
+enum { PHILOX_RUN = 2 * VEC }; /* columns made at a time */
 
 /* Factors of columns col .. col + PHILOX_RUN - 1 (col a multiple of 4) of the row at
  * (position, sample).
@@ -58,17 +72,15 @@ enum { PHILOX_RUN = 4 * VEC }; /* columns made at a time */
 VEC_INLINE void philox_row (struct philox_drop drop, uint64_t key, int64_t col,
                             uint32_t position, uint64_t sample, float *factor)
 {
-    vu x = vec_set_u ((uint32_t)(col / 4)), out[4];
-    float lane[4][VEC];
+    vl x = { 0 }, out[4], v01, v23;
 
-    for (int i = 0; i < VEC; i++)
-        x[i] += (uint32_t)i;
-    philox_vec (key, x, vec_set_u (position), sample, out);
-    for (int i = 0; i < 4; i++)
-        vec_store (lane[i], philox_factor (drop, out[i]));
-    for (int l = 0; l < VEC; l++)
-        for (int i = 0; i < 4; i++)
-            factor[4 * l + i] = lane[i][l];
+    for (int i = 0; i < VEC / 2; i++)
+        x[i] = (uint64_t)(col / 4 + i);
+    philox_lanes (key, x, position - (vl){ 0 }, sample, out);
+    v01 = (out[0] & 0xffffffff) | out[1] << 32;
+    v23 = (out[2] & 0xffffffff) | out[3] << 32;
+    vec_store (factor, philox_factor (drop, (vu)vec_zip_low_pairs (v01, v23)));
+    vec_store (factor + VEC, philox_factor (drop, (vu)vec_zip_high_pairs (v01, v23)));
 }
 
 enum { PHILOX_CHUNK = 256 }; /* a multiple of every PHILOX_RUN */

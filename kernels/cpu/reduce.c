@@ -4,57 +4,77 @@
 #include "kernels/cpu/vec.h"
 
 enum {
-    STRIP = 128,   /* columns of a task of col_sum */
-    GROUP = 64,    /* rows summed before they are added to the total: less rounding */
+    STRIP = 1024, /* columns and rows of a task of col_sum; sums of groups are added in */
+    GROUP = 64,   /* their order, so they do not depend on the number of threads */
     CHUNKS = 1024, /* partial sums of sum_sq, at most */
 };
 
-/* Columns col .. col + n - 1, n at most STRIP. */
-static void sum_strip (int64_t rows, int64_t cols, const float *x, int64_t n, float *out)
+/* Sums of one group of rows, 'n' columns. */
+static void sum_group (const float *x, int64_t rows, int64_t ld, int64_t n, float *out)
 {
-    vf total[STRIP / VEC], part[STRIP / VEC];
+    memset (out, 0, (size_t)((n + VEC - 1) / VEC * VEC) * sizeof (float));
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < n; c += VEC)
+            vec_store (out + c,
+                       vec_load (out + c) + vec_load_part (x + r * ld + c, n - c));
+}
 
-    for (int i = 0; i < STRIP / VEC; i++)
-        total[i] = (vf){ 0 };
-    for (int64_t begin = 0; begin < rows; begin += GROUP) {
-        for (int i = 0; i < STRIP / VEC; i++)
-            part[i] = (vf){ 0 };
-        for (int64_t r = begin; r < cpu_min (begin + GROUP, rows); r++)
-            for (int64_t c = 0; c < n; c += VEC)
-                part[c / VEC] += vec_load_part (x + r * cols + c, n - c);
-        for (int i = 0; i < STRIP / VEC; i++)
-            total[i] += part[i];
-    }
-    for (int64_t c = 0; c < n; c += VEC)
-        vec_store_part (out + c, vec_load_part (out + c, n - c) + total[c / VEC], n - c);
+/* out += the sums of all groups, one vector of columns; 'ld' floats a group. */
+static void add_groups (const float *sums, int64_t groups, int64_t ld, int64_t n,
+                        float *out)
+{
+    vf total = { 0 };
+
+    for (int64_t g = 0; g < groups; g++)
+        total += vec_load (sums + g * ld);
+    vec_store_part (out, vec_load_part (out, n) + total, n);
 }
 
 int cpu_col_sum (const struct kernels *k, int64_t rows, int64_t cols, const float *x,
                  float *out, struct mg_stream *stream, struct mg_error *err)
 {
-    (void)stream, (void)err;
-#pragma omp parallel for num_threads (cpu_of (k)->threads) if (rows * cols > CPU_SERIAL)
-    for (int64_t c = 0; c < cols; c += STRIP)
-        sum_strip (rows, cols, x + c, cpu_min (STRIP, cols - c), out + c);
+    int64_t groups = (rows + GROUP - 1) / GROUP, strips = (cols + STRIP - 1) / STRIP;
+    int64_t ld = strips * STRIP;
+    float *sums = cpu_scratch (k, (size_t)(groups * ld) * sizeof (float), err);
+
+    (void)stream;
+    if (!sums && groups * ld > 0)
+        return -1;
+#pragma omp parallel num_threads (cpu_of (k)->threads) if (rows * cols > CPU_SERIAL)
+    {
+#pragma omp for
+        for (int64_t task = 0; task < groups * strips; task++) {
+            int64_t row = task / strips * GROUP, col = task % strips * STRIP;
+
+            sum_group (x + row * cols + col, cpu_min (GROUP, rows - row), cols,
+                       cpu_min (STRIP, cols - col), sums + row / GROUP * ld + col);
+        }
+#pragma omp for
+        for (int64_t c = 0; c < cols; c += VEC)
+            add_groups (sums + c, groups, ld, cols - c, out + c);
+    }
     return 0;
 }
 
 static double sum_chunk (const float *x, int64_t n)
 {
+    enum { HALF = VEC / 2 };
     vd sum[4] = { { 0 }, { 0 }, { 0 }, { 0 } };
     double total = 0;
+    int64_t i = 0;
 
-    for (int64_t i = 0; i < n; i += VEC) {
-        vf v = vec_load_part (x + i, n - i);
-        vd low = vec_double_low (v), high = vec_double_high (v);
-        int pair = i / VEC & 1;
+    for (; i + 4 * HALF <= n; i += 4 * HALF)
+        VEC_UNROLL for (int j = 0; j < 4; j++)
+        {
+            vd v = vec_load_double (x + i + j * HALF);
 
-        sum[2 * pair] += low * low;
-        sum[2 * pair + 1] += high * high;
-    }
+            sum[j] += v * v;
+        }
     sum[0] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
-    for (int i = 0; i < VEC / 2; i++)
-        total += sum[0][i];
+    for (int j = 0; j < HALF; j++)
+        total += sum[0][j];
+    for (; i < n; i++)
+        total += (double)x[i] * x[i];
     return total;
 }
 
@@ -95,7 +115,7 @@ int cpu_axpby (const struct kernels *k, int64_t n, double a, const float *x, dou
     (void)stream, (void)err;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) if (n > CPU_SERIAL)
     for (int64_t i = 0; i < cpu_blocks (n); i++)
-        axpby (cpu_min (CPU_BLOCK, n - i * CPU_BLOCK), (float)a, x + i * CPU_BLOCK, (float)b,
-               y + i * CPU_BLOCK);
+        axpby (cpu_min (CPU_BLOCK, n - i * CPU_BLOCK), (float)a, x + i * CPU_BLOCK,
+               (float)b, y + i * CPU_BLOCK);
     return 0;
 }

@@ -8,9 +8,6 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/vec.h"
 
-/* Unrolled in full, so that sum[][] becomes registers; -O2 alone would not. */
-#define UNROLL _Pragma ("GCC unroll 8")
-
 enum { ROWS = 6, VECS = VEC == 16 ? 4 : 2 };
 
 VEC_INLINE void block (const struct cpu_tile *t, int64_t row, int64_t col, const int rows,
@@ -20,20 +17,20 @@ VEC_INLINE void block (const struct cpu_tile *t, int64_t row, int64_t col, const
     float *c = t->c + row * t->ldc + col;
     vf sum[ROWS][VECS];
 
-    UNROLL for (int r = 0; r < rows; r++)
-        UNROLL for (int v = 0; v < vecs; v++)
+    VEC_UNROLL for (int r = 0; r < rows; r++)
+        VEC_UNROLL for (int v = 0; v < vecs; v++)
             sum[r][v] = t->accumulate ? vec_load (c + r * t->ldc + v * VEC) : (vf){ 0 };
     for (int64_t l = 0; l < t->k; l++) {
         vf line[VECS];
 
-        UNROLL for (int v = 0; v < vecs; v++)
+        VEC_UNROLL for (int v = 0; v < vecs; v++)
             line[v] = vec_load (b + l * t->ldb + v * VEC);
-        UNROLL for (int r = 0; r < rows; r++)
-            UNROLL for (int v = 0; v < vecs; v++)
+        VEC_UNROLL for (int r = 0; r < rows; r++)
+            VEC_UNROLL for (int v = 0; v < vecs; v++)
                 sum[r][v] += vec_set (a[r * t->a_row + l * t->a_col]) * line[v];
     }
-    UNROLL for (int r = 0; r < rows; r++)
-        UNROLL for (int v = 0; v < vecs; v++)
+    VEC_UNROLL for (int r = 0; r < rows; r++)
+        VEC_UNROLL for (int v = 0; v < vecs; v++)
             vec_store (c + r * t->ldc + v * VEC, sum[r][v]);
 }
 

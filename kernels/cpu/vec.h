@@ -16,6 +16,10 @@
 #include <immintrin.h>
 #endif
 
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "pairs of elements are taken as one with the first in its lower half"
+#endif
+
 #if defined(__AVX512F__)
 #define VEC_BYTES 64
 #elif defined(__AVX2__)
@@ -29,12 +33,28 @@ enum { VEC = VEC_BYTES / 4 }; /* floats in a vector */
 typedef float vf __attribute__ ((vector_size (VEC_BYTES)));
 typedef int32_t vi __attribute__ ((vector_size (VEC_BYTES)));
 typedef uint32_t vu __attribute__ ((vector_size (VEC_BYTES)));
+typedef uint64_t vl __attribute__ ((vector_size (VEC_BYTES)));
 typedef float vf_loose
     __attribute__ ((vector_size (VEC_BYTES), aligned (4), may_alias));
-typedef float vf_half __attribute__ ((vector_size (VEC_BYTES / 2)));
+typedef float vf_half
+    __attribute__ ((vector_size (VEC_BYTES / 2), aligned (4), may_alias));
 typedef double vd __attribute__ ((vector_size (VEC_BYTES)));
 
 #define VEC_INLINE static inline __attribute__ ((always_inline, unused))
+
+/* In front of a loop whose body indexes an array that should be registers: -O2 alone does
+ * not unroll it.
+ */
+#define VEC_UNROLL _Pragma ("GCC unroll 16")
+
+/* Elements of two vectors, numbered through, in the order of the constants that follow.
+ */
+#if defined(__clang__) || __GNUC__ >= 12
+#define VEC_SHUFFLE(type, index, a, b, ...) __builtin_shufflevector (a, b, __VA_ARGS__)
+#else
+#define VEC_SHUFFLE(type, index, a, b, ...)                                              \
+    __builtin_shuffle (a, b, (index){ __VA_ARGS__ })
+#endif
 
 VEC_INLINE vf vec_set (float x)
 {
@@ -122,13 +142,20 @@ VEC_INLINE vf vec_sqrt (vf a)
 #endif
 }
 
-/* Sum of the elements, pairwise, always in the same order. */
+/* Sum of the elements, always in the same order. */
 VEC_INLINE float vec_sum (vf v)
 {
-    for (int half = VEC / 2; half > 0; half /= 2)
-        for (int i = 0; i < half; i++)
-            v[i] += v[i + half];
-    return v[0];
+#if defined(__AVX512F__)
+    return _mm512_reduce_add_ps (v);
+#else
+    float x[VEC];
+
+    memcpy (x, &v, sizeof (x));
+    VEC_UNROLL for (int half = VEC / 2; half > 0; half /= 2)
+        VEC_UNROLL for (int i = 0; i < half; i++)
+            x[i] += x[i + half];
+    return x[0];
+#endif
 }
 
 VEC_INLINE float vec_largest (vf v)
@@ -140,21 +167,101 @@ VEC_INLINE float vec_largest (vf v)
     return largest;
 }
 
-/* The lower and the upper half of a vector in double. */
-VEC_INLINE vd vec_double_low (vf v)
+/* Half a vector's floats as a vector of doubles. */
+VEC_INLINE vd vec_load_double (const float *p)
 {
-    vf_half half;
-
-    memcpy (&half, &v, sizeof (half));
-    return __builtin_convertvector (half, vd);
+    return __builtin_convertvector (*(const vf_half *)p, vd);
 }
 
-VEC_INLINE vd vec_double_high (vf v)
+/* a0 b0 a1 b1 ... of the lower and of the upper halves; the same for pairs of elements;
+ * a0 a2 ... b0 b2 ...
+ */
+VEC_INLINE vf vec_zip_low (vf a, vf b)
 {
-    vf_half half;
+#if VEC_BYTES == 64
+    return VEC_SHUFFLE (vf, vi, a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7,
+                        23);
+#elif VEC_BYTES == 32
+    return VEC_SHUFFLE (vf, vi, a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+#else
+    return VEC_SHUFFLE (vf, vi, a, b, 0, 4, 1, 5);
+#endif
+}
 
-    memcpy (&half, (const char *)&v + sizeof (half), sizeof (half));
-    return __builtin_convertvector (half, vd);
+VEC_INLINE vf vec_zip_high (vf a, vf b)
+{
+#if VEC_BYTES == 64
+    return VEC_SHUFFLE (vf, vi, a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14,
+                        30, 15, 31);
+#elif VEC_BYTES == 32
+    return VEC_SHUFFLE (vf, vi, a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+#else
+    return VEC_SHUFFLE (vf, vi, a, b, 2, 6, 3, 7);
+#endif
+}
+
+VEC_INLINE vl vec_zip_low_pairs (vl a, vl b)
+{
+#if VEC_BYTES == 64
+    return VEC_SHUFFLE (vl, vl, a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+#elif VEC_BYTES == 32
+    return VEC_SHUFFLE (vl, vl, a, b, 0, 4, 1, 5);
+#else
+    return VEC_SHUFFLE (vl, vl, a, b, 0, 2);
+#endif
+}
+
+VEC_INLINE vl vec_zip_high_pairs (vl a, vl b)
+{
+#if VEC_BYTES == 64
+    return VEC_SHUFFLE (vl, vl, a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+#elif VEC_BYTES == 32
+    return VEC_SHUFFLE (vl, vl, a, b, 2, 6, 3, 7);
+#else
+    return VEC_SHUFFLE (vl, vl, a, b, 1, 3);
+#endif
+}
+
+VEC_INLINE vu vec_even (vu a, vu b)
+{
+#if VEC_BYTES == 64
+    return VEC_SHUFFLE (vu, vu, a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26,
+                        28, 30);
+#elif VEC_BYTES == 32
+    return VEC_SHUFFLE (vu, vu, a, b, 0, 2, 4, 6, 8, 10, 12, 14);
+#else
+    return VEC_SHUFFLE (vu, vu, a, b, 0, 2, 4, 6);
+#endif
+}
+
+/* Transpose a square: log2 (VEC) perfect shuffles of the rows. */
+VEC_INLINE void vec_transpose (vf row[VEC])
+{
+    VEC_UNROLL for (int round = 1; round < VEC; round *= 2)
+    {
+        vf next[VEC];
+
+        VEC_UNROLL for (int i = 0; i < VEC / 2; i++)
+        {
+            next[2 * i] = vec_zip_low (row[i], row[i + VEC / 2]);
+            next[2 * i + 1] = vec_zip_high (row[i], row[i + VEC / 2]);
+        }
+        VEC_UNROLL for (int i = 0; i < VEC; i++)
+            row[i] = next[i];
+    }
+}
+
+/* x 2^n for whole n in [-150, 150]. */
+VEC_INLINE vf vec_scale (vf x, vf n)
+{
+#if defined(__AVX512F__)
+    return _mm512_scalef_ps (x, n);
+#else
+    /* Two factors, as 2^128 is no float. */
+    vi whole = __builtin_convertvector (n, vi), half = whole >> 1;
+
+    return x * (vf)((half + 127) << 23) * (vf)((whole - half + 127) << 23);
+#endif
 }
 
 /* e^x to 1 ulp. Below e^-87.3 (the smallest normal number) 0, from e^88.73 on infinity;
@@ -169,54 +276,27 @@ VEC_INLINE vf vec_exp (vf x)
     vf n = (c * 1.44269504f + magic) - magic;
     vf r = (c - n * 0.693359375f) - n * -2.12194440e-4f;
     vf p = vec_set (0x1.6a23c8p-10f);
-    vi whole = __builtin_convertvector (n, vi), half = whole >> 1;
 
     p = p * r + 0x1.123a2p-7f;
     p = p * r + 0x1.5558f2p-5f;
     p = p * r + 0x1.555492p-3f;
     p = p * r + 0x1.fffffcp-2f;
     p = (r * r) * p + r + 1.0f;
-    /* 2^n in two factors, as 2^128 is no float. */
-    p *= (vf)((half + 127) << 23);
-    p *= (vf)((whole - half + 127) << 23);
+    p = vec_scale (p, n);
     return vec_select (x < -87.33654f, (vf){ 0 }, p);
 }
 
-/* Upper and lower half of the 64-bit products of 32-bit numbers. */
-VEC_INLINE vu vec_mul_wide (vu a, uint32_t b, vu *low)
+/* Products of the lower halves of 64-bit elements with a number. */
+VEC_INLINE vl vec_mul_low (vl a, uint32_t b)
 {
 #if defined(__AVX512F__)
-    __m512i x = (__m512i)a, y = _mm512_set1_epi32 ((int)b);
-    __m512i even = _mm512_mul_epu32 (x, y);
-    __m512i odd = _mm512_mul_epu32 (_mm512_srli_epi64 (x, 32), y);
-
-    *low = (vu)_mm512_mask_blend_epi32 (0xaaaa, even, _mm512_slli_epi64 (odd, 32));
-    return (vu)_mm512_mask_blend_epi32 (0xaaaa, _mm512_srli_epi64 (even, 32), odd);
+    return (vl)_mm512_mul_epu32 ((__m512i)a, _mm512_set1_epi64 (b));
 #elif defined(__AVX2__)
-    __m256i x = (__m256i)a, y = _mm256_set1_epi32 ((int)b);
-    __m256i even = _mm256_mul_epu32 (x, y);
-    __m256i odd = _mm256_mul_epu32 (_mm256_srli_epi64 (x, 32), y);
-
-    *low = (vu)_mm256_blend_epi32 (even, _mm256_slli_epi64 (odd, 32), 0xaa);
-    return (vu)_mm256_blend_epi32 (_mm256_srli_epi64 (even, 32), odd, 0xaa);
+    return (vl)_mm256_mul_epu32 ((__m256i)a, _mm256_set1_epi64x (b));
 #elif defined(__SSE2__)
-    const __m128i lower = _mm_set1_epi64x (0xffffffff);
-    __m128i x = (__m128i)a, y = _mm_set1_epi32 ((int)b);
-    __m128i even = _mm_mul_epu32 (x, y);
-    __m128i odd = _mm_mul_epu32 (_mm_srli_epi64 (x, 32), y);
-
-    *low = (vu)_mm_or_si128 (_mm_and_si128 (even, lower), _mm_slli_epi64 (odd, 32));
-    return (vu)_mm_or_si128 (_mm_srli_epi64 (even, 32), _mm_andnot_si128 (lower, odd));
+    return (vl)_mm_mul_epu32 ((__m128i)a, _mm_set1_epi64x (b));
 #else
-    vu high;
-
-    for (int i = 0; i < VEC; i++) {
-        uint64_t product = (uint64_t)a[i] * b;
-
-        (*low)[i] = (uint32_t)product;
-        high[i] = (uint32_t)(product >> 32);
-    }
-    return high;
+    return (a & 0xffffffff) * b;
 #endif
 }
 

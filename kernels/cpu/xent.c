@@ -28,7 +28,8 @@ int cpu_xent_max (const struct kernels *k, const struct kern_xent_max *a,
                   struct mg_stream *stream, struct mg_error *err)
 {
     (void)stream, (void)err;
-#pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->tokens * a->cols > CPU_SERIAL)
+#pragma omp parallel for num_threads (cpu_of (k)->threads) \
+    if (a->tokens * a->cols > CPU_SERIAL)
     for (int64_t t = 0; t < a->tokens; t++)
         a->max[t] = row_max (a->logits + t * a->cols, a->valid);
     return 0;
@@ -64,7 +65,8 @@ int cpu_xent_sum (const struct kernels *k, const struct kern_xent_sum *a,
                   struct mg_stream *stream, struct mg_error *err)
 {
     (void)stream, (void)err;
-#pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->tokens * a->cols > CPU_SERIAL)
+#pragma omp parallel for num_threads (cpu_of (k)->threads) \
+    if (a->tokens * a->cols > CPU_SERIAL)
     for (int64_t t = 0; t < a->tokens; t++) {
         const float *logits = a->logits + t * a->cols;
         int64_t label = a->label[t] - a->first;
@@ -118,7 +120,8 @@ int cpu_xent_bwd (const struct kernels *k, const struct kern_xent_bwd *a,
                   struct mg_stream *stream, struct mg_error *err)
 {
     (void)stream, (void)err;
-#pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->tokens * a->cols > CPU_SERIAL)
+#pragma omp parallel for num_threads (cpu_of (k)->threads) \
+    if (a->tokens * a->cols > CPU_SERIAL)
     for (int64_t t = 0; t < a->tokens; t++)
         bwd_row (a, t);
     return 0;

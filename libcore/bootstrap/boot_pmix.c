@@ -24,6 +24,7 @@
 #include "libcore/base/module.h"
 #include "libcore/base/parse.h"
 #include "libcore/bootstrap/bootstrap_ops.h"
+#include "libcore/bootstrap/nodes.h"
 
 enum { SIZE_LIMIT = 1 << 24, ABORT_GRACE = 2 };
 
@@ -55,28 +56,53 @@ static int pmix_error (const struct pmix *p, const char *what, pmix_status_t rc,
     return p->host->error_set (err, EPROTO, "PMIx: %s: %s", what, PMIx_Error_string (rc));
 }
 
-/* An unsigned number that the launcher keeps on a task (or PMIX_RANK_WILDCARD: the job),
- * from what this process was given at the start: no message is sent.
+/* What the launcher keeps on a task (or PMIX_RANK_WILDCARD: the job), from what this
+ * process was given at the start: no message is sent.
  */
-static int get_number (struct pmix *p, pmix_rank_t task, const char *key, uint32_t *out,
-                       struct mg_error *err)
+static pmix_status_t get (struct pmix *p, pmix_rank_t task, const char *key,
+                          pmix_data_type_t type, pmix_value_t **value)
 {
     pmix_proc_t proc = p->self;
-    pmix_value_t *value = NULL;
     pmix_info_t optional;
     pmix_status_t rc;
     bool yes = true;
 
+    *value = NULL;
     proc.rank = task;
     PMIX_INFO_LOAD (&optional, PMIX_OPTIONAL, &yes, PMIX_BOOL);
-    rc = PMIx_Get (&proc, key, &optional, 1, &value);
-    if (rc == PMIX_SUCCESS && value->type == PMIX_UINT32)
-        *out = value->data.uint32;
-    else if (rc == PMIX_SUCCESS)
+    rc = PMIx_Get (&proc, key, &optional, 1, value);
+    if (rc == PMIX_SUCCESS && (*value)->type != type) {
+        PMIX_VALUE_RELEASE (*value);
+        *value = NULL;
         rc = PMIX_ERR_TYPE_MISMATCH;
-    if (value)
-        PMIX_VALUE_RELEASE (value);
-    return rc == PMIX_SUCCESS ? 0 : pmix_error (p, key, rc, err);
+    }
+    return rc;
+}
+
+static int get_number (struct pmix *p, pmix_rank_t task, const char *key, uint32_t *out,
+                       struct mg_error *err)
+{
+    pmix_value_t *value;
+    pmix_status_t rc = get (p, task, key, PMIX_UINT32, &value);
+
+    if (rc != PMIX_SUCCESS)
+        return pmix_error (p, key, rc, err);
+    *out = value->data.uint32;
+    PMIX_VALUE_RELEASE (value);
+    return 0;
+}
+
+/* A new string, or NULL. */
+static char *get_text (struct pmix *p, pmix_rank_t task, const char *key)
+{
+    pmix_value_t *value;
+    char *text;
+
+    if (get (p, task, key, PMIX_STRING, &value) != PMIX_SUCCESS)
+        return NULL;
+    text = strdup (value->data.string);
+    PMIX_VALUE_RELEASE (value);
+    return text;
 }
 
 static int compare_placed (const void *a, const void *b)
@@ -86,6 +112,42 @@ static int compare_placed (const void *a, const void *b)
     if (x->node != y->node)
         return x->node < y->node ? -1 : 1;
     return x->task < y->task ? -1 : x->task > y->task;
+}
+
+/* Node of every task from the launcher's numbers; false if it has not got them all. */
+static bool nodes_by_number (struct pmix *p)
+{
+    for (int task = 0; task < p->size; task++)
+        if (get_number (p, (pmix_rank_t)task, PMIX_NODEID, &p->placed[task].node, NULL) < 0)
+            return false;
+    return true;
+}
+
+/* The same from host names, which Slurm keeps for every task. */
+static int nodes_by_name (struct pmix *p, struct mg_error *err)
+{
+    size_t n = (size_t)p->size;
+    char **host = calloc (n, sizeof (*host));
+    uint32_t *node = calloc (n, sizeof (*node));
+    char *list = get_text (p, PMIX_RANK_WILDCARD, PMIX_NODE_LIST);
+    int rc = host && node ? 0 : p->host->error_set (err, ENOMEM, "bootstrap: out of memory");
+
+    for (size_t task = 0; rc == 0 && task < n; task++)
+        if (!(host[task] = get_text (p, (pmix_rank_t)task, PMIX_HOSTNAME)))
+            rc = p->host->error_set (err, EPROTO, "PMIx: the launcher tells no node of task "
+                                     "%zu: neither %s nor %s", task, PMIX_NODEID,
+                                     PMIX_HOSTNAME);
+    if (rc == 0 && nodes_number (host, n, list, node) < 0)
+        rc = p->host->error_set (err, ENOMEM, "bootstrap: out of memory");
+    for (size_t task = 0; host && task < n; task++) {
+        if (rc == 0)
+            p->placed[task].node = node[task];
+        free (host[task]);
+    }
+    free (host);
+    free (node);
+    free (list);
+    return rc;
 }
 
 /* Logical ranks: node by node in the launcher's order, inside a node by task. */
@@ -102,11 +164,10 @@ static int place (struct pmix *p, struct mg_error *err)
     if (!(p->placed = calloc (size, sizeof (*p->placed))))
         return p->host->error_set (err, ENOMEM, "bootstrap: out of memory for %u ranks",
                                    size);
-    for (uint32_t task = 0; task < size; task++) {
-        p->placed[task].task = (int)task;
-        if (get_number (p, task, PMIX_NODEID, &p->placed[task].node, err) < 0)
-            return -1;
-    }
+    for (int task = 0; task < p->size; task++)
+        p->placed[task].task = task;
+    if (!nodes_by_number (p) && nodes_by_name (p, err) < 0)
+        return -1;
     qsort (p->placed, size, sizeof (*p->placed), compare_placed);
     return 0;
 }

@@ -142,8 +142,10 @@ bool box_next_slab (struct box whole, int64_t max, int64_t *done, struct box *sl
     if (whole.cols <= max) {
         int64_t rows = max / whole.cols, left_rows = left / whole.cols;
 
-        *slab = (struct box){ whole.row + *done / whole.cols,
-                              rows < left_rows ? rows : left_rows, whole.col, whole.cols };
+        if (rows > left_rows)
+            rows = left_rows;
+        *slab = (struct box){ whole.row + *done / whole.cols, rows, whole.col,
+                              whole.cols };
     }
     else {
         int64_t col = *done % whole.cols, cols = whole.cols - col;
@@ -174,8 +176,9 @@ const char *box_text (char *text, struct box b, int ndims)
     if (ndims == 1)
         snprintf (text, BOX_TEXT_MAX, "[%" PRId64 ":%" PRId64 "]", b.col, b.col + b.cols);
     else
-        snprintf (text, BOX_TEXT_MAX, "[%" PRId64 ":%" PRId64 ", %" PRId64 ":%" PRId64 "]",
-                  b.row, b.row + b.rows, b.col, b.col + b.cols);
+        snprintf (text, BOX_TEXT_MAX,
+                  "[%" PRId64 ":%" PRId64 ", %" PRId64 ":%" PRId64 "]", b.row,
+                  b.row + b.rows, b.col, b.col + b.cols);
     return text;
 }
 

@@ -178,7 +178,8 @@ static int plan (struct load *load, const struct piece *pieces, size_t n,
         }
     }
     if (load->num_errands > 1)
-        qsort (load->errands, load->num_errands, sizeof (*load->errands), compare_errands);
+        qsort (load->errands, load->num_errands, sizeof (*load->errands),
+               compare_errands);
     return 0;
 }
 
@@ -269,7 +270,7 @@ int checkpoint_load (const char *dir, int64_t iteration, struct checkpoint_value
     free (load.path);
     manifest_destroy (load.manifest);
     if (rc < 0)
-        return mg_error_set (err, errnum, "checkpoint %" PRId64 " not loaded: %s", iteration,
-                             why.text);
+        return mg_error_set (err, errnum, "checkpoint %" PRId64 " not loaded: %s",
+                             iteration, why.text);
     return 0;
 }

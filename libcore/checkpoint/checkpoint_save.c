@@ -133,11 +133,13 @@ static int take_sums (void *arg, int rank, const void *data, size_t len,
         const size_t element = mg_dtype_size (t->refs[t->next].tensor->dtype);
         size_t bytes;
 
-        part->num_sums = box_num_slabs (part->box, shard_slab (SHARD_SLAB_BYTES, element));
+        part->num_sums = box_num_slabs (part->box,
+                                        shard_slab (SHARD_SLAB_BYTES, element));
         bytes = (size_t)part->num_sums * sizeof (*part->sums);
         if (bytes > len || !shard_place (&end, box_count (part->box) * (int64_t)element,
                                          &part->offset))
-            return mg_error_set (err, EPROTO, "rank %d: its list of checksums is cut", rank);
+            return mg_error_set (err, EPROTO, "rank %d: its list of checksums is cut",
+                                 rank);
         if (!(part->sums = malloc (bytes)))
             return mg_error_set (err, ENOMEM, "out of memory");
         memcpy (part->sums, at, bytes);
@@ -159,13 +161,14 @@ static int gather_sums (struct save *s, struct mg_error *err)
         rc = -1;
     rc = exchange_result (s->comm, rc, err);
     if (rc == 0)
-        rc = exchange_gather (s->comm, s->sums, s->num_sums * sizeof (*s->sums), take_sums,
-                              &t, err);
+        rc = exchange_gather (s->comm, s->sums, s->num_sums * sizeof (*s->sums),
+                              take_sums, &t, err);
     free (t.refs);
     return rc;
 }
 
-static int write_file (const char *path, const char *text, size_t len, struct mg_error *err)
+static int write_file (const char *path, const char *text, size_t len,
+                       struct mg_error *err)
 {
     int fd, rc;
 
@@ -235,7 +238,7 @@ int checkpoint_save (const char *dir, int64_t iteration,
         rc = exchange_result (comm, s.manifest ? publish (&s, &why) : 0, &why);
     end (&s, rc);
     if (rc < 0)
-        return mg_error_set (err, errno, "checkpoint %" PRId64 " not saved: %s", iteration,
-                             why.text);
+        return mg_error_set (err, errno, "checkpoint %" PRId64 " not saved: %s",
+                             iteration, why.text);
     return 0;
 }

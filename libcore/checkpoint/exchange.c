@@ -26,7 +26,8 @@ int exchange_result (struct mg_comm *comm, int rc, struct mg_error *err)
         return -1;
     if (failed == INT64_MAX)
         return 0;
-    if (mg_comm_broadcast (comm, &what, sizeof (what), MG_UINT8, (int)failed, NULL, err) < 0)
+    if (mg_comm_broadcast (comm, &what, sizeof (what), MG_UINT8, (int)failed, NULL, err)
+        < 0)
         return -1;
     what.text[MG_ERROR_MAX - 1] = '\0';
     return mg_error_set (err, what.errnum ? what.errnum : EIO, "%s", what.text);

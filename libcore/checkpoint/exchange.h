@@ -10,14 +10,14 @@
 
 #include "megatron/comm.h"
 
-/* Everybody gives a result, 0 or -1 with errno and a text in *err (not NULL), and gets
- * that of the lowest rank that failed: 0 if none did, else -1 with its errno and text.
+/* Everybody gives a result, 0 or -1 with errno and a text in *err, which is not NULL, and
+ * gets that of the lowest rank that failed: 0 if none did, else -1, its errno and text.
  */
 int exchange_result (struct mg_comm *comm, int rc, struct mg_error *err);
 
-/* Bytes of every rank to rank 0: there take() is called with each rank's in turn, rank 0's
- * own first, and returns 0 or -1 with a text.  After a failing take() the rest is received
- * and dropped.  The result is agreed on.  One rank's bytes are held at a time.
+/* Bytes of every rank to rank 0: there take() is called with each rank's in turn, rank
+ * 0's own first, and returns 0 or -1 with a text.  After a failing take() the rest is
+ * received and dropped.  The result is agreed on.  One rank's bytes are held at a time.
  */
 typedef int (*exchange_take_f) (void *arg, int rank, const void *data, size_t len,
                                 struct mg_error *err);

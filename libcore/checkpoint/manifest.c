@@ -1,4 +1,4 @@
-/* manifest.c - the manifest as an object: values, shards, and its way to a file's bytes */
+/* manifest.c - the manifest as an object: values, shards, its way to a file's bytes */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -120,8 +120,8 @@ static bool read_value (json_t *item, struct checkpoint_value *v)
     return false;
 }
 
-int manifest_check_values (const struct manifest *m, const struct checkpoint_value *values,
-                           struct mg_error *err)
+int manifest_check_values (const struct manifest *m,
+                           const struct checkpoint_value *values, struct mg_error *err)
 {
     static const char *const types[] = {
         [CHECKPOINT_INT] = "an integer",
@@ -227,8 +227,8 @@ char *manifest_encode (const struct manifest *m, size_t *len, struct mg_error *e
         root = json_pack ("{s:s, s:i, s:I, s:s, s:I, s:O, s:O, s:O}", "format",
                           MANIFEST_FORMAT, "version", MANIFEST_VERSION, "iteration",
                           (json_int_t)m->id.iteration, "save", m->id.save, "slab_bytes",
-                          (json_int_t)m->slab_bytes, "values", m->values, "shards", shards,
-                          "tensors", tensors);
+                          (json_int_t)m->slab_bytes, "values", m->values, "shards",
+                          shards, "tensors", tensors);
     if (root)
         text = json_dumps (root, JSON_COMPACT | JSON_REAL_PRECISION (17));
     json_decref (root);
@@ -278,8 +278,8 @@ int manifest_check_shards (const struct manifest *m, const char *path,
         if (rc < 0)
             return mg_error_set (err, errno, "%s: %s: %s", path, name, strerror (errno));
         if (st.st_size != m->shards[i].size)
-            return mg_error_set (err, EBADMSG, "%s: %s has %jd bytes, want %" PRId64, path,
-                                 name, (intmax_t)st.st_size, m->shards[i].size);
+            return mg_error_set (err, EBADMSG, "%s: %s has %jd bytes, want %" PRId64,
+                                 path, name, (intmax_t)st.st_size, m->shards[i].size);
     }
     return 0;
 }

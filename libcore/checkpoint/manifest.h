@@ -52,8 +52,8 @@ int manifest_set_values (struct manifest *m, const struct checkpoint_value *valu
                          struct mg_error *err);
 
 /* Can these be filled by name? EINVAL if one is missing or of another type. */
-int manifest_check_values (const struct manifest *m, const struct checkpoint_value *values,
-                           struct mg_error *err);
+int manifest_check_values (const struct manifest *m,
+                           const struct checkpoint_value *values, struct mg_error *err);
 
 /* Fill them, once checked. */
 void manifest_get_values (const struct manifest *m, struct checkpoint_value *values);

@@ -84,7 +84,8 @@ static int decode_head (struct manifest *m, json_t *root, struct mg_error *err)
     if (!read_int (root, "iteration", 0, INT64_MAX, &m->id.iteration)
         || !read_int (root, "slab_bytes", 1, SLAB_BYTES_MAX, &m->slab_bytes)
         || !read_sum (save, &unused))
-        return mg_error_set (err, EBADMSG, "iteration, save or slab_bytes makes no sense");
+        return mg_error_set (err, EBADMSG,
+                             "iteration, save or slab_bytes makes no sense");
     memcpy (m->id.save, save, sizeof (m->id.save));
     m->values = json_incref (json_object_get (root, "values"));
     if (!json_is_object (m->values))
@@ -121,8 +122,8 @@ static int decode_sums (json_t *list, int64_t want, struct roster_part *part,
     size_t i;
 
     if (!json_is_array (list) || (int64_t)json_array_size (list) != want)
-        return mg_error_set (err, EBADMSG, "%s: a part has not %" PRId64 " checksums", what,
-                             want);
+        return mg_error_set (err, EBADMSG, "%s: a part has not %" PRId64 " checksums",
+                             what, want);
     if (!(part->sums = calloc ((size_t)want, sizeof (*part->sums))))
         return mg_error_set (err, ENOMEM, "out of memory");
     json_array_foreach (list, i, item) {
@@ -156,7 +157,8 @@ static int decode_part (const struct manifest *m, struct roster_tensor *t, json_
         || !(shard = manifest_shard (m, (int)rank)))
         return mg_error_set (err, EBADMSG, "%s: a part is in no listed shard", what);
     if (!read_int (item, "offset", SHARD_HEADER_BYTES, INT64_MAX, &part.offset)
-        || __builtin_add_overflow (part.offset, box_count (part.box) * (int64_t)size, &end)
+        || __builtin_add_overflow (part.offset, box_count (part.box) * (int64_t)size,
+                                   &end)
         || end > shard->size)
         return mg_error_set (err, EBADMSG, "%s: a part reaches beyond its shard", what);
     part.rank = (int)rank;

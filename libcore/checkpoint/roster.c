@@ -78,9 +78,9 @@ static int grow (struct roster *roster)
 {
     if (roster->num_tensors == roster->max_tensors) {
         size_t max = roster->max_tensors * 2 + 16;
-        struct roster_tensor *tensors = realloc (roster->tensors, max * sizeof (*tensors));
+        struct roster_tensor *tensors;
 
-        if (!tensors)
+        if (!(tensors = realloc (roster->tensors, max * sizeof (*tensors))))
             return -1;
         roster->tensors = tensors;
         roster->max_tensors = max;
@@ -188,8 +188,9 @@ static int check_tensor (struct roster_tensor *t, struct mg_error *err)
             if (b->box.row >= a->box.row + a->box.rows)
                 break;
             if (box_intersect (a->box, b->box, &both))
-                return mg_error_set (err, EINVAL, "tensor %s: part %s of rank %d and part "
-                                     "%s of rank %d overlap", box_name_text (name, t->name),
+                return mg_error_set (err, EINVAL, "tensor %s: part %s of rank %d and "
+                                     "part %s of rank %d overlap",
+                                     box_name_text (name, t->name),
                                      box_text (text, a->box, t->ndims), a->rank,
                                      box_text (text2, b->box, t->ndims), b->rank);
         }

@@ -211,7 +211,8 @@ static int read_shape (json_t *shape, struct record *rec, uint64_t *count)
     return 0;
 }
 
-static int read_offsets (const struct safetensors *st, json_t *offsets, struct record *rec)
+static int read_offsets (const struct safetensors *st, json_t *offsets,
+                         struct record *rec)
 {
     json_t *first = json_array_get (offsets, 0), *last = json_array_get (offsets, 1);
     json_int_t begin = json_integer_value (first), end = json_integer_value (last);
@@ -304,8 +305,8 @@ static int check_places (const struct safetensors *st, struct mg_error *err)
         const unsigned char *begin = e->data;
 
         if (begin != end)
-            return mg_error_set (err, EINVAL, "%s: tensor %s: data begins at %td, %s what "
-                                 "stands before it, which ends at %td", st->path,
+            return mg_error_set (err, EINVAL, "%s: tensor %s: data begins at %td, %s "
+                                 "what stands before it, which ends at %td", st->path,
                                  box_name_text (name, e->name), begin - st->data,
                                  begin < end ? "overlapping" : "with a hole after",
                                  end - st->data);

@@ -41,7 +41,7 @@ const struct safetensors_entry *safetensors_find (const struct safetensors *st,
 /* Fill the pieces from the file, each by its name; shapes must equal the global shapes
  * (a file with more rows than piece->global[0] is refused, with fewer too).  float32
  * pieces accept F32, F64, BF16 and F16 data.  All missing names are reported at once (the
- * first few by name, and how many); names in the file that no piece has are not looked at.
+ * first few by name, and how many); names in the file that no piece has do not matter.
  * Parts of a piece outside the global tensor are left alone.  Local, not collective.
  */
 int safetensors_load (const struct safetensors *st, const struct piece *pieces, size_t n,

@@ -4,36 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "libcore/base/half.h"
 #include "libcore/checkpoint/box.h"
 #include "libcore/checkpoint/safetensors.h"
 #include "libcore/checkpoint/safetensors_format.h"
 
 enum { NAMED_MAX = 3 }; /* missing tensors that a message names */
-
-static float from_half (uint16_t half)
-{
-    const uint32_t sign = (uint32_t)(half & 0x8000) << 16;
-    const uint32_t exponent = half >> 10 & 0x1f, mantissa = half & 0x3ff;
-    uint32_t bits;
-    float value;
-
-    if (exponent == 0) { /* zero or subnormal: mantissa 2^-24, exact in float32 */
-        value = (float)mantissa * 0x1p-24f;
-        return sign ? -value : value;
-    }
-    bits = sign | mantissa << 13 | (exponent == 31 ? 0xffu : exponent + 112) << 23;
-    memcpy (&value, &bits, sizeof (value));
-    return value;
-}
-
-static float from_bfloat16 (uint16_t half)
-{
-    uint32_t bits = (uint32_t)half << 16;
-    float value;
-
-    memcpy (&value, &bits, sizeof (value));
-    return value;
-}
 
 /* 'n' elements of any alignment to float32. */
 static void convert (float *dst, const char *src, int64_t n, enum mg_dtype dtype)
@@ -51,13 +27,13 @@ static void convert (float *dst, const char *src, int64_t n, enum mg_dtype dtype
     case MG_BFLOAT16:
         for (int64_t i = 0; i < n; i++) {
             memcpy (&half, src + (size_t)i * sizeof (half), sizeof (half));
-            dst[i] = from_bfloat16 (half);
+            dst[i] = half_from_bf16 (half);
         }
         break;
     case MG_FLOAT16:
         for (int64_t i = 0; i < n; i++) {
             memcpy (&half, src + (size_t)i * sizeof (half), sizeof (half));
-            dst[i] = from_half (half);
+            dst[i] = half_from_fp16 (half);
         }
         break;
     default:
@@ -111,8 +87,8 @@ static int check_entry (const struct safetensors *st, const struct piece *p,
     return 0;
 }
 
-static int report_missing (const struct safetensors *st, const char *names, size_t missing,
-                           size_t n, struct mg_error *err)
+static int report_missing (const struct safetensors *st, const char *names,
+                           size_t missing, size_t n, struct mg_error *err)
 {
     return mg_error_set (err, ENOENT, "%s: %zu of %zu tensors are not in it: %s%s",
                          safetensors_path (st), missing, n, names,
@@ -134,8 +110,8 @@ static int check_all (const struct safetensors *st, const struct piece *pieces, 
             return -1;
         e = safetensors_find (st, p->name);
         if (!e && errno == ENOTSUP)
-            return mg_error_set (err, ENOTSUP, "%s: tensor %s: data type %s, or its number "
-                                 "of dimensions, is not supported",
+            return mg_error_set (err, ENOTSUP, "%s: tensor %s: data type %s, or its "
+                                 "number of dimensions, is not supported",
                                  safetensors_path (st), box_name_text (name, p->name),
                                  box_name_text (names, safetensors_type (st, p->name)));
         if (!e && missing++ < NAMED_MAX) {

@@ -1,9 +1,9 @@
 /* safetensors_save.c - gather tensors from all ranks into one safetensors file
  *
- * Rank 0 writes the file from its first byte to its last, a slab of a tensor at a time, in
- * one buffer: for each slab it receives from every owner of a part what lies in the slab.
- * It tells each rank once in which order it will want that rank's pieces; slabs follow
- * from the shape, so nothing more need be said.
+ * Rank 0 writes the file from its first byte to its last, a slab of a tensor at a time,
+ * in one buffer: for each slab it receives from every owner of a part what lies in the
+ * slab.  It tells each rank once in which order it will want that rank's pieces; slabs
+ * follow from the shape, so nothing more need be said.
  */
 
 #include <endian.h>
@@ -267,7 +267,8 @@ static int open_output (struct output *out, const char *path, const struct roste
 }
 
 /* Make the file known by its name, or remove it. */
-static int close_output (struct output *out, const char *path, int rc, struct mg_error *err)
+static int close_output (struct output *out, const char *path, int rc,
+                         struct mg_error *err)
 {
     int errnum = errno;
 
@@ -333,7 +334,9 @@ int safetensors_save (const char *path, const struct piece *pieces, size_t n,
 
     rc = roster_gather (pieces, n, comm, &roster, &why);
     if (rc == 0) {
-        rc = exchange_result (comm, root ? open_output (&out, path, roster, &why) : 0, &why);
+        if (root)
+            rc = open_output (&out, path, roster, &why);
+        rc = exchange_result (comm, rc, &why);
         if (rc == 0)
             rc = transfer (&out, roster, pieces, n, comm, &why);
         if (root)

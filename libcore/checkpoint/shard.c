@@ -212,8 +212,8 @@ static int read_at (const struct shard *shard, int64_t offset, void *data, size_
             return mg_error_set (err, errno, "cannot read %s: %s", shard->path,
                                  strerror (errno));
         if (n == 0)
-            return mg_error_set (err, EBADMSG, "shard %s is truncated at %" PRId64 " bytes",
-                                 shard->path, offset);
+            return mg_error_set (err, EBADMSG, "shard %s is truncated at %" PRId64
+                                 " bytes", shard->path, offset);
         at += n;
         offset += n;
         len -= (size_t)n;
@@ -232,17 +232,18 @@ static int check_header (const struct shard *shard, const struct shard_id *id, i
         return mg_error_set (err, EBADMSG, "shard %s is not a file of a checkpoint",
                              shard->path);
     if (h.sum != htole64 (XXH3_64bits (&h, offsetof (struct header, sum))))
-        return mg_error_set (err, EBADMSG, "shard %s: the checksum of its header is wrong",
-                             shard->path);
+        return mg_error_set (err, EBADMSG, "shard %s: the checksum of its header is "
+                             "wrong", shard->path);
     if (le32toh (h.version) != VERSION)
         return mg_error_set (err, ENOTSUP, "shard %s has format version %" PRIu32
                              ", this program reads %d", shard->path, le32toh (h.version),
                              VERSION);
     fill_header (&want, id, rank, size);
     if (memcmp (&h, &want, sizeof (h)) != 0)
-        return mg_error_set (err, EBADMSG, "shard %s is of another save: iteration %" PRId64
-                             ", rank %" PRIu32 ", id %.16s; want %" PRId64 ", %d, %s",
-                             shard->path, (int64_t)le64toh ((uint64_t)h.iteration),
+        return mg_error_set (err, EBADMSG, "shard %s is of another save: iteration "
+                             "%" PRId64 ", rank %" PRIu32 ", id %.16s; want %" PRId64
+                             ", %d, %s", shard->path,
+                             (int64_t)le64toh ((uint64_t)h.iteration),
                              le32toh (h.rank), h.save, id->iteration, rank, id->save);
     return 0;
 }
@@ -287,7 +288,8 @@ struct shard *shard_open (const char *path, const struct shard_id *id, int rank,
             mg_error_set (err, errno, "cannot open shard %s: %s", path, strerror (errno));
         goto error;
     }
-    if (check_size (shard, size, err) < 0 || check_header (shard, id, rank, size, err) < 0)
+    if (check_size (shard, size, err) < 0
+        || check_header (shard, id, rank, size, err) < 0)
         goto error;
     return shard;
 error:

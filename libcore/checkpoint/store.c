@@ -183,7 +183,8 @@ static int empty_dir (DIR *d)
     struct dirent *found;
 
     while ((errno = 0, found = readdir (d))) {
-        if ((strcmp (found->d_name, MANIFEST_NAME) == 0 || shard_rank (found->d_name) >= 0)
+        if ((strcmp (found->d_name, MANIFEST_NAME) == 0
+             || shard_rank (found->d_name) >= 0)
             && unlinkat (dirfd (d), found->d_name, 0) < 0)
             return -1;
     }
@@ -289,8 +290,8 @@ static int write_latest (const char *dir, int64_t iteration, const char *id,
 }
 
 /* The two renames, and the new number; undone if any of it fails. */
-static int swap (const char *fresh, const char *proper, const char *aside, const char *dir,
-                 int64_t iteration, const char *id, struct mg_error *err)
+static int swap (const char *fresh, const char *proper, const char *aside,
+                 const char *dir, int64_t iteration, const char *id, struct mg_error *err)
 {
     const bool replaces = exists (proper);
     int errnum;
@@ -298,7 +299,8 @@ static int swap (const char *fresh, const char *proper, const char *aside, const
     if (replaces && durable_rename (proper, aside, err) < 0)
         return -1;
     if (durable_rename (fresh, proper, err) == 0) {
-        if (durable_sync_dir (dir, err) == 0 && write_latest (dir, iteration, id, err) == 0)
+        if (durable_sync_dir (dir, err) == 0
+            && write_latest (dir, iteration, id, err) == 0)
             return 0;
         errnum = errno;
         rename (proper, fresh);

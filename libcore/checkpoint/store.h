@@ -1,6 +1,6 @@
 /* store - the directory that checkpoints live in, by the names in it.
  *
- * iter_0000100                                  a checkpoint, complete when it got its name
+ * iter_0000100                                  a checkpoint, complete when named so
  * iter_0000100.tmp-0123456789abcdef             one being written or removed
  * iter_0000100.old-0123456789abcdef             one that a new one of the same iteration
  *                                               is about to take the place of
@@ -52,9 +52,9 @@ int store_read_latest (const char *dir, int64_t *iteration, struct mg_error *err
  */
 char *store_find (const char *dir, int64_t iteration, struct mg_error *err);
 
-/* Undo what saves that never finished left in 'dir': .tmp- is removed, .old- gets its name
- * back, or is removed if that is taken.  A leftover that cannot be removed is an error,
- * after all others have been.
+/* Undo what saves that never finished left in 'dir': .tmp- is removed, .old- gets its
+ * name back, or is removed if that is taken.  A leftover that cannot be removed is an
+ * error, after all others have been.
  */
 int store_clean (const char *dir, struct mg_error *err);
 

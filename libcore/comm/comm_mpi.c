@@ -7,7 +7,9 @@
  * This file has what runs in the caller: connecting, making communicators, enqueuing.
  */
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -198,9 +200,45 @@ static int run_init (struct blocking *b, struct mg_error *err)
     return 0;
 }
 
+enum { MAX_PINNED = 4 };
+
+struct pinned {
+    char *path[MAX_PINNED];
+    int n;
+};
+
+/* Note the path of a loaded object if it is one of MPI's plugins for PMIx. */
+static int note_object (struct dl_phdr_info *info, size_t size, void *arg)
+{
+    struct pinned *p = arg;
+
+    (void)size;
+    if (p->n < MAX_PINNED && info->dlpi_name && strstr (info->dlpi_name, "mca_pmix_")
+        && (p->path[p->n] = strdup (info->dlpi_name)))
+        p->n++;
+    return 0;
+}
+
+/* Open MPI 4.1 unmaps its PMIx plugin in MPI_Finalize while a thread of its own may still
+ * be running an event in there: one exit in some hundred crashed.  Keep it mapped.
+ */
+static void pin_plugins (void)
+{
+    struct pinned p = { .n = 0 };
+
+    dl_iterate_phdr (note_object, &p); /* which holds a lock that dlopen must not wait for */
+    for (int i = 0; i < p.n; i++) {
+        dlopen (p.path[i], RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+        free (p.path[i]);
+    }
+}
+
 static int run_finalize (struct blocking *b, struct mg_error *err)
 {
-    int rc = MPI_Finalize ();
+    int rc;
+
+    pin_plugins ();
+    rc = MPI_Finalize ();
 
     return rc == MPI_SUCCESS ? 0 : mpi_error (b->net->host, "MPI_Finalize", rc, err);
 }

@@ -74,6 +74,19 @@ void mpi_batch_add (struct mpi_batch *b, MPI_Request request)
     b->count++;
 }
 
+/* A message that is too long for its receive means that the ranks' counts differ. */
+static int message_error (const struct comm_host *host, int expected,
+                          const MPI_Status *status, struct mg_error *err)
+{
+    int class = MPI_SUCCESS;
+
+    MPI_Error_class (status->MPI_ERROR, &class);
+    if (class == MPI_ERR_TRUNCATE)
+        return host->error_set (err, EPROTO, "a rank sent more than the %d bytes expected:"
+                                " the ranks' counts differ", expected);
+    return mpi_error (host, "message", status->MPI_ERROR, err);
+}
+
 /* Did every message arrive with the length that it should have? */
 static int check (const struct mpi_batch *b, const struct comm_host *host, int rc,
                   struct mg_error *err)
@@ -87,7 +100,7 @@ static int check (const struct mpi_batch *b, const struct comm_host *host, int r
         if (rc == MPI_ERR_IN_STATUS && status->MPI_ERROR == MPI_ERR_PENDING)
             continue;
         if (rc == MPI_ERR_IN_STATUS && status->MPI_ERROR != MPI_SUCCESS)
-            return mpi_error (host, "message", status->MPI_ERROR, err);
+            return message_error (host, b->bytes[i], status, err);
         if (b->bytes[i] < 0)
             continue;
         MPI_Get_count (status, MPI_BYTE, &bytes);

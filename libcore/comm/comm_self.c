@@ -115,8 +115,8 @@ static int transfer_copy (const struct self *self, const struct mg_p2p *send,
     size_t room = recv->count * self->host->dtype_size (recv->dtype);
 
     if (sent != room)
-        return self->host->error_set (err, EPROTO, "a send of %zu bytes on %s met a receive"
-                                      " of %zu bytes", sent, name, room);
+        return self->host->error_set (err, EPROTO, "on %s a send of %zu bytes met a receive"
+                                      " of %zu bytes", name, sent, room);
     if (sent > 0)
         memmove (recv->buf, send->buf, sent);
     return 0;

@@ -197,6 +197,10 @@ static int poll_lane (struct queue *queue, struct queue_lane *lane)
     if (queue->failed)
         return 0;
     if (rc < 0) {
+        char what[DESCRIBE_MAX];
+
+        work->describe (work, what, sizeof (what));
+        mg_error_prefix (&err, "%s", what);
         set_failed (queue, err.text);
     } else if (rc > 0) {
         lane->head = work->next;

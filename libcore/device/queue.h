@@ -29,8 +29,8 @@ struct queue;
 struct queue_lane;
 
 struct work {
-    /* Make progress: 1 done, 0 call again, -1 failed with a text. On the communication
-     * thread.  Must not block (start-up and shut-down work may).
+    /* Make progress: 1 done, 0 call again, -1 failed with a text (the queue puts what the
+     * work is in front of it). On the communication thread.  Must not block (start-up and shut-down work may).
      */
     int (*poll) (struct work *work, struct mg_error *err);
 

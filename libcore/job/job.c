@@ -131,7 +131,7 @@ static bool same_members (const struct group *a, const struct group *b)
     if (a->size != b->size)
         return false;
     for (int i = 0; i < a->size; i++) {
-        if (group_member (a, i) != group_member (b, i))
+        if (group_at (a, i) != group_at (b, i))
             return false;
     }
     return true;
@@ -170,7 +170,7 @@ static int make_comm (struct job *job, int position, struct mg_error *err)
         return mg_error_set (err, ENOMEM, "job: out of memory for the group %s",
                              config.name);
     for (int i = 0; i < group.size; i++)
-        tasks[i] = bootstrap_task_of (job->bootstrap, group_member (&group, i));
+        tasks[i] = bootstrap_task_of (job->bootstrap, group_at (&group, i));
     config.size = group.size;
     config.rank = group.rank;
     config.tasks = tasks;

@@ -18,16 +18,20 @@ int attention_norm_bwd (const struct block_run *run, struct mg_error *err)
 {
     const struct norm n = { run->block->norm1_weight, run->block->norm1_bias };
 
-    if (nn_tp_wait (run->nn, err) < 0)
+    if (nn_leave_wait (run->nn, err) < 0)
         return -1;
-    return norm_bwd (run->nn, &n, run->grad[GRAD_NORM], run->act[ACT_INPUT],
+    return norm_bwd (run->nn, &n, nn_own_rows (run->nn, run->grad[GRAD_NORM]), run->act[ACT_INPUT],
                      run->act[ACT_STAT1], run->grad[GRAD_HIDDEN], true, err);
 }
 
 int attention_qkv_fwd (const struct block_run *run, struct mg_error *err)
 {
-    return linear_fwd (run->nn, &run->block->qkv, run->nn->tokens, run->act[ACT_NORM1],
-                       run->act[ACT_QKV], err);
+    const float *x = nn_enter (run->nn, run->act[ACT_NORM1], err);
+
+    if (!x)
+        return -1;
+    return linear_fwd (run->nn, &run->block->qkv, run->nn->tokens, x, run->act[ACT_QKV],
+                       err);
 }
 
 /* The reduction of the input's gradient runs beside the weight's product. */
@@ -35,13 +39,14 @@ int attention_qkv_bwd (const struct block_run *run, struct mg_error *err)
 {
     const struct nn *nn = run->nn;
     const struct linear *qkv = &run->block->qkv;
+    const float *x = nn_enter (nn, run->act[ACT_NORM1], err);
 
-    if (linear_bwd_input (nn, qkv, nn->tokens, run->grad[GRAD_QKV], run->grad[GRAD_NORM],
+    if (!x
+        || linear_bwd_input (nn, qkv, nn->tokens, run->grad[GRAD_QKV], run->grad[GRAD_NORM],
                           err) < 0
-        || nn_tp_all_reduce_start (nn, run->grad[GRAD_NORM], err) < 0)
+        || nn_leave_start (nn, run->grad[GRAD_NORM], err) < 0)
         return -1;
-    return linear_bwd_weight (nn, qkv, nn->tokens, run->grad[GRAD_QKV],
-                              run->act[ACT_NORM1], err);
+    return linear_bwd_weight (nn, qkv, nn->tokens, run->grad[GRAD_QKV], x, err);
 }
 
 /* linear_qkv's rows are grouped by head, [q, k, v] in each, as Megatron stores them. */
@@ -109,12 +114,12 @@ int attention_proj_bwd (const struct block_run *run, struct mg_error *err)
 {
     const struct nn *nn = run->nn;
     const struct linear *proj = &run->block->proj;
+    const float *dy = nn_enter (nn, run->grad[GRAD_BRANCH], err);
 
-    if (linear_bwd_input (nn, proj, nn->tokens, run->grad[GRAD_BRANCH],
-                          run->grad[GRAD_CONTEXT], err) < 0)
+    if (!dy
+        || linear_bwd_input (nn, proj, nn->tokens, dy, run->grad[GRAD_CONTEXT], err) < 0)
         return -1;
-    return linear_bwd_weight (nn, proj, nn->tokens, run->grad[GRAD_BRANCH],
-                              run->act[ACT_CONTEXT], err);
+    return linear_bwd_weight (nn, proj, nn->tokens, dy, run->act[ACT_CONTEXT], err);
 }
 
 int attention_bda_fwd (const struct block_run *run, struct mg_error *err)

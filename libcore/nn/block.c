@@ -13,12 +13,18 @@
 
 static int64_t hidden_count (const struct nn *nn)
 {
+    return nn->rows * nn->hidden;
+}
+
+/* Summands of all tokens, before they leave the tensor-parallel region. */
+static int64_t partial_count (const struct nn *nn)
+{
     return nn->tokens * nn->hidden;
 }
 
 static int64_t stat_count (const struct nn *nn)
 {
-    return 2 * nn->tokens;
+    return 2 * nn->rows;
 }
 
 static int64_t attention_count (const struct nn *nn)
@@ -54,13 +60,13 @@ const struct block_tensor block_acts[BLOCK_NUM_ACTS] = {
     [ACT_FC1] = { "fc1", LIFE_SAVED, ffn_count },
     [ACT_GELU] = { "gelu", LIFE_SAVED, ffn_count },
     [ACT_OUTPUT] = { "output", LIFE_EXTERNAL, hidden_count },
-    [ACT_BRANCH] = { "branch", LIFE_SHARED, hidden_count },
+    [ACT_BRANCH] = { "branch", LIFE_SHARED, partial_count },
 };
 
 const struct block_tensor block_grads[BLOCK_NUM_GRADS] = {
     [GRAD_HIDDEN] = { "hidden", LIFE_EXTERNAL, hidden_count },
     [GRAD_BRANCH] = { "branch", LIFE_SHARED, hidden_count },
-    [GRAD_NORM] = { "norm", LIFE_SHARED, hidden_count },
+    [GRAD_NORM] = { "norm", LIFE_SHARED, partial_count },
     [GRAD_FFN] = { "ffn", LIFE_SHARED, ffn_count },
     [GRAD_QKV] = { "qkv", LIFE_SHARED, qkv_count },
     [GRAD_CONTEXT] = { "context", LIFE_SHARED, attention_count },
@@ -97,7 +103,7 @@ const size_t block_num_phases = sizeof (block_phases) / sizeof (block_phases[0])
 
 int block_reduce_fwd (const struct block_run *run, struct mg_error *err)
 {
-    return nn_tp_all_reduce (run->nn, run->act[ACT_BRANCH], err);
+    return nn_leave (run->nn, run->act[ACT_BRANCH], err);
 }
 
 int block_fwd (const struct block_run *run, struct mg_error *err)
@@ -197,6 +203,7 @@ static void describe (struct param *p, const struct nn *nn, int layer, int i, in
     *p = (struct param){
         .dtype = MG_FLOAT32,
         .tp_sharded = row->split != SPLIT_NONE,
+        .sequence_parallel = row->split == SPLIT_NONE && nn->rows < nn->tokens,
         .order = order + i,
         .init_value = row->init == INIT_ONE ? 1.0f : 0.0f,
         .init_key = rng_key (c->seed, RNG_INIT, (uint64_t)i, (uint64_t)layer),

@@ -6,7 +6,8 @@
  *   output   = residual + dropout (fc2 (gelu (fc1 (norm2 (residual)))) + bias)
  *
  * One all-reduce forward and one backward in each of the two halves (the f and g operators
- * of Shoeybi et al. 2019).  What runs is data: block_phases[] in order forward, and in
+ * of Shoeybi et al. 2019); with sequence parallelism each is an all-gather and a
+ * reduce-scatter (Korthikanti et al. 2022), and what is outside them is split by rows.  What runs is data: block_phases[] in order forward, and in
  * reverse backward.  A phase names the tensors it reads and writes and whether a device
  * graph may capture it, so that memory, checking and capture are decided from the table.
  */
@@ -18,9 +19,9 @@
 
 /* Tensors of the forward pass, per layer. */
 enum block_act {
-    ACT_INPUT,   /* [tokens, hidden]; the previous layer's ACT_OUTPUT */
-    ACT_NORM1,   /* [tokens, hidden] */
-    ACT_STAT1,   /* [2, tokens] mean and 1 / deviation */
+    ACT_INPUT,   /* [rows, hidden]; the previous layer's ACT_OUTPUT */
+    ACT_NORM1,   /* [rows, hidden] */
+    ACT_STAT1,   /* [2, rows] mean and 1 / deviation */
     ACT_QKV,     /* [tokens, heads, q k v, head_dim] */
     ACT_LSE,     /* [batch, heads, seq] */
     ACT_CONTEXT, /* [tokens, heads * head_dim] */
@@ -30,15 +31,15 @@ enum block_act {
     ACT_FC1,  /* [tokens, ffn] before GeLU */
     ACT_GELU, /* [tokens, ffn] */
     ACT_OUTPUT,
-    ACT_BRANCH, /* [tokens, hidden] what a half adds to the residual */
+    ACT_BRANCH, /* [tokens, hidden] what a half adds to the residual, first as summands */
     BLOCK_NUM_ACTS
 };
 
 /* Tensors of the backward pass, shared by all layers. */
 enum block_grad {
     GRAD_HIDDEN,  /* gradient of the output, then of the residual, then of the input */
-    GRAD_BRANCH,  /* [tokens, hidden] */
-    GRAD_NORM,    /* [tokens, hidden] gradient of a norm's output */
+    GRAD_BRANCH,  /* [rows, hidden] */
+    GRAD_NORM,    /* [tokens, hidden] gradient of a norm's output, first as summands */
     GRAD_FFN,     /* [tokens, ffn] */
     GRAD_QKV,     /* as ACT_QKV */
     GRAD_CONTEXT, /* as ACT_CONTEXT */

@@ -10,11 +10,12 @@ static struct kern_dropout dropout (const struct nn *nn, const struct embedding 
         .key = e->key,
         .sample = batch->sample,
         .batch = nn->batch,
+        .first_position = nn->first_position,
     };
 }
 
 int embedding_fwd (const struct nn *nn, const struct embedding *e,
-                   const struct nn_batch *batch, bool training, float *out,
+                   const struct nn_batch *batch, bool training, float *partial, float *out,
                    struct mg_error *err)
 {
     struct kern_embedding_fwd word = {
@@ -24,19 +25,19 @@ int embedding_fwd (const struct nn *nn, const struct embedding *e,
         .first = e->word->offset[0],
         .count = e->word->extent[0],
         .table = e->word->data,
-        .out = out,
+        .out = partial,
     };
     struct kern_position_fwd position = {
-        .tokens = nn->tokens,
+        .tokens = nn->rows,
         .cols = nn->hidden,
-        .x = out,
+        .x = nn_own_rows (nn, partial),
         .position = e->position->data,
         .dropout = dropout (nn, e, batch, training),
         .y = out,
     };
 
     if (nn->kern->ops->embedding_fwd (nn->kern, &word, nn->compute, err) < 0
-        || nn_tp_all_reduce (nn, out, err) < 0)
+        || nn_leave (nn, partial, err) < 0)
         return -1;
     return nn->kern->ops->position_fwd (nn->kern, &position, nn->compute, err);
 }
@@ -45,7 +46,7 @@ int embedding_bwd (const struct nn *nn, const struct embedding *e,
                    const struct nn_batch *batch, float *dout, struct mg_error *err)
 {
     struct kern_position_bwd position = {
-        .tokens = nn->tokens,
+        .tokens = nn->rows,
         .cols = nn->hidden,
         .dy = dout,
         .dropout = dropout (nn, e, batch, true),
@@ -58,11 +59,11 @@ int embedding_bwd (const struct nn *nn, const struct embedding *e,
         .id = batch->token,
         .first = e->word->offset[0],
         .count = e->word->extent[0],
-        .dout = dout,
         .dtable = e->word->grad,
     };
 
-    if (nn->kern->ops->position_bwd (nn->kern, &position, nn->compute, err) < 0)
+    if (nn->kern->ops->position_bwd (nn->kern, &position, nn->compute, err) < 0
+        || !(word.dout = nn_enter (nn, dout, err)))
         return -1;
     return nn->kern->ops->embedding_bwd (nn->kern, &word, nn->compute, err);
 }

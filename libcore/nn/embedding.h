@@ -15,12 +15,14 @@ struct embedding {
     uint64_t key;           /* of the dropout */
 };
 
-/* out[tokens, hidden] = dropout (word[token] + position). */
+/* out[rows, hidden] = dropout (word[token] + position); 'partial' is scratch of [tokens,
+ * hidden].
+ */
 int embedding_fwd (const struct nn *nn, const struct embedding *e,
-                   const struct nn_batch *batch, bool training, float *out,
+                   const struct nn_batch *batch, bool training, float *partial, float *out,
                    struct mg_error *err);
 
-/* Adds to both gradients; 'dout' is overwritten. */
+/* Adds to both gradients; 'dout' [rows, hidden] is overwritten. */
 int embedding_bwd (const struct nn *nn, const struct embedding *e,
                    const struct nn_batch *batch, float *dout, struct mg_error *err);
 

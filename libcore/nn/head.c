@@ -4,8 +4,8 @@
 
 void head_carve (const struct nn *nn, struct arena *a, struct head_acts *acts)
 {
-    acts->norm = arena_take (a, nn->tokens * nn->hidden, sizeof (float));
-    acts->stat = arena_take (a, 2 * nn->tokens, sizeof (float));
+    acts->norm = arena_take (a, nn->rows * nn->hidden, sizeof (float));
+    acts->stat = arena_take (a, 2 * nn->rows, sizeof (float));
     acts->logits = arena_take (a, nn->tokens * nn->local_vocab, sizeof (float));
     acts->max = arena_take (a, nn->tokens, sizeof (float));
     acts->sums = arena_take (a, 2 * nn->tokens, sizeof (float));
@@ -68,8 +68,11 @@ int head_fwd (const struct nn *nn, const struct head *h, const struct nn_batch *
         .out = loss->out,
     };
 
+    const float *normed;
+
     if (norm_fwd (nn, &h->norm, x, acts->norm, acts->stat, err) < 0
-        || linear_fwd (nn, &h->output, nn->tokens, acts->norm, acts->logits, err) < 0
+        || !(normed = nn_enter (nn, acts->norm, err))
+        || linear_fwd (nn, &h->output, nn->tokens, normed, acts->logits, err) < 0
         || cross_entropy (nn, h, batch, acts, err) < 0
         || nn->kern->ops->xent_loss (nn->kern, &l, nn->compute, err) < 0)
         return mg_error_prefix (err, "output layer: forward");
@@ -92,12 +95,15 @@ int head_bwd (const struct nn *nn, const struct head *h, const struct nn_batch *
         .scale = acts->scale,
     };
 
-    if (nn->kern->ops->xent_bwd (nn->kern, &xent, nn->compute, err) < 0
+    const float *normed = nn_enter (nn, acts->norm, err);
+
+    if (!normed || nn->kern->ops->xent_bwd (nn->kern, &xent, nn->compute, err) < 0
         || linear_bwd_input (nn, &h->output, nn->tokens, acts->logits, partial, err) < 0
-        || nn_tp_all_reduce_start (nn, partial, err) < 0
-        || linear_bwd_weight (nn, &h->output, nn->tokens, acts->logits, acts->norm, err) < 0
-        || nn_tp_wait (nn, err) < 0
-        || norm_bwd (nn, &h->norm, partial, x, acts->stat, dx, false, err) < 0)
+        || nn_leave_start (nn, partial, err) < 0
+        || linear_bwd_weight (nn, &h->output, nn->tokens, acts->logits, normed, err) < 0
+        || nn_leave_wait (nn, err) < 0
+        || norm_bwd (nn, &h->norm, nn_own_rows (nn, partial), x, acts->stat, dx, false, err)
+               < 0)
         return mg_error_prefix (err, "output layer: backward");
     return 0;
 }

@@ -17,8 +17,8 @@ struct head {
 
 /* What the head keeps for one slot. */
 struct head_acts {
-    float *norm;   /* [tokens, hidden] */
-    float *stat;   /* [2, tokens] */
+    float *norm;   /* [rows, hidden] */
+    float *stat;   /* [2, rows] */
     float *logits; /* [tokens, local_vocab], turned into its gradient in place */
     float *max;    /* [tokens] */
     float *sums;   /* [2, tokens]: sums of exponentials, then shifted target logits */
@@ -37,7 +37,7 @@ int head_fwd (const struct nn *nn, const struct head *h, const struct nn_batch *
               const float *x, struct head_acts *acts, const struct head_loss *loss,
               struct mg_error *err);
 
-/* dx = gradient of x; 'partial' is scratch of [tokens, hidden]. */
+/* dx[rows, hidden] = gradient of x; 'partial' is scratch of [tokens, hidden]. */
 int head_bwd (const struct nn *nn, const struct head *h, const struct nn_batch *batch,
               const float *x, struct head_acts *acts, float *partial, float *dx,
               struct mg_error *err);

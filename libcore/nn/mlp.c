@@ -16,29 +16,34 @@ int mlp_norm_bwd (const struct block_run *run, struct mg_error *err)
 {
     const struct norm n = { run->block->norm2_weight, run->block->norm2_bias };
 
-    if (nn_tp_wait (run->nn, err) < 0)
+    if (nn_leave_wait (run->nn, err) < 0)
         return -1;
-    return norm_bwd (run->nn, &n, run->grad[GRAD_NORM], run->act[ACT_RESIDUAL],
+    return norm_bwd (run->nn, &n, nn_own_rows (run->nn, run->grad[GRAD_NORM]), run->act[ACT_RESIDUAL],
                      run->act[ACT_STAT2], run->grad[GRAD_HIDDEN], true, err);
 }
 
 int mlp_fc1_fwd (const struct block_run *run, struct mg_error *err)
 {
-    return linear_fwd (run->nn, &run->block->fc1, run->nn->tokens, run->act[ACT_NORM2],
-                       run->act[ACT_FC1], err);
+    const float *x = nn_enter (run->nn, run->act[ACT_NORM2], err);
+
+    if (!x)
+        return -1;
+    return linear_fwd (run->nn, &run->block->fc1, run->nn->tokens, x, run->act[ACT_FC1],
+                       err);
 }
 
 int mlp_fc1_bwd (const struct block_run *run, struct mg_error *err)
 {
     const struct nn *nn = run->nn;
     const struct linear *fc1 = &run->block->fc1;
+    const float *x = nn_enter (nn, run->act[ACT_NORM2], err);
 
-    if (linear_bwd_input (nn, fc1, nn->tokens, run->grad[GRAD_FFN], run->grad[GRAD_NORM],
+    if (!x
+        || linear_bwd_input (nn, fc1, nn->tokens, run->grad[GRAD_FFN], run->grad[GRAD_NORM],
                           err) < 0
-        || nn_tp_all_reduce_start (nn, run->grad[GRAD_NORM], err) < 0)
+        || nn_leave_start (nn, run->grad[GRAD_NORM], err) < 0)
         return -1;
-    return linear_bwd_weight (nn, fc1, nn->tokens, run->grad[GRAD_FFN],
-                              run->act[ACT_NORM2], err);
+    return linear_bwd_weight (nn, fc1, nn->tokens, run->grad[GRAD_FFN], x, err);
 }
 
 int mlp_gelu_fwd (const struct block_run *run, struct mg_error *err)
@@ -76,12 +81,11 @@ int mlp_fc2_bwd (const struct block_run *run, struct mg_error *err)
 {
     const struct nn *nn = run->nn;
     const struct linear *fc2 = &run->block->fc2;
+    const float *dy = nn_enter (nn, run->grad[GRAD_BRANCH], err);
 
-    if (linear_bwd_input (nn, fc2, nn->tokens, run->grad[GRAD_BRANCH], run->grad[GRAD_FFN],
-                          err) < 0)
+    if (!dy || linear_bwd_input (nn, fc2, nn->tokens, dy, run->grad[GRAD_FFN], err) < 0)
         return -1;
-    return linear_bwd_weight (nn, fc2, nn->tokens, run->grad[GRAD_BRANCH],
-                              run->act[ACT_GELU], err);
+    return linear_bwd_weight (nn, fc2, nn->tokens, dy, run->act[ACT_GELU], err);
 }
 
 int mlp_bda_fwd (const struct block_run *run, struct mg_error *err)

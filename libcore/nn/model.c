@@ -21,7 +21,8 @@ struct slot {
 struct shared {
     float *act[BLOCK_NUM_ACTS];
     float *grad[BLOCK_NUM_GRADS];
-    double *loss; /* three sums, see kern_xent_loss */
+    float *gathered; /* see struct nn */
+    double *loss;    /* three sums, see kern_xent_loss */
 };
 
 struct chunk {
@@ -72,6 +73,8 @@ static void setup_sizes (struct model *m, const struct job *job)
     nn->batch = m->spec.micro_batch_size;
     nn->seq = c->seq_length;
     nn->tokens = nn->batch * nn->seq;
+    nn->rows = m->spec.sequence_parallel ? nn->tokens / nn->tp_size : nn->tokens;
+    nn->first_position = m->spec.sequence_parallel ? nn->seq / nn->tp_size * nn->tp_rank : 0;
     nn->hidden = c->hidden_size;
     nn->head_dim = c->kv_channels;
     nn->local_heads = c->num_heads / nn->tp_size;
@@ -130,6 +133,13 @@ struct model *model_create (const struct model_spec *spec, const struct job *job
         || (int64_t)spec->micro_batch_size * spec->config.seq_length > INT32_MAX) {
         mg_error_set (err, EINVAL, "micro-batch-size %d x seq-length %d is not 1 to 2^31 - 1",
                       spec->micro_batch_size, spec->config.seq_length);
+        return NULL;
+    }
+    if (spec->sequence_parallel
+        && spec->config.seq_length % grid_size (grid, false, MG_AXIS_TP) != 0) {
+        mg_error_set (err, EINVAL, "sequence parallelism: seq-length %d is not a multiple of "
+                      "tensor-model-parallel-size %d", spec->config.seq_length,
+                      grid_size (grid, false, MG_AXIS_TP));
         return NULL;
     }
     if (!(m = calloc (1, sizeof (*m)))) {
@@ -204,7 +214,7 @@ int model_init_params (struct model *m, struct mg_error *err)
 static void carve_slot (const struct nn *nn, const struct chunk *chunk,
                         const struct shared *shared, struct arena *a, struct slot *s)
 {
-    int64_t boundary = nn->tokens * nn->hidden;
+    int64_t boundary = nn->rows * nn->hidden;
     float *below;
 
     s->batch.sample = arena_take (a, nn->batch, sizeof (int64_t));
@@ -230,6 +240,8 @@ static void carve_slot (const struct nn *nn, const struct chunk *chunk,
 static void carve_shared (const struct nn *nn, struct arena *a, struct shared *shared)
 {
     block_carve_shared (nn, a, shared->act, shared->grad);
+    if (nn->rows < nn->tokens)
+        shared->gathered = arena_take (a, nn->tokens * nn->hidden, sizeof (float));
     shared->loss = arena_take (a, 3, sizeof (double));
 }
 
@@ -280,6 +292,7 @@ int model_bind (struct model *m, const int *slots, struct mg_error *err)
         return mg_error_prefix (err, "activations");
     arena_init (&a, m->memory, size);
     carve_shared (&m->nn, &a, &m->shared);
+    m->nn.gathered = m->shared.gathered;
     for (int c = 0; c < m->spec.chunks; c++)
         if (bind_slots (m, &m->chunk[c], slots[c], &a, err) < 0)
             return -1;
@@ -312,7 +325,7 @@ float *model_gradient (struct model *m, int chunk, int slot)
 
 size_t model_boundary_count (const struct model *m)
 {
-    return (size_t)m->nn.tokens * (size_t)m->nn.hidden;
+    return (size_t)m->nn.rows * (size_t)m->nn.hidden;
 }
 
 int model_forward (struct model *m, int chunk, int slot, int microbatch, bool training,
@@ -325,7 +338,8 @@ int model_forward (struct model *m, int chunk, int slot, int microbatch, bool tr
     if (m->fetch (m->fetch_arg, microbatch, c->part.first || c->part.last, &s->batch, err) < 0)
         return -1;
     if (c->part.first
-        && embedding_fwd (&m->nn, &m->embedding, &s->batch, training, s->input, err) < 0)
+        && embedding_fwd (&m->nn, &m->embedding, &s->batch, training,
+                          m->shared.act[ACT_BRANCH], s->input, err) < 0)
         return mg_error_prefix (err, "embedding: forward");
     for (int i = 0; i < c->part.num_layers; i++) {
         struct block_run run = {

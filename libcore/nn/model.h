@@ -18,6 +18,7 @@ struct model;
 struct model_spec {
     struct model_config config;
     int micro_batch_size;
+    bool sequence_parallel; /* split what is outside tensor-parallel regions by rows */
     int chunks; /* model chunks of this rank: global stages c pp + rank, c = 0.. */
 };
 

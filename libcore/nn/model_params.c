@@ -86,6 +86,7 @@ struct param *model_describe_embedding (const struct nn *nn, struct param *p,
         .global = { c->max_positions, nn->hidden },
         .extent = { c->max_positions, nn->hidden },
         .numel = c->max_positions * nn->hidden,
+        .sequence_parallel = nn->rows < nn->tokens,
         .decay = true,
         .order = 1,
         .init_std = c->init_std,
@@ -115,6 +116,7 @@ struct param *model_describe_head (const struct nn *nn, struct param *p, struct 
             .extent = { c->hidden_size },
             .numel = c->hidden_size,
             .order = order + i,
+            .sequence_parallel = nn->rows < nn->tokens,
             .init_value = i == 0 ? 1.0f : 0.0f,
         };
         snprintf (p[i].name, sizeof (p[i].name), "%s", names[i]);

@@ -1,30 +1,49 @@
-/* nn.c - tensor-parallel reductions of hidden states */
+/* nn.c - into and out of tensor-parallel regions */
 
 #include "libcore/nn/nn.h"
 
-static size_t hidden_count (const struct nn *nn)
+const float *nn_enter (const struct nn *nn, const float *x, struct mg_error *err)
 {
-    return (size_t)nn->tokens * (size_t)nn->hidden;
+    if (nn->rows == nn->tokens)
+        return x;
+    if (mg_comm_all_gather (nn->tp, x, nn->gathered, (size_t)(nn->rows * nn->hidden),
+                            MG_FLOAT32, nn->compute, err) < 0)
+        return NULL;
+    return nn->gathered;
 }
 
-int nn_tp_all_reduce (const struct nn *nn, float *buf, struct mg_error *err)
+float *nn_own_rows (const struct nn *nn, float *all)
 {
-    return mg_comm_all_reduce (nn->tp, buf, hidden_count (nn), MG_FLOAT32, MG_SUM,
-                               nn->compute, err);
+    return nn->rows == nn->tokens ? all : all + nn->tp_rank * nn->rows * nn->hidden;
 }
 
-int nn_tp_all_reduce_start (const struct nn *nn, float *buf, struct mg_error *err)
+static int reduce (const struct nn *nn, float *partial, struct mg_stream *stream,
+                   struct mg_error *err)
+{
+    if (nn->rows == nn->tokens)
+        return mg_comm_all_reduce (nn->tp, partial, (size_t)(nn->tokens * nn->hidden),
+                                   MG_FLOAT32, MG_SUM, stream, err);
+    return mg_comm_reduce_scatter (nn->tp, partial, nn_own_rows (nn, partial),
+                                   (size_t)(nn->rows * nn->hidden), MG_FLOAT32, MG_SUM,
+                                   stream, err);
+}
+
+int nn_leave (const struct nn *nn, float *partial, struct mg_error *err)
+{
+    return reduce (nn, partial, nn->compute, err);
+}
+
+int nn_leave_start (const struct nn *nn, float *partial, struct mg_error *err)
 {
     mg_event_record (nn->computed, nn->compute);
     if (mg_stream_wait_event (nn->tp_stream, nn->computed, err) < 0
-        || mg_comm_all_reduce (nn->tp, buf, hidden_count (nn), MG_FLOAT32, MG_SUM,
-                               nn->tp_stream, err) < 0)
+        || reduce (nn, partial, nn->tp_stream, err) < 0)
         return -1;
     mg_event_record (nn->communicated, nn->tp_stream);
     return 0;
 }
 
-int nn_tp_wait (const struct nn *nn, struct mg_error *err)
+int nn_leave_wait (const struct nn *nn, struct mg_error *err)
 {
     return mg_stream_wait_event (nn->compute, nn->communicated, err);
 }

@@ -1,7 +1,9 @@
 /* nn - what every layer of this rank's model needs in order to run.
  *
  * Activations are [s, b, h]: row t of a matrix is position t / batch of batch entry
- * t % batch.
+ * t % batch.  Inside a tensor-parallel region (from a column-parallel to a row-parallel
+ * linear) a rank has all rows; outside of it, with sequence parallelism, it has 'rows' of
+ * them, a contiguous part of the sequence (Korthikanti et al. 2022).
  */
 #ifndef LIBCORE_NN_NN_H
 #define LIBCORE_NN_NN_H
@@ -22,6 +24,9 @@ struct nn {
     struct mg_event *computed;     /* compute stream -> tp stream */
     struct mg_event *communicated; /* tp stream -> compute stream */
     int64_t batch, seq, tokens;    /* micro-batch size, positions, batch * seq */
+    int64_t rows;           /* of this rank outside the tensor-parallel regions */
+    int64_t first_position; /* of its first row */
+    float *gathered;        /* [tokens, hidden] scratch of nn_enter(), if rows < tokens */
 
     /* sizes of this rank's shards */
     int64_t hidden, local_heads, head_dim, local_attention; /* heads * head_dim */
@@ -36,15 +41,24 @@ struct nn_batch {
     int64_t *sample; /* [batch] consumed-sample indices: coordinates of randomness */
 };
 
-/* All-reduce 'buf' ([tokens, hidden]) over the tensor-parallel group on the compute
- * stream.
+/* Into a tensor-parallel region: all tokens' rows, from this rank's rows 'x' [rows,
+ * hidden].  The result is x itself, or, with sequence parallelism, the one gathered
+ * buffer, good until the next call.  NULL and a text on failure.
  */
-int nn_tp_all_reduce (const struct nn *nn, float *buf, struct mg_error *err);
+const float *nn_enter (const struct nn *nn, const float *x, struct mg_error *err);
 
-/* The same started on the tp stream after what is enqueued on the compute stream; kernels
- * may be enqueued until nn_tp_wait().
+/* Out of a tensor-parallel region: 'partial' [tokens, hidden] holds this rank's summands;
+ * afterwards nn_own_rows() of it holds the sum of this rank's rows.
  */
-int nn_tp_all_reduce_start (const struct nn *nn, float *buf, struct mg_error *err);
-int nn_tp_wait (const struct nn *nn, struct mg_error *err);
+int nn_leave (const struct nn *nn, float *partial, struct mg_error *err);
+
+/* The same, started on the tp stream after what is enqueued on the compute stream; other
+ * kernels may be enqueued until nn_leave_wait().
+ */
+int nn_leave_start (const struct nn *nn, float *partial, struct mg_error *err);
+int nn_leave_wait (const struct nn *nn, struct mg_error *err);
+
+/* This rank's rows in a buffer of all tokens. */
+float *nn_own_rows (const struct nn *nn, float *all);
 
 #endif /* LIBCORE_NN_NN_H */

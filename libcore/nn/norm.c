@@ -6,7 +6,7 @@ int norm_fwd (const struct nn *nn, const struct norm *n, const float *x, float *
               float *stat, struct mg_error *err)
 {
     struct kern_norm_fwd k = {
-        .rows = nn->tokens,
+        .rows = nn->rows,
         .cols = nn->hidden,
         .x = x,
         .weight = n->weight->data,
@@ -14,7 +14,7 @@ int norm_fwd (const struct nn *nn, const struct norm *n, const float *x, float *
         .eps = nn->config.norm_epsilon,
         .y = y,
         .mean = stat,
-        .rstd = stat + nn->tokens,
+        .rstd = stat + nn->rows,
     };
 
     return nn->kern->ops->norm_fwd (nn->kern, &k, nn->compute, err);
@@ -24,13 +24,13 @@ int norm_bwd (const struct nn *nn, const struct norm *n, const float *dy, const 
               const float *stat, float *dx, bool accumulate, struct mg_error *err)
 {
     struct kern_norm_bwd k = {
-        .rows = nn->tokens,
+        .rows = nn->rows,
         .cols = nn->hidden,
         .dy = dy,
         .x = x,
         .weight = n->weight->data,
         .mean = stat,
-        .rstd = stat + nn->tokens,
+        .rstd = stat + nn->rows,
         .dx = dx,
         .accumulate_dx = accumulate,
         .dweight = n->weight->grad,
@@ -47,6 +47,7 @@ static struct kern_dropout dropout (const struct block_run *run, const struct re
         .key = r->key,
         .sample = run->batch->sample,
         .batch = run->nn->batch,
+        .first_position = run->nn->first_position,
     };
 }
 
@@ -55,9 +56,9 @@ int residual_fwd (const struct block_run *run, const struct residual *r, const f
 {
     const struct nn *nn = run->nn;
     struct kern_bias_dropout_add_fwd k = {
-        .rows = nn->tokens,
+        .rows = nn->rows,
         .cols = nn->hidden,
-        .x = run->act[ACT_BRANCH],
+        .x = nn_own_rows (nn, run->act[ACT_BRANCH]),
         .bias = r->bias->data,
         .residual = in,
         .dropout = dropout (run, r),
@@ -72,7 +73,7 @@ int residual_bwd (const struct block_run *run, const struct residual *r,
 {
     const struct nn *nn = run->nn;
     struct kern_bias_dropout_add_bwd k = {
-        .rows = nn->tokens,
+        .rows = nn->rows,
         .cols = nn->hidden,
         .dy = run->grad[GRAD_HIDDEN],
         .dropout = dropout (run, r),

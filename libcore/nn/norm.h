@@ -10,7 +10,7 @@ struct norm {
     struct param *weight, *bias; /* [hidden] */
 };
 
-/* y = norm (x); stat is [2, tokens]: means, then 1 / deviations. */
+/* y = norm (x), [rows, hidden]; stat is [2, rows]: means, then 1 / deviations. */
 int norm_fwd (const struct nn *nn, const struct norm *n, const float *x, float *y,
               float *stat, struct mg_error *err);
 
@@ -23,7 +23,7 @@ struct residual {
     uint64_t key;       /* of the dropout */
 };
 
-/* out = in + dropout (ACT_BRANCH + bias). */
+/* out = in + dropout (own rows of ACT_BRANCH + bias). */
 int residual_fwd (const struct block_run *run, const struct residual *r, const float *in,
                   float *out, struct mg_error *err);
 

@@ -24,6 +24,8 @@ struct param {
 
     bool tp_sharded;  /* every tensor-parallel rank has another part; otherwise all have
                          the same values */
+    bool sequence_parallel; /* gradients of tensor-parallel ranks are of their own rows
+                               only, to be summed */
     bool shared_copy; /* the last stage's copy of the tied word embedding: the first
                          stage's counts in norms and is written to files */
     bool shared_embedding; /* a tied word embedding, original or copy */

@@ -15,7 +15,7 @@ struct optimizer {
     struct mg_device *device;
     const struct kernels *kern;
     struct mg_stream *stream;
-    struct mg_comm *dp, *embd, *world;
+    struct mg_comm *tp, *dp, *embd, *world;
     int tp_rank;
     bool counts; /* this data-parallel rank's norms enter the sum */
     struct param *params;
@@ -24,6 +24,8 @@ struct optimizer {
     struct layout *layout;
     float *buffer[NUM_BUFFERS];
     int64_t *start;  /* [n] of every parameter in the buffers */
+    float *packed;   /* gradients of the sequence-parallel parameters, one after another */
+    int64_t num_packed;
     double *reduced; /* [num_tensors + OPTIMIZER_MAX_EXTRA] */
     int64_t steps;
 };
@@ -33,7 +35,8 @@ size_t optimizer_bytes (const struct param *params, size_t n)
     size_t total = 0;
 
     for (size_t i = 0; i < n; i++)
-        total += (size_t)params[i].numel * sizeof (float) * NUM_BUFFERS;
+        total += (size_t)params[i].numel * sizeof (float)
+                 * (NUM_BUFFERS + (params[i].sequence_parallel ? 1 : 0));
     return total;
 }
 
@@ -50,6 +53,13 @@ static int allocate (struct optimizer *o, struct mg_error *err)
     for (int b = 0; b < NUM_BUFFERS; b++)
         if (!(o->buffer[b] = device_alloc (o->device, bytes, err)))
             return mg_error_prefix (err, "%s", what[b]);
+    for (size_t i = 0; i < o->n; i++)
+        if (o->params[i].sequence_parallel)
+            o->num_packed += o->params[i].numel;
+    if (o->num_packed > 0
+        && !(o->packed = device_alloc (o->device, (size_t)o->num_packed * sizeof (float),
+                                       err)))
+        return mg_error_prefix (err, "sequence-parallel gradients");
     for (size_t i = 0; i < o->layout->num_entries; i++) {
         const struct layout_entry *e = &o->layout->entry[i];
 
@@ -75,10 +85,11 @@ struct optimizer *optimizer_create (const struct optimizer_config *config,
     o->device = job_device (job);
     o->kern = device_kernels (o->device);
     o->stream = stream;
+    o->tp = job_comm (job, GROUP_TP);
     o->dp = job_comm (job, GROUP_DP_CP);
     o->embd = job_comm (job, GROUP_EMBD);
     o->world = job_comm (job, GROUP_WORLD);
-    o->tp_rank = mg_comm_rank (job_comm (job, GROUP_TP));
+    o->tp_rank = mg_comm_rank (o->tp);
     o->counts = mg_comm_rank (o->dp) == 0;
     o->params = params;
     o->n = n;
@@ -100,6 +111,7 @@ void optimizer_destroy (struct optimizer *o)
         return;
     for (int b = 0; b < NUM_BUFFERS; b++)
         device_free (o->device, o->buffer[b]);
+    device_free (o->device, o->packed);
     layout_destroy (o->layout);
     free (o->start);
     free (o->reduced);
@@ -113,8 +125,32 @@ int optimizer_zero_grad (struct optimizer *o, struct mg_error *err)
                                o->stream, err);
 }
 
+/* Copy the gradients of sequence-parallel parameters into the packed buffer, or back. */
+static int pack (struct optimizer *o, bool back, struct mg_error *err)
+{
+    float *next = o->packed;
+
+    for (size_t i = 0; i < o->n; i++) {
+        const struct param *p = &o->params[i];
+
+        if (!p->sequence_parallel)
+            continue;
+        if (o->kern->ops->axpby (o->kern, p->numel, 1.0, back ? next : p->grad, 0.0,
+                                 back ? p->grad : next, o->stream, err) < 0)
+            return -1;
+        next += p->numel;
+    }
+    return 0;
+}
+
 int optimizer_reduce_grads (struct optimizer *o, struct mg_error *err)
 {
+    if (o->num_packed > 0
+        && (pack (o, false, err) < 0
+            || mg_comm_all_reduce (o->tp, o->packed, (size_t)o->num_packed, MG_FLOAT32,
+                                   MG_SUM, o->stream, err) < 0
+            || pack (o, true, err) < 0))
+        return mg_error_prefix (err, "sequence-parallel gradients");
     for (int b = 0; b < o->layout->num_buckets; b++) {
         const struct layout_bucket *bucket = &o->layout->bucket[b];
 

@@ -271,7 +271,7 @@ void grid_group_of (const struct grid *grid, enum group_kind kind, int rank,
     cut_span (info, group);
 }
 
-int group_member (const struct group *group, int i)
+int group_at (const struct group *group, int i)
 {
     int rank = group->base;
 

@@ -108,6 +108,6 @@ void grid_masked_of (const struct grid *grid, bool expert, unsigned mask, int ra
                      struct group *group);
 
 /* Logical rank of member i (0..size-1). Members come in Megatron's order. */
-int group_member (const struct group *group, int i);
+int group_at (const struct group *group, int i);
 
 #endif /* LIBCORE_TOPO_GRID_H */

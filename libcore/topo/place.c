@@ -154,7 +154,7 @@ int place_count_split (const struct grid *grid, enum group_kind kind, const int 
         grid_group_at (grid, kind, i, &group);
         while (group.base >= end)
             end += tasks[++node];
-        if (group_member (&group, group.size - 1) >= end) {
+        if (group_at (&group, group.size - 1) >= end) {
             if (first && split == 0)
                 *first = i;
             split++;

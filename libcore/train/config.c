@@ -39,6 +39,9 @@ const struct train_arg train_arg_table[] = {
     FLAG_ROW ("use-tp-pp-dp-mapping", tp_pp_dp,
               "rank order tp-cp-ep-pp-dp in place of tp-cp-ep-dp-pp"),
 
+    FLAG_ROW ("sequence-parallel", sequence_parallel,
+              "split norms, dropout and residuals by sequence over the tensor-parallel ranks"),
+
     SIZE_ROW ("num-layers", num_layers, TRAIN_UNSET, "transformer layers (required)"),
     SIZE_ROW ("hidden-size", hidden_size, TRAIN_UNSET, "hidden size (required)"),
     SIZE_ROW ("ffn-hidden-size", ffn_hidden_size, TRAIN_UNSET,

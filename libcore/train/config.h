@@ -23,7 +23,7 @@ enum { TRAIN_UNSET = -1 }; /* of an int or int64_t argument that was not given *
  */
 struct train_args {
     int tp, pp, cp, ep, etp; /* TRAIN_UNSET: from the environment, else 1 */
-    bool tp_pp_dp;
+    bool tp_pp_dp, sequence_parallel;
     int num_layers, hidden_size, ffn_hidden_size, num_heads, kv_channels;
     int seq_length, max_positions;
     int vocab_size, padded_vocab_size, vocab_divisor;

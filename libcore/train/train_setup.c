@@ -267,7 +267,12 @@ static int check_memory (struct train *t, size_t activations, struct mg_error *e
 static int plan (struct train *t, struct mg_error *err)
 {
     const struct grid *grid = job_grid (t->job);
-    struct model_spec spec = { t->config, t->micro_batch, 1 };
+    struct model_spec spec = {
+        .config = t->config,
+        .micro_batch_size = t->micro_batch,
+        .sequence_parallel = t->args.sequence_parallel && t->geometry.tp > 1,
+        .chunks = 1,
+    };
     struct sched_shape shape = {
         .pp = grid_size (grid, false, MG_AXIS_PP),
         .rank = grid_coord (grid, false, MG_AXIS_PP, job_rank (t->job)),

@@ -38,7 +38,9 @@ extern const size_t model_small_count;
 extern const struct model_tensor model_large[];
 extern const size_t model_large_count;
 
-/* The pieces of one rank, filled with bytes 0xee; model_fill() gives their values. Seeds make different values. */
+/* The pieces of one rank, filled with bytes 0xee; model_fill() gives them their values,
+ * others for every seed.
+ */
 void model_create (struct model *m, const struct model_tensor *tensors, size_t n,
                    enum model_cut cut, int rank, int ranks);
 void model_fill (struct model *m, unsigned int seed);

@@ -191,7 +191,7 @@ static struct piece make_piece (const char *name, enum mg_dtype dtype, int ndims
     struct piece p = { .dtype = dtype, .ndims = ndims, .data = data, .owner = true };
 
     snprintf (p.name, sizeof (p.name), "%s", name);
-    for (int i = 0; i < ndims; i++) {
+    for (int i = 0; i < ndims && i < PIECE_MAX_DIMS; i++) {
         p.global[i] = global[i];
         p.offset[i] = offset[i];
         p.extent[i] = extent[i];

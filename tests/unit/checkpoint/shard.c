@@ -126,6 +126,7 @@ static void test_refuses (void)
     size_t n, len;
 
     is_int (shard_write (path, &id, 3, &p, 1, &sums, &n, &err), 0, "a small shard");
+    free (sums);
     ok (shard_write (path, &id, 3, &p, 1, &sums, &n, &err) < 0 && errno == EEXIST,
         "refused: %s", err.text);
     unlink (path);
@@ -142,8 +143,9 @@ static void test_refuses (void)
             && strstr (err.text, "is missing"), "refused: %s", err.text);
     ok (!shard_open ("/", &id, 3, 70, &err) && errno == EBADMSG, "refused: %s", err.text);
     for (size_t i = 0; i < 70; i++) { /* each byte damaged */
-        static const char *const texts[] = { "is not a file of a checkpoint", "of its header is wrong",
-                                             "damaged" };
+        static const char *const texts[] = {
+            "is not a file of a checkpoint", "of its header is wrong", "damaged"
+        };
         const char *want = texts[i < 8 ? 0 : i < 64 ? 1 : 2];
 
         memcpy (bad, good, 70);

@@ -266,7 +266,7 @@ static void test_badparam (struct mg_device *device, struct mg_comm *comm)
     refused (mg_comm_p2p (comm, &no_buf, 1, NULL, &err), EINVAL, "no buffer", &err);
     refused (mg_comm_p2p (comm, &too_long, 1, NULL, &err), EOVERFLOW, "memory", &err);
     refused (mg_comm_p2p (comm, unequal, 2, NULL, &err), EPROTO,
-             "4 bytes on tp met a receive of 8", &err);
+             "on tp a send of 4 bytes met a receive of 8", &err);
     refused (mg_comm_barrier (NULL, NULL, &err), EINVAL, "barrier: no comm", &err);
     is_int (mg_comm_p2p (comm, NULL, 0, NULL, &err), 0, "an empty list is fine");
     is_int (mg_comm_all_reduce (comm, NULL, 0, f32, MG_SUM, NULL, &err), 0,

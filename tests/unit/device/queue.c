@@ -29,7 +29,7 @@ static int gated_poll (struct work *work, struct mg_error *err)
     struct gated *g = (struct gated *)work;
 
     if (g->fails)
-        return mg_error_set (err, EIO, "%s broke", g->name);
+        return mg_error_set (err, EIO, "it broke");
     if (g->gate && !*g->gate)
         return 0;
     if (++g->polls < g->polls_needed)
@@ -142,10 +142,10 @@ static void failure (void)
     queue_submit (b, &bad.work, &err);
     is_int (queue_wait (a, queue_lane_mark (a), &err), -1, "the failure of b ends a wait");
     is_int (errno, EIO, "EIO");
-    is_str (err.text, "bad broke", "with b's text");
+    is_str (err.text, "bad: it broke", "with b's text");
     queue_fail (queue, "something else");
     is_int (queue_check (queue, &err), -1, "check says so");
-    is_str (err.text, "bad broke", "the first text stays");
+    is_str (err.text, "bad: it broke", "the first text stays");
     is_int (queue_submit (a, &late.work, &err), -1, "nothing more is taken");
     ok (!bad.released && !stuck.released, "nothing is released");
     queue_destroy (queue);

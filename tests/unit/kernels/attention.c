@@ -212,7 +212,8 @@ static double softmax (const struct problem *p, int64_t b, int64_t h, int64_t i,
 static void solve_row (struct problem *p, int64_t b, int64_t h, int64_t i, double *prob)
 {
     const struct kern_attention *a = &p->a;
-    double *out = p->out + at_out (a, b, h, i), *dq = p->dq + at_q (a, b, h, i), delta = 0;
+    double *out = p->out + at_out (a, b, h, i), *dq = p->dq + at_q (a, b, h, i),
+           delta = 0;
     const float *dout = p->dout.x + at_out (a, b, h, i), *q = a->q + at_q (a, b, h, i);
 
     p->lse[(b * a->heads + h) * a->seq_q + i] = softmax (p, b, h, i, prob);
@@ -247,7 +248,8 @@ static void solve (struct problem *p)
     free (prob);
 }
 
-/* What the kernel wrote, and whether elements between the heads' are as they were (NaN). */
+/* What the kernel wrote, and whether elements between the heads' are as they were (NaN).
+ */
 struct result {
     struct kit_array out, lse, dq, dk, dv;
 };
@@ -313,7 +315,8 @@ static void test_shape (const struct kit *kit, size_t index)
         struct result r;
         double worst;
 
-        ok (run (v->k, &p, &r, &err), "%s: shape %zu: works %s", v->name, index, err.text);
+        ok (run (v->k, &p, &r, &err), "%s: shape %zu: works %s", v->name, index,
+            err.text);
         worst = fmax (kit_error (r.out.x, p.out, p.out_size),
                       kit_error (r.lse.x, p.lse, p.lse_size));
         ok (worst < 2e-6, "%s: shape %zu: out and lse (%.2g)", v->name, index, worst);
@@ -424,8 +427,8 @@ static void test_not_finite (const struct kit_variant *v)
     run (v->k, &p, &r, NULL);
     ok (!isnan (r.out.x[at_out (&p.a, 0, 0, 49)]), "%s: a NaN key is not seen before it",
         v->name);
-    ok (isnan (r.out.x[at_out (&p.a, 0, 0, 50)]) && isnan (r.out.x[at_out (&p.a, 0, 0, 69)])
-            && isnan (r.lse.x[60]),
+    ok (isnan (r.out.x[at_out (&p.a, 0, 0, 50)])
+            && isnan (r.out.x[at_out (&p.a, 0, 0, 69)]) && isnan (r.lse.x[60]),
         "%s: a NaN key makes every query that sees it NaN", v->name);
     result_free (&r);
     p.kv.x[50 * 8 + 1] = 1e30f;

@@ -242,8 +242,16 @@ static void test_many_shapes (const struct kit_variant *v)
     for (int round = 0; round < 2; round++) {
         for (int i = 1; i <= COUNT; i++) {
             float c = -1;
-            struct kern_gemm g = { .trans_b = true, .m = 1, .n = 1, .k = i, .a = a, .lda = i,
-                                   .b = b, .ldb = i, .c = &c, .ldc = 1 };
+            struct kern_gemm g = { .trans_b = true,
+                                   .m = 1,
+                                   .n = 1,
+                                   .k = i,
+                                   .a = a,
+                                   .lda = i,
+                                   .b = b,
+                                   .ldb = i,
+                                   .c = &c,
+                                   .ldc = 1 };
 
             bad += v->k->ops->gemm (v->k, &g, NULL, NULL) < 0
                    || c != (float)(i * (i + 1) * (2 * i + 1) / 6);

@@ -2,6 +2,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,4 +115,54 @@ double kit_ulps (float got, double want)
     if (want == 0 || exponent < -125)
         exponent = -125;
     return fabs ((double)got - want) / ldexp (1, exponent - FLT_MANT_DIG);
+}
+
+void kit_check (const struct kit *kit, kit_run_f *run, const void *arg, size_t n,
+                const double *want, double tol, const char *fmt, ...)
+{
+    struct kit_array before = { 0 };
+    char what[200];
+    va_list ap;
+
+    va_start (ap, fmt);
+    vsnprintf (what, sizeof (what), fmt, ap);
+    va_end (ap);
+    for (size_t i = 0; i < kit->count; i++) {
+        const struct kit_variant *v = &kit->variants[i];
+        struct kit_array out = kit_array (n, i % 4);
+        bool works = run (v->k, arg, out.x) == 0;
+        double error = kit_error (out.x, want, n);
+        bool same
+            = i % 2 == 0 || n == 0 || memcmp (before.x, out.x, n * sizeof (float)) == 0;
+
+        ok (works && error <= tol && same, "%s: %s (error %.2g%s%s)", v->name, what,
+            error, works ? "" : ", fails", same ? "" : ", depends on threads");
+        /* 1 thread and more threads take turns */
+        if (i % 2 == 0)
+            before = out;
+        else if (!kit_array_free (&before) || !kit_array_free (&out))
+            ok (false, "%s: %s: nothing written outside", v->name, what);
+    }
+}
+
+double kit_slope (double (*f) (const void *arg), const void *arg, float *x)
+{
+    const float step = 0x1p-9f, before = *x;
+    double up, down;
+
+    *x = before + step;
+    up = f (arg);
+    *x = before - step;
+    down = f (arg);
+    *x = before;
+    return (up - down) / (2 * (double)step);
+}
+
+void *kit_alloc (size_t n, size_t size)
+{
+    void *p = calloc (n + 1, size);
+
+    if (!p)
+        bail_out ("out of memory");
+    return p;
 }

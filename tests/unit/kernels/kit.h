@@ -54,4 +54,21 @@ double kit_error (const float *got, const double *want, size_t n);
 /* The error of a float that is what a double should be, in units of its last place. */
 double kit_ulps (float got, double want);
 
+/* Run an op, whose outputs all lie in 'out', which is NaN before; 0 or -1. */
+typedef int kit_run_f (const struct kernels *k, const void *arg, float *out);
+
+/* One check for every variant: 'run' succeeds, its 'n' outputs are within 'tol' of 'want'
+ * (kit_error), are the same bits for any number of threads and any alignment, and nothing
+ * is written outside of them.  The rest names the check.
+ */
+void kit_check (const struct kit *kit, kit_run_f *run, const void *arg, size_t n,
+                const double *want, double tol, const char *fmt, ...)
+    __attribute__ ((format (printf, 7, 8)));
+
+/* (f (x + h) - f (x - h)) / 2h by x[i], for a function of everything behind 'arg'. */
+double kit_slope (double (*f) (const void *arg), const void *arg, float *x);
+
+/* calloc() or end the test. */
+void *kit_alloc (size_t n, size_t size);
+
 #endif /* TESTS_UNIT_KERNELS_KIT_H */

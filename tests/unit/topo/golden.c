@@ -30,7 +30,7 @@ static int get_int (const json_t *object, const char *key, int otherwise)
 static void write_group (FILE *f, const struct group *group, int offset)
 {
     for (int i = 0; i < group->size; i++)
-        fprintf (f, "%s%d", i ? " " : "", group_member (group, i) + offset);
+        fprintf (f, "%s%d", i ? " " : "", group_at (group, i) + offset);
     fputc ('\n', f);
 }
 
@@ -318,13 +318,13 @@ static int getter (const struct grid *grid, const char *column, int rank, int of
         if (strcmp (last, "_size") == 0)
             return group.size;
         if (strcmp (last, "_src") == 0 || strcmp (last, "_first") == 0)
-            return group_member (&group, 0) + offset;
+            return group_at (&group, 0) + offset;
         if (strcmp (last, "_last") == 0)
-            return group_member (&group, group.size - 1) + offset;
+            return group_at (&group, group.size - 1) + offset;
         if (strcmp (last, "_next") == 0)
-            return group_member (&group, (group.rank + 1) % group.size) + offset;
+            return group_at (&group, (group.rank + 1) % group.size) + offset;
         if (strcmp (last, "_prev") == 0)
-            return group_member (&group, (group.rank + group.size - 1) % group.size)
+            return group_at (&group, (group.rank + group.size - 1) % group.size)
                    + offset;
     }
     bail_out ("no getter for the column %s", column);

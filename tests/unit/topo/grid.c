@@ -110,8 +110,8 @@ static int compare_mask (const struct grid *grid, bool expert, unsigned mask,
         grid_masked_at (grid, expert, mask, c.group[rank], &at);
         if (of.index != c.group[rank] || of.rank != c.place[rank]
             || of.size != c.size[c.group[rank]] || at.size != of.size || at.rank != -1
-            || at.base != of.base || group_member (&of, of.rank) != rank
-            || group_member (&at, of.rank) != rank)
+            || at.base != of.base || group_at (&of, of.rank) != rank
+            || group_at (&at, of.rank) != rank)
             wrong++;
     }
     free_counted (&c);
@@ -141,8 +141,8 @@ static int compare_kind (const struct grid *grid, enum group_kind kind,
         grid_group_at (grid, kind, c.group[rank], &at);
         wrong += of.kind != kind || of.index != c.group[rank] || of.rank != place
                  || of.size != size || at.size != size || at.base != of.base;
-        wrong += place >= 0 && (group_member (&of, place) != rank
-                                || group_member (&at, place) != rank);
+        wrong += place >= 0 && (group_at (&of, place) != rank
+                                || group_at (&at, place) != rank);
     }
     free_counted (&c);
     return wrong;
@@ -346,7 +346,7 @@ static void test_orders (void)
 
                 grid_group_of (grid[0], cases[i].kind, rank, &a);
                 grid_group_of (grid[1], cases[i].kind, rank, &b);
-                moves |= group_member (&a, a.size - 1) != group_member (&b, b.size - 1);
+                moves |= group_at (&a, a.size - 1) != group_at (&b, b.size - 1);
             }
             is_int (moves, cases[i].moves[pp - 1], "pp %d: %s groups %s", pp,
                     group_kinds[cases[i].kind].name,
@@ -370,13 +370,13 @@ static void test_large (void)
     grid = grid_create (&g, NULL);
     for (int rank = 0; rank < g.world; rank += 7919) {
         grid_group_of (grid, GROUP_TP_PP, rank, &group);
-        wrong += group_member (&group, group.rank) != rank;
+        wrong += group_at (&group, group.rank) != rank;
         grid_group_of (grid, GROUP_WORLD, rank, &group);
         wrong += group.rank != rank || group.size != g.world || group.base != 0;
     }
     is_int (wrong, 0, "ranks of the largest world find themselves");
     grid_group_of (grid, GROUP_PP, g.world - 1, &group);
-    is_int (group_member (&group, 15), g.world - 1, "its last rank ends its pipeline");
+    is_int (group_at (&group, 15), g.world - 1, "its last rank ends its pipeline");
     grid_destroy (grid);
 }
 

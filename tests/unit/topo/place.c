@@ -106,8 +106,8 @@ static int count_split (const struct grid *grid, enum group_kind kind, const int
 
         grid_group_at (grid, kind, i, &group);
         for (int m = 1; m < group.size; m++)
-            crosses |= place_node_of (tasks, nnodes, group_member (&group, m))
-                       != place_node_of (tasks, nnodes, group_member (&group, 0));
+            crosses |= place_node_of (tasks, nnodes, group_at (&group, m))
+                       != place_node_of (tasks, nnodes, group_at (&group, 0));
         if (crosses && *first < 0)
             *first = i;
         split += crosses;

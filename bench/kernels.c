@@ -1,0 +1,426 @@
+/* kernels.c - how fast the CPU kernels are, as shares of what the machine can do
+ *
+ *     bench/kernels [THREADS] [GROUP]...
+ *
+ * GROUP: gemm, memory, attention; all without one.  The floors are measured in the same
+ * run: the fastest square matrix product, and the triad a[i] = b[i] + s c[i] on arrays
+ * far larger than the caches (its bytes counted as 12 an element).
+ */
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "kernels/kernels.h"
+
+enum { ROWS = 256 }; /* tokens: GPT-2 124M with B 4, T 64 */
+
+struct bench {
+    struct kernels *k;
+    int threads;
+    float *a, *b, *c, *d; /* 'n' elements each */
+    int64_t n;
+};
+
+static double now (void)
+{
+    struct timespec ts;
+
+    clock_gettime (CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
+}
+
+static void die (const char *text)
+{
+    fprintf (stderr, "bench: %s\n", text);
+    exit (1);
+}
+
+/* Best time of a call, over at least 5 calls and about 0.2 s. */
+static double best_of (int (*call) (struct bench *, const void *), struct bench *bench,
+                       const void *what)
+{
+    double best = INFINITY, begin = now ();
+
+    for (int i = 0; i < 5 || (now () - begin < 0.2 && i < 1000); i++) {
+        double t = now ();
+
+        if (call (bench, what) < 0)
+            die ("a kernel failed");
+        t = now () - t;
+        best = t < best ? t : best;
+    }
+    return best;
+}
+
+static int call_gemm (struct bench *b, const void *what)
+{
+    return b->k->ops->gemm (b->k, what, NULL, NULL);
+}
+
+static double gemm_rate (struct bench *b, const struct kern_gemm *g)
+{
+    return 2e-9 * (double)g->m * (double)g->n * (double)g->k / best_of (call_gemm, b, g);
+}
+
+/* y = x W^T of a [out, in] weight; dx = dy W; dW += dy^T x. */
+static struct kern_gemm form (struct bench *b, int which, int64_t in, int64_t out,
+                              enum mg_dtype dtype)
+{
+    struct kern_gemm g = { .a = b->a, .b = b->b, .c = b->c, .dtype = dtype };
+
+    g.trans_a = which == 2;
+    g.trans_b = which == 0;
+    g.accumulate = which == 2;
+    g.m = which == 2 ? out : ROWS;
+    g.n = which == 0 ? out : in;
+    g.k = which == 0 ? in : which == 1 ? out : ROWS;
+    g.lda = which == 0 ? in : out;
+    g.ldb = in;
+    g.ldc = which == 0 ? out : in;
+    g.c_dtype = which == 2 ? MG_FLOAT32 : dtype;
+    return g;
+}
+
+static double square_rate (struct bench *b, enum mg_dtype dtype)
+{
+    double best = 0;
+
+    for (int64_t n = 512; n <= 2048; n *= 2) {
+        for (int which = 0; which < 2; which++) {
+            struct kern_gemm g = { .trans_b = which, .m = n, .n = n, .k = n, .a = b->a,
+                                   .lda = n, .b = b->b, .ldb = n, .c = b->c, .ldc = n,
+                                   .dtype = dtype, .c_dtype = dtype };
+            double rate = gemm_rate (b, &g);
+
+            best = rate > best ? rate : best;
+        }
+    }
+    return best;
+}
+
+static void bench_gemm (struct bench *b, enum mg_dtype dtype)
+{
+    static const int64_t layers[][2]
+        = { { 768, 2304 }, { 768, 768 }, { 768, 3072 }, { 3072, 768 }, { 768, 50304 } };
+    static const char *const names[] = { "forward", "dgrad", "wgrad" };
+    double floor = square_rate (b, dtype), time = 0, flops = 0;
+
+    printf ("%s: best square product %.0f GFLOP/s\n", mg_dtype_name (dtype), floor);
+    for (size_t i = 0; i < sizeof (layers) / sizeof (layers[0]); i++) {
+        printf ("  %4d x %5d x %5d", ROWS, (int)layers[i][0], (int)layers[i][1]);
+        for (int which = 0; which < 3; which++) {
+            struct kern_gemm g = form (b, which, layers[i][0], layers[i][1], dtype);
+            double rate = gemm_rate (b, &g), work;
+
+            work = 2e-9 * (double)g.m * (double)g.n * (double)g.k * (i < 4 ? 12 : 1);
+            flops += work;
+            time += work / rate;
+            printf ("  %s %4.0f (%.2f)", names[which], rate, rate / floor);
+        }
+        printf ("\n");
+    }
+    printf ("  a GPT-2 124M step's products: %.3f s, %.0f GFLOP/s, %.2f of the floor\n",
+            time, flops / time, flops / time / floor);
+}
+
+static int call_triad (struct bench *b, const void *what)
+{
+    float *restrict a = b->a;
+    const float *restrict x = b->b, *restrict y = b->c, s = *(const float *)what;
+
+#pragma omp parallel for simd num_threads (b->threads)
+    for (int64_t i = 0; i < b->n; i++)
+        a[i] = x[i] + s * y[i];
+    return 0;
+}
+
+static int call_adamw (struct bench *b, const void *what)
+{
+    return b->k->ops->adamw (b->k, what, NULL, NULL);
+}
+
+static int call_norm_fwd (struct bench *b, const void *what)
+{
+    return b->k->ops->norm_fwd (b->k, what, NULL, NULL);
+}
+
+static int call_norm_bwd (struct bench *b, const void *what)
+{
+    return b->k->ops->norm_bwd (b->k, what, NULL, NULL);
+}
+
+static int call_gelu_fwd (struct bench *b, const void *what)
+{
+    return b->k->ops->gelu_fwd (b->k, what, NULL, NULL);
+}
+
+static int call_gelu_bwd (struct bench *b, const void *what)
+{
+    return b->k->ops->gelu_bwd (b->k, what, NULL, NULL);
+}
+
+static int call_bda (struct bench *b, const void *what)
+{
+    return b->k->ops->bias_dropout_add_fwd (b->k, what, NULL, NULL);
+}
+
+static int call_sum_sq (struct bench *b, const void *what)
+{
+    double sum;
+
+    (void)what;
+    return b->k->ops->sum_sq (b->k, b->n, b->a, &sum, NULL, NULL);
+}
+
+static int call_col_sum (struct bench *b, const void *what)
+{
+    int64_t cols = *(const int64_t *)what;
+
+    return b->k->ops->col_sum (b->k, b->n / cols, cols, b->a, b->d, NULL, NULL);
+}
+
+static int call_xent_sum (struct bench *b, const void *what)
+{
+    return b->k->ops->xent_sum (b->k, what, NULL, NULL);
+}
+
+static int call_xent_bwd (struct bench *b, const void *what)
+{
+    return b->k->ops->xent_bwd (b->k, what, NULL, NULL);
+}
+
+static void report (const char *name, double bytes, double time, double floor)
+{
+    printf ("  %-28s %6.1f GB/s (%.2f of triad)\n", name, 1e-9 * bytes / time,
+            1e-9 * bytes / time / floor);
+}
+
+static void bench_norm (struct bench *b, double floor)
+{
+    int64_t cols = 768, rows = b->n / cols;
+    double n = (double)(rows * cols);
+    float *stat = calloc ((size_t)(2 * rows + 4 * cols), sizeof (float));
+    float *w = stat + 2 * rows;
+    struct kern_norm_fwd f = { .rows = rows, .cols = cols, .x = b->a, .weight = w,
+                               .bias = w + cols, .eps = 1e-5, .y = b->b, .mean = stat,
+                               .rstd = stat + rows };
+    struct kern_norm_bwd g = { .rows = rows,
+                               .cols = cols,
+                               .dy = b->b,
+                               .x = b->a,
+                               .weight = w,
+                               .mean = stat,
+                               .rstd = stat + rows,
+                               .dx = b->c,
+                               .accumulate_dx = true,
+                               .dweight = w + 2 * cols,
+                               .dbias = w + 3 * cols };
+
+    if (!stat)
+        die ("out of memory");
+    report ("norm_fwd", 8 * n, best_of (call_norm_fwd, b, &f), floor);
+    report ("norm_bwd, adding to dx", 16 * n, best_of (call_norm_bwd, b, &g), floor);
+    free (stat);
+}
+
+static void bench_dropout (struct bench *b, double floor)
+{
+    static const int64_t sample[4] = { 1, 2, 3, 4 };
+    int64_t cols = 768, rows = b->n / cols;
+    double n = (double)(rows * cols);
+    struct kern_bias_dropout_add_fwd f = { .rows = rows,
+                                           .cols = cols,
+                                           .x = b->a,
+                                           .bias = b->d,
+                                           .residual = b->b,
+                                           .y = b->c,
+                                           .dropout = { .sample = sample, .batch = 4 } };
+
+    report ("bias_dropout_add, p 0", 12 * n, best_of (call_bda, b, &f), floor);
+    f.dropout.p = 0.1;
+    report ("bias_dropout_add, p 0.1", 12 * n, best_of (call_bda, b, &f), floor);
+}
+
+static void bench_xent (struct bench *b, double floor)
+{
+    int64_t cols = 50304, rows = b->n / cols;
+    double n = (double)(rows * cols);
+    float *stat = calloc ((size_t)rows, 5 * sizeof (float));
+    struct kern_xent_sum f = { .tokens = rows,
+                               .cols = cols,
+                               .valid = 50257,
+                               .logits = b->a,
+                               .max = stat,
+                               .label = (int32_t *)stat,
+                               .sum = stat + rows,
+                               .target = stat + 2 * rows };
+    struct kern_xent_bwd g = { .tokens = rows,
+                               .cols = cols,
+                               .valid = 50257,
+                               .logits = b->a,
+                               .max = stat,
+                               .label = (int32_t *)stat,
+                               .sum = stat + rows,
+                               .scale = stat + 3 * rows };
+
+    if (!stat)
+        die ("out of memory");
+    report ("xent_sum", 4 * n, best_of (call_xent_sum, b, &f), floor);
+    report ("xent_bwd", 8 * n, best_of (call_xent_bwd, b, &g), floor);
+    free (stat);
+}
+
+static void bench_memory (struct bench *b)
+{
+    static const float s = 0.5f;
+    static const int64_t cols = 768;
+    double n = (double)b->n, floor = 12e-9 * n / best_of (call_triad, b, &s);
+    struct kern_adamw adamw = { .n = b->n,
+                                .param = b->a,
+                                .m = b->b,
+                                .v = b->c,
+                                .grad = b->d,
+                                .lr = 1e-4,
+                                .beta1 = 0.9,
+                                .beta2 = 0.95,
+                                .eps = 1e-8,
+                                .weight_decay = 0.1,
+                                .c1 = 0.1,
+                                .c2 = 0.05,
+                                .grad_scale = 1 };
+    struct kern_gelu_fwd gelu = { .n = b->n, .x = b->a, .y = b->b };
+    struct kern_gelu_bwd gelu_bwd = { .n = b->n, .dy = b->b, .x = b->a, .dx = b->c };
+
+    printf ("memory: triad %.1f GB/s\n", floor);
+    report ("adamw", 28 * n, best_of (call_adamw, b, &adamw), floor);
+    report ("sum_sq", 4 * n, best_of (call_sum_sq, b, NULL), floor);
+    report ("col_sum", 4 * n, best_of (call_col_sum, b, &cols), floor);
+    bench_norm (b, floor);
+    bench_dropout (b, floor);
+    report ("gelu_fwd", 8 * n, best_of (call_gelu_fwd, b, &gelu), floor);
+    report ("gelu_bwd", 12 * n, best_of (call_gelu_bwd, b, &gelu_bwd), floor);
+    bench_xent (b, floor);
+}
+
+struct both {
+    struct kern_attention fwd;
+    struct kern_attention_bwd bwd;
+};
+
+static int call_attention_fwd (struct bench *b, const void *what)
+{
+    return b->k->ops->attention_fwd (b->k, &((const struct both *)what)->fwd, NULL, NULL);
+}
+
+static int call_attention_bwd (struct bench *b, const void *what)
+{
+    return b->k->ops->attention_bwd (b->k, &((const struct both *)what)->bwd, NULL, NULL);
+}
+
+/* Rates count the products of visible pairs only: 2 forward, 5 backward. */
+static void bench_attention (struct bench *b)
+{
+    static const struct {
+        int64_t batch, heads, seq, dim;
+        double p;
+    } shapes[]
+        = { { 4, 12, 64, 64, 0 },   { 4, 12, 64, 64, 0.1 },   { 2, 12, 256, 64, 0 },
+            { 1, 12, 1024, 64, 0 }, { 1, 12, 1024, 64, 0.1 }, { 1, 2, 2048, 128, 0 },
+            { 1, 1, 2048, 64, 0 },  { 4, 16, 256, 16, 0 } };
+    static const uint64_t keys[16] = { 1, 2, 3, 4, 5 };
+    static const int64_t sample[4] = { 1, 2, 3, 4 };
+    double floor = square_rate (b, MG_FLOAT32);
+
+    printf ("attention, causal: share of the best square product\n");
+    for (size_t i = 0; i < sizeof (shapes) / sizeof (shapes[0]); i++) {
+        int64_t dim = shapes[i].dim, row = shapes[i].heads * dim, seq = shapes[i].seq;
+        double pairs
+            = 0.5 * (double)(seq * (seq + 1) * shapes[i].batch * shapes[i].heads);
+        struct both both;
+        double fwd, bwd;
+
+        both.fwd = (struct kern_attention){ .batch = shapes[i].batch,
+                                            .heads = shapes[i].heads,
+                                            .kv_heads = shapes[i].heads,
+                                            .seq_q = seq,
+                                            .seq_k = seq,
+                                            .head_dim = dim,
+                                            .scale = 1 / sqrt ((double)dim),
+                                            .causal = true,
+                                            .q = b->a,
+                                            .k = b->a + row,
+                                            .v = b->a + 2 * row,
+                                            .q_stride_s = 3 * row * shapes[i].batch,
+                                            .q_stride_b = 3 * row,
+                                            .q_stride_h = dim,
+                                            .kv_stride_s = 3 * row * shapes[i].batch,
+                                            .kv_stride_b = 3 * row,
+                                            .kv_stride_h = dim,
+                                            .out = b->b,
+                                            .out_stride_s = row * shapes[i].batch,
+                                            .out_stride_b = row,
+                                            .out_stride_h = dim,
+                                            .lse = b->c,
+                                            .dropout_p = shapes[i].p,
+                                            .dropout_key = keys,
+                                            .sample = sample };
+        both.bwd = (struct kern_attention_bwd){ .fwd = both.fwd, .dout = b->b, .dq = b->d,
+                                                .dk = b->d + row, .dv = b->d + 2 * row };
+        fwd = 4e-9 * pairs * (double)dim / best_of (call_attention_fwd, b, &both);
+        bwd = 10e-9 * pairs * (double)dim / best_of (call_attention_bwd, b, &both);
+        printf ("  %d x %2d x %4d x %3d, p %.1f: forward %4.0f GFLOP/s (%.2f), backward "
+                "%4.0f (%.2f)\n",
+                (int)shapes[i].batch, (int)shapes[i].heads, (int)seq, (int)dim,
+                shapes[i].p, fwd, fwd / floor, bwd, bwd / floor);
+    }
+}
+
+static float *array (int64_t n)
+{
+    float *x = aligned_alloc (4096, (size_t)(n + 1023) / 1024 * 4096);
+
+    if (!x)
+        die ("out of memory");
+    for (int64_t i = 0; i < n; i++)
+        x[i] = (float)(i * 2654435761 % 1000) * 1e-3f;
+    return x;
+}
+
+static bool wanted (int argc, char **argv, const char *group)
+{
+    for (int i = 2; i < argc; i++)
+        if (strcmp (argv[i], group) == 0)
+            return true;
+    return argc <= 2;
+}
+
+int main (int argc, char **argv)
+{
+    struct bench b = { .threads = argc > 1 ? atoi (argv[1]) : 2, .n = 50304 * 1024 };
+    struct mg_error err = { "" };
+
+    if (!(b.k = kernels_cpu_create (b.threads, &err)))
+        die (err.text);
+    b.a = array (b.n);
+    b.b = array (b.n);
+    b.c = array (b.n);
+    b.d = array (b.n);
+    printf ("%d threads\n", b.threads);
+    if (wanted (argc, argv, "gemm")) {
+        bench_gemm (&b, MG_FLOAT32);
+        bench_gemm (&b, MG_BFLOAT16);
+    }
+    if (wanted (argc, argv, "memory"))
+        bench_memory (&b);
+    if (wanted (argc, argv, "attention"))
+        bench_attention (&b);
+    kernels_cpu_destroy (b.k);
+    free (b.a);
+    free (b.b);
+    free (b.c);
+    free (b.d);
+    return 0;
+}

@@ -1,0 +1,115 @@
+#!/bin/bash
+# Communicators under srun on four virtual nodes: every call, places of ranks under every
+# distribution, and how jobs end.
+. "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
+. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/slurm.sh"
+
+mpi_available || skip_all "no MPI, or the modules for it were not built"
+ranks=$MG_BUILDDIR/tests/unit/comm/ranks.t
+ends=$MG_BUILDDIR/tests/unit/job/ends.t
+for program in "$ranks" "$ends"; do
+    [ -x "$program" ] || skip_all "$program is not built (make check builds it)"
+done
+slurm_start 4
+step=(srun -Q --mpi=pmix -N4 --ntasks-per-node=2)
+
+# left: processes of the last step that are still there after 5 seconds.
+left() {
+    local i p list
+    for ((i = 0; i < 50; i++)); do
+        list=
+        for p in $(pgrep -x ends.t); do
+            [ "$(readlink "/proc/$p/cwd")" != "$TEST_DIR" ] || list+="$p "
+        done
+        [ -n "$list" ] || return 0
+        sleep 0.1
+    done
+    echo "$list"
+}
+
+# timed COMMAND...: run, and its milliseconds in $took.
+timed() {
+    local start
+    start=$(date +%s%N)
+    run "$@"
+    took=$((($(date +%s%N) - start) / 1000000))
+}
+
+# ---- calls
+run "${step[@]}" "$ranks"
+is "$status" 0 "8 ranks on 4 nodes: every call is right" \
+    || diag "$(grep -A 2 '^not ok' <<<"$out")" "$err"
+is "$(grep -c '^not ok' <<<"$out")" 0 "no check failed"
+ok "[ $(grep -c '^ok' <<<"$out") -gt 180 ]" "all checks were made"
+is "$err" "" "nothing else is printed"
+run srun -Q --mpi=pmix -N1 -n3 "$ranks"
+is "$status:$(grep -c '^not ok' <<<"$out"):$err" "0:0:" "3 ranks on one node"
+run srun -Q --mpi=pmix -n1 "$ranks"
+is "$status:$(grep -c '^not ok' <<<"$out"):$err" "0:0:" "1 rank"
+for i in 1 2 3; do
+    run "${step[@]}" "$ends" cycle
+    is "$status:$out:$err" "0::" "a job begins and ends without a word ($i)"
+done
+
+# ---- places: ranks are node-major whatever the distribution
+want=$(for r in 0 1 2 3 4 5 6 7; do
+    echo "rank $r node $((r / 2)) of 4 local $((r % 2)) of 2 host n$((r / 2))"
+done)
+for how in block cyclic plane=2; do
+    run "${step[@]}" -m "$how" "$ends" place
+    is "$(sed 's/^task [0-9]* //' <<<"$out" | sort)" "$want" "$how: ranks are node-major"
+done
+like "$(srun -Q --mpi=pmix -N4 --ntasks-per-node=2 -m cyclic "$ends" place)" \
+    'task 4 rank 1 node 0' "cyclic: task 4 is rank 1"
+# n2 n0 n0 n3 n2: the node list's order counts
+printf 'n2\nn0\nn0\nn3\nn2\n' >hosts
+run env SLURM_HOSTFILE=hosts srun -Q --mpi=pmix -n5 -m arbitrary "$ends" place
+is "$(sed 's/.*host //; s/^/ /' <<<"$(sort -k4n <<<"$out")" | tr -d '\n')" " n0 n0 n2 n2 n3" \
+    "arbitrary: ranks are node-major" || diag "$out" "$err"
+run srun -Q --mpi=pmix -N3 -n8 "$ends" place
+is "$(sort -k4n <<<"$out" | awk '{ print $6, $12 }' | uniq -c | awk '{ print $1 == $3 }' \
+    | sort -u)" 1 "uneven nodes: every rank knows how many are on its node" || diag "$out"
+
+# ---- what is not right at the start
+run srun -Q --mpi=none -N2 -n2 "$ends" cycle
+is "$status" 3 "two tasks without PMIx are refused"
+like "$err" 'one of 2 tasks, but srun offers no PMIx; start them with srun --mpi=pmix' \
+    "naming the option"
+run srun -Q --mpi=none -n1 "$ends" cycle
+is "$status:$err" "0:" "one task without PMIx is fine"
+run salloc -Q -n4 srun -Q --mpi=none -n1 "$ends" cycle
+is "$status:$err" "0:" "also inside a larger job"
+printf '#!/bin/sh\n"%s" cycle && echo fine\n' "$ends" >job
+run sbatch -Q --wait -n4 -o job.out job
+is "$status:$(cat job.out)" "0:fine" "and in a batch script"
+timed "${step[@]}" "$ends" fingerprint
+is "$status" 3 "a rank with another configuration ends the step"
+like "$err" 'rank 1: rank 1 is configured differently from rank 0' "and is named"
+run srun -Q --mpi=pmix -n2 sh -c 'MEGATRON_RANK=$((1 - SLURM_PROCID)) \
+    MEGATRON_WORLD_SIZE=2 exec "$1" cycle' - "$ends"
+ok "[ $status != 0 ]" "a place that contradicts the plugin's is refused"
+like "$err" 'task 0 is rank 0 of 2 by PMIx, but MEGATRON_RANK says 1' "naming both"
+
+# ---- bad ends
+timed "${step[@]}" -K "$ends" die
+ok "[ $status != 0 ]" "a killed rank fails the step: $status"
+ok "[ $took -lt 5000 ]" "within 5 seconds: $took ms"
+is "$(left)" "" "and no process is left"
+timed "${step[@]}" "$ends" abort
+is "$status" 86 "an abort gives its exit code, stuck calls or not"
+ok "[ $took -lt 5000 ]" "at once: $took ms"
+is "$(grep -c 'rank 7 ends the job' <<<"$err")" 1 "and its message"
+is "$(left)" "" "and no process is left"
+run "${step[@]}" "$ends" deadline
+is "$status" 3 "a rank that does not come ends the step"
+like "$err" 'rank [1-7]: all-reduce of 4096 float32 on world waited 2 s' "naming what waited"
+run "${step[@]}" "$ends" late
+is "$status" 3 "also when it does not come to the end"
+like "$err" 'not all 8 ranks have come to the same point within 2 s' "saying so"
+run "${step[@]}" "$ends" mismatch
+is "$status" 3 "different counts end the step"
+like "$err" "all-reduce of 10[01] float32 on world: .*the ranks' counts differ" "saying so"
+is "$(left)" "" "and no process is left"
+ok "slurm_stop" "the cluster ends cleanly"
+done_testing

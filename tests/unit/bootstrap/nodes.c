@@ -1,0 +1,45 @@
+/* Nodes numbered from host names. */
+
+#include <errno.h>
+#include <string.h>
+
+#include "libcore/bootstrap/nodes.h"
+#include "tests/tap/tap.h"
+
+enum { MAX_TASKS = 8 };
+
+struct row {
+    const char *what;
+    const char *list;
+    const char *host[MAX_TASKS + 1];
+    uint32_t node[MAX_TASKS];
+};
+
+static const struct row rows[] = {
+    { "one task", "n0", { "n0" }, { 0 } },
+    { "no task", "n0,n1", { NULL }, { 0 } },
+    { "blocks", "n0,n1", { "n0", "n0", "n1", "n1" }, { 0, 0, 1, 1 } },
+    { "cyclic", "n0,n1", { "n0", "n1", "n0", "n1" }, { 0, 1, 0, 1 } },
+    { "the list's order counts", "n1,n0", { "n0", "n1", "n1" }, { 1, 0, 0 } },
+    { "numbers of the list have gaps", "a,b,c,d", { "d", "b" }, { 3, 1 } },
+    { "a name twice in the list", "a,b,a", { "a", "b" }, { 0, 1 } },
+    { "no list: order of appearance", NULL, { "z", "a", "z", "m" }, { 0, 1, 0, 2 } },
+    { "a host is not in the list", "a,b", { "b", "c", "a", "b" }, { 0, 1, 2, 0 } },
+    { "an empty list", "", { "b", "a", "b" }, { 0, 1, 0 } },
+    { "a prefix is another name", "n1,n10", { "n10", "n1" }, { 1, 0 } },
+};
+
+int main (void)
+{
+    for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
+        uint32_t node[MAX_TASKS] = { 0 };
+        char *host[MAX_TASKS];
+        size_t n = 0;
+
+        for (; rows[i].host[n]; n++)
+            host[n] = (char *)rows[i].host[n];
+        is_int (nodes_number (host, n, rows[i].list, node), 0, "%s", rows[i].what);
+        ok (memcmp (node, rows[i].node, n * sizeof (node[0])) == 0, "has the right numbers");
+    }
+    return done_testing ();
+}

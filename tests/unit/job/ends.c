@@ -1,0 +1,239 @@
+/* ends.c - how jobs of several ranks begin and end, well or badly
+ *
+ * The mode is the first argument; scripts run the modes under mpirun and srun and look at
+ * exit codes and messages.  Without one this is a test of one rank: the modes that need
+ * no others, each in a process of its own.
+ */
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "libcore/bootstrap/bootstrap.h"
+#include "libcore/device/device.h"
+#include "libcore/device/stream.h"
+#include "libcore/job/job.h"
+#include "tests/tap/tap.h"
+
+enum { N = 4096 };
+
+struct run {
+    struct bootstrap *bootstrap;
+    const struct bootstrap_info *info;
+    struct job *job;
+    struct mg_comm *comm;
+    struct mg_error err;
+    float x[N];
+};
+
+/* Say what went wrong, and end the job: exit code 3. */
+static void __attribute__ ((noreturn)) give_up (struct run *r)
+{
+    if (!r->bootstrap) {
+        fprintf (stderr, "%s\n", r->err.text);
+        exit (3);
+    }
+    fprintf (stderr, "rank %d: %s\n", r->info->rank, r->err.text);
+    bootstrap_abort (r->bootstrap, 3);
+}
+
+static void start (struct run *r, double timeout, uint64_t fingerprint)
+{
+    struct job_config config = { .timeout = timeout, .threads = 1 };
+
+    config.fingerprint = fingerprint;
+    geometry_init (&config.geometry);
+    if (!r->bootstrap) {
+        if (!(r->bootstrap = bootstrap_create (timeout, &r->err)))
+            give_up (r);
+        r->info = bootstrap_info (r->bootstrap);
+    }
+    config.bootstrap = r->bootstrap;
+    if (!(r->job = job_create (&config, &r->err)))
+        give_up (r);
+    r->comm = job_comm (r->job, GROUP_WORLD);
+}
+
+static void all_reduce (struct run *r, size_t count)
+{
+    if (mg_comm_all_reduce (r->comm, r->x, count, MG_FLOAT32, MG_SUM, NULL, &r->err) < 0)
+        give_up (r);
+}
+
+/* A short and good life. */
+static void mode_cycle (struct run *r)
+{
+    start (r, 60, 1);
+    for (int i = 0; i < 20; i++) {
+        for (int k = 0; k < N; k++)
+            r->x[k] = 1.0f;
+        all_reduce (r, i % 2 ? N : 100);
+        if (r->x[0] != (float)r->info->size) {
+            snprintf (r->err.text, sizeof (r->err.text), "the sum is %g", r->x[0]);
+            give_up (r);
+        }
+    }
+    job_destroy (r->job);
+}
+
+static void mode_place (struct run *r)
+{
+    start (r, 60, 1);
+    printf ("task %d rank %d node %d of %d local %d of %d host %s\n", r->info->task,
+            r->info->rank, r->info->node, r->info->num_nodes, r->info->local_rank,
+            r->info->local_size, getenv ("SLURMD_NODENAME") ? getenv ("SLURMD_NODENAME")
+                                                             : "-");
+    job_destroy (r->job);
+}
+
+/* One rank is killed while the others wait for it. */
+static void mode_die (struct run *r)
+{
+    start (r, 600, 1);
+    all_reduce (r, 1);
+    if (r->info->rank == r->info->size / 2) {
+        usleep (200000);
+        raise (SIGKILL);
+    }
+    all_reduce (r, N);
+}
+
+/* Work that blocks the communication thread for good, as a hung library call would. */
+static int stuck_poll (struct work *work, struct mg_error *err)
+{
+    (void)work, (void)err;
+    while (pause ())
+        ;
+    return 1;
+}
+
+static void stuck_describe (const struct work *work, char *text, size_t max)
+{
+    (void)work;
+    snprintf (text, max, "a stuck call");
+}
+
+/* The last rank ends the job, when nothing moves any more. */
+static void mode_abort (struct run *r)
+{
+    static struct work stuck = { .poll = stuck_poll, .describe = stuck_describe };
+    struct mg_stream *stream;
+
+    start (r, 600, 1);
+    stream = mg_stream_create (job_device (r->job), MG_STREAM_COMM, "stuck", &r->err);
+    stream_submit (stream, &stuck, &r->err);
+    if (r->info->rank == r->info->size - 1) {
+        usleep (200000);
+        fprintf (stderr, "rank %d ends the job\n", r->info->rank);
+        mg_comm_abort (r->comm, 86);
+    }
+    mg_stream_synchronize (stream, &r->err);
+    give_up (r);
+}
+
+static void mode_fingerprint (struct run *r)
+{
+    if (!(r->bootstrap = bootstrap_create (20, &r->err)))
+        give_up (r);
+    r->info = bootstrap_info (r->bootstrap);
+    start (r, 20, r->info->rank == 1 ? 2 : 1);
+    all_reduce (r, 1);
+    job_destroy (r->job);
+}
+
+/* Rank 0 does not come to the second all-reduce. */
+static void mode_deadline (struct run *r)
+{
+    start (r, 2, 1);
+    all_reduce (r, 1);
+    if (r->info->rank == 0)
+        sleep (30);
+    all_reduce (r, N);
+    job_destroy (r->job);
+}
+
+/* Rank 0 does not come to the end. */
+static void mode_late (struct run *r)
+{
+    start (r, 2, 1);
+    if (r->info->rank == 0)
+        sleep (30);
+    if (bootstrap_barrier (r->bootstrap, &r->err) < 0)
+        give_up (r);
+    job_destroy (r->job);
+}
+
+/* Rank 0 has more to reduce than the others. */
+static void mode_mismatch (struct run *r)
+{
+    start (r, 10, 1);
+    all_reduce (r, r->info->rank == 0 ? 101 : 100);
+    job_destroy (r->job);
+}
+
+/* A rank leaves after an error of its own: it must not wait for anybody. */
+static void mode_leave (struct run *r)
+{
+    start (r, 600, 1);
+    all_reduce (r, 1);
+    if (r->info->rank == 1) {
+        device_fail (job_device (r->job), "rank 1 has had enough");
+        all_reduce (r, 1);
+    }
+    all_reduce (r, N);
+}
+
+static const struct mode {
+    const char *name;
+    void (*run) (struct run *r);
+} modes[] = {
+    { "cycle", mode_cycle },       { "place", mode_place },
+    { "die", mode_die },           { "abort", mode_abort },
+    { "fingerprint", mode_fingerprint }, { "deadline", mode_deadline },
+    { "late", mode_late },         { "mismatch", mode_mismatch },
+    { "leave", mode_leave },
+};
+
+static int run_mode (const char *name)
+{
+    static struct run r;
+
+    for (size_t i = 0; i < sizeof (modes) / sizeof (modes[0]); i++) {
+        if (strcmp (name, modes[i].name) == 0) {
+            modes[i].run (&r);
+            return 0;
+        }
+    }
+    fprintf (stderr, "there is no mode %s\n", name);
+    return 2;
+}
+
+/* Exit code of a mode in a process of its own, with nothing printed. */
+static int code_of (const char *name)
+{
+    int status = 0;
+    pid_t pid = fork ();
+
+    if (pid == 0) {
+        if (freopen ("/dev/null", "w", stdout) && freopen ("/dev/null", "w", stderr))
+            _exit (run_mode (name));
+        _exit (99);
+    }
+    waitpid (pid, &status, 0);
+    return WIFEXITED (status) ? WEXITSTATUS (status) : 128 + WTERMSIG (status);
+}
+
+int main (int argc, char **argv)
+{
+    if (argc > 1)
+        return run_mode (argv[1]);
+    is_int (code_of ("cycle"), 0, "one rank lives and ends well");
+    is_int (code_of ("place"), 0, "knows its place");
+    is_int (code_of ("abort"), 86, "can end itself while a call is stuck");
+    is_int (code_of ("die"), 128 + SIGKILL, "and be killed");
+    return done_testing ();
+}

@@ -1,0 +1,160 @@
+/* cast - every 16-bit value both ways, rounding at and around every boundary */
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/tap/tap.h"
+#include "tests/unit/kernels/kit.h"
+
+enum { HALVES = 65536 };
+
+static int cast (const struct kernels *k, int64_t n, const void *x, enum mg_dtype from,
+                 void *y, enum mg_dtype to)
+{
+    return k->ops->cast (k, n, x, from, y, to, NULL, NULL);
+}
+
+/* What 16 bits mean, from the formats' definitions. */
+static double meaning (uint16_t bits, enum mg_dtype dtype)
+{
+    int digits = dtype == MG_BFLOAT16 ? 7 : 10, bias = dtype == MG_BFLOAT16 ? 127 : 15;
+    int exponent = (bits & 0x7fff) >> digits, fraction = bits & ((1 << digits) - 1);
+    double sign = bits & 0x8000 ? -1 : 1;
+
+    if (exponent == (1 << (15 - digits)) - 1)
+        return fraction ? NAN : sign * INFINITY;
+    if (exponent == 0)
+        return sign * ldexp (fraction, 1 - bias - digits);
+    return sign * ldexp (fraction + (1 << digits), exponent - bias - digits);
+}
+
+static void test_all_values (const struct kit_variant *v, enum mg_dtype dtype)
+{
+    uint16_t *half = kit_alloc (HALVES, sizeof (*half)), *back;
+    float *wide = kit_alloc (HALVES, sizeof (*wide));
+    int wrong = 0, changed = 0;
+
+    back = kit_alloc (HALVES, sizeof (*back));
+    for (int i = 0; i < HALVES; i++)
+        half[i] = (uint16_t)i;
+    cast (v->k, HALVES, half, dtype, wide, MG_FLOAT32);
+    cast (v->k, HALVES, wide, MG_FLOAT32, back, dtype);
+    for (int i = 0; i < HALVES; i++) {
+        double want = meaning ((uint16_t)i, dtype);
+
+        wrong += !(wide[i] == want || (isnan (wide[i]) && isnan (want)));
+        changed += isnan (want) ? !isnan (meaning (back[i], dtype)) : back[i] != half[i];
+    }
+    is_int (wrong, 0, "%s: all of %s to float", v->name, mg_dtype_name (dtype));
+    is_int (changed, 0, "%s: and back", v->name);
+    free (half);
+    free (back);
+    free (wide);
+}
+
+/* Midway between neighbours ties go to the even one; a bit more or less to the nearer. */
+static void test_rounding (const struct kit_variant *v, enum mg_dtype dtype)
+{
+    int last = dtype == MG_BFLOAT16 ? 0x7f7f : 0x7bff; /* largest finite */
+    float *x = kit_alloc ((size_t)(6 * (last + 1)), sizeof (float));
+    uint16_t *got = kit_alloc ((size_t)(6 * (last + 1)), sizeof (*got));
+    int wrong = 0, n = 0;
+
+    for (int i = 0; i <= last; i++) {
+        double low = meaning ((uint16_t)i, dtype),
+               high = meaning ((uint16_t)(i + 1), dtype);
+        float middle
+            = (float)(i < last ? (low + high) / 2
+                               : low + (low - meaning ((uint16_t)(i - 1), dtype)) / 2);
+
+        for (int sign = 1; sign >= -1; sign -= 2) {
+            x[n++] = (float)sign * nextafterf (middle, 0);
+            x[n++] = (float)sign * middle;
+            x[n++] = (float)sign * nextafterf (middle, INFINITY);
+        }
+    }
+    cast (v->k, n, x, MG_FLOAT32, got, dtype);
+    for (int i = 0; i < n; i++) {
+        int low = i / 6, sign = i % 6 < 3 ? 0 : 0x8000;
+        int want = i % 3 == 0 ? low : i % 3 == 2 ? low + 1 : low + (low & 1);
+
+        wrong += got[i] != (sign | want);
+    }
+    is_int (wrong, 0, "%s: float to %s rounds to nearest even", v->name,
+            mg_dtype_name (dtype));
+    free (x);
+    free (got);
+}
+
+static void test_special (const struct kit_variant *v)
+{
+    const float x[] = { 65519.99f, 65520, 1e10f, -1e10f, INFINITY, 1e-8f, 2.98e-8f, 3e-8f,
+                        -0.0f };
+    const uint16_t want[] = { 0x7bff, 0x7c00, 0x7c00, 0xfc00, 0x7c00, 0, 0, 1, 0x8000 };
+    uint16_t got[9];
+
+    cast (v->k, 9, x, MG_FLOAT32, got, MG_FLOAT16);
+    ok (memcmp (got, want, sizeof (want)) == 0, "%s: edges of float16", v->name);
+}
+
+/* Sizes around blocks, between all types. */
+static void test_sizes (const struct kit_variant *v)
+{
+    static const int64_t sizes[] = { 0, 1, 8191, 8192, 8193, 20001 };
+    float *x = kit_alloc (20001, sizeof (float)), *y = kit_alloc (20001, sizeof (float));
+    uint16_t *a = kit_alloc (20001, 2), *b = kit_alloc (20001, 2);
+
+    for (int i = 0; i < 20001; i++)
+        x[i] = (float)(i % 129 - 64); /* exact in all types */
+    for (size_t s = 0; s < sizeof (sizes) / sizeof (sizes[0]); s++) {
+        int64_t n = sizes[s];
+
+        memset (y, 0xff, 20001 * sizeof (float));
+        cast (v->k, n, x, MG_FLOAT32, a, MG_BFLOAT16);
+        cast (v->k, n, a, MG_BFLOAT16, b, MG_FLOAT16);
+        cast (v->k, n, b, MG_FLOAT16, a, MG_BFLOAT16);
+        cast (v->k, n, a, MG_BFLOAT16, y, MG_FLOAT32);
+        ok (memcmp (x, y, (size_t)n * sizeof (float)) == 0
+                && (n == 20001 || isnan (y[n])),
+            "%s: %d elements through all types", v->name, (int)n);
+    }
+    cast (v->k, 20001, x, MG_FLOAT32, y, MG_FLOAT32);
+    ok (memcmp (x, y, 20001 * sizeof (float)) == 0, "%s: float to float", v->name);
+    free (x);
+    free (y);
+    free (a);
+    free (b);
+}
+
+static void test_badparam (const struct kit_variant *v)
+{
+    float x = 1, y = 2;
+    struct mg_error err = { "" };
+
+    errno = 0;
+    ok (v->k->ops->cast (v->k, 1, &x, MG_FLOAT32, &y, MG_INT32, NULL, &err) == -1
+            && errno == ENOTSUP && y == 2,
+        "%s: bad type: %s", v->name, err.text);
+    ok (v->k->ops->cast (v->k, 1, &x, MG_FLOAT64, &y, MG_FLOAT32, NULL, &err) == -1,
+        "%s: bad type: %s", v->name, err.text);
+}
+
+int main (void)
+{
+    struct kit kit;
+
+    kit_open (&kit);
+    for (size_t i = 0; i < kit.count; i++) {
+        for (int t = 0; t < 2; t++) {
+            test_all_values (&kit.variants[i], t ? MG_FLOAT16 : MG_BFLOAT16);
+            test_rounding (&kit.variants[i], t ? MG_FLOAT16 : MG_BFLOAT16);
+        }
+        test_special (&kit.variants[i]);
+        test_sizes (&kit.variants[i]);
+        test_badparam (&kit.variants[i]);
+    }
+    kit_close (&kit);
+    return done_testing ();
+}

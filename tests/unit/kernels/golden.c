@@ -1,0 +1,443 @@
+/* golden - the kernels against numbers of Megatron-LM's own functions (11_kernels and
+ * 11_tensor_parallel of the reference data)
+ */
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "tests/lib/npz.h"
+#include "tests/tap/tap.h"
+#include "tests/unit/kernels/kit.h"
+
+static const struct kernels *k;
+
+/* One case: its parameters and arrays. */
+struct golden {
+    const char *prefix; /* of the arrays' names, "c012." */
+    const char *fn;
+    json_t *params;
+    const struct npz *npz;
+    float *owned[16]; /* freed at the end of the case */
+    int count;
+};
+
+static const struct npz_array *find (const struct golden *g, const char *name)
+{
+    char full[100];
+    const struct npz_array *a;
+
+    snprintf (full, sizeof (full), "%s%s", g->prefix, name);
+    if (!(a = npz_find (g->npz, full)))
+        bail_out ("no array %s", full);
+    return a;
+}
+
+/* n floats that live as long as the case. */
+static float *room (struct golden *g, size_t n)
+{
+    return g->owned[g->count++] = kit_alloc (n, sizeof (float));
+}
+
+static float *floats (struct golden *g, const char *name)
+{
+    struct mg_error err = { "" };
+    size_t count;
+    float *x = npz_floats (g->npz, find (g, name)->name, &count, &err);
+
+    if (!x)
+        bail_out ("%s", err.text);
+    return g->owned[g->count++] = x;
+}
+
+static int32_t *ids (struct golden *g, const char *name)
+{
+    size_t n = find (g, name)->count;
+    float *x = floats (g, name);
+    int32_t *id = (int32_t *)room (g, n);
+
+    for (size_t i = 0; i < n; i++)
+        id[i] = (int32_t)x[i];
+    return id;
+}
+
+static void release (struct golden *g)
+{
+    for (int i = 0; i < g->count; i++)
+        free (g->owned[i]);
+    g->count = 0;
+}
+
+static void compare (const struct golden *g, const char *name, const float *got,
+                     double tol)
+{
+    const struct npz_array *a = find (g, name);
+    size_t count;
+    double *want = npz_doubles (g->npz, a->name, &count, NULL);
+    double error = kit_error (got, want, count);
+
+    ok (count > 0 && error <= tol, "%s%s of %s (%zu values, error %.2g)", g->prefix, name,
+        g->fn, count, error);
+    free (want);
+}
+
+static void run_xent (struct golden *g)
+{
+    const struct npz_array *shape = find (g, "logits");
+    int64_t cols = shape->shape[2], tokens = shape->shape[0] * shape->shape[1];
+    float *logits = floats (g, "logits"), *stat = room (g, (size_t)(4 * tokens));
+    int32_t *label = ids (g, "target");
+    struct kern_xent_max m = { tokens, cols, cols, logits, stat };
+    struct kern_xent_sum s = { tokens, cols, cols, 0, logits, stat, label, stat + tokens,
+                               stat + 2 * tokens };
+    struct kern_xent_bwd b = { tokens, cols, cols, 0, logits, stat, stat + tokens, label,
+                               floats (g, "upstream") };
+
+    if (json_number_value (json_object_get (g->params, "label_smoothing")) != 0)
+        return; /* the kernels have none */
+    k->ops->xent_max (k, &m, NULL, NULL);
+    k->ops->xent_sum (k, &s, NULL, NULL);
+    for (int64_t t = 0; t < tokens; t++)
+        stat[3 * tokens + t] = logf (stat[tokens + t]) - stat[2 * tokens + t];
+    compare (g, "loss", stat + 3 * tokens, 1e-6);
+    k->ops->xent_bwd (k, &b, NULL, NULL);
+    /* The fused one rounds its gradient to bfloat16. */
+    compare (g, "logits_grad", logits, strncmp (g->fn, "fused", 5) == 0 ? 0x1p-8 : 1e-6);
+}
+
+static void run_gelu (struct golden *g)
+{
+    int64_t n = (int64_t)find (g, "x")->count;
+    float *x = floats (g, "x"), *y = room (g, (size_t)n), *one = room (g, (size_t)n);
+
+    k->ops->gelu_fwd (k, &(struct kern_gelu_fwd){ n, x, y }, NULL, NULL);
+    compare (g, "y", y, 5e-7);
+    k->ops->fill (k, n, 1, one, NULL, NULL);
+    k->ops->gelu_bwd (k, &(struct kern_gelu_bwd){ n, one, x, y }, NULL, NULL);
+    compare (g, "dydx", y, 1e-6);
+}
+
+static void run_bias_gelu (struct golden *g)
+{
+    const struct npz_array *shape = find (g, "input");
+    int64_t cols = shape->shape[2], rows = shape->shape[0] * shape->shape[1];
+    int64_t n = rows * cols;
+    float *x = room (g, (size_t)n), *y = room (g, (size_t)n);
+    float *dbias = room (g, (size_t)cols);
+    struct kern_bias_dropout_add_fwd add = { .rows = rows, .cols = cols,
+                                             .x = floats (g, "input"),
+                                             .bias = floats (g, "bias"), .y = x };
+
+    k->ops->bias_dropout_add_fwd (k, &add, NULL, NULL);
+    k->ops->gelu_fwd (k, &(struct kern_gelu_fwd){ n, x, y }, NULL, NULL);
+    compare (g, "out", y, 1e-6);
+    k->ops->gelu_bwd (k, &(struct kern_gelu_bwd){ n, floats (g, "upstream"), x, y }, NULL,
+                      NULL);
+    compare (g, "input_grad", y, 1e-6);
+    k->ops->col_sum (k, rows, cols, y, dbias, NULL, NULL);
+    compare (g, "bias_grad", dbias, 2e-6);
+}
+
+static void run_norm (struct golden *g)
+{
+    const struct npz_array *shape = find (g, "x");
+    int64_t cols = shape->shape[2], rows = shape->shape[0] * shape->shape[1];
+    double offset = json_number_value (json_object_get (g->params, "mean_offset"));
+    double tol = 2e-6 * (1 + offset); /* x - mean is exact to a rounding of x */
+    float *y = room (g, (size_t)(rows * cols)), *stat = room (g, (size_t)(2 * rows));
+    float *grads = room (g, (size_t)(2 * cols)), *x = floats (g, "x");
+    float *weight = floats (g, "weight");
+    struct kern_norm_fwd f
+        = { .rows = rows,
+            .cols = cols,
+            .x = x,
+            .weight = weight,
+            .bias = floats (g, "bias"),
+            .eps = json_number_value (json_object_get (g->params, "eps")),
+            .y = y,
+            .mean = stat,
+            .rstd = stat + rows };
+    struct kern_norm_bwd b = { .rows = rows,
+                               .cols = cols,
+                               .dy = floats (g, "upstream"),
+                               .x = x,
+                               .weight = weight,
+                               .mean = stat,
+                               .rstd = stat + rows,
+                               .dx = y,
+                               .dweight = grads,
+                               .dbias = grads + cols };
+
+    k->ops->norm_fwd (k, &f, NULL, NULL);
+    compare (g, "y", y, tol);
+    k->ops->norm_bwd (k, &b, NULL, NULL);
+    compare (g, "x_grad", y, tol * 3);
+    compare (g, "weight_grad", grads, tol * 3);
+    compare (g, "bias_grad", grads + cols, 2e-6);
+}
+
+static void run_attention (struct golden *g)
+{
+    const int64_t *q = find (g, "q")->shape, *kv = find (g, "k")->shape;
+    size_t nq = find (g, "q")->count, nk = find (g, "k")->count;
+    struct kern_attention a = { .batch = q[1],
+                                .heads = q[2],
+                                .kv_heads = kv[2],
+                                .seq_q = q[0],
+                                .seq_k = kv[0],
+                                .head_dim = q[3],
+                                .scale = 1 / sqrt ((double)q[3]),
+                                .causal = true,
+                                .q_stride_s = q[1] * q[2] * q[3],
+                                .q_stride_b = q[2] * q[3],
+                                .q_stride_h = q[3],
+                                .kv_stride_s = kv[1] * kv[2] * kv[3],
+                                .kv_stride_b = kv[2] * kv[3],
+                                .kv_stride_h = kv[3],
+                                .out_stride_s = q[1] * q[2] * q[3],
+                                .out_stride_b = q[2] * q[3],
+                                .out_stride_h = q[3] };
+    struct kern_attention_bwd b;
+
+    if (strcmp (json_string_value (json_object_get (g->params, "mask")), "causal") != 0)
+        return; /* the kernels have no padding mask */
+    a.q = floats (g, "q");
+    a.k = floats (g, "k");
+    a.v = floats (g, "v");
+    a.out = room (g, nq);
+    a.lse = room (g, nq);
+    k->ops->attention_fwd (k, &a, NULL, NULL);
+    compare (g, "out", a.out, 1e-6);
+    b = (struct kern_attention_bwd){ .fwd = a, .dout = floats (g, "upstream"),
+                                     .dq = room (g, nq), .dk = room (g, nk),
+                                     .dv = room (g, nk) };
+    k->ops->attention_bwd (k, &b, NULL, NULL);
+    compare (g, "q_grad", b.dq, 2e-6);
+    compare (g, "k_grad", b.dk, 2e-6);
+    compare (g, "v_grad", b.dv, 2e-6);
+}
+
+static void run_bias_dropout_add (struct golden *g)
+{
+    const struct npz_array *shape = find (g, "x");
+    int64_t cols = shape->shape[2], rows = shape->shape[0] * shape->shape[1];
+    struct kern_bias_dropout_add_fwd a = { .rows = rows,
+                                           .cols = cols,
+                                           .x = floats (g, "x"),
+                                           .bias = floats (g, "bias"),
+                                           .residual = floats (g, "residual"),
+                                           .y = room (g, (size_t)(rows * cols)) };
+
+    k->ops->bias_dropout_add_fwd (k, &a, NULL, NULL);
+    compare (g, "out", a.y, 2e-7);
+}
+
+static void run_clip (struct golden *g)
+{
+    double max_norm = json_number_value (json_object_get (g->params, "max_norm"));
+    double want = json_number_value (json_object_get (g->params, "norm2"));
+    double sum = 0, norm, factor;
+
+    for (int i = 0; i < 3; i++) {
+        char name[8];
+        double part;
+
+        snprintf (name, sizeof (name), "g%d", i);
+        k->ops->sum_sq (k, (int64_t)find (g, name)->count, floats (g, name), &part, NULL,
+                        NULL);
+        sum += part;
+    }
+    norm = sqrt (sum);
+    is_near (norm, want, 1e-6 * want, "%snorm", g->prefix);
+    factor = max_norm / (norm + 1e-6);
+    for (int i = 0; i < 3; i++) {
+        char name[16];
+        float *x;
+
+        snprintf (name, sizeof (name), "g%d", i);
+        x = floats (g, name);
+        if (factor < 1)
+            k->ops->axpby (k, (int64_t)find (g, name)->count, factor, x, 0, x, NULL,
+                           NULL);
+        snprintf (name, sizeof (name), "clipped%d", i);
+        compare (g, name, x, 5e-7);
+    }
+}
+
+static const struct {
+    const char *fn;
+    void (*run) (struct golden *g);
+} table[] = {
+    { "vocab_parallel_cross_entropy", run_xent },
+    { "fused_vocab_parallel_cross_entropy", run_xent },
+    { "F.gelu(tanh)", run_gelu },
+    { "bias_gelu_impl", run_bias_gelu },
+    { "LayerNorm(WrappedTorchNorm)", run_norm },
+    { "DotProductAttention", run_attention },
+    { "bias_dropout_add(p=0)", run_bias_dropout_add },
+    { "clip_grad_by_total_norm_fp32", run_clip },
+};
+
+enum { FUNCTIONS = sizeof (table) / sizeof (table[0]) };
+
+static void run_case (const struct npz *npz, json_t *item, int counts[FUNCTIONS])
+{
+    char prefix[16];
+    struct golden g = { .fn = json_string_value (json_object_get (item, "fn")),
+                        .params = json_object_get (item, "params"),
+                        .npz = npz };
+
+    snprintf (prefix, sizeof (prefix), "c%03d.",
+              (int)json_integer_value (json_object_get (item, "id")));
+    g.prefix = prefix;
+    for (int f = 0; f < FUNCTIONS; f++) {
+        if (strcmp (g.fn, table[f].fn) == 0) {
+            table[f].run (&g);
+            counts[f]++;
+        }
+    }
+    release (&g);
+}
+
+static void test_kernels (const struct npz *npz, json_t *root)
+{
+    int counts[FUNCTIONS] = { 0 };
+    json_t *item;
+    size_t i;
+
+    json_array_foreach (json_object_get (root, "cases"), i, item)
+        run_case (npz, item, counts);
+    for (int f = 0; f < FUNCTIONS; f++)
+        ok (counts[f] > 0, "there are cases of %s", table[f].fn);
+}
+
+/* Embedding and cross entropy of one rank of tp, with the other ranks' part of the sums
+ * taken from their kernels.
+ */
+static void test_embedding_rank (const struct npz *npz, int tp, int rank)
+{
+    char prefix[32];
+    struct golden in = { .prefix = "in.", .fn = "embedding", .npz = npz };
+    struct golden out = { .prefix = prefix, .fn = "embedding", .npz = npz };
+    int64_t cols = find (&in, "emb_table")->shape[1],
+            tokens = (int64_t)find (&in, "ids")->count;
+    int64_t count = find (&in, "emb_table")->shape[0] / tp;
+    float *table = floats (&in, "emb_table"), *grad = room (&in, (size_t)(count * cols));
+    float *x = room (&in, (size_t)(tokens * cols)),
+          *sum = room (&in, (size_t)(tokens * cols));
+    int32_t *id = ids (&in, "ids");
+    struct kern_embedding_bwd b = { tokens, cols, id, rank * count, count,
+                                    floats (&in, "emb_upstream"), grad };
+
+    snprintf (prefix, sizeof (prefix), "tp%d.rank%d.emb.", tp, rank);
+    for (int r = 0; r < tp; r++) {
+        struct kern_embedding_fwd a = { tokens, cols, id, r * count, count,
+                                        table + r * count * cols, x };
+
+        k->ops->embedding_fwd (k, &a, NULL, NULL);
+        k->ops->axpby (k, tokens * cols, 1, x, 1, sum, NULL, NULL);
+    }
+    compare (&out, "out", sum, 0);
+    k->ops->embedding_bwd (k, &b, NULL, NULL);
+    compare (&out, "weight_grad_shard", grad, 2e-7);
+    release (&in);
+}
+
+static void copy_shard (const float *x, int64_t rows, int64_t cols, int tp, int rank,
+                        float *out)
+{
+    for (int64_t r = 0; r < rows; r++)
+        memcpy (out + r * (cols / tp), x + r * cols + rank * (cols / tp),
+                (size_t)(cols / tp) * sizeof (float));
+}
+
+static void test_xent_rank (const struct npz *npz, int tp, int rank)
+{
+    char prefix[32];
+    struct golden in = { .prefix = "in.", .fn = "cross entropy", .npz = npz };
+    struct golden out = { .prefix = prefix, .fn = "cross entropy", .npz = npz };
+    int64_t tokens = (int64_t)find (&in, "target")->count;
+    int64_t all = find (&in, "logits")->shape[2], cols = all / tp;
+    float *x = floats (&in, "logits"), *shard = room (&in, (size_t)(tokens * cols));
+    float *stat = room (&in, (size_t)(5 * tokens)), *max = stat, *sum = stat + tokens;
+    float *target = sum + tokens, *part = target + tokens,
+          *scale = floats (&in, "ce_upstream");
+    int32_t *label = ids (&in, "target");
+    struct kern_xent_max m = { tokens, all, all, x, max };
+
+    snprintf (prefix, sizeof (prefix), "tp%d.rank%d.ce_ls0.0.", tp, rank);
+    k->ops->xent_max (k, &m, NULL, NULL);
+    for (int r = 0; r < tp; r++) {
+        struct kern_xent_sum s = { tokens, cols, cols, r * cols, shard, max, label, part,
+                                   part + tokens };
+
+        copy_shard (x, tokens, all, tp, r, shard);
+        k->ops->xent_sum (k, &s, NULL, NULL);
+        k->ops->axpby (k, tokens, 1, part, 1, sum, NULL, NULL);
+        k->ops->axpby (k, tokens, 1, part + tokens, 1, target, NULL, NULL);
+    }
+    copy_shard (x, tokens, all, tp, rank, shard);
+    k->ops->xent_bwd (k,
+                      &(struct kern_xent_bwd){ tokens, cols, cols, rank * cols, shard,
+                                               max, sum, label, scale },
+                      NULL, NULL);
+    compare (&out, "logits_grad_shard", shard, 1e-6);
+    for (int64_t t = 0; t < tokens; t++)
+        part[t] = logf (sum[t]) - target[t];
+    compare (&out, "loss", part, 1e-6);
+    release (&in);
+}
+
+static struct npz *open_npz (const char *name)
+{
+    char path[1000];
+    struct mg_error err = { "" };
+    struct npz *npz;
+
+    if (!shared_file (path, sizeof (path), name))
+        skip_all ("no %s", path);
+    if (!(npz = npz_open (path, &err)))
+        bail_out ("%s", err.text);
+    return npz;
+}
+
+static json_t *open_json (const char *name)
+{
+    char path[1000];
+    json_t *root;
+
+    if (!shared_file (path, sizeof (path), name))
+        skip_all ("no %s", path);
+    if (!(root = json_load_file (path, 0, NULL)))
+        bail_out ("cannot read %s", path);
+    return root;
+}
+
+int main (void)
+{
+    json_t *root = open_json ("golden/11_kernels.json");
+    struct npz *npz = open_npz ("golden/11_kernels.npz");
+    struct npz *tensor = open_npz ("golden/11_tensor_parallel.npz");
+    struct kit kit;
+
+    kit_open (&kit);
+    for (size_t i = 0; i < kit.count; i += 2) {
+        diag ("%s", kit.variants[i].name);
+        k = kit.variants[i].k;
+        test_kernels (npz, root);
+        for (int tp = 1; tp <= 4; tp *= 2) {
+            for (int rank = 0; rank < tp; rank++) {
+                test_embedding_rank (tensor, tp, rank);
+                test_xent_rank (tensor, tp, rank);
+            }
+        }
+    }
+    kit_close (&kit);
+    npz_close (npz);
+    npz_close (tensor);
+    json_decref (root);
+    return done_testing ();
+}

@@ -1,0 +1,245 @@
+/* norm - layer norm against its formulas in double, these against differences */
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/tap/tap.h"
+#include "tests/unit/kernels/kit.h"
+
+struct shape {
+    int64_t rows, cols;
+    double offset, eps;
+};
+
+static const struct shape shapes[] = {
+    { 0, 5, 0, 1e-5 },    { 1, 1, 0, 1e-5 },      { 3, 7, 0, 1e-5 },
+    { 5, 16, 1, 1e-5 },   { 33, 17, 0, 1e-5 },    { 31, 63, 0, 1e-12 },
+    { 32, 64, 3, 1e-3 },  { 65, 65, 100, 1e-12 }, { 2, 4097, 0, 0.1 },
+    { 97, 768, 0, 1e-5 }, { 200, 130, 0, 1e-5 },
+};
+
+struct problem {
+    const struct shape *s;
+    size_t n, rows, cols;
+    struct kit_array x, dy, weight, bias, mean, rstd;
+    struct kit_array before; /* of dx, dweight, dbias */
+    bool accumulate;
+    double *want; /* y, mean, rstd; or dx, dweight, dbias */
+};
+
+static void problem_open (struct problem *p, const struct shape *s)
+{
+    memset (p, 0, sizeof (*p));
+    p->s = s;
+    p->rows = (size_t)s->rows;
+    p->cols = (size_t)s->cols;
+    p->n = p->rows * p->cols;
+    p->x = kit_array (p->n, 1);
+    p->dy = kit_array (p->n, 2);
+    p->weight = kit_array (p->cols, 3);
+    p->bias = kit_array (p->cols, 1);
+    p->mean = kit_array (p->rows, 0);
+    p->rstd = kit_array (p->rows, 3);
+    p->before = kit_array (p->n + 2 * p->cols, 1);
+    kit_random (p->x.x, p->n, 1);
+    kit_random (p->dy.x, p->n, 2);
+    kit_random (p->weight.x, p->cols, 3);
+    kit_random (p->bias.x, p->cols, 4);
+    kit_random (p->before.x, p->n + 2 * p->cols, 5);
+    for (size_t i = 0; i < p->n; i++)
+        p->x.x[i] += (float)s->offset;
+    p->want = kit_alloc (p->n + 2 * p->cols + 2 * p->rows, sizeof (double));
+}
+
+static void problem_close (struct problem *p)
+{
+    kit_array_free (&p->x);
+    kit_array_free (&p->dy);
+    kit_array_free (&p->weight);
+    kit_array_free (&p->bias);
+    kit_array_free (&p->mean);
+    kit_array_free (&p->rstd);
+    kit_array_free (&p->before);
+    free (p->want);
+}
+
+static void moments (const struct problem *p, size_t row, double *mean, double *rstd)
+{
+    const float *x = p->x.x + row * p->cols;
+    double var = 0;
+
+    *mean = 0;
+    for (size_t c = 0; c < p->cols; c++)
+        *mean += x[c] / (double)p->cols;
+    for (size_t c = 0; c < p->cols; c++)
+        var += (x[c] - *mean) * (x[c] - *mean) / (double)p->cols;
+    *rstd = 1 / sqrt (var + p->s->eps);
+}
+
+static void solve_fwd (struct problem *p)
+{
+    for (size_t r = 0; r < p->rows; r++) {
+        double mean, rstd;
+
+        moments (p, r, &mean, &rstd);
+        for (size_t c = 0; c < p->cols; c++) {
+            double xhat = (p->x.x[r * p->cols + c] - mean) * rstd;
+
+            p->want[r * p->cols + c] = xhat * p->weight.x[c] + p->bias.x[c];
+        }
+        p->want[p->n + r] = mean;
+        p->want[p->n + p->rows + r] = rstd;
+        p->mean.x[r] = (float)mean;
+        p->rstd.x[r] = (float)rstd;
+    }
+}
+
+/* From the rounded mean and rstd, as the kernel gets them. */
+static void solve_bwd (struct problem *p)
+{
+    double *dweight = p->want + p->n, *dbias = dweight + p->cols;
+
+    for (size_t i = 0; i < p->n + 2 * p->cols; i++)
+        p->want[i] = i >= p->n || p->accumulate ? p->before.x[i] : 0;
+    for (size_t r = 0; r < p->rows; r++) {
+        double mean = p->mean.x[r], rstd = p->rstd.x[r], mean_g = 0, mean_gx = 0;
+
+        for (size_t c = 0; c < p->cols; c++) {
+            double dy = p->dy.x[r * p->cols + c];
+            double xhat = (p->x.x[r * p->cols + c] - mean) * rstd;
+
+            mean_g += dy * p->weight.x[c] / (double)p->cols;
+            mean_gx += dy * p->weight.x[c] * xhat / (double)p->cols;
+            dweight[c] += dy * xhat;
+            dbias[c] += dy;
+        }
+        for (size_t c = 0; c < p->cols; c++) {
+            double xhat = (p->x.x[r * p->cols + c] - mean) * rstd;
+
+            p->want[r * p->cols + c] += rstd
+                                        * (p->dy.x[r * p->cols + c] * p->weight.x[c]
+                                           - mean_g - xhat * mean_gx);
+        }
+    }
+}
+
+static int run_fwd (const struct kernels *k, const void *arg, float *out)
+{
+    const struct problem *p = arg;
+    struct kern_norm_fwd a = { .rows = p->s->rows,
+                               .cols = p->s->cols,
+                               .x = p->x.x,
+                               .weight = p->weight.x,
+                               .bias = p->bias.x,
+                               .eps = p->s->eps,
+                               .y = out,
+                               .mean = out + p->n,
+                               .rstd = out + p->n + p->rows };
+
+    return k->ops->norm_fwd (k, &a, NULL, NULL);
+}
+
+static int run_bwd (const struct kernels *k, const void *arg, float *out)
+{
+    const struct problem *p = arg;
+    struct kern_norm_bwd a = { .rows = p->s->rows,
+                               .cols = p->s->cols,
+                               .dy = p->dy.x,
+                               .x = p->x.x,
+                               .weight = p->weight.x,
+                               .mean = p->mean.x,
+                               .rstd = p->rstd.x,
+                               .dx = out,
+                               .accumulate_dx = p->accumulate,
+                               .dweight = out + p->n,
+                               .dbias = out + p->n + p->cols };
+
+    memcpy (out + (p->accumulate ? 0 : p->n), p->before.x + (p->accumulate ? 0 : p->n),
+            (2 * p->cols + (p->accumulate ? p->n : 0)) * sizeof (float));
+    return k->ops->norm_bwd (k, &a, NULL, NULL);
+}
+
+/* sum (dy y), whose gradients the backward pass gives. */
+static double loss (const void *arg)
+{
+    const struct problem *p = arg;
+    double sum = 0;
+
+    for (size_t r = 0; r < p->rows; r++) {
+        double mean, rstd;
+
+        moments (p, r, &mean, &rstd);
+        for (size_t c = 0; c < p->cols; c++)
+            sum += p->dy.x[r * p->cols + c]
+                   * ((p->x.x[r * p->cols + c] - mean) * rstd * p->weight.x[c]
+                      + p->bias.x[c]);
+    }
+    return sum;
+}
+
+static void test_differences (void)
+{
+    static const struct shape s = { 3, 9, 0.5, 1e-2 };
+    struct problem p;
+    double worst = 0;
+
+    problem_open (&p, &s);
+    solve_fwd (&p);
+    memset (p.before.x, 0, p.before.n * sizeof (float));
+    solve_bwd (&p);
+    for (size_t i = 0; i < p.n; i++)
+        worst = fmax (worst, fabs (p.want[i] - kit_slope (loss, &p, &p.x.x[i])));
+    for (size_t c = 0; c < p.cols; c++) {
+        worst
+            = fmax (worst, fabs (p.want[p.n + c] - kit_slope (loss, &p, &p.weight.x[c])));
+        worst = fmax (
+            worst, fabs (p.want[p.n + p.cols + c] - kit_slope (loss, &p, &p.bias.x[c])));
+    }
+    ok (worst < 1e-4, "the formulas of the backward pass are differences (%.2g)", worst);
+    problem_close (&p);
+}
+
+/* A NaN shows, in its own row only. */
+static void test_not_finite (const struct kit_variant *v)
+{
+    float x[3 * 40], y[3 * 40], w[40], stat[6];
+    struct kern_norm_fwd a = { .rows = 3, .cols = 40, .x = x, .weight = w, .bias = w,
+                               .eps = 1e-5, .y = y, .mean = stat, .rstd = stat + 3 };
+
+    kit_random (x, 120, 1);
+    kit_random (w, 40, 2);
+    x[60] = NAN;
+    ok (v->k->ops->norm_fwd (v->k, &a, NULL, NULL) == 0 && isfinite (y[39])
+            && isnan (y[40]) && isnan (y[79]) && isfinite (y[80]) && isnan (stat[1]),
+        "%s: a NaN spoils its row", v->name);
+}
+
+int main (void)
+{
+    struct kit kit;
+
+    kit_open (&kit);
+    test_differences ();
+    for (size_t i = 0; i < sizeof (shapes) / sizeof (shapes[0]); i++) {
+        struct problem p;
+        /* A mean of 100 leaves x - mean 100 times less exact. */
+        double tol = 2e-6 * (1 + shapes[i].offset);
+
+        problem_open (&p, &shapes[i]);
+        solve_fwd (&p);
+        kit_check (&kit, run_fwd, &p, p.n + 2 * p.rows, p.want, tol, "forward, shape %zu",
+                   i);
+        for (int accumulate = 0; accumulate < 2; accumulate++) {
+            p.accumulate = accumulate;
+            solve_bwd (&p);
+            kit_check (&kit, run_bwd, &p, p.n + 2 * p.cols, p.want, tol * 5,
+                       "backward%s, shape %zu", accumulate ? " added" : "", i);
+        }
+        problem_close (&p);
+    }
+    for (size_t i = 0; i < kit.count; i++)
+        test_not_finite (&kit.variants[i]);
+    kit_close (&kit);
+    return done_testing ();
+}

@@ -1,0 +1,139 @@
+/* reduce - column sums, sums of squares, axpby */
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/tap/tap.h"
+#include "tests/unit/kernels/kit.h"
+
+struct matrix {
+    int64_t rows, cols;
+    const float *x, *before;
+};
+
+static int run_col_sum (const struct kernels *k, const void *arg, float *out)
+{
+    const struct matrix *m = arg;
+
+    memcpy (out, m->before, (size_t)m->cols * sizeof (float));
+    return k->ops->col_sum (k, m->rows, m->cols, m->x, out, NULL, NULL);
+}
+
+static void test_col_sum (const struct kit *kit)
+{
+    static const int64_t shapes[][2]
+        = { { 0, 3 },    { 1, 1 },     { 5, 17 },    { 63, 15 },
+            { 64, 16 },  { 65, 33 },   { 129, 257 }, { 300, 100 },
+            { 3, 1023 }, { 70, 1025 }, { 200, 2050 } };
+
+    for (size_t s = 0; s < sizeof (shapes) / sizeof (shapes[0]); s++) {
+        int64_t rows = shapes[s][0], cols = shapes[s][1];
+        struct kit_array x = kit_array ((size_t)(rows * cols), 1);
+        struct kit_array before = kit_array ((size_t)cols, 2);
+        double *want = kit_alloc ((size_t)cols, sizeof (double));
+        struct matrix m = { rows, cols, x.x, before.x };
+
+        kit_random (x.x, x.n, 1);
+        kit_random (before.x, before.n, 2);
+        for (int64_t c = 0; c < cols; c++) {
+            want[c] = before.x[c];
+            for (int64_t r = 0; r < rows; r++)
+                want[c] += x.x[r * cols + c];
+        }
+        kit_check (kit, run_col_sum, &m, (size_t)cols, want, 3e-6, "col_sum of %d x %d",
+                   (int)rows, (int)cols);
+        free (want);
+        kit_array_free (&x);
+        kit_array_free (&before);
+    }
+}
+
+static void test_sum_sq (const struct kit *kit)
+{
+    static const int64_t sizes[] = { 0, 1, 7, 63, 64, 65, 8191, 8193, 100003 };
+    struct kit_array x = kit_array (100003, 3);
+
+    kit_random (x.x, x.n, 9);
+    x.x[3] = 1e15f; /* its square is far outside of float's precision */
+    x.x[5] = 1e-25f;
+    for (size_t s = 0; s < sizeof (sizes) / sizeof (sizes[0]); s++) {
+        double want = 0, before = 0, got;
+
+        for (int64_t i = 0; i < sizes[s]; i++)
+            want += (double)x.x[i] * x.x[i];
+        for (size_t i = 0; i < kit->count; i++) {
+            const struct kit_variant *v = &kit->variants[i];
+
+            ok (v->k->ops->sum_sq (v->k, sizes[s], x.x, &got, NULL, NULL) == 0
+                    && fabs (got - want) <= 1e-13 * want && (i % 2 == 0 || got == before),
+                "%s: sum_sq of %d", v->name, (int)sizes[s]);
+            before = got;
+        }
+    }
+    for (size_t i = 0; i < kit->count; i++) {
+        const struct kit_variant *v = &kit->variants[i];
+        double nan, inf, large;
+
+        x.x[90001] = NAN;
+        v->k->ops->sum_sq (v->k, 100003, x.x, &nan, NULL, NULL);
+        x.x[90001] = -INFINITY;
+        v->k->ops->sum_sq (v->k, 100003, x.x, &inf, NULL, NULL);
+        x.x[90001] = 3e38f;
+        v->k->ops->sum_sq (v->k, 100003, x.x, &large, NULL, NULL);
+        ok (isnan (nan) && isinf (inf) && isfinite (large),
+            "%s: sum_sq shows NaN and inf", v->name);
+    }
+    kit_array_free (&x);
+}
+
+struct pair {
+    size_t n;
+    double a, b;
+    const float *x, *y;
+};
+
+static int run_axpby (const struct kernels *k, const void *arg, float *out)
+{
+    const struct pair *p = arg;
+
+    if (p->b != 0) /* else it stays NaN, and must not be read */
+        memcpy (out, p->y, p->n * sizeof (float));
+    return k->ops->axpby (k, (int64_t)p->n, p->a, p->x, p->b, out, NULL, NULL);
+}
+
+static void test_axpby (const struct kit *kit)
+{
+    static const double factors[][2] = { { 1, 0 }, { 2.5, 1 }, { 0, 0.5 }, { -1, -3 } };
+    static const size_t sizes[] = { 0, 1, 15, 17, 8193, 20001 };
+    struct kit_array x = kit_array (20001, 1), y = kit_array (20001, 2);
+    double *want = kit_alloc (20001, sizeof (double));
+
+    kit_random (x.x, x.n, 1);
+    kit_random (y.x, y.n, 2);
+    for (size_t f = 0; f < 4; f++) {
+        for (size_t s = 0; s < sizeof (sizes) / sizeof (sizes[0]); s++) {
+            struct pair p = { sizes[s], factors[f][0], factors[f][1], x.x, y.x };
+
+            for (size_t i = 0; i < p.n; i++)
+                want[i] = p.a * x.x[i] + (p.b != 0 ? p.b * y.x[i] : 0);
+            kit_check (kit, run_axpby, &p, p.n, want, 2e-7, "%g x + %g y of %zu", p.a,
+                       p.b, p.n);
+        }
+    }
+    free (want);
+    kit_array_free (&x);
+    kit_array_free (&y);
+}
+
+int main (void)
+{
+    struct kit kit;
+
+    kit_open (&kit);
+    test_col_sum (&kit);
+    test_sum_sq (&kit);
+    test_axpby (&kit);
+    kit_close (&kit);
+    return done_testing ();
+}

@@ -1,0 +1,78 @@
+/* table - the backend as such: a full table, life and death, scratch */
+
+#include <errno.h>
+#include <string.h>
+
+#include "kernels/cpu/cpu.h"
+#include "tests/tap/tap.h"
+#include "tests/unit/kernels/kit.h"
+
+/* Every slot is a pointer; a new one cannot be forgotten in a table. */
+static void test_full (const struct kit_variant *v)
+{
+    const char *table = (const char *)v->k->ops;
+    int empty = 0;
+
+    for (size_t i = 0; i < sizeof (struct kern_ops); i += sizeof (void *)) {
+        void *slot;
+
+        memcpy (&slot, table + i, sizeof (slot));
+        empty += !slot;
+    }
+    is_int (empty, 0, "%s: all %zu slots are filled", v->name,
+            sizeof (struct kern_ops) / sizeof (void *));
+    is_str (v->k->ops->name, "cpu", "%s: name", v->name);
+}
+
+static void test_create (void)
+{
+    struct mg_error err = { "" };
+    struct kernels *k = kernels_cpu_create (2, &err);
+
+    ok (k != NULL, "create %s", err.text);
+    errno = 99;
+    kernels_cpu_destroy (k);
+    kernels_cpu_destroy (NULL);
+    is_int (errno, 99, "destroy keeps errno");
+    for (int threads = 0; threads >= -1; threads--) {
+        errno = 0;
+        ok (!kernels_cpu_create (threads, &err) && errno == EINVAL
+                && strstr (err.text, "want at least 1"),
+            "%d threads: %s", threads, err.text);
+    }
+}
+
+static void test_scratch (void)
+{
+    struct kernels *k = kernels_cpu_create (1, NULL);
+    struct mg_error err = { "" };
+    char *a, *b;
+
+    if (!k)
+        bail_out ("create");
+    a = cpu_scratch (k, 1000, &err);
+    ok (a && (uintptr_t)a % 64 == 0, "scratch is aligned");
+    memset (a, 1, 1000);
+    b = cpu_scratch (k, 10, &err);
+    ok (a == b, "less is what there is");
+    b = cpu_scratch (k, 100000, &err);
+    ok (b != NULL, "more is more");
+    memset (b, 2, 100000);
+    errno = 0;
+    ok (!cpu_scratch (k, SIZE_MAX, &err) && errno == ENOMEM, "too much: %s", err.text);
+    ok (cpu_scratch (k, 100000, &err) == b, "and what there was is still there");
+    kernels_cpu_destroy (k);
+}
+
+int main (void)
+{
+    struct kit kit;
+
+    kit_open (&kit);
+    for (size_t i = 0; i < kit.count; i++)
+        test_full (&kit.variants[i]);
+    kit_close (&kit);
+    test_create ();
+    test_scratch ();
+    return done_testing ();
+}
