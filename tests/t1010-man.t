@@ -1,0 +1,28 @@
+#!/bin/bash
+# Every argument of "megatron train" has an entry in its page, and the page has no other;
+# every page is free of warnings.
+. "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
+
+page=$MG_SRCDIR/man/megatron-train.1.in
+megatron train --help | sed -n 's/^  \(--[a-z0-9-]*\).*/\1/p' | sort >table
+# Entries: the line after .TP
+sed 's/\\-/-/g' "$page" | grep -A1 '^\.TP' | sed -n 's/^\.BI\{0,1\} \(--[a-z0-9-]*\).*/\1/p' \
+    | grep -v -x -- --help | sort >entries
+ok "[ $(wc -l <table) -gt 40 ]" "the table of arguments is read"
+is "$(comm -23 table entries)" "" "every argument has an entry"
+is "$(comm -13 table entries)" "" "every entry is an argument"
+is "$(uniq -d table)$(uniq -d entries)" "" "nothing twice"
+for command in $(megatron --help | sed -n 's/^  \([a-z]*\) .*/\1/p'); do
+    ok "[ -f $MG_SRCDIR/man/megatron-$command.1.in ]" "megatron $command has a page"
+    ok "grep -q 'megatron.-$command' $MG_SRCDIR/man/megatron.1.in" "and megatron(1) names it"
+done
+
+if command -v man >/dev/null; then
+    for page in "$MG_SRCDIR"/man/*.in; do
+        is "$(LC_ALL=C.UTF-8 MANWIDTH=300 man --warnings -l "$page" 2>&1 >/dev/null)" "" \
+            "${page##*/} has no warning"
+    done
+else
+    skip 1 "no man on this machine"
+fi
+done_testing
