@@ -179,6 +179,7 @@ cannot='3 tasks cannot hold tp 2 x cp 1 x pp 1 = 2; use -n 2 or -n 4'
 show='echo ${MEGATRON_RANK:-none}${RANK:-}'
 run srun -n3 --megatron-tp=2 sh -c "$show"
 refused "typed on srun's line: refused" "srun: error: megatron: $cannot"
+slurm_settle
 run env MEGATRON_TP=2 srun -n3 sh -c "$show"
 is "$status:$out" $'0:none\nnone\nnone' "from a variable: the step runs without"
 is "$err" "srun: megatron: warning: $cannot (sizes come from MEGATRON_* variables; this \
@@ -231,7 +232,7 @@ like "$out$err" '^n0-ib\.example\.org [234][0-9]{3}(.n0-ib\.example\.org [234][0
     "master_addr and master_port_base"
 is "$(sort -u <<<"$out" | wc -l)" 1 "the same on every task"
 plugstack nonsense=1 mpi=maybe master_port_base=80
-run srun -n2 --megatron-tp=2 sh -c 'echo $MEGATRON_TP_SIZE'
+run srun -Q -n2 --megatron-tp=2 sh -c 'echo $MEGATRON_TP_SIZE'
 is "$status:$out" $'0:2\n2' "arguments that mean nothing stop nothing"
 is "$err" 'srun: error: megatron: plugstack.conf: "nonsense" is not a key of this plugin, want key=value with one of mpi, kill_on_bad_exit, master_port_base, master_addr
 srun: error: megatron: plugstack.conf: mpi: "maybe" is not pmix or none

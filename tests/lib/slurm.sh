@@ -9,8 +9,9 @@
 # numbers.  The plugin of the build tree is loaded if it was built.  A test without Slurm
 # on the machine is skipped; a cluster that does not come up is the end of the test.
 #
-# Good to know: srun says "queued and waiting" on standard error whenever it must wait
-# for an earlier job's nodes; use srun -Q where the text counts.
+# Good to know: a job's nodes are busy for a moment after its srun has ended, and the next
+# srun then says on standard error that it is "queued and waiting".  Where that text must
+# not be, say srun -Q, or slurm_settle first.
 
 SLURM_DIR=
 
@@ -38,6 +39,14 @@ slurm_start() {
 slurm_missing() {
     [ "$test_checks" = 0 ] && skip_all "$1"
     bail_out "$1"
+}
+
+# Wait, with a limit, until every job has left its nodes.
+slurm_settle() {
+    local end=$((SECONDS + 20))
+    while [ $SECONDS -le $end ] && [ -n "$(squeue -h -o %A)" ]; do
+        sleep 0.05
+    done
 }
 
 # Returns slurm-cluster's status: not 0 if something could not be ended.
