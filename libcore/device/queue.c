@@ -15,14 +15,15 @@
 #include <string.h>
 #include <time.h>
 
+#include "libcore/device/prompt.h"
 #include "libcore/device/queue.h"
 
 enum {
     NAME_MAX_LEN = 32,
     DESCRIBE_MAX = 200,
-    BUSY_POLLS = 200,        /* fruitless rounds before the thread naps, nobody waiting */
-    BUSY_POLLS_WAITED = 4000, /* the same while somebody waits */
-    NAP_NS = 50000,
+    BUSY_POLLS = 4000, /* fruitless rounds with somebody waiting before the thread naps */
+    NAP_NS = 20000,
+    LONG_NAP_NS = 50000,
     WAIT_SPINS = 50,   /* looks at the counter before a waiter sleeps */
     SETTLE_SECONDS = 1, /* for the thread to come out of a poll function */
 };
@@ -205,17 +206,22 @@ int queue_check (struct queue *queue, struct mg_error *err)
     return queue->failed ? mg_error_set (err, EIO, "%s", queue->failure.text) : 0;
 }
 
-/* Give way to others between two rounds that moved nothing: MPI wants to be called often
- * while somebody waits for it, and the processor is somebody else's otherwise.
+/* Give way to others between two rounds that moved nothing.  While somebody waits MPI
+ * wants to be called often, and this thread stands in for the one that waits.  While
+ * nobody does, all processors are likely to be computing: a thread that yields to those
+ * comes last, after a whole slice of theirs; one that wakes comes first.
  */
 static void give_way (struct queue *queue, unsigned idle)
 {
-    static const struct timespec nap = { .tv_nsec = NAP_NS };
+    static const struct timespec short_nap = { .tv_nsec = NAP_NS };
+    static const struct timespec long_nap = { .tv_nsec = LONG_NAP_NS };
 
-    if (idle > (queue->waiters > 0 ? BUSY_POLLS_WAITED : BUSY_POLLS))
-        nanosleep (&nap, NULL);
-    else
+    if (queue->waiters == 0)
+        nanosleep (&short_nap, NULL);
+    else if (idle < BUSY_POLLS)
         sched_yield ();
+    else
+        nanosleep (&long_nap, NULL);
 }
 
 /* Poll the first work of 'lane' without the lock, which is held on entry and return. */
@@ -277,6 +283,7 @@ static void *thread_main (void *arg)
     unsigned idle = 0;
 
     pthread_setname_np (pthread_self (), "mg-comm");
+    prompt_thread ();
     pthread_mutex_lock (&queue->lock);
     while (!queue->stop) {
         if (queue->failed || !queue->busy) {
