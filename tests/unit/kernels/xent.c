@@ -201,6 +201,10 @@ static void test_special (const struct kit_variant *v)
     v->k->ops->xent_sum (v->k, &s, NULL, NULL);
     ok (target[0] == 0 && target[1] == logits[27] - max[1] && target[2] == 0,
         "%s: labels of other shards", v->name);
+    s.valid = 7; /* label 7 is a column of padding, which the next shard does not have */
+    v->k->ops->xent_sum (v->k, &s, NULL, NULL);
+    ok (target[1] == 0, "%s: a label in the padding", v->name);
+    s.valid = 20;
     for (int i = 0; i < 2; i++) { /* in a whole vector, in the rest */
         logits[20 + 19 * i] = NAN;
         v->k->ops->xent_max (v->k, &m, NULL, NULL);
