@@ -12,10 +12,13 @@ args=("${tiny_model[@]}" "${golden_optimizer[@]}" --train-iters 10 --padded-voca
       --load-weights "$golden.init.safetensors" --batches "$golden.batches.safetensors")
 
 run megatron train "${args[@]}" --micro-batch-size 4 --metrics-file m.json \
-    --save-weights w.safetensors
+    --save-weights w.safetensors --save-gradients g.safetensors
 is "$status" 0 "one rank trains" || diag "$err"
 same_metrics m.json "$golden.json:f32_megatron_stack" 5e-6 5e-5 "float32 Megatron-LM"
 same_metrics m.json "$golden.json:f64" 5e-6 5e-5 "float64 reference"
+same_weights g.safetensors "$golden.npz:grad0_f64_as_f32." 1e-5 "float64 gradients of step 1"
+same_weights w.safetensors "$golden.npz:final_f64." 2e-5 "float64 weights after step 10" \
+    --absolute --skip-key-bias 4
 
 if mpi_available; then
     for layout in "2 2 1" "2 1 2" "4 2 2"; do

@@ -6,7 +6,7 @@
 
 #include "libcore/nn/config.h"
 
-enum { DIM_MAX = 1 << 24 };
+enum { DIM_MAX = 1 << 24, LAYERS_MAX = 1 << 16 };
 
 int model_padded_vocab (int vocab, int divisor, int tp)
 {
@@ -20,33 +20,47 @@ static int check_sizes (const struct model_config *c, struct mg_error *err)
 {
     const struct {
         const char *name;
-        int value;
+        int value, max;
     } dims[] = {
-        { "num-layers", c->num_layers },
-        { "hidden-size", c->hidden_size },
-        { "ffn-hidden-size", c->ffn_hidden_size },
-        { "num-attention-heads", c->num_heads },
-        { "kv-channels", c->kv_channels },
-        { "seq-length", c->seq_length },
-        { "max-position-embeddings", c->max_positions },
-        { "vocab-size", c->vocab_size },
-        { "padded-vocab-size", c->padded_vocab_size },
+        { "num-layers", c->num_layers, LAYERS_MAX },
+        { "hidden-size", c->hidden_size, DIM_MAX },
+        { "ffn-hidden-size", c->ffn_hidden_size, DIM_MAX },
+        { "num-attention-heads", c->num_heads, DIM_MAX },
+        { "kv-channels", c->kv_channels, DIM_MAX },
+        { "seq-length", c->seq_length, DIM_MAX },
+        { "max-position-embeddings", c->max_positions, DIM_MAX },
+        { "vocab-size", c->vocab_size, DIM_MAX },
+        { "padded-vocab-size", c->padded_vocab_size, DIM_MAX },
     };
 
     for (size_t i = 0; i < sizeof (dims) / sizeof (dims[0]); i++)
-        if (dims[i].value < 1 || dims[i].value > DIM_MAX)
+        if (dims[i].value < 1 || dims[i].value > dims[i].max)
             return mg_error_set (err, EINVAL, "%s is %d, want 1 to %d", dims[i].name,
-                                 dims[i].value, DIM_MAX);
+                                 dims[i].value, dims[i].max);
     if ((int64_t)c->num_heads * c->kv_channels > DIM_MAX)
         return mg_error_set (err, EINVAL, "num-attention-heads %d x kv-channels %d is over %d",
                              c->num_heads, c->kv_channels, DIM_MAX);
     return 0;
 }
 
+/* Counts and bytes of all parameters, with gradients and moments, must fit 63 bits. */
+static int check_total (const struct model_config *c, struct mg_error *err)
+{
+    double h = c->hidden_size, attention = (double)c->num_heads * c->kv_channels;
+    double layer = (4 * attention + 2.0 * c->ffn_hidden_size) * h;
+    double total = layer * c->num_layers
+                   + (2.0 * c->padded_vocab_size + c->max_positions) * h;
+
+    if (total > 0x1p53)
+        return mg_error_set (err, ERANGE, "the model has %.2g parameters, want at most %.2g",
+                             total, 0x1p53);
+    return 0;
+}
+
 int model_config_validate (const struct model_config *c, int tp, int pp,
                            struct mg_error *err)
 {
-    if (check_sizes (c, err) < 0)
+    if (check_sizes (c, err) < 0 || check_total (c, err) < 0)
         return -1;
     if (c->num_heads % tp != 0)
         return mg_error_set (err, EINVAL,
@@ -63,12 +77,15 @@ int model_config_validate (const struct model_config *c, int tp, int pp,
     if (c->vocab_size > c->padded_vocab_size)
         return mg_error_set (err, EINVAL, "vocab-size %d is larger than padded-vocab-size %d",
                              c->vocab_size, c->padded_vocab_size);
+    if (c->num_layers < pp)
+        return mg_error_set (err, EINVAL,
+                             "num-layers %d is not a multiple of pipeline-model-parallel-"
+                             "size %d; use %d", c->num_layers, pp, pp);
     if (c->num_layers % pp != 0)
         return mg_error_set (err, EINVAL,
                              "num-layers %d is not a multiple of pipeline-model-parallel-"
                              "size %d; use %d or %d", c->num_layers, pp,
-                             c->num_layers / pp ? c->num_layers / pp * pp : pp,
-                             (c->num_layers / pp + 1) * pp);
+                             c->num_layers / pp * pp, (c->num_layers / pp + 1) * pp);
     if (c->seq_length > c->max_positions)
         return mg_error_set (err, EINVAL,
                              "seq-length %d is larger than max-position-embeddings %d",

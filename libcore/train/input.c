@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "libcore/train/input.h"
 
@@ -54,24 +55,45 @@ static int check_sample (const struct input *in, int64_t sample, struct mg_error
     return 0;
 }
 
+void input_start (struct input *in, int64_t consumed)
+{
+    in->consumed = consumed;
+    in->bad = false;
+}
+
+/* Read and check a sample; the first that is bad is remembered. */
+static void read_sample (struct input *in, int64_t sample)
+{
+    size_t seq = (size_t)in->source->seq_length;
+    struct mg_error err;
+
+    if (in->source->ops->sample (in->source->impl, sample, in->token, in->label, in->mask,
+                                 &err) == 0
+        && check_sample (in, sample, &err) == 0)
+        return;
+    if (!in->bad)
+        in->error = err;
+    in->bad = true;
+    memset (in->token, 0, seq * sizeof (*in->token));
+    memset (in->label, 0, seq * sizeof (*in->label));
+    memset (in->mask, 0, seq * sizeof (*in->mask));
+}
+
 int input_fetch (void *arg, int microbatch, bool tokens, struct nn_batch *batch,
                  struct mg_error *err)
 {
     struct input *in = arg;
-    const struct sample_source *source = in->source;
     int mbs = in->micro_batch_size;
     int64_t first = in->consumed
                     + ((int64_t)microbatch * in->dp_size + in->dp_rank) * mbs;
 
+    (void)err;
     for (int b = 0; b < mbs; b++) {
         batch->sample[b] = first + b;
         if (!tokens)
             continue;
-        if (source->ops->sample (source->impl, first + b, in->token, in->label, in->mask,
-                                 err) < 0
-            || check_sample (in, first + b, err) < 0)
-            return -1;
-        for (int64_t s = 0; s < source->seq_length; s++) {
+        read_sample (in, first + b);
+        for (int64_t s = 0; s < in->source->seq_length; s++) {
             batch->token[s * mbs + b] = in->token[s];
             batch->label[s * mbs + b] = in->label[s];
             batch->mask[s * mbs + b] = in->mask[s];

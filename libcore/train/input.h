@@ -8,6 +8,8 @@
 #ifndef LIBCORE_TRAIN_INPUT_H
 #define LIBCORE_TRAIN_INPUT_H
 
+#include <stdbool.h>
+
 #include "libcore/data/sample_source.h"
 #include "libcore/nn/nn.h"
 
@@ -18,14 +20,21 @@ struct input {
     int64_t consumed; /* samples before this iteration */
     int32_t *token, *label; /* one sample each, [seq] */
     float *mask;
+    bool bad;              /* since input_start(): a sample could not be used ... */
+    struct mg_error error; /* ... and why */
 };
 
 int input_init (struct input *in, const struct sample_source *source, int dp_rank,
                 int dp_size, int micro_batch_size, int vocab_size, struct mg_error *err);
 void input_clear (struct input *in);
 
-/* A model_fetch_f; 'arg' is the struct input. A token outside the vocabulary is an error
- * that names the sample.
+/* Begin an iteration that starts at this sample. */
+void input_start (struct input *in, int64_t consumed);
+
+/* A model_fetch_f; 'arg' is the struct input.  Always 0: a sample that cannot be read, or
+ * has a token outside the vocabulary, is noted in 'bad' and counts as one of zeros with
+ * weight 0, so that the rank goes through the iteration with the others; then all learn of
+ * it.  The iteration's gradients must not be used.
  */
 int input_fetch (void *arg, int microbatch, bool tokens, struct nn_batch *batch,
                  struct mg_error *err);

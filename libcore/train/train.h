@@ -17,23 +17,32 @@ struct train *train_create (const struct train_args *args, FILE *out);
 /* Join the job and build everything up to the first step. Collective over all ranks. */
 int train_setup (struct train *t, struct mg_error *err);
 
+/* In place of train_setup(), on a rank whose arguments are wrong as 'err' says: tell the
+ * others. Always -1.
+ */
+int train_refuse (struct train *t, struct mg_error *err);
+
 /* Take the steps, save what is to be saved. Collective. */
 int train_run (struct train *t, struct mg_error *err);
 
-/* Free; leaves the job well after success (collective then), and alone after a failure.
- * NULL is allowed.
+/* After a failure there are two cases.  Where all ranks have failed alike, rank 0 reports
+ * it, and all leave in order through train_destroy().  Else some may be waiting for this
+ * one: it reports and ends the job.
+ *
+ * True if this rank should print the error.  Several may have failed in the same way
+ * without knowing of each other: so ranks but rank 0 wait two seconds here, for rank 0 to
+ * end the job if it has something to say.
  */
-void train_destroy (struct train *t);
+bool train_should_report (const struct train *t);
 
-/* After a failure: logical rank, -1 if it is not known yet; and whether the error is the
- * same on every rank, so that one of them should report it.
- */
-int train_rank (const struct train *t);
-bool train_error_is_common (const struct train *t);
-
-/* After a failure: end every process of the job with 'code'. Returns only if this process
- * has not joined a job.
+/* End every process of the job with 'code', unless all are leaving; does not return then.
+ * Returns too where this process has found no other.
  */
 void train_abort (struct train *t, int code);
+
+/* Free. Collective after success, and where all have failed alike; else alone, leaving
+ * what other threads may still use.  NULL is allowed.
+ */
+void train_destroy (struct train *t);
 
 #endif /* LIBCORE_TRAIN_TRAIN_H */

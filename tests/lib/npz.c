@@ -270,6 +270,15 @@ const struct npz_array *npz_find (const struct npz *npz, const char *name)
     return NULL;
 }
 
+size_t npz_count (const struct npz *npz, const char *prefix)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < npz->count; i++)
+        n += strncmp (npz->arrays[i].name, prefix, strlen (prefix)) == 0;
+    return n;
+}
+
 /* Element i; the type has been checked. */
 static double element (const struct npz_array *a, size_t i)
 {

@@ -30,6 +30,9 @@ void npz_close (struct npz *npz);
 /* The array of a name; NULL if there is none. */
 const struct npz_array *npz_find (const struct npz *npz, const char *name);
 
+/* Arrays whose names begin with 'prefix'. */
+size_t npz_count (const struct npz *npz, const char *prefix);
+
 /* The elements of an array as double or float, calloc()ed for the caller. NULL and a text
  * if there is no such array or its type is not one of f4, f8, i4, i8, u1.
  */

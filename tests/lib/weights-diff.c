@@ -1,7 +1,9 @@
-/* weights-diff FILE REFERENCE TOLERANCE [--skip-key-bias HEADS] - compare two safetensors
- * files of float32 tensors: the same names and shapes, and for each the L2 norm of the
- * difference within TOLERANCE of the reference's norm.  --skip-key-bias leaves out the
- * key rows of linear_qkv.bias, whose true gradient is zero.  Exit status 0 or 1.
+/* weights-diff FILE REFERENCE TOLERANCE [--absolute] [--skip-key-bias HEADS] - compare a
+ * safetensors file of float32 tensors with another, or with the arrays PREFIX... of a
+ * numpy archive ("FILE.npz:PREFIX"): the same names and shapes, and for each the L2 norm
+ * of the difference within TOLERANCE of the reference's norm, or with --absolute every
+ * element within TOLERANCE.  --skip-key-bias leaves out the key rows of linear_qkv.bias,
+ * whose true gradient is zero.  Exit status 0 or 1, 2 if it cannot compare.
  */
 
 #include <math.h>
@@ -11,6 +13,26 @@
 #include <string.h>
 
 #include "libcore/checkpoint/safetensors.h"
+#include "tests/lib/npz.h"
+
+struct tensor {
+    int ndims;
+    int64_t shape[NPZ_MAX_DIMS];
+    size_t count;
+    double *value;
+};
+
+struct reference {
+    struct safetensors *st; /* one of them */
+    struct npz *npz;
+    char prefix[100]; /* of names in npz */
+};
+
+struct options {
+    double tolerance;
+    bool absolute;
+    int heads;
+};
 
 /* Element i of a linear_qkv.bias belongs to a key: [q, k, v] of each head. */
 static bool is_key (int64_t i, int64_t n, int heads)
@@ -20,72 +42,156 @@ static bool is_key (int64_t i, int64_t n, int heads)
     return i / dim % 3 == 1;
 }
 
-static double difference (const struct safetensors_entry *a,
-                          const struct safetensors_entry *b, int heads)
+/* Largest relative or absolute difference. */
+static double difference (const struct safetensors_entry *a, const struct tensor *b,
+                          const struct options *options)
 {
-    size_t n = a->size / sizeof (float);
-    bool bias = heads > 0 && strstr (a->name, "linear_qkv.bias");
-    double diff = 0, norm = 0;
+    bool bias = options->heads > 0 && strstr (a->name, "linear_qkv.bias");
+    double diff = 0, norm = 0, most = 0;
 
-    for (size_t i = 0; i < n; i++) {
-        float x, y;
+    for (size_t i = 0; i < b->count; i++) {
+        float x;
+        double d;
 
-        if (bias && is_key ((int64_t)i, (int64_t)n, heads))
+        if (bias && is_key ((int64_t)i, (int64_t)b->count, options->heads))
             continue;
         memcpy (&x, (const char *)a->data + i * sizeof (float), sizeof (x));
-        memcpy (&y, (const char *)b->data + i * sizeof (float), sizeof (y));
-        diff += ((double)x - y) * ((double)x - y);
-        norm += (double)y * y;
+        d = (double)x - b->value[i];
+        diff += d * d;
+        norm += b->value[i] * b->value[i];
+        if (!(fabs (d) <= most))
+            most = fabs (d);
     }
+    if (options->absolute)
+        return most;
     if (diff == 0)
         return 0;
     return norm > 0 ? sqrt (diff / norm) : INFINITY;
 }
 
-static bool same_shape (const struct safetensors_entry *a,
-                        const struct safetensors_entry *b)
+static bool same_shape (const struct safetensors_entry *a, const struct tensor *b)
 {
-    return a->dtype == MG_FLOAT32 && b->dtype == MG_FLOAT32 && a->ndims == b->ndims
+    return a->dtype == MG_FLOAT32 && a->ndims == b->ndims
            && memcmp (a->shape, b->shape, (size_t)a->ndims * sizeof (a->shape[0])) == 0;
 }
 
-int main (int argc, char **argv)
+static void fail (const char *text)
+{
+    fprintf (stderr, "weights-diff: %s\n", text);
+    exit (2);
+}
+
+static void reference_open (struct reference *r, char *name)
 {
     struct mg_error err = { "" };
-    struct safetensors *a, *b;
-    double tolerance, worst = 0;
-    int heads = 0, bad = 0;
+    char *mark = strstr (name, ".npz:");
 
-    if (argc != 4 && !(argc == 6 && strcmp (argv[4], "--skip-key-bias") == 0)) {
-        fprintf (stderr, "usage: weights-diff FILE REFERENCE TOLERANCE "
-                 "[--skip-key-bias HEADS]\n");
-        return 2;
+    *r = (struct reference){ NULL };
+    if (mark) {
+        snprintf (r->prefix, sizeof (r->prefix), "%s", mark + strlen (".npz:"));
+        mark[strlen (".npz")] = '\0';
+        r->npz = npz_open (name, &err);
     }
-    tolerance = atof (argv[3]);
-    if (argc == 6)
-        heads = atoi (argv[5]);
-    if (!(a = safetensors_open (argv[1], &err)) || !(b = safetensors_open (argv[2], &err))) {
-        fprintf (stderr, "%s\n", err.text);
-        return 2;
+    else
+        r->st = safetensors_open (name, &err);
+    if (!r->npz && !r->st)
+        fail (err.text);
+}
+
+static size_t reference_count (const struct reference *r)
+{
+    return r->st ? safetensors_count (r->st) : npz_count (r->npz, r->prefix);
+}
+
+/* The tensor of a name; false if there is none of floats. Free value. */
+static bool reference_get (const struct reference *r, const char *name, struct tensor *t)
+{
+    const struct safetensors_entry *e;
+
+    *t = (struct tensor){ 0 };
+    if (r->npz) {
+        char full[300];
+        const struct npz_array *array;
+
+        snprintf (full, sizeof (full), "%s%s", r->prefix, name);
+        if (!(array = npz_find (r->npz, full)))
+            return false;
+        t->ndims = array->ndim;
+        memcpy (t->shape, array->shape, sizeof (t->shape));
+        return (t->value = npz_doubles (r->npz, full, &t->count, NULL)) != NULL;
     }
-    if (safetensors_count (a) != safetensors_count (b)) {
-        printf ("%zu tensors against %zu\n", safetensors_count (a), safetensors_count (b));
+    if (!(e = safetensors_find (r->st, name)) || e->dtype != MG_FLOAT32)
+        return false;
+    t->ndims = e->ndims;
+    memcpy (t->shape, e->shape, sizeof (t->shape));
+    t->count = e->size / sizeof (float);
+    if (!(t->value = calloc (t->count + 1, sizeof (double))))
+        fail ("out of memory");
+    for (size_t i = 0; i < t->count; i++) {
+        float y;
+
+        memcpy (&y, (const char *)e->data + i * sizeof (float), sizeof (y));
+        t->value[i] = y;
+    }
+    return true;
+}
+
+static int compare (const struct safetensors *a, const struct reference *b,
+                    const struct options *options)
+{
+    double worst = 0;
+    int bad = 0;
+
+    if (safetensors_count (a) != reference_count (b)) {
+        printf ("%zu tensors against %zu\n", safetensors_count (a), reference_count (b));
         bad = 1;
     }
     for (size_t i = 0; i < safetensors_count (a); i++) {
         const struct safetensors_entry *x = safetensors_at (a, i);
-        const struct safetensors_entry *y = safetensors_find (b, x->name);
-        double d = y && same_shape (x, y) ? difference (x, y, heads) : INFINITY;
+        struct tensor y;
+        double d = INFINITY;
 
-        if (!(d <= tolerance)) {
+        if (reference_get (b, x->name, &y) && same_shape (x, &y))
+            d = difference (x, &y, options);
+        free (y.value);
+        if (!(d <= options->tolerance)) {
             printf ("%s: difference %.2e\n", x->name, d);
             bad = 1;
         }
         if (!(d <= worst))
             worst = d;
     }
-    printf ("%zu tensors, largest relative L2 difference %.2e\n", safetensors_count (a), worst);
-    safetensors_close (a);
-    safetensors_close (b);
+    printf ("%zu tensors, largest %s difference %.2e\n", safetensors_count (a),
+            options->absolute ? "absolute" : "relative L2", worst);
     return bad;
+}
+
+int main (int argc, char **argv)
+{
+    struct options options = { 0 };
+    struct mg_error err = { "" };
+    struct safetensors *a;
+    struct reference b;
+    int rc;
+
+    for (int i = 4; i < argc; i++) {
+        if (strcmp (argv[i], "--absolute") == 0)
+            options.absolute = true;
+        else if (strcmp (argv[i], "--skip-key-bias") == 0 && i + 1 < argc)
+            options.heads = atoi (argv[++i]);
+        else
+            argc = 0;
+    }
+    if (argc < 4)
+        fail ("usage: weights-diff FILE REFERENCE TOLERANCE [--absolute] "
+              "[--skip-key-bias HEADS]");
+    options.tolerance = atof (argv[3]);
+    if (!(a = safetensors_open (argv[1], &err)))
+        fail (err.text);
+    reference_open (&b, argv[2]);
+    rc = compare (a, &b, &options);
+    safetensors_close (a);
+    safetensors_close (b.st);
+    npz_close (b.npz);
+    return rc;
 }

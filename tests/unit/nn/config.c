@@ -44,12 +44,29 @@ static const struct row rows[] = {
     { "vocabulary equal padded", 1, 1, NULL, FIELD (vocab_size), 512 },
     { "layers", 1, 3, "num-layers 4 is not a multiple of pipeline-model-parallel-size 3; use "
       "3 or 6", FIELD (num_layers), 4 },
-    { "too few layers", 1, 8, "use 8 or 8", FIELD (num_layers), 4 },
+    { "too few layers", 1, 8, "size 8; use 8", FIELD (num_layers), 4 },
+    { "most layers", 1, 1, NULL, FIELD (num_layers), 1 << 16 },
+    { "too many layers", 1, 1, "num-layers is 65537, want 1 to 65536", FIELD (num_layers),
+      (1 << 16) + 1 },
     { "sequence over positions", 1, 1, "seq-length 33", FIELD (seq_length), 33 },
     { "zero hidden", 1, 1, "hidden-size is 0, want 1 to", FIELD (hidden_size), 0 },
     { "negative sequence", 1, 1, "seq-length is -1", FIELD (seq_length), -1 },
     { "huge heads", 1, 1, "x kv-channels", FIELD (kv_channels), 1 << 23 },
 };
+
+/* Every size is legal, but sums of their products are not. */
+static void test_total (void)
+{
+    struct model_config c = good ();
+    struct mg_error err = { "" };
+
+    c.num_layers = 1 << 16;
+    c.hidden_size = c.ffn_hidden_size = 1 << 24;
+    ok (model_config_validate (&c, 1, 1, &err) < 0 && strstr (err.text, "the model has"),
+        "products that overflow: %s", err.text);
+    c.num_layers = 4;
+    is_int (model_config_validate (&c, 1, 1, &err), 0, "just below");
+}
 
 int main (void)
 {
@@ -65,6 +82,7 @@ int main (void)
         else
             ok (rc < 0 && strstr (err.text, rows[i].text), "%s: %s", rows[i].what, err.text);
     }
+    test_total ();
     is_int (model_padded_vocab (50257, 128, 1), 50304, "GPT-2's vocabulary at tp 1");
     is_int (model_padded_vocab (50257, 128, 8), 51200, "and at tp 8");
     is_int (model_padded_vocab (128, 128, 1), 128, "nothing to pad");

@@ -1,0 +1,45 @@
+/* train_private - a run's parts, for the files of train. */
+#ifndef LIBCORE_TRAIN_TRAIN_PRIVATE_H
+#define LIBCORE_TRAIN_TRAIN_PRIVATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "libcore/schedule/exec.h"
+#include "libcore/train/input.h"
+#include "libcore/train/state.h"
+#include "libcore/train/train.h"
+
+struct train {
+    struct train_args args;
+    FILE *out;
+    struct geometry geometry;
+    struct model_config config;
+    struct lr_config lr;
+    int64_t global_batch;
+    int micro_batch, num_microbatches;
+    struct bootstrap *bootstrap; /* the job's once there is one */
+    struct job *job;
+    struct sample_source *source;
+    struct input input;
+    struct model *model;
+    struct optimizer *optimizer;
+    struct schedule *schedule;
+    struct exec *exec;
+    struct state *state;
+    struct train_progress progress;
+    int64_t first_iteration; /* of this run, from 1 */
+    bool failed;
+    bool common_error;    /* every rank has failed, and with the same text */
+    FILE *metrics;        /* on the last rank, if asked for */
+    double since_log_ms;  /* time of the iterations since the last log line */
+    int64_t since_log;
+};
+
+/* Fail together: after a call that gave every rank the same result, or if it is known
+ * that all fail here.  Returns rc.
+ */
+int train_common (struct train *t, int rc);
+
+#endif /* LIBCORE_TRAIN_TRAIN_PRIVATE_H */

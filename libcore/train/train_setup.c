@@ -1,0 +1,414 @@
+/* train_setup.c - from arguments to the first step
+ *
+ * A rank that fails here while the others go on would leave them waiting, and many ranks
+ * that fail alike would all say so.  So there are points where ranks agree: meet(), once
+ * everything that follows from arguments alone is known, and agree(), after whatever a
+ * rank does on its own.
+ */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <xxhash.h>
+
+#include "libcore/checkpoint/exchange.h"
+#include "libcore/train/output.h"
+#include "libcore/train/train_private.h"
+
+/* --- passes, as the executor calls them --- */
+
+static int forward (void *arg, const struct sched_step *step, struct mg_error *err)
+{
+    struct train *t = arg;
+
+    return model_forward (t->model, step->chunk, step->slot, step->microbatch, true, err);
+}
+
+static int backward (void *arg, const struct sched_step *step, struct mg_error *err)
+{
+    struct train *t = arg;
+
+    return model_backward (t->model, step->chunk, step->slot, err);
+}
+
+static void *buffer (void *arg, enum sched_buffer which, int chunk, int slot)
+{
+    struct train *t = arg;
+
+    if (which == SCHED_INPUT)
+        return model_input (t->model, chunk, slot);
+    if (which == SCHED_OUTPUT)
+        return model_output (t->model, chunk, slot);
+    return model_gradient (t->model, chunk, slot);
+}
+
+/* --- what follows from the arguments, and the batch file --- */
+
+/* Samples before the job exists: the batch file tells shapes that the rest depends on. */
+static int open_batches (struct train *t, struct mg_error *err)
+{
+    const struct train_args *args = &t->args;
+    int64_t rows;
+
+    if (!args->batches)
+        return 0;
+    if (!(t->source = sample_source_batches_create (args->batches, err)))
+        return -1;
+    rows = sample_source_global_batch (t->source);
+    if (args->global_batch_size != TRAIN_UNSET && args->global_batch_size != rows)
+        return mg_error_set (err, EINVAL, "--global-batch-size %d, but the batches in %s have "
+                             "%" PRId64 " samples", args->global_batch_size, args->batches,
+                             rows);
+    t->global_batch = rows;
+    return 0;
+}
+
+static int setup_config (struct train *t, struct mg_error *err)
+{
+    if (train_geometry (&t->args, &t->geometry, err) < 0 || open_batches (t, err) < 0
+        || train_model (&t->args, t->geometry.tp, t->source ? t->source->seq_length : 0,
+                        &t->config, err) < 0)
+        return -1;
+    return model_config_validate (&t->config, t->geometry.tp, t->geometry.pp, err);
+}
+
+static int setup_batch (struct train *t, struct mg_error *err)
+{
+    int dp = geometry_dp (&t->geometry);
+    int64_t per_round;
+
+    t->micro_batch = t->args.micro_batch_size != TRAIN_UNSET ? t->args.micro_batch_size : 1;
+    per_round = (int64_t)t->micro_batch * dp;
+    if (t->args.global_batch_size != TRAIN_UNSET)
+        t->global_batch = t->args.global_batch_size;
+    if (t->global_batch == 0)
+        t->global_batch = per_round;
+    if (t->global_batch % per_round != 0)
+        return mg_error_set (err, EINVAL, "global batch size %" PRId64 " is not a multiple of "
+                             "micro-batch-size %d x data-parallel size %d = %" PRId64,
+                             t->global_batch, t->micro_batch, dp, per_round);
+    if (t->global_batch / per_round > INT32_MAX)
+        return mg_error_set (err, ERANGE, "%" PRId64 " microbatches are too many",
+                             t->global_batch / per_round);
+    t->num_microbatches = (int)(t->global_batch / per_round);
+    return train_lr (&t->args, t->global_batch, &t->lr, err);
+}
+
+/* --- meeting the other ranks --- */
+
+int train_common (struct train *t, int rc)
+{
+    t->common_error = rc < 0 && (!t->job || device_check (job_device (t->job), NULL) == 0);
+    return rc;
+}
+
+/* What follows from the number of ranks. */
+static int setup_world (struct train *t, struct mg_error *err)
+{
+    t->geometry.world = bootstrap_info (t->bootstrap)->size;
+    if (geometry_validate (&t->geometry, err) < 0)
+        return -1;
+    return setup_batch (t, err);
+}
+
+/* A number that differs if ranks were not started alike. */
+static uint64_t fingerprint (const struct train *t)
+{
+    const struct geometry *g = &t->geometry;
+    const int64_t numbers[] = { g->tp, g->cp, g->pp, g->ep, geometry_etp (g), g->vpp,
+                                t->global_batch, t->config.seq_length };
+    uint64_t hash = train_args_fingerprint (&t->args);
+
+    hash = XXH3_64bits_withSeed (numbers, sizeof (numbers), hash);
+    return XXH3_64bits_withSeed (g->order, strlen (g->order), hash);
+}
+
+/* What rank 0 tells the others. */
+struct greeting {
+    char refusal[MG_ERROR_MAX]; /* why it cannot go on; empty: it can */
+    uint64_t fingerprint;
+    struct geometry geometry;
+};
+
+/* Compare with rank 0. 1: all fail, since it does. */
+static int compare (struct train *t, int rc, struct mg_error *err)
+{
+    struct greeting first;
+    struct mg_error why = { "" };
+    size_t len;
+
+    if (bootstrap_peer_data (t->bootstrap, 0, &first, sizeof (first), &len, &why) < 0)
+        return rc < 0 ? rc : mg_error_set (err, errno, "%s", why.text);
+    if (len != sizeof (first))
+        return mg_error_set (err, EPROTO, "rank 0 greets with %zu bytes, want %zu: it runs"
+                             " another version", len, sizeof (first));
+    if (first.refusal[0]) {
+        mg_error_set (err, EINVAL, "%.*s", (int)sizeof (first.refusal) - 1, first.refusal);
+        train_common (t, -1);
+        return 1;
+    }
+    if (rc == 0 && fingerprint (t) != first.fingerprint)
+        rc = mg_error_set (err, EINVAL, "it is configured differently from rank 0: both must "
+                           "have the same arguments, files and environment");
+    t->geometry = first.geometry;
+    return rc;
+}
+
+static int setup_job (struct train *t, struct mg_error *err)
+{
+    struct job_config config = {
+        .geometry = t->geometry,
+        .timeout = t->args.timeout_minutes * 60,
+        .bootstrap = t->bootstrap,
+    };
+
+    if ((t->job = job_create (&config, err)))
+        return 0;
+    if (t->geometry.world > 1)
+        mg_error_prefix (err, "rank %d", bootstrap_info (t->bootstrap)->rank);
+    return -1;
+}
+
+/* All ranks learn whether one of them has failed, and why. */
+static int agree (struct train *t, int rc, struct mg_error *err)
+{
+    if (rc < 0 && job_rank (t->job) > 0)
+        mg_error_prefix (err, "rank %d", job_rank (t->job));
+    return train_common (t, exchange_result (job_comm (t->job, GROUP_WORLD), rc, err));
+}
+
+/* Find the others and tell them how it went so far: 'rc', with a text if it failed.  If
+ * rank 0 has failed, all do at once: mostly they have all been given the same wrong
+ * arguments.  If only others have, they come along into the job that rank 0 describes, to
+ * be able to say so.
+ */
+static int meet (struct train *t, int rc, struct mg_error *err)
+{
+    struct greeting own = { .fingerprint = 0 };
+    struct mg_error why = { "" };
+
+    if (!(t->bootstrap = bootstrap_create (t->args.timeout_minutes * 60, &why)))
+        return rc < 0 ? rc : mg_error_set (err, errno, "%s", why.text);
+    if (rc == 0)
+        rc = setup_world (t, err);
+    if (rc < 0)
+        snprintf (own.refusal, sizeof (own.refusal), "%s", err->text);
+    own.fingerprint = fingerprint (t);
+    own.geometry = t->geometry;
+    if (bootstrap_exchange (t->bootstrap, &own, bootstrap_info (t->bootstrap)->rank == 0
+                                                    ? sizeof (own) : 1, &why) < 0)
+        return rc < 0 ? rc : mg_error_set (err, errno, "%s", why.text);
+    rc = compare (t, rc, err);
+    if (rc > 0 || setup_job (t, rc < 0 ? &why : err) < 0)
+        return -1;
+    return agree (t, rc, err);
+}
+
+/* --- planning: files and sizes; nothing large is allocated --- */
+
+/* Rank 0 writes weights and makes the checkpoints' directory, the last rank the metrics. */
+static int setup_outputs (struct train *t, struct mg_error *err)
+{
+    const struct train_args *args = &t->args;
+
+    if (job_rank (t->job) == 0
+        && (output_check_file ("--save-weights", args->save_weights, err) < 0
+            || output_check_file ("--save-gradients", args->save_gradients, err) < 0
+            || output_make_dir ("--save", args->save, err) < 0))
+        return -1;
+    if (args->metrics_file && job_rank (t->job) == job_world (t->job) - 1
+        && !(t->metrics = output_open ("--metrics-file", args->metrics_file, err)))
+        return -1;
+    return 0;
+}
+
+static int setup_data (struct train *t, struct mg_error *err)
+{
+    int64_t samples;
+
+    if (__builtin_mul_overflow (t->args.train_iters, t->global_batch, &samples))
+        return mg_error_set (err, ERANGE, "--train-iters %" PRId64 " is too large",
+                             t->args.train_iters);
+    if (!t->source
+        && !(t->source = sample_source_gpt_create (t->args.data_path, t->args.split,
+                                                   SPLIT_TRAIN, t->config.seq_length,
+                                                   samples > 0 ? samples : 1, t->args.seed,
+                                                   err)))
+        return -1;
+    return input_init (&t->input, t->source,
+                       mg_comm_rank (job_comm (t->job, GROUP_DP)),
+                       mg_comm_size (job_comm (t->job, GROUP_DP)), t->micro_batch,
+                       t->config.vocab_size, err);
+}
+
+/* Every rank of a node needs about as much as this one. */
+static int check_memory (struct train *t, size_t activations, struct mg_error *err)
+{
+    const double gib = 1 << 30;
+    int ranks = bootstrap_info (t->bootstrap)->local_size;
+    size_t n;
+    const struct param *params = model_params (t->model, &n);
+    size_t need = optimizer_bytes (params, n), have = device_available (job_device (t->job));
+
+    if (activations == 0)
+        return mg_error_set (err, EOVERFLOW, "activations of this model are too large");
+    if (have == 0 || ((double)need + (double)activations) * ranks <= (double)have)
+        return 0;
+    return mg_error_set (err, ENOMEM, "%d x %.2f GiB are needed by the ranks of this node (%.2f"
+                         " GiB parameters, gradients and moments, %.2f GiB activations each),"
+                         " it has %.2f GiB; more tensor or pipeline parallelism or a smaller"
+                         " micro batch would help", ranks,
+                         ((double)need + (double)activations) / gib, (double)need / gib,
+                         (double)activations / gib, (double)have / gib);
+}
+
+static int plan (struct train *t, struct mg_error *err)
+{
+    const struct grid *grid = job_grid (t->job);
+    struct model_spec spec = {
+        .config = t->config,
+        .micro_batch_size = t->micro_batch,
+        .sequence_parallel = t->args.sequence_parallel && t->geometry.tp > 1,
+        .chunks = 1,
+    };
+    struct sched_shape shape = {
+        .pp = grid_size (grid, false, MG_AXIS_PP),
+        .rank = grid_coord (grid, false, MG_AXIS_PP, job_rank (t->job)),
+        .microbatches = t->num_microbatches,
+    };
+
+    if (setup_outputs (t, err) < 0 || setup_data (t, err) < 0
+        || !(t->model = model_create (&spec, t->job, err))
+        || !(t->schedule = schedule_create (&sched_1f1b, &shape, err)))
+        return -1;
+    return check_memory (t, model_activation_bytes (t->model, t->schedule->slots), err);
+}
+
+/* --- allocating --- */
+
+static int setup_exec (struct train *t, struct mg_error *err)
+{
+    struct exec_config config = {
+        .schedule = t->schedule,
+        .device = job_device (t->job),
+        .compute = model_stream (t->model),
+        .fwd = job_comm (t->job, GROUP_PP),
+        .bwd = job_comm (t->job, GROUP_PP),
+        .count = model_boundary_count (t->model),
+        .dtype = MG_FLOAT32,
+        .actions = { forward, backward, buffer, NULL, t },
+    };
+    int dp = mg_comm_size (job_comm (t->job, GROUP_DP));
+
+    /* The 1 / dp of the gradient's average stands here, so that reduction is a sum. */
+    model_set_input (t->model, input_fetch, &t->input, 1.0 / t->num_microbatches / dp);
+    if (!(t->exec = exec_create (&config, err)))
+        return -1;
+    return 0;
+}
+
+static int allocate (struct train *t, struct mg_error *err)
+{
+    struct optimizer_config optimizer = {
+        .beta1 = t->args.adam_beta1,
+        .beta2 = t->args.adam_beta2,
+        .eps = t->args.adam_eps,
+        .clip_grad = t->args.clip_grad,
+        .bucket_size = t->args.bucket_size == TRAIN_UNSET ? 0 : t->args.bucket_size,
+    };
+    struct param *params;
+    size_t n;
+
+    params = model_params (t->model, &n);
+    if (!(t->optimizer = optimizer_create (&optimizer, t->job, model_stream (t->model),
+                                           params, n, model_num_tensors (t->model), err))
+        || model_bind (t->model, t->schedule->slots, err) < 0
+        || model_init_params (t->model, err) < 0
+        || !(t->state = state_create (t->model, t->optimizer, t->job, err))
+        || setup_exec (t, err) < 0)
+        return -1;
+    if (t->args.load_weights)
+        return state_load_weights (t->state, t->args.load_weights, err);
+    return 0;
+}
+
+/* --- starting, or going on --- */
+
+static void describe (struct train *t)
+{
+    const struct grid *grid = job_grid (t->job);
+    size_t n;
+    const struct param *params = model_params (t->model, &n);
+
+    if (job_rank (t->job) != 0)
+        return;
+    fprintf (t->out, "%d rank%s = tp %d x pp %d x dp %d, %d thread%s a rank; %" PRId64
+             " parameters; %d microbatch%s of %d; rank 0 takes %.1f MiB for parameters and "
+             "optimizer, %.1f MiB for activations\n",
+             job_world (t->job), job_world (t->job) == 1 ? "" : "s",
+             grid_size (grid, false, MG_AXIS_TP), grid_size (grid, false, MG_AXIS_PP),
+             grid_size (grid, false, MG_AXIS_DP), device_threads (job_device (t->job)),
+             device_threads (job_device (t->job)) == 1 ? "" : "s",
+             model_num_parameters (t->model), t->num_microbatches,
+             t->num_microbatches == 1 ? "" : "es", t->micro_batch,
+             (double)optimizer_bytes (params, n) / (1 << 20),
+             (double)model_activation_bytes (t->model, t->schedule->slots) / (1 << 20));
+    fflush (t->out);
+}
+
+/* The metrics of a run that is resumed go on; those of a new one stand alone. */
+static int resume (struct train *t, struct mg_error *err)
+{
+    int rc = 0;
+
+    if (t->args.load) {
+        rc = state_load (t->state, t->args.load, &t->progress, err);
+        if (train_common (t, rc) < 0)
+            return -1;
+        if (job_rank (t->job) == 0 && rc > 0)
+            fprintf (t->out, "going on from iteration %" PRId64 " in %s\n",
+                     t->progress.iteration, t->args.load);
+        else if (job_rank (t->job) == 0)
+            fprintf (t->out, "no checkpoint in %s: starting from the beginning\n",
+                     t->args.load);
+    }
+    if (t->metrics && rc == 0)
+        rc = output_restart (t->metrics, "--metrics-file", t->args.metrics_file, err);
+    return agree (t, rc < 0 ? -1 : 0, err);
+}
+
+struct train *train_create (const struct train_args *args, FILE *out)
+{
+    struct train *t;
+
+    if (!(t = calloc (1, sizeof (*t))))
+        return NULL;
+    t->args = *args;
+    t->out = out;
+    return t;
+}
+
+int train_refuse (struct train *t, struct mg_error *err)
+{
+    t->failed = true;
+    return meet (t, -1, err);
+}
+
+int train_setup (struct train *t, struct mg_error *err)
+{
+    struct mg_error unseen = { "" };
+
+    if (!err)
+        err = &unseen;
+    t->failed = true;
+    if (meet (t, setup_config (t, err), err) < 0
+        || agree (t, plan (t, err), err) < 0 || agree (t, allocate (t, err), err) < 0)
+        return -1;
+    describe (t);
+    if (resume (t, err) < 0)
+        return -1;
+    t->failed = false;
+    return 0;
+}
