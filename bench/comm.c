@@ -2,8 +2,8 @@
  *
  *     mpirun -n 2 bench/comm
  *
- * Rank 0 prints a line a size: name, bytes, microseconds (the best of several rounds, each
- * long enough to measure).  bench/comm-mpi does the same with MPI's own all-reduce.
+ * Rank 0 prints a line a size: name, bytes, microseconds (the best of several rounds,
+ * each long enough to measure).  bench/comm-mpi does the same with MPI's own all-reduce.
  */
 
 #include <stdio.h>
@@ -37,7 +37,8 @@ static void die (const char *text)
 
 static int all_reduce (struct bench *b, size_t bytes, struct mg_error *err)
 {
-    return mg_comm_all_reduce (b->comm, b->recv, bytes / 4, MG_FLOAT32, MG_SUM, NULL, err);
+    return mg_comm_all_reduce (b->comm, b->recv, bytes / 4, MG_FLOAT32, MG_SUM, NULL,
+                               err);
 }
 
 static int reduce_scatter (struct bench *b, size_t bytes, struct mg_error *err)

@@ -106,6 +106,8 @@ struct kern_gelu_bwd { /* dx = dy gelu'(x); dx may be dy */
  * For batch entry i, head j: p = softmax_k (scale q k^T + mask), out = dropout (p) v.
  * A key is visible to a query if causal is false or its position is not larger.
  * lse[i][j][query] = log sum_k exp (scale q k), for the backward pass and for merging.
+ * A query that sees no key has out = 0, lse = minus infinity, dq = 0.  Positions are below
+ * 2^31.
  * Dropout of p: value rng_philox (key_of_head, key_position / 4, query_position,
  * sample)[key_position % 4] with key_of_head = dropout_key[j] (by local head).
  */
@@ -155,7 +157,9 @@ struct kern_embedding_bwd { /* dtable[id[t] - first] += dout[t], in order of t *
     float *dtable;
 };
 
-/* y[t] = dropout (x[t] + position[first_position + t / batch]). y may be x. */
+/* y[t] = dropout (x[t] + position[first_position + t / batch]). y may be x. 'position' is
+ * the whole table; batch and first_position of 'dropout' are used whatever its p.
+ */
 struct kern_position_fwd {
     int64_t tokens, cols;
     const float *x, *position;

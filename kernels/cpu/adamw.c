@@ -48,7 +48,7 @@ int cpu_adamw (const struct kernels *k, const struct kern_adamw *a,
         .scale = (float)a->grad_scale,
     };
 
-    (void)stream, (void)err;
+    (void)k, (void)stream, (void)err;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->n > CPU_SERIAL)
     for (int64_t b = 0; b < cpu_blocks (a->n); b++)
         update (a, &s, b * CPU_BLOCK, cpu_min (CPU_BLOCK, a->n - b * CPU_BLOCK));

@@ -68,7 +68,7 @@ static void cast_block (const void *x, enum mg_dtype from, void *y, enum mg_dtyp
 int cpu_cast (const struct kernels *k, int64_t n, const void *x, enum mg_dtype from,
               void *y, enum mg_dtype to, struct mg_stream *stream, struct mg_error *err)
 {
-    (void)stream;
+    (void)k, (void)stream;
     if (!is_supported (from) || !is_supported (to))
         return mg_error_set (err, ENOTSUP,
                              "cast: %s to %s, want float32, bfloat16 or float16",

@@ -20,7 +20,7 @@ int cpu_embedding_fwd (const struct kernels *k, const struct kern_embedding_fwd 
 {
     size_t size = (size_t)a->cols * sizeof (float);
 
-    (void)stream, (void)err;
+    (void)k, (void)stream, (void)err;
     if (size == 0)
         return 0;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) \
@@ -46,7 +46,7 @@ static void add (float *sum, const float *x, int64_t n)
 int cpu_embedding_bwd (const struct kernels *k, const struct kern_embedding_bwd *a,
                        struct mg_stream *stream, struct mg_error *err)
 {
-    (void)stream, (void)err;
+    (void)k, (void)stream, (void)err;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) \
     if (a->tokens * a->cols > CPU_SERIAL)
     for (int64_t col = 0; col < a->cols; col += STRIP) {
@@ -86,7 +86,7 @@ static void position_fwd_row (const struct kern_position_fwd *a, int64_t row)
 int cpu_position_fwd (const struct kernels *k, const struct kern_position_fwd *a,
                       struct mg_stream *stream, struct mg_error *err)
 {
-    (void)stream, (void)err;
+    (void)k, (void)stream, (void)err;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) \
     if (a->tokens * a->cols > CPU_SERIAL)
     for (int64_t row = 0; row < a->tokens; row++)
@@ -123,7 +123,7 @@ int cpu_position_bwd (const struct kernels *k, const struct kern_position_bwd *a
     int64_t batch = a->dropout.batch;
     int64_t positions = a->tokens > 0 ? (a->tokens + batch - 1) / batch : 0;
 
-    (void)stream, (void)err;
+    (void)k, (void)stream, (void)err;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) \
     if (a->tokens * a->cols > CPU_SERIAL)
     for (int64_t s = 0; s < positions; s++)

@@ -24,7 +24,7 @@ static void fill_row (const struct kern_fill_normal *a, int64_t row)
 int cpu_fill_normal (const struct kernels *k, const struct kern_fill_normal *a,
                      struct mg_stream *stream, struct mg_error *err)
 {
-    (void)stream, (void)err;
+    (void)k, (void)stream, (void)err;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) \
     if (a->rows * a->cols > CPU_SERIAL)
     for (int64_t row = 0; row < a->rows; row++)
@@ -35,7 +35,7 @@ int cpu_fill_normal (const struct kernels *k, const struct kern_fill_normal *a,
 int cpu_fill (const struct kernels *k, int64_t n, float value, float *out,
               struct mg_stream *stream, struct mg_error *err)
 {
-    (void)stream, (void)err;
+    (void)k, (void)stream, (void)err;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) if (n > CPU_SERIAL)
     for (int64_t i = 0; i < n; i++)
         out[i] = value;

@@ -48,7 +48,7 @@ static void bwd (const float *dy, const float *x, float *dx, int64_t n)
 int cpu_gelu_fwd (const struct kernels *k, const struct kern_gelu_fwd *a,
                   struct mg_stream *stream, struct mg_error *err)
 {
-    (void)stream, (void)err;
+    (void)k, (void)stream, (void)err;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->n > CPU_SERIAL)
     for (int64_t b = 0; b < cpu_blocks (a->n); b++)
         fwd (a->x + b * CPU_BLOCK, a->y + b * CPU_BLOCK,
@@ -59,7 +59,7 @@ int cpu_gelu_fwd (const struct kernels *k, const struct kern_gelu_fwd *a,
 int cpu_gelu_bwd (const struct kernels *k, const struct kern_gelu_bwd *a,
                   struct mg_stream *stream, struct mg_error *err)
 {
-    (void)stream, (void)err;
+    (void)k, (void)stream, (void)err;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->n > CPU_SERIAL)
     for (int64_t b = 0; b < cpu_blocks (a->n); b++)
         bwd (a->dy + b * CPU_BLOCK, a->x + b * CPU_BLOCK, a->dx + b * CPU_BLOCK,

@@ -56,7 +56,7 @@ static void fwd_row (const struct kern_norm_fwd *a, int64_t row)
 int cpu_norm_fwd (const struct kernels *k, const struct kern_norm_fwd *a,
                   struct mg_stream *stream, struct mg_error *err)
 {
-    (void)stream, (void)err;
+    (void)k, (void)stream, (void)err;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) \
     if (a->rows * a->cols > CPU_SERIAL)
     for (int64_t row = 0; row < a->rows; row++)

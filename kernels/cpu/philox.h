@@ -13,8 +13,8 @@
  */
 VEC_INLINE void philox_lanes (uint64_t key, vl x, vl y, uint64_t z, vl out[4])
 {
-    vl c0 = x, c1 = y, c2 = (z & 0xffffffff) - (vl){ 0 }, c3 = (z >> 32) - (vl){ 0 };
-    uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+    vl c0 = x, c1 = y, c2 = vec_set_l (z), c3 = vec_set_l (z >> 32);
+    vl k0 = vec_set_l (key), k1 = vec_set_l (key >> 32);
 
     for (int round = 0; round < 10; round++) {
         vl p0 = vec_mul_low (c0, 0xd2511f53), p1 = vec_mul_low (c2, 0xcd9e8d57);
@@ -40,8 +40,8 @@ VEC_INLINE void philox_vec (uint64_t key, uint32_t x, vu y, uint64_t z, vu out[4
     /* A pair of neighbours is one 64-bit element: its lower half, its upper half. */
     low = (vl)y;
     high = low >> 32;
-    philox_lanes (key, x - (vl){ 0 }, low, z, first);
-    philox_lanes (key, x - (vl){ 0 }, high, z, second);
+    philox_lanes (key, vec_set_l (x), low, z, first);
+    philox_lanes (key, vec_set_l (x), high, z, second);
     for (int i = 0; i < 4; i++)
         out[i] = (vu)((first[i] & 0xffffffff) | second[i] << 32);
 }
@@ -72,11 +72,9 @@ enum { PHILOX_RUN = 2 * VEC }; /* columns made at a time */
 VEC_INLINE void philox_row (struct philox_drop drop, uint64_t key, int64_t col,
                             uint32_t position, uint64_t sample, float *factor)
 {
-    vl x = { 0 }, out[4], v01, v23;
+    vl x = vec_set_l ((uint64_t)col / 4) + vec_count_l (), out[4], v01, v23;
 
-    for (int i = 0; i < VEC / 2; i++)
-        x[i] = (uint64_t)(col / 4 + i);
-    philox_lanes (key, x, position - (vl){ 0 }, sample, out);
+    philox_lanes (key, x, vec_set_l (position), sample, out);
     v01 = (out[0] & 0xffffffff) | out[1] << 32;
     v23 = (out[2] & 0xffffffff) | out[3] << 32;
     vec_store (factor, philox_factor (drop, (vu)vec_zip_low_pairs (v01, v23)));

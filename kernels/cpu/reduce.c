@@ -85,7 +85,7 @@ int cpu_sum_sq (const struct kernels *k, int64_t n, const float *x, double *out,
     int64_t size = (n + CHUNKS - 1) / CHUNKS, chunks;
     double part[CHUNKS], total = 0;
 
-    (void)stream, (void)err;
+    (void)k, (void)stream, (void)err;
     if (size < CPU_BLOCK)
         size = CPU_BLOCK;
     chunks = (n + size - 1) / size;
@@ -112,7 +112,7 @@ static void axpby (int64_t n, float a, const float *x, float b, float *y)
 int cpu_axpby (const struct kernels *k, int64_t n, double a, const float *x, double b,
                float *y, struct mg_stream *stream, struct mg_error *err)
 {
-    (void)stream, (void)err;
+    (void)k, (void)stream, (void)err;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) if (n > CPU_SERIAL)
     for (int64_t i = 0; i < cpu_blocks (n); i++)
         axpby (cpu_min (CPU_BLOCK, n - i * CPU_BLOCK), (float)a, x + i * CPU_BLOCK,

@@ -61,9 +61,21 @@ VEC_INLINE vf vec_set (float x)
     return x - (vf){ 0 };
 }
 
-VEC_INLINE vu vec_set_u (uint32_t x)
+VEC_INLINE vl vec_set_l (uint64_t x)
 {
-    return x - (vu){ 0 };
+    return x - (vl){ 0 };
+}
+
+/* 0, 1, 2, ... */
+VEC_INLINE vl vec_count_l (void)
+{
+#if VEC_BYTES == 64
+    return (vl){ 0, 1, 2, 3, 4, 5, 6, 7 };
+#elif VEC_BYTES == 32
+    return (vl){ 0, 1, 2, 3 };
+#else
+    return (vl){ 0, 1 };
+#endif
 }
 
 VEC_INLINE vf vec_load (const float *p)
@@ -173,9 +185,7 @@ VEC_INLINE vd vec_load_double (const float *p)
     return __builtin_convertvector (*(const vf_half *)p, vd);
 }
 
-/* a0 b0 a1 b1 ... of the lower and of the upper halves; the same for pairs of elements;
- * a0 a2 ... b0 b2 ...
- */
+/* a0 b0 a1 b1 ... of the lower and of the upper halves; the same for pairs of elements. */
 VEC_INLINE vf vec_zip_low (vf a, vf b)
 {
 #if VEC_BYTES == 64
@@ -219,18 +229,6 @@ VEC_INLINE vl vec_zip_high_pairs (vl a, vl b)
     return VEC_SHUFFLE (vl, vl, a, b, 2, 6, 3, 7);
 #else
     return VEC_SHUFFLE (vl, vl, a, b, 1, 3);
-#endif
-}
-
-VEC_INLINE vu vec_even (vu a, vu b)
-{
-#if VEC_BYTES == 64
-    return VEC_SHUFFLE (vu, vu, a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26,
-                        28, 30);
-#elif VEC_BYTES == 32
-    return VEC_SHUFFLE (vu, vu, a, b, 0, 2, 4, 6, 8, 10, 12, 14);
-#else
-    return VEC_SHUFFLE (vu, vu, a, b, 0, 2, 4, 6);
 #endif
 }
 

@@ -27,7 +27,7 @@ static float row_max (const float *x, int64_t n)
 int cpu_xent_max (const struct kernels *k, const struct kern_xent_max *a,
                   struct mg_stream *stream, struct mg_error *err)
 {
-    (void)stream, (void)err;
+    (void)k, (void)stream, (void)err;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) \
     if (a->tokens * a->cols > CPU_SERIAL)
     for (int64_t t = 0; t < a->tokens; t++)
@@ -64,7 +64,7 @@ static float row_sum (const float *x, int64_t n, float max)
 int cpu_xent_sum (const struct kernels *k, const struct kern_xent_sum *a,
                   struct mg_stream *stream, struct mg_error *err)
 {
-    (void)stream, (void)err;
+    (void)k, (void)stream, (void)err;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) \
     if (a->tokens * a->cols > CPU_SERIAL)
     for (int64_t t = 0; t < a->tokens; t++) {
@@ -119,7 +119,7 @@ static void bwd_row (const struct kern_xent_bwd *a, int64_t t)
 int cpu_xent_bwd (const struct kernels *k, const struct kern_xent_bwd *a,
                   struct mg_stream *stream, struct mg_error *err)
 {
-    (void)stream, (void)err;
+    (void)k, (void)stream, (void)err;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) \
     if (a->tokens * a->cols > CPU_SERIAL)
     for (int64_t t = 0; t < a->tokens; t++)

@@ -1,7 +1,7 @@
 /* half - float32 to the 16-bit types and back, rounding to nearest even.
  *
- * bfloat16 is the upper half of a float32; float16 is IEEE 754 binary16.  Without branches
- * that depend on the value, so that loops over these become vector code.
+ * bfloat16 is the upper half of a float32; float16 is IEEE 754 binary16.  Without
+ * branches that depend on the value, so that loops over these become vector code.
  */
 #ifndef LIBCORE_BASE_HALF_H
 #define LIBCORE_BASE_HALF_H

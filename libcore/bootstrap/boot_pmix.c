@@ -118,7 +118,8 @@ static int compare_placed (const void *a, const void *b)
 static bool nodes_by_number (struct pmix *p)
 {
     for (int task = 0; task < p->size; task++)
-        if (get_number (p, (pmix_rank_t)task, PMIX_NODEID, &p->placed[task].node, NULL) < 0)
+        if (get_number (p, (pmix_rank_t)task, PMIX_NODEID, &p->placed[task].node, NULL)
+            < 0)
             return false;
     return true;
 }
@@ -130,13 +131,15 @@ static int nodes_by_name (struct pmix *p, struct mg_error *err)
     char **host = calloc (n, sizeof (*host));
     uint32_t *node = calloc (n, sizeof (*node));
     char *list = get_text (p, PMIX_RANK_WILDCARD, PMIX_NODE_LIST);
-    int rc = host && node ? 0 : p->host->error_set (err, ENOMEM, "bootstrap: out of memory");
+    int rc
+        = host && node ? 0 : p->host->error_set (err, ENOMEM, "bootstrap: out of memory");
 
     for (size_t task = 0; rc == 0 && task < n; task++)
         if (!(host[task] = get_text (p, (pmix_rank_t)task, PMIX_HOSTNAME)))
-            rc = p->host->error_set (err, EPROTO, "PMIx: the launcher tells no node of task "
-                                     "%zu: neither %s nor %s", task, PMIX_NODEID,
-                                     PMIX_HOSTNAME);
+            rc = p->host->error_set (err, EPROTO,
+                                     "PMIx: the launcher tells no node of task "
+                                     "%zu: neither %s nor %s",
+                                     task, PMIX_NODEID, PMIX_HOSTNAME);
     if (rc == 0 && nodes_number (host, n, list, node) < 0)
         rc = p->host->error_set (err, ENOMEM, "bootstrap: out of memory");
     for (size_t task = 0; host && task < n; task++) {
@@ -158,8 +161,10 @@ static int place (struct pmix *p, struct mg_error *err)
     if (get_number (p, PMIX_RANK_WILDCARD, PMIX_JOB_SIZE, &size, err) < 0)
         return -1;
     if (size < 1 || size > SIZE_LIMIT || p->self.rank >= size)
-        return p->host->error_set (err, EPROTO, "PMIx: this is task %u of %u, want 1 to %d"
-                                   " tasks", p->self.rank, size, SIZE_LIMIT);
+        return p->host->error_set (err, EPROTO,
+                                   "PMIx: this is task %u of %u, want 1 to %d"
+                                   " tasks",
+                                   p->self.rank, size, SIZE_LIMIT);
     p->size = (int)size;
     if (!(p->placed = calloc (size, sizeof (*p->placed))))
         return p->host->error_set (err, ENOMEM, "bootstrap: out of memory for %u ranks",
@@ -317,8 +322,10 @@ static int fence (struct pmix *p, bool collect, struct mg_error *err)
     if (rc != PMIX_SUCCESS)
         return pmix_error (p, "PMIx_Fence_nb", rc, err);
     if (!wait_fence (p))
-        return p->host->error_set (err, ETIMEDOUT, "bootstrap: not all %d ranks have come to"
-                                   " the same point within %g s", p->size, p->timeout);
+        return p->host->error_set (err, ETIMEDOUT,
+                                   "bootstrap: not all %d ranks have come to"
+                                   " the same point within %g s",
+                                   p->size, p->timeout);
     if (p->fence_status != PMIX_SUCCESS)
         return p->host->error_set (err, EPROTO, "PMIx: fence of %d ranks: %s; has one of"
                                    " them ended?", p->size,
@@ -372,8 +379,10 @@ static int boot_peer_data (void *impl, int rank, void *data, size_t max, size_t 
     } else {
         *len = value->data.bo.size;
         if (*len > max)
-            result = p->host->error_set (err, EMSGSIZE, "bootstrap: rank %d gave %zu bytes,"
-                                         " want at most %zu", rank, *len, max);
+            result = p->host->error_set (err, EMSGSIZE,
+                                         "bootstrap: rank %d gave %zu bytes,"
+                                         " want at most %zu",
+                                         rank, *len, max);
         else
             memcpy (data, value->data.bo.bytes, *len);
     }

@@ -42,8 +42,8 @@ static int self_exchange (void *impl, const void *data, size_t len, struct mg_er
     void *copy = malloc (len);
 
     if (!copy)
-        return self->host->error_set (err, ENOMEM, "bootstrap: out of memory for %zu bytes",
-                                      len);
+        return self->host->error_set (err, ENOMEM,
+                                      "bootstrap: out of memory for %zu bytes", len);
     memcpy (copy, data, len);
     free (self->data);
     self->data = copy;
@@ -59,8 +59,10 @@ static int self_peer_data (void *impl, int rank, void *data, size_t max, size_t 
     (void)rank;
     *len = self->len;
     if (self->len > max)
-        return self->host->error_set (err, EMSGSIZE, "bootstrap: rank 0 gave %zu bytes, want"
-                                      " at most %zu", self->len, max);
+        return self->host->error_set (err, EMSGSIZE,
+                                      "bootstrap: rank 0 gave %zu bytes, want"
+                                      " at most %zu",
+                                      self->len, max);
     memcpy (data, self->data, self->len);
     return 0;
 }

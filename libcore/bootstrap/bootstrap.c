@@ -43,7 +43,8 @@ static int check_alone (struct mg_error *err)
     if (tasks == 0)
         tasks = env_count ("SLURM_NTASKS");
     if (env_count ("OMPI_COMM_WORLD_SIZE") > 1)
-        return mg_error_set (err, ENOTCONN, "this is one of %d processes of mpirun, but it"
+        return mg_error_set (err, ENOTCONN,
+                             "this is one of %d processes of mpirun, but it"
                              " offers no PMIx; want an Open MPI with PMIx",
                              env_count ("OMPI_COMM_WORLD_SIZE"));
     // a batch script or salloc's shell has SLURM_NTASKS of the job, but no SLURM_STEP_ID
@@ -108,7 +109,8 @@ int bootstrap_exchange (struct bootstrap *b, const void *data, size_t len,
                         struct mg_error *err)
 {
     if (!data || len == 0 || len > INT_MAX)
-        return mg_error_set (err, EINVAL, "bootstrap: exchange of %zu bytes, want 1 to %d",
+        return mg_error_set (err, EINVAL,
+                             "bootstrap: exchange of %zu bytes, want 1 to %d",
                              data ? len : 0, INT_MAX);
     b->exchanged = false;
     if (b->ops->exchange (b->impl, data, len, err) < 0)

@@ -23,15 +23,16 @@ struct bootstrap_info {
     int local_rank, local_size; /* among the tasks of this node */
 };
 
-/* Connect, within 'timeout' seconds. Collective over the job. NULL and a text on failure. */
+/* Connect, within 'timeout' seconds. Collective over the job. NULL and a text on failure.
+ */
 struct bootstrap *bootstrap_create (double timeout, struct mg_error *err);
 void bootstrap_destroy (struct bootstrap *b);
 
 const struct bootstrap_info *bootstrap_info (const struct bootstrap *b);
 
 /* Give 'len' bytes to everybody and wait until everybody has (one Put, one Commit, one
- * collecting Fence, under a watchdog of our own since the launcher's may hang): collective
- * over the job, any number of times.
+ * collecting Fence, under a watchdog of our own since the launcher's may hang):
+ * collective over the job, any number of times.
  */
 int bootstrap_exchange (struct bootstrap *b, const void *data, size_t len,
                         struct mg_error *err);

@@ -9,6 +9,7 @@
 #include "libcore/comm/comm.h"
 #include "libcore/comm/comm_ops.h"
 #include "libcore/comm/net.h"
+#include "libcore/device/device.h"
 #include "libcore/device/stream.h"
 
 enum { NAME_MAX_LEN = 32, TAG_MAX = 32767 };
@@ -36,8 +37,10 @@ static int check_config (const struct comm_config *config, struct mg_error *err)
                              config->name, config->tag, TAG_MAX);
     if (config->share
         && (config->share->size != config->size || config->share->rank != config->rank))
-        return mg_error_set (err, EINVAL, "communicator %s: cannot share that of %s, which"
-                             " has other members", config->name, config->share->name);
+        return mg_error_set (err, EINVAL,
+                             "communicator %s: cannot share that of %s, which"
+                             " has other members",
+                             config->name, config->share->name);
     return 0;
 }
 
@@ -78,13 +81,11 @@ void comm_destroy (struct mg_comm *comm)
 {
     if (comm) {
         int saved_errno = errno;
-        bool failed = false;
 
         mg_stream_destroy (comm->stream);
-        if (comm->stream)
-            failed = net_failed (comm->net);
-        if (comm->impl && !comm->shared)
-            comm->ops->destroy (comm->impl, failed);
+        // a stuck call may still be using what it was given
+        if (comm->impl && !comm->shared && device_settled (comm->net->device))
+            comm->ops->destroy (comm->impl, net_failed (comm->net));
         free (comm);
         errno = saved_errno;
     }
@@ -174,8 +175,8 @@ static int enqueue (struct mg_comm *comm, struct comm_request *req, size_t bytes
     struct mg_stream *used = stream ? stream : comm->stream;
 
     if (stream_device (used) != comm->net->device)
-        return mg_error_set (err, EINVAL, "communicator %s: the stream is another device's",
-                             comm->name);
+        return mg_error_set (
+            err, EINVAL, "communicator %s: the stream is another device's", comm->name);
     if (stream_check (used, err) < 0)
         return -1;
     req->name = comm->name;
@@ -206,8 +207,12 @@ int mg_comm_reduce_scatter (struct mg_comm *comm, const void *send, void *recv,
                             size_t count, enum mg_dtype dtype, enum mg_reduce_op op,
                             struct mg_stream *stream, struct mg_error *err)
 {
-    struct comm_request req = { .call = MG_CALL_REDUCE_SCATTER, .send = send, .recv = recv,
-                                .count = count, .dtype = dtype, .op = op };
+    struct comm_request req = {.call = MG_CALL_REDUCE_SCATTER,
+                               .send = send,
+                               .recv = recv,
+                               .count = count,
+                               .dtype = dtype,
+                               .op = op};
     size_t bytes;
 
     if (check_sizes (comm, "reduce-scatter", count, comm ? (size_t)comm->size : 1, dtype,
@@ -217,8 +222,10 @@ int mg_comm_reduce_scatter (struct mg_comm *comm, const void *send, void *recv,
     if ((!send || !recv) && count > 0)
         return refuse (comm, "reduce-scatter", "no buffer given", err);
     if (!own_part_or_apart (comm, recv, bytes / (size_t)comm->size, send))
-        return refuse (comm, "reduce-scatter", "the receive buffer overlaps the send buffer"
-                       " and is not this rank's part of it", err);
+        return refuse (comm, "reduce-scatter",
+                       "the receive buffer overlaps the send buffer"
+                       " and is not this rank's part of it",
+                       err);
     return enqueue (comm, &req, bytes, stream, err);
 }
 
@@ -237,8 +244,10 @@ int mg_comm_all_gather (struct mg_comm *comm, const void *send, void *recv, size
     if ((!send || !recv) && count > 0)
         return refuse (comm, "all-gather", "no buffer given", err);
     if (!own_part_or_apart (comm, send, bytes, recv))
-        return refuse (comm, "all-gather", "the send buffer overlaps the receive buffer and"
-                       " is not this rank's part of it", err);
+        return refuse (comm, "all-gather",
+                       "the send buffer overlaps the receive buffer and"
+                       " is not this rank's part of it",
+                       err);
     return enqueue (comm, &req, bytes, stream, err);
 }
 
@@ -261,18 +270,19 @@ int mg_comm_all_to_all (struct mg_comm *comm, const void *send, void *recv, size
 }
 
 /* Elements that one side of an all_to_allv spans and moves. */
-static int check_parts (const struct mg_comm *comm, const char *side, const size_t *counts,
-                        const size_t *offsets, size_t elem, size_t *span, size_t *total,
-                        struct mg_error *err)
+static int check_parts (const struct mg_comm *comm, const char *side,
+                        const size_t *counts, const size_t *offsets, size_t elem,
+                        size_t *span, size_t *total, struct mg_error *err)
 {
     size_t max = SIZE_MAX / 2 / elem;
 
     *span = *total = 0;
     for (int r = 0; r < comm->size; r++) {
         if (counts[r] > max || offsets[r] > max - counts[r] || *total > max - counts[r])
-            return mg_error_set (err, EOVERFLOW, "all-to-allv on %s: %s %zu elements at %zu"
-                                 " for rank %d is more than memory can hold", comm->name,
-                                 side, counts[r], offsets[r], r);
+            return mg_error_set (err, EOVERFLOW,
+                                 "all-to-allv on %s: %s %zu elements at %zu"
+                                 " for rank %d is more than memory can hold",
+                                 comm->name, side, counts[r], offsets[r], r);
         if (counts[r] > 0 && offsets[r] + counts[r] > *span)
             *span = offsets[r] + counts[r];
         *total += counts[r];
@@ -280,11 +290,11 @@ static int check_parts (const struct mg_comm *comm, const char *side, const size
     return 0;
 }
 
-int mg_comm_all_to_allv (struct mg_comm *comm, const void *send, const size_t *send_counts,
-                         const size_t *send_offsets, void *recv,
-                         const size_t *recv_counts, const size_t *recv_offsets,
-                         enum mg_dtype dtype, struct mg_stream *stream,
-                         struct mg_error *err)
+int mg_comm_all_to_allv (struct mg_comm *comm, const void *send,
+                         const size_t *send_counts, const size_t *send_offsets,
+                         void *recv, const size_t *recv_counts,
+                         const size_t *recv_offsets, enum mg_dtype dtype,
+                         struct mg_stream *stream, struct mg_error *err)
 {
     struct comm_request req = {
         .call = MG_CALL_ALL_TO_ALL, .send = send, .recv = recv, .dtype = dtype,
@@ -337,8 +347,8 @@ static int check_transfer (const struct mg_comm *comm, const struct mg_p2p *p,
     size_t bytes;
 
     if (p->kind != MG_SEND && p->kind != MG_RECV)
-        return mg_error_set (err, EINVAL, "transfer on %s: there is no kind %d", comm->name,
-                             (int)p->kind);
+        return mg_error_set (err, EINVAL, "transfer on %s: there is no kind %d",
+                             comm->name, (int)p->kind);
     if (check_sizes (comm, call, p->count, 1, p->dtype, &bytes, err) < 0)
         return -1;
     if (p->peer < 0 || p->peer >= comm->size)

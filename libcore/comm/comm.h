@@ -19,8 +19,8 @@ struct comm_net_config {
     void *arg;
 };
 
-/* Connect: collective over the job, blocks within the device's timeout. NULL and a text on
- * failure.
+/* Connect: collective over the job, blocks within the device's timeout. NULL and a text
+ * on failure.
  */
 struct comm_net *comm_net_create (const struct comm_net_config *config,
                                   struct mg_error *err);

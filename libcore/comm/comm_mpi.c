@@ -149,7 +149,8 @@ static void describe_blocking (const struct work *work, char *text, size_t max)
     text[len] = '\0';
 }
 
-/* Run it and wait.  After a failure the thread may still be inside: what it uses stays. */
+/* Run it and wait.  After a failure the thread may still be inside: what it uses stays.
+ */
 static int run_blocking (struct mpi_net *net, const char *what,
                          int (*run) (struct blocking *b, struct mg_error *err),
                          struct mpi_comm *c, const struct comm_group *group,
@@ -275,7 +276,7 @@ static void mpi_close (void *impl, bool failed)
     struct mpi_net *net = impl;
 
     if (failed)
-        return; // the thread may be using it
+        return; // MPI may be using it
     if (net->initialized && run_blocking (net, "MPI_Finalize", run_finalize, NULL, NULL,
                                           NULL) < 0)
         return;
@@ -327,7 +328,7 @@ static void mpi_destroy (void *impl, bool failed)
     struct mpi_comm *c = impl;
 
     if (failed || run_blocking (c->net, "MPI_Comm_free", run_free, c, NULL, NULL) < 0)
-        return; // the thread may be using it
+        return; // MPI may be using it: messages are under way
     free_comm (c);
 }
 
@@ -370,7 +371,8 @@ static void *mpi_create (void *impl, const struct comm_host *host,
         free_comm (c);
         return NULL;
     }
-    if (run_blocking (c->net, "creation of a communicator", run_create, c, group, err) < 0)
+    if (run_blocking (c->net, "creation of a communicator", run_create, c, group, err)
+        < 0)
         return NULL; // and leave 'c': the thread may be using it
     return c;
 }

@@ -82,8 +82,10 @@ static int message_error (const struct comm_host *host, int expected,
 
     MPI_Error_class (status->MPI_ERROR, &class);
     if (class == MPI_ERR_TRUNCATE)
-        return host->error_set (err, EPROTO, "a rank sent more than the %d bytes expected:"
-                                " the ranks' counts differ", expected);
+        return host->error_set (err, EPROTO,
+                                "a rank sent more than the %d bytes expected:"
+                                " the ranks' counts differ",
+                                expected);
     return mpi_error (host, "message", status->MPI_ERROR, err);
 }
 

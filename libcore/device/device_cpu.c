@@ -1,8 +1,8 @@
 /* device_cpu.c - host memory; a stream is a lane of the queue.
  *
- * Kernels run inside the enqueuing call, so on a compute stream nothing is ever left to do
- * when a call has returned, and an event recorded there is reached.  A comm stream holds
- * the work that waits for other processes.
+ * Kernels run inside the enqueuing call, so on a compute stream nothing is ever left to
+ * do when a call has returned, and an event recorded there is reached.  A comm stream
+ * holds the work that waits for other processes.
  */
 
 #include <errno.h>
@@ -78,7 +78,7 @@ static void *cpu_alloc (struct mg_device *device, size_t size)
     char *ptr;
 
     (void)device;
-    if (total < size) {
+    if (total < size || total > PTRDIFF_MAX) {
         errno = ENOMEM;
         return NULL;
     }

@@ -1,8 +1,8 @@
 /* device_ops - what a backend of device.h and megatron/stream.h provides.
  *
  * The front ends (device.c, stream.c) check arguments and keep the common parts; a
- * backend embeds 'struct mg_stream' and 'struct mg_event' first in its own.  Every slot is
- * required unless it says otherwise; pointers are never NULL.
+ * backend embeds 'struct mg_stream' and 'struct mg_event' first in its own.  Every slot
+ * is required unless it says otherwise; pointers are never NULL.
  */
 #ifndef LIBCORE_DEVICE_DEVICE_OPS_H
 #define LIBCORE_DEVICE_DEVICE_OPS_H
@@ -37,8 +37,9 @@ struct device_ops {
     /* A stream with its common part filled in by the front end afterwards; NULL and a
      * text on failure. destroy() is only called after synchronize().
      */
-    struct mg_stream *(*stream_create) (struct mg_device *device, enum mg_stream_kind kind,
-                                        const char *name, struct mg_error *err);
+    struct mg_stream *(*stream_create) (struct mg_device *device,
+                                        enum mg_stream_kind kind, const char *name,
+                                        struct mg_error *err);
     void (*stream_destroy) (struct mg_stream *stream);
     int (*stream_synchronize) (struct mg_stream *stream, struct mg_error *err);
 

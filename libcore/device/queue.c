@@ -23,7 +23,8 @@ enum {
     BUSY_POLLS = 200,        /* fruitless rounds before the thread naps, nobody waiting */
     BUSY_POLLS_WAITED = 4000, /* the same while somebody waits */
     NAP_NS = 50000,
-    WAIT_SPINS = 50, /* looks at the counter before a waiter sleeps */
+    WAIT_SPINS = 50,   /* looks at the counter before a waiter sleeps */
+    SETTLE_SECONDS = 1, /* for the thread to come out of a poll function */
 };
 
 struct queue_lane {
@@ -43,6 +44,8 @@ struct queue {
     pthread_cond_t finished;  /* waiters sleep here */
     pthread_t thread;
     bool started, stop;
+    bool polling; /* the thread is inside a poll function, */
+    bool stuck;   /* and was not seen to come out of it */
     _Atomic bool failed;
     _Atomic int waiters;
     double timeout;
@@ -51,14 +54,30 @@ struct queue {
     struct mg_error failure;
 };
 
+static struct timespec deadline_of (double timeout)
+{
+    struct timespec t;
+
+    clock_gettime (CLOCK_MONOTONIC, &t);
+    t.tv_sec += (time_t)timeout;
+    t.tv_nsec += (long)((timeout - (double)(time_t)timeout) * 1e9);
+    if (t.tv_nsec >= 1000000000) {
+        t.tv_sec++;
+        t.tv_nsec -= 1000000000;
+    }
+    return t;
+}
+
 struct queue *queue_create (double timeout, struct mg_error *err)
 {
     struct queue *queue;
     pthread_condattr_t attr;
 
     if (!(timeout > 0 && timeout < 1e9)) {
-        mg_error_set (err, EINVAL, "queue: timeout of %g s, want more than 0 and less than"
-                      " 1e9", timeout);
+        mg_error_set (err, EINVAL,
+                      "queue: timeout of %g s, want more than 0 and less than"
+                      " 1e9",
+                      timeout);
         return NULL;
     }
     if (!(queue = calloc (1, sizeof (*queue)))) {
@@ -89,7 +108,7 @@ static bool stop_thread (struct queue *queue)
     if (!failed)
         return pthread_join (queue->thread, NULL) == 0;
     clock_gettime (CLOCK_REALTIME, &limit);
-    limit.tv_sec += 1;
+    limit.tv_sec += SETTLE_SECONDS;
     if (pthread_timedjoin_np (queue->thread, NULL, &limit) == 0)
         return true;
     pthread_detach (queue->thread);
@@ -164,6 +183,22 @@ void queue_fail (struct queue *queue, const char *text)
     pthread_mutex_unlock (&queue->lock);
 }
 
+bool queue_settled (struct queue *queue)
+{
+    struct timespec deadline = deadline_of (SETTLE_SECONDS);
+    bool settled;
+
+    pthread_mutex_lock (&queue->lock);
+    while (queue->failed && queue->polling && !queue->stuck) {
+        if (pthread_cond_timedwait (&queue->finished, &queue->lock, &deadline)
+            == ETIMEDOUT)
+            queue->stuck = queue->polling; // nobody need wait again
+    }
+    settled = !queue->polling;
+    pthread_mutex_unlock (&queue->lock);
+    return settled;
+}
+
 int queue_check (struct queue *queue, struct mg_error *err)
 {
     // the text does not change once the flag is set
@@ -190,12 +225,16 @@ static int poll_lane (struct queue *queue, struct queue_lane *lane)
     struct mg_error err;
     int rc;
 
+    queue->polling = true;
     pthread_mutex_unlock (&queue->lock);
     err.text[0] = '\0';
     rc = work->poll (work, &err);
     pthread_mutex_lock (&queue->lock);
-    if (queue->failed)
+    queue->polling = false;
+    if (queue->failed) {
+        pthread_cond_broadcast (&queue->finished); // for queue_settled()
         return 0;
+    }
     if (rc < 0) {
         char what[DESCRIBE_MAX];
 
@@ -333,20 +372,6 @@ void queue_lane_describe (const struct queue_lane *lane, char *text, size_t max)
         snprintf (text, max, "nothing on %s", lane->name);
 }
 
-static struct timespec deadline_of (double timeout)
-{
-    struct timespec t;
-
-    clock_gettime (CLOCK_MONOTONIC, &t);
-    t.tv_sec += (time_t)timeout;
-    t.tv_nsec += (long)((timeout - (double)(time_t)timeout) * 1e9);
-    if (t.tv_nsec >= 1000000000) {
-        t.tv_sec++;
-        t.tv_nsec -= 1000000000;
-    }
-    return t;
-}
-
 /* Sleep until the mark is reached; the lock is held. */
 static int wait_locked (struct queue_lane *lane, uint64_t mark, struct mg_error *err)
 {
@@ -355,7 +380,8 @@ static int wait_locked (struct queue_lane *lane, uint64_t mark, struct mg_error 
     char what[DESCRIBE_MAX], text[MG_ERROR_MAX];
 
     while (!queue->failed && !queue_reached (lane, mark)) {
-        if (pthread_cond_timedwait (&queue->finished, &queue->lock, &deadline) != ETIMEDOUT
+        if (pthread_cond_timedwait (&queue->finished, &queue->lock, &deadline)
+                != ETIMEDOUT
             || queue->failed || queue_reached (lane, mark))
             continue;
         queue_lane_describe (lane, what, sizeof (what));

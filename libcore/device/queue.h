@@ -30,7 +30,8 @@ struct queue_lane;
 
 struct work {
     /* Make progress: 1 done, 0 call again, -1 failed with a text (the queue puts what the
-     * work is in front of it). On the communication thread.  Must not block (start-up and shut-down work may).
+     * work is in front of it). On the communication thread.  Must not block (start-up and
+     * shut-down work may).
      */
     int (*poll) (struct work *work, struct mg_error *err);
 
@@ -86,8 +87,8 @@ bool queue_reached (const struct queue_lane *lane, uint64_t mark);
  */
 int queue_wait (struct queue_lane *lane, uint64_t mark, struct mg_error *err);
 
-/* Describe what the lane is at ("nothing on NAME" if idle). Describe functions may use it:
- * the queue's lock must be held, as it is there.
+/* Describe what the lane is at ("nothing on NAME" if idle). Describe functions may use
+ * it: the queue's lock must be held, as it is there.
  */
 void queue_lane_describe (const struct queue_lane *lane, char *text, size_t max);
 
@@ -96,5 +97,10 @@ void queue_fail (struct queue *queue, const char *text);
 
 /* 0, or -1 and the text if the queue has failed. */
 int queue_check (struct queue *queue, struct mg_error *err);
+
+/* After a failure: has the thread left the poll functions?  Waits for a second at most,
+ * once. If not, what these may be using must stay as it is, for good.
+ */
+bool queue_settled (struct queue *queue);
 
 #endif /* LIBCORE_DEVICE_QUEUE_H */

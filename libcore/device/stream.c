@@ -28,7 +28,8 @@ void mg_stream_destroy (struct mg_stream *stream)
     if (stream) {
         int saved_errno = errno;
         stream->device->ops->stream_synchronize (stream, NULL);
-        stream->device->ops->stream_destroy (stream);
+        if (queue_settled (stream->device->queue))
+            stream->device->ops->stream_destroy (stream);
         errno = saved_errno;
     }
 }
@@ -72,7 +73,8 @@ int mg_stream_wait_event (struct mg_stream *stream, struct mg_event *event,
                           struct mg_error *err)
 {
     if (!stream || !event || stream->device != event->device)
-        return mg_error_set (err, EINVAL, "stream: want a stream and an event of one device"
+        return mg_error_set (err, EINVAL,
+                             "stream: want a stream and an event of one device"
                              " to wait");
     return stream->device->ops->event_wait (stream, event, err);
 }

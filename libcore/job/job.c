@@ -44,8 +44,9 @@ static int make_grid (struct job *job, const struct job_config *config,
     if (geometry.world == 0)
         geometry.world = size;
     if (geometry.world != size)
-        return mg_error_set (err, EINVAL, "the job has %d ranks, but was configured for %d",
-                             size, geometry.world);
+        return mg_error_set (err, EINVAL,
+                             "the job has %d ranks, but was configured for %d", size,
+                             geometry.world);
     if (geometry_validate (&geometry, err) < 0)
         return -1;
     job->grid = grid_create (&geometry, err);

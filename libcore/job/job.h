@@ -21,7 +21,7 @@ struct job_config {
     double timeout;           /* seconds that any wait may last (600) */
     int threads;              /* compute threads, 0: CPUs of the affinity mask shared by
                                  the local ranks */
-    const char *comm;         /* backend for groups larger than one: "mpi", NULL: choose */
+    const char *comm; /* backend for groups larger than one: "mpi", NULL: choose */
     uint64_t fingerprint;     /* of the configuration; a rank that differs from rank 0 is
                                  named in the error */
     /* NULL: made here.  Else it belongs to the job once job_create() has succeeded, and

@@ -7,9 +7,10 @@
  *
  * One all-reduce forward and one backward in each of the two halves (the f and g operators
  * of Shoeybi et al. 2019); with sequence parallelism each is an all-gather and a
- * reduce-scatter (Korthikanti et al. 2022), and what is outside them is split by rows.  What runs is data: block_phases[] in order forward, and in
- * reverse backward.  A phase names the tensors it reads and writes and whether a device
- * graph may capture it, so that memory, checking and capture are decided from the table.
+ * reduce-scatter (Korthikanti et al. 2022), and what is outside them is split by rows.  What
+ * runs is data: block_phases[] in order forward, and in reverse backward.  A phase names
+ * the tensors it reads and writes and whether a device graph may capture it, so that
+ * memory, checking and capture are decided from the table.
  */
 #ifndef LIBCORE_NN_BLOCK_H
 #define LIBCORE_NN_BLOCK_H

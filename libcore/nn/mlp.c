@@ -18,8 +18,9 @@ int mlp_norm_bwd (const struct block_run *run, struct mg_error *err)
 
     if (nn_leave_wait (run->nn, err) < 0)
         return -1;
-    return norm_bwd (run->nn, &n, nn_own_rows (run->nn, run->grad[GRAD_NORM]), run->act[ACT_RESIDUAL],
-                     run->act[ACT_STAT2], run->grad[GRAD_HIDDEN], true, err);
+    return norm_bwd (run->nn, &n, nn_own_rows (run->nn, run->grad[GRAD_NORM]),
+                     run->act[ACT_RESIDUAL], run->act[ACT_STAT2],
+                     run->grad[GRAD_HIDDEN], true, err);
 }
 
 int mlp_fc1_fwd (const struct block_run *run, struct mg_error *err)

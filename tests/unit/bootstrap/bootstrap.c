@@ -46,7 +46,8 @@ static void alone (void)
     ok (len == 7 && strcmp (text, "second") == 0, "it is the last");
     ok (bootstrap_peer_data (b, 0, text, 6, &len, &err) < 0 && errno == EMSGSIZE
         && len == 7, "room for one byte less is EMSGSIZE: %s", err.text);
-    ok (bootstrap_peer_data (b, 1, text, 8, &len, &err) < 0 && errno == EINVAL, "no rank 1");
+    ok (bootstrap_peer_data (b, 1, text, 8, &len, &err) < 0 && errno == EINVAL,
+        "no rank 1");
     ok (bootstrap_exchange (b, NULL, 3, &err) < 0 && errno == EINVAL, "no data");
     ok (bootstrap_exchange (b, "", 0, &err) < 0 && errno == EINVAL, "no bytes");
     is_int (bootstrap_barrier (b, &err), 0, "barrier");
@@ -138,6 +139,7 @@ int main (void)
     for (size_t i = 0; i < sizeof (codes) / sizeof (codes[0]); i++)
         is_int (abort_code (codes[i][0]), codes[i][1], "abort with %d", codes[i][0]);
     for (size_t i = 0; i < sizeof (bad) / sizeof (bad[0]); i++)
-        ok (!bootstrap_create (bad[i], &err) && errno == EINVAL, "no timeout of %g", bad[i]);
+        ok (!bootstrap_create (bad[i], &err) && errno == EINVAL, "no timeout of %g",
+            bad[i]);
     return done_testing ();
 }

@@ -215,7 +215,7 @@ static void test_load_boxes (void)
         "{\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
         "\"w\":{\"dtype\":\"F32\",\"shape\":[5,4],\"data_offsets\":[1,81]}}";
     struct mg_error err = { .text = "" };
-    unsigned char data[81];
+    unsigned char data[81] = { 0 };
     struct safetensors *st;
 
     for (int i = 0; i < 20; i++) {
@@ -301,9 +301,9 @@ static void test_load_refuses (void)
     static const char header[] =
         "{\"w\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]},"
         "\"flag\":{\"dtype\":\"BOOL\",\"shape\":[2,3],\"data_offsets\":[24,30]}}";
-    static const int64_t shape[] = { 2, 3 }, more[] = { 3, 3 }, zero[] = { 0, 0 };
-    static const int64_t minus[] = { -1, 0 }, huge[] = { INT64_MAX / 2, 8 };
-    static const int64_t last[] = { INT64_MAX, 0 };
+    static const int64_t shape[3] = { 2, 3 }, more[3] = { 3, 3 }, zero[3] = { 0 };
+    static const int64_t minus[3] = { -1, 0 }, huge[3] = { INT64_MAX / 2, 8 };
+    static const int64_t last[3] = { INT64_MAX, 0 };
     char data[30] = "";
     float w[9];
     struct {

@@ -73,13 +73,16 @@ static void all_calls (struct mg_comm *comm, struct mg_stream *stream, size_t n)
             "reduce-scatter");
     is_int (mg_comm_reduce_scatter (comm, b, b, n, MG_FLOAT32, MG_MIN, stream, &err), 0,
             "in place");
-    is_int (mg_comm_all_gather (comm, b, c, n, MG_FLOAT32, stream, &err), 0, "all-gather");
+    is_int (mg_comm_all_gather (comm, b, c, n, MG_FLOAT32, stream, &err), 0,
+            "all-gather");
     is_int (mg_comm_all_gather (comm, c, c, n, MG_FLOAT32, stream, &err), 0, "in place");
-    is_int (mg_comm_all_to_all (comm, c, d, n, MG_FLOAT32, stream, &err), 0, "all-to-all");
+    is_int (mg_comm_all_to_all (comm, c, d, n, MG_FLOAT32, stream, &err), 0,
+            "all-to-all");
     is_int (mg_comm_broadcast (comm, d, n, MG_FLOAT32, 0, stream, &err), 0, "broadcast");
     is_int (mg_comm_p2p (comm, list, 2, stream, &err), 0, "a transfer to itself");
-    is_int (mg_comm_all_to_allv (comm, e, &n, &zero, f, &n, &one, MG_FLOAT32, stream, &err),
-            0, "all-to-allv");
+    is_int (
+        mg_comm_all_to_allv (comm, e, &n, &zero, f, &n, &one, MG_FLOAT32, stream, &err),
+        0, "all-to-allv");
     is_int (mg_comm_barrier (comm, stream, &err), 0, "barrier");
     if (stream)
         is_int (mg_stream_synchronize (stream, &err), 0, "synchronize");
@@ -154,7 +157,8 @@ static void crossed_transfers (struct mg_device *device, struct mg_comm *comm)
 
     is_int (mg_comm_p2p (comm, sends, 2, a, &err), 0, "two sends");
     ok (!stream_idle (a), "wait for their receives");
-    is_int (mg_comm_p2p (comm, mixed, 3, b, &err), 0, "two receives and a send elsewhere");
+    is_int (mg_comm_p2p (comm, mixed, 3, b, &err), 0,
+            "two receives and a send elsewhere");
     is_int (mg_stream_synchronize (a, &err), 0, "end the first list");
     is_int (mg_comm_p2p (comm, &last, 1, a, &err), 0, "the last receive");
     is_int (mg_stream_synchronize (b, &err), 0, "ends the second");
@@ -170,7 +174,7 @@ static void statistics (struct comm_net *net)
     struct mg_comm_stats stats;
     int32_t x[4] = { 0 }, y[4];
     size_t count = 3, zero = 0;
-    struct mg_p2p list[] = { { MG_SEND, 0, x, 2, MG_INT32 }, { MG_RECV, 0, y, 2, MG_INT32 } };
+    struct mg_p2p list[] = {{MG_SEND, 0, x, 2, MG_INT32}, {MG_RECV, 0, y, 2, MG_INT32}};
 
     mg_comm_all_reduce (comm, x, 4, MG_INT32, MG_SUM, NULL, NULL);
     mg_comm_all_reduce (comm, x, 0, MG_INT32, MG_SUM, NULL, NULL);
@@ -185,7 +189,8 @@ static void statistics (struct comm_net *net)
     mg_comm_get_stats (comm, &stats);
     ok (stats.calls[MG_CALL_ALL_REDUCE] == 2 && stats.bytes[MG_CALL_ALL_REDUCE] == 16,
         "two all-reduces of 16 bytes, the refused one not counted");
-    ok (stats.calls[MG_CALL_REDUCE_SCATTER] == 1 && stats.bytes[MG_CALL_REDUCE_SCATTER] == 12,
+    ok (stats.calls[MG_CALL_REDUCE_SCATTER] == 1
+            && stats.bytes[MG_CALL_REDUCE_SCATTER] == 12,
         "a reduce-scatter of 12 bytes");
     ok (stats.calls[MG_CALL_ALL_GATHER] == 1 && stats.bytes[MG_CALL_ALL_GATHER] == 8,
         "an all-gather of 8 bytes");
@@ -194,7 +199,8 @@ static void statistics (struct comm_net *net)
     ok (stats.calls[MG_CALL_BROADCAST] == 1 && stats.bytes[MG_CALL_BROADCAST] == 4,
         "a broadcast of 4 bytes");
     ok (stats.calls[MG_CALL_P2P] == 1 && stats.bytes[MG_CALL_P2P] == 8, "8 bytes sent");
-    ok (stats.calls[MG_CALL_BARRIER] == 1 && stats.bytes[MG_CALL_BARRIER] == 0, "a barrier");
+    ok (stats.calls[MG_CALL_BARRIER] == 1 && stats.bytes[MG_CALL_BARRIER] == 0,
+        "a barrier");
     comm_destroy (comm);
 }
 
@@ -228,8 +234,8 @@ static void test_badparam (struct mg_device *device, struct mg_comm *comm)
              "no element type 7", &err);
     refused (mg_comm_all_reduce (comm, x, 1, f32, 3, NULL, &err), EINVAL,
              "no operation 3", &err);
-    refused (mg_comm_all_reduce (comm, x, SIZE_MAX / 4, f32, MG_SUM, NULL, &err), EOVERFLOW,
-             "more than memory", &err);
+    refused (mg_comm_all_reduce (comm, x, SIZE_MAX / 4, f32, MG_SUM, NULL, &err),
+             EOVERFLOW, "more than memory", &err);
     refused (mg_comm_all_reduce (comm, x, 1, f32, MG_SUM, strange, &err), EINVAL,
              "another device", &err);
     refused (mg_comm_reduce_scatter (NULL, x, y, 1, f32, MG_SUM, NULL, &err), EINVAL,
@@ -238,26 +244,35 @@ static void test_badparam (struct mg_device *device, struct mg_comm *comm)
              "no buffer", &err);
     refused (mg_comm_reduce_scatter (comm, x, x + 1, 2, f32, MG_SUM, NULL, &err), EINVAL,
              "overlaps", &err);
-    refused (mg_comm_all_gather (NULL, x, y, 1, f32, NULL, &err), EINVAL, "no comm", &err);
-    refused (mg_comm_all_gather (comm, NULL, y, 1, f32, NULL, &err), EINVAL, "no buf", &err);
-    refused (mg_comm_all_gather (comm, x, x + 1, 2, f32, NULL, &err), EINVAL, "overlaps", &err);
-    refused (mg_comm_all_to_all (comm, x, x, 1, f32, NULL, &err), EINVAL, "overlap", &err);
-    refused (mg_comm_all_to_all (NULL, x, y, 1, f32, NULL, &err), EINVAL, "no comm", &err);
+    refused (mg_comm_all_gather (NULL, x, y, 1, f32, NULL, &err), EINVAL, "no comm",
+             &err);
+    refused (mg_comm_all_gather (comm, NULL, y, 1, f32, NULL, &err), EINVAL, "no buf",
+             &err);
+    refused (mg_comm_all_gather (comm, x, x + 1, 2, f32, NULL, &err), EINVAL, "overlaps",
+             &err);
+    refused (mg_comm_all_to_all (comm, x, x, 1, f32, NULL, &err), EINVAL, "overlap",
+             &err);
+    refused (mg_comm_all_to_all (NULL, x, y, 1, f32, NULL, &err), EINVAL, "no comm",
+             &err);
     refused (mg_comm_all_to_allv (comm, x, NULL, &zero, y, &one, &zero, f32, NULL, &err),
              EINVAL, "counts or offsets", &err);
     refused (mg_comm_all_to_allv (comm, x, &one, &zero, y, &two, &zero, f32, NULL, &err),
              EINVAL, "differ in size", &err);
     refused (mg_comm_all_to_allv (comm, x, &one, &zero, x, &one, &zero, f32, NULL, &err),
              EINVAL, "overlap", &err);
-    refused (mg_comm_all_to_allv (comm, x, &huge, &zero, y, &huge, &zero, f32, NULL, &err),
-             EOVERFLOW, "sending", &err);
+    refused (
+        mg_comm_all_to_allv (comm, x, &huge, &zero, y, &huge, &zero, f32, NULL, &err),
+        EOVERFLOW, "sending", &err);
     refused (mg_comm_all_to_allv (comm, x, &one, &huge, y, &one, &zero, f32, NULL, &err),
              EOVERFLOW, "sending", &err);
-    refused (mg_comm_all_to_allv (comm, NULL, &one, &zero, y, &one, &zero, f32, NULL, &err),
-             EINVAL, "no buffer", &err);
+    refused (
+        mg_comm_all_to_allv (comm, NULL, &one, &zero, y, &one, &zero, f32, NULL, &err),
+        EINVAL, "no buffer", &err);
     refused (mg_comm_broadcast (comm, x, 1, f32, 1, NULL, &err), EINVAL, "root 1", &err);
-    refused (mg_comm_broadcast (comm, x, 1, f32, -1, NULL, &err), EINVAL, "root -1", &err);
-    refused (mg_comm_broadcast (comm, NULL, 1, f32, 0, NULL, &err), EINVAL, "no buf", &err);
+    refused (mg_comm_broadcast (comm, x, 1, f32, -1, NULL, &err), EINVAL, "root -1",
+             &err);
+    refused (mg_comm_broadcast (comm, NULL, 1, f32, 0, NULL, &err), EINVAL, "no buf",
+             &err);
     refused (mg_comm_p2p (NULL, &bad_peer, 1, NULL, &err), EINVAL, "no comm", &err);
     refused (mg_comm_p2p (comm, NULL, 1, NULL, &err), EINVAL, "want a list", &err);
     refused (mg_comm_p2p (comm, &bad_peer, -1, NULL, &err), EINVAL, "want a list", &err);
@@ -326,7 +341,8 @@ static void never_matched (void)
     struct mg_p2p send = { MG_SEND, 0, &x, 1, MG_FLOAT32 };
 
     is_int (mg_comm_p2p (comm, &send, 1, NULL, &err), -1, "a send that nobody receives");
-    is_str (err.text, "send to 0 of 1 float32 on tp waited 0.2 s", "ends at the deadline");
+    is_str (err.text, "send to 0 of 1 float32 on tp waited 0.2 s",
+            "ends at the deadline");
     is_int (mg_comm_barrier (comm, NULL, &err), -1, "after which nothing works");
     is_str (err.text, "send to 0 of 1 float32 on tp waited 0.2 s", "with the same text");
     comm_destroy (comm);
@@ -340,7 +356,8 @@ int main (void)
     struct comm_net *net = make_net (device);
     struct mg_comm *comm = make_comm (net);
     struct mg_error err = { "" };
-    struct mg_stream *main_stream = mg_stream_create (device, MG_STREAM_COMPUTE, "m", &err);
+    struct mg_stream *main_stream
+        = mg_stream_create (device, MG_STREAM_COMPUTE, "m", &err);
     struct mg_stream *comm_stream = mg_stream_create (device, MG_STREAM_COMM, "c", &err);
 
     is_str (comm_net_backend (net), "self", "one rank is served by self");

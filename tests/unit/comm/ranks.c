@@ -53,7 +53,8 @@ static void all_ok (struct test *t, bool pass, const char *fmt, ...)
     if (t->rank != 0)
         return;
     for (int r = 0; r < t->size; r++) {
-        if (bootstrap_peer_data (t->bootstrap, r, verdict, sizeof (verdict), &len, &err) < 0
+        if (bootstrap_peer_data (t->bootstrap, r, verdict, sizeof (verdict), &len, &err)
+                < 0
             || verdict[0] != '1') {
             if (bad++ == 0)
                 snprintf (what, sizeof (what), " (rank %d: %.80s)", r, verdict + 2);
@@ -99,7 +100,8 @@ static void *reduced (struct test *t, enum mg_dtype dtype, enum mg_reduce_op op,
 
 static const char *const op_names[] = { "sum", "max", "min" };
 
-static void all_reduce (struct test *t, enum mg_dtype dtype, enum mg_reduce_op op, size_t n)
+static void all_reduce (struct test *t, enum mg_dtype dtype, enum mg_reduce_op op,
+                        size_t n)
 {
     uint32_t seed = (uint32_t)(n + dtype * 10 + op);
     void *buf = make (dtype, seed, t->rank, n);
@@ -125,7 +127,8 @@ static void reduce_scatter (struct test *t, enum mg_dtype dtype, enum mg_reduce_
 
     value_put (dtype, want, n, value_of (dtype, 4, t->rank, n)); // the guard
     pass = mg_comm_reduce_scatter (t->comm, send, recv, n, dtype, op, t->a, &t->err) == 0
-           && mg_stream_synchronize (t->a, &t->err) == 0 && same (dtype, recv, want, n + 1);
+           && mg_stream_synchronize (t->a, &t->err) == 0
+           && same (dtype, recv, want, n + 1);
     // in place
     pass = pass && mg_comm_reduce_scatter (t->comm, send, own, n, dtype, op, NULL,
                                            &t->err) == 0 && same (dtype, own, want, n);
@@ -150,7 +153,8 @@ static void all_gather (struct test *t, enum mg_dtype dtype, size_t n)
         free (part);
     }
     pass = mg_comm_all_gather (t->comm, send, recv, n, dtype, t->a, &t->err) == 0
-           && mg_stream_synchronize (t->a, &t->err) == 0 && same (dtype, recv, want, all + 1);
+           && mg_stream_synchronize (t->a, &t->err) == 0
+           && same (dtype, recv, want, all + 1);
     // in place
     memset (recv, 0, all * elem);
     memcpy ((char *)recv + n * elem * (size_t)t->rank, send, n * elem);
@@ -233,7 +237,8 @@ static void broadcast (struct test *t, enum mg_dtype dtype, size_t n, int roots)
         size_t bytes = n * mg_dtype_size (dtype);
 
         memcpy (guard, want, bytes);
-        pass = pass && mg_comm_broadcast (t->comm, buf, n, dtype, root, NULL, &t->err) == 0
+        pass = pass
+               && mg_comm_broadcast (t->comm, buf, n, dtype, root, NULL, &t->err) == 0
                && same (dtype, buf, guard, n + 1);
         free (buf);
         free (want);
@@ -277,7 +282,8 @@ static void collectives (struct test *t)
 static void cut_anywhere (struct test *t)
 {
     size_t n = 300007, done = 0, step = 1;
-    float *whole = make (MG_FLOAT32, 9, t->rank, n), *cut = make (MG_FLOAT32, 9, t->rank, n);
+    float *whole = make (MG_FLOAT32, 9, t->rank, n),
+          *cut = make (MG_FLOAT32, 9, t->rank, n);
     bool pass = mg_comm_all_reduce (t->comm, whole, n, MG_FLOAT32, MG_SUM, t->a,
                                     &t->err) == 0;
 
@@ -344,7 +350,8 @@ static void both_ways_on_two_streams (struct test *t)
             buf[k] = (float)(t->rank * 100 + i);
             buf[N + k] = (float)(t->rank * 100 + 50 + i);
         }
-        // all sends of a stream come before its receives: they must not hold up each other
+        // all sends of a stream come before its receives: they must not hold up each
+        // other
         if (t->rank % 2)
             pass = mg_comm_p2p (t->comm, recvs, 2, t->b, &t->err) == 0
                    && mg_comm_p2p (t->comm, sends, 2, t->a, &t->err) == 0;
@@ -368,10 +375,11 @@ static void streams_overlap (struct test *t)
     int32_t out = t->rank, in = -1, sum = 1;
     struct mg_p2p recv = { MG_RECV, left, &in, 1, MG_INT32 };
     struct mg_p2p send = { MG_SEND, right, &out, 1, MG_INT32 };
-    bool pass = mg_comm_p2p (t->comm, &recv, 1, t->a, &t->err) == 0
-                && mg_comm_all_reduce (t->comm, &sum, 1, MG_INT32, MG_SUM, t->b, &t->err) == 0
-                && mg_stream_synchronize (t->b, &t->err) == 0 && sum == t->size && in == -1
-                && !stream_idle (t->a);
+    bool pass
+        = mg_comm_p2p (t->comm, &recv, 1, t->a, &t->err) == 0
+          && mg_comm_all_reduce (t->comm, &sum, 1, MG_INT32, MG_SUM, t->b, &t->err) == 0
+          && mg_stream_synchronize (t->b, &t->err) == 0 && sum == t->size && in == -1
+          && !stream_idle (t->a);
 
     all_ok (t, pass, "a collective passes a receive that waits on another stream");
     pass = mg_comm_p2p (t->comm, &send, 1, t->b, &t->err) == 0
@@ -394,8 +402,9 @@ static void deep_queue (struct test *t)
 
         x[i] = i;
         y[i] = t->rank * 1000 + i;
-        pass = mg_comm_all_reduce (t->comm, &x[i], 1, MG_INT32, MG_SUM, i % 3 ? t->a : t->b,
-                                   &t->err) == 0
+        pass = mg_comm_all_reduce (t->comm, &x[i], 1, MG_INT32, MG_SUM,
+                                   i % 3 ? t->a : t->b, &t->err)
+                   == 0
                && mg_comm_p2p (t->comm, list, 2, i % 2 ? t->a : t->b, &t->err) == 0;
     }
     pass = pass && mg_stream_synchronize (t->a, &t->err) == 0
@@ -412,7 +421,8 @@ static void events_order_streams (struct test *t)
     float *want = reduced (t, MG_FLOAT32, MG_SUM, 11, 0, n);
     float *all = calloc (n * (size_t)t->size, sizeof (*all));
     struct mg_event *event = mg_event_create (job_device (t->job), &t->err);
-    bool pass = mg_comm_all_reduce (t->comm, x, n, MG_FLOAT32, MG_SUM, t->a, &t->err) == 0;
+    bool pass
+        = mg_comm_all_reduce (t->comm, x, n, MG_FLOAT32, MG_SUM, t->a, &t->err) == 0;
 
     mg_event_record (event, t->a);
     pass = pass && mg_stream_wait_event (t->b, event, &t->err) == 0
@@ -481,7 +491,8 @@ static void names_and_statistics (struct test *t)
            && after.bytes[MG_CALL_ALL_REDUCE] == before.bytes[MG_CALL_ALL_REDUCE] + 12;
     mg_comm_get_stats (t->comm, &after);
     pass = pass && memcmp (&after, &other, sizeof (after)) == 0;
-    all_ok (t, pass, "communicators that share their members have names and counts apart");
+    all_ok (t, pass,
+            "communicators that share their members have names and counts apart");
 }
 
 int main (void)

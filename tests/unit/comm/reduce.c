@@ -13,7 +13,8 @@
 enum { NSRC = 5 };
 
 /* One element the plain way, from the left. */
-static double serial (enum mg_dtype dtype, enum mg_reduce_op op, void *const *src, size_t i)
+static double serial (enum mg_dtype dtype, enum mg_reduce_op op, void *const *src,
+                      size_t i)
 {
     double acc = value_get (dtype, src[0], i);
 
@@ -118,15 +119,19 @@ static void halves (void)
     int wrong_bf16 = 0, wrong_fp16 = 0;
 
     for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
-        is_int (half_to_bf16 (rows[i].value), rows[i].bf16, "%g in bfloat16", rows[i].value);
-        is_int (half_to_fp16 (rows[i].value), rows[i].fp16, "%g in float16", rows[i].value);
+        is_int (half_to_bf16 (rows[i].value), rows[i].bf16, "%g in bfloat16",
+                rows[i].value);
+        is_int (half_to_fp16 (rows[i].value), rows[i].fp16, "%g in float16",
+                rows[i].value);
     }
     for (unsigned x = 0; x < 65536; x++) {
         float b = half_from_bf16 ((uint16_t)x), h = half_from_fp16 ((uint16_t)x);
 
-        if (isnan (b) ? !isnan (half_from_bf16 (half_to_bf16 (b))) : half_to_bf16 (b) != x)
+        if (isnan (b) ? !isnan (half_from_bf16 (half_to_bf16 (b)))
+                      : half_to_bf16 (b) != x)
             wrong_bf16++;
-        if (isnan (h) ? !isnan (half_from_fp16 (half_to_fp16 (h))) : half_to_fp16 (h) != x)
+        if (isnan (h) ? !isnan (half_from_fp16 (half_to_fp16 (h)))
+                      : half_to_fp16 (h) != x)
             wrong_fp16++;
     }
     is_int (wrong_bf16, 0, "all bfloat16 values survive");

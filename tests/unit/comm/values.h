@@ -12,8 +12,8 @@
 double value_get (enum mg_dtype dtype, const void *buf, size_t i);
 void value_put (enum mg_dtype dtype, void *buf, size_t i, double value);
 
-/* A number that depends on all three; in every type's range, with a fraction in those that
- * have one, so that the order of a sum shows.
+/* A number that depends on all three; in every type's range, with a fraction in those
+ * that have one, so that the order of a sum shows.
  */
 double value_of (enum mg_dtype dtype, uint32_t seed, int rank, size_t i);
 

@@ -51,7 +51,8 @@ static void gated_describe (const struct work *work, char *text, size_t max)
 static struct gated gated (const char *name, _Atomic int *gate)
 {
     return (struct gated){
-        .work = { .poll = gated_poll, .release = gated_release, .describe = gated_describe },
+        .work
+        = {.poll = gated_poll, .release = gated_release, .describe = gated_describe},
         .gate = gate,
         .name = name,
     };
@@ -140,7 +141,8 @@ static void failure (void)
     is_int (queue_check (queue, &err), 0, "a new queue has not failed");
     queue_submit (a, &stuck.work, &err);
     queue_submit (b, &bad.work, &err);
-    is_int (queue_wait (a, queue_lane_mark (a), &err), -1, "the failure of b ends a wait");
+    is_int (queue_wait (a, queue_lane_mark (a), &err), -1,
+            "the failure of b ends a wait");
     is_int (errno, EIO, "EIO");
     is_str (err.text, "bad: it broke", "with b's text");
     queue_fail (queue, "something else");
@@ -148,6 +150,7 @@ static void failure (void)
     is_str (err.text, "bad: it broke", "the first text stays");
     is_int (queue_submit (a, &late.work, &err), -1, "nothing more is taken");
     ok (!bad.released && !stuck.released, "nothing is released");
+    ok (queue_settled (queue), "and nothing polled any more");
     queue_destroy (queue);
 }
 
@@ -219,8 +222,10 @@ static void thread_left_behind (void)
     blocked.work.poll = blocking_poll;
     queue_submit (lane, &blocked.work, &err);
     is_int (queue_wait (lane, 1, &err), -1, "a blocked call ends at the deadline");
+    for (int i = 0; i < 10; i++)
+        ok (!queue_settled (queue), "it is stuck");
     queue_destroy (queue);
-    ok (now () - start < 5, "and destroy leaves the thread behind");
+    ok (now () - start < 5, "and destroy leaves the thread behind, in time");
 }
 
 static volatile sig_atomic_t signalled_on_main;

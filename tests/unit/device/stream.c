@@ -56,7 +56,8 @@ static void kinds (void)
     struct mg_device *device = make_device (10);
     struct mg_error err = { "" };
     struct mg_stream *comm = mg_stream_create (device, MG_STREAM_COMM, "comm", &err);
-    struct mg_stream *compute = mg_stream_create (device, MG_STREAM_COMPUTE, "main", &err);
+    struct mg_stream *compute
+        = mg_stream_create (device, MG_STREAM_COMPUTE, "main", &err);
     _Atomic int gate = 0;
     struct step slow = step_of ("slow", &gate), quick = step_of ("quick", NULL);
 
@@ -81,7 +82,8 @@ static void events (void)
     struct mg_error err = { "" };
     struct mg_stream *a = mg_stream_create (device, MG_STREAM_COMM, "a", &err);
     struct mg_stream *b = mg_stream_create (device, MG_STREAM_COMM, "b", &err);
-    struct mg_stream *compute = mg_stream_create (device, MG_STREAM_COMPUTE, "main", &err);
+    struct mg_stream *compute
+        = mg_stream_create (device, MG_STREAM_COMPUTE, "main", &err);
     struct mg_event *event = mg_event_create (device, &err);
     _Atomic int gate = 0, gate2 = 0;
     struct step first = step_of ("first", &gate), behind = step_of ("behind", &gate2);
@@ -179,13 +181,16 @@ static void test_badparam (void)
     struct mg_stream *stream = mg_stream_create (device, MG_STREAM_COMM, "s", &err);
     struct mg_event *event = mg_event_create (other, &err);
 
-    ok (!mg_stream_create (NULL, MG_STREAM_COMM, "s", &err) && errno == EINVAL, "no device");
-    ok (!mg_stream_create (device, MG_STREAM_COMM, NULL, &err) && errno == EINVAL, "no name");
+    ok (!mg_stream_create (NULL, MG_STREAM_COMM, "s", &err) && errno == EINVAL,
+        "no device");
+    ok (!mg_stream_create (device, MG_STREAM_COMM, NULL, &err) && errno == EINVAL,
+        "no name");
     ok (!mg_stream_create (device, 7, "s", &err) && errno == EINVAL, "no such kind");
     ok (!mg_event_create (NULL, &err) && errno == EINVAL, "event without a device");
     ok (mg_stream_synchronize (NULL, &err) < 0 && errno == EINVAL, "synchronize nothing");
     ok (mg_event_synchronize (NULL, &err) < 0 && errno == EINVAL, "nor an event");
-    ok (mg_stream_wait_event (stream, NULL, &err) < 0 && errno == EINVAL, "wait for nothing");
+    ok (mg_stream_wait_event (stream, NULL, &err) < 0 && errno == EINVAL,
+        "wait for nothing");
     ok (mg_stream_wait_event (stream, event, &err) < 0 && errno == EINVAL,
         "or for another device's event");
     errno = 42;

@@ -72,7 +72,8 @@ static void environment (void)
         is_int (threads_environment (5, &err), rows[i].want, "OMP_NUM_THREADS=%s: %d",
                 text ? text : "(none)", rows[i].want);
         if (rows[i].want < 0)
-            ok (strstr (err.text, "OMP_NUM_THREADS") != NULL, "with a text: %s", err.text);
+            ok (strstr (err.text, "OMP_NUM_THREADS") != NULL, "with a text: %s",
+                err.text);
     }
 }
 

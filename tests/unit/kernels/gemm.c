@@ -17,7 +17,8 @@ struct shape {
 static const struct shape shapes[] = {
     { 1, 1, 1, 0 },    { 1, 1, 1, 3 },     { 2, 3, 5, 0 },      { 7, 1, 9, 1 },
     { 1, 17, 4, 0 },   { 1, 33, 1, 2 },    { 16, 16, 16, 0 },   { 17, 15, 31, 5 },
-    { 64, 48, 32, 0 }, { 65, 63, 129, 7 }, { 96, 256, 256, 0 }, { 97, 257, 257, 1 },
+    { 64, 48, 32, 0 }, { 65, 63, 129, 7 }, { 96, 256, 256, 0 },
+    { 97, 257, 257, 1 },
     { 3, 1000, 2, 0 }, { 200, 5, 300, 0 }, { 30, 64, 512, 512 },
 };
 
@@ -174,8 +175,13 @@ static void test_shapes (const struct kit *kit, int form, enum mg_dtype dtype,
     int failed[KIT_VARIANTS] = { 0 };
 
     for (size_t s = 0; s < sizeof (shapes) / sizeof (shapes[0]); s++)
-        for (int what = 0; what < 3; what++)
+        for (int what = 0; what < 3; what++) {
+            /* the large ones in one way: they are about blocks */
+            if (shapes[s].m * shapes[s].n * shapes[s].k > 1 << 20
+                && (what != 2 || dtype != c_dtype))
+                continue;
             run (kit, &(struct test){ &shapes[s], form, what, dtype, c_dtype }, failed);
+        }
     for (size_t i = 0; i < kit->count; i++)
         is_int (failed[i], 0, "%s: %s to %s, %s%s, all shapes", kit->variants[i].name,
                 mg_dtype_name (dtype), mg_dtype_name (c_dtype), form & 1 ? "T" : "N",

@@ -22,7 +22,7 @@ struct file {
 static void put (unsigned char *p, size_t *size, uint64_t value, int bytes)
 {
     for (int i = 0; i < bytes; i++)
-        p[(*size)++] = (unsigned char)(value >> (8 * i));
+        p[(*size)++] = (unsigned char)(i < 8 ? value >> (8 * i) : 0);
 }
 
 static void put_bytes (unsigned char *p, size_t *size, const void *bytes, size_t n)
