@@ -52,6 +52,12 @@ for i in 1 2 3; do
     is "$status:$out:$err" "0::" "a job begins and ends without a word ($i)"
 done
 
+for shape in 0 1; do
+    run env SHAPE=$shape "${step[@]}" -m cyclic "$ends" groups
+    is "$status:$(grep -c 'kinds of groups' <<<"$out"):$err" "0:8:" \
+        "every kind of group has its members in order (shape $shape)"
+done
+
 # ---- places: ranks are node-major whatever the distribution
 want=$(for r in 0 1 2 3 4 5 6 7; do
     echo "rank $r node $((r / 2)) of 4 local $((r % 2)) of 2 host n$((r / 2))"

@@ -90,6 +90,57 @@ static void mode_place (struct run *r)
     job_destroy (r->job);
 }
 
+/* Gather everybody's rank in one kind of group, and compare with the grid. */
+static bool group_is_right (struct run *r, enum group_kind kind)
+{
+    struct mg_comm *comm = job_comm (r->job, kind);
+    int32_t own = r->info->rank, got[N];
+    struct group group;
+
+    grid_group_of (job_grid (r->job), kind, own, &group);
+    if (!comm || group.rank < 0)
+        return !comm && group.rank < 0;
+    if (mg_comm_size (comm) != group.size || mg_comm_rank (comm) != group.rank
+        || strcmp (mg_comm_name (comm), group_kinds[kind].name) != 0)
+        return false;
+    if (mg_comm_all_gather (comm, &own, got, 1, MG_INT32, NULL, &r->err) < 0)
+        give_up (r);
+    for (int i = 0; i < group.size; i++) {
+        if (got[i] != group_at (&group, i))
+            return false;
+    }
+    return true;
+}
+
+/* Every kind of group of two geometries of 8 ranks, one with experts. */
+static void mode_groups (struct run *r)
+{
+    static const struct geometry shapes[] = {
+        { .tp = 2, .cp = 1, .pp = 2, .ep = 1, .order = "tp-cp-ep-dp-pp" },
+        { .tp = 2, .cp = 2, .pp = 1, .ep = 4, .etp = 1, .order = "tp-cp-ep-dp-pp" },
+    };
+    struct job_config config = { .timeout = 60, .threads = 1, .fingerprint = 1 };
+    size_t shape = getenv ("SHAPE") ? (size_t)atoi (getenv ("SHAPE")) % 2 : 0;
+    int wrong = 0;
+
+    if (!(r->bootstrap = bootstrap_create (60, &r->err)))
+        give_up (r);
+    r->info = bootstrap_info (r->bootstrap);
+    config.bootstrap = r->bootstrap;
+    config.geometry = shapes[shape];
+    if (!(r->job = job_create (&config, &r->err)))
+        give_up (r);
+    for (int kind = 0; kind < GROUP_NUM_KINDS; kind++) {
+        if (!group_is_right (r, kind)) {
+            fprintf (stderr, "rank %d: group %s\n", r->info->rank, group_kinds[kind].name);
+            wrong++;
+        }
+    }
+    if (wrong == 0)
+        printf ("rank %d: %d kinds of groups\n", r->info->rank, GROUP_NUM_KINDS);
+    job_destroy (r->job);
+}
+
 /* One rank is killed while the others wait for it. */
 static void mode_die (struct run *r)
 {
@@ -195,7 +246,7 @@ static const struct mode {
     { "die", mode_die },           { "abort", mode_abort },
     { "fingerprint", mode_fingerprint }, { "deadline", mode_deadline },
     { "late", mode_late },         { "mismatch", mode_mismatch },
-    { "leave", mode_leave },
+    { "leave", mode_leave },       { "groups", mode_groups },
 };
 
 static int run_mode (const char *name)
