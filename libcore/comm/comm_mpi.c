@@ -332,8 +332,27 @@ static void mpi_destroy (void *impl, bool failed)
     free_comm (c);
 }
 
-/* Everything that a communicator will need, but for its lists of transfers. The scratch
- * buffer costs memory only as far as it is used.
+/* Give all operations room for one transfer, so that it does not depend on how many are in
+ * flight when each first gets it.
+ */
+static int reserve_ops (struct mpi_comm *c, struct mg_error *err)
+{
+    struct mpi_op *op[NUM_OPS];
+    int n = 0, rc = 0;
+
+    while (n < NUM_OPS && rc == 0) {
+        if (!(op[n] = c->host->pool_get (c->ops, err)))
+            break;
+        op[n]->c = c;
+        rc = reserve_list (op[n++], 1, 1, err);
+    }
+    for (int i = 0; i < n; i++)
+        c->host->pool_put (c->ops, op[i]);
+    return n == NUM_OPS ? rc : -1;
+}
+
+/* Everything that a communicator will need, but for lists of several transfers. The
+ * scratch buffer costs memory only as far as it is used.
  */
 static int alloc_comm (struct mpi_comm *c, struct mg_error *err)
 {
@@ -342,7 +361,8 @@ static int alloc_comm (struct mpi_comm *c, struct mg_error *err)
     c->scratch_size = SCRATCH_SIZE;
     if (c->scratch_size < size * SCRATCH_PER_RANK)
         c->scratch_size = size * SCRATCH_PER_RANK;
-    if (!(c->ops = c->host->pool_create (sizeof (struct mpi_op), NUM_OPS, err)))
+    if (!(c->ops = c->host->pool_create (sizeof (struct mpi_op), NUM_OPS, err))
+        || reserve_ops (c, err) < 0)
         return -1;
     if (mpi_batch_reserve (&c->batch, 2 * c->size) < 0
         || !(c->sends = calloc (size, sizeof (*c->sends)))

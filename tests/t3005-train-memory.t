@@ -1,0 +1,66 @@
+#!/bin/bash
+# A steady step allocates nothing of ours: runs of 3 and of 13 iterations make the same
+# allocations, caller by caller.
+. "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
+. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/train.sh"
+
+counter=$MG_BUILDDIR/tests/lib/.libs/count-allocs.so
+[ -e "$counter" ] || skip_all "$counter is not built (make check builds it)"
+! ldd "$MG_BUILDDIR/megatron" | grep -q 'lib[at]san' || skip_all "a sanitizer counts already"
+
+make_text text.txt 20
+run megatron data tokenize --input text.txt --output-prefix text --append-eod
+is "$status" 0 "text is tokenized" || diag "$err"
+args=(--num-layers 4 --hidden-size 32 --num-attention-heads 2 --seq-length 16
+      --tokenizer-type ByteLevel --data-path text_text_document --split 100,0,0
+      --micro-batch-size 2 --global-batch-size 16 --lr 1e-3)
+
+# allocations ITERATIONS COMMAND...: "CALLER COUNT" of all ranks together.
+allocations() {
+    local iterations=$1 rc=0
+    shift
+    rm -f count.*
+    MG_COUNT_ALLOCS=$TEST_DIR/count "${launch[@]}" env LD_PRELOAD="$counter" megatron train \
+        "${args[@]}" --train-iters "$iterations" "$@" >out.txt 2>err.txt || rc=$?
+    [ $rc = 0 ] || diag "$(cat err.txt)"
+    cat count.* | awk '{ n[$2] += $1 } END { for (k in n) print k, n[k] }' | sort
+}
+
+# where: names for what diff shows.
+where() {
+    local mark caller count
+    while read -r mark caller count; do
+        case $mark in
+        [\<\>])
+            echo "$mark $count $(addr2line -fse "${caller%+*}" "${caller#*+}" | tr '\n' ' ')"
+        esac
+    done
+}
+
+# steady TEXT [ARGUMENT...]
+steady() {
+    local text=$1
+    shift
+    allocations 3 "$@" >short
+    allocations 13 "$@" >long
+    ok "[ $(wc -l <short) -gt 40 ]" "$text: callers are seen: $(wc -l <short)"
+    is "$(diff short long | where)" "" "$text: ten iterations more allocate nothing more"
+}
+
+launch=(env OMP_NUM_THREADS=1)
+steady "one rank"
+launch=(env OMP_NUM_THREADS=2)
+steady "one rank, two threads" --ddp-bucket-size 5000
+if mpi_available; then
+    launch=(mpi_run 2)
+    steady "tp 2" --tensor-model-parallel-size 2
+    steady "tp 2 by sequence" --tensor-model-parallel-size 2 --sequence-parallel
+    steady "pp 2" --pipeline-model-parallel-size 2
+    steady "dp 2" --ddp-bucket-size 5000
+    launch=(mpi_run 4)
+    steady "pp 4" --pipeline-model-parallel-size 4 --metrics-file m.json
+else
+    skip 10 "no MPI"
+fi
+done_testing
