@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
-#include "kernels/cpu/half.h"
+#include "libcore/base/half.h"
 
 static bool is_supported (enum mg_dtype dtype)
 {
@@ -22,10 +22,10 @@ static void widen (const void *x, enum mg_dtype from, int64_t n, float *y)
         memcpy (y, x, (size_t)n * sizeof (float));
     else if (from == MG_BFLOAT16)
         for (int64_t i = 0; i < n; i++)
-            y[i] = half_from_bfloat16 (half[i]);
+            y[i] = half_from_bf16 (half[i]);
     else
         for (int64_t i = 0; i < n; i++)
-            y[i] = half_from_float16 (half[i]);
+            y[i] = half_from_fp16 (half[i]);
 }
 
 static void narrow (const float *x, int64_t n, void *y, enum mg_dtype to)
@@ -36,10 +36,10 @@ static void narrow (const float *x, int64_t n, void *y, enum mg_dtype to)
         memcpy (y, x, (size_t)n * sizeof (float));
     else if (to == MG_BFLOAT16)
         for (int64_t i = 0; i < n; i++)
-            half[i] = half_to_bfloat16 (x[i]);
+            half[i] = half_to_bf16 (x[i]);
     else
         for (int64_t i = 0; i < n; i++)
-            half[i] = half_to_float16 (x[i]);
+            half[i] = half_to_fp16 (x[i]);
 }
 
 static size_t size_of (enum mg_dtype dtype)

@@ -7,7 +7,7 @@
  */
 
 #include "kernels/cpu/cpu.h"
-#include "kernels/cpu/half.h"
+#include "libcore/base/half.h"
 #include "kernels/cpu/vec.h"
 
 enum { MC = 96, NC = 256, KC = 256 };
@@ -31,7 +31,7 @@ static float element (const struct part *p, int64_t row, int64_t col)
     int64_t i = (p->row + row) * p->ld + p->col + col;
 
     return p->dtype == MG_FLOAT32 ? ((const float *)p->from)[i]
-                                  : half_from_bfloat16 (((const uint16_t *)p->from)[i]);
+                                  : half_from_bf16 (((const uint16_t *)p->from)[i]);
 }
 
 static void copy (const struct part *p, float *out, int64_t ld)
@@ -78,8 +78,8 @@ static void store (const struct kern_gemm *a, int64_t first, int64_t n, const fl
         if (a->c_dtype == MG_FLOAT32)
             c[first + i] = a->accumulate ? c[first + i] + sum[i] : sum[i];
         else
-            half[first + i] = half_to_bfloat16 (
-                a->accumulate ? half_from_bfloat16 (half[first + i]) + sum[i] : sum[i]);
+            half[first + i] = half_to_bf16 (
+                a->accumulate ? half_from_bf16 (half[first + i]) + sum[i] : sum[i]);
     }
 }
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cpu/half.h"
+#include "libcore/base/half.h"
 #include "tests/tap/tap.h"
 #include "tests/unit/kernels/kit.h"
 
@@ -46,7 +46,7 @@ static struct matrix matrix (int64_t rows, int64_t ld, uint64_t seed)
     if (!(m.half = malloc (n * sizeof (*m.half) + 1)))
         bail_out ("out of memory");
     for (size_t i = 0; i < n; i++)
-        m.half[i] = half_to_bfloat16 (m.a.x[i]);
+        m.half[i] = half_to_bf16 (m.a.x[i]);
     return m;
 }
 
@@ -61,7 +61,7 @@ static void matrix_free (struct matrix *m)
 static double value (const struct matrix *m, enum mg_dtype dtype, int64_t i)
 {
     return dtype == MG_FLOAT32 ? (double)m->a.x[i]
-                               : (double)half_from_bfloat16 (m->half[i]);
+                               : (double)half_from_bf16 (m->half[i]);
 }
 
 /* What C should be and how far it may be off, element by element. */
