@@ -38,7 +38,7 @@ static void carve (const struct kern_attention *a, float *memory, struct work *w
 /* Scores to probabilities relative to m, after m, l and o have taken the block in. */
 static void soften (const struct kern_attention *a, struct work *w)
 {
-    for (int64_t i = 0; i < w->q.across; i += VEC) {
+    for (int64_t i = w->k.lead; i < w->q.across; i += VEC) {
         vf before = vec_load (w->m + i), m = before, base, shrink, sum = { 0 };
 
         for (int64_t j = 0; j < w->k.count; j++)
@@ -68,14 +68,14 @@ static void take_keys (const struct kern_attention *a, struct work *w)
         flash_drop (a, &w->q, &w->k, w->factor);
     soften (a, w);
     cpu_tile (&(struct cpu_tile){ .m = a->head_dim,
-                                  .n = w->q.across,
+                                  .n = w->q.across - w->k.lead,
                                   .k = w->k.count,
                                   .a = w->k.v,
                                   .a_row = 1,
                                   .a_col = w->k.v_stride,
-                                  .b = w->p,
+                                  .b = w->p + w->k.lead,
                                   .ldb = BQ,
-                                  .c = w->ot,
+                                  .c = w->ot + w->k.lead,
                                   .ldc = BQ,
                                   .accumulate = true });
 }
@@ -95,11 +95,9 @@ static void attend (const struct kern_attention *a, int64_t entry, int64_t head,
         w.m[i] = -INFINITY;
         w.l[i] = 0;
     }
-    for (int64_t b = 0; b < flash_blocks (a->seq_k, BK); b++) {
-        flash_set_keys (a, entry, head / (a->heads / a->kv_heads), b, &w.k);
-        if (flash_visible (a, &w.q, &w.k))
+    for (int64_t first = 0; first < a->seq_k; first += w.k.count)
+        if (flash_pair (a, &w.q, first, &w.k))
             take_keys (a, &w);
-    }
     lse = a->lse + flash_lse (a, &w.q);
     for (int64_t i = 0; i < w.q.count; i++) {
         over_l[i] = w.l[i] == 0 ? 0 : 1 / w.l[i];

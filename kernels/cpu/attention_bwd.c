@@ -4,7 +4,7 @@
  * dp = z (dout v), ds = p (dp - delta), dq = scale sum_k ds k, dk = scale sum_q ds q,
  * dv = sum_q z p dout  (Dao et al. 2022).
  *
- * A pair is a block of queries with a block of keys.  Where there are kv heads enough for
+ * A pair is a block of queries with some keys of one block (flash_pair).  Where there are kv heads enough for
  * all threads, a task is one kv head, and each pair is formed once (5 products).  Else
  * there are two rounds, tasks being blocks of queries (dq), then blocks of keys (dk, dv),
  * and each pair is formed twice (7 products).  Either way the same terms are added in the
@@ -113,18 +113,18 @@ static void form_pair (const struct job *job, struct work *w)
 
     flash_scores (a, &w->q, &w->k, w->qt, w->p);
     cpu_tile (&(struct cpu_tile){ .m = w->k.count,
-                                  .n = w->q.across,
+                                  .n = w->q.across - w->k.lead,
                                   .k = a->head_dim,
                                   .a = w->k.v,
                                   .a_row = w->k.v_stride,
                                   .a_col = 1,
-                                  .b = w->dot,
+                                  .b = w->dot + w->k.lead,
                                   .ldb = BQ,
-                                  .c = w->ds,
+                                  .c = w->ds + w->k.lead,
                                   .ldc = BQ });
     if (a->dropout_p > 0)
         flash_drop (a, &w->q, &w->k, w->factor);
-    for (int64_t i = 0; i < w->q.across; i += VEC) {
+    for (int64_t i = w->k.lead; i < w->q.across; i += VEC) {
         vf lse = vec_load (w->lse + i), delta = vec_load (w->delta + i);
 
         for (int64_t j = 0; j < w->k.count; j++) {
@@ -142,36 +142,37 @@ static void form_pair (const struct job *job, struct work *w)
 static void add_dq (const struct kern_attention *a, struct work *w)
 {
     cpu_tile (&(struct cpu_tile){ .m = a->head_dim,
-                                  .n = w->q.across,
+                                  .n = w->q.across - w->k.lead,
                                   .k = w->k.count,
                                   .a = w->k.k,
                                   .a_row = 1,
                                   .a_col = w->k.k_stride,
-                                  .b = w->ds,
+                                  .b = w->ds + w->k.lead,
                                   .ldb = BQ,
-                                  .c = w->dqt,
+                                  .c = w->dqt + w->k.lead,
                                   .ldc = BQ,
                                   .accumulate = true });
 }
 
-/* 'row' is the first of the block's rows in w->dk and w->dv. */
+/* 'row' is where the keys' rows begin in w->dk and w->dv. */
 static void add_dk_dv (struct work *w, int64_t row)
 {
+    int64_t lead = w->k.lead;
     struct cpu_tile tile = { .m = w->k.count,
                              .n = w->pad,
-                             .k = w->q.count,
-                             .a = w->ds,
+                             .k = w->q.count - lead,
+                             .a = w->ds + lead,
                              .a_row = BQ,
                              .a_col = 1,
-                             .b = w->qs,
+                             .b = w->qs + lead * w->pad,
                              .ldb = w->pad,
                              .c = w->dk + row * w->pad,
                              .ldc = w->pad,
                              .accumulate = true };
 
     cpu_tile (&tile);
-    tile.a = w->p;
-    tile.b = w->dos;
+    tile.a = w->p + lead;
+    tile.b = w->dos + lead * w->pad;
     tile.c = w->dv + row * w->pad;
     cpu_tile (&tile);
 }
@@ -186,35 +187,37 @@ static void store_dq (const struct job *job, const struct work *w)
                      job->g->dq + flash_q_row (job->a, &w->q, 0), job->a->q_stride_s);
 }
 
-/* The block of keys w->k, whose rows in w->dk and w->dv begin with 'row'. */
-static void store_dk_dv (const struct job *job, const struct work *w, int64_t row)
+/* Block 'block' of keys, whose rows in w->dk and w->dv begin with 'row'. */
+static void store_dk_dv (const struct job *job, int64_t entry, int64_t kv_head,
+                         int64_t block, const struct work *w, int64_t row)
 {
-    size_t size = (size_t)job->a->head_dim * sizeof (float);
+    const struct kern_attention *a = job->a;
+    struct flash_keys k = { .entry = entry, .head = kv_head, .first = block * BK };
 
-    for (int64_t j = 0; j < w->k.count; j++) {
-        int64_t to = flash_kv_row (job->a, &w->k, j);
+    for (int64_t j = 0; j < cpu_min (BK, a->seq_k - block * BK); j++) {
+        int64_t to = flash_kv_row (a, &k, j);
 
-        memcpy (job->g->dk + to, w->dk + (row + j) * w->pad, size);
-        memcpy (job->g->dv + to, w->dv + (row + j) * w->pad, size);
+        memcpy (job->g->dk + to, w->dk + (row + j) * w->pad,
+                (size_t)a->head_dim * sizeof (float));
+        memcpy (job->g->dv + to, w->dv + (row + j) * w->pad,
+                (size_t)a->head_dim * sizeof (float));
     }
 }
 
 /* One block of queries against all keys: dq; and, if 'all', what it adds to dk and dv. */
-static void go_through_keys (const struct job *job, int64_t kv_head, struct work *w,
-                             bool all)
+static void go_through_keys (const struct job *job, struct work *w, bool all)
 {
     const struct kern_attention *a = job->a;
 
     memset (w->dqt, 0, (size_t)(a->head_dim * BQ) * sizeof (float));
-    for (int64_t b = 0; b < flash_blocks (a->seq_k, BK); b++) {
-        flash_set_keys (a, w->q.entry, kv_head, b, &w->k);
-        if (!flash_visible (a, &w->q, &w->k))
+    for (int64_t first = 0; first < a->seq_k; first += w->k.count) {
+        if (!flash_pair (a, &w->q, first, &w->k))
             continue;
         flash_copy_rows (a, w->k.count, &w->k.k, &w->k.k_stride, w->keys);
         form_pair (job, w);
         add_dq (a, w);
         if (all)
-            add_dk_dv (w, b * BK);
+            add_dk_dv (w, first);
     }
     store_dq (job, w);
 }
@@ -231,13 +234,11 @@ static void do_head (const struct job *job, int64_t entry, int64_t kv_head)
     for (int64_t head = kv_head * group; head < (kv_head + 1) * group; head++) {
         for (int64_t block = 0; block < flash_blocks (a->seq_q, BQ); block++) {
             load_queries (job, entry, head, block, &w);
-            go_through_keys (job, kv_head, &w, true);
+            go_through_keys (job, &w, true);
         }
     }
-    for (int64_t b = 0; b < flash_blocks (a->seq_k, BK); b++) {
-        flash_set_keys (a, entry, kv_head, b, &w.k);
-        store_dk_dv (job, &w, b * BK);
-    }
+    for (int64_t b = 0; b < flash_blocks (a->seq_k, BK); b++)
+        store_dk_dv (job, entry, kv_head, b, &w, b * BK);
 }
 
 /* dq of one block of queries. */
@@ -247,7 +248,20 @@ static void do_queries (const struct job *job, int64_t entry, int64_t head, int6
 
     carve (job, &w);
     load_queries (job, entry, head, block, &w);
-    go_through_keys (job, head / (job->a->heads / job->a->kv_heads), &w, false);
+    go_through_keys (job, &w, false);
+}
+
+/* What one block of queries adds to dk and dv of one block of keys, from key 'first' on. */
+static void go_through_block (const struct job *job, int64_t first, struct work *w)
+{
+    int64_t end = cpu_min (first + BK, job->a->seq_k);
+
+    for (int64_t next = first; next < end; next += w->k.count) {
+        if (!flash_pair (job->a, &w->q, next, &w->k))
+            continue;
+        form_pair (job, w);
+        add_dk_dv (w, next - first);
+    }
 }
 
 /* dk and dv of one block of keys. */
@@ -259,18 +273,16 @@ static void do_keys (const struct job *job, int64_t entry, int64_t kv_head, int6
 
     carve (job, &w);
     memset (w.dk, 0, (size_t)(2 * job->keys * w.pad) * sizeof (float));
-    flash_set_keys (a, entry, kv_head, block, &w.k);
     for (int64_t head = kv_head * group; head < (kv_head + 1) * group; head++) {
         for (int64_t b = 0; b < flash_blocks (a->seq_q, BQ); b++) {
             flash_set_queries (a, entry, head, b, &w.q);
-            if (!flash_visible (a, &w.q, &w.k))
-                continue;
+            if (!flash_pair (a, &w.q, block * BK, &w.k) && w.k.count > CUT)
+                continue; /* the whole block is hidden: do not load the queries */
             load_queries (job, entry, head, b, &w);
-            form_pair (job, &w);
-            add_dk_dv (&w, 0);
+            go_through_block (job, block * BK, &w);
         }
     }
-    store_dk_dv (job, &w, 0);
+    store_dk_dv (job, entry, kv_head, block, &w, 0);
 }
 
 /* delta of one head. */

@@ -31,16 +31,43 @@ void flash_set_queries (const struct kern_attention *a, int64_t entry, int64_t h
 }
 
 void flash_set_keys (const struct kern_attention *a, int64_t entry, int64_t head,
-                     int64_t block, struct flash_keys *k)
+                     int64_t first, int64_t count, struct flash_keys *k)
 {
     k->entry = entry;
     k->head = head;
-    k->first = block * BK;
-    k->count = cpu_min (BK, a->seq_k - k->first);
+    k->first = first;
+    k->count = count;
+    k->lead = 0;
     set_positions (a->pos_k, k->first, k->count, k->position, &k->min, &k->max);
     k->k = a->k + flash_kv_row (a, k, 0);
     k->v = a->v + flash_kv_row (a, k, 0);
     k->k_stride = k->v_stride = a->kv_stride_s;
+}
+
+/* Queries of the leading vectors whose positions are all below 'position'. */
+static int64_t count_before (const struct flash_queries *q, int32_t position)
+{
+    int64_t lead = 0;
+
+    while (lead < q->across && q->position[lead] < position)
+        lead++;
+    return lead / VEC * VEC;
+}
+
+bool flash_pair (const struct kern_attention *a, const struct flash_queries *q,
+                 int64_t first, struct flash_keys *k)
+{
+    int64_t head = q->head / (a->heads / a->kv_heads);
+    int64_t count = cpu_min (BK - first % BK, a->seq_k - first);
+
+    flash_set_keys (a, q->entry, head, first, count, k);
+    if (!a->causal || k->max <= q->min)
+        return true;
+    if (k->min > q->max)
+        return false;
+    flash_set_keys (a, q->entry, head, first, cpu_min (CUT, count), k);
+    k->lead = count_before (q, k->min);
+    return k->lead < q->across;
 }
 
 void flash_copy_rows (const struct kern_attention *a, int64_t count, const float **rows,
@@ -100,7 +127,7 @@ void flash_turn_back (const float *in, int64_t rows, int64_t cols, const float *
 
 static void mask (const struct flash_queries *q, const struct flash_keys *k, float *s)
 {
-    for (int64_t i = 0; i < q->across; i += VEC) {
+    for (int64_t i = k->lead; i < q->across; i += VEC) {
         vi position;
 
         memcpy (&position, q->position + i, sizeof (position));
@@ -117,14 +144,14 @@ void flash_scores (const struct kern_attention *a, const struct flash_queries *q
                    const struct flash_keys *k, const float *qt, float *s)
 {
     cpu_tile (&(struct cpu_tile){ .m = k->count,
-                                  .n = q->across,
+                                  .n = q->across - k->lead,
                                   .k = a->head_dim,
                                   .a = k->k,
                                   .a_row = k->k_stride,
                                   .a_col = 1,
-                                  .b = qt,
+                                  .b = qt + k->lead,
                                   .ldb = BQ,
-                                  .c = s,
+                                  .c = s + k->lead,
                                   .ldc = BQ });
     if (a->causal && k->max > q->min)
         mask (q, k, s);
@@ -136,7 +163,7 @@ void flash_drop (const struct kern_attention *a, const struct flash_queries *q,
     struct philox_drop drop = philox_drop (a->dropout_p);
     uint64_t key = a->dropout_key[q->head], sample = (uint64_t)a->sample[q->entry];
 
-    for (int64_t i = 0; i < q->across; i += VEC) {
+    for (int64_t i = k->lead; i < q->across; i += VEC) {
         vu position, value[4];
         uint32_t block = 0;
 

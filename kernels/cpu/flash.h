@@ -13,7 +13,8 @@
 
 enum {
     BQ = 64, /* queries of a block; also the row length of all that has queries across */
-    BK = 64  /* keys of a block */
+    BK = 64, /* keys of a block */
+    CUT = 16 /* keys taken at a time where a mask cuts through the block */
 };
 
 /* Queries first .. first + count - 1 of one head of one batch entry. */
@@ -29,6 +30,7 @@ struct flash_keys {
     int64_t entry, head, first, count;
     int32_t position[BK];
     int32_t min, max;
+    int64_t lead; /* that many queries, whole vectors, are known to see none of them */
     const float *k, *v; /* first rows; the other rows follow at k_stride, v_stride */
     int64_t k_stride, v_stride;
 };
@@ -67,21 +69,21 @@ static inline int64_t flash_lse (const struct kern_attention *a,
     return (q->entry * a->heads + q->head) * a->seq_q + q->first;
 }
 
-/* May any query of the block see any key? */
-static inline bool flash_visible (const struct kern_attention *a,
-                                  const struct flash_queries *q,
-                                  const struct flash_keys *k)
-{
-    return !a->causal || k->min <= q->max;
-}
-
 /* Set 'q' to block 'block' of a head. */
 void flash_set_queries (const struct kern_attention *a, int64_t entry, int64_t head,
                         int64_t block, struct flash_queries *q);
 
-/* Set 'k' to block 'block' of a kv head, with k and v where they are. */
+/* Set 'k' to 'count' (at most BK) keys of a kv head, with k and v where they are. */
 void flash_set_keys (const struct kern_attention *a, int64_t entry, int64_t head,
-                     int64_t block, struct flash_keys *k);
+                     int64_t first, int64_t count, struct flash_keys *k);
+
+/* Set 'k' to the keys that 'q' is paired with at once: those from 'first' to the end of
+ * their block, but only CUT where the mask hides some of them from some queries, as the
+ * queries that see none are then left out.  Depends on positions only.  False if no query
+ * sees any.
+ */
+bool flash_pair (const struct kern_attention *a, const struct flash_queries *q,
+                 int64_t first, struct flash_keys *k);
 
 /* Copy 'count' rows to 'copy' ([count][head_dim]) and let '*rows' be these.  For a
  * product that goes through the rows again and again: where they are, they often lie a

@@ -46,6 +46,7 @@
 #define cpu_xent_sum CPU_NAME (cpu_xent_sum)
 #define flash_copy_rows CPU_NAME (flash_copy_rows)
 #define flash_drop CPU_NAME (flash_drop)
+#define flash_pair CPU_NAME (flash_pair)
 #define flash_scores CPU_NAME (flash_scores)
 #define flash_set_keys CPU_NAME (flash_set_keys)
 #define flash_set_queries CPU_NAME (flash_set_queries)
