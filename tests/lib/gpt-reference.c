@@ -452,8 +452,12 @@ static void layer_back (double *d, const struct acts *a, int l)
 
 /* --- one sample --- */
 
+/* Sums over an iteration: loss of tokens and number of tokens, both by the mask. */
+static double token_loss, token_count;
+
 /* Softmax and its gradient: returns sum over tokens of weight x loss. */
-static double cross_entropy (double *logits, const int32_t *label, const double *weight)
+static double cross_entropy (double *logits, const int32_t *label, const double *weight,
+                             const float *mask)
 {
     double total = 0;
 
@@ -465,6 +469,8 @@ static double cross_entropy (double *logits, const int32_t *label, const double 
         for (int v = 0; v < V; v++)
             sum += exp (row[v] - max);
         total += weight[s] * (log (sum) + max - row[label[s]]);
+        token_loss += mask[s] * (log (sum) + max - row[label[s]]);
+        token_count += mask[s];
         for (int v = 0; v < V; v++)
             row[v] = weight[s] * (exp (row[v] - max) / sum - (v == label[s] ? 1 : 0));
     }
@@ -473,7 +479,7 @@ static double cross_entropy (double *logits, const int32_t *label, const double 
 
 /* Forward and backward pass; weight: of every token in the loss. */
 static double sample (struct acts *acts, const int32_t *token, const int32_t *label,
-                      const double *weight)
+                      const double *weight, const float *mask)
 {
     size_t sh = (size_t)S * (size_t)H;
     double *x = zeros (sh), *hat = zeros (sh), *rstd = zeros ((size_t)S), *d = zeros (sh);
@@ -488,7 +494,7 @@ static double sample (struct acts *acts, const int32_t *token, const int32_t *la
     }
     norm (normed, hat, rstd, x, final_norm (0), final_norm (1));
     linear (logits, normed, output_weight (), NULL);
-    loss = cross_entropy (logits, label, weight);
+    loss = cross_entropy (logits, label, weight, mask);
 
     memset (x, 0, sh * sizeof (*x)); /* from here on the gradient of 'normed' */
     linear_back (x, logits, normed, output_weight (), NULL);
@@ -568,7 +574,7 @@ static double iteration (struct acts *acts, const int32_t *token, const int32_t 
         for (int b = m * micro; b < (m + 1) * micro; b++) {
             for (int s = 0; s < S; s++)
                 weight[s] = mask[b * S + s] / fmax (count, 1) / rounds;
-            loss += sample (acts, token + b * S, label + b * S, weight);
+            loss += sample (acts, token + b * S, label + b * S, weight, mask + b * S);
         }
     }
     free (weight);
@@ -586,14 +592,17 @@ static void train (const int32_t *token, const int32_t *label, const float *mask
         acts[l] = make_acts ();
     for (int i = 0; i < (int)o.iters; i++) {
         int first = i % (int)o.batches * (int)o.global * S;
-        double loss = iteration (acts, token + first, label + first, mask + first);
-        double norm = gradient_norm (), lr = learning_rate (i);
+        double loss, norm, lr = learning_rate (i);
 
+        token_loss = token_count = 0;
+        loss = iteration (acts, token + first, label + first, mask + first);
+        norm = gradient_norm ();
         if (i == 0)
             write_tensors ("gradients.safetensors", true);
         update (i + 1, lr, norm);
-        fprintf (f, "{\"iteration\": %d, \"lm loss\": %.12g, \"grad norm\": %.12g, "
-                 "\"learning rate\": %.12g}\n", i + 1, loss, norm, lr);
+        fprintf (f, "{\"iteration\": %d, \"lm loss\": %.12g, \"lm loss tokens\": %.12g, "
+                 "\"grad norm\": %.12g, \"learning rate\": %.12g}\n", i + 1, loss,
+                 token_loss / token_count, norm, lr);
     }
     end_file (f, "reference.json");
     write_tensors ("weights.safetensors", false);

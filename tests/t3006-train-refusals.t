@@ -1,0 +1,176 @@
+#!/bin/bash
+# What users and files do wrong: one clear line, exit status 2 for a wrong command line and
+# 1 for what fails, no hang, nothing lost - on one rank, and once on several.
+. "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
+. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/train.sh"
+
+make_text text.txt 20
+run megatron data tokenize --input text.txt --output-prefix text --append-eod
+is "$status" 0 "text is tokenized" || diag "$err"
+model=(--num-layers 2 --hidden-size 16 --num-attention-heads 2 --seq-length 8
+       --tokenizer-type ByteLevel --micro-batch-size 1 --train-iters 3 --lr 1e-3)
+args=("${model[@]}" --data-path text_text_document --split 100,0,0 --global-batch-size 4)
+
+# refuse STATUS REGEX TEXT COMMAND...: it says one line and leaves within seconds.
+refuse() {
+    local want=$1 regex=$2 text=$3 start=$SECONDS said
+    shift 3
+    run "$@"
+    said=$(grep -a '^megatron' <<<"$err")
+    [[ " $want " == *" $status "* ]]
+    is "$?" 0 "$text: status $status" || diag "$err"
+    is "$(grep -ac '^megatron train: ' <<<"$err")" 1 "$text: one line" || diag "$err"
+    like "$said" "^megatron train: $regex" "$said"
+    ok "[ $((SECONDS - start)) -lt 20 ]" "$text: in $((SECONDS - start)) s"
+}
+
+# number of lines on standard error, launcher and all
+alone() {
+    is "$(wc -l <<<"$err")" 1 "and nothing else is said"
+}
+
+# safetensors FILE HEADER: with 4096 bytes of zeros.
+safetensors() {
+    local len=${#2}
+    # shellcheck disable=SC2059
+    printf "$(printf '\\x%02x\\x%02x\\0\\0\\0\\0\\0\\0' $((len % 256)) $((len / 256)))" >"$1"
+    printf '%s' "$2" >>"$1"
+    head -c 4096 /dev/zero >>"$1"
+}
+
+# batch SHAPE-OF-TOKENS SHAPE-OF-LABELS MASK-TYPE: header of a batch file.
+batch() {
+    echo "{\"tokens\":{\"dtype\":\"I32\",\"shape\":[$1],\"data_offsets\":[0,128]},\
+\"labels\":{\"dtype\":\"I32\",\"shape\":[$2],\"data_offsets\":[128,256]},\
+\"loss_mask\":{\"dtype\":\"$3\",\"shape\":[1,4,8],\"data_offsets\":[256,384]},\
+\"rest\":{\"dtype\":\"U8\",\"shape\":[3712],\"data_offsets\":[384,4096]}}"
+}
+
+# ---- the command line
+refuse 2 "unknown argument --bogus;" "unknown argument" megatron train "${args[@]}" --bogus 1
+alone
+refuse 2 "--num-layers is required" "nothing given" megatron train
+refuse 2 '--lr: "fast" is not a number' "no number" megatron train "${args[@]}" --lr fast
+refuse 2 "--seed wants a value" "no value" megatron train "${args[@]}" --seed
+refuse 2 "--data-path and --batches exclude" "two sources" megatron train "${args[@]}" --batches x
+
+# ---- what does not fit together
+refuse 1 "global batch size 4 is not a multiple of micro-batch-size 3" "batch sizes" \
+    megatron train "${args[@]}" --micro-batch-size 3
+refuse 1 "--lr-decay-style: unknown style \"zigzag\"" "style" megatron train "${args[@]}" --lr-decay-style zigzag
+refuse 1 "--tensor-model-parallel-size 4 contradicts the job's MEGATRON_TP_SIZE=2" "contradiction" \
+    env MEGATRON_TP_SIZE=2 megatron train "${args[@]}" --tensor-model-parallel-size 4
+refuse 1 ".*tp 2.*pp 1.*" "one rank, tp 2" megatron train "${args[@]}" \
+    --tensor-model-parallel-size 2
+refuse 1 "seq-length 8 is larger than max-position-embeddings 7" "positions" \
+    megatron train "${args[@]}" --max-position-embeddings 7
+refuse 1 "the model has .* parameters" "beyond all bounds" \
+    megatron train "${args[@]}" --num-layers 65536 --hidden-size 16777216 --ffn-hidden-size 9
+refuse 1 "1 x .* GiB are needed" "more than there is" \
+    megatron train "${args[@]}" --num-layers 1000 --hidden-size 65536
+alone
+
+# ---- files
+echo before >m.json
+refuse 1 "cannot open nosuch.idx: No such file" "no data" \
+    megatron train "${args[@]}" --data-path nosuch --metrics-file m.json
+is "$(cat m.json)" before "the metrics of an earlier run are left alone"
+cp text_text_document.bin short.bin
+head -c 100 text_text_document.idx >short.idx
+refuse 1 ".*short.idx.*" "index cut off" megatron train "${args[@]}" --data-path short
+cp text_text_document.idx torn.idx
+head -c 1000 text_text_document.bin >torn.bin
+refuse 1 ".*torn.*" "data cut off" megatron train "${args[@]}" --data-path torn
+cp text_text_document.bin junk.bin
+head -c 3000 text.txt >junk.idx
+refuse 1 ".*junk.idx.*" "not an index" megatron train "${args[@]}" --data-path junk
+refuse 1 "iteration 1: sample [0-3], position .: token [0-9]* is outside the vocabulary, want 0 to 40" \
+    "token outside the vocabulary" megatron train "${args[@]}" --vocab-size 41
+for where in --metrics-file --save-weights --save-gradients; do
+    refuse 1 "$where /nosuch/f: " "$where nowhere" megatron train "${args[@]}" $where /nosuch/f
+done
+mkdir dir
+refuse 1 "--save-weights dir: it is a directory" "weights over a directory" \
+    megatron train "${args[@]}" --save-weights dir
+refuse 1 "--save: .*text.txt" "checkpoints in a file" megatron train "${args[@]}" --save text.txt/c
+refuse 1 "nosuch: .*No such file" "no weights" megatron train "${args[@]}" --load-weights nosuch
+run megatron train "${args[@]}" --train-iters 0 --save-weights w.st
+is "$status" 0 "initial weights are written without a step" || diag "$err"
+refuse 1 "w.st: .*" "weights of another model" \
+    megatron train "${args[@]}" --load-weights w.st --hidden-size 32
+
+# ---- batches
+refuse 1 "text.txt: .*safetensors" "no batch file" megatron train "${model[@]}" --batches text.txt
+refuse 1 "w.st: no tensor tokens" "weights as batches" megatron train "${model[@]}" --batches w.st
+safetensors b.st "$(batch 1,4,8 1,4,8 F32)"
+run megatron train "${model[@]}" --batches b.st --lr 0
+is "$status" 0 "a good batch file" || diag "$err"
+refuse 1 "--global-batch-size 8, but the batches in b.st have 4" "rows" \
+    megatron train "${model[@]}" --batches b.st --global-batch-size 8
+refuse 1 "--seq-length 16, but the samples have 8" "length" \
+    megatron train "${model[@]}" --batches b.st --seq-length 16
+safetensors flat.st "$(batch 4,8 1,4,8 F32)"
+refuse 1 "flat.st: tensor tokens has 2 dimensions" "two dimensions" \
+    megatron train "${model[@]}" --batches flat.st
+safetensors odd.st "$(batch 1,4,8 1,8,4 F32)"
+refuse 1 "odd.st: dimension 1 of tensor labels is 8" "shapes that differ" \
+    megatron train "${model[@]}" --batches odd.st
+safetensors type.st "$(batch 1,4,8 1,4,8 I32)"
+refuse 1 "type.st: tensor loss_mask is int32, want float32" "type" \
+    megatron train "${model[@]}" --batches type.st
+
+# ---- numbers
+refuse 1 "iteration [2-9][0-9]*: .* not both finite" "no number any more" \
+    megatron train "${args[@]}" --lr 1e6 --train-iters 200 --metrics-file m.json \
+    --save-weights nan.st
+bad=$(sed -E 's/.*iteration ([0-9]+):.*/\1/' <<<"$err")
+is "$(wc -l <m.json)" "$((bad - 1))" "the iterations before it are in the metrics"
+ok "[ ! -e nan.st ]" "and no weights are written"
+
+# ---- several ranks
+if ! mpi_available; then
+    skip 1 "no MPI"
+    done_testing
+fi
+train=(megatron train "${args[@]}")
+refuse 2 "unknown argument --bogus;" "4 ranks, unknown argument" mpi_run 4 "${train[@]}" --bogus
+refuse 1 "num-attention-heads 2 is not a multiple of" "4 ranks, heads" \
+    mpi_run 4 "${train[@]}" --tensor-model-parallel-size 4
+refuse 1 ".*tp 3.*" "4 ranks, tp 3" \
+    mpi_run 4 "${train[@]}" --num-attention-heads 3 --hidden-size 18 --tensor-model-parallel-size 3
+refuse 1 "global batch size 4 is not a multiple" "3 ranks, batch sizes" mpi_run 3 "${train[@]}"
+refuse 1 "cannot open nosuch.idx" "4 ranks, no data" mpi_run 4 "${train[@]}" --data-path nosuch
+refuse 1 "iteration 1: .* outside the vocabulary" "a token that 4 ranks read" \
+    mpi_run 4 "${train[@]}" --vocab-size 41 --tensor-model-parallel-size 2 \
+    --pipeline-model-parallel-size 2
+refuse 1 "iteration [2-9][0-9]*: .* not both finite" "4 ranks, no number any more" \
+    mpi_run 4 "${train[@]}" --lr 1e6 --train-iters 200 --pipeline-model-parallel-size 2
+refuse 1 "(rank 1: )?--metrics-file /nosuch/f" "2 ranks, metrics nowhere" \
+    mpi_run 2 "${train[@]}" --metrics-file /nosuch/f
+refuse 1 "--save-weights /nosuch/f" "2 ranks, weights nowhere" \
+    mpi_run 2 "${train[@]}" --save-weights /nosuch/f
+refuse 1 "2 x .* GiB are needed by the ranks of this node" "2 ranks, too large" \
+    mpi_run 2 "${train[@]}" --num-layers 1000 --hidden-size 65536
+
+# ---- one rank that is not like the others
+refuse 1 "rank 1: it is configured differently from rank 0" "another learning rate" \
+    mpi_run 1 "${train[@]}" : -n 1 "${train[@]}" --lr 2e-3
+refuse 1 "rank 2: it is configured differently" "two that differ" \
+    mpi_run 2 "${train[@]}" : -n 2 "${train[@]}" --lr 2e-3
+refuse 1 "rank 1: it is configured differently" "another environment" \
+    mpi_run 1 "${train[@]}" : -n 1 env MEGATRON_TP_SIZE=2 "${train[@]}"
+refuse "1 2" "rank 1: unknown argument --bogus" "an argument of rank 1" \
+    mpi_run 1 "${train[@]}" : -n 1 "${train[@]}" --bogus
+refuse "1 2" "unknown argument --bogus" "an argument of rank 0" \
+    mpi_run 1 "${train[@]}" --bogus : -n 1 "${train[@]}"
+elsewhere=(env -C dir "${train[@]}")
+refuse 1 "rank 1: cannot open text_text_document.idx" "data that rank 1 does not have" \
+    mpi_run 1 "${train[@]}" : -n 1 "${elsewhere[@]}"
+refuse 1 "cannot open text_text_document.idx" "data that rank 0 does not have" \
+    mpi_run 1 "${elsewhere[@]}" : -n 1 "${train[@]}"
+batches=("${model[@]}" --batches b.st)
+refuse 1 "rank 2: b.st: .*No such file" "batches that rank 2 does not have" \
+    mpi_run 2 megatron train "${batches[@]}" : -n 1 env -C dir megatron train "${batches[@]}" \
+    : -n 1 megatron train "${batches[@]}"
+done_testing

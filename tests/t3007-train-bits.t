@@ -1,0 +1,108 @@
+#!/bin/bash
+# What must not change a bit: a second run, the number of threads, the size of gradient
+# buckets, the order of ranks; and what must change it.  Then layouts at random.
+. "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
+. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/train.sh"
+
+make_text text.txt 40
+run megatron data tokenize --input text.txt --output-prefix text --append-eod
+is "$status" 0 "text is tokenized" || diag "$err"
+args=(--num-layers 4 --hidden-size 40 --num-attention-heads 4 --kv-channels 7
+      --ffn-hidden-size 52 --seq-length 24 --max-position-embeddings 31
+      --tokenizer-type ByteLevel --data-path text_text_document --split 100,0,0
+      --micro-batch-size 2 --global-batch-size 16 --train-iters 6 --lr 2e-3)
+
+# train NAME COMMAND...: leaves NAME.st, and NAME.json without the times.
+train() {
+    local name=$1
+    shift
+    run "$@" --metrics-file "$name.raw" --save-weights "$name.st"
+    [ "$status" = 0 ] || diag "$err"
+    sed 's/, "elapsed.*/}/' "$name.raw" >"$name.json"
+}
+
+# same_bits A B TEXT
+same_bits() {
+    ok "[ -s $1.json ] && cmp $1.st $2.st && cmp $1.json $2.json" "$3"
+}
+
+# differs A B TEXT
+differs() {
+    ok "[ -s $1.json ] && [ -s $2.json ] && ! cmp -s $1.st $2.st && ! cmp -s $1.json $2.json" "$3"
+}
+
+# ---- one rank
+one=(megatron train "${args[@]}")
+train one "${one[@]}"
+is "$status" 0 "one rank"
+is "$(wc -l <one.json)" 6 "six iterations"
+train again "${one[@]}"
+same_bits again one "a second run"
+train threads env OMP_NUM_THREADS=2 "${one[@]}"
+same_bits threads one "two threads"
+for size in 1 999 100000000; do
+    train bucket "${one[@]}" --ddp-bucket-size $size
+    same_bits bucket one "buckets of $size elements"
+done
+train other "${one[@]}" --seed 99
+differs other one "another seed"
+train other "${one[@]}" --attention-dropout 0
+differs other one "no dropout of attention"
+train other "${one[@]}" --hidden-dropout 0
+differs other one "no dropout of hidden states"
+train log "${one[@]}" --log-interval 4 --exit-interval 5
+is "$(grep -c 'iteration .*/' <<<"$out")" 1 "a log line every four iterations"
+is "$(cat log.json)" "$(head -5 one.json)" "and metrics of five, up to the exit"
+
+# ---- several ranks
+mpi_available || { skip 1 "no MPI"; done_testing; }
+for layout in "1 1 2" "2 1 2" "1 2 2" "2 2 1"; do
+    read -r tp pp dp <<<"$layout"
+    many=(mpi_run $((tp * pp * dp)) "${one[@]}" --tensor-model-parallel-size "$tp"
+          --pipeline-model-parallel-size "$pp")
+    train n "${many[@]}"
+    is "$status" 0 "tp $tp pp $pp dp $dp"
+    same_metrics n.json one.json 1e-5 1e-4 "against one rank"
+    same_weights n.st one.st 1e-4 "weights" --skip-key-bias 4
+    train again "${many[@]}"
+    same_bits again n "a second run"
+    train bucket "${many[@]}" --ddp-bucket-size 3000
+    same_bits bucket n "buckets of 3000 elements"
+done
+for layout in "2 2 2" "1 2 3"; do
+    read -r tp pp dp <<<"$layout"
+    many=(mpi_run $((tp * pp * dp)) "${one[@]}" --tensor-model-parallel-size "$tp"
+          --pipeline-model-parallel-size "$pp" --global-batch-size 12)
+    train n "${many[@]}"
+    is "$status" 0 "tp $tp pp $pp dp $dp"
+    train order "${many[@]}" --use-tp-pp-dp-mapping
+    same_bits order n "the order of ranks"
+done
+
+# ---- at random; the long run takes more, up to 16 ranks, primes among them
+RANDOM=31
+tps=(1 1 2 3 5 7) pps=(1 1 2 3 5) dps=(1 1 2 3 5 7 11 13)
+rounds=2 most=6
+[ "${MG_LONG:-0}" != 1 ] || rounds=12 most=16
+while ((rounds > 0)); do
+    tp=${tps[RANDOM % ${#tps[@]}]} pp=${pps[RANDOM % ${#pps[@]}]} dp=${dps[RANDOM % ${#dps[@]}]}
+    n=$((tp * pp * dp)) m=$((1 + RANDOM % 4)) mbs=$((1 + RANDOM % 3))
+    layers=$((pp * (1 + RANDOM % 2))) head=$((3 + RANDOM % 6)) more=()
+    ((n > 1 && n <= most)) || continue
+    rounds=$((rounds - 1))
+    [ $((RANDOM % 2)) = 0 ] || more+=(--untie-embeddings-and-output-weights)
+    # odd sizes that tp divides; the sequence too, for when it is split
+    shape=(--num-layers $layers --hidden-size $((tp * head + 1)) --num-attention-heads $((2 * tp))
+           --kv-channels $head --ffn-hidden-size $((tp * 11)) --seq-length $((tp * 5))
+           --max-position-embeddings $((tp * 5 + 2)) --micro-batch-size $mbs
+           --global-batch-size $((mbs * m * dp)) --seed $RANDOM "${more[@]}")
+    train small "${one[@]}" "${shape[@]}"
+    [ $((RANDOM % 2)) = 0 ] || more+=(--sequence-parallel)
+    train n mpi_run $n "${one[@]}" "${shape[@]}" --tensor-model-parallel-size $tp \
+        --pipeline-model-parallel-size $pp "${more[@]}"
+    is "$status" 0 "tp $tp pp $pp dp $dp, $m microbatches of $mbs, head size $head, ${more[*]}"
+    same_metrics n.json small.json 1e-5 1e-4 "against one rank"
+    same_weights n.st small.st 1e-4 "weights" --skip-key-bias $((2 * tp))
+done
+done_testing
