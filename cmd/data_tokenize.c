@@ -395,7 +395,7 @@ static int run_tokenize (int argc, char **argv, struct request *request)
         return 0;
     }
     if (check_request (request, &err) < 0
-        || !(tokenizer = tokenizer_create (request->tokenizer, &err)))
+        || !(tokenizer = tokenizer_create (request->tokenizer, NULL, &err)))
         return data_usage_error (argv[0], &err);
     if (tokenize (tokenizer, request, &err) < 0) {
         data_failure (argv[0], &err);
