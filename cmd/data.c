@@ -14,6 +14,8 @@ static const struct part {
     int (*run) (int argc, char **argv);
 } parts[] = {
     { "tokenize", "text to a dataset, PREFIX.bin and PREFIX.idx", data_tokenize },
+    { "encode", "the token ids of a text", data_encode },
+    { "decode", "the text of token ids", data_decode },
     { "index", "which tokens make each sample of a dataset", data_index },
     { "inspect", "check a dataset, tell what is in it", data_inspect },
     { NULL, NULL, NULL },
@@ -69,6 +71,40 @@ const struct cmd_option data_common_options[] = {
 
 const struct cmd_option data_help_options[] = {
     { "help", NULL, NULL, "print this help", NULL, set_help },
+    { NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+static int set_tokenizer_type (void *target, const struct cmd_option *option,
+                               const char *what, const char *value, struct mg_error *err)
+{
+    (void)option, (void)what, (void)err;
+    ((struct data_tokenizer *)target)->type = value;
+    return 0;
+}
+
+static int set_vocab_file (void *target, const struct cmd_option *option,
+                           const char *what, const char *value, struct mg_error *err)
+{
+    (void)option, (void)what, (void)err;
+    ((struct data_tokenizer *)target)->files.vocab = value;
+    return 0;
+}
+
+static int set_merge_file (void *target, const struct cmd_option *option,
+                           const char *what, const char *value, struct mg_error *err)
+{
+    (void)option, (void)what, (void)err;
+    ((struct data_tokenizer *)target)->files.merge = value;
+    return 0;
+}
+
+const struct cmd_option data_tokenizer_options[] = {
+    { "tokenizer-type", NULL, "TYPE", "ByteLevel (default) or GPT2BPETokenizer", NULL,
+      set_tokenizer_type },
+    { "vocab-file", NULL, "FILE", "vocabulary of GPT2BPETokenizer, encoder.json", NULL,
+      set_vocab_file },
+    { "merge-file", NULL, "FILE", "merges of GPT2BPETokenizer, vocab.bpe", NULL,
+      set_merge_file },
     { NULL, NULL, NULL, NULL, NULL, NULL },
 };
 

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "cmd/option.h"
+#include "libcore/data/tokenizer.h"
 #include "megatron/error.h"
 
 enum { DATA_FAILED = 1, DATA_USAGE = 2 };
@@ -22,6 +23,10 @@ int data_index (int argc, char **argv);
 /* "megatron data inspect": check a dataset, tell what is in it. */
 int data_inspect (int argc, char **argv);
 
+/* "megatron data encode", "megatron data decode": one text to token ids, and back. */
+int data_encode (int argc, char **argv);
+int data_decode (int argc, char **argv);
+
 /* Options that several parts have: PREFIX, --json, --help; the target is this. */
 struct data_common {
     const char *prefix; /* of the dataset; a name that ends in .bin or .idx is refused */
@@ -32,6 +37,13 @@ extern const struct cmd_option data_common_options[];
 
 /* --help alone; the target is a bool. */
 extern const struct cmd_option data_help_options[];
+
+/* --tokenizer-type, --vocab-file, --merge-file; the target is this. */
+struct data_tokenizer {
+    const char *type; /* preset by the part */
+    struct tokenizer_files files;
+};
+extern const struct cmd_option data_tokenizer_options[];
 
 /* One line on standard error; return DATA_USAGE and DATA_FAILED. */
 int data_usage_error (const char *part, const struct mg_error *err);

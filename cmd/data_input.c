@@ -61,14 +61,6 @@ static int end_document (const struct input_sink *sink, size_t key, struct mg_er
     return sink->end_document (sink->arg, key, err);
 }
 
-static int put_text (const struct input_sink *sink, const char *text, size_t size,
-                     struct mg_error *err)
-{
-    if (sink->text (sink->arg, 0, text, size, err) < 0)
-        return -1;
-    return sink->progress (sink->progress_arg, size, err);
-}
-
 static int read_pieces (FILE *f, const char *path, const struct input_sink *sink,
                         struct mg_error *err)
 {
@@ -77,7 +69,7 @@ static int read_pieces (FILE *f, const char *path, const struct input_sink *sink
     size_t size;
 
     while ((size = fread (piece, 1, sizeof (piece), f)) > 0) {
-        if (put_text (sink, piece, size, err) < 0)
+        if (sink->text (sink->arg, 0, piece, size, err) < 0)
             return -1;
         empty = false;
     }
@@ -104,7 +96,7 @@ static int read_lines (FILE *f, const char *path, enum input_cut cut,
             if (end_document (sink, 0, err) < 0)
                 goto done;
         }
-        if (put_text (sink, line, size, err) < 0)
+        if (sink->text (sink->arg, 0, line, size, err) < 0)
             goto done;
         have_text = have_text || !blank;
         after_blank = blank;
@@ -202,14 +194,17 @@ static int json_failed (json_error_t *fault, struct mg_error *err)
                          fault->text, fault->position);
 }
 
-static int put_line (const char *line, size_t size, char *const *keys, size_t num_keys,
-                     const struct input_sink *sink, struct mg_error *err)
+int input_parse_line (const char *line, size_t size, char *const *keys, size_t num_keys,
+                      const struct input_sink *sink, struct mg_error *err)
 {
     json_error_t fault;
     json_t *object;
     int rc = 0;
 
-    if (!(object = json_loadb (line, size, JSON_ALLOW_NUL, &fault)))
+    if (is_blank (line, size))
+        return 0;
+    if (!(object = json_loadb (line, size, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL,
+                                &fault)))
         return json_failed (&fault, err);
     if (!json_is_object (object))
         rc = mg_error_set (err, EINVAL, "%s, want an object", json_type_name (object));
@@ -219,30 +214,22 @@ static int put_line (const char *line, size_t size, char *const *keys, size_t nu
     return rc;
 }
 
-int input_read_jsonl (const char *path, char *const *keys, size_t num_keys,
-                      const struct input_sink *sink, struct mg_error *err)
+int input_read_lines (const char *path, input_line_f *take, void *arg,
+                      struct mg_error *err)
 {
     size_t number = 0;
     char *line = NULL;
     size_t room = 0;
     ssize_t size;
     FILE *f;
-    int rc = -1;
+    int rc = 0;
 
     if (!(f = open_input (path, err)))
         return -1;
-    while ((size = getline (&line, &room, f)) > 0) {
-        number++;
-        if (!is_blank (line, size)
-            && put_line (line, size, keys, num_keys, sink, err) < 0) {
-            mg_error_prefix (err, "%s:%zu", path, number);
-            goto done;
-        }
-        if (sink->progress (sink->progress_arg, size, err) < 0)
-            goto done;
-    }
-    rc = check_end (f, path, err);
-done:
+    while (rc == 0 && (size = getline (&line, &room, f)) > 0)
+        rc = take (arg, path, ++number, line, size, err);
+    if (rc == 0)
+        rc = check_end (f, path, err);
     free (line);
     fclose (f);
     return rc;

@@ -26,10 +26,11 @@ struct input_sink {
     int (*end_sequence) (void *arg, size_t key, struct mg_error *err);
     int (*end_document) (void *arg, size_t key, struct mg_error *err);
     void *arg;
-    /* 'size' more bytes of the input are done. */
-    int (*progress) (void *progress_arg, size_t size, struct mg_error *err);
-    void *progress_arg;
 };
+
+/* Who takes a line, number 'number' from 1 on of the file 'path', with its end of line. */
+typedef int input_line_f (void *arg, const char *path, size_t number, const char *line,
+                          size_t size, struct mg_error *err);
 
 /* Format of a file by its name: JSON lines for .jsonl and .json, else plain text. */
 enum input_format input_format_by_name (const char *path);
@@ -38,10 +39,14 @@ enum input_format input_format_by_name (const char *path);
 int input_read_text (const char *path, enum input_cut cut, const struct input_sink *sink,
                      struct mg_error *err);
 
-/* Read a file that has a JSON object a line (blank lines are skipped). The value of each
- * key is one document: a string, which is one sequence, or an array of strings, each a
- * sequence. Faults are told by file and line; a key that is missing is one. */
-int input_read_jsonl (const char *path, char *const *keys, size_t num_keys,
+/* Read a file line by line, as JSON lines want it; 'path' is lent to take() for good. */
+int input_read_lines (const char *path, input_line_f *take, void *arg,
+                      struct mg_error *err);
+
+/* The documents of a line that is a JSON object, or blank: then it has none. The value of
+ * each key is one document: a string, which is one sequence, or an array of strings, each
+ * a sequence. A key that is missing is a fault. */
+int input_parse_line (const char *line, size_t size, char *const *keys, size_t num_keys,
                       const struct input_sink *sink, struct mg_error *err);
 
 #endif /* CMD_DATA_INPUT_H */

@@ -7,16 +7,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cmd/data.h"
-#include "cmd/data_input.h"
-#include "cmd/data_writer.h"
+#include "cmd/data_pipeline.h"
+#include "cmd/data_pool.h"
+#include "libcore/base/parse.h"
 
-/* A list of texts, all owned by one allocation that is cut at the commas. */
+/* A list of texts, each an allocation of its own. */
 struct list {
-    char *storage;
     char **items;
     size_t count;
 };
@@ -25,21 +24,12 @@ struct request {
     struct list inputs;
     struct list keys;
     const char *prefix;
-    const char *tokenizer;
+    struct data_tokenizer tokenizer;
     enum input_format format;
     enum input_cut cut;
     bool append_eod;
+    int workers;
 };
-
-struct job {
-    struct data_writer writer;
-    bool progress;     /* standard error is a terminal */
-    int64_t bytes;     /* of input done */
-    int64_t next_look; /* bytes at which to look at signal and clock again */
-    double shown_at;   /* seconds, of the last progress line */
-};
-
-enum { LOOK_EVERY = 1 << 20 };
 
 /* The signal that asked to stop: a handler has no other way to say so. */
 static volatile sig_atomic_t stop_signal;
@@ -50,6 +40,11 @@ static void on_signal (int signum)
     if (signum != SIGALRM)
         stop_signal = signum;
     alarm (1);
+}
+
+static bool stopped (void)
+{
+    return stop_signal != 0;
 }
 
 static const char *const format_names[] = {
@@ -68,32 +63,44 @@ static const char *const cut_names[] = {
 
 static void list_clear (struct list *list)
 {
-    free (list->storage);
+    for (size_t i = 0; i < list->count; i++)
+        free (list->items[i]);
     free (list->items);
     memset (list, 0, sizeof (*list));
 }
 
-/* Take "a,b,c" apart; replaces what the list had. */
+static int list_add (struct list *list, const char *text, size_t size,
+                     struct mg_error *err)
+{
+    char **items = reallocarray (list->items, list->count + 1, sizeof (*items));
+
+    if (!items)
+        return mg_error_set (err, ENOMEM, "out of memory");
+    list->items = items;
+    if (!(items[list->count] = strndup (text, size)))
+        return mg_error_set (err, ENOMEM, "out of memory");
+    list->count++;
+    return 0;
+}
+
+/* Take "a,b,c" apart, and put it behind what the list has. */
 static int list_parse (const char *option, const char *text, struct list *list,
                        struct mg_error *err)
 {
-    char *rest;
+    const char *item = text;
 
-    list_clear (list);
-    list->storage = strdup (text);
-    list->items = calloc (strlen (text) + 1, sizeof (*list->items));
-    if (!list->storage || !list->items)
-        return mg_error_set (err, ENOMEM, "out of memory");
-    rest = list->storage;
-    while (rest) {
-        char *item = strsep (&rest, ",");
+    for (;;) {
+        size_t size = strcspn (item, ",");
 
-        if (*item == '\0')
+        if (size == 0)
             return mg_error_set (err, EINVAL, "%s: \"%.60s\" has an empty part", option,
                                  text);
-        list->items[list->count++] = item;
+        if (list_add (list, item, size, err) < 0)
+            return -1;
+        if (item[size] == '\0')
+            return 0;
+        item += size + 1;
     }
-    return 0;
 }
 
 /* Index of 'text' among the names. */
@@ -156,12 +163,26 @@ static int check_request (struct request *r, struct mg_error *err)
 static int set_input (void *target, const struct cmd_option *option, const char *what,
                       const char *value, struct mg_error *err)
 {
+    struct list *list = &((struct request *)target)->inputs;
+
     (void)option;
-    return list_parse (what, value, &((struct request *)target)->inputs, err);
+    list_clear (list);
+    return list_parse (what, value, list, err);
 }
 
 static int set_json_keys (void *target, const struct cmd_option *option, const char *what,
                           const char *value, struct mg_error *err)
+{
+    struct list *list = &((struct request *)target)->keys;
+
+    (void)option;
+    list_clear (list);
+    return list_parse (what, value, list, err);
+}
+
+/* Megatron-LM's tool takes its keys as words. */
+static int more_json_keys (void *target, const struct cmd_option *option,
+                           const char *what, const char *value, struct mg_error *err)
 {
     (void)option;
     return list_parse (what, value, &((struct request *)target)->keys, err);
@@ -174,14 +195,6 @@ static int set_output_prefix (void *target, const struct cmd_option *option,
     if (*value == '\0')
         return mg_error_set (err, EINVAL, "%s: an empty name", what);
     ((struct request *)target)->prefix = value;
-    return 0;
-}
-
-static int set_tokenizer_type (void *target, const struct cmd_option *option,
-                               const char *what, const char *value, struct mg_error *err)
-{
-    (void)option, (void)what, (void)err;
-    ((struct request *)target)->tokenizer = value;
     return 0;
 }
 
@@ -217,21 +230,30 @@ static int set_split_documents (void *target, const struct cmd_option *option,
     return 0;
 }
 
+static int set_workers (void *target, const struct cmd_option *option, const char *what,
+                        const char *value, struct mg_error *err)
+{
+    (void)option;
+    return parse_int (what, value, 1, DATA_MAX_WORKERS,
+                      &((struct request *)target)->workers, err);
+}
+
 static const struct cmd_option tokenize_options[] = {
     { "input", NULL, "FILE,...", "plain text, or JSON lines if named *.jsonl or *.json",
       NULL, set_input },
     { "output-prefix", NULL, "PREFIX", "write PREFIX_KEY_document.bin and .idx", NULL,
       set_output_prefix },
-    { "tokenizer-type", NULL, "TYPE", "ByteLevel (default): tokens are bytes, 256 ends a "
-      "document", NULL, set_tokenizer_type },
     { "append-eod", NULL, NULL, "end each document with the end-of-document token", NULL,
       set_append_eod },
     { "json-keys", NULL, "KEY,...", "keys of a JSON line to read, default text", NULL,
       set_json_keys },
+    { "json-keys", NULL, "KEY...", "further words", NULL, more_json_keys },
     { "input-format", NULL, "FORMAT", "auto (default: by name), text or jsonl", NULL,
       set_input_format },
     { "split-documents", NULL, "WHERE", "cut plain text at blank-line (default), line or "
       "none", NULL, set_split_documents },
+    { "workers", NULL, "N", "threads that encode, default 1; the output is the same", NULL,
+      set_workers },
     { NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
@@ -243,32 +265,6 @@ static void print_help (const struct cmd_option_table *tables, int ntables)
     cmd_options_help (tables, ntables);
 }
 
-static double seconds (void)
-{
-    struct timespec now;
-
-    clock_gettime (CLOCK_MONOTONIC, &now);
-    return now.tv_sec + 1e-9 * now.tv_nsec;
-}
-
-static int sink_progress (void *arg, size_t size, struct mg_error *err)
-{
-    struct job *job = arg;
-
-    job->bytes += size;
-    if (job->bytes < job->next_look)
-        return 0;
-    job->next_look = job->bytes + LOOK_EVERY;
-    if (stop_signal)
-        return mg_error_set (err, EINTR, "stopped by a signal");
-    if (job->progress && seconds () - job->shown_at > 0.5) {
-        job->shown_at = seconds ();
-        fprintf (stderr, "\r%.1f MB read, %" PRId64 " documents", 1e-6 * job->bytes,
-                 job->writer.sets[0].documents);
-    }
-    return 0;
-}
-
 /* All files are looked for before the first is read. */
 static int check_inputs (const struct list *inputs, struct mg_error *err)
 {
@@ -277,33 +273,6 @@ static int check_inputs (const struct list *inputs, struct mg_error *err)
             return mg_error_set (err, errno, "cannot open %s: %s", inputs->items[i],
                                  strerror (errno));
     }
-    return 0;
-}
-
-static int read_inputs (struct job *job, const struct request *r, struct mg_error *err)
-{
-    const struct input_sink sink = {
-        .text = data_writer_text,
-        .end_sequence = data_writer_end_sequence,
-        .end_document = data_writer_end_document,
-        .arg = &job->writer,
-        .progress = sink_progress,
-        .progress_arg = job,
-    };
-
-    for (size_t i = 0; i < r->inputs.count; i++) {
-        const char *path = r->inputs.items[i];
-        int rc;
-
-        if (format_of (r, i) == INPUT_JSONL)
-            rc = input_read_jsonl (path, r->keys.items, r->keys.count, &sink, err);
-        else
-            rc = input_read_text (path, r->cut, &sink, err);
-        if (rc < 0)
-            return -1;
-    }
-    if (stop_signal)
-        return mg_error_set (err, EINTR, "stopped by a signal");
     return 0;
 }
 
@@ -320,15 +289,30 @@ static void print_summary (const struct data_writer *w)
     }
 }
 
-static int run_job (struct job *job, const struct request *r, struct mg_error *err)
+static int run_job (struct data_writer *writer, const struct request *r,
+                    struct mg_error *err)
 {
-    if (check_inputs (&r->inputs, err) < 0
-        || data_writer_open (&job->writer, r->prefix, r->keys.items, r->keys.count,
-                             err) < 0
-        || read_inputs (job, r, err) < 0
-        || data_writer_finish (&job->writer, err) < 0)
-        return -1;
-    return 0;
+    struct data_source *sources;
+    struct data_pipeline pipeline = {
+        .num_sources = r->inputs.count,
+        .keys = r->keys.items,
+        .num_keys = r->keys.count,
+        .workers = r->workers,
+        .stopped = stopped,
+    };
+    int rc = -1;
+
+    if (!(sources = calloc (r->inputs.count, sizeof (*sources))))
+        return mg_error_set (err, ENOMEM, "out of memory");
+    for (size_t i = 0; i < r->inputs.count; i++)
+        sources[i] = (struct data_source){ r->inputs.items[i], format_of (r, i), r->cut };
+    pipeline.sources = sources;
+    if (check_inputs (&r->inputs, err) == 0
+        && data_writer_open (writer, r->prefix, r->keys.items, r->keys.count, err) == 0
+        && data_pipeline_run (&pipeline, writer, err) == 0)
+        rc = data_writer_finish (writer, err);
+    free (sources);
+    return rc;
 }
 
 /* Stop at the next look on a signal, and end a read that waits; what was ignored before
@@ -357,23 +341,17 @@ static void follow_signal (void)
     }
 }
 
-static int tokenize (struct tokenizer *tokenizer, const struct request *r,
+static int tokenize (const struct tokenizer *tokenizer, const struct request *r,
                      struct mg_error *err)
 {
-    struct job job = {
-        .writer.tokenizer = tokenizer,
-        .writer.append_eod = r->append_eod,
-        .progress = isatty (STDERR_FILENO),
-    };
+    struct data_writer writer = { .tokenizer = tokenizer, .append_eod = r->append_eod };
     int rc;
 
     catch_signals ();
-    rc = run_job (&job, r, err);
-    if (job.shown_at > 0.)
-        fprintf (stderr, "\r%60s\r", "");
+    rc = run_job (&writer, r, err);
     if (rc == 0)
-        print_summary (&job.writer);
-    data_writer_clear (&job.writer);
+        print_summary (&writer);
+    data_writer_clear (&writer);
     return rc;
 }
 
@@ -383,31 +361,37 @@ static int run_tokenize (int argc, char **argv, struct request *request)
     bool help = false;
     const struct cmd_option_table tables[] = {
         { tokenize_options, request },
+        { data_tokenizer_options, &request->tokenizer },
         { data_help_options, &help },
     };
+    const struct data_tokenizer *t = &request->tokenizer;
     struct tokenizer *tokenizer;
     struct mg_error err;
+    int rc;
 
-    if (cmd_options_read (tables, 2, argc, argv, &err) < 0)
+    if (cmd_options_read (tables, 3, argc, argv, &err) < 0)
         return data_usage_error (argv[0], &err);
     if (help) {
-        print_help (tables, 2);
+        print_help (tables, 3);
         return 0;
     }
     if (check_request (request, &err) < 0
-        || !(tokenizer = tokenizer_create (request->tokenizer, &err)))
+        || tokenizer_check (t->type, &t->files, &err) < 0)
         return data_usage_error (argv[0], &err);
-    if (tokenize (tokenizer, request, &err) < 0) {
+    if (!(tokenizer = tokenizer_create (t->type, &t->files, &err)))
+        return data_failure (argv[0], &err);
+    rc = tokenize (tokenizer, request, &err);
+    if (rc < 0) {
         data_failure (argv[0], &err);
         follow_signal ();
-        return DATA_FAILED;
     }
-    return 0;
+    tokenizer_destroy (tokenizer);
+    return rc < 0 ? DATA_FAILED : 0;
 }
 
 int data_tokenize (int argc, char **argv)
 {
-    struct request request = { .tokenizer = "ByteLevel" };
+    struct request request = { .tokenizer.type = "ByteLevel", .workers = 1 };
     int status = run_tokenize (argc, argv, &request);
 
     list_clear (&request.inputs);

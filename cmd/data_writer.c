@@ -7,18 +7,11 @@
 
 #include "cmd/data_writer.h"
 
-enum { MAX_PIECE = 1 << 16 }; /* bytes encoded at once, where a text may be cut */
-
-/* Encode a piece of the sequence under way. */
-static int put_tokens (struct data_writer *w, struct data_set *d, const char *text,
-                       size_t size, struct mg_error *err)
+/* Tokens of the sequence under way. */
+static int put_tokens (struct data_set *d, const int32_t *ids, size_t n,
+                       struct mg_error *err)
 {
-    struct token_buffer *tokens = &w->tokens;
-
-    tokens->count = 0;
-    if (tokenizer_encode (w->tokenizer, text, size, tokens, err) < 0)
-        return -1;
-    if (tokens->count == 0)
+    if (n == 0)
         return 0;
     if (d->at_boundary) {
         if (indexed_builder_end_sequence (d->builder, err) < 0)
@@ -26,65 +19,14 @@ static int put_tokens (struct data_writer *w, struct data_set *d, const char *te
         d->at_boundary = false;
         d->open_tokens = 0;
     }
-    d->open_tokens += tokens->count;
-    d->tokens += tokens->count;
-    return indexed_builder_append (d->builder, tokens->ids, tokens->count, err);
-}
-
-static int keep_text (struct data_set *d, const char *text, size_t size,
-                      struct mg_error *err)
-{
-    if (size > d->room - d->size) {
-        size_t room = 2 * d->room + size;
-        char *p;
-
-        if (!(p = realloc (d->text, room)))
-            return mg_error_set (err, ENOMEM, "no memory for a text of %zu bytes", room);
-        d->text = p;
-        d->room = room;
-    }
-    memcpy (d->text + d->size, text, size);
-    d->size += size;
-    return 0;
-}
-
-int data_writer_text (void *arg, size_t key, const char *text, size_t size,
-                      struct mg_error *err)
-{
-    struct data_writer *w = arg;
-    struct data_set *d = &w->sets[key];
-
-    if (!w->tokenizer->ops->any_cut)
-        return size > 0 ? keep_text (d, text, size, err) : 0;
-    while (size > 0) {
-        size_t piece = size < MAX_PIECE ? size : MAX_PIECE;
-
-        if (put_tokens (w, d, text, piece, err) < 0)
-            return -1;
-        text += piece;
-        size -= piece;
-    }
-    return 0;
-}
-
-/* A sequence that got no token is not written, as Megatron's tool leaves it out. */
-int data_writer_end_sequence (void *arg, size_t key, struct mg_error *err)
-{
-    struct data_writer *w = arg;
-    struct data_set *d = &w->sets[key];
-
-    if (d->size > 0 && put_tokens (w, d, d->text, d->size, err) < 0)
-        return -1;
-    d->size = 0;
-    d->at_boundary = d->open_tokens > 0;
-    return 0;
+    d->open_tokens += n;
+    d->tokens += n;
+    return indexed_builder_append (d->builder, ids, n, err);
 }
 
 /* A document without a token is written, as one of no sequences, without an end. */
-int data_writer_end_document (void *arg, size_t key, struct mg_error *err)
+static int end_document (struct data_writer *w, struct data_set *d, struct mg_error *err)
 {
-    struct data_writer *w = arg;
-    struct data_set *d = &w->sets[key];
     const int32_t eod = tokenizer_eod (w->tokenizer);
 
     if (d->open_tokens > 0) {
@@ -100,6 +42,32 @@ int data_writer_end_document (void *arg, size_t key, struct mg_error *err)
     d->at_boundary = false;
     d->documents++;
     return indexed_builder_end_document (d->builder, err);
+}
+
+int data_writer_batch (struct data_writer *w, const struct data_batch *batch,
+                       struct mg_error *err)
+{
+    const int32_t *ids = batch->tokens.ids;
+
+    for (size_t i = 0; i < batch->out.count; i++) {
+        const struct batch_item *item = &batch->out.items[i];
+        struct data_set *d = &w->sets[item->key];
+        int rc = 0;
+
+        if (item->kind == BATCH_TEXT) {
+            rc = put_tokens (d, ids, item->size, err);
+            ids += item->size;
+        }
+        else if (item->kind == BATCH_END_SEQUENCE)
+            d->at_boundary = d->open_tokens > 0; /* one without a token is not written */
+        else if (item->kind == BATCH_END_DOCUMENT)
+            rc = end_document (w, d, err);
+        if (rc < 0)
+            return -1;
+    }
+    if (batch->failed)
+        return mg_error_set (err, batch->errnum, "%s", batch->err.text);
+    return 0;
 }
 
 int data_writer_open (struct data_writer *w, const char *prefix, char *const *keys,
@@ -143,10 +111,7 @@ void data_writer_clear (struct data_writer *w)
     for (size_t i = 0; i < w->num_sets; i++) {
         indexed_builder_destroy (w->sets[i].builder);
         free (w->sets[i].prefix);
-        free (w->sets[i].text);
     }
     free (w->sets);
-    free (w->tokens.ids);
-    tokenizer_destroy (w->tokenizer);
     memset (w, 0, sizeof (*w));
 }

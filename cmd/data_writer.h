@@ -1,4 +1,4 @@
-/* data_writer - documents, as data_input gives them, to one dataset a key */
+/* data_writer - documents, as batches give their tokens, to one dataset a key */
 #ifndef CMD_DATA_WRITER_H
 #define CMD_DATA_WRITER_H
 
@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cmd/data_batch.h"
 #include "libcore/data/indexed.h"
 #include "libcore/data/tokenizer.h"
 
@@ -18,31 +19,25 @@ struct data_set {
                             to be the document's last, it gets the end of document */
     int64_t documents;
     int64_t tokens;
-    char *text; /* the sequence's text, where the tokenizer wants it in one piece */
-    size_t size;
-    size_t room;
 };
 
 struct data_writer {
-    struct tokenizer *tokenizer; /* given by the user, then owned */
-    bool append_eod;             /* given by the user */
+    const struct tokenizer *tokenizer; /* given by the user, lent */
+    bool append_eod;                   /* given by the user */
     enum indexed_dtype dtype;
     struct data_set *sets;
     size_t num_sets;
-    struct token_buffer tokens;
 };
 
 /* Begin PREFIX_KEY_document for every key, under temporary names. */
 int data_writer_open (struct data_writer *w, const char *prefix, char *const *keys,
                       size_t num_keys, struct mg_error *err);
 
-/* These fit struct input_sink; 'arg' is the writer. A sequence without a token is not
- * written, a document without one is, as a document of no sequences and without an end
- * token: what Megatron's own tool does. */
-int data_writer_text (void *arg, size_t key, const char *text, size_t size,
-                      struct mg_error *err);
-int data_writer_end_sequence (void *arg, size_t key, struct mg_error *err);
-int data_writer_end_document (void *arg, size_t key, struct mg_error *err);
+/* Write what a batch has come to: -1 with its own fault, or one of the builder.  A
+ * sequence without a token is not written, a document without one is, as a document of no
+ * sequences and without an end token: what Megatron's own tool does. */
+int data_writer_batch (struct data_writer *w, const struct data_batch *batch,
+                       struct mg_error *err);
 
 /* Give all datasets their names; EINVAL, before the first, if one has no token. */
 int data_writer_finish (struct data_writer *w, struct mg_error *err);

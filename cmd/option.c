@@ -47,6 +47,14 @@ static const struct cmd_option *find_bare (const struct cmd_option_table *tables
     return NULL;
 }
 
+/* The row that takes further words of an option, NULL if it takes one value. */
+static const struct cmd_option *find_more (const struct cmd_option *option)
+{
+    const struct cmd_option *next = option + 1;
+
+    return next->name && strcmp (next->name, option->name) == 0 ? next : NULL;
+}
+
 /* Read the option at argv[*index], and its value, and step over them. */
 static int read_option (const struct cmd_option_table *tables, int ntables, char **argv,
                         int *index, struct mg_error *err)
@@ -73,7 +81,14 @@ static int read_option (const struct cmd_option_table *tables, int ntables, char
         value = argv[*index] ? argv[(*index)++] : NULL;
     if (option->arg && !value)
         return mg_error_set (err, EINVAL, "%s needs a value, %s", what, option->arg);
-    return option->set (target, option, what, value, err);
+    if (option->set (target, option, what, value, err) < 0)
+        return -1;
+    option = find_more (option);
+    while (option && argv[*index] && argv[*index][0] != '-') {
+        if (option->set (target, option, what, argv[(*index)++], err) < 0)
+            return -1;
+    }
+    return 0;
 }
 
 int cmd_options_read (const struct cmd_option_table *tables, int ntables, int argc,
@@ -101,6 +116,8 @@ void cmd_options_help (const struct cmd_option_table *tables, int ntables)
             printf ("%*s%s\n", HELP_COLUMN - n, "", o->help);
             if (o->alias)
                 printf ("%*s(also --%s)\n", HELP_COLUMN, "", o->alias);
+            if (find_more (o))
+                o++;
         }
     }
 }

@@ -17,7 +17,10 @@ struct cmd_option {
     const char *help;  /* one line, no final dot */
     const char *key;   /* for set(): which field, if one function serves many rows */
 
-    /* Store 'value' (NULL where the option takes none) in the table's target; 'what' is
+    /* (A second row of the same name, right behind the first, takes each further word up to
+     * the next option: "--keys a b c".)
+     *
+     * Store 'value' (NULL where the option takes none) in the table's target; 'what' is
      * the option as typed, "--tp", for messages.  0, or -1, errno and a text.
      */
     int (*set) (void *target, const struct cmd_option *option, const char *what,

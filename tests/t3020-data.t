@@ -105,6 +105,15 @@ is "$out" "out/o_text_document: 2 documents, $(wc -c <docs.jsonl) tokens, uint16
     "as plain text too"
 rm out/*
 
+# Keys as words, as Megatron-LM's tool has them; numbers of any size are not our business
+printf '%s\n' '{"a":"x","b":"yz","id":123456789012345678901234567890}' >words.jsonl
+run megatron data tokenize --input words.jsonl --json-keys a b --output-prefix out/w
+is "$out" "out/w_a_document: 1 documents, 1 tokens, uint16
+out/w_b_document: 1 documents, 2 tokens, uint16" "keys as words"
+run megatron data tokenize --input words.jsonl --json-keys b --json-keys a --output-prefix out/w
+is "$out" "out/w_a_document: 1 documents, 1 tokens, uint16" "the last --json-keys counts"
+rm out/*
+
 while IFS='|' read -r line want; do
     printf '%s\n' '{"text":"good"}' "$line" >bad.jsonl
     run megatron data tokenize --input bad.jsonl --output-prefix out/b
@@ -142,6 +151,48 @@ ok "cmp old.bin out/k_text_document.bin" "and leaves the older dataset as it was
 only $'k_text_document.bin\nk_text_document.idx' "and no other file"
 rm out/*
 
+# Threads: the same files from any number of them, and the same fault.
+for i in $(seq 1 4000); do
+    printf '{"text":["%*s","","%*s"],"title":"%*s"}\n' $((i * 7919 % 301)) a \
+        $((i * 104729 % 97)) b $((i % 3)) ""
+done >many.jsonl
+seq 100000 | sed 's/7$/\n/' >many.txt
+for workers in 1 2 7; do
+    run megatron data tokenize --input many.jsonl --json-keys text title --append-eod \
+        --output-prefix out/$workers --workers $workers
+    is "$status" 0 "$workers threads, JSON lines"
+    run megatron data tokenize --input many.txt,noise.txt,many.txt \
+        --output-prefix out/p$workers --workers $workers
+    is "$status" 0 "$workers threads, plain text"
+done
+for workers in 2 7; do
+    for file in _text _title; do
+        ok "cmp out/1${file}_document.bin out/$workers${file}_document.bin" "same tokens"
+        ok "cmp out/1${file}_document.idx out/$workers${file}_document.idx" "same index"
+    done
+    ok "cmp out/p1_text_document.bin out/p${workers}_text_document.bin" "same tokens"
+    ok "cmp out/p1_text_document.idx out/p${workers}_text_document.idx" "same index"
+done
+is "$(counts out/1_text_document)" "4000 8000 $((4000 + $(sed 's/"title.*//' many.jsonl \
+    | tr -d '{}[]",:\n' | sed 's/text//g' | wc -c)))" "as many tokens as bytes"
+rm out/*
+sed '3100s/.*/{"text":1}/; 3900s/.*/{/' many.jsonl >late.jsonl
+for workers in 1 7; do
+    run megatron data tokenize --input late.jsonl,out --output-prefix out/l \
+        --workers $workers
+    like "$err" "^megatron: data tokenize: late.jsonl:3100: value of" "the first fault"
+    only "" "and nothing is left"
+done
+
+# On a terminal: how far, how fast, how long
+run script -qec "megatron data tokenize --input many.txt --output-prefix out/s" /dev/null
+like "$(tr '\r' '\n' <<<"$out")" \
+    '(^|[^0-9])[0-9]{1,3}% \[#*\.*\] [0-9.]+ of 0\.6 MB, [0-9.]+ MB/s, [0-9]+:[0-9][0-9] left' \
+    "a terminal shows progress"
+run bash -c 'megatron data tokenize --input many.txt --output-prefix out/s 2>&1 | cat'
+is "$out" "out/s_text_document: 10001 documents, 588895 tokens, uint16" "a pipe does not"
+rm out/*
+
 # A signal ends it, and nothing is left.
 mkfifo pipe
 for signal in INT TERM; do
@@ -162,6 +213,74 @@ for signal in INT TERM; do
     is "$status" $((128 + $(kill -l "$signal"))) "$signal ends it as $signal does"
     only "" "and nothing is left"
 done
+
+# One text to ids and back
+# feed FILE COMMAND...: run with this input
+feed() {
+    local file=$1
+    shift
+    run bash -c '"$@" <"$0"' "$file" "$@"
+}
+
+feed plain.txt megatron data encode
+is "$status $out" "0 97 32 98 10 99 10 10 32 9 10 100 10 101 13 10 13 10 102" "encode"
+feed empty.txt megatron data encode
+is "$status $out" "0 " "nothing is no ids"
+megatron data encode <noise.txt | megatron data decode >back
+ok "cmp back noise.txt" "decode gives the bytes back"
+printf '97\t98\n\n 99 256\r100' >ids
+feed ids megatron data decode
+is "$status $out" "0 abcd" "ids between any white space; 256 is no text"
+while IFS='|' read -r ids want; do
+    echo "$ids" >ids
+    feed ids megatron data decode
+    is "$status $err" "1 megatron: data decode: $want" "refused: $ids"
+done <<'END'
+97 98 257|token 3: 257 is out of range, want 0 to 256
+-1|token 1: -1 is out of range, want 0 to 256
+97 9x|token 2: "9x" is not a whole number, want 0 to 256
+END
+feed plain.txt megatron data encode --tokenizer-type GPT2BPETokenizer --vocab-file no \
+    --merge-file no
+is "$status" 1 "no such vocabulary"
+like "$err" "^megatron: data encode: (cannot open no: No such file|.*PCRE2)" "is told"
+
+# The tokenizer of GPT-2
+gpt2=$MG_SHARED/data/vocab/gpt2
+if [[ $err == *PCRE2* ]]; then
+    skip 1 "this build has no PCRE2"
+elif [ ! -r "$gpt2/encoder.json" ]; then
+    skip 1 "no reference data: $gpt2/encoder.json"
+else
+    bpe=(--tokenizer-type GPT2BPETokenizer --vocab-file "$gpt2/encoder.json"
+         --merge-file "$gpt2/vocab.bpe")
+    echo "Hello world, it's <|endoftext|>" >hello.txt
+    feed hello.txt megatron data encode "${bpe[@]}"
+    is "$out" "15496 995 11 340 338 1279 91 437 1659 5239 91 29 198" "GPT-2's ids"
+    echo "15496 995 50256" >ids
+    feed ids megatron data decode "${bpe[@]}"
+    is "$out" "Hello world<|endoftext|>" "and their text"
+    megatron data encode "${bpe[@]}" <noise.txt | megatron data decode "${bpe[@]}" >back
+    ok "cmp back noise.txt" "any bytes have ids, which give them back"
+    text=$MG_SHARED/data/wikitext/wikitext103.wiki.test.detok.txt
+    megatron data encode "${bpe[@]}" <"$text" >ids
+    is "$(tr ' ' '\n' <ids | cmp - <(od -An -v -w2 -tu2 \
+        "$MG_SHARED/data/golden/wikitext103.test.detok.gpt2.u16.bin" | tr -d ' ') 2>&1)" "" \
+        "WikiText-103's test text"
+    megatron data decode "${bpe[@]}" <ids >back
+    ok "cmp back '$text'" "and back"
+    want=$MG_SHARED/data/megatron_bin/tinyshakespeare
+    for workers in 1 3; do
+        run megatron data tokenize --input "${want}_paragraphs.jsonl" --output-prefix out/g \
+            "${bpe[@]}" --append-eod --workers $workers
+        is "$out" "out/g_text_document: 7222 documents, 330804 tokens, uint16" "tokenize"
+        for ending in bin idx; do
+            ok "cmp out/g_text_document.$ending '${want}_gpt2_uint16_text_document.$ending'" \
+                "Megatron's .$ending byte for byte, $workers threads"
+        done
+    done
+    rm out/*
+fi
 
 # Sample order: depends on the lengths of the documents only; Megatron's own numbers
 for n in 10 3 7 25 1 8 30 5 12 4; do
@@ -244,6 +363,12 @@ tokenize --input x| tokenize: --output-prefix is missing
 tokenize --input x, --output-prefix y| tokenize: --input: "x," has an empty part
 tokenize --input x --output-prefix y z| tokenize: "z" is not an option
 tokenize --input x --output-prefix y --tokenizer-type z| tokenize: tokenizer type: "z" is
+tokenize --input x --output-prefix y --workers 0| tokenize: --workers: 0 is out of range
+tokenize --input x --output-prefix y --vocab-file v| tokenize: tokenizer ByteLevel reads no
+tokenize --input x --output-prefix y --tokenizer-type GPT2BPETokenizer| tokenize: tokenizer GPT2BPETokenizer needs --vocab-file and --merge-file
+encode --merge-file v| encode: tokenizer ByteLevel reads no files, but --merge-file v is
+encode x| encode: "x" is not an option
+decode --tokenizer-type z| decode: tokenizer type: "z" is unknown, want one of ByteLevel, G
 tokenize --input x --output-prefix y --input-format z| tokenize: --input-format: "z" is
 tokenize --input x --output-prefix y --split-documents z| tokenize: --split-documents: "z"
 tokenize --input x --output-prefix y --json-keys a,a| tokenize: --json-keys: "a" is there
@@ -268,7 +393,7 @@ tokenize --input empty.txt --output-prefix out/x|tokenize: the input has no text
 tokenize --input out --output-prefix out/x|tokenize: cannot read out: Is a directory
 END
 
-for part in "" tokenize index inspect; do
+for part in "" tokenize encode decode index inspect; do
     # shellcheck disable=SC2086
     run megatron data $part --help
     is "$status" 0 "data $part --help succeeds"
@@ -278,7 +403,7 @@ done
 # The manual has every option.
 page=$MG_SRCDIR/man/megatron-data.1.in
 missing=
-for part in tokenize index inspect; do
+for part in tokenize encode decode index inspect; do
     for option in $(megatron data $part --help | grep -o '^  --[a-z-]*'); do
         grep -q -e "^\.[A-Z]* .*${option//-/\\\\-}" "$page" || missing+="$part $option "
     done

@@ -9,6 +9,7 @@
 
 static const struct tokenizer_ops *const all_ops[] = {
     &tokenizer_byte_ops,
+    &tokenizer_gpt2_ops,
 };
 enum { NUM_OPS = sizeof (all_ops) / sizeof (all_ops[0]) };
 
@@ -24,9 +25,27 @@ static int unknown_type (const char *type, struct mg_error *err)
                          type, NUM_OPS > 1 ? "one of " : "", names);
 }
 
-struct tokenizer *tokenizer_create (const char *type, struct mg_error *err)
+/* The files are as the type wants them. */
+static int check_files (const struct tokenizer_ops *ops,
+                        const struct tokenizer_files *files, struct mg_error *err)
 {
-    struct tokenizer *tokenizer;
+    const char *vocab = files ? files->vocab : NULL;
+    const char *merge = files ? files->merge : NULL;
+
+    if (ops->needs_files && (!vocab || !merge))
+        return mg_error_set (err, EINVAL, "tokenizer %s needs --vocab-file and --merge-file, "
+                             "encoder.json and vocab.bpe of GPT-2", ops->name);
+    if (!ops->needs_files && (vocab || merge))
+        return mg_error_set (err, EINVAL, "tokenizer %s reads no files, but %s %.200s is "
+                             "given", ops->name, vocab ? "--vocab-file" : "--merge-file",
+                             vocab ? vocab : merge);
+    return 0;
+}
+
+static const struct tokenizer_ops *find_ops (const char *type,
+                                             const struct tokenizer_files *files,
+                                             struct mg_error *err)
+{
     int i = 0;
 
     while (i < NUM_OPS && strcasecmp (type, all_ops[i]->name) != 0)
@@ -35,16 +54,49 @@ struct tokenizer *tokenizer_create (const char *type, struct mg_error *err)
         unknown_type (type, err);
         return NULL;
     }
+    return check_files (all_ops[i], files, err) < 0 ? NULL : all_ops[i];
+}
+
+int tokenizer_check (const char *type, const struct tokenizer_files *files,
+                     struct mg_error *err)
+{
+    return find_ops (type, files, err) ? 0 : -1;
+}
+
+struct tokenizer *tokenizer_create (const char *type, const struct tokenizer_files *files,
+                                    struct mg_error *err)
+{
+    const struct tokenizer_ops *ops = find_ops (type, files, err);
+    struct tokenizer *tokenizer;
+
+    if (!ops)
+        return NULL;
     if (!(tokenizer = calloc (1, sizeof (*tokenizer)))) {
         mg_error_set (err, ENOMEM, "tokenizer: out of memory");
         return NULL;
     }
-    tokenizer->ops = all_ops[i];
-    if (all_ops[i]->create && all_ops[i]->create (&tokenizer->impl, err) < 0) {
+    tokenizer->ops = ops;
+    if (ops->create && ops->create (files, &tokenizer->impl, err) < 0) {
         free (tokenizer);
         return NULL;
     }
     return tokenizer;
+}
+
+struct tokenizer *tokenizer_fork (const struct tokenizer *tokenizer, struct mg_error *err)
+{
+    struct tokenizer *other;
+
+    if (!(other = calloc (1, sizeof (*other)))) {
+        mg_error_set (err, ENOMEM, "tokenizer: out of memory");
+        return NULL;
+    }
+    other->ops = tokenizer->ops;
+    if (other->ops->fork && other->ops->fork (tokenizer->impl, &other->impl, err) < 0) {
+        free (other);
+        return NULL;
+    }
+    return other;
 }
 
 void tokenizer_destroy (struct tokenizer *tokenizer)
@@ -69,7 +121,12 @@ int32_t tokenizer_eod (const struct tokenizer *tokenizer)
     return tokenizer->ops->eod (tokenizer->impl);
 }
 
-int tokenizer_encode (const struct tokenizer *tokenizer, const char *text, size_t size,
+const char *tokenizer_token (const struct tokenizer *tokenizer, int32_t id, size_t *size)
+{
+    return tokenizer->ops->token (tokenizer->impl, id, size);
+}
+
+int tokenizer_encode (struct tokenizer *tokenizer, const char *text, size_t size,
                       struct token_buffer *out, struct mg_error *err)
 {
     return tokenizer->ops->encode (tokenizer->impl, text, size, out, err);

@@ -357,7 +357,7 @@ int train_geometry (const struct train_args *args, struct geometry *geometry,
 /* Vocabulary size that --tokenizer-type names. */
 static int tokenizer_size (const char *type, int *size, struct mg_error *err)
 {
-    struct tokenizer *tokenizer = tokenizer_create (type, err);
+    struct tokenizer *tokenizer = tokenizer_create (type, NULL, err);
 
     if (!tokenizer)
         return mg_error_prefix (err, "--tokenizer-type");

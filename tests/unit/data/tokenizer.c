@@ -12,7 +12,7 @@ static void test_types (void)
     static const char *const bad[] = { "", "Byte", "ByteLevelBPE", "NoSuchTokenizer" };
 
     for (size_t i = 0; i < COUNT (good); i++) {
-        struct tokenizer *tokenizer = tokenizer_create (good[i], NULL);
+        struct tokenizer *tokenizer = tokenizer_create (good[i], NULL, NULL);
 
         ok (tokenizer != NULL, "type \"%s\"", good[i]);
         tokenizer_destroy (tokenizer);
@@ -21,7 +21,7 @@ static void test_types (void)
         struct mg_error err = { .text = "" };
 
         errno = 0;
-        ok (!tokenizer_create (bad[i], &err) && errno == EINVAL
+        ok (!tokenizer_create (bad[i], NULL, &err) && errno == EINVAL
             && strstr (err.text, "ByteLevel"), "no type \"%s\": %s", bad[i], err.text);
     }
     tokenizer_destroy (NULL);
@@ -29,7 +29,7 @@ static void test_types (void)
 
 static void test_bytes (void)
 {
-    struct tokenizer *tokenizer = tokenizer_create ("ByteLevel", NULL);
+    struct tokenizer *tokenizer = tokenizer_create ("ByteLevel", NULL, NULL);
     struct token_buffer buffer = { NULL, 0, 0 };
     struct mg_error err;
     char all[256];
@@ -50,6 +50,54 @@ static void test_bytes (void)
     is_int (same, 257, "which is its value, appended to those before");
     free (buffer.ids);
     tokenizer_destroy (tokenizer);
+}
+
+static void test_byte_tokens (void)
+{
+    struct tokenizer *tokenizer = tokenizer_create ("ByteLevel", NULL, NULL);
+    int right = 0;
+    size_t size;
+
+    for (int i = 0; i < 256; i++) {
+        const char *token = tokenizer_token (tokenizer, i, &size);
+
+        right += size == 1 && (unsigned char)*token == i;
+    }
+    is_int (right, 256, "256 ids are a byte each");
+    tokenizer_token (tokenizer, 256, &size);
+    is_int (size, 0, "the end of a document is no text");
+    tokenizer_destroy (tokenizer);
+}
+
+static void test_files (void)
+{
+    static const struct {
+        const char *type;
+        struct tokenizer_files files;
+        const char *text; /* NULL: as it should be */
+    } cases[] = {
+        { "ByteLevel", { NULL, NULL }, NULL },
+        { "ByteLevel", { "v", NULL }, "ByteLevel reads no files, but --vocab-file v" },
+        { "ByteLevel", { NULL, "m" }, "ByteLevel reads no files, but --merge-file m" },
+        { "GPT2BPETokenizer", { "v", "m" }, NULL },
+        { "gpt2bpetokenizer", { "v", "m" }, NULL },
+        { "GPT2BPETokenizer", { NULL, NULL }, "needs --vocab-file and --merge-file" },
+        { "GPT2BPETokenizer", { "v", NULL }, "needs --vocab-file and --merge-file" },
+        { "GPT2BPETokenizer", { NULL, "m" }, "needs --vocab-file and --merge-file" },
+    };
+
+    for (size_t i = 0; i < COUNT (cases); i++) {
+        struct mg_error err = { .text = "" };
+        int rc;
+
+        errno = 0;
+        rc = tokenizer_check (cases[i].type, &cases[i].files, &err);
+        if (cases[i].text)
+            ok (rc == -1 && errno == EINVAL && strstr (err.text, cases[i].text),
+                "%s: %s", cases[i].type, err.text);
+        else
+            ok (rc == 0, "%s with its files", cases[i].type);
+    }
 }
 
 static void test_buffer (void)
@@ -82,6 +130,8 @@ int main (void)
 {
     test_types ();
     test_bytes ();
+    test_byte_tokens ();
+    test_files ();
     test_buffer ();
     return done_testing ();
 }

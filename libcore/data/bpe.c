@@ -1,0 +1,450 @@
+/* bpe - the tables of a byte pair encoding, read from its two files
+ *
+ * Tokens lie one behind the other in one block of bytes.  Two hash tables with open
+ * addressing: token -> id while the files are read, pair -> rank and merged id for good.
+ */
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <xxhash.h>
+
+#include "libcore/checkpoint/durable.h"
+#include "libcore/data/bpe.h"
+
+enum {
+    NUM_BYTES = 256,
+    NUM_CHARACTERS = 324, /* 0..323 hold the characters that stand for bytes */
+    FILE_MAX = 256 << 20,
+    QUOTE_MAX = 64
+};
+
+static const char end_of_document[] = "<|endoftext|>";
+
+/* A row of the table of pairs; rank -1: free. */
+struct pair {
+    uint64_t key; /* left id in the high half, right id in the low one */
+    int32_t rank;
+    int32_t merged;
+};
+
+struct bpe {
+    int32_t num_tokens;
+    char *bytes;      /* of all tokens */
+    uint32_t *starts; /* [num_tokens + 1]: token i is bytes[starts[i]..starts[i + 1]) */
+    int32_t byte_ids[NUM_BYTES];
+    int32_t eod;
+    struct pair *pairs; /* [pair_mask + 1] */
+    size_t pair_mask;
+};
+
+/* What only reading needs. */
+struct reader {
+    struct bpe *bpe;
+    const char *vocab_file;
+    const char *merge_file;
+    int16_t byte_of[NUM_CHARACTERS]; /* character -> byte, -1: none */
+    int32_t *ids;                    /* [id_mask + 1] by a token's hash; -1: free */
+    size_t id_mask;
+    uint32_t *lines;                 /* rank -> line of the merge */
+};
+
+static int out_of_memory (const char *path, struct mg_error *err)
+{
+    return mg_error_set (err, ENOMEM, "%s: out of memory", path);
+}
+
+/* Text of a file for a message: one line, not too long, not cut inside a character. */
+static const char *quote (char to[QUOTE_MAX], const char *text, size_t size)
+{
+    size_t n = size < QUOTE_MAX - 4 ? size : QUOTE_MAX - 4;
+
+    while (n < size && n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80)
+        n--;
+    for (size_t i = 0; i < n; i++)
+        to[i] = iscntrl ((unsigned char)text[i]) ? '?' : text[i];
+    strcpy (to + n, n < size ? "..." : "");
+    return to;
+}
+
+static void fill_characters (struct reader *r)
+{
+    int next = NUM_BYTES;
+
+    memset (r->byte_of, -1, sizeof (r->byte_of));
+    for (int byte = 0; byte < NUM_BYTES; byte++) {
+        bool itself = (byte >= 33 && byte <= 126) || (byte >= 161 && byte != 173);
+
+        r->byte_of[itself ? byte : next++] = (int16_t)byte;
+    }
+}
+
+/* Characters, which are of one or two bytes each, to the bytes they stand for: as many as
+ * are written to 'to', at most 'size', or -1. */
+static ssize_t to_bytes (const struct reader *r, const char *text, size_t size, char *to)
+{
+    ssize_t n = 0;
+
+    for (size_t i = 0; i < size;) {
+        unsigned c = (unsigned char)text[i++];
+
+        if (c >= 0x80) {
+            if ((c & 0xe0) != 0xc0 || i == size || ((unsigned char)text[i] & 0xc0) != 0x80)
+                return -1;
+            c = (c & 0x1f) << 6 | ((unsigned char)text[i++] & 0x3f);
+            if (c < 0x80)
+                return -1;
+        }
+        if (c >= NUM_CHARACTERS || r->byte_of[c] < 0)
+            return -1;
+        to[n++] = (char)r->byte_of[c];
+    }
+    return n;
+}
+
+/* ---- tokens ---- */
+
+const char *bpe_token (const struct bpe *bpe, int32_t id, size_t *size)
+{
+    *size = bpe->starts[id + 1] - bpe->starts[id];
+    return bpe->bytes + bpe->starts[id];
+}
+
+/* Place of a token in the table of ids: its own, or the free one where it would be. */
+static int32_t *find_id (const struct reader *r, const char *token, size_t size)
+{
+    size_t at = XXH3_64bits (token, size) & r->id_mask;
+
+    while (r->ids[at] >= 0) {
+        size_t n;
+        const char *other = bpe_token (r->bpe, r->ids[at], &n);
+
+        if (n == size && memcmp (other, token, n) == 0)
+            break;
+        at = (at + 1) & r->id_mask;
+    }
+    return &r->ids[at];
+}
+
+/* Smallest power of two that leaves half of a table free, less one. */
+static size_t table_mask (size_t entries)
+{
+    size_t size = 16;
+
+    while (size < 2 * entries)
+        size *= 2;
+    return size - 1;
+}
+
+static int check_id (const struct reader *r, const char *token, const json_t *value,
+                     const char *const *names, struct mg_error *err)
+{
+    const int32_t n = r->bpe->num_tokens;
+    char q[QUOTE_MAX], q2[QUOTE_MAX];
+    json_int_t id = json_integer_value (value);
+
+    quote (q, token, strlen (token));
+    if (!json_is_integer (value))
+        return mg_error_set (err, EINVAL, "%s: id of \"%s\" is no whole number",
+                             r->vocab_file, q);
+    if (id < 0 || id >= n)
+        return mg_error_set (err, EINVAL,
+                             "%s: id of \"%s\" is %" JSON_INTEGER_FORMAT ", want 0 to %d, "
+                             "as there are %d tokens", r->vocab_file, q, id, n - 1, n);
+    if (names[id])
+        return mg_error_set (err, EINVAL, "%s: \"%s\" and \"%s\" have one id, %"
+                             JSON_INTEGER_FORMAT, r->vocab_file,
+                             quote (q2, names[id], strlen (names[id])), q, id);
+    return 0;
+}
+
+/* names[id] -> bytes and starts; a token is never longer than its name. */
+static int place_tokens (struct reader *r, const char *const *names, size_t total,
+                         struct mg_error *err)
+{
+    struct bpe *bpe = r->bpe;
+    uint32_t used = 0;
+
+    if (total > UINT32_MAX)
+        return mg_error_set (err, EFBIG, "%s: %zu bytes of tokens", r->vocab_file, total);
+    bpe->bytes = malloc (total + 1);
+    bpe->starts = calloc (bpe->num_tokens + 1, sizeof (*bpe->starts));
+    if (!bpe->bytes || !bpe->starts)
+        return out_of_memory (r->vocab_file, err);
+    for (int32_t id = 0; id < bpe->num_tokens; id++) {
+        size_t len = strlen (names[id]);
+        ssize_t n = to_bytes (r, names[id], len, bpe->bytes + used);
+        char q[QUOTE_MAX];
+
+        if (n <= 0)
+            return mg_error_set (err, EINVAL, "%s: token %d, \"%s\", %s", r->vocab_file,
+                                 id, quote (q, names[id], len),
+                                 n == 0 ? "is empty"
+                                        : "has a character that stands for no byte");
+        used += (uint32_t)n;
+        bpe->starts[id + 1] = used;
+        *find_id (r, bpe->bytes + bpe->starts[id], n) = id;
+    }
+    return 0;
+}
+
+static int check_specials (struct reader *r, struct mg_error *err)
+{
+    struct bpe *bpe = r->bpe;
+
+    for (int i = 0; i < NUM_BYTES; i++) {
+        char byte = (char)i;
+
+        bpe->byte_ids[i] = *find_id (r, &byte, 1);
+        if (bpe->byte_ids[i] < 0)
+            return mg_error_set (err, EINVAL, "%s: no token for the byte 0x%02x",
+                                 r->vocab_file, i);
+    }
+    bpe->eod = *find_id (r, end_of_document, strlen (end_of_document));
+    if (bpe->eod < 0)
+        return mg_error_set (err, EINVAL, "%s: no token \"%s\", the end of a document",
+                             r->vocab_file, end_of_document);
+    return 0;
+}
+
+static int take_object (struct reader *r, json_t *object, struct mg_error *err)
+{
+    struct bpe *bpe = r->bpe;
+    const char **names = NULL;
+    const char *name;
+    size_t total = 0;
+    json_t *value;
+    int rc = -1;
+
+    if (!json_is_object (object) || json_object_size (object) > INT32_MAX / 2)
+        return mg_error_set (err, EINVAL, "%s: want a JSON object of tokens and ids",
+                             r->vocab_file);
+    bpe->num_tokens = (int32_t)json_object_size (object);
+    r->id_mask = table_mask (bpe->num_tokens);
+    names = calloc (bpe->num_tokens + 1, sizeof (*names));
+    r->ids = malloc ((r->id_mask + 1) * sizeof (*r->ids));
+    if (!names || !r->ids) {
+        out_of_memory (r->vocab_file, err);
+        goto done;
+    }
+    memset (r->ids, -1, (r->id_mask + 1) * sizeof (*r->ids));
+    json_object_foreach (object, name, value) {
+        if (check_id (r, name, value, names, err) < 0)
+            goto done;
+        names[json_integer_value (value)] = name;
+        total += strlen (name);
+    }
+    rc = place_tokens (r, names, total, err);
+    if (rc == 0)
+        rc = check_specials (r, err);
+done:
+    free (names);
+    return rc;
+}
+
+static int read_vocab (struct reader *r, struct mg_error *err)
+{
+    json_error_t fault;
+    json_t *object;
+    char *text;
+    size_t size;
+    int rc;
+
+    if (durable_read (r->vocab_file, FILE_MAX, &text, &size, err) < 0)
+        return -1;
+    object = json_loadb (text, size, JSON_REJECT_DUPLICATES, &fault);
+    free (text);
+    if (!object) {
+        char q[QUOTE_MAX];
+
+        return mg_error_set (err, EINVAL, "%s:%d: %s", r->vocab_file, fault.line,
+                             quote (q, fault.text, strlen (fault.text)));
+    }
+    rc = take_object (r, object, err);
+    json_decref (object);
+    return rc;
+}
+
+/* ---- merges ---- */
+
+static struct pair *find_pair (const struct bpe *bpe, uint64_t key)
+{
+    uint64_t hash = key * UINT64_C (0x9e3779b97f4a7c15); /* Fibonacci hashing */
+    size_t at = (hash >> 32) & bpe->pair_mask;
+
+    while (bpe->pairs[at].rank >= 0 && bpe->pairs[at].key != key)
+        at = (at + 1) & bpe->pair_mask;
+    return &bpe->pairs[at];
+}
+
+static uint64_t pair_key (int32_t left, int32_t right)
+{
+    return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
+}
+
+int32_t bpe_rank (const struct bpe *bpe, int32_t left, int32_t right, int32_t *merged)
+{
+    const struct pair *pair = find_pair (bpe, pair_key (left, right));
+
+    *merged = pair->merged;
+    return pair->rank;
+}
+
+/* Id of a token as the files write it. */
+static int32_t id_of (const struct reader *r, const char *text, size_t size, char *bytes)
+{
+    ssize_t n = to_bytes (r, text, size, bytes);
+
+    return n > 0 ? *find_id (r, bytes, n) : -1;
+}
+
+/* "LEFT RIGHT" as merge number 'rank'; 'bytes' has room for the line. */
+static int take_merge (struct reader *r, const char *line, size_t size, size_t number,
+                       int32_t rank, char *bytes, struct mg_error *err)
+{
+    const char *blank = memchr (line, ' ', size);
+    size_t n = blank ? (size_t)(blank - line) : 0;
+    char q[QUOTE_MAX], q2[QUOTE_MAX];
+    int32_t id[2], merged;
+    struct pair *pair;
+
+    if (n == 0 || n + 1 == size || memchr (blank + 1, ' ', size - n - 1))
+        return mg_error_set (err, EINVAL, "%s:%zu: \"%s\", want two tokens with one blank "
+                             "between", r->merge_file, number, quote (q, line, size));
+    for (int i = 0; i < 2; i++) {
+        const char *token = i ? blank + 1 : line;
+        size_t len = i ? size - n - 1 : n;
+
+        id[i] = id_of (r, token, len, bytes);
+        if (id[i] < 0)
+            return mg_error_set (err, EINVAL, "%s:%zu: \"%s\" is not in %s",
+                                 r->merge_file, number, quote (q, token, len),
+                                 r->vocab_file);
+    }
+    memcpy (bytes + size, line, n);
+    memcpy (bytes + size + n, blank + 1, size - n - 1);
+    merged = id_of (r, bytes + size, size - 1, bytes);
+    if (merged < 0)
+        return mg_error_set (err, EINVAL, "%s:%zu: \"%s\" and \"%s\" make a token that is "
+                             "not in %s", r->merge_file, number, quote (q, line, n),
+                             quote (q2, blank + 1, size - n - 1), r->vocab_file);
+    pair = find_pair (r->bpe, pair_key (id[0], id[1]));
+    if (pair->rank >= 0)
+        return mg_error_set (err, EINVAL, "%s:%zu: the merge \"%s\" is on line %u too",
+                             r->merge_file, number, quote (q, line, size),
+                             r->lines[pair->rank]);
+    *pair = (struct pair){ pair_key (id[0], id[1]), rank, merged };
+    r->lines[rank] = (uint32_t)number;
+    return 0;
+}
+
+static int allocate_pairs (struct reader *r, size_t lines, struct mg_error *err)
+{
+    struct bpe *bpe = r->bpe;
+
+    bpe->pair_mask = table_mask (lines);
+    bpe->pairs = malloc ((bpe->pair_mask + 1) * sizeof (*bpe->pairs));
+    r->lines = calloc (lines, sizeof (*r->lines));
+    if (!bpe->pairs || !r->lines)
+        return out_of_memory (r->merge_file, err);
+    for (size_t i = 0; i <= bpe->pair_mask; i++)
+        bpe->pairs[i] = (struct pair){ .rank = -1 };
+    return 0;
+}
+
+static int take_merges (struct reader *r, const char *text, size_t size, char *bytes,
+                        struct mg_error *err)
+{
+    static const char version[] = "#version";
+    const char *end = text + size;
+    size_t lines = 1;
+    int32_t rank = 0;
+
+    for (size_t i = 0; i < size; i++)
+        lines += text[i] == '\n';
+    if (allocate_pairs (r, lines, err) < 0)
+        return -1;
+    for (size_t number = 1; text < end; number++) {
+        const char *stop = memchr (text, '\n', end - text);
+        size_t len = (stop ? stop : end) - text;
+        bool heading = number == 1 && len >= strlen (version)
+                       && memcmp (text, version, strlen (version)) == 0;
+
+        if (len > 0 && !heading
+            && take_merge (r, text, len, number, rank++, bytes, err) < 0)
+            return -1;
+        text += len + 1;
+    }
+    if (rank == 0)
+        return mg_error_set (err, EINVAL, "%s: no merges", r->merge_file);
+    return 0;
+}
+
+static int read_merges (struct reader *r, struct mg_error *err)
+{
+    char *text;
+    size_t size;
+    char *bytes;
+    int rc;
+
+    if (durable_read (r->merge_file, FILE_MAX, &text, &size, err) < 0)
+        return -1;
+    bytes = malloc (2 * size + 1); /* of one line, twice */
+    rc = bytes ? take_merges (r, text, size, bytes, err)
+               : out_of_memory (r->merge_file, err);
+    free (bytes);
+    free (text);
+    return rc;
+}
+
+struct bpe *bpe_create (const char *vocab_file, const char *merge_file,
+                        struct mg_error *err)
+{
+    struct reader reader = { .vocab_file = vocab_file, .merge_file = merge_file };
+    int rc = -1;
+
+    fill_characters (&reader);
+    if (!(reader.bpe = calloc (1, sizeof (*reader.bpe))))
+        out_of_memory (vocab_file, err);
+    else if (read_vocab (&reader, err) == 0)
+        rc = read_merges (&reader, err);
+    free (reader.ids);
+    free (reader.lines);
+    if (rc == 0)
+        return reader.bpe;
+    bpe_destroy (reader.bpe);
+    return NULL;
+}
+
+void bpe_destroy (struct bpe *bpe)
+{
+    if (bpe) {
+        int saved_errno = errno;
+
+        free (bpe->bytes);
+        free (bpe->starts);
+        free (bpe->pairs);
+        free (bpe);
+        errno = saved_errno;
+    }
+}
+
+int32_t bpe_vocab_size (const struct bpe *bpe)
+{
+    return bpe->num_tokens;
+}
+
+int32_t bpe_eod (const struct bpe *bpe)
+{
+    return bpe->eod;
+}
+
+int32_t bpe_byte (const struct bpe *bpe, unsigned char byte)
+{
+    return bpe->byte_ids[byte];
+}

@@ -1,0 +1,79 @@
+/* bpe - byte pair encoding over bytes, as GPT-2 has it: its two files, and its merges.
+ *
+ * P. Gage, A New Algorithm for Data Compression, C Users Journal 12 (1994) 23-38;
+ * R. Sennrich, B. Haddow, A. Birch, Neural Machine Translation of Rare Words with Subword
+ * Units, ACL 2016; over bytes: A. Radford et al., Language Models are Unsupervised
+ * Multitask Learners, 2019, section 2.2.
+ *
+ * A token is a string of bytes with an id.  A word begins as one token a byte; then, again
+ * and again, the pair of neighbours that stands highest in the list of merges is replaced
+ * by one token, wherever it occurs, from left to right, until no pair is in the list.
+ *
+ * Both files write a byte as a character: bytes 33-126, 161-172 and 174-255 as the
+ * character of that number, the others, in order, as characters 256, 257 ... 323.
+ *
+ *     encoder.json   one object, token: id; the ids of n tokens are 0..n-1
+ *     vocab.bpe      a merge a line, two tokens with one blank between, best first; a first
+ *                    line that begins with "#version" is no merge
+ */
+#ifndef LIBCORE_DATA_BPE_H
+#define LIBCORE_DATA_BPE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "libcore/data/tokenizer.h"
+#include "megatron/error.h"
+
+struct bpe; /* opaque, immutable: may be used by many threads */
+
+/* Read both files.  Every token must be made of the 256 characters, every byte and the
+ * end of document "<|endoftext|>" must be a token, ids must be 0..n-1 each once, the two
+ * tokens of a merge and what they make must be in encoder.json, and no merge may be there
+ * twice.  NULL with errno ENOENT ... (of open), EINVAL (a fault; the text names file,
+ * line or token, and what is allowed), EFBIG (a file over 256 MiB), ENOMEM.  The caller
+ * owns the result. */
+struct bpe *bpe_create (const char *vocab_file, const char *merge_file,
+                        struct mg_error *err);
+
+/* Free; NULL is allowed; errno is kept. */
+void bpe_destroy (struct bpe *bpe);
+
+/* Number of tokens. */
+int32_t bpe_vocab_size (const struct bpe *bpe);
+
+/* Id of "<|endoftext|>". */
+int32_t bpe_eod (const struct bpe *bpe);
+
+/* Id of the token that is this byte. */
+int32_t bpe_byte (const struct bpe *bpe, unsigned char byte);
+
+/* The bytes of a token, 0 <= id < vocab_size; '*size' is at least 1. Lent. */
+const char *bpe_token (const struct bpe *bpe, int32_t id, size_t *size);
+
+/* Place of the pair in the list of merges, 0 the best, and '*merged', the token that it
+ * becomes; -1 if it is not in the list. */
+int32_t bpe_rank (const struct bpe *bpe, int32_t left, int32_t right, int32_t *merged);
+
+/* What merging one word needs; one a thread. All zero is a good beginning. */
+struct bpe_scratch {
+    void *memory;
+    size_t size;
+};
+
+/* Append the ids of one word to 'out'.  Time is n log n for n bytes, n^2 for the few of a
+ * short word.  0, or -1 with errno ENOMEM, EFBIG (over INT32_MAX bytes) and 'out' as
+ * before. */
+int bpe_merge (const struct bpe *bpe, struct bpe_scratch *scratch, const char *word,
+               size_t size, struct token_buffer *out, struct mg_error *err);
+
+/* The same by its two ways, for the test that compares them. */
+int bpe_merge_short (const struct bpe *bpe, struct bpe_scratch *scratch, const char *word,
+                     size_t size, struct token_buffer *out, struct mg_error *err);
+int bpe_merge_long (const struct bpe *bpe, struct bpe_scratch *scratch, const char *word,
+                    size_t size, struct token_buffer *out, struct mg_error *err);
+
+/* Free what it holds. */
+void bpe_scratch_clear (struct bpe_scratch *scratch);
+
+#endif /* LIBCORE_DATA_BPE_H */
