@@ -31,155 +31,155 @@ static void stages_text (const struct stages *s, char *text)
     }
 }
 
+static const struct {
+    struct stages_config c;
+    const char *want; /* or the text of the refusal */
+} splits[] = {
+    { { .num_layers = 1, .pp = 1 }, "1@0" },
+    { { .num_layers = 4, .pp = 2 }, "2@0, 2@2" },
+    { { .num_layers = 8, .pp = 2, .vpp = 2 }, "2@0 2@4, 2@2 2@6" },
+    { { .num_layers = 8, .pp = 2, .vpp = 1 }, "4@0, 4@4" },
+    { { .num_layers = 8, .pp = 2, .layers_per_vpp = 1 },
+      "1@0 1@2 1@4 1@6, 1@1 1@3 1@5 1@7" },
+    { { .num_layers = 8, .pp = 2, .layers_per_vpp = 2, .vpp = 2 },
+      "2@0 2@4, 2@2 2@6" },
+    { { .num_layers = 8, .pp = 2, .layers_per_vpp = 4 }, "4@0, 4@4" },
+    { { .num_layers = 7, .pp = 2, .with_embedding = true }, "3@0, 4@3" },
+    { { .num_layers = 7, .pp = 2, .with_loss = true }, "4@0, 3@4" },
+    { { .num_layers = 6, .pp = 2, .vpp = 2, .with_embedding = true, .with_loss = true },
+      "1@0 2@3, 2@1 1@5" },
+    { { .num_layers = 2, .pp = 4, .with_embedding = true, .with_loss = true },
+      "0@0, 1@0, 1@1, 0@2" },
+    { { .num_layers = 5, .pp = 1, .with_embedding = true, .with_loss = true }, "5@0" },
+    { { .num_layers = 7, .pp = 2, .layers_per_vpp = 2, .with_loss = true },
+      "2@0 2@4, 2@2 1@6" },
+    { { .num_layers = 10, .pp = 4, .first = 1 }, "1@0, 3@1, 3@4, 3@7" },
+    { { .num_layers = 10, .pp = 4, .last = 4 }, "2@0, 2@2, 2@4, 4@6" },
+    { { .num_layers = 10, .pp = 2, .first = 3, .last = 7 }, "3@0, 7@3" },
+    { { .num_layers = 5, .pp = 1, .first = 5 }, "5@0" },
+    { { .num_layers = 16, .pp = 3, .vpp = 2, .first = 4, .last = 4 },
+      "2@0 2@8, 4@2 4@10, 2@6 2@14" },
+    { { .num_layers = 2, .pp = 2, .vpp = 2, .layout = "E|t|t|L" }, "0@0 1@1, 1@0 0@2" },
+    { { .num_layers = 3, .pp = 2, .layout = "|Ett|tL|" }, "0@0 1@2, 2@0 0@3" },
+    { { .num_layers = 12, .pp = 3, .layout = "Et*4|(tt,|)*4L" },
+      "4@0 2@8, 2@4 2@10, 2@6 0@12" },
+    { { .num_layers = 4, .pp = 4, .layout = "Ett|tt|mm|L", .mtp_layers = 2 },
+      "2@0, 2@2, 0@4, 0@4" },
+    // refused
+    { { .num_layers = 10, .pp = 4 },
+      "num-layers 10 is not a multiple of pipeline-model-parallel-size 4; use "
+      "num-layers 8 or 12" },
+    { { .num_layers = 3, .pp = 4 },
+      "num-layers 3 is not a multiple of pipeline-model-parallel-size 4; use "
+      "num-layers 4" },
+    { { .num_layers = 12, .pp = 4, .with_embedding = true, .with_loss = true },
+      "num-layers 12 + 2 (embedding and loss) is not a multiple of pipeline-model-"
+      "parallel-size 4; use num-layers 10 or 14" },
+    { { .num_layers = 12, .pp = 2, .vpp = 5 },
+      "num-layers 12 is not a multiple of pipeline-model-parallel-size 2 x 5 virtual "
+      "stages = 10; use num-layers 10 or 20" },
+    { { .num_layers = 12, .pp = 2, .layers_per_vpp = 4, .with_loss = true },
+      "num-layers 12 + 1 (loss) is not a multiple of pipeline-model-parallel-size 2 x "
+      "num-layers-per-virtual-pipeline-stage 4 = 8; use num-layers 7 or 15" },
+    { { .num_layers = 40, .pp = 8, .layers_per_vpp = 2 },
+      "num-layers 40 is not a multiple of pipeline-model-parallel-size 8 x num-layers-"
+      "per-virtual-pipeline-stage 2 = 16; use num-layers 32 or 48" },
+    { { .num_layers = 12, .pp = 1, .vpp = 2 },
+      "2 virtual stages need a pipeline: pipeline-model-parallel-size is 1, want 2 or "
+      "more" },
+    { { .num_layers = 8, .pp = 2, .layers_per_vpp = 2, .vpp = 3 },
+      "num-virtual-stages-per-pipeline-rank is 3, but num-layers-per-virtual-pipeline-"
+      "stage gives 2" },
+    { { .num_layers = 8, .pp = 2, .layers_per_vpp = 2, .first = 4 },
+      "num-layers-per-virtual-pipeline-stage excludes decoder-first-pipeline-num-layers "
+      "and decoder-last-pipeline-num-layers; use num-virtual-stages-per-pipeline-rank" },
+    { { .num_layers = 10, .pp = 2, .first = 4, .last = 5 },
+      "decoder-first-pipeline-num-layers 4 and decoder-last-pipeline-num-layers 5 leave "
+      "1 of num-layers 10 to 0 ranks; both must be zero, or none" },
+    { { .num_layers = 10, .pp = 4, .first = 5, .last = 5 },
+      "decoder-first-pipeline-num-layers 5 and decoder-last-pipeline-num-layers 5 leave "
+      "0 of num-layers 10 to 2 ranks; both must be zero, or none" },
+    { { .num_layers = 10, .pp = 1, .first = 5, .last = 5 },
+      "decoder-first-pipeline-num-layers 5 and decoder-last-pipeline-num-layers 5 leave "
+      "0 of num-layers 10 to 0 ranks; both must be zero, or none" },
+    { { .num_layers = 10, .pp = 4, .first = 2 },
+      "num-layers 10 less those of the first and the last rank is 8, not a multiple of "
+      "3 ranks x 1 virtual stage" },
+    { { .num_layers = 20, .pp = 4, .vpp = 2, .last = 5 },
+      "decoder-last-pipeline-num-layers 5 is not a multiple of 2 virtual stages" },
+    { { .num_layers = 10, .pp = 2, .vpp = 2, .first = 4, .last = 6 },
+      "decoder-first-pipeline-num-layers and decoder-last-pipeline-num-layers leave no "
+      "rank between them, which virtual stages need; give one of the two" },
+    { { .num_layers = 10, .pp = 2, .first = 4, .with_loss = true },
+      "decoder-first-pipeline-num-layers and decoder-last-pipeline-num-layers exclude "
+      "account-for-embedding-in-pipeline-split and account-for-loss-in-pipeline-split" },
+    { { .num_layers = 2, .pp = 2, .layout = "Et|tL", .first = 1 },
+      "pipeline-model-parallel-layout excludes all other options that deal out layers" },
+    { { .num_layers = 2, .pp = 2, .layout = "Et|tL", .vpp = 2 },
+      "num-virtual-stages-per-pipeline-rank is 2, but pipeline-model-parallel-layout "
+      "gives 1" },
+    { { .num_layers = 2, .pp = 2, .layout = "Et|t|L" },
+      "pipeline-model-parallel-layout \"Et|t|L\": 3 stages are not a multiple of "
+      "pipeline-model-parallel-size 2" },
+    { { .num_layers = 3, .pp = 2, .layout = "Et|tL" },
+      "pipeline-model-parallel-layout \"Et|tL\": has 2 layers (t), but num-layers is 3" },
+    { { .num_layers = 2, .pp = 2, .layout = "Etm|tL", .mtp_layers = 1 },
+      "pipeline-model-parallel-layout \"Etm|tL\": no layer (t) may follow an m" },
+    { { .num_layers = 2, .pp = 2, .layout = "Et|tmL" },
+      "pipeline-model-parallel-layout \"Et|tmL\": has 1 layers for multi-token "
+      "prediction (m), but mtp-num-layers is 0" },
+    { { .num_layers = 2, .pp = 2, .layout = "Ett|m||L", .mtp_layers = 1 },
+      "pipeline-model-parallel-layout \"Ett|m||L\": m must be in the last virtual stage "
+      "of its rank" },
+    { { .num_layers = 2, .pp = 3, .layout = "Ett|m|mL", .mtp_layers = 2 },
+      "pipeline-model-parallel-layout \"Ett|m|mL\": all m must be in one stage" },
+    { { .num_layers = 1, .pp = 2, .layout = "tE|L" },
+      "pipeline-model-parallel-layout \"tE|L\": the first item must be E, the "
+      "embedding" },
+    { { .num_layers = 1, .pp = 2, .layout = "E|Lt" },
+      "pipeline-model-parallel-layout \"E|Lt\": the last item must be L, the loss" },
+    { { .num_layers = 1, .pp = 2, .layout = "EEt|L" },
+      "pipeline-model-parallel-layout \"EEt|L\": E and L must come once" },
+    { { .num_layers = 1, .pp = 1, .layout = "" },
+      "pipeline-model-parallel-layout \"\": the first item must be E, the embedding" },
+    { { .num_layers = 4, .pp = 2, .layout = "E(t|(t|)*2)*2L" },
+      "pipeline-model-parallel-layout \"E(t|(t|)*2)*2L\": \"(\" is not an item here; "
+      "want E, t, m, L, |, x*n or (...)*n" },
+    { { .num_layers = 4, .pp = 2, .layout = "E t|L" },
+      "pipeline-model-parallel-layout \"E t|L\": \" \" is not an item here; want E, t, "
+      "m, L, |, x*n or (...)*n" },
+    { { .num_layers = 4, .pp = 2, .layout = "Et*99999999999999999999|L" },
+      "pipeline-model-parallel-layout \"Et*99999999999999999999|L\": has more than "
+      "1048576 items" },
+    { { .num_layers = 4, .pp = 2, .layout = "E(t*1000)*1000t*1000000000|L" },
+      "pipeline-model-parallel-layout \"E(t*1000)*1000t*1000000000|L\": has more than "
+      "1048576 items" },
+    { { .num_layers = 4, .pp = 1, .mtp_layers = 1 },
+      "mtp-num-layers 1 wants a pipeline-model-parallel-layout that places them" },
+    { { .num_layers = 0, .pp = 1 }, "num-layers is 0, want at least 1" },
+    { { .num_layers = 1, .pp = 0 },
+      "pipeline-model-parallel-size is 0, want at least 1" },
+    { { .num_layers = 1, .pp = 1, .first = -1 },
+      "decoder-first-pipeline-num-layers is -1, want at least 0" },
+    { { .num_layers = 1 << 24, .pp = 1 << 13, .vpp = 1 << 13 },
+      "pipeline-model-parallel-size 8192 x 8192 virtual stages is over 16777216" },
+};
+
 static void test_splits (void)
 {
-    static const struct {
-        struct stages_config c;
-        const char *want; /* or the text of the refusal */
-    } cases[] = {
-        { { .num_layers = 1, .pp = 1 }, "1@0" },
-        { { .num_layers = 4, .pp = 2 }, "2@0, 2@2" },
-        { { .num_layers = 8, .pp = 2, .vpp = 2 }, "2@0 2@4, 2@2 2@6" },
-        { { .num_layers = 8, .pp = 2, .vpp = 1 }, "4@0, 4@4" },
-        { { .num_layers = 8, .pp = 2, .layers_per_vpp = 1 },
-          "1@0 1@2 1@4 1@6, 1@1 1@3 1@5 1@7" },
-        { { .num_layers = 8, .pp = 2, .layers_per_vpp = 2, .vpp = 2 },
-          "2@0 2@4, 2@2 2@6" },
-        { { .num_layers = 8, .pp = 2, .layers_per_vpp = 4 }, "4@0, 4@4" },
-        { { .num_layers = 7, .pp = 2, .with_embedding = true }, "3@0, 4@3" },
-        { { .num_layers = 7, .pp = 2, .with_loss = true }, "4@0, 3@4" },
-        { { .num_layers = 6, .pp = 2, .vpp = 2, .with_embedding = true, .with_loss = true },
-          "1@0 2@3, 2@1 1@5" },
-        { { .num_layers = 2, .pp = 4, .with_embedding = true, .with_loss = true },
-          "0@0, 1@0, 1@1, 0@2" },
-        { { .num_layers = 5, .pp = 1, .with_embedding = true, .with_loss = true }, "5@0" },
-        { { .num_layers = 7, .pp = 2, .layers_per_vpp = 2, .with_loss = true },
-          "2@0 2@4, 2@2 1@6" },
-        { { .num_layers = 10, .pp = 4, .first = 1 }, "1@0, 3@1, 3@4, 3@7" },
-        { { .num_layers = 10, .pp = 4, .last = 4 }, "2@0, 2@2, 2@4, 4@6" },
-        { { .num_layers = 10, .pp = 2, .first = 3, .last = 7 }, "3@0, 7@3" },
-        { { .num_layers = 5, .pp = 1, .first = 5 }, "5@0" },
-        { { .num_layers = 16, .pp = 3, .vpp = 2, .first = 4, .last = 4 },
-          "2@0 2@8, 4@2 4@10, 2@6 2@14" },
-        { { .num_layers = 2, .pp = 2, .vpp = 2, .layout = "E|t|t|L" }, "0@0 1@1, 1@0 0@2" },
-        { { .num_layers = 3, .pp = 2, .layout = "|Ett|tL|" }, "0@0 1@2, 2@0 0@3" },
-        { { .num_layers = 12, .pp = 3, .layout = "Et*4|(tt,|)*4L" },
-          "4@0 2@8, 2@4 2@10, 2@6 0@12" },
-        { { .num_layers = 4, .pp = 4, .layout = "Ett|tt|mm|L", .mtp_layers = 2 },
-          "2@0, 2@2, 0@4, 0@4" },
-        // refused
-        { { .num_layers = 10, .pp = 4 },
-          "num-layers 10 is not a multiple of pipeline-model-parallel-size 4; use "
-          "num-layers 8 or 12" },
-        { { .num_layers = 3, .pp = 4 },
-          "num-layers 3 is not a multiple of pipeline-model-parallel-size 4; use "
-          "num-layers 4" },
-        { { .num_layers = 12, .pp = 4, .with_embedding = true, .with_loss = true },
-          "num-layers 12 + 2 (embedding and loss) is not a multiple of pipeline-model-"
-          "parallel-size 4; use num-layers 10 or 14" },
-        { { .num_layers = 12, .pp = 2, .vpp = 5 },
-          "num-layers 12 is not a multiple of pipeline-model-parallel-size 2 x 5 virtual "
-          "stages = 10; use num-layers 10 or 20" },
-        { { .num_layers = 12, .pp = 2, .layers_per_vpp = 4, .with_loss = true },
-          "num-layers 12 + 1 (loss) is not a multiple of pipeline-model-parallel-size 2 x "
-          "num-layers-per-virtual-pipeline-stage 4 = 8; use num-layers 7 or 15" },
-        { { .num_layers = 40, .pp = 8, .layers_per_vpp = 2 },
-          "num-layers 40 is not a multiple of pipeline-model-parallel-size 8 x num-layers-"
-          "per-virtual-pipeline-stage 2 = 16; use num-layers 32 or 48" },
-        { { .num_layers = 12, .pp = 1, .vpp = 2 },
-          "2 virtual stages need a pipeline: pipeline-model-parallel-size is 1, want 2 or "
-          "more" },
-        { { .num_layers = 8, .pp = 2, .layers_per_vpp = 2, .vpp = 3 },
-          "num-virtual-stages-per-pipeline-rank is 3, but num-layers-per-virtual-pipeline-"
-          "stage gives 2" },
-        { { .num_layers = 8, .pp = 2, .layers_per_vpp = 2, .first = 4 },
-          "num-layers-per-virtual-pipeline-stage excludes decoder-first-pipeline-num-layers "
-          "and decoder-last-pipeline-num-layers; use num-virtual-stages-per-pipeline-rank" },
-        { { .num_layers = 10, .pp = 2, .first = 4, .last = 5 },
-          "decoder-first-pipeline-num-layers 4 and decoder-last-pipeline-num-layers 5 leave "
-          "1 of num-layers 10 to 0 ranks; both must be zero, or none" },
-        { { .num_layers = 10, .pp = 4, .first = 5, .last = 5 },
-          "decoder-first-pipeline-num-layers 5 and decoder-last-pipeline-num-layers 5 leave "
-          "0 of num-layers 10 to 2 ranks; both must be zero, or none" },
-        { { .num_layers = 10, .pp = 1, .first = 5, .last = 5 },
-          "decoder-first-pipeline-num-layers 5 and decoder-last-pipeline-num-layers 5 leave "
-          "0 of num-layers 10 to 0 ranks; both must be zero, or none" },
-        { { .num_layers = 10, .pp = 4, .first = 2 },
-          "num-layers 10 less those of the first and the last rank is 8, not a multiple of "
-          "3 ranks x 1 virtual stage" },
-        { { .num_layers = 20, .pp = 4, .vpp = 2, .last = 5 },
-          "decoder-last-pipeline-num-layers 5 is not a multiple of 2 virtual stages" },
-        { { .num_layers = 10, .pp = 2, .vpp = 2, .first = 4, .last = 6 },
-          "decoder-first-pipeline-num-layers and decoder-last-pipeline-num-layers leave no "
-          "rank between them, which virtual stages need; give one of the two" },
-        { { .num_layers = 10, .pp = 2, .first = 4, .with_loss = true },
-          "decoder-first-pipeline-num-layers and decoder-last-pipeline-num-layers exclude "
-          "account-for-embedding-in-pipeline-split and account-for-loss-in-pipeline-split" },
-        { { .num_layers = 2, .pp = 2, .layout = "Et|tL", .first = 1 },
-          "pipeline-model-parallel-layout excludes all other options that deal out layers" },
-        { { .num_layers = 2, .pp = 2, .layout = "Et|tL", .vpp = 2 },
-          "num-virtual-stages-per-pipeline-rank is 2, but pipeline-model-parallel-layout "
-          "gives 1" },
-        { { .num_layers = 2, .pp = 2, .layout = "Et|t|L" },
-          "pipeline-model-parallel-layout \"Et|t|L\": 3 stages are not a multiple of "
-          "pipeline-model-parallel-size 2" },
-        { { .num_layers = 3, .pp = 2, .layout = "Et|tL" },
-          "pipeline-model-parallel-layout \"Et|tL\": has 2 layers (t), but num-layers is 3" },
-        { { .num_layers = 2, .pp = 2, .layout = "Etm|tL", .mtp_layers = 1 },
-          "pipeline-model-parallel-layout \"Etm|tL\": no layer (t) may follow an m" },
-        { { .num_layers = 2, .pp = 2, .layout = "Et|tmL" },
-          "pipeline-model-parallel-layout \"Et|tmL\": has 1 layers for multi-token "
-          "prediction (m), but mtp-num-layers is 0" },
-        { { .num_layers = 2, .pp = 2, .layout = "Ett|m||L", .mtp_layers = 1 },
-          "pipeline-model-parallel-layout \"Ett|m||L\": m must be in the last virtual stage "
-          "of its rank" },
-        { { .num_layers = 2, .pp = 3, .layout = "Ett|m|mL", .mtp_layers = 2 },
-          "pipeline-model-parallel-layout \"Ett|m|mL\": all m must be in one stage" },
-        { { .num_layers = 1, .pp = 2, .layout = "tE|L" },
-          "pipeline-model-parallel-layout \"tE|L\": the first item must be E, the "
-          "embedding" },
-        { { .num_layers = 1, .pp = 2, .layout = "E|Lt" },
-          "pipeline-model-parallel-layout \"E|Lt\": the last item must be L, the loss" },
-        { { .num_layers = 1, .pp = 2, .layout = "EEt|L" },
-          "pipeline-model-parallel-layout \"EEt|L\": E and L must come once" },
-        { { .num_layers = 1, .pp = 1, .layout = "" },
-          "pipeline-model-parallel-layout \"\": the first item must be E, the embedding" },
-        { { .num_layers = 4, .pp = 2, .layout = "E(t|(t|)*2)*2L" },
-          "pipeline-model-parallel-layout \"E(t|(t|)*2)*2L\": \"(\" is not an item here; "
-          "want E, t, m, L, |, x*n or (...)*n" },
-        { { .num_layers = 4, .pp = 2, .layout = "E t|L" },
-          "pipeline-model-parallel-layout \"E t|L\": \" \" is not an item here; want E, t, "
-          "m, L, |, x*n or (...)*n" },
-        { { .num_layers = 4, .pp = 2, .layout = "Et*99999999999999999999|L" },
-          "pipeline-model-parallel-layout \"Et*99999999999999999999|L\": has more than "
-          "1048576 items" },
-        { { .num_layers = 4, .pp = 2, .layout = "E(t*1000)*1000t*1000000000|L" },
-          "pipeline-model-parallel-layout \"E(t*1000)*1000t*1000000000|L\": has more than "
-          "1048576 items" },
-        { { .num_layers = 4, .pp = 1, .mtp_layers = 1 },
-          "mtp-num-layers 1 wants a pipeline-model-parallel-layout that places them" },
-        { { .num_layers = 0, .pp = 1 }, "num-layers is 0, want at least 1" },
-        { { .num_layers = 1, .pp = 0 },
-          "pipeline-model-parallel-size is 0, want at least 1" },
-        { { .num_layers = 1, .pp = 1, .first = -1 },
-          "decoder-first-pipeline-num-layers is -1, want at least 0" },
-        { { .num_layers = 1 << 24, .pp = 1 << 13, .vpp = 1 << 13 },
-          "pipeline-model-parallel-size 8192 x 8192 virtual stages is over 16777216" },
-    };
-
-    for (size_t i = 0; i < COUNT (cases); i++) {
+    for (size_t i = 0; i < COUNT (splits); i++) {
         struct mg_error err = { .text = "" };
         struct stages *s;
         char text[TEXT_MAX] = "";
 
         errno = 0;
-        s = stages_create (&cases[i].c, &err);
+        s = stages_create (&splits[i].c, &err);
         if (s)
             stages_text (s, text);
-        is_str (s ? text : err.text, cases[i].want, "%d layers over %d ranks, %d virtual "
-                "stages%s%s", cases[i].c.num_layers, cases[i].c.pp, cases[i].c.vpp,
-                cases[i].c.layout ? ", layout " : "",
-                cases[i].c.layout ? cases[i].c.layout : "");
+        is_str (s ? text : err.text, splits[i].want, "%d layers over %d ranks, %d virtual "
+                "stages%s%s", splits[i].c.num_layers, splits[i].c.pp, splits[i].c.vpp,
+                splits[i].c.layout ? ", layout " : "",
+                splits[i].c.layout ? splits[i].c.layout : "");
         ok (s || errno == EINVAL, "and errno");
         stages_destroy (s);
     }
