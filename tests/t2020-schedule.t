@@ -11,6 +11,6 @@ exec_test=$MG_BUILDDIR/tests/unit/schedule/exec.t
 for n in 2 3 4; do
     run mpi_run "$n" env PP_SIZE="$n" "$exec_test" ranks
     is "$status" 0 "a pipeline of $n ranks" || diag "$out" "$err"
-    is "$(grep -c "^ok .* - pp $n, " <<<"$out")" 14 "with all its cases"
+    is "$(grep -c "^ok .* - pp $n, " <<<"$out")" 26 "with all its cases"
 done
 done_testing

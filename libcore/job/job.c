@@ -17,6 +17,7 @@ struct job {
     struct mg_device *device;
     struct comm_net *net;
     struct mg_comm *comm[GROUP_NUM_KINDS];
+    struct mg_comm *pp_backward; /* NULL: comm[GROUP_PP] serves */
 };
 
 /* What every rank tells the others. */
@@ -156,29 +157,59 @@ static struct mg_comm *find_shared (const struct job *job, const struct group *g
     return NULL;
 }
 
+static struct mg_comm *make_group (struct job *job, const struct group *group,
+                                   const char *name, int tag, struct mg_comm *share,
+                                   struct mg_error *err)
+{
+    struct comm_config config = {
+        .name = name,
+        .tag = tag,
+        .size = group->size,
+        .rank = group->rank,
+        .share = share,
+    };
+    struct mg_comm *comm;
+    int *tasks;
+
+    if (!(tasks = calloc ((size_t)group->size, sizeof (*tasks)))) {
+        mg_error_set (err, ENOMEM, "job: out of memory for the group %s", name);
+        return NULL;
+    }
+    for (int i = 0; i < group->size; i++)
+        tasks[i] = bootstrap_task_of (job->bootstrap, group_at (group, i));
+    config.tasks = tasks;
+    comm = comm_create (job->net, &config, err);
+    free (tasks);
+    return comm;
+}
+
 /* The communicator at 'position' of the creation order, where this rank is a member. */
 static int make_comm (struct job *job, int position, struct mg_error *err)
 {
     enum group_kind kind = creation_order[position];
-    struct comm_config config = { .name = group_kinds[kind].name, .tag = position };
     struct group group;
-    int *tasks;
 
     grid_group_of (job->grid, kind, job_rank (job), &group);
     if (group.rank < 0)
         return 0;
-    if (!(tasks = calloc ((size_t)group.size, sizeof (*tasks))))
-        return mg_error_set (err, ENOMEM, "job: out of memory for the group %s",
-                             config.name);
-    for (int i = 0; i < group.size; i++)
-        tasks[i] = bootstrap_task_of (job->bootstrap, group_at (&group, i));
-    config.size = group.size;
-    config.rank = group.rank;
-    config.tasks = tasks;
-    config.share = find_shared (job, &group, position);
-    job->comm[kind] = comm_create (job->net, &config, err);
-    free (tasks);
+    job->comm[kind] = make_group (job, &group, group_kinds[kind].name, position,
+                                  find_shared (job, &group, position), err);
     return job->comm[kind] ? 0 : -1;
+}
+
+/* With virtual stages on two ranks, activations and gradients go from the one to the other
+ * side by side.  One communicator matches them in the order in which they are enqueued,
+ * which is not the same on both ends.
+ */
+static int make_pp_backward (struct job *job, struct mg_error *err)
+{
+    struct group group;
+
+    if (grid_geometry (job->grid)->vpp < 2 || grid_geometry (job->grid)->pp != 2)
+        return 0;
+    grid_group_of (job->grid, GROUP_PP, job_rank (job), &group);
+    job->pp_backward = make_group (job, &group, "pp-backward", GROUP_NUM_KINDS, NULL, err);
+    return job->pp_backward ? 0 : -1;
 }
 
 static int make_comms (struct job *job, const struct job_config *config,
@@ -198,7 +229,7 @@ static int make_comms (struct job *job, const struct job_config *config,
         if (make_comm (job, i, err) < 0)
             return -1;
     }
-    return 0;
+    return make_pp_backward (job, err);
 }
 
 struct job *job_create (const struct job_config *config, struct mg_error *err)
@@ -242,6 +273,7 @@ void job_destroy (struct job *job)
     if (job) {
         if (job->bootstrap)
             meet_at_end (job);
+        comm_destroy (job->pp_backward);
         for (int i = GROUP_NUM_KINDS - 1; i >= 0; i--) // sharers before what they share
             comm_destroy (job->comm[creation_order[i]]);
         comm_net_destroy (job->net);
@@ -277,6 +309,11 @@ struct mg_device *job_device (const struct job *job)
 struct mg_comm *job_comm (const struct job *job, enum group_kind kind)
 {
     return job->comm[kind];
+}
+
+struct mg_comm *job_comm_pp_backward (const struct job *job)
+{
+    return job->pp_backward ? job->pp_backward : job->comm[GROUP_PP];
 }
 
 void job_abort (struct job *job, int code)

@@ -49,6 +49,12 @@ struct mg_device *job_device (const struct job *job);
  */
 struct mg_comm *job_comm (const struct job *job, enum group_kind kind);
 
+/* Communicator that gradients take through the pipeline: that of GROUP_PP, or, where the
+ * geometry has virtual stages on two pipeline ranks, another one of the same members, since
+ * activations and gradients then share a direction. Owned by the job.
+ */
+struct mg_comm *job_comm_pp_backward (const struct job *job);
+
 /* End every process of the job. */
 void job_abort (struct job *job, int code) __attribute__ ((noreturn));
 

@@ -20,7 +20,7 @@ static double lr_constant (const struct lr_config *c, int64_t samples)
 
 static double decay_ratio (const struct lr_config *c, int64_t samples)
 {
-    return (double)(samples - c->warmup) / (double)(c->decay - c->warmup);
+    return ((double)samples - c->warmup) / ((double)c->decay - c->warmup);
 }
 
 static double lr_linear (const struct lr_config *c, int64_t samples)
@@ -40,6 +40,60 @@ static double lr_cosine (const struct lr_config *c, int64_t samples)
     return c->min + coeff * (c->max - c->min);
 }
 
+static double lr_inverse_square_root (const struct lr_config *c, int64_t samples)
+{
+    double warmup = fmax (c->warmup, 1.0), lr;
+
+    if (samples > c->decay)
+        return c->min;
+    lr = c->max * pow (warmup, 0.5) / pow (fmax ((double)samples, 1.0), 0.5);
+    return fmax (c->min, lr);
+}
+
+static double wsd_exponential (double ratio)
+{
+    return 2.0 * pow (0.5, ratio) - 1.0;
+}
+
+static double wsd_linear (double ratio)
+{
+    return 1.0 - ratio;
+}
+
+static double wsd_cosine (double ratio)
+{
+    return 0.5 * (cos (M_PI * ratio) + 1.0);
+}
+
+static double wsd_minus_sqrt (double ratio)
+{
+    return 1.0 - sqrt (ratio);
+}
+
+/* A style is its name and what is left of the way at a share of the decay. */
+static const struct {
+    const char *name;
+    double (*left) (double ratio);
+} wsd_styles[WSD_NUM_STYLES] = {
+    [WSD_EXPONENTIAL] = { "exponential", wsd_exponential },
+    [WSD_LINEAR] = { "linear", wsd_linear },
+    [WSD_COSINE] = { "cosine", wsd_cosine },
+    [WSD_MINUS_SQRT] = { "minus_sqrt", wsd_minus_sqrt },
+};
+
+static double lr_wsd (const struct lr_config *c, int64_t samples)
+{
+    int64_t start = c->decay - c->wsd_decay;
+    double coeff = 1.0;
+
+    if (samples > c->decay)
+        return c->min;
+    if (samples > start)
+        coeff = wsd_styles[c->wsd_style].left ((double)(samples - start)
+                                               / (double)c->wsd_decay);
+    return c->min + coeff * (c->max - c->min);
+}
+
 /* A style is its name and its learning rate after the warm-up. */
 static const struct {
     const char *name;
@@ -48,6 +102,8 @@ static const struct {
     [LR_CONSTANT] = { "constant", lr_constant },
     [LR_LINEAR] = { "linear", lr_linear },
     [LR_COSINE] = { "cosine", lr_cosine },
+    [LR_INVERSE_SQUARE_ROOT] = { "inverse-square-root", lr_inverse_square_root },
+    [LR_WSD] = { "WSD", lr_wsd },
 };
 
 static double wd_constant (double ratio)
@@ -78,8 +134,8 @@ static const struct {
 
 double lr_at (const struct lr_config *c, int64_t samples)
 {
-    if (c->warmup > 0 && samples <= c->warmup)
-        return c->init + (c->max - c->init) * (double)samples / (double)c->warmup;
+    if (c->warmup > 0 && (double)samples <= c->warmup)
+        return c->init + (c->max - c->init) * (double)samples / c->warmup;
     return lr_styles[c->style].at (c, samples);
 }
 
@@ -111,11 +167,26 @@ static int check_lr (const struct lr_config *c, struct mg_error *err)
                              "learning rate: decays over %" PRId64 " samples, want at "
                              "least 1",
                              c->decay);
-    if (c->warmup < 0 || c->warmup >= c->decay)
+    if (!(c->warmup >= 0) || !(c->warmup < (double)c->decay))
         return mg_error_set (err, EINVAL,
-                             "learning rate: warm-up of %" PRId64 " samples, want 0 to "
-                             "%" PRId64 ", less than the decay",
-                             c->warmup, c->decay - 1);
+                             "learning rate: warm-up of %.15g samples, want from 0 to less "
+                             "than the %" PRId64 " of the decay",
+                             c->warmup, c->decay);
+    return 0;
+}
+
+static int check_wsd (const struct lr_config *c, struct mg_error *err)
+{
+    if (c->style != LR_WSD)
+        return 0;
+    if ((int)c->wsd_style < 0 || c->wsd_style >= WSD_NUM_STYLES)
+        return mg_error_set (err, EINVAL, "learning rate: unknown style %d of the last "
+                             "decay", (int)c->wsd_style);
+    if (c->wsd_decay < 1)
+        return mg_error_set (err, EINVAL,
+                             "learning rate: WSD decays over the last %" PRId64 " samples, "
+                             "want at least 1",
+                             c->wsd_decay);
     return 0;
 }
 
@@ -145,12 +216,19 @@ int lr_check (const struct lr_config *c, struct mg_error *err)
 {
     int rc = check_lr (c, err);
 
+    if (rc == 0)
+        rc = check_wsd (c, err);
     return rc < 0 ? rc : check_wd (c, err);
 }
 
 const char *lr_style_name (enum lr_style style)
 {
     return (int)style >= 0 && style < LR_NUM_STYLES ? lr_styles[style].name : "unknown";
+}
+
+const char *wsd_style_name (enum wsd_style style)
+{
+    return (int)style >= 0 && style < WSD_NUM_STYLES ? wsd_styles[style].name : "unknown";
 }
 
 const char *wd_style_name (enum wd_style style)
@@ -180,6 +258,11 @@ static const char *lr_name_of (int index)
     return lr_styles[index].name;
 }
 
+static const char *wsd_name_of (int index)
+{
+    return wsd_styles[index].name;
+}
+
 static const char *wd_name_of (int index)
 {
     return wd_styles[index].name;
@@ -189,6 +272,17 @@ int lr_style_parse (const char *what, const char *name, enum lr_style *style,
                     struct mg_error *err)
 {
     int i = parse_style (what, name, lr_name_of, LR_NUM_STYLES, err);
+
+    if (i < 0)
+        return -1;
+    *style = i;
+    return 0;
+}
+
+int wsd_style_parse (const char *what, const char *name, enum wsd_style *style,
+                     struct mg_error *err)
+{
+    int i = parse_style (what, name, wsd_name_of, WSD_NUM_STYLES, err);
 
     if (i < 0)
         return -1;

@@ -11,7 +11,23 @@
 #include "megatron/error.h"
 
 /* How the learning rate goes from 'max' after the warm-up to 'min' at 'decay' samples. */
-enum lr_style { LR_CONSTANT, LR_LINEAR, LR_COSINE, LR_NUM_STYLES };
+enum lr_style {
+    LR_CONSTANT,
+    LR_LINEAR,
+    LR_COSINE,
+    LR_INVERSE_SQUARE_ROOT, /* max sqrt (warmup / samples), at least min; then min */
+    LR_WSD,                 /* warm-up, stable, decay: max, but for the last samples */
+    LR_NUM_STYLES
+};
+
+/* How LR_WSD goes from 'max' to 'min' over the last 'wsd_decay' samples. */
+enum wsd_style {
+    WSD_EXPONENTIAL, /* 2 x 0.5^r - 1 of the way is left at the share r of the decay */
+    WSD_LINEAR,
+    WSD_COSINE,
+    WSD_MINUS_SQRT, /* 1 - sqrt (r) */
+    WSD_NUM_STYLES
+};
 
 /* How the weight decay goes from 'wd_start' to 'wd_end' at 'wd_incr' samples. */
 enum wd_style { WD_CONSTANT, WD_LINEAR, WD_COSINE, WD_NUM_STYLES };
@@ -21,12 +37,16 @@ struct lr_config {
     double init;    /* at 0 samples, if there is a warm-up; at most max */
     double max;     /* after the warm-up, at least min */
     double min;     /* after 'decay' samples, at least 0; unused if constant */
-    int64_t warmup; /* samples of the linear warm-up, 0 (none) to decay - 1 */
+    double warmup;  /* samples of the linear warm-up, 0 (none) up to less than decay; a
+                       fraction of the decay need not be whole */
     int64_t decay;  /* samples at which the decay ends, at least 1 */
 
     enum wd_style wd_style;
     double wd_start, wd_end; /* 0 <= wd_start <= wd_end; equal if constant */
     int64_t wd_incr;         /* at least 1 unless constant */
+
+    enum wsd_style wsd_style;
+    int64_t wsd_decay; /* LR_WSD: samples of its decay, at least 1 */
 };
 
 /* 0, or -1, EINVAL and a text that names the value which breaks a rule given above. */
@@ -36,14 +56,17 @@ int lr_check (const struct lr_config *config, struct mg_error *err);
 double lr_at (const struct lr_config *config, int64_t samples);
 double lr_weight_decay_at (const struct lr_config *config, int64_t samples);
 
-/* Megatron-LM's names ("constant", "linear", "cosine") to styles and back.  'what' (the
- * option) begins the text of a failure, which lists the names there are.
+/* Megatron-LM's names ("constant", "inverse-square-root", "minus_sqrt") to styles and back.
+ * 'what' (the option) begins the text of a failure, which lists the names there are.
  */
 int lr_style_parse (const char *what, const char *name, enum lr_style *style,
                     struct mg_error *err);
 int wd_style_parse (const char *what, const char *name, enum wd_style *style,
                     struct mg_error *err);
+int wsd_style_parse (const char *what, const char *name, enum wsd_style *style,
+                     struct mg_error *err);
 const char *lr_style_name (enum lr_style style);
+const char *wsd_style_name (enum wsd_style style);
 const char *wd_style_name (enum wd_style style);
 
 #endif /* LIBCORE_OPTIM_LR_H */

@@ -58,13 +58,14 @@ static const struct rule {
 
 struct buffer {
     enum state state;
-    int microbatch; /* unless IDLE */
+    int microbatch, chunk; /* unless IDLE */
     size_t step;    /* that brought it into this state */
     size_t ticket;  /* place of its transfer in the lane */
 };
 
 struct slot {
     int live;     /* microbatch that is in flight here, NONE */
+    int chunk;    /* and its chunk */
     bool forward; /* its forward pass is done */
     struct buffer buffer[NUM_BUFFERS];
 };
@@ -81,8 +82,7 @@ struct rank {
     const struct schedule *s;
     size_t at; /* the step that comes next */
     struct queue lane[NUM_LANES];
-    int *first; /* [chunks] the chunk's first slot in 'slot' */
-    struct slot *slot;
+    struct slot *slot; /* [slots of all pools] */
     unsigned char *done; /* [chunks][microbatches] */
 };
 
@@ -132,9 +132,9 @@ static int check_range (const struct rank *r, size_t i, struct mg_error *err)
                      s->shape.microbatches - 1);
     if (p->chunk < 0 || p->chunk >= s->chunks)
         return fail (r, i, err, "chunk is out of range, want 0 to %d", s->chunks - 1);
-    if (p->slot < 0 || p->slot >= s->slots[p->chunk])
+    if (p->slot < 0 || p->slot >= s->slots[s->pool[p->chunk]])
         return fail (r, i, err, "slot is out of range, want 0 to %d",
-                     s->slots[p->chunk] - 1);
+                     s->slots[s->pool[p->chunk]] - 1);
     peer = schedule_step_peer (s, p->op, p->chunk);
     if (p->peer != peer)
         return fail (r, i, err, "peer is %d, want %d", p->peer, peer);
@@ -143,6 +143,12 @@ static int check_range (const struct rank *r, size_t i, struct mg_error *err)
     if (s->shape.forward_only && (p->op == SCHED_BWD || rules[p->op].buffer == GRADIENT))
         return fail (r, i, err, "in a schedule of forward passes only");
     return 0;
+}
+
+/* Is the step's microbatch in flight in the slot? */
+static bool is_live (const struct slot *slot, const struct sched_step *p)
+{
+    return slot->live == p->microbatch && slot->chunk == p->chunk;
 }
 
 static int do_forward (struct rank *r, size_t i, struct slot *slot, struct mg_error *err)
@@ -155,7 +161,7 @@ static int do_forward (struct rank *r, size_t i, struct slot *slot, struct mg_er
 
     if (*done & DONE_FORWARD)
         return fail (r, i, err, "a second forward pass");
-    if (slot->live != (has_input ? p->microbatch : NONE))
+    if (has_input ? !is_live (slot, p) : slot->live != NONE)
         return fail (r, i, err, "the slot holds microbatch %d", slot->live);
     if (has_input && in->state != THERE)
         return fail (r, i, err, "its input is %s", state_names[in->state]);
@@ -164,8 +170,9 @@ static int do_forward (struct rank *r, size_t i, struct slot *slot, struct mg_er
                      out->microbatch, state_names[out->state]);
     *done |= DONE_FORWARD;
     slot->live = p->microbatch;
+    slot->chunk = p->chunk;
     slot->forward = true;
-    *out = (struct buffer){ has_output ? MADE : IDLE, p->microbatch, i, 0 };
+    *out = (struct buffer){ has_output ? MADE : IDLE, p->microbatch, p->chunk, i, 0 };
     if (r->s->shape.forward_only) {
         in->state = IDLE;
         slot->live = NONE;
@@ -181,7 +188,7 @@ static int do_backward (struct rank *r, size_t i, struct slot *slot, struct mg_e
     bool has_input = schedule_input_peer (r->s, p->chunk) != NONE;
     bool has_output = schedule_output_peer (r->s, p->chunk) != NONE;
 
-    if (slot->live != p->microbatch || !slot->forward)
+    if (!is_live (slot, p) || !slot->forward)
         return fail (r, i, err, "its forward pass is not in the slot");
     if (grad->state != (has_output ? THERE : IDLE))
         return fail (r, i, err, "the gradient buffer is %s", state_names[grad->state]);
@@ -189,7 +196,7 @@ static int do_backward (struct rank *r, size_t i, struct slot *slot, struct mg_e
     slot->live = NONE;
     slot->forward = false;
     slot->buffer[INPUT].state = IDLE;
-    *grad = (struct buffer){ has_input ? MADE : IDLE, p->microbatch, i, 0 };
+    *grad = (struct buffer){ has_input ? MADE : IDLE, p->microbatch, p->chunk, i, 0 };
     return 0;
 }
 
@@ -204,22 +211,25 @@ static int do_transfer (struct rank *r, size_t i, struct slot *slot, struct mg_e
 
     if (p->op == SCHED_RECV_FWD && slot->live != NONE)
         return fail (r, i, err, "the slot is in use by microbatch %d", slot->live);
-    if (p->op == SCHED_RECV_BWD && (slot->live != p->microbatch || !slot->forward))
+    if (p->op == SCHED_RECV_BWD && (!is_live (slot, p) || !slot->forward))
         return fail (r, i, err, "its forward pass is not in the slot");
     if (buffer->state != rule->from)
         return fail (r, i, err, "the %s buffer is %s, must be %s",
                      buffer_names[rule->buffer], state_names[buffer->state],
                      state_names[rule->from]);
-    if (rule->from != IDLE && buffer->microbatch != p->microbatch)
-        return fail (r, i, err, "the %s buffer is that of microbatch %d",
-                     buffer_names[rule->buffer], buffer->microbatch);
+    if (rule->from != IDLE
+        && (buffer->microbatch != p->microbatch || buffer->chunk != p->chunk))
+        return fail (r, i, err, "the %s buffer is that of microbatch %d, chunk %d",
+                     buffer_names[rule->buffer], buffer->microbatch, buffer->chunk);
     if (rule->waits && ticket >= lane->ended)
         return 0;
     if (!rule->waits)
         lane->step[lane->posted++] = i;
-    if (p->op == SCHED_RECV_FWD)
+    if (p->op == SCHED_RECV_FWD) {
         slot->live = p->microbatch;
-    *buffer = (struct buffer){ rule->to, p->microbatch, i, ticket };
+        slot->chunk = p->chunk;
+    }
+    *buffer = (struct buffer){ rule->to, p->microbatch, p->chunk, i, ticket };
     return 1;
 }
 
@@ -232,7 +242,7 @@ static int do_step (struct rank *r, struct mg_error *err)
 
     if (rc < 0)
         return -1;
-    slot = &r->slot[r->first[p->chunk] + p->slot];
+    slot = &r->slot[schedule_slot (r->s, p->chunk, p->slot)];
     if (rules[p->op].transfer)
         return do_transfer (r, r->at, slot, err);
     if (p->op == SCHED_FWD)
@@ -342,17 +352,17 @@ static int check_end (struct rank *r, struct mg_error *err)
     const struct schedule *s = r->s;
     int want = s->shape.forward_only ? DONE_FORWARD : DONE_FORWARD | DONE_BACKWARD;
 
-    for (int c = 0; c < s->chunks; c++) {
-        for (int i = 0; i < s->slots[c]; i++) {
-            const struct slot *slot = &r->slot[r->first[c] + i];
+    for (int i = 0; i < schedule_num_slots (s); i++) {
+        const struct slot *slot = &r->slot[i];
 
-            for (int k = 0; k < NUM_BUFFERS; k++) {
-                if (slot->buffer[k].state != IDLE)
-                    return fail (r, slot->buffer[k].step, err,
-                                 "the list ends with its %s buffer %s", buffer_names[k],
-                                 state_names[slot->buffer[k].state]);
-            }
+        for (int k = 0; k < NUM_BUFFERS; k++) {
+            if (slot->buffer[k].state != IDLE)
+                return fail (r, slot->buffer[k].step, err,
+                             "the list ends with its %s buffer %s", buffer_names[k],
+                             state_names[slot->buffer[k].state]);
         }
+    }
+    for (int c = 0; c < s->chunks; c++) {
         for (int m = 0; m < s->shape.microbatches; m++) {
             int missing = want & ~*done_of (r, c, m);
 
@@ -370,17 +380,11 @@ static int check_end (struct rank *r, struct mg_error *err)
 
 static int rank_init (struct rank *r, const struct schedule *s, struct mg_error *err)
 {
-    int nslots = 0;
+    int nslots = schedule_num_slots (s);
 
     *r = (struct rank){ .s = s };
-    if (!(r->first = calloc (s->chunks, sizeof (*r->first)))
-        || !(r->done = calloc (s->chunks, s->shape.microbatches)))
-        goto nomem;
-    for (int c = 0; c < s->chunks; c++) {
-        r->first[c] = nslots;
-        nslots += s->slots[c];
-    }
-    if (!(r->slot = calloc (nslots, sizeof (*r->slot))))
+    if (!(r->done = calloc (s->chunks, s->shape.microbatches))
+        || !(r->slot = calloc (nslots, sizeof (*r->slot))))
         goto nomem;
     for (int i = 0; i < nslots; i++)
         r->slot[i].live = NONE;
@@ -397,7 +401,6 @@ static void rank_release (struct rank *r)
 {
     for (int i = 0; i < NUM_LANES; i++)
         free (r->lane[i].step);
-    free (r->first);
     free (r->slot);
     free (r->done);
 }
@@ -422,12 +425,12 @@ static int check_shapes (struct schedule *const *all, int pp, struct mg_error *e
                                  r, b->microbatches, all[r]->chunks,
                                  b->forward_only ? ", no backward" : "", a->microbatches,
                                  all[0]->chunks, a->forward_only ? ", no backward" : "");
-        for (int c = 0; c < all[r]->chunks; c++) {
-            if (all[r]->slots[c] < 1)
+        for (int p = 0; p < all[r]->pools; p++) {
+            if (all[r]->slots[p] < 1)
                 return mg_error_set (err, EINVAL,
-                                     "schedule: rank %d, chunk %d has %d slots, want at "
+                                     "schedule: rank %d, pool %d has %d slots, want at "
                                      "least 1",
-                                     r, c, all[r]->slots[c]);
+                                     r, p, all[r]->slots[p]);
         }
     }
     return 0;

@@ -44,14 +44,13 @@ struct exec {
     struct exec_config config;
     struct mg_stream *stream[NUM_LANES];
     struct mg_event *end[NUM_LANES]; /* end of a lane's work of one run */
-    int nslots;                      /* of all chunks */
-    int *first;                      /* [chunks] the chunk's first slot in 'slot' */
+    int nslots;                      /* of all pools */
     struct slot *slot;
 };
 
 static struct slot *slot_of (struct exec *e, const struct sched_step *step)
 {
-    return &e->slot[e->first[step->chunk] + step->slot];
+    return &e->slot[schedule_slot (e->config.schedule, step->chunk, step->slot)];
 }
 
 static int run_pass (struct exec *e, const struct sched_step *step, struct mg_error *err)
@@ -190,7 +189,6 @@ void exec_destroy (struct exec *e)
                 mg_event_destroy (e->slot[i].lane[k]);
         }
         free (e->slot);
-        free (e->first);
         free (e);
         errno = saved_errno;
     }
@@ -223,26 +221,44 @@ static int create_lane (struct exec *e, enum lane lane, struct mg_error *err)
     return 0;
 }
 
+/* Address of a slot's buffer, which is the same for all chunks that use the slot. */
+static int find_buffer (struct exec *e, enum sched_buffer which, int chunk, int slot,
+                        struct mg_error *err)
+{
+    const struct sched_actions *a = &e->config.actions;
+    void **known = &e->slot[schedule_slot (e->config.schedule, chunk, slot)].buffer[which];
+    void *buffer = a->buffer (a->arg, which, chunk, slot);
+
+    if (!buffer)
+        return mg_error_set (err, EINVAL, "schedule: no %s buffer for chunk %d, slot %d",
+                             buffer_names[which], chunk, slot);
+    if (*known && *known != buffer)
+        return mg_error_set (err, EINVAL,
+                             "schedule: chunk %d has another %s buffer in slot %d than the "
+                             "chunks that it shares the slot with",
+                             chunk, buffer_names[which], slot);
+    *known = buffer;
+    return 0;
+}
+
 /* Events and buffers of one slot of a chunk that uses 'lanes'. */
 static int create_slot (struct exec *e, int chunk, int slot, unsigned int lanes,
                         struct mg_error *err)
 {
-    const struct sched_actions *a = &e->config.actions;
-    struct slot *sl = &e->slot[e->first[chunk] + slot];
+    struct slot *sl = &e->slot[schedule_slot (e->config.schedule, chunk, slot)];
 
-    if (!(sl->pass = mg_event_create (e->config.device, err)))
+    if (!sl->pass && !(sl->pass = mg_event_create (e->config.device, err)))
         return -1;
     for (int i = 0; i < NUM_LANES; i++) {
-        void **buffer = &sl->buffer[lane_buffer[i]];
+        int rc;
 
         if (!(lanes & 1U << i))
             continue;
-        if (!(sl->lane[i] = mg_event_create (e->config.device, err)))
+        if (!sl->lane[i] && !(sl->lane[i] = mg_event_create (e->config.device, err)))
             return -1;
-        if (!*buffer && !(*buffer = a->buffer (a->arg, lane_buffer[i], chunk, slot)))
-            return mg_error_set (err, EINVAL,
-                                 "schedule: no %s buffer for chunk %d, slot %d",
-                                 buffer_names[lane_buffer[i]], chunk, slot);
+        rc = find_buffer (e, lane_buffer[i], chunk, slot, err);
+        if (rc < 0)
+            return -1;
     }
     return 0;
 }
@@ -259,7 +275,7 @@ static int create_slots (struct exec *e, struct mg_error *err)
             if (lanes & 1U << i && !e->stream[i])
                 rc = create_lane (e, i, err);
         }
-        for (int i = 0; i < s->slots[c] && rc == 0; i++)
+        for (int i = 0; i < s->slots[s->pool[c]] && rc == 0; i++)
             rc = create_slot (e, c, i, lanes, err);
         if (rc < 0)
             return -1;
@@ -315,16 +331,12 @@ struct exec *exec_create (const struct exec_config *config, struct mg_error *err
     rc = check_config (config, err);
     if (rc < 0)
         return NULL;
-    if (!(e = calloc (1, sizeof (*e)))
-        || !(e->first = calloc (s->chunks, sizeof (*e->first)))) {
+    if (!(e = calloc (1, sizeof (*e)))) {
         mg_error_set (err, ENOMEM, "schedule: out of memory");
         goto error;
     }
     e->config = *config;
-    for (int c = 0; c < s->chunks; c++) {
-        e->first[c] = e->nslots;
-        e->nslots += s->slots[c];
-    }
+    e->nslots = schedule_num_slots (s);
     if (!(e->slot = calloc (e->nslots, sizeof (*e->slot)))) {
         mg_error_set (err, ENOMEM, "schedule: out of memory for %d slots", e->nslots);
         goto error;

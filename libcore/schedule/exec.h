@@ -32,9 +32,9 @@ struct sched_actions {
     int (*backward) (void *arg, const struct sched_step *step, struct mg_error *err);
 
     /* Address of a slot's buffer, at least 'count' elements; it stays the same as long as
-     * the executor lives.  Asked once, in exec_create(), and only for buffers that are
-     * sent or received: no input of the first stage, no output of the last, no gradient
-     * where there is neither.
+     * the executor lives, and is the same for all chunks of a pool.  Asked in
+     * exec_create() only, and only for buffers that are sent or received: no input of the
+     * first stage, no output of the last, no gradient where there is neither.
      */
     void *(*buffer) (void *arg, enum sched_buffer which, int chunk, int slot);
 

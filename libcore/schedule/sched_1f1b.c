@@ -12,11 +12,22 @@
 
 #include "libcore/schedule/schedule.h"
 
-static struct sched_pass *order_1f1b (const struct sched_shape *shape, size_t *n,
+static int warmup_1f1b (const struct sched_kind *kind, const struct sched_shape *shape)
+{
+    int warmup = shape->pp - shape->rank - 1;
+
+    (void)kind;
+    if (shape->forward_only || warmup > shape->microbatches)
+        return shape->microbatches;
+    return warmup;
+}
+
+static struct sched_pass *order_1f1b (const struct sched_kind *kind,
+                                      const struct sched_shape *shape, size_t *n,
                                       struct mg_error *err)
 {
     int count = shape->microbatches;
-    int warmup = shape->pp - shape->rank - 1;
+    int warmup = warmup_1f1b (kind, shape);
     size_t npasses = (size_t)count * (shape->forward_only ? 1 : 2);
     struct sched_pass *pass, *p;
 
@@ -26,8 +37,6 @@ static struct sched_pass *order_1f1b (const struct sched_shape *shape, size_t *n
         return NULL;
     }
     p = pass;
-    if (warmup > count || shape->forward_only)
-        warmup = count;
     for (int i = 0; i < warmup; i++)
         *p++ = (struct sched_pass){ .microbatch = i };
     for (int i = warmup; i < count; i++) {
@@ -43,5 +52,6 @@ static struct sched_pass *order_1f1b (const struct sched_shape *shape, size_t *n
 const struct sched_kind sched_1f1b = {
     .name = "1f1b",
     .chunks = 1,
+    .warmup = warmup_1f1b,
     .order = order_1f1b,
 };

@@ -3,8 +3,9 @@
  * The passes are walked once.  Around each stand its waits and transfers, and after each
  * the next receive of either direction is posted if there is room for it, so that the
  * transfer runs while something else is computed.  One receive a direction is posted
- * ahead at most: with it the sender never waits for the receiver's host, and a second one
- * would only bind a slot earlier.
+ * ahead: with it the sender never waits for the receiver's host, and a second one would
+ * only bind a slot earlier.  (Gradients that come early to the last rank are the one
+ * exception.)
  */
 
 #include <assert.h>
@@ -34,14 +35,18 @@ struct cell {
     bool forward, backward; /* pass is in the list */
 };
 
-/* What the builder knows of one slot: the microbatch whose output (gradient) was sent
- * from it last and is not known to have gone.
- */
-struct outbox {
-    int fwd, bwd;
+/* A tensor that was sent from a slot and is not known to have gone. */
+struct sent {
+    int microbatch; /* NONE: there is none */
+    int chunk;
 };
 
-/* Slots of a chunk that hold nothing, the one that is free longest first, so that a send
+/* What the builder knows of one slot: its output and its gradient on their way. */
+struct outbox {
+    struct sent fwd, bwd;
+};
+
+/* Slots of a pool that hold nothing, the one that is free longest first, so that a send
  * from it has had the most time.
  */
 struct free_list {
@@ -51,14 +56,16 @@ struct free_list {
 
 struct builder {
     struct schedule *s;
-    const char *kind;
+    const struct sched_kind *kind;
     struct sched_pass *pass;
     size_t npasses;
     struct cell *cell;         /* [chunks][microbatches] */
-    struct outbox **outbox;    /* [chunks][slots] */
-    struct free_list *avail;   /* [chunks] */
+    struct outbox *outbox;     /* [slots of all pools] */
+    struct free_list *avail;   /* [pools] */
+    size_t at;                 /* the pass that comes next */
     size_t next_fwd, next_bwd; /* first pass whose receive is not posted */
-    bool ahead_fwd, ahead_bwd; /* a posted receive is not waited for yet */
+    bool ahead_fwd;            /* a posted receive is not waited for yet */
+    int ahead_bwd;             /* receives that are posted and not waited for */
 };
 
 int schedule_input_peer (const struct schedule *s, int chunk)
@@ -93,6 +100,22 @@ int schedule_step_peer (const struct schedule *s, enum sched_op op, int chunk)
     }
 }
 
+int schedule_num_slots (const struct schedule *s)
+{
+    int n = 0;
+
+    for (int p = 0; p < s->pools; p++)
+        n += s->slots[p];
+    return n;
+}
+
+int schedule_slot (const struct schedule *s, int chunk, int slot)
+{
+    for (int p = 0; p < s->pool[chunk]; p++)
+        slot += s->slots[p];
+    return slot;
+}
+
 static bool has_input (const struct schedule *s, int chunk)
 {
     return schedule_input_peer (s, chunk) != NONE;
@@ -122,44 +145,59 @@ static void emit (struct builder *b, enum sched_op op, int microbatch, int chunk
     };
 }
 
-/* Bind the pass's microbatch to a free slot; false: there is none now. */
-static bool take_slot (struct builder *b, const struct sched_pass *p)
+/* Bind the pass's microbatch to a free slot. */
+static void take_slot (struct builder *b, const struct sched_pass *p)
 {
-    struct free_list *f = &b->avail[p->chunk];
+    struct free_list *f = &b->avail[b->s->pool[p->chunk]];
 
-    if (f->count == 0)
-        return false;
+    assert (f->count > 0); // s->slots is the most that are ever in flight
     cell_of (b, p)->slot = f->slot[f->head];
     f->head = (f->head + 1) % f->size;
     f->count--;
-    return true;
 }
 
 static void give_slot (struct builder *b, const struct sched_pass *p)
 {
-    struct free_list *f = &b->avail[p->chunk];
+    struct free_list *f = &b->avail[b->s->pool[p->chunk]];
 
     f->slot[(f->head + f->count) % f->size] = cell_of (b, p)->slot;
     f->count++;
 }
 
+static struct outbox *outbox_of (struct builder *b, int chunk, int slot)
+{
+    return &b->outbox[schedule_slot (b->s, chunk, slot)];
+}
+
 /* The slot's last output is gone before it is overwritten. */
 static void wait_sent_fwd (struct builder *b, int chunk, int slot)
 {
-    int *microbatch = &b->outbox[chunk][slot].fwd;
+    struct sent *sent = &outbox_of (b, chunk, slot)->fwd;
 
-    if (*microbatch != NONE)
-        emit (b, SCHED_SENT_FWD, *microbatch, chunk, slot);
-    *microbatch = NONE;
+    if (sent->microbatch != NONE)
+        emit (b, SCHED_SENT_FWD, sent->microbatch, sent->chunk, slot);
+    sent->microbatch = NONE;
 }
 
 static void wait_sent_bwd (struct builder *b, int chunk, int slot)
 {
-    int *microbatch = &b->outbox[chunk][slot].bwd;
+    struct sent *sent = &outbox_of (b, chunk, slot)->bwd;
 
-    if (*microbatch != NONE)
-        emit (b, SCHED_SENT_BWD, *microbatch, chunk, slot);
-    *microbatch = NONE;
+    if (sent->microbatch != NONE)
+        emit (b, SCHED_SENT_BWD, sent->microbatch, sent->chunk, slot);
+    sent->microbatch = NONE;
+}
+
+static void send_fwd (struct builder *b, const struct sched_pass *p, int slot)
+{
+    emit (b, SCHED_SEND_FWD, p->microbatch, p->chunk, slot);
+    outbox_of (b, p->chunk, slot)->fwd = (struct sent){ p->microbatch, p->chunk };
+}
+
+static void send_bwd (struct builder *b, const struct sched_pass *p, int slot)
+{
+    emit (b, SCHED_SEND_BWD, p->microbatch, p->chunk, slot);
+    outbox_of (b, p->chunk, slot)->bwd = (struct sent){ p->microbatch, p->chunk };
 }
 
 /* First pass from 'i' on, in the given direction, that needs a receive. */
@@ -176,7 +214,24 @@ static size_t find_receive (const struct builder *b, size_t i, bool backward)
     return i;
 }
 
-/* Post the next forward receive, unless one is posted or its chunk has no free slot. */
+/* Has the pass's pool a slot for it, and for every pass that comes before it?  Those that
+ * receive nothing bind theirs when they are due.
+ */
+static bool has_room (struct builder *b, size_t pass)
+{
+    const int *pool = b->s->pool;
+    int room = b->avail[pool[b->pass[pass].chunk]].count;
+
+    for (size_t i = b->at; i < pass && room > 0; i++) {
+        const struct sched_pass *p = &b->pass[i];
+
+        room -= !p->backward && pool[p->chunk] == pool[b->pass[pass].chunk]
+                && cell_of (b, p)->slot == NONE;
+    }
+    return room > 0;
+}
+
+/* Post the next forward receive, unless one is posted or there is no room for it. */
 static void post_fwd (struct builder *b)
 {
     const struct sched_pass *p;
@@ -184,35 +239,50 @@ static void post_fwd (struct builder *b)
     if (b->ahead_fwd)
         return;
     b->next_fwd = find_receive (b, b->next_fwd, false);
-    if (b->next_fwd == b->npasses)
+    if (b->next_fwd == b->npasses || !has_room (b, b->next_fwd))
         return;
     p = &b->pass[b->next_fwd];
-    if (!take_slot (b, p))
-        return;
+    take_slot (b, p);
     emit (b, SCHED_RECV_FWD, p->microbatch, p->chunk, cell_of (b, p)->slot);
     b->ahead_fwd = true;
     b->next_fwd++;
 }
 
-/* Post the next backward receive, unless one is posted or its forward pass is to come:
- * the gradient cannot arrive before that.
+/* Backward receives that may be posted ahead.  The last rank gets the first rank's
+ * gradients of a group one by one while it is still busy with the chunk after: it takes
+ * them as they come, into slots that hold their microbatch anyway.
+ */
+static int most_ahead (const struct builder *b)
+{
+    const struct sched_shape *shape = &b->s->shape;
+    int early = b->kind->group - shape->pp + 1;
+
+    return shape->rank == shape->pp - 1 && early > 1 ? early : 1;
+}
+
+/* Post backward receives, as many as may be ahead, unless their forward pass is to come:
+ * the gradient cannot arrive before that.  The host does not wait for a send only to be
+ * further ahead.
  */
 static void post_bwd (struct builder *b)
 {
-    const struct sched_pass *p;
+    while (b->ahead_bwd < most_ahead (b)) {
+        const struct sched_pass *p;
+        int slot;
 
-    if (b->ahead_bwd)
-        return;
-    b->next_bwd = find_receive (b, b->next_bwd, true);
-    if (b->next_bwd == b->npasses)
-        return;
-    p = &b->pass[b->next_bwd];
-    if (!cell_of (b, p)->forward)
-        return;
-    wait_sent_bwd (b, p->chunk, cell_of (b, p)->slot);
-    emit (b, SCHED_RECV_BWD, p->microbatch, p->chunk, cell_of (b, p)->slot);
-    b->ahead_bwd = true;
-    b->next_bwd++;
+        b->next_bwd = find_receive (b, b->next_bwd, true);
+        if (b->next_bwd == b->npasses)
+            return;
+        p = &b->pass[b->next_bwd];
+        slot = cell_of (b, p)->slot;
+        if (!cell_of (b, p)->forward
+            || (b->ahead_bwd > 0 && outbox_of (b, p->chunk, slot)->bwd.microbatch != NONE))
+            return;
+        wait_sent_bwd (b, p->chunk, slot);
+        emit (b, SCHED_RECV_BWD, p->microbatch, p->chunk, slot);
+        b->ahead_bwd++;
+        b->next_bwd++;
+    }
 }
 
 static void add_forward (struct builder *b, const struct sched_pass *p)
@@ -227,15 +297,12 @@ static void add_forward (struct builder *b, const struct sched_pass *p)
     } else {
         take_slot (b, p);
     }
-    assert (cell->slot != NONE); // s->slots is the most that are ever in flight
     post_fwd (b);
     wait_sent_fwd (b, p->chunk, cell->slot);
     emit (b, SCHED_FWD, p->microbatch, p->chunk, cell->slot);
     cell->forward = true;
-    if (has_output (s, p->chunk)) {
-        emit (b, SCHED_SEND_FWD, p->microbatch, p->chunk, cell->slot);
-        b->outbox[p->chunk][cell->slot].fwd = p->microbatch;
-    }
+    if (has_output (s, p->chunk))
+        send_fwd (b, p, cell->slot);
     if (s->shape.forward_only)
         give_slot (b, p);
 }
@@ -248,18 +315,22 @@ static void add_backward (struct builder *b, const struct sched_pass *p)
     if (has_output (s, p->chunk)) {
         post_bwd (b);
         emit (b, SCHED_WAIT_BWD, p->microbatch, p->chunk, cell->slot);
-        b->ahead_bwd = false;
+        b->ahead_bwd--;
         post_bwd (b);
     } else {
         wait_sent_bwd (b, p->chunk, cell->slot);
     }
     emit (b, SCHED_BWD, p->microbatch, p->chunk, cell->slot);
     cell->backward = true;
-    if (has_input (s, p->chunk)) {
-        emit (b, SCHED_SEND_BWD, p->microbatch, p->chunk, cell->slot);
-        b->outbox[p->chunk][cell->slot].bwd = p->microbatch;
-    }
+    if (has_input (s, p->chunk))
+        send_bwd (b, p, cell->slot);
     give_slot (b, p);
+}
+
+/* Is this the send that its slot knows as its last? */
+static bool is_last_sent (const struct sent *sent, const struct sched_step *p)
+{
+    return sent->microbatch == p->microbatch && sent->chunk == p->chunk;
 }
 
 /* Steps for all passes, then the waits for sends that nothing has waited for. */
@@ -268,20 +339,24 @@ static void add_steps (struct builder *b)
     struct schedule *s = b->s;
 
     post_fwd (b);
-    for (size_t i = 0; i < b->npasses; i++) {
-        if (b->pass[i].backward)
-            add_backward (b, &b->pass[i]);
+    while (b->at < b->npasses) {
+        const struct sched_pass *p = &b->pass[b->at];
+
+        if (p->backward)
+            add_backward (b, p);
         else
-            add_forward (b, &b->pass[i]);
+            add_forward (b, p);
+        b->at++;
         post_fwd (b);
         post_bwd (b);
     }
     for (size_t i = 0, n = s->nsteps; i < n; i++) {
         struct sched_step p = s->step[i];
+        const struct outbox *outbox = outbox_of (b, p.chunk, p.slot);
 
-        if (p.op == SCHED_SEND_FWD && b->outbox[p.chunk][p.slot].fwd == p.microbatch)
+        if (p.op == SCHED_SEND_FWD && is_last_sent (&outbox->fwd, &p))
             wait_sent_fwd (b, p.chunk, p.slot);
-        else if (p.op == SCHED_SEND_BWD && b->outbox[p.chunk][p.slot].bwd == p.microbatch)
+        else if (p.op == SCHED_SEND_BWD && is_last_sent (&outbox->bwd, &p))
             wait_sent_bwd (b, p.chunk, p.slot);
     }
 }
@@ -301,8 +376,8 @@ static bool is_legal (struct builder *b, const struct sched_pass *p)
     return !cell->forward;
 }
 
-/* The order is complete and legal; leaves the most microbatches in flight of each chunk
- * in s->slots.  'live' has an entry a chunk.
+/* The order is complete and legal; leaves the most passes in flight of each pool in
+ * s->slots.  'live' has an entry a pool.
  */
 static int count_slots (struct builder *b, int *live, struct mg_error *err)
 {
@@ -312,7 +387,7 @@ static int count_slots (struct builder *b, int *live, struct mg_error *err)
     if (!s->shape.forward_only)
         want *= 2;
     if (b->npasses != want)
-        return mg_error_set (err, EINVAL, "schedule %s: %zu passes, want %zu", b->kind,
+        return mg_error_set (err, EINVAL, "schedule %s: %zu passes, want %zu", b->kind->name,
                              b->npasses, want);
     for (size_t i = 0; i < b->npasses; i++) {
         const struct sched_pass *p = &b->pass[i];
@@ -321,41 +396,67 @@ static int count_slots (struct builder *b, int *live, struct mg_error *err)
             return mg_error_set (err, EINVAL,
                                  "schedule %s: pass %zu, %s of microbatch %d, chunk %d: "
                                  "out of range, a second time or too early",
-                                 b->kind, i, p->backward ? "backward" : "forward",
+                                 b->kind->name, i, p->backward ? "backward" : "forward",
                                  p->microbatch, p->chunk);
         if (p->backward)
             cell_of (b, p)->backward = true;
         else
             cell_of (b, p)->forward = true;
-        live[p->chunk] += p->backward ? -1 : 1;
-        if (live[p->chunk] > s->slots[p->chunk])
-            s->slots[p->chunk] = live[p->chunk];
+        live[s->pool[p->chunk]] += p->backward ? -1 : 1;
+        if (live[s->pool[p->chunk]] > s->slots[s->pool[p->chunk]])
+            s->slots[s->pool[p->chunk]] = live[s->pool[p->chunk]];
     }
     return 0;
 }
 
+static int no_memory (const struct builder *b, struct mg_error *err)
+{
+    return mg_error_set (err, ENOMEM, "schedule %s: out of memory for %zu passes",
+                         b->kind->name, b->npasses);
+}
+
 static int check_order (struct builder *b, struct mg_error *err)
 {
-    int *live = calloc (b->s->chunks, sizeof (*live));
+    int *live = calloc (b->s->pools, sizeof (*live));
     int rc;
 
     if (!live)
-        return mg_error_set (err, ENOMEM, "schedule %s: out of memory", b->kind);
+        return no_memory (b, err);
     rc = count_slots (b, live, err);
     free (live);
     return rc;
 }
 
-/* Nothing outlives a forward pass without backward passes but the output on its way: a
- * second slot lets that overlap with the next pass.
+/* Slots that a pool uses in a list of forward passes alone.  Nothing outlives a pass but
+ * the output on its way, and a second slot lets that overlap with the next pass.  From the
+ * last rank to the next chunk on the first, the way takes a group of microbatches less the
+ * length of the pipeline: the first rank is still busy with the chunk before.
  */
-static void limit_slots (struct schedule *s)
+static int forward_slots (const struct builder *b, int pool)
 {
-    for (int c = 0; c < s->chunks && s->shape.forward_only; c++) {
-        int most = has_input (s, c) || has_output (s, c) ? 2 : 1;
+    const struct schedule *s = b->s;
+    int most = 1;
 
-        if (s->slots[c] > most)
-            s->slots[c] = most;
+    for (int c = 0; c < s->chunks; c++) {
+        bool wraps = s->shape.rank == s->shape.pp - 1 && has_output (s, c);
+        int wait = b->kind->group - s->shape.pp;
+
+        if (s->pool[c] != pool || (!has_input (s, c) && !has_output (s, c)))
+            continue;
+        most = wraps && wait > 0 ? wait + 2 : most > 2 ? most : 2;
+    }
+    return most;
+}
+
+static void limit_slots (struct builder *b)
+{
+    struct schedule *s = b->s;
+
+    for (int p = 0; p < s->pools && s->shape.forward_only; p++) {
+        int most = forward_slots (b, p);
+
+        if (s->slots[p] > most)
+            s->slots[p] = most;
     }
 }
 
@@ -363,21 +464,22 @@ static int create_slots (struct builder *b, struct mg_error *err)
 {
     struct schedule *s = b->s;
     size_t ncells = (size_t)s->chunks * s->shape.microbatches;
+    int nslots = schedule_num_slots (s);
 
     for (size_t i = 0; i < ncells; i++)
         b->cell[i] = (struct cell){ .slot = NONE };
-    for (int c = 0; c < s->chunks; c++) {
-        struct free_list *f = &b->avail[c];
+    if (!(b->outbox = calloc (nslots, sizeof (*b->outbox))))
+        return no_memory (b, err);
+    for (int i = 0; i < nslots; i++)
+        b->outbox[i].fwd.microbatch = b->outbox[i].bwd.microbatch = NONE;
+    for (int p = 0; p < s->pools; p++) {
+        struct free_list *f = &b->avail[p];
 
-        f->size = f->count = s->slots[c];
-        if (!(f->slot = calloc (f->size, sizeof (*f->slot)))
-            || !(b->outbox[c] = calloc (f->size, sizeof (*b->outbox[c]))))
-            return mg_error_set (err, ENOMEM, "schedule %s: out of memory for %d slots",
-                                 b->kind, f->size);
-        for (int i = 0; i < f->size; i++) {
+        f->size = f->count = s->slots[p];
+        if (!(f->slot = calloc (f->size, sizeof (*f->slot))))
+            return no_memory (b, err);
+        for (int i = 0; i < f->size; i++)
             f->slot[i] = i;
-            b->outbox[c][i] = (struct outbox){ NONE, NONE };
-        }
     }
     return 0;
 }
@@ -388,21 +490,19 @@ static int build (struct builder *b, struct mg_error *err)
     int rc;
 
     if (!(b->cell = calloc ((size_t)s->chunks * s->shape.microbatches, sizeof (*b->cell)))
-        || !(b->outbox = calloc (s->chunks, sizeof (*b->outbox)))
-        || !(b->avail = calloc (s->chunks, sizeof (*b->avail)))
-        || !(s->slots = calloc (s->chunks, sizeof (*s->slots))))
-        return mg_error_set (err, ENOMEM, "schedule %s: out of memory", b->kind);
+        || !(b->avail = calloc (s->pools, sizeof (*b->avail)))
+        || !(s->slots = calloc (s->pools, sizeof (*s->slots))))
+        return no_memory (b, err);
     rc = check_order (b, err);
     if (rc < 0)
         return -1;
-    limit_slots (s);
+    limit_slots (b);
     rc = create_slots (b, err);
     if (rc < 0)
         return -1;
     if (b->npasses > SIZE_MAX / STEPS_PER_PASS
         || !(s->step = calloc (b->npasses * STEPS_PER_PASS, sizeof (*s->step))))
-        return mg_error_set (err, ENOMEM, "schedule %s: out of memory for %zu passes",
-                             b->kind, b->npasses);
+        return no_memory (b, err);
     add_steps (b);
     return 0;
 }
@@ -411,12 +511,8 @@ static void builder_release (struct builder *b)
 {
     int saved_errno = errno;
 
-    for (int c = 0; c < b->s->chunks; c++) {
-        if (b->outbox)
-            free (b->outbox[c]);
-        if (b->avail)
-            free (b->avail[c].slot);
-    }
+    for (int p = 0; p < b->s->pools && b->avail; p++)
+        free (b->avail[p].slot);
     free (b->outbox);
     free (b->avail);
     free (b->cell);
@@ -428,6 +524,7 @@ void schedule_destroy (struct schedule *s)
 {
     if (s) {
         int saved_errno = errno;
+        free (s->pool);
         free (s->slots);
         free (s->step);
         free (s);
@@ -435,22 +532,56 @@ void schedule_destroy (struct schedule *s)
     }
 }
 
-struct schedule *schedule_create (const struct sched_kind *kind,
-                                  const struct sched_shape *shape, struct mg_error *err)
+static int check_shape (const struct sched_kind *kind, const struct sched_shape *shape,
+                        struct mg_error *err)
 {
-    struct builder b = { .kind = kind->name };
+    if (shape->pp < 1 || shape->rank < 0 || shape->rank >= shape->pp
+        || shape->microbatches < 1 || kind->chunks < 1)
+        return mg_error_set (err, EINVAL,
+                             "schedule %s: rank %d of %d, %d microbatches, %d chunks; want a "
+                             "rank from 0 to pp - 1 and at least one of each",
+                             kind->name, shape->rank, shape->pp, shape->microbatches,
+                             kind->chunks);
+    return kind->check ? kind->check (kind, shape, err) : 0;
+}
+
+/* Pools are numbered from 0 without gaps, and the chunk without an output has its own. */
+static int set_pools (struct schedule *s, const char *kind, const int *pool,
+                      struct mg_error *err)
+{
+    if (!(s->pool = calloc (s->chunks, sizeof (*s->pool))))
+        return mg_error_set (err, ENOMEM, "schedule %s: out of memory", kind);
+    for (int c = 0; c < s->chunks; c++) {
+        bool shared = false;
+
+        s->pool[c] = pool ? pool[c] : c;
+        if (s->pool[c] < 0 || s->pool[c] > s->pools)
+            return mg_error_set (err, EINVAL,
+                                 "schedule %s: chunk %d has pool %d, want 0 to %d", kind, c,
+                                 s->pool[c], s->pools);
+        s->pools += s->pool[c] == s->pools;
+        for (int i = 0; i < c; i++)
+            shared |= s->pool[i] == s->pool[c];
+        if (shared && !has_output (s, c))
+            return mg_error_set (err, EINVAL,
+                                 "schedule %s: chunk %d, the last of the model, shares pool "
+                                 "%d, want one of its own",
+                                 kind, c, s->pool[c]);
+    }
+    return 0;
+}
+
+struct schedule *schedule_create_pooled (const struct sched_kind *kind,
+                                         const struct sched_shape *shape, const int *pool,
+                                         struct mg_error *err)
+{
+    struct builder b = { .kind = kind };
     struct schedule *s;
     int rc;
 
-    if (shape->pp < 1 || shape->rank < 0 || shape->rank >= shape->pp
-        || shape->microbatches < 1 || kind->chunks < 1) {
-        mg_error_set (err, EINVAL,
-                      "schedule %s: rank %d of %d, %d microbatches, %d chunks; want a "
-                      "rank from 0 to pp - 1 and at least one of each",
-                      kind->name, shape->rank, shape->pp, shape->microbatches,
-                      kind->chunks);
+    rc = check_shape (kind, shape, err);
+    if (rc < 0)
         return NULL;
-    }
     if (!(s = calloc (1, sizeof (*s)))) {
         mg_error_set (err, ENOMEM, "schedule %s: out of memory", kind->name);
         return NULL;
@@ -458,7 +589,8 @@ struct schedule *schedule_create (const struct sched_kind *kind,
     s->shape = *shape;
     s->chunks = kind->chunks;
     b.s = s;
-    if (!(b.pass = kind->order (shape, &b.npasses, err)))
+    rc = set_pools (s, kind->name, pool, err);
+    if (rc < 0 || !(b.pass = kind->order (kind, shape, &b.npasses, err)))
         goto error;
     rc = build (&b, err);
     if (rc < 0)
@@ -469,4 +601,10 @@ error:
     builder_release (&b);
     schedule_destroy (s);
     return NULL;
+}
+
+struct schedule *schedule_create (const struct sched_kind *kind,
+                                  const struct sched_shape *shape, struct mg_error *err)
+{
+    return schedule_create_pooled (kind, shape, NULL, err);
 }

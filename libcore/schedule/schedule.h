@@ -34,7 +34,7 @@ struct sched_step {
     enum sched_op op;
     int microbatch;
     int chunk; /* model chunk of this rank, from 0 */
-    int slot;  /* activation slot of that chunk */
+    int slot;  /* activation slot, of those that the chunk may use */
     int peer;  /* pipeline rank of the other end of a transfer, -1: none */
 };
 
@@ -56,8 +56,20 @@ struct sched_pass {
 struct sched_kind {
     const char *name;
     int chunks; /* model chunks a rank */
-    /* New array of *n passes (caller frees), or NULL. */
-    struct sched_pass *(*order) (const struct sched_shape *shape, size_t *n,
+    int group;  /* interleaved: microbatches that go through one chunk before the next
+                   chunk has its turn */
+    /* 0, or -1, EINVAL and a text that names the rule which this shape breaks. NULL: it
+     * suits every shape.
+     */
+    int (*check) (const struct sched_kind *kind, const struct sched_shape *shape,
+                  struct mg_error *err);
+    /* Forward passes that come before the first pair of a forward and a backward pass. */
+    int (*warmup) (const struct sched_kind *kind, const struct sched_shape *shape);
+    /* New array of *n passes (caller frees), or NULL; also for a shape that check()
+     * refuses.
+     */
+    struct sched_pass *(*order) (const struct sched_kind *kind,
+                                 const struct sched_shape *shape, size_t *n,
                                  struct mg_error *err);
 };
 
@@ -66,21 +78,48 @@ struct sched_kind {
  */
 extern const struct sched_kind sched_1f1b;
 
+/* The same over several model chunks a rank, Megatron-LM's interleaved schedule: groups of
+ * 'group' microbatches go through one chunk after the other.  It wants a pipeline of at
+ * least 2 ranks, at least 2 chunks, pp <= group <= microbatches, and a last group that is
+ * whole or has at least pp microbatches.
+ */
+struct sched_kind sched_interleaved (int chunks, int group);
+
 /* A rank's list.  Each slot has a buffer for its input, one for its output and one for
  * the output's gradient; the backward pass turns that into the input's gradient in place.
+ * Slots come in pools: chunks of one pool use the same slots, with the same three buffers.
  */
 struct schedule {
     struct sched_shape shape;
     int chunks;
-    int *slots; /* [chunks] activation slots needed */
+    int *pool; /* [chunks] the chunk's pool */
+    int pools;
+    int *slots; /* [pools] activation slots needed */
     struct sched_step *step;
     size_t nsteps; /* steps are numbered from 0 */
 };
 
-/* Steps and slots of one rank. NULL and a text on failure. */
+/* Steps and slots of one rank, every chunk with a pool of its own. NULL and a text on
+ * failure.
+ */
 struct schedule *schedule_create (const struct sched_kind *kind,
                                   const struct sched_shape *shape, struct mg_error *err);
+
+/* The same with pool[c] as the pool of chunk c: numbers from 0, none left out.  A chunk
+ * whose output goes to no other rank shares with none.  Chunks that need the same memory
+ * should share: one pool for all needs as many slots as passes are in flight, 1 + warmup()
+ * at most (interleaved, 2 (pp - rank - 1) + (chunks - 1) group + 1; on the last rank the
+ * model's last chunk adds one, where the last group is smaller up to a group); pools of
+ * their own need up to three quarters more.
+ */
+struct schedule *schedule_create_pooled (const struct sched_kind *kind,
+                                         const struct sched_shape *shape, const int *pool,
+                                         struct mg_error *err);
 void schedule_destroy (struct schedule *s);
+
+/* Slots of all pools, and the number among them, pool after pool, of a chunk's slot. */
+int schedule_num_slots (const struct schedule *s);
+int schedule_slot (const struct schedule *s, int chunk, int slot);
 
 /* Pipeline rank that a chunk's input comes from (and its gradient goes to), and that its
  * output goes to (and the output's gradient comes from); -1: none, this is the first (the

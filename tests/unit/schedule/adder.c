@@ -31,11 +31,16 @@ static int64_t added (int first, int last)
     return sum;
 }
 
+int64_t *adder_buffer (struct adder *a, enum sched_buffer which, int chunk, int slot)
+{
+    return a->buffer[which][a->schedule->pool[chunk]][slot];
+}
+
 void adder_forward (struct adder *a, const struct sched_step *step, int iteration)
 {
     int g = stage_of (a, step->chunk);
-    int64_t *in = a->buffer[SCHED_INPUT][step->chunk][step->slot];
-    int64_t *out = a->buffer[SCHED_OUTPUT][step->chunk][step->slot];
+    int64_t *in = adder_buffer (a, SCHED_INPUT, step->chunk, step->slot);
+    int64_t *out = adder_buffer (a, SCHED_OUTPUT, step->chunk, step->slot);
 
     for (int i = 0; i < ADDER_NUMBERS; i++) {
         int64_t x = number (iteration, step->microbatch, i);
@@ -51,8 +56,8 @@ void adder_forward (struct adder *a, const struct sched_step *step, int iteratio
 void adder_backward (struct adder *a, const struct sched_step *step, int iteration)
 {
     int g = stage_of (a, step->chunk), last = last_stage (a);
-    int64_t *in = a->buffer[SCHED_INPUT][step->chunk][step->slot];
-    int64_t *grad = a->buffer[SCHED_GRADIENT][step->chunk][step->slot];
+    int64_t *in = adder_buffer (a, SCHED_INPUT, step->chunk, step->slot);
+    int64_t *grad = adder_buffer (a, SCHED_GRADIENT, step->chunk, step->slot);
 
     for (int i = 0; i < ADDER_NUMBERS; i++) {
         int64_t x = number (iteration, step->microbatch, i);
@@ -104,17 +109,19 @@ static struct sched_pass *order_interleaved (const struct sched_shape *shape, in
     return pass;
 }
 
-static struct sched_pass *order_two (const struct sched_shape *shape, size_t *n,
+static struct sched_pass *order_two (const struct sched_kind *kind,
+                                     const struct sched_shape *shape, size_t *n,
                                      struct mg_error *err)
 {
-    (void)err;
+    (void)kind, (void)err;
     return order_interleaved (shape, 2, n);
 }
 
-static struct sched_pass *order_three (const struct sched_shape *shape, size_t *n,
+static struct sched_pass *order_three (const struct sched_kind *kind,
+                                       const struct sched_shape *shape, size_t *n,
                                        struct mg_error *err)
 {
-    (void)err;
+    (void)kind, (void)err;
     return order_interleaved (shape, 3, n);
 }
 
@@ -141,26 +148,43 @@ static struct sched_pass *order_chunks (const struct sched_shape *shape, bool la
     return pass;
 }
 
-static struct sched_pass *order_at_once (const struct sched_shape *shape, size_t *n,
+static struct sched_pass *order_at_once (const struct sched_kind *kind,
+                                         const struct sched_shape *shape, size_t *n,
                                          struct mg_error *err)
 {
-    (void)err;
+    (void)kind, (void)err;
     return order_chunks (shape, false, n);
 }
 
-static struct sched_pass *order_late (const struct sched_shape *shape, size_t *n,
+static struct sched_pass *order_late (const struct sched_kind *kind,
+                                      const struct sched_shape *shape, size_t *n,
                                       struct mg_error *err)
 {
-    (void)err;
+    (void)kind, (void)err;
     return order_chunks (shape, true, n);
 }
 
 const struct sched_kind test_kinds[NUM_KINDS] = {
-    [KIND_TWO_CHUNKS] = { "two chunks", 2, order_two },
-    [KIND_THREE_CHUNKS] = { "three chunks", 3, order_three },
-    [KIND_AT_ONCE] = { "at once", 3, order_at_once },
-    [KIND_LATE] = { "late", 3, order_late },
+    [KIND_TWO_CHUNKS] = { .name = "two chunks", .chunks = 2, .order = order_two },
+    [KIND_THREE_CHUNKS] = { .name = "three chunks", .chunks = 3, .order = order_three },
+    [KIND_AT_ONCE] = { .name = "at once", .chunks = 3, .order = order_at_once },
+    [KIND_LATE] = { .name = "late", .chunks = 3, .order = order_late },
 };
+
+struct schedule *make_pooled (const struct sched_kind *kind, int pp, int rank,
+                              int microbatches, bool forward_only)
+{
+    struct sched_shape shape = { pp, rank, microbatches, forward_only };
+    int pool[ADDER_CHUNKS] = { 0 };
+    struct mg_error err;
+    struct schedule *s;
+
+    if (rank == pp - 1)
+        pool[kind->chunks - 1] = kind->chunks > 1;
+    if (!(s = schedule_create_pooled (kind, &shape, pool, &err)))
+        bail_out ("%s", err.text);
+    return s;
+}
 
 struct schedule *make_schedule (const struct sched_kind *kind, int pp, int rank,
                                 int microbatches, bool forward_only)

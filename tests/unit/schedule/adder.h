@@ -10,14 +10,17 @@
 
 #include "libcore/schedule/exec.h"
 
-enum { ADDER_NUMBERS = 5, ADDER_SLOTS = 32, ADDER_CHUNKS = 3 };
+enum { ADDER_NUMBERS = 5, ADDER_SLOTS = 64, ADDER_CHUNKS = 5 };
 
 struct adder {
     const struct schedule *schedule;
     int wrong;  /* numbers that were not what they must be */
     int passes; /* forward + backward */
-    int64_t buffer[SCHED_NUM_BUFFERS][ADDER_CHUNKS][ADDER_SLOTS][ADDER_NUMBERS];
+    int64_t buffer[SCHED_NUM_BUFFERS][ADDER_CHUNKS][ADDER_SLOTS][ADDER_NUMBERS]; /* pools */
 };
+
+/* The buffer of a chunk's slot, which is that of its pool's. */
+int64_t *adder_buffer (struct adder *a, enum sched_buffer which, int chunk, int slot);
 
 /* The passes of one step; 'iteration' makes other numbers. */
 void adder_forward (struct adder *a, const struct sched_step *step, int iteration);
@@ -36,5 +39,9 @@ extern const struct sched_kind test_kinds[NUM_KINDS];
 /* Steps, or the end of the test. */
 struct schedule *make_schedule (const struct sched_kind *kind, int pp, int rank,
                                 int microbatches, bool forward_only);
+
+/* The same with one pool for all chunks, but for the last one of the model. */
+struct schedule *make_pooled (const struct sched_kind *kind, int pp, int rank,
+                              int microbatches, bool forward_only);
 
 #endif /* TESTS_UNIT_SCHEDULE_ADDER_H */

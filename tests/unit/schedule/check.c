@@ -78,6 +78,86 @@ static void test_interleaved (void)
     }
 }
 
+static void pooled_create (struct set *set, const struct sched_kind *kind, int pp,
+                           int microbatches, bool forward_only)
+{
+    set->pp = pp;
+    for (int r = 0; r < pp; r++)
+        set->all[r] = make_pooled (kind, pp, r, microbatches, forward_only);
+}
+
+/* Slots of a rank with one pool, but for the model's last chunk: as many as passes are in
+ * flight; that chunk's is one, with a smaller last group up to a group.  Forward
+ * passes alone need two, on the last rank more for what comes too early for the first.
+ */
+static int count_excess (const struct set *set, const struct sched_kind *kind)
+{
+    int bad = 0;
+
+    for (int r = 0; r < set->pp; r++) {
+        const struct schedule *s = set->all[r];
+        int most = 2 * (set->pp - r - 1) + (kind->chunks - 1) * kind->group + 1;
+        int total = s->shape.microbatches * kind->chunks;
+        int rest = s->shape.microbatches % kind->group;
+        bool last = r == set->pp - 1;
+
+        if (most > total)
+            most = total;
+        if (s->shape.forward_only)
+            bad += schedule_num_slots (s) > (last ? kind->group - set->pp + 4 : 2);
+        else
+            bad += s->slots[0] > most
+                   || (last && s->slots[1] > (rest ? kind->group : 1));
+    }
+    return bad;
+}
+
+/* One shape in both directions, with pools and without. */
+static int check_interleaved (const struct sched_kind *kind, int pp, int microbatches)
+{
+    struct mg_error err;
+    struct set set;
+    int bad = 0;
+
+    for (int i = 0; i < 4; i++) {
+        if (i / 2)
+            pooled_create (&set, kind, pp, microbatches, i % 2);
+        else
+            set_create (&set, kind, pp, microbatches, i % 2);
+        if (schedule_check (set.all, pp, &err) != 0) {
+            diag ("%d microbatches in groups of %d, %s: %s", microbatches, kind->group,
+                  i / 2 ? "one pool" : "pools of their own", err.text);
+            bad++;
+        }
+        if (i / 2)
+            bad += count_excess (&set, kind);
+        set_destroy (&set);
+    }
+    return bad;
+}
+
+/* Megatron-LM's interleaved schedule: whatever it allows. */
+static void test_all_interleaved (void)
+{
+    for (int pp = 2; pp <= MAX_PP; pp++) {
+        for (int chunks = 2; chunks <= ADDER_CHUNKS; chunks++) {
+            int bad = 0, shapes = 0;
+
+            for (int m = pp; m <= 3 * pp + 2; m++) {
+                for (int group = pp; group <= m; group++) {
+                    struct sched_kind kind = sched_interleaved (chunks, group);
+
+                    if (m % group > 0 && m % group < pp)
+                        continue;
+                    bad += check_interleaved (&kind, pp, m);
+                    shapes++;
+                }
+            }
+            is_int (bad, 0, "interleaved, pp %d, %d chunks: %d shapes", pp, chunks, shapes);
+        }
+    }
+}
+
 /* Is the damaged set refused, with a text that names a rank and a step? */
 static bool is_refused (struct set *set, const char *what, int rank, size_t step)
 {
@@ -164,13 +244,13 @@ static int change_each (struct set *set, int rank)
 }
 
 static void damage (const struct sched_kind *kind, int pp, int microbatches,
-                    bool forward_only)
+                    bool forward_only, bool pooled)
 {
     const char *only = forward_only ? ", forward only" : "";
     int lost = 0, twice = 0, changed = 0;
     struct set set;
 
-    set_create (&set, kind, pp, microbatches, forward_only);
+    (pooled ? pooled_create : set_create) (&set, kind, pp, microbatches, forward_only);
     for (int r = 0; r < pp; r++) {
         lost += drop_each (&set, r);
         twice += double_each (&set, r);
@@ -186,14 +266,17 @@ static void damage (const struct sched_kind *kind, int pp, int microbatches,
 
 static void test_damage (void)
 {
+    struct sched_kind two = sched_interleaved (2, 2), three = sched_interleaved (3, 6);
     static const int microbatches[] = { 1, 2, 5 };
 
     for (size_t i = 0; i < COUNT (microbatches); i++) {
         for (int pp = 1; pp <= 4; pp++)
-            damage (&sched_1f1b, pp, microbatches[i], false);
-        damage (&sched_1f1b, 3, microbatches[i], true);
+            damage (&sched_1f1b, pp, microbatches[i], false, false);
+        damage (&sched_1f1b, 3, microbatches[i], true, false);
     }
-    damage (&test_kinds[KIND_TWO_CHUNKS], 2, 4, false);
+    damage (&two, 2, 4, false, false);
+    damage (&two, 2, 4, false, true);
+    damage (&three, 2, 6, true, true);
 }
 
 static size_t find_step (const struct schedule *s, enum sched_op op, int microbatch)
@@ -407,6 +490,7 @@ int main (void)
 {
     test_all_1f1b ();
     test_interleaved ();
+    test_all_interleaved ();
     test_damage ();
     test_deadlock ();
     test_mismatch ();

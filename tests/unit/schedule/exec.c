@@ -58,7 +58,7 @@ static void *buffer (void *arg, enum sched_buffer which, int chunk, int slot)
 {
     struct model *m = arg;
 
-    return m->no_buffers ? NULL : m->adder.buffer[which][chunk][slot];
+    return m->no_buffers ? NULL : adder_buffer (&m->adder, which, chunk, slot);
 }
 
 static void trace (void *arg, const struct sched_step *step, bool begin)
@@ -270,44 +270,57 @@ static void test_badparam (struct place *p)
     schedule_destroy (two);
 }
 
+/* One list on all ranks of the pipeline, which rank 0 reports on. */
+static void run_ranks (struct exec_config *config, struct schedule *s)
+{
+    static struct model model;
+    const struct sched_shape *shape = &s->shape;
+    struct mg_error err;
+    int32_t bad;
+
+    config->schedule = s;
+    bad = run_model (config, &model);
+    if (mg_comm_all_reduce (config->fwd, &bad, 1, MG_INT32, MG_SUM, NULL, &err) != 0)
+        bail_out ("%s", err.text);
+    if (shape->rank == 0)
+        is_int (bad, 0, "pp %d, %d chunks, %d microbatches%s", shape->pp, s->chunks,
+                shape->microbatches, shape->forward_only ? ", forward only" : "");
+    schedule_destroy (s);
+}
+
 /* All ranks of the job are one pipeline. */
 static int main_ranks (void)
 {
     struct job_config job_config = { .timeout = 60, .threads = 1 };
     struct exec_config config = { 0 };
-    static struct model model;
     struct mg_error err;
     struct job *job;
     struct mg_comm *pp;
-    int bad, rank;
+    int rank;
 
     geometry_init (&job_config.geometry);
+    job_config.geometry.vpp = 3;
     job_config.geometry.pp = getenv ("PP_SIZE") ? atoi (getenv ("PP_SIZE")) : 1;
     if (!(job = job_create (&job_config, &err)))
         bail_out ("%s", err.text);
     rank = job_rank (job);
     pp = job_comm (job, GROUP_PP);
     config.device = job_device (job);
-    config.fwd = config.bwd = pp;
+    config.fwd = pp;
+    config.bwd = job_comm_pp_backward (job);
     if (!(config.compute
           = mg_stream_create (config.device, MG_STREAM_COMPUTE, "compute", &err)))
         bail_out ("%s", err.text);
     for (int m = 1; m <= 7; m++) {
-        for (int forward_only = 0; forward_only <= 1; forward_only++) {
-            struct schedule *s = make_schedule (&sched_1f1b, mg_comm_size (pp),
-                                                mg_comm_rank (pp), m, forward_only);
-            int32_t all;
+        for (int forward_only = 0; forward_only <= 1; forward_only++)
+            run_ranks (&config, make_schedule (&sched_1f1b, mg_comm_size (pp),
+                                               mg_comm_rank (pp), m, forward_only));
+    }
+    for (int i = 0; i < 12; i++) {
+        int n = mg_comm_size (pp), group = n * (1 + i / 4);
+        struct sched_kind kind = sched_interleaved (2 + i / 2 % 2, group);
 
-            config.schedule = s;
-            bad = run_model (&config, &model);
-            all = bad;
-            if (mg_comm_all_reduce (pp, &all, 1, MG_INT32, MG_SUM, NULL, &err) != 0)
-                bail_out ("%s", err.text);
-            if (rank == 0)
-                is_int (all, 0, "pp %d, %d microbatches%s", mg_comm_size (pp), m,
-                        forward_only ? ", forward only" : "");
-            schedule_destroy (s);
-        }
+        run_ranks (&config, make_pooled (&kind, n, mg_comm_rank (pp), group + n, i % 2));
     }
     mg_stream_destroy (config.compute);
     job_destroy (job);

@@ -267,14 +267,15 @@ static void *buffer (void *arg, enum sched_buffer which, int chunk, int slot)
 {
     struct rank *r = arg;
 
-    return r->adder.buffer[which][chunk][slot];
+    return adder_buffer (&r->adder, which, chunk, slot);
 }
 
 static void rank_create (struct rank *r, const struct sched_kind *kind,
-                         const struct sched_shape *shape)
+                         const struct sched_shape *shape, bool pooled)
 {
-    struct schedule *s = make_schedule (kind, shape->pp, shape->rank, shape->microbatches,
-                                        shape->forward_only);
+    struct schedule *s
+        = (pooled ? make_pooled : make_schedule) (kind, shape->pp, shape->rank,
+                                                  shape->microbatches, shape->forward_only);
     struct mg_error err;
 
     *r = (struct rank){
@@ -307,7 +308,7 @@ static void rank_destroy (struct rank *r)
 
 /* What goes wrong on all ranks, with streams run in the seed's order. */
 static int run_once (const struct sched_kind *kind, const struct sched_shape *shape,
-                     unsigned int seed)
+                     bool pooled, unsigned int seed)
 {
     static struct rank rank[MAX_RANKS];
     int wrong = 0, passes = shape->microbatches * kind->chunks * ITERATIONS;
@@ -317,7 +318,7 @@ static int run_once (const struct sched_kind *kind, const struct sched_shape *sh
         struct sched_shape own = *shape;
 
         own.rank = i;
-        rank_create (&rank[i], kind, &own);
+        rank_create (&rank[i], kind, &own, pooled);
         for (int k = 0; k < ITERATIONS; k++) {
             rank[i].iteration = k;
             if (exec_run (rank[i].exec, &err) != 0)
@@ -341,7 +342,7 @@ static int run_once (const struct sched_kind *kind, const struct sched_shape *sh
     return wrong;
 }
 
-static void run_many (const struct sched_kind *kind, int pp, int microbatches)
+static void run_many (const struct sched_kind *kind, int pp, int microbatches, bool pooled)
 {
     int wrong = 0;
 
@@ -349,24 +350,32 @@ static void run_many (const struct sched_kind *kind, int pp, int microbatches)
         struct sched_shape shape = { pp, 0, microbatches, forward_only };
 
         for (unsigned int seed = 1; seed <= 40 && wrong == 0; seed++) {
-            wrong = run_once (kind, &shape, seed);
+            wrong = run_once (kind, &shape, pooled, seed);
             if (wrong > 0)
                 diag ("seed %u%s", seed, forward_only ? ", forward only" : "");
         }
     }
-    is_int (wrong, 0, "%s, pp %d, %d microbatches, any order of streams", kind->name, pp,
-            microbatches);
+    is_int (wrong, 0, "%s x %d, pp %d, %d microbatches in groups of %d%s, any order of "
+            "streams", kind->name, kind->chunks, pp, microbatches, kind->group,
+            pooled ? ", one pool" : "");
 }
 
 int main (void)
 {
     for (int pp = 1; pp <= MAX_RANKS; pp++) {
         for (int m = 1; m <= 7; m += 2)
-            run_many (&sched_1f1b, pp, m);
+            run_many (&sched_1f1b, pp, m, false);
     }
     for (int pp = 2; pp <= MAX_RANKS; pp++) {
-        run_many (&test_kinds[KIND_TWO_CHUNKS], pp, 2 * pp);
-        run_many (&test_kinds[KIND_THREE_CHUNKS], pp, 2 * pp);
+        run_many (&test_kinds[KIND_TWO_CHUNKS], pp, 2 * pp, false);
+        for (int chunks = 2; chunks <= 3; chunks++) {
+            for (int group = pp; group <= 3 * pp; group += pp) {
+                struct sched_kind kind = sched_interleaved (chunks, group);
+
+                run_many (&kind, pp, group + pp, false);
+                run_many (&kind, pp, group + pp, true);
+            }
+        }
     }
     return done_testing ();
 }

@@ -21,7 +21,7 @@ static void order_text (const struct sched_shape *shape, char *text)
     size_t n, used = 0;
 
     text[0] = '\0';
-    if (!(pass = sched_1f1b.order (shape, &n, &err)))
+    if (!(pass = sched_1f1b.order (&sched_1f1b, shape, &n, &err)))
         bail_out ("%s", err.text);
     for (size_t i = 0; i < n && used < TEXT_MAX; i++)
         used += snprintf (text + used, TEXT_MAX - used, "%s%c%d", i ? " " : "",

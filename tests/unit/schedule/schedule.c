@@ -189,22 +189,24 @@ static void test_badparam (void)
 static struct sched_pass bad_passes[6];
 static size_t num_bad_passes;
 
-static struct sched_pass *bad_order (const struct sched_shape *shape, size_t *n,
+static struct sched_pass *bad_order (const struct sched_kind *kind,
+                                     const struct sched_shape *shape, size_t *n,
                                      struct mg_error *err)
 {
     struct sched_pass *pass = calloc (COUNT (bad_passes), sizeof (*pass));
 
-    (void)shape, (void)err;
+    (void)kind, (void)shape, (void)err;
     if (pass)
         memcpy (pass, bad_passes, sizeof (bad_passes));
     *n = num_bad_passes;
     return pass;
 }
 
-static struct sched_pass *no_order (const struct sched_shape *shape, size_t *n,
+static struct sched_pass *no_order (const struct sched_kind *kind,
+                                    const struct sched_shape *shape, size_t *n,
                                     struct mg_error *err)
 {
-    (void)shape, (void)n;
+    (void)kind, (void)shape, (void)n;
     mg_error_set (err, ENOTSUP, "no such order");
     return NULL;
 }
