@@ -1,10 +1,11 @@
 /* kernels.c - how fast the CPU kernels are, as shares of what the machine can do
  *
- *     bench/kernels [THREADS] [GROUP]...
+ *     bench/kernels [-t THREADS] [-s SECONDS] [GROUP]...
  *
- * GROUP: gemm, memory, attention; all without one.  The floors are measured in the same
- * run: the fastest square matrix product, and the triad a[i] = b[i] + s c[i] on arrays
- * far larger than the caches (its bytes counted as 12 an element).
+ * GROUP: gemm, memory, attention; all without one.  Each figure is the best of at least 5
+ * calls within SECONDS (0.2; a busy machine needs more).  The floors are measured in the
+ * same run: the fastest square matrix product, and the triad a[i] = b[i] + s c[i] on
+ * arrays far larger than the caches (its bytes counted as 12 an element).
  */
 
 #include <math.h>
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "kernels/kernels.h"
 
@@ -20,6 +22,7 @@ enum { ROWS = 256 }; /* tokens: GPT-2 124M with B 4, T 64 */
 struct bench {
     struct kernels *k;
     int threads;
+    double seconds;
     float *a, *b, *c, *d; /* 'n' elements each */
     int64_t n;
 };
@@ -38,13 +41,13 @@ static void die (const char *text)
     exit (1);
 }
 
-/* Best time of a call, over at least 5 calls and about 0.2 s. */
+/* Best time of a call. */
 static double best_of (int (*call) (struct bench *, const void *), struct bench *bench,
                        const void *what)
 {
     double best = INFINITY, begin = now ();
 
-    for (int i = 0; i < 5 || (now () - begin < 0.2 && i < 1000); i++) {
+    for (int i = 0; i < 5 || (now () - begin < bench->seconds); i++) {
         double t = now ();
 
         if (call (bench, what) < 0)
@@ -389,34 +392,48 @@ static float *array (int64_t n)
     return x;
 }
 
-static bool wanted (int argc, char **argv, const char *group)
+static bool wanted (char *const groups[], const char *group)
 {
-    for (int i = 2; i < argc; i++)
-        if (strcmp (argv[i], group) == 0)
+    for (int i = 0; groups[i]; i++)
+        if (strcmp (groups[i], group) == 0)
             return true;
-    return argc <= 2;
+    return !groups[0];
+}
+
+static void run (struct bench *b, char *const groups[])
+{
+    printf ("%d threads\n", b->threads);
+    if (wanted (groups, "gemm")) {
+        bench_gemm (b, MG_FLOAT32);
+        bench_gemm (b, MG_BFLOAT16);
+    }
+    if (wanted (groups, "memory"))
+        bench_memory (b);
+    if (wanted (groups, "attention"))
+        bench_attention (b);
 }
 
 int main (int argc, char **argv)
 {
-    struct bench b = { .threads = argc > 1 ? atoi (argv[1]) : 2, .n = 50304 * 1024 };
+    struct bench b = { .threads = 2, .seconds = 0.2, .n = 50304 * 1024 };
     struct mg_error err = { "" };
+    int option;
 
+    while ((option = getopt (argc, argv, "t:s:")) != -1) {
+        if (option == 't')
+            b.threads = atoi (optarg);
+        else if (option == 's')
+            b.seconds = atof (optarg);
+        else
+            die ("usage: kernels [-t THREADS] [-s SECONDS] [gemm|memory|attention]...");
+    }
     if (!(b.k = kernels_cpu_create (b.threads, &err)))
         die (err.text);
     b.a = array (b.n);
     b.b = array (b.n);
     b.c = array (b.n);
     b.d = array (b.n);
-    printf ("%d threads\n", b.threads);
-    if (wanted (argc, argv, "gemm")) {
-        bench_gemm (&b, MG_FLOAT32);
-        bench_gemm (&b, MG_BFLOAT16);
-    }
-    if (wanted (argc, argv, "memory"))
-        bench_memory (&b);
-    if (wanted (argc, argv, "attention"))
-        bench_attention (&b);
+    run (&b, argv + optind);
     kernels_cpu_destroy (b.k);
     free (b.a);
     free (b.b);

@@ -14,6 +14,8 @@ static const struct part {
 } parts[] = {
     { "check", "every rule that the parallel sizes break", plan_check },
     { "groups", "who shares a group with whom", plan_groups },
+    { "layers", "which layers every pipeline stage holds", plan_layers },
+    { "schedule", "the order of forward and backward passes", plan_schedule },
     { NULL, NULL, NULL },
 };
 

@@ -20,6 +20,12 @@ int plan_groups (int argc, char **argv);
 /* "megatron plan check": every rule that the sizes break. */
 int plan_check (int argc, char **argv);
 
+/* "megatron plan layers": which layers every pipeline stage holds. */
+int plan_layers (int argc, char **argv);
+
+/* "megatron plan schedule": the order of passes of every pipeline rank. */
+int plan_schedule (int argc, char **argv);
+
 /* The options for the parallel sizes, --tp to --order and --world-size; the target is a
  * struct geometry.
  */

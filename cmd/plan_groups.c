@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cmd/plan.h"
+#include "cmd/plan_placement.h"
 #include "libcore/base/parse.h"
 #include "libcore/topo/grid.h"
 
@@ -20,6 +21,8 @@ struct request {
     bool kind[GROUP_NUM_KINDS];
     bool rank_given;
     int rank;
+    const char *svg;
+    int tasks_per_node; /* 0: not given */
 };
 
 /* Left out unless asked for by name: scripts know the set of the others. */
@@ -65,10 +68,31 @@ static int set_rank (void *target, const struct cmd_option *option, const char *
     return parse_int (what, value, 0, GEOMETRY_SIZE_MAX - 1, &request->rank, err);
 }
 
+static int set_tasks_per_node (void *target, const struct cmd_option *option,
+                               const char *what, const char *value, struct mg_error *err)
+{
+    struct request *request = target;
+
+    (void)option;
+    return parse_int (what, value, 1, GEOMETRY_SIZE_MAX, &request->tasks_per_node, err);
+}
+
+static int set_svg (void *target, const struct cmd_option *option, const char *what,
+                    const char *value, struct mg_error *err)
+{
+    (void)option;
+    ((struct request *)target)->svg = value;
+    return *value ? 0 : mg_error_set (err, EINVAL, "%s: the value is empty", what);
+}
+
 static const struct cmd_option group_options[] = {
     { "kind", NULL, "KIND[,KIND...]", "only these kinds of group, may be repeated", NULL,
       set_kind },
     { "rank", NULL, "R", "only the groups of this rank", NULL, set_rank },
+    { "svg", NULL, "FILE", "also draw where every rank stands in the dense grid", NULL,
+      set_svg },
+    { "ntasks-per-node", NULL, "N", "with --svg: colour the ranks by node", NULL,
+      set_tasks_per_node },
     { NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
@@ -272,6 +296,8 @@ static int check_request (const struct geometry *g, const struct request *reques
 {
     if (!g->world)
         return mg_error_set (err, EINVAL, "--world-size is missing");
+    if (request->tasks_per_node && !request->svg)
+        return mg_error_set (err, EINVAL, "--ntasks-per-node wants --svg");
     if (request->rank_given && request->rank >= g->world)
         return mg_error_set (err, ERANGE, "--rank: %d is out of range, want 0 to %d",
                              request->rank, g->world - 1);
@@ -302,6 +328,11 @@ int plan_groups (int argc, char **argv)
         return plan_usage_error (argv[0], &err);
     if (!(grid = grid_create (&g, &err))) {
         fprintf (stderr, "megatron: %s\n", err.text);
+        return PLAN_IMPOSSIBLE;
+    }
+    if (request.svg && placement_draw (grid, request.tasks_per_node, request.svg, &err) < 0) {
+        fprintf (stderr, "megatron: %s\n", err.text);
+        grid_destroy (grid);
         return PLAN_IMPOSSIBLE;
     }
     default_kinds (&request);

@@ -185,7 +185,7 @@ VEC_INLINE vd vec_load_double (const float *p)
     return __builtin_convertvector (*(const vf_half *)p, vd);
 }
 
-/* a0 b0 a1 b1 ... of the lower and of the upper halves; the same for pairs of elements. */
+/* a0 b0 a1 b1 ... of the lower and of the upper halves; the same for pairs. */
 VEC_INLINE vf vec_zip_low (vf a, vf b)
 {
 #if VEC_BYTES == 64

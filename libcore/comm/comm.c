@@ -20,7 +20,7 @@ struct mg_comm {
     void *impl;
     bool shared; /* impl is another communicator's */
     int size, rank;
-    struct mg_stream *stream; /* for calls without one */
+    struct mg_stream *stream; /* for calls without one; they return when done */
     struct mg_comm_stats stats;
     char name[NAME_MAX_LEN];
 };
@@ -62,7 +62,8 @@ struct mg_comm *comm_create (struct comm_net *net, const struct comm_config *con
     comm->size = config->size;
     comm->rank = config->rank;
     snprintf (comm->name, sizeof (comm->name), "%s", config->name);
-    if (!(comm->stream = mg_stream_create (net->device, MG_STREAM_COMM, comm->name, err)))
+    comm->stream = mg_stream_create (net->device, MG_STREAM_COMPUTE, comm->name, err);
+    if (!comm->stream)
         goto error;
     if (config->share) {
         comm->shared = true;

@@ -417,3 +417,16 @@ int queue_wait (struct queue_lane *lane, uint64_t mark, struct mg_error *err)
     queue->waiters--;
     return rc;
 }
+
+int queue_run (struct queue_lane *lane, struct work *work, struct mg_error *err)
+{
+    struct queue *queue = lane->queue;
+    int rc;
+
+    queue->waiters++;
+    rc = queue_submit (lane, work, err);
+    if (rc == 0)
+        rc = queue_wait (lane, queue_lane_mark (lane), err);
+    queue->waiters--;
+    return rc;
+}

@@ -87,6 +87,11 @@ bool queue_reached (const struct queue_lane *lane, uint64_t mark);
  */
 int queue_wait (struct queue_lane *lane, uint64_t mark, struct mg_error *err);
 
+/* Submit and wait for it: as the two together, but the thread knows from the first that
+ * somebody is waiting.
+ */
+int queue_run (struct queue_lane *lane, struct work *work, struct mg_error *err);
+
 /* Describe what the lane is at ("nothing on NAME" if idle). Describe functions may use
  * it: the queue's lock must be held, as it is there.
  */

@@ -91,11 +91,9 @@ int stream_submit (struct mg_stream *stream, struct work *work, struct mg_error 
     if (!stream->lane)
         return mg_error_set (err, ENOTSUP, "stream %s: %s devices take no host work",
                              stream->name, stream->device->ops->name);
-    if (queue_submit (stream->lane, work, err) < 0)
-        return -1;
     if (stream->kind == MG_STREAM_COMPUTE)
-        return mg_stream_synchronize (stream, err);
-    return 0;
+        return queue_run (stream->lane, work, err);
+    return queue_submit (stream->lane, work, err);
 }
 
 bool stream_idle (const struct mg_stream *stream)

@@ -6,6 +6,8 @@
  * collectives with the same counts, types and operations in the same order; a mismatch is
  * an error of the program and ends in the deadline's message.
  *
+ * Calls on one communicator come from one thread at a time.
+ *
  * A call returns 0, or -1 with errno and a text when its arguments are wrong or the work
  * is known to have failed; a later failure is reported by the stream or event that is
  * waited on.  After a failure the communicator is only good for mg_comm_abort().
@@ -99,7 +101,9 @@ int mg_comm_barrier (struct mg_comm *comm, struct mg_stream *stream,
  */
 void mg_comm_abort (struct mg_comm *comm, int code) __attribute__ ((noreturn));
 
-/* What went through a communicator so far: calls and bytes handed in by the caller. */
+/* What went through a communicator so far: calls, and bytes handed in by the caller (what
+ * it sends; of an all-reduce or a broadcast the buffer).  Refused calls do not count.
+ */
 enum mg_comm_call {
     MG_CALL_ALL_REDUCE,
     MG_CALL_REDUCE_SCATTER,

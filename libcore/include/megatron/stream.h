@@ -5,7 +5,8 @@
  * On the CPU device, the compute stream runs kernels inside the call; work that waits for
  * other processes (collectives) runs on one communication thread of the process: enqueued
  * on a compute stream the call returns when it is done, on a comm stream it returns at
- * once.  Every wait has a deadline (the device's timeout) and ends early when the process
+ * once.  A kernel runs inside its call on either kind, so on a comm stream it must be
+ * preceded by a wait for what it reads.  Every wait has a deadline (the device's timeout) and ends early when the process
  * is being aborted, with a text that names the work that was waited for.
  */
 #ifndef MEGATRON_STREAM_H

@@ -100,7 +100,7 @@ static void lanes_do_not_block_each_other (void)
     struct queue_lane *b = queue_lane_create (queue, "b", &err);
     _Atomic int gate = 0;
     struct gated first = gated ("first", &gate), second = gated ("second", NULL);
-    struct gated other = gated ("other", NULL);
+    struct gated other = gated ("other", NULL), again = gated ("again", NULL);
     uint64_t mark;
     char text[80];
 
@@ -120,10 +120,12 @@ static void lanes_do_not_block_each_other (void)
     ok (other.order == 1 && first.order == 2 && second.order == 3, "in that order");
     queue_lane_describe (a, text, sizeof (text));
     is_str (text, "nothing on a", "now a is at nothing");
+    is_int (queue_run (a, &again.work, &err), 0, "run waits");
+    ok (again.order == 4 && again.released, "until it is done");
     queue_lane_destroy (a);
     ok (queue_reached (a, mark), "marks outlive the lane");
     ok (queue_lane_create (queue, "c", &err) == a, "whose place is used again");
-    ok (queue_reached (a, mark) && queue_lane_mark (a) == 2, "with higher marks");
+    ok (queue_reached (a, mark) && queue_lane_mark (a) == 3, "with higher marks");
     queue_destroy (queue);
 }
 
@@ -149,6 +151,7 @@ static void failure (void)
     is_int (queue_check (queue, &err), -1, "check says so");
     is_str (err.text, "bad: it broke", "the first text stays");
     is_int (queue_submit (a, &late.work, &err), -1, "nothing more is taken");
+    is_int (queue_run (a, &late.work, &err), -1, "nor run");
     ok (!bad.released && !stuck.released, "nothing is released");
     ok (queue_settled (queue), "and nothing polled any more");
     queue_destroy (queue);
