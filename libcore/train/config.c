@@ -444,6 +444,10 @@ int train_lr (const struct train_args *args, int64_t global_batch, struct lr_con
     if (args->lr_warmup_fraction >= 0 && args->lr_warmup_iters > 0)
         return mg_error_set (err, EINVAL, "--lr-warmup-fraction and --lr-warmup-iters exclude "
                              "each other");
+    if (args->lr_warmup_iters > 0 && args->lr_warmup_iters >= decay)
+        return mg_error_set (err, EINVAL, "--lr-warmup-iters %" PRId64 " is not less than the "
+                             "%" PRId64 " iterations of the decay", args->lr_warmup_iters,
+                             decay);
     lr->warmup = args->lr_warmup_fraction >= 0
                      ? (int64_t)(args->lr_warmup_fraction * (double)lr->decay)
                      : args->lr_warmup_iters * global_batch;

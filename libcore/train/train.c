@@ -126,6 +126,9 @@ static int run (struct train *t, struct mg_error *err)
     int64_t saved = -1;
 
     t->first_iteration = t->progress.iteration + 1;
+    if (t->progress.iteration >= args->train_iters && job_rank (t->job) == 0)
+        fprintf (t->out, "nothing to train: --train-iters is %" PRId64 "\n",
+                 args->train_iters);
     while (t->progress.iteration < args->train_iters) {
         int64_t done;
 

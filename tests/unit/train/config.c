@@ -161,6 +161,12 @@ static void test_model (void)
     is_int (lr.warmup, 8, "of the decay");
     args.lr_warmup_iters = 1;
     ok (train_lr (&args, 8, &lr, &err) < 0, "%s", err.text);
+    args.lr_warmup_fraction = TRAIN_UNSET;
+    args.lr_warmup_iters = 9;
+    is_int (train_lr (&args, 8, &lr, &err), 0, "9 iterations of warm-up in a decay of 10");
+    args.lr_warmup_iters = 10;
+    ok (train_lr (&args, 8, &lr, &err) < 0 && strstr (err.text, "--lr-warmup-iters 10"), "%s",
+        err.text);
 }
 
 int main (void)

@@ -1,0 +1,96 @@
+#!/bin/bash
+# contrib/quickstart in short: it trains, draws a curve that is well formed and falls, and
+# leaves nothing, also when it is interrupted; --keep leaves what it says, and no more.
+. "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
+. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/svg.sh"
+
+[ -n "${MG_LONG:-}" ] || skip_all "a long test; MG_LONG=1 runs it"
+mpi_available || skip_all "no MPI"
+[ -e "$MG_BUILDDIR/plugin/.libs/megatron.so" ] || skip_all "the plugin is not built"
+for tool in slurmctld slurmd srun; do
+    PATH=$PATH:/usr/sbin:/sbin command -v $tool >/dev/null \
+        || skip_all "$tool is not installed"
+done
+
+quickstart=("$MG_SRCDIR/contrib/quickstart" --build-dir "$MG_BUILDDIR" --no-install)
+# A directory of our own, with a name short enough for sockets.
+base=${TMPDIR:-/tmp}
+[ ${#base} -le 24 ] || base=/tmp
+TMPDIR=$(mktemp -d "$base/mgq.XXXXXX") || bail_out "no directory"
+export TMPDIR
+at_exit 'rmdir "$TMPDIR"'
+# Paragraphs of a language of few words.
+awk 'BEGIN { srand (7); split ("the ship sails over a green sea and no land is in sight", w)
+             for (i = 0; i < 3000; i++) {
+                 for (k = 0; k < 12; k++) printf "%s ", w[int (rand () * 13) + 1]
+                 print i % 3 ? "" : "\n" } }' >text.txt
+
+# leftovers: live processes that name our TMPDIR, and files in it.
+leftovers() {
+    local p text
+    for p in /proc/[0-9]*; do
+        [ "${p#/proc/}" != "$BASHPID" ] || continue
+        text=$(tr '\0' ' ' 2>/dev/null <"$p/cmdline"; tr '\0' ' ' 2>/dev/null <"$p/environ"
+               readlink "$p/cwd" "$p"/fd/* 2>/dev/null)
+        [[ $text == *"$TMPDIR/mgquick"* ]] && echo "${p#/proc/} $(head -c 100 "$p/comm")"
+    done 2>/dev/null
+    ls -A "$TMPDIR"
+}
+
+at_exit 'for d in "$TMPDIR"/mgquick.*; do
+             "$MG_SRCDIR/contrib/cluster/slurm-cluster" stop "$d" 2>/dev/null
+         done'
+
+# ---- from the start to the curve
+run "${quickstart[@]}" --seconds 5 --text text.txt
+is "$status" 0 "quickstart succeeds" || { diag "$out"; diag "$err"; }
+is "$(leftovers)" "" "no process and no file is left"
+ok "[ -s quickstart-loss.svg ]" "the curve is where one stands"
+like "$out" "curve is in"$'\n'" *$TEST_DIR/quickstart-loss.svg" "and the text says so"
+like "$out" 'srun -N4 --ntasks-per-node=2 --megatron-tp=2 --megatron-pp=2 ' "the srun line is told"
+like "$out" '8 ranks = tp 2 x pp 2 x dp 2' "eight ranks trained"
+ok "[ $(grep -c '\] iteration ' <<<"$out") -ge 10 ]" "iterations are shown"
+read -r first last <<<"$(sed -n 's/^The loss fell from \([0-9.]*\) to \([0-9.]*\);.*/\1 \2/p' \
+    <<<"$out")"
+ok "awk -v a='$first' -v b='$last' 'BEGIN { exit !(a > 5 && a < 6.5 && b > 0 && b < 3.2) }'" \
+    "the loss fell from $first to $last"
+ok "svg_is_well_formed quickstart-loss.svg" "the SVG is well formed"
+is "$(grep -c '<path ' quickstart-loss.svg)" 3 "an axis and two curves"
+
+# ---- it is interrupted: while the cluster starts, while it trains
+for file in slurmctld.pid quickstart/train.jsonl; do
+    for signal in INT TERM; do
+        env --default-signal=INT,QUIT "${quickstart[@]}" --text text.txt >cut.out 2>cut.err &
+        pid=$!
+        for _ in $(seq 600); do
+            ls "$TMPDIR"/mgquick.*/$file >/dev/null 2>&1 && break
+            kill -0 $pid 2>/dev/null || break
+            sleep 0.1
+        done
+        ok "kill -$signal $pid" "SIG$signal reaches it"
+        rc=0
+        wait $pid || rc=$?
+        is "$rc" $((128 + $(kill -l $signal))) "and ends it" || diag "$(cat cut.out cut.err)"
+        is "$(leftovers)" "" "no process and no file is left"
+    done
+done
+
+# ---- what it refuses
+for arguments in "--seconds 0" "--seconds x" "--text /nonexistent" "--svg /nonexistent/a.svg"; do
+    # shellcheck disable=SC2086
+    run "${quickstart[@]}" $arguments
+    is "$status:$(wc -l <<<"$err")" 1:1 "$arguments is refused in a line: $err"
+done
+
+# ---- --keep
+run "${quickstart[@]}" --seconds 1 --text text.txt --svg kept.svg --keep
+is "$status" 0 "--keep succeeds" || { diag "$out"; diag "$err"; }
+env=$(sed -n 's/^ *\. \(.*\/env\)$/\1/p' <<<"$out")
+stop=$(sed -n 's/^ *\(.*slurm-cluster stop .*\)$/\1/p' <<<"$out")
+run bash -c ". '$env' && srun -Q -N4 --megatron-tp=2 sh -c 'echo \$MEGATRON_DP_SIZE'"
+is "$out" $'2\n2\n2\n2' "its cluster is used as it says"
+run bash -c "$stop"
+is "$status" 0 "and stopped as it says"
+is "$(leftovers)" "" "no process and no file is left"
+done_testing
