@@ -122,8 +122,8 @@ static int set_json (void *target, const struct cmd_option *option, const char *
 }
 
 static const struct cmd_option index_options[] = {
-    { "", NULL, "[WEIGHT] PREFIX...", "datasets PREFIX.bin and PREFIX.idx; several are a "
-      "blend", NULL, set_word },
+    { "", NULL, "[WEIGHT] PREFIX...",
+      "datasets PREFIX.bin and PREFIX.idx; several are a blend", NULL, set_word },
     { "seq-length", NULL, "S", "tokens of a sample, at least 2", NULL, set_seq_length },
     { "num-samples", NULL, "N", "as many epochs as N samples need, default one epoch",
       NULL, set_num_samples },
@@ -133,10 +133,10 @@ static const struct cmd_option index_options[] = {
       NULL, set_split },
     { "part", NULL, "PART", "train, valid or test of the split, default train", NULL,
       set_part },
-    { "mid-level-dataset-surplus", NULL, "X", "part more asked of each dataset of a blend, "
-      "default 0.005", NULL, set_surplus },
-    { "data-cache-path", NULL, "DIR", "keep the indices in files there, or take them from "
-      "there", NULL, set_cache },
+    { "mid-level-dataset-surplus", NULL, "X",
+      "part more asked of each dataset of a blend, default 0.005", NULL, set_surplus },
+    { "data-cache-path", NULL, "DIR",
+      "keep the indices in files there, or take them from there", NULL, set_cache },
     { "json", NULL, NULL, "print JSON", NULL, set_json },
     { NULL, NULL, NULL, NULL, NULL, NULL },
 };

@@ -28,7 +28,8 @@ static char *strip (const char *text)
 static bool is_number (const char *text, double *value)
 {
     char *word = strip (text);
-    bool yes = word && parse_double ("weight", word, -HUGE_VAL, HUGE_VAL, value, NULL) == 0;
+    bool yes
+        = word && parse_double ("weight", word, -HUGE_VAL, HUGE_VAL, value, NULL) == 0;
 
     free (word);
     return yes;
@@ -55,7 +56,8 @@ static int take_weights (const char *const *words, struct blend *b, struct mg_er
         return mg_error_set (err, ENOMEM, "out of memory");
     for (size_t i = 0; i < b->count; i++) {
         if (!is_number (words[2 * i], &b->weights[i]) || !(b->weights[i] > 0.))
-            return mg_error_set (err, EINVAL, "weight of %.200s is %.40s, want more than 0",
+            return mg_error_set (err, EINVAL,
+                                 "weight of %.200s is %.40s, want more than 0",
                                  words[2 * i + 1], words[2 * i]);
     }
     return 0;
@@ -75,19 +77,22 @@ static int take_prefixes (const char *const *words, size_t step, struct blend *b
     return 0;
 }
 
-int blend_parse (const char *const *words, size_t n, struct blend *b, struct mg_error *err)
+int blend_parse (const char *const *words, size_t n, struct blend *b,
+                 struct mg_error *err)
 {
     size_t other = 0;
     size_t numbers = n % 2 == 0 ? count_numbers (words, n, &other) : 0;
 
     *b = (struct blend){ .count = numbers ? n / 2 : n };
     if (n == 0)
-        return mg_error_set (err, EINVAL, "no dataset, want PREFIX... or WEIGHT PREFIX ...");
+        return mg_error_set (err, EINVAL,
+                             "no dataset, want PREFIX... or WEIGHT PREFIX ...");
     if (b->count > BLEND_MAX)
         return mg_error_set (err, EINVAL, "%zu datasets, want at most %d", b->count,
                              BLEND_MAX);
     if (numbers > 0 && numbers < n / 2)
-        return mg_error_set (err, EINVAL, "\"%.200s\" stands where a weight should, as there "
+        return mg_error_set (err, EINVAL,
+                             "\"%.200s\" stands where a weight should, as there "
                              "are others: want WEIGHT PREFIX WEIGHT PREFIX ...",
                              words[other]);
     if ((numbers > 0 && take_weights (words, b, err) < 0)
@@ -153,8 +158,9 @@ int64_t blend_share (int64_t size, double weight, double surplus, struct mg_erro
     double share = ceil (ceil ((double)size * weight) * (1. + surplus));
 
     if (!(share >= 0. && share <= 0x1p53))
-        return mg_error_set (err, ERANGE, "a blend of %" PRId64 " samples, weight %g, surplus "
-                             "%g: a share of %g is out of range", size, weight, surplus,
-                             share);
+        return mg_error_set (err, ERANGE,
+                             "a blend of %" PRId64 " samples, weight %g, surplus "
+                             "%g: a share of %g is out of range",
+                             size, weight, surplus, share);
     return (int64_t)share;
 }

@@ -24,21 +24,21 @@ struct blend {
     double *weights; /* as written, each more than 0; NULL: none */
 };
 
-/* Read a blend from words. 0, or -1 with errno EINVAL (no words, a weight among prefixes or
- * the other way round, a weight that is not more than 0, too many), ENOMEM, and '*blend'
- * all zero. */
+/* Read a blend from words. 0, or -1 with errno EINVAL (no words, a weight among prefixes
+ * or the other way round, a weight that is not more than 0, too many), ENOMEM, and
+ * '*blend' all zero. */
 int blend_parse (const char *const *words, size_t n, struct blend *blend,
                  struct mg_error *err);
 
 /* Free what it holds; all zero is allowed; errno is kept. */
 void blend_clear (struct blend *blend);
 
-/* Divide the weights by their sum, which is formed in NumPy's order (pairwise, by eights),
- * as its last bit decides which dataset is next. */
+/* Divide the weights by their sum, which is formed in NumPy's order (pairwise, by
+ * eights), as its last bit decides which dataset is next. */
 void blend_normalize (double *weights, size_t n);
 
 /* Samples of a dataset with this part (0 to 1) of a blend of 'size':
- * ceil (ceil (size x weight) (1 + surplus)).  -1 with errno ERANGE if that is over 2^53. */
+ * ceil (ceil (size x weight) (1 + surplus)).  -1, errno ERANGE if that is over 2^53. */
 int64_t blend_share (int64_t size, double weight, double surplus, struct mg_error *err);
 
 #endif /* LIBCORE_DATA_BLEND_H */

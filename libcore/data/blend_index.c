@@ -182,7 +182,8 @@ static int make_names (const char *directory, const struct blend_identity *id,
                                     names->text, err))
         && (names->description = durable_path (err, "%sdescription.txt", base))
         && (names->array[DATASET] = durable_path (err, "%sdataset_index.npy", base))
-        && (names->array[SAMPLE] = durable_path (err, "%sdataset_sample_index.npy", base)))
+        && (names->array[SAMPLE]
+            = durable_path (err, "%sdataset_sample_index.npy", base)))
         rc = 0;
     free (base);
     if (rc < 0)
@@ -226,10 +227,13 @@ static int check_arrays (const struct blend_index *index, const struct names *na
         const int d = index->dataset[i];
 
         if (d < 0 || (size_t)d >= id->count)
-            rc = mg_error_set (err, EINVAL, "%s: dataset of sample %" PRId64 " is %d, want 0 "
-                               "to %zu", names->array[DATASET], i, d, id->count - 1);
+            rc = mg_error_set (err, EINVAL,
+                               "%s: dataset of sample %" PRId64 " is %d, want 0 "
+                               "to %zu",
+                               names->array[DATASET], i, d, id->count - 1);
         else if (!id->weights && taken[d] == id->sizes[d])
-            rc = mg_error_set (err, EINVAL, "%s: dataset of sample %" PRId64 " is %d, which "
+            rc = mg_error_set (err, EINVAL,
+                               "%s: dataset of sample %" PRId64 " is %d, which "
                                "has no more than %" PRId64 " samples",
                                names->array[DATASET], i, d, id->sizes[d]);
         else if (index->sample[i] != taken[d])
@@ -248,6 +252,7 @@ static struct blend_index *read_index (const struct names *names,
                                        struct mg_error *err)
 {
     struct blend_index *index;
+    int rc;
 
     if (!(index = calloc (1, sizeof (*index)))
         || !(index->files = calloc (NUM_ARRAYS, sizeof (*index->files)))) {
@@ -260,10 +265,12 @@ static struct blend_index *read_index (const struct names *names,
         for (size_t i = 0; i < id->count; i++)
             index->size += id->sizes[i];
     }
-    if (open_array (names->array[DATASET], &index->files[DATASET], NPY_INT16, index->size,
-                    err) < 0
-        || open_array (names->array[SAMPLE], &index->files[SAMPLE], NPY_INT64, index->size,
-                       err) < 0)
+    rc = open_array (names->array[DATASET], &index->files[DATASET], NPY_INT16,
+                     index->size, err);
+    if (rc == 0)
+        rc = open_array (names->array[SAMPLE], &index->files[SAMPLE], NPY_INT64,
+                         index->size, err);
+    if (rc < 0)
         goto error;
     index->dataset = (int16_t *)index->files[DATASET].array.data;
     index->sample = (int64_t *)index->files[SAMPLE].array.data;

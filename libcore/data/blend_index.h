@@ -26,7 +26,7 @@ struct blend_index {
 };
 
 /* Make a blend of 'size' >= 1 samples by weights, which are taken as they are.
- * NULL with errno ERANGE (size, 'n' over BLEND_MAX), ENOMEM. The caller owns the result. */
+ * NULL with errno ERANGE (size, 'n' over BLEND_MAX), ENOMEM. The caller owns it. */
 struct blend_index *blend_index_create (const double *weights, size_t n, int64_t size,
                                         struct mg_error *err);
 

@@ -1,4 +1,4 @@
-/* gpt_cache - indices of GPT datasets kept in files: read with checks, or made and written */
+/* gpt_cache - indices of GPT datasets in files: read with checks, or made and written */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -86,10 +86,11 @@ static int check_shape (const struct npy *file, int64_t rows, int64_t columns,
 
     if (a->dims == dims && a->shape[0] == rows && a->shape[1] == columns)
         return 0;
-    return mg_error_set (err, EINVAL, "%s: shape is %" PRId64 " x %" PRId64 ", want %"
-                         PRId64 " x %" PRId64 ", as the dataset has it now; remove the file "
-                         "if it is out of date", file->path, a->shape[0], a->shape[1], rows,
-                         columns);
+    return mg_error_set (err, EINVAL,
+                         "%s: shape is %" PRId64 " x %" PRId64 ", want %" PRId64
+                         " x %" PRId64 ", as the dataset has it now; remove the file "
+                         "if it is out of date",
+                         file->path, a->shape[0], a->shape[1], rows, columns);
 }
 
 static int check_type (const struct npy *file, enum npy_type type, enum npy_type other,
@@ -152,11 +153,27 @@ static int check_documents (const int32_t *row, size_t n, int64_t epochs, size_t
                                  at + i, row[i], documents->first,
                                  documents->first + (int64_t)documents->count - 1);
         if (++seen[d] > epochs)
-            return mg_error_set (err, EINVAL, "document %zu is %d, which is there more than "
-                                 "the %" PRId64 " times of as many epochs", at + i, row[i],
-                                 epochs);
+            return mg_error_set (err, EINVAL,
+                                 "document %zu is %d, which is there more than "
+                                 "the %" PRId64 " times of as many epochs",
+                                 at + i, row[i], epochs);
     }
     return 0;
+}
+
+/* All epochs, or the last by itself. */
+static int check_epochs (const struct gpt_index *index,
+                         const struct gpt_documents *documents, uint32_t *seen,
+                         struct mg_error *err)
+{
+    const size_t apart = index->separate_final_epoch ? documents->count : 0;
+    const size_t together = index->row_length - apart;
+    const int32_t *row = index->document_index;
+    const int64_t epochs = together / documents->count;
+
+    if (check_documents (row, together, epochs, 0, documents, seen, err) < 0)
+        return -1;
+    return check_documents (row + together, apart, 1, together, documents, seen, err);
 }
 
 /* Each sample begins S tokens behind the one before it. */
@@ -193,11 +210,15 @@ static int check_shuffle (const uint32_t *shuffle, int64_t begin, int64_t end,
         uint32_t k = shuffle[i];
 
         if (k < begin || k >= end)
-            return mg_error_set (err, EINVAL, "sample %" PRId64 " is number %u, want %" PRId64
-                                 " to %" PRId64, i, k, begin, end - 1);
+            return mg_error_set (err, EINVAL,
+                                 "sample %" PRId64 " is number %u, want %" PRId64
+                                 " to %" PRId64,
+                                 i, k, begin, end - 1);
         if (seen[k / 8] & 1u << k % 8)
-            return mg_error_set (err, EINVAL, "sample %" PRId64 " is number %u, which was "
-                                 "there before", i, k);
+            return mg_error_set (err, EINVAL,
+                                 "sample %" PRId64 " is number %u, which was "
+                                 "there before",
+                                 i, k);
         seen[k / 8] |= 1u << k % 8;
     }
     return 0;
@@ -209,18 +230,11 @@ static int check_arrays (const struct gpt_index *index, const struct names *name
 {
     uint32_t *documents_seen = calloc (documents->count, sizeof (*documents_seen));
     unsigned char *samples_seen = calloc (index->num_samples / 8 + 1, 1);
-    const size_t together = index->separate_final_epoch
-                                ? index->row_length - documents->count
-                                : index->row_length;
-    const int32_t *row = index->document_index;
     int rc = -1;
 
     if (!documents_seen || !samples_seen)
         mg_error_set (err, ENOMEM, "%s: out of memory", names->array[DOCUMENT]);
-    else if (check_documents (row, together, together / documents->count, 0, documents,
-                              documents_seen, err) < 0
-             || check_documents (row + together, index->row_length - together, 1, together,
-                                 documents, documents_seen, err) < 0)
+    else if (check_epochs (index, documents, documents_seen, err) < 0)
         wrong (names->array[DOCUMENT], err);
     else if (check_starts (index, documents, seq_length, err) < 0)
         wrong (names->array[SAMPLE], err);

@@ -8,9 +8,10 @@
  *
  * What is read is checked in full against the dataset: every epoch must have every
  * document, every sample begin where the lengths of the documents put it, every sample be
- * there once, and not on the wrong side of the last epoch.  An index that passes can differ
- * from the one that would be made in nothing but the order of documents and samples.  It
- * is used where it lies in the file's map, which all processes of a node share.
+ * there once, and not on the wrong side of the last epoch.  An index that passes can
+ * differ from the one that would be made in nothing but the order of documents and
+ * samples.  It is used where it lies in the file's map, which all processes of a node
+ * share.
  */
 #ifndef LIBCORE_DATA_GPT_CACHE_H
 #define LIBCORE_DATA_GPT_CACHE_H

@@ -222,9 +222,9 @@ void gpt_index_destroy (struct gpt_index *index)
     }
 }
 
-int gpt_index_documents (const struct indexed *ix, const char *split, enum split_part part,
-                         struct gpt_documents *documents, int32_t **lengths,
-                         struct mg_error *err)
+int gpt_index_documents (const struct indexed *ix, const char *split,
+                         enum split_part part, struct gpt_documents *documents,
+                         int32_t **lengths, struct mg_error *err)
 {
     int64_t begin;
     int64_t end;

@@ -12,8 +12,8 @@
 #include "libcore/data/gpt_index.h"
 #include "libcore/data/index_text.h"
 
-/* A number as Python's repr() gives it: the fewest digits that read back as the same, with
- * an exponent below 1e-4 and from 1e16 on, else with a point. */
+/* A number as Python's repr() gives it: the fewest digits that read back as the same,
+ * with an exponent below 1e-4 and from 1e16 on, else with a point. */
 static void put_number (FILE *f, double value)
 {
     char text[40], digits[24];
@@ -228,8 +228,8 @@ static int put_blend (FILE *f, const struct blend_identity *id, struct mg_error 
 }
 
 /* One of the two, as a text of its own. */
-static char *make_text (const struct gpt_identity *gpt, const struct blend_identity *blend,
-                        struct mg_error *err)
+static char *make_text (const struct gpt_identity *gpt,
+                        const struct blend_identity *blend, struct mg_error *err)
 {
     char *text = NULL;
     size_t size;

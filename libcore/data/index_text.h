@@ -21,8 +21,8 @@
 #include "libcore/data/split.h"
 #include "megatron/error.h"
 
-/* The tokenizer of a description. Indices do not depend on it, and ours have none; the text
- * is there to give the same as Megatron-LM where it has one like this. */
+/* The tokenizer of a description. Indices do not depend on it, and ours have none; the
+ * text is there to give the same as Megatron-LM where it has one like this. */
 struct index_tokenizer {
     const char *cls;
     int64_t vocab_size;

@@ -203,8 +203,8 @@ static int read_header (struct text *t, struct npy_array *array, struct mg_error
     if (t->at < t->end)
         return refuse (t, "what follows", "blanks", err);
     if (!have_type || !have_order || !have_shape)
-        return mg_error_set (err, EINVAL, "%s: header: want descr, fortran_order and shape",
-                             t->path);
+        return mg_error_set (err, EINVAL,
+                             "%s: header: want descr, fortran_order and shape", t->path);
     return 0;
 }
 
@@ -215,8 +215,10 @@ static ssize_t find_header (const struct npy *npy, size_t *end, struct mg_error 
     size_t begin, length;
 
     if (npy->map_size < HEADER_AT_2 || memcmp (p, magic, MAGIC) != 0)
-        return mg_error_set (err, EINVAL, "%s: not a file of NumPy: it does not begin with "
-                             "\"\\x93NUMPY\" and a header", npy->path);
+        return mg_error_set (err, EINVAL,
+                             "%s: not a file of NumPy: it does not begin with "
+                             "\"\\x93NUMPY\" and a header",
+                             npy->path);
     if (p[6] < 1 || p[6] > 3 || p[7] != 0)
         return mg_error_set (err, EINVAL, "%s: version is %u.%u, want 1.0 to 3.0",
                              npy->path, p[6], p[7]);
@@ -251,13 +253,15 @@ static int check_file (struct npy *npy, struct mg_error *err)
     if (__builtin_mul_overflow ((uint64_t)array->shape[0], (uint64_t)array->shape[1],
                                 &bytes)
         || __builtin_mul_overflow (bytes, (uint64_t)size, &bytes) || bytes != room)
-        return mg_error_set (err, EINVAL, "%s: shape %" PRId64 " x %" PRId64 " of %zu bytes "
+        return mg_error_set (err, EINVAL,
+                             "%s: shape %" PRId64 " x %" PRId64 " of %zu bytes "
                              "each, but %zu bytes behind the header (is it truncated?)",
                              npy->path, array->shape[0], array->shape[1], size, room);
     if (end % size != 0)
-        return mg_error_set (err, EINVAL, "%s: header length is %zu: elements of %zu bytes "
-                             "begin at byte %zu, want a multiple", npy->path,
-                             end - (size_t)begin, size, end);
+        return mg_error_set (err, EINVAL,
+                             "%s: header length is %zu: elements of %zu bytes "
+                             "begin at byte %zu, want a multiple",
+                             npy->path, end - (size_t)begin, size, end);
     array->data = (char *)npy->map + end;
     return 0;
 }
@@ -342,7 +346,8 @@ static size_t make_header (const struct npy_array *array, unsigned char header[2
 
 int npy_write (const char *path, const struct npy_array *array, struct mg_error *err)
 {
-    const size_t bytes = (size_t)array->shape[0] * (array->dims == 2 ? array->shape[1] : 1)
+    const size_t bytes = (size_t)array->shape[0]
+                         * (array->dims == 2 ? array->shape[1] : 1)
                          * npy_size (array->type);
     unsigned char header[2 * ALIGN];
     size_t size = make_header (array, header);

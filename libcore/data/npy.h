@@ -2,12 +2,12 @@
  *
  *     byte 0   6 bytes   "\x93NUMPY"
  *     byte 6   u8, u8    version, 1.0 to 3.0
- *     byte 8   u16 (in version 1) or u32: length of the header that follows, a Python dict
- *              {'descr': '<i4', 'fortran_order': False, 'shape': (14, 2), }
+ *     byte 8   u16 (in version 1) or u32: length of the header that follows, a dict of
+ *              Python, {'descr': '<i4', 'fortran_order': False, 'shape': (14, 2), }
  *     then the elements, the last index fastest
  *
- * (NumPy Enhancement Proposal 1, and numpy/lib/format.py.)  Only this machine's byte order
- * is read and written.
+ * (NumPy Enhancement Proposal 1, and numpy/lib/format.py.)  Only this machine's byte
+ * order is read and written.
  */
 #ifndef LIBCORE_DATA_NPY_H
 #define LIBCORE_DATA_NPY_H

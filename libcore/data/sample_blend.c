@@ -15,8 +15,9 @@ static int sample (void *impl, int64_t index, int32_t *tokens, int32_t *labels,
     const struct sample_source *dataset;
 
     if (index < 0 || index >= b->index->size)
-        return mg_error_set (err, ERANGE, "blend: no sample %" PRId64 ", want 0 to %" PRId64,
-                             index, b->index->size - 1);
+        return mg_error_set (err, ERANGE,
+                             "blend: no sample %" PRId64 ", want 0 to %" PRId64, index,
+                             b->index->size - 1);
     dataset = b->datasets[b->index->dataset[index]];
     return dataset->ops->sample (dataset->impl, b->index->sample[index], tokens, labels,
                                  loss_mask, err);
@@ -166,10 +167,13 @@ static int check_counts (const struct sample_blend_config *c, const struct plan 
     blend_index_count (b->index, b->count, counts);
     for (size_t i = 0; rc == 0 && i < b->count; i++) {
         if (counts[i] > plan->sizes[i])
-            rc = mg_error_set (err, EINVAL, "the blend takes %" PRId64 " samples of %s, "
-                               "which has %" PRId64 " for %s; a surplus above %g would give "
-                               "it more", counts[i], c->blend->prefixes[i],
-                               plan->sizes[i], split_part_name (c->part), c->surplus);
+            rc = mg_error_set (err, EINVAL,
+                               "the blend takes %" PRId64 " samples of %s, "
+                               "which has %" PRId64
+                               " for %s; a surplus above %g would give "
+                               "it more",
+                               counts[i], c->blend->prefixes[i], plan->sizes[i],
+                               split_part_name (c->part), c->surplus);
     }
     free (counts);
     return rc;
@@ -208,8 +212,10 @@ struct sample_source *sample_source_blend_create (const struct sample_blend_conf
     struct sample_source *source;
 
     if (c->num_samples != GPT_INDEX_ONE_EPOCH && c->num_samples < 1) {
-        mg_error_set (err, ERANGE, "number of samples: %" PRId64 " is out of range, want 1 "
-                      "or more", c->num_samples);
+        mg_error_set (err, ERANGE,
+                      "number of samples: %" PRId64 " is out of range, want 1 "
+                      "or more",
+                      c->num_samples);
         return NULL;
     }
     if (c->blend->count == 1 && (!c->blend->weights || !c->split))

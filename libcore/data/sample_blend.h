@@ -2,10 +2,11 @@
  *
  * As Megatron-LM's BlendedMegatronDatasetBuilder makes it for one part:
  *
- *     weights     each dataset is asked for ceil (ceil (N w) (1 + surplus)) samples, as many
- *                 epochs of it as they need; the blend has the sum of the ceil (N w)
- *     prefixes    one epoch of each dataset; the blend draws by their numbers of samples, N
- *                 of them, or all if there are fewer, or all if N is not given (exhaustive)
+ *     weights     each dataset is asked for ceil (ceil (N w) (1 + surplus)) samples, as
+ *                 many epochs of it as they need; the blend has the sum of the ceil (N w)
+ *     prefixes    one epoch of each dataset; the blend draws by their numbers of samples,
+ *                 N of them, or all if there are fewer, or all if N is not given
+ *                 (exhaustive)
  *     one prefix  (with a weight only if the dataset is of one part alone): no blend
  */
 #ifndef LIBCORE_DATA_SAMPLE_BLEND_H
@@ -38,7 +39,7 @@ struct blended {
 /* Make the source.  Errors of indexed_open, gpt_cache_open, blend_index_open; EINVAL if a
  * part of a dataset has no sample, or if the blend would take more samples of one than it
  * has (the surplus is then too small). The caller owns the result. */
-struct sample_source *sample_source_blend_create (const struct sample_blend_config *config,
+struct sample_source *sample_source_blend_create (const struct sample_blend_config *c,
                                                   struct mg_error *err);
 
 /* What a source made by the above is made of, lent; NULL if it is no blend. */

@@ -86,7 +86,8 @@ static void test_bad_words (void)
     for (int i = 0; i <= BLEND_MAX; i++)
         many[i] = "a";
     ok (blend_parse (many, BLEND_MAX + 1, &blend, &err) == -1
-        && strstr (err.text, "32767 datasets, want at most 32766"), "refused: %s", err.text);
+            && strstr (err.text, "32767 datasets, want at most 32766"),
+        "refused: %s", err.text);
     ok (blend_parse (many, BLEND_MAX, &blend, &err) == 0 && blend.count == BLEND_MAX,
         "one less is taken");
     blend_clear (&blend);
@@ -253,10 +254,13 @@ static void test_bad_files (void)
     } cases[] = {
         { false, "-dataset_index.npy", 128, 2, "dataset of sample 0 is 2, want 0 to 1" },
         { false, "-dataset_index.npy", 129, 0x80, "dataset of sample 0 is -327" },
-        { false, "dataset_sample_index.npy", 128, 1, "sample 0 is number 1 of dataset 1, "
+        { false, "dataset_sample_index.npy", 128, 1,
+          "sample 0 is number 1 of dataset 1, "
           "want 0" },
-        { false, "dataset_sample_index.npy", 135, 0x80, "sample 0 is number -92233720368" },
-        { true, "-dataset_index.npy", 130, 1, "sample 1 is number 0 of dataset 1, want 1" },
+        { false, "dataset_sample_index.npy", 135, 0x80,
+          "sample 0 is number -92233720368" },
+        { true, "-dataset_index.npy", 130, 1,
+          "sample 1 is number 0 of dataset 1, want 1" },
         { false, "-dataset_index.npy", 6, 9, "version is 9.0" },
     };
     char cache[300];
@@ -308,7 +312,8 @@ static bool array_is (const void *data, size_t size, size_t n, const json_t *wan
     if (json_array_size (want) != n)
         return false;
     for (size_t i = 0; i < n; i++) {
-        int64_t value = size == 2 ? ((const int16_t *)data)[i] : ((const int64_t *)data)[i];
+        int64_t value
+            = size == 2 ? ((const int16_t *)data)[i] : ((const int64_t *)data)[i];
 
         if (value != json_integer_value (json_array_get (want, i)))
             return false;
@@ -338,9 +343,10 @@ static void check_shares (size_t i, const json_t *one)
             same = same
                    && blend_share (json_integer_value (json_array_get (targets, s)),
                                    json_real_value (json_array_get (weights, d)),
-                                   json_real_value (json_object_get (one, "surplus")), NULL)
-                          == json_integer_value (json_array_get (json_array_get (out, d),
-                                                                 s));
+                                   json_real_value (json_object_get (one, "surplus")),
+                                   NULL)
+                          == json_integer_value (
+                              json_array_get (json_array_get (out, d), s));
     }
     ok (same, "reference case %zu: shares", i);
 }
@@ -363,7 +369,8 @@ static void check_list (size_t i, const json_t *one)
         same = strcmp (blend.prefixes[k],
                        json_string_value (json_array_get (prefixes, k))) == 0;
         if (blend.weights)
-            same = same && blend.weights[k] == json_real_value (json_array_get (weights, k));
+            same = same
+                   && blend.weights[k] == json_real_value (json_array_get (weights, k));
     }
     ok (same, "reference case %zu: a list of words", i);
     blend_clear (&blend);

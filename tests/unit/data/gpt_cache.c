@@ -195,7 +195,8 @@ static void test_faults (void)
     } cases[] = {
         { "document_index.npy", 0, 11, "document 0 is 11, want 0 to 10" },
         { "document_index.npy", 3, -1, "document 3 is -1, want 0 to 10" },
-        { "sample_index.npy", 0, 1, "sample 0 begins at token 0 of document 1, want token 0 "
+        { "sample_index.npy", 0, 1,
+          "sample 0 begins at token 0 of document 1, want token 0 "
           "of document 0" },
         { "sample_index.npy", 3, 77, "sample 1 begins at token 77 of document " },
         { "shuffle_index.npy", 0, 13, "sample 0 is number 13, want 0 to 12" },
@@ -223,12 +224,16 @@ static void test_faults (void)
 
         gpt_index_destroy (open_index (cache, 17, NULL));
         change ("document_index.npy", at, made->document_index[at + 1]);
-        ok (!open_index (cache, 17, &err) && strstr (err.text, "document_index.npy: document")
-            && strstr (err.text, "more than the 1 times"), "refused: %s", err.text);
+        ok (!open_index (cache, 17, &err)
+                && strstr (err.text, "document_index.npy: document")
+                && strstr (err.text, "more than the 1 times"),
+            "refused: %s", err.text);
         change ("document_index.npy", at, made->document_index[at]);
         change ("shuffle_index.npy", at, made->shuffle_index[at + 1]);
-        ok (!open_index (cache, 17, &err) && strstr (err.text, "shuffle_index.npy: sample")
-            && strstr (err.text, "which was there before"), "refused: %s", err.text);
+        ok (!open_index (cache, 17, &err)
+                && strstr (err.text, "shuffle_index.npy: sample")
+                && strstr (err.text, "which was there before"),
+            "refused: %s", err.text);
         drop_cache ();
     }
     gpt_index_destroy (made);
@@ -273,7 +278,8 @@ static void test_types (void)
     gpt_index_destroy (index);
     wide[4] = 1LL << 32;
     npy_write (file_of (17, "shuffle_index.npy"), &array, NULL);
-    ok (!open_index (cache, 17, &err) && strstr (err.text, "element 4 is 4294967296, want"),
+    ok (!open_index (cache, 17, &err)
+            && strstr (err.text, "element 4 is 4294967296, want"),
         "refused: %s", err.text);
     npy_write (file_of (17, "document_index.npy"), &array, NULL);
     ok (!open_index (cache, 17, &err) && strstr (err.text, "elements of another type"),

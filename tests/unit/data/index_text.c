@@ -12,14 +12,16 @@ static void test_md5 (void)
     static const struct {
         const char *text;
         const char *hex;
-    } cases[] = { /* RFC 1321, section A.5, and the lengths around a block */
+    } cases[] = {
+        /* RFC 1321, section A.5, and the lengths around a block */
         { "", "d41d8cd98f00b204e9800998ecf8427e" },
         { "a", "0cc175b9c0f1b6a831c399e269772661" },
         { "message digest", "f96b697d7cb7938d525a2f31aaf161d0" },
         { "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789",
           "d174ab98d277d9f5a5611c2c9f419d9f" },
         { "1234567890123456789012345678901234567890123456789012345678901234567890123456789"
-          "0", "57edf4a22be3c955ac49da2e2107b67a" },
+          "0",
+          "57edf4a22be3c955ac49da2e2107b67a" },
         { "0123456789012345678901234567890123456789012345678901234",
           "6e7a4fc92eb1c3f6e652425bcc8d44b5" },
         { "01234567890123456789012345678901234567890123456789012345",
@@ -143,28 +145,30 @@ static void test_blend (void)
     const struct blend_identity id = { .datasets = datasets, .count = 2, .sizes = sizes };
     char *text = index_text_blend (&id, NULL);
 
-    is_str (text,
-            "{\n    \"class\": \"BlendedDataset\",\n    \"datasets\": [\n"
-            "        {\n            \"class\": \"GPTDataset\",\n"
-            "            \"dataset_path\": \"b\",\n            \"num_samples\": null,\n"
-            "            \"index_split\": \"test\",\n            \"random_seed\": 1234,\n"
-            "            \"sequence_length\": 16,\n            \"split\": \"0,1,1\",\n"
-            "            \"split_matrix\": [\n                null,\n"
-            "                [\n                    0.0,\n                    0.5\n"
-            "                ],\n                [\n                    0.5,\n"
-            "                    1.0\n                ]\n            ],\n"
-            "            \"tokenizer\": null\n        },\n"
-            "        {\n            \"class\": \"GPTDataset\",\n"
-            "            \"dataset_path\": \"c\",\n            \"num_samples\": null,\n"
-            "            \"index_split\": \"test\",\n            \"random_seed\": 1234,\n"
-            "            \"sequence_length\": 16,\n            \"split\": \"0,1,1\",\n"
-            "            \"split_matrix\": [\n                null,\n"
-            "                [\n                    0.0,\n                    0.5\n"
-            "                ],\n                [\n                    0.5,\n"
-            "                    1.0\n                ]\n            ],\n"
-            "            \"tokenizer\": null\n        }\n    ],\n"
-            "    \"split\": \"test\",\n    \"weights\": [\n        3,\n        18\n    ],\n"
-            "    \"size\": null\n}", "a blend");
+    is_str (
+        text,
+        "{\n    \"class\": \"BlendedDataset\",\n    \"datasets\": [\n"
+        "        {\n            \"class\": \"GPTDataset\",\n"
+        "            \"dataset_path\": \"b\",\n            \"num_samples\": null,\n"
+        "            \"index_split\": \"test\",\n            \"random_seed\": 1234,\n"
+        "            \"sequence_length\": 16,\n            \"split\": \"0,1,1\",\n"
+        "            \"split_matrix\": [\n                null,\n"
+        "                [\n                    0.0,\n                    0.5\n"
+        "                ],\n                [\n                    0.5,\n"
+        "                    1.0\n                ]\n            ],\n"
+        "            \"tokenizer\": null\n        },\n"
+        "        {\n            \"class\": \"GPTDataset\",\n"
+        "            \"dataset_path\": \"c\",\n            \"num_samples\": null,\n"
+        "            \"index_split\": \"test\",\n            \"random_seed\": 1234,\n"
+        "            \"sequence_length\": 16,\n            \"split\": \"0,1,1\",\n"
+        "            \"split_matrix\": [\n                null,\n"
+        "                [\n                    0.0,\n                    0.5\n"
+        "                ],\n                [\n                    0.5,\n"
+        "                    1.0\n                ]\n            ],\n"
+        "            \"tokenizer\": null\n        }\n    ],\n"
+        "    \"split\": \"test\",\n    \"weights\": [\n        3,\n        18\n    ],\n"
+        "    \"size\": null\n}",
+        "a blend");
     free (text);
 }
 

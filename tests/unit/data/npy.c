@@ -47,7 +47,8 @@ static void test_round_trip (void)
 /* What numpy.save wrote: version 1.0 of NumPy 1.24, and an older header of 80 bytes. */
 static void test_numpy (void)
 {
-    static const char header[] = "{'descr': '<i4', 'fortran_order': False, 'shape': (2,), }";
+    static const char header[]
+        = "{'descr': '<i4', 'fortran_order': False, 'shape': (2,), }";
     static const size_t sizes[] = { 128, 80 };
 
     for (size_t i = 0; i < COUNT (sizes); i++) {
@@ -95,8 +96,8 @@ static void test_faults (void)
         const char *text; /* NULL: good */
     } cases[] = {
         { GOOD, 1, 0, 8, NULL },
-        { "{\"shape\": (2,), \"descr\":\"<i4\",\"fortran_order\":False}          ", 1, 0, 8,
-          NULL },
+        { "{\"shape\": (2,), \"descr\":\"<i4\",\"fortran_order\":False}          ", 1, 0,
+          8, NULL },
         { WITH ("'<i4'", "False", "(2,)") "  ", 2, 0, 8, NULL },
         { WITH ("'<i4'", "False", "(2, 1)") "  ", 1, 0, 8, NULL },
         { GOOD, 4, 0, 8, "version is 4.0, want 1.0 to 3.0" },
@@ -108,23 +109,28 @@ static void test_faults (void)
           "shape 9223372036854775807 x 9223372036854775807 of 4 bytes each" },
         { WITH ("'<i4'", "False", "(4611686018427387904,)"), 1, 0, 0,
           "shape 4611686018427387904 x 1 of 4 bytes each, but 0 bytes" },
-        { WITH ("'<f4'", "False", "(2,)"), 1, 0, 8, "descr is \"'<f4'\", want '<i2', '<i4'" },
+        { WITH ("'<f4'", "False", "(2,)"), 1, 0, 8,
+          "descr is \"'<f4'\", want '<i2', '<i4'" },
         { WITH ("'>i4'", "False", "(2,)"), 1, 0, 8, "descr is \"'>i4'\", want" },
         { WITH ("5", "False", "(2,)"), 1, 0, 8, "descr is \"5\", want" },
         { WITH ("'<i4", "False", "(2,)"), 1, 0, 8, "descr is \"'<i4\", want" },
-        { WITH ("'<i4'", "True", "(2,)"), 1, 0, 8, "fortran_order is \"True\", want False" },
+        { WITH ("'<i4'", "True", "(2,)"), 1, 0, 8,
+          "fortran_order is \"True\", want False" },
         { WITH ("'<i4'", "False", "2"), 1, 0, 8, "shape is \"2\", want a tuple" },
         { WITH ("'<i4'", "False", "()"), 1, 0, 8, "shape is \"()\", want one or two" },
         { WITH ("'<i4'", "False", "(2)"), 1, 0, 8, "want one or two sizes" },
-        { WITH ("'<i4'", "False", "(-2,)"), 1, 0, 8, "shape is \"(-2\", want one or two" },
+        { WITH ("'<i4'", "False", "(-2,)"), 1, 0, 8,
+          "shape is \"(-2\", want one or two" },
         { WITH ("'<i4'", "False", "(1, 1, 2)"), 1, 0, 8, "want one or two sizes" },
-        { WITH ("'<i4'", "False", "(99999999999999999999,)"), 1, 0, 8, "want one or two" },
+        { WITH ("'<i4'", "False", "(99999999999999999999,)"), 1, 0, 8,
+          "want one or two" },
         { "{'descr': '<i4', 'shape': (2,), }", 1, 0, 8, "want descr, fortran_order and" },
         { "{'descr': '<i4', 'descr': '<i4', 'shape': (2,), }", 1, 0, 8, "each once" },
         { "{'what': 1, }", 1, 0, 8, "a key is \"'what': 1\", want descr, fortran_order" },
         { "{'descr' '<i4'}", 1, 0, 8, "want a quoted name and a colon" },
         { "['descr']", 1, 0, 8, "its beginning is \"['descr']\", want {" },
-        { "{'descr': '<i4', 'fortran_order': False, 'shape': (2,)", 1, 0, 8, "a key is \"" },
+        { "{'descr': '<i4', 'fortran_order': False, 'shape': (2,)", 1, 0, 8,
+          "a key is \"" },
         { GOOD "x", 1, 0, 8, "what follows is \"x\", want blanks" },
         { "", 1, 0, 8, "its beginning is \"\", want {" },
         { GOOD " ", 1, 0, 8, "elements of 4 bytes begin at byte " },
@@ -225,7 +231,8 @@ static void test_mutations (void)
         }
         npy_close (&npy);
     }
-    is_int (refused + accepted, ROUNDS, "a damaged file is refused by name, or can be read");
+    is_int (refused + accepted, ROUNDS,
+            "a damaged file is refused by name, or can be read");
     diag ("%d refused, %d still good", refused, accepted);
     free (good);
 }

@@ -60,9 +60,10 @@ static void test_weights (void)
 {
     const char *const words[] = { "1", path_a, "3", path_b };
     struct mg_error err = { .text = "" };
-    struct sample_source *source
-        = create (words, 4, (struct sample_blend_config){ .num_samples = 40,
-                                                          .surplus = BLEND_SURPLUS }, &err);
+    struct sample_source *source = create (
+        words, 4,
+        (struct sample_blend_config){ .num_samples = 40, .surplus = BLEND_SURPLUS },
+        &err);
     const struct blended *blended;
     int count[2] = { 0, 0 };
 
@@ -171,7 +172,8 @@ static void test_surplus (void)
         words[2 * i] = i ? "0.5" : "2";
         words[2 * i + 1] = path;
     }
-    source = create (words, 2 * N, (struct sample_blend_config){ .num_samples = 1 }, &err);
+    source
+        = create (words, 2 * N, (struct sample_blend_config){ .num_samples = 1 }, &err);
     /* each has ceil (1 x weight) = 1 sample, the blend has 60, and the first wants 3 */
     ok (!source && strstr (err.text, "the blend takes 3 samples of ")
         && strstr (err.text, "which has 1 for train; a surplus above 0 would"),
@@ -195,7 +197,8 @@ static void test_cache (void)
     snprintf (cache, sizeof (cache), "%s/cache", folder);
     source[1] = create (words, 4, config, &err);
     source[2] = create (words, 4, config, &err);
-    is_int (folder_files (cache, false), 4 + 4 + 3, "files of two datasets and the blend");
+    is_int (folder_files (cache, false), 4 + 4 + 3,
+            "files of two datasets and the blend");
     config.cache = NULL;
     source[0] = create (words, 4, config, &err);
     if (!source[0] || !source[1] || !source[2])
