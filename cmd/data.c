@@ -21,19 +21,41 @@ static const struct part {
     { NULL, NULL, NULL },
 };
 
-static int set_prefix (void *target, const struct cmd_option *option, const char *what,
-                       const char *value, struct mg_error *err)
+int data_check_prefix (const char *what, const char *value, struct mg_error *err)
 {
-    struct data_common *common = target;
     const char *ending = strrchr (value, '.');
 
-    (void)option;
-    if (common->prefix)
-        return mg_error_set (err, EINVAL, "%s: \"%.60s\" is one too many", what, value);
     if (ending && (strcmp (ending, ".bin") == 0 || strcmp (ending, ".idx") == 0))
         return mg_error_set (err, EINVAL,
                              "%s: \"%.200s\" is one of two files, leave %s out", what,
                              value, ending);
+    return 0;
+}
+
+void data_print_string (const char *text)
+{
+    putchar ('"');
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\')
+            printf ("\\%c", *text);
+        else if ((unsigned char)*text < 0x20)
+            printf ("\\u%04x", *text);
+        else
+            putchar (*text);
+    }
+    putchar ('"');
+}
+
+static int set_prefix (void *target, const struct cmd_option *option, const char *what,
+                       const char *value, struct mg_error *err)
+{
+    struct data_common *common = target;
+
+    (void)option;
+    if (common->prefix)
+        return mg_error_set (err, EINVAL, "%s: \"%.60s\" is one too many", what, value);
+    if (data_check_prefix (what, value, err) < 0)
+        return -1;
     common->prefix = value;
     return 0;
 }

@@ -45,6 +45,12 @@ struct data_tokenizer {
 };
 extern const struct cmd_option data_tokenizer_options[];
 
+/* A name of one of a dataset's two files, where its prefix should be: -1 with EINVAL. */
+int data_check_prefix (const char *what, const char *value, struct mg_error *err);
+
+/* Print a JSON string. */
+void data_print_string (const char *text);
+
 /* One line on standard error; return DATA_USAGE and DATA_FAILED. */
 int data_usage_error (const char *part, const struct mg_error *err);
 int data_failure (const char *part, const struct mg_error *err);

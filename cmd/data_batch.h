@@ -15,8 +15,8 @@
 #include "megatron/error.h"
 
 enum batch_kind {
-    BATCH_TEXT,         /* input: 'size' bytes of a sequence; output: 'size' tokens of it */
-    BATCH_LINE,         /* input: 'size' bytes of a JSON line */
+    BATCH_TEXT, /* input: 'size' bytes of a sequence; output: 'size' tokens of it */
+    BATCH_LINE, /* input: 'size' bytes of a JSON line */
     BATCH_END_SEQUENCE,
     BATCH_END_DOCUMENT
 };
@@ -46,8 +46,8 @@ struct data_batch {
     struct mg_error err;
 };
 
-/* Add an item of the input with its text. Pieces of one sequence may follow one another. 0,
- * or -1 with errno ENOMEM. */
+/* Add an item of the input with its text. Pieces of one sequence may follow one another.
+ * 0, or -1 with errno ENOMEM. */
 int data_batch_add (struct data_batch *b, struct batch_item item, const char *text,
                     struct mg_error *err);
 

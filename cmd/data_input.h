@@ -28,7 +28,7 @@ struct input_sink {
     void *arg;
 };
 
-/* Who takes a line, number 'number' from 1 on of the file 'path', with its end of line. */
+/* Who takes a line of the file 'path', its number from 1 on, and its end of line. */
 typedef int input_line_f (void *arg, const char *path, size_t number, const char *line,
                           size_t size, struct mg_error *err);
 

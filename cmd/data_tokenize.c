@@ -250,10 +250,11 @@ static const struct cmd_option tokenize_options[] = {
     { "json-keys", NULL, "KEY...", "further words", NULL, more_json_keys },
     { "input-format", NULL, "FORMAT", "auto (default: by name), text or jsonl", NULL,
       set_input_format },
-    { "split-documents", NULL, "WHERE", "cut plain text at blank-line (default), line or "
-      "none", NULL, set_split_documents },
-    { "workers", NULL, "N", "threads that encode, default 1; the output is the same", NULL,
-      set_workers },
+    { "split-documents", NULL, "WHERE",
+      "cut plain text at blank-line (default), line or none", NULL,
+      set_split_documents },
+    { "workers", NULL, "N", "threads that encode, default 1; the output is the same",
+      NULL, set_workers },
     { NULL, NULL, NULL, NULL, NULL, NULL },
 };
 

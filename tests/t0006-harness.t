@@ -47,8 +47,18 @@ export MG_TEST_TIMEOUT=1
 script 'sleep 60; ok true fine; done_testing'
 run "$MG_SRCDIR/tests/lib/run-test" ./inner
 ok "[ $status != 0 ]" "a test that hangs is ended"
-like "$out" '# not done after 1 seconds: ended' "and that is said"
+like "$out" '# not done after 1 seconds' "and that is said"
 cleaned "test that hung"
+
+# A program that ignores SIGTERM holds up the test's own clean-up for ever; a test that is
+# killed has none.
+long="( trap '' TERM; exec sleep 300 )"
+for body in "$long" 'kill -KILL $$'; do
+    script "undo_later 'echo undone >> $outer/undone'; test_undo=(); $body; done_testing"
+    MG_TEST_GRACE=1 run "$MG_SRCDIR/tests/lib/run-test" ./inner
+    ok "[ $status != 0 ]" "a test that cannot clean up has failed"
+    cleaned "test that could not clean up"
+done
 
 export MG_TEST_TIMEOUT=60
 for signal in INT TERM; do

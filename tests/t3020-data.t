@@ -309,6 +309,70 @@ like "$out" '^\{"document_index":\[[5-7],[5-7],[5-7]\],"sample_index":\[\[0,0\],
 run megatron data index $ten --seq-length 105 --json
 like "$out" '"sample_index":\[\[0,0\]\],"shuffle_index":\[\]\}$' "an epoch without a sample"
 
+# Blends: a has 26 samples of 8 tokens in two epochs, b 7 in one
+for n in 20 3 7 9 1 8 3 5 2 4; do
+    printf '{"text":"%s"}\n' "$(printf '%*s' "$n" '')"
+done >b.jsonl
+megatron data tokenize --input b.jsonl --output-prefix out/b >/dev/null
+b=out/b_text_document
+run megatron data index 3 $ten 1 $b --seq-length 8 --num-samples 20
+is "$status" 0 "a blend by weights"
+is "$out" "20 samples of 8 tokens from 2 datasets, seed 1234
+$ten: 15 of 26 samples, 75.000 %
+$b: 5 of 7 samples, 25.000 %" "takes three of the one to one of the other"
+run megatron data index 3 $ten 1 $b --seq-length 8 --num-samples 8 --json
+is "$out" '{"dataset_index":[0,1,0,0,0,1,0,0],"dataset_sample_index":[0,0,1,2,3,1,4,5],'\
+'"datasets":[{"prefix":"'$ten'","requested":7,"samples":13},'\
+'{"prefix":"'$b'","requested":3,"samples":7}]}' "who is furthest behind is next"
+run megatron data index $ten $b --seq-length 8
+is "$out" "20 samples of 8 tokens from 2 datasets, seed 1234
+$ten: 13 of 13 samples, 65.000 %
+$b: 7 of 7 samples, 35.000 %" "without weights, all of one epoch"
+run megatron data index $ten $b --seq-length 8 --num-samples 10
+like "$out" "^10 samples of 8 tokens" "or as many as wanted"
+run megatron data index 1 $ten 1 $b --seq-length 8
+is "$status $err" "1 megatron: data index: a blend by weights needs a number of samples" \
+    "weights need a number"
+run megatron data index 1 $ten 1 $b --seq-length 8 --num-samples 7 --split 0,1 --part train
+is "$err" "megatron: data index: $ten: split 0,1 leaves no document for train: it is \
+[0, 0) of 10" "a part without documents is told by its dataset"
+
+# Index caches
+run megatron data index 3 $ten 1 $b --seq-length 8 --num-samples 8 --json
+want=$out
+for i in 1 2 3 4; do
+    megatron data index 3 $ten 1 $b --seq-length 8 --num-samples 8 --json \
+        --data-cache-path out/deep/cache >"out$i" &
+done
+wait
+for i in 1 2 3 4; do
+    is "$(cat "out$i")" "$want" "with a cache, four at once"
+done
+is "$(ls out/deep/cache | wc -l)" 11 "eleven files, of two datasets and the blend"
+is "$(cd out/deep/cache && for f in *-description.txt; do
+        [ "$(md5sum <"$f" | cut -c 1-32)" = "${f%%-*}" ] || echo "$f"; done)" "" \
+    "named by the sum of their description"
+chmod -w out/deep/cache
+run megatron data index 3 $ten 1 $b --seq-length 8 --num-samples 8 --json \
+    --data-cache-path out/deep/cache
+is "$out" "$want" "which are read"
+chmod +w out/deep/cache
+for file in out/deep/cache/*.npy; do
+    cp "$file" whole
+    head -c 140 whole >"$file"
+    run megatron data index 3 $ten 1 $b --seq-length 8 --num-samples 8 \
+        --data-cache-path out/deep/cache
+    is "$status" 1 "a file that is cut"
+    like "$err" "^megatron: data index: (.*: )?$file: shape .*truncated" "is told by name"
+    cp whole "$file"
+done
+megatron data tokenize --input docs.jsonl --output-prefix out/b >/dev/null
+run megatron data index 3 $ten 1 $b --seq-length 8 --num-samples 8 \
+    --data-cache-path out/deep/cache
+like "$err" "$b: out/deep/cache/.*: shape is .*, want .*, as the dataset has it now" \
+    "a cache of an older dataset is refused"
+rm -r out/deep out/b_*
+
 # A million documents
 seq 1000000 >million.txt
 run timeout 100 megatron data tokenize --input million.txt --output-prefix out/m \
@@ -344,8 +408,12 @@ done <<'END'
 frob|: "frob" is not a part
 index| index: PREFIX is missing
 index x| index: --seq-length is missing
-index x y --seq-length 8| index: PREFIX: "y" is one too many
-index x.idx --seq-length 8| index: PREFIX: "x.idx" is one of two files
+index 1 x y z --seq-length 8| index: "y" stands where a weight should
+index 0 x --seq-length 8| index: weight of x is 0, want more than 0
+index x.idx --seq-length 8| index: .WEIGHT. PREFIX...: "x.idx" is one of two files
+index x --seq-length 8 --mid-level-dataset-surplus -1| index: --mid-level-dataset-surplus: -1
+index x --seq-length 8 --data-cache-path=| index: --data-cache-path: an empty name
+inspect x y| inspect: PREFIX: "y" is one too many
 index x --seq-length| index: --seq-length needs a value
 index x --seq-length 1| index: --seq-length: 1 is out of range, want 2
 index x --seq-length eight| index: --seq-length: "eight" is not a whole number
@@ -385,6 +453,8 @@ while IFS='|' read -r args want; do
     is "$(wc -l <<<"$err")" 1 "in one line"
 done <<'END'
 index no --seq-length 8|index: cannot open no.idx: No such file
+index 1 out/m_text_document 1 no --seq-length 8 --num-samples 9|index: cannot open no.idx: No
+index out/m_text_document --seq-length 8 --data-cache-path plain.txt|index: out/m_text_document: cannot create directory plain.txt: Not a directory
 index out/m_text_document --seq-length 8 --split 1 --part valid|index: out/m.* leaves no doc
 inspect out/m_text_document --sequence 1000000|inspect: --sequence: no sequence 1000000
 tokenize --input plain.txt,no --output-prefix out/x|tokenize: cannot open no: No such file

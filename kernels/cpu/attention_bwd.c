@@ -4,12 +4,12 @@
  * dp = z (dout v), ds = p (dp - delta), dq = scale sum_k ds k, dk = scale sum_q ds q,
  * dv = sum_q z p dout  (Dao et al. 2022).
  *
- * A pair is a block of queries with some keys of one block (flash_pair).  Where there are
- * kv heads enough for all threads, a task is one kv head, and each pair is formed once
- * (5 products).  Else there are two rounds, tasks being blocks of queries (dq), then blocks
- * of keys (dk, dv), and each pair is formed twice (7 products).  Either way the same terms
- * are added in the same order, so the result does not depend on the choice or the number
- * of threads.
+ * A pair is a block of queries with some keys of one block (flash_pair).  Where there
+ * are kv heads enough for all threads, a task is one kv head, and each pair is formed
+ * once (5 products).  Else there are two rounds, tasks being blocks of queries (dq),
+ * then blocks of keys (dk, dv), and each pair is formed twice (7 products).  Either way
+ * the same terms are added in the same order, so the result does not depend on the
+ * choice or the number of threads.
  */
 
 #include <errno.h>

@@ -94,7 +94,8 @@ static ssize_t to_bytes (const struct reader *r, const char *text, size_t size, 
         unsigned c = (unsigned char)text[i++];
 
         if (c >= 0x80) {
-            if ((c & 0xe0) != 0xc0 || i == size || ((unsigned char)text[i] & 0xc0) != 0x80)
+            if ((c & 0xe0) != 0xc0 || i == size
+                || ((unsigned char)text[i] & 0xc0) != 0x80)
                 return -1;
             c = (c & 0x1f) << 6 | ((unsigned char)text[i++] & 0x3f);
             if (c < 0x80)
@@ -154,8 +155,10 @@ static int check_id (const struct reader *r, const char *token, const json_t *va
                              r->vocab_file, q);
     if (id < 0 || id >= n)
         return mg_error_set (err, EINVAL,
-                             "%s: id of \"%s\" is %" JSON_INTEGER_FORMAT ", want 0 to %d, "
-                             "as there are %d tokens", r->vocab_file, q, id, n - 1, n);
+                             "%s: id of \"%s\" is %" JSON_INTEGER_FORMAT
+                             ", want 0 to %d, "
+                             "as there are %d tokens",
+                             r->vocab_file, q, id, n - 1, n);
     if (names[id])
         return mg_error_set (err, EINVAL, "%s: \"%s\" and \"%s\" have one id, %"
                              JSON_INTEGER_FORMAT, r->vocab_file,
@@ -314,8 +317,10 @@ static int take_merge (struct reader *r, const char *line, size_t size, size_t n
     struct pair *pair;
 
     if (n == 0 || n + 1 == size || memchr (blank + 1, ' ', size - n - 1))
-        return mg_error_set (err, EINVAL, "%s:%zu: \"%s\", want two tokens with one blank "
-                             "between", r->merge_file, number, quote (q, line, size));
+        return mg_error_set (err, EINVAL,
+                             "%s:%zu: \"%s\", want two tokens with one blank "
+                             "between",
+                             r->merge_file, number, quote (q, line, size));
     for (int i = 0; i < 2; i++) {
         const char *token = i ? blank + 1 : line;
         size_t len = i ? size - n - 1 : n;
@@ -330,8 +335,10 @@ static int take_merge (struct reader *r, const char *line, size_t size, size_t n
     memcpy (bytes + size + n, blank + 1, size - n - 1);
     merged = id_of (r, bytes + size, size - 1, bytes);
     if (merged < 0)
-        return mg_error_set (err, EINVAL, "%s:%zu: \"%s\" and \"%s\" make a token that is "
-                             "not in %s", r->merge_file, number, quote (q, line, n),
+        return mg_error_set (err, EINVAL,
+                             "%s:%zu: \"%s\" and \"%s\" make a token that is "
+                             "not in %s",
+                             r->merge_file, number, quote (q, line, n),
                              quote (q2, blank + 1, size - n - 1), r->vocab_file);
     pair = find_pair (r->bpe, pair_key (id[0], id[1]));
     if (pair->rank >= 0)

@@ -5,16 +5,17 @@
  * Units, ACL 2016; over bytes: A. Radford et al., Language Models are Unsupervised
  * Multitask Learners, 2019, section 2.2.
  *
- * A token is a string of bytes with an id.  A word begins as one token a byte; then, again
- * and again, the pair of neighbours that stands highest in the list of merges is replaced
- * by one token, wherever it occurs, from left to right, until no pair is in the list.
+ * A token is a string of bytes with an id.  A word begins as one token a byte; then,
+ * again and again, the pair of neighbours that stands highest in the list of merges is
+ * replaced by one token, wherever it occurs, from left to right, until no pair is in the
+ * list.
  *
  * Both files write a byte as a character: bytes 33-126, 161-172 and 174-255 as the
  * character of that number, the others, in order, as characters 256, 257 ... 323.
  *
  *     encoder.json   one object, token: id; the ids of n tokens are 0..n-1
- *     vocab.bpe      a merge a line, two tokens with one blank between, best first; a first
- *                    line that begins with "#version" is no merge
+ *     vocab.bpe      a merge a line, two tokens with one blank between, best first; a
+ *                    first line that begins with "#version" is no merge
  */
 #ifndef LIBCORE_DATA_BPE_H
 #define LIBCORE_DATA_BPE_H

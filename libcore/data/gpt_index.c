@@ -11,6 +11,7 @@
 #include "libcore/data/gpt_index.h"
 #include "libcore/data/gpt_index_steps.h"
 #include "libcore/data/indexed.h"
+#include "libcore/data/npy.h"
 
 /* Largest count that a uint32 index holds under Megatron's rule, which goes over to
  * 64 bits from 2^32 - 2 on. */
@@ -153,6 +154,23 @@ static int allocate (struct gpt_index *index, struct mg_error *err)
     return 0;
 }
 
+int gpt_index_plan (struct gpt_index *index, const struct gpt_documents *documents,
+                    int seq_length, int64_t num_samples, int64_t *border,
+                    struct mg_error *err)
+{
+    if (seq_length < 2)
+        return mg_error_set (err, EINVAL,
+                             "sequence length: %d is out of range, want 2 or more",
+                             seq_length);
+    if (check_documents (documents, &index->tokens_per_epoch, err) < 0)
+        return -1;
+    index->num_documents = documents->count;
+    if (plan_epochs (index, seq_length, num_samples, err) < 0)
+        return -1;
+    plan_border (index, seq_length, num_samples, border);
+    return 0;
+}
+
 struct gpt_index *gpt_index_create (const struct gpt_documents *documents, int seq_length,
                                     int64_t num_samples, int64_t seed,
                                     struct mg_error *err)
@@ -165,20 +183,9 @@ struct gpt_index *gpt_index_create (const struct gpt_documents *documents, int s
         mg_error_set (err, ENOMEM, "gpt index: out of memory");
         return NULL;
     }
-    if (seq_length < 2) {
-        mg_error_set (err, EINVAL, "sequence length: %d is out of range, want 2 or more",
-                      seq_length);
-        goto error;
-    }
-    if (mt19937_seed (&mt, seed, err) < 0)
-        goto error;
-    if (check_documents (documents, &index->tokens_per_epoch, err) < 0)
-        goto error;
-    index->num_documents = documents->count;
-    if (plan_epochs (index, seq_length, num_samples, err) < 0)
-        goto error;
-    plan_border (index, seq_length, num_samples, &border);
-    if (allocate (index, err) < 0)
+    if (mt19937_seed (&mt, seed, err) < 0
+        || gpt_index_plan (index, documents, seq_length, num_samples, &border, err) < 0
+        || allocate (index, err) < 0)
         goto error;
     gpt_index_fill_documents (index->document_index, documents->count, index->num_epochs,
                               index->separate_final_epoch, &mt);
@@ -192,17 +199,49 @@ error:
     return NULL;
 }
 
+/* An array lies in its file's map, or is allocated and has none. */
+static void drop_array (void *array, struct npy *file)
+{
+    if (file && file->map)
+        npy_close (file);
+    else
+        free (array);
+}
+
 void gpt_index_destroy (struct gpt_index *index)
 {
     if (index) {
         int saved_errno = errno;
 
-        free (index->document_index);
-        free (index->sample_index);
-        free (index->shuffle_index);
+        drop_array (index->document_index, index->files ? &index->files[0] : NULL);
+        drop_array (index->sample_index, index->files ? &index->files[1] : NULL);
+        drop_array (index->shuffle_index, index->files ? &index->files[2] : NULL);
+        free (index->files);
         free (index);
         errno = saved_errno;
     }
+}
+
+int gpt_index_documents (const struct indexed *ix, const char *split,
+                         enum split_part part, struct gpt_documents *documents,
+                         int32_t **lengths, struct mg_error *err)
+{
+    int64_t begin;
+    int64_t end;
+
+    if (indexed_num_sequences (ix) > INT32_MAX)
+        return mg_error_set (err, ERANGE, "%zu sequences, want at most %d",
+                             indexed_num_sequences (ix), INT32_MAX);
+    if (split_documents (split, part, indexed_num_sequences (ix), &begin, &end, err) < 0)
+        return -1;
+    *documents = (struct gpt_documents){ .first = begin, .count = end - begin };
+    if (!(*lengths = calloc (documents->count, sizeof (**lengths))))
+        return mg_error_set (err, ENOMEM, "no memory for the lengths of %zu documents",
+                             documents->count);
+    for (size_t i = 0; i < documents->count; i++)
+        (*lengths)[i] = indexed_length (ix, begin + i);
+    documents->lengths = *lengths;
+    return 0;
 }
 
 struct gpt_index *gpt_index_create_indexed (const struct indexed *ix, const char *split,
@@ -210,29 +249,12 @@ struct gpt_index *gpt_index_create_indexed (const struct indexed *ix, const char
                                             int64_t num_samples, int64_t seed,
                                             struct mg_error *err)
 {
-    struct gpt_documents documents = { 0 };
+    struct gpt_documents documents;
     struct gpt_index *index;
-    int64_t begin;
-    int64_t end;
     int32_t *lengths;
 
-    if (indexed_num_sequences (ix) > INT32_MAX) {
-        mg_error_set (err, ERANGE, "%zu sequences, want at most %d",
-                      indexed_num_sequences (ix), INT32_MAX);
+    if (gpt_index_documents (ix, split, part, &documents, &lengths, err) < 0)
         return NULL;
-    }
-    if (split_documents (split, part, indexed_num_sequences (ix), &begin, &end, err) < 0)
-        return NULL;
-    documents.first = begin;
-    documents.count = end - begin;
-    if (!(lengths = calloc (documents.count, sizeof (*lengths)))) {
-        mg_error_set (err, ENOMEM, "no memory for the lengths of %zu documents",
-                      documents.count);
-        return NULL;
-    }
-    for (size_t i = 0; i < documents.count; i++)
-        lengths[i] = indexed_length (ix, begin + i);
-    documents.lengths = lengths;
     index = gpt_index_create (&documents, seq_length, num_samples, seed, err);
     free (lengths);
     return index;

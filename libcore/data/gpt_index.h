@@ -28,6 +28,7 @@
 #include "megatron/error.h"
 
 struct indexed; /* indexed.h */
+struct npy;     /* npy.h */
 
 /* Pass as 'num_samples' for what one epoch holds. */
 #define GPT_INDEX_ONE_EPOCH (-1)
@@ -49,6 +50,8 @@ struct gpt_index {
     struct gpt_index_start *sample_index; /* [num_samples + 1]; sample k ends with the
                                              token where sample k + 1 begins */
     uint32_t *shuffle_index;  /* [num_samples]: sample i is number shuffle_index[i] */
+    struct npy *files;        /* of an index from files: the arrays may lie in these maps,
+                                 and are then read only; NULL: all are allocated */
 };
 
 /* The documents to draw from: 'count' of them, of lengths[i] tokens (0 allowed), with id

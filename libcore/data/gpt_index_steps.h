@@ -1,9 +1,22 @@
-/* gpt_index_steps - the three steps of a GPT index, for gpt_index.c and its test only */
+/* gpt_index_steps - the steps of a GPT index, for gpt_index.c, gpt_cache.c and tests */
 #ifndef LIBCORE_DATA_GPT_INDEX_STEPS_H
 #define LIBCORE_DATA_GPT_INDEX_STEPS_H
 
 #include "libcore/data/gpt_index.h"
 #include "libcore/data/mt19937.h"
+
+/* The documents that 'split' gives to 'part' of an indexed dataset; free '*lengths',
+ * which they point to.  Errors of split_documents, ERANGE (over 2^31-1 sequences) and
+ * ENOMEM. */
+int gpt_index_documents (const struct indexed *ix, const char *split,
+                         enum split_part part, struct gpt_documents *documents,
+                         int32_t **lengths, struct mg_error *err);
+
+/* Fill all fields of an index but its arrays, and '*border', the number of samples that
+ * are shuffled together first.  Errors of gpt_index_create but those of the seed. */
+int gpt_index_plan (struct gpt_index *index, const struct gpt_documents *documents,
+                    int seq_length, int64_t num_samples, int64_t *border,
+                    struct mg_error *err);
 
 /* row[num_epochs x num_documents]: positions 0..num_documents-1 of every epoch, shuffled
  * together, or those of the last epoch alone. */

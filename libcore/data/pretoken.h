@@ -20,7 +20,7 @@
 
 struct pretoken; /* opaque; for one thread at a time */
 
-/* NULL with errno ENOTSUP (PCRE2 knows no Unicode), ENOMEM. The caller owns the result. */
+/* NULL with errno ENOTSUP (PCRE2 knows no Unicode), ENOMEM. The caller owns it. */
 struct pretoken *pretoken_create (struct mg_error *err);
 
 /* Free; NULL is allowed; errno is kept. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libcore/data/gpt_index.h"
+#include "libcore/data/gpt_cache.h"
 #include "libcore/data/indexed.h"
 #include "libcore/data/sample_source.h"
 
@@ -93,10 +93,9 @@ static const struct sample_source_ops gpt_ops = {
     .destroy = destroy,
 };
 
-struct sample_source *sample_source_gpt_create (const char *prefix, const char *split,
-                                                enum split_part part, int seq_length,
-                                                int64_t num_samples, int64_t seed,
-                                                struct mg_error *err)
+struct sample_source *sample_source_gpt_open (const char *cache,
+                                              const struct gpt_identity *id,
+                                              struct mg_error *err)
 {
     struct sample_source *source = NULL;
     struct gpt_source *src;
@@ -106,28 +105,45 @@ struct sample_source *sample_source_gpt_create (const char *prefix, const char *
         mg_error_set (err, ENOMEM, "gpt samples: out of memory");
         goto error;
     }
-    if (!(src->ix = indexed_open (prefix, err)))
+    if (!(src->ix = indexed_open (id->prefix, err)))
         goto error;
-    if (!(src->index = gpt_index_create_indexed (src->ix, split, part, seq_length,
-                                                 num_samples, seed, err))) {
-        mg_error_prefix (err, "%s", prefix);
+    if (!(src->index = gpt_cache_open (cache, id, src->ix, err))) {
+        mg_error_prefix (err, "%s", id->prefix);
         goto error;
     }
     if (src->index->num_samples < 1) {
         mg_error_set (err, EINVAL,
                       "%s: %" PRId64 " tokens give no sample of %d, want at least %d",
-                      prefix, src->index->tokens_per_epoch, seq_length, seq_length + 1);
+                      id->prefix, src->index->tokens_per_epoch, id->seq_length,
+                      id->seq_length + 1);
         goto error;
     }
-    src->seq_length = seq_length;
+    src->seq_length = id->seq_length;
     source->ops = &gpt_ops;
     source->impl = src;
     source->num_samples = src->index->num_samples;
-    source->seq_length = seq_length;
+    source->seq_length = id->seq_length;
     source->max_token = -1;
     return source;
 error:
     destroy (src);
     free (source);
     return NULL;
+}
+
+struct sample_source *sample_source_gpt_create (const char *prefix, const char *split,
+                                                enum split_part part, int seq_length,
+                                                int64_t num_samples, int64_t seed,
+                                                struct mg_error *err)
+{
+    const struct gpt_identity id = {
+        .prefix = prefix,
+        .num_samples = num_samples,
+        .part = part,
+        .seed = seed,
+        .seq_length = seq_length,
+        .split = split,
+    };
+
+    return sample_source_gpt_open (NULL, &id, err);
 }

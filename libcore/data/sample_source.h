@@ -9,6 +9,7 @@
 
 #include <stdint.h>
 
+#include "libcore/data/index_text.h"
 #include "libcore/data/split.h"
 #include "megatron/error.h"
 
@@ -43,6 +44,12 @@ struct sample_source *sample_source_gpt_create (const char *prefix, const char *
                                                 enum split_part part, int seq_length,
                                                 int64_t num_samples, int64_t seed,
                                                 struct mg_error *err);
+
+/* The same for what 'id' describes, with its index from files in the directory 'cache' if
+ * that is not NULL; errors of gpt_cache_open too. */
+struct sample_source *sample_source_gpt_open (const char *cache,
+                                              const struct gpt_identity *id,
+                                              struct mg_error *err);
 
 /* Samples of a safetensors file with the tensors tokens and labels (I32 or I64) and
  * loss_mask (F32), all of shape [batches, global batch size G, S]: sample i is row i % G

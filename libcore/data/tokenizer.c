@@ -33,8 +33,10 @@ static int check_files (const struct tokenizer_ops *ops,
     const char *merge = files ? files->merge : NULL;
 
     if (ops->needs_files && (!vocab || !merge))
-        return mg_error_set (err, EINVAL, "tokenizer %s needs --vocab-file and --merge-file, "
-                             "encoder.json and vocab.bpe of GPT-2", ops->name);
+        return mg_error_set (err, EINVAL,
+                             "tokenizer %s needs --vocab-file and --merge-file, "
+                             "encoder.json and vocab.bpe of GPT-2",
+                             ops->name);
     if (!ops->needs_files && (vocab || merge))
         return mg_error_set (err, EINVAL, "tokenizer %s reads no files, but %s %.200s is "
                              "given", ops->name, vocab ? "--vocab-file" : "--merge-file",

@@ -5,8 +5,8 @@
  *
  * ByteLevel: ids 0-255 are the bytes of the text, whatever their encoding, and 256 ends a
  * document; the vocabulary has 257 entries.  GPT2BPETokenizer: byte pair encoding by
- * GPT-2's two files (bpe.h) of GPT-2's words (pretoken.h).  Both take any bytes for a text,
- * and give each of them back.
+ * GPT-2's two files (bpe.h) of GPT-2's words (pretoken.h).  Both take any bytes for a
+ * text, and give each of them back.
  *
  * A tokenizer is used by one thread at a time, since it may remember what it has seen;
  * tokenizer_fork makes one for another thread.

@@ -2,9 +2,9 @@
  *
  * Bytes that are no UTF-8 are taken for symbols, each one: no letter, no digit, no space.
  * So every text has its ids, and the ids give back every byte.  It is what the reference
- * encoders do with a Python text that was read with errors="surrogateescape"; they have no
- * other way to be given such bytes.  "<|endoftext|>" in a text is text: only
- * the caller ends a document.
+ * encoders do with a Python text that was read with errors="surrogateescape"; they have
+ * no other way to be given such bytes.  "<|endoftext|>" in a text is text: only the
+ * caller ends a document.
  *
  * Most words of a text were there before: a table remembers the ids of short ones, one
  * cache line each; a new word takes the place of the one that was there.

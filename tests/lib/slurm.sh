@@ -29,6 +29,8 @@ slurm_start() {
     [ ${#base} -le 40 ] || base=/tmp # sockets want a short name
     SLURM_DIR=$(mktemp -d "$base/mgslurm.XXXXXX") || bail_out "no directory"
     at_exit slurm_stop
+    undo_later "'$MG_SRCDIR/contrib/cluster/slurm-cluster' stop '$SLURM_DIR'"
+    undo_later "rm -rf '$SLURM_DIR'"
     "$MG_SRCDIR/contrib/cluster/slurm-cluster" start "$SLURM_DIR" -N "$nodes" \
         -c "$cpus" "${with[@]}" "$@" >"$TEST_DIR/.slurm" 2>&1 \
         || { diag "$(cat "$TEST_DIR/.slurm")"; bail_out "the Slurm cluster did not start"; }

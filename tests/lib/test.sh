@@ -9,7 +9,8 @@
 #
 # Sets MG_SRCDIR, MG_BUILDDIR, MG_SHARED, MEGATRON_MODULE_DIR (where make check did not),
 # puts the built command first on PATH, and changes to a private directory, $TEST_DIR,
-# which is removed at the end.  More to undo: at_exit 'COMMAND'.
+# which is removed at the end.  More to undo: at_exit 'COMMAND', and undo_later for what
+# would outlive a test that is killed.
 
 MG_SRCDIR=${MG_SRCDIR:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}
 MG_BUILDDIR=${MG_BUILDDIR:-$MG_SRCDIR/build}
@@ -30,12 +31,19 @@ test_cleanup() {
         eval "${test_undo[i]}"
     done
     test_undo=()
-    cd / && rm -rf ${TEST_DIR:+"$TEST_DIR"}
+    cd / && rm -rf ${TEST_DIR:+"$TEST_DIR"} "$test_undo_file"
 }
 
 # Undo with 'COMMAND' when the test ends, however it ends; the last one runs first.
 at_exit() {
     test_undo+=("$1")
+}
+
+# undo_later 'COMMAND': for sh, in case that this test does not come to its end.  It is
+# forgotten when test_cleanup has run.
+test_undo_file=${MG_TEST_UNDO:-/nonexistent}/$$
+undo_later() {
+    [ ! -d "${test_undo_file%/*}" ] || echo "$1" >>"$test_undo_file"
 }
 
 TEST_DIR=
@@ -44,6 +52,7 @@ trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
 TEST_DIR=$(mktemp -d "${TMPDIR:-/tmp}/megatron-test.XXXXXX") || exit 1
+undo_later "rm -rf '$TEST_DIR'"
 cd "$TEST_DIR" || exit 1
 
 # result PASS TEXT: one TAP line.

@@ -2,12 +2,12 @@
  *
  * Work on one stream happens in the order it was enqueued; work on two streams has no
  * order but through events.  An enqueuing call may return before the work is done.
- * On the CPU device, the compute stream runs kernels inside the call; work that waits for
- * other processes (collectives) runs on one communication thread of the process: enqueued
- * on a compute stream the call returns when it is done, on a comm stream it returns at
- * once.  A kernel runs inside its call on either kind, so on a comm stream it must be
- * preceded by a wait for what it reads.  Every wait has a deadline (the device's timeout) and ends early when the process
- * is being aborted, with a text that names the work that was waited for.
+ * On the CPU device, a kernel runs inside its call on any stream, so on a comm stream it
+ * must be preceded by a wait for what it reads; work that waits for other processes
+ * (collectives) runs on one communication thread of the process: enqueued on a compute
+ * stream the call returns when it is done, on a comm stream it returns at once.  Every
+ * wait has a deadline (the device's timeout) and ends early when the process is being
+ * aborted, with a text that names the work that was waited for.
  */
 #ifndef MEGATRON_STREAM_H
 #define MEGATRON_STREAM_H

@@ -12,7 +12,8 @@ static char vocab[300];
 static char merge[300];
 
 static const struct bpe_merge_text small[] = {
-    { "h", "e" }, { "l", "l" }, { "he", "ll" }, { "a", "a" }, { "aa", "a" }, { "b", "aa" },
+    { "h", "e" }, { "l", "l" },  { "he", "ll" },
+    { "a", "a" }, { "aa", "a" }, { "b", "aa" },
 };
 
 static struct bpe *open_small (void)
@@ -267,7 +268,8 @@ static void test_faults (void)
         { false, "{", "[", "vocab.json:1: " },
         { false, "262}", "262", "vocab.json:1: " },
         { false, "{", "{\"h\": 3, ", "vocab.json:1: duplicate object key" },
-        { false, "\"h\": 104", "\"h\": -1", "vocab.json: id of \"h\" is -1, want 0 to 262" },
+        { false, "\"h\": 104", "\"h\": -1",
+          "vocab.json: id of \"h\" is -1, want 0 to 262" },
         { false, "\"h\": 104", "\"h\": 263", "id of \"h\" is 263, want 0 to 262" },
         { false, "\"h\": 104", "\"h\": 105", "\"h\" and \"i\" have one id, 105" },
         { false, "\"h\": 104", "\"h\": 1.5", "id of \"h\" is no whole number" },
@@ -277,7 +279,8 @@ static void test_faults (void)
           "token 104, \"h\xe4\xb8\xad\", has a character that stands for no byte" },
         { false, "\"h\": 104", "\"h \": 104", "has a character that stands for no byte" },
         { false, "\"h\": 104", "\"\": 104", "token 104, \"\", is empty" },
-        { false, "endoftext", "end", "no token \"<|endoftext|>\", the end of a document" },
+        { false, "endoftext", "end",
+          "no token \"<|endoftext|>\", the end of a document" },
         { true, "h e", "h", "merges.bpe:2: \"h\", want two tokens with one blank" },
         { true, "h e", "h e l", "merges.bpe:2: \"h e l\", want two tokens" },
         { true, "h e", " e", "merges.bpe:2: \" e\", want two tokens" },
@@ -286,7 +289,8 @@ static void test_faults (void)
         { true, "h e", "h e\r", "merges.bpe:2: \"e?\" is not in " },
         { true, "h e", "h zz", "merges.bpe:2: \"zz\" is not in " },
         { true, "h e", "h \xff", "merges.bpe:2: \"\xff\" is not in " },
-        { true, "h e", "h l", "merges.bpe:2: \"h\" and \"l\" make a token that is not in " },
+        { true, "h e", "h l",
+          "merges.bpe:2: \"h\" and \"l\" make a token that is not in " },
         { true, "l l", "h e", "merges.bpe:3: the merge \"h e\" is on line 2 too" },
     };
 

@@ -1,0 +1,60 @@
+/* index_text - what tells one index from another, in the words of Megatron-LM.
+ *
+ * Megatron-LM writes all that an index depends on as a JSON text, the unique description
+ * of a dataset, and names the files of the index by the text's MD5 sum:
+ *
+ *     MD5-GPTDataset-PART-description.txt, -document_index.npy, -sample_index.npy,
+ *                         -shuffle_index.npy
+ *     MD5-BlendedDataset-PART-description.txt, -dataset_index.npy,
+ *                         -dataset_sample_index.npy
+ *
+ * The text is that of Python's json.dumps (..., indent=4), number by number and escape by
+ * escape.
+ */
+#ifndef LIBCORE_DATA_INDEX_TEXT_H
+#define LIBCORE_DATA_INDEX_TEXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "libcore/data/md5.h"
+#include "libcore/data/split.h"
+#include "megatron/error.h"
+
+/* The tokenizer of a description. Indices do not depend on it, and ours have none; the
+ * text is there to give the same as Megatron-LM where it has one like this. */
+struct index_tokenizer {
+    const char *cls;
+    int64_t vocab_size;
+};
+
+/* What an index of one dataset depends on. */
+struct gpt_identity {
+    const char *prefix;
+    int64_t num_samples; /* GPT_INDEX_ONE_EPOCH: one epoch */
+    enum split_part part;
+    int64_t seed;
+    int seq_length;
+    const char *split;   /* NULL: all documents, whatever the part */
+    const struct index_tokenizer *tokenizer; /* NULL: none */
+};
+
+/* What an index of a blend depends on. */
+struct blend_identity {
+    const struct gpt_identity *datasets; /* [count], all of one part */
+    size_t count;
+    const double *weights; /* normalised; NULL: 'sizes' */
+    const int64_t *sizes;  /* samples of each dataset, all of which are taken */
+    int64_t size;          /* samples of the blend, where there are weights */
+};
+
+/* The description; NULL with errno EINVAL (the split), ENOMEM. Free it. */
+char *index_text_gpt (const struct gpt_identity *id, struct mg_error *err);
+char *index_text_blend (const struct blend_identity *id, struct mg_error *err);
+
+/* "DIRECTORY/MD5-KIND-PART-" for a description: what the names of its files begin with.
+ * NULL with errno ENOMEM. Free it. */
+char *index_text_name (const char *directory, const char *kind, enum split_part part,
+                       const char *text, struct mg_error *err);
+
+#endif /* LIBCORE_DATA_INDEX_TEXT_H */
