@@ -38,6 +38,14 @@ for case in long:200 single:1 pair:2 resumed:80 gap:19 flat:3 small:2 dos:5; do
         $1 < 63.9 || $1 > 776.1 || $2 < 71.9 || $2 > 392.1')" "" "$file: and inside the frame"
 done
 is "$(grep -o 'M[0-9]' gap.svg | wc -l)" 5 "a loss that is not finite is a gap" # axis, 2 x 2
+# Labels under the axis: on steps of 1, 2 or 5 times a power of ten, up to ten of them.
+for case in 44:5 112:20 60:10 300:50 1000:100 7:1 20000:2000; do
+    metrics 1 "${case%:*}" >steps
+    step=${case#*:}
+    is "$("$draw" steps | sed -n 's/.* y="412" text-anchor="middle">\([0-9]*\)<.*/\1/p' \
+        | tr '\n' ' ')" "$(seq $((step > 1 ? step : 1)) $step ${case%:*} | tr '\n' ' ')" \
+        "${case%:*} iterations are labelled in steps of $step"
+done
 like "$(cat long.svg)" '>5\.92<.*>2\.07<' "the first and the last loss are named"
 
 run "$draw" --title 'a < b & "c"' --note 'back\slash' long
