@@ -21,7 +21,7 @@ int cmd_train (int argc, char **argv)
     int rc, status = 0;
 
     for (int i = 1; i < argc; i++) {
-        if (strcmp (argv[i], "--help") == 0) {
+        if (strcmp (argv[i], "--help") == 0 || strcmp (argv[i], "-h") == 0) {
             fputs (usage, stdout);
             train_args_help (stdout);
             return 0;

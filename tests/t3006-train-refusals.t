@@ -50,7 +50,7 @@ batch() {
 # ---- the command line
 refuse 2 "unknown argument --bogus;" "unknown argument" megatron train "${args[@]}" --bogus 1
 alone
-refuse 2 "--num-layers is required" "nothing given" megatron train
+refuse 2 "--num-layers; --hidden-size; " "nothing given" megatron train
 refuse 2 '--lr: "fast" is not a number' "no number" megatron train "${args[@]}" --lr fast
 refuse 2 "--seed wants a value" "no value" megatron train "${args[@]}" --seed
 refuse 2 "--data-path and --batches exclude" "two sources" megatron train "${args[@]}" --batches x

@@ -60,7 +60,7 @@ const struct train_arg train_arg_table[] = {
     SIZE_ROW ("make-vocab-size-divisible-by", vocab_divisor, 128,
               "the vocabulary is padded to a multiple of this times tp (default 128)"),
     TEXT_ROW ("tokenizer-type", tokenizer, NULL, "NAME",
-              "tokenizer that made the data, for its vocabulary size: ByteLevel"),
+              "tokenizer that made the data, for its vocabulary size: ByteLevel has 257"),
     REAL_ROW ("norm-epsilon", norm_epsilon, 0, 1, 1e-5, "layer-norm epsilon (default 1e-5)"),
     REAL_ROW ("init-method-std", init_std, 0, 100, 0.02,
               "deviation of initial weights (default 0.02)"),
@@ -236,10 +236,19 @@ static int check_required (const struct train_args *args, struct mg_error *err)
           args->vocab_size != TRAIN_UNSET || args->padded_vocab_size != TRAIN_UNSET
               || args->tokenizer },
     };
+    char missing[256] = "";
+    size_t len = 0;
+    int count = 0;
 
-    for (size_t i = 0; i < sizeof (required) / sizeof (required[0]); i++)
-        if (!required[i].given)
-            return mg_error_set (err, EINVAL, "--%s is required", required[i].name);
+    for (size_t i = 0; i < sizeof (required) / sizeof (required[0]); i++) {
+        if (required[i].given)
+            continue;
+        len += (size_t)snprintf (missing + len, sizeof (missing) - len, "%s--%s",
+                                 count++ > 0 ? "; " : "", required[i].name);
+    }
+    if (count > 0)
+        return mg_error_set (err, EINVAL, "%s %s required", missing,
+                             count == 1 ? "is" : "are");
     if (args->data_path && args->batches)
         return mg_error_set (err, EINVAL, "--data-path and --batches exclude each other");
     if (args->save_interval != TRAIN_UNSET && !args->save)
@@ -360,7 +369,7 @@ static int tokenizer_size (const char *type, int *size, struct mg_error *err)
     struct tokenizer *tokenizer = tokenizer_create (type, NULL, err);
 
     if (!tokenizer)
-        return mg_error_prefix (err, "--tokenizer-type");
+        return mg_error_prefix (err, "--tokenizer-type, for which --vocab-size would do");
     *size = tokenizer_vocab_size (tokenizer);
     tokenizer_destroy (tokenizer);
     return 0;
