@@ -12,6 +12,7 @@
 #include "libcore/base/parse.h"
 #include "libcore/data/tokenizer.h"
 #include "libcore/train/config.h"
+#include "libcore/train/data.h"
 
 #define AT(field) offsetof (struct train_args, field)
 #define SIZE_ROW(name, field, preset, help) \
@@ -22,6 +23,8 @@
     { name, TRAIN_REAL, AT (field), min, max, preset, NULL, "X", help }
 #define TEXT_ROW(name, field, preset, meta, help) \
     { name, TRAIN_TEXT, AT (field), 0, 0, 0, preset, meta, help }
+#define LIST_ROW(name, field, help) \
+    { name, TRAIN_LIST, AT (field), 0, 0, 0, NULL, "[W] PREFIX...", help }
 #define FLAG_ROW(name, field, help) \
     { name, TRAIN_FLAG, AT (field), 0, 0, 0, NULL, NULL, help }
 
@@ -60,7 +63,10 @@ const struct train_arg train_arg_table[] = {
     SIZE_ROW ("make-vocab-size-divisible-by", vocab_divisor, 128,
               "the vocabulary is padded to a multiple of this times tp (default 128)"),
     TEXT_ROW ("tokenizer-type", tokenizer, NULL, "NAME",
-              "tokenizer that made the data, for its vocabulary size: ByteLevel has 257"),
+              "tokenizer that made the data, for its vocabulary size: ByteLevel or "
+              "GPT2BPETokenizer"),
+    TEXT_ROW ("vocab-file", vocab_file, NULL, "FILE", "its vocabulary, encoder.json"),
+    TEXT_ROW ("merge-file", merge_file, NULL, "FILE", "its merges, vocab.bpe"),
     REAL_ROW ("norm-epsilon", norm_epsilon, 0, 1, 1e-5, "layer-norm epsilon (default 1e-5)"),
     REAL_ROW ("init-method-std", init_std, 0, 100, 0.02,
               "deviation of initial weights (default 0.02)"),
@@ -106,7 +112,15 @@ const struct train_arg train_arg_table[] = {
     COUNT_ROW ("ddp-bucket-size", bucket_size, 1, TRAIN_UNSET,
                "elements of a gradient bucket (default: one bucket)"),
 
-    TEXT_ROW ("data-path", data_path, NULL, "PREFIX", "dataset PREFIX.bin and PREFIX.idx"),
+    LIST_ROW ("data-path", data_path,
+              "dataset PREFIX.bin and PREFIX.idx, or several, each with its weight"),
+    LIST_ROW ("train-data-path", train_data_path, "the same, for training alone"),
+    LIST_ROW ("valid-data-path", valid_data_path, "for validation alone"),
+    LIST_ROW ("test-data-path", test_data_path, "for the test alone"),
+    REAL_ROW ("mid-level-dataset-surplus", data_surplus, 0, 1e6, 0.005,
+              "part more asked of each of several datasets (default 0.005)"),
+    TEXT_ROW ("data-cache-path", data_cache, NULL, "DIR",
+              "keep the order of samples in files there"),
     TEXT_ROW ("split", split, "969,30,1", "A,B,C",
               "documents for training, validation, test (default 969,30,1)"),
     TEXT_ROW ("batches", batches, NULL, "FILE",
@@ -149,6 +163,9 @@ static void preset (const struct train_arg *row, struct train_args *args)
     case TRAIN_FLAG:
         *(bool *)field = false;
         break;
+    case TRAIN_LIST:
+        *(struct train_list *)field = (struct train_list){ NULL, NULL, 0 };
+        break;
     }
 }
 
@@ -174,6 +191,11 @@ static int store (const struct train_arg *row, const char *value, struct train_a
     case TRAIN_FLAG:
         *(bool *)field = true;
         return 0;
+    case TRAIN_LIST:
+        if (*value == '\0')
+            return mg_error_set (err, EINVAL, "%s: the value is empty", what);
+        *(struct train_list *)field = (struct train_list){ value, NULL, 1 };
+        return 0;
     }
     return 0;
 }
@@ -185,6 +207,21 @@ static const struct train_arg *find (const char *name, size_t len)
             && memcmp (train_arg_table[i].name, name, len) == 0)
             return &train_arg_table[i];
     return NULL;
+}
+
+const char *train_list_word (const struct train_list *list, int i)
+{
+    return i == 0 ? list->first : list->rest[i - 1];
+}
+
+/* The words behind the first one, up to the next argument. */
+static void take_rest (char **argv, int argc, int *i, struct train_list *list)
+{
+    list->rest = &argv[*i];
+    while (*i < argc && strncmp (argv[*i], "--", 2) != 0) {
+        list->count++;
+        *i += 1;
+    }
 }
 
 /* Parse the argument at argv[*i] and step over it and its value. */
@@ -215,7 +252,11 @@ static int parse_one (int argc, char **argv, int *i, struct train_args *args,
             return mg_error_set (err, EINVAL, "--%s wants a value: %s", row->name, row->meta);
         value = argv[(*i)++];
     }
-    return store (row, value, args, err);
+    if (store (row, value, args, err) < 0)
+        return -1;
+    if (row->type == TRAIN_LIST)
+        take_rest (argv, argc, i, (struct train_list *)(void *)((char *)args + row->offset));
+    return 0;
 }
 
 static int check_required (const struct train_args *args, struct mg_error *err)
@@ -231,7 +272,8 @@ static int check_required (const struct train_args *args, struct mg_error *err)
         { "micro-batch-size", args->micro_batch_size != TRAIN_UNSET || args->batches },
         { "train-iters", args->train_iters != TRAIN_UNSET },
         { "lr", args->lr >= 0 },
-        { "data-path or --batches", args->data_path || args->batches },
+        { "data-path, --train-data-path or --batches",
+          args->data_path.count > 0 || args->train_data_path.count > 0 || args->batches },
         { "vocab-size, --padded-vocab-size or --tokenizer-type",
           args->vocab_size != TRAIN_UNSET || args->padded_vocab_size != TRAIN_UNSET
               || args->tokenizer },
@@ -249,8 +291,8 @@ static int check_required (const struct train_args *args, struct mg_error *err)
     if (count > 0)
         return mg_error_set (err, EINVAL, "%s %s required", missing,
                              count == 1 ? "is" : "are");
-    if (args->data_path && args->batches)
-        return mg_error_set (err, EINVAL, "--data-path and --batches exclude each other");
+    if (train_data_check (args, err) < 0)
+        return -1;
     if (args->save_interval != TRAIN_UNSET && !args->save)
         return mg_error_set (err, EINVAL, "--save-interval wants --save DIR");
     if (args->cp > 1 || args->ep > 1)
@@ -283,6 +325,11 @@ void train_args_help (FILE *out)
     }
 }
 
+static uint64_t hash_text (const char *text, uint64_t seed)
+{
+    return text ? XXH3_64bits_withSeed (text, strlen (text), seed) : seed + 1;
+}
+
 uint64_t train_args_fingerprint (const struct train_args *args)
 {
     uint64_t hash = train_num_args;
@@ -297,9 +344,14 @@ uint64_t train_args_fingerprint (const struct train_args *args)
             [TRAIN_FLAG] = sizeof (bool),
         };
 
-        if (row->type == TRAIN_TEXT) {
-            const char *text = *(const char *const *)field;
-            hash = text ? XXH3_64bits_withSeed (text, strlen (text), hash) : hash + i + 1;
+        if (row->type == TRAIN_TEXT)
+            hash = hash_text (*(const char *const *)field, hash + i);
+        else if (row->type == TRAIN_LIST) {
+            const struct train_list *list = field;
+
+            hash = hash_text (NULL, hash + i);
+            for (int k = 0; k < list->count; k++)
+                hash = hash_text (train_list_word (list, k), hash);
         }
         else
             hash = XXH3_64bits_withSeed (field, sizes[row->type], hash);
@@ -364,9 +416,10 @@ int train_geometry (const struct train_args *args, struct geometry *geometry,
 }
 
 /* Vocabulary size that --tokenizer-type names. */
-static int tokenizer_size (const char *type, int *size, struct mg_error *err)
+static int tokenizer_size (const struct train_args *args, int *size, struct mg_error *err)
 {
-    struct tokenizer *tokenizer = tokenizer_create (type, NULL, err);
+    const struct tokenizer_files files = { args->vocab_file, args->merge_file };
+    struct tokenizer *tokenizer = tokenizer_create (args->tokenizer, &files, err);
 
     if (!tokenizer)
         return mg_error_prefix (err, "--tokenizer-type, for which --vocab-size would do");
@@ -381,7 +434,7 @@ static int vocabulary (const struct train_args *args, int tp, struct model_confi
     m->vocab_size = args->padded_vocab_size;
     if (args->vocab_size != TRAIN_UNSET)
         m->vocab_size = args->vocab_size;
-    else if (args->tokenizer && tokenizer_size (args->tokenizer, &m->vocab_size, err) < 0)
+    else if (args->tokenizer && tokenizer_size (args, &m->vocab_size, err) < 0)
         return -1;
     m->padded_vocab_size = args->padded_vocab_size != TRAIN_UNSET
                                ? args->padded_vocab_size

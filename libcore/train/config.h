@@ -18,6 +18,13 @@
 
 enum { TRAIN_UNSET = -1 }; /* of an int or int64_t argument that was not given */
 
+/* The words of an argument that takes several: word 0 is 'first', word i rest[i - 1]. */
+struct train_list {
+    const char *first;
+    char **rest;
+    int count; /* 0: not given */
+};
+
 /* Arguments as given; what was not given holds the default of the table. Texts point into
  * the argument vector.
  */
@@ -27,7 +34,7 @@ struct train_args {
     int num_layers, hidden_size, ffn_hidden_size, num_heads, kv_channels;
     int seq_length, max_positions;
     int vocab_size, padded_vocab_size, vocab_divisor;
-    const char *tokenizer;
+    const char *tokenizer, *vocab_file, *merge_file;
     double norm_epsilon, init_std, hidden_dropout, attention_dropout;
     bool untied;
     int64_t seed;
@@ -40,7 +47,9 @@ struct train_args {
     const char *weight_decay_incr_style;
     double adam_beta1, adam_beta2, adam_eps, clip_grad;
     int64_t bucket_size;
-    const char *data_path, *split, *batches;
+    struct train_list data_path, train_data_path, valid_data_path, test_data_path;
+    double data_surplus;
+    const char *data_cache, *split, *batches;
     const char *load_weights, *save_weights, *save_gradients;
     const char *load, *save;
     int64_t save_interval;
@@ -54,7 +63,8 @@ enum train_type {
     TRAIN_INT64,  /* int64_t, in [min, max] */
     TRAIN_REAL,   /* double, in [min, max] */
     TRAIN_TEXT,   /* const char *, not empty */
-    TRAIN_FLAG    /* bool, takes no value */
+    TRAIN_FLAG,   /* bool, takes no value */
+    TRAIN_LIST    /* struct train_list: words up to the next argument, at least one */
 };
 
 /* One row an argument. */
@@ -70,6 +80,9 @@ struct train_arg {
 };
 extern const struct train_arg train_arg_table[];
 extern const size_t train_num_args;
+
+/* Word i of a list, 0 <= i < count. */
+const char *train_list_word (const struct train_list *list, int i);
 
 /* Parse argv[1..argc-1], "--name value" or "--name=value"; a repeated argument's last
  * value counts. -1, EINVAL or ERANGE and a text on the first that is wrong.

@@ -14,6 +14,7 @@
 #include <xxhash.h>
 
 #include "libcore/checkpoint/exchange.h"
+#include "libcore/train/data.h"
 #include "libcore/train/output.h"
 #include "libcore/train/train_private.h"
 
@@ -224,7 +225,7 @@ static int setup_outputs (struct train *t, struct mg_error *err)
     return 0;
 }
 
-static int setup_data (struct train *t, struct mg_error *err)
+static int open_data (struct train *t, struct mg_error *err)
 {
     int64_t samples;
 
@@ -232,10 +233,27 @@ static int setup_data (struct train *t, struct mg_error *err)
         return mg_error_set (err, ERANGE, "--train-iters %" PRId64 " is too large",
                              t->args.train_iters);
     if (!t->source
-        && !(t->source = sample_source_gpt_create (t->args.data_path, t->args.split,
-                                                   SPLIT_TRAIN, t->config.seq_length,
-                                                   samples > 0 ? samples : 1, t->args.seed,
-                                                   err)))
+        && !(t->source = train_data_open (&t->args, SPLIT_TRAIN, t->config.seq_length,
+                                          samples > 0 ? samples : 1, err)))
+        return -1;
+    return 0;
+}
+
+/* Where indices are kept in files, rank 0 makes them before the others read them. */
+static int setup_cache (struct train *t, struct mg_error *err)
+{
+    int rc = 0;
+
+    if (!t->args.data_cache)
+        return 0;
+    if (job_rank (t->job) == 0)
+        rc = open_data (t, err);
+    return agree (t, rc, err);
+}
+
+static int setup_data (struct train *t, struct mg_error *err)
+{
+    if (open_data (t, err) < 0)
         return -1;
     return input_init (&t->input, t->source,
                        mg_comm_rank (job_comm (t->job, GROUP_DP)),
@@ -403,7 +421,7 @@ int train_setup (struct train *t, struct mg_error *err)
     if (!err)
         err = &unseen;
     t->failed = true;
-    if (meet (t, setup_config (t, err), err) < 0
+    if (meet (t, setup_config (t, err), err) < 0 || setup_cache (t, err) < 0
         || agree (t, plan (t, err), err) < 0 || agree (t, allocate (t, err), err) < 0)
         return -1;
     describe (t);

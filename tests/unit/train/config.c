@@ -15,7 +15,7 @@
 enum { MAX_ARGS = 40 };
 
 struct row {
-    const char *arg[5]; /* after the base, closed by NULL */
+    const char *arg[6]; /* after the base, closed by NULL */
     const char *text;   /* part of the message, NULL: accepted */
 };
 
@@ -33,18 +33,37 @@ static const struct row rows[] = {
     { { "--use-tp-pp-dp-mapping", NULL }, NULL },
     { { "--use-tp-pp-dp-mapping=yes", NULL }, "takes no value" },
     { { "--data-path=", NULL }, "--data-path: the value is empty" },
-    { { "--batches", "f", NULL }, "exclude each other" },
+    { { "--data-path", NULL }, "--data-path wants a value" },
+    { { "--data-path", "a", "b", "c", NULL }, NULL },
+    { { "--data-path", "1", "a", "2", "b" }, NULL },
+    { { "--data-path", "1", "a", "x", "b" },
+      "--data-path: \"x\" stands where a weight should" },
+    { { "--data-path=0", "a", NULL }, "--data-path: weight of a is 0, want more than 0" },
+    { { "--batches", "f", NULL }, "--data-path and --batches exclude each other" },
+    { { "--train-data-path", "a", NULL }, "--data-path and --train-data-path exclude" },
+    { { "--valid-data-path", "a", NULL }, "--data-path and --valid-data-path exclude" },
+    { { "--mid-level-dataset-surplus", "-1", NULL }, "--mid-level-dataset-surplus: -1 is" },
+    { { "--tokenizer-type", "ByteLevel", NULL }, NULL },
+    { { "--tokenizer-type", "Bytes", NULL }, "tokenizer type: \"Bytes\" is unknown" },
+    { { "--tokenizer-type", "GPT2BPETokenizer", NULL }, "needs --vocab-file and --merge" },
+    { { "--vocab-file", "v", NULL }, "--vocab-file wants --tokenizer-type" },
+    { { "--merge-file", "m", NULL }, "--merge-file wants --tokenizer-type" },
     { { "--save-interval", "5", NULL }, "--save-interval wants --save" },
     { { "--save-interval", "5", "--save", "d", NULL }, NULL },
     { { "--context-parallel-size", "2", NULL }, "only 1 is available" },
     { { "--hidden-dropout", "1", NULL }, "--hidden-dropout: 1 is out of range" },
 };
 
+/* The arguments point into the vector, which lives until the fifth call after this one. */
 static int parse (const char *const *more, struct train_args *args, struct mg_error *err)
 {
-    const char *argv[MAX_ARGS] = { BASE };
+    static const char *const base[MAX_ARGS] = { BASE };
+    static const char *vectors[5][MAX_ARGS];
+    static int turn;
+    const char **argv = vectors[turn++ % 5];
     int argc = 0;
 
+    memcpy (argv, base, sizeof (base));
     while (argv[argc])
         argc++;
     while (*more)
@@ -84,6 +103,40 @@ static void test_required (void)
                 && strstr (err.text, "is required") && strstr (err.text, all[skip_at]),
             "without %s: %s", all[skip_at], err.text);
     }
+}
+
+static bool list_is (const struct train_list *list, const char *const *words, int n)
+{
+    bool same = list->count == n;
+
+    for (int i = 0; same && i < n; i++)
+        same = strcmp (train_list_word (list, i), words[i]) == 0;
+    return same;
+}
+
+static void test_lists (void)
+{
+    static const char *const words[] = { "1", "a", "2", "b" };
+    static const char *const apart[] = { "--data-path", "1", "a", "2", "b", NULL };
+    static const char *const joined[] = { "--data-path=1", "a", "2", "b", "--untie-embeddings"
+                                          "-and-output-weights", NULL };
+    static const char *const other[] = { "--data-path", "1", "a", "3", "b", NULL };
+    static const char *const none[] = { NULL };
+    struct train_args args[4];
+
+    parse (apart, &args[0], NULL);
+    parse (joined, &args[1], NULL);
+    parse (other, &args[2], NULL);
+    parse (none, &args[3], NULL);
+    ok (list_is (&args[0].data_path, words, 4), "words up to the end");
+    ok (list_is (&args[1].data_path, words, 4) && args[1].untied, "or to the next argument");
+    ok (list_is (&args[3].data_path, (const char *const[]){ "p" }, 1), "or one");
+    is_int (args[0].valid_data_path.count, 0, "none where it is not given");
+    args[1].untied = false;
+    ok (train_args_fingerprint (&args[0]) == train_args_fingerprint (&args[1]),
+        "the same words have the same fingerprint");
+    ok (train_args_fingerprint (&args[0]) != train_args_fingerprint (&args[2]),
+        "others have another");
 }
 
 static void test_environment (void)
@@ -173,6 +226,7 @@ int main (void)
 {
     test_parse ();
     test_required ();
+    test_lists ();
     test_environment ();
     test_fingerprint ();
     test_model ();

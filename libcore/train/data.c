@@ -1,0 +1,141 @@
+/* data.c - the datasets of a run */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "libcore/data/sample_blend.h"
+#include "libcore/data/tokenizer.h"
+#include "libcore/train/data.h"
+
+static const char *const part_arguments[SPLIT_NUM_PARTS] = {
+    [SPLIT_TRAIN] = "--train-data-path",
+    [SPLIT_VALID] = "--valid-data-path",
+    [SPLIT_TEST] = "--test-data-path",
+};
+
+/* The argument that names a part's data, and its name. */
+static const struct train_list *list_of (const struct train_args *args,
+                                         enum split_part part, const char **name)
+{
+    const struct train_list *lists[SPLIT_NUM_PARTS] = {
+        [SPLIT_TRAIN] = &args->train_data_path,
+        [SPLIT_VALID] = &args->valid_data_path,
+        [SPLIT_TEST] = &args->test_data_path,
+    };
+
+    *name = args->data_path.count ? "--data-path" : part_arguments[part];
+    return args->data_path.count ? &args->data_path : lists[part];
+}
+
+bool train_data_has (const struct train_args *args, enum split_part part)
+{
+    const char *name;
+
+    return list_of (args, part, &name)->count > 0;
+}
+
+static int parse_list (const struct train_list *list, const char *name,
+                       struct blend *blend, struct mg_error *err)
+{
+    const char **words = calloc (list->count + 1, sizeof (*words));
+    int rc;
+
+    if (!words)
+        return mg_error_set (err, ENOMEM, "out of memory");
+    for (int i = 0; i < list->count; i++)
+        words[i] = train_list_word (list, i);
+    rc = blend_parse (words, list->count, blend, err);
+    free (words);
+    return rc < 0 ? mg_error_prefix (err, "%s", name) : 0;
+}
+
+/* Which of the ways to name data is used: one of them. */
+static int check_ways (const struct train_args *args, struct mg_error *err)
+{
+    const struct {
+        const char *name;
+        bool given;
+    } ways[] = {
+        { "--data-path", args->data_path.count > 0 },
+        { "--batches", args->batches != NULL },
+        { part_arguments[SPLIT_TRAIN], args->train_data_path.count > 0 },
+        { part_arguments[SPLIT_VALID], args->valid_data_path.count > 0 },
+        { part_arguments[SPLIT_TEST], args->test_data_path.count > 0 },
+    };
+    int first = -1;
+
+    for (int i = 0; i < (int)(sizeof (ways) / sizeof (ways[0])); i++) {
+        if (ways[i].given && first >= 0 && first < 2)
+            return mg_error_set (err, EINVAL, "%s and %s exclude each other",
+                                 ways[first].name, ways[i].name);
+        if (ways[i].given && first < 0)
+            first = i;
+    }
+    if (first > 2)
+        return mg_error_set (err, EINVAL, "%s wants %s", ways[first].name,
+                             part_arguments[SPLIT_TRAIN]);
+    return 0;
+}
+
+int train_data_check (const struct train_args *args, struct mg_error *err)
+{
+    const struct tokenizer_files files = { args->vocab_file, args->merge_file };
+
+    if (check_ways (args, err) < 0)
+        return -1;
+    for (int part = 0; part < SPLIT_NUM_PARTS; part++) {
+        struct blend blend;
+        const char *name;
+        const struct train_list *list = list_of (args, part, &name);
+
+        if (list->count > 0 && parse_list (list, name, &blend, err) < 0)
+            return -1;
+        if (list->count > 0)
+            blend_clear (&blend);
+    }
+    if (args->tokenizer)
+        return tokenizer_check (args->tokenizer, &files, err);
+    if (files.vocab || files.merge)
+        return mg_error_set (err, EINVAL, "%s wants --tokenizer-type",
+                             files.vocab ? "--vocab-file" : "--merge-file");
+    return 0;
+}
+
+struct sample_source *train_data_open (const struct train_args *args, enum split_part part,
+                                       int seq_length, int64_t num_samples,
+                                       struct mg_error *err)
+{
+    struct sample_blend_config config = {
+        .split = args->data_path.count ? args->split : NULL,
+        .part = part,
+        .seq_length = seq_length,
+        .num_samples = num_samples,
+        .seed = args->seed,
+        .surplus = args->data_surplus,
+        .cache = args->data_cache,
+    };
+    const char *name;
+    const struct train_list *list = list_of (args, part, &name);
+    struct sample_source *source;
+    struct blend blend;
+
+    if (list->count == 0) {
+        mg_error_set (err, EINVAL, "no data for %s: %s is not given",
+                      split_part_name (part), name);
+        return NULL;
+    }
+    if (parse_list (list, name, &blend, err) < 0)
+        return NULL;
+    config.blend = &blend;
+    source = sample_source_blend_create (&config, err);
+    blend_clear (&blend);
+    if (source && source->num_samples < num_samples) {
+        mg_error_set (err, EINVAL, "%s without weights is one epoch of each dataset: %" PRId64
+                      " samples of %d tokens for %s, want %" PRId64 "; give weights", name,
+                      source->num_samples, seq_length, split_part_name (part), num_samples);
+        sample_source_destroy (source);
+        return NULL;
+    }
+    return source;
+}

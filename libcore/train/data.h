@@ -1,0 +1,34 @@
+/* data - the datasets of a run: which arguments name them, and their samples.
+ *
+ * --data-path names a dataset, or a blend of several (blend.h), that --split divides into
+ * parts; --train-data-path, --valid-data-path and --test-data-path name those of one part
+ * each.
+ */
+#ifndef LIBCORE_TRAIN_DATA_H
+#define LIBCORE_TRAIN_DATA_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "libcore/data/sample_source.h"
+#include "libcore/train/config.h"
+#include "megatron/error.h"
+
+/* The arguments that name data and tokenizer fit together, as far as can be told without
+ * opening a file: 0, or -1 with errno EINVAL and a text that names the argument.
+ */
+int train_data_check (const struct train_args *args, struct mg_error *err);
+
+/* Do the arguments name data of this part?  (The part of --split may still be empty.) */
+bool train_data_has (const struct train_args *args, enum split_part part);
+
+/* Samples of a part: at least 'num_samples' of them, 1 or more. NULL with errno and a
+ * text; the caller owns the result.  Several processes may do this at once, also where
+ * they share --data-cache-path; what one has written there before the others begin, they
+ * need not make.
+ */
+struct sample_source *train_data_open (const struct train_args *args, enum split_part part,
+                                       int seq_length, int64_t num_samples,
+                                       struct mg_error *err);
+
+#endif /* LIBCORE_TRAIN_DATA_H */
