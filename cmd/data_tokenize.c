@@ -284,7 +284,10 @@ static void print_summary (const struct data_writer *w)
 
         printf ("%s: %" PRId64 " documents, %" PRId64 " tokens, %s\n", d->prefix,
                 d->documents, d->tokens, indexed_dtype_name (w->dtype));
-        if (d->documents == 1)
+        if (d->tokens == 0)
+            fprintf (stderr, "megatron: data tokenize: note: %s has no token, its "
+                     "documents are all empty\n", d->prefix);
+        else if (d->documents == 1)
             fprintf (stderr, "megatron: data tokenize: note: %s has one document, which "
                      "--split cannot divide into train, valid and test\n", d->prefix);
     }

@@ -95,7 +95,7 @@ int data_writer_open (struct data_writer *w, const char *prefix, char *const *ke
 int data_writer_finish (struct data_writer *w, struct mg_error *err)
 {
     for (size_t i = 0; i < w->num_sets; i++) {
-        if (w->sets[i].tokens == 0)
+        if (w->sets[i].documents == 0)
             return mg_error_set (err, EINVAL, "the input has no text for %s",
                                  w->sets[i].prefix);
     }

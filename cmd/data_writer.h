@@ -39,7 +39,7 @@ int data_writer_open (struct data_writer *w, const char *prefix, char *const *ke
 int data_writer_batch (struct data_writer *w, const struct data_batch *batch,
                        struct mg_error *err);
 
-/* Give all datasets their names; EINVAL, before the first, if one has no token. */
+/* Give all datasets their names; EINVAL, before the first, if one has no document. */
 int data_writer_finish (struct data_writer *w, struct mg_error *err);
 
 /* Free all that the writer holds; unfinished files go. */

@@ -105,6 +105,16 @@ is "$out" "out/o_text_document: 2 documents, $(wc -c <docs.jsonl) tokens, uint16
     "as plain text too"
 rm out/*
 
+printf '%s\n' '{"text":"a","note":""}' '{"text":"b","note":[]}' >void.jsonl
+run megatron data tokenize --input void.jsonl --output-prefix out/v --json-keys text,note
+is "$status $out" "0 out/v_text_document: 2 documents, 2 tokens, uint16
+out/v_note_document: 2 documents, 0 tokens, uint16" "a key without text is a dataset"
+is "$err" "megatron: data tokenize: note: out/v_note_document has no token, its documents are \
+all empty" "and worth a note"
+is "$(stat -c %s out/v_note_document.bin) $(counts out/v_note_document)" "0 2 0 0" \
+    "of nothing, as Megatron's tool writes it"
+rm out/*
+
 # Keys as words, as Megatron-LM's tool has them; numbers of any size are not our business
 printf '%s\n' '{"a":"x","b":"yz","id":123456789012345678901234567890}' >words.jsonl
 run megatron data tokenize --input words.jsonl --json-keys a b --output-prefix out/w

@@ -72,9 +72,6 @@ static int check_ways (const struct train_args *args, struct mg_error *err)
         if (ways[i].given && first < 0)
             first = i;
     }
-    if (first > 2)
-        return mg_error_set (err, EINVAL, "%s wants %s", ways[first].name,
-                             part_arguments[SPLIT_TRAIN]);
     return 0;
 }
 
@@ -102,9 +99,9 @@ int train_data_check (const struct train_args *args, struct mg_error *err)
     return 0;
 }
 
-struct sample_source *train_data_open (const struct train_args *args, enum split_part part,
-                                       int seq_length, int64_t num_samples,
-                                       struct mg_error *err)
+struct sample_source *train_data_open (const struct train_args *args,
+                                       enum split_part part, int seq_length,
+                                       int64_t num_samples, struct mg_error *err)
 {
     struct sample_blend_config config = {
         .split = args->data_path.count ? args->split : NULL,
@@ -131,9 +128,11 @@ struct sample_source *train_data_open (const struct train_args *args, enum split
     source = sample_source_blend_create (&config, err);
     blend_clear (&blend);
     if (source && source->num_samples < num_samples) {
-        mg_error_set (err, EINVAL, "%s without weights is one epoch of each dataset: %" PRId64
-                      " samples of %d tokens for %s, want %" PRId64 "; give weights", name,
-                      source->num_samples, seq_length, split_part_name (part), num_samples);
+        mg_error_set (err, EINVAL,
+                      "%s without weights is one epoch of each dataset: %" PRId64
+                      " samples of %d tokens for %s, want %" PRId64 "; give weights",
+                      name, source->num_samples, seq_length, split_part_name (part),
+                      num_samples);
         sample_source_destroy (source);
         return NULL;
     }

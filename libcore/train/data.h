@@ -27,8 +27,8 @@ bool train_data_has (const struct train_args *args, enum split_part part);
  * they share --data-cache-path; what one has written there before the others begin, they
  * need not make.
  */
-struct sample_source *train_data_open (const struct train_args *args, enum split_part part,
-                                       int seq_length, int64_t num_samples,
-                                       struct mg_error *err);
+struct sample_source *train_data_open (const struct train_args *args,
+                                       enum split_part part, int seq_length,
+                                       int64_t num_samples, struct mg_error *err);
 
 #endif /* LIBCORE_TRAIN_DATA_H */
