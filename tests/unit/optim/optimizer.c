@@ -1,0 +1,184 @@
+/* AdamW, clipping and the norm over a few parameters on one rank, against plain loops. */
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libcore/base/rng.h"
+#include "libcore/optim/optimizer.h"
+#include "tests/tap/tap.h"
+
+enum { NUM_PARAMS = 4, MAX = 40 };
+
+static const double lr = 1e-2, decay = 0.3;
+
+struct fixture {
+    struct job *job;
+    struct mg_stream *stream;
+    struct optimizer *optimizer;
+    struct param params[NUM_PARAMS];
+    struct optimizer_config config;
+};
+
+/* In another order than the model's, one without decay, one that is a copy. */
+static const struct {
+    int64_t numel;
+    int order;
+    bool decay, shared_copy;
+} rows[NUM_PARAMS] = {
+    { 7, 2, true, false }, { 1, 0, false, false }, { MAX, 1, true, false },
+    { 5, 0, true, true },
+};
+
+static float value (int seed, size_t param, int64_t i)
+{
+    double x[4];
+
+    rng_normal ((uint64_t)seed, (uint32_t)param, (uint32_t)i, 0, x);
+    return (float)x[0];
+}
+
+static void setup (struct fixture *f, double clip)
+{
+    struct job_config job = { .timeout = 10, .threads = 1 };
+    struct mg_error err = { "" };
+
+    memset (f, 0, sizeof (*f));
+    f->config = (struct optimizer_config){ .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6,
+                                           .clip_grad = clip, .bucket_size = 8 };
+    for (int i = 0; i < NUM_PARAMS; i++)
+        f->params[i] = (struct param){ .dtype = MG_FLOAT32, .ndims = 1,
+                                       .numel = rows[i].numel, .order = rows[i].order,
+                                       .decay = rows[i].decay,
+                                       .shared_copy = rows[i].shared_copy };
+    geometry_init (&job.geometry);
+    if (!(f->job = job_create (&job, &err))
+        || !(f->stream = mg_stream_create (job_device (f->job), MG_STREAM_COMPUTE, "c", &err))
+        || !(f->optimizer = optimizer_create (&f->config, f->job, f->stream, f->params,
+                                              NUM_PARAMS, 3, &err)))
+        bail_out ("%s", err.text);
+}
+
+static void teardown (struct fixture *f)
+{
+    optimizer_destroy (f->optimizer);
+    mg_stream_destroy (f->stream);
+    job_destroy (f->job);
+}
+
+static void set_gradients (struct fixture *f, int seed)
+{
+    for (size_t p = 0; p < NUM_PARAMS; p++)
+        for (int64_t i = 0; i < f->params[p].numel; i++)
+            f->params[p].grad[i] = value (seed, p, i);
+}
+
+/* Norm of set_gradients() without the copy. */
+static double plain_norm (int seed)
+{
+    double sum = 0;
+
+    for (size_t p = 0; p < NUM_PARAMS - 1; p++)
+        for (int64_t i = 0; i < rows[p].numel; i++)
+            sum += (double)value (seed, p, i) * value (seed, p, i);
+    return sqrt (sum);
+}
+
+/* Three steps; 'clip' as given, 0 for none. */
+static void test_steps (double clip)
+{
+    static double w[NUM_PARAMS][MAX], m[NUM_PARAMS][MAX], v[NUM_PARAMS][MAX];
+    struct fixture f;
+    struct mg_error err = { "" };
+    double worst = 0;
+
+    setup (&f, clip);
+    memset (m, 0, sizeof (m));
+    memset (v, 0, sizeof (v));
+    for (size_t p = 0; p < NUM_PARAMS; p++)
+        for (int64_t i = 0; i < rows[p].numel; i++)
+            f.params[p].data[i] = (float)(w[p][i] = value (99, p, i));
+    for (int step = 1; step <= 3; step++) {
+        double norm = -1, scale = 1;
+
+        set_gradients (&f, step);
+        if (optimizer_reduce_grads (f.optimizer, &err) < 0
+            || optimizer_grad_norm (f.optimizer, NULL, 0, &norm, &err) < 0
+            || optimizer_step (f.optimizer, lr, decay, norm, &err) < 0)
+            bail_out ("%s", err.text);
+        is_near (norm / plain_norm (step), 1, 1e-12, "norm %g, the copy not counted", norm);
+        if (clip > 0 && clip / (norm + 1e-6) < 1)
+            scale = clip / (norm + 1e-6);
+        for (size_t p = 0; p < NUM_PARAMS; p++) {
+            for (int64_t i = 0; i < rows[p].numel; i++) {
+                double g = value (step, p, i) * scale;
+
+                m[p][i] = 0.8 * m[p][i] + 0.2 * g;
+                v[p][i] = 0.95 * v[p][i] + 0.05 * g * g;
+                w[p][i] *= rows[p].decay ? 1 - lr * decay : 1;
+                w[p][i] -= lr * m[p][i] / (1 - pow (0.8, step))
+                           / (sqrt (v[p][i] / (1 - pow (0.95, step))) + 1e-6);
+                worst = fmax (worst, fabs (w[p][i] - f.params[p].data[i]));
+                worst = fmax (worst, fabs (m[p][i] - optimizer_exp_avg (f.optimizer, p)[i]));
+                worst = fmax (worst, fabs (v[p][i] - optimizer_exp_avg_sq (f.optimizer, p)[i]));
+            }
+        }
+    }
+    ok (worst < 1e-6, "clip %g: weights and moments within %.1e", clip, worst);
+    is_int (optimizer_steps (f.optimizer), 3, "three steps");
+    teardown (&f);
+}
+
+static void test_extra (void)
+{
+    struct fixture f;
+    struct mg_error err = { "" };
+    double extra[OPTIMIZER_MAX_EXTRA + 1] = { 0 }, norm = -1;
+
+    setup (&f, 1);
+    for (int i = 0; i < OPTIMIZER_MAX_EXTRA; i++)
+        extra[i] = i + 0.5;
+    is_int (optimizer_grad_norm (f.optimizer, extra, OPTIMIZER_MAX_EXTRA, &norm, &err), 0,
+            "the most values");
+    ok (norm == 0 && extra[0] == 0.5 && extra[7] == 7.5, "of one rank come back as they are");
+    ok (optimizer_grad_norm (f.optimizer, extra, OPTIMIZER_MAX_EXTRA + 1, &norm, &err) < 0,
+        "one more: %s", err.text);
+    ok (optimizer_grad_norm (f.optimizer, extra, -1, &norm, &err) < 0, "less: %s", err.text);
+    f.params[2].grad[MAX - 1] = NAN;
+    is_int (optimizer_grad_norm (f.optimizer, extra, 0, &norm, &err), 0, "with a NaN");
+    ok (!isfinite (norm), "the norm is none either");
+    f.params[2].grad[MAX - 1] = INFINITY;
+    optimizer_grad_norm (f.optimizer, extra, 0, &norm, &err);
+    ok (!isfinite (norm), "nor with an infinity");
+    ok (optimizer_zero_grad (f.optimizer, &err) == 0 && f.params[2].grad[MAX - 1] == 0,
+        "until gradients are zero again");
+    teardown (&f);
+}
+
+static void test_memory (void)
+{
+    struct fixture f;
+    bool apart = true;
+
+    setup (&f, 1);
+    is_int (optimizer_bytes (f.params, NUM_PARAMS), 53 * 16, "four floats an element");
+    for (int i = 0; i + 1 < NUM_PARAMS; i++)
+        apart = apart && f.params[i].data == f.params[i + 1].data + rows[i + 1].numel
+                && f.params[i].grad == f.params[i + 1].grad + rows[i + 1].numel;
+    ok (apart, "parameters lie in reverse order, one behind the other");
+    ok (f.params[0].data[6] == 0 && f.params[0].grad[6] == 0, "zeroed");
+    optimizer_set_steps (f.optimizer, 41);
+    is_int (optimizer_steps (f.optimizer), 41, "steps can be set");
+    teardown (&f);
+    optimizer_destroy (NULL);
+}
+
+int main (void)
+{
+    test_steps (0);
+    test_steps (0.5);
+    test_steps (1e6);
+    test_extra ();
+    test_memory ();
+    return done_testing ();
+}

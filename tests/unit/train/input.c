@@ -1,0 +1,126 @@
+/* From samples to batches: which rank takes which, [s, b] order, samples that are bad. */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libcore/train/input.h"
+#include "tests/tap/tap.h"
+
+enum { SEQ = 5, MBS = 2, VOCAB = 1000, BAD_READ = 77, BAD_TOKEN = 78, BAD_LABEL = 79,
+       MASKED_LABEL = 80 };
+
+/* Sample i has tokens 5 i, 5 i + 1, ... (mod 900), labels one more. */
+static int make_sample (void *impl, int64_t index, int32_t *tokens, int32_t *labels,
+                        float *mask, struct mg_error *err)
+{
+    (void)impl;
+    if (index == BAD_READ)
+        return mg_error_set (err, EIO, "sample 77 cannot be read");
+    for (int s = 0; s < SEQ; s++) {
+        tokens[s] = (int32_t)((index * SEQ + s) % 900);
+        labels[s] = tokens[s] + 1;
+        mask[s] = 1 + (float)s;
+    }
+    if (index == BAD_TOKEN)
+        tokens[3] = VOCAB;
+    if (index == BAD_LABEL)
+        labels[4] = -1;
+    if (index == MASKED_LABEL) {
+        labels[4] = VOCAB;
+        mask[4] = 0;
+    }
+    return 0;
+}
+
+static const struct sample_source_ops ops = { .name = "test", .sample = make_sample };
+
+static struct sample_source source = { .ops = &ops, .num_samples = INT64_MAX,
+                                       .seq_length = SEQ };
+
+struct buffers {
+    int32_t token[SEQ * MBS], label[SEQ * MBS];
+    float mask[SEQ * MBS];
+    int64_t sample[MBS];
+};
+
+static struct nn_batch batch_of (struct buffers *b)
+{
+    return (struct nn_batch){ b->token, b->label, b->mask, b->sample };
+}
+
+static void test_order (void)
+{
+    struct input in;
+    struct mg_error err = { "" };
+    struct buffers buf = { { 0 }, { 0 }, { 0 }, { 0 } };
+    struct nn_batch batch = batch_of (&buf);
+
+    if (input_init (&in, &source, 1, 3, MBS, VOCAB, &err) < 0)
+        bail_out ("%s", err.text);
+    input_start (&in, 1000);
+    is_int (input_fetch (&in, 2, true, &batch, &err), 0, "microbatch 2 of rank 1 of 3");
+    is_int (buf.sample[0], 1000 + (2 * 3 + 1) * MBS, "begins at sample 1014");
+    is_int (buf.sample[1], 1015, "and goes on with 1015");
+    for (int b = 0; b < MBS; b++) {
+        bool same = true;
+
+        for (int s = 0; s < SEQ; s++)
+            same = same && buf.token[s * MBS + b] == (buf.sample[b] * SEQ + s) % 900
+                   && buf.label[s * MBS + b] == buf.token[s * MBS + b] + 1
+                   && buf.mask[s * MBS + b] == 1 + (float)s;
+        ok (same, "sample %d stands in column %d", (int)buf.sample[b], b);
+    }
+    memset (&buf, 0, sizeof (buf));
+    is_int (input_fetch (&in, 0, false, &batch, &err), 0, "a stage without tokens");
+    ok (buf.sample[0] == 1002 && buf.token[0] == 0, "learns the samples' numbers only");
+    ok (!in.bad, "all is well");
+    input_clear (&in);
+}
+
+static void test_bad (void)
+{
+    static const struct {
+        int64_t sample;
+        const char *text; /* NULL: good */
+    } rows[] = {
+        { BAD_READ, "sample 77 cannot be read" },
+        { BAD_TOKEN, "sample 78, position 3: token 1000 is outside the vocabulary, want 0 to 999" },
+        { BAD_LABEL, "sample 79, position 4: token -1 is outside the vocabulary" },
+        { MASKED_LABEL, NULL },
+    };
+    struct input in;
+    struct mg_error err = { "" };
+    struct buffers buf;
+    struct nn_batch batch = batch_of (&buf);
+
+    if (input_init (&in, &source, 0, 1, 1, VOCAB, &err) < 0)
+        bail_out ("%s", err.text);
+    for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
+        bool zeros = true;
+
+        input_start (&in, rows[i].sample);
+        is_int (input_fetch (&in, 0, true, &batch, &err), 0, "the iteration goes on");
+        for (int s = 0; s < SEQ; s++)
+            zeros = zeros && buf.token[s] == 0 && buf.label[s] == 0 && buf.mask[s] == 0;
+        ok (in.bad == (rows[i].text != NULL) && zeros == in.bad, "sample %d: %s",
+            (int)rows[i].sample, in.bad ? in.error.text : "good");
+        ok (!rows[i].text || strstr (in.error.text, rows[i].text), "and the text says why");
+    }
+    input_start (&in, BAD_READ);
+    for (int m = 0; m < 4; m++)
+        input_fetch (&in, m, true, &batch, &err);
+    ok (in.bad && strstr (in.error.text, "sample 77"), "the first bad sample is the one told");
+    input_start (&in, 0);
+    input_fetch (&in, 0, true, &batch, &err);
+    ok (!in.bad, "forgotten in the next iteration");
+    input_clear (&in);
+    input_clear (&in);
+}
+
+int main (void)
+{
+    test_order ();
+    test_bad ();
+    return done_testing ();
+}
