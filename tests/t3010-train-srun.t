@@ -42,6 +42,23 @@ run srun -Q -N4 --ntasks-per-node=2 --megatron-tp=2 megatron train "${args[@]}" 
     --tensor-model-parallel-size 4
 is "$status" 1 "a contradiction to the plugin is refused"
 is "$(grep -c contradicts <<<"$err")" 1 "in one line: $(grep contradicts <<<"$err")"
+# once STATUS REGEX COMMAND...: of eight ranks, one says it.
+once() {
+    local want=$1 regex=$2
+    shift 2
+    run srun -Q -N4 --ntasks-per-node=2 --megatron-tp=2 "$@"
+    is "$status" "$want" "$regex: status $want" || diag "$err"
+    is "$(grep -c '^megatron train: ' <<<"$err")" 1 "in one line" || diag "$err"
+    like "$(grep '^megatron train: ' <<<"$err")" "^megatron train: $regex" "that says it"
+}
+once 2 "unknown argument --bogus;" megatron train "${args[@]}" --bogus
+once 1 "cannot open nosuch.idx" megatron train "${args[@]}" --data-path nosuch
+once 1 "iteration 1: .* outside the vocabulary" megatron train "${args[@]}" --vocab-size 41
+once 1 "iteration [0-9]*: .* not both finite" megatron train "${args[@]}" --lr 1e6 \
+    --train-iters 100
+# shellcheck disable=SC2016
+once 1 "rank 5: cannot open text_text_document.idx" \
+    sh -c '[ "$MEGATRON_RANK" != 5 ] || cd /; exec "$@"' sh megatron train "${args[@]}"
 run srun -Q -n2 --mpi=none megatron train "${args[@]}"
 ok "[ $status != 0 ]" "two tasks without PMIx are refused"
 like "$err" "srun --mpi=pmix" "naming the missing option"
