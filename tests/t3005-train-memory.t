@@ -14,7 +14,8 @@ run megatron data tokenize --input text.txt --output-prefix text --append-eod
 is "$status" 0 "text is tokenized" || diag "$err"
 args=(--num-layers 4 --hidden-size 32 --num-attention-heads 2 --seq-length 16
       --tokenizer-type ByteLevel --data-path text_text_document --split 100,0,0
-      --micro-batch-size 2 --global-batch-size 16 --lr 1e-3)
+      --micro-batch-size 2 --lr 1e-3)
+batch=(--global-batch-size 16)
 
 # allocations ITERATIONS COMMAND...: "CALLER COUNT" of all ranks together.
 allocations() {
@@ -22,7 +23,7 @@ allocations() {
     shift
     rm -f count.*
     MG_COUNT_ALLOCS=$TEST_DIR/count "${launch[@]}" env LD_PRELOAD="$counter" megatron train \
-        "${args[@]}" --train-iters "$iterations" "$@" >out.txt 2>err.txt || rc=$?
+        "${args[@]}" "${batch[@]}" --train-iters "$iterations" "$@" >out.txt 2>err.txt || rc=$?
     [ $rc = 0 ] || diag "$(cat err.txt)"
     cat count.* | awk '{ n[$2] += $1 } END { for (k in n) print k, n[k] }' | sort
 }
@@ -58,9 +59,15 @@ if mpi_available; then
     steady "tp 2 by sequence" --tensor-model-parallel-size 2 --sequence-parallel
     steady "pp 2" --pipeline-model-parallel-size 2
     steady "dp 2" --ddp-bucket-size 5000
+    steady "pp 2 x 2" --pipeline-model-parallel-size 2 \
+        --num-virtual-stages-per-pipeline-rank 2
+    batch=(--step-batch-size-schedule "0:8 600:16")
+    steady "a batch size that changes" --pipeline-model-parallel-size 2 \
+        --num-virtual-stages-per-pipeline-rank 2
+    batch=(--global-batch-size 16)
     launch=(mpi_run 4)
     steady "pp 4" --pipeline-model-parallel-size 4 --metrics-file m.json
 else
-    skip 10 "no MPI"
+    skip 14 "no MPI"
 fi
 done_testing

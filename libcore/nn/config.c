@@ -57,8 +57,7 @@ static int check_total (const struct model_config *c, struct mg_error *err)
     return 0;
 }
 
-int model_config_validate (const struct model_config *c, int tp, int pp,
-                           struct mg_error *err)
+int model_config_validate (const struct model_config *c, int tp, struct mg_error *err)
 {
     if (check_sizes (c, err) < 0 || check_total (c, err) < 0)
         return -1;
@@ -77,15 +76,6 @@ int model_config_validate (const struct model_config *c, int tp, int pp,
     if (c->vocab_size > c->padded_vocab_size)
         return mg_error_set (err, EINVAL, "vocab-size %d is larger than padded-vocab-size %d",
                              c->vocab_size, c->padded_vocab_size);
-    if (c->num_layers < pp)
-        return mg_error_set (err, EINVAL,
-                             "num-layers %d is not a multiple of pipeline-model-parallel-"
-                             "size %d; use %d", c->num_layers, pp, pp);
-    if (c->num_layers % pp != 0)
-        return mg_error_set (err, EINVAL,
-                             "num-layers %d is not a multiple of pipeline-model-parallel-"
-                             "size %d; use %d or %d", c->num_layers, pp,
-                             c->num_layers / pp * pp, (c->num_layers / pp + 1) * pp);
     if (c->seq_length > c->max_positions)
         return mg_error_set (err, EINVAL,
                              "seq-length %d is larger than max-position-embeddings %d",

@@ -25,12 +25,11 @@ struct model_config {
     uint64_t seed;
 };
 
-/* Check the model against the tensor- and pipeline-parallel sizes: heads, FFN, vocabulary
- * and layers must divide, sequences fit the positions, sizes multiply without overflow.
- * Rules R10, R12, R13, R14, R17, R19 of Megatron-LM's argument checks.
+/* Check the model against the tensor-parallel size: heads, FFN and vocabulary must divide,
+ * sequences fit the positions, sizes multiply without overflow.  Rules R10, R12, R13, R14,
+ * R17 of Megatron-LM's argument checks; topo/stages.h has those of the layers.
  */
-int model_config_validate (const struct model_config *c, int tp, int pp,
-                           struct mg_error *err);
+int model_config_validate (const struct model_config *c, int tp, struct mg_error *err);
 
 /* ceil (vocab / (divisor tp)) divisor tp: Megatron's padded vocabulary; 0 if it does not
  * fit an int.

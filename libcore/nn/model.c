@@ -12,7 +12,7 @@
 
 struct slot {
     float **act; /* [num_layers][BLOCK_NUM_ACTS] */
-    float *input, *gradient;
+    float *input, *output, *gradient;
     struct head_acts head;
     struct nn_batch batch;
 };
@@ -25,18 +25,29 @@ struct shared {
     double *loss;    /* three sums, see kern_xent_loss */
 };
 
+/* Slots for chunks with the same number of layers; the one with the head has its own. */
+struct pool {
+    int num_layers;
+    bool tokens; /* a chunk has the embedding or the head, and so needs the tokens */
+    bool head;
+    struct slot *slot;
+    int num_slots;
+};
+
 struct chunk {
     struct model_part part;
     struct block *block; /* [part.num_layers] */
-    struct slot *slot;
-    int num_slots;
+    struct pool *pool;
 };
 
 struct model {
     struct model_spec spec;
     struct mg_device *device;
     struct nn nn;
+    int num_chunks, num_pools;
     struct chunk *chunk;
+    struct pool *pool;  /* [num_pools] */
+    int *pool_of;       /* [num_chunks] */
     struct param *param;
     size_t num_params;
     struct embedding embedding;
@@ -83,31 +94,75 @@ static void setup_sizes (struct model *m, const struct job *job)
     nn->local_vocab = c->padded_vocab_size / nn->tp_size;
 }
 
-/* Cut the model into chunks and describe their parameters. */
-static int setup_chunks (struct model *m, const struct job *job, struct mg_error *err)
+/* calloc() that never asks for nothing: a stage may have no layers, a rank no parameters. */
+static void *allocate (size_t n, size_t size, struct mg_error *err)
 {
-    const struct grid *grid = job_grid (job);
-    int pp = grid_size (grid, false, MG_AXIS_PP);
-    int rank = grid_coord (grid, false, MG_AXIS_PP, job_rank (job));
+    void *p = calloc (n > 0 ? n : 1, size);
+
+    if (!p)
+        mg_error_set (err, ENOMEM, "model: out of memory");
+    return p;
+}
+
+/* Let chunk 'c' use the slots of an earlier one that needs the same memory, or its own. */
+static void choose_pool (struct model *m, int c)
+{
+    const struct model_part *part = &m->chunk[c].part;
+    struct pool *pool = m->pool;
+
+    while (pool < m->pool + m->num_pools
+           && (pool->num_layers != part->num_layers || pool->head || part->last))
+        pool++;
+    if (pool == m->pool + m->num_pools)
+        m->num_pools++;
+    pool->num_layers = part->num_layers;
+    pool->tokens |= part->first || part->last;
+    pool->head = part->last;
+    m->chunk[c].pool = pool;
+    m->pool_of[c] = (int)(pool - m->pool);
+}
+
+/* Which layers each chunk of this rank has. */
+static int cut_chunks (struct model *m, const struct stages *stages, int rank,
+                       struct mg_error *err)
+{
+    size_t n = (size_t)stages->vpp;
+
+    m->num_chunks = stages->vpp;
+    if (!(m->chunk = allocate (n, sizeof (*m->chunk), err))
+        || !(m->pool = allocate (n, sizeof (*m->pool), err))
+        || !(m->pool_of = allocate (n, sizeof (*m->pool_of), err)))
+        return -1;
+    for (int c = 0; c < m->num_chunks; c++) {
+        const struct stage *stage = stages_at (stages, rank, c);
+        struct model_part *part = &m->chunk[c].part;
+
+        part->first_layer = stage->offset;
+        part->num_layers = stage->num_layers;
+        part->first = rank == 0 && c == 0;
+        part->last = rank == stages->pp - 1 && c == stages->vpp - 1;
+        m->num_params += model_part_params (&m->spec.config, part, stages->pp);
+        choose_pool (m, c);
+    }
+    return 0;
+}
+
+/* Describe the parameters of all chunks. */
+static int describe_chunks (struct model *m, struct mg_error *err)
+{
     struct param *next;
 
-    if (!(m->chunk = calloc ((size_t)m->spec.chunks, sizeof (*m->chunk))))
-        return mg_error_set (err, ENOMEM, "model: out of memory");
-    for (int c = 0; c < m->spec.chunks; c++) {
-        struct model_part *part = &m->chunk[c].part;
-        model_part_even (&m->spec.config, pp, m->spec.chunks, rank, c, part);
-        m->num_params += model_part_params (&m->spec.config, part, pp);
-    }
-    if (!(m->param = calloc (m->num_params, sizeof (*m->param))))
-        return mg_error_set (err, ENOMEM, "model: out of memory");
+    if (!(m->param = allocate (m->num_params, sizeof (*m->param), err)))
+        return -1;
     next = m->param;
-    for (int c = 0; c < m->spec.chunks; c++) {
+    for (int c = 0; c < m->num_chunks; c++) {
         struct chunk *chunk = &m->chunk[c];
 
         if (chunk->part.first)
             next = model_describe_embedding (&m->nn, next, &m->embedding);
-        if (!(chunk->block = calloc ((size_t)chunk->part.num_layers, sizeof (struct block))))
-            return mg_error_set (err, ENOMEM, "model: out of memory");
+        if (!(chunk->block = allocate ((size_t)chunk->part.num_layers, sizeof (struct block),
+                                       err)))
+            return -1;
         for (int i = 0; i < chunk->part.num_layers; i++, next += BLOCK_NUM_PARAMS) {
             int layer = chunk->part.first_layer + i;
             if (block_init (&chunk->block[i], &m->nn, layer, next,
@@ -120,14 +175,54 @@ static int setup_chunks (struct model *m, const struct job *job, struct mg_error
     return 0;
 }
 
+static int check_stages (const struct model_spec *spec, int pp, struct mg_error *err)
+{
+    const struct stages *s = spec->stages;
+    int layers = 0, mtp = 0;
+
+    for (int i = 0; i < s->pp * s->vpp; i++) {
+        layers += s->stage[i].num_layers;
+        mtp += s->stage[i].mtp_layers;
+    }
+    if (s->pp != pp || layers != spec->config.num_layers)
+        return mg_error_set (err, EINVAL, "model: the stages are of %d layers on %d pipeline "
+                             "ranks, the model has %d on %d", layers, s->pp,
+                             spec->config.num_layers, pp);
+    if (mtp > 0)
+        return mg_error_set (err, ENOTSUP, "model: layers for multi-token prediction are not "
+                             "available in this version");
+    return 0;
+}
+
+/* Cut the model into this rank's chunks. */
+static int setup_chunks (struct model *m, const struct job *job, struct mg_error *err)
+{
+    const struct grid *grid = job_grid (job);
+    int pp = grid_size (grid, false, MG_AXIS_PP), rc;
+    int rank = grid_coord (grid, false, MG_AXIS_PP, job_rank (job));
+    const struct stages_config even = { .num_layers = m->spec.config.num_layers, .pp = pp };
+    struct stages *own = NULL;
+
+    if (!m->spec.stages) {
+        if (!(own = stages_create (&even, err)))
+            return -1;
+        m->spec.stages = own;
+    }
+    rc = check_stages (&m->spec, pp, err);
+    if (rc == 0)
+        rc = cut_chunks (m, m->spec.stages, rank, err);
+    m->spec.stages = NULL; // the caller's, or going
+    stages_destroy (own);
+    return rc < 0 ? -1 : describe_chunks (m, err);
+}
+
 struct model *model_create (const struct model_spec *spec, const struct job *job,
                             struct mg_error *err)
 {
     const struct grid *grid = job_grid (job);
     struct model *m;
 
-    if (model_config_validate (&spec->config, grid_size (grid, false, MG_AXIS_TP),
-                               grid_size (grid, false, MG_AXIS_PP) * spec->chunks, err) < 0)
+    if (model_config_validate (&spec->config, grid_size (grid, false, MG_AXIS_TP), err) < 0)
         return NULL;
     if (spec->micro_batch_size < 1
         || (int64_t)spec->micro_batch_size * spec->config.seq_length > INT32_MAX) {
@@ -157,11 +252,15 @@ error:
     return NULL;
 }
 
+static void clear_pool (struct pool *pool)
+{
+    for (int s = 0; pool->slot && s < pool->num_slots; s++)
+        free (pool->slot[s].act);
+    free (pool->slot);
+}
+
 static void clear_chunk (struct chunk *chunk)
 {
-    for (int s = 0; chunk->slot && s < chunk->num_slots; s++)
-        free (chunk->slot[s].act);
-    free (chunk->slot);
     for (int i = 0; chunk->block && i < chunk->part.num_layers; i++)
         block_clear (&chunk->block[i]);
     free (chunk->block);
@@ -177,9 +276,13 @@ void model_destroy (struct model *m)
     mg_stream_destroy (m->nn.compute);
     mg_event_destroy (m->nn.computed);
     mg_event_destroy (m->nn.communicated);
-    for (int c = 0; m->chunk && c < m->spec.chunks; c++)
+    for (int c = 0; m->chunk && c < m->num_chunks; c++)
         clear_chunk (&m->chunk[c]);
+    for (int p = 0; p < m->num_pools; p++)
+        clear_pool (&m->pool[p]);
     free (m->chunk);
+    free (m->pool);
+    free (m->pool_of);
     free (m->param);
     device_free (m->device, m->memory);
     free (m);
@@ -190,6 +293,16 @@ struct param *model_params (struct model *m, size_t *n)
 {
     *n = m->num_params;
     return m->param;
+}
+
+int model_num_chunks (const struct model *m)
+{
+    return m->num_chunks;
+}
+
+const int *model_pools (const struct model *m)
+{
+    return m->pool_of;
 }
 
 int model_num_tensors (const struct model *m)
@@ -210,21 +323,24 @@ int model_init_params (struct model *m, struct mg_error *err)
     return mg_stream_synchronize (m->nn.compute, err);
 }
 
-/* Take one slot of a chunk; s->act has room for the chunk's layers. */
-static void carve_slot (const struct nn *nn, const struct chunk *chunk,
+/* Take one slot of a pool; s->act has room for its layers.  Where there are none, the output
+ * is a buffer of its own, since the next input may come while it is still on its way, or,
+ * below the head, the input itself.
+ */
+static void carve_slot (const struct nn *nn, const struct pool *pool,
                         const struct shared *shared, struct arena *a, struct slot *s)
 {
     int64_t boundary = nn->rows * nn->hidden;
     float *below;
 
     s->batch.sample = arena_take (a, nn->batch, sizeof (int64_t));
-    if (chunk->part.first || chunk->part.last) {
+    if (pool->tokens) {
         s->batch.token = arena_take (a, nn->tokens, sizeof (int32_t));
         s->batch.label = arena_take (a, nn->tokens, sizeof (int32_t));
         s->batch.mask = arena_take (a, nn->tokens, sizeof (float));
     }
     below = s->input = arena_take (a, boundary, sizeof (float));
-    for (int i = 0; i < chunk->part.num_layers; i++) {
+    for (int i = 0; i < pool->num_layers; i++) {
         float **act = s->act + (size_t)i * BLOCK_NUM_ACTS;
 
         block_carve_saved (nn, a, act);
@@ -232,8 +348,11 @@ static void carve_slot (const struct nn *nn, const struct chunk *chunk,
         below = act[ACT_OUTPUT] = arena_take (a, boundary, sizeof (float));
         act[ACT_BRANCH] = shared->act[ACT_BRANCH];
     }
+    if (pool->num_layers == 0 && !pool->head)
+        below = arena_take (a, boundary, sizeof (float));
+    s->output = below;
     s->gradient = arena_take (a, boundary, sizeof (float));
-    if (chunk->part.last)
+    if (pool->head)
         head_carve (nn, a, &s->head);
 }
 
@@ -252,31 +371,31 @@ size_t model_activation_bytes (struct model *m, const int *slots)
 
     arena_init (&a, NULL, 0);
     carve_shared (&m->nn, &a, &shared);
-    for (int c = 0; c < m->spec.chunks; c++) {
-        const struct chunk *chunk = &m->chunk[c];
-        struct slot s = { .act = calloc ((size_t)chunk->part.num_layers,
-                                         BLOCK_NUM_ACTS * sizeof (float *)) };
+    for (int p = 0; p < m->num_pools; p++) {
+        const struct pool *pool = &m->pool[p];
+        struct slot s = { .act = allocate ((size_t)pool->num_layers,
+                                           BLOCK_NUM_ACTS * sizeof (float *), NULL) };
         if (!s.act)
             return 0;
-        for (int i = 0; i < slots[c]; i++)
-            carve_slot (&m->nn, chunk, &shared, &a, &s);
+        for (int i = 0; i < slots[p]; i++)
+            carve_slot (&m->nn, pool, &shared, &a, &s);
         free (s.act);
     }
     return a.overflow ? 0 : a.used;
 }
 
-static int bind_slots (struct model *m, struct chunk *chunk, int slots, struct arena *a,
+static int bind_slots (struct model *m, struct pool *pool, int slots, struct arena *a,
                        struct mg_error *err)
 {
-    if (!(chunk->slot = calloc ((size_t)slots, sizeof (*chunk->slot))))
-        return mg_error_set (err, ENOMEM, "model: out of memory");
-    chunk->num_slots = slots;
+    if (!(pool->slot = allocate ((size_t)slots, sizeof (*pool->slot), err)))
+        return -1;
+    pool->num_slots = slots;
     for (int i = 0; i < slots; i++) {
-        struct slot *s = &chunk->slot[i];
-        if (!(s->act = calloc ((size_t)chunk->part.num_layers,
-                               BLOCK_NUM_ACTS * sizeof (float *))))
-            return mg_error_set (err, ENOMEM, "model: out of memory");
-        carve_slot (&m->nn, chunk, &m->shared, a, s);
+        struct slot *s = &pool->slot[i];
+        if (!(s->act = allocate ((size_t)pool->num_layers, BLOCK_NUM_ACTS * sizeof (float *),
+                                 err)))
+            return -1;
+        carve_slot (&m->nn, pool, &m->shared, a, s);
     }
     return 0;
 }
@@ -293,8 +412,8 @@ int model_bind (struct model *m, const int *slots, struct mg_error *err)
     arena_init (&a, m->memory, size);
     carve_shared (&m->nn, &a, &m->shared);
     m->nn.gathered = m->shared.gathered;
-    for (int c = 0; c < m->spec.chunks; c++)
-        if (bind_slots (m, &m->chunk[c], slots[c], &a, err) < 0)
+    for (int p = 0; p < m->num_pools; p++)
+        if (bind_slots (m, &m->pool[p], slots[p], &a, err) < 0)
             return -1;
     return 0;
 }
@@ -308,19 +427,17 @@ void model_set_input (struct model *m, model_fetch_f fetch, void *arg, double we
 
 float *model_input (struct model *m, int chunk, int slot)
 {
-    return m->chunk[chunk].slot[slot].input;
+    return m->chunk[chunk].pool->slot[slot].input;
 }
 
 float *model_output (struct model *m, int chunk, int slot)
 {
-    const struct chunk *c = &m->chunk[chunk];
-
-    return c->slot[slot].act[(size_t)(c->part.num_layers - 1) * BLOCK_NUM_ACTS + ACT_OUTPUT];
+    return m->chunk[chunk].pool->slot[slot].output;
 }
 
 float *model_gradient (struct model *m, int chunk, int slot)
 {
-    return m->chunk[chunk].slot[slot].gradient;
+    return m->chunk[chunk].pool->slot[slot].gradient;
 }
 
 size_t model_boundary_count (const struct model *m)
@@ -328,19 +445,37 @@ size_t model_boundary_count (const struct model *m)
     return (size_t)m->nn.rows * (size_t)m->nn.hidden;
 }
 
+/* The input of a chunk's first layer, or what a chunk without layers hands on. */
+static int start_forward (struct model *m, const struct chunk *c, struct slot *s,
+                          bool training, struct mg_error *err)
+{
+    const struct nn *nn = &m->nn;
+
+    if (c->part.first) {
+        float *x = c->part.num_layers > 0 ? s->input : s->output;
+
+        if (embedding_fwd (nn, &m->embedding, &s->batch, training, m->shared.act[ACT_BRANCH],
+                           x, err) < 0)
+            return mg_error_prefix (err, "embedding: forward");
+        return 0;
+    }
+    if (c->part.num_layers > 0 || c->part.last)
+        return 0;
+    return nn->kern->ops->axpby (nn->kern, nn->rows * nn->hidden, 1.0, s->input, 0.0,
+                                 s->output, nn->compute, err);
+}
+
 int model_forward (struct model *m, int chunk, int slot, int microbatch, bool training,
                    struct mg_error *err)
 {
     struct chunk *c = &m->chunk[chunk];
-    struct slot *s = &c->slot[slot];
+    struct slot *s = &c->pool->slot[slot];
     struct head_loss loss = { m->weight, m->shared.loss };
 
     if (m->fetch (m->fetch_arg, microbatch, c->part.first || c->part.last, &s->batch, err) < 0)
         return -1;
-    if (c->part.first
-        && embedding_fwd (&m->nn, &m->embedding, &s->batch, training,
-                          m->shared.act[ACT_BRANCH], s->input, err) < 0)
-        return mg_error_prefix (err, "embedding: forward");
+    if (start_forward (m, c, s, training, err) < 0)
+        return -1;
     for (int i = 0; i < c->part.num_layers; i++) {
         struct block_run run = {
             .nn = &m->nn,
@@ -353,22 +488,21 @@ int model_forward (struct model *m, int chunk, int slot, int microbatch, bool tr
             return -1;
     }
     if (c->part.last)
-        return head_fwd (&m->nn, &m->head, &s->batch, model_output (m, chunk, slot),
-                         &s->head, &loss, err);
+        return head_fwd (&m->nn, &m->head, &s->batch, s->output, &s->head, &loss, err);
     return 0;
 }
 
 int model_backward (struct model *m, int chunk, int slot, struct mg_error *err)
 {
     struct chunk *c = &m->chunk[chunk];
-    struct slot *s = &c->slot[slot];
+    struct slot *s = &c->pool->slot[slot];
     float *grad[BLOCK_NUM_GRADS];
 
     memcpy (grad, m->shared.grad, sizeof (grad));
     grad[GRAD_HIDDEN] = s->gradient;
     if (c->part.last
-        && head_bwd (&m->nn, &m->head, &s->batch, model_output (m, chunk, slot), &s->head,
-                     grad[GRAD_NORM], s->gradient, err) < 0)
+        && head_bwd (&m->nn, &m->head, &s->batch, s->output, &s->head, grad[GRAD_NORM],
+                     s->gradient, err) < 0)
         return -1;
     for (int i = c->part.num_layers; i-- > 0;) {
         struct block_run run = {
@@ -403,7 +537,7 @@ void model_clear_loss (struct model *m)
 
 bool model_has_loss (const struct model *m)
 {
-    return m->chunk[m->spec.chunks - 1].part.last;
+    return m->chunk[m->num_chunks - 1].part.last;
 }
 
 struct mg_stream *model_stream (struct model *m)

@@ -12,6 +12,7 @@
 #include "libcore/nn/config.h"
 #include "libcore/nn/nn.h"
 #include "libcore/nn/param.h"
+#include "libcore/topo/stages.h"
 
 struct model;
 
@@ -19,7 +20,9 @@ struct model_spec {
     struct model_config config;
     int micro_batch_size;
     bool sequence_parallel; /* split what is outside tensor-parallel regions by rows */
-    int chunks; /* model chunks of this rank: global stages c pp + rank, c = 0.. */
+    const struct stages *stages; /* layers of every stage; a model chunk of this rank is a
+                                    virtual stage. Read by model_create(). NULL: dealt out
+                                    evenly, one chunk on each rank */
 };
 
 /* Fill 'batch' for a microbatch of the current iteration: always the sample indices, and
@@ -44,7 +47,13 @@ int64_t model_num_parameters (const struct model *m);
 /* Write the initial values of all parameters. */
 int model_init_params (struct model *m, struct mg_error *err);
 
-/* Bytes that activations take with slots[chunk] slots; 0 on overflow. */
+/* Chunks, and for each the pool whose slots it uses: those that need the same memory share
+ * one (schedule_create_pooled()).  Lives as long as the model.
+ */
+int model_num_chunks (const struct model *m);
+const int *model_pools (const struct model *m);
+
+/* Bytes that activations take with slots[pool] slots; 0 on overflow. */
 size_t model_activation_bytes (struct model *m, const int *slots);
 
 /* Allocate them. */

@@ -8,17 +8,6 @@
 /* Keys of tensors outside the layers: kinds above those of a layer's parameters. */
 enum { KIND_WORD = 100, KIND_POSITION, KIND_OUTPUT };
 
-void model_part_even (const struct model_config *c, int pp, int chunks, int rank, int chunk,
-                      struct model_part *part)
-{
-    int stages = pp * chunks, stage = chunk * pp + rank;
-
-    part->num_layers = c->num_layers / stages;
-    part->first_layer = stage * part->num_layers;
-    part->first = stage == 0;
-    part->last = stage == stages - 1;
-}
-
 size_t model_part_params (const struct model_config *c, const struct model_part *part,
                           int pp)
 {

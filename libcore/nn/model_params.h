@@ -17,10 +17,6 @@ struct model_part {
     bool first, last; /* has the embedding, has the head */
 };
 
-/* The even split: stage chunk * pp + rank of pp * chunks. */
-void model_part_even (const struct model_config *c, int pp, int chunks, int rank, int chunk,
-                      struct model_part *part);
-
 /* Parameter tensors of a stage. */
 size_t model_part_params (const struct model_config *c, const struct model_part *part,
                           int pp);

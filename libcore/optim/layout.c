@@ -23,13 +23,13 @@ struct layout *layout_create (const struct param *params, size_t n, int64_t buck
     struct layout *l;
     int64_t bucket_start = 0;
 
-    if (n == 0 || bucket_size < 0) {
-        mg_error_set (err, EINVAL, "layout: %zu parameters and bucket size %lld, want at "
-                      "least 1 and 0", n, (long long)bucket_size);
+    if (bucket_size < 0) {
+        mg_error_set (err, EINVAL, "layout: bucket size %lld, want at least 0",
+                      (long long)bucket_size);
         return NULL;
     }
-    if (!(l = calloc (1, sizeof (*l))) || !(l->entry = calloc (n, sizeof (*l->entry)))
-        || !(l->bucket = calloc (n, sizeof (*l->bucket)))) {
+    if (!(l = calloc (1, sizeof (*l))) || !(l->entry = calloc (n + 1, sizeof (*l->entry)))
+        || !(l->bucket = calloc (n + 1, sizeof (*l->bucket)))) {
         mg_error_set (err, ENOMEM, "layout: out of memory");
         layout_destroy (l);
         return NULL;

@@ -275,6 +275,51 @@ int num_microbatches_check (const struct num_microbatches *n, const struct batch
     return 0;
 }
 
+/* Where a run stands. */
+struct progress {
+    int64_t iterations, samples;
+};
+
+/* Go on until one of the two limits is reached.  A step takes whole iterations: the one
+ * that crosses a threshold still has the old size.
+ */
+static struct progress go_on (const struct num_microbatches *n, struct progress limit)
+{
+    struct progress p = { 0, 0 };
+
+    for (size_t i = 0; i < n->count; i++) {
+        int64_t end = i + 1 < n->count ? n->step[i + 1].from : INT64_MAX;
+        int64_t left = limit.iterations - p.iterations, take;
+        struct batch_size size;
+
+        if (end > limit.samples)
+            end = limit.samples;
+        if (end <= p.samples)
+            continue;
+        num_microbatches_at (n, p.samples, &size);
+        if (size.num_microbatches < 1)
+            break;
+        take = (end - p.samples - 1) / size.running + 1;
+        if (take > left)
+            take = left;
+        p.iterations += take;
+        if (__builtin_mul_overflow (take, size.running, &take)
+            || __builtin_add_overflow (p.samples, take, &p.samples))
+            p.samples = INT64_MAX;
+    }
+    return p;
+}
+
+int64_t num_microbatches_samples (const struct num_microbatches *n, int64_t iterations)
+{
+    return go_on (n, (struct progress){ iterations, INT64_MAX }).samples;
+}
+
+int64_t num_microbatches_iterations (const struct num_microbatches *n, int64_t samples)
+{
+    return go_on (n, (struct progress){ INT64_MAX, samples }).iterations;
+}
+
 size_t num_microbatches_count (const struct num_microbatches *n)
 {
     return n->count;

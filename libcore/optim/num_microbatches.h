@@ -58,6 +58,13 @@ void num_microbatches_at (const struct num_microbatches *n, int64_t consumed,
 int num_microbatches_check (const struct num_microbatches *n, const struct batch_size *size,
                             struct mg_error *err);
 
+/* Samples that the first 'iterations' consume, and the iterations that it takes to consume
+ * 'samples', the last of which may go beyond.  Both stop where a size is less than one
+ * microbatch on each data-parallel rank.
+ */
+int64_t num_microbatches_samples (const struct num_microbatches *n, int64_t iterations);
+int64_t num_microbatches_iterations (const struct num_microbatches *n, int64_t samples);
+
 /* Number of steps, and the first sample of step i (0..count-1), where the size changes. */
 size_t num_microbatches_count (const struct num_microbatches *n);
 int64_t num_microbatches_from (const struct num_microbatches *n, size_t i);

@@ -46,7 +46,7 @@ static int allocate (struct optimizer *o, struct mg_error *err)
     static const char *const what[NUM_BUFFERS] = { "parameters", "gradients",
                                                    "first moments", "second moments" };
 
-    o->start = calloc (o->n, sizeof (*o->start));
+    o->start = calloc (o->n + 1, sizeof (*o->start));
     o->reduced = calloc ((size_t)o->num_tensors + OPTIMIZER_MAX_EXTRA, sizeof (double));
     if (!o->start || !o->reduced)
         return mg_error_set (err, ENOMEM, "optimizer: out of memory");

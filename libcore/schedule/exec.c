@@ -153,11 +153,35 @@ static int join_lanes (struct exec *e, struct mg_error *err)
     return 0;
 }
 
-int exec_run (struct exec *e, struct mg_error *err)
+/* Has the list the executor's slots, and no use for what it lacks? */
+static int check_list (const struct exec *e, const struct schedule *list,
+                       struct mg_error *err)
 {
     const struct schedule *s = e->config.schedule;
+    bool same = list->shape.pp == s->shape.pp && list->shape.rank == s->shape.rank
+                && list->chunks == s->chunks && list->pools == s->pools
+                && (list->shape.forward_only || !s->shape.forward_only);
+
+    for (int c = 0; c < s->chunks && same; c++)
+        same = list->pool[c] == s->pool[c]
+               && list->slots[list->pool[c]] == s->slots[s->pool[c]];
+    if (!same)
+        return mg_error_set (err, EINVAL, "schedule: the list is not one that the executor was "
+                             "made for: it has other ranks, chunks, slots or directions");
+    return 0;
+}
+
+int exec_run (struct exec *e, struct mg_error *err)
+{
+    return exec_run_list (e, e->config.schedule, err);
+}
+
+int exec_run_list (struct exec *e, const struct schedule *s, struct mg_error *err)
+{
     const struct sched_actions *a = &e->config.actions;
 
+    if (check_list (e, s, err) < 0)
+        return -1;
     for (size_t i = 0; i < s->nsteps; i++) {
         const struct sched_step *step = &s->step[i];
         int rc;

@@ -76,4 +76,10 @@ void exec_destroy (struct exec *exec);
  */
 int exec_run (struct exec *exec, struct mg_error *err);
 
+/* The same with another list of the rank, such as one of fewer microbatches: it must have
+ * the chunks, pools and slots of the schedule that the executor was made for
+ * (schedule_grow_slots()), and no backward passes if that one has none.
+ */
+int exec_run_list (struct exec *exec, const struct schedule *list, struct mg_error *err);
+
 #endif /* LIBCORE_SCHEDULE_EXEC_H */

@@ -116,6 +116,18 @@ int schedule_slot (const struct schedule *s, int chunk, int slot)
     return slot;
 }
 
+int schedule_grow_slots (struct schedule *s, const int *slots, struct mg_error *err)
+{
+    for (int p = 0; p < s->pools; p++) {
+        if (slots[p] < s->slots[p])
+            return mg_error_set (err, EINVAL, "schedule: pool %d needs %d slots, not %d", p,
+                                 s->slots[p], slots[p]);
+    }
+    for (int p = 0; p < s->pools; p++)
+        s->slots[p] = slots[p];
+    return 0;
+}
+
 static bool has_input (const struct schedule *s, int chunk)
 {
     return schedule_input_peer (s, chunk) != NONE;

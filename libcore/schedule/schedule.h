@@ -117,6 +117,11 @@ struct schedule *schedule_create_pooled (const struct sched_kind *kind,
                                          struct mg_error *err);
 void schedule_destroy (struct schedule *s);
 
+/* Let pool p have slots[p] slots: more than its list needs, so that lists can share them.
+ * -1 and EINVAL if they are fewer.
+ */
+int schedule_grow_slots (struct schedule *s, const int *slots, struct mg_error *err);
+
 /* Slots of all pools, and the number among them, pool after pool, of a chunk's slot. */
 int schedule_num_slots (const struct schedule *s);
 int schedule_slot (const struct schedule *s, int chunk, int slot);

@@ -27,6 +27,8 @@
     { name, TRAIN_LIST, AT (field), 0, 0, 0, NULL, "[W] PREFIX...", help }
 #define FLAG_ROW(name, field, help) \
     { name, TRAIN_FLAG, AT (field), 0, 0, 0, NULL, NULL, help }
+#define TRIPLE_ROW(name, field, meta, help) \
+    { name, TRAIN_TRIPLE, AT (field), 1, 1e15, 0, NULL, meta, help }
 
 const struct train_arg train_arg_table[] = {
     SIZE_ROW ("tensor-model-parallel-size", tp, TRAIN_UNSET,
@@ -44,6 +46,24 @@ const struct train_arg train_arg_table[] = {
 
     FLAG_ROW ("sequence-parallel", sequence_parallel,
               "split norms, dropout and residuals by sequence over the tensor-parallel ranks"),
+
+    SIZE_ROW ("num-virtual-stages-per-pipeline-rank", vpp, TRAIN_UNSET,
+              "parts of the model on each pipeline rank (default: the job's --megatron-vpp)"),
+    SIZE_ROW ("num-layers-per-virtual-pipeline-stage", layers_per_vpp, TRAIN_UNSET,
+              "layers of a virtual stage, in place of their number"),
+    SIZE_ROW ("microbatch-group-size-per-virtual-pipeline-stage", microbatch_group,
+              TRAIN_UNSET,
+              "microbatches that go through a virtual stage in a row (default: pipeline size)"),
+    SIZE_ROW ("decoder-first-pipeline-num-layers", first_layers, TRAIN_UNSET,
+              "layers of the first pipeline rank"),
+    SIZE_ROW ("decoder-last-pipeline-num-layers", last_layers, TRAIN_UNSET,
+              "layers of the last pipeline rank"),
+    FLAG_ROW ("account-for-embedding-in-pipeline-split", with_embedding,
+              "the embedding takes the place of a layer"),
+    FLAG_ROW ("account-for-loss-in-pipeline-split", with_loss,
+              "the loss takes the place of a layer"),
+    TEXT_ROW ("pipeline-model-parallel-layout", layout, NULL, "LAYOUT",
+              "stage by stage, such as Et*3|(tt|)*5L"),
 
     SIZE_ROW ("num-layers", num_layers, TRAIN_UNSET, "transformer layers (required)"),
     SIZE_ROW ("hidden-size", hidden_size, TRAIN_UNSET, "hidden size (required)"),
@@ -82,16 +102,35 @@ const struct train_arg train_arg_table[] = {
               "samples of a microbatch (required, or from --batches: 1)"),
     SIZE_ROW ("global-batch-size", global_batch_size, TRAIN_UNSET,
               "samples of an iteration (default micro batch size x dp)"),
+    TEXT_ROW ("step-batch-size-schedule", batch_steps, NULL, "T:N ...",
+              "global batch size N from T tokens on: \"0:16 1M:32\""),
+    TRIPLE_ROW ("rampup-batch-size", batch_ramp, "START INCREMENT SAMPLES",
+                "let the global batch size grow"),
+    FLAG_ROW ("decrease-batch-size-if-needed", round_batch_down,
+              "round the global batch size down to what the ranks can share"),
     COUNT_ROW ("train-iters", train_iters, 0, TRAIN_UNSET, "iterations to train (required)"),
+    COUNT_ROW ("train-samples", train_samples, 1, TRAIN_UNSET,
+               "samples to train on, in place of --train-iters"),
     COUNT_ROW ("exit-interval", exit_interval, 1, TRAIN_UNSET,
                "save and leave at an iteration that this divides"),
     REAL_ROW ("lr", lr, 0, 1e6, TRAIN_UNSET, "highest learning rate (required)"),
     REAL_ROW ("min-lr", min_lr, 0, 1e6, 0, "learning rate after the decay (default 0)"),
     TEXT_ROW ("lr-decay-style", lr_decay_style, "linear", "STYLE",
-              "constant, linear or cosine (default linear)"),
+              "constant, linear, cosine, inverse-square-root or WSD (default linear)"),
+    TEXT_ROW ("lr-wsd-decay-style", lr_wsd_decay_style, "exponential", "STYLE",
+              "last decay of WSD: exponential, linear, cosine or minus_sqrt (default "
+              "exponential)"),
     COUNT_ROW ("lr-decay-iters", lr_decay_iters, 1, TRAIN_UNSET,
                "iterations of the decay (default --train-iters)"),
+    COUNT_ROW ("lr-decay-samples", lr_decay_samples, 1, TRAIN_UNSET,
+               "samples of the decay (default --train-samples)"),
+    COUNT_ROW ("lr-wsd-decay-iters", lr_wsd_decay_iters, 1, TRAIN_UNSET,
+               "iterations of the last decay of WSD"),
+    COUNT_ROW ("lr-wsd-decay-samples", lr_wsd_decay_samples, 1, TRAIN_UNSET,
+               "the same in samples, with --train-samples"),
     COUNT_ROW ("lr-warmup-iters", lr_warmup_iters, 0, 0, "iterations of the warm-up (default 0)"),
+    COUNT_ROW ("lr-warmup-samples", lr_warmup_samples, 0, 0,
+               "the same in samples, with --train-samples (default 0)"),
     REAL_ROW ("lr-warmup-fraction", lr_warmup_fraction, 0, 1, TRAIN_UNSET,
               "warm-up as a part of the decay, in place of --lr-warmup-iters"),
     REAL_ROW ("lr-warmup-init", lr_warmup_init, 0, 1e6, 0,
@@ -143,6 +182,21 @@ const struct train_arg train_arg_table[] = {
 
 const size_t train_num_args = sizeof (train_arg_table) / sizeof (train_arg_table[0]);
 
+static size_t field_size (enum train_type type)
+{
+    static const size_t sizes[] = {
+        [TRAIN_INT] = sizeof (int),
+        [TRAIN_INT64] = sizeof (int64_t),
+        [TRAIN_REAL] = sizeof (double),
+        [TRAIN_TEXT] = sizeof (const char *),
+        [TRAIN_FLAG] = sizeof (bool),
+        [TRAIN_TRIPLE] = 3 * sizeof (int64_t),
+        [TRAIN_LIST] = sizeof (struct train_list),
+    };
+
+    return sizes[type];
+}
+
 static void preset (const struct train_arg *row, struct train_args *args)
 {
     void *field = (char *)args + row->offset;
@@ -161,16 +215,15 @@ static void preset (const struct train_arg *row, struct train_args *args)
         *(const char **)field = row->preset_text;
         break;
     case TRAIN_FLAG:
-        *(bool *)field = false;
-        break;
+    case TRAIN_TRIPLE:
     case TRAIN_LIST:
-        *(struct train_list *)field = (struct train_list){ NULL, NULL, 0 };
+        memset (field, 0, field_size (row->type));
         break;
     }
 }
 
-static int store (const struct train_arg *row, const char *value, struct train_args *args,
-                  struct mg_error *err)
+int train_arg_set (const struct train_arg *row, const char *value, struct train_args *args,
+                   struct mg_error *err)
 {
     void *field = (char *)args + row->offset;
     char what[64];
@@ -196,6 +249,8 @@ static int store (const struct train_arg *row, const char *value, struct train_a
             return mg_error_set (err, EINVAL, "%s: the value is empty", what);
         *(struct train_list *)field = (struct train_list){ value, NULL, 1 };
         return 0;
+    case TRAIN_TRIPLE:
+        return mg_error_set (err, EINVAL, "%s wants three values: %s", what, row->meta);
     }
     return 0;
 }
@@ -224,6 +279,29 @@ static void take_rest (char **argv, int argc, int *i, struct train_list *list)
     }
 }
 
+const struct train_arg *train_arg_find (const char *name)
+{
+    return find (name, strlen (name));
+}
+
+/* Three values from argv[*i] on. */
+static int parse_triple (const struct train_arg *row, int argc, char **argv, int *i,
+                         struct train_args *args, struct mg_error *err)
+{
+    int64_t *field = (int64_t *)(void *)((char *)args + row->offset);
+    char what[64];
+
+    snprintf (what, sizeof (what), "--%s", row->name);
+    if (argc - *i < 3)
+        return mg_error_set (err, EINVAL, "%s wants three values: %s", what, row->meta);
+    for (int k = 0; k < 3; k++) {
+        if (parse_int64 (what, argv[(*i)++], (int64_t)row->min, (int64_t)row->max, &field[k],
+                         err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 /* Parse the argument at argv[*i] and step over it and its value. */
 static int parse_one (int argc, char **argv, int *i, struct train_args *args,
                       struct mg_error *err)
@@ -245,14 +323,16 @@ static int parse_one (int argc, char **argv, int *i, struct train_args *args,
     if (row->type == TRAIN_FLAG) {
         if (value)
             return mg_error_set (err, EINVAL, "--%s takes no value", row->name);
-        return store (row, "", args, err);
+        return train_arg_set (row, "", args, err);
     }
+    if (row->type == TRAIN_TRIPLE && !value)
+        return parse_triple (row, argc, argv, i, args, err);
     if (!value) {
         if (*i >= argc)
             return mg_error_set (err, EINVAL, "--%s wants a value: %s", row->name, row->meta);
         value = argv[(*i)++];
     }
-    if (store (row, value, args, err) < 0)
+    if (train_arg_set (row, value, args, err) < 0)
         return -1;
     if (row->type == TRAIN_LIST)
         take_rest (argv, argc, i, (struct train_list *)(void *)((char *)args + row->offset));
@@ -270,7 +350,8 @@ static int check_required (const struct train_args *args, struct mg_error *err)
         { "num-attention-heads", args->num_heads != TRAIN_UNSET },
         { "seq-length", args->seq_length != TRAIN_UNSET || args->batches },
         { "micro-batch-size", args->micro_batch_size != TRAIN_UNSET || args->batches },
-        { "train-iters", args->train_iters != TRAIN_UNSET },
+        { "train-iters or --train-samples",
+          args->train_iters != TRAIN_UNSET || args->train_samples != TRAIN_UNSET },
         { "lr", args->lr >= 0 },
         { "data-path, --train-data-path or --batches",
           args->data_path.count > 0 || args->train_data_path.count > 0 || args->batches },
@@ -303,10 +384,15 @@ static int check_required (const struct train_args *args, struct mg_error *err)
     return 0;
 }
 
-int train_args_parse (int argc, char **argv, struct train_args *args, struct mg_error *err)
+void train_args_init (struct train_args *args)
 {
     for (size_t i = 0; i < train_num_args; i++)
         preset (&train_arg_table[i], args);
+}
+
+int train_args_parse (int argc, char **argv, struct train_args *args, struct mg_error *err)
+{
+    train_args_init (args);
     for (int i = 1; i < argc;)
         if (parse_one (argc, argv, &i, args, err) < 0)
             return -1;
@@ -337,12 +423,6 @@ uint64_t train_args_fingerprint (const struct train_args *args)
     for (size_t i = 0; i < train_num_args; i++) {
         const struct train_arg *row = &train_arg_table[i];
         const void *field = (const char *)args + row->offset;
-        static const size_t sizes[] = {
-            [TRAIN_INT] = sizeof (int),
-            [TRAIN_INT64] = sizeof (int64_t),
-            [TRAIN_REAL] = sizeof (double),
-            [TRAIN_FLAG] = sizeof (bool),
-        };
 
         if (row->type == TRAIN_TEXT)
             hash = hash_text (*(const char *const *)field, hash + i);
@@ -354,7 +434,7 @@ uint64_t train_args_fingerprint (const struct train_args *args)
                 hash = hash_text (train_list_word (list, k), hash);
         }
         else
-            hash = XXH3_64bits_withSeed (field, sizes[row->type], hash);
+            hash = XXH3_64bits_withSeed (field, field_size (row->type), hash);
     }
     return hash;
 }
@@ -378,6 +458,19 @@ static int merge_size (const char *name, int given, const char *variable, int fa
     return 0;
 }
 
+/* The job says 1 where nobody asked for virtual stages: then the arguments may. */
+static int merge_vpp (const struct train_args *args, int *vpp, struct mg_error *err)
+{
+    const char *text = getenv ("MEGATRON_VPP_SIZE");
+
+    if (text && strcmp (text, "1") == 0) {
+        *vpp = args->vpp != TRAIN_UNSET ? args->vpp : 0;
+        return 0;
+    }
+    return merge_size ("num-virtual-stages-per-pipeline-rank", args->vpp, "MEGATRON_VPP_SIZE",
+                       0, vpp, err);
+}
+
 int train_geometry (const struct train_args *args, struct geometry *geometry,
                     struct mg_error *err)
 {
@@ -395,13 +488,11 @@ int train_geometry (const struct train_args *args, struct geometry *geometry,
                        &geometry->ep, err) < 0
         || merge_size ("expert-tensor-parallel-size", args->etp, "MEGATRON_ETP_SIZE", 0,
                        &geometry->etp, err) < 0
-        || merge_size ("num-virtual-stages-per-pipeline-rank", TRAIN_UNSET,
-                       "MEGATRON_VPP_SIZE", 0, &geometry->vpp, err) < 0)
+        || merge_vpp (args, &geometry->vpp, err) < 0)
         return -1;
-    if (geometry->cp > 1 || geometry->ep > 1 || geometry->vpp > 1)
-        return mg_error_set (err, ENOTSUP, "the job asks for cp %d, ep %d, vpp %d; this "
-                             "version trains with 1 of each", geometry->cp, geometry->ep,
-                             geometry->vpp > 1 ? geometry->vpp : 1);
+    if (geometry->cp > 1 || geometry->ep > 1)
+        return mg_error_set (err, ENOTSUP, "the job asks for cp %d, ep %d; this version trains "
+                             "with 1 of both", geometry->cp, geometry->ep);
     if (args->tp_pp_dp && order && strcmp (order, tp_pp_dp) != 0)
         return mg_error_set (err, EINVAL, "--use-tp-pp-dp-mapping contradicts the job's "
                              "MEGATRON_RANK_ORDER=%.32s", order);
@@ -479,43 +570,4 @@ int train_model (const struct train_args *args, int tp, int data_seq_length,
     m->max_positions = args->max_positions != TRAIN_UNSET ? args->max_positions
                                                           : m->seq_length;
     return vocabulary (args, tp, m, err);
-}
-
-int train_lr (const struct train_args *args, int64_t global_batch, struct lr_config *lr,
-              struct mg_error *err)
-{
-    int64_t decay = args->lr_decay_iters != TRAIN_UNSET ? args->lr_decay_iters
-                                                        : args->train_iters;
-
-    *lr = (struct lr_config){
-        .init = args->lr_warmup_init,
-        .max = args->lr,
-        .min = args->min_lr,
-        .wd_start = args->start_weight_decay >= 0 ? args->start_weight_decay
-                                                  : args->weight_decay,
-        .wd_end = args->end_weight_decay >= 0 ? args->end_weight_decay : args->weight_decay,
-    };
-    if (decay < 1)
-        decay = 1;
-    if (decay > INT64_MAX / global_batch || args->train_iters > INT64_MAX / global_batch
-        || args->lr_warmup_iters > INT64_MAX / global_batch)
-        return mg_error_set (err, ERANGE, "%" PRId64 " iterations of %" PRId64 " samples are "
-                             "too many", decay, global_batch);
-    lr->decay = decay * global_batch;
-    lr->wd_incr = (args->train_iters > 0 ? args->train_iters : 1) * global_batch;
-    if (args->lr_warmup_fraction >= 0 && args->lr_warmup_iters > 0)
-        return mg_error_set (err, EINVAL, "--lr-warmup-fraction and --lr-warmup-iters exclude "
-                             "each other");
-    if (args->lr_warmup_iters > 0 && args->lr_warmup_iters >= decay)
-        return mg_error_set (err, EINVAL, "--lr-warmup-iters %" PRId64 " is not less than the "
-                             "%" PRId64 " iterations of the decay", args->lr_warmup_iters,
-                             decay);
-    lr->warmup = args->lr_warmup_fraction >= 0
-                     ? (int64_t)(args->lr_warmup_fraction * (double)lr->decay)
-                     : args->lr_warmup_iters * global_batch;
-    if (lr_style_parse ("--lr-decay-style", args->lr_decay_style, &lr->style, err) < 0
-        || wd_style_parse ("--weight-decay-incr-style", args->weight_decay_incr_style,
-                           &lr->wd_style, err) < 0)
-        return -1;
-    return lr_check (lr, err);
 }

@@ -13,7 +13,9 @@
 
 #include "libcore/nn/config.h"
 #include "libcore/optim/lr.h"
+#include "libcore/optim/num_microbatches.h"
 #include "libcore/topo/geometry.h"
+#include "libcore/topo/stages.h"
 #include "megatron/error.h"
 
 enum { TRAIN_UNSET = -1 }; /* of an int or int64_t argument that was not given */
@@ -31,6 +33,9 @@ struct train_list {
 struct train_args {
     int tp, pp, cp, ep, etp; /* TRAIN_UNSET: from the environment, else 1 */
     bool tp_pp_dp, sequence_parallel;
+    int vpp, layers_per_vpp, microbatch_group, first_layers, last_layers;
+    bool with_embedding, with_loss;
+    const char *layout;
     int num_layers, hidden_size, ffn_hidden_size, num_heads, kv_channels;
     int seq_length, max_positions;
     int vocab_size, padded_vocab_size, vocab_divisor;
@@ -39,10 +44,14 @@ struct train_args {
     bool untied;
     int64_t seed;
     int micro_batch_size, global_batch_size;
-    int64_t train_iters, exit_interval;
+    const char *batch_steps;
+    int64_t batch_ramp[3]; /* start, increment, samples; all 0: none */
+    bool round_batch_down;
+    int64_t train_iters, train_samples, exit_interval;
     double lr, min_lr, lr_warmup_init, lr_warmup_fraction;
-    const char *lr_decay_style;
-    int64_t lr_decay_iters, lr_warmup_iters;
+    const char *lr_decay_style, *lr_wsd_decay_style;
+    int64_t lr_decay_iters, lr_warmup_iters, lr_wsd_decay_iters;
+    int64_t lr_decay_samples, lr_warmup_samples, lr_wsd_decay_samples;
     double weight_decay, start_weight_decay, end_weight_decay;
     const char *weight_decay_incr_style;
     double adam_beta1, adam_beta2, adam_eps, clip_grad;
@@ -64,7 +73,8 @@ enum train_type {
     TRAIN_REAL,   /* double, in [min, max] */
     TRAIN_TEXT,   /* const char *, not empty */
     TRAIN_FLAG,   /* bool, takes no value */
-    TRAIN_LIST    /* struct train_list: words up to the next argument, at least one */
+    TRAIN_LIST,   /* struct train_list: words up to the next argument, at least one */
+    TRAIN_TRIPLE  /* int64_t[3], each in [min, max]; takes three values */
 };
 
 /* One row an argument. */
@@ -83,6 +93,17 @@ extern const size_t train_num_args;
 
 /* Word i of a list, 0 <= i < count. */
 const char *train_list_word (const struct train_list *list, int i);
+/* Row of an argument by its name, NULL if there is none. */
+const struct train_arg *train_arg_find (const char *name);
+
+/* Every argument as if it had not been given. */
+void train_args_init (struct train_args *args);
+
+/* Store one value ("" for a flag): 0, or -1, EINVAL or ERANGE and a text.  Not for rows of
+ * three values.
+ */
+int train_arg_set (const struct train_arg *row, const char *value, struct train_args *args,
+                   struct mg_error *err);
 
 /* Parse argv[1..argc-1], "--name value" or "--name=value"; a repeated argument's last
  * value counts. -1, EINVAL or ERANGE and a text on the first that is wrong.
@@ -108,8 +129,28 @@ int train_geometry (const struct train_args *args, struct geometry *geometry,
 int train_model (const struct train_args *args, int tp, int data_seq_length,
                  struct model_config *model, struct mg_error *err);
 
-/* Learning rate and weight decay over samples, for a global batch size. */
-int train_lr (const struct train_args *args, int64_t global_batch, struct lr_config *lr,
-              struct mg_error *err);
+/* Layers of every pipeline stage, for the geometry's pipeline; leaves the virtual stages
+ * that they give in the geometry, whose rules may then be broken.  NULL and a text on
+ * failure.
+ */
+struct stages *train_stages (const struct train_args *args, struct geometry *geometry,
+                             struct mg_error *err);
+
+/* Samples of a microbatch. */
+int train_micro_batch (const struct train_args *args);
+
+/* Global batch sizes over the run for a data-parallel size. 'rows' are the samples of a
+ * batch in a file of them, 0: there is none.  NULL and a text on failure.
+ */
+struct num_microbatches *train_batches (const struct train_args *args, int dp, int64_t rows,
+                                        int seq_length, struct mg_error *err);
+
+/* Iterations of the whole run. */
+int64_t train_iterations (const struct train_args *args,
+                          const struct num_microbatches *batches);
+
+/* Learning rate and weight decay over samples. */
+int train_lr (const struct train_args *args, const struct num_microbatches *batches,
+              struct lr_config *lr, struct mg_error *err);
 
 #endif /* LIBCORE_TRAIN_CONFIG_H */

@@ -33,9 +33,9 @@ struct state *state_create (struct model *model, struct optimizer *optimizer,
     s->job = job;
     s->optimizer = optimizer;
     params = model_params (model, &s->n);
-    s->weight = calloc (s->n, sizeof (*s->weight));
-    s->gradient = calloc (s->n, sizeof (*s->gradient));
-    s->all = calloc (3 * s->n, sizeof (*s->all));
+    s->weight = calloc (s->n + 1, sizeof (*s->weight));
+    s->gradient = calloc (s->n + 1, sizeof (*s->gradient));
+    s->all = calloc (3 * s->n + 1, sizeof (*s->all));
     if (!s->weight || !s->gradient || !s->all)
         goto nomem;
     for (size_t i = 0; i < s->n; i++) {

@@ -45,10 +45,17 @@ static int check_step (struct train *t, const struct metrics *m, bool bad_input,
 static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
 {
     double extra[NUM_EXTRA] = { 0 };
+    int dp = mg_comm_size (job_comm (t->job, GROUP_DP));
+    struct batch_size size;
 
+    num_microbatches_at (t->batches, t->progress.consumed_samples, &size);
+    m->global_batch_size = size.running;
+    /* The 1 / dp of the gradient's average stands here, so that reduction is a sum. */
+    model_set_input (t->model, input_fetch, &t->input,
+                     1.0 / (double)size.num_microbatches / dp);
     input_start (&t->input, t->progress.consumed_samples);
     model_clear_loss (t->model);
-    if (optimizer_zero_grad (t->optimizer, err) < 0 || exec_run (t->exec, err) < 0
+    if (optimizer_zero_grad (t->optimizer, err) < 0 || passes_run (t->passes, size.num_microbatches, err) < 0
         || optimizer_reduce_grads (t->optimizer, err) < 0)
         return -1;
     if (model_has_loss (t->model) && mg_comm_rank (job_comm (t->job, GROUP_TP)) == 0
@@ -90,8 +97,7 @@ static int iterate (struct train *t, struct mg_error *err)
 {
     struct metrics m = {
         .iteration = t->progress.iteration + 1,
-        .train_iters = t->args.train_iters,
-        .global_batch_size = t->global_batch,
+        .train_iters = t->train_iters,
         .learning_rate = lr_at (&t->lr, t->progress.consumed_samples),
         .weight_decay = lr_weight_decay_at (&t->lr, t->progress.consumed_samples),
     };
@@ -101,7 +107,7 @@ static int iterate (struct train *t, struct mg_error *err)
         || mg_stream_synchronize (model_stream (t->model), err) < 0)
         return -1;
     t->progress.iteration++;
-    t->progress.consumed_samples += t->global_batch;
+    t->progress.consumed_samples += m.global_batch_size;
     m.consumed_samples = t->progress.consumed_samples;
     m.milliseconds = now_ms () - start;
     return report (t, &m, err);
@@ -126,10 +132,9 @@ static int run (struct train *t, struct mg_error *err)
     int64_t saved = -1;
 
     t->first_iteration = t->progress.iteration + 1;
-    if (t->progress.iteration >= args->train_iters && job_rank (t->job) == 0)
-        fprintf (t->out, "nothing to train: --train-iters is %" PRId64 "\n",
-                 args->train_iters);
-    while (t->progress.iteration < args->train_iters) {
+    if (t->progress.iteration >= t->train_iters && job_rank (t->job) == 0)
+        fprintf (t->out, "nothing to train: --train-iters is %" PRId64 "\n", t->train_iters);
+    while (t->progress.iteration < t->train_iters) {
         int64_t done;
 
         if (iterate (t, err) < 0)
@@ -174,8 +179,7 @@ void train_destroy (struct train *t)
         fclose (t->metrics);
     if (!t->failed || t->common_error) { /* else other threads and ranks may still use it */
         state_destroy (t->state);
-        exec_destroy (t->exec);
-        schedule_destroy (t->schedule);
+        passes_destroy (t->passes);
         optimizer_destroy (t->optimizer);
         model_destroy (t->model);
         if (!t->job && t->bootstrap) {
@@ -184,6 +188,8 @@ void train_destroy (struct train *t)
         }
         job_destroy (t->job);
     }
+    num_microbatches_destroy (t->batches);
+    stages_destroy (t->stages);
     input_clear (&t->input);
     sample_source_destroy (t->source);
     free (t);

@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "libcore/schedule/exec.h"
 #include "libcore/train/input.h"
+#include "libcore/train/passes.h"
 #include "libcore/train/state.h"
 #include "libcore/train/train.h"
 
@@ -17,16 +17,17 @@ struct train {
     struct geometry geometry;
     struct model_config config;
     struct lr_config lr;
-    int64_t global_batch;
-    int micro_batch, num_microbatches;
+    struct stages *stages;
+    struct num_microbatches *batches;
+    int64_t batch_rows; /* of a file of batches, 0: none */
+    int64_t train_iters;
     struct bootstrap *bootstrap; /* the job's once there is one */
     struct job *job;
     struct sample_source *source;
     struct input input;
     struct model *model;
     struct optimizer *optimizer;
-    struct schedule *schedule;
-    struct exec *exec;
+    struct passes *passes;
     struct state *state;
     struct train_progress progress;
     int64_t first_iteration; /* of this run, from 1 */

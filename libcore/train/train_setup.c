@@ -18,51 +18,18 @@
 #include "libcore/train/output.h"
 #include "libcore/train/train_private.h"
 
-/* --- passes, as the executor calls them --- */
-
-static int forward (void *arg, const struct sched_step *step, struct mg_error *err)
-{
-    struct train *t = arg;
-
-    return model_forward (t->model, step->chunk, step->slot, step->microbatch, true, err);
-}
-
-static int backward (void *arg, const struct sched_step *step, struct mg_error *err)
-{
-    struct train *t = arg;
-
-    return model_backward (t->model, step->chunk, step->slot, err);
-}
-
-static void *buffer (void *arg, enum sched_buffer which, int chunk, int slot)
-{
-    struct train *t = arg;
-
-    if (which == SCHED_INPUT)
-        return model_input (t->model, chunk, slot);
-    if (which == SCHED_OUTPUT)
-        return model_output (t->model, chunk, slot);
-    return model_gradient (t->model, chunk, slot);
-}
-
 /* --- what follows from the arguments, and the batch file --- */
 
 /* Samples before the job exists: the batch file tells shapes that the rest depends on. */
 static int open_batches (struct train *t, struct mg_error *err)
 {
     const struct train_args *args = &t->args;
-    int64_t rows;
 
     if (!args->batches)
         return 0;
     if (!(t->source = sample_source_batches_create (args->batches, err)))
         return -1;
-    rows = sample_source_global_batch (t->source);
-    if (args->global_batch_size != TRAIN_UNSET && args->global_batch_size != rows)
-        return mg_error_set (err, EINVAL, "--global-batch-size %d, but the batches in %s have "
-                             "%" PRId64 " samples", args->global_batch_size, args->batches,
-                             rows);
-    t->global_batch = rows;
+    t->batch_rows = sample_source_global_batch (t->source);
     return 0;
 }
 
@@ -72,29 +39,35 @@ static int setup_config (struct train *t, struct mg_error *err)
         || train_model (&t->args, t->geometry.tp, t->source ? t->source->seq_length : 0,
                         &t->config, err) < 0)
         return -1;
-    return model_config_validate (&t->config, t->geometry.tp, t->geometry.pp, err);
+    if (!(t->stages = train_stages (&t->args, &t->geometry, err)))
+        return -1;
+    return model_config_validate (&t->config, t->geometry.tp, err);
+}
+
+/* With one batch size its number of microbatches can be judged at once. */
+static int check_passes (const struct train *t, struct mg_error *err)
+{
+    int group = t->args.microbatch_group != TRAIN_UNSET ? t->args.microbatch_group : 0;
+    struct sched_kind kind = passes_kind (t->geometry.pp, t->stages->vpp, group);
+    struct batch_size size;
+    struct sched_shape shape = { .pp = t->geometry.pp };
+
+    num_microbatches_at (t->batches, 0, &size);
+    if (num_microbatches_count (t->batches) > 1 || !kind.check)
+        return 0;
+    shape.microbatches = size.num_microbatches > INT32_MAX ? INT32_MAX
+                                                           : (int)size.num_microbatches;
+    return kind.check (&kind, &shape, err);
 }
 
 static int setup_batch (struct train *t, struct mg_error *err)
 {
-    int dp = geometry_dp (&t->geometry);
-    int64_t per_round;
-
-    t->micro_batch = t->args.micro_batch_size != TRAIN_UNSET ? t->args.micro_batch_size : 1;
-    per_round = (int64_t)t->micro_batch * dp;
-    if (t->args.global_batch_size != TRAIN_UNSET)
-        t->global_batch = t->args.global_batch_size;
-    if (t->global_batch == 0)
-        t->global_batch = per_round;
-    if (t->global_batch % per_round != 0)
-        return mg_error_set (err, EINVAL, "global batch size %" PRId64 " is not a multiple of "
-                             "micro-batch-size %d x data-parallel size %d = %" PRId64,
-                             t->global_batch, t->micro_batch, dp, per_round);
-    if (t->global_batch / per_round > INT32_MAX)
-        return mg_error_set (err, ERANGE, "%" PRId64 " microbatches are too many",
-                             t->global_batch / per_round);
-    t->num_microbatches = (int)(t->global_batch / per_round);
-    return train_lr (&t->args, t->global_batch, &t->lr, err);
+    if (!(t->batches = train_batches (&t->args, geometry_dp (&t->geometry), t->batch_rows,
+                                      t->config.seq_length, err))
+        || train_lr (&t->args, t->batches, &t->lr, err) < 0)
+        return -1;
+    t->train_iters = train_iterations (&t->args, t->batches);
+    return check_passes (t, err);
 }
 
 /* --- meeting the other ranks --- */
@@ -119,7 +92,7 @@ static uint64_t fingerprint (const struct train *t)
 {
     const struct geometry *g = &t->geometry;
     const int64_t numbers[] = { g->tp, g->cp, g->pp, g->ep, geometry_etp (g), g->vpp,
-                                t->global_batch, t->config.seq_length };
+                                t->batch_rows, t->config.seq_length };
     uint64_t hash = train_args_fingerprint (&t->args);
 
     hash = XXH3_64bits_withSeed (numbers, sizeof (numbers), hash);
@@ -227,11 +200,11 @@ static int setup_outputs (struct train *t, struct mg_error *err)
 
 static int open_data (struct train *t, struct mg_error *err)
 {
-    int64_t samples;
+    int64_t samples = num_microbatches_samples (t->batches, t->train_iters);
 
-    if (__builtin_mul_overflow (t->args.train_iters, t->global_batch, &samples))
+    if (samples == INT64_MAX)
         return mg_error_set (err, ERANGE, "--train-iters %" PRId64 " is too large",
-                             t->args.train_iters);
+                             t->train_iters);
     if (!t->source
         && !(t->source = train_data_open (&t->args, SPLIT_TRAIN, t->config.seq_length,
                                           samples > 0 ? samples : 1, err)))
@@ -257,8 +230,8 @@ static int setup_data (struct train *t, struct mg_error *err)
         return -1;
     return input_init (&t->input, t->source,
                        mg_comm_rank (job_comm (t->job, GROUP_DP)),
-                       mg_comm_size (job_comm (t->job, GROUP_DP)), t->micro_batch,
-                       t->config.vocab_size, err);
+                       mg_comm_size (job_comm (t->job, GROUP_DP)),
+                       train_micro_batch (&t->args), t->config.vocab_size, err);
 }
 
 /* Every rank of a node needs about as much as this one. */
@@ -284,48 +257,22 @@ static int check_memory (struct train *t, size_t activations, struct mg_error *e
 
 static int plan (struct train *t, struct mg_error *err)
 {
-    const struct grid *grid = job_grid (t->job);
     struct model_spec spec = {
         .config = t->config,
-        .micro_batch_size = t->micro_batch,
+        .micro_batch_size = train_micro_batch (&t->args),
         .sequence_parallel = t->args.sequence_parallel && t->geometry.tp > 1,
-        .chunks = 1,
+        .stages = t->stages,
     };
-    struct sched_shape shape = {
-        .pp = grid_size (grid, false, MG_AXIS_PP),
-        .rank = grid_coord (grid, false, MG_AXIS_PP, job_rank (t->job)),
-        .microbatches = t->num_microbatches,
-    };
+    int group = t->args.microbatch_group != TRAIN_UNSET ? t->args.microbatch_group : 0;
 
     if (setup_outputs (t, err) < 0 || setup_data (t, err) < 0
         || !(t->model = model_create (&spec, t->job, err))
-        || !(t->schedule = schedule_create (&sched_1f1b, &shape, err)))
+        || !(t->passes = passes_create (t->model, t->job, t->batches, group, err)))
         return -1;
-    return check_memory (t, model_activation_bytes (t->model, t->schedule->slots), err);
+    return check_memory (t, model_activation_bytes (t->model, passes_slots (t->passes)), err);
 }
 
 /* --- allocating --- */
-
-static int setup_exec (struct train *t, struct mg_error *err)
-{
-    struct exec_config config = {
-        .schedule = t->schedule,
-        .device = job_device (t->job),
-        .compute = model_stream (t->model),
-        .fwd = job_comm (t->job, GROUP_PP),
-        .bwd = job_comm (t->job, GROUP_PP),
-        .count = model_boundary_count (t->model),
-        .dtype = MG_FLOAT32,
-        .actions = { forward, backward, buffer, NULL, t },
-    };
-    int dp = mg_comm_size (job_comm (t->job, GROUP_DP));
-
-    /* The 1 / dp of the gradient's average stands here, so that reduction is a sum. */
-    model_set_input (t->model, input_fetch, &t->input, 1.0 / t->num_microbatches / dp);
-    if (!(t->exec = exec_create (&config, err)))
-        return -1;
-    return 0;
-}
 
 static int allocate (struct train *t, struct mg_error *err)
 {
@@ -342,10 +289,10 @@ static int allocate (struct train *t, struct mg_error *err)
     params = model_params (t->model, &n);
     if (!(t->optimizer = optimizer_create (&optimizer, t->job, model_stream (t->model),
                                            params, n, model_num_tensors (t->model), err))
-        || model_bind (t->model, t->schedule->slots, err) < 0
+        || model_bind (t->model, passes_slots (t->passes), err) < 0
         || model_init_params (t->model, err) < 0
         || !(t->state = state_create (t->model, t->optimizer, t->job, err))
-        || setup_exec (t, err) < 0)
+        || passes_bind (t->passes, err) < 0)
         return -1;
     if (t->args.load_weights)
         return state_load_weights (t->state, t->args.load_weights, err);
@@ -354,25 +301,44 @@ static int allocate (struct train *t, struct mg_error *err)
 
 /* --- starting, or going on --- */
 
+/* "4 microbatches of 2", or the first and the last number of a schedule. */
+static void describe_batches (const struct train *t, char *text, size_t n)
+{
+    size_t last = num_microbatches_count (t->batches) - 1;
+    struct batch_size a, b;
+
+    num_microbatches_at (t->batches, 0, &a);
+    num_microbatches_at (t->batches, num_microbatches_from (t->batches, last), &b);
+    if (last == 0)
+        snprintf (text, n, "%" PRId64 " microbatch%s of %d", a.num_microbatches,
+                  a.num_microbatches == 1 ? "" : "es", train_micro_batch (&t->args));
+    else
+        snprintf (text, n, "%" PRId64 " to %" PRId64 " microbatches of %d",
+                  a.num_microbatches, b.num_microbatches, train_micro_batch (&t->args));
+}
+
 static void describe (struct train *t)
 {
     const struct grid *grid = job_grid (t->job);
+    const char *s = job_world (t->job) == 1 ? "" : "s";
+    int threads = device_threads (job_device (t->job));
+    char batches[100], vpp[32] = "";
     size_t n;
     const struct param *params = model_params (t->model, &n);
 
     if (job_rank (t->job) != 0)
         return;
-    fprintf (t->out, "%d rank%s = tp %d x pp %d x dp %d, %d thread%s a rank; %" PRId64
-             " parameters; %d microbatch%s of %d; rank 0 takes %.1f MiB for parameters and "
-             "optimizer, %.1f MiB for activations\n",
-             job_world (t->job), job_world (t->job) == 1 ? "" : "s",
-             grid_size (grid, false, MG_AXIS_TP), grid_size (grid, false, MG_AXIS_PP),
-             grid_size (grid, false, MG_AXIS_DP), device_threads (job_device (t->job)),
-             device_threads (job_device (t->job)) == 1 ? "" : "s",
-             model_num_parameters (t->model), t->num_microbatches,
-             t->num_microbatches == 1 ? "" : "es", t->micro_batch,
+    describe_batches (t, batches, sizeof (batches));
+    if (t->stages->vpp > 1)
+        snprintf (vpp, sizeof (vpp), " (vpp %d)", t->stages->vpp);
+    fprintf (t->out, "%d rank%s = tp %d x pp %d%s x dp %d, %d thread%s a rank; %" PRId64
+             " parameters; %s; rank 0 takes %.1f MiB for parameters and optimizer, %.1f MiB for "
+             "activations\n",
+             job_world (t->job), s, grid_size (grid, false, MG_AXIS_TP),
+             grid_size (grid, false, MG_AXIS_PP), vpp, grid_size (grid, false, MG_AXIS_DP),
+             threads, threads == 1 ? "" : "s", model_num_parameters (t->model), batches,
              (double)optimizer_bytes (params, n) / (1 << 20),
-             (double)model_activation_bytes (t->model, t->schedule->slots) / (1 << 20));
+             (double)model_activation_bytes (t->model, passes_slots (t->passes)) / (1 << 20));
     fflush (t->out);
 }
 
@@ -394,6 +360,9 @@ static int resume (struct train *t, struct mg_error *err)
     }
     if (t->metrics && rc == 0)
         rc = output_restart (t->metrics, "--metrics-file", t->args.metrics_file, err);
+    if (rc >= 0 && t->progress.iteration < t->train_iters)
+        rc = passes_check (t->passes, t->progress.consumed_samples,
+                           num_microbatches_samples (t->batches, t->train_iters), err);
     return agree (t, rc < 0 ? -1 : 0, err);
 }
 

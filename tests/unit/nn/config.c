@@ -24,7 +24,7 @@ static struct model_config good (void)
 
 struct row {
     const char *what;
-    int tp, pp;
+    int tp;
     const char *text; /* part of the message, NULL: legal */
     size_t offset;    /* of an int field to change */
     int value;
@@ -33,25 +33,21 @@ struct row {
 #define FIELD(f) offsetof (struct model_config, f)
 
 static const struct row rows[] = {
-    { "as it is", 1, 1, NULL, FIELD (num_layers), 4 },
-    { "tp 4", 4, 1, NULL, FIELD (num_layers), 4 },
-    { "tp 4 pp 4", 4, 4, NULL, FIELD (num_layers), 4 },
-    { "heads", 3, 1, "num-attention-heads 4", FIELD (num_layers), 4 },
-    { "heads over tp", 8, 1, "num-attention-heads 4", FIELD (num_layers), 4 },
-    { "ffn", 4, 1, "ffn-hidden-size 254", FIELD (ffn_hidden_size), 254 },
-    { "padded vocabulary", 4, 1, "padded-vocab-size 510", FIELD (padded_vocab_size), 510 },
-    { "vocabulary over padded", 1, 1, "vocab-size 513", FIELD (vocab_size), 513 },
-    { "vocabulary equal padded", 1, 1, NULL, FIELD (vocab_size), 512 },
-    { "layers", 1, 3, "num-layers 4 is not a multiple of pipeline-model-parallel-size 3; use "
-      "3 or 6", FIELD (num_layers), 4 },
-    { "too few layers", 1, 8, "size 8; use 8", FIELD (num_layers), 4 },
-    { "most layers", 1, 1, NULL, FIELD (num_layers), 1 << 16 },
-    { "too many layers", 1, 1, "num-layers is 65537, want 1 to 65536", FIELD (num_layers),
+    { "as it is", 1, NULL, FIELD (num_layers), 4 },
+    { "tp 4", 4, NULL, FIELD (num_layers), 4 },
+    { "heads", 3, "num-attention-heads 4", FIELD (num_layers), 4 },
+    { "heads over tp", 8, "num-attention-heads 4", FIELD (num_layers), 4 },
+    { "ffn", 4, "ffn-hidden-size 254", FIELD (ffn_hidden_size), 254 },
+    { "padded vocabulary", 4, "padded-vocab-size 510", FIELD (padded_vocab_size), 510 },
+    { "vocabulary over padded", 1, "vocab-size 513", FIELD (vocab_size), 513 },
+    { "vocabulary equal padded", 1, NULL, FIELD (vocab_size), 512 },
+    { "most layers", 1, NULL, FIELD (num_layers), 1 << 16 },
+    { "too many layers", 1, "num-layers is 65537, want 1 to 65536", FIELD (num_layers),
       (1 << 16) + 1 },
-    { "sequence over positions", 1, 1, "seq-length 33", FIELD (seq_length), 33 },
-    { "zero hidden", 1, 1, "hidden-size is 0, want 1 to", FIELD (hidden_size), 0 },
-    { "negative sequence", 1, 1, "seq-length is -1", FIELD (seq_length), -1 },
-    { "huge heads", 1, 1, "x kv-channels", FIELD (kv_channels), 1 << 23 },
+    { "sequence over positions", 1, "seq-length 33", FIELD (seq_length), 33 },
+    { "zero hidden", 1, "hidden-size is 0, want 1 to", FIELD (hidden_size), 0 },
+    { "negative sequence", 1, "seq-length is -1", FIELD (seq_length), -1 },
+    { "huge heads", 1, "x kv-channels", FIELD (kv_channels), 1 << 23 },
 };
 
 /* Every size is legal, but sums of their products are not. */
@@ -62,10 +58,10 @@ static void test_total (void)
 
     c.num_layers = 1 << 16;
     c.hidden_size = c.ffn_hidden_size = 1 << 24;
-    ok (model_config_validate (&c, 1, 1, &err) < 0 && strstr (err.text, "the model has"),
+    ok (model_config_validate (&c, 1, &err) < 0 && strstr (err.text, "the model has"),
         "products that overflow: %s", err.text);
     c.num_layers = 4;
-    is_int (model_config_validate (&c, 1, 1, &err), 0, "just below");
+    is_int (model_config_validate (&c, 1, &err), 0, "just below");
 }
 
 int main (void)
@@ -76,7 +72,7 @@ int main (void)
         int rc;
 
         memcpy ((char *)&c + rows[i].offset, &rows[i].value, sizeof (int));
-        rc = model_config_validate (&c, rows[i].tp, rows[i].pp, &err);
+        rc = model_config_validate (&c, rows[i].tp, &err);
         if (!rows[i].text)
             is_int (rc, 0, "%s: legal %s", rows[i].what, err.text);
         else

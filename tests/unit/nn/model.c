@@ -50,7 +50,6 @@ static void setup (struct fixture *f, bool tied)
             .tied_embeddings = tied, .seed = 3,
         },
         .micro_batch_size = BATCH,
-        .chunks = 1,
     };
     struct optimizer_config optimizer = { .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8 };
     struct job_config job = { .timeout = 10, .threads = 1 };

@@ -119,7 +119,6 @@ static void setup (struct test *t, struct fixture *f, int layers, bool sequence)
         },
         .micro_batch_size = BATCH,
         .sequence_parallel = sequence && t->size > 1,
-        .chunks = 1,
     };
     struct optimizer_config optimizer = { .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8,
                                           .clip_grad = 1 };

@@ -90,6 +90,37 @@ static void test_steps (void)
     num_microbatches_destroy (n);
 }
 
+/* Against a loop. */
+static void test_progress (void)
+{
+    static const struct batch_config configs[] = {
+        { .micro_batch = 1, .dp = 2, .global_batch = 6 },
+        { .micro_batch = 1, .dp = 2, .steps = "0:2 5:4 6:8 30:6 31:2 32:10" },
+        { .micro_batch = 2, .dp = 2, .global_batch = 23, .round_down = true,
+          .ramp_start = 5, .ramp_increment = 3, .ramp_samples = 61 },
+    };
+
+    for (size_t i = 0; i < COUNT (configs); i++) {
+        struct num_microbatches *n = num_microbatches_create (&configs[i], NULL);
+        int64_t samples = 0;
+        int bad = 0;
+
+        for (int64_t k = 0; k < 60 && n; k++) {
+            struct batch_size size;
+
+            bad += num_microbatches_samples (n, k) != samples;
+            bad += num_microbatches_iterations (n, samples) != k;
+            bad += num_microbatches_iterations (n, samples + 1) != k + 1;
+            num_microbatches_at (n, samples, &size);
+            samples += size.running;
+        }
+        ok (n && bad == 0, "samples and iterations of schedule %zu", i);
+        if (n)
+            is_int (num_microbatches_samples (n, INT64_MAX), INT64_MAX, "without overflow");
+        num_microbatches_destroy (n);
+    }
+}
+
 static void test_refusals (void)
 {
     static const struct {
@@ -268,6 +299,7 @@ int main (void)
 {
     test_sizes ();
     test_steps ();
+    test_progress ();
     test_refusals ();
     test_reference ();
     return done_testing ();

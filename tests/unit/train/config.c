@@ -52,6 +52,10 @@ static const struct row rows[] = {
     { { "--save-interval", "5", "--save", "d", NULL }, NULL },
     { { "--context-parallel-size", "2", NULL }, "only 1 is available" },
     { { "--hidden-dropout", "1", NULL }, "--hidden-dropout: 1 is out of range" },
+    { { "--rampup-batch-size", "2", "2", "8", NULL }, NULL },
+    { { "--rampup-batch-size", "2", "2", NULL }, "--rampup-batch-size wants three values" },
+    { { "--rampup-batch-size=2", NULL }, "--rampup-batch-size wants three values" },
+    { { "--rampup-batch-size", "2", "0", "8", NULL }, "--rampup-batch-size: 0 is out of range" },
 };
 
 /* The arguments point into the vector, which lives until the fifth call after this one. */
@@ -193,7 +197,6 @@ static void test_model (void)
     static const char *const byte[] = { "--tokenizer-type", "ByteLevel", NULL };
     struct train_args args;
     struct model_config m;
-    struct lr_config lr;
     struct mg_error err = { "" };
 
     parse (none, &args, NULL);
@@ -207,18 +210,181 @@ static void test_model (void)
     args.hidden_size = 66;
     ok (train_model (&args, 1, 0, &m, &err) < 0 && strstr (err.text, "kv-channels"), "%s",
         err.text);
-    is_int (train_lr (&args, 8, &lr, &err), 0, "learning rate");
-    ok (lr.decay == 80 && lr.style == LR_LINEAR && lr.warmup == 0, "in samples");
-    args.lr_warmup_fraction = 0.1;
-    is_int (train_lr (&args, 8, &lr, &err), 0, "warm-up as a fraction");
-    is_int (lr.warmup, 8, "of the decay");
-    args.lr_warmup_iters = 1;
-    ok (train_lr (&args, 8, &lr, &err) < 0, "%s", err.text);
-    args.lr_warmup_fraction = TRAIN_UNSET;
-    args.lr_warmup_iters = 9;
-    is_int (train_lr (&args, 8, &lr, &err), 0, "9 iterations of warm-up in a decay of 10");
-    args.lr_warmup_iters = 10;
-    ok (train_lr (&args, 8, &lr, &err) < 0 && strstr (err.text, "--lr-warmup-iters 10"), "%s",
+}
+
+/* --- stages --- */
+
+struct stage_row {
+    const char *arg[7];
+    int pp;
+    const char *job; /* MEGATRON_VPP_SIZE */
+    const char *want; /* layers of rank 0's stages, or part of the message */
+};
+
+static const struct stage_row stage_rows[] = {
+    { { NULL }, 2, NULL, "1" },
+    { { "--num-layers", "8", NULL }, 2, NULL, "4" },
+    { { "--num-layers", "8", NULL }, 2, "2", "2 2" },
+    { { "--num-layers", "8", NULL }, 2, "1", "4" },
+    { { "--num-layers", "8", "--num-virtual-stages-per-pipeline-rank", "4", NULL }, 2, "1",
+      "1 1 1 1" },
+    { { "--num-layers", "8", "--num-virtual-stages-per-pipeline-rank", "4", NULL }, 2, "2",
+      "contradicts the job's MEGATRON_VPP_SIZE=2" },
+    { { "--num-layers", "8", "--num-layers-per-virtual-pipeline-stage", "1", NULL }, 2, NULL,
+      "1 1 1 1" },
+    { { "--num-layers", "8", "--num-layers-per-virtual-pipeline-stage", "1", NULL }, 2, "2",
+      "num-virtual-stages-per-pipeline-rank is 2, but" },
+    { { "--num-layers", "7", "--account-for-loss-in-pipeline-split", NULL }, 2, NULL, "4" },
+    { { "--num-layers", "7", "--account-for-embedding-in-pipeline-split", NULL }, 2, NULL,
+      "3" },
+    { { "--num-layers", "8", "--decoder-first-pipeline-num-layers", "3", NULL }, 2, NULL, "3" },
+    { { "--num-layers", "8", "--decoder-last-pipeline-num-layers", "3", NULL }, 2, NULL, "5" },
+    { { "--pipeline-model-parallel-layout", "E|t||tL", NULL }, 2, "1", "0 0" },
+    { { "--pipeline-model-parallel-layout", "E|t|tL", NULL }, 2, NULL, "3 stages are not" },
+    { { "--pipeline-model-parallel-layout", "Et|tL",
+        "--num-virtual-stages-per-pipeline-rank", "1", NULL },
+      2, NULL, "exclude each other" },
+    { { "--num-layers", "8", "--num-virtual-stages-per-pipeline-rank", "2", NULL }, 1, NULL,
+      "2 virtual stages need a pipeline" },
+};
+
+static void test_stages (void)
+{
+    for (size_t i = 0; i < sizeof (stage_rows) / sizeof (stage_rows[0]); i++) {
+        const struct stage_row *row = &stage_rows[i];
+        struct train_args args;
+        struct geometry g;
+        struct mg_error err = { "" };
+        struct stages *s = NULL;
+        char text[80] = "";
+        int rc;
+
+        if (row->job)
+            setenv ("MEGATRON_VPP_SIZE", row->job, 1);
+        rc = parse (row->arg, &args, &err);
+        args.pp = row->pp;
+        g.vpp = 0;
+        // one stage is no stage too many for the geometry's own rule
+        if (rc == 0 && row->pp == 1) {
+            geometry_init (&g);
+            g.vpp = args.vpp;
+        } else if (rc == 0)
+            rc = train_geometry (&args, &g, &err);
+        if (rc == 0 && (s = train_stages (&args, &g, &err)))
+            for (int v = 0; v < s->vpp; v++)
+                snprintf (text + strlen (text), sizeof (text) - strlen (text), "%s%d",
+                          v ? " " : "", stages_at (s, 0, v)->num_layers);
+        if (s)
+            ok (strcmp (text, row->want) == 0 && g.vpp == (s->vpp > 1 ? s->vpp : 0),
+                "stages %zu: %s", i, text);
+        else
+            ok (strstr (err.text, row->want) != NULL, "stages %zu: %s", i, err.text);
+        stages_destroy (s);
+        unsetenv ("MEGATRON_VPP_SIZE");
+    }
+}
+
+/* --- batch sizes and learning rate --- */
+
+struct lr_row {
+    const char *arg[9];
+    int64_t iterations, decay;
+    double warmup;
+    int64_t wsd, wd_incr;
+    const char *text; /* part of the message, NULL: legal */
+};
+
+/* Two data-parallel ranks, microbatches of 2: batches of 4, unless told. */
+static const struct lr_row lr_rows[] = {
+    { { NULL }, 10, 40, 0, 0, 40, NULL },
+    { { "--global-batch-size", "8", NULL }, 10, 80, 0, 0, 80, NULL },
+    { { "--lr-decay-iters", "5", "--lr-warmup-iters", "2", NULL }, 10, 20, 8, 0, 40, NULL },
+    { { "--lr-warmup-fraction", "0.13", NULL }, 10, 40, 5.2, 0, 40, NULL },
+    { { "--lr-decay-style", "WSD", "--lr-wsd-decay-iters", "3", NULL }, 10, 40, 0, 12, 40,
+      NULL },
+    { { "--train-samples", "50", "--lr-decay-samples", "30", "--lr-warmup-samples", "7", NULL },
+      12, 30, 7, 0, 50, NULL },
+    { { "--train-samples", "50", "--lr-decay-style", "WSD", "--lr-wsd-decay-samples", "9",
+        NULL },
+      12, 50, 0, 9, 50, NULL },
+    { { "--step-batch-size-schedule", "0:4 160:8", NULL }, 10, 68, 0, 0, 68, NULL },
+    { { "--step-batch-size-schedule", "0:4 160:8", "--train-samples", "50",
+        "--lr-warmup-fraction", "0.5", NULL },
+      8, 50, 25, 0, 50, NULL },
+    { { "--rampup-batch-size", "4", "4", "16", "--global-batch-size", "12", NULL }, 10, 100,
+      0, 0, 100, NULL },
+    { { "--global-batch-size", "7", "--decrease-batch-size-if-needed", NULL }, 10, 40, 0, 0, 40,
+      NULL },
+    { { "--lr-decay-style", "WSD", NULL }, .text = "WSD wants --lr-wsd-decay-iters" },
+    { { "--lr-wsd-decay-style", "sqrt", NULL }, .text = "--lr-wsd-decay-style: unknown style" },
+    { { "--lr-decay-samples", "9", NULL }, .text = "want --train-samples" },
+    { { "--train-samples", "9", "--lr-decay-iters", "9", NULL }, .text = "give samples" },
+    { { "--lr-warmup-fraction", "0.1", "--lr-warmup-iters", "1", NULL },
+      .text = "--lr-warmup-fraction and --lr-warmup-iters exclude" },
+    { { "--lr-warmup-iters", "10", NULL }, .text = "--lr-warmup-iters 10 is not less than the 10 of the decay" },
+    { { "--train-samples", "9", "--lr-warmup-samples", "9", NULL },
+      .text = "--lr-warmup-samples 9 is not less than the 9 of the decay" },
+    { { "--lr-warmup-fraction", "1", NULL }, .text = "warm-up of 40 samples" },
+    { { "--lr-warmup-iters", "9", NULL }, 10, 40, 36, 0, 40, NULL },
+    { { "--train-iters", "1000000000000000", "--global-batch-size", "400000", NULL },
+      .text = "take too many samples" },
+    { { "--global-batch-size", "7", NULL }, .text = "global batch size 7 is not a multiple of" },
+    { { "--rampup-batch-size", "4", "4", "16", NULL }, .text = "wants --global-batch-size" },
+    { { "--step-batch-size-schedule", "0:4", "--global-batch-size", "4", NULL },
+      .text = "excludes global-batch-size" },
+};
+
+static void test_lr (void)
+{
+    for (size_t i = 0; i < sizeof (lr_rows) / sizeof (lr_rows[0]); i++) {
+        const struct lr_row *row = &lr_rows[i];
+        struct train_args args;
+        struct lr_config lr;
+        struct mg_error err = { "" };
+        struct num_microbatches *b;
+        int rc;
+
+        parse (row->arg, &args, NULL);
+        // of the base; a later --train-iters is one of the row's
+        if (args.train_samples != TRAIN_UNSET)
+            args.train_iters = TRAIN_UNSET;
+        b = train_batches (&args, 2, 0, 16, &err);
+        rc = b ? train_lr (&args, b, &lr, &err) : -1;
+        if (row->text)
+            ok (rc < 0 && strstr (err.text, row->text), "%s", err.text);
+        else
+            ok (rc == 0 && train_iterations (&args, b) == row->iterations
+                    && lr.decay == row->decay && lr.warmup == row->warmup
+                    && (lr.style != LR_WSD || lr.wsd_decay == row->wsd)
+                    && lr.wd_incr == row->wd_incr,
+                "learning rate %zu: %lld iterations, decay %lld, warm-up %g %s", i,
+                b ? (long long)train_iterations (&args, b) : 0, (long long)lr.decay, lr.warmup,
+                err.text);
+        num_microbatches_destroy (b);
+    }
+}
+
+static void test_rows (void)
+{
+    static const char *const none[] = { NULL };
+    static const char *const size[] = { "--global-batch-size", "8", NULL };
+    static const char *const steps[] = { "--step-batch-size-schedule", "0:8", NULL };
+    struct train_args args;
+    struct mg_error err = { "" };
+    struct num_microbatches *b;
+    struct batch_size at;
+
+    parse (none, &args, NULL);
+    b = train_batches (&args, 2, 12, 16, &err);
+    if (b)
+        num_microbatches_at (b, 0, &at);
+    ok (b && at.num_microbatches == 3, "a file of batches tells their size %s", err.text);
+    num_microbatches_destroy (b);
+    parse (size, &args, NULL);
+    ok (!train_batches (&args, 2, 12, 16, &err) && strstr (err.text, "have 12 samples"), "%s",
+        err.text);
+    parse (steps, &args, NULL);
+    ok (!train_batches (&args, 2, 12, 16, &err) && strstr (err.text, "excludes"), "%s",
         err.text);
 }
 
@@ -230,5 +396,8 @@ int main (void)
     test_environment ();
     test_fingerprint ();
     test_model ();
+    test_stages ();
+    test_lr ();
+    test_rows ();
     return done_testing ();
 }

@@ -1,0 +1,213 @@
+/* passes.c - lists of steps and their executor */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libcore/schedule/exec.h"
+#include "libcore/train/passes.h"
+
+/* One step of the batch size. */
+struct size {
+    int64_t from; /* samples consumed */
+    struct batch_size batch;
+    struct schedule *list; /* NULL: cannot be run */
+    bool own;              /* the list is not an earlier step's */
+    struct mg_error why;
+};
+
+struct passes {
+    struct model *model;
+    const struct job *job;
+    struct sched_kind kind;
+    struct size *size;
+    size_t num_sizes;
+    int *slots; /* [chunks] of each pool, the most of any list */
+    const struct schedule *first; /* that can be run */
+    struct exec *exec;
+};
+
+/* --- passes, as the executor calls them --- */
+
+static int forward (void *arg, const struct sched_step *step, struct mg_error *err)
+{
+    return model_forward (arg, step->chunk, step->slot, step->microbatch, true, err);
+}
+
+static int backward (void *arg, const struct sched_step *step, struct mg_error *err)
+{
+    return model_backward (arg, step->chunk, step->slot, err);
+}
+
+static void *buffer (void *arg, enum sched_buffer which, int chunk, int slot)
+{
+    if (which == SCHED_INPUT)
+        return model_input (arg, chunk, slot);
+    if (which == SCHED_OUTPUT)
+        return model_output (arg, chunk, slot);
+    return model_gradient (arg, chunk, slot);
+}
+
+/* --- lists --- */
+
+struct sched_kind passes_kind (int pp, int chunks, int group)
+{
+    return chunks > 1 ? sched_interleaved (chunks, group ? group : pp) : sched_1f1b;
+}
+
+static struct schedule *find_list (const struct passes *p, int64_t num_microbatches)
+{
+    for (size_t i = 0; i < p->num_sizes; i++) {
+        const struct size *s = &p->size[i];
+
+        if (s->list && s->list->shape.microbatches == num_microbatches)
+            return s->list;
+    }
+    return NULL;
+}
+
+/* The list of a size, if it can be run: else the reason stays in s->why. */
+static int make_list (struct passes *p, const struct num_microbatches *batches,
+                      struct size *s, struct mg_error *err)
+{
+    const struct grid *grid = job_grid (p->job);
+    struct sched_shape shape = {
+        .pp = grid_size (grid, false, MG_AXIS_PP),
+        .rank = grid_coord (grid, false, MG_AXIS_PP, job_rank (p->job)),
+        .microbatches = (int)s->batch.num_microbatches,
+    };
+
+    if (num_microbatches_check (batches, &s->batch, &s->why) < 0)
+        return 0;
+    if (s->batch.num_microbatches > INT32_MAX) {
+        mg_error_set (&s->why, ERANGE, "%" PRId64 " microbatches are too many",
+                      s->batch.num_microbatches);
+        return 0;
+    }
+    if (p->kind.check && p->kind.check (&p->kind, &shape, &s->why) < 0)
+        return 0;
+    if ((s->list = find_list (p, shape.microbatches)))
+        return 0;
+    s->own = true;
+    s->list = schedule_create_pooled (&p->kind, &shape, model_pools (p->model), err);
+    return s->list ? 0 : -1;
+}
+
+static int make_lists (struct passes *p, const struct num_microbatches *batches,
+                       struct mg_error *err)
+{
+    size_t n = num_microbatches_count (batches);
+
+    if (!(p->size = calloc (n, sizeof (*p->size)))
+        || !(p->slots = calloc ((size_t)p->kind.chunks, sizeof (*p->slots))))
+        return mg_error_set (err, ENOMEM, "passes: out of memory for %zu batch sizes", n);
+    for (size_t i = 0; i < n; i++) {
+        struct size *s = &p->size[i];
+
+        s->from = num_microbatches_from (batches, i);
+        num_microbatches_at (batches, s->from, &s->batch);
+        if (make_list (p, batches, s, err) < 0)
+            return -1;
+        p->num_sizes++;
+        if (!p->first)
+            p->first = s->list;
+        for (int k = 0; s->list && k < s->list->pools; k++) {
+            if (s->list->slots[k] > p->slots[k])
+                p->slots[k] = s->list->slots[k];
+        }
+    }
+    if (!p->first)
+        return mg_error_set (err, EINVAL, "%s", p->size[0].why.text);
+    for (size_t i = 0; i < n; i++) {
+        if (p->size[i].own && schedule_grow_slots (p->size[i].list, p->slots, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+struct passes *passes_create (struct model *model, const struct job *job,
+                              const struct num_microbatches *batches, int group,
+                              struct mg_error *err)
+{
+    struct passes *p = calloc (1, sizeof (*p));
+
+    if (!p) {
+        mg_error_set (err, ENOMEM, "passes: out of memory");
+        return NULL;
+    }
+    p->model = model;
+    p->job = job;
+    p->kind = passes_kind (grid_size (job_grid (job), false, MG_AXIS_PP),
+                           model_num_chunks (model), group);
+    if (make_lists (p, batches, err) < 0) {
+        passes_destroy (p);
+        return NULL;
+    }
+    return p;
+}
+
+void passes_destroy (struct passes *p)
+{
+    int saved_errno = errno;
+
+    if (!p)
+        return;
+    exec_destroy (p->exec);
+    for (size_t i = 0; i < p->num_sizes; i++) {
+        if (p->size[i].own)
+            schedule_destroy (p->size[i].list);
+    }
+    free (p->size);
+    free (p->slots);
+    free (p);
+    errno = saved_errno;
+}
+
+const int *passes_slots (const struct passes *p)
+{
+    return p->slots;
+}
+
+int passes_bind (struct passes *p, struct mg_error *err)
+{
+    struct exec_config config = {
+        .schedule = p->first,
+        .device = job_device (p->job),
+        .compute = model_stream (p->model),
+        .fwd = job_comm (p->job, GROUP_PP),
+        .bwd = job_comm_pp_backward (p->job),
+        .count = model_boundary_count (p->model),
+        .dtype = MG_FLOAT32,
+        .actions = { forward, backward, buffer, NULL, p->model },
+    };
+
+    p->exec = exec_create (&config, err);
+    return p->exec ? 0 : -1;
+}
+
+int passes_check (const struct passes *p, int64_t from, int64_t to, struct mg_error *err)
+{
+    for (size_t i = 0; i < p->num_sizes; i++) {
+        const struct size *s = &p->size[i];
+        int64_t end = i + 1 < p->num_sizes ? p->size[i + 1].from : INT64_MAX;
+
+        if (s->list || end <= from || s->from >= to)
+            continue;
+        if (p->num_sizes == 1)
+            return mg_error_set (err, EINVAL, "%s", s->why.text);
+        return mg_error_set (err, EINVAL, "after %" PRId64 " samples: %s", s->from,
+                             s->why.text);
+    }
+    return 0;
+}
+
+int passes_run (struct passes *p, int64_t num_microbatches, struct mg_error *err)
+{
+    const struct schedule *list = find_list (p, num_microbatches);
+
+    if (!list)
+        return mg_error_set (err, EINVAL, "no list of passes for %" PRId64 " microbatches",
+                             num_microbatches);
+    return exec_run_list (p->exec, list, err);
+}

@@ -1,0 +1,44 @@
+/* passes - the forward and backward passes of an iteration, for every number of
+ * microbatches that a run may have.
+ *
+ * All lists are made at the start and share their slots and one executor, so that the batch
+ * size can change without anything being allocated.
+ */
+#ifndef LIBCORE_TRAIN_PASSES_H
+#define LIBCORE_TRAIN_PASSES_H
+
+#include "libcore/job/job.h"
+#include "libcore/nn/model.h"
+#include "libcore/optim/num_microbatches.h"
+#include "libcore/schedule/schedule.h"
+
+/* How a model of 'chunks' chunks on each rank is run: interleaved in groups of 'group'
+ * microbatches (0: as many as pipeline ranks), or plainly.
+ */
+struct sched_kind passes_kind (int pp, int chunks, int group);
+
+struct passes;
+
+/* Lists for all sizes of 'batches' that can be run; what cannot is remembered.  The model
+ * and the job must outlive the passes.  NULL and a text on failure.
+ */
+struct passes *passes_create (struct model *model, const struct job *job,
+                              const struct num_microbatches *batches, int group,
+                              struct mg_error *err);
+void passes_destroy (struct passes *p);
+
+/* Slots that the model must have (model_bind()). */
+const int *passes_slots (const struct passes *p);
+
+/* Make the executor, once the model is bound. */
+int passes_bind (struct passes *p, struct mg_error *err);
+
+/* Can every iteration from 'from' up to 'to' consumed samples be run?  -1, EINVAL and the
+ * reason of the first that cannot.
+ */
+int passes_check (const struct passes *p, int64_t from, int64_t to, struct mg_error *err);
+
+/* Run the passes of one iteration of so many microbatches. */
+int passes_run (struct passes *p, int64_t num_microbatches, struct mg_error *err);
+
+#endif /* LIBCORE_TRAIN_PASSES_H */

@@ -1,0 +1,108 @@
+#!/bin/bash
+# However layers are dealt out to stages and virtual stages, and however the batch size
+# changes, the pipeline trains the model that one rank trains.
+. "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
+. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/train.sh"
+
+mpi_available || skip_all "no MPI"
+make_text text.txt 40
+run megatron data tokenize --input text.txt --output-prefix text --append-eod
+is "$status" 0 "text is tokenized" || diag "$err"
+
+common=(--hidden-size 24 --num-attention-heads 4 --seq-length 16 --tokenizer-type ByteLevel
+        --data-path text_text_document --split 100,0,0 --micro-batch-size 2 --lr 2e-3
+        --lr-decay-style cosine --lr-warmup-iters 3 --min-lr 1e-4)
+
+# against_one TEXT RANKS LAYERS "ARGUMENTS OF BOTH" "ARGUMENTS OF THE RANKS" [VARIABLE=VALUE]
+against_one() {
+    local text=$1 ranks=$2 layers=$3 both own
+    read -r -d '' -a both <<<"$4" || :
+    read -r -d '' -a own <<<"$5" || :
+    run megatron train "${common[@]}" --num-layers "$layers" "${both[@]}" --metrics-file one.json \
+        --save-weights one.st --save-gradients one.grad
+    is "$status" 0 "$text: one rank" || diag "$err"
+    run mpi_run "$ranks" env ${6+"$6"} megatron train "${common[@]}" --num-layers "$layers" \
+        "${both[@]}" "${own[@]}" --metrics-file n.json --save-weights n.st --save-gradients n.grad
+    is "$status" 0 "$text: $ranks ranks" || { diag "$err"; return; }
+    same_metrics n.json one.json 1e-5 1e-4 "$text"
+    same_weights n.grad one.grad 1e-5 "$text: gradients of the first step" \
+        --skip-key-bias "$layers"
+    same_weights n.st one.st 1e-4 "$text: weights at the end" --skip-key-bias "$layers"
+}
+
+# Interleaved: tp pp dp vpp microbatches group [sp]; the long run takes more of them.
+layouts=("1 2 1 2 4 2" "1 2 1 3 5 3" "1 3 1 2 3 3" "2 2 1 2 3 3 sp" "1 2 2 2 8 8")
+[ "${MG_LONG:-0}" = 1 ] \
+    && layouts+=("1 4 1 3 4 4" "1 4 1 2 9 5" "2 2 2 3 4 2" "1 2 1 6 12 12" "2 4 1 2 8 4 sp"
+                 "1 6 1 2 13 7" "4 2 1 3 6 4")
+for layout in "${layouts[@]}"; do
+    read -r tp pp dp vpp m group sp <<<"$layout"
+    against_one "tp $tp pp $pp x $vpp dp $dp $sp, $m microbatches in groups of $group" \
+        $((tp * pp * dp)) $((pp * vpp)) "--train-iters 8 --global-batch-size $((2 * m * dp))" \
+        "--tensor-model-parallel-size $tp --pipeline-model-parallel-size $pp
+         --num-virtual-stages-per-pipeline-rank $vpp
+         --microbatch-group-size-per-virtual-pipeline-stage $group ${sp:+--sequence-parallel}"
+    like "$out" "tp $tp x pp $pp \\(vpp $vpp\\) x dp $dp, " "and says so"
+done
+
+# Stages of all sizes: layers, arguments of the ranks
+while read -r ranks layers own; do
+    against_one "$layers layers, $own" "$ranks" "$layers" \
+        "--train-iters 5 --global-batch-size 12 --untie-embeddings-and-output-weights" \
+        "--pipeline-model-parallel-size $ranks ${own//_/ }"
+done <<'END'
+3 5 --decoder-first-pipeline-num-layers_1
+2 2 --num-layers-per-virtual-pipeline-stage_1_--account-for-embedding-in-pipeline-split_--account-for-loss-in-pipeline-split
+2 2 --pipeline-model-parallel-layout_E|t|t|L
+3 3 --pipeline-model-parallel-layout_Et||tt||L|
+4 2 --pipeline-model-parallel-layout_Et|||tL
+END
+
+# Virtual stages from the job
+against_one "virtual stages of the job" 2 4 "--train-iters 5 --global-batch-size 8" \
+    "--pipeline-model-parallel-size 2" MEGATRON_VPP_SIZE=2
+like "$out" "pp 2 \\(vpp 2\\)" "are taken"
+
+# Batch sizes that change, whatever the ranks; a sample of 16 tokens
+against_one "steps of the batch size" 4 4 \
+    "--train-iters 7 --step-batch-size-schedule 0:8,256:16,900:24" \
+    "--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2"
+is "$(grep -o '"global batch size":[ 0-9]*' n.json | grep -o '[0-9]*$' | paste -sd' ')" \
+    "8 8 16 16 16 24 24" "each as long as it is to hold"
+common=("${common[@]/--lr-warmup-iters/--lr-warmup-samples}")
+against_one "a ramp over samples" 2 2 \
+    "--train-samples 60 --global-batch-size 12 --rampup-batch-size 4 4 30 --lr-decay-style WSD
+     --lr-wsd-decay-samples 20 --lr-wsd-decay-style minus_sqrt" \
+    "--pipeline-model-parallel-size 2"
+is "$(grep -o '"consumed samples":[ 0-9]*' n.json | grep -o '[0-9]*$' | paste -sd' ')" \
+    "4 8 12 16 24 32 44 56 68" "to the last sample"
+
+# Going on in the middle of a schedule, on other ranks, bit for bit on the same
+common=("${common[@]/--lr-warmup-samples/--lr-warmup-iters}")
+schedule=(--num-layers 4 --train-iters 7 --step-batch-size-schedule "0:8 256:16 900:12")
+pipeline=(--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2)
+run mpi_run 2 megatron train "${common[@]}" "${schedule[@]}" "${pipeline[@]}" --save-weights whole.st
+is "$status" 0 "in one go" || diag "$err"
+for _ in 1 2 3; do
+    run mpi_run 2 megatron train "${common[@]}" "${schedule[@]}" "${pipeline[@]}" \
+        --exit-interval 3 --save ckpt --load ckpt --save-weights parts.st
+    is "$status" 0 "a part" || diag "$err"
+done
+ok "cmp whole.st parts.st" "the same weights, bit for bit"
+
+# Refusals, in one line
+while IFS='|' read -r ranks line args; do
+    # shellcheck disable=SC2086
+    run mpi_run "$ranks" megatron train "${common[@]}" $args
+    is "$status" 1 "refused: $args"
+    like "$err" "(^|"$'\n'")megatron train: $line" "one line says why"
+    is "$(grep -c '^megatron train' <<<"$err")" 1 "and only one"
+done <<'END'
+1|vpp 2 needs pp > 1, but pp is 1|--num-layers 4 --train-iters 9 --num-virtual-stages-per-pipeline-rank 2
+2|num-layers 6 is not a multiple of pipeline-model-parallel-size 2 x 2 virtual stages = 4; use num-layers 4 or 8|--num-layers 6 --train-iters 9 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2
+2|interleaved schedule: 3 microbatches in groups of 2 leave 1|--num-layers 4 --train-iters 9 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 --global-batch-size 6
+2|after 16 samples: global batch size 10 is not a multiple|--num-layers 2 --train-iters 9 --lr-warmup-iters 1 --step-batch-size-schedule 0:8,256:10
+2|after 16 samples: interleaved schedule: 1 microbatches are fewer|--num-layers 4 --train-iters 9 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 --step-batch-size-schedule 0:8,256:2
+END
+done_testing
