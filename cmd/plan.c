@@ -15,6 +15,7 @@ static const struct part {
     { "check", "every rule that the parallel sizes break", plan_check },
     { "groups", "who shares a group with whom", plan_groups },
     { "layers", "which layers every pipeline stage holds", plan_layers },
+    { "lr", "learning rate and weight decay over the run", plan_lr },
     { "schedule", "the order of forward and backward passes", plan_schedule },
     { NULL, NULL, NULL },
 };

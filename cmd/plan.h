@@ -23,6 +23,9 @@ int plan_check (int argc, char **argv);
 /* "megatron plan layers": which layers every pipeline stage holds. */
 int plan_layers (int argc, char **argv);
 
+/* "megatron plan lr": learning rate and weight decay at given steps. */
+int plan_lr (int argc, char **argv);
+
 /* "megatron plan schedule": the order of passes of every pipeline rank. */
 int plan_schedule (int argc, char **argv);
 

@@ -162,7 +162,7 @@ run megatron plan --help
 like "$out" "check.*groups" "the help names the parts"
 
 # Every option that the help shows is in the manual page, and the other way round
-for part in groups check layers schedule; do
+for part in groups check layers lr schedule; do
     run megatron plan "$part" --help
     is "$status" 0 "$part --help"
     grep -o -e '--[a-z][a-z-]*' .out >>help

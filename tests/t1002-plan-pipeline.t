@@ -1,5 +1,5 @@
 #!/bin/bash
-# megatron plan layers and schedule, and the pictures.
+# megatron plan layers, lr and schedule, and the pictures.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
 
 # layers
@@ -62,6 +62,35 @@ is "$out" '{"order":[[1,1,2,2,1,-2,1,-2,2,-1,2,-1,1,-2,2,-2,-1,-1,-2,-1],'\
 is "$err" "megatron: interleaved schedule: 5 microbatches in groups of 2 leave 1, want none or at least 2 (the pipeline ranks); use 4 or 6 microbatches" \
     "and a line that says why"
 
+# lr
+run megatron plan lr --steps 0,5,10 --steps 55,100,101 --lr 1e-3 --min-lr 1e-5 \
+    --lr-warmup-iters 10 --train-iters 100 --json
+is "$status" 0 "lr --json succeeds"
+is "$out" '[[0,0,0.01],[5,0.0005,0.01],[10,0.001,0.01],[55,0.000505,0.01],[100,1e-05,0.01],[101,1e-05,0.01]]' \
+    "linear"
+linear=$out
+run megatron plan lr --steps 0,5,10,55,100,101 --lr 1e-3 --min-lr 1e-5 --global-batch-size 512 \
+    --lr-warmup-iters 10 --train-iters 100 --json
+is "$out" "$linear" "whatever the batch size"
+run megatron plan lr --steps 0,5,10,55,100,101 --lr 1e-3 --min-lr 1e-5 --train-samples 100 \
+    --lr-warmup-samples 10 --json
+is "$out" "$linear" "or in samples"
+run megatron plan lr --steps 0,4 --lr 1e-3 --lr-decay-iters 100 --lr-warmup-fraction 0.125 --json
+is "$out" '[[0,0,0.01],[4,0.00032,0.01]]' "a warm-up of 12.5 iterations"
+run megatron plan lr --steps 20,80,90,100 --lr 1 --lr-decay-style WSD --lr-wsd-decay-iters 20 \
+    --lr-wsd-decay-style minus_sqrt --train-iters 100 --weight-decay-incr-style cosine \
+    --start-weight-decay 0 --end-weight-decay 0.1
+is "$out" "\
+  iterations           learning rate            weight decay
+          20                       1    0.009549150281252633
+          80                       1     0.09045084971874738
+          90      0.2928932188134524     0.09755282581475769
+         100                       0                     0.1" "WSD, and a weight decay that grows"
+run megatron plan lr --steps 0,2,3,5 --lr 1 --min-lr 0 --train-iters 5 --json \
+    --step-batch-size-schedule "0:10 20:40"
+is "$out" '[[0,1,0.01],[2,0.8571428571428572,0.01],[3,0.5714285714285714,0.01],[5,0,0.01]]' \
+    "batches of different sizes"
+
 # Refusals: status, the line
 while IFS='|' read -r status_wanted line args; do
     # shellcheck disable=SC2086
@@ -78,6 +107,14 @@ done <<'END'
 1|interleaved schedule: microbatch group size 3, want 4 (the pipeline ranks) to 8 (the microbatches)|schedule --pp 4 --vpp 2 --num-microbatches 8 --microbatch-group-size 3
 1|interleaved schedule: 3 microbatches are fewer than the 4 pipeline ranks|schedule --pp 4 --vpp 2 --num-microbatches 3
 1|interleaved schedule: pipeline of 1 ranks, 2 virtual stages on each; want at least 2 of both|schedule --vpp 2 --num-microbatches 3
+1|learning rate: from 0.001 down to 0.01, want both finite, not negative and in this order|lr --steps 0 --lr 1e-3 --min-lr 1e-2 --train-iters 9
+1|--lr-decay-style: unknown style "foo", want constant, linear, cosine, inverse-square-root or WSD|lr --steps 0 --lr 1 --train-iters 9 --lr-decay-style foo
+1|weight decay: constant, but from 0.1 to 0.2; give one value or another style|lr --steps 0 --lr 1 --train-iters 9 --start-weight-decay 0.1 --end-weight-decay 0.2
+1|--lr-decay-style WSD wants --lr-wsd-decay-iters|lr --steps 0 --lr 1 --train-iters 9 --lr-decay-style WSD
+2|plan lr: --steps is missing; see megatron plan lr --help|lr --lr 1 --train-iters 9
+2|plan lr: --lr is missing; see megatron plan lr --help|lr --steps 1 --train-iters 9
+2|plan lr: --train-iters or --train-samples is missing; see megatron plan lr --help|lr --lr 1 --steps 1
+2|plan lr: --steps: "x" is not a whole number, want 0 to 1000000000000000; see megatron plan lr --help|lr --steps 1,x --lr 1
 2|plan schedule: --num-microbatches is missing; see megatron plan schedule --help|schedule --pp 4
 2|plan schedule: --pp x --vpp x --num-microbatches is over 1048576; see megatron plan schedule --help|schedule --pp 1024 --vpp 2 --num-microbatches 1024
 2|plan schedule: --num-microbatches: 0 is out of range, want 1 to 1048576; see megatron plan schedule --help|schedule --num-microbatches 0

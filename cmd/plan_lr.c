@@ -1,0 +1,188 @@
+/* plan_lr.c - megatron plan lr: learning rate and weight decay at given steps
+ *
+ * The arguments are rows of megatron train's table: same names, ranges and defaults.
+ */
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/plan.h"
+#include "libcore/base/parse.h"
+#include "libcore/train/config.h"
+
+/* Which of megatron train's arguments matter, in the order of --help. */
+static const char *const names[] = {
+    "lr", "min-lr", "lr-decay-style", "lr-decay-iters", "lr-decay-samples",
+    "lr-warmup-iters", "lr-warmup-samples", "lr-warmup-fraction", "lr-warmup-init",
+    "lr-wsd-decay-style", "lr-wsd-decay-iters", "lr-wsd-decay-samples",
+    "weight-decay", "start-weight-decay", "end-weight-decay", "weight-decay-incr-style",
+    "train-iters", "train-samples", "global-batch-size", "step-batch-size-schedule",
+    "seq-length",
+};
+enum { NUM_NAMES = sizeof (names) / sizeof (names[0]) };
+
+struct request {
+    struct train_args args;
+    int64_t *step;
+    size_t num_steps;
+};
+
+static int set_argument (void *target, const struct cmd_option *option, const char *what,
+                         const char *value, struct mg_error *err)
+{
+    (void)what;
+    return train_arg_set (train_arg_find (option->name), value,
+                          &((struct request *)target)->args, err);
+}
+
+/* Append "0,10,20". */
+static int set_steps (void *target, const struct cmd_option *option, const char *what,
+                      const char *value, struct mg_error *err)
+{
+    struct request *r = target;
+
+    (void)option;
+    for (;;) {
+        size_t n = strcspn (value, ",");
+        int64_t *grown = realloc (r->step, (r->num_steps + 1) * sizeof (*grown));
+        char number[32];
+
+        if (!grown)
+            return mg_error_set (err, ENOMEM, "%s: out of memory", what);
+        r->step = grown;
+        snprintf (number, sizeof (number), "%.*s", n < 31 ? (int)n : 31, value);
+        if (parse_int64 (what, number, 0, INT64_C (1000000000000000),
+                         &r->step[r->num_steps], err) < 0)
+            return -1;
+        r->num_steps++;
+        if (value[n] == '\0')
+            return 0;
+        value += n + 1;
+    }
+}
+
+/* The rows of --steps and of the arguments, closed by an empty one. */
+static void make_options (struct cmd_option options[NUM_NAMES + 2])
+{
+    options[0] = (struct cmd_option){
+        .name = "steps",
+        .arg = "N[,N...]",
+        .help = "iterations, or samples with --train-samples; may be repeated",
+        .set = set_steps,
+    };
+    for (int i = 0; i < NUM_NAMES; i++) {
+        const struct train_arg *row = train_arg_find (names[i]);
+
+        options[i + 1] = (struct cmd_option){
+            .name = row->name,
+            .arg = row->meta,
+            .help = row->help,
+            .set = set_argument,
+        };
+    }
+    options[NUM_NAMES + 1] = (struct cmd_option){ .name = NULL };
+}
+
+static void print_help (const struct cmd_option_table *tables, int ntables)
+{
+    printf ("Usage: megatron plan lr --steps N[,N...] --lr X --train-iters N [OPTION...]\n\n"
+            "Print the learning rate and the weight decay that megatron train uses after so\n"
+            "many iterations.  Without a batch size an iteration is one sample.\n\n");
+    cmd_options_help (tables, ntables);
+}
+
+/* The fewest digits that read as the same number. */
+static const char *shortest (double value, char text[32])
+{
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf (text, 32, "%.*g", digits, value);
+        if (strtod (text, NULL) == value)
+            break;
+    }
+    return text;
+}
+
+static void print_rows (const struct request *r, const struct lr_config *lr,
+                        const struct num_microbatches *batches, bool json)
+{
+    bool samples = r->args.train_samples != TRAIN_UNSET;
+
+    if (!json)
+        printf ("%12s  %22s  %22s\n", samples ? "samples" : "iterations", "learning rate",
+                "weight decay");
+    for (size_t i = 0; i < r->num_steps; i++) {
+        int64_t at = samples ? r->step[i] : num_microbatches_samples (batches, r->step[i]);
+        char rate[32], decay[32];
+
+        printf (json ? "%s[%lld,%s,%s]" : "%s%12lld  %22s  %22s\n",
+                !json ? "" : i ? "," : "[", (long long)r->step[i],
+                shortest (lr_at (lr, at), rate),
+                shortest (lr_weight_decay_at (lr, at), decay));
+    }
+    if (json)
+        printf ("]\n");
+}
+
+/* What is missing, and what can be made up for. */
+static int check_request (struct request *r, struct mg_error *err)
+{
+    struct train_args *args = &r->args;
+
+    if (r->num_steps == 0)
+        return mg_error_set (err, EINVAL, "--steps is missing");
+    if (args->lr < 0)
+        return mg_error_set (err, EINVAL, "--lr is missing");
+    if (args->train_iters == TRAIN_UNSET && args->train_samples == TRAIN_UNSET) {
+        args->train_iters = args->lr_decay_iters;
+        args->train_samples = args->lr_decay_samples;
+    }
+    if (args->train_iters == TRAIN_UNSET && args->train_samples == TRAIN_UNSET)
+        return mg_error_set (err, EINVAL, "--train-iters or --train-samples is missing");
+    return 0;
+}
+
+static int show (struct request *r, bool json)
+{
+    int seq = r->args.seq_length != TRAIN_UNSET ? r->args.seq_length : 0;
+    struct num_microbatches *batches;
+    struct lr_config lr;
+    struct mg_error err;
+    int rc = -1;
+
+    if ((batches = train_batches (&r->args, 1, 0, seq, &err)))
+        rc = train_lr (&r->args, batches, &lr, &err);
+    if (rc == 0)
+        print_rows (r, &lr, batches, json);
+    else
+        fprintf (stderr, "megatron: %s\n", err.text);
+    num_microbatches_destroy (batches);
+    return rc == 0 ? 0 : PLAN_IMPOSSIBLE;
+}
+
+int plan_lr (int argc, char **argv)
+{
+    struct cmd_option options[NUM_NAMES + 2];
+    struct request r = { .num_steps = 0 };
+    struct plan_common common = { 0 };
+    const struct cmd_option_table tables[] = {
+        { options, &r },
+        { plan_common_options, &common },
+    };
+    struct mg_error err;
+    int status = 0;
+
+    make_options (options);
+    train_args_init (&r.args);
+    if (cmd_options_read (tables, 2, argc, argv, &err) < 0)
+        status = plan_usage_error (argv[0], &err);
+    else if (common.help)
+        print_help (tables, 2);
+    else if (check_request (&r, &err) < 0)
+        status = plan_usage_error (argv[0], &err);
+    else
+        status = show (&r, common.json);
+    free (r.step);
+    return status;
+}
