@@ -56,9 +56,10 @@ static int set_layout (void *target, const struct cmd_option *option, const char
 }
 
 static const struct cmd_option layer_options[] = {
-    { "num-layers", NULL, "N", "transformer layers of the model", "num-layers", set_number },
-    { "pp", "pipeline-model-parallel-size", "N", "pipeline-parallel size, default 1", "pp",
+    { "num-layers", NULL, "N", "transformer layers of the model", "num-layers",
       set_number },
+    { "pp", "pipeline-model-parallel-size", "N", "pipeline-parallel size, default 1",
+      "pp", set_number },
     { "vpp", "num-virtual-stages-per-pipeline-rank", "N",
       "virtual stages on each pipeline rank, default none", "vpp", set_number },
     { "num-layers-per-virtual-pipeline-stage", NULL, "N",
@@ -73,15 +74,16 @@ static const struct cmd_option layer_options[] = {
       set_flag },
     { "pipeline-model-parallel-layout", NULL, "LAYOUT", "stage by stage: Et*3|(tt|)*5L",
       "layout", set_layout },
-    { "mtp-num-layers", NULL, "N", "layers for multi-token prediction, m of a layout", "mtp",
-      set_number },
+    { "mtp-num-layers", NULL, "N", "layers for multi-token prediction, m of a layout",
+      "mtp", set_number },
     { NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
 static void print_help (const struct cmd_option_table *tables, int ntables)
 {
-    printf ("Usage: megatron plan layers --num-layers N [OPTION...]\n\n"
-            "Print the layers that every virtual stage of every pipeline rank holds.\n\n");
+    printf (
+        "Usage: megatron plan layers --num-layers N [OPTION...]\n\n"
+        "Print the layers that every virtual stage of every pipeline rank holds.\n\n");
     cmd_options_help (tables, ntables);
 }
 
@@ -132,7 +134,8 @@ static int check_config (const struct stages_config *c, struct mg_error *err)
     if (!c->num_layers)
         return mg_error_set (err, EINVAL, "--num-layers is missing");
     if (c->vpp && c->layers_per_vpp)
-        return mg_error_set (err, EINVAL, "--vpp and --num-layers-per-virtual-pipeline-stage "
+        return mg_error_set (err, EINVAL,
+                             "--vpp and --num-layers-per-virtual-pipeline-stage "
                              "exclude each other");
     return 0;
 }

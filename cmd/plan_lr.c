@@ -12,14 +12,34 @@
 #include "libcore/base/parse.h"
 #include "libcore/train/config.h"
 
-/* Which of megatron train's arguments matter, in the order of --help. */
-static const char *const names[] = {
-    "lr", "min-lr", "lr-decay-style", "lr-decay-iters", "lr-decay-samples",
-    "lr-warmup-iters", "lr-warmup-samples", "lr-warmup-fraction", "lr-warmup-init",
-    "lr-wsd-decay-style", "lr-wsd-decay-iters", "lr-wsd-decay-samples",
-    "weight-decay", "start-weight-decay", "end-weight-decay", "weight-decay-incr-style",
-    "train-iters", "train-samples", "global-batch-size", "step-batch-size-schedule",
-    "seq-length",
+/* Which of megatron train's arguments matter, in the order of --help, and what its help
+ * would say wrongly here.
+ */
+static const struct {
+    const char *name;
+    const char *help; /* NULL: the table's */
+} names[] = {
+    { "lr", NULL },
+    { "min-lr", NULL },
+    { "lr-decay-style", NULL },
+    { "lr-decay-iters", NULL },
+    { "lr-decay-samples", NULL },
+    { "lr-warmup-iters", NULL },
+    { "lr-warmup-samples", NULL },
+    { "lr-warmup-fraction", NULL },
+    { "lr-warmup-init", NULL },
+    { "lr-wsd-decay-style", NULL },
+    { "lr-wsd-decay-iters", NULL },
+    { "lr-wsd-decay-samples", NULL },
+    { "weight-decay", NULL },
+    { "start-weight-decay", NULL },
+    { "end-weight-decay", NULL },
+    { "weight-decay-incr-style", NULL },
+    { "train-iters", "iterations of the run" },
+    { "train-samples", "samples of the run, in place of --train-iters" },
+    { "global-batch-size", "samples of an iteration (default 1)" },
+    { "step-batch-size-schedule", "batch size N from T samples on: \"0:16 1M:32\"" },
+    { "seq-length", "tokens of a sample: T is in tokens then" },
 };
 enum { NUM_NAMES = sizeof (names) / sizeof (names[0]) };
 
@@ -54,7 +74,8 @@ static int set_steps (void *target, const struct cmd_option *option, const char 
         r->step = grown;
         snprintf (number, sizeof (number), "%.*s", n < 31 ? (int)n : 31, value);
         if (parse_int64 (what, number, 0, INT64_C (1000000000000000),
-                         &r->step[r->num_steps], err) < 0)
+                         &r->step[r->num_steps], err)
+            < 0)
             return -1;
         r->num_steps++;
         if (value[n] == '\0')
@@ -73,12 +94,12 @@ static void make_options (struct cmd_option options[NUM_NAMES + 2])
         .set = set_steps,
     };
     for (int i = 0; i < NUM_NAMES; i++) {
-        const struct train_arg *row = train_arg_find (names[i]);
+        const struct train_arg *row = train_arg_find (names[i].name);
 
         options[i + 1] = (struct cmd_option){
             .name = row->name,
             .arg = row->meta,
-            .help = row->help,
+            .help = names[i].help ? names[i].help : row->help,
             .set = set_argument,
         };
     }
@@ -87,21 +108,21 @@ static void make_options (struct cmd_option options[NUM_NAMES + 2])
 
 static void print_help (const struct cmd_option_table *tables, int ntables)
 {
-    printf ("Usage: megatron plan lr --steps N[,N...] --lr X --train-iters N [OPTION...]\n\n"
-            "Print the learning rate and the weight decay that megatron train uses after so\n"
-            "many iterations.  Without a batch size an iteration is one sample.\n\n");
+    printf (
+        "Usage: megatron plan lr --steps N[,N...] --lr X --train-iters N [OPTION...]\n\n"
+        "Print the learning rate and the weight decay that megatron train uses after so\n"
+        "many iterations.  Without a batch size an iteration is one sample.\n\n");
     cmd_options_help (tables, ntables);
 }
 
 /* The fewest digits that read as the same number. */
-static const char *shortest (double value, char text[32])
+static void shortest (double value, char text[32])
 {
     for (int digits = 15; digits <= 17; digits++) {
         snprintf (text, 32, "%.*g", digits, value);
         if (strtod (text, NULL) == value)
             break;
     }
-    return text;
 }
 
 static void print_rows (const struct request *r, const struct lr_config *lr,
@@ -113,13 +134,16 @@ static void print_rows (const struct request *r, const struct lr_config *lr,
         printf ("%12s  %22s  %22s\n", samples ? "samples" : "iterations", "learning rate",
                 "weight decay");
     for (size_t i = 0; i < r->num_steps; i++) {
-        int64_t at = samples ? r->step[i] : num_microbatches_samples (batches, r->step[i]);
+        long long step = (long long)r->step[i];
+        int64_t at = samples ? step : num_microbatches_samples (batches, step);
         char rate[32], decay[32];
 
-        printf (json ? "%s[%lld,%s,%s]" : "%s%12lld  %22s  %22s\n",
-                !json ? "" : i ? "," : "[", (long long)r->step[i],
-                shortest (lr_at (lr, at), rate),
-                shortest (lr_weight_decay_at (lr, at), decay));
+        shortest (lr_at (lr, at), rate);
+        shortest (lr_weight_decay_at (lr, at), decay);
+        if (json)
+            printf ("%c[%lld,%s,%s]", i ? ',' : '[', step, rate, decay);
+        else
+            printf ("%12lld  %22s  %22s\n", step, rate, decay);
     }
     if (json)
         printf ("]\n");

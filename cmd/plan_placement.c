@@ -64,8 +64,8 @@ static void draw_rank (const struct picture *p, int rank, double x, double y)
 
     if (p->tasks_per_node)
         snprintf (node, sizeof (node), ", node %d", node_of (p, rank));
-    svg_begin (p->svg, "rank %d: tp %d, cp %d, dp %d, pp %d, etp %d, ep %d, edp %d%s", rank,
-               grid_coord (p->grid, false, MG_AXIS_TP, rank),
+    svg_begin (p->svg, "rank %d: tp %d, cp %d, dp %d, pp %d, etp %d, ep %d, edp %d%s",
+               rank, grid_coord (p->grid, false, MG_AXIS_TP, rank),
                grid_coord (p->grid, false, MG_AXIS_CP, rank),
                grid_coord (p->grid, false, MG_AXIS_DP, rank),
                grid_coord (p->grid, false, MG_AXIS_PP, rank),
@@ -75,7 +75,8 @@ static void draw_rank (const struct picture *p, int rank, double x, double y)
     svg_text (p->svg, x + BOX / 2.0, y + BOX / 2.0 - (p->experts ? 6 : 0), 12, SVG_MIDDLE,
               ink, "%d", rank);
     if (p->experts)
-        svg_text (p->svg, x + BOX / 2.0, y + BOX / 2.0 + 8, 9, SVG_MIDDLE, soft, "ep %d", ep);
+        svg_text (p->svg, x + BOX / 2.0, y + BOX / 2.0 + 8, 9, SVG_MIDDLE, soft, "ep %d",
+                  ep);
     svg_end (p->svg);
 }
 
@@ -122,8 +123,9 @@ static void draw_labels (const struct picture *p)
         svg_text (p->svg, LEFT + pp * column_width (p) + (column_width (p) - GAP) / 2,
                   TOP - 12, 12, SVG_MIDDLE, ink, "pp %d", pp);
     for (int dp = 0; dp < p->size[MG_AXIS_DP]; dp++)
-        svg_text (p->svg, LEFT - 12, TOP + dp * row_height (p) + (row_height (p) - GAP) / 2,
-                  12, SVG_END, ink, "dp %d", dp);
+        svg_text (p->svg, LEFT - 12,
+                  TOP + dp * row_height (p) + (row_height (p) - GAP) / 2, 12, SVG_END,
+                  ink, "dp %d", dp);
 }
 
 static void draw_title (const struct picture *p)
@@ -134,7 +136,8 @@ static void draw_title (const struct picture *p)
               "%d ranks: tp %d x cp %d x dp %d x pp %d, order %s", g->world,
               p->size[MG_AXIS_TP], p->size[MG_AXIS_CP], p->size[MG_AXIS_DP],
               p->size[MG_AXIS_PP], g->order);
-    svg_text (p->svg, EDGE, 42, 11, SVG_START, soft, "a row of boxes: tensor-parallel ranks%s%s",
+    svg_text (p->svg, EDGE, 42, 11, SVG_START, soft,
+              "a row of boxes: tensor-parallel ranks%s%s",
               p->size[MG_AXIS_CP] > 1 ? "; rows of a frame: context-parallel ranks" : "",
               p->tasks_per_node ? "; a colour: a node" : "");
 }
@@ -147,8 +150,8 @@ static void draw_verdict (const struct picture *p, int crossing, double y)
         return;
     if (crossing)
         svg_text (p->svg, EDGE, y, 12, SVG_START, alarm,
-                  "%d of %d tensor-parallel groups lie on several nodes of %d tasks", crossing,
-                  rows, p->tasks_per_node);
+                  "%d of %d tensor-parallel groups lie on several nodes of %d tasks",
+                  crossing, rows, p->tasks_per_node);
     else
         svg_text (p->svg, EDGE, y, 12, SVG_START, soft,
                   "every tensor-parallel group lies on one node of %d tasks",
@@ -163,16 +166,18 @@ int placement_draw (const struct grid *grid, int tasks_per_node, const char *pat
     int crossing = 0;
 
     if (grid_world (grid) > RANKS_MAX)
-        return mg_error_set (err, ERANGE, "--svg: %d ranks are too many for a picture, want at "
-                             "most %d", grid_world (grid), RANKS_MAX);
+        return mg_error_set (err, ERANGE,
+                             "--svg: %d ranks are too many for a picture, want at "
+                             "most %d",
+                             grid_world (grid), RANKS_MAX);
     for (int i = 0; i < MG_NUM_AXES; i++)
         p.size[i] = grid_size (grid, false, i);
     p.experts = grid_size (grid, true, MG_AXIS_EP) > 1;
     width = LEFT + p.size[MG_AXIS_PP] * column_width (&p) + EDGE;
     bottom = TOP + p.size[MG_AXIS_DP] * row_height (&p);
     if (!(p.svg = svg_create (path, width < NARROWEST ? NARROWEST : width,
-                              bottom + (tasks_per_node ? LEGEND : EDGE), "placement of ranks",
-                              err)))
+                              bottom + (tasks_per_node ? LEGEND : EDGE),
+                              "placement of ranks", err)))
         return -1;
     draw_title (&p);
     draw_labels (&p);

@@ -41,8 +41,8 @@ static int set_number (void *target, const struct cmd_option *option, const char
     return parse_int (what, value, min, PASSES_MAX, field, err);
 }
 
-static int set_forward_only (void *target, const struct cmd_option *option, const char *what,
-                             const char *value, struct mg_error *err)
+static int set_forward_only (void *target, const struct cmd_option *option,
+                             const char *what, const char *value, struct mg_error *err)
 {
     (void)option, (void)what, (void)value, (void)err;
     ((struct request *)target)->forward_only = true;
@@ -74,10 +74,11 @@ static const struct cmd_option schedule_options[] = {
 
 static void print_help (const struct cmd_option_table *tables, int ntables)
 {
-    printf ("Usage: megatron plan schedule --num-microbatches N [OPTION...]\n\n"
-            "Print the order in which every pipeline rank runs its forward and backward\n"
-            "passes: c is a forward, -c a backward pass of virtual stage c, from 1.  One\n"
-            "forward, one backward; interleaved if there are virtual stages.\n\n");
+    printf (
+        "Usage: megatron plan schedule --num-microbatches N [OPTION...]\n\n"
+        "Print the order in which every pipeline rank runs its forward and backward\n"
+        "passes: c is a forward, -c a backward pass of virtual stage c, from 1.  One\n"
+        "forward, one backward; interleaved if there are virtual stages.\n\n");
     cmd_options_help (tables, ntables);
 }
 
@@ -139,8 +140,9 @@ static int print_json (const struct request *r, const struct sched_kind *kind, b
 }
 
 /* One pool for all virtual stages but the model's last, as a run of equal stages has. */
-static struct schedule *create_list (const struct request *r, const struct sched_kind *kind,
-                                     int rank, struct mg_error *err)
+static struct schedule *create_list (const struct request *r,
+                                     const struct sched_kind *kind, int rank,
+                                     struct mg_error *err)
 {
     struct sched_shape shape = shape_of (r, rank);
     int *pool = calloc ((size_t)kind->chunks, sizeof (*pool));
@@ -165,7 +167,8 @@ static void destroy_lists (struct schedule **all, int pp)
 }
 
 /* The lists of steps of all ranks, which are proved against each other. */
-static struct schedule **create_lists (const struct request *r, const struct sched_kind *kind,
+static struct schedule **create_lists (const struct request *r,
+                                       const struct sched_kind *kind,
                                        struct mg_error *err)
 {
     struct schedule **all = calloc ((size_t)r->pp, sizeof (struct schedule *));
@@ -200,7 +203,8 @@ static int print_text (const struct request *r, const struct sched_kind *kind,
     printf (", %d microbatch%s", r->microbatches, r->microbatches == 1 ? "" : "es");
     if (kind->chunks > 1)
         printf (" in groups of %d", r->group);
-    printf ("%s; proved free of deadlock\nwaiting %.1f%% of the time, if a backward pass takes "
+    printf ("%s; proved free of deadlock\nwaiting %.1f%% of the time, if a backward pass "
+            "takes "
             "two forward passes\n\n%4s  %7s  %5s  passes\n",
             r->forward_only ? ", forward only" : "", 100 * timeline_bubble (t), "rank",
             "warm-up", "slots");
@@ -222,8 +226,10 @@ static int draw (const struct request *r, const struct sched_kind *kind,
     char title[160];
 
     if (kind->chunks > 1)
-        snprintf (title, sizeof (title), "Interleaved 1F1B: pp %d x vpp %d, %d microbatches in "
-                  "groups of %d%s", r->pp, kind->chunks, r->microbatches, r->group,
+        snprintf (title, sizeof (title),
+                  "Interleaved 1F1B: pp %d x vpp %d, %d microbatches in "
+                  "groups of %d%s",
+                  r->pp, kind->chunks, r->microbatches, r->group,
                   r->forward_only ? ", forward only" : "");
     else
         snprintf (title, sizeof (title), "1F1B: pp %d, %d microbatch%s%s", r->pp,

@@ -41,7 +41,8 @@ static int length (const struct sched_pass *p)
 }
 
 /* Run a rank as far as it goes: true if that was anywhere. */
-static bool advance (struct timeline *t, struct done *done, int rank, size_t *at, int *now)
+static bool advance (struct timeline *t, struct done *done, int rank, size_t *at,
+                     int *now)
 {
     size_t before = *at;
 
@@ -192,7 +193,8 @@ static void shade (bool backward, int chunk, int chunks, char color[8])
     int c[3];
 
     for (int i = 0; i < 3; i++)
-        c[i] = (int)(dark[backward][i] + x * (light[backward][i] - dark[backward][i]) + 0.5);
+        c[i] = (int)(dark[backward][i] + x * (light[backward][i] - dark[backward][i])
+                     + 0.5);
     snprintf (color, 8, "#%02x%02x%02x", c[0] & 255, c[1] & 255, c[2] & 255);
 }
 
@@ -209,8 +211,8 @@ static double number_width (const struct timeline *t)
     return most > 1000 ? 26 : most > 100 ? 19 : most > 10 ? 15 : 11;
 }
 
-static void draw_pass (struct svg *svg, const struct timeline *t, const struct sched_pass *p,
-                       double x, double y, double width)
+static void draw_pass (struct svg *svg, const struct timeline *t,
+                       const struct sched_pass *p, double x, double y, double width)
 {
     double size = t->microbatches > 100 ? 9 : 11;
     char color[8];
@@ -226,7 +228,8 @@ static void draw_pass (struct svg *svg, const struct timeline *t, const struct s
 }
 
 /* Lines at round times, about ten of them. */
-static void draw_axis (struct svg *svg, const struct timeline *t, double unit, double bottom)
+static void draw_axis (struct svg *svg, const struct timeline *t, double unit,
+                       double bottom)
 {
     static const int steps[] = { 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000 };
     int step = 10000;
@@ -245,7 +248,8 @@ static void draw_axis (struct svg *svg, const struct timeline *t, double unit, d
     }
 }
 
-static void draw_legend (struct svg *svg, const struct timeline *t, bool numbers, double y)
+static void draw_legend (struct svg *svg, const struct timeline *t, bool numbers,
+                         double y)
 {
     double x = LEFT;
 
@@ -258,7 +262,8 @@ static void draw_legend (struct svg *svg, const struct timeline *t, bool numbers
             shade (backward, c, t->chunks, color);
             svg_box (svg, x, y - 8, 16, 16, color, NULL);
             if (t->chunks > 1)
-                svg_text (svg, x + 8, y, 10, SVG_MIDDLE, text_color (c, t->chunks), "%d", c);
+                svg_text (svg, x + 8, y, 10, SVG_MIDDLE, text_color (c, t->chunks), "%d",
+                          c);
             x += 18;
         }
         x += 18;
@@ -281,9 +286,11 @@ int timeline_draw (const struct timeline *t, const char *path, const char *title
     if (!(svg = svg_create (path, width, bottom + BOTTOM, title, err)))
         return -1;
     svg_text (svg, LEFT, 20, 15, SVG_START, ink, "%s", title);
-    svg_text (svg, LEFT, 39, 11, SVG_START, soft,
-              "waiting %.1f%% of the time, if a backward pass takes two forward passes and "
-              "transfers take none", 100 * timeline_bubble (t));
+    svg_text (
+        svg, LEFT, 39, 11, SVG_START, soft,
+        "waiting %.1f%% of the time, if a backward pass takes two forward passes and "
+        "transfers take none",
+        100 * timeline_bubble (t));
     draw_axis (svg, t, unit, bottom);
     for (int r = 0; r < t->pp; r++) {
         double y = TOP + (double)r * ROW;

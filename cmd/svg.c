@@ -58,13 +58,14 @@ struct svg *svg_create (const char *path, double width, double height, const cha
         free (svg);
         return NULL;
     }
-    fprintf (svg->file,
-             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.6g %.6g\" width=\""
-             "%.6g\" height=\"%.6g\" font-family=\"Helvetica, Arial, sans-serif\">\n",
-             width, height, width, height);
+    fprintf (
+        svg->file,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.6g %.6g\" width=\""
+        "%.6g\" height=\"%.6g\" font-family=\"Helvetica, Arial, sans-serif\">\n",
+        width, height, width, height);
     print_title (svg->file, title);
-    fprintf (svg->file, "<rect width=\"%.6g\" height=\"%.6g\" fill=\"#ffffff\"/>\n", width,
-             height);
+    fprintf (svg->file, "<rect width=\"%.6g\" height=\"%.6g\" fill=\"#ffffff\"/>\n",
+             width, height);
     return svg;
 }
 
@@ -76,7 +77,8 @@ int svg_close (struct svg *svg, struct mg_error *err)
     bad = ferror (svg->file);
     bad |= fclose (svg->file) != 0;
     if (bad) {
-        rc = mg_error_set (err, errno, "%s: cannot write: %s", svg->path, strerror (errno));
+        rc = mg_error_set (err, errno, "%s: cannot write: %s", svg->path,
+                           strerror (errno));
         unlink (svg->path);
     }
     free (svg->path);
@@ -104,8 +106,9 @@ void svg_end (struct svg *svg)
 void svg_box (struct svg *svg, double x, double y, double width, double height,
               const char *fill, const char *stroke)
 {
-    fprintf (svg->file, "<rect x=\"%.6g\" y=\"%.6g\" width=\"%.6g\" height=\"%.6g\" fill=\"%s\"",
-             x, y, width, height, fill);
+    fprintf (svg->file,
+             "<rect x=\"%.6g\" y=\"%.6g\" width=\"%.6g\" height=\"%.6g\" fill=\"%s\"", x,
+             y, width, height, fill);
     if (width >= 8)
         fputs (" rx=\"2\"", svg->file);
     if (stroke)
@@ -116,7 +119,8 @@ void svg_box (struct svg *svg, double x, double y, double width, double height,
 void svg_line (struct svg *svg, double x1, double y1, double x2, double y2,
                const char *stroke)
 {
-    fprintf (svg->file, "<line x1=\"%.6g\" y1=\"%.6g\" x2=\"%.6g\" y2=\"%.6g\" stroke=\"%s\"/>\n",
+    fprintf (svg->file,
+             "<line x1=\"%.6g\" y1=\"%.6g\" x2=\"%.6g\" y2=\"%.6g\" stroke=\"%s\"/>\n",
              x1, y1, x2, y2, stroke);
 }
 
@@ -135,8 +139,10 @@ void svg_text (struct svg *svg, double x, double y, double size, enum svg_anchor
     vsnprintf (text, sizeof (text), fmt, ap);
     va_end (ap);
     // not every viewer knows dominant-baseline: figures are 0.7 of the size high
-    fprintf (svg->file, "<text x=\"%.6g\" y=\"%.6g\" font-size=\"%.6g\" text-anchor=\"%s\" "
-             "fill=\"%s\">", x, y + 0.35 * size, size, anchors[anchor], fill);
+    fprintf (svg->file,
+             "<text x=\"%.6g\" y=\"%.6g\" font-size=\"%.6g\" text-anchor=\"%s\" "
+             "fill=\"%s\">",
+             x, y + 0.35 * size, size, anchors[anchor], fill);
     print_escaped (svg->file, text);
     fputs ("</text>\n", svg->file);
 }

@@ -22,7 +22,8 @@ struct svg *svg_create (const char *path, double width, double height, const cha
 int svg_close (struct svg *svg, struct mg_error *err);
 
 /* What the shapes that follow say when they are pointed at, until svg_end(). */
-void svg_begin (struct svg *svg, const char *fmt, ...) __attribute__ ((format (printf, 2, 3)));
+void svg_begin (struct svg *svg, const char *fmt, ...)
+    __attribute__ ((format (printf, 2, 3)));
 void svg_end (struct svg *svg);
 
 /* A box with slightly rounded corners. 'stroke' NULL: no outline. */
@@ -36,6 +37,7 @@ enum svg_anchor { SVG_START, SVG_MIDDLE, SVG_END };
 
 /* Words on one line, from, around or up to x, with y at half their height. */
 void svg_text (struct svg *svg, double x, double y, double size, enum svg_anchor anchor,
-               const char *fill, const char *fmt, ...) __attribute__ ((format (printf, 7, 8)));
+               const char *fill, const char *fmt, ...)
+    __attribute__ ((format (printf, 7, 8)));
 
 #endif /* CMD_SVG_H */

@@ -168,10 +168,11 @@ static int check_lr (const struct lr_config *c, struct mg_error *err)
                              "least 1",
                              c->decay);
     if (!(c->warmup >= 0) || !(c->warmup < (double)c->decay))
-        return mg_error_set (err, EINVAL,
-                             "learning rate: warm-up of %.15g samples, want from 0 to less "
-                             "than the %" PRId64 " of the decay",
-                             c->warmup, c->decay);
+        return mg_error_set (
+            err, EINVAL,
+            "learning rate: warm-up of %.15g samples, want from 0 to less "
+            "than the %" PRId64 " of the decay",
+            c->warmup, c->decay);
     return 0;
 }
 
@@ -184,7 +185,8 @@ static int check_wsd (const struct lr_config *c, struct mg_error *err)
                              "decay", (int)c->wsd_style);
     if (c->wsd_decay < 1)
         return mg_error_set (err, EINVAL,
-                             "learning rate: WSD decays over the last %" PRId64 " samples, "
+                             "learning rate: WSD decays over the last %" PRId64
+                             " samples, "
                              "want at least 1",
                              c->wsd_decay);
     return 0;

@@ -36,7 +36,8 @@ static int64_t per_round (const struct num_microbatches *n)
 static int allocate (struct num_microbatches *n, size_t count, struct mg_error *err)
 {
     if (!(n->step = calloc (count, sizeof (*n->step))))
-        return mg_error_set (err, ENOMEM, "batch size: out of memory for %zu steps", count);
+        return mg_error_set (err, ENOMEM, "batch size: out of memory for %zu steps",
+                             count);
     return 0;
 }
 
@@ -49,15 +50,16 @@ static int parse_number (const char *text, size_t len, int64_t *out, struct mg_e
     const char *s;
 
     if (len == 0 || len >= sizeof (number))
-        return mg_error_set (err, EINVAL, "step-batch-size-schedule: \"%.60s\" is no number",
-                             text);
+        return mg_error_set (err, EINVAL,
+                             "step-batch-size-schedule: \"%.60s\" is no number", text);
     memcpy (number, text, len);
     number[len] = '\0';
     if ((s = strchr (suffix, toupper ((unsigned char)number[len - 1])))) {
         unit = pow (1000, (double)(s - suffix) + 1);
         number[len - 1] = '\0';
     }
-    if (parse_double ("step-batch-size-schedule", number, 0, number_max / unit, &value, err)
+    if (parse_double ("step-batch-size-schedule", number, 0, number_max / unit, &value,
+                      err)
         < 0)
         return -1;
     *out = (int64_t)(value * unit);
@@ -78,8 +80,10 @@ static int parse_step (const struct batch_config *c, const char *text, size_t le
                          err) < 0)
         return -1;
     if (step->global_batch < 1)
-        return mg_error_set (err, EINVAL, "step-batch-size-schedule: batch size in \"%.*s\" is "
-                             "less than 1", len > 40 ? 40 : (int)len, text);
+        return mg_error_set (err, EINVAL,
+                             "step-batch-size-schedule: batch size in \"%.*s\" is "
+                             "less than 1",
+                             len > 40 ? 40 : (int)len, text);
     if (c->seq_length > 0)
         step->from /= c->seq_length;
     return 0;
@@ -116,12 +120,16 @@ static int read_steps (struct num_microbatches *n, const struct batch_config *c,
                              "THRESHOLD:SIZE ...");
     qsort (n->step, n->count, sizeof (*n->step), by_from);
     if (n->step[0].from != 0)
-        return mg_error_set (err, EINVAL, "step-batch-size-schedule: the first threshold is "
-                             "%" PRId64 " samples, want 0", n->step[0].from);
+        return mg_error_set (err, EINVAL,
+                             "step-batch-size-schedule: the first threshold is "
+                             "%" PRId64 " samples, want 0",
+                             n->step[0].from);
     for (size_t i = 1; i < n->count; i++) {
         if (n->step[i].from == n->step[i - 1].from)
-            return mg_error_set (err, EINVAL, "step-batch-size-schedule: two thresholds are "
-                                 "%" PRId64 " samples", n->step[i].from);
+            return mg_error_set (err, EINVAL,
+                                 "step-batch-size-schedule: two thresholds are "
+                                 "%" PRId64 " samples",
+                                 n->step[i].from);
     }
     return 0;
 }
@@ -152,9 +160,10 @@ static int make_ramp (struct num_microbatches *n, const struct batch_config *c,
                              c->ramp_start, c->ramp_increment, c->ramp_samples);
     if (way < 1 || way % c->ramp_increment != 0
         || way / c->ramp_increment >= STEPS_MAX || (double)c->ramp_samples > number_max)
-        return mg_error_set (err, EINVAL, "batch size ramp from %" PRId64 " by %" PRId64
-                             " does not lead to global-batch-size %" PRId64, c->ramp_start,
-                             c->ramp_increment, c->global_batch);
+        return mg_error_set (err, EINVAL,
+                             "batch size ramp from %" PRId64 " by %" PRId64
+                             " does not lead to global-batch-size %" PRId64,
+                             c->ramp_start, c->ramp_increment, c->global_batch);
     increments = way / c->ramp_increment;
     each = (double)c->ramp_samples / (double)increments;
     if (allocate (n, (size_t)increments + 2, err) < 0)
@@ -166,7 +175,8 @@ static int make_ramp (struct num_microbatches *n, const struct batch_config *c,
             break;
         if (n->count > 0 && n->step[n->count - 1].from == from)
             n->count--; // more increments than samples
-        n->step[n->count++] = (struct step){ from, c->ramp_start + i * c->ramp_increment };
+        n->step[n->count++]
+            = (struct step){ from, c->ramp_start + i * c->ramp_increment };
     }
     if (n->step[n->count - 1].global_batch < c->global_batch)
         n->step[n->count++] = (struct step){ c->ramp_samples + 1, c->global_batch };
@@ -189,14 +199,19 @@ static int make_constant (struct num_microbatches *n, const struct batch_config 
 static int check_config (const struct batch_config *c, struct mg_error *err)
 {
     if (c->micro_batch < 1 || c->dp < 1)
-        return mg_error_set (err, EINVAL, "micro-batch-size %d and data-parallel size %d: want "
-                             "at least 1 of both", c->micro_batch, c->dp);
-    if (c->steps && (c->round_down || c->global_batch || c->ramp_start || c->ramp_increment
-                     || c->ramp_samples))
-        return mg_error_set (err, EINVAL, "step-batch-size-schedule excludes global-batch-"
+        return mg_error_set (err, EINVAL,
+                             "micro-batch-size %d and data-parallel size %d: want "
+                             "at least 1 of both",
+                             c->micro_batch, c->dp);
+    if (c->steps
+        && (c->round_down || c->global_batch || c->ramp_start || c->ramp_increment
+            || c->ramp_samples))
+        return mg_error_set (err, EINVAL,
+                             "step-batch-size-schedule excludes global-batch-"
                              "size, rampup-batch-size and decrease-batch-size-if-needed");
     if (!c->steps && (c->global_batch < 1 || (double)c->global_batch > number_max))
-        return mg_error_set (err, EINVAL, "global-batch-size is %" PRId64 ", want at least 1",
+        return mg_error_set (err, EINVAL,
+                             "global-batch-size is %" PRId64 ", want at least 1",
                              c->global_batch);
     return 0;
 }
@@ -259,18 +274,20 @@ void num_microbatches_at (const struct num_microbatches *n, int64_t consumed,
         size->running = size->num_microbatches * per_round (n);
 }
 
-int num_microbatches_check (const struct num_microbatches *n, const struct batch_size *size,
-                            struct mg_error *err)
+int num_microbatches_check (const struct num_microbatches *n,
+                            const struct batch_size *size, struct mg_error *err)
 {
     if (size->num_microbatches < 1)
         return mg_error_set (err, EINVAL, "global batch size %" PRId64 " is less than "
                              "micro-batch-size %d x data-parallel size %d = %" PRId64,
                              size->global_batch, n->micro_batch, n->dp, per_round (n));
     if (size->running % per_round (n) != 0)
-        return mg_error_set (err, EINVAL, "global batch size %" PRId64 " is not a multiple of "
-                             "micro-batch-size %d x data-parallel size %d = %" PRId64 "; use %"
-                             PRId64 " or %" PRId64, size->global_batch, n->micro_batch, n->dp,
-                             per_round (n), size->num_microbatches * per_round (n),
+        return mg_error_set (err, EINVAL,
+                             "global batch size %" PRId64 " is not a multiple of "
+                             "micro-batch-size %d x data-parallel size %d = %" PRId64
+                             "; use %" PRId64 " or %" PRId64,
+                             size->global_batch, n->micro_batch, n->dp, per_round (n),
+                             size->num_microbatches * per_round (n),
                              (size->num_microbatches + 1) * per_round (n));
     return 0;
 }

@@ -166,7 +166,8 @@ static int check_list (const struct exec *e, const struct schedule *list,
         same = list->pool[c] == s->pool[c]
                && list->slots[list->pool[c]] == s->slots[s->pool[c]];
     if (!same)
-        return mg_error_set (err, EINVAL, "schedule: the list is not one that the executor was "
+        return mg_error_set (err, EINVAL,
+                             "schedule: the list is not one that the executor was "
                              "made for: it has other ranks, chunks, slots or directions");
     return 0;
 }
@@ -250,17 +251,19 @@ static int find_buffer (struct exec *e, enum sched_buffer which, int chunk, int 
                         struct mg_error *err)
 {
     const struct sched_actions *a = &e->config.actions;
-    void **known = &e->slot[schedule_slot (e->config.schedule, chunk, slot)].buffer[which];
+    void **known
+        = &e->slot[schedule_slot (e->config.schedule, chunk, slot)].buffer[which];
     void *buffer = a->buffer (a->arg, which, chunk, slot);
 
     if (!buffer)
         return mg_error_set (err, EINVAL, "schedule: no %s buffer for chunk %d, slot %d",
                              buffer_names[which], chunk, slot);
     if (*known && *known != buffer)
-        return mg_error_set (err, EINVAL,
-                             "schedule: chunk %d has another %s buffer in slot %d than the "
-                             "chunks that it shares the slot with",
-                             chunk, buffer_names[which], slot);
+        return mg_error_set (
+            err, EINVAL,
+            "schedule: chunk %d has another %s buffer in slot %d than the "
+            "chunks that it shares the slot with",
+            chunk, buffer_names[which], slot);
     *known = buffer;
     return 0;
 }

@@ -14,42 +14,48 @@
 
 #include "libcore/schedule/schedule.h"
 
-static int check_interleaved (const struct sched_kind *kind, const struct sched_shape *shape,
-                              struct mg_error *err)
+static int check_interleaved (const struct sched_kind *kind,
+                              const struct sched_shape *shape, struct mg_error *err)
 {
     int group = kind->group, count = shape->microbatches, rest;
 
     if (shape->pp < 2 || kind->chunks < 2)
-        return mg_error_set (err, EINVAL,
-                             "interleaved schedule: pipeline of %d ranks, %d virtual stages "
-                             "on each; want at least 2 of both",
-                             shape->pp, kind->chunks);
+        return mg_error_set (
+            err, EINVAL,
+            "interleaved schedule: pipeline of %d ranks, %d virtual stages "
+            "on each; want at least 2 of both",
+            shape->pp, kind->chunks);
     if (count < shape->pp)
-        return mg_error_set (err, EINVAL,
-                             "interleaved schedule: %d microbatches are fewer than the %d "
-                             "pipeline ranks", count, shape->pp);
+        return mg_error_set (
+            err, EINVAL,
+            "interleaved schedule: %d microbatches are fewer than the %d "
+            "pipeline ranks",
+            count, shape->pp);
     if (group < shape->pp || group > count)
-        return mg_error_set (err, EINVAL,
-                             "interleaved schedule: microbatch group size %d, want %d (the "
-                             "pipeline ranks) to %d (the microbatches)",
-                             group, shape->pp, count);
+        return mg_error_set (
+            err, EINVAL,
+            "interleaved schedule: microbatch group size %d, want %d (the "
+            "pipeline ranks) to %d (the microbatches)",
+            group, shape->pp, count);
     rest = count % group;
     if (rest > 0 && rest < shape->pp)
-        return mg_error_set (err, EINVAL,
-                             "interleaved schedule: %d microbatches in groups of %d leave %d, "
-                             "want none or at least %d (the pipeline ranks); use %d or %d "
-                             "microbatches",
-                             count, group, rest, shape->pp, count - rest,
-                             count - rest + shape->pp);
+        return mg_error_set (
+            err, EINVAL,
+            "interleaved schedule: %d microbatches in groups of %d leave %d, "
+            "want none or at least %d (the pipeline ranks); use %d or %d "
+            "microbatches",
+            count, group, rest, shape->pp, count - rest, count - rest + shape->pp);
     return 0;
 }
 
-static int64_t total_passes (const struct sched_kind *kind, const struct sched_shape *shape)
+static int64_t total_passes (const struct sched_kind *kind,
+                             const struct sched_shape *shape)
 {
     return (int64_t)shape->microbatches * kind->chunks;
 }
 
-static int warmup_interleaved (const struct sched_kind *kind, const struct sched_shape *shape)
+static int warmup_interleaved (const struct sched_kind *kind,
+                               const struct sched_shape *shape)
 {
     int64_t total = total_passes (kind, shape);
     int64_t warmup = 2 * ((int64_t)shape->pp - shape->rank - 1)
@@ -59,8 +65,8 @@ static int warmup_interleaved (const struct sched_kind *kind, const struct sched
 }
 
 /* The i-th row of the table, in closed form. */
-static struct sched_pass row (const struct sched_kind *kind, const struct sched_shape *shape,
-                              int64_t i, bool backward)
+static struct sched_pass row (const struct sched_kind *kind,
+                              const struct sched_shape *shape, int64_t i, bool backward)
 {
     int64_t whole = (int64_t)kind->group * kind->chunks;
     int64_t first = i / whole * kind->group; // of the group

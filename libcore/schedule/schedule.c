@@ -120,8 +120,8 @@ int schedule_grow_slots (struct schedule *s, const int *slots, struct mg_error *
 {
     for (int p = 0; p < s->pools; p++) {
         if (slots[p] < s->slots[p])
-            return mg_error_set (err, EINVAL, "schedule: pool %d needs %d slots, not %d", p,
-                                 s->slots[p], slots[p]);
+            return mg_error_set (err, EINVAL, "schedule: pool %d needs %d slots, not %d",
+                                 p, s->slots[p], slots[p]);
     }
     for (int p = 0; p < s->pools; p++)
         s->slots[p] = slots[p];
@@ -288,7 +288,8 @@ static void post_bwd (struct builder *b)
         p = &b->pass[b->next_bwd];
         slot = cell_of (b, p)->slot;
         if (!cell_of (b, p)->forward
-            || (b->ahead_bwd > 0 && outbox_of (b, p->chunk, slot)->bwd.microbatch != NONE))
+            || (b->ahead_bwd > 0
+                && outbox_of (b, p->chunk, slot)->bwd.microbatch != NONE))
             return;
         wait_sent_bwd (b, p->chunk, slot);
         emit (b, SCHED_RECV_BWD, p->microbatch, p->chunk, slot);
@@ -399,8 +400,8 @@ static int count_slots (struct builder *b, int *live, struct mg_error *err)
     if (!s->shape.forward_only)
         want *= 2;
     if (b->npasses != want)
-        return mg_error_set (err, EINVAL, "schedule %s: %zu passes, want %zu", b->kind->name,
-                             b->npasses, want);
+        return mg_error_set (err, EINVAL, "schedule %s: %zu passes, want %zu",
+                             b->kind->name, b->npasses, want);
     for (size_t i = 0; i < b->npasses; i++) {
         const struct sched_pass *p = &b->pass[i];
 
@@ -440,9 +441,9 @@ static int check_order (struct builder *b, struct mg_error *err)
 }
 
 /* Slots that a pool uses in a list of forward passes alone.  Nothing outlives a pass but
- * the output on its way, and a second slot lets that overlap with the next pass.  From the
- * last rank to the next chunk on the first, the way takes a group of microbatches less the
- * length of the pipeline: the first rank is still busy with the chunk before.
+ * the output on its way, and a second slot lets that overlap with the next pass.  From
+ * the last rank to the next chunk on the first, the way takes a group of microbatches
+ * less the length of the pipeline: the first rank is still busy with the chunk before.
  */
 static int forward_slots (const struct builder *b, int pool)
 {
@@ -549,11 +550,11 @@ static int check_shape (const struct sched_kind *kind, const struct sched_shape 
 {
     if (shape->pp < 1 || shape->rank < 0 || shape->rank >= shape->pp
         || shape->microbatches < 1 || kind->chunks < 1)
-        return mg_error_set (err, EINVAL,
-                             "schedule %s: rank %d of %d, %d microbatches, %d chunks; want a "
-                             "rank from 0 to pp - 1 and at least one of each",
-                             kind->name, shape->rank, shape->pp, shape->microbatches,
-                             kind->chunks);
+        return mg_error_set (
+            err, EINVAL,
+            "schedule %s: rank %d of %d, %d microbatches, %d chunks; want a "
+            "rank from 0 to pp - 1 and at least one of each",
+            kind->name, shape->rank, shape->pp, shape->microbatches, kind->chunks);
     return kind->check ? kind->check (kind, shape, err) : 0;
 }
 
@@ -569,16 +570,17 @@ static int set_pools (struct schedule *s, const char *kind, const int *pool,
         s->pool[c] = pool ? pool[c] : c;
         if (s->pool[c] < 0 || s->pool[c] > s->pools)
             return mg_error_set (err, EINVAL,
-                                 "schedule %s: chunk %d has pool %d, want 0 to %d", kind, c,
-                                 s->pool[c], s->pools);
+                                 "schedule %s: chunk %d has pool %d, want 0 to %d", kind,
+                                 c, s->pool[c], s->pools);
         s->pools += s->pool[c] == s->pools;
         for (int i = 0; i < c; i++)
             shared |= s->pool[i] == s->pool[c];
         if (shared && !has_output (s, c))
-            return mg_error_set (err, EINVAL,
-                                 "schedule %s: chunk %d, the last of the model, shares pool "
-                                 "%d, want one of its own",
-                                 kind, c, s->pool[c]);
+            return mg_error_set (
+                err, EINVAL,
+                "schedule %s: chunk %d, the last of the model, shares pool "
+                "%d, want one of its own",
+                kind, c, s->pool[c]);
     }
     return 0;
 }

@@ -26,7 +26,7 @@ static void describe_layers (const struct stages_config *c, char *text, size_t n
                   what[c->with_embedding + (c->with_embedding && c->with_loss)]);
 }
 
-/* Layers, and what counts as one, are a multiple of 'parts', which the message calls 'of'. */
+/* Layers, and what counts as one, are a multiple of 'parts'; 'of' says what that is. */
 static int check_multiple (const struct stages_config *c, int64_t parts, const char *of,
                            struct mg_error *err)
 {
@@ -38,12 +38,13 @@ static int check_multiple (const struct stages_config *c, int64_t parts, const c
     below = all / parts * parts - extras (c);
     above = below + parts;
     if (below >= 1)
-        snprintf (hint, sizeof (hint), "%lld or %lld", (long long)below, (long long)above);
+        snprintf (hint, sizeof (hint), "%lld or %lld", (long long)below,
+                  (long long)above);
     else
         snprintf (hint, sizeof (hint), "%lld", (long long)above);
     describe_layers (c, layers, sizeof (layers));
-    return mg_error_set (err, EINVAL, "%s is not a multiple of %s; use num-layers %s", layers,
-                         of, hint);
+    return mg_error_set (err, EINVAL, "%s is not a multiple of %s; use num-layers %s",
+                         layers, of, hint);
 }
 
 /* Virtual stages a rank from the layers of one. */
@@ -53,21 +54,24 @@ static int read_layers_per_vpp (const struct stages_config *c, struct mg_error *
     char of[160];
 
     if (c->first || c->last)
-        return mg_error_set (err, EINVAL,
-                             "num-layers-per-virtual-pipeline-stage excludes decoder-first-"
-                             "pipeline-num-layers and decoder-last-pipeline-num-layers; use "
-                             "num-virtual-stages-per-pipeline-rank");
-    snprintf (of, sizeof (of),
-              "pipeline-model-parallel-size %d x num-layers-per-virtual-pipeline-stage %d = "
-              "%lld",
-              c->pp, c->layers_per_vpp, (long long)parts);
+        return mg_error_set (
+            err, EINVAL,
+            "num-layers-per-virtual-pipeline-stage excludes decoder-first-"
+            "pipeline-num-layers and decoder-last-pipeline-num-layers; use "
+            "num-virtual-stages-per-pipeline-rank");
+    snprintf (
+        of, sizeof (of),
+        "pipeline-model-parallel-size %d x num-layers-per-virtual-pipeline-stage %d = "
+        "%lld",
+        c->pp, c->layers_per_vpp, (long long)parts);
     if (check_multiple (c, parts, of, err) < 0)
         return -1;
     return (int)(((int64_t)c->num_layers + extras (c)) / parts);
 }
 
 /* Layers of each rank, and of each of its virtual stages, are the same. */
-static int fill_even (const struct stages_config *c, struct stages *s, struct mg_error *err)
+static int fill_even (const struct stages_config *c, struct stages *s,
+                      struct mg_error *err)
 {
     int64_t parts = (int64_t)s->pp * s->vpp;
     char of[160];
@@ -75,8 +79,8 @@ static int fill_even (const struct stages_config *c, struct stages *s, struct mg
 
     if (s->vpp > 1)
         snprintf (of, sizeof (of),
-                  "pipeline-model-parallel-size %d x %d virtual stages = %lld", s->pp, s->vpp,
-                  (long long)parts);
+                  "pipeline-model-parallel-size %d x %d virtual stages = %lld", s->pp,
+                  s->vpp, (long long)parts);
     else
         snprintf (of, sizeof (of), "pipeline-model-parallel-size %d", s->pp);
     if (check_multiple (c, parts, of, err) < 0)
@@ -92,8 +96,8 @@ static int fill_even (const struct stages_config *c, struct stages *s, struct mg
 static int check_end (const char *name, int layers, int vpp, struct mg_error *err)
 {
     if (layers % vpp != 0)
-        return mg_error_set (err, EINVAL, "%s %d is not a multiple of %d virtual stages", name,
-                             layers, vpp);
+        return mg_error_set (err, EINVAL, "%s %d is not a multiple of %d virtual stages",
+                             name, layers, vpp);
     return 0;
 }
 
@@ -104,18 +108,19 @@ static int middle_layers (const struct stages_config *c, int vpp, struct mg_erro
     int ranks = c->pp - (c->first > 0) - (c->last > 0);
 
     if (layers < 0 || ranks < 0 || (layers == 0) != (ranks == 0))
-        return mg_error_set (err, EINVAL,
-                             "decoder-first-pipeline-num-layers %d and decoder-last-pipeline-"
-                             "num-layers %d leave %lld of num-layers %d to %d ranks; both must "
-                             "be zero, or none",
-                             c->first, c->last, (long long)layers, c->num_layers,
-                             ranks < 0 ? 0 : ranks);
+        return mg_error_set (
+            err, EINVAL,
+            "decoder-first-pipeline-num-layers %d and decoder-last-pipeline-"
+            "num-layers %d leave %lld of num-layers %d to %d ranks; both must "
+            "be zero, or none",
+            c->first, c->last, (long long)layers, c->num_layers, ranks < 0 ? 0 : ranks);
     if (ranks == 0)
-        return vpp == 1 ? 0
-                        : mg_error_set (err, EINVAL,
-                                        "decoder-first-pipeline-num-layers and decoder-last-"
-                                        "pipeline-num-layers leave no rank between them, "
-                                        "which virtual stages need; give one of the two");
+        return vpp == 1
+                   ? 0
+                   : mg_error_set (err, EINVAL,
+                                   "decoder-first-pipeline-num-layers and decoder-last-"
+                                   "pipeline-num-layers leave no rank between them, "
+                                   "which virtual stages need; give one of the two");
     if (layers % ((int64_t)ranks * vpp) != 0)
         return mg_error_set (err, EINVAL,
                              "num-layers %d less those of the first and the last rank is "
@@ -126,15 +131,17 @@ static int middle_layers (const struct stages_config *c, int vpp, struct mg_erro
 }
 
 /* The first and the last rank have layers of their own number. */
-static int fill_ends (const struct stages_config *c, struct stages *s, struct mg_error *err)
+static int fill_ends (const struct stages_config *c, struct stages *s,
+                      struct mg_error *err)
 {
     int middle;
 
     if (extras (c) > 0)
-        return mg_error_set (err, EINVAL,
-                             "decoder-first-pipeline-num-layers and decoder-last-pipeline-num-"
-                             "layers exclude account-for-embedding-in-pipeline-split and "
-                             "account-for-loss-in-pipeline-split");
+        return mg_error_set (
+            err, EINVAL,
+            "decoder-first-pipeline-num-layers and decoder-last-pipeline-num-"
+            "layers exclude account-for-embedding-in-pipeline-split and "
+            "account-for-loss-in-pipeline-split");
     if (check_end ("decoder-first-pipeline-num-layers", c->first, s->vpp, err) < 0
         || check_end ("decoder-last-pipeline-num-layers", c->last, s->vpp, err) < 0)
         return -1;
@@ -174,17 +181,21 @@ static int check_config (const struct stages_config *c, struct mg_error *err)
                                  sizes[i].value, sizes[i].min);
     }
     if (c->layout && (c->first || c->last || extras (c) > 0 || c->layers_per_vpp))
-        return mg_error_set (err, EINVAL,
-                             "pipeline-model-parallel-layout excludes all other options that "
-                             "deal out layers");
+        return mg_error_set (
+            err, EINVAL,
+            "pipeline-model-parallel-layout excludes all other options that "
+            "deal out layers");
     if (c->mtp_layers && !c->layout)
-        return mg_error_set (err, EINVAL, "mtp-num-layers %d wants a pipeline-model-parallel-"
-                             "layout that places them", c->mtp_layers);
+        return mg_error_set (err, EINVAL,
+                             "mtp-num-layers %d wants a pipeline-model-parallel-"
+                             "layout that places them",
+                             c->mtp_layers);
     return 0;
 }
 
 /* Virtual stages a rank, from whatever gives them; -1 and a text. */
-static int count_virtual (const struct stages_config *c, char **items, struct mg_error *err)
+static int count_virtual (const struct stages_config *c, char **items,
+                          struct mg_error *err)
 {
     int vpp = c->vpp > 1 ? c->vpp : 1;
 
@@ -195,15 +206,17 @@ static int count_virtual (const struct stages_config *c, char **items, struct mg
     if (vpp < 0)
         return -1;
     if (c->vpp > 0 && c->vpp != vpp)
-        return mg_error_set (err, EINVAL,
-                             "num-virtual-stages-per-pipeline-rank is %d, but %s gives %d",
-                             c->vpp,
-                             c->layout ? "pipeline-model-parallel-layout"
-                                       : "num-layers-per-virtual-pipeline-stage",
-                             vpp);
+        return mg_error_set (
+            err, EINVAL, "num-virtual-stages-per-pipeline-rank is %d, but %s gives %d",
+            c->vpp,
+            c->layout ? "pipeline-model-parallel-layout"
+                      : "num-layers-per-virtual-pipeline-stage",
+            vpp);
     if (vpp > 1 && c->pp == 1 && !c->layout)
-        return mg_error_set (err, EINVAL, "%d virtual stages need a pipeline: pipeline-model-"
-                             "parallel-size is 1, want 2 or more", vpp);
+        return mg_error_set (err, EINVAL,
+                             "%d virtual stages need a pipeline: pipeline-model-"
+                             "parallel-size is 1, want 2 or more",
+                             vpp);
     return vpp;
 }
 
@@ -250,13 +263,16 @@ struct stages *stages_create (const struct stages_config *c, struct mg_error *er
         goto error;
     n = (int64_t)c->pp * vpp;
     if (n > STAGES_MAX) {
-        mg_error_set (err, EINVAL, "pipeline-model-parallel-size %d x %d virtual stages is "
-                      "over %d", c->pp, vpp, STAGES_MAX);
+        mg_error_set (err, EINVAL,
+                      "pipeline-model-parallel-size %d x %d virtual stages is "
+                      "over %d",
+                      c->pp, vpp, STAGES_MAX);
         goto error;
     }
     if (!(s = calloc (1, sizeof (*s)))
         || !(s->stage = calloc ((size_t)n, sizeof (*s->stage)))) {
-        mg_error_set (err, ENOMEM, "out of memory for %d x %d pipeline stages", c->pp, vpp);
+        mg_error_set (err, ENOMEM, "out of memory for %d x %d pipeline stages", c->pp,
+                      vpp);
         goto error;
     }
     s->pp = c->pp;

@@ -1,9 +1,9 @@
 /* stages - which layers every stage of the pipeline holds.
  *
- * pp pipeline ranks with vpp virtual stages on each make pp x vpp stages, and the layers go
- * through them in order: stage s is virtual stage s / pp of rank s % pp.  The embedding
- * belongs to the first stage, the loss to the last.  Rules, names and results are
- * Megatron-LM's (validate_args, TransformerConfig, PipelineParallelLayerLayout).  Pure
+ * pp pipeline ranks with vpp virtual stages on each make pp x vpp stages, and the layers
+ * go through them in order: stage s is virtual stage s / pp of rank s % pp.  The
+ * embedding belongs to the first stage, the loss to the last.  Rules, names and results
+ * are Megatron-LM's (validate_args, TransformerConfig, PipelineParallelLayerLayout). Pure
  * integer arithmetic, as geometry.h.
  */
 #ifndef LIBCORE_TOPO_STAGES_H
@@ -23,7 +23,7 @@ struct stages_config {
     bool with_embedding; /* the embedding takes the place of a layer */
     bool with_loss;      /* so does the loss */
     const char *layout;  /* stage by stage, see below; NULL: not given */
-    int mtp_layers;      /* layers for multi-token prediction, which only a layout places */
+    int mtp_layers; /* layers for multi-token prediction, which only a layout places */
 };
 
 struct stage {
@@ -40,20 +40,21 @@ struct stages {
 /* Deal out the layers.  NULL, EINVAL and a text that names the options and, where it is
  * arithmetic, the nearest legal numbers, if a rule is broken:
  *
- *   without 'first', 'last', 'layout': num_layers, plus one for each of with_embedding and
- *   with_loss, is a multiple of pp vpp (of pp layers_per_vpp);
- *   'first' and 'last': multiples of vpp; the layers that are left are dealt out evenly to
- *   the ranks that are left, to each a multiple of vpp (with vpp > 1 there is such a rank);
- *   they exclude with_embedding, with_loss and layers_per_vpp;
- *   vpp > 1 needs pp > 1, but for a layout; vpp agrees with what layers_per_vpp or the
- *   layout gives;
- *   'layout' excludes all of the others.
+ *   - without 'first', 'last', 'layout': num_layers, plus one for each of with_embedding
+ *     and with_loss, is a multiple of pp vpp (of pp layers_per_vpp);
+ *   - 'first' and 'last' are multiples of vpp; the layers that are left are dealt out
+ *     evenly to the ranks that are left, to each a multiple of vpp (with vpp > 1 there is
+ *     such a rank); they exclude with_embedding, with_loss and layers_per_vpp;
+ *   - vpp > 1 needs pp > 1, but for a layout; vpp agrees with what layers_per_vpp or the
+ *     layout gives;
+ *   - 'layout' excludes all of the others.
  *
  * A layout is a text of stages, separated by "|", of E (embedding), t (layer), m
- * (multi-token prediction) and L (loss): "Et*3|(tt|)*29,m|L".  x*n and (...)*n repeat, not
- * nested; commas are ignored; a stage may be empty.  The number of stages is a multiple of
- * pp; the first item is E, the last L, each comes once; t comes num_layers times, m
- * mtp_layers times; no t after an m; all m are in one stage, the last one of its rank.
+ * (multi-token prediction) and L (loss): "Et*3|(tt|)*29,m|L".  x*n and (...)*n repeat,
+ * not nested; commas are ignored; a stage may be empty.  The number of stages is a
+ * multiple of pp; the first item is E, the last L, each comes once; t comes num_layers
+ * times, m mtp_layers times; no t after an m; all m are in one stage, the last one of its
+ * rank.
  */
 struct stages *stages_create (const struct stages_config *config, struct mg_error *err);
 void stages_destroy (struct stages *stages);

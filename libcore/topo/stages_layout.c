@@ -25,8 +25,8 @@ struct text {
 
 static int wrong (const struct stages_config *c, struct mg_error *err, const char *what)
 {
-    return mg_error_set (err, EINVAL, "pipeline-model-parallel-layout \"%.*s%s\": %s", SHOWN,
-                         c->layout, strlen (c->layout) > SHOWN ? "..." : "", what);
+    return mg_error_set (err, EINVAL, "pipeline-model-parallel-layout \"%.*s%s\": %s",
+                         SHOWN, c->layout, strlen (c->layout) > SHOWN ? "..." : "", what);
 }
 
 /* Append 'n' characters 'times' times; false: too long. */
@@ -92,7 +92,8 @@ static int expand (const struct stages_config *c, struct text *t, struct mg_erro
 
     for (int i = 0; i < 3; i++) {
         if (!(t[i].s = calloc (1, ITEMS_MAX + 1)))
-            return mg_error_set (err, ENOMEM, "pipeline-model-parallel-layout: out of memory");
+            return mg_error_set (err, ENOMEM,
+                                 "pipeline-model-parallel-layout: out of memory");
     }
     if (len > ITEMS_MAX)
         return wrong (c, err, "is too long");
@@ -130,11 +131,11 @@ static int count_stages (const struct stages_config *c, const char *items,
     for (; *items; items++)
         stages += *items == '|';
     if (stages % c->pp != 0)
-        return mg_error_set (err, EINVAL,
-                             "pipeline-model-parallel-layout \"%.*s%s\": %d stages are not "
-                             "a multiple of pipeline-model-parallel-size %d",
-                             SHOWN, c->layout, strlen (c->layout) > SHOWN ? "..." : "",
-                             stages, c->pp);
+        return mg_error_set (
+            err, EINVAL,
+            "pipeline-model-parallel-layout \"%.*s%s\": %d stages are not "
+            "a multiple of pipeline-model-parallel-size %d",
+            SHOWN, c->layout, strlen (c->layout) > SHOWN ? "..." : "", stages, c->pp);
     return stages / c->pp;
 }
 
@@ -187,24 +188,26 @@ static int check_counts (const struct stages_config *c, const char *items,
     const char *m = strchr (items, 'm');
 
     if (count (items, 't') != c->num_layers)
-        return mg_error_set (err, EINVAL,
-                             "pipeline-model-parallel-layout \"%.*s%s\": has %d layers (t), "
-                             "but num-layers is %d",
-                             SHOWN, c->layout, strlen (c->layout) > SHOWN ? "..." : "",
-                             count (items, 't'), c->num_layers);
+        return mg_error_set (
+            err, EINVAL,
+            "pipeline-model-parallel-layout \"%.*s%s\": has %d layers (t), "
+            "but num-layers is %d",
+            SHOWN, c->layout, strlen (c->layout) > SHOWN ? "..." : "", count (items, 't'),
+            c->num_layers);
     if (count (items, 'm') != c->mtp_layers)
-        return mg_error_set (err, EINVAL,
-                             "pipeline-model-parallel-layout \"%.*s%s\": has %d layers for "
-                             "multi-token prediction (m), but mtp-num-layers is %d",
-                             SHOWN, c->layout, strlen (c->layout) > SHOWN ? "..." : "",
-                             count (items, 'm'), c->mtp_layers);
+        return mg_error_set (
+            err, EINVAL,
+            "pipeline-model-parallel-layout \"%.*s%s\": has %d layers for "
+            "multi-token prediction (m), but mtp-num-layers is %d",
+            SHOWN, c->layout, strlen (c->layout) > SHOWN ? "..." : "", count (items, 'm'),
+            c->mtp_layers);
     if (m && strchr (m, 't'))
         return wrong (c, err, "no layer (t) may follow an m");
     return 0;
 }
 
-int stages_layout_fill (const struct stages_config *c, const char *items, struct stages *s,
-                        struct mg_error *err)
+int stages_layout_fill (const struct stages_config *c, const char *items,
+                        struct stages *s, struct mg_error *err)
 {
     int stage = 0;
 

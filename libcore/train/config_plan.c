@@ -31,9 +31,11 @@ struct stages *train_stages (const struct train_args *args, struct geometry *geo
     struct stages *stages;
 
     if (spellings > 1) {
-        mg_error_set (err, EINVAL, "--num-virtual-stages-per-pipeline-rank, --num-layers-per-"
-                      "virtual-pipeline-stage and --pipeline-model-parallel-layout exclude "
-                      "each other");
+        mg_error_set (
+            err, EINVAL,
+            "--num-virtual-stages-per-pipeline-rank, --num-layers-per-"
+            "virtual-pipeline-stage and --pipeline-model-parallel-layout exclude "
+            "each other");
         return NULL;
     }
     if (!(stages = stages_create (&config, err)))
@@ -57,20 +59,26 @@ static bool has_ramp (const struct train_args *args)
 static int check_batch (const struct train_args *args, int64_t rows, struct mg_error *err)
 {
     if (rows && args->global_batch_size != TRAIN_UNSET && args->global_batch_size != rows)
-        return mg_error_set (err, EINVAL, "--global-batch-size %d, but the batches in %s have %"
-                             PRId64 " samples", args->global_batch_size, args->batches, rows);
+        return mg_error_set (err, EINVAL,
+                             "--global-batch-size %d, but the batches in %s have %" PRId64
+                             " samples",
+                             args->global_batch_size, args->batches, rows);
     if (rows && (args->batch_steps || has_ramp (args) || args->round_batch_down))
-        return mg_error_set (err, EINVAL, "--batches, whose batches have one size, excludes "
-                             "--step-batch-size-schedule, --rampup-batch-size and --decrease-"
-                             "batch-size-if-needed");
+        return mg_error_set (
+            err, EINVAL,
+            "--batches, whose batches have one size, excludes "
+            "--step-batch-size-schedule, --rampup-batch-size and --decrease-"
+            "batch-size-if-needed");
     if (has_ramp (args) && args->global_batch_size == TRAIN_UNSET)
-        return mg_error_set (err, EINVAL, "--rampup-batch-size wants --global-batch-size to "
+        return mg_error_set (err, EINVAL,
+                             "--rampup-batch-size wants --global-batch-size to "
                              "grow up to");
     return 0;
 }
 
-struct num_microbatches *train_batches (const struct train_args *args, int dp, int64_t rows,
-                                        int seq_length, struct mg_error *err)
+struct num_microbatches *train_batches (const struct train_args *args, int dp,
+                                        int64_t rows, int seq_length,
+                                        struct mg_error *err)
 {
     struct batch_config config = {
         .micro_batch = train_micro_batch (args),
@@ -112,7 +120,8 @@ static int check_unit (const struct train_args *args, struct mg_error *err)
     bool samples = args->train_samples != TRAIN_UNSET;
 
     if (samples && args->train_iters != TRAIN_UNSET)
-        return mg_error_set (err, EINVAL, "--train-iters and --train-samples exclude each "
+        return mg_error_set (err, EINVAL,
+                             "--train-iters and --train-samples exclude each "
                              "other");
     if (samples && (args->lr_decay_iters != TRAIN_UNSET || args->lr_warmup_iters > 0
                     || args->lr_wsd_decay_iters != TRAIN_UNSET))
@@ -124,8 +133,10 @@ static int check_unit (const struct train_args *args, struct mg_error *err)
                              "--lr-wsd-decay-samples want --train-samples");
     if (args->lr_warmup_fraction >= 0
         && (args->lr_warmup_iters > 0 || args->lr_warmup_samples > 0))
-        return mg_error_set (err, EINVAL, "--lr-warmup-fraction and --lr-warmup-%s exclude "
-                             "each other", samples ? "samples" : "iters");
+        return mg_error_set (err, EINVAL,
+                             "--lr-warmup-fraction and --lr-warmup-%s exclude "
+                             "each other",
+                             samples ? "samples" : "iters");
     return 0;
 }
 
@@ -134,8 +145,10 @@ static int check_warmup (int64_t warmup, int64_t decay, const char *unit,
                          struct mg_error *err)
 {
     if (warmup > 0 && warmup >= decay)
-        return mg_error_set (err, EINVAL, "--lr-warmup-%s %" PRId64 " is not less than the %"
-                             PRId64 " of the decay", unit, warmup, decay);
+        return mg_error_set (err, EINVAL,
+                             "--lr-warmup-%s %" PRId64 " is not less than the %" PRId64
+                             " of the decay",
+                             unit, warmup, decay);
     return 0;
 }
 
@@ -152,8 +165,9 @@ static int lr_in_samples (const struct train_args *args, struct lr_config *lr,
 }
 
 /* The same from iterations. */
-static int lr_in_iterations (const struct train_args *args, const struct num_microbatches *b,
-                             struct lr_config *lr, struct mg_error *err)
+static int lr_in_iterations (const struct train_args *args,
+                             const struct num_microbatches *b, struct lr_config *lr,
+                             struct mg_error *err)
 {
     int64_t decay = args->lr_decay_iters != TRAIN_UNSET ? args->lr_decay_iters
                                                         : args->train_iters;
@@ -187,9 +201,10 @@ int train_lr (const struct train_args *args, const struct num_microbatches *batc
         .init = args->lr_warmup_init,
         .max = args->lr,
         .min = args->min_lr,
-        .wd_start = args->start_weight_decay >= 0 ? args->start_weight_decay
-                                                  : args->weight_decay,
-        .wd_end = args->end_weight_decay >= 0 ? args->end_weight_decay : args->weight_decay,
+        .wd_start
+        = args->start_weight_decay >= 0 ? args->start_weight_decay : args->weight_decay,
+        .wd_end
+        = args->end_weight_decay >= 0 ? args->end_weight_decay : args->weight_decay,
     };
     if (check_unit (args, err) < 0)
         return -1;
@@ -199,13 +214,16 @@ int train_lr (const struct train_args *args, const struct num_microbatches *batc
     if (args->lr_warmup_fraction >= 0)
         lr->warmup = args->lr_warmup_fraction * (double)lr->decay;
     if (lr_style_parse ("--lr-decay-style", args->lr_decay_style, &lr->style, err) < 0
-        || wsd_style_parse ("--lr-wsd-decay-style", args->lr_wsd_decay_style, &lr->wsd_style,
-                            err) < 0
+        || wsd_style_parse ("--lr-wsd-decay-style", args->lr_wsd_decay_style,
+                            &lr->wsd_style, err)
+               < 0
         || wd_style_parse ("--weight-decay-incr-style", args->weight_decay_incr_style,
-                           &lr->wd_style, err) < 0)
+                           &lr->wd_style, err)
+               < 0)
         return -1;
     if (lr->style == LR_WSD
-        && (samples ? args->lr_wsd_decay_samples : args->lr_wsd_decay_iters) == TRAIN_UNSET)
+        && (samples ? args->lr_wsd_decay_samples : args->lr_wsd_decay_iters)
+               == TRAIN_UNSET)
         return mg_error_set (err, EINVAL, "--lr-decay-style WSD wants --lr-wsd-decay-%s",
                              samples ? "samples" : "iters");
     return lr_check (lr, err);

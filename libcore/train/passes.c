@@ -207,7 +207,8 @@ int passes_run (struct passes *p, int64_t num_microbatches, struct mg_error *err
     const struct schedule *list = find_list (p, num_microbatches);
 
     if (!list)
-        return mg_error_set (err, EINVAL, "no list of passes for %" PRId64 " microbatches",
+        return mg_error_set (err, EINVAL,
+                             "no list of passes for %" PRId64 " microbatches",
                              num_microbatches);
     return exec_run_list (p->exec, list, err);
 }

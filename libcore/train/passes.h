@@ -1,8 +1,8 @@
 /* passes - the forward and backward passes of an iteration, for every number of
  * microbatches that a run may have.
  *
- * All lists are made at the start and share their slots and one executor, so that the batch
- * size can change without anything being allocated.
+ * All lists are made at the start and share their slots and one executor, so that the
+ * batch size can change without anything being allocated.
  */
 #ifndef LIBCORE_TRAIN_PASSES_H
 #define LIBCORE_TRAIN_PASSES_H

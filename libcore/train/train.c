@@ -55,7 +55,8 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
                      1.0 / (double)size.num_microbatches / dp);
     input_start (&t->input, t->progress.consumed_samples);
     model_clear_loss (t->model);
-    if (optimizer_zero_grad (t->optimizer, err) < 0 || passes_run (t->passes, size.num_microbatches, err) < 0
+    if (optimizer_zero_grad (t->optimizer, err) < 0
+        || passes_run (t->passes, size.num_microbatches, err) < 0
         || optimizer_reduce_grads (t->optimizer, err) < 0)
         return -1;
     if (model_has_loss (t->model) && mg_comm_rank (job_comm (t->job, GROUP_TP)) == 0

@@ -78,8 +78,8 @@ static void test_lr (void)
         c.init = cases[i].init;
         c.warmup = cases[i].warmup;
         is_near (lr_at (&c, cases[i].samples), cases[i].want, 1e-17,
-                 "%s, warm-up %g from %g: at %d", lr_style_name (c.style), c.warmup, c.init,
-                 (int)cases[i].samples);
+                 "%s, warm-up %g from %g: at %d", lr_style_name (c.style), c.warmup,
+                 c.init, (int)cases[i].samples);
     }
 }
 
@@ -169,37 +169,65 @@ static void test_check (void)
     } cases[] = {
         { "all equal", { LR_LINEAR, 1, 1, 1, 0, 1, WD_LINEAR, 1, 1, 1, 0, 0 }, true },
         { "zero rates", { LR_LINEAR, 0, 0, 0, 0, 1, WD_LINEAR, 0, 0, 1, 0, 0 }, true },
-        { "init = max", { LR_COSINE, 1e-3, 1e-3, 0, 9, 10, WD_CONSTANT, 0, 0, 0, 0, 0 }, true },
-        { "min > max", { LR_LINEAR, 0, 1e-3, 2e-3, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 }, false },
-        { "min < 0", { LR_LINEAR, 0, 1e-3, -1e-9, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 }, false },
-        { "init > max", { LR_LINEAR, 2e-3, 1e-3, 0, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 }, false },
-        { "init < 0", { LR_LINEAR, -1, 1e-3, 0, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 }, false },
+        { "init = max",
+          { LR_COSINE, 1e-3, 1e-3, 0, 9, 10, WD_CONSTANT, 0, 0, 0, 0, 0 },
+          true },
+        { "min > max",
+          { LR_LINEAR, 0, 1e-3, 2e-3, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 },
+          false },
+        { "min < 0",
+          { LR_LINEAR, 0, 1e-3, -1e-9, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 },
+          false },
+        { "init > max",
+          { LR_LINEAR, 2e-3, 1e-3, 0, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 },
+          false },
+        { "init < 0",
+          { LR_LINEAR, -1, 1e-3, 0, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 },
+          false },
         { "max inf", { LR_LINEAR, 0, inf, 0, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 }, false },
         { "max nan", { LR_LINEAR, 0, nan, 0, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 }, false },
         { "min nan", { LR_LINEAR, 0, 1, nan, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 }, false },
         { "init nan", { LR_LINEAR, nan, 1, 0, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 }, false },
         { "decay 0", { LR_LINEAR, 0, 1, 0, 0, 0, WD_CONSTANT, 0, 0, 0, 0, 0 }, false },
         { "warmup -1", { LR_LINEAR, 0, 1, 0, -1, 1, WD_CONSTANT, 0, 0, 0, 0, 0 }, false },
-        { "warmup = decay", { LR_LINEAR, 0, 1, 0, 9, 9, WD_CONSTANT, 0, 0, 0, 0, 0 }, false },
+        { "warmup = decay",
+          { LR_LINEAR, 0, 1, 0, 9, 9, WD_CONSTANT, 0, 0, 0, 0, 0 },
+          false },
         { "style -1", { -1, 0, 1, 0, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 }, false },
         { "wsd style -1", { LR_WSD, 0, 1, 0, 0, 9, WD_CONSTANT, 0, 0, 0, -1, 1 }, false },
         { "wsd style 4",
           { LR_WSD, 0, 1, 0, 0, 9, WD_CONSTANT, 0, 0, 0, WSD_NUM_STYLES, 1 },
           false },
-        { "wsd 0", { LR_WSD, 0, 1, 0, 0, 9, WD_CONSTANT, 0, 0, 0, WSD_LINEAR, 0 }, false },
+        { "wsd 0",
+          { LR_WSD, 0, 1, 0, 0, 9, WD_CONSTANT, 0, 0, 0, WSD_LINEAR, 0 },
+          false },
         { "wsd 1", { LR_WSD, 0, 1, 0, 0, 9, WD_CONSTANT, 0, 0, 0, WSD_LINEAR, 1 }, true },
-        { "wsd 99", { LR_WSD, 0, 1, 0, 0, 9, WD_CONSTANT, 0, 0, 0, WSD_LINEAR, 99 }, true },
+        { "wsd 99",
+          { LR_WSD, 0, 1, 0, 0, 9, WD_CONSTANT, 0, 0, 0, WSD_LINEAR, 99 },
+          true },
         { "not wsd", { LR_LINEAR, 0, 1, 0, 0, 9, WD_CONSTANT, 0, 0, 0, -1, 0 }, true },
-        { "warmup nan", { LR_LINEAR, 0, 1, 0, nan, 9, WD_CONSTANT, 0, 0, 0, 0, 0 }, false },
-        { "warmup 8.9", { LR_LINEAR, 0, 1, 0, 8.9, 9, WD_CONSTANT, 0, 0, 0, 0, 0 }, true },
-        { "style 5", { LR_NUM_STYLES, 0, 1, 0, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 }, false },
+        { "warmup nan",
+          { LR_LINEAR, 0, 1, 0, nan, 9, WD_CONSTANT, 0, 0, 0, 0, 0 },
+          false },
+        { "warmup 8.9",
+          { LR_LINEAR, 0, 1, 0, 8.9, 9, WD_CONSTANT, 0, 0, 0, 0, 0 },
+          true },
+        { "style 5",
+          { LR_NUM_STYLES, 0, 1, 0, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 },
+          false },
         { "wd style -1", { LR_LINEAR, 0, 1, 0, 0, 1, -1, 0, 0, 0, 0, 0 }, false },
-        { "wd style 3", { LR_LINEAR, 0, 1, 0, 0, 1, WD_NUM_STYLES, 0, 0, 1, 0, 0 }, false },
+        { "wd style 3",
+          { LR_LINEAR, 0, 1, 0, 0, 1, WD_NUM_STYLES, 0, 0, 1, 0, 0 },
+          false },
         { "wd < 0", { LR_LINEAR, 0, 1, 0, 0, 1, WD_CONSTANT, -1, -1, 0, 0, 0 }, false },
-        { "wd falls", { LR_LINEAR, 0, 1, 0, 0, 1, WD_LINEAR, 0.1, 0.01, 1, 0, 0 }, false },
+        { "wd falls",
+          { LR_LINEAR, 0, 1, 0, 0, 1, WD_LINEAR, 0.1, 0.01, 1, 0, 0 },
+          false },
         { "wd nan", { LR_LINEAR, 0, 1, 0, 0, 1, WD_CONSTANT, nan, nan, 0, 0, 0 }, false },
         { "wd inf", { LR_LINEAR, 0, 1, 0, 0, 1, WD_CONSTANT, inf, inf, 0, 0, 0 }, false },
-        { "wd not constant", { LR_LINEAR, 0, 1, 0, 0, 1, WD_CONSTANT, 0, 1, 1, 0, 0 }, false },
+        { "wd not constant",
+          { LR_LINEAR, 0, 1, 0, 0, 1, WD_CONSTANT, 0, 1, 1, 0, 0 },
+          false },
         { "wd_incr 0", { LR_LINEAR, 0, 1, 0, 0, 1, WD_LINEAR, 0, 1, 0, 0, 0 }, false },
     };
 
@@ -282,7 +310,8 @@ static bool read_config (json_t *args, struct lr_config *c)
            && (!wd_style
                || !wd_style_parse ("", json_string_value (wd_style), &c->wd_style, NULL))
            && (!wsd_style
-               || !wsd_style_parse ("", json_string_value (wsd_style), &c->wsd_style, NULL));
+               || !wsd_style_parse ("", json_string_value (wsd_style), &c->wsd_style,
+                                    NULL));
 }
 
 static double off (double got, double want)

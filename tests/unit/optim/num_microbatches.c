@@ -11,56 +11,68 @@
 
 #define COUNT(a) (sizeof (a) / sizeof ((a)[0]))
 
+/* The schedules of the cases below. */
+enum { CONSTANT, ROUNDED, STEPS, UNITS, TOKENS, RAMP, SHORT_RAMP, NUM_CONFIGS };
+
+static const struct batch_config configs[NUM_CONFIGS] = {
+    [CONSTANT] = { .micro_batch = 2, .dp = 3, .global_batch = 12 },
+    [ROUNDED] = { .micro_batch = 2, .dp = 3, .global_batch = 13, .round_down = true },
+    [STEPS] = { .micro_batch = 1, .dp = 2, .steps = "0:4 10:8,20:16" },
+    [UNITS] = { .micro_batch = 1, .dp = 1, .steps = " 1.5k:2 ,, 0:1 2t:1K " },
+    [TOKENS] = { .micro_batch = 1, .dp = 1, .steps = "0:1 1e3:2.9", .seq_length = 300 },
+    [RAMP] = { .micro_batch = 1,
+               .dp = 1,
+               .global_batch = 8,
+               .ramp_start = 2,
+               .ramp_increment = 3,
+               .ramp_samples = 10 },
+    [SHORT_RAMP] = { .micro_batch = 1,
+                     .dp = 1,
+                     .global_batch = 8,
+                     .ramp_start = 2,
+                     .ramp_increment = 1,
+                     .ramp_samples = 2 },
+};
+
 static void test_sizes (void)
 {
     static const struct {
-        struct batch_config c;
+        int config;
         int64_t consumed, global, running, microbatches;
     } cases[] = {
-        { { .micro_batch = 2, .dp = 3, .global_batch = 12 }, 0, 12, 12, 2 },
-        { { .micro_batch = 2, .dp = 3, .global_batch = 12 }, 99, 12, 12, 2 },
-        { { .micro_batch = 2, .dp = 3, .global_batch = 13, .round_down = true },
-          7, 13, 12, 2 },
-        { { .micro_batch = 1, .dp = 2, .steps = "0:4 10:8,20:16" }, 0, 4, 4, 2 },
-        { { .micro_batch = 1, .dp = 2, .steps = "0:4 10:8,20:16" }, 9, 4, 4, 2 },
-        { { .micro_batch = 1, .dp = 2, .steps = "0:4 10:8,20:16" }, 10, 8, 8, 4 },
-        { { .micro_batch = 1, .dp = 2, .steps = "0:4 10:8,20:16" }, 19, 8, 8, 4 },
-        { { .micro_batch = 1, .dp = 2, .steps = "0:4 10:8,20:16" }, 20, 16, 16, 8 },
-        { { .micro_batch = 1, .dp = 2, .steps = "0:4 10:8,20:16" }, INT64_MAX, 16, 16, 8 },
-        { { .micro_batch = 1, .dp = 1, .steps = " 1.5k:2 ,, 0:1 2t:1K " }, 1499, 1, 1, 1 },
-        { { .micro_batch = 1, .dp = 1, .steps = " 1.5k:2 ,, 0:1 2t:1K " }, 1500, 2, 2, 2 },
-        { { .micro_batch = 1, .dp = 1, .steps = " 1.5k:2 ,, 0:1 2t:1K " },
-          2000000000000, 1000, 1000, 1000 },
-        { { .micro_batch = 1, .dp = 1, .steps = "0:1 1e3:2.9", .seq_length = 300 },
-          2, 1, 1, 1 },
-        { { .micro_batch = 1, .dp = 1, .steps = "0:1 1e3:2.9", .seq_length = 300 },
-          3, 2, 2, 2 },
-        { { .micro_batch = 1, .dp = 1, .global_batch = 8, .ramp_start = 2,
-            .ramp_increment = 3, .ramp_samples = 10 },
-          4, 2, 2, 2 },
-        { { .micro_batch = 1, .dp = 1, .global_batch = 8, .ramp_start = 2,
-            .ramp_increment = 3, .ramp_samples = 10 },
-          5, 5, 5, 5 },
-        { { .micro_batch = 1, .dp = 1, .global_batch = 8, .ramp_start = 2,
-            .ramp_increment = 3, .ramp_samples = 10 },
-          10, 8, 8, 8 },
-        { { .micro_batch = 1, .dp = 1, .global_batch = 8, .ramp_start = 2,
-            .ramp_increment = 1, .ramp_samples = 2 },
-          1, 5, 5, 5 },
+        { CONSTANT, 0, 12, 12, 2 },
+        { CONSTANT, 99, 12, 12, 2 },
+        { ROUNDED, 7, 13, 12, 2 },
+        { STEPS, 0, 4, 4, 2 },
+        { STEPS, 9, 4, 4, 2 },
+        { STEPS, 10, 8, 8, 4 },
+        { STEPS, 19, 8, 8, 4 },
+        { STEPS, 20, 16, 16, 8 },
+        { STEPS, INT64_MAX, 16, 16, 8 },
+        { UNITS, 1499, 1, 1, 1 },
+        { UNITS, 1500, 2, 2, 2 },
+        { UNITS, 2000000000000, 1000, 1000, 1000 },
+        { TOKENS, 2, 1, 1, 1 },
+        { TOKENS, 3, 2, 2, 2 },
+        { RAMP, 4, 2, 2, 2 },
+        { RAMP, 5, 5, 5, 5 },
+        { RAMP, 10, 8, 8, 8 },
+        { SHORT_RAMP, 1, 5, 5, 5 },
     };
 
     for (size_t i = 0; i < COUNT (cases); i++) {
         struct mg_error err = { .text = "" };
-        struct num_microbatches *n = num_microbatches_create (&cases[i].c, &err);
+        struct num_microbatches *n
+            = num_microbatches_create (&configs[cases[i].config], &err);
         struct batch_size size = { 0 };
 
         if (n)
             num_microbatches_at (n, cases[i].consumed, &size);
         ok (n && size.global_batch == cases[i].global && size.running == cases[i].running
                 && size.num_microbatches == cases[i].microbatches,
-            "%zu: after %lld samples: %lld, %lld, %lld %s", i, (long long)cases[i].consumed,
-            (long long)size.global_batch, (long long)size.running,
-            (long long)size.num_microbatches, err.text);
+            "%zu: after %lld samples: %lld, %lld, %lld %s", i,
+            (long long)cases[i].consumed, (long long)size.global_batch,
+            (long long)size.running, (long long)size.num_microbatches, err.text);
         is_int (n ? num_microbatches_check (n, &size, NULL) : -1, 0, "which can be run");
         num_microbatches_destroy (n);
     }
@@ -85,23 +97,25 @@ static void test_steps (void)
             "data-parallel size 2 = 4; use 4 or 8", "is refused once it is reached");
     num_microbatches_at (n, 16, &size);
     is_int (num_microbatches_check (n, &size, &err), -1, "one that is too small");
-    is_str (err.text, "global batch size 3 is less than micro-batch-size 2 x data-parallel "
-            "size 2 = 4", "too");
+    is_str (err.text,
+            "global batch size 3 is less than micro-batch-size 2 x data-parallel "
+            "size 2 = 4",
+            "too");
     num_microbatches_destroy (n);
 }
 
 /* Against a loop. */
 static void test_progress (void)
 {
-    static const struct batch_config configs[] = {
+    static const struct batch_config runs[] = {
         { .micro_batch = 1, .dp = 2, .global_batch = 6 },
         { .micro_batch = 1, .dp = 2, .steps = "0:2 5:4 6:8 30:6 31:2 32:10" },
         { .micro_batch = 2, .dp = 2, .global_batch = 23, .round_down = true,
           .ramp_start = 5, .ramp_increment = 3, .ramp_samples = 61 },
     };
 
-    for (size_t i = 0; i < COUNT (configs); i++) {
-        struct num_microbatches *n = num_microbatches_create (&configs[i], NULL);
+    for (size_t i = 0; i < COUNT (runs); i++) {
+        struct num_microbatches *n = num_microbatches_create (&runs[i], NULL);
         int64_t samples = 0;
         int bad = 0;
 
@@ -116,7 +130,8 @@ static void test_progress (void)
         }
         ok (n && bad == 0, "samples and iterations of schedule %zu", i);
         if (n)
-            is_int (num_microbatches_samples (n, INT64_MAX), INT64_MAX, "without overflow");
+            is_int (num_microbatches_samples (n, INT64_MAX), INT64_MAX,
+                    "without overflow");
         num_microbatches_destroy (n);
     }
 }
@@ -133,10 +148,12 @@ static void test_refusals (void)
           "micro-batch-size 1 and data-parallel size 0: want at least 1 of both" },
         { { .micro_batch = 1, .dp = 1 }, "global-batch-size is 0, want at least 1" },
         { { .micro_batch = 4, .dp = 2, .global_batch = 12 },
-          "global batch size 12 is not a multiple of micro-batch-size 4 x data-parallel size "
+          "global batch size 12 is not a multiple of micro-batch-size 4 x data-parallel "
+          "size "
           "2 = 8; use 8 or 16" },
         { { .micro_batch = 4, .dp = 2, .global_batch = 7, .round_down = true },
-          "global batch size 7 is less than micro-batch-size 4 x data-parallel size 2 = 8" },
+          "global batch size 7 is less than micro-batch-size 4 x data-parallel size 2 = "
+          "8" },
         { { .micro_batch = 1, .dp = 1, .steps = "0:1", .global_batch = 1 },
           "step-batch-size-schedule excludes global-batch-size, rampup-batch-size and "
           "decrease-batch-size-if-needed" },
@@ -155,18 +172,30 @@ static void test_refusals (void)
           "step-batch-size-schedule: two thresholds are 5 samples" },
         { { .micro_batch = 1, .dp = 1, .steps = "0:1 5:2", .seq_length = 8 },
           "step-batch-size-schedule: two thresholds are 0 samples" },
-        { { .micro_batch = 1, .dp = 1, .global_batch = 8, .ramp_start = 2,
-            .ramp_increment = 4, .ramp_samples = 10 },
+        { { .micro_batch = 1,
+            .dp = 1,
+            .global_batch = 8,
+            .ramp_start = 2,
+            .ramp_increment = 4,
+            .ramp_samples = 10 },
           "batch size ramp from 2 by 4 does not lead to global-batch-size 8" },
-        { { .micro_batch = 1, .dp = 1, .global_batch = 8, .ramp_start = 8,
-            .ramp_increment = 4, .ramp_samples = 10 },
+        { { .micro_batch = 1,
+            .dp = 1,
+            .global_batch = 8,
+            .ramp_start = 8,
+            .ramp_increment = 4,
+            .ramp_samples = 10 },
           "batch size ramp from 8 by 4 does not lead to global-batch-size 8" },
-        { { .micro_batch = 1, .dp = 1, .global_batch = 8, .ramp_start = 4,
+        { { .micro_batch = 1,
+            .dp = 1,
+            .global_batch = 8,
+            .ramp_start = 4,
             .ramp_increment = 4 },
           "batch size ramp from 4 by 4 over 0 samples: want at least 1 of each" },
     };
-    static const char *const no_numbers[] = { "0:x", "0:", ":1", "0:1KK", "0:-1", "0:1 1e99:2",
-                                              "0:1 nan:2", "0:1 0x5:2", "0:1 900000T:1" };
+    static const char *const no_numbers[]
+        = { "0:x",        "0:",        ":1",        "0:1KK",        "0:-1",
+            "0:1 1e99:2", "0:1 nan:2", "0:1 0x5:2", "0:1 900000T:1" };
 
     for (size_t i = 0; i < COUNT (cases); i++) {
         struct mg_error err = { .text = "" };
@@ -179,7 +208,8 @@ static void test_refusals (void)
         struct batch_config c = { .micro_batch = 1, .dp = 1, .steps = no_numbers[i] };
         struct mg_error err = { .text = "" };
 
-        ok (!num_microbatches_create (&c, &err), "refused: %s: %s", no_numbers[i], err.text);
+        ok (!num_microbatches_create (&c, &err), "refused: %s: %s", no_numbers[i],
+            err.text);
     }
     num_microbatches_destroy (NULL);
 }
@@ -197,7 +227,8 @@ static struct batch_config config_of (json_t *args)
         .micro_batch = (int)get_int (args, "micro_batch_size"),
         .dp = (int)get_int (args, "data_parallel_size"),
         .global_batch = get_int (args, "global_batch_size"),
-        .round_down = json_is_true (json_object_get (args, "decrease_batch_size_if_needed")),
+        .round_down
+        = json_is_true (json_object_get (args, "decrease_batch_size_if_needed")),
         .steps = json_string_value (json_object_get (args, "schedule")),
         .seq_length = get_int (args, "seq_length"),
         .ramp_start = get_int (args, "start_global_batch_size"),
@@ -206,8 +237,8 @@ static struct batch_config config_of (json_t *args)
     };
 }
 
-/* Rows [samples, microbatches, size, running size, ...]; null: at the start.  A row may be
- * a refusal, after which there is none.
+/* Rows [samples, microbatches, size, running size, ...]; null: at the start.  A row may
+ * be a refusal, after which there is none.
  */
 static int count_wrong (const struct num_microbatches *n, json_t *one)
 {

@@ -153,7 +153,8 @@ static void test_all_interleaved (void)
                     shapes++;
                 }
             }
-            is_int (bad, 0, "interleaved, pp %d, %d chunks: %d shapes", pp, chunks, shapes);
+            is_int (bad, 0, "interleaved, pp %d, %d chunks: %d shapes", pp, chunks,
+                    shapes);
         }
     }
 }

@@ -186,6 +186,51 @@ static void test_one_rank (struct place *p)
     }
 }
 
+/* One executor, lists of different numbers of microbatches. */
+static void test_lists (struct place *p)
+{
+    static const int microbatches[] = { 5, 2, 4, 5, 1 };
+    struct schedule *most = make_schedule (&test_kinds[KIND_LATE], 1, 0, 5, false);
+    struct schedule *few = make_schedule (&test_kinds[KIND_LATE], 1, 0, 2, false);
+    static struct model model;
+    struct exec_config config = {
+        .schedule = most,
+        .device = p->device,
+        .compute = p->compute,
+        .fwd = p->fwd,
+        .bwd = p->bwd,
+        .count = ADDER_NUMBERS,
+        .dtype = MG_INT64,
+        .actions = { forward, backward, buffer, NULL, &model },
+    };
+    struct mg_error err = { .text = "" };
+    struct exec *exec;
+
+    model = (struct model){ .adder.schedule = most, .fail_at = -1 };
+    if (!(exec = exec_create (&config, &err)))
+        bail_out ("%s", err.text);
+    for (size_t i = 0; i < sizeof (microbatches) / sizeof (microbatches[0]); i++) {
+        int m = microbatches[i];
+        struct schedule *s = make_schedule (&test_kinds[KIND_LATE], 1, 0, m, false);
+
+        is_int (schedule_grow_slots (s, most->slots, &err), 0, "slots of the largest");
+        model.adder.schedule = s;
+        model.adder.passes = 0;
+        is_int (exec_run_list (exec, s, &err), 0, "a list of %d microbatches %s", m,
+                err.text);
+        is_int (model.adder.passes, 6 * m, "all its passes");
+        model.iteration++;
+        schedule_destroy (s);
+    }
+    is_int (model.adder.wrong, 0, "nothing is lost in between");
+    errno = 0;
+    ok (exec_run_list (exec, few, &err) < 0 && errno == EINVAL, "%s", err.text);
+    is_int (schedule_grow_slots (most, few->slots, &err), -1, "%s", err.text);
+    exec_destroy (exec);
+    schedule_destroy (most);
+    schedule_destroy (few);
+}
+
 static void test_failure (struct place *p)
 {
     struct schedule *s = make_schedule (&sched_1f1b, 1, 0, 3, false);
@@ -335,6 +380,7 @@ int main (int argc, char **argv)
         return main_ranks ();
     place_create (&place);
     test_one_rank (&place);
+    test_lists (&place);
     test_failure (&place);
     test_badparam (&place);
     place_destroy (&place);

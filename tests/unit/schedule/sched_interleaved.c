@@ -43,12 +43,16 @@ static void test_orders (void)
     } cases[] = {
         { 2, 2, { 2, 0, 2, false }, "F0.0 F0.1 F1.0 F1.1 B1.0 B1.1 B0.0 B0.1" },
         { 2, 2, { 2, 1, 2, false }, "F0.0 F0.1 F1.0 B1.0 F1.1 B1.1 B0.0 B0.1" },
-        { 2, 3, { 2, 1, 5, true },
-          "F0.0 F0.1 F0.2 F1.0 F1.1 F1.2 F0.3 F0.4 F1.3 F1.4" },
-        { 2, 3, { 2, 1, 5, false },
-          "F0.0 F0.1 F0.2 F1.0 B1.0 F1.1 B1.1 F1.2 B1.2 F0.3 B0.0 F0.4 B0.1 F1.3 B0.2 F1.4 "
+        { 2, 3, { 2, 1, 5, true }, "F0.0 F0.1 F0.2 F1.0 F1.1 F1.2 F0.3 F0.4 F1.3 F1.4" },
+        { 2,
+          3,
+          { 2, 1, 5, false },
+          "F0.0 F0.1 F0.2 F1.0 B1.0 F1.1 B1.1 F1.2 B1.2 F0.3 B0.0 F0.4 B0.1 F1.3 B0.2 "
+          "F1.4 "
           "B1.3 B1.4 B0.3 B0.4" },
-        { 3, 2, { 2, 1, 2, false },
+        { 3,
+          2,
+          { 2, 1, 2, false },
           "F0.0 F0.1 F1.0 F1.1 F2.0 B2.0 F2.1 B2.1 B1.0 B1.1 B0.0 B0.1" },
     };
 
@@ -57,8 +61,10 @@ static void test_orders (void)
         static char text[TEXT_MAX];
 
         order_text (&kind, &cases[i].shape, text);
-        is_str (text, cases[i].want, "rank %d of %d, %d chunks, %d microbatches in groups "
-                "of %d", cases[i].shape.rank, cases[i].shape.pp, kind.chunks,
+        is_str (text, cases[i].want,
+                "rank %d of %d, %d chunks, %d microbatches in groups "
+                "of %d",
+                cases[i].shape.rank, cases[i].shape.pp, kind.chunks,
                 cases[i].shape.microbatches, kind.group);
     }
 }
@@ -74,20 +80,27 @@ static void test_rules (void)
         { 2, 4, 4, 8, NULL },
         { 2, 5, 4, 9, NULL },
         { 2, 8, 4, 8, NULL },
-        { 2, 2, 1, 2, "interleaved schedule: pipeline of 1 ranks, 2 virtual stages on each; "
-                      "want at least 2 of both" },
-        { 1, 2, 2, 2, "interleaved schedule: pipeline of 2 ranks, 1 virtual stages on each; "
-                      "want at least 2 of both" },
-        { 2, 4, 4, 3, "interleaved schedule: 3 microbatches are fewer than the 4 pipeline "
-                      "ranks" },
-        { 2, 3, 4, 8, "interleaved schedule: microbatch group size 3, want 4 (the pipeline "
-                      "ranks) to 8 (the microbatches)" },
-        { 2, 9, 4, 8, "interleaved schedule: microbatch group size 9, want 4 (the pipeline "
-                      "ranks) to 8 (the microbatches)" },
-        { 2, 4, 4, 5, "interleaved schedule: 5 microbatches in groups of 4 leave 1, want "
-                      "none or at least 4 (the pipeline ranks); use 4 or 8 microbatches" },
-        { 2, 5, 4, 8, "interleaved schedule: 8 microbatches in groups of 5 leave 3, want "
-                      "none or at least 4 (the pipeline ranks); use 5 or 9 microbatches" },
+        { 2, 2, 1, 2,
+          "interleaved schedule: pipeline of 1 ranks, 2 virtual stages on each; "
+          "want at least 2 of both" },
+        { 1, 2, 2, 2,
+          "interleaved schedule: pipeline of 2 ranks, 1 virtual stages on each; "
+          "want at least 2 of both" },
+        { 2, 4, 4, 3,
+          "interleaved schedule: 3 microbatches are fewer than the 4 pipeline "
+          "ranks" },
+        { 2, 3, 4, 8,
+          "interleaved schedule: microbatch group size 3, want 4 (the pipeline "
+          "ranks) to 8 (the microbatches)" },
+        { 2, 9, 4, 8,
+          "interleaved schedule: microbatch group size 9, want 4 (the pipeline "
+          "ranks) to 8 (the microbatches)" },
+        { 2, 4, 4, 5,
+          "interleaved schedule: 5 microbatches in groups of 4 leave 1, want "
+          "none or at least 4 (the pipeline ranks); use 4 or 8 microbatches" },
+        { 2, 5, 4, 8,
+          "interleaved schedule: 8 microbatches in groups of 5 leave 3, want "
+          "none or at least 4 (the pipeline ranks); use 5 or 9 microbatches" },
     };
 
     for (size_t i = 0; i < COUNT (cases); i++) {
@@ -210,7 +223,8 @@ static void signed_text (const struct sched_kind *kind, const struct sched_shape
 
     for (size_t i = 0; pass && i < n; i++)
         used += (size_t)sprintf (text + used, "%s%d", i ? " " : "",
-                                 pass[i].backward ? -pass[i].chunk - 1 : pass[i].chunk + 1);
+                                 pass[i].backward ? -pass[i].chunk - 1
+                                                  : pass[i].chunk + 1);
     for (size_t i = 0; pass && i < n && shape->forward_only; i++)
         used += (size_t)sprintf (text + used, " %d", pass[i].chunk - kind->chunks);
     strcpy (text + used, "\n");
@@ -218,7 +232,8 @@ static void signed_text (const struct sched_kind *kind, const struct sched_shape
 }
 
 /* "mb chunk\n" per row of the schedule table: the forward passes as they come. */
-static void table_text (const struct sched_kind *kind, struct sched_shape shape, char *text)
+static void table_text (const struct sched_kind *kind, struct sched_shape shape,
+                        char *text)
 {
     size_t used = 0, n;
     struct sched_pass *pass;
@@ -226,7 +241,8 @@ static void table_text (const struct sched_kind *kind, struct sched_shape shape,
     shape.forward_only = true;
     pass = kind->order (kind, &shape, &n, NULL);
     for (size_t i = 0; pass && i < n; i++)
-        used += (size_t)sprintf (text + used, "%d %d\n", pass[i].microbatch, pass[i].chunk);
+        used += (size_t)sprintf (text + used, "%d %d\n", pass[i].microbatch,
+                                 pass[i].chunk);
     free (pass);
 }
 
@@ -249,7 +265,8 @@ static void check_table (json_t *table)
         bad += kind.warmup (&kind, &shape) != get_int (rank, "warmup");
         bad += shape.microbatches * kind.chunks != get_int (rank, "total");
     }
-    is_int (bad, 0, "reference table: pp %d, %d chunks, %d microbatches in groups of %d%s",
+    is_int (bad, 0,
+            "reference table: pp %d, %d chunks, %d microbatches in groups of %d%s",
             get_int (table, "pp"), kind.chunks, get_int (table, "num_microbatches"),
             kind.group, get_bool (table, "forward_only") ? ", forward only" : "");
 }
@@ -306,13 +323,13 @@ static void list_transfers (const struct schedule *s, enum sched_op op, char *te
             chunk--;
         if (op == SCHED_RECV_BWD && s->shape.rank == last)
             chunk++;
-        used += (size_t)snprintf (text + used, TEXT_MAX - used, "%s%d.%d", used ? " " : "",
-                                  chunk, s->step[i].microbatch);
+        used += (size_t)snprintf (text + used, TEXT_MAX - used, "%s%d.%d",
+                                  used ? " " : "", chunk, s->step[i].microbatch);
     }
 }
 
-static int compare_transfers (const struct sched_kind *kind, const struct sched_shape *shape,
-                              const char *events)
+static int compare_transfers (const struct sched_kind *kind,
+                              const struct sched_shape *shape, const char *events)
 {
     static const struct {
         enum sched_op op;
@@ -349,7 +366,8 @@ static void check_refused (const struct sched_kind *kind, json_t *trace)
     struct sched_shape shape = shape_of (trace, 0);
     struct mg_error err = { .text = "" };
 
-    ok (!schedule_create (kind, &shape, &err), "reference trace is refused: %s", err.text);
+    ok (!schedule_create (kind, &shape, &err), "reference trace is refused: %s",
+        err.text);
 }
 
 static void check_trace (json_t *trace)
@@ -378,8 +396,10 @@ static void check_trace (json_t *trace)
         bad += compare_transfers (&kind, &shape, events ? events : "");
     }
     ok (json_array_size (ranks) > 0 && bad == 0,
-        "reference trace: pp %d, %d chunks, %d microbatches in groups of %d%s: passes and "
-        "transfers", get_int (trace, "pp"), kind.chunks, get_int (trace, "num_microbatches"),
+        "reference trace: pp %d, %d chunks, %d microbatches in groups of %d%s: passes "
+        "and "
+        "transfers",
+        get_int (trace, "pp"), kind.chunks, get_int (trace, "num_microbatches"),
         kind.group, get_bool (trace, "forward_only") ? ", forward only" : "");
 }
 
@@ -388,7 +408,8 @@ static void check_trace (json_t *trace)
  */
 static bool is_ours (json_t *one)
 {
-    return get_int (one, "vpp") > 1 && !get_bool (one, "overlap_moe_expert_parallel_comm");
+    return get_int (one, "vpp") > 1
+           && !get_bool (one, "overlap_moe_expert_parallel_comm");
 }
 
 static void test_reference (void)

@@ -176,8 +176,10 @@ static void test_splits (void)
         s = stages_create (&splits[i].c, &err);
         if (s)
             stages_text (s, text);
-        is_str (s ? text : err.text, splits[i].want, "%d layers over %d ranks, %d virtual "
-                "stages%s%s", splits[i].c.num_layers, splits[i].c.pp, splits[i].c.vpp,
+        is_str (s ? text : err.text, splits[i].want,
+                "%d layers over %d ranks, %d virtual "
+                "stages%s%s",
+                splits[i].c.num_layers, splits[i].c.pp, splits[i].c.vpp,
                 splits[i].c.layout ? ", layout " : "",
                 splits[i].c.layout ? splits[i].c.layout : "");
         ok (s || errno == EINVAL, "and errno");
@@ -302,7 +304,8 @@ static void check_split (size_t i, json_t *one)
 
     if (json_is_false (covers)) {
         // the reference notices nothing, and would train a layer twice or never
-        ok (!stages_create (&c, NULL), "reference split %zu: covers no model: refused", i);
+        ok (!stages_create (&c, NULL), "reference split %zu: covers no model: refused",
+            i);
         return;
     }
     // zero is "not given" here; the command refuses it before

@@ -7,10 +7,10 @@
 #include "libcore/train/config.h"
 #include "tests/tap/tap.h"
 
-#define BASE \
-    "train", "--num-layers", "2", "--hidden-size", "64", "--num-attention-heads", "4", \
-        "--seq-length", "16", "--micro-batch-size", "2", "--train-iters", "10", "--lr", "1e-3", \
-        "--data-path", "p", "--vocab-size", "257"
+#define BASE                                                                             \
+    "train", "--num-layers", "2", "--hidden-size", "64", "--num-attention-heads", "4",   \
+        "--seq-length", "16", "--micro-batch-size", "2", "--train-iters", "10", "--lr",  \
+        "1e-3", "--data-path", "p", "--vocab-size", "257"
 
 enum { MAX_ARGS = 40 };
 
@@ -53,9 +53,11 @@ static const struct row rows[] = {
     { { "--context-parallel-size", "2", NULL }, "only 1 is available" },
     { { "--hidden-dropout", "1", NULL }, "--hidden-dropout: 1 is out of range" },
     { { "--rampup-batch-size", "2", "2", "8", NULL }, NULL },
-    { { "--rampup-batch-size", "2", "2", NULL }, "--rampup-batch-size wants three values" },
+    { { "--rampup-batch-size", "2", "2", NULL },
+      "--rampup-batch-size wants three values" },
     { { "--rampup-batch-size=2", NULL }, "--rampup-batch-size wants three values" },
-    { { "--rampup-batch-size", "2", "0", "8", NULL }, "--rampup-batch-size: 0 is out of range" },
+    { { "--rampup-batch-size", "2", "0", "8", NULL },
+      "--rampup-batch-size: 0 is out of range" },
 };
 
 /* The arguments point into the vector, which lives until the fifth call after this one. */
@@ -83,7 +85,8 @@ static void test_parse (void)
         int rc = parse (rows[i].arg, &args, &err);
 
         if (!rows[i].text)
-            is_int (rc, 0, "%s is accepted", rows[i].arg[0] ? rows[i].arg[0] : "the base");
+            is_int (rc, 0, "%s is accepted",
+                    rows[i].arg[0] ? rows[i].arg[0] : "the base");
         else
             ok (rc < 0 && strstr (err.text, rows[i].text), "%s", err.text);
     }
@@ -165,8 +168,8 @@ static void test_environment (void)
     setenv ("MEGATRON_TP_SIZE", "4", 1);
     is_int (train_geometry (&args, &g, &err), 0, "the same twice is no contradiction");
     setenv ("MEGATRON_TP_SIZE", "x", 1);
-    ok (train_geometry (&args, &g, &err) < 0 && strstr (err.text, "MEGATRON_TP_SIZE"), "%s",
-        err.text);
+    ok (train_geometry (&args, &g, &err) < 0 && strstr (err.text, "MEGATRON_TP_SIZE"),
+        "%s", err.text);
     unsetenv ("MEGATRON_TP_SIZE");
     setenv ("MEGATRON_CP_SIZE", "2", 1);
     ok (train_geometry (&args, &g, &err) < 0 && errno == ENOTSUP, "%s", err.text);
@@ -226,25 +229,51 @@ static const struct stage_row stage_rows[] = {
     { { "--num-layers", "8", NULL }, 2, NULL, "4" },
     { { "--num-layers", "8", NULL }, 2, "2", "2 2" },
     { { "--num-layers", "8", NULL }, 2, "1", "4" },
-    { { "--num-layers", "8", "--num-virtual-stages-per-pipeline-rank", "4", NULL }, 2, "1",
+    { { "--num-layers", "8", "--num-virtual-stages-per-pipeline-rank", "4", NULL },
+      2,
+      "1",
       "1 1 1 1" },
-    { { "--num-layers", "8", "--num-virtual-stages-per-pipeline-rank", "4", NULL }, 2, "2",
+    { { "--num-layers", "8", "--num-virtual-stages-per-pipeline-rank", "4", NULL },
+      2,
+      "2",
       "contradicts the job's MEGATRON_VPP_SIZE=2" },
-    { { "--num-layers", "8", "--num-layers-per-virtual-pipeline-stage", "1", NULL }, 2, NULL,
+    { { "--num-layers", "8", "--num-layers-per-virtual-pipeline-stage", "1", NULL },
+      2,
+      NULL,
       "1 1 1 1" },
-    { { "--num-layers", "8", "--num-layers-per-virtual-pipeline-stage", "1", NULL }, 2, "2",
+    { { "--num-layers", "8", "--num-layers-per-virtual-pipeline-stage", "1", NULL },
+      2,
+      "2",
       "num-virtual-stages-per-pipeline-rank is 2, but" },
-    { { "--num-layers", "7", "--account-for-loss-in-pipeline-split", NULL }, 2, NULL, "4" },
-    { { "--num-layers", "7", "--account-for-embedding-in-pipeline-split", NULL }, 2, NULL,
+    { { "--num-layers", "7", "--account-for-loss-in-pipeline-split", NULL },
+      2,
+      NULL,
+      "4" },
+    { { "--num-layers", "7", "--account-for-embedding-in-pipeline-split", NULL },
+      2,
+      NULL,
       "3" },
-    { { "--num-layers", "8", "--decoder-first-pipeline-num-layers", "3", NULL }, 2, NULL, "3" },
-    { { "--num-layers", "8", "--decoder-last-pipeline-num-layers", "3", NULL }, 2, NULL, "5" },
+    { { "--num-layers", "8", "--decoder-first-pipeline-num-layers", "3", NULL },
+      2,
+      NULL,
+      "3" },
+    { { "--num-layers", "8", "--decoder-last-pipeline-num-layers", "3", NULL },
+      2,
+      NULL,
+      "5" },
     { { "--pipeline-model-parallel-layout", "E|t||tL", NULL }, 2, "1", "0 0" },
-    { { "--pipeline-model-parallel-layout", "E|t|tL", NULL }, 2, NULL, "3 stages are not" },
+    { { "--pipeline-model-parallel-layout", "E|t|tL", NULL },
+      2,
+      NULL,
+      "3 stages are not" },
     { { "--pipeline-model-parallel-layout", "Et|tL",
         "--num-virtual-stages-per-pipeline-rank", "1", NULL },
-      2, NULL, "exclude each other" },
-    { { "--num-layers", "8", "--num-virtual-stages-per-pipeline-rank", "2", NULL }, 1, NULL,
+      2,
+      NULL,
+      "exclude each other" },
+    { { "--num-layers", "8", "--num-virtual-stages-per-pipeline-rank", "2", NULL },
+      1,
+      NULL,
       "2 virtual stages need a pipeline" },
 };
 
@@ -298,38 +327,79 @@ struct lr_row {
 static const struct lr_row lr_rows[] = {
     { { NULL }, 10, 40, 0, 0, 40, NULL },
     { { "--global-batch-size", "8", NULL }, 10, 80, 0, 0, 80, NULL },
-    { { "--lr-decay-iters", "5", "--lr-warmup-iters", "2", NULL }, 10, 20, 8, 0, 40, NULL },
-    { { "--lr-warmup-fraction", "0.13", NULL }, 10, 40, 5.2, 0, 40, NULL },
-    { { "--lr-decay-style", "WSD", "--lr-wsd-decay-iters", "3", NULL }, 10, 40, 0, 12, 40,
+    { { "--lr-decay-iters", "5", "--lr-warmup-iters", "2", NULL },
+      10,
+      20,
+      8,
+      0,
+      40,
       NULL },
-    { { "--train-samples", "50", "--lr-decay-samples", "30", "--lr-warmup-samples", "7", NULL },
-      12, 30, 7, 0, 50, NULL },
+    { { "--lr-warmup-fraction", "0.13", NULL }, 10, 40, 5.2, 0, 40, NULL },
+    { { "--lr-decay-style", "WSD", "--lr-wsd-decay-iters", "3", NULL },
+      10,
+      40,
+      0,
+      12,
+      40,
+      NULL },
+    { { "--train-samples", "50", "--lr-decay-samples", "30", "--lr-warmup-samples", "7",
+        NULL },
+      12,
+      30,
+      7,
+      0,
+      50,
+      NULL },
     { { "--train-samples", "50", "--lr-decay-style", "WSD", "--lr-wsd-decay-samples", "9",
         NULL },
-      12, 50, 0, 9, 50, NULL },
+      12,
+      50,
+      0,
+      9,
+      50,
+      NULL },
     { { "--step-batch-size-schedule", "0:4 160:8", NULL }, 10, 68, 0, 0, 68, NULL },
     { { "--step-batch-size-schedule", "0:4 160:8", "--train-samples", "50",
         "--lr-warmup-fraction", "0.5", NULL },
-      8, 50, 25, 0, 50, NULL },
-    { { "--rampup-batch-size", "4", "4", "16", "--global-batch-size", "12", NULL }, 10, 100,
-      0, 0, 100, NULL },
-    { { "--global-batch-size", "7", "--decrease-batch-size-if-needed", NULL }, 10, 40, 0, 0, 40,
+      8,
+      50,
+      25,
+      0,
+      50,
+      NULL },
+    { { "--rampup-batch-size", "4", "4", "16", "--global-batch-size", "12", NULL },
+      10,
+      100,
+      0,
+      0,
+      100,
+      NULL },
+    { { "--global-batch-size", "7", "--decrease-batch-size-if-needed", NULL },
+      10,
+      40,
+      0,
+      0,
+      40,
       NULL },
     { { "--lr-decay-style", "WSD", NULL }, .text = "WSD wants --lr-wsd-decay-iters" },
-    { { "--lr-wsd-decay-style", "sqrt", NULL }, .text = "--lr-wsd-decay-style: unknown style" },
+    { { "--lr-wsd-decay-style", "sqrt", NULL },
+      .text = "--lr-wsd-decay-style: unknown style" },
     { { "--lr-decay-samples", "9", NULL }, .text = "want --train-samples" },
     { { "--train-samples", "9", "--lr-decay-iters", "9", NULL }, .text = "give samples" },
     { { "--lr-warmup-fraction", "0.1", "--lr-warmup-iters", "1", NULL },
       .text = "--lr-warmup-fraction and --lr-warmup-iters exclude" },
-    { { "--lr-warmup-iters", "10", NULL }, .text = "--lr-warmup-iters 10 is not less than the 10 of the decay" },
+    { { "--lr-warmup-iters", "10", NULL },
+      .text = "--lr-warmup-iters 10 is not less than the 10 of the decay" },
     { { "--train-samples", "9", "--lr-warmup-samples", "9", NULL },
       .text = "--lr-warmup-samples 9 is not less than the 9 of the decay" },
     { { "--lr-warmup-fraction", "1", NULL }, .text = "warm-up of 40 samples" },
     { { "--lr-warmup-iters", "9", NULL }, 10, 40, 36, 0, 40, NULL },
     { { "--train-iters", "1000000000000000", "--global-batch-size", "400000", NULL },
       .text = "take too many samples" },
-    { { "--global-batch-size", "7", NULL }, .text = "global batch size 7 is not a multiple of" },
-    { { "--rampup-batch-size", "4", "4", "16", NULL }, .text = "wants --global-batch-size" },
+    { { "--global-batch-size", "7", NULL },
+      .text = "global batch size 7 is not a multiple of" },
+    { { "--rampup-batch-size", "4", "4", "16", NULL },
+      .text = "wants --global-batch-size" },
     { { "--step-batch-size-schedule", "0:4", "--global-batch-size", "4", NULL },
       .text = "excludes global-batch-size" },
 };
@@ -358,8 +428,8 @@ static void test_lr (void)
                     && (lr.style != LR_WSD || lr.wsd_decay == row->wsd)
                     && lr.wd_incr == row->wd_incr,
                 "learning rate %zu: %lld iterations, decay %lld, warm-up %g %s", i,
-                b ? (long long)train_iterations (&args, b) : 0, (long long)lr.decay, lr.warmup,
-                err.text);
+                b ? (long long)train_iterations (&args, b) : 0, (long long)lr.decay,
+                lr.warmup, err.text);
         num_microbatches_destroy (b);
     }
 }
@@ -381,8 +451,8 @@ static void test_rows (void)
     ok (b && at.num_microbatches == 3, "a file of batches tells their size %s", err.text);
     num_microbatches_destroy (b);
     parse (size, &args, NULL);
-    ok (!train_batches (&args, 2, 12, 16, &err) && strstr (err.text, "have 12 samples"), "%s",
-        err.text);
+    ok (!train_batches (&args, 2, 12, 16, &err) && strstr (err.text, "have 12 samples"),
+        "%s", err.text);
     parse (steps, &args, NULL);
     ok (!train_batches (&args, 2, 12, 16, &err) && strstr (err.text, "excludes"), "%s",
         err.text);
