@@ -108,6 +108,8 @@ const struct train_arg train_arg_table[] = {
                 "let the global batch size grow"),
     FLAG_ROW ("decrease-batch-size-if-needed", round_batch_down,
               "round the global batch size down to what the ranks can share"),
+    FLAG_ROW ("calculate-per-token-loss", per_token_loss,
+              "every token of the global batch counts alike, whatever microbatch it is in"),
     COUNT_ROW ("train-iters", train_iters, 0, TRAIN_UNSET, "iterations to train (required)"),
     COUNT_ROW ("train-samples", train_samples, 1, TRAIN_UNSET,
                "samples to train on, in place of --train-iters"),

@@ -45,6 +45,7 @@ struct train_args {
     int64_t seed;
     int micro_batch_size, global_batch_size;
     const char *batch_steps;
+    bool per_token_loss;
     int64_t batch_ramp[3]; /* start, increment, samples; all 0: none */
     bool round_batch_down;
     int64_t train_iters, train_samples, exit_interval;

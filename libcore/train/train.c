@@ -41,6 +41,17 @@ static int check_step (struct train *t, const struct metrics *m, bool bad_input,
     return 0;
 }
 
+/* The sums over all tokens of the batch, of which the number is now known, to means. */
+static int divide_by_tokens (struct train *t, struct metrics *m, double tokens,
+                             struct mg_error *err)
+{
+    double factor = 1 / (tokens > 1 ? tokens : 1);
+
+    m->lm_loss *= factor;
+    m->grad_norm *= factor;
+    return optimizer_scale_grads (t->optimizer, factor, err);
+}
+
 /* Passes, reductions, update; fills m's loss and norm. */
 static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
 {
@@ -52,7 +63,8 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
     m->global_batch_size = size.running;
     /* The 1 / dp of the gradient's average stands here, so that reduction is a sum. */
     model_set_input (t->model, input_fetch, &t->input,
-                     1.0 / (double)size.num_microbatches / dp);
+                     t->args.per_token_loss ? 1.0
+                                            : 1.0 / (double)size.num_microbatches / dp);
     input_start (&t->input, t->progress.consumed_samples);
     model_clear_loss (t->model);
     if (optimizer_zero_grad (t->optimizer, err) < 0
@@ -69,6 +81,8 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
     m->lm_loss_tokens = extra[EXTRA_TOKENS] > 0
                             ? extra[EXTRA_TOKEN_LOSS] / extra[EXTRA_TOKENS]
                             : 0;
+    if (t->args.per_token_loss && divide_by_tokens (t, m, extra[EXTRA_TOKENS], err) < 0)
+        return -1;
     if (train_common (t, check_step (t, m, extra[EXTRA_BAD_INPUT] > 0, err)) < 0)
         return -1;
     if (t->args.save_gradients && m->iteration == t->first_iteration

@@ -262,6 +262,7 @@ static int plan (struct train *t, struct mg_error *err)
         .micro_batch_size = train_micro_batch (&t->args),
         .sequence_parallel = t->args.sequence_parallel && t->geometry.tp > 1,
         .stages = t->stages,
+        .per_token_loss = t->args.per_token_loss,
     };
     int group = t->args.microbatch_group != TRAIN_UNSET ? t->args.microbatch_group : 0;
 
