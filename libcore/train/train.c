@@ -147,12 +147,13 @@ static int run (struct train *t, struct mg_error *err)
     int64_t saved = -1;
 
     t->first_iteration = t->progress.iteration + 1;
-    if (t->progress.iteration >= t->train_iters && job_rank (t->job) == 0)
+    if (t->progress.iteration >= t->train_iters && !args->skip_train
+        && job_rank (t->job) == 0)
         fprintf (t->out, "nothing to train: --train-iters is %" PRId64 "\n", t->train_iters);
     while (t->progress.iteration < t->train_iters) {
         int64_t done;
 
-        if (iterate (t, err) < 0)
+        if (iterate (t, err) < 0 || evaluate_due (t, err) < 0)
             return -1;
         done = t->progress.iteration;
         if (args->save_interval != TRAIN_UNSET && done % args->save_interval == 0) {
@@ -165,9 +166,10 @@ static int run (struct train *t, struct mg_error *err)
     }
     if (args->save && saved != t->progress.iteration && save (t, err) < 0)
         return -1;
-    if (args->save_weights)
-        return train_common (t, state_save_weights (t->state, args->save_weights, err));
-    return 0;
+    if (args->save_weights
+        && train_common (t, state_save_weights (t->state, args->save_weights, err)) < 0)
+        return -1;
+    return t->progress.iteration >= t->train_iters ? evaluate_end (t, err) : 0;
 }
 
 int train_run (struct train *t, struct mg_error *err)
@@ -206,6 +208,7 @@ void train_destroy (struct train *t)
     num_microbatches_destroy (t->batches);
     stages_destroy (t->stages);
     input_clear (&t->input);
+    evaluate_clear (&t->evaluation);
     sample_source_destroy (t->source);
     free (t);
     errno = saved_errno;

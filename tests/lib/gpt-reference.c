@@ -40,7 +40,8 @@ static const struct {
     { "dim", &o.dim }, { "ffn", &o.ffn }, { "seq", &o.seq }, { "positions", &o.positions },
     { "vocab", &o.vocab }, { "tied", &o.tied }, { "micro", &o.micro },
     { "global", &o.global }, { "batches", &o.batches }, { "iters", &o.iters },
-    { "seed", &o.seed }, { "per-token", &o.per_token }, { "lr", &o.lr }, { "min-lr", &o.min_lr }, { "warmup", &o.warmup },
+    { "seed", &o.seed }, { "per-token", &o.per_token },
+    { "lr", &o.lr }, { "min-lr", &o.min_lr }, { "warmup", &o.warmup },
     { "decay", &o.decay }, { "clip", &o.clip }, { "beta1", &o.beta1 },
     { "beta2", &o.beta2 }, { "eps", &o.eps },
 };
