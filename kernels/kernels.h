@@ -191,9 +191,9 @@ struct kern_xent_sum { /* sum[t] = sum_j exp (logit - max[t]); target[t] = logit
     const int32_t *label;
     float *sum, *target;
 };
-/* From the reduced sums: loss[t] = log (sum[t]) - target[t], c = sum_t mask[t].
- * scale[t] = weight mask[t] / max (c, 1);  out (device memory, three doubles) +=
- * { weight sum_t mask[t] loss[t] / max (c, 1), sum_t mask[t] loss[t], c }.
+/* From the reduced sums: loss[t] = log (sum[t]) - target[t], c = sum_t mask[t], and d = 1
+ * if per_token is set, else max (c, 1).  scale[t] = weight mask[t] / d;  out (device memory,
+ * three doubles) += { weight sum_t mask[t] loss[t] / d, sum_t mask[t] loss[t], c }.
  */
 struct kern_xent_loss {
     int64_t tokens;
@@ -201,6 +201,7 @@ struct kern_xent_loss {
     double weight;
     float *scale;
     double *out;
+    bool per_token;
 };
 struct kern_xent_bwd { /* logits[t][j] = scale[t] (exp (logit - max) / sum - [j is label]);
                           padding columns 0; in place */

@@ -43,6 +43,7 @@ model() {
            --weight-decay "${o[decay]}" --clip-grad "${o[clip]}" --adam-beta2 0.95
            --hidden-dropout 0 --attention-dropout 0)
     [ "${o[tied]}" = 1 ] || train+=(--untie-embeddings-and-output-weights)
+    [ "${o[per-token]:-0}" = 0 ] || train+=(--calculate-per-token-loss)
 }
 
 # layouts "TP PP DP"...: the current model on several ranks.
@@ -71,6 +72,14 @@ model layers=3 hidden=15 heads=3 dim=5 ffn=21 seq=9 positions=9 vocab=37 tied=1 
 compare "tied, a microbatch without weight, one rank" "${train[@]}"
 layouts "3 1 1" "1 3 1" "3 1 1 --sequence-parallel"
 [ "${MG_LONG:-0}" != 1 ] || layouts "1 1 7" "3 3 1"
+
+# every token alike: microbatches and ranks have masks of different weight, some of none
+model layers=2 hidden=12 heads=2 dim=6 ffn=20 seq=7 positions=7 vocab=29 tied=1 micro=1 \
+    global=12 batches=2 lr=4e-3 warmup=0 decay=0.05 clip=0.3 beta2=0.95 seed=14 per-token=1
+compare "per token, one rank" "${train[@]}"
+layouts "2 1 1" "1 2 1" "1 1 3" "2 2 1" "2 1 2 --ddp-bucket-size 500"
+[ "${MG_LONG:-0}" != 1 ] \
+    || layouts "1 1 12" "2 2 3" "1 2 2 --pipeline-model-parallel-layout E|t|t|L"
 
 model layers=1 hidden=5 heads=1 dim=3 ffn=2 seq=1 positions=1 vocab=2 tied=1 micro=3 \
     global=3 batches=1 lr=1e-2 warmup=1 decay=0 clip=1e9 beta2=0.95 seed=13

@@ -13,8 +13,9 @@ make_text text.txt 20
 run megatron data tokenize --input text.txt --output-prefix text --append-eod
 is "$status" 0 "text is tokenized" || diag "$err"
 args=(--num-layers 4 --hidden-size 32 --num-attention-heads 2 --seq-length 16
-      --tokenizer-type ByteLevel --data-path text_text_document --split 100,0,0
+      --tokenizer-type ByteLevel
       --micro-batch-size 2 --lr 1e-3)
+data=(--data-path text_text_document --split 100,0,0)
 batch=(--global-batch-size 16)
 
 # allocations ITERATIONS COMMAND...: "CALLER COUNT" of all ranks together.
@@ -23,7 +24,7 @@ allocations() {
     shift
     rm -f count.*
     MG_COUNT_ALLOCS=$TEST_DIR/count "${launch[@]}" env LD_PRELOAD="$counter" megatron train \
-        "${args[@]}" "${batch[@]}" --train-iters "$iterations" "$@" >out.txt 2>err.txt || rc=$?
+        "${args[@]}" "${data[@]}" "${batch[@]}" --train-iters "$iterations" "$@" >out.txt 2>err.txt || rc=$?
     [ $rc = 0 ] || diag "$(cat err.txt)"
     cat count.* | awk '{ n[$2] += $1 } END { for (k in n) print k, n[k] }' | sort
 }
@@ -49,8 +50,13 @@ steady() {
     is "$(diff short long | where)" "" "$text: ten iterations more allocate nothing more"
 }
 
+evals=(--train-data-path text_text_document --valid-data-path text_text_document
+       --test-data-path text_text_document --eval-interval 2 --eval-iters 2)
 launch=(env OMP_NUM_THREADS=1)
 steady "one rank"
+data=()
+steady "one rank that evaluates" "${evals[@]}" --calculate-per-token-loss
+data=(--data-path text_text_document --split 100,0,0)
 launch=(env OMP_NUM_THREADS=2)
 steady "one rank, two threads" --ddp-bucket-size 5000
 if mpi_available; then
@@ -61,6 +67,10 @@ if mpi_available; then
     steady "dp 2" --ddp-bucket-size 5000
     steady "pp 2 x 2" --pipeline-model-parallel-size 2 \
         --num-virtual-stages-per-pipeline-rank 2
+    data=()
+    steady "pp 2 x 2 that evaluates" --pipeline-model-parallel-size 2 \
+        --num-virtual-stages-per-pipeline-rank 2 "${evals[@]}"
+    data=(--data-path text_text_document --split 100,0,0)
     batch=(--step-batch-size-schedule "0:8 600:16")
     steady "a batch size that changes" --pipeline-model-parallel-size 2 \
         --num-virtual-stages-per-pipeline-rank 2
@@ -68,6 +78,6 @@ if mpi_available; then
     launch=(mpi_run 4)
     steady "pp 4" --pipeline-model-parallel-size 4 --metrics-file m.json
 else
-    skip 14 "no MPI"
+    skip 16 "no MPI"
 fi
 done_testing

@@ -13,7 +13,7 @@ a=a_text_document b=b_text_document
 model=(--num-layers 1 --hidden-size 16 --num-attention-heads 2 --seq-length 16
        --micro-batch-size 2 --global-batch-size 4 --train-iters 4 --lr 1e-2
        --hidden-dropout 0 --attention-dropout 0)
-bytes=(--tokenizer-type ByteLevel)
+bytes=(--tokenizer-type ByteLevel --eval-iters 0)
 
 # losses [ARGUMENT...]: "lm loss" of each iteration, of one rank
 losses() {

@@ -89,7 +89,7 @@ int cpu_xent_loss (const struct kernels *k, const struct kern_xent_loss *a,
         count += a->mask[t];
         sum += a->mask[t] * (log (a->sum[t]) - a->target[t]);
     }
-    divisor = count > 1 ? count : 1;
+    divisor = count > 1 && !a->per_token ? count : 1;
     for (int64_t t = 0; t < a->tokens; t++)
         a->scale[t] = (float)(a->weight * a->mask[t] / divisor);
     a->out[0] += a->weight * sum / divisor;

@@ -123,7 +123,7 @@ int split_documents (const char *text, enum split_part part, int64_t count,
         split_range (&split, part, count, begin, end);
     }
     if (*begin == *end)
-        return mg_error_set (err, EINVAL,
+        return mg_error_set (err, ENODATA,
                              "split %.60s leaves no document for %s: it is [%" PRId64
                              ", %" PRId64 ") of %" PRId64, text ? text : "(none)",
                              part_names[part], *begin, *end, count);

@@ -33,7 +33,7 @@ int split_parse (const char *text, struct split *split, struct mg_error *err);
 void split_range (const struct split *split, enum split_part part, int64_t count,
                   int64_t *begin, int64_t *end);
 
-/* The three above for a user's text: an empty part is an error too (errno EINVAL), as
+/* The three above for a user's text: an empty part is an error too (errno ENODATA), as
  * nothing can be drawn from it. 'text' NULL means all documents, whatever the part. */
 int split_documents (const char *text, enum split_part part, int64_t count,
                      int64_t *begin, int64_t *end, struct mg_error *err);

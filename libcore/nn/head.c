@@ -66,6 +66,7 @@ int head_fwd (const struct nn *nn, const struct head *h, const struct nn_batch *
         .weight = loss->weight,
         .scale = acts->scale,
         .out = loss->out,
+        .per_token = loss->per_token,
     };
 
     const float *normed;

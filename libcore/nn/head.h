@@ -29,6 +29,7 @@ struct head_acts {
 struct head_loss {
     double weight; /* of this microbatch in the iteration's loss, times the loss scale */
     double *out;   /* device memory, 3 doubles, added to */
+    bool per_token; /* the microbatch counts by its tokens: its loss is their sum */
 };
 
 void head_carve (const struct nn *nn, struct arena *a, struct head_acts *acts);

@@ -470,7 +470,7 @@ int model_forward (struct model *m, int chunk, int slot, int microbatch, bool tr
 {
     struct chunk *c = &m->chunk[chunk];
     struct slot *s = &c->pool->slot[slot];
-    struct head_loss loss = { m->weight, m->shared.loss };
+    struct head_loss loss = { m->weight, m->shared.loss, m->spec.per_token_loss };
 
     if (m->fetch (m->fetch_arg, microbatch, c->part.first || c->part.last, &s->batch, err) < 0)
         return -1;

@@ -23,6 +23,7 @@ struct model_spec {
     const struct stages *stages; /* layers of every stage; a model chunk of this rank is a
                                     virtual stage. Read by model_create(). NULL: dealt out
                                     evenly, one chunk on each rank */
+    bool per_token_loss; /* a microbatch's loss is the sum over its tokens, not the mean */
 };
 
 /* Fill 'batch' for a microbatch of the current iteration: always the sample indices, and
@@ -60,7 +61,7 @@ size_t model_activation_bytes (struct model *m, const int *slots);
 int model_bind (struct model *m, const int *slots, struct mg_error *err);
 
 /* Who fills the slots' batches, and the weight of a microbatch in the loss (1 / number of
- * microbatches, times a loss scale).
+ * microbatches, times a loss scale; with per_token_loss the scale alone).
  */
 void model_set_input (struct model *m, model_fetch_f fetch, void *arg, double weight);
 

@@ -201,6 +201,14 @@ int optimizer_grad_norm (struct optimizer *o, double *extra, int num_extra, doub
     return 0;
 }
 
+int optimizer_scale_grads (struct optimizer *o, double factor, struct mg_error *err)
+{
+    float *grad = o->buffer[BUFFER_GRAD];
+
+    return o->kern->ops->axpby (o->kern, o->layout->numel, factor, grad, 0.0, grad, o->stream,
+                                err);
+}
+
 int optimizer_step (struct optimizer *o, double lr, double weight_decay, double norm,
                     struct mg_error *err)
 {

@@ -49,6 +49,9 @@ enum { OPTIMIZER_MAX_EXTRA = 8 };
 int optimizer_grad_norm (struct optimizer *o, double *extra, int num_extra, double *norm,
                          struct mg_error *err);
 
+/* Multiply all gradients by 'factor': before an update whose norm was multiplied too. */
+int optimizer_scale_grads (struct optimizer *o, double factor, struct mg_error *err);
+
 /* One AdamW update with gradients multiplied by min (1, clip / (norm + 1e-6)). */
 int optimizer_step (struct optimizer *o, double lr, double weight_decay, double norm,
                     struct mg_error *err);

@@ -13,6 +13,7 @@
 #include "libcore/data/tokenizer.h"
 #include "libcore/train/config.h"
 #include "libcore/train/data.h"
+#include "libcore/train/evaluate.h"
 
 #define AT(field) offsetof (struct train_args, field)
 #define SIZE_ROW(name, field, preset, help) \
@@ -108,11 +109,18 @@ const struct train_arg train_arg_table[] = {
                 "let the global batch size grow"),
     FLAG_ROW ("decrease-batch-size-if-needed", round_batch_down,
               "round the global batch size down to what the ranks can share"),
+    FLAG_ROW ("calculate-per-token-loss", per_token_loss,
+              "every token of the global batch counts alike, whatever microbatch it is in"),
     COUNT_ROW ("train-iters", train_iters, 0, TRAIN_UNSET, "iterations to train (required)"),
     COUNT_ROW ("train-samples", train_samples, 1, TRAIN_UNSET,
                "samples to train on, in place of --train-iters"),
     COUNT_ROW ("exit-interval", exit_interval, 1, TRAIN_UNSET,
                "save and leave at an iteration that this divides"),
+    COUNT_ROW ("eval-interval", eval_interval, 0, TRAIN_UNSET,
+               "iterations between validations, 0: only at the end (default 1000)"),
+    COUNT_ROW ("eval-iters", eval_iters, 0, TRAIN_UNSET,
+               "global batches of a validation or test, 0: none (default 100)"),
+    FLAG_ROW ("skip-train", skip_train, "do not train: evaluate and leave"),
     REAL_ROW ("lr", lr, 0, 1e6, TRAIN_UNSET, "highest learning rate (required)"),
     REAL_ROW ("min-lr", min_lr, 0, 1e6, 0, "learning rate after the decay (default 0)"),
     TEXT_ROW ("lr-decay-style", lr_decay_style, "linear", "STYLE",
@@ -351,10 +359,12 @@ static int check_required (const struct train_args *args, struct mg_error *err)
         { "seq-length", args->seq_length != TRAIN_UNSET || args->batches },
         { "micro-batch-size", args->micro_batch_size != TRAIN_UNSET || args->batches },
         { "train-iters or --train-samples",
-          args->train_iters != TRAIN_UNSET || args->train_samples != TRAIN_UNSET },
-        { "lr", args->lr >= 0 },
+          args->train_iters != TRAIN_UNSET || args->train_samples != TRAIN_UNSET
+              || args->skip_train },
+        { "lr", args->lr >= 0 || args->skip_train },
         { "data-path, --train-data-path or --batches",
-          args->data_path.count > 0 || args->train_data_path.count > 0 || args->batches },
+          args->data_path.count > 0 || args->train_data_path.count > 0 || args->batches
+              || args->skip_train },
         { "vocab-size, --padded-vocab-size or --tokenizer-type",
           args->vocab_size != TRAIN_UNSET || args->padded_vocab_size != TRAIN_UNSET
               || args->tokenizer },
@@ -372,7 +382,7 @@ static int check_required (const struct train_args *args, struct mg_error *err)
     if (count > 0)
         return mg_error_set (err, EINVAL, "%s %s required", missing,
                              count == 1 ? "is" : "are");
-    if (train_data_check (args, err) < 0)
+    if (train_data_check (args, err) < 0 || evaluate_check (args, err) < 0)
         return -1;
     if (args->save_interval != TRAIN_UNSET && !args->save)
         return mg_error_set (err, EINVAL, "--save-interval wants --save DIR");

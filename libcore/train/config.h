@@ -45,9 +45,12 @@ struct train_args {
     int64_t seed;
     int micro_batch_size, global_batch_size;
     const char *batch_steps;
+    bool per_token_loss;
     int64_t batch_ramp[3]; /* start, increment, samples; all 0: none */
     bool round_batch_down;
     int64_t train_iters, train_samples, exit_interval;
+    int64_t eval_interval, eval_iters;
+    bool skip_train;
     double lr, min_lr, lr_warmup_init, lr_warmup_fraction;
     const char *lr_decay_style, *lr_wsd_decay_style;
     int64_t lr_decay_iters, lr_warmup_iters, lr_wsd_decay_iters;

@@ -104,6 +104,8 @@ int64_t train_iterations (const struct train_args *args,
 {
     struct batch_size first;
 
+    if (args->skip_train)
+        return 0;
     if (args->train_samples == TRAIN_UNSET)
         return args->train_iters;
     num_microbatches_at (batches, 0, &first);

@@ -128,7 +128,7 @@ struct sample_source *train_data_open (const struct train_args *args,
     source = sample_source_blend_create (&config, err);
     blend_clear (&blend);
     if (source && source->num_samples < num_samples) {
-        mg_error_set (err, EINVAL,
+        mg_error_set (err, ENODATA,
                       "%s without weights is one epoch of each dataset: %" PRId64
                       " samples of %d tokens for %s, want %" PRId64 "; give weights",
                       name, source->num_samples, seq_length, split_part_name (part),

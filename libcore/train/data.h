@@ -23,7 +23,8 @@ int train_data_check (const struct train_args *args, struct mg_error *err);
 bool train_data_has (const struct train_args *args, enum split_part part);
 
 /* Samples of a part: at least 'num_samples' of them, 1 or more. NULL with errno and a
- * text; the caller owns the result.  Several processes may do this at once, also where
+ * text, ENODATA if the part has no documents or not enough of them; the caller owns the
+ * result.  Several processes may do this at once, also where
  * they share --data-cache-path; what one has written there before the others begin, they
  * need not make.
  */

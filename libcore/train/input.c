@@ -67,6 +67,8 @@ static void read_sample (struct input *in, int64_t sample)
     size_t seq = (size_t)in->source->seq_length;
     struct mg_error err;
 
+    if (in->wrap)
+        sample %= in->source->num_samples;
     if (in->source->ops->sample (in->source->impl, sample, in->token, in->label, in->mask,
                                  &err) == 0
         && check_sample (in, sample, &err) == 0)

@@ -20,6 +20,7 @@ struct input {
     int64_t consumed; /* samples before this iteration */
     int32_t *token, *label; /* one sample each, [seq] */
     float *mask;
+    bool wrap;    /* behind the source's last sample comes its first */
     bool bad;              /* since input_start(): a sample could not be used ... */
     struct mg_error error; /* ... and why */
 };

@@ -38,6 +38,15 @@ static void write_real (FILE *file, const char *name, double value)
         fprintf (file, ", \"%s\": null", name);
 }
 
+static int end_line (FILE *file, const char *path, struct mg_error *err)
+{
+    fputs ("}\n", file);
+    if (fflush (file) != 0)
+        return mg_error_set (err, errno, "%s: cannot write metrics: %s", path,
+                             strerror (errno));
+    return 0;
+}
+
 int metrics_write_json (FILE *file, const char *path, const struct metrics *m,
                         struct mg_error *err)
 {
@@ -50,9 +59,38 @@ int metrics_write_json (FILE *file, const char *path, const struct metrics *m,
     write_real (file, "learning rate", m->learning_rate);
     write_real (file, "weight decay", m->weight_decay);
     write_real (file, "elapsed time per iteration (ms)", m->milliseconds);
-    fputs ("}\n", file);
-    if (fflush (file) != 0)
-        return mg_error_set (err, errno, "%s: cannot write metrics: %s", path,
-                             strerror (errno));
-    return 0;
+    return end_line (file, path, err);
+}
+
+/* --- evaluations --- */
+
+double metrics_perplexity (double lm_loss)
+{
+    return exp (lm_loss > 20 ? 20 : lm_loss);
+}
+
+void metrics_print_evaluation (FILE *out, const struct metrics_evaluation *m)
+{
+    char line[256], rule[256];
+    int len = snprintf (line, sizeof (line),
+                        " validation loss at iteration %" PRId64 "%s | lm loss value: %.6E"
+                        " | lm loss PPL: %.6E | ",
+                        m->iteration, m->set, m->lm_loss, metrics_perplexity (m->lm_loss));
+
+    memset (rule, '-', sizeof (rule));
+    rule[len + 1 < (int)sizeof (rule) ? len + 1 : (int)sizeof (rule) - 1] = '\0';
+    fprintf (out, "%s\n%s\n%s\n", rule, line, rule);
+    fflush (out);
+}
+
+int metrics_write_evaluation (FILE *file, const char *path,
+                              const struct metrics_evaluation *m, struct mg_error *err)
+{
+    fprintf (file, "{\"evaluation\": \"%s\", \"iteration\": %" PRId64
+             ", \"consumed samples\": %" PRId64 ", \"samples\": %" PRId64, m->part,
+             m->iteration, m->consumed_samples, m->samples);
+    write_real (file, "lm loss value", m->lm_loss);
+    write_real (file, "lm loss PPL", metrics_perplexity (m->lm_loss));
+    write_real (file, "elapsed time (ms)", m->milliseconds);
+    return end_line (file, path, err);
 }

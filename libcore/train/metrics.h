@@ -30,4 +30,22 @@ void metrics_print (FILE *out, const struct metrics *m);
 int metrics_write_json (FILE *file, const char *path, const struct metrics *m,
                         struct mg_error *err);
 
+/* What an evaluation found. */
+struct metrics_evaluation {
+    const char *part; /* "validation", "test" */
+    const char *set;  /* behind the iteration in the line: " on test set", or "" */
+    int64_t iteration, consumed_samples; /* of training, so far */
+    int64_t samples;
+    double lm_loss; /* mean over all tokens */
+    double milliseconds;
+};
+
+/* exp (loss), of at most 20: the perplexity that Megatron-LM prints. */
+double metrics_perplexity (double lm_loss);
+
+/* Megatron-LM's lines of an evaluation (evaluate_and_print_results), and a JSON object. */
+void metrics_print_evaluation (FILE *out, const struct metrics_evaluation *m);
+int metrics_write_evaluation (FILE *file, const char *path,
+                              const struct metrics_evaluation *m, struct mg_error *err);
+
 #endif /* LIBCORE_TRAIN_METRICS_H */

@@ -25,6 +25,8 @@ struct passes {
     size_t num_sizes;
     int *slots; /* [chunks] of each pool, the most of any list */
     const struct schedule *first; /* that can be run */
+    struct schedule *forward;     /* list of an evaluation, NULL: none */
+    bool training;                /* what is run now */
     struct exec *exec;
 };
 
@@ -32,21 +34,28 @@ struct passes {
 
 static int forward (void *arg, const struct sched_step *step, struct mg_error *err)
 {
-    return model_forward (arg, step->chunk, step->slot, step->microbatch, true, err);
+    const struct passes *p = arg;
+
+    return model_forward (p->model, step->chunk, step->slot, step->microbatch, p->training,
+                          err);
 }
 
 static int backward (void *arg, const struct sched_step *step, struct mg_error *err)
 {
-    return model_backward (arg, step->chunk, step->slot, err);
+    const struct passes *p = arg;
+
+    return model_backward (p->model, step->chunk, step->slot, err);
 }
 
 static void *buffer (void *arg, enum sched_buffer which, int chunk, int slot)
 {
+    const struct passes *p = arg;
+
     if (which == SCHED_INPUT)
-        return model_input (arg, chunk, slot);
+        return model_input (p->model, chunk, slot);
     if (which == SCHED_OUTPUT)
-        return model_output (arg, chunk, slot);
-    return model_gradient (arg, chunk, slot);
+        return model_output (p->model, chunk, slot);
+    return model_gradient (p->model, chunk, slot);
 }
 
 /* --- lists --- */
@@ -67,16 +76,22 @@ static struct schedule *find_list (const struct passes *p, int64_t num_microbatc
     return NULL;
 }
 
+static struct sched_shape shape_of (const struct passes *p, int64_t num_microbatches)
+{
+    const struct grid *grid = job_grid (p->job);
+
+    return (struct sched_shape){
+        .pp = grid_size (grid, false, MG_AXIS_PP),
+        .rank = grid_coord (grid, false, MG_AXIS_PP, job_rank (p->job)),
+        .microbatches = (int)num_microbatches,
+    };
+}
+
 /* The list of a size, if it can be run: else the reason stays in s->why. */
 static int make_list (struct passes *p, const struct num_microbatches *batches,
                       struct size *s, struct mg_error *err)
 {
-    const struct grid *grid = job_grid (p->job);
-    struct sched_shape shape = {
-        .pp = grid_size (grid, false, MG_AXIS_PP),
-        .rank = grid_coord (grid, false, MG_AXIS_PP, job_rank (p->job)),
-        .microbatches = (int)s->batch.num_microbatches,
-    };
+    struct sched_shape shape;
 
     if (num_microbatches_check (batches, &s->batch, &s->why) < 0)
         return 0;
@@ -85,6 +100,7 @@ static int make_list (struct passes *p, const struct num_microbatches *batches,
                       s->batch.num_microbatches);
         return 0;
     }
+    shape = shape_of (p, s->batch.num_microbatches);
     if (p->kind.check && p->kind.check (&p->kind, &shape, &s->why) < 0)
         return 0;
     if ((s->list = find_list (p, shape.microbatches)))
@@ -94,8 +110,31 @@ static int make_list (struct passes *p, const struct num_microbatches *batches,
     return s->list ? 0 : -1;
 }
 
+static void grow_slots (struct passes *p, const struct schedule *list)
+{
+    for (int k = 0; k < list->pools; k++) {
+        if (list->slots[k] > p->slots[k])
+            p->slots[k] = list->slots[k];
+    }
+}
+
+/* The list of an evaluation. */
+static int make_forward (struct passes *p, int64_t num_microbatches, struct mg_error *err)
+{
+    struct sched_shape shape = shape_of (p, num_microbatches);
+
+    if (num_microbatches > INT32_MAX)
+        return mg_error_set (err, ERANGE, "evaluation: %" PRId64 " microbatches are too many",
+                             num_microbatches);
+    shape.forward_only = true;
+    if (!(p->forward = schedule_create_pooled (&p->kind, &shape, model_pools (p->model), err)))
+        return mg_error_prefix (err, "evaluation");
+    grow_slots (p, p->forward);
+    return 0;
+}
+
 static int make_lists (struct passes *p, const struct num_microbatches *batches,
-                       struct mg_error *err)
+                       int64_t evaluation, struct mg_error *err)
 {
     size_t n = num_microbatches_count (batches);
 
@@ -112,23 +151,23 @@ static int make_lists (struct passes *p, const struct num_microbatches *batches,
         p->num_sizes++;
         if (!p->first)
             p->first = s->list;
-        for (int k = 0; s->list && k < s->list->pools; k++) {
-            if (s->list->slots[k] > p->slots[k])
-                p->slots[k] = s->list->slots[k];
-        }
+        if (s->list)
+            grow_slots (p, s->list);
     }
     if (!p->first)
         return mg_error_set (err, EINVAL, "%s", p->size[0].why.text);
+    if (evaluation > 0 && make_forward (p, evaluation, err) < 0)
+        return -1;
     for (size_t i = 0; i < n; i++) {
         if (p->size[i].own && schedule_grow_slots (p->size[i].list, p->slots, err) < 0)
             return -1;
     }
-    return 0;
+    return p->forward ? schedule_grow_slots (p->forward, p->slots, err) : 0;
 }
 
 struct passes *passes_create (struct model *model, const struct job *job,
                               const struct num_microbatches *batches, int group,
-                              struct mg_error *err)
+                              int64_t evaluation, struct mg_error *err)
 {
     struct passes *p = calloc (1, sizeof (*p));
 
@@ -140,7 +179,7 @@ struct passes *passes_create (struct model *model, const struct job *job,
     p->job = job;
     p->kind = passes_kind (grid_size (job_grid (job), false, MG_AXIS_PP),
                            model_num_chunks (model), group);
-    if (make_lists (p, batches, err) < 0) {
+    if (make_lists (p, batches, evaluation, err) < 0) {
         passes_destroy (p);
         return NULL;
     }
@@ -158,6 +197,7 @@ void passes_destroy (struct passes *p)
         if (p->size[i].own)
             schedule_destroy (p->size[i].list);
     }
+    schedule_destroy (p->forward);
     free (p->size);
     free (p->slots);
     free (p);
@@ -179,7 +219,7 @@ int passes_bind (struct passes *p, struct mg_error *err)
         .bwd = job_comm_pp_backward (p->job),
         .count = model_boundary_count (p->model),
         .dtype = MG_FLOAT32,
-        .actions = { forward, backward, buffer, NULL, p->model },
+        .actions = { forward, backward, buffer, NULL, p },
     };
 
     p->exec = exec_create (&config, err);
@@ -210,5 +250,12 @@ int passes_run (struct passes *p, int64_t num_microbatches, struct mg_error *err
         return mg_error_set (err, EINVAL,
                              "no list of passes for %" PRId64 " microbatches",
                              num_microbatches);
+    p->training = true;
     return exec_run_list (p->exec, list, err);
+}
+
+int passes_run_forward (struct passes *p, struct mg_error *err)
+{
+    p->training = false;
+    return exec_run_list (p->exec, p->forward, err);
 }

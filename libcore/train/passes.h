@@ -19,12 +19,14 @@ struct sched_kind passes_kind (int pp, int chunks, int group);
 
 struct passes;
 
-/* Lists for all sizes of 'batches' that can be run; what cannot is remembered.  The model
- * and the job must outlive the passes.  NULL and a text on failure.
+/* Lists for all sizes of 'batches' that can be run; what cannot is remembered.  A list of
+ * forward passes alone of 'evaluation' microbatches too, if that is not 0: its size must be
+ * one that can be run.  The model and the job must outlive the passes.  NULL and a text on
+ * failure.
  */
 struct passes *passes_create (struct model *model, const struct job *job,
                               const struct num_microbatches *batches, int group,
-                              struct mg_error *err);
+                              int64_t evaluation, struct mg_error *err);
 void passes_destroy (struct passes *p);
 
 /* Slots that the model must have (model_bind()). */
@@ -40,5 +42,8 @@ int passes_check (const struct passes *p, int64_t from, int64_t to, struct mg_er
 
 /* Run the passes of one iteration of so many microbatches. */
 int passes_run (struct passes *p, int64_t num_microbatches, struct mg_error *err);
+
+/* Run the forward passes of an evaluation, without dropout. */
+int passes_run_forward (struct passes *p, struct mg_error *err);
 
 #endif /* LIBCORE_TRAIN_PASSES_H */

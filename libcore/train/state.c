@@ -18,7 +18,7 @@ struct state {
 };
 
 /* Values of the manifest, by place. */
-enum { VALUE_ITERATION, VALUE_SAMPLES, VALUE_STEPS, NUM_VALUES };
+enum { VALUE_ITERATION, VALUE_SAMPLES, VALUE_VALID_SAMPLES, VALUE_STEPS, NUM_VALUES };
 
 struct state *state_create (struct model *model, struct optimizer *optimizer,
                             const struct job *job, struct mg_error *err)
@@ -98,6 +98,8 @@ int state_save (struct state *s, const char *dir, const struct train_progress *p
         [VALUE_ITERATION] = { .name = "iteration", .integer = progress->iteration },
         [VALUE_SAMPLES] = { .name = "consumed_samples",
                             .integer = progress->consumed_samples },
+        [VALUE_VALID_SAMPLES] = { .name = "consumed_valid_samples",
+                                  .integer = progress->consumed_valid_samples },
         [VALUE_STEPS] = { .name = "optimizer_steps",
                           .integer = optimizer_steps (s->optimizer) },
     };
@@ -132,6 +134,7 @@ int state_load (struct state *s, const char *dir, struct train_progress *progres
     struct checkpoint_value values[NUM_VALUES + 1] = {
         [VALUE_ITERATION] = { .name = "iteration" },
         [VALUE_SAMPLES] = { .name = "consumed_samples" },
+        [VALUE_VALID_SAMPLES] = { .name = "consumed_valid_samples" },
         [VALUE_STEPS] = { .name = "optimizer_steps" },
     };
     int64_t iteration;
@@ -145,6 +148,7 @@ int state_load (struct state *s, const char *dir, struct train_progress *progres
         return -1;
     progress->iteration = values[VALUE_ITERATION].integer;
     progress->consumed_samples = values[VALUE_SAMPLES].integer;
+    progress->consumed_valid_samples = values[VALUE_VALID_SAMPLES].integer;
     optimizer_set_steps (s->optimizer, values[VALUE_STEPS].integer);
     return 1;
 }

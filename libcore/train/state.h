@@ -14,6 +14,7 @@
 struct train_progress {
     int64_t iteration; /* finished */
     int64_t consumed_samples;
+    int64_t consumed_valid_samples; /* of the validation data */
 };
 
 struct state; /* the pieces of one rank */

@@ -41,6 +41,17 @@ static int check_step (struct train *t, const struct metrics *m, bool bad_input,
     return 0;
 }
 
+/* The sums over all tokens of the batch, of which the number is now known, to means. */
+static int divide_by_tokens (struct train *t, struct metrics *m, double tokens,
+                             struct mg_error *err)
+{
+    double factor = 1 / (tokens > 1 ? tokens : 1);
+
+    m->lm_loss *= factor;
+    m->grad_norm *= factor;
+    return optimizer_scale_grads (t->optimizer, factor, err);
+}
+
 /* Passes, reductions, update; fills m's loss and norm. */
 static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
 {
@@ -52,7 +63,8 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
     m->global_batch_size = size.running;
     /* The 1 / dp of the gradient's average stands here, so that reduction is a sum. */
     model_set_input (t->model, input_fetch, &t->input,
-                     1.0 / (double)size.num_microbatches / dp);
+                     t->args.per_token_loss ? 1.0
+                                            : 1.0 / (double)size.num_microbatches / dp);
     input_start (&t->input, t->progress.consumed_samples);
     model_clear_loss (t->model);
     if (optimizer_zero_grad (t->optimizer, err) < 0
@@ -69,6 +81,8 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
     m->lm_loss_tokens = extra[EXTRA_TOKENS] > 0
                             ? extra[EXTRA_TOKEN_LOSS] / extra[EXTRA_TOKENS]
                             : 0;
+    if (t->args.per_token_loss && divide_by_tokens (t, m, extra[EXTRA_TOKENS], err) < 0)
+        return -1;
     if (train_common (t, check_step (t, m, extra[EXTRA_BAD_INPUT] > 0, err)) < 0)
         return -1;
     if (t->args.save_gradients && m->iteration == t->first_iteration
@@ -133,12 +147,13 @@ static int run (struct train *t, struct mg_error *err)
     int64_t saved = -1;
 
     t->first_iteration = t->progress.iteration + 1;
-    if (t->progress.iteration >= t->train_iters && job_rank (t->job) == 0)
+    if (t->progress.iteration >= t->train_iters && !args->skip_train
+        && job_rank (t->job) == 0)
         fprintf (t->out, "nothing to train: --train-iters is %" PRId64 "\n", t->train_iters);
     while (t->progress.iteration < t->train_iters) {
         int64_t done;
 
-        if (iterate (t, err) < 0)
+        if (iterate (t, err) < 0 || evaluate_due (t, err) < 0)
             return -1;
         done = t->progress.iteration;
         if (args->save_interval != TRAIN_UNSET && done % args->save_interval == 0) {
@@ -151,9 +166,10 @@ static int run (struct train *t, struct mg_error *err)
     }
     if (args->save && saved != t->progress.iteration && save (t, err) < 0)
         return -1;
-    if (args->save_weights)
-        return train_common (t, state_save_weights (t->state, args->save_weights, err));
-    return 0;
+    if (args->save_weights
+        && train_common (t, state_save_weights (t->state, args->save_weights, err)) < 0)
+        return -1;
+    return t->progress.iteration >= t->train_iters ? evaluate_end (t, err) : 0;
 }
 
 int train_run (struct train *t, struct mg_error *err)
@@ -192,6 +208,7 @@ void train_destroy (struct train *t)
     num_microbatches_destroy (t->batches);
     stages_destroy (t->stages);
     input_clear (&t->input);
+    evaluate_clear (&t->evaluation);
     sample_source_destroy (t->source);
     free (t);
     errno = saved_errno;

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "libcore/train/evaluate.h"
 #include "libcore/train/input.h"
 #include "libcore/train/passes.h"
 #include "libcore/train/state.h"
@@ -25,6 +26,7 @@ struct train {
     struct job *job;
     struct sample_source *source;
     struct input input;
+    struct evaluation evaluation;
     struct model *model;
     struct optimizer *optimizer;
     struct passes *passes;

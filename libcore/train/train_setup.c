@@ -64,7 +64,7 @@ static int setup_batch (struct train *t, struct mg_error *err)
 {
     if (!(t->batches = train_batches (&t->args, geometry_dp (&t->geometry), t->batch_rows,
                                       t->config.seq_length, err))
-        || train_lr (&t->args, t->batches, &t->lr, err) < 0)
+        || (!t->args.skip_train && train_lr (&t->args, t->batches, &t->lr, err) < 0))
         return -1;
     t->train_iters = train_iterations (&t->args, t->batches);
     return check_passes (t, err);
@@ -205,11 +205,11 @@ static int open_data (struct train *t, struct mg_error *err)
     if (samples == INT64_MAX)
         return mg_error_set (err, ERANGE, "--train-iters %" PRId64 " is too large",
                              t->train_iters);
-    if (!t->source
+    if (!t->source && !t->args.skip_train
         && !(t->source = train_data_open (&t->args, SPLIT_TRAIN, t->config.seq_length,
                                           samples > 0 ? samples : 1, err)))
         return -1;
-    return 0;
+    return evaluate_open (t, err);
 }
 
 /* Where indices are kept in files, rank 0 makes them before the others read them. */
@@ -226,8 +226,10 @@ static int setup_cache (struct train *t, struct mg_error *err)
 
 static int setup_data (struct train *t, struct mg_error *err)
 {
-    if (open_data (t, err) < 0)
+    if (open_data (t, err) < 0 || evaluate_init (t, err) < 0)
         return -1;
+    if (!t->source)
+        return 0;
     return input_init (&t->input, t->source,
                        mg_comm_rank (job_comm (t->job, GROUP_DP)),
                        mg_comm_size (job_comm (t->job, GROUP_DP)),
@@ -262,12 +264,16 @@ static int plan (struct train *t, struct mg_error *err)
         .micro_batch_size = train_micro_batch (&t->args),
         .sequence_parallel = t->args.sequence_parallel && t->geometry.tp > 1,
         .stages = t->stages,
+        .per_token_loss = t->args.per_token_loss,
     };
     int group = t->args.microbatch_group != TRAIN_UNSET ? t->args.microbatch_group : 0;
 
     if (setup_outputs (t, err) < 0 || setup_data (t, err) < 0
         || !(t->model = model_create (&spec, t->job, err))
-        || !(t->passes = passes_create (t->model, t->job, t->batches, group, err)))
+        || !(t->passes = passes_create (t->model, t->job, t->batches, group,
+                                       evaluate_any (&t->evaluation)
+                                           ? t->evaluation.batch.num_microbatches : 0,
+                                       err)))
         return -1;
     return check_memory (t, model_activation_bytes (t->model, passes_slots (t->passes)), err);
 }
@@ -339,6 +345,11 @@ static void describe (struct train *t)
              threads, threads == 1 ? "" : "s", model_num_parameters (t->model), batches,
              (double)optimizer_bytes (params, n) / (1 << 20),
              (double)model_activation_bytes (t->model, passes_slots (t->passes)) / (1 << 20));
+    for (int part = 0; part < SPLIT_NUM_PARTS; part++) {
+        if (t->evaluation.part[part].missing.text[0])
+            fprintf (t->out, "no %s: %s\n", part == SPLIT_VALID ? "validation" : "test",
+                     t->evaluation.part[part].missing.text);
+    }
     fflush (t->out);
 }
 

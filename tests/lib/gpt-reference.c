@@ -8,7 +8,8 @@
  * norm), Hendrycks, Gimpel 2016 (GeLU by tanh), Loshchilov, Hutter 2019 (AdamW).
  *
  * The loss of an iteration is the mean over its microbatches, each 'micro' samples in
- * order, of the mean over the microbatch's tokens weighted by the mask.
+ * order, of the mean over the microbatch's tokens weighted by the mask; with per-token=1
+ * it is the mean over all tokens of the iteration, weighted by the mask.
  */
 
 #include <math.h>
@@ -22,7 +23,7 @@ enum { MAX_TENSORS = 200, LAYER_TENSORS = 12 };
 
 static struct { /* numbers of the command line, with what they are otherwise */
     double layers, hidden, heads, dim, ffn, seq, positions, vocab, tied;
-    double micro, global, batches, iters, seed;
+    double micro, global, batches, iters, seed, per_token;
     double lr, min_lr, warmup, decay, clip, beta1, beta2, eps;
 } o = {
     .layers = 2, .hidden = 16, .heads = 2, .dim = 8, .ffn = 64, .seq = 8, .positions = 8,
@@ -39,7 +40,8 @@ static const struct {
     { "dim", &o.dim }, { "ffn", &o.ffn }, { "seq", &o.seq }, { "positions", &o.positions },
     { "vocab", &o.vocab }, { "tied", &o.tied }, { "micro", &o.micro },
     { "global", &o.global }, { "batches", &o.batches }, { "iters", &o.iters },
-    { "seed", &o.seed }, { "lr", &o.lr }, { "min-lr", &o.min_lr }, { "warmup", &o.warmup },
+    { "seed", &o.seed }, { "per-token", &o.per_token },
+    { "lr", &o.lr }, { "min-lr", &o.min_lr }, { "warmup", &o.warmup },
     { "decay", &o.decay }, { "clip", &o.clip }, { "beta1", &o.beta1 },
     { "beta2", &o.beta2 }, { "eps", &o.eps },
 };
@@ -564,8 +566,10 @@ static double iteration (struct acts *acts, const int32_t *token, const int32_t 
                          const float *mask)
 {
     int micro = (int)o.micro, rounds = (int)o.global / micro;
-    double *weight = zeros ((size_t)S), loss = 0;
+    double *weight = zeros ((size_t)S), loss = 0, all = 0;
 
+    for (int i = 0; i < rounds * micro * S; i++)
+        all += mask[i];
     for (int m = 0; m < rounds; m++) {
         double count = 0;
 
@@ -573,7 +577,8 @@ static double iteration (struct acts *acts, const int32_t *token, const int32_t 
             count += mask[i];
         for (int b = m * micro; b < (m + 1) * micro; b++) {
             for (int s = 0; s < S; s++)
-                weight[s] = mask[b * S + s] / fmax (count, 1) / rounds;
+                weight[s] = o.per_token ? mask[b * S + s] / fmax (all, 1)
+                                        : mask[b * S + s] / fmax (count, 1) / rounds;
             loss += sample (acts, token + b * S, label + b * S, weight, mask + b * S);
         }
     }

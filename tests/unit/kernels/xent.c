@@ -272,6 +272,12 @@ static void test_loss (const struct kit_variant *v)
     is_near (out[1], 20 + nll, 1e-12, "%s: sum is added", v->name);
     is_near (out[2], 32.5, 1e-12, "%s: count is added", v->name);
     ok (fabs (scale[1] - 0.05) < 1e-8 && scale[3] == 0, "%s: scales", v->name);
+    a.per_token = true;
+    ok (v->k->ops->xent_loss (v->k, &a, NULL, NULL) == 0
+            && fabs (scale[1] - 0.125) < 1e-8 && scale[3] == 0,
+        "%s: scales by token", v->name);
+    is_near (out[0], 10 + 0.25 * nll / 2.5 + 0.25 * nll, 1e-12, "%s: weighted sum is added",
+             v->name);
 }
 
 int main (void)

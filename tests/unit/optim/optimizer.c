@@ -107,6 +107,12 @@ static void test_steps (double clip)
             || optimizer_step (f.optimizer, lr, decay, norm, &err) < 0)
             bail_out ("%s", err.text);
         is_near (norm / plain_norm (step), 1, 1e-12, "norm %g, the copy not counted", norm);
+        if (step == 2) { /* there and back by powers of two, which is exact */
+            ok (optimizer_scale_grads (f.optimizer, 0.25, &err) == 0
+                    && f.params[0].grad[1] == 0.25f * value (step, 0, 1),
+                "gradients can be scaled");
+            optimizer_scale_grads (f.optimizer, 4, &err);
+        }
         if (clip > 0 && clip / (norm + 1e-6) < 1)
             scale = clip / (norm + 1e-6);
         for (size_t p = 0; p < NUM_PARAMS; p++) {

@@ -69,9 +69,46 @@ static void test_json (void)
     }
 }
 
+static void test_evaluation (void)
+{
+    struct metrics_evaluation m = {
+        .part = "test", .set = " on test set", .iteration = 20, .consumed_samples = 320,
+        .samples = 1600, .lm_loss = 2.5, .milliseconds = 33.5,
+    };
+    struct mg_error err = { "" };
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream (&text, &size);
+
+    metrics_print_evaluation (f, &m);
+    is_int (metrics_write_evaluation (f, "f", &m, &err), 0, "written");
+    m.lm_loss = NAN;
+    is_int (metrics_write_evaluation (f, "f", &m, &err), 0, "written");
+    fclose (f);
+    /* Megatron-LM's evaluate_and_print_results */
+    is_str (text,
+            "---------------------------------------------------------------------------------"
+            "-------------------------\n"
+            " validation loss at iteration 20 on test set | lm loss value: 2.500000E+00 | "
+            "lm loss PPL: 1.218249E+01 | \n"
+            "---------------------------------------------------------------------------------"
+            "-------------------------\n"
+            "{\"evaluation\": \"test\", \"iteration\": 20, \"consumed samples\": 320, "
+            "\"samples\": 1600, \"lm loss value\": 2.5, \"lm loss PPL\": 12.182494, "
+            "\"elapsed time (ms)\": 33.5}\n"
+            "{\"evaluation\": \"test\", \"iteration\": 20, \"consumed samples\": 320, "
+            "\"samples\": 1600, \"lm loss value\": null, \"lm loss PPL\": null, "
+            "\"elapsed time (ms)\": 33.5}\n",
+            "lines and objects");
+    free (text);
+    is_near (metrics_perplexity (19), exp (19), 1, "perplexity");
+    is_near (metrics_perplexity (21), exp (20), 1, "has an end");
+}
+
 int main (void)
 {
     test_print ();
     test_json ();
+    test_evaluation ();
     return done_testing ();
 }
