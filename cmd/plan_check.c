@@ -1,17 +1,72 @@
-/* plan_check.c - megatron plan check: every rule that the parallel sizes break */
+/* plan_check.c - megatron plan check: every rule that sizes and model arguments break */
 
 #include <stdio.h>
+#include <string.h>
 
 #include <jansson.h>
 
 #include "cmd/plan.h"
+#include "libcore/topo/margs.h"
+
+/* What the command line describes. */
+struct plan {
+    struct geometry geometry;
+    struct margs args;
+};
+
+static int set_marg (void *target, const struct cmd_option *option, const char *what,
+                     const char *value, struct mg_error *err)
+{
+    enum marg id = 0;
+
+    while (strcmp (margs_table[id].name, option->key) != 0)
+        id++;
+    return margs_set (target, id, what, value, err);
+}
+
+/* Is the argument a second name of an option that every part of plan has? */
+static bool is_geometry_option (const char *name)
+{
+    for (const struct cmd_option *o = plan_geometry_options; o->name; o++) {
+        if (strcmp (o->name, name) == 0 || (o->alias && strcmp (o->alias, name) == 0))
+            return true;
+    }
+    return false;
+}
+
+/* The rows of the model's arguments as options, closed by one without a name. */
+static void list_margs (struct cmd_option rows[MARG_NUM + 1])
+{
+    int n = 0;
+
+    for (int id = 0; id < MARG_NUM; id++) {
+        const struct marg_info *info = &margs_table[id];
+        const char *arg = info->type == MARG_SIZE ? "N" : "TEXT";
+
+        if (is_geometry_option (info->name))
+            continue;
+        rows[n++] = (struct cmd_option){
+            info->name, NULL, info->type == MARG_FLAG ? NULL : arg, info->help, info->name,
+            set_marg,
+        };
+    }
+    rows[n] = (struct cmd_option){ 0 };
+}
+
+/* Every rule: of the sizes, and, where these hold, of the model. */
+static int check_rules (const struct plan *plan, geometry_report_f report, void *arg)
+{
+    int count = geometry_check (&plan->geometry, report, arg);
+
+    return count ? count : margs_check (&plan->args, &plan->geometry, report, arg);
+}
 
 static void print_help (const struct cmd_option_table *tables, int ntables)
 {
     printf ("Usage: megatron plan check [OPTION...]\n\n"
-            "Check the parallel sizes: print both grids and succeed, or print every\n"
-            "broken rule, one a line, on standard error and fail. Without --world-size,\n"
-            "the rules that need it are left out.\n\n");
+            "Check the parallel sizes and what else is given of a model: print both grids\n"
+            "and succeed, or print every broken rule, one a line, on standard error and\n"
+            "fail. Rules that need what is not given are left out.\n\n");
     cmd_options_help (tables, ntables);
 }
 
@@ -26,9 +81,11 @@ static void append_rule (void *arg, const char *rule, const char *text)
     json_array_append_new (arg, json_pack ("{s:s, s:s}", "rule", rule, "text", text));
 }
 
-static int check_text (const struct geometry *g)
+static int check_text (const struct plan *plan)
 {
-    if (geometry_check (g, print_rule, NULL))
+    const struct geometry *g = &plan->geometry;
+
+    if (check_rules (plan, print_rule, NULL))
         return PLAN_IMPOSSIBLE;
     if (g->world)
         printf ("%d ranks: ", g->world);
@@ -39,10 +96,11 @@ static int check_text (const struct geometry *g)
     return 0;
 }
 
-static int check_json (const struct geometry *g)
+static int check_json (const struct plan *plan)
 {
+    const struct geometry *g = &plan->geometry;
     json_t *broken = json_array ();
-    int count = geometry_check (g, append_rule, broken);
+    int count = check_rules (plan, append_rule, broken);
 
     printf ("{\"ok\":%s,", count ? "false" : "true");
     if (g->world)
@@ -57,20 +115,24 @@ static int check_json (const struct geometry *g)
 
 int plan_check (int argc, char **argv)
 {
-    struct geometry g;
+    struct plan plan;
     struct plan_common common = { 0 };
+    struct cmd_option model_options[MARG_NUM + 1];
     const struct cmd_option_table tables[] = {
-        { plan_geometry_options, &g },
+        { plan_geometry_options, &plan.geometry },
+        { model_options, &plan.args },
         { plan_common_options, &common },
     };
     struct mg_error err;
 
-    geometry_init (&g);
-    if (cmd_options_read (tables, 2, argc, argv, &err) < 0)
+    geometry_init (&plan.geometry);
+    margs_init (&plan.args);
+    list_margs (model_options);
+    if (cmd_options_read (tables, 3, argc, argv, &err) < 0)
         return plan_usage_error (argv[0], &err);
     if (common.help) {
-        print_help (tables, 2);
+        print_help (tables, 3);
         return 0;
     }
-    return common.json ? check_json (&g) : check_text (&g);
+    return common.json ? check_json (&plan) : check_text (&plan);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "plugin/cmdline.h"
 
@@ -103,4 +104,44 @@ bool cmdline_is_het (bool sbatch)
         found = strcmp (arg, ":") == 0 || (sbatch && script_is_het (arg));
     free (args);
     return found;
+}
+
+/* Words from number 'first' on, the texts behind the pointers. */
+static char **split (const char *args, size_t len, int first, int *count)
+{
+    const char *from = args, *p;
+    char **words, *copy;
+    int n = 0;
+
+    for (int i = 0; i < first && from; i++)
+        from = next_arg (args, len, from);
+    for (p = from; p; p = next_arg (args, len, p))
+        n++;
+    if (n == 0 || !(words = malloc (n * sizeof (*words) + (args + len + 1 - from))))
+        return NULL;
+    copy = memcpy (words + n, from, args + len + 1 - from);
+    for (int i = 0; i < n; i++) {
+        words[i] = copy;
+        copy += strlen (copy) + 1;
+    }
+    *count = n;
+    return words;
+}
+
+char **cmdline_program (int *count)
+{
+    size_t len;
+    char *args, **words;
+
+    // srun parses its options with getopt_long() and stops at the program
+    if (optind < 1 || cmdline_is_het (false) || !(args = read_args (&len)))
+        return NULL;
+    words = split (args, len, optind, count);
+    free (args);
+    // whatever this is, it is not what srun takes for the program
+    if (words && words[0][0] == '-') {
+        free (words);
+        words = NULL;
+    }
+    return words;
 }

@@ -11,6 +11,7 @@
 #include "libcore/base/parse.h"
 #include "plugin/cmdline.h"
 #include "plugin/contract.h"
+#include "plugin/model.h"
 #include "plugin/slurmopt.h"
 #include "plugin/special.h"
 #include "plugin/submit.h"
@@ -113,6 +114,26 @@ static int check (const struct plugin *p, int world, struct mg_error *err)
     return geometry_validate (&g, err);
 }
 
+/* The program's arguments, before anything is allocated.  Only what is certain: sizes that
+ * may not fit the step are not what its tasks will get.  Warnings wait until the step is
+ * known.
+ */
+static void check_program (const struct plugin *p, int world)
+{
+    struct geometry g = p->options.geometry;
+    struct mg_error err;
+    char **words;
+    int count;
+
+    g.world = world;
+    if (p->allocator || (world == 0 && !is_strict (p)) || geometry_check (&g, NULL, NULL) != 0
+        || !(words = cmdline_program (&count)))
+        return;
+    if (model_check (&g, count, words, &err) == MODEL_FAILS)
+        fail (err.text);
+    free (words);
+}
+
 void submit_post_opt (struct plugin *p)
 {
     struct mg_error err = { .text = "" };
@@ -123,8 +144,10 @@ void submit_post_opt (struct plugin *p)
         return;
     if (options_error (&p->options))
         fail (options_error (&p->options));
-    if (!is_strict (p) || check (p, slurmopt_world (), &err) == 0)
+    if (!is_strict (p) || check (p, slurmopt_world (), &err) == 0) {
+        check_program (p, slurmopt_world ());
         return;
+    }
     // of a heterogeneous job this is but one component
     if (cmdline_is_het (p->allocator) && check (p, 0, &err) == 0)
         return;
@@ -148,13 +171,36 @@ static int step_world (spank_t sp)
     return 0;
 }
 
+static void check_step_program (const struct plugin *p, spank_t sp, int world)
+{
+    struct geometry g = p->options.geometry;
+    struct mg_error err;
+    int argc = 0;
+    char **argv = NULL;
+    enum model_verdict verdict;
+
+    g.world = world;
+    if (spank_get_item (sp, S_JOB_ARGV, &argc, &argv) != ESPANK_SUCCESS || !argv)
+        return;
+    verdict = model_check (&g, argc, argv, &err);
+    if (verdict == MODEL_FAILS)
+        fail (err.text);
+    if (verdict == MODEL_WARNS)
+        slurm_info ("megatron: warning: %s", err.text);
+}
+
 void submit_user_init (struct plugin *p, spank_t sp)
 {
     struct mg_error err = { .text = "" };
+    int world;
 
-    if (options_origin (&p->options) == OPTION_UNSET || special_step (sp)
-        || check (p, step_world (sp), &err) == 0)
+    if (options_origin (&p->options) == OPTION_UNSET || special_step (sp))
         return;
+    world = step_world (sp);
+    if (check (p, world, &err) == 0) {
+        check_step_program (p, sp, world);
+        return;
+    }
     if (is_strict (p))
         fail (err.text);
     slurm_info ("megatron: warning: %s (sizes come from %s; this step runs without them)",

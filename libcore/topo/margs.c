@@ -1,0 +1,124 @@
+/* margs.c - the table of Megatron-style arguments, and how they are read */
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "libcore/base/parse.h"
+#include "libcore/topo/margs.h"
+
+const struct marg_info margs_table[MARG_NUM] = {
+    [MARG_TP] = { "tensor-model-parallel-size", MARG_SIZE, "tensor-parallel size" },
+    [MARG_PP] = { "pipeline-model-parallel-size", MARG_SIZE, "pipeline-parallel size" },
+    [MARG_CP] = { "context-parallel-size", MARG_SIZE, "context-parallel size" },
+    [MARG_EP] = { "expert-model-parallel-size", MARG_SIZE, "expert-parallel size" },
+    [MARG_ETP] = { "expert-tensor-parallel-size", MARG_SIZE,
+                   "tensor-parallel size of experts" },
+    [MARG_VPP] = { "num-virtual-stages-per-pipeline-rank", MARG_SIZE,
+                   "virtual stages on each pipeline rank" },
+    [MARG_LAYERS_PER_VPP] = { "num-layers-per-virtual-pipeline-stage", MARG_SIZE,
+                              "layers of a virtual stage, in place of their number" },
+    [MARG_GROUP_SIZE] = { "microbatch-group-size-per-virtual-pipeline-stage", MARG_SIZE,
+                          "microbatches that go through a virtual stage in a row" },
+    [MARG_FIRST] = { "decoder-first-pipeline-num-layers", MARG_SIZE,
+                     "layers of the first pipeline rank" },
+    [MARG_LAST] = { "decoder-last-pipeline-num-layers", MARG_SIZE,
+                    "layers of the last pipeline rank" },
+    [MARG_WITH_EMBEDDING] = { "account-for-embedding-in-pipeline-split", MARG_FLAG,
+                              "the embedding takes the place of a layer" },
+    [MARG_WITH_LOSS] = { "account-for-loss-in-pipeline-split", MARG_FLAG,
+                         "the loss takes the place of a layer" },
+    [MARG_LAYOUT] = { "pipeline-model-parallel-layout", MARG_TEXT,
+                      "stage by stage, such as Et*3|(tt|)*5L" },
+    [MARG_TP_PP_DP] = { "use-tp-pp-dp-mapping", MARG_FLAG, "rank order tp-cp-ep-pp-dp" },
+    [MARG_SEQUENCE_PARALLEL] = { "sequence-parallel", MARG_FLAG,
+                                 "norms and dropout are split by sequence" },
+    [MARG_LAYERS] = { "num-layers", MARG_SIZE, "transformer layers" },
+    [MARG_MTP_LAYERS] = { "mtp-num-layers", MARG_SIZE, "multi-token-prediction layers" },
+    [MARG_HIDDEN] = { "hidden-size", MARG_SIZE, "hidden size" },
+    [MARG_FFN] = { "ffn-hidden-size", MARG_SIZE, "MLP size" },
+    [MARG_SWIGLU] = { "swiglu", MARG_FLAG, "gated MLP, of two thirds the size" },
+    [MARG_HEADS] = { "num-attention-heads", MARG_SIZE, "attention heads" },
+    [MARG_KV_CHANNELS] = { "kv-channels", MARG_SIZE, "size of a head" },
+    [MARG_QUERY_GROUPS] = { "num-query-groups", MARG_SIZE, "key and value heads" },
+    [MARG_SEQ_LENGTH] = { "seq-length", MARG_SIZE, "tokens of a sample" },
+    [MARG_MAX_POSITIONS] = { "max-position-embeddings", MARG_SIZE, "positions" },
+    [MARG_PADDED_VOCAB] = { "padded-vocab-size", MARG_SIZE, "rows of the embedding" },
+    [MARG_EXPERTS] = { "num-experts", MARG_SIZE, "experts of a layer" },
+    [MARG_EXPERT_FFN] = { "moe-ffn-hidden-size", MARG_SIZE, "MLP size of an expert" },
+    [MARG_ROUTER_GROUPS] = { "moe-router-num-groups", MARG_SIZE,
+                             "groups of experts that the router chooses from" },
+    [MARG_ROUTER_GROUP_TOPK] = { "moe-router-group-topk", MARG_SIZE,
+                                 "groups that it chooses" },
+    [MARG_MICRO_BATCH] = { "micro-batch-size", MARG_SIZE, "samples of a microbatch" },
+    [MARG_GLOBAL_BATCH] = { "global-batch-size", MARG_SIZE, "samples of an iteration" },
+    [MARG_RAMPUP] = { "rampup-batch-size", MARG_TEXT, "the global batch size grows" },
+    [MARG_BATCH_STEPS] = { "step-batch-size-schedule", MARG_TEXT,
+                           "global batch sizes by tokens" },
+    [MARG_ROUND_BATCH] = { "decrease-batch-size-if-needed", MARG_FLAG,
+                           "the global batch size is rounded down" },
+};
+
+void margs_init (struct margs *args)
+{
+    memset (args, 0, sizeof (*args));
+}
+
+int margs_set (struct margs *args, enum marg id, const char *what, const char *value,
+               struct mg_error *err)
+{
+    int size = 1;
+
+    if (margs_table[id].type == MARG_SIZE
+        && parse_int (what, value, 1, GEOMETRY_SIZE_MAX, &size, err) < 0)
+        return -1;
+    if (margs_table[id].type == MARG_TEXT && (!value || !*value))
+        return mg_error_set (err, EINVAL, "%s is empty", what);
+    args->value[id] = size;
+    if (id == MARG_LAYOUT)
+        args->layout = value;
+    return 0;
+}
+
+/* Row of "--name" or "--name=value"; MARG_NUM if there is none. */
+static enum marg find (const char *word, size_t len)
+{
+    for (int id = 0; id < MARG_NUM; id++) {
+        if (strlen (margs_table[id].name) == len
+            && strncmp (margs_table[id].name, word, len) == 0)
+            return id;
+    }
+    return MARG_NUM;
+}
+
+static bool is_parallel_size (const char *name, size_t len)
+{
+    static const char tail[] = "-model-parallel-size";
+    size_t n = sizeof (tail) - 1;
+
+    return len > n && strncmp (name + len - n, tail, n) == 0;
+}
+
+void margs_scan (struct margs *args, int argc, char *const *argv)
+{
+    for (int i = 0; i < argc; i++) {
+        const char *name = argv[i] + 2, *value;
+        size_t len;
+        enum marg id;
+
+        if (strncmp (argv[i], "--", 2) != 0)
+            continue;
+        len = strcspn (name, "=");
+        args->parallel |= is_parallel_size (name, len);
+        id = find (name, len);
+        if (id == MARG_NUM)
+            continue;
+        value = name[len] ? name + len + 1 : NULL;
+        if (!value && margs_table[id].type != MARG_FLAG && i + 1 < argc)
+            value = argv[++i];
+        args->value[id] = 0; // the last one counts, also where it is no number
+        if (id == MARG_LAYOUT)
+            args->layout = NULL;
+        margs_set (args, id, name, value ? value : "", NULL);
+    }
+}

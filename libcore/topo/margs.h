@@ -1,0 +1,126 @@
+/* margs - what Megatron-style arguments on a command line say of a model, and the rules
+ * that the model must keep on a geometry.
+ *
+ * Pure integer arithmetic over words, linked by the job plugin too: no file is opened, no
+ * variable read.  Names and rules are Megatron-LM's (validate_args, TransformerConfig,
+ * the constructors of its layers).  What was not given is not known, and a rule that needs
+ * it is left out: these rules refuse what is certain to fail, they do not replace the
+ * program's own reading of its arguments.
+ */
+#ifndef LIBCORE_TOPO_MARGS_H
+#define LIBCORE_TOPO_MARGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "libcore/topo/geometry.h"
+#include "megatron/error.h"
+
+enum marg {
+    MARG_TP,
+    MARG_PP,
+    MARG_CP,
+    MARG_EP,
+    MARG_ETP,
+    MARG_VPP,
+    MARG_LAYERS_PER_VPP,
+    MARG_GROUP_SIZE,
+    MARG_FIRST,
+    MARG_LAST,
+    MARG_WITH_EMBEDDING,
+    MARG_WITH_LOSS,
+    MARG_LAYOUT,
+    MARG_TP_PP_DP,
+    MARG_SEQUENCE_PARALLEL,
+    MARG_LAYERS,
+    MARG_MTP_LAYERS,
+    MARG_HIDDEN,
+    MARG_FFN,
+    MARG_SWIGLU,
+    MARG_HEADS,
+    MARG_KV_CHANNELS,
+    MARG_QUERY_GROUPS,
+    MARG_SEQ_LENGTH,
+    MARG_MAX_POSITIONS,
+    MARG_PADDED_VOCAB,
+    MARG_EXPERTS,
+    MARG_EXPERT_FFN,
+    MARG_ROUTER_GROUPS,
+    MARG_ROUTER_GROUP_TOPK,
+    MARG_MICRO_BATCH,
+    MARG_GLOBAL_BATCH,
+    MARG_RAMPUP,
+    MARG_BATCH_STEPS,
+    MARG_ROUND_BATCH,
+    MARG_NUM
+};
+
+/* One row an argument. */
+struct marg_info {
+    const char *name; /* without the dashes */
+    enum { MARG_SIZE, MARG_FLAG, MARG_TEXT } type;
+    const char *help; /* one line, no final dot */
+};
+extern const struct marg_info margs_table[MARG_NUM];
+
+/* What was given. Texts point into the argument vector. */
+struct margs {
+    int value[MARG_NUM];  /* 0: not given, or not a number of 1..GEOMETRY_SIZE_MAX;
+                             flags and texts: 1 if given */
+    const char *layout;   /* text of MARG_LAYOUT, NULL: not given */
+    bool parallel;        /* some "--*-model-parallel-size" is among the words */
+};
+
+void margs_init (struct margs *args);
+
+/* Read words, "--name value" or "--name=value", over what 'args' holds; of several, the
+ * last counts.  Words that are none of the table's arguments are passed over, a value that
+ * is no number makes its argument unknown: what the program will say of it is its own.
+ */
+void margs_scan (struct margs *args, int argc, char *const *argv);
+
+/* Store one value ("" or NULL for a flag); 'what' names the argument in the message. 0, or
+ * -1, EINVAL or ERANGE and a text, 'args' as it was.
+ */
+int margs_set (struct margs *args, enum marg id, const char *what, const char *value,
+               struct mg_error *err);
+
+/* Put the parallel sizes of 'args' into 'g'. 'fixed': the job's sizes are decided in 'g'
+ * (the plugin gives all of them to its tasks), so that an argument that differs is
+ * reported, under the rule "conflict", and 'g' stays as it is (but for virtual stages,
+ * which a job that says nothing of them leaves to the arguments).  Returns the number of
+ * reports; 'report' may be NULL.
+ */
+int margs_merge (const struct margs *args, struct geometry *g, bool fixed,
+                 geometry_report_f report, void *arg);
+
+/* Check every rule that is known enough, on a geometry that keeps its own rules
+ * (geometry_check()); its world may be 0.  Reports as geometry_check() does, with these
+ * rule names:
+ *
+ *   hidden-heads       hidden-size is a multiple of num-attention-heads (unless
+ *                      kv-channels is given)
+ *   heads-tp           num-attention-heads is a multiple of tp
+ *   query-groups       num-query-groups divides the heads, and one of it and tp the other
+ *   ffn-tp             ffn-hidden-size (with swiglu: what follows from hidden-size) is a
+ *                      multiple of tp, unless all layers are experts
+ *   expert-ffn-etp     the experts' FFN size is a multiple of etp
+ *   vocab-tp           padded-vocab-size is a multiple of tp
+ *   seq-cp             with cp > 1, seq-length is a multiple of 2 cp
+ *   seq-sp             with sequence-parallel, seq-length / cp is a multiple of tp
+ *   positions          max-position-embeddings is not less than seq-length
+ *   layers             the pipeline's stages get their layers (stages_create())
+ *   experts-ep         num-experts is a multiple of ep; ep > 1 needs experts
+ *   experts-sp         experts with tp > 1 need sequence-parallel
+ *   router-groups      num-experts is a multiple of moe-router-num-groups, of which
+ *                      moe-router-group-topk are chosen
+ *   batch              global-batch-size is a multiple of micro-batch-size x dp
+ *   microbatches-vpp   with virtual stages, pp <= group <= microbatches, and what is left
+ *                      of whole groups is 0 or at least pp
+ *
+ * Returns the number of reports.
+ */
+int margs_check (const struct margs *args, const struct geometry *g,
+                 geometry_report_f report, void *arg);
+
+#endif /* LIBCORE_TOPO_MARGS_H */

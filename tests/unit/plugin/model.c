@@ -1,0 +1,63 @@
+/* model.c - which programs' arguments count, and how much */
+
+#include <string.h>
+
+#include "plugin/model.h"
+#include "tests/tap/tap.h"
+
+#define COUNT(a) (sizeof (a) / sizeof ((a)[0]))
+
+static const struct {
+    const char *words[8];
+    enum model_verdict verdict; /* on tp 4 */
+} cases[] = {
+    { { NULL }, MODEL_FITS },
+    { { "megatron" }, MODEL_FITS },
+    { { "megatron", "train", "--num-attention-heads", "8" }, MODEL_FITS },
+    { { "megatron", "train", "--num-attention-heads", "6" }, MODEL_FAILS },
+    { { "/opt/x/megatron", "train", "--num-attention-heads=6" }, MODEL_FAILS },
+    { { "megatron", "--num-attention-heads=6" }, MODEL_FAILS },
+    { { "megatron", "plan", "--num-attention-heads=6" }, MODEL_FITS },
+    { { "megatron", "data", "--num-attention-heads=6" }, MODEL_FITS },
+    { { "megatron", "doctor", "--num-attention-heads=6" }, MODEL_FITS },
+    { { "megatron/", "--num-attention-heads=6" }, MODEL_WARNS },
+    { { "mymegatron", "--num-attention-heads=6" }, MODEL_WARNS },
+    { { "--num-attention-heads=6" }, MODEL_FITS },
+    { { "python", "plan", "--num-attention-heads=6" }, MODEL_WARNS },
+    { { "python", "x.py", "--num-attention-heads=6", "--tensor-model-parallel-size", "4" },
+      MODEL_FAILS },
+    { { "python", "x.py", "--tensor-model-parallel-size", "2" }, MODEL_FAILS },
+    { { "python", "x.py", "--tensor-model-parallel-size", "4" }, MODEL_FITS },
+    { { "python", "x.py", "--context-parallel-size", "2" }, MODEL_WARNS },
+    { { "python", "x.py", "--num-virtual-stages-per-pipeline-rank", "2" }, MODEL_WARNS },
+};
+
+int main (void)
+{
+    struct geometry g;
+    struct mg_error text = { .text = "" };
+
+    geometry_init (&g);
+    g.tp = 4;
+    for (size_t i = 0; i < COUNT (cases); i++) {
+        int argc = 0;
+
+        while (argc < 8 && cases[i].words[argc])
+            argc++;
+        text.text[0] = '\0';
+        is_int (model_check (&g, argc, (char *const *)cases[i].words, &text), cases[i].verdict,
+                "%s ... %s", argc ? cases[i].words[0] : "no words",
+                argc ? cases[i].words[argc - 1] : "");
+        ok (!text.text[0] == (cases[i].verdict == MODEL_FITS) && !strchr (text.text, '\n'),
+            "one line where something is wrong");
+    }
+    {
+        const char *words[] = { "megatron", "train", "--num-layers", "5", "--padded-vocab-size=7",
+                                "--pipeline-model-parallel-layout=E\nt|\033tL" };
+
+        model_check (&g, 6, (char *const *)words, &text);
+        ok (!strchr (text.text, '\n') && !strchr (text.text, '\033'), "no control character");
+        ok (strstr (text.text, " (and 1 more)"), "%s", text.text);
+    }
+    return done_testing ();
+}

@@ -1,0 +1,321 @@
+/* margs.c - reading Megatron-style arguments, contradictions, and each rule of a model */
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "libcore/topo/margs.h"
+#include "tests/tap/tap.h"
+
+#define COUNT(a) (sizeof (a) / sizeof ((a)[0]))
+enum { WORDS_MAX = 40, LINE_MAX_LEN = 400 };
+
+/* A line cut at its blanks. */
+struct line {
+    char text[LINE_MAX_LEN];
+    char *argv[WORDS_MAX];
+    int argc;
+};
+
+static void cut (struct line *l, const char *text)
+{
+    char *save = NULL;
+
+    l->argc = 0;
+    snprintf (l->text, sizeof (l->text), "%s", text);
+    for (char *w = strtok_r (l->text, " ", &save); w && l->argc < WORDS_MAX;
+         w = strtok_r (NULL, " ", &save))
+        l->argv[l->argc++] = w;
+}
+
+static void scan (struct margs *args, struct line *l, const char *text)
+{
+    cut (l, text);
+    margs_init (args);
+    margs_scan (args, l->argc, l->argv);
+}
+
+static void test_table (void)
+{
+    for (int i = 0; i < MARG_NUM; i++) {
+        ok (margs_table[i].name && margs_table[i].help, "row %d has a name and a help", i);
+        for (int j = 0; j < i; j++)
+            if (strcmp (margs_table[i].name, margs_table[j].name) == 0)
+                ok (false, "--%s is there twice", margs_table[i].name);
+    }
+}
+
+static void test_scan (void)
+{
+    struct margs a;
+    struct line l;
+
+    scan (&a, &l, "python pretrain.py --num-layers 12 --hidden-size=64 --swiglu x");
+    is_int (a.value[MARG_LAYERS], 12, "a value in the next word");
+    is_int (a.value[MARG_HIDDEN], 64, "a value behind =");
+    is_int (a.value[MARG_SWIGLU], 1, "a flag");
+    is_int (a.value[MARG_HEADS], 0, "what is not given");
+    ok (!a.parallel, "no parallel size");
+    scan (&a, &l, "--num-layers 12 --num-layers 6");
+    is_int (a.value[MARG_LAYERS], 6, "the last one counts");
+    scan (&a, &l, "--num-layers 12 --num-layers many");
+    is_int (a.value[MARG_LAYERS], 0, "also where it is no number");
+    scan (&a, &l, "--num-layers 0 --hidden-size -8 --ffn-hidden-size 16777217");
+    ok (!a.value[MARG_LAYERS] && !a.value[MARG_HIDDEN] && !a.value[MARG_FFN],
+        "numbers out of range are not known");
+    scan (&a, &l, "--num-layers");
+    is_int (a.value[MARG_LAYERS], 0, "a value that is missing");
+    scan (&a, &l, "--num-layers --num-layers 4");
+    is_int (a.value[MARG_LAYERS], 0, "a value that looks like an argument is a value");
+    scan (&a, &l, "--num-layersx 4 -num-layers 4 num-layers 4 --num-layer 4 --");
+    is_int (a.value[MARG_LAYERS], 0, "names are whole");
+    scan (&a, &l, "--pipeline-model-parallel-layout=Et|tL");
+    is_str (a.layout, "Et|tL", "a text");
+    ok (!a.parallel, "whose name ends otherwise");
+    scan (&a, &l, "--expert-model-parallel-size");
+    ok (a.parallel, "a parallel size without a value is one");
+    scan (&a, &l, "--context-model-parallel-size=2");
+    ok (a.parallel, "also one that nobody knows");
+    scan (&a, &l, "--context-parallel-size 2 -model-parallel-size --model-parallel-size 2");
+    ok (!a.parallel, "others are none");
+    margs_init (&a);
+    margs_scan (&a, 0, NULL);
+    is_int (a.value[MARG_LAYERS], 0, "no words at all");
+}
+
+static void test_set (void)
+{
+    struct margs a;
+    struct mg_error err;
+
+    margs_init (&a);
+    errno = 0;
+    ok (margs_set (&a, MARG_LAYERS, "--num-layers", "x", &err) == -1 && errno == EINVAL
+        && strstr (err.text, "--num-layers: \"x\""), "a word for a number");
+    ok (margs_set (&a, MARG_LAYERS, "--num-layers", "0", &err) == -1 && errno == ERANGE,
+        "0 for a size");
+    ok (margs_set (&a, MARG_LAYOUT, "--layout", "", &err) == -1, "an empty text");
+    ok (margs_set (&a, MARG_SWIGLU, "--swiglu", NULL, &err) == 0, "a flag");
+}
+
+struct seen {
+    int count;
+    char rules[300];
+    char first[MG_ERROR_MAX];
+};
+
+static void note (void *arg, const char *rule, const char *text)
+{
+    struct seen *s = arg;
+    size_t len = strlen (s->rules);
+
+    snprintf (s->rules + len, sizeof (s->rules) - len, "%s%s", len ? " " : "", rule);
+    if (s->count++ == 0)
+        snprintf (s->first, sizeof (s->first), "%s", text);
+    if (strchr (text, '\n') || !*text)
+        s->count += 1000;
+}
+
+/* "tp 4 pp 2 world 16" */
+static void set_geometry (struct geometry *g, const char *text)
+{
+    struct line l;
+
+    geometry_init (g);
+    cut (&l, text);
+    for (int i = 0; i + 1 < l.argc; i += 2) {
+        if (geometry_set (g, l.argv[i], l.argv[i], l.argv[i + 1], NULL) < 0)
+            bail_out ("%s", text);
+    }
+}
+
+static void test_merge (void)
+{
+    static const struct {
+        const char *geometry, *args;
+        bool fixed;
+        int count;
+        const char *text; /* in the first report */
+    } cases[] = {
+        { "tp 4", "--tensor-model-parallel-size 4", true, 0, NULL },
+        { "tp 4", "--tensor-model-parallel-size 2", true, 1,
+          "--tensor-model-parallel-size 2 contradicts the job's tp 4; give one of them, or "
+          "--megatron-tp=2" },
+        { "pp 4", "--tensor-model-parallel-size 2", true, 1, "the job's tp 1" },
+        { "pp 4", "--tensor-model-parallel-size 2", false, 0, NULL },
+        { "tp 4", "--expert-tensor-parallel-size 4", true, 0, NULL },
+        { "tp 4", "--expert-tensor-parallel-size 1", true, 1, "the job's etp 4" },
+        { "tp 4 etp 1", "--expert-tensor-parallel-size 1", true, 0, NULL },
+        { "pp 2", "--num-virtual-stages-per-pipeline-rank 3", true, 0, NULL },
+        { "pp 2 vpp 1", "--num-virtual-stages-per-pipeline-rank 3", true, 0, NULL },
+        { "pp 2 vpp 2", "--num-virtual-stages-per-pipeline-rank 3", true, 1, "vpp 2" },
+        { "pp 2", "--use-tp-pp-dp-mapping", true, 1, "the job's order tp-cp-ep-dp-pp" },
+        { "pp 2 order tp-cp-ep-pp-dp", "--use-tp-pp-dp-mapping", true, 0, NULL },
+        { "pp 2", "--use-tp-pp-dp-mapping", false, 0, NULL },
+        { "tp 2 cp 2 pp 2 ep 2",
+          "--tensor-model-parallel-size 1 --pipeline-model-parallel-size 1 "
+          "--context-parallel-size 1 --expert-model-parallel-size 1", true, 4, "tp 2" },
+    };
+
+    for (size_t i = 0; i < COUNT (cases); i++) {
+        struct seen seen = { .count = 0 };
+        struct geometry g;
+        struct margs a;
+        struct line l;
+        int count;
+
+        set_geometry (&g, cases[i].geometry);
+        scan (&a, &l, cases[i].args);
+        count = margs_merge (&a, &g, cases[i].fixed, note, &seen);
+        ok (count == cases[i].count && seen.count == count
+            && count == margs_merge (&a, &g, cases[i].fixed, NULL, NULL),
+            "%s, %s: %d contradictions", cases[i].geometry, cases[i].args, cases[i].count);
+        if (cases[i].text && !ok (strstr (seen.first, cases[i].text), "and says why"))
+            diag ("%s", seen.first);
+    }
+    {
+        struct geometry g;
+        struct margs a;
+        struct line l;
+
+        geometry_init (&g);
+        scan (&a, &l, "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 3 "
+              "--context-parallel-size 4 --expert-model-parallel-size 5 "
+              "--expert-tensor-parallel-size 6 --num-virtual-stages-per-pipeline-rank 7 "
+              "--use-tp-pp-dp-mapping");
+        margs_merge (&a, &g, false, NULL, NULL);
+        ok (g.tp == 2 && g.pp == 3 && g.cp == 4 && g.ep == 5 && g.etp == 6 && g.vpp == 7
+            && strcmp (g.order, "tp-cp-ep-pp-dp") == 0, "each argument has its own size");
+    }
+}
+
+static const struct {
+    const char *geometry, *args;
+    const char *rules; /* that are broken, "" for none */
+    const char *text;  /* in the first report */
+} rule_cases[] = {
+    { "tp 4 world 8", "", "", NULL },
+    { "tp 4", "--hidden-size 64 --num-attention-heads 8", "", NULL },
+    { "tp 1", "--hidden-size 63 --num-attention-heads 8", "hidden-heads",
+      "hidden-size 63 is not a multiple of num-attention-heads 8; use 56 or 64" },
+    { "tp 1", "--hidden-size 63 --num-attention-heads 8 --kv-channels 7", "", NULL },
+    { "tp 5", "--num-attention-heads 96", "heads-tp",
+      "num-attention-heads 96 is not a multiple of tp 5; use 95 or 100, or tp 4 or 6" },
+    { "tp 4", "--num-attention-heads 2", "heads-tp", "use 4, or tp 2" },
+    { "tp 4", "--num-attention-heads 6", "heads-tp", "use 4 or 8, or tp 3 or 6" },
+    { "tp 4", "--num-attention-heads 4", "", NULL },
+    { "tp 4", "--num-query-groups 6", "query-groups", "num-query-groups 6 and tp 4" },
+    { "tp 4", "--num-query-groups 2", "", NULL },
+    { "tp 4", "--num-query-groups 8", "", NULL },
+    { "tp 1", "--num-query-groups 8 --num-attention-heads 12", "query-groups",
+      "num-attention-heads 12 is not a multiple of num-query-groups 8" },
+    { "tp 4", "--ffn-hidden-size 10", "ffn-tp",
+      "ffn-hidden-size 10 is not a multiple of tp 4; use 8 or 12, or tp 2 or 5" },
+    { "tp 3", "--hidden-size 64", "ffn-tp", "ffn-hidden-size (by default) 256" },
+    { "tp 3", "--hidden-size 63", "", NULL },
+    { "tp 5", "--hidden-size 512 --swiglu", "ffn-tp", "1344" },
+    { "tp 8", "--hidden-size 512 --swiglu", "", NULL },
+    { "tp 5", "--hidden-size 10 --swiglu", "", NULL },
+    { "tp 1 etp 3 ep 2", "--num-experts 4 --moe-ffn-hidden-size 64", "expert-ffn-etp",
+      "moe-ffn-hidden-size 64 is not a multiple of etp 3" },
+    { "tp 3", "--num-experts 4 --ffn-hidden-size 64 --sequence-parallel", "expert-ffn-etp",
+      "ffn-hidden-size 64 is not a multiple of etp 3" },
+    { "tp 3 etp 1", "--num-experts 4 --ffn-hidden-size 64 --sequence-parallel", "", NULL },
+    { "tp 4", "--padded-vocab-size 50257", "vocab-tp", "use 50256 or 50260" },
+    { "tp 4", "--padded-vocab-size 50304", "", NULL },
+    { "cp 2", "--seq-length 10", "seq-cp", "seq-length 10 is not a multiple of 2 x cp 2 = 4; "
+      "use 8 or 12" },
+    { "cp 2", "--seq-length 12", "", NULL },
+    { "cp 1", "--seq-length 11", "", NULL },
+    { "tp 4", "--seq-length 10", "", NULL },
+    { "tp 4", "--seq-length 10 --sequence-parallel", "seq-sp", "seq-length 10 is not a "
+      "multiple of tp 4, which sequence-parallel needs; use 8 or 12" },
+    { "tp 4 cp 2", "--seq-length 12 --sequence-parallel", "seq-sp", "cp 2 x tp 4 = 8" },
+    { "tp 4 cp 2", "--seq-length 16 --sequence-parallel", "", NULL },
+    { "tp 4 cp 2", "--seq-length 10 --sequence-parallel", "seq-cp", NULL },
+    { "tp 1", "--seq-length 11 --sequence-parallel", "", NULL },
+    { "tp 1", "--seq-length 9 --max-position-embeddings 8", "positions",
+      "max-position-embeddings 8 is less than seq-length 9" },
+    { "tp 1", "--seq-length 8 --max-position-embeddings 8", "", NULL },
+    { "pp 4", "--num-layers 10", "layers", "use num-layers 8 or 12" },
+    { "pp 4", "--num-layers 12", "", NULL },
+    { "pp 4 vpp 2", "--num-layers 12", "layers", "4 x 2 virtual stages" },
+    { "pp 4 vpp 1", "--num-layers 12 --num-layers-per-virtual-pipeline-stage 1", "", NULL },
+    { "pp 4", "--num-layers 10 --account-for-embedding-in-pipeline-split "
+      "--account-for-loss-in-pipeline-split", "", NULL },
+    { "pp 4", "--num-layers 11 --decoder-first-pipeline-num-layers 2", "", NULL },
+    { "pp 4", "--num-layers 11 --decoder-last-pipeline-num-layers 4", "layers", NULL },
+    { "pp 4", "--num-layers 5 --pipeline-model-parallel-layout Et|t|tt|tL", "", NULL },
+    { "pp 4", "--num-layers 6 --pipeline-model-parallel-layout Et|t|tt|tL", "layers", NULL },
+    { "pp 4", "--pipeline-model-parallel-layout Et|t|tt|tL", "", NULL },
+    { "pp 1", "--num-layers 5 --mtp-num-layers 1", "", NULL },
+    { "pp 2", "--num-layers 4 --mtp-num-layers 1", "", NULL },
+    { "ep 4 etp 1", "--num-experts 6", "experts-ep", "num-experts 6 is not a multiple of ep 4; "
+      "use 4 or 8, or ep 3 or 6" },
+    { "ep 4 etp 1", "--num-experts 8", "", NULL },
+    { "ep 4 etp 1", "--num-layers 2", "experts-ep", "ep 4 needs experts" },
+    { "ep 4 etp 1", "--lr 2", "", NULL },
+    { "tp 2", "--num-experts 8", "experts-sp", "needs --sequence-parallel" },
+    { "tp 2", "--num-experts 8 --sequence-parallel", "", NULL },
+    { "tp 1", "--num-experts 8 --moe-router-num-groups 3", "router-groups", "num-experts 8" },
+    { "tp 1", "--num-experts 8 --moe-router-num-groups 4 --moe-router-group-topk 5",
+      "router-groups", "topk 5" },
+    { "tp 1", "--num-experts 8 --moe-router-num-groups 4 --moe-router-group-topk 4", "",
+      NULL },
+    { "tp 2 world 8", "--global-batch-size 12 --micro-batch-size 2", "batch",
+      "global-batch-size 12 is not a multiple of micro-batch-size 2 x dp 4 = 8; use 8 or 16" },
+    { "tp 2 world 8", "--global-batch-size 4 --micro-batch-size 2", "batch", "use 8" },
+    { "tp 2 world 8", "--global-batch-size 16 --micro-batch-size 2", "", NULL },
+    { "tp 2", "--global-batch-size 13 --micro-batch-size 2", "", NULL },
+    { "tp 2 world 8", "--global-batch-size 12 --micro-batch-size 2 "
+      "--decrease-batch-size-if-needed", "", NULL },
+    { "tp 2 world 8", "--global-batch-size 12 --micro-batch-size 2 --rampup-batch-size 4 4 9",
+      "", NULL },
+    { "pp 4 vpp 2 world 8", "--global-batch-size 6 --micro-batch-size 1", "microbatches-vpp",
+      "3 microbatches (global-batch-size 6 / micro-batch-size 1 x dp 2)" },
+    { "pp 4 vpp 2 world 8", "--global-batch-size 10 --micro-batch-size 1", "microbatches-vpp",
+      "5 microbatches leave 1" },
+    { "pp 4 vpp 2 world 8", "--global-batch-size 16 --micro-batch-size 1", "", NULL },
+    { "pp 4 vpp 2 world 8", "--global-batch-size 18 --micro-batch-size 1 "
+      "--microbatch-group-size-per-virtual-pipeline-stage 5", "", NULL },
+    { "pp 4 vpp 2 world 8", "--microbatch-group-size-per-virtual-pipeline-stage 3",
+      "microbatches-vpp", "3 is less than pp 4" },
+    { "pp 4 world 8", "--global-batch-size 6 --micro-batch-size 1", "", NULL },
+    { "pp 4 world 8", "--global-batch-size 6 --micro-batch-size 1 --num-layers 16 "
+      "--num-layers-per-virtual-pipeline-stage 2", "microbatches-vpp", "2 virtual stages" },
+    { "tp 5", "--num-attention-heads 6 --ffn-hidden-size 6 --padded-vocab-size 6",
+      "heads-tp ffn-tp vocab-tp", NULL },
+    { "tp 16777216", "--num-attention-heads 16777215 --seq-length 16777215 "
+      "--sequence-parallel", "heads-tp seq-sp", "use 16777216, or tp 16777215" },
+};
+
+static void test_rules (void)
+{
+    for (size_t i = 0; i < COUNT (rule_cases); i++) {
+        struct seen seen = { .count = 0 };
+        struct geometry g;
+        struct margs a;
+        struct line l;
+        int count;
+
+        set_geometry (&g, rule_cases[i].geometry);
+        scan (&a, &l, rule_cases[i].args);
+        count = margs_check (&a, &g, note, &seen);
+        is_str (seen.rules, rule_cases[i].rules, "%s: %s", rule_cases[i].geometry,
+                rule_cases[i].args);
+        ok (count == seen.count && count == margs_check (&a, &g, NULL, NULL),
+            "and so says the count");
+        if (rule_cases[i].text && !ok (strstr (seen.first, rule_cases[i].text), "and why"))
+            diag ("%s", seen.first);
+    }
+}
+
+int main (void)
+{
+    test_table ();
+    test_scan ();
+    test_set ();
+    test_merge ();
+    test_rules ();
+    return done_testing ();
+}
