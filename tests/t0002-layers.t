@@ -13,6 +13,7 @@ job
 nn moe graph
 schedule optim data checkpoint
 train
+api
 cmd
 '
 # Who may use less than the layers say.

@@ -381,6 +381,22 @@ int mg_comm_p2p (struct mg_comm *comm, const struct mg_p2p *list, int n,
     return enqueue (comm, &req, sent, stream, err);
 }
 
+int mg_comm_send (struct mg_comm *comm, const void *buf, size_t count, enum mg_dtype dtype,
+                  int peer, struct mg_stream *stream, struct mg_error *err)
+{
+    const struct mg_p2p list = { MG_SEND, peer, (void *)buf, count, dtype };
+
+    return mg_comm_p2p (comm, &list, 1, stream, err);
+}
+
+int mg_comm_recv (struct mg_comm *comm, void *buf, size_t count, enum mg_dtype dtype,
+                  int peer, struct mg_stream *stream, struct mg_error *err)
+{
+    const struct mg_p2p list = { MG_RECV, peer, buf, count, dtype };
+
+    return mg_comm_p2p (comm, &list, 1, stream, err);
+}
+
 int mg_comm_barrier (struct mg_comm *comm, struct mg_stream *stream,
                      struct mg_error *err)
 {

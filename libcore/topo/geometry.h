@@ -12,13 +12,9 @@
 #include <stddef.h>
 
 #include "megatron/error.h"
+#include "megatron/geometry.h"
 
-/* The axes of a rank grid. An array index everywhere, so that an axis more is a row more.
- * MG_AXIS_EP exists in both grids; its size is 1 in the dense one, as CP's is in the
- * expert one.
- */
-enum mg_axis { MG_AXIS_TP, MG_AXIS_CP, MG_AXIS_EP, MG_AXIS_DP, MG_AXIS_PP, MG_NUM_AXES };
-
+/* enum mg_axis is an array index everywhere, so that an axis more is a row more. */
 enum { GEOMETRY_ORDER_MAX = 32, GEOMETRY_SIZE_MAX = 1 << 24 };
 
 /* What was asked for. geometry_init() gives the defaults. Sizes are 1..GEOMETRY_SIZE_MAX

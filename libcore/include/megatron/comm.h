@@ -82,8 +82,9 @@ int mg_comm_broadcast (struct mg_comm *comm, void *buf, size_t count, enum mg_dt
  * from a to b in enqueuing order on a's side meets the n-th receive on b's. A list and
  * what it matches may be in any order, so a symmetric exchange cannot deadlock.
  */
+enum mg_p2p_kind { MG_SEND, MG_RECV };
 struct mg_p2p {
-    enum { MG_SEND, MG_RECV } kind;
+    enum mg_p2p_kind kind;
     int peer; /* rank in the communicator; the caller's own rank is allowed */
     void *buf;
     size_t count;
@@ -91,6 +92,15 @@ struct mg_p2p {
 };
 int mg_comm_p2p (struct mg_comm *comm, const struct mg_p2p *list, int n,
                  struct mg_stream *stream, struct mg_error *err);
+
+/* One of them alone. A send may wait for its receive, and so may what stands behind it on its
+ * stream, so that of two ranks that send to each other one must receive first; a list, or
+ * two streams, need no such order.
+ */
+int mg_comm_send (struct mg_comm *comm, const void *buf, size_t count, enum mg_dtype dtype,
+                  int peer, struct mg_stream *stream, struct mg_error *err);
+int mg_comm_recv (struct mg_comm *comm, void *buf, size_t count, enum mg_dtype dtype,
+                  int peer, struct mg_stream *stream, struct mg_error *err);
 
 /* Done when every member has called it. */
 int mg_comm_barrier (struct mg_comm *comm, struct mg_stream *stream,

@@ -1,0 +1,117 @@
+/* geometry.c - geometries for programs: arguments are checked here */
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libcore/api/geometry.h"
+
+bool api_axis_is_known (enum mg_layout layout, enum mg_axis axis)
+{
+    if ((layout == MG_DENSE || layout == MG_EXPERT) && (int)axis >= 0 && axis < MG_NUM_AXES)
+        return true;
+    errno = EINVAL;
+    return false;
+}
+
+const char *mg_axis_name (enum mg_axis axis)
+{
+    return api_axis_is_known (MG_DENSE, axis) ? geometry_axis_name (axis) : "unknown";
+}
+
+struct mg_geometry *mg_geometry_create (struct mg_error *err)
+{
+    struct mg_geometry *geometry = calloc (1, sizeof (*geometry));
+
+    if (!geometry) {
+        mg_error_set (err, ENOMEM, "geometry: out of memory");
+        return NULL;
+    }
+    geometry_init (&geometry->sizes);
+    return geometry;
+}
+
+void mg_geometry_destroy (struct mg_geometry *geometry)
+{
+    int saved_errno = errno;
+
+    free (geometry);
+    errno = saved_errno;
+}
+
+int mg_geometry_set (struct mg_geometry *geometry, const char *field, const char *text,
+                     struct mg_error *err)
+{
+    if (!geometry || !field || !text)
+        return mg_error_set (err, EINVAL, "geometry: no %s given",
+                             !geometry ? "geometry" : !field ? "field" : "value");
+    return geometry_set (&geometry->sizes, field, field, text, err);
+}
+
+int mg_geometry_set_size (struct mg_geometry *geometry, const char *field, int size,
+                          struct mg_error *err)
+{
+    char text[16];
+
+    if (field && strcmp (field, "order") == 0)
+        return mg_error_set (err, EINVAL, "order: want names of axes, not the number %d",
+                             size);
+    snprintf (text, sizeof (text), "%d", size);
+    return mg_geometry_set (geometry, field, text, err);
+}
+
+int mg_geometry_set_environment (struct mg_geometry *geometry, struct mg_error *err)
+{
+    static const char *const variables[][2] = {
+        { "tp", "MEGATRON_TP_SIZE" },       { "cp", "MEGATRON_CP_SIZE" },
+        { "ep", "MEGATRON_EP_SIZE" },       { "etp", "MEGATRON_ETP_SIZE" },
+        { "pp", "MEGATRON_PP_SIZE" },       { "vpp", "MEGATRON_VPP_SIZE" },
+        { "order", "MEGATRON_RANK_ORDER" },
+    };
+    struct geometry sizes;
+
+    if (!geometry)
+        return mg_error_set (err, EINVAL, "geometry: no geometry given");
+    sizes = geometry->sizes;
+    for (size_t i = 0; i < sizeof (variables) / sizeof (variables[0]); i++) {
+        const char *text = getenv (variables[i][1]);
+
+        if (text
+            && geometry_set (&sizes, variables[i][0], variables[i][1], text, err) < 0)
+            return -1;
+    }
+    geometry->sizes = sizes;
+    return 0;
+}
+
+int mg_geometry_world (const struct mg_geometry *geometry)
+{
+    return geometry->sizes.world;
+}
+
+int mg_geometry_size (const struct mg_geometry *geometry, enum mg_layout layout,
+                      enum mg_axis axis)
+{
+    if (!api_axis_is_known (layout, axis))
+        return 0;
+    return geometry_axis_size (&geometry->sizes, layout == MG_EXPERT, axis);
+}
+
+int mg_geometry_virtual_stages (const struct mg_geometry *geometry)
+{
+    return geometry->sizes.vpp > 1 ? geometry->sizes.vpp : 1;
+}
+
+int mg_geometry_check (const struct mg_geometry *geometry, mg_geometry_report_f report,
+                       void *arg)
+{
+    return geometry_check (&geometry->sizes, report, arg);
+}
+
+int mg_geometry_validate (const struct mg_geometry *geometry, struct mg_error *err)
+{
+    if (!geometry)
+        return mg_error_set (err, EINVAL, "geometry: no geometry given");
+    return geometry_validate (&geometry->sizes, err);
+}

@@ -1,0 +1,157 @@
+/* job.c - jobs for programs */
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libcore/api/geometry.h"
+#include "libcore/api/grid.h"
+#include "libcore/job/job.h"
+#include "megatron/job.h"
+
+struct mg_job {
+    struct job *job;
+    const struct bootstrap_info *info;
+    struct mg_grid grid;
+};
+
+/* Options that an older program does not know keep their defaults. */
+static int read_options (const struct mg_job_options *given, struct job_config *config,
+                         struct mg_error *err)
+{
+    struct mg_job_options options = MG_JOB_OPTIONS_INIT;
+
+    if (given) {
+        if (given->size < sizeof (options.size) + sizeof (options.timeout)
+            || given->size > sizeof (options))
+            return mg_error_set (err, EINVAL, "job: options of %zu bytes, want %zu; begin "
+                                 "with MG_JOB_OPTIONS_INIT", given->size, sizeof (options));
+        memcpy (&options, given, given->size);
+    }
+    if (options.threads < 0)
+        return mg_error_set (err, EINVAL, "job: %d threads, want 0 or more",
+                             options.threads);
+    if (!(options.timeout > 0) || !isfinite (options.timeout))
+        return mg_error_set (err, EINVAL, "job: a timeout of %g s, want more than 0",
+                             options.timeout);
+    config->timeout = options.timeout;
+    config->threads = options.threads;
+    config->comm = options.backend;
+    config->fingerprint = options.fingerprint;
+    return 0;
+}
+
+static int read_geometry (const struct mg_geometry *given, struct job_config *config,
+                          struct mg_error *err)
+{
+    struct mg_geometry geometry;
+
+    if (given) {
+        config->geometry = given->sizes;
+        return 0;
+    }
+    geometry_init (&geometry.sizes);
+    if (mg_geometry_set_environment (&geometry, err) < 0)
+        return -1;
+    config->geometry = geometry.sizes;
+    return 0;
+}
+
+struct mg_job *mg_job_create (const struct mg_geometry *geometry,
+                              const struct mg_job_options *options, struct mg_error *err)
+{
+    struct job_config config = { .timeout = 0 };
+    struct mg_job *job;
+
+    if (read_options (options, &config, err) < 0
+        || read_geometry (geometry, &config, err) < 0)
+        return NULL;
+    if (!(job = calloc (1, sizeof (*job)))) {
+        mg_error_set (err, ENOMEM, "job: out of memory");
+        return NULL;
+    }
+    if (!(config.bootstrap = bootstrap_create (config.timeout, err)))
+        goto error;
+    if (!(job->job = job_create (&config, err))) {
+        bootstrap_destroy (config.bootstrap);
+        goto error;
+    }
+    job->info = bootstrap_info (config.bootstrap);
+    job->grid.grid = job_grid (job->job);
+    return job;
+error:
+    mg_job_destroy (job);
+    return NULL;
+}
+
+void mg_job_destroy (struct mg_job *job)
+{
+    int saved_errno = errno;
+
+    if (job) {
+        job_destroy (job->job);
+        free (job);
+    }
+    errno = saved_errno;
+}
+
+int mg_job_rank (const struct mg_job *job)
+{
+    return job->info->rank;
+}
+
+int mg_job_world (const struct mg_job *job)
+{
+    return job->info->size;
+}
+
+int mg_job_node (const struct mg_job *job)
+{
+    return job->info->node;
+}
+
+int mg_job_num_nodes (const struct mg_job *job)
+{
+    return job->info->num_nodes;
+}
+
+int mg_job_local_rank (const struct mg_job *job)
+{
+    return job->info->local_rank;
+}
+
+int mg_job_local_size (const struct mg_job *job)
+{
+    return job->info->local_size;
+}
+
+int mg_job_coord (const struct mg_job *job, enum mg_layout layout, enum mg_axis axis)
+{
+    return mg_grid_coord (&job->grid, layout, axis, job->info->rank);
+}
+
+const struct mg_grid *mg_job_grid (const struct mg_job *job)
+{
+    return &job->grid;
+}
+
+struct mg_comm *mg_job_comm (const struct mg_job *job, enum mg_group_kind kind)
+{
+    int own = api_group_kind (kind);
+    struct mg_comm *comm = own < 0 ? NULL : job_comm (job->job, (enum group_kind)own);
+
+    if (!comm)
+        errno = ENOENT;
+    return comm;
+}
+
+struct mg_device *mg_job_device (const struct mg_job *job)
+{
+    return job_device (job->job);
+}
+
+void mg_job_abort (struct mg_job *job, int code)
+{
+    job_abort (job->job, code < 1 || code > 255 ? 1 : code);
+}

@@ -1,0 +1,89 @@
+/* The parallel sizes of a job, and the rules that they must keep.
+ *
+ * Two grids stand over the same ranks, as in Megatron-LM: the dense one, tp x cp x dp x pp,
+ * and that of the experts, etp x ep x edp x pp.  Data parallelism is what the other sizes
+ * leave of the world.  All of this is arithmetic: no call blocks, or knows of a job.
+ *
+ * A geometry may be used by several threads as long as none changes it.
+ */
+#ifndef MEGATRON_GEOMETRY_H
+#define MEGATRON_GEOMETRY_H
+
+#include "megatron/error.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The axes of a grid. MG_AXIS_EP has size 1 in the dense grid, and MG_AXIS_CP in the
+ * experts', where MG_AXIS_TP is etp and MG_AXIS_DP is edp.
+ */
+enum mg_axis { MG_AXIS_TP, MG_AXIS_CP, MG_AXIS_EP, MG_AXIS_DP, MG_AXIS_PP, MG_NUM_AXES };
+
+/* Which of the two grids. */
+enum mg_layout { MG_DENSE, MG_EXPERT };
+
+/* "tp", "cp", "ep", "dp", "pp"; "unknown" for a value outside the enum. */
+const char *mg_axis_name (enum mg_axis axis);
+
+struct mg_geometry;
+
+/* A geometry with every size 1, the order "tp-cp-ep-dp-pp" and no world. It belongs to the
+ * caller.  NULL, ENOMEM and a text if memory is out.
+ */
+struct mg_geometry *mg_geometry_create (struct mg_error *err);
+
+/* Free it. NULL is allowed; errno stays. */
+void mg_geometry_destroy (struct mg_geometry *geometry);
+
+/* Set one field by name: "world" (number of ranks), "tp", "cp", "pp", "ep", "etp" (not
+ * given: equals tp), "vpp" (virtual stages a pipeline rank) are numbers from 1 to 16777216,
+ * "order" the axes, the one that varies fastest first.  'text' is what a user wrote, and is
+ * only read.  Looks at this one value; mg_geometry_check() has the rules.  0, or -1 with
+ * EINVAL, ERANGE, or ENOENT for a name that is none, and the geometry as it was.
+ */
+int mg_geometry_set (struct mg_geometry *geometry, const char *field, const char *text,
+                     struct mg_error *err);
+
+/* The same with a number, for every field but "order". */
+int mg_geometry_set_size (struct mg_geometry *geometry, const char *field, int size,
+                          struct mg_error *err);
+
+/* Set what the Slurm plugin has told this task in its environment, MEGATRON_TP_SIZE and the
+ * others of megatron-environment(7); what is not there stays as it is.  0, or -1 with EINVAL
+ * or ERANGE, a text that names the variable, and the geometry as it was.
+ */
+int mg_geometry_set_environment (struct mg_geometry *geometry, struct mg_error *err);
+
+/* Number of ranks, 0: not set. */
+int mg_geometry_world (const struct mg_geometry *geometry);
+
+/* Size of an axis. Data-parallel sizes are 0 where the world is not set or does not divide;
+ * every size is for an axis or layout outside the enums.
+ */
+int mg_geometry_size (const struct mg_geometry *geometry, enum mg_layout layout,
+                      enum mg_axis axis);
+
+/* Virtual stages of a pipeline rank, at least 1. */
+int mg_geometry_virtual_stages (const struct mg_geometry *geometry);
+
+/* Called once for every broken rule. 'rule' is a stable name such as "world-dense"
+ * (megatron-plan(1) lists them), 'text' one line that says the values and, where it is
+ * arithmetic, the nearest legal ones; both live for the call only.
+ */
+typedef void (*mg_geometry_report_f) (void *arg, const char *rule, const char *text);
+
+/* Check every rule that the known sizes allow to check. 'report' may be NULL, 'arg' is
+ * handed to it.  Returns the number of broken rules, 0: none.
+ */
+int mg_geometry_check (const struct mg_geometry *geometry, mg_geometry_report_f report,
+                       void *arg);
+
+/* The same where the first broken rule is enough: 0, or -1, EINVAL and its text. */
+int mg_geometry_validate (const struct mg_geometry *geometry, struct mg_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* MEGATRON_GEOMETRY_H */

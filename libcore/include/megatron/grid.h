@@ -1,0 +1,91 @@
+/* Where a rank stands in the grids of a geometry, and who is in its groups.
+ *
+ * Ranks are logical, 0 to world - 1: their coordinates on the axes are the digits of a
+ * mixed-radix number, the first axis of the order fastest.  A group is the set of ranks that
+ * share the coordinates of the axes outside it; groups and their members come in the order
+ * of Megatron-LM's parallel_state.py.  Nothing keeps a table of the world: a coordinate costs
+ * a division an axis, a member the same.
+ *
+ * A grid never changes, so any number of threads may use it; no call blocks.  A rank, kind or
+ * index that is none gives -1 and EINVAL.
+ */
+#ifndef MEGATRON_GRID_H
+#define MEGATRON_GRID_H
+
+#include "megatron/error.h"
+#include "megatron/geometry.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Every kind of group; their names are those of "megatron plan groups --kind". */
+enum mg_group_kind {
+    MG_GROUP_TP,       /* "tp" */
+    MG_GROUP_CP,       /* "cp" */
+    MG_GROUP_DP,       /* "dp" */
+    MG_GROUP_DP_CP,    /* "dp-cp": gradients of dense layers are reduced over it */
+    MG_GROUP_PP,       /* "pp" */
+    MG_GROUP_TP_CP,    /* "tp-cp" */
+    MG_GROUP_TP_PP,    /* "tp-pp": the model-parallel group */
+    MG_GROUP_TP_DP,    /* "tp-dp" */
+    MG_GROUP_TP_DP_CP, /* "tp-dp-cp" */
+    MG_GROUP_EP,       /* "ep"; from here on in the experts' grid */
+    MG_GROUP_ETP,      /* "etp" */
+    MG_GROUP_TP_EP,    /* "tp-ep": etp x ep */
+    MG_GROUP_TP_EP_PP, /* "tp-ep-pp": etp x ep x pp */
+    MG_GROUP_EDP,      /* "edp": gradients of experts are reduced over it; to here */
+    MG_GROUP_EMBD,     /* "embd": first and last rank of a pipeline */
+    MG_GROUP_POS_EMBD, /* "pos-embd": first rank of a pipeline */
+    MG_GROUP_WORLD,    /* "world": everybody */
+    MG_NUM_GROUP_KINDS
+};
+
+/* Name of a kind, "unknown" for a value outside the enum; the kind of a name, or -1 and
+ * ENOENT.
+ */
+const char *mg_group_kind_name (enum mg_group_kind kind);
+int mg_group_kind_by_name (const char *name);
+
+struct mg_grid;
+
+/* The grids of a geometry whose world is set; the geometry is copied. The grid belongs to the
+ * caller.  NULL and a text: EINVAL if a rule is broken, ENOMEM.
+ */
+struct mg_grid *mg_grid_create (const struct mg_geometry *geometry, struct mg_error *err);
+
+/* Free it. NULL is allowed; errno stays. Not for the grid of a job. */
+void mg_grid_destroy (struct mg_grid *grid);
+
+/* Number of ranks. */
+int mg_grid_world (const struct mg_grid *grid);
+
+/* Size of an axis. */
+int mg_grid_size (const struct mg_grid *grid, enum mg_layout layout, enum mg_axis axis);
+
+/* Coordinate of a rank on an axis, from 0. */
+int mg_grid_coord (const struct mg_grid *grid, enum mg_layout layout, enum mg_axis axis,
+                   int rank);
+
+/* The rank at dense coordinates, one an axis, that of MG_AXIS_EP 0. */
+int mg_grid_rank_at (const struct mg_grid *grid, const int coord[MG_NUM_AXES]);
+
+/* How many groups of a kind there are, and how many members each has. */
+int mg_grid_group_count (const struct mg_grid *grid, enum mg_group_kind kind);
+int mg_grid_group_size (const struct mg_grid *grid, enum mg_group_kind kind);
+
+/* Which of the groups a rank belongs to, and its position there; -1 and ENOENT where it is in
+ * none of them (a middle stage in embd).
+ */
+int mg_grid_group_index (const struct mg_grid *grid, enum mg_group_kind kind, int rank);
+int mg_grid_group_rank (const struct mg_grid *grid, enum mg_group_kind kind, int rank);
+
+/* The rank of member 'i' (0 to size - 1) of group number 'index' (0 to count - 1). */
+int mg_grid_group_member (const struct mg_grid *grid, enum mg_group_kind kind, int index,
+                          int i);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* MEGATRON_GRID_H */

@@ -1,0 +1,66 @@
+/* What "megatron train" does, from a program of one's own.
+ *
+ *     struct mg_train *train = mg_train_create (argc, argv, stdout, &err);
+ *
+ *     if (!train || mg_train_setup (train, &err) < 0 || mg_train_run (train, &err) < 0) {
+ *         if (mg_train_should_report (train))
+ *             fprintf (stderr, "%s\n", err.text);
+ *         mg_train_abort (train, 1);
+ *     }
+ *     mg_train_destroy (train);
+ *
+ * A run joins the job by itself; a process makes one run, and no mg_job beside it.  All calls
+ * on a run come from one thread.
+ */
+#ifndef MEGATRON_TRAIN_H
+#define MEGATRON_TRAIN_H
+
+#include <stdio.h>
+
+#include "megatron/error.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct mg_train;
+
+/* A run with the arguments argv[1] to argv[argc - 1], those of megatron-train(1).  They must
+ * stay until the run is destroyed, as must 'log', which lines about the run go to; it is
+ * flushed, never closed.  Arguments that are wrong are reported by mg_train_setup(), where
+ * the other ranks learn of it too.  The run belongs to the caller.  NULL, ENOMEM and a text
+ * if memory is out, EINVAL if argv or log is NULL.
+ */
+struct mg_train *mg_train_create (int argc, char **argv, FILE *log, struct mg_error *err);
+
+/* Join the job, read --load, plan and allocate everything. Collective over all ranks, blocks;
+ * each wait at most --distributed-timeout-minutes.  0, or -1, errno and a text: EINVAL,
+ * ERANGE or ENOTSUP for arguments, ENOMEM where the plan does not fit, or what else failed.
+ */
+int mg_train_setup (struct mg_train *train, struct mg_error *err);
+
+/* Take the steps, and save what the arguments ask for. Collective, blocks until the last one
+ * is done.  Once, after mg_train_setup() has succeeded.  0, or -1, errno and a text.
+ */
+int mg_train_run (struct mg_train *train, struct mg_error *err);
+
+/* After a failure: non-zero if this rank should print the text.  Where all ranks have failed
+ * alike only rank 0 should.  May wait two seconds, for a rank that knows more to speak first.
+ * A NULL run says 1.
+ */
+int mg_train_should_report (const struct mg_train *train);
+
+/* After a failure: end every process of the job with an exit code (1 to 255), where some may
+ * be waiting for this one.  Returns where all are leaving alike, or none was found; the
+ * program then destroys the run and exits.  NULL is allowed.
+ */
+void mg_train_abort (struct mg_train *train, int code);
+
+/* Free the run and leave the job: collective after success.  NULL is allowed; errno stays. */
+void mg_train_destroy (struct mg_train *train);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* MEGATRON_TRAIN_H */
