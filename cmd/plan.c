@@ -12,6 +12,7 @@ static const struct part {
     const char *summary;
     int (*run) (int argc, char **argv);
 } parts[] = {
+    { "buffers", "where parameters and gradients lie, and who owns them", plan_buffers },
     { "check", "every rule that the parallel sizes break", plan_check },
     { "groups", "who shares a group with whom", plan_groups },
     { "layers", "which layers every pipeline stage holds", plan_layers },

@@ -14,6 +14,9 @@
 
 enum { PLAN_IMPOSSIBLE = 1, PLAN_USAGE = 2 };
 
+/* "megatron plan buffers": where parameters and gradients lie, and who owns them. */
+int plan_buffers (int argc, char **argv);
+
 /* "megatron plan groups": who shares a group with whom. */
 int plan_groups (int argc, char **argv);
 

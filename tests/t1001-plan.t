@@ -162,12 +162,12 @@ run megatron plan --help
 like "$out" "check.*groups" "the help names the parts"
 
 # Every option that the help shows is in the manual page, and the other way round
-for part in groups check layers lr schedule; do
+for part in buffers groups check layers lr schedule; do
     run megatron plan "$part" --help
     is "$status" 0 "$part --help"
-    grep -o -e '--[a-z][a-z-]*' .out >>help
+    grep -o -e '--[a-z][a-z0-9-]*' .out >>help
 done
 sed 's/\\-/-/g' "$MG_SRCDIR/man/megatron-plan.1.in" >page
-sed -n 's/^\.B[RI]* "*\(--[a-z-]*\).*/\1/p' page | sort -u >man
+sed -n 's/^\.B[RI]* "*\(--[a-z0-9-]*\).*/\1/p' page | sort -u >man
 is "$(cat man)" "$(sort -u help)" "options in the manual page are those of the help"
 done_testing

@@ -134,13 +134,9 @@ static int cut_chunks (struct model *m, const struct stages *stages, int rank,
         || !(m->pool_of = allocate (n, sizeof (*m->pool_of), err)))
         return -1;
     for (int c = 0; c < m->num_chunks; c++) {
-        const struct stage *stage = stages_at (stages, rank, c);
         struct model_part *part = &m->chunk[c].part;
 
-        part->first_layer = stage->offset;
-        part->num_layers = stage->num_layers;
-        part->first = rank == 0 && c == 0;
-        part->last = rank == stages->pp - 1 && c == stages->vpp - 1;
+        *part = model_part_at (stages, rank, c);
         m->num_params += model_part_params (&m->spec.config, part, stages->pp);
         choose_pool (m, c);
     }
@@ -157,20 +153,14 @@ static int describe_chunks (struct model *m, struct mg_error *err)
     next = m->param;
     for (int c = 0; c < m->num_chunks; c++) {
         struct chunk *chunk = &m->chunk[c];
+        struct model_places places = { .embedding = &m->embedding, .head = &m->head };
 
-        if (chunk->part.first)
-            next = model_describe_embedding (&m->nn, next, &m->embedding);
         if (!(chunk->block = allocate ((size_t)chunk->part.num_layers, sizeof (struct block),
                                        err)))
             return -1;
-        for (int i = 0; i < chunk->part.num_layers; i++, next += BLOCK_NUM_PARAMS) {
-            int layer = chunk->part.first_layer + i;
-            if (block_init (&chunk->block[i], &m->nn, layer, next,
-                            model_layer_order (layer), err) < 0)
-                return -1;
-        }
-        if (chunk->part.last)
-            next = model_describe_head (&m->nn, next, m->embedding.word, &m->head);
+        places.block = chunk->block;
+        if (!(next = model_describe_part (&m->nn, &chunk->part, c, next, &places, err)))
+            return -1;
     }
     return 0;
 }

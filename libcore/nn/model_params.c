@@ -1,12 +1,26 @@
 /* model_params.c - embedding, final norm and output layer parameters */
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "libcore/base/rng.h"
 #include "libcore/nn/model_params.h"
 
 /* Keys of tensors outside the layers: kinds above those of a layer's parameters. */
 enum { KIND_WORD = 100, KIND_POSITION, KIND_OUTPUT };
+
+struct model_part model_part_at (const struct stages *stages, int rank, int chunk)
+{
+    const struct stage *stage = stages_at (stages, rank, chunk);
+
+    return (struct model_part){
+        .first_layer = stage->offset,
+        .num_layers = stage->num_layers,
+        .first = rank == 0 && chunk == 0,
+        .last = rank == stages->pp - 1 && chunk == stages->vpp - 1,
+    };
+}
 
 size_t model_part_params (const struct model_config *c, const struct model_part *part,
                           int pp)
@@ -113,6 +127,7 @@ struct param *model_describe_head (const struct nn *nn, struct param *p, struct 
     h->norm = (struct norm){ &p[0], &p[1] };
     p += 2;
     if (c->tied_embeddings && word) {
+        word->shared_embedding = false;
         h->output = (struct linear){ word, NULL };
         return p;
     }
@@ -124,4 +139,92 @@ struct param *model_describe_head (const struct nn *nn, struct param *p, struct 
         describe_vocab (nn, p, "output_layer.weight", order + 2, KIND_OUTPUT);
     h->output = (struct linear){ p, NULL };
     return p + 1;
+}
+
+struct param *model_describe_part (const struct nn *nn, const struct model_part *part,
+                                   int chunk, struct param *p, struct model_places *places,
+                                   struct mg_error *err)
+{
+    struct param *first = p;
+
+    if (part->first)
+        p = model_describe_embedding (nn, p, places->embedding);
+    for (int i = 0; i < part->num_layers; i++, p += BLOCK_NUM_PARAMS) {
+        int layer = part->first_layer + i;
+
+        if (block_init (&places->block[i], nn, layer, p, model_layer_order (layer), err) < 0)
+            return NULL;
+    }
+    if (part->last)
+        p = model_describe_head (nn, p, places->embedding->word, places->head);
+    for (struct param *q = first; q < p; q++)
+        q->chunk = chunk;
+    return p;
+}
+
+/* As much of a rank as descriptions need. */
+static struct nn stub (const struct model_config *c, int tp)
+{
+    return (struct nn){
+        .config = *c,
+        .tp_size = tp,
+        .batch = 1,
+        .seq = c->seq_length,
+        .tokens = c->seq_length,
+        .rows = c->seq_length,
+        .hidden = c->hidden_size,
+        .head_dim = c->kv_channels,
+        .local_heads = c->num_heads / tp,
+        .local_attention = c->num_heads / tp * (int64_t)c->kv_channels,
+        .local_ffn = c->ffn_hidden_size / tp,
+        .local_vocab = c->padded_vocab_size / tp,
+    };
+}
+
+/* Describe chunk number 'chunk' with blocks that are only needed for it. */
+static struct param *list_chunk (const struct nn *nn, const struct model_part *part,
+                                 int chunk, struct param *p, struct model_places *places,
+                                 struct mg_error *err)
+{
+    places->block = calloc ((size_t)part->num_layers + 1, sizeof (*places->block));
+    if (!places->block) {
+        mg_error_set (err, ENOMEM, "out of memory for %d layers", part->num_layers);
+        return NULL;
+    }
+    p = model_describe_part (nn, part, chunk, p, places, err);
+    for (int i = 0; i < part->num_layers; i++)
+        block_clear (&places->block[i]);
+    free (places->block);
+    return p;
+}
+
+struct param *model_stage_params (const struct model_config *c, int tp,
+                                  const struct stages *stages, int rank, size_t *n,
+                                  struct mg_error *err)
+{
+    struct embedding embedding = { .word = NULL };
+    struct head head;
+    struct model_places places = { .embedding = &embedding, .head = &head };
+    struct nn nn = stub (c, tp);
+    struct param *list, *next;
+
+    *n = 0;
+    for (int chunk = 0; chunk < stages->vpp; chunk++) {
+        struct model_part part = model_part_at (stages, rank, chunk);
+        *n += model_part_params (c, &part, stages->pp);
+    }
+    if (!(list = calloc (*n + 1, sizeof (*list)))) {
+        mg_error_set (err, ENOMEM, "out of memory for %zu parameters", *n);
+        return NULL;
+    }
+    next = list;
+    for (int chunk = 0; chunk < stages->vpp; chunk++) {
+        struct model_part part = model_part_at (stages, rank, chunk);
+
+        if (!(next = list_chunk (&nn, &part, chunk, next, &places, err))) {
+            free (list);
+            return NULL;
+        }
+    }
+    return list;
 }

@@ -8,14 +8,19 @@
 
 #include <stdbool.h>
 
+#include "libcore/nn/block.h"
 #include "libcore/nn/embedding.h"
 #include "libcore/nn/head.h"
+#include "libcore/topo/stages.h"
 
 /* One global stage of the model. */
 struct model_part {
     int first_layer, num_layers;
     bool first, last; /* has the embedding, has the head */
 };
+
+/* What virtual stage 'chunk' of a pipeline rank has. */
+struct model_part model_part_at (const struct stages *stages, int rank, int chunk);
 
 /* Parameter tensors of a stage. */
 size_t model_part_params (const struct model_config *c, const struct model_part *part,
@@ -33,9 +38,34 @@ struct param *model_describe_embedding (const struct nn *nn, struct param *p,
                                         struct embedding *e);
 
 /* 'word' is the word embedding if this rank has it, else NULL: a tied output layer then is
- * a copy of its own, kept equal by the embedding group.
+ * a copy of its own, kept equal by the embedding group; one that is used twice on this rank is
+ * not shared.
  */
 struct param *model_describe_head (const struct nn *nn, struct param *p, struct param *word,
                                    struct head *h);
+
+/* What is pointed at a chunk's parameters. */
+struct model_places {
+    struct block *block; /* [part->num_layers], zeroed; block_clear() them, after a failure
+                            too */
+    struct embedding *embedding; /* the rank's: set where the chunk has it */
+    struct head *head;
+};
+
+/* Describe the parameters of the rank's chunk number 'chunk' from *p on: the next free
+ * record, or NULL and a text.  Chunks are described in ascending order.
+ */
+struct param *model_describe_part (const struct nn *nn, const struct model_part *part,
+                                   int chunk, struct param *p, struct model_places *places,
+                                   struct mg_error *err);
+
+/* The *n parameters that pipeline rank 'rank' has in the first of 'tp' tensor-parallel
+ * ranks, without a job: names, shapes and marks as model_create() gives them, with neither
+ * data nor initial values.  Free them.  The configuration is valid.  NULL and a text on
+ * failure.
+ */
+struct param *model_stage_params (const struct model_config *c, int tp,
+                                  const struct stages *stages, int rank, size_t *n,
+                                  struct mg_error *err);
 
 #endif /* LIBCORE_NN_MODEL_PARAMS_H */

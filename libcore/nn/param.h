@@ -28,8 +28,9 @@ struct param {
                                only, to be summed */
     bool shared_copy; /* the last stage's copy of the tied word embedding: the first
                          stage's counts in norms and is written to files */
-    bool shared_embedding; /* a tied word embedding, original or copy */
+    bool shared_embedding; /* a tied word embedding that two stages have, original or copy */
     bool decay;            /* weight decay applies (not on biases and norms) */
+    int chunk;             /* model chunk of this rank that it belongs to */
     int order;             /* place among all parameters of the whole model, from 0 */
 
     double init_std;   /* N(0, init_std) by coordinates if positive ... */

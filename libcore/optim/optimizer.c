@@ -22,6 +22,7 @@ struct optimizer {
     size_t n;
     int num_tensors;
     struct layout *layout;
+    const struct layout_buffer *buf; /* the one of layout */
     float *buffer[NUM_BUFFERS];
     int64_t *start;  /* [n] of every parameter in the buffers */
     float *packed;   /* gradients of the sequence-parallel parameters, one after another */
@@ -42,7 +43,7 @@ size_t optimizer_bytes (const struct param *params, size_t n)
 
 static int allocate (struct optimizer *o, struct mg_error *err)
 {
-    size_t bytes = (size_t)o->layout->numel * sizeof (float);
+    size_t bytes = (size_t)o->buf->numel * sizeof (float);
     static const char *const what[NUM_BUFFERS] = { "parameters", "gradients",
                                                    "first moments", "second moments" };
 
@@ -60,14 +61,36 @@ static int allocate (struct optimizer *o, struct mg_error *err)
         && !(o->packed = device_alloc (o->device, (size_t)o->num_packed * sizeof (float),
                                        err)))
         return mg_error_prefix (err, "sequence-parallel gradients");
-    for (size_t i = 0; i < o->layout->num_entries; i++) {
-        const struct layout_entry *e = &o->layout->entry[i];
+    for (size_t i = 0; i < o->buf->num_entries; i++) {
+        const struct layout_entry *e = &o->buf->entry[i];
 
         o->start[e->param] = e->start;
         o->params[e->param].data = o->buffer[BUFFER_PARAM] + e->start;
         o->params[e->param].grad = o->buffer[BUFFER_GRAD] + e->start;
     }
     return 0;
+}
+
+/* One buffer: all parameters and gradients are float32 and dense. */
+static struct layout *make_layout (const struct optimizer *o, struct mg_error *err)
+{
+    const struct layout_config config = {
+        .grad_float32 = true,
+        .bucket_size = o->config.bucket_size > 0 ? o->config.bucket_size : LAYOUT_ONE_BUCKET,
+        .shards = { 1, 1 },
+    };
+    struct layout_param *list = calloc (o->n + 1, sizeof (*list));
+    struct layout *layout;
+
+    if (!list) {
+        mg_error_set (err, ENOMEM, "optimizer: out of memory");
+        return NULL;
+    }
+    for (size_t i = 0; i < o->n; i++)
+        list[i].numel = o->params[i].numel;
+    layout = layout_create (&config, list, o->n, err);
+    free (list);
+    return layout;
 }
 
 struct optimizer *optimizer_create (const struct optimizer_config *config,
@@ -94,8 +117,10 @@ struct optimizer *optimizer_create (const struct optimizer_config *config,
     o->params = params;
     o->n = n;
     o->num_tensors = num_tensors;
-    if (!(o->layout = layout_create (params, n, config->bucket_size, err))
-        || allocate (o, err) < 0)
+    if (!(o->layout = make_layout (o, err)))
+        goto error;
+    o->buf = o->layout->buffer;
+    if (allocate (o, err) < 0)
         goto error;
     return o;
 error:
@@ -121,7 +146,7 @@ void optimizer_destroy (struct optimizer *o)
 
 int optimizer_zero_grad (struct optimizer *o, struct mg_error *err)
 {
-    return o->kern->ops->fill (o->kern, o->layout->numel, 0.0f, o->buffer[BUFFER_GRAD],
+    return o->kern->ops->fill (o->kern, o->buf->numel, 0.0f, o->buffer[BUFFER_GRAD],
                                o->stream, err);
 }
 
@@ -151,8 +176,8 @@ int optimizer_reduce_grads (struct optimizer *o, struct mg_error *err)
                                    MG_SUM, o->stream, err) < 0
             || pack (o, true, err) < 0))
         return mg_error_prefix (err, "sequence-parallel gradients");
-    for (int b = 0; b < o->layout->num_buckets; b++) {
-        const struct layout_bucket *bucket = &o->layout->bucket[b];
+    for (int b = 0; b < o->buf->num_buckets; b++) {
+        const struct layout_bucket *bucket = &o->buf->bucket[b];
 
         if (mg_comm_all_reduce (o->dp, o->buffer[BUFFER_GRAD] + bucket->start,
                                 (size_t)(bucket->end - bucket->start), MG_FLOAT32, MG_SUM,

@@ -9,6 +9,7 @@
 #define LIBCORE_OPTIM_OPTIMIZER_H
 
 #include "libcore/job/job.h"
+#include "libcore/nn/param.h"
 #include "libcore/optim/layout.h"
 
 struct optimizer_config {

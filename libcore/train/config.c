@@ -431,12 +431,19 @@ void train_args_init (struct train_args *args)
         preset (&train_arg_table[i], args);
 }
 
-int train_args_parse (int argc, char **argv, struct train_args *args, struct mg_error *err)
+int train_args_read (int argc, char **argv, struct train_args *args, struct mg_error *err)
 {
     train_args_init (args);
     for (int i = 1; i < argc;)
         if (parse_one (argc, argv, &i, args, err) < 0)
             return -1;
+    return 0;
+}
+
+int train_args_parse (int argc, char **argv, struct train_args *args, struct mg_error *err)
+{
+    if (train_args_read (argc, argv, args, err) < 0)
+        return -1;
     return check_required (args, err);
 }
 

@@ -117,6 +117,9 @@ int train_arg_set (const struct train_arg *row, const char *value, struct train_
 int train_args_parse (int argc, char **argv, struct train_args *args,
                       struct mg_error *err);
 
+/* The same, whatever a run requires may be missing. */
+int train_args_read (int argc, char **argv, struct train_args *args, struct mg_error *err);
+
 /* Print one line a row: for --help. */
 void train_args_help (FILE *out);
 

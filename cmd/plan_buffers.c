@@ -1,0 +1,484 @@
+/* plan_buffers.c - megatron plan buffers: where parameters and gradients lie
+ *
+ * The parameters come from a file that lists them, or from the model that the arguments of
+ * megatron train describe: what is no option of this command is left to those.
+ */
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "cmd/plan.h"
+#include "cmd/plan_buffers.h"
+#include "libcore/base/parse.h"
+#include "libcore/nn/model_params.h"
+#include "libcore/train/config.h"
+
+struct request {
+    const char *params, *svg;
+    int dp, edp, world, instances; /* 0: not given */
+    int pp_rank;
+    int64_t bucket_size, num_buckets; /* 0: not given */
+    bool sharded, overlap, high_busbw, average, disabled, per_token;
+    bool grad_float32, grad_bfloat16, bfloat16, float16;
+};
+
+static const struct field {
+    const char *key;
+    size_t offset;
+    int min;
+} fields[] = {
+    { "dp", offsetof (struct request, dp), 1 },
+    { "edp", offsetof (struct request, edp), 1 },
+    { "world", offsetof (struct request, world), 1 },
+    { "instances", offsetof (struct request, instances), 1 },
+    { "pp-rank", offsetof (struct request, pp_rank), 0 },
+    { "size", offsetof (struct request, bucket_size), 1 },
+    { "buckets", offsetof (struct request, num_buckets), 1 },
+    { "sharded", offsetof (struct request, sharded), 0 },
+    { "overlap", offsetof (struct request, overlap), 0 },
+    { "busbw", offsetof (struct request, high_busbw), 0 },
+    { "average", offsetof (struct request, average), 0 },
+    { "disabled", offsetof (struct request, disabled), 0 },
+    { "per-token", offsetof (struct request, per_token), 0 },
+    { "grad-float32", offsetof (struct request, grad_float32), 0 },
+    { "grad-bfloat16", offsetof (struct request, grad_bfloat16), 0 },
+    { "bfloat16", offsetof (struct request, bfloat16), 0 },
+    { "float16", offsetof (struct request, float16), 0 },
+};
+
+static const struct field *find_field (const struct cmd_option *option)
+{
+    const struct field *f = fields;
+
+    while (strcmp (f->key, option->key) != 0)
+        f++;
+    return f;
+}
+
+static int set_number (void *target, const struct cmd_option *option, const char *what,
+                       const char *value, struct mg_error *err)
+{
+    const struct field *f = find_field (option);
+
+    return parse_int (what, value, f->min, GEOMETRY_SIZE_MAX,
+                      (int *)((char *)target + f->offset), err);
+}
+
+static int set_count (void *target, const struct cmd_option *option, const char *what,
+                      const char *value, struct mg_error *err)
+{
+    const struct field *f = find_field (option);
+
+    return parse_int64 (what, value, f->min, INT64_C (1000000000000000),
+                        (int64_t *)((char *)target + f->offset), err);
+}
+
+static int set_flag (void *target, const struct cmd_option *option, const char *what,
+                     const char *value, struct mg_error *err)
+{
+    (void)what, (void)value, (void)err;
+    *(bool *)((char *)target + find_field (option)->offset) = true;
+    return 0;
+}
+
+static int set_text (void *target, const struct cmd_option *option, const char *what,
+                     const char *value, struct mg_error *err)
+{
+    struct request *r = target;
+
+    if (strcmp (option->key, "svg") == 0)
+        r->svg = value;
+    else
+        r->params = value;
+    return *value ? 0 : mg_error_set (err, EINVAL, "%s: the value is empty", what);
+}
+
+static const struct cmd_option buffer_options[] = {
+    { "params", NULL, "FILE", "JSON list of parameters, in place of a model's arguments",
+      "params", set_text },
+    { "dp", NULL, "N", "ranks that share dense parameters (data times context parallel)",
+      "dp", set_number },
+    { "edp", NULL, "N", "ranks that share expert parameters, default --dp", "edp",
+      set_number },
+    { "world-size", NULL, "N", "ranks of the job, with a model: gives --dp", "world",
+      set_number },
+    { "pp-rank", NULL, "R", "pipeline rank, default 0", "pp-rank", set_number },
+    { "use-distributed-optimizer", NULL, NULL, "shard the optimizer's state", "sharded",
+      set_flag },
+    { "num-distributed-optimizer-instances", NULL, "N", "shard within each of N parts of --dp",
+      "instances", set_number },
+    { "overlap-grad-reduce", NULL, NULL, "reduce bucket by bucket; else there is one",
+      "overlap", set_flag },
+    { "ddp-bucket-size", "bucket-size", "N", "elements of a bucket", "size", set_count },
+    { "ddp-num-buckets", "num-buckets", "N", "buckets, in place of their size", "buckets",
+      set_count },
+    { "ddp-pad-buckets-for-high-nccl-busbw", "pad-buckets-for-high-nccl-busbw", NULL,
+      "buckets end at multiples of 65536", "busbw", set_flag },
+    { "ddp-average-in-collective", "average-in-collective", NULL,
+      "average in the reduction, not before", "average", set_flag },
+    { "disable-bucketing", "overlap-param-gather-with-optimizer-step", NULL,
+      "one bucket, one group", "disabled", set_flag },
+    { "calculate-per-token-loss", NULL, NULL, "gradients are summed", "per-token", set_flag },
+    { "accumulate-allreduce-grads-in-fp32", "grad-reduce-in-fp32", NULL,
+      "float32 gradients (the default)", "grad-float32", set_flag },
+    { "grad-reduce-in-bf16", NULL, NULL, "gradients of the parameters' type",
+      "grad-bfloat16", set_flag },
+    { "bf16", NULL, NULL, "a model's parameters are bfloat16, not float32", "bfloat16",
+      set_flag },
+    { "fp16", NULL, NULL, "they are float16", "float16", set_flag },
+    { "svg", NULL, "FILE", "also draw a map", "svg", set_text },
+    { NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+static void print_help (const struct cmd_option_table *tables, int ntables)
+{
+    printf ("Usage: megatron plan buffers --params FILE.json --dp N [OPTION...]\n"
+            "       megatron plan buffers MODEL-ARGUMENT... [OPTION...]\n\n"
+            "Print where the parameters and gradients of a pipeline rank lie in contiguous\n"
+            "buffers, how these are cut into buckets, and which rank owns what.\n"
+            "A MODEL-ARGUMENT is one of megatron train's.\n\n");
+    cmd_options_help (tables, ntables);
+}
+
+/* --- parameters of a file --- */
+
+static const struct type {
+    const char *name;
+    enum mg_dtype logical, storage;
+} types[] = {
+    { "bf16", MG_BFLOAT16, MG_BFLOAT16 },  { "bfloat16", MG_BFLOAT16, MG_BFLOAT16 },
+    { "fp32", MG_FLOAT32, MG_FLOAT32 },    { "float32", MG_FLOAT32, MG_FLOAT32 },
+    { "fp16", MG_FLOAT16, MG_FLOAT16 },    { "float16", MG_FLOAT16, MG_FLOAT16 },
+    { "fp8", MG_BFLOAT16, MG_UINT8 },      { "uint8", MG_BFLOAT16, MG_UINT8 },
+};
+enum { NUM_TYPES = sizeof (types) / sizeof (types[0]) };
+
+static int read_type (const char *name, struct layout_param *p)
+{
+    if (strncmp (name, "torch.", 6) == 0)
+        name += 6;
+    for (int i = 0; i < NUM_TYPES; i++) {
+        if (strcmp (types[i].name, name) == 0) {
+            p->logical = types[i].logical;
+            p->storage = types[i].storage;
+            return 0;
+        }
+    }
+    return -1;
+}
+
+static int read_shape (const json_t *shape, int64_t *numel)
+{
+    *numel = 1;
+    if (!json_is_array (shape))
+        return -1;
+    for (size_t d = 0; d < json_array_size (shape); d++) {
+        const json_t *size = json_array_get (shape, d);
+
+        if (!json_is_integer (size) || json_integer_value (size) < 0
+            || __builtin_mul_overflow (*numel, json_integer_value (size), numel))
+            return -1;
+    }
+    return 0;
+}
+
+static int read_param (const json_t *row, struct layout_param *p, char **name,
+                       struct mg_error *err)
+{
+    const json_t *dtype = json_object_get (row, "dtype");
+    const char *text = json_string_value (json_object_get (row, "name"));
+
+    if (!text)
+        return mg_error_set (err, EINVAL, "it has no name");
+    if (read_shape (json_object_get (row, "shape"), &p->numel) < 0)
+        return mg_error_set (err, EINVAL, "%.80s: its shape is not a list of sizes", text);
+    if (read_type (dtype ? json_string_value (dtype) ? json_string_value (dtype) : "?"
+                         : "bf16", p) < 0)
+        return mg_error_set (err, EINVAL, "%.80s: its dtype is none of bf16, fp16, fp32, fp8",
+                             text);
+    p->shared_embedding = json_is_true (json_object_get (row, "shared_embedding"));
+    p->expert = json_is_true (json_object_get (row, "expert"));
+    if (!(*name = strdup (text)))
+        return mg_error_set (err, ENOMEM, "out of memory");
+    return 0;
+}
+
+static int allocate (struct buffers *b, size_t n, struct mg_error *err)
+{
+    b->n = n;
+    b->param = calloc (n + 1, sizeof (*b->param));
+    b->name = calloc (n + 1, sizeof (*b->name));
+    return b->param && b->name ? 0 : mg_error_set (err, ENOMEM, "out of memory");
+}
+
+static int read_file (struct buffers *b, const char *path, struct mg_error *err)
+{
+    json_error_t why;
+    json_t *list = json_load_file (path, 0, &why);
+    int rc = 0;
+
+    if (!list)
+        return mg_error_set (err, EINVAL, "%s: %s", path, why.text);
+    if (!json_is_array (list))
+        rc = mg_error_set (err, EINVAL, "%s: it is not a list of parameters", path);
+    else
+        rc = allocate (b, json_array_size (list), err);
+    for (size_t i = 0; rc == 0 && i < b->n; i++) {
+        if (read_param (json_array_get (list, i), &b->param[i], &b->name[i], err) < 0)
+            rc = mg_error_prefix (err, "%s: parameter %zu", path, i);
+    }
+    json_decref (list);
+    return rc;
+}
+
+/* --- parameters of a model --- */
+
+static int copy_params (struct buffers *b, const struct param *params, size_t n,
+                        const struct request *r, struct mg_error *err)
+{
+    enum mg_dtype dtype = r->bfloat16 ? MG_BFLOAT16 : r->float16 ? MG_FLOAT16 : MG_FLOAT32;
+
+    if (allocate (b, n, err) < 0)
+        return -1;
+    for (size_t i = 0; i < n; i++) {
+        b->param[i] = (struct layout_param){
+            .numel = params[i].numel, .logical = dtype, .storage = dtype,
+            .shared_embedding = params[i].shared_embedding, .chunk = params[i].chunk,
+        };
+        if (!(b->name[i] = strdup (params[i].name)))
+            return mg_error_set (err, ENOMEM, "out of memory");
+    }
+    return 0;
+}
+
+/* The size of the data-parallel group follows from that of the world. */
+static int count_ranks (struct request *r, struct geometry *g, struct mg_error *err)
+{
+    g->world = r->world;
+    if (geometry_validate (g, err) < 0)
+        return -1;
+    if (r->pp_rank >= g->pp)
+        return mg_error_set (err, EINVAL, "--pp-rank %d is not below the pipeline size %d",
+                             r->pp_rank, g->pp);
+    if (!r->world)
+        return 0;
+    if (r->dp && r->dp != geometry_dp (g) * g->cp)
+        return mg_error_set (err, EINVAL, "--dp %d, but --world-size %d makes it %d", r->dp,
+                             r->world, geometry_dp (g) * g->cp);
+    r->dp = geometry_dp (g) * g->cp;
+    return 0;
+}
+
+/* What no model can do without. */
+static int check_model (const struct train_args *args, struct mg_error *err)
+{
+    const char *missing = args->num_layers == TRAIN_UNSET    ? "--num-layers"
+                          : args->hidden_size == TRAIN_UNSET ? "--hidden-size"
+                          : args->num_heads == TRAIN_UNSET   ? "--num-attention-heads"
+                          : args->seq_length == TRAIN_UNSET  ? "--seq-length"
+                          : args->vocab_size == TRAIN_UNSET
+                                  && args->padded_vocab_size == TRAIN_UNSET
+                                  && !args->tokenizer
+                              ? "--vocab-size"
+                                                             : NULL;
+
+    if (missing)
+        return mg_error_set (err, EINVAL, "neither --params nor %s of a model is given", missing);
+    return 0;
+}
+
+static int read_model (struct buffers *b, struct request *r, int argc, char **argv,
+                       struct mg_error *err)
+{
+    struct train_args args;
+    struct geometry geometry;
+    struct model_config model;
+    struct stages *stages = NULL;
+    struct param *params = NULL;
+    size_t n;
+    int rc = -1;
+
+    if (train_args_read (argc, argv, &args, err) < 0 || check_model (&args, err) < 0
+        || train_geometry (&args, &geometry, err) < 0
+        || train_model (&args, geometry.tp, 0, &model, err) < 0
+        || !(stages = train_stages (&args, &geometry, err))
+        || model_config_validate (&model, geometry.tp, err) < 0
+        || count_ranks (r, &geometry, err) < 0)
+        goto done;
+    if ((params = model_stage_params (&model, geometry.tp, stages, r->pp_rank, &n, err)))
+        rc = copy_params (b, params, n, r, err);
+done:
+    free (params);
+    stages_destroy (stages);
+    return rc;
+}
+
+/* --- the layout --- */
+
+double buffers_grad_scale (const struct buffers *b, const struct layout_buffer *buffer)
+{
+    return layout_grad_scale (b->per_token, b->average, buffer->expert, b->dp, b->edp);
+}
+
+static int check_request (struct request *r, struct mg_error *err)
+{
+    int instances = r->instances ? r->instances : 1;
+
+    if (r->bfloat16 && r->float16)
+        return mg_error_set (err, EINVAL, "--bf16 and --fp16 exclude each other");
+    if (r->average && r->per_token)
+        return mg_error_set (err, EINVAL, "--ddp-average-in-collective and "
+                             "--calculate-per-token-loss exclude each other");
+    if (r->grad_float32 && r->grad_bfloat16)
+        return mg_error_set (err, EINVAL, "--accumulate-allreduce-grads-in-fp32 and "
+                             "--grad-reduce-in-bf16 exclude each other");
+    if (r->bucket_size && r->num_buckets)
+        return mg_error_set (err, EINVAL,
+                             "--ddp-bucket-size and --ddp-num-buckets exclude each other");
+    if (instances > 1 && !r->sharded)
+        return mg_error_set (err, EINVAL, "--num-distributed-optimizer-instances needs "
+                             "--use-distributed-optimizer");
+    if (r->params && r->world)
+        return mg_error_set (err, EINVAL, "--world-size goes with a model; with --params give "
+                             "--dp");
+    return 0;
+}
+
+static int make_layout (struct buffers *b, const struct request *r, struct mg_error *err)
+{
+    struct layout_bucket_rule rule = {
+        .bucket_size = r->bucket_size, .num_buckets = r->num_buckets, .dp = b->dp,
+        .overlap = r->overlap, .pp_rank = r->pp_rank, .disabled = r->disabled,
+    };
+    struct layout_config config = {
+        .sharded = r->sharded,
+        .high_busbw = r->high_busbw,
+        .grad_float32 = !r->grad_bfloat16,
+        .one_group = r->disabled,
+        .shards = { b->dp / b->instances, b->edp / b->instances },
+    };
+
+    if (b->dp % b->instances != 0 || b->edp % b->instances != 0)
+        return mg_error_set (err, EINVAL, "%d instances of the distributed optimizer do not "
+                             "divide dp %d and edp %d", b->instances, b->dp, b->edp);
+    for (size_t i = 0; i < b->n && b->param[i].chunk == 0; i++) {
+        if (__builtin_add_overflow (rule.num_params, b->param[i].numel, &rule.num_params))
+            return mg_error_set (err, EOVERFLOW, "more elements than can be counted");
+    }
+    b->used = config.bucket_size = layout_bucket_size (&rule, &b->resolved);
+    b->layout = layout_create (&config, b->param, b->n, err);
+    return b->layout ? 0 : -1;
+}
+
+static void clear (struct buffers *b)
+{
+    for (size_t i = 0; b->name && i < b->n; i++)
+        free (b->name[i]);
+    free (b->name);
+    free (b->param);
+    layout_destroy (b->layout);
+}
+
+static int show (struct request *r, bool json, int argc, char **argv)
+{
+    struct buffers b = { .n = 0 };
+    struct mg_error err = { .text = "" };
+    int rc;
+
+    rc = r->params ? read_file (&b, r->params, &err) : read_model (&b, r, argc, argv, &err);
+    b.dp = r->dp ? r->dp : 1;
+    b.edp = r->edp ? r->edp : b.dp;
+    b.instances = r->instances ? r->instances : 1;
+    b.pp_rank = r->pp_rank;
+    b.sharded = r->sharded;
+    b.average = r->average;
+    b.per_token = r->per_token;
+    if (rc == 0)
+        rc = make_layout (&b, r, &err);
+    if (rc == 0 && r->svg)
+        rc = buffers_draw (&b, r->svg, &err);
+    if (rc < 0)
+        fprintf (stderr, "megatron: %s\n", err.text);
+    else if (json)
+        buffers_print_json (&b);
+    else
+        buffers_print (&b);
+    clear (&b);
+    return rc < 0 ? PLAN_IMPOSSIBLE : 0;
+}
+
+/* --- the command line --- */
+
+/* The row that "--name" or "--name=value" is of. */
+static const struct cmd_option *find_option (const struct cmd_option *row, const char *text)
+{
+    size_t n = strcspn (text, "=");
+
+    for (; row->name; row++) {
+        const char *names[2] = { row->name, row->alias };
+
+        for (int i = 0; i < 2; i++) {
+            if (names[i] && strlen (names[i]) == n - 2
+                && strncmp (names[i], text + 2, n - 2) == 0)
+                return row;
+        }
+    }
+    return NULL;
+}
+
+/* Part the words into this command's own and the model's, argv[0] stays with both. */
+static void part_words (int argc, char **argv, int *num_own, char **own, int *num_rest,
+                        char **rest)
+{
+    bool mine = false;
+
+    own[(*num_own)++] = rest[(*num_rest)++] = argv[0];
+    for (int i = 1; i < argc; i++) {
+        if (strncmp (argv[i], "--", 2) == 0)
+            mine = find_option (buffer_options, argv[i])
+                   || find_option (plan_common_options, argv[i]);
+        if (mine)
+            own[(*num_own)++] = argv[i];
+        else
+            rest[(*num_rest)++] = argv[i];
+    }
+}
+
+int plan_buffers (int argc, char **argv)
+{
+    char **words = calloc (2 * (size_t)argc + 2, sizeof (*words)), **rest = words + argc + 1;
+    int num_own = 0, num_rest = 0, status;
+    struct request r = { .pp_rank = 0 };
+    struct plan_common common = { 0 };
+    const struct cmd_option_table tables[] = {
+        { buffer_options, &r },
+        { plan_common_options, &common },
+    };
+    struct mg_error err;
+
+    if (!words) {
+        fprintf (stderr, "megatron: out of memory\n");
+        return PLAN_IMPOSSIBLE;
+    }
+    part_words (argc, argv, &num_own, words, &num_rest, rest);
+    if (cmd_options_read (tables, 2, num_own, words, &err) < 0
+        || (!common.help && check_request (&r, &err) < 0))
+        status = plan_usage_error (argv[0], &err);
+    else if (common.help) {
+        print_help (tables, 2);
+        status = 0;
+    }
+    else if (r.params && num_rest > 1) {
+        mg_error_set (&err, EINVAL, "\"%.60s\" does not go with --params", rest[1]);
+        status = plan_usage_error (argv[0], &err);
+    }
+    else
+        status = show (&r, common.json, num_rest, rest);
+    free (words);
+    return status;
+}

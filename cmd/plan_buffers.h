@@ -1,0 +1,30 @@
+/* plan_buffers - what "megatron plan buffers" shows, for its three ways of showing it. */
+#ifndef CMD_PLAN_BUFFERS_H
+#define CMD_PLAN_BUFFERS_H
+
+#include "libcore/optim/layout.h"
+#include "megatron/error.h"
+
+struct buffers {
+    struct layout_param *param; /* [n] */
+    char **name;                /* [n] */
+    size_t n;
+    int dp, edp;      /* ranks that share dense and expert parameters */
+    int instances;    /* of the distributed optimizer */
+    int pp_rank;
+    bool sharded, average, per_token;
+    int64_t resolved; /* bucket size before, and ... */
+    int64_t used;     /* after the rules of stages and chunks; or LAYOUT_ONE_BUCKET */
+    struct layout *layout;
+};
+
+/* What gradients of a buffer are multiplied by before they are summed. */
+double buffers_grad_scale (const struct buffers *b, const struct layout_buffer *buffer);
+
+void buffers_print (const struct buffers *b);
+void buffers_print_json (const struct buffers *b);
+
+/* Draw a map: buckets, parameters, owners. */
+int buffers_draw (const struct buffers *b, const char *path, struct mg_error *err);
+
+#endif /* CMD_PLAN_BUFFERS_H */
