@@ -230,7 +230,7 @@ int optimizer_scale_grads (struct optimizer *o, double factor, struct mg_error *
 {
     float *grad = o->buffer[BUFFER_GRAD];
 
-    return o->kern->ops->axpby (o->kern, o->layout->numel, factor, grad, 0.0, grad, o->stream,
+    return o->kern->ops->axpby (o->kern, o->buf->numel, factor, grad, 0.0, grad, o->stream,
                                 err);
 }
 
