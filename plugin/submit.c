@@ -171,6 +171,9 @@ static int step_world (spank_t sp)
     return 0;
 }
 
+/* Of a heterogeneous step srun calls once, with the program of whichever component was
+ * first; what another one's arguments break is found when that program starts.
+ */
 static void check_step_program (const struct plugin *p, spank_t sp, int world)
 {
     struct geometry g = p->options.geometry;

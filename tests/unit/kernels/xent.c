@@ -265,7 +265,8 @@ static void test_loss (const struct kit_variant *v)
     const float mask[4] = { 1, 0.5f, 1, 0 };
     float scale[4];
     double out[3] = { 10, 20, 30 }, nll = 0.5 * (log (2) + 1) + log (5) + 2;
-    struct kern_xent_loss a = { 4, sum, target, mask, 0.25, scale, out };
+    struct kern_xent_loss a = { .tokens = 4, .sum = sum, .target = target, .mask = mask,
+                               .weight = 0.25, .scale = scale, .out = out };
 
     ok (v->k->ops->xent_loss (v->k, &a, NULL, NULL) == 0, "%s: loss works", v->name);
     is_near (out[0], 10 + 0.25 * nll / 2.5, 1e-12, "%s: weighted mean is added", v->name);
