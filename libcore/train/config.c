@@ -14,6 +14,7 @@
 #include "libcore/train/config.h"
 #include "libcore/train/data.h"
 #include "libcore/train/evaluate.h"
+#include "libcore/train/report.h"
 #include "libcore/train/stop.h"
 
 #define AT(field) offsetof (struct train_args, field)
@@ -195,6 +196,14 @@ const struct train_arg train_arg_table[] = {
     COUNT_ROW ("keep-last-n-checkpoints", keep_last, 1, TRAIN_UNSET,
                "keep so many of the newest checkpoints (default: all)"),
     COUNT_ROW ("log-interval", log_interval, 1, 1, "iterations between log lines (default 1)"),
+    FLAG_ROW ("log-throughput", log_throughput,
+              "tell TFLOP/s of a rank and tokens a second in the log line"),
+    { "timing-log-level", TRAIN_INT, AT (timing_log_level), 0, TIMERS_MAX_LEVEL, 0, NULL, "N",
+      "time parts of an iteration: 0 none, 1 those that come once, 2 all (default 0)" },
+    TEXT_ROW ("timing-log-option", timing_log_option, "minmax", "OPTION",
+              "of which ranks: max, minmax or all (default minmax)"),
+    COUNT_ROW ("log-memory-interval", log_memory_interval, 1, TRAIN_UNSET,
+               "iterations between lines of memory (default: after the first alone)"),
     TEXT_ROW ("metrics-file", metrics_file, NULL, "FILE",
               "write one JSON line an iteration to FILE"),
     REAL_ROW ("distributed-timeout-minutes", timeout_minutes, 0.001, 1e5, 10,
@@ -408,7 +417,7 @@ static int check_required (const struct train_args *args, struct mg_error *err)
         return mg_error_set (err, EINVAL, "%s %s required", missing,
                              count == 1 ? "is" : "are");
     if (train_data_check (args, err) < 0 || evaluate_check (args, err) < 0
-        || check_signals (args, err) < 0)
+        || report_check (args, err) < 0 || check_signals (args, err) < 0)
         return -1;
     if (args->save_interval != TRAIN_UNSET && !args->save)
         return mg_error_set (err, EINVAL, "--save-interval wants --save DIR");

@@ -68,7 +68,10 @@ struct train_args {
     const char *exit_signals; /* names, comma-separated */
     bool exit_on_signal, ignore_signals;
     double exit_minutes; /* TRAIN_UNSET: no limit */
-    int64_t log_interval;
+    int64_t log_interval, log_memory_interval;
+    bool log_throughput;
+    int timing_log_level;
+    const char *timing_log_option;
     const char *metrics_file;
     double timeout_minutes;
 };

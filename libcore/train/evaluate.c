@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 #include "libcore/checkpoint/exchange.h"
 #include "libcore/train/data.h"
@@ -166,14 +165,6 @@ void evaluate_clear (struct evaluation *e)
 
 /* --- evaluating --- */
 
-static double now_ms (void)
-{
-    struct timespec t;
-
-    clock_gettime (CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
-
 /* What all ranks bring together: the sums of the model's loss, and who had bad samples. */
 enum { SUM_WEIGHTED, SUM_LOSS, SUM_TOKENS, SUM_BAD, NUM_SUMS };
 
@@ -236,14 +227,14 @@ static int evaluate (struct train *t, enum split_part part, const char *set, int
         .consumed_samples = t->progress.consumed_samples,
         .samples = e->iters * e->batch.running,
     };
-    double sums[NUM_SUMS] = { 0 }, start = now_ms ();
+    double sums[NUM_SUMS] = { 0 }, start = timers_now ();
 
     /* Only where a checkpoint's past had other arguments is there less than wanted. */
     in->wrap = true;
     if (run_batches (t, in, first, err) < 0 || add_up (t, in, sums, err) < 0)
         return -1;
     m.lm_loss = sums[SUM_LOSS] / (sums[SUM_TOKENS] > 0 ? sums[SUM_TOKENS] : 1);
-    m.milliseconds = now_ms () - start;
+    m.milliseconds = timers_now () - start;
     return report (t, &m, err);
 }
 
