@@ -22,15 +22,14 @@ enum {
     NUM_EXTRA
 };
 
-/* The same on all ranks, whoever was asked. */
-static void decide_to_stop (struct train *t, const double *extra)
+void train_decide_to_stop (struct train *t, double signals, double expired)
 {
-    if (t->stopping || (extra[EXTRA_SIGNAL] == 0 && extra[EXTRA_EXPIRED] == 0))
+    if (t->stopping || (signals == 0 && expired == 0))
         return;
     t->stopping = true;
     if (job_rank (t->job) != 0)
         return;
-    if (extra[EXTRA_SIGNAL] == 0)
+    if (signals == 0)
         fprintf (t->out, "stopping: --exit-duration-in-mins %g is over\n",
                  t->args.exit_minutes);
     else if (stop_signal (t->stop))
@@ -137,7 +136,7 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
     timers_start (&t->report.timers, TIMER_CLIP_GRADS);
     if (optimizer_grad_norm (t->optimizer, extra, NUM_EXTRA, &m->grad_norm, err) < 0)
         return -1;
-    decide_to_stop (t, extra);
+    train_decide_to_stop (t, extra[EXTRA_SIGNAL], extra[EXTRA_EXPIRED]);
     m->lm_loss = extra[EXTRA_LOSS];
     m->lm_loss_tokens = extra[EXTRA_TOKENS] > 0
                             ? extra[EXTRA_TOKEN_LOSS] / extra[EXTRA_TOKENS]
@@ -233,7 +232,7 @@ static int run (struct train *t, struct mg_error *err)
     while (t->progress.iteration < t->train_iters) {
         int64_t done;
 
-        if (iterate (t, err) < 0 || evaluate_due (t, err) < 0)
+        if (iterate (t, err) < 0 || (!t->stopping && evaluate_due (t, err) < 0))
             return -1;
         done = t->progress.iteration;
         if (args->save_interval != TRAIN_UNSET && done % args->save_interval == 0) {
@@ -253,7 +252,10 @@ static int run (struct train *t, struct mg_error *err)
     if (args->save_weights
         && train_common (t, state_save_weights (t->state, args->save_weights, err)) < 0)
         return -1;
-    return t->progress.iteration >= t->train_iters ? evaluate_end (t, err) : 0;
+    if (t->progress.iteration >= t->train_iters && !t->stopping && evaluate_end (t, err) < 0)
+        return -1;
+    t->stopped = t->stopping && args->skip_train;
+    return 0;
 }
 
 int train_run (struct train *t, struct mg_error *err)

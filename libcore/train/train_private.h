@@ -49,4 +49,9 @@ struct train {
  */
 int train_common (struct train *t, int rc);
 
+/* Note, and say once, that the run is to stop, from the numbers of ranks that a signal has
+ * come to and of those whose time is up: the same on all ranks, whoever was asked.
+ */
+void train_decide_to_stop (struct train *t, double signals, double expired);
+
 #endif /* LIBCORE_TRAIN_TRAIN_PRIVATE_H */
