@@ -315,6 +315,7 @@ static int read_model (struct buffers *b, struct request *r, int argc, char **ar
 done:
     free (params);
     stages_destroy (stages);
+    train_args_clear (&args);
     return rc;
 }
 

@@ -29,6 +29,7 @@ int cmd_train (int argc, char **argv)
     }
     refused = train_args_parse (argc, argv, &args, &err) < 0;
     if (!(t = train_create (&args, stdout))) {
+        train_args_clear (&args);
         fprintf (stderr, "megatron train: out of memory\n");
         return 1;
     }
@@ -46,5 +47,6 @@ int cmd_train (int argc, char **argv)
         train_abort (t, status);
     }
     train_destroy (t);
+    train_args_clear (&args);
     return status;
 }

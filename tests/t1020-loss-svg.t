@@ -38,6 +38,20 @@ for case in long:200 single:1 pair:2 resumed:80 gap:19 flat:3 small:2 dos:5; do
         $1 < 63.9 || $1 > 776.1 || $2 < 71.9 || $2 > 392.1')" "" "$file: and inside the frame"
 done
 is "$(grep -o 'M[0-9]' gap.svg | wc -l)" 5 "a loss that is not finite is a gap" # axis, 2 x 2
+valid='{"evaluation": "validation", "iteration": %d, "samples": 9, "lm loss value": %s}\n'
+(metrics 1 50; printf "$valid" 50 3.5; metrics 51 100; printf "$valid" 100 9; printf "$valid" 100 8
+ printf '{"evaluation": "test", "iteration": 100, "lm loss value": 99}\n'
+ printf "$valid" 120 null) >valid
+run "$draw" valid
+printf '%s\n' "$out" >valid.svg
+ok "svg_is_well_formed valid.svg" "evaluations: well formed"
+is "$(points valid.svg 2):$(points valid.svg 3)" "100:100" "they are no iterations"
+is "$(grep -c '^<circle .*#c4541c' valid.svg)$(grep -c '>validation<' valid.svg)" 31 \
+    "validation is two dots and one in the legend, the test none"
+is "$(sed -n 's/^<circle cx="\([0-9.]*\)" cy="\([0-9.]*\)".*#c4541c.*/\1 \2/p' valid.svg | awk '
+    $1 < 63.9 || $1 > 776.1 || $2 < 71.9 || $2 > 392.1')" "" "inside the frame"
+is "$(grep -c '#c4541c' long.svg)" 0 "a run without has none"
+
 # Labels under the axis: on steps of 1, 2 or 5 times a power of ten, up to ten of them.
 for case in 44:5 112:20 60:10 300:50 1000:100 7:1 20000:2000; do
     metrics 1 "${case%:*}" >steps

@@ -76,7 +76,8 @@ if mpi_available; then
         --num-virtual-stages-per-pipeline-rank 2
     batch=(--global-batch-size 16)
     launch=(mpi_run 4)
-    steady "pp 4" --pipeline-model-parallel-size 4 --metrics-file m.json
+    steady "pp 4, with all that can be logged" --pipeline-model-parallel-size 4 \
+        --metrics-file m.json --log-throughput --timing-log-level 2 --log-memory-interval 1
 else
     skip 16 "no MPI"
 fi

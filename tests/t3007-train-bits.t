@@ -52,7 +52,7 @@ differs other one "no dropout of attention"
 train other "${one[@]}" --hidden-dropout 0
 differs other one "no dropout of hidden states"
 train log "${one[@]}" --log-interval 4 --exit-interval 5
-is "$(grep -c 'iteration .*/' <<<"$out")" 1 "a log line every four iterations"
+is "$(grep -c 'iteration .*/' <<<"$out")" 2 "a log line after the first and every four iterations"
 is "$(cat log.json)" "$(head -5 one.json)" "and metrics of five, up to the exit"
 
 # ---- several ranks

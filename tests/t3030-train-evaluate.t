@@ -129,6 +129,36 @@ else
     skip 1 "several ranks cannot train here: no mpirun, MPI or PMIx"
 fi
 
+# ---- asked to stop
+# stop COMMAND...: a signal in an evaluation that would take minutes; sets 'status' and 'out'
+stop() {
+    local i job start
+    env "$@" >stop.out 2>stop.err &
+    job=$!
+    for ((i = 0; i < 400; i++)); do
+        ! grep -q "$mark" stop.out || break
+        sleep 0.05
+    done
+    sleep 0.3
+    start=$(date +%s%N)
+    kill -TERM $job
+    status=0
+    wait $job || status=$?
+    took=$((($(date +%s%N) - start) / 1000000))
+    out=$(cat stop.out)
+    [ "$status" = 75 ] || diag "$(cat stop.err)"
+}
+long=("${data[@]}" --eval-interval 2 --eval-iters 50000)
+mark='\] iteration *2/'
+stop "${one[@]}" "${long[@]}" --save late
+is "$status" 75 "a signal in an evaluation"
+ok "[ $took -lt 3000 ]" "is heard at once: $took ms"
+is "$(cat late/latest_checkpointed_iteration.txt)$(grep -c 'validation loss' <<<"$out")" 20 \
+    "the run is saved, and nothing said of the evaluation"
+mark='memory (MB)'
+stop megatron train "${model[@]}" "${long[@]}" --skip-train
+is "$status$(grep -c 'on test set' <<<"$out")" 750 "a run that only evaluates"
+
 # ---- parts without data
 split() {
     train s "${one[@]}" --data-path $a --eval-iters 1 "$@"

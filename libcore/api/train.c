@@ -83,6 +83,7 @@ void mg_train_destroy (struct mg_train *train)
 
     if (train) {
         train_destroy (train->train);
+        train_args_clear (&train->args);
         free (train);
     }
     errno = saved_errno;

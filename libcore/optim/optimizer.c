@@ -168,7 +168,7 @@ static int pack (struct optimizer *o, bool back, struct mg_error *err)
     return 0;
 }
 
-int optimizer_reduce_grads (struct optimizer *o, struct mg_error *err)
+static int reduce_sequence (struct optimizer *o, struct mg_error *err)
 {
     if (o->num_packed > 0
         && (pack (o, false, err) < 0
@@ -176,6 +176,11 @@ int optimizer_reduce_grads (struct optimizer *o, struct mg_error *err)
                                    MG_SUM, o->stream, err) < 0
             || pack (o, true, err) < 0))
         return mg_error_prefix (err, "sequence-parallel gradients");
+    return 0;
+}
+
+static int reduce_data (struct optimizer *o, struct mg_error *err)
+{
     for (int b = 0; b < o->buf->num_buckets; b++) {
         const struct layout_bucket *bucket = &o->buf->bucket[b];
 
@@ -184,11 +189,36 @@ int optimizer_reduce_grads (struct optimizer *o, struct mg_error *err)
                                 o->stream, err) < 0)
             return mg_error_prefix (err, "gradients of bucket %d", b);
     }
+    return 0;
+}
+
+static int reduce_embedding (struct optimizer *o, struct mg_error *err)
+{
     for (size_t i = 0; o->embd && i < o->n; i++)
         if (o->params[i].shared_embedding
             && mg_comm_all_reduce (o->embd, o->params[i].grad, (size_t)o->params[i].numel,
                                    MG_FLOAT32, MG_SUM, o->stream, err) < 0)
             return mg_error_prefix (err, "gradient of the tied embedding");
+    return 0;
+}
+
+int optimizer_reduce_share (struct optimizer *o, enum optimizer_share share,
+                            struct mg_error *err)
+{
+    static int (*const reduce[OPTIMIZER_NUM_SHARES]) (struct optimizer *, struct mg_error *)
+        = { [OPTIMIZER_SEQUENCE] = reduce_sequence,
+            [OPTIMIZER_DATA] = reduce_data,
+            [OPTIMIZER_EMBEDDING] = reduce_embedding };
+
+    return reduce[share] (o, err);
+}
+
+int optimizer_reduce_grads (struct optimizer *o, struct mg_error *err)
+{
+    for (int i = 0; i < OPTIMIZER_NUM_SHARES; i++) {
+        if (optimizer_reduce_share (o, (enum optimizer_share)i, err) < 0)
+            return -1;
+    }
     return 0;
 }
 

@@ -35,7 +35,15 @@ void optimizer_destroy (struct optimizer *o);
 /* Gradients to zero, before an iteration's first backward pass. */
 int optimizer_zero_grad (struct optimizer *o, struct mg_error *err);
 
-/* Sum gradients over the groups that share parameters. */
+/* Sum gradients over the groups that share parameters: in this order, or all at once. */
+enum optimizer_share {
+    OPTIMIZER_SEQUENCE,  /* parameters of which each tensor-parallel rank saw its rows */
+    OPTIMIZER_DATA,      /* all of them, over the data-parallel group */
+    OPTIMIZER_EMBEDDING, /* tied embeddings, over the embedding group */
+    OPTIMIZER_NUM_SHARES
+};
+int optimizer_reduce_share (struct optimizer *o, enum optimizer_share share,
+                            struct mg_error *err);
 int optimizer_reduce_grads (struct optimizer *o, struct mg_error *err);
 
 /* What all ranks agree on in one small all-reduce a step, besides the norm: 'extra'

@@ -11,9 +11,11 @@
 
 #include "libcore/base/parse.h"
 #include "libcore/data/tokenizer.h"
+#include "libcore/train/args_file.h"
 #include "libcore/train/config.h"
 #include "libcore/train/data.h"
 #include "libcore/train/evaluate.h"
+#include "libcore/train/report.h"
 #include "libcore/train/stop.h"
 
 #define AT(field) offsetof (struct train_args, field)
@@ -195,10 +197,20 @@ const struct train_arg train_arg_table[] = {
     COUNT_ROW ("keep-last-n-checkpoints", keep_last, 1, TRAIN_UNSET,
                "keep so many of the newest checkpoints (default: all)"),
     COUNT_ROW ("log-interval", log_interval, 1, 1, "iterations between log lines (default 1)"),
+    FLAG_ROW ("log-throughput", log_throughput,
+              "tell TFLOP/s of a rank and tokens a second in the log line"),
+    { "timing-log-level", TRAIN_INT, AT (timing_log_level), 0, TIMERS_MAX_LEVEL, 0, NULL, "N",
+      "time parts of an iteration: 0 none, 1 those that come once, 2 all (default 0)" },
+    TEXT_ROW ("timing-log-option", timing_log_option, "minmax", "OPTION",
+              "of which ranks: max, minmax or all (default minmax)"),
+    COUNT_ROW ("log-memory-interval", log_memory_interval, 1, TRAIN_UNSET,
+               "iterations between lines of memory (default: after the first alone)"),
     TEXT_ROW ("metrics-file", metrics_file, NULL, "FILE",
               "write one JSON line an iteration to FILE"),
     REAL_ROW ("distributed-timeout-minutes", timeout_minutes, 0.001, 1e5, 10,
               "longest wait for other ranks (default 10)"),
+    TEXT_ROW ("args-file", args_file, NULL, "FILE",
+              "read arguments from FILE; those of the command line win"),
 };
 
 const size_t train_num_args = sizeof (train_arg_table) / sizeof (train_arg_table[0]);
@@ -408,7 +420,7 @@ static int check_required (const struct train_args *args, struct mg_error *err)
         return mg_error_set (err, EINVAL, "%s %s required", missing,
                              count == 1 ? "is" : "are");
     if (train_data_check (args, err) < 0 || evaluate_check (args, err) < 0
-        || check_signals (args, err) < 0)
+        || report_check (args, err) < 0 || check_signals (args, err) < 0)
         return -1;
     if (args->save_interval != TRAIN_UNSET && !args->save)
         return mg_error_set (err, EINVAL, "--save-interval wants --save DIR");
@@ -427,13 +439,67 @@ static int check_required (const struct train_args *args, struct mg_error *err)
 
 void train_args_init (struct train_args *args)
 {
+    args->files = NULL;
     for (size_t i = 0; i < train_num_args; i++)
         preset (&train_arg_table[i], args);
 }
 
+void train_args_clear (struct train_args *args)
+{
+    while (args->files) {
+        struct args_file *next = args->files->next;
+
+        args_file_destroy (args->files);
+        args->files = next;
+    }
+}
+
+/* Read the files that the command line names, whose other arguments are tried on the way. */
+static int read_files (int argc, char **argv, struct train_args *args, struct mg_error *err)
+{
+    struct args_file **last = &args->files;
+
+    for (int i = 1; i < argc;) {
+        if (parse_one (argc, argv, &i, args, err) < 0)
+            return -1;
+        if (!args->args_file)
+            continue;
+        if (!(*last = args_file_read (args->args_file, err)))
+            return mg_error_prefix (err, "--args-file");
+        last = &(*last)->next;
+        args->args_file = NULL;
+    }
+    return 0;
+}
+
+static int parse_file (const struct args_file *file, struct train_args *args,
+                       struct mg_error *err)
+{
+    for (int i = 0; i < file->count;) {
+        int line = file->line[i];
+
+        if (parse_one (file->count, file->word, &i, args, err) < 0)
+            return mg_error_prefix (err, "%s:%d", file->path, line);
+        if (args->args_file)
+            return mg_error_set (err, EINVAL, "%s:%d: --args-file stands in a file of "
+                                 "arguments: it can only be typed", file->path, line);
+    }
+    return 0;
+}
+
 int train_args_read (int argc, char **argv, struct train_args *args, struct mg_error *err)
 {
+    struct args_file *files;
+
     train_args_init (args);
+    if (read_files (argc, argv, args, err) < 0)
+        return -1;
+    files = args->files;
+    train_args_init (args);
+    args->files = files;
+    for (const struct args_file *file = files; file; file = file->next)
+        if (parse_file (file, args, err) < 0)
+            return -1;
     for (int i = 1; i < argc;)
         if (parse_one (argc, argv, &i, args, err) < 0)
             return -1;

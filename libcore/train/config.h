@@ -68,9 +68,14 @@ struct train_args {
     const char *exit_signals; /* names, comma-separated */
     bool exit_on_signal, ignore_signals;
     double exit_minutes; /* TRAIN_UNSET: no limit */
-    int64_t log_interval;
+    int64_t log_interval, log_memory_interval;
+    bool log_throughput;
+    int timing_log_level;
+    const char *timing_log_option;
     const char *metrics_file;
     double timeout_minutes;
+    const char *args_file;
+    struct args_file *files; /* that train_args_parse() has read */
 };
 
 enum train_type {
@@ -112,13 +117,17 @@ int train_arg_set (const struct train_arg *row, const char *value, struct train_
                    struct mg_error *err);
 
 /* Parse argv[1..argc-1], "--name value" or "--name=value"; a repeated argument's last
- * value counts. -1, EINVAL or ERANGE and a text on the first that is wrong.
+ * value counts.  Those of files (--args-file) come first, in the order of the files.  -1,
+ * EINVAL or ERANGE (or what args_file_read() says) and a text on the first that is wrong.
+ * The arguments point into argv, and into files that train_args_clear() frees, also after
+ * a failure.
  */
 int train_args_parse (int argc, char **argv, struct train_args *args,
                       struct mg_error *err);
 
 /* The same, whatever a run requires may be missing. */
 int train_args_read (int argc, char **argv, struct train_args *args, struct mg_error *err);
+void train_args_clear (struct train_args *args);
 
 /* Print one line a row: for --help. */
 void train_args_help (FILE *out);

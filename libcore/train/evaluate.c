@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 #include "libcore/checkpoint/exchange.h"
 #include "libcore/train/data.h"
@@ -166,14 +165,6 @@ void evaluate_clear (struct evaluation *e)
 
 /* --- evaluating --- */
 
-static double now_ms (void)
-{
-    struct timespec t;
-
-    clock_gettime (CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
-
 /* What all ranks bring together: the sums of the model's loss, and who had bad samples. */
 enum { SUM_WEIGHTED, SUM_LOSS, SUM_TOKENS, SUM_BAD, NUM_SUMS };
 
@@ -198,7 +189,23 @@ static int add_up (struct train *t, const struct input *in, double sums[NUM_SUMS
                                              err));
 }
 
-/* All batches of one evaluation, from a sample of the part on. */
+/* Has any rank been asked to stop?  A signal may come shortly before a time limit, so that
+ * an evaluation is not what to wait for.
+ */
+static int ask_to_stop (struct train *t, struct mg_error *err)
+{
+    struct mg_stream *stream = model_stream (t->model);
+    double asked[2] = { stop_signal (t->stop) != 0, stop_expired (t->stop) };
+
+    if (mg_comm_all_reduce (job_comm (t->job, GROUP_WORLD), asked, 2, MG_FLOAT64, MG_SUM,
+                            stream, err) < 0
+        || mg_stream_synchronize (stream, err) < 0)
+        return mg_error_prefix (err, "evaluation");
+    train_decide_to_stop (t, asked[0], asked[1]);
+    return 0;
+}
+
+/* All batches of one evaluation, from a sample of the part on, unless it is to stop. */
 static int run_batches (struct train *t, struct input *in, int64_t first, struct mg_error *err)
 {
     const struct evaluation *e = &t->evaluation;
@@ -206,9 +213,9 @@ static int run_batches (struct train *t, struct input *in, int64_t first, struct
     model_set_input (t->model, input_fetch, in, 1.0);
     model_clear_loss (t->model);
     input_start (in, first);
-    for (int64_t i = 0; i < e->iters; i++) {
+    for (int64_t i = 0; i < e->iters && !t->stopping; i++) {
         in->consumed = first + i * e->batch.running;
-        if (passes_run_forward (t->passes, err) < 0)
+        if (passes_run_forward (t->passes, err) < 0 || ask_to_stop (t, err) < 0)
             return -1;
     }
     return 0;
@@ -223,7 +230,9 @@ static int report (struct train *t, const struct metrics_evaluation *m, struct m
     return 0;
 }
 
-/* 'set': what the line calls the part, if the run is over. */
+/* 'set': what the line calls the part, if the run is over.  An evaluation that stops has no
+ * result.
+ */
 static int evaluate (struct train *t, enum split_part part, const char *set, int64_t first,
                      struct mg_error *err)
 {
@@ -236,14 +245,18 @@ static int evaluate (struct train *t, enum split_part part, const char *set, int
         .consumed_samples = t->progress.consumed_samples,
         .samples = e->iters * e->batch.running,
     };
-    double sums[NUM_SUMS] = { 0 }, start = now_ms ();
+    double sums[NUM_SUMS] = { 0 }, start = timers_now ();
 
     /* Only where a checkpoint's past had other arguments is there less than wanted. */
     in->wrap = true;
-    if (run_batches (t, in, first, err) < 0 || add_up (t, in, sums, err) < 0)
+    if (run_batches (t, in, first, err) < 0)
+        return -1;
+    if (t->stopping)
+        return 0;
+    if (add_up (t, in, sums, err) < 0)
         return -1;
     m.lm_loss = sums[SUM_LOSS] / (sums[SUM_TOKENS] > 0 ? sums[SUM_TOKENS] : 1);
-    m.milliseconds = now_ms () - start;
+    m.milliseconds = timers_now () - start;
     return report (t, &m, err);
 }
 
@@ -254,7 +267,8 @@ static int validate (struct train *t, const char *set, struct mg_error *err)
 
     if (evaluate (t, SPLIT_VALID, set, t->args.skip_train ? 0 : *consumed, err) < 0)
         return -1;
-    *consumed += e->iters * e->batch.running;
+    if (!t->stopping)
+        *consumed += e->iters * e->batch.running;
     return 0;
 }
 
@@ -274,7 +288,7 @@ int evaluate_end (struct train *t, struct mg_error *err)
 
     if (e->part[SPLIT_VALID].source && validate (t, " on validation set", err) < 0)
         return -1;
-    if (e->part[SPLIT_TEST].source)
+    if (e->part[SPLIT_TEST].source && !t->stopping)
         return evaluate (t, SPLIT_TEST, " on test set", 0, err);
     return 0;
 }

@@ -9,7 +9,14 @@
 
 #include "libcore/train/metrics.h"
 
-void metrics_print (FILE *out, const struct metrics *m)
+/* Megatron-LM has one digit, enough for a GPU. */
+static void print_throughput (FILE *out, const struct metrics_rate *rate)
+{
+    fprintf (out, " throughput per GPU (TFLOP/s/GPU): %.*f | tokens per second: %.1f |",
+             rate->tflops >= 1 ? 1 : 6, rate->tflops, rate->tokens_per_second);
+}
+
+void metrics_print (FILE *out, const struct metrics *m, bool throughput)
 {
     struct timeval now;
     struct tm tm;
@@ -20,13 +27,16 @@ void metrics_print (FILE *out, const struct metrics *m)
         strftime (stamp, sizeof (stamp), "%Y-%m-%d %H:%M:%S", &tm);
     fprintf (out,
              " [%s.%06ld] iteration %8" PRId64 "/%8" PRId64 " | consumed samples: %12" PRId64
-             " | elapsed time per iteration (ms): %.1f | learning rate: %.6E"
+             " | elapsed time per iteration (ms): %.1f |", stamp, (long)now.tv_usec,
+             m->iteration, m->train_iters, m->consumed_samples, m->mean_milliseconds);
+    if (throughput)
+        print_throughput (out, &m->mean);
+    fprintf (out,
+             " learning rate: %.6E"
              " | global batch size: %5" PRId64 " | lm loss: %.6E | loss scale: 1.0"
              " | grad norm: %.3f | number of skipped iterations:   0"
              " | number of nan iterations:   0 |\n",
-             stamp, (long)now.tv_usec, m->iteration, m->train_iters, m->consumed_samples,
-             m->mean_milliseconds, m->learning_rate, m->global_batch_size, m->lm_loss,
-             m->grad_norm);
+             m->learning_rate, m->global_batch_size, m->mean_lm_loss, m->grad_norm);
     fflush (out);
 }
 
@@ -59,6 +69,8 @@ int metrics_write_json (FILE *file, const char *path, const struct metrics *m,
     write_real (file, "learning rate", m->learning_rate);
     write_real (file, "weight decay", m->weight_decay);
     write_real (file, "elapsed time per iteration (ms)", m->milliseconds);
+    write_real (file, "tokens per second", m->rate.tokens_per_second);
+    write_real (file, "throughput per GPU (TFLOP/s/GPU)", m->rate.tflops);
     return end_line (file, path, err);
 }
 

@@ -4,10 +4,16 @@
 #ifndef LIBCORE_TRAIN_METRICS_H
 #define LIBCORE_TRAIN_METRICS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
 #include "megatron/error.h"
+
+struct metrics_rate {
+    double tokens_per_second; /* of the whole job */
+    double tflops;            /* 10^12 floating-point operations a second, of one rank */
+};
 
 struct metrics {
     int64_t iteration, train_iters; /* from 1 */
@@ -18,11 +24,16 @@ struct metrics {
     double lm_loss_tokens; /* plain mean over tokens */
     double grad_norm, learning_rate, weight_decay;
     double milliseconds; /* of this iteration */
-    double mean_milliseconds; /* since the last log line */
+    struct metrics_rate rate;
+    /* since the last log line */
+    double mean_milliseconds, mean_lm_loss;
+    struct metrics_rate mean;
 };
 
-/* Megatron-LM's iteration line (training_log), with a new line. */
-void metrics_print (FILE *out, const struct metrics *m);
+/* Megatron-LM's iteration line (training_log), with a new line: time, loss and rates are
+ * those since the last one. 'throughput': tell the rates.
+ */
+void metrics_print (FILE *out, const struct metrics *m, bool throughput);
 
 /* One JSON object and a new line, numbers with 9 digits (a number that is not finite is
  * null). -1 with a text if it cannot be written.

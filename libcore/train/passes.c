@@ -27,6 +27,7 @@ struct passes {
     const struct schedule *first; /* that can be run */
     struct schedule *forward;     /* list of an evaluation, NULL: none */
     bool training;                /* what is run now */
+    struct timers *timers;
     struct exec *exec;
 };
 
@@ -56,6 +57,26 @@ static void *buffer (void *arg, enum sched_buffer which, int chunk, int slot)
     if (which == SCHED_OUTPUT)
         return model_output (p->model, chunk, slot);
     return model_gradient (p->model, chunk, slot);
+}
+
+/* Time passes, and waits for other stages. */
+static void trace (void *arg, const struct sched_step *step, bool begin)
+{
+    static const enum timer timers[SCHED_NUM_OPS] = {
+        [SCHED_FWD] = TIMER_FORWARD_COMPUTE,    [SCHED_BWD] = TIMER_BACKWARD_COMPUTE,
+        [SCHED_RECV_FWD] = NUM_TIMERS,          [SCHED_WAIT_FWD] = TIMER_FORWARD_RECV,
+        [SCHED_SEND_FWD] = NUM_TIMERS,          [SCHED_SENT_FWD] = TIMER_FORWARD_SEND,
+        [SCHED_RECV_BWD] = NUM_TIMERS,          [SCHED_WAIT_BWD] = TIMER_BACKWARD_RECV,
+        [SCHED_SEND_BWD] = NUM_TIMERS,          [SCHED_SENT_BWD] = TIMER_BACKWARD_SEND,
+    };
+    const struct passes *p = arg;
+
+    if (!p->training || timers[step->op] == NUM_TIMERS)
+        return;
+    if (begin)
+        timers_start (p->timers, timers[step->op]);
+    else
+        timers_stop (p->timers, timers[step->op]);
 }
 
 /* --- lists --- */
@@ -209,7 +230,7 @@ const int *passes_slots (const struct passes *p)
     return p->slots;
 }
 
-int passes_bind (struct passes *p, struct mg_error *err)
+int passes_bind (struct passes *p, struct timers *timers, struct mg_error *err)
 {
     struct exec_config config = {
         .schedule = p->first,
@@ -219,9 +240,11 @@ int passes_bind (struct passes *p, struct mg_error *err)
         .bwd = job_comm_pp_backward (p->job),
         .count = model_boundary_count (p->model),
         .dtype = MG_FLOAT32,
-        .actions = { forward, backward, buffer, NULL, p },
+        .actions = { forward, backward, buffer, timers->level > 0 ? trace : NULL,
+                     p },
     };
 
+    p->timers = timers;
     p->exec = exec_create (&config, err);
     return p->exec ? 0 : -1;
 }

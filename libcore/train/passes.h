@@ -11,6 +11,7 @@
 #include "libcore/nn/model.h"
 #include "libcore/optim/num_microbatches.h"
 #include "libcore/schedule/schedule.h"
+#include "libcore/train/timers.h"
 
 /* How a model of 'chunks' chunks on each rank is run: interleaved in groups of 'group'
  * microbatches (0: as many as pipeline ranks), or plainly.
@@ -32,8 +33,10 @@ void passes_destroy (struct passes *p);
 /* Slots that the model must have (model_bind()). */
 const int *passes_slots (const struct passes *p);
 
-/* Make the executor, once the model is bound. */
-int passes_bind (struct passes *p, struct mg_error *err);
+/* Make the executor, once the model is bound. 'timers', which must outlive the passes, times
+ * those of training.
+ */
+int passes_bind (struct passes *p, struct timers *timers, struct mg_error *err);
 
 /* Can every iteration from 'from' up to 'to' consumed samples be run?  -1, EINVAL and the
  * reason of the first that cannot.

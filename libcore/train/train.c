@@ -12,14 +12,6 @@
 #include "libcore/train/metrics.h"
 #include "libcore/train/train_private.h"
 
-static double now_ms (void)
-{
-    struct timespec t;
-
-    clock_gettime (CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
-
 /* --- steps --- */
 
 /* What all ranks learn of a step with the gradient norm. */
@@ -30,15 +22,14 @@ enum {
     NUM_EXTRA
 };
 
-/* The same on all ranks, whoever was asked. */
-static void decide_to_stop (struct train *t, const double *extra)
+void train_decide_to_stop (struct train *t, double signals, double expired)
 {
-    if (t->stopping || (extra[EXTRA_SIGNAL] == 0 && extra[EXTRA_EXPIRED] == 0))
+    if (t->stopping || (signals == 0 && expired == 0))
         return;
     t->stopping = true;
     if (job_rank (t->job) != 0)
         return;
-    if (extra[EXTRA_SIGNAL] == 0)
+    if (signals == 0)
         fprintf (t->out, "stopping: --exit-duration-in-mins %g is over\n",
                  t->args.exit_minutes);
     else if (stop_signal (t->stop))
@@ -77,24 +68,63 @@ static int divide_by_tokens (struct train *t, struct metrics *m, double tokens,
     return optimizer_scale_grads (t->optimizer, factor, err);
 }
 
+/* A model_fetch_f. */
+static int fetch (void *arg, int microbatch, bool tokens, struct nn_batch *batch,
+                  struct mg_error *err)
+{
+    struct train *t = arg;
+    int rc;
+
+    timers_start (&t->report.timers, TIMER_BATCH_GENERATOR);
+    rc = input_fetch (&t->input, microbatch, tokens, batch, err);
+    timers_stop (&t->report.timers, TIMER_BATCH_GENERATOR);
+    return rc;
+}
+
+static int run_passes (struct train *t, int64_t num_microbatches, struct mg_error *err)
+{
+    int rc;
+
+    timers_start (&t->report.timers, TIMER_FORWARD_BACKWARD);
+    rc = passes_run (t->passes, num_microbatches, err);
+    timers_stop (&t->report.timers, TIMER_FORWARD_BACKWARD);
+    return rc;
+}
+
+static int reduce_grads (struct train *t, struct mg_error *err)
+{
+    static const enum timer timers[OPTIMIZER_NUM_SHARES] = {
+        [OPTIMIZER_SEQUENCE] = TIMER_LAYERNORM_GRADS,
+        [OPTIMIZER_DATA] = TIMER_DATA_GRADS,
+        [OPTIMIZER_EMBEDDING] = TIMER_EMBEDDING_GRADS,
+    };
+    int rc = 0;
+
+    for (int i = 0; i < OPTIMIZER_NUM_SHARES && rc == 0; i++) {
+        timers_start (&t->report.timers, timers[i]);
+        rc = optimizer_reduce_share (t->optimizer, (enum optimizer_share)i, err);
+        timers_stop (&t->report.timers, timers[i]);
+    }
+    return rc;
+}
+
 /* Passes, reductions, update; fills m's loss and norm. */
 static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
 {
     double extra[NUM_EXTRA] = { 0 };
-    int dp = mg_comm_size (job_comm (t->job, GROUP_DP));
+    int dp = mg_comm_size (job_comm (t->job, GROUP_DP)), rc;
     struct batch_size size;
 
     num_microbatches_at (t->batches, t->progress.consumed_samples, &size);
     m->global_batch_size = size.running;
     /* The 1 / dp of the gradient's average stands here, so that reduction is a sum. */
-    model_set_input (t->model, input_fetch, &t->input,
+    model_set_input (t->model, fetch, t,
                      t->args.per_token_loss ? 1.0
                                             : 1.0 / (double)size.num_microbatches / dp);
     input_start (&t->input, t->progress.consumed_samples);
     model_clear_loss (t->model);
     if (optimizer_zero_grad (t->optimizer, err) < 0
-        || passes_run (t->passes, size.num_microbatches, err) < 0
-        || optimizer_reduce_grads (t->optimizer, err) < 0)
+        || run_passes (t, size.num_microbatches, err) < 0 || reduce_grads (t, err) < 0)
         return -1;
     if (model_has_loss (t->model) && mg_comm_rank (job_comm (t->job, GROUP_TP)) == 0
         && model_loss (t->model, extra, err) < 0)
@@ -102,38 +132,28 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
     extra[EXTRA_BAD_INPUT] = t->input.bad;
     extra[EXTRA_SIGNAL] = stop_signal (t->stop) != 0;
     extra[EXTRA_EXPIRED] = stop_expired (t->stop);
+    timers_start (&t->report.timers, TIMER_OPTIMIZER);
+    timers_start (&t->report.timers, TIMER_CLIP_GRADS);
     if (optimizer_grad_norm (t->optimizer, extra, NUM_EXTRA, &m->grad_norm, err) < 0)
         return -1;
-    decide_to_stop (t, extra);
+    train_decide_to_stop (t, extra[EXTRA_SIGNAL], extra[EXTRA_EXPIRED]);
     m->lm_loss = extra[EXTRA_LOSS];
     m->lm_loss_tokens = extra[EXTRA_TOKENS] > 0
                             ? extra[EXTRA_TOKEN_LOSS] / extra[EXTRA_TOKENS]
                             : 0;
     if (t->args.per_token_loss && divide_by_tokens (t, m, extra[EXTRA_TOKENS], err) < 0)
         return -1;
+    timers_stop (&t->report.timers, TIMER_CLIP_GRADS);
     if (train_common (t, check_step (t, m, extra[EXTRA_BAD_INPUT] > 0, err)) < 0)
         return -1;
     if (t->args.save_gradients && m->iteration == t->first_iteration
         && train_common (t, state_save_gradients (t->state, t->args.save_gradients, err)) < 0)
         return -1;
-    return optimizer_step (t->optimizer, m->learning_rate, m->weight_decay, m->grad_norm,
-                           err);
-}
-
-static int report (struct train *t, struct metrics *m, struct mg_error *err)
-{
-    t->since_log_ms += m->milliseconds;
-    t->since_log++;
-    if (m->iteration % t->args.log_interval == 0) {
-        m->mean_milliseconds = t->since_log_ms / (double)t->since_log;
-        t->since_log_ms = 0;
-        t->since_log = 0;
-        if (job_rank (t->job) == job_world (t->job) - 1)
-            metrics_print (t->out, m);
-    }
-    if (t->metrics)
-        return metrics_write_json (t->metrics, t->args.metrics_file, m, err);
-    return 0;
+    timers_start (&t->report.timers, TIMER_INNER_STEP);
+    rc = optimizer_step (t->optimizer, m->learning_rate, m->weight_decay, m->grad_norm, err);
+    timers_stop (&t->report.timers, TIMER_INNER_STEP);
+    timers_stop (&t->report.timers, TIMER_OPTIMIZER);
+    return rc;
 }
 
 static int iterate (struct train *t, struct mg_error *err)
@@ -144,7 +164,7 @@ static int iterate (struct train *t, struct mg_error *err)
         .learning_rate = lr_at (&t->lr, t->progress.consumed_samples),
         .weight_decay = lr_weight_decay_at (&t->lr, t->progress.consumed_samples),
     };
-    double start = now_ms ();
+    double start = timers_now ();
 
     if (take_step (t, &m, err) < 0
         || mg_stream_synchronize (model_stream (t->model), err) < 0)
@@ -152,8 +172,8 @@ static int iterate (struct train *t, struct mg_error *err)
     t->progress.iteration++;
     t->progress.consumed_samples += m.global_batch_size;
     m.consumed_samples = t->progress.consumed_samples;
-    m.milliseconds = now_ms () - start;
-    return report (t, &m, err);
+    m.milliseconds = timers_now () - start;
+    return report_iteration (t, &m, err);
 }
 
 /* Remove checkpoints that are not to be kept, now that a newer one is complete.  Where that
@@ -212,7 +232,7 @@ static int run (struct train *t, struct mg_error *err)
     while (t->progress.iteration < t->train_iters) {
         int64_t done;
 
-        if (iterate (t, err) < 0 || evaluate_due (t, err) < 0)
+        if (iterate (t, err) < 0 || (!t->stopping && evaluate_due (t, err) < 0))
             return -1;
         done = t->progress.iteration;
         if (args->save_interval != TRAIN_UNSET && done % args->save_interval == 0) {
@@ -232,13 +252,16 @@ static int run (struct train *t, struct mg_error *err)
     if (args->save_weights
         && train_common (t, state_save_weights (t->state, args->save_weights, err)) < 0)
         return -1;
-    return t->progress.iteration >= t->train_iters ? evaluate_end (t, err) : 0;
+    if (t->progress.iteration >= t->train_iters && !t->stopping && evaluate_end (t, err) < 0)
+        return -1;
+    t->stopped = t->stopping && args->skip_train;
+    return 0;
 }
 
 int train_run (struct train *t, struct mg_error *err)
 {
     t->failed = true;
-    if (run (t, err) < 0) {
+    if (report_memory (t, "after set-up", err) < 0 || run (t, err) < 0) {
         if (!t->common_error && job_world (t->job) > 1)
             mg_error_prefix (err, "rank %d", job_rank (t->job));
         return -1;
@@ -289,6 +312,7 @@ void train_destroy (struct train *t)
     stages_destroy (t->stages);
     input_clear (&t->input);
     evaluate_clear (&t->evaluation);
+    report_clear (&t->report);
     sample_source_destroy (t->source);
     leave_last (last);
     stop_destroy (t->stop);

@@ -9,6 +9,7 @@
 #include "libcore/train/evaluate.h"
 #include "libcore/train/input.h"
 #include "libcore/train/passes.h"
+#include "libcore/train/report.h"
 #include "libcore/train/state.h"
 #include "libcore/train/stop.h"
 #include "libcore/train/train.h"
@@ -40,13 +41,17 @@ struct train {
     bool failed;
     bool common_error;    /* every rank has failed, and with the same text */
     FILE *metrics;        /* on the last rank, if asked for */
-    double since_log_ms;  /* time of the iterations since the last log line */
-    int64_t since_log;
+    struct report report;
 };
 
 /* Fail together: after a call that gave every rank the same result, or if it is known
  * that all fail here.  Returns rc.
  */
 int train_common (struct train *t, int rc);
+
+/* Note, and say once, that the run is to stop, from the numbers of ranks that a signal has
+ * come to and of those whose time is up: the same on all ranks, whoever was asked.
+ */
+void train_decide_to_stop (struct train *t, double signals, double expired);
 
 #endif /* LIBCORE_TRAIN_TRAIN_PRIVATE_H */

@@ -298,7 +298,8 @@ static int allocate (struct train *t, struct mg_error *err)
         || model_bind (t->model, passes_slots (t->passes), err) < 0
         || model_init_params (t->model, err) < 0
         || !(t->state = state_create (t->model, t->optimizer, t->job, err))
-        || passes_bind (t->passes, err) < 0)
+        || report_create (t, err) < 0
+        || passes_bind (t->passes, &t->report.timers, err) < 0)
         return -1;
     if (t->args.load_weights)
         return state_load_weights (t->state, t->args.load_weights, err);

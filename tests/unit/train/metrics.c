@@ -12,7 +12,8 @@ static const struct metrics metrics = {
     .iteration = 7, .train_iters = 1000, .consumed_samples = 112, .global_batch_size = 16,
     .lm_loss = 5.12345678949, .lm_loss_tokens = 1.0 / 3, .grad_norm = 2.71828,
     .learning_rate = 1.5e-4, .weight_decay = 0.01, .milliseconds = 12.345,
-    .mean_milliseconds = 23.456,
+    .rate = { 20736.25, 0.125 }, .mean_milliseconds = 23.456, .mean_lm_loss = 5.5,
+    .mean = { 10913.73, 0.0654321 },
 };
 
 static void test_print (void)
@@ -21,7 +22,7 @@ static void test_print (void)
     static const char want[]
         = "] iteration        7/    1000 | consumed samples:          112"
           " | elapsed time per iteration (ms): 23.5 | learning rate: 1.500000E-04"
-          " | global batch size:    16 | lm loss: 5.123457E+00 | loss scale: 1.0"
+          " | global batch size:    16 | lm loss: 5.500000E+00 | loss scale: 1.0"
           " | grad norm: 2.718 | number of skipped iterations:   0"
           " | number of nan iterations:   0 |\n";
     char *text = NULL;
@@ -29,11 +30,29 @@ static void test_print (void)
     int year = 0, rest = 0;
     FILE *f = open_memstream (&text, &size);
 
-    metrics_print (f, &metrics);
+    metrics_print (f, &metrics, false);
     fclose (f);
     ok (sscanf (text, " [%4d-%*2d-%*2d %*2d:%*2d:%*2d.%*6d%n", &year, &rest) == 1
         && year > 2000 && rest == 28, "the time: %.30s", text);
     is_str (text + rest, want, "the line");
+    free (text);
+}
+
+static void test_throughput (void)
+{
+    struct metrics m = metrics;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream (&text, &size);
+
+    metrics_print (f, &m, true);
+    m.mean.tflops = 408.76;
+    metrics_print (f, &m, true);
+    fclose (f);
+    ok (strstr (text, "iteration (ms): 23.5 | throughput per GPU (TFLOP/s/GPU): 0.065432 | "
+                      "tokens per second: 10913.7 | learning rate: "),
+        "rates of a CPU");
+    ok (strstr (text, "throughput per GPU (TFLOP/s/GPU): 408.8 | tokens per second"), "of a GPU");
     free (text);
 }
 
@@ -54,11 +73,13 @@ static void test_json (void)
             "{\"iteration\": 7, \"consumed samples\": 112, \"global batch size\": 16, "
             "\"lm loss\": 5.12345679, \"lm loss tokens\": 0.333333333, \"grad norm\": 2.71828, "
             "\"learning rate\": 0.00015, \"weight decay\": 0.01, "
-            "\"elapsed time per iteration (ms)\": 12.345}\n"
+            "\"elapsed time per iteration (ms)\": 12.345, \"tokens per second\": 20736.25, "
+            "\"throughput per GPU (TFLOP/s/GPU)\": 0.125}\n"
             "{\"iteration\": 7, \"consumed samples\": 112, \"global batch size\": 16, "
             "\"lm loss\": null, \"lm loss tokens\": 0.333333333, \"grad norm\": null, "
             "\"learning rate\": 0.00015, \"weight decay\": 0.01, "
-            "\"elapsed time per iteration (ms)\": 12.345}\n",
+            "\"elapsed time per iteration (ms)\": 12.345, \"tokens per second\": 20736.25, "
+            "\"throughput per GPU (TFLOP/s/GPU)\": 0.125}\n",
             "a line each, what is no number is null");
     free (text);
     f = fopen ("/dev/full", "w");
@@ -108,6 +129,7 @@ static void test_evaluation (void)
 int main (void)
 {
     test_print ();
+    test_throughput ();
     test_json ();
     test_evaluation ();
     return done_testing ();

@@ -1,0 +1,228 @@
+/* report.c - log lines of a run, from the last rank */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "libcore/train/report.h"
+#include "libcore/train/train_private.h"
+
+/* Kinds of memory of a rank, in bytes. */
+enum memory {
+    MEMORY_PARAMETERS,  /* with gradients and moments, as planned */
+    MEMORY_ACTIVATIONS, /* as planned */
+    MEMORY_PLANNED,
+    MEMORY_RESIDENT, /* of the process: code, libraries, data too */
+    MEMORY_MAX_RESIDENT,
+    NUM_MEMORY
+};
+
+static const char *const memory_names[NUM_MEMORY] = {
+    [MEMORY_PARAMETERS] = "parameters and optimizer",
+    [MEMORY_ACTIVATIONS] = "activations",
+    [MEMORY_PLANNED] = "planned",
+    [MEMORY_RESIDENT] = "resident",
+    [MEMORY_MAX_RESIDENT] = "max resident",
+};
+
+enum { REPORT_MAX = (int)NUM_TIMERS > (int)NUM_MEMORY ? (int)NUM_TIMERS : (int)NUM_MEMORY };
+
+int report_check (const struct train_args *args, struct mg_error *err)
+{
+    enum timers_option option;
+
+    if (args->log_memory_interval != TRAIN_UNSET
+        && args->log_memory_interval % args->log_interval != 0)
+        return mg_error_set (err, EINVAL, "--log-memory-interval %" PRId64 " is not a multiple "
+                             "of --log-interval %" PRId64, args->log_memory_interval,
+                             args->log_interval);
+    return timers_option_parse (args->timing_log_option, &option, err);
+}
+
+int report_create (struct train *t, struct mg_error *err)
+{
+    struct report *r = &t->report;
+    size_t n;
+    const struct param *params = model_params (t->model, &n);
+
+    r->parameters = optimizer_bytes (params, n);
+    r->activations = model_activation_bytes (t->model, passes_slots (t->passes));
+    r->model = throughput_model (&t->config);
+    r->timers.level = t->args.timing_log_level;
+    r->timers.stream = model_stream (t->model);
+    if (!(r->gathered = calloc ((size_t)job_world (t->job) * REPORT_MAX,
+                                sizeof (*r->gathered))))
+        return mg_error_set (err, ENOMEM, "report: out of memory");
+    return timers_option_parse (t->args.timing_log_option, &r->option, err);
+}
+
+void report_clear (struct report *r)
+{
+    free (r->gathered);
+    *r = (struct report){ 0 };
+}
+
+static bool is_speaker (const struct train *t)
+{
+    return job_rank (t->job) == job_world (t->job) - 1;
+}
+
+/* Every rank's 'n' numbers to all: the speaker is one of them. */
+static int gather (struct train *t, const double *own, int n, struct mg_error *err)
+{
+    struct mg_stream *stream = model_stream (t->model);
+
+    if (mg_comm_all_gather (job_comm (t->job, GROUP_WORLD), own, t->report.gathered, (size_t)n,
+                            MG_FLOAT64, stream, err) < 0
+        || mg_stream_synchronize (stream, err) < 0)
+        return mg_error_prefix (err, "log line");
+    return 0;
+}
+
+/* --- memory --- */
+
+/* Resident set now, read without allocating; 0 where the system does not tell. */
+static double resident (void)
+{
+    char text[128];
+    long long pages = 0;
+    int fd = open ("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read (fd, text, sizeof (text) - 1) : -1;
+
+    if (fd >= 0)
+        close (fd);
+    if (n > 0) {
+        const char *second = memchr (text, ' ', (size_t)n);
+
+        text[n] = '\0';
+        pages = second ? strtoll (second, NULL, 10) : 0;
+    }
+    return (double)pages * (double)sysconf (_SC_PAGESIZE);
+}
+
+static void print_memory (const struct train *t, const char *when)
+{
+    const double mib = 1 << 20;
+    int world = job_world (t->job);
+
+    fprintf (t->out, " (%s) memory (MB)", when);
+    for (int kind = 0; kind < NUM_MEMORY; kind++) {
+        int most = 0;
+
+        for (int r = 1; r < world; r++) {
+            if (t->report.gathered[r * NUM_MEMORY + kind]
+                > t->report.gathered[most * NUM_MEMORY + kind])
+                most = r;
+        }
+        fprintf (t->out, " | %s: %.2f", memory_names[kind],
+                 t->report.gathered[most * NUM_MEMORY + kind] / mib);
+        if (world > 1)
+            fprintf (t->out, " (rank %d)", most);
+    }
+    fputs (" |\n", t->out);
+    fflush (t->out);
+}
+
+int report_memory (struct train *t, const char *when, struct mg_error *err)
+{
+    struct rusage usage;
+    double own[NUM_MEMORY];
+
+    own[MEMORY_PARAMETERS] = (double)t->report.parameters;
+    own[MEMORY_ACTIVATIONS] = (double)t->report.activations;
+    own[MEMORY_PLANNED] = own[MEMORY_PARAMETERS] + own[MEMORY_ACTIVATIONS];
+    own[MEMORY_RESIDENT] = resident ();
+    getrusage (RUSAGE_SELF, &usage);
+    own[MEMORY_MAX_RESIDENT] = (double)usage.ru_maxrss * 1024; // Linux counts it in KiB
+    if (own[MEMORY_MAX_RESIDENT] < own[MEMORY_RESIDENT])       // and a little late
+        own[MEMORY_MAX_RESIDENT] = own[MEMORY_RESIDENT];
+    if (gather (t, own, NUM_MEMORY, err) < 0)
+        return -1;
+    if (is_speaker (t))
+        print_memory (t, when);
+    return 0;
+}
+
+/* --- iterations --- */
+
+static struct metrics_rate rate (const struct report *r, int64_t samples, double milliseconds,
+                                 int world)
+{
+    double seconds = milliseconds > 0 ? milliseconds / 1e3 : 1e-9;
+
+    return (struct metrics_rate){
+        .tokens_per_second = (double)samples * (double)r->model.seq_length / seconds,
+        .tflops = throughput_operations (&r->model, samples) / seconds / 1e12 / world,
+    };
+}
+
+/* Times of all ranks, per iteration since the last line. */
+static int report_timers (struct train *t, bool reset, struct mg_error *err)
+{
+    struct report *r = &t->report;
+
+    if (r->timers.level == 0)
+        return 0;
+    if (gather (t, r->timers.sum, NUM_TIMERS, err) < 0)
+        return -1;
+    if (is_speaker (t))
+        timers_print (t->out, r->option, r->gathered, job_world (t->job),
+                      (double)r->iterations);
+    if (reset)
+        memset (r->timers.sum, 0, sizeof (r->timers.sum));
+    return 0;
+}
+
+static bool memory_is_due (const struct train *t, int64_t iteration)
+{
+    int64_t interval = t->args.log_memory_interval;
+
+    return iteration == t->first_iteration
+           || (interval != TRAIN_UNSET && iteration % interval == 0);
+}
+
+/* As Megatron-LM the first iteration of a run has a line out of turn, which resets nothing. */
+static int report_line (struct train *t, struct metrics *m, struct mg_error *err)
+{
+    struct report *r = &t->report;
+    bool due = m->iteration % t->args.log_interval == 0;
+    char when[64];
+
+    if (!due && m->iteration != t->first_iteration)
+        return 0;
+    m->mean_milliseconds = r->milliseconds / (double)r->iterations;
+    m->mean_lm_loss = r->loss / (double)r->iterations;
+    m->mean = rate (r, r->samples, r->milliseconds, job_world (t->job));
+    if (is_speaker (t))
+        metrics_print (t->out, m, t->args.log_throughput);
+    snprintf (when, sizeof (when), "after %" PRId64 " iterations", m->iteration);
+    if (memory_is_due (t, m->iteration) && report_memory (t, when, err) < 0)
+        return -1;
+    if (report_timers (t, due, err) < 0)
+        return -1;
+    if (due) {
+        r->iterations = r->samples = 0;
+        r->milliseconds = r->loss = 0;
+    }
+    return 0;
+}
+
+int report_iteration (struct train *t, struct metrics *m, struct mg_error *err)
+{
+    struct report *r = &t->report;
+
+    r->iterations++;
+    r->samples += m->global_batch_size;
+    r->milliseconds += m->milliseconds;
+    r->loss += m->lm_loss;
+    m->rate = rate (r, m->global_batch_size, m->milliseconds, job_world (t->job));
+    if (report_line (t, m, err) < 0)
+        return -1;
+    if (t->metrics)
+        return metrics_write_json (t->metrics, t->args.metrics_file, m, err);
+    return 0;
+}

@@ -1,0 +1,43 @@
+/* report - what a run says while it goes: iteration lines, timers, memory, metrics. */
+#ifndef LIBCORE_TRAIN_REPORT_H
+#define LIBCORE_TRAIN_REPORT_H
+
+#include <stdint.h>
+
+#include "libcore/train/config.h"
+#include "libcore/train/metrics.h"
+#include "libcore/train/throughput.h"
+#include "libcore/train/timers.h"
+#include "megatron/error.h"
+
+struct train;
+
+/* What is kept for it. All zero before report_create(). */
+struct report {
+    struct throughput_model model;
+    struct timers timers;
+    enum timers_option option;
+    double *gathered; /* [world][REPORT_MAX] */
+    size_t parameters, activations; /* bytes, with what belongs to them */
+    /* since the last log line */
+    int64_t iterations, samples;
+    double milliseconds, loss; /* sums */
+};
+
+/* Do the arguments go together?  -1, EINVAL and a text if not. */
+int report_check (const struct train_args *args, struct mg_error *err);
+
+/* Allocate, and let the timers run; the model exists. */
+int report_create (struct train *t, struct mg_error *err);
+void report_clear (struct report *r);
+
+/* After an iteration, of which m tells all but rates and means: the log line if it is due
+ * (every --log-interval iterations, and after the first of the run), with timers and
+ * memory, and the metrics. Collective.
+ */
+int report_iteration (struct train *t, struct metrics *m, struct mg_error *err);
+
+/* A line of the memory of all ranks; 'when' tells of which moment. Collective. */
+int report_memory (struct train *t, const char *when, struct mg_error *err);
+
+#endif /* LIBCORE_TRAIN_REPORT_H */

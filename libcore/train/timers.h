@@ -1,0 +1,61 @@
+/* timers - where the time of an iteration goes, on every rank: Megatron-LM's timers, by its
+ * names, levels and lines (core/timers.py).
+ *
+ * A timer is a sum of intervals between two readings of a clock; nothing is allocated, and
+ * below its level a timer costs a comparison.  Around an interval the compute stream is
+ * waited for, so that what was enqueued in it counts.  No barrier is made: what one rank
+ * waits for another shows in the timer of the operation that it waits in.
+ */
+#ifndef LIBCORE_TRAIN_TIMERS_H
+#define LIBCORE_TRAIN_TIMERS_H
+
+#include <stdio.h>
+
+#include "megatron/error.h"
+#include "megatron/stream.h"
+
+enum timer {
+    TIMER_FORWARD_BACKWARD, /* all passes and transfers of an iteration */
+    TIMER_LAYERNORM_GRADS,  /* reduction of gradients, sequence parallelism's */
+    TIMER_EMBEDDING_GRADS,  /* of tied embeddings */
+    TIMER_DATA_GRADS,       /* over the data-parallel group */
+    TIMER_CLIP_GRADS,       /* the norm, and dividing by tokens */
+    TIMER_INNER_STEP,       /* AdamW */
+    TIMER_OPTIMIZER,        /* both */
+    TIMER_BATCH_GENERATOR,  /* reading samples; part of forward-compute */
+    TIMER_FORWARD_COMPUTE,  /* passes, with their tensor-parallel collectives */
+    TIMER_BACKWARD_COMPUTE,
+    TIMER_FORWARD_RECV,     /* waits for transfers between pipeline stages */
+    TIMER_FORWARD_SEND,
+    TIMER_BACKWARD_RECV,
+    TIMER_BACKWARD_SEND,
+    NUM_TIMERS
+};
+
+enum { TIMERS_MAX_LEVEL = 2 };
+
+enum timers_option { TIMERS_MAX, TIMERS_MINMAX, TIMERS_ALL };
+
+/* Words of --timing-log-option; -1, EINVAL and a text that lists them. */
+int timers_option_parse (const char *text, enum timers_option *option, struct mg_error *err);
+
+struct timers {
+    int level;                /* 0: none runs */
+    struct mg_stream *stream; /* NULL: nothing to wait for */
+    double begun[NUM_TIMERS], sum[NUM_TIMERS]; /* milliseconds */
+};
+
+/* Milliseconds of a clock that only goes on. */
+double timers_now (void);
+
+void timers_start (struct timers *t, enum timer which);
+void timers_stop (struct timers *t, enum timer which);
+
+/* Lines of all timers that ran on some rank: rank r's sums stand at times[r NUM_TIMERS], and
+ * are divided by 'iterations'.  A rank on which a timer did not run is left out of it.
+ * Prints nothing if none ran.
+ */
+void timers_print (FILE *out, enum timers_option option, const double *times, int ranks,
+                   double iterations);
+
+#endif /* LIBCORE_TRAIN_TIMERS_H */

@@ -1,0 +1,113 @@
+/* What evaluation asks of the data, and of the other arguments. */
+
+#include <errno.h>
+#include <string.h>
+
+#include "libcore/train/evaluate.h"
+#include "tests/tap/tap.h"
+
+static char word[] = "p";
+
+static struct train_args make (int64_t interval, int64_t iters, bool skip_train)
+{
+    struct train_args args;
+
+    train_args_init (&args);
+    args.eval_interval = interval;
+    args.eval_iters = iters;
+    args.skip_train = skip_train;
+    return args;
+}
+
+/* Megatron-LM's get_train_valid_test_num_samples(). */
+static void test_samples (void)
+{
+    static const struct {
+        int64_t interval, iters;
+        bool skip_train;
+        int64_t train_iters, batch, valid, test;
+    } cases[] = {
+        { TRAIN_UNSET, TRAIN_UNSET, false, 0, 1, 100, 100 },
+        { TRAIN_UNSET, TRAIN_UNSET, false, 999, 8, 800, 800 },
+        { TRAIN_UNSET, TRAIN_UNSET, false, 1000, 8, 1600, 800 },
+        { TRAIN_UNSET, TRAIN_UNSET, false, 1001, 8, 1600, 800 },
+        { 10, 3, false, 29, 4, 36, 12 },
+        { 10, 3, false, 30, 4, 48, 12 },
+        { 10, 3, true, 30, 4, 12, 12 },
+        { 0, 3, false, 30, 4, 12, 12 },
+        { 1, 1, false, 7, 1, 8, 1 },
+    };
+
+    for (size_t i = 0; i < sizeof (cases) / sizeof (cases[0]); i++) {
+        struct train_args args
+            = make (cases[i].interval, cases[i].iters, cases[i].skip_train);
+
+        is_int (evaluate_samples (&args, SPLIT_VALID, cases[i].train_iters, cases[i].batch,
+                                  NULL),
+                cases[i].valid, "case %zu: validation", i);
+        is_int (evaluate_samples (&args, SPLIT_TEST, cases[i].train_iters, cases[i].batch,
+                                  NULL),
+                cases[i].test, "and test");
+    }
+}
+
+static void test_overflow (void)
+{
+    struct train_args args = make (1, INT64_C (1000000000000000), false);
+    struct mg_error err = { "" };
+
+    ok (evaluate_samples (&args, SPLIT_VALID, 9222, 1, &err) > 0, "just possible");
+    ok (evaluate_samples (&args, SPLIT_VALID, 9223, 1, &err) == -1 && errno == ERANGE, "%s",
+        err.text);
+    ok (evaluate_samples (&args, SPLIT_TEST, 9223, 9224, &err) == -1 && errno == ERANGE, "%s",
+        err.text);
+}
+
+static void test_check (void)
+{
+    static const struct {
+        int64_t interval, iters;
+        bool skip_train, all, valid, test; /* --data-path, --valid..., --test-data-path */
+        const char *text;                  /* NULL: good */
+    } cases[] = {
+        { TRAIN_UNSET, TRAIN_UNSET, false, false, false, false, NULL },
+        { TRAIN_UNSET, 5, false, false, false, false, NULL },
+        { 0, 5, false, false, false, false, NULL },
+        { 5, 0, false, false, false, false, NULL },
+        { 5, TRAIN_UNSET, false, true, false, false, NULL },
+        { 5, TRAIN_UNSET, false, false, true, false, NULL },
+        { 5, TRAIN_UNSET, false, false, false, true, "--eval-interval wants validation data" },
+        { 5, TRAIN_UNSET, true, false, false, true, NULL },
+        { TRAIN_UNSET, TRAIN_UNSET, true, false, false, false, "--skip-train wants data" },
+        { TRAIN_UNSET, 0, true, true, false, false, "--skip-train with --eval-iters 0" },
+    };
+
+    for (size_t i = 0; i < sizeof (cases) / sizeof (cases[0]); i++) {
+        struct train_args args
+            = make (cases[i].interval, cases[i].iters, cases[i].skip_train);
+        const struct train_list given = { word, NULL, 1 }, none = { NULL, NULL, 0 };
+        struct mg_error err = { "" };
+        int rc;
+
+        args.data_path = cases[i].all ? given : none;
+        args.valid_data_path = cases[i].valid ? given : none;
+        args.test_data_path = cases[i].test ? given : none;
+        rc = evaluate_check (&args, &err);
+        if (cases[i].text)
+            ok (rc == -1 && errno == EINVAL && strstr (err.text, cases[i].text), "case %zu: %s",
+                i, err.text);
+        else
+            ok (rc == 0, "case %zu is good%s", i, err.text);
+        args.save = word;
+        ok (!cases[i].skip_train || evaluate_check (&args, &err) == -1,
+            "--skip-train saves nothing");
+    }
+}
+
+int main (void)
+{
+    test_samples ();
+    test_overflow ();
+    test_check ();
+    return done_testing ();
+}
