@@ -12,19 +12,19 @@ done
 ! ldd "$MG_BUILDDIR/.libs/libmegatron.so" | grep -q 'lib[a-z]*san' \
     || skip_all "the library is built with sanitizers"
 
-root=$TEST_DIR/root
+dest=$TEST_DIR/dest
 unset MAKEFLAGS MFLAGS MAKELEVEL
-run make -s -C "$MG_BUILDDIR" install DESTDIR="$root"
+run make -s -C "$MG_BUILDDIR" install DESTDIR="$dest"
 is "$status" 0 "make install with a DESTDIR" || diag "$err"
-pc=$(find "$root" -name megatron.pc)
-ok "[ -s '$pc' ]" "megatron.pc is installed: ${pc#"$root"}"
-export PKG_CONFIG_PATH=${pc%/*} PKG_CONFIG_SYSROOT_DIR=$root
+pc=$(find "$dest" -name megatron.pc)
+ok "[ -s '$pc' ]" "megatron.pc is installed: ${pc#"$dest"}"
+export PKG_CONFIG_PATH=${pc%/*} PKG_CONFIG_SYSROOT_DIR=$dest
 is "$(pkg-config --modversion megatron)" \
     "$(megatron --version | sed -n 's/^megatron //p')" "it tells the version"
-LD_LIBRARY_PATH=$root$(PKG_CONFIG_SYSROOT_DIR='' pkg-config --variable=libdir megatron)
+LD_LIBRARY_PATH=$dest$(PKG_CONFIG_SYSROOT_DIR='' pkg-config --variable=libdir megatron)
 export LD_LIBRARY_PATH
 ok "[ -e '$LD_LIBRARY_PATH/libmegatron.so' ]" "the library is where it says"
-examples=$(find "$root" -type d -name examples)
+examples=$(find "$dest" -type d -name examples)
 is "$(cd "$examples" && echo *)" \
     "Makefile many-nodes.sbatch one-node.sbatch pytorch.sbatch requeue.sbatch ring.c" \
     "the examples are installed"
