@@ -28,6 +28,13 @@ examples=$(find "$dest" -type d -name examples)
 is "$(cd "$examples" && echo *)" \
     "Makefile many-nodes.sbatch one-node.sbatch pytorch.sbatch requeue.sbatch ring.c" \
     "the examples are installed"
+missing=
+for name in libmegatron megatron $(nm -D --defined-only "$MG_BUILDDIR/.libs/libmegatron.so" \
+        | awk '$NF ~ /^mg_/ { print $NF }'); do
+    [ -s "$(find "$dest" -name "$name.3")" ] || missing+="$name "
+done
+is "$missing" "" "man finds a page by the name of every function"
+is "$(cat "$(find "$dest" -name mg_job_create.3)")" ".so man3/mg_job.3" "by a link"
 
 # ---- the example
 cp -r "$examples" mine
