@@ -111,6 +111,8 @@ megatron train "${args[@]}" --metrics-file command.json --save-weights command.s
 run ./train "${args[@]}" --metrics-file library.json --save-weights library.st
 is "$status" 0 "and trains" || diag "$err"
 ok "cmp command.st library.st" "to the weights of megatron train, bit for bit"
+run ./train "${args[@]}" --exit-duration-in-mins 0
+is "$status" 75 "a run that is stopped early says so"
 run ./train "${args[@]}" --bogus
 is "$status:$(grep -c . <<<"$err")" "1:1" "wrong arguments are one line" || diag "$err"
 like "$err" "^library-train: .*[-]-bogus" "that names them"
