@@ -12,22 +12,29 @@ done
 ! ldd "$MG_BUILDDIR/.libs/libmegatron.so" | grep -q 'lib[a-z]*san' \
     || skip_all "the library is built with sanitizers"
 
-root=$TEST_DIR/root
+dest=$TEST_DIR/dest
 unset MAKEFLAGS MFLAGS MAKELEVEL
-run make -s -C "$MG_BUILDDIR" install DESTDIR="$root"
+run make -s -C "$MG_BUILDDIR" install DESTDIR="$dest"
 is "$status" 0 "make install with a DESTDIR" || diag "$err"
-pc=$(find "$root" -name megatron.pc)
-ok "[ -s '$pc' ]" "megatron.pc is installed: ${pc#"$root"}"
-export PKG_CONFIG_PATH=${pc%/*} PKG_CONFIG_SYSROOT_DIR=$root
+pc=$(find "$dest" -name megatron.pc)
+ok "[ -s '$pc' ]" "megatron.pc is installed: ${pc#"$dest"}"
+export PKG_CONFIG_PATH=${pc%/*} PKG_CONFIG_SYSROOT_DIR=$dest
 is "$(pkg-config --modversion megatron)" \
     "$(megatron --version | sed -n 's/^megatron //p')" "it tells the version"
-LD_LIBRARY_PATH=$root$(PKG_CONFIG_SYSROOT_DIR='' pkg-config --variable=libdir megatron)
+LD_LIBRARY_PATH=$dest$(PKG_CONFIG_SYSROOT_DIR='' pkg-config --variable=libdir megatron)
 export LD_LIBRARY_PATH
 ok "[ -e '$LD_LIBRARY_PATH/libmegatron.so' ]" "the library is where it says"
-examples=$(find "$root" -type d -name examples)
+examples=$(find "$dest" -type d -name examples)
 is "$(cd "$examples" && echo *)" \
     "Makefile many-nodes.sbatch one-node.sbatch pytorch.sbatch requeue.sbatch ring.c" \
     "the examples are installed"
+missing=
+for name in libmegatron megatron $(nm -D --defined-only "$MG_BUILDDIR/.libs/libmegatron.so" \
+        | awk '$NF ~ /^mg_/ { print $NF }'); do
+    [ -s "$(find "$dest" -name "$name.3")" ] || missing+="$name "
+done
+is "$missing" "" "man finds a page by the name of every function"
+is "$(cat "$(find "$dest" -name mg_job_create.3)")" ".so man3/mg_job.3" "by a link"
 
 # ---- the example
 cp -r "$examples" mine
@@ -104,6 +111,8 @@ megatron train "${args[@]}" --metrics-file command.json --save-weights command.s
 run ./train "${args[@]}" --metrics-file library.json --save-weights library.st
 is "$status" 0 "and trains" || diag "$err"
 ok "cmp command.st library.st" "to the weights of megatron train, bit for bit"
+run ./train "${args[@]}" --exit-duration-in-mins 0
+is "$status" 75 "a run that is stopped early says so"
 run ./train "${args[@]}" --bogus
 is "$status:$(grep -c . <<<"$err")" "1:1" "wrong arguments are one line" || diag "$err"
 like "$err" "^library-train: .*[-]-bogus" "that names them"

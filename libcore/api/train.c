@@ -66,6 +66,11 @@ int mg_train_run (struct mg_train *train, struct mg_error *err)
     return train_run (train->train, err);
 }
 
+int mg_train_status (const struct mg_train *train)
+{
+    return train ? train_status (train->train) : 1;
+}
+
 int mg_train_should_report (const struct mg_train *train)
 {
     return !train || train_should_report (train->train);

@@ -16,7 +16,8 @@ int main (int argc, char **argv)
             fprintf (stderr, "library-train: %s\n", err.text);
         fflush (NULL);
         mg_train_abort (train, 1);
-    }
+    } else
+        status = mg_train_status (train);
     mg_train_destroy (train);
     return status;
 }

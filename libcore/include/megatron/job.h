@@ -46,11 +46,11 @@ struct mg_job;
  * 'options' may be NULL.  Once a process.
  *
  * Collective over all ranks of the job; blocks until they are there, options->timeout
- * seconds at most.  NULL, errno and a text on failure: EINVAL for a geometry or options that
- * are wrong, ENOTCONN where the launcher offers no PMIx, ENOENT where a module of the library
- * is missing, ETIMEDOUT, or what else went wrong.  Then some ranks may have been left
- * waiting; the program should say why and exit with a status that is not 0, by which srun
- * and mpirun end the others.
+ * seconds at most.  NULL, errno and a text on failure: EINVAL for a geometry or options
+ * that are wrong, ENOTCONN where the launcher offers no PMIx, ENOENT where a module of the
+ * library is missing, ETIMEDOUT, or what else went wrong.  Then some ranks may have been
+ * left waiting; the program should say why and exit with a status that is not 0, by which
+ * srun and mpirun end the others.
  */
 struct mg_job *mg_job_create (const struct mg_geometry *geometry,
                               const struct mg_job_options *options, struct mg_error *err);

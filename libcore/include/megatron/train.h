@@ -7,10 +7,12 @@
  *             fprintf (stderr, "%s\n", err.text);
  *         mg_train_abort (train, 1);
  *     }
+ *     status = mg_train_status (train);
  *     mg_train_destroy (train);
  *
  * A run joins the job by itself; a process makes one run, and no mg_job beside it.  All calls
- * on a run come from one thread.
+ * on a run come from one thread.  From mg_train_setup() to mg_train_destroy() it handles the
+ * signals of --exit-signal, unless --no-exit-signal-handler is given.
  */
 #ifndef MEGATRON_TRAIN_H
 #define MEGATRON_TRAIN_H
@@ -43,6 +45,12 @@ int mg_train_setup (struct mg_train *train, struct mg_error *err);
  * is done.  Once, after mg_train_setup() has succeeded.  0, or -1, errno and a text.
  */
 int mg_train_run (struct mg_train *train, struct mg_error *err);
+
+/* What the process should exit with once mg_train_run() has succeeded and the run is
+ * destroyed: 0, or 75 on rank 0 where the run was stopped early (STOPPING in
+ * megatron-train(1)).  A NULL run says 1.
+ */
+int mg_train_status (const struct mg_train *train);
 
 /* After a failure: non-zero if this rank should print the text.  Where all ranks have failed
  * alike only rank 0 should.  May wait two seconds, for a rank that knows more to speak first.

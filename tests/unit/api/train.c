@@ -32,6 +32,7 @@ static void test_badparam (void)
     is_int (mg_train_setup (NULL, &err), -1, "no run to set up");
     is_int (mg_train_run (NULL, &err), -1, "no run");
     ok (mg_train_should_report (NULL), "then this rank should say so");
+    is_int (mg_train_status (NULL), 1, "and exit with 1");
     errno = 77;
     mg_train_abort (NULL, 1);
     mg_train_destroy (NULL);
