@@ -36,7 +36,9 @@ int cmd_train (int argc, char **argv)
         rc = train_refuse (t, &err);
     else if ((rc = train_setup (t, &err)) == 0)
         rc = train_run (t, &err);
-    if (rc < 0) {
+    if (rc == 0) {
+        status = train_status (t);
+    } else {
         status = refused ? 2 : 1;
         if (train_should_report (t))
             fprintf (stderr, "megatron train: %s\n", err.text);

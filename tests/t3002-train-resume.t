@@ -29,7 +29,26 @@ resume() {
     is "$(cat "$prefix.ckpt/latest_checkpointed_iteration.txt")" 8 "$prefix: latest is 8"
 }
 
+# kept DIR: numbers of the checkpoints there.
+kept() {
+    (cd "$1" && ls -d iter_*) | sed 's/iter_0*//' | tr '\n' ' '
+}
+
 resume one env
+for case in "7 8 :--keep-last-n-checkpoints 2" "3 6 8 :--save-retain-interval 3" \
+    "4 7 8 :--save-retain-interval 4 --keep-last-n-checkpoints 2" "8 :--keep-last-n-checkpoints 1"; do
+    rm -rf keep
+    # shellcheck disable=SC2086
+    run megatron train "${args[@]}" --save keep --save-interval 1 ${case#*:}
+    is "$(kept keep)" "${case%%:*}" "${case#*:}" || diag "$out$err"
+done
+mkdir old && cp -r one.ckpt/iter_0000003 old
+run megatron train "${args[@]}" --load old --save old --save-interval 100 --train-iters 4 \
+    --keep-last-n-checkpoints 1
+is "$(kept old)" "4 " "what a run began with goes when there is a newer one" || diag "$out$err"
+rm -rf old && mkdir old && cp -r one.ckpt/iter_0000003 old
+run megatron train "${args[@]}" --load old --save new --train-iters 4 --keep-last-n-checkpoints 1
+is "$(kept old)$(kept new)" "3 4 " "but not from another directory" || diag "$out$err"
 run megatron train "${args[@]}" --hidden-size 64 --load one.ckpt
 is "$status" 1 "another model does not load"
 like "$err" "megatron train: .*(shape|rows|64)" "and the line says why"

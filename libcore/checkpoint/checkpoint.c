@@ -92,20 +92,23 @@ static bool is_newer (int64_t a, int64_t b, int64_t latest)
     return a > b;
 }
 
-/* Remove checkpoint 'i' of the list if 'keep' complete ones are newer. */
+/* Remove checkpoint 'i' of the list if enough complete ones are newer. */
 static int prune_one (const char *dir, const struct store_entry *list,
-                      const bool *complete, size_t n, size_t i, int64_t latest, int keep,
-                      struct mg_error *err)
+                      const bool *complete, size_t n, size_t i, int64_t latest,
+                      const struct checkpoint_keep *keep, struct mg_error *err)
 {
-    int newer = 0;
+    int64_t newer = 0;
 
+    if (keep->every > 0 && list[i].iteration % keep->every == 0)
+        return 0;
     for (size_t k = 0; k < n; k++)
         newer += k != i && complete[k]
                  && is_newer (list[k].iteration, list[i].iteration, latest);
-    return newer >= keep ? store_remove (dir, &list[i], err) : 0;
+    return newer >= keep->last ? store_remove (dir, &list[i], err) : 0;
 }
 
-int checkpoint_prune (const char *dir, int keep, struct mg_error *err)
+int checkpoint_prune (const char *dir, const struct checkpoint_keep *keep,
+                      struct mg_error *err)
 {
     struct store_entry *list = NULL;
     bool *complete = NULL;
@@ -113,11 +116,13 @@ int checkpoint_prune (const char *dir, int keep, struct mg_error *err)
     size_t n;
     int rc = -1;
 
-    if (keep < 0)
-        return mg_error_set (err, EINVAL, "%s: cannot keep %d checkpoints", dir, keep);
+    if (keep->last < 0 || keep->every < 0)
+        return mg_error_set (err, EINVAL, "%s: cannot keep the last %" PRId64 " checkpoints and"
+                             " those of every %" PRId64 " iterations", dir, keep->last,
+                             keep->every);
     if (store_clean (dir, err) < 0)
         return -1;
-    if (keep == 0)
+    if (keep->last == 0)
         return 0;
     latest = checkpoint_latest (dir, err);
     if (latest < 0)

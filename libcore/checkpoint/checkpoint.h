@@ -62,11 +62,19 @@ int checkpoint_load (const char *dir, int64_t iteration, struct checkpoint_value
                      const struct piece *pieces, size_t n, struct mg_comm *comm,
                      struct mg_error *err);
 
-/* Remove all complete checkpoints but the newest 'keep' (0 keeps all), and temporary
- * directories of saves that never finished. Called by one rank, while none is saving.
- * The newest is the one that the latest file names, before it those of lower iterations;
- * higher ones (of a continuation that was given up) are the oldest.
+/* Which checkpoints stay. */
+struct checkpoint_keep {
+    int64_t last;  /* the newest so many, 0: all */
+    int64_t every; /* and those of iterations that this divides, 0: none more */
+};
+
+/* Remove all complete checkpoints but those that 'keep' names, and temporary directories
+ * of saves that never finished. Called by one rank, while none is saving.  The newest is
+ * the one that the latest file names, before it those of lower iterations; higher ones (of
+ * a continuation that was given up) are the oldest.  The newest complete one always stays,
+ * and what is incomplete or of another format version is not touched.
  */
-int checkpoint_prune (const char *dir, int keep, struct mg_error *err);
+int checkpoint_prune (const char *dir, const struct checkpoint_keep *keep,
+                      struct mg_error *err);
 
 #endif /* LIBCORE_CHECKPOINT_CHECKPOINT_H */

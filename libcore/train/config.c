@@ -14,6 +14,7 @@
 #include "libcore/train/config.h"
 #include "libcore/train/data.h"
 #include "libcore/train/evaluate.h"
+#include "libcore/train/stop.h"
 
 #define AT(field) offsetof (struct train_args, field)
 #define SIZE_ROW(name, field, preset, help) \
@@ -121,6 +122,14 @@ const struct train_arg train_arg_table[] = {
     COUNT_ROW ("eval-iters", eval_iters, 0, TRAIN_UNSET,
                "global batches of a validation or test, 0: none (default 100)"),
     FLAG_ROW ("skip-train", skip_train, "do not train: evaluate and leave"),
+    REAL_ROW ("exit-duration-in-mins", exit_minutes, 0, 1e7, TRAIN_UNSET,
+              "save and leave after so many minutes, with status 75"),
+    TEXT_ROW ("exit-signal", exit_signals, "SIGTERM,SIGUSR1", "NAME,...",
+              "signals to save and leave at, with status 75 (default SIGTERM,SIGUSR1)"),
+    FLAG_ROW ("exit-signal-handler", exit_on_signal,
+              "save and leave at a signal: what is done anyway"),
+    FLAG_ROW ("no-exit-signal-handler", ignore_signals,
+              "leave signals their usual meaning"),
     REAL_ROW ("lr", lr, 0, 1e6, TRAIN_UNSET, "highest learning rate (required)"),
     REAL_ROW ("min-lr", min_lr, 0, 1e6, 0, "learning rate after the decay (default 0)"),
     TEXT_ROW ("lr-decay-style", lr_decay_style, "linear", "STYLE",
@@ -181,6 +190,10 @@ const struct train_arg train_arg_table[] = {
     TEXT_ROW ("save", save, NULL, "DIR", "write checkpoints to DIR"),
     COUNT_ROW ("save-interval", save_interval, 1, TRAIN_UNSET,
                "iterations between checkpoints (default: only at the end)"),
+    COUNT_ROW ("save-retain-interval", save_retain_interval, 1, TRAIN_UNSET,
+               "keep checkpoints of iterations that this divides, and the newest"),
+    COUNT_ROW ("keep-last-n-checkpoints", keep_last, 1, TRAIN_UNSET,
+               "keep so many of the newest checkpoints (default: all)"),
     COUNT_ROW ("log-interval", log_interval, 1, 1, "iterations between log lines (default 1)"),
     TEXT_ROW ("metrics-file", metrics_file, NULL, "FILE",
               "write one JSON line an iteration to FILE"),
@@ -347,6 +360,18 @@ static int parse_one (int argc, char **argv, int *i, struct train_args *args,
     return 0;
 }
 
+static int check_signals (const struct train_args *args, struct mg_error *err)
+{
+    sigset_t signals;
+
+    if (args->exit_on_signal && args->ignore_signals)
+        return mg_error_set (err, EINVAL, "--exit-signal-handler and --no-exit-signal-handler "
+                             "exclude each other");
+    if (stop_signals (args->exit_signals, &signals, err) < 0)
+        return mg_error_prefix (err, "--exit-signal");
+    return 0;
+}
+
 static int check_required (const struct train_args *args, struct mg_error *err)
 {
     const struct {
@@ -382,10 +407,16 @@ static int check_required (const struct train_args *args, struct mg_error *err)
     if (count > 0)
         return mg_error_set (err, EINVAL, "%s %s required", missing,
                              count == 1 ? "is" : "are");
-    if (train_data_check (args, err) < 0 || evaluate_check (args, err) < 0)
+    if (train_data_check (args, err) < 0 || evaluate_check (args, err) < 0
+        || check_signals (args, err) < 0)
         return -1;
     if (args->save_interval != TRAIN_UNSET && !args->save)
         return mg_error_set (err, EINVAL, "--save-interval wants --save DIR");
+    if ((args->save_retain_interval != TRAIN_UNSET || args->keep_last != TRAIN_UNSET)
+        && !args->save)
+        return mg_error_set (err, EINVAL, "--%s wants --save DIR",
+                             args->keep_last != TRAIN_UNSET ? "keep-last-n-checkpoints"
+                                                            : "save-retain-interval");
     if (args->cp > 1 || args->ep > 1)
         return mg_error_set (err, ENOTSUP, "--%s %d: only 1 is available in this version",
                              args->cp > 1 ? "context-parallel-size"

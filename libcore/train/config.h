@@ -64,7 +64,10 @@ struct train_args {
     const char *data_cache, *split, *batches;
     const char *load_weights, *save_weights, *save_gradients;
     const char *load, *save;
-    int64_t save_interval;
+    int64_t save_interval, save_retain_interval, keep_last;
+    const char *exit_signals; /* names, comma-separated */
+    bool exit_on_signal, ignore_signals;
+    double exit_minutes; /* TRAIN_UNSET: no limit */
     int64_t log_interval;
     const char *metrics_file;
     double timeout_minutes;

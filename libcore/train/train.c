@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "libcore/checkpoint/checkpoint.h"
 #include "libcore/checkpoint/exchange.h"
 #include "libcore/train/metrics.h"
 #include "libcore/train/train_private.h"
@@ -22,7 +23,31 @@ static double now_ms (void)
 /* --- steps --- */
 
 /* What all ranks learn of a step with the gradient norm. */
-enum { EXTRA_LOSS, EXTRA_TOKEN_LOSS, EXTRA_TOKENS, EXTRA_BAD_INPUT, NUM_EXTRA };
+enum {
+    EXTRA_LOSS, EXTRA_TOKEN_LOSS, EXTRA_TOKENS, EXTRA_BAD_INPUT,
+    EXTRA_SIGNAL,   /* ranks that a signal has come to */
+    EXTRA_EXPIRED,  /* ranks by whose clock the time is up */
+    NUM_EXTRA
+};
+
+/* The same on all ranks, whoever was asked. */
+static void decide_to_stop (struct train *t, const double *extra)
+{
+    if (t->stopping || (extra[EXTRA_SIGNAL] == 0 && extra[EXTRA_EXPIRED] == 0))
+        return;
+    t->stopping = true;
+    if (job_rank (t->job) != 0)
+        return;
+    if (extra[EXTRA_SIGNAL] == 0)
+        fprintf (t->out, "stopping: --exit-duration-in-mins %g is over\n",
+                 t->args.exit_minutes);
+    else if (stop_signal (t->stop))
+        fprintf (t->out, "stopping: %s has come\n",
+                 stop_signal_name (stop_signal (t->stop)));
+    else
+        fprintf (t->out, "stopping: a signal has come to another rank\n");
+    fflush (t->out);
+}
 
 /* Did all ranks get good samples, and is what came of them a number? */
 static int check_step (struct train *t, const struct metrics *m, bool bad_input,
@@ -75,8 +100,11 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
         && model_loss (t->model, extra, err) < 0)
         return -1;
     extra[EXTRA_BAD_INPUT] = t->input.bad;
+    extra[EXTRA_SIGNAL] = stop_signal (t->stop) != 0;
+    extra[EXTRA_EXPIRED] = stop_expired (t->stop);
     if (optimizer_grad_norm (t->optimizer, extra, NUM_EXTRA, &m->grad_norm, err) < 0)
         return -1;
+    decide_to_stop (t, extra);
     m->lm_loss = extra[EXTRA_LOSS];
     m->lm_loss_tokens = extra[EXTRA_TOKENS] > 0
                             ? extra[EXTRA_TOKEN_LOSS] / extra[EXTRA_TOKENS]
@@ -128,6 +156,24 @@ static int iterate (struct train *t, struct mg_error *err)
     return report (t, &m, err);
 }
 
+/* Remove checkpoints that are not to be kept, now that a newer one is complete.  Where that
+ * fails disk space is lost, not the run.
+ */
+static void prune (struct train *t)
+{
+    const struct train_args *args = &t->args;
+    struct checkpoint_keep keep = {
+        .last = args->keep_last != TRAIN_UNSET ? args->keep_last : 1,
+        .every = args->save_retain_interval != TRAIN_UNSET ? args->save_retain_interval : 0,
+    };
+    struct mg_error err = { "" };
+
+    if (args->keep_last == TRAIN_UNSET && args->save_retain_interval == TRAIN_UNSET)
+        return;
+    if (checkpoint_prune (args->save, &keep, &err) < 0)
+        fprintf (t->out, "old checkpoints stay: %s\n", err.text);
+}
+
 static int save (struct train *t, struct mg_error *err)
 {
     if (train_common (t, state_save (t->state, t->args.save, &t->progress, err)) < 0)
@@ -135,6 +181,19 @@ static int save (struct train *t, struct mg_error *err)
     if (job_rank (t->job) == 0) {
         fprintf (t->out, "saved checkpoint of iteration %" PRId64 " to %s\n",
                  t->progress.iteration, t->args.save);
+        prune (t);
+        fflush (t->out);
+    }
+    return 0;
+}
+
+static int tell_stop (struct train *t)
+{
+    if (job_rank (t->job) == 0) {
+        fprintf (t->out, "stopped after iteration %" PRId64 " of %" PRId64 "%s%s\n",
+                 t->progress.iteration, t->train_iters,
+                 t->args.save ? "; to go on: --load " : ", nothing is saved without --save",
+                 t->args.save ? t->args.save : "");
         fflush (t->out);
     }
     return 0;
@@ -161,11 +220,15 @@ static int run (struct train *t, struct mg_error *err)
                 return -1;
             saved = done;
         }
-        if (args->exit_interval != TRAIN_UNSET && done % args->exit_interval == 0)
+        if (t->stopping
+            || (args->exit_interval != TRAIN_UNSET && done % args->exit_interval == 0))
             break;
     }
     if (args->save && saved != t->progress.iteration && save (t, err) < 0)
         return -1;
+    t->stopped = t->stopping && t->progress.iteration < t->train_iters;
+    if (t->stopped)
+        return tell_stop (t);
     if (args->save_weights
         && train_common (t, state_save_weights (t->state, args->save_weights, err)) < 0)
         return -1;
@@ -184,14 +247,31 @@ int train_run (struct train *t, struct mg_error *err)
     return 0;
 }
 
+int train_status (const struct train *t)
+{
+    return t->stopped && job_rank (t->job) == 0 ? STOP_STATUS : 0;
+}
+
 /* --- the end --- */
+
+/* Let the others be gone before this one leaves with a bad status. */
+static void leave_last (bool last)
+{
+    struct timespec pause = { .tv_nsec = 300 * 1000 * 1000 };
+
+    if (last)
+        nanosleep (&pause, NULL);
+}
 
 void train_destroy (struct train *t)
 {
     int saved_errno = errno;
 
+    bool last;
+
     if (!t)
         return;
+    last = t->job && job_world (t->job) > 1 && train_status (t) != 0;
     if (t->metrics)
         fclose (t->metrics);
     if (!t->failed || t->common_error) { /* else other threads and ranks may still use it */
@@ -210,6 +290,8 @@ void train_destroy (struct train *t)
     input_clear (&t->input);
     evaluate_clear (&t->evaluation);
     sample_source_destroy (t->source);
+    leave_last (last);
+    stop_destroy (t->stop);
     free (t);
     errno = saved_errno;
 }

@@ -25,6 +25,13 @@ int train_refuse (struct train *t, struct mg_error *err);
 /* Take the steps, save what is to be saved. Collective. */
 int train_run (struct train *t, struct mg_error *err);
 
+/* Exit status of this process after train_run() has succeeded: 0, or STOP_STATUS of
+ * train/stop.h if the run was asked to stop early - of rank 0 alone, which leaves last in
+ * train_destroy().  srun and mpirun end what is left of a job at the first bad status, and
+ * report how that was ended.
+ */
+int train_status (const struct train *t);
+
 /* After a failure there are two cases.  Where all ranks have failed alike, rank 0 reports
  * it, and all leave in order through train_destroy().  Else some may be waiting for this
  * one: it reports and ends the job.

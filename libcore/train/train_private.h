@@ -10,6 +10,7 @@
 #include "libcore/train/input.h"
 #include "libcore/train/passes.h"
 #include "libcore/train/state.h"
+#include "libcore/train/stop.h"
 #include "libcore/train/train.h"
 
 struct train {
@@ -33,6 +34,9 @@ struct train {
     struct state *state;
     struct train_progress progress;
     int64_t first_iteration; /* of this run, from 1 */
+    struct stop *stop;
+    bool stopping;        /* all ranks know of a reason to, after this iteration */
+    bool stopped;         /* before the last iteration */
     bool failed;
     bool common_error;    /* every rank has failed, and with the same text */
     FILE *metrics;        /* on the last rank, if asked for */

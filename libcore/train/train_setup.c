@@ -394,6 +394,17 @@ int train_refuse (struct train *t, struct mg_error *err)
     return meet (t, -1, err);
 }
 
+/* Signals come first: threads are made from here on. */
+static int setup_start (struct train *t, struct mg_error *err)
+{
+    const struct train_args *args = &t->args;
+    const char *signals = args->ignore_signals ? NULL : args->exit_signals;
+
+    if (!(t->stop = stop_create (signals, args->exit_minutes, err)))
+        return -1;
+    return setup_config (t, err);
+}
+
 int train_setup (struct train *t, struct mg_error *err)
 {
     struct mg_error unseen = { "" };
@@ -401,7 +412,7 @@ int train_setup (struct train *t, struct mg_error *err)
     if (!err)
         err = &unseen;
     t->failed = true;
-    if (meet (t, setup_config (t, err), err) < 0 || setup_cache (t, err) < 0
+    if (meet (t, setup_start (t, err), err) < 0 || setup_cache (t, err) < 0
         || agree (t, plan (t, err), err) < 0 || agree (t, allocate (t, err), err) < 0)
         return -1;
     describe (t);

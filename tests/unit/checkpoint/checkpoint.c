@@ -37,6 +37,13 @@ struct run { /* a save or a load by several ranks */
     size_t wrong[MAX_RANKS]; /* bytes, after a load */
 };
 
+static int prune (const char *dir, int last, int every, struct mg_error *err)
+{
+    const struct checkpoint_keep keep = { last, every };
+
+    return checkpoint_prune (dir, &keep, err);
+}
+
 static void save (struct mg_comm *comm, void *arg)
 {
     const int rank = mg_comm_rank (comm);
@@ -406,7 +413,7 @@ static void test_version (void)
             && strstr (run.err[0].text, "format version 2, this program reads 1"),
         "refused: %s", run.err[0].text);
     ok (checkpoint_latest (dir, &err) == -1 && errno == ENOTSUP, "refused: %s", err.text);
-    ok (checkpoint_prune (dir, 1, &err) == -1 && errno == ENOTSUP
+    ok (prune (dir, 1, 0, &err) == -1 && errno == ENOTSUP
             && access (scratch_path ("version/iter_0000005"), F_OK) == 0,
         "nothing is removed then: %s", err.text);
 }
@@ -441,26 +448,56 @@ static void test_prune (void)
         threads_run (2, save, &run);
     mkdir (scratch_path ("prune/iter_0000070.tmp-0123456789abcdef"), 0777);
     unlink (scratch_path ("prune/iter_0000050/manifest.json"));
-    is_int (checkpoint_prune (dir, 0, &err), 0, "keep all %s", err.text);
+    is_int (prune (dir, 0, 0, &err), 0, "keep all %s", err.text);
     ok (count (dir) == 7 && !has ("prune/iter_0000070.tmp-0123456789abcdef"),
         "only what is unfinished goes");
-    is_int (checkpoint_prune (dir, 6, &err), 0, "keep more than there are");
+    is_int (prune (dir, 6, 0, &err), 0, "keep more than there are");
     is_int (count (dir), 7, "nothing goes");
-    is_int (checkpoint_prune (dir, 3, &err), 0, "keep three %s", err.text);
+    is_int (prune (dir, 3, 0, &err), 0, "keep three %s", err.text);
     ok (has ("prune/iter_0000060") && has ("prune/iter_0000040") && has ("prune/iter_0000030")
             && !has ("prune/iter_0000020") && !has ("prune/iter_0000010"),
         "the newest three that are complete");
     ok (has ("prune/iter_0000050"), "what is broken is not touched");
     scratch_remove_tree (scratch_path ("prune/iter_0000050"));
     scratch_write ("prune/latest_checkpointed_iteration.txt", "40\n", 3);
-    is_int (checkpoint_prune (dir, 2, &err), 0, "after going back to 40, keep two");
+    is_int (prune (dir, 2, 0, &err), 0, "after going back to 40, keep two");
     ok (has ("prune/iter_0000040") && has ("prune/iter_0000030")
             && !has ("prune/iter_0000060"), "what was given up is older");
-    is_int (checkpoint_prune (dir, 1, &err), 0, "keep one");
+    is_int (prune (dir, 1, 0, &err), 0, "keep one");
     ok (has ("prune/iter_0000040") && count (dir) == 2, "the latest");
-    ok (checkpoint_prune (dir, -1, &err) < 0 && errno == EINVAL, "refused: %s", err.text);
-    ok (checkpoint_prune (scratch_path ("prune/none"), 1, &err) < 0 && errno == ENOENT,
+    ok (prune (dir, -1, 0, &err) < 0 && errno == EINVAL, "refused: %s", err.text);
+    ok (prune (dir, 1, -1, &err) < 0 && errno == EINVAL, "refused: %s", err.text);
+    ok (prune (scratch_path ("prune/none"), 1, 0, &err) < 0 && errno == ENOENT,
         "refused: %s", err.text);
+}
+
+static void test_retain (void)
+{
+    static const int cases[][3] = { /* last, every, bits of what stays of 10 20 ... 60 */
+        { 1, 20, 0x2a }, { 1, 30, 0x24 }, { 2, 30, 0x34 }, { 1, 7, 0x20 }, { 1, 60, 0x20 },
+        { 3, 10, 0x3f }, { 0, 20, 0x3f },
+    };
+
+    for (size_t i = 0; i < sizeof (cases) / sizeof (cases[0]); i++) {
+        char name[40];
+        const char *dir;
+        struct run run;
+        struct mg_error err = { .text = "" };
+        int stays = 0;
+
+        snprintf (name, sizeof (name), "retain%zu", i);
+        dir = scratch_path (name);
+        run = make_run (dir, 0, MODEL_ROWS);
+        for (run.iteration = 10; run.iteration <= 60; run.iteration += 10)
+            threads_run (2, save, &run);
+        is_int (prune (dir, cases[i][0], cases[i][1], &err), 0, "prune %s", err.text);
+        for (int k = 0; k < 6; k++) {
+            snprintf (name, sizeof (name), "retain%zu/iter_%07d", i, (k + 1) * 10);
+            stays |= has (name) << k;
+        }
+        is_int (stays, cases[i][2], "last %d, every %d", cases[i][0], cases[i][1]);
+        is_int (checkpoint_latest (dir, &err), 60, "the newest is there");
+    }
 }
 
 /* A save that fails leaves the one before as it was, and nothing of its own. */
@@ -576,6 +613,7 @@ int main (void)
     test_latest ();
     test_version ();
     test_prune ();
+    test_retain ();
     test_no_space ();
     test_closed ();
     test_leftovers ();

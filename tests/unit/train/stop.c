@@ -1,0 +1,87 @@
+/* Signals and the clock ask a run to stop. */
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "libcore/train/stop.h"
+#include "tests/tap/tap.h"
+
+static void test_names (void)
+{
+    static const struct {
+        const char *text;
+        int has, lacks;
+    } rows[] = {
+        { "SIGTERM,SIGUSR1", SIGUSR1, SIGUSR2 },
+        { "TERM", SIGTERM, SIGUSR1 },
+        { "USR2,HUP", SIGHUP, SIGINT },
+        { "INT", SIGINT, SIGHUP },
+    };
+    static const char *const wrong[] = { "", "SIG", "USR", "USR11", ",TERM", "TERM,", "KILL",
+                                         "term", "15", "TERM USR1" };
+    struct mg_error err;
+    sigset_t set;
+
+    for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
+        is_int (stop_signals (rows[i].text, &set, &err), 0, "\"%s\"", rows[i].text);
+        ok (sigismember (&set, rows[i].has) && !sigismember (&set, rows[i].lacks),
+            "has %s", stop_signal_name (rows[i].has));
+    }
+    for (size_t i = 0; i < sizeof (wrong) / sizeof (wrong[0]); i++)
+        ok (stop_signals (wrong[i], &set, &err) < 0 && errno == EINVAL, "refused: %s",
+            err.text);
+    is_str (stop_signal_name (SIGUSR1), "SIGUSR1", "a name");
+    is_str (stop_signal_name (SIGSEGV), "another signal", "no name");
+}
+
+static void test_signal (void)
+{
+    struct mg_error err = { "" };
+    struct stop *stop = stop_create ("TERM,USR1", -1, &err);
+
+    ok (stop != NULL, "signals are watched %s", err.text);
+    is_int (stop_signal (stop), 0, "none so far");
+    ok (!stop_expired (stop), "no clock");
+    kill (getpid (), SIGUSR1);
+    kill (getpid (), SIGUSR1);
+    is_int (stop_signal (stop), SIGUSR1, "one has come");
+    is_int (stop_signal (stop), SIGUSR1, "which is not forgotten");
+    kill (getpid (), SIGTERM);
+    stop_destroy (stop);
+    ok (true, "what came last does not end the process when it is done");
+    ok (!stop_create ("NOPE", -1, &err), "refused: %s", err.text);
+    stop = stop_create (NULL, -1, NULL);
+    signal (SIGUSR1, SIG_IGN);
+    kill (getpid (), SIGUSR1);
+    is_int (stop_signal (stop), 0, "no signals are watched");
+    stop_destroy (stop);
+    stop_destroy (NULL);
+}
+
+static void test_clock (void)
+{
+    struct timespec pause = { .tv_nsec = 60 * 1000 * 1000 };
+    struct stop *stop = stop_create (NULL, 0, NULL);
+
+    ok (stop_expired (stop), "no time is over at once");
+    stop_destroy (stop);
+    stop = stop_create (NULL, 0.001, NULL);
+    ok (!stop_expired (stop), "60 ms are not");
+    nanosleep (&pause, NULL);
+    ok (stop_expired (stop), "but then");
+    stop_destroy (stop);
+    stop = stop_create (NULL, 1e7, NULL);
+    ok (!stop_expired (stop), "19 years");
+    stop_destroy (stop);
+}
+
+int main (void)
+{
+    test_names ();
+    test_signal ();
+    test_clock ();
+    return done_testing ();
+}
