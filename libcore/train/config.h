@@ -67,6 +67,7 @@ struct train_args {
     int64_t save_interval, save_retain_interval, keep_last;
     const char *exit_signals; /* names, comma-separated */
     bool exit_on_signal, ignore_signals;
+    bool check_nan, no_check_nan;
     double exit_minutes; /* TRAIN_UNSET: no limit */
     int64_t log_interval;
     const char *metrics_file;

@@ -23,10 +23,10 @@ void metrics_print (FILE *out, const struct metrics *m)
              " | elapsed time per iteration (ms): %.1f | learning rate: %.6E"
              " | global batch size: %5" PRId64 " | lm loss: %.6E | loss scale: 1.0"
              " | grad norm: %.3f | number of skipped iterations:   0"
-             " | number of nan iterations:   0 |\n",
+             " | number of nan iterations: %3" PRId64 " |\n",
              stamp, (long)now.tv_usec, m->iteration, m->train_iters, m->consumed_samples,
              m->mean_milliseconds, m->learning_rate, m->global_batch_size, m->lm_loss,
-             m->grad_norm);
+             m->grad_norm, m->num_not_finite);
     fflush (out);
 }
 

@@ -5,6 +5,7 @@
 #define LIBCORE_TRAIN_METRICS_H
 
 #include <stdint.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "megatron/error.h"
@@ -19,6 +20,8 @@ struct metrics {
     double grad_norm, learning_rate, weight_decay;
     double milliseconds; /* of this iteration */
     double mean_milliseconds; /* since the last log line */
+    int64_t num_not_finite;   /* iterations since then whose loss or norm was not finite */
+    bool not_finite;          /* this one is such */
 };
 
 /* Megatron-LM's iteration line (training_log), with a new line. */

@@ -9,6 +9,7 @@
 
 #include "libcore/checkpoint/checkpoint.h"
 #include "libcore/checkpoint/exchange.h"
+#include "libcore/train/locate.h"
 #include "libcore/train/metrics.h"
 #include "libcore/train/train_private.h"
 
@@ -50,7 +51,7 @@ static void decide_to_stop (struct train *t, const double *extra)
 }
 
 /* Did all ranks get good samples, and is what came of them a number? */
-static int check_step (struct train *t, const struct metrics *m, bool bad_input,
+static int check_step (struct train *t, struct metrics *m, bool bad_input,
                        struct mg_error *err)
 {
     if (bad_input) {
@@ -59,11 +60,16 @@ static int check_step (struct train *t, const struct metrics *m, bool bad_input,
                           t->input.error.text);
         return exchange_result (job_comm (t->job, GROUP_WORLD), t->input.bad ? -1 : 0, err);
     }
-    if (!isfinite (m->lm_loss) || !isfinite (m->grad_norm))
-        return mg_error_set (err, EDOM, "iteration %" PRId64 ": loss %g and gradient norm %g "
-                             "are not both finite; weights are left as they were before it",
-                             m->iteration, m->lm_loss, m->grad_norm);
-    return 0;
+    if (isfinite (m->lm_loss) && isfinite (m->grad_norm))
+        return 0;
+    m->not_finite = true;
+    if (t->args.no_check_nan)
+        return 0;
+    mg_error_set (err, EDOM, "iteration %" PRId64 ": loss %g and gradient norm %g are not both "
+                  "finite, weights are left as they were before it", m->iteration,
+                  isnan (m->lm_loss) ? fabs (m->lm_loss) : m->lm_loss,
+                  fabs (m->grad_norm));
+    return locate (t, err) < 0 ? -1 : mg_error_set (err, EDOM, "%s", err->text);
 }
 
 /* The sums over all tokens of the batch, of which the number is now known, to means. */
@@ -124,8 +130,11 @@ static int report (struct train *t, struct metrics *m, struct mg_error *err)
 {
     t->since_log_ms += m->milliseconds;
     t->since_log++;
+    t->not_finite += m->not_finite;
     if (m->iteration % t->args.log_interval == 0) {
         m->mean_milliseconds = t->since_log_ms / (double)t->since_log;
+        m->num_not_finite = t->not_finite;
+        t->not_finite = 0;
         t->since_log_ms = 0;
         t->since_log = 0;
         if (job_rank (t->job) == job_world (t->job) - 1)
@@ -212,7 +221,7 @@ static int run (struct train *t, struct mg_error *err)
     while (t->progress.iteration < t->train_iters) {
         int64_t done;
 
-        if (iterate (t, err) < 0 || evaluate_due (t, err) < 0)
+        if (iterate (t, err) < 0 || (!t->stopping && evaluate_due (t, err) < 0))
             return -1;
         done = t->progress.iteration;
         if (args->save_interval != TRAIN_UNSET && done % args->save_interval == 0) {

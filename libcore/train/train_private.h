@@ -42,6 +42,7 @@ struct train {
     FILE *metrics;        /* on the last rank, if asked for */
     double since_log_ms;  /* time of the iterations since the last log line */
     int64_t since_log;
+    int64_t not_finite; /* of those, without a finite loss and norm */
 };
 
 /* Fail together: after a call that gave every rank the same result, or if it is known
