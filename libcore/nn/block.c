@@ -9,6 +9,7 @@
 #include "libcore/base/rng.h"
 #include "libcore/nn/attention.h"
 #include "libcore/nn/block.h"
+#include "libcore/nn/check.h"
 #include "libcore/nn/mlp.h"
 
 static int64_t hidden_count (const struct nn *nn)
@@ -106,10 +107,80 @@ int block_reduce_fwd (const struct block_run *run, struct mg_error *err)
     return nn_leave (run->nn, run->act[ACT_BRANCH], err);
 }
 
+/* --- checking: what a phase has made --- */
+
+enum { WHERE_MAX = 64 };
+
+static struct check_place place_of (const struct block_run *run, enum check_pass pass,
+                                    size_t phase, char where[WHERE_MAX])
+{
+    int layer = run->block->layer;
+    bool forward = pass == CHECK_FORWARD;
+
+    snprintf (where, WHERE_MAX, "layer %d: %s", layer, block_phases[phase].name);
+    return (struct check_place){
+        .pass = pass,
+        .step = forward ? 1 + layer : run->nn->config.num_layers - layer,
+        .phase = (int)(forward ? phase : block_num_phases - 1 - phase),
+        .where = where,
+    };
+}
+
+static int check_fwd (const struct block_run *run, size_t phase, struct mg_error *err)
+{
+    char where[WHERE_MAX];
+    struct check_place place = place_of (run, CHECK_FORWARD, phase, where);
+
+    for (int a = 0; run->nn->check && a < BLOCK_NUM_ACTS; a++)
+        if (block_phases[phase].writes & ACT_BIT (a)
+            && check_tensor (run->nn->check, &place, "activation", block_acts[a].name,
+                             block_acts[a].count (run->nn), run->act[a], err) < 0)
+            return -1;
+    return 0;
+}
+
+/* The table does not tell which gradients a phase writes: look at all of them. */
+static int check_bwd (const struct block_run *run, size_t phase, struct mg_error *err)
+{
+    char where[WHERE_MAX];
+    struct check_place place = place_of (run, CHECK_BACKWARD, phase, where);
+    const struct param *p = run->block->norm1_weight; /* the first of the layer's */
+
+    if (!run->nn->check)
+        return 0;
+    if (nn_leave_wait (run->nn, err) < 0)
+        return -1;
+    for (int g = 0; g < BLOCK_NUM_GRADS; g++)
+        if (check_tensor (run->nn->check, &place, "gradient", block_grads[g].name,
+                          block_grads[g].count (run->nn), run->grad[g], err) < 0)
+            return -1;
+    for (int i = 0; i < BLOCK_NUM_PARAMS; i++)
+        if (check_tensor (run->nn->check, &place, "gradient of", p[i].name, p[i].numel,
+                          p[i].grad, err) < 0)
+            return -1;
+    return 0;
+}
+
+/* What is left there by another layer must not be taken for this one's. */
+static int clear_shared (const struct block_run *run, struct mg_error *err)
+{
+    const struct nn *nn = run->nn;
+
+    for (int g = 0; nn->check && g < BLOCK_NUM_GRADS; g++)
+        if (block_grads[g].life == LIFE_SHARED
+            && nn->kern->ops->fill (nn->kern, block_grads[g].count (nn), 0, run->grad[g],
+                                    nn->compute, err) < 0)
+            return -1;
+    return 0;
+}
+
+/* --- passes --- */
+
 int block_fwd (const struct block_run *run, struct mg_error *err)
 {
     for (size_t i = 0; i < block_num_phases; i++)
-        if (block_phases[i].fwd && block_phases[i].fwd (run, err) < 0)
+        if ((block_phases[i].fwd && block_phases[i].fwd (run, err) < 0)
+            || check_fwd (run, i, err) < 0)
             return mg_error_prefix (err, "layer %d: %s: forward", run->block->layer,
                                     block_phases[i].name);
     return 0;
@@ -117,8 +188,11 @@ int block_fwd (const struct block_run *run, struct mg_error *err)
 
 int block_bwd (const struct block_run *run, struct mg_error *err)
 {
+    if (clear_shared (run, err) < 0)
+        return -1;
     for (size_t i = block_num_phases; i-- > 0;)
-        if (block_phases[i].bwd && block_phases[i].bwd (run, err) < 0)
+        if ((block_phases[i].bwd && block_phases[i].bwd (run, err) < 0)
+            || check_bwd (run, i, err) < 0)
             return mg_error_prefix (err, "layer %d: %s: backward", run->block->layer,
                                     block_phases[i].name);
     return 0;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "libcore/nn/block.h"
+#include "libcore/nn/check.h"
 #include "libcore/nn/embedding.h"
 #include "libcore/nn/head.h"
 #include "libcore/nn/model.h"
@@ -15,6 +16,7 @@ struct slot {
     float *input, *output, *gradient;
     struct head_acts head;
     struct nn_batch batch;
+    int microbatch; /* that went forward in it */
 };
 
 /* What all layers and slots share. */
@@ -435,6 +437,67 @@ size_t model_boundary_count (const struct model *m)
     return (size_t)m->nn.rows * (size_t)m->nn.hidden;
 }
 
+void model_set_check (struct model *m, struct check *check)
+{
+    m->nn.check = check;
+}
+
+/* Look at what was made outside the layers, by the embedding ... */
+static int check_embedding (struct model *m, bool forward, const float *x,
+                            struct mg_error *err)
+{
+    const struct nn *nn = &m->nn;
+    const struct param *own[] = { m->embedding.word, m->embedding.position };
+    const struct check_place place = {
+        .pass = forward ? CHECK_FORWARD : CHECK_BACKWARD,
+        .step = forward ? 0 : nn->config.num_layers + 1,
+        .where = "embedding",
+    };
+
+    if (!nn->check)
+        return 0;
+    if (forward)
+        return check_tensor (nn->check, &place, "activation", "output", nn->rows * nn->hidden,
+                             x, err);
+    for (int i = 0; i < 2; i++)
+        if (check_tensor (nn->check, &place, "gradient of", own[i]->name, own[i]->numel,
+                          own[i]->grad, err) < 0)
+            return -1;
+    return 0;
+}
+
+/* ... and by the head, whose logits become their gradient in place. */
+static int check_head (struct model *m, bool forward, const struct slot *s,
+                       struct mg_error *err)
+{
+    const struct nn *nn = &m->nn;
+    const struct param *own[] = { m->head.norm.weight, m->head.norm.bias,
+                                  m->head.output.weight };
+    const struct check_place place = {
+        .pass = forward ? CHECK_FORWARD : CHECK_BACKWARD,
+        .step = forward ? nn->config.num_layers + 1 : 0,
+        .where = "output layer",
+    };
+    const char *what = forward ? "activation" : "gradient of";
+    int64_t boundary = nn->rows * nn->hidden;
+
+    if (!nn->check)
+        return 0;
+    if ((forward
+         && check_tensor (nn->check, &place, what, "norm", boundary, s->head.norm, err) < 0)
+        || check_tensor (nn->check, &place, what, "logits", nn->tokens * nn->local_vocab,
+                         s->head.logits, err) < 0)
+        return -1;
+    if (forward)
+        return check_tensor (nn->check, &place, what, "softmax sums", 2 * nn->tokens,
+                             s->head.sums, err);
+    for (int i = 0; i < 3; i++)
+        if (check_tensor (nn->check, &place, what, own[i]->name, own[i]->numel, own[i]->grad,
+                          err) < 0)
+            return -1;
+    return check_tensor (nn->check, &place, "gradient", "hidden", boundary, s->gradient, err);
+}
+
 /* The input of a chunk's first layer, or what a chunk without layers hands on. */
 static int start_forward (struct model *m, const struct chunk *c, struct slot *s,
                           bool training, struct mg_error *err)
@@ -447,7 +510,7 @@ static int start_forward (struct model *m, const struct chunk *c, struct slot *s
         if (embedding_fwd (nn, &m->embedding, &s->batch, training, m->shared.act[ACT_BRANCH],
                            x, err) < 0)
             return mg_error_prefix (err, "embedding: forward");
-        return 0;
+        return check_embedding (m, true, x, err);
     }
     if (c->part.num_layers > 0 || c->part.last)
         return 0;
@@ -464,6 +527,9 @@ int model_forward (struct model *m, int chunk, int slot, int microbatch, bool tr
 
     if (m->fetch (m->fetch_arg, microbatch, c->part.first || c->part.last, &s->batch, err) < 0)
         return -1;
+    s->microbatch = microbatch;
+    if (m->nn.check)
+        m->nn.check->microbatch = microbatch;
     if (start_forward (m, c, s, training, err) < 0)
         return -1;
     for (int i = 0; i < c->part.num_layers; i++) {
@@ -477,8 +543,10 @@ int model_forward (struct model *m, int chunk, int slot, int microbatch, bool tr
         if (block_fwd (&run, err) < 0)
             return -1;
     }
-    if (c->part.last)
-        return head_fwd (&m->nn, &m->head, &s->batch, s->output, &s->head, &loss, err);
+    if (c->part.last
+        && (head_fwd (&m->nn, &m->head, &s->batch, s->output, &s->head, &loss, err) < 0
+            || check_head (m, true, s, err) < 0))
+        return -1;
     return 0;
 }
 
@@ -490,9 +558,12 @@ int model_backward (struct model *m, int chunk, int slot, struct mg_error *err)
 
     memcpy (grad, m->shared.grad, sizeof (grad));
     grad[GRAD_HIDDEN] = s->gradient;
+    if (m->nn.check)
+        m->nn.check->microbatch = s->microbatch;
     if (c->part.last
-        && head_bwd (&m->nn, &m->head, &s->batch, s->output, &s->head, grad[GRAD_NORM],
-                     s->gradient, err) < 0)
+        && (head_bwd (&m->nn, &m->head, &s->batch, s->output, &s->head, grad[GRAD_NORM],
+                      s->gradient, err) < 0
+            || check_head (m, false, s, err) < 0))
         return -1;
     for (int i = c->part.num_layers; i-- > 0;) {
         struct block_run run = {
@@ -509,7 +580,7 @@ int model_backward (struct model *m, int chunk, int slot, struct mg_error *err)
     if (c->part.first
         && embedding_bwd (&m->nn, &m->embedding, &s->batch, s->gradient, err) < 0)
         return mg_error_prefix (err, "embedding: backward");
-    return 0;
+    return c->part.first ? check_embedding (m, false, NULL, err) : 0;
 }
 
 int model_loss (struct model *m, double sums[3], struct mg_error *err)

@@ -79,6 +79,9 @@ int model_forward (struct model *m, int chunk, int slot, int microbatch, bool tr
                    struct mg_error *err);
 int model_backward (struct model *m, int chunk, int slot, struct mg_error *err);
 
+/* Let passes look at all that they make (nn/check.h), NULL: not any more. */
+void model_set_check (struct model *m, struct check *check);
+
 /* The three sums of kern_xent_loss since model_clear_loss(); zeros on ranks without the
  * last stage. Waits for the compute stream.
  */

@@ -14,6 +14,8 @@
 #include "libcore/nn/config.h"
 #include "megatron/comm.h"
 
+struct check;
+
 struct nn {
     struct model_config config;
     const struct kernels *kern;
@@ -27,6 +29,8 @@ struct nn {
     int64_t rows;           /* of this rank outside the tensor-parallel regions */
     int64_t first_position; /* of its first row */
     float *gathered;        /* [tokens, hidden] scratch of nn_enter(), if rows < tokens */
+
+    struct check *check;    /* look at all that is made (nn/check.h); NULL: do not */
 
     /* sizes of this rank's shards */
     int64_t hidden, local_heads, head_dim, local_attention; /* heads * head_dim */

@@ -132,6 +132,10 @@ const struct train_arg train_arg_table[] = {
               "save and leave at a signal: what is done anyway"),
     FLAG_ROW ("no-exit-signal-handler", ignore_signals,
               "leave signals their usual meaning"),
+    FLAG_ROW ("check-for-nan-in-loss-and-grad", check_nan,
+              "end at a loss or gradient that is no number, and say where: done anyway"),
+    FLAG_ROW ("no-check-for-nan-in-loss-and-grad", no_check_nan,
+              "go on all the same"),
     REAL_ROW ("lr", lr, 0, 1e6, TRAIN_UNSET, "highest learning rate (required)"),
     REAL_ROW ("min-lr", min_lr, 0, 1e6, 0, "learning rate after the decay (default 0)"),
     TEXT_ROW ("lr-decay-style", lr_decay_style, "linear", "STYLE",
@@ -372,12 +376,15 @@ static int parse_one (int argc, char **argv, int *i, struct train_args *args,
     return 0;
 }
 
-static int check_signals (const struct train_args *args, struct mg_error *err)
+static int check_ends (const struct train_args *args, struct mg_error *err)
 {
     sigset_t signals;
 
     if (args->exit_on_signal && args->ignore_signals)
         return mg_error_set (err, EINVAL, "--exit-signal-handler and --no-exit-signal-handler "
+                             "exclude each other");
+    if (args->check_nan && args->no_check_nan)
+        return mg_error_set (err, EINVAL, "--check-for-nan-in-loss-and-grad and its --no- "
                              "exclude each other");
     if (stop_signals (args->exit_signals, &signals, err) < 0)
         return mg_error_prefix (err, "--exit-signal");
@@ -420,7 +427,7 @@ static int check_required (const struct train_args *args, struct mg_error *err)
         return mg_error_set (err, EINVAL, "%s %s required", missing,
                              count == 1 ? "is" : "are");
     if (train_data_check (args, err) < 0 || evaluate_check (args, err) < 0
-        || report_check (args, err) < 0 || check_signals (args, err) < 0)
+        || report_check (args, err) < 0 || check_ends (args, err) < 0)
         return -1;
     if (args->save_interval != TRAIN_UNSET && !args->save)
         return mg_error_set (err, EINVAL, "--save-interval wants --save DIR");

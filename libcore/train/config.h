@@ -72,6 +72,7 @@ struct train_args {
     bool log_throughput;
     int timing_log_level;
     const char *timing_log_option;
+    bool check_nan, no_check_nan;
     const char *metrics_file;
     double timeout_minutes;
     const char *args_file;

@@ -35,8 +35,9 @@ void metrics_print (FILE *out, const struct metrics *m, bool throughput)
              " learning rate: %.6E"
              " | global batch size: %5" PRId64 " | lm loss: %.6E | loss scale: 1.0"
              " | grad norm: %.3f | number of skipped iterations:   0"
-             " | number of nan iterations:   0 |\n",
-             m->learning_rate, m->global_batch_size, m->mean_lm_loss, m->grad_norm);
+             " | number of nan iterations: %3" PRId64 " |\n",
+             m->learning_rate, m->global_batch_size, m->mean_lm_loss, m->grad_norm,
+             m->num_not_finite);
     fflush (out);
 }
 

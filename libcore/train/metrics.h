@@ -28,6 +28,8 @@ struct metrics {
     /* since the last log line */
     double mean_milliseconds, mean_lm_loss;
     struct metrics_rate mean;
+    int64_t num_not_finite; /* iterations whose loss or norm was not finite */
+    bool not_finite;        /* this one is such */
 };
 
 /* Megatron-LM's iteration line (training_log), with a new line: time, loss and rates are

@@ -196,6 +196,7 @@ static int report_line (struct train *t, struct metrics *m, struct mg_error *err
         return 0;
     m->mean_milliseconds = r->milliseconds / (double)r->iterations;
     m->mean_lm_loss = r->loss / (double)r->iterations;
+    m->num_not_finite = r->not_finite;
     m->mean = rate (r, r->samples, r->milliseconds, job_world (t->job));
     if (is_speaker (t))
         metrics_print (t->out, m, t->args.log_throughput);
@@ -205,7 +206,7 @@ static int report_line (struct train *t, struct metrics *m, struct mg_error *err
     if (report_timers (t, due, err) < 0)
         return -1;
     if (due) {
-        r->iterations = r->samples = 0;
+        r->iterations = r->samples = r->not_finite = 0;
         r->milliseconds = r->loss = 0;
     }
     return 0;
@@ -219,6 +220,7 @@ int report_iteration (struct train *t, struct metrics *m, struct mg_error *err)
     r->samples += m->global_batch_size;
     r->milliseconds += m->milliseconds;
     r->loss += m->lm_loss;
+    r->not_finite += m->not_finite;
     m->rate = rate (r, m->global_batch_size, m->milliseconds, job_world (t->job));
     if (report_line (t, m, err) < 0)
         return -1;

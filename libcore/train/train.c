@@ -9,6 +9,7 @@
 
 #include "libcore/checkpoint/checkpoint.h"
 #include "libcore/checkpoint/exchange.h"
+#include "libcore/train/locate.h"
 #include "libcore/train/metrics.h"
 #include "libcore/train/train_private.h"
 
@@ -41,7 +42,7 @@ void train_decide_to_stop (struct train *t, double signals, double expired)
 }
 
 /* Did all ranks get good samples, and is what came of them a number? */
-static int check_step (struct train *t, const struct metrics *m, bool bad_input,
+static int check_step (struct train *t, struct metrics *m, bool bad_input,
                        struct mg_error *err)
 {
     if (bad_input) {
@@ -50,11 +51,16 @@ static int check_step (struct train *t, const struct metrics *m, bool bad_input,
                           t->input.error.text);
         return exchange_result (job_comm (t->job, GROUP_WORLD), t->input.bad ? -1 : 0, err);
     }
-    if (!isfinite (m->lm_loss) || !isfinite (m->grad_norm))
-        return mg_error_set (err, EDOM, "iteration %" PRId64 ": loss %g and gradient norm %g "
-                             "are not both finite; weights are left as they were before it",
-                             m->iteration, m->lm_loss, m->grad_norm);
-    return 0;
+    if (isfinite (m->lm_loss) && isfinite (m->grad_norm))
+        return 0;
+    m->not_finite = true;
+    if (t->args.no_check_nan)
+        return 0;
+    mg_error_set (err, EDOM, "iteration %" PRId64 ": loss %g and gradient norm %g are not both "
+                  "finite, weights are left as they were before it", m->iteration,
+                  isnan (m->lm_loss) ? fabs (m->lm_loss) : m->lm_loss,
+                  fabs (m->grad_norm));
+    return locate (t, err) < 0 ? -1 : mg_error_set (err, EDOM, "%s", err->text);
 }
 
 /* The sums over all tokens of the batch, of which the number is now known, to means. */

@@ -1,0 +1,73 @@
+/* check.c - look at tensors, keep the first bad one */
+
+#include <math.h>
+#include <stdio.h>
+
+#include "libcore/nn/check.h"
+
+/* Bits of the order, from the top: pass, microbatch, step, phase. */
+enum { PHASE_BITS = 6, STEP_BITS = 27, MICROBATCH_BITS = 28 };
+
+void check_init (struct check *c, const struct kernels *kern, struct mg_stream *stream)
+{
+    *c = (struct check){ .kern = kern, .stream = stream, .first = CHECK_NOWHERE };
+}
+
+/* Microbatches only count where there are several. */
+static int64_t order_of (const struct check *c, const struct check_place *place)
+{
+    int64_t order = place->pass;
+    bool whole = place->pass == CHECK_WEIGHT || place->pass == CHECK_SUM;
+
+    order = order << MICROBATCH_BITS | (whole ? 0 : c->microbatch);
+    order = order << STEP_BITS | place->step;
+    return order << PHASE_BITS | place->phase;
+}
+
+static void note (struct check *c, const struct check_place *place, const char *what,
+                  const char *name, double sum, int64_t order)
+{
+    const char *value = isnan (sum) ? "NaN" : "infinite";
+
+    c->first = order;
+    if (place->pass == CHECK_WEIGHT)
+        snprintf (c->text, sizeof (c->text), "%s %s is %s before the step", what, name,
+                  value);
+    else if (place->pass == CHECK_SUM)
+        snprintf (c->text, sizeof (c->text),
+                  "%s %s is %s in the sum over microbatches and ranks", what, name, value);
+    else
+        snprintf (c->text, sizeof (c->text), "%s, %s of microbatch %d: %s %s is %s",
+                  place->where, place->pass == CHECK_FORWARD ? "forward" : "backward",
+                  c->microbatch, what, name, value);
+}
+
+int check_tensor (struct check *c, const struct check_place *place, const char *what,
+                  const char *name, int64_t n, const float *x, struct mg_error *err)
+{
+    int64_t order = order_of (c, place);
+    double sum = 0;
+
+    if (n == 0 || (c->first != CHECK_NOWHERE && c->first <= order))
+        return 0;
+    if (c->kern->ops->sum_sq (c->kern, n, x, &sum, c->stream, err) < 0
+        || mg_stream_synchronize (c->stream, err) < 0)
+        return -1;
+    if (!isfinite (sum))
+        note (c, place, what, name, sum, order);
+    return 0;
+}
+
+int check_params (struct check *c, enum check_pass pass, const struct param *params, size_t n,
+                  struct mg_error *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct check_place place = { .pass = pass, .step = params[i].order };
+
+        if (check_tensor (c, &place, pass == CHECK_WEIGHT ? "weight" : "gradient of",
+                          params[i].name, params[i].numel,
+                          pass == CHECK_WEIGHT ? params[i].data : params[i].grad, err) < 0)
+            return -1;
+    }
+    return 0;
+}

@@ -1,0 +1,69 @@
+/* locate.c - a step again, in checking mode */
+
+#include <errno.h>
+#include <string.h>
+
+#include "libcore/nn/check.h"
+#include "libcore/train/locate.h"
+
+static int take_again (struct train *t, struct check *check, struct mg_error *err)
+{
+    struct batch_size size;
+    size_t n;
+    const struct param *params = model_params (t->model, &n);
+
+    num_microbatches_at (t->batches, t->progress.consumed_samples, &size);
+    input_start (&t->input, t->progress.consumed_samples);
+    model_clear_loss (t->model);
+    if (check_params (check, CHECK_WEIGHT, params, n, err) < 0
+        || optimizer_zero_grad (t->optimizer, err) < 0
+        || passes_run (t->passes, size.num_microbatches, err) < 0
+        || optimizer_reduce_grads (t->optimizer, err) < 0)
+        return -1;
+    return check_params (check, CHECK_SUM, params, n, err);
+}
+
+/* The least place of all ranks', and of those the lowest rank that has it: its text. */
+static int agree (struct train *t, const struct check *check, char *text, int64_t *rank,
+                  struct mg_error *err)
+{
+    struct mg_comm *world = job_comm (t->job, GROUP_WORLD);
+    const int64_t mine = check->first == CHECK_NOWHERE ? INT64_MAX : check->first;
+    int64_t least = mine;
+
+    memcpy (text, check->text, CHECK_TEXT_MAX);
+    if (mg_comm_all_reduce (world, &least, 1, MG_INT64, MG_MIN, NULL, err) < 0)
+        return -1;
+    *rank = least < INT64_MAX && least == mine ? job_rank (t->job) : INT64_MAX;
+    if (mg_comm_all_reduce (world, rank, 1, MG_INT64, MG_MIN, NULL, err) < 0)
+        return -1;
+    if (*rank == INT64_MAX)
+        return 0;
+    return mg_comm_broadcast (world, text, CHECK_TEXT_MAX, MG_UINT8, (int)*rank, NULL, err);
+}
+
+int locate (struct train *t, struct mg_error *err)
+{
+    struct check check;
+    char text[CHECK_TEXT_MAX];
+    struct mg_error why = { "" };
+    int64_t rank = INT64_MAX;
+    int rc;
+
+    check_init (&check, model_nn (t->model)->kern, model_stream (t->model));
+    model_set_check (t->model, &check);
+    rc = take_again (t, &check, &why);
+    model_set_check (t->model, NULL);
+    if (rc == 0)
+        rc = agree (t, &check, text, &rank, &why);
+    if (rc < 0)
+        return mg_error_set (err, errno, "%s; where could not be found out: %s", err->text,
+                             why.text);
+    if (rank == INT64_MAX)
+        mg_error_set (err, EDOM, "%s; taken again, all tensors were finite", err->text);
+    else if (job_world (t->job) == 1)
+        mg_error_set (err, EDOM, "%s; %s", err->text, text);
+    else
+        mg_error_set (err, EDOM, "%s; first on rank %d: %s", err->text, (int)rank, text);
+    return 0;
+}
