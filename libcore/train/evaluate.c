@@ -38,8 +38,9 @@ int evaluate_check (const struct train_args *args, struct mg_error *err)
 {
     bool valid = train_data_has (args, SPLIT_VALID), test = train_data_has (args, SPLIT_TEST);
 
-    if (args->skip_train && args->save)
-        return mg_error_set (err, EINVAL, "--skip-train excludes --save: nothing changes");
+    if (args->skip_train && (args->save || args->save_gradients))
+        return mg_error_set (err, EINVAL, "--skip-train excludes --save and --save-gradients: "
+                             "nothing changes");
     if (args->skip_train && eval_iters (args) == 0)
         return mg_error_set (err, EINVAL, "--skip-train with --eval-iters 0 leaves nothing to "
                              "do");
