@@ -187,6 +187,7 @@ done <<END
 --skip-train wants data to evaluate|--train-data-path $a --skip-train
 --skip-train: there is nothing to evaluate: $a: split 1,0,0 leaves|--data-path $a --split 1,0,0 --skip-train
 --skip-train excludes --save|--data-path $a --skip-train --save ck
+--skip-train excludes --save and --save-gradients|--data-path $a --skip-train --save-gradients g.st
 --skip-train with --eval-iters 0|--data-path $a --skip-train --eval-iters 0
 --eval-iters 100000000000000. is too large|--data-path $a --eval-iters 1000000000000000 --global-batch-size 16777216
 cannot open no.idx|--train-data-path $a --valid-data-path no

@@ -38,8 +38,9 @@ int evaluate_check (const struct train_args *args, struct mg_error *err)
 {
     bool valid = train_data_has (args, SPLIT_VALID), test = train_data_has (args, SPLIT_TEST);
 
-    if (args->skip_train && args->save)
-        return mg_error_set (err, EINVAL, "--skip-train excludes --save: nothing changes");
+    if (args->skip_train && (args->save || args->save_gradients))
+        return mg_error_set (err, EINVAL, "--skip-train excludes --save and --save-gradients: "
+                             "nothing changes");
     if (args->skip_train && eval_iters (args) == 0)
         return mg_error_set (err, EINVAL, "--skip-train with --eval-iters 0 leaves nothing to "
                              "do");
@@ -103,8 +104,8 @@ bool evaluate_any (const struct evaluation *e)
     return e->part[SPLIT_VALID].source || e->part[SPLIT_TEST].source;
 }
 
-/* Of batch sizes that change, the one that the run ends with: it is one that fits. */
-static int choose_batch (const struct train *t, struct batch_size *batch, struct mg_error *err)
+/* Of batch sizes that change, the one that the run ends with. */
+static void choose_batch (const struct train *t, struct batch_size *batch)
 {
     const struct num_microbatches *b = t->batches;
     int64_t at = num_microbatches_samples (b, t->train_iters);
@@ -114,7 +115,6 @@ static int choose_batch (const struct train *t, struct batch_size *batch, struct
     else if (at > 0)
         at--;
     num_microbatches_at (b, at, batch);
-    return num_microbatches_check (b, batch, err);
 }
 
 int evaluate_open (struct train *t, struct mg_error *err)
@@ -125,8 +125,7 @@ int evaluate_open (struct train *t, struct mg_error *err)
     e->interval = eval_interval (&t->args);
     if (e->iters == 0)
         return 0;
-    if (choose_batch (t, &e->batch, err) < 0)
-        return mg_error_prefix (err, "evaluation");
+    choose_batch (t, &e->batch);
     for (int i = 0; i < NUM_PARTS; i++) {
         if (open_part (t, parts[i], err) < 0)
             return -1;
@@ -136,6 +135,8 @@ int evaluate_open (struct train *t, struct mg_error *err)
                              e->part[SPLIT_VALID].missing.text[0]
                                  ? e->part[SPLIT_VALID].missing.text
                                  : e->part[SPLIT_TEST].missing.text);
+    if (evaluate_any (e) && num_microbatches_check (t->batches, &e->batch, err) < 0)
+        return mg_error_prefix (err, "evaluation");
     return 0;
 }
 
