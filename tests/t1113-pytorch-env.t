@@ -6,7 +6,9 @@
 . "$MG_SRCDIR/tests/lib/slurm.sh"
 
 [ -f "$MG_BUILDDIR/plugin/.libs/megatron.so" ] || skip_all "the plugin is not part of this build"
-python=$(command -v python3) || skip_all "python3 is not installed"
+command -v python3 >/dev/null || skip_all "python3 is not installed"
+# itself, not a wrapper that takes its time
+python=$(python3 -c 'import sys; print(sys.executable)')
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 8))' || skip_all "python3 is older than 3.8"
 # the names of virtual nodes lead nowhere
 slurm_start 4 8 --plugin-args "master_addr=127.0.0.1"
@@ -31,11 +33,9 @@ layout() {
     is "$status:${out// /}$err" "0:$want" "$text: $world ranks"
 }
 layout "one rank" 1 1 1 1 0 - -n1
-layout "tp and pp" 2 1 2 1 0 - -N2 --ntasks-per-node=4
 layout "cyclic" 2 1 2 1 0 - -N2 --ntasks-per-node=4 -m cyclic
-layout "plane" 4 1 1 1 0 - -N2 --ntasks-per-node=4 -m plane=2
-layout "uneven" 2 1 3 1 0 - -N3 -n12
-layout "context" 2 2 2 1 0 - -N2 --ntasks-per-node=8 -m cyclic
+layout "uneven" 2 1 3 1 0 - -N3 -n6
+layout "context" 2 2 2 1 0 - -N2 --ntasks-per-node=4 -m plane=2
 layout "experts" 2 2 2 4 1 - -N4 --ntasks-per-node=4
 layout "pp before dp" 2 1 2 2 1 tp-pp-dp -N2 --ntasks-per-node=4 -m cyclic
 

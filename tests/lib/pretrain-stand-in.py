@@ -55,7 +55,7 @@ def receive(sock):
 def connect(address, end):
     while True:
         try:
-            return socket.create_connection(address, timeout=20)
+            return socket.create_connection(address, timeout=60)
         except OSError:
             if time.time() > end:
                 raise
@@ -65,15 +65,15 @@ def connect(address, end):
 def all_gather(rank, world, address, value):
     """Everybody's values by rank, through rank 0: init_process_group("env://")."""
     if rank != 0:
-        with connect(address, time.time() + 20) as sock:
+        with connect(address, time.time() + 60) as sock:
             send(sock, [rank, value])
             return receive(sock)
     values, peers = {0: value}, []
     with socket.create_server(address, backlog=world) as server:
-        server.settimeout(20)
+        server.settimeout(60)
         while len(values) < world:
             sock, _ = server.accept()
-            sock.settimeout(20)
+            sock.settimeout(60)
             peer, theirs = receive(sock)
             if peer in values or not 0 < peer < world:
                 raise SystemExit(f"rank {peer} of {world} is there twice")
