@@ -9,6 +9,7 @@
 #define CMD_CMD_H
 
 int cmd_data (int argc, char **argv);
+int cmd_doctor (int argc, char **argv);
 int cmd_plan (int argc, char **argv);
 int cmd_train (int argc, char **argv);
 

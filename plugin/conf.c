@@ -60,6 +60,66 @@ static int set_master_addr (struct conf *conf, const char *name, const char *tex
     return 0;
 }
 
+static int set_policy (enum placement *placement, const char *name, const char *text,
+                       struct mg_error *err)
+{
+    struct options options;
+
+    if (options_check_value (OPTION_PLACEMENT, name, text, err) < 0)
+        return -1;
+    options_init (&options);
+    options_set (&options, OPTION_PLACEMENT, OPTION_SITE, text);
+    *placement = options.placement;
+    return 0;
+}
+
+static int set_placement (struct conf *conf, const char *name, const char *text,
+                          struct mg_error *err)
+{
+    return set_policy (&conf->placement, name, text, err);
+}
+
+static int set_min_placement (struct conf *conf, const char *name, const char *text,
+                              struct mg_error *err)
+{
+    return set_policy (&conf->min_placement, name, text, err);
+}
+
+/* Of the key "default_tp" or "max_tp", the option that sets "tp". */
+static enum option_id option_of (const char *name)
+{
+    const char *field = strchr (name, '_') + 1;
+    int id = 0;
+
+    while (strcmp (options_table[id].field, field) != 0)
+        id++; // every such key has its option, a test goes through all
+    return id;
+}
+
+static int set_default (struct conf *conf, const char *name, const char *text,
+                        struct mg_error *err)
+{
+    enum option_id id = option_of (name);
+
+    if (*text && options_check_value (id, name, text, err) < 0)
+        return -1;
+    if (strlen (text) >= sizeof (conf->preset[id])) // zeros in front of a number
+        return mg_error_set (err, ERANGE, "%s: the value is too long", name);
+    snprintf (conf->preset[id], sizeof (conf->preset[id]), "%s", text);
+    return 0;
+}
+
+static int set_max (struct conf *conf, const char *name, const char *text,
+                    struct mg_error *err)
+{
+    int *limit = &conf->limit[option_of (name)];
+
+    if (*text)
+        return parse_int (name, text, 1, GEOMETRY_SIZE_MAX, limit, err);
+    *limit = 0;
+    return 0;
+}
+
 const struct conf_key conf_keys[CONF_NUM_KEYS] = {
     { .name = "mpi", .value = "pmix|none", .initial = "pmix", .set = set_mpi },
     { .name = "kill_on_bad_exit", .value = "yes|no", .initial = "yes",
@@ -67,6 +127,23 @@ const struct conf_key conf_keys[CONF_NUM_KEYS] = {
     { .name = "master_port_base", .value = "PORT", .initial = "29500",
       .set = set_master_port_base },
     { .name = "master_addr", .value = "ADDRESS", .initial = "%n", .set = set_master_addr },
+    { .name = "placement", .value = "allow|warn|refuse", .initial = "warn",
+      .set = set_placement },
+    { .name = "min_placement", .value = "allow|warn|refuse", .initial = "allow",
+      .set = set_min_placement },
+    { .name = "default_tp", .value = "N", .initial = "", .set = set_default },
+    { .name = "default_cp", .value = "N", .initial = "", .set = set_default },
+    { .name = "default_ep", .value = "N", .initial = "", .set = set_default },
+    { .name = "default_etp", .value = "N", .initial = "", .set = set_default },
+    { .name = "default_pp", .value = "N", .initial = "", .set = set_default },
+    { .name = "default_vpp", .value = "N", .initial = "", .set = set_default },
+    { .name = "default_order", .value = "AXES", .initial = "", .set = set_default },
+    { .name = "max_tp", .value = "N", .initial = "", .set = set_max },
+    { .name = "max_cp", .value = "N", .initial = "", .set = set_max },
+    { .name = "max_ep", .value = "N", .initial = "", .set = set_max },
+    { .name = "max_etp", .value = "N", .initial = "", .set = set_max },
+    { .name = "max_pp", .value = "N", .initial = "", .set = set_max },
+    { .name = "max_vpp", .value = "N", .initial = "", .set = set_max },
 };
 
 void conf_init (struct conf *conf)
@@ -76,21 +153,11 @@ void conf_init (struct conf *conf)
         conf_keys[i].set (conf, conf_keys[i].name, conf_keys[i].initial, NULL);
 }
 
-/* The names of all keys, for a message. */
-static void list_keys (char *text, size_t n)
-{
-    size_t len = 0;
-
-    text[0] = '\0';
-    for (int i = 0; i < CONF_NUM_KEYS && len < n; i++)
-        len += snprintf (text + len, n - len, "%s%s", i ? ", " : "", conf_keys[i].name);
-}
-
 int conf_set (struct conf *conf, const char *arg, struct mg_error *err)
 {
     const char *equals = strchr (arg, '=');
     size_t len = equals ? (size_t)(equals - arg) : strlen (arg);
-    char keys[200], printable[40];
+    char printable[40];
 
     for (int i = 0; i < CONF_NUM_KEYS && equals; i++) {
         const struct conf_key *key = &conf_keys[i];
@@ -99,9 +166,33 @@ int conf_set (struct conf *conf, const char *arg, struct mg_error *err)
             return key->set (conf, key->name, equals + 1, err);
     }
     order_copy_printable (printable, arg, len < 39 ? len + 1 : sizeof (printable));
-    list_keys (keys, sizeof (keys));
-    return mg_error_set (err, EINVAL, "\"%s\" is not a key of this plugin, want key=value "
-                         "with one of %s", printable, keys);
+    return mg_error_set (err, EINVAL, "\"%s\" is not a key of this plugin%s", printable,
+                         equals ? "" : ", want key=value");
+}
+
+int conf_check_limits (const struct conf *conf, const struct geometry *g,
+                       struct mg_error *err)
+{
+    const int sizes[OPTION_NUM] = {
+        [OPTION_TP] = g->tp, [OPTION_CP] = g->cp, [OPTION_EP] = g->ep,
+        [OPTION_ETP] = geometry_etp (g), [OPTION_PP] = g->pp, [OPTION_VPP] = g->vpp,
+    };
+
+    for (int id = 0; id < OPTION_NUM; id++) {
+        if (conf->limit[id] && sizes[id] > conf->limit[id])
+            return mg_error_set (err, EDOM, "%s %d is above this site's limit of %d",
+                                 options_table[id].field, sizes[id], conf->limit[id]);
+    }
+    return 0;
+}
+
+enum placement conf_placement (const struct conf *conf, const struct options *options)
+{
+    enum placement placement = conf->placement;
+
+    if (options->origin[OPTION_PLACEMENT] != OPTION_UNSET)
+        placement = options->placement;
+    return placement < conf->min_placement ? conf->min_placement : placement;
 }
 
 int conf_master_addr (const struct conf *conf, const char *node, char *addr, size_t n,

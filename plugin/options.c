@@ -40,7 +40,24 @@ const struct option_info options_table[OPTION_NUM] = {
         .usage = "[megatron] order of the axes over the ranks, fastest first (default: "
                  "tp-cp-ep-dp-pp)",
     },
+    [OPTION_PLACEMENT] = {
+        .name = "megatron-placement", .env = "MEGATRON_PLACEMENT", .field = "placement",
+        .arginfo = "POLICY",
+        .usage = "[megatron] if a tensor parallel group must cross nodes: allow, warn or "
+                 "refuse (default: warn)",
+    },
 };
+
+static const char *const placement_names[] = {
+    [PLACEMENT_ALLOW] = "allow",
+    [PLACEMENT_WARN] = "warn",
+    [PLACEMENT_REFUSE] = "refuse",
+};
+
+const char *options_placement_name (enum placement placement)
+{
+    return placement_names[placement];
+}
 
 void options_init (struct options *o)
 {
@@ -64,33 +81,56 @@ static int check_order (const char *what, const char *text, struct mg_error *err
     return 0;
 }
 
+static int read_placement (const char *what, const char *text, enum placement *placement,
+                           struct mg_error *err)
+{
+    for (int i = PLACEMENT_ALLOW; i <= PLACEMENT_REFUSE; i++) {
+        if (strcmp (placement_names[i], text) == 0) {
+            *placement = i;
+            return 0;
+        }
+    }
+    return mg_error_set (err, EINVAL, "%s: \"%.60s\" is not allow, warn or refuse", what,
+                         text);
+}
+
+int options_check_value (enum option_id id, const char *what, const char *text,
+                         struct mg_error *err)
+{
+    enum placement placement;
+    int value, rc;
+
+    if (id == OPTION_ORDER)
+        rc = check_order (what, text, err);
+    else if (id == OPTION_PLACEMENT)
+        rc = read_placement (what, text, &placement, err);
+    else // 0 means "not given" inside the geometry; a user who means that leaves it out
+        rc = parse_int (what, text, 1, GEOMETRY_SIZE_MAX, &value, err);
+    // whatever bytes the value had, the message stays one line
+    for (char *p = err && rc < 0 ? err->text : ""; *p; p++) {
+        if ((unsigned char)*p < ' ' || *p == 0x7f)
+            *p = '?';
+    }
+    return rc;
+}
+
 int options_set (struct options *o, enum option_id id, enum option_origin origin,
                  const char *text)
 {
     const struct option_info *info = &options_table[id];
-    struct mg_error *err = &o->error[id];
     char dashed[40];
     const char *what = origin == OPTION_DEFAULT ? info->env : dashed;
-    int value = 0;
 
     snprintf (dashed, sizeof (dashed), "--%s", info->name);
     o->origin[id] = origin;
-    err->text[0] = '\0';
+    o->error[id].text[0] = '\0';
     if (!text)
         text = "";
-    // 0 stands for "not given" inside the geometry; a user who means that leaves it out
-    if (id != OPTION_ORDER && parse_int (what, text, 1, GEOMETRY_SIZE_MAX, &value, err) < 0)
-        goto error;
-    if (id == OPTION_ORDER && check_order (what, text, err) < 0)
-        goto error;
-    return geometry_set (&o->geometry, info->field, what, text, err);
-error:
-    // whatever bytes the value had, the message stays one line
-    for (char *p = err->text; *p; p++) {
-        if ((unsigned char)*p < ' ' || *p == 0x7f)
-            *p = '?';
-    }
-    return -1;
+    if (options_check_value (id, what, text, &o->error[id]) < 0)
+        return -1;
+    if (id == OPTION_PLACEMENT)
+        return read_placement (what, text, &o->placement, &o->error[id]);
+    return geometry_set (&o->geometry, info->field, what, text, &o->error[id]);
 }
 
 enum option_origin options_origin (const struct options *o)
@@ -98,7 +138,7 @@ enum option_origin options_origin (const struct options *o)
     enum option_origin strongest = OPTION_UNSET;
 
     for (int i = 0; i < OPTION_NUM; i++) {
-        if (o->origin[i] > strongest)
+        if (i != OPTION_PLACEMENT && o->origin[i] > strongest)
             strongest = o->origin[i];
     }
     return strongest;

@@ -1,6 +1,8 @@
 /* slurmopt.c - Slurm's option table, through symbols that may be absent */
 
 #include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,4 +70,28 @@ int slurmopt_world (void)
     if (!text || parse_int ("ntasks", text, 1, GEOMETRY_SIZE_MAX, &world, NULL) < 0)
         return 0;
     return world;
+}
+
+static int get_size (const char *name)
+{
+    const char *text = slurmopt_get (name);
+    int value;
+
+    // "2-0" is how --nodes=2 reads
+    if (!slurmopt_isset (name) || !text || sscanf (text, "%d", &value) != 1
+        || value > GEOMETRY_SIZE_MAX)
+        return 0;
+    return value;
+}
+
+bool slurmopt_layout (int *nodes, int *tasks_per_node)
+{
+    const char *distribution = slurmopt_get ("distribution");
+
+    *nodes = get_size ("nodes");
+    *tasks_per_node = get_size ("ntasks-per-node");
+    // with another number of tasks, --ntasks-per-node is but an upper bound
+    return *nodes > 0 && *tasks_per_node > 0 && !nodes_is_range ()
+           && !(distribution && strncmp (distribution, "arb", 3) == 0)
+           && (int64_t)*nodes * *tasks_per_node == slurmopt_world ();
 }

@@ -24,4 +24,9 @@ void slurmopt_set_default (const char *name, const char *value);
 /* Number of tasks that the command line asks for; 0: only the controller knows. */
 int slurmopt_world (void);
 
+/* Do the options put the same number of tasks on every node, for certain?  If so, both
+ * numbers; their product is slurmopt_world().
+ */
+bool slurmopt_layout (int *nodes, int *tasks_per_node);
+
 #endif /* PLUGIN_SLURMOPT_H */

@@ -30,20 +30,6 @@ static int option_given (int val, const char *text, int remote)
     return 0;
 }
 
-/* A word in plugstack.conf that means nothing is said and left out: a site's typing error
- * must not stop its jobs.
- */
-static void read_conf (struct plugin *p, int ac, char **av)
-{
-    conf_init (&p->conf);
-    for (int i = 0; i < ac; i++) {
-        struct mg_error err;
-
-        if (conf_set (&p->conf, av[i], &err) < 0)
-            slurm_error ("megatron: plugstack.conf: %s", err.text);
-    }
-}
-
 /* sbatch and salloc take options only from this call, not from an exported table. */
 static int register_options (spank_t sp)
 {
@@ -69,9 +55,13 @@ int slurm_spank_init (spank_t sp, int ac, char **av)
 {
     spank_context_t context = spank_context ();
 
-    if (context == S_CTX_SLURMD)
+    plugin_read_conf (&plugin, ac, av);
+    if (context == S_CTX_SLURMD) {
         slurm_info ("megatron: slurm-megatron %s", PACKAGE_VERSION);
-    read_conf (&plugin, ac, av);
+        // once in the node's log; the commands say it to those who use the plugin
+        if (plugin.conf_error.text[0])
+            slurm_error ("megatron: plugstack.conf: %s", plugin.conf_error.text);
+    }
     if (context != S_CTX_LOCAL && context != S_CTX_ALLOCATOR && context != S_CTX_REMOTE)
         return 0;
     options_init (&plugin.options);
@@ -100,5 +90,13 @@ int slurm_spank_task_init (spank_t sp, int ac, char **av)
 {
     (void)ac, (void)av;
     step_task_init (&plugin, sp);
+    return 0;
+}
+
+int slurm_spank_exit (spank_t sp, int ac, char **av)
+{
+    (void)sp, (void)ac, (void)av;
+    if (spank_context () == S_CTX_LOCAL)
+        submit_exit (&plugin);
     return 0;
 }

@@ -1,6 +1,5 @@
 /* step.c - from SPANK's items and the step's environment to the task's environment */
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,7 +11,9 @@
 #include "libcore/base/parse.h"
 #include "libcore/topo/place.h"
 #include "plugin/contract.h"
+#include "plugin/nodes.h"
 #include "plugin/special.h"
+#include "plugin/split.h"
 #include "plugin/step.h"
 
 enum { GETENV_LIMIT = 64 << 20 }; /* tasks per node of any step are shorter */
@@ -23,6 +24,7 @@ struct task {
     uint32_t node;       /* index among the step's nodes */
     uint32_t local_rank, local_size;
     uint32_t first;      /* 0: this task speaks for all */
+    bool joined;         /* of several components */
     int world;
     char *nodes;         /* "n[0-3]" */
     char *tasks_per_node; /* "4(x2),3" */
@@ -73,33 +75,6 @@ static int get_item (spank_t sp, spank_item_t item, const char *what, uint32_t *
     return 0;
 }
 
-/* Slurm's own parser of node lists, which slurmstepd has in its library (slurm.h declares
- * these; the list's type changed its name between releases, so it stays a pointer here).
- */
-static int host_index (const char *list, const char *host, int *index, char *first,
-                       size_t n, struct mg_error *err)
-{
-    void *(*create) (const char *) = dlsym (RTLD_DEFAULT, "slurm_hostlist_create");
-    int (*find) (void *, const char *) = dlsym (RTLD_DEFAULT, "slurm_hostlist_find");
-    char *(*shift) (void *) = dlsym (RTLD_DEFAULT, "slurm_hostlist_shift");
-    void (*destroy) (void *) = dlsym (RTLD_DEFAULT, "slurm_hostlist_destroy");
-    void *hosts = create && find && shift && destroy ? create (list) : NULL;
-    char *name;
-
-    if (!hosts)
-        return mg_error_set (err, ENOSYS, "the step's list of nodes cannot be read");
-    *index = host ? find (hosts, host) : 0;
-    name = shift (hosts);
-    destroy (hosts);
-    if (!name || strlen (name) >= n || *index < 0) {
-        free (name);
-        return mg_error_set (err, EINVAL, "the step's list of nodes makes no sense");
-    }
-    strcpy (first, name);
-    free (name);
-    return 0;
-}
-
 static void task_destroy (struct task *t)
 {
     free (t->nodes);
@@ -112,21 +87,20 @@ static void task_destroy (struct task *t)
  */
 static int join_components (spank_t sp, struct task *t, struct mg_error *err)
 {
-    char first[CONF_ADDR_MAX];
     char *host = get_env (sp, "SLURMD_NODENAME");
-    int index = 0, job = 0, procid = 0;
-    int rc = -1;
+    int index = -1, job = 0, procid = 0;
 
-    if (!host || get_env_int (sp, "SLURM_JOB_ID", &job) < 0
-        || get_env_int (sp, "SLURM_PROCID", &procid) < 0)
-        mg_error_set (err, EIO, "Slurm does not tell where this task is in its step");
-    else
-        rc = host_index (t->nodes, host, &index, first, sizeof (first), err);
+    if (host && get_env_int (sp, "SLURM_JOB_ID", &job) == 0
+        && get_env_int (sp, "SLURM_PROCID", &procid) == 0)
+        index = nodes_find (t->nodes, host);
     free (host);
+    if (index < 0)
+        return mg_error_set (err, EIO, "Slurm does not tell where this task is in its step");
     t->node = index;
     t->job = job;
     t->first = procid;
-    return rc;
+    t->joined = true;
+    return 0;
 }
 
 static int task_read (spank_t sp, struct task *t, struct mg_error *err)
@@ -194,6 +168,32 @@ static int export_contract (spank_t sp, const struct contract *c, struct mg_erro
     return 0;
 }
 
+/* What srun could not check: it does not know where the components of a heterogeneous step
+ * will be.
+ */
+static int check_placement (const struct plugin *p, const struct task *t,
+                            const struct grid *grid, struct mg_error *err)
+{
+    enum placement policy = conf_placement (&p->conf, &p->options);
+    struct mg_error text;
+    int nnodes, *tasks;
+    bool is_split;
+
+    if (!t->joined || policy == PLACEMENT_ALLOW)
+        return 0;
+    if (!(tasks = place_parse_tasks_per_node (t->tasks_per_node, &nnodes, err)))
+        return -1;
+    is_split = split_describe (grid, tasks, nnodes, t->nodes, &text);
+    free (tasks);
+    if (!is_split)
+        return 0;
+    if (policy == PLACEMENT_REFUSE)
+        return mg_error_set (err, EDOM, "%s", text.text);
+    if (t->first == 0)
+        slurm_spank_log ("megatron: warning: %s", text.text);
+    return 0;
+}
+
 static int set_environment (const struct plugin *p, spank_t sp, const struct task *t,
                             const struct geometry *g, struct mg_error *err)
 {
@@ -205,14 +205,17 @@ static int set_environment (const struct plugin *p, spank_t sp, const struct tas
         .master_addr = addr,
         .master_port = contract_master_port (p->conf.master_port_base, t->job, t->step),
     };
-    int ignored, rc = -1;
+    int rc = -1;
 
+    if (nodes_name (t->nodes, 0, first, sizeof (first)) < 0)
+        return mg_error_set (err, EIO, "the step's list of nodes cannot be read");
     if (logical_rank (t, &c.rank, err) == 0
-        && host_index (t->nodes, NULL, &ignored, first, sizeof (first), err) == 0
         && conf_master_addr (&p->conf, first, addr, sizeof (addr), err) == 0
         && (grid = grid_create (g, err))) {
         c.grid = grid;
-        rc = export_contract (sp, &c, err);
+        rc = check_placement (p, t, grid, err);
+        if (rc == 0)
+            rc = export_contract (sp, &c, err);
     }
     grid_destroy (grid);
     return rc;
@@ -230,19 +233,26 @@ static void refuse (const char *text, bool speak)
 
 void step_task_init (struct plugin *p, spank_t sp)
 {
-    struct geometry g = p->options.geometry;
     struct mg_error err = { .text = "" };
     struct task t = { .first = 0 };
+    struct geometry g;
+    char refused[8];
 
     if (options_origin (&p->options) == OPTION_UNSET || special_step (sp))
         return;
+    // srun has said why, and ends with the right status
+    if (spank_getenv (sp, plugin_refused, refused, sizeof (refused)) == ESPANK_SUCCESS)
+        _Exit (0);
+    plugin_apply_presets (p);
+    g = p->options.geometry;
     if (task_read (sp, &t, &err) < 0)
         refuse (err.text, true);
     // srun lets no such value pass; whoever went round it gets one line a step
     if (options_error (&p->options))
         refuse (options_error (&p->options), t.first == 0);
     g.world = t.world;
-    if (geometry_validate (&g, NULL) == 0 && set_environment (p, sp, &t, &g, &err) < 0)
-        refuse (err.text, true);
+    if (geometry_validate (&g, NULL) == 0 && conf_check_limits (&p->conf, &g, NULL) == 0
+        && set_environment (p, sp, &t, &g, &err) < 0)
+        refuse (err.text, errno != EDOM || t.first == 0); // EDOM: the same on every task
     task_destroy (&t);
 }

@@ -1,5 +1,6 @@
 /* submit.c - options, defaults and the check of the geometry in the user's command */
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -9,11 +10,13 @@
 #include <slurm/spank.h>
 
 #include "libcore/base/parse.h"
+#include "libcore/topo/place.h"
 #include "plugin/cmdline.h"
 #include "plugin/contract.h"
 #include "plugin/model.h"
 #include "plugin/slurmopt.h"
 #include "plugin/special.h"
+#include "plugin/split.h"
 #include "plugin/submit.h"
 
 static void fail (const char *text) __attribute__ ((noreturn));
@@ -22,6 +25,25 @@ static void fail (const char *text)
 {
     slurm_error ("megatron: %s", text);
     exit (1);
+}
+
+/* Refuse a step that exists already.  An srun that made its own allocation takes both with
+ * it when it ends.  Inside a job a step that was never launched would keep its CPUs until the
+ * job's end, whoever asks for its end; so it is launched, its tasks leave before they become
+ * the user's program, and submit_exit() tells the caller.
+ */
+static void fail_step (struct plugin *p, const char *text)
+{
+    if (!p->in_job || setenv (plugin_refused, "1", 1) != 0)
+        fail (text);
+    slurm_error ("megatron: %s", text);
+    p->refused = true;
+}
+
+void submit_exit (const struct plugin *p)
+{
+    if (p->refused)
+        exit (1);
 }
 
 /* Options of the job reach us through Slurm's own variables.  In srun the MEGATRON_*
@@ -66,7 +88,8 @@ void submit_option (struct plugin *p, enum option_id id, const char *text)
     // what the environment says may yet be replaced on the command line
     if (options_set (&p->options, id, origin, text) < 0 && origin == OPTION_TYPED)
         fail (p->options.error[id].text);
-    set_srun_defaults (p);
+    if (id != OPTION_PLACEMENT)
+        set_srun_defaults (p);
 }
 
 /* Leave nothing in the environment that is not the user's: neither the defaults that
@@ -105,13 +128,29 @@ static bool is_strict (const struct plugin *p)
     return p->allocator || options_origin (&p->options) == OPTION_TYPED;
 }
 
-/* The rules that the known integers allow; world 0: not known. */
+/* Say which sizes the user has not chosen. */
+static void name_presets (const struct plugin *p, struct mg_error *err)
+{
+    for (int id = 0; id < OPTION_NUM; id++) {
+        if (p->options.origin[id] == OPTION_SITE)
+            mg_error_set (err, errno, "%s (%s %s is this site's default)", err->text,
+                          options_table[id].field, p->conf.preset[id]);
+    }
+}
+
+/* The rules that the known integers allow, and the site's limits; world 0: not known. */
 static int check (const struct plugin *p, int world, struct mg_error *err)
 {
     struct geometry g = p->options.geometry;
+    int rc;
 
     g.world = world;
-    return geometry_validate (&g, err);
+    rc = geometry_validate (&g, err);
+    if (rc == 0)
+        rc = conf_check_limits (&p->conf, &g, err);
+    if (rc < 0)
+        name_presets (p, err);
+    return rc;
 }
 
 /* The program's arguments, before anything is allocated.  Only what is certain: sizes that
@@ -126,32 +165,89 @@ static void check_program (const struct plugin *p, int world)
     int count;
 
     g.world = world;
-    if (p->allocator || (world == 0 && !is_strict (p)) || geometry_check (&g, NULL, NULL) != 0
-        || !(words = cmdline_program (&count)))
+    if (p->allocator || (world == 0 && !is_strict (p)) || !(words = cmdline_program (&count)))
         return;
     if (model_check (&g, count, words, &err) == MODEL_FAILS)
         fail (err.text);
     free (words);
 }
 
+/* Groups against node borders, tasks[i] tasks on node i. */
+static void check_placement (struct plugin *p, const int *tasks, int nnodes,
+                             const char *list, bool warn)
+{
+    enum placement policy = conf_placement (&p->conf, &p->options);
+    struct geometry g = p->options.geometry;
+    struct grid *grid = NULL;
+    struct mg_error text = { .text = "" };
+
+    if (policy == PLACEMENT_ALLOW || (g.tp == 1 && g.cp == 1))
+        return;
+    g.world = 0;
+    for (int i = 0; i < nnodes; i++)
+        g.world += tasks[i];
+    if (!(grid = grid_create (&g, NULL)))
+        return;
+    if (split_describe (grid, tasks, nnodes, list, &text)) {
+        if (policy == PLACEMENT_REFUSE)
+            fail_step (p, text.text);
+        else if (warn)
+            slurm_info ("megatron: warning: %s", text.text);
+    }
+    grid_destroy (grid);
+}
+
+/* What the options say for certain.  srun warns later, once it knows the nodes' names. */
+static void check_early_placement (struct plugin *p)
+{
+    int nodes, each, *tasks;
+
+    if (cmdline_is_het (p->allocator) || !slurmopt_layout (&nodes, &each)
+        || !(tasks = malloc (nodes * sizeof (*tasks))))
+        return;
+    for (int i = 0; i < nodes; i++)
+        tasks[i] = each;
+    check_placement (p, tasks, nodes, NULL, p->allocator);
+    free (tasks);
+}
+
+/* What nobody should choose, whatever the number of tasks. */
+static void check_values (struct plugin *p)
+{
+    const struct options *o = &p->options;
+
+    if (p->conf_error.text[0])
+        slurm_error ("megatron: plugstack.conf: %s", p->conf_error.text);
+    p->conf_error.text[0] = '\0'; // said once, also of several components
+    if (options_error (o))
+        fail (options_error (o));
+    if (o->origin[OPTION_PLACEMENT] == OPTION_TYPED && o->placement < p->conf.min_placement) {
+        slurm_error ("megatron: --megatron-placement=%s: this site allows no less than %s",
+                     options_placement_name (o->placement),
+                     options_placement_name (p->conf.min_placement));
+        exit (1);
+    }
+}
+
 void submit_post_opt (struct plugin *p)
 {
     struct mg_error err = { .text = "" };
+    int world = slurmopt_world ();
 
     clean_environment (p);
     read_defaults (p);
     if (options_origin (&p->options) == OPTION_UNSET)
         return;
-    if (options_error (&p->options))
-        fail (options_error (&p->options));
-    if (!is_strict (p) || check (p, slurmopt_world (), &err) == 0) {
-        check_program (p, slurmopt_world ());
-        return;
-    }
-    // of a heterogeneous job this is but one component
-    if (cmdline_is_het (p->allocator) && check (p, 0, &err) == 0)
-        return;
-    fail (err.text);
+    plugin_apply_presets (p);
+    check_values (p);
+    if (check (p, world, &err) == 0) {
+        check_program (p, world);
+        check_early_placement (p);
+    } else if (is_strict (p) // of a heterogeneous job this is but one component
+               && !(cmdline_is_het (p->allocator) && check (p, 0, &err) == 0))
+        fail (err.text);
+    // from here on a step exists
+    p->in_job = getenv ("SLURM_JOB_ID") || slurmopt_isset ("jobid");
 }
 
 /* SLURM_NTASKS is the step's by now, and the sum over a heterogeneous step's components,
@@ -174,7 +270,7 @@ static int step_world (spank_t sp)
 /* Of a heterogeneous step srun calls once, with the program of whichever component was
  * first; what another one's arguments break is found when that program starts.
  */
-static void check_step_program (const struct plugin *p, spank_t sp, int world)
+static void check_step_program (struct plugin *p, spank_t sp, int world)
 {
     struct geometry g = p->options.geometry;
     struct mg_error err;
@@ -187,9 +283,27 @@ static void check_step_program (const struct plugin *p, spank_t sp, int world)
         return;
     verdict = model_check (&g, argc, argv, &err);
     if (verdict == MODEL_FAILS)
-        fail (err.text);
+        fail_step (p, err.text);
     if (verdict == MODEL_WARNS)
         slurm_info ("megatron: warning: %s", err.text);
+}
+
+/* SLURM_TASKS_PER_NODE is the step's by now, its nodes in the order of their ranks; the
+ * list of nodes may still be that of a larger job.  The nodes of a heterogeneous step are
+ * not told: its tasks look for themselves.
+ */
+static void check_step_placement (struct plugin *p, int world)
+{
+    const char *text = getenv ("SLURM_TASKS_PER_NODE");
+    int nnodes, total = 0, *tasks;
+
+    if (!text || !(tasks = place_parse_tasks_per_node (text, &nnodes, NULL)))
+        return;
+    for (int i = 0; i < nnodes; i++)
+        total += tasks[i];
+    if (total == world)
+        check_placement (p, tasks, nnodes, getenv ("SLURM_NODELIST"), true);
+    free (tasks);
 }
 
 void submit_user_init (struct plugin *p, spank_t sp)
@@ -202,10 +316,14 @@ void submit_user_init (struct plugin *p, spank_t sp)
     world = step_world (sp);
     if (check (p, world, &err) == 0) {
         check_step_program (p, sp, world);
+        if (!p->refused)
+            check_step_placement (p, world);
         return;
     }
-    if (is_strict (p))
-        fail (err.text);
+    if (is_strict (p)) {
+        fail_step (p, err.text);
+        return;
+    }
     slurm_info ("megatron: warning: %s (sizes come from %s; this step runs without them)",
                 err.text, options_origin (&p->options) == OPTION_INHERITED
                 ? "the job's options" : "MEGATRON_* variables");

@@ -27,4 +27,9 @@ void submit_post_opt (struct plugin *p);
 /* srun only: the step exists, its number of tasks is certain, no task runs yet. */
 void submit_user_init (struct plugin *p, spank_t sp);
 
+/* srun only: the command is about to end with its tasks' status; with 1 instead if the step
+ * was refused.
+ */
+void submit_exit (const struct plugin *p);
+
 #endif /* PLUGIN_SUBMIT_H */

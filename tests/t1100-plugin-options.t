@@ -8,7 +8,7 @@ plugin=$MG_BUILDDIR/plugin/.libs/megatron.so
 [ -f "$plugin" ] || skip_all "the plugin is not part of this build"
 slurm_start 2 16
 
-options='tp cp ep etp pp vpp order'
+options='tp cp ep etp pp vpp order placement'
 
 # plugstack ARG...: load the plugin with these arguments from now on.
 plugstack() {
@@ -25,7 +25,7 @@ refused() {
 for command in srun sbatch salloc; do
     run env COLUMNS=300 $command --help
     for name in $options; do
-        like "$out" $'\n'" +--megatron-$name=(N|AXES) +\[megatron\] [a-z]" \
+        like "$out" $'\n'" +--megatron-$name=(N|AXES|POLICY)[[:space:]]+\[megatron\] [a-z]" \
             "$command --help tells --megatron-$name"
     done
 done
@@ -234,8 +234,61 @@ is "$(sort -u <<<"$out" | wc -l)" 1 "the same on every task"
 plugstack nonsense=1 mpi=maybe master_port_base=80
 run srun -Q -n2 --megatron-tp=2 sh -c 'echo $MEGATRON_TP_SIZE'
 is "$status:$out" $'0:2\n2' "arguments that mean nothing stop nothing"
-is "$err" 'srun: error: megatron: plugstack.conf: "nonsense" is not a key of this plugin, want key=value with one of mpi, kill_on_bad_exit, master_port_base, master_addr
-srun: error: megatron: plugstack.conf: mpi: "maybe" is not pmix or none
-srun: error: megatron: plugstack.conf: master_port_base: 80 is out of range, want 1024 to 63488' \
-    "but are reported by name"
+is "$err" 'srun: error: megatron: plugstack.conf: "nonsense" is not a key of this plugin; mpi: "maybe" is not pmix or none; master_port_base: 80 is out of range, want 1024 to 63488' \
+    "but are reported by name, in one line"
+run srun -Q -n2 true
+is "$status:$err" "0:" "not to who does not use the plugin"
+run sbatch -H -Q -n2 --megatron-tp=2 --wrap true
+is "$status:$(grep -c plugstack.conf: <<<"$err")" 0:1 "sbatch says it once"
+run srun -Q --mpi=none -n1 -N1 --megatron-tp=2 true : -n1 -N1 true
+is "$status:$(grep -c plugstack.conf: <<<"$err")" 0:1 "a heterogeneous srun, too"
+is "$(cat "$SLURM_DIR"/slurmd-n*.log | grep -c 'megatron: plugstack.conf')" 0 "nor does a step"
+
+# ---- a site's policy -----------------------------------------------------------------
+
+plugstack default_tp=4 default_pp=2 default_order=tp-cp-ep-pp-dp
+size --
+is "$out$err" "" "defaults of the site give nothing to a job that asks for nothing"
+size -- --megatron-cp=1
+is "$out$err" "4 1 1 4 2 1 tp-cp-ep-pp-dp" "one size asked for: the others are the site's"
+size MEGATRON_PP=1 -- --megatron-tp=2
+is "$out$err" "2 1 1 2 1 1 tp-cp-ep-pp-dp" "the line and a variable are stronger"
+cat > job <<'EOF'
+#!/bin/bash
+#SBATCH -Q -n8 --megatron-cp=1
+srun -Q sh -c 'test $SLURM_PROCID = 5 && echo $MEGATRON_TP_SIZE $MEGATRON_PP_SIZE; :'
+EOF
+run sbatch -W -o job.out job
+is "$status:$(cat job.out)" "0:4 2" "the same in a job"
+run srun -n6 --megatron-cp=1 true
+is "$status:$err" "1:srun: error: megatron: 6 tasks cannot hold tp 4 x cp 1 x pp 2 = 8; use -n 8 \
+(tp 4 is this site's default) (pp 2 is this site's default) (order tp-cp-ep-pp-dp is this \
+site's default)" "sizes that the user has not chosen are named"
+
+plugstack max_tp=4 max_etp=2 max_vpp=1
+for command in "srun -n8 true" "sbatch -n8 --wrap true" "salloc -n8 true"; do
+    name=${command%% *}
+    rest=${command#* }
+    # shellcheck disable=SC2086
+    run $name --megatron-tp=8 $rest
+    refused "$name: above a limit" "$name: error: megatron: tp 8 is above this site's limit of 4"
+done
+run srun -n8 --megatron-tp=4 true
+refused "etp follows tp, and has its limit" "srun: error: megatron: etp 4 is above this site's limit of 2"
+run srun -Q -n8 --megatron-tp=4 --megatron-etp=2 true
+is "$status:$err" "0:" "at the limits"
+run srun -Q -n8 true
+is "$status:$err" "0:" "limits are nothing to other jobs"
+slurm_settle
+run env MEGATRON_TP=8 srun -n8 sh -c "$show"
+is "$status:$err:$(sort -u <<<"$out")" "0:srun: megatron: warning: tp 8 is above this site's limit of 4 \
+(sizes come from MEGATRON_* variables; this step runs without them):none" "from a variable: a warning"
+
+# ---- with bad words in it, slurmd says so when it starts -------------------------------
+
+slurm_stop
+slurm_start 1 2 --plugin-args "default_tp=0 nonsense"
+like "$(cat "$SLURM_DIR/slurmd-n0.log")" 'error: megatron: plugstack.conf: default_tp: 0 is out of range, want 1 to 16777216; "nonsense" is not a key of this plugin, want key=value' \
+    "slurmd's log names them"
+is "$(grep -c plugstack.conf: "$SLURM_DIR/slurmd-n0.log")" 1 "once"
 done_testing

@@ -206,6 +206,25 @@ at accept sbatch -Q -H --megatron-tp=3 -N2-4 --ntasks-per-node=4 --wrap true
 is "$(squeue -h -t R,CG -o %i | wc -l)" 0 "no step or allocation is left over"
 cat > job <<'EOF'
 #!/bin/bash
+#SBATCH -N3
+srun -Q --megatron-tp=2 -N3 echo ran 2>&1
+echo $?
+srun -Q --megatron-tp=2 -N3 --export=NONE echo ran 2>&1
+echo $?
+squeue -h -s -o %i | grep -v batch
+srun -Q -N3 --megatron-tp=3 --megatron-placement=allow echo next 2>&1
+EOF
+run timeout 60 sbatch -W -o job.out job
+is "$status:$(cat job.out)" "0:srun: error: megatron: 3 tasks cannot hold tp 2 x cp 1 x pp 1 = 2; \
+use -n 2 or -n 4
+1
+srun: error: megatron: 3 tasks cannot hold tp 2 x cp 1 x pp 1 = 2; use -n 2 or -n 4
+1
+next
+next
+next" "inside a job neither, where the step exists before the refusal"
+cat > job <<'EOF'
+#!/bin/bash
 #SBATCH -n12 --megatron-tp=4
 #SBATCH --megatron-pp=2
 true
@@ -217,7 +236,7 @@ use -n 8 or -n 16" "#SBATCH lines count"
 # ---- heterogeneous jobs: the sum over the components counts -------------------------
 
 # (without PMIx, with which Slurm's own srun of such a job now and then does not end)
-at accept srun -Q --mpi=none --megatron-tp=3 -n1 -w n0 : -n2 -w n1 true
+at accept srun -Q --mpi=none --megatron-tp=3 --megatron-placement=allow -n1 -w n0 : -n2 -w n1 true
 run srun -Q --megatron-tp=2 -n2 -w n0 : -n1 -w n1 true
 is "$status:$err" "1:srun: error: megatron: 3 tasks cannot hold tp 2 x cp 1 x pp 1 = 2; \
 use -n 2 or -n 4" "a component that fits is not enough"

@@ -28,4 +28,26 @@ int place_node_of (const int *tasks, int nnodes, int rank);
 int place_count_split (const struct grid *grid, enum group_kind kind, const int *tasks,
                        int nnodes, int *first);
 
+/* A tensor-parallel (or tp x cp) group that lies on more than one node. */
+struct place_split {
+    enum group_kind kind;    /* GROUP_TP, or GROUP_TP_CP where every tp group is whole */
+    int count;               /* groups of this kind that do */
+    int index;               /* the first of them */
+    int first_node, last_node; /* where its first and its last rank are */
+};
+
+/* Look for groups of GROUP_TP, then of GROUP_TP_CP, that lie on more than one node: 1 and
+ * *split, 0 if there is none; -1 and EINVAL if 'tasks' does not add up to the grid's world.
+ */
+int place_find_split (const struct grid *grid, const int *tasks, int nnodes,
+                      struct place_split *split);
+
+/* Write one line of at most n - 1 characters: the first group, its ranks, its nodes, and
+ * what would help.  Nodes go by their names, or by their numbers where 'first' and 'last'
+ * are NULL.
+ */
+void place_describe_split (const struct grid *grid, int nnodes,
+                           const struct place_split *split, const char *first,
+                           const char *last, char *text, size_t n);
+
 #endif /* LIBCORE_TOPO_PLACE_H */

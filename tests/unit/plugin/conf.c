@@ -23,6 +23,7 @@ static void test_defaults (void)
 
         snprintf (arg, sizeof (arg), "%s=%s", conf_keys[i].name, conf_keys[i].initial);
         ok (conf_set (&conf, arg, NULL) == 0, "%s, the default, can be written", arg);
+        ok (strlen (conf_keys[i].value) > 0, "and its value described");
     }
 }
 
@@ -66,11 +67,22 @@ static void test_bad (void)
         { "master_addr=n%", EINVAL, "n%" },
         { "master_addr=%%n", EINVAL, "%%n" },
         { "master_addr=a\nb", EINVAL, "a?b" },
-        { "mpi", EINVAL, "\"mpi\" is not a key" },
+        { "mpi", EINVAL, "\"mpi\" is not a key of this plugin, want key=value" },
         { "", EINVAL, "\"\" is not a key" },
         { "=pmix", EINVAL, "is not a key" },
-        { "mp=pmix", EINVAL, "\"mp\" is not a key of this plugin, want key=value with one of "
-                             "mpi, kill_on_bad_exit, master_port_base, master_addr" },
+        { "mp=pmix", EINVAL, "\"mp\" is not a key of this plugin" },
+        { "default_tp=0", ERANGE, "default_tp: 0 is out of range" },
+        { "default_tp=x", EINVAL, "default_tp: \"x\"" },
+        { "default_tp=0000000000000000000000000000000000001", ERANGE, "too long" },
+        { "default_order=tp-tp", EINVAL, "default_order: order \"tp-tp\"" },
+        { "default_dp=2", EINVAL, "\"default_dp\" is not a key" },
+        { "default_placement=warn", EINVAL, "is not a key" },
+        { "max_tp=0", ERANGE, "max_tp: 0" },
+        { "max_vpp=1 2", EINVAL, "max_vpp: \"1 2\"" },
+        { "max_order=tp", EINVAL, "is not a key" },
+        { "placement=", EINVAL, "placement: \"\" is not allow, warn or refuse" },
+        { "placement=Warn", EINVAL, "placement: \"Warn\"" },
+        { "min_placement=never\n", EINVAL, "min_placement: \"never?\"" },
         { "mpii=pmix", EINVAL, "\"mpii\"" },
         { "a-key-with-a-name-that-is-far-too-long-to-be-shown=1", EINVAL, "a-key-with" },
     };
@@ -129,9 +141,54 @@ static void test_master_addr (void)
     is_str (addr, "127.0.0.1", "as written");
 }
 
+static void test_policy (void)
+{
+    static const char *const sizes[] = { "tp", "cp", "ep", "etp", "pp", "vpp" };
+    struct mg_error err;
+    struct options o;
+    struct conf conf;
+
+    for (size_t i = 0; i < COUNT (sizes); i++) {
+        struct geometry g;
+        char arg[40];
+
+        conf_init (&conf);
+        geometry_init (&g);
+        snprintf (arg, sizeof (arg), "max_%s=3", sizes[i]);
+        ok (conf_set (&conf, arg, NULL) == 0, "%s", arg);
+        geometry_set (&g, sizes[i], "x", "3", NULL);
+        ok (conf_check_limits (&conf, &g, &err) == 0, "%s at it", sizes[i]);
+        geometry_set (&g, sizes[i], "x", "4", NULL);
+        errno = 0;
+        ok (conf_check_limits (&conf, &g, &err) == -1 && errno == EDOM
+            && strstr (err.text, sizes[i]) == err.text && strstr (err.text, "limit of 3"),
+            "above it: %s", err.text);
+        snprintf (arg, sizeof (arg), "max_%s=", sizes[i]);
+        ok (conf_set (&conf, arg, NULL) == 0 && conf_check_limits (&conf, &g, NULL) == 0,
+            "no limit any more");
+        snprintf (arg, sizeof (arg), "default_%s=3", sizes[i]);
+        ok (conf_set (&conf, arg, NULL) == 0, "%s", arg);
+        for (int id = 0; id < OPTION_NUM; id++)
+            is_str (conf.preset[id], strcmp (options_table[id].field, sizes[i]) ? "" : "3",
+                    "which sets %s alone", sizes[i]);
+    }
+    conf_init (&conf);
+    options_init (&o);
+    is_int (conf_placement (&conf, &o), PLACEMENT_WARN, "placement: a warning by default");
+    options_set (&o, OPTION_PLACEMENT, OPTION_TYPED, "allow");
+    is_int (conf_placement (&conf, &o), PLACEMENT_ALLOW, "the job's own");
+    conf_set (&conf, "placement=refuse", NULL);
+    is_int (conf_placement (&conf, &o), PLACEMENT_ALLOW, "also against the site's default");
+    conf_set (&conf, "min_placement=warn", NULL);
+    is_int (conf_placement (&conf, &o), PLACEMENT_WARN, "but not below its least");
+    options_init (&o);
+    is_int (conf_placement (&conf, &o), PLACEMENT_REFUSE, "nothing said: the site's");
+}
+
 int main (void)
 {
     test_defaults ();
+    test_policy ();
     test_good ();
     test_bad ();
     test_addr_length ();

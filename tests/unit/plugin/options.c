@@ -74,6 +74,12 @@ static void test_values (void)
         { OPTION_ORDER, "tp--pp", EINVAL, "--megatron-order" },
         { OPTION_ORDER, "tp-cp-ep-dp-pp-tp-cp-ep-dp-pp-tp", EINVAL, "too long" },
         { OPTION_ORDER, "tp\n", EINVAL, "--megatron-order" },
+        { OPTION_PLACEMENT, "allow", 0, NULL },
+        { OPTION_PLACEMENT, "warn", 0, NULL },
+        { OPTION_PLACEMENT, "refuse", 0, NULL },
+        { OPTION_PLACEMENT, "", EINVAL, "\"\" is not allow, warn or refuse" },
+        { OPTION_PLACEMENT, "WARN", EINVAL, "\"WARN\"" },
+        { OPTION_PLACEMENT, "warn\n", EINVAL, "\"warn?\"" },
     };
 
     for (size_t i = 0; i < COUNT (cases); i++) {
@@ -143,6 +149,13 @@ static void test_origins (void)
     options_set (&o, OPTION_TP, OPTION_SENT, "4");
     options_set (&o, OPTION_TP, OPTION_SENT, "4");
     is_int (o.geometry.tp, 4, "twice is as good as once");
+
+    options_init (&o);
+    options_set (&o, OPTION_PLACEMENT, OPTION_TYPED, "refuse");
+    is_int (options_origin (&o), OPTION_UNSET, "a policy by itself asks for nothing");
+    is_int (o.placement, PLACEMENT_REFUSE, "but is remembered");
+    options_set (&o, OPTION_TP, OPTION_SITE, "4");
+    is_int (options_origin (&o), OPTION_SITE, "a site's default is the weakest");
 }
 
 static void test_default (void)

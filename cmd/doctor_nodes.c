@@ -1,0 +1,134 @@
+/* doctor_nodes.c - the checks of a task, run on nodes by one step */
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cmd/doctor.h"
+#include "cmd/run.h"
+#include "megatron/version.h"
+
+/* A node that is busy is not waited for for ever. */
+enum { STEP_SECONDS = 120 };
+
+static void add_place (json_t *places, const char *where, enum doctor_verdict verdict,
+                       const char *check, const char *advice, const char *text)
+{
+    json_t *checks = json_array ();
+
+    doctor_add (checks, verdict, check, advice, "%s", text);
+    json_array_append_new (places, json_pack ("{s:s, s:o}", "where", where, "checks", checks));
+}
+
+/* Is it what a task prints: {"where": text, "checks": [...]}? */
+static bool is_report (const json_t *report)
+{
+    return json_is_string (json_object_get (report, "where"))
+           && json_is_array (json_object_get (report, "checks"));
+}
+
+/* One line of JSON a task; other lines are not ours.  Returns the number of tasks. */
+static int read_reports (json_t *places, char *text)
+{
+    char *save = NULL;
+    int count = 0;
+
+    for (char *line = strtok_r (text, "\n", &save); line; line = strtok_r (NULL, "\n", &save)) {
+        json_t *report = json_loads (line, 0, NULL);
+
+        if (is_report (report)) {
+            json_array_append (places, report);
+            count++;
+        }
+        json_decref (report);
+    }
+    return count;
+}
+
+/* This program's own path: the nodes are to run it, not what PATH finds there. */
+static bool own_path (char *path, size_t n)
+{
+    ssize_t len = readlink ("/proc/self/exe", path, n - 1);
+
+    if (len <= 0)
+        return false;
+    path[len] = '\0';
+    return true;
+}
+
+/* Nodes of a list, as scontrol counts them; 0 if it cannot. */
+static int count_nodes (const char *list)
+{
+    char *argv[] = { "scontrol", "show", "hostnames", (char *)list, NULL };
+    struct run run;
+    int count = 0;
+
+    if (!list || run_program (argv, STEP_SECONDS, &run, NULL) < 0)
+        return 0;
+    for (const char *p = run.status == 0 ? run.out : ""; *p; p++)
+        count += *p == '\n';
+    run_clear (&run);
+    return count;
+}
+
+static void run_step (json_t *places, char **argv, int wanted)
+{
+    struct mg_error err;
+    struct run run;
+    char text[400];
+    int seen;
+
+    if (run_program (argv, STEP_SECONDS, &run, &err) < 0) {
+        add_place (places, "nodes", DOCTOR_FAIL, "step",
+                   "are the nodes up and free? sinfo and squeue tell", err.text);
+        return;
+    }
+    seen = read_reports (places, run.out);
+    if (run.status != 0 || seen == 0 || seen < wanted) {
+        snprintf (text, sizeof (text), "%d of %d nodes answered, srun ended with %d: %.*s", seen,
+                  wanted > seen ? wanted : seen, run.status, (int)strcspn (run.err, "\n"),
+                  run.err);
+        add_place (places, "nodes", DOCTOR_FAIL, "step",
+                   "is megatron installed there under the same path?", text);
+    }
+    run_clear (&run);
+}
+
+void doctor_check_nodes (json_t *places, const char *list)
+{
+    char program[4096], nodes[4200], number[40];
+    const char *job_nodes = getenv ("SLURM_JOB_NUM_NODES");
+    char *argv[16];
+    int n = 0, wanted = 0;
+
+    if (!own_path (program, sizeof (program))) {
+        add_place (places, "nodes", DOCTOR_FAIL, "step", NULL, "the path of megatron is not known");
+        return;
+    }
+    argv[n++] = "srun";
+    argv[n++] = "--ntasks-per-node=1";
+    argv[n++] = "--mpi=pmix";
+    argv[n++] = "--export=ALL";
+    if (list) {
+        wanted = count_nodes (list);
+        snprintf (nodes, sizeof (nodes), "--nodelist=%s", list);
+        argv[n++] = nodes;
+        argv[n++] = "--immediate=60";
+        argv[n++] = "--time=5";
+    } else {
+        wanted = job_nodes ? atoi (job_nodes) : 0;
+        argv[n++] = "--overlap";
+    }
+    snprintf (number, sizeof (number), "--ntasks=%d", wanted);
+    if (wanted > 0)
+        argv[n++] = number;
+    argv[n++] = "--megatron-tp=1";
+    argv[n++] = program;
+    argv[n++] = "doctor";
+    argv[n++] = "--on-node";
+    argv[n++] = MG_VERSION;
+    argv[n] = NULL;
+    run_step (places, argv, wanted);
+}

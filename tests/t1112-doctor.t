@@ -1,0 +1,151 @@
+#!/bin/bash
+# megatron doctor: without Slurm, with a Slurm that has this or that wrong with it, and in
+# a real one, from outside and from inside a job.
+. "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
+. "$MG_SRCDIR/tests/lib/slurm.sh"
+
+megatron=$MG_BUILDDIR/megatron
+unset SLURM_CONF SLURM_JOB_ID
+
+# verdict CHECK: of the last run, the first of that name.
+verdict() {
+    awk -v name="$1" '$2 == name && !seen++ { print $1 }' <<<"$out"
+}
+
+# ---- no Slurm ------------------------------------------------------------------------
+
+mkdir empty
+run env PATH="$TEST_DIR/empty" "$megatron" doctor
+is "$status:$err" "1:" "without Slurm: something is wrong, and nothing breaks"
+like "$out" $'fail  slurm        Slurm is not installed here: srun: No such file or directory\n +-> megatron train and plan work without' \
+    "it says so, and what to do"
+is "$(verdict cpus)" ok "the machine is looked at all the same"
+run env PATH="$TEST_DIR/empty" "$megatron" doctor --nodes n1
+is "$status:$(verdict nodes)" "1:warn" "nodes are not"
+run env PATH="$TEST_DIR/empty" "$megatron" doctor --json
+like "$out" '^\{"ok":false,"version":"[0-9.a-z-]+","slurm_headers":"[^"]+","places":\[\{"where":"[^"]+","checks":\[\{"check":"slurm","verdict":"fail",' \
+    "as JSON"
+is "$(wc -l <<<"$out")" 1 "in one line"
+
+# ---- usage ----------------------------------------------------------------------------
+
+run "$megatron" doctor --help
+is "$status:$err" "0:" "help"
+is "$(grep -c on-node <<<"$out")" 0 "what is not for people is not in it"
+for args in "--frob" "--nodes" "--nodes=" "x" "--json=1"; do
+    run "$megatron" doctor $args
+    like "$status:$out:$err" '^2::megatron: doctor: [^'$'\n'']*; see megatron doctor --help$' "usage: $args"
+done
+
+# ---- a Slurm that is not well -----------------------------------------------------------
+
+# fake VERSION HELP MPI CONTROLLER: an srun and an scontrol that say these.
+version=$("$megatron" --version | sed -n 's/^slurm //p')
+mkdir fake
+fake() {
+    cat > fake/srun <<EOF
+#!/bin/sh
+case "\$*" in
+    --version) echo "$1" ;;
+    --help) echo "$2"; echo "$5" >&2 ;;
+    --mpi=list) echo "$3" >&2 ;;
+    *--test-only*) echo "$6" >&2 ;;
+    *) echo "srun: error: no nodes" >&2; exit 3 ;;
+esac
+EOF
+    cat > fake/scontrol <<EOF
+#!/bin/sh
+[ -n "$4" ] || { echo "slurm_load_ctl_conf error: Unable to contact slurm controller" >&2; exit 1; }
+[ "\$2" != hostnames ] || { printf 'n1\nn2\n'; exit; }
+printf 'MpiDefault              = none\nSLURM_VERSION           = %s\n' "$4"
+EOF
+    chmod +x fake/*
+}
+# told TEXT NAME VERDICT REGEX: after a run of doctor.
+told() {
+    is "$(verdict "$2")" "$3" "$1"
+    like "$out" "$4" "and in these words"
+}
+doctor() {
+    run env PATH="$TEST_DIR/fake:$PATH" "$megatron" doctor "$@"
+}
+opts='      --megatron-tp=N  [megatron] x'
+if [ "$version" = none ]; then
+    skip 20 "this build has no plugin"
+else
+    fake "slurm $version" "$opts" "MPI: none pmix pmix_v4" "$version"
+    doctor
+    is "$(verdict slurm)$(verdict plugin)$(verdict pmix)$(verdict controller)$(verdict plugstack)" okokokokok \
+        "all is well with Slurm"
+    fake "slurm 20.11.3" "$opts" "pmix" "$version"
+    doctor
+    told "another release" slurm fail "slurm 20\.11\.3, but the plugin was built for ${version//./\\.}: a plugin works with one release only"
+    is "$status" 1 "is a failure"
+    fake "slurm ${version%.*}.99" "$opts" "pmix" "$version"
+    doctor
+    is "$(verdict slurm)" ok "another micro release is not"
+    fake "slurm $version" "" "pmix" "$version" \
+        "srun: error: spank: /x/megatron.so: Incompatible Slurm plugin version (23.02.7)"
+    doctor
+    told "a plugin for another release" plugin fail 'no --megatron options: srun: error: spank: .*23\.02\.7'
+    fake "slurm $version" "" "pmix" "$version"
+    doctor
+    told "no plugin" plugin fail 'srun has no --megatron options'$'\n'' +-> add the line of plugstack-megatron.conf'
+    fake "slurm $version" "$opts" "none pmi2" "$version"
+    doctor
+    told "no PMIx" pmix fail 'srun --mpi=list has no pmix'
+    fake "slurm $version" "$opts" "pmix" ""
+    doctor
+    told "no controller" controller fail 'does not answer: slurm_load_ctl_conf error: Unable to contact'
+    fake "slurm $version" "$opts" "pmix" "29.05.1"
+    doctor
+    told "a controller of another release" controller warn 'slurmctld is 29\.05\.1'
+    fake "slurm $version" "$opts" "pmix" "$version" "" 'srun: error: megatron: plugstack.conf: x is not a key'
+    doctor
+    told "a bad word in plugstack.conf" plugstack fail 'plugstack\.conf: x is not a key'
+    fake "slurm $version" "$opts" "pmix" "$version"
+    doctor --nodes n1,n2
+    told "a step that does not run" step fail '0 of 2 nodes answered, srun ended with 3: srun: error: no nodes'
+    printf '#!/bin/sh\necho "srun: error: no conf" >&2\nexit 1\n' > fake/srun
+    doctor
+    told "an srun that does not work" slurm fail 'does not work here: srun: error: no conf'
+    printf '#!/bin/sh\nprintf "\\033[1m\\377\\n"\n' > fake/srun
+    doctor --json
+    is "$(LC_ALL=C grep -c '[^ -~]' <<<"$out")" 0 "bytes of a program that are no text are not handed on"
+fi
+
+# ---- a real one ------------------------------------------------------------------------
+
+plugin=$MG_BUILDDIR/plugin/.libs/megatron.so
+if [ ! -f "$plugin" ] || ! command -v srun >/dev/null; then
+    diag "no plugin or no Slurm: the real one is left out"
+    done_testing
+fi
+slurm_start 3 4
+run "$megatron" doctor
+is "$(verdict slurm) $(verdict plugin) $(verdict pmix) $(verdict controller) $(verdict plugstack)" \
+    "ok ok ok ok ok" "a real Slurm"
+is "$status:$(grep -c '^n[0-2]$' <<<"$out")" \
+    "$(grep -q '^  fail' <<<"$out" && echo 1 || echo 0):0" "no node is looked at unasked"
+run "$megatron" doctor --nodes 'n[0,2]'
+is "$(grep -E '^n[0-2]$' <<<"$out" | sort | tr '\n' ' ')$(grep -cE '^  ok +plugin +the plugin gave this task' <<<"$out")" \
+    "n0 n2 2" "two nodes, where the plugin is"
+printf '#!/bin/sh\nexec %s doctor --json\n' "$megatron" > job
+run sbatch -W -N3 --ntasks-per-node=2 -o job.out job
+is "$(grep -o '"where":"n[0-2]"' job.out | sort | tr '\n' ' ')" '"where":"n0" "where":"n1" "where":"n2" ' \
+    "inside a job: its nodes, one task each"
+echo "optional $plugin placement=maybe" > "$SLURM_DIR/plugstack.conf"
+run "$megatron" doctor
+told "a bad word in the real plugstack.conf" plugstack fail 'placement: "maybe" is not allow, warn or refuse'
+: > "$SLURM_DIR/plugstack.conf"
+run "$megatron" doctor --nodes n1
+is "$status:$(verdict plugin):$(verdict nodes)" "1:fail:warn" "no plugin in the real one"
+
+# Nodes without the plugin, for a client that has it.
+echo "optional $plugin" > plugstack.conf
+sed "s|^PlugStackConfig=.*|PlugStackConfig=$TEST_DIR/plugstack.conf|" "$SLURM_CONF" > client.conf
+run env SLURM_CONF="$TEST_DIR/client.conf" "$megatron" doctor --nodes n1
+is "$status:$(verdict plugin)" "1:ok" "the plugin here"
+like "$out" $'\nn1\n.*fail +plugin +the plugin gave this task nothing: it is not loaded on this node' \
+    "but not on the node"
+done_testing
