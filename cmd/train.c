@@ -27,6 +27,7 @@ int cmd_train (int argc, char **argv)
             return 0;
         }
     }
+    setvbuf (stdout, NULL, _IOLBF, 0); // ranks share it: a line is seen when it is said
     refused = train_args_parse (argc, argv, &args, &err) < 0;
     if (!(t = train_create (&args, stdout))) {
         train_args_clear (&args);

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Communicators under mpirun: every call among 1 to 7 ranks, and how jobs end.
+# Communicators under mpirun: every call among 1 to 13 ranks, and how jobs end.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
 . "$MG_SRCDIR/tests/lib/mpi.sh"
 
@@ -24,7 +24,7 @@ left() {
     echo "$list"
 }
 
-for n in 1 2 3 4 7; do
+for n in 1 2 3 4 7 9 13; do
     run mpi_run "$n" "$ranks"
     is "$status" 0 "$n ranks: every call is right" || diag "$(grep -A 2 '^not ok' <<<"$out")" "$err"
     is "$(grep -c '^not ok' <<<"$out")" 0 "$n ranks: no check failed"

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "libcore/base/module.h"
+#include "libcore/base/paths.h" // made by make
 
 static int module_path (const char *name, char path[PATH_MAX], struct mg_error *err)
 {

@@ -3,7 +3,8 @@
  * Reductions are exact in order: reduce-scatter sends every rank the others' versions of
  * its part and combines them locally in rank order; all-reduce adds an all-gather.  That
  * is a ring's traffic, without a ring's dependence on where a buffer was cut.  A short
- * all-reduce gathers all contributions on all ranks: the same numbers in one phase.
+ * all-reduce gathers all contributions on all ranks: the same numbers in one phase, or, in a
+ * large group, in as many as its size has bits.
  * Longer ones go through a scratch buffer of fixed size, chunk by chunk.
  *
  * Collectives of one communicator take turns, in the order of enqueuing; transfers do
@@ -18,6 +19,7 @@ enum {
     COLLECTIVE_TAG = 0,
     SHORT_MAX = 8 << 10,     /* bytes that an all-reduce gathers from every rank ... */
     SHORT_TOTAL = 128 << 10, /* ... if this holds all of them */
+    MANY = 8,                /* ranks to which one can send at once */
 };
 
 /* What goes where, by call. */
@@ -198,8 +200,44 @@ static int long_all_reduce (struct mpi_op *op, struct mg_error *err)
     return exchange (op, own_part, part_of, err) < 0 ? -1 : 0;
 }
 
+/* Place of rank r's version: this rank's own first, then those of the ranks behind it. */
+static struct span turned_scratch (const struct mpi_op *op, int r)
+{
+    int size = op->c->size;
+
+    return whole_scratch (op, (r - op->c->rank + size) % size);
+}
+
+/* Short, among many ranks, where a message to each would cost more than the few rounds, and
+ * connect everybody with everybody.  In round k a rank has the versions of 2^k ranks from
+ * itself on, and gets the next 2^k.  (J. Bruck et al., Efficient algorithms for all-to-all
+ * communications in multiport message-passing systems, IEEE TPDS 8 (1997), concatenation.)
+ */
+static int many_all_reduce (struct mpi_op *op, struct mg_error *err)
+{
+    struct mpi_comm *c = op->c;
+    struct span own = whole_buffer (op, 0);
+    int have = 1 << op->phase, more = have < c->size - have ? have : c->size - have;
+    struct span from = { c->scratch, (size_t)(more > 0 ? more : 0) * own.bytes };
+    struct span to = { c->scratch + (size_t)have * own.bytes, from.bytes };
+
+    if (op->phase++ == 0)
+        memcpy (c->scratch, own.ptr, own.bytes);
+    if (more <= 0) {
+        reduce (op, own, turned_scratch, op->req.recv);
+        return 1;
+    }
+    op->piece = 0;
+    if (post (op, false, to, (c->rank + have) % c->size, err) < 0
+        || post (op, true, from, (c->rank - have + c->size) % c->size, err) < 0)
+        return -1;
+    return 0;
+}
+
 static int all_reduce (struct mpi_op *op, struct mg_error *err)
 {
+    if (is_short (op) && op->c->size > MANY && op->req.count > 0)
+        return many_all_reduce (op, err);
     return is_short (op) ? short_all_reduce (op, err) : long_all_reduce (op, err);
 }
 

@@ -52,6 +52,24 @@ static int64_t start_at (const struct indexed *ix, size_t d)
     return (int64_t)load_u64 (ix->starts + d * START_SIZE);
 }
 
+/* Who makes a dataset says "book", and finds it called "book_text_document". */
+static int refuse_open (const char *path, const char *prefix, struct mg_error *err)
+{
+    int saved_errno = errno;
+    char *other = NULL;
+
+    if (saved_errno == ENOENT && asprintf (&other, "%s_text_document.idx", prefix) < 0)
+        other = NULL;
+    if (other && access (other, R_OK) == 0)
+        mg_error_set (err, saved_errno, "cannot open %s: %s; there is a dataset "
+                      "%s_text_document", path, strerror (saved_errno), prefix);
+    else
+        mg_error_set (err, saved_errno, "cannot open %s: %s", path, strerror (saved_errno));
+    free (other);
+    errno = saved_errno;
+    return -1;
+}
+
 /* Map 'prefix' + 'ending'. An empty file has no bytes to map and is kept as NULL. */
 static int map_file (struct map *map, const char *prefix, const char *ending,
                      struct mg_error *err)
@@ -66,8 +84,7 @@ static int map_file (struct map *map, const char *prefix, const char *ending,
     }
     fd = open (map->path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return mg_error_set (err, errno, "cannot open %s: %s", map->path,
-                             strerror (errno));
+        return refuse_open (map->path, prefix, err);
     if (fstat (fd, &st) < 0) {
         mg_error_set (err, errno, "cannot stat %s: %s", map->path, strerror (errno));
         goto error;
