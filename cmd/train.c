@@ -28,7 +28,7 @@ int cmd_train (int argc, char **argv)
         }
     }
     refused = train_args_parse (argc, argv, &args, &err) < 0;
-    if (!(t = train_create (&args, stdout))) {
+    if (!(t = train_create (&args, stdout, stderr))) {
         fprintf (stderr, "megatron train: out of memory\n");
         return 1;
     }
@@ -40,7 +40,7 @@ int cmd_train (int argc, char **argv)
         status = train_status (t);
     } else {
         status = refused ? 2 : 1;
-        if (train_should_report (t))
+        if (train_should_report (t, &err))
             fprintf (stderr, "megatron train: %s\n", err.text);
         fflush (NULL);
         train_abort (t, status);

@@ -203,6 +203,8 @@ const struct train_arg train_arg_table[] = {
               "write one JSON line an iteration to FILE"),
     REAL_ROW ("distributed-timeout-minutes", timeout_minutes, 0.001, 1e5, 10,
               "longest wait for other ranks (default 10)"),
+    REAL_ROW ("stall-warning-minutes", stall_minutes, 0, 1e5, 0,
+              "tell who waits for whom after such a wait, 0: never (default 0)"),
 };
 
 const size_t train_num_args = sizeof (train_arg_table) / sizeof (train_arg_table[0]);

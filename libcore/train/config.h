@@ -71,7 +71,7 @@ struct train_args {
     double exit_minutes; /* TRAIN_UNSET: no limit */
     int64_t log_interval;
     const char *metrics_file;
-    double timeout_minutes;
+    double timeout_minutes, stall_minutes;
 };
 
 enum train_type {
