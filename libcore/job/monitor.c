@@ -1,6 +1,7 @@
 /* monitor.c - the thread, its connections, and what a hub does with them
  *
- * Messages are of one size and few: greeting, good-bye, failure, question, answer.  What
+ * Messages are of one size and few: greeting, good-bye, failure, question,
+ * answer.  What
  * arrives is taken apart on the monitor's thread only; the lock guards what the rank's
  * own threads hand in.
  */
@@ -36,7 +37,7 @@ static const double deputy_seconds = 4.0;  /* that rank 0 has before the other h
 static const double fail_seconds = 7.0;    /* that a hub has to end the job */
 static const double orphan_seconds = 3.0;  /* that a rank goes on when both hubs are gone */
 
-enum kind { MSG_HELLO = 1, MSG_BYE, MSG_FAIL, MSG_SLOW, MSG_ASK, MSG_STATE };
+enum kind { MSG_HELLO = 1, MSG_BYE, MSG_FAIL, MSG_SLOW, MSG_TOLD, MSG_ASK, MSG_STATE };
 
 struct message {
     uint64_t token;
@@ -290,6 +291,9 @@ static int take_message (struct monitor *m, struct peer *p)
     case MSG_SLOW:
         start_trouble (m, false, msg->text);
         return 0;
+    case MSG_TOLD: // by the other hub: all is said
+        m->told = true;
+        return 0;
     case MSG_STATE:
         if (r->fate == RANK_SILENT)
             r->fate = RANK_ANSWERED;
@@ -380,6 +384,7 @@ static void tell (struct monitor *m)
     m->warned_at = now ();
     if (t.fatal) {
         m->told = true;
+        send_to_hubs (m, MSG_TOLD, NULL);
         m->config.end (m->config.arg, ABORT_CODE);
     }
 }
@@ -391,7 +396,7 @@ static void handle_trouble (struct monitor *m)
     bool deputy = m->config.rank != 0 && !t->rank_0_gone;
     double wait = deputy ? deputy_seconds : gather_seconds;
 
-    if (!t->there || now () < t->since + wait)
+    if (!t->there || m->told || now () < t->since + wait)
         return;
     if (deputy && !t->fatal) {
         m->trouble.there = false; // a warning is rank 0's to give

@@ -14,7 +14,8 @@ struct report {
     const struct grid *grid;
     bool *in;      /* [size] scratch of a list */
     bool *blamed;  /* [size] waited for, without waiting itself */
-    char (*line)[LINE_MAX_LEN]; /* [size] what a rank does */
+    bool *waited;  /* [size] scratch of another */
+    char (*line)[LINE_MAX_LEN]; /* [size] what a rank does, in words that fold */
     FILE *out;
 };
 
@@ -88,60 +89,76 @@ static bool is_waited_for (const struct report *rep, int r, int m)
     return collectives_of (&other->state, wait->name) < wait->seq;
 }
 
-/* Mark in in[] whom rank r waits for; false: nobody that is known. */
-static bool find_waited_for (struct report *rep, int r)
+/* Mark in waited[] whom rank r waits for: the peer of a transfer, or the members that have
+ * not come to the collective.
+ */
+static void mark_waited_for (struct report *rep, int r)
 {
+    const struct record *wait = &rep->ranks[r].state.wait;
     struct group group;
-    bool any = false;
 
-    memset (rep->in, 0, (size_t)rep->size * sizeof (*rep->in));
     if (!group_of_wait (rep, r, &group))
-        return false;
+        return;
     for (int i = 0; i < group.size; i++) {
-        const struct record *wait = &rep->ranks[r].state.wait;
         int m = group_at (&group, i);
+        bool transfer = wait->call == MG_CALL_P2P;
 
-        if (m == r || (wait->call == MG_CALL_P2P && i != wait->peer)
-            || !is_waited_for (rep, r, m))
+        if (m == r || (transfer ? i != wait->peer : !is_waited_for (rep, r, m)))
             continue;
-        rep->in[m] = any = true;
+        rep->waited[m] = true;
+        rep->blamed[m] |= is_waited_for (rep, r, m)
+                          && (rep->ranks[m].fate != RANK_ANSWERED
+                              || !rep->ranks[m].state.waiting);
     }
-    return any;
 }
 
-/* What rank r does, without its number: ranks with the same line are folded. */
+/* "all-reduce #12 on tp": without sizes, which differ between stages. */
+static void describe_wait (const struct rank_state *s, char *text, size_t max)
+{
+    struct record wait = s->wait;
+    char call[128], *of, *on;
+
+    if (!s->recorded) {
+        snprintf (text, max, "%.*s", REPORT_WHAT_MAX, s->wait_text);
+        return;
+    }
+    if (wait.call == MG_CALL_P2P) {
+        snprintf (text, max, "%s on %.15s", wait.sends ? "send" : "receive", wait.name);
+        return;
+    }
+    record_describe (&wait, call, sizeof (call));
+    of = strstr (call, " of ");
+    on = strstr (call, " on ");
+    if (of && on)
+        *of = '\0';
+    snprintf (text, max, "%s%s", call, of && on ? on : "");
+}
+
+/* What rank r does, without its number: ranks with the same line are folded. Empty for one
+ * that is told of already.
+ */
 static void describe (struct report *rep, int r)
 {
     const struct report_rank *rank = &rep->ranks[r];
     const struct rank_state *s = &rank->state;
-    char *line = rep->line[r], call[128], list[LIST_MAX];
+    char *line = rep->line[r], call[128];
 
-    if (rank->fate == RANK_DIED)
-        snprintf (line, LINE_MAX_LEN, "died");
-    else if (rank->fate == RANK_LEFT)
-        snprintf (line, LINE_MAX_LEN, "has left");
+    if (rank->fate == RANK_LEFT)
+        snprintf (line, LINE_MAX_LEN, "left");
+    else if (rank->fate == RANK_UNKNOWN)
+        snprintf (line, LINE_MAX_LEN, "never heard of");
     else if (rank->fate != RANK_ANSWERED)
-        snprintf (line, LINE_MAX_LEN, "does not answer");
-    else if (!s->waiting && s->last.name[0]) {
+        return;
+    else if (s->waiting) {
+        describe_wait (s, call, sizeof (call));
+        snprintf (line, LINE_MAX_LEN, "in %s, waiting in %s", s->activity, call);
+        mark_waited_for (rep, r);
+    } else if (s->last.name[0]) {
         record_describe (&s->last, call, sizeof (call));
-        snprintf (line, LINE_MAX_LEN, "busy in %s for %.0f s, last: %s", s->activity,
-                  s->last.seconds, call);
-    } else if (!s->waiting)
-        snprintf (line, LINE_MAX_LEN, "busy in %s", s->activity);
-    else {
-        if (s->recorded)
-            record_describe (&s->wait, call, sizeof (call));
-        else
-            snprintf (call, sizeof (call), "%.100s", s->wait_text);
-        if (find_waited_for (rep, r)) {
-            report_ranks (rep->in, rep->size, list, sizeof (list));
-            for (int m = 0; m < rep->size; m++)
-                rep->blamed[m] |= rep->in[m] && (rep->ranks[m].fate != RANK_ANSWERED
-                                                 || !rep->ranks[m].state.waiting);
-            snprintf (line, LINE_MAX_LEN, "waits in %s, for %s (%s)", call, list, s->activity);
-        } else
-            snprintf (line, LINE_MAX_LEN, "waits in %s (%s)", call, s->activity);
-    }
+        snprintf (line, LINE_MAX_LEN, "in %s, not waiting; its last call, %.1f s ago: %s",
+                  s->activity, s->last.seconds, call);
+    } else
+        snprintf (line, LINE_MAX_LEN, "in %s, not waiting", s->activity);
 }
 
 /* "rank 5 on n2 (pid 12) died" and the like for those with that fate, or all blamed. */
@@ -193,34 +210,37 @@ static int tell_mismatch (struct report *rep, int told)
     return told;
 }
 
-static void tell_all (struct report *rep)
+/* One line for all ranks that do what rank r does. */
+static void tell_fold (struct report *rep, int r)
 {
-    char list[LIST_MAX];
+    char list[LIST_MAX], key[LINE_MAX_LEN];
+    double most = 0;
+    bool any = false;
 
-    for (int r = 0; r < rep->size; r++) {
-        double most = 0;
+    memcpy (key, rep->line[r], sizeof (key));
+    memset (rep->in, 0, (size_t)rep->size * sizeof (*rep->in));
+    memset (rep->waited, 0, (size_t)rep->size * sizeof (*rep->waited));
+    for (int m = r; m < rep->size; m++) {
+        const struct rank_state *s = &rep->ranks[m].state;
 
-        if (rep->line[r][0] == '\0')
+        if (strcmp (rep->line[m], key) != 0)
             continue;
-        memset (rep->in, 0, (size_t)rep->size * sizeof (*rep->in));
-        for (int m = r; m < rep->size; m++) {
-            const struct rank_state *s = &rep->ranks[m].state;
-
-            if (m != r && strcmp (rep->line[m], rep->line[r]) != 0)
-                continue;
-            rep->in[m] = true;
-            if (rep->ranks[m].fate == RANK_ANSWERED && s->waiting && s->wait_seconds > most)
-                most = s->wait_seconds;
-        }
-        report_ranks (rep->in, rep->size, list, sizeof (list));
-        fprintf (rep->out, "\n  %s: %s", list, rep->line[r]);
-        if (most > 0)
-            fprintf (rep->out, ", %.1f s", most);
-        for (int m = rep->size - 1; m >= r; m--) {
-            if (rep->in[m])
-                rep->line[m][0] = '\0';
-        }
+        rep->in[m] = true;
+        rep->line[m][0] = '\0';
+        mark_waited_for (rep, m);
+        if (rep->ranks[m].fate == RANK_ANSWERED && s->waiting && s->wait_seconds > most)
+            most = s->wait_seconds;
     }
+    report_ranks (rep->in, rep->size, list, sizeof (list));
+    fprintf (rep->out, "\n  %s: %s", list, key);
+    for (int m = 0; m < rep->size; m++)
+        any |= rep->waited[m];
+    if (any) {
+        report_ranks (rep->waited, rep->size, list, sizeof (list));
+        fprintf (rep->out, ", for %s", list);
+    }
+    if (most > 0)
+        fprintf (rep->out, ", %.1f s", most);
 }
 
 char *report_text (const struct report_rank *ranks, int size, const struct grid *grid,
@@ -229,22 +249,28 @@ char *report_text (const struct report_rank *ranks, int size, const struct grid 
     struct report rep = { .ranks = ranks, .size = size, .grid = grid };
     char *text = NULL;
     size_t len;
-    int told = why[0] != '\0';
+    int told = 0;
 
     rep.in = calloc ((size_t)size, sizeof (*rep.in));
     rep.blamed = calloc ((size_t)size, sizeof (*rep.blamed));
+    rep.waited = calloc ((size_t)size, sizeof (*rep.waited));
     rep.line = calloc ((size_t)size, sizeof (*rep.line));
-    if (!rep.in || !rep.blamed || !rep.line || !(rep.out = open_memstream (&text, &len)))
+    if (!rep.in || !rep.blamed || !rep.waited || !rep.line
+        || !(rep.out = open_memstream (&text, &len)))
         goto out;
     for (int r = 0; r < size; r++)
         describe (&rep, r);
-    fputs (why, rep.out);
     told = tell_fate (&rep, RANK_DIED, "died", told);
     told = tell_fate (&rep, RANK_SILENT, "does not answer: it is stopped, or its node is lost",
                       told);
     told = tell_mismatch (&rep, told);
-    tell_fate (&rep, RANK_ANSWERED, "is waited for", told);
-    tell_all (&rep);
+    told = tell_fate (&rep, RANK_ANSWERED, "is waited for", told);
+    if (why[0] != '\0')
+        fprintf (rep.out, "%s%s", told > 0 ? "; " : "", why);
+    for (int r = 0; r < size; r++) {
+        if (rep.line[r][0] != '\0')
+            tell_fold (&rep, r);
+    }
     if (fclose (rep.out) != 0) {
         free (text);
         text = NULL;
@@ -252,6 +278,7 @@ char *report_text (const struct report_rank *ranks, int size, const struct grid 
 out:
     free (rep.in);
     free (rep.blamed);
+    free (rep.waited);
     free (rep.line);
     return text;
 }
