@@ -29,7 +29,7 @@ int cmd_train (int argc, char **argv)
     }
     setvbuf (stdout, NULL, _IOLBF, 0); // ranks share it: a line is seen when it is said
     refused = train_args_parse (argc, argv, &args, &err) < 0;
-    if (!(t = train_create (&args, stdout))) {
+    if (!(t = train_create (&args, stdout, stderr))) {
         train_args_clear (&args);
         fprintf (stderr, "megatron train: out of memory\n");
         return 1;
@@ -42,7 +42,7 @@ int cmd_train (int argc, char **argv)
         status = train_status (t);
     } else {
         status = refused ? 2 : 1;
-        if (train_should_report (t))
+        if (train_should_report (t, &err))
             fprintf (stderr, "megatron train: %s\n", err.text);
         fflush (NULL);
         train_abort (t, status);

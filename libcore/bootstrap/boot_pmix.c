@@ -3,8 +3,8 @@
  * Only what works everywhere is used: PMIx_Init, _Get, _Put, _Commit, _Fence_nb over all,
  * _Abort, _Finalize.  Slurm's servers hang in fences over a part of the ranks and in gets
  * of what was not collected by a fence, and a rank that has died hangs the fence of the
- * others for ever, whatever PMIX_TIMEOUT says; so every fence is waited for with a clock
- * of our own.
+ * others for ever, whatever PMIX_TIMEOUT says; so every fence, and the start, is waited for
+ * with a clock of our own.
  */
 
 #include <errno.h>
@@ -238,12 +238,97 @@ static void boot_destroy (void *impl)
     errno = saved_errno;
 }
 
+/* PMIx_Init waits for the launcher's server for as long as that takes: it runs on a thread
+ * of its own, which is left behind, with what it uses, if the clock runs out.
+ */
+struct start {
+    pthread_mutex_t lock;
+    pthread_cond_t ended;
+    bool done;
+    pmix_proc_t self;
+    pmix_status_t status;
+};
+
+static void *run_init (void *arg)
+{
+    struct start *s = arg;
+    pmix_proc_t self;
+    pmix_status_t status = PMIx_Init (&self, NULL, 0);
+
+    pthread_mutex_lock (&s->lock);
+    s->self = self;
+    s->status = status;
+    s->done = true;
+    pthread_cond_signal (&s->ended);
+    pthread_mutex_unlock (&s->lock);
+    return NULL;
+}
+
+static struct timespec deadline_of (double seconds)
+{
+    struct timespec t;
+
+    clock_gettime (CLOCK_MONOTONIC, &t);
+    t.tv_sec += (time_t)seconds;
+    t.tv_nsec += (long)((seconds - (double)(time_t)seconds) * 1e9);
+    if (t.tv_nsec >= 1000000000) {
+        t.tv_sec++;
+        t.tv_nsec -= 1000000000;
+    }
+    return t;
+}
+
+static void init_cond (pthread_cond_t *cond)
+{
+    pthread_condattr_t attr;
+
+    pthread_condattr_init (&attr);
+    pthread_condattr_setclock (&attr, CLOCK_MONOTONIC);
+    pthread_cond_init (cond, &attr);
+    pthread_condattr_destroy (&attr);
+}
+
+static int init_timed (struct pmix *p, struct mg_error *err)
+{
+    struct timespec deadline = deadline_of (p->timeout);
+    struct start *s = calloc (1, sizeof (*s));
+    pthread_t thread;
+    bool done;
+    int rc;
+
+    if (!s)
+        return p->host->error_set (err, ENOMEM, "bootstrap: out of memory");
+    pthread_mutex_init (&s->lock, NULL);
+    init_cond (&s->ended);
+    if ((rc = pthread_create (&thread, NULL, run_init, s)) != 0) {
+        free (s);
+        return p->host->error_set (err, rc, "bootstrap: no thread for PMIx_Init: %s",
+                                   strerror (rc));
+    }
+    pthread_mutex_lock (&s->lock);
+    while (!s->done
+           && pthread_cond_timedwait (&s->ended, &s->lock, &deadline) != ETIMEDOUT)
+        ;
+    done = s->done;
+    pthread_mutex_unlock (&s->lock);
+    if (!done) {
+        pthread_detach (thread);
+        return p->host->error_set (err, ETIMEDOUT, "PMIx_Init: the launcher's server has not"
+                                   " answered within %g s", p->timeout);
+    }
+    pthread_join (thread, NULL);
+    p->self = s->self;
+    rc = s->status == PMIX_SUCCESS ? 0 : pmix_error (p, "PMIx_Init", s->status, err);
+    pthread_cond_destroy (&s->ended);
+    pthread_mutex_destroy (&s->lock);
+    free (s);
+    return rc;
+}
+
 static void *boot_create (const struct bootstrap_host *host, double timeout,
                           struct bootstrap_info *info, struct mg_error *err)
 {
     struct pmix *p = calloc (1, sizeof (*p));
-    pthread_condattr_t attr;
-    pmix_status_t rc;
 
     if (!p) {
         host->error_set (err, ENOMEM, "bootstrap: out of memory");
@@ -251,16 +336,12 @@ static void *boot_create (const struct bootstrap_host *host, double timeout,
     }
     p->host = host;
     p->timeout = timeout;
-    if ((rc = PMIx_Init (&p->self, NULL, 0)) != PMIX_SUCCESS) {
-        pmix_error (p, "PMIx_Init", rc, err);
+    if (init_timed (p, err) < 0) {
         free (p);
         return NULL;
     }
     pthread_mutex_init (&p->lock, NULL);
-    pthread_condattr_init (&attr);
-    pthread_condattr_setclock (&attr, CLOCK_MONOTONIC);
-    pthread_cond_init (&p->fenced, &attr);
-    pthread_condattr_destroy (&attr);
+    init_cond (&p->fenced);
     if (place (p, err) < 0)
         goto error;
     fill_info (p, info);
@@ -287,16 +368,9 @@ static void on_fence (pmix_status_t status, void *arg)
 /* Wait for on_fence(): false when the clock has run out. */
 static bool wait_fence (struct pmix *p)
 {
-    struct timespec deadline;
+    struct timespec deadline = deadline_of (p->timeout);
     bool done;
 
-    clock_gettime (CLOCK_MONOTONIC, &deadline);
-    deadline.tv_sec += (time_t)p->timeout;
-    deadline.tv_nsec += (long)((p->timeout - (double)(time_t)p->timeout) * 1e9);
-    if (deadline.tv_nsec >= 1000000000) {
-        deadline.tv_sec++;
-        deadline.tv_nsec -= 1000000000;
-    }
     pthread_mutex_lock (&p->lock);
     while (!p->fence_done) {
         if (pthread_cond_timedwait (&p->fenced, &p->lock, &deadline) == ETIMEDOUT)

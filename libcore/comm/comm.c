@@ -9,6 +9,7 @@
 #include "libcore/comm/comm.h"
 #include "libcore/comm/comm_ops.h"
 #include "libcore/comm/net.h"
+#include "libcore/comm/recorder.h"
 #include "libcore/device/device.h"
 #include "libcore/device/stream.h"
 
@@ -22,6 +23,7 @@ struct mg_comm {
     int size, rank;
     struct mg_stream *stream; /* for calls without one; they return when done */
     struct mg_comm_stats stats;
+    int place; /* in the recorder, -1: none */
     char name[NAME_MAX_LEN];
 };
 
@@ -62,6 +64,8 @@ struct mg_comm *comm_create (struct comm_net *net, const struct comm_config *con
     comm->size = config->size;
     comm->rank = config->rank;
     snprintf (comm->name, sizeof (comm->name), "%s", config->name);
+    comm->place = net->recorder && comm->size > 1 ? recorder_place (net->recorder, comm->name)
+                                                  : -1;
     comm->stream = mg_stream_create (net->device, MG_STREAM_COMPUTE, comm->name, err);
     if (!comm->stream)
         goto error;
@@ -181,6 +185,9 @@ static int enqueue (struct mg_comm *comm, struct comm_request *req, size_t bytes
     if (stream_check (used, err) < 0)
         return -1;
     req->name = comm->name;
+    if (comm->place >= 0)
+        recorder_add (comm->net->recorder, comm->place, req, stream_lane (used),
+                      stream_next_mark (used));
     if (comm->ops->enqueue (comm->impl, req, used, err) < 0)
         return -1;
     comm->stats.calls[req->call]++;

@@ -9,11 +9,13 @@
 #include "megatron/comm.h"
 
 struct comm_net;
+struct recorder;
 
 struct comm_net_config {
     const char *backend; /* "self", "mpi"; NULL: the best that can be loaded */
     struct mg_device *device;
     int size; /* processes of the job; 1 needs no backend but self */
+    struct recorder *recorder; /* of the calls on groups larger than one; NULL: none */
     /* End the whole job; any thread; does not return. 'arg' is handed to it. */
     void (*abort) (void *arg, int code);
     void *arg;

@@ -76,6 +76,7 @@ struct comm_net *comm_net_create (const struct comm_net_config *config,
     net->device = config->device;
     net->abort = config->abort;
     net->arg = config->arg;
+    net->recorder = config->recorder;
     if (!(net->ops = choose (config, err)))
         goto error;
     if (!(net->stream

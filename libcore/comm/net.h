@@ -14,6 +14,7 @@ struct comm_net {
     struct mg_stream *stream; /* for the backend's own work */
     void (*abort) (void *arg, int code);
     void *arg;
+    struct recorder *recorder; /* borrowed; NULL: none */
 };
 
 /* Has the device failed, so that nothing collective may be done any more? */

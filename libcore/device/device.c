@@ -113,6 +113,11 @@ bool device_settled (struct mg_device *device)
     return queue_settled (device->queue);
 }
 
+bool device_waiting (struct mg_device *device, struct queue_waiting *waiting)
+{
+    return queue_waiting (device->queue, waiting);
+}
+
 int device_check (struct mg_device *device, struct mg_error *err)
 {
     return queue_check (device->queue, err);

@@ -46,6 +46,10 @@ void device_fail (struct mg_device *device, const char *text);
  */
 bool device_settled (struct mg_device *device);
 
+/* What a thread is waiting for on the device's streams: queue_waiting(). */
+struct queue_waiting;
+bool device_waiting (struct mg_device *device, struct queue_waiting *waiting);
+
 /* 0, or -1, EIO and the text if the device has failed. Never blocks. */
 int device_check (struct mg_device *device, struct mg_error *err);
 

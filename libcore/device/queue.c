@@ -51,6 +51,8 @@ struct queue {
     _Atomic int waiters;
     double timeout;
     struct queue_lane *lanes;
+    const struct queue_lane *waited; /* for, by the last waiter; NULL: by none ... */
+    struct timespec waited_since;    /* ... since then */
     struct queue_lane *busy; /* lanes with work, in the order in which they got it */
     struct mg_error failure;
 };
@@ -386,6 +388,8 @@ static int wait_locked (struct queue_lane *lane, uint64_t mark, struct mg_error 
     struct timespec deadline = deadline_of (queue->timeout);
     char what[DESCRIBE_MAX], text[MG_ERROR_MAX];
 
+    queue->waited = lane;
+    clock_gettime (CLOCK_MONOTONIC, &queue->waited_since);
     while (!queue->failed && !queue_reached (lane, mark)) {
         if (pthread_cond_timedwait (&queue->finished, &queue->lock, &deadline)
                 != ETIMEDOUT
@@ -396,7 +400,27 @@ static int wait_locked (struct queue_lane *lane, uint64_t mark, struct mg_error 
         set_failed (queue, text);
         return mg_error_set (err, ETIMEDOUT, "%s", text);
     }
+    if (!queue->failed)
+        queue->waited = NULL;
     return queue_check (queue, err);
+}
+
+bool queue_waiting (struct queue *queue, struct queue_waiting *waiting)
+{
+    struct timespec now;
+    bool waits;
+
+    clock_gettime (CLOCK_MONOTONIC, &now);
+    pthread_mutex_lock (&queue->lock);
+    waits = queue->waited != NULL;
+    if (waits) {
+        waiting->lane = queue->waited;
+        waiting->seconds = (double)(now.tv_sec - queue->waited_since.tv_sec)
+                           + (double)(now.tv_nsec - queue->waited_since.tv_nsec) / 1e9;
+        queue_lane_describe (queue->waited, waiting->text, sizeof (waiting->text));
+    }
+    pthread_mutex_unlock (&queue->lock);
+    return waits;
 }
 
 int queue_wait (struct queue_lane *lane, uint64_t mark, struct mg_error *err)

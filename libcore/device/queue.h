@@ -97,6 +97,16 @@ int queue_run (struct queue_lane *lane, struct work *work, struct mg_error *err)
  */
 void queue_lane_describe (const struct queue_lane *lane, char *text, size_t max);
 
+/* What a thread is waiting for in queue_wait(), or was when the wait failed. */
+struct queue_waiting {
+    const struct queue_lane *lane;
+    double seconds; /* since it began to */
+    char text[200]; /* what the lane is at */
+};
+
+/* False if nobody waits. Any thread; of several waits the last one is told. */
+bool queue_waiting (struct queue *queue, struct queue_waiting *waiting);
+
 /* Mark the queue as failed, unless it has failed already. */
 void queue_fail (struct queue *queue, const char *text);
 

@@ -106,6 +106,16 @@ int stream_check (const struct mg_stream *stream, struct mg_error *err)
     return queue_check (stream->device->queue, err);
 }
 
+const struct queue_lane *stream_lane (const struct mg_stream *stream)
+{
+    return stream->lane;
+}
+
+uint64_t stream_next_mark (const struct mg_stream *stream)
+{
+    return stream->lane ? queue_lane_mark (stream->lane) + 1 : 0;
+}
+
 struct mg_device *stream_device (const struct mg_stream *stream)
 {
     return stream->device;

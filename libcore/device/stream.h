@@ -20,6 +20,12 @@ bool stream_idle (const struct mg_stream *stream);
 /* 0, or -1 and the text if the stream's device has failed. */
 int stream_check (const struct mg_stream *stream, struct mg_error *err);
 
+/* The lane that carries the stream's host work, NULL: none; and the mark that what is
+ * submitted next will have on it.
+ */
+const struct queue_lane *stream_lane (const struct mg_stream *stream);
+uint64_t stream_next_mark (const struct mg_stream *stream);
+
 struct mg_device *stream_device (const struct mg_stream *stream);
 
 #endif /* LIBCORE_DEVICE_STREAM_H */

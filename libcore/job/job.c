@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "libcore/comm/comm.h"
+#include "libcore/comm/recorder.h"
 #include "libcore/device/device.h"
 #include "libcore/job/job.h"
 #include "libcore/job/threads.h"
@@ -16,6 +17,7 @@ struct job {
     struct grid *grid;
     struct mg_device *device;
     struct comm_net *net;
+    struct recorder *recorder; /* NULL: one rank has nothing to record */
     struct mg_comm *comm[GROUP_NUM_KINDS];
     struct mg_comm *pp_backward; /* NULL: comm[GROUP_PP] serves */
 };
@@ -223,6 +225,9 @@ static int make_comms (struct job *job, const struct job_config *config,
         .arg = job,
     };
 
+    if (net.size > 1 && !(job->recorder = recorder_create (err)))
+        return -1;
+    net.recorder = job->recorder;
     if (!(job->net = comm_net_create (&net, err)))
         return -1;
     for (int i = 0; i < GROUP_NUM_KINDS; i++) {
@@ -277,6 +282,7 @@ void job_destroy (struct job *job)
         for (int i = GROUP_NUM_KINDS - 1; i >= 0; i--) // sharers before what they share
             comm_destroy (job->comm[creation_order[i]]);
         comm_net_destroy (job->net);
+        recorder_destroy (job->recorder);
         device_destroy (job->device);
         grid_destroy (job->grid);
         if (job->own_bootstrap)
@@ -314,6 +320,11 @@ struct mg_comm *job_comm (const struct job *job, enum group_kind kind)
 struct mg_comm *job_comm_pp_backward (const struct job *job)
 {
     return job->pp_backward ? job->pp_backward : job->comm[GROUP_PP];
+}
+
+struct recorder *job_recorder (const struct job *job)
+{
+    return job->recorder;
 }
 
 void job_abort (struct job *job, int code)

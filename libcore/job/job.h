@@ -32,6 +32,7 @@ struct job_config {
 };
 
 struct job;
+struct recorder;
 
 /* Collective over all ranks. NULL and a text on failure. */
 struct job *job_create (const struct job_config *config, struct mg_error *err);
@@ -54,6 +55,9 @@ struct mg_comm *job_comm (const struct job *job, enum group_kind kind);
  * activations and gradients then share a direction. Owned by the job.
  */
 struct mg_comm *job_comm_pp_backward (const struct job *job);
+
+/* The last calls on the job's communicators; NULL for one rank. Owned by the job. */
+struct recorder *job_recorder (const struct job *job);
 
 /* End every process of the job. */
 void job_abort (struct job *job, int code) __attribute__ ((noreturn));

@@ -213,6 +213,8 @@ const struct train_arg train_arg_table[] = {
               "write one JSON line an iteration to FILE"),
     REAL_ROW ("distributed-timeout-minutes", timeout_minutes, 0.001, 1e5, 10,
               "longest wait for other ranks (default 10)"),
+    REAL_ROW ("stall-warning-minutes", stall_minutes, 0, 1e5, 0,
+              "tell who waits for whom after such a wait, 0: never (default 0)"),
     TEXT_ROW ("args-file", args_file, NULL, "FILE",
               "read arguments from FILE; those of the command line win"),
 };

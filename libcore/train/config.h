@@ -74,7 +74,7 @@ struct train_args {
     const char *timing_log_option;
     bool check_nan, no_check_nan;
     const char *metrics_file;
-    double timeout_minutes;
+    double timeout_minutes, stall_minutes;
     const char *args_file;
     struct args_file *files; /* that train_args_parse() has read */
 };

@@ -172,6 +172,7 @@ static int iterate (struct train *t, struct mg_error *err)
     };
     double start = timers_now ();
 
+    monitor_activity (t->monitor, "iteration", m.iteration);
     if (take_step (t, &m, err) < 0
         || mg_stream_synchronize (model_stream (t->model), err) < 0)
         return -1;
@@ -202,6 +203,7 @@ static void prune (struct train *t)
 
 static int save (struct train *t, struct mg_error *err)
 {
+    monitor_activity (t->monitor, "saving iteration", t->progress.iteration);
     if (train_common (t, state_save (t->state, t->args.save, &t->progress, err)) < 0)
         return -1;
     if (job_rank (t->job) == 0) {
@@ -238,7 +240,10 @@ static int run (struct train *t, struct mg_error *err)
     while (t->progress.iteration < t->train_iters) {
         int64_t done;
 
-        if (iterate (t, err) < 0 || (!t->stopping && evaluate_due (t, err) < 0))
+        if (iterate (t, err) < 0)
+            return -1;
+        monitor_activity (t->monitor, "what follows iteration", t->progress.iteration);
+        if (!t->stopping && evaluate_due (t, err) < 0)
             return -1;
         done = t->progress.iteration;
         if (args->save_interval != TRAIN_UNSET && done % args->save_interval == 0) {
@@ -283,15 +288,6 @@ int train_status (const struct train *t)
 
 /* --- the end --- */
 
-/* Let the others be gone before this one leaves with a bad status. */
-static void leave_last (bool last)
-{
-    struct timespec pause = { .tv_nsec = 300 * 1000 * 1000 };
-
-    if (last)
-        nanosleep (&pause, NULL);
-}
-
 void train_destroy (struct train *t)
 {
     int saved_errno = errno;
@@ -300,7 +296,8 @@ void train_destroy (struct train *t)
 
     if (!t)
         return;
-    last = t->job && job_world (t->job) > 1 && train_status (t) != 0;
+    last = t->job && train_status (t) != 0;
+    monitor_attach (t->monitor, NULL, NULL, NULL);
     if (t->metrics)
         fclose (t->metrics);
     if (!t->failed || t->common_error) { /* else other threads and ranks may still use it */
@@ -320,7 +317,7 @@ void train_destroy (struct train *t)
     evaluate_clear (&t->evaluation);
     report_clear (&t->report);
     sample_source_destroy (t->source);
-    leave_last (last);
+    monitor_destroy (t->monitor, last);
     stop_destroy (t->stop);
     free (t);
     errno = saved_errno;
@@ -340,11 +337,13 @@ static int launcher_rank (void)
     return 0;
 }
 
-bool train_should_report (const struct train *t)
+bool train_should_report (const struct train *t, const struct mg_error *err)
 {
     int rank = t->bootstrap ? bootstrap_info (t->bootstrap)->rank : launcher_rank ();
     struct timespec pause = { .tv_sec = 2 };
 
+    if (!t->common_error)
+        monitor_fail (t->monitor, err->text);
     if (t->common_error || rank == 0)
         return rank == 0;
     while (nanosleep (&pause, &pause) < 0 && errno == EINTR)

@@ -10,9 +10,10 @@
 struct train;
 
 /* A run of these arguments, nothing done yet. Log lines go to 'out', from the last rank
- * (what describes the run: from rank 0).  NULL if out of memory.
+ * (what describes the run: from rank 0); the report on a rank that dies or stalls goes to
+ * 'errors', from the rank that makes it (job/monitor.h).  NULL if out of memory.
  */
-struct train *train_create (const struct train_args *args, FILE *out);
+struct train *train_create (const struct train_args *args, FILE *out, FILE *errors);
 
 /* Join the job and build everything up to the first step. Collective over all ranks. */
 int train_setup (struct train *t, struct mg_error *err);
@@ -36,11 +37,12 @@ int train_status (const struct train *t);
  * it, and all leave in order through train_destroy().  Else some may be waiting for this
  * one: it reports and ends the job.
  *
- * True if this rank should print the error.  Several may have failed in the same way
- * without knowing of each other: so ranks but rank 0 wait two seconds here, for rank 0 to
- * end the job if it has something to say.
+ * True if this rank should print the error.  Where there is a monitor, that tells it, with
+ * what the other ranks were doing, and ends the job: this does not return then.  Else
+ * several may have failed in the same way without knowing of each other: so ranks but rank
+ * 0 wait two seconds here, for rank 0 to end the job if it has something to say.
  */
-bool train_should_report (const struct train *t);
+bool train_should_report (const struct train *t, const struct mg_error *err);
 
 /* End every process of the job with 'code', unless all are leaving; does not return then.
  * Returns too where this process has found no other.

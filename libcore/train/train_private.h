@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "libcore/train/evaluate.h"
+#include "libcore/job/monitor.h"
 #include "libcore/train/input.h"
 #include "libcore/train/passes.h"
 #include "libcore/train/report.h"
@@ -16,7 +17,8 @@
 
 struct train {
     struct train_args args;
-    FILE *out;
+    FILE *out, *errors;
+    struct monitor *monitor; /* NULL: one rank, or it cannot be */
     struct geometry geometry;
     struct model_config config;
     struct lr_config lr;

@@ -104,7 +104,60 @@ struct greeting {
     char refusal[MG_ERROR_MAX]; /* why it cannot go on; empty: it can */
     uint64_t fingerprint;
     struct geometry geometry;
+    struct endpoint hub; /* of rank 0, and the last rank; these two greet in full */
 };
+
+/* --- the monitor, without which a run can do --- */
+
+static void tell_report (void *arg, const char *text)
+{
+    struct train *t = arg;
+
+    fprintf (t->errors, "megatron train: %s\n", text);
+    fflush (t->errors);
+}
+
+static void end_job (void *arg, int code)
+{
+    struct train *t = arg;
+
+    bootstrap_abort (t->bootstrap, code);
+}
+
+static void make_monitor (struct train *t, struct greeting *own)
+{
+    const struct bootstrap_info *info = bootstrap_info (t->bootstrap);
+    struct monitor_config config = {
+        .rank = info->rank,
+        .size = info->size,
+        .warn_seconds = t->args.stall_minutes * 60,
+        .tell = tell_report,
+        .end = end_job,
+        .arg = t,
+    };
+
+    if (info->size > 1 && (t->monitor = monitor_create (&config, NULL)))
+        own->hub = *monitor_endpoint (t->monitor);
+}
+
+static void start_monitor (struct train *t)
+{
+    struct endpoint hub[MONITOR_HUBS];
+    int size = bootstrap_info (t->bootstrap)->size;
+
+    for (int h = 0; t->monitor && h < MONITOR_HUBS; h++) {
+        struct greeting theirs;
+        size_t len;
+
+        hub[h] = (struct endpoint){ .port = 0 };
+        if (bootstrap_peer_data (t->bootstrap, monitor_hub (h, size), &theirs, sizeof (theirs),
+                                 &len, NULL) == 0
+            && len == sizeof (theirs))
+            hub[h] = theirs.hub;
+    }
+    if (t->monitor)
+        monitor_start (t->monitor, hub, NULL);
+}
 
 /* Compare with rank 0. 1: all fail, since it does. */
 static int compare (struct train *t, int rc, struct mg_error *err)
@@ -138,8 +191,12 @@ static int setup_job (struct train *t, struct mg_error *err)
         .bootstrap = t->bootstrap,
     };
 
-    if ((t->job = job_create (&config, err)))
+    if ((t->job = job_create (&config, err))) {
+        monitor_attach (t->monitor, job_grid (t->job), job_device (t->job),
+                        job_recorder (t->job));
+        monitor_activity (t->monitor, "setting up", -1);
         return 0;
+    }
     if (t->geometry.world > 1)
         mg_error_prefix (err, "rank %d", bootstrap_info (t->bootstrap)->rank);
     return -1;
@@ -162,6 +219,7 @@ static int meet (struct train *t, int rc, struct mg_error *err)
 {
     struct greeting own = { .fingerprint = 0 };
     struct mg_error why = { "" };
+    int rank, size;
 
     if (!(t->bootstrap = bootstrap_create (t->args.timeout_minutes * 60, &why)))
         return rc < 0 ? rc : mg_error_set (err, errno, "%s", why.text);
@@ -171,10 +229,16 @@ static int meet (struct train *t, int rc, struct mg_error *err)
         snprintf (own.refusal, sizeof (own.refusal), "%s", err->text);
     own.fingerprint = fingerprint (t);
     own.geometry = t->geometry;
-    if (bootstrap_exchange (t->bootstrap, &own, bootstrap_info (t->bootstrap)->rank == 0
-                                                    ? sizeof (own) : 1, &why) < 0)
+    rank = bootstrap_info (t->bootstrap)->rank;
+    size = bootstrap_info (t->bootstrap)->size;
+    make_monitor (t, &own);
+    if (bootstrap_exchange (t->bootstrap, &own,
+                            rank == monitor_hub (0, size) || rank == monitor_hub (1, size)
+                                ? sizeof (own) : 1, &why) < 0)
         return rc < 0 ? rc : mg_error_set (err, errno, "%s", why.text);
     rc = compare (t, rc, err);
+    if (rc <= 0)
+        start_monitor (t);
     if (rc > 0 || setup_job (t, rc < 0 ? &why : err) < 0)
         return -1;
     return agree (t, rc, err);
@@ -378,7 +442,7 @@ static int resume (struct train *t, struct mg_error *err)
     return agree (t, rc < 0 ? -1 : 0, err);
 }
 
-struct train *train_create (const struct train_args *args, FILE *out)
+struct train *train_create (const struct train_args *args, FILE *out, FILE *errors)
 {
     struct train *t;
 
@@ -386,6 +450,7 @@ struct train *train_create (const struct train_args *args, FILE *out)
         return NULL;
     t->args = *args;
     t->out = out;
+    t->errors = errors;
     return t;
 }
 

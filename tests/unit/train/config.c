@@ -74,6 +74,8 @@ static const struct row rows[] = {
     { { "--exit-signal-handler", NULL }, NULL },
     { { "--no-exit-signal-handler", NULL }, NULL },
     { { "--exit-signal-handler", "--no-exit-signal-handler", NULL }, "exclude each other" },
+    { { "--stall-warning-minutes", "-1", NULL }, "--stall-warning-minutes: -1 is out of" },
+    { { "--stall-warning-minutes", "0.5", NULL }, NULL },
     { { "--check-for-nan-in-loss-and-grad", NULL }, NULL },
     { { "--no-check-for-nan-in-loss-and-grad", NULL }, NULL },
     { { "--check-for-nan-in-loss-and-grad", "--no-check-for-nan-in-loss-and-grad", NULL },

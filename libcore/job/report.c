@@ -1,0 +1,284 @@
+/* report.c - fold what the ranks say */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libcore/job/report.h"
+
+enum { LINE_MAX_LEN = 320, LIST_MAX = 120 };
+
+struct report {
+    const struct report_rank *ranks;
+    int size;
+    const struct grid *grid;
+    bool *in;      /* [size] scratch of a list */
+    bool *blamed;  /* [size] waited for, without waiting itself */
+    bool *waited;  /* [size] scratch of another */
+    char (*line)[LINE_MAX_LEN]; /* [size] what a rank does, in words that fold */
+    FILE *out;
+};
+
+int report_ranks (const bool *in, int size, char *text, size_t max)
+{
+    size_t len = 0;
+    int n = 0;
+
+    for (int r = 0; r < size; r++)
+        n += in[r];
+    snprintf (text, max, n == 1 ? "rank " : "ranks ");
+    len = strlen (text);
+    for (int r = 0; r < size && len < max - 1; r++) {
+        const char *comma = len > 0 && text[len - 1] != ' ' ? "," : "";
+        int end = r;
+
+        if (!in[r])
+            continue;
+        while (end + 1 < size && in[end + 1])
+            end++;
+        if (max - len < 24)
+            snprintf (text + len, max - len, "%s...", comma);
+        else if (end > r)
+            snprintf (text + len, max - len, "%s%d-%d", comma, r, end);
+        else
+            snprintf (text + len, max - len, "%s%d", comma, r);
+        len = max - len < 24 ? max : strlen (text);
+        r = end;
+    }
+    return n;
+}
+
+/* Kind of group that a communicator's name stands for, -1: none. */
+static int kind_of (const char *name)
+{
+    return strcmp (name, "pp-backward") == 0 ? GROUP_PP : group_kind_by_name (name);
+}
+
+/* The group on whose communicator rank r waits. */
+static bool group_of_wait (const struct report *rep, int r, struct group *group)
+{
+    const struct rank_state *s = &rep->ranks[r].state;
+    int kind;
+
+    if (rep->ranks[r].fate != RANK_ANSWERED || !s->waiting || !s->recorded || !rep->grid
+        || (kind = kind_of (s->wait.name)) < 0)
+        return false;
+    grid_group_of (rep->grid, (enum group_kind)kind, r, group);
+    return group->rank >= 0;
+}
+
+static uint64_t collectives_of (const struct rank_state *s, const char *name)
+{
+    for (int i = 0; i < s->num_counts && i < RECORDER_COMMS; i++) {
+        if (strncmp (s->count[i].name, name, RECORD_NAME_MAX) == 0)
+            return s->count[i].collectives;
+    }
+    return 0;
+}
+
+/* Is rank m the reason why rank r waits on? */
+static bool is_waited_for (const struct report *rep, int r, int m)
+{
+    const struct record *wait = &rep->ranks[r].state.wait;
+    const struct report_rank *other = &rep->ranks[m];
+
+    if (other->fate != RANK_ANSWERED)
+        return true;
+    if (wait->call == MG_CALL_P2P)
+        return !other->state.waiting;
+    return collectives_of (&other->state, wait->name) < wait->seq;
+}
+
+/* Mark in waited[] whom rank r waits for: the peer of a transfer, or the members that have
+ * not come to the collective.
+ */
+static void mark_waited_for (struct report *rep, int r)
+{
+    const struct record *wait = &rep->ranks[r].state.wait;
+    struct group group;
+
+    if (!group_of_wait (rep, r, &group))
+        return;
+    for (int i = 0; i < group.size; i++) {
+        int m = group_at (&group, i);
+        bool transfer = wait->call == MG_CALL_P2P;
+
+        if (m == r || (transfer ? i != wait->peer : !is_waited_for (rep, r, m)))
+            continue;
+        rep->waited[m] = true;
+        rep->blamed[m] |= is_waited_for (rep, r, m)
+                          && (rep->ranks[m].fate != RANK_ANSWERED
+                              || !rep->ranks[m].state.waiting);
+    }
+}
+
+/* "all-reduce #12 on tp": without sizes, which differ between stages. */
+static void describe_wait (const struct rank_state *s, char *text, size_t max)
+{
+    struct record wait = s->wait;
+    char call[128], *of, *on;
+
+    if (!s->recorded) {
+        snprintf (text, max, "%.*s", REPORT_WHAT_MAX, s->wait_text);
+        return;
+    }
+    if (wait.call == MG_CALL_P2P) {
+        snprintf (text, max, "%s on %.15s", wait.sends ? "send" : "receive", wait.name);
+        return;
+    }
+    record_describe (&wait, call, sizeof (call));
+    of = strstr (call, " of ");
+    on = strstr (call, " on ");
+    if (of && on)
+        *of = '\0';
+    snprintf (text, max, "%s%s", call, of && on ? on : "");
+}
+
+/* What rank r does, without its number: ranks with the same line are folded. Empty for one
+ * that is told of already.
+ */
+static void describe (struct report *rep, int r)
+{
+    const struct report_rank *rank = &rep->ranks[r];
+    const struct rank_state *s = &rank->state;
+    char *line = rep->line[r], call[128];
+
+    if (rank->fate == RANK_LEFT)
+        snprintf (line, LINE_MAX_LEN, "left");
+    else if (rank->fate == RANK_UNKNOWN)
+        snprintf (line, LINE_MAX_LEN, "never heard of");
+    else if (rank->fate != RANK_ANSWERED)
+        return;
+    else if (s->waiting) {
+        describe_wait (s, call, sizeof (call));
+        snprintf (line, LINE_MAX_LEN, "in %s, waiting in %s", s->activity, call);
+        mark_waited_for (rep, r);
+    } else if (s->last.name[0]) {
+        record_describe (&s->last, call, sizeof (call));
+        snprintf (line, LINE_MAX_LEN, "in %s, not waiting; its last call, %.1f s ago: %s",
+                  s->activity, s->last.seconds, call);
+    } else
+        snprintf (line, LINE_MAX_LEN, "in %s, not waiting", s->activity);
+}
+
+/* "rank 5 on n2 (pid 12) died" and the like for those with that fate, or all blamed. */
+static int tell_fate (struct report *rep, enum rank_fate fate, const char *what, int told)
+{
+    for (int r = 0; r < rep->size; r++) {
+        const struct report_rank *rank = &rep->ranks[r];
+        bool fits = fate == RANK_ANSWERED ? rep->blamed[r] && rank->fate == fate
+                                          : rank->fate == fate;
+
+        if (!fits)
+            continue;
+        if (told < 8)
+            fprintf (rep->out, "%srank %d%s%s %s", told > 0 ? "; " : "", r,
+                     rank->host[0] ? " on " : "", rank->host, what);
+        else if (told == 8)
+            fprintf (rep->out, "; and others");
+        told++;
+    }
+    return told;
+}
+
+/* Members of one group that make different calls under the same number. */
+static int tell_mismatch (struct report *rep, int told)
+{
+    for (int r = 0; r < rep->size; r++) {
+        const struct record *a = &rep->ranks[r].state.wait;
+        struct group group;
+        char one[128], two[128];
+
+        if (!group_of_wait (rep, r, &group) || a->call == MG_CALL_P2P)
+            continue;
+        for (int i = group.rank + 1; i < group.size; i++) {
+            int m = group_at (&group, i);
+            const struct record *b = &rep->ranks[m].state.wait;
+            struct group other;
+
+            if (!group_of_wait (rep, m, &other) || strcmp (a->name, b->name) != 0
+                || a->seq != b->seq
+                || (a->call == b->call && a->count == b->count && a->dtype == b->dtype))
+                continue;
+            record_describe (a, one, sizeof (one));
+            record_describe (b, two, sizeof (two));
+            fprintf (rep->out, "%sranks %d and %d do not match: %s, and %s",
+                     told > 0 ? "; " : "", r, m, one, two);
+            return told + 1;
+        }
+    }
+    return told;
+}
+
+/* One line for all ranks that do what rank r does. */
+static void tell_fold (struct report *rep, int r)
+{
+    char list[LIST_MAX], key[LINE_MAX_LEN];
+    double most = 0;
+    bool any = false;
+
+    memcpy (key, rep->line[r], sizeof (key));
+    memset (rep->in, 0, (size_t)rep->size * sizeof (*rep->in));
+    memset (rep->waited, 0, (size_t)rep->size * sizeof (*rep->waited));
+    for (int m = r; m < rep->size; m++) {
+        const struct rank_state *s = &rep->ranks[m].state;
+
+        if (strcmp (rep->line[m], key) != 0)
+            continue;
+        rep->in[m] = true;
+        rep->line[m][0] = '\0';
+        mark_waited_for (rep, m);
+        if (rep->ranks[m].fate == RANK_ANSWERED && s->waiting && s->wait_seconds > most)
+            most = s->wait_seconds;
+    }
+    report_ranks (rep->in, rep->size, list, sizeof (list));
+    fprintf (rep->out, "\n  %s: %s", list, key);
+    for (int m = 0; m < rep->size; m++)
+        any |= rep->waited[m];
+    if (any) {
+        report_ranks (rep->waited, rep->size, list, sizeof (list));
+        fprintf (rep->out, ", for %s", list);
+    }
+    if (most > 0)
+        fprintf (rep->out, ", %.1f s", most);
+}
+
+char *report_text (const struct report_rank *ranks, int size, const struct grid *grid,
+                   const char *why)
+{
+    struct report rep = { .ranks = ranks, .size = size, .grid = grid };
+    char *text = NULL;
+    size_t len;
+    int told = 0;
+
+    rep.in = calloc ((size_t)size, sizeof (*rep.in));
+    rep.blamed = calloc ((size_t)size, sizeof (*rep.blamed));
+    rep.waited = calloc ((size_t)size, sizeof (*rep.waited));
+    rep.line = calloc ((size_t)size, sizeof (*rep.line));
+    if (!rep.in || !rep.blamed || !rep.waited || !rep.line
+        || !(rep.out = open_memstream (&text, &len)))
+        goto out;
+    for (int r = 0; r < size; r++)
+        describe (&rep, r);
+    told = tell_fate (&rep, RANK_DIED, "died", told);
+    told = tell_fate (&rep, RANK_SILENT, "does not answer: it is stopped, or its node is lost",
+                      told);
+    told = tell_mismatch (&rep, told);
+    told = tell_fate (&rep, RANK_ANSWERED, "is waited for", told);
+    if (why[0] != '\0')
+        fprintf (rep.out, "%s%s", told > 0 ? "; " : "", why);
+    for (int r = 0; r < size; r++) {
+        if (rep.line[r][0] != '\0')
+            tell_fold (&rep, r);
+    }
+    if (fclose (rep.out) != 0) {
+        free (text);
+        text = NULL;
+    }
+out:
+    free (rep.in);
+    free (rep.blamed);
+    free (rep.waited);
+    free (rep.line);
+    return text;
+}

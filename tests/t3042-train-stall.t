@@ -1,0 +1,98 @@
+#!/bin/bash
+# A rank that stalls or dies is named, once, with what every other rank was waiting in: on 8
+# ranks over 4 virtual nodes, whichever rank it is, also rank 0, which makes the report else.
+. "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
+. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/slurm.sh"
+. "$MG_SRCDIR/tests/lib/train.sh"
+
+mpi_available || skip_all "no MPI"
+make_text text.txt 20
+run megatron data tokenize --input text.txt --output-prefix text --append-eod
+is "$status" 0 "text is tokenized" || diag "$err"
+train=(megatron train --num-layers 4 --hidden-size 16 --num-attention-heads 2 --seq-length 8
+       --tokenizer-type ByteLevel --data-path text_text_document --split 100,0,0
+       --micro-batch-size 1 --global-batch-size 8 --train-iters 1000000 --lr 1e-3
+       --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2)
+
+# pid_of RANK: of the run in this directory; the launcher's rank is the logical one here.
+pid_of() {
+    local p
+    for p in $(pgrep -x megatron); do
+        [ "$(readlink "/proc/$p/cwd")" = "$TEST_DIR" ] || continue
+        ! tr '\0' '\n' <"/proc/$p/environ" | grep -qx "PMIX_RANK=$1" || echo "$p"
+    done
+}
+
+reports=1
+# hurt NAME SIGNAL RANK COMMAND...: leaves $said, the report, and $took in ms.
+hurt() {
+    local name=$1 signal=$2 rank=$3 job start i
+    shift 3
+    "$@" >"$name.out" 2>"$name.err" &
+    job=$!
+    for ((i = 0; i < 600; i++)); do
+        [ "$(grep -c '\] iteration ' "$name.out")" -lt 3 ] || break
+        sleep 0.1
+    done
+    start=$(date +%s%N)
+    kill -"$signal" "$(pid_of "$rank")"
+    status=0
+    wait $job || status=$?
+    took=$((($(date +%s%N) - start) / 1000000))
+    said=$(sed -n '/^megatron train: /,$p' "$name.err" | grep '^megatron train: \|^  rank')
+    ok "[ $status != 0 ]" "$name: the job fails: $status"
+    is "$(grep -c '^megatron train: ' "$name.err")" "$reports" "$name: one report: ${said%%$'\n'*}" \
+        || diag "$(cat "$name.err")"
+}
+
+# told RANK WHAT: the headline, and the others' lines.
+told() {
+    local others
+    like "$said" "^megatron train: rank $1 (on [^ ]* )?$2" "rank $1 is named"
+    others=$(grep '^  rank' <<<"$said")
+    ok "[ -n '$others' ]" "the others are told of" || diag "$said"
+    is "$(grep -vcE '^  ranks? [-0-9,]+: in [^,]*[0-9], (waiting in (all-reduce #[0-9]+|send|receive) on [a-z-]+(, for ranks? [-0-9,]+)?, [0-9.]+ s|not waiting.*)$' \
+        <<<"$others")" 0 "each with its collective and group" || diag "$said"
+    like "$others" "for ranks? ([-0-9,]*[,-])?$1[,-]?|for ranks? [0-9]+-[0-9]+" "some wait for rank $1"
+}
+
+silent="does not answer: it is stopped, or its node is lost; rank [0-9]: .* waited 3 s"
+timeout=(--distributed-timeout-minutes 0.05)
+hurt mpi-kill KILL 3 mpi_run 4 "${train[@]}"
+told 3 died
+ok "[ $took -lt 5000 ]" "in $took ms"
+hurt mpi-stop STOP 2 mpi_run 4 "${train[@]}" "${timeout[@]}"
+told 2 "$silent"
+
+# A warning before the end, in lines of its own; the report comes after it.
+reports=2
+hurt warn STOP 1 mpi_run 4 "${train[@]}" "${timeout[@]}" --stall-warning-minutes 0.01
+reports=1
+like "$said" "^megatron train: rank 1 .* does not answer.*; warning: rank [0-9] has waited for" \
+    "a warning comes first"
+said="megatron train: ${said##*$'\n'megatron train: }"
+told 1 "$silent"
+
+# The launcher's server does not answer.
+run mpi_run 2 sh -c 'kill -STOP $PPID; (sleep 6; kill -CONT $PPID) & exec "$@"' sh \
+    "${train[@]}" --distributed-timeout-minutes 0.03
+ok "[ $status != 0 ]" "a launcher that does not answer is given up"
+like "$err" "megatron train: PMIx_Init: the launcher's server has not answered within 1.8 s" "with a line"
+
+[ -e "$MG_BUILDDIR/plugin/.libs/megatron.so" ] || { skip 1 "no plugin"; done_testing; }
+slurm_start 4
+step=(srun -Q -N4 --ntasks-per-node=2 --megatron-tp=2 --megatron-pp=2 "${train[@]}")
+hurt stop STOP 5 "${step[@]}" "${timeout[@]}"
+told 5 "$silent"
+like "$said" "rank 5 on n2 " "with its node"
+ok "[ $took -lt 9000 ]" "soon after the timeout of 3 s: $took ms"
+hurt kill KILL 6 "${step[@]}"
+told 6 died
+ok "[ $took -lt 5000 ]" "in $took ms"
+hurt stop-0 STOP 0 "${step[@]}" "${timeout[@]}"
+told 0 "$silent"
+hurt kill-0 KILL 0 "${step[@]}"
+told 0 died
+ok "[ $took -lt 5000 ]" "in $took ms"
+done_testing
