@@ -16,19 +16,21 @@ struct mg_train {
     enum { NEW, READY, DONE } state;
 };
 
-struct mg_train *mg_train_create (int argc, char **argv, FILE *log, struct mg_error *err)
+struct mg_train *mg_train_create (int argc, char **argv, FILE *log, FILE *errors,
+                                  struct mg_error *err)
 {
     struct mg_train *train;
 
-    if (argc < 1 || !argv || !log) {
-        mg_error_set (err, EINVAL, "train: no %s given", log ? "arguments" : "log");
+    if (argc < 1 || !argv || !log || !errors) {
+        mg_error_set (err, EINVAL, "train: no %s given",
+                      !log ? "log" : !errors ? "stream for errors" : "arguments");
         return NULL;
     }
     if (!(train = calloc (1, sizeof (*train))))
         goto error;
     train->refused = train_args_parse (argc, argv, &train->args, &train->why) < 0;
     train->why_errno = errno;
-    if (!(train->train = train_create (&train->args, log)))
+    if (!(train->train = train_create (&train->args, log, errors)))
         goto error;
     return train;
 error:
@@ -71,9 +73,11 @@ int mg_train_status (const struct mg_train *train)
     return train ? train_status (train->train) : 1;
 }
 
-int mg_train_should_report (const struct mg_train *train)
+int mg_train_should_report (const struct mg_train *train, const struct mg_error *err)
 {
-    return !train || train_should_report (train->train);
+    const struct mg_error none = { "no reason given" };
+
+    return !train || train_should_report (train->train, err ? err : &none);
 }
 
 void mg_train_abort (struct mg_train *train, int code)

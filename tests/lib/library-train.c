@@ -7,12 +7,12 @@
 int main (int argc, char **argv)
 {
     struct mg_error err = { "" };
-    struct mg_train *train = mg_train_create (argc, argv, stdout, &err);
+    struct mg_train *train = mg_train_create (argc, argv, stdout, stderr, &err);
     int status = 0;
 
     if (!train || mg_train_setup (train, &err) < 0 || mg_train_run (train, &err) < 0) {
         status = 1;
-        if (mg_train_should_report (train))
+        if (mg_train_should_report (train, &err))
             fprintf (stderr, "library-train: %s\n", err.text);
         fflush (NULL);
         mg_train_abort (train, 1);

@@ -1,9 +1,9 @@
 /* What "megatron train" does, from a program of one's own.
  *
- *     struct mg_train *train = mg_train_create (argc, argv, stdout, &err);
+ *     struct mg_train *train = mg_train_create (argc, argv, stdout, stderr, &err);
  *
  *     if (!train || mg_train_setup (train, &err) < 0 || mg_train_run (train, &err) < 0) {
- *         if (mg_train_should_report (train))
+ *         if (mg_train_should_report (train, &err))
  *             fprintf (stderr, "%s\n", err.text);
  *         mg_train_abort (train, 1);
  *     }
@@ -28,12 +28,15 @@ extern "C" {
 struct mg_train;
 
 /* A run with the arguments argv[1] to argv[argc - 1], those of megatron-train(1).  They must
- * stay until the run is destroyed, as must 'log', which lines about the run go to; it is
- * flushed, never closed.  Arguments that are wrong are reported by mg_train_setup(), where
+ * stay until the run is destroyed, as must 'log', which lines about the run go to, and
+ * 'errors', for the report on a rank that dies or stalls; they are flushed, never closed.
+ * Arguments that are wrong are reported by mg_train_setup(), where
  * the other ranks learn of it too.  The run belongs to the caller.  NULL, ENOMEM and a text
- * if memory is out, EINVAL if argv or log is NULL.
+ * if memory is out, EINVAL if argv, log or errors is
+ * NULL.
  */
-struct mg_train *mg_train_create (int argc, char **argv, FILE *log, struct mg_error *err);
+struct mg_train *mg_train_create (int argc, char **argv, FILE *log, FILE *errors,
+                                  struct mg_error *err);
 
 /* Join the job, read --load, plan and allocate everything. Collective over all ranks, blocks;
  * each wait at most --distributed-timeout-minutes.  0, or -1, errno and a text: EINVAL,
@@ -52,11 +55,12 @@ int mg_train_run (struct mg_train *train, struct mg_error *err);
  */
 int mg_train_status (const struct mg_train *train);
 
-/* After a failure: non-zero if this rank should print the text.  Where all ranks have failed
- * alike only rank 0 should.  May wait two seconds, for a rank that knows more to speak first.
- * A NULL run says 1.
+/* After a failure, of which 'err' tells: non-zero if this rank should print the text.  Where
+ * all ranks have failed alike only rank 0 should.  Where ranks are watched, the report on all
+ * of them goes to 'errors', the job is ended and this does not return; else it may wait two
+ * seconds, for a rank that knows more to speak first.  A NULL run says 1.
  */
-int mg_train_should_report (const struct mg_train *train);
+int mg_train_should_report (const struct mg_train *train, const struct mg_error *err);
 
 /* After a failure: end every process of the job with an exit code (1 to 255), where some may
  * be waiting for this one.  Returns where all are leaving alike, or none was found; the

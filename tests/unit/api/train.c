@@ -14,24 +14,25 @@ static void test_badparam (void)
     struct mg_error err = { "" };
     struct mg_train *train;
 
-    ok (!mg_train_create (0, bad, stdout, &err) && errno == EINVAL, "%s", err.text);
-    ok (!mg_train_create (1, NULL, stdout, &err) && errno == EINVAL, "%s", err.text);
-    ok (!mg_train_create (1, bad, NULL, &err) && errno == EINVAL, "%s", err.text);
-    train = mg_train_create (2, bad, stdout, &err);
+    ok (!mg_train_create (0, bad, stdout, stderr, &err) && errno == EINVAL, "%s", err.text);
+    ok (!mg_train_create (1, NULL, stdout, stderr, &err) && errno == EINVAL, "%s", err.text);
+    ok (!mg_train_create (1, bad, NULL, stderr, &err) && errno == EINVAL, "%s", err.text);
+    ok (!mg_train_create (1, bad, stdout, NULL, &err) && errno == EINVAL, "%s", err.text);
+    train = mg_train_create (2, bad, stdout, stderr, &err);
     ok (train, "wrong arguments are not said yet");
     is_int (mg_train_run (train, &err), -1, "a run that is not set up: %s", err.text);
     is_int (mg_train_setup (train, &err), -1, "but here");
     ok (strstr (err.text, "--bogus"), "%s", err.text);
-    ok (mg_train_should_report (train), "one rank reports");
+    ok (mg_train_should_report (train, &err), "one rank reports");
     mg_train_abort (train, 1); // returns: there is nobody else
     is_int (mg_train_setup (train, &err), -1, "setting up twice: %s", err.text);
     mg_train_destroy (train);
-    train = mg_train_create (2, bad, stdout, NULL);
+    train = mg_train_create (2, bad, stdout, stderr, NULL);
     is_int (mg_train_setup (train, NULL), -1, "nobody wants the text");
     mg_train_destroy (train);
     is_int (mg_train_setup (NULL, &err), -1, "no run to set up");
     is_int (mg_train_run (NULL, &err), -1, "no run");
-    ok (mg_train_should_report (NULL), "then this rank should say so");
+    ok (mg_train_should_report (NULL, NULL), "then this rank should say so");
     is_int (mg_train_status (NULL), 1, "and exit with 1");
     errno = 77;
     mg_train_abort (NULL, 1);
