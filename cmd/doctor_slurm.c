@@ -137,7 +137,9 @@ static void check_mpi (json_t *findings)
                     "srun --mpi=list has no pmix: ranks will not find each other");
 }
 
-/* The value of "Key    = value" in scontrol's words; "" if it is not there. */
+/* The value of "Key    = value" in scontrol's words, 'key' with a blank behind it; "" if it is
+ * not there.
+ */
 static void config_value (const char *config, const char *key, char *value, size_t n)
 {
     char line[300];
@@ -164,7 +166,7 @@ static bool check_controller (json_t *findings)
         run_clear (&run);
         return false;
     }
-    config_value (run.out, "SLURM_VERSION", value, sizeof (value));
+    config_value (run.out, "SLURM_VERSION ", value, sizeof (value));
     if (release_of (value, theirs) && release_of (MG_SLURM_VERSION, ours)
         && strcmp (ours, theirs) != 0)
         doctor_add (findings, DOCTOR_WARN, "controller",
@@ -172,7 +174,7 @@ static bool check_controller (json_t *findings)
                     "slurmctld is %s, the plugin here was built for %s", value, MG_SLURM_VERSION);
     else
         doctor_add (findings, DOCTOR_OK, "controller", NULL, "slurmctld %s answers", value);
-    config_value (run.out, "MpiDefault", value, sizeof (value));
+    config_value (run.out, "MpiDefault ", value, sizeof (value));
     doctor_add (findings, DOCTOR_OK, "mpi-default", NULL,
                 strcmp (value, "pmix") == 0 ? "MpiDefault is %s"
                 : "MpiDefault is %s; with --megatron options the plugin makes it pmix, unless "
