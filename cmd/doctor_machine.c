@@ -42,16 +42,24 @@ static void check_modules (json_t *findings)
     }
 }
 
+/* The library that other programs would get, and whether it is of this version. */
 static void check_library (json_t *findings)
 {
     void *library = dlopen ("libmegatron.so.0", RTLD_LAZY | RTLD_LOCAL);
+    const char *(*version) (void) = library ? dlsym (library, "mg_version") : NULL;
 
-    if (library)
-        doctor_add (findings, DOCTOR_OK, "library", NULL, "libmegatron.so.0 is found");
-    else
+    if (!library)
         doctor_add (findings, DOCTOR_WARN, "library",
                     "run ldconfig, or set LD_LIBRARY_PATH; megatron itself does not need it",
                     "libmegatron.so.0 is not found: programs that link -lmegatron will not start");
+    else if (!version || strcmp (version (), MG_VERSION) != 0)
+        doctor_add (findings, DOCTOR_WARN, "library",
+                    "remove the one that is not wanted, then run ldconfig",
+                    "libmegatron.so.0 is version %.40s, megatron is %s",
+                    version ? version () : "unknown", MG_VERSION);
+    else
+        doctor_add (findings, DOCTOR_OK, "library", NULL, "libmegatron.so.0 is version %s",
+                    version ());
     if (library)
         dlclose (library);
 }

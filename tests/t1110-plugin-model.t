@@ -125,9 +125,12 @@ while IFS='|' read -r head words; do
     like "$status:$out:$err" $'^1::srun: error: megatron: [^\n]+$' "refused: -n $n $sizes $words"
 done < cases
 is "$(next_job)" "$((first + 1))" "$refusals refusals did not use up one job number"
+# Steps take their time: a part of them, and all with MG_LONG; the jobs below have others.
+limit=25
+[ -z "${MG_LONG:-}" ] || limit=60
 while IFS='|' read -r head words; do
     read -r verdict n sizes <<<"$head"
-    [ "$verdict" = good ] || continue
+    [ "$verdict" = good ] && [ $((limit--)) -gt 0 ] || continue
     # shellcheck disable=SC2086
     run srun -Q --mpi=none -n "$n" $sizes megatron train $words
     is "$status:$err" "0:" "accepted: -n $n $sizes $words"
@@ -157,9 +160,9 @@ while read -r n sizes; do
     fi
     is "$(sort job.out | uniq -c | awk '{ print $2, $3 }' | grep -vxE 'good 0|bad 1')$(wc -l < job.out)" \
         "$lines" "a job of $n tasks, $sizes: $lines models"
-done < <(cut -d'|' -f1 cases | cut -d' ' -f2- | sort | uniq -c | sort -rn | head -n 8 \
+done < <(cut -d'|' -f1 cases | cut -d' ' -f2- | sort | uniq -c | sort -rn | head -n 6 \
     | sed 's/^ *[0-9]* //')
-ok "[ $count -ge 30 ]" "$count models in jobs"
+ok "[ $count -ge 20 ]" "$count models in jobs"
 
 # ---- who is meant ---------------------------------------------------------------------
 
@@ -231,6 +234,7 @@ slurm_settle
 run srun -N3 --megatron-tp=1 megatron train --global-batch-size 4 --micro-batch-size 1
 like "$status:$err" "^1:[^"$'\n'"]*global-batch-size 4 is not a multiple of micro-batch-size 1 x dp 3 = 3" \
     "a number of tasks that only the controller knows"
+slurm_settle
 is "$(squeue -h -t R,CG -o %i | wc -l)" 0 "no step or allocation is left over"
 
 # ---- the same rules without Slurm ------------------------------------------------------

@@ -20,6 +20,16 @@ is "$status:$err" "1:" "without Slurm: something is wrong, and nothing breaks"
 like "$out" $'fail  slurm        Slurm is not installed here: srun: No such file or directory\n +-> megatron train and plan work without' \
     "it says so, and what to do"
 is "$(verdict cpus)" ok "the machine is looked at all the same"
+run env PATH="$TEST_DIR/empty" LD_LIBRARY_PATH="$MG_BUILDDIR/.libs" "$megatron" doctor
+like "$out" "ok    library      libmegatron.so.0 is version $("$megatron" --version | sed -n 's/^megatron //p')" \
+    "the library, where the linker finds it"
+printf 'const char *mg_version (void) { return "0.0.1"; }\n' > old.c
+if ${CC:-cc} -shared -fPIC -o libmegatron.so.0 old.c 2>/dev/null; then
+    run env PATH="$TEST_DIR/empty" LD_LIBRARY_PATH="$TEST_DIR" "$megatron" doctor
+    like "$out" 'warn  library      libmegatron.so.0 is version 0\.0\.1, megatron is ' "an old one is found out"
+else
+    skip 1 "there is no compiler"
+fi
 run env PATH="$TEST_DIR/empty" "$megatron" doctor --nodes n1
 is "$status:$(verdict nodes)" "1:warn" "nodes are not"
 run env PATH="$TEST_DIR/empty" "$megatron" doctor --json

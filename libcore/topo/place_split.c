@@ -84,13 +84,15 @@ void place_describe_split (const struct grid *grid, int nnodes,
                            const char *last, char *text, size_t n)
 {
     char ranks[160], nodes[180], help[120];
-    struct group group;
+    struct group group, both;
 
     grid_group_at (grid, split->kind, split->index, &group);
+    // what helps has to help tp x cp as well, else that is the next complaint
+    grid_group_of (grid, GROUP_TP_CP, group_at (&group, 0), &both);
     write_ranks (&group, ranks, sizeof (ranks));
     write_nodes (split, first, last, nodes, sizeof (nodes));
-    if (is_contiguous (&group))
-        write_help (grid, nnodes, group.size, help, sizeof (help));
+    if (is_contiguous (&both))
+        write_help (grid, nnodes, both.size, help, sizeof (help));
     else
         snprintf (help, sizeof (help), "use --megatron-order=tp-cp-ep-dp-pp");
     snprintf (text, n, "%d of %d %s groups lie on several nodes, the first (%s) on %s; %s",
