@@ -31,7 +31,7 @@ header() {
 row() {
     awk -v what="$1" -v value="$2" -v floor="$3" -v unit="$4" 'BEGIN {
         printf "%-46s %9.4g %-4s %7.4g %-4s %8.2f\n", what, value, unit, floor, unit,
-            floor > 0 ? value / floor : 0 }'
+            (floor > 0 ? value / floor : 0) }'
 }
 
 # best COMMAND...: seconds of the fastest of ${BENCH_ROUNDS:-5}; its output goes to $tmp/out.
