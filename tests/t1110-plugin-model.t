@@ -235,7 +235,8 @@ run srun -N3 --megatron-tp=1 megatron train --global-batch-size 4 --micro-batch-
 like "$status:$err" "^1:[^"$'\n'"]*global-batch-size 4 is not a multiple of micro-batch-size 1 x dp 3 = 3" \
     "a number of tasks that only the controller knows"
 slurm_settle
-is "$(squeue -h -t R,CG -o %i | wc -l)" 0 "no step or allocation is left over"
+slurm_settle
+is "$(squeue -h -o %i | wc -l)" 0 "no step or allocation is left over"
 
 # ---- the same rules without Slurm ------------------------------------------------------
 

@@ -45,8 +45,9 @@ slurm_missing() {
 
 # Wait, with a limit, until every job has left its nodes.
 slurm_settle() {
-    local end=$((SECONDS + 20))
-    while [ $SECONDS -le $end ] && [ -n "$(squeue -h -o %A)" ]; do
+    local end=$((SECONDS + 120))
+    while [ $SECONDS -le $end ] \
+        && [ -n "$(squeue -h -o %A)$(sinfo -h -o %n -t alloc,mix,comp)" ]; do
         sleep 0.05
     done
 }
