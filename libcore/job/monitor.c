@@ -25,6 +25,7 @@
 #include "libcore/job/report.h"
 
 enum {
+    SHORT_MS = 20,
     TICK_MS = 250,
     FIRST_FDS = 2 + MONITOR_HUBS, /* wake-up, listener, connections to the hubs */
     ABORT_CODE = 1,
@@ -521,6 +522,14 @@ static void handle_fds (struct monitor *m, int n)
         accept_peers (m);
 }
 
+/* Milliseconds until there may be something to do that no descriptor tells. */
+static int patience (const struct monitor *m)
+{
+    if (m->trouble.there && !m->told)
+        return SHORT_MS;
+    return m->config.warn_seconds > 0 || m->orphaned > 0 ? TICK_MS : -1;
+}
+
 static void *thread_main (void *arg)
 {
     struct monitor *m = arg;
@@ -531,7 +540,7 @@ static void *thread_main (void *arg)
     while (!stop) {
         int n = list_fds (m);
 
-        poll (m->fds, (nfds_t)n, m->trouble.there ? 20 : TICK_MS);
+        poll (m->fds, (nfds_t)n, patience (m));
         handle_fds (m, n);
         if (m->peer)
             handle_trouble (m);
@@ -590,7 +599,7 @@ static void wake (struct monitor *m)
     uint64_t one = 1;
 
     if (write (m->wake, &one, sizeof (one)) < 0)
-        return; // it looks four times a second anyway
+        return; // the counter is full: it is awake already
 }
 
 static void nap (double seconds)

@@ -1,0 +1,96 @@
+#!/bin/bash
+# kill -9 of a random rank at random moments of starting, running and saving: the job ends
+# within 5 seconds, what is saved can always be gone on from, and in the end there are the
+# bits of a run that was left alone.  MG_LONG=1: 100 times; MG_SEED repeats a run.
+. "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
+. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/slurm.sh"
+. "$MG_SRCDIR/tests/lib/train.sh"
+
+mpi_available || skip_all "no MPI"
+make_text text.txt 20
+run megatron data tokenize --input text.txt --output-prefix text --append-eod
+is "$status" 0 "text is tokenized" || diag "$err"
+RANDOM=${MG_SEED:=$$}
+diag "MG_SEED=$MG_SEED"
+kills=4
+[ -z "${MG_LONG:-}" ] || kills=50
+train=(megatron train --num-layers 2 --hidden-size 16 --num-attention-heads 2 --seq-length 8
+       --tokenizer-type ByteLevel --data-path text_text_document --split 100,0,0
+       --micro-batch-size 1 --global-batch-size 4 --lr 1e-3 --lr-decay-style constant
+       --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2)
+
+ranks_here() {
+    local p
+    for p in $(pgrep -x megatron); do
+        [ "$(readlink "/proc/$p/cwd")" != "$TEST_DIR" ] || echo "$p"
+    done
+}
+
+# life NAME COMMAND...: start, kill a rank some time later, see the job end.
+life() {
+    local name=$1 job start pids i
+    shift
+    # what is done already is not done again, so every life gets a bit further
+    "$@" --train-iters 1000000 --save "$name" --load "$name" --save-interval 2 \
+        --keep-last-n-checkpoints 2 >"$name.out" 2>"$name.err" &
+    job=$!
+    if [ $((RANDOM % 4)) != 0 ]; then # else while it starts
+        for ((i = 0; i < 600; i++)); do
+            [ "$(cat "$name.out" 2>/dev/null | grep -c '\] iteration ')" -lt $((1 + RANDOM % 5)) ] || break
+            sleep 0.02
+        done
+    fi
+    sleep "0.$((RANDOM % 3))$((RANDOM % 10))"
+    for ((i = 0; i < 600; i++)); do
+        pids=$(ranks_here)
+        [ -z "$pids" ] || break
+        sleep 0.02
+    done
+    # shellcheck disable=SC2086
+    set -- $pids
+    start=$(date +%s%N)
+    kill -KILL "${@:1 + RANDOM % $#:1}" 2>/dev/null
+    status=0
+    wait $job || status=$?
+    took=$((($(date +%s%N) - start) / 1000000))
+    [ "$took" -le "$worst" ] || worst=$took
+    [ "$status" != 0 ] || diag "$name: status 0: $(tail -n 3 "$name.out")"
+    if grep -a '^megatron train: ' "$name.err" | grep -avq ' died'; then
+        strange=$((strange + 1))
+        diag "$(cat "$name.err")"
+    fi
+    for ((i = 0; i < 100; i++)); do
+        [ -n "$(ranks_here)" ] || return 0
+        sleep 0.05
+    done
+    left=$((left + 1))
+}
+
+# lives NAME COMMAND...
+lives() {
+    local name=$1 n last
+    shift
+    worst=0 left=0 strange=0
+    for ((n = 0; n < kills; n++)); do
+        life "$name" "$@"
+    done
+    ok "[ $worst -lt 5000 ]" "$name: $kills kills, each ended the job within $worst ms"
+    is "$left" 0 "$name: no process was left"
+    is "$strange" 0 "$name: nothing but deaths was reported"
+    last=$(cat "$name/latest_checkpointed_iteration.txt" 2>/dev/null || echo 0)
+    last=$((last + 2))
+    # the number of iterations is the same, since the order of samples follows from it
+    run "$@" --train-iters 1000000 --exit-interval $last --save "$name" --load "$name" --save-weights "$name.st"
+    is "$status" 0 "$name: resumed, to iteration $last" || diag "$out$err"
+    run "$@" --train-iters 1000000 --exit-interval $last --save-weights "$name.whole"
+    is "$status" 0 "$name: in one go" || diag "$err"
+    ok "cmp $name.st $name.whole" "$name: the same weights, bit for bit"
+    is "$(ls -d "$name"/*.tmp-* 2>/dev/null)" "" "$name: and no leftovers of saves"
+}
+
+lives mpirun mpi_run 4 "${train[@]}"
+[ -e "$MG_BUILDDIR/plugin/.libs/megatron.so" ] || { skip 1 "no plugin"; done_testing; }
+slurm_start 2
+lives srun srun -Q -N2 --ntasks-per-node=2 --megatron-tp=2 --megatron-pp=2 "${train[@]}"
+done_testing
