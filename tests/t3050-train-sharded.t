@@ -88,6 +88,10 @@ like "$out" 'num zeros: [0-9]+ . number of skipped' "the log line has them too"
 
 # ---- instances
 many=(mpi_run 4 "${base[@]}")
+train plain "${many[@]}" --clip-grad 0
+train n "${many[@]}" --clip-grad 0 "${sharded[@]}" --overlap-grad-reduce --ddp-num-buckets 7 \
+    --ddp-pad-buckets-for-high-nccl-busbw
+same_bits n plain "seven buckets, padded more"
 train plain "${many[@]}"
 train n "${many[@]}" "${sharded[@]}" --num-distributed-optimizer-instances 2
 is "$status" 0 "two instances"
@@ -134,6 +138,8 @@ EOF
 run mpi_run 3 "${base[@]}" "${sharded[@]}" --num-distributed-optimizer-instances 2
 is "$status" 1 "instances must divide the ranks"
 like "$err" "instances 2 does not divide the 3 data-parallel ranks" "says why"
+run mpi_run 2 "${base[@]}" --ddp-num-buckets 7 --ddp-bucket-size 7
+like "$err" "exclude each other" "size and number of buckets exclude each other"
 run mpi_run 2 "${base[@]}" "${sharded[@]}" --overlap-param-gather
 is "$status" 1 "gathering aside needs reducing aside"
 like "$err" "overlap-param-gather needs .*--overlap-grad-reduce" "says why"

@@ -15,6 +15,7 @@ static struct layout *make_layout (const struct optimizer_config *c, const struc
 {
     const struct layout_config config = {
         .sharded = c->sharded,
+        .high_busbw = c->high_busbw,
         .grad_float32 = true,
         .bucket_size = c->bucket_size > 0 ? c->bucket_size : LAYOUT_ONE_BUCKET,
         .shards = { mg_comm_size (job_comm_shard (job)), 1 },

@@ -22,6 +22,7 @@ struct optimizer_config {
     double beta1, beta2, eps;
     double clip_grad;    /* 0: no clipping */
     int64_t bucket_size; /* elements of a gradient bucket, 0: one bucket */
+    bool high_busbw;     /* sharded: buckets end at multiples of 2^16 */
     bool count_zeros;    /* with the norm, count gradients that are zero */
     bool overlap_grad_reduce;  /* reduce a bucket while the backward pass goes on */
     bool overlap_param_gather; /* gather a bucket while others are used; sharded only */

@@ -59,6 +59,8 @@ struct train_args {
     const char *weight_decay_incr_style;
     double adam_beta1, adam_beta2, adam_eps, clip_grad;
     int64_t bucket_size;
+    int64_t num_buckets;
+    bool high_busbw;
     bool log_zeros;
     bool overlap_grad_reduce, overlap_param_gather;
     bool sharded_optimizer;

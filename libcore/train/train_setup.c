@@ -89,6 +89,9 @@ static int check_optimizer (const struct train *t, struct mg_error *err)
         && (!t->args.sharded_optimizer || !t->args.overlap_grad_reduce))
         return mg_error_set (err, EINVAL, "--overlap-param-gather needs "
                              "--use-distributed-optimizer and --overlap-grad-reduce");
+    if (t->args.bucket_size != TRAIN_UNSET && t->args.num_buckets != TRAIN_UNSET)
+        return mg_error_set (err, EINVAL,
+                             "--ddp-bucket-size and --ddp-num-buckets exclude each other");
     if (dp % n != 0)
         return mg_error_set (err, EINVAL, "--num-distributed-optimizer-instances %d does not "
                              "divide the %d data-parallel ranks", n, dp);
@@ -322,18 +325,26 @@ static int setup_data (struct train *t, struct mg_error *err)
 static int64_t bucket_size (const struct train *t)
 {
     const struct grid *grid = job_grid (t->job);
+    size_t n;
+    const struct param *params = model_params (t->model, &n);
     int64_t asked = t->args.bucket_size == TRAIN_UNSET ? 0 : t->args.bucket_size;
     struct layout_bucket_rule rule = {
         .bucket_size = asked,
+        .num_buckets = t->args.num_buckets == TRAIN_UNSET ? 0 : t->args.num_buckets,
         .dp = mg_comm_size (job_comm (t->job, GROUP_DP_CP)),
         .overlap = true,
         .pp_rank = grid_coord (grid, false, MG_AXIS_PP, job_rank (t->job)),
     };
-    int64_t size = layout_bucket_size (&rule, NULL);
+    int64_t size;
 
+    for (size_t i = 0; i < n && params[i].chunk == 0; i++)
+        rule.num_params += params[i].numel;
+    size = layout_bucket_size (&rule, NULL);
     if (!t->args.overlap_grad_reduce)
         return asked;
-    return size == LAYOUT_ONE_BUCKET ? 0 : size;
+    if (size == LAYOUT_ONE_BUCKET)
+        return 0;
+    return size > 0 ? size : 1; /* each parameter alone either way */
 }
 
 static struct optimizer_config optimizer_config (const struct train *t)
@@ -346,6 +357,7 @@ static struct optimizer_config optimizer_config (const struct train *t)
         .eps = args->adam_eps,
         .clip_grad = args->clip_grad,
         .bucket_size = bucket_size (t),
+        .high_busbw = args->high_busbw,
         .count_zeros = args->log_zeros,
         .sharded = args->sharded_optimizer,
         .overlap_grad_reduce = args->overlap_grad_reduce,
