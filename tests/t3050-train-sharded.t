@@ -61,7 +61,6 @@ done <<'EOF'
 1 1 1 3 --untie-embeddings-and-output-weights --calculate-per-token-loss
 2 1 1 2 --sequence-parallel
 1 2 2 3
-2 2 1 1
 2 2 2 2 --sequence-parallel
 EOF
 
