@@ -288,6 +288,9 @@ struct kern_ops {
      */
     int (*sum_sq) (const struct kernels *, int64_t n, const float *x, double *out,
                    struct mg_stream *, struct mg_error *);
+    /* *out = how many of x are zero, of either sign; host memory as that of sum_sq. */
+    int (*count_zeros) (const struct kernels *, int64_t n, const float *x, double *out,
+                        struct mg_stream *, struct mg_error *);
     /* y = a x + b y; b = 0 does not read y. */
     int (*axpby) (const struct kernels *, int64_t n, double a, const float *x, double b,
                   float *y, struct mg_stream *, struct mg_error *);

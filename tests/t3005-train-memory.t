@@ -65,6 +65,9 @@ if mpi_available; then
     steady "tp 2 by sequence" --tensor-model-parallel-size 2 --sequence-parallel
     steady "pp 2" --pipeline-model-parallel-size 2
     steady "dp 2" --ddp-bucket-size 5000
+    steady "dp 2, sharded" --ddp-bucket-size 5000 --use-distributed-optimizer
+    steady "dp 2, overlapped" --ddp-bucket-size 5000 --use-distributed-optimizer \
+        --overlap-grad-reduce --overlap-param-gather
     steady "pp 2 x 2" --pipeline-model-parallel-size 2 \
         --num-virtual-stages-per-pipeline-rank 2
     data=()
@@ -79,6 +82,6 @@ if mpi_available; then
     steady "pp 4, with all that can be logged" --pipeline-model-parallel-size 4 \
         --metrics-file m.json --log-throughput --timing-log-level 2 --log-memory-interval 1
 else
-    skip 16 "no MPI"
+    skip 18 "no MPI"
 fi
 done_testing

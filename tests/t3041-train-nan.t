@@ -84,6 +84,9 @@ if mpi_available; then
         mpi_run 2 -- "${tp2[@]}"
     # samples 0 and 1 are the first microbatches of the two ranks
     locate over.st "first on rank 1: ${activation/microbatch 1/microbatch 0}" "dp 2, forward" mpi_run 2 --
+    locate back.st "first on rank 0: $gradient" "dp 2, sharded and overlapped, backward" \
+        mpi_run 2 -- --use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather \
+        --ddp-bucket-size 500
 else
     skip 1 "no MPI"
 fi

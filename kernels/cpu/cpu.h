@@ -135,6 +135,8 @@ int cpu_col_sum (const struct kernels *, int64_t rows, int64_t cols, const float
                  float *out, struct mg_stream *, struct mg_error *);
 int cpu_sum_sq (const struct kernels *, int64_t n, const float *x, double *out,
                 struct mg_stream *, struct mg_error *);
+int cpu_count_zeros (const struct kernels *, int64_t n, const float *x, double *out,
+                     struct mg_stream *, struct mg_error *);
 int cpu_axpby (const struct kernels *, int64_t n, double a, const float *x, double b,
                float *y, struct mg_stream *, struct mg_error *);
 int cpu_cast (const struct kernels *, int64_t n, const void *x, enum mg_dtype from,

@@ -39,6 +39,7 @@
 #define cpu_position_bwd CPU_NAME (cpu_position_bwd)
 #define cpu_position_fwd CPU_NAME (cpu_position_fwd)
 #define cpu_sum_sq CPU_NAME (cpu_sum_sq)
+#define cpu_count_zeros CPU_NAME (cpu_count_zeros)
 #define cpu_tile CPU_NAME (cpu_tile)
 #define cpu_xent_bwd CPU_NAME (cpu_xent_bwd)
 #define cpu_xent_loss CPU_NAME (cpu_xent_loss)

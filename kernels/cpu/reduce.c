@@ -1,4 +1,4 @@
-/* reduce.c - column sums, sum of squares, axpby */
+/* reduce.c - column sums, sum of squares, count of zeros, axpby */
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/vec.h"
@@ -95,6 +95,20 @@ int cpu_sum_sq (const struct kernels *k, int64_t n, const float *x, double *out,
     for (int64_t i = 0; i < chunks; i++)
         total += part[i];
     *out = total;
+    return 0;
+}
+
+int cpu_count_zeros (const struct kernels *k, int64_t n, const float *x, double *out,
+                     struct mg_stream *stream, struct mg_error *err)
+{
+    int64_t total = 0;
+
+    (void)k, (void)stream, (void)err;
+#pragma omp parallel for num_threads (cpu_of (k)->threads) if (n > CPU_SERIAL) \
+    reduction (+ : total)
+    for (int64_t i = 0; i < n; i++)
+        total += x[i] == 0;
+    *out = (double)total;
     return 0;
 }
 

@@ -26,6 +26,7 @@ const struct kern_ops cpu_ops = {
     .fill = cpu_fill,
     .col_sum = cpu_col_sum,
     .sum_sq = cpu_sum_sq,
+    .count_zeros = cpu_count_zeros,
     .axpby = cpu_axpby,
     .cast = cpu_cast,
 };

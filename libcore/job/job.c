@@ -20,6 +20,7 @@ struct job {
     struct recorder *recorder; /* NULL: one rank has nothing to record */
     struct mg_comm *comm[GROUP_NUM_KINDS];
     struct mg_comm *pp_backward; /* NULL: comm[GROUP_PP] serves */
+    struct mg_comm *shard, *instances; /* NULL: one instance */
 };
 
 /* What every rank tells the others. */
@@ -159,30 +160,43 @@ static struct mg_comm *find_shared (const struct job *job, const struct group *g
     return NULL;
 }
 
-static struct mg_comm *make_group (struct job *job, const struct group *group,
-                                   const char *name, int tag, struct mg_comm *share,
-                                   struct mg_error *err)
+/* Members first, first + stride ... of a group, 'count' of them. */
+struct part {
+    int first, stride, count;
+};
+
+static struct mg_comm *make_part (struct job *job, const struct group *group,
+                                  struct part part, const char *name, int tag,
+                                  struct mg_comm *share, struct mg_error *err)
 {
     struct comm_config config = {
         .name = name,
         .tag = tag,
-        .size = group->size,
-        .rank = group->rank,
+        .size = part.count,
+        .rank = (group->rank - part.first) / part.stride,
         .share = share,
     };
     struct mg_comm *comm;
     int *tasks;
 
-    if (!(tasks = calloc ((size_t)group->size, sizeof (*tasks)))) {
+    if (!(tasks = calloc ((size_t)part.count, sizeof (*tasks)))) {
         mg_error_set (err, ENOMEM, "job: out of memory for the group %s", name);
         return NULL;
     }
-    for (int i = 0; i < group->size; i++)
-        tasks[i] = bootstrap_task_of (job->bootstrap, group_at (group, i));
+    for (int i = 0; i < part.count; i++)
+        tasks[i] = bootstrap_task_of (job->bootstrap,
+                                      group_at (group, part.first + i * part.stride));
     config.tasks = tasks;
     comm = comm_create (job->net, &config, err);
     free (tasks);
     return comm;
+}
+
+static struct mg_comm *make_group (struct job *job, const struct group *group,
+                                   const char *name, int tag, struct mg_comm *share,
+                                   struct mg_error *err)
+{
+    return make_part (job, group, (struct part){ 0, 1, group->size }, name, tag, share, err);
 }
 
 /* The communicator at 'position' of the creation order, where this rank is a member. */
@@ -214,6 +228,30 @@ static int make_pp_backward (struct job *job, struct mg_error *err)
     return job->pp_backward ? 0 : -1;
 }
 
+/* Instances of a distributed optimizer are neighbours in the dp-cp group. */
+static int make_instances (struct job *job, int count, struct mg_error *err)
+{
+    struct group group;
+    int size;
+
+    grid_group_of (job->grid, GROUP_DP_CP, job_rank (job), &group);
+    if (count < 0 || (count > 1 && group.size % count != 0))
+        return mg_error_set (err, EINVAL, "%d instances of the distributed optimizer do not "
+                             "divide the %d data-parallel ranks", count, group.size);
+    if (count < 2)
+        return 0;
+    size = group.size / count;
+    job->shard = make_part (job, &group,
+                            (struct part){ group.rank / size * size, 1, size }, "dp-shard",
+                            GROUP_NUM_KINDS + 1, NULL, err);
+    if (!job->shard)
+        return -1;
+    job->instances = make_part (job, &group,
+                                (struct part){ group.rank % size, size, count },
+                                "dp-instances", GROUP_NUM_KINDS + 2, NULL, err);
+    return job->instances ? 0 : -1;
+}
+
 static int make_comms (struct job *job, const struct job_config *config,
                        struct mg_error *err)
 {
@@ -234,7 +272,9 @@ static int make_comms (struct job *job, const struct job_config *config,
         if (make_comm (job, i, err) < 0)
             return -1;
     }
-    return make_pp_backward (job, err);
+    if (make_pp_backward (job, err) < 0)
+        return -1;
+    return make_instances (job, config->optimizer_instances, err);
 }
 
 struct job *job_create (const struct job_config *config, struct mg_error *err)
@@ -278,6 +318,8 @@ void job_destroy (struct job *job)
     if (job) {
         if (job->bootstrap)
             meet_at_end (job);
+        comm_destroy (job->instances);
+        comm_destroy (job->shard);
         comm_destroy (job->pp_backward);
         for (int i = GROUP_NUM_KINDS - 1; i >= 0; i--) // sharers before what they share
             comm_destroy (job->comm[creation_order[i]]);
@@ -325,6 +367,16 @@ struct mg_comm *job_comm_pp_backward (const struct job *job)
 struct recorder *job_recorder (const struct job *job)
 {
     return job->recorder;
+}
+
+struct mg_comm *job_comm_shard (const struct job *job)
+{
+    return job->shard ? job->shard : job->comm[GROUP_DP_CP];
+}
+
+struct mg_comm *job_comm_instances (const struct job *job)
+{
+    return job->instances;
 }
 
 void job_abort (struct job *job, int code)

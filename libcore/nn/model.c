@@ -38,6 +38,7 @@ struct pool {
 
 struct chunk {
     struct model_part part;
+    size_t first, embedding, head; /* its first parameter; parameters of its ends */
     struct block *block; /* [part.num_layers] */
     struct pool *pool;
 };
@@ -59,6 +60,7 @@ struct model {
     model_fetch_f fetch;
     void *fetch_arg;
     double weight;
+    struct model_hooks hooks;
 };
 
 static int setup_streams (struct model *m, struct mg_error *err)
@@ -161,8 +163,12 @@ static int describe_chunks (struct model *m, struct mg_error *err)
                                        err)))
             return -1;
         places.block = chunk->block;
+        chunk->first = (size_t)(next - m->param);
         if (!(next = model_describe_part (&m->nn, &chunk->part, c, next, &places, err)))
             return -1;
+        chunk->embedding = chunk->part.first ? 2 : 0;
+        chunk->head = (size_t)(next - m->param) - chunk->first - chunk->embedding
+                      - (size_t)chunk->part.num_layers * BLOCK_NUM_PARAMS;
     }
     return 0;
 }
@@ -498,6 +504,32 @@ static int check_head (struct model *m, bool forward, const struct slot *s,
     return check_tensor (nn->check, &place, "gradient", "hidden", boundary, s->gradient, err);
 }
 
+void model_set_hooks (struct model *m, const struct model_hooks *hooks)
+{
+    m->hooks = *hooks;
+}
+
+/* A chunk's parts, for the hooks: its ends, or a layer. */
+enum { PART_EMBEDDING = -1, PART_HEAD = -2 };
+
+/* Tell a hook, if there is one, of the parameters of a part. */
+static int tell (const struct model *m, const struct chunk *c, int part,
+                 int (*hook) (void *arg, size_t first, size_t n, struct mg_error *err),
+                 struct mg_error *err)
+{
+    size_t layers = c->first + c->embedding;
+    size_t head = layers + (size_t)c->part.num_layers * BLOCK_NUM_PARAMS;
+
+    if (!hook)
+        return 0;
+    if (part == PART_EMBEDDING)
+        return hook (m->hooks.arg, c->first, c->embedding, err);
+    if (part == PART_HEAD)
+        return hook (m->hooks.arg, head, c->head, err);
+    return hook (m->hooks.arg, layers + (size_t)part * BLOCK_NUM_PARAMS, BLOCK_NUM_PARAMS,
+                 err);
+}
+
 /* The input of a chunk's first layer, or what a chunk without layers hands on. */
 static int start_forward (struct model *m, const struct chunk *c, struct slot *s,
                           bool training, struct mg_error *err)
@@ -530,7 +562,8 @@ int model_forward (struct model *m, int chunk, int slot, int microbatch, bool tr
     s->microbatch = microbatch;
     if (m->nn.check)
         m->nn.check->microbatch = microbatch;
-    if (start_forward (m, c, s, training, err) < 0)
+    if (tell (m, c, PART_EMBEDDING, m->hooks.params_needed, err) < 0
+        || start_forward (m, c, s, training, err) < 0)
         return -1;
     for (int i = 0; i < c->part.num_layers; i++) {
         struct block_run run = {
@@ -540,9 +573,11 @@ int model_forward (struct model *m, int chunk, int slot, int microbatch, bool tr
             .act = s->act + (size_t)i * BLOCK_NUM_ACTS,
             .training = training,
         };
-        if (block_fwd (&run, err) < 0)
+        if (tell (m, c, i, m->hooks.params_needed, err) < 0 || block_fwd (&run, err) < 0)
             return -1;
     }
+    if (tell (m, c, PART_HEAD, m->hooks.params_needed, err) < 0)
+        return -1;
     if (c->part.last
         && (head_fwd (&m->nn, &m->head, &s->batch, s->output, &s->head, &loss, err) < 0
             || check_head (m, true, s, err) < 0))
@@ -565,6 +600,8 @@ int model_backward (struct model *m, int chunk, int slot, struct mg_error *err)
                       s->gradient, err) < 0
             || check_head (m, false, s, err) < 0))
         return -1;
+    if (tell (m, c, PART_HEAD, m->hooks.grads_ready, err) < 0)
+        return -1;
     for (int i = c->part.num_layers; i-- > 0;) {
         struct block_run run = {
             .nn = &m->nn,
@@ -574,13 +611,15 @@ int model_backward (struct model *m, int chunk, int slot, struct mg_error *err)
             .grad = grad,
             .training = true,
         };
-        if (block_bwd (&run, err) < 0)
+        if (block_bwd (&run, err) < 0 || tell (m, c, i, m->hooks.grads_ready, err) < 0)
             return -1;
     }
     if (c->part.first
         && embedding_bwd (&m->nn, &m->embedding, &s->batch, s->gradient, err) < 0)
         return mg_error_prefix (err, "embedding: backward");
-    return c->part.first ? check_embedding (m, false, NULL, err) : 0;
+    if (c->part.first && check_embedding (m, false, NULL, err) < 0)
+        return -1;
+    return tell (m, c, PART_EMBEDDING, m->hooks.grads_ready, err);
 }
 
 int model_loss (struct model *m, double sums[3], struct mg_error *err)

@@ -74,6 +74,17 @@ float *model_output (struct model *m, int chunk, int slot);
 float *model_gradient (struct model *m, int chunk, int slot);
 size_t model_boundary_count (const struct model *m);
 
+/* Told of the parameters that a pass is about to read, and of those whose gradients it has
+ * added to: 'n' of model_params() from 'first' on.  A parameter that a stage uses twice is
+ * told of once, where both uses are behind (before) it.  NULL: nobody asks.
+ */
+struct model_hooks {
+    int (*params_needed) (void *arg, size_t first, size_t n, struct mg_error *err);
+    int (*grads_ready) (void *arg, size_t first, size_t n, struct mg_error *err);
+    void *arg;
+};
+void model_set_hooks (struct model *m, const struct model_hooks *hooks);
+
 /* One pass; the last stage adds to the loss sums, the backward pass to the gradients. */
 int model_forward (struct model *m, int chunk, int slot, int microbatch, bool training,
                    struct mg_error *err);

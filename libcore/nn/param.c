@@ -44,3 +44,38 @@ void param_piece (const struct param *p, const char *prefix, void *data, bool wr
     memcpy (piece->offset, p->offset, sizeof (piece->offset));
     memcpy (piece->extent, p->extent, sizeof (piece->extent));
 }
+
+/* The first rectangle of [from, to): where it ends. */
+static int64_t cut (int64_t cols, int64_t from, int64_t to)
+{
+    int64_t row_end = (from / cols + 1) * cols;
+
+    if (from % cols != 0 || row_end > to)
+        return row_end < to ? row_end : to;
+    return to / cols * cols;
+}
+
+size_t param_range_pieces (const struct param *p, const char *prefix, int64_t from, int64_t to,
+                           float *data, bool writer, int tp_rank,
+                           struct piece pieces[PARAM_MAX_PIECES])
+{
+    int64_t cols = p->extent[p->ndims - 1];
+    size_t n = 0;
+
+    while (from < to) {
+        struct piece *piece = &pieces[n++];
+        int64_t end = cut (cols, from, to), rows = (end - from + cols - 1) / cols;
+        int last = p->ndims - 1;
+
+        param_piece (p, prefix, data, writer, tp_rank, piece);
+        piece->offset[last] += from % cols;
+        piece->extent[last] = rows > 1 ? cols : end - from;
+        if (p->ndims == 2) {
+            piece->offset[0] += from / cols;
+            piece->extent[0] = rows;
+        }
+        data += end - from;
+        from = end;
+    }
+    return n;
+}

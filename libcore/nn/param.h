@@ -54,6 +54,15 @@ int param_init (const struct param *p, const struct kernels *kern,
 void param_piece (const struct param *p, const char *prefix, void *data, bool writer,
                   int tp_rank, struct piece *piece);
 
+/* The same of elements [from, to) of this rank's row-major part, which 'data' holds: they
+ * make at most three rectangles, the rest of a row, whole rows, the start of a row.
+ * Returns how many.
+ */
+enum { PARAM_MAX_PIECES = 3 };
+size_t param_range_pieces (const struct param *p, const char *prefix, int64_t from, int64_t to,
+                           float *data, bool writer, int tp_rank,
+                           struct piece pieces[PARAM_MAX_PIECES]);
+
 /* True on the one rank of a model-parallel group that counts (a part of) this parameter
  * in norms and writes it to files.
  */

@@ -5,92 +5,165 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libcore/optim/optimizer.h"
+#include "libcore/optim/optimizer_private.h"
 
-/* Parts of the one allocation, each layout->numel floats. */
-enum { BUFFER_PARAM, BUFFER_GRAD, BUFFER_EXP_AVG, BUFFER_EXP_AVG_SQ, NUM_BUFFERS };
+/* --- the plan, and the memory --- */
 
-struct optimizer {
-    struct optimizer_config config;
-    struct mg_device *device;
-    const struct kernels *kern;
-    struct mg_stream *stream;
-    struct mg_comm *tp, *dp, *embd, *world;
-    int tp_rank;
-    bool counts; /* this data-parallel rank's norms enter the sum */
-    struct param *params;
-    size_t n;
-    int num_tensors;
-    struct layout *layout;
-    const struct layout_buffer *buf; /* the one of layout */
-    float *buffer[NUM_BUFFERS];
-    int64_t *start;  /* [n] of every parameter in the buffers */
-    float *packed;   /* gradients of the sequence-parallel parameters, one after another */
-    int64_t num_packed;
-    double *reduced; /* [num_tensors + OPTIMIZER_MAX_EXTRA] */
-    int64_t steps;
-};
-
-size_t optimizer_bytes (const struct param *params, size_t n)
-{
-    size_t total = 0;
-
-    for (size_t i = 0; i < n; i++)
-        total += (size_t)params[i].numel * sizeof (float)
-                 * (NUM_BUFFERS + (params[i].sequence_parallel ? 1 : 0));
-    return total;
-}
-
-static int allocate (struct optimizer *o, struct mg_error *err)
-{
-    size_t bytes = (size_t)o->buf->numel * sizeof (float);
-    static const char *const what[NUM_BUFFERS] = { "parameters", "gradients",
-                                                   "first moments", "second moments" };
-
-    o->start = calloc (o->n + 1, sizeof (*o->start));
-    o->reduced = calloc ((size_t)o->num_tensors + OPTIMIZER_MAX_EXTRA, sizeof (double));
-    if (!o->start || !o->reduced)
-        return mg_error_set (err, ENOMEM, "optimizer: out of memory");
-    for (int b = 0; b < NUM_BUFFERS; b++)
-        if (!(o->buffer[b] = device_alloc (o->device, bytes, err)))
-            return mg_error_prefix (err, "%s", what[b]);
-    for (size_t i = 0; i < o->n; i++)
-        if (o->params[i].sequence_parallel)
-            o->num_packed += o->params[i].numel;
-    if (o->num_packed > 0
-        && !(o->packed = device_alloc (o->device, (size_t)o->num_packed * sizeof (float),
-                                       err)))
-        return mg_error_prefix (err, "sequence-parallel gradients");
-    for (size_t i = 0; i < o->buf->num_entries; i++) {
-        const struct layout_entry *e = &o->buf->entry[i];
-
-        o->start[e->param] = e->start;
-        o->params[e->param].data = o->buffer[BUFFER_PARAM] + e->start;
-        o->params[e->param].grad = o->buffer[BUFFER_GRAD] + e->start;
-    }
-    return 0;
-}
-
-/* One buffer: all parameters and gradients are float32 and dense. */
-static struct layout *make_layout (const struct optimizer *o, struct mg_error *err)
+/* All parameters and gradients are float32 and dense. */
+static struct layout *make_layout (const struct optimizer_config *c, const struct job *job,
+                                   const struct param *params, size_t n, struct mg_error *err)
 {
     const struct layout_config config = {
+        .sharded = c->sharded,
+        .high_busbw = c->high_busbw,
         .grad_float32 = true,
-        .bucket_size = o->config.bucket_size > 0 ? o->config.bucket_size : LAYOUT_ONE_BUCKET,
-        .shards = { 1, 1 },
+        .bucket_size = c->bucket_size > 0 ? c->bucket_size : LAYOUT_ONE_BUCKET,
+        .shards = { mg_comm_size (job_comm_shard (job)), 1 },
     };
-    struct layout_param *list = calloc (o->n + 1, sizeof (*list));
+    struct layout_param *list = calloc (n + 1, sizeof (*list));
     struct layout *layout;
 
     if (!list) {
         mg_error_set (err, ENOMEM, "optimizer: out of memory");
         return NULL;
     }
-    for (size_t i = 0; i < o->n; i++)
-        list[i].numel = o->params[i].numel;
-    layout = layout_create (&config, list, o->n, err);
+    for (size_t i = 0; i < n; i++)
+        list[i] = (struct layout_param){
+            .numel = params[i].numel, .logical = MG_FLOAT32, .storage = MG_FLOAT32,
+            .shared_embedding = params[i].shared_embedding, .chunk = params[i].chunk,
+        };
+    layout = layout_create (&config, list, n, err);
     free (list);
     return layout;
+}
+
+/* Elements of all buffers; place[] may be NULL. */
+static struct place sum_up (const struct layout *layout, struct place *place)
+{
+    struct place at = { 0, 0, 0 };
+
+    for (int b = 0; b < layout->num_buffers; b++) {
+        if (place)
+            place[b] = at;
+        at.whole += layout->buffer[b].numel;
+        at.shard += layout_shard_total (layout, &layout->buffer[b]);
+        at.bucket += (size_t)layout->buffer[b].num_buckets;
+    }
+    return at;
+}
+
+/* Elements of sequence-parallel parameters that a rank owns. */
+static int64_t count_packed (const struct layout *layout, const struct param *params,
+                             int rank)
+{
+    int64_t total = 0;
+    struct layout_ranges r;
+
+    for (int b = 0; b < layout->num_buffers; b++) {
+        const struct layout_buffer *buffer = &layout->buffer[b];
+
+        for (size_t i = 0; i < buffer->num_entries; i++) {
+            if (params[buffer->entry[i].param].sequence_parallel
+                && layout_ranges (layout, buffer, &buffer->entry[i], rank, &r))
+                total += r.param[1] - r.param[0];
+        }
+    }
+    return total;
+}
+
+int64_t optimizer_bytes (const struct optimizer_config *config, const struct job *job,
+                         const struct param *params, size_t n, struct mg_error *err)
+{
+    struct layout *layout = make_layout (config, job, params, n, err);
+    int rank = config->sharded ? mg_comm_rank (job_comm_shard (job)) : 0;
+    struct place total;
+    int64_t packed;
+
+    if (!layout)
+        return -1;
+    total = sum_up (layout, NULL);
+    packed = count_packed (layout, params, rank);
+    layout_destroy (layout);
+    return (2 * total.whole + 2 * total.shard + packed) * (int64_t)sizeof (float);
+}
+
+static int allocate (struct optimizer *o, struct mg_error *err)
+{
+    static const char *const what[NUM_MEMORIES] = { "parameters", "gradients",
+                                                    "first moments", "second moments" };
+
+    o->place = calloc ((size_t)o->layout->num_buffers + 1, sizeof (*o->place));
+    o->range = calloc (o->n + 1, sizeof (*o->range));
+    o->zeros = calloc (o->n + 1, sizeof (*o->zeros));
+    o->reduced = calloc ((size_t)o->num_tensors + OPTIMIZER_MAX_EXTRA + 1, sizeof (double));
+    if (!o->place || !o->range || !o->zeros || !o->reduced)
+        return mg_error_set (err, ENOMEM, "optimizer: out of memory");
+    o->total = sum_up (o->layout, o->place);
+    for (int m = 0; m < NUM_MEMORIES; m++) {
+        int64_t count = m < MEMORY_EXP_AVG ? o->total.whole : o->total.shard;
+
+        if (!(o->memory[m] = device_alloc (o->device, (size_t)count * sizeof (float), err)))
+            return mg_error_prefix (err, "%s", what[m]);
+    }
+    o->num_packed = count_packed (o->layout, o->params, o->rank);
+    if (o->num_packed > 0
+        && !(o->packed = device_alloc (o->device, (size_t)o->num_packed * sizeof (float),
+                                       err)))
+        return mg_error_prefix (err, "sequence-parallel gradients");
+    return optimizer_sync_setup (o, err);
+}
+
+/* Give the parameters of a buffer their memory, and note which parts are updated here. */
+static void place_buffer (struct optimizer *o, int b, struct optimizer_range *by_param)
+{
+    const struct layout_buffer *buffer = &o->layout->buffer[b];
+    int64_t moments = o->place[b].shard, whole = o->place[b].whole;
+    int bucket = 0;
+
+    for (size_t i = 0; i < buffer->num_entries; i++) {
+        const struct layout_entry *e = &buffer->entry[i];
+        struct param *p = &o->params[e->param];
+        struct layout_ranges r;
+
+        for (; bucket < e->bucket; bucket++)
+            moments += layout_shard (o->layout, buffer, bucket);
+        p->data = o->memory[MEMORY_PARAM] + whole + e->start;
+        p->grad = o->memory[MEMORY_GRAD] + whole + e->start;
+        if (!layout_ranges (o->layout, buffer, e, o->rank, &r))
+            continue;
+        by_param[e->param] = (struct optimizer_range){
+            .param = e->param, .from = r.param[0], .to = r.param[1],
+            .data = p->data + r.param[0], .grad = p->grad + r.param[0],
+            .exp_avg = o->memory[MEMORY_EXP_AVG] + moments + r.local[0],
+            .exp_avg_sq = o->memory[MEMORY_EXP_AVG_SQ] + moments + r.local[0],
+        };
+    }
+}
+
+static void place_params (struct optimizer *o)
+{
+    for (int b = 0; b < o->layout->num_buffers; b++)
+        place_buffer (o, b, o->range);
+    for (size_t i = 0; i < o->n; i++) {
+        if (o->range[i].to > o->range[i].from)
+            o->range[o->num_ranges++] = o->range[i];
+    }
+}
+
+static void find_groups (struct optimizer *o, const struct job *job)
+{
+    o->tp = job_comm (job, GROUP_TP);
+    o->embd = job_comm (job, GROUP_EMBD);
+    o->world = job_comm (job, GROUP_WORLD);
+    o->dp = job_comm (job, GROUP_DP_CP);
+    o->tp_rank = mg_comm_rank (o->tp);
+    o->counts = mg_comm_rank (o->dp) == 0;
+    if (!o->config.sharded)
+        return;
+    o->dp = job_comm_shard (job);
+    o->rank = mg_comm_rank (o->dp);
+    o->instances = job_comm_instances (job);
+    o->counts = !o->instances || mg_comm_rank (o->instances) == 0;
 }
 
 struct optimizer *optimizer_create (const struct optimizer_config *config,
@@ -108,24 +181,16 @@ struct optimizer *optimizer_create (const struct optimizer_config *config,
     o->device = job_device (job);
     o->kern = device_kernels (o->device);
     o->stream = stream;
-    o->tp = job_comm (job, GROUP_TP);
-    o->dp = job_comm (job, GROUP_DP_CP);
-    o->embd = job_comm (job, GROUP_EMBD);
-    o->world = job_comm (job, GROUP_WORLD);
-    o->tp_rank = mg_comm_rank (o->tp);
-    o->counts = mg_comm_rank (o->dp) == 0;
     o->params = params;
     o->n = n;
     o->num_tensors = num_tensors;
-    if (!(o->layout = make_layout (o, err)))
-        goto error;
-    o->buf = o->layout->buffer;
-    if (allocate (o, err) < 0)
-        goto error;
+    find_groups (o, job);
+    if (!(o->layout = make_layout (config, job, params, n, err)) || allocate (o, err) < 0) {
+        optimizer_destroy (o);
+        return NULL;
+    }
+    place_params (o);
     return o;
-error:
-    optimizer_destroy (o);
-    return NULL;
 }
 
 void optimizer_destroy (struct optimizer *o)
@@ -134,89 +199,53 @@ void optimizer_destroy (struct optimizer *o)
 
     if (!o)
         return;
-    for (int b = 0; b < NUM_BUFFERS; b++)
-        device_free (o->device, o->buffer[b]);
+    optimizer_sync_clear (o);
+    for (int m = 0; m < NUM_MEMORIES; m++)
+        device_free (o->device, o->memory[m]);
     device_free (o->device, o->packed);
     layout_destroy (o->layout);
-    free (o->start);
+    free (o->place);
+    free (o->range);
+    free (o->zeros);
     free (o->reduced);
     free (o);
     errno = saved_errno;
 }
 
+/* --- gradients --- */
+
 int optimizer_zero_grad (struct optimizer *o, struct mg_error *err)
 {
-    return o->kern->ops->fill (o->kern, o->buf->numel, 0.0f, o->buffer[BUFFER_GRAD],
+    return o->kern->ops->fill (o->kern, o->total.whole, 0.0f, o->memory[MEMORY_GRAD],
                                o->stream, err);
 }
 
-/* Copy the gradients of sequence-parallel parameters into the packed buffer, or back. */
-static int pack (struct optimizer *o, bool back, struct mg_error *err)
+/* Elements of a range up to the padding of the parameter's last rows. */
+static int64_t true_elements (const struct param *p, const struct optimizer_range *r)
 {
-    float *next = o->packed;
+    int64_t end = p->global[0] > p->offset[0] ? p->global[0] - p->offset[0] : 0;
 
-    for (size_t i = 0; i < o->n; i++) {
-        const struct param *p = &o->params[i];
+    if (p->ndims == 2)
+        end *= p->extent[1];
+    end = end < r->to ? end : r->to;
+    return end > r->from ? end - r->from : 0;
+}
 
-        if (!p->sequence_parallel)
+/* Start the sums of this rank's ranges. */
+static int sum_ranges (struct optimizer *o, struct mg_error *err)
+{
+    for (size_t i = 0; o->counts && i < o->num_ranges; i++) {
+        const struct optimizer_range *r = &o->range[i];
+        const struct param *p = &o->params[r->param];
+
+        if (!param_is_counted (p, o->tp_rank))
             continue;
-        if (o->kern->ops->axpby (o->kern, p->numel, 1.0, back ? next : p->grad, 0.0,
-                                 back ? p->grad : next, o->stream, err) < 0)
+        if (o->kern->ops->sum_sq (o->kern, r->to - r->from, r->grad, &o->reduced[p->order],
+                                  o->stream, err) < 0)
             return -1;
-        next += p->numel;
-    }
-    return 0;
-}
-
-static int reduce_sequence (struct optimizer *o, struct mg_error *err)
-{
-    if (o->num_packed > 0
-        && (pack (o, false, err) < 0
-            || mg_comm_all_reduce (o->tp, o->packed, (size_t)o->num_packed, MG_FLOAT32,
-                                   MG_SUM, o->stream, err) < 0
-            || pack (o, true, err) < 0))
-        return mg_error_prefix (err, "sequence-parallel gradients");
-    return 0;
-}
-
-static int reduce_data (struct optimizer *o, struct mg_error *err)
-{
-    for (int b = 0; b < o->buf->num_buckets; b++) {
-        const struct layout_bucket *bucket = &o->buf->bucket[b];
-
-        if (mg_comm_all_reduce (o->dp, o->buffer[BUFFER_GRAD] + bucket->start,
-                                (size_t)(bucket->end - bucket->start), MG_FLOAT32, MG_SUM,
-                                o->stream, err) < 0)
-            return mg_error_prefix (err, "gradients of bucket %d", b);
-    }
-    return 0;
-}
-
-static int reduce_embedding (struct optimizer *o, struct mg_error *err)
-{
-    for (size_t i = 0; o->embd && i < o->n; i++)
-        if (o->params[i].shared_embedding
-            && mg_comm_all_reduce (o->embd, o->params[i].grad, (size_t)o->params[i].numel,
-                                   MG_FLOAT32, MG_SUM, o->stream, err) < 0)
-            return mg_error_prefix (err, "gradient of the tied embedding");
-    return 0;
-}
-
-int optimizer_reduce_share (struct optimizer *o, enum optimizer_share share,
-                            struct mg_error *err)
-{
-    static int (*const reduce[OPTIMIZER_NUM_SHARES]) (struct optimizer *, struct mg_error *)
-        = { [OPTIMIZER_SEQUENCE] = reduce_sequence,
-            [OPTIMIZER_DATA] = reduce_data,
-            [OPTIMIZER_EMBEDDING] = reduce_embedding };
-
-    return reduce[share] (o, err);
-}
-
-int optimizer_reduce_grads (struct optimizer *o, struct mg_error *err)
-{
-    for (int i = 0; i < OPTIMIZER_NUM_SHARES; i++) {
-        if (optimizer_reduce_share (o, (enum optimizer_share)i, err) < 0)
+        if (o->config.count_zeros
+            && o->kern->ops->count_zeros (o->kern, true_elements (p, r), r->grad,
+                                          &o->zeros[i], o->stream, err) < 0)
             return -1;
     }
     return 0;
@@ -225,44 +254,46 @@ int optimizer_reduce_grads (struct optimizer *o, struct mg_error *err)
 int optimizer_grad_norm (struct optimizer *o, double *extra, int num_extra, double *norm,
                          struct mg_error *err)
 {
-    size_t count = (size_t)o->num_tensors + (size_t)num_extra;
+    size_t extras = (size_t)num_extra, last = (size_t)o->num_tensors + extras;
     double total = 0;
 
     if (num_extra < 0 || num_extra > OPTIMIZER_MAX_EXTRA)
         return mg_error_set (err, EINVAL, "gradient norm: %d extra values, want 0 to %d",
                              num_extra, OPTIMIZER_MAX_EXTRA);
-    memset (o->reduced, 0, count * sizeof (double));
-    for (size_t i = 0; i < o->n; i++) {
-        const struct param *p = &o->params[i];
-
-        if (o->counts && param_is_counted (p, o->tp_rank)
-            && o->kern->ops->sum_sq (o->kern, p->numel, p->grad, &o->reduced[p->order],
-                                     o->stream, err) < 0)
-            return -1;
-    }
-    if (mg_stream_synchronize (o->stream, err) < 0)
+    memset (o->reduced, 0, (last + 1) * sizeof (double));
+    if (sum_ranges (o, err) < 0 || mg_stream_synchronize (o->stream, err) < 0)
         return -1;
-    if (num_extra > 0)
-        memcpy (o->reduced + o->num_tensors, extra, (size_t)num_extra * sizeof (double));
-    if (mg_comm_all_reduce (o->world, o->reduced, count, MG_FLOAT64, MG_SUM, o->stream,
+    if (extras > 0)
+        memcpy (o->reduced + o->num_tensors, extra, extras * sizeof (double));
+    for (size_t i = 0; i < o->num_ranges; i++)
+        o->reduced[last] += o->zeros[i];
+    if (mg_comm_all_reduce (o->world, o->reduced, last + 1, MG_FLOAT64, MG_SUM, o->stream,
                             err) < 0
         || mg_stream_synchronize (o->stream, err) < 0)
         return mg_error_prefix (err, "gradient norm");
     for (int i = 0; i < o->num_tensors; i++)
         total += o->reduced[i];
-    if (num_extra > 0)
-        memcpy (extra, o->reduced + o->num_tensors, (size_t)num_extra * sizeof (double));
+    if (extras > 0)
+        memcpy (extra, o->reduced + o->num_tensors, extras * sizeof (double));
+    o->num_zeros = (int64_t)o->reduced[last];
     *norm = sqrt (total);
     return 0;
 }
 
+int64_t optimizer_zeros (const struct optimizer *o)
+{
+    return o->num_zeros;
+}
+
 int optimizer_scale_grads (struct optimizer *o, double factor, struct mg_error *err)
 {
-    float *grad = o->buffer[BUFFER_GRAD];
+    float *grad = o->memory[MEMORY_GRAD];
 
-    return o->kern->ops->axpby (o->kern, o->buf->numel, factor, grad, 0.0, grad, o->stream,
+    return o->kern->ops->axpby (o->kern, o->total.whole, factor, grad, 0.0, grad, o->stream,
                                 err);
 }
+
+/* --- the update --- */
 
 int optimizer_step (struct optimizer *o, double lr, double weight_decay, double norm,
                     struct mg_error *err)
@@ -275,14 +306,15 @@ int optimizer_step (struct optimizer *o, double lr, double weight_decay, double 
         if (coefficient < 1.0)
             scale = coefficient;
     }
-    for (size_t i = 0; i < o->n; i++) {
-        const struct param *p = &o->params[i];
+    for (size_t i = 0; i < o->num_ranges; i++) {
+        const struct optimizer_range *r = &o->range[i];
+        const struct param *p = &o->params[r->param];
         struct kern_adamw a = {
-            .n = p->numel,
-            .param = p->data,
-            .m = optimizer_exp_avg (o, i),
-            .v = optimizer_exp_avg_sq (o, i),
-            .grad = p->grad,
+            .n = r->to - r->from,
+            .param = r->data,
+            .m = r->exp_avg,
+            .v = r->exp_avg_sq,
+            .grad = r->grad,
             .lr = lr,
             .beta1 = o->config.beta1,
             .beta2 = o->config.beta2,
@@ -296,7 +328,7 @@ int optimizer_step (struct optimizer *o, double lr, double weight_decay, double 
             return mg_error_prefix (err, "%s", p->name);
     }
     o->steps = step;
-    return 0;
+    return o->config.sharded ? optimizer_gather_params (o, err) : 0;
 }
 
 int64_t optimizer_steps (const struct optimizer *o)
@@ -309,12 +341,13 @@ void optimizer_set_steps (struct optimizer *o, int64_t steps)
     o->steps = steps;
 }
 
-float *optimizer_exp_avg (struct optimizer *o, size_t i)
+const struct optimizer_range *optimizer_ranges (const struct optimizer *o, size_t *n)
 {
-    return o->buffer[BUFFER_EXP_AVG] + o->start[i];
+    *n = o->num_ranges;
+    return o->range;
 }
 
-float *optimizer_exp_avg_sq (struct optimizer *o, size_t i)
+bool optimizer_counts (const struct optimizer *o)
 {
-    return o->buffer[BUFFER_EXP_AVG_SQ] + o->start[i];
+    return o->counts;
 }

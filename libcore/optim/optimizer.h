@@ -4,6 +4,12 @@
  * The step: gradients are summed over the data-parallel group (the loss's weight holds
  * the 1 / size), tied embeddings over the embedding group; the global norm is formed once
  * across all axes; clipped gradients go through AdamW.
+ *
+ * A distributed optimizer (ZeRO-1, Rajbhandari et al. 2020) reduces every bucket of
+ * gradients so that each data-parallel rank gets the sums of its shard only, keeps moments
+ * for and updates only that, and gathers the parameters.  Its ranks form 'instances' groups
+ * if asked to: shards are those of an instance, whose sums are then added up across the
+ * instances.  Without it each rank has one shard, everything.
  */
 #ifndef LIBCORE_OPTIM_OPTIMIZER_H
 #define LIBCORE_OPTIM_OPTIMIZER_H
@@ -16,12 +22,20 @@ struct optimizer_config {
     double beta1, beta2, eps;
     double clip_grad;    /* 0: no clipping */
     int64_t bucket_size; /* elements of a gradient bucket, 0: one bucket */
+    bool high_busbw;     /* sharded: buckets end at multiples of 2^16 */
+    bool count_zeros;    /* with the norm, count gradients that are zero */
+    bool overlap_grad_reduce;  /* reduce a bucket while the backward pass goes on */
+    bool overlap_param_gather; /* gather a bucket while others are used; sharded only */
+    bool sharded;        /* distributed optimizer; its instances are the job's */
 };
 
 struct optimizer;
 
-/* Bytes that optimizer_create() will allocate for n parameters. */
-size_t optimizer_bytes (const struct param *params, size_t n);
+/* Bytes that optimizer_create() will allocate on the device for n parameters; -1 and a text
+ * if they cannot be laid out.
+ */
+int64_t optimizer_bytes (const struct optimizer_config *config, const struct job *job,
+                         const struct param *params, size_t n, struct mg_error *err);
 
 /* Lay out and allocate; sets data and grad of every parameter (zeroed). 'stream' is the
  * compute stream. num_tensors: of the whole model, see param->order.
@@ -35,10 +49,22 @@ void optimizer_destroy (struct optimizer *o);
 /* Gradients to zero, before an iteration's first backward pass. */
 int optimizer_zero_grad (struct optimizer *o, struct mg_error *err);
 
-/* Sum gradients over the groups that share parameters: in this order, or all at once. */
+/* With overlap_grad_reduce, before an iteration's passes: how often optimizer_grads_ready()
+ * will be told of every parameter.
+ */
+void optimizer_expect (struct optimizer *o, int64_t num_microbatches);
+
+/* A backward pass has added its part to the gradients of parameters first to first + n - 1.
+ * The last one of a bucket starts its reduction.
+ */
+int optimizer_grads_ready (struct optimizer *o, size_t first, size_t n, struct mg_error *err);
+
+/* Sum gradients over the groups that share parameters: in this order, or all at once.  Of a
+ * sharded optimizer only those of its ranges are sums afterwards.
+ */
 enum optimizer_share {
-    OPTIMIZER_SEQUENCE,  /* parameters of which each tensor-parallel rank saw its rows */
     OPTIMIZER_DATA,      /* all of them, over the data-parallel group */
+    OPTIMIZER_SEQUENCE,  /* parameters of which each tensor-parallel rank saw its rows */
     OPTIMIZER_EMBEDDING, /* tied embeddings, over the embedding group */
     OPTIMIZER_NUM_SHARES
 };
@@ -58,6 +84,11 @@ enum { OPTIMIZER_MAX_EXTRA = 8 };
 int optimizer_grad_norm (struct optimizer *o, double *extra, int num_extra, double *norm,
                          struct mg_error *err);
 
+/* Of the gradient of the last optimizer_grad_norm(): elements of the whole model that are
+ * zero, every parameter counted once, padding not.  The same on every rank.
+ */
+int64_t optimizer_zeros (const struct optimizer *o);
+
 /* Multiply all gradients by 'factor': before an update whose norm was multiplied too. */
 int optimizer_scale_grads (struct optimizer *o, double factor, struct mg_error *err);
 
@@ -65,12 +96,30 @@ int optimizer_scale_grads (struct optimizer *o, double factor, struct mg_error *
 int optimizer_step (struct optimizer *o, double lr, double weight_decay, double norm,
                     struct mg_error *err);
 
+/* With overlap_param_gather an update ends before the other ranks' parts of the parameters
+ * have come.  Make the compute stream wait for those of parameters first to first + n - 1,
+ * or the caller for all.
+ */
+int optimizer_params_needed (struct optimizer *o, size_t first, size_t n,
+                             struct mg_error *err);
+int optimizer_params_wait (struct optimizer *o, struct mg_error *err);
+
 /* Steps taken so far (bias correction); settable on resume. */
 int64_t optimizer_steps (const struct optimizer *o);
 void optimizer_set_steps (struct optimizer *o, int64_t steps);
 
-/* First and second moment of parameter i. */
-float *optimizer_exp_avg (struct optimizer *o, size_t i);
-float *optimizer_exp_avg_sq (struct optimizer *o, size_t i);
+/* Elements [from, to) of a parameter's part on this rank, which this rank updates. */
+struct optimizer_range {
+    size_t param;
+    int64_t from, to;
+    float *data, *grad;        /* of element 'from' */
+    float *exp_avg, *exp_avg_sq; /* first and second moment */
+};
+
+/* In ascending order of parameters, at most one each; the optimizer's. */
+const struct optimizer_range *optimizer_ranges (const struct optimizer *o, size_t *n);
+
+/* Do this rank's ranges count in norms and files?  Others hold the same ones where not. */
+bool optimizer_counts (const struct optimizer *o);
 
 #endif /* LIBCORE_OPTIM_OPTIMIZER_H */

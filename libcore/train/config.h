@@ -59,6 +59,12 @@ struct train_args {
     const char *weight_decay_incr_style;
     double adam_beta1, adam_beta2, adam_eps, clip_grad;
     int64_t bucket_size;
+    int64_t num_buckets;
+    bool high_busbw;
+    bool log_zeros;
+    bool overlap_grad_reduce, overlap_param_gather;
+    bool sharded_optimizer;
+    int optimizer_instances;
     struct train_list data_path, train_data_path, valid_data_path, test_data_path;
     double data_surplus;
     const char *data_cache, *split, *batches;

@@ -15,6 +15,7 @@ static int take_again (struct train *t, struct check *check, struct mg_error *er
     num_microbatches_at (t->batches, t->progress.consumed_samples, &size);
     input_start (&t->input, t->progress.consumed_samples);
     model_clear_loss (t->model);
+    optimizer_expect (t->optimizer, size.num_microbatches);
     if (check_params (check, CHECK_WEIGHT, params, n, err) < 0
         || optimizer_zero_grad (t->optimizer, err) < 0
         || passes_run (t->passes, size.num_microbatches, err) < 0

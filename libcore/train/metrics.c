@@ -20,11 +20,13 @@ void metrics_print (FILE *out, const struct metrics *m, bool throughput)
 {
     struct timeval now;
     struct tm tm;
-    char stamp[32] = "";
+    char stamp[32] = "", zeros[40] = "";
 
     gettimeofday (&now, NULL);
     if (localtime_r (&now.tv_sec, &tm))
         strftime (stamp, sizeof (stamp), "%Y-%m-%d %H:%M:%S", &tm);
+    if (m->num_zeros >= 0)
+        snprintf (zeros, sizeof (zeros), " | num zeros: %" PRId64, m->num_zeros);
     fprintf (out,
              " [%s.%06ld] iteration %8" PRId64 "/%8" PRId64 " | consumed samples: %12" PRId64
              " | elapsed time per iteration (ms): %.1f |", stamp, (long)now.tv_usec,
@@ -34,10 +36,10 @@ void metrics_print (FILE *out, const struct metrics *m, bool throughput)
     fprintf (out,
              " learning rate: %.6E"
              " | global batch size: %5" PRId64 " | lm loss: %.6E | loss scale: 1.0"
-             " | grad norm: %.3f | number of skipped iterations:   0"
+             " | grad norm: %.3f%s | number of skipped iterations:   0"
              " | number of nan iterations: %3" PRId64 " |\n",
              m->learning_rate, m->global_batch_size, m->mean_lm_loss, m->grad_norm,
-             m->num_not_finite);
+             zeros, m->num_not_finite);
     fflush (out);
 }
 
@@ -67,6 +69,8 @@ int metrics_write_json (FILE *file, const char *path, const struct metrics *m,
     write_real (file, "lm loss", m->lm_loss);
     write_real (file, "lm loss tokens", m->lm_loss_tokens);
     write_real (file, "grad norm", m->grad_norm);
+    if (m->num_zeros >= 0)
+        fprintf (file, ", \"num zeros\": %" PRId64, m->num_zeros);
     write_real (file, "learning rate", m->learning_rate);
     write_real (file, "weight decay", m->weight_decay);
     write_real (file, "elapsed time per iteration (ms)", m->milliseconds);

@@ -22,6 +22,7 @@ struct metrics {
     double lm_loss;        /* mean over microbatches and data-parallel ranks of the mean
                               over a microbatch's tokens */
     double lm_loss_tokens; /* plain mean over tokens */
+    int64_t num_zeros;     /* of the gradient, -1: not counted */
     double grad_norm, learning_rate, weight_decay;
     double milliseconds; /* of this iteration */
     struct metrics_rate rate;

@@ -46,10 +46,11 @@ int report_check (const struct train_args *args, struct mg_error *err)
 int report_create (struct train *t, struct mg_error *err)
 {
     struct report *r = &t->report;
-    size_t n;
-    const struct param *params = model_params (t->model, &n);
+    int64_t parameters = train_state_bytes (t, err);
 
-    r->parameters = optimizer_bytes (params, n);
+    if (parameters < 0)
+        return -1;
+    r->parameters = (size_t)parameters;
     r->activations = model_activation_bytes (t->model, passes_slots (t->passes));
     r->model = throughput_model (&t->config);
     r->timers.level = t->args.timing_log_level;

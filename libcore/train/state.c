@@ -8,52 +8,98 @@
 #include "libcore/checkpoint/safetensors.h"
 #include "libcore/train/state.h"
 
+/* A list that grows up to its capacity. */
+struct list {
+    struct piece *piece;
+    size_t n;
+};
+
 struct state {
     const struct job *job;
     struct optimizer *optimizer;
-    struct piece *weight;   /* [n] named as the parameters */
-    struct piece *gradient; /* [n] the same names */
-    struct piece *all;      /* [3 n] parameters and both moments */
-    size_t n;
+    struct list weight;   /* named as the parameters, whole */
+    struct list gradient; /* the same names, what this rank has the sums of */
+    struct list saved;    /* parameters and both moments that this rank updates */
+    struct list loaded;   /* whole parameters, and the same moments */
 };
 
 /* Values of the manifest, by place. */
 enum { VALUE_ITERATION, VALUE_SAMPLES, VALUE_VALID_SAMPLES, VALUE_STEPS, NUM_VALUES };
 
+static int allocate (struct state *s, size_t params, size_t ranges)
+{
+    const size_t parts = PARAM_MAX_PIECES * ranges;
+    const struct {
+        struct list *list;
+        size_t max;
+    } lists[] = {
+        { &s->weight, params }, { &s->gradient, params + parts }, { &s->saved, 3 * parts },
+        { &s->loaded, params + 2 * parts },
+    };
+
+    for (size_t i = 0; i < sizeof (lists) / sizeof (lists[0]); i++) {
+        if (!(lists[i].list->piece = calloc (lists[i].max + 1, sizeof (struct piece))))
+            return -1;
+    }
+    return 0;
+}
+
+static void add_param (struct state *s, const struct param *p)
+{
+    struct piece *nothing = &s->gradient.piece[s->gradient.n++];
+    bool writer = mg_comm_rank (job_comm (s->job, GROUP_DP_CP)) == 0;
+    int tp_rank = mg_comm_rank (job_comm (s->job, GROUP_TP));
+
+    param_piece (p, "", p->data, writer, tp_rank, &s->weight.piece[s->weight.n++]);
+    param_piece (p, "model.", p->data, writer, tp_rank, &s->loaded.piece[s->loaded.n++]);
+    /* Tensors are written in the order in which they are first named. */
+    param_piece (p, "", p->grad, false, tp_rank, nothing);
+    nothing->extent[0] = 0;
+}
+
+/* Add the pieces of a range of which 'data' holds the elements. */
+static void add_pieces (struct state *s, struct list *list, const struct param *p,
+                        const struct optimizer_range *r, const char *prefix, float *data)
+{
+    list->n += param_range_pieces (p, prefix, r->from, r->to, data,
+                                   optimizer_counts (s->optimizer),
+                                   mg_comm_rank (job_comm (s->job, GROUP_TP)),
+                                   list->piece + list->n);
+}
+
+static void add_range (struct state *s, const struct param *p,
+                       const struct optimizer_range *r)
+{
+    add_pieces (s, &s->gradient, p, r, "", r->grad);
+    add_pieces (s, &s->saved, p, r, "model.", r->data);
+    add_pieces (s, &s->saved, p, r, "optimizer.exp_avg.", r->exp_avg);
+    add_pieces (s, &s->saved, p, r, "optimizer.exp_avg_sq.", r->exp_avg_sq);
+    add_pieces (s, &s->loaded, p, r, "optimizer.exp_avg.", r->exp_avg);
+    add_pieces (s, &s->loaded, p, r, "optimizer.exp_avg_sq.", r->exp_avg_sq);
+}
+
 struct state *state_create (struct model *model, struct optimizer *optimizer,
                             const struct job *job, struct mg_error *err)
 {
+    const struct optimizer_range *ranges;
     struct param *params;
     struct state *s;
-    bool writer = mg_comm_rank (job_comm (job, GROUP_DP_CP)) == 0;
-    int tp_rank = mg_comm_rank (job_comm (job, GROUP_TP));
+    size_t num_params, num_ranges;
 
-    if (!(s = calloc (1, sizeof (*s))))
-        goto nomem;
+    params = model_params (model, &num_params);
+    ranges = optimizer_ranges (optimizer, &num_ranges);
+    if (!(s = calloc (1, sizeof (*s))) || allocate (s, num_params, num_ranges) < 0) {
+        mg_error_set (err, ENOMEM, "checkpoint state: out of memory");
+        state_destroy (s);
+        return NULL;
+    }
     s->job = job;
     s->optimizer = optimizer;
-    params = model_params (model, &s->n);
-    s->weight = calloc (s->n + 1, sizeof (*s->weight));
-    s->gradient = calloc (s->n + 1, sizeof (*s->gradient));
-    s->all = calloc (3 * s->n + 1, sizeof (*s->all));
-    if (!s->weight || !s->gradient || !s->all)
-        goto nomem;
-    for (size_t i = 0; i < s->n; i++) {
-        const struct param *p = &params[i];
-
-        param_piece (p, "", p->data, writer, tp_rank, &s->weight[i]);
-        param_piece (p, "", p->grad, writer, tp_rank, &s->gradient[i]);
-        param_piece (p, "model.", p->data, writer, tp_rank, &s->all[3 * i]);
-        param_piece (p, "optimizer.exp_avg.", optimizer_exp_avg (optimizer, i), writer,
-                     tp_rank, &s->all[3 * i + 1]);
-        param_piece (p, "optimizer.exp_avg_sq.", optimizer_exp_avg_sq (optimizer, i),
-                     writer, tp_rank, &s->all[3 * i + 2]);
-    }
+    for (size_t i = 0; i < num_params; i++)
+        add_param (s, &params[i]);
+    for (size_t i = 0; i < num_ranges; i++)
+        add_range (s, &params[ranges[i].param], &ranges[i]);
     return s;
-nomem:
-    mg_error_set (err, ENOMEM, "checkpoint state: out of memory");
-    state_destroy (s);
-    return NULL;
 }
 
 void state_destroy (struct state *s)
@@ -61,9 +107,10 @@ void state_destroy (struct state *s)
     int saved_errno = errno;
 
     if (s) {
-        free (s->weight);
-        free (s->gradient);
-        free (s->all);
+        free (s->weight.piece);
+        free (s->gradient.piece);
+        free (s->saved.piece);
+        free (s->loaded.piece);
         free (s);
     }
     errno = saved_errno;
@@ -76,19 +123,23 @@ int state_load_weights (struct state *s, const char *path, struct mg_error *err)
 
     if (!file)
         return -1;
-    rc = safetensors_load (file, s->weight, s->n, err);
+    rc = safetensors_load (file, s->weight.piece, s->weight.n, err);
     safetensors_close (file);
     return rc;
 }
 
 int state_save_weights (struct state *s, const char *path, struct mg_error *err)
 {
-    return safetensors_save (path, s->weight, s->n, job_comm (s->job, GROUP_WORLD), err);
+    if (optimizer_params_wait (s->optimizer, err) < 0)
+        return -1;
+    return safetensors_save (path, s->weight.piece, s->weight.n,
+                             job_comm (s->job, GROUP_WORLD), err);
 }
 
 int state_save_gradients (struct state *s, const char *path, struct mg_error *err)
 {
-    return safetensors_save (path, s->gradient, s->n, job_comm (s->job, GROUP_WORLD), err);
+    return safetensors_save (path, s->gradient.piece, s->gradient.n,
+                             job_comm (s->job, GROUP_WORLD), err);
 }
 
 int state_save (struct state *s, const char *dir, const struct train_progress *progress,
@@ -104,7 +155,7 @@ int state_save (struct state *s, const char *dir, const struct train_progress *p
                           .integer = optimizer_steps (s->optimizer) },
     };
 
-    return checkpoint_save (dir, progress->iteration, values, s->all, 3 * s->n,
+    return checkpoint_save (dir, progress->iteration, values, s->saved.piece, s->saved.n,
                             job_comm (s->job, GROUP_WORLD), err);
 }
 
@@ -143,7 +194,7 @@ int state_load (struct state *s, const char *dir, struct train_progress *progres
         return -1;
     if (iteration < 0)
         return 0;
-    if (checkpoint_load (dir, iteration, values, s->all, 3 * s->n,
+    if (checkpoint_load (dir, iteration, values, s->loaded.piece, s->loaded.n,
                          job_comm (s->job, GROUP_WORLD), err) < 0)
         return -1;
     progress->iteration = values[VALUE_ITERATION].integer;

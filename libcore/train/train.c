@@ -129,6 +129,7 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
                                             : 1.0 / (double)size.num_microbatches / dp);
     input_start (&t->input, t->progress.consumed_samples);
     model_clear_loss (t->model);
+    optimizer_expect (t->optimizer, size.num_microbatches);
     if (optimizer_zero_grad (t->optimizer, err) < 0
         || run_passes (t, size.num_microbatches, err) < 0 || reduce_grads (t, err) < 0)
         return -1;
@@ -143,6 +144,7 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
     if (optimizer_grad_norm (t->optimizer, extra, NUM_EXTRA, &m->grad_norm, err) < 0)
         return -1;
     train_decide_to_stop (t, extra[EXTRA_SIGNAL], extra[EXTRA_EXPIRED]);
+    m->num_zeros = t->args.log_zeros ? optimizer_zeros (t->optimizer) : -1;
     m->lm_loss = extra[EXTRA_LOSS];
     m->lm_loss_tokens = extra[EXTRA_TOKENS] > 0
                             ? extra[EXTRA_TOKEN_LOSS] / extra[EXTRA_TOKENS]

@@ -51,6 +51,9 @@ struct train {
  */
 int train_common (struct train *t, int rc);
 
+/* Bytes of this rank's parameters, gradients and moments; -1 and a text on failure. */
+int64_t train_state_bytes (const struct train *t, struct mg_error *err);
+
 /* Note, and say once, that the run is to stop, from the numbers of ranks that a signal has
  * come to and of those whose time is up: the same on all ranks, whoever was asked.
  */

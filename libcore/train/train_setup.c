@@ -78,11 +78,31 @@ int train_common (struct train *t, int rc)
     return rc;
 }
 
+static int check_optimizer (const struct train *t, struct mg_error *err)
+{
+    int dp = geometry_dp (&t->geometry) * t->geometry.cp, n = t->args.optimizer_instances;
+
+    if (n > 1 && !t->args.sharded_optimizer)
+        return mg_error_set (err, EINVAL, "--num-distributed-optimizer-instances %d needs "
+                             "--use-distributed-optimizer", n);
+    if (t->args.overlap_param_gather
+        && (!t->args.sharded_optimizer || !t->args.overlap_grad_reduce))
+        return mg_error_set (err, EINVAL, "--overlap-param-gather needs "
+                             "--use-distributed-optimizer and --overlap-grad-reduce");
+    if (t->args.bucket_size != TRAIN_UNSET && t->args.num_buckets != TRAIN_UNSET)
+        return mg_error_set (err, EINVAL,
+                             "--ddp-bucket-size and --ddp-num-buckets exclude each other");
+    if (dp % n != 0)
+        return mg_error_set (err, EINVAL, "--num-distributed-optimizer-instances %d does not "
+                             "divide the %d data-parallel ranks", n, dp);
+    return 0;
+}
+
 /* What follows from the number of ranks. */
 static int setup_world (struct train *t, struct mg_error *err)
 {
     t->geometry.world = bootstrap_info (t->bootstrap)->size;
-    if (geometry_validate (&t->geometry, err) < 0)
+    if (geometry_validate (&t->geometry, err) < 0 || check_optimizer (t, err) < 0)
         return -1;
     return setup_batch (t, err);
 }
@@ -188,6 +208,7 @@ static int setup_job (struct train *t, struct mg_error *err)
     struct job_config config = {
         .geometry = t->geometry,
         .timeout = t->args.timeout_minutes * 60,
+        .optimizer_instances = t->args.optimizer_instances,
         .bootstrap = t->bootstrap,
     };
 
@@ -300,15 +321,91 @@ static int setup_data (struct train *t, struct mg_error *err)
                        train_micro_batch (&t->args), t->config.vocab_size, err);
 }
 
+/* Bucket by bucket only where that is overlapped with something: by Megatron-LM's rules. */
+static int64_t bucket_size (const struct train *t)
+{
+    const struct grid *grid = job_grid (t->job);
+    size_t n;
+    const struct param *params = model_params (t->model, &n);
+    int64_t asked = t->args.bucket_size == TRAIN_UNSET ? 0 : t->args.bucket_size;
+    struct layout_bucket_rule rule = {
+        .bucket_size = asked,
+        .num_buckets = t->args.num_buckets == TRAIN_UNSET ? 0 : t->args.num_buckets,
+        .dp = mg_comm_size (job_comm (t->job, GROUP_DP_CP)),
+        .overlap = true,
+        .pp_rank = grid_coord (grid, false, MG_AXIS_PP, job_rank (t->job)),
+    };
+    int64_t size;
+
+    for (size_t i = 0; i < n && params[i].chunk == 0; i++)
+        rule.num_params += params[i].numel;
+    size = layout_bucket_size (&rule, NULL);
+    if (!t->args.overlap_grad_reduce)
+        return asked;
+    if (size == LAYOUT_ONE_BUCKET)
+        return 0;
+    return size > 0 ? size : 1; /* each parameter alone either way */
+}
+
+static struct optimizer_config optimizer_config (const struct train *t)
+{
+    const struct train_args *args = &t->args;
+
+    return (struct optimizer_config){
+        .beta1 = args->adam_beta1,
+        .beta2 = args->adam_beta2,
+        .eps = args->adam_eps,
+        .clip_grad = args->clip_grad,
+        .bucket_size = bucket_size (t),
+        .high_busbw = args->high_busbw,
+        .count_zeros = args->log_zeros,
+        .sharded = args->sharded_optimizer,
+        .overlap_grad_reduce = args->overlap_grad_reduce,
+        .overlap_param_gather = args->overlap_param_gather,
+    };
+}
+
+static int params_needed (void *arg, size_t first, size_t n, struct mg_error *err)
+{
+    return optimizer_params_needed (((struct train *)arg)->optimizer, first, n, err);
+}
+
+static int grads_ready (void *arg, size_t first, size_t n, struct mg_error *err)
+{
+    return optimizer_grads_ready (((struct train *)arg)->optimizer, first, n, err);
+}
+
+/* Let the model's passes start reductions, and wait for gatherings. */
+static void connect_hooks (struct train *t)
+{
+    const struct model_hooks hooks = {
+        .params_needed = t->args.overlap_param_gather ? params_needed : NULL,
+        .grads_ready = t->args.overlap_grad_reduce ? grads_ready : NULL,
+        .arg = t,
+    };
+
+    model_set_hooks (t->model, &hooks);
+}
+
+int64_t train_state_bytes (const struct train *t, struct mg_error *err)
+{
+    struct optimizer_config config = optimizer_config (t);
+    size_t n;
+    const struct param *params = model_params (t->model, &n);
+
+    return optimizer_bytes (&config, t->job, params, n, err);
+}
+
 /* Every rank of a node needs about as much as this one. */
 static int check_memory (struct train *t, size_t activations, struct mg_error *err)
 {
     const double gib = 1 << 30;
     int ranks = bootstrap_info (t->bootstrap)->local_size;
-    size_t n;
-    const struct param *params = model_params (t->model, &n);
-    size_t need = optimizer_bytes (params, n), have = device_available (job_device (t->job));
+    int64_t need = train_state_bytes (t, err);
+    size_t have = device_available (job_device (t->job));
 
+    if (need < 0)
+        return -1;
     if (activations == 0)
         return mg_error_set (err, EOVERFLOW, "activations of this model are too large");
     if (have == 0 || ((double)need + (double)activations) * ranks <= (double)have)
@@ -346,13 +443,7 @@ static int plan (struct train *t, struct mg_error *err)
 
 static int allocate (struct train *t, struct mg_error *err)
 {
-    struct optimizer_config optimizer = {
-        .beta1 = t->args.adam_beta1,
-        .beta2 = t->args.adam_beta2,
-        .eps = t->args.adam_eps,
-        .clip_grad = t->args.clip_grad,
-        .bucket_size = t->args.bucket_size == TRAIN_UNSET ? 0 : t->args.bucket_size,
-    };
+    struct optimizer_config optimizer = optimizer_config (t);
     struct param *params;
     size_t n;
 
@@ -365,6 +456,7 @@ static int allocate (struct train *t, struct mg_error *err)
         || report_create (t, err) < 0
         || passes_bind (t->passes, &t->report.timers, err) < 0)
         return -1;
+    connect_hooks (t);
     if (t->args.load_weights)
         return state_load_weights (t->state, t->args.load_weights, err);
     return 0;
@@ -394,8 +486,6 @@ static void describe (struct train *t)
     const char *s = job_world (t->job) == 1 ? "" : "s";
     int threads = device_threads (job_device (t->job));
     char batches[100], vpp[32] = "";
-    size_t n;
-    const struct param *params = model_params (t->model, &n);
 
     if (job_rank (t->job) != 0)
         return;
@@ -408,7 +498,7 @@ static void describe (struct train *t)
              job_world (t->job), s, grid_size (grid, false, MG_AXIS_TP),
              grid_size (grid, false, MG_AXIS_PP), vpp, grid_size (grid, false, MG_AXIS_DP),
              threads, threads == 1 ? "" : "s", model_num_parameters (t->model), batches,
-             (double)optimizer_bytes (params, n) / (1 << 20),
+             (double)train_state_bytes (t, NULL) / (1 << 20),
              (double)model_activation_bytes (t->model, passes_slots (t->passes)) / (1 << 20));
     for (int part = 0; part < SPLIT_NUM_PARTS; part++) {
         if (t->evaluation.part[part].missing.text[0])

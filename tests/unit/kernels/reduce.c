@@ -87,6 +87,28 @@ static void test_sum_sq (const struct kit *kit)
     kit_array_free (&x);
 }
 
+static void test_count_zeros (const struct kit *kit)
+{
+    static const int64_t sizes[] = { 0, 1, 7, 64, 65, 8193, 100003 };
+    struct kit_array x = kit_array (100003, 3);
+
+    kit_random (x.x, x.n, 9);
+    for (int64_t i = 0; i < 100003; i += 7)
+        x.x[i] = i % 2 ? 0.0f : -0.0f;
+    x.x[1] = 1e-45f; /* the least number, and not a zero */
+    x.x[2] = NAN;
+    for (size_t s = 0; s < sizeof (sizes) / sizeof (sizes[0]); s++) {
+        for (size_t i = 0; i < kit->count; i++) {
+            const struct kit_variant *v = &kit->variants[i];
+            double got = -1;
+
+            v->k->ops->count_zeros (v->k, sizes[s], x.x, &got, NULL, NULL);
+            is_int (got, (sizes[s] + 6) / 7, "%s: zeros of %d", v->name, (int)sizes[s]);
+        }
+    }
+    kit_array_free (&x);
+}
+
 struct pair {
     size_t n;
     double a, b;
@@ -133,6 +155,7 @@ int main (void)
     kit_open (&kit);
     test_col_sum (&kit);
     test_sum_sq (&kit);
+    test_count_zeros (&kit);
     test_axpby (&kit);
     kit_close (&kit);
     return done_testing ();

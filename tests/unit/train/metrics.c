@@ -11,6 +11,7 @@
 static const struct metrics metrics = {
     .iteration = 7, .train_iters = 1000, .consumed_samples = 112, .global_batch_size = 16,
     .lm_loss = 5.12345678949, .lm_loss_tokens = 1.0 / 3, .grad_norm = 2.71828,
+    .num_zeros = -1,
     .learning_rate = 1.5e-4, .weight_decay = 0.01, .milliseconds = 12.345,
     .rate = { 20736.25, 0.125 }, .mean_milliseconds = 23.456, .mean_lm_loss = 5.5,
     .mean = { 10913.73, 0.0654321 },
@@ -67,6 +68,7 @@ static void test_json (void)
     is_int (metrics_write_json (f, "f", &m, &err), 0, "written");
     m.lm_loss = NAN;
     m.grad_norm = INFINITY;
+    m.num_zeros = 12345678901;
     is_int (metrics_write_json (f, "f", &m, &err), 0, "written");
     fclose (f);
     is_str (text,
@@ -77,7 +79,7 @@ static void test_json (void)
             "\"throughput per GPU (TFLOP/s/GPU)\": 0.125}\n"
             "{\"iteration\": 7, \"consumed samples\": 112, \"global batch size\": 16, "
             "\"lm loss\": null, \"lm loss tokens\": 0.333333333, \"grad norm\": null, "
-            "\"learning rate\": 0.00015, \"weight decay\": 0.01, "
+            "\"num zeros\": 12345678901, \"learning rate\": 0.00015, \"weight decay\": 0.01, "
             "\"elapsed time per iteration (ms)\": 12.345, \"tokens per second\": 20736.25, "
             "\"throughput per GPU (TFLOP/s/GPU)\": 0.125}\n",
             "a line each, what is no number is null");
