@@ -240,6 +240,7 @@ run srun -Q -n2 true
 is "$status:$err" "0:" "not to who does not use the plugin"
 run sbatch -H -Q -n2 --megatron-tp=2 --wrap true
 is "$status:$(grep -c plugstack.conf: <<<"$err")" 0:1 "sbatch says it once"
+scancel -u "$(id -un)"
 run srun -Q --mpi=none -n1 -N1 --megatron-tp=2 true : -n1 -N1 true
 is "$status:$(grep -c plugstack.conf: <<<"$err")" 0:1 "a heterogeneous srun, too"
 is "$(cat "$SLURM_DIR"/slurmd-n*.log | grep -c 'megatron: plugstack.conf')" 0 "nor does a step"
