@@ -9,14 +9,15 @@ enum {
     CHUNKS = 1024, /* partial sums of sum_sq, at most */
 };
 
-/* Sums of one group of rows, 'n' columns. */
-static void sum_group (const float *x, int64_t rows, int64_t ld, int64_t n, float *out)
+/* Sums of one group of rows, 'n' columns, from element 'first' on. */
+VEC_INLINE void sum_group (const void *x, int64_t first, int64_t rows, int64_t ld,
+                           int64_t n, float *out, const enum mg_dtype type)
 {
     memset (out, 0, (size_t)((n + VEC - 1) / VEC * VEC) * sizeof (float));
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < n; c += VEC)
             vec_store (out + c,
-                       vec_load (out + c) + vec_load_part (x + r * ld + c, n - c));
+                       vec_load (out + c) + vec_get (x, first + r * ld + c, n - c, type));
 }
 
 /* out += the sums of all groups, one vector of columns; 'ld' floats a group. */
@@ -30,8 +31,9 @@ static void add_groups (const float *sums, int64_t groups, int64_t ld, int64_t n
     vec_store_part (out, vec_load_part (out, n) + total, n);
 }
 
-int cpu_col_sum (const struct kernels *k, int64_t rows, int64_t cols, const float *x,
-                 float *out, struct mg_stream *stream, struct mg_error *err)
+int cpu_col_sum (const struct kernels *k, int64_t rows, int64_t cols, const void *x,
+                 enum mg_dtype dtype, float *out, struct mg_stream *stream,
+                 struct mg_error *err)
 {
     int64_t groups = (rows + GROUP - 1) / GROUP, strips = (cols + STRIP - 1) / STRIP;
     int64_t ld = strips * STRIP;
@@ -46,8 +48,9 @@ int cpu_col_sum (const struct kernels *k, int64_t rows, int64_t cols, const floa
         for (int64_t task = 0; task < groups * strips; task++) {
             int64_t row = task / strips * GROUP, col = task % strips * STRIP;
 
-            sum_group (x + row * cols + col, cpu_min (GROUP, rows - row), cols,
-                       cpu_min (STRIP, cols - col), sums + row / GROUP * ld + col);
+            VEC_TYPED (dtype, sum_group, x, row * cols + col,
+                       cpu_min (GROUP, rows - row), cols, cpu_min (STRIP, cols - col),
+                       sums + row / GROUP * ld + col);
         }
 #pragma omp for
         for (int64_t c = 0; c < cols; c += VEC)

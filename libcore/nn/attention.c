@@ -96,11 +96,12 @@ int attention_core_fwd (const struct block_run *run, struct mg_error *err)
 int attention_core_bwd (const struct block_run *run, struct mg_error *err)
 {
     struct kern_attention_bwd a = { .dout = run->grad[GRAD_CONTEXT] };
+    float *dqkv = run->grad[GRAD_QKV];
 
     describe_core (run, &a.fwd);
-    a.dq = run->grad[GRAD_QKV];
-    a.dk = a.dq + run->nn->head_dim;
-    a.dv = a.dk + run->nn->head_dim;
+    a.dq = dqkv;
+    a.dk = dqkv + run->nn->head_dim;
+    a.dv = dqkv + 2 * run->nn->head_dim;
     return run->nn->kern->ops->attention_bwd (run->nn->kern, &a, run->nn->compute, err);
 }
 

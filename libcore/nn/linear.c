@@ -51,5 +51,5 @@ int linear_bwd_weight (const struct nn *nn, const struct linear *l, int64_t rows
         return -1;
     if (!l->bias)
         return 0;
-    return nn->kern->ops->col_sum (nn->kern, rows, out, dy, l->bias->grad, nn->compute, err);
+    return nn->kern->ops->col_sum (nn->kern, rows, out, dy, MG_FLOAT32, l->bias->grad, nn->compute, err);
 }

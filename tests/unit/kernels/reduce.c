@@ -17,7 +17,7 @@ static int run_col_sum (const struct kernels *k, const void *arg, float *out)
     const struct matrix *m = arg;
 
     memcpy (out, m->before, (size_t)m->cols * sizeof (float));
-    return k->ops->col_sum (k, m->rows, m->cols, m->x, out, NULL, NULL);
+    return k->ops->col_sum (k, m->rows, m->cols, m->x, MG_FLOAT32, out, NULL, NULL);
 }
 
 static void test_col_sum (const struct kit *kit)
