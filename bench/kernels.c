@@ -175,7 +175,7 @@ static int call_sum_sq (struct bench *b, const void *what)
     double sum;
 
     (void)what;
-    return b->k->ops->sum_sq (b->k, b->n, b->a, &sum, NULL, NULL);
+    return b->k->ops->sum_sq (b->k, b->n, b->a, MG_FLOAT32, &sum, NULL, NULL);
 }
 
 static int call_col_sum (struct bench *b, const void *what)

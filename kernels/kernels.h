@@ -263,7 +263,8 @@ struct kern_fill_normal {
     int64_t rows, cols, ld, first_row, first_col;
     uint64_t key;
     double mean, std;
-    float *out;
+    void *out;
+    enum mg_dtype dtype; /* of out */
 };
 
 struct kernels;
@@ -320,8 +321,8 @@ struct kern_ops {
     /* *out = sum of x[i]^2, formed in double in a fixed order; a NaN or infinity in x
      * makes it not finite. 'out' is host memory, valid when the stream has been waited for.
      */
-    int (*sum_sq) (const struct kernels *, int64_t n, const float *x, double *out,
-                   struct mg_stream *, struct mg_error *);
+    int (*sum_sq) (const struct kernels *, int64_t n, const void *x, enum mg_dtype dtype,
+                   double *out, struct mg_stream *, struct mg_error *);
     /* *out = how many of x are zero, of either sign; host memory as that of sum_sq. */
     int (*count_zeros) (const struct kernels *, int64_t n, const float *x, double *out,
                         struct mg_stream *, struct mg_error *);

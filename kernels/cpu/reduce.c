@@ -81,8 +81,27 @@ static double sum_chunk (const float *x, int64_t n)
     return total;
 }
 
-int cpu_sum_sq (const struct kernels *k, int64_t n, const float *x, double *out,
-                struct mg_stream *stream, struct mg_error *err)
+/* The same of elements of a type, from 'first' on. */
+VEC_INLINE double sum_typed (const void *x, int64_t first, int64_t n,
+                             const enum mg_dtype type)
+{
+    float wide[16 * VEC];
+    double total = 0;
+
+    if (type == MG_FLOAT32)
+        return sum_chunk ((const float *)x + first, n);
+    for (int64_t begin = 0; begin < n; begin += 16 * VEC) {
+        int64_t left = cpu_min (16 * VEC, n - begin);
+
+        for (int64_t i = 0; i < left; i += VEC)
+            vec_store (wide + i, vec_get (x, first + begin + i, left - i, type));
+        total += sum_chunk (wide, left);
+    }
+    return total;
+}
+
+int cpu_sum_sq (const struct kernels *k, int64_t n, const void *x, enum mg_dtype dtype,
+                double *out, struct mg_stream *stream, struct mg_error *err)
 {
     /* The chunks depend on n only, so the sum does not depend on the threads. */
     int64_t size = (n + CHUNKS - 1) / CHUNKS, chunks;
@@ -94,7 +113,8 @@ int cpu_sum_sq (const struct kernels *k, int64_t n, const float *x, double *out,
     chunks = (n + size - 1) / size;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) if (n > CPU_SERIAL)
     for (int64_t i = 0; i < chunks; i++)
-        part[i] = sum_chunk (x + i * size, cpu_min (size, n - i * size));
+        part[i] = VEC_TYPED (dtype, sum_typed, x, i * size,
+                             cpu_min (size, n - i * size));
     for (int64_t i = 0; i < chunks; i++)
         total += part[i];
     *out = total;

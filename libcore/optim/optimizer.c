@@ -240,7 +240,8 @@ static int sum_ranges (struct optimizer *o, struct mg_error *err)
 
         if (!param_is_counted (p, o->tp_rank))
             continue;
-        if (o->kern->ops->sum_sq (o->kern, r->to - r->from, r->grad, &o->reduced[p->order],
+        if (o->kern->ops->sum_sq (o->kern, r->to - r->from, r->grad, MG_FLOAT32,
+                                     &o->reduced[p->order],
                                   o->stream, err) < 0)
             return -1;
         if (o->config.count_zeros

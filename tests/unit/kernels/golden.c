@@ -246,7 +246,8 @@ static void run_clip (struct golden *g)
         double part;
 
         snprintf (name, sizeof (name), "g%d", i);
-        k->ops->sum_sq (k, (int64_t)find (g, name)->count, floats (g, name), &part, NULL,
+        k->ops->sum_sq (k, (int64_t)find (g, name)->count, floats (g, name),
+                        MG_FLOAT32, &part, NULL,
                         NULL);
         sum += part;
     }
