@@ -66,6 +66,12 @@ static int64_t none (const struct problem *p)
     return 0;
 }
 
+static int64_t one (const struct problem *p)
+{
+    (void)p;
+    return 1;
+}
+
 static int64_t matrix (const struct problem *p)
 {
     return p->rows * p->cols;
@@ -371,6 +377,16 @@ static int col_sum (const struct kernels *k, const struct problem *p, enum mg_dt
                             NULL, NULL);
 }
 
+static int sum_sq (const struct kernels *k, const struct problem *p, enum mg_dtype dtype,
+                   const struct result *out)
+{
+    double sum = -1;
+    int rc = k->ops->sum_sq (k, 9 * matrix (p), input (p, 0, dtype), dtype, &sum, NULL, NULL);
+
+    out->sums[0] = (float)sum;
+    return rc;
+}
+
 /* The new parameter's copy; the parameter itself is no different for it. */
 static int adamw (const struct kernels *k, const struct problem *p, enum mg_dtype dtype,
                   const struct result *out)
@@ -406,6 +422,7 @@ static const struct op ops[] = {
     { "position_bwd", position_bwd, matrix, table },
     { "xent_bwd", xent_bwd, matrix, none },
     { "col_sum", col_sum, none, vector },
+    { "sum_sq", sum_sq, none, one },
     { "adamw", adamw, matrix, matrix },
 };
 

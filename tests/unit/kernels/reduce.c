@@ -102,7 +102,7 @@ static void test_count_zeros (const struct kit *kit)
             const struct kit_variant *v = &kit->variants[i];
             double got = -1;
 
-            v->k->ops->count_zeros (v->k, sizes[s], x.x, MG_FLOAT32, &got, NULL, NULL);
+            v->k->ops->count_zeros (v->k, sizes[s], x.x, &got, NULL, NULL);
             is_int (got, (sizes[s] + 6) / 7, "%s: zeros of %d", v->name, (int)sizes[s]);
         }
     }
