@@ -406,6 +406,7 @@ static void run (struct bench *b, char *const groups[])
     if (wanted (groups, "gemm")) {
         bench_gemm (b, MG_FLOAT32);
         bench_gemm (b, MG_BFLOAT16);
+        bench_gemm (b, MG_FLOAT16);
     }
     if (wanted (groups, "memory"))
         bench_memory (b);

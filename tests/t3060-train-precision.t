@@ -142,6 +142,9 @@ while read -r tp pp vpp dp more; do
     train sharded "${many[@]}" --bf16 --use-distributed-optimizer --clip-grad 0
     train plain "${many[@]}" --bf16 --clip-grad 0
     ok "[ -s plain.st ] && cmp sharded.st plain.st" "distributed optimizer: the same bits"
+    train overlap "${many[@]}" --bf16 --use-distributed-optimizer --clip-grad 0 \
+        --overlap-grad-reduce --overlap-param-gather --ddp-bucket-size 2000
+    ok "cmp overlap.st plain.st" "overlapped: the same bits"
 done <<'EOF'
 2 1 1 1 --sequence-parallel
 1 2 2 1

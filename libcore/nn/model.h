@@ -67,8 +67,8 @@ int model_bind (struct model *m, const int *slots, struct mg_error *err);
 void model_set_input (struct model *m, model_fetch_f fetch, void *arg, double weight);
 
 /* Boundary tensors of a chunk's slot, [s, b, h] of the model's type: the input it expects
- * (of the first chunk of the model: not to be filled), its output, its gradient (of the output before
- * model_backward(), of the input after).
+ * (of the first chunk of the model: not to be filled), its output, its gradient (of the output
+ * before model_backward(), of the input after).
  */
 void *model_input (struct model *m, int chunk, int slot);
 void *model_output (struct model *m, int chunk, int slot);
