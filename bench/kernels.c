@@ -175,14 +175,14 @@ static int call_sum_sq (struct bench *b, const void *what)
     double sum;
 
     (void)what;
-    return b->k->ops->sum_sq (b->k, b->n, b->a, &sum, NULL, NULL);
+    return b->k->ops->sum_sq (b->k, b->n, b->a, MG_FLOAT32, &sum, NULL, NULL);
 }
 
 static int call_col_sum (struct bench *b, const void *what)
 {
     int64_t cols = *(const int64_t *)what;
 
-    return b->k->ops->col_sum (b->k, b->n / cols, cols, b->a, b->d, NULL, NULL);
+    return b->k->ops->col_sum (b->k, b->n / cols, cols, b->a, MG_FLOAT32, b->d, NULL, NULL);
 }
 
 static int call_xent_sum (struct bench *b, const void *what)
@@ -406,6 +406,7 @@ static void run (struct bench *b, char *const groups[])
     if (wanted (groups, "gemm")) {
         bench_gemm (b, MG_FLOAT32);
         bench_gemm (b, MG_BFLOAT16);
+        bench_gemm (b, MG_FLOAT16);
     }
     if (wanted (groups, "memory"))
         bench_memory (b);

@@ -1,8 +1,14 @@
 /* kernels - the operations a device offers on its memory: one op, one function.
  *
- * The CPU version defines what is correct.  Matrices are row-major, float32 unless a
- * field says otherwise; 'tokens' are rows in [s, b] order: row t is position t / batch of
- * batch entry t % batch.  Every op is enqueued on 'stream' (a stream of the same device),
+ * The CPU version defines what is correct.  Matrices are row-major; 'tokens' are rows in
+ * [s, b] order: row t is position t / batch of batch entry t % batch.
+ *
+ * Activations, their gradients and parameters are pointers to void, elements of the call's
+ * one 'dtype': float32, bfloat16 or float16.  All arithmetic is float32 or better, whatever
+ * they are, and a result is rounded once, when it is stored.  Statistics, sums over tokens
+ * and gradients of parameters (pointers to float) are always float32.
+ *
+ * Every op is enqueued on 'stream' (a stream of the same device),
  * returns 0 or -1 with errno and a text, allocates nothing in the steady state (an op may
  * prepare and cache what belongs to a new shape), and takes any size, 0 included.
  * "+=" means that the result is added to what is there.  Results do not depend on the
@@ -22,7 +28,8 @@
 /* C[m,n] = op(A)[m,k] op(B)[k,n] (+ C if accumulate) (+ bias[n] on every row).
  * op(A) is A stored [m,k], or its transpose stored [k,m] if trans_a; same for B: stored
  * [k,n], or [n,k] if trans_b.  ld* are row lengths in elements of the stored matrices.
- * Operands a, b and bias are 'dtype'; c is 'c_dtype' (float32 accumulation always).
+ * Operands a, b and bias are 'dtype'; c is 'c_dtype'; any two of float32, bfloat16 and
+ * float16 (float32 accumulation always).
  */
 struct kern_gemm {
     bool trans_a, trans_b, accumulate;
@@ -42,10 +49,11 @@ struct kern_gemm {
  */
 struct kern_norm_fwd {
     int64_t rows, cols;
-    const float *x, *weight, *bias;
+    const void *x, *weight, *bias;
     double eps;
-    float *y;
+    void *y;
     float *mean, *rstd; /* [rows], saved for the backward pass */
+    enum mg_dtype dtype; /* of x, weight, bias, y */
 };
 
 /* With xhat = (x - mean) rstd and g = dy weight:
@@ -54,10 +62,12 @@ struct kern_norm_fwd {
  */
 struct kern_norm_bwd {
     int64_t rows, cols;
-    const float *dy, *x, *weight, *mean, *rstd;
-    float *dx;
+    const void *dy, *x, *weight;
+    const float *mean, *rstd;
+    void *dx;
     bool accumulate_dx;
     float *dweight, *dbias;
+    enum mg_dtype dtype; /* of dy, x, weight, dx */
 };
 
 /* Dropout by coordinates on [tokens, cols]: an element is kept if its 32-bit value
@@ -75,17 +85,20 @@ struct kern_dropout {
 /* y = residual + dropout (x + bias). y may be x or residual. residual NULL: 0. bias NULL: 0. */
 struct kern_bias_dropout_add_fwd {
     int64_t rows, cols;
-    const float *x, *bias, *residual;
+    const void *x, *bias, *residual;
     struct kern_dropout dropout;
-    float *y;
+    void *y;
+    enum mg_dtype dtype; /* of x, bias, residual, y */
 };
 
-/* dx = dropout (dy), dbias += sum_rows dx (NULL: not wanted). dx may be dy. */
+/* dx = dropout (dy), dbias += sum_rows dx as stored (NULL: not wanted). dx may be dy. */
 struct kern_bias_dropout_add_bwd {
     int64_t rows, cols;
-    const float *dy;
+    const void *dy;
     struct kern_dropout dropout;
-    float *dx, *dbias;
+    void *dx;
+    float *dbias;
+    enum mg_dtype dtype; /* of dy, dx */
 };
 
 /* tanh form of GeLU (Hendrycks, Gimpel 2016), Megatron's bias_gelu without the bias:
@@ -93,13 +106,15 @@ struct kern_bias_dropout_add_bwd {
  */
 struct kern_gelu_fwd {
     int64_t n;
-    const float *x;
-    float *y;
+    const void *x;
+    void *y;
+    enum mg_dtype dtype; /* of x, y */
 };
 struct kern_gelu_bwd { /* dx = dy gelu'(x); dx may be dy */
     int64_t n;
-    const float *dy, *x;
-    float *dx;
+    const void *dy, *x;
+    void *dx;
+    enum mg_dtype dtype; /* of dy, x, dx */
 };
 
 /* Scaled dot-product attention, streamed over blocks (Dao et al. 2022): no [s, s] matrix.
@@ -118,11 +133,12 @@ struct kern_attention {
     double scale;
     bool causal;
     const int64_t *pos_q, *pos_k; /* global positions [seq], NULL: 0, 1, ... */
-    const float *q, *k, *v;
+    enum mg_dtype dtype;          /* of q, k, v, out and their gradients */
+    const void *q, *k, *v;
     /* element strides: position, batch entry, head (of q and of k and v) */
     int64_t q_stride_s, q_stride_b, q_stride_h;
     int64_t kv_stride_s, kv_stride_b, kv_stride_h;
-    float *out; /* strides below */
+    void *out; /* strides below */
     int64_t out_stride_s, out_stride_b, out_stride_h;
     float *lse; /* [batch][heads][seq_q] */
     double dropout_p;
@@ -135,8 +151,8 @@ struct kern_attention {
  */
 struct kern_attention_bwd {
     struct kern_attention fwd; /* out and lse as the forward pass left them */
-    const float *dout;         /* strides of out */
-    float *dq, *dk, *dv;
+    const void *dout;          /* strides of out */
+    void *dq, *dk, *dv;
 };
 
 /* Rows of a vocabulary shard: out[t] = table[id[t] - first] where first <= id < first +
@@ -146,15 +162,17 @@ struct kern_embedding_fwd {
     int64_t tokens, cols;
     const int32_t *id;
     int64_t first, count;
-    const float *table;
-    float *out;
+    const void *table;
+    void *out;
+    enum mg_dtype dtype; /* of table, out */
 };
 struct kern_embedding_bwd { /* dtable[id[t] - first] += dout[t], in order of t */
     int64_t tokens, cols;
     const int32_t *id;
     int64_t first, count;
-    const float *dout;
+    const void *dout;
     float *dtable;
+    enum mg_dtype dtype; /* of dout */
 };
 
 /* y[t] = dropout (x[t] + position[first_position + t / batch]). y may be x. 'position' is
@@ -162,16 +180,19 @@ struct kern_embedding_bwd { /* dtable[id[t] - first] += dout[t], in order of t *
  */
 struct kern_position_fwd {
     int64_t tokens, cols;
-    const float *x, *position;
+    const void *x, *position;
     struct kern_dropout dropout;
-    float *y;
+    void *y;
+    enum mg_dtype dtype; /* of x, position, y */
 };
-/* dx = dropout (dy); dposition[...] += sum over the batch of dx. dx may be dy. */
+/* dx = dropout (dy); dposition[...] += sum over the batch of dx as stored. dx may be dy. */
 struct kern_position_bwd {
     int64_t tokens, cols;
-    const float *dy;
+    const void *dy;
     struct kern_dropout dropout;
-    float *dx, *dposition;
+    void *dx;
+    float *dposition;
+    enum mg_dtype dtype; /* of dy, dx */
 };
 
 /* Vocabulary-parallel cross entropy in three local passes; the caller reduces 'max' (by
@@ -203,22 +224,34 @@ struct kern_xent_loss {
     double *out;
     bool per_token;
 };
-struct kern_xent_bwd { /* logits[t][j] = scale[t] (exp (logit - max) / sum - [j is label]);
-                          padding columns 0; in place */
+/* Gradient of the logits, in place: element j of row t = scale[t] (exp (logit - max) / sum -
+ * [j is label]), 0 in padding columns.  Rows of 16-bit elements begin where those of the
+ * logits did: kern_xent_ld() elements apart.
+ */
+struct kern_xent_bwd {
     int64_t tokens, cols, valid, first;
     float *logits;
     const float *max, *sum;
     const int32_t *label;
     const float *scale;
+    enum mg_dtype dtype; /* of the gradient */
 };
+
+static inline int64_t kern_xent_ld (int64_t cols, enum mg_dtype dtype)
+{
+    return dtype == MG_FLOAT32 ? cols : 2 * cols;
+}
 
 /* AdamW (Loshchilov, Hutter 2019) on n elements, with g = grad * grad_scale:
  * m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2,
  * p = p (1 - lr weight_decay) - lr (m / c1) / (sqrt (v / c2) + eps), c = 1 - beta^step.
+ * The new p, rounded to 'copy_dtype', is also stored in 'copy' (NULL: nowhere).
  */
 struct kern_adamw {
     int64_t n;
     float *param, *m, *v;
+    void *copy;
+    enum mg_dtype copy_dtype;
     const float *grad;
     double lr, beta1, beta2, eps, weight_decay, c1, c2, grad_scale;
 };
@@ -230,7 +263,8 @@ struct kern_fill_normal {
     int64_t rows, cols, ld, first_row, first_col;
     uint64_t key;
     double mean, std;
-    float *out;
+    void *out;
+    enum mg_dtype dtype; /* of out */
 };
 
 struct kernels;
@@ -280,14 +314,15 @@ struct kern_ops {
     /* out[i] = value. */
     int (*fill) (const struct kernels *, int64_t n, float value, float *out,
                  struct mg_stream *, struct mg_error *);
-    /* out[c] += sum over rows of x[r][c]: bias gradients. */
-    int (*col_sum) (const struct kernels *, int64_t rows, int64_t cols, const float *x,
-                    float *out, struct mg_stream *, struct mg_error *);
+    /* out[c] += sum over rows of x[r][c], elements of 'dtype': bias gradients. */
+    int (*col_sum) (const struct kernels *, int64_t rows, int64_t cols, const void *x,
+                    enum mg_dtype dtype, float *out, struct mg_stream *,
+                    struct mg_error *);
     /* *out = sum of x[i]^2, formed in double in a fixed order; a NaN or infinity in x
      * makes it not finite. 'out' is host memory, valid when the stream has been waited for.
      */
-    int (*sum_sq) (const struct kernels *, int64_t n, const float *x, double *out,
-                   struct mg_stream *, struct mg_error *);
+    int (*sum_sq) (const struct kernels *, int64_t n, const void *x, enum mg_dtype dtype,
+                   double *out, struct mg_stream *, struct mg_error *);
     /* *out = how many of x are zero, of either sign; host memory as that of sum_sq. */
     int (*count_zeros) (const struct kernels *, int64_t n, const float *x, double *out,
                         struct mg_stream *, struct mg_error *);

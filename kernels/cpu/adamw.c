@@ -13,8 +13,9 @@ struct scalars {
     float beta1, beta2, rest1, rest2, decay, step, root, eps, scale;
 };
 
-static void update (const struct kern_adamw *a, const struct scalars *s, int64_t begin,
-                    int64_t n)
+VEC_INLINE void update (const struct kern_adamw *a, const struct scalars *s,
+                        int64_t begin, int64_t n, const bool copy,
+                        const enum mg_dtype type)
 {
     float *param = a->param + begin, *m = a->m + begin, *v = a->v + begin;
     const float *grad = a->grad + begin;
@@ -30,7 +31,18 @@ static void update (const struct kern_adamw *a, const struct scalars *s, int64_t
         vec_store_part (m + i, m1, left);
         vec_store_part (v + i, v1, left);
         vec_store_part (param + i, p, left);
+        if (copy)
+            vec_put (a->copy, begin + i, p, left, type);
     }
+}
+
+static void update_block (const struct kern_adamw *a, const struct scalars *s,
+                          int64_t begin, int64_t n)
+{
+    if (a->copy)
+        VEC_TYPED (a->copy_dtype, update, a, s, begin, n, true);
+    else
+        update (a, s, begin, n, false, MG_FLOAT32);
 }
 
 int cpu_adamw (const struct kernels *k, const struct kern_adamw *a,
@@ -51,6 +63,6 @@ int cpu_adamw (const struct kernels *k, const struct kern_adamw *a,
     (void)k, (void)stream, (void)err;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->n > CPU_SERIAL)
     for (int64_t b = 0; b < cpu_blocks (a->n); b++)
-        update (a, &s, b * CPU_BLOCK, cpu_min (CPU_BLOCK, a->n - b * CPU_BLOCK));
+        update_block (a, &s, b * CPU_BLOCK, cpu_min (CPU_BLOCK, a->n - b * CPU_BLOCK));
     return 0;
 }

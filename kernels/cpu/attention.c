@@ -16,14 +16,16 @@ struct work {
     struct flash_queries q;
     struct flash_keys k;
     float *qt, *ot;    /* [head_dim][BQ]: queries times scale; o */
-    float *v;          /* [BK][head_dim], a copy */
+    float *v, *keys;   /* [BK][head_dim], copies; the latter of 16-bit types only */
     float *p, *factor; /* [BK][BQ] */
     float m[BQ], l[BQ];
 };
 
 static size_t floats (const struct kern_attention *a)
 {
-    return (size_t)(2 * a->head_dim * BQ + a->head_dim * BK + 2 * BK * BQ);
+    int copies = a->dtype == MG_FLOAT32 ? 1 : 2;
+
+    return (size_t)(2 * a->head_dim * BQ + copies * a->head_dim * BK + 2 * BK * BQ);
 }
 
 static void carve (const struct kern_attention *a, float *memory, struct work *w)
@@ -33,6 +35,7 @@ static void carve (const struct kern_attention *a, float *memory, struct work *w
     w->v = w->ot + a->head_dim * BQ;
     w->p = w->v + a->head_dim * BK;
     w->factor = w->p + BK * BQ;
+    w->keys = w->factor + BK * BQ;
 }
 
 /* Scores to probabilities relative to m, after m, l and o have taken the block in. */
@@ -62,7 +65,9 @@ static void soften (const struct kern_attention *a, struct work *w)
 
 static void take_keys (const struct kern_attention *a, struct work *w)
 {
-    flash_copy_rows (a, w->k.count, &w->k.v, &w->k.v_stride, w->v);
+    flash_copy_rows (a, &w->k, a->v, &w->k.v, &w->k.v_stride, w->v);
+    if (!w->k.k)
+        flash_copy_rows (a, &w->k, a->k, &w->k.k, &w->k.k_stride, w->keys);
     flash_scores (a, &w->q, &w->k, w->qt, w->p);
     if (a->dropout_p > 0)
         flash_drop (a, &w->q, &w->k, w->factor);
@@ -88,8 +93,9 @@ static void attend (const struct kern_attention *a, int64_t entry, int64_t head,
 
     carve (a, memory, &w);
     flash_set_queries (a, entry, head, block, &w.q);
-    flash_turn (a->q + flash_q_row (a, &w.q, 0), a->q_stride_s, w.q.count, w.q.across,
-                a->head_dim, (float)a->scale, w.qt);
+    flash_turn (&(struct flash_rows){ (void *)a->q, a->dtype, flash_q_row (a, &w.q, 0),
+                                      a->q_stride_s, w.q.count, a->head_dim },
+                w.q.across, (float)a->scale, w.qt);
     memset (w.ot, 0, (size_t)(a->head_dim * BQ) * sizeof (float));
     for (int i = 0; i < BQ; i++) {
         w.m[i] = -INFINITY;
@@ -103,8 +109,9 @@ static void attend (const struct kern_attention *a, int64_t entry, int64_t head,
         over_l[i] = w.l[i] == 0 ? 0 : 1 / w.l[i];
         lse[i] = w.l[i] == 0 ? -INFINITY : w.m[i] + logf (w.l[i]);
     }
-    flash_turn_back (w.ot, w.q.count, a->head_dim, over_l,
-                     a->out + flash_out_row (a, &w.q, 0), a->out_stride_s);
+    flash_turn_back (w.ot, over_l,
+                     &(struct flash_rows){ a->out, a->dtype, flash_out_row (a, &w.q, 0),
+                                           a->out_stride_s, w.q.count, a->head_dim });
 }
 
 int cpu_attention_fwd (const struct kernels *k, const struct kern_attention *a,

@@ -25,7 +25,7 @@ struct work {
     float *qt, *dot;    /* [head_dim][BQ]: queries times scale; dout */
     float *qs, *dos;    /* [BQ][pad]: the same */
     float *dqt;         /* [head_dim][BQ] */
-    float *keys;        /* [BK][head_dim], a copy */
+    float *keys, *values; /* [BK][head_dim], copies; values of 16-bit types only */
     float *p, *ds;      /* [BK][BQ]: z p; ds */
     float *factor;      /* [BK][BQ]: z */
     float *dk, *dv;     /* [keys][pad] */
@@ -49,8 +49,10 @@ static int64_t pad_of (const struct kern_attention *a)
 
 static size_t floats (const struct kern_attention *a, int64_t keys)
 {
+    int copies = a->dtype == MG_FLOAT32 ? 1 : 2;
+
     return (size_t)(3 * a->head_dim * BQ + 2 * BQ * pad_of (a) + 3 * BK * BQ
-                    + a->head_dim * BK + 2 * keys * pad_of (a));
+                    + copies * a->head_dim * BK + 2 * keys * pad_of (a));
 }
 
 static void carve (const struct job *job, struct work *w)
@@ -70,17 +72,20 @@ static void carve (const struct job *job, struct work *w)
     w->dot = w->qt + a->head_dim * BQ;
     w->dqt = w->dot + a->head_dim * BQ;
     w->keys = w->dqt + a->head_dim * BQ;
+    w->values = w->keys + a->head_dim * BK;
 }
 
 /* out[r][c] = scale x[r][c], padded with 0. */
-static void copy_rows (const float *x, int64_t stride, int64_t rows, int64_t cols,
-                       float scale, float *out, int64_t pad)
+VEC_INLINE void copy_rows (const struct flash_rows *x, float scale, float *out,
+                           int64_t pad, const enum mg_dtype type)
 {
-    for (int64_t r = 0; r < rows; r++)
+    for (int64_t r = 0; r < x->rows; r++)
         for (int64_t c = 0; c < pad; c += VEC)
             vec_store (out + r * pad + c,
-                       c < cols ? scale * vec_load_part (x + r * stride + c, cols - c)
-                                : (vf){ 0 });
+                       c < x->cols ? scale
+                                         * vec_get (x->x, x->first + r * x->stride + c,
+                                                    x->cols - c, type)
+                                   : (vf){ 0 });
 }
 
 /* Make block 'block' of a head the queries of the pairs to come. */
@@ -88,16 +93,18 @@ static void load_queries (const struct job *job, int64_t entry, int64_t head,
                           int64_t block, struct work *w)
 {
     const struct kern_attention *a = job->a;
-    const float *q, *dout;
+    struct flash_rows q = { (void *)a->q, a->dtype, 0, a->q_stride_s, 0, a->head_dim };
+    struct flash_rows dout
+        = { (void *)job->g->dout, a->dtype, 0, a->out_stride_s, 0, a->head_dim };
 
     flash_set_queries (a, entry, head, block, &w->q);
-    q = a->q + flash_q_row (a, &w->q, 0);
-    dout = job->g->dout + flash_out_row (a, &w->q, 0);
-    flash_turn (q, a->q_stride_s, w->q.count, w->q.across, a->head_dim, (float)a->scale,
-                w->qt);
-    flash_turn (dout, a->out_stride_s, w->q.count, w->q.across, a->head_dim, 1, w->dot);
-    copy_rows (q, a->q_stride_s, w->q.count, a->head_dim, (float)a->scale, w->qs, w->pad);
-    copy_rows (dout, a->out_stride_s, w->q.count, a->head_dim, 1, w->dos, w->pad);
+    q.rows = dout.rows = w->q.count;
+    q.first = flash_q_row (a, &w->q, 0);
+    dout.first = flash_out_row (a, &w->q, 0);
+    flash_turn (&q, w->q.across, (float)a->scale, w->qt);
+    flash_turn (&dout, w->q.across, 1, w->dot);
+    VEC_TYPED (a->dtype, copy_rows, &q, (float)a->scale, w->qs, w->pad);
+    VEC_TYPED (a->dtype, copy_rows, &dout, 1, w->dos, w->pad);
     for (int64_t i = 0; i < w->q.across; i++) {
         float lse = i < w->q.count ? a->lse[flash_lse (a, &w->q) + i] : INFINITY;
 
@@ -105,6 +112,15 @@ static void load_queries (const struct job *job, int64_t entry, int64_t head,
         w->lse[i] = lse == -INFINITY ? 0 : lse;
         w->delta[i] = i < w->q.count ? job->delta[flash_lse (a, &w->q) + i] : 0;
     }
+}
+
+/* The pair's keys as float32, and k copied if 'often', or if it must be converted. */
+static void load_keys (const struct kern_attention *a, struct work *w, bool often)
+{
+    if (often || !w->k.k)
+        flash_copy_rows (a, &w->k, a->k, &w->k.k, &w->k.k_stride, w->keys);
+    if (!w->k.v)
+        flash_copy_rows (a, &w->k, a->v, &w->k.v, &w->k.v_stride, w->values);
 }
 
 /* Form z p and ds of the pair. */
@@ -184,8 +200,18 @@ static void store_dq (const struct job *job, const struct work *w)
 
     for (int i = 0; i < BQ; i++)
         scale[i] = (float)job->a->scale;
-    flash_turn_back (w->dqt, w->q.count, job->a->head_dim, scale,
-                     job->g->dq + flash_q_row (job->a, &w->q, 0), job->a->q_stride_s);
+    flash_turn_back (w->dqt, scale,
+                     &(struct flash_rows){ job->g->dq, job->a->dtype,
+                                           flash_q_row (job->a, &w->q, 0),
+                                           job->a->q_stride_s, w->q.count,
+                                           job->a->head_dim });
+}
+
+VEC_INLINE void store_row (const float *row, int64_t n, void *x, int64_t first,
+                           const enum mg_dtype type)
+{
+    for (int64_t c = 0; c < n; c += VEC)
+        vec_put (x, first + c, vec_load (row + c), n - c, type);
 }
 
 /* Block 'block' of keys, whose rows in w->dk and w->dv begin with 'row'. */
@@ -198,10 +224,10 @@ static void store_dk_dv (const struct job *job, int64_t entry, int64_t kv_head,
     for (int64_t j = 0; j < cpu_min (BK, a->seq_k - block * BK); j++) {
         int64_t to = flash_kv_row (a, &k, j);
 
-        memcpy (job->g->dk + to, w->dk + (row + j) * w->pad,
-                (size_t)a->head_dim * sizeof (float));
-        memcpy (job->g->dv + to, w->dv + (row + j) * w->pad,
-                (size_t)a->head_dim * sizeof (float));
+        VEC_TYPED (a->dtype, store_row, w->dk + (row + j) * w->pad, a->head_dim,
+                   job->g->dk, to);
+        VEC_TYPED (a->dtype, store_row, w->dv + (row + j) * w->pad, a->head_dim,
+                   job->g->dv, to);
     }
 }
 
@@ -214,7 +240,7 @@ static void go_through_keys (const struct job *job, struct work *w, bool all)
     for (int64_t first = 0; first < a->seq_k; first += w->k.count) {
         if (!flash_pair (a, &w->q, first, &w->k))
             continue;
-        flash_copy_rows (a, w->k.count, &w->k.k, &w->k.k_stride, w->keys);
+        load_keys (a, w, true);
         form_pair (job, w);
         add_dq (a, w);
         if (all)
@@ -260,6 +286,7 @@ static void go_through_block (const struct job *job, int64_t first, struct work 
     for (int64_t next = first; next < end; next += w->k.count) {
         if (!flash_pair (job->a, &w->q, next, &w->k))
             continue;
+        load_keys (job->a, w, false);
         form_pair (job, w);
         add_dk_dv (w, next - first);
     }
@@ -287,20 +314,20 @@ static void do_keys (const struct job *job, int64_t entry, int64_t kv_head, int6
 }
 
 /* delta of one head. */
-static void do_delta (const struct job *job, int64_t entry, int64_t head)
+VEC_INLINE void do_delta (const struct job *job, int64_t entry, int64_t head,
+                          const enum mg_dtype type)
 {
     const struct kern_attention *a = job->a;
     struct flash_queries q = { .entry = entry, .head = head };
     float *delta = job->delta + flash_lse (a, &q);
 
     for (int64_t i = 0; i < a->seq_q; i++) {
-        const float *out = a->out + flash_out_row (a, &q, i);
-        const float *dout = job->g->dout + flash_out_row (a, &q, i);
+        int64_t row = flash_out_row (a, &q, i);
         vf sum = { 0 };
 
         for (int64_t d = 0; d < a->head_dim; d += VEC)
-            sum += vec_load_part (out + d, a->head_dim - d)
-                   * vec_load_part (dout + d, a->head_dim - d);
+            sum += vec_get (a->out, row + d, a->head_dim - d, type)
+                   * vec_get (job->g->dout, row + d, a->head_dim - d, type);
         delta[i] = vec_sum (sum);
     }
 }
@@ -374,7 +401,7 @@ int cpu_attention_bwd (const struct kernels *k, const struct kern_attention_bwd 
     job.memory = job.delta + deltas;
 #pragma omp parallel for num_threads (job.threads)
     for (int64_t i = 0; i < heads; i++)
-        do_delta (&job, i / a->heads, i % a->heads);
+        VEC_TYPED (a->dtype, do_delta, &job, i / a->heads, i % a->heads);
     if (by_head)
         run_heads (&job);
     else

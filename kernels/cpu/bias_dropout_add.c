@@ -5,25 +5,27 @@
 #include "kernels/cpu/vec.h"
 
 /* Columns col .. col + n - 1 of a row; factor NULL: 1. */
-static void fwd_chunk (const struct kern_bias_dropout_add_fwd *a, int64_t row,
-                       int64_t col, int64_t n, const float *factor)
+VEC_INLINE void fwd_chunk (const struct kern_bias_dropout_add_fwd *a, int64_t row,
+                           int64_t col, int64_t n, const float *factor,
+                           const enum mg_dtype type)
 {
     int64_t first = row * a->cols + col;
 
     for (int64_t c = 0; c < n; c += VEC) {
-        vf x = vec_load_part (a->x + first + c, n - c);
+        vf x = vec_get (a->x, first + c, n - c, type);
 
         if (a->bias)
-            x += vec_load_part (a->bias + col + c, n - c);
+            x += vec_get (a->bias, col + c, n - c, type);
         if (factor)
             x *= vec_load (factor + c);
         if (a->residual)
-            x = vec_load_part (a->residual + first + c, n - c) + x;
-        vec_store_part (a->y + first + c, x, n - c);
+            x = vec_get (a->residual, first + c, n - c, type) + x;
+        vec_put (a->y, first + c, x, n - c, type);
     }
 }
 
-static void fwd_row (const struct kern_bias_dropout_add_fwd *a, int64_t row)
+VEC_INLINE void fwd_row (const struct kern_bias_dropout_add_fwd *a, int64_t row,
+                         const enum mg_dtype type)
 {
     float factor[PHILOX_CHUNK];
 
@@ -32,7 +34,7 @@ static void fwd_row (const struct kern_bias_dropout_add_fwd *a, int64_t row)
 
         if (a->dropout.p > 0)
             philox_chunk (&a->dropout, row, col, n, factor);
-        fwd_chunk (a, row, col, n, a->dropout.p > 0 ? factor : NULL);
+        fwd_chunk (a, row, col, n, a->dropout.p > 0 ? factor : NULL, type);
     }
 }
 
@@ -44,18 +46,20 @@ int cpu_bias_dropout_add_fwd (const struct kernels *k,
 #pragma omp parallel for num_threads (cpu_of (k)->threads) \
     if (a->rows * a->cols > CPU_SERIAL)
     for (int64_t row = 0; row < a->rows; row++)
-        fwd_row (a, row);
+        VEC_TYPED (a->dtype, fwd_row, a, row);
     return 0;
 }
 
-static void bwd_row (const struct kern_bias_dropout_add_bwd *a, int64_t row)
+VEC_INLINE void bwd_row (const struct kern_bias_dropout_add_bwd *a, int64_t row,
+                         const enum mg_dtype type)
 {
-    const float *dy = a->dy + row * a->cols;
-    float *dx = a->dx + row * a->cols, factor[PHILOX_CHUNK];
+    size_t size = (size_t)a->cols * cpu_size (type), begin = (size_t)row * size;
+    int64_t first = row * a->cols;
+    float factor[PHILOX_CHUNK];
 
     if (a->dropout.p == 0) {
-        if (dx != dy)
-            memcpy (dx, dy, (size_t)a->cols * sizeof (float));
+        if (a->dx != a->dy)
+            memcpy ((char *)a->dx + begin, (const char *)a->dy + begin, size);
         return;
     }
     for (int64_t col = 0; col < a->cols; col += PHILOX_CHUNK) {
@@ -63,9 +67,10 @@ static void bwd_row (const struct kern_bias_dropout_add_bwd *a, int64_t row)
 
         philox_chunk (&a->dropout, row, col, n, factor);
         for (int64_t c = 0; c < n; c += VEC)
-            vec_store_part (dx + col + c,
-                            vec_load_part (dy + col + c, n - c) * vec_load (factor + c),
-                            n - c);
+            vec_put (a->dx, first + col + c,
+                     vec_get (a->dy, first + col + c, n - c, type)
+                         * vec_load (factor + c),
+                     n - c, type);
     }
 }
 
@@ -77,9 +82,9 @@ int cpu_bias_dropout_add_bwd (const struct kernels *k,
 #pragma omp parallel for num_threads (cpu_of (k)->threads) \
     if (a->rows * a->cols > CPU_SERIAL)
         for (int64_t row = 0; row < a->rows; row++)
-            bwd_row (a, row);
+            VEC_TYPED (a->dtype, bwd_row, a, row);
     }
     if (a->dbias)
-        return cpu_col_sum (k, a->rows, a->cols, a->dx, a->dbias, stream, err);
+        return cpu_col_sum (k, a->rows, a->cols, a->dx, a->dtype, a->dbias, stream, err);
     return 0;
 }

@@ -42,17 +42,12 @@ static void narrow (const float *x, int64_t n, void *y, enum mg_dtype to)
             half[i] = half_to_fp16 (x[i]);
 }
 
-static size_t size_of (enum mg_dtype dtype)
-{
-    return dtype == MG_FLOAT32 ? 4 : 2;
-}
-
 /* Elements begin .. begin + n - 1, at most CPU_BLOCK. */
 static void cast_block (const void *x, enum mg_dtype from, void *y, enum mg_dtype to,
                         int64_t begin, int64_t n)
 {
-    const void *source = (const char *)x + (size_t)begin * size_of (from);
-    void *target = (char *)y + (size_t)begin * size_of (to);
+    const void *source = (const char *)x + (size_t)begin * cpu_size (from);
+    void *target = (char *)y + (size_t)begin * cpu_size (to);
     float wide[CPU_BLOCK];
 
     if (to == MG_FLOAT32) {

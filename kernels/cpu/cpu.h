@@ -76,6 +76,12 @@ static inline int64_t cpu_min (int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* Bytes of an element of float32, bfloat16, float16. */
+static inline size_t cpu_size (enum mg_dtype dtype)
+{
+    return dtype == MG_FLOAT32 ? 4 : 2;
+}
+
 /* Loops over fewer elements than this run on one thread: waking others costs more. */
 enum { CPU_SERIAL = 16384 };
 
@@ -131,10 +137,10 @@ int cpu_fill_normal (const struct kernels *, const struct kern_fill_normal *,
                      struct mg_stream *, struct mg_error *);
 int cpu_fill (const struct kernels *, int64_t n, float value, float *out,
               struct mg_stream *, struct mg_error *);
-int cpu_col_sum (const struct kernels *, int64_t rows, int64_t cols, const float *x,
-                 float *out, struct mg_stream *, struct mg_error *);
-int cpu_sum_sq (const struct kernels *, int64_t n, const float *x, double *out,
-                struct mg_stream *, struct mg_error *);
+int cpu_col_sum (const struct kernels *, int64_t rows, int64_t cols, const void *x,
+                 enum mg_dtype dtype, float *out, struct mg_stream *, struct mg_error *);
+int cpu_sum_sq (const struct kernels *, int64_t n, const void *x, enum mg_dtype dtype,
+                double *out, struct mg_stream *, struct mg_error *);
 int cpu_count_zeros (const struct kernels *, int64_t n, const float *x, double *out,
                      struct mg_stream *, struct mg_error *);
 int cpu_axpby (const struct kernels *, int64_t n, double a, const float *x, double b,

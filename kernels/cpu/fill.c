@@ -2,6 +2,7 @@
  */
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/vec.h"
 #include "libcore/base/rng.h"
 
 static void fill_row (const struct kern_fill_normal *a, int64_t row)
@@ -17,7 +18,8 @@ static void fill_row (const struct kern_fill_normal *a, int64_t row)
             rng_normal (a->key, (uint32_t)block, (uint32_t)(a->first_row + row), 0,
                         normal);
         }
-        a->out[row * a->ld + c] = (float)(a->mean + a->std * normal[col % 4]);
+        vec_put (a->out, row * a->ld + c,
+                 vec_set ((float)(a->mean + a->std * normal[col % 4])), 1, a->dtype);
     }
 }
 

@@ -39,8 +39,11 @@ void flash_set_keys (const struct kern_attention *a, int64_t entry, int64_t head
     k->count = count;
     k->lead = 0;
     set_positions (a->pos_k, k->first, k->count, k->position, &k->min, &k->max);
-    k->k = a->k + flash_kv_row (a, k, 0);
-    k->v = a->v + flash_kv_row (a, k, 0);
+    k->k = k->v = NULL;
+    if (a->dtype == MG_FLOAT32) {
+        k->k = (const float *)a->k + flash_kv_row (a, k, 0);
+        k->v = (const float *)a->v + flash_kv_row (a, k, 0);
+    }
     k->k_stride = k->v_stride = a->kv_stride_s;
 }
 
@@ -70,42 +73,53 @@ bool flash_pair (const struct kern_attention *a, const struct flash_queries *q,
     return k->lead < q->across;
 }
 
-void flash_copy_rows (const struct kern_attention *a, int64_t count, const float **rows,
-                      int64_t *stride, float *copy)
+VEC_INLINE void copy_row (const void *x, int64_t first, int64_t n, float *copy,
+                          const enum mg_dtype type)
 {
-    for (int64_t i = 0; i < count; i++)
-        memcpy (copy + i * a->head_dim, *rows + i * *stride,
-                (size_t)a->head_dim * sizeof (float));
+    for (int64_t c = 0; c < n; c += VEC)
+        vec_store_part (copy + c, vec_get (x, first + c, n - c, type), n - c);
+}
+
+void flash_copy_rows (const struct kern_attention *a, const struct flash_keys *k,
+                      const void *x, const float **rows, int64_t *stride, float *copy)
+{
+    for (int64_t i = 0; i < k->count; i++)
+        VEC_TYPED (a->dtype, copy_row, x, flash_kv_row (a, k, i), a->head_dim,
+                   copy + i * a->head_dim);
     *rows = copy;
     *stride = a->head_dim;
 }
 
-/* A square of VEC x VEC at a time, of which 'rows' x 'cols' exist. */
-VEC_INLINE void turn_square (const float *x, int64_t stride, int64_t rows, int64_t cols,
-                             float scale, float *out)
+/* A square of VEC x VEC at a time, from (row, col) on, as much of it as there is. */
+VEC_INLINE void turn_square (const struct flash_rows *x, int64_t row, int64_t col,
+                             float scale, float *out, const enum mg_dtype type)
 {
+    int64_t first = x->first + row * x->stride + col;
+    int64_t rows = x->rows - row, cols = x->cols - col;
     vf square[VEC];
 
     VEC_UNROLL for (int i = 0; i < VEC; i++)
-        square[i] = i < rows ? scale * vec_load_part (x + i * stride, cols) : (vf){ 0 };
+        square[i] = i < rows ? scale * vec_get (x->x, first + i * x->stride, cols, type)
+                             : (vf){ 0 };
     vec_transpose (square);
     VEC_UNROLL for (int i = 0; i < VEC; i++)
         if (i < cols)
             vec_store (out + i * BQ, square[i]);
 }
 
-void flash_turn (const float *x, int64_t stride, int64_t rows, int64_t across,
-                 int64_t cols, float scale, float *out)
+void flash_turn (const struct flash_rows *x, int64_t across, float scale, float *out)
 {
     for (int64_t r = 0; r < across; r += VEC)
-        for (int64_t c = 0; c < cols; c += VEC)
-            turn_square (x + r * stride + c, stride, rows - r, cols - c, scale,
-                         out + c * BQ + r);
+        for (int64_t c = 0; c < x->cols; c += VEC)
+            VEC_TYPED (x->dtype, turn_square, x, r, c, scale, out + c * BQ + r);
 }
 
-VEC_INLINE void turn_back_square (const float *in, int64_t rows, int64_t cols,
-                                  const float *scale, float *x, int64_t stride)
+VEC_INLINE void turn_back_square (const float *in, const float *scale,
+                                  const struct flash_rows *x, int64_t row, int64_t col,
+                                  const enum mg_dtype type)
 {
+    int64_t first = x->first + row * x->stride + col;
+    int64_t rows = x->rows - row, cols = x->cols - col;
     vf square[VEC];
 
     VEC_UNROLL for (int i = 0; i < VEC; i++)
@@ -113,16 +127,14 @@ VEC_INLINE void turn_back_square (const float *in, int64_t rows, int64_t cols,
     vec_transpose (square);
     VEC_UNROLL for (int i = 0; i < VEC; i++)
         if (i < rows)
-            vec_store_part (x + i * stride, scale[i] * square[i], cols);
+            vec_put (x->x, first + i * x->stride, scale[i] * square[i], cols, type);
 }
 
-void flash_turn_back (const float *in, int64_t rows, int64_t cols, const float *scale,
-                      float *x, int64_t stride)
+void flash_turn_back (const float *in, const float *scale, const struct flash_rows *x)
 {
-    for (int64_t r = 0; r < rows; r += VEC)
-        for (int64_t c = 0; c < cols; c += VEC)
-            turn_back_square (in + c * BQ + r, rows - r, cols - c, scale + r,
-                              x + r * stride + c, stride);
+    for (int64_t r = 0; r < x->rows; r += VEC)
+        for (int64_t c = 0; c < x->cols; c += VEC)
+            VEC_TYPED (x->dtype, turn_back_square, in + c * BQ + r, scale + r, x, r, c);
 }
 
 static void mask (const struct flash_queries *q, const struct flash_keys *k, float *s)

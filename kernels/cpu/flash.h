@@ -31,7 +31,10 @@ struct flash_keys {
     int32_t position[BK];
     int32_t min, max;
     int64_t lead; /* that many queries, whole vectors, are known to see none of them */
-    const float *k, *v; /* first rows; the other rows follow at k_stride, v_stride */
+    /* First rows, the others follow at k_stride, v_stride.  NULL unless they are float32:
+     * flash_copy_rows() makes them so.
+     */
+    const float *k, *v;
     int64_t k_stride, v_stride;
 };
 
@@ -85,22 +88,28 @@ void flash_set_keys (const struct kern_attention *a, int64_t entry, int64_t head
 bool flash_pair (const struct kern_attention *a, const struct flash_queries *q,
                  int64_t first, struct flash_keys *k);
 
-/* Copy 'count' rows to 'copy' ([count][head_dim]) and let '*rows' be these.  For a
- * product that goes through the rows again and again: where they are, they often lie a
- * power of two apart and push each other out of the cache.
+/* Copy the keys' rows of 'x' (a->k or a->v) to 'copy' ([count][head_dim]) as float32 and
+ * let '*rows' be these.  For 16-bit types, and for a product that goes through the rows
+ * again and again: where they are, they often lie a power of two apart and push each other
+ * out of the cache.
  */
-void flash_copy_rows (const struct kern_attention *a, int64_t count, const float **rows,
-                      int64_t *stride, float *copy);
+void flash_copy_rows (const struct kern_attention *a, const struct flash_keys *k,
+                      const void *x, const float **rows, int64_t *stride, float *copy);
 
-/* out[c][r] = scale x[r][c] for 'rows' rows, 'stride' apart, of 'cols' elements; row
- * length of out is BQ; 0 for r from 'rows' to 'across'.
+/* Rows of a matrix of any type: 'rows' of 'cols' elements, 'stride' apart, from element
+ * 'first' of 'x' on.
  */
-void flash_turn (const float *x, int64_t stride, int64_t rows, int64_t across,
-                 int64_t cols, float scale, float *out);
+struct flash_rows {
+    void *x;
+    enum mg_dtype dtype;
+    int64_t first, stride, rows, cols;
+};
+
+/* out[c][r] = scale x[r][c]; row length of out is BQ; 0 for r from x->rows to 'across'. */
+void flash_turn (const struct flash_rows *x, int64_t across, float scale, float *out);
 
 /* The way back: x[r][c] = scale[r] in[c][r]. */
-void flash_turn_back (const float *in, int64_t rows, int64_t cols, const float *scale,
-                      float *x, int64_t stride);
+void flash_turn_back (const float *in, const float *scale, const struct flash_rows *x);
 
 /* s[key][query] = k qt, minus infinity where the key is not visible; qt is
  * [head_dim][BQ]. */

@@ -24,24 +24,26 @@ VEC_INLINE vf exp_2u (vf x)
     return vec_exp (-2 * gelu_a * x * (1.0f + gelu_b * x * x));
 }
 
-static void fwd (const float *x, float *y, int64_t n)
+VEC_INLINE void fwd (const struct kern_gelu_fwd *a, int64_t begin, int64_t end,
+                     const enum mg_dtype type)
 {
-    for (int64_t i = 0; i < n; i += VEC) {
-        vf v = vec_load_part (x + i, n - i), near = bound (v);
+    for (int64_t i = begin; i < end; i += VEC) {
+        vf v = vec_get (a->x, i, end - i, type), near = bound (v);
         vf s = 1.0f / (1.0f + exp_2u (near));
 
-        vec_store_part (y + i, vec_max (near, v) * s, n - i);
+        vec_put (a->y, i, vec_max (near, v) * s, end - i, type);
     }
 }
 
-static void bwd (const float *dy, const float *x, float *dx, int64_t n)
+VEC_INLINE void bwd (const struct kern_gelu_bwd *a, int64_t begin, int64_t end,
+                     const enum mg_dtype type)
 {
-    for (int64_t i = 0; i < n; i += VEC) {
-        vf v = bound (vec_load_part (x + i, n - i)), e = exp_2u (v);
+    for (int64_t i = begin; i < end; i += VEC) {
+        vf v = bound (vec_get (a->x, i, end - i, type)), e = exp_2u (v);
         vf s = 1.0f / (1.0f + e);
         vf slope = s + 2 * gelu_a * v * (e * s * s) * (1.0f + 3 * gelu_b * v * v);
 
-        vec_store_part (dx + i, vec_load_part (dy + i, n - i) * slope, n - i);
+        vec_put (a->dx, i, vec_get (a->dy, i, end - i, type) * slope, end - i, type);
     }
 }
 
@@ -51,8 +53,7 @@ int cpu_gelu_fwd (const struct kernels *k, const struct kern_gelu_fwd *a,
     (void)k, (void)stream, (void)err;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->n > CPU_SERIAL)
     for (int64_t b = 0; b < cpu_blocks (a->n); b++)
-        fwd (a->x + b * CPU_BLOCK, a->y + b * CPU_BLOCK,
-             cpu_min (CPU_BLOCK, a->n - b * CPU_BLOCK));
+        VEC_TYPED (a->dtype, fwd, a, b * CPU_BLOCK, cpu_min ((b + 1) * CPU_BLOCK, a->n));
     return 0;
 }
 
@@ -62,7 +63,6 @@ int cpu_gelu_bwd (const struct kernels *k, const struct kern_gelu_bwd *a,
     (void)k, (void)stream, (void)err;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->n > CPU_SERIAL)
     for (int64_t b = 0; b < cpu_blocks (a->n); b++)
-        bwd (a->dy + b * CPU_BLOCK, a->x + b * CPU_BLOCK, a->dx + b * CPU_BLOCK,
-             cpu_min (CPU_BLOCK, a->n - b * CPU_BLOCK));
+        VEC_TYPED (a->dtype, bwd, a, b * CPU_BLOCK, cpu_min ((b + 1) * CPU_BLOCK, a->n));
     return 0;
 }

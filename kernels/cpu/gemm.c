@@ -6,7 +6,7 @@
 
 static bool is_supported (enum mg_dtype dtype)
 {
-    return dtype == MG_FLOAT32 || dtype == MG_BFLOAT16;
+    return dtype == MG_FLOAT32 || dtype == MG_BFLOAT16 || dtype == MG_FLOAT16;
 }
 
 static int check (const struct kern_gemm *a, struct mg_error *err)
@@ -26,7 +26,7 @@ static int check (const struct kern_gemm *a, struct mg_error *err)
                              "gemm: a bias and accumulation exclude each other");
     if (!is_supported (a->dtype) || !is_supported (a->c_dtype))
         return mg_error_set (err, ENOTSUP,
-                             "gemm: types %s and %s, want float32 or bfloat16",
+                             "gemm: types %s and %s, want float32, bfloat16 or float16",
                              mg_dtype_name (a->dtype), mg_dtype_name (a->c_dtype));
     return 0;
 }

@@ -1,13 +1,12 @@
 /* gemm_ref.c - matrix product without a library
  *
  * C is cut into blocks of MC x NC, one task each; a task goes through k in steps of KC,
- * copies the parts of A and B that it needs, as float, into memory of its own, and
+ * converts the parts of A and B that it needs to float, into memory of its own, and
  * multiplies them with cpu_tile().  The cut depends on the sizes alone, so the result
  * does not depend on the number of threads.
  */
 
 #include "kernels/cpu/cpu.h"
-#include "libcore/base/half.h"
 #include "kernels/cpu/vec.h"
 
 enum { MC = 96, NC = 256, KC = 256 };
@@ -26,26 +25,48 @@ struct part {
     int64_t row, col, rows, cols, ld;
 };
 
-static float element (const struct part *p, int64_t row, int64_t col)
+VEC_INLINE void copy_as (const struct part *p, float *out, int64_t ld,
+                         const enum mg_dtype type)
 {
-    int64_t i = (p->row + row) * p->ld + p->col + col;
+    for (int64_t r = 0; r < p->rows; r++) {
+        int64_t first = (p->row + r) * p->ld + p->col;
 
-    return p->dtype == MG_FLOAT32 ? ((const float *)p->from)[i]
-                                  : half_from_bf16 (((const uint16_t *)p->from)[i]);
+        for (int64_t c = 0; c < p->cols; c += VEC)
+            vec_store_part (out + r * ld + c, vec_get (p->from, first + c, p->cols - c, type),
+                            p->cols - c);
+    }
+}
+
+/* A square of VEC x VEC at a time; fills up to whole vectors, for which 'ld' has room. */
+VEC_INLINE void copy_transposed_as (const struct part *p, float *out, int64_t ld,
+                                    const enum mg_dtype type)
+{
+    for (int64_t c = 0; c < p->cols; c += VEC) {
+        for (int64_t r = 0; r < p->rows; r += VEC) {
+            vf square[VEC];
+
+            VEC_UNROLL for (int i = 0; i < VEC; i++)
+                square[i] = r + i < p->rows
+                                ? vec_get (p->from,
+                                           (p->row + r + i) * p->ld + p->col + c,
+                                           p->cols - c, type)
+                                : (vf){ 0 };
+            vec_transpose (square);
+            VEC_UNROLL for (int i = 0; i < VEC; i++)
+                if (c + i < p->cols)
+                    vec_store (out + (c + i) * ld + r, square[i]);
+        }
+    }
 }
 
 static void copy (const struct part *p, float *out, int64_t ld)
 {
-    for (int64_t r = 0; r < p->rows; r++)
-        for (int64_t c = 0; c < p->cols; c++)
-            out[r * ld + c] = element (p, r, c);
+    VEC_TYPED (p->dtype, copy_as, p, out, ld);
 }
 
 static void copy_transposed (const struct part *p, float *out, int64_t ld)
 {
-    for (int64_t c = 0; c < p->cols; c++)
-        for (int64_t r = 0; r < p->rows; r++)
-            out[c * ld + r] = element (p, r, c);
+    VEC_TYPED (p->dtype, copy_transposed_as, p, out, ld);
 }
 
 static void copy_a (const struct kern_gemm *a, int64_t row, int64_t l, int64_t rows,
@@ -68,18 +89,16 @@ static void copy_b (const struct kern_gemm *a, int64_t l, int64_t col, int64_t d
         copy (&(struct part){ a->b, a->dtype, l, col, depth, cols, a->ldb }, out, NC);
 }
 
-/* Part of a row of C, from its element 'first' on. */
-static void store (const struct kern_gemm *a, int64_t first, int64_t n, const float *sum)
+/* Part of a row of C, from its element 'first' on; 'sum' is whole vectors. */
+VEC_INLINE void store (const struct kern_gemm *a, int64_t first, int64_t n,
+                       const float *sum, const enum mg_dtype type)
 {
-    float *c = a->c;
-    uint16_t *half = a->c;
+    for (int64_t i = 0; i < n; i += VEC) {
+        vf v = vec_load (sum + i);
 
-    for (int64_t i = 0; i < n; i++) {
-        if (a->c_dtype == MG_FLOAT32)
-            c[first + i] = a->accumulate ? c[first + i] + sum[i] : sum[i];
-        else
-            half[first + i] = half_to_bf16 (
-                a->accumulate ? half_from_bf16 (half[first + i]) + sum[i] : sum[i]);
+        if (a->accumulate)
+            v = vec_get (a->c, first + i, n - i, type) + v;
+        vec_put (a->c, first + i, v, n - i, type);
     }
 }
 
@@ -87,12 +106,11 @@ static void store (const struct kern_gemm *a, int64_t first, int64_t n, const fl
 static void multiply (const struct kern_gemm *a, struct work *w, int64_t row, int64_t col)
 {
     int64_t rows = cpu_min (MC, a->m - row), cols = cpu_min (NC, a->n - col);
-    struct part bias = { .from = a->bias, .dtype = a->dtype };
+    struct part bias = { a->bias, a->dtype, 0, col, 1, cols, a->n };
 
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t c = 0; c < NC; c++)
-            w->c[r * NC + c]
-                = a->bias && c < cols ? element (&bias, 0, col + c) : 0;
+    memset (w->c, 0, (size_t)(rows * NC) * sizeof (float));
+    for (int64_t r = 0; a->bias && r < rows; r++)
+        copy (&bias, w->c + r * NC, NC);
     for (int64_t l = 0; l < a->k; l += KC) {
         int64_t depth = cpu_min (KC, a->k - l);
 
@@ -111,7 +129,7 @@ static void multiply (const struct kern_gemm *a, struct work *w, int64_t row, in
                                       .accumulate = true });
     }
     for (int64_t r = 0; r < rows; r++)
-        store (a, (row + r) * a->ldc + col, cols, w->c + r * NC);
+        VEC_TYPED (a->c_dtype, store, a, (row + r) * a->ldc + col, cols, w->c + r * NC);
 }
 
 int cpu_gemm_ref (const struct kernels *k, const struct kern_gemm *a,

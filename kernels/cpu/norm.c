@@ -13,8 +13,9 @@
 
 enum { GROUP = 32 }; /* rows */
 
-/* Sum of (x - mean)^power, power 1 or 2, over a row. */
-VEC_INLINE float sum_row (const float *x, int64_t n, float mean, const int power)
+/* Sum of (x - mean)^power, power 1 or 2, over a row that begins with element 'first'. */
+VEC_INLINE float sum_row (const void *x, int64_t first, int64_t n, float mean,
+                          const int power, const enum mg_dtype type)
 {
     vf sum[4] = { { 0 }, { 0 }, { 0 }, { 0 } };
     float rest = 0;
@@ -23,31 +24,34 @@ VEC_INLINE float sum_row (const float *x, int64_t n, float mean, const int power
     for (; c + 4 * VEC <= n; c += 4 * VEC)
         VEC_UNROLL for (int i = 0; i < 4; i++)
         {
-            vf d = vec_load (x + c + i * VEC) - mean;
+            vf d = vec_get (x, first + c + i * VEC, VEC, type) - mean;
 
             sum[i] += power == 2 ? d * d : d;
         }
-    for (; c < n; c++)
-        rest += power == 2 ? (x[c] - mean) * (x[c] - mean) : x[c] - mean;
+    for (; c < n; c++) {
+        float d = vec_one (x, first + c, type) - mean;
+
+        rest += power == 2 ? d * d : d;
+    }
     return vec_sum ((sum[0] + sum[1]) + (sum[2] + sum[3])) + rest;
 }
 
-static void fwd_row (const struct kern_norm_fwd *a, int64_t row)
+VEC_INLINE void fwd_row (const struct kern_norm_fwd *a, int64_t row,
+                         const enum mg_dtype type)
 {
-    const float *x = a->x + row * a->cols;
-    float *y = a->y + row * a->cols;
-    float mean = sum_row (x, a->cols, 0, 1) / (float)a->cols;
-    double var = (double)sum_row (x, a->cols, mean, 2) / (double)a->cols;
+    int64_t first = row * a->cols;
+    float mean = sum_row (a->x, first, a->cols, 0, 1, type) / (float)a->cols;
+    double var = (double)sum_row (a->x, first, a->cols, mean, 2, type) / (double)a->cols;
     float rstd = (float)(1 / sqrt (var + a->eps));
 
     for (int64_t c = 0; c < a->cols; c += VEC) {
         int64_t left = a->cols - c;
-        vf xhat = (vec_load_part (x + c, left) - mean) * rstd;
+        vf xhat = (vec_get (a->x, first + c, left, type) - mean) * rstd;
 
-        vec_store_part (y + c,
-                        xhat * vec_load_part (a->weight + c, left)
-                            + vec_load_part (a->bias + c, left),
-                        left);
+        vec_put (a->y, first + c,
+                 xhat * vec_get (a->weight, c, left, type)
+                     + vec_get (a->bias, c, left, type),
+                 left, type);
     }
     a->mean[row] = mean;
     a->rstd[row] = rstd;
@@ -60,37 +64,38 @@ int cpu_norm_fwd (const struct kernels *k, const struct kern_norm_fwd *a,
 #pragma omp parallel for num_threads (cpu_of (k)->threads) \
     if (a->rows * a->cols > CPU_SERIAL)
     for (int64_t row = 0; row < a->rows; row++)
-        fwd_row (a, row);
+        VEC_TYPED (a->dtype, fwd_row, a, row);
     return 0;
 }
 
 /* Writes dx, adds to the sums of the row's group. */
-static void bwd_row (const struct kern_norm_bwd *a, int64_t row, float *dweight,
-                     float *dbias)
+VEC_INLINE void bwd_row (const struct kern_norm_bwd *a, int64_t row, float *dweight,
+                         float *dbias, const enum mg_dtype type)
 {
-    const float *x = a->x + row * a->cols, *dy = a->dy + row * a->cols;
-    float *dx = a->dx + row * a->cols;
+    int64_t first = row * a->cols;
     float mean = a->mean[row], rstd = a->rstd[row], mean_g, mean_gx;
     vf sum_g = { 0 }, sum_gx = { 0 };
 
     for (int64_t c = 0; c < a->cols; c += VEC) {
         int64_t left = a->cols - c;
-        vf g = vec_load_part (dy + c, left) * vec_load_part (a->weight + c, left);
+        vf g = vec_get (a->dy, first + c, left, type)
+               * vec_get (a->weight, c, left, type);
 
         sum_g += g;
-        sum_gx += g * ((vec_load_part (x + c, left) - mean) * rstd);
+        sum_gx += g * ((vec_get (a->x, first + c, left, type) - mean) * rstd);
     }
     mean_g = (float)((double)vec_sum (sum_g) / (double)a->cols);
     mean_gx = (float)((double)vec_sum (sum_gx) / (double)a->cols);
     for (int64_t c = 0; c < a->cols; c += VEC) {
         int64_t left = a->cols - c;
-        vf d = vec_load_part (dy + c, left);
-        vf xhat = (vec_load_part (x + c, left) - mean) * rstd;
-        vf g = rstd * (d * vec_load_part (a->weight + c, left) - mean_g - xhat * mean_gx);
+        vf d = vec_get (a->dy, first + c, left, type);
+        vf xhat = (vec_get (a->x, first + c, left, type) - mean) * rstd;
+        vf g = rstd
+               * (d * vec_get (a->weight, c, left, type) - mean_g - xhat * mean_gx);
 
         if (a->accumulate_dx)
-            g += vec_load_part (dx + c, left);
-        vec_store_part (dx + c, g, left);
+            g += vec_get (a->dx, first + c, left, type);
+        vec_put (a->dx, first + c, g, left, type);
         vec_store (dweight + c, vec_load (dweight + c) + d * xhat);
         vec_store (dbias + c, vec_load (dbias + c) + d);
     }
@@ -104,7 +109,7 @@ static void bwd_group (const struct kern_norm_bwd *a, int64_t group, int64_t ld,
 
     memset (dweight, 0, (size_t)(2 * ld) * sizeof (float));
     for (int64_t row = group * GROUP; row < end; row++)
-        bwd_row (a, row, dweight, dbias);
+        VEC_TYPED (a->dtype, bwd_row, a, row, dweight, dbias);
 }
 
 /* Add the sums of all groups, for one vector of columns. */

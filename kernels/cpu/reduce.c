@@ -9,14 +9,15 @@ enum {
     CHUNKS = 1024, /* partial sums of sum_sq, at most */
 };
 
-/* Sums of one group of rows, 'n' columns. */
-static void sum_group (const float *x, int64_t rows, int64_t ld, int64_t n, float *out)
+/* Sums of one group of rows, 'n' columns, from element 'first' on. */
+VEC_INLINE void sum_group (const void *x, int64_t first, int64_t rows, int64_t ld,
+                           int64_t n, float *out, const enum mg_dtype type)
 {
     memset (out, 0, (size_t)((n + VEC - 1) / VEC * VEC) * sizeof (float));
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < n; c += VEC)
             vec_store (out + c,
-                       vec_load (out + c) + vec_load_part (x + r * ld + c, n - c));
+                       vec_load (out + c) + vec_get (x, first + r * ld + c, n - c, type));
 }
 
 /* out += the sums of all groups, one vector of columns; 'ld' floats a group. */
@@ -30,8 +31,9 @@ static void add_groups (const float *sums, int64_t groups, int64_t ld, int64_t n
     vec_store_part (out, vec_load_part (out, n) + total, n);
 }
 
-int cpu_col_sum (const struct kernels *k, int64_t rows, int64_t cols, const float *x,
-                 float *out, struct mg_stream *stream, struct mg_error *err)
+int cpu_col_sum (const struct kernels *k, int64_t rows, int64_t cols, const void *x,
+                 enum mg_dtype dtype, float *out, struct mg_stream *stream,
+                 struct mg_error *err)
 {
     int64_t groups = (rows + GROUP - 1) / GROUP, strips = (cols + STRIP - 1) / STRIP;
     int64_t ld = strips * STRIP;
@@ -46,8 +48,9 @@ int cpu_col_sum (const struct kernels *k, int64_t rows, int64_t cols, const floa
         for (int64_t task = 0; task < groups * strips; task++) {
             int64_t row = task / strips * GROUP, col = task % strips * STRIP;
 
-            sum_group (x + row * cols + col, cpu_min (GROUP, rows - row), cols,
-                       cpu_min (STRIP, cols - col), sums + row / GROUP * ld + col);
+            VEC_TYPED (dtype, sum_group, x, row * cols + col,
+                       cpu_min (GROUP, rows - row), cols, cpu_min (STRIP, cols - col),
+                       sums + row / GROUP * ld + col);
         }
 #pragma omp for
         for (int64_t c = 0; c < cols; c += VEC)
@@ -78,8 +81,27 @@ static double sum_chunk (const float *x, int64_t n)
     return total;
 }
 
-int cpu_sum_sq (const struct kernels *k, int64_t n, const float *x, double *out,
-                struct mg_stream *stream, struct mg_error *err)
+/* The same of elements of a type, from 'first' on. */
+VEC_INLINE double sum_typed (const void *x, int64_t first, int64_t n,
+                             const enum mg_dtype type)
+{
+    float wide[16 * VEC];
+    double total = 0;
+
+    if (type == MG_FLOAT32)
+        return sum_chunk ((const float *)x + first, n);
+    for (int64_t begin = 0; begin < n; begin += 16 * VEC) {
+        int64_t left = cpu_min (16 * VEC, n - begin);
+
+        for (int64_t i = 0; i < left; i += VEC)
+            vec_store (wide + i, vec_get (x, first + begin + i, left - i, type));
+        total += sum_chunk (wide, left);
+    }
+    return total;
+}
+
+int cpu_sum_sq (const struct kernels *k, int64_t n, const void *x, enum mg_dtype dtype,
+                double *out, struct mg_stream *stream, struct mg_error *err)
 {
     /* The chunks depend on n only, so the sum does not depend on the threads. */
     int64_t size = (n + CHUNKS - 1) / CHUNKS, chunks;
@@ -91,7 +113,8 @@ int cpu_sum_sq (const struct kernels *k, int64_t n, const float *x, double *out,
     chunks = (n + size - 1) / size;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) if (n > CPU_SERIAL)
     for (int64_t i = 0; i < chunks; i++)
-        part[i] = sum_chunk (x + i * size, cpu_min (size, n - i * size));
+        part[i] = VEC_TYPED (dtype, sum_typed, x, i * size,
+                             cpu_min (size, n - i * size));
     for (int64_t i = 0; i < chunks; i++)
         total += part[i];
     *out = total;

@@ -16,6 +16,8 @@
 #include <immintrin.h>
 #endif
 
+#include "megatron/dtype.h"
+
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "pairs of elements are taken as one with the first in its lower half"
 #endif
@@ -34,6 +36,9 @@ typedef float vf __attribute__ ((vector_size (VEC_BYTES)));
 typedef int32_t vi __attribute__ ((vector_size (VEC_BYTES)));
 typedef uint32_t vu __attribute__ ((vector_size (VEC_BYTES)));
 typedef uint64_t vl __attribute__ ((vector_size (VEC_BYTES)));
+typedef uint16_t vh __attribute__ ((vector_size (VEC_BYTES / 2)));
+typedef uint16_t vh_loose
+    __attribute__ ((vector_size (VEC_BYTES / 2), aligned (2), may_alias));
 typedef float vf_loose
     __attribute__ ((vector_size (VEC_BYTES), aligned (4), may_alias));
 typedef float vf_half
@@ -111,6 +116,101 @@ VEC_INLINE vf vec_select (vi mask, vf a, vf b)
 {
     return (vf)((mask & (vi)a) | (~mask & (vi)b));
 }
+
+/* The 16-bit types, with the rounding of libcore/base/half.h, whose comments say why. */
+
+VEC_INLINE vf vec_from_bf16 (vh x)
+{
+    return (vf)(__builtin_convertvector (x, vu) << 16);
+}
+
+VEC_INLINE vh vec_to_bf16 (vf x)
+{
+    vu bits = (vu)x, rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    vu nan = bits >> 16 | 0x40;
+
+    return __builtin_convertvector ((vu)vec_select (x == x, (vf)rounded, (vf)nan), vh);
+}
+
+VEC_INLINE vf vec_from_fp16 (vh x)
+{
+#if defined(__AVX512F__)
+    return _mm512_cvtph_ps ((__m256i)x);
+#elif defined(__F16C__)
+    return _mm256_cvtph_ps ((__m128i)x);
+#else
+    vu wide = __builtin_convertvector (x, vu), rest = (wide & 0x7fff) << 13;
+    vf scaled = (vf)rest * 0x1p112f;
+
+    scaled = vec_select ((vi)(rest >= 0x7c00u << 13), (vf)(rest | 0x7f800000), scaled);
+    return (vf)((vu)scaled | (wide & 0x8000) << 16);
+#endif
+}
+
+VEC_INLINE vh vec_to_fp16 (vf x)
+{
+#if defined(__AVX512F__)
+    return (vh)_mm512_cvtps_ph (x, _MM_FROUND_TO_NEAREST_INT);
+#elif defined(__F16C__)
+    return (vh)_mm256_cvtps_ph (x, _MM_FROUND_TO_NEAREST_INT);
+#else
+    vu bits = (vu)x, sign = bits >> 16 & 0x8000, rest = bits & 0x7fffffff;
+    vu normal = (rest + 0xfff + (rest >> 13 & 1) - 0x38000000) >> 13;
+    vu small = (vu)((vf)rest + 0.5f) - 0x3f000000;
+    vf out = vec_select ((vi)(rest < 0x38800000), (vf)small, (vf)normal);
+
+    out = vec_select ((vi)(rest >= 0x477ff000), (vf)((vu){ 0 } + 0x7c00), out);
+    out = vec_select ((vi)(rest > 0x7f800000), (vf)((vu){ 0 } + 0x7e00), out);
+    return __builtin_convertvector ((vu)out | sign, vh);
+#endif
+}
+
+/* Elements i, i + 1, ... of an array of 'type', a constant where speed counts: code for one
+ * type is left of the choice then.
+ */
+VEC_INLINE vf vec_get (const void *p, int64_t i, int64_t left, const enum mg_dtype type)
+{
+    const uint16_t *half = (const uint16_t *)p + i;
+    vh x = { 0 };
+
+    if (type == MG_FLOAT32)
+        return vec_load_part ((const float *)p + i, left);
+    if (left >= VEC)
+        x = *(const vh_loose *)half;
+    else
+        memcpy (&x, half, (size_t)left * sizeof (*half));
+    return type == MG_BFLOAT16 ? vec_from_bf16 (x) : vec_from_fp16 (x);
+}
+
+VEC_INLINE void vec_put (void *p, int64_t i, vf v, int64_t left, const enum mg_dtype type)
+{
+    uint16_t *half = (uint16_t *)p + i;
+    vh x;
+
+    if (type == MG_FLOAT32) {
+        vec_store_part ((float *)p + i, v, left);
+        return;
+    }
+    x = type == MG_BFLOAT16 ? vec_to_bf16 (v) : vec_to_fp16 (v);
+    if (left >= VEC)
+        *(vh_loose *)half = x;
+    else
+        memcpy (half, &x, (size_t)left * sizeof (*half));
+}
+
+/* Element i alone. */
+VEC_INLINE float vec_one (const void *p, int64_t i, const enum mg_dtype type)
+{
+    return type == MG_FLOAT32 ? ((const float *)p)[i] : vec_get (p, i, 1, type)[0];
+}
+
+/* Call a VEC_INLINE function with the type as a constant behind its other arguments: one
+ * source, three compilations.
+ */
+#define VEC_TYPED(type, function, ...)                                                   \
+    ((type) == MG_FLOAT32    ? function (__VA_ARGS__, MG_FLOAT32)                        \
+     : (type) == MG_BFLOAT16 ? function (__VA_ARGS__, MG_BFLOAT16)                       \
+                             : function (__VA_ARGS__, MG_FLOAT16))
 
 /* The larger and the smaller; b where a or b is a NaN. */
 VEC_INLINE vf vec_max (vf a, vf b)

@@ -98,9 +98,12 @@ int cpu_xent_loss (const struct kernels *k, const struct kern_xent_loss *a,
     return 0;
 }
 
-static void bwd_row (const struct kern_xent_bwd *a, int64_t t)
+/* An element is read before the gradient of a later one is written over it. */
+VEC_INLINE void bwd_row (const struct kern_xent_bwd *a, int64_t t,
+                         const enum mg_dtype type)
 {
     float *logits = a->logits + t * a->cols;
+    size_t size = cpu_size (type);
     int64_t label = a->label[t] - a->first;
     bool is_local = label >= 0 && label < a->valid;
     float scale = a->scale[t], over_sum = 1 / a->sum[t];
@@ -110,10 +113,11 @@ static void bwd_row (const struct kern_xent_bwd *a, int64_t t)
 
         if (is_local && label >= c && label < c + VEC)
             e[label - c] -= 1;
-        vec_store_part (logits + c, scale * e, a->valid - c);
+        vec_put (logits, c, scale * e, a->valid - c, type);
     }
     if (a->cols > a->valid)
-        memset (logits + a->valid, 0, (size_t)(a->cols - a->valid) * sizeof (float));
+        memset ((char *)logits + (size_t)a->valid * size, 0,
+                (size_t)(a->cols - a->valid) * size);
 }
 
 int cpu_xent_bwd (const struct kernels *k, const struct kern_xent_bwd *a,
@@ -123,6 +127,6 @@ int cpu_xent_bwd (const struct kernels *k, const struct kern_xent_bwd *a,
 #pragma omp parallel for num_threads (cpu_of (k)->threads) \
     if (a->tokens * a->cols > CPU_SERIAL)
     for (int64_t t = 0; t < a->tokens; t++)
-        bwd_row (a, t);
+        VEC_TYPED (a->dtype, bwd_row, a, t);
     return 0;
 }

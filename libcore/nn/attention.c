@@ -26,7 +26,7 @@ int attention_norm_bwd (const struct block_run *run, struct mg_error *err)
 
 int attention_qkv_fwd (const struct block_run *run, struct mg_error *err)
 {
-    const float *x = nn_enter (run->nn, run->act[ACT_NORM1], err);
+    const void *x = nn_enter (run->nn, run->act[ACT_NORM1], err);
 
     if (!x)
         return -1;
@@ -39,7 +39,7 @@ int attention_qkv_bwd (const struct block_run *run, struct mg_error *err)
 {
     const struct nn *nn = run->nn;
     const struct linear *qkv = &run->block->qkv;
-    const float *x = nn_enter (nn, run->act[ACT_NORM1], err);
+    const void *x = nn_enter (nn, run->act[ACT_NORM1], err);
 
     if (!x
         || linear_bwd_input (nn, qkv, nn->tokens, run->grad[GRAD_QKV], run->grad[GRAD_NORM],
@@ -54,7 +54,8 @@ static void describe_core (const struct block_run *run, struct kern_attention *a
 {
     const struct nn *nn = run->nn;
     int64_t width = 3 * nn->local_attention;
-    const float *qkv = run->act[ACT_QKV];
+    size_t head = (size_t)nn->head_dim * mg_dtype_size (nn->dtype);
+    const char *qkv = run->act[ACT_QKV];
 
     *a = (struct kern_attention){
         .batch = nn->batch,
@@ -65,9 +66,10 @@ static void describe_core (const struct block_run *run, struct kern_attention *a
         .head_dim = nn->head_dim,
         .scale = 1.0 / sqrt ((double)nn->head_dim),
         .causal = true,
+        .dtype = nn->dtype,
         .q = qkv,
-        .k = qkv + nn->head_dim,
-        .v = qkv + 2 * nn->head_dim,
+        .k = qkv + head,
+        .v = qkv + 2 * head,
         .q_stride_s = nn->batch * width,
         .q_stride_b = width,
         .q_stride_h = 3 * nn->head_dim,
@@ -96,11 +98,13 @@ int attention_core_fwd (const struct block_run *run, struct mg_error *err)
 int attention_core_bwd (const struct block_run *run, struct mg_error *err)
 {
     struct kern_attention_bwd a = { .dout = run->grad[GRAD_CONTEXT] };
+    size_t head = (size_t)run->nn->head_dim * mg_dtype_size (run->nn->dtype);
+    char *dqkv = run->grad[GRAD_QKV];
 
     describe_core (run, &a.fwd);
-    a.dq = run->grad[GRAD_QKV];
-    a.dk = a.dq + run->nn->head_dim;
-    a.dv = a.dk + run->nn->head_dim;
+    a.dq = dqkv;
+    a.dk = dqkv + head;
+    a.dv = dqkv + 2 * head;
     return run->nn->kern->ops->attention_bwd (run->nn->kern, &a, run->nn->compute, err);
 }
 
@@ -114,7 +118,7 @@ int attention_proj_bwd (const struct block_run *run, struct mg_error *err)
 {
     const struct nn *nn = run->nn;
     const struct linear *proj = &run->block->proj;
-    const float *dy = nn_enter (nn, run->grad[GRAD_BRANCH], err);
+    const void *dy = nn_enter (nn, run->grad[GRAD_BRANCH], err);
 
     if (!dy
         || linear_bwd_input (nn, proj, nn->tokens, dy, run->grad[GRAD_CONTEXT], err) < 0)

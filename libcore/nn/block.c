@@ -49,28 +49,28 @@ static int64_t ffn_count (const struct nn *nn)
 }
 
 const struct block_tensor block_acts[BLOCK_NUM_ACTS] = {
-    [ACT_INPUT] = { "input", LIFE_EXTERNAL, hidden_count },
-    [ACT_NORM1] = { "norm1", LIFE_SAVED, hidden_count },
-    [ACT_STAT1] = { "stat1", LIFE_SAVED, stat_count },
-    [ACT_QKV] = { "qkv", LIFE_SAVED, qkv_count },
-    [ACT_LSE] = { "lse", LIFE_SAVED, lse_count },
-    [ACT_CONTEXT] = { "context", LIFE_SAVED, attention_count },
-    [ACT_RESIDUAL] = { "residual", LIFE_SAVED, hidden_count },
-    [ACT_NORM2] = { "norm2", LIFE_SAVED, hidden_count },
-    [ACT_STAT2] = { "stat2", LIFE_SAVED, stat_count },
-    [ACT_FC1] = { "fc1", LIFE_SAVED, ffn_count },
-    [ACT_GELU] = { "gelu", LIFE_SAVED, ffn_count },
-    [ACT_OUTPUT] = { "output", LIFE_EXTERNAL, hidden_count },
-    [ACT_BRANCH] = { "branch", LIFE_SHARED, partial_count },
+    [ACT_INPUT] = { "input", LIFE_EXTERNAL, false, hidden_count },
+    [ACT_NORM1] = { "norm1", LIFE_SAVED, false, hidden_count },
+    [ACT_STAT1] = { "stat1", LIFE_SAVED, true, stat_count },
+    [ACT_QKV] = { "qkv", LIFE_SAVED, false, qkv_count },
+    [ACT_LSE] = { "lse", LIFE_SAVED, true, lse_count },
+    [ACT_CONTEXT] = { "context", LIFE_SAVED, false, attention_count },
+    [ACT_RESIDUAL] = { "residual", LIFE_SAVED, false, hidden_count },
+    [ACT_NORM2] = { "norm2", LIFE_SAVED, false, hidden_count },
+    [ACT_STAT2] = { "stat2", LIFE_SAVED, true, stat_count },
+    [ACT_FC1] = { "fc1", LIFE_SAVED, false, ffn_count },
+    [ACT_GELU] = { "gelu", LIFE_SAVED, false, ffn_count },
+    [ACT_OUTPUT] = { "output", LIFE_EXTERNAL, false, hidden_count },
+    [ACT_BRANCH] = { "branch", LIFE_SHARED, false, partial_count },
 };
 
 const struct block_tensor block_grads[BLOCK_NUM_GRADS] = {
-    [GRAD_HIDDEN] = { "hidden", LIFE_EXTERNAL, hidden_count },
-    [GRAD_BRANCH] = { "branch", LIFE_SHARED, hidden_count },
-    [GRAD_NORM] = { "norm", LIFE_SHARED, partial_count },
-    [GRAD_FFN] = { "ffn", LIFE_SHARED, ffn_count },
-    [GRAD_QKV] = { "qkv", LIFE_SHARED, qkv_count },
-    [GRAD_CONTEXT] = { "context", LIFE_SHARED, attention_count },
+    [GRAD_HIDDEN] = { "hidden", LIFE_EXTERNAL, false, hidden_count },
+    [GRAD_BRANCH] = { "branch", LIFE_SHARED, false, hidden_count },
+    [GRAD_NORM] = { "norm", LIFE_SHARED, false, partial_count },
+    [GRAD_FFN] = { "ffn", LIFE_SHARED, false, ffn_count },
+    [GRAD_QKV] = { "qkv", LIFE_SHARED, false, qkv_count },
+    [GRAD_CONTEXT] = { "context", LIFE_SHARED, false, attention_count },
 };
 
 const struct block_phase block_phases[] = {
@@ -126,6 +126,11 @@ static struct check_place place_of (const struct block_run *run, enum check_pass
     };
 }
 
+static enum mg_dtype dtype_of (const struct nn *nn, const struct block_tensor *t)
+{
+    return t->wide ? MG_FLOAT32 : nn->dtype;
+}
+
 static int check_fwd (const struct block_run *run, size_t phase, struct mg_error *err)
 {
     char where[WHERE_MAX];
@@ -134,7 +139,9 @@ static int check_fwd (const struct block_run *run, size_t phase, struct mg_error
     for (int a = 0; run->nn->check && a < BLOCK_NUM_ACTS; a++)
         if (block_phases[phase].writes & ACT_BIT (a)
             && check_tensor (run->nn->check, &place, "activation", block_acts[a].name,
-                             block_acts[a].count (run->nn), run->act[a], err) < 0)
+                             block_acts[a].count (run->nn), run->act[a],
+                             dtype_of (run->nn, &block_acts[a]), err)
+                   < 0)
             return -1;
     return 0;
 }
@@ -152,11 +159,13 @@ static int check_bwd (const struct block_run *run, size_t phase, struct mg_error
         return -1;
     for (int g = 0; g < BLOCK_NUM_GRADS; g++)
         if (check_tensor (run->nn->check, &place, "gradient", block_grads[g].name,
-                          block_grads[g].count (run->nn), run->grad[g], err) < 0)
+                          block_grads[g].count (run->nn), run->grad[g],
+                          dtype_of (run->nn, &block_grads[g]), err)
+            < 0)
             return -1;
     for (int i = 0; i < BLOCK_NUM_PARAMS; i++)
         if (check_tensor (run->nn->check, &place, "gradient of", p[i].name, p[i].numel,
-                          p[i].grad, err) < 0)
+                          p[i].grad, MG_FLOAT32, err) < 0)
             return -1;
     return 0;
 }
@@ -165,12 +174,16 @@ static int check_bwd (const struct block_run *run, size_t phase, struct mg_error
 static int clear_shared (const struct block_run *run, struct mg_error *err)
 {
     const struct nn *nn = run->nn;
+    int64_t size = (int64_t)mg_dtype_size (nn->dtype);
 
-    for (int g = 0; nn->check && g < BLOCK_NUM_GRADS; g++)
+    for (int g = 0; nn->check && g < BLOCK_NUM_GRADS; g++) {
+        /* As floats; the memory behind an odd number of halves is nobody's. */
+        int64_t n = (block_grads[g].count (nn) * size + 3) / 4;
+
         if (block_grads[g].life == LIFE_SHARED
-            && nn->kern->ops->fill (nn->kern, block_grads[g].count (nn), 0, run->grad[g],
-                                    nn->compute, err) < 0)
+            && nn->kern->ops->fill (nn->kern, n, 0, run->grad[g], nn->compute, err) < 0)
             return -1;
+    }
     return 0;
 }
 
@@ -198,21 +211,26 @@ int block_bwd (const struct block_run *run, struct mg_error *err)
     return 0;
 }
 
-void block_carve_saved (const struct nn *nn, struct arena *a, float **act)
+/* Take the tensors of a table that live so long. */
+static void carve (const struct nn *nn, const struct block_tensor *table, int n,
+                   enum block_life life, struct arena *a, void **out)
 {
-    for (int i = 0; i < BLOCK_NUM_ACTS; i++)
-        if (block_acts[i].life == LIFE_SAVED)
-            act[i] = arena_take (a, block_acts[i].count (nn), sizeof (float));
+    for (int i = 0; i < n; i++) {
+        if (table[i].life == life)
+            out[i] = arena_take (a, table[i].count (nn),
+                                 mg_dtype_size (dtype_of (nn, &table[i])));
+    }
 }
 
-void block_carve_shared (const struct nn *nn, struct arena *a, float **act, float **grad)
+void block_carve_saved (const struct nn *nn, struct arena *a, void **act)
 {
-    for (int i = 0; i < BLOCK_NUM_ACTS; i++)
-        if (block_acts[i].life == LIFE_SHARED)
-            act[i] = arena_take (a, block_acts[i].count (nn), sizeof (float));
-    for (int i = 0; i < BLOCK_NUM_GRADS; i++)
-        if (block_grads[i].life == LIFE_SHARED)
-            grad[i] = arena_take (a, block_grads[i].count (nn), sizeof (float));
+    carve (nn, block_acts, BLOCK_NUM_ACTS, LIFE_SAVED, a, act);
+}
+
+void block_carve_shared (const struct nn *nn, struct arena *a, void **act, void **grad)
+{
+    carve (nn, block_acts, BLOCK_NUM_ACTS, LIFE_SHARED, a, act);
+    carve (nn, block_grads, BLOCK_NUM_GRADS, LIFE_SHARED, a, grad);
 }
 
 /* How a tensor is split over the tensor-parallel group. */
@@ -275,7 +293,7 @@ static void describe (struct param *p, const struct nn *nn, int layer, int i, in
 
     snprintf (name, sizeof (name), "decoder.layers.%d.%s", layer, row->name);
     *p = (struct param){
-        .dtype = MG_FLOAT32,
+        .dtype = nn->dtype,
         .tp_sharded = row->split != SPLIT_NONE,
         .sequence_parallel = row->split == SPLIT_NONE && nn->rows < nn->tokens,
         .order = order + i,
@@ -309,10 +327,10 @@ int block_init (struct block *b, const struct nn *nn, int layer, struct param *p
         .layer = layer,
         .norm1_weight = &p[NORM1_WEIGHT], .norm1_bias = &p[NORM1_BIAS],
         .norm2_weight = &p[NORM2_WEIGHT], .norm2_bias = &p[NORM2_BIAS],
-        .qkv = { &p[QKV_WEIGHT], &p[QKV_BIAS] },
-        .proj = { &p[PROJ_WEIGHT], NULL },
-        .fc1 = { &p[FC1_WEIGHT], &p[FC1_BIAS] },
-        .fc2 = { &p[FC2_WEIGHT], NULL },
+        .qkv = { .weight = &p[QKV_WEIGHT], .bias = &p[QKV_BIAS] },
+        .proj = { .weight = &p[PROJ_WEIGHT] },
+        .fc1 = { .weight = &p[FC1_WEIGHT], .bias = &p[FC1_BIAS] },
+        .fc2 = { .weight = &p[FC2_WEIGHT] },
         .proj_bias = &p[PROJ_BIAS], .fc2_bias = &p[FC2_BIAS],
         .hidden_key = { rng_key (seed, RNG_DROPOUT_HIDDEN, 0, (uint64_t)layer),
                         rng_key (seed, RNG_DROPOUT_HIDDEN, 1, (uint64_t)layer) },

@@ -56,6 +56,7 @@ enum block_life {
 struct block_tensor {
     const char *name;
     enum block_life life;
+    bool wide; /* float32 whatever the model's type: statistics */
     int64_t (*count) (const struct nn *nn); /* elements on this rank */
 };
 extern const struct block_tensor block_acts[BLOCK_NUM_ACTS];
@@ -77,8 +78,8 @@ struct block_run {
     const struct nn *nn;
     const struct block *block;
     const struct nn_batch *batch;
-    float **act;  /* [BLOCK_NUM_ACTS] */
-    float **grad; /* [BLOCK_NUM_GRADS]; NULL in a forward pass */
+    void **act;   /* [BLOCK_NUM_ACTS] */
+    void **grad;  /* [BLOCK_NUM_GRADS]; NULL in a forward pass */
     bool training; /* dropout is on */
 };
 
@@ -108,9 +109,9 @@ int block_fwd (const struct block_run *run, struct mg_error *err);
 int block_bwd (const struct block_run *run, struct mg_error *err);
 
 /* Take what a layer saves for one slot (LIFE_SAVED) into act[], leaving the rest. */
-void block_carve_saved (const struct nn *nn, struct arena *a, float **act);
+void block_carve_saved (const struct nn *nn, struct arena *a, void **act);
 
 /* Take what all layers share: LIFE_SHARED tensors into act[] and grad[]. */
-void block_carve_shared (const struct nn *nn, struct arena *a, float **act, float **grad);
+void block_carve_shared (const struct nn *nn, struct arena *a, void **act, void **grad);
 
 #endif /* LIBCORE_NN_BLOCK_H */

@@ -43,14 +43,15 @@ static void note (struct check *c, const struct check_place *place, const char *
 }
 
 int check_tensor (struct check *c, const struct check_place *place, const char *what,
-                  const char *name, int64_t n, const float *x, struct mg_error *err)
+                  const char *name, int64_t n, const void *x, enum mg_dtype dtype,
+                  struct mg_error *err)
 {
     int64_t order = order_of (c, place);
     double sum = 0;
 
     if (n == 0 || (c->first != CHECK_NOWHERE && c->first <= order))
         return 0;
-    if (c->kern->ops->sum_sq (c->kern, n, x, &sum, c->stream, err) < 0
+    if (c->kern->ops->sum_sq (c->kern, n, x, dtype, &sum, c->stream, err) < 0
         || mg_stream_synchronize (c->stream, err) < 0)
         return -1;
     if (!isfinite (sum))
@@ -63,10 +64,11 @@ int check_params (struct check *c, enum check_pass pass, const struct param *par
 {
     for (size_t i = 0; i < n; i++) {
         const struct check_place place = { .pass = pass, .step = params[i].order };
+        bool weight = pass == CHECK_WEIGHT;
 
-        if (check_tensor (c, &place, pass == CHECK_WEIGHT ? "weight" : "gradient of",
-                          params[i].name, params[i].numel,
-                          pass == CHECK_WEIGHT ? params[i].data : params[i].grad, err) < 0)
+        if (check_tensor (c, &place, weight ? "weight" : "gradient of", params[i].name,
+                          params[i].numel, weight ? params[i].data : params[i].grad,
+                          weight ? params[i].dtype : MG_FLOAT32, err) < 0)
             return -1;
     }
     return 0;

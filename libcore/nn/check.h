@@ -42,9 +42,10 @@ struct check_place {
 /* Nothing found yet; kernels work on 'stream', which is waited for. */
 void check_init (struct check *c, const struct kernels *kern, struct mg_stream *stream);
 
-/* Look at n elements (0: at none) called 'what' "NAME".  -1 only if that failed. */
+/* Look at n elements of 'dtype' (0: at none) called 'what' "NAME".  -1 only if that failed. */
 int check_tensor (struct check *c, const struct check_place *place, const char *what,
-                  const char *name, int64_t n, const float *x, struct mg_error *err);
+                  const char *name, int64_t n, const void *x, enum mg_dtype dtype,
+                  struct mg_error *err);
 
 /* The same for all parameters' data or gradients. */
 int check_params (struct check *c, enum check_pass pass, const struct param *params, size_t n,

@@ -15,12 +15,13 @@ static struct kern_dropout dropout (const struct nn *nn, const struct embedding 
 }
 
 int embedding_fwd (const struct nn *nn, const struct embedding *e,
-                   const struct nn_batch *batch, bool training, float *partial, float *out,
+                   const struct nn_batch *batch, bool training, void *partial, void *out,
                    struct mg_error *err)
 {
     struct kern_embedding_fwd word = {
         .tokens = nn->tokens,
         .cols = nn->hidden,
+        .dtype = nn->dtype,
         .id = batch->token,
         .first = e->word->offset[0],
         .count = e->word->extent[0],
@@ -30,6 +31,7 @@ int embedding_fwd (const struct nn *nn, const struct embedding *e,
     struct kern_position_fwd position = {
         .tokens = nn->rows,
         .cols = nn->hidden,
+        .dtype = nn->dtype,
         .x = nn_own_rows (nn, partial),
         .position = e->position->data,
         .dropout = dropout (nn, e, batch, training),
@@ -43,11 +45,12 @@ int embedding_fwd (const struct nn *nn, const struct embedding *e,
 }
 
 int embedding_bwd (const struct nn *nn, const struct embedding *e,
-                   const struct nn_batch *batch, float *dout, struct mg_error *err)
+                   const struct nn_batch *batch, void *dout, struct mg_error *err)
 {
     struct kern_position_bwd position = {
         .tokens = nn->rows,
         .cols = nn->hidden,
+        .dtype = nn->dtype,
         .dy = dout,
         .dropout = dropout (nn, e, batch, true),
         .dx = dout,
@@ -56,6 +59,7 @@ int embedding_bwd (const struct nn *nn, const struct embedding *e,
     struct kern_embedding_bwd word = {
         .tokens = nn->tokens,
         .cols = nn->hidden,
+        .dtype = nn->dtype,
         .id = batch->token,
         .first = e->word->offset[0],
         .count = e->word->extent[0],

@@ -19,11 +19,11 @@ struct embedding {
  * hidden].
  */
 int embedding_fwd (const struct nn *nn, const struct embedding *e,
-                   const struct nn_batch *batch, bool training, float *partial, float *out,
+                   const struct nn_batch *batch, bool training, void *partial, void *out,
                    struct mg_error *err);
 
 /* Adds to both gradients; 'dout' [rows, hidden] is overwritten. */
 int embedding_bwd (const struct nn *nn, const struct embedding *e,
-                   const struct nn_batch *batch, float *dout, struct mg_error *err);
+                   const struct nn_batch *batch, void *dout, struct mg_error *err);
 
 #endif /* LIBCORE_NN_EMBEDDING_H */

@@ -4,7 +4,7 @@
 
 void head_carve (const struct nn *nn, struct arena *a, struct head_acts *acts)
 {
-    acts->norm = arena_take (a, nn->rows * nn->hidden, sizeof (float));
+    acts->norm = arena_take (a, nn->rows * nn->hidden, mg_dtype_size (nn->dtype));
     acts->stat = arena_take (a, 2 * nn->rows, sizeof (float));
     acts->logits = arena_take (a, nn->tokens * nn->local_vocab, sizeof (float));
     acts->max = arena_take (a, nn->tokens, sizeof (float));
@@ -55,7 +55,7 @@ static int cross_entropy (const struct nn *nn, const struct head *h,
 }
 
 int head_fwd (const struct nn *nn, const struct head *h, const struct nn_batch *batch,
-              const float *x, struct head_acts *acts, const struct head_loss *loss,
+              const void *x, struct head_acts *acts, const struct head_loss *loss,
               struct mg_error *err)
 {
     struct kern_xent_loss l = {
@@ -69,7 +69,7 @@ int head_fwd (const struct nn *nn, const struct head *h, const struct nn_batch *
         .per_token = loss->per_token,
     };
 
-    const float *normed;
+    const void *normed;
 
     if (norm_fwd (nn, &h->norm, x, acts->norm, acts->stat, err) < 0
         || !(normed = nn_enter (nn, acts->norm, err))
@@ -81,7 +81,7 @@ int head_fwd (const struct nn *nn, const struct head *h, const struct nn_batch *
 }
 
 int head_bwd (const struct nn *nn, const struct head *h, const struct nn_batch *batch,
-              const float *x, struct head_acts *acts, float *partial, float *dx,
+              const void *x, struct head_acts *acts, void *partial, void *dx,
               struct mg_error *err)
 {
     struct kern_xent_bwd xent = {
@@ -94,9 +94,10 @@ int head_bwd (const struct nn *nn, const struct head *h, const struct nn_batch *
         .sum = acts->sums,
         .label = batch->label,
         .scale = acts->scale,
+        .dtype = nn->dtype,
     };
 
-    const float *normed = nn_enter (nn, acts->norm, err);
+    const void *normed = nn_enter (nn, acts->norm, err);
 
     if (!normed || nn->kern->ops->xent_bwd (nn->kern, &xent, nn->compute, err) < 0
         || linear_bwd_input (nn, &h->output, nn->tokens, acts->logits, partial, err) < 0

@@ -17,9 +17,10 @@ struct head {
 
 /* What the head keeps for one slot. */
 struct head_acts {
-    float *norm;   /* [rows, hidden] */
+    void *norm;    /* [rows, hidden] */
     float *stat;   /* [2, rows] */
-    float *logits; /* [tokens, local_vocab], turned into its gradient in place */
+    float *logits; /* [tokens, local_vocab], turned into its gradient in place, of the
+                      model's type: see kern_xent_bwd */
     float *max;    /* [tokens] */
     float *sums;   /* [2, tokens]: sums of exponentials, then shifted target logits */
     float *scale;  /* [tokens] */
@@ -35,12 +36,12 @@ struct head_loss {
 void head_carve (const struct nn *nn, struct arena *a, struct head_acts *acts);
 
 int head_fwd (const struct nn *nn, const struct head *h, const struct nn_batch *batch,
-              const float *x, struct head_acts *acts, const struct head_loss *loss,
+              const void *x, struct head_acts *acts, const struct head_loss *loss,
               struct mg_error *err);
 
 /* dx[rows, hidden] = gradient of x; 'partial' is scratch of [tokens, hidden]. */
 int head_bwd (const struct nn *nn, const struct head *h, const struct nn_batch *batch,
-              const float *x, struct head_acts *acts, float *partial, float *dx,
+              const void *x, struct head_acts *acts, void *partial, void *dx,
               struct mg_error *err);
 
 #endif /* LIBCORE_NN_HEAD_H */

@@ -2,8 +2,16 @@
 
 #include "libcore/nn/linear.h"
 
-int linear_fwd (const struct nn *nn, const struct linear *l, int64_t rows, const float *x,
-                float *y, struct mg_error *err)
+/* Row length of dy. */
+static int64_t dy_stride (const struct nn *nn, const struct linear *l)
+{
+    int64_t out = l->weight->extent[0];
+
+    return l->logits ? kern_xent_ld (out, nn->dtype) : out;
+}
+
+int linear_fwd (const struct nn *nn, const struct linear *l, int64_t rows, const void *x,
+                void *y, struct mg_error *err)
 {
     int64_t out = l->weight->extent[0], in = l->weight->extent[1];
     struct kern_gemm g = {
@@ -13,43 +21,44 @@ int linear_fwd (const struct nn *nn, const struct linear *l, int64_t rows, const
         .b = l->weight->data, .ldb = in,
         .c = y, .ldc = out,
         .bias = l->bias ? l->bias->data : NULL,
-        .dtype = MG_FLOAT32, .c_dtype = MG_FLOAT32,
+        .dtype = nn->dtype, .c_dtype = l->logits ? MG_FLOAT32 : nn->dtype,
     };
 
     return nn->kern->ops->gemm (nn->kern, &g, nn->compute, err);
 }
 
 int linear_bwd_input (const struct nn *nn, const struct linear *l, int64_t rows,
-                      const float *dy, float *dx, struct mg_error *err)
+                      const void *dy, void *dx, struct mg_error *err)
 {
     int64_t out = l->weight->extent[0], in = l->weight->extent[1];
     struct kern_gemm g = {
         .m = rows, .n = in, .k = out,
-        .a = dy, .lda = out,
+        .a = dy, .lda = dy_stride (nn, l),
         .b = l->weight->data, .ldb = in,
         .c = dx, .ldc = in,
-        .dtype = MG_FLOAT32, .c_dtype = MG_FLOAT32,
+        .dtype = nn->dtype, .c_dtype = nn->dtype,
     };
 
     return nn->kern->ops->gemm (nn->kern, &g, nn->compute, err);
 }
 
 int linear_bwd_weight (const struct nn *nn, const struct linear *l, int64_t rows,
-                       const float *dy, const float *x, struct mg_error *err)
+                       const void *dy, const void *x, struct mg_error *err)
 {
     int64_t out = l->weight->extent[0], in = l->weight->extent[1];
     struct kern_gemm g = {
         .trans_a = true, .accumulate = true,
         .m = out, .n = in, .k = rows,
-        .a = dy, .lda = out,
+        .a = dy, .lda = dy_stride (nn, l),
         .b = x, .ldb = in,
         .c = l->weight->grad, .ldc = in,
-        .dtype = MG_FLOAT32, .c_dtype = MG_FLOAT32,
+        .dtype = nn->dtype, .c_dtype = MG_FLOAT32,
     };
 
     if (nn->kern->ops->gemm (nn->kern, &g, nn->compute, err) < 0)
         return -1;
     if (!l->bias)
         return 0;
-    return nn->kern->ops->col_sum (nn->kern, rows, out, dy, l->bias->grad, nn->compute, err);
+    return nn->kern->ops->col_sum (nn->kern, rows, out, dy, nn->dtype, l->bias->grad,
+                                   nn->compute, err);
 }

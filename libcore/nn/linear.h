@@ -14,18 +14,19 @@
 struct linear {
     struct param *weight; /* [out, in] local */
     struct param *bias;   /* [out] local or whole; NULL: none, or not added here */
+    bool logits; /* y is float32 and dy what kern_xent_bwd makes of it, in its place; no bias */
 };
 
 /* y[rows, out] = x[rows, in] W^T (+ bias). */
-int linear_fwd (const struct nn *nn, const struct linear *l, int64_t rows, const float *x,
-                float *y, struct mg_error *err);
+int linear_fwd (const struct nn *nn, const struct linear *l, int64_t rows, const void *x,
+                void *y, struct mg_error *err);
 
 /* dx[rows, in] = dy[rows, out] W. */
 int linear_bwd_input (const struct nn *nn, const struct linear *l, int64_t rows,
-                      const float *dy, float *dx, struct mg_error *err);
+                      const void *dy, void *dx, struct mg_error *err);
 
 /* dW += dy^T x straight into the main gradient, db += column sums of dy. */
 int linear_bwd_weight (const struct nn *nn, const struct linear *l, int64_t rows,
-                       const float *dy, const float *x, struct mg_error *err);
+                       const void *dy, const void *x, struct mg_error *err);
 
 #endif /* LIBCORE_NN_LINEAR_H */

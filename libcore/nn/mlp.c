@@ -25,7 +25,7 @@ int mlp_norm_bwd (const struct block_run *run, struct mg_error *err)
 
 int mlp_fc1_fwd (const struct block_run *run, struct mg_error *err)
 {
-    const float *x = nn_enter (run->nn, run->act[ACT_NORM2], err);
+    const void *x = nn_enter (run->nn, run->act[ACT_NORM2], err);
 
     if (!x)
         return -1;
@@ -37,7 +37,7 @@ int mlp_fc1_bwd (const struct block_run *run, struct mg_error *err)
 {
     const struct nn *nn = run->nn;
     const struct linear *fc1 = &run->block->fc1;
-    const float *x = nn_enter (nn, run->act[ACT_NORM2], err);
+    const void *x = nn_enter (nn, run->act[ACT_NORM2], err);
 
     if (!x
         || linear_bwd_input (nn, fc1, nn->tokens, run->grad[GRAD_FFN], run->grad[GRAD_NORM],
@@ -52,6 +52,7 @@ int mlp_gelu_fwd (const struct block_run *run, struct mg_error *err)
     const struct nn *nn = run->nn;
     struct kern_gelu_fwd g = {
         .n = nn->tokens * nn->local_ffn,
+        .dtype = nn->dtype,
         .x = run->act[ACT_FC1],
         .y = run->act[ACT_GELU],
     };
@@ -64,6 +65,7 @@ int mlp_gelu_bwd (const struct block_run *run, struct mg_error *err)
     const struct nn *nn = run->nn;
     struct kern_gelu_bwd g = {
         .n = nn->tokens * nn->local_ffn,
+        .dtype = nn->dtype,
         .dy = run->grad[GRAD_FFN],
         .x = run->act[ACT_FC1],
         .dx = run->grad[GRAD_FFN],
@@ -82,7 +84,7 @@ int mlp_fc2_bwd (const struct block_run *run, struct mg_error *err)
 {
     const struct nn *nn = run->nn;
     const struct linear *fc2 = &run->block->fc2;
-    const float *dy = nn_enter (nn, run->grad[GRAD_BRANCH], err);
+    const void *dy = nn_enter (nn, run->grad[GRAD_BRANCH], err);
 
     if (!dy || linear_bwd_input (nn, fc2, nn->tokens, dy, run->grad[GRAD_FFN], err) < 0)
         return -1;

@@ -12,8 +12,8 @@
 #include "libcore/nn/model_params.h"
 
 struct slot {
-    float **act; /* [num_layers][BLOCK_NUM_ACTS] */
-    float *input, *output, *gradient;
+    void **act; /* [num_layers][BLOCK_NUM_ACTS] */
+    void *input, *output, *gradient;
     struct head_acts head;
     struct nn_batch batch;
     int microbatch; /* that went forward in it */
@@ -21,9 +21,9 @@ struct slot {
 
 /* What all layers and slots share. */
 struct shared {
-    float *act[BLOCK_NUM_ACTS];
-    float *grad[BLOCK_NUM_GRADS];
-    float *gathered; /* see struct nn */
+    void *act[BLOCK_NUM_ACTS];
+    void *grad[BLOCK_NUM_GRADS];
+    void *gathered;  /* see struct nn */
     double *loss;    /* three sums, see kern_xent_loss */
 };
 
@@ -81,6 +81,7 @@ static void setup_sizes (struct model *m, const struct job *job)
     struct nn *nn = &m->nn;
 
     nn->config = *c;
+    nn->dtype = m->spec.dtype;
     nn->kern = device_kernels (m->device);
     nn->tp = job_comm (job, GROUP_TP);
     nn->tp_rank = mg_comm_rank (nn->tp);
@@ -329,7 +330,8 @@ static void carve_slot (const struct nn *nn, const struct pool *pool,
                         const struct shared *shared, struct arena *a, struct slot *s)
 {
     int64_t boundary = nn->rows * nn->hidden;
-    float *below;
+    size_t size = mg_dtype_size (nn->dtype);
+    void *below;
 
     s->batch.sample = arena_take (a, nn->batch, sizeof (int64_t));
     if (pool->tokens) {
@@ -337,19 +339,19 @@ static void carve_slot (const struct nn *nn, const struct pool *pool,
         s->batch.label = arena_take (a, nn->tokens, sizeof (int32_t));
         s->batch.mask = arena_take (a, nn->tokens, sizeof (float));
     }
-    below = s->input = arena_take (a, boundary, sizeof (float));
+    below = s->input = arena_take (a, boundary, size);
     for (int i = 0; i < pool->num_layers; i++) {
-        float **act = s->act + (size_t)i * BLOCK_NUM_ACTS;
+        void **act = s->act + (size_t)i * BLOCK_NUM_ACTS;
 
         block_carve_saved (nn, a, act);
         act[ACT_INPUT] = below;
-        below = act[ACT_OUTPUT] = arena_take (a, boundary, sizeof (float));
+        below = act[ACT_OUTPUT] = arena_take (a, boundary, size);
         act[ACT_BRANCH] = shared->act[ACT_BRANCH];
     }
     if (pool->num_layers == 0 && !pool->head)
-        below = arena_take (a, boundary, sizeof (float));
+        below = arena_take (a, boundary, size);
     s->output = below;
-    s->gradient = arena_take (a, boundary, sizeof (float));
+    s->gradient = arena_take (a, boundary, size);
     if (pool->head)
         head_carve (nn, a, &s->head);
 }
@@ -358,7 +360,8 @@ static void carve_shared (const struct nn *nn, struct arena *a, struct shared *s
 {
     block_carve_shared (nn, a, shared->act, shared->grad);
     if (nn->rows < nn->tokens)
-        shared->gathered = arena_take (a, nn->tokens * nn->hidden, sizeof (float));
+        shared->gathered
+            = arena_take (a, nn->tokens * nn->hidden, mg_dtype_size (nn->dtype));
     shared->loss = arena_take (a, 3, sizeof (double));
 }
 
@@ -372,7 +375,7 @@ size_t model_activation_bytes (struct model *m, const int *slots)
     for (int p = 0; p < m->num_pools; p++) {
         const struct pool *pool = &m->pool[p];
         struct slot s = { .act = allocate ((size_t)pool->num_layers,
-                                           BLOCK_NUM_ACTS * sizeof (float *), NULL) };
+                                           BLOCK_NUM_ACTS * sizeof (void *), NULL) };
         if (!s.act)
             return 0;
         for (int i = 0; i < slots[p]; i++)
@@ -390,7 +393,7 @@ static int bind_slots (struct model *m, struct pool *pool, int slots, struct are
     pool->num_slots = slots;
     for (int i = 0; i < slots; i++) {
         struct slot *s = &pool->slot[i];
-        if (!(s->act = allocate ((size_t)pool->num_layers, BLOCK_NUM_ACTS * sizeof (float *),
+        if (!(s->act = allocate ((size_t)pool->num_layers, BLOCK_NUM_ACTS * sizeof (void *),
                                  err)))
             return -1;
         carve_slot (&m->nn, pool, &m->shared, a, s);
@@ -423,17 +426,17 @@ void model_set_input (struct model *m, model_fetch_f fetch, void *arg, double we
     m->weight = weight;
 }
 
-float *model_input (struct model *m, int chunk, int slot)
+void *model_input (struct model *m, int chunk, int slot)
 {
     return m->chunk[chunk].pool->slot[slot].input;
 }
 
-float *model_output (struct model *m, int chunk, int slot)
+void *model_output (struct model *m, int chunk, int slot)
 {
     return m->chunk[chunk].pool->slot[slot].output;
 }
 
-float *model_gradient (struct model *m, int chunk, int slot)
+void *model_gradient (struct model *m, int chunk, int slot)
 {
     return m->chunk[chunk].pool->slot[slot].gradient;
 }
@@ -443,13 +446,18 @@ size_t model_boundary_count (const struct model *m)
     return (size_t)m->nn.rows * (size_t)m->nn.hidden;
 }
 
+enum mg_dtype model_dtype (const struct model *m)
+{
+    return m->nn.dtype;
+}
+
 void model_set_check (struct model *m, struct check *check)
 {
     m->nn.check = check;
 }
 
 /* Look at what was made outside the layers, by the embedding ... */
-static int check_embedding (struct model *m, bool forward, const float *x,
+static int check_embedding (struct model *m, bool forward, const void *x,
                             struct mg_error *err)
 {
     const struct nn *nn = &m->nn;
@@ -464,10 +472,27 @@ static int check_embedding (struct model *m, bool forward, const float *x,
         return 0;
     if (forward)
         return check_tensor (nn->check, &place, "activation", "output", nn->rows * nn->hidden,
-                             x, err);
+                             x, nn->dtype, err);
     for (int i = 0; i < 2; i++)
         if (check_tensor (nn->check, &place, "gradient of", own[i]->name, own[i]->numel,
-                          own[i]->grad, err) < 0)
+                          own[i]->grad, MG_FLOAT32, err) < 0)
+            return -1;
+    return 0;
+}
+
+/* Rows of 16-bit elements lie apart, with what is left of the logits between them. */
+static int check_logits (const struct nn *nn, const struct check_place *place,
+                         const char *what, enum mg_dtype dtype, const float *logits,
+                         struct mg_error *err)
+{
+    int64_t cols = nn->local_vocab;
+
+    if (dtype == MG_FLOAT32)
+        return check_tensor (nn->check, place, what, "logits", nn->tokens * cols, logits,
+                             dtype, err);
+    for (int64_t t = 0; t < nn->tokens; t++)
+        if (check_tensor (nn->check, place, what, "logits", cols, logits + t * cols, dtype,
+                          err) < 0)
             return -1;
     return 0;
 }
@@ -490,18 +515,20 @@ static int check_head (struct model *m, bool forward, const struct slot *s,
     if (!nn->check)
         return 0;
     if ((forward
-         && check_tensor (nn->check, &place, what, "norm", boundary, s->head.norm, err) < 0)
-        || check_tensor (nn->check, &place, what, "logits", nn->tokens * nn->local_vocab,
-                         s->head.logits, err) < 0)
+         && check_tensor (nn->check, &place, what, "norm", boundary, s->head.norm, nn->dtype,
+                          err) < 0)
+        || check_logits (nn, &place, what, forward ? MG_FLOAT32 : nn->dtype, s->head.logits,
+                         err) < 0)
         return -1;
     if (forward)
         return check_tensor (nn->check, &place, what, "softmax sums", 2 * nn->tokens,
-                             s->head.sums, err);
+                             s->head.sums, MG_FLOAT32, err);
     for (int i = 0; i < 3; i++)
         if (check_tensor (nn->check, &place, what, own[i]->name, own[i]->numel, own[i]->grad,
-                          err) < 0)
+                          MG_FLOAT32, err) < 0)
             return -1;
-    return check_tensor (nn->check, &place, "gradient", "hidden", boundary, s->gradient, err);
+    return check_tensor (nn->check, &place, "gradient", "hidden", boundary, s->gradient,
+                         nn->dtype, err);
 }
 
 void model_set_hooks (struct model *m, const struct model_hooks *hooks)
@@ -537,7 +564,7 @@ static int start_forward (struct model *m, const struct chunk *c, struct slot *s
     const struct nn *nn = &m->nn;
 
     if (c->part.first) {
-        float *x = c->part.num_layers > 0 ? s->input : s->output;
+        void *x = c->part.num_layers > 0 ? s->input : s->output;
 
         if (embedding_fwd (nn, &m->embedding, &s->batch, training, m->shared.act[ACT_BRANCH],
                            x, err) < 0)
@@ -546,8 +573,8 @@ static int start_forward (struct model *m, const struct chunk *c, struct slot *s
     }
     if (c->part.num_layers > 0 || c->part.last)
         return 0;
-    return nn->kern->ops->axpby (nn->kern, nn->rows * nn->hidden, 1.0, s->input, 0.0,
-                                 s->output, nn->compute, err);
+    return nn->kern->ops->cast (nn->kern, nn->rows * nn->hidden, s->input, nn->dtype,
+                                s->output, nn->dtype, nn->compute, err);
 }
 
 int model_forward (struct model *m, int chunk, int slot, int microbatch, bool training,
@@ -589,7 +616,7 @@ int model_backward (struct model *m, int chunk, int slot, struct mg_error *err)
 {
     struct chunk *c = &m->chunk[chunk];
     struct slot *s = &c->pool->slot[slot];
-    float *grad[BLOCK_NUM_GRADS];
+    void *grad[BLOCK_NUM_GRADS];
 
     memcpy (grad, m->shared.grad, sizeof (grad));
     grad[GRAD_HIDDEN] = s->gradient;

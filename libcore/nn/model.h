@@ -19,6 +19,7 @@ struct model;
 struct model_spec {
     struct model_config config;
     int micro_batch_size;
+    enum mg_dtype dtype;    /* of parameters and activations: float32, bfloat16, float16 */
     bool sequence_parallel; /* split what is outside tensor-parallel regions by rows */
     const struct stages *stages; /* layers of every stage; a model chunk of this rank is a
                                     virtual stage. Read by model_create(). NULL: dealt out
@@ -65,14 +66,15 @@ int model_bind (struct model *m, const int *slots, struct mg_error *err);
  */
 void model_set_input (struct model *m, model_fetch_f fetch, void *arg, double weight);
 
-/* Boundary tensors of a chunk's slot, [s, b, h]: the input it expects (of the first
- * chunk of the model: not to be filled), its output, its gradient (of the output before
- * model_backward(), of the input after).
+/* Boundary tensors of a chunk's slot, [s, b, h] of the model's type: the input it expects
+ * (of the first chunk of the model: not to be filled), its output, its gradient (of the output
+ * before model_backward(), of the input after).
  */
-float *model_input (struct model *m, int chunk, int slot);
-float *model_output (struct model *m, int chunk, int slot);
-float *model_gradient (struct model *m, int chunk, int slot);
+void *model_input (struct model *m, int chunk, int slot);
+void *model_output (struct model *m, int chunk, int slot);
+void *model_gradient (struct model *m, int chunk, int slot);
 size_t model_boundary_count (const struct model *m);
+enum mg_dtype model_dtype (const struct model *m);
 
 /* Told of the parameters that a pass is about to read, and of those whose gradients it has
  * added to: 'n' of model_params() from 'first' on.  A parameter that a stage uses twice is

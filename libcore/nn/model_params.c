@@ -60,7 +60,7 @@ static void describe_vocab (const struct nn *nn, struct param *p, const char *na
                             int kind)
 {
     *p = (struct param){
-        .dtype = MG_FLOAT32,
+        .dtype = nn->dtype,
         .ndims = 2,
         .global = { nn->config.vocab_size, nn->hidden },
         .offset = { nn->local_vocab * nn->tp_rank, 0 },
@@ -84,7 +84,7 @@ struct param *model_describe_embedding (const struct nn *nn, struct param *p,
     p[0].shared_embedding = c->tied_embeddings;
     p[1] = (struct param){
         .name = "embedding.position_embeddings.weight",
-        .dtype = MG_FLOAT32,
+        .dtype = nn->dtype,
         .ndims = 2,
         .global = { c->max_positions, nn->hidden },
         .extent = { c->max_positions, nn->hidden },
@@ -113,7 +113,7 @@ struct param *model_describe_head (const struct nn *nn, struct param *p, struct 
 
     for (int i = 0; i < 2; i++) {
         p[i] = (struct param){
-            .dtype = MG_FLOAT32,
+            .dtype = nn->dtype,
             .ndims = 1,
             .global = { c->hidden_size },
             .extent = { c->hidden_size },
@@ -128,7 +128,7 @@ struct param *model_describe_head (const struct nn *nn, struct param *p, struct 
     p += 2;
     if (c->tied_embeddings && word) {
         word->shared_embedding = false;
-        h->output = (struct linear){ word, NULL };
+        h->output = (struct linear){ .weight = word, .logits = true };
         return p;
     }
     if (c->tied_embeddings) {
@@ -137,7 +137,7 @@ struct param *model_describe_head (const struct nn *nn, struct param *p, struct 
     }
     else
         describe_vocab (nn, p, "output_layer.weight", order + 2, KIND_OUTPUT);
-    h->output = (struct linear){ p, NULL };
+    h->output = (struct linear){ .weight = p, .logits = true };
     return p + 1;
 }
 

@@ -2,38 +2,40 @@
 
 #include "libcore/nn/nn.h"
 
-const float *nn_enter (const struct nn *nn, const float *x, struct mg_error *err)
+const void *nn_enter (const struct nn *nn, const void *x, struct mg_error *err)
 {
     if (nn->rows == nn->tokens)
         return x;
     if (mg_comm_all_gather (nn->tp, x, nn->gathered, (size_t)(nn->rows * nn->hidden),
-                            MG_FLOAT32, nn->compute, err) < 0)
+                            nn->dtype, nn->compute, err) < 0)
         return NULL;
     return nn->gathered;
 }
 
-float *nn_own_rows (const struct nn *nn, float *all)
+void *nn_own_rows (const struct nn *nn, void *all)
 {
-    return nn->rows == nn->tokens ? all : all + nn->tp_rank * nn->rows * nn->hidden;
+    size_t before = nn->rows == nn->tokens ? 0 : (size_t)(nn->tp_rank * nn->rows);
+
+    return (char *)all + before * (size_t)nn->hidden * mg_dtype_size (nn->dtype);
 }
 
-static int reduce (const struct nn *nn, float *partial, struct mg_stream *stream,
+static int reduce (const struct nn *nn, void *partial, struct mg_stream *stream,
                    struct mg_error *err)
 {
     if (nn->rows == nn->tokens)
         return mg_comm_all_reduce (nn->tp, partial, (size_t)(nn->tokens * nn->hidden),
-                                   MG_FLOAT32, MG_SUM, stream, err);
+                                   nn->dtype, MG_SUM, stream, err);
     return mg_comm_reduce_scatter (nn->tp, partial, nn_own_rows (nn, partial),
-                                   (size_t)(nn->rows * nn->hidden), MG_FLOAT32, MG_SUM,
+                                   (size_t)(nn->rows * nn->hidden), nn->dtype, MG_SUM,
                                    stream, err);
 }
 
-int nn_leave (const struct nn *nn, float *partial, struct mg_error *err)
+int nn_leave (const struct nn *nn, void *partial, struct mg_error *err)
 {
     return reduce (nn, partial, nn->compute, err);
 }
 
-int nn_leave_start (const struct nn *nn, float *partial, struct mg_error *err)
+int nn_leave_start (const struct nn *nn, void *partial, struct mg_error *err)
 {
     mg_event_record (nn->computed, nn->compute);
     if (mg_stream_wait_event (nn->tp_stream, nn->computed, err) < 0

@@ -18,6 +18,7 @@ struct check;
 
 struct nn {
     struct model_config config;
+    enum mg_dtype dtype; /* of parameters and activations: float32, bfloat16, float16 */
     const struct kernels *kern;
     struct mg_comm *tp; /* tensor-parallel group */
     int tp_rank, tp_size;
@@ -28,7 +29,7 @@ struct nn {
     int64_t batch, seq, tokens;    /* micro-batch size, positions, batch * seq */
     int64_t rows;           /* of this rank outside the tensor-parallel regions */
     int64_t first_position; /* of its first row */
-    float *gathered;        /* [tokens, hidden] scratch of nn_enter(), if rows < tokens */
+    void *gathered;         /* [tokens, hidden] scratch of nn_enter(), if rows < tokens */
 
     struct check *check;    /* look at all that is made (nn/check.h); NULL: do not */
 
@@ -49,20 +50,21 @@ struct nn_batch {
  * hidden].  The result is x itself, or, with sequence parallelism, the one gathered
  * buffer, good until the next call.  NULL and a text on failure.
  */
-const float *nn_enter (const struct nn *nn, const float *x, struct mg_error *err);
+const void *nn_enter (const struct nn *nn, const void *x, struct mg_error *err);
 
 /* Out of a tensor-parallel region: 'partial' [tokens, hidden] holds this rank's summands;
- * afterwards nn_own_rows() of it holds the sum of this rank's rows.
+ * afterwards nn_own_rows() of it holds the sum of this rank's rows.  16-bit summands are
+ * added up in float32 and rounded once.
  */
-int nn_leave (const struct nn *nn, float *partial, struct mg_error *err);
+int nn_leave (const struct nn *nn, void *partial, struct mg_error *err);
 
 /* The same, started on the tp stream after what is enqueued on the compute stream; other
  * kernels may be enqueued until nn_leave_wait().
  */
-int nn_leave_start (const struct nn *nn, float *partial, struct mg_error *err);
+int nn_leave_start (const struct nn *nn, void *partial, struct mg_error *err);
 int nn_leave_wait (const struct nn *nn, struct mg_error *err);
 
 /* This rank's rows in a buffer of all tokens. */
-float *nn_own_rows (const struct nn *nn, float *all);
+void *nn_own_rows (const struct nn *nn, void *all);
 
 #endif /* LIBCORE_NN_NN_H */

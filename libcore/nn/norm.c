@@ -2,12 +2,13 @@
 
 #include "libcore/nn/norm.h"
 
-int norm_fwd (const struct nn *nn, const struct norm *n, const float *x, float *y,
+int norm_fwd (const struct nn *nn, const struct norm *n, const void *x, void *y,
               float *stat, struct mg_error *err)
 {
     struct kern_norm_fwd k = {
         .rows = nn->rows,
         .cols = nn->hidden,
+        .dtype = nn->dtype,
         .x = x,
         .weight = n->weight->data,
         .bias = n->bias->data,
@@ -20,12 +21,13 @@ int norm_fwd (const struct nn *nn, const struct norm *n, const float *x, float *
     return nn->kern->ops->norm_fwd (nn->kern, &k, nn->compute, err);
 }
 
-int norm_bwd (const struct nn *nn, const struct norm *n, const float *dy, const float *x,
-              const float *stat, float *dx, bool accumulate, struct mg_error *err)
+int norm_bwd (const struct nn *nn, const struct norm *n, const void *dy, const void *x,
+              const float *stat, void *dx, bool accumulate, struct mg_error *err)
 {
     struct kern_norm_bwd k = {
         .rows = nn->rows,
         .cols = nn->hidden,
+        .dtype = nn->dtype,
         .dy = dy,
         .x = x,
         .weight = n->weight->data,
@@ -51,13 +53,14 @@ static struct kern_dropout dropout (const struct block_run *run, const struct re
     };
 }
 
-int residual_fwd (const struct block_run *run, const struct residual *r, const float *in,
-                  float *out, struct mg_error *err)
+int residual_fwd (const struct block_run *run, const struct residual *r, const void *in,
+                  void *out, struct mg_error *err)
 {
     const struct nn *nn = run->nn;
     struct kern_bias_dropout_add_fwd k = {
         .rows = nn->rows,
         .cols = nn->hidden,
+        .dtype = nn->dtype,
         .x = nn_own_rows (nn, run->act[ACT_BRANCH]),
         .bias = r->bias->data,
         .residual = in,
@@ -75,6 +78,7 @@ int residual_bwd (const struct block_run *run, const struct residual *r,
     struct kern_bias_dropout_add_bwd k = {
         .rows = nn->rows,
         .cols = nn->hidden,
+        .dtype = nn->dtype,
         .dy = run->grad[GRAD_HIDDEN],
         .dropout = dropout (run, r),
         .dx = run->grad[GRAD_BRANCH],

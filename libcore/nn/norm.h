@@ -10,13 +10,13 @@ struct norm {
     struct param *weight, *bias; /* [hidden] */
 };
 
-/* y = norm (x), [rows, hidden]; stat is [2, rows]: means, then 1 / deviations. */
-int norm_fwd (const struct nn *nn, const struct norm *n, const float *x, float *y,
+/* y = norm (x), [rows, hidden]; stat is [2, rows], float32: means, then 1 / deviations. */
+int norm_fwd (const struct nn *nn, const struct norm *n, const void *x, void *y,
               float *stat, struct mg_error *err);
 
 /* dx = (or +=, if accumulate) gradient of x; parameter gradients are added. */
-int norm_bwd (const struct nn *nn, const struct norm *n, const float *dy, const float *x,
-              const float *stat, float *dx, bool accumulate, struct mg_error *err);
+int norm_bwd (const struct nn *nn, const struct norm *n, const void *dy, const void *x,
+              const float *stat, void *dx, bool accumulate, struct mg_error *err);
 
 struct residual {
     struct param *bias; /* [hidden], whole: added after the reduction */
@@ -24,8 +24,8 @@ struct residual {
 };
 
 /* out = in + dropout (own rows of ACT_BRANCH + bias). */
-int residual_fwd (const struct block_run *run, const struct residual *r, const float *in,
-                  float *out, struct mg_error *err);
+int residual_fwd (const struct block_run *run, const struct residual *r, const void *in,
+                  void *out, struct mg_error *err);
 
 /* GRAD_BRANCH = dropout (GRAD_HIDDEN); GRAD_HIDDEN itself passes on to 'in'. */
 int residual_bwd (const struct block_run *run, const struct residual *r,

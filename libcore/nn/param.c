@@ -16,11 +16,13 @@ int param_init (const struct param *p, const struct kernels *kern,
         .first_row = matrix ? p->offset[0] : 0,
         .first_col = matrix ? p->offset[1] : p->offset[0],
         .key = p->init_key,
+        .mean = p->init_std > 0 ? 0 : (double)p->init_value,
         .std = p->init_std,
         .out = p->data,
+        .dtype = p->dtype,
     };
 
-    if (p->init_std > 0)
+    if (p->init_std > 0 || p->dtype != MG_FLOAT32)
         return kern->ops->fill_normal (kern, &fill, stream, err);
     return kern->ops->fill (kern, p->numel, p->init_value, p->data, stream, err);
 }

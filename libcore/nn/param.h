@@ -37,17 +37,17 @@ struct param {
     float init_value;  /* ... else this constant */
     uint64_t init_key; /* rng_key() of the tensor */
 
-    float *data; /* set when the buffers are allocated */
+    void *data;  /* set when the buffers are allocated */
     float *grad; /* main gradient, float32, same shape */
 };
 
 /* Write initial values of 'p' (its data must be set): the same global numbers under every
- * layout.
+ * layout, rounded to its type.
  */
 int param_init (const struct param *p, const struct kernels *kern,
                 struct mg_stream *stream, struct mg_error *err);
 
-/* Describe 'data' (p->data, or anything of the same shape such as a moment) as a piece of
+/* Describe 'data' (anything float32 of its shape: main parameter, moment) as a piece of
  * the global tensor "PREFIX" + name.  'writer': this rank is one that may write for its
  * data-parallel group.
  */

@@ -9,7 +9,13 @@
 
 /* --- the plan, and the memory --- */
 
-/* All parameters and gradients are float32 and dense. */
+/* All parameters of a model are of one type. */
+static enum mg_dtype dtype_of (const struct param *params, size_t n)
+{
+    return n > 0 ? params[0].dtype : MG_FLOAT32;
+}
+
+/* All parameters are dense, all gradients float32. */
 static struct layout *make_layout (const struct optimizer_config *c, const struct job *job,
                                    const struct param *params, size_t n, struct mg_error *err)
 {
@@ -29,7 +35,7 @@ static struct layout *make_layout (const struct optimizer_config *c, const struc
     }
     for (size_t i = 0; i < n; i++)
         list[i] = (struct layout_param){
-            .numel = params[i].numel, .logical = MG_FLOAT32, .storage = MG_FLOAT32,
+            .numel = params[i].numel, .logical = params[i].dtype, .storage = params[i].dtype,
             .shared_embedding = params[i].shared_embedding, .chunk = params[i].chunk,
         };
     layout = layout_create (&config, list, n, err);
@@ -71,26 +77,45 @@ static int64_t count_packed (const struct layout *layout, const struct param *pa
     return total;
 }
 
+/* Bytes of a memory: 'which' of NUM_MEMORIES. */
+static int64_t memory_bytes (int which, enum mg_dtype dtype, const struct place *total)
+{
+    const int64_t size = sizeof (float);
+
+    switch (which) {
+    case MEMORY_PARAM:
+        return total->whole * (int64_t)mg_dtype_size (dtype);
+    case MEMORY_GRAD:
+        return total->whole * size;
+    case MEMORY_MAIN:
+        return dtype == MG_FLOAT32 ? 0 : total->shard * size;
+    default:
+        return total->shard * size;
+    }
+}
+
 int64_t optimizer_bytes (const struct optimizer_config *config, const struct job *job,
                          const struct param *params, size_t n, struct mg_error *err)
 {
     struct layout *layout = make_layout (config, job, params, n, err);
     int rank = config->sharded ? mg_comm_rank (job_comm_shard (job)) : 0;
     struct place total;
-    int64_t packed;
+    int64_t packed, bytes = 0;
 
     if (!layout)
         return -1;
     total = sum_up (layout, NULL);
     packed = count_packed (layout, params, rank);
     layout_destroy (layout);
-    return (2 * total.whole + 2 * total.shard + packed) * (int64_t)sizeof (float);
+    for (int m = 0; m < NUM_MEMORIES; m++)
+        bytes += memory_bytes (m, dtype_of (params, n), &total);
+    return bytes + packed * (int64_t)sizeof (float);
 }
 
 static int allocate (struct optimizer *o, struct mg_error *err)
 {
-    static const char *const what[NUM_MEMORIES] = { "parameters", "gradients",
-                                                    "first moments", "second moments" };
+    static const char *const what[NUM_MEMORIES]
+        = { "parameters", "gradients", "main parameters", "first moments", "second moments" };
 
     o->place = calloc ((size_t)o->layout->num_buffers + 1, sizeof (*o->place));
     o->range = calloc (o->n + 1, sizeof (*o->range));
@@ -100,9 +125,11 @@ static int allocate (struct optimizer *o, struct mg_error *err)
         return mg_error_set (err, ENOMEM, "optimizer: out of memory");
     o->total = sum_up (o->layout, o->place);
     for (int m = 0; m < NUM_MEMORIES; m++) {
-        int64_t count = m < MEMORY_EXP_AVG ? o->total.whole : o->total.shard;
+        size_t bytes = (size_t)memory_bytes (m, o->dtype, &o->total);
 
-        if (!(o->memory[m] = device_alloc (o->device, (size_t)count * sizeof (float), err)))
+        if (m == MEMORY_MAIN && bytes == 0)
+            continue;
+        if (!(o->memory[m] = device_alloc (o->device, bytes, err)))
             return mg_error_prefix (err, "%s", what[m]);
     }
     o->num_packed = count_packed (o->layout, o->params, o->rank);
@@ -111,6 +138,16 @@ static int allocate (struct optimizer *o, struct mg_error *err)
                                        err)))
         return mg_error_prefix (err, "sequence-parallel gradients");
     return optimizer_sync_setup (o, err);
+}
+
+float *optimizer_floats (struct optimizer *o, int memory, int64_t i)
+{
+    return (float *)o->memory[memory] + i;
+}
+
+void *optimizer_data_at (struct optimizer *o, int64_t i)
+{
+    return (char *)o->memory[MEMORY_PARAM] + (size_t)i * mg_dtype_size (o->dtype);
 }
 
 /* Give the parameters of a buffer their memory, and note which parts are updated here. */
@@ -127,16 +164,20 @@ static void place_buffer (struct optimizer *o, int b, struct optimizer_range *by
 
         for (; bucket < e->bucket; bucket++)
             moments += layout_shard (o->layout, buffer, bucket);
-        p->data = o->memory[MEMORY_PARAM] + whole + e->start;
-        p->grad = o->memory[MEMORY_GRAD] + whole + e->start;
+        p->data = optimizer_data_at (o, whole + e->start);
+        p->grad = optimizer_floats (o, MEMORY_GRAD, whole + e->start);
         if (!layout_ranges (o->layout, buffer, e, o->rank, &r))
             continue;
         by_param[e->param] = (struct optimizer_range){
             .param = e->param, .from = r.param[0], .to = r.param[1],
-            .data = p->data + r.param[0], .grad = p->grad + r.param[0],
-            .exp_avg = o->memory[MEMORY_EXP_AVG] + moments + r.local[0],
-            .exp_avg_sq = o->memory[MEMORY_EXP_AVG_SQ] + moments + r.local[0],
+            .data = optimizer_data_at (o, whole + e->start + r.param[0]),
+            .grad = p->grad + r.param[0],
+            .exp_avg = optimizer_floats (o, MEMORY_EXP_AVG, moments + r.local[0]),
+            .exp_avg_sq = optimizer_floats (o, MEMORY_EXP_AVG_SQ, moments + r.local[0]),
         };
+        by_param[e->param].main = o->dtype == MG_FLOAT32
+                                      ? by_param[e->param].data
+                                      : optimizer_floats (o, MEMORY_MAIN, moments + r.local[0]);
     }
 }
 
@@ -184,6 +225,7 @@ struct optimizer *optimizer_create (const struct optimizer_config *config,
     o->params = params;
     o->n = n;
     o->num_tensors = num_tensors;
+    o->dtype = dtype_of (params, n);
     find_groups (o, job);
     if (!(o->layout = make_layout (config, job, params, n, err)) || allocate (o, err) < 0) {
         optimizer_destroy (o);
@@ -240,8 +282,8 @@ static int sum_ranges (struct optimizer *o, struct mg_error *err)
 
         if (!param_is_counted (p, o->tp_rank))
             continue;
-        if (o->kern->ops->sum_sq (o->kern, r->to - r->from, r->grad, &o->reduced[p->order],
-                                  o->stream, err) < 0)
+        if (o->kern->ops->sum_sq (o->kern, r->to - r->from, r->grad, MG_FLOAT32,
+                                  &o->reduced[p->order], o->stream, err) < 0)
             return -1;
         if (o->config.count_zeros
             && o->kern->ops->count_zeros (o->kern, true_elements (p, r), r->grad,
@@ -293,7 +335,33 @@ int optimizer_scale_grads (struct optimizer *o, double factor, struct mg_error *
                                 err);
 }
 
-/* --- the update --- */
+/* --- parameters --- */
+
+int optimizer_take_params (struct optimizer *o, struct mg_error *err)
+{
+    for (size_t i = 0; o->dtype != MG_FLOAT32 && i < o->num_ranges; i++) {
+        const struct optimizer_range *r = &o->range[i];
+
+        if (o->kern->ops->cast (o->kern, r->to - r->from, r->data, o->dtype, r->main,
+                                MG_FLOAT32, o->stream, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int optimizer_give_params (struct optimizer *o, struct mg_error *err)
+{
+    if (o->dtype == MG_FLOAT32)
+        return 0;
+    for (size_t i = 0; i < o->num_ranges; i++) {
+        const struct optimizer_range *r = &o->range[i];
+
+        if (o->kern->ops->cast (o->kern, r->to - r->from, r->main, MG_FLOAT32, r->data,
+                                o->dtype, o->stream, err) < 0)
+            return -1;
+    }
+    return o->config.sharded ? optimizer_gather_params (o, err) : 0;
+}
 
 int optimizer_step (struct optimizer *o, double lr, double weight_decay, double norm,
                     struct mg_error *err)
@@ -311,7 +379,9 @@ int optimizer_step (struct optimizer *o, double lr, double weight_decay, double 
         const struct param *p = &o->params[r->param];
         struct kern_adamw a = {
             .n = r->to - r->from,
-            .param = r->data,
+            .param = r->main,
+            .copy = o->dtype == MG_FLOAT32 ? NULL : r->data,
+            .copy_dtype = o->dtype,
             .m = r->exp_avg,
             .v = r->exp_avg_sq,
             .grad = r->grad,

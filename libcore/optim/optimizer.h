@@ -1,6 +1,11 @@
 /* optimizer - parameters, gradients and AdamW's moments in contiguous buffers, and one
  * step over them.
  *
+ * Where the model's parameters are of a 16-bit type, the optimizer has main parameters, in
+ * float32 as gradients and moments are: they are what is updated, saved and loaded, and the
+ * model's are made of them by rounding (Micikevicius et al. 2018).  A float32 model's are
+ * their own main parameters.
+ *
  * The step: gradients are summed over the data-parallel group (the loss's weight holds
  * the 1 / size), tied embeddings over the embedding group; the global norm is formed once
  * across all axes; clipped gradients go through AdamW.
@@ -108,11 +113,20 @@ int optimizer_params_wait (struct optimizer *o, struct mg_error *err);
 int64_t optimizer_steps (const struct optimizer *o);
 void optimizer_set_steps (struct optimizer *o, int64_t steps);
 
+/* The main parameters from the model's, after initial values were written there. */
+int optimizer_take_params (struct optimizer *o, struct mg_error *err);
+
+/* The model's parameters from the main ones, on all ranks, after these were loaded.  Nothing
+ * is done in float32: what was loaded into data is whole.
+ */
+int optimizer_give_params (struct optimizer *o, struct mg_error *err);
+
 /* Elements [from, to) of a parameter's part on this rank, which this rank updates. */
 struct optimizer_range {
     size_t param;
     int64_t from, to;
-    float *data, *grad;        /* of element 'from' */
+    void *data;                /* the model's parameter, from element 'from' on */
+    float *main, *grad;        /* the same of main parameter (float32: data) and gradient */
     float *exp_avg, *exp_avg_sq; /* first and second moment */
 };
 

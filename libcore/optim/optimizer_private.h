@@ -5,12 +5,20 @@
 #include "libcore/optim/optimizer.h"
 
 /* Memory of a layout's buffers, one behind the other. */
-enum { MEMORY_PARAM, MEMORY_GRAD, MEMORY_EXP_AVG, MEMORY_EXP_AVG_SQ, NUM_MEMORIES };
+enum {
+    MEMORY_PARAM, /* of the model's type */
+    MEMORY_GRAD,
+    MEMORY_MAIN, /* not with float32 */
+    MEMORY_EXP_AVG,
+    MEMORY_EXP_AVG_SQ,
+    NUM_MEMORIES
+};
 
 /* Where a buffer starts in them. */
 struct place {
     int64_t whole; /* of parameters and gradients */
-    int64_t shard; /* of moments: the rank's shards of all buckets, one behind the other */
+    int64_t shard; /* of main parameters and moments: the rank's shards of all buckets, one
+                      behind the other */
     size_t bucket; /* of the list of all buckets */
 };
 
@@ -41,7 +49,8 @@ struct optimizer {
     struct layout *layout;
     struct place *place; /* [layout->num_buffers] */
     struct place total;
-    float *memory[NUM_MEMORIES];
+    enum mg_dtype dtype; /* of the parameters */
+    void *memory[NUM_MEMORIES];
     struct optimizer_range *range;
     size_t num_ranges;
     struct sync *sync; /* all buckets: those of the first buffer, of the second ... */
@@ -57,6 +66,10 @@ struct optimizer {
     int64_t num_zeros;
     int64_t steps;
 };
+
+/* Element i of a memory of floats, of the parameters. */
+float *optimizer_floats (struct optimizer *o, int memory, int64_t i);
+void *optimizer_data_at (struct optimizer *o, int64_t i);
 
 /* What is allocated for the collectives, once the layout is there. */
 int optimizer_sync_setup (struct optimizer *o, struct mg_error *err);

@@ -80,7 +80,7 @@ static int reduce_bucket (struct optimizer *o, const struct sync *s, struct mg_s
     float *grad, *own;
 
     find_bucket (o, s, &count, &start);
-    grad = o->memory[MEMORY_GRAD] + start;
+    grad = optimizer_floats (o, MEMORY_GRAD, start);
     own = grad + (size_t)o->rank * count;
     if (!o->config.sharded)
         return mg_comm_all_reduce (o->dp, grad, count, MG_FLOAT32, MG_SUM, stream, err);
@@ -212,11 +212,10 @@ static int gather_bucket (struct optimizer *o, struct sync *s, struct mg_error *
     bool overlap = o->config.overlap_param_gather;
     size_t count;
     int64_t start;
-    float *data;
 
     find_bucket (o, s, &count, &start);
-    data = o->memory[MEMORY_PARAM] + start;
-    if (mg_comm_all_gather (o->dp, data + (size_t)o->rank * count, data, count, MG_FLOAT32,
+    if (mg_comm_all_gather (o->dp, optimizer_data_at (o, start + (int64_t)count * o->rank),
+                            optimizer_data_at (o, start), count, o->dtype,
                             overlap ? o->aside : o->stream, err) < 0)
         return mg_error_prefix (err, "parameters of bucket %d", s->bucket);
     if (overlap) {

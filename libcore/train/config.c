@@ -183,6 +183,18 @@ const struct train_arg train_arg_table[] = {
               "add up gradients bucket by bucket while the backward pass goes on"),
     FLAG_ROW ("overlap-param-gather", overlap_param_gather,
               "gather weights bucket by bucket while the forward pass goes on"),
+    FLAG_ROW ("bf16", bf16, "bfloat16 parameters and activations, float32 main parameters"),
+    FLAG_ROW ("fp16", fp16, "float16 parameters and activations, and a loss scale"),
+    REAL_ROW ("loss-scale", loss_scale, 1e-30, 1e30, TRAIN_UNSET,
+              "constant loss scale (default: a dynamic one with --fp16, else none)"),
+    REAL_ROW ("initial-loss-scale", initial_loss_scale, 1e-30, 1e30, 4294967296.0,
+              "first dynamic loss scale (default 4294967296)"),
+    REAL_ROW ("min-loss-scale", min_loss_scale, 1e-30, 1e30, 1.0,
+              "least dynamic loss scale (default 1.0)"),
+    COUNT_ROW ("loss-scale-window", loss_scale_window, 1, 1000,
+               "good iterations in a row before the loss scale doubles (default 1000)"),
+    COUNT_ROW ("hysteresis", hysteresis, 1, 2,
+               "overflows before the loss scale is halved (default 2)"),
     FLAG_ROW ("use-distributed-optimizer", sharded_optimizer,
               "split the optimizer's state over the data-parallel ranks"),
     SIZE_ROW ("num-distributed-optimizer-instances", optimizer_instances, 1,
@@ -452,6 +464,13 @@ static int check_required (const struct train_args *args, struct mg_error *err)
         return mg_error_set (err, EINVAL, "--%s wants --save DIR",
                              args->keep_last != TRAIN_UNSET ? "keep-last-n-checkpoints"
                                                             : "save-retain-interval");
+    if (args->bf16 && args->fp16)
+        return mg_error_set (err, EINVAL, "--bf16 and --fp16 exclude each other");
+    if (args->loss_scale != TRAIN_UNSET && !args->bf16 && !args->fp16)
+        return mg_error_set (err, EINVAL, "--loss-scale wants --fp16 or --bf16");
+    if (args->fp16 && args->min_loss_scale > args->initial_loss_scale)
+        return mg_error_set (err, EINVAL, "--min-loss-scale %g is above --initial-loss-scale "
+                             "%g", args->min_loss_scale, args->initial_loss_scale);
     if (args->cp > 1 || args->ep > 1)
         return mg_error_set (err, ENOTSUP, "--%s %d: only 1 is available in this version",
                              args->cp > 1 ? "context-parallel-size"

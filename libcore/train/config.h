@@ -12,10 +12,12 @@
 #include <stdio.h>
 
 #include "libcore/nn/config.h"
+#include "libcore/optim/grad_scaler.h"
 #include "libcore/optim/lr.h"
 #include "libcore/optim/num_microbatches.h"
 #include "libcore/topo/geometry.h"
 #include "libcore/topo/stages.h"
+#include "megatron/dtype.h"
 #include "megatron/error.h"
 
 enum { TRAIN_UNSET = -1 }; /* of an int or int64_t argument that was not given */
@@ -63,6 +65,9 @@ struct train_args {
     bool high_busbw;
     bool log_zeros;
     bool overlap_grad_reduce, overlap_param_gather;
+    bool bf16, fp16;
+    double loss_scale, initial_loss_scale, min_loss_scale;
+    int64_t loss_scale_window, hysteresis;
     bool sharded_optimizer;
     int optimizer_instances;
     struct train_list data_path, train_data_path, valid_data_path, test_data_path;
@@ -160,6 +165,12 @@ int train_model (const struct train_args *args, int tp, int data_seq_length,
  */
 struct stages *train_stages (const struct train_args *args, struct geometry *geometry,
                              struct mg_error *err);
+
+/* Type of parameters and activations. */
+enum mg_dtype train_dtype (const struct train_args *args);
+
+/* What the loss is scaled by: dynamic with --fp16, or as --loss-scale says, else 1. */
+struct grad_scaler_config train_grad_scaler (const struct train_args *args);
 
 /* Samples of a microbatch. */
 int train_micro_batch (const struct train_args *args);

@@ -44,6 +44,26 @@ struct stages *train_stages (const struct train_args *args, struct geometry *geo
     return stages;
 }
 
+enum mg_dtype train_dtype (const struct train_args *args)
+{
+    return args->bf16 ? MG_BFLOAT16 : args->fp16 ? MG_FLOAT16 : MG_FLOAT32;
+}
+
+struct grad_scaler_config train_grad_scaler (const struct train_args *args)
+{
+    bool constant = args->loss_scale != TRAIN_UNSET;
+
+    return (struct grad_scaler_config){
+        .constant = constant || !args->fp16,
+        .initial = constant ? args->loss_scale : args->fp16 ? args->initial_loss_scale : 1,
+        .min = args->min_loss_scale,
+        .growth = 2,
+        .backoff = 0.5,
+        .growth_interval = args->loss_scale_window,
+        .hysteresis = args->hysteresis,
+    };
+}
+
 int train_micro_batch (const struct train_args *args)
 {
     return args->micro_batch_size != TRAIN_UNSET ? args->micro_batch_size : 1;

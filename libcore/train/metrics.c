@@ -35,11 +35,14 @@ void metrics_print (FILE *out, const struct metrics *m, bool throughput)
         print_throughput (out, &m->mean);
     fprintf (out,
              " learning rate: %.6E"
-             " | global batch size: %5" PRId64 " | lm loss: %.6E | loss scale: 1.0"
-             " | grad norm: %.3f%s | number of skipped iterations:   0"
+             " | global batch size: %5" PRId64 " | lm loss: %.6E | loss scale: %.1f |",
+             m->learning_rate, m->global_batch_size, m->mean_lm_loss, m->loss_scale);
+    if (!m->skipped)
+        fprintf (out, " grad norm: %.3f%s |", m->grad_norm, zeros);
+    fprintf (out,
+             " number of skipped iterations: %3" PRId64
              " | number of nan iterations: %3" PRId64 " |\n",
-             m->learning_rate, m->global_batch_size, m->mean_lm_loss, m->grad_norm,
-             zeros, m->num_not_finite);
+             m->num_skipped, m->num_not_finite);
     fflush (out);
 }
 
@@ -71,6 +74,8 @@ int metrics_write_json (FILE *file, const char *path, const struct metrics *m,
     write_real (file, "grad norm", m->grad_norm);
     if (m->num_zeros >= 0)
         fprintf (file, ", \"num zeros\": %" PRId64, m->num_zeros);
+    write_real (file, "loss scale", m->loss_scale);
+    fprintf (file, ", \"skipped\": %s", m->skipped ? "true" : "false");
     write_real (file, "learning rate", m->learning_rate);
     write_real (file, "weight decay", m->weight_decay);
     write_real (file, "elapsed time per iteration (ms)", m->milliseconds);

@@ -24,6 +24,9 @@ struct metrics {
     double lm_loss_tokens; /* plain mean over tokens */
     int64_t num_zeros;     /* of the gradient, -1: not counted */
     double grad_norm, learning_rate, weight_decay;
+    double loss_scale;
+    bool skipped;        /* its gradients were not finite: there was no update */
+    int64_t num_skipped; /* since the last log line */
     double milliseconds; /* of this iteration */
     struct metrics_rate rate;
     /* since the last log line */

@@ -239,7 +239,7 @@ int passes_bind (struct passes *p, struct timers *timers, struct mg_error *err)
         .fwd = job_comm (p->job, GROUP_PP),
         .bwd = job_comm_pp_backward (p->job),
         .count = model_boundary_count (p->model),
-        .dtype = MG_FLOAT32,
+        .dtype = model_dtype (p->model),
         .actions = { forward, backward, buffer, timers->level > 0 ? trace : NULL,
                      p },
     };

@@ -191,13 +191,15 @@ static int report_line (struct train *t, struct metrics *m, struct mg_error *err
 {
     struct report *r = &t->report;
     bool due = m->iteration % t->args.log_interval == 0;
+    int64_t updates = r->iterations - r->skipped;
     char when[64];
 
     if (!due && m->iteration != t->first_iteration)
         return 0;
     m->mean_milliseconds = r->milliseconds / (double)r->iterations;
-    m->mean_lm_loss = r->loss / (double)r->iterations;
+    m->mean_lm_loss = r->loss / (double)(updates > 1 ? updates : 1);
     m->num_not_finite = r->not_finite;
+    m->num_skipped = r->skipped;
     m->mean = rate (r, r->samples, r->milliseconds, job_world (t->job));
     if (is_speaker (t))
         metrics_print (t->out, m, t->args.log_throughput);
@@ -207,7 +209,7 @@ static int report_line (struct train *t, struct metrics *m, struct mg_error *err
     if (report_timers (t, due, err) < 0)
         return -1;
     if (due) {
-        r->iterations = r->samples = r->not_finite = 0;
+        r->iterations = r->samples = r->not_finite = r->skipped = 0;
         r->milliseconds = r->loss = 0;
     }
     return 0;
@@ -220,8 +222,9 @@ int report_iteration (struct train *t, struct metrics *m, struct mg_error *err)
     r->iterations++;
     r->samples += m->global_batch_size;
     r->milliseconds += m->milliseconds;
-    r->loss += m->lm_loss;
+    r->loss += m->skipped ? 0 : m->lm_loss;
     r->not_finite += m->not_finite;
+    r->skipped += m->skipped;
     m->rate = rate (r, m->global_batch_size, m->milliseconds, job_world (t->job));
     if (report_line (t, m, err) < 0)
         return -1;

@@ -20,7 +20,7 @@ struct report {
     double *gathered; /* [world][REPORT_MAX] */
     size_t parameters, activations; /* bytes, with what belongs to them */
     /* since the last log line */
-    int64_t iterations, samples, not_finite;
+    int64_t iterations, samples, not_finite, skipped;
     double milliseconds, loss; /* sums */
 };
 

@@ -17,14 +17,17 @@ struct list {
 struct state {
     const struct job *job;
     struct optimizer *optimizer;
-    struct list weight;   /* named as the parameters, whole */
+    struct list weight;   /* named as the parameters, whole, or main parameters' ranges */
     struct list gradient; /* the same names, what this rank has the sums of */
     struct list saved;    /* parameters and both moments that this rank updates */
-    struct list loaded;   /* whole parameters, and the same moments */
+    struct list loaded;   /* parameters as in 'weight', and the same moments */
 };
 
 /* Values of the manifest, by place. */
-enum { VALUE_ITERATION, VALUE_SAMPLES, VALUE_VALID_SAMPLES, VALUE_STEPS, NUM_VALUES };
+enum {
+    VALUE_ITERATION, VALUE_SAMPLES, VALUE_VALID_SAMPLES, VALUE_SKIPPED_SAMPLES, VALUE_STEPS,
+    VALUE_LOSS_SCALE, VALUE_GROWTH, VALUE_HYSTERESIS, NUM_VALUES
+};
 
 static int allocate (struct state *s, size_t params, size_t ranges)
 {
@@ -33,8 +36,8 @@ static int allocate (struct state *s, size_t params, size_t ranges)
         struct list *list;
         size_t max;
     } lists[] = {
-        { &s->weight, params }, { &s->gradient, params + parts }, { &s->saved, 3 * parts },
-        { &s->loaded, params + 2 * parts },
+        { &s->weight, params + parts }, { &s->gradient, params + parts },
+        { &s->saved, 3 * parts }, { &s->loaded, params + 3 * parts },
     };
 
     for (size_t i = 0; i < sizeof (lists) / sizeof (lists[0]); i++) {
@@ -44,17 +47,28 @@ static int allocate (struct state *s, size_t params, size_t ranges)
     return 0;
 }
 
+/* Name a tensor, as they are written in the order in which they are first named. */
+static void add_name (struct list *list, const struct param *p)
+{
+    struct piece *piece = &list->piece[list->n++];
+
+    param_piece (p, "", p->grad, false, 0, piece);
+    piece->extent[0] = 0;
+}
+
+/* Whole tensors: float32 parameters, which every rank has. */
 static void add_param (struct state *s, const struct param *p)
 {
-    struct piece *nothing = &s->gradient.piece[s->gradient.n++];
     bool writer = mg_comm_rank (job_comm (s->job, GROUP_DP_CP)) == 0;
     int tp_rank = mg_comm_rank (job_comm (s->job, GROUP_TP));
 
+    add_name (&s->gradient, p);
+    if (p->dtype != MG_FLOAT32) {
+        add_name (&s->weight, p);
+        return;
+    }
     param_piece (p, "", p->data, writer, tp_rank, &s->weight.piece[s->weight.n++]);
     param_piece (p, "model.", p->data, writer, tp_rank, &s->loaded.piece[s->loaded.n++]);
-    /* Tensors are written in the order in which they are first named. */
-    param_piece (p, "", p->grad, false, tp_rank, nothing);
-    nothing->extent[0] = 0;
 }
 
 /* Add the pieces of a range of which 'data' holds the elements. */
@@ -71,11 +85,15 @@ static void add_range (struct state *s, const struct param *p,
                        const struct optimizer_range *r)
 {
     add_pieces (s, &s->gradient, p, r, "", r->grad);
-    add_pieces (s, &s->saved, p, r, "model.", r->data);
+    add_pieces (s, &s->saved, p, r, "model.", r->main);
     add_pieces (s, &s->saved, p, r, "optimizer.exp_avg.", r->exp_avg);
     add_pieces (s, &s->saved, p, r, "optimizer.exp_avg_sq.", r->exp_avg_sq);
     add_pieces (s, &s->loaded, p, r, "optimizer.exp_avg.", r->exp_avg);
     add_pieces (s, &s->loaded, p, r, "optimizer.exp_avg_sq.", r->exp_avg_sq);
+    if (p->dtype == MG_FLOAT32)
+        return;
+    add_pieces (s, &s->weight, p, r, "", r->main);
+    add_pieces (s, &s->loaded, p, r, "model.", r->main);
 }
 
 struct state *state_create (struct model *model, struct optimizer *optimizer,
@@ -125,7 +143,7 @@ int state_load_weights (struct state *s, const char *path, struct mg_error *err)
         return -1;
     rc = safetensors_load (file, s->weight.piece, s->weight.n, err);
     safetensors_close (file);
-    return rc;
+    return rc < 0 ? -1 : optimizer_give_params (s->optimizer, err);
 }
 
 int state_save_weights (struct state *s, const char *path, struct mg_error *err)
@@ -145,14 +163,23 @@ int state_save_gradients (struct state *s, const char *path, struct mg_error *er
 int state_save (struct state *s, const char *dir, const struct train_progress *progress,
                 struct mg_error *err)
 {
+    const struct grad_scaler *scaler = &progress->scaler;
     struct checkpoint_value values[NUM_VALUES + 1] = {
         [VALUE_ITERATION] = { .name = "iteration", .integer = progress->iteration },
         [VALUE_SAMPLES] = { .name = "consumed_samples",
                             .integer = progress->consumed_samples },
         [VALUE_VALID_SAMPLES] = { .name = "consumed_valid_samples",
                                   .integer = progress->consumed_valid_samples },
+        [VALUE_SKIPPED_SAMPLES] = { .name = "skipped_samples",
+                                    .integer = progress->skipped_samples },
         [VALUE_STEPS] = { .name = "optimizer_steps",
                           .integer = optimizer_steps (s->optimizer) },
+        [VALUE_LOSS_SCALE] = { .name = "loss_scale", .type = CHECKPOINT_REAL,
+                               .real = scaler->config.constant ? 0 : (double)scaler->scale },
+        [VALUE_GROWTH] = { .name = "loss_scale_good_iterations",
+                           .integer = scaler->growth_tracker },
+        [VALUE_HYSTERESIS] = { .name = "loss_scale_overflows_left",
+                               .integer = scaler->hysteresis_tracker },
     };
 
     return checkpoint_save (dir, progress->iteration, values, s->saved.piece, s->saved.n,
@@ -186,7 +213,11 @@ int state_load (struct state *s, const char *dir, struct train_progress *progres
         [VALUE_ITERATION] = { .name = "iteration" },
         [VALUE_SAMPLES] = { .name = "consumed_samples" },
         [VALUE_VALID_SAMPLES] = { .name = "consumed_valid_samples" },
+        [VALUE_SKIPPED_SAMPLES] = { .name = "skipped_samples" },
         [VALUE_STEPS] = { .name = "optimizer_steps" },
+        [VALUE_LOSS_SCALE] = { .name = "loss_scale", .type = CHECKPOINT_REAL },
+        [VALUE_GROWTH] = { .name = "loss_scale_good_iterations" },
+        [VALUE_HYSTERESIS] = { .name = "loss_scale_overflows_left" },
     };
     int64_t iteration;
 
@@ -197,9 +228,17 @@ int state_load (struct state *s, const char *dir, struct train_progress *progres
     if (checkpoint_load (dir, iteration, values, s->loaded.piece, s->loaded.n,
                          job_comm (s->job, GROUP_WORLD), err) < 0)
         return -1;
+    if (optimizer_give_params (s->optimizer, err) < 0)
+        return -1;
     progress->iteration = values[VALUE_ITERATION].integer;
     progress->consumed_samples = values[VALUE_SAMPLES].integer;
     progress->consumed_valid_samples = values[VALUE_VALID_SAMPLES].integer;
+    progress->skipped_samples = values[VALUE_SKIPPED_SAMPLES].integer;
     optimizer_set_steps (s->optimizer, values[VALUE_STEPS].integer);
+    if (values[VALUE_LOSS_SCALE].real > 0 /* 0: the run had no dynamic one */
+        && grad_scaler_restore (&progress->scaler, values[VALUE_LOSS_SCALE].real,
+                                values[VALUE_GROWTH].integer,
+                                values[VALUE_HYSTERESIS].integer, err) < 0)
+        return -1;
     return 1;
 }

@@ -8,6 +8,7 @@
 
 #include "libcore/job/job.h"
 #include "libcore/nn/model.h"
+#include "libcore/optim/grad_scaler.h"
 #include "libcore/optim/optimizer.h"
 
 /* What goes on where it stopped. */
@@ -15,6 +16,9 @@ struct train_progress {
     int64_t iteration; /* finished */
     int64_t consumed_samples;
     int64_t consumed_valid_samples; /* of the validation data */
+    int64_t skipped_samples; /* consumed by iterations without an update, which count neither
+                                for the learning rate nor for the weight decay */
+    struct grad_scaler scaler;
 };
 
 struct state; /* the pieces of one rank */

@@ -51,7 +51,7 @@ static int check_step (struct train *t, struct metrics *m, bool bad_input,
                           t->input.error.text);
         return exchange_result (job_comm (t->job, GROUP_WORLD), t->input.bad ? -1 : 0, err);
     }
-    if (isfinite (m->lm_loss) && isfinite (m->grad_norm))
+    if (isfinite (m->lm_loss) && (isfinite (m->grad_norm) || m->skipped))
         return 0;
     m->not_finite = true;
     if (t->args.no_check_nan)
@@ -63,14 +63,19 @@ static int check_step (struct train *t, struct metrics *m, bool bad_input,
     return locate (t, err) < 0 ? -1 : mg_error_set (err, EDOM, "%s", err->text);
 }
 
-/* The sums over all tokens of the batch, of which the number is now known, to means. */
-static int divide_by_tokens (struct train *t, struct metrics *m, double tokens,
-                             struct mg_error *err)
+/* Loss and gradients without the loss scale; and, if they are sums over all tokens of the
+ * batch, of which the number is now known, to means.
+ */
+static int unscale (struct train *t, struct metrics *m, double tokens, struct mg_error *err)
 {
-    double factor = 1 / (tokens > 1 ? tokens : 1);
+    double factor = grad_scaler_inverse (&t->progress.scaler);
 
+    if (t->args.per_token_loss)
+        factor *= 1 / (tokens > 1 ? tokens : 1);
     m->lm_loss *= factor;
     m->grad_norm *= factor;
+    if (factor == 1 || m->skipped)
+        return 0;
     return optimizer_scale_grads (t->optimizer, factor, err);
 }
 
@@ -114,19 +119,34 @@ static int reduce_grads (struct train *t, struct mg_error *err)
     return rc;
 }
 
+/* The update, or, after an overflow, none. */
+static int update (struct train *t, const struct metrics *m, struct mg_error *err)
+{
+    grad_scaler_update (&t->progress.scaler, m->skipped);
+    if (m->skipped) {
+        t->progress.skipped_samples += m->global_batch_size;
+        return 0;
+    }
+    return optimizer_step (t->optimizer, m->learning_rate, m->weight_decay, m->grad_norm,
+                           err);
+}
+
 /* Passes, reductions, update; fills m's loss and norm. */
 static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
 {
     double extra[NUM_EXTRA] = { 0 };
     int dp = mg_comm_size (job_comm (t->job, GROUP_DP)), rc;
+    double scale = t->progress.scaler.scale;
     struct batch_size size;
 
     num_microbatches_at (t->batches, t->progress.consumed_samples, &size);
     m->global_batch_size = size.running;
+    m->loss_scale = scale;
     /* The 1 / dp of the gradient's average stands here, so that reduction is a sum. */
     model_set_input (t->model, fetch, t,
-                     t->args.per_token_loss ? 1.0
-                                            : 1.0 / (double)size.num_microbatches / dp);
+                     t->args.per_token_loss
+                         ? scale
+                         : scale / (double)size.num_microbatches / dp);
     input_start (&t->input, t->progress.consumed_samples);
     model_clear_loss (t->model);
     optimizer_expect (t->optimizer, size.num_microbatches);
@@ -149,7 +169,9 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
     m->lm_loss_tokens = extra[EXTRA_TOKENS] > 0
                             ? extra[EXTRA_TOKEN_LOSS] / extra[EXTRA_TOKENS]
                             : 0;
-    if (t->args.per_token_loss && divide_by_tokens (t, m, extra[EXTRA_TOKENS], err) < 0)
+    /* Every rank has the same norm, so all skip the update or none. */
+    m->skipped = t->args.fp16 && !isfinite (m->grad_norm);
+    if (unscale (t, m, extra[EXTRA_TOKENS], err) < 0)
         return -1;
     timers_stop (&t->report.timers, TIMER_CLIP_GRADS);
     if (train_common (t, check_step (t, m, extra[EXTRA_BAD_INPUT] > 0, err)) < 0)
@@ -158,7 +180,7 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
         && train_common (t, state_save_gradients (t->state, t->args.save_gradients, err)) < 0)
         return -1;
     timers_start (&t->report.timers, TIMER_INNER_STEP);
-    rc = optimizer_step (t->optimizer, m->learning_rate, m->weight_decay, m->grad_norm, err);
+    rc = update (t, m, err);
     timers_stop (&t->report.timers, TIMER_INNER_STEP);
     timers_stop (&t->report.timers, TIMER_OPTIMIZER);
     return rc;
@@ -166,11 +188,12 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
 
 static int iterate (struct train *t, struct mg_error *err)
 {
+    int64_t scheduled = t->progress.consumed_samples - t->progress.skipped_samples;
     struct metrics m = {
         .iteration = t->progress.iteration + 1,
         .train_iters = t->train_iters,
-        .learning_rate = lr_at (&t->lr, t->progress.consumed_samples),
-        .weight_decay = lr_weight_decay_at (&t->lr, t->progress.consumed_samples),
+        .learning_rate = lr_at (&t->lr, scheduled),
+        .weight_decay = lr_weight_decay_at (&t->lr, scheduled),
     };
     double start = timers_now ();
 

@@ -35,7 +35,10 @@ static int open_batches (struct train *t, struct mg_error *err)
 
 static int setup_config (struct train *t, struct mg_error *err)
 {
-    if (train_geometry (&t->args, &t->geometry, err) < 0 || open_batches (t, err) < 0
+    struct grad_scaler_config scaler = train_grad_scaler (&t->args);
+
+    if (grad_scaler_init (&t->progress.scaler, &scaler, err) < 0
+        || train_geometry (&t->args, &t->geometry, err) < 0 || open_batches (t, err) < 0
         || train_model (&t->args, t->geometry.tp, t->source ? t->source->seq_length : 0,
                         &t->config, err) < 0)
         return -1;
@@ -425,6 +428,7 @@ static int plan (struct train *t, struct mg_error *err)
         .micro_batch_size = train_micro_batch (&t->args),
         .sequence_parallel = t->args.sequence_parallel && t->geometry.tp > 1,
         .stages = t->stages,
+        .dtype = train_dtype (&t->args),
         .per_token_loss = t->args.per_token_loss,
     };
     int group = t->args.microbatch_group != TRAIN_UNSET ? t->args.microbatch_group : 0;
@@ -452,6 +456,7 @@ static int allocate (struct train *t, struct mg_error *err)
                                            params, n, model_num_tensors (t->model), err))
         || model_bind (t->model, passes_slots (t->passes), err) < 0
         || model_init_params (t->model, err) < 0
+        || optimizer_take_params (t->optimizer, err) < 0
         || !(t->state = state_create (t->model, t->optimizer, t->job, err))
         || report_create (t, err) < 0
         || passes_bind (t->passes, &t->report.timers, err) < 0)

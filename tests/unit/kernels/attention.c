@@ -188,12 +188,13 @@ static double softmax (const struct problem *p, int64_t b, int64_t h, int64_t i,
                        double *prob)
 {
     const struct kern_attention *a = &p->a;
+    const float *q = (const float *)a->q + at_q (a, b, h, i), *k = a->k;
     double max = -INFINITY, sum = 0;
 
     for (int64_t j = 0; j < a->seq_k; j++) {
         prob[j] = 0;
         for (int64_t d = 0; d < a->head_dim; d++)
-            prob[j] += (double)a->q[at_q (a, b, h, i) + d] * a->k[at_kv (a, b, h, j) + d];
+            prob[j] += (double)q[d] * k[at_kv (a, b, h, j) + d];
         prob[j] *= a->scale;
         if (a->causal && p->pos_k[j] > p->pos_q[i])
             prob[j] = -INFINITY;
@@ -214,12 +215,13 @@ static void solve_row (struct problem *p, int64_t b, int64_t h, int64_t i, doubl
     const struct kern_attention *a = &p->a;
     double *out = p->out + at_out (a, b, h, i), *dq = p->dq + at_q (a, b, h, i),
            delta = 0;
-    const float *dout = p->dout.x + at_out (a, b, h, i), *q = a->q + at_q (a, b, h, i);
+    const float *dout = p->dout.x + at_out (a, b, h, i), *k = a->k, *v = a->v;
+    const float *q = (const float *)a->q + at_q (a, b, h, i);
 
     p->lse[(b * a->heads + h) * a->seq_q + i] = softmax (p, b, h, i, prob);
     for (int64_t j = 0; j < a->seq_k; j++)
         for (int64_t d = 0; d < a->head_dim; d++)
-            out[d] += prob[j] * factor (p, b, h, i, j) * a->v[at_kv (a, b, h, j) + d];
+            out[d] += prob[j] * factor (p, b, h, i, j) * v[at_kv (a, b, h, j) + d];
     for (int64_t d = 0; d < a->head_dim; d++)
         delta += dout[d] * out[d];
     for (int64_t j = 0; j < a->seq_k; j++) {
@@ -227,10 +229,10 @@ static void solve_row (struct problem *p, int64_t b, int64_t h, int64_t i, doubl
         double z = factor (p, b, h, i, j), dp = 0, ds;
 
         for (int64_t d = 0; d < a->head_dim; d++)
-            dp += z * dout[d] * a->v[row + d];
+            dp += z * dout[d] * v[row + d];
         ds = a->scale * prob[j] * (dp - delta);
         for (int64_t d = 0; d < a->head_dim; d++) {
-            dq[d] += ds * a->k[row + d];
+            dq[d] += ds * k[row + d];
             p->dk[row + d] += ds * q[d];
             p->dv[row + d] += prob[j] * z * dout[d];
         }

@@ -24,7 +24,7 @@ static int run_fwd (const struct kernels *k, const void *arg, float *out)
 {
     const struct problem *p = arg;
     struct kern_embedding_fwd a
-        = { p->tokens, p->cols, p->id, p->first, p->count, p->table, out };
+        = { p->tokens, p->cols, p->id, p->first, p->count, p->table, out, MG_FLOAT32 };
 
     return k->ops->embedding_fwd (k, &a, NULL, NULL);
 }
@@ -33,7 +33,8 @@ static int run_bwd (const struct kernels *k, const void *arg, float *out)
 {
     const struct problem *p = arg;
     struct kern_embedding_bwd a
-        = { p->tokens, p->cols, p->id, p->first, p->count, p->dout, out };
+        = { p->tokens, p->cols, p->id, p->first, p->count, p->dout, out,
+            MG_FLOAT32 };
 
     memcpy (out, p->before, (size_t)(p->count * p->cols) * sizeof (float));
     return k->ops->embedding_bwd (k, &a, NULL, NULL);

@@ -29,12 +29,15 @@ static const enum mg_dtype types[][2] = {
     { MG_BFLOAT16, MG_FLOAT32 },
     { MG_BFLOAT16, MG_BFLOAT16 },
     { MG_FLOAT32, MG_BFLOAT16 },
+    { MG_FLOAT16, MG_FLOAT32 },
+    { MG_FLOAT16, MG_FLOAT16 },
+    { MG_BFLOAT16, MG_FLOAT16 },
 };
 
-/* A matrix in float and, rounded, in bfloat16. */
+/* A matrix in float and, rounded, in bfloat16 and float16. */
 struct matrix {
     struct kit_array a;
-    uint16_t *half;
+    uint16_t *bf16, *fp16;
 };
 
 static struct matrix matrix (int64_t rows, int64_t ld, uint64_t seed)
@@ -43,10 +46,14 @@ static struct matrix matrix (int64_t rows, int64_t ld, uint64_t seed)
     struct matrix m = { .a = kit_array (n, 1) };
 
     kit_random (m.a.x, n, seed);
-    if (!(m.half = malloc (n * sizeof (*m.half) + 1)))
+    m.bf16 = malloc (n * sizeof (*m.bf16) + 1);
+    m.fp16 = malloc (n * sizeof (*m.fp16) + 1);
+    if (!m.bf16 || !m.fp16)
         bail_out ("out of memory");
-    for (size_t i = 0; i < n; i++)
-        m.half[i] = half_to_bf16 (m.a.x[i]);
+    for (size_t i = 0; i < n; i++) {
+        m.bf16[i] = half_to_bf16 (m.a.x[i]);
+        m.fp16[i] = half_to_fp16 (m.a.x[i]);
+    }
     return m;
 }
 
@@ -55,13 +62,24 @@ static int overruns;
 static void matrix_free (struct matrix *m)
 {
     overruns += !kit_array_free (&m->a);
-    free (m->half);
+    free (m->bf16);
+    free (m->fp16);
 }
 
 static double value (const struct matrix *m, enum mg_dtype dtype, int64_t i)
 {
-    return dtype == MG_FLOAT32 ? (double)m->a.x[i]
-                               : (double)half_from_bf16 (m->half[i]);
+    if (dtype == MG_FLOAT32)
+        return (double)m->a.x[i];
+    return dtype == MG_BFLOAT16 ? (double)half_from_bf16 (m->bf16[i])
+                                : (double)half_from_fp16 (m->fp16[i]);
+}
+
+/* What storing a value may change it by. */
+static double rounding (enum mg_dtype dtype, double x)
+{
+    if (dtype == MG_FLOAT32)
+        return 0;
+    return fabs (x) * (dtype == MG_BFLOAT16 ? 0x1p-8 : 0x1p-11) + 0x1p-25;
 }
 
 /* What C should be and how far it may be off, element by element. */
@@ -94,8 +112,7 @@ static struct expected expect (const struct kern_gemm *g, const struct matrix *a
             }
             sum += g->bias && j < g->n ? value (bias, g->dtype, j) : 0;
             sum += g->accumulate ? before : 0;
-            size = (size + fabs (sum)) * 0x1p-22
-                   + (g->c_dtype == MG_BFLOAT16 ? fabs (sum) * 0x1p-8 : 0);
+            size = (size + fabs (sum)) * 0x1p-22 + rounding (g->c_dtype, sum);
             /* between the rows nothing may change */
             e.want[i * g->ldc + j] = j < g->n ? sum : before;
             e.allowed[i * g->ldc + j] = j < g->n ? size + 1e-30 : 0;
@@ -121,7 +138,7 @@ struct test {
 
 static void *data (const struct matrix *m, enum mg_dtype dtype)
 {
-    return dtype == MG_FLOAT32 ? (void *)m->a.x : m->half;
+    return dtype == MG_FLOAT32 ? (void *)m->a.x : dtype == MG_BFLOAT16 ? m->bf16 : m->fp16;
 }
 
 /* One product by every variant; failed[i] counts those of variant i. */
@@ -186,6 +203,47 @@ static void test_shapes (const struct kit *kit, int form, enum mg_dtype dtype,
         is_int (failed[i], 0, "%s: %s to %s, %s%s, all shapes", kit->variants[i].name,
                 mg_dtype_name (dtype), mg_dtype_name (c_dtype), form & 1 ? "T" : "N",
                 form & 2 ? "T" : "N");
+}
+
+/* 16-bit products are the same bits with any number of threads, by a library too: more
+ * blocks than one, a large k that might be divided, sizes that no block divides.
+ */
+static void test_threads (enum mg_dtype dtype, int form, const struct shape *s)
+{
+    struct kern_gemm g = { .trans_a = form & 1, .trans_b = form & 2, .accumulate = form & 1,
+                           .m = s->m, .n = s->n, .k = s->k, .ldc = s->n, .dtype = dtype,
+                           .c_dtype = form & 1 ? MG_FLOAT32 : dtype };
+    struct matrix a = matrix (s->m * s->k, 1, 1), b = matrix (s->n * s->k, 1, 2);
+    static const int threads[] = { 1, 2, 3, 5 };
+    float *first = NULL;
+    int differ = 0;
+
+    g.lda = g.trans_a ? s->m : s->k;
+    g.ldb = g.trans_b ? s->k : s->n;
+    g.a = data (&a, dtype);
+    g.b = data (&b, dtype);
+    for (size_t i = 0; i < sizeof (threads) / sizeof (threads[0]); i++) {
+        size_t size = (size_t)(s->m * s->n) * sizeof (float);
+        struct kernels *k = kernels_cpu_create (threads[i], NULL);
+        float *c = calloc (1, size);
+
+        if (!k || !c)
+            bail_out ("out of memory");
+        g.c = c;
+        differ += k->ops->gemm (k, &g, NULL, NULL) < 0;
+        if (first)
+            differ += memcmp (first, c, size) != 0;
+        if (i > 0)
+            free (c);
+        else
+            first = c;
+        kernels_cpu_destroy (k);
+    }
+    is_int (differ, 0, "%s, form %d, %d x %d x %d: same bits with 1 to 5 threads",
+            mg_dtype_name (dtype), form, (int)s->m, (int)s->n, (int)s->k);
+    free (first);
+    matrix_free (&a);
+    matrix_free (&b);
 }
 
 /* k = 0 leaves zeros, the bias, or what was there; m or n = 0 nothing. */
@@ -268,12 +326,18 @@ static void test_many_shapes (const struct kit_variant *v)
 
 int main (void)
 {
+    static const struct shape cut[] = { { 64, 64, 4096, 0 }, { 257, 129, 100, 0 },
+                                        { 300, 400, 37, 0 }, { 1, 300, 700, 0 } };
     struct kit kit;
 
     kit_open (&kit);
     for (size_t t = 0; t < sizeof (types) / sizeof (types[0]); t++)
         for (int form = 0; form < FORMS; form++)
             test_shapes (&kit, form, types[t][0], types[t][1]);
+    for (size_t s = 0; s < sizeof (cut) / sizeof (cut[0]); s++)
+        for (int form = 0; form < FORMS; form++)
+            for (int t = 0; t < 2; t++)
+                test_threads (t ? MG_FLOAT16 : MG_BFLOAT16, form, &cut[s]);
     for (size_t i = 0; i < kit.count; i++) {
         test_empty (&kit.variants[i]);
         test_badparam (&kit.variants[i]);

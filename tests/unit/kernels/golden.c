@@ -94,7 +94,7 @@ static void run_xent (struct golden *g)
     struct kern_xent_sum s = { tokens, cols, cols, 0, logits, stat, label, stat + tokens,
                                stat + 2 * tokens };
     struct kern_xent_bwd b = { tokens, cols, cols, 0, logits, stat, stat + tokens, label,
-                               floats (g, "upstream") };
+                               floats (g, "upstream"), MG_FLOAT32 };
 
     if (json_number_value (json_object_get (g->params, "label_smoothing")) != 0)
         return; /* the kernels have none */
@@ -113,10 +113,10 @@ static void run_gelu (struct golden *g)
     int64_t n = (int64_t)find (g, "x")->count;
     float *x = floats (g, "x"), *y = room (g, (size_t)n), *one = room (g, (size_t)n);
 
-    k->ops->gelu_fwd (k, &(struct kern_gelu_fwd){ n, x, y }, NULL, NULL);
+    k->ops->gelu_fwd (k, &(struct kern_gelu_fwd){ n, x, y, MG_FLOAT32 }, NULL, NULL);
     compare (g, "y", y, 5e-7);
     k->ops->fill (k, n, 1, one, NULL, NULL);
-    k->ops->gelu_bwd (k, &(struct kern_gelu_bwd){ n, one, x, y }, NULL, NULL);
+    k->ops->gelu_bwd (k, &(struct kern_gelu_bwd){ n, one, x, y, MG_FLOAT32 }, NULL, NULL);
     compare (g, "dydx", y, 1e-6);
 }
 
@@ -130,14 +130,14 @@ static void run_bias_gelu (struct golden *g)
     struct kern_bias_dropout_add_fwd add = { .rows = rows, .cols = cols,
                                              .x = floats (g, "input"),
                                              .bias = floats (g, "bias"), .y = x };
+    struct kern_gelu_bwd b = { n, floats (g, "upstream"), x, y, MG_FLOAT32 };
 
     k->ops->bias_dropout_add_fwd (k, &add, NULL, NULL);
-    k->ops->gelu_fwd (k, &(struct kern_gelu_fwd){ n, x, y }, NULL, NULL);
+    k->ops->gelu_fwd (k, &(struct kern_gelu_fwd){ n, x, y, MG_FLOAT32 }, NULL, NULL);
     compare (g, "out", y, 1e-6);
-    k->ops->gelu_bwd (k, &(struct kern_gelu_bwd){ n, floats (g, "upstream"), x, y }, NULL,
-                      NULL);
+    k->ops->gelu_bwd (k, &b, NULL, NULL);
     compare (g, "input_grad", y, 1e-6);
-    k->ops->col_sum (k, rows, cols, y, dbias, NULL, NULL);
+    k->ops->col_sum (k, rows, cols, y, MG_FLOAT32, dbias, NULL, NULL);
     compare (g, "bias_grad", dbias, 2e-6);
 }
 
@@ -246,7 +246,8 @@ static void run_clip (struct golden *g)
         double part;
 
         snprintf (name, sizeof (name), "g%d", i);
-        k->ops->sum_sq (k, (int64_t)find (g, name)->count, floats (g, name), &part, NULL,
+        k->ops->sum_sq (k, (int64_t)find (g, name)->count, floats (g, name),
+                        MG_FLOAT32, &part, NULL,
                         NULL);
         sum += part;
     }
@@ -330,12 +331,12 @@ static void test_embedding_rank (const struct npz *npz, int tp, int rank)
           *sum = room (&in, (size_t)(tokens * cols));
     int32_t *id = ids (&in, "ids");
     struct kern_embedding_bwd b = { tokens, cols, id, rank * count, count,
-                                    floats (&in, "emb_upstream"), grad };
+                                    floats (&in, "emb_upstream"), grad, MG_FLOAT32 };
 
     snprintf (prefix, sizeof (prefix), "tp%d.rank%d.emb.", tp, rank);
     for (int r = 0; r < tp; r++) {
         struct kern_embedding_fwd a = { tokens, cols, id, r * count, count,
-                                        table + r * count * cols, x };
+                                        table + r * count * cols, x, MG_FLOAT32 };
 
         k->ops->embedding_fwd (k, &a, NULL, NULL);
         k->ops->axpby (k, tokens * cols, 1, x, 1, sum, NULL, NULL);
@@ -382,7 +383,7 @@ static void test_xent_rank (const struct npz *npz, int tp, int rank)
     copy_shard (x, tokens, all, tp, rank, shard);
     k->ops->xent_bwd (k,
                       &(struct kern_xent_bwd){ tokens, cols, cols, rank * cols, shard,
-                                               max, sum, label, scale },
+                                               max, sum, label, scale, MG_FLOAT32 },
                       NULL, NULL);
     compare (&out, "logits_grad_shard", shard, 1e-6);
     for (int64_t t = 0; t < tokens; t++)

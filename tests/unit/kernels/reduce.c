@@ -17,7 +17,7 @@ static int run_col_sum (const struct kernels *k, const void *arg, float *out)
     const struct matrix *m = arg;
 
     memcpy (out, m->before, (size_t)m->cols * sizeof (float));
-    return k->ops->col_sum (k, m->rows, m->cols, m->x, out, NULL, NULL);
+    return k->ops->col_sum (k, m->rows, m->cols, m->x, MG_FLOAT32, out, NULL, NULL);
 }
 
 static void test_col_sum (const struct kit *kit)
@@ -65,7 +65,7 @@ static void test_sum_sq (const struct kit *kit)
         for (size_t i = 0; i < kit->count; i++) {
             const struct kit_variant *v = &kit->variants[i];
 
-            ok (v->k->ops->sum_sq (v->k, sizes[s], x.x, &got, NULL, NULL) == 0
+            ok (v->k->ops->sum_sq (v->k, sizes[s], x.x, MG_FLOAT32, &got, NULL, NULL) == 0
                     && fabs (got - want) <= 1e-13 * want && (i % 2 == 0 || got == before),
                 "%s: sum_sq of %d", v->name, (int)sizes[s]);
             before = got;
@@ -76,11 +76,11 @@ static void test_sum_sq (const struct kit *kit)
         double nan, inf, large;
 
         x.x[90001] = NAN;
-        v->k->ops->sum_sq (v->k, 100003, x.x, &nan, NULL, NULL);
+        v->k->ops->sum_sq (v->k, 100003, x.x, MG_FLOAT32, &nan, NULL, NULL);
         x.x[90001] = -INFINITY;
-        v->k->ops->sum_sq (v->k, 100003, x.x, &inf, NULL, NULL);
+        v->k->ops->sum_sq (v->k, 100003, x.x, MG_FLOAT32, &inf, NULL, NULL);
         x.x[90001] = 3e38f;
-        v->k->ops->sum_sq (v->k, 100003, x.x, &large, NULL, NULL);
+        v->k->ops->sum_sq (v->k, 100003, x.x, MG_FLOAT32, &large, NULL, NULL);
         ok (isnan (nan) && isinf (inf) && isfinite (large),
             "%s: sum_sq shows NaN and inf", v->name);
     }

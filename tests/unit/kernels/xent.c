@@ -146,7 +146,7 @@ static int run (const struct kernels *k, const void *arg, float *out)
     for (int s = 0; s < p->s->shards; s++) {
         struct kern_xent_bwd a = { p->s->tokens, p->cols, valid (p, s), s * p->cols,
                                    grad + s * p->s->tokens * p->cols, max, sum, p->label,
-                                   p->scale };
+                                   p->scale, MG_FLOAT32 };
 
         bad |= k->ops->xent_bwd (k, &a, NULL, NULL);
     }
@@ -225,7 +225,8 @@ static void exponentials (const struct kernels *k, float *x, int64_t n)
 {
     float zero = 0, one = 1;
     int32_t label = -1;
-    struct kern_xent_bwd a = { 1, n, n, 0, x, &zero, &one, &label, &one };
+    struct kern_xent_bwd a = { 1, n, n, 0, x, &zero, &one, &label, &one,
+                               MG_FLOAT32 };
 
     k->ops->xent_bwd (k, &a, NULL, NULL);
 }

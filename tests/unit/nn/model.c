@@ -110,7 +110,7 @@ static void check_param (struct fixture *f, const struct param *p)
         double s = side ? -step : step;
 
         for (int64_t i = 0; i < p->numel; i++)
-            p->data[i] = (float)(saved[i] + s * p->grad[i] / norm);
+            ((float *)p->data)[i] = (float)(saved[i] + s * p->grad[i] / norm);
         slope[side] = loss (f, false);
     }
     memcpy (p->data, saved, (size_t)p->numel * sizeof (float));

@@ -256,7 +256,7 @@ static void test_phases (struct test *t)
     struct fixture f;
     struct block block;
     struct param params[BLOCK_NUM_PARAMS];
-    float *act[BLOCK_NUM_ACTS] = { NULL }, *grad[BLOCK_NUM_GRADS] = { NULL };
+    void *act[BLOCK_NUM_ACTS] = { NULL }, *grad[BLOCK_NUM_GRADS] = { NULL };
     int64_t sample[BATCH] = { 0, 1, 2 };
     struct nn_batch batch = { .sample = sample };
     struct block_run run = { .block = &block, .batch = &batch, .act = act, .training = true };

@@ -106,7 +106,7 @@ static void test_steps (double clip)
     memset (v, 0, sizeof (v));
     for (size_t p = 0; p < NUM_PARAMS; p++)
         for (int64_t i = 0; i < rows[p].numel; i++)
-            f.params[p].data[i] = (float)(w[p][i] = value (99, p, i));
+            ((float *)f.params[p].data)[i] = (float)(w[p][i] = value (99, p, i));
     for (int step = 1; step <= 3; step++) {
         double norm = -1, scale = 1;
 
@@ -133,7 +133,7 @@ static void test_steps (double clip)
                 w[p][i] *= rows[p].decay ? 1 - lr * decay : 1;
                 w[p][i] -= lr * m[p][i] / (1 - pow (0.8, step))
                            / (sqrt (v[p][i] / (1 - pow (0.95, step))) + 1e-6);
-                worst = fmax (worst, fabs (w[p][i] - f.params[p].data[i]));
+                worst = fmax (worst, fabs (w[p][i] - ((float *)f.params[p].data)[i]));
                 worst = fmax (worst, fabs (m[p][i] - range_of (&f, p)->exp_avg[i]));
                 worst = fmax (worst, fabs (v[p][i] - range_of (&f, p)->exp_avg_sq[i]));
             }
@@ -179,10 +179,10 @@ static void test_memory (void)
     is_int (optimizer_bytes (&f.config, f.job, f.params, NUM_PARAMS, NULL), 53 * 16,
             "four floats an element");
     for (int i = 0; i + 1 < NUM_PARAMS; i++)
-        apart = apart && f.params[i].data == f.params[i + 1].data + rows[i + 1].numel
+        apart = apart && f.params[i].data == (float *)f.params[i + 1].data + rows[i + 1].numel
                 && f.params[i].grad == f.params[i + 1].grad + rows[i + 1].numel;
     ok (apart, "parameters lie in reverse order, one behind the other");
-    ok (f.params[0].data[6] == 0 && f.params[0].grad[6] == 0, "zeroed");
+    ok (((float *)f.params[0].data)[6] == 0 && f.params[0].grad[6] == 0, "zeroed");
     optimizer_set_steps (f.optimizer, 41);
     is_int (optimizer_steps (f.optimizer), 41, "steps can be set");
     teardown (&f);

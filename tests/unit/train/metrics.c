@@ -14,7 +14,7 @@ static const struct metrics metrics = {
     .num_zeros = -1,
     .learning_rate = 1.5e-4, .weight_decay = 0.01, .milliseconds = 12.345,
     .rate = { 20736.25, 0.125 }, .mean_milliseconds = 23.456, .mean_lm_loss = 5.5,
-    .mean = { 10913.73, 0.0654321 },
+    .mean = { 10913.73, 0.0654321 }, .loss_scale = 1,
 };
 
 static void test_print (void)
@@ -29,6 +29,7 @@ static void test_print (void)
     char *text = NULL;
     size_t size = 0;
     int year = 0, rest = 0;
+    struct metrics skipped = metrics;
     FILE *f = open_memstream (&text, &size);
 
     metrics_print (f, &metrics, false);
@@ -36,6 +37,15 @@ static void test_print (void)
     ok (sscanf (text, " [%4d-%*2d-%*2d %*2d:%*2d:%*2d.%*6d%n", &year, &rest) == 1
         && year > 2000 && rest == 28, "the time: %.30s", text);
     is_str (text + rest, want, "the line");
+    free (text);
+    skipped.skipped = true;
+    skipped.num_skipped = 3;
+    skipped.loss_scale = 4294967296;
+    f = open_memstream (&text, &size);
+    metrics_print (f, &skipped, false);
+    fclose (f);
+    ok (strstr (text, " | loss scale: 4294967296.0 | number of skipped iterations:   3 | "),
+        "of a skipped iteration, without a norm");
     free (text);
 }
 
@@ -69,17 +79,21 @@ static void test_json (void)
     m.lm_loss = NAN;
     m.grad_norm = INFINITY;
     m.num_zeros = 12345678901;
+    m.loss_scale = 65536;
+    m.skipped = true;
     is_int (metrics_write_json (f, "f", &m, &err), 0, "written");
     fclose (f);
     is_str (text,
             "{\"iteration\": 7, \"consumed samples\": 112, \"global batch size\": 16, "
             "\"lm loss\": 5.12345679, \"lm loss tokens\": 0.333333333, \"grad norm\": 2.71828, "
+            "\"loss scale\": 1, \"skipped\": false, "
             "\"learning rate\": 0.00015, \"weight decay\": 0.01, "
             "\"elapsed time per iteration (ms)\": 12.345, \"tokens per second\": 20736.25, "
             "\"throughput per GPU (TFLOP/s/GPU)\": 0.125}\n"
             "{\"iteration\": 7, \"consumed samples\": 112, \"global batch size\": 16, "
             "\"lm loss\": null, \"lm loss tokens\": 0.333333333, \"grad norm\": null, "
-            "\"num zeros\": 12345678901, \"learning rate\": 0.00015, \"weight decay\": 0.01, "
+            "\"num zeros\": 12345678901, \"loss scale\": 65536, \"skipped\": true, "
+            "\"learning rate\": 0.00015, \"weight decay\": 0.01, "
             "\"elapsed time per iteration (ms)\": 12.345, \"tokens per second\": 20736.25, "
             "\"throughput per GPU (TFLOP/s/GPU)\": 0.125}\n",
             "a line each, what is no number is null");
