@@ -133,11 +133,15 @@ static int connect_to (const uint8_t address[16], uint16_t port, double seconds)
     rc = is_four ? connect (fd, (struct sockaddr *)&four, sizeof (four))
                  : connect (fd, (struct sockaddr *)&six, sizeof (six));
     p = (struct pollfd){ .fd = fd, .events = POLLOUT };
-    if (rc < 0
-        && (errno != EINPROGRESS || poll (&p, 1, (int)(seconds * 1000)) != 1
-            || getsockopt (fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0 || error != 0)) {
+    if (rc < 0 && errno != EINPROGRESS)
+        error = errno;
+    else if (rc < 0 && poll (&p, 1, (int)(seconds * 1000)) != 1)
+        error = ETIMEDOUT;
+    else if (rc < 0 && getsockopt (fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
+        error = errno;
+    if (error) {
         close (fd);
-        errno = error ? error : ETIMEDOUT;
+        errno = error;
         return -1;
     }
     setsockopt (fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof (one));

@@ -1,9 +1,8 @@
 /* monitor.c - the thread, its connections, and what a hub does with them
  *
- * Messages are of one size and few: greeting, good-bye, failure, question,
- * answer.  What
- * arrives is taken apart on the monitor's thread only; the lock guards what the rank's
- * own threads hand in.
+ * Messages are of one size and few: greeting, good-bye, failure, question, answer.  What
+ * arrives is taken apart on the monitor's thread only; the lock guards what the rank's own
+ * threads hand in.
  */
 
 #include <errno.h>
@@ -28,6 +27,7 @@ enum {
     SHORT_MS = 20,
     TICK_MS = 250,
     FIRST_FDS = 2 + MONITOR_HUBS, /* wake-up, listener, connections to the hubs */
+    STRANGERS = 16, /* connections beside the ranks' */
     ABORT_CODE = 1,
 };
 
@@ -52,6 +52,7 @@ struct message {
 struct peer {
     int fd;   /* -1: free */
     int rank; /* -1: it has not greeted yet */
+    uint64_t number; /* of connections that came before it */
     size_t have;
     struct message message;
 };
@@ -84,11 +85,15 @@ struct monitor {
     _Atomic int64_t number;
 
     /* the thread's own */
-    struct peer *peer;        /* [size] of a hub */
+    struct peer *peer;        /* [size + STRANGERS] of a hub */
+    int num_peers;            /* of them were ever used */
+    uint64_t num_accepted;
+    bool deaf;                /* till a connection ends there is no descriptor for more */
     struct report_rank *rank; /* [size] of a hub */
-    struct pollfd *fds;       /* [FIRST_FDS + size] */
+    struct pollfd *fds;       /* [FIRST_FDS + size + STRANGERS] */
     struct trouble trouble;
     bool fail_sent, warned, told;
+    bool hub_left;   /* well: the run is over */
     double warned_at;
     double orphaned; /* since when no hub is there any more, 0: one is, or never was */
     _Atomic bool connected; /* to a hub at least */
@@ -120,7 +125,7 @@ static int own_hub (const struct monitor *m)
 /* Connections to the hubs stay open until the process ends: that is what these wait for. */
 static void free_monitor (struct monitor *m)
 {
-    for (int i = 0; m->peer && i < m->config.size; i++) {
+    for (int i = 0; i < m->num_peers; i++) {
         if (m->peer[i].fd >= 0)
             close (m->peer[i].fd);
     }
@@ -139,13 +144,11 @@ static int make_hub (struct monitor *m, struct mg_error *err)
 {
     size_t size = (size_t)m->config.size;
 
-    if (!(m->peer = calloc (size, sizeof (*m->peer)))
+    if (!(m->peer = calloc (size + STRANGERS, sizeof (*m->peer)))
         || !(m->rank = calloc (size, sizeof (*m->rank))))
         return mg_error_set (err, ENOMEM, "monitor: out of memory for %zu ranks", size);
-    for (size_t i = 0; i < size; i++) {
-        m->peer[i].fd = -1;
+    for (size_t i = 0; i < size; i++)
         m->rank[i].fate = RANK_UNKNOWN;
-    }
     m->listener = endpoint_listen (&m->own, err);
     return m->listener < 0 ? -1 : 0;
 }
@@ -164,7 +167,8 @@ struct monitor *monitor_create (const struct monitor_config *config, struct mg_e
     m->activity = "starting";
     m->number = -1;
     pthread_mutex_init (&m->lock, NULL);
-    if (!(m->fds = calloc (FIRST_FDS + (size_t)config->size, sizeof (*m->fds)))
+    if (!(m->fds = calloc (FIRST_FDS + (size_t)config->size + STRANGERS,
+                           sizeof (*m->fds)))
         || (m->wake = eventfd (0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0) {
         mg_error_set (err, errno, "monitor: %s", strerror (errno));
         goto error;
@@ -192,7 +196,7 @@ static void fill_state (struct monitor *m, struct rank_state *s)
     const char *what = m->activity;
     int64_t number = m->number;
 
-    *s = (struct rank_state){ .pid = (int32_t)getpid () };
+    *s = (struct rank_state){ .waiting = 0 };
     endpoint_host (s->host);
     if (number >= 0)
         snprintf (s->activity, sizeof (s->activity), "%s %" PRId64, what, number);
@@ -257,12 +261,26 @@ static void lose_peer (struct monitor *m, struct peer *p)
 
     close (p->fd);
     p->fd = -1;
+    m->deaf = false;
     if (rank < 0 || m->rank[rank].fate == RANK_LEFT)
         return;
     m->rank[rank].fate = RANK_DIED;
     start_trouble (m, true, "");
     if (rank == 0)
         m->trouble.rank_0_gone = true;
+}
+
+/* What has come from elsewhere ends where it should. */
+static void take_state (struct rank_state *to, const struct rank_state *from)
+{
+    *to = *from;
+    to->host[sizeof (to->host) - 1] = '\0';
+    to->activity[sizeof (to->activity) - 1] = '\0';
+    to->wait_text[sizeof (to->wait_text) - 1] = '\0';
+    to->wait.name[sizeof (to->wait.name) - 1] = '\0';
+    to->last.name[sizeof (to->last.name) - 1] = '\0';
+    if (to->num_counts > RECORDER_COMMS)
+        to->num_counts = RECORDER_COMMS;
 }
 
 /* A message that has arrived whole; -1: not one of ours. */
@@ -298,7 +316,7 @@ static int take_message (struct monitor *m, struct peer *p)
     case MSG_STATE:
         if (r->fate == RANK_SILENT)
             r->fate = RANK_ANSWERED;
-        r->state = msg->state;
+        take_state (&r->state, &msg->state);
         return 0;
     default:
         return -1;
@@ -329,23 +347,40 @@ static void read_peer (struct monitor *m, struct peer *p)
     }
 }
 
+/* A free place; that of the oldest stranger if there is none, NULL: no stranger is there. */
+static struct peer *find_place (struct monitor *m)
+{
+    struct peer *oldest = NULL;
+
+    for (int i = 0; i < m->num_peers; i++) {
+        struct peer *p = &m->peer[i];
+
+        if (p->fd < 0)
+            return p;
+        if (p->rank < 0 && (!oldest || p->number < oldest->number))
+            oldest = p;
+    }
+    if (m->num_peers < m->config.size + STRANGERS)
+        return &m->peer[m->num_peers++];
+    if (oldest)
+        close (oldest->fd);
+    return oldest;
+}
+
 static void accept_peers (struct monitor *m)
 {
     int fd;
 
     while ((fd = accept4 (m->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
-        int i = 0;
+        struct peer *p = find_place (m);
 
-        while (i < m->config.size && m->peer[i].fd >= 0)
-            i++;
-        if (i == m->config.size) { // strangers have taken all places
+        if (p)
+            *p = (struct peer){ .fd = fd, .rank = -1, .number = m->num_accepted++ };
+        else
             close (fd);
-            return;
-        }
-        m->peer[i].fd = fd;
-        m->peer[i].rank = -1;
-        m->peer[i].have = 0;
     }
+    // the listener stays ready, so that asking it would be a busy loop
+    m->deaf = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
 }
 
 static void ask_all (struct monitor *m)
@@ -356,7 +391,7 @@ static void ask_all (struct monitor *m)
         if (m->rank[i].fate == RANK_ANSWERED)
             m->rank[i].fate = RANK_SILENT;
     }
-    for (int i = 0; i < m->config.size; i++) {
+    for (int i = 0; i < m->num_peers; i++) {
         if (m->peer[i].fd >= 0 && m->peer[i].rank >= 0)
             send_message (m->peer[i].fd, 0, MSG_ASK, m->config.rank, NULL, NULL);
     }
@@ -417,7 +452,8 @@ static void lose_hub (struct monitor *m, int h)
     m->out[h] = -1;
     if (m->out[!h] < 0) {
         m->connected = false;
-        m->orphaned = now ();
+        if (!m->hub_left)
+            m->orphaned = now ();
     }
 }
 
@@ -440,6 +476,8 @@ static void read_hub (struct monitor *m, int h)
         if (m->out_have[h] < sizeof (*msg))
             continue;
         m->out_have[h] = 0;
+        if (msg->kind == MSG_BYE)
+            m->hub_left = true;
         if (msg->kind != MSG_ASK)
             continue;
         fill_state (m, &state);
@@ -449,7 +487,7 @@ static void read_hub (struct monitor *m, int h)
 
 static void connect_hubs (struct monitor *m)
 {
-    struct rank_state state = { .pid = (int32_t)getpid () };
+    struct rank_state state = { .waiting = 0 };
 
     endpoint_host (state.host);
     for (int h = 0; h < MONITOR_HUBS; h++) {
@@ -480,7 +518,7 @@ static void watch_wait (struct monitor *m)
     m->warned = slow;
 }
 
-/* Both hubs have gone, and this rank has not been ended: nobody else will do it. */
+/* Both hubs have gone without a word, and this rank has not been ended: nobody else will do it. */
 static void leave_orphaned (struct monitor *m)
 {
     if (m->orphaned == 0 || now () < m->orphaned + orphan_seconds)
@@ -494,10 +532,11 @@ static int list_fds (struct monitor *m)
     int n = 0;
 
     m->fds[n++] = (struct pollfd){ .fd = m->wake, .events = POLLIN };
-    m->fds[n++] = (struct pollfd){ .fd = m->listener, .events = POLLIN };
+    m->fds[n++] = (struct pollfd){ .fd = m->deaf ? -1 : m->listener, .events = POLLIN };
     for (int h = 0; h < MONITOR_HUBS; h++)
         m->fds[n++] = (struct pollfd){ .fd = m->out[h], .events = POLLIN };
-    for (int i = 0; m->peer && i < m->config.size; i++)
+    // no more than there are descriptors, or poll() refuses
+    for (int i = 0; i < m->num_peers; i++)
         m->fds[n++] = (struct pollfd){ .fd = m->peer[i].fd, .events = POLLIN };
     return n;
 }
@@ -622,6 +661,15 @@ void monitor_fail (struct monitor *m, const char *text)
     nap (fail_seconds);
 }
 
+/* Of a hub: its end is no reason for others to end. */
+static void take_leave (struct monitor *m)
+{
+    for (int i = 0; i < m->num_peers; i++) {
+        if (m->peer[i].fd >= 0 && m->peer[i].rank >= 0)
+            send_message (m->peer[i].fd, 0, MSG_BYE, m->config.rank, NULL, NULL);
+    }
+}
+
 /* On the last rank to leave: until the connections of all others are closed. */
 static void wait_for_others (struct monitor *m)
 {
@@ -634,7 +682,7 @@ static void wait_for_others (struct monitor *m)
         poll (m->fds, (nfds_t)n, 10);
         handle_fds (m, n);
         any = false;
-        for (int i = 0; i < m->config.size; i++)
+        for (int i = 0; i < m->num_peers; i++)
             any |= m->peer[i].fd >= 0 && m->peer[i].rank != m->config.rank;
     }
 }
@@ -652,6 +700,7 @@ void monitor_destroy (struct monitor *m, bool last)
         wake (m);
         pthread_join (m->thread, NULL);
         send_to_hubs (m, MSG_BYE, NULL);
+        take_leave (m);
     }
     if (last)
         wait_for_others (m);

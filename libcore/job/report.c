@@ -161,7 +161,7 @@ static void describe (struct report *rep, int r)
         snprintf (line, LINE_MAX_LEN, "in %s, not waiting", s->activity);
 }
 
-/* "rank 5 on n2 (pid 12) died" and the like for those with that fate, or all blamed. */
+/* "rank 5 on n2 died" and the like for those with that fate, or all blamed. */
 static int tell_fate (struct report *rep, enum rank_fate fate, const char *what, int told)
 {
     for (int r = 0; r < rep->size; r++) {

@@ -27,7 +27,6 @@ struct rank_state {
     struct record wait;
     struct record last; /* the last call but that, name "": none */
     int32_t num_counts;
-    int32_t pid;
     struct record_count count[RECORDER_COMMS];
 };
 

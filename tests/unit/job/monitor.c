@@ -1,0 +1,229 @@
+/* monitor - connections of ranks and of strangers; who leaves, who dies
+ *
+ * Ranks 0 and 2 of three, the hubs, are monitors of this process; rank 1 is another one.
+ */
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "libcore/job/monitor.h"
+#include "tests/tap/tap.h"
+
+enum { RANKS = 3, CROWD = 64, PATIENCE_MS = 20000 };
+
+/* What a monitor has said, by any thread. */
+struct said {
+    pthread_mutex_t lock;
+    char text[1024];
+    int ends;
+};
+
+static void nap (int milliseconds)
+{
+    poll (NULL, 0, milliseconds);
+}
+
+static void hear (void *arg, const char *text)
+{
+    struct said *said = arg;
+
+    pthread_mutex_lock (&said->lock);
+    snprintf (said->text, sizeof (said->text), "%s", text);
+    pthread_mutex_unlock (&said->lock);
+}
+
+static void end (void *arg, int code)
+{
+    struct said *said = arg;
+
+    (void)code;
+    pthread_mutex_lock (&said->lock);
+    said->ends++;
+    pthread_mutex_unlock (&said->lock);
+}
+
+static int count_ends (struct said *said)
+{
+    int ends;
+
+    pthread_mutex_lock (&said->lock);
+    ends = said->ends;
+    pthread_mutex_unlock (&said->lock);
+    return ends;
+}
+
+static bool wait_for_end (struct said *said)
+{
+    for (int ms = 0; ms < PATIENCE_MS && count_ends (said) == 0; ms += 20)
+        nap (20);
+    return count_ends (said) > 0;
+}
+
+static struct monitor *make (int rank, struct said *said)
+{
+    struct monitor_config config = {
+        .rank = rank, .size = RANKS, .tell = hear, .end = end, .arg = said,
+    };
+    struct mg_error err = { "" };
+    struct monitor *m = monitor_create (&config, &err);
+
+    if (!m)
+        diag ("%s", err.text);
+    return m;
+}
+
+/* Rank 1: watch until a byte says so, then leave well ('l') or die.  A hub's end has no
+ * business here: 9 if this one wants to end the job.
+ */
+static void be_rank_1 (const struct endpoint hub[MONITOR_HUBS], int go, int ready)
+{
+    struct said said = { .lock = PTHREAD_MUTEX_INITIALIZER };
+    struct monitor *m = make (1, &said);
+    char how = 'd';
+
+    if (!m || monitor_start (m, hub, NULL) < 0)
+        _exit (1);
+    nap (1000); // connections are made, greetings sent
+    if (write (ready, "r", 1) != 1 || read (go, &how, 1) != 1)
+        _exit (1);
+    if (how == 'w') { // until long after the hubs have left
+        nap (4000);
+        _exit (count_ends (&said) ? 9 : 0);
+    }
+    _exit (0);
+}
+
+/* A job: its hubs here, rank 1 in a process. */
+struct job {
+    struct said said[MONITOR_HUBS];
+    struct monitor *hub[MONITOR_HUBS];
+    struct endpoint endpoint[MONITOR_HUBS];
+    pid_t pid;
+    int go, ready;
+};
+
+static void start_rank_1 (struct job *job)
+{
+    int go[2], ready[2];
+    char byte;
+
+    if (pipe (go) < 0 || pipe (ready) < 0)
+        bail_out ("no pipe");
+    job->pid = fork ();
+    if (job->pid == 0)
+        be_rank_1 (job->endpoint, go[0], ready[1]);
+    close (go[0]);
+    close (ready[1]);
+    job->go = go[1];
+    job->ready = ready[0];
+    ok (read (job->ready, &byte, 1) == 1, "rank 1 watches");
+}
+
+static void make_hubs (struct job *job)
+{
+    memset (job, 0, sizeof (*job));
+    for (int h = 0; h < MONITOR_HUBS; h++) {
+        pthread_mutex_init (&job->said[h].lock, NULL);
+        job->hub[h] = make (monitor_hub (h, RANKS), &job->said[h]);
+        job->endpoint[h] = *monitor_endpoint (job->hub[h]);
+    }
+}
+
+static void start_hubs (struct job *job)
+{
+    for (int h = 0; h < MONITOR_HUBS; h++)
+        ok (monitor_start (job->hub[h], job->endpoint, NULL) == 0, "hub %d starts", h);
+}
+
+static int end_rank_1 (struct job *job, char how)
+{
+    int status;
+
+    if (write (job->go, &how, 1) != 1)
+        return -1;
+    if (how != 'w')
+        waitpid (job->pid, &status, 0);
+    return 0;
+}
+
+static void clear (struct job *job)
+{
+    for (int h = 0; h < MONITOR_HUBS; h++)
+        monitor_destroy (job->hub[h], false);
+    close (job->go);
+    close (job->ready);
+}
+
+static void test_death (void)
+{
+    struct job job;
+
+    make_hubs (&job);
+    start_rank_1 (&job);
+    start_hubs (&job);
+    nap (1000);
+    end_rank_1 (&job, 'd');
+    ok (wait_for_end (&job.said[0]), "a rank that dies ends the job");
+    ok (strstr (job.said[0].text, "rank 1") && strstr (job.said[0].text, "died"),
+        "and is named: %.60s", job.said[0].text);
+    is_int (count_ends (&job.said[1]), 0, "the other hub leaves it to rank 0");
+    clear (&job);
+}
+
+/* The hubs leave well, and long before rank 1 does. */
+static void test_leave (void)
+{
+    struct job job;
+    int status = -1;
+
+    make_hubs (&job);
+    start_rank_1 (&job);
+    start_hubs (&job);
+    nap (1000);
+    end_rank_1 (&job, 'w');
+    clear (&job);
+    waitpid (job.pid, &status, 0);
+    is_int (status, 0, "a rank that is slow to leave does not end the job");
+}
+
+/* More strangers than there are places, silent ones and one that talks, before any rank. */
+static void test_strangers (void)
+{
+    static const char noise[8192] = "GET / HTTP/1.0\r\n\r\n";
+    int crowd[CROWD];
+    struct job job;
+
+    make_hubs (&job);
+    for (int i = 0; i < CROWD; i++)
+        crowd[i] = endpoint_connect (&job.endpoint[0], 1.0, NULL);
+    ok (send (crowd[CROWD - 1], noise, sizeof (noise), MSG_NOSIGNAL) > 0, "a stranger talks");
+    start_hubs (&job);
+    nap (1000);
+    start_rank_1 (&job);
+    nap (1000);
+    is_int (count_ends (&job.said[0]), 0, "strangers end nothing");
+    end_rank_1 (&job, 'd');
+    ok (wait_for_end (&job.said[0]), "beside strangers a rank's death is seen");
+    ok (strstr (job.said[0].text, "rank 1") && strstr (job.said[0].text, "died"),
+        "and its rank is known: %.60s", job.said[0].text);
+    for (int i = 0; i < CROWD; i++)
+        close (crowd[i]);
+    clear (&job);
+}
+
+int main (void)
+{
+    alarm (120); // nothing here may hang
+    test_death ();
+    test_leave ();
+    test_strangers ();
+    monitor_destroy (NULL, true);
+    monitor_fail (NULL, "nothing");
+    monitor_attach (NULL, NULL, NULL, NULL);
+    return done_testing ();
+}
