@@ -334,6 +334,12 @@ void job_destroy (struct job *job)
     errno = saved_errno;
 }
 
+struct bootstrap *job_take_bootstrap (struct job *job)
+{
+    job->own_bootstrap = false;
+    return job->bootstrap;
+}
+
 int job_rank (const struct job *job)
 {
     return bootstrap_info (job->bootstrap)->rank;

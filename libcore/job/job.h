@@ -42,6 +42,11 @@ struct job *job_create (const struct job_config *config, struct mg_error *err);
 /* Collective unless the job has failed. Keeps errno. */
 void job_destroy (struct job *job);
 
+/* The bootstrap becomes the caller's, who destroys it after the job: for who may have to end
+ * the others, on another thread, until the job is gone.
+ */
+struct bootstrap *job_take_bootstrap (struct job *job);
+
 int job_rank (const struct job *job); /* logical */
 int job_world (const struct job *job);
 const struct grid *job_grid (const struct job *job);

@@ -316,7 +316,7 @@ int train_status (const struct train *t)
 void train_destroy (struct train *t)
 {
     int saved_errno = errno;
-
+    struct bootstrap *bootstrap = NULL;
     bool last;
 
     if (!t)
@@ -330,10 +330,9 @@ void train_destroy (struct train *t)
         passes_destroy (t->passes);
         optimizer_destroy (t->optimizer);
         model_destroy (t->model);
-        if (!t->job && t->bootstrap) {
-            bootstrap_barrier (t->bootstrap, NULL); /* let rank 0 say why */
-            bootstrap_destroy (t->bootstrap);
-        }
+        bootstrap = t->job ? job_take_bootstrap (t->job) : t->bootstrap;
+        if (!t->job && bootstrap)
+            bootstrap_barrier (bootstrap, NULL); /* let rank 0 say why */
         job_destroy (t->job);
     }
     num_microbatches_destroy (t->batches);
@@ -343,6 +342,7 @@ void train_destroy (struct train *t)
     report_clear (&t->report);
     sample_source_destroy (t->source);
     monitor_destroy (t->monitor, last);
+    bootstrap_destroy (bootstrap); /* with which the monitor ends the job */
     stop_destroy (t->stop);
     free (t);
     errno = saved_errno;
