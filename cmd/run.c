@@ -88,17 +88,22 @@ static bool read_streams (struct stream s[2], double end)
     return true;
 }
 
-/* The status of a child that has ended or is about to; -1 if the time is over. */
+/* The status of a child that has ended or is about to; -1 if the time is over.  Where this
+ * process has been told to ignore SIGCHLD nobody knows the status: 127.
+ */
 static int wait_for (pid_t pid, double end)
 {
     const struct timespec moment = { 0, 5000000 };
     int status;
+    pid_t ended;
 
-    while (waitpid (pid, &status, WNOHANG) == 0) {
+    while ((ended = waitpid (pid, &status, WNOHANG)) == 0) {
         if (now () > end)
             return -1;
         nanosleep (&moment, NULL);
     }
+    if (ended < 0)
+        return 127;
     return WIFSIGNALED (status) ? 128 + WTERMSIG (status) : WEXITSTATUS (status);
 }
 

@@ -102,12 +102,13 @@ static bool is_parallel_size (const char *name, size_t len)
 void margs_scan (struct margs *args, int argc, char *const *argv)
 {
     for (int i = 0; i < argc; i++) {
-        const char *name = argv[i] + 2, *value;
+        const char *name, *value;
         size_t len;
         enum marg id;
 
         if (strncmp (argv[i], "--", 2) != 0)
             continue;
+        name = argv[i] + 2;
         len = strcspn (name, "=");
         args->parallel |= is_parallel_size (name, len);
         id = find (name, len);
