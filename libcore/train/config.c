@@ -448,8 +448,9 @@ static int check_required (const struct train_args *args, struct mg_error *err)
     for (size_t i = 0; i < sizeof (required) / sizeof (required[0]); i++) {
         if (required[i].given)
             continue;
-        len += (size_t)snprintf (missing + len, sizeof (missing) - len, "%s--%s",
-                                 count++ > 0 ? "; " : "", required[i].name);
+        snprintf (missing + len, sizeof (missing) - len, "%s--%s", count++ > 0 ? "; " : "",
+                  required[i].name);
+        len = strlen (missing);
     }
     if (count > 0)
         return mg_error_set (err, EINVAL, "%s %s required", missing,
