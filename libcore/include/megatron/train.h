@@ -30,9 +30,9 @@ struct mg_train;
 /* A run with the arguments argv[1] to argv[argc - 1], those of megatron-train(1).  They must
  * stay until the run is destroyed, as must 'log', which lines about the run go to, and
  * 'errors', for the report on a rank that dies or stalls; they are flushed, never closed.
- * Arguments that are wrong are reported by mg_train_setup(), where
- * the other ranks learn of it too.  The run belongs to the caller.  NULL, ENOMEM and a text
- * if memory is out, EINVAL if argv, log or errors is
+ * The library writes to 'errors' from a thread of its own.  Arguments that are wrong are
+ * reported by mg_train_setup(), where the other ranks learn of it too.  The run belongs to
+ * the caller.  NULL and a text: ENOMEM if memory is out, EINVAL if argv, log or errors is
  * NULL.
  */
 struct mg_train *mg_train_create (int argc, char **argv, FILE *log, FILE *errors,
