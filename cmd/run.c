@@ -117,6 +117,10 @@ static void close_pipes (int pipes[3][2])
 
 static void end_program (pid_t pid)
 {
+    const struct timespec grace = { 1, 0 };
+
+    kill (-pid, SIGTERM); // srun then takes its step and its job with it
+    nanosleep (&grace, NULL);
     kill (-pid, SIGKILL);
     kill (pid, SIGKILL);
     while (waitpid (pid, NULL, 0) < 0 && errno == EINTR)
