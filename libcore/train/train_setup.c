@@ -340,7 +340,7 @@ static int64_t bucket_size (const struct train *t)
     };
     int64_t size;
 
-    for (size_t i = 0; i < n && params[i].chunk == 0; i++)
+    for (size_t i = 0; i < n; i++)
         rule.num_params += params[i].numel;
     size = layout_bucket_size (&rule, NULL);
     if (!t->args.overlap_grad_reduce)
