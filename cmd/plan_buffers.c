@@ -367,7 +367,7 @@ static int make_layout (struct buffers *b, const struct request *r, struct mg_er
     if (b->dp % b->instances != 0 || b->edp % b->instances != 0)
         return mg_error_set (err, EINVAL, "%d instances of the distributed optimizer do not "
                              "divide dp %d and edp %d", b->instances, b->dp, b->edp);
-    for (size_t i = 0; i < b->n && b->param[i].chunk == 0; i++) {
+    for (size_t i = 0; i < b->n; i++) {
         if (__builtin_add_overflow (rule.num_params, b->param[i].numel, &rule.num_params))
             return mg_error_set (err, EOVERFLOW, "more elements than can be counted");
     }

@@ -72,6 +72,11 @@ run megatron plan buffers "${model[@]}" --num-virtual-stages-per-pipeline-rank 2
     --overlap-grad-reduce --ddp-bucket-size 5000 --use-distributed-optimizer
 is "$(grep -c '^buffer' <<<"$out")" 2 "a buffer for each virtual stage"
 is "$(sed -n '/^buffer 1/,$p' <<<"$out" | grep -c '  bucket')" 1 "with one bucket in the second"
+run megatron plan buffers "${model[@]}" --num-virtual-stages-per-pipeline-rank 2 --dp 3 \
+    --overlap-grad-reduce --ddp-num-buckets 1 --json
+numel=$(grep -o '"numel":[0-9]*' <<<"$out" | grep -o '[0-9]*$')
+like "$out" "\"resolved_bucket_size\":$((${numel/$'\n'/+}))," \
+    "parts of all weights of the rank, whatever their virtual stage"
 run megatron plan buffers "${model[@]}" --pipeline-model-parallel-size 1 --num-layers 1 --dp 3 \
     --use-distributed-optimizer
 is "$(grep -c '  bucket' <<<"$out")" 1 "an embedding that no other stage has is not alone"

@@ -49,6 +49,15 @@ is "$(kept old)" "4 " "what a run began with goes when there is a newer one" || 
 rm -rf old && mkdir old && cp -r one.ckpt/iter_0000003 old
 run megatron train "${args[@]}" --load old --save new --train-iters 4 --keep-last-n-checkpoints 1
 is "$(kept old)$(kept new)" "3 4 " "but not from another directory" || diag "$out$err"
+head -c 500 text.txt >short.txt
+run megatron data tokenize --input short.txt --output-prefix short --append-eod
+short=(--data-path short_text_document --lr-warmup-iters 0)
+run megatron train "${args[@]}" "${short[@]}" --global-batch-size 100 --train-iters 1 --save large
+run megatron train "${args[@]}" "${short[@]}" --global-batch-size 2 --train-iters 5 --load large
+is "$status" 1 "smaller batches whose data are used up do not begin"
+like "$err" "megatron train: 100 samples are consumed, 108 will be by iteration 5, but .* [0-9]*:" \
+    "and the line says why"
+is "$(grep -c ' iteration  *[0-9]*/' <<<"$out")" 0 "before any iteration"
 run megatron train "${args[@]}" --hidden-size 64 --load one.ckpt
 is "$status" 1 "another model does not load"
 like "$err" "megatron train: .*(shape|rows|64)" "and the line says why"

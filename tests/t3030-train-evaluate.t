@@ -120,6 +120,8 @@ END
     ok "cmp n.json off.json && cmp n.st off.st" "interleaved training is the same to the bit"
     train ramp mpi_run 2 "${one[@]}" "${data[@]}" "${evals[@]}" --rampup-batch-size 4 4 12
     is "$(cut -d' ' -f5 ramp.eval | sort -u)" 24 "a batch size that grows: the last one counts"
+    train ramp "${one[@]}" "${data[@]}" "${evals[@]}" --rampup-batch-size 4 4 10 --train-iters 3
+    is "$(cut -d' ' -f5 ramp.eval | sort -u)" 12 "not the one after it"
     run mpi_run 2 megatron train "${model[@]}" "${data[@]}" --eval-iters 1 --vocab-size 99 \
         --skip-train
     is "$status" 1 "tokens outside the vocabulary"

@@ -108,7 +108,7 @@ struct layout_ranges {
 struct layout_bucket_rule {
     int64_t bucket_size; /* asked for, 0: not */
     int64_t num_buckets; /* asked for, 0: not; wins */
-    int64_t num_params;  /* elements of all parameters of the chunk */
+    int64_t num_params;  /* elements of all parameters of the rank */
     int dp;              /* size of the dp-cp group */
     bool overlap;        /* reduction overlaps the backward pass; else there is no use */
     int pp_rank;         /* later stages are not on the critical path: one bucket */

@@ -297,13 +297,12 @@ struct progress {
     int64_t iterations, samples;
 };
 
-/* Go on until one of the two limits is reached.  A step takes whole iterations: the one
- * that crosses a threshold still has the old size.
+/* Go on from 'p' until one of the two limits is reached.  A step takes whole iterations: the
+ * one that crosses a threshold still has the old size.
  */
-static struct progress go_on (const struct num_microbatches *n, struct progress limit)
+static struct progress go_on (const struct num_microbatches *n, struct progress p,
+                              struct progress limit)
 {
-    struct progress p = { 0, 0 };
-
     for (size_t i = 0; i < n->count; i++) {
         int64_t end = i + 1 < n->count ? n->step[i + 1].from : INT64_MAX;
         int64_t left = limit.iterations - p.iterations, take;
@@ -314,8 +313,8 @@ static struct progress go_on (const struct num_microbatches *n, struct progress 
         if (end <= p.samples)
             continue;
         num_microbatches_at (n, p.samples, &size);
-        if (size.num_microbatches < 1)
-            break;
+        if (size.running < 1)
+            size.running = size.global_batch; // rounded down to nothing
         take = (end - p.samples - 1) / size.running + 1;
         if (take > left)
             take = left;
@@ -329,12 +328,22 @@ static struct progress go_on (const struct num_microbatches *n, struct progress 
 
 int64_t num_microbatches_samples (const struct num_microbatches *n, int64_t iterations)
 {
-    return go_on (n, (struct progress){ iterations, INT64_MAX }).samples;
+    return num_microbatches_after (n, 0, iterations);
+}
+
+int64_t num_microbatches_after (const struct num_microbatches *n, int64_t consumed,
+                                int64_t iterations)
+{
+    const struct progress from = { 0, consumed }, limit = { iterations, INT64_MAX };
+
+    return go_on (n, from, limit).samples;
 }
 
 int64_t num_microbatches_iterations (const struct num_microbatches *n, int64_t samples)
 {
-    return go_on (n, (struct progress){ INT64_MAX, samples }).iterations;
+    const struct progress from = { 0, 0 }, limit = { INT64_MAX, samples };
+
+    return go_on (n, from, limit).iterations;
 }
 
 size_t num_microbatches_count (const struct num_microbatches *n)

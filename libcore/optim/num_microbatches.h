@@ -59,11 +59,14 @@ int num_microbatches_check (const struct num_microbatches *n, const struct batch
                             struct mg_error *err);
 
 /* Samples that the first 'iterations' consume, and the iterations that it takes to consume
- * 'samples', the last of which may go beyond.  Both stop where a size is less than one
- * microbatch on each data-parallel rank.
+ * 'samples', the last of which may go beyond.  Sizes that cannot be run count too.
  */
 int64_t num_microbatches_samples (const struct num_microbatches *n, int64_t iterations);
 int64_t num_microbatches_iterations (const struct num_microbatches *n, int64_t samples);
+
+/* Samples consumed when 'iterations' more are done where 'consumed' were before. */
+int64_t num_microbatches_after (const struct num_microbatches *n, int64_t consumed,
+                                int64_t iterations);
 
 /* Number of steps, and the first sample of step i (0..count-1), where the size changes. */
 size_t num_microbatches_count (const struct num_microbatches *n);

@@ -108,12 +108,12 @@ bool evaluate_any (const struct evaluation *e)
 static void choose_batch (const struct train *t, struct batch_size *batch)
 {
     const struct num_microbatches *b = t->batches;
-    int64_t at = num_microbatches_samples (b, t->train_iters);
+    int64_t at = 0;
 
     if (t->args.skip_train)
         at = num_microbatches_from (b, num_microbatches_count (b) - 1);
-    else if (at > 0)
-        at--;
+    else if (t->train_iters > 0)
+        at = num_microbatches_samples (b, t->train_iters - 1);
     num_microbatches_at (b, at, batch);
 }
 

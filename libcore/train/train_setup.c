@@ -340,7 +340,7 @@ static int64_t bucket_size (const struct train *t)
     };
     int64_t size;
 
-    for (size_t i = 0; i < n && params[i].chunk == 0; i++)
+    for (size_t i = 0; i < n; i++)
         rule.num_params += params[i].numel;
     size = layout_bucket_size (&rule, NULL);
     if (!t->args.overlap_grad_reduce)
@@ -513,6 +513,26 @@ static void describe (struct train *t)
     fflush (t->out);
 }
 
+/* Can what is left of the run be run, and are there samples for it?  After a checkpoint
+ * whose past had other batch sizes it is not what was planned.
+ */
+static int check_rest (const struct train *t, struct mg_error *err)
+{
+    int64_t from = t->progress.consumed_samples, to;
+
+    if (t->progress.iteration >= t->train_iters)
+        return 0;
+    to = num_microbatches_after (t->batches, from, t->train_iters - t->progress.iteration);
+    if (passes_check (t->passes, from, to, err) < 0)
+        return -1;
+    if (to > t->source->num_samples)
+        return mg_error_set (err, ENODATA, "%" PRId64 " samples are consumed, %" PRId64
+                             " will be by iteration %" PRId64 ", but the training data is laid "
+                             "out for %" PRId64 ": the checkpoint is of a run with larger batches",
+                             from, to, t->train_iters, t->source->num_samples);
+    return 0;
+}
+
 /* The metrics of a run that is resumed go on; those of a new one stand alone. */
 static int resume (struct train *t, struct mg_error *err)
 {
@@ -531,9 +551,8 @@ static int resume (struct train *t, struct mg_error *err)
     }
     if (t->metrics && rc == 0)
         rc = output_restart (t->metrics, "--metrics-file", t->args.metrics_file, err);
-    if (rc >= 0 && t->progress.iteration < t->train_iters)
-        rc = passes_check (t->passes, t->progress.consumed_samples,
-                           num_microbatches_samples (t->batches, t->train_iters), err);
+    if (rc >= 0)
+        rc = check_rest (t, err);
     return agree (t, rc < 0 ? -1 : 0, err);
 }
 

@@ -112,6 +112,7 @@ static void test_progress (void)
         { .micro_batch = 1, .dp = 2, .steps = "0:2 5:4 6:8 30:6 31:2 32:10" },
         { .micro_batch = 2, .dp = 2, .global_batch = 23, .round_down = true,
           .ramp_start = 5, .ramp_increment = 3, .ramp_samples = 61 },
+        { .micro_batch = 2, .dp = 2, .steps = "0:4 8:1 17:8" }, /* too small in between */
     };
 
     for (size_t i = 0; i < COUNT (runs); i++) {
@@ -125,6 +126,8 @@ static void test_progress (void)
             bad += num_microbatches_samples (n, k) != samples;
             bad += num_microbatches_iterations (n, samples) != k;
             bad += num_microbatches_iterations (n, samples + 1) != k + 1;
+            bad += num_microbatches_after (n, samples, 5)
+                   != num_microbatches_samples (n, k + 5);
             num_microbatches_at (n, samples, &size);
             samples += size.running;
         }
