@@ -75,7 +75,7 @@ lives() {
     for ((n = 0; n < kills; n++)); do
         life "$name" "$@"
     done
-    ok "[ $worst -lt 5000 ]" "$name: $kills kills, each ended the job within $worst ms"
+    ok "[ $worst -lt $(patience 5000) ]" "$name: $kills kills, each ended the job within $worst ms"
     is "$left" 0 "$name: no process was left"
     is "$strange" 0 "$name: nothing but deaths was reported"
     last=$(cat "$name/latest_checkpointed_iteration.txt" 2>/dev/null || echo 0)

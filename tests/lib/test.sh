@@ -46,6 +46,11 @@ undo_later() {
     [ ! -d "${test_undo_file%/*}" ] || echo "$1" >>"$test_undo_file"
 }
 
+# patience MS: so many milliseconds, or more where the machine has more to do than it can.
+patience() {
+    awk -v ms="$1" -v cpus="$(nproc)" '{ print int(ms * ($1 > cpus ? $1 / cpus : 1)) }' /proc/loadavg
+}
+
 TEST_DIR=
 trap test_cleanup EXIT
 trap 'exit 129' HUP
