@@ -86,7 +86,7 @@ parts() {
     shift
     while [ $rc = 75 ] && [ $n -lt 30 ]; do
         n=$((n + 1))
-        [ $n -lt 15 ] || minutes=1 # where starting alone takes so long, 30 parts are few
+        [ $n -lt 5 ] || minutes=1 # where starting alone takes as long as that
         "$@" --load "$name" --save "$name" --exit-duration-in-mins "$minutes" >"$name.out" \
             2>"$name.err"
         rc=$?
