@@ -101,7 +101,7 @@ wait_job() {
         sleep 0.2
     done
 }
-export CHECKPOINTS=$TEST_DIR/requeue.checkpoints ITERATIONS=25
+export CHECKPOINTS=$TEST_DIR/requeue.checkpoints ITERATIONS=60
 job=$(sbatch --parsable -o "$TEST_DIR/requeue.out" "$examples/requeue.sbatch")
 for ((i = 0; i < 300; i++)); do
     ! grep -q ' iteration  *3/' requeue.out 2>/dev/null || break
@@ -112,6 +112,6 @@ wait_job "$job"
 is "$out" COMPLETED "requeue.sbatch goes on until nothing is left" || diag "$(cat requeue.out)"
 is "$(grep -o '^stopped before its end, start number [0-9]*' requeue.out | tr -dc '0-9\n' \
     | tr '\n' ' ')" "0 " "in a second start"
-is "$(sed -n 's/.* iteration  *\([0-9]*\)\/  *25 .*/\1/p' requeue.out | tr '\n' ' ')" \
-    "$(seq -s ' ' 1 25) " "that takes every iteration which the first one has left"
+is "$(sed -n 's/.* iteration  *\([0-9]*\)\/  *60 .*/\1/p' requeue.out | tr '\n' ' ')" \
+    "$(seq -s ' ' 1 60) " "that takes every iteration which the first one has left"
 done_testing

@@ -42,11 +42,12 @@ life() {
         done
     fi
     sleep "0.$((RANDOM % 3))$((RANDOM % 10))"
-    for ((i = 0; i < 600; i++)); do
+    for ((i = 0; i < 6000; i++)); do
         pids=$(ranks_here)
         [ -z "$pids" ] || break
         sleep 0.02
     done
+    : "${pids:=$job}" # never came up: that shows in the end
     # shellcheck disable=SC2086
     set -- $pids
     start=$(date +%s%N)
