@@ -136,7 +136,7 @@ int checkpoint_find (const char *name, int64_t iteration, struct checkpoint_plac
     for (size_t n = strlen (copy); n > 1 && copy[n - 1] == '/'; n--)
         copy[n - 1] = '\0';
     last = split (copy, &dir);
-    if (store_parse (last, &entry) == STORE_CHECKPOINT || entry.kind == STORE_OLD)
+    if (store_parse (last, &entry) == STORE_CHECKPOINT)
         rc = find_own (name, dir, iteration, &entry, place, err);
     else {
         rc = iteration >= 0 ? 0 : choose_iteration (name, &place->iteration, err);

@@ -171,6 +171,10 @@ fault truncated manifest.json truncated 'truncate -s 0 manifest.json'
 fault damaged shard_00000.bin 'tensor .*checksum' 'printf x | dd of=shard_00000.bin bs=1 seek=99 conv=notrunc 2>&-'
 fault damaged shard_00000.bin 'header' 'printf x | dd of=shard_00000.bin bs=1 seek=17 conv=notrunc 2>&-'
 fault damaged shard_00000.bin 'want' 'echo >>shard_00000.bin'
+# 24 numbers end 32 bytes before the next part begins
+gap=$(grep -o '"name":"model.decoder.layers.0.input_layernorm.bias".\{0,120\}' ck/$one/manifest.json \
+    | sed 's/.*"offset":\([0-9]*\).*/\1/')
+fault damaged shard_00000.bin 'not zero' "printf x | dd of=shard_00000.bin bs=1 seek=$((gap + 96)) conv=notrunc 2>&-"
 fault damaged manifest.json checksum 'printf x | dd of=manifest.json bs=1 seek=300 conv=notrunc 2>&-'
 fault foreign manifest.json 'not the manifest' 'echo "{\"a\":1}" >manifest.json'
 fault foreign manifest.json 'of iteration 2' 'cp ../iter_0000002/* .'
