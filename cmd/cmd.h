@@ -8,6 +8,7 @@
 #ifndef CMD_CMD_H
 #define CMD_CMD_H
 
+int cmd_checkpoint (int argc, char **argv);
 int cmd_data (int argc, char **argv);
 int cmd_doctor (int argc, char **argv);
 int cmd_plan (int argc, char **argv);

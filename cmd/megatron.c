@@ -20,6 +20,7 @@ static const struct command commands[] = {
     { "plan", "what a job would do, without running it", cmd_plan },
     { "train", "train a model", cmd_train },
     { "data", "make, list and look at datasets", cmd_data },
+    { "checkpoint", "look at checkpoints, check and convert them", cmd_checkpoint },
     { "doctor", "what is wrong with this installation", cmd_doctor },
     { NULL, NULL, NULL },
 };

@@ -37,7 +37,7 @@ options() {
 }
 options train
 options doctor
-for command in plan data; do
+for command in plan data checkpoint; do
     parts=$("$megatron" $command --help | sed -n 's/^  \([a-z][a-z-]*\) .*/\1/p')
     is "$(complete_line "$source" "$megatron" $command "")" "$(sort -u <<<"$parts")" "parts of $command"
     for part in $parts; do

@@ -320,3 +320,51 @@ int shard_read (struct shard *shard, int64_t offset, void *data, size_t len, uin
                              " is wrong: damaged", shard->path, len, offset);
     return 0;
 }
+
+int shard_read_zeros (struct shard *shard, int64_t from, int64_t to, struct mg_error *err)
+{
+    static const char zeros[4096];
+    char buf[sizeof (zeros)];
+
+    while (from < to) {
+        size_t n = to - from < (int64_t)sizeof (buf) ? (size_t)(to - from) : sizeof (buf);
+
+        if (read_at (shard, from, buf, n, err) < 0)
+            return -1;
+        if (memcmp (buf, zeros, n) != 0)
+            return mg_error_set (err, EBADMSG, "shard %s: bytes between %" PRId64 " and %"
+                                 PRId64 " that no tensor has are not zero: damaged",
+                                 shard->path, from, to);
+        from += (int64_t)n;
+    }
+    return 0;
+}
+
+bool shard_is_foreign (const char *path, const struct shard_id *id, int rank)
+{
+    struct shard shard = { .path = (char *)path };
+    struct header h, want;
+    struct stat st;
+    bool foreign = false;
+
+    shard.fd = open (path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (shard.fd < 0)
+        return false;
+    if (fstat (shard.fd, &st) < 0 || !S_ISREG (st.st_mode))
+        foreign = true;
+    else if (st.st_size > 0) {
+        size_t len = st.st_size < (off_t)sizeof (h) ? (size_t)st.st_size : sizeof (h);
+
+        if (read_at (&shard, 0, &h, len, NULL) == 0) {
+            foreign = memcmp (h.magic, magic,
+                              len < sizeof (magic) ? len : sizeof (magic)) != 0;
+            if (!foreign && len == sizeof (h)
+                && h.sum == htole64 (XXH3_64bits (&h, offsetof (struct header, sum)))) {
+                fill_header (&want, id, rank, (int64_t)le64toh ((uint64_t)h.size));
+                foreign = memcmp (&h, &want, sizeof (h)) != 0;
+            }
+        }
+    }
+    close (shard.fd);
+    return foreign;
+}

@@ -309,6 +309,11 @@ int model_num_tensors (const struct model *m)
     return model_config_tensors (&m->spec.config);
 }
 
+int model_num_heads (const struct model *m)
+{
+    return m->spec.config.num_heads;
+}
+
 int64_t model_num_parameters (const struct model *m)
 {
     return model_config_parameters (&m->spec.config);

@@ -46,6 +46,9 @@ struct param *model_params (struct model *m, size_t *n);
 int model_num_tensors (const struct model *m);
 int64_t model_num_parameters (const struct model *m);
 
+/* Attention heads of the whole model. */
+int model_num_heads (const struct model *m);
+
 /* Write the initial values of all parameters. */
 int model_init_params (struct model *m, struct mg_error *err);
 

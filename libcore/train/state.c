@@ -1,6 +1,7 @@
 /* state.c - weights and checkpoints of a run */
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,7 @@ struct list {
 struct state {
     const struct job *job;
     struct optimizer *optimizer;
+    int heads; /* of attention, in the whole model */
     struct list weight;   /* named as the parameters, whole, or main parameters' ranges */
     struct list gradient; /* the same names, what this rank has the sums of */
     struct list saved;    /* parameters and both moments that this rank updates */
@@ -26,8 +28,28 @@ struct state {
 /* Values of the manifest, by place. */
 enum {
     VALUE_ITERATION, VALUE_SAMPLES, VALUE_VALID_SAMPLES, VALUE_SKIPPED_SAMPLES, VALUE_STEPS,
-    VALUE_LOSS_SCALE, VALUE_GROWTH, VALUE_HYSTERESIS, NUM_VALUES
+    VALUE_LOSS_SCALE, VALUE_GROWTH, VALUE_HYSTERESIS, NUM_VALUES,
+    /* for people and tools: no load needs them */
+    VALUE_HEADS = NUM_VALUES, VALUE_WORLD, VALUE_TP, VALUE_PP, VALUE_VPP, VALUE_DP, NUM_SAVED
 };
+
+/* Under which layout a checkpoint was written. */
+static void describe_layout (const struct state *s, struct checkpoint_value *values)
+{
+    const struct geometry *g = grid_geometry (job_grid (s->job));
+    const struct checkpoint_value layout[] = {
+        { .name = "num_attention_heads", .integer = s->heads },
+        { .name = "world_size", .integer = job_world (s->job) },
+        { .name = "tensor_model_parallel_size", .integer = g->tp },
+        { .name = "pipeline_model_parallel_size", .integer = g->pp },
+        { .name = "virtual_pipeline_model_parallel_size", .integer = g->vpp ? g->vpp : 1 },
+        { .name = "data_parallel_size",
+          .integer = job_world (s->job) / (g->tp * g->pp * g->cp) },
+    };
+
+    for (int i = VALUE_HEADS; i < NUM_SAVED; i++)
+        values[i] = layout[i - VALUE_HEADS];
+}
 
 static int allocate (struct state *s, size_t params, size_t ranges)
 {
@@ -113,6 +135,7 @@ struct state *state_create (struct model *model, struct optimizer *optimizer,
     }
     s->job = job;
     s->optimizer = optimizer;
+    s->heads = model_num_heads (model);
     for (size_t i = 0; i < num_params; i++)
         add_param (s, &params[i]);
     for (size_t i = 0; i < num_ranges; i++)
@@ -164,7 +187,7 @@ int state_save (struct state *s, const char *dir, const struct train_progress *p
                 struct mg_error *err)
 {
     const struct grad_scaler *scaler = &progress->scaler;
-    struct checkpoint_value values[NUM_VALUES + 1] = {
+    struct checkpoint_value values[NUM_SAVED + 1] = {
         [VALUE_ITERATION] = { .name = "iteration", .integer = progress->iteration },
         [VALUE_SAMPLES] = { .name = "consumed_samples",
                             .integer = progress->consumed_samples },
@@ -182,8 +205,65 @@ int state_save (struct state *s, const char *dir, const struct train_progress *p
                                .integer = scaler->hysteresis_tracker },
     };
 
+    describe_layout (s, values);
     return checkpoint_save (dir, progress->iteration, values, s->saved.piece, s->saved.n,
                             job_comm (s->job, GROUP_WORLD), err);
+}
+
+/* Whole moments of zeros and the whole parameter, for piece 'p' of weights. */
+static int add_fresh (struct list *list, const struct piece *p, struct mg_error *err)
+{
+    static const char *const prefixes[] = { "model.", "optimizer.exp_avg.",
+                                            "optimizer.exp_avg_sq." };
+    size_t count = (size_t)(p->global[0] * (p->ndims == 2 ? p->global[1] : 1));
+
+    for (int i = 0; i < 3; i++) {
+        struct piece *piece = &list->piece[list->n];
+        int n;
+
+        *piece = *p;
+        n = snprintf (piece->name, sizeof (piece->name), "%s%s", prefixes[i], p->name);
+        if (n < 0 || (size_t)n >= sizeof (piece->name))
+            return mg_error_set (err, EINVAL, "tensor %s: its name is too long", p->name);
+        if (i > 0 && !(piece->data = calloc (count + 1, sizeof (float))))
+            return mg_error_set (err, ENOMEM, "out of memory for the moments of %s", p->name);
+        list->n++;
+    }
+    return 0;
+}
+
+int state_save_fresh (const char *dir, const struct piece *weights, size_t n, int heads,
+                      struct mg_comm *comm, struct mg_error *err)
+{
+    struct checkpoint_value values[] = {
+        { .name = "iteration" }, { .name = "consumed_samples" },
+        { .name = "consumed_valid_samples" }, { .name = "skipped_samples" },
+        { .name = "optimizer_steps" },
+        { .name = "loss_scale", .type = CHECKPOINT_REAL },
+        { .name = "loss_scale_good_iterations" }, { .name = "loss_scale_overflows_left" },
+        { .name = heads > 0 ? "num_attention_heads" : NULL, .integer = heads },
+        { .name = NULL },
+    };
+    struct list list = { .n = 0 };
+    int rc = 0;
+
+    if (!(list.piece = calloc (3 * n + 1, sizeof (*list.piece))))
+        return mg_error_set (err, ENOMEM, "out of memory for %zu tensors", n);
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        if (weights[i].dtype != MG_FLOAT32)
+            rc = mg_error_set (err, EINVAL, "tensor %s has data type %s, want float32",
+                               weights[i].name, mg_dtype_name (weights[i].dtype));
+        else
+            rc = add_fresh (&list, &weights[i], err);
+    }
+    if (rc == 0)
+        rc = checkpoint_save (dir, 0, values, list.piece, list.n, comm, err);
+    for (size_t i = 0; i < list.n; i++) {
+        if (i % 3 != 0)
+            free (list.piece[i].data);
+    }
+    free (list.piece);
+    return rc;
 }
 
 /* Rank 0's view of the directory counts for all, so that all do the same. */

@@ -40,6 +40,13 @@ int state_save_gradients (struct state *s, const char *path, struct mg_error *er
 int state_save (struct state *s, const char *dir, const struct train_progress *progress,
                 struct mg_error *err);
 
+/* Write a checkpoint of iteration 0, with which a run begins from these weights: float32,
+ * whole, by the parameters' names.  'heads' of attention is noted if it is not 0.
+ * Collective over 'comm'.
+ */
+int state_save_fresh (const char *dir, const struct piece *weights, size_t n, int heads,
+                      struct mg_comm *comm, struct mg_error *err);
+
 /* Fill everything from the newest checkpoint in 'dir'. 1: done, 0: there is none, -1:
  * error.  Collective, the same result on every rank.
  */

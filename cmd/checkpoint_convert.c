@@ -1,0 +1,346 @@
+/* checkpoint_convert.c - megatron checkpoint convert: checkpoints and files of weights */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "cmd/checkpoint.h"
+#include "libcore/base/parse.h"
+#include "libcore/checkpoint/checkpoint.h"
+#include "libcore/checkpoint/gpt2.h"
+#include "libcore/checkpoint/manifest.h"
+#include "libcore/checkpoint/safetensors.h"
+#include "libcore/checkpoint/store.h"
+#include "libcore/comm/comm.h"
+#include "libcore/device/device.h"
+#include "libcore/train/state.h"
+
+static const char prefix[] = "model."; /* of parameters in a checkpoint */
+
+enum format { FORMAT_MEGATRON, FORMAT_HF_GPT2, FORMAT_CHECKPOINT };
+
+struct request {
+    const char *input, *output;
+    enum format format;
+    int64_t iteration; /* -1: the latest */
+    int heads;         /* 0: not given */
+    bool help;
+};
+
+/* A process alone. */
+struct alone {
+    struct mg_device *device;
+    struct comm_net *net;
+    struct mg_comm *comm;
+};
+
+static int set_input (void *target, const struct cmd_option *option, const char *what,
+                      const char *value, struct mg_error *err)
+{
+    struct request *request = target;
+
+    (void)option;
+    if (request->input)
+        return mg_error_set (err, EINVAL, "%s: \"%.60s\" is one too many", what, value);
+    request->input = value;
+    return 0;
+}
+
+static int set_output (void *target, const struct cmd_option *option, const char *what,
+                       const char *value, struct mg_error *err)
+{
+    (void)option;
+    if (*value == '\0')
+        return mg_error_set (err, EINVAL, "%s: a name is missing", what);
+    ((struct request *)target)->output = value;
+    return 0;
+}
+
+static int set_format (void *target, const struct cmd_option *option, const char *what,
+                       const char *value, struct mg_error *err)
+{
+    static const char *const names[] = { "megatron", "hf-gpt2", "checkpoint" };
+
+    (void)option;
+    for (int i = 0; i < 3; i++) {
+        if (strcmp (value, names[i]) == 0) {
+            ((struct request *)target)->format = (enum format)i;
+            return 0;
+        }
+    }
+    return mg_error_set (err, EINVAL, "%s: \"%.40s\" is not megatron, hf-gpt2 or checkpoint",
+                         what, value);
+}
+
+static int set_iteration (void *target, const struct cmd_option *option, const char *what,
+                          const char *value, struct mg_error *err)
+{
+    (void)option;
+    return parse_int64 (what, value, 0, INT64_MAX, &((struct request *)target)->iteration,
+                        err);
+}
+
+static int set_heads (void *target, const struct cmd_option *option, const char *what,
+                      const char *value, struct mg_error *err)
+{
+    (void)option;
+    return parse_int (what, value, 1, INT32_MAX, &((struct request *)target)->heads, err);
+}
+
+static int set_help (void *target, const struct cmd_option *option, const char *what,
+                     const char *value, struct mg_error *err)
+{
+    (void)option, (void)what, (void)value, (void)err;
+    ((struct request *)target)->help = true;
+    return 0;
+}
+
+static const struct cmd_option convert_options[] = {
+    { "", NULL, "INPUT", "a checkpoint, its directory, or a safetensors file", NULL, set_input },
+    { "output", NULL, "NAME", "file to write, or directory of checkpoints", NULL, set_output },
+    { "format", NULL, "FORMAT", "megatron (default), hf-gpt2 or checkpoint", NULL,
+      set_format },
+    { "iteration", NULL, "N", "the checkpoint of iteration N (default the latest)", NULL,
+      set_iteration },
+    { "num-attention-heads", NULL, "N",
+      "heads of the model, where the input does not tell and a layout needs it", NULL,
+      set_heads },
+    { "help", NULL, NULL, "print this help", NULL, set_help },
+    { NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+static void print_help (const struct cmd_option_table *tables, int ntables)
+{
+    printf ("Usage: megatron checkpoint convert INPUT --output NAME [OPTION...]\n\n"
+            "Write the parameters of a checkpoint to a safetensors file, by our names or\n"
+            "Hugging Face's, or make such a file one for --load-weights, or a checkpoint.\n\n");
+    cmd_options_help (tables, ntables);
+}
+
+static void end_alone (struct alone *a)
+{
+    int saved_errno = errno;
+
+    comm_destroy (a->comm);
+    comm_net_destroy (a->net);
+    device_destroy (a->device);
+    errno = saved_errno;
+}
+
+/* Never called for one rank, but a net must have it. */
+static void abort_alone (void *arg, int code)
+{
+    (void)arg;
+    _exit (code);
+}
+
+static int begin_alone (struct alone *a, struct mg_error *err)
+{
+    const struct device_config device = { .name = "cpu", .threads = 1, .timeout = 600 };
+    struct comm_net_config net = { .backend = "self", .size = 1, .abort = abort_alone };
+    const int task = 0;
+    const struct comm_config config = { .name = "convert", .size = 1, .tasks = &task };
+
+    *a = (struct alone){ .device = device_create (&device, err) };
+    net.device = a->device;
+    if (a->device && (a->net = comm_net_create (&net, err))
+        && (a->comm = comm_create (a->net, &config, err)))
+        return 0;
+    end_alone (a);
+    return -1;
+}
+
+/* --- reading --- */
+
+/* Heads that the manifest tells must agree with those given. */
+static int take_heads (struct request *request, const struct manifest *m,
+                       struct mg_error *err)
+{
+    json_t *value = json_object_get (m->values, "num_attention_heads");
+    const json_int_t heads = json_integer_value (value);
+
+    if (!json_is_integer (value) || heads < 1 || heads > INT32_MAX)
+        return 0;
+    if (request->heads > 0 && request->heads != heads)
+        return mg_error_set (err, EINVAL, "--num-attention-heads %d, but the checkpoint has %"
+                             PRId64, request->heads, (int64_t)heads);
+    request->heads = (int)heads;
+    return 0;
+}
+
+/* Memory for every parameter, by its name in the checkpoint. */
+static int add_parameters (const struct manifest *m, struct gpt2_tensors *ours,
+                           struct mg_error *err)
+{
+    if (gpt2_allocate (ours, m->roster->num_tensors, err) < 0)
+        return -1;
+    for (size_t i = 0; i < m->roster->num_tensors; i++) {
+        const struct roster_tensor *t = &m->roster->tensors[i];
+
+        if (strncmp (t->name, prefix, sizeof (prefix) - 1) == 0
+            && !gpt2_add (ours, t->name, t->dtype, t->ndims, t->global, err))
+            return -1;
+    }
+    return ours->n > 0 ? 0 : mg_error_set (err, EINVAL, "no parameters are in it");
+}
+
+static int read_checkpoint (struct request *request, struct gpt2_tensors *ours,
+                            struct mg_comm *comm, struct mg_error *err)
+{
+    struct checkpoint_place place;
+    struct manifest *m;
+    int rc = -1;
+
+    if (checkpoint_find (request->input, request->iteration, &place, err) < 0)
+        return -1;
+    if ((m = checkpoint_manifest (&place, err)) && take_heads (request, m, err) == 0) {
+        rc = add_parameters (m, ours, err);
+        if (rc < 0)
+            mg_error_prefix (err, "%s", place.path);
+        else
+            rc = checkpoint_load (place.dir, place.iteration, NULL, ours->piece, ours->n, comm,
+                                  err);
+    }
+    for (size_t i = 0; i < ours->n; i++) {
+        char *name = ours->piece[i].name;
+
+        memmove (name, name + sizeof (prefix) - 1, strlen (name) + 2 - sizeof (prefix));
+    }
+    manifest_destroy (m);
+    checkpoint_release (&place);
+    return rc;
+}
+
+/* A file of our own names. */
+static int read_ours (const struct safetensors *st, struct gpt2_tensors *ours,
+                      struct mg_error *err)
+{
+    const struct safetensors_entry *e;
+
+    if (gpt2_allocate (ours, safetensors_count (st), err) < 0)
+        return -1;
+    for (size_t i = 0; (e = safetensors_at (st, i)); i++) {
+        if (e->ndims < 1 || e->ndims > PIECE_MAX_DIMS || strlen (e->name) >= PIECE_NAME_MAX)
+            return mg_error_set (err, EINVAL, "%s: tensor %.100s is none of a model's: %d "
+                                 "dimensions", safetensors_path (st), e->name, e->ndims);
+        if (!gpt2_add (ours, e->name, MG_FLOAT32, e->ndims, e->shape, err))
+            return -1;
+    }
+    return safetensors_load (st, ours->piece, ours->n, err);
+}
+
+static int need_heads (const struct request *request, struct mg_error *err)
+{
+    if (request->heads > 0)
+        return 0;
+    return mg_error_set (err, EINVAL, "%s does not tell the number of heads: "
+                         "--num-attention-heads is needed", request->input);
+}
+
+static int read_file (const struct request *request, struct gpt2_tensors *ours,
+                      struct mg_error *err)
+{
+    struct safetensors *st = safetensors_open (request->input, err);
+    struct gpt2_shape shape;
+    int rc = -1;
+
+    if (!st)
+        return -1;
+    if (gpt2_is_hf (st)) {
+        if (need_heads (request, err) == 0)
+            rc = gpt2_from_hf (st, request->heads, ours, err);
+    }
+    else {
+        rc = read_ours (st, ours, err);
+        if (rc == 0 && gpt2_shape_of_tensors (ours, &shape, err) < 0)
+            rc = mg_error_prefix (err, "%s", request->input);
+    }
+    safetensors_close (st);
+    return rc;
+}
+
+/* --- writing --- */
+
+static int write_hf (const struct request *request, const struct gpt2_tensors *ours,
+                     struct mg_comm *comm, struct mg_error *err)
+{
+    struct gpt2_tensors hf;
+    int rc;
+
+    if (need_heads (request, err) < 0)
+        return -1;
+    if (gpt2_to_hf (ours, request->heads, &hf, err) < 0)
+        return mg_error_prefix (err, "%s", request->input);
+    rc = safetensors_save (request->output, hf.piece, hf.n, comm, err);
+    gpt2_clear (&hf);
+    return rc;
+}
+
+/* Never beside others: with the latest file the new one would hide them. */
+static int write_checkpoint (const struct request *request, const struct gpt2_tensors *ours,
+                             struct mg_comm *comm, struct mg_error *err)
+{
+    struct store_entry *entries;
+    size_t n = 0;
+
+    if (store_scan (request->output, &entries, &n, NULL) == 0)
+        free (entries);
+    if (n > 0)
+        return mg_error_set (err, EEXIST, "%s: checkpoints are there already",
+                             request->output);
+    return state_save_fresh (request->output, ours->piece, ours->n, request->heads, comm,
+                             err);
+}
+
+static int convert (struct request *request, struct mg_error *err)
+{
+    struct gpt2_tensors ours = { .n = 0 };
+    struct alone alone;
+    struct stat st;
+    int rc;
+
+    if (stat (request->input, &st) < 0)
+        return mg_error_set (err, errno, "%s: %s", request->input, strerror (errno));
+    if (!S_ISDIR (st.st_mode) && request->iteration >= 0)
+        return mg_error_set (err, EINVAL, "--iteration: %s is a file", request->input);
+    if (begin_alone (&alone, err) < 0)
+        return -1;
+    rc = S_ISDIR (st.st_mode) ? read_checkpoint (request, &ours, alone.comm, err)
+                              : read_file (request, &ours, err);
+    if (rc == 0 && request->format == FORMAT_MEGATRON)
+        rc = safetensors_save (request->output, ours.piece, ours.n, alone.comm, err);
+    else if (rc == 0 && request->format == FORMAT_HF_GPT2)
+        rc = write_hf (request, &ours, alone.comm, err);
+    else if (rc == 0)
+        rc = write_checkpoint (request, &ours, alone.comm, err);
+    gpt2_clear (&ours);
+    end_alone (&alone);
+    return rc;
+}
+
+int checkpoint_convert (int argc, char **argv)
+{
+    struct request request = { .iteration = -1 };
+    const struct cmd_option_table tables[] = { { convert_options, &request } };
+    struct mg_error err;
+
+    if (cmd_options_read (tables, 1, argc, argv, &err) < 0)
+        return checkpoint_usage_error (argv[0], &err);
+    if (request.help) {
+        print_help (tables, 1);
+        return 0;
+    }
+    if (!request.input || !request.output) {
+        mg_error_set (&err, EINVAL, "%s is missing", request.input ? "--output" : "INPUT");
+        return checkpoint_usage_error (argv[0], &err);
+    }
+    if (convert (&request, &err) < 0)
+        return checkpoint_failure (argv[0], &err);
+    return 0;
+}
