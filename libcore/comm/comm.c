@@ -186,8 +186,8 @@ static int enqueue (struct mg_comm *comm, struct comm_request *req, size_t bytes
         return -1;
     req->name = comm->name;
     if (comm->place >= 0)
-        recorder_add (comm->net->recorder, comm->place, req, stream_lane (used),
-                      stream_next_mark (used));
+        recorder_add (comm->net->recorder, comm->place, req, bytes,
+                      stream_lane (used), stream_next_mark (used));
     if (comm->ops->enqueue (comm->impl, req, used, err) < 0)
         return -1;
     comm->stats.calls[req->call]++;

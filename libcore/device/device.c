@@ -118,6 +118,11 @@ bool device_waiting (struct mg_device *device, struct queue_waiting *waiting)
     return queue_waiting (device->queue, waiting);
 }
 
+void device_set_watch (struct mg_device *device, const struct queue_watch *watch)
+{
+    queue_set_watch (device->queue, watch);
+}
+
 int device_check (struct mg_device *device, struct mg_error *err)
 {
     return queue_check (device->queue, err);

@@ -50,6 +50,10 @@ bool device_settled (struct mg_device *device);
 struct queue_waiting;
 bool device_waiting (struct mg_device *device, struct queue_waiting *waiting);
 
+/* Watch the work that the communication thread does for the device: queue_set_watch(). */
+struct queue_watch;
+void device_set_watch (struct mg_device *device, const struct queue_watch *watch);
+
 /* 0, or -1, EIO and the text if the device has failed. Never blocks. */
 int device_check (struct mg_device *device, struct mg_error *err);
 

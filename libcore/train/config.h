@@ -84,7 +84,7 @@ struct train_args {
     int timing_log_level;
     const char *timing_log_option;
     bool check_nan, no_check_nan;
-    const char *metrics_file;
+    const char *metrics_file, *trace_file, *trace_iterations;
     double timeout_minutes, stall_minutes;
     const char *args_file;
     struct args_file *files; /* that train_args_parse() has read */

@@ -55,6 +55,7 @@ int report_create (struct train *t, struct mg_error *err)
     r->model = throughput_model (&t->config);
     r->timers.level = t->args.timing_log_level;
     r->timers.stream = model_stream (t->model);
+    r->timers.trace = t->trace;
     if (!(r->gathered = calloc ((size_t)job_world (t->job) * REPORT_MAX,
                                 sizeof (*r->gathered))))
         return mg_error_set (err, ENOMEM, "report: out of memory");

@@ -13,6 +13,7 @@
 #include "libcore/train/report.h"
 #include "libcore/train/state.h"
 #include "libcore/train/stop.h"
+#include "libcore/train/trace.h"
 #include "libcore/train/train.h"
 
 struct train {
@@ -43,6 +44,7 @@ struct train {
     bool failed;
     bool common_error;    /* every rank has failed, and with the same text */
     FILE *metrics;        /* on the last rank, if asked for */
+    struct trace *trace;  /* NULL: not asked for */
     struct report report;
 };
 

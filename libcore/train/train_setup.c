@@ -270,10 +270,13 @@ static int meet (struct train *t, int rc, struct mg_error *err)
 
 /* --- planning: files and sizes; nothing large is allocated --- */
 
-/* Rank 0 writes weights and makes the checkpoints' directory, the last rank the metrics. */
+/* Rank 0 writes weights and makes the checkpoints' directory, the last rank the metrics,
+ * every rank its trace.
+ */
 static int setup_outputs (struct train *t, struct mg_error *err)
 {
     const struct train_args *args = &t->args;
+    int64_t range[2];
 
     if (job_rank (t->job) == 0
         && (output_check_file ("--save-weights", args->save_weights, err) < 0
@@ -282,6 +285,10 @@ static int setup_outputs (struct train *t, struct mg_error *err)
         return -1;
     if (args->metrics_file && job_rank (t->job) == job_world (t->job) - 1
         && !(t->metrics = output_open ("--metrics-file", args->metrics_file, err)))
+        return -1;
+    if (args->trace_file
+        && (trace_iterations_parse (args->trace_iterations, range, err) < 0
+            || !(t->trace = trace_create (args->trace_file, range, t->job, err))))
         return -1;
     return 0;
 }
