@@ -33,6 +33,9 @@ const struct kernels *device_kernels (const struct mg_device *device);
 void *device_alloc (struct mg_device *device, size_t size, struct mg_error *err);
 void device_free (struct mg_device *device, void *ptr);
 
+/* Bytes that device_alloc() has given so far, those that were freed included. */
+size_t device_allocated (const struct mg_device *device);
+
 /* Bytes that device_alloc() could still give, as far as is known. */
 size_t device_available (const struct mg_device *device);
 

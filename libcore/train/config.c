@@ -137,6 +137,8 @@ const struct train_arg train_arg_table[] = {
               "end at a loss or gradient that is no number, and say where: done anyway"),
     FLAG_ROW ("no-check-for-nan-in-loss-and-grad", no_check_nan,
               "go on all the same"),
+    FLAG_ROW ("no-check-memory", no_check_memory,
+              "start a run for which memory seems to be short"),
     REAL_ROW ("lr", lr, 0, 1e6, TRAIN_UNSET, "highest learning rate (required)"),
     REAL_ROW ("min-lr", min_lr, 0, 1e6, 0, "learning rate after the decay (default 0)"),
     TEXT_ROW ("lr-decay-style", lr_decay_style, "linear", "STYLE",

@@ -312,13 +312,24 @@ static int run (struct train *t, struct mg_error *err)
 int train_run (struct train *t, struct mg_error *err)
 {
     t->failed = true;
-    if (report_memory (t, "after set-up", err) < 0 || run (t, err) < 0) {
+    if (report_memory (t, "after set-up", err) < 0 || report_plan (t, err) < 0
+        || run (t, err) < 0) {
         if (!t->common_error && job_world (t->job) > 1)
             mg_error_prefix (err, "rank %d", job_rank (t->job));
         return -1;
     }
     t->failed = false;
     return 0;
+}
+
+const struct memory_plan *train_memory (const struct train *t)
+{
+    return &t->memory;
+}
+
+int train_dp (const struct train *t)
+{
+    return mg_comm_size (job_comm (t->job, GROUP_DP_CP));
 }
 
 int train_status (const struct train *t)
@@ -356,6 +367,7 @@ void train_destroy (struct train *t)
     input_clear (&t->input);
     evaluate_clear (&t->evaluation);
     report_clear (&t->report);
+    memory_clear (&t->memory);
     sample_source_destroy (t->source);
     monitor_destroy (t->monitor, last);
     bootstrap_destroy (bootstrap); /* with which the monitor ends the job */
