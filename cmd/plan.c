@@ -5,6 +5,7 @@
 
 #include "cmd/cmd.h"
 #include "cmd/plan.h"
+#include "libcore/train/config.h"
 
 /* In the order of --help, closed by a row without a name. */
 static const struct part {
@@ -17,6 +18,7 @@ static const struct part {
     { "groups", "who shares a group with whom", plan_groups },
     { "layers", "which layers every pipeline stage holds", plan_layers },
     { "lr", "learning rate and weight decay over the run", plan_lr },
+    { "memory", "what every rank of a run allocates", plan_memory },
     { "schedule", "the order of forward and backward passes", plan_schedule },
     { NULL, NULL, NULL },
 };
@@ -133,6 +135,55 @@ void plan_print_grids_json (const struct geometry *g)
             printf ("null");
     }
     putchar ('}');
+}
+
+/* The row that "--name" or "--name=value" is of. */
+static const struct cmd_option *find_option (const struct cmd_option *row, const char *text)
+{
+    size_t n = strcspn (text, "=");
+
+    for (; row->name; row++) {
+        const char *names[2] = { row->name, row->alias };
+
+        for (int i = 0; i < 2; i++) {
+            if (names[i] && strlen (names[i]) == n - 2
+                && strncmp (names[i], text + 2, n - 2) == 0)
+                return row;
+        }
+    }
+    return NULL;
+}
+
+/* Part the words into this command's own and the model's, argv[0] stays with both. */
+void plan_part_words (const struct cmd_option *options, int argc, char **argv, int *num_own,
+                      char **own, int *num_rest, char **rest)
+{
+    bool mine = false;
+
+    own[(*num_own)++] = rest[(*num_rest)++] = argv[0];
+    for (int i = 1; i < argc; i++) {
+        if (strncmp (argv[i], "--", 2) == 0)
+            mine = find_option (options, argv[i])
+                   || find_option (plan_common_options, argv[i]);
+        if (mine)
+            own[(*num_own)++] = argv[i];
+        else
+            rest[(*num_rest)++] = argv[i];
+    }
+}
+
+/* What no model can do without. */
+const char *plan_missing_argument (const struct train_args *args)
+{
+    return args->num_layers == TRAIN_UNSET    ? "--num-layers"
+                          : args->hidden_size == TRAIN_UNSET ? "--hidden-size"
+                          : args->num_heads == TRAIN_UNSET   ? "--num-attention-heads"
+                          : args->seq_length == TRAIN_UNSET  ? "--seq-length"
+                          : args->vocab_size == TRAIN_UNSET
+                                  && args->padded_vocab_size == TRAIN_UNSET
+                                  && !args->tokenizer
+                              ? "--vocab-size"
+                                                             : NULL;
 }
 
 static void print_help (void)

@@ -29,6 +29,9 @@ int plan_layers (int argc, char **argv);
 /* "megatron plan lr": learning rate and weight decay at given steps. */
 int plan_lr (int argc, char **argv);
 
+/* "megatron plan memory": what every rank allocates. */
+int plan_memory (int argc, char **argv);
+
 /* "megatron plan schedule": the order of passes of every pipeline rank. */
 int plan_schedule (int argc, char **argv);
 
@@ -43,6 +46,19 @@ struct plan_common {
     bool help;
 };
 extern const struct cmd_option plan_common_options[];
+
+/* Part the words of a command line into a part's own, those of 'options' and the common
+ * ones, and the model's, those of megatron train.  argv[0] stays with both; each list has
+ * room for argc words.
+ */
+void plan_part_words (const struct cmd_option *options, int argc, char **argv, int *num_own,
+                      char **own, int *num_rest, char **rest);
+
+/* The first argument that no model can do without and that is missing: "--num-layers"; NULL:
+ * all are there.
+ */
+struct train_args;
+const char *plan_missing_argument (const struct train_args *args);
 
 /* One line on standard error for a mistake on the command line; returns PLAN_USAGE. */
 int plan_usage_error (const char *part, const struct mg_error *err);

@@ -274,18 +274,9 @@ static int count_ranks (struct request *r, struct geometry *g, struct mg_error *
     return 0;
 }
 
-/* What no model can do without. */
 static int check_model (const struct train_args *args, struct mg_error *err)
 {
-    const char *missing = args->num_layers == TRAIN_UNSET    ? "--num-layers"
-                          : args->hidden_size == TRAIN_UNSET ? "--hidden-size"
-                          : args->num_heads == TRAIN_UNSET   ? "--num-attention-heads"
-                          : args->seq_length == TRAIN_UNSET  ? "--seq-length"
-                          : args->vocab_size == TRAIN_UNSET
-                                  && args->padded_vocab_size == TRAIN_UNSET
-                                  && !args->tokenizer
-                              ? "--vocab-size"
-                                                             : NULL;
+    const char *missing = plan_missing_argument (args);
 
     if (missing)
         return mg_error_set (err, EINVAL, "neither --params nor %s of a model is given", missing);
@@ -415,41 +406,6 @@ static int show (struct request *r, bool json, int argc, char **argv)
 
 /* --- the command line --- */
 
-/* The row that "--name" or "--name=value" is of. */
-static const struct cmd_option *find_option (const struct cmd_option *row, const char *text)
-{
-    size_t n = strcspn (text, "=");
-
-    for (; row->name; row++) {
-        const char *names[2] = { row->name, row->alias };
-
-        for (int i = 0; i < 2; i++) {
-            if (names[i] && strlen (names[i]) == n - 2
-                && strncmp (names[i], text + 2, n - 2) == 0)
-                return row;
-        }
-    }
-    return NULL;
-}
-
-/* Part the words into this command's own and the model's, argv[0] stays with both. */
-static void part_words (int argc, char **argv, int *num_own, char **own, int *num_rest,
-                        char **rest)
-{
-    bool mine = false;
-
-    own[(*num_own)++] = rest[(*num_rest)++] = argv[0];
-    for (int i = 1; i < argc; i++) {
-        if (strncmp (argv[i], "--", 2) == 0)
-            mine = find_option (buffer_options, argv[i])
-                   || find_option (plan_common_options, argv[i]);
-        if (mine)
-            own[(*num_own)++] = argv[i];
-        else
-            rest[(*num_rest)++] = argv[i];
-    }
-}
-
 int plan_buffers (int argc, char **argv)
 {
     char **words = calloc (2 * (size_t)argc + 2, sizeof (*words)), **rest = words + argc + 1;
@@ -466,7 +422,7 @@ int plan_buffers (int argc, char **argv)
         fprintf (stderr, "megatron: out of memory\n");
         return PLAN_IMPOSSIBLE;
     }
-    part_words (argc, argv, &num_own, words, &num_rest, rest);
+    plan_part_words (buffer_options, argc, argv, &num_own, words, &num_rest, rest);
     if (cmd_options_read (tables, 2, num_own, words, &err) < 0
         || (!common.help && check_request (&r, &err) < 0))
         status = plan_usage_error (argv[0], &err);

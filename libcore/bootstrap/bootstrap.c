@@ -89,6 +89,29 @@ error:
     return NULL;
 }
 
+struct bootstrap *bootstrap_create_planned (int rank, int size, struct mg_error *err)
+{
+    struct bootstrap *b;
+
+    if (rank < 0 || rank >= size) {
+        mg_error_set (err, EINVAL, "bootstrap: there is no rank %d of %d", rank, size);
+        return NULL;
+    }
+    if (!(b = calloc (1, sizeof (*b)))) {
+        mg_error_set (err, ENOMEM, "bootstrap: out of memory");
+        return NULL;
+    }
+    b->ops = &boot_plan_ops;
+    b->info = (struct bootstrap_info){
+        .backend = b->ops->name, .size = size, .task = rank, .rank = rank, .num_nodes = 1,
+        .local_rank = rank, .local_size = size,
+    };
+    if ((b->impl = b->ops->create (&host, 1, &b->info, err)))
+        return b;
+    bootstrap_destroy (b);
+    return NULL;
+}
+
 void bootstrap_destroy (struct bootstrap *b)
 {
     if (b) {

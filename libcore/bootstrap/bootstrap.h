@@ -26,6 +26,12 @@ struct bootstrap_info {
 /* Connect, within 'timeout' seconds. Collective over the job. NULL and a text on failure.
  */
 struct bootstrap *bootstrap_create (double timeout, struct mg_error *err);
+
+/* Rank 'rank' of a job of 'size' processes that is only planned: the others say what this one
+ * says, and all are on one node.  NULL and a text on failure.
+ */
+struct bootstrap *bootstrap_create_planned (int rank, int size, struct mg_error *err);
+
 void bootstrap_destroy (struct bootstrap *b);
 
 const struct bootstrap_info *bootstrap_info (const struct bootstrap *b);

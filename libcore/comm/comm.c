@@ -13,7 +13,12 @@
 #include "libcore/device/device.h"
 #include "libcore/device/stream.h"
 
-enum { NAME_MAX_LEN = 32, TAG_MAX = 32767 };
+enum {
+    NAME_MAX_LEN = 32,
+    TAG_MAX = 32767,
+    SCRATCH_SIZE = 4 << 20,     /* bytes a communicator, if it has at most 4096 ranks */
+    SCRATCH_PER_RANK = 1 << 10, /* the least */
+};
 
 struct mg_comm {
     struct comm_net *net;
@@ -23,6 +28,8 @@ struct mg_comm {
     int size, rank;
     struct mg_stream *stream; /* for calls without one; they return when done */
     struct mg_comm_stats stats;
+    size_t scratch_size;
+    void *scratch; /* NULL: shared, planned, or one rank */
     int place; /* in the recorder, -1: none */
     char name[NAME_MAX_LEN];
 };
@@ -46,11 +53,32 @@ static int check_config (const struct comm_config *config, struct mg_error *err)
     return 0;
 }
 
+/* It costs memory only as far as it is used. */
+static int alloc_scratch (struct mg_comm *comm, struct mg_error *err)
+{
+    if (comm->size == 1)
+        return 0;
+    comm->scratch_size = SCRATCH_SIZE;
+    if (comm->scratch_size < (size_t)comm->size * SCRATCH_PER_RANK)
+        comm->scratch_size = (size_t)comm->size * SCRATCH_PER_RANK;
+    if (comm->ops == &comm_plan_ops)
+        return 0;
+    comm->scratch = device_alloc (comm->net->device, comm->scratch_size, err);
+    return comm->scratch ? 0 : -1;
+}
+
+size_t comm_bytes (const struct mg_comm *comm)
+{
+    return comm->scratch_size;
+}
+
 struct mg_comm *comm_create (struct comm_net *net, const struct comm_config *config,
                              struct mg_error *err)
 {
-    struct comm_group group = { config->name, config->size, config->rank, config->tasks,
-                                config->tag };
+    struct comm_group group = {
+        .name = config->name, .size = config->size, .rank = config->rank,
+        .tasks = config->tasks, .tag = config->tag,
+    };
     struct mg_comm *comm;
 
     if (check_config (config, err) < 0)
@@ -72,11 +100,16 @@ struct mg_comm *comm_create (struct comm_net *net, const struct comm_config *con
     if (config->share) {
         comm->shared = true;
         comm->impl = config->share->impl;
-    } else if (!(comm->impl = comm->ops->create (net->impl, &comm_host, &group, err))) {
-        mg_error_prefix (err, "communicator %s", config->name);
-        goto error;
+        return comm;
     }
-    return comm;
+    if (alloc_scratch (comm, err) == 0) {
+        group.scratch = comm->scratch;
+        group.scratch_size = comm->scratch_size;
+        if ((comm->impl = comm->ops->create (net->impl, &comm_host, &group, err)))
+            return comm;
+        comm->scratch = NULL; // a call that was given up may still use it
+    }
+    mg_error_prefix (err, "communicator %s", config->name);
 error:
     comm_destroy (comm);
     return NULL;
@@ -91,6 +124,8 @@ void comm_destroy (struct mg_comm *comm)
         // a stuck call may still be using what it was given
         if (comm->impl && !comm->shared && device_settled (comm->net->device))
             comm->ops->destroy (comm->impl, net_failed (comm->net));
+        if (comm->scratch && !net_failed (comm->net))
+            device_free (comm->net->device, comm->scratch);
         free (comm);
         errno = saved_errno;
     }
@@ -186,8 +221,8 @@ static int enqueue (struct mg_comm *comm, struct comm_request *req, size_t bytes
         return -1;
     req->name = comm->name;
     if (comm->place >= 0)
-        recorder_add (comm->net->recorder, comm->place, req, stream_lane (used),
-                      stream_next_mark (used));
+        recorder_add (comm->net->recorder, comm->place, req, bytes,
+                      stream_lane (used), stream_next_mark (used));
     if (comm->ops->enqueue (comm->impl, req, used, err) < 0)
         return -1;
     comm->stats.calls[req->call]++;

@@ -12,7 +12,8 @@ struct comm_net;
 struct recorder;
 
 struct comm_net_config {
-    const char *backend; /* "self", "mpi"; NULL: the best that can be loaded */
+    const char *backend; /* "self", "mpi", "plan" (communicators that refuse all calls, of
+                            any number of ranks); NULL: the best that can be loaded */
     struct mg_device *device;
     int size; /* processes of the job; 1 needs no backend but self */
     struct recorder *recorder; /* of the calls on groups larger than one; NULL: none */
@@ -52,6 +53,9 @@ struct comm_config {
  */
 struct mg_comm *comm_create (struct comm_net *net, const struct comm_config *config,
                              struct mg_error *err);
+
+/* Bytes that the communicator has, or if it is planned would have, of the device's memory. */
+size_t comm_bytes (const struct mg_comm *comm);
 
 /* Waits for its work, then frees it. NULL is allowed. Keeps errno. */
 void comm_destroy (struct mg_comm *comm);

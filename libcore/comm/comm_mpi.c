@@ -18,8 +18,6 @@
 
 enum {
     NUM_OPS = 16,
-    SCRATCH_SIZE = 4 << 20,     /* bytes a communicator, if it has at most 4096 ranks */
-    SCRATCH_PER_RANK = 1 << 10, /* the least */
 };
 
 static void release_op (struct work *work)
@@ -317,7 +315,6 @@ static void free_comm (struct mpi_comm *c)
     mpi_batch_fini (&c->batch);
     free (c->sends);
     free (c->recvs);
-    free (c->scratch);
     free (c->sources);
     free (c);
     errno = saved_errno;
@@ -351,26 +348,19 @@ static int reserve_ops (struct mpi_comm *c, struct mg_error *err)
     return n == NUM_OPS ? rc : -1;
 }
 
-/* Everything that a communicator will need, but for lists of several transfers. The
- * scratch buffer costs memory only as far as it is used.
- */
+/* Everything that a communicator will need, but for lists of several transfers. */
 static int alloc_comm (struct mpi_comm *c, struct mg_error *err)
 {
     size_t size = (size_t)c->size;
 
-    c->scratch_size = SCRATCH_SIZE;
-    if (c->scratch_size < size * SCRATCH_PER_RANK)
-        c->scratch_size = size * SCRATCH_PER_RANK;
     if (!(c->ops = c->host->pool_create (sizeof (struct mpi_op), NUM_OPS, err))
         || reserve_ops (c, err) < 0)
         return -1;
     if (mpi_batch_reserve (&c->batch, 2 * c->size) < 0
         || !(c->sends = calloc (size, sizeof (*c->sends)))
         || !(c->recvs = calloc (size, sizeof (*c->recvs)))
-        || !(c->sources = calloc (size, sizeof (*c->sources)))
-        || !(c->scratch = malloc (c->scratch_size)))
-        return c->host->error_set (err, ENOMEM, "out of memory for %zu bytes",
-                                   c->scratch_size);
+        || !(c->sources = calloc (size, sizeof (*c->sources))))
+        return c->host->error_set (err, ENOMEM, "out of memory for %zu ranks", size);
     return 0;
 }
 
@@ -387,6 +377,8 @@ static void *mpi_create (void *impl, const struct comm_host *host,
     c->net = impl;
     c->size = group->size;
     c->rank = group->rank;
+    c->scratch = group->scratch;
+    c->scratch_size = group->scratch_size;
     if (alloc_comm (c, err) < 0) {
         free_comm (c);
         return NULL;

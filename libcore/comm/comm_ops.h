@@ -60,6 +60,9 @@ struct comm_group {
     const int
         *tasks; /* launcher's ranks of the members, in order; valid during create() */
     int tag;          /* the same on all members, different for groups that overlap */
+    void *scratch;    /* memory for the backend as long as it has the communicator, or, after a
+                         failure, for good; NULL: the group has one member, or is planned */
+    size_t scratch_size;
 };
 
 struct comm_ops {
@@ -94,7 +97,7 @@ struct comm_ops {
                     struct mg_error *err);
 };
 
-extern const struct comm_ops comm_self_ops;
+extern const struct comm_ops comm_self_ops, comm_plan_ops;
 
 /* The table that this library hands to backends. */
 extern const struct comm_host comm_host;

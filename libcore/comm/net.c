@@ -33,6 +33,7 @@ static const struct backend {
     { "mpi", NULL, "comm_mpi",
       "ranks talk through MPI: install libopenmpi-dev and configure --with-mpi=yes" },
     { "self", &comm_self_ops, NULL, NULL },
+    { "plan", &comm_plan_ops, NULL, NULL },
 };
 
 /* The table of the named backend, NULL: of the first. */

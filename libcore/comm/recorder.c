@@ -30,6 +30,8 @@ struct comm {
 struct recorder {
     _Atomic uint64_t next; /* number of the next call */
     _Atomic int num_comms;
+    recorder_watch_f *watch; /* NULL: nobody watches */
+    void *watch_arg;
     struct comm comm[RECORDER_COMMS];
     struct entry entry[RECORDER_SIZE];
 };
@@ -71,7 +73,7 @@ int recorder_place (struct recorder *r, const char *name)
 }
 
 void recorder_add (struct recorder *r, int place, const struct comm_request *req,
-                   const struct queue_lane *lane, uint64_t mark)
+                   uint64_t bytes, const struct queue_lane *lane, uint64_t mark)
 {
     uint64_t number = atomic_load_explicit (&r->next, memory_order_relaxed);
     struct entry *e = &r->entry[number % RECORDER_SIZE];
@@ -87,6 +89,7 @@ void recorder_add (struct recorder *r, int place, const struct comm_request *req
     e->record.call = (int32_t)req->call;
     e->record.dtype = (int32_t)(transfer ? req->list[0].dtype : req->dtype);
     e->record.count = transfer ? req->list[0].count : req->count;
+    e->record.bytes = bytes;
     e->record.peer = transfer ? req->list[0].peer : -1;
     e->record.sends = transfer && req->list[0].kind == MG_SEND;
     e->lane = lane;
@@ -94,6 +97,14 @@ void recorder_add (struct recorder *r, int place, const struct comm_request *req
     e->time = now ();
     atomic_store_explicit (&e->stamp, 2 * number + 2, memory_order_release);
     atomic_store_explicit (&r->next, number + 1, memory_order_release);
+    if (r->watch)
+        r->watch (r->watch_arg, &e->record, lane, mark);
+}
+
+void recorder_set_watch (struct recorder *r, recorder_watch_f *watch, void *arg)
+{
+    r->watch = watch;
+    r->watch_arg = arg;
 }
 
 /* Copy call 'number'; false if another has taken its place. */
@@ -162,7 +173,7 @@ int recorder_counts (struct recorder *r, struct record_count out[RECORDER_COMMS]
     return n;
 }
 
-void record_describe (const struct record *record, char *text, size_t max)
+const char *record_call_name (const struct record *record)
 {
     static const char *const names[MG_NUM_CALLS] = {
         [MG_CALL_ALL_REDUCE] = "all-reduce",
@@ -172,6 +183,14 @@ void record_describe (const struct record *record, char *text, size_t max)
         [MG_CALL_BROADCAST] = "broadcast",
         [MG_CALL_BARRIER] = "barrier",
     };
+
+    if (record->call == MG_CALL_P2P)
+        return record->sends ? "send" : "receive";
+    return record->call >= 0 && record->call < MG_NUM_CALLS ? names[record->call] : "call";
+}
+
+void record_describe (const struct record *record, char *text, size_t max)
+{
     const char *dtype = mg_dtype_name ((enum mg_dtype)record->dtype);
     unsigned long long seq = record->seq, count = record->count;
 
@@ -184,6 +203,6 @@ void record_describe (const struct record *record, char *text, size_t max)
     else if (record->call == MG_CALL_BARRIER)
         snprintf (text, max, "barrier #%llu on %.15s", seq, record->name);
     else
-        snprintf (text, max, "%s #%llu of %llu %s on %.15s", names[record->call], seq, count,
+        snprintf (text, max, "%s #%llu of %llu %s on %.15s", record_call_name (record), seq, count,
                   dtype, record->name);
 }

@@ -23,6 +23,7 @@ struct record {
     int32_t peer;   /* of a transfer's first entry, else -1 */
     int32_t sends;  /* that is a send */
     uint64_t count;
+    uint64_t bytes; /* as struct mg_comm_stats counts them */
     double seconds; /* since it was enqueued */
     int32_t state;  /* enum record_state */
     int32_t unused;
@@ -45,11 +46,21 @@ void recorder_destroy (struct recorder *r);
 /* A communicator's place in the recorder, -1: there is no more room (it is left out). */
 int recorder_place (struct recorder *r, const char *name);
 
-/* A call that is about to be put on 'lane', at 'mark'.  Calls of one process come from one
- * thread at a time.
+/* A call, which hands in 'bytes', that is about to be put on 'lane', at 'mark'.  Calls of
+ * one process come from one thread at a time.
  */
 void recorder_add (struct recorder *r, int place, const struct comm_request *req,
-                   const struct queue_lane *lane, uint64_t mark);
+                   uint64_t bytes, const struct queue_lane *lane, uint64_t mark);
+
+/* Tell 'watch' of every call, in the thread that makes it, once it is recorded; NULL: no
+ * more.  Not while another thread makes calls.
+ */
+typedef void recorder_watch_f (void *arg, const struct record *record,
+                               const struct queue_lane *lane, uint64_t mark);
+void recorder_set_watch (struct recorder *r, recorder_watch_f *watch, void *arg);
+
+/* "all-reduce", "send"; a constant. */
+const char *record_call_name (const struct record *record);
 
 /* The first call on 'lane' that is not done.  Any thread; false if there is none. */
 bool recorder_first (struct recorder *r, const struct queue_lane *lane, struct record *out);

@@ -89,6 +89,8 @@ void *device_alloc (struct mg_device *device, size_t size, struct mg_error *err)
     if (!ptr)
         mg_error_set (err, ENOMEM, "device %s: no memory for %zu bytes (%zu available)",
                       device->ops->name, size, device->ops->available (device));
+    else
+        device->allocated += size;
     return ptr;
 }
 
@@ -96,6 +98,11 @@ void device_free (struct mg_device *device, void *ptr)
 {
     if (ptr)
         device->ops->free (device, ptr);
+}
+
+size_t device_allocated (const struct mg_device *device)
+{
+    return device->allocated;
 }
 
 size_t device_available (const struct mg_device *device)
@@ -116,6 +123,11 @@ bool device_settled (struct mg_device *device)
 bool device_waiting (struct mg_device *device, struct queue_waiting *waiting)
 {
     return queue_waiting (device->queue, waiting);
+}
+
+void device_set_watch (struct mg_device *device, const struct queue_watch *watch)
+{
+    queue_set_watch (device->queue, watch);
 }
 
 int device_check (struct mg_device *device, struct mg_error *err)

@@ -33,6 +33,9 @@ const struct kernels *device_kernels (const struct mg_device *device);
 void *device_alloc (struct mg_device *device, size_t size, struct mg_error *err);
 void device_free (struct mg_device *device, void *ptr);
 
+/* Bytes that device_alloc() has given so far, those that were freed included. */
+size_t device_allocated (const struct mg_device *device);
+
 /* Bytes that device_alloc() could still give, as far as is known. */
 size_t device_available (const struct mg_device *device);
 
@@ -49,6 +52,10 @@ bool device_settled (struct mg_device *device);
 /* What a thread is waiting for on the device's streams: queue_waiting(). */
 struct queue_waiting;
 bool device_waiting (struct mg_device *device, struct queue_waiting *waiting);
+
+/* Watch the work that the communication thread does for the device: queue_set_watch(). */
+struct queue_watch;
+void device_set_watch (struct mg_device *device, const struct queue_watch *watch);
 
 /* 0, or -1, EIO and the text if the device has failed. Never blocks. */
 int device_check (struct mg_device *device, struct mg_error *err);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "libcore/device/device_ops.h"
+#include "libcore/device/limit.h"
 #include "libcore/device/pool.h"
 
 enum { ALIGNMENT = 64, HUGE_MIN = 8 << 20, NUM_WAITS = 16 };
@@ -101,12 +102,15 @@ static void cpu_free (struct mg_device *device, void *ptr)
     free (base);
 }
 
-/* "MemAvailable: N kB" of /proc/meminfo; free pages where there is no such file. */
+/* "MemAvailable: N kB" of /proc/meminfo (free pages where there is no such file), or what the
+ * control groups leave, if that is less.
+ */
 static size_t cpu_available (const struct mg_device *device)
 {
     FILE *file = fopen ("/proc/meminfo", "re");
     char line[128];
-    size_t kib = 0, free_bytes;
+    size_t limit = limit_available ("/proc/self/cgroup", "/sys/fs/cgroup");
+    size_t kib = 0, bytes;
 
     (void)device;
     while (file && fgets (line, sizeof (line), file)) {
@@ -115,8 +119,9 @@ static size_t cpu_available (const struct mg_device *device)
     }
     if (file)
         fclose (file);
-    free_bytes = (size_t)sysconf (_SC_AVPHYS_PAGES) * (size_t)sysconf (_SC_PAGESIZE);
-    return kib ? kib * 1024 : free_bytes;
+    bytes = kib ? kib * 1024
+                : (size_t)sysconf (_SC_AVPHYS_PAGES) * (size_t)sysconf (_SC_PAGESIZE);
+    return bytes < limit ? bytes : limit;
 }
 
 static void cpu_stream_destroy (struct mg_stream *base)

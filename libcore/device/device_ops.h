@@ -58,6 +58,7 @@ struct device_ops {
 struct mg_device {
     const struct device_ops *ops;
     int threads;
+    size_t allocated; /* bytes, by device_alloc() */
     struct queue *queue; /* host work; a wait on it is a wait on this device */
     struct kernels *kernels;
     void *impl; /* the backend's */

@@ -35,6 +35,7 @@ struct queue_lane {
     struct work *head, *tail;
     uint64_t submitted;
     _Atomic uint64_t done;
+    uint64_t begun; /* works that a watch was told of */
     bool used;
     char name[NAME_MAX_LEN];
 };
@@ -54,6 +55,7 @@ struct queue {
     const struct queue_lane *waited; /* for, by the last waiter; NULL: by none ... */
     struct timespec waited_since;    /* ... since then */
     struct queue_lane *busy; /* lanes with work, in the order in which they got it */
+    struct queue_watch watch; /* work NULL: nobody watches */
     struct mg_error failure;
 };
 
@@ -226,6 +228,19 @@ static void give_way (struct queue *queue, unsigned idle)
         nanosleep (&long_nap, NULL);
 }
 
+/* The lock is held. */
+static void tell_watch (struct queue_lane *lane, bool begins)
+{
+    const struct queue_watch *watch = &lane->queue->watch;
+    uint64_t mark = lane->done + 1;
+
+    if (!watch->work || (begins && lane->begun >= mark))
+        return;
+    if (begins)
+        lane->begun = mark;
+    watch->work (watch->arg, lane, mark, begins);
+}
+
 /* Poll the first work of 'lane' without the lock, which is held on entry and return. */
 static int poll_lane (struct queue *queue, struct queue_lane *lane)
 {
@@ -233,6 +248,7 @@ static int poll_lane (struct queue *queue, struct queue_lane *lane)
     struct mg_error err;
     int rc;
 
+    tell_watch (lane, true);
     queue->polling = true;
     pthread_mutex_unlock (&queue->lock);
     err.text[0] = '\0';
@@ -253,6 +269,7 @@ static int poll_lane (struct queue *queue, struct queue_lane *lane)
         lane->head = work->next;
         if (work->release)
             work->release (work);
+        tell_watch (lane, false);
         lane->done++;
         if (queue->waiters > 0)
             pthread_cond_broadcast (&queue->finished);
@@ -356,6 +373,18 @@ int queue_submit (struct queue_lane *lane, struct work *work, struct mg_error *e
     }
     pthread_mutex_unlock (&queue->lock);
     return rc;
+}
+
+void queue_set_watch (struct queue *queue, const struct queue_watch *watch)
+{
+    pthread_mutex_lock (&queue->lock);
+    queue->watch = watch ? *watch : (struct queue_watch){ NULL, NULL };
+    pthread_mutex_unlock (&queue->lock);
+}
+
+const char *queue_lane_name (const struct queue_lane *lane)
+{
+    return lane->name;
 }
 
 uint64_t queue_lane_mark (const struct queue_lane *lane)

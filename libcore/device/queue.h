@@ -107,6 +107,23 @@ struct queue_waiting {
 /* False if nobody waits. Any thread; of several waits the last one is told. */
 bool queue_waiting (struct queue *queue, struct queue_waiting *waiting);
 
+/* Somebody who is told when a lane's work comes to its first poll ('begins') and when it is
+ * done: 'mark' is the lane's, behind that work.  Called on the communication thread with the
+ * queue's lock held: must be short, and call no queue functions but queue_lane_name().
+ */
+struct queue_watch {
+    void (*work) (void *arg, const struct queue_lane *lane, uint64_t mark, bool begins);
+    void *arg;
+};
+
+/* Watch from now on, or, with NULL, no more: no call is under way on return.  What began
+ * unwatched may be seen to end.
+ */
+void queue_set_watch (struct queue *queue, const struct queue_watch *watch);
+
+/* The lane's name, as long as the lane is used. */
+const char *queue_lane_name (const struct queue_lane *lane);
+
 /* Mark the queue as failed, unless it has failed already. */
 void queue_fail (struct queue *queue, const char *text);
 

@@ -385,6 +385,18 @@ struct mg_comm *job_comm_instances (const struct job *job)
     return job->instances;
 }
 
+size_t job_comm_bytes (const struct job *job)
+{
+    const struct mg_comm *more[] = { job->pp_backward, job->shard, job->instances };
+    size_t bytes = 0;
+
+    for (int i = 0; i < GROUP_NUM_KINDS; i++)
+        bytes += job->comm[i] ? comm_bytes (job->comm[i]) : 0;
+    for (size_t i = 0; i < sizeof (more) / sizeof (more[0]); i++)
+        bytes += more[i] ? comm_bytes (more[i]) : 0;
+    return bytes;
+}
+
 void job_abort (struct job *job, int code)
 {
     bootstrap_abort (job->bootstrap, code);

@@ -73,6 +73,9 @@ struct recorder *job_recorder (const struct job *job);
 struct mg_comm *job_comm_shard (const struct job *job);
 struct mg_comm *job_comm_instances (const struct job *job);
 
+/* Bytes of the device's memory that the communicators have, or, planned, would have. */
+size_t job_comm_bytes (const struct job *job);
+
 /* End every process of the job. */
 void job_abort (struct job *job, int code) __attribute__ ((noreturn));
 

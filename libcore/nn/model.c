@@ -370,6 +370,34 @@ static void carve_shared (const struct nn *nn, struct arena *a, struct shared *s
     shared->loss = arena_take (a, 3, sizeof (double));
 }
 
+/* Take the slots of a pool without keeping where. */
+static int plan_pool (struct model *m, int p, int slots, struct arena *a)
+{
+    const struct pool *pool = &m->pool[p];
+    struct slot s = { .act = allocate ((size_t)pool->num_layers,
+                                       BLOCK_NUM_ACTS * sizeof (void *), NULL) };
+
+    if (!s.act)
+        return -1;
+    for (int i = 0; i < slots; i++)
+        carve_slot (&m->nn, pool, &m->shared, a, &s);
+    free (s.act);
+    return 0;
+}
+
+size_t model_pool_bytes (struct model *m, int pool, int slots)
+{
+    struct arena a;
+
+    arena_init (&a, NULL, 0);
+    return plan_pool (m, pool, slots, &a) < 0 || a.overflow ? 0 : a.used;
+}
+
+int model_num_pools (const struct model *m)
+{
+    return m->num_pools;
+}
+
 size_t model_activation_bytes (struct model *m, const int *slots)
 {
     struct shared shared = { 0 };
@@ -378,14 +406,8 @@ size_t model_activation_bytes (struct model *m, const int *slots)
     arena_init (&a, NULL, 0);
     carve_shared (&m->nn, &a, &shared);
     for (int p = 0; p < m->num_pools; p++) {
-        const struct pool *pool = &m->pool[p];
-        struct slot s = { .act = allocate ((size_t)pool->num_layers,
-                                           BLOCK_NUM_ACTS * sizeof (void *), NULL) };
-        if (!s.act)
+        if (plan_pool (m, p, slots[p], &a) < 0)
             return 0;
-        for (int i = 0; i < slots[p]; i++)
-            carve_slot (&m->nn, pool, &shared, &a, &s);
-        free (s.act);
     }
     return a.overflow ? 0 : a.used;
 }

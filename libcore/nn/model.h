@@ -58,8 +58,12 @@ int model_init_params (struct model *m, struct mg_error *err);
 int model_num_chunks (const struct model *m);
 const int *model_pools (const struct model *m);
 
-/* Bytes that activations take with slots[pool] slots; 0 on overflow. */
+/* Bytes that activations take with slots[pool] slots, and what all slots share; 0 on
+ * overflow.  Then those of the slots of one pool alone.
+ */
 size_t model_activation_bytes (struct model *m, const int *slots);
+size_t model_pool_bytes (struct model *m, int pool, int slots);
+int model_num_pools (const struct model *m);
 
 /* Allocate them. */
 int model_bind (struct model *m, const int *slots, struct mg_error *err);

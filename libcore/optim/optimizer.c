@@ -94,22 +94,28 @@ static int64_t memory_bytes (int which, enum mg_dtype dtype, const struct place 
     }
 }
 
-int64_t optimizer_bytes (const struct optimizer_config *config, const struct job *job,
-                         const struct param *params, size_t n, struct mg_error *err)
+int optimizer_bytes (const struct optimizer_config *config, const struct job *job,
+                     const struct param *params, size_t n,
+                     int64_t bytes[OPTIMIZER_NUM_PARTS], struct mg_error *err)
 {
+    static const enum optimizer_part parts[NUM_MEMORIES] = {
+        [MEMORY_PARAM] = OPTIMIZER_PARAMS,      [MEMORY_GRAD] = OPTIMIZER_GRADS,
+        [MEMORY_MAIN] = OPTIMIZER_MAIN,         [MEMORY_EXP_AVG] = OPTIMIZER_MOMENTS,
+        [MEMORY_EXP_AVG_SQ] = OPTIMIZER_MOMENTS,
+    };
     struct layout *layout = make_layout (config, job, params, n, err);
     int rank = config->sharded ? mg_comm_rank (job_comm_shard (job)) : 0;
     struct place total;
-    int64_t packed, bytes = 0;
 
+    memset (bytes, 0, OPTIMIZER_NUM_PARTS * sizeof (*bytes));
     if (!layout)
         return -1;
     total = sum_up (layout, NULL);
-    packed = count_packed (layout, params, rank);
+    bytes[OPTIMIZER_PACKED] = count_packed (layout, params, rank) * (int64_t)sizeof (float);
     layout_destroy (layout);
     for (int m = 0; m < NUM_MEMORIES; m++)
-        bytes += memory_bytes (m, dtype_of (params, n), &total);
-    return bytes + packed * (int64_t)sizeof (float);
+        bytes[parts[m]] += memory_bytes (m, dtype_of (params, n), &total);
+    return 0;
 }
 
 static int allocate (struct optimizer *o, struct mg_error *err)

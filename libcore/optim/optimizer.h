@@ -36,11 +36,20 @@ struct optimizer_config {
 
 struct optimizer;
 
-/* Bytes that optimizer_create() will allocate on the device for n parameters; -1 and a text
- * if they cannot be laid out.
+/* Bytes that optimizer_create() will allocate on the device for n parameters, by what they
+ * hold; -1 and a text if they cannot be laid out.
  */
-int64_t optimizer_bytes (const struct optimizer_config *config, const struct job *job,
-                         const struct param *params, size_t n, struct mg_error *err);
+enum optimizer_part {
+    OPTIMIZER_PARAMS,
+    OPTIMIZER_GRADS,
+    OPTIMIZER_MAIN, /* parameters in float32, where the model's are not */
+    OPTIMIZER_MOMENTS,
+    OPTIMIZER_PACKED, /* gradients on their way over the tensor-parallel group */
+    OPTIMIZER_NUM_PARTS
+};
+int optimizer_bytes (const struct optimizer_config *config, const struct job *job,
+                     const struct param *params, size_t n,
+                     int64_t bytes[OPTIMIZER_NUM_PARTS], struct mg_error *err);
 
 /* Lay out and allocate; sets data and grad of every parameter (zeroed). 'stream' is the
  * compute stream. num_tensors: of the whole model, see param->order.

@@ -17,6 +17,7 @@
 #include "libcore/train/evaluate.h"
 #include "libcore/train/report.h"
 #include "libcore/train/stop.h"
+#include "libcore/train/trace.h"
 
 #define AT(field) offsetof (struct train_args, field)
 #define SIZE_ROW(name, field, preset, help) \
@@ -136,6 +137,8 @@ const struct train_arg train_arg_table[] = {
               "end at a loss or gradient that is no number, and say where: done anyway"),
     FLAG_ROW ("no-check-for-nan-in-loss-and-grad", no_check_nan,
               "go on all the same"),
+    FLAG_ROW ("no-check-memory", no_check_memory,
+              "start a run for which memory seems to be short"),
     REAL_ROW ("lr", lr, 0, 1e6, TRAIN_UNSET, "highest learning rate (required)"),
     REAL_ROW ("min-lr", min_lr, 0, 1e6, 0, "learning rate after the decay (default 0)"),
     TEXT_ROW ("lr-decay-style", lr_decay_style, "linear", "STYLE",
@@ -237,6 +240,10 @@ const struct train_arg train_arg_table[] = {
                "iterations between lines of memory (default: after the first alone)"),
     TEXT_ROW ("metrics-file", metrics_file, NULL, "FILE",
               "write one JSON line an iteration to FILE"),
+    TEXT_ROW ("trace-file", trace_file, NULL, "FILE",
+              "write when what was done to FILE with -RANK in its name, for Perfetto"),
+    TEXT_ROW ("trace-iterations", trace_iterations, "1-3", "A-B",
+              "iterations of this run that are traced (default 1-3)"),
     REAL_ROW ("distributed-timeout-minutes", timeout_minutes, 0.001, 1e5, 10,
               "longest wait for other ranks (default 10)"),
     REAL_ROW ("stall-warning-minutes", stall_minutes, 0, 1e5, 0,
@@ -404,6 +411,13 @@ static int parse_one (int argc, char **argv, int *i, struct train_args *args,
     return 0;
 }
 
+static int check_trace (const struct train_args *args, struct mg_error *err)
+{
+    int64_t range[2];
+
+    return trace_iterations_parse (args->trace_iterations, range, err);
+}
+
 static int check_ends (const struct train_args *args, struct mg_error *err)
 {
     sigset_t signals;
@@ -456,7 +470,8 @@ static int check_required (const struct train_args *args, struct mg_error *err)
         return mg_error_set (err, EINVAL, "%s %s required", missing,
                              count == 1 ? "is" : "are");
     if (train_data_check (args, err) < 0 || evaluate_check (args, err) < 0
-        || report_check (args, err) < 0 || check_ends (args, err) < 0)
+        || report_check (args, err) < 0 || check_ends (args, err) < 0
+        || check_trace (args, err) < 0)
         return -1;
     if (args->save_interval != TRAIN_UNSET && !args->save)
         return mg_error_set (err, EINVAL, "--save-interval wants --save DIR");

@@ -83,8 +83,8 @@ struct train_args {
     bool log_throughput;
     int timing_log_level;
     const char *timing_log_option;
-    bool check_nan, no_check_nan;
-    const char *metrics_file;
+    bool check_nan, no_check_nan, no_check_memory;
+    const char *metrics_file, *trace_file, *trace_iterations;
     double timeout_minutes, stall_minutes;
     const char *args_file;
     struct args_file *files; /* that train_args_parse() has read */

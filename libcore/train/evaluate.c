@@ -101,7 +101,7 @@ static int open_part (struct train *t, enum split_part part, struct mg_error *er
 
 bool evaluate_any (const struct evaluation *e)
 {
-    return e->part[SPLIT_VALID].source || e->part[SPLIT_TEST].source;
+    return e->assumed || e->part[SPLIT_VALID].source || e->part[SPLIT_TEST].source;
 }
 
 /* Of batch sizes that change, the one that the run ends with. */
@@ -115,6 +115,17 @@ static void choose_batch (const struct train *t, struct batch_size *batch)
     else if (t->train_iters > 0)
         at = num_microbatches_samples (b, t->train_iters - 1);
     num_microbatches_at (b, at, batch);
+}
+
+int evaluate_assume (struct train *t, struct mg_error *err)
+{
+    struct evaluation *e = &t->evaluation;
+
+    if (eval_iters (&t->args) == 0)
+        return 0;
+    choose_batch (t, &e->batch);
+    e->assumed = true;
+    return num_microbatches_check (t->batches, &e->batch, err);
 }
 
 int evaluate_open (struct train *t, struct mg_error *err)

@@ -21,6 +21,7 @@ struct train;
 
 /* The part of a run that evaluates. All zero: nothing is evaluated. */
 struct evaluation {
+    bool assumed; /* of a planned run: there will be data */
     int64_t iters;    /* global batches at a time, 0: none */
     int64_t interval; /* 0: only at the end */
     struct batch_size batch;
@@ -44,6 +45,11 @@ int64_t evaluate_samples (const struct train_args *args, enum split_part part,
  * left out; it is an error where an argument asks for it.  Called again, it opens nothing.
  */
 int evaluate_open (struct train *t, struct mg_error *err);
+
+/* In place of evaluate_open() where no data is given, for a planned run: it will evaluate,
+ * unless the arguments say otherwise.
+ */
+int evaluate_assume (struct train *t, struct mg_error *err);
 
 /* Make ready to read them; evaluate_open() comes first. */
 int evaluate_init (struct train *t, struct mg_error *err);

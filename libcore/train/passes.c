@@ -7,6 +7,7 @@
 
 #include "libcore/schedule/exec.h"
 #include "libcore/train/passes.h"
+#include "libcore/train/trace.h"
 
 /* One step of the batch size. */
 struct size {
@@ -73,10 +74,12 @@ static void trace (void *arg, const struct sched_step *step, bool begin)
 
     if (!p->training || timers[step->op] == NUM_TIMERS)
         return;
-    if (begin)
-        timers_start (p->timers, timers[step->op]);
-    else
+    if (!begin) {
         timers_stop (p->timers, timers[step->op]);
+        return;
+    }
+    timers_start (p->timers, timers[step->op]);
+    trace_detail (p->timers->trace, timers[step->op], step->microbatch, step->chunk);
 }
 
 /* --- lists --- */
@@ -240,8 +243,8 @@ int passes_bind (struct passes *p, struct timers *timers, struct mg_error *err)
         .bwd = job_comm_pp_backward (p->job),
         .count = model_boundary_count (p->model),
         .dtype = model_dtype (p->model),
-        .actions = { forward, backward, buffer, timers->level > 0 ? trace : NULL,
-                     p },
+        .actions = { forward, backward, buffer,
+                     timers->level > 0 || timers->trace ? trace : NULL, p },
     };
 
     p->timers = timers;

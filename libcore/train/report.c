@@ -12,24 +12,28 @@
 #include "libcore/train/train_private.h"
 
 /* Kinds of memory of a rank, in bytes. */
-enum memory {
-    MEMORY_PARAMETERS,  /* with gradients and moments, as planned */
-    MEMORY_ACTIVATIONS, /* as planned */
-    MEMORY_PLANNED,
-    MEMORY_RESIDENT, /* of the process: code, libraries, data too */
-    MEMORY_MAX_RESIDENT,
-    NUM_MEMORY
+enum use {
+    USE_PARAMETERS,  /* with gradients and moments, as planned */
+    USE_ACTIVATIONS, /* as planned */
+    USE_PLANNED,        /* both, and for communication */
+    USE_RESIDENT, /* of the process: code, libraries, data too */
+    USE_MAX_RESIDENT,
+    NUM_USES
 };
 
-static const char *const memory_names[NUM_MEMORY] = {
-    [MEMORY_PARAMETERS] = "parameters and optimizer",
-    [MEMORY_ACTIVATIONS] = "activations",
-    [MEMORY_PLANNED] = "planned",
-    [MEMORY_RESIDENT] = "resident",
-    [MEMORY_MAX_RESIDENT] = "max resident",
+static const char *const use_names[NUM_USES] = {
+    [USE_PARAMETERS] = "parameters and optimizer",
+    [USE_ACTIVATIONS] = "activations",
+    [USE_PLANNED] = "planned",
+    [USE_RESIDENT] = "resident",
+    [USE_MAX_RESIDENT] = "max resident",
 };
 
-enum { REPORT_MAX = (int)NUM_TIMERS > (int)NUM_MEMORY ? (int)NUM_TIMERS : (int)NUM_MEMORY };
+/* Of a plan: its kinds, their sum, what was allocated. */
+enum { PLAN_TOTAL = NUM_MEMORY_KINDS, PLAN_ALLOCATED, NUM_PLAN, MAX_LINES = 16 };
+
+enum { REPORT_MAX = (int)NUM_TIMERS > (int)NUM_PLAN ? (int)NUM_TIMERS : (int)NUM_PLAN };
+_Static_assert ((int)NUM_USES <= (int)REPORT_MAX, "room for a line of memory");
 
 int report_check (const struct train_args *args, struct mg_error *err)
 {
@@ -46,15 +50,11 @@ int report_check (const struct train_args *args, struct mg_error *err)
 int report_create (struct train *t, struct mg_error *err)
 {
     struct report *r = &t->report;
-    int64_t parameters = train_state_bytes (t, err);
 
-    if (parameters < 0)
-        return -1;
-    r->parameters = (size_t)parameters;
-    r->activations = model_activation_bytes (t->model, passes_slots (t->passes));
     r->model = throughput_model (&t->config);
     r->timers.level = t->args.timing_log_level;
     r->timers.stream = model_stream (t->model);
+    r->timers.trace = t->trace;
     if (!(r->gathered = calloc ((size_t)job_world (t->job) * REPORT_MAX,
                                 sizeof (*r->gathered))))
         return mg_error_set (err, ENOMEM, "report: out of memory");
@@ -111,16 +111,16 @@ static void print_memory (const struct train *t, const char *when)
     int world = job_world (t->job);
 
     fprintf (t->out, " (%s) memory (MB)", when);
-    for (int kind = 0; kind < NUM_MEMORY; kind++) {
+    for (int kind = 0; kind < NUM_USES; kind++) {
         int most = 0;
 
         for (int r = 1; r < world; r++) {
-            if (t->report.gathered[r * NUM_MEMORY + kind]
-                > t->report.gathered[most * NUM_MEMORY + kind])
+            if (t->report.gathered[r * NUM_USES + kind]
+                > t->report.gathered[most * NUM_USES + kind])
                 most = r;
         }
-        fprintf (t->out, " | %s: %.2f", memory_names[kind],
-                 t->report.gathered[most * NUM_MEMORY + kind] / mib);
+        fprintf (t->out, " | %s: %.2f", use_names[kind],
+                 t->report.gathered[most * NUM_USES + kind] / mib);
         if (world > 1)
             fprintf (t->out, " (rank %d)", most);
     }
@@ -131,20 +131,58 @@ static void print_memory (const struct train *t, const char *when)
 int report_memory (struct train *t, const char *when, struct mg_error *err)
 {
     struct rusage usage;
-    double own[NUM_MEMORY];
+    double own[NUM_USES];
 
-    own[MEMORY_PARAMETERS] = (double)t->report.parameters;
-    own[MEMORY_ACTIVATIONS] = (double)t->report.activations;
-    own[MEMORY_PLANNED] = own[MEMORY_PARAMETERS] + own[MEMORY_ACTIVATIONS];
-    own[MEMORY_RESIDENT] = resident ();
+    own[USE_PARAMETERS] = (double)memory_state (&t->memory);
+    own[USE_ACTIVATIONS] = (double)memory_activations (&t->memory);
+    own[USE_PLANNED] = (double)memory_total (&t->memory);
+    own[USE_RESIDENT] = resident ();
     getrusage (RUSAGE_SELF, &usage);
-    own[MEMORY_MAX_RESIDENT] = (double)usage.ru_maxrss * 1024; // Linux counts it in KiB
-    if (own[MEMORY_MAX_RESIDENT] < own[MEMORY_RESIDENT])       // and a little late
-        own[MEMORY_MAX_RESIDENT] = own[MEMORY_RESIDENT];
-    if (gather (t, own, NUM_MEMORY, err) < 0)
+    own[USE_MAX_RESIDENT] = (double)usage.ru_maxrss * 1024; // Linux counts it in KiB
+    if (own[USE_MAX_RESIDENT] < own[USE_RESIDENT])       // and a little late
+        own[USE_MAX_RESIDENT] = own[USE_RESIDENT];
+    if (gather (t, own, NUM_USES, err) < 0)
         return -1;
     if (is_speaker (t))
         print_memory (t, when);
+    return 0;
+}
+
+static void print_plan (const struct train *t, int first, int last)
+{
+    const double *row = t->report.gathered + first * NUM_PLAN;
+
+    fprintf (t->out, " memory plan (bytes) of rank %d", first);
+    if (last > first)
+        fprintf (t->out, "-%d", last);
+    for (int k = 0; k < NUM_MEMORY_KINDS; k++)
+        fprintf (t->out, " | %s: %.0f", memory_kind_names[k], row[k]);
+    fprintf (t->out, " | planned: %.0f | allocated: %.0f |\n", row[PLAN_TOTAL],
+             row[PLAN_ALLOCATED]);
+}
+
+int report_plan (struct train *t, struct mg_error *err)
+{
+    const double *all = t->report.gathered;
+    int world = job_world (t->job), lines = 0;
+    double own[NUM_PLAN];
+
+    for (int k = 0; k < NUM_MEMORY_KINDS; k++)
+        own[k] = (double)t->memory.bytes[k];
+    own[PLAN_TOTAL] = (double)memory_total (&t->memory);
+    own[PLAN_ALLOCATED] = (double)device_allocated (job_device (t->job));
+    if (gather (t, own, NUM_PLAN, err) < 0)
+        return -1;
+    for (int first = 0, next; is_speaker (t) && first < world; first = next) {
+        next = first + 1;
+        while (next < world
+               && memcmp (all + first * NUM_PLAN, all + next * NUM_PLAN, sizeof (own)) == 0)
+            next++;
+        if (lines++ < MAX_LINES)
+            print_plan (t, first, next - 1);
+    }
+    if (is_speaker (t))
+        fflush (t->out);
     return 0;
 }
 

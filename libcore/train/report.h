@@ -18,7 +18,6 @@ struct report {
     struct timers timers;
     enum timers_option option;
     double *gathered; /* [world][REPORT_MAX] */
-    size_t parameters, activations; /* bytes, with what belongs to them */
     /* since the last log line */
     int64_t iterations, samples, not_finite, skipped;
     double milliseconds, loss; /* sums */
@@ -36,6 +35,11 @@ void report_clear (struct report *r);
  * memory, and the metrics. Collective.
  */
 int report_iteration (struct train *t, struct metrics *m, struct mg_error *err);
+
+/* Lines of what ranks have planned to allocate, by kind, and have allocated, in bytes: one for
+ * neighbours that are alike, 16 at most.  Collective.
+ */
+int report_plan (struct train *t, struct mg_error *err);
 
 /* A line of the memory of all ranks; 'when' tells of which moment. Collective. */
 int report_memory (struct train *t, const char *when, struct mg_error *err);

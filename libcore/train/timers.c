@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "libcore/train/timers.h"
+#include "libcore/train/trace.h"
 
 static const struct {
     const char *name; // Megatron-LM's
@@ -61,14 +62,21 @@ static double settled (const struct timers *t)
     return timers_now ();
 }
 
+const char *timer_name (enum timer which)
+{
+    return rows[which].name;
+}
+
 void timers_start (struct timers *t, enum timer which)
 {
+    trace_begin (t->trace, which);
     if (t->level >= rows[which].level)
         t->begun[which] = settled (t);
 }
 
 void timers_stop (struct timers *t, enum timer which)
 {
+    trace_end (t->trace, which);
     if (t->level >= rows[which].level)
         t->sum[which] += settled (t) - t->begun[which];
 }

@@ -39,14 +39,20 @@ enum timers_option { TIMERS_MAX, TIMERS_MINMAX, TIMERS_ALL };
 /* Words of --timing-log-option; -1, EINVAL and a text that lists them. */
 int timers_option_parse (const char *text, enum timers_option *option, struct mg_error *err);
 
+struct trace;
+
 struct timers {
     int level;                /* 0: none runs */
+    struct trace *trace;      /* gets all intervals, whatever the level; NULL: none */
     struct mg_stream *stream; /* NULL: nothing to wait for */
     double begun[NUM_TIMERS], sum[NUM_TIMERS]; /* milliseconds */
 };
 
 /* Milliseconds of a clock that only goes on. */
 double timers_now (void);
+
+/* Name of a timer. */
+const char *timer_name (enum timer which);
 
 void timers_start (struct timers *t, enum timer which);
 void timers_stop (struct timers *t, enum timer which);

@@ -186,6 +186,16 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
     return rc;
 }
 
+/* Once all that is to be traced is done, gatherings that still go on included. */
+static int write_trace (struct train *t, struct mg_error *err)
+{
+    if (!t->trace)
+        return 0;
+    if (optimizer_params_wait (t->optimizer, err) < 0)
+        return -1;
+    return trace_write (t->trace, err);
+}
+
 static int iterate (struct train *t, struct mg_error *err)
 {
     int64_t scheduled = t->progress.consumed_samples - t->progress.skipped_samples;
@@ -197,6 +207,7 @@ static int iterate (struct train *t, struct mg_error *err)
     };
     double start = timers_now ();
 
+    trace_iteration (t->trace, m.iteration, m.iteration - t->first_iteration + 1);
     monitor_activity (t->monitor, "iteration", m.iteration);
     if (take_step (t, &m, err) < 0
         || mg_stream_synchronize (model_stream (t->model), err) < 0)
@@ -205,6 +216,9 @@ static int iterate (struct train *t, struct mg_error *err)
     t->progress.consumed_samples += m.global_batch_size;
     m.consumed_samples = t->progress.consumed_samples;
     m.milliseconds = timers_now () - start;
+    if (trace_is_full (t->trace, m.iteration - t->first_iteration + 1)
+        && write_trace (t, err) < 0)
+        return -1;
     return report_iteration (t, &m, err);
 }
 
@@ -280,7 +294,8 @@ static int run (struct train *t, struct mg_error *err)
             || (args->exit_interval != TRAIN_UNSET && done % args->exit_interval == 0))
             break;
     }
-    if (args->save && saved != t->progress.iteration && save (t, err) < 0)
+    if (write_trace (t, err) < 0
+        || (args->save && saved != t->progress.iteration && save (t, err) < 0))
         return -1;
     t->stopped = t->stopping && t->progress.iteration < t->train_iters;
     if (t->stopped)
@@ -297,13 +312,24 @@ static int run (struct train *t, struct mg_error *err)
 int train_run (struct train *t, struct mg_error *err)
 {
     t->failed = true;
-    if (report_memory (t, "after set-up", err) < 0 || run (t, err) < 0) {
+    if (report_memory (t, "after set-up", err) < 0 || report_plan (t, err) < 0
+        || run (t, err) < 0) {
         if (!t->common_error && job_world (t->job) > 1)
             mg_error_prefix (err, "rank %d", job_rank (t->job));
         return -1;
     }
     t->failed = false;
     return 0;
+}
+
+const struct memory_plan *train_memory (const struct train *t)
+{
+    return &t->memory;
+}
+
+int train_dp (const struct train *t)
+{
+    return mg_comm_size (job_comm (t->job, GROUP_DP_CP));
 }
 
 int train_status (const struct train *t)
@@ -326,6 +352,7 @@ void train_destroy (struct train *t)
     if (t->metrics)
         fclose (t->metrics);
     if (!t->failed || t->common_error) { /* else other threads and ranks may still use it */
+        trace_destroy (t->trace);
         state_destroy (t->state);
         passes_destroy (t->passes);
         optimizer_destroy (t->optimizer);
@@ -340,6 +367,7 @@ void train_destroy (struct train *t)
     input_clear (&t->input);
     evaluate_clear (&t->evaluation);
     report_clear (&t->report);
+    memory_clear (&t->memory);
     sample_source_destroy (t->source);
     monitor_destroy (t->monitor, last);
     bootstrap_destroy (bootstrap); /* with which the monitor ends the job */

@@ -18,6 +18,15 @@ struct train *train_create (const struct train_args *args, FILE *out, FILE *erro
 /* Join the job and build everything up to the first step. Collective over all ranks. */
 int train_setup (struct train *t, struct mg_error *err);
 
+/* In place of train_setup(), in a process of its own: plan the memory of rank 'rank' of
+ * 'world' ranks; what the arguments say of data, lengths of the run and learning rates may
+ * be missing.  Then its plan, which is the run's.
+ */
+struct memory_plan;
+int train_plan (struct train *t, int rank, int world, struct mg_error *err);
+const struct memory_plan *train_memory (const struct train *t);
+int train_dp (const struct train *t); /* data-parallel ranks */
+
 /* In place of train_setup(), on a rank whose arguments are wrong as 'err' says: tell the
  * others. Always -1.
  */

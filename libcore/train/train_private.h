@@ -9,10 +9,12 @@
 #include "libcore/train/evaluate.h"
 #include "libcore/job/monitor.h"
 #include "libcore/train/input.h"
+#include "libcore/train/memory.h"
 #include "libcore/train/passes.h"
 #include "libcore/train/report.h"
 #include "libcore/train/state.h"
 #include "libcore/train/stop.h"
+#include "libcore/train/trace.h"
 #include "libcore/train/train.h"
 
 struct train {
@@ -32,6 +34,7 @@ struct train {
     struct input input;
     struct evaluation evaluation;
     struct model *model;
+    struct memory_plan memory; /* once the model is there */
     struct optimizer *optimizer;
     struct passes *passes;
     struct state *state;
@@ -43,6 +46,7 @@ struct train {
     bool failed;
     bool common_error;    /* every rank has failed, and with the same text */
     FILE *metrics;        /* on the last rank, if asked for */
+    struct trace *trace;  /* NULL: not asked for */
     struct report report;
 };
 
@@ -50,9 +54,6 @@ struct train {
  * that all fail here.  Returns rc.
  */
 int train_common (struct train *t, int rc);
-
-/* Bytes of this rank's parameters, gradients and moments; -1 and a text on failure. */
-int64_t train_state_bytes (const struct train *t, struct mg_error *err);
 
 /* Note, and say once, that the run is to stop, from the numbers of ranks that a signal has
  * come to and of those whose time is up: the same on all ranks, whoever was asked.

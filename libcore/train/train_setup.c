@@ -206,12 +206,13 @@ static int compare (struct train *t, int rc, struct mg_error *err)
     return rc;
 }
 
-static int setup_job (struct train *t, struct mg_error *err)
+static int setup_job (struct train *t, const char *comm, struct mg_error *err)
 {
     struct job_config config = {
         .geometry = t->geometry,
         .timeout = t->args.timeout_minutes * 60,
         .optimizer_instances = t->args.optimizer_instances,
+        .comm = comm,
         .bootstrap = t->bootstrap,
     };
 
@@ -263,17 +264,20 @@ static int meet (struct train *t, int rc, struct mg_error *err)
     rc = compare (t, rc, err);
     if (rc <= 0)
         start_monitor (t);
-    if (rc > 0 || setup_job (t, rc < 0 ? &why : err) < 0)
+    if (rc > 0 || setup_job (t, NULL, rc < 0 ? &why : err) < 0)
         return -1;
     return agree (t, rc, err);
 }
 
 /* --- planning: files and sizes; nothing large is allocated --- */
 
-/* Rank 0 writes weights and makes the checkpoints' directory, the last rank the metrics. */
+/* Rank 0 writes weights and makes the checkpoints' directory, the last rank the metrics,
+ * every rank its trace.
+ */
 static int setup_outputs (struct train *t, struct mg_error *err)
 {
     const struct train_args *args = &t->args;
+    int64_t range[2];
 
     if (job_rank (t->job) == 0
         && (output_check_file ("--save-weights", args->save_weights, err) < 0
@@ -282,6 +286,10 @@ static int setup_outputs (struct train *t, struct mg_error *err)
         return -1;
     if (args->metrics_file && job_rank (t->job) == job_world (t->job) - 1
         && !(t->metrics = output_open ("--metrics-file", args->metrics_file, err)))
+        return -1;
+    if (args->trace_file
+        && (trace_iterations_parse (args->trace_iterations, range, err) < 0
+            || !(t->trace = trace_create (args->trace_file, range, t->job, err))))
         return -1;
     return 0;
 }
@@ -324,50 +332,6 @@ static int setup_data (struct train *t, struct mg_error *err)
                        train_micro_batch (&t->args), t->config.vocab_size, err);
 }
 
-/* Bucket by bucket only where that is overlapped with something: by Megatron-LM's rules. */
-static int64_t bucket_size (const struct train *t)
-{
-    const struct grid *grid = job_grid (t->job);
-    size_t n;
-    const struct param *params = model_params (t->model, &n);
-    int64_t asked = t->args.bucket_size == TRAIN_UNSET ? 0 : t->args.bucket_size;
-    struct layout_bucket_rule rule = {
-        .bucket_size = asked,
-        .num_buckets = t->args.num_buckets == TRAIN_UNSET ? 0 : t->args.num_buckets,
-        .dp = mg_comm_size (job_comm (t->job, GROUP_DP_CP)),
-        .overlap = true,
-        .pp_rank = grid_coord (grid, false, MG_AXIS_PP, job_rank (t->job)),
-    };
-    int64_t size;
-
-    for (size_t i = 0; i < n; i++)
-        rule.num_params += params[i].numel;
-    size = layout_bucket_size (&rule, NULL);
-    if (!t->args.overlap_grad_reduce)
-        return asked;
-    if (size == LAYOUT_ONE_BUCKET)
-        return 0;
-    return size > 0 ? size : 1; /* each parameter alone either way */
-}
-
-static struct optimizer_config optimizer_config (const struct train *t)
-{
-    const struct train_args *args = &t->args;
-
-    return (struct optimizer_config){
-        .beta1 = args->adam_beta1,
-        .beta2 = args->adam_beta2,
-        .eps = args->adam_eps,
-        .clip_grad = args->clip_grad,
-        .bucket_size = bucket_size (t),
-        .high_busbw = args->high_busbw,
-        .count_zeros = args->log_zeros,
-        .sharded = args->sharded_optimizer,
-        .overlap_grad_reduce = args->overlap_grad_reduce,
-        .overlap_param_gather = args->overlap_param_gather,
-    };
-}
-
 static int params_needed (void *arg, size_t first, size_t n, struct mg_error *err)
 {
     return optimizer_params_needed (((struct train *)arg)->optimizer, first, n, err);
@@ -390,64 +354,18 @@ static void connect_hooks (struct train *t)
     model_set_hooks (t->model, &hooks);
 }
 
-int64_t train_state_bytes (const struct train *t, struct mg_error *err)
-{
-    struct optimizer_config config = optimizer_config (t);
-    size_t n;
-    const struct param *params = model_params (t->model, &n);
-
-    return optimizer_bytes (&config, t->job, params, n, err);
-}
-
-/* Every rank of a node needs about as much as this one. */
-static int check_memory (struct train *t, size_t activations, struct mg_error *err)
-{
-    const double gib = 1 << 30;
-    int ranks = bootstrap_info (t->bootstrap)->local_size;
-    int64_t need = train_state_bytes (t, err);
-    size_t have = device_available (job_device (t->job));
-
-    if (need < 0)
-        return -1;
-    if (activations == 0)
-        return mg_error_set (err, EOVERFLOW, "activations of this model are too large");
-    if (have == 0 || ((double)need + (double)activations) * ranks <= (double)have)
-        return 0;
-    return mg_error_set (err, ENOMEM, "%d x %.2f GiB are needed by the ranks of this node (%.2f"
-                         " GiB parameters, gradients and moments, %.2f GiB activations each),"
-                         " it has %.2f GiB; more tensor or pipeline parallelism or a smaller"
-                         " micro batch would help", ranks,
-                         ((double)need + (double)activations) / gib, (double)need / gib,
-                         (double)activations / gib, (double)have / gib);
-}
-
 static int plan (struct train *t, struct mg_error *err)
 {
-    struct model_spec spec = {
-        .config = t->config,
-        .micro_batch_size = train_micro_batch (&t->args),
-        .sequence_parallel = t->args.sequence_parallel && t->geometry.tp > 1,
-        .stages = t->stages,
-        .dtype = train_dtype (&t->args),
-        .per_token_loss = t->args.per_token_loss,
-    };
-    int group = t->args.microbatch_group != TRAIN_UNSET ? t->args.microbatch_group : 0;
-
-    if (setup_outputs (t, err) < 0 || setup_data (t, err) < 0
-        || !(t->model = model_create (&spec, t->job, err))
-        || !(t->passes = passes_create (t->model, t->job, t->batches, group,
-                                       evaluate_any (&t->evaluation)
-                                           ? t->evaluation.batch.num_microbatches : 0,
-                                       err)))
+    if (setup_outputs (t, err) < 0 || setup_data (t, err) < 0 || memory_plan (t, err) < 0)
         return -1;
-    return check_memory (t, model_activation_bytes (t->model, passes_slots (t->passes)), err);
+    return t->args.no_check_memory ? 0 : memory_check (t, err);
 }
 
 /* --- allocating --- */
 
 static int allocate (struct train *t, struct mg_error *err)
 {
-    struct optimizer_config optimizer = optimizer_config (t);
+    struct optimizer_config optimizer = train_optimizer (t);
     struct param *params;
     size_t n;
 
@@ -503,8 +421,8 @@ static void describe (struct train *t)
              job_world (t->job), s, grid_size (grid, false, MG_AXIS_TP),
              grid_size (grid, false, MG_AXIS_PP), vpp, grid_size (grid, false, MG_AXIS_DP),
              threads, threads == 1 ? "" : "s", model_num_parameters (t->model), batches,
-             (double)train_state_bytes (t, NULL) / (1 << 20),
-             (double)model_activation_bytes (t->model, passes_slots (t->passes)) / (1 << 20));
+             (double)memory_state (&t->memory) / (1 << 20),
+             (double)memory_activations (&t->memory) / (1 << 20));
     for (int part = 0; part < SPLIT_NUM_PARTS; part++) {
         if (t->evaluation.part[part].missing.text[0])
             fprintf (t->out, "no %s: %s\n", part == SPLIT_VALID ? "validation" : "test",
@@ -600,4 +518,31 @@ int train_setup (struct train *t, struct mg_error *err)
         return -1;
     t->failed = false;
     return 0;
+}
+
+/* --- a rank that is only planned --- */
+
+int train_plan (struct train *t, int rank, int world, struct mg_error *err)
+{
+    bool data;
+
+    t->failed = false;
+    if (t->args.train_iters == TRAIN_UNSET && t->args.train_samples == TRAIN_UNSET)
+        t->args.train_iters = 1; // bytes do not depend on it
+    if (setup_config (t, err) < 0
+        || !(t->bootstrap = bootstrap_create_planned (rank, world, err)))
+        return -1;
+    t->geometry.world = world;
+    if (geometry_validate (&t->geometry, err) < 0 || check_optimizer (t, err) < 0
+        || !(t->batches = train_batches (&t->args, geometry_dp (&t->geometry), t->batch_rows,
+                                         t->config.seq_length, err)))
+        return -1;
+    t->train_iters = train_iterations (&t->args, t->batches);
+    if (check_passes (t, err) < 0 || setup_job (t, "plan", err) < 0)
+        return -1;
+    data = train_data_has (&t->args, SPLIT_TRAIN) || train_data_has (&t->args, SPLIT_VALID)
+           || train_data_has (&t->args, SPLIT_TEST);
+    if ((data || t->args.batches ? evaluate_open (t, err) : evaluate_assume (t, err)) < 0)
+        return -1;
+    return memory_plan (t, err);
 }

@@ -14,7 +14,7 @@ static void add (struct recorder *r, int place, enum mg_comm_call call, size_t c
         req.list = &p;
         req.n = 1;
     }
-    recorder_add (r, place, &req, NULL, 0);
+    recorder_add (r, place, &req, 64, NULL, 0);
 }
 
 int main (void)

@@ -1,0 +1,254 @@
+/* plan_memory.c - megatron plan memory: what every rank of a run allocates
+ *
+ * Each rank is set up as a run would set it up, up to where memory is allocated, with
+ * communicators that have a size and nothing behind them.
+ */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/plan.h"
+#include "libcore/base/parse.h"
+#include "libcore/train/memory.h"
+#include "libcore/train/train.h"
+
+enum { WORLD_MAX = 65536 };
+
+struct request {
+    int world; /* 0: one model's ranks */
+    int rank;  /* -1: all */
+};
+
+/* What is printed of a rank. */
+struct row {
+    struct memory_plan plan; /* with pools of its own */
+    int dp;
+};
+
+static int set_number (void *target, const struct cmd_option *option, const char *what,
+                       const char *value, struct mg_error *err)
+{
+    struct request *r = target;
+    bool world = strcmp (option->key, "world") == 0;
+
+    return parse_int (what, value, world ? 1 : 0, WORLD_MAX, world ? &r->world : &r->rank, err);
+}
+
+static const struct cmd_option memory_options[] = {
+    { "world-size", NULL, "N", "ranks of the job, default one model's", "world", set_number },
+    { "rank", NULL, "R", "this rank alone", "rank", set_number },
+    { NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+static void print_help (const struct cmd_option_table *tables, int ntables)
+{
+    printf ("Usage: megatron plan memory MODEL-ARGUMENT... [OPTION...]\n\n"
+            "Print the bytes that every rank of a run allocates, by kind, without running it.\n"
+            "A MODEL-ARGUMENT is one of megatron train's.\n\n");
+    cmd_options_help (tables, ntables);
+}
+
+/* --- planning --- */
+
+static int plan_rank (const struct train_args *args, int rank, int world, struct row *row,
+                      struct mg_error *err)
+{
+    struct train *t = train_create (args, stdout, stderr);
+    int rc = -1;
+
+    if (!t)
+        return mg_error_set (err, ENOMEM, "out of memory");
+    if (train_plan (t, rank, world, err) == 0) {
+        const struct memory_plan *plan = train_memory (t);
+
+        row->plan = *plan;
+        row->dp = train_dp (t);
+        row->plan.pool = calloc ((size_t)plan->num_pools + 1, sizeof (*plan->pool));
+        if (row->plan.pool) {
+            memcpy (row->plan.pool, plan->pool, (size_t)plan->num_pools * sizeof (*plan->pool));
+            rc = 0;
+        }
+        else
+            mg_error_set (err, ENOMEM, "out of memory");
+    }
+    train_destroy (t);
+    return rc;
+}
+
+/* Without a world there is one model, on as many ranks as it needs. */
+static int find_world (struct request *r, const struct train_args *args, struct mg_error *err)
+{
+    struct geometry g;
+
+    if (train_geometry (args, &g, err) < 0)
+        return -1;
+    if (r->world == 0)
+        r->world = g.tp * g.cp * g.pp <= WORLD_MAX ? g.tp * g.cp * g.pp : WORLD_MAX;
+    if (r->rank >= r->world)
+        return mg_error_set (err, EINVAL, "--rank %d is not below the %d ranks", r->rank,
+                             r->world);
+    return 0;
+}
+
+/* --- printing --- */
+
+static bool same (const struct row *a, const struct row *b)
+{
+    return memcmp (a->plan.bytes, b->plan.bytes, sizeof (a->plan.bytes)) == 0
+           && a->plan.elements == b->plan.elements && a->plan.num_pools == b->plan.num_pools
+           && memcmp (a->plan.pool, b->plan.pool,
+                      (size_t)a->plan.num_pools * sizeof (*a->plan.pool)) == 0;
+}
+
+static double bytes_each (const struct row *row)
+{
+    return row->plan.elements > 0
+               ? (double)memory_state (&row->plan) / (double)row->plan.elements
+               : 0;
+}
+
+/* Bytes that a parameter takes where nothing is padded: on every rank, and shared by the
+ * ranks of a distributed optimizer.
+ */
+static void print_formula (const struct train_args *args, int dp)
+{
+    bool wide = train_dtype (args) == MG_FLOAT32;
+    int shards = dp / (args->optimizer_instances > 0 ? args->optimizer_instances : 1);
+
+    if (args->sharded_optimizer)
+        printf (", without padding %d + %d/%d = %.3f", wide ? 8 : 6, wide ? 8 : 12, shards,
+                (wide ? 8 : 6) + (wide ? 8.0 : 12.0) / shards);
+    else
+        printf (", without padding %d", wide ? 16 : 18);
+}
+
+static void print_ranks (const struct train_args *args, const struct row *row, int first,
+                         int last)
+{
+    printf (last > first ? "ranks %d-%d\n" : "rank %d\n", first, last);
+    for (int k = 0; k < NUM_MEMORY_KINDS; k++) {
+        printf ("  %-16s %18" PRId64 "\n", memory_kind_names[k], row->plan.bytes[k]);
+        for (int p = 0; k == MEMORY_ACTIVATIONS && p < row->plan.num_pools; p++) {
+            const struct memory_pool *pool = &row->plan.pool[p];
+
+            printf ("    pool %d: %d slot%s of %" PRId64 "\n", p, pool->slots,
+                    pool->slots == 1 ? "" : "s",
+                    pool->slots > 0 ? pool->bytes / pool->slots : 0);
+        }
+    }
+    printf ("  %-16s %18" PRId64 "  %.2f GiB\n", "total", memory_total (&row->plan),
+            (double)memory_total (&row->plan) / (1 << 30));
+    printf ("  %.3f bytes a parameter for %" PRId64 " parameters", bytes_each (row),
+            row->plan.elements);
+    print_formula (args, row->dp);
+    putchar ('\n');
+}
+
+static void print_text (const struct train_args *args, const struct row *row, int first, int n)
+{
+    for (int i = 0, next; i < n; i = next) {
+        next = i + 1;
+        while (next < n && same (&row[i], &row[next]))
+            next++;
+        print_ranks (args, &row[i], first + i, first + next - 1);
+    }
+}
+
+static void print_json_row (const struct row *row, int rank)
+{
+    printf ("{\"rank\":%d", rank);
+    for (int k = 0; k < NUM_MEMORY_KINDS; k++) {
+        printf (",\"");
+        for (const char *c = memory_kind_names[k]; *c; c++)
+            putchar (*c == ' ' ? '_' : *c);
+        printf ("\":%" PRId64, row->plan.bytes[k]);
+    }
+    printf (",\"pools\":[");
+    for (int p = 0; p < row->plan.num_pools; p++)
+        printf ("%s{\"slots\":%d,\"bytes\":%" PRId64 "}", p ? "," : "", row->plan.pool[p].slots,
+                row->plan.pool[p].bytes);
+    printf ("],\"total\":%" PRId64 ",\"num_parameters\":%" PRId64 ",\"bytes_per_parameter\":%.6g}",
+            memory_total (&row->plan), row->plan.elements, bytes_each (row));
+}
+
+static void print_json (const struct row *row, int first, int n)
+{
+    printf ("{\"ranks\":[");
+    for (int i = 0; i < n; i++) {
+        fputs (i ? ",\n" : "\n", stdout);
+        print_json_row (&row[i], first + i);
+    }
+    printf ("]}\n");
+}
+
+static int show (struct request *r, bool json, const struct train_args *args,
+                 struct mg_error *err)
+{
+    int first = r->rank >= 0 ? r->rank : 0, n = r->rank >= 0 ? 1 : 0, rc;
+    struct row *row;
+
+    if (find_world (r, args, err) < 0)
+        return -1;
+    if (n == 0)
+        n = r->world;
+    if (!(row = calloc ((size_t)n, sizeof (*row))))
+        return mg_error_set (err, ENOMEM, "out of memory");
+    rc = 0;
+    for (int i = 0; i < n && rc == 0; i++)
+        rc = plan_rank (args, first + i, r->world, &row[i], err);
+    if (rc == 0 && json)
+        print_json (row, first, n);
+    else if (rc == 0)
+        print_text (args, row, first, n);
+    for (int i = 0; i < n; i++)
+        memory_clear (&row[i].plan);
+    free (row);
+    return rc;
+}
+
+static int check_args (const struct train_args *args, struct mg_error *err)
+{
+    const char *missing = plan_missing_argument (args);
+
+    if (missing && !(args->batches && strcmp (missing, "--seq-length") == 0))
+        return mg_error_set (err, EINVAL, "%s of the model is missing", missing);
+    if (args->bf16 && args->fp16)
+        return mg_error_set (err, EINVAL, "--bf16 and --fp16 exclude each other");
+    return 0;
+}
+
+int plan_memory (int argc, char **argv)
+{
+    char **words = calloc (2 * (size_t)argc + 2, sizeof (*words)), **rest = words + argc + 1;
+    int num_own = 0, num_rest = 0, status = 0;
+    struct request r = { .rank = -1 };
+    struct plan_common common = { 0 };
+    const struct cmd_option_table tables[] = {
+        { memory_options, &r },
+        { plan_common_options, &common },
+    };
+    struct train_args args = { .files = NULL };
+    struct mg_error err = { .text = "" };
+
+    if (!words) {
+        fprintf (stderr, "megatron: out of memory\n");
+        return PLAN_IMPOSSIBLE;
+    }
+    plan_part_words (memory_options, argc, argv, &num_own, words, &num_rest, rest);
+    if (cmd_options_read (tables, 2, num_own, words, &err) < 0)
+        status = plan_usage_error (argv[0], &err);
+    else if (common.help)
+        print_help (tables, 2);
+    else if (train_args_read (num_rest, rest, &args, &err) < 0 || check_args (&args, &err) < 0)
+        status = plan_usage_error (argv[0], &err);
+    else if (show (&r, common.json, &args, &err) < 0) {
+        fprintf (stderr, "megatron: %s\n", err.text);
+        status = PLAN_IMPOSSIBLE;
+    }
+    train_args_clear (&args);
+    free (words);
+    return status;
+}

@@ -1,0 +1,196 @@
+/* memory.c - the plan of a rank's memory */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libcore/train/train_private.h"
+
+const char *const memory_kind_names[NUM_MEMORY_KINDS] = {
+    [MEMORY_PARAMETERS] = "parameters",
+    [MEMORY_GRADIENTS] = "gradients",
+    [MEMORY_MAIN] = "main parameters",
+    [MEMORY_MOMENTS] = "moments",
+    [MEMORY_ACTIVATIONS] = "activations",
+    [MEMORY_WORKSPACE] = "workspace",
+    [MEMORY_COMMUNICATION] = "communication",
+};
+
+int64_t memory_total (const struct memory_plan *plan)
+{
+    int64_t total = 0;
+
+    for (int k = 0; k < NUM_MEMORY_KINDS; k++)
+        total += plan->bytes[k];
+    return total;
+}
+
+int64_t memory_state (const struct memory_plan *plan)
+{
+    return plan->bytes[MEMORY_PARAMETERS] + plan->bytes[MEMORY_GRADIENTS]
+           + plan->bytes[MEMORY_MAIN] + plan->bytes[MEMORY_MOMENTS];
+}
+
+int64_t memory_activations (const struct memory_plan *plan)
+{
+    return plan->bytes[MEMORY_ACTIVATIONS] + plan->bytes[MEMORY_WORKSPACE];
+}
+
+void memory_clear (struct memory_plan *plan)
+{
+    free (plan->pool);
+    *plan = (struct memory_plan){ .num_pools = 0 };
+}
+
+/* --- what follows from the arguments --- */
+
+/* Bucket by bucket only where that is overlapped with something: by Megatron-LM's rules. */
+static int64_t bucket_size (const struct train *t)
+{
+    const struct grid *grid = job_grid (t->job);
+    size_t n;
+    const struct param *params = model_params (t->model, &n);
+    int64_t asked = t->args.bucket_size == TRAIN_UNSET ? 0 : t->args.bucket_size;
+    struct layout_bucket_rule rule = {
+        .bucket_size = asked,
+        .num_buckets = t->args.num_buckets == TRAIN_UNSET ? 0 : t->args.num_buckets,
+        .dp = mg_comm_size (job_comm (t->job, GROUP_DP_CP)),
+        .overlap = true,
+        .pp_rank = grid_coord (grid, false, MG_AXIS_PP, job_rank (t->job)),
+    };
+    int64_t size;
+
+    for (size_t i = 0; i < n; i++)
+        rule.num_params += params[i].numel;
+    size = layout_bucket_size (&rule, NULL);
+    if (!t->args.overlap_grad_reduce)
+        return asked;
+    if (size == LAYOUT_ONE_BUCKET)
+        return 0;
+    return size > 0 ? size : 1; /* each parameter alone either way */
+}
+
+struct optimizer_config train_optimizer (const struct train *t)
+{
+    const struct train_args *args = &t->args;
+
+    return (struct optimizer_config){
+        .beta1 = args->adam_beta1,
+        .beta2 = args->adam_beta2,
+        .eps = args->adam_eps,
+        .clip_grad = args->clip_grad,
+        .bucket_size = bucket_size (t),
+        .high_busbw = args->high_busbw,
+        .count_zeros = args->log_zeros,
+        .sharded = args->sharded_optimizer,
+        .overlap_grad_reduce = args->overlap_grad_reduce,
+        .overlap_param_gather = args->overlap_param_gather,
+    };
+}
+
+static int make_model (struct train *t, struct mg_error *err)
+{
+    struct model_spec spec = {
+        .config = t->config,
+        .micro_batch_size = train_micro_batch (&t->args),
+        .sequence_parallel = t->args.sequence_parallel && t->geometry.tp > 1,
+        .stages = t->stages,
+        .dtype = train_dtype (&t->args),
+        .per_token_loss = t->args.per_token_loss,
+    };
+    int group = t->args.microbatch_group != TRAIN_UNSET ? t->args.microbatch_group : 0;
+
+    if (!(t->model = model_create (&spec, t->job, err))
+        || !(t->passes = passes_create (t->model, t->job, t->batches, group,
+                                       evaluate_any (&t->evaluation)
+                                           ? t->evaluation.batch.num_microbatches : 0,
+                                       err)))
+        return -1;
+    return 0;
+}
+
+/* --- the plan --- */
+
+static int plan_activations (struct train *t, struct mg_error *err)
+{
+    struct memory_plan *plan = &t->memory;
+    const int *slots = passes_slots (t->passes);
+    size_t total = model_activation_bytes (t->model, slots);
+
+    if (total == 0 || total > INT64_MAX)
+        return mg_error_set (err, EOVERFLOW, "activations of this model are too large");
+    plan->num_pools = model_num_pools (t->model);
+    if (!(plan->pool = calloc ((size_t)plan->num_pools + 1, sizeof (*plan->pool))))
+        return mg_error_set (err, ENOMEM, "memory plan: out of memory");
+    for (int p = 0; p < plan->num_pools; p++) {
+        plan->pool[p].slots = slots[p];
+        plan->pool[p].bytes = (int64_t)model_pool_bytes (t->model, p, slots[p]);
+        plan->bytes[MEMORY_ACTIVATIONS] += plan->pool[p].bytes;
+    }
+    plan->bytes[MEMORY_WORKSPACE] = (int64_t)total - plan->bytes[MEMORY_ACTIVATIONS];
+    return 0;
+}
+
+int memory_plan (struct train *t, struct mg_error *err)
+{
+    struct memory_plan *plan = &t->memory;
+    struct optimizer_config config;
+    int64_t bytes[OPTIMIZER_NUM_PARTS];
+    const struct param *params;
+    size_t n;
+
+    memory_clear (plan);
+    if (make_model (t, err) < 0)
+        return -1;
+    params = model_params (t->model, &n);
+    config = train_optimizer (t);
+    if (optimizer_bytes (&config, t->job, params, n, bytes, err) < 0)
+        return -1;
+    for (size_t i = 0; i < n; i++)
+        plan->elements += params[i].numel;
+    plan->bytes[MEMORY_PARAMETERS] = bytes[OPTIMIZER_PARAMS];
+    plan->bytes[MEMORY_GRADIENTS] = bytes[OPTIMIZER_GRADS];
+    plan->bytes[MEMORY_MAIN] = bytes[OPTIMIZER_MAIN];
+    plan->bytes[MEMORY_MOMENTS] = bytes[OPTIMIZER_MOMENTS];
+    plan->bytes[MEMORY_COMMUNICATION] = bytes[OPTIMIZER_PACKED]
+                                        + (int64_t)job_comm_bytes (t->job);
+    return plan_activations (t, err);
+}
+
+/* --- does it fit? --- */
+
+/* What would make this run smaller, given how it is now. */
+static void advise (const struct train *t, char *text, size_t n)
+{
+    const struct memory_plan *plan = &t->memory;
+    bool dp = mg_comm_size (job_comm (t->job, GROUP_DP_CP)) > 1;
+    bool state = memory_state (plan) > memory_activations (plan);
+
+    snprintf (text, n, "%s%s%smore tensor or pipeline parallelism or more nodes would help",
+              state && dp && !t->args.sharded_optimizer ? "--use-distributed-optimizer, " : "",
+              !state && train_micro_batch (&t->args) > 1 ? "a smaller --micro-batch-size, " : "",
+              !state && t->geometry.tp > 1 && !t->args.sequence_parallel
+                  ? "--sequence-parallel, "
+              : !state && train_dtype (&t->args) == MG_FLOAT32 ? "--bf16, "
+                                                                : "");
+}
+
+/* Every rank of a node needs about as much as this one. */
+int memory_check (const struct train *t, struct mg_error *err)
+{
+    const double gib = 1 << 30;
+    int ranks = bootstrap_info (t->bootstrap)->local_size;
+    double need = (double)memory_total (&t->memory);
+    double have = (double)device_available (job_device (t->job));
+    char advice[200];
+
+    if (have == 0 || need * ranks <= have)
+        return 0;
+    advise (t, advice, sizeof (advice));
+    return mg_error_set (err, ENOMEM, "%d x %.2f GiB are needed by the ranks of this node (%.2f"
+                         " GiB parameters, gradients and moments, %.2f GiB activations each),"
+                         " it has %.2f GiB, %.2f GiB less; %s (--no-check-memory: try it)",
+                         ranks, need / gib, (double)memory_state (&t->memory) / gib,
+                         (double)memory_activations (&t->memory) / gib, have / gib,
+                         (need * ranks - have) / gib, advice);
+}

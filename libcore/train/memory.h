@@ -1,0 +1,63 @@
+/* memory - what a rank of a run allocates on its device, planned before it does.
+ *
+ * The plan asks the code that allocates: the optimizer's layout, the carving of activations
+ * for the slots that the lists of passes need, the communicators.  What it names is all that
+ * the library takes of the device before the first step, and it takes no more afterwards but
+ * for the scratch memory of host kernels, which depends on the library of products, and is
+ * small; what MPI and other libraries take for themselves is theirs.
+ */
+#ifndef LIBCORE_TRAIN_MEMORY_H
+#define LIBCORE_TRAIN_MEMORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "libcore/optim/optimizer.h"
+#include "megatron/error.h"
+
+struct train;
+
+enum memory_kind {
+    MEMORY_PARAMETERS,
+    MEMORY_GRADIENTS,
+    MEMORY_MAIN,          /* parameters in float32, where the model's are not */
+    MEMORY_MOMENTS,
+    MEMORY_ACTIVATIONS,   /* slots of all pools */
+    MEMORY_WORKSPACE,     /* of the passes, which all slots share */
+    MEMORY_COMMUNICATION, /* scratch of communicators, and gradients packed for a call */
+    NUM_MEMORY_KINDS
+};
+
+/* "parameters", "main parameters" ... */
+extern const char *const memory_kind_names[NUM_MEMORY_KINDS];
+
+struct memory_plan {
+    int64_t bytes[NUM_MEMORY_KINDS];
+    int64_t elements; /* of parameters that the rank holds */
+    int num_pools;
+    struct memory_pool {
+        int slots;
+        int64_t bytes; /* of all its slots */
+    } *pool; /* [num_pools] */
+};
+
+int64_t memory_total (const struct memory_plan *plan);
+/* Parameters, gradients, main parameters, moments; activations and workspace. */
+int64_t memory_state (const struct memory_plan *plan);
+int64_t memory_activations (const struct memory_plan *plan);
+void memory_clear (struct memory_plan *plan);
+
+/* Of a run whose job is there: make the model and the lists of passes, which allocate
+ * nothing large, and fill t->memory.  -1 and a text on failure.
+ */
+int memory_plan (struct train *t, struct mg_error *err);
+
+/* Does the plan, times the ranks of this node, fit into what is available?  -1, ENOMEM and a
+ * text with what is missing and what would help, if not.
+ */
+int memory_check (const struct train *t, struct mg_error *err);
+
+/* The optimizer that the arguments ask for. */
+struct optimizer_config train_optimizer (const struct train *t);
+
+#endif /* LIBCORE_TRAIN_MEMORY_H */

@@ -1,0 +1,58 @@
+/* trace - when what was done in some iterations, in the Trace Event Format of Chrome, which
+ * Perfetto shows too (Duffy, "Trace Event Format", 2016: complete events, "ph": "X").
+ *
+ * A process of the trace is a rank.  Its thread 0 is what the run itself does: intervals of
+ * timers.h, passes with their microbatch and chunk.  The others are the lanes of the
+ * communication thread, which move side by side: a call begins when the thread first turns
+ * to it, and ends when it is done.  Times are those of the machine's clock (microseconds
+ * since 1970), so that the files of several ranks can be put together.
+ *
+ * Every rank writes a file of its own: nothing is exchanged, and a rank that is alone or
+ * late needs no other.  Recording allocates; a trace that is NULL, or not within its
+ * iterations, costs a comparison.
+ */
+#ifndef LIBCORE_TRAIN_TRACE_H
+#define LIBCORE_TRAIN_TRACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "libcore/job/job.h"
+#include "libcore/train/timers.h"
+
+struct trace;
+
+/* Iterations of a run, the first being 1: "3" or "2-5". -1, EINVAL and a text. */
+int trace_iterations_parse (const char *text, int64_t range[2], struct mg_error *err);
+
+/* The file of a rank: FILE with "-RANK" before its suffix, "trace.json" -> "trace-3.json".
+ * Free it.  NULL if out of memory.
+ */
+char *trace_path (const char *file, int rank);
+
+/* Open this rank's file, nothing is written yet; the job outlives the trace.  NULL and a
+ * text on failure.
+ */
+struct trace *trace_create (const char *file, const int64_t range[2], const struct job *job,
+                            struct mg_error *err);
+void trace_destroy (struct trace *t); /* NULL is allowed */
+
+/* An iteration begins, the number-th of this run: recorded if that is in the range. */
+void trace_iteration (struct trace *t, int64_t iteration, int64_t number);
+
+/* Has the last iteration of the range been recorded, and is still to be written? */
+bool trace_is_full (const struct trace *t, int64_t number);
+
+/* An interval of the run's own; intervals of different timers may nest. */
+void trace_begin (struct trace *t, enum timer which);
+void trace_end (struct trace *t, enum timer which);
+
+/* What the interval that has just begun is about. */
+void trace_detail (struct trace *t, enum timer which, int microbatch, int chunk);
+
+/* Write what was recorded and stop recording; once, later calls do nothing.  All calls
+ * that were made must be done.  -1 and a text if the file cannot be written.
+ */
+int trace_write (struct trace *t, struct mg_error *err);
+
+#endif /* LIBCORE_TRAIN_TRACE_H */

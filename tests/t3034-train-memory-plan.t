@@ -1,0 +1,138 @@
+#!/bin/bash
+# What "megatron plan memory" says is what a run allocates, rank by rank and kind by kind, to
+# the byte; bytes a parameter; a run that does not fit.
+. "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
+. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/train.sh"
+
+make_text text.txt 20
+run megatron data tokenize --input text.txt --output-prefix text --append-eod
+is "$status" 0 "text is tokenized" || diag "$err"
+# sizes that need padding: of the vocabulary, of buckets, of slots
+model=(--num-layers 4 --hidden-size 36 --num-attention-heads 4 --kv-channels 7
+       --ffn-hidden-size 52 --seq-length 12 --max-position-embeddings 13
+       --tokenizer-type ByteLevel --micro-batch-size 2 --global-batch-size 24)
+rest=(--data-path text_text_document --split 90,10,0 --lr 1e-3 --train-iters 0)
+
+# Both as lines "RANK KIND: BYTES ...", and "planned: N".
+planned() {
+    megatron plan memory "$@" | awk '
+        function flush(  r) {
+            if (line != "")
+                for (r = first; r <= last; r++) print r line " | planned: " total " |"
+        }
+        /^rank/ { flush(); split ($2, ends, "-"); first = ends[1]
+                  last = ends[2] == "" ? first : ends[2]; line = ""; next }
+        /^  total/ { total = $2; next }
+        /^    pool/ || / bytes a parameter/ { next }
+        { bytes = $NF; $NF = ""; sub (/^ +/, ""); sub (/ +$/, ""); line = line " | " $0 ": " bytes }
+        END { flush() }'
+}
+said() {
+    sed -n 's/^ memory plan (bytes) of rank \([0-9-]*\) | \(.*\) | allocated: .*/\1 | \2 |/p' \
+        <<<"$1" | awk '{ split ($1, ends, "-"); if (ends[2] == "") ends[2] = ends[1]
+            $1 = ""; for (r = ends[1]; r <= ends[2]; r++) print r $0 }'
+}
+
+# equal WORLD TEXT ARGUMENT...
+equal() {
+    local world=$1 text=$2 launch=()
+    shift 2
+    [ "$world" = 1 ] || launch=(mpi_run "$world")
+    run "${launch[@]}" megatron train "${model[@]}" "${rest[@]}" "$@"
+    is "$status" 0 "$text runs" || diag "$err"
+    said "$out" >said
+    planned "${model[@]}" --world-size "$world" "$@" >planned
+    is "$(wc -l <planned)" "$world" "$text: every rank is planned"
+    is "$(cat said)" "$(cat planned)" "$text: what is planned is what is said"
+    is "$(sed -n 's/.* planned: \([0-9]*\) | allocated: \([0-9]*\) |/\1 \2/p' <<<"$out" \
+        | awk '$1 != $2 || !$1')" "" "$text: and allocated"
+}
+
+for type in "" --bf16 --fp16; do
+    # shellcheck disable=SC2086
+    equal 1 "one rank $type" $type
+done
+equal 1 "one rank, sharded" --use-distributed-optimizer --bf16
+
+# ---- bytes a parameter, of a model that has little to pad
+large=(--num-layers 8 --hidden-size 512 --num-attention-heads 8 --seq-length 64
+       --padded-vocab-size 1024 --micro-batch-size 1)
+each() {
+    megatron plan memory "${large[@]}" "$@" --rank 0 | sed -n 's/^  \([0-9.]*\) bytes a param.*/\1/p'
+}
+near() {
+    ok "awk 'BEGIN { exit !(${1:-0} >= $2 && ${1:-0} < $2 * 1.002) }'" "$3: $1 bytes a parameter"
+}
+near "$(each)" 16 "float32"
+near "$(each --bf16)" 18 "bfloat16"
+near "$(each --world-size 8 --use-distributed-optimizer)" 9 "float32 over 8"
+near "$(each --world-size 8 --use-distributed-optimizer --bf16)" 7.5 "bfloat16 over 8"
+near "$(each --world-size 8 --use-distributed-optimizer --bf16 \
+    --num-distributed-optimizer-instances 2)" 9 "bfloat16 over two times 4"
+
+# ---- JSON, and mistakes
+if command -v jq >/dev/null; then
+    megatron plan memory "${large[@]}" --world-size 8 --pipeline-model-parallel-size 4 \
+        --num-virtual-stages-per-pipeline-rank 2 --global-batch-size 16 --json >plan.json
+    is "$(jq '[.ranks[].rank] == [range(8)]' plan.json)" true "all ranks"
+    is "$(jq '[.ranks[] | .total == .parameters + .gradients + .main_parameters + .moments
+        + .activations + .workspace + .communication] | all' plan.json)" true "totals"
+    is "$(jq '[.ranks[] | .activations == ([.pools[].bytes] | add)] | all' plan.json)" true "pools"
+else
+    skip 3 "no jq"
+fi
+# refuse STATUS TEXT COMMAND...
+refuse() {
+    local want=$1 text=$2
+    shift 2
+    run "$@"
+    is "$status" "$want" "$text: $err"
+    is "$(wc -l <<<"$err")" 1 "in one line"
+}
+refuse 2 "no model" megatron plan memory --num-layers 2
+refuse 2 "no argument" megatron plan memory "${large[@]}" --nonsense
+refuse 2 "both types" megatron plan memory "${large[@]}" --bf16 --fp16
+refuse 1 "a rank that is not there" megatron plan memory "${large[@]}" --rank 1
+refuse 1 "a world that cannot be" megatron plan memory "${large[@]}" --world-size 3 \
+    --tensor-model-parallel-size 2
+refuse 1 "instances that do not divide" megatron plan memory "${large[@]}" --world-size 4 \
+    --use-distributed-optimizer --num-distributed-optimizer-instances 3
+
+# ---- a run that does not fit
+huge=(--num-layers 1000 --hidden-size 65536 --num-attention-heads 4 --seq-length 12
+      --tokenizer-type ByteLevel --micro-batch-size 2)
+run megatron train "${huge[@]}" "${rest[@]}"
+is "$status" 1 "more than there is"
+like "$err" "1 x [0-9.]+ GiB are needed .* it has [0-9.]+ GiB, [0-9.]+ GiB less; more tensor" \
+    "is refused with what is missing"
+ok "ulimit -v 8000000; megatron train ${huge[*]} ${rest[*]} --no-check-memory 2>&1 | grep -q 'no memory for'" \
+    "or tried, if asked for"
+
+
+# ---- data that is given tells whether there is an evaluation, which may need more slots
+pp=(--pipeline-model-parallel-size 4)
+total() {
+    planned "${model[@]}" "${pp[@]}" "$@" | awk '{ n += $(NF - 1) } END { print n }'
+}
+is "$(total --data-path text_text_document --split 100,0,0 --eval-interval 0)" \
+    "$(total --eval-iters 0)" "data without a validation part"
+is "$(total --data-path text_text_document --split 90,10,0)" "$(total)" "data with one"
+ok "[ $(total) -gt $(total --eval-iters 0) ]" "which takes more"
+
+mpi_available || { diag "no MPI: one rank only"; done_testing; exit; }
+
+# ---- layouts: ranks, and arguments
+while read -r world args; do
+    read -ra words <<<"$args"
+    equal "$world" "$world ranks $args" "${words[@]}"
+done <<'END'
+2 --pipeline-model-parallel-size 2 --eval-iters 0
+2 --tensor-model-parallel-size 2 --sequence-parallel --bf16
+3 --use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather --ddp-bucket-size 3000
+4 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 --bf16
+4 --tensor-model-parallel-size 2 --sequence-parallel --use-distributed-optimizer --bf16
+4 --use-distributed-optimizer --num-distributed-optimizer-instances 2 --eval-iters 0
+4 --pipeline-model-parallel-size 4 --fp16 --use-distributed-optimizer --untie-embeddings-and-output-weights
+END
+done_testing
