@@ -11,6 +11,10 @@
 mpi_available || skip_all "no MPI"
 [ -e "$MG_BUILDDIR/plugin/.libs/megatron.so" ] || skip_all "the plugin is not built"
 ranks=256
+[ "$(awk '$1 == "MemAvailable:" { print ($2 >= 12 * 1024 * 1024) }' /proc/meminfo)" = 1 ] \
+    || skip_all "less than 12 GiB of memory"
+[ "$(df -k --output=avail /dev/shm | tail -n 1)" -ge $((4 * 1024 * 1024)) ] \
+    || skip_all "less than 4 GiB in /dev/shm"
 make_text text.txt 20
 megatron data tokenize --input text.txt --output-prefix text --append-eod >/dev/null
 args=(--num-layers 4 --hidden-size 16 --num-attention-heads 4 --seq-length 8
