@@ -13,11 +13,7 @@
 #include "libcore/checkpoint/store.h"
 
 /* In the order of --help, closed by a row without a name. */
-static const struct part {
-    const char *name;
-    const char *summary;
-    int (*run) (int argc, char **argv);
-} parts[] = {
+static const struct cmd_part parts[] = {
     { "inspect", "what is in a checkpoint", checkpoint_inspect },
     { "verify", "read all of a checkpoint, tell what is wrong", checkpoint_verify },
     { "convert", "checkpoints and files of weights", checkpoint_convert },
@@ -179,9 +175,7 @@ struct manifest *checkpoint_manifest (const struct checkpoint_place *place,
 
 int checkpoint_usage_error (const char *part, const struct mg_error *err)
 {
-    fprintf (stderr, "megatron: checkpoint %s: %s; see megatron checkpoint %s --help\n", part,
-             err->text, part);
-    return CHECKPOINT_USAGE;
+    return cmd_part_usage ("checkpoint", part, err->text);
 }
 
 int checkpoint_failure (const char *part, const struct mg_error *err)
@@ -190,33 +184,9 @@ int checkpoint_failure (const char *part, const struct mg_error *err)
     return CHECKPOINT_FAILED;
 }
 
-static void print_help (void)
-{
-    printf ("Usage: megatron checkpoint PART [OPTION...]\n\n"
-            "Look at checkpoints, check and convert them.\n\n"
-            "Parts:\n");
-    for (const struct part *p = parts; p->name; p++)
-        printf ("  %-12s %s\n", p->name, p->summary);
-    printf ("\n\"megatron checkpoint PART --help\" tells a part's options.\n");
-}
-
 int cmd_checkpoint (int argc, char **argv)
 {
-    if (argc < 2) {
-        fprintf (stderr, "megatron: checkpoint: a part is missing, see megatron checkpoint "
-                         "--help\n");
-        return CHECKPOINT_USAGE;
-    }
-    if (strcmp (argv[1], "--help") == 0 || strcmp (argv[1], "-h") == 0) {
-        print_help ();
-        return 0;
-    }
-    for (const struct part *p = parts; p->name; p++) {
-        if (strcmp (p->name, argv[1]) == 0)
-            return p->run (argc - 1, argv + 1);
-    }
-    fprintf (stderr, "megatron: checkpoint: \"%.40s\" is not a part, see megatron checkpoint "
-                     "--help\n",
-             argv[1]);
-    return CHECKPOINT_USAGE;
+    static const char purpose[] = "Look at checkpoints, check and convert them.";
+
+    return cmd_part_run ("checkpoint", purpose, parts, argc, argv);
 }

@@ -10,9 +10,10 @@
 #include <stdint.h>
 
 #include "cmd/option.h"
+#include "cmd/part.h"
 #include "megatron/error.h"
 
-enum { CHECKPOINT_FAILED = 1, CHECKPOINT_USAGE = 2 };
+enum { CHECKPOINT_FAILED = 1 };
 
 /* "megatron checkpoint inspect": what is in one. */
 int checkpoint_inspect (int argc, char **argv);
@@ -55,7 +56,7 @@ struct manifest;
 struct manifest *checkpoint_manifest (const struct checkpoint_place *place,
                                       struct mg_error *err);
 
-/* One line on standard error; return CHECKPOINT_USAGE and CHECKPOINT_FAILED. */
+/* One line on standard error; return CMD_USAGE and CHECKPOINT_FAILED. */
 int checkpoint_usage_error (const char *part, const struct mg_error *err);
 int checkpoint_failure (const char *part, const struct mg_error *err);
 

@@ -8,11 +8,7 @@
 #include "cmd/data.h"
 
 /* In the order of --help, closed by a row without a name. */
-static const struct part {
-    const char *name;
-    const char *summary;
-    int (*run) (int argc, char **argv);
-} parts[] = {
+static const struct cmd_part parts[] = {
     { "tokenize", "text to a dataset, PREFIX.bin and PREFIX.idx", data_tokenize },
     { "encode", "the token ids of a text", data_encode },
     { "decode", "the text of token ids", data_decode },
@@ -132,9 +128,7 @@ const struct cmd_option data_tokenizer_options[] = {
 
 int data_usage_error (const char *part, const struct mg_error *err)
 {
-    fprintf (stderr, "megatron: data %s: %s; see megatron data %s --help\n", part,
-             err->text, part);
-    return DATA_USAGE;
+    return cmd_part_usage ("data", part, err->text);
 }
 
 int data_failure (const char *part, const struct mg_error *err)
@@ -143,32 +137,10 @@ int data_failure (const char *part, const struct mg_error *err)
     return DATA_FAILED;
 }
 
-static void print_help (void)
-{
-    printf ("Usage: megatron data PART [OPTION...]\n\n"
-            "Make datasets in Megatron's indexed form, list and look at them.\n\n"
-            "Parts:\n");
-    for (const struct part *p = parts; p->name; p++)
-        printf ("  %-12s %s\n", p->name, p->summary);
-    printf ("\n\"megatron data PART --help\" tells a part's options.\n");
-}
-
 int cmd_data (int argc, char **argv)
 {
-    if (argc < 2) {
-        fprintf (stderr, "megatron: data: a part is missing, see megatron data --help\n");
-        return DATA_USAGE;
-    }
-    if (strcmp (argv[1], "--help") == 0 || strcmp (argv[1], "-h") == 0) {
-        print_help ();
-        return 0;
-    }
-    for (const struct part *p = parts; p->name; p++) {
-        if (strcmp (p->name, argv[1]) == 0)
-            return p->run (argc - 1, argv + 1);
-    }
-    fprintf (stderr,
-             "megatron: data: \"%.40s\" is not a part, see megatron data --help\n",
-             argv[1]);
-    return DATA_USAGE;
+    static const char purpose[] =
+        "Make datasets in Megatron's indexed form, list and look at them.";
+
+    return cmd_part_run ("data", purpose, parts, argc, argv);
 }

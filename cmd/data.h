@@ -9,10 +9,11 @@
 #include <stdbool.h>
 
 #include "cmd/option.h"
+#include "cmd/part.h"
 #include "libcore/data/tokenizer.h"
 #include "megatron/error.h"
 
-enum { DATA_FAILED = 1, DATA_USAGE = 2 };
+enum { DATA_FAILED = 1 };
 
 /* "megatron data tokenize": text to a dataset. */
 int data_tokenize (int argc, char **argv);
@@ -51,7 +52,7 @@ int data_check_prefix (const char *what, const char *value, struct mg_error *err
 /* Print a JSON string. */
 void data_print_string (const char *text);
 
-/* One line on standard error; return DATA_USAGE and DATA_FAILED. */
+/* One line on standard error; return CMD_USAGE and DATA_FAILED. */
 int data_usage_error (const char *part, const struct mg_error *err);
 int data_failure (const char *part, const struct mg_error *err);
 

@@ -17,13 +17,12 @@ static bool names_option (const char *text, const char *name)
     return n > 0 && strncmp (text, name, n) == 0 && (text[n] == '\0' || text[n] == '=');
 }
 
-/* Row and table of argv's "--name" or "--name=value", NULL if there is none. */
-static const struct cmd_option *find_option (const struct cmd_option_table *tables,
-                                             int ntables, const char *text, void **target)
+const struct cmd_option *cmd_options_find (const struct cmd_option_table *tables, int ntables,
+                                           const char *text, void **target)
 {
     for (int i = 0; i < ntables; i++) {
         for (const struct cmd_option *o = tables[i].options; o->name; o++) {
-            if (names_option (text, o->name) || names_option (text, o->alias)) {
+            if (names_option (text + 2, o->name) || names_option (text + 2, o->alias)) {
                 *target = tables[i].target;
                 return o;
             }
@@ -70,7 +69,7 @@ static int read_option (const struct cmd_option_table *tables, int ntables, char
             return mg_error_set (err, EINVAL, "\"%.60s\" is not an option", text);
         return option->set (target, option, option->arg, text, err);
     }
-    if (!(option = find_option (tables, ntables, text + 2, &target)))
+    if (!(option = cmd_options_find (tables, ntables, text, &target)))
         return mg_error_set (err, EINVAL, "unknown option \"%.60s\"", text);
     snprintf (what, sizeof (what), "%.*s", value ? (int)(value - text) : 60, text);
     if (value)

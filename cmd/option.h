@@ -39,6 +39,10 @@ struct cmd_option_table {
 int cmd_options_read (const struct cmd_option_table *tables, int ntables, int argc,
                       char **argv, struct mg_error *err);
 
+/* Row of "--name" or "--name=value", and its table's target; NULL if no table has it. */
+const struct cmd_option *cmd_options_find (const struct cmd_option_table *tables, int ntables,
+                                           const char *text, void **target);
+
 /* Print one line an option to standard output. */
 void cmd_options_help (const struct cmd_option_table *tables, int ntables);
 

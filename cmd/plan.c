@@ -8,11 +8,7 @@
 #include "libcore/train/config.h"
 
 /* In the order of --help, closed by a row without a name. */
-static const struct part {
-    const char *name;
-    const char *summary;
-    int (*run) (int argc, char **argv);
-} parts[] = {
+static const struct cmd_part parts[] = {
     { "buffers", "where parameters and gradients lie, and who owns them", plan_buffers },
     { "check", "every rule that the parallel sizes break", plan_check },
     { "groups", "who shares a group with whom", plan_groups },
@@ -82,9 +78,7 @@ const struct cmd_option plan_common_options[] = {
 
 int plan_usage_error (const char *part, const struct mg_error *err)
 {
-    fprintf (stderr, "megatron: plan %s: %s; see megatron plan %s --help\n", part,
-             err->text, part);
-    return PLAN_USAGE;
+    return cmd_part_usage ("plan", part, err->text);
 }
 
 /* The axes of a grid in the order in which people name them. */
@@ -137,34 +131,19 @@ void plan_print_grids_json (const struct geometry *g)
     putchar ('}');
 }
 
-/* The row that "--name" or "--name=value" is of. */
-static const struct cmd_option *find_option (const struct cmd_option *row, const char *text)
-{
-    size_t n = strcspn (text, "=");
-
-    for (; row->name; row++) {
-        const char *names[2] = { row->name, row->alias };
-
-        for (int i = 0; i < 2; i++) {
-            if (names[i] && strlen (names[i]) == n - 2
-                && strncmp (names[i], text + 2, n - 2) == 0)
-                return row;
-        }
-    }
-    return NULL;
-}
-
 /* Part the words into this command's own and the model's, argv[0] stays with both. */
 void plan_part_words (const struct cmd_option *options, int argc, char **argv, int *num_own,
                       char **own, int *num_rest, char **rest)
 {
+    const struct cmd_option_table tables[] = { { options, NULL },
+                                               { plan_common_options, NULL } };
     bool mine = false;
+    void *target;
 
     own[(*num_own)++] = rest[(*num_rest)++] = argv[0];
     for (int i = 1; i < argc; i++) {
         if (strncmp (argv[i], "--", 2) == 0)
-            mine = find_option (options, argv[i])
-                   || find_option (plan_common_options, argv[i]);
+            mine = cmd_options_find (tables, 2, argv[i], &target) != NULL;
         if (mine)
             own[(*num_own)++] = argv[i];
         else
@@ -175,42 +154,23 @@ void plan_part_words (const struct cmd_option *options, int argc, char **argv, i
 /* What no model can do without. */
 const char *plan_missing_argument (const struct train_args *args)
 {
-    return args->num_layers == TRAIN_UNSET    ? "--num-layers"
-                          : args->hidden_size == TRAIN_UNSET ? "--hidden-size"
-                          : args->num_heads == TRAIN_UNSET   ? "--num-attention-heads"
-                          : args->seq_length == TRAIN_UNSET  ? "--seq-length"
-                          : args->vocab_size == TRAIN_UNSET
-                                  && args->padded_vocab_size == TRAIN_UNSET
-                                  && !args->tokenizer
-                              ? "--vocab-size"
-                                                             : NULL;
-}
-
-static void print_help (void)
-{
-    printf ("Usage: megatron plan PART [OPTION...]\n\n"
-            "Show what a job would do, without running it.\n\n"
-            "Parts:\n");
-    for (const struct part *p = parts; p->name; p++)
-        printf ("  %-12s %s\n", p->name, p->summary);
-    printf ("\n\"megatron plan PART --help\" tells a part's options.\n");
+    if (args->num_layers == TRAIN_UNSET)
+        return "--num-layers";
+    if (args->hidden_size == TRAIN_UNSET)
+        return "--hidden-size";
+    if (args->num_heads == TRAIN_UNSET)
+        return "--num-attention-heads";
+    if (args->seq_length == TRAIN_UNSET)
+        return "--seq-length";
+    if (args->vocab_size == TRAIN_UNSET && args->padded_vocab_size == TRAIN_UNSET
+        && !args->tokenizer)
+        return "--vocab-size";
+    return NULL;
 }
 
 int cmd_plan (int argc, char **argv)
 {
-    if (argc < 2) {
-        fprintf (stderr, "megatron: plan: a part is missing, see megatron plan --help\n");
-        return PLAN_USAGE;
-    }
-    if (strcmp (argv[1], "--help") == 0 || strcmp (argv[1], "-h") == 0) {
-        print_help ();
-        return 0;
-    }
-    for (const struct part *p = parts; p->name; p++) {
-        if (strcmp (p->name, argv[1]) == 0)
-            return p->run (argc - 1, argv + 1);
-    }
-    fprintf (stderr, "megatron: plan: \"%.40s\" is not a part, "
-                     "see megatron plan --help\n", argv[1]);
-    return PLAN_USAGE;
+    static const char purpose[] = "Show what a job would do, without running it.";
+
+    return cmd_part_run ("plan", purpose, parts, argc, argv);
 }

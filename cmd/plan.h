@@ -10,9 +10,10 @@
 #include <stdbool.h>
 
 #include "cmd/option.h"
+#include "cmd/part.h"
 #include "libcore/topo/geometry.h"
 
-enum { PLAN_IMPOSSIBLE = 1, PLAN_USAGE = 2 };
+enum { PLAN_IMPOSSIBLE = 1 };
 
 /* "megatron plan buffers": where parameters and gradients lie, and who owns them. */
 int plan_buffers (int argc, char **argv);
@@ -60,7 +61,7 @@ void plan_part_words (const struct cmd_option *options, int argc, char **argv, i
 struct train_args;
 const char *plan_missing_argument (const struct train_args *args);
 
-/* One line on standard error for a mistake on the command line; returns PLAN_USAGE. */
+/* One line on standard error for a mistake on the command line; returns CMD_USAGE. */
 int plan_usage_error (const char *part, const struct mg_error *err);
 
 /* One line, no newline: "dense tp 4 x cp 1 x dp 2 x pp 2, expert etp 1 x ...".  A data

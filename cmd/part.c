@@ -1,0 +1,43 @@
+/* part.c - find the part of a command, or tell which there are */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cmd/part.h"
+
+static void print_help (const char *command, const char *purpose,
+                        const struct cmd_part *parts)
+{
+    printf ("Usage: megatron %s PART [OPTION...]\n\n%s\n\nParts:\n", command, purpose);
+    for (const struct cmd_part *p = parts; p->name; p++)
+        printf ("  %-12s %s\n", p->name, p->summary);
+    printf ("\n\"megatron %s PART --help\" tells a part's options.\n", command);
+}
+
+int cmd_part_run (const char *command, const char *purpose, const struct cmd_part *parts,
+                  int argc, char **argv)
+{
+    if (argc < 2) {
+        fprintf (stderr, "megatron: %s: a part is missing, see megatron %s --help\n",
+                 command, command);
+        return CMD_USAGE;
+    }
+    if (strcmp (argv[1], "--help") == 0 || strcmp (argv[1], "-h") == 0) {
+        print_help (command, purpose, parts);
+        return 0;
+    }
+    for (const struct cmd_part *p = parts; p->name; p++) {
+        if (strcmp (p->name, argv[1]) == 0)
+            return p->run (argc - 1, argv + 1);
+    }
+    fprintf (stderr, "megatron: %s: \"%.40s\" is not a part, see megatron %s --help\n",
+             command, argv[1], command);
+    return CMD_USAGE;
+}
+
+int cmd_part_usage (const char *command, const char *part, const char *text)
+{
+    fprintf (stderr, "megatron: %s %s: %s; see megatron %s %s --help\n", command, part, text,
+             command, part);
+    return CMD_USAGE;
+}
