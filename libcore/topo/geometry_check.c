@@ -6,39 +6,15 @@
  */
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "libcore/topo/geometry_private.h"
 #include "libcore/topo/order.h"
+#include "libcore/topo/rule.h"
 
-struct report {
-    geometry_report_f f;
-    void *arg;
-    const char *rule;
-    int count;
-};
-
-static void broken (struct report *r, const char *fmt, ...)
-    __attribute__ ((format (printf, 2, 3)));
-
-static void broken (struct report *r, const char *fmt, ...)
-{
-    char text[MG_ERROR_MAX];
-    va_list ap;
-
-    r->count++;
-    if (!r->f)
-        return;
-    va_start (ap, fmt);
-    vsnprintf (text, sizeof (text), fmt, ap);
-    va_end (ap);
-    r->f (r->arg, r->rule, text);
-}
-
-static void check_size (const struct geometry *g, struct report *r)
+static void check_size (const struct geometry *g, struct rule_report *r)
 {
     for (int i = 0; i < GEOMETRY_NUM_SIZES; i++) {
         const struct geometry_size *size = &geometry_sizes[i];
@@ -47,30 +23,30 @@ static void check_size (const struct geometry *g, struct report *r)
         if (value == 0 && size->or_zero)
             continue;
         if (value < 1 || value > GEOMETRY_SIZE_MAX)
-            broken (r, "%s %d is out of range, want %d to %d", size->name, value,
-                    size->min, GEOMETRY_SIZE_MAX);
+            rule_broken (r, "%s %d is out of range, want %d to %d", size->name, value,
+                         size->min, GEOMETRY_SIZE_MAX);
     }
 }
 
-static void check_vpp (const struct geometry *g, struct report *r)
+static void check_vpp (const struct geometry *g, struct rule_report *r)
 {
     if (g->vpp > 1 && g->pp == 1)
-        broken (r, "vpp %d needs pp > 1, but pp is 1; use pp 2 or more, or no vpp",
-                g->vpp);
+        rule_broken (r, "vpp %d needs pp > 1, but pp is 1; use pp 2 or more, or no vpp",
+                     g->vpp);
 }
 
-static void check_product_dense (const struct geometry *g, struct report *r)
+static void check_product_dense (const struct geometry *g, struct rule_report *r)
 {
     if (geometry_dense_product (g) > GEOMETRY_SIZE_MAX)
-        broken (r, "tp %d x cp %d x pp %d is more than %d tasks", g->tp, g->cp, g->pp,
-                GEOMETRY_SIZE_MAX);
+        rule_broken (r, "tp %d x cp %d x pp %d is more than %d tasks", g->tp, g->cp, g->pp,
+                     GEOMETRY_SIZE_MAX);
 }
 
-static void check_product_expert (const struct geometry *g, struct report *r)
+static void check_product_expert (const struct geometry *g, struct rule_report *r)
 {
     if (geometry_expert_product (g) > GEOMETRY_SIZE_MAX)
-        broken (r, "etp %d x ep %d x pp %d is more than %d tasks", geometry_etp (g),
-                g->ep, g->pp, GEOMETRY_SIZE_MAX);
+        rule_broken (r, "etp %d x ep %d x pp %d is more than %d tasks", geometry_etp (g),
+                     g->ep, g->pp, GEOMETRY_SIZE_MAX);
 }
 
 /* Is the axis left out of the order string? False where the string is not readable. */
@@ -120,15 +96,15 @@ static const char *tasks (int n)
     return n == 1 ? "task" : "tasks";
 }
 
-static void check_world_dense (const struct geometry *g, struct report *r)
+static void check_world_dense (const struct geometry *g, struct rule_report *r)
 {
     char hint[80];
 
     if (!g->world || geometry_dp (g))
         return;
     suggest_world (g, hint, sizeof (hint));
-    broken (r, "%d %s cannot hold tp %d x cp %d x pp %d = %d; %s", g->world,
-            tasks (g->world), g->tp, g->cp, g->pp, (int)geometry_dense_product (g), hint);
+    rule_broken (r, "%d %s cannot hold tp %d x cp %d x pp %d = %d; %s", g->world,
+                 tasks (g->world), g->tp, g->cp, g->pp, (int)geometry_dense_product (g), hint);
 }
 
 /* Would this geometry be legal with experts that are not split by tensor parallelism? */
@@ -143,7 +119,7 @@ static bool etp_one_would_do (const struct geometry *g)
     return geometry_check (&one, NULL, NULL) == 0;
 }
 
-static void check_world_expert (const struct geometry *g, struct report *r)
+static void check_world_expert (const struct geometry *g, struct rule_report *r)
 {
     char hint[80] = "";
 
@@ -153,35 +129,35 @@ static void check_world_expert (const struct geometry *g, struct report *r)
         return;
     if (geometry_dp (g)) // else the line of the dense grid has said it for both
         suggest_world (g, hint, sizeof (hint));
-    broken (r, "%d %s cannot hold etp %d x ep %d x pp %d = %d%s%s%s", g->world,
-            tasks (g->world), geometry_etp (g), g->ep, g->pp,
-            (int)geometry_expert_product (g), hint[0] ? "; " : "", hint,
-            etp_one_would_do (g) ? ", or etp 1 (it defaults to tp)" : "");
+    rule_broken (r, "%d %s cannot hold etp %d x ep %d x pp %d = %d%s%s%s", g->world,
+                 tasks (g->world), geometry_etp (g), g->ep, g->pp,
+                 (int)geometry_expert_product (g), hint[0] ? "; " : "", hint,
+                 etp_one_would_do (g) ? ", or etp 1 (it defaults to tp)" : "");
 }
 
-static void check_order_unknown (const struct geometry *g, struct report *r)
+static void check_order_unknown (const struct geometry *g, struct rule_report *r)
 {
     struct order order;
 
     order_scan (g->order, &order);
     if (order.has_unknown)
-        broken (r, "order \"%s\" names an unknown axis \"%s\", want tp, cp, ep, dp, pp "
-                "joined by -", order.text, order.unknown);
+        rule_broken (r, "order \"%s\" names an unknown axis \"%s\", want tp, cp, ep, dp, pp "
+                     "joined by -", order.text, order.unknown);
 }
 
-static void check_order_repeated (const struct geometry *g, struct report *r)
+static void check_order_repeated (const struct geometry *g, struct rule_report *r)
 {
     struct order order;
 
     order_scan (g->order, &order);
     for (int i = 0; i < MG_NUM_AXES; i++) {
         if (order.times[i] > 1)
-            broken (r, "order \"%s\" names %s %d times, want each axis once", order.text,
-                    geometry_axis_name (i), order.times[i]);
+            rule_broken (r, "order \"%s\" names %s %d times, want each axis once", order.text,
+                         geometry_axis_name (i), order.times[i]);
     }
 }
 
-static void check_order_missing (const struct geometry *g, struct report *r)
+static void check_order_missing (const struct geometry *g, struct rule_report *r)
 {
     struct order order;
 
@@ -191,9 +167,9 @@ static void check_order_missing (const struct geometry *g, struct report *r)
             int size = geometry_axis_size (g, expert, i);
 
             if (size > 1) {
-                broken (r, "order \"%s\" lacks %s, but %s%s is %d", order.text,
-                        geometry_axis_name (i), expert && i != MG_AXIS_EP ? "e" : "",
-                        geometry_axis_name (i), size);
+                rule_broken (r, "order \"%s\" lacks %s, but %s%s is %d", order.text,
+                             geometry_axis_name (i), expert && i != MG_AXIS_EP ? "e" : "",
+                             geometry_axis_name (i), size);
                 break;
             }
         }
@@ -243,20 +219,20 @@ static bool pp_groups_differ (const struct geometry *g)
     return num[0] * den[1] != num[1] * den[0];
 }
 
-static void check_order_pp_last (const struct geometry *g, struct report *r)
+static void check_order_pp_last (const struct geometry *g, struct rule_report *r)
 {
     if (pp_last_broken (g))
-        broken (r, "order \"%s\" does not end with pp, so tp %d x cp %d must equal "
-                "etp %d x ep %d (dp = edp); end the order with pp", g->order, g->tp,
-                g->cp, geometry_etp (g), g->ep);
+        rule_broken (r, "order \"%s\" does not end with pp, so tp %d x cp %d must equal "
+                     "etp %d x ep %d (dp = edp); end the order with pp", g->order, g->tp,
+                     g->cp, geometry_etp (g), g->ep);
 }
 
-static void check_order_pp_groups (const struct geometry *g, struct report *r)
+static void check_order_pp_groups (const struct geometry *g, struct rule_report *r)
 {
     if (pp_groups_differ (g))
-        broken (r, "order \"%s\" gives other pp groups to the dense grid (tp %d, cp %d) "
-                "than to the expert grid (etp %d, ep %d); end the order with pp",
-                g->order, g->tp, g->cp, geometry_etp (g), g->ep);
+        rule_broken (r, "order \"%s\" gives other pp groups to the dense grid (tp %d, cp %d) "
+                     "than to the expert grid (etp %d, ep %d); end the order with pp",
+                     g->order, g->tp, g->cp, geometry_etp (g), g->ep);
 }
 
 /* What rules rest on; a broken rule puts some of it in doubt. */
@@ -266,7 +242,7 @@ static const struct rule {
     const char *name;
     unsigned needs;
     unsigned spoils;
-    void (*check) (const struct geometry *g, struct report *r);
+    void (*check) (const struct geometry *g, struct rule_report *r);
 } rules[] = {
     { "size", 0, SIZES, check_size },
     { "vpp-needs-pp", SIZES, 0, check_vpp },
@@ -285,7 +261,7 @@ static const struct rule {
 static int run_rules (const struct geometry *g, unsigned which, geometry_report_f report,
                       void *arg)
 {
-    struct report r = { .f = report, .arg = arg };
+    struct rule_report r = { .f = report, .arg = arg };
     unsigned doubt = 0;
 
     for (size_t i = 0; i < sizeof (rules) / sizeof (rules[0]); i++) {

@@ -3,38 +3,14 @@
  * The names in brackets are those of Megatron-LM's own code where the rule stands there.
  */
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "libcore/topo/margs.h"
+#include "libcore/topo/rule.h"
 #include "libcore/topo/stages.h"
 
 static const char tp_pp_dp_order[] = "tp-cp-ep-pp-dp";
-
-struct report {
-    geometry_report_f f;
-    void *arg;
-    const char *rule;
-    int count;
-};
-
-static void broken (struct report *r, const char *fmt, ...)
-    __attribute__ ((format (printf, 2, 3)));
-
-static void broken (struct report *r, const char *fmt, ...)
-{
-    char text[MG_ERROR_MAX];
-    va_list ap;
-
-    r->count++;
-    if (!r->f)
-        return;
-    va_start (ap, fmt);
-    vsnprintf (text, sizeof (text), fmt, ap);
-    va_end (ap);
-    r->f (r->arg, r->rule, text);
-}
 
 /* ---- the command line against the job ---------------------------------------------- */
 
@@ -65,7 +41,7 @@ static int *size_of (struct geometry *g, enum marg id)
 }
 
 static void merge_size (const struct margs *a, struct geometry *g, const struct size *s,
-                        bool fixed, struct report *r)
+                        bool fixed, struct rule_report *r)
 {
     int *size = size_of (g, s->id);
     int given = a->value[s->id], job = *size;
@@ -77,9 +53,9 @@ static void merge_size (const struct margs *a, struct geometry *g, const struct 
     if (s->id == MARG_VPP && job <= 1)
         fixed = false;
     if (fixed && given != job)
-        broken (r, "--%s %d contradicts the job's %s %d; give one of them, or "
-                "--megatron-%s=%d", margs_table[s->id].name, given, s->option, job,
-                s->option, given);
+        rule_broken (r, "--%s %d contradicts the job's %s %d; give one of them, or "
+                     "--megatron-%s=%d", margs_table[s->id].name, given, s->option, job,
+                     s->option, given);
     if (!fixed)
         *size = given;
 }
@@ -87,13 +63,13 @@ static void merge_size (const struct margs *a, struct geometry *g, const struct 
 int margs_merge (const struct margs *a, struct geometry *g, bool fixed,
                  geometry_report_f report, void *arg)
 {
-    struct report r = { .f = report, .arg = arg, .rule = "conflict" };
+    struct rule_report r = { .f = report, .arg = arg, .rule = "conflict" };
 
     for (size_t i = 0; i < sizeof (sizes) / sizeof (sizes[0]); i++)
         merge_size (a, g, &sizes[i], fixed, &r);
     if (a->value[MARG_TP_PP_DP] && fixed && strcmp (g->order, tp_pp_dp_order) != 0)
-        broken (&r, "--use-tp-pp-dp-mapping contradicts the job's order %s; give "
-                "--megatron-order=%s", g->order, tp_pp_dp_order);
+        rule_broken (&r, "--use-tp-pp-dp-mapping contradicts the job's order %s; give "
+                     "--megatron-order=%s", g->order, tp_pp_dp_order);
     else if (a->value[MARG_TP_PP_DP])
         strcpy (g->order, tp_pp_dp_order);
     return r.count;
@@ -130,7 +106,7 @@ static void suggest_size (int64_t value, int size, const char *name, char *text,
 /* 'value' of the argument 'name' is a multiple of 'size'; if not, the text names the
  * nearest values, and sizes of the axis 'axis' (NULL: nobody would change that).
  */
-static void check_multiple (struct report *r, const char *name, int64_t value, int64_t size,
+static void check_multiple (struct rule_report *r, const char *name, int64_t value, int64_t size,
                             const char *of, const char *axis)
 {
     int64_t below = value / size * size;
@@ -142,11 +118,11 @@ static void check_multiple (struct report *r, const char *name, int64_t value, i
         snprintf (first, sizeof (first), "%lld or ", (long long)below);
     if (axis)
         suggest_size (value, (int)size, axis, sizes_text, sizeof (sizes_text));
-    broken (r, "%s %lld is not a multiple of %s; use %s%lld%s", name, (long long)value, of,
-            first, (long long)(below + size), sizes_text);
+    rule_broken (r, "%s %lld is not a multiple of %s; use %s%lld%s", name, (long long)value, of,
+                 first, (long long)(below + size), sizes_text);
 }
 
-static void check_axis (struct report *r, const char *name, int64_t value, int size,
+static void check_axis (struct rule_report *r, const char *name, int64_t value, int size,
                         const char *axis)
 {
     char of[40];
@@ -155,7 +131,7 @@ static void check_axis (struct report *r, const char *name, int64_t value, int s
     check_multiple (r, name, value, size, of, axis);
 }
 
-static void check_hidden_heads (const struct model *m, struct report *r)
+static void check_hidden_heads (const struct model *m, struct rule_report *r)
 {
     int hidden = get (m, MARG_HIDDEN), heads = get (m, MARG_HEADS);
     char of[60];
@@ -166,7 +142,7 @@ static void check_hidden_heads (const struct model *m, struct report *r)
     check_multiple (r, "hidden-size", hidden, heads, of, NULL);
 }
 
-static void check_heads_tp (const struct model *m, struct report *r)
+static void check_heads_tp (const struct model *m, struct rule_report *r)
 {
     if (get (m, MARG_HEADS))
         check_axis (r, "num-attention-heads", get (m, MARG_HEADS), m->g->tp, "tp");
@@ -175,17 +151,17 @@ static void check_heads_tp (const struct model *m, struct report *r)
 /* [TransformerConfig, SelfAttention]  With fewer groups than ranks each rank holds a copy
  * of one group.
  */
-static void check_query_groups (const struct model *m, struct report *r)
+static void check_query_groups (const struct model *m, struct rule_report *r)
 {
     int groups = get (m, MARG_QUERY_GROUPS), heads = get (m, MARG_HEADS), tp = m->g->tp;
 
     if (!groups)
         return;
     if (groups % tp != 0 && tp % groups != 0)
-        broken (r, "num-query-groups %d and tp %d: neither divides the other", groups, tp);
+        rule_broken (r, "num-query-groups %d and tp %d: neither divides the other", groups, tp);
     if (heads && heads % groups != 0)
-        broken (r, "num-attention-heads %d is not a multiple of num-query-groups %d", heads,
-                groups);
+        rule_broken (r, "num-attention-heads %d is not a multiple of num-query-groups %d", heads,
+                     groups);
 }
 
 /* What Megatron-LM takes where --ffn-hidden-size is not given; 0: not known. */
@@ -198,7 +174,7 @@ static int64_t ffn_size (const struct model *m)
     return get (m, MARG_SWIGLU) ? hidden * 8 / 3 / 64 * 64 : hidden * 4;
 }
 
-static void check_ffn_tp (const struct model *m, struct report *r)
+static void check_ffn_tp (const struct model *m, struct rule_report *r)
 {
     int64_t ffn = ffn_size (m);
 
@@ -207,7 +183,7 @@ static void check_ffn_tp (const struct model *m, struct report *r)
                     ffn, m->g->tp, "tp");
 }
 
-static void check_expert_ffn_etp (const struct model *m, struct report *r)
+static void check_expert_ffn_etp (const struct model *m, struct rule_report *r)
 {
     int64_t ffn = get (m, MARG_EXPERT_FFN);
 
@@ -218,14 +194,14 @@ static void check_expert_ffn_etp (const struct model *m, struct report *r)
                     ffn ? ffn : ffn_size (m), geometry_etp (m->g), "etp");
 }
 
-static void check_vocab_tp (const struct model *m, struct report *r)
+static void check_vocab_tp (const struct model *m, struct rule_report *r)
 {
     if (get (m, MARG_PADDED_VOCAB))
         check_axis (r, "padded-vocab-size", get (m, MARG_PADDED_VOCAB), m->g->tp, "tp");
 }
 
 /* Each rank gets one piece from the front and one from the back of the sequence. */
-static void check_seq_cp (const struct model *m, struct report *r)
+static void check_seq_cp (const struct model *m, struct rule_report *r)
 {
     int64_t size = 2LL * m->g->cp;
     char of[40];
@@ -236,7 +212,7 @@ static void check_seq_cp (const struct model *m, struct report *r)
     check_multiple (r, "seq-length", get (m, MARG_SEQ_LENGTH), size, of, NULL);
 }
 
-static void check_seq_sp (const struct model *m, struct report *r)
+static void check_seq_sp (const struct model *m, struct rule_report *r)
 {
     int64_t size = (int64_t)m->g->cp * m->g->tp;
     char of[100];
@@ -253,12 +229,12 @@ static void check_seq_sp (const struct model *m, struct report *r)
     check_multiple (r, "seq-length", get (m, MARG_SEQ_LENGTH), size, of, NULL);
 }
 
-static void check_positions (const struct model *m, struct report *r)
+static void check_positions (const struct model *m, struct rule_report *r)
 {
     int seq = get (m, MARG_SEQ_LENGTH), positions = get (m, MARG_MAX_POSITIONS);
 
     if (seq && positions && positions < seq)
-        broken (r, "max-position-embeddings %d is less than seq-length %d", positions, seq);
+        rule_broken (r, "max-position-embeddings %d is less than seq-length %d", positions, seq);
 }
 
 /* The stages' configuration; num_layers 0: not known. */
@@ -280,7 +256,7 @@ static void describe_stages (const struct margs *a, const struct geometry *g,
     };
 }
 
-static void check_layers (const struct model *m, struct report *r)
+static void check_layers (const struct model *m, struct rule_report *r)
 {
     struct stages_config c;
     struct stages *stages;
@@ -291,28 +267,28 @@ static void check_layers (const struct model *m, struct report *r)
         return;
     stages = stages_create (&c, &err);
     if (!stages)
-        broken (r, "%s", err.text);
+        rule_broken (r, "%s", err.text);
     stages_destroy (stages);
 }
 
-static void check_experts_ep (const struct model *m, struct report *r)
+static void check_experts_ep (const struct model *m, struct rule_report *r)
 {
     // what else the line tells of the model must be there, else experts may be elsewhere
     if (!get (m, MARG_EXPERTS) && get (m, MARG_LAYERS) && m->g->ep > 1)
-        broken (r, "ep %d needs experts, and there is no --num-experts", m->g->ep);
+        rule_broken (r, "ep %d needs experts, and there is no --num-experts", m->g->ep);
     else if (get (m, MARG_EXPERTS))
         check_axis (r, "num-experts", get (m, MARG_EXPERTS), m->g->ep, "ep");
 }
 
 /* [MoELayer.forward] */
-static void check_experts_sp (const struct model *m, struct report *r)
+static void check_experts_sp (const struct model *m, struct rule_report *r)
 {
     if (get (m, MARG_EXPERTS) && m->g->tp > 1 && !get (m, MARG_SEQUENCE_PARALLEL))
-        broken (r, "num-experts %d with tp %d needs --sequence-parallel",
-                get (m, MARG_EXPERTS), m->g->tp);
+        rule_broken (r, "num-experts %d with tp %d needs --sequence-parallel",
+                     get (m, MARG_EXPERTS), m->g->tp);
 }
 
-static void check_router_groups (const struct model *m, struct report *r)
+static void check_router_groups (const struct model *m, struct rule_report *r)
 {
     int groups = get (m, MARG_ROUTER_GROUPS), topk = get (m, MARG_ROUTER_GROUP_TOPK);
     char of[60];
@@ -323,8 +299,8 @@ static void check_router_groups (const struct model *m, struct report *r)
     if (get (m, MARG_EXPERTS))
         check_multiple (r, "num-experts", get (m, MARG_EXPERTS), groups, of, NULL);
     if (topk > groups)
-        broken (r, "moe-router-group-topk %d is more than moe-router-num-groups %d", topk,
-                groups);
+        rule_broken (r, "moe-router-group-topk %d is more than moe-router-num-groups %d", topk,
+                     groups);
 }
 
 /* Does the global batch size hold all the way, as it stands? */
@@ -334,7 +310,7 @@ static bool batch_is_fixed (const struct model *m)
            && !get (m, MARG_BATCH_STEPS) && !get (m, MARG_ROUND_BATCH);
 }
 
-static void check_batch (const struct model *m, struct report *r)
+static void check_batch (const struct model *m, struct rule_report *r)
 {
     int64_t micro = get (m, MARG_MICRO_BATCH), dp = geometry_dp (m->g);
     char of[80];
@@ -347,7 +323,7 @@ static void check_batch (const struct model *m, struct report *r)
 }
 
 /* [get_pp_rank_microbatches, forward_backward_pipelining_with_interleaving] */
-static void check_microbatches_vpp (const struct model *m, struct report *r)
+static void check_microbatches_vpp (const struct model *m, struct rule_report *r)
 {
     int64_t each = (int64_t)get (m, MARG_MICRO_BATCH) * geometry_dp (m->g), n, rest;
     int pp = m->g->pp, group = get (m, MARG_GROUP_SIZE) ? get (m, MARG_GROUP_SIZE) : pp;
@@ -355,25 +331,26 @@ static void check_microbatches_vpp (const struct model *m, struct report *r)
     if (m->vpp <= 1)
         return;
     if (group < pp)
-        broken (r, "microbatch-group-size-per-virtual-pipeline-stage %d is less than pp %d",
-                group, pp);
+        rule_broken (r, "microbatch-group-size-per-virtual-pipeline-stage %d is less than pp %d",
+                     group, pp);
     if (group < pp || !batch_is_fixed (m) || !each || get (m, MARG_GLOBAL_BATCH) % each != 0)
         return;
     n = get (m, MARG_GLOBAL_BATCH) / each;
     rest = n % group;
     if (n < group)
-        broken (r, "%lld microbatches (global-batch-size %d / micro-batch-size %d x dp %d) are "
-                "less than a group of %d, which %d virtual stages need", (long long)n,
-                get (m, MARG_GLOBAL_BATCH), get (m, MARG_MICRO_BATCH), geometry_dp (m->g),
-                group, m->vpp);
+        rule_broken (r, "%lld microbatches (global-batch-size %d / micro-batch-size %d x "
+                     "dp %d) are less than a group of %d, which %d virtual stages need",
+                     (long long)n, get (m, MARG_GLOBAL_BATCH), get (m, MARG_MICRO_BATCH),
+                     geometry_dp (m->g), group, m->vpp);
     else if (rest != 0 && rest < pp)
-        broken (r, "%lld microbatches leave %lld beside groups of %d; %d virtual stages need "
-                "0 or at least pp %d", (long long)n, (long long)rest, group, m->vpp, pp);
+        rule_broken (r, "%lld microbatches leave %lld beside groups of %d; %d virtual "
+                     "stages need 0 or at least pp %d",
+                     (long long)n, (long long)rest, group, m->vpp, pp);
 }
 
 static const struct rule {
     const char *name;
-    void (*check) (const struct model *m, struct report *r);
+    void (*check) (const struct model *m, struct rule_report *r);
 } rules[] = {
     { "hidden-heads", check_hidden_heads },
     { "heads-tp", check_heads_tp },
@@ -411,7 +388,7 @@ static int count_virtual (const struct margs *a, const struct geometry *g)
 int margs_check (const struct margs *args, const struct geometry *g,
                  geometry_report_f report, void *arg)
 {
-    struct report r = { .f = report, .arg = arg };
+    struct rule_report r = { .f = report, .arg = arg };
     struct model m = { args, g, count_virtual (args, g) };
 
     for (size_t i = 0; i < sizeof (rules) / sizeof (rules[0]); i++) {
