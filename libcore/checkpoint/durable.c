@@ -167,11 +167,11 @@ int durable_make_dirs (const char *path, struct mg_error *err)
     return rc;
 }
 
-int durable_replace (const char *path, const char *id, const void *data, size_t len,
-                     struct mg_error *err)
+int durable_replace_parts (const char *path, const char *id, const struct iovec *parts,
+                           int num_parts, struct mg_error *err)
 {
     char *tmp;
-    int fd, rc;
+    int fd, rc = 0;
 
     if (!(tmp = durable_path (err, "%s.tmp-%s", path, id)))
         return -1;
@@ -179,7 +179,8 @@ int durable_replace (const char *path, const char *id, const void *data, size_t 
         free (tmp);
         return -1;
     }
-    rc = durable_write (fd, tmp, data, len, err);
+    for (int i = 0; rc == 0 && i < num_parts; i++)
+        rc = durable_write (fd, tmp, parts[i].iov_base, parts[i].iov_len, err);
     if (durable_close (fd, tmp, rc < 0 ? NULL : err) < 0)
         rc = -1;
     if (rc == 0)
@@ -196,8 +197,15 @@ int durable_replace (const char *path, const char *id, const void *data, size_t 
     return rc;
 }
 
-/* Up to 'len' bytes; fewer only at the end of the file. */
-static ssize_t read_full (int fd, char *data, size_t len)
+int durable_replace (const char *path, const char *id, const void *data, size_t len,
+                     struct mg_error *err)
+{
+    const struct iovec whole = { (void *)data, len };
+
+    return durable_replace_parts (path, id, &whole, 1, err);
+}
+
+ssize_t durable_read_full (int fd, char *data, size_t len)
 {
     size_t got = 0;
 
@@ -242,7 +250,7 @@ int durable_read (const char *path, size_t max, char **data, size_t *len,
         mg_error_set (err, ENOMEM, "cannot read %s: out of memory", path);
         goto error;
     }
-    if ((got = read_full (fd, buf, (size_t)st.st_size)) < 0) {
+    if ((got = durable_read_full (fd, buf, (size_t)st.st_size)) < 0) {
         fail (err, "read", path);
         goto error;
     }

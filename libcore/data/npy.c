@@ -351,32 +351,9 @@ int npy_write (const char *path, const struct npy_array *array, struct mg_error 
                          * npy_size (array->type);
     unsigned char header[2 * ALIGN];
     size_t size = make_header (array, header);
+    const struct iovec parts[] = { { header, size }, { (void *)array->data, bytes } };
     char id[DURABLE_ID_MAX];
-    char *tmp;
-    int fd, rc;
 
     durable_make_id (id);
-    if (!(tmp = durable_path (err, "%s.tmp-%s", path, id)))
-        return -1;
-    if ((fd = durable_create (tmp, err)) < 0) {
-        free (tmp);
-        return -1;
-    }
-    rc = durable_write (fd, tmp, header, size, err);
-    if (rc == 0)
-        rc = durable_write (fd, tmp, array->data, bytes, err);
-    if (durable_close (fd, tmp, rc < 0 ? NULL : err) < 0)
-        rc = -1;
-    if (rc == 0)
-        rc = durable_rename (tmp, path, err);
-    if (rc < 0) {
-        int saved_errno = errno;
-
-        unlink (tmp);
-        errno = saved_errno;
-    }
-    else
-        rc = durable_sync_parent (path, err);
-    free (tmp);
-    return rc;
+    return durable_replace_parts (path, id, parts, 2, err);
 }

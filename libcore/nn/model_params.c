@@ -163,7 +163,7 @@ struct param *model_describe_part (const struct nn *nn, const struct model_part 
 }
 
 /* As much of a rank as descriptions need. */
-static struct nn stub (const struct model_config *c, int tp)
+static struct nn describing_nn (const struct model_config *c, int tp)
 {
     return (struct nn){
         .config = *c,
@@ -205,7 +205,7 @@ struct param *model_stage_params (const struct model_config *c, int tp,
     struct embedding embedding = { .word = NULL };
     struct head head;
     struct model_places places = { .embedding = &embedding, .head = &head };
-    struct nn nn = stub (c, tp);
+    struct nn nn = describing_nn (c, tp);
     struct param *list, *next;
 
     *n = 0;

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "libcore/checkpoint/durable.h"
 #include "libcore/train/args_file.h"
 
 struct reader {
@@ -171,31 +172,12 @@ error:
     return NULL;
 }
 
-/* Bytes of the file, one more than allowed at most; -1 and errno. */
-static ssize_t read_all (int fd, char *text)
-{
-    size_t size = 0;
-
-    while (size <= ARGS_FILE_MAX) {
-        ssize_t n = read (fd, text + size, ARGS_FILE_MAX + 1 - size);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -1;
-        if (n == 0)
-            break;
-        size += (size_t)n;
-    }
-    return (ssize_t)size;
-}
-
 struct args_file *args_file_read (const char *path, struct mg_error *err)
 {
     struct args_file *f = NULL;
     char *text = malloc (ARGS_FILE_MAX + 1);
     int fd = text ? open (path, O_RDONLY | O_CLOEXEC) : -1;
-    ssize_t size = fd >= 0 ? read_all (fd, text) : -1;
+    ssize_t size = fd >= 0 ? durable_read_full (fd, text, ARGS_FILE_MAX + 1) : -1;
 
     if (!text)
         mg_error_set (err, ENOMEM, "%s: out of memory", path);

@@ -469,6 +469,12 @@ static int check_required (const struct train_args *args, struct mg_error *err)
     if (count > 0)
         return mg_error_set (err, EINVAL, "%s %s required", missing,
                              count == 1 ? "is" : "are");
+    return 0;
+}
+
+/* Do the arguments go together? */
+static int check_together (const struct train_args *args, struct mg_error *err)
+{
     if (train_data_check (args, err) < 0 || evaluate_check (args, err) < 0
         || report_check (args, err) < 0 || check_ends (args, err) < 0
         || check_trace (args, err) < 0)
@@ -568,7 +574,9 @@ int train_args_parse (int argc, char **argv, struct train_args *args, struct mg_
 {
     if (train_args_read (argc, argv, args, err) < 0)
         return -1;
-    return check_required (args, err);
+    if (check_required (args, err) < 0)
+        return -1;
+    return check_together (args, err);
 }
 
 void train_args_help (FILE *out)
