@@ -83,15 +83,21 @@ done
 # ---- at random; the long run takes more, up to 16 ranks, primes among them
 RANDOM=31
 tps=(1 1 2 3 5 7) pps=(1 1 2 3 5) dps=(1 1 2 3 5 7 11 13)
-rounds=2 most=6
+rounds=2 most=6 turn=0
 [ "${MG_LONG:-0}" != 1 ] || rounds=12 most=16
 while ((rounds > 0)); do
     tp=${tps[RANDOM % ${#tps[@]}]} pp=${pps[RANDOM % ${#pps[@]}]} dp=${dps[RANDOM % ${#dps[@]}]}
     n=$((tp * pp * dp)) m=$((1 + RANDOM % 4)) mbs=$((1 + RANDOM % 3))
     layers=$((pp * (1 + RANDOM % 2))) head=$((3 + RANDOM % 6)) more=()
     ((n > 1 && n <= most)) || continue
-    rounds=$((rounds - 1))
+    rounds=$((rounds - 1)) virtual=()
     [ $((RANDOM % 2)) = 0 ] || more+=(--untie-embeddings-and-output-weights)
+    if ((pp > 1 && turn++ % 3 < 2)); then # two of three interleaved, in groups that may be uneven
+        vpp=$((2 + RANDOM % 2)) group=$((pp + RANDOM % 3))
+        layers=$((layers * vpp)) m=$((group * m + (RANDOM % 2) * pp))
+        virtual=(--num-virtual-stages-per-pipeline-rank $vpp
+                 --microbatch-group-size-per-virtual-pipeline-stage $group)
+    fi
     # odd sizes that tp divides; the sequence too, for when it is split
     shape=(--num-layers $layers --hidden-size $((tp * head + 1)) --num-attention-heads $((2 * tp))
            --kv-channels $head --ffn-hidden-size $((tp * 11)) --seq-length $((tp * 5))
@@ -100,8 +106,8 @@ while ((rounds > 0)); do
     train small "${one[@]}" "${shape[@]}"
     [ $((RANDOM % 2)) = 0 ] || more+=(--sequence-parallel)
     train n mpi_run $n "${one[@]}" "${shape[@]}" --tensor-model-parallel-size $tp \
-        --pipeline-model-parallel-size $pp "${more[@]}"
-    is "$status" 0 "tp $tp pp $pp dp $dp, $m microbatches of $mbs, head size $head, ${more[*]}"
+        --pipeline-model-parallel-size $pp "${virtual[@]}" "${more[@]}"
+    is "$status" 0 "tp $tp pp $pp dp $dp, $m microbatches of $mbs, head size $head, ${virtual[*]} ${more[*]}"
     same_metrics n.json small.json 1e-5 1e-4 "against one rank"
     same_weights n.st small.st 1e-4 "weights" --skip-key-bias $((2 * tp))
 done
