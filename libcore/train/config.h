@@ -1,15 +1,8 @@
-/* config - the arguments of "megatron train": one table, Megatron-LM's names.
- *
- * The table is read by the parser, by --help and by the test that compares it with the
- * man page.
- */
+/* config - what follows from the arguments of "megatron train" for a run. */
 #ifndef LIBCORE_TRAIN_CONFIG_H
 #define LIBCORE_TRAIN_CONFIG_H
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "libcore/nn/config.h"
 #include "libcore/optim/grad_scaler.h"
@@ -17,135 +10,9 @@
 #include "libcore/optim/num_microbatches.h"
 #include "libcore/topo/geometry.h"
 #include "libcore/topo/stages.h"
+#include "libcore/train/args.h"
 #include "megatron/dtype.h"
 #include "megatron/error.h"
-
-enum { TRAIN_UNSET = -1 }; /* of an int or int64_t argument that was not given */
-
-/* The words of an argument that takes several: word 0 is 'first', word i rest[i - 1]. */
-struct train_list {
-    const char *first;
-    char **rest;
-    int count; /* 0: not given */
-};
-
-/* Arguments as given; what was not given holds the default of the table. Texts point into
- * the argument vector.
- */
-struct train_args {
-    int tp, pp, cp, ep, etp; /* TRAIN_UNSET: from the environment, else 1 */
-    bool tp_pp_dp, sequence_parallel;
-    int vpp, layers_per_vpp, microbatch_group, first_layers, last_layers;
-    bool with_embedding, with_loss;
-    const char *layout;
-    int num_layers, hidden_size, ffn_hidden_size, num_heads, kv_channels;
-    int seq_length, max_positions;
-    int vocab_size, padded_vocab_size, vocab_divisor;
-    const char *tokenizer, *vocab_file, *merge_file;
-    double norm_epsilon, init_std, hidden_dropout, attention_dropout;
-    bool untied;
-    int64_t seed;
-    int micro_batch_size, global_batch_size;
-    const char *batch_steps;
-    bool per_token_loss;
-    int64_t batch_ramp[3]; /* start, increment, samples; all 0: none */
-    bool round_batch_down;
-    int64_t train_iters, train_samples, exit_interval;
-    int64_t eval_interval, eval_iters;
-    bool skip_train;
-    double lr, min_lr, lr_warmup_init, lr_warmup_fraction;
-    const char *lr_decay_style, *lr_wsd_decay_style;
-    int64_t lr_decay_iters, lr_warmup_iters, lr_wsd_decay_iters;
-    int64_t lr_decay_samples, lr_warmup_samples, lr_wsd_decay_samples;
-    double weight_decay, start_weight_decay, end_weight_decay;
-    const char *weight_decay_incr_style;
-    double adam_beta1, adam_beta2, adam_eps, clip_grad;
-    int64_t bucket_size;
-    int64_t num_buckets;
-    bool high_busbw;
-    bool log_zeros;
-    bool overlap_grad_reduce, overlap_param_gather;
-    bool bf16, fp16;
-    double loss_scale, initial_loss_scale, min_loss_scale;
-    int64_t loss_scale_window, hysteresis;
-    bool sharded_optimizer;
-    int optimizer_instances;
-    struct train_list data_path, train_data_path, valid_data_path, test_data_path;
-    double data_surplus;
-    const char *data_cache, *split, *batches;
-    const char *load_weights, *save_weights, *save_gradients;
-    const char *load, *save;
-    int64_t save_interval, save_retain_interval, keep_last;
-    const char *exit_signals; /* names, comma-separated */
-    bool exit_on_signal, ignore_signals;
-    double exit_minutes; /* TRAIN_UNSET: no limit */
-    int64_t log_interval, log_memory_interval;
-    bool log_throughput;
-    int timing_log_level;
-    const char *timing_log_option;
-    bool check_nan, no_check_nan, no_check_memory;
-    const char *metrics_file, *trace_file, *trace_iterations;
-    double timeout_minutes, stall_minutes;
-    const char *args_file;
-    struct args_file *files; /* that train_args_parse() has read */
-};
-
-enum train_type {
-    TRAIN_INT,    /* int, in [min, max] */
-    TRAIN_INT64,  /* int64_t, in [min, max] */
-    TRAIN_REAL,   /* double, in [min, max] */
-    TRAIN_TEXT,   /* const char *, not empty */
-    TRAIN_FLAG,   /* bool, takes no value */
-    TRAIN_LIST,   /* struct train_list: words up to the next argument, at least one */
-    TRAIN_TRIPLE  /* int64_t[3], each in [min, max]; takes three values */
-};
-
-/* One row an argument. */
-struct train_arg {
-    const char *name;  /* without the leading "--" */
-    enum train_type type;
-    size_t offset;     /* in struct train_args */
-    double min, max;   /* of numbers */
-    double preset;     /* of numbers: value when not given */
-    const char *preset_text; /* of texts; NULL: none */
-    const char *meta;  /* name of the value in --help */
-    const char *help;  /* one line */
-};
-extern const struct train_arg train_arg_table[];
-extern const size_t train_num_args;
-
-/* Word i of a list, 0 <= i < count. */
-const char *train_list_word (const struct train_list *list, int i);
-/* Row of an argument by its name, NULL if there is none. */
-const struct train_arg *train_arg_find (const char *name);
-
-/* Every argument as if it had not been given. */
-void train_args_init (struct train_args *args);
-
-/* Store one value ("" for a flag): 0, or -1, EINVAL or ERANGE and a text.  Not for rows of
- * three values.
- */
-int train_arg_set (const struct train_arg *row, const char *value, struct train_args *args,
-                   struct mg_error *err);
-
-/* Parse argv[1..argc-1], "--name value" or "--name=value"; a repeated argument's last
- * value counts.  Those of files (--args-file) come first, in the order of the files.  -1,
- * EINVAL or ERANGE (or what args_file_read() says) and a text on the first that is wrong.
- * The arguments point into argv, and into files that train_args_clear() frees, also after
- * a failure.
- */
-int train_args_parse (int argc, char **argv, struct train_args *args,
-                      struct mg_error *err);
-
-/* The same, whatever a run requires may be missing. */
-int train_args_read (int argc, char **argv, struct train_args *args, struct mg_error *err);
-void train_args_clear (struct train_args *args);
-
-/* Print one line a row: for --help. */
-void train_args_help (FILE *out);
-
-/* A number that differs, in all likelihood, if any argument does. */
-uint64_t train_args_fingerprint (const struct train_args *args);
 
 /* Sizes that the job gave through the environment (MEGATRON_TP_SIZE ...) are the defaults
  * of the parallel sizes; an argument that contradicts one is an error.

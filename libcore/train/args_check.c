@@ -1,0 +1,108 @@
+/* args_check.c - which arguments a run requires, and which go together */
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "libcore/train/args.h"
+#include "libcore/train/data.h"
+#include "libcore/train/evaluate.h"
+#include "libcore/train/report.h"
+#include "libcore/train/stop.h"
+#include "libcore/train/trace.h"
+
+static int check_trace (const struct train_args *args, struct mg_error *err)
+{
+    int64_t range[2];
+
+    return trace_iterations_parse (args->trace_iterations, range, err);
+}
+
+static int check_ends (const struct train_args *args, struct mg_error *err)
+{
+    sigset_t signals;
+
+    if (args->exit_on_signal && args->ignore_signals)
+        return mg_error_set (err, EINVAL, "--exit-signal-handler and --no-exit-signal-handler "
+                             "exclude each other");
+    if (args->check_nan && args->no_check_nan)
+        return mg_error_set (err, EINVAL, "--check-for-nan-in-loss-and-grad and its --no- "
+                             "exclude each other");
+    if (stop_signals (args->exit_signals, &signals, err) < 0)
+        return mg_error_prefix (err, "--exit-signal");
+    return 0;
+}
+
+static int check_required (const struct train_args *args, struct mg_error *err)
+{
+    const struct {
+        const char *name;
+        bool given;
+    } required[] = {
+        { "num-layers", args->num_layers != TRAIN_UNSET },
+        { "hidden-size", args->hidden_size != TRAIN_UNSET },
+        { "num-attention-heads", args->num_heads != TRAIN_UNSET },
+        { "seq-length", args->seq_length != TRAIN_UNSET || args->batches },
+        { "micro-batch-size", args->micro_batch_size != TRAIN_UNSET || args->batches },
+        { "train-iters or --train-samples",
+          args->train_iters != TRAIN_UNSET || args->train_samples != TRAIN_UNSET
+              || args->skip_train },
+        { "lr", args->lr >= 0 || args->skip_train },
+        { "data-path, --train-data-path or --batches",
+          args->data_path.count > 0 || args->train_data_path.count > 0 || args->batches
+              || args->skip_train },
+        { "vocab-size, --padded-vocab-size or --tokenizer-type",
+          args->vocab_size != TRAIN_UNSET || args->padded_vocab_size != TRAIN_UNSET
+              || args->tokenizer },
+    };
+    char missing[256] = "";
+    size_t len = 0;
+    int count = 0;
+
+    for (size_t i = 0; i < sizeof (required) / sizeof (required[0]); i++) {
+        if (required[i].given)
+            continue;
+        snprintf (missing + len, sizeof (missing) - len, "%s--%s", count++ > 0 ? "; " : "",
+                  required[i].name);
+        len = strlen (missing);
+    }
+    if (count > 0)
+        return mg_error_set (err, EINVAL, "%s %s required", missing,
+                             count == 1 ? "is" : "are");
+    return 0;
+}
+
+/* Do the arguments go together? */
+static int check_together (const struct train_args *args, struct mg_error *err)
+{
+    if (train_data_check (args, err) < 0 || evaluate_check (args, err) < 0
+        || report_check (args, err) < 0 || check_ends (args, err) < 0
+        || check_trace (args, err) < 0)
+        return -1;
+    if (args->save_interval != TRAIN_UNSET && !args->save)
+        return mg_error_set (err, EINVAL, "--save-interval wants --save DIR");
+    if ((args->save_retain_interval != TRAIN_UNSET || args->keep_last != TRAIN_UNSET)
+        && !args->save)
+        return mg_error_set (err, EINVAL, "--%s wants --save DIR",
+                             args->keep_last != TRAIN_UNSET ? "keep-last-n-checkpoints"
+                                                            : "save-retain-interval");
+    if (args->bf16 && args->fp16)
+        return mg_error_set (err, EINVAL, "--bf16 and --fp16 exclude each other");
+    if (args->loss_scale != TRAIN_UNSET && !args->bf16 && !args->fp16)
+        return mg_error_set (err, EINVAL, "--loss-scale wants --fp16 or --bf16");
+    if (args->fp16 && args->min_loss_scale > args->initial_loss_scale)
+        return mg_error_set (err, EINVAL, "--min-loss-scale %g is above --initial-loss-scale "
+                             "%g", args->min_loss_scale, args->initial_loss_scale);
+    if (args->cp > 1 || args->ep > 1)
+        return mg_error_set (err, ENOTSUP, "--%s %d: only 1 is available in this version",
+                             args->cp > 1 ? "context-parallel-size"
+                                          : "expert-model-parallel-size",
+                             args->cp > 1 ? args->cp : args->ep);
+    return 0;
+}
+
+int train_args_check (const struct train_args *args, struct mg_error *err)
+{
+    return check_required (args, err) < 0 ? -1 : check_together (args, err);
+}
