@@ -21,7 +21,7 @@ struct box {
 enum { BOX_TEXT_MAX = 96, BOX_NAME_MAX = 100 };
 
 /* Check a piece that a caller hands in: name, type, dimensions, nothing negative, no
- * overflow of any end or byte count, data where there is something to hold.  -1 with
+ * overflow of any end or byte count, data or read() where there is something to hold.  -1 with
  * errno EINVAL and a text that names the piece.
  */
 int box_check_piece (const struct piece *p, struct mg_error *err);
@@ -44,6 +44,10 @@ bool box_intersect (struct box a, struct box b, struct box *out);
  */
 void box_copy (void *dst, struct box dst_box, const void *src, struct box src_box,
                struct box part, size_t size);
+
+/* The same from what a piece holds, which may have to be read: then -1 if that fails. */
+int box_copy_piece (void *dst, struct box dst_box, const struct piece *p, struct box part,
+                    struct mg_error *err);
 
 /* Cut 'whole' into parts of at most 'max' (1 or more) elements, each contiguous in the
  * row-major array that holds 'whole': groups of full rows, or a stretch of one row.

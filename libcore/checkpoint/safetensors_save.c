@@ -88,12 +88,6 @@ done:
     return header;
 }
 
-/* Copy part of a piece, as one block, to 'dst'. */
-static void pack (void *dst, const struct piece *p, struct box part)
-{
-    box_copy (dst, part, p->data, box_of_piece (p), part, mg_dtype_size (p->dtype));
-}
-
 /* Tell every rank the places of its owned pieces in the order of the file. */
 static int send_orders (const struct roster *roster, int64_t *order, struct mg_comm *comm,
                         struct mg_error *err)
@@ -133,8 +127,8 @@ static int send_tensor (const struct piece *pieces, const int64_t *order, int64_
 
             if (!box_intersect (box_of_inside (p), slab, &part))
                 continue;
-            pack (buf, p, part);
-            if (exchange_send (comm, 0, buf, (size_t)box_count (part) * size, err) < 0)
+            if (box_copy_piece (buf, part, p, part, err) < 0
+                || exchange_send (comm, 0, buf, (size_t)box_count (part) * size, err) < 0)
                 return -1;
         }
     }
@@ -211,8 +205,8 @@ static int write_slab (struct output *out, const struct roster_tensor *t, struct
         if (!box_intersect (p->box, slab, &part))
             continue;
         if (p->rank == 0) {
-            box_copy (buf, slab, pieces[p->index].data, box_of_piece (&pieces[p->index]),
-                      part, size);
+            if (box_copy_piece (buf, slab, &pieces[p->index], part, err) < 0)
+                return -1;
             continue;
         }
         box_copy (buf, slab, at, part, part, size);

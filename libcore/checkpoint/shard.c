@@ -37,7 +37,7 @@ struct shard {
 struct writer {
     const char *path;
     int fd;
-    char *buf;    /* one slab, for parts that are not contiguous in memory */
+    char *buf;    /* one slab, for parts that are not contiguous in memory, or are read */
     uint64_t *sums;
     size_t num_sums, max_sums;
 };
@@ -127,12 +127,12 @@ static int write_part (struct writer *w, const struct piece *p, int64_t *end,
         const size_t len = (size_t)box_count (slab) * element;
         const void *data = w->buf;
 
-        if (slab.rows == 1 || slab.cols == have.cols)
+        if (p->data && (slab.rows == 1 || slab.cols == have.cols))
             data = (const char *)p->data
                    + (size_t)((slab.row - have.row) * have.cols + slab.col - have.col)
                          * element;
-        else
-            box_copy (w->buf, slab, p->data, have, slab, element);
+        else if (box_copy_piece (w->buf, slab, p, slab, err) < 0)
+            return -1;
         w->sums[w->num_sums++] = XXH3_64bits (data, len);
         if (durable_write (w->fd, w->path, data, len, err) < 0)
             return -1;

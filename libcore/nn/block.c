@@ -294,6 +294,7 @@ static void describe (struct param *p, const struct nn *nn, int layer, int i, in
     snprintf (name, sizeof (name), "decoder.layers.%d.%s", layer, row->name);
     *p = (struct param){
         .dtype = nn->dtype,
+        .storage = nn->dtype,
         .tp_sharded = row->split != SPLIT_NONE,
         .sequence_parallel = row->split == SPLIT_NONE && nn->rows < nn->tokens,
         .order = order + i,

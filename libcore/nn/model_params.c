@@ -61,6 +61,7 @@ static void describe_vocab (const struct nn *nn, struct param *p, const char *na
 {
     *p = (struct param){
         .dtype = nn->dtype,
+        .storage = nn->dtype,
         .ndims = 2,
         .global = { nn->config.vocab_size, nn->hidden },
         .offset = { nn->local_vocab * nn->tp_rank, 0 },
@@ -85,6 +86,7 @@ struct param *model_describe_embedding (const struct nn *nn, struct param *p,
     p[1] = (struct param){
         .name = "embedding.position_embeddings.weight",
         .dtype = nn->dtype,
+        .storage = nn->dtype,
         .ndims = 2,
         .global = { c->max_positions, nn->hidden },
         .extent = { c->max_positions, nn->hidden },
@@ -114,6 +116,7 @@ struct param *model_describe_head (const struct nn *nn, struct param *p, struct 
     for (int i = 0; i < 2; i++) {
         p[i] = (struct param){
             .dtype = nn->dtype,
+            .storage = nn->dtype,
             .ndims = 1,
             .global = { c->hidden_size },
             .extent = { c->hidden_size },

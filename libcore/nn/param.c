@@ -76,7 +76,7 @@ size_t param_range_pieces (const struct param *p, const char *prefix, int64_t fr
             piece->offset[0] += from / cols;
             piece->extent[0] = rows;
         }
-        data += end - from;
+        data = data ? data + (end - from) : NULL;
         from = end;
     }
     return n;

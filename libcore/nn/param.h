@@ -15,7 +15,8 @@
 
 struct param {
     char name[PIECE_NAME_MAX]; /* Megatron-core's, with the global layer number */
-    enum mg_dtype dtype;       /* of data */
+    enum mg_dtype dtype;       /* that computations see */
+    enum mg_dtype storage;     /* of data */
     int ndims;
     int64_t global[PIECE_MAX_DIMS]; /* whole tensor, without vocabulary padding */
     int64_t offset[PIECE_MAX_DIMS]; /* where this rank's part starts */
@@ -37,8 +38,9 @@ struct param {
     float init_value;  /* ... else this constant */
     uint64_t init_key; /* rng_key() of the tensor */
 
-    void *data;  /* set when the buffers are allocated */
-    float *grad; /* main gradient, float32, same shape */
+    void *data; /* set, as what follows, when the buffers are allocated */
+    void *grad; /* gradient that passes add to, same shape */
+    enum mg_dtype grad_dtype;
 };
 
 /* Write initial values of 'p' (its data must be set): the same global numbers under every
@@ -47,7 +49,8 @@ struct param {
 int param_init (const struct param *p, const struct kernels *kern,
                 struct mg_stream *stream, struct mg_error *err);
 
-/* Describe 'data' (anything float32 of its shape: main parameter, moment) as a piece of
+/* Describe 'data' (anything float32 of its shape: main parameter, moment, or NULL for what
+ * the caller makes readable) as a piece of
  * the global tensor "PREFIX" + name.  'writer': this rank is one that may write for its
  * data-parallel group.
  */

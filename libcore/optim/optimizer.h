@@ -23,6 +23,14 @@
 #include "libcore/nn/param.h"
 #include "libcore/optim/layout.h"
 
+/* Types of the optimizer's own memory; all zeros: float32. */
+struct optimizer_types {
+    enum mg_dtype grad;      /* gradients as passes add them up and ranks reduce them */
+    enum mg_dtype main_grad; /* as updates read them: float32, or the same */
+    enum mg_dtype main;      /* main parameters, of parameters that are not float32 */
+    enum mg_dtype exp_avg, exp_avg_sq; /* first and second moment */
+};
+
 struct optimizer_config {
     double beta1, beta2, eps;
     double clip_grad;    /* 0: no clipping */
@@ -32,6 +40,7 @@ struct optimizer_config {
     bool overlap_grad_reduce;  /* reduce a bucket while the backward pass goes on */
     bool overlap_param_gather; /* gather a bucket while others are used; sharded only */
     bool sharded;        /* distributed optimizer; its instances are the job's */
+    struct optimizer_types types;
 };
 
 struct optimizer;
@@ -134,13 +143,35 @@ int optimizer_give_params (struct optimizer *o, struct mg_error *err);
 struct optimizer_range {
     size_t param;
     int64_t from, to;
-    void *data;                /* the model's parameter, from element 'from' on */
-    float *main, *grad;        /* the same of main parameter (float32: data) and gradient */
-    float *exp_avg, *exp_avg_sq; /* first and second moment */
 };
 
-/* In ascending order of parameters, at most one each; the optimizer's. */
-const struct optimizer_range *optimizer_ranges (const struct optimizer *o, size_t *n);
+/* What the optimizer has of every element that it updates. */
+enum optimizer_value {
+    OPTIMIZER_MAIN_PARAM,
+    OPTIMIZER_MAIN_GRAD,
+    OPTIMIZER_EXP_AVG, /* first moment */
+    OPTIMIZER_EXP_AVG_SQ,
+    OPTIMIZER_NUM_VALUES
+};
+
+/* The ranges, in ascending order of parameters, at most one each. */
+size_t optimizer_num_ranges (const struct optimizer *o);
+const struct optimizer_range *optimizer_range_at (const struct optimizer *o, size_t range);
+
+/* Where a value of a range is, if that is plain float32 in host memory, else NULL. */
+float *optimizer_plain (const struct optimizer *o, size_t range, enum optimizer_value value);
+
+/* Elements [from, from + n) of a value, counted from the range's first, as float32 in host
+ * memory. Blocks until the compute stream is done.
+ */
+int optimizer_read (struct optimizer *o, size_t range, enum optimizer_value value,
+                    int64_t from, int64_t n, float *out, struct mg_error *err);
+
+/* Replace a value of a whole range, by float32 in host memory that is stored in the value's
+ * type.  Blocks as that.
+ */
+int optimizer_write (struct optimizer *o, size_t range, enum optimizer_value value,
+                     const float *in, struct mg_error *err);
 
 /* Do this rank's ranges count in norms and files?  Others hold the same ones where not. */
 bool optimizer_counts (const struct optimizer *o);

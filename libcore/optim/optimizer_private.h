@@ -4,22 +4,33 @@
 
 #include "libcore/optim/optimizer.h"
 
-/* Memory of a layout's buffers, one behind the other. */
+/* The memories of a buffer. */
 enum {
-    MEMORY_PARAM, /* of the model's type */
+    MEMORY_PARAM,
     MEMORY_GRAD,
-    MEMORY_MAIN, /* not with float32 */
+    MEMORY_MAIN_GRAD, /* this and the following are of the rank's shards of all buckets, one
+                         behind the other */
+    MEMORY_MAIN,
     MEMORY_EXP_AVG,
     MEMORY_EXP_AVG_SQ,
     NUM_MEMORIES
 };
 
-/* Where a buffer starts in them. */
-struct place {
-    int64_t whole; /* of parameters and gradients */
-    int64_t shard; /* of main parameters and moments: the rank's shards of all buckets, one
-                      behind the other */
-    size_t bucket; /* of the list of all buckets */
+/* What is stored for a buffer.  Of float32 parameters the main parameters are the parameters,
+ * of gradients in the type that updates read the main gradients are the gradients: they have
+ * no memory of their own.
+ */
+struct store {
+    enum mg_dtype dtype[NUM_MEMORIES];
+    void *memory[NUM_MEMORIES]; /* NULL: none */
+    size_t bucket;              /* its first one in the list of all buckets */
+};
+
+/* A range, and where it is in each memory. */
+struct range {
+    struct optimizer_range at;
+    const struct store *store;
+    void *memory[NUM_MEMORIES];
 };
 
 /* A bucket of any buffer, and what is under way for it. */
@@ -47,11 +58,8 @@ struct optimizer {
     size_t n;
     int num_tensors;
     struct layout *layout;
-    struct place *place; /* [layout->num_buffers] */
-    struct place total;
-    enum mg_dtype dtype; /* of the parameters */
-    void *memory[NUM_MEMORIES];
-    struct optimizer_range *range;
+    struct store *store; /* [layout->num_buffers] */
+    struct range *range;
     size_t num_ranges;
     struct sync *sync; /* all buckets: those of the first buffer, of the second ... */
     size_t num_syncs;
@@ -67,9 +75,14 @@ struct optimizer {
     int64_t steps;
 };
 
-/* Element i of a memory of floats, of the parameters. */
-float *optimizer_floats (struct optimizer *o, int memory, int64_t i);
-void *optimizer_data_at (struct optimizer *o, int64_t i);
+/* Element i of a memory of the whole buffer. */
+void *optimizer_at (const struct store *store, int memory, int64_t i);
+
+/* Layout and memory: what optimizer_create() allocates, and gives back. */
+struct layout *optimizer_layout (const struct optimizer_config *config, const struct job *job,
+                                 const struct param *params, size_t n, struct mg_error *err);
+int optimizer_allocate (struct optimizer *o, struct mg_error *err);
+void optimizer_free (struct optimizer *o);
 
 /* What is allocated for the collectives, once the layout is there. */
 int optimizer_sync_setup (struct optimizer *o, struct mg_error *err);

@@ -28,18 +28,18 @@ static int setup_aside (struct optimizer *o, struct mg_error *err)
 
 int optimizer_sync_setup (struct optimizer *o, struct mg_error *err)
 {
-    o->sync = calloc (o->total.bucket + 1, sizeof (*o->sync));
+    o->sync = calloc (o->num_syncs + 1, sizeof (*o->sync));
     o->sync_of = calloc (o->n + 1, sizeof (*o->sync_of));
     if (!o->sync || !o->sync_of)
         return mg_error_set (err, ENOMEM, "optimizer: out of memory");
     for (int b = 0; b < o->layout->num_buffers; b++) {
         const struct layout_buffer *buffer = &o->layout->buffer[b];
+        size_t first = o->store[b].bucket;
 
         for (int k = 0; k < buffer->num_buckets; k++)
-            o->sync[o->num_syncs++] = (struct sync){ .buffer = b, .bucket = k };
+            o->sync[first + (size_t)k] = (struct sync){ .buffer = b, .bucket = k };
         for (size_t i = 0; i < buffer->num_entries; i++)
-            o->sync_of[buffer->entry[i].param] = o->place[b].bucket
-                                                 + (size_t)buffer->entry[i].bucket;
+            o->sync_of[buffer->entry[i].param] = first + (size_t)buffer->entry[i].bucket;
     }
     return o->config.overlap_grad_reduce || o->config.overlap_param_gather
                ? setup_aside (o, err)
@@ -57,16 +57,21 @@ void optimizer_sync_clear (struct optimizer *o)
     free (o->sync_of);
 }
 
-/* Of a bucket: its buffer, the elements of a shard, its place in parameters and gradients. */
-static const struct layout_buffer *find_bucket (const struct optimizer *o,
-                                                const struct sync *s, size_t *count,
-                                                int64_t *start)
+/* A bucket's place in one of its buffer's memories, and the elements of a shard of it. */
+static void *find_bucket (const struct optimizer *o, const struct sync *s, int memory,
+                          size_t *count)
 {
     const struct layout_buffer *buffer = &o->layout->buffer[s->buffer];
 
     *count = (size_t)layout_shard (o->layout, buffer, s->bucket);
-    *start = o->place[s->buffer].whole + buffer->bucket[s->bucket].start;
-    return buffer;
+    return optimizer_at (&o->store[s->buffer], memory, buffer->bucket[s->bucket].start);
+}
+
+/* This rank's shard of a bucket. */
+static void *own_shard (const struct optimizer *o, void *bucket, size_t count,
+                        enum mg_dtype dtype)
+{
+    return (char *)bucket + (size_t)o->rank * count * mg_dtype_size (dtype);
 }
 
 /* --- gradients --- */
@@ -75,20 +80,18 @@ static const struct layout_buffer *find_bucket (const struct optimizer *o,
 static int reduce_bucket (struct optimizer *o, const struct sync *s, struct mg_stream *stream,
                           struct mg_error *err)
 {
+    enum mg_dtype dtype = o->store[s->buffer].dtype[MEMORY_GRAD];
     size_t count;
-    int64_t start;
-    float *grad, *own;
+    void *grad = find_bucket (o, s, MEMORY_GRAD, &count);
+    void *own = own_shard (o, grad, count, dtype);
 
-    find_bucket (o, s, &count, &start);
-    grad = optimizer_floats (o, MEMORY_GRAD, start);
-    own = grad + (size_t)o->rank * count;
     if (!o->config.sharded)
-        return mg_comm_all_reduce (o->dp, grad, count, MG_FLOAT32, MG_SUM, stream, err);
-    if (mg_comm_reduce_scatter (o->dp, grad, own, count, MG_FLOAT32, MG_SUM, stream, err) < 0)
+        return mg_comm_all_reduce (o->dp, grad, count, dtype, MG_SUM, stream, err);
+    if (mg_comm_reduce_scatter (o->dp, grad, own, count, dtype, MG_SUM, stream, err) < 0)
         return -1;
     return !o->instances ? 0
-                         : mg_comm_all_reduce (o->instances, own, count, MG_FLOAT32, MG_SUM,
-                                               stream, err);
+                         : mg_comm_all_reduce (o->instances, own, count, dtype, MG_SUM, stream,
+                                               err);
 }
 
 void optimizer_expect (struct optimizer *o, int64_t num_microbatches)
@@ -124,14 +127,16 @@ static int pack (struct optimizer *o, bool back, struct mg_error *err)
     float *next = o->packed;
 
     for (size_t i = 0; i < o->num_ranges; i++) {
-        const struct optimizer_range *r = &o->range[i];
+        const struct range *r = &o->range[i];
+        int64_t n = r->at.to - r->at.from;
+        float *grad = r->memory[MEMORY_GRAD];
 
-        if (!o->params[r->param].sequence_parallel)
+        if (!o->params[r->at.param].sequence_parallel)
             continue;
-        if (o->kern->ops->axpby (o->kern, r->to - r->from, 1.0, back ? next : r->grad, 0.0,
-                                 back ? r->grad : next, o->stream, err) < 0)
+        if (o->kern->ops->axpby (o->kern, n, 1.0, back ? next : grad, 0.0, back ? grad : next,
+                                 o->stream, err) < 0)
             return -1;
-        next += r->to - r->from;
+        next += n;
     }
     return 0;
 }
@@ -154,11 +159,12 @@ static int reduce_sequence (struct optimizer *o, struct mg_error *err)
 static int reduce_embedding (struct optimizer *o, struct mg_error *err)
 {
     for (size_t i = 0; o->embd && i < o->num_ranges; i++) {
-        const struct optimizer_range *r = &o->range[i];
+        const struct range *r = &o->range[i];
 
-        if (o->params[r->param].shared_embedding
-            && mg_comm_all_reduce (o->embd, r->grad, (size_t)(r->to - r->from), MG_FLOAT32,
-                                   MG_SUM, o->stream, err) < 0)
+        if (o->params[r->at.param].shared_embedding
+            && mg_comm_all_reduce (o->embd, r->memory[MEMORY_GRAD],
+                                   (size_t)(r->at.to - r->at.from),
+                                   r->store->dtype[MEMORY_GRAD], MG_SUM, o->stream, err) < 0)
             return mg_error_prefix (err, "gradient of the tied embedding");
     }
     return 0;
@@ -209,13 +215,12 @@ int optimizer_reduce_grads (struct optimizer *o, struct mg_error *err)
 
 static int gather_bucket (struct optimizer *o, struct sync *s, struct mg_error *err)
 {
+    enum mg_dtype dtype = o->store[s->buffer].dtype[MEMORY_PARAM];
     bool overlap = o->config.overlap_param_gather;
     size_t count;
-    int64_t start;
+    void *data = find_bucket (o, s, MEMORY_PARAM, &count);
 
-    find_bucket (o, s, &count, &start);
-    if (mg_comm_all_gather (o->dp, optimizer_data_at (o, start + (int64_t)count * o->rank),
-                            optimizer_data_at (o, start), count, o->dtype,
+    if (mg_comm_all_gather (o->dp, own_shard (o, data, count, dtype), data, count, dtype,
                             overlap ? o->aside : o->stream, err) < 0)
         return mg_error_prefix (err, "parameters of bucket %d", s->bucket);
     if (overlap) {
@@ -235,7 +240,7 @@ int optimizer_gather_params (struct optimizer *o, struct mg_error *err)
     }
     for (int b = 0; b < o->layout->num_buffers; b++) {
         for (int k = o->layout->buffer[b].num_buckets; k-- > 0;) {
-            if (gather_bucket (o, &o->sync[o->place[b].bucket + (size_t)k], err) < 0)
+            if (gather_bucket (o, &o->sync[o->store[b].bucket + (size_t)k], err) < 0)
                 return -1;
         }
     }

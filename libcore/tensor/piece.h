@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "megatron/dtype.h"
+#include "megatron/error.h"
 
 enum { PIECE_NAME_MAX = 160, PIECE_MAX_DIMS = 2 };
 
@@ -22,6 +23,12 @@ struct piece {
     int64_t offset[PIECE_MAX_DIMS]; /* where this part starts in it */
     int64_t extent[PIECE_MAX_DIMS]; /* shape of this part, padding included */
     void *data;                     /* row-major, contiguous, host memory */
+    /* Where 'data' is NULL, of a piece that is only written to files: puts elements [from,
+     * from + n) of the same order at 'out'. 'source' is its own.
+     */
+    int (*read) (const struct piece *p, int64_t from, int64_t n, void *out,
+                 struct mg_error *err);
+    const void *source;
     bool owner;                     /* this rank writes it; over all ranks the owners'
                                        pieces cover the global tensor exactly once */
 };

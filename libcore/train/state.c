@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "libcore/checkpoint/checkpoint.h"
+#include "libcore/checkpoint/exchange.h"
 #include "libcore/checkpoint/safetensors.h"
 #include "libcore/train/state.h"
 
@@ -13,6 +14,14 @@
 struct list {
     struct piece *piece;
     size_t n;
+};
+
+/* Where the elements of a piece are that the optimizer keeps in its own way. */
+struct kept {
+    struct optimizer *optimizer;
+    size_t range;
+    enum optimizer_value value;
+    int64_t first; /* of the range */
 };
 
 struct state {
@@ -23,6 +32,8 @@ struct state {
     struct list gradient; /* the same names, what this rank has the sums of */
     struct list saved;    /* parameters and both moments that this rank updates */
     struct list loaded;   /* parameters as in 'weight', and the same moments */
+    struct kept *kept;
+    size_t num_kept;
 };
 
 /* Values of the manifest, by place. */
@@ -62,6 +73,9 @@ static int allocate (struct state *s, size_t params, size_t ranges)
         { &s->saved, 3 * parts }, { &s->loaded, params + 3 * parts },
     };
 
+    if (!(s->kept = calloc (8 * parts + 1, sizeof (*s->kept))))
+        return -1;
+
     for (size_t i = 0; i < sizeof (lists) / sizeof (lists[0]); i++) {
         if (!(lists[i].list->piece = calloc (lists[i].max + 1, sizeof (struct piece))))
             return -1;
@@ -74,7 +88,7 @@ static void add_name (struct list *list, const struct param *p)
 {
     struct piece *piece = &list->piece[list->n++];
 
-    param_piece (p, "", p->grad, false, 0, piece);
+    param_piece (p, "", NULL, false, 0, piece);
     piece->extent[0] = 0;
 }
 
@@ -85,7 +99,7 @@ static void add_param (struct state *s, const struct param *p)
     int tp_rank = mg_comm_rank (job_comm (s->job, GROUP_TP));
 
     add_name (&s->gradient, p);
-    if (p->dtype != MG_FLOAT32) {
+    if (p->storage != MG_FLOAT32) {
         add_name (&s->weight, p);
         return;
     }
@@ -93,41 +107,59 @@ static void add_param (struct state *s, const struct param *p)
     param_piece (p, "model.", p->data, writer, tp_rank, &s->loaded.piece[s->loaded.n++]);
 }
 
-/* Add the pieces of a range of which 'data' holds the elements. */
-static void add_pieces (struct state *s, struct list *list, const struct param *p,
-                        const struct optimizer_range *r, const char *prefix, float *data)
+static int read_kept (const struct piece *p, int64_t from, int64_t n, void *out,
+                      struct mg_error *err)
 {
-    list->n += param_range_pieces (p, prefix, r->from, r->to, data,
-                                   optimizer_counts (s->optimizer),
-                                   mg_comm_rank (job_comm (s->job, GROUP_TP)),
-                                   list->piece + list->n);
+    const struct kept *k = p->source;
+
+    return optimizer_read (k->optimizer, k->range, k->value, k->first + from, n, out, err);
 }
 
-static void add_range (struct state *s, const struct param *p,
-                       const struct optimizer_range *r)
+/* Add the pieces of a value of a range. */
+static void add_pieces (struct state *s, struct list *list, const struct param *p,
+                        size_t range, const char *prefix, enum optimizer_value value)
 {
-    add_pieces (s, &s->gradient, p, r, "", r->grad);
-    add_pieces (s, &s->saved, p, r, "model.", r->main);
-    add_pieces (s, &s->saved, p, r, "optimizer.exp_avg.", r->exp_avg);
-    add_pieces (s, &s->saved, p, r, "optimizer.exp_avg_sq.", r->exp_avg_sq);
-    add_pieces (s, &s->loaded, p, r, "optimizer.exp_avg.", r->exp_avg);
-    add_pieces (s, &s->loaded, p, r, "optimizer.exp_avg_sq.", r->exp_avg_sq);
-    if (p->dtype == MG_FLOAT32)
+    const struct optimizer_range *r = optimizer_range_at (s->optimizer, range);
+    float *plain = optimizer_plain (s->optimizer, range, value);
+    struct piece *piece = list->piece + list->n;
+    size_t n = param_range_pieces (p, prefix, r->from, r->to, plain,
+                                   optimizer_counts (s->optimizer),
+                                   mg_comm_rank (job_comm (s->job, GROUP_TP)), piece);
+    int64_t first = 0;
+
+    list->n += n;
+    for (size_t i = 0; !plain && i < n; i++) {
+        struct kept *k = &s->kept[s->num_kept++];
+
+        *k = (struct kept){ s->optimizer, range, value, first };
+        piece[i].read = read_kept;
+        piece[i].source = k;
+        first += piece[i].extent[0] * (piece[i].ndims == 2 ? piece[i].extent[1] : 1);
+    }
+}
+
+static void add_range (struct state *s, const struct param *p, size_t range)
+{
+    add_pieces (s, &s->gradient, p, range, "", OPTIMIZER_MAIN_GRAD);
+    add_pieces (s, &s->saved, p, range, "model.", OPTIMIZER_MAIN_PARAM);
+    add_pieces (s, &s->saved, p, range, "optimizer.exp_avg.", OPTIMIZER_EXP_AVG);
+    add_pieces (s, &s->saved, p, range, "optimizer.exp_avg_sq.", OPTIMIZER_EXP_AVG_SQ);
+    add_pieces (s, &s->loaded, p, range, "optimizer.exp_avg.", OPTIMIZER_EXP_AVG);
+    add_pieces (s, &s->loaded, p, range, "optimizer.exp_avg_sq.", OPTIMIZER_EXP_AVG_SQ);
+    if (p->storage == MG_FLOAT32)
         return;
-    add_pieces (s, &s->weight, p, r, "", r->main);
-    add_pieces (s, &s->loaded, p, r, "model.", r->main);
+    add_pieces (s, &s->weight, p, range, "", OPTIMIZER_MAIN_PARAM);
+    add_pieces (s, &s->loaded, p, range, "model.", OPTIMIZER_MAIN_PARAM);
 }
 
 struct state *state_create (struct model *model, struct optimizer *optimizer,
                             const struct job *job, struct mg_error *err)
 {
-    const struct optimizer_range *ranges;
     struct param *params;
     struct state *s;
-    size_t num_params, num_ranges;
+    size_t num_params, num_ranges = optimizer_num_ranges (optimizer);
 
     params = model_params (model, &num_params);
-    ranges = optimizer_ranges (optimizer, &num_ranges);
     if (!(s = calloc (1, sizeof (*s))) || allocate (s, num_params, num_ranges) < 0) {
         mg_error_set (err, ENOMEM, "checkpoint state: out of memory");
         state_destroy (s);
@@ -139,7 +171,7 @@ struct state *state_create (struct model *model, struct optimizer *optimizer,
     for (size_t i = 0; i < num_params; i++)
         add_param (s, &params[i]);
     for (size_t i = 0; i < num_ranges; i++)
-        add_range (s, &params[ranges[i].param], &ranges[i]);
+        add_range (s, &params[optimizer_range_at (optimizer, i)->param], i);
     return s;
 }
 
@@ -152,9 +184,65 @@ void state_destroy (struct state *s)
         free (s->gradient.piece);
         free (s->saved.piece);
         free (s->loaded.piece);
+        free (s->kept);
         free (s);
     }
     errno = saved_errno;
+}
+
+/* --- loading --- */
+
+/* Give pieces that the optimizer keeps in its own way memory to be loaded into, which holds
+ * what is there now (padding stays as it is).
+ */
+static int stage (struct list *list, struct mg_error *err)
+{
+    float *whole = NULL;
+
+    for (size_t i = 0; i < list->n; i++) {
+        const struct kept *k = list->piece[i].source;
+        const struct optimizer_range *r;
+        int64_t n;
+
+        if (!k)
+            continue;
+        r = optimizer_range_at (k->optimizer, k->range);
+        n = r->to - r->from;
+        if (k->first == 0) {
+            if (!(whole = malloc ((size_t)n * sizeof (float))))
+                return mg_error_set (err, ENOMEM, "out of memory for %s", list->piece[i].name);
+            list->piece[i].data = whole;
+            if (optimizer_read (k->optimizer, k->range, k->value, 0, n, whole, err) < 0)
+                return -1;
+        }
+        list->piece[i].data = whole + k->first;
+    }
+    return 0;
+}
+
+/* Take that memory back, 'rc' being 0 store what was loaded there.  Returns rc, or -1. */
+static int unstage (struct list *list, int rc, struct mg_error *err)
+{
+    int saved_errno = errno;
+
+    for (size_t i = 0; i < list->n; i++) {
+        const struct kept *k = list->piece[i].source;
+
+        if (!k)
+            continue;
+        if (k->first == 0) {
+            if (rc == 0
+                && optimizer_write (k->optimizer, k->range, k->value, list->piece[i].data, err)
+                       < 0) {
+                rc = -1;
+                saved_errno = errno;
+            }
+            free (list->piece[i].data);
+        }
+        list->piece[i].data = NULL;
+    }
+    errno = saved_errno;
+    return rc;
 }
 
 int state_load_weights (struct state *s, const char *path, struct mg_error *err)
@@ -164,7 +252,10 @@ int state_load_weights (struct state *s, const char *path, struct mg_error *err)
 
     if (!file)
         return -1;
-    rc = safetensors_load (file, s->weight.piece, s->weight.n, err);
+    rc = stage (&s->weight, err);
+    if (rc == 0)
+        rc = safetensors_load (file, s->weight.piece, s->weight.n, err);
+    rc = unstage (&s->weight, rc, err);
     safetensors_close (file);
     return rc < 0 ? -1 : optimizer_give_params (s->optimizer, err);
 }
@@ -299,14 +390,18 @@ int state_load (struct state *s, const char *dir, struct train_progress *progres
         [VALUE_GROWTH] = { .name = "loss_scale_good_iterations" },
         [VALUE_HYSTERESIS] = { .name = "loss_scale_overflows_left" },
     };
+    struct mg_comm *comm = job_comm (s->job, GROUP_WORLD);
     int64_t iteration;
+    int rc;
 
     if (agree_on_latest (s, dir, &iteration, err) < 0)
         return -1;
     if (iteration < 0)
         return 0;
-    if (checkpoint_load (dir, iteration, values, s->loaded.piece, s->loaded.n,
-                         job_comm (s->job, GROUP_WORLD), err) < 0)
+    rc = exchange_result (comm, stage (&s->loaded, err), err);
+    if (rc == 0)
+        rc = checkpoint_load (dir, iteration, values, s->loaded.piece, s->loaded.n, comm, err);
+    if (unstage (&s->loaded, rc, err) < 0)
         return -1;
     if (optimizer_give_params (s->optimizer, err) < 0)
         return -1;

@@ -1,5 +1,6 @@
 /* box.c - rectangles: against the same done element by element */
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -66,6 +67,49 @@ static void test_copy (void)
         wrong += dst[(size_t)box_count (to) * size] != 0xee;
     }
     is_int (wrong, 0, "2000 copies put every element in its place and touch no other");
+}
+
+/* Elements of a piece that counts them, as int32; what lies outside cannot be read. */
+static int read_count (const struct piece *p, int64_t from, int64_t n, void *out,
+                       struct mg_error *err)
+{
+    int32_t *to = out;
+
+    if (from < 0 || n < 0 || from + n > p->extent[0] * p->extent[1])
+        return mg_error_set (err, EINVAL, "%lld + %lld", (long long)from, (long long)n);
+    for (int64_t i = 0; i < n; i++)
+        to[i] = (int32_t)(from + i);
+    return 0;
+}
+
+static void test_copy_piece (void)
+{
+    struct mg_error err = { "" };
+    int wrong = 0, failed = 0;
+
+    for (int round = 0; round < 2000; round++) {
+        struct box from = random_box (6), to = random_box (6), part;
+        struct piece p = { .dtype = MG_INT32, .ndims = 2, .read = read_count,
+                           .offset = { from.row, from.col },
+                           .extent = { from.rows, from.cols } };
+        int32_t all[25], want[25], got[25];
+
+        if (!box_intersect (from, to, &part))
+            continue;
+        memset (want, 0xee, sizeof (want));
+        memset (got, 0xee, sizeof (got));
+        read_count (&p, 0, box_count (from), all, &err);
+        box_copy (want, to, all, from, part, sizeof (all[0]));
+        failed += box_copy_piece (got, to, &p, part, &err) < 0;
+        wrong += memcmp (got, want, sizeof (got)) != 0;
+        p.data = all;
+        p.read = NULL;
+        memset (got, 0xee, sizeof (got));
+        failed += box_copy_piece (got, to, &p, part, &err) < 0;
+        wrong += memcmp (got, want, sizeof (got)) != 0;
+    }
+    is_int (failed, 0, "what has to be read is read within its bounds: %s", err.text);
+    is_int (wrong, 0, "and is copied as what lies in memory");
 }
 
 static void test_slabs (void)
@@ -135,6 +179,7 @@ int main (void)
 {
     test_intersect ();
     test_copy ();
+    test_copy_piece ();
     test_slabs ();
     test_piece ();
     test_texts ();

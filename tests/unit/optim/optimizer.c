@@ -66,20 +66,27 @@ static void teardown (struct fixture *f)
     job_destroy (f->job);
 }
 
-/* Without shards, a range is a parameter. */
-static const struct optimizer_range *range_of (struct fixture *f, size_t p)
+static float *grad_of (struct fixture *f, size_t p)
 {
-    size_t n;
-    const struct optimizer_range *r = optimizer_ranges (f->optimizer, &n);
+    return f->params[p].grad;
+}
 
-    return p < n && r[p].param == p && r[p].from == 0 && r[p].to == rows[p].numel ? &r[p] : NULL;
+/* Without shards, a range is a parameter. */
+static const float *value_of (struct fixture *f, size_t p, enum optimizer_value value)
+{
+    const struct optimizer_range *r = optimizer_range_at (f->optimizer, p);
+
+    if (p >= optimizer_num_ranges (f->optimizer) || r->param != p || r->from != 0
+        || r->to != rows[p].numel)
+        bail_out ("range %zu is not the parameter", p);
+    return optimizer_plain (f->optimizer, p, value);
 }
 
 static void set_gradients (struct fixture *f, int seed)
 {
     for (size_t p = 0; p < NUM_PARAMS; p++)
         for (int64_t i = 0; i < f->params[p].numel; i++)
-            f->params[p].grad[i] = value (seed, p, i);
+            grad_of (f, p)[i] = value (seed, p, i);
 }
 
 /* Norm of set_gradients() without the copy. */
@@ -118,7 +125,7 @@ static void test_steps (double clip)
         is_near (norm / plain_norm (step), 1, 1e-12, "norm %g, the copy not counted", norm);
         if (step == 2) { /* there and back by powers of two, which is exact */
             ok (optimizer_scale_grads (f.optimizer, 0.25, &err) == 0
-                    && f.params[0].grad[1] == 0.25f * value (step, 0, 1),
+                    && grad_of (&f, 0)[1] == 0.25f * value (step, 0, 1),
                 "gradients can be scaled");
             optimizer_scale_grads (f.optimizer, 4, &err);
         }
@@ -134,8 +141,8 @@ static void test_steps (double clip)
                 w[p][i] -= lr * m[p][i] / (1 - pow (0.8, step))
                            / (sqrt (v[p][i] / (1 - pow (0.95, step))) + 1e-6);
                 worst = fmax (worst, fabs (w[p][i] - ((float *)f.params[p].data)[i]));
-                worst = fmax (worst, fabs (m[p][i] - range_of (&f, p)->exp_avg[i]));
-                worst = fmax (worst, fabs (v[p][i] - range_of (&f, p)->exp_avg_sq[i]));
+                worst = fmax (worst, fabs (m[p][i] - value_of (&f, p, OPTIMIZER_EXP_AVG)[i]));
+                worst = fmax (worst, fabs (v[p][i] - value_of (&f, p, OPTIMIZER_EXP_AVG_SQ)[i]));
             }
         }
     }
@@ -159,14 +166,35 @@ static void test_extra (void)
     ok (optimizer_grad_norm (f.optimizer, extra, OPTIMIZER_MAX_EXTRA + 1, &norm, &err) < 0,
         "one more: %s", err.text);
     ok (optimizer_grad_norm (f.optimizer, extra, -1, &norm, &err) < 0, "less: %s", err.text);
-    f.params[2].grad[MAX - 1] = NAN;
+    grad_of (&f, 2)[MAX - 1] = NAN;
     is_int (optimizer_grad_norm (f.optimizer, extra, 0, &norm, &err), 0, "with a NaN");
     ok (!isfinite (norm), "the norm is none either");
-    f.params[2].grad[MAX - 1] = INFINITY;
+    grad_of (&f, 2)[MAX - 1] = INFINITY;
     optimizer_grad_norm (f.optimizer, extra, 0, &norm, &err);
     ok (!isfinite (norm), "nor with an infinity");
-    ok (optimizer_zero_grad (f.optimizer, &err) == 0 && f.params[2].grad[MAX - 1] == 0,
+    ok (optimizer_zero_grad (f.optimizer, &err) == 0 && grad_of (&f, 2)[MAX - 1] == 0,
         "until gradients are zero again");
+    teardown (&f);
+}
+
+static void test_values (void)
+{
+    static const float in[] = { 1, -2, 0.5f, 3, 1e-8f, 7, 8 };
+    struct fixture f;
+    struct mg_error err = { "" };
+    float out[3];
+    bool same = true;
+
+    setup (&f, 1);
+    for (int v = 0; v < OPTIMIZER_NUM_VALUES; v++) {
+        same = same && optimizer_write (f.optimizer, 0, (enum optimizer_value)v, in, &err) == 0
+               && optimizer_read (f.optimizer, 0, (enum optimizer_value)v, 2, 3, out, &err) == 0
+               && memcmp (out, in + 2, sizeof (out)) == 0
+               && value_of (&f, 0, (enum optimizer_value)v)[6] == 8;
+    }
+    ok (same, "every value of a range can be replaced and read: %s", err.text);
+    ok (((float *)f.params[0].data)[1] == -2 && grad_of (&f, 0)[1] == -2,
+        "float32 parameters and gradients are their own main ones");
     teardown (&f);
 }
 
@@ -190,9 +218,9 @@ static void test_memory (void)
     is_int (all_bytes (&f), 53 * 16, "four floats an element");
     for (int i = 0; i + 1 < NUM_PARAMS; i++)
         apart = apart && f.params[i].data == (float *)f.params[i + 1].data + rows[i + 1].numel
-                && f.params[i].grad == f.params[i + 1].grad + rows[i + 1].numel;
+                && grad_of (&f, i) == grad_of (&f, i + 1) + rows[i + 1].numel;
     ok (apart, "parameters lie in reverse order, one behind the other");
-    ok (((float *)f.params[0].data)[6] == 0 && f.params[0].grad[6] == 0, "zeroed");
+    ok (((float *)f.params[0].data)[6] == 0 && grad_of (&f, 0)[6] == 0, "zeroed");
     optimizer_set_steps (f.optimizer, 41);
     is_int (optimizer_steps (f.optimizer), 41, "steps can be set");
     teardown (&f);
@@ -205,6 +233,7 @@ int main (void)
     test_steps (0.5);
     test_steps (1e6);
     test_extra ();
+    test_values ();
     test_memory ();
     return done_testing ();
 }

@@ -1,0 +1,278 @@
+/* optimizer_memory.c - what an optimizer stores, where, and of which type */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libcore/optim/optimizer_private.h"
+
+/* --- the plan --- */
+
+/* All parameters are dense. */
+struct layout *optimizer_layout (const struct optimizer_config *c, const struct job *job,
+                                 const struct param *params, size_t n, struct mg_error *err)
+{
+    const struct layout_config config = {
+        .sharded = c->sharded,
+        .high_busbw = c->high_busbw,
+        .grad_float32 = c->types.grad == MG_FLOAT32,
+        .bucket_size = c->bucket_size > 0 ? c->bucket_size : LAYOUT_ONE_BUCKET,
+        .shards = { mg_comm_size (job_comm_shard (job)), 1 },
+    };
+    struct layout_param *list = calloc (n + 1, sizeof (*list));
+    struct layout *layout;
+
+    if (!list) {
+        mg_error_set (err, ENOMEM, "optimizer: out of memory");
+        return NULL;
+    }
+    for (size_t i = 0; i < n; i++)
+        list[i] = (struct layout_param){
+            .numel = params[i].numel, .logical = params[i].dtype, .storage = params[i].storage,
+            .shared_embedding = params[i].shared_embedding, .chunk = params[i].chunk,
+        };
+    layout = layout_create (&config, list, n, err);
+    free (list);
+    return layout;
+}
+
+static void choose_types (struct store *s, const struct optimizer_config *c,
+                          const struct layout_buffer *buffer)
+{
+    s->dtype[MEMORY_PARAM] = buffer->param_dtype;
+    s->dtype[MEMORY_GRAD] = buffer->grad_dtype;
+    s->dtype[MEMORY_MAIN_GRAD] = c->types.main_grad;
+    s->dtype[MEMORY_MAIN] = c->types.main;
+    s->dtype[MEMORY_EXP_AVG] = c->types.exp_avg;
+    s->dtype[MEMORY_EXP_AVG_SQ] = c->types.exp_avg_sq;
+}
+
+/* Has a buffer this memory, or is it another one? */
+static bool has_memory (const struct store *s, int memory)
+{
+    switch (memory) {
+    case MEMORY_MAIN_GRAD:
+        return s->dtype[MEMORY_MAIN_GRAD] != s->dtype[MEMORY_GRAD];
+    case MEMORY_MAIN:
+        return s->dtype[MEMORY_PARAM] != MG_FLOAT32;
+    default:
+        return true;
+    }
+}
+
+static int64_t memory_bytes (const struct store *s, int memory, const struct layout *layout,
+                             const struct layout_buffer *buffer)
+{
+    bool whole = memory == MEMORY_PARAM || memory == MEMORY_GRAD;
+
+    if (!has_memory (s, memory))
+        return 0;
+    return (whole ? buffer->numel : layout_shard_total (layout, buffer))
+           * (int64_t)mg_dtype_size (s->dtype[memory]);
+}
+
+/* Elements of sequence-parallel parameters that a rank owns. */
+static int64_t count_packed (const struct layout *layout, const struct param *params,
+                             int rank)
+{
+    int64_t total = 0;
+    struct layout_ranges r;
+
+    for (int b = 0; b < layout->num_buffers; b++) {
+        const struct layout_buffer *buffer = &layout->buffer[b];
+
+        for (size_t i = 0; i < buffer->num_entries; i++) {
+            if (params[buffer->entry[i].param].sequence_parallel
+                && layout_ranges (layout, buffer, &buffer->entry[i], rank, &r))
+                total += r.param[1] - r.param[0];
+        }
+    }
+    return total;
+}
+
+int optimizer_bytes (const struct optimizer_config *config, const struct job *job,
+                     const struct param *params, size_t n,
+                     int64_t bytes[OPTIMIZER_NUM_PARTS], struct mg_error *err)
+{
+    static const enum optimizer_part parts[NUM_MEMORIES] = {
+        [MEMORY_PARAM] = OPTIMIZER_PARAMS,     [MEMORY_GRAD] = OPTIMIZER_GRADS,
+        [MEMORY_MAIN_GRAD] = OPTIMIZER_MAIN,   [MEMORY_MAIN] = OPTIMIZER_MAIN,
+        [MEMORY_EXP_AVG] = OPTIMIZER_MOMENTS,  [MEMORY_EXP_AVG_SQ] = OPTIMIZER_MOMENTS,
+    };
+    struct layout *layout = optimizer_layout (config, job, params, n, err);
+    int rank = config->sharded ? mg_comm_rank (job_comm_shard (job)) : 0;
+
+    memset (bytes, 0, OPTIMIZER_NUM_PARTS * sizeof (*bytes));
+    if (!layout)
+        return -1;
+    for (int b = 0; b < layout->num_buffers; b++) {
+        struct store store;
+
+        choose_types (&store, config, &layout->buffer[b]);
+        for (int m = 0; m < NUM_MEMORIES; m++)
+            bytes[parts[m]] += memory_bytes (&store, m, layout, &layout->buffer[b]);
+    }
+    bytes[OPTIMIZER_PACKED] = count_packed (layout, params, rank) * (int64_t)sizeof (float);
+    layout_destroy (layout);
+    return 0;
+}
+
+/* --- the memory --- */
+
+static int allocate_store (struct optimizer *o, struct store *s,
+                           const struct layout_buffer *buffer, struct mg_error *err)
+{
+    static const char *const what[NUM_MEMORIES]
+        = { "parameters",      "gradients",     "main gradients",
+            "main parameters", "first moments", "second moments" };
+
+    choose_types (s, &o->config, buffer);
+    for (int m = 0; m < NUM_MEMORIES; m++) {
+        if (has_memory (s, m)
+            && !(s->memory[m] = device_alloc (
+                     o->device, (size_t)memory_bytes (s, m, o->layout, buffer), err)))
+            return mg_error_prefix (err, "%s", what[m]);
+    }
+    return 0;
+}
+
+void *optimizer_at (const struct store *store, int memory, int64_t i)
+{
+    return (char *)store->memory[memory] + (size_t)i * mg_dtype_size (store->dtype[memory]);
+}
+
+/* A range that starts with element 'whole' of the buffer and 'shard' of the rank's shards. */
+static void place_range (struct range *r, const struct store *s, int64_t whole, int64_t shard)
+{
+    r->store = s;
+    for (int m = 0; m < NUM_MEMORIES; m++) {
+        if (has_memory (s, m))
+            r->memory[m] = optimizer_at (s, m,
+                                         m == MEMORY_PARAM || m == MEMORY_GRAD ? whole : shard);
+    }
+    if (!r->memory[MEMORY_MAIN])
+        r->memory[MEMORY_MAIN] = r->memory[MEMORY_PARAM];
+    if (!r->memory[MEMORY_MAIN_GRAD])
+        r->memory[MEMORY_MAIN_GRAD] = r->memory[MEMORY_GRAD];
+}
+
+/* Give the parameters of a buffer their memory, and note which parts are updated here. */
+static void place_buffer (struct optimizer *o, int b)
+{
+    const struct layout_buffer *buffer = &o->layout->buffer[b];
+    const struct store *s = &o->store[b];
+    int64_t shards = 0;
+    int bucket = 0;
+
+    for (size_t i = 0; i < buffer->num_entries; i++) {
+        const struct layout_entry *e = &buffer->entry[i];
+        struct param *p = &o->params[e->param];
+        struct layout_ranges r;
+
+        for (; bucket < e->bucket; bucket++)
+            shards += layout_shard (o->layout, buffer, bucket);
+        p->data = optimizer_at (s, MEMORY_PARAM, e->start);
+        p->grad = optimizer_at (s, MEMORY_GRAD, e->start);
+        p->grad_dtype = s->dtype[MEMORY_GRAD];
+        if (!layout_ranges (o->layout, buffer, e, o->rank, &r))
+            continue;
+        o->range[e->param].at = (struct optimizer_range){ e->param, r.param[0], r.param[1] };
+        place_range (&o->range[e->param], s, e->start + r.param[0], shards + r.local[0]);
+    }
+}
+
+int optimizer_allocate (struct optimizer *o, struct mg_error *err)
+{
+    size_t buckets = 0;
+
+    o->store = calloc ((size_t)o->layout->num_buffers + 1, sizeof (*o->store));
+    o->range = calloc (o->n + 1, sizeof (*o->range));
+    if (!o->store || !o->range)
+        return mg_error_set (err, ENOMEM, "optimizer: out of memory");
+    for (int b = 0; b < o->layout->num_buffers; b++) {
+        o->store[b].bucket = buckets;
+        buckets += (size_t)o->layout->buffer[b].num_buckets;
+        if (allocate_store (o, &o->store[b], &o->layout->buffer[b], err) < 0)
+            return -1;
+        place_buffer (o, b);
+    }
+    o->num_syncs = buckets;
+    o->num_packed = count_packed (o->layout, o->params, o->rank);
+    if (o->num_packed > 0
+        && !(o->packed = device_alloc (o->device, (size_t)o->num_packed * sizeof (float),
+                                       err)))
+        return mg_error_prefix (err, "sequence-parallel gradients");
+    for (size_t i = 0; i < o->n; i++) {
+        if (o->range[i].at.to > o->range[i].at.from)
+            o->range[o->num_ranges++] = o->range[i];
+    }
+    return 0;
+}
+
+void optimizer_free (struct optimizer *o)
+{
+    for (int b = 0; o->store && b < o->layout->num_buffers; b++) {
+        for (int m = 0; m < NUM_MEMORIES; m++)
+            device_free (o->device, o->store[b].memory[m]);
+    }
+    device_free (o->device, o->packed);
+    free (o->store);
+    free (o->range);
+}
+
+/* --- what others see of it --- */
+
+static int memory_of (enum optimizer_value value)
+{
+    static const int memory[OPTIMIZER_NUM_VALUES] = {
+        [OPTIMIZER_MAIN_PARAM] = MEMORY_MAIN,
+        [OPTIMIZER_MAIN_GRAD] = MEMORY_MAIN_GRAD,
+        [OPTIMIZER_EXP_AVG] = MEMORY_EXP_AVG,
+        [OPTIMIZER_EXP_AVG_SQ] = MEMORY_EXP_AVG_SQ,
+    };
+
+    return memory[value];
+}
+
+size_t optimizer_num_ranges (const struct optimizer *o)
+{
+    return o->num_ranges;
+}
+
+const struct optimizer_range *optimizer_range_at (const struct optimizer *o, size_t range)
+{
+    return &o->range[range].at;
+}
+
+float *optimizer_plain (const struct optimizer *o, size_t range, enum optimizer_value value)
+{
+    const struct range *r = &o->range[range];
+    int memory = memory_of (value);
+
+    return r->store->dtype[memory] == MG_FLOAT32 ? r->memory[memory] : NULL;
+}
+
+int optimizer_read (struct optimizer *o, size_t range, enum optimizer_value value,
+                    int64_t from, int64_t n, float *out, struct mg_error *err)
+{
+    const struct range *r = &o->range[range];
+    int memory = memory_of (value);
+    enum mg_dtype dtype = r->store->dtype[memory];
+    const char *at = (const char *)r->memory[memory] + (size_t)from * mg_dtype_size (dtype);
+
+    if (o->kern->ops->cast (o->kern, n, at, dtype, out, MG_FLOAT32, o->stream, err) < 0)
+        return -1;
+    return mg_stream_synchronize (o->stream, err);
+}
+
+int optimizer_write (struct optimizer *o, size_t range, enum optimizer_value value,
+                     const float *in, struct mg_error *err)
+{
+    const struct range *r = &o->range[range];
+    int memory = memory_of (value);
+
+    if (o->kern->ops->cast (o->kern, r->at.to - r->at.from, in, MG_FLOAT32, r->memory[memory],
+                            r->store->dtype[memory], o->stream, err) < 0)
+        return -1;
+    return mg_stream_synchronize (o->stream, err);
+}
