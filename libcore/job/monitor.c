@@ -1,16 +1,12 @@
-/* monitor.c - the thread, its connections, and what a hub does with them
+/* monitor.c - the thread, its connections, what this rank says of itself
  *
- * Messages are of one size and few: greeting, good-bye, failure, question, answer.  What
- * arrives is taken apart on the monitor's thread only; the lock guards what the rank's own
- * threads hand in.
+ * Messages are few: greeting, good-bye, failure, question, answer.  What arrives is taken
+ * apart on the monitor's thread only; the lock guards what the rank's own threads hand in.
  */
 
 #include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,86 +16,15 @@
 #include <unistd.h>
 
 #include "libcore/device/queue.h"
-#include "libcore/job/monitor.h"
-#include "libcore/job/report.h"
+#include "libcore/job/monitor_private.h"
 
-enum {
-    SHORT_MS = 20,
-    TICK_MS = 250,
-    FIRST_FDS = 2 + MONITOR_HUBS, /* wake-up, listener, connections to the hubs */
-    STRANGERS = 16, /* connections beside the ranks' */
-    ABORT_CODE = 1,
-};
+enum { SHORT_MS = 20, TICK_MS = 250 };
 
 static const double connect_seconds = 1.0;
-static const double gather_seconds = 0.15; /* for what happens at the same time */
-static const double answer_seconds = 1.0;
-static const double deputy_seconds = 4.0;  /* that rank 0 has before the other hub acts */
-static const double fail_seconds = 7.0;    /* that a hub has to end the job */
-static const double orphan_seconds = 3.0;  /* that a rank goes on when both hubs are gone */
+static const double fail_seconds = 7.0;   /* that a hub has to end the job */
+static const double orphan_seconds = 3.0; /* that a rank goes on when both hubs are gone */
 
-enum kind { MSG_HELLO = 1, MSG_BYE, MSG_FAIL, MSG_SLOW, MSG_TOLD, MSG_ASK, MSG_STATE };
-
-struct message {
-    uint64_t token;
-    int32_t kind;
-    int32_t rank;
-    char text[MG_ERROR_MAX];
-    struct rank_state state;
-};
-
-/* A connection that has been accepted. */
-struct peer {
-    int fd;   /* -1: free */
-    int rank; /* -1: it has not greeted yet */
-    uint64_t number; /* of connections that came before it */
-    size_t have;
-    struct message message;
-};
-
-/* What a hub is about to tell. */
-struct trouble {
-    bool there, fatal, asked;
-    double since, asked_at;
-    bool rank_0_gone; /* so that the deputy need not wait for it */
-    char why[MG_ERROR_MAX];
-};
-
-struct monitor {
-    struct monitor_config config;
-    struct endpoint own, hub[MONITOR_HUBS];
-    int listener, wake; /* -1: none */
-    int out[MONITOR_HUBS]; /* to the hubs, -1: none */
-    size_t out_have[MONITOR_HUBS];
-    struct message out_message[MONITOR_HUBS];
-    pthread_t thread;
-    bool started;
-
-    pthread_mutex_t lock;
-    const struct grid *grid;
-    struct mg_device *device;
-    struct recorder *recorder;
-    bool stop, failed;
-    char fail_text[MG_ERROR_MAX];
-    _Atomic (const char *) activity;
-    _Atomic int64_t number;
-
-    /* the thread's own */
-    struct peer *peer;        /* [size + STRANGERS] of a hub */
-    int num_peers;            /* of them were ever used */
-    uint64_t num_accepted;
-    bool deaf;                /* till a connection ends there is no descriptor for more */
-    struct report_rank *rank; /* [size] of a hub */
-    struct pollfd *fds;       /* [FIRST_FDS + size + STRANGERS] */
-    struct trouble trouble;
-    bool fail_sent, warned, told;
-    bool hub_left;   /* well: the run is over */
-    double warned_at;
-    double orphaned; /* since when no hub is there any more, 0: one is, or never was */
-    _Atomic bool connected; /* to a hub at least */
-};
-
-static double now (void)
+double monitor_now (void)
 {
     struct timespec t;
 
@@ -125,32 +50,12 @@ static int own_hub (const struct monitor *m)
 /* Connections to the hubs stay open until the process ends: that is what these wait for. */
 static void free_monitor (struct monitor *m)
 {
-    for (int i = 0; i < m->num_peers; i++) {
-        if (m->peer[i].fd >= 0)
-            close (m->peer[i].fd);
-    }
-    if (m->listener >= 0)
-        close (m->listener);
+    hub_close (m);
     if (m->wake >= 0)
         close (m->wake);
     pthread_mutex_destroy (&m->lock);
-    free (m->peer);
-    free (m->rank);
     free (m->fds);
     free (m);
-}
-
-static int make_hub (struct monitor *m, struct mg_error *err)
-{
-    size_t size = (size_t)m->config.size;
-
-    if (!(m->peer = calloc (size + STRANGERS, sizeof (*m->peer)))
-        || !(m->rank = calloc (size, sizeof (*m->rank))))
-        return mg_error_set (err, ENOMEM, "monitor: out of memory for %zu ranks", size);
-    for (size_t i = 0; i < size; i++)
-        m->rank[i].fate = RANK_UNKNOWN;
-    m->listener = endpoint_listen (&m->own, err);
-    return m->listener < 0 ? -1 : 0;
 }
 
 struct monitor *monitor_create (const struct monitor_config *config, struct mg_error *err)
@@ -167,13 +72,13 @@ struct monitor *monitor_create (const struct monitor_config *config, struct mg_e
     m->activity = "starting";
     m->number = -1;
     pthread_mutex_init (&m->lock, NULL);
-    if (!(m->fds = calloc (FIRST_FDS + (size_t)config->size + STRANGERS,
+    if (!(m->fds = calloc (MONITOR_FIRST_FDS + (size_t)config->size + MONITOR_STRANGERS,
                            sizeof (*m->fds)))
         || (m->wake = eventfd (0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0) {
         mg_error_set (err, errno, "monitor: %s", strerror (errno));
         goto error;
     }
-    if (own_hub (m) >= 0 && make_hub (m, err) < 0)
+    if (own_hub (m) >= 0 && hub_open (m, err) < 0)
         goto error;
     return m;
 error:
@@ -216,11 +121,8 @@ static void fill_state (struct monitor *m, struct rank_state *s)
     pthread_mutex_unlock (&m->lock);
 }
 
-/* All or nothing: what does not fit into the socket's buffer, which is larger than all
- * that is ever sent, will not arrive later either.
- */
-static void send_message (int fd, uint64_t token, enum kind kind, int rank, const char *text,
-                          const struct rank_state *state)
+void monitor_send (int fd, uint64_t token, enum kind kind, int rank, const char *text,
+                   const struct rank_state *state)
 {
     struct message msg = { .token = token, .kind = kind, .rank = rank };
     ssize_t sent;
@@ -236,212 +138,10 @@ static void send_message (int fd, uint64_t token, enum kind kind, int rank, cons
         shutdown (fd, SHUT_RDWR);
 }
 
-static void send_to_hubs (struct monitor *m, enum kind kind, const char *text)
+void monitor_send_to_hubs (struct monitor *m, enum kind kind, const char *text)
 {
     for (int h = 0; h < MONITOR_HUBS; h++)
-        send_message (m->out[h], m->hub[h].token, kind, m->config.rank, text, NULL);
-}
-
-/* --- a hub's work --- */
-
-static void start_trouble (struct monitor *m, bool fatal, const char *why)
-{
-    struct trouble *t = &m->trouble;
-
-    if (m->told || (t->there && (t->fatal || !fatal))
-        || (!fatal && m->warned_at > 0 && now () < m->warned_at + m->config.warn_seconds))
-        return;
-    *t = (struct trouble){ .there = true, .fatal = fatal, .since = now () };
-    snprintf (t->why, sizeof (t->why), "%s", why);
-}
-
-static void lose_peer (struct monitor *m, struct peer *p)
-{
-    int rank = p->rank;
-
-    close (p->fd);
-    p->fd = -1;
-    m->deaf = false;
-    if (rank < 0 || m->rank[rank].fate == RANK_LEFT)
-        return;
-    m->rank[rank].fate = RANK_DIED;
-    start_trouble (m, true, "");
-    if (rank == 0)
-        m->trouble.rank_0_gone = true;
-}
-
-/* What has come from elsewhere ends where it should. */
-static void take_state (struct rank_state *to, const struct rank_state *from)
-{
-    *to = *from;
-    to->host[sizeof (to->host) - 1] = '\0';
-    to->activity[sizeof (to->activity) - 1] = '\0';
-    to->wait_text[sizeof (to->wait_text) - 1] = '\0';
-    to->wait.name[sizeof (to->wait.name) - 1] = '\0';
-    to->last.name[sizeof (to->last.name) - 1] = '\0';
-    if (to->num_counts > RECORDER_COMMS)
-        to->num_counts = RECORDER_COMMS;
-}
-
-/* A message that has arrived whole; -1: not one of ours. */
-static int take_message (struct monitor *m, struct peer *p)
-{
-    struct message *msg = &p->message;
-    struct report_rank *r;
-
-    msg->text[sizeof (msg->text) - 1] = '\0';
-    if (msg->token != m->own.token || msg->rank < 0 || msg->rank >= m->config.size
-        || (p->rank >= 0 && msg->rank != p->rank))
-        return -1;
-    p->rank = msg->rank;
-    r = &m->rank[p->rank];
-    switch (msg->kind) {
-    case MSG_HELLO:
-        r->fate = RANK_SILENT;
-        memcpy (r->host, msg->state.host, sizeof (r->host));
-        r->host[sizeof (r->host) - 1] = '\0';
-        return 0;
-    case MSG_BYE:
-        r->fate = RANK_LEFT;
-        return 0;
-    case MSG_FAIL:
-        start_trouble (m, true, msg->text);
-        return 0;
-    case MSG_SLOW:
-        start_trouble (m, false, msg->text);
-        return 0;
-    case MSG_TOLD: // by the other hub: all is said
-        m->told = true;
-        return 0;
-    case MSG_STATE:
-        if (r->fate == RANK_SILENT)
-            r->fate = RANK_ANSWERED;
-        take_state (&r->state, &msg->state);
-        return 0;
-    default:
-        return -1;
-    }
-}
-
-static void read_peer (struct monitor *m, struct peer *p)
-{
-    for (;;) {
-        ssize_t n = recv (p->fd, (char *)&p->message + p->have, sizeof (p->message) - p->have,
-                          MSG_DONTWAIT);
-
-        if (n < 0 && (errno == EAGAIN || errno == EINTR))
-            return;
-        if (n <= 0) {
-            lose_peer (m, p);
-            return;
-        }
-        p->have += (size_t)n;
-        if (p->have < sizeof (p->message))
-            continue;
-        p->have = 0;
-        if (take_message (m, p) < 0) {
-            p->rank = -1;
-            lose_peer (m, p);
-            return;
-        }
-    }
-}
-
-/* A free place; that of the oldest stranger if there is none, NULL: no stranger is there. */
-static struct peer *find_place (struct monitor *m)
-{
-    struct peer *oldest = NULL;
-
-    for (int i = 0; i < m->num_peers; i++) {
-        struct peer *p = &m->peer[i];
-
-        if (p->fd < 0)
-            return p;
-        if (p->rank < 0 && (!oldest || p->number < oldest->number))
-            oldest = p;
-    }
-    if (m->num_peers < m->config.size + STRANGERS)
-        return &m->peer[m->num_peers++];
-    if (oldest)
-        close (oldest->fd);
-    return oldest;
-}
-
-static void accept_peers (struct monitor *m)
-{
-    int fd;
-
-    while ((fd = accept4 (m->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
-        struct peer *p = find_place (m);
-
-        if (p)
-            *p = (struct peer){ .fd = fd, .rank = -1, .number = m->num_accepted++ };
-        else
-            close (fd);
-    }
-    // the listener stays ready, so that asking it would be a busy loop
-    m->deaf = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
-}
-
-static void ask_all (struct monitor *m)
-{
-    m->trouble.asked = true;
-    m->trouble.asked_at = now ();
-    for (int i = 0; i < m->config.size; i++) {
-        if (m->rank[i].fate == RANK_ANSWERED)
-            m->rank[i].fate = RANK_SILENT;
-    }
-    for (int i = 0; i < m->num_peers; i++) {
-        if (m->peer[i].fd >= 0 && m->peer[i].rank >= 0)
-            send_message (m->peer[i].fd, 0, MSG_ASK, m->config.rank, NULL, NULL);
-    }
-}
-
-static bool all_answered (const struct monitor *m)
-{
-    for (int i = 0; i < m->config.size; i++) {
-        if (m->rank[i].fate == RANK_SILENT)
-            return false;
-    }
-    return true;
-}
-
-static void tell (struct monitor *m)
-{
-    struct trouble t = m->trouble;
-    char *text;
-
-    pthread_mutex_lock (&m->lock);
-    text = report_text (m->rank, m->config.size, m->grid, t.why);
-    pthread_mutex_unlock (&m->lock);
-    m->config.tell (m->config.arg, text ? text : t.why);
-    free (text);
-    m->trouble.there = false;
-    m->warned_at = now ();
-    if (t.fatal) {
-        m->told = true;
-        send_to_hubs (m, MSG_TOLD, NULL);
-        m->config.end (m->config.arg, ABORT_CODE);
-    }
-}
-
-/* One step on the way from trouble to the report. */
-static void handle_trouble (struct monitor *m)
-{
-    const struct trouble *t = &m->trouble;
-    bool deputy = m->config.rank != 0 && !t->rank_0_gone;
-    double wait = deputy ? deputy_seconds : gather_seconds;
-
-    if (!t->there || m->told || now () < t->since + wait)
-        return;
-    if (deputy && !t->fatal) {
-        m->trouble.there = false; // a warning is rank 0's to give
-        return;
-    }
-    if (!t->asked)
-        ask_all (m);
-    else if (all_answered (m) || now () > t->asked_at + answer_seconds)
-        tell (m);
+        monitor_send (m->out[h], m->hub[h].token, kind, m->config.rank, text, NULL);
 }
 
 /* --- every rank's work --- */
@@ -453,7 +153,7 @@ static void lose_hub (struct monitor *m, int h)
     if (m->out[!h] < 0) {
         m->connected = false;
         if (!m->hub_left)
-            m->orphaned = now ();
+            m->orphaned = monitor_now ();
     }
 }
 
@@ -481,7 +181,7 @@ static void read_hub (struct monitor *m, int h)
         if (msg->kind != MSG_ASK)
             continue;
         fill_state (m, &state);
-        send_message (m->out[h], m->hub[h].token, MSG_STATE, m->config.rank, NULL, &state);
+        monitor_send (m->out[h], m->hub[h].token, MSG_STATE, m->config.rank, NULL, &state);
     }
 }
 
@@ -492,7 +192,7 @@ static void connect_hubs (struct monitor *m)
     endpoint_host (state.host);
     for (int h = 0; h < MONITOR_HUBS; h++) {
         m->out[h] = endpoint_connect (&m->hub[h], connect_seconds, NULL);
-        send_message (m->out[h], m->hub[h].token, MSG_HELLO, m->config.rank, NULL, &state);
+        monitor_send (m->out[h], m->hub[h].token, MSG_HELLO, m->config.rank, NULL, &state);
         m->connected |= m->out[h] >= 0;
     }
 }
@@ -513,7 +213,7 @@ static void watch_wait (struct monitor *m)
     if (slow && !m->warned) {
         snprintf (text, sizeof (text), "warning: rank %d has waited for %.1f s in %.200s",
                   m->config.rank, waiting.seconds, waiting.text);
-        send_to_hubs (m, MSG_SLOW, text);
+        monitor_send_to_hubs (m, MSG_SLOW, text);
     }
     m->warned = slow;
 }
@@ -521,10 +221,10 @@ static void watch_wait (struct monitor *m)
 /* Both hubs have gone without a word, and this rank has not been ended: nobody else will do it. */
 static void leave_orphaned (struct monitor *m)
 {
-    if (m->orphaned == 0 || now () < m->orphaned + orphan_seconds)
+    if (m->orphaned == 0 || monitor_now () < m->orphaned + orphan_seconds)
         return;
     m->orphaned = 0;
-    m->config.end (m->config.arg, ABORT_CODE);
+    m->config.end (m->config.arg, MONITOR_ABORT_CODE);
 }
 
 static int list_fds (struct monitor *m)
@@ -551,14 +251,14 @@ static void handle_fds (struct monitor *m, int n)
         if (m->out[h] >= 0 && m->fds[2 + h].revents)
             read_hub (m, h);
     }
-    for (int i = FIRST_FDS; i < n; i++) {
-        struct peer *p = &m->peer[i - FIRST_FDS];
+    for (int i = MONITOR_FIRST_FDS; i < n; i++) {
+        struct peer *p = &m->peer[i - MONITOR_FIRST_FDS];
 
         if (p->fd >= 0 && p->fd == m->fds[i].fd && m->fds[i].revents)
-            read_peer (m, p);
+            hub_read (m, p);
     }
     if (m->fds[1].revents)
-        accept_peers (m);
+        hub_accept (m);
 }
 
 /* Milliseconds until there may be something to do that no descriptor tells. */
@@ -582,14 +282,14 @@ static void *thread_main (void *arg)
         poll (m->fds, (nfds_t)n, patience (m));
         handle_fds (m, n);
         if (m->peer)
-            handle_trouble (m);
+            hub_handle_trouble (m);
         watch_wait (m);
         leave_orphaned (m);
         pthread_mutex_lock (&m->lock);
         stop = m->stop;
         if (m->failed && !m->fail_sent) {
             m->fail_sent = true;
-            send_to_hubs (m, MSG_FAIL, m->fail_text);
+            monitor_send_to_hubs (m, MSG_FAIL, m->fail_text);
         }
         pthread_mutex_unlock (&m->lock);
     }
@@ -661,22 +361,13 @@ void monitor_fail (struct monitor *m, const char *text)
     nap (fail_seconds);
 }
 
-/* Of a hub: its end is no reason for others to end. */
-static void take_leave (struct monitor *m)
-{
-    for (int i = 0; i < m->num_peers; i++) {
-        if (m->peer[i].fd >= 0 && m->peer[i].rank >= 0)
-            send_message (m->peer[i].fd, 0, MSG_BYE, m->config.rank, NULL, NULL);
-    }
-}
-
 /* On the last rank to leave: until the connections of all others are closed. */
 static void wait_for_others (struct monitor *m)
 {
-    double end = now () + 1.0;
+    double end = monitor_now () + 1.0;
     bool any = m->peer != NULL;
 
-    while (any && now () < end) {
+    while (any && monitor_now () < end) {
         int n = list_fds (m);
 
         poll (m->fds, (nfds_t)n, 10);
@@ -699,8 +390,8 @@ void monitor_destroy (struct monitor *m, bool last)
         pthread_mutex_unlock (&m->lock);
         wake (m);
         pthread_join (m->thread, NULL);
-        send_to_hubs (m, MSG_BYE, NULL);
-        take_leave (m);
+        monitor_send_to_hubs (m, MSG_BYE, NULL);
+        hub_leave (m);
     }
     if (last)
         wait_for_others (m);
