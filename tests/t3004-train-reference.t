@@ -77,7 +77,7 @@ layouts "3 1 1" "1 3 1" "3 1 1 --sequence-parallel"
 model layers=2 hidden=12 heads=2 dim=6 ffn=20 seq=7 positions=7 vocab=29 tied=1 micro=1 \
     global=12 batches=2 lr=4e-3 warmup=0 decay=0.05 clip=0.3 beta2=0.95 seed=14 per-token=1
 compare "per token, one rank" "${train[@]}"
-layouts "2 1 1" "1 2 1" "1 1 3" "2 2 1" "2 1 2 --ddp-bucket-size 500"
+layouts "2 1 1" "1 2 1" "1 1 3" "2 2 1" "2 1 2 --overlap-grad-reduce --ddp-bucket-size 500"
 [ "${MG_LONG:-0}" != 1 ] \
     || layouts "1 1 12" "2 2 3" "1 2 2 --pipeline-model-parallel-layout E|t|t|L"
 

@@ -58,13 +58,13 @@ data=()
 steady "one rank that evaluates" "${evals[@]}" --calculate-per-token-loss
 data=(--data-path text_text_document --split 100,0,0)
 launch=(env OMP_NUM_THREADS=2)
-steady "one rank, two threads" --ddp-bucket-size 5000
+steady "one rank, two threads" --overlap-grad-reduce --ddp-bucket-size 5000
 if mpi_available; then
     launch=(mpi_run 2)
     steady "tp 2" --tensor-model-parallel-size 2
     steady "tp 2 by sequence" --tensor-model-parallel-size 2 --sequence-parallel
     steady "pp 2" --pipeline-model-parallel-size 2
-    steady "dp 2" --ddp-bucket-size 5000
+    steady "dp 2" --overlap-grad-reduce --ddp-bucket-size 5000
     steady "dp 2, sharded" --ddp-bucket-size 5000 --use-distributed-optimizer
     steady "dp 2, overlapped" --ddp-bucket-size 5000 --use-distributed-optimizer \
         --overlap-grad-reduce --overlap-param-gather

@@ -42,7 +42,7 @@ same_bits again one "a second run"
 train threads env OMP_NUM_THREADS=2 "${one[@]}"
 same_bits threads one "two threads"
 for size in 1 999 100000000; do
-    train bucket "${one[@]}" --ddp-bucket-size $size
+    train bucket "${one[@]}" --overlap-grad-reduce --ddp-bucket-size $size
     same_bits bucket one "buckets of $size elements"
 done
 train other "${one[@]}" --seed 99
@@ -67,7 +67,7 @@ for layout in "1 1 2" "2 1 2" "1 2 2" "2 2 1"; do
     same_weights n.st one.st 1e-4 "weights" --skip-key-bias 4
     train again "${many[@]}"
     same_bits again n "a second run"
-    train bucket "${many[@]}" --ddp-bucket-size 3000
+    train bucket "${many[@]}" --overlap-grad-reduce --ddp-bucket-size 3000
     same_bits bucket n "buckets of 3000 elements"
 done
 for layout in "2 2 2" "1 2 3"; do

@@ -160,7 +160,7 @@ const struct train_arg train_arg_table[] = {
     REAL_ROW ("clip-grad", clip_grad, 0, 1e30, 1.0,
               "largest global gradient norm, 0: no clipping (default 1.0)"),
     COUNT_ROW ("ddp-bucket-size", bucket_size, 1, TRAIN_UNSET,
-               "elements of a gradient bucket (default: one bucket)"),
+               "elements of a gradient bucket, with --overlap-grad-reduce"),
     FLAG_ROW ("log-num-zeros-in-grad", log_zeros,
               "count the gradients that are zero, in the log and the metrics"),
     COUNT_ROW ("ddp-num-buckets", num_buckets, 1, TRAIN_UNSET,

@@ -50,12 +50,11 @@ static int64_t bucket_size (const struct train *t)
     const struct grid *grid = job_grid (t->job);
     size_t n;
     const struct param *params = model_params (t->model, &n);
-    int64_t asked = t->args.bucket_size == TRAIN_UNSET ? 0 : t->args.bucket_size;
     struct layout_bucket_rule rule = {
-        .bucket_size = asked,
+        .bucket_size = t->args.bucket_size == TRAIN_UNSET ? 0 : t->args.bucket_size,
         .num_buckets = t->args.num_buckets == TRAIN_UNSET ? 0 : t->args.num_buckets,
         .dp = mg_comm_size (job_comm (t->job, GROUP_DP_CP)),
-        .overlap = true,
+        .overlap = t->args.overlap_grad_reduce,
         .pp_rank = grid_coord (grid, false, MG_AXIS_PP, job_rank (t->job)),
     };
     int64_t size;
@@ -63,8 +62,6 @@ static int64_t bucket_size (const struct train *t)
     for (size_t i = 0; i < n; i++)
         rule.num_params += params[i].numel;
     size = layout_bucket_size (&rule, NULL);
-    if (!t->args.overlap_grad_reduce)
-        return asked;
     if (size == LAYOUT_ONE_BUCKET)
         return 0;
     return size > 0 ? size : 1; /* each parameter alone either way */
