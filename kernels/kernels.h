@@ -329,7 +329,7 @@ struct kern_ops {
     /* y = a x + b y; b = 0 does not read y. */
     int (*axpby) (const struct kernels *, int64_t n, double a, const float *x, double b,
                   float *y, struct mg_stream *, struct mg_error *);
-    /* Elementwise conversion, rounding to nearest even. */
+    /* Elementwise conversion, rounding to nearest even; also from and to float8. */
     int (*cast) (const struct kernels *, int64_t n, const void *x, enum mg_dtype from,
                  void *y, enum mg_dtype to, struct mg_stream *, struct mg_error *);
 };

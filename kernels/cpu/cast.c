@@ -1,45 +1,45 @@
-/* cast.c - elementwise conversion of float32, bfloat16 and float16
+/* cast.c - elementwise conversion of float32, bfloat16, float16 and float8
  *
  * Each block goes through float32, in a buffer unless one side is float32 already.
  */
 
 #include <errno.h>
-#include <string.h>
 
 #include "kernels/cpu/cpu.h"
-#include "libcore/base/half.h"
+#include "kernels/cpu/vec.h"
 
 static bool is_supported (enum mg_dtype dtype)
 {
-    return dtype == MG_FLOAT32 || dtype == MG_BFLOAT16 || dtype == MG_FLOAT16;
+    return dtype == MG_FLOAT32 || dtype == MG_BFLOAT16 || dtype == MG_FLOAT16
+           || dtype == MG_FLOAT8_E4M3;
+}
+
+VEC_INLINE void widen_as (const void *x, int64_t n, float *y, const enum mg_dtype type)
+{
+    for (int64_t i = 0; i < n; i += VEC)
+        vec_store_part (y + i, vec_get (x, i, n - i, type), n - i);
+}
+
+VEC_INLINE void narrow_as (const float *x, int64_t n, void *y, const enum mg_dtype type)
+{
+    for (int64_t i = 0; i < n; i += VEC)
+        vec_put (y, i, vec_load_part (x + i, n - i), n - i, type);
 }
 
 static void widen (const void *x, enum mg_dtype from, int64_t n, float *y)
 {
-    const uint16_t *half = x;
-
-    if (from == MG_FLOAT32)
-        memcpy (y, x, (size_t)n * sizeof (float));
-    else if (from == MG_BFLOAT16)
-        for (int64_t i = 0; i < n; i++)
-            y[i] = half_from_bf16 (half[i]);
+    if (from == MG_FLOAT8_E4M3)
+        widen_as (x, n, y, MG_FLOAT8_E4M3);
     else
-        for (int64_t i = 0; i < n; i++)
-            y[i] = half_from_fp16 (half[i]);
+        VEC_TYPED (from, widen_as, x, n, y);
 }
 
 static void narrow (const float *x, int64_t n, void *y, enum mg_dtype to)
 {
-    uint16_t *half = y;
-
-    if (to == MG_FLOAT32)
-        memcpy (y, x, (size_t)n * sizeof (float));
-    else if (to == MG_BFLOAT16)
-        for (int64_t i = 0; i < n; i++)
-            half[i] = half_to_bf16 (x[i]);
+    if (to == MG_FLOAT8_E4M3)
+        narrow_as (x, n, y, MG_FLOAT8_E4M3);
     else
-        for (int64_t i = 0; i < n; i++)
-            half[i] = half_to_fp16 (x[i]);
+        VEC_TYPED (to, narrow_as, x, n, y);
 }
 
 /* Elements begin .. begin + n - 1, at most CPU_BLOCK. */
@@ -66,7 +66,7 @@ int cpu_cast (const struct kernels *k, int64_t n, const void *x, enum mg_dtype f
     (void)k, (void)stream;
     if (!is_supported (from) || !is_supported (to))
         return mg_error_set (err, ENOTSUP,
-                             "cast: %s to %s, want float32, bfloat16 or float16",
+                             "cast: %s to %s, want float32, bfloat16, float16 or float8_e4m3",
                              mg_dtype_name (from), mg_dtype_name (to));
 #pragma omp parallel for num_threads (cpu_of (k)->threads) if (n > CPU_SERIAL)
     for (int64_t b = 0; b < cpu_blocks (n); b++)

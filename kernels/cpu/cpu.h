@@ -76,10 +76,10 @@ static inline int64_t cpu_min (int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Bytes of an element of float32, bfloat16, float16. */
+/* Bytes of an element of float32, bfloat16, float16, float8. */
 static inline size_t cpu_size (enum mg_dtype dtype)
 {
-    return dtype == MG_FLOAT32 ? 4 : 2;
+    return dtype == MG_FLOAT32 ? 4 : dtype == MG_FLOAT8_E4M3 ? 1 : 2;
 }
 
 /* Loops over fewer elements than this run on one thread: waking others costs more. */

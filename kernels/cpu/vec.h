@@ -37,6 +37,8 @@ typedef int32_t vi __attribute__ ((vector_size (VEC_BYTES)));
 typedef uint32_t vu __attribute__ ((vector_size (VEC_BYTES)));
 typedef uint64_t vl __attribute__ ((vector_size (VEC_BYTES)));
 typedef uint16_t vh __attribute__ ((vector_size (VEC_BYTES / 2)));
+typedef uint8_t vb __attribute__ ((vector_size (VEC_BYTES / 4)));
+typedef uint8_t vb_loose __attribute__ ((vector_size (VEC_BYTES / 4), aligned (1), may_alias));
 typedef uint16_t vh_loose
     __attribute__ ((vector_size (VEC_BYTES / 2), aligned (2), may_alias));
 typedef float vf_loose
@@ -165,6 +167,50 @@ VEC_INLINE vh vec_to_fp16 (vf x)
 #endif
 }
 
+/* E4M3, with the rounding of libcore/base/float8.h. */
+
+VEC_INLINE vf vec_from_e4m3 (vb x)
+{
+    vu wide = __builtin_convertvector (x, vu), rest = (wide & 0x7f) << 20;
+    vf scaled = (vf)rest * 0x1p120f;
+
+    scaled = vec_select ((vi)(rest == 0x7fu << 20), (vf)((vu){ 0 } + 0x7fc00000), scaled);
+    return (vf)((vu)scaled | (wide & 0x80) << 24);
+}
+
+VEC_INLINE vb vec_to_e4m3 (vf x)
+{
+    vu bits = (vu)x, sign = bits >> 24 & 0x80, rest = bits & 0x7fffffff;
+    vu normal = (rest + 0x7ffff + (rest >> 20 & 1) - 0x3c000000) >> 20;
+    vu small = (vu)((vf)rest + 0x1p14f) - 0x46800000;
+    vf out = vec_select ((vi)(rest < 0x3c800000), (vf)small, (vf)normal);
+
+    out = vec_select ((vi)(rest >= 0x43e00000), (vf)((vu){ 0 } + 0x7e), out);
+    out = vec_select ((vi)(rest > 0x7f800000), (vf)((vu){ 0 } + 0x7f), out);
+    return __builtin_convertvector ((vu)out | sign, vb);
+}
+
+VEC_INLINE vf vec_get_e4m3 (const uint8_t *p, int64_t left)
+{
+    vb x = { 0 };
+
+    if (left >= VEC)
+        x = *(const vb_loose *)p;
+    else
+        memcpy (&x, p, (size_t)left);
+    return vec_from_e4m3 (x);
+}
+
+VEC_INLINE void vec_put_e4m3 (uint8_t *p, vf v, int64_t left)
+{
+    vb x = vec_to_e4m3 (v);
+
+    if (left >= VEC)
+        *(vb_loose *)p = x;
+    else
+        memcpy (p, &x, (size_t)left);
+}
+
 /* Elements i, i + 1, ... of an array of 'type', a constant where speed counts: code for one
  * type is left of the choice then.
  */
@@ -175,6 +221,8 @@ VEC_INLINE vf vec_get (const void *p, int64_t i, int64_t left, const enum mg_dty
 
     if (type == MG_FLOAT32)
         return vec_load_part ((const float *)p + i, left);
+    if (type == MG_FLOAT8_E4M3)
+        return vec_get_e4m3 ((const uint8_t *)p + i, left);
     if (left >= VEC)
         x = *(const vh_loose *)half;
     else
@@ -189,6 +237,10 @@ VEC_INLINE void vec_put (void *p, int64_t i, vf v, int64_t left, const enum mg_d
 
     if (type == MG_FLOAT32) {
         vec_store_part ((float *)p + i, v, left);
+        return;
+    }
+    if (type == MG_FLOAT8_E4M3) {
+        vec_put_e4m3 ((uint8_t *)p + i, v, left);
         return;
     }
     x = type == MG_BFLOAT16 ? vec_to_bf16 (v) : vec_to_fp16 (v);

@@ -46,15 +46,14 @@ static const struct {
     const char *name;
     unsigned int size;
 } other_types[] = {
-    { "BOOL", 1 }, { "I8", 1 },      { "F8_E5M2", 1 }, { "F8_E4M3", 1 },
-    { "I16", 2 },  { "U16", 2 },     { "U32", 4 },     { "U64", 8 },
-    { "C64", 8 },  { "F8_E8M0", 1 },
+    { "BOOL", 1 }, { "I8", 1 },  { "F8_E5M2", 1 }, { "I16", 2 },     { "U16", 2 },
+    { "U32", 4 },  { "U64", 8 }, { "C64", 8 },     { "F8_E8M0", 1 },
 };
 
 static const char *const type_names[MG_NUM_DTYPES] = {
     [MG_FLOAT32] = "F32", [MG_FLOAT64] = "F64", [MG_BFLOAT16] = "BF16",
     [MG_FLOAT16] = "F16", [MG_INT32] = "I32",   [MG_INT64] = "I64",
-    [MG_UINT8] = "U8",
+    [MG_UINT8] = "U8",    [MG_FLOAT8_E4M3] = "F8_E4M3",
 };
 
 const char *safetensors_type_name (enum mg_dtype dtype)

@@ -2,13 +2,14 @@
  *
  * Block by block: the first source is widened into an accumulator that stays in the first
  * cache, the others are combined into it, the result is narrowed.  float32, float64 and
- * int64 are their own accumulators; 16-bit types use float32, the smaller integers int64,
- * whose lower bits wrap as theirs do.
+ * int64 are their own accumulators; 16-bit types and float8 use float32, the smaller integers
+ * int64, whose lower bits wrap as theirs do.
  */
 
 #include <stdint.h>
 #include <string.h>
 
+#include "libcore/base/float8.h"
 #include "libcore/base/half.h"
 #include "libcore/comm/reduce.h"
 
@@ -134,6 +135,24 @@ static void store_fp16 (void *dst, const void *acc, size_t n)
         y[i] = half_to_fp16 (a[i]);
 }
 
+static void load_e4m3 (void *acc, const void *src, size_t n)
+{
+    float *a = acc;
+    const uint8_t *x = src;
+
+    for (size_t i = 0; i < n; i++)
+        a[i] = float8_from_e4m3 (x[i]);
+}
+
+static void store_e4m3 (void *dst, const void *acc, size_t n)
+{
+    uint8_t *y = dst;
+    const float *a = acc;
+
+    for (size_t i = 0; i < n; i++)
+        y[i] = float8_to_e4m3 (a[i]);
+}
+
 static void load_i32 (void *acc, const void *src, size_t n)
 {
     int64_t *a = acc;
@@ -183,6 +202,7 @@ static const struct row {
     [MG_INT32] = { 4, load_i32, store_i32, { sum_i64, max_i64, min_i64 } },
     [MG_INT64] = { 8, NULL, NULL, { sum_i64, max_i64, min_i64 } },
     [MG_UINT8] = { 1, load_u8, store_u8, { sum_i64, max_i64, min_i64 } },
+    [MG_FLOAT8_E4M3] = { 1, load_e4m3, store_e4m3, { sum_f32, max_f32, min_f32 } },
 };
 
 /* One block of 'n' elements at byte 'off' of every buffer. */

@@ -13,6 +13,7 @@ static const struct {
     [MG_INT32] = { "int32", 4 },
     [MG_INT64] = { "int64", 8 },
     [MG_UINT8] = { "uint8", 1 },
+    [MG_FLOAT8_E4M3] = { "float8_e4m3", 1 },
 };
 
 static int known (enum mg_dtype dtype)

@@ -16,6 +16,7 @@ enum mg_dtype {
     MG_INT32,
     MG_INT64,
     MG_UINT8,
+    MG_FLOAT8_E4M3, /* 4 bits of exponent, 3 of fraction, no infinity, up to 448 */
     MG_NUM_DTYPES
 };
 

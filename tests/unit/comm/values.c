@@ -1,5 +1,6 @@
 /* values.c - elements of any type, one at a time */
 
+#include "libcore/base/float8.h"
 #include "libcore/base/half.h"
 #include "tests/unit/comm/values.h"
 
@@ -14,6 +15,8 @@ double value_get (enum mg_dtype dtype, const void *buf, size_t i)
         return half_from_bf16 (((const uint16_t *)buf)[i]);
     case MG_FLOAT16:
         return half_from_fp16 (((const uint16_t *)buf)[i]);
+    case MG_FLOAT8_E4M3:
+        return float8_from_e4m3 (((const uint8_t *)buf)[i]);
     case MG_INT32:
         return ((const int32_t *)buf)[i];
     case MG_INT64:
@@ -37,6 +40,9 @@ void value_put (enum mg_dtype dtype, void *buf, size_t i, double value)
         break;
     case MG_FLOAT16:
         ((uint16_t *)buf)[i] = half_to_fp16 ((float)value);
+        break;
+    case MG_FLOAT8_E4M3:
+        ((uint8_t *)buf)[i] = float8_to_e4m3 ((float)value);
         break;
     case MG_INT32:
         ((int32_t *)buf)[i] = (int32_t)value;
@@ -76,7 +82,7 @@ double value_combine (enum mg_dtype dtype, enum mg_reduce_op op, double x, doubl
         return y > x ? y : x;
     if (op == MG_MIN)
         return y < x ? y : x;
-    if (dtype == MG_FLOAT64 || dtype >= MG_INT32)
+    if (dtype == MG_FLOAT64 || (dtype >= MG_INT32 && dtype <= MG_UINT8))
         return x + y;
     return (float)x + (float)y;
 }

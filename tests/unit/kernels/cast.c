@@ -1,10 +1,12 @@
-/* cast - every 16-bit value both ways, rounding at and around every boundary */
+/* cast - every 16-bit and 8-bit value both ways, rounding at and around every boundary */
 
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "libcore/base/float8.h"
 #include "tests/tap/tap.h"
 #include "tests/unit/kernels/kit.h"
 
@@ -88,6 +90,86 @@ static void test_rounding (const struct kit_variant *v, enum mg_dtype dtype)
     free (got);
 }
 
+/* What 8 bits mean, from the format's definition. */
+static double meaning8 (int bits)
+{
+    int exponent = bits >> 3 & 15, fraction = bits & 7;
+    double sign = bits & 0x80 ? -1 : 1;
+
+    if ((bits & 0x7f) == 0x7f)
+        return NAN;
+    return sign * ldexp (exponent ? fraction + 8 : fraction, (exponent ? exponent : 1) - 10);
+}
+
+static void test_all_float8 (const struct kit_variant *v)
+{
+    uint8_t code[256], back[256];
+    uint16_t half[256];
+    float wide[256];
+    int wrong = 0, changed = 0, half_wrong = 0;
+
+    for (int i = 0; i < 256; i++)
+        code[i] = (uint8_t)i;
+    cast (v->k, 256, code, MG_FLOAT8_E4M3, wide, MG_FLOAT32);
+    cast (v->k, 256, code, MG_FLOAT8_E4M3, half, MG_BFLOAT16);
+    cast (v->k, 256, wide, MG_FLOAT32, back, MG_FLOAT8_E4M3);
+    for (int i = 0; i < 256; i++) {
+        double want = meaning8 (i), got = meaning (half[i], MG_BFLOAT16);
+
+        wrong += !(wide[i] == want || (isnan (wide[i]) && isnan (want)))
+                 || !signbit (wide[i]) != (i < 128)
+                 || memcmp (&wide[i], &(float){ float8_from_e4m3 (code[i]) }, 4) != 0;
+        half_wrong += !(got == want || (isnan (got) && isnan (want)));
+        changed += back[i] != i;
+    }
+    is_int (wrong, 0, "%s: all of float8_e4m3 to float", v->name);
+    is_int (half_wrong, 0, "%s: and to bfloat16", v->name);
+    is_int (changed, 0, "%s: and back", v->name);
+}
+
+/* At every code, midway to the next and a bit beside both: the nearest, ties to even; beyond
+ * the largest that one, NaN stays.
+ */
+static void test_float8_rounding (const struct kit_variant *v)
+{
+    static const float beyond[] = { 448, 449, 464, 480, 1e10f, FLT_MAX, INFINITY, NAN };
+    static const float below[] = { 0, 0x1p-149f, 0x1p-126f, 0x1p-11f, 0x1p-10f };
+    enum { LAST = 0x7e, EACH = 5, SPECIAL = 13, N = 2 * (LAST * EACH + SPECIAL) };
+    float x[N];
+    uint8_t want[N], got[N], plain;
+    int wrong = 0, scalar = 0, n = 0;
+
+    for (int sign = 0; sign <= 0x80; sign += 0x80) {
+        int first = n;
+
+        for (int i = 0; i < LAST; i++) {
+            float middle = (float)((meaning8 (i) + meaning8 (i + 1)) / 2);
+
+            x[n] = (float)meaning8 (i), want[n++] = (uint8_t)i;
+            x[n] = nextafterf ((float)meaning8 (i), INFINITY), want[n++] = (uint8_t)i;
+            x[n] = nextafterf (middle, 0), want[n++] = (uint8_t)i;
+            x[n] = middle, want[n++] = (uint8_t)(i + (i & 1));
+            x[n] = nextafterf (middle, INFINITY), want[n++] = (uint8_t)(i + 1);
+        }
+        for (int i = 0; i < 8; i++)
+            x[n] = beyond[i], want[n++] = i < 7 ? 0x7e : 0x7f;
+        for (int i = 0; i < 5; i++)
+            x[n] = below[i], want[n++] = 0;
+        for (int i = first; i < n; i++) {
+            x[i] = sign ? -x[i] : x[i];
+            want[i] = (uint8_t)(want[i] | sign);
+        }
+    }
+    cast (v->k, n, x, MG_FLOAT32, got, MG_FLOAT8_E4M3);
+    for (int i = 0; i < n; i++) {
+        plain = float8_to_e4m3 (x[i]);
+        wrong += got[i] != want[i];
+        scalar += plain != want[i];
+    }
+    is_int (wrong, 0, "%s: float to float8_e4m3 rounds to nearest even, up to 448", v->name);
+    is_int (scalar, 0, "%s: one by one too", v->name);
+}
+
 static void test_special (const struct kit_variant *v)
 {
     const float x[] = { 65519.99f, 65520, 1e10f, -1e10f, INFINITY, 1e-8f, 2.98e-8f, 3e-8f,
@@ -105,6 +187,8 @@ static void test_sizes (const struct kit_variant *v)
     static const int64_t sizes[] = { 0, 1, 8191, 8192, 8193, 20001 };
     float *x = kit_alloc (20001, sizeof (float)), *y = kit_alloc (20001, sizeof (float));
     uint16_t *a = kit_alloc (20001, 2), *b = kit_alloc (20001, 2);
+    float *few = kit_alloc (20001, sizeof (float));
+    uint8_t *code = kit_alloc (20001, 1);
 
     for (int i = 0; i < 20001; i++)
         x[i] = (float)(i % 129 - 64); /* exact in all types */
@@ -119,6 +203,16 @@ static void test_sizes (const struct kit_variant *v)
         ok (memcmp (x, y, (size_t)n * sizeof (float)) == 0
                 && (n == 20001 || isnan (y[n])),
             "%s: %d elements through all types", v->name, (int)n);
+        for (int64_t i = 0; i < n; i++)
+            few[i] = (float)(i % 33 - 16);
+        memset (code, 0x55, 20001);
+        cast (v->k, n, few, MG_FLOAT32, code, MG_FLOAT8_E4M3);
+        cast (v->k, n, code, MG_FLOAT8_E4M3, a, MG_FLOAT16);
+        cast (v->k, n, a, MG_FLOAT16, code, MG_FLOAT8_E4M3);
+        cast (v->k, n, code, MG_FLOAT8_E4M3, y, MG_FLOAT32);
+        ok (memcmp (few, y, (size_t)n * sizeof (float)) == 0
+                && (n == 20001 || code[n] == 0x55),
+            "%s: %d elements through float8_e4m3", v->name, (int)n);
     }
     cast (v->k, 20001, x, MG_FLOAT32, y, MG_FLOAT32);
     ok (memcmp (x, y, 20001 * sizeof (float)) == 0, "%s: float to float", v->name);
@@ -126,6 +220,8 @@ static void test_sizes (const struct kit_variant *v)
     free (y);
     free (a);
     free (b);
+    free (few);
+    free (code);
 }
 
 static void test_badparam (const struct kit_variant *v)
@@ -151,6 +247,8 @@ int main (void)
             test_all_values (&kit.variants[i], t ? MG_FLOAT16 : MG_BFLOAT16);
             test_rounding (&kit.variants[i], t ? MG_FLOAT16 : MG_BFLOAT16);
         }
+        test_all_float8 (&kit.variants[i]);
+        test_float8_rounding (&kit.variants[i]);
         test_special (&kit.variants[i]);
         test_sizes (&kit.variants[i]);
         test_badparam (&kit.variants[i]);
