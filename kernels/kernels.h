@@ -320,9 +320,13 @@ struct kern_ops {
                     struct mg_error *);
     /* *out = sum of x[i]^2, formed in double in a fixed order; a NaN or infinity in x
      * makes it not finite. 'out' is host memory, valid when the stream has been waited for.
+     * Also of float8.
      */
     int (*sum_sq) (const struct kernels *, int64_t n, const void *x, enum mg_dtype dtype,
                    double *out, struct mg_stream *, struct mg_error *);
+    /* *out = the largest |x[i]|, 0 of none, NaN if one is; host memory as that of sum_sq. */
+    int (*max_abs) (const struct kernels *, int64_t n, const void *x, enum mg_dtype dtype,
+                    float *out, struct mg_stream *, struct mg_error *);
     /* *out = how many of x are zero, of either sign; host memory as that of sum_sq. */
     int (*count_zeros) (const struct kernels *, int64_t n, const float *x, double *out,
                         struct mg_stream *, struct mg_error *);
@@ -332,6 +336,12 @@ struct kern_ops {
     /* Elementwise conversion, rounding to nearest even; also from and to float8. */
     int (*cast) (const struct kernels *, int64_t n, const void *x, enum mg_dtype from,
                  void *y, enum mg_dtype to, struct mg_stream *, struct mg_error *);
+    /* The same of x[i] scale, formed in float32: to float8 with the inverse of a tensor's
+     * scale, and back with the scale.
+     */
+    int (*cast_scaled) (const struct kernels *, int64_t n, float scale, const void *x,
+                        enum mg_dtype from, void *y, enum mg_dtype to, struct mg_stream *,
+                        struct mg_error *);
 };
 
 /* A device's kernels: the table and whatever the backend keeps (primitive cache ...). */

@@ -14,54 +14,41 @@ static bool is_supported (enum mg_dtype dtype)
            || dtype == MG_FLOAT8_E4M3;
 }
 
-VEC_INLINE void widen_as (const void *x, int64_t n, float *y, const enum mg_dtype type)
+VEC_INLINE void widen_as (const void *x, int64_t n, float scale, float *y,
+                          const enum mg_dtype type)
 {
     for (int64_t i = 0; i < n; i += VEC)
-        vec_store_part (y + i, vec_get (x, i, n - i, type), n - i);
+        vec_store_part (y + i, vec_get (x, i, n - i, type) * scale, n - i);
 }
 
-VEC_INLINE void narrow_as (const float *x, int64_t n, void *y, const enum mg_dtype type)
+VEC_INLINE void narrow_as (const float *x, int64_t n, float scale, void *y,
+                           const enum mg_dtype type)
 {
     for (int64_t i = 0; i < n; i += VEC)
-        vec_put (y, i, vec_load_part (x + i, n - i), n - i, type);
-}
-
-static void widen (const void *x, enum mg_dtype from, int64_t n, float *y)
-{
-    if (from == MG_FLOAT8_E4M3)
-        widen_as (x, n, y, MG_FLOAT8_E4M3);
-    else
-        VEC_TYPED (from, widen_as, x, n, y);
-}
-
-static void narrow (const float *x, int64_t n, void *y, enum mg_dtype to)
-{
-    if (to == MG_FLOAT8_E4M3)
-        narrow_as (x, n, y, MG_FLOAT8_E4M3);
-    else
-        VEC_TYPED (to, narrow_as, x, n, y);
+        vec_put (y, i, vec_load_part (x + i, n - i) * scale, n - i, type);
 }
 
 /* Elements begin .. begin + n - 1, at most CPU_BLOCK. */
-static void cast_block (const void *x, enum mg_dtype from, void *y, enum mg_dtype to,
-                        int64_t begin, int64_t n)
+static void cast_block (float scale, const void *x, enum mg_dtype from, void *y,
+                        enum mg_dtype to, int64_t begin, int64_t n)
 {
     const void *source = (const char *)x + (size_t)begin * cpu_size (from);
     void *target = (char *)y + (size_t)begin * cpu_size (to);
     float wide[CPU_BLOCK];
 
     if (to == MG_FLOAT32) {
-        widen (source, from, n, target);
+        VEC_STORED (from, widen_as, source, n, scale, target);
     } else if (from == MG_FLOAT32) {
-        narrow (source, n, target, to);
+        VEC_STORED (to, narrow_as, source, n, scale, target);
     } else {
-        widen (source, from, n, wide);
-        narrow (wide, n, target, to);
+        VEC_STORED (from, widen_as, source, n, scale, wide);
+        VEC_STORED (to, narrow_as, wide, n, 1, target);
     }
 }
 
-int cpu_cast (const struct kernels *k, int64_t n, const void *x, enum mg_dtype from,
-              void *y, enum mg_dtype to, struct mg_stream *stream, struct mg_error *err)
+int cpu_cast_scaled (const struct kernels *k, int64_t n, float scale, const void *x,
+                     enum mg_dtype from, void *y, enum mg_dtype to,
+                     struct mg_stream *stream, struct mg_error *err)
 {
     (void)k, (void)stream;
     if (!is_supported (from) || !is_supported (to))
@@ -70,7 +57,13 @@ int cpu_cast (const struct kernels *k, int64_t n, const void *x, enum mg_dtype f
                              mg_dtype_name (from), mg_dtype_name (to));
 #pragma omp parallel for num_threads (cpu_of (k)->threads) if (n > CPU_SERIAL)
     for (int64_t b = 0; b < cpu_blocks (n); b++)
-        cast_block (x, from, y, to, b * CPU_BLOCK,
+        cast_block (scale, x, from, y, to, b * CPU_BLOCK,
                     cpu_min (CPU_BLOCK, n - b * CPU_BLOCK));
     return 0;
+}
+
+int cpu_cast (const struct kernels *k, int64_t n, const void *x, enum mg_dtype from,
+              void *y, enum mg_dtype to, struct mg_stream *stream, struct mg_error *err)
+{
+    return cpu_cast_scaled (k, n, 1, x, from, y, to, stream, err);
 }

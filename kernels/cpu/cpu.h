@@ -141,12 +141,17 @@ int cpu_col_sum (const struct kernels *, int64_t rows, int64_t cols, const void 
                  enum mg_dtype dtype, float *out, struct mg_stream *, struct mg_error *);
 int cpu_sum_sq (const struct kernels *, int64_t n, const void *x, enum mg_dtype dtype,
                 double *out, struct mg_stream *, struct mg_error *);
+int cpu_max_abs (const struct kernels *, int64_t n, const void *x, enum mg_dtype dtype,
+                 float *out, struct mg_stream *, struct mg_error *);
 int cpu_count_zeros (const struct kernels *, int64_t n, const float *x, double *out,
                      struct mg_stream *, struct mg_error *);
 int cpu_axpby (const struct kernels *, int64_t n, double a, const float *x, double b,
                float *y, struct mg_stream *, struct mg_error *);
 int cpu_cast (const struct kernels *, int64_t n, const void *x, enum mg_dtype from,
               void *y, enum mg_dtype to, struct mg_stream *, struct mg_error *);
+int cpu_cast_scaled (const struct kernels *, int64_t n, float scale, const void *x,
+                     enum mg_dtype from, void *y, enum mg_dtype to, struct mg_stream *,
+                     struct mg_error *);
 
 /* The product by our own loops: float32 and bfloat16, any size. */
 int cpu_gemm_ref (const struct kernels *k, const struct kern_gemm *a,

@@ -1,4 +1,4 @@
-/* reduce.c - column sums, sum of squares, count of zeros, axpby */
+/* reduce.c - column sums, sum of squares, largest magnitude, count of zeros, axpby */
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/vec.h"
@@ -113,11 +113,46 @@ int cpu_sum_sq (const struct kernels *k, int64_t n, const void *x, enum mg_dtype
     chunks = (n + size - 1) / size;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) if (n > CPU_SERIAL)
     for (int64_t i = 0; i < chunks; i++)
-        part[i] = VEC_TYPED (dtype, sum_typed, x, i * size,
-                             cpu_min (size, n - i * size));
+        part[i] = VEC_STORED (dtype, sum_typed, x, i * size,
+                              cpu_min (size, n - i * size));
     for (int64_t i = 0; i < chunks; i++)
         total += part[i];
     *out = total;
+    return 0;
+}
+
+/* As whole numbers, magnitudes of floats have the same order, and NaNs are the largest. */
+VEC_INLINE int32_t max_typed (const void *x, int64_t first, int64_t n,
+                              const enum mg_dtype type)
+{
+    vi most = { 0 };
+    int32_t largest = 0;
+
+    for (int64_t i = 0; i < n; i += VEC) {
+        vi bits = (vi)vec_get (x, first + i, n - i, type) & 0x7fffffff;
+
+        most = (vi)vec_select (bits > most, (vf)bits, (vf)most);
+    }
+    for (int i = 0; i < VEC; i++)
+        largest = most[i] > largest ? most[i] : largest;
+    return largest;
+}
+
+int cpu_max_abs (const struct kernels *k, int64_t n, const void *x, enum mg_dtype dtype,
+                 float *out, struct mg_stream *stream, struct mg_error *err)
+{
+    int32_t largest = 0;
+
+    (void)k, (void)stream, (void)err;
+#pragma omp parallel for num_threads (cpu_of (k)->threads) if (n > CPU_SERIAL) \
+    reduction (max : largest)
+    for (int64_t b = 0; b < cpu_blocks (n); b++) {
+        int32_t most = VEC_STORED (dtype, max_typed, x, b * CPU_BLOCK,
+                                   cpu_min (CPU_BLOCK, n - b * CPU_BLOCK));
+
+        largest = most > largest ? most : largest;
+    }
+    memcpy (out, &largest, sizeof (*out));
     return 0;
 }
 

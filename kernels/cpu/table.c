@@ -26,7 +26,9 @@ const struct kern_ops cpu_ops = {
     .fill = cpu_fill,
     .col_sum = cpu_col_sum,
     .sum_sq = cpu_sum_sq,
+    .max_abs = cpu_max_abs,
     .count_zeros = cpu_count_zeros,
     .axpby = cpu_axpby,
     .cast = cpu_cast,
+    .cast_scaled = cpu_cast_scaled,
 };

@@ -264,6 +264,11 @@ VEC_INLINE float vec_one (const void *p, int64_t i, const enum mg_dtype type)
      : (type) == MG_BFLOAT16 ? function (__VA_ARGS__, MG_BFLOAT16)                       \
                              : function (__VA_ARGS__, MG_FLOAT16))
 
+/* The same where elements may be float8, too: in memory only, nothing computes in it. */
+#define VEC_STORED(type, function, ...)                                                  \
+    ((type) == MG_FLOAT8_E4M3 ? function (__VA_ARGS__, MG_FLOAT8_E4M3)                   \
+                              : VEC_TYPED (type, function, __VA_ARGS__))
+
 /* The larger and the smaller; b where a or b is a NaN. */
 VEC_INLINE vf vec_max (vf a, vf b)
 {

@@ -224,6 +224,35 @@ static void test_sizes (const struct kit_variant *v)
     free (code);
 }
 
+/* There and back with scales that are powers of two: as without, where nothing is lost. */
+static void test_scaled (const struct kit_variant *v)
+{
+    enum { N = 8195 };
+    float *x = kit_alloc (N, sizeof (float)), *y = kit_alloc (N, sizeof (float));
+    uint8_t *code = kit_alloc (N, 1);
+    uint16_t *half = kit_alloc (N, sizeof (*half));
+    int wrong = 0;
+
+    for (int e = -120; e <= 110; e += 23) {
+        float scale = ldexpf (1, e), inverse = ldexpf (1, -e);
+
+        for (int i = 0; i < N; i++)
+            x[i] = (float)(i % 31 - 15) * scale;
+        v->k->ops->cast_scaled (v->k, N, inverse, x, MG_FLOAT32, code, MG_FLOAT8_E4M3, NULL,
+                                NULL);
+        v->k->ops->cast_scaled (v->k, N, scale, code, MG_FLOAT8_E4M3, half, MG_BFLOAT16,
+                                NULL, NULL);
+        cast (v->k, N, half, MG_BFLOAT16, y, MG_FLOAT32);
+        wrong += memcmp (x, y, N * sizeof (float)) != 0
+                 || float8_from_e4m3 (code[N - 1]) != (N - 1) % 31 - 15;
+    }
+    is_int (wrong, 0, "%s: scaled to float8_e4m3 and back", v->name);
+    free (x);
+    free (y);
+    free (code);
+    free (half);
+}
+
 static void test_badparam (const struct kit_variant *v)
 {
     float x = 1, y = 2;
@@ -251,6 +280,7 @@ int main (void)
         test_float8_rounding (&kit.variants[i]);
         test_special (&kit.variants[i]);
         test_sizes (&kit.variants[i]);
+        test_scaled (&kit.variants[i]);
         test_badparam (&kit.variants[i]);
     }
     kit_close (&kit);

@@ -1,9 +1,10 @@
-/* reduce - column sums, sums of squares, axpby */
+/* reduce - column sums, sums of squares, largest magnitudes, axpby */
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "libcore/base/float8.h"
 #include "tests/tap/tap.h"
 #include "tests/unit/kernels/kit.h"
 
@@ -87,6 +88,64 @@ static void test_sum_sq (const struct kit *kit)
     kit_array_free (&x);
 }
 
+/* Numbers that are exact in all types, the largest at one place and then at another. */
+static void test_max_abs (const struct kit_variant *v)
+{
+    static const enum mg_dtype types[] = { MG_FLOAT32, MG_BFLOAT16, MG_FLOAT16, MG_FLOAT8_E4M3 };
+    static const int64_t sizes[] = { 0, 1, 7, 65, 8193, 40003 };
+    float *wide = kit_alloc (40003, sizeof (float)), got;
+    void *x = kit_alloc (40003, sizeof (float));
+
+    for (int t = 0; t < 4; t++) {
+        int wrong = 0, hidden = 0;
+
+        for (int s = 0; s < 6; s++) {
+            int64_t n = sizes[s];
+
+            for (int64_t i = 0; i < n; i++)
+                wide[i] = (float)(i % 7 - 3);
+            for (int64_t at = 0; at < n; at += 1 + n / 5) {
+                float before = wide[at];
+
+                wide[at] = at % 2 ? 448 : -448;
+                v->k->ops->cast (v->k, n, wide, MG_FLOAT32, x, types[t], NULL, NULL);
+                v->k->ops->max_abs (v->k, n, x, types[t], &got, NULL, NULL);
+                wrong += got != 448;
+                v->k->ops->max_abs (v->k, at, x, types[t], &got, NULL, NULL);
+                wrong += got != (at > 0 ? 3 : 0);
+                wide[at] = NAN;
+                v->k->ops->cast (v->k, n, wide, MG_FLOAT32, x, types[t], NULL, NULL);
+                v->k->ops->max_abs (v->k, n, x, types[t], &got, NULL, NULL);
+                hidden += !isnan (got);
+                wide[at] = before;
+            }
+        }
+        is_int (wrong, 0, "%s: largest of %s", v->name, mg_dtype_name (types[t]));
+        is_int (hidden, 0, "%s: a NaN shows", v->name);
+    }
+    wide[0] = -INFINITY;
+    v->k->ops->max_abs (v->k, 40003, wide, MG_FLOAT32, &got, NULL, NULL);
+    ok (isinf (got) && got > 0, "%s: infinity shows", v->name);
+    free (wide);
+    free (x);
+}
+
+static void test_sum_sq_float8 (const struct kit_variant *v)
+{
+    uint8_t x[1003];
+    double want = 0, got;
+
+    for (int i = 0; i < 1003; i++) {
+        x[i] = (uint8_t)(i * 37 % 127 + (i & 1) * 128); /* never a NaN */
+        want += (double)float8_from_e4m3 (x[i]) * float8_from_e4m3 (x[i]);
+    }
+    v->k->ops->sum_sq (v->k, 1003, x, MG_FLOAT8_E4M3, &got, NULL, NULL);
+    ok (fabs (got - want) <= 1e-13 * want, "%s: sum_sq of float8", v->name);
+    x[1000] = 0xff;
+    v->k->ops->sum_sq (v->k, 1003, x, MG_FLOAT8_E4M3, &got, NULL, NULL);
+    ok (isnan (got), "%s: and of its NaN", v->name);
+}
+
 static void test_count_zeros (const struct kit *kit)
 {
     static const int64_t sizes[] = { 0, 1, 7, 64, 65, 8193, 100003 };
@@ -155,6 +214,10 @@ int main (void)
     kit_open (&kit);
     test_col_sum (&kit);
     test_sum_sq (&kit);
+    for (size_t i = 0; i < kit.count; i++) {
+        test_max_abs (&kit.variants[i]);
+        test_sum_sq_float8 (&kit.variants[i]);
+    }
     test_count_zeros (&kit);
     test_axpby (&kit);
     kit_close (&kit);
