@@ -178,6 +178,28 @@ static int call_sum_sq (struct bench *b, const void *what)
     return b->k->ops->sum_sq (b->k, b->n, b->a, MG_FLOAT32, &sum, NULL, NULL);
 }
 
+static int call_max_abs (struct bench *b, const void *what)
+{
+    float largest;
+
+    (void)what;
+    return b->k->ops->max_abs (b->k, b->n, b->a, MG_FLOAT32, &largest, NULL, NULL);
+}
+
+static int call_quantise (struct bench *b, const void *what)
+{
+    (void)what;
+    return b->k->ops->cast_scaled (b->k, b->n, 448, b->a, MG_FLOAT32, b->b, MG_FLOAT8_E4M3,
+                                   NULL, NULL);
+}
+
+static int call_dequantise (struct bench *b, const void *what)
+{
+    (void)what;
+    return b->k->ops->cast_scaled (b->k, b->n, 0.5f, b->b, MG_FLOAT8_E4M3, b->c, MG_BFLOAT16,
+                                   NULL, NULL);
+}
+
 static int call_col_sum (struct bench *b, const void *what)
 {
     int64_t cols = *(const int64_t *)what;
@@ -301,6 +323,9 @@ static void bench_memory (struct bench *b)
     report ("adamw", 28 * n, best_of (call_adamw, b, &adamw), floor);
     report ("sum_sq", 4 * n, best_of (call_sum_sq, b, NULL), floor);
     report ("col_sum", 4 * n, best_of (call_col_sum, b, &cols), floor);
+    report ("max_abs", 4 * n, best_of (call_max_abs, b, NULL), floor);
+    report ("float32 to float8", 5 * n, best_of (call_quantise, b, NULL), floor);
+    report ("float8 to bfloat16", 3 * n, best_of (call_dequantise, b, NULL), floor);
     bench_norm (b, floor);
     bench_dropout (b, floor);
     report ("gelu_fwd", 8 * n, best_of (call_gelu_fwd, b, &gelu), floor);
