@@ -308,6 +308,8 @@ static void describe (struct param *p, const struct nn *nn, int layer, int i, in
         p->init_std = c->init_std / sqrt (2.0 * c->num_layers);
     p->ndims = param_shape (c, i, p->global);
     p->decay = p->ndims == 2;
+    if (p->ndims == 2)
+        p->storage = nn->weight_storage;
     p->numel = 1;
     for (int d = 0; d < p->ndims; d++) {
         p->extent[d] = p->global[d];

@@ -10,6 +10,20 @@ static int64_t dy_stride (const struct nn *nn, const struct linear *l)
     return l->logits ? kern_xent_ld (out, nn->dtype) : out;
 }
 
+/* The weight as products take it: of float8, written out anew for each. */
+static const void *weight_of (const struct nn *nn, const struct linear *l,
+                              struct mg_error *err)
+{
+    const struct param *w = l->weight;
+
+    if (w->storage == nn->dtype)
+        return w->data;
+    if (nn->kern->ops->cast_scaled (nn->kern, w->numel, w->scale, w->data, w->storage,
+                                    nn->weight, nn->dtype, nn->compute, err) < 0)
+        return NULL;
+    return nn->weight;
+}
+
 int linear_fwd (const struct nn *nn, const struct linear *l, int64_t rows, const void *x,
                 void *y, struct mg_error *err)
 {
@@ -18,13 +32,13 @@ int linear_fwd (const struct nn *nn, const struct linear *l, int64_t rows, const
         .trans_b = true,
         .m = rows, .n = out, .k = in,
         .a = x, .lda = in,
-        .b = l->weight->data, .ldb = in,
+        .b = weight_of (nn, l, err), .ldb = in,
         .c = y, .ldc = out,
         .bias = l->bias ? l->bias->data : NULL,
         .dtype = nn->dtype, .c_dtype = l->logits ? MG_FLOAT32 : nn->dtype,
     };
 
-    return nn->kern->ops->gemm (nn->kern, &g, nn->compute, err);
+    return g.b ? nn->kern->ops->gemm (nn->kern, &g, nn->compute, err) : -1;
 }
 
 int linear_bwd_input (const struct nn *nn, const struct linear *l, int64_t rows,
@@ -34,12 +48,12 @@ int linear_bwd_input (const struct nn *nn, const struct linear *l, int64_t rows,
     struct kern_gemm g = {
         .m = rows, .n = in, .k = out,
         .a = dy, .lda = dy_stride (nn, l),
-        .b = l->weight->data, .ldb = in,
+        .b = weight_of (nn, l, err), .ldb = in,
         .c = dx, .ldc = in,
         .dtype = nn->dtype, .c_dtype = nn->dtype,
     };
 
-    return nn->kern->ops->gemm (nn->kern, &g, nn->compute, err);
+    return g.b ? nn->kern->ops->gemm (nn->kern, &g, nn->compute, err) : -1;
 }
 
 int linear_bwd_weight (const struct nn *nn, const struct linear *l, int64_t rows,

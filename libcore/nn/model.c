@@ -23,8 +23,8 @@ struct slot {
 struct shared {
     void *act[BLOCK_NUM_ACTS];
     void *grad[BLOCK_NUM_GRADS];
-    void *gathered;  /* see struct nn */
-    double *loss;    /* three sums, see kern_xent_loss */
+    void *gathered, *weight; /* see struct nn */
+    double *loss; /* three sums, see kern_xent_loss */
 };
 
 /* Slots for chunks with the same number of layers; the one with the head has its own. */
@@ -82,6 +82,7 @@ static void setup_sizes (struct model *m, const struct job *job)
 
     nn->config = *c;
     nn->dtype = m->spec.dtype;
+    nn->weight_storage = m->spec.float8_weights ? MG_FLOAT8_E4M3 : nn->dtype;
     nn->kern = device_kernels (m->device);
     nn->tp = job_comm (job, GROUP_TP);
     nn->tp_rank = mg_comm_rank (nn->tp);
@@ -361,12 +362,29 @@ static void carve_slot (const struct nn *nn, const struct pool *pool,
         head_carve (nn, a, &s->head);
 }
 
-static void carve_shared (const struct nn *nn, struct arena *a, struct shared *shared)
+/* Elements of the largest weight that is stored in another type than products take. */
+static int64_t largest_stored (const struct model *m)
 {
+    int64_t largest = 0;
+
+    for (size_t i = 0; i < m->num_params; i++) {
+        const struct param *p = &m->param[i];
+
+        if (p->storage != p->dtype && p->numel > largest)
+            largest = p->numel;
+    }
+    return largest;
+}
+
+static void carve_shared (const struct model *m, struct arena *a, struct shared *shared)
+{
+    const struct nn *nn = &m->nn;
+
     block_carve_shared (nn, a, shared->act, shared->grad);
     if (nn->rows < nn->tokens)
         shared->gathered
             = arena_take (a, nn->tokens * nn->hidden, mg_dtype_size (nn->dtype));
+    shared->weight = arena_take (a, largest_stored (m), mg_dtype_size (nn->dtype));
     shared->loss = arena_take (a, 3, sizeof (double));
 }
 
@@ -404,7 +422,7 @@ size_t model_activation_bytes (struct model *m, const int *slots)
     struct arena a;
 
     arena_init (&a, NULL, 0);
-    carve_shared (&m->nn, &a, &shared);
+    carve_shared (m, &a, &shared);
     for (int p = 0; p < m->num_pools; p++) {
         if (plan_pool (m, p, slots[p], &a) < 0)
             return 0;
@@ -438,8 +456,9 @@ int model_bind (struct model *m, const int *slots, struct mg_error *err)
     if (!(m->memory = device_alloc (m->device, size, err)))
         return mg_error_prefix (err, "activations");
     arena_init (&a, m->memory, size);
-    carve_shared (&m->nn, &a, &m->shared);
+    carve_shared (m, &a, &m->shared);
     m->nn.gathered = m->shared.gathered;
+    m->nn.weight = m->shared.weight;
     for (int p = 0; p < m->num_pools; p++)
         if (bind_slots (m, &m->pool[p], slots[p], &a, err) < 0)
             return -1;

@@ -20,6 +20,7 @@ struct model_spec {
     struct model_config config;
     int micro_batch_size;
     enum mg_dtype dtype;    /* of parameters and activations: float32, bfloat16, float16 */
+    bool float8_weights;    /* the matrices of layers are stored in float8 (E4M3) */
     bool sequence_parallel; /* split what is outside tensor-parallel regions by rows */
     const struct stages *stages; /* layers of every stage; a model chunk of this rank is a
                                     virtual stage. Read by model_create(). NULL: dealt out

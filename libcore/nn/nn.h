@@ -19,6 +19,7 @@ struct check;
 struct nn {
     struct model_config config;
     enum mg_dtype dtype; /* of parameters and activations: float32, bfloat16, float16 */
+    enum mg_dtype weight_storage; /* of the matrices of layers: the same, or float8 */
     const struct kernels *kern;
     struct mg_comm *tp; /* tensor-parallel group */
     int tp_rank, tp_size;
@@ -30,6 +31,9 @@ struct nn {
     int64_t rows;           /* of this rank outside the tensor-parallel regions */
     int64_t first_position; /* of its first row */
     void *gathered;         /* [tokens, hidden] scratch of nn_enter(), if rows < tokens */
+
+    void *weight; /* a float8 weight as products take it, room for the largest one; else
+                     NULL */
 
     struct check *check;    /* look at all that is made (nn/check.h); NULL: do not */
 

@@ -18,7 +18,7 @@ int param_init (const struct param *p, const struct kernels *kern,
         .key = p->init_key,
         .mean = p->init_std > 0 ? 0 : (double)p->init_value,
         .std = p->init_std,
-        .out = p->data,
+        .out = p->storage == p->dtype ? p->data : p->grad,
         .dtype = p->dtype,
     };
 

@@ -16,7 +16,7 @@
 struct param {
     char name[PIECE_NAME_MAX]; /* Megatron-core's, with the global layer number */
     enum mg_dtype dtype;       /* that computations see */
-    enum mg_dtype storage;     /* of data */
+    enum mg_dtype storage;     /* of data: the same, or float8 */
     int ndims;
     int64_t global[PIECE_MAX_DIMS]; /* whole tensor, without vocabulary padding */
     int64_t offset[PIECE_MAX_DIMS]; /* where this rank's part starts */
@@ -39,12 +39,15 @@ struct param {
     uint64_t init_key; /* rng_key() of the tensor */
 
     void *data; /* set, as what follows, when the buffers are allocated */
+    float scale; /* of float8: an element is this times what its code says; the optimizer's,
+                    set with every update */
     void *grad; /* gradient that passes add to, same shape */
     enum mg_dtype grad_dtype;
 };
 
 /* Write initial values of 'p' (its data must be set): the same global numbers under every
- * layout, rounded to its type.
+ * layout, rounded to its type.  Where its storage is another one they go to the memory of its
+ * gradient, for the optimizer to take.
  */
 int param_init (const struct param *p, const struct kernels *kern,
                 struct mg_stream *stream, struct mg_error *err);

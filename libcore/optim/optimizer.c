@@ -27,7 +27,8 @@ static int allocate_sums (struct optimizer *o, struct mg_error *err)
 {
     o->zeros = calloc (o->n + 1, sizeof (*o->zeros));
     o->reduced = calloc ((size_t)o->num_tensors + OPTIMIZER_MAX_EXTRA + 1, sizeof (double));
-    if (!o->zeros || !o->reduced)
+    o->largest = calloc ((size_t)o->num_tensors + 1, sizeof (*o->largest));
+    if (!o->zeros || !o->reduced || !o->largest)
         return mg_error_set (err, ENOMEM, "optimizer: out of memory");
     return 0;
 }
@@ -71,6 +72,7 @@ void optimizer_destroy (struct optimizer *o)
     layout_destroy (o->layout);
     free (o->zeros);
     free (o->reduced);
+    free (o->largest);
     free (o);
     errno = saved_errno;
 }
@@ -168,13 +170,16 @@ int optimizer_scale_grads (struct optimizer *o, double factor, struct mg_error *
 
 /* --- parameters --- */
 
-/* One memory of every range from another, where they are not the same. */
+/* Parameters from main ones or the other way round, where they are not the same; those in
+ * float8 are left, as they need more than rounding.
+ */
 static int convert (struct optimizer *o, int from, int to, struct mg_error *err)
 {
     for (size_t i = 0; i < o->num_ranges; i++) {
         const struct range *r = &o->range[i];
 
         if (r->memory[from] != r->memory[to]
+            && r->store->dtype[MEMORY_PARAM] != MG_FLOAT8_E4M3
             && o->kern->ops->cast (o->kern, r->at.to - r->at.from, r->memory[from],
                                    r->store->dtype[from], r->memory[to], r->store->dtype[to],
                                    o->stream, err) < 0)
@@ -185,7 +190,9 @@ static int convert (struct optimizer *o, int from, int to, struct mg_error *err)
 
 int optimizer_take_params (struct optimizer *o, struct mg_error *err)
 {
-    return convert (o, MEMORY_PARAM, MEMORY_MAIN, err);
+    if (convert (o, MEMORY_PARAM, MEMORY_MAIN, err) < 0)
+        return -1;
+    return optimizer_take_float8 (o, err);
 }
 
 /* Are there main parameters apart from the parameters? */
@@ -200,9 +207,11 @@ static bool has_main (const struct optimizer *o)
 
 int optimizer_give_params (struct optimizer *o, struct mg_error *err)
 {
-    if (!has_main (o))
+    if (!has_main (o) && !o->config.float8)
         return 0;
-    if (convert (o, MEMORY_MAIN, MEMORY_PARAM, err) < 0)
+    /* Nothing that was given before is still on its way to where this goes. */
+    if (optimizer_params_needed (o, 0, o->n, err) < 0
+        || convert (o, MEMORY_MAIN, MEMORY_PARAM, err) < 0 || optimizer_quantise (o, err) < 0)
         return -1;
     return o->config.sharded ? optimizer_gather_params (o, err) : 0;
 }
@@ -221,10 +230,11 @@ int optimizer_step (struct optimizer *o, double lr, double weight_decay, double 
     for (size_t i = 0; i < o->num_ranges; i++) {
         const struct range *r = &o->range[i];
         const struct param *p = &o->params[r->at.param];
+        bool rounded = r->store->memory[MEMORY_MAIN] && p->storage != MG_FLOAT8_E4M3;
         struct kern_adamw a = {
             .n = r->at.to - r->at.from,
             .param = r->memory[MEMORY_MAIN],
-            .copy = r->store->memory[MEMORY_MAIN] ? r->memory[MEMORY_PARAM] : NULL,
+            .copy = rounded ? r->memory[MEMORY_PARAM] : NULL,
             .copy_dtype = r->store->dtype[MEMORY_PARAM],
             .m = r->memory[MEMORY_EXP_AVG],
             .v = r->memory[MEMORY_EXP_AVG_SQ],
@@ -242,6 +252,8 @@ int optimizer_step (struct optimizer *o, double lr, double weight_decay, double 
             return mg_error_prefix (err, "%s", p->name);
     }
     o->steps = step;
+    if (optimizer_quantise (o, err) < 0)
+        return -1;
     return o->config.sharded ? optimizer_gather_params (o, err) : 0;
 }
 

@@ -40,6 +40,7 @@ struct optimizer_config {
     bool overlap_grad_reduce;  /* reduce a bucket while the backward pass goes on */
     bool overlap_param_gather; /* gather a bucket while others are used; sharded only */
     bool sharded;        /* distributed optimizer; its instances are the job's */
+    bool float8;         /* some parameters of the model, on whatever rank, are in float8 */
     struct optimizer_types types;
 };
 

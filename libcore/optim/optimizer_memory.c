@@ -28,7 +28,8 @@ struct layout *optimizer_layout (const struct optimizer_config *c, const struct 
     }
     for (size_t i = 0; i < n; i++)
         list[i] = (struct layout_param){
-            .numel = params[i].numel, .logical = params[i].dtype, .storage = params[i].storage,
+            .numel = params[i].numel, .logical = params[i].dtype,
+            .storage = params[i].storage == MG_FLOAT8_E4M3 ? MG_UINT8 : params[i].storage,
             .shared_embedding = params[i].shared_embedding, .chunk = params[i].chunk,
         };
     layout = layout_create (&config, list, n, err);
@@ -39,7 +40,8 @@ struct layout *optimizer_layout (const struct optimizer_config *c, const struct 
 static void choose_types (struct store *s, const struct optimizer_config *c,
                           const struct layout_buffer *buffer)
 {
-    s->dtype[MEMORY_PARAM] = buffer->param_dtype;
+    s->dtype[MEMORY_PARAM] = buffer->param_dtype == MG_UINT8 ? MG_FLOAT8_E4M3
+                                                             : buffer->param_dtype;
     s->dtype[MEMORY_GRAD] = buffer->grad_dtype;
     s->dtype[MEMORY_MAIN_GRAD] = c->types.main_grad;
     s->dtype[MEMORY_MAIN] = c->types.main;

@@ -72,6 +72,7 @@ struct optimizer {
     double *reduced; /* [num_tensors + OPTIMIZER_MAX_EXTRA + 1] */
     double *zeros;   /* [num_ranges] */
     int64_t num_zeros;
+    float *largest;  /* [num_tensors] magnitudes of main parameters of float8 ones */
     int64_t steps;
 };
 
@@ -87,6 +88,16 @@ void optimizer_free (struct optimizer *o);
 /* What is allocated for the collectives, once the layout is there. */
 int optimizer_sync_setup (struct optimizer *o, struct mg_error *err);
 void optimizer_sync_clear (struct optimizer *o);
+
+/* Float8 parameters of this rank's shards from the main ones, before they are gathered, and
+ * the scales of all.  Collective over all ranks; blocks.  Nothing without them.
+ */
+int optimizer_quantise (struct optimizer *o, struct mg_error *err);
+
+/* The main parameters of float8 ones from their initial values, which are where gradients
+ * will be, and then the parameters themselves, on all ranks.
+ */
+int optimizer_take_float8 (struct optimizer *o, struct mg_error *err);
 
 /* Every rank's shard of the parameters to all, after an update. */
 int optimizer_gather_params (struct optimizer *o, struct mg_error *err);

@@ -1,0 +1,86 @@
+/* optimizer_float8.c - parameters in float8: their scales, which all ranks agree on, and
+ * their codes
+ *
+ * A parameter is a number for each element times one scale for the tensor.  The scale follows
+ * from the largest magnitude of the main parameters of all ranks, so a tensor has the same
+ * codes however it is cut.
+ */
+
+#include <string.h>
+
+#include "libcore/base/float8.h"
+#include "libcore/optim/optimizer_private.h"
+
+static bool is_float8 (const struct range *r)
+{
+    return r->store->dtype[MEMORY_PARAM] == MG_FLOAT8_E4M3;
+}
+
+/* o->largest[order] of every tensor, over all ranks. */
+static int find_largest (struct optimizer *o, struct mg_error *err)
+{
+    memset (o->largest, 0, (size_t)o->num_tensors * sizeof (*o->largest));
+    for (size_t i = 0; i < o->num_ranges; i++) {
+        const struct range *r = &o->range[i];
+
+        if (is_float8 (r)
+            && o->kern->ops->max_abs (o->kern, r->at.to - r->at.from, r->memory[MEMORY_MAIN],
+                                      r->store->dtype[MEMORY_MAIN],
+                                      &o->largest[o->params[r->at.param].order], o->stream,
+                                      err) < 0)
+            return -1;
+    }
+    if (mg_stream_synchronize (o->stream, err) < 0
+        || mg_comm_all_reduce (o->world, o->largest, (size_t)o->num_tensors, MG_FLOAT32, MG_MAX,
+                               o->stream, err) < 0
+        || mg_stream_synchronize (o->stream, err) < 0)
+        return mg_error_prefix (err, "scales of float8 parameters");
+    return 0;
+}
+
+int optimizer_quantise (struct optimizer *o, struct mg_error *err)
+{
+    if (!o->config.float8)
+        return 0;
+    if (find_largest (o, err) < 0)
+        return -1;
+    for (size_t i = 0; i < o->n; i++) {
+        struct param *p = &o->params[i];
+
+        if (p->storage == MG_FLOAT8_E4M3)
+            p->scale = float8_scale (o->largest[p->order]);
+    }
+    for (size_t i = 0; i < o->num_ranges; i++) {
+        const struct range *r = &o->range[i];
+
+        if (is_float8 (r)
+            && o->kern->ops->cast_scaled (o->kern, r->at.to - r->at.from,
+                                          1 / o->params[r->at.param].scale,
+                                          r->memory[MEMORY_MAIN], r->store->dtype[MEMORY_MAIN],
+                                          r->memory[MEMORY_PARAM], MG_FLOAT8_E4M3, o->stream,
+                                          err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int optimizer_take_float8 (struct optimizer *o, struct mg_error *err)
+{
+    if (!o->config.float8)
+        return 0;
+    for (size_t i = 0; i < o->num_ranges; i++) {
+        const struct range *r = &o->range[i];
+        const struct param *p = &o->params[r->at.param];
+        const char *values = p->grad;
+
+        if (is_float8 (r)
+            && o->kern->ops->cast (o->kern, r->at.to - r->at.from,
+                                   values + (size_t)r->at.from * mg_dtype_size (p->dtype),
+                                   p->dtype, r->memory[MEMORY_MAIN],
+                                   r->store->dtype[MEMORY_MAIN], o->stream, err) < 0)
+            return -1;
+    }
+    if (optimizer_zero_grad (o, err) < 0 || optimizer_quantise (o, err) < 0)
+        return -1;
+    return o->config.sharded ? optimizer_gather_params (o, err) : 0;
+}
