@@ -24,7 +24,7 @@ struct request {
     int pp_rank;
     int64_t bucket_size, num_buckets; /* 0: not given */
     bool sharded, overlap, high_busbw, average, disabled, per_token;
-    bool grad_float32, grad_bfloat16, bfloat16, float16;
+    bool grad_float32, grad_bfloat16, bfloat16, float16, float8;
 };
 
 static const struct field {
@@ -49,6 +49,7 @@ static const struct field {
     { "grad-bfloat16", offsetof (struct request, grad_bfloat16), 0 },
     { "bfloat16", offsetof (struct request, bfloat16), 0 },
     { "float16", offsetof (struct request, float16), 0 },
+    { "float8", offsetof (struct request, float8), 0 },
 };
 
 static const struct field *find_field (const struct cmd_option *option)
@@ -131,6 +132,8 @@ static const struct cmd_option buffer_options[] = {
     { "bf16", NULL, NULL, "a model's parameters are bfloat16, not float32", "bfloat16",
       set_flag },
     { "fp16", NULL, NULL, "they are float16", "float16", set_flag },
+    { "fp8-param-gather", NULL, NULL, "a model's layers' matrices are stored in float8, as uint8",
+      "float8", set_flag },
     { "svg", NULL, "FILE", "also draw a map", "svg", set_text },
     { NULL, NULL, NULL, NULL, NULL, NULL },
 };
@@ -247,7 +250,8 @@ static int copy_params (struct buffers *b, const struct param *params, size_t n,
         return -1;
     for (size_t i = 0; i < n; i++) {
         b->param[i] = (struct layout_param){
-            .numel = params[i].numel, .logical = dtype, .storage = dtype,
+            .numel = params[i].numel, .logical = dtype,
+            .storage = params[i].storage == MG_FLOAT8_E4M3 ? MG_UINT8 : dtype,
             .shared_embedding = params[i].shared_embedding, .chunk = params[i].chunk,
         };
         if (!(b->name[i] = strdup (params[i].name)))
@@ -301,7 +305,8 @@ static int read_model (struct buffers *b, struct request *r, int argc, char **ar
         || model_config_validate (&model, geometry.tp, err) < 0
         || count_ranks (r, &geometry, err) < 0)
         goto done;
-    if ((params = model_stage_params (&model, geometry.tp, stages, r->pp_rank, &n, err)))
+    if ((params = model_stage_params (&model, geometry.tp, r->float8, stages, r->pp_rank, &n,
+                                      err)))
         rc = copy_params (b, params, n, r, err);
 done:
     free (params);
@@ -323,6 +328,9 @@ static int check_request (struct request *r, struct mg_error *err)
 
     if (r->bfloat16 && r->float16)
         return mg_error_set (err, EINVAL, "--bf16 and --fp16 exclude each other");
+    if (r->float8 && (r->params || !r->bfloat16 || !r->sharded))
+        return mg_error_set (err, EINVAL, "--fp8-param-gather wants a model, --bf16 and "
+                             "--use-distributed-optimizer");
     if (r->average && r->per_token)
         return mg_error_set (err, EINVAL, "--ddp-average-in-collective and "
                              "--calculate-per-token-loss exclude each other");

@@ -113,14 +113,17 @@ static double bytes_each (const struct row *row)
 /* Bytes that a parameter takes where nothing is padded: on every rank, and shared by the
  * ranks of a distributed optimizer.
  */
-static void print_formula (const struct train_args *args, int dp)
+static void print_formula (const struct train_args *args, const struct row *row)
 {
     bool wide = train_dtype (args) == MG_FLOAT32;
-    int shards = dp / (args->optimizer_instances > 0 ? args->optimizer_instances : 1);
+    int shards = row->dp / (args->optimizer_instances > 0 ? args->optimizer_instances : 1);
+    double own = wide ? 8 : 6;
 
+    if (row->plan.elements > 0) /* a byte less of those in float8 */
+        own -= (double)row->plan.float8 / (double)row->plan.elements;
     if (args->sharded_optimizer)
-        printf (", without padding %d + %d/%d = %.3f", wide ? 8 : 6, wide ? 8 : 12, shards,
-                (wide ? 8 : 6) + (wide ? 8.0 : 12.0) / shards);
+        printf (", without padding %.4g + %d/%d = %.3f", own, wide ? 8 : 12, shards,
+                own + (wide ? 8.0 : 12.0) / shards);
     else
         printf (", without padding %d", wide ? 16 : 18);
 }
@@ -143,7 +146,7 @@ static void print_ranks (const struct train_args *args, const struct row *row, i
             (double)memory_total (&row->plan) / (1 << 30));
     printf ("  %.3f bytes a parameter for %" PRId64 " parameters", bytes_each (row),
             row->plan.elements);
-    print_formula (args, row->dp);
+    print_formula (args, row);
     putchar ('\n');
 }
 
@@ -217,7 +220,7 @@ static int check_args (const struct train_args *args, struct mg_error *err)
         return mg_error_set (err, EINVAL, "%s of the model is missing", missing);
     if (args->bf16 && args->fp16)
         return mg_error_set (err, EINVAL, "--bf16 and --fp16 exclude each other");
-    return 0;
+    return train_float8_check (args, err);
 }
 
 int plan_memory (int argc, char **argv)

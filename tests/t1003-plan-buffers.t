@@ -65,6 +65,13 @@ run megatron plan buffers "${model[@]}" --world-size 12 --use-distributed-optimi
 is "$status" 0 "a model"
 like "$out" '"dp":3,.*"bucket_indices":\[\[0,[0-9]*\],\[[0-9]*,([0-9]*)\]\]' \
     "two buckets: the tied embedding is alone"
+run megatron plan buffers "${model[@]}" --dp 3 --pp-rank 1 --bf16 --fp8-param-gather \
+    --use-distributed-optimizer
+like "$out" 'buffer 1: dense, uint8 parameters, float32 gradients[^
+]*
+  27648 elements, 27648 without' "the matrices of two layers as uint8: 12 x 48^2 / 2 each"
+is "$(grep -c weight <(sed -n '/^buffer 1/,$p' <<<"$out"))" 8 "four in each layer"
+like "$out" 'buffer.bucket: 1.0 0.0 0.1$' "which the other buckets join"
 run megatron plan buffers "${model[@]}" --dp 3 --pp-rank 1 --bf16
 like "$out" 'dense, bfloat16 parameters' "bfloat16 on request"
 like "$out" $'\n *26  \[0, 6144\)  embedding.word_embeddings.weight' "the last stage has its copy"
@@ -108,6 +115,9 @@ refused 1 "more elements" --params <(echo '[{"name":"p","shape":[400000000000000
 refused 1 "3 instances .* dp 4" --params list.json --dp 4 --use-distributed-optimizer \
     --num-distributed-optimizer-instances 3
 refused 2 "needs --use-dist" --params list.json --num-distributed-optimizer-instances 2
+refused 2 "wants a model, --bf16" "${model[@]}" --fp8-param-gather --bf16
+refused 2 "wants a model, --bf16" --params list.json --fp8-param-gather --bf16 \
+    --use-distributed-optimizer
 refused 2 "exclude" --params list.json --ddp-bucket-size 4 --ddp-num-buckets 2
 refused 2 "--lr. does not go with --params" --params list.json --lr 1
 refused 2 "--dp.*0" --params list.json --dp 0

@@ -68,6 +68,8 @@ if mpi_available; then
     steady "dp 2, sharded" --ddp-bucket-size 5000 --use-distributed-optimizer
     steady "dp 2, overlapped" --ddp-bucket-size 5000 --use-distributed-optimizer \
         --overlap-grad-reduce --overlap-param-gather
+    steady "dp 2, overlapped, float8" --ddp-bucket-size 5000 --use-distributed-optimizer \
+        --overlap-grad-reduce --overlap-param-gather --bf16 --fp8-param-gather
     steady "pp 2 x 2" --pipeline-model-parallel-size 2 \
         --num-virtual-stages-per-pipeline-rank 2
     data=()
@@ -82,6 +84,6 @@ if mpi_available; then
     steady "pp 4, with all that can be logged" --pipeline-model-parallel-size 4 \
         --metrics-file m.json --log-throughput --timing-log-level 2 --log-memory-interval 1
 else
-    skip 18 "no MPI"
+    skip 20 "no MPI"
 fi
 done_testing

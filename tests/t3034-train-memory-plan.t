@@ -54,6 +54,7 @@ for type in "" --bf16 --fp16; do
     equal 1 "one rank $type" $type
 done
 equal 1 "one rank, sharded" --use-distributed-optimizer --bf16
+equal 1 "one rank, float8" --use-distributed-optimizer --bf16 --fp8-param-gather
 
 # ---- bytes a parameter, of a model that has little to pad
 large=(--num-layers 8 --hidden-size 512 --num-attention-heads 8 --seq-length 64
@@ -68,6 +69,9 @@ near "$(each)" 16 "float32"
 near "$(each --bf16)" 18 "bfloat16"
 near "$(each --world-size 8 --use-distributed-optimizer)" 9 "float32 over 8"
 near "$(each --world-size 8 --use-distributed-optimizer --bf16)" 7.5 "bfloat16 over 8"
+# 8 layers of 12 x 512^2 in float8
+near "$(each --world-size 8 --use-distributed-optimizer --bf16 --fp8-param-gather)" \
+    "$(awk 'BEGIN { print 7.5 - 8 * 12 * 512^2 / 25777152 }')" "float8 over 8"
 near "$(each --world-size 8 --use-distributed-optimizer --bf16 \
     --num-distributed-optimizer-instances 2)" 9 "bfloat16 over two times 4"
 
@@ -133,6 +137,8 @@ done <<'END'
 4 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 --bf16
 4 --tensor-model-parallel-size 2 --sequence-parallel --use-distributed-optimizer --bf16
 4 --use-distributed-optimizer --num-distributed-optimizer-instances 2 --eval-iters 0
+4 --tensor-model-parallel-size 2 --use-distributed-optimizer --bf16 --fp8-param-gather --overlap-grad-reduce --ddp-bucket-size 2000
+4 --pipeline-model-parallel-size 2 --use-distributed-optimizer --bf16 --fp8-param-gather
 4 --pipeline-model-parallel-size 4 --fp16 --use-distributed-optimizer --untie-embeddings-and-output-weights
 END
 done_testing

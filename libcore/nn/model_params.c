@@ -166,9 +166,10 @@ struct param *model_describe_part (const struct nn *nn, const struct model_part 
 }
 
 /* As much of a rank as descriptions need. */
-static struct nn describing_nn (const struct model_config *c, int tp)
+static struct nn describing_nn (const struct model_config *c, int tp, bool float8_weights)
 {
     return (struct nn){
+        .weight_storage = float8_weights ? MG_FLOAT8_E4M3 : MG_FLOAT32,
         .config = *c,
         .tp_size = tp,
         .batch = 1,
@@ -201,14 +202,14 @@ static struct param *list_chunk (const struct nn *nn, const struct model_part *p
     return p;
 }
 
-struct param *model_stage_params (const struct model_config *c, int tp,
+struct param *model_stage_params (const struct model_config *c, int tp, bool float8_weights,
                                   const struct stages *stages, int rank, size_t *n,
                                   struct mg_error *err)
 {
     struct embedding embedding = { .word = NULL };
     struct head head;
     struct model_places places = { .embedding = &embedding, .head = &head };
-    struct nn nn = describing_nn (c, tp);
+    struct nn nn = describing_nn (c, tp, float8_weights);
     struct param *list, *next;
 
     *n = 0;

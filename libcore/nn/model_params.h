@@ -61,10 +61,10 @@ struct param *model_describe_part (const struct nn *nn, const struct model_part 
 
 /* The *n parameters that pipeline rank 'rank' has in the first of 'tp' tensor-parallel
  * ranks, without a job: names, shapes and marks as model_create() gives them, with neither
- * data nor initial values.  Free them.  The configuration is valid.  NULL and a text on
- * failure.
+ * data nor initial values.  Types are float32, but for the storage of the matrices of layers
+ * with 'float8_weights'.  Free them.  The configuration is valid.  NULL and a text on failure.
  */
-struct param *model_stage_params (const struct model_config *c, int tp,
+struct param *model_stage_params (const struct model_config *c, int tp, bool float8_weights,
                                   const struct stages *stages, int rank, size_t *n,
                                   struct mg_error *err);
 

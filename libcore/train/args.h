@@ -58,7 +58,7 @@ struct train_args {
     bool high_busbw;
     bool log_zeros;
     bool overlap_grad_reduce, overlap_param_gather;
-    bool bf16, fp16;
+    bool bf16, fp16, fp8_param_gather;
     double loss_scale, initial_loss_scale, min_loss_scale;
     int64_t loss_scale_window, hysteresis;
     bool sharded_optimizer;
@@ -138,6 +138,9 @@ void train_args_clear (struct train_args *args);
  * and a text on the first that is not so.
  */
 int train_args_check (const struct train_args *args, struct mg_error *err);
+
+/* The part of it that --fp8-param-gather asks for. */
+int train_float8_check (const struct train_args *args, struct mg_error *err);
 
 /* Print one line a row: for --help. */
 void train_args_help (FILE *out);

@@ -34,6 +34,14 @@ static int check_ends (const struct train_args *args, struct mg_error *err)
     return 0;
 }
 
+int train_float8_check (const struct train_args *args, struct mg_error *err)
+{
+    if (args->fp8_param_gather && (!args->bf16 || !args->sharded_optimizer))
+        return mg_error_set (err, EINVAL, "--fp8-param-gather wants --bf16 and "
+                             "--use-distributed-optimizer");
+    return 0;
+}
+
 static int check_required (const struct train_args *args, struct mg_error *err)
 {
     const struct {
@@ -78,7 +86,7 @@ static int check_together (const struct train_args *args, struct mg_error *err)
 {
     if (train_data_check (args, err) < 0 || evaluate_check (args, err) < 0
         || report_check (args, err) < 0 || check_ends (args, err) < 0
-        || check_trace (args, err) < 0)
+        || check_trace (args, err) < 0 || train_float8_check (args, err) < 0)
         return -1;
     if (args->save_interval != TRAIN_UNSET && !args->save)
         return mg_error_set (err, EINVAL, "--save-interval wants --save DIR");

@@ -173,6 +173,8 @@ const struct train_arg train_arg_table[] = {
               "gather weights bucket by bucket while the forward pass goes on"),
     FLAG_ROW ("bf16", bf16, "bfloat16 parameters and activations, float32 main parameters"),
     FLAG_ROW ("fp16", fp16, "float16 parameters and activations, and a loss scale"),
+    FLAG_ROW ("fp8-param-gather", fp8_param_gather,
+              "keep and gather the layers' weights in float8 (E4M3)"),
     REAL_ROW ("loss-scale", loss_scale, 1e-30, 1e30, TRAIN_UNSET,
               "constant loss scale (default: a dynamic one with --fp16, else none)"),
     REAL_ROW ("initial-loss-scale", initial_loss_scale, 1e-30, 1e30, 4294967296.0,

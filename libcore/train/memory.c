@@ -80,6 +80,7 @@ struct optimizer_config train_optimizer (const struct train *t)
         .high_busbw = args->high_busbw,
         .count_zeros = args->log_zeros,
         .sharded = args->sharded_optimizer,
+        .float8 = args->fp8_param_gather,
         .overlap_grad_reduce = args->overlap_grad_reduce,
         .overlap_param_gather = args->overlap_param_gather,
     };
@@ -93,6 +94,7 @@ static int make_model (struct train *t, struct mg_error *err)
         .sequence_parallel = t->args.sequence_parallel && t->geometry.tp > 1,
         .stages = t->stages,
         .dtype = train_dtype (&t->args),
+        .float8_weights = t->args.fp8_param_gather,
         .per_token_loss = t->args.per_token_loss,
     };
     int group = t->args.microbatch_group != TRAIN_UNSET ? t->args.microbatch_group : 0;
@@ -143,8 +145,10 @@ int memory_plan (struct train *t, struct mg_error *err)
     config = train_optimizer (t);
     if (optimizer_bytes (&config, t->job, params, n, bytes, err) < 0)
         return -1;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         plan->elements += params[i].numel;
+        plan->float8 += params[i].storage == MG_FLOAT8_E4M3 ? params[i].numel : 0;
+    }
     plan->bytes[MEMORY_PARAMETERS] = bytes[OPTIMIZER_PARAMS];
     plan->bytes[MEMORY_GRADIENTS] = bytes[OPTIMIZER_GRADS];
     plan->bytes[MEMORY_MAIN] = bytes[OPTIMIZER_MAIN];

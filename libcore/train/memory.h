@@ -34,6 +34,7 @@ extern const char *const memory_kind_names[NUM_MEMORY_KINDS];
 struct memory_plan {
     int64_t bytes[NUM_MEMORY_KINDS];
     int64_t elements; /* of parameters that the rank holds */
+    int64_t float8;   /* those of them that are stored in float8 */
     int num_pools;
     struct memory_pool {
         int slots;

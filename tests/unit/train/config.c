@@ -59,6 +59,8 @@ static const struct row rows[] = {
     { { "--tokenizer-type", "GPT2BPETokenizer", NULL }, "needs --vocab-file and --merge" },
     { { "--vocab-file", "v", NULL }, "--vocab-file wants --tokenizer-type" },
     { { "--merge-file", "m", NULL }, "--merge-file wants --tokenizer-type" },
+    { { "--fp8-param-gather", "--bf16", NULL }, "--fp8-param-gather wants --bf16 and" },
+    { { "--fp8-param-gather", "--use-distributed-optimizer" }, "--fp8-param-gather wants" },
     { { "--save-interval", "5", NULL }, "--save-interval wants --save" },
     { { "--save-interval", "5", "--save", "d", NULL }, NULL },
     { { "--save-retain-interval", "5", NULL }, "--save-retain-interval wants --save" },
