@@ -43,6 +43,31 @@ int checkpoint_save (const char *dir, int64_t iteration,
                      const struct checkpoint_value *values, const struct piece *pieces,
                      size_t n, struct mg_comm *comm, struct mg_error *err);
 
+/* The same in three parts, of which the one that takes long needs no other rank, so that a
+ * thread can do it while its rank goes on.  One save at a time below a directory.
+ */
+struct checkpoint_save; /* one that is under way */
+
+/* The beginning, collective over 'comm': who writes what, the save's id, the temporary
+ * directory.  'dir' and the values are copied, the array of pieces too; what the pieces
+ * hold must stay as it is until this rank's part is written, and 'comm' until the end.
+ * NULL on all ranks, with nothing left, if it fails on any.
+ */
+struct checkpoint_save *checkpoint_save_begin (const char *dir, int64_t iteration,
+                                               const struct checkpoint_value *values,
+                                               const struct piece *pieces, size_t n,
+                                               struct mg_comm *comm, struct mg_error *err);
+
+/* This rank's shard, written and fsynced: once, local, by any thread.  It blocks for as long
+ * as the file system needs.  How it went is kept for the end.
+ */
+void checkpoint_save_write (struct checkpoint_save *s);
+
+/* The rest, collective, once every rank's shard is written: the ranks' results, the
+ * manifest, the name, the latest file.  Frees 's' in any case; result as checkpoint_save().
+ */
+int checkpoint_save_finish (struct checkpoint_save *s, struct mg_error *err);
+
 /* The newest complete checkpoint below 'dir' (what the latest file names, else, if that
  * one is missing or incomplete, the highest complete one): its iteration, or -1 with
  * errno ENOENT if there is none, ENOTSUP if it is of another format version (an older one

@@ -2,7 +2,8 @@
  *
  * All ranks tell rank 0 what they hold; rank 0 makes the temporary directory; every rank
  * writes its shard into it; rank 0 writes the manifest and renames the directory.  After
- * each of these steps the ranks agree on how it went.
+ * each of these steps the ranks agree on how it went.  Only the writing of shards has no
+ * messages in it, and touches nothing but what is the save's own.
  */
 
 #include <errno.h>
@@ -22,16 +23,21 @@
 #include "libcore/checkpoint/shard.h"
 #include "libcore/checkpoint/store.h"
 
-struct save {
-    const char *dir;
+struct checkpoint_save {
+    char *dir;
     struct mg_comm *comm;
+    int rank;
+    struct piece *pieces;
+    size_t n;
     struct shard_id id;
     struct store_entry tmp; /* the directory being filled */
     char *path;             /* its path */
     bool made;              /* by this rank */
-    struct manifest *manifest;
+    struct manifest *manifest; /* rank 0's */
     uint64_t *sums; /* of this rank's shard */
     size_t num_sums;
+    int rc, errnum; /* how writing it went */
+    struct mg_error why;
 };
 
 /* What rank 0 needs while it takes the ranks' checksums, in rank order. */
@@ -41,7 +47,7 @@ struct taking {
     size_t num_refs, next;
 };
 
-static int make_manifest (struct save *s, struct roster *roster,
+static int make_manifest (struct checkpoint_save *s, struct roster *roster,
                           const struct checkpoint_value *values, struct mg_error *err)
 {
     struct manifest *m;
@@ -62,7 +68,7 @@ static int make_manifest (struct save *s, struct roster *roster,
 }
 
 /* Rank 0: the directory to fill, and no leftovers of earlier saves beside it. */
-static int make_directory (struct save *s, struct mg_error *err)
+static int make_directory (struct checkpoint_save *s, struct mg_error *err)
 {
     if (durable_make_dirs (s->dir, err) < 0)
         return -1;
@@ -75,10 +81,10 @@ static int make_directory (struct save *s, struct mg_error *err)
 }
 
 /* Agree on the save's id and with it on the directory. */
-static int begin (struct save *s, struct roster *roster,
+static int agree (struct checkpoint_save *s, struct roster *roster,
                   const struct checkpoint_value *values, struct mg_error *err)
 {
-    const bool root = mg_comm_rank (s->comm) == 0;
+    const bool root = s->rank == 0;
     int rc = 0;
 
     if (root)
@@ -97,24 +103,6 @@ static int begin (struct save *s, struct roster *roster,
         rc = mg_error_set (err, ENOMEM, "out of memory");
     if (root && rc == 0)
         rc = make_directory (s, err);
-    return exchange_result (s->comm, rc, err);
-}
-
-static int write_shard (struct save *s, const struct piece *pieces, size_t n,
-                        struct mg_error *err)
-{
-    const int rank = mg_comm_rank (s->comm);
-    char name[SHARD_NAME_MAX], *path;
-    int rc;
-
-    shard_name (name, rank);
-    if (!(path = durable_path (err, "%s/%s", s->path, name)))
-        rc = -1;
-    else
-        rc = shard_write (path, &s->id, rank, pieces, n, &s->sums, &s->num_sums, err);
-    if (rc == 0 && s->num_sums > 0)
-        rc = durable_sync_dir (s->path, err);
-    free (path);
     return exchange_result (s->comm, rc, err);
 }
 
@@ -152,7 +140,7 @@ static int take_sums (void *arg, int rank, const void *data, size_t len,
     return 0;
 }
 
-static int gather_sums (struct save *s, struct mg_error *err)
+static int gather_sums (struct checkpoint_save *s, struct mg_error *err)
 {
     struct taking t = { .manifest = s->manifest };
     int rc = 0;
@@ -183,7 +171,7 @@ static int write_file (const char *path, const char *text, size_t len,
 }
 
 /* Rank 0: the manifest, then the name. */
-static int publish (struct save *s, struct mg_error *err)
+static int publish (struct checkpoint_save *s, struct mg_error *err)
 {
     char *text, *path = NULL;
     size_t len;
@@ -202,43 +190,120 @@ static int publish (struct save *s, struct mg_error *err)
 }
 
 /* Give everything back, keep errno; rank 0 removes what a failed save left. */
-static void end (struct save *s, int rc)
+static void end (struct checkpoint_save *s, int rc)
 {
     int saved_errno = errno;
 
+    if (!s)
+        return;
     if (s->made && rc < 0)
         store_remove (s->dir, &s->tmp, NULL);
     manifest_destroy (s->manifest);
+    free (s->dir);
+    free (s->pieces);
     free (s->path);
     free (s->sums);
+    free (s);
     errno = saved_errno;
+}
+
+static int not_saved (struct mg_error *err, int64_t iteration, const struct mg_error *why)
+{
+    return mg_error_set (err, errno, "checkpoint %" PRId64 " not saved: %s", iteration,
+                         why->text);
+}
+
+/* A save of which nothing is done yet. */
+static struct checkpoint_save *prepare (const char *dir, int64_t iteration,
+                                        const struct piece *pieces, size_t n,
+                                        struct mg_comm *comm)
+{
+    struct checkpoint_save *s;
+
+    if (!(s = calloc (1, sizeof (*s))))
+        return NULL;
+    s->comm = comm;
+    s->rank = mg_comm_rank (comm);
+    s->id.iteration = iteration;
+    s->n = n;
+    if (!(s->dir = strdup (dir)) || !(s->pieces = calloc (n + 1, sizeof (*pieces)))) {
+        end (s, 0);
+        return NULL;
+    }
+    if (n > 0)
+        memcpy (s->pieces, pieces, n * sizeof (*pieces));
+    return s;
+}
+
+struct checkpoint_save *checkpoint_save_begin (const char *dir, int64_t iteration,
+                                               const struct checkpoint_value *values,
+                                               const struct piece *pieces, size_t n,
+                                               struct mg_comm *comm, struct mg_error *err)
+{
+    struct checkpoint_save *s = prepare (dir, iteration, pieces, n, comm);
+    struct roster *roster = NULL;
+    struct mg_error why;
+    int rc = 0;
+
+    if (!s)
+        rc = mg_error_set (&why, ENOMEM, "out of memory");
+    else if (iteration < 0)
+        rc = mg_error_set (&why, EINVAL, "no such iteration");
+    rc = exchange_result (comm, rc, &why);
+    if (rc == 0)
+        rc = roster_gather (s->pieces, n, comm, &roster, &why);
+    if (rc == 0)
+        rc = agree (s, roster, values, &why);
+    if (rc == 0)
+        return s;
+    end (s, rc);
+    not_saved (err, iteration, &why);
+    return NULL;
+}
+
+void checkpoint_save_write (struct checkpoint_save *s)
+{
+    char name[SHARD_NAME_MAX], *path;
+
+    shard_name (name, s->rank);
+    if (!(path = durable_path (&s->why, "%s/%s", s->path, name)))
+        s->rc = -1;
+    else
+        s->rc = shard_write (path, &s->id, s->rank, s->pieces, s->n, &s->sums, &s->num_sums,
+                             &s->why);
+    if (s->rc == 0 && s->num_sums > 0)
+        s->rc = durable_sync_dir (s->path, &s->why);
+    s->errnum = errno;
+    if (s->rc < 0)
+        mg_error_prefix (&s->why, "rank %d", s->rank);
+    free (path);
+}
+
+int checkpoint_save_finish (struct checkpoint_save *s, struct mg_error *err)
+{
+    const int64_t iteration = s->id.iteration;
+    struct mg_error why = s->why;
+    int rc;
+
+    errno = s->errnum;
+    rc = exchange_result (s->comm, s->rc, &why);
+    if (rc == 0)
+        rc = gather_sums (s, &why);
+    if (rc == 0)
+        rc = exchange_result (s->comm, s->manifest ? publish (s, &why) : 0, &why);
+    end (s, rc);
+    return rc < 0 ? not_saved (err, iteration, &why) : 0;
 }
 
 int checkpoint_save (const char *dir, int64_t iteration,
                      const struct checkpoint_value *values, const struct piece *pieces,
                      size_t n, struct mg_comm *comm, struct mg_error *err)
 {
-    struct save s = { .dir = dir, .comm = comm, .id.iteration = iteration };
-    struct roster *roster = NULL;
-    struct mg_error why;
-    int rc = 0;
+    struct checkpoint_save *s
+        = checkpoint_save_begin (dir, iteration, values, pieces, n, comm, err);
 
-    if (iteration < 0)
-        rc = mg_error_set (&why, EINVAL, "no such iteration");
-    rc = exchange_result (comm, rc, &why);
-    if (rc == 0)
-        rc = roster_gather (pieces, n, comm, &roster, &why);
-    if (rc == 0)
-        rc = begin (&s, roster, values, &why);
-    if (rc == 0)
-        rc = write_shard (&s, pieces, n, &why);
-    if (rc == 0)
-        rc = gather_sums (&s, &why);
-    if (rc == 0)
-        rc = exchange_result (comm, s.manifest ? publish (&s, &why) : 0, &why);
-    end (&s, rc);
-    if (rc < 0)
-        return mg_error_set (err, errno, "checkpoint %" PRId64 " not saved: %s",
-                             iteration, why.text);
-    return 0;
+    if (!s)
+        return -1;
+    checkpoint_save_write (s);
+    return checkpoint_save_finish (s, err);
 }
