@@ -7,6 +7,15 @@
 
 #include "libcore/optim/optimizer_private.h"
 
+bool optimizer_counted (const struct optimizer_config *config, const struct job *job)
+{
+    struct mg_comm *instances = job_comm_instances (job);
+
+    if (!config->sharded)
+        return mg_comm_rank (job_comm (job, GROUP_DP_CP)) == 0;
+    return !instances || mg_comm_rank (instances) == 0;
+}
+
 static void find_groups (struct optimizer *o, const struct job *job)
 {
     o->tp = job_comm (job, GROUP_TP);
@@ -14,13 +23,12 @@ static void find_groups (struct optimizer *o, const struct job *job)
     o->world = job_comm (job, GROUP_WORLD);
     o->dp = job_comm (job, GROUP_DP_CP);
     o->tp_rank = mg_comm_rank (o->tp);
-    o->counts = mg_comm_rank (o->dp) == 0;
+    o->counts = optimizer_counted (&o->config, job);
     if (!o->config.sharded)
         return;
     o->dp = job_comm_shard (job);
     o->rank = mg_comm_rank (o->dp);
     o->instances = job_comm_instances (job);
-    o->counts = !o->instances || mg_comm_rank (o->instances) == 0;
 }
 
 static int allocate_sums (struct optimizer *o, struct mg_error *err)

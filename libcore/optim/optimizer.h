@@ -41,6 +41,7 @@ struct optimizer_config {
     bool overlap_param_gather; /* gather a bucket while others are used; sharded only */
     bool sharded;        /* distributed optimizer; its instances are the job's */
     bool float8;         /* some parameters of the model, on whatever rank, are in float8 */
+    bool snapshot;       /* room for optimizer_take_snapshot() */
     struct optimizer_types types;
 };
 
@@ -54,6 +55,7 @@ enum optimizer_part {
     OPTIMIZER_GRADS,
     OPTIMIZER_MAIN, /* parameters in float32, where the model's are not */
     OPTIMIZER_MOMENTS,
+    OPTIMIZER_SNAPSHOT, /* a copy for checkpoints, on ranks whose ranges count */
     OPTIMIZER_PACKED, /* gradients on their way over the tensor-parallel group */
     OPTIMIZER_NUM_PARTS
 };
@@ -173,6 +175,19 @@ int optimizer_read (struct optimizer *o, size_t range, enum optimizer_value valu
  */
 int optimizer_write (struct optimizer *o, size_t range, enum optimizer_value value,
                      const float *in, struct mg_error *err);
+
+/* Copy main parameters and moments as they are, where there is room for that and this rank's
+ * ranges count.  Blocks until the compute stream is done.
+ */
+int optimizer_take_snapshot (struct optimizer *o, struct mg_error *err);
+
+/* optimizer_plain() and optimizer_read() of the copy that was taken last: by any one thread,
+ * while others go on with everything else; nothing waits for the compute stream.
+ */
+float *optimizer_snapshot_plain (const struct optimizer *o, size_t range,
+                                 enum optimizer_value value);
+int optimizer_snapshot_read (struct optimizer *o, size_t range, enum optimizer_value value,
+                             int64_t from, int64_t n, float *out, struct mg_error *err);
 
 /* Do this rank's ranges count in norms and files?  Others hold the same ones where not. */
 bool optimizer_counts (const struct optimizer *o);

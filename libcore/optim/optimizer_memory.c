@@ -113,6 +113,9 @@ int optimizer_bytes (const struct optimizer_config *config, const struct job *jo
         choose_types (&store, config, &layout->buffer[b]);
         for (int m = 0; m < NUM_MEMORIES; m++)
             bytes[parts[m]] += memory_bytes (&store, m, layout, &layout->buffer[b]);
+        if (config->snapshot && optimizer_counted (config, job))
+            bytes[OPTIMIZER_SNAPSHOT] += optimizer_snapshot_bytes (&store, layout,
+                                                                   &layout->buffer[b]);
     }
     bytes[OPTIMIZER_PACKED] = count_packed (layout, params, rank) * (int64_t)sizeof (float);
     layout_destroy (layout);
@@ -135,7 +138,7 @@ static int allocate_store (struct optimizer *o, struct store *s,
                      o->device, (size_t)memory_bytes (s, m, o->layout, buffer), err)))
             return mg_error_prefix (err, "%s", what[m]);
     }
-    return 0;
+    return optimizer_snapshot_allocate (o, s, buffer, err);
 }
 
 void *optimizer_at (const struct store *store, int memory, int64_t i)
@@ -151,6 +154,8 @@ static void place_range (struct range *r, const struct store *s, int64_t whole, 
         if (has_memory (s, m))
             r->memory[m] = optimizer_at (s, m,
                                          m == MEMORY_PARAM || m == MEMORY_GRAD ? whole : shard);
+        if (s->copy[m])
+            r->copy[m] = (char *)s->copy[m] + (size_t)shard * mg_dtype_size (s->dtype[m]);
     }
     if (!r->memory[MEMORY_MAIN])
         r->memory[MEMORY_MAIN] = r->memory[MEMORY_PARAM];
@@ -214,9 +219,12 @@ int optimizer_allocate (struct optimizer *o, struct mg_error *err)
 void optimizer_free (struct optimizer *o)
 {
     for (int b = 0; o->store && b < o->layout->num_buffers; b++) {
-        for (int m = 0; m < NUM_MEMORIES; m++)
+        for (int m = 0; m < NUM_MEMORIES; m++) {
             device_free (o->device, o->store[b].memory[m]);
+            device_free (o->device, o->store[b].copy[m]);
+        }
     }
+    mg_stream_destroy (o->reader);
     device_free (o->device, o->packed);
     free (o->store);
     free (o->range);
@@ -246,25 +254,38 @@ const struct optimizer_range *optimizer_range_at (const struct optimizer *o, siz
     return &o->range[range].at;
 }
 
+float *optimizer_plain_in (const struct range *r, void *const memory[NUM_MEMORIES],
+                           enum optimizer_value value)
+{
+    int m = memory_of (value);
+
+    return r->store->dtype[m] == MG_FLOAT32 ? memory[m] : NULL;
+}
+
+int optimizer_read_in (struct optimizer *o, const struct range *r,
+                       void *const memory[NUM_MEMORIES], enum optimizer_value value,
+                       int64_t from, int64_t n, float *out, struct mg_stream *stream,
+                       struct mg_error *err)
+{
+    int m = memory_of (value);
+    enum mg_dtype dtype = r->store->dtype[m];
+    const char *at = (const char *)memory[m] + (size_t)from * mg_dtype_size (dtype);
+
+    if (o->kern->ops->cast (o->kern, n, at, dtype, out, MG_FLOAT32, stream, err) < 0)
+        return -1;
+    return mg_stream_synchronize (stream, err);
+}
+
 float *optimizer_plain (const struct optimizer *o, size_t range, enum optimizer_value value)
 {
-    const struct range *r = &o->range[range];
-    int memory = memory_of (value);
-
-    return r->store->dtype[memory] == MG_FLOAT32 ? r->memory[memory] : NULL;
+    return optimizer_plain_in (&o->range[range], o->range[range].memory, value);
 }
 
 int optimizer_read (struct optimizer *o, size_t range, enum optimizer_value value,
                     int64_t from, int64_t n, float *out, struct mg_error *err)
 {
-    const struct range *r = &o->range[range];
-    int memory = memory_of (value);
-    enum mg_dtype dtype = r->store->dtype[memory];
-    const char *at = (const char *)r->memory[memory] + (size_t)from * mg_dtype_size (dtype);
-
-    if (o->kern->ops->cast (o->kern, n, at, dtype, out, MG_FLOAT32, o->stream, err) < 0)
-        return -1;
-    return mg_stream_synchronize (o->stream, err);
+    return optimizer_read_in (o, &o->range[range], o->range[range].memory, value, from, n, out,
+                              o->stream, err);
 }
 
 int optimizer_write (struct optimizer *o, size_t range, enum optimizer_value value,

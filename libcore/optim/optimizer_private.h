@@ -23,6 +23,7 @@ enum {
 struct store {
     enum mg_dtype dtype[NUM_MEMORIES];
     void *memory[NUM_MEMORIES]; /* NULL: none */
+    void *copy[NUM_MEMORIES];   /* of the rank's shards, for checkpoints; NULL: none */
     size_t bucket;              /* its first one in the list of all buckets */
 };
 
@@ -30,7 +31,7 @@ struct store {
 struct range {
     struct optimizer_range at;
     const struct store *store;
-    void *memory[NUM_MEMORIES];
+    void *memory[NUM_MEMORIES], *copy[NUM_MEMORIES];
 };
 
 /* A bucket of any buffer, and what is under way for it. */
@@ -67,6 +68,7 @@ struct optimizer {
     struct mg_stream *aside; /* carries collectives that overlap kernels, NULL: none do */
     struct mg_event *computed; /* compute stream -> aside */
     struct mg_event *caught_up; /* aside -> compute stream */
+    struct mg_stream *reader; /* converts what is copied, for another thread; NULL: no copy */
     float *packed; /* gradients of the sequence-parallel parameters, one after another */
     int64_t num_packed;
     double *reduced; /* [num_tensors + OPTIMIZER_MAX_EXTRA + 1] */
@@ -84,6 +86,27 @@ struct layout *optimizer_layout (const struct optimizer_config *config, const st
                                  const struct param *params, size_t n, struct mg_error *err);
 int optimizer_allocate (struct optimizer *o, struct mg_error *err);
 void optimizer_free (struct optimizer *o);
+
+/* Do a rank's ranges count, or others that hold the same? */
+bool optimizer_counted (const struct optimizer_config *config, const struct job *job);
+
+/* optimizer_plain() and optimizer_read() of a range whose values lie in the given memories, its
+ * own or their copies, by way of 'stream'.
+ */
+float *optimizer_plain_in (const struct range *r, void *const memory[NUM_MEMORIES],
+                           enum optimizer_value value);
+int optimizer_read_in (struct optimizer *o, const struct range *r,
+                       void *const memory[NUM_MEMORIES], enum optimizer_value value,
+                       int64_t from, int64_t n, float *out, struct mg_stream *stream,
+                       struct mg_error *err);
+
+/* Copies of a buffer's memories, for checkpoints: their bytes where there are any, and what is
+ * allocated once its types are known.
+ */
+int64_t optimizer_snapshot_bytes (const struct store *s, const struct layout *layout,
+                                  const struct layout_buffer *buffer);
+int optimizer_snapshot_allocate (struct optimizer *o, struct store *s,
+                                 const struct layout_buffer *buffer, struct mg_error *err);
 
 /* What is allocated for the collectives, once the layout is there. */
 int optimizer_sync_setup (struct optimizer *o, struct mg_error *err);

@@ -38,14 +38,19 @@ static float value (int seed, size_t param, int64_t i)
     return (float)x[0];
 }
 
-static void setup (struct fixture *f, double clip)
+static struct optimizer_config make_config (double clip)
+{
+    return (struct optimizer_config){ .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6,
+                                      .clip_grad = clip, .bucket_size = 8 };
+}
+
+static void create (struct fixture *f, const struct optimizer_config *config)
 {
     struct job_config job = { .timeout = 10, .threads = 1 };
     struct mg_error err = { "" };
 
     memset (f, 0, sizeof (*f));
-    f->config = (struct optimizer_config){ .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6,
-                                           .clip_grad = clip, .bucket_size = 8 };
+    f->config = *config;
     for (int i = 0; i < NUM_PARAMS; i++)
         f->params[i] = (struct param){ .dtype = MG_FLOAT32, .ndims = 1,
                                        .numel = rows[i].numel, .order = rows[i].order,
@@ -57,6 +62,13 @@ static void setup (struct fixture *f, double clip)
         || !(f->optimizer = optimizer_create (&f->config, f->job, f->stream, f->params,
                                               NUM_PARAMS, 3, &err)))
         bail_out ("%s", err.text);
+}
+
+static void setup (struct fixture *f, double clip)
+{
+    const struct optimizer_config config = make_config (clip);
+
+    create (f, &config);
 }
 
 static void teardown (struct fixture *f)
@@ -198,6 +210,61 @@ static void test_values (void)
     teardown (&f);
 }
 
+/* Is a value of range 2 that of the copy? */
+static bool copied (struct fixture *f, enum optimizer_value v, const float *want)
+{
+    const float *plain = optimizer_snapshot_plain (f->optimizer, 2, v);
+    struct mg_error err;
+    float out[MAX];
+
+    if (optimizer_snapshot_read (f->optimizer, 2, v, 0, MAX, out, &err) < 0)
+        return false;
+    return memcmp (out, want, sizeof (out)) == 0
+           && (!plain || memcmp (plain, want, sizeof (out)) == 0);
+}
+
+/* What is copied stays, in its type, whatever is done afterwards. */
+static void test_snapshot (void)
+{
+    static const enum optimizer_value values[] = { OPTIMIZER_MAIN_PARAM, OPTIMIZER_EXP_AVG,
+                                                   OPTIMIZER_EXP_AVG_SQ };
+    struct optimizer_config config = make_config (1);
+    int64_t bytes[OPTIMIZER_NUM_PARTS];
+    float first[3][MAX], other[MAX];
+    struct mg_error err = { "" };
+    struct fixture f;
+    bool good = true;
+
+    config.snapshot = true;
+    config.types.exp_avg = MG_BFLOAT16;
+    create (&f, &config);
+    for (int i = 0; i < MAX; i++)
+        other[i] = (float)i;
+    for (int v = 0; v < 3; v++) {
+        for (int i = 0; i < MAX; i++) /* exact in 8 bits */
+            first[v][i] = (float)(i + v) * 0.5f;
+        good = good && optimizer_write (f.optimizer, 2, values[v], first[v], &err) == 0;
+    }
+    good = good && optimizer_take_snapshot (f.optimizer, &err) == 0;
+    for (int v = 0; v < 3; v++)
+        good = good && optimizer_write (f.optimizer, 2, values[v], other, &err) == 0
+               && copied (&f, values[v], first[v]);
+    ok (good, "a copy stays as it was taken: %s", err.text);
+    ok (!optimizer_snapshot_plain (f.optimizer, 2, OPTIMIZER_EXP_AVG), "in the type kept");
+    good = optimizer_take_snapshot (f.optimizer, &err) == 0;
+    for (int v = 0; v < 3; v++)
+        good = good && copied (&f, values[v], other);
+    ok (good, "until the next one");
+    optimizer_bytes (&f.config, f.job, f.params, NUM_PARAMS, bytes, NULL);
+    is_int (bytes[OPTIMIZER_SNAPSHOT], 53 * (4 + 2 + 4), "its bytes");
+    teardown (&f);
+    setup (&f, 1);
+    ok (!optimizer_snapshot_plain (f.optimizer, 2, OPTIMIZER_EXP_AVG)
+            && optimizer_take_snapshot (f.optimizer, &err) == 0,
+        "no room, no copy");
+    teardown (&f);
+}
+
 static int64_t all_bytes (const struct fixture *f)
 {
     int64_t bytes[OPTIMIZER_NUM_PARTS], sum = 0;
@@ -234,6 +301,7 @@ int main (void)
     test_steps (1e6);
     test_extra ();
     test_values ();
+    test_snapshot ();
     test_memory ();
     return done_testing ();
 }
