@@ -22,7 +22,7 @@ batch=(--global-batch-size 16)
 allocations() {
     local iterations=$1 rc=0
     shift
-    rm -f count.*
+    rm -rf count.* aside
     MG_COUNT_ALLOCS=$TEST_DIR/count "${launch[@]}" env LD_PRELOAD="$counter" megatron train \
         "${args[@]}" "${data[@]}" "${batch[@]}" --train-iters "$iterations" "$@" >out.txt 2>err.txt || rc=$?
     [ $rc = 0 ] || diag "$(cat err.txt)"
@@ -57,6 +57,7 @@ steady "one rank"
 data=()
 steady "one rank that evaluates" "${evals[@]}" --calculate-per-token-loss
 data=(--data-path text_text_document --split 100,0,0)
+steady "one rank that saves aside" --save aside --async-save --bf16
 launch=(env OMP_NUM_THREADS=2)
 steady "one rank, two threads" --overlap-grad-reduce --ddp-bucket-size 5000
 if mpi_available; then

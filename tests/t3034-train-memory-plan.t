@@ -55,6 +55,7 @@ for type in "" --bf16 --fp16; do
 done
 equal 1 "one rank, sharded" --use-distributed-optimizer --bf16
 equal 1 "one rank, float8" --use-distributed-optimizer --bf16 --fp8-param-gather
+equal 1 "one rank that saves aside" --async-save --save aside --bf16
 
 # ---- bytes a parameter, of a model that has little to pad
 large=(--num-layers 8 --hidden-size 512 --num-attention-heads 8 --seq-length 64
@@ -66,6 +67,9 @@ near() {
     ok "awk 'BEGIN { exit !(${1:-0} >= $2 && ${1:-0} < $2 * 1.002) }'" "$3: $1 bytes a parameter"
 }
 near "$(each)" 16 "float32"
+copy=$(megatron plan memory "${large[@]}" --async-save --bf16 | awk '
+    $1 == "checkpoint" { c = $2 } $1 == "moments" { m = $2 } END { print c / m }')
+is "$copy" 1.5 "the copy for checkpoints holds main parameters and moments"
 near "$(each --bf16)" 18 "bfloat16"
 near "$(each --world-size 8 --use-distributed-optimizer)" 9 "float32 over 8"
 near "$(each --world-size 8 --use-distributed-optimizer --bf16)" 7.5 "bfloat16 over 8"
@@ -81,7 +85,7 @@ if command -v jq >/dev/null; then
         --num-virtual-stages-per-pipeline-rank 2 --global-batch-size 16 --json >plan.json
     is "$(jq '[.ranks[].rank] == [range(8)]' plan.json)" true "all ranks"
     is "$(jq '[.ranks[] | .total == .parameters + .gradients + .main_parameters + .moments
-        + .activations + .workspace + .communication] | all' plan.json)" true "totals"
+        + .activations + .workspace + .checkpoint + .communication] | all' plan.json)" true "totals"
     is "$(jq '[.ranks[] | .activations == ([.pools[].bytes] | add)] | all' plan.json)" true "pools"
 else
     skip 3 "no jq"
@@ -132,13 +136,14 @@ while read -r world args; do
     equal "$world" "$world ranks $args" "${words[@]}"
 done <<'END'
 2 --pipeline-model-parallel-size 2 --eval-iters 0
-2 --tensor-model-parallel-size 2 --sequence-parallel --bf16
+2 --tensor-model-parallel-size 2 --sequence-parallel --bf16 --async-save --save aside
+3 --async-save --save aside
 3 --use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather --ddp-bucket-size 3000
 4 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 --bf16
 4 --tensor-model-parallel-size 2 --sequence-parallel --use-distributed-optimizer --bf16
-4 --use-distributed-optimizer --num-distributed-optimizer-instances 2 --eval-iters 0
 4 --tensor-model-parallel-size 2 --use-distributed-optimizer --bf16 --fp8-param-gather --overlap-grad-reduce --ddp-bucket-size 2000
 4 --pipeline-model-parallel-size 2 --use-distributed-optimizer --bf16 --fp8-param-gather
+4 --use-distributed-optimizer --num-distributed-optimizer-instances 2 --eval-iters 0 --async-save --save aside
 4 --pipeline-model-parallel-size 4 --fp16 --use-distributed-optimizer --untie-embeddings-and-output-weights
 END
 done_testing

@@ -1,7 +1,8 @@
 #!/bin/bash
 # Long: the unit tests once more, built with AddressSanitizer and
-# UndefinedBehaviorSanitizer.
+# UndefinedBehaviorSanitizer; and a run that saves while it trains.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
+. "$MG_SRCDIR/tests/lib/train.sh"
 
 [ -n "${MG_LONG:-}" ] || skip_all "a long test, on with MG_LONG=1"
 [ ! -f "$MG_SRCDIR/config.status" ] || skip_all "the source tree itself is configured"
@@ -23,5 +24,17 @@ for name in $tests; do
     ok "[ '$result' = PASS ] || [ '$result' = SKIP ]" "$name" \
         || diag "$(grep -E -A 30 '^not ok|runtime error|ERROR: |^Bail' "${name%.t}.log" \
             | head -n 60)"
+done
+
+make_text text.txt 20
+run ./megatron data tokenize --input text.txt --output-prefix text --append-eod
+is "$status$err" 0 "text is tokenized"
+for type in "" --bf16; do
+    # shellcheck disable=SC2086
+    run env MEGATRON_MODULE_DIR="$PWD/.libs" ./megatron train --num-layers 2 --hidden-size 16 \
+        --num-attention-heads 2 --seq-length 8 --tokenizer-type ByteLevel \
+        --data-path text_text_document --micro-batch-size 2 --global-batch-size 4 --lr 1e-3 \
+        --train-iters 12 --save "saved$type" --save-interval 2 --async-save $type
+    is "$status$err" 0 "a run that saves while it trains $type" || diag "$out"
 done
 done_testing

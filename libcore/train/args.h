@@ -69,6 +69,7 @@ struct train_args {
     const char *load_weights, *save_weights, *save_gradients;
     const char *load, *save;
     int64_t save_interval, save_retain_interval, keep_last;
+    bool async_save;
     const char *exit_signals; /* names, comma-separated */
     bool exit_on_signal, ignore_signals;
     double exit_minutes; /* TRAIN_UNSET: no limit */

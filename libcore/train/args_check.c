@@ -95,6 +95,8 @@ static int check_together (const struct train_args *args, struct mg_error *err)
         return mg_error_set (err, EINVAL, "--%s wants --save DIR",
                              args->keep_last != TRAIN_UNSET ? "keep-last-n-checkpoints"
                                                             : "save-retain-interval");
+    if (args->async_save && !args->save)
+        return mg_error_set (err, EINVAL, "--async-save wants --save DIR");
     if (args->bf16 && args->fp16)
         return mg_error_set (err, EINVAL, "--bf16 and --fp16 exclude each other");
     if (args->loss_scale != TRAIN_UNSET && !args->bf16 && !args->fp16)

@@ -216,6 +216,8 @@ const struct train_arg train_arg_table[] = {
                "keep checkpoints of iterations that this divides, and the newest"),
     COUNT_ROW ("keep-last-n-checkpoints", keep_last, 1, TRAIN_UNSET,
                "keep so many of the newest checkpoints (default: all)"),
+    FLAG_ROW ("async-save", async_save,
+              "write checkpoints from a copy in memory, while training goes on"),
     COUNT_ROW ("log-interval", log_interval, 1, 1, "iterations between log lines (default 1)"),
     FLAG_ROW ("log-throughput", log_throughput,
               "tell TFLOP/s of a rank and tokens a second in the log line"),

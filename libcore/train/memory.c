@@ -13,6 +13,7 @@ const char *const memory_kind_names[NUM_MEMORY_KINDS] = {
     [MEMORY_MOMENTS] = "moments",
     [MEMORY_ACTIVATIONS] = "activations",
     [MEMORY_WORKSPACE] = "workspace",
+    [MEMORY_CHECKPOINT] = "checkpoint",
     [MEMORY_COMMUNICATION] = "communication",
 };
 
@@ -81,6 +82,7 @@ struct optimizer_config train_optimizer (const struct train *t)
         .count_zeros = args->log_zeros,
         .sharded = args->sharded_optimizer,
         .float8 = args->fp8_param_gather,
+        .snapshot = args->async_save,
         .overlap_grad_reduce = args->overlap_grad_reduce,
         .overlap_param_gather = args->overlap_param_gather,
     };
@@ -153,6 +155,7 @@ int memory_plan (struct train *t, struct mg_error *err)
     plan->bytes[MEMORY_GRADIENTS] = bytes[OPTIMIZER_GRADS];
     plan->bytes[MEMORY_MAIN] = bytes[OPTIMIZER_MAIN];
     plan->bytes[MEMORY_MOMENTS] = bytes[OPTIMIZER_MOMENTS];
+    plan->bytes[MEMORY_CHECKPOINT] = bytes[OPTIMIZER_SNAPSHOT];
     plan->bytes[MEMORY_COMMUNICATION] = bytes[OPTIMIZER_PACKED]
                                         + (int64_t)job_comm_bytes (t->job);
     return plan_activations (t, err);
@@ -167,7 +170,8 @@ static void advise (const struct train *t, char *text, size_t n)
     bool dp = mg_comm_size (job_comm (t->job, GROUP_DP_CP)) > 1;
     bool state = memory_state (plan) > memory_activations (plan);
 
-    snprintf (text, n, "%s%s%smore tensor or pipeline parallelism or more nodes would help",
+    snprintf (text, n, "%s%s%s%smore tensor or pipeline parallelism or more nodes would help",
+              t->args.async_save ? "no --async-save, " : "",
               state && dp && !t->args.sharded_optimizer ? "--use-distributed-optimizer, " : "",
               !state && train_micro_batch (&t->args) > 1 ? "a smaller --micro-batch-size, " : "",
               !state && t->geometry.tp > 1 && !t->args.sequence_parallel

@@ -24,6 +24,7 @@ enum memory_kind {
     MEMORY_MOMENTS,
     MEMORY_ACTIVATIONS,   /* slots of all pools */
     MEMORY_WORKSPACE,     /* of the passes, which all slots share */
+    MEMORY_CHECKPOINT,    /* a copy of what one holds, with --async-save */
     MEMORY_COMMUNICATION, /* scratch of communicators, and gradients packed for a call */
     NUM_MEMORY_KINDS
 };

@@ -216,6 +216,20 @@ static int report_timers (struct train *t, bool reset, struct mg_error *err)
     return 0;
 }
 
+int report_save (struct train *t, double milliseconds, struct mg_error *err)
+{
+    struct report *r = &t->report;
+    double own[NUM_TIMERS] = { [TIMER_SAVE_CHECKPOINT] = milliseconds };
+
+    if (r->timers.level == 0)
+        return 0;
+    if (gather (t, own, NUM_TIMERS, err) < 0)
+        return -1;
+    if (is_speaker (t))
+        timers_print (t->out, r->option, r->gathered, job_world (t->job), 1);
+    return 0;
+}
+
 static bool memory_is_due (const struct train *t, int64_t iteration)
 {
     int64_t interval = t->args.log_memory_interval;

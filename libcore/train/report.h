@@ -36,6 +36,11 @@ void report_clear (struct report *r);
  */
 int report_iteration (struct train *t, struct metrics *m, struct mg_error *err);
 
+/* After a checkpoint, with --timing-log-level: lines of the milliseconds for which it kept each
+ * rank from going on.  Collective.
+ */
+int report_save (struct train *t, double milliseconds, struct mg_error *err);
+
 /* Lines of what ranks have planned to allocate, by kind, and have allocated, in bytes: one for
  * neighbours that are alike, 16 at most.  Collective.
  */

@@ -22,6 +22,7 @@ struct kept {
     size_t range;
     enum optimizer_value value;
     int64_t first; /* of the range */
+    bool copied;   /* as the optimizer's copy has it */
 };
 
 struct state {
@@ -31,6 +32,7 @@ struct state {
     struct list weight;   /* named as the parameters, whole, or main parameters' ranges */
     struct list gradient; /* the same names, what this rank has the sums of */
     struct list saved;    /* parameters and both moments that this rank updates */
+    struct list copied;   /* the same in the optimizer's copy, where it has one */
     struct list loaded;   /* parameters as in 'weight', and the same moments */
     struct kept *kept;
     size_t num_kept;
@@ -70,10 +72,10 @@ static int allocate (struct state *s, size_t params, size_t ranges)
         size_t max;
     } lists[] = {
         { &s->weight, params + parts }, { &s->gradient, params + parts },
-        { &s->saved, 3 * parts }, { &s->loaded, params + 3 * parts },
+        { &s->saved, 3 * parts }, { &s->copied, 3 * parts }, { &s->loaded, params + 3 * parts },
     };
 
-    if (!(s->kept = calloc (8 * parts + 1, sizeof (*s->kept))))
+    if (!(s->kept = calloc (11 * parts + 1, sizeof (*s->kept))))
         return -1;
 
     for (size_t i = 0; i < sizeof (lists) / sizeof (lists[0]); i++) {
@@ -112,6 +114,9 @@ static int read_kept (const struct piece *p, int64_t from, int64_t n, void *out,
 {
     const struct kept *k = p->source;
 
+    if (k->copied)
+        return optimizer_snapshot_read (k->optimizer, k->range, k->value, k->first + from, n,
+                                        out, err);
     return optimizer_read (k->optimizer, k->range, k->value, k->first + from, n, out, err);
 }
 
@@ -120,7 +125,9 @@ static void add_pieces (struct state *s, struct list *list, const struct param *
                         size_t range, const char *prefix, enum optimizer_value value)
 {
     const struct optimizer_range *r = optimizer_range_at (s->optimizer, range);
-    float *plain = optimizer_plain (s->optimizer, range, value);
+    const bool copied = list == &s->copied;
+    float *plain = copied ? optimizer_snapshot_plain (s->optimizer, range, value)
+                          : optimizer_plain (s->optimizer, range, value);
     struct piece *piece = list->piece + list->n;
     size_t n = param_range_pieces (p, prefix, r->from, r->to, plain,
                                    optimizer_counts (s->optimizer),
@@ -131,19 +138,26 @@ static void add_pieces (struct state *s, struct list *list, const struct param *
     for (size_t i = 0; !plain && i < n; i++) {
         struct kept *k = &s->kept[s->num_kept++];
 
-        *k = (struct kept){ s->optimizer, range, value, first };
+        *k = (struct kept){ s->optimizer, range, value, first, copied };
         piece[i].read = read_kept;
         piece[i].source = k;
         first += piece[i].extent[0] * (piece[i].ndims == 2 ? piece[i].extent[1] : 1);
     }
 }
 
+/* What a checkpoint is made of. */
+static void add_saved (struct state *s, struct list *list, const struct param *p, size_t range)
+{
+    add_pieces (s, list, p, range, "model.", OPTIMIZER_MAIN_PARAM);
+    add_pieces (s, list, p, range, "optimizer.exp_avg.", OPTIMIZER_EXP_AVG);
+    add_pieces (s, list, p, range, "optimizer.exp_avg_sq.", OPTIMIZER_EXP_AVG_SQ);
+}
+
 static void add_range (struct state *s, const struct param *p, size_t range)
 {
     add_pieces (s, &s->gradient, p, range, "", OPTIMIZER_MAIN_GRAD);
-    add_pieces (s, &s->saved, p, range, "model.", OPTIMIZER_MAIN_PARAM);
-    add_pieces (s, &s->saved, p, range, "optimizer.exp_avg.", OPTIMIZER_EXP_AVG);
-    add_pieces (s, &s->saved, p, range, "optimizer.exp_avg_sq.", OPTIMIZER_EXP_AVG_SQ);
+    add_saved (s, &s->saved, p, range);
+    add_saved (s, &s->copied, p, range);
     add_pieces (s, &s->loaded, p, range, "optimizer.exp_avg.", OPTIMIZER_EXP_AVG);
     add_pieces (s, &s->loaded, p, range, "optimizer.exp_avg_sq.", OPTIMIZER_EXP_AVG_SQ);
     if (p->storage == MG_FLOAT32)
@@ -183,6 +197,7 @@ void state_destroy (struct state *s)
         free (s->weight.piece);
         free (s->gradient.piece);
         free (s->saved.piece);
+        free (s->copied.piece);
         free (s->loaded.piece);
         free (s->kept);
         free (s);
@@ -274,9 +289,11 @@ int state_save_gradients (struct state *s, const char *path, struct mg_error *er
                              job_comm (s->job, GROUP_WORLD), err);
 }
 
-int state_save (struct state *s, const char *dir, const struct train_progress *progress,
-                struct mg_error *err)
+struct checkpoint_save *state_save_begin (struct state *s, const char *dir,
+                                          const struct train_progress *progress, bool snapshot,
+                                          struct mg_error *err)
 {
+    const struct list *pieces = snapshot ? &s->copied : &s->saved;
     const struct grad_scaler *scaler = &progress->scaler;
     struct checkpoint_value values[NUM_SAVED + 1] = {
         [VALUE_ITERATION] = { .name = "iteration", .integer = progress->iteration },
@@ -297,8 +314,8 @@ int state_save (struct state *s, const char *dir, const struct train_progress *p
     };
 
     describe_layout (s, values);
-    return checkpoint_save (dir, progress->iteration, values, s->saved.piece, s->saved.n,
-                            job_comm (s->job, GROUP_WORLD), err);
+    return checkpoint_save_begin (dir, progress->iteration, values, pieces->piece, pieces->n,
+                                  job_comm (s->job, GROUP_WORLD), err);
 }
 
 /* Whole moments of zeros and the whole parameter, for piece 'p' of weights. */

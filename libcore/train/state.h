@@ -36,9 +36,13 @@ int state_save_weights (struct state *s, const char *path, struct mg_error *err)
 /* Write the main gradients, as they are, to one. Collective. */
 int state_save_gradients (struct state *s, const char *path, struct mg_error *err);
 
-/* Write a checkpoint of everything that a step depends on. Collective. */
-int state_save (struct state *s, const char *dir, const struct train_progress *progress,
-                struct mg_error *err);
+/* Begin a checkpoint of everything that a step depends on, as checkpoint_save_begin(): what
+ * is to be written is the state itself, or, with 'snapshot', the optimizer's copy of it.
+ */
+struct checkpoint_save;
+struct checkpoint_save *state_save_begin (struct state *s, const char *dir,
+                                          const struct train_progress *progress, bool snapshot,
+                                          struct mg_error *err);
 
 /* Write a checkpoint of iteration 0, with which a run begins from these weights: float32,
  * whole, by the parameters' names.  'heads' of attention is noted if it is not 0.

@@ -19,6 +19,7 @@ static const struct {
     [TIMER_CLIP_GRADS] = { "optimizer-clip-main-grad", 1 },
     [TIMER_INNER_STEP] = { "optimizer-inner-step", 1 },
     [TIMER_OPTIMIZER] = { "optimizer", 1 },
+    [TIMER_SAVE_CHECKPOINT] = { "save-checkpoint", 1 },
     [TIMER_BATCH_GENERATOR] = { "batch-generator", 2 },
     [TIMER_FORWARD_COMPUTE] = { "forward-compute", 2 },
     [TIMER_BACKWARD_COMPUTE] = { "backward-compute", 2 },

@@ -22,6 +22,7 @@ enum timer {
     TIMER_CLIP_GRADS,       /* the norm, and dividing by tokens */
     TIMER_INNER_STEP,       /* AdamW */
     TIMER_OPTIMIZER,        /* both */
+    TIMER_SAVE_CHECKPOINT,  /* what checkpoints keep the run from going on */
     TIMER_BATCH_GENERATOR,  /* reading samples; part of forward-compute */
     TIMER_FORWARD_COMPUTE,  /* passes, with their tensor-parallel collectives */
     TIMER_BACKWARD_COMPUTE,

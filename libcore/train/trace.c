@@ -21,9 +21,11 @@
 
 enum { LIST_START = 1024, LIST_MAX = 1 << 22, LANES_MAX = 64 };
 
+enum { ITERATION = NUM_TIMERS, WRITING, NUM_INTERVALS };
+
 /* Times are microseconds of the monotonic clock. */
 struct interval {
-    int which; /* enum timer; NUM_TIMERS: an iteration */
+    int which; /* enum timer, or one of these */
     int microbatch, chunk; /* -1: of none */
     int64_t iteration;
     double begin, end;
@@ -54,7 +56,8 @@ struct trace {
     FILE *file;
     int64_t first, last, iteration;
     bool active, written;
-    size_t open[NUM_TIMERS + 1]; /* 1 + its interval, 0: none */
+    size_t open[NUM_INTERVALS]; /* 1 + its interval, 0: none */
+    bool aside;                 /* there are some of WRITING */
     struct list intervals, calls;
     struct list turns; /* the communication thread's until it is told to stop */
 };
@@ -219,14 +222,14 @@ void trace_iteration (struct trace *t, int64_t iteration, int64_t number)
 
     if (!t || t->written)
         return;
-    end (t, NUM_TIMERS);
+    end (t, ITERATION);
     active = number >= t->first && number <= t->last;
     if (active != t->active)
         watch (t, active);
     t->active = active;
     t->iteration = iteration;
     if (active)
-        begin (t, NUM_TIMERS);
+        begin (t, ITERATION);
 }
 
 bool trace_is_full (const struct trace *t, int64_t number)
@@ -256,6 +259,16 @@ void trace_detail (struct trace *t, enum timer which, int microbatch, int chunk)
     }
 }
 
+void trace_written (struct trace *t, int64_t iteration, double begin, double end)
+{
+    struct interval *i = t && t->active ? add (&t->intervals, sizeof (*i)) : NULL;
+
+    if (!i)
+        return;
+    *i = (struct interval){ WRITING, -1, -1, iteration, begin * 1e3, end * 1e3 };
+    t->aside = true;
+}
+
 /* --- writing --- */
 
 /* Names of the rank's process and of its threads. */
@@ -276,17 +289,29 @@ static void write_names (const struct trace *t, const struct queue_lane *const *
     for (int i = 0; i < num_lanes; i++)
         fprintf (f, ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"args\":{"
                  "\"name\":\"communication: %s\"}}", rank, i + 1, queue_lane_name (lane[i]));
+    if (t->aside)
+        fprintf (f, ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"args\":{"
+                 "\"name\":\"checkpoint\"}}", rank, num_lanes + 1);
 }
 
-static void write_interval (const struct trace *t, const struct interval *i, double zero)
+static const char *interval_name (const struct interval *i)
 {
-    const char *name = i->which == NUM_TIMERS ? "iteration" : timer_name ((enum timer)i->which);
+    return i->which == ITERATION ? "iteration"
+           : i->which == WRITING ? "write-shard"
+                                 : timer_name ((enum timer)i->which);
+}
+
+static void write_interval (const struct trace *t, const struct interval *i, int num_lanes,
+                            double zero)
+{
+    const bool aside = i->which == WRITING;
 
     if (i->end == 0)
         return;
-    fprintf (t->file, ",\n{\"name\":\"%s\",\"cat\":\"compute\",\"ph\":\"X\",\"pid\":%d,\"tid\":0,"
-             "\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"iteration\":%" PRId64, name,
-             job_rank (t->job), zero + i->begin, i->end - i->begin, i->iteration);
+    fprintf (t->file, ",\n{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":%d,\"tid\":%d,"
+             "\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"iteration\":%" PRId64,
+             interval_name (i), aside ? "checkpoint" : "compute", job_rank (t->job),
+             aside ? num_lanes + 1 : 0, zero + i->begin, i->end - i->begin, i->iteration);
     if (i->microbatch >= 0)
         fprintf (t->file, ",\"microbatch\":%d,\"chunk\":%d", i->microbatch, i->chunk);
     fputs ("}}", t->file);
@@ -362,7 +387,7 @@ int trace_write (struct trace *t, struct mg_error *err)
     if (!t || t->written)
         return 0;
     t->written = true;
-    end (t, NUM_TIMERS);
+    end (t, ITERATION);
     watch (t, false);
     t->active = false;
     if (output_restart (t->file, "--trace-file", t->path, err) < 0)
@@ -372,7 +397,7 @@ int trace_write (struct trace *t, struct mg_error *err)
              "\"traceEvents\":[\n", t->intervals.lost + t->calls.lost + t->turns.lost);
     write_names (t, lane, num_lanes);
     for (size_t i = 0; i < t->intervals.count; i++)
-        write_interval (t, (struct interval *)t->intervals.item + i, zero);
+        write_interval (t, (struct interval *)t->intervals.item + i, num_lanes, zero);
     write_calls (t, lane, num_lanes, zero);
     fputs ("\n]}\n", t->file);
     failed = ferror (t->file) != 0;

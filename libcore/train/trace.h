@@ -2,10 +2,11 @@
  * Perfetto shows too (Duffy, "Trace Event Format", 2016: complete events, "ph": "X").
  *
  * A process of the trace is a rank.  Its thread 0 is what the run itself does: intervals of
- * timers.h, passes with their microbatch and chunk.  The others are the lanes of the
+ * timers.h, passes with their microbatch and chunk.  The next ones are the lanes of the
  * communication thread, which move side by side: a call begins when the thread first turns
- * to it, and ends when it is done.  Times are those of the machine's clock (microseconds
- * since 1970), so that the files of several ranks can be put together.
+ * to it, and ends when it is done.  The last, where there is one, writes checkpoints.  Times are
+ * those of the machine's clock (microseconds since 1970), so that the files of several ranks
+ * can be put together.
  *
  * Every rank writes a file of its own: nothing is exchanged, and a rank that is alone or
  * late needs no other.  Recording allocates; a trace that is NULL, or not within its
@@ -46,6 +47,11 @@ bool trace_is_full (const struct trace *t, int64_t number);
 /* An interval of the run's own; intervals of different timers may nest. */
 void trace_begin (struct trace *t, enum timer which);
 void trace_end (struct trace *t, enum timer which);
+
+/* A rank's shard of the checkpoint of an iteration was written by a thread of its own, from
+ * 'begin' to 'end' of timers_now(). To be told by the run's thread, once that has ended.
+ */
+void trace_written (struct trace *t, int64_t iteration, double begin, double end);
 
 /* What the interval that has just begun is about. */
 void trace_detail (struct trace *t, enum timer which, int microbatch, int chunk);

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "libcore/checkpoint/checkpoint.h"
 #include "libcore/checkpoint/exchange.h"
 #include "libcore/train/locate.h"
 #include "libcore/train/metrics.h"
@@ -20,6 +19,7 @@ enum {
     EXTRA_LOSS, EXTRA_TOKEN_LOSS, EXTRA_TOKENS, EXTRA_BAD_INPUT,
     EXTRA_SIGNAL,   /* ranks that a signal has come to */
     EXTRA_EXPIRED,  /* ranks by whose clock the time is up */
+    EXTRA_WRITING,  /* ranks that write their part of a checkpoint */
     NUM_EXTRA
 };
 
@@ -159,11 +159,13 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
     extra[EXTRA_BAD_INPUT] = t->input.bad;
     extra[EXTRA_SIGNAL] = stop_signal (t->stop) != 0;
     extra[EXTRA_EXPIRED] = stop_expired (t->stop);
+    extra[EXTRA_WRITING] = save_is_writing (t);
     timers_start (&t->report.timers, TIMER_OPTIMIZER);
     timers_start (&t->report.timers, TIMER_CLIP_GRADS);
     if (optimizer_grad_norm (t->optimizer, extra, NUM_EXTRA, &m->grad_norm, err) < 0)
         return -1;
     train_decide_to_stop (t, extra[EXTRA_SIGNAL], extra[EXTRA_EXPIRED]);
+    t->saving.complete = extra[EXTRA_WRITING] == 0;
     m->num_zeros = t->args.log_zeros ? optimizer_zeros (t->optimizer) : -1;
     m->lm_loss = extra[EXTRA_LOSS];
     m->lm_loss_tokens = extra[EXTRA_TOKENS] > 0
@@ -222,38 +224,6 @@ static int iterate (struct train *t, struct mg_error *err)
     return report_iteration (t, &m, err);
 }
 
-/* Remove checkpoints that are not to be kept, now that a newer one is complete.  Where that
- * fails disk space is lost, not the run.
- */
-static void prune (struct train *t)
-{
-    const struct train_args *args = &t->args;
-    struct checkpoint_keep keep = {
-        .last = args->keep_last != TRAIN_UNSET ? args->keep_last : 1,
-        .every = args->save_retain_interval != TRAIN_UNSET ? args->save_retain_interval : 0,
-    };
-    struct mg_error err = { "" };
-
-    if (args->keep_last == TRAIN_UNSET && args->save_retain_interval == TRAIN_UNSET)
-        return;
-    if (checkpoint_prune (args->save, &keep, &err) < 0)
-        fprintf (t->out, "old checkpoints stay: %s\n", err.text);
-}
-
-static int save (struct train *t, struct mg_error *err)
-{
-    monitor_activity (t->monitor, "saving iteration", t->progress.iteration);
-    if (train_common (t, state_save (t->state, t->args.save, &t->progress, err)) < 0)
-        return -1;
-    if (job_rank (t->job) == 0) {
-        fprintf (t->out, "saved checkpoint of iteration %" PRId64 " to %s\n",
-                 t->progress.iteration, t->args.save);
-        prune (t);
-        fflush (t->out);
-    }
-    return 0;
-}
-
 static int tell_stop (struct train *t)
 {
     if (job_rank (t->job) == 0) {
@@ -264,6 +234,24 @@ static int tell_stop (struct train *t)
         fflush (t->out);
     }
     return 0;
+}
+
+/* What follows an iteration: evaluation, checkpoints.  *saved: of which iteration the last one
+ * was begun.
+ */
+static int follow (struct train *t, int64_t *saved, struct mg_error *err)
+{
+    int64_t interval = t->args.save_interval, done = t->progress.iteration;
+
+    monitor_activity (t->monitor, "what follows iteration", done);
+    if (t->saving.complete && save_finish (t, err) < 0)
+        return -1;
+    if (!t->stopping && evaluate_due (t, err) < 0)
+        return -1;
+    if (interval == TRAIN_UNSET || done % interval != 0)
+        return 0;
+    *saved = done;
+    return save_checkpoint (t, err);
 }
 
 /* All that is left of the run. */
@@ -277,25 +265,16 @@ static int run (struct train *t, struct mg_error *err)
         && job_rank (t->job) == 0)
         fprintf (t->out, "nothing to train: --train-iters is %" PRId64 "\n", t->train_iters);
     while (t->progress.iteration < t->train_iters) {
-        int64_t done;
-
-        if (iterate (t, err) < 0)
+        if (iterate (t, err) < 0 || follow (t, &saved, err) < 0)
             return -1;
-        monitor_activity (t->monitor, "what follows iteration", t->progress.iteration);
-        if (!t->stopping && evaluate_due (t, err) < 0)
-            return -1;
-        done = t->progress.iteration;
-        if (args->save_interval != TRAIN_UNSET && done % args->save_interval == 0) {
-            if (save (t, err) < 0)
-                return -1;
-            saved = done;
-        }
         if (t->stopping
-            || (args->exit_interval != TRAIN_UNSET && done % args->exit_interval == 0))
+            || (args->exit_interval != TRAIN_UNSET
+                && t->progress.iteration % args->exit_interval == 0))
             break;
     }
     if (write_trace (t, err) < 0
-        || (args->save && saved != t->progress.iteration && save (t, err) < 0))
+        || (args->save && saved != t->progress.iteration && save_checkpoint (t, err) < 0)
+        || save_finish (t, err) < 0)
         return -1;
     t->stopped = t->stopping && t->progress.iteration < t->train_iters;
     if (t->stopped)
@@ -309,11 +288,27 @@ static int run (struct train *t, struct mg_error *err)
     return 0;
 }
 
+/* Where all ranks have failed alike, a checkpoint that is under way is still completed. */
+static void rescue (struct train *t)
+{
+    struct mg_error why = { "" };
+    int saved_errno = errno, rc;
+
+    if (!t->common_error)
+        return;
+    rc = save_finish (t, &why);
+    t->common_error |= rc == 0; /* else ranks may have failed to tell each other */
+    if (rc < 0 && job_rank (t->job) == 0)
+        fprintf (t->out, "%s\n", why.text);
+    errno = saved_errno;
+}
+
 int train_run (struct train *t, struct mg_error *err)
 {
     t->failed = true;
     if (report_memory (t, "after set-up", err) < 0 || report_plan (t, err) < 0
         || run (t, err) < 0) {
+        rescue (t);
         if (!t->common_error && job_world (t->job) > 1)
             mg_error_prefix (err, "rank %d", job_rank (t->job));
         return -1;

@@ -12,6 +12,7 @@
 #include "libcore/train/memory.h"
 #include "libcore/train/passes.h"
 #include "libcore/train/report.h"
+#include "libcore/train/save.h"
 #include "libcore/train/state.h"
 #include "libcore/train/stop.h"
 #include "libcore/train/trace.h"
@@ -48,6 +49,7 @@ struct train {
     FILE *metrics;        /* on the last rank, if asked for */
     struct trace *trace;  /* NULL: not asked for */
     struct report report;
+    struct saving saving;
 };
 
 /* Fail together: after a call that gave every rank the same result, or if it is known

@@ -68,6 +68,8 @@ static const struct row rows[] = {
     { { "--keep-last-n-checkpoints", "1" }, "--keep-last-n-checkpoints wants --save" },
     { { "--keep-last-n-checkpoints", "0", NULL }, "0 is out of range, want 1 to" },
     { { "--keep-last-n-checkpoints", "2", "--save", "d", NULL }, NULL },
+    { { "--async-save", NULL }, "--async-save wants --save" },
+    { { "--async-save", "--save", "d", NULL }, NULL },
     { { "--exit-signal", "SIGUSR2", NULL }, NULL },
     { { "--exit-signal", "TERM,SIGHUP,INT", NULL }, NULL },
     { { "--exit-signal", "KILL", NULL }, "--exit-signal: signal \"KILL\" cannot ask" },

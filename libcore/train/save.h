@@ -1,0 +1,46 @@
+/* save - a run's checkpoints: written before it goes on, or by a thread while it does.
+ *
+ * With --async-save the ranks agree on a checkpoint, copy what they own into memory that was
+ * planned for it, and go on; a thread of each rank writes its shard from the copy, without a
+ * message.  Once all have, which they learn in the all-reduce of an iteration, the checkpoint
+ * is completed at that iteration's end.  Until then the one before is the newest.
+ */
+#ifndef LIBCORE_TRAIN_SAVE_H
+#define LIBCORE_TRAIN_SAVE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "megatron/error.h"
+
+struct train;
+struct checkpoint_save;
+
+/* What is under way. All zero at first. */
+struct saving {
+    struct checkpoint_save *save; /* NULL: nothing */
+    int64_t iteration;            /* that it is of */
+    bool aside;                   /* 'thread' writes, or has written */
+    pthread_t thread;
+    double blocked;      /* milliseconds that it has kept the run from going on, if timed */
+    double begun, ended; /* of the thread, by timers_now(); 'ended' is its until 'written' */
+    atomic_bool written; /* this rank's shard */
+    bool complete;       /* all ranks' shards, as they have agreed */
+};
+
+/* Is there something that this rank still writes?  Local, never blocks. */
+bool save_is_writing (struct train *t);
+
+/* Save as of the iterations done so far, after what is under way: complete when this returns,
+ * with --async-save under way.  Collective; after a failure the older checkpoints are there.
+ */
+int save_checkpoint (struct train *t, struct mg_error *err);
+
+/* Complete what is under way, if there is anything: waits for this rank's thread, and for the
+ * other ranks.  Collective.  The result is that of the whole save.
+ */
+int save_finish (struct train *t, struct mg_error *err);
+
+#endif /* LIBCORE_TRAIN_SAVE_H */
