@@ -1,7 +1,8 @@
 #!/bin/bash
 # kill -9 of a random rank at random moments of starting, running and saving: the job ends
 # within 5 seconds, what is saved can always be gone on from, and in the end there are the
-# bits of a run that was left alone.  MG_LONG=1: 100 times; MG_SEED repeats a run.
+# bits of a run that was left alone.  Every other time a thread saves, mostly to a slow disk.
+# MG_LONG=1: 100 times; MG_SEED repeats a run.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
 . "$MG_SRCDIR/tests/lib/mpi.sh"
 . "$MG_SRCDIR/tests/lib/slurm.sh"
@@ -13,6 +14,8 @@ run megatron data tokenize --input text.txt --output-prefix text --append-eod
 is "$status" 0 "text is tokenized" || diag "$err"
 RANDOM=${MG_SEED:=$$}
 diag "MG_SEED=$MG_SEED"
+slow=$MG_BUILDDIR/tests/lib/.libs/slow-sync.so
+! ldd "$MG_BUILDDIR/megatron" | grep -q 'lib[at]san' || slow= # which must come first
 kills=4
 [ -z "${MG_LONG:-}" ] || kills=50
 train=(megatron train --num-layers 2 --hidden-size 16 --num-attention-heads 2 --seq-length 8
@@ -27,13 +30,23 @@ ranks_here() {
     done
 }
 
-# life NAME COMMAND...: start, kill a rank some time later, see the job end.
+# writes FILE: does a thread write a checkpoint, by the log?
+writes() {
+    [ "$(grep -c '^saving ' "$1" 2>/dev/null)" -gt "$(grep -c '^saved ' "$1" 2>/dev/null)" ]
+}
+
+# life NAME ASIDE LAUNCHER...: start, kill a rank some time later, see the job end.  A thread
+# saves if ASIDE is 1, and is at it if 2.
 life() {
-    local name=$1 job start pids i
-    shift
+    local name=$1 aside=$2 job start pids i more=()
+    shift 2
+    if ((aside)); then
+        more=(--async-save)
+        [ -z "$slow" ] || set -- "$@" env LD_PRELOAD="$slow" MG_SLOW_SYNC=$((50 + RANDOM % 150))
+    fi
     # what is done already is not done again, so every life gets a bit further
-    "$@" --train-iters 1000000 --save "$name" --load "$name" --save-interval 2 \
-        --keep-last-n-checkpoints 2 >"$name.out" 2>"$name.err" &
+    "$@" "${train[@]}" --train-iters 1000000 --save "$name" --load "$name" --save-interval 2 \
+        --keep-last-n-checkpoints 2 "${more[@]}" >"$name.out" 2>"$name.err" &
     job=$!
     if [ $((RANDOM % 4)) != 0 ]; then # else while it starts
         for ((i = 0; i < 600; i++)); do
@@ -47,17 +60,25 @@ life() {
         [ -z "$pids" ] || break
         sleep 0.02
     done
+    if ((aside == 2)); then
+        for ((i = 0; i < 3000; i++)); do
+            ! writes "$name.out" || break
+            sleep 0.01
+        done
+    fi
     : "${pids:=$job}" # never came up: that shows in the end
     # shellcheck disable=SC2086
     set -- $pids
     start=$(date +%s%N)
+    ! writes "$name.out" || during=$((during + 1))
     kill -KILL "${@:1 + RANDOM % $#:1}" 2>/dev/null
     status=0
     wait $job || status=$?
     took=$((($(date +%s%N) - start) / 1000000))
     [ "$took" -le "$worst" ] || worst=$took
     [ "$status" != 0 ] || diag "$name: status 0: $(tail -n 3 "$name.out")"
-    if grep -a '^megatron train: ' "$name.err" | grep -avq ' died'; then
+    # while ranks still look for each other PMIx tells of a death in its own words
+    if grep -a '^megatron train: ' "$name.err" | grep -avqE ' died|has one of them ended\?'; then
         strange=$((strange + 1))
         diag "$(cat "$name.err")"
     fi
@@ -68,30 +89,32 @@ life() {
     left=$((left + 1))
 }
 
-# lives NAME COMMAND...
+# lives NAME LAUNCHER...
 lives() {
     local name=$1 n last
     shift
-    worst=0 left=0 strange=0
+    worst=0 left=0 strange=0 during=0
     for ((n = 0; n < kills; n++)); do
-        life "$name" "$@"
+        life "$name" $((n % 2 * (n % 4 == 1 ? 2 : 1))) "$@"
     done
     ok "[ $worst -lt $(patience 5000) ]" "$name: $kills kills, each ended the job within $worst ms"
+    ok "[ $during -gt 0 ]" "$name: $during of them while a thread wrote"
     is "$left" 0 "$name: no process was left"
     is "$strange" 0 "$name: nothing but deaths was reported"
     last=$(cat "$name/latest_checkpointed_iteration.txt" 2>/dev/null || echo 0)
     last=$((last + 2))
     # the number of iterations is the same, since the order of samples follows from it
-    run "$@" --train-iters 1000000 --exit-interval $last --save "$name" --load "$name" --save-weights "$name.st"
+    set -- "$@" "${train[@]}" --train-iters 1000000 --exit-interval $last
+    run "$@" --save "$name" --load "$name" --save-weights "$name.st"
     is "$status" 0 "$name: resumed, to iteration $last" || diag "$out$err"
-    run "$@" --train-iters 1000000 --exit-interval $last --save-weights "$name.whole"
+    run "$@" --save-weights "$name.whole"
     is "$status" 0 "$name: in one go" || diag "$err"
     ok "cmp $name.st $name.whole" "$name: the same weights, bit for bit"
     is "$(ls -d "$name"/*.tmp-* 2>/dev/null)" "" "$name: and no leftovers of saves"
 }
 
-lives mpirun mpi_run 4 "${train[@]}"
+lives mpirun mpi_run 4
 [ -e "$MG_BUILDDIR/plugin/.libs/megatron.so" ] || { skip 1 "no plugin"; done_testing; }
 slurm_start 2
-lives srun srun -Q -N2 --ntasks-per-node=2 --megatron-tp=2 --megatron-pp=2 "${train[@]}"
+lives srun srun -Q -N2 --ntasks-per-node=2 --megatron-tp=2 --megatron-pp=2
 done_testing
