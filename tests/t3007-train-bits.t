@@ -4,6 +4,7 @@
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
 . "$MG_SRCDIR/tests/lib/mpi.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
+. "$MG_SRCDIR/tests/lib/layouts.sh"
 
 make_text text.txt 40
 run megatron data tokenize --input text.txt --output-prefix text --append-eod
@@ -12,20 +13,6 @@ args=(--num-layers 4 --hidden-size 40 --num-attention-heads 4 --kv-channels 7
       --ffn-hidden-size 52 --seq-length 24 --max-position-embeddings 31
       --tokenizer-type ByteLevel --data-path text_text_document --split 100,0,0
       --micro-batch-size 2 --global-batch-size 16 --train-iters 6 --lr 2e-3)
-
-# train NAME COMMAND...: leaves NAME.st, and NAME.json without the times.
-train() {
-    local name=$1
-    shift
-    run "$@" --metrics-file "$name.raw" --save-weights "$name.st"
-    [ "$status" = 0 ] || diag "$err"
-    sed 's/, "elapsed.*/}/' "$name.raw" >"$name.json"
-}
-
-# same_bits A B TEXT
-same_bits() {
-    ok "[ -s $1.json ] && cmp $1.st $2.st && cmp $1.json $2.json" "$3"
-}
 
 # differs A B TEXT
 differs() {
@@ -86,12 +73,11 @@ tps=(1 1 2 3 5 7) pps=(1 1 2 3 5) dps=(1 1 2 3 5 7 11 13)
 rounds=2 most=6 turn=0
 [ "${MG_LONG:-0}" != 1 ] || rounds=12 most=16
 while ((rounds > 0)); do
-    tp=${tps[RANDOM % ${#tps[@]}]} pp=${pps[RANDOM % ${#pps[@]}]} dp=${dps[RANDOM % ${#dps[@]}]}
-    n=$((tp * pp * dp)) m=$((1 + RANDOM % 4)) mbs=$((1 + RANDOM % 3))
+    draw_sizes $most
+    m=$((1 + RANDOM % 4)) mbs=$((1 + RANDOM % 3))
     layers=$((pp * (1 + RANDOM % 2))) head=$((3 + RANDOM % 6)) more=()
-    ((n > 1 && n <= most)) || continue
     rounds=$((rounds - 1)) virtual=()
-    [ $((RANDOM % 2)) = 0 ] || more+=(--untie-embeddings-and-output-weights)
+    ! coin || more+=(--untie-embeddings-and-output-weights)
     if ((pp > 1 && turn++ % 3 < 2)); then # two of three interleaved, in groups that may be uneven
         vpp=$((2 + RANDOM % 2)) group=$((pp + RANDOM % 3))
         layers=$((layers * vpp)) m=$((group * m + (RANDOM % 2) * pp))
@@ -104,7 +90,7 @@ while ((rounds > 0)); do
            --max-position-embeddings $((tp * 5 + 2)) --micro-batch-size $mbs
            --global-batch-size $((mbs * m * dp)) --seed $RANDOM "${more[@]}")
     train small "${one[@]}" "${shape[@]}"
-    [ $((RANDOM % 2)) = 0 ] || more+=(--sequence-parallel)
+    ! coin || more+=(--sequence-parallel)
     train n mpi_run $n "${one[@]}" "${shape[@]}" --tensor-model-parallel-size $tp \
         --pipeline-model-parallel-size $pp "${virtual[@]}" "${more[@]}"
     is "$status" 0 "tp $tp pp $pp dp $dp, $m microbatches of $mbs, head size $head, ${virtual[*]} ${more[*]}"

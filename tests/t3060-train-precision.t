@@ -17,20 +17,6 @@ long=(--train-iters 30)
 short=(--train-iters 8)
 fp16=(--fp16 --initial-loss-scale 65536)
 
-# train NAME COMMAND...: leaves NAME.st, and NAME.json without the times.
-train() {
-    local name=$1
-    shift
-    rm -f "$name.raw" "$name.st"
-    run "$@" --metrics-file "$name.raw" --save-weights "$name.st"
-    [ "$status" = 0 ] || diag "$err"
-    sed 's/, "elapsed.*/}/' "$name.raw" >"$name.json"
-}
-
-same_bits() {
-    ok "[ -s $1.json ] && cmp $1.st $2.st && cmp $1.json $2.json" "$3"
-}
-
 # values NAME KEY: of all iterations, on one line.
 values() {
     sed 's/.*"'"$2"'": \([^,}]*\).*/\1/' "$1.json" | paste -sd' '

@@ -63,6 +63,7 @@ is "$(said)" "saving 2 saved 2 saving 4 saved 4 saving 5 saved 5" "begun, comple
 run megatron checkpoint verify async
 is "$status" 0 "verified: $out"
 compare "bfloat16" "${one[@]}" --train-iters 4 --bf16
+compare "float8" "${one[@]}" --train-iters 4 --bf16 --fp8-param-gather --use-distributed-optimizer
 compare "a loss scale" "${one[@]}" --train-iters 4 --fp16 --initial-loss-scale 1e30
 compare "one kept" "${one[@]}" --train-iters 5 --keep-last-n-checkpoints 1
 is "$(ls async | paste -sd' ')" "iter_0000005 latest_checkpointed_iteration.txt" "the last"

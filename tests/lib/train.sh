@@ -24,6 +24,21 @@ make_text() {
     }' >"$1"
 }
 
+# train NAME COMMAND...: leaves $status, NAME.st, and NAME.json without the times.
+train() {
+    local name=$1
+    shift
+    rm -f "$name.raw" "$name.st"
+    run "$@" --metrics-file "$name.raw" --save-weights "$name.st"
+    [ "$status" = 0 ] || diag "$err"
+    sed 's/, "elapsed.*/}/' "$name.raw" >"$name.json"
+}
+
+# same_bits A B TEXT: of two such runs.
+same_bits() {
+    ok "[ -s $1.json ] && cmp $1.st $2.st && cmp $1.json $2.json" "$3"
+}
+
 # same_metrics FILE REFERENCE LOSS-TOLERANCE NORM-TOLERANCE TEXT
 same_metrics() {
     local said rc=0
