@@ -204,7 +204,8 @@ static int call_col_sum (struct bench *b, const void *what)
 {
     int64_t cols = *(const int64_t *)what;
 
-    return b->k->ops->col_sum (b->k, b->n / cols, cols, b->a, MG_FLOAT32, b->d, NULL, NULL);
+    return b->k->ops->col_sum (b->k, b->n / cols, cols, b->a, MG_FLOAT32, b->d, MG_FLOAT32,
+                              NULL, NULL);
 }
 
 static int call_xent_sum (struct bench *b, const void *what)

@@ -5,8 +5,12 @@
  *
  * Activations, their gradients and parameters are pointers to void, elements of the call's
  * one 'dtype': float32, bfloat16 or float16.  All arithmetic is float32 or better, whatever
- * they are, and a result is rounded once, when it is stored.  Statistics, sums over tokens
- * and gradients of parameters (pointers to float) are always float32.
+ * they are, and a result is rounded once, when it is stored.  Statistics and sums over tokens
+ * (pointers to float) are always float32.
+ *
+ * Gradients of parameters are elements of a type of their own, any of the three
+ * ('grad_dtype').  What a call adds to an element is summed up in float32, and the element
+ * rounded once; so with a 16-bit type each call rounds once.
  *
  * Every op is enqueued on 'stream' (a stream of the same device),
  * returns 0 or -1 with errno and a text, allocates nothing in the steady state (an op may
@@ -66,8 +70,8 @@ struct kern_norm_bwd {
     const float *mean, *rstd;
     void *dx;
     bool accumulate_dx;
-    float *dweight, *dbias;
-    enum mg_dtype dtype; /* of dy, x, weight, dx */
+    void *dweight, *dbias;
+    enum mg_dtype dtype, grad_dtype; /* of dy, x, weight, dx; of dweight, dbias */
 };
 
 /* Dropout by coordinates on [tokens, cols]: an element is kept if its 32-bit value
@@ -97,8 +101,8 @@ struct kern_bias_dropout_add_bwd {
     const void *dy;
     struct kern_dropout dropout;
     void *dx;
-    float *dbias;
-    enum mg_dtype dtype; /* of dy, dx */
+    void *dbias;
+    enum mg_dtype dtype, grad_dtype; /* of dy, dx; of dbias */
 };
 
 /* tanh form of GeLU (Hendrycks, Gimpel 2016), Megatron's bias_gelu without the bias:
@@ -166,13 +170,16 @@ struct kern_embedding_fwd {
     void *out;
     enum mg_dtype dtype; /* of table, out */
 };
-struct kern_embedding_bwd { /* dtable[id[t] - first] += dout[t], in order of t */
+/* dtable[id[t] - first] += dout[t], in order of t; a row that several tokens hit is rounded
+ * once.
+ */
+struct kern_embedding_bwd {
     int64_t tokens, cols;
     const int32_t *id;
     int64_t first, count;
     const void *dout;
-    float *dtable;
-    enum mg_dtype dtype; /* of dout */
+    void *dtable;
+    enum mg_dtype dtype, grad_dtype; /* of dout; of dtable */
 };
 
 /* y[t] = dropout (x[t] + position[first_position + t / batch]). y may be x. 'position' is
@@ -191,8 +198,8 @@ struct kern_position_bwd {
     const void *dy;
     struct kern_dropout dropout;
     void *dx;
-    float *dposition;
-    enum mg_dtype dtype; /* of dy, dx */
+    void *dposition;
+    enum mg_dtype dtype, grad_dtype; /* of dy, dx; of dposition */
 };
 
 /* Vocabulary-parallel cross entropy in three local passes; the caller reduces 'max' (by
@@ -316,8 +323,8 @@ struct kern_ops {
                  struct mg_stream *, struct mg_error *);
     /* out[c] += sum over rows of x[r][c], elements of 'dtype': bias gradients. */
     int (*col_sum) (const struct kernels *, int64_t rows, int64_t cols, const void *x,
-                    enum mg_dtype dtype, float *out, struct mg_stream *,
-                    struct mg_error *);
+                    enum mg_dtype dtype, void *out, enum mg_dtype grad_dtype,
+                    struct mg_stream *, struct mg_error *);
     /* *out = sum of x[i]^2, formed in double in a fixed order; a NaN or infinity in x
      * makes it not finite. 'out' is host memory, valid when the stream has been waited for.
      * Also of float8.
@@ -328,8 +335,9 @@ struct kern_ops {
     int (*max_abs) (const struct kernels *, int64_t n, const void *x, enum mg_dtype dtype,
                     float *out, struct mg_stream *, struct mg_error *);
     /* *out = how many of x are zero, of either sign; host memory as that of sum_sq. */
-    int (*count_zeros) (const struct kernels *, int64_t n, const float *x, double *out,
-                        struct mg_stream *, struct mg_error *);
+    int (*count_zeros) (const struct kernels *, int64_t n, const void *x,
+                        enum mg_dtype dtype, double *out, struct mg_stream *,
+                        struct mg_error *);
     /* y = a x + b y; b = 0 does not read y. */
     int (*axpby) (const struct kernels *, int64_t n, double a, const float *x, double b,
                   float *y, struct mg_stream *, struct mg_error *);
@@ -337,7 +345,7 @@ struct kern_ops {
     int (*cast) (const struct kernels *, int64_t n, const void *x, enum mg_dtype from,
                  void *y, enum mg_dtype to, struct mg_stream *, struct mg_error *);
     /* The same of x[i] scale, formed in float32: to float8 with the inverse of a tensor's
-     * scale, and back with the scale.
+     * scale, and back with the scale.  y may be x if both are of one type.
      */
     int (*cast_scaled) (const struct kernels *, int64_t n, float scale, const void *x,
                         enum mg_dtype from, void *y, enum mg_dtype to, struct mg_stream *,

@@ -85,6 +85,7 @@ int cpu_bias_dropout_add_bwd (const struct kernels *k,
             VEC_TYPED (a->dtype, bwd_row, a, row);
     }
     if (a->dbias)
-        return cpu_col_sum (k, a->rows, a->cols, a->dx, a->dtype, a->dbias, stream, err);
+        return cpu_col_sum (k, a->rows, a->cols, a->dx, a->dtype, a->dbias, a->grad_dtype,
+                            stream, err);
     return 0;
 }

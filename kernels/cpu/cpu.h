@@ -138,13 +138,14 @@ int cpu_fill_normal (const struct kernels *, const struct kern_fill_normal *,
 int cpu_fill (const struct kernels *, int64_t n, float value, float *out,
               struct mg_stream *, struct mg_error *);
 int cpu_col_sum (const struct kernels *, int64_t rows, int64_t cols, const void *x,
-                 enum mg_dtype dtype, float *out, struct mg_stream *, struct mg_error *);
+                 enum mg_dtype dtype, void *out, enum mg_dtype grad_dtype,
+                 struct mg_stream *, struct mg_error *);
 int cpu_sum_sq (const struct kernels *, int64_t n, const void *x, enum mg_dtype dtype,
                 double *out, struct mg_stream *, struct mg_error *);
 int cpu_max_abs (const struct kernels *, int64_t n, const void *x, enum mg_dtype dtype,
                  float *out, struct mg_stream *, struct mg_error *);
-int cpu_count_zeros (const struct kernels *, int64_t n, const float *x, double *out,
-                     struct mg_stream *, struct mg_error *);
+int cpu_count_zeros (const struct kernels *, int64_t n, const void *x, enum mg_dtype dtype,
+                     double *out, struct mg_stream *, struct mg_error *);
 int cpu_axpby (const struct kernels *, int64_t n, double a, const float *x, double b,
                float *y, struct mg_stream *, struct mg_error *);
 int cpu_cast (const struct kernels *, int64_t n, const void *x, enum mg_dtype from,

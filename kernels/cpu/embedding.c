@@ -1,7 +1,8 @@
 /* embedding.c - rows of a vocabulary shard, and positions added to them
  *
  * Gradients of rows that share an id are added in the order of the tokens, whatever the
- * number of threads: threads divide the columns, not the tokens.
+ * number of threads: threads divide the columns, not the tokens.  A 16-bit row is widened
+ * at its first token, takes them all, and is rounded; so tokens of an id form a list.
  */
 
 #include "kernels/cpu/cpu.h"
@@ -45,10 +46,88 @@ VEC_INLINE void add (float *sum, const void *x, int64_t first, int64_t n,
                         n - i);
 }
 
+/* Tokens with the same local id: 'first' of every row of the table, 'next' of every token; -1
+ * at the end.
+ */
+struct chains {
+    int64_t *first, *next;
+};
+
+static int make_chains (const struct kernels *k, const struct kern_embedding_bwd *a,
+                        struct chains *c, struct mg_error *err)
+{
+    size_t size = (size_t)(a->count + a->tokens) * sizeof (*c->first);
+
+    if (!(c->first = cpu_scratch (k, size, err)) && size > 0)
+        return -1;
+    c->next = c->first + a->count;
+    for (int64_t i = 0; i < a->count; i++)
+        c->first[i] = -1;
+    for (int64_t t = a->tokens; t-- > 0;) {
+        if (is_local (a->id[t], a->first, a->count)) {
+            c->next[t] = c->first[a->id[t] - a->first];
+            c->first[a->id[t] - a->first] = t;
+        }
+    }
+    return 0;
+}
+
+/* Elements of a table's row, at most STRIP or PHILOX_CHUNK, to floats and back; 'wide' has
+ * room for whole vectors.
+ */
+VEC_INLINE void widen (const void *table, int64_t first, int64_t n, float *wide,
+                       const enum mg_dtype type)
+{
+    for (int64_t i = 0; i < n; i += VEC)
+        vec_store (wide + i, vec_get (table, first + i, n - i, type));
+}
+
+VEC_INLINE void narrow (void *table, int64_t first, int64_t n, const float *wide,
+                        const enum mg_dtype type)
+{
+    for (int64_t i = 0; i < n; i += VEC)
+        vec_put (table, first + i, vec_load (wide + i), n - i, type);
+}
+
+/* Add columns col .. col + n - 1 of token 't' and of those behind it to their row. */
+static void add_chain (const struct kern_embedding_bwd *a, const struct chains *c, int64_t t,
+                       int64_t col, int64_t n)
+{
+    int64_t to = (a->id[t] - a->first) * a->cols + col;
+    float sum[STRIP];
+
+    VEC_TYPED (a->grad_dtype, widen, a->dtable, to, n, sum);
+    for (; t >= 0; t = c->next[t])
+        VEC_TYPED (a->dtype, add, sum, a->dout, t * a->cols + col, n);
+    VEC_TYPED (a->grad_dtype, narrow, a->dtable, to, n, sum);
+}
+
+static int embedding_bwd_half (const struct kernels *k, const struct kern_embedding_bwd *a,
+                               struct mg_error *err)
+{
+    struct chains c;
+
+    if (make_chains (k, a, &c, err) < 0)
+        return -1;
+#pragma omp parallel for num_threads (cpu_of (k)->threads) \
+    if (a->tokens * a->cols > CPU_SERIAL)
+    for (int64_t col = 0; col < a->cols; col += STRIP) {
+        int64_t n = cpu_min (STRIP, a->cols - col);
+
+        for (int64_t t = 0; t < a->tokens; t++)
+            if (is_local (a->id[t], a->first, a->count)
+                && c.first[a->id[t] - a->first] == t)
+                add_chain (a, &c, t, col, n);
+    }
+    return 0;
+}
+
 int cpu_embedding_bwd (const struct kernels *k, const struct kern_embedding_bwd *a,
                        struct mg_stream *stream, struct mg_error *err)
 {
-    (void)k, (void)stream, (void)err;
+    (void)stream;
+    if (a->grad_dtype != MG_FLOAT32)
+        return embedding_bwd_half (k, a, err);
 #pragma omp parallel for num_threads (cpu_of (k)->threads) \
     if (a->tokens * a->cols > CPU_SERIAL)
     for (int64_t col = 0; col < a->cols; col += STRIP) {
@@ -57,8 +136,8 @@ int cpu_embedding_bwd (const struct kernels *k, const struct kern_embedding_bwd 
         for (int64_t t = 0; t < a->tokens; t++)
             if (is_local (a->id[t], a->first, a->count))
                 VEC_TYPED (a->dtype, add,
-                           a->dtable + (a->id[t] - a->first) * a->cols + col, a->dout,
-                           t * a->cols + col, n);
+                           (float *)a->dtable + (a->id[t] - a->first) * a->cols + col,
+                           a->dout, t * a->cols + col, n);
     }
     return 0;
 }
@@ -98,27 +177,40 @@ int cpu_position_fwd (const struct kernels *k, const struct kern_position_fwd *a
     return 0;
 }
 
-VEC_INLINE void position_bwd_row (const struct kern_position_bwd *a, int64_t row,
-                                  const enum mg_dtype type)
+/* Columns col .. col + n - 1 of a row, which are also added to 'sum'. */
+VEC_INLINE void position_bwd_chunk (const struct kern_position_bwd *a, int64_t row,
+                                    int64_t col, int64_t n, float *sum,
+                                    const enum mg_dtype type)
+{
+    int64_t first = row * a->cols + col;
+    float factor[PHILOX_CHUNK];
+
+    if (a->dropout.p > 0)
+        philox_chunk (&a->dropout, row, col, n, factor);
+    for (int64_t c = 0; c < n; c += VEC) {
+        vf v = vec_get (a->dy, first + c, n - c, type);
+
+        if (a->dropout.p > 0)
+            v *= vec_load (factor + c);
+        vec_put (a->dx, first + c, v, n - c, type);
+    }
+    add (sum, a->dx, first, n, type);
+}
+
+/* Rows 'row' to 'end', which are of one position. */
+static void position_bwd_rows (const struct kern_position_bwd *a, int64_t row, int64_t end)
 {
     const struct kern_dropout *d = &a->dropout;
-    int64_t first = row * a->cols;
-    float factor[PHILOX_CHUNK];
-    float *dposition = a->dposition + (d->first_position + row / d->batch) * a->cols;
+    int64_t position = (d->first_position + row / d->batch) * a->cols;
+    float sum[PHILOX_CHUNK];
 
     for (int64_t col = 0; col < a->cols; col += PHILOX_CHUNK) {
         int64_t n = cpu_min (PHILOX_CHUNK, a->cols - col);
 
-        if (d->p > 0)
-            philox_chunk (d, row, col, n, factor);
-        for (int64_t c = 0; c < n; c += VEC) {
-            vf v = vec_get (a->dy, first + col + c, n - c, type);
-
-            if (d->p > 0)
-                v *= vec_load (factor + c);
-            vec_put (a->dx, first + col + c, v, n - c, type);
-        }
-        add (dposition + col, a->dx, first + col, n, type);
+        VEC_TYPED (a->grad_dtype, widen, a->dposition, position + col, n, sum);
+        for (int64_t r = row; r < end; r++)
+            VEC_TYPED (a->dtype, position_bwd_chunk, a, r, col, n, sum);
+        VEC_TYPED (a->grad_dtype, narrow, a->dposition, position + col, n, sum);
     }
 }
 
@@ -132,7 +224,6 @@ int cpu_position_bwd (const struct kernels *k, const struct kern_position_bwd *a
 #pragma omp parallel for num_threads (cpu_of (k)->threads) \
     if (a->tokens * a->cols > CPU_SERIAL)
     for (int64_t s = 0; s < positions; s++)
-        for (int64_t row = s * batch; row < cpu_min ((s + 1) * batch, a->tokens); row++)
-            VEC_TYPED (a->dtype, position_bwd_row, a, row);
+        position_bwd_rows (a, s * batch, cpu_min ((s + 1) * batch, a->tokens));
     return 0;
 }

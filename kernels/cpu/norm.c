@@ -123,9 +123,8 @@ static void bwd_cols (const struct kern_norm_bwd *a, int64_t groups, int64_t ld,
         dweight += vec_load (sums + 2 * g * ld + col);
         dbias += vec_load (sums + (2 * g + 1) * ld + col);
     }
-    vec_store_part (a->dweight + col, vec_load_part (a->dweight + col, left) + dweight,
-                    left);
-    vec_store_part (a->dbias + col, vec_load_part (a->dbias + col, left) + dbias, left);
+    VEC_TYPED (a->grad_dtype, vec_add, a->dweight, col, dweight, left);
+    VEC_TYPED (a->grad_dtype, vec_add, a->dbias, col, dbias, left);
 }
 
 int cpu_norm_bwd (const struct kernels *k, const struct kern_norm_bwd *a,

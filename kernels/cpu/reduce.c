@@ -20,20 +20,22 @@ VEC_INLINE void sum_group (const void *x, int64_t first, int64_t rows, int64_t l
                        vec_load (out + c) + vec_get (x, first + r * ld + c, n - c, type));
 }
 
-/* out += the sums of all groups, one vector of columns; 'ld' floats a group. */
-static void add_groups (const float *sums, int64_t groups, int64_t ld, int64_t n,
-                        float *out)
+/* out[col ...] += the sums of all groups, one vector of columns, n are left; 'ld' floats a
+ * group.
+ */
+static void add_groups (const float *sums, int64_t groups, int64_t ld, int64_t col, int64_t n,
+                        void *out, enum mg_dtype type)
 {
     vf total = { 0 };
 
     for (int64_t g = 0; g < groups; g++)
-        total += vec_load (sums + g * ld);
-    vec_store_part (out, vec_load_part (out, n) + total, n);
+        total += vec_load (sums + g * ld + col);
+    VEC_TYPED (type, vec_add, out, col, total, n);
 }
 
 int cpu_col_sum (const struct kernels *k, int64_t rows, int64_t cols, const void *x,
-                 enum mg_dtype dtype, float *out, struct mg_stream *stream,
-                 struct mg_error *err)
+                 enum mg_dtype dtype, void *out, enum mg_dtype grad_dtype,
+                 struct mg_stream *stream, struct mg_error *err)
 {
     int64_t groups = (rows + GROUP - 1) / GROUP, strips = (cols + STRIP - 1) / STRIP;
     int64_t ld = strips * STRIP;
@@ -54,7 +56,7 @@ int cpu_col_sum (const struct kernels *k, int64_t rows, int64_t cols, const void
         }
 #pragma omp for
         for (int64_t c = 0; c < cols; c += VEC)
-            add_groups (sums + c, groups, ld, cols - c, out + c);
+            add_groups (sums, groups, ld, c, cols - c, out, grad_dtype);
     }
     return 0;
 }
@@ -156,16 +158,20 @@ int cpu_max_abs (const struct kernels *k, int64_t n, const void *x, enum mg_dtyp
     return 0;
 }
 
-int cpu_count_zeros (const struct kernels *k, int64_t n, const float *x, double *out,
-                     struct mg_stream *stream, struct mg_error *err)
+/* A zero of a 16-bit type has no bits but the sign. */
+int cpu_count_zeros (const struct kernels *k, int64_t n, const void *x, enum mg_dtype dtype,
+                     double *out, struct mg_stream *stream, struct mg_error *err)
 {
+    bool wide = dtype == MG_FLOAT32;
+    const float *whole = x;
+    const uint16_t *half = x;
     int64_t total = 0;
 
     (void)k, (void)stream, (void)err;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) if (n > CPU_SERIAL) \
     reduction (+ : total)
     for (int64_t i = 0; i < n; i++)
-        total += x[i] == 0;
+        total += wide ? whole[i] == 0 : (half[i] & 0x7fff) == 0;
     *out = (double)total;
     return 0;
 }

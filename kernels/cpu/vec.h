@@ -250,6 +250,12 @@ VEC_INLINE void vec_put (void *p, int64_t i, vf v, int64_t left, const enum mg_d
         memcpy (half, &x, (size_t)left * sizeof (*half));
 }
 
+/* Add to elements i, i + 1, ... */
+VEC_INLINE void vec_add (void *p, int64_t i, vf v, int64_t left, const enum mg_dtype type)
+{
+    vec_put (p, i, vec_get (p, i, left, type) + v, left, type);
+}
+
 /* Element i alone. */
 VEC_INLINE float vec_one (const void *p, int64_t i, const enum mg_dtype type)
 {

@@ -73,6 +73,6 @@ int linear_bwd_weight (const struct nn *nn, const struct linear *l, int64_t rows
         return -1;
     if (!l->bias)
         return 0;
-    return nn->kern->ops->col_sum (nn->kern, rows, out, dy, nn->dtype, l->bias->grad,
+    return nn->kern->ops->col_sum (nn->kern, rows, out, dy, nn->dtype, l->bias->grad, MG_FLOAT32,
                                    nn->compute, err);
 }

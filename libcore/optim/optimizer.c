@@ -123,8 +123,9 @@ static int sum_ranges (struct optimizer *o, struct mg_error *err)
                                   &o->reduced[p->order], o->stream, err) < 0)
             return -1;
         if (o->config.count_zeros
-            && o->kern->ops->count_zeros (o->kern, true_elements (p, r), grad, &o->zeros[i],
-                                          o->stream, err) < 0)
+            && o->kern->ops->count_zeros (o->kern, true_elements (p, r), grad,
+                                          o->range[i].store->dtype[MEMORY_MAIN_GRAD],
+                                          &o->zeros[i], o->stream, err) < 0)
             return -1;
     }
     return 0;

@@ -253,6 +253,31 @@ static void test_scaled (const struct kit_variant *v)
     free (half);
 }
 
+/* In place, all values but the last: what comes of them as floats. */
+static void test_in_place (const struct kit_variant *v, enum mg_dtype dtype)
+{
+    enum { N = 65536 };
+    uint16_t *x = kit_alloc (N, sizeof (*x)), *want = kit_alloc (N, sizeof (*want));
+    float *wide = kit_alloc (N, sizeof (*wide));
+    int wrong = 0;
+
+    for (int i = 0; i < N; i++)
+        x[i] = (uint16_t)i;
+    cast (v->k, N, x, dtype, wide, MG_FLOAT32);
+    for (int i = 0; i < N; i++)
+        wide[i] *= 0.3f;
+    cast (v->k, N, wide, MG_FLOAT32, want, dtype);
+    v->k->ops->cast_scaled (v->k, N - 1, 0.3f, x, dtype, x, dtype, NULL, NULL);
+    for (int i = 0; i < N; i++)
+        wrong += i == N - 1 ? x[i] != i : !isnan (wide[i]) && x[i] != want[i];
+    is_int (wrong, 0, "%s: 0.3 x in place, %s", v->name, mg_dtype_name (dtype));
+    v->k->ops->cast_scaled (v->k, N, 2, wide, MG_FLOAT32, wide, MG_FLOAT32, NULL, NULL);
+    is_near (wide[1], 2 * (0.3f * (float)meaning (1, dtype)), 0, "%s: and float32", v->name);
+    free (x);
+    free (want);
+    free (wide);
+}
+
 static void test_badparam (const struct kit_variant *v)
 {
     float x = 1, y = 2;
@@ -281,6 +306,7 @@ int main (void)
         test_special (&kit.variants[i]);
         test_sizes (&kit.variants[i]);
         test_scaled (&kit.variants[i]);
+        test_in_place (&kit.variants[i], i % 2 ? MG_FLOAT16 : MG_BFLOAT16);
         test_badparam (&kit.variants[i]);
     }
     kit_close (&kit);

@@ -34,7 +34,7 @@ static int run_bwd (const struct kernels *k, const void *arg, float *out)
     const struct problem *p = arg;
     struct kern_embedding_bwd a
         = { p->tokens, p->cols, p->id, p->first, p->count, p->dout, out,
-            MG_FLOAT32 };
+            MG_FLOAT32, MG_FLOAT32 };
 
     memcpy (out, p->before, (size_t)(p->count * p->cols) * sizeof (float));
     return k->ops->embedding_bwd (k, &a, NULL, NULL);

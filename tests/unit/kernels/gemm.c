@@ -208,11 +208,12 @@ static void test_shapes (const struct kit *kit, int form, enum mg_dtype dtype,
 /* 16-bit products are the same bits with any number of threads, by a library too: more
  * blocks than one, a large k that might be divided, sizes that no block divides.
  */
-static void test_threads (enum mg_dtype dtype, int form, const struct shape *s)
+static void test_threads (enum mg_dtype dtype, enum mg_dtype c_dtype, int form,
+                          const struct shape *s)
 {
     struct kern_gemm g = { .trans_a = form & 1, .trans_b = form & 2, .accumulate = form & 1,
                            .m = s->m, .n = s->n, .k = s->k, .ldc = s->n, .dtype = dtype,
-                           .c_dtype = form & 1 ? MG_FLOAT32 : dtype };
+                           .c_dtype = c_dtype };
     struct matrix a = matrix (s->m * s->k, 1, 1), b = matrix (s->n * s->k, 1, 2);
     static const int threads[] = { 1, 2, 3, 5 };
     float *first = NULL;
@@ -239,8 +240,9 @@ static void test_threads (enum mg_dtype dtype, int form, const struct shape *s)
             first = c;
         kernels_cpu_destroy (k);
     }
-    is_int (differ, 0, "%s, form %d, %d x %d x %d: same bits with 1 to 5 threads",
-            mg_dtype_name (dtype), form, (int)s->m, (int)s->n, (int)s->k);
+    is_int (differ, 0, "%s to %s, form %d, %d x %d x %d: same bits with 1 to 5 threads",
+            mg_dtype_name (dtype), mg_dtype_name (c_dtype), form, (int)s->m, (int)s->n,
+            (int)s->k);
     free (first);
     matrix_free (&a);
     matrix_free (&b);
@@ -336,8 +338,13 @@ int main (void)
             test_shapes (&kit, form, types[t][0], types[t][1]);
     for (size_t s = 0; s < sizeof (cut) / sizeof (cut[0]); s++)
         for (int form = 0; form < FORMS; form++)
-            for (int t = 0; t < 2; t++)
-                test_threads (t ? MG_FLOAT16 : MG_BFLOAT16, form, &cut[s]);
+            for (int t = 0; t < 2; t++) {
+                enum mg_dtype dtype = t ? MG_FLOAT16 : MG_BFLOAT16;
+
+                test_threads (dtype, dtype, form, &cut[s]);
+                if (form & 1)
+                    test_threads (dtype, MG_FLOAT32, form, &cut[s]);
+            }
     for (size_t i = 0; i < kit.count; i++) {
         test_empty (&kit.variants[i]);
         test_badparam (&kit.variants[i]);

@@ -137,7 +137,7 @@ static void run_bias_gelu (struct golden *g)
     compare (g, "out", y, 1e-6);
     k->ops->gelu_bwd (k, &b, NULL, NULL);
     compare (g, "input_grad", y, 1e-6);
-    k->ops->col_sum (k, rows, cols, y, MG_FLOAT32, dbias, NULL, NULL);
+    k->ops->col_sum (k, rows, cols, y, MG_FLOAT32, dbias, MG_FLOAT32, NULL, NULL);
     compare (g, "bias_grad", dbias, 2e-6);
 }
 
@@ -331,7 +331,8 @@ static void test_embedding_rank (const struct npz *npz, int tp, int rank)
           *sum = room (&in, (size_t)(tokens * cols));
     int32_t *id = ids (&in, "ids");
     struct kern_embedding_bwd b = { tokens, cols, id, rank * count, count,
-                                    floats (&in, "emb_upstream"), grad, MG_FLOAT32 };
+                                    floats (&in, "emb_upstream"), grad, MG_FLOAT32,
+                                    MG_FLOAT32 };
 
     snprintf (prefix, sizeof (prefix), "tp%d.rank%d.emb.", tp, rank);
     for (int r = 0; r < tp; r++) {

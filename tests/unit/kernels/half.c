@@ -374,7 +374,7 @@ static int col_sum (const struct kernels *k, const struct problem *p, enum mg_dt
                     const struct result *out)
 {
     return k->ops->col_sum (k, p->rows, p->cols, input (p, 0, dtype), dtype, out->sums,
-                            NULL, NULL);
+                            MG_FLOAT32, NULL, NULL);
 }
 
 static int sum_sq (const struct kernels *k, const struct problem *p, enum mg_dtype dtype,

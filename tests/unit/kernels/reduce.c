@@ -1,4 +1,4 @@
-/* reduce - column sums, sums of squares, largest magnitudes, axpby */
+/* reduce - column sums, sums of squares, largest magnitudes, zeros, axpby */
 
 #include <math.h>
 #include <stdlib.h>
@@ -18,7 +18,8 @@ static int run_col_sum (const struct kernels *k, const void *arg, float *out)
     const struct matrix *m = arg;
 
     memcpy (out, m->before, (size_t)m->cols * sizeof (float));
-    return k->ops->col_sum (k, m->rows, m->cols, m->x, MG_FLOAT32, out, NULL, NULL);
+    return k->ops->col_sum (k, m->rows, m->cols, m->x, MG_FLOAT32, out, MG_FLOAT32, NULL,
+                           NULL);
 }
 
 static void test_col_sum (const struct kit *kit)
@@ -161,11 +162,25 @@ static void test_count_zeros (const struct kit *kit)
             const struct kit_variant *v = &kit->variants[i];
             double got = -1;
 
-            v->k->ops->count_zeros (v->k, sizes[s], x.x, &got, NULL, NULL);
+            v->k->ops->count_zeros (v->k, sizes[s], x.x, MG_FLOAT32, &got, NULL, NULL);
             is_int (got, (sizes[s] + 6) / 7, "%s: zeros of %d", v->name, (int)sizes[s]);
         }
     }
     kit_array_free (&x);
+}
+
+/* Of all values of a 16-bit type two are zeros. */
+static void test_half_zeros (const struct kit_variant *v, enum mg_dtype dtype)
+{
+    enum { COUNT = 65536 };
+    uint16_t *x = kit_alloc (COUNT, 2);
+    double zeros = -1;
+
+    for (int i = 0; i < COUNT; i++)
+        x[i] = (uint16_t)i;
+    v->k->ops->count_zeros (v->k, COUNT, x, dtype, &zeros, NULL, NULL);
+    is_int (zeros, 2, "%s: zeros of %s", v->name, mg_dtype_name (dtype));
+    free (x);
 }
 
 struct pair {
@@ -220,6 +235,10 @@ int main (void)
     }
     test_count_zeros (&kit);
     test_axpby (&kit);
+    for (size_t i = 0; i < kit.count; i += 2) {
+        test_half_zeros (&kit.variants[i], MG_BFLOAT16);
+        test_half_zeros (&kit.variants[i], MG_FLOAT16);
+    }
     kit_close (&kit);
     return done_testing ();
 }
