@@ -184,12 +184,17 @@ static int check_sizes (const struct mg_comm *comm, const char *call, size_t cou
     return 0;
 }
 
-static int check_op (const struct mg_comm *comm, const char *call, enum mg_reduce_op op,
-                     struct mg_error *err)
+static int check_op (const struct mg_comm *comm, const char *call, enum mg_dtype dtype,
+                     enum mg_reduce_op op, struct mg_error *err)
 {
-    if ((int)op < MG_SUM || op > MG_MIN)
+    bool whole = dtype == MG_INT32 || dtype == MG_INT64 || dtype == MG_UINT8;
+
+    if ((int)op < MG_SUM || op > MG_AVG)
         return mg_error_set (err, EINVAL, "%s on %s: there is no operation %d", call,
                              comm->name, (int)op);
+    if (op == MG_AVG && whole)
+        return mg_error_set (err, EINVAL, "%s on %s: there are no averages of %s", call,
+                             comm->name, mg_dtype_name (dtype));
     return 0;
 }
 
@@ -239,7 +244,7 @@ int mg_comm_all_reduce (struct mg_comm *comm, void *buf, size_t count,
     size_t bytes;
 
     if (check_sizes (comm, "all-reduce", count, 1, dtype, &bytes, err) < 0
-        || check_op (comm, "all-reduce", op, err) < 0)
+        || check_op (comm, "all-reduce", dtype, op, err) < 0)
         return -1;
     if (!buf && count > 0)
         return refuse (comm, "all-reduce", "no buffer given", err);
@@ -260,7 +265,7 @@ int mg_comm_reduce_scatter (struct mg_comm *comm, const void *send, void *recv,
 
     if (check_sizes (comm, "reduce-scatter", count, comm ? (size_t)comm->size : 1, dtype,
                      &bytes, err) < 0
-        || check_op (comm, "reduce-scatter", op, err) < 0)
+        || check_op (comm, "reduce-scatter", dtype, op, err) < 0)
         return -1;
     if ((!send || !recv) && count > 0)
         return refuse (comm, "reduce-scatter", "no buffer given", err);

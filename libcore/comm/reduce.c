@@ -1,4 +1,4 @@
-/* reduce.c - ordered sums, maxima and minima
+/* reduce.c - ordered sums, averages, maxima and minima
  *
  * Block by block: the first source is widened into an accumulator that stays in the first
  * cache, the others are combined into it, the result is narrowed.  float32, float64 and
@@ -69,6 +69,22 @@ static void min_f64 (void *acc, const void *src, size_t n)
 
     for (size_t i = 0; i < n; i++)
         a[i] = x[i] < a[i] || x[i] != x[i] ? x[i] : a[i];
+}
+
+static void divide_f32 (void *acc, int by, size_t n)
+{
+    float *a = acc;
+
+    for (size_t i = 0; i < n; i++)
+        a[i] /= (float)by;
+}
+
+static void divide_f64 (void *acc, int by, size_t n)
+{
+    double *a = acc;
+
+    for (size_t i = 0; i < n; i++)
+        a[i] /= by;
 }
 
 /* Unsigned, so that an overflow wraps rather than be undefined. */
@@ -194,21 +210,23 @@ static const struct row {
     size_t size;
     combine_f load, store;
     combine_f combine[3]; /* by enum mg_reduce_op */
+    void (*divide) (void *acc, int by, size_t n);
 } rows[MG_NUM_DTYPES] = {
-    [MG_FLOAT32] = { 4, NULL, NULL, { sum_f32, max_f32, min_f32 } },
-    [MG_FLOAT64] = { 8, NULL, NULL, { sum_f64, max_f64, min_f64 } },
-    [MG_BFLOAT16] = { 2, load_bf16, store_bf16, { sum_f32, max_f32, min_f32 } },
-    [MG_FLOAT16] = { 2, load_fp16, store_fp16, { sum_f32, max_f32, min_f32 } },
-    [MG_INT32] = { 4, load_i32, store_i32, { sum_i64, max_i64, min_i64 } },
-    [MG_INT64] = { 8, NULL, NULL, { sum_i64, max_i64, min_i64 } },
-    [MG_UINT8] = { 1, load_u8, store_u8, { sum_i64, max_i64, min_i64 } },
-    [MG_FLOAT8_E4M3] = { 1, load_e4m3, store_e4m3, { sum_f32, max_f32, min_f32 } },
+    [MG_FLOAT32] = { 4, NULL, NULL, { sum_f32, max_f32, min_f32 }, divide_f32 },
+    [MG_FLOAT64] = { 8, NULL, NULL, { sum_f64, max_f64, min_f64 }, divide_f64 },
+    [MG_BFLOAT16] = { 2, load_bf16, store_bf16, { sum_f32, max_f32, min_f32 }, divide_f32 },
+    [MG_FLOAT16] = { 2, load_fp16, store_fp16, { sum_f32, max_f32, min_f32 }, divide_f32 },
+    [MG_INT32] = { 4, load_i32, store_i32, { sum_i64, max_i64, min_i64 }, NULL },
+    [MG_INT64] = { 8, NULL, NULL, { sum_i64, max_i64, min_i64 }, NULL },
+    [MG_UINT8] = { 1, load_u8, store_u8, { sum_i64, max_i64, min_i64 }, NULL },
+    [MG_FLOAT8_E4M3] = { 1, load_e4m3, store_e4m3, { sum_f32, max_f32, min_f32 }, divide_f32 },
 };
 
 /* One block of 'n' elements at byte 'off' of every buffer. */
-static void reduce_block (const struct row *row, combine_f combine, char *out,
+static void reduce_block (const struct row *row, enum mg_reduce_op op, char *out,
                           const void *const *src, int nsrc, size_t off, size_t n)
 {
+    combine_f combine = row->combine[op == MG_AVG ? MG_SUM : op];
     _Alignas (64) char acc[BLOCK * 8], wide[BLOCK * 8];
 
     if (row->load)
@@ -224,6 +242,8 @@ static void reduce_block (const struct row *row, combine_f combine, char *out,
         }
         combine (acc, x, n);
     }
+    if (op == MG_AVG)
+        row->divide (acc, nsrc, n);
     if (row->store)
         row->store (out + off, acc, n);
     else
@@ -238,6 +258,6 @@ void reduce_ordered (enum mg_dtype dtype, enum mg_reduce_op op, void *out,
     for (size_t i = 0; i < count; i += BLOCK) {
         size_t n = count - i < BLOCK ? count - i : BLOCK;
 
-        reduce_block (row, row->combine[op], out, src, nsrc, i * row->size, n);
+        reduce_block (row, op, out, src, nsrc, i * row->size, n);
     }
 }

@@ -12,7 +12,8 @@
  *
  * 16-bit floating-point types are combined in float32 and rounded once, to nearest even;
  * the others in themselves (integer sums wrap).  A maximum or minimum with a NaN is a
- * NaN. 'out' may be one of the sources; otherwise nothing overlaps.  nsrc is at least 1.
+ * NaN.  An average, not of integers, is the sum divided by nsrc. 'out' may be one of the
+ * sources; otherwise nothing overlaps.  nsrc is at least 1.
  */
 void reduce_ordered (enum mg_dtype dtype, enum mg_reduce_op op, void *out,
                      const void *const *src, int nsrc, size_t count);

@@ -14,7 +14,8 @@
  *
  * Reductions are ordered: the result is the sum (or maximum ...) in rank order, formed in
  * float32 for 16-bit types (in the type itself otherwise) and rounded once, so that it
- * depends neither on timing nor on how a buffer is cut into calls.
+ * depends neither on timing nor on how a buffer is cut into calls.  An average, of
+ * floating-point types only, is the sum divided by the number of ranks before it is rounded.
  */
 #ifndef MEGATRON_COMM_H
 #define MEGATRON_COMM_H
@@ -32,7 +33,7 @@ extern "C" {
 
 struct mg_comm;
 
-enum mg_reduce_op { MG_SUM, MG_MAX, MG_MIN };
+enum mg_reduce_op { MG_SUM, MG_MAX, MG_MIN, MG_AVG };
 
 /* Name for messages ("tp", "dp-cp", ...), number of members, rank in it. */
 const char *mg_comm_name (const struct mg_comm *comm);

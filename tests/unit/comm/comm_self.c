@@ -232,8 +232,12 @@ static void test_badparam (struct mg_device *device, struct mg_comm *comm)
              "all-reduce on tp: no buffer", &err);
     refused (mg_comm_all_reduce (comm, x, 1, MG_NUM_DTYPES, MG_SUM, NULL, &err), EINVAL,
              "no element type 7", &err);
-    refused (mg_comm_all_reduce (comm, x, 1, f32, 3, NULL, &err), EINVAL,
-             "no operation 3", &err);
+    refused (mg_comm_all_reduce (comm, x, 1, f32, 4, NULL, &err), EINVAL,
+             "no operation 4", &err);
+    refused (mg_comm_all_reduce (comm, x, 1, MG_INT32, MG_AVG, NULL, &err), EINVAL,
+             "no averages of int32", &err);
+    refused (mg_comm_reduce_scatter (comm, x, x, 1, MG_UINT8, MG_AVG, NULL, &err), EINVAL,
+             "no averages of uint8", &err);
     refused (mg_comm_all_reduce (comm, x, SIZE_MAX / 4, f32, MG_SUM, NULL, &err),
              EOVERFLOW, "more than memory", &err);
     refused (mg_comm_all_reduce (comm, x, 1, f32, MG_SUM, strange, &err), EINVAL,

@@ -92,13 +92,13 @@ static void *reduced (struct test *t, enum mg_dtype dtype, enum mg_reduce_op op,
             acc = r == 0 ? value_get (dtype, one, 0)
                          : value_combine (dtype, op, acc, value_get (dtype, one, 0));
         }
-        value_put (dtype, want, i, acc);
+        value_put (dtype, want, i, value_finish (dtype, op, acc, t->size));
     }
     free (one);
     return want;
 }
 
-static const char *const op_names[] = { "sum", "max", "min" };
+static const char *const op_names[] = { "sum", "max", "min", "average" };
 
 static void all_reduce (struct test *t, enum mg_dtype dtype, enum mg_reduce_op op,
                         size_t n)
@@ -254,7 +254,9 @@ static void collectives (struct test *t)
     size_t part = 2000003 / (size_t)t->size;
 
     for (int dtype = 0; dtype < MG_NUM_DTYPES; dtype++) {
-        for (int op = MG_SUM; op <= MG_MIN; op++) {
+        for (int op = MG_SUM; op <= MG_AVG; op++) {
+            if (!value_has (dtype, op))
+                continue;
             for (size_t c = 0; c < sizeof (counts) / sizeof (counts[0]); c++)
                 all_reduce (t, dtype, op, counts[c]);
             reduce_scatter (t, dtype, op, 1003);
@@ -269,7 +271,9 @@ static void collectives (struct test *t)
     all_reduce (t, MG_FLOAT32, MG_SUM, 1100003);
     all_reduce (t, MG_BFLOAT16, MG_SUM, 300007);
     all_reduce (t, MG_FLOAT64, MG_SUM, 600011);
+    all_reduce (t, MG_FLOAT16, MG_AVG, 300007);
     reduce_scatter (t, MG_FLOAT32, MG_SUM, part);
+    reduce_scatter (t, MG_BFLOAT16, MG_AVG, part);
     all_gather (t, MG_FLOAT32, part);
     all_to_all (t, MG_FLOAT32, part);
     broadcast (t, MG_FLOAT32, 1000003, 1);

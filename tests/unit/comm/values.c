@@ -86,3 +86,15 @@ double value_combine (enum mg_dtype dtype, enum mg_reduce_op op, double x, doubl
         return x + y;
     return (float)x + (float)y;
 }
+
+double value_finish (enum mg_dtype dtype, enum mg_reduce_op op, double x, int n)
+{
+    if (op != MG_AVG)
+        return x;
+    return dtype == MG_FLOAT64 ? x / n : (float)x / (float)n;
+}
+
+bool value_has (enum mg_dtype dtype, enum mg_reduce_op op)
+{
+    return op != MG_AVG || (dtype != MG_INT32 && dtype != MG_INT64 && dtype != MG_UINT8);
+}
