@@ -126,7 +126,7 @@ static const struct cmd_option buffer_options[] = {
       "one bucket, one group", "disabled", set_flag },
     { "calculate-per-token-loss", NULL, NULL, "gradients are summed", "per-token", set_flag },
     { "accumulate-allreduce-grads-in-fp32", "grad-reduce-in-fp32", NULL,
-      "float32 gradients (the default)", "grad-float32", set_flag },
+      "float32 gradients (the default, but for --fp16)", "grad-float32", set_flag },
     { "grad-reduce-in-bf16", NULL, NULL, "gradients of the parameters' type",
       "grad-bfloat16", set_flag },
     { "bf16", NULL, NULL, "a model's parameters are bfloat16, not float32", "bfloat16",
@@ -242,10 +242,8 @@ static int read_file (struct buffers *b, const char *path, struct mg_error *err)
 /* --- parameters of a model --- */
 
 static int copy_params (struct buffers *b, const struct param *params, size_t n,
-                        const struct request *r, struct mg_error *err)
+                        enum mg_dtype dtype, struct mg_error *err)
 {
-    enum mg_dtype dtype = r->bfloat16 ? MG_BFLOAT16 : r->float16 ? MG_FLOAT16 : MG_FLOAT32;
-
     if (allocate (b, n, err) < 0)
         return -1;
     for (size_t i = 0; i < n; i++) {
@@ -287,6 +285,17 @@ static int check_model (const struct train_args *args, struct mg_error *err)
     return 0;
 }
 
+/* Types as megatron train has them, which are options of this command too. */
+static int take_types (struct train_args *args, struct request *r, struct mg_error *err)
+{
+    args->bf16 |= r->bfloat16;
+    args->fp16 |= r->float16;
+    args->grads_float32 |= r->grad_float32;
+    args->grads_bfloat16 |= r->grad_bfloat16;
+    r->grad_bfloat16 = train_grad_dtype (args) != MG_FLOAT32;
+    return train_args_check_types (args, err);
+}
+
 static int read_model (struct buffers *b, struct request *r, int argc, char **argv,
                        struct mg_error *err)
 {
@@ -303,11 +312,11 @@ static int read_model (struct buffers *b, struct request *r, int argc, char **ar
         || train_model (&args, geometry.tp, 0, &model, err) < 0
         || !(stages = train_stages (&args, &geometry, err))
         || model_config_validate (&model, geometry.tp, err) < 0
-        || count_ranks (r, &geometry, err) < 0)
+        || count_ranks (r, &geometry, err) < 0 || take_types (&args, r, err) < 0)
         goto done;
     if ((params = model_stage_params (&model, geometry.tp, r->float8, stages, r->pp_rank, &n,
                                       err)))
-        rc = copy_params (b, params, n, r, err);
+        rc = copy_params (b, params, n, train_dtype (&args), err);
 done:
     free (params);
     stages_destroy (stages);

@@ -318,9 +318,9 @@ struct kern_ops {
                   struct mg_error *);
     int (*fill_normal) (const struct kernels *, const struct kern_fill_normal *,
                         struct mg_stream *, struct mg_error *);
-    /* out[i] = value. */
-    int (*fill) (const struct kernels *, int64_t n, float value, float *out,
-                 struct mg_stream *, struct mg_error *);
+    /* out[i] = value, rounded to 'dtype'. */
+    int (*fill) (const struct kernels *, int64_t n, float value, void *out,
+                 enum mg_dtype dtype, struct mg_stream *, struct mg_error *);
     /* out[c] += sum over rows of x[r][c], elements of 'dtype': bias gradients. */
     int (*col_sum) (const struct kernels *, int64_t rows, int64_t cols, const void *x,
                     enum mg_dtype dtype, void *out, enum mg_dtype grad_dtype,

@@ -74,6 +74,16 @@ is "$(grep -c weight <(sed -n '/^buffer 1/,$p' <<<"$out"))" 8 "four in each laye
 like "$out" 'buffer.bucket: 1.0 0.0 0.1$' "which the other buckets join"
 run megatron plan buffers "${model[@]}" --dp 3 --pp-rank 1 --bf16
 like "$out" 'dense, bfloat16 parameters' "bfloat16 on request"
+like "$out" ', float32 gradients' "its gradients are float32"
+for types in "--bf16 --grad-reduce-in-bf16:bfloat16:bfloat16" "--fp16:float16:float16" \
+    "--fp16 --accumulate-allreduce-grads-in-fp32:float16:float32" \
+    "--accumulate-allreduce-grads-in-fp32:float32:float32"; do
+    IFS=: read -r args model_type grad_type <<<"$types"
+    # shellcheck disable=SC2086
+    like "$(megatron plan buffers "${model[@]}" --dp 3 $args)" \
+        "dense, $model_type parameters, $grad_type gradients" "types as megatron train has: $args"
+done
+run megatron plan buffers "${model[@]}" --dp 3 --pp-rank 1 --bf16
 like "$out" $'\n *26  \[0, 6144\)  embedding.word_embeddings.weight' "the last stage has its copy"
 run megatron plan buffers "${model[@]}" --num-virtual-stages-per-pipeline-rank 2 --dp 3 \
     --overlap-grad-reduce --ddp-bucket-size 5000 --use-distributed-optimizer
@@ -121,6 +131,7 @@ refused 2 "wants a model, --bf16" --params list.json --fp8-param-gather --bf16 \
 refused 2 "exclude" --params list.json --ddp-bucket-size 4 --ddp-num-buckets 2
 refused 2 "--lr. does not go with --params" --params list.json --lr 1
 refused 2 "--dp.*0" --params list.json --dp 0
+refused 1 "grad-reduce-in-bf16 wants --bf16" "${model[@]}" --grad-reduce-in-bf16
 refused 1 "pp-rank 2" "${model[@]}" --pp-rank 2
 refused 1 "--dp 2, but .* 3" "${model[@]}" --dp 2 --world-size 12
 refused 1 "tasks|world|multiple" "${model[@]}" --world-size 13

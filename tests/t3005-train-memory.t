@@ -71,6 +71,8 @@ if mpi_available; then
         --overlap-grad-reduce --overlap-param-gather
     steady "dp 2, overlapped, float8" --ddp-bucket-size 5000 --use-distributed-optimizer \
         --overlap-grad-reduce --overlap-param-gather --bf16 --fp8-param-gather
+    steady "dp 2, averaged float16 gradients" --ddp-bucket-size 5000 --overlap-grad-reduce \
+        --use-distributed-optimizer --fp16 --ddp-average-in-collective
     steady "pp 2 x 2" --pipeline-model-parallel-size 2 \
         --num-virtual-stages-per-pipeline-rank 2
     data=()
@@ -85,6 +87,6 @@ if mpi_available; then
     steady "pp 4, with all that can be logged" --pipeline-model-parallel-size 4 \
         --metrics-file m.json --log-throughput --timing-log-level 2 --log-memory-interval 1
 else
-    skip 20 "no MPI"
+    skip 22 "no MPI"
 fi
 done_testing

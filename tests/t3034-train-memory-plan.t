@@ -49,7 +49,7 @@ equal() {
         | awk '$1 != $2 || !$1')" "" "$text: and allocated"
 }
 
-for type in "" --bf16 --fp16; do
+for type in "" --bf16 "--bf16 --grad-reduce-in-bf16" --fp16; do
     # shellcheck disable=SC2086
     equal 1 "one rank $type" $type
 done
@@ -71,7 +71,12 @@ copy=$(megatron plan memory "${large[@]}" --async-save --bf16 | awk '
     $1 == "checkpoint" { c = $2 } $1 == "moments" { m = $2 } END { print c / m }')
 is "$copy" 1.5 "the copy for checkpoints holds main parameters and moments"
 near "$(each --bf16)" 18 "bfloat16"
+near "$(each --bf16 --grad-reduce-in-bf16)" 20 "bfloat16 gradients too"
+near "$(each --fp16)" 20 "float16"
+near "$(each --fp16 --accumulate-allreduce-grads-in-fp32)" 18 "float16, float32 gradients"
 near "$(each --world-size 8 --use-distributed-optimizer)" 9 "float32 over 8"
+near "$(each --world-size 8 --use-distributed-optimizer --bf16 --grad-reduce-in-bf16)" 6 \
+    "bfloat16 gradients over 8"
 near "$(each --world-size 8 --use-distributed-optimizer --bf16)" 7.5 "bfloat16 over 8"
 # 8 layers of 12 x 512^2 in float8
 near "$(each --world-size 8 --use-distributed-optimizer --bf16 --fp8-param-gather)" \
@@ -84,8 +89,8 @@ if command -v jq >/dev/null; then
     megatron plan memory "${large[@]}" --world-size 8 --pipeline-model-parallel-size 4 \
         --num-virtual-stages-per-pipeline-rank 2 --global-batch-size 16 --json >plan.json
     is "$(jq '[.ranks[].rank] == [range(8)]' plan.json)" true "all ranks"
-    is "$(jq '[.ranks[] | .total == .parameters + .gradients + .main_parameters + .moments
-        + .activations + .workspace + .checkpoint + .communication] | all' plan.json)" true "totals"
+    is "$(jq '[.ranks[] | .total == .parameters + .gradients + .main_gradients + .main_parameters
+        + .moments + .activations + .workspace + .checkpoint + .communication] | all' plan.json)" true "totals"
     is "$(jq '[.ranks[] | .activations == ([.pools[].bytes] | add)] | all' plan.json)" true "pools"
 else
     skip 3 "no jq"
@@ -144,6 +149,7 @@ done <<'END'
 4 --tensor-model-parallel-size 2 --use-distributed-optimizer --bf16 --fp8-param-gather --overlap-grad-reduce --ddp-bucket-size 2000
 4 --pipeline-model-parallel-size 2 --use-distributed-optimizer --bf16 --fp8-param-gather
 4 --use-distributed-optimizer --num-distributed-optimizer-instances 2 --eval-iters 0 --async-save --save aside
+4 --tensor-model-parallel-size 2 --sequence-parallel --use-distributed-optimizer --bf16 --grad-reduce-in-bf16
 4 --pipeline-model-parallel-size 4 --fp16 --use-distributed-optimizer --untie-embeddings-and-output-weights
 END
 done_testing

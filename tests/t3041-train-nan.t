@@ -87,6 +87,8 @@ if mpi_available; then
     locate back.st "first on rank 0: $gradient" "dp 2, sharded and overlapped, backward" \
         mpi_run 2 -- --use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather \
         --ddp-bucket-size 500
+    locate back.st "first on rank 0: $gradient" "dp 2, bfloat16 gradients, backward" \
+        mpi_run 2 -- --use-distributed-optimizer --bf16 --grad-reduce-in-bf16
 else
     skip 1 "no MPI"
 fi

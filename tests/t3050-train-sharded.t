@@ -74,6 +74,32 @@ for layout in "" "--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipe
     ok "cmp n.json plain.json" "the norm too"
 done
 
+# ---- averages: gradients are divided by 2 or 4 in the reduction, not before: no bit differs;
+# by 3 it is rounded elsewhere
+average=(--ddp-average-in-collective)
+for layout in "4" "4 --tensor-model-parallel-size 2 --sequence-parallel" \
+    "4 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2"; do
+    read -ra args <<<"$layout"
+    many=(mpi_run "${args[0]}" "${base[@]}" "${args[@]:1}")
+    train plain "${many[@]}"
+    train n "${many[@]}" "${average[@]}"
+    same_bits n plain "averaged: the same bits, $layout"
+    ok "cmp n.json plain.json" "and metrics"
+    train plain "${many[@]}" "${sharded[@]}"
+    train n "${many[@]}" "${average[@]}" "${sharded[@]}" --overlap-grad-reduce --ddp-bucket-size 2000
+    same_bits n plain "sharded too"
+done
+train plain mpi_run 4 "${base[@]}" "${sharded[@]}" --num-distributed-optimizer-instances 2
+train n mpi_run 4 "${base[@]}" "${sharded[@]}" --num-distributed-optimizer-instances 2 "${average[@]}"
+same_bits n plain "in instances"
+train plain mpi_run 3 "${base[@]}"
+train n mpi_run 3 "${base[@]}" "${average[@]}"
+is "$status" 0 "three ranks"
+same_metrics n.json plain.json 1e-6 1e-5 "averaged: the same to rounding"
+same_weights n.st plain.st 1e-5 "weights" --skip-key-bias 4
+run mpi_run 2 "${base[@]}" "${average[@]}" --calculate-per-token-loss
+is "$status" 2 "averages exclude sums over tokens: $err"
+
 # ---- zeros: words that no sample has, a position that is never used
 untied=("${base[@]}" --untie-embeddings-and-output-weights)
 zeros() { sed -n '1s/.*"num zeros": \([0-9]*\),.*/\1/p' "$1.json"; }

@@ -40,9 +40,23 @@ train half "${base[@]}" "${long[@]}" "${fp16[@]}" --initial-loss-scale 4096
 is "$status" 0 "float16"
 same_metrics half.json wide.json 3e-4 4e-3 "float16 follows float32 more closely"
 same_weights half.st wide.st 0.05 "weights" --skip-key-bias 4
-for type in bf16 half; do
+train grads "${base[@]}" "${long[@]}" --bf16 --grad-reduce-in-bf16
+is "$status" 0 "bfloat16 gradients"
+same_metrics grads.json wide.json 3e-3 0.03 "follow float32 too"
+same_weights grads.st wide.st 0.2 "weights" --skip-key-bias 4
+ok "! cmp -s grads.st bf16.st" "but not as float32 gradients do"
+train added "${base[@]}" "${long[@]}" "${fp16[@]}" --initial-loss-scale 4096 \
+    --accumulate-allreduce-grads-in-fp32
+is "$status" 0 "float16, float32 gradients"
+same_metrics added.json wide.json 3e-4 4e-3 "follow float32"
+same_metrics added.json half.json 3e-4 4e-3 "and the other float16 run"
+ok "! cmp -s added.st half.st" "which has float16 gradients"
+train same "${base[@]}" "${long[@]}" --bf16 --accumulate-allreduce-grads-in-fp32
+same_bits same bf16 "what bfloat16 does anyway"
+for type in bf16 grads half; do
     args=(--bf16)
-    [ "$type" = bf16 ] || args=("${fp16[@]}" --initial-loss-scale 4096)
+    [ "$type" != grads ] || args+=(--grad-reduce-in-bf16)
+    [ "$type" != half ] || args=("${fp16[@]}" --initial-loss-scale 4096)
     train again env OMP_NUM_THREADS=3 "${base[@]}" "${long[@]}" "${args[@]}"
     same_bits again "$type" "$type: the same bits with three threads"
 done
@@ -109,10 +123,13 @@ memory() {
 }
 ok "awk 'BEGIN { exit !(sqrt (($(memory --bf16) / $(memory) - 18 / 16) ^ 2) < 0.06) }'" \
     "18 bytes a parameter against 16 in float32"
+ok "awk 'BEGIN { exit !(sqrt (($(memory --fp16) / $(memory) - 20 / 16) ^ 2) < 0.06) }'" \
+    "20 with 16-bit gradients"
 
 mpi_available || { diag "no MPI: one rank only"; done_testing; exit; }
 
 # ---- layouts: tp pp vpp dp and further arguments
+train unclipped "${base[@]}" "${short[@]}" --bf16 --clip-grad 0
 while read -r tp pp vpp dp more; do
     what="tp $tp pp $pp vpp $vpp dp $dp $more"
     read -ra args <<<"$more"
@@ -131,6 +148,18 @@ while read -r tp pp vpp dp more; do
     train overlap "${many[@]}" --bf16 --use-distributed-optimizer --clip-grad 0 \
         --overlap-grad-reduce --overlap-param-gather --ddp-bucket-size 2000
     ok "cmp overlap.st plain.st" "overlapped: the same bits"
+    for type in "--bf16 --grad-reduce-in-bf16" "--fp16 --initial-loss-scale 4096"; do
+        read -ra types <<<"$type"
+        train plain "${many[@]}" "${types[@]}" --clip-grad 0 --save-gradients plain.grad
+        is "$status" 0 "16-bit gradients: $type"
+        same_metrics plain.json unclipped.json 1e-3 5e-3 "follow bfloat16 on one rank"
+        same_weights plain.st unclipped.st 0.2 "weights" --skip-key-bias 4
+        train sharded "${many[@]}" "${types[@]}" --clip-grad 0 --use-distributed-optimizer \
+            --overlap-grad-reduce --overlap-param-gather --ddp-bucket-size 2000 \
+            --save-gradients sharded.grad
+        ok "[ -s plain.st ] && cmp sharded.st plain.st && cmp sharded.grad plain.grad" \
+            "sharded, overlapped: the same bits"
+    done
 done <<'EOF'
 2 1 1 1 --sequence-parallel
 1 2 2 1
@@ -138,12 +167,20 @@ done <<'EOF'
 2 2 1 2
 EOF
 
-# ---- a rank's overflow is everybody's
-train one "${base[@]}" "${short[@]}" --fp16 --initial-loss-scale 33554432
-train n mpi_run 4 "${base[@]}" "${short[@]}" --fp16 --initial-loss-scale 33554432 \
-    --tensor-model-parallel-size 2 --use-distributed-optimizer
-is "$(values n skipped):$(values n "loss scale")" "$(values one skipped):$(values one "loss scale")" \
-    "four ranks skip what one rank skips: $(values n skipped)"
+# ---- a rank's overflow is everybody's: in float16 gradients it comes at lower scales
+for type in "1048576" "33554432 --accumulate-allreduce-grads-in-fp32"; do
+    read -ra args <<<"--fp16 --initial-loss-scale $type"
+    train one "${base[@]}" "${short[@]}" "${args[@]}"
+    ok "[[ \"$(values one skipped)\" == true*false ]]" "$type: skipped: $(values one skipped)"
+    train n mpi_run 4 "${base[@]}" "${short[@]}" "${args[@]}" \
+        --tensor-model-parallel-size 2 --use-distributed-optimizer
+    is "$(values n skipped):$(values n "loss scale")" \
+        "$(values one skipped):$(values one "loss scale")" "four ranks skip what one rank skips"
+    train n mpi_run 4 "${base[@]}" "${short[@]}" "${args[@]}" \
+        --pipeline-model-parallel-size 2 --ddp-average-in-collective
+    is "$status" 0 "averaged, in two stages"
+    ok "[[ \"$(values n skipped)\" == true*false ]]" "skipped: $(values n skipped)"
+done
 train two mpi_run 2 "${base[@]}" "${short[@]}" --load ck16 --bf16 --pipeline-model-parallel-size 2 \
     --use-distributed-optimizer
 is "$status" 0 "a checkpoint under another layout"

@@ -116,6 +116,7 @@ done <<'EOT'
 1 1 1 3
 2 2 1 2
 1 1 1 2 --num-distributed-optimizer-instances 2
+2 1 1 2 --sequence-parallel --grad-reduce-in-bf16
 EOT
 
 # ---- a stage without layers agrees on scales, too

@@ -135,7 +135,7 @@ int cpu_adamw (const struct kernels *, const struct kern_adamw *, struct mg_stre
                struct mg_error *);
 int cpu_fill_normal (const struct kernels *, const struct kern_fill_normal *,
                      struct mg_stream *, struct mg_error *);
-int cpu_fill (const struct kernels *, int64_t n, float value, float *out,
+int cpu_fill (const struct kernels *, int64_t n, float value, void *out, enum mg_dtype dtype,
               struct mg_stream *, struct mg_error *);
 int cpu_col_sum (const struct kernels *, int64_t rows, int64_t cols, const void *x,
                  enum mg_dtype dtype, void *out, enum mg_dtype grad_dtype,

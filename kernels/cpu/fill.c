@@ -34,12 +34,20 @@ int cpu_fill_normal (const struct kernels *k, const struct kern_fill_normal *a,
     return 0;
 }
 
-int cpu_fill (const struct kernels *k, int64_t n, float value, float *out,
+VEC_INLINE void fill (void *out, int64_t first, int64_t n, float value,
+                      const enum mg_dtype type)
+{
+    for (int64_t i = 0; i < n; i += VEC)
+        vec_put (out, first + i, vec_set (value), n - i, type);
+}
+
+int cpu_fill (const struct kernels *k, int64_t n, float value, void *out, enum mg_dtype dtype,
               struct mg_stream *stream, struct mg_error *err)
 {
     (void)k, (void)stream, (void)err;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) if (n > CPU_SERIAL)
-    for (int64_t i = 0; i < n; i++)
-        out[i] = value;
+    for (int64_t i = 0; i < cpu_blocks (n); i++)
+        VEC_TYPED (dtype, fill, out, i * CPU_BLOCK, cpu_min (CPU_BLOCK, n - i * CPU_BLOCK),
+                   value);
     return 0;
 }

@@ -10,6 +10,8 @@
 #include "libcore/job/job.h"
 #include "libcore/job/threads.h"
 
+enum { NUM_INSTANCE_COMMS = 4 };
+
 struct job {
     struct bootstrap *bootstrap;
     bool own_bootstrap;
@@ -20,7 +22,8 @@ struct job {
     struct recorder *recorder; /* NULL: one rank has nothing to record */
     struct mg_comm *comm[GROUP_NUM_KINDS];
     struct mg_comm *pp_backward; /* NULL: comm[GROUP_PP] serves */
-    struct mg_comm *shard, *instances; /* NULL: one instance */
+    struct mg_comm *shard[2], *instances[2]; /* of dense and of expert parameters; NULL: one
+                                                instance; shared where these are the same */
 };
 
 /* What every rank tells the others. */
@@ -228,28 +231,53 @@ static int make_pp_backward (struct job *job, struct mg_error *err)
     return job->pp_backward ? 0 : -1;
 }
 
-/* Instances of a distributed optimizer are neighbours in the dp-cp group. */
+/* Instances of a distributed optimizer are neighbours in the group that they divide. */
+static int make_instance (struct job *job, const struct group *group, int count, bool expert,
+                          struct mg_error *err)
+{
+    int size = group->size / count, tag = GROUP_NUM_KINDS + 1 + 2 * expert;
+
+    job->shard[expert] = make_part (job, group,
+                                    (struct part){ group->rank / size * size, 1, size },
+                                    expert ? "edp-shard" : "dp-shard", tag, NULL, err);
+    if (!job->shard[expert])
+        return -1;
+    job->instances[expert] = make_part (job, group,
+                                        (struct part){ group->rank % size, size, count },
+                                        expert ? "edp-instances" : "dp-instances", tag + 1,
+                                        NULL, err);
+    return job->instances[expert] ? 0 : -1;
+}
+
 static int make_instances (struct job *job, int count, struct mg_error *err)
 {
-    struct group group;
-    int size;
+    struct group dense, expert;
 
-    grid_group_of (job->grid, GROUP_DP_CP, job_rank (job), &group);
-    if (count < 0 || (count > 1 && group.size % count != 0))
-        return mg_error_set (err, EINVAL, "%d instances of the distributed optimizer do not "
-                             "divide the %d data-parallel ranks", count, group.size);
-    if (count < 2)
+    if (count == 0 || count == 1)
         return 0;
-    size = group.size / count;
-    job->shard = make_part (job, &group,
-                            (struct part){ group.rank / size * size, 1, size }, "dp-shard",
-                            GROUP_NUM_KINDS + 1, NULL, err);
-    if (!job->shard)
+    grid_group_of (job->grid, GROUP_DP_CP, job_rank (job), &dense);
+    grid_group_of (job->grid, GROUP_EDP, job_rank (job), &expert);
+    if (count < 0 || dense.size % count != 0 || expert.size % count != 0)
+        return mg_error_set (err, EINVAL, "%d instances of the distributed optimizer do not "
+                             "divide the %d %sdata-parallel ranks", count,
+                             count < 0 || dense.size % count ? dense.size : expert.size,
+                             count < 0 || dense.size % count ? "" : "expert-");
+    if (make_instance (job, &dense, count, false, err) < 0)
         return -1;
-    job->instances = make_part (job, &group,
-                                (struct part){ group.rank % size, size, count },
-                                "dp-instances", GROUP_NUM_KINDS + 2, NULL, err);
-    return job->instances ? 0 : -1;
+    if (!same_members (&dense, &expert))
+        return make_instance (job, &expert, count, true, err);
+    job->shard[1] = job->shard[0];
+    job->instances[1] = job->instances[0];
+    return 0;
+}
+
+/* One after another: those that only instances have, NULL where a rank has none. */
+static struct mg_comm *instance_comm (const struct job *job, int i)
+{
+    bool expert = i >= 2;
+    struct mg_comm *const *comm = i % 2 ? job->instances : job->shard;
+
+    return expert && comm[1] == comm[0] ? NULL : comm[expert];
 }
 
 static int make_comms (struct job *job, const struct job_config *config,
@@ -318,8 +346,8 @@ void job_destroy (struct job *job)
     if (job) {
         if (job->bootstrap)
             meet_at_end (job);
-        comm_destroy (job->instances);
-        comm_destroy (job->shard);
+        for (int i = NUM_INSTANCE_COMMS; i-- > 0;)
+            comm_destroy (instance_comm (job, i));
         comm_destroy (job->pp_backward);
         for (int i = GROUP_NUM_KINDS - 1; i >= 0; i--) // sharers before what they share
             comm_destroy (job->comm[creation_order[i]]);
@@ -375,25 +403,25 @@ struct recorder *job_recorder (const struct job *job)
     return job->recorder;
 }
 
-struct mg_comm *job_comm_shard (const struct job *job)
+struct mg_comm *job_comm_shard (const struct job *job, bool expert)
 {
-    return job->shard ? job->shard : job->comm[GROUP_DP_CP];
+    return job->shard[expert] ? job->shard[expert]
+                              : job->comm[expert ? GROUP_EDP : GROUP_DP_CP];
 }
 
-struct mg_comm *job_comm_instances (const struct job *job)
+struct mg_comm *job_comm_instances (const struct job *job, bool expert)
 {
-    return job->instances;
+    return job->instances[expert];
 }
 
 size_t job_comm_bytes (const struct job *job)
 {
-    const struct mg_comm *more[] = { job->pp_backward, job->shard, job->instances };
-    size_t bytes = 0;
+    size_t bytes = job->pp_backward ? comm_bytes (job->pp_backward) : 0;
 
     for (int i = 0; i < GROUP_NUM_KINDS; i++)
         bytes += job->comm[i] ? comm_bytes (job->comm[i]) : 0;
-    for (size_t i = 0; i < sizeof (more) / sizeof (more[0]); i++)
-        bytes += more[i] ? comm_bytes (more[i]) : 0;
+    for (int i = 0; i < NUM_INSTANCE_COMMS; i++)
+        bytes += instance_comm (job, i) ? comm_bytes (instance_comm (job, i)) : 0;
     return bytes;
 }
 

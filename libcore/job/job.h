@@ -9,6 +9,7 @@
 #ifndef LIBCORE_JOB_JOB_H
 #define LIBCORE_JOB_JOB_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "libcore/bootstrap/bootstrap.h"
@@ -21,8 +22,9 @@ struct job_config {
     double timeout;           /* seconds that any wait may last (600) */
     int threads;              /* compute threads, 0: CPUs of the affinity mask shared by
                                  the local ranks */
-    int optimizer_instances;  /* equal parts of the dp-cp group that each hold the whole
-                                 state of a distributed optimizer, 0: one */
+    int optimizer_instances;  /* equal parts of the dp-cp group, and of the edp group, that
+                                 each hold the whole state of a distributed optimizer, 0:
+                                 one */
     const char *comm; /* backend for groups larger than one: "mpi", NULL: choose */
     uint64_t fingerprint;     /* of the configuration; a rank that differs from rank 0 is
                                  named in the error */
@@ -66,12 +68,13 @@ struct mg_comm *job_comm_pp_backward (const struct job *job);
 /* The last calls on the job's communicators; NULL for one rank. Owned by the job. */
 struct recorder *job_recorder (const struct job *job);
 
-/* The part of this rank's dp-cp group that is its instance of a distributed optimizer, in
- * the same order: all of it if there is one instance.  And the ranks at the same place of
- * all instances, NULL if there is one.  Owned by the job.
+/* The part of the group of ranks that have this rank's parameters, dp-cp or, of the experts,
+ * edp, that is its instance of a distributed optimizer, in the same order: all of it if there
+ * is one instance.  And the ranks at the same place of all instances, NULL if there is one.
+ * Owned by the job.
  */
-struct mg_comm *job_comm_shard (const struct job *job);
-struct mg_comm *job_comm_instances (const struct job *job);
+struct mg_comm *job_comm_shard (const struct job *job, bool expert);
+struct mg_comm *job_comm_instances (const struct job *job, bool expert);
 
 /* Bytes of the device's memory that the communicators have, or, planned, would have. */
 size_t job_comm_bytes (const struct job *job);

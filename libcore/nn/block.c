@@ -165,7 +165,7 @@ static int check_bwd (const struct block_run *run, size_t phase, struct mg_error
             return -1;
     for (int i = 0; i < BLOCK_NUM_PARAMS; i++)
         if (check_tensor (run->nn->check, &place, "gradient of", p[i].name, p[i].numel,
-                          p[i].grad, MG_FLOAT32, err) < 0)
+                          p[i].grad, p[i].grad_dtype, err) < 0)
             return -1;
     return 0;
 }
@@ -181,7 +181,8 @@ static int clear_shared (const struct block_run *run, struct mg_error *err)
         int64_t n = (block_grads[g].count (nn) * size + 3) / 4;
 
         if (block_grads[g].life == LIFE_SHARED
-            && nn->kern->ops->fill (nn->kern, n, 0, run->grad[g], nn->compute, err) < 0)
+            && nn->kern->ops->fill (nn->kern, n, 0, run->grad[g], MG_FLOAT32, nn->compute, err)
+                   < 0)
             return -1;
     }
     return 0;

@@ -68,7 +68,7 @@ int check_params (struct check *c, enum check_pass pass, const struct param *par
 
         if (check_tensor (c, &place, weight ? "weight" : "gradient of", params[i].name,
                           params[i].numel, weight ? params[i].data : params[i].grad,
-                          weight ? params[i].storage : MG_FLOAT32, err) < 0)
+                          weight ? params[i].storage : params[i].grad_dtype, err) < 0)
             return -1;
     }
     return 0;

@@ -55,6 +55,7 @@ int embedding_bwd (const struct nn *nn, const struct embedding *e,
         .dropout = dropout (nn, e, batch, true),
         .dx = dout,
         .dposition = e->position->grad,
+        .grad_dtype = e->position->grad_dtype,
     };
     struct kern_embedding_bwd word = {
         .tokens = nn->tokens,
@@ -64,6 +65,7 @@ int embedding_bwd (const struct nn *nn, const struct embedding *e,
         .first = e->word->offset[0],
         .count = e->word->extent[0],
         .dtable = e->word->grad,
+        .grad_dtype = e->word->grad_dtype,
     };
 
     if (nn->kern->ops->position_bwd (nn->kern, &position, nn->compute, err) < 0

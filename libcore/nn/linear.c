@@ -66,13 +66,13 @@ int linear_bwd_weight (const struct nn *nn, const struct linear *l, int64_t rows
         .a = dy, .lda = dy_stride (nn, l),
         .b = x, .ldb = in,
         .c = l->weight->grad, .ldc = in,
-        .dtype = nn->dtype, .c_dtype = MG_FLOAT32,
+        .dtype = nn->dtype, .c_dtype = l->weight->grad_dtype,
     };
 
     if (nn->kern->ops->gemm (nn->kern, &g, nn->compute, err) < 0)
         return -1;
     if (!l->bias)
         return 0;
-    return nn->kern->ops->col_sum (nn->kern, rows, out, dy, nn->dtype, l->bias->grad, MG_FLOAT32,
-                                   nn->compute, err);
+    return nn->kern->ops->col_sum (nn->kern, rows, out, dy, nn->dtype, l->bias->grad,
+                                   l->bias->grad_dtype, nn->compute, err);
 }

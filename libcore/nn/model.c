@@ -521,7 +521,7 @@ static int check_embedding (struct model *m, bool forward, const void *x,
                              x, nn->dtype, err);
     for (int i = 0; i < 2; i++)
         if (check_tensor (nn->check, &place, "gradient of", own[i]->name, own[i]->numel,
-                          own[i]->grad, MG_FLOAT32, err) < 0)
+                          own[i]->grad, own[i]->grad_dtype, err) < 0)
             return -1;
     return 0;
 }
@@ -571,7 +571,7 @@ static int check_head (struct model *m, bool forward, const struct slot *s,
                              s->head.sums, MG_FLOAT32, err);
     for (int i = 0; i < 3; i++)
         if (check_tensor (nn->check, &place, what, own[i]->name, own[i]->numel, own[i]->grad,
-                          MG_FLOAT32, err) < 0)
+                          own[i]->grad_dtype, err) < 0)
             return -1;
     return check_tensor (nn->check, &place, "gradient", "hidden", boundary, s->gradient,
                          nn->dtype, err);

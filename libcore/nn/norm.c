@@ -37,6 +37,7 @@ int norm_bwd (const struct nn *nn, const struct norm *n, const void *dy, const v
         .accumulate_dx = accumulate,
         .dweight = n->weight->grad,
         .dbias = n->bias->grad,
+        .grad_dtype = n->weight->grad_dtype,
     };
 
     return nn->kern->ops->norm_bwd (nn->kern, &k, nn->compute, err);
@@ -83,6 +84,7 @@ int residual_bwd (const struct block_run *run, const struct residual *r,
         .dropout = dropout (run, r),
         .dx = run->grad[GRAD_BRANCH],
         .dbias = r->bias->grad,
+        .grad_dtype = r->bias->grad_dtype,
     };
 
     return nn->kern->ops->bias_dropout_add_bwd (nn->kern, &k, nn->compute, err);

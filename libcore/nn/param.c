@@ -24,7 +24,7 @@ int param_init (const struct param *p, const struct kernels *kern,
 
     if (p->init_std > 0 || p->dtype != MG_FLOAT32)
         return kern->ops->fill_normal (kern, &fill, stream, err);
-    return kern->ops->fill (kern, p->numel, p->init_value, p->data, stream, err);
+    return kern->ops->fill (kern, p->numel, p->init_value, p->data, p->dtype, stream, err);
 }
 
 bool param_is_counted (const struct param *p, int tp_rank)

@@ -23,6 +23,9 @@ struct param {
     int64_t extent[PIECE_MAX_DIMS]; /* shape of this rank's part, padding included */
     int64_t numel;                  /* product of extent */
 
+    bool expert;      /* of experts: every expert-parallel rank has others, the ranks of the
+                         expert-data-parallel group have the same; its tensor-parallel ranks
+                         are those of the expert-tensor-parallel group */
     bool tp_sharded;  /* every tensor-parallel rank has another part; otherwise all have
                          the same values */
     bool sequence_parallel; /* gradients of tensor-parallel ranks are of their own rows
@@ -54,8 +57,8 @@ int param_init (const struct param *p, const struct kernels *kern,
 
 /* Describe 'data' (anything float32 of its shape: main parameter, moment, or NULL for what
  * the caller makes readable) as a piece of
- * the global tensor "PREFIX" + name.  'writer': this rank is one that may write for its
- * data-parallel group.
+ * the global tensor "PREFIX" + name.  'writer': this rank is one that may write for the
+ * ranks that have the same part.  'tp_rank': in the group that tp_sharded is about.
  */
 void param_piece (const struct param *p, const char *prefix, void *data, bool writer,
                   int tp_rank, struct piece *piece);

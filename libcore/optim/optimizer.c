@@ -7,28 +7,37 @@
 
 #include "libcore/optim/optimizer_private.h"
 
-bool optimizer_counted (const struct optimizer_config *config, const struct job *job)
+bool optimizer_counted (const struct optimizer_config *config, const struct job *job,
+                        bool expert)
 {
-    struct mg_comm *instances = job_comm_instances (job);
+    struct mg_comm *instances = job_comm_instances (job, expert);
 
     if (!config->sharded)
-        return mg_comm_rank (job_comm (job, GROUP_DP_CP)) == 0;
+        return mg_comm_rank (job_comm (job, expert ? GROUP_EDP : GROUP_DP_CP)) == 0;
     return !instances || mg_comm_rank (instances) == 0;
 }
 
 static void find_groups (struct optimizer *o, const struct job *job)
 {
-    o->tp = job_comm (job, GROUP_TP);
+    int dp = mg_comm_size (job_comm (job, GROUP_DP_CP));
+    int edp = mg_comm_size (job_comm (job, GROUP_EDP));
+
     o->embd = job_comm (job, GROUP_EMBD);
     o->world = job_comm (job, GROUP_WORLD);
-    o->dp = job_comm (job, GROUP_DP_CP);
-    o->tp_rank = mg_comm_rank (o->tp);
-    o->counts = optimizer_counted (&o->config, job);
-    if (!o->config.sharded)
-        return;
-    o->dp = job_comm_shard (job);
-    o->rank = mg_comm_rank (o->dp);
-    o->instances = job_comm_instances (job);
+    for (int e = 0; e < 2; e++) {
+        struct peers *p = &o->peers[e];
+
+        p->tp = job_comm (job, e ? GROUP_ETP : GROUP_TP);
+        p->data = job_comm (job, e ? GROUP_EDP : GROUP_DP_CP);
+        p->tp_rank = mg_comm_rank (p->tp);
+        p->counts = optimizer_counted (&o->config, job, e);
+        p->prescale = o->config.average ? layout_grad_scale (false, true, e, dp, edp) : 1;
+        if (!o->config.sharded)
+            continue;
+        p->data = job_comm_shard (job, e);
+        p->rank = mg_comm_rank (p->data);
+        p->instances = job_comm_instances (job, e);
+    }
 }
 
 static int allocate_sums (struct optimizer *o, struct mg_error *err)
@@ -91,7 +100,8 @@ int optimizer_zero_grad (struct optimizer *o, struct mg_error *err)
 {
     for (int b = 0; b < o->layout->num_buffers; b++) {
         if (o->kern->ops->fill (o->kern, o->layout->buffer[b].numel, 0.0f,
-                                o->store[b].memory[MEMORY_GRAD], o->stream, err) < 0)
+                                o->store[b].memory[MEMORY_GRAD],
+                                o->store[b].dtype[MEMORY_GRAD], o->stream, err) < 0)
             return -1;
     }
     return 0;
@@ -111,12 +121,13 @@ static int64_t true_elements (const struct param *p, const struct optimizer_rang
 /* Start the sums of this rank's ranges. */
 static int sum_ranges (struct optimizer *o, struct mg_error *err)
 {
-    for (size_t i = 0; o->counts && i < o->num_ranges; i++) {
+    for (size_t i = 0; i < o->num_ranges; i++) {
         const struct optimizer_range *r = &o->range[i].at;
         const struct param *p = &o->params[r->param];
+        const struct peers *peers = optimizer_peers (o, p);
         const void *grad = o->range[i].memory[MEMORY_MAIN_GRAD];
 
-        if (!param_is_counted (p, o->tp_rank))
+        if (!peers->counts || !param_is_counted (p, peers->tp_rank))
             continue;
         if (o->kern->ops->sum_sq (o->kern, r->to - r->from, grad,
                                   o->range[i].store->dtype[MEMORY_MAIN_GRAD],
@@ -167,11 +178,13 @@ int64_t optimizer_zeros (const struct optimizer *o)
 
 int optimizer_scale_grads (struct optimizer *o, double factor, struct mg_error *err)
 {
-    for (int b = 0; b < o->layout->num_buffers; b++) {
-        float *grad = o->store[b].memory[MEMORY_GRAD];
+    for (size_t i = 0; i < o->num_ranges; i++) {
+        const struct range *r = &o->range[i];
+        enum mg_dtype dtype = r->store->dtype[MEMORY_MAIN_GRAD];
+        void *grad = r->memory[MEMORY_MAIN_GRAD];
 
-        if (o->kern->ops->axpby (o->kern, o->layout->buffer[b].numel, factor, grad, 0.0, grad,
-                                 o->stream, err) < 0)
+        if (o->kern->ops->cast_scaled (o->kern, r->at.to - r->at.from, (float)factor, grad,
+                                       dtype, grad, dtype, o->stream, err) < 0)
             return -1;
     }
     return 0;
@@ -179,16 +192,15 @@ int optimizer_scale_grads (struct optimizer *o, double factor, struct mg_error *
 
 /* --- parameters --- */
 
-/* Parameters from main ones or the other way round, where they are not the same; those in
- * float8 are left, as they need more than rounding.
- */
-static int convert (struct optimizer *o, int from, int to, struct mg_error *err)
+int optimizer_convert (struct optimizer *o, int from, int to, struct mg_error *err)
 {
+    bool params = from == MEMORY_PARAM || to == MEMORY_PARAM;
+
     for (size_t i = 0; i < o->num_ranges; i++) {
         const struct range *r = &o->range[i];
 
         if (r->memory[from] != r->memory[to]
-            && r->store->dtype[MEMORY_PARAM] != MG_FLOAT8_E4M3
+            && !(params && r->store->dtype[MEMORY_PARAM] == MG_FLOAT8_E4M3)
             && o->kern->ops->cast (o->kern, r->at.to - r->at.from, r->memory[from],
                                    r->store->dtype[from], r->memory[to], r->store->dtype[to],
                                    o->stream, err) < 0)
@@ -199,7 +211,7 @@ static int convert (struct optimizer *o, int from, int to, struct mg_error *err)
 
 int optimizer_take_params (struct optimizer *o, struct mg_error *err)
 {
-    if (convert (o, MEMORY_PARAM, MEMORY_MAIN, err) < 0)
+    if (optimizer_convert (o, MEMORY_PARAM, MEMORY_MAIN, err) < 0)
         return -1;
     return optimizer_take_float8 (o, err);
 }
@@ -220,7 +232,8 @@ int optimizer_give_params (struct optimizer *o, struct mg_error *err)
         return 0;
     /* Nothing that was given before is still on its way to where this goes. */
     if (optimizer_params_needed (o, 0, o->n, err) < 0
-        || convert (o, MEMORY_MAIN, MEMORY_PARAM, err) < 0 || optimizer_quantise (o, err) < 0)
+        || optimizer_convert (o, MEMORY_MAIN, MEMORY_PARAM, err) < 0
+        || optimizer_quantise (o, err) < 0)
         return -1;
     return o->config.sharded ? optimizer_gather_params (o, err) : 0;
 }
@@ -276,7 +289,7 @@ void optimizer_set_steps (struct optimizer *o, int64_t steps)
     o->steps = steps;
 }
 
-bool optimizer_counts (const struct optimizer *o)
+bool optimizer_counts (const struct optimizer *o, bool expert)
 {
-    return o->counts;
+    return o->peers[expert].counts;
 }

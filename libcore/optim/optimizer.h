@@ -7,8 +7,14 @@
  * their own main parameters.
  *
  * The step: gradients are summed over the data-parallel group (the loss's weight holds
- * the 1 / size), tied embeddings over the embedding group; the global norm is formed once
- * across all axes; clipped gradients go through AdamW.
+ * the 1 / size, or the reduction averages), tied embeddings over the embedding group; the
+ * global norm is formed once across all axes; clipped gradients go through AdamW.
+ * Parameters of experts have groups of their own: the ranks of the expert-data-parallel group
+ * share them, and what they add up is still divided by the size of the data-parallel group.
+ *
+ * Where gradients are of a 16-bit type, microbatches are added up in it and each of its
+ * reductions rounds once; what updates read, the main gradients, is made of these sums, and
+ * the sums over the tensor-parallel and the embedding group are formed in it.
  *
  * A distributed optimizer (ZeRO-1, Rajbhandari et al. 2020) reduces every bucket of
  * gradients so that each data-parallel rank gets the sums of its shard only, keeps moments
@@ -42,6 +48,7 @@ struct optimizer_config {
     bool sharded;        /* distributed optimizer; its instances are the job's */
     bool float8;         /* some parameters of the model, on whatever rank, are in float8 */
     bool snapshot;       /* room for optimizer_take_snapshot() */
+    bool average;        /* reductions over data-parallel ranks average */
     struct optimizer_types types;
 };
 
@@ -53,6 +60,7 @@ struct optimizer;
 enum optimizer_part {
     OPTIMIZER_PARAMS,
     OPTIMIZER_GRADS,
+    OPTIMIZER_MAIN_GRADS, /* gradients as updates read them, where the model's are not so */
     OPTIMIZER_MAIN, /* parameters in float32, where the model's are not */
     OPTIMIZER_MOMENTS,
     OPTIMIZER_SNAPSHOT, /* a copy for checkpoints, on ranks whose ranges count */
@@ -85,8 +93,9 @@ void optimizer_expect (struct optimizer *o, int64_t num_microbatches);
  */
 int optimizer_grads_ready (struct optimizer *o, size_t first, size_t n, struct mg_error *err);
 
-/* Sum gradients over the groups that share parameters: in this order, or all at once.  Of a
- * sharded optimizer only those of its ranges are sums afterwards.
+/* Sum gradients over the groups that share parameters: in this order, or all at once.  Main
+ * gradients are sums afterwards; of the gradients themselves a sharded optimizer's ranges are
+ * those over the data-parallel group.
  */
 enum optimizer_share {
     OPTIMIZER_DATA,      /* all of them, over the data-parallel group */
@@ -115,7 +124,7 @@ int optimizer_grad_norm (struct optimizer *o, double *extra, int num_extra, doub
  */
 int64_t optimizer_zeros (const struct optimizer *o);
 
-/* Multiply all gradients by 'factor': before an update whose norm was multiplied too. */
+/* Multiply the main gradients by 'factor': before an update whose norm was multiplied too. */
 int optimizer_scale_grads (struct optimizer *o, double factor, struct mg_error *err);
 
 /* One AdamW update with gradients multiplied by min (1, clip / (norm + 1e-6)). */
@@ -189,7 +198,9 @@ float *optimizer_snapshot_plain (const struct optimizer *o, size_t range,
 int optimizer_snapshot_read (struct optimizer *o, size_t range, enum optimizer_value value,
                              int64_t from, int64_t n, float *out, struct mg_error *err);
 
-/* Do this rank's ranges count in norms and files?  Others hold the same ones where not. */
-bool optimizer_counts (const struct optimizer *o);
+/* Do this rank's ranges of dense or expert parameters count in norms and files?  Others hold
+ * the same ones where not.
+ */
+bool optimizer_counts (const struct optimizer *o, bool expert);
 
 #endif /* LIBCORE_OPTIM_OPTIMIZER_H */

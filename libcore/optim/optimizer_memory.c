@@ -8,7 +8,6 @@
 
 /* --- the plan --- */
 
-/* All parameters are dense. */
 struct layout *optimizer_layout (const struct optimizer_config *c, const struct job *job,
                                  const struct param *params, size_t n, struct mg_error *err)
 {
@@ -17,7 +16,8 @@ struct layout *optimizer_layout (const struct optimizer_config *c, const struct 
         .high_busbw = c->high_busbw,
         .grad_float32 = c->types.grad == MG_FLOAT32,
         .bucket_size = c->bucket_size > 0 ? c->bucket_size : LAYOUT_ONE_BUCKET,
-        .shards = { mg_comm_size (job_comm_shard (job)), 1 },
+        .shards = { mg_comm_size (job_comm_shard (job, false)),
+                    mg_comm_size (job_comm_shard (job, true)) },
     };
     struct layout_param *list = calloc (n + 1, sizeof (*list));
     struct layout *layout;
@@ -30,7 +30,8 @@ struct layout *optimizer_layout (const struct optimizer_config *c, const struct 
         list[i] = (struct layout_param){
             .numel = params[i].numel, .logical = params[i].dtype,
             .storage = params[i].storage == MG_FLOAT8_E4M3 ? MG_UINT8 : params[i].storage,
-            .shared_embedding = params[i].shared_embedding, .chunk = params[i].chunk,
+            .expert = params[i].expert, .shared_embedding = params[i].shared_embedding,
+            .chunk = params[i].chunk,
         };
     layout = layout_create (&config, list, n, err);
     free (list);
@@ -73,9 +74,9 @@ static int64_t memory_bytes (const struct store *s, int memory, const struct lay
            * (int64_t)mg_dtype_size (s->dtype[memory]);
 }
 
-/* Elements of sequence-parallel parameters that a rank owns. */
+/* Elements of dense or expert sequence-parallel parameters that a rank owns. */
 static int64_t count_packed (const struct layout *layout, const struct param *params,
-                             int rank)
+                             bool expert, int rank)
 {
     int64_t total = 0;
     struct layout_ranges r;
@@ -83,7 +84,7 @@ static int64_t count_packed (const struct layout *layout, const struct param *pa
     for (int b = 0; b < layout->num_buffers; b++) {
         const struct layout_buffer *buffer = &layout->buffer[b];
 
-        for (size_t i = 0; i < buffer->num_entries; i++) {
+        for (size_t i = 0; i < buffer->num_entries && buffer->expert == expert; i++) {
             if (params[buffer->entry[i].param].sequence_parallel
                 && layout_ranges (layout, buffer, &buffer->entry[i], rank, &r))
                 total += r.param[1] - r.param[0];
@@ -98,11 +99,10 @@ int optimizer_bytes (const struct optimizer_config *config, const struct job *jo
 {
     static const enum optimizer_part parts[NUM_MEMORIES] = {
         [MEMORY_PARAM] = OPTIMIZER_PARAMS,     [MEMORY_GRAD] = OPTIMIZER_GRADS,
-        [MEMORY_MAIN_GRAD] = OPTIMIZER_MAIN,   [MEMORY_MAIN] = OPTIMIZER_MAIN,
+        [MEMORY_MAIN_GRAD] = OPTIMIZER_MAIN_GRADS, [MEMORY_MAIN] = OPTIMIZER_MAIN,
         [MEMORY_EXP_AVG] = OPTIMIZER_MOMENTS,  [MEMORY_EXP_AVG_SQ] = OPTIMIZER_MOMENTS,
     };
     struct layout *layout = optimizer_layout (config, job, params, n, err);
-    int rank = config->sharded ? mg_comm_rank (job_comm_shard (job)) : 0;
 
     memset (bytes, 0, OPTIMIZER_NUM_PARTS * sizeof (*bytes));
     if (!layout)
@@ -113,11 +113,16 @@ int optimizer_bytes (const struct optimizer_config *config, const struct job *jo
         choose_types (&store, config, &layout->buffer[b]);
         for (int m = 0; m < NUM_MEMORIES; m++)
             bytes[parts[m]] += memory_bytes (&store, m, layout, &layout->buffer[b]);
-        if (config->snapshot && optimizer_counted (config, job))
+        if (config->snapshot && optimizer_counted (config, job, layout->buffer[b].expert))
             bytes[OPTIMIZER_SNAPSHOT] += optimizer_snapshot_bytes (&store, layout,
                                                                    &layout->buffer[b]);
     }
-    bytes[OPTIMIZER_PACKED] = count_packed (layout, params, rank) * (int64_t)sizeof (float);
+    for (int e = 0; e < 2; e++) {
+        int rank = config->sharded ? mg_comm_rank (job_comm_shard (job, e)) : 0;
+
+        bytes[OPTIMIZER_PACKED] += count_packed (layout, params, e, rank)
+                                   * (int64_t)sizeof (float);
+    }
     layout_destroy (layout);
     return 0;
 }
@@ -181,7 +186,7 @@ static void place_buffer (struct optimizer *o, int b)
         p->data = optimizer_at (s, MEMORY_PARAM, e->start);
         p->grad = optimizer_at (s, MEMORY_GRAD, e->start);
         p->grad_dtype = s->dtype[MEMORY_GRAD];
-        if (!layout_ranges (o->layout, buffer, e, o->rank, &r))
+        if (!layout_ranges (o->layout, buffer, e, o->peers[buffer->expert].rank, &r))
             continue;
         o->range[e->param].at = (struct optimizer_range){ e->param, r.param[0], r.param[1] };
         place_range (&o->range[e->param], s, e->start + r.param[0], shards + r.local[0]);
@@ -204,11 +209,15 @@ int optimizer_allocate (struct optimizer *o, struct mg_error *err)
         place_buffer (o, b);
     }
     o->num_syncs = buckets;
-    o->num_packed = count_packed (o->layout, o->params, o->rank);
-    if (o->num_packed > 0
-        && !(o->packed = device_alloc (o->device, (size_t)o->num_packed * sizeof (float),
-                                       err)))
-        return mg_error_prefix (err, "sequence-parallel gradients");
+    for (int e = 0; e < 2; e++) {
+        struct peers *p = &o->peers[e];
+
+        p->num_packed = count_packed (o->layout, o->params, e, p->rank);
+        if (p->num_packed > 0
+            && !(p->packed = device_alloc (o->device, (size_t)p->num_packed * sizeof (float),
+                                           err)))
+            return mg_error_prefix (err, "sequence-parallel gradients");
+    }
     for (size_t i = 0; i < o->n; i++) {
         if (o->range[i].at.to > o->range[i].at.from)
             o->range[o->num_ranges++] = o->range[i];
@@ -225,7 +234,8 @@ void optimizer_free (struct optimizer *o)
         }
     }
     mg_stream_destroy (o->reader);
-    device_free (o->device, o->packed);
+    device_free (o->device, o->peers[0].packed);
+    device_free (o->device, o->peers[1].packed);
     free (o->store);
     free (o->range);
 }

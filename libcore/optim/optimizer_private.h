@@ -43,18 +43,27 @@ struct sync {
     bool gathering;            /* and nobody has waited for them yet */
 };
 
+/* Ranks that have to do with the same parameters. */
+struct peers {
+    struct mg_comm *tp;        /* those that cut parameters among them */
+    struct mg_comm *data;      /* those with the same parameters; of a sharded optimizer of
+                                  this instance */
+    struct mg_comm *instances; /* those with the same shard, NULL: this one alone */
+    int tp_rank;
+    int rank;        /* whose shards are updated */
+    bool counts;     /* norms of this rank's ranges enter the sum */
+    double prescale; /* what gradients are multiplied by before they are reduced */
+    float *packed;   /* gradients of the sequence-parallel parameters, one after another */
+    int64_t num_packed;
+};
+
 struct optimizer {
     struct optimizer_config config;
     struct mg_device *device;
     const struct kernels *kern;
     struct mg_stream *stream;
-    struct mg_comm *tp, *embd, *world;
-    struct mg_comm *dp;        /* ranks with the same parameters; of a sharded optimizer
-                                  those of this instance */
-    struct mg_comm *instances; /* ranks with the same shard, NULL: this one alone */
-    int tp_rank;
-    int rank;    /* whose shards are updated */
-    bool counts; /* norms of this rank's ranges enter the sum */
+    struct mg_comm *embd, *world;
+    struct peers peers[2]; /* of dense and of expert parameters */
     struct param *params;
     size_t n;
     int num_tensors;
@@ -69,8 +78,6 @@ struct optimizer {
     struct mg_event *computed; /* compute stream -> aside */
     struct mg_event *caught_up; /* aside -> compute stream */
     struct mg_stream *reader; /* converts what is copied, for another thread; NULL: no copy */
-    float *packed; /* gradients of the sequence-parallel parameters, one after another */
-    int64_t num_packed;
     double *reduced; /* [num_tensors + OPTIMIZER_MAX_EXTRA + 1] */
     double *zeros;   /* [num_ranges] */
     int64_t num_zeros;
@@ -81,14 +88,27 @@ struct optimizer {
 /* Element i of a memory of the whole buffer. */
 void *optimizer_at (const struct store *store, int memory, int64_t i);
 
+/* Those of a parameter. */
+static inline const struct peers *optimizer_peers (const struct optimizer *o,
+                                                   const struct param *p)
+{
+    return &o->peers[p->expert];
+}
+
+/* One memory of every range from another, where they are not the same; from and to parameters
+ * in float8 nothing, as they need more than rounding.
+ */
+int optimizer_convert (struct optimizer *o, int from, int to, struct mg_error *err);
+
 /* Layout and memory: what optimizer_create() allocates, and gives back. */
 struct layout *optimizer_layout (const struct optimizer_config *config, const struct job *job,
                                  const struct param *params, size_t n, struct mg_error *err);
 int optimizer_allocate (struct optimizer *o, struct mg_error *err);
 void optimizer_free (struct optimizer *o);
 
-/* Do a rank's ranges count, or others that hold the same? */
-bool optimizer_counted (const struct optimizer_config *config, const struct job *job);
+/* Do a rank's ranges of dense or expert parameters count, or others that hold the same? */
+bool optimizer_counted (const struct optimizer_config *config, const struct job *job,
+                        bool expert);
 
 /* optimizer_plain() and optimizer_read() of a range whose values lie in the given memories, its
  * own or their copies, by way of 'stream'.

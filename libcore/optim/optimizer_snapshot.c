@@ -33,7 +33,7 @@ int64_t optimizer_snapshot_bytes (const struct store *s, const struct layout *la
 int optimizer_snapshot_allocate (struct optimizer *o, struct store *s,
                                  const struct layout_buffer *buffer, struct mg_error *err)
 {
-    if (!o->config.snapshot || !o->counts)
+    if (!o->config.snapshot || !o->peers[buffer->expert].counts)
         return 0;
     if (!o->reader
         && !(o->reader = mg_stream_create (o->device, MG_STREAM_COMPUTE, "snapshot", err)))

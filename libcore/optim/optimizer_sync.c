@@ -67,31 +67,55 @@ static void *find_bucket (const struct optimizer *o, const struct sync *s, int m
     return optimizer_at (&o->store[s->buffer], memory, buffer->bucket[s->bucket].start);
 }
 
+/* The ranks that a bucket is shared with. */
+static const struct peers *peers_of (const struct optimizer *o, const struct sync *s)
+{
+    return &o->peers[o->layout->buffer[s->buffer].expert];
+}
+
 /* This rank's shard of a bucket. */
-static void *own_shard (const struct optimizer *o, void *bucket, size_t count,
+static void *own_shard (const struct peers *p, void *bucket, size_t count,
                         enum mg_dtype dtype)
 {
-    return (char *)bucket + (size_t)o->rank * count * mg_dtype_size (dtype);
+    return (char *)bucket + (size_t)p->rank * count * mg_dtype_size (dtype);
 }
 
 /* --- gradients --- */
 
-/* Sum a bucket of gradients over the data-parallel ranks, all of it or this rank's shard. */
+/* What is done to a bucket on the compute stream before it is reduced. */
+static int prescale_bucket (struct optimizer *o, const struct sync *s, struct mg_error *err)
+{
+    const struct layout_bucket *b = &o->layout->buffer[s->buffer].bucket[s->bucket];
+    enum mg_dtype dtype = o->store[s->buffer].dtype[MEMORY_GRAD];
+    void *grad = optimizer_at (&o->store[s->buffer], MEMORY_GRAD, b->start);
+    double factor = peers_of (o, s)->prescale;
+
+    if (factor == 1)
+        return 0;
+    return o->kern->ops->cast_scaled (o->kern, b->end - b->start, (float)factor, grad, dtype,
+                                      grad, dtype, o->stream, err);
+}
+
+/* Sum a bucket of gradients over the data-parallel ranks, all of it or this rank's shard.
+ * An average over instances of averages is that over all ranks.
+ */
 static int reduce_bucket (struct optimizer *o, const struct sync *s, struct mg_stream *stream,
                           struct mg_error *err)
 {
+    enum mg_reduce_op op = o->config.average ? MG_AVG : MG_SUM;
     enum mg_dtype dtype = o->store[s->buffer].dtype[MEMORY_GRAD];
+    const struct peers *p = peers_of (o, s);
     size_t count;
     void *grad = find_bucket (o, s, MEMORY_GRAD, &count);
-    void *own = own_shard (o, grad, count, dtype);
+    void *own = own_shard (p, grad, count, dtype);
 
     if (!o->config.sharded)
-        return mg_comm_all_reduce (o->dp, grad, count, dtype, MG_SUM, stream, err);
-    if (mg_comm_reduce_scatter (o->dp, grad, own, count, dtype, MG_SUM, stream, err) < 0)
+        return mg_comm_all_reduce (p->data, grad, count, dtype, op, stream, err);
+    if (mg_comm_reduce_scatter (p->data, grad, own, count, dtype, op, stream, err) < 0)
         return -1;
-    return !o->instances ? 0
-                         : mg_comm_all_reduce (o->instances, own, count, dtype, MG_SUM, stream,
-                                               err);
+    return !p->instances
+               ? 0
+               : mg_comm_all_reduce (p->instances, own, count, dtype, op, stream, err);
 }
 
 void optimizer_expect (struct optimizer *o, int64_t num_microbatches)
@@ -113,6 +137,8 @@ int optimizer_grads_ready (struct optimizer *o, size_t first, size_t n, struct m
 
         if (s->missing == 0 || --s->missing > 0)
             continue;
+        if (prescale_bucket (o, s, err) < 0)
+            return -1;
         mg_event_record (o->computed, o->stream);
         if (mg_stream_wait_event (o->aside, o->computed, err) < 0
             || reduce_bucket (o, s, o->aside, err) < 0)
@@ -121,20 +147,23 @@ int optimizer_grads_ready (struct optimizer *o, size_t first, size_t n, struct m
     return 0;
 }
 
-/* Copy the gradients of sequence-parallel parameters into the packed buffer, or back. */
-static int pack (struct optimizer *o, bool back, struct mg_error *err)
+/* Copy the main gradients of sequence-parallel parameters into the packed buffer, or back. */
+static int pack (struct optimizer *o, const struct peers *p, bool back, struct mg_error *err)
 {
-    float *next = o->packed;
+    float *next = p->packed;
 
     for (size_t i = 0; i < o->num_ranges; i++) {
         const struct range *r = &o->range[i];
+        const struct param *param = &o->params[r->at.param];
+        enum mg_dtype dtype = r->store->dtype[MEMORY_MAIN_GRAD];
         int64_t n = r->at.to - r->at.from;
-        float *grad = r->memory[MEMORY_GRAD];
+        void *grad = r->memory[MEMORY_MAIN_GRAD];
 
-        if (!o->params[r->at.param].sequence_parallel)
+        if (!param->sequence_parallel || optimizer_peers (o, param) != p)
             continue;
-        if (o->kern->ops->axpby (o->kern, n, 1.0, back ? next : grad, 0.0, back ? grad : next,
-                                 o->stream, err) < 0)
+        if (o->kern->ops->cast (o->kern, n, back ? next : grad, back ? MG_FLOAT32 : dtype,
+                                back ? grad : next, back ? dtype : MG_FLOAT32, o->stream,
+                                err) < 0)
             return -1;
         next += n;
     }
@@ -144,12 +173,16 @@ static int pack (struct optimizer *o, bool back, struct mg_error *err)
 /* Tensor-parallel ranks have their own rows' part of these; they own the same ranges. */
 static int reduce_sequence (struct optimizer *o, struct mg_error *err)
 {
-    if (o->num_packed > 0
-        && (pack (o, false, err) < 0
-            || mg_comm_all_reduce (o->tp, o->packed, (size_t)o->num_packed, MG_FLOAT32,
-                                   MG_SUM, o->stream, err) < 0
-            || pack (o, true, err) < 0))
-        return mg_error_prefix (err, "sequence-parallel gradients");
+    for (int e = 0; e < 2; e++) {
+        const struct peers *p = &o->peers[e];
+
+        if (p->num_packed > 0
+            && (pack (o, p, false, err) < 0
+                || mg_comm_all_reduce (p->tp, p->packed, (size_t)p->num_packed, MG_FLOAT32,
+                                       MG_SUM, o->stream, err) < 0
+                || pack (o, p, true, err) < 0))
+            return mg_error_prefix (err, "sequence-parallel gradients");
+    }
     return 0;
 }
 
@@ -162,9 +195,10 @@ static int reduce_embedding (struct optimizer *o, struct mg_error *err)
         const struct range *r = &o->range[i];
 
         if (o->params[r->at.param].shared_embedding
-            && mg_comm_all_reduce (o->embd, r->memory[MEMORY_GRAD],
+            && mg_comm_all_reduce (o->embd, r->memory[MEMORY_MAIN_GRAD],
                                    (size_t)(r->at.to - r->at.from),
-                                   r->store->dtype[MEMORY_GRAD], MG_SUM, o->stream, err) < 0)
+                                   r->store->dtype[MEMORY_MAIN_GRAD], MG_SUM, o->stream, err)
+                   < 0)
             return mg_error_prefix (err, "gradient of the tied embedding");
     }
     return 0;
@@ -180,7 +214,7 @@ static int reduce_data (struct optimizer *o, struct mg_error *err)
         if (overlap && s->missing == 0)
             continue;
         s->missing = 0;
-        if (reduce_bucket (o, s, o->stream, err) < 0)
+        if (prescale_bucket (o, s, err) < 0 || reduce_bucket (o, s, o->stream, err) < 0)
             return mg_error_prefix (err, "gradients of bucket %d", s->bucket);
     }
     if (overlap) {
@@ -188,7 +222,7 @@ static int reduce_data (struct optimizer *o, struct mg_error *err)
         if (mg_stream_wait_event (o->stream, o->caught_up, err) < 0)
             return mg_error_prefix (err, "gradients");
     }
-    return 0;
+    return optimizer_convert (o, MEMORY_GRAD, MEMORY_MAIN_GRAD, err);
 }
 
 int optimizer_reduce_share (struct optimizer *o, enum optimizer_share share,
@@ -216,11 +250,12 @@ int optimizer_reduce_grads (struct optimizer *o, struct mg_error *err)
 static int gather_bucket (struct optimizer *o, struct sync *s, struct mg_error *err)
 {
     enum mg_dtype dtype = o->store[s->buffer].dtype[MEMORY_PARAM];
+    const struct peers *p = peers_of (o, s);
     bool overlap = o->config.overlap_param_gather;
     size_t count;
     void *data = find_bucket (o, s, MEMORY_PARAM, &count);
 
-    if (mg_comm_all_gather (o->dp, own_shard (o, data, count, dtype), data, count, dtype,
+    if (mg_comm_all_gather (p->data, own_shard (p, data, count, dtype), data, count, dtype,
                             overlap ? o->aside : o->stream, err) < 0)
         return mg_error_prefix (err, "parameters of bucket %d", s->bucket);
     if (overlap) {

@@ -57,7 +57,8 @@ struct train_args {
     int64_t num_buckets;
     bool high_busbw;
     bool log_zeros;
-    bool overlap_grad_reduce, overlap_param_gather;
+    bool overlap_grad_reduce, overlap_param_gather, average_grads;
+    bool grads_float32, grads_bfloat16;
     bool bf16, fp16, fp8_param_gather;
     double loss_scale, initial_loss_scale, min_loss_scale;
     int64_t loss_scale_window, hysteresis;
@@ -142,6 +143,8 @@ int train_args_check (const struct train_args *args, struct mg_error *err);
 
 /* The part of it that --fp8-param-gather asks for. */
 int train_float8_check (const struct train_args *args, struct mg_error *err);
+/* Of that, what is about element types. */
+int train_args_check_types (const struct train_args *args, struct mg_error *err);
 
 /* Print one line a row: for --help. */
 void train_args_help (FILE *out);

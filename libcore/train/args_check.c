@@ -81,12 +81,30 @@ static int check_required (const struct train_args *args, struct mg_error *err)
     return 0;
 }
 
+int train_args_check_types (const struct train_args *args, struct mg_error *err)
+{
+    if (args->bf16 && args->fp16)
+        return mg_error_set (err, EINVAL, "--bf16 and --fp16 exclude each other");
+    if (args->grads_bfloat16 && args->grads_float32)
+        return mg_error_set (err, EINVAL, "--grad-reduce-in-bf16 and "
+                             "--accumulate-allreduce-grads-in-fp32 exclude each other");
+    if (args->grads_bfloat16 && !args->bf16)
+        return mg_error_set (err, EINVAL, "--grad-reduce-in-bf16 wants --bf16");
+    if (args->loss_scale != TRAIN_UNSET && !args->bf16 && !args->fp16)
+        return mg_error_set (err, EINVAL, "--loss-scale wants --fp16 or --bf16");
+    if (args->fp16 && args->min_loss_scale > args->initial_loss_scale)
+        return mg_error_set (err, EINVAL, "--min-loss-scale %g is above --initial-loss-scale "
+                             "%g", args->min_loss_scale, args->initial_loss_scale);
+    return 0;
+}
+
 /* Do the arguments go together? */
 static int check_together (const struct train_args *args, struct mg_error *err)
 {
     if (train_data_check (args, err) < 0 || evaluate_check (args, err) < 0
         || report_check (args, err) < 0 || check_ends (args, err) < 0
-        || check_trace (args, err) < 0 || train_float8_check (args, err) < 0)
+        || check_trace (args, err) < 0 || train_float8_check (args, err) < 0
+        || train_args_check_types (args, err) < 0)
         return -1;
     if (args->save_interval != TRAIN_UNSET && !args->save)
         return mg_error_set (err, EINVAL, "--save-interval wants --save DIR");
@@ -97,13 +115,9 @@ static int check_together (const struct train_args *args, struct mg_error *err)
                                                             : "save-retain-interval");
     if (args->async_save && !args->save)
         return mg_error_set (err, EINVAL, "--async-save wants --save DIR");
-    if (args->bf16 && args->fp16)
-        return mg_error_set (err, EINVAL, "--bf16 and --fp16 exclude each other");
-    if (args->loss_scale != TRAIN_UNSET && !args->bf16 && !args->fp16)
-        return mg_error_set (err, EINVAL, "--loss-scale wants --fp16 or --bf16");
-    if (args->fp16 && args->min_loss_scale > args->initial_loss_scale)
-        return mg_error_set (err, EINVAL, "--min-loss-scale %g is above --initial-loss-scale "
-                             "%g", args->min_loss_scale, args->initial_loss_scale);
+    if (args->average_grads && args->per_token_loss)
+        return mg_error_set (err, EINVAL, "--ddp-average-in-collective and "
+                             "--calculate-per-token-loss exclude each other");
     if (args->cp > 1 || args->ep > 1)
         return mg_error_set (err, ENOTSUP, "--%s %d: only 1 is available in this version",
                              args->cp > 1 ? "context-parallel-size"

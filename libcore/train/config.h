@@ -36,6 +36,12 @@ struct stages *train_stages (const struct train_args *args, struct geometry *geo
 /* Type of parameters and activations. */
 enum mg_dtype train_dtype (const struct train_args *args);
 
+/* Type of gradients as they are added up and reduced, by Megatron-LM's rules: float32; with
+ * --bf16 --grad-reduce-in-bf16 bfloat16; with --fp16 float16, unless
+ * --accumulate-allreduce-grads-in-fp32.
+ */
+enum mg_dtype train_grad_dtype (const struct train_args *args);
+
 /* What the loss is scaled by: dynamic with --fp16, or as --loss-scale says, else 1. */
 struct grad_scaler_config train_grad_scaler (const struct train_args *args);
 

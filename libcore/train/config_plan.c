@@ -49,6 +49,13 @@ enum mg_dtype train_dtype (const struct train_args *args)
     return args->bf16 ? MG_BFLOAT16 : args->fp16 ? MG_FLOAT16 : MG_FLOAT32;
 }
 
+enum mg_dtype train_grad_dtype (const struct train_args *args)
+{
+    if (args->bf16 && args->grads_bfloat16)
+        return MG_BFLOAT16;
+    return args->fp16 && !args->grads_float32 ? MG_FLOAT16 : MG_FLOAT32;
+}
+
 struct grad_scaler_config train_grad_scaler (const struct train_args *args)
 {
     bool constant = args->loss_scale != TRAIN_UNSET;

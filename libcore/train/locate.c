@@ -6,6 +6,25 @@
 #include "libcore/nn/check.h"
 #include "libcore/train/locate.h"
 
+/* Gradients summed over the ranks, and main gradients, where these are apart. */
+static int check_sums (struct train *t, struct check *check, const struct param *params,
+                       size_t n, struct mg_error *err)
+{
+    if (check_params (check, CHECK_SUM, params, n, err) < 0)
+        return -1;
+    for (size_t i = 0; i < optimizer_num_ranges (t->optimizer); i++) {
+        const struct optimizer_range *r = optimizer_range_at (t->optimizer, i);
+        const struct param *p = &params[r->param];
+        const struct check_place place = { .pass = CHECK_SUM, .step = p->order };
+        const float *sum = optimizer_plain (t->optimizer, i, OPTIMIZER_MAIN_GRAD);
+
+        if (sum && check_tensor (check, &place, "gradient of", p->name, r->to - r->from, sum,
+                                 MG_FLOAT32, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 static int take_again (struct train *t, struct check *check, struct mg_error *err)
 {
     struct batch_size size;
@@ -21,7 +40,7 @@ static int take_again (struct train *t, struct check *check, struct mg_error *er
         || passes_run (t->passes, size.num_microbatches, err) < 0
         || optimizer_reduce_grads (t->optimizer, err) < 0)
         return -1;
-    return check_params (check, CHECK_SUM, params, n, err);
+    return check_sums (t, check, params, n, err);
 }
 
 /* The least place of all ranks', and of those the lowest rank that has it: its text. */

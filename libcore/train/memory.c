@@ -9,6 +9,7 @@
 const char *const memory_kind_names[NUM_MEMORY_KINDS] = {
     [MEMORY_PARAMETERS] = "parameters",
     [MEMORY_GRADIENTS] = "gradients",
+    [MEMORY_MAIN_GRADIENTS] = "main gradients",
     [MEMORY_MAIN] = "main parameters",
     [MEMORY_MOMENTS] = "moments",
     [MEMORY_ACTIVATIONS] = "activations",
@@ -29,7 +30,8 @@ int64_t memory_total (const struct memory_plan *plan)
 int64_t memory_state (const struct memory_plan *plan)
 {
     return plan->bytes[MEMORY_PARAMETERS] + plan->bytes[MEMORY_GRADIENTS]
-           + plan->bytes[MEMORY_MAIN] + plan->bytes[MEMORY_MOMENTS];
+           + plan->bytes[MEMORY_MAIN_GRADIENTS] + plan->bytes[MEMORY_MAIN]
+           + plan->bytes[MEMORY_MOMENTS];
 }
 
 int64_t memory_activations (const struct memory_plan *plan)
@@ -83,8 +85,10 @@ struct optimizer_config train_optimizer (const struct train *t)
         .sharded = args->sharded_optimizer,
         .float8 = args->fp8_param_gather,
         .snapshot = args->async_save,
+        .average = args->average_grads,
         .overlap_grad_reduce = args->overlap_grad_reduce,
         .overlap_param_gather = args->overlap_param_gather,
+        .types = { .grad = train_grad_dtype (args) },
     };
 }
 
@@ -153,6 +157,7 @@ int memory_plan (struct train *t, struct mg_error *err)
     }
     plan->bytes[MEMORY_PARAMETERS] = bytes[OPTIMIZER_PARAMS];
     plan->bytes[MEMORY_GRADIENTS] = bytes[OPTIMIZER_GRADS];
+    plan->bytes[MEMORY_MAIN_GRADIENTS] = bytes[OPTIMIZER_MAIN_GRADS];
     plan->bytes[MEMORY_MAIN] = bytes[OPTIMIZER_MAIN];
     plan->bytes[MEMORY_MOMENTS] = bytes[OPTIMIZER_MOMENTS];
     plan->bytes[MEMORY_CHECKPOINT] = bytes[OPTIMIZER_SNAPSHOT];

@@ -20,6 +20,7 @@ struct train;
 enum memory_kind {
     MEMORY_PARAMETERS,
     MEMORY_GRADIENTS,
+    MEMORY_MAIN_GRADIENTS, /* as updates read them, where the passes' are not so */
     MEMORY_MAIN,          /* parameters in float32, where the model's are not */
     MEMORY_MOMENTS,
     MEMORY_ACTIVATIONS,   /* slots of all pools */
@@ -44,7 +45,7 @@ struct memory_plan {
 };
 
 int64_t memory_total (const struct memory_plan *plan);
-/* Parameters, gradients, main parameters, moments; activations and workspace. */
+/* Parameters, gradients, both main ones, moments; activations and workspace. */
 int64_t memory_state (const struct memory_plan *plan);
 int64_t memory_activations (const struct memory_plan *plan);
 void memory_clear (struct memory_plan *plan);

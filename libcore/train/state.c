@@ -85,6 +85,12 @@ static int allocate (struct state *s, size_t params, size_t ranges)
     return 0;
 }
 
+/* This rank's place among those that cut the parameter. */
+static int tp_rank_of (const struct state *s, const struct param *p)
+{
+    return mg_comm_rank (job_comm (s->job, p->expert ? GROUP_ETP : GROUP_TP));
+}
+
 /* Name a tensor, as they are written in the order in which they are first named. */
 static void add_name (struct list *list, const struct param *p)
 {
@@ -97,8 +103,8 @@ static void add_name (struct list *list, const struct param *p)
 /* Whole tensors: float32 parameters, which every rank has. */
 static void add_param (struct state *s, const struct param *p)
 {
-    bool writer = mg_comm_rank (job_comm (s->job, GROUP_DP_CP)) == 0;
-    int tp_rank = mg_comm_rank (job_comm (s->job, GROUP_TP));
+    bool writer = mg_comm_rank (job_comm (s->job, p->expert ? GROUP_EDP : GROUP_DP_CP)) == 0;
+    int tp_rank = tp_rank_of (s, p);
 
     add_name (&s->gradient, p);
     if (p->storage != MG_FLOAT32) {
@@ -130,8 +136,8 @@ static void add_pieces (struct state *s, struct list *list, const struct param *
                           : optimizer_plain (s->optimizer, range, value);
     struct piece *piece = list->piece + list->n;
     size_t n = param_range_pieces (p, prefix, r->from, r->to, plain,
-                                   optimizer_counts (s->optimizer),
-                                   mg_comm_rank (job_comm (s->job, GROUP_TP)), piece);
+                                   optimizer_counts (s->optimizer, p->expert),
+                                   tp_rank_of (s, p), piece);
     int64_t first = 0;
 
     list->n += n;

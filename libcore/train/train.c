@@ -63,6 +63,25 @@ static int check_step (struct train *t, struct metrics *m, bool bad_input,
     return locate (t, err) < 0 ? -1 : mg_error_set (err, EDOM, "%s", err->text);
 }
 
+/* Ranks over which a collective takes the average of gradients. */
+static int averaged_ranks (const struct train *t)
+{
+    return t->args.average_grads ? mg_comm_size (job_comm (t->job, GROUP_DP_CP)) : 1;
+}
+
+/* What a microbatch's loss counts by.  The 1 / dp of the gradient's average stands here, so
+ * that reduction is a sum, unless that averages.
+ */
+static double loss_weight (const struct train *t, int64_t num_microbatches)
+{
+    double scale = t->progress.scaler.scale;
+    int dp = mg_comm_size (job_comm (t->job, GROUP_DP));
+
+    if (t->args.per_token_loss)
+        return scale;
+    return scale / (double)num_microbatches / dp * averaged_ranks (t);
+}
+
 /* Loss and gradients without the loss scale; and, if they are sums over all tokens of the
  * batch, of which the number is now known, to means.
  */
@@ -72,7 +91,7 @@ static int unscale (struct train *t, struct metrics *m, double tokens, struct mg
 
     if (t->args.per_token_loss)
         factor *= 1 / (tokens > 1 ? tokens : 1);
-    m->lm_loss *= factor;
+    m->lm_loss *= factor / averaged_ranks (t);
     m->grad_norm *= factor;
     if (factor == 1 || m->skipped)
         return 0;
@@ -135,18 +154,13 @@ static int update (struct train *t, const struct metrics *m, struct mg_error *er
 static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
 {
     double extra[NUM_EXTRA] = { 0 };
-    int dp = mg_comm_size (job_comm (t->job, GROUP_DP)), rc;
-    double scale = t->progress.scaler.scale;
     struct batch_size size;
+    int rc;
 
     num_microbatches_at (t->batches, t->progress.consumed_samples, &size);
     m->global_batch_size = size.running;
-    m->loss_scale = scale;
-    /* The 1 / dp of the gradient's average stands here, so that reduction is a sum. */
-    model_set_input (t->model, fetch, t,
-                     t->args.per_token_loss
-                         ? scale
-                         : scale / (double)size.num_microbatches / dp);
+    m->loss_scale = t->progress.scaler.scale;
+    model_set_input (t->model, fetch, t, loss_weight (t, size.num_microbatches));
     input_start (&t->input, t->progress.consumed_samples);
     model_clear_loss (t->model);
     optimizer_expect (t->optimizer, size.num_microbatches);

@@ -19,7 +19,7 @@ static int run (const struct kernels *k, const void *arg, float *out)
 
 static int run_constant (const struct kernels *k, const void *arg, float *out)
 {
-    return k->ops->fill (k, *(const int64_t *)arg, 0.25f, out, NULL, NULL);
+    return k->ops->fill (k, *(const int64_t *)arg, 0.25f, out, MG_FLOAT32, NULL, NULL);
 }
 
 static float element (const struct kern_fill_normal *a, int64_t row, int64_t col)

@@ -115,7 +115,7 @@ static void run_gelu (struct golden *g)
 
     k->ops->gelu_fwd (k, &(struct kern_gelu_fwd){ n, x, y, MG_FLOAT32 }, NULL, NULL);
     compare (g, "y", y, 5e-7);
-    k->ops->fill (k, n, 1, one, NULL, NULL);
+    k->ops->fill (k, n, 1, one, MG_FLOAT32, NULL, NULL);
     k->ops->gelu_bwd (k, &(struct kern_gelu_bwd){ n, one, x, y, MG_FLOAT32 }, NULL, NULL);
     compare (g, "dydx", y, 1e-6);
 }

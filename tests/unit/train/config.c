@@ -87,6 +87,15 @@ static const struct row rows[] = {
     { { "--exit-duration-in-mins", "-1", NULL }, "--exit-duration-in-mins: -1 is out of" },
     { { "--exit-duration-in-mins", "0.5", NULL }, NULL },
     { { "--context-parallel-size", "2", NULL }, "only 1 is available" },
+    { { "--bf16", "--grad-reduce-in-bf16", NULL }, NULL },
+    { { "--grad-reduce-in-bf16", NULL }, "--grad-reduce-in-bf16 wants --bf16" },
+    { { "--fp16", "--grad-reduce-in-bf16", NULL }, "--grad-reduce-in-bf16 wants --bf16" },
+    { { "--bf16", "--grad-reduce-in-bf16", "--accumulate-allreduce-grads-in-fp32", NULL },
+      "--grad-reduce-in-bf16 and --accumulate-allreduce-grads-in-fp32 exclude each other" },
+    { { "--accumulate-allreduce-grads-in-fp32", NULL }, NULL },
+    { { "--ddp-average-in-collective", NULL }, NULL },
+    { { "--ddp-average-in-collective", "--calculate-per-token-loss", NULL },
+      "--ddp-average-in-collective and --calculate-per-token-loss exclude each other" },
     { { "--hidden-dropout", "1", NULL }, "--hidden-dropout: 1 is out of range" },
     { { "--rampup-batch-size", "2", "2", "8", NULL }, NULL },
     { { "--rampup-batch-size", "2", "2", NULL },
@@ -494,9 +503,38 @@ static void test_rows (void)
         err.text);
 }
 
+static void test_types (void)
+{
+    static const struct {
+        const char *arg[MAX_ARGS];
+        enum mg_dtype model, grad;
+    } types[] = {
+        { { NULL }, MG_FLOAT32, MG_FLOAT32 },
+        { { "--accumulate-allreduce-grads-in-fp32", NULL }, MG_FLOAT32, MG_FLOAT32 },
+        { { "--bf16", NULL }, MG_BFLOAT16, MG_FLOAT32 },
+        { { "--bf16", "--accumulate-allreduce-grads-in-fp32", NULL }, MG_BFLOAT16,
+          MG_FLOAT32 },
+        { { "--bf16", "--grad-reduce-in-bf16", NULL }, MG_BFLOAT16, MG_BFLOAT16 },
+        { { "--fp16", NULL }, MG_FLOAT16, MG_FLOAT16 },
+        { { "--fp16", "--accumulate-allreduce-grads-in-fp32", NULL }, MG_FLOAT16,
+          MG_FLOAT32 },
+    };
+
+    for (size_t i = 0; i < sizeof (types) / sizeof (types[0]); i++) {
+        struct train_args args;
+        struct mg_error err = { "" };
+
+        ok (parse (types[i].arg, &args, &err) == 0 && train_dtype (&args) == types[i].model
+                && train_grad_dtype (&args) == types[i].grad,
+            "%s parameters, %s gradients %s", mg_dtype_name (types[i].model),
+            mg_dtype_name (types[i].grad), err.text);
+    }
+}
+
 int main (void)
 {
     test_parse ();
+    test_types ();
     test_required ();
     test_lists ();
     test_environment ();

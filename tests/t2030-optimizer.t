@@ -1,0 +1,31 @@
+#!/bin/bash
+# Dense and expert parameters over grids of tensor-, expert-, pipeline- and data-parallel ranks:
+# sums, norms and updates as on one rank, in every type, with and without shards.
+. "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
+. "$MG_SRCDIR/tests/lib/mpi.sh"
+
+mpi_available || skip_all "no MPI, or the modules for it were not built"
+ranks=$MG_BUILDDIR/tests/unit/optim/ranks.t
+[ -x "$ranks" ] || skip_all "$ranks is not built (make check builds it)"
+
+# ranks, then sizes of tp, ep, etp and pp, and instances
+while read -r n tp ep etp pp instances; do
+    what="$n ranks: tp $tp ep $ep etp $etp pp $pp, $instances instances"
+    run mpi_run "$n" "$ranks" "$tp" "$ep" "$etp" "$pp" "$instances"
+    is "$status" 0 "$what" || diag "$(grep '^not ok' <<<"$out" | head -n 5)" "$err"
+    is "$(grep -c '^ok' <<<"$out")" 200 "$what: all checks were made"
+done <<'EOF'
+4 2 2 1 1 1
+4 2 1 2 1 1
+4 4 1 2 1 1
+4 2 1 4 1 1
+4 1 2 1 1 2
+4 1 4 1 1 1
+8 2 2 1 1 2
+8 2 2 1 2 1
+8 4 1 2 1 1
+EOF
+run mpi_run 4 "$ranks" 1 4 1 1 2
+is "$status" 1 "instances that the experts' ranks cannot form"
+like "$err" "2 instances .* do not divide the 1 expert-data-parallel ranks" "say why"
+done_testing
