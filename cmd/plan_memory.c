@@ -15,31 +15,37 @@
 #include "libcore/train/memory.h"
 #include "libcore/train/train.h"
 
-enum { WORLD_MAX = 65536 };
+enum { WORLD_MAX = 65536, THREADS_MAX = 4096 };
 
 struct request {
     int world; /* 0: one model's ranks */
     int rank;  /* -1: all */
+    int threads; /* of each rank; 0: as here */
 };
 
 /* What is printed of a rank. */
 struct row {
     struct memory_plan plan; /* with pools of its own */
-    int dp;
+    int dp, threads;
 };
 
 static int set_number (void *target, const struct cmd_option *option, const char *what,
                        const char *value, struct mg_error *err)
 {
     struct request *r = target;
-    bool world = strcmp (option->key, "world") == 0;
 
-    return parse_int (what, value, world ? 1 : 0, WORLD_MAX, world ? &r->world : &r->rank, err);
+    if (strcmp (option->key, "threads") == 0)
+        return parse_int (what, value, 1, THREADS_MAX, &r->threads, err);
+    if (strcmp (option->key, "world") == 0)
+        return parse_int (what, value, 1, WORLD_MAX, &r->world, err);
+    return parse_int (what, value, 0, WORLD_MAX, &r->rank, err);
 }
 
 static const struct cmd_option memory_options[] = {
     { "world-size", NULL, "N", "ranks of the job, default one model's", "world", set_number },
     { "rank", NULL, "R", "this rank alone", "rank", set_number },
+    { "threads", NULL, "N", "compute threads of a rank, default as on this machine", "threads",
+      set_number },
     { NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
@@ -53,19 +59,20 @@ static void print_help (const struct cmd_option_table *tables, int ntables)
 
 /* --- planning --- */
 
-static int plan_rank (const struct train_args *args, int rank, int world, struct row *row,
-                      struct mg_error *err)
+static int plan_rank (const struct train_args *args, const struct request *r, int rank,
+                      struct row *row, struct mg_error *err)
 {
     struct train *t = train_create (args, stdout, stderr);
     int rc = -1;
 
     if (!t)
         return mg_error_set (err, ENOMEM, "out of memory");
-    if (train_plan (t, rank, world, err) == 0) {
+    if (train_plan (t, rank, r->world, r->threads, err) == 0) {
         const struct memory_plan *plan = train_memory (t);
 
         row->plan = *plan;
         row->dp = train_dp (t);
+        row->threads = train_threads (t);
         row->plan.pool = calloc ((size_t)plan->num_pools + 1, sizeof (*plan->pool));
         if (row->plan.pool) {
             memcpy (row->plan.pool, plan->pool, (size_t)plan->num_pools * sizeof (*plan->pool));
@@ -152,6 +159,7 @@ static void print_ranks (const struct train_args *args, const struct row *row, i
 
 static void print_text (const struct train_args *args, const struct row *row, int first, int n)
 {
+    printf ("%d thread%s a rank\n", row->threads, row->threads == 1 ? "" : "s");
     for (int i = 0, next; i < n; i = next) {
         next = i + 1;
         while (next < n && same (&row[i], &row[next]))
@@ -179,7 +187,7 @@ static void print_json_row (const struct row *row, int rank)
 
 static void print_json (const struct row *row, int first, int n)
 {
-    printf ("{\"ranks\":[");
+    printf ("{\"threads\":%d,\"ranks\":[", row->threads);
     for (int i = 0; i < n; i++) {
         fputs (i ? ",\n" : "\n", stdout);
         print_json_row (&row[i], first + i);
@@ -201,7 +209,7 @@ static int show (struct request *r, bool json, const struct train_args *args,
         return mg_error_set (err, ENOMEM, "out of memory");
     rc = 0;
     for (int i = 0; i < n && rc == 0; i++)
-        rc = plan_rank (args, first + i, r->world, &row[i], err);
+        rc = plan_rank (args, r, first + i, &row[i], err);
     if (rc == 0 && json)
         print_json (row, first, n);
     else if (rc == 0)

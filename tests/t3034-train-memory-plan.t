@@ -12,7 +12,7 @@ is "$status" 0 "text is tokenized" || diag "$err"
 model=(--num-layers 4 --hidden-size 36 --num-attention-heads 4 --kv-channels 7
        --ffn-hidden-size 52 --seq-length 12 --max-position-embeddings 13
        --tokenizer-type ByteLevel --micro-batch-size 2 --global-batch-size 24)
-rest=(--data-path text_text_document --split 90,10,0 --lr 1e-3 --train-iters 0)
+rest=(--data-path text_text_document --split 90,10,0 --lr 1e-3 --train-iters 1)
 
 # Both as lines "RANK KIND: BYTES ...", and "planned: N".
 planned() {
@@ -24,7 +24,7 @@ planned() {
         /^rank/ { flush(); split ($2, ends, "-"); first = ends[1]
                   last = ends[2] == "" ? first : ends[2]; line = ""; next }
         /^  total/ { total = $2; next }
-        /^    pool/ || / bytes a parameter/ { next }
+        /^    pool/ || / bytes a parameter/ || / a rank$/ { next }
         { bytes = $NF; $NF = ""; sub (/^ +/, ""); sub (/ +$/, ""); line = line " | " $0 ": " bytes }
         END { flush() }'
 }
@@ -34,15 +34,17 @@ said() {
             $1 = ""; for (r = ends[1]; r <= ends[2]; r++) print r $0 }'
 }
 
-# equal WORLD TEXT ARGUMENT...
+threads=1
+# equal WORLD TEXT ARGUMENT...: with $threads threads
 equal() {
     local world=$1 text=$2 launch=()
     shift 2
     [ "$world" = 1 ] || launch=(mpi_run "$world")
+    export OMP_NUM_THREADS=$threads
     run "${launch[@]}" megatron train "${model[@]}" "${rest[@]}" "$@"
     is "$status" 0 "$text runs" || diag "$err"
     said "$out" >said
-    planned "${model[@]}" --world-size "$world" "$@" >planned
+    planned "${model[@]}" --world-size "$world" --threads "$threads" "$@" >planned
     is "$(wc -l <planned)" "$world" "$text: every rank is planned"
     is "$(cat said)" "$(cat planned)" "$text: what is planned is what is said"
     is "$(sed -n 's/.* planned: \([0-9]*\) | allocated: \([0-9]*\) |/\1 \2/p' <<<"$out" \
@@ -56,6 +58,22 @@ done
 equal 1 "one rank, sharded" --use-distributed-optimizer --bf16
 equal 1 "one rank, float8" --use-distributed-optimizer --bf16 --fp8-param-gather
 equal 1 "one rank that saves aside" --async-save --save aside --bf16
+
+# ---- scratch of kernels grows with threads
+scratch=$(sed -n 's/.*kernel scratch: \([0-9]*\) .*/\1/p' planned)
+for threads in 2 3; do
+    equal 1 "$threads threads" --bf16
+    more=$(sed -n 's/.*kernel scratch: \([0-9]*\) .*/\1/p' planned)
+    ok "[ ${scratch:-0} -gt 0 -a ${more:-0} -gt ${scratch:-0} ]" \
+        "$more bytes of scratch, more than $scratch"
+    scratch=$more
+done
+equal 1 "$threads threads, float32"
+threads=1
+is "$(OMP_NUM_THREADS=3 planned "${model[@]}")" "$(cat planned)" "threads as the environment says"
+is "$(megatron plan memory "${model[@]}" --threads 5 | head -n 1)" "5 threads a rank" \
+    "or as the command does"
+export OMP_NUM_THREADS=1
 
 # ---- bytes a parameter, of a model that has little to pad
 large=(--num-layers 8 --hidden-size 512 --num-attention-heads 8 --seq-length 64
@@ -85,7 +103,8 @@ if command -v jq >/dev/null; then
         --num-virtual-stages-per-pipeline-rank 2 --global-batch-size 16 --json >plan.json
     is "$(jq '[.ranks[].rank] == [range(8)]' plan.json)" true "all ranks"
     is "$(jq '[.ranks[] | .total == .parameters + .gradients + .main_parameters + .moments
-        + .activations + .workspace + .checkpoint + .communication] | all' plan.json)" true "totals"
+        + .activations + .workspace + .kernel_scratch + .checkpoint + .communication] | all' \
+        plan.json)" true "totals"
     is "$(jq '[.ranks[] | .activations == ([.pools[].bytes] | add)] | all' plan.json)" true "pools"
 else
     skip 3 "no jq"
@@ -101,6 +120,7 @@ refuse() {
 refuse 2 "no model" megatron plan memory --num-layers 2
 refuse 2 "no argument" megatron plan memory "${large[@]}" --nonsense
 refuse 2 "both types" megatron plan memory "${large[@]}" --bf16 --fp16
+refuse 2 "no threads" megatron plan memory "${large[@]}" --threads 0
 refuse 1 "a rank that is not there" megatron plan memory "${large[@]}" --rank 1
 refuse 1 "a world that cannot be" megatron plan memory "${large[@]}" --world-size 3 \
     --tensor-model-parallel-size 2

@@ -13,6 +13,7 @@ const char *const memory_kind_names[NUM_MEMORY_KINDS] = {
     [MEMORY_MOMENTS] = "moments",
     [MEMORY_ACTIVATIONS] = "activations",
     [MEMORY_WORKSPACE] = "workspace",
+    [MEMORY_SCRATCH] = "kernel scratch",
     [MEMORY_CHECKPOINT] = "checkpoint",
     [MEMORY_COMMUNICATION] = "communication",
 };
@@ -138,14 +139,16 @@ int memory_plan (struct train *t, struct mg_error *err)
     struct optimizer_config config;
     int64_t bytes[OPTIMIZER_NUM_PARTS];
     const struct param *params;
-    size_t n;
+    size_t n, scratch;
 
     memory_clear (plan);
     if (make_model (t, err) < 0)
         return -1;
     params = model_params (t->model, &n);
     config = train_optimizer (t);
-    if (optimizer_bytes (&config, t->job, params, n, bytes, err) < 0)
+    if (optimizer_bytes (&config, t->job, params, n, bytes, err) < 0
+        || plan_activations (t, err) < 0
+        || model_scratch_bytes (t->model, &scratch, err) < 0)
         return -1;
     for (size_t i = 0; i < n; i++) {
         plan->elements += params[i].numel;
@@ -155,10 +158,11 @@ int memory_plan (struct train *t, struct mg_error *err)
     plan->bytes[MEMORY_GRADIENTS] = bytes[OPTIMIZER_GRADS];
     plan->bytes[MEMORY_MAIN] = bytes[OPTIMIZER_MAIN];
     plan->bytes[MEMORY_MOMENTS] = bytes[OPTIMIZER_MOMENTS];
+    plan->bytes[MEMORY_SCRATCH] = (int64_t)scratch;
     plan->bytes[MEMORY_CHECKPOINT] = bytes[OPTIMIZER_SNAPSHOT];
     plan->bytes[MEMORY_COMMUNICATION] = bytes[OPTIMIZER_PACKED]
                                         + (int64_t)job_comm_bytes (t->job);
-    return plan_activations (t, err);
+    return 0;
 }
 
 /* --- does it fit? --- */

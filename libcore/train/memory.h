@@ -1,10 +1,9 @@
 /* memory - what a rank of a run allocates on its device, planned before it does.
  *
  * The plan asks the code that allocates: the optimizer's layout, the carving of activations
- * for the slots that the lists of passes need, the communicators.  What it names is all that
- * the library takes of the device before the first step, and it takes no more afterwards but
- * for the scratch memory of host kernels, which depends on the library of products, and is
- * small; what MPI and other libraries take for themselves is theirs.
+ * for the slots that the lists of passes need, the communicators, the kernels.  What it names
+ * is all that the library takes of the device before the first step, and it takes no more
+ * afterwards; what MPI and other libraries take for themselves is theirs.
  */
 #ifndef LIBCORE_TRAIN_MEMORY_H
 #define LIBCORE_TRAIN_MEMORY_H
@@ -24,6 +23,8 @@ enum memory_kind {
     MEMORY_MOMENTS,
     MEMORY_ACTIVATIONS,   /* slots of all pools */
     MEMORY_WORKSPACE,     /* of the passes, which all slots share */
+    MEMORY_SCRATCH,       /* of kernels: of one call at a time, whatever it needs besides its
+                             operands; follows from threads, processor, library of products */
     MEMORY_CHECKPOINT,    /* a copy of what one holds, with --async-save */
     MEMORY_COMMUNICATION, /* scratch of communicators, and gradients packed for a call */
     NUM_MEMORY_KINDS

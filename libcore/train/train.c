@@ -322,6 +322,11 @@ const struct memory_plan *train_memory (const struct train *t)
     return &t->memory;
 }
 
+int train_threads (const struct train *t)
+{
+    return device_threads (job_device (t->job));
+}
+
 int train_dp (const struct train *t)
 {
     return mg_comm_size (job_comm (t->job, GROUP_DP_CP));
