@@ -16,7 +16,7 @@ rest=(--data-path text_text_document --split 90,10,0 --lr 1e-3 --train-iters 1)
 
 # Both as lines "RANK KIND: BYTES ...", and "planned: N".
 planned() {
-    megatron plan memory "$@" | awk '
+    megatron plan memory "$@" | tee plan.txt | awk '
         function flush(  r) {
             if (line != "")
                 for (r = first; r <= last; r++) print r line " | planned: " total " |"
@@ -24,7 +24,7 @@ planned() {
         /^rank/ { flush(); split ($2, ends, "-"); first = ends[1]
                   last = ends[2] == "" ? first : ends[2]; line = ""; next }
         /^  total/ { total = $2; next }
-        /^    pool/ || / bytes a parameter/ || / a rank$/ { next }
+        /^    pool/ || /^  bytes a parameter/ || / a rank$/ { next }
         { bytes = $NF; $NF = ""; sub (/^ +/, ""); sub (/ +$/, ""); line = line " | " $0 ": " bytes }
         END { flush() }'
 }
@@ -49,6 +49,9 @@ equal() {
     is "$(cat said)" "$(cat planned)" "$text: what is planned is what is said"
     is "$(sed -n 's/.* planned: \([0-9]*\) | allocated: \([0-9]*\) |/\1 \2/p' <<<"$out" \
         | awk '$1 != $2 || !$1')" "" "$text: and allocated"
+    is "$(sed -n 's/^ bytes per parameter of rank[^:]*: \(.*\) | parameters: \([0-9]*\) | padding: \([0-9]*\) |$/\1, for \2 parameters and \3/p' <<<"$out")" \
+        "$(sed -n 's/^  bytes a parameter: \(.*\) elements of padding$/\1/p' plan.txt)" \
+        "$text: bytes a parameter"
 }
 
 for type in "" --bf16 --fp16; do
@@ -75,27 +78,35 @@ is "$(megatron plan memory "${model[@]}" --threads 5 | head -n 1)" "5 threads a 
     "or as the command does"
 export OMP_NUM_THREADS=1
 
-# ---- bytes a parameter, of a model that has little to pad
+# ---- bytes a parameter: Megatron-LM's table, without padding
 large=(--num-layers 8 --hidden-size 512 --num-attention-heads 8 --seq-length 64
        --padded-vocab-size 1024 --micro-batch-size 1)
+# each FIGURE ARGUMENT...: and (parameters + padding) times the figure is all of the state
 each() {
-    megatron plan memory "${large[@]}" "$@" --rank 0 | sed -n 's/^  \([0-9.]*\) bytes a param.*/\1/p'
+    local want=$1
+    shift
+    megatron plan memory "${large[@]}" "$@" --rank 0 >each
+    is "$(sed -n 's/^  bytes a parameter: \(.*)\), for .*/\1/p' each)" "$want" "$want: $*"
+    ok "awk '/^  (parameters|gradients|main parameters|moments) / { state += \$NF }
+        /^  bytes a/ { n = \$(NF - 6) + \$(NF - 3); figure = \$4 }
+        END { exit !(n > 0 && state == n * figure) }' each" "exactly"
 }
-near() {
-    ok "awk 'BEGIN { exit !(${1:-0} >= $2 && ${1:-0} < $2 * 1.002) }'" "$3: $1 bytes a parameter"
-}
-near "$(each)" 16 "float32"
+each "16.000 (8 + 8/d, d = 1)"
 copy=$(megatron plan memory "${large[@]}" --async-save --bf16 | awk '
     $1 == "checkpoint" { c = $2 } $1 == "moments" { m = $2 } END { print c / m }')
 is "$copy" 1.5 "the copy for checkpoints holds main parameters and moments"
-near "$(each --bf16)" 18 "bfloat16"
-near "$(each --world-size 8 --use-distributed-optimizer)" 9 "float32 over 8"
-near "$(each --world-size 8 --use-distributed-optimizer --bf16)" 7.5 "bfloat16 over 8"
-# 8 layers of 12 x 512^2 in float8
-near "$(each --world-size 8 --use-distributed-optimizer --bf16 --fp8-param-gather)" \
-    "$(awk 'BEGIN { print 7.5 - 8 * 12 * 512^2 / 25777152 }')" "float8 over 8"
-near "$(each --world-size 8 --use-distributed-optimizer --bf16 \
-    --num-distributed-optimizer-instances 2)" 9 "bfloat16 over two times 4"
+each "18.000 (6 + 12/d, d = 1)" --bf16
+each "18.000 (6 + 12/d, d = 1)" --fp16 --world-size 4
+each "9.000 (8 + 8/d, d = 8)" --world-size 8 --use-distributed-optimizer
+each "7.500 (6 + 12/d, d = 8)" --world-size 8 --use-distributed-optimizer --bf16
+each "9.000 (6 + 12/d, d = 4)" --world-size 8 --use-distributed-optimizer --bf16 \
+    --num-distributed-optimizer-instances 2
+each "9.000 (6 + 12/d, d = 4)" --world-size 8 --use-distributed-optimizer --bf16 \
+    --tensor-model-parallel-size 2
+# of 25.78 million elements 8 layers of 12 x 512^2 a byte less
+like "$(megatron plan memory "${large[@]}" --world-size 8 --use-distributed-optimizer --bf16 \
+    --fp8-param-gather --rank 0)" "bytes a parameter: 6\.52[0-9] \(5\.02[0-9] \+ 12/d, d = 8\)," \
+    "float8 over 8"
 
 # ---- JSON, and mistakes
 if command -v jq >/dev/null; then
@@ -105,9 +116,13 @@ if command -v jq >/dev/null; then
     is "$(jq '[.ranks[] | .total == .parameters + .gradients + .main_parameters + .moments
         + .activations + .workspace + .kernel_scratch + .checkpoint + .communication] | all' \
         plan.json)" true "totals"
+    is "$(jq '[.ranks[] | .bytes_per_parameter == .bytes_whole + .bytes_shared / .shards
+        and .bytes_per_parameter * (.num_parameters + .padding)
+        == .parameters + .gradients + .main_parameters + .moments] | all' plan.json)" \
+        true "bytes a parameter"
     is "$(jq '[.ranks[] | .activations == ([.pools[].bytes] | add)] | all' plan.json)" true "pools"
 else
-    skip 3 "no jq"
+    skip 4 "no jq"
 fi
 # refuse STATUS TEXT COMMAND...
 refuse() {

@@ -48,7 +48,8 @@ struct optimizer_config {
 struct optimizer;
 
 /* Bytes that optimizer_create() will allocate on the device for n parameters, by what they
- * hold; -1 and a text if they cannot be laid out.
+ * hold; -1 and a text if they cannot be laid out.  *elements is what the buffers hold, padding
+ * included: the first two parts are for all of them, the next two for this rank's shard.
  */
 enum optimizer_part {
     OPTIMIZER_PARAMS,
@@ -61,7 +62,8 @@ enum optimizer_part {
 };
 int optimizer_bytes (const struct optimizer_config *config, const struct job *job,
                      const struct param *params, size_t n,
-                     int64_t bytes[OPTIMIZER_NUM_PARTS], struct mg_error *err);
+                     int64_t bytes[OPTIMIZER_NUM_PARTS], int64_t *elements,
+                     struct mg_error *err);
 
 /* Lay out and allocate; sets data and grad of every parameter (zeroed). 'stream' is the
  * compute stream. num_tensors: of the whole model, see param->order.

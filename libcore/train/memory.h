@@ -36,7 +36,8 @@ extern const char *const memory_kind_names[NUM_MEMORY_KINDS];
 struct memory_plan {
     int64_t bytes[NUM_MEMORY_KINDS];
     int64_t elements; /* of parameters that the rank holds */
-    int64_t float8;   /* those of them that are stored in float8 */
+    int64_t padding;  /* elements of their buffers that are nobody's */
+    int shards;       /* of the state that a distributed optimizer deals out, 1: none is */
     int num_pools;
     struct memory_pool {
         int slots;
@@ -48,6 +49,20 @@ int64_t memory_total (const struct memory_plan *plan);
 /* Parameters, gradients, main parameters, moments; activations and workspace. */
 int64_t memory_state (const struct memory_plan *plan);
 int64_t memory_activations (const struct memory_plan *plan);
+
+/* Bytes that an element of a parameter, or of padding, takes of the first four kinds: 'whole'
+ * on every rank, 'shared' among the shards.
+ */
+struct memory_each {
+    double whole, shared;
+    double total; /* whole + shared / shards */
+};
+struct memory_each memory_each (const struct memory_plan *plan);
+
+/* "7.500 (6 + 12/d, d = 8)". */
+enum { MEMORY_EACH_TEXT = 80 };
+void memory_each_describe (const struct memory_plan *plan, char text[MEMORY_EACH_TEXT]);
+
 void memory_clear (struct memory_plan *plan);
 
 /* Of a run whose job is there: make the model and the lists of passes, which allocate

@@ -327,11 +327,6 @@ int train_threads (const struct train *t)
     return device_threads (job_device (t->job));
 }
 
-int train_dp (const struct train *t)
-{
-    return mg_comm_size (job_comm (t->job, GROUP_DP_CP));
-}
-
 int train_status (const struct train *t)
 {
     return t->stopped && job_rank (t->job) == 0 ? STOP_STATUS : 0;

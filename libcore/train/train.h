@@ -27,7 +27,6 @@ struct memory_plan;
 int train_plan (struct train *t, int rank, int world, int threads, struct mg_error *err);
 const struct memory_plan *train_memory (const struct train *t);
 int train_threads (const struct train *t);
-int train_dp (const struct train *t); /* data-parallel ranks */
 
 /* In place of train_setup(), on a rank whose arguments are wrong as 'err' says: tell the
  * others. Always -1.
