@@ -41,25 +41,39 @@ void train_decide_to_stop (struct train *t, double signals, double expired)
     fflush (t->out);
 }
 
+/* May the iteration be taken as it is?  An overflow of scaled gradients is as it should be,
+ * unless it goes on at the least scale.
+ */
+static bool is_finite (const struct train *t, const struct metrics *m)
+{
+    return isfinite (m->lm_loss)
+           && (isfinite (m->grad_norm)
+               || (m->skipped && !grad_scaler_is_at_end (&t->progress.scaler)));
+}
+
 /* Did all ranks get good samples, and is what came of them a number? */
 static int check_step (struct train *t, struct metrics *m, bool bad_input,
                        struct mg_error *err)
 {
+    char scale[64] = "";
+
     if (bad_input) {
         if (t->input.bad)
             mg_error_set (err, EINVAL, "iteration %" PRId64 ": %s", m->iteration,
                           t->input.error.text);
         return exchange_result (job_comm (t->job, GROUP_WORLD), t->input.bad ? -1 : 0, err);
     }
-    if (isfinite (m->lm_loss) && (isfinite (m->grad_norm) || m->skipped))
+    if (is_finite (t, m))
         return 0;
     m->not_finite = true;
     if (t->args.no_check_nan)
         return 0;
-    mg_error_set (err, EDOM, "iteration %" PRId64 ": loss %g and gradient norm %g are not both "
+    if (isfinite (m->lm_loss) && m->skipped)
+        snprintf (scale, sizeof (scale), " at the least loss scale, %g,", m->loss_scale);
+    mg_error_set (err, EDOM, "iteration %" PRId64 ": loss %g and gradient norm %g%s are not both "
                   "finite, weights are left as they were before it", m->iteration,
                   isnan (m->lm_loss) ? fabs (m->lm_loss) : m->lm_loss,
-                  fabs (m->grad_norm));
+                  fabs (m->grad_norm), scale);
     return locate (t, err) < 0 ? -1 : mg_error_set (err, EDOM, "%s", err->text);
 }
 
