@@ -16,15 +16,6 @@ args=(--num-layers 4 --hidden-size 16 --num-attention-heads 2 --seq-length 8
 run megatron train "${args[@]}" --train-iters 0 --save-weights good.st
 is "$status" 0 "initial weights" || diag "$err"
 
-# poke FILE TENSOR ELEMENT BYTES: overwrite one float32, BYTES as printf has them.
-poke() {
-    local begin header
-    header=$(($(od -An -tu8 -N8 "$1")))
-    begin=$(tail -c +9 "$1" | head -c $header \
-        | grep -o "\"$2\":{[^}]*" | sed 's/.*"data_offsets":\[\([0-9]*\),.*/\1/')
-    # shellcheck disable=SC2059
-    printf "$4" | dd of="$1" bs=1 seek=$((8 + header + begin + 4 * $3)) conv=notrunc 2>/dev/null
-}
 nan='\0\0\300\177' inf='\0\0\200\377' huge='\0\0\140\177' low='\0\0\240\302' # 3e38, -80
 cp good.st nan.st && poke nan.st decoder.layers.2.mlp.linear_fc1.weight 5 $nan
 cp good.st inf.st && poke inf.st embedding.position_embeddings.weight 0 $inf
@@ -69,20 +60,10 @@ is "$(grep -c 'number of nan iterations:   3 ' <<<"$out")" 1 "since the last lin
 
 
 # ---- what a file of batches says
-batches() {
-    local i header='{"labels":{"dtype":"I32","shape":[1,4,8],"data_offsets":[0,128]},'
-    header+='"loss_mask":{"dtype":"F32","shape":[1,4,8],"data_offsets":[128,256]},'
-    header+='"tokens":{"dtype":"I32","shape":[1,4,8],"data_offsets":[256,384]}}'
-    # shellcheck disable=SC2059
-    printf "\\$(printf %o ${#header})\\0\\0\\0\\0\\0\\0\\0%s" "$header"
-    for ((i = 0; i < 96; i++)); do
-        if [ $((i / 32)) = 1 ]; then printf '\0\0\200\77'; else printf '\5\0\0\0'; fi
-    done
-}
 text=("${args[@]}")
 data=(--num-layers 4 --hidden-size 16 --num-attention-heads 2 --vocab-size 256
       --batches batches.st --micro-batch-size 1 --train-iters 3 --lr 1e-3)
-batches >batches.st
+make_batches batches.st
 args=("${data[@]}")
 run megatron train "${args[@]}"
 is "$status" 0 "a file of batches" || diag "$err"
