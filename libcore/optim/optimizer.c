@@ -221,7 +221,7 @@ int optimizer_give_params (struct optimizer *o, struct mg_error *err)
     if (optimizer_params_needed (o, 0, o->n, err) < 0
         || convert (o, MEMORY_MAIN, MEMORY_PARAM, err) < 0 || optimizer_quantise (o, err) < 0)
         return -1;
-    return o->config.sharded ? optimizer_gather_params (o, err) : 0;
+    return optimizer_gather_params (o, err);
 }
 
 int optimizer_step (struct optimizer *o, double lr, double weight_decay, double norm,
@@ -260,9 +260,7 @@ int optimizer_step (struct optimizer *o, double lr, double weight_decay, double 
             return mg_error_prefix (err, "%s", p->name);
     }
     o->steps = step;
-    if (optimizer_quantise (o, err) < 0)
-        return -1;
-    return o->config.sharded ? optimizer_gather_params (o, err) : 0;
+    return optimizer_quantise (o, err);
 }
 
 int64_t optimizer_steps (const struct optimizer *o)

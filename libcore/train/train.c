@@ -136,13 +136,23 @@ static int reduce_grads (struct train *t, struct mg_error *err)
 /* The update, or, after an overflow, none. */
 static int update (struct train *t, const struct metrics *m, struct mg_error *err)
 {
+    struct timers *timers = &t->report.timers;
+    int rc;
+
     grad_scaler_update (&t->progress.scaler, m->skipped);
     if (m->skipped) {
         t->progress.skipped_samples += m->global_batch_size;
         return 0;
     }
-    return optimizer_step (t->optimizer, m->learning_rate, m->weight_decay, m->grad_norm,
-                           err);
+    timers_start (timers, TIMER_INNER_STEP);
+    rc = optimizer_step (t->optimizer, m->learning_rate, m->weight_decay, m->grad_norm, err);
+    timers_stop (timers, TIMER_INNER_STEP);
+    if (rc < 0 || !t->args.sharded_optimizer)
+        return rc;
+    timers_start (timers, TIMER_PARAMS_GATHER);
+    rc = optimizer_gather_params (t->optimizer, err);
+    timers_stop (timers, TIMER_PARAMS_GATHER);
+    return rc;
 }
 
 /* Passes, reductions, update; fills m's loss and norm. */
@@ -195,9 +205,7 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
     if (t->args.save_gradients && m->iteration == t->first_iteration
         && train_common (t, state_save_gradients (t->state, t->args.save_gradients, err)) < 0)
         return -1;
-    timers_start (&t->report.timers, TIMER_INNER_STEP);
     rc = update (t, m, err);
-    timers_stop (&t->report.timers, TIMER_INNER_STEP);
     timers_stop (&t->report.timers, TIMER_OPTIMIZER);
     return rc;
 }
