@@ -15,31 +15,37 @@
 #include "libcore/train/memory.h"
 #include "libcore/train/train.h"
 
-enum { WORLD_MAX = 65536 };
+enum { WORLD_MAX = 65536, THREADS_MAX = 4096 };
 
 struct request {
     int world; /* 0: one model's ranks */
     int rank;  /* -1: all */
+    int threads; /* of each rank; 0: as here */
 };
 
 /* What is printed of a rank. */
 struct row {
     struct memory_plan plan; /* with pools of its own */
-    int dp;
+    int threads;
 };
 
 static int set_number (void *target, const struct cmd_option *option, const char *what,
                        const char *value, struct mg_error *err)
 {
     struct request *r = target;
-    bool world = strcmp (option->key, "world") == 0;
 
-    return parse_int (what, value, world ? 1 : 0, WORLD_MAX, world ? &r->world : &r->rank, err);
+    if (strcmp (option->key, "threads") == 0)
+        return parse_int (what, value, 1, THREADS_MAX, &r->threads, err);
+    if (strcmp (option->key, "world") == 0)
+        return parse_int (what, value, 1, WORLD_MAX, &r->world, err);
+    return parse_int (what, value, 0, WORLD_MAX, &r->rank, err);
 }
 
 static const struct cmd_option memory_options[] = {
     { "world-size", NULL, "N", "ranks of the job, default one model's", "world", set_number },
     { "rank", NULL, "R", "this rank alone", "rank", set_number },
+    { "threads", NULL, "N", "compute threads of a rank, default as on this machine", "threads",
+      set_number },
     { NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
@@ -53,19 +59,19 @@ static void print_help (const struct cmd_option_table *tables, int ntables)
 
 /* --- planning --- */
 
-static int plan_rank (const struct train_args *args, int rank, int world, struct row *row,
-                      struct mg_error *err)
+static int plan_rank (const struct train_args *args, const struct request *r, int rank,
+                      struct row *row, struct mg_error *err)
 {
     struct train *t = train_create (args, stdout, stderr);
     int rc = -1;
 
     if (!t)
         return mg_error_set (err, ENOMEM, "out of memory");
-    if (train_plan (t, rank, world, err) == 0) {
+    if (train_plan (t, rank, r->world, r->threads, err) == 0) {
         const struct memory_plan *plan = train_memory (t);
 
         row->plan = *plan;
-        row->dp = train_dp (t);
+        row->threads = train_threads (t);
         row->plan.pool = calloc ((size_t)plan->num_pools + 1, sizeof (*plan->pool));
         if (row->plan.pool) {
             memcpy (row->plan.pool, plan->pool, (size_t)plan->num_pools * sizeof (*plan->pool));
@@ -98,39 +104,17 @@ static int find_world (struct request *r, const struct train_args *args, struct 
 static bool same (const struct row *a, const struct row *b)
 {
     return memcmp (a->plan.bytes, b->plan.bytes, sizeof (a->plan.bytes)) == 0
-           && a->plan.elements == b->plan.elements && a->plan.num_pools == b->plan.num_pools
+           && a->plan.elements == b->plan.elements && a->plan.padding == b->plan.padding
+           && a->plan.num_pools == b->plan.num_pools
            && memcmp (a->plan.pool, b->plan.pool,
                       (size_t)a->plan.num_pools * sizeof (*a->plan.pool)) == 0;
 }
 
-static double bytes_each (const struct row *row)
+static void print_ranks (const struct row *row, int first, int last)
 {
-    return row->plan.elements > 0
-               ? (double)memory_state (&row->plan) / (double)row->plan.elements
-               : 0;
-}
+    char each[MEMORY_EACH_TEXT];
 
-/* Bytes that a parameter takes where nothing is padded: on every rank, and shared by the
- * ranks of a distributed optimizer.
- */
-static void print_formula (const struct train_args *args, const struct row *row)
-{
-    bool wide = train_dtype (args) == MG_FLOAT32;
-    int shards = row->dp / (args->optimizer_instances > 0 ? args->optimizer_instances : 1);
-    double own = wide ? 8 : 6;
-
-    if (row->plan.elements > 0) /* a byte less of those in float8 */
-        own -= (double)row->plan.float8 / (double)row->plan.elements;
-    if (args->sharded_optimizer)
-        printf (", without padding %.4g + %d/%d = %.3f", own, wide ? 8 : 12, shards,
-                own + (wide ? 8.0 : 12.0) / shards);
-    else
-        printf (", without padding %d", wide ? 16 : 18);
-}
-
-static void print_ranks (const struct train_args *args, const struct row *row, int first,
-                         int last)
-{
+    memory_each_describe (&row->plan, each);
     printf (last > first ? "ranks %d-%d\n" : "rank %d\n", first, last);
     for (int k = 0; k < NUM_MEMORY_KINDS; k++) {
         printf ("  %-16s %18" PRId64 "\n", memory_kind_names[k], row->plan.bytes[k]);
@@ -144,24 +128,25 @@ static void print_ranks (const struct train_args *args, const struct row *row, i
     }
     printf ("  %-16s %18" PRId64 "  %.2f GiB\n", "total", memory_total (&row->plan),
             (double)memory_total (&row->plan) / (1 << 30));
-    printf ("  %.3f bytes a parameter for %" PRId64 " parameters", bytes_each (row),
-            row->plan.elements);
-    print_formula (args, row);
-    putchar ('\n');
+    printf ("  bytes a parameter: %s, for %" PRId64 " parameters and %" PRId64
+            " elements of padding\n", each, row->plan.elements, row->plan.padding);
 }
 
-static void print_text (const struct train_args *args, const struct row *row, int first, int n)
+static void print_text (const struct row *row, int first, int n)
 {
+    printf ("%d thread%s a rank\n", row->threads, row->threads == 1 ? "" : "s");
     for (int i = 0, next; i < n; i = next) {
         next = i + 1;
         while (next < n && same (&row[i], &row[next]))
             next++;
-        print_ranks (args, &row[i], first + i, first + next - 1);
+        print_ranks (&row[i], first + i, first + next - 1);
     }
 }
 
 static void print_json_row (const struct row *row, int rank)
 {
+    struct memory_each each = memory_each (&row->plan);
+
     printf ("{\"rank\":%d", rank);
     for (int k = 0; k < NUM_MEMORY_KINDS; k++) {
         printf (",\"");
@@ -173,13 +158,16 @@ static void print_json_row (const struct row *row, int rank)
     for (int p = 0; p < row->plan.num_pools; p++)
         printf ("%s{\"slots\":%d,\"bytes\":%" PRId64 "}", p ? "," : "", row->plan.pool[p].slots,
                 row->plan.pool[p].bytes);
-    printf ("],\"total\":%" PRId64 ",\"num_parameters\":%" PRId64 ",\"bytes_per_parameter\":%.6g}",
-            memory_total (&row->plan), row->plan.elements, bytes_each (row));
+    printf ("],\"total\":%" PRId64 ",\"num_parameters\":%" PRId64 ",\"padding\":%" PRId64
+            ",\"bytes_per_parameter\":%.6g,\"bytes_whole\":%.6g,\"bytes_shared\":%.6g"
+            ",\"shards\":%d}",
+            memory_total (&row->plan), row->plan.elements, row->plan.padding, each.total,
+            each.whole, each.shared, row->plan.shards);
 }
 
 static void print_json (const struct row *row, int first, int n)
 {
-    printf ("{\"ranks\":[");
+    printf ("{\"threads\":%d,\"ranks\":[", row->threads);
     for (int i = 0; i < n; i++) {
         fputs (i ? ",\n" : "\n", stdout);
         print_json_row (&row[i], first + i);
@@ -201,11 +189,11 @@ static int show (struct request *r, bool json, const struct train_args *args,
         return mg_error_set (err, ENOMEM, "out of memory");
     rc = 0;
     for (int i = 0; i < n && rc == 0; i++)
-        rc = plan_rank (args, first + i, r->world, &row[i], err);
+        rc = plan_rank (args, r, first + i, &row[i], err);
     if (rc == 0 && json)
         print_json (row, first, n);
     else if (rc == 0)
-        print_text (args, row, first, n);
+        print_text (row, first, n);
     for (int i = 0; i < n; i++)
         memory_clear (&row[i].plan);
     free (row);

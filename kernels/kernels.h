@@ -14,7 +14,8 @@
  *
  * Every op is enqueued on 'stream' (a stream of the same device),
  * returns 0 or -1 with errno and a text, allocates nothing in the steady state (an op may
- * prepare and cache what belongs to a new shape), and takes any size, 0 included.
+ * prepare and cache what belongs to a new shape; for its scratch memory see the end), and
+ * takes any size, 0 included.
  * "+=" means that the result is added to what is there.  Results do not depend on the
  * number of threads unless said.
  */
@@ -361,5 +362,19 @@ struct kernels {
 /* The CPU backend, using 'threads' threads. NULL and a text on failure. */
 struct kernels *kernels_cpu_create (int threads, struct mg_error *err);
 void kernels_cpu_destroy (struct kernels *k);
+
+/* Scratch: memory that a call of an op uses besides its operands.  How much, the ops tell:
+ * between these two they look at sizes and types only, at nothing that a pointer points to,
+ * compute nothing, and note their scratch; gemm makes ready what it keeps for a shape.  The
+ * second returns the most that a call of an op has noted, in bytes.
+ */
+void kernels_cpu_plan_begin (struct kernels *k);
+size_t kernels_cpu_plan_end (struct kernels *k);
+
+/* From now on 'size' bytes at 'memory', aligned to 64 and the caller's, are the scratch of
+ * all calls, one after the other; a call that needs more fails with ENOMEM.  Without it the
+ * ops allocate what they need, whenever one needs more than there is.
+ */
+void kernels_cpu_give_scratch (struct kernels *k, void *memory, size_t size);
 
 #endif /* KERNELS_KERNELS_H */

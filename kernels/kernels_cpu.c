@@ -10,9 +10,12 @@
 
 #include "kernels/cpu/cpu.h"
 
-#undef cpu_ops /* the table of one compilation; here are all of them */
+/* the tables of one compilation; here are all of them */
+#undef cpu_ops
+#undef cpu_plan_ops
 
 extern const struct kern_ops cpu_ops_base, cpu_ops_v3, cpu_ops_v4;
+extern const struct kern_ops cpu_plan_ops_base, cpu_plan_ops_v3, cpu_plan_ops_v4;
 
 static bool is_usable_base (void)
 {
@@ -40,12 +43,12 @@ static bool is_usable_v4 (void)
 /* The best first. */
 static const struct cpu_isa isas[] = {
 #if HAVE_ISA_V4
-    { .name = "v4", .usable = is_usable_v4, .ops = &cpu_ops_v4 },
+    { "v4", is_usable_v4, &cpu_ops_v4, &cpu_plan_ops_v4 },
 #endif
 #if HAVE_ISA_V3
-    { .name = "v3", .usable = is_usable_v3, .ops = &cpu_ops_v3 },
+    { "v3", is_usable_v3, &cpu_ops_v3, &cpu_plan_ops_v3 },
 #endif
-    { .name = "base", .usable = is_usable_base, .ops = &cpu_ops_base },
+    { "base", is_usable_base, &cpu_ops_base, &cpu_plan_ops_base },
 };
 
 static const struct cpu_gemm *const gemms[] = {
@@ -67,6 +70,11 @@ void *cpu_scratch (const struct kernels *k, size_t size, struct mg_error *err)
 
     if (size <= cpu->scratch_size)
         return cpu->scratch;
+    if (cpu->given) {
+        mg_error_set (err, ENOMEM, "cpu kernels: %zu bytes of scratch are needed, %zu were"
+                      " planned", size, cpu->scratch_size);
+        return NULL;
+    }
     if (size > SIZE_MAX - 63
         || !(scratch = aligned_alloc (64, (size + 63) / 64 * 64))) {
         mg_error_set (err, ENOMEM, "cpu kernels: no memory for %zu bytes of scratch",
@@ -79,6 +87,33 @@ void *cpu_scratch (const struct kernels *k, size_t size, struct mg_error *err)
     return scratch;
 }
 
+void kernels_cpu_plan_begin (struct kernels *k)
+{
+    struct cpu *cpu = cpu_of (k);
+
+    cpu->noted = 0;
+    k->ops = cpu->isa->plan;
+}
+
+size_t kernels_cpu_plan_end (struct kernels *k)
+{
+    struct cpu *cpu = cpu_of (k);
+
+    k->ops = cpu->isa->ops;
+    return cpu->noted;
+}
+
+void kernels_cpu_give_scratch (struct kernels *k, void *memory, size_t size)
+{
+    struct cpu *cpu = cpu_of (k);
+
+    if (!cpu->given)
+        free (cpu->scratch);
+    cpu->scratch = memory;
+    cpu->scratch_size = size;
+    cpu->given = true;
+}
+
 void kernels_cpu_destroy (struct kernels *k)
 {
     if (k) {
@@ -88,7 +123,8 @@ void kernels_cpu_destroy (struct kernels *k)
         if (cpu) {
             if (cpu->gemm_impl)
                 cpu->gemm->destroy (cpu->gemm_impl);
-            free (cpu->scratch);
+            if (!cpu->given)
+                free (cpu->scratch);
         }
         free (cpu);
         free (k);
@@ -113,6 +149,7 @@ struct kernels *cpu_create (int threads, const struct cpu_isa *isa, bool library
     k->ops = isa->ops;
     cpu = cpu_of (k);
     cpu->threads = threads;
+    cpu->isa = isa;
     cpu->gemm = library ? gemms[0] : NULL;
     if (cpu->gemm && !(cpu->gemm_impl = cpu->gemm->create (threads, err)))
         goto error;

@@ -162,7 +162,7 @@ run megatron plan --help
 like "$out" "check.*groups" "the help names the parts"
 
 # Every option that the help shows is in the manual page, and the other way round
-for part in buffers groups check layers lr schedule; do
+for part in buffers groups check layers lr memory schedule; do
     run megatron plan "$part" --help
     is "$status" 0 "$part --help"
     grep -o -e '--[a-z][a-z0-9-]*' .out >>help

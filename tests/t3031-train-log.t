@@ -78,6 +78,26 @@ is "$(sed -n 's/^    \([a-z-]*\) \.*: [0-9.]*$/\1/p' <<<"$out" | head -10 | tail
     "batch-generator forward-compute backward-compute " "those of level 2, as max"
 is "$(grep -c '^max time across ranks (ms):$' <<<"$out")" 7 "with each line"
 if mpi_available; then
+    # large enough for a gathering to take longer than its start
+    wide=(--hidden-size 256 --use-distributed-optimizer --timing-log-level 1 --log-interval 7)
+    for overlap in "" "--overlap-grad-reduce --overlap-param-gather"; do
+        # shellcheck disable=SC2086
+        run mpi_run 2 "${train[@]}" "${wide[@]}" $overlap
+        is "$status" 0 "distributed optimizer $overlap" || diag "$err"
+        is "$(sed -n 's/^    \([a-z-]*\) \.*: ([0-9.]*, [0-9.]*)$/\1/p' <<<"$out" | head -8 \
+            | tail -4 | tr '\n' ' ')" \
+            "optimizer-clip-main-grad optimizer-inner-step params-all-gather optimizer " \
+            "its timers"
+        tail -n 8 <<<"$out" | tr -d '(),' | awk '{ print $1, $(NF - 1), $NF }' >"times${overlap:+2}"
+        ok "awk '{ t[\$1] = \$3 }
+            END { exit !(t[\"optimizer\"] + 0.05 >= t[\"params-all-gather\"] && t[\"optimizer\"]) }' \
+            times${overlap:+2}" "a gathering is part of the optimizer"
+    done
+    gather() {
+        awk '$1 == "params-all-gather" { print $2 }' "$1" # of the fastest rank
+    }
+    ok "awk 'BEGIN { exit !($(gather times2) + 0 < $(gather times)) }'" \
+        "overlapped, its start alone: $(gather times2) against $(gather times) ms"
     run mpi_run 2 "${train[@]}" --pipeline-model-parallel-size 2 --timing-log-level 2 \
         --timing-log-option all --log-interval 7
     is "$status" 0 "two stages" || diag "$err"

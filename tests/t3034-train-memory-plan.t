@@ -12,11 +12,11 @@ is "$status" 0 "text is tokenized" || diag "$err"
 model=(--num-layers 4 --hidden-size 36 --num-attention-heads 4 --kv-channels 7
        --ffn-hidden-size 52 --seq-length 12 --max-position-embeddings 13
        --tokenizer-type ByteLevel --micro-batch-size 2 --global-batch-size 24)
-rest=(--data-path text_text_document --split 90,10,0 --lr 1e-3 --train-iters 0)
+rest=(--data-path text_text_document --split 90,10,0 --lr 1e-3 --train-iters 1)
 
 # Both as lines "RANK KIND: BYTES ...", and "planned: N".
 planned() {
-    megatron plan memory "$@" | awk '
+    megatron plan memory "$@" | tee plan.txt | awk '
         function flush(  r) {
             if (line != "")
                 for (r = first; r <= last; r++) print r line " | planned: " total " |"
@@ -24,7 +24,7 @@ planned() {
         /^rank/ { flush(); split ($2, ends, "-"); first = ends[1]
                   last = ends[2] == "" ? first : ends[2]; line = ""; next }
         /^  total/ { total = $2; next }
-        /^    pool/ || / bytes a parameter/ { next }
+        /^    pool/ || /^  bytes a parameter/ || / a rank$/ { next }
         { bytes = $NF; $NF = ""; sub (/^ +/, ""); sub (/ +$/, ""); line = line " | " $0 ": " bytes }
         END { flush() }'
 }
@@ -34,19 +34,24 @@ said() {
             $1 = ""; for (r = ends[1]; r <= ends[2]; r++) print r $0 }'
 }
 
-# equal WORLD TEXT ARGUMENT...
+threads=1
+# equal WORLD TEXT ARGUMENT...: with $threads threads
 equal() {
     local world=$1 text=$2 launch=()
     shift 2
     [ "$world" = 1 ] || launch=(mpi_run "$world")
+    export OMP_NUM_THREADS=$threads
     run "${launch[@]}" megatron train "${model[@]}" "${rest[@]}" "$@"
     is "$status" 0 "$text runs" || diag "$err"
     said "$out" >said
-    planned "${model[@]}" --world-size "$world" "$@" >planned
+    planned "${model[@]}" --world-size "$world" --threads "$threads" "$@" >planned
     is "$(wc -l <planned)" "$world" "$text: every rank is planned"
     is "$(cat said)" "$(cat planned)" "$text: what is planned is what is said"
     is "$(sed -n 's/.* planned: \([0-9]*\) | allocated: \([0-9]*\) |/\1 \2/p' <<<"$out" \
         | awk '$1 != $2 || !$1')" "" "$text: and allocated"
+    is "$(sed -n 's/^ bytes per parameter of rank[^:]*: \(.*\) | parameters: \([0-9]*\) | padding: \([0-9]*\) |$/\1, for \2 parameters and \3/p' <<<"$out")" \
+        "$(sed -n 's/^  bytes a parameter: \(.*\) elements of padding$/\1/p' plan.txt)" \
+        "$text: bytes a parameter"
 }
 
 for type in "" --bf16 "--bf16 --grad-reduce-in-bf16" --fp16; do
@@ -57,32 +62,55 @@ equal 1 "one rank, sharded" --use-distributed-optimizer --bf16
 equal 1 "one rank, float8" --use-distributed-optimizer --bf16 --fp8-param-gather
 equal 1 "one rank that saves aside" --async-save --save aside --bf16
 
-# ---- bytes a parameter, of a model that has little to pad
+# ---- scratch of kernels grows with threads
+scratch=$(sed -n 's/.*kernel scratch: \([0-9]*\) .*/\1/p' planned)
+for threads in 2 3; do
+    equal 1 "$threads threads" --bf16
+    more=$(sed -n 's/.*kernel scratch: \([0-9]*\) .*/\1/p' planned)
+    ok "[ ${scratch:-0} -gt 0 -a ${more:-0} -gt ${scratch:-0} ]" \
+        "$more bytes of scratch, more than $scratch"
+    scratch=$more
+done
+equal 1 "$threads threads, float32"
+threads=1
+is "$(OMP_NUM_THREADS=3 planned "${model[@]}")" "$(cat planned)" "threads as the environment says"
+is "$(megatron plan memory "${model[@]}" --threads 5 | head -n 1)" "5 threads a rank" \
+    "or as the command does"
+export OMP_NUM_THREADS=1
+
+# ---- bytes a parameter: Megatron-LM's table, without padding
 large=(--num-layers 8 --hidden-size 512 --num-attention-heads 8 --seq-length 64
        --padded-vocab-size 1024 --micro-batch-size 1)
+# each FIGURE ARGUMENT...: and (parameters + padding) times the figure is all of the state
 each() {
-    megatron plan memory "${large[@]}" "$@" --rank 0 | sed -n 's/^  \([0-9.]*\) bytes a param.*/\1/p'
+    local want=$1
+    shift
+    megatron plan memory "${large[@]}" "$@" --rank 0 >each
+    is "$(sed -n 's/^  bytes a parameter: \(.*)\), for .*/\1/p' each)" "$want" "$want: $*"
+    ok "awk '/^  (parameters|gradients|main gradients|main parameters|moments) / { state += \$NF }
+        /^  bytes a/ { n = \$(NF - 6) + \$(NF - 3); figure = \$4 }
+        END { exit !(n > 0 && state == n * figure) }' each" "exactly"
 }
-near() {
-    ok "awk 'BEGIN { exit !(${1:-0} >= $2 && ${1:-0} < $2 * 1.002) }'" "$3: $1 bytes a parameter"
-}
-near "$(each)" 16 "float32"
+each "16.000 (8 + 8/d, d = 1)"
 copy=$(megatron plan memory "${large[@]}" --async-save --bf16 | awk '
     $1 == "checkpoint" { c = $2 } $1 == "moments" { m = $2 } END { print c / m }')
 is "$copy" 1.5 "the copy for checkpoints holds main parameters and moments"
-near "$(each --bf16)" 18 "bfloat16"
-near "$(each --bf16 --grad-reduce-in-bf16)" 20 "bfloat16 gradients too"
-near "$(each --fp16)" 20 "float16"
-near "$(each --fp16 --accumulate-allreduce-grads-in-fp32)" 18 "float16, float32 gradients"
-near "$(each --world-size 8 --use-distributed-optimizer)" 9 "float32 over 8"
-near "$(each --world-size 8 --use-distributed-optimizer --bf16 --grad-reduce-in-bf16)" 6 \
-    "bfloat16 gradients over 8"
-near "$(each --world-size 8 --use-distributed-optimizer --bf16)" 7.5 "bfloat16 over 8"
-# 8 layers of 12 x 512^2 in float8
-near "$(each --world-size 8 --use-distributed-optimizer --bf16 --fp8-param-gather)" \
-    "$(awk 'BEGIN { print 7.5 - 8 * 12 * 512^2 / 25777152 }')" "float8 over 8"
-near "$(each --world-size 8 --use-distributed-optimizer --bf16 \
-    --num-distributed-optimizer-instances 2)" 9 "bfloat16 over two times 4"
+each "18.000 (6 + 12/d, d = 1)" --bf16
+each "20.000 (4 + 16/d, d = 1)" --bf16 --grad-reduce-in-bf16
+each "20.000 (4 + 16/d, d = 1)" --fp16 --world-size 4
+each "18.000 (6 + 12/d, d = 1)" --fp16 --accumulate-allreduce-grads-in-fp32
+each "9.000 (8 + 8/d, d = 8)" --world-size 8 --use-distributed-optimizer
+each "6.000 (4 + 16/d, d = 8)" --world-size 8 --use-distributed-optimizer --bf16 \
+    --grad-reduce-in-bf16
+each "7.500 (6 + 12/d, d = 8)" --world-size 8 --use-distributed-optimizer --bf16
+each "9.000 (6 + 12/d, d = 4)" --world-size 8 --use-distributed-optimizer --bf16 \
+    --num-distributed-optimizer-instances 2
+each "9.000 (6 + 12/d, d = 4)" --world-size 8 --use-distributed-optimizer --bf16 \
+    --tensor-model-parallel-size 2
+# of 25.78 million elements 8 layers of 12 x 512^2 a byte less
+like "$(megatron plan memory "${large[@]}" --world-size 8 --use-distributed-optimizer --bf16 \
+    --fp8-param-gather --rank 0)" "bytes a parameter: 6\.52[0-9] \(5\.02[0-9] \+ 12/d, d = 8\)," \
+    "float8 over 8"
 
 # ---- JSON, and mistakes
 if command -v jq >/dev/null; then
@@ -90,10 +118,15 @@ if command -v jq >/dev/null; then
         --num-virtual-stages-per-pipeline-rank 2 --global-batch-size 16 --json >plan.json
     is "$(jq '[.ranks[].rank] == [range(8)]' plan.json)" true "all ranks"
     is "$(jq '[.ranks[] | .total == .parameters + .gradients + .main_gradients + .main_parameters
-        + .moments + .activations + .workspace + .checkpoint + .communication] | all' plan.json)" true "totals"
+        + .moments + .activations + .workspace + .kernel_scratch + .checkpoint + .communication] | all' \
+        plan.json)" true "totals"
+    is "$(jq '[.ranks[] | .bytes_per_parameter == .bytes_whole + .bytes_shared / .shards
+        and .bytes_per_parameter * (.num_parameters + .padding)
+        == .parameters + .gradients + .main_gradients + .main_parameters + .moments] | all' plan.json)" \
+        true "bytes a parameter"
     is "$(jq '[.ranks[] | .activations == ([.pools[].bytes] | add)] | all' plan.json)" true "pools"
 else
-    skip 3 "no jq"
+    skip 4 "no jq"
 fi
 # refuse STATUS TEXT COMMAND...
 refuse() {
@@ -106,6 +139,7 @@ refuse() {
 refuse 2 "no model" megatron plan memory --num-layers 2
 refuse 2 "no argument" megatron plan memory "${large[@]}" --nonsense
 refuse 2 "both types" megatron plan memory "${large[@]}" --bf16 --fp16
+refuse 2 "no threads" megatron plan memory "${large[@]}" --threads 0
 refuse 1 "a rank that is not there" megatron plan memory "${large[@]}" --rank 1
 refuse 1 "a world that cannot be" megatron plan memory "${large[@]}" --world-size 3 \
     --tensor-model-parallel-size 2

@@ -1,6 +1,7 @@
 #!/bin/bash
 # A NaN or an infinity is located: one line names iteration, rank, layer, phase and tensor,
-# whichever rank has it, under every layout; the weights are as they were.
+# whichever rank has it, under every layout and in every precision; the weights are as they
+# were.  In float16 an overflow of scaled gradients is none, unless it stays.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
 . "$MG_SRCDIR/tests/lib/mpi.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
@@ -14,16 +15,7 @@ args=(--num-layers 4 --hidden-size 16 --num-attention-heads 2 --seq-length 8
       --micro-batch-size 1 --global-batch-size 4 --train-iters 3 --lr 1e-3)
 run megatron train "${args[@]}" --train-iters 0 --save-weights good.st
 is "$status" 0 "initial weights" || diag "$err"
-header=$(($(od -An -tu8 -N8 good.st)))
 
-# poke FILE TENSOR ELEMENT BYTES: overwrite one float32, BYTES as printf has them.
-poke() {
-    local begin
-    begin=$(tail -c +9 "$1" | head -c $header \
-        | grep -o "\"$2\":{[^}]*" | sed 's/.*"data_offsets":\[\([0-9]*\),.*/\1/')
-    # shellcheck disable=SC2059
-    printf "$4" | dd of="$1" bs=1 seek=$((8 + header + begin + 4 * $3)) conv=notrunc 2>/dev/null
-}
 nan='\0\0\300\177' inf='\0\0\200\377' huge='\0\0\140\177' low='\0\0\240\302' # 3e38, -80
 cp good.st nan.st && poke nan.st decoder.layers.2.mlp.linear_fc1.weight 5 $nan
 cp good.st inf.st && poke inf.st embedding.position_embeddings.weight 0 $inf
@@ -35,7 +27,8 @@ for ((h = 0; h < 16; h++)); do
     poke back.st decoder.final_layernorm.weight $h '\0\0\200\105' # 4096
 done
 
-# locate WEIGHTS REGEX TEXT [LAUNCHER...] -- [ARGUMENT...]
+iteration=1
+# locate WEIGHTS REGEX TEXT [LAUNCHER...] -- [ARGUMENT...]: in $iteration
 locate() {
     local weights=$1 regex=$2 text=$3
     local -a launch=()
@@ -46,7 +39,7 @@ locate() {
         --save-weights never.st
     is "$status" 1 "$text: status 1"
     is "$(grep -c '^megatron train: ' <<<"$err")" 1 "$text: one line" || diag "$err"
-    like "$(grep '^megatron train: ' <<<"$err")" "iteration 1: loss .* not both finite, .*; $regex\$" \
+    like "$(grep '^megatron train: ' <<<"$err")" "iteration $iteration: loss .* not both finite, .*; $regex\$" \
         "$text: $(sed -n 's/^megatron train: .*before it; //p' <<<"$err")"
     ok "[ ! -e never.st ]" "$text: nothing is written"
 }
@@ -64,6 +57,62 @@ is "$(grep -c 'number of nan iterations:   1 ' <<<"$out")" 3 "and counts"
 run megatron train "${args[@]}" --load-weights nan.st --no-check-for-nan-in-loss-and-grad \
     --log-interval 3
 is "$(grep -c 'number of nan iterations:   3 ' <<<"$out")" 1 "since the last line"
+
+
+# ---- what a file of batches says
+text=("${args[@]}")
+data=(--num-layers 4 --hidden-size 16 --num-attention-heads 2 --vocab-size 256
+      --batches batches.st --micro-batch-size 1 --train-iters 3 --lr 1e-3)
+make_batches batches.st
+args=("${data[@]}")
+run megatron train "${args[@]}"
+is "$status" 0 "a file of batches" || diag "$err"
+poke batches.st loss_mask 18 $nan
+for type in "" --bf16 --fp16; do
+    # shellcheck disable=SC2086
+    run megatron train "${args[@]}" $type
+    is "$status:$err" "1:megatron train: batches.st: loss_mask[0, 2, 2] is nan, want 0 or more" \
+        "a NaN in data is named there"
+done
+args=("${text[@]}")
+
+# ---- 16 bits
+for type in --bf16 --fp16; do
+    locate nan.st "$weight" "$type, NaN weight" -- $type
+done
+locate over.st "$activation" "--bf16, overflow forward" -- --bf16
+locate back.st "$gradient" "--bf16, overflow backward" -- --bf16
+# What float16 cannot hold where float32 can: 60000 times some numbers, and their sums.
+cp good.st over16.st
+cp good.st back16.st && poke back16.st decoder.layers.1.mlp.linear_fc1.bias 3 $low
+for ((h = 0; h < 16; h++)); do
+    [ $h -ge 8 ] || poke over16.st decoder.layers.2.mlp.linear_fc1.weight $h '\0\140\152\107'
+    poke back16.st decoder.layers.1.mlp.linear_fc2.weight $((h * ffn + 3)) '\0\140\152\107'
+    poke back16.st decoder.final_layernorm.weight $h '\0\0\200\105' # 4096
+done
+run megatron train "${args[@]}" --load-weights over16.st --bf16
+is "$status" 0 "bfloat16 holds what" || diag "$err"
+locate over16.st "layer 2: linear_fc1, forward of microbatch 0: activation fc1 is infinite" \
+    "--fp16, overflow forward" -- --fp16
+half=(--fp16 --initial-loss-scale 8 --hysteresis 1)
+run megatron train "${args[@]}" --load-weights back16.st "${half[@]}"
+is "$status" 0 "gradients that overflow are skipped" || diag "$err"
+is "$(grep -c 'number of skipped iterations:   1 .*number of nan iterations:   0 ' <<<"$out")" 3 \
+    "and are no NaN"
+# 8, 4, 2 did not help, and there is nothing below 1
+iteration=4
+last="layer 1: linear_fc2, backward of microbatch 0: gradient ffn is (infinite|NaN)"
+locate back16.st "$last" "--fp16, overflow that stays" -- "${half[@]}" --train-iters 9
+like "$err" "at the least loss scale, 1, are not" "which is told"
+run megatron train "${args[@]}" --load-weights back16.st "${half[@]}" --train-iters 9 \
+    --no-check-for-nan-in-loss-and-grad
+is "$status" 0 "--no-check goes on" || diag "$err"
+is "$(grep -c 'number of skipped iterations:   1 ' <<<"$out")" 9 "and skips"
+run megatron train "${args[@]}" --load-weights good.st --fp16 --train-iters 9
+is "$status" 0 "the usual scale of 2^32" || diag "$err"
+is "$(grep -c 'number of skipped iterations:   1 ' <<<"$out"):$(grep -c 'nan iterations:   0 ' \
+    <<<"$out")" 9:9 "overflows at first, and is no NaN"
+iteration=1
 
 if mpi_available; then
     tp2=(--tensor-model-parallel-size 2) pp2=(--pipeline-model-parallel-size 2)
@@ -89,6 +138,21 @@ if mpi_available; then
         --ddp-bucket-size 500
     locate back.st "first on rank 0: $gradient" "dp 2, bfloat16 gradients, backward" \
         mpi_run 2 -- --use-distributed-optimizer --bf16 --grad-reduce-in-bf16
+    while read -r world rank more; do
+        read -ra more <<<"$more"
+        locate over.st "first on rank $rank: ${activation/microbatch 1/microbatch [01]}" \
+            "--bf16 ${more[*]}, forward" mpi_run "$world" -- --bf16 "${more[@]}"
+        locate nan.st "first on rank .: $weight" "--fp16 ${more[*]}, weight" \
+            mpi_run "$world" -- --fp16 "${more[@]}"
+        iteration=4
+        locate back16.st "first on rank .: $last" "--fp16 ${more[*]}, backward" \
+            mpi_run "$world" -- "${half[@]}" "${more[@]}" --train-iters 9
+        iteration=1
+    done <<'END'
+2 0 --tensor-model-parallel-size 2 --sequence-parallel
+2 1 --pipeline-model-parallel-size 2
+2 1 --use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather
+END
 else
     skip 1 "no MPI"
 fi

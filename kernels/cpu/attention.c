@@ -114,6 +114,11 @@ static void attend (const struct kern_attention *a, int64_t entry, int64_t head,
                                            a->out_stride_s, w.q.count, a->head_dim });
 }
 
+size_t cpu_attention_fwd_scratch (const struct kernels *k, const struct kern_attention *a)
+{
+    return (size_t)cpu_of (k)->threads * floats (a) * sizeof (float);
+}
+
 int cpu_attention_fwd (const struct kernels *k, const struct kern_attention *a,
                        struct mg_stream *stream, struct mg_error *err)
 {
@@ -128,7 +133,7 @@ int cpu_attention_fwd (const struct kernels *k, const struct kern_attention *a,
                              (long long)a->heads, (long long)a->kv_heads);
     if (tasks == 0)
         return 0;
-    if (!(memory = cpu_scratch (k, (size_t)threads * floats (a) * sizeof (float), err)))
+    if (!(memory = cpu_scratch (k, cpu_attention_fwd_scratch (k, a), err)))
         return -1;
     /* The blocks of a head one after the other, as its keys are in cache then; the late
      * ones of a causal mask see the most keys: longest first.

@@ -376,14 +376,39 @@ static bool is_enough (int64_t tasks, int threads)
     return 7 * tasks >= 5 * rounds * threads;
 }
 
+/* Does a task take all of a head's keys at once? */
+static bool is_by_head (const struct kern_attention *a, int threads)
+{
+    return is_enough (a->batch * a->kv_heads, threads);
+}
+
+/* Keys whose gradients a thread keeps. */
+static int64_t kept_keys (const struct kern_attention *a, int threads)
+{
+    return is_by_head (a, threads) ? flash_blocks (a->seq_k, BK) * BK : BK;
+}
+
+/* Floats of delta. */
+static size_t num_deltas (const struct kern_attention *a)
+{
+    return (size_t)(a->batch * a->heads * a->seq_q + 15) / 16 * 16;
+}
+
+size_t cpu_attention_bwd_scratch (const struct kernels *k,
+                                  const struct kern_attention_bwd *g)
+{
+    int threads = cpu_of (k)->threads;
+    size_t each = floats (&g->fwd, kept_keys (&g->fwd, threads));
+
+    return (num_deltas (&g->fwd) + (size_t)threads * each) * sizeof (float);
+}
+
 int cpu_attention_bwd (const struct kernels *k, const struct kern_attention_bwd *g,
                        struct mg_stream *stream, struct mg_error *err)
 {
     const struct kern_attention *a = &g->fwd;
     struct job job = { .g = g, .a = a, .threads = cpu_of (k)->threads };
     int64_t heads = a->batch * a->heads;
-    size_t deltas = (size_t)(heads * a->seq_q + 15) / 16 * 16;
-    bool by_head;
 
     (void)stream;
     if (a->kv_heads < 1 || a->heads % a->kv_heads != 0)
@@ -392,17 +417,15 @@ int cpu_attention_bwd (const struct kernels *k, const struct kern_attention_bwd 
                              (long long)a->heads, (long long)a->kv_heads);
     if (heads == 0)
         return 0;
-    by_head = is_enough (a->batch * a->kv_heads, job.threads);
-    job.keys = by_head ? flash_blocks (a->seq_k, BK) * BK : BK;
+    job.keys = kept_keys (a, job.threads);
     job.floats = floats (a, job.keys);
-    if (!(job.delta = cpu_scratch (
-              k, (deltas + (size_t)job.threads * job.floats) * sizeof (float), err)))
+    if (!(job.delta = cpu_scratch (k, cpu_attention_bwd_scratch (k, g), err)))
         return -1;
-    job.memory = job.delta + deltas;
+    job.memory = job.delta + num_deltas (a);
 #pragma omp parallel for num_threads (job.threads)
     for (int64_t i = 0; i < heads; i++)
         VEC_TYPED (a->dtype, do_delta, &job, i / a->heads, i % a->heads);
-    if (by_head)
+    if (is_by_head (a, job.threads))
         run_heads (&job);
     else
         run_blocks (&job);

@@ -19,8 +19,16 @@ struct cpu_gemm {
     /* NULL and a text on failure. */
     void *(*create) (int threads, struct mg_error *err);
     void (*destroy) (void *impl);
-    /* One product, sizes at least 1.  -1 with errno ENOTSUP and no text: not for me. */
-    int (*run) (void *impl, const struct kern_gemm *a, struct mg_error *err);
+    /* One product, sizes at least 1, with scratch from cpu_scratch (k).  -1 with errno ENOTSUP
+     * and no text: not for me.
+     */
+    int (*run) (void *impl, const struct kernels *k, const struct kern_gemm *a,
+                struct mg_error *err);
+    /* Make ready what run() keeps for a product of these sizes, and tell how much scratch it
+     * takes. Fails as run() does.
+     */
+    int (*plan) (void *impl, const struct kern_gemm *a, size_t *scratch,
+                 struct mg_error *err);
 };
 
 extern const struct cpu_gemm cpu_gemm_onednn;
@@ -30,15 +38,19 @@ struct cpu_isa {
     const char *name;
     bool (*usable) (void); /* may run on this machine */
     const struct kern_ops *ops;
+    const struct kern_ops *plan; /* the same ops, which only note their scratch */
 };
 
 /* What kernels->impl points to. */
 struct cpu {
     int threads;
+    const struct cpu_isa *isa;
     const struct cpu_gemm *gemm; /* NULL: none */
     void *gemm_impl;
     void *scratch; /* see cpu_scratch() */
     size_t scratch_size;
+    bool given;   /* scratch is the caller's, and all there is */
+    size_t noted; /* most bytes since planning began */
 };
 
 /* Compilation 'i', the best first, whether usable or not; NULL from the last on. */
@@ -51,10 +63,31 @@ struct kernels *cpu_create (int threads, const struct cpu_isa *isa, bool library
                             struct mg_error *err);
 
 /* At least 'size' bytes, aligned to 64, for the call that asks: the next call of any op
- * may overwrite or move them.  Allocates only if 'size' is the largest so far.  NULL and
- * a text on failure.
+ * may overwrite or move them.  Allocates only if no scratch was given and 'size' is the
+ * largest so far.  NULL and a text on failure.
  */
 void *cpu_scratch (const struct kernels *k, size_t size, struct mg_error *err);
+
+/* What a call will ask of cpu_scratch(), by op, for the table of planning; cpu_plan_gemm() as
+ * an op, since a library may fail.
+ */
+int cpu_plan_gemm (const struct kernels *, const struct kern_gemm *, struct mg_stream *,
+                   struct mg_error *);
+size_t cpu_gemm_ref_scratch (const struct kernels *);
+size_t cpu_norm_bwd_scratch (const struct kern_norm_bwd *);
+size_t cpu_attention_fwd_scratch (const struct kernels *, const struct kern_attention *);
+size_t cpu_attention_bwd_scratch (const struct kernels *, const struct kern_attention_bwd *);
+size_t cpu_col_sum_scratch (int64_t rows, int64_t cols);
+size_t cpu_embedding_bwd_scratch (const struct kern_embedding_bwd *);
+
+/* A call will ask for 'size' bytes. */
+static inline void cpu_note (const struct kernels *k, size_t size)
+{
+    struct cpu *cpu = k->impl;
+
+    if (size > cpu->noted)
+        cpu->noted = size;
+}
 
 /* Number of this thread in a parallel region, from 0. */
 static inline int cpu_thread (void)
@@ -93,7 +126,7 @@ static inline int64_t cpu_blocks (int64_t n)
     return (n + CPU_BLOCK - 1) / CPU_BLOCK;
 }
 
-extern const struct kern_ops cpu_ops;
+extern const struct kern_ops cpu_ops, cpu_plan_ops;
 
 int cpu_gemm (const struct kernels *, const struct kern_gemm *, struct mg_stream *,
               struct mg_error *);

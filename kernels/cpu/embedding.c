@@ -53,10 +53,16 @@ struct chains {
     int64_t *first, *next;
 };
 
+size_t cpu_embedding_bwd_scratch (const struct kern_embedding_bwd *a)
+{
+    return a->grad_dtype == MG_FLOAT32 ? 0
+                                       : (size_t)(a->count + a->tokens) * sizeof (int64_t);
+}
+
 static int make_chains (const struct kernels *k, const struct kern_embedding_bwd *a,
                         struct chains *c, struct mg_error *err)
 {
-    size_t size = (size_t)(a->count + a->tokens) * sizeof (*c->first);
+    size_t size = cpu_embedding_bwd_scratch (a);
 
     if (!(c->first = cpu_scratch (k, size, err)) && size > 0)
         return -1;

@@ -31,6 +31,11 @@ static int check (const struct kern_gemm *a, struct mg_error *err)
     return 0;
 }
 
+static bool is_nothing (const struct kern_gemm *a)
+{
+    return a->m == 0 || a->n == 0 || (a->k == 0 && a->accumulate);
+}
+
 int cpu_gemm (const struct kernels *k, const struct kern_gemm *a,
               struct mg_stream *stream, struct mg_error *err)
 {
@@ -39,13 +44,31 @@ int cpu_gemm (const struct kernels *k, const struct kern_gemm *a,
     (void)stream;
     if (check (a, err) < 0)
         return -1;
-    if (a->m == 0 || a->n == 0 || (a->k == 0 && a->accumulate))
+    if (is_nothing (a))
         return 0;
     if (cpu->gemm && a->k > 0) {
-        if (cpu->gemm->run (cpu->gemm_impl, a, err) == 0)
+        if (cpu->gemm->run (cpu->gemm_impl, k, a, err) == 0)
             return 0;
         if (errno != ENOTSUP)
             return -1;
     }
     return cpu_gemm_ref (k, a, err);
+}
+
+int cpu_plan_gemm (const struct kernels *k, const struct kern_gemm *a,
+                   struct mg_stream *stream, struct mg_error *err)
+{
+    const struct cpu *cpu = cpu_of (k);
+    size_t scratch = cpu_gemm_ref_scratch (k);
+
+    (void)stream;
+    if (check (a, err) < 0)
+        return -1;
+    if (is_nothing (a))
+        return 0;
+    if (cpu->gemm && a->k > 0 && cpu->gemm->plan (cpu->gemm_impl, a, &scratch, err) < 0
+        && errno != ENOTSUP)
+        return -1;
+    cpu_note (k, scratch);
+    return 0;
 }

@@ -35,6 +35,7 @@ struct product {
     dnnl_primitive_t primitive;
     dnnl_exec_arg_t *args; /* [sets][ARGS]: memories hold a pointer, so one set a thread */
     int sets, count;       /* count of the ARGS are used */
+    size_t scratch;        /* bytes of scratch of a set, whole pages */
 };
 
 struct onednn {
@@ -43,9 +44,6 @@ struct onednn {
     dnnl_stream_t stream;
     struct product **slots; /* open addressing, NULL: free */
     size_t capacity, used;  /* capacity is a power of two */
-    char *scratch;          /* shared by all primitives */
-    size_t scratch_size;
-    size_t part; /* of scratch, that each thread has for primitives of one thread */
 };
 
 static int fail (struct mg_error *err, const char *what, dnnl_status_t status)
@@ -238,30 +236,6 @@ static bool is_alone (const struct key *key)
     return key->dtype != MG_FLOAT32 || key->c_dtype != MG_FLOAT32;
 }
 
-/* Room for a primitive's scratch, once for each of its 'sets' of arguments. */
-static int reserve (struct onednn *o, size_t size, int sets, bool alone,
-                    struct mg_error *err)
-{
-    size_t part = o->part;
-    char *scratch;
-
-    size = (size + 4095) / 4096 * 4096;
-    if (alone && size > part)
-        part = size;
-    if (alone && __builtin_mul_overflow (part, (size_t)sets, &size))
-        return mg_error_set (err, ENOMEM, "gemm: no memory for scratch");
-    if (size > o->scratch_size) {
-        if (!(scratch = aligned_alloc (4096, size)))
-            return mg_error_set (err, ENOMEM, "gemm: no memory for %zu bytes of scratch",
-                                 size);
-        free (o->scratch);
-        o->scratch = scratch;
-        o->scratch_size = size;
-    }
-    o->part = part;
-    return 0;
-}
-
 /* Descriptors of a, b, c and, if there is one, the bias. */
 static dnnl_status_t describe (const struct key *k, desc_t md[4])
 {
@@ -369,8 +343,7 @@ static int build (struct onednn *o, struct product *p, struct mg_error *err)
         status = add_sets (o, p, md, pd, &scratch_size);
     if (status != dnnl_success)
         result = fail (err, "preparing a product", status);
-    else
-        result = reserve (o, scratch_size, p->sets, is_alone (&p->key), err);
+    p->scratch = (scratch_size + 4095) / 4096 * 4096;
     p->usable = result == 0;
 done:
     for (int i = 0; i < 4; i++)
@@ -439,11 +412,11 @@ static struct product *prepare (struct onednn *o, const struct kern_gemm *a,
     return p;
 }
 
+/* With arguments of set 'set', and scratch memory for this call alone. */
 static dnnl_status_t execute (struct onednn *o, const struct product *p, int set,
-                              const struct kern_gemm *a)
+                              void *scratch, const struct kern_gemm *a)
 {
-    const void *data[ARGS] = { a->a, a->b, a->c, o->scratch + (size_t)set * o->part,
-                               a->bias };
+    const void *data[ARGS] = { a->a, a->b, a->c, scratch, a->bias };
     dnnl_exec_arg_t *args = p->args + set * ARGS;
     dnnl_status_t status;
 
@@ -453,14 +426,16 @@ static dnnl_status_t execute (struct onednn *o, const struct product *p, int set
     return status == dnnl_success ? dnnl_stream_wait (o->stream) : status;
 }
 
-static int run_product (struct onednn *o, const struct kern_gemm *a, struct mg_error *err)
+static int run_product (struct onednn *o, const struct kernels *k, const struct kern_gemm *a,
+                        struct mg_error *err)
 {
     struct product *p = prepare (o, a, err);
     dnnl_status_t status;
+    void *scratch;
 
-    if (!p)
+    if (!p || (!(scratch = cpu_scratch (k, p->scratch, err)) && p->scratch > 0))
         return -1;
-    status = execute (o, p, 0, a);
+    status = execute (o, p, 0, scratch, a);
     return status == dnnl_success ? 0 : fail (err, "a product", status);
 }
 
@@ -480,28 +455,50 @@ static struct kern_gemm block_of (const struct kern_gemm *a, int64_t row, int64_
     return b;
 }
 
-/* Block by block: whole ones, and those of the last rows and columns. */
-static int run_blocks (struct onednn *o, const struct kern_gemm *a, struct mg_error *err)
+/* A product cut into blocks: whole ones, and those of the last rows and columns. */
+struct blocks {
+    int64_t down, across;
+    struct product *p[2][2]; /* [last row of blocks][last column] */
+    size_t part;             /* bytes of scratch of each thread */
+};
+
+static int prepare_blocks (struct onednn *o, const struct kern_gemm *a, struct blocks *b,
+                           struct mg_error *err)
 {
-    int64_t down = (a->m + BLOCK_ROWS - 1) / BLOCK_ROWS;
-    int64_t across = (a->n + BLOCK_COLS - 1) / BLOCK_COLS;
-    struct product *p[2][2] = { { NULL } }; /* [last row of blocks][last column] */
-    dnnl_status_t failure = dnnl_success;
-
+    b->down = (a->m + BLOCK_ROWS - 1) / BLOCK_ROWS;
+    b->across = (a->n + BLOCK_COLS - 1) / BLOCK_COLS;
+    b->part = 0;
     for (int i = 0; i < 4; i++) {
-        struct kern_gemm b = block_of (a, i / 2 ? (down - 1) * BLOCK_ROWS : 0,
-                                       i % 2 ? (across - 1) * BLOCK_COLS : 0);
+        struct kern_gemm block = block_of (a, i / 2 ? (b->down - 1) * BLOCK_ROWS : 0,
+                                           i % 2 ? (b->across - 1) * BLOCK_COLS : 0);
+        struct product *p = b->p[i / 2][i % 2] = prepare (o, &block, err);
 
-        if (!(p[i / 2][i % 2] = prepare (o, &b, err)))
+        if (!p)
             return -1;
+        if (p->scratch > b->part)
+            b->part = p->scratch;
     }
+    return 0;
+}
+
+static int run_blocks (struct onednn *o, const struct kernels *k, const struct kern_gemm *a,
+                       struct mg_error *err)
+{
+    dnnl_status_t failure = dnnl_success;
+    struct blocks b;
+    char *scratch;
+
+    if (prepare_blocks (o, a, &b, err) < 0
+        || (!(scratch = cpu_scratch (k, b.part * (size_t)o->threads, err)) && b.part > 0))
+        return -1;
 #pragma omp parallel for num_threads (o->threads) schedule (dynamic) \
-    if (down * across > 1)
-    for (int64_t task = 0; task < down * across; task++) {
-        int64_t row = task % down, col = task / down;
-        struct kern_gemm b = block_of (a, row * BLOCK_ROWS, col * BLOCK_COLS);
-        dnnl_status_t status
-            = execute (o, p[row == down - 1][col == across - 1], cpu_thread (), &b);
+    if (b.down * b.across > 1)
+    for (int64_t task = 0; task < b.down * b.across; task++) {
+        int64_t row = task % b.down, col = task / b.down;
+        struct kern_gemm block = block_of (a, row * BLOCK_ROWS, col * BLOCK_COLS);
+        size_t own = b.part > 0 ? (size_t)cpu_thread () * b.part : 0;
+        dnnl_status_t status = execute (o, b.p[row == b.down - 1][col == b.across - 1],
+                                        cpu_thread (), scratch + own, &block);
 
         if (status != dnnl_success) {
 #pragma omp atomic write
@@ -511,26 +508,73 @@ static int run_blocks (struct onednn *o, const struct kern_gemm *a, struct mg_er
     return failure == dnnl_success ? 0 : fail (err, "a product", failure);
 }
 
-/* oneDNN takes the calling thread's OpenMP default as its number of threads. */
-static int onednn_run (void *impl, const struct kern_gemm *a, struct mg_error *err)
+static bool is_wide (const struct kern_gemm *a)
 {
-    struct onednn *o = impl;
-    bool wide = a->dtype == MG_FLOAT32 && a->c_dtype == MG_FLOAT32;
-    int result;
-#ifdef _OPENMP
-    int before = omp_get_max_threads (), now = wide ? o->threads : 1;
+    return a->dtype == MG_FLOAT32 && a->c_dtype == MG_FLOAT32;
+}
 
+/* oneDNN takes the calling thread's OpenMP default as its number of threads: set it, and
+ * return what it was.
+ */
+static int set_threads (int now)
+{
+    int before = 1;
+
+#ifdef _OPENMP
+    before = omp_get_max_threads ();
     if (before != now)
         omp_set_num_threads (now);
 #endif
-    if (!wide)
-        result = run_blocks (o, a, err);
+    return before;
+}
+
+static int onednn_run (void *impl, const struct kernels *k, const struct kern_gemm *a,
+                       struct mg_error *err)
+{
+    struct onednn *o = impl;
+    int before = set_threads (is_wide (a) ? o->threads : 1), result;
+
+    if (!is_wide (a))
+        result = run_blocks (o, k, a, err);
     else
-        result = is_for_sgemm (a) ? run_sgemm (a, err) : run_product (o, a, err);
-#ifdef _OPENMP
-    if (before != now)
-        omp_set_num_threads (before);
-#endif
+        result = is_for_sgemm (a) ? run_sgemm (a, err) : run_product (o, k, a, err);
+    set_threads (before);
+    return result;
+}
+
+/* dnnl_sgemm() takes its memory, and gives it back, by itself. */
+static int plan_product (struct onednn *o, const struct kern_gemm *a, size_t *scratch,
+                         struct mg_error *err)
+{
+    struct product *p = is_for_sgemm (a) ? NULL : prepare (o, a, err);
+
+    if (!p && !is_for_sgemm (a))
+        return -1;
+    *scratch = p ? p->scratch : 0;
+    return 0;
+}
+
+static int plan_blocks (struct onednn *o, const struct kern_gemm *a, size_t *scratch,
+                        struct mg_error *err)
+{
+    struct blocks b;
+
+    if (prepare_blocks (o, a, &b, err) < 0)
+        return -1;
+    if (__builtin_mul_overflow (b.part, (size_t)o->threads, scratch))
+        return mg_error_set (err, ENOMEM, "gemm: no memory for scratch");
+    return 0;
+}
+
+static int onednn_plan (void *impl, const struct kern_gemm *a, size_t *scratch,
+                        struct mg_error *err)
+{
+    struct onednn *o = impl;
+    int before = set_threads (is_wide (a) ? o->threads : 1), result;
+
+    result = is_wide (a) ? plan_product (o, a, scratch, err)
+                         : plan_blocks (o, a, scratch, err);
+    set_threads (before);
     return result;
 }
 
@@ -544,7 +588,6 @@ static void onednn_destroy (void *impl)
         for (size_t i = 0; i < o->capacity; i++)
             destroy_product (o->slots[i]);
         free (o->slots);
-        free (o->scratch);
         if (o->stream)
             dnnl_stream_destroy (o->stream);
         if (o->engine)
@@ -580,4 +623,5 @@ const struct cpu_gemm cpu_gemm_onednn = {
     .create = onednn_create,
     .destroy = onednn_destroy,
     .run = onednn_run,
+    .plan = onednn_plan,
 };

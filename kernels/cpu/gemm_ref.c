@@ -132,12 +132,17 @@ static void multiply (const struct kern_gemm *a, struct work *w, int64_t row, in
         VEC_TYPED (a->c_dtype, store, a, (row + r) * a->ldc + col, cols, w->c + r * NC);
 }
 
+size_t cpu_gemm_ref_scratch (const struct kernels *k)
+{
+    return (size_t)cpu_of (k)->threads * sizeof (struct work);
+}
+
 int cpu_gemm_ref (const struct kernels *k, const struct kern_gemm *a,
                   struct mg_error *err)
 {
     int threads = cpu_of (k)->threads;
     int64_t down = (a->m + MC - 1) / MC, across = (a->n + NC - 1) / NC;
-    struct work *work = cpu_scratch (k, (size_t)threads * sizeof (*work), err);
+    struct work *work = cpu_scratch (k, cpu_gemm_ref_scratch (k), err);
 
     if (!work)
         return -1;

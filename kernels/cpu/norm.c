@@ -127,12 +127,20 @@ static void bwd_cols (const struct kern_norm_bwd *a, int64_t groups, int64_t ld,
     VEC_TYPED (a->grad_dtype, vec_add, a->dbias, col, dbias, left);
 }
 
+size_t cpu_norm_bwd_scratch (const struct kern_norm_bwd *a)
+{
+    int64_t groups = (a->rows + GROUP - 1) / GROUP;
+    int64_t vecs = (a->cols + VEC - 1) / VEC;
+
+    return (size_t)(2 * groups * vecs * VEC) * sizeof (float);
+}
+
 int cpu_norm_bwd (const struct kernels *k, const struct kern_norm_bwd *a,
                   struct mg_stream *stream, struct mg_error *err)
 {
     int64_t groups = (a->rows + GROUP - 1) / GROUP;
     int64_t vecs = (a->cols + VEC - 1) / VEC, ld = vecs * VEC;
-    float *sums = cpu_scratch (k, (size_t)(2 * groups * ld) * sizeof (float), err);
+    float *sums = cpu_scratch (k, cpu_norm_bwd_scratch (a), err);
 
     (void)stream;
     if (!sums && groups * ld > 0)

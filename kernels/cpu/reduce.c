@@ -33,13 +33,24 @@ static void add_groups (const float *sums, int64_t groups, int64_t ld, int64_t c
     VEC_TYPED (type, vec_add, out, col, total, n);
 }
 
+/* Row length of the sums of groups. */
+static int64_t sums_ld (int64_t cols)
+{
+    return (cols + STRIP - 1) / STRIP * STRIP;
+}
+
+size_t cpu_col_sum_scratch (int64_t rows, int64_t cols)
+{
+    return (size_t)((rows + GROUP - 1) / GROUP * sums_ld (cols)) * sizeof (float);
+}
+
 int cpu_col_sum (const struct kernels *k, int64_t rows, int64_t cols, const void *x,
                  enum mg_dtype dtype, void *out, enum mg_dtype grad_dtype,
                  struct mg_stream *stream, struct mg_error *err)
 {
-    int64_t groups = (rows + GROUP - 1) / GROUP, strips = (cols + STRIP - 1) / STRIP;
-    int64_t ld = strips * STRIP;
-    float *sums = cpu_scratch (k, (size_t)(groups * ld) * sizeof (float), err);
+    int64_t groups = (rows + GROUP - 1) / GROUP, ld = sums_ld (cols);
+    int64_t strips = ld / STRIP;
+    float *sums = cpu_scratch (k, cpu_col_sum_scratch (rows, cols), err);
 
     (void)stream;
     if (!sums && groups * ld > 0)

@@ -62,6 +62,7 @@ void device_destroy (struct mg_device *device)
         int saved_errno = errno;
         queue_destroy (device->queue);
         device->ops->destroy (device);
+        device_free (device, device->scratch);
         free (device);
         errno = saved_errno;
     }
@@ -98,6 +99,31 @@ void device_free (struct mg_device *device, void *ptr)
 {
     if (ptr)
         device->ops->free (device, ptr);
+}
+
+void device_plan_begin (struct mg_device *device)
+{
+    device->ops->plan_begin (device);
+}
+
+size_t device_plan_end (struct mg_device *device)
+{
+    return device->ops->plan_end (device);
+}
+
+int device_reserve_scratch (struct mg_device *device, size_t size, struct mg_error *err)
+{
+    void *scratch;
+
+    if (size <= device->scratch_size)
+        return 0;
+    if (!(scratch = device_alloc (device, size, err)))
+        return mg_error_prefix (err, "scratch of kernels");
+    device->ops->give_scratch (device, scratch, size);
+    device_free (device, device->scratch);
+    device->scratch = scratch;
+    device->scratch_size = size;
+    return 0;
 }
 
 size_t device_allocated (const struct mg_device *device)

@@ -57,6 +57,21 @@ static void cpu_destroy (struct mg_device *device)
     kernels_cpu_destroy (device->kernels);
 }
 
+static void cpu_plan_begin (struct mg_device *device)
+{
+    kernels_cpu_plan_begin (device->kernels);
+}
+
+static size_t cpu_plan_end (struct mg_device *device)
+{
+    return kernels_cpu_plan_end (device->kernels);
+}
+
+static void cpu_give_scratch (struct mg_device *device, void *memory, size_t size)
+{
+    kernels_cpu_give_scratch (device->kernels, memory, size);
+}
+
 /* Only advice: a kernel without huge pages refuses, and nothing is lost. */
 static void advise_huge (char *ptr, size_t size)
 {
@@ -251,6 +266,9 @@ const struct device_ops device_cpu_ops = {
     .alloc = cpu_alloc,
     .free = cpu_free,
     .available = cpu_available,
+    .plan_begin = cpu_plan_begin,
+    .plan_end = cpu_plan_end,
+    .give_scratch = cpu_give_scratch,
     .stream_create = cpu_stream_create,
     .stream_destroy = cpu_stream_destroy,
     .stream_synchronize = cpu_stream_synchronize,

@@ -34,6 +34,11 @@ struct device_ops {
     void (*free) (struct mg_device *device, void *ptr);
     size_t (*available) (const struct mg_device *device);
 
+    /* kernels.h: plan_begin, plan_end and give_scratch of the backend's kernels. */
+    void (*plan_begin) (struct mg_device *device);
+    size_t (*plan_end) (struct mg_device *device);
+    void (*give_scratch) (struct mg_device *device, void *memory, size_t size);
+
     /* A stream with its common part filled in by the front end afterwards; NULL and a
      * text on failure. destroy() is only called after synchronize().
      */
@@ -59,6 +64,8 @@ struct mg_device {
     const struct device_ops *ops;
     int threads;
     size_t allocated; /* bytes, by device_alloc() */
+    void *scratch;    /* of the kernels, once it is reserved */
+    size_t scratch_size;
     struct queue *queue; /* host work; a wait on it is a wait on this device */
     struct kernels *kernels;
     void *impl; /* the backend's */

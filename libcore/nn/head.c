@@ -46,12 +46,10 @@ static int cross_entropy (const struct nn *nn, const struct head *h,
     };
 
     if (nn->kern->ops->xent_max (nn->kern, &max, nn->compute, err) < 0
-        || mg_comm_all_reduce (nn->tp, acts->max, (size_t)nn->tokens, MG_FLOAT32, MG_MAX,
-                               nn->compute, err) < 0
+        || nn_all_reduce (nn, acts->max, nn->tokens, MG_MAX, err) < 0
         || nn->kern->ops->xent_sum (nn->kern, &sum, nn->compute, err) < 0)
         return -1;
-    return mg_comm_all_reduce (nn->tp, acts->sums, 2 * (size_t)nn->tokens, MG_FLOAT32,
-                               MG_SUM, nn->compute, err);
+    return nn_all_reduce (nn, acts->sums, 2 * nn->tokens, MG_SUM, err);
 }
 
 int head_fwd (const struct nn *nn, const struct head *h, const struct nn_batch *batch,

@@ -57,6 +57,7 @@ struct model {
     struct head head;
     struct shared shared;
     void *memory; /* everything that model_bind() carved */
+    size_t scratch; /* bytes, 0: not known yet */
     model_fetch_f fetch;
     void *fetch_arg;
     double weight;
@@ -446,23 +447,102 @@ static int bind_slots (struct model *m, struct pool *pool, int slots, struct are
     return 0;
 }
 
+static int bind_all (struct model *m, const int *slots, struct arena *a, struct mg_error *err)
+{
+    carve_shared (m, a, &m->shared);
+    m->nn.gathered = m->shared.gathered;
+    m->nn.weight = m->shared.weight;
+    for (int p = 0; p < m->num_pools; p++)
+        if (bind_slots (m, &m->pool[p], slots ? slots[p] : 1, a, err) < 0)
+            return -1;
+    return 0;
+}
+
+static void unbind_all (struct model *m)
+{
+    m->nn.gathered = m->nn.weight = NULL;
+    m->shared = (struct shared){ .loss = NULL };
+    for (int p = 0; p < m->num_pools; p++) {
+        clear_pool (&m->pool[p]);
+        m->pool[p].slot = NULL;
+        m->pool[p].num_slots = 0;
+    }
+}
+
+/* --- scratch of kernels: passes over addresses that nothing looks at --- */
+
+static int fetch_nothing (void *arg, int microbatch, bool tokens, struct nn_batch *batch,
+                          struct mg_error *err)
+{
+    (void)arg, (void)microbatch, (void)tokens, (void)batch, (void)err;
+    return 0;
+}
+
+/* Parameters that have no memory yet get 'to' in the place of 'from'. */
+static void point_params (struct model *m, void *from, void *to)
+{
+    for (size_t i = 0; i < m->num_params; i++) {
+        if (m->param[i].data == from)
+            m->param[i].data = to;
+        if (m->param[i].grad == from)
+            m->param[i].grad = to;
+    }
+}
+
+/* One pass of each kind through every chunk. */
+static int run_nowhere (struct model *m, struct mg_error *err)
+{
+    for (int c = 0; c < m->num_chunks; c++)
+        if (model_forward (m, c, 0, 0, true, err) < 0 || model_backward (m, c, 0, err) < 0)
+            return -1;
+    return 0;
+}
+
+int model_scratch_bytes (struct model *m, size_t *bytes, struct mg_error *err)
+{
+    _Alignas (ARENA_ALIGN) char nowhere[ARENA_ALIGN];
+    const struct model_hooks hooks = m->hooks;
+    model_fetch_f fetch = m->fetch;
+    struct arena a;
+    int rc;
+
+    if (m->scratch == 0) {
+        arena_init (&a, nowhere, PTRDIFF_MAX);
+        point_params (m, NULL, nowhere);
+        m->fetch = fetch_nothing;
+        m->hooks = (struct model_hooks){ .arg = NULL };
+        m->nn.planning = true;
+        device_plan_begin (m->device);
+        rc = bind_all (m, NULL, &a, err) < 0 ? -1 : run_nowhere (m, err);
+        m->scratch = device_plan_end (m->device);
+        m->nn.planning = false;
+        m->hooks = hooks;
+        m->fetch = fetch;
+        point_params (m, nowhere, NULL);
+        unbind_all (m);
+        if (rc < 0) {
+            m->scratch = 0;
+            return mg_error_prefix (err, "planning scratch of kernels");
+        }
+    }
+    *bytes = m->scratch;
+    return 0;
+}
+
 int model_bind (struct model *m, const int *slots, struct mg_error *err)
 {
-    size_t size = model_activation_bytes (m, slots);
+    size_t size = model_activation_bytes (m, slots), scratch;
     struct arena a;
 
     if (size == 0)
         return mg_error_set (err, EOVERFLOW, "activations of this model are too large");
+    if (model_scratch_bytes (m, &scratch, err) < 0
+        || device_reserve_scratch (m->device, scratch, err) < 0)
+        return -1;
     if (!(m->memory = device_alloc (m->device, size, err)))
         return mg_error_prefix (err, "activations");
     arena_init (&a, m->memory, size);
-    carve_shared (m, &a, &m->shared);
-    m->nn.gathered = m->shared.gathered;
-    m->nn.weight = m->shared.weight;
-    for (int p = 0; p < m->num_pools; p++)
-        if (bind_slots (m, &m->pool[p], slots[p], &a, err) < 0)
-            return -1;
-    return 0;
+    return bind_all (m, slots, &a, err);
 }
 
 void model_set_input (struct model *m, model_fetch_f fetch, void *arg, double weight)

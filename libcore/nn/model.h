@@ -66,7 +66,13 @@ size_t model_activation_bytes (struct model *m, const int *slots);
 size_t model_pool_bytes (struct model *m, int pool, int slots);
 int model_num_pools (const struct model *m);
 
-/* Allocate them. */
+/* Scratch that kernels need for passes of this model, by this device's threads, processor and
+ * library of products: the passes run once over memory that is not there.  To be asked
+ * before model_bind(), and costs nothing the second time.  -1 and a text on failure.
+ */
+int model_scratch_bytes (struct model *m, size_t *bytes, struct mg_error *err);
+
+/* Allocate activations, and the kernels' scratch (device_reserve_scratch()). */
 int model_bind (struct model *m, const int *slots, struct mg_error *err);
 
 /* Who fills the slots' batches, and the weight of a microbatch in the loss (1 / number of

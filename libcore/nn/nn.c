@@ -6,6 +6,8 @@ const void *nn_enter (const struct nn *nn, const void *x, struct mg_error *err)
 {
     if (nn->rows == nn->tokens)
         return x;
+    if (nn->planning)
+        return nn->gathered;
     if (mg_comm_all_gather (nn->tp, x, nn->gathered, (size_t)(nn->rows * nn->hidden),
                             nn->dtype, nn->compute, err) < 0)
         return NULL;
@@ -22,6 +24,8 @@ void *nn_own_rows (const struct nn *nn, void *all)
 static int reduce (const struct nn *nn, void *partial, struct mg_stream *stream,
                    struct mg_error *err)
 {
+    if (nn->planning)
+        return 0;
     if (nn->rows == nn->tokens)
         return mg_comm_all_reduce (nn->tp, partial, (size_t)(nn->tokens * nn->hidden),
                                    nn->dtype, MG_SUM, stream, err);
@@ -48,4 +52,12 @@ int nn_leave_start (const struct nn *nn, void *partial, struct mg_error *err)
 int nn_leave_wait (const struct nn *nn, struct mg_error *err)
 {
     return mg_stream_wait_event (nn->compute, nn->communicated, err);
+}
+
+int nn_all_reduce (const struct nn *nn, float *buf, int64_t count, enum mg_reduce_op op,
+                   struct mg_error *err)
+{
+    if (nn->planning)
+        return 0;
+    return mg_comm_all_reduce (nn->tp, buf, (size_t)count, MG_FLOAT32, op, nn->compute, err);
 }

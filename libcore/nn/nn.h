@@ -35,6 +35,7 @@ struct nn {
     void *weight; /* a float8 weight as products take it, room for the largest one; else
                      NULL */
 
+    bool planning;          /* kernels only tell their scratch: nothing is communicated */
     struct check *check;    /* look at all that is made (nn/check.h); NULL: do not */
 
     /* sizes of this rank's shards */
@@ -67,6 +68,10 @@ int nn_leave (const struct nn *nn, void *partial, struct mg_error *err);
  */
 int nn_leave_start (const struct nn *nn, void *partial, struct mg_error *err);
 int nn_leave_wait (const struct nn *nn, struct mg_error *err);
+
+/* Over the tensor-parallel group, of float32, on the compute stream. */
+int nn_all_reduce (const struct nn *nn, float *buf, int64_t count, enum mg_reduce_op op,
+                   struct mg_error *err);
 
 /* This rank's rows in a buffer of all tokens. */
 void *nn_own_rows (const struct nn *nn, void *all);

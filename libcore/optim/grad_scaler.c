@@ -72,6 +72,17 @@ void grad_scaler_update (struct grad_scaler *s, bool overflow)
     }
 }
 
+/* Without hysteresis nothing has grown since the last overflow: it was the last update if no
+ * good one is counted.
+ */
+bool grad_scaler_is_at_end (const struct grad_scaler *s)
+{
+    const struct grad_scaler_config *c = &s->config;
+
+    return !c->constant && s->hysteresis_tracker <= 0 && s->growth_tracker == 0
+           && s->scale <= (float)c->min;
+}
+
 int grad_scaler_restore (struct grad_scaler *s, double scale, int64_t growth_tracker,
                          int64_t hysteresis_tracker, struct mg_error *err)
 {

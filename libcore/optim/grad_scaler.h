@@ -39,6 +39,11 @@ float grad_scaler_inverse (const struct grad_scaler *s);
 
 void grad_scaler_update (struct grad_scaler *s, bool overflow);
 
+/* Would an overflow now be one that no smaller scale can help: at the least scale, and right
+ * after one that had no hysteresis left?  False of a constant scaler.
+ */
+bool grad_scaler_is_at_end (const struct grad_scaler *s);
+
 /* Go on from a checkpoint.  -1, EINVAL and a text if the values make no sense; of a
  * constant scaler nothing changes.
  */

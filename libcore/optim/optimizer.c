@@ -235,7 +235,7 @@ int optimizer_give_params (struct optimizer *o, struct mg_error *err)
         || optimizer_convert (o, MEMORY_MAIN, MEMORY_PARAM, err) < 0
         || optimizer_quantise (o, err) < 0)
         return -1;
-    return o->config.sharded ? optimizer_gather_params (o, err) : 0;
+    return optimizer_gather_params (o, err);
 }
 
 int optimizer_step (struct optimizer *o, double lr, double weight_decay, double norm,
@@ -274,9 +274,7 @@ int optimizer_step (struct optimizer *o, double lr, double weight_decay, double 
             return mg_error_prefix (err, "%s", p->name);
     }
     o->steps = step;
-    if (optimizer_quantise (o, err) < 0)
-        return -1;
-    return o->config.sharded ? optimizer_gather_params (o, err) : 0;
+    return optimizer_quantise (o, err);
 }
 
 int64_t optimizer_steps (const struct optimizer *o)

@@ -55,7 +55,8 @@ struct optimizer_config {
 struct optimizer;
 
 /* Bytes that optimizer_create() will allocate on the device for n parameters, by what they
- * hold; -1 and a text if they cannot be laid out.
+ * hold; -1 and a text if they cannot be laid out.  *elements is what the buffers hold, padding
+ * included: the first two parts are for all of them, the next two for this rank's shard.
  */
 enum optimizer_part {
     OPTIMIZER_PARAMS,
@@ -69,7 +70,8 @@ enum optimizer_part {
 };
 int optimizer_bytes (const struct optimizer_config *config, const struct job *job,
                      const struct param *params, size_t n,
-                     int64_t bytes[OPTIMIZER_NUM_PARTS], struct mg_error *err);
+                     int64_t bytes[OPTIMIZER_NUM_PARTS], int64_t *elements,
+                     struct mg_error *err);
 
 /* Lay out and allocate; sets data and grad of every parameter (zeroed). 'stream' is the
  * compute stream. num_tensors: of the whole model, see param->order.
@@ -127,13 +129,20 @@ int64_t optimizer_zeros (const struct optimizer *o);
 /* Multiply the main gradients by 'factor': before an update whose norm was multiplied too. */
 int optimizer_scale_grads (struct optimizer *o, double factor, struct mg_error *err);
 
-/* One AdamW update with gradients multiplied by min (1, clip / (norm + 1e-6)). */
+/* One AdamW update with gradients multiplied by min (1, clip / (norm + 1e-6)).  Of a sharded
+ * optimizer optimizer_gather_params() has to follow.
+ */
 int optimizer_step (struct optimizer *o, double lr, double weight_decay, double norm,
                     struct mg_error *err);
 
-/* With overlap_param_gather an update ends before the other ranks' parts of the parameters
- * have come.  Make the compute stream wait for those of parameters first to first + n - 1,
- * or the caller for all.
+/* Every rank's shard of the parameters to all, after an update.  Nothing to do if the
+ * optimizer is not sharded.
+ */
+int optimizer_gather_params (struct optimizer *o, struct mg_error *err);
+
+/* With overlap_param_gather that is only started, and ends before the other ranks' parts of
+ * the parameters have come.  Make the compute stream wait for those of parameters first to
+ * first + n - 1, or the caller for all.
  */
 int optimizer_params_needed (struct optimizer *o, size_t first, size_t n,
                              struct mg_error *err);

@@ -95,7 +95,8 @@ static int64_t count_packed (const struct layout *layout, const struct param *pa
 
 int optimizer_bytes (const struct optimizer_config *config, const struct job *job,
                      const struct param *params, size_t n,
-                     int64_t bytes[OPTIMIZER_NUM_PARTS], struct mg_error *err)
+                     int64_t bytes[OPTIMIZER_NUM_PARTS], int64_t *elements,
+                     struct mg_error *err)
 {
     static const enum optimizer_part parts[NUM_MEMORIES] = {
         [MEMORY_PARAM] = OPTIMIZER_PARAMS,     [MEMORY_GRAD] = OPTIMIZER_GRADS,
@@ -105,12 +106,14 @@ int optimizer_bytes (const struct optimizer_config *config, const struct job *jo
     struct layout *layout = optimizer_layout (config, job, params, n, err);
 
     memset (bytes, 0, OPTIMIZER_NUM_PARTS * sizeof (*bytes));
+    *elements = 0;
     if (!layout)
         return -1;
     for (int b = 0; b < layout->num_buffers; b++) {
         struct store store;
 
         choose_types (&store, config, &layout->buffer[b]);
+        *elements += layout->buffer[b].numel;
         for (int m = 0; m < NUM_MEMORIES; m++)
             bytes[parts[m]] += memory_bytes (&store, m, layout, &layout->buffer[b]);
         if (config->snapshot && optimizer_counted (config, job, layout->buffer[b].expert))

@@ -142,7 +142,4 @@ int optimizer_quantise (struct optimizer *o, struct mg_error *err);
  */
 int optimizer_take_float8 (struct optimizer *o, struct mg_error *err);
 
-/* Every rank's shard of the parameters to all, after an update. */
-int optimizer_gather_params (struct optimizer *o, struct mg_error *err);
-
 #endif /* LIBCORE_OPTIM_OPTIMIZER_PRIVATE_H */

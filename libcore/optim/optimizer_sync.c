@@ -268,6 +268,8 @@ static int gather_bucket (struct optimizer *o, struct sync *s, struct mg_error *
 /* In each buffer from the last bucket to the first: the order of the forward pass. */
 int optimizer_gather_params (struct optimizer *o, struct mg_error *err)
 {
+    if (!o->config.sharded)
+        return 0;
     if (o->config.overlap_param_gather) {
         mg_event_record (o->computed, o->stream);
         if (mg_stream_wait_event (o->aside, o->computed, err) < 0)

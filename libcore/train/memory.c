@@ -1,6 +1,7 @@
 /* memory.c - the plan of a rank's memory */
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@ const char *const memory_kind_names[NUM_MEMORY_KINDS] = {
     [MEMORY_MOMENTS] = "moments",
     [MEMORY_ACTIVATIONS] = "activations",
     [MEMORY_WORKSPACE] = "workspace",
+    [MEMORY_SCRATCH] = "kernel scratch",
     [MEMORY_CHECKPOINT] = "checkpoint",
     [MEMORY_COMMUNICATION] = "communication",
 };
@@ -37,6 +39,30 @@ int64_t memory_state (const struct memory_plan *plan)
 int64_t memory_activations (const struct memory_plan *plan)
 {
     return plan->bytes[MEMORY_ACTIVATIONS] + plan->bytes[MEMORY_WORKSPACE];
+}
+
+struct memory_each memory_each (const struct memory_plan *plan)
+{
+    double elements = (double)(plan->elements + plan->padding);
+    struct memory_each each = { 0 };
+
+    if (elements > 0) {
+        each.whole = (double)(plan->bytes[MEMORY_PARAMETERS] + plan->bytes[MEMORY_GRADIENTS])
+                     / elements;
+        each.shared = (double)(plan->bytes[MEMORY_MAIN_GRADIENTS] + plan->bytes[MEMORY_MAIN]
+                               + plan->bytes[MEMORY_MOMENTS])
+                      * plan->shards / elements;
+        each.total = each.whole + each.shared / plan->shards;
+    }
+    return each;
+}
+
+void memory_each_describe (const struct memory_plan *plan, char text[MEMORY_EACH_TEXT])
+{
+    struct memory_each each = memory_each (plan);
+
+    snprintf (text, MEMORY_EACH_TEXT, "%.3f (%.4g + %.4g/d, d = %d)", each.total, each.whole,
+              each.shared, plan->shards);
 }
 
 void memory_clear (struct memory_plan *plan)
@@ -140,30 +166,35 @@ int memory_plan (struct train *t, struct mg_error *err)
 {
     struct memory_plan *plan = &t->memory;
     struct optimizer_config config;
-    int64_t bytes[OPTIMIZER_NUM_PARTS];
-    const struct param *params;
-    size_t n;
+    int64_t bytes[OPTIMIZER_NUM_PARTS], elements;
+    struct param *params;
+    size_t n, scratch;
 
     memory_clear (plan);
     if (make_model (t, err) < 0)
         return -1;
     params = model_params (t->model, &n);
     config = train_optimizer (t);
-    if (optimizer_bytes (&config, t->job, params, n, bytes, err) < 0)
-        return -1;
     for (size_t i = 0; i < n; i++) {
+        params[i].grad_dtype = config.types.grad; // kernels that add to it depend on it
         plan->elements += params[i].numel;
-        plan->float8 += params[i].storage == MG_FLOAT8_E4M3 ? params[i].numel : 0;
     }
+    if (optimizer_bytes (&config, t->job, params, n, bytes, &elements, err) < 0
+        || plan_activations (t, err) < 0
+        || model_scratch_bytes (t->model, &scratch, err) < 0)
+        return -1;
+    plan->padding = elements - plan->elements;
+    plan->shards = config.sharded ? mg_comm_size (job_comm_shard (t->job, false)) : 1;
     plan->bytes[MEMORY_PARAMETERS] = bytes[OPTIMIZER_PARAMS];
     plan->bytes[MEMORY_GRADIENTS] = bytes[OPTIMIZER_GRADS];
     plan->bytes[MEMORY_MAIN_GRADIENTS] = bytes[OPTIMIZER_MAIN_GRADS];
     plan->bytes[MEMORY_MAIN] = bytes[OPTIMIZER_MAIN];
     plan->bytes[MEMORY_MOMENTS] = bytes[OPTIMIZER_MOMENTS];
+    plan->bytes[MEMORY_SCRATCH] = (int64_t)scratch;
     plan->bytes[MEMORY_CHECKPOINT] = bytes[OPTIMIZER_SNAPSHOT];
     plan->bytes[MEMORY_COMMUNICATION] = bytes[OPTIMIZER_PACKED]
                                         + (int64_t)job_comm_bytes (t->job);
-    return plan_activations (t, err);
+    return 0;
 }
 
 /* --- does it fit? --- */

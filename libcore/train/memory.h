@@ -1,10 +1,9 @@
 /* memory - what a rank of a run allocates on its device, planned before it does.
  *
  * The plan asks the code that allocates: the optimizer's layout, the carving of activations
- * for the slots that the lists of passes need, the communicators.  What it names is all that
- * the library takes of the device before the first step, and it takes no more afterwards but
- * for the scratch memory of host kernels, which depends on the library of products, and is
- * small; what MPI and other libraries take for themselves is theirs.
+ * for the slots that the lists of passes need, the communicators, the kernels.  What it names
+ * is all that the library takes of the device before the first step, and it takes no more
+ * afterwards; what MPI and other libraries take for themselves is theirs.
  */
 #ifndef LIBCORE_TRAIN_MEMORY_H
 #define LIBCORE_TRAIN_MEMORY_H
@@ -25,6 +24,8 @@ enum memory_kind {
     MEMORY_MOMENTS,
     MEMORY_ACTIVATIONS,   /* slots of all pools */
     MEMORY_WORKSPACE,     /* of the passes, which all slots share */
+    MEMORY_SCRATCH,       /* of kernels: of one call at a time, whatever it needs besides its
+                             operands; follows from threads, processor, library of products */
     MEMORY_CHECKPOINT,    /* a copy of what one holds, with --async-save */
     MEMORY_COMMUNICATION, /* scratch of communicators, and gradients packed for a call */
     NUM_MEMORY_KINDS
@@ -36,7 +37,8 @@ extern const char *const memory_kind_names[NUM_MEMORY_KINDS];
 struct memory_plan {
     int64_t bytes[NUM_MEMORY_KINDS];
     int64_t elements; /* of parameters that the rank holds */
-    int64_t float8;   /* those of them that are stored in float8 */
+    int64_t padding;  /* elements of their buffers that are nobody's */
+    int shards;       /* of the state that a distributed optimizer deals out, 1: none is */
     int num_pools;
     struct memory_pool {
         int slots;
@@ -48,6 +50,20 @@ int64_t memory_total (const struct memory_plan *plan);
 /* Parameters, gradients, both main ones, moments; activations and workspace. */
 int64_t memory_state (const struct memory_plan *plan);
 int64_t memory_activations (const struct memory_plan *plan);
+
+/* Bytes that an element of a parameter, or of padding, takes of the first four kinds: 'whole'
+ * on every rank, 'shared' among the shards.
+ */
+struct memory_each {
+    double whole, shared;
+    double total; /* whole + shared / shards */
+};
+struct memory_each memory_each (const struct memory_plan *plan);
+
+/* "7.500 (6 + 12/d, d = 8)". */
+enum { MEMORY_EACH_TEXT = 80 };
+void memory_each_describe (const struct memory_plan *plan, char text[MEMORY_EACH_TEXT]);
+
 void memory_clear (struct memory_plan *plan);
 
 /* Of a run whose job is there: make the model and the lists of passes, which allocate

@@ -29,8 +29,14 @@ static const char *const use_names[NUM_USES] = {
     [USE_MAX_RESIDENT] = "max resident",
 };
 
-/* Of a plan: its kinds, their sum, what was allocated. */
-enum { PLAN_TOTAL = NUM_MEMORY_KINDS, PLAN_ALLOCATED, NUM_PLAN, MAX_LINES = 16 };
+/* Of a plan: its kinds, their sum, what was allocated; what bytes a parameter follow from. */
+enum {
+    PLAN_TOTAL = NUM_MEMORY_KINDS, PLAN_ALLOCATED,
+    PLAN_ELEMENTS, PLAN_PADDING, PLAN_SHARDS,
+    NUM_PLAN
+};
+
+enum { MAX_LINES = 16 };
 
 enum { REPORT_MAX = (int)NUM_TIMERS > (int)NUM_PLAN ? (int)NUM_TIMERS : (int)NUM_PLAN };
 _Static_assert ((int)NUM_USES <= (int)REPORT_MAX, "room for a line of memory");
@@ -151,14 +157,24 @@ int report_memory (struct train *t, const char *when, struct mg_error *err)
 static void print_plan (const struct train *t, int first, int last)
 {
     const double *row = t->report.gathered + first * NUM_PLAN;
+    struct memory_plan plan = { .elements = (int64_t)row[PLAN_ELEMENTS],
+                                .padding = (int64_t)row[PLAN_PADDING],
+                                .shards = (int)row[PLAN_SHARDS] };
+    char ranks[32], each[MEMORY_EACH_TEXT];
+    int n = snprintf (ranks, sizeof (ranks), "rank %d", first);
 
-    fprintf (t->out, " memory plan (bytes) of rank %d", first);
     if (last > first)
-        fprintf (t->out, "-%d", last);
+        snprintf (ranks + n, sizeof (ranks) - (size_t)n, "-%d", last);
+    for (int k = 0; k < NUM_MEMORY_KINDS; k++)
+        plan.bytes[k] = (int64_t)row[k];
+    memory_each_describe (&plan, each);
+    fprintf (t->out, " memory plan (bytes) of %s", ranks);
     for (int k = 0; k < NUM_MEMORY_KINDS; k++)
         fprintf (t->out, " | %s: %.0f", memory_kind_names[k], row[k]);
     fprintf (t->out, " | planned: %.0f | allocated: %.0f |\n", row[PLAN_TOTAL],
              row[PLAN_ALLOCATED]);
+    fprintf (t->out, " bytes per parameter of %s: %s | parameters: %.0f | padding: %.0f |\n",
+             ranks, each, row[PLAN_ELEMENTS], row[PLAN_PADDING]);
 }
 
 int report_plan (struct train *t, struct mg_error *err)
@@ -171,6 +187,9 @@ int report_plan (struct train *t, struct mg_error *err)
         own[k] = (double)t->memory.bytes[k];
     own[PLAN_TOTAL] = (double)memory_total (&t->memory);
     own[PLAN_ALLOCATED] = (double)device_allocated (job_device (t->job));
+    own[PLAN_ELEMENTS] = (double)t->memory.elements;
+    own[PLAN_PADDING] = (double)t->memory.padding;
+    own[PLAN_SHARDS] = t->memory.shards;
     if (gather (t, own, NUM_PLAN, err) < 0)
         return -1;
     for (int first = 0, next; is_speaker (t) && first < world; first = next) {

@@ -41,8 +41,8 @@ int report_iteration (struct train *t, struct metrics *m, struct mg_error *err);
  */
 int report_save (struct train *t, double milliseconds, struct mg_error *err);
 
-/* Lines of what ranks have planned to allocate, by kind, and have allocated, in bytes: one for
- * neighbours that are alike, 16 at most.  Collective.
+/* Lines of what ranks have planned to allocate, by kind, and have allocated, in bytes, and
+ * what a parameter takes: two for neighbours that are alike, 16 times at most.  Collective.
  */
 int report_plan (struct train *t, struct mg_error *err);
 

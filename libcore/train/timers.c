@@ -18,6 +18,7 @@ static const struct {
     [TIMER_DATA_GRADS] = { "all-grads-sync", 1 },
     [TIMER_CLIP_GRADS] = { "optimizer-clip-main-grad", 1 },
     [TIMER_INNER_STEP] = { "optimizer-inner-step", 1 },
+    [TIMER_PARAMS_GATHER] = { "params-all-gather", 1 },
     [TIMER_OPTIMIZER] = { "optimizer", 1 },
     [TIMER_SAVE_CHECKPOINT] = { "save-checkpoint", 1 },
     [TIMER_BATCH_GENERATOR] = { "batch-generator", 2 },

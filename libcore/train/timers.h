@@ -21,7 +21,8 @@ enum timer {
     TIMER_DATA_GRADS,       /* over the data-parallel group */
     TIMER_CLIP_GRADS,       /* the norm, and dividing by tokens */
     TIMER_INNER_STEP,       /* AdamW */
-    TIMER_OPTIMIZER,        /* both */
+    TIMER_PARAMS_GATHER,    /* parameters of a distributed optimizer; overlapped: its start */
+    TIMER_OPTIMIZER,        /* the three */
     TIMER_SAVE_CHECKPOINT,  /* what checkpoints keep the run from going on */
     TIMER_BATCH_GENERATOR,  /* reading samples; part of forward-compute */
     TIMER_FORWARD_COMPUTE,  /* passes, with their tensor-parallel collectives */

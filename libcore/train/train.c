@@ -41,25 +41,39 @@ void train_decide_to_stop (struct train *t, double signals, double expired)
     fflush (t->out);
 }
 
+/* May the iteration be taken as it is?  An overflow of scaled gradients is as it should be,
+ * unless it goes on at the least scale.
+ */
+static bool is_finite (const struct train *t, const struct metrics *m)
+{
+    return isfinite (m->lm_loss)
+           && (isfinite (m->grad_norm)
+               || (m->skipped && !grad_scaler_is_at_end (&t->progress.scaler)));
+}
+
 /* Did all ranks get good samples, and is what came of them a number? */
 static int check_step (struct train *t, struct metrics *m, bool bad_input,
                        struct mg_error *err)
 {
+    char scale[64] = "";
+
     if (bad_input) {
         if (t->input.bad)
             mg_error_set (err, EINVAL, "iteration %" PRId64 ": %s", m->iteration,
                           t->input.error.text);
         return exchange_result (job_comm (t->job, GROUP_WORLD), t->input.bad ? -1 : 0, err);
     }
-    if (isfinite (m->lm_loss) && (isfinite (m->grad_norm) || m->skipped))
+    if (is_finite (t, m))
         return 0;
     m->not_finite = true;
     if (t->args.no_check_nan)
         return 0;
-    mg_error_set (err, EDOM, "iteration %" PRId64 ": loss %g and gradient norm %g are not both "
+    if (isfinite (m->lm_loss) && m->skipped)
+        snprintf (scale, sizeof (scale), " at the least loss scale, %g,", m->loss_scale);
+    mg_error_set (err, EDOM, "iteration %" PRId64 ": loss %g and gradient norm %g%s are not both "
                   "finite, weights are left as they were before it", m->iteration,
                   isnan (m->lm_loss) ? fabs (m->lm_loss) : m->lm_loss,
-                  fabs (m->grad_norm));
+                  fabs (m->grad_norm), scale);
     return locate (t, err) < 0 ? -1 : mg_error_set (err, EDOM, "%s", err->text);
 }
 
@@ -141,13 +155,23 @@ static int reduce_grads (struct train *t, struct mg_error *err)
 /* The update, or, after an overflow, none. */
 static int update (struct train *t, const struct metrics *m, struct mg_error *err)
 {
+    struct timers *timers = &t->report.timers;
+    int rc;
+
     grad_scaler_update (&t->progress.scaler, m->skipped);
     if (m->skipped) {
         t->progress.skipped_samples += m->global_batch_size;
         return 0;
     }
-    return optimizer_step (t->optimizer, m->learning_rate, m->weight_decay, m->grad_norm,
-                           err);
+    timers_start (timers, TIMER_INNER_STEP);
+    rc = optimizer_step (t->optimizer, m->learning_rate, m->weight_decay, m->grad_norm, err);
+    timers_stop (timers, TIMER_INNER_STEP);
+    if (rc < 0 || !t->args.sharded_optimizer)
+        return rc;
+    timers_start (timers, TIMER_PARAMS_GATHER);
+    rc = optimizer_gather_params (t->optimizer, err);
+    timers_stop (timers, TIMER_PARAMS_GATHER);
+    return rc;
 }
 
 /* Passes, reductions, update; fills m's loss and norm. */
@@ -195,9 +219,7 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
     if (t->args.save_gradients && m->iteration == t->first_iteration
         && train_common (t, state_save_gradients (t->state, t->args.save_gradients, err)) < 0)
         return -1;
-    timers_start (&t->report.timers, TIMER_INNER_STEP);
     rc = update (t, m, err);
-    timers_stop (&t->report.timers, TIMER_INNER_STEP);
     timers_stop (&t->report.timers, TIMER_OPTIMIZER);
     return rc;
 }
@@ -336,9 +358,9 @@ const struct memory_plan *train_memory (const struct train *t)
     return &t->memory;
 }
 
-int train_dp (const struct train *t)
+int train_threads (const struct train *t)
 {
-    return mg_comm_size (job_comm (t->job, GROUP_DP_CP));
+    return device_threads (job_device (t->job));
 }
 
 int train_status (const struct train *t)

@@ -19,13 +19,14 @@ struct train *train_create (const struct train_args *args, FILE *out, FILE *erro
 int train_setup (struct train *t, struct mg_error *err);
 
 /* In place of train_setup(), in a process of its own: plan the memory of rank 'rank' of
- * 'world' ranks; what the arguments say of data, lengths of the run and learning rates may
- * be missing.  Then its plan, which is the run's.
+ * 'world' ranks, all with 'threads' compute threads (0: as many as if they all ran here); what
+ * the arguments say of data, lengths of the run and learning rates may be missing.  Then its
+ * plan, which is the run's, and its threads.
  */
 struct memory_plan;
-int train_plan (struct train *t, int rank, int world, struct mg_error *err);
+int train_plan (struct train *t, int rank, int world, int threads, struct mg_error *err);
 const struct memory_plan *train_memory (const struct train *t);
-int train_dp (const struct train *t); /* data-parallel ranks */
+int train_threads (const struct train *t);
 
 /* In place of train_setup(), on a rank whose arguments are wrong as 'err' says: tell the
  * others. Always -1.

@@ -206,11 +206,12 @@ static int compare (struct train *t, int rc, struct mg_error *err)
     return rc;
 }
 
-static int setup_job (struct train *t, const char *comm, struct mg_error *err)
+static int setup_job (struct train *t, const char *comm, int threads, struct mg_error *err)
 {
     struct job_config config = {
         .geometry = t->geometry,
         .timeout = t->args.timeout_minutes * 60,
+        .threads = threads,
         .optimizer_instances = t->args.optimizer_instances,
         .comm = comm,
         .bootstrap = t->bootstrap,
@@ -264,7 +265,7 @@ static int meet (struct train *t, int rc, struct mg_error *err)
     rc = compare (t, rc, err);
     if (rc <= 0)
         start_monitor (t);
-    if (rc > 0 || setup_job (t, NULL, rc < 0 ? &why : err) < 0)
+    if (rc > 0 || setup_job (t, NULL, 0, rc < 0 ? &why : err) < 0)
         return -1;
     return agree (t, rc, err);
 }
@@ -522,7 +523,7 @@ int train_setup (struct train *t, struct mg_error *err)
 
 /* --- a rank that is only planned --- */
 
-int train_plan (struct train *t, int rank, int world, struct mg_error *err)
+int train_plan (struct train *t, int rank, int world, int threads, struct mg_error *err)
 {
     bool data;
 
@@ -538,7 +539,7 @@ int train_plan (struct train *t, int rank, int world, struct mg_error *err)
                                          t->config.seq_length, err)))
         return -1;
     t->train_iters = train_iterations (&t->args, t->batches);
-    if (check_passes (t, err) < 0 || setup_job (t, "plan", err) < 0)
+    if (check_passes (t, err) < 0 || setup_job (t, "plan", threads, err) < 0)
         return -1;
     data = train_data_has (&t->args, SPLIT_TRAIN) || train_data_has (&t->args, SPLIT_VALID)
            || train_data_has (&t->args, SPLIT_TEST);

@@ -39,6 +39,31 @@ same_bits() {
     ok "[ -s $1.json ] && cmp $1.st $2.st && cmp $1.json $2.json" "$3"
 }
 
+# make_batches FILE: one batch of 4 samples of 8 tokens, for --batches; the vocabulary is 256.
+make_batches() {
+    local i header='{"labels":{"dtype":"I32","shape":[1,4,8],"data_offsets":[0,128]},'
+    header+='"loss_mask":{"dtype":"F32","shape":[1,4,8],"data_offsets":[128,256]},'
+    header+='"tokens":{"dtype":"I32","shape":[1,4,8],"data_offsets":[256,384]}}'
+    # shellcheck disable=SC2059
+    {
+        printf "\\$(printf %o ${#header})\\0\\0\\0\\0\\0\\0\\0%s" "$header"
+        for ((i = 1; i <= 32; i++)); do printf "\\$(printf %o $((i * i % 250)))\\0\\0\\0"; done
+        for ((i = 0; i < 32; i++)); do printf '\0\0\200\77'; done
+        for ((i = 0; i < 32; i++)); do printf "\\$(printf %o $((i * i % 250)))\\0\\0\\0"; done
+    } >"$1"
+}
+
+# poke FILE TENSOR ELEMENT BYTES: overwrite one number of 4 bytes in a file of weights or
+# batches, BYTES as printf has them.
+poke() {
+    local begin header
+    header=$(($(od -An -tu8 -N8 "$1")))
+    begin=$(tail -c +9 "$1" | head -c $header \
+        | grep -o "\"$2\":{[^}]*" | sed 's/.*"data_offsets":\[\([0-9]*\),.*/\1/')
+    # shellcheck disable=SC2059
+    printf "$4" | dd of="$1" bs=1 seek=$((8 + header + begin + 4 * $3)) conv=notrunc 2>/dev/null
+}
+
 # same_metrics FILE REFERENCE LOSS-TOLERANCE NORM-TOLERANCE TEXT
 same_metrics() {
     local said rc=0

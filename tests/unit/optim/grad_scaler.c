@@ -46,6 +46,36 @@ static void test_steps (void)
     }
 }
 
+/* From 1024, with hysteresis 2, the eleventh overflow in a row leaves 1. */
+static void test_end (void)
+{
+    static const struct {
+        const char *steps;
+        bool at_end;
+    } cases[] = {
+        { "", false },
+        { "oooooooooo", false },      /* 2 */
+        { "ooooooooooo", true },      /* 1 */
+        { "oooooooooooo", true },
+        { "oooooooooooog", false },   /* not in a row */
+        { "oooooooooooogo", true },
+        { "oooooooooooogggo", false } /* grown */
+    };
+    const struct grad_scaler_config constant = { .constant = true, .initial = 1 };
+    struct grad_scaler s;
+
+    for (size_t i = 0; i < sizeof (cases) / sizeof (cases[0]); i++) {
+        s = create (&usual);
+        for (const char *p = cases[i].steps; *p; p++)
+            grad_scaler_update (&s, *p == 'o');
+        ok (grad_scaler_is_at_end (&s) == cases[i].at_end, "after \"%s\", %g, %s the end",
+            cases[i].steps, (double)s.scale, cases[i].at_end ? "at" : "before");
+    }
+    s = create (&constant);
+    grad_scaler_update (&s, true);
+    ok (!grad_scaler_is_at_end (&s), "a constant scale has no end");
+}
+
 static void test_constant (void)
 {
     const struct grad_scaler_config config = { .constant = true, .initial = 3 };
@@ -172,6 +202,7 @@ static void test_golden (void)
 int main (void)
 {
     test_steps ();
+    test_end ();
     test_constant ();
     test_restore ();
     test_badparam ();

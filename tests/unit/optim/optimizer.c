@@ -229,7 +229,7 @@ static void test_snapshot (void)
     static const enum optimizer_value values[] = { OPTIMIZER_MAIN_PARAM, OPTIMIZER_EXP_AVG,
                                                    OPTIMIZER_EXP_AVG_SQ };
     struct optimizer_config config = make_config (1);
-    int64_t bytes[OPTIMIZER_NUM_PARTS];
+    int64_t bytes[OPTIMIZER_NUM_PARTS], elements;
     float first[3][MAX], other[MAX];
     struct mg_error err = { "" };
     struct fixture f;
@@ -255,7 +255,7 @@ static void test_snapshot (void)
     for (int v = 0; v < 3; v++)
         good = good && copied (&f, values[v], other);
     ok (good, "until the next one");
-    optimizer_bytes (&f.config, f.job, f.params, NUM_PARAMS, bytes, NULL);
+    optimizer_bytes (&f.config, f.job, f.params, NUM_PARAMS, bytes, &elements, NULL);
     is_int (bytes[OPTIMIZER_SNAPSHOT], 53 * (4 + 2 + 4), "its bytes");
     teardown (&f);
     setup (&f, 1);
@@ -267,9 +267,10 @@ static void test_snapshot (void)
 
 static int64_t all_bytes (const struct fixture *f)
 {
-    int64_t bytes[OPTIMIZER_NUM_PARTS], sum = 0;
+    int64_t bytes[OPTIMIZER_NUM_PARTS], elements, sum = 0;
 
-    if (optimizer_bytes (&f->config, f->job, f->params, NUM_PARAMS, bytes, NULL) < 0)
+    if (optimizer_bytes (&f->config, f->job, f->params, NUM_PARAMS, bytes, &elements, NULL) < 0
+        || elements != 53)
         return -1;
     for (int i = 0; i < OPTIMIZER_NUM_PARTS; i++)
         sum += bytes[i];

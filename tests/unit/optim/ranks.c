@@ -354,7 +354,8 @@ static void test_steps (struct world *w, const struct mode *mode)
         sums += count_wrong_sums (&r, step);
         norms += !(fabs (norm - want) <= 1e-12 * want);
         zeros += optimizer_zeros (r.optimizer) != none;
-        if (optimizer_step (r.optimizer, lr, decay, norm, &err) < 0)
+        if (optimizer_step (r.optimizer, lr, decay, norm, &err) < 0
+            || optimizer_gather_params (r.optimizer, &err) < 0)
             bail_out ("%s", err.text);
     }
     check (w, sums, "%s: sums", describe (mode));

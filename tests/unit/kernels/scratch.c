@@ -1,0 +1,198 @@
+/* scratch - what ops say they need besides their operands is what they need: with as much
+ * they run, and stay inside; with less they refuse.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/tap/tap.h"
+#include "tests/unit/kernels/kit.h"
+
+enum { MAX = 400, MATRIX = MAX * MAX };
+
+/* Operands of all calls; 16-bit ones lie in the same memory. */
+struct operands {
+    float *a, *b, *c, *d;
+};
+
+struct call {
+    const char *name;
+    int (*run) (const struct kernels *k, const struct operands *o, const struct call *call,
+                struct mg_error *err);
+    int64_t m, n, l;
+    enum mg_dtype dtype, c_dtype;
+    bool trans_a, trans_b, accumulate;
+};
+
+static int run_gemm (const struct kernels *k, const struct operands *o,
+                     const struct call *c, struct mg_error *err)
+{
+    struct kern_gemm g = {
+        .trans_a = c->trans_a, .trans_b = c->trans_b, .accumulate = c->accumulate,
+        .m = c->m, .n = c->n, .k = c->l, .dtype = c->dtype, .c_dtype = c->c_dtype,
+        .a = o->a, .lda = c->trans_a ? c->m : c->l,
+        .b = o->b, .ldb = c->trans_b ? c->l : c->n,
+        .c = o->c, .ldc = c->n,
+        .bias = c->trans_b ? o->d : NULL,
+    };
+
+    return k->ops->gemm (k, &g, NULL, err);
+}
+
+static int run_norm (const struct kernels *k, const struct operands *o,
+                     const struct call *c, struct mg_error *err)
+{
+    struct kern_norm_bwd n = {
+        .rows = c->m, .cols = c->n, .dtype = c->dtype,
+        .dy = o->a, .x = o->b, .weight = o->d, .mean = o->d, .rstd = o->d, .dx = o->c,
+        .dweight = o->d + MAX, .dbias = o->d + 2 * MAX, .grad_dtype = c->c_dtype,
+    };
+
+    return k->ops->norm_bwd (k, &n, NULL, err);
+}
+
+static int run_col_sum (const struct kernels *k, const struct operands *o,
+                        const struct call *c, struct mg_error *err)
+{
+    return k->ops->col_sum (k, c->m, c->n, o->a, c->dtype, o->d, c->c_dtype, NULL, err);
+}
+
+static int run_dropout (const struct kernels *k, const struct operands *o,
+                        const struct call *c, struct mg_error *err)
+{
+    struct kern_bias_dropout_add_bwd b = {
+        .rows = c->m, .cols = c->n, .dtype = c->dtype,
+        .dy = o->a, .dx = o->c, .dbias = c->accumulate ? o->d : NULL,
+        .grad_dtype = c->c_dtype,
+    };
+
+    return k->ops->bias_dropout_add_bwd (k, &b, NULL, err);
+}
+
+/* m tokens of which every other one is of the n words, in l columns. */
+static int run_embedding (const struct kernels *k, const struct operands *o,
+                          const struct call *c, struct mg_error *err)
+{
+    static int32_t id[MAX];
+    struct kern_embedding_bwd e = {
+        .tokens = c->m, .cols = c->l, .id = id, .first = 1, .count = c->n,
+        .dout = o->a, .dtable = o->c, .dtype = c->dtype, .grad_dtype = c->c_dtype,
+    };
+
+    for (int i = 0; i < MAX; i++)
+        id[i] = i % 2 * (1 + i % (int)c->n);
+    return k->ops->embedding_bwd (k, &e, NULL, err);
+}
+
+/* m positions, 2 batch entries, n heads, of l features. */
+static struct kern_attention attention (const struct operands *o, const struct call *c)
+{
+    return (struct kern_attention){
+        .batch = 2, .heads = c->n, .kv_heads = c->n, .seq_q = c->m, .seq_k = c->m,
+        .head_dim = c->l, .scale = 1, .causal = true, .dtype = c->dtype,
+        .q = o->a, .k = o->a, .v = o->a, .out = o->b, .lse = o->d,
+        .q_stride_s = 2 * c->n * c->l, .q_stride_b = c->n * c->l, .q_stride_h = c->l,
+        .kv_stride_s = 2 * c->n * c->l, .kv_stride_b = c->n * c->l, .kv_stride_h = c->l,
+        .out_stride_s = 2 * c->n * c->l, .out_stride_b = c->n * c->l, .out_stride_h = c->l,
+    };
+}
+
+static int run_attention (const struct kernels *k, const struct operands *o,
+                          const struct call *c, struct mg_error *err)
+{
+    struct kern_attention a = attention (o, c);
+    struct kern_attention_bwd g = { .fwd = a, .dout = o->b, .dq = o->c, .dk = o->c,
+                                    .dv = o->c };
+
+    return c->accumulate ? k->ops->attention_bwd (k, &g, NULL, err)
+                         : k->ops->attention_fwd (k, &a, NULL, err);
+}
+
+static const struct call calls[] = {
+    { "product", run_gemm, 33, 70, 40, MG_FLOAT32, MG_FLOAT32, .trans_b = true },
+    { "large product", run_gemm, 300, 390, 310, MG_FLOAT32, MG_FLOAT32, .trans_a = true },
+    { "added product", run_gemm, 65, 129, 17, MG_FLOAT32, MG_FLOAT32, .accumulate = true },
+    { "bfloat16 product", run_gemm, 33, 70, 40, MG_BFLOAT16, MG_BFLOAT16, .trans_b = true },
+    { "bfloat16 product of blocks", run_gemm, 399, 257, 390, MG_BFLOAT16, MG_BFLOAT16 },
+    { "bfloat16 product to float32", run_gemm, 70, 33, 390, MG_BFLOAT16, MG_FLOAT32,
+      .trans_a = true, .accumulate = true },
+    { "float16 product", run_gemm, 129, 129, 129, MG_FLOAT16, MG_FLOAT16 },
+    { "product of mixed types", run_gemm, 20, 30, 40, MG_FLOAT32, MG_BFLOAT16 },
+    { "norm", run_norm, 65, 39, 0, MG_FLOAT32, 0 },
+    { "bfloat16 norm", run_norm, 300, 400, 0, MG_BFLOAT16, 0 },
+    { "norm with bfloat16 gradients", run_norm, 65, 39, 0, MG_BFLOAT16, MG_BFLOAT16 },
+    { "column sums", run_col_sum, 399, 77, 0, MG_FLOAT16, 0 },
+    { "float16 column sums", run_col_sum, 399, 77, 0, MG_FLOAT16, MG_FLOAT16 },
+    { "dropout", run_dropout, 30, 50, 0, MG_FLOAT32, 0 },
+    { "dropout with a bias", run_dropout, 130, 50, 0, MG_BFLOAT16, 0, .accumulate = true },
+    { "dropout with a bfloat16 bias", run_dropout, 130, 50, 0, MG_BFLOAT16, MG_BFLOAT16,
+      .accumulate = true },
+    { "embedding", run_embedding, 399, 70, 30, MG_BFLOAT16, MG_FLOAT32 },
+    { "embedding with bfloat16 gradients", run_embedding, 399, 70, 130, MG_BFLOAT16,
+      MG_BFLOAT16 },
+    { "attention", run_attention, 65, 3, 24, MG_FLOAT32, 0 },
+    { "bfloat16 attention", run_attention, 100, 2, 7, MG_BFLOAT16, 0 },
+    { "attention backward", run_attention, 129, 1, 24, MG_FLOAT32, 0, .accumulate = true },
+    { "float16 attention backward", run_attention, 65, 5, 9, MG_FLOAT16, 0,
+      .accumulate = true },
+};
+
+static size_t plan (struct kernels *k, const struct call *call, struct mg_error *err)
+{
+    /* looked at, these would be fatal */
+    const struct operands nowhere = { .a = (float *)64, .b = (float *)64, .c = (float *)64,
+                                      .d = (float *)64 };
+
+    kernels_cpu_plan_begin (k);
+    if (call->run (k, &nowhere, call, err) < 0)
+        bail_out ("%s: %s", call->name, err->text);
+    return kernels_cpu_plan_end (k);
+}
+
+/* Exactly what was planned, at the end of an allocation, with a mark in front and behind. */
+static void check (const struct kit_variant *v, const struct operands *o,
+                   const struct call *call)
+{
+    struct mg_error err = { "" };
+    size_t size = plan (v->k, call, &err);
+    char *memory = aligned_alloc (64, (size + 63) / 64 * 64 + 128);
+
+    if (!memory)
+        bail_out ("out of memory");
+    memset (memory, 77, (size + 63) / 64 * 64 + 128);
+    kernels_cpu_give_scratch (v->k, memory + 64, size);
+    ok (call->run (v->k, o, call, &err) == 0 && memory[63] == 77 && memory[64 + size] == 77,
+        "%s, %s: %zu bytes are enough %s", call->name, v->name, size, err.text);
+    if (size > 0) {
+        kernels_cpu_give_scratch (v->k, memory + 64, size - 1);
+        errno = 0;
+        ok (call->run (v->k, o, call, &err) < 0 && errno == ENOMEM
+                && strstr (err.text, "were planned"),
+            "and one less are not: %s", err.text);
+    }
+    kernels_cpu_give_scratch (v->k, NULL, 0);
+    free (memory);
+}
+
+int main (void)
+{
+    struct operands o = { .a = calloc (MATRIX, sizeof (float)),
+                          .b = calloc (MATRIX, sizeof (float)),
+                          .c = calloc (MATRIX, sizeof (float)),
+                          .d = calloc (MATRIX, sizeof (float)) };
+    struct kit kit;
+
+    if (!o.a || !o.b || !o.c || !o.d)
+        bail_out ("out of memory");
+    kit_open (&kit);
+    for (size_t v = 0; v < kit.count; v++)
+        for (size_t c = 0; c < sizeof (calls) / sizeof (calls[0]); c++)
+            check (&kit.variants[v], &o, &calls[c]);
+    kit_close (&kit);
+    free (o.a);
+    free (o.b);
+    free (o.c);
+    free (o.d);
+    return done_testing ();
+}
