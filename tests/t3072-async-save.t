@@ -206,7 +206,7 @@ fi
 # ---- no room: what may be written is limited, as for one that fills the disk
 # limit NAME PID: so that the next save fails
 limit() {
-    until_line "$1.out" '^saved checkpoint of iteration 20 '
+    until_line "$1.out" 'saved checkpoint of iteration 20 '
     prlimit --fsize=20000 --pid "$2"
 }
 if command -v prlimit >/dev/null; then
