@@ -98,7 +98,7 @@ lives() {
         life "$name" $((n % 2 * (n % 4 == 1 ? 2 : 1))) "$@"
     done
     ok "[ $worst -lt $(patience 5000) ]" "$name: $kills kills, each ended the job within $worst ms"
-    ok "[ $during -gt 0 ]" "$name: $during of them while a thread wrote"
+    ok "[ $during -gt 0 -o -z '$slow' ]" "$name: $during of them while a thread wrote"
     is "$left" 0 "$name: no process was left"
     is "$strange" 0 "$name: nothing but deaths was reported"
     last=$(cat "$name/latest_checkpointed_iteration.txt" 2>/dev/null || echo 0)
