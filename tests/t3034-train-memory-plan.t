@@ -56,6 +56,8 @@ done
 equal 1 "one rank, sharded" --use-distributed-optimizer --bf16
 equal 1 "one rank, float8" --use-distributed-optimizer --bf16 --fp8-param-gather
 equal 1 "one rank that saves aside" --async-save --save aside --bf16
+equal 1 "one rank, fewer bytes" --use-distributed-optimizer --bf16 --use-precision-aware-optimizer \
+    --exp-avg-dtype bf16 --exp-avg-sq-dtype fp8 --async-save --save aside
 
 # ---- bytes a parameter, of a model that has little to pad
 large=(--num-layers 8 --hidden-size 512 --num-attention-heads 8 --seq-length 64
@@ -83,6 +85,15 @@ near "$(each --world-size 8 --use-distributed-optimizer --bf16 --fp8-param-gathe
     "$(awk 'BEGIN { print 7.5 - 8 * 12 * 512^2 / 25777152 }')" "float8 over 8"
 near "$(each --world-size 8 --use-distributed-optimizer --bf16 \
     --num-distributed-optimizer-instances 2)" 9 "bfloat16 over two times 4"
+aware=(--bf16 --use-distributed-optimizer --use-precision-aware-optimizer)
+near "$(each "${aware[@]}")" 16 "remainders"
+near "$(each "${aware[@]}" --world-size 8)" 7.25 "over 8"
+near "$(each "${aware[@]}" --world-size 8 --exp-avg-dtype bf16 --exp-avg-sq-dtype bf16)" 6.75 \
+    "with bfloat16 moments"
+near "$(each "${aware[@]}" --exp-avg-dtype fp8 --exp-avg-sq-dtype fp8)" 10 "with fp8 ones"
+near "$(each "${aware[@]}" --exp-avg-dtype fp8 --no-store-param-remainders)" 15 "with one of them"
+near "$(each "${aware[@]}" --main-grads-dtype bf16 --exp-avg-dtype fp8)" 11 "bfloat16 gradients"
+near "$(each "${aware[@]}" --main-params-dtype fp16 --exp-avg-sq-dtype fp16)" 14 "float16"
 
 # ---- JSON, and mistakes
 if command -v jq >/dev/null; then
@@ -106,6 +117,7 @@ refuse() {
 refuse 2 "no model" megatron plan memory --num-layers 2
 refuse 2 "no argument" megatron plan memory "${large[@]}" --nonsense
 refuse 2 "both types" megatron plan memory "${large[@]}" --bf16 --fp16
+refuse 2 "moments in vain" megatron plan memory "${large[@]}" --bf16 --exp-avg-dtype bf16
 refuse 1 "a rank that is not there" megatron plan memory "${large[@]}" --rank 1
 refuse 1 "a world that cannot be" megatron plan memory "${large[@]}" --world-size 3 \
     --tensor-model-parallel-size 2
@@ -150,6 +162,9 @@ done <<'END'
 4 --pipeline-model-parallel-size 2 --use-distributed-optimizer --bf16 --fp8-param-gather
 4 --use-distributed-optimizer --num-distributed-optimizer-instances 2 --eval-iters 0 --async-save --save aside
 4 --tensor-model-parallel-size 2 --sequence-parallel --use-distributed-optimizer --bf16 --grad-reduce-in-bf16
+3 --bf16 --use-distributed-optimizer --use-precision-aware-optimizer --exp-avg-dtype fp8 --exp-avg-sq-dtype fp16
+2 --bf16 --use-distributed-optimizer --use-precision-aware-optimizer --fp8-param-gather --main-params-dtype fp16
+4 --tensor-model-parallel-size 2 --sequence-parallel --bf16 --use-distributed-optimizer --use-precision-aware-optimizer --main-grads-dtype bf16
 4 --pipeline-model-parallel-size 4 --fp16 --use-distributed-optimizer --untie-embeddings-and-output-weights
 END
 done_testing
