@@ -140,9 +140,19 @@ static int call_triad (struct bench *b, const void *what)
     return 0;
 }
 
+/* With new scales where there are some. */
 static int call_adamw (struct bench *b, const void *what)
 {
-    return b->k->ops->adamw (b->k, what, NULL, NULL);
+    struct kern_adamw a = *(const struct kern_adamw *)what;
+    struct kern_three largest;
+
+    if (kern_has_scale (a.m.dtype)) {
+        if (b->k->ops->adamw_largest (b->k, &a, &largest, NULL, NULL) < 0)
+            return -1;
+        a.scale.m = kern_scale (a.m.dtype, largest.m);
+        a.scale.v = kern_scale (a.v.dtype, largest.v);
+    }
+    return b->k->ops->adamw (b->k, &a, NULL, NULL);
 }
 
 static int call_norm_fwd (struct bench *b, const void *what)
@@ -299,29 +309,40 @@ static void bench_xent (struct bench *b, double floor)
     free (stat);
 }
 
+/* All float32; halves and bfloat16 moments; halves and E4M3 ones. */
+static void bench_adamw (struct bench *b, double floor)
+{
+    static const char *const names[] = { "adamw", "adamw, halves, bfloat16",
+                                         "adamw, halves, float8" };
+    static const enum mg_dtype types[] = { MG_FLOAT32, MG_BFLOAT16, MG_FLOAT8_E4M3 };
+    struct kern_adamw a = { .n = b->n, .param = { .data = b->a }, .grad = b->d, .lr = 1e-4,
+                            .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1,
+                            .c1 = 0.1, .c2 = 0.05, .grad_scale = 1 };
+
+    for (int i = 0; i < 3; i++) {
+        size_t moment = mg_dtype_size (types[i]);
+
+        memset (b->a, 0, (size_t)b->n * sizeof (float));
+        memset (b->b, 0, (size_t)b->n * moment);
+        memset (b->c, 0, (size_t)b->n * moment);
+        a.param.upper = i > 0 ? b->a + b->n / 2 : NULL;
+        a.m = (struct kern_state){ .data = b->b, .dtype = types[i] };
+        a.v = (struct kern_state){ .data = b->c, .dtype = types[i], .positive = true };
+        report (names[i], (double)(12 + 4 * moment) * (double)b->n,
+                best_of (call_adamw, b, &a), floor);
+    }
+}
+
 static void bench_memory (struct bench *b)
 {
     static const float s = 0.5f;
     static const int64_t cols = 768;
     double n = (double)b->n, floor = 12e-9 * n / best_of (call_triad, b, &s);
-    struct kern_adamw adamw = { .n = b->n,
-                                .param = b->a,
-                                .m = b->b,
-                                .v = b->c,
-                                .grad = b->d,
-                                .lr = 1e-4,
-                                .beta1 = 0.9,
-                                .beta2 = 0.95,
-                                .eps = 1e-8,
-                                .weight_decay = 0.1,
-                                .c1 = 0.1,
-                                .c2 = 0.05,
-                                .grad_scale = 1 };
     struct kern_gelu_fwd gelu = { .n = b->n, .x = b->a, .y = b->b };
     struct kern_gelu_bwd gelu_bwd = { .n = b->n, .dy = b->b, .x = b->a, .dx = b->c };
 
     printf ("memory: triad %.1f GB/s\n", floor);
-    report ("adamw", 28 * n, best_of (call_adamw, b, &adamw), floor);
+    bench_adamw (b, floor);
     report ("sum_sq", 4 * n, best_of (call_sum_sq, b, NULL), floor);
     report ("col_sum", 4 * n, best_of (call_col_sum, b, &cols), floor);
     report ("max_abs", 4 * n, best_of (call_max_abs, b, NULL), floor);

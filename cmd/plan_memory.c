@@ -206,9 +206,7 @@ static int check_args (const struct train_args *args, struct mg_error *err)
 
     if (missing && !(args->batches && strcmp (missing, "--seq-length") == 0))
         return mg_error_set (err, EINVAL, "%s of the model is missing", missing);
-    if (args->bf16 && args->fp16)
-        return mg_error_set (err, EINVAL, "--bf16 and --fp16 exclude each other");
-    return train_float8_check (args, err);
+    return train_args_check_types (args, err);
 }
 
 int plan_memory (int argc, char **argv)

@@ -250,17 +250,57 @@ static inline int64_t kern_xent_ld (int64_t cols, enum mg_dtype dtype)
     return dtype == MG_FLOAT32 ? cols : 2 * cols;
 }
 
+/* An array of float32 values, and how it is stored:
+ * - float32 and bfloat16: as they are, rounded to nearest even;
+ * - float16 and float8: divided by 'scale', a power of two, then rounded so;
+ * - with 'upper', which is an array of bfloat16: in two halves.  'upper' has the value
+ *   rounded to nearest in its bits, (bits + 0x8000) >> 16, data the low 16 bits: of exact
+ *   ties, and of these alone, rounding to even would make another bfloat16.  A NaN becomes
+ *   the quiet one.
+ */
+struct kern_state {
+    void *data;
+    enum mg_dtype dtype; /* of data; with 'upper' any */
+    void *upper;         /* NULL: none */
+    float scale;         /* of float16 and float8 */
+    bool positive;       /* values are not negative, and what is above 0 must not become 0:
+                            with a scale it is stored as the least number above 0 */
+};
+
+/* Has a type a scale? */
+static inline bool kern_has_scale (enum mg_dtype dtype)
+{
+    return dtype == MG_FLOAT16 || dtype == MG_FLOAT8_E4M3;
+}
+
+/* The scale of an array whose largest magnitude is 'largest': the least power of two, from
+ * 2^-125 or float8's 2^-126 on, that brings it to at most 32752, half of float16's largest
+ * number, or 448, float8's largest; NaN if 'largest' is not finite.  What was stored with it
+ * are float32 numbers, and storing these again, with the scale of any part of them, is storing
+ * the same numbers.
+ */
+float kern_scale (enum mg_dtype dtype, float largest);
+
+/* A number for each of AdamW's values. */
+struct kern_three {
+    float param, m, v;
+};
+
 /* AdamW (Loshchilov, Hutter 2019) on n elements, with g = grad * grad_scale:
  * m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2,
- * p = p (1 - lr weight_decay) - lr (m / c1) / (sqrt (v / c2) + eps), c = 1 - beta^step.
- * The new p, rounded to 'copy_dtype', is also stored in 'copy' (NULL: nowhere).
+ * p = p (1 - lr weight_decay) - lr (m / c1) / (sqrt (v / c2) + eps), c = 1 - beta^step,
+ * all in float32; the update has m and v before they are rounded to be stored.
+ * The new p, as stored and then rounded to 'copy_dtype', is also put into 'copy' (NULL:
+ * nowhere).
  */
 struct kern_adamw {
     int64_t n;
-    float *param, *m, *v;
+    struct kern_state param, m, v;
+    struct kern_three scale; /* of the new values, where they have one */
     void *copy;
     enum mg_dtype copy_dtype;
-    const float *grad;
+    const void *grad;
+    enum mg_dtype grad_dtype;
     double lr, beta1, beta2, eps, weight_decay, c1, c2, grad_scale;
 };
 
@@ -317,6 +357,20 @@ struct kern_ops {
                      struct mg_stream *, struct mg_error *);
     int (*adamw) (const struct kernels *, const struct kern_adamw *, struct mg_stream *,
                   struct mg_error *);
+    /* *out = the largest finite magnitudes of the values that adamw would store, 0 of none,
+     * whatever 'scale' is; host memory as that of sum_sq.
+     */
+    int (*adamw_largest) (const struct kernels *, const struct kern_adamw *,
+                          struct kern_three *out, struct mg_stream *, struct mg_error *);
+    /* out = the values of 'state'; 'state' = the values of in.  Elements of out and in are
+     * 'dtype', rounded to nearest even.  in may be the state's 'upper'.
+     */
+    int (*state_load) (const struct kernels *, int64_t n, const struct kern_state *state,
+                       void *out, enum mg_dtype dtype, struct mg_stream *,
+                       struct mg_error *);
+    int (*state_store) (const struct kernels *, int64_t n, const void *in,
+                        enum mg_dtype dtype, const struct kern_state *state,
+                        struct mg_stream *, struct mg_error *);
     int (*fill_normal) (const struct kernels *, const struct kern_fill_normal *,
                         struct mg_stream *, struct mg_error *);
     /* out[i] = value, rounded to 'dtype'. */

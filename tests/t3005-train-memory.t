@@ -73,6 +73,8 @@ if mpi_available; then
         --overlap-grad-reduce --overlap-param-gather --bf16 --fp8-param-gather
     steady "dp 2, averaged float16 gradients" --ddp-bucket-size 5000 --overlap-grad-reduce \
         --use-distributed-optimizer --fp16 --ddp-average-in-collective
+    steady "dp 2, fewer bytes of state" --use-distributed-optimizer --bf16 \
+        --use-precision-aware-optimizer --exp-avg-dtype bf16 --exp-avg-sq-dtype fp8
     steady "pp 2 x 2" --pipeline-model-parallel-size 2 \
         --num-virtual-stages-per-pipeline-rank 2
     data=()
@@ -87,6 +89,6 @@ if mpi_available; then
     steady "pp 4, with all that can be logged" --pipeline-model-parallel-size 4 \
         --metrics-file m.json --log-throughput --timing-log-level 2 --log-memory-interval 1
 else
-    skip 22 "no MPI"
+    skip 26 "no MPI"
 fi
 done_testing

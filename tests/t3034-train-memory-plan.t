@@ -61,6 +61,8 @@ done
 equal 1 "one rank, sharded" --use-distributed-optimizer --bf16
 equal 1 "one rank, float8" --use-distributed-optimizer --bf16 --fp8-param-gather
 equal 1 "one rank that saves aside" --async-save --save aside --bf16
+equal 1 "one rank, fewer bytes" --use-distributed-optimizer --bf16 --use-precision-aware-optimizer \
+    --exp-avg-dtype bf16 --exp-avg-sq-dtype fp8 --async-save --save aside
 
 # ---- scratch of kernels grows with threads
 scratch=$(sed -n 's/.*kernel scratch: \([0-9]*\) .*/\1/p' planned)
@@ -111,6 +113,15 @@ each "9.000 (6 + 12/d, d = 4)" --world-size 8 --use-distributed-optimizer --bf16
 like "$(megatron plan memory "${large[@]}" --world-size 8 --use-distributed-optimizer --bf16 \
     --fp8-param-gather --rank 0)" "bytes a parameter: 6\.52[0-9] \(5\.02[0-9] \+ 12/d, d = 8\)," \
     "float8 over 8"
+aware=(--bf16 --use-distributed-optimizer --use-precision-aware-optimizer)
+each "16.000 (6 + 10/d, d = 1)" "${aware[@]}"
+each "7.250 (6 + 10/d, d = 8)" "${aware[@]}" --world-size 8
+each "6.750 (6 + 6/d, d = 8)" "${aware[@]}" --world-size 8 --exp-avg-dtype bf16 \
+    --exp-avg-sq-dtype bf16
+each "10.000 (6 + 4/d, d = 1)" "${aware[@]}" --exp-avg-dtype fp8 --exp-avg-sq-dtype fp8
+each "15.000 (6 + 9/d, d = 1)" "${aware[@]}" --exp-avg-dtype fp8 --no-store-param-remainders
+each "11.000 (4 + 7/d, d = 1)" "${aware[@]}" --main-grads-dtype bf16 --exp-avg-dtype fp8
+each "14.000 (6 + 8/d, d = 1)" "${aware[@]}" --main-params-dtype fp16 --exp-avg-sq-dtype fp16
 
 # ---- JSON, and mistakes
 if command -v jq >/dev/null; then
@@ -140,6 +151,7 @@ refuse 2 "no model" megatron plan memory --num-layers 2
 refuse 2 "no argument" megatron plan memory "${large[@]}" --nonsense
 refuse 2 "both types" megatron plan memory "${large[@]}" --bf16 --fp16
 refuse 2 "no threads" megatron plan memory "${large[@]}" --threads 0
+refuse 2 "moments in vain" megatron plan memory "${large[@]}" --bf16 --exp-avg-dtype bf16
 refuse 1 "a rank that is not there" megatron plan memory "${large[@]}" --rank 1
 refuse 1 "a world that cannot be" megatron plan memory "${large[@]}" --world-size 3 \
     --tensor-model-parallel-size 2
@@ -184,6 +196,9 @@ done <<'END'
 4 --pipeline-model-parallel-size 2 --use-distributed-optimizer --bf16 --fp8-param-gather
 4 --use-distributed-optimizer --num-distributed-optimizer-instances 2 --eval-iters 0 --async-save --save aside
 4 --tensor-model-parallel-size 2 --sequence-parallel --use-distributed-optimizer --bf16 --grad-reduce-in-bf16
+3 --bf16 --use-distributed-optimizer --use-precision-aware-optimizer --exp-avg-dtype fp8 --exp-avg-sq-dtype fp16
+2 --bf16 --use-distributed-optimizer --use-precision-aware-optimizer --fp8-param-gather --main-params-dtype fp16
+4 --tensor-model-parallel-size 2 --sequence-parallel --bf16 --use-distributed-optimizer --use-precision-aware-optimizer --main-grads-dtype bf16
 4 --pipeline-model-parallel-size 4 --fp16 --use-distributed-optimizer --untie-embeddings-and-output-weights
 END
 done_testing

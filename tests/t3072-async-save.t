@@ -64,6 +64,11 @@ run megatron checkpoint verify async
 is "$status" 0 "verified: $out"
 compare "bfloat16" "${one[@]}" --train-iters 4 --bf16
 compare "float8" "${one[@]}" --train-iters 4 --bf16 --fp8-param-gather --use-distributed-optimizer
+few=(--bf16 --use-distributed-optimizer --use-precision-aware-optimizer)
+compare "fewer bytes" "${one[@]}" --train-iters 4 "${few[@]}" --exp-avg-dtype fp8 \
+    --exp-avg-sq-dtype fp8
+compare "main parameters in float16" "${one[@]}" --train-iters 4 "${few[@]}" \
+    --main-params-dtype fp16 --exp-avg-dtype bf16 --exp-avg-sq-dtype fp16
 compare "a loss scale" "${one[@]}" --train-iters 4 --fp16 --initial-loss-scale 1e30
 compare "one kept" "${one[@]}" --train-iters 5 --keep-last-n-checkpoints 1
 is "$(ls async | paste -sd' ')" "iter_0000005 latest_checkpointed_iteration.txt" "the last"

@@ -1,54 +1,109 @@
 /* adamw.c - AdamW (formula in kernels.h)
  *
- * 28 bytes of memory a parameter, so memory is what it waits for: one pass.
+ * At most 28 bytes of memory a parameter, so memory is what it waits for.  Where all is
+ * float32, one pass over it; else chunks are widened into float32 arrays, updated there and
+ * narrowed.
  */
 
 #include <math.h>
 
-#include "kernels/cpu/cpu.h"
-#include "kernels/cpu/vec.h"
+#include "kernels/cpu/state.h"
 
 /* The formula's scalars, formed in double, rounded once. */
 struct scalars {
     float beta1, beta2, rest1, rest2, decay, step, root, eps, scale;
 };
 
-VEC_INLINE void update (const struct kern_adamw *a, const struct scalars *s,
-                        int64_t begin, int64_t n, const bool copy,
+/* What an update works on, and how much of it. */
+struct part {
+    int64_t n;
+    float *param, *m, *v;
+    const float *grad;
+    void *copy; /* [n] */
+};
+
+VEC_INLINE void update (const struct part *a, const struct scalars *s, const bool copy,
                         const enum mg_dtype type)
 {
-    float *param = a->param + begin, *m = a->m + begin, *v = a->v + begin;
-    const float *grad = a->grad + begin;
+    for (int64_t i = 0; i < a->n; i += VEC) {
+        int64_t left = a->n - i;
+        vf g = vec_load_part (a->grad + i, left) * s->scale;
+        vf m = s->beta1 * vec_load_part (a->m + i, left) + s->rest1 * g;
+        vf v = s->beta2 * vec_load_part (a->v + i, left) + s->rest2 * (g * g);
+        vf p = vec_load_part (a->param + i, left);
 
-    for (int64_t i = 0; i < n; i += VEC) {
-        int64_t left = n - i;
-        vf g = vec_load_part (grad + i, left) * s->scale;
-        vf m1 = s->beta1 * vec_load_part (m + i, left) + s->rest1 * g;
-        vf v1 = s->beta2 * vec_load_part (v + i, left) + s->rest2 * (g * g);
-        vf p = vec_load_part (param + i, left);
-
-        p = p * s->decay - s->step * m1 / (vec_sqrt (v1) * s->root + s->eps);
-        vec_store_part (m + i, m1, left);
-        vec_store_part (v + i, v1, left);
-        vec_store_part (param + i, p, left);
+        p = p * s->decay - s->step * m / (vec_sqrt (v) * s->root + s->eps);
+        vec_store_part (a->m + i, m, left);
+        vec_store_part (a->v + i, v, left);
+        vec_store_part (a->param + i, p, left);
         if (copy)
-            vec_put (a->copy, begin + i, p, left, type);
+            vec_put (a->copy, i, p, left, type);
     }
 }
+
+/* --- all float32 --- */
 
 static void update_block (const struct kern_adamw *a, const struct scalars *s,
                           int64_t begin, int64_t n)
 {
+    const struct part part = {
+        .n = n,
+        .param = (float *)a->param.data + begin,
+        .m = (float *)a->m.data + begin,
+        .v = (float *)a->v.data + begin,
+        .grad = (const float *)a->grad + begin,
+        .copy = a->copy ? (char *)a->copy + (size_t)begin * cpu_size (a->copy_dtype) : NULL,
+    };
+
     if (a->copy)
-        VEC_TYPED (a->copy_dtype, update, a, s, begin, n, true);
+        VEC_TYPED (a->copy_dtype, update, &part, s, true);
     else
-        update (a, s, begin, n, false, MG_FLOAT32);
+        update (&part, s, false, MG_FLOAT32);
 }
 
-int cpu_adamw (const struct kernels *k, const struct kern_adamw *a,
-               struct mg_stream *stream, struct mg_error *err)
+/* --- any types --- */
+
+/* New values of a chunk. */
+struct chunk {
+    float param[STATE_CHUNK], m[STATE_CHUNK], v[STATE_CHUNK], grad[STATE_CHUNK];
+};
+
+static void compute_chunk (const struct kern_adamw *a, const struct scalars *s,
+                           int64_t begin, int64_t n, struct chunk *new)
 {
-    struct scalars s = {
+    const struct part part
+        = { .n = n, .param = new->param, .m = new->m, .v = new->v, .grad = new->grad };
+
+    state_get (&a->param, begin, n, new->param);
+    state_get (&a->m, begin, n, new->m);
+    state_get (&a->v, begin, n, new->v);
+    VEC_TYPED (a->grad_dtype, state_widen, a->grad, begin, n, new->grad);
+    update (&part, s, false, MG_FLOAT32);
+}
+
+/* In place, but with new scales. */
+static void update_chunk (const struct kern_adamw *a, const struct scalars *s,
+                          int64_t begin, int64_t n)
+{
+    struct kern_state param = a->param, m = a->m, v = a->v;
+    struct chunk new;
+
+    param.scale = a->scale.param;
+    m.scale = a->scale.m;
+    v.scale = a->scale.v;
+    compute_chunk (a, s, begin, n, &new);
+    state_put (&param, begin, n, new.param);
+    state_put (&m, begin, n, new.m);
+    state_put (&v, begin, n, new.v);
+    if (!a->copy)
+        return;
+    state_get (&param, begin, n, new.param);
+    VEC_TYPED (a->copy_dtype, state_narrow, new.param, begin, n, a->copy);
+}
+
+static struct scalars scalars_of (const struct kern_adamw *a)
+{
+    return (struct scalars){
         .beta1 = (float)a->beta1,
         .beta2 = (float)a->beta2,
         .rest1 = (float)(1 - a->beta1),
@@ -59,10 +114,58 @@ int cpu_adamw (const struct kernels *k, const struct kern_adamw *a,
         .eps = (float)a->eps,
         .scale = (float)a->grad_scale,
     };
+}
 
-    (void)k, (void)stream, (void)err;
+static int check (const struct kern_adamw *a, struct mg_error *err)
+{
+    return state_check (&a->param, "adamw: parameter", err) < 0
+                   || state_check (&a->m, "adamw: first moment", err) < 0
+                   || state_check (&a->v, "adamw: second moment", err) < 0
+               ? -1 : 0;
+}
+
+int cpu_adamw_largest (const struct kernels *k, const struct kern_adamw *a,
+                       struct kern_three *out, struct mg_stream *stream,
+                       struct mg_error *err)
+{
+    const struct scalars s = scalars_of (a);
+    float param = 0, m = 0, v = 0;
+
+    (void)stream;
+    if (check (a, err) < 0)
+        return -1;
+#pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->n > CPU_SERIAL) \
+    reduction (max : param, m, v)
+    for (int64_t c = 0; c < state_chunks (a->n); c++) {
+        int64_t begin = c * STATE_CHUNK, n = cpu_min (STATE_CHUNK, a->n - begin);
+        struct chunk new;
+
+        compute_chunk (a, &s, begin, n, &new);
+        param = state_largest (param, new.param, n);
+        m = state_largest (m, new.m, n);
+        v = state_largest (v, new.v, n);
+    }
+    *out = (struct kern_three){ param, m, v };
+    return 0;
+}
+
+int cpu_adamw (const struct kernels *k, const struct kern_adamw *a,
+               struct mg_stream *stream, struct mg_error *err)
+{
+    const struct scalars s = scalars_of (a);
+    bool plain = state_is_plain (&a->param) && state_is_plain (&a->m)
+                 && state_is_plain (&a->v) && a->grad_dtype == MG_FLOAT32;
+    int64_t size = plain ? CPU_BLOCK : STATE_CHUNK;
+
+    (void)stream;
+    if (check (a, err) < 0)
+        return -1;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->n > CPU_SERIAL)
-    for (int64_t b = 0; b < cpu_blocks (a->n); b++)
-        update_block (a, &s, b * CPU_BLOCK, cpu_min (CPU_BLOCK, a->n - b * CPU_BLOCK));
+    for (int64_t b = 0; b < (a->n + size - 1) / size; b++) {
+        if (plain)
+            update_block (a, &s, b * size, cpu_min (size, a->n - b * size));
+        else
+            update_chunk (a, &s, b * size, cpu_min (size, a->n - b * size));
+    }
     return 0;
 }

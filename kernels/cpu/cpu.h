@@ -166,6 +166,12 @@ int cpu_xent_bwd (const struct kernels *, const struct kern_xent_bwd *,
                   struct mg_stream *, struct mg_error *);
 int cpu_adamw (const struct kernels *, const struct kern_adamw *, struct mg_stream *,
                struct mg_error *);
+int cpu_adamw_largest (const struct kernels *, const struct kern_adamw *,
+                       struct kern_three *out, struct mg_stream *, struct mg_error *);
+int cpu_state_load (const struct kernels *, int64_t n, const struct kern_state *state,
+                    void *out, enum mg_dtype dtype, struct mg_stream *, struct mg_error *);
+int cpu_state_store (const struct kernels *, int64_t n, const void *in, enum mg_dtype dtype,
+                     const struct kern_state *state, struct mg_stream *, struct mg_error *);
 int cpu_fill_normal (const struct kernels *, const struct kern_fill_normal *,
                      struct mg_stream *, struct mg_error *);
 int cpu_fill (const struct kernels *, int64_t n, float value, void *out, enum mg_dtype dtype,

@@ -18,6 +18,7 @@
 #define CPU_NAME(name) CPU_EXPAND (name, CPU_ISA)
 
 #define cpu_adamw CPU_NAME (cpu_adamw)
+#define cpu_adamw_largest CPU_NAME (cpu_adamw_largest)
 #define cpu_attention_bwd CPU_NAME (cpu_attention_bwd)
 #define cpu_attention_bwd_scratch CPU_NAME (cpu_attention_bwd_scratch)
 #define cpu_attention_fwd CPU_NAME (cpu_attention_fwd)
@@ -48,6 +49,8 @@
 #define cpu_plan_ops CPU_NAME (cpu_plan_ops)
 #define cpu_position_bwd CPU_NAME (cpu_position_bwd)
 #define cpu_position_fwd CPU_NAME (cpu_position_fwd)
+#define cpu_state_load CPU_NAME (cpu_state_load)
+#define cpu_state_store CPU_NAME (cpu_state_store)
 #define cpu_sum_sq CPU_NAME (cpu_sum_sq)
 #define cpu_count_zeros CPU_NAME (cpu_count_zeros)
 #define cpu_tile CPU_NAME (cpu_tile)
@@ -63,5 +66,9 @@
 #define flash_set_queries CPU_NAME (flash_set_queries)
 #define flash_turn CPU_NAME (flash_turn)
 #define flash_turn_back CPU_NAME (flash_turn_back)
+#define state_check CPU_NAME (state_check)
+#define state_get CPU_NAME (state_get)
+#define state_largest CPU_NAME (state_largest)
+#define state_put CPU_NAME (state_put)
 
 #endif /* KERNELS_CPU_ISA_H */

@@ -133,6 +133,30 @@ static int plan_cast_scaled (const struct kernels *k, int64_t n, float scale, co
     return 0;
 }
 
+static int plan_adamw_largest (const struct kernels *k, const struct kern_adamw *a,
+                               struct kern_three *out, struct mg_stream *stream,
+                               struct mg_error *err)
+{
+    (void)k, (void)a, (void)out, (void)stream, (void)err;
+    return 0;
+}
+
+static int plan_state_load (const struct kernels *k, int64_t n, const struct kern_state *state,
+                            void *out, enum mg_dtype dtype, struct mg_stream *stream,
+                            struct mg_error *err)
+{
+    (void)k, (void)n, (void)state, (void)out, (void)dtype, (void)stream, (void)err;
+    return 0;
+}
+
+static int plan_state_store (const struct kernels *k, int64_t n, const void *in,
+                             enum mg_dtype dtype, const struct kern_state *state,
+                             struct mg_stream *stream, struct mg_error *err)
+{
+    (void)k, (void)n, (void)in, (void)dtype, (void)state, (void)stream, (void)err;
+    return 0;
+}
+
 const struct kern_ops cpu_plan_ops = {
     .name = "cpu",
     .gemm = cpu_plan_gemm,
@@ -153,6 +177,9 @@ const struct kern_ops cpu_plan_ops = {
     .xent_loss = plan_xent_loss,
     .xent_bwd = plan_xent_bwd,
     .adamw = plan_adamw,
+    .adamw_largest = plan_adamw_largest,
+    .state_load = plan_state_load,
+    .state_store = plan_state_store,
     .fill_normal = plan_fill_normal,
     .fill = plan_fill,
     .col_sum = plan_col_sum,

@@ -211,43 +211,49 @@ VEC_INLINE void vec_put_e4m3 (uint8_t *p, vf v, int64_t left)
         memcpy (p, &x, (size_t)left);
 }
 
-/* Elements i, i + 1, ... of an array of 'type', a constant where speed counts: code for one
- * type is left of the choice then.
- */
-VEC_INLINE vf vec_get (const void *p, int64_t i, int64_t left, const enum mg_dtype type)
+/* Elements i, i + 1, ... of an array of 16-bit numbers, as they are. */
+VEC_INLINE vh vec_get_bits (const void *p, int64_t i, int64_t left)
 {
     const uint16_t *half = (const uint16_t *)p + i;
     vh x = { 0 };
 
-    if (type == MG_FLOAT32)
-        return vec_load_part ((const float *)p + i, left);
-    if (type == MG_FLOAT8_E4M3)
-        return vec_get_e4m3 ((const uint8_t *)p + i, left);
     if (left >= VEC)
-        x = *(const vh_loose *)half;
-    else
-        memcpy (&x, half, (size_t)left * sizeof (*half));
-    return type == MG_BFLOAT16 ? vec_from_bf16 (x) : vec_from_fp16 (x);
+        return *(const vh_loose *)half;
+    memcpy (&x, half, (size_t)left * sizeof (*half));
+    return x;
 }
 
-VEC_INLINE void vec_put (void *p, int64_t i, vf v, int64_t left, const enum mg_dtype type)
+VEC_INLINE void vec_put_bits (void *p, int64_t i, vh x, int64_t left)
 {
     uint16_t *half = (uint16_t *)p + i;
-    vh x;
 
-    if (type == MG_FLOAT32) {
-        vec_store_part ((float *)p + i, v, left);
-        return;
-    }
-    if (type == MG_FLOAT8_E4M3) {
-        vec_put_e4m3 ((uint8_t *)p + i, v, left);
-        return;
-    }
-    x = type == MG_BFLOAT16 ? vec_to_bf16 (v) : vec_to_fp16 (v);
     if (left >= VEC)
         *(vh_loose *)half = x;
     else
         memcpy (half, &x, (size_t)left * sizeof (*half));
+}
+
+/* Of an array of 'type', a constant where speed counts: code for one type is left of the
+ * choice then.
+ */
+VEC_INLINE vf vec_get (const void *p, int64_t i, int64_t left, const enum mg_dtype type)
+{
+    if (type == MG_FLOAT32)
+        return vec_load_part ((const float *)p + i, left);
+    if (type == MG_FLOAT8_E4M3)
+        return vec_get_e4m3 ((const uint8_t *)p + i, left);
+    return type == MG_BFLOAT16 ? vec_from_bf16 (vec_get_bits (p, i, left))
+                               : vec_from_fp16 (vec_get_bits (p, i, left));
+}
+
+VEC_INLINE void vec_put (void *p, int64_t i, vf v, int64_t left, const enum mg_dtype type)
+{
+    if (type == MG_FLOAT32)
+        vec_store_part ((float *)p + i, v, left);
+    else if (type == MG_FLOAT8_E4M3)
+        vec_put_e4m3 ((uint8_t *)p + i, v, left);
+    else
+        vec_put_bits (p, i, type == MG_BFLOAT16 ? vec_to_bf16 (v) : vec_to_fp16 (v), left);
 }
 
 /* Add to elements i, i + 1, ... */

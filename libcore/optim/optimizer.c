@@ -40,12 +40,23 @@ static void find_groups (struct optimizer *o, const struct job *job)
     }
 }
 
+/* Of any value, on all ranks alike. */
+static bool has_scales (const struct optimizer_types *types)
+{
+    return kern_has_scale (types->main) || kern_has_scale (types->exp_avg)
+           || kern_has_scale (types->exp_avg_sq);
+}
+
 static int allocate_sums (struct optimizer *o, struct mg_error *err)
 {
     o->zeros = calloc (o->n + 1, sizeof (*o->zeros));
     o->reduced = calloc ((size_t)o->num_tensors + OPTIMIZER_MAX_EXTRA + 1, sizeof (double));
     o->largest = calloc ((size_t)o->num_tensors + 1, sizeof (*o->largest));
     if (!o->zeros || !o->reduced || !o->largest)
+        return mg_error_set (err, ENOMEM, "optimizer: out of memory");
+    if (has_scales (&o->config.types)
+        && (!(o->found = calloc (o->n + 1, sizeof (*o->found)))
+            || !(o->agreed = calloc ((size_t)o->num_tensors + 1, sizeof (*o->agreed)))))
         return mg_error_set (err, ENOMEM, "optimizer: out of memory");
     return 0;
 }
@@ -89,6 +100,8 @@ void optimizer_destroy (struct optimizer *o)
     layout_destroy (o->layout);
     free (o->zeros);
     free (o->reduced);
+    free (o->found);
+    free (o->agreed);
     free (o->largest);
     free (o);
     errno = saved_errno;
@@ -192,28 +205,56 @@ int optimizer_scale_grads (struct optimizer *o, double factor, struct mg_error *
 
 /* --- parameters --- */
 
-int optimizer_convert (struct optimizer *o, int from, int to, struct mg_error *err)
+/* Where the initial values of a range are, and of which type: those of float8 parameters
+ * are where gradients will be.
+ */
+static const void *initial_values (const struct optimizer *o, const struct range *r,
+                                   enum mg_dtype *dtype)
 {
-    bool params = from == MEMORY_PARAM || to == MEMORY_PARAM;
+    const struct param *p = &o->params[r->at.param];
 
+    *dtype = p->dtype;
+    return p->storage == MG_FLOAT8_E4M3
+               ? (const char *)p->grad + (size_t)r->at.from * mg_dtype_size (p->dtype)
+               : r->memory[MEMORY_PARAM];
+}
+
+/* Scales of main parameters that are about to be made of these. */
+static int scale_params (struct optimizer *o, struct mg_error *err)
+{
     for (size_t i = 0; i < o->num_ranges; i++) {
         const struct range *r = &o->range[i];
+        enum mg_dtype dtype;
+        const void *values = initial_values (o, r, &dtype);
 
-        if (r->memory[from] != r->memory[to]
-            && !(params && r->store->dtype[MEMORY_PARAM] == MG_FLOAT8_E4M3)
-            && o->kern->ops->cast (o->kern, r->at.to - r->at.from, r->memory[from],
-                                   r->store->dtype[from], r->memory[to], r->store->dtype[to],
-                                   o->stream, err) < 0)
+        o->found[i] = (struct kern_three){ 0, 0, 0 };
+        if (o->kern->ops->max_abs (o->kern, r->at.to - r->at.from, values, dtype,
+                                   &o->found[i].param, o->stream, err) < 0)
             return -1;
     }
+    if (optimizer_find_scales (o, err) < 0)
+        return -1;
+    for (size_t i = 0; i < o->num_ranges; i++)
+        o->range[i].scale[MEMORY_MAIN] = optimizer_scales (o, &o->range[i]).param;
     return 0;
 }
 
 int optimizer_take_params (struct optimizer *o, struct mg_error *err)
 {
-    if (optimizer_convert (o, MEMORY_PARAM, MEMORY_MAIN, err) < 0)
+    if (o->found && scale_params (o, err) < 0)
         return -1;
-    return optimizer_take_float8 (o, err);
+    for (size_t i = 0; i < o->num_ranges; i++) {
+        const struct range *r = &o->range[i];
+        const struct kern_state main = optimizer_state (r, false, MEMORY_MAIN, 0);
+        enum mg_dtype dtype;
+        const void *values = initial_values (o, r, &dtype);
+
+        if (r->store->memory[MEMORY_MAIN]
+            && o->kern->ops->state_store (o->kern, r->at.to - r->at.from, values, dtype, &main,
+                                          o->stream, err) < 0)
+            return -1;
+    }
+    return optimizer_give_float8 (o, err);
 }
 
 /* Are there main parameters apart from the parameters? */
@@ -226,53 +267,111 @@ static bool has_main (const struct optimizer *o)
     return false;
 }
 
+/* Is a parameter the rounding of a main one?  Not if that is the parameter, or has it as its
+ * upper half; and float8 needs more than rounding.
+ */
+static bool is_rounded (const struct range *r)
+{
+    return r->store->memory[MEMORY_MAIN] && !r->store->remainders
+           && r->store->dtype[MEMORY_PARAM] != MG_FLOAT8_E4M3;
+}
+
+static int round_params (struct optimizer *o, struct mg_error *err)
+{
+    for (size_t i = 0; i < o->num_ranges; i++) {
+        const struct range *r = &o->range[i];
+        const struct kern_state main = optimizer_state (r, false, MEMORY_MAIN, 0);
+
+        if (is_rounded (r)
+            && o->kern->ops->state_load (o->kern, r->at.to - r->at.from, &main,
+                                         r->memory[MEMORY_PARAM],
+                                         r->store->dtype[MEMORY_PARAM], o->stream, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 int optimizer_give_params (struct optimizer *o, struct mg_error *err)
 {
     if (!has_main (o) && !o->config.float8)
         return 0;
     /* Nothing that was given before is still on its way to where this goes. */
-    if (optimizer_params_needed (o, 0, o->n, err) < 0
-        || optimizer_convert (o, MEMORY_MAIN, MEMORY_PARAM, err) < 0
+    if (optimizer_params_needed (o, 0, o->n, err) < 0 || round_params (o, err) < 0
         || optimizer_quantise (o, err) < 0)
         return -1;
     return optimizer_gather_params (o, err);
 }
 
+/* The update of a range; 'all' has what is common to all. */
+static struct kern_adamw update_of (const struct optimizer *o, const struct range *r,
+                                    const struct kern_adamw *all)
+{
+    struct kern_adamw a = *all;
+
+    a.n = r->at.to - r->at.from;
+    a.param = optimizer_state (r, false, MEMORY_MAIN, 0);
+    a.m = optimizer_state (r, false, MEMORY_EXP_AVG, 0);
+    a.v = optimizer_state (r, false, MEMORY_EXP_AVG_SQ, 0);
+    a.copy = is_rounded (r) ? r->memory[MEMORY_PARAM] : NULL;
+    a.copy_dtype = r->store->dtype[MEMORY_PARAM];
+    a.grad = r->memory[MEMORY_MAIN_GRAD];
+    a.grad_dtype = r->store->dtype[MEMORY_MAIN_GRAD];
+    if (!o->params[r->at.param].decay)
+        a.weight_decay = 0;
+    return a;
+}
+
+/* The scales that new values will be stored with: they are computed once only for these. */
+static int scale_update (struct optimizer *o, const struct kern_adamw *all,
+                         struct mg_error *err)
+{
+    for (size_t i = 0; i < o->num_ranges; i++) {
+        const struct kern_adamw a = update_of (o, &o->range[i], all);
+
+        if (o->kern->ops->adamw_largest (o->kern, &a, &o->found[i], o->stream, err) < 0)
+            return -1;
+    }
+    return optimizer_find_scales (o, err);
+}
+
+static int update_ranges (struct optimizer *o, const struct kern_adamw *all,
+                          struct mg_error *err)
+{
+    if (o->found && scale_update (o, all, err) < 0)
+        return -1;
+    for (size_t i = 0; i < o->num_ranges; i++) {
+        struct range *r = &o->range[i];
+        struct kern_adamw a = update_of (o, r, all);
+
+        if (o->found)
+            a.scale = optimizer_scales (o, r);
+        if (o->kern->ops->adamw (o->kern, &a, o->stream, err) < 0)
+            return mg_error_prefix (err, "%s", o->params[r->at.param].name);
+        r->scale[MEMORY_MAIN] = a.scale.param;
+        r->scale[MEMORY_EXP_AVG] = a.scale.m;
+        r->scale[MEMORY_EXP_AVG_SQ] = a.scale.v;
+    }
+    return 0;
+}
+
 int optimizer_step (struct optimizer *o, double lr, double weight_decay, double norm,
                     struct mg_error *err)
 {
-    double scale = 1.0;
+    double clip = o->config.clip_grad, scale = clip > 0 ? clip / (norm + 1e-6) : 1.0;
     int64_t step = o->steps + 1;
+    const struct kern_adamw all = {
+        .lr = lr,
+        .beta1 = o->config.beta1,
+        .beta2 = o->config.beta2,
+        .eps = o->config.eps,
+        .weight_decay = weight_decay,
+        .c1 = 1.0 - pow (o->config.beta1, (double)step),
+        .c2 = 1.0 - pow (o->config.beta2, (double)step),
+        .grad_scale = scale < 1.0 ? scale : 1.0,
+    };
 
-    if (o->config.clip_grad > 0) {
-        double coefficient = o->config.clip_grad / (norm + 1e-6);
-        if (coefficient < 1.0)
-            scale = coefficient;
-    }
-    for (size_t i = 0; i < o->num_ranges; i++) {
-        const struct range *r = &o->range[i];
-        const struct param *p = &o->params[r->at.param];
-        bool rounded = r->store->memory[MEMORY_MAIN] && p->storage != MG_FLOAT8_E4M3;
-        struct kern_adamw a = {
-            .n = r->at.to - r->at.from,
-            .param = r->memory[MEMORY_MAIN],
-            .copy = rounded ? r->memory[MEMORY_PARAM] : NULL,
-            .copy_dtype = r->store->dtype[MEMORY_PARAM],
-            .m = r->memory[MEMORY_EXP_AVG],
-            .v = r->memory[MEMORY_EXP_AVG_SQ],
-            .grad = r->memory[MEMORY_MAIN_GRAD],
-            .lr = lr,
-            .beta1 = o->config.beta1,
-            .beta2 = o->config.beta2,
-            .eps = o->config.eps,
-            .weight_decay = p->decay ? weight_decay : 0.0,
-            .c1 = 1.0 - pow (o->config.beta1, (double)step),
-            .c2 = 1.0 - pow (o->config.beta2, (double)step),
-            .grad_scale = scale,
-        };
-        if (o->kern->ops->adamw (o->kern, &a, o->stream, err) < 0)
-            return mg_error_prefix (err, "%s", p->name);
-    }
+    if (update_ranges (o, &all, err) < 0)
+        return -1;
     o->steps = step;
     return optimizer_quantise (o, err);
 }

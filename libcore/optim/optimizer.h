@@ -6,6 +6,11 @@
  * model's are made of them by rounding (Micikevicius et al. 2018).  A float32 model's are
  * their own main parameters.
  *
+ * It may be told to store these in fewer bytes (struct optimizer_types); updates compute in
+ * float32 all the same, and others read and write float32.  Values that have a scale (struct
+ * kern_state) are stored by an update with one scale for a tensor, of whose parts the ranks
+ * tell each other the largest magnitudes: so results do not depend on how it is cut.
+ *
  * The step: gradients are summed over the data-parallel group (the loss's weight holds
  * the 1 / size, or the reduction averages), tied embeddings over the embedding group; the
  * global norm is formed once across all axes; clipped gradients go through AdamW.
@@ -29,11 +34,15 @@
 #include "libcore/nn/param.h"
 #include "libcore/optim/layout.h"
 
-/* Types of the optimizer's own memory; all zeros: float32. */
+/* Types of the optimizer's own memory; all zeros: float32.  Main parameters and moments may
+ * be what struct kern_state offers.
+ */
 struct optimizer_types {
     enum mg_dtype grad;      /* gradients as passes add them up and ranks reduce them */
     enum mg_dtype main_grad; /* as updates read them: float32, or the same */
     enum mg_dtype main;      /* main parameters, of parameters that are not float32 */
+    bool remainders;         /* float32 main parameters of bfloat16 ones: only what these lack,
+                                their lower halves */
     enum mg_dtype exp_avg, exp_avg_sq; /* first and second moment */
 };
 
@@ -62,7 +71,7 @@ enum optimizer_part {
     OPTIMIZER_PARAMS,
     OPTIMIZER_GRADS,
     OPTIMIZER_MAIN_GRADS, /* gradients as updates read them, where the model's are not so */
-    OPTIMIZER_MAIN, /* parameters in float32, where the model's are not */
+    OPTIMIZER_MAIN, /* main parameters, where they are not the model's */
     OPTIMIZER_MOMENTS,
     OPTIMIZER_SNAPSHOT, /* a copy for checkpoints, on ranks whose ranges count */
     OPTIMIZER_PACKED, /* gradients on their way over the tensor-parallel group */

@@ -16,6 +16,12 @@ static bool is_float8 (const struct range *r)
     return r->store->dtype[MEMORY_PARAM] == MG_FLOAT8_E4M3;
 }
 
+/* What stored main parameters have to be multiplied by. */
+static float main_scale (const struct range *r)
+{
+    return optimizer_is_scaled (r->store, MEMORY_MAIN) ? r->scale[MEMORY_MAIN] : 1;
+}
+
 /* o->largest[order] of every tensor, over all ranks. */
 static int find_largest (struct optimizer *o, struct mg_error *err)
 {
@@ -30,9 +36,14 @@ static int find_largest (struct optimizer *o, struct mg_error *err)
                                       err) < 0)
             return -1;
     }
-    if (mg_stream_synchronize (o->stream, err) < 0
-        || mg_comm_all_reduce (o->world, o->largest, (size_t)o->num_tensors, MG_FLOAT32, MG_MAX,
-                               o->stream, err) < 0
+    if (mg_stream_synchronize (o->stream, err) < 0)
+        return -1;
+    for (size_t i = 0; i < o->num_ranges; i++) {
+        if (is_float8 (&o->range[i]))
+            o->largest[o->params[o->range[i].at.param].order] *= main_scale (&o->range[i]);
+    }
+    if (mg_comm_all_reduce (o->world, o->largest, (size_t)o->num_tensors, MG_FLOAT32, MG_MAX,
+                            o->stream, err) < 0
         || mg_stream_synchronize (o->stream, err) < 0)
         return mg_error_prefix (err, "scales of float8 parameters");
     return 0;
@@ -55,7 +66,7 @@ int optimizer_quantise (struct optimizer *o, struct mg_error *err)
 
         if (is_float8 (r)
             && o->kern->ops->cast_scaled (o->kern, r->at.to - r->at.from,
-                                          1 / o->params[r->at.param].scale,
+                                          main_scale (r) / o->params[r->at.param].scale,
                                           r->memory[MEMORY_MAIN], r->store->dtype[MEMORY_MAIN],
                                           r->memory[MEMORY_PARAM], MG_FLOAT8_E4M3, o->stream,
                                           err) < 0)
@@ -64,22 +75,10 @@ int optimizer_quantise (struct optimizer *o, struct mg_error *err)
     return 0;
 }
 
-int optimizer_take_float8 (struct optimizer *o, struct mg_error *err)
+int optimizer_give_float8 (struct optimizer *o, struct mg_error *err)
 {
     if (!o->config.float8)
         return 0;
-    for (size_t i = 0; i < o->num_ranges; i++) {
-        const struct range *r = &o->range[i];
-        const struct param *p = &o->params[r->at.param];
-        const char *values = p->grad;
-
-        if (is_float8 (r)
-            && o->kern->ops->cast (o->kern, r->at.to - r->at.from,
-                                   values + (size_t)r->at.from * mg_dtype_size (p->dtype),
-                                   p->dtype, r->memory[MEMORY_MAIN],
-                                   r->store->dtype[MEMORY_MAIN], o->stream, err) < 0)
-            return -1;
-    }
     if (optimizer_zero_grad (o, err) < 0 || optimizer_quantise (o, err) < 0)
         return -1;
     return o->config.sharded ? optimizer_gather_params (o, err) : 0;

@@ -45,7 +45,11 @@ static void choose_types (struct store *s, const struct optimizer_config *c,
                                                              : buffer->param_dtype;
     s->dtype[MEMORY_GRAD] = buffer->grad_dtype;
     s->dtype[MEMORY_MAIN_GRAD] = c->types.main_grad;
-    s->dtype[MEMORY_MAIN] = c->types.main;
+    s->remainders = c->types.remainders && c->types.main == MG_FLOAT32
+                    && buffer->param_dtype == MG_BFLOAT16;
+    s->dtype[MEMORY_MAIN] = buffer->param_dtype == MG_FLOAT32 ? MG_FLOAT32
+                            : s->remainders                   ? MG_BFLOAT16
+                                                              : c->types.main;
     s->dtype[MEMORY_EXP_AVG] = c->types.exp_avg;
     s->dtype[MEMORY_EXP_AVG_SQ] = c->types.exp_avg_sq;
 }
@@ -267,48 +271,91 @@ const struct optimizer_range *optimizer_range_at (const struct optimizer *o, siz
     return &o->range[range].at;
 }
 
-float *optimizer_plain_in (const struct range *r, void *const memory[NUM_MEMORIES],
-                           enum optimizer_value value)
+float *optimizer_plain_in (const struct range *r, bool copied, enum optimizer_value value)
 {
     int m = memory_of (value);
 
-    return r->store->dtype[m] == MG_FLOAT32 ? memory[m] : NULL;
+    return r->store->dtype[m] != MG_FLOAT32 ? NULL : copied ? r->copy[m] : r->memory[m];
 }
 
-int optimizer_read_in (struct optimizer *o, const struct range *r,
-                       void *const memory[NUM_MEMORIES], enum optimizer_value value,
-                       int64_t from, int64_t n, float *out, struct mg_stream *stream,
-                       struct mg_error *err)
+struct kern_state optimizer_state (const struct range *r, bool copied, int memory,
+                                   int64_t from)
 {
-    int m = memory_of (value);
-    enum mg_dtype dtype = r->store->dtype[m];
-    const char *at = (const char *)memory[m] + (size_t)from * mg_dtype_size (dtype);
+    const struct store *s = r->store;
+    void *const *at = copied ? r->copy : r->memory;
+    bool halves = memory == MEMORY_MAIN && s->remainders;
 
-    if (o->kern->ops->cast (o->kern, n, at, dtype, out, MG_FLOAT32, stream, err) < 0)
-        return -1;
-    return mg_stream_synchronize (stream, err);
+    return (struct kern_state){
+        .data = (char *)at[memory] + (size_t)from * mg_dtype_size (s->dtype[memory]),
+        .dtype = s->dtype[memory],
+        .upper = halves ? (char *)at[MEMORY_PARAM]
+                              + (size_t)from * mg_dtype_size (s->dtype[MEMORY_PARAM])
+                        : NULL,
+        .scale = copied ? r->copy_scale[memory] : r->scale[memory],
+        .positive = memory == MEMORY_EXP_AVG_SQ,
+    };
+}
+
+int optimizer_read_in (struct optimizer *o, const struct range *r, bool copied,
+                       enum optimizer_value value, int64_t from, int64_t n, float *out,
+                       struct mg_stream *stream, struct mg_error *err)
+{
+    int m = memory_of (value), rc;
+    const struct kern_state state = optimizer_state (r, copied, m, from);
+
+    if (m == MEMORY_MAIN_GRAD)
+        rc = o->kern->ops->cast (o->kern, n, state.data, state.dtype, out, MG_FLOAT32, stream,
+                                 err);
+    else
+        rc = o->kern->ops->state_load (o->kern, n, &state, out, MG_FLOAT32, stream, err);
+    return rc < 0 ? -1 : mg_stream_synchronize (stream, err);
 }
 
 float *optimizer_plain (const struct optimizer *o, size_t range, enum optimizer_value value)
 {
-    return optimizer_plain_in (&o->range[range], o->range[range].memory, value);
+    return optimizer_plain_in (&o->range[range], false, value);
 }
 
 int optimizer_read (struct optimizer *o, size_t range, enum optimizer_value value,
                     int64_t from, int64_t n, float *out, struct mg_error *err)
 {
-    return optimizer_read_in (o, &o->range[range], o->range[range].memory, value, from, n, out,
-                              o->stream, err);
+    return optimizer_read_in (o, &o->range[range], false, value, from, n, out, o->stream, err);
+}
+
+/* A part of a tensor that is stored alone has its own scale, until the next update. */
+static int choose_scale (struct optimizer *o, struct range *r, int memory, const float *in,
+                         struct mg_error *err)
+{
+    float largest;
+
+    if (!optimizer_is_scaled (r->store, memory))
+        return 0;
+    if (o->kern->ops->max_abs (o->kern, r->at.to - r->at.from, in, MG_FLOAT32, &largest,
+                               o->stream, err) < 0
+        || mg_stream_synchronize (o->stream, err) < 0)
+        return -1;
+    r->scale[memory] = kern_scale (r->store->dtype[memory], largest);
+    return 0;
 }
 
 int optimizer_write (struct optimizer *o, size_t range, enum optimizer_value value,
                      const float *in, struct mg_error *err)
 {
-    const struct range *r = &o->range[range];
-    int memory = memory_of (value);
+    struct range *r = &o->range[range];
+    int memory = memory_of (value), rc;
+    int64_t n = r->at.to - r->at.from;
+    struct kern_state state;
 
-    if (o->kern->ops->cast (o->kern, r->at.to - r->at.from, in, MG_FLOAT32, r->memory[memory],
-                            r->store->dtype[memory], o->stream, err) < 0)
+    if (choose_scale (o, r, memory, in, err) < 0)
         return -1;
-    return mg_stream_synchronize (o->stream, err);
+    if (r->store->remainders && memory == MEMORY_MAIN /* changes parameters too */
+        && optimizer_params_needed (o, 0, o->n, err) < 0)
+        return -1;
+    state = optimizer_state (r, false, memory, 0);
+    if (memory == MEMORY_MAIN_GRAD)
+        rc = o->kern->ops->cast (o->kern, n, in, MG_FLOAT32, state.data, state.dtype,
+                                 o->stream, err);
+    else
+        rc = o->kern->ops->state_store (o->kern, n, in, MG_FLOAT32, &state, o->stream, err);
+    return rc < 0 ? -1 : mg_stream_synchronize (o->stream, err);
 }

@@ -22,6 +22,8 @@ enum {
  */
 struct store {
     enum mg_dtype dtype[NUM_MEMORIES];
+    bool remainders; /* MEMORY_MAIN has the lower halves of main parameters, in two bytes as
+                        its type says, MEMORY_PARAM the upper ones */
     void *memory[NUM_MEMORIES]; /* NULL: none */
     void *copy[NUM_MEMORIES];   /* of the rank's shards, for checkpoints; NULL: none */
     size_t bucket;              /* its first one in the list of all buckets */
@@ -32,6 +34,7 @@ struct range {
     struct optimizer_range at;
     const struct store *store;
     void *memory[NUM_MEMORIES], *copy[NUM_MEMORIES];
+    float scale[NUM_MEMORIES], copy_scale[NUM_MEMORIES]; /* that each is stored with now */
 };
 
 /* A bucket of any buffer, and what is under way for it. */
@@ -78,6 +81,8 @@ struct optimizer {
     struct mg_event *computed; /* compute stream -> aside */
     struct mg_event *caught_up; /* aside -> compute stream */
     struct mg_stream *reader; /* converts what is copied, for another thread; NULL: no copy */
+    struct kern_three *found;   /* [num_ranges] largest magnitudes, NULL: nothing is scaled */
+    struct kern_three *agreed;  /* [num_tensors] the same over all ranks */
     double *reduced; /* [num_tensors + OPTIMIZER_MAX_EXTRA + 1] */
     double *zeros;   /* [num_ranges] */
     int64_t num_zeros;
@@ -95,10 +100,20 @@ static inline const struct peers *optimizer_peers (const struct optimizer *o,
     return &o->peers[p->expert];
 }
 
-/* One memory of every range from another, where they are not the same; from and to parameters
- * in float8 nothing, as they need more than rounding.
+/* How main parameters or a moment of a range, or their copies, are stored, from its element
+ * 'from' on.
  */
-int optimizer_convert (struct optimizer *o, int from, int to, struct mg_error *err);
+struct kern_state optimizer_state (const struct range *r, bool copied, int memory,
+                                   int64_t from);
+
+/* Is it stored with a scale? */
+bool optimizer_is_scaled (const struct store *s, int memory);
+
+/* Of ranges whose largest magnitudes are in o->found: the scales of their tensors.  All ranks
+ * call it; blocks.
+ */
+int optimizer_find_scales (struct optimizer *o, struct mg_error *err);
+struct kern_three optimizer_scales (const struct optimizer *o, const struct range *r);
 
 /* Layout and memory: what optimizer_create() allocates, and gives back. */
 struct layout *optimizer_layout (const struct optimizer_config *config, const struct job *job,
@@ -110,15 +125,11 @@ void optimizer_free (struct optimizer *o);
 bool optimizer_counted (const struct optimizer_config *config, const struct job *job,
                         bool expert);
 
-/* optimizer_plain() and optimizer_read() of a range whose values lie in the given memories, its
- * own or their copies, by way of 'stream'.
- */
-float *optimizer_plain_in (const struct range *r, void *const memory[NUM_MEMORIES],
-                           enum optimizer_value value);
-int optimizer_read_in (struct optimizer *o, const struct range *r,
-                       void *const memory[NUM_MEMORIES], enum optimizer_value value,
-                       int64_t from, int64_t n, float *out, struct mg_stream *stream,
-                       struct mg_error *err);
+/* optimizer_plain() and optimizer_read() of a range, or of its copies, by way of 'stream'. */
+float *optimizer_plain_in (const struct range *r, bool copied, enum optimizer_value value);
+int optimizer_read_in (struct optimizer *o, const struct range *r, bool copied,
+                       enum optimizer_value value, int64_t from, int64_t n, float *out,
+                       struct mg_stream *stream, struct mg_error *err);
 
 /* Copies of a buffer's memories, for checkpoints: their bytes where there are any, and what is
  * allocated once its types are known.
@@ -137,9 +148,9 @@ void optimizer_sync_clear (struct optimizer *o);
  */
 int optimizer_quantise (struct optimizer *o, struct mg_error *err);
 
-/* The main parameters of float8 ones from their initial values, which are where gradients
- * will be, and then the parameters themselves, on all ranks.
+/* Float8 parameters, on all ranks, from main ones that were made of initial values; and
+ * gradients, where these were, to zero.
  */
-int optimizer_take_float8 (struct optimizer *o, struct mg_error *err);
+int optimizer_give_float8 (struct optimizer *o, struct mg_error *err);
 
 #endif /* LIBCORE_OPTIM_OPTIMIZER_PRIVATE_H */

@@ -6,16 +6,17 @@
 
 #include "libcore/optim/optimizer_private.h"
 
-/* Memories of which a checkpoint holds the values. */
-static bool is_copied (int memory)
+/* Memories of which a checkpoint holds the values; these may be in part in parameters. */
+static bool is_copied (const struct store *s, int memory)
 {
-    return memory == MEMORY_MAIN || memory == MEMORY_EXP_AVG || memory == MEMORY_EXP_AVG_SQ;
+    return memory == MEMORY_MAIN || memory == MEMORY_EXP_AVG || memory == MEMORY_EXP_AVG_SQ
+           || (memory == MEMORY_PARAM && s->remainders);
 }
 
 static int64_t copy_bytes (const struct store *s, int memory, const struct layout *layout,
                            const struct layout_buffer *buffer)
 {
-    if (!is_copied (memory))
+    if (!is_copied (s, memory))
         return 0;
     return layout_shard_total (layout, buffer) * (int64_t)mg_dtype_size (s->dtype[memory]);
 }
@@ -41,7 +42,7 @@ int optimizer_snapshot_allocate (struct optimizer *o, struct store *s,
     for (int m = 0; m < NUM_MEMORIES; m++) {
         const int64_t bytes = copy_bytes (s, m, o->layout, buffer);
 
-        if (!is_copied (m))
+        if (!is_copied (s, m))
             continue;
         if (!(s->copy[m] = device_alloc (o->device, (size_t)bytes, err)))
             return mg_error_prefix (err, "copy for checkpoints");
@@ -55,12 +56,13 @@ int optimizer_take_snapshot (struct optimizer *o, struct mg_error *err)
     if (mg_stream_synchronize (o->stream, err) < 0)
         return -1;
     for (size_t i = 0; i < o->num_ranges; i++) {
-        const struct range *r = &o->range[i];
+        struct range *r = &o->range[i];
         const size_t n = (size_t)(r->at.to - r->at.from);
 
         for (int m = 0; m < NUM_MEMORIES; m++) {
             if (r->copy[m])
                 memcpy (r->copy[m], r->memory[m], n * mg_dtype_size (r->store->dtype[m]));
+            r->copy_scale[m] = r->scale[m];
         }
     }
     return 0;
@@ -69,12 +71,11 @@ int optimizer_take_snapshot (struct optimizer *o, struct mg_error *err)
 float *optimizer_snapshot_plain (const struct optimizer *o, size_t range,
                                  enum optimizer_value value)
 {
-    return optimizer_plain_in (&o->range[range], o->range[range].copy, value);
+    return optimizer_plain_in (&o->range[range], true, value);
 }
 
 int optimizer_snapshot_read (struct optimizer *o, size_t range, enum optimizer_value value,
                              int64_t from, int64_t n, float *out, struct mg_error *err)
 {
-    return optimizer_read_in (o, &o->range[range], o->range[range].copy, value, from, n, out,
-                              o->reader, err);
+    return optimizer_read_in (o, &o->range[range], true, value, from, n, out, o->reader, err);
 }

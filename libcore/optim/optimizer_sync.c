@@ -204,6 +204,22 @@ static int reduce_embedding (struct optimizer *o, struct mg_error *err)
     return 0;
 }
 
+/* Main gradients from gradients, where they are not the same. */
+static int take_grads (struct optimizer *o, struct mg_error *err)
+{
+    for (size_t i = 0; i < o->num_ranges; i++) {
+        const struct range *r = &o->range[i];
+        const enum mg_dtype *dtype = r->store->dtype;
+
+        if (r->store->memory[MEMORY_MAIN_GRAD]
+            && o->kern->ops->cast (o->kern, r->at.to - r->at.from, r->memory[MEMORY_GRAD],
+                                   dtype[MEMORY_GRAD], r->memory[MEMORY_MAIN_GRAD],
+                                   dtype[MEMORY_MAIN_GRAD], o->stream, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 static int reduce_data (struct optimizer *o, struct mg_error *err)
 {
     bool overlap = o->config.overlap_grad_reduce;
@@ -222,7 +238,7 @@ static int reduce_data (struct optimizer *o, struct mg_error *err)
         if (mg_stream_wait_event (o->stream, o->caught_up, err) < 0)
             return mg_error_prefix (err, "gradients");
     }
-    return optimizer_convert (o, MEMORY_GRAD, MEMORY_MAIN_GRAD, err);
+    return take_grads (o, err);
 }
 
 int optimizer_reduce_share (struct optimizer *o, enum optimizer_share share,

@@ -64,6 +64,8 @@ struct train_args {
     int64_t loss_scale_window, hysteresis;
     bool sharded_optimizer;
     int optimizer_instances;
+    bool precision_aware, whole_main_params;
+    const char *main_grads_dtype, *main_params_dtype, *exp_avg_dtype, *exp_avg_sq_dtype;
     struct train_list data_path, train_data_path, valid_data_path, test_data_path;
     double data_surplus;
     const char *data_cache, *split, *batches;
@@ -141,8 +143,6 @@ void train_args_clear (struct train_args *args);
  */
 int train_args_check (const struct train_args *args, struct mg_error *err);
 
-/* The part of it that --fp8-param-gather asks for. */
-int train_float8_check (const struct train_args *args, struct mg_error *err);
 /* Of that, what is about element types. */
 int train_args_check_types (const struct train_args *args, struct mg_error *err);
 

@@ -34,14 +34,6 @@ static int check_ends (const struct train_args *args, struct mg_error *err)
     return 0;
 }
 
-int train_float8_check (const struct train_args *args, struct mg_error *err)
-{
-    if (args->fp8_param_gather && (!args->bf16 || !args->sharded_optimizer))
-        return mg_error_set (err, EINVAL, "--fp8-param-gather wants --bf16 and "
-                             "--use-distributed-optimizer");
-    return 0;
-}
-
 static int check_required (const struct train_args *args, struct mg_error *err)
 {
     const struct {
@@ -81,6 +73,55 @@ static int check_required (const struct train_args *args, struct mg_error *err)
     return 0;
 }
 
+/* Is 'word' one of these, which stand with spaces between? */
+static bool is_among (const char *word, const char *list)
+{
+    size_t len = strlen (word);
+
+    for (const char *at = list; (at = strstr (at, word)); at += len) {
+        if ((at == list || at[-1] == ' ') && (at[len] == ' ' || at[len] == '\0'))
+            return len > 0;
+    }
+    return false;
+}
+
+/* What the optimizer's state is stored as. */
+static int check_state_types (const struct train_args *args, struct mg_error *err)
+{
+    const struct {
+        const char *name, *value, *types;
+    } rows[] = {
+        { "main-grads-dtype", args->main_grads_dtype, "fp32 bf16" },
+        { "main-params-dtype", args->main_params_dtype, "fp32 fp16" },
+        { "exp-avg-dtype", args->exp_avg_dtype, "fp32 fp16 bf16 fp8" },
+        { "exp-avg-sq-dtype", args->exp_avg_sq_dtype, "fp32 fp16 bf16 fp8" },
+    };
+
+    for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
+        if (!is_among (rows[i].value, rows[i].types))
+            return mg_error_set (err, EINVAL, "--%s %s: want one of %s", rows[i].name,
+                                 rows[i].value, rows[i].types);
+        if (strcmp (rows[i].value, "fp32") != 0 && !args->precision_aware)
+            return mg_error_set (err, EINVAL, "--%s %s wants --use-precision-aware-optimizer",
+                                 rows[i].name, rows[i].value);
+    }
+    if (strcmp (args->main_grads_dtype, "fp32") != 0 && (!args->bf16 || args->grads_float32))
+        return mg_error_set (err, EINVAL, "--main-grads-dtype %s wants --bf16 and excludes "
+                             "--accumulate-allreduce-grads-in-fp32", args->main_grads_dtype);
+    if (args->whole_main_params && !args->precision_aware)
+        return mg_error_set (err, EINVAL, "--no-store-param-remainders wants "
+                             "--use-precision-aware-optimizer");
+    if (!args->precision_aware)
+        return 0;
+    if (!args->sharded_optimizer)
+        return mg_error_set (err, EINVAL, "--use-precision-aware-optimizer wants "
+                             "--use-distributed-optimizer");
+    if (!args->bf16 && !args->fp16)
+        return mg_error_set (err, EINVAL, "--use-precision-aware-optimizer wants --bf16 or "
+                             "--fp16");
+    return 0;
+}
+
 int train_args_check_types (const struct train_args *args, struct mg_error *err)
 {
     if (args->bf16 && args->fp16)
@@ -95,7 +136,10 @@ int train_args_check_types (const struct train_args *args, struct mg_error *err)
     if (args->fp16 && args->min_loss_scale > args->initial_loss_scale)
         return mg_error_set (err, EINVAL, "--min-loss-scale %g is above --initial-loss-scale "
                              "%g", args->min_loss_scale, args->initial_loss_scale);
-    return 0;
+    if (args->fp8_param_gather && (!args->bf16 || !args->sharded_optimizer))
+        return mg_error_set (err, EINVAL, "--fp8-param-gather wants --bf16 and "
+                             "--use-distributed-optimizer");
+    return check_state_types (args, err);
 }
 
 /* Do the arguments go together? */
@@ -103,8 +147,7 @@ static int check_together (const struct train_args *args, struct mg_error *err)
 {
     if (train_data_check (args, err) < 0 || evaluate_check (args, err) < 0
         || report_check (args, err) < 0 || check_ends (args, err) < 0
-        || check_trace (args, err) < 0 || train_float8_check (args, err) < 0
-        || train_args_check_types (args, err) < 0)
+        || check_trace (args, err) < 0 || train_args_check_types (args, err) < 0)
         return -1;
     if (args->save_interval != TRAIN_UNSET && !args->save)
         return mg_error_set (err, EINVAL, "--save-interval wants --save DIR");

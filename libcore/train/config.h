@@ -37,7 +37,7 @@ struct stages *train_stages (const struct train_args *args, struct geometry *geo
 enum mg_dtype train_dtype (const struct train_args *args);
 
 /* Type of gradients as they are added up and reduced, by Megatron-LM's rules: float32; with
- * --bf16 --grad-reduce-in-bf16 bfloat16; with --fp16 float16, unless
+ * --bf16 --grad-reduce-in-bf16 or --main-grads-dtype bf16 bfloat16; with --fp16 float16, unless
  * --accumulate-allreduce-grads-in-fp32.
  */
 enum mg_dtype train_grad_dtype (const struct train_args *args);

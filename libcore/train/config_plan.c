@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <string.h>
 
 #include "libcore/train/config.h"
 
@@ -51,7 +52,7 @@ enum mg_dtype train_dtype (const struct train_args *args)
 
 enum mg_dtype train_grad_dtype (const struct train_args *args)
 {
-    if (args->bf16 && args->grads_bfloat16)
+    if (args->bf16 && (args->grads_bfloat16 || strcmp (args->main_grads_dtype, "bf16") == 0))
         return MG_BFLOAT16;
     return args->fp16 && !args->grads_float32 ? MG_FLOAT16 : MG_FLOAT32;
 }

@@ -96,6 +96,33 @@ static int64_t bucket_size (const struct train *t)
     return size > 0 ? size : 1; /* each parameter alone either way */
 }
 
+/* A type by the name that arguments have for it. */
+static enum mg_dtype type_of (const char *name)
+{
+    static const struct {
+        const char *name;
+        enum mg_dtype dtype;
+    } types[] = { { "fp16", MG_FLOAT16 }, { "bf16", MG_BFLOAT16 }, { "fp8", MG_FLOAT8_E4M3 } };
+
+    for (size_t i = 0; i < sizeof (types) / sizeof (types[0]); i++) {
+        if (strcmp (types[i].name, name) == 0)
+            return types[i].dtype;
+    }
+    return MG_FLOAT32;
+}
+
+static struct optimizer_types state_types (const struct train_args *args)
+{
+    return (struct optimizer_types){
+        .grad = train_grad_dtype (args),
+        .main_grad = type_of (args->main_grads_dtype),
+        .main = type_of (args->main_params_dtype),
+        .remainders = args->precision_aware && !args->whole_main_params,
+        .exp_avg = type_of (args->exp_avg_dtype),
+        .exp_avg_sq = type_of (args->exp_avg_sq_dtype),
+    };
+}
+
 struct optimizer_config train_optimizer (const struct train *t)
 {
     const struct train_args *args = &t->args;
@@ -114,7 +141,7 @@ struct optimizer_config train_optimizer (const struct train *t)
         .average = args->average_grads,
         .overlap_grad_reduce = args->overlap_grad_reduce,
         .overlap_param_gather = args->overlap_param_gather,
-        .types = { .grad = train_grad_dtype (args) },
+        .types = state_types (args),
     };
 }
 

@@ -43,9 +43,9 @@ static int run (const struct kernels *k, const void *arg, float *out)
             size_t begin = part ? p->cut : 0, end = part ? p->n : p->cut;
 
             a.n = (int64_t)(end - begin);
-            a.param = out + begin;
-            a.m = m + begin;
-            a.v = v + begin;
+            a.param.data = out + begin;
+            a.m.data = m + begin;
+            a.v.data = v + begin;
             a.grad = grad + begin;
             if (k->ops->adamw (k, &a, NULL, NULL) < 0)
                 return -1;

@@ -393,7 +393,8 @@ static int adamw (const struct kernels *k, const struct problem *p, enum mg_dtyp
 {
     size_t n = (size_t)matrix (p);
     float *m = kit_alloc (n + 1, sizeof (float));
-    struct kern_adamw a = { .n = (int64_t)n, .param = out->sums, .m = m, .v = p->wide[4],
+    struct kern_adamw a = { .n = (int64_t)n, .param = { .data = out->sums },
+                            .m = { .data = m }, .v = { .data = p->wide[4] },
                             .copy = out->stored, .copy_dtype = dtype, .grad = p->wide[1],
                             .lr = 0.1, .beta1 = 0.9, .beta2 = 1, .eps = 1e-8,
                             .weight_decay = 0.01, .c1 = 1, .c2 = 1, .grad_scale = 1 };
@@ -599,7 +600,8 @@ static void test_rounding (const struct kit_variant *v, enum mg_dtype dtype)
     enum { COUNT = 1 << 17 };
     float *x = kit_alloc (COUNT, 4), *m = kit_alloc (COUNT, 4);
     uint16_t *y = kit_alloc (COUNT, 2);
-    struct kern_adamw a = { .n = COUNT, .param = x, .m = m, .v = m, .grad = m, .copy = y,
+    struct kern_adamw a = { .n = COUNT, .param = { .data = x }, .m = { .data = m },
+                            .v = { .data = m }, .grad = m, .copy = y,
                             .copy_dtype = dtype, .eps = 1, .c1 = 1, .c2 = 1 };
     int wrong = 0;
 

@@ -12,6 +12,8 @@
         "--seq-length", "16", "--micro-batch-size", "2", "--train-iters", "10", "--lr",  \
         "1e-3", "--data-path", "p", "--vocab-size", "257"
 
+#define AWARE "--bf16", "--use-distributed-optimizer", "--use-precision-aware-optimizer"
+
 enum { MAX_ARGS = 40 };
 
 struct row {
@@ -54,6 +56,25 @@ static const struct row rows[] = {
       "--log-memory-interval 3 is not a multiple of --log-interval 2" },
     { { "--calculate-per-token-loss=1", NULL }, "--calculate-per-token-loss takes no value" },
     { { "--mid-level-dataset-surplus", "-1", NULL }, "--mid-level-dataset-surplus: -1 is" },
+    { { AWARE, NULL }, NULL },
+    { { AWARE, "--exp-avg-dtype", "fp8" }, NULL },
+    { { AWARE, "--exp-avg-sq-dtype=bf16", "--main-params-dtype=fp16" }, NULL },
+    { { AWARE, "--no-store-param-remainders", NULL }, NULL },
+    { { "--bf16", "--exp-avg-dtype", "bf16" },
+      "--exp-avg-dtype bf16 wants --use-precision-aware-optimizer" },
+    { { "--bf16", "--main-params-dtype", "fp16" }, "--main-params-dtype fp16 wants --use-prec" },
+    { { "--no-store-param-remainders", NULL }, "remainders wants --use-precision-aware-opt" },
+    { { AWARE, "--exp-avg-sq-dtype", "fp64" },
+      "--exp-avg-sq-dtype fp64: want one of fp32 fp16 bf16 fp8" },
+    { { AWARE, "--main-params-dtype", "bf16" },
+      "--main-params-dtype bf16: want one of fp32 fp16" },
+    { { AWARE, "--main-grads-dtype", "p32" }, "--main-grads-dtype p32: want one of fp32 bf16" },
+    { { AWARE, "--main-grads-dtype=bf16", NULL }, NULL },
+    { { AWARE, "--main-grads-dtype=bf16", "--accumulate-allreduce-grads-in-fp32" },
+      "--main-grads-dtype bf16 wants --bf16 and excludes --accumulate-allreduce-grads-in-fp32" },
+    { { "--bf16", "--use-precision-aware-optimizer", NULL }, "wants --use-distributed-optim" },
+    { { "--use-distributed-optimizer", "--use-precision-aware-optimizer", NULL },
+      "wants --bf16 or --fp16" },
     { { "--tokenizer-type", "ByteLevel", NULL }, NULL },
     { { "--tokenizer-type", "Bytes", NULL }, "tokenizer type: \"Bytes\" is unknown" },
     { { "--tokenizer-type", "GPT2BPETokenizer", NULL }, "needs --vocab-file and --merge" },

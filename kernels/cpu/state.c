@@ -1,0 +1,144 @@
+/* state.c - how float32 values are stored (struct kern_state) */
+
+#include <errno.h>
+#include <float.h>
+
+#include "kernels/cpu/state.h"
+
+float state_largest (float largest, const float *x, int64_t n)
+{
+    vf most = vec_set (largest);
+
+    for (int64_t i = 0; i < n; i += VEC) {
+        vf v = (vf)((vi)vec_load_part (x + i, n - i) & 0x7fffffff);
+
+        most = vec_max (vec_select (v <= vec_set (FLT_MAX), v, vec_set (0.0f)), most);
+    }
+    return vec_largest (most);
+}
+
+/* --- elements of an array --- */
+
+VEC_INLINE void get (const struct kern_state *s, int64_t begin, int64_t n, float *out,
+                     const bool scaled, const enum mg_dtype type)
+{
+    const vf scale = vec_set (scaled ? s->scale : 1.0f);
+
+    for (int64_t i = 0; i < n; i += VEC) {
+        vf x = vec_get (s->data, begin + i, n - i, type);
+
+        vec_store_part (out + i, scaled ? x * scale : x, n - i);
+    }
+}
+
+VEC_INLINE void put (const struct kern_state *s, int64_t begin, int64_t n, const float *in,
+                     const bool scaled, const enum mg_dtype type)
+{
+    const vf factor = vec_set (scaled ? 1.0f / s->scale : 1.0f);
+    const float tiny = type == MG_FLOAT16 ? 0x1p-24f : 0x1p-9f; // the least above 0
+    const vf least = vec_set (scaled && s->positive ? tiny : 0.0f);
+
+    for (int64_t i = 0; i < n; i += VEC) {
+        vf x = vec_load_part (in + i, n - i), y = x * factor;
+
+        y = vec_select ((x > 0) & (y < least), least, y);
+        vec_put (s->data, begin + i, scaled ? y : x, n - i, type);
+    }
+}
+
+/* Call one of these with its types as constants. */
+#define TYPED(s, function, ...)                                                          \
+    ((s)->dtype == MG_FLOAT32    ? function (__VA_ARGS__, false, MG_FLOAT32)             \
+     : (s)->dtype == MG_BFLOAT16 ? function (__VA_ARGS__, false, MG_BFLOAT16)            \
+     : (s)->dtype == MG_FLOAT16  ? function (__VA_ARGS__, true, MG_FLOAT16)              \
+                                 : function (__VA_ARGS__, true, MG_FLOAT8_E4M3))
+
+/* An upper half that was rounded up is one more than the bits above the lower one. */
+static void get_halves (const struct kern_state *s, int64_t begin, int64_t n, float *out)
+{
+    for (int64_t i = 0; i < n; i += VEC) {
+        vu upper = __builtin_convertvector (vec_get_bits (s->upper, begin + i, n - i), vu);
+        vu lower = __builtin_convertvector (vec_get_bits (s->data, begin + i, n - i), vu);
+
+        vec_store_part (out + i, (vf)((upper - (lower >> 15)) << 16 | lower), n - i);
+    }
+}
+
+static void put_halves (const struct kern_state *s, int64_t begin, int64_t n,
+                        const float *in)
+{
+    const vf nan = (vf)((vu){ 0 } + 0x7fc00000);
+
+    for (int64_t i = 0; i < n; i += VEC) {
+        vf x = vec_load_part (in + i, n - i);
+        vu bits = (vu)vec_select (x == x, x, nan);
+        vh upper = __builtin_convertvector ((bits + 0x8000) >> 16, vh);
+        vh lower = __builtin_convertvector (bits & 0xffff, vh);
+
+        vec_put_bits (s->upper, begin + i, upper, n - i);
+        vec_put_bits (s->data, begin + i, lower, n - i);
+    }
+}
+
+void state_get (const struct kern_state *s, int64_t begin, int64_t n, float *out)
+{
+    if (s->upper)
+        get_halves (s, begin, n, out);
+    else
+        TYPED (s, get, s, begin, n, out);
+}
+
+void state_put (const struct kern_state *s, int64_t begin, int64_t n, const float *in)
+{
+    if (s->upper)
+        put_halves (s, begin, n, in);
+    else
+        TYPED (s, put, s, begin, n, in);
+}
+
+/* --- whole arrays --- */
+
+int state_check (const struct kern_state *s, const char *what, struct mg_error *err)
+{
+    if (s->upper || s->dtype == MG_FLOAT32 || s->dtype == MG_BFLOAT16
+        || s->dtype == MG_FLOAT16 || s->dtype == MG_FLOAT8_E4M3)
+        return 0;
+    return mg_error_set (err, ENOTSUP, "%s: stored as %s, want float32, bfloat16, float16 or"
+                         " float8_e4m3", what, mg_dtype_name (s->dtype));
+}
+
+int cpu_state_load (const struct kernels *k, int64_t n, const struct kern_state *state,
+                    void *out, enum mg_dtype dtype, struct mg_stream *stream,
+                    struct mg_error *err)
+{
+    (void)stream;
+    if (state_check (state, "values", err) < 0)
+        return -1;
+#pragma omp parallel for num_threads (cpu_of (k)->threads) if (n > CPU_SERIAL)
+    for (int64_t c = 0; c < state_chunks (n); c++) {
+        int64_t begin = c * STATE_CHUNK, count = cpu_min (STATE_CHUNK, n - begin);
+        float wide[STATE_CHUNK];
+
+        state_get (state, begin, count, wide);
+        VEC_TYPED (dtype, state_narrow, wide, begin, count, out);
+    }
+    return 0;
+}
+
+int cpu_state_store (const struct kernels *k, int64_t n, const void *in, enum mg_dtype dtype,
+                     const struct kern_state *state, struct mg_stream *stream,
+                     struct mg_error *err)
+{
+    (void)stream;
+    if (state_check (state, "values", err) < 0)
+        return -1;
+#pragma omp parallel for num_threads (cpu_of (k)->threads) if (n > CPU_SERIAL)
+    for (int64_t c = 0; c < state_chunks (n); c++) {
+        int64_t begin = c * STATE_CHUNK, count = cpu_min (STATE_CHUNK, n - begin);
+        float wide[STATE_CHUNK];
+
+        VEC_TYPED (dtype, state_widen, in, begin, count, wide);
+        state_put (state, begin, count, wide);
+    }
+    return 0;
+}

@@ -1,0 +1,279 @@
+/* optimizer_types - main parameters and moments of fewer bytes: what is allocated, what
+ * others read and write, updates beside those of a float32 optimizer.
+ */
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libcore/base/half.h"
+#include "libcore/base/rng.h"
+#include "libcore/optim/optimizer.h"
+#include "tests/tap/tap.h"
+
+enum { NUM_PARAMS = 3, MAX = 5000 };
+static const int64_t sizes[NUM_PARAMS] = { 7, MAX, 640 };
+
+struct fixture {
+    struct job *job;
+    struct mg_stream *stream;
+    struct optimizer *optimizer;
+    struct param params[NUM_PARAMS];
+    struct optimizer_config config;
+};
+
+static float value (int seed, size_t param, int64_t i)
+{
+    double x[4];
+
+    rng_normal ((uint64_t)seed, (uint32_t)param, (uint32_t)i, 0, x);
+    return (float)x[0];
+}
+
+static void setup (struct fixture *f, enum mg_dtype dtype, struct optimizer_types types)
+{
+    struct job_config job = { .timeout = 10, .threads = 1 };
+    struct mg_error err = { "" };
+
+    memset (f, 0, sizeof (*f));
+    f->config = (struct optimizer_config){ .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8,
+                                           .bucket_size = 100, .sharded = true,
+                                           .types = types };
+    for (int i = 0; i < NUM_PARAMS; i++)
+        f->params[i] = (struct param){ .dtype = dtype, .storage = dtype, .ndims = 1,
+                                       .numel = sizes[i], .order = i, .decay = true };
+    geometry_init (&job.geometry);
+    if (!(f->job = job_create (&job, &err))
+        || !(f->stream = mg_stream_create (job_device (f->job), MG_STREAM_COMPUTE, "c", &err))
+        || !(f->optimizer = optimizer_create (&f->config, f->job, f->stream, f->params,
+                                              NUM_PARAMS, NUM_PARAMS, &err)))
+        bail_out ("%s", err.text);
+}
+
+static void teardown (struct fixture *f)
+{
+    optimizer_destroy (f->optimizer);
+    mg_stream_destroy (f->stream);
+    job_destroy (f->job);
+}
+
+/* --- memory --- */
+
+/* Bytes that optimizer_create() takes are those that were planned: of a weight
+ * 2, 'main' and 'moments'.
+ */
+static void test_bytes (enum mg_dtype dtype, struct optimizer_types types, int main,
+                        int moments, const char *what)
+{
+    struct fixture f;
+    struct mg_error err = { "" };
+    int64_t bytes[OPTIMIZER_NUM_PARTS], all = 0, n;
+    size_t before;
+
+    setup (&f, dtype, types);
+    optimizer_destroy (f.optimizer);
+    before = device_allocated (job_device (f.job));
+    f.optimizer = optimizer_create (&f.config, f.job, f.stream, f.params, NUM_PARAMS,
+                                    NUM_PARAMS, &err);
+    if (!f.optimizer
+        || optimizer_bytes (&f.config, f.job, f.params, NUM_PARAMS, bytes, &n, &err) < 0)
+        bail_out ("%s", err.text);
+    for (int i = 0; i < OPTIMIZER_NUM_PARTS; i++)
+        all += bytes[i];
+    ok (all == (int64_t)(device_allocated (job_device (f.job)) - before)
+            && bytes[OPTIMIZER_PARAMS] == 2 * n
+            && bytes[OPTIMIZER_GRADS] == 4 * n && bytes[OPTIMIZER_MAIN] == main * n
+            && bytes[OPTIMIZER_MOMENTS] == moments * n,
+        "%s: %d bytes, for a parameter 2, 4, %d and %d", what, (int)all, main, moments);
+    teardown (&f);
+}
+
+/* --- values --- */
+
+static const enum optimizer_value values[]
+    = { OPTIMIZER_MAIN_PARAM, OPTIMIZER_EXP_AVG, OPTIMIZER_EXP_AVG_SQ };
+
+static void fill (struct fixture *f, float *x)
+{
+    struct mg_error err = { "" };
+
+    for (size_t r = 0; r < NUM_PARAMS; r++) {
+        const struct optimizer_range *range = optimizer_range_at (f->optimizer, r);
+
+        for (int v = 0; v < 3; v++) {
+            for (int64_t i = range->from; i < range->to; i++)
+                x[i - range->from] = fabsf (value (v, range->param, i)) + 0.01f;
+            if (optimizer_write (f->optimizer, r, values[v], x, &err) < 0)
+                bail_out ("%s", err.text);
+        }
+    }
+}
+
+/* Read, write what was read into another optimizer, read that: the same. In parts too. */
+static void test_values (enum mg_dtype dtype, struct optimizer_types types, double tolerance,
+                         const char *what)
+{
+    struct fixture a, b;
+    struct mg_error err = { "" };
+    float *x = calloc (MAX, 4), *y = calloc (MAX, 4);
+    int differ = 0, parts = 0;
+    double worst = 0;
+
+    setup (&a, dtype, types);
+    setup (&b, dtype, types);
+    fill (&a, x);
+    for (size_t r = 0; r < NUM_PARAMS; r++) {
+        size_t p = optimizer_range_at (a.optimizer, r)->param;
+        int64_t n = sizes[p], third = n / 3;
+
+        for (int v = 0; v < 3; v++) {
+            optimizer_read (a.optimizer, r, values[v], 0, n, x, &err);
+            for (int64_t i = 0; i < n; i++) {
+                double want = fabsf (value (v, p, i)) + 0.01f;
+
+                worst = fmax (worst, fabs (x[i] - want) / want);
+            }
+            optimizer_write (b.optimizer, r, values[v], x, &err);
+            optimizer_read (b.optimizer, r, values[v], 0, n, y, &err);
+            differ += memcmp (x, y, (size_t)n * 4) != 0;
+            optimizer_read (b.optimizer, r, values[v], third, n - third, y, &err);
+            parts += memcmp (x + third, y, (size_t)(n - third) * 4) != 0;
+        }
+    }
+    is_int (differ, 0, "%s: what was read is written as it is", what);
+    is_int (parts, 0, "%s: and read in parts", what);
+    ok (worst <= tolerance, "%s: to %.2g of what was written", what, worst);
+    teardown (&a);
+    teardown (&b);
+    free (x);
+    free (y);
+}
+
+/* --- parameters and updates --- */
+
+static float narrow (float x, enum mg_dtype dtype)
+{
+    return dtype == MG_BFLOAT16 ? half_from_bf16 (half_to_bf16 (x))
+                                : half_from_fp16 (half_to_fp16 (x));
+}
+
+static float param_at (const struct fixture *f, size_t p, int64_t i)
+{
+    uint16_t bits = ((const uint16_t *)f->params[p].data)[i];
+
+    return f->params[p].dtype == MG_BFLOAT16 ? half_from_bf16 (bits) : half_from_fp16 (bits);
+}
+
+/* The model's parameters are roundings of the main ones (to nearest, ties anyhow). */
+static int count_unlike (struct fixture *f, float *x)
+{
+    struct mg_error err = { "" };
+    int unlike = 0;
+
+    for (size_t r = 0; r < NUM_PARAMS; r++) {
+        size_t p = optimizer_range_at (f->optimizer, r)->param;
+
+        optimizer_read (f->optimizer, r, OPTIMIZER_MAIN_PARAM, 0, sizes[p], x, &err);
+        for (int64_t i = 0; i < sizes[p]; i++) {
+            float far = fabsf (param_at (f, p, i) - x[i]);
+
+            unlike += far > fabsf (narrow (x[i], f->params[p].dtype) - x[i]);
+        }
+    }
+    return unlike;
+}
+
+static void take_steps (struct fixture *f, enum mg_dtype dtype)
+{
+    struct mg_error err = { "" };
+
+    for (size_t p = 0; p < NUM_PARAMS; p++)
+        for (int64_t i = 0; i < sizes[p]; i++)
+            ((uint16_t *)f->params[p].data)[i] = dtype == MG_BFLOAT16
+                                                    ? half_to_bf16 (value (9, p, i))
+                                                    : half_to_fp16 (value (9, p, i));
+    if (optimizer_take_params (f->optimizer, &err) < 0)
+        bail_out ("%s", err.text);
+    for (int step = 1; step <= 5; step++) {
+        for (size_t p = 0; p < NUM_PARAMS; p++)
+            for (int64_t i = 0; i < sizes[p]; i++)
+                ((float *)f->params[p].grad)[i] = value (step, p, i);
+        if (optimizer_step (f->optimizer, 1e-2, 0.1, 1, &err) < 0
+            || optimizer_params_wait (f->optimizer, &err) < 0)
+            bail_out ("%s", err.text);
+    }
+}
+
+static void test_steps (enum mg_dtype dtype, struct optimizer_types types, double tolerance,
+                        const char *what)
+{
+    struct fixture a, b;
+    struct mg_error err = { "" };
+    float *x = calloc (MAX, 4), *y = calloc (MAX, 4);
+    double worst = 0;
+    int unlike;
+
+    setup (&a, dtype, types);
+    setup (&b, dtype, (struct optimizer_types){ .main = MG_FLOAT32 });
+    take_steps (&a, dtype);
+    take_steps (&b, dtype);
+    unlike = count_unlike (&a, x);
+    for (size_t r = 0; r < NUM_PARAMS; r++) {
+        int64_t n = sizes[optimizer_range_at (a.optimizer, r)->param];
+
+        optimizer_read (a.optimizer, r, OPTIMIZER_MAIN_PARAM, 0, n, x, &err);
+        optimizer_read (b.optimizer, r, OPTIMIZER_MAIN_PARAM, 0, n, y, &err);
+        for (int64_t i = 0; i < n; i++)
+            worst = fmax (worst, fabs ((double)x[i] - y[i]));
+    }
+    is_int (unlike, 0, "%s: parameters are roundings of main parameters", what);
+    ok (worst <= tolerance, "%s: 5 updates by 1e-2 are within %.2g of float32's", what, worst);
+
+    /* what was written is given to the model */
+    fill (&a, x);
+    if (optimizer_give_params (a.optimizer, &err) < 0
+        || optimizer_params_wait (a.optimizer, &err) < 0)
+        bail_out ("%s", err.text);
+    unlike = count_unlike (&a, x);
+    ok (unlike == 0 && fabs (param_at (&a, 1, 5) - fabsf (value (0, 1, 5)) - 0.01) < 0.01,
+        "%s: so they are after main parameters were written", what);
+    teardown (&a);
+    teardown (&b);
+    free (x);
+    free (y);
+}
+
+int main (void)
+{
+    static const struct {
+        const char *what;
+        enum mg_dtype dtype;
+        struct optimizer_types types;
+        int main, moments; /* bytes a parameter */
+        double rounding, tolerance;
+    } rows[] = {
+        { "remainders", MG_BFLOAT16, { .remainders = true }, 2, 8, 0, 0 },
+        { "remainders, bfloat16", MG_BFLOAT16,
+          { .remainders = true, .exp_avg = MG_BFLOAT16, .exp_avg_sq = MG_BFLOAT16 },
+          2, 4, 4e-3, 5e-4 },
+        { "remainders, fp8", MG_BFLOAT16,
+          { .remainders = true, .exp_avg = MG_FLOAT8_E4M3, .exp_avg_sq = MG_FLOAT8_E4M3 },
+          2, 2, 0.063, 0.01 },
+        { "float16 thrice", MG_BFLOAT16,
+          { .main = MG_FLOAT16, .exp_avg = MG_FLOAT16, .exp_avg_sq = MG_FLOAT16 },
+          2, 4, 5e-4, 6e-3 },
+        { "float16 model, no remainders", MG_FLOAT16,
+          { .remainders = true, .exp_avg = MG_FLOAT16, .exp_avg_sq = MG_BFLOAT16 },
+          4, 4, 4e-3, 5e-4 },
+        { "float16 model and main parameters", MG_FLOAT16,
+          { .main = MG_FLOAT16, .exp_avg_sq = MG_FLOAT8_E4M3 }, 2, 5, 0.063, 0.01 },
+    };
+
+    for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
+        test_bytes (rows[i].dtype, rows[i].types, rows[i].main, rows[i].moments,
+                    rows[i].what);
+        test_values (rows[i].dtype, rows[i].types, rows[i].rounding, rows[i].what);
+        test_steps (rows[i].dtype, rows[i].types, rows[i].tolerance, rows[i].what);
+    }
+    return done_testing ();
+}
