@@ -44,14 +44,12 @@ int64_t memory_activations (const struct memory_plan *plan)
 struct memory_each memory_each (const struct memory_plan *plan)
 {
     double elements = (double)(plan->elements + plan->padding);
+    int64_t whole = plan->bytes[MEMORY_PARAMETERS] + plan->bytes[MEMORY_GRADIENTS];
     struct memory_each each = { 0 };
 
     if (elements > 0) {
-        each.whole = (double)(plan->bytes[MEMORY_PARAMETERS] + plan->bytes[MEMORY_GRADIENTS])
-                     / elements;
-        each.shared = (double)(plan->bytes[MEMORY_MAIN_GRADIENTS] + plan->bytes[MEMORY_MAIN]
-                               + plan->bytes[MEMORY_MOMENTS])
-                      * plan->shards / elements;
+        each.whole = (double)whole / elements;
+        each.shared = (double)(memory_state (plan) - whole) * plan->shards / elements;
         each.total = each.whole + each.shared / plan->shards;
     }
     return each;

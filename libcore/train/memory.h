@@ -51,7 +51,7 @@ int64_t memory_total (const struct memory_plan *plan);
 int64_t memory_state (const struct memory_plan *plan);
 int64_t memory_activations (const struct memory_plan *plan);
 
-/* Bytes that an element of a parameter, or of padding, takes of the first four kinds: 'whole'
+/* Bytes that an element of a parameter, or of padding, takes of the first five kinds: 'whole'
  * on every rank, 'shared' among the shards.
  */
 struct memory_each {
