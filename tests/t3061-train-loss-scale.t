@@ -52,13 +52,14 @@ train one "${base[@]}" --train-iters 60
 changes="down"
 follows one 4294967296 1000 2 1 "the defaults, without a growth so soon"
 train one "${base[@]}" --train-iters 40 --initial-loss-scale 1099511627776 --hysteresis 4 \
-    --min-loss-scale 68719476736 --no-check-for-nan-in-loss-and-grad
+    --min-loss-scale 68719476736
 follows one 1099511627776 1000 4 68719476736 "not below the least"
 is "$(observed one | tail -n 1)" "$(observed one | sed -n 8p)" "where it stays"
-run "${base[@]}" --train-iters 40 --initial-loss-scale 1099511627776 --hysteresis 4 \
+run "${base[@]}" --train-iters 60 --initial-loss-scale 1099511627776 --hysteresis 4 \
     --min-loss-scale 68719476736
-is "$status" 1 "which ends the run otherwise"
-like "$err" "iteration 8: loss .* at the least loss scale, 6.87195e\+10," "at once"
+is "$status" 1 "which ends the run in the end"
+like "$err" "iteration 57: loss .* at the least loss scale, 6.87195e\+10, for 50 iterations," \
+    "after many"
 train one "${base[@]}" --train-iters 8 --loss-scale 1099511627776
 is "$(observed one | awk '{ printf "%.6g %s\n", $1, $2 }' | sort -u)" "1.09951e+12 true" \
     "a constant one stays"

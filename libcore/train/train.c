@@ -41,21 +41,27 @@ void train_decide_to_stop (struct train *t, double signals, double expired)
     fflush (t->out);
 }
 
+/* So many overflows in a row that no smaller loss scale can help are not by chance. */
+enum { MANY_OVERFLOWS = 50 };
+
 /* May the iteration be taken as it is?  An overflow of scaled gradients is as it should be,
- * unless it goes on at the least scale.
+ * unless it goes on and on at the least scale.
  */
-static bool is_finite (const struct train *t, const struct metrics *m)
+static bool is_finite (struct train *t, const struct metrics *m)
 {
+    if (m->skipped && grad_scaler_is_at_end (&t->progress.scaler))
+        t->overflows++;
+    else
+        t->overflows = 0;
     return isfinite (m->lm_loss)
-           && (isfinite (m->grad_norm)
-               || (m->skipped && !grad_scaler_is_at_end (&t->progress.scaler)));
+           && (isfinite (m->grad_norm) || (m->skipped && t->overflows < MANY_OVERFLOWS));
 }
 
 /* Did all ranks get good samples, and is what came of them a number? */
 static int check_step (struct train *t, struct metrics *m, bool bad_input,
                        struct mg_error *err)
 {
-    char scale[64] = "";
+    char scale[96] = "";
 
     if (bad_input) {
         if (t->input.bad)
@@ -69,7 +75,8 @@ static int check_step (struct train *t, struct metrics *m, bool bad_input,
     if (t->args.no_check_nan)
         return 0;
     if (isfinite (m->lm_loss) && m->skipped)
-        snprintf (scale, sizeof (scale), " at the least loss scale, %g,", m->loss_scale);
+        snprintf (scale, sizeof (scale), " at the least loss scale, %g, for %d iterations,",
+                  m->loss_scale, t->overflows);
     mg_error_set (err, EDOM, "iteration %" PRId64 ": loss %g and gradient norm %g%s are not both "
                   "finite, weights are left as they were before it", m->iteration,
                   isnan (m->lm_loss) ? fabs (m->lm_loss) : m->lm_loss,

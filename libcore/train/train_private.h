@@ -44,6 +44,7 @@ struct train {
     struct stop *stop;
     bool stopping;        /* all ranks know of a reason to, after this iteration */
     bool stopped;         /* before the last iteration */
+    int overflows;        /* of the last iterations in a row, at the least loss scale */
     bool failed;
     bool common_error;    /* every rank has failed, and with the same text */
     FILE *metrics;        /* on the last rank, if asked for */
