@@ -231,7 +231,7 @@ static void test_badparam (struct mg_device *device, struct mg_comm *comm)
     refused (mg_comm_all_reduce (comm, NULL, 1, f32, MG_SUM, NULL, &err), EINVAL,
              "all-reduce on tp: no buffer", &err);
     refused (mg_comm_all_reduce (comm, x, 1, MG_NUM_DTYPES, MG_SUM, NULL, &err), EINVAL,
-             "no element type 7", &err);
+             "no element type 8", &err);
     refused (mg_comm_all_reduce (comm, x, 1, f32, 4, NULL, &err), EINVAL,
              "no operation 4", &err);
     refused (mg_comm_all_reduce (comm, x, 1, MG_INT32, MG_AVG, NULL, &err), EINVAL,
