@@ -1,6 +1,6 @@
 /* adamw.c - AdamW (formula in kernels.h)
  *
- * At most 28 bytes of memory a parameter, so memory is what it waits for.  Where all is
+ * At most 32 bytes of memory a parameter, so memory is what it waits for.  Where all is
  * float32, one pass over it; else chunks are widened into float32 arrays, updated there and
  * narrowed.
  */

@@ -10,8 +10,8 @@
 /* out[i] = src[0][i] op src[1][i] op ... op src[nsrc - 1][i], from the left, for i <
  * count.
  *
- * 16-bit floating-point types are combined in float32 and rounded once, to nearest even;
- * the others in themselves (integer sums wrap).  A maximum or minimum with a NaN is a
+ * 16-bit floating-point types and float8 are combined in float32 and rounded once, to nearest
+ * even; the others in themselves (integer sums wrap).  A maximum or minimum with a NaN is a
  * NaN.  An average, not of integers, is the sum divided by nsrc. 'out' may be one of the
  * sources; otherwise nothing overlaps.  nsrc is at least 1.
  */

@@ -65,7 +65,8 @@ struct optimizer;
 
 /* Bytes that optimizer_create() will allocate on the device for n parameters, by what they
  * hold; -1 and a text if they cannot be laid out.  *elements is what the buffers hold, padding
- * included: the first two parts are for all of them, the next two for this rank's shard.
+ * included: parameters and gradients are for all of them, main gradients, main parameters and
+ * moments for this rank's shard.
  */
 enum optimizer_part {
     OPTIMIZER_PARAMS,

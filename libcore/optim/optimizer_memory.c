@@ -1,6 +1,8 @@
 /* optimizer_memory.c - what an optimizer stores, where, and of which type */
 
 #include <errno.h>
+#include <float.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -322,20 +324,21 @@ int optimizer_read (struct optimizer *o, size_t range, enum optimizer_value valu
     return optimizer_read_in (o, &o->range[range], false, value, from, n, out, o->stream, err);
 }
 
-/* A part of a tensor that is stored alone has its own scale, until the next update. */
-static int choose_scale (struct optimizer *o, struct range *r, int memory, const float *in,
-                         struct mg_error *err)
+/* A part of a tensor that is stored alone has its own scale, until the next update.  As there,
+ * what is not finite has no part in it.
+ */
+static void choose_scale (struct range *r, int memory, const float *in)
 {
-    float largest;
+    float largest = 0;
 
     if (!optimizer_is_scaled (r->store, memory))
-        return 0;
-    if (o->kern->ops->max_abs (o->kern, r->at.to - r->at.from, in, MG_FLOAT32, &largest,
-                               o->stream, err) < 0
-        || mg_stream_synchronize (o->stream, err) < 0)
-        return -1;
+        return;
+    for (int64_t i = 0; i < r->at.to - r->at.from; i++) {
+        float x = fabsf (in[i]);
+
+        largest = x > largest && x <= FLT_MAX ? x : largest;
+    }
     r->scale[memory] = kern_scale (r->store->dtype[memory], largest);
-    return 0;
 }
 
 int optimizer_write (struct optimizer *o, size_t range, enum optimizer_value value,
@@ -346,8 +349,7 @@ int optimizer_write (struct optimizer *o, size_t range, enum optimizer_value val
     int64_t n = r->at.to - r->at.from;
     struct kern_state state;
 
-    if (choose_scale (o, r, memory, in, err) < 0)
-        return -1;
+    choose_scale (r, memory, in);
     if (r->store->remainders && memory == MEMORY_MAIN /* changes parameters too */
         && optimizer_params_needed (o, 0, o->n, err) < 0)
         return -1;

@@ -33,6 +33,7 @@ extern "C" {
 
 struct mg_comm;
 
+/* MG_AVG is the sum divided by the number of ranks; integers have none. */
 enum mg_reduce_op { MG_SUM, MG_MAX, MG_MIN, MG_AVG };
 
 /* Name for messages ("tp", "dp-cp", ...), number of members, rank in it. */
@@ -40,7 +41,7 @@ const char *mg_comm_name (const struct mg_comm *comm);
 int mg_comm_size (const struct mg_comm *comm);
 int mg_comm_rank (const struct mg_comm *comm);
 
-/* buf[i] = sum over ranks of buf[i], in place, on every rank. */
+/* buf[i] = op over ranks of buf[i], in place, on every rank. */
 int mg_comm_all_reduce (struct mg_comm *comm, void *buf, size_t count,
                         enum mg_dtype dtype, enum mg_reduce_op op,
                         struct mg_stream *stream, struct mg_error *err);

@@ -149,6 +149,34 @@ static void test_values (enum mg_dtype dtype, struct optimizer_types types, doub
     free (y);
 }
 
+/* Infinity and NaN are kept, and leave the others as they are. */
+static void test_not_finite (void)
+{
+    struct fixture f;
+    struct mg_error err = { "" };
+    float *x = calloc (MAX, 4), *y = calloc (MAX, 4);
+    const size_t r = 1;
+    int differ = 0;
+
+    setup (&f, MG_BFLOAT16, (struct optimizer_types){ .main = MG_FLOAT16, .exp_avg = MG_FLOAT16,
+                                                      .exp_avg_sq = MG_FLOAT16 });
+    for (int v = 0; v < 3; v++) {
+        for (int64_t i = 0; i < MAX; i++)
+            x[i] = half_from_fp16 (half_to_fp16 (fabsf (value (v, r, i)) + 0.01f));
+        x[3] = INFINITY;
+        x[MAX - 2] = NAN;
+        if (optimizer_write (f.optimizer, r, values[v], x, &err) < 0
+            || optimizer_read (f.optimizer, r, values[v], 0, MAX, y, &err) < 0)
+            bail_out ("%s", err.text);
+        for (int64_t i = 0; i < MAX; i++)
+            differ += x[i] == x[i] ? x[i] != y[i] : y[i] == y[i];
+    }
+    is_int (differ, 0, "float16: an infinity and a NaN change nothing else");
+    teardown (&f);
+    free (x);
+    free (y);
+}
+
 /* --- parameters and updates --- */
 
 static float narrow (float x, enum mg_dtype dtype)
@@ -275,5 +303,6 @@ int main (void)
         test_values (rows[i].dtype, rows[i].types, rows[i].rounding, rows[i].what);
         test_steps (rows[i].dtype, rows[i].types, rows[i].tolerance, rows[i].what);
     }
+    test_not_finite ();
     return done_testing ();
 }
