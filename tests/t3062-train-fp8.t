@@ -18,20 +18,6 @@ fp8=("${bf16[@]}" --fp8-param-gather)
 long=(--train-iters 30)
 short=(--train-iters 8)
 
-# train NAME COMMAND...: leaves NAME.st, and NAME.json without the times.
-train() {
-    local name=$1
-    shift
-    rm -f "$name.raw" "$name.st"
-    run "$@" --metrics-file "$name.raw" --save-weights "$name.st"
-    [ "$status" = 0 ] || diag "$err"
-    sed 's/, "elapsed.*/}/' "$name.raw" >"$name.json"
-}
-
-same_bits() {
-    ok "[ -s $1.json ] && cmp $1.st $2.st && cmp $1.json $2.json" "$3"
-}
-
 # ---- one rank: the loss is off by 1.2e-3, the norm by 0.017, a weight by 0.21 (a bias, which
 # moves with the signs of small gradients) in 30 iterations
 train bf16 "${base[@]}" "${long[@]}" "${bf16[@]}"

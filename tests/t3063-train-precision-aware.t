@@ -22,20 +22,6 @@ types() {
     echo "--main-params-dtype $1 --exp-avg-dtype $2 --exp-avg-sq-dtype $3"
 }
 
-# train NAME COMMAND...: leaves NAME.st, and NAME.json without the times.
-train() {
-    local name=$1
-    shift
-    rm -f "$name.raw" "$name.st"
-    run "$@" --metrics-file "$name.raw" --save-weights "$name.st"
-    [ "$status" = 0 ] || diag "$err"
-    sed 's/, "elapsed.*/}/' "$name.raw" >"$name.json"
-}
-
-same_bits() {
-    ok "[ -s $1.json ] && cmp $1.st $2.st && cmp $1.json $2.json" "$3"
-}
-
 # ---- float32 state: the kernels are others, the numbers the same
 train plain "${base[@]}" "${long[@]}" --bf16
 train whole "${base[@]}" "${long[@]}" "${aware[@]}" --no-store-param-remainders
