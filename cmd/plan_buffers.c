@@ -292,6 +292,8 @@ static int take_types (struct train_args *args, struct request *r, struct mg_err
     args->fp16 |= r->float16;
     args->grads_float32 |= r->grad_float32;
     args->grads_bfloat16 |= r->grad_bfloat16;
+    args->sharded_optimizer |= r->sharded;
+    args->fp8_param_gather |= r->float8;
     r->grad_bfloat16 = train_grad_dtype (args) != MG_FLOAT32;
     return train_args_check_types (args, err);
 }

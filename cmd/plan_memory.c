@@ -128,7 +128,7 @@ static void print_ranks (const struct row *row, int first, int last)
     }
     printf ("  %-16s %18" PRId64 "  %.2f GiB\n", "total", memory_total (&row->plan),
             (double)memory_total (&row->plan) / (1 << 30));
-    printf ("  bytes a parameter: %s, for %" PRId64 " parameters and %" PRId64
+    printf ("  bytes per parameter: %s, for %" PRId64 " parameters and %" PRId64
             " elements of padding\n", each, row->plan.elements, row->plan.padding);
 }
 

@@ -77,7 +77,8 @@ like "$out" 'dense, bfloat16 parameters' "bfloat16 on request"
 like "$out" ', float32 gradients' "its gradients are float32"
 for types in "--bf16 --grad-reduce-in-bf16:bfloat16:bfloat16" "--fp16:float16:float16" \
     "--fp16 --accumulate-allreduce-grads-in-fp32:float16:float32" \
-    "--accumulate-allreduce-grads-in-fp32:float32:float32"; do
+    "--accumulate-allreduce-grads-in-fp32:float32:float32" \
+    "--bf16 --use-distributed-optimizer --use-precision-aware-optimizer --main-grads-dtype bf16:bfloat16:bfloat16"; do
     IFS=: read -r args model_type grad_type <<<"$types"
     # shellcheck disable=SC2086
     like "$(megatron plan buffers "${model[@]}" --dp 3 $args)" \

@@ -28,10 +28,15 @@ is "$(complete_line "$source" "$megatron" "")" "$({ "$megatron" --help | sed -n 
     printf '%s\n' --help --version; } | sort -u)" "subcommands"
 is "$(complete_line "$source" "$megatron" pl)" plan "a part of one"
 count=0
-# options WORD...: offered are those of its help.
+# help_options WORD...: those of its help.
+help_options() {
+    "$megatron" "$@" --help | sed -n 's/^  \(--[a-z0-9-]*\).*/\1/p'
+}
+# options WORD...: offered are those of its help, and of train's where that says so.
 options() {
     local want
-    want=$({ "$megatron" "$@" --help | sed -n 's/^  \(--[a-z0-9-]*\).*/\1/p'; echo --help; } | sort -u)
+    want=$({ help_options "$@"; echo --help
+        "$megatron" "$@" --help | grep -q MODEL-ARGUMENT && help_options train; } | sort -u)
     is "$(complete_line "$source" "$megatron" "$@" --)" "$want" "megatron $*: $(wc -l <<<"$want") options"
     count=$((count + $(wc -l <<<"$want")))
 }
@@ -47,6 +52,8 @@ done
 ok "[ $count -ge 150 ]" "$count options in all"
 is "$(complete_line "$source" "$megatron" train --data-path x --tensor-m)" --tensor-model-parallel-size \
     "behind other words"
+is "$(complete_line "$source" "$megatron" plan memory --exp-avg)" $'--exp-avg-dtype\n--exp-avg-sq-dtype' \
+    "a model's, for its plan"
 is "$(complete_line "$source" "$megatron" train --load "")" "" "a file's name is left to the shell"
 is "$(complete_line "$source" /nowhere/megatron "")" $'--help\n--version' "a command that is not there"
 

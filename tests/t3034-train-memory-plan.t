@@ -24,7 +24,7 @@ planned() {
         /^rank/ { flush(); split ($2, ends, "-"); first = ends[1]
                   last = ends[2] == "" ? first : ends[2]; line = ""; next }
         /^  total/ { total = $2; next }
-        /^    pool/ || /^  bytes a parameter/ || / a rank$/ { next }
+        /^    pool/ || /^  bytes per parameter/ || / a rank$/ { next }
         { bytes = $NF; $NF = ""; sub (/^ +/, ""); sub (/ +$/, ""); line = line " | " $0 ": " bytes }
         END { flush() }'
 }
@@ -50,7 +50,7 @@ equal() {
     is "$(sed -n 's/.* planned: \([0-9]*\) | allocated: \([0-9]*\) |/\1 \2/p' <<<"$out" \
         | awk '$1 != $2 || !$1')" "" "$text: and allocated"
     is "$(sed -n 's/^ bytes per parameter of rank[^:]*: \(.*\) | parameters: \([0-9]*\) | padding: \([0-9]*\) |$/\1, for \2 parameters and \3/p' <<<"$out")" \
-        "$(sed -n 's/^  bytes a parameter: \(.*\) elements of padding$/\1/p' plan.txt)" \
+        "$(sed -n 's/^  bytes per parameter: \(.*\) elements of padding$/\1/p' plan.txt)" \
         "$text: bytes a parameter"
 }
 
@@ -88,9 +88,9 @@ each() {
     local want=$1
     shift
     megatron plan memory "${large[@]}" "$@" --rank 0 >each
-    is "$(sed -n 's/^  bytes a parameter: \(.*)\), for .*/\1/p' each)" "$want" "$want: $*"
+    is "$(sed -n 's/^  bytes per parameter: \(.*)\), for .*/\1/p' each)" "$want" "$want: $*"
     ok "awk '/^  (parameters|gradients|main gradients|main parameters|moments) / { state += \$NF }
-        /^  bytes a/ { n = \$(NF - 6) + \$(NF - 3); figure = \$4 }
+        /^  bytes per/ { n = \$(NF - 6) + \$(NF - 3); figure = \$4 }
         END { exit !(n > 0 && state == n * figure) }' each" "exactly"
 }
 each "16.000 (8 + 8/d, d = 1)"
@@ -111,7 +111,7 @@ each "9.000 (6 + 12/d, d = 4)" --world-size 8 --use-distributed-optimizer --bf16
     --tensor-model-parallel-size 2
 # of 25.78 million elements 8 layers of 12 x 512^2 a byte less
 like "$(megatron plan memory "${large[@]}" --world-size 8 --use-distributed-optimizer --bf16 \
-    --fp8-param-gather --rank 0)" "bytes a parameter: 6\.52[0-9] \(5\.02[0-9] \+ 12/d, d = 8\)," \
+    --fp8-param-gather --rank 0)" "bytes per parameter: 6\.52[0-9] \(5\.02[0-9] \+ 12/d, d = 8\)," \
     "float8 over 8"
 aware=(--bf16 --use-distributed-optimizer --use-precision-aware-optimizer)
 each "16.000 (6 + 10/d, d = 1)" "${aware[@]}"
@@ -177,6 +177,12 @@ total() {
 is "$(total --data-path text_text_document --split 100,0,0 --eval-interval 0)" \
     "$(total --eval-iters 0)" "data without a validation part"
 is "$(total --data-path text_text_document --split 90,10,0)" "$(total)" "data with one"
+is "$(total --data-path gone)" "$(total)" "data whose files are not here: with one"
+is "$(total --data-path gone --split 100,0,0)" "$(total --eval-iters 0)" \
+    "unless the split has none"
+run megatron plan memory "${model[@]}" --data-path gone --split nine
+is "$status" 1 "a split that is none"
+like "$err" '^megatron: split "nine", want up to 3 weights' "is told"
 ok "[ $(total) -gt $(total --eval-iters 0) ]" "which takes more"
 
 mpi_available || { diag "no MPI: one rank only"; done_testing; exit; }

@@ -56,9 +56,9 @@ int param_init (const struct param *p, const struct kernels *kern,
                 struct mg_stream *stream, struct mg_error *err);
 
 /* Describe 'data' (anything float32 of its shape: main parameter, moment, or NULL for what
- * the caller makes readable) as a piece of
- * the global tensor "PREFIX" + name.  'writer': this rank is one that may write for the
- * ranks that have the same part.  'tp_rank': in the group that tp_sharded is about.
+ * the caller makes readable) as a piece of the global tensor "PREFIX" + name.  'writer': this
+ * rank is one that may write for the ranks that have the same part.  'tp_rank': in the group
+ * that tp_sharded is about.
  */
 void param_piece (const struct param *p, const char *prefix, void *data, bool writer,
                   int tp_rank, struct piece *piece);

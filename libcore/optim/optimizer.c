@@ -321,7 +321,7 @@ static struct kern_adamw update_of (const struct optimizer *o, const struct rang
     return a;
 }
 
-/* The scales that new values will be stored with: they are computed once only for these. */
+/* The scales that new values will be stored with, for which these are computed a first time. */
 static int scale_update (struct optimizer *o, const struct kern_adamw *all,
                          struct mg_error *err)
 {

@@ -117,17 +117,6 @@ static void choose_batch (const struct train *t, struct batch_size *batch)
     num_microbatches_at (b, at, batch);
 }
 
-int evaluate_assume (struct train *t, struct mg_error *err)
-{
-    struct evaluation *e = &t->evaluation;
-
-    if (eval_iters (&t->args) == 0)
-        return 0;
-    choose_batch (t, &e->batch);
-    e->assumed = true;
-    return num_microbatches_check (t->batches, &e->batch, err);
-}
-
 int evaluate_open (struct train *t, struct mg_error *err)
 {
     struct evaluation *e = &t->evaluation;
@@ -149,6 +138,37 @@ int evaluate_open (struct train *t, struct mg_error *err)
     if (evaluate_any (e) && num_microbatches_check (t->batches, &e->batch, err) < 0)
         return mg_error_prefix (err, "evaluation");
     return 0;
+}
+
+/* There will be something to evaluate, unless the arguments say otherwise. */
+static int assume (struct train *t, struct mg_error *err)
+{
+    struct evaluation *e = &t->evaluation;
+
+    if (eval_iters (&t->args) == 0)
+        return 0;
+    choose_batch (t, &e->batch);
+    e->assumed = true;
+    return num_microbatches_check (t->batches, &e->batch, err);
+}
+
+int evaluate_plan (struct train *t, struct mg_error *err)
+{
+    struct split split;
+    bool wanted = false;
+
+    if (!t->args.batches && !train_data_has (&t->args, SPLIT_TRAIN)
+        && !train_data_has (&t->args, SPLIT_VALID) && !train_data_has (&t->args, SPLIT_TEST))
+        return assume (t, err);
+    if (t->args.data_path.count > 0 && split_parse (t->args.split, &split, err) < 0)
+        return -1;
+    if (evaluate_open (t, err) == 0)
+        return 0;
+    if (errno != ENOENT)
+        return -1;
+    for (int i = 0; i < NUM_PARTS; i++)
+        wanted |= train_data_has (&t->args, parts[i]) && !is_unwanted (&t->args, parts[i]);
+    return wanted ? assume (t, err) : 0;
 }
 
 int evaluate_init (struct train *t, struct mg_error *err)

@@ -46,10 +46,10 @@ int64_t evaluate_samples (const struct train_args *args, enum split_part part,
  */
 int evaluate_open (struct train *t, struct mg_error *err);
 
-/* In place of evaluate_open() where no data is given, for a planned run: it will evaluate,
- * unless the arguments say otherwise.
+/* In place of evaluate_open(), for a planned run.  Where no data is given, or its files are not
+ * here, it will evaluate, unless the arguments say otherwise.
  */
-int evaluate_assume (struct train *t, struct mg_error *err);
+int evaluate_plan (struct train *t, struct mg_error *err);
 
 /* Make ready to read them; evaluate_open() comes first. */
 int evaluate_init (struct train *t, struct mg_error *err);

@@ -525,8 +525,6 @@ int train_setup (struct train *t, struct mg_error *err)
 
 int train_plan (struct train *t, int rank, int world, int threads, struct mg_error *err)
 {
-    bool data;
-
     t->failed = false;
     if (t->args.train_iters == TRAIN_UNSET && t->args.train_samples == TRAIN_UNSET)
         t->args.train_iters = 1; // bytes do not depend on it
@@ -539,11 +537,8 @@ int train_plan (struct train *t, int rank, int world, int threads, struct mg_err
                                          t->config.seq_length, err)))
         return -1;
     t->train_iters = train_iterations (&t->args, t->batches);
-    if (check_passes (t, err) < 0 || setup_job (t, "plan", threads, err) < 0)
-        return -1;
-    data = train_data_has (&t->args, SPLIT_TRAIN) || train_data_has (&t->args, SPLIT_VALID)
-           || train_data_has (&t->args, SPLIT_TEST);
-    if ((data || t->args.batches ? evaluate_open (t, err) : evaluate_assume (t, err)) < 0)
+    if (check_passes (t, err) < 0 || setup_job (t, "plan", threads, err) < 0
+        || evaluate_plan (t, err) < 0)
         return -1;
     return memory_plan (t, err);
 }
