@@ -44,15 +44,18 @@ void train_decide_to_stop (struct train *t, double signals, double expired)
 /* So many overflows in a row that no smaller loss scale can help are not by chance. */
 enum { MANY_OVERFLOWS = 50 };
 
+static void count_overflows (struct train *t, const struct metrics *m)
+{
+    bool at_end = m->skipped && grad_scaler_is_at_end (&t->progress.scaler);
+
+    t->overflows = at_end ? t->overflows + 1 : 0;
+}
+
 /* May the iteration be taken as it is?  An overflow of scaled gradients is as it should be,
  * unless it goes on and on at the least scale.
  */
-static bool is_finite (struct train *t, const struct metrics *m)
+static bool is_finite (const struct train *t, const struct metrics *m)
 {
-    if (m->skipped && grad_scaler_is_at_end (&t->progress.scaler))
-        t->overflows++;
-    else
-        t->overflows = 0;
     return isfinite (m->lm_loss)
            && (isfinite (m->grad_norm) || (m->skipped && t->overflows < MANY_OVERFLOWS));
 }
@@ -69,6 +72,7 @@ static int check_step (struct train *t, struct metrics *m, bool bad_input,
                           t->input.error.text);
         return exchange_result (job_comm (t->job, GROUP_WORLD), t->input.bad ? -1 : 0, err);
     }
+    count_overflows (t, m);
     if (is_finite (t, m))
         return 0;
     m->not_finite = true;
