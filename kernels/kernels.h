@@ -393,9 +393,6 @@ struct kern_ops {
     int (*count_zeros) (const struct kernels *, int64_t n, const void *x,
                         enum mg_dtype dtype, double *out, struct mg_stream *,
                         struct mg_error *);
-    /* y = a x + b y; b = 0 does not read y. */
-    int (*axpby) (const struct kernels *, int64_t n, double a, const float *x, double b,
-                  float *y, struct mg_stream *, struct mg_error *);
     /* Elementwise conversion, rounding to nearest even; also from and to float8. */
     int (*cast) (const struct kernels *, int64_t n, const void *x, enum mg_dtype from,
                  void *y, enum mg_dtype to, struct mg_stream *, struct mg_error *);

@@ -6,9 +6,7 @@
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 mpi_available || skip_all "no MPI"
-make_text text.txt 40
-run megatron data tokenize --input text.txt --output-prefix text --append-eod
-is "$status" 0 "text is tokenized" || diag "$err"
+tokenized_text 40
 
 # tp pp dp microbatches [sp]; the long run takes more of them and up to 16 ranks.
 layouts=("2 1 1 2" "1 2 1 3" "1 1 2 1" "2 2 2 2" "4 1 1 1" "1 4 1 5" "3 1 1 2" "2 1 1 2 sp"

@@ -4,9 +4,7 @@
 . "$MG_SRCDIR/tests/lib/mpi.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
-make_text text.txt 20
-run megatron data tokenize --input text.txt --output-prefix text --append-eod
-is "$status" 0 "text is tokenized" || diag "$err"
+tokenized_text 20
 args=(--num-layers 2 --hidden-size 32 --num-attention-heads 2 --seq-length 16
       --tokenizer-type ByteLevel --data-path text_text_document --split 100,0,0
       --micro-batch-size 2 --global-batch-size 8 --train-iters 8 --lr 1e-3

@@ -9,9 +9,7 @@ counter=$MG_BUILDDIR/tests/lib/.libs/count-allocs.so
 [ -e "$counter" ] || skip_all "$counter is not built (make check builds it)"
 ! ldd "$MG_BUILDDIR/megatron" | grep -q 'lib[at]san' || skip_all "a sanitizer counts already"
 
-make_text text.txt 20
-run megatron data tokenize --input text.txt --output-prefix text --append-eod
-is "$status" 0 "text is tokenized" || diag "$err"
+tokenized_text 20
 args=(--num-layers 4 --hidden-size 32 --num-attention-heads 2 --seq-length 16
       --tokenizer-type ByteLevel
       --micro-batch-size 2 --lr 1e-3)

@@ -5,9 +5,7 @@
 . "$MG_SRCDIR/tests/lib/mpi.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
-make_text text.txt 20
-run megatron data tokenize --input text.txt --output-prefix text --append-eod
-is "$status" 0 "text is tokenized" || diag "$err"
+tokenized_text 20
 model=(--num-layers 2 --hidden-size 16 --num-attention-heads 2 --seq-length 8
        --tokenizer-type ByteLevel --micro-batch-size 1 --train-iters 3 --lr 1e-3)
 args=("${model[@]}" --data-path text_text_document --split 100,0,0 --global-batch-size 4)

@@ -6,9 +6,7 @@
 . "$MG_SRCDIR/tests/lib/train.sh"
 . "$MG_SRCDIR/tests/lib/layouts.sh"
 
-make_text text.txt 40
-run megatron data tokenize --input text.txt --output-prefix text --append-eod
-is "$status" 0 "text is tokenized" || diag "$err"
+tokenized_text 40
 args=(--num-layers 4 --hidden-size 40 --num-attention-heads 4 --kv-channels 7
       --ffn-hidden-size 52 --seq-length 24 --max-position-embeddings 31
       --tokenizer-type ByteLevel --data-path text_text_document --split 100,0,0

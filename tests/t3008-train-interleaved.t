@@ -6,9 +6,7 @@
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 mpi_available || skip_all "no MPI"
-make_text text.txt 40
-run megatron data tokenize --input text.txt --output-prefix text --append-eod
-is "$status" 0 "text is tokenized" || diag "$err"
+tokenized_text 40
 
 common=(--hidden-size 24 --num-attention-heads 4 --seq-length 16 --tokenizer-type ByteLevel
         --data-path text_text_document --split 100,0,0 --micro-batch-size 2 --lr 2e-3

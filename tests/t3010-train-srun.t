@@ -8,9 +8,7 @@
 
 mpi_available || skip_all "no MPI"
 [ -e "$MG_BUILDDIR/plugin/.libs/megatron.so" ] || skip_all "the plugin is not built"
-make_text text.txt 20
-run megatron data tokenize --input text.txt --output-prefix text --append-eod
-is "$status" 0 "text is tokenized" || diag "$err"
+tokenized_text 20
 args=(--num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 16
       --tokenizer-type ByteLevel --data-path text_text_document --split 100,0,0
       --micro-batch-size 1 --global-batch-size 8 --train-iters 6 --lr 1e-3)

@@ -7,9 +7,7 @@
 
 command -v python3 >/dev/null || skip_all "no python3 to read traces with"
 
-make_text text.txt 20
-run megatron data tokenize --input text.txt --output-prefix text --append-eod
-is "$status" 0 "text is tokenized" || diag "$err"
+tokenized_text 20
 base=(megatron train --num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 16
       --tokenizer-type ByteLevel --data-path text_text_document --split 100,0,0 --eval-iters 0
       --micro-batch-size 2 --global-batch-size 8 --train-iters 5 --lr 1e-3)

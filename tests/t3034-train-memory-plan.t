@@ -5,9 +5,7 @@
 . "$MG_SRCDIR/tests/lib/mpi.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
-make_text text.txt 20
-run megatron data tokenize --input text.txt --output-prefix text --append-eod
-is "$status" 0 "text is tokenized" || diag "$err"
+tokenized_text 20
 # sizes that need padding: of the vocabulary, of buckets, of slots
 model=(--num-layers 4 --hidden-size 36 --num-attention-heads 4 --kv-channels 7
        --ffn-hidden-size 52 --seq-length 12 --max-position-embeddings 13

@@ -6,9 +6,7 @@
 . "$MG_SRCDIR/tests/lib/slurm.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
-make_text text.txt 20
-run megatron data tokenize --input text.txt --output-prefix text --append-eod
-is "$status" 0 "text is tokenized" || diag "$err"
+tokenized_text 20
 args=(--num-layers 2 --hidden-size 16 --num-attention-heads 2 --seq-length 8
       --tokenizer-type ByteLevel --data-path text_text_document --split 100,0,0
       --micro-batch-size 1 --global-batch-size 8 --lr 1e-3)

@@ -9,9 +9,7 @@
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 mpi_available || skip_all "no MPI"
-make_text text.txt 20
-run megatron data tokenize --input text.txt --output-prefix text --append-eod
-is "$status" 0 "text is tokenized" || diag "$err"
+tokenized_text 20
 RANDOM=${MG_SEED:=$$}
 diag "MG_SEED=$MG_SEED"
 slow=$MG_BUILDDIR/tests/lib/.libs/slow-sync.so

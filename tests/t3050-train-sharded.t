@@ -7,9 +7,7 @@
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 mpi_available || skip_all "no MPI"
-make_text text.txt 40
-run megatron data tokenize --input text.txt --output-prefix text --append-eod
-is "$status" 0 "text is tokenized" || diag "$err"
+tokenized_text 40
 # odd sizes: shards cut parameters inside of rows
 base=(megatron train --num-layers 4 --hidden-size 36 --num-attention-heads 4 --kv-channels 7
       --ffn-hidden-size 52 --seq-length 12 --max-position-embeddings 13

@@ -5,14 +5,8 @@
 . "$MG_SRCDIR/tests/lib/mpi.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
-make_text text.txt 40
-run megatron data tokenize --input text.txt --output-prefix text --append-eod
-is "$status" 0 "text is tokenized" || diag "$err"
-base=(megatron train --num-layers 4 --hidden-size 36 --num-attention-heads 4 --kv-channels 7
-      --ffn-hidden-size 52 --seq-length 12 --max-position-embeddings 13
-      --tokenizer-type ByteLevel --data-path text_text_document --split 100,0,0
-      --micro-batch-size 2 --global-batch-size 12 --lr 5e-3 --lr-decay-style constant
-      --eval-iters 0)
+tokenized_text 40
+base=("${falling_run[@]}")
 bf16=(--bf16 --use-distributed-optimizer)
 fp8=("${bf16[@]}" --fp8-param-gather)
 long=(--train-iters 30)

@@ -9,9 +9,7 @@
 . "$MG_SRCDIR/tests/lib/layouts.sh"
 
 mpi_available || skip_all "no MPI"
-make_text text.txt 20
-run megatron data tokenize --input text.txt --output-prefix text --append-eod
-is "$status" 0 "text is tokenized" || diag "$err"
+tokenized_text 20
 # odd sizes, which tp 2 and 3 divide where they must; microbatches are of one sample, so that
 # every layout has the same ones
 base=(megatron train --num-layers 6 --hidden-size 20 --num-attention-heads 6 --kv-channels 3

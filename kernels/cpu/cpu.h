@@ -185,8 +185,6 @@ int cpu_max_abs (const struct kernels *, int64_t n, const void *x, enum mg_dtype
                  float *out, struct mg_stream *, struct mg_error *);
 int cpu_count_zeros (const struct kernels *, int64_t n, const void *x, enum mg_dtype dtype,
                      double *out, struct mg_stream *, struct mg_error *);
-int cpu_axpby (const struct kernels *, int64_t n, double a, const float *x, double b,
-               float *y, struct mg_stream *, struct mg_error *);
 int cpu_cast (const struct kernels *, int64_t n, const void *x, enum mg_dtype from,
               void *y, enum mg_dtype to, struct mg_stream *, struct mg_error *);
 int cpu_cast_scaled (const struct kernels *, int64_t n, float scale, const void *x,

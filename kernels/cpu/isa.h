@@ -23,7 +23,6 @@
 #define cpu_attention_bwd_scratch CPU_NAME (cpu_attention_bwd_scratch)
 #define cpu_attention_fwd CPU_NAME (cpu_attention_fwd)
 #define cpu_attention_fwd_scratch CPU_NAME (cpu_attention_fwd_scratch)
-#define cpu_axpby CPU_NAME (cpu_axpby)
 #define cpu_bias_dropout_add_bwd CPU_NAME (cpu_bias_dropout_add_bwd)
 #define cpu_bias_dropout_add_fwd CPU_NAME (cpu_bias_dropout_add_fwd)
 #define cpu_cast CPU_NAME (cpu_cast)

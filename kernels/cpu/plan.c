@@ -109,13 +109,6 @@ static int plan_count_zeros (const struct kernels *k, int64_t n, const void *x,
     return 0;
 }
 
-static int plan_axpby (const struct kernels *k, int64_t n, double a, const float *x, double b,
-                       float *y, struct mg_stream *stream, struct mg_error *err)
-{
-    (void)k, (void)n, (void)a, (void)x, (void)b, (void)y, (void)stream, (void)err;
-    return 0;
-}
-
 static int plan_cast (const struct kernels *k, int64_t n, const void *x, enum mg_dtype from,
                       void *y, enum mg_dtype to, struct mg_stream *stream,
                       struct mg_error *err)
@@ -186,7 +179,6 @@ const struct kern_ops cpu_plan_ops = {
     .sum_sq = plan_sum_sq,
     .max_abs = plan_max_abs,
     .count_zeros = plan_count_zeros,
-    .axpby = plan_axpby,
     .cast = plan_cast,
     .cast_scaled = plan_cast_scaled,
 };

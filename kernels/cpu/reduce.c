@@ -1,4 +1,4 @@
-/* reduce.c - column sums, sum of squares, largest magnitude, count of zeros, axpby */
+/* reduce.c - column sums, sum of squares, largest magnitude, count of zeros */
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/vec.h"
@@ -184,27 +184,5 @@ int cpu_count_zeros (const struct kernels *k, int64_t n, const void *x, enum mg_
     for (int64_t i = 0; i < n; i++)
         total += wide ? whole[i] == 0 : (half[i] & 0x7fff) == 0;
     *out = (double)total;
-    return 0;
-}
-
-static void axpby (int64_t n, float a, const float *x, float b, float *y)
-{
-    for (int64_t i = 0; i < n; i += VEC) {
-        vf v = a * vec_load_part (x + i, n - i);
-
-        if (b != 0)
-            v += b * vec_load_part (y + i, n - i);
-        vec_store_part (y + i, v, n - i);
-    }
-}
-
-int cpu_axpby (const struct kernels *k, int64_t n, double a, const float *x, double b,
-               float *y, struct mg_stream *stream, struct mg_error *err)
-{
-    (void)k, (void)stream, (void)err;
-#pragma omp parallel for num_threads (cpu_of (k)->threads) if (n > CPU_SERIAL)
-    for (int64_t i = 0; i < cpu_blocks (n); i++)
-        axpby (cpu_min (CPU_BLOCK, n - i * CPU_BLOCK), (float)a, x + i * CPU_BLOCK,
-               (float)b, y + i * CPU_BLOCK);
     return 0;
 }

@@ -31,7 +31,6 @@ const struct kern_ops cpu_ops = {
     .sum_sq = cpu_sum_sq,
     .max_abs = cpu_max_abs,
     .count_zeros = cpu_count_zeros,
-    .axpby = cpu_axpby,
     .cast = cpu_cast,
     .cast_scaled = cpu_cast_scaled,
 };

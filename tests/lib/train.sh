@@ -24,6 +24,21 @@ make_text() {
     }' >"$1"
 }
 
+# tokenized_text KILOBYTES: as the dataset text_text_document.
+tokenized_text() {
+    make_text text.txt "$1"
+    run megatron data tokenize --input text.txt --output-prefix text --append-eod
+    is "$status" 0 "text is tokenized" || diag "$err"
+}
+
+# A run on it whose loss falls by more than a third in 30 iterations: of odd sizes, so that shards
+# cut rows.  For what follows another precision.
+falling_run=(megatron train --num-layers 4 --hidden-size 36 --num-attention-heads 4
+             --kv-channels 7 --ffn-hidden-size 52 --seq-length 12 --max-position-embeddings 13
+             --tokenizer-type ByteLevel --data-path text_text_document --split 100,0,0
+             --micro-batch-size 2 --global-batch-size 12 --lr 5e-3 --lr-decay-style constant
+             --eval-iters 0)
+
 # train NAME COMMAND...: leaves $status, NAME.st, and NAME.json without the times.
 train() {
     local name=$1

@@ -1,4 +1,4 @@
-/* reduce - column sums, sums of squares, largest magnitudes, zeros, axpby */
+/* reduce - column sums, sums of squares, largest magnitudes, zeros */
 
 #include <math.h>
 #include <stdlib.h>
@@ -183,45 +183,6 @@ static void test_half_zeros (const struct kit_variant *v, enum mg_dtype dtype)
     free (x);
 }
 
-struct pair {
-    size_t n;
-    double a, b;
-    const float *x, *y;
-};
-
-static int run_axpby (const struct kernels *k, const void *arg, float *out)
-{
-    const struct pair *p = arg;
-
-    if (p->b != 0) /* else it stays NaN, and must not be read */
-        memcpy (out, p->y, p->n * sizeof (float));
-    return k->ops->axpby (k, (int64_t)p->n, p->a, p->x, p->b, out, NULL, NULL);
-}
-
-static void test_axpby (const struct kit *kit)
-{
-    static const double factors[][2] = { { 1, 0 }, { 2.5, 1 }, { 0, 0.5 }, { -1, -3 } };
-    static const size_t sizes[] = { 0, 1, 15, 17, 8193, 20001 };
-    struct kit_array x = kit_array (20001, 1), y = kit_array (20001, 2);
-    double *want = kit_alloc (20001, sizeof (double));
-
-    kit_random (x.x, x.n, 1);
-    kit_random (y.x, y.n, 2);
-    for (size_t f = 0; f < 4; f++) {
-        for (size_t s = 0; s < sizeof (sizes) / sizeof (sizes[0]); s++) {
-            struct pair p = { sizes[s], factors[f][0], factors[f][1], x.x, y.x };
-
-            for (size_t i = 0; i < p.n; i++)
-                want[i] = p.a * x.x[i] + (p.b != 0 ? p.b * y.x[i] : 0);
-            kit_check (kit, run_axpby, &p, p.n, want, 2e-7, "%g x + %g y of %zu", p.a,
-                       p.b, p.n);
-        }
-    }
-    free (want);
-    kit_array_free (&x);
-    kit_array_free (&y);
-}
-
 int main (void)
 {
     struct kit kit;
@@ -234,7 +195,6 @@ int main (void)
         test_sum_sq_float8 (&kit.variants[i]);
     }
     test_count_zeros (&kit);
-    test_axpby (&kit);
     for (size_t i = 0; i < kit.count; i += 2) {
         test_half_zeros (&kit.variants[i], MG_BFLOAT16);
         test_half_zeros (&kit.variants[i], MG_FLOAT16);
