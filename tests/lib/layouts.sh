@@ -38,8 +38,8 @@ draw_optimizer() {
 
 draw_neutral() {
     neutral=()
-    ! coin || neutral+=(--ddp-bucket-size $((1000 + RANDOM % 4000)))
     coin || return 0
     neutral+=(--overlap-grad-reduce)
+    ! coin || neutral+=(--ddp-bucket-size $((1000 + RANDOM % 4000))) # else there is one bucket
     [ ${#optimizer[@]} = 0 ] || ! coin || neutral+=(--overlap-param-gather)
 }

@@ -99,7 +99,7 @@ static void load (struct mg_comm *comm, void *arg)
 {
     const int rank = mg_comm_rank (comm);
     struct run *run = arg;
-    struct checkpoint_value values[] = { { "samples", CHECKPOINT_INT }, { .name = NULL } };
+    struct checkpoint_value values[] = { { .name = "samples" }, { .name = NULL } };
     struct model m;
 
     model_create (&m, model_small, model_small_count, MODEL_ROWS, rank, RANKS);
