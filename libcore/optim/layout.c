@@ -241,16 +241,16 @@ static void add_member (struct layout *l, bool fresh, int buffer, int bucket)
     g->member[g->num_members++] = (struct layout_member){ buffer, bucket };
 }
 
-/* Group the buckets of buffers [first, end): each for itself, or all together; but where
- * there is fp8, the others, which are small and finish last, join its last bucket, so that
- * the first ones need not wait for them.
+/* Group the buckets of buffers [first, end): all together, in the order of the buffers, or
+ * each for itself; but there, if some are fp8, the others, which are small and finish last,
+ * join its last bucket, so that the first ones need not wait for them.
  */
 static void group_buffers (struct layout *l, int first, int end, bool together)
 {
     bool any = false, eight = false;
 
     for (int b = first; b < end; b++)
-        eight |= l->buffer[b].param_dtype == MG_UINT8;
+        eight |= !together && l->buffer[b].param_dtype == MG_UINT8;
     for (int pass = 0; pass < (eight ? 2 : 1); pass++) {
         for (int b = first; b < end; b++) {
             if (eight && (l->buffer[b].param_dtype == MG_UINT8) != (pass == 0))

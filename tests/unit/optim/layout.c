@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -171,6 +172,45 @@ static void test_chunks (void)
     layout_destroy (l);
 }
 
+/* Buffers of other types before, of, and after fp8: members of a group as buffer.bucket. */
+static void test_groups (void)
+{
+    static const struct {
+        bool one_group;
+        int chunk;
+        const char *want;
+    } cases[] = {
+        { false, 0, "1.0, 1.1 0.0 0.1 2.0" },
+        { true, 0, "0.0 0.1 1.0 1.1 2.0" },
+        { false, 1, "0.0 1.0 2.0" },
+    };
+
+    for (size_t i = 0; i < sizeof (cases) / sizeof (cases[0]); i++) {
+        const int chunk = cases[i].chunk;
+        struct layout_config config = { .grad_float32 = true, .shards = { 2, 2 },
+                                        .bucket_size = 10, .sharded = true,
+                                        .one_group = cases[i].one_group };
+        const struct layout_param params[] = {
+            { 20, MG_FLOAT32, MG_FLOAT32, false, false, chunk },
+            { 30, MG_BFLOAT16, MG_UINT8, false, false, chunk },
+            { 40, MG_FLOAT32, MG_FLOAT32, false, false, chunk },
+            { 50, MG_BFLOAT16, MG_UINT8, false, false, chunk },
+            { 60, MG_BFLOAT16, MG_BFLOAT16, false, false, chunk },
+        };
+        struct layout *l = create (&config, params, 5);
+        char got[80];
+        size_t used = 0;
+
+        for (int g = 0; g < l->num_groups; g++)
+            for (int m = 0; m < l->group[g].num_members; m++)
+                used += snprintf (got + used, sizeof (got) - used, "%s%d.%d",
+                                  m ? " " : g ? ", " : "", l->group[g].member[m].buffer,
+                                  l->group[g].member[m].bucket);
+        is_str (got, cases[i].want, "groups with fp8, case %zu", i);
+        layout_destroy (l);
+    }
+}
+
 static void test_badparam (void)
 {
     struct layout_config good = { .shards = { 1, 1 } }, bad;
@@ -245,6 +285,7 @@ int main (void)
         test_shards (ranks, ranks == 3);
     test_rule ();
     test_chunks ();
+    test_groups ();
     test_badparam ();
     test_padding ();
     return done_testing ();
