@@ -268,6 +268,9 @@ static void check_layers (const struct model *m, struct rule_report *r)
     stages = stages_create (&c, &err);
     if (!stages)
         rule_broken (r, "%s", err.text);
+    else if (stages->vpp > 1 && c.pp == 1 && c.vpp == 0) // else vpp-needs-pp says so
+        rule_broken (r, "pipeline-model-parallel-layout \"%s\" has %d stages, which need "
+                     "pp > 1, but pp is 1", c.layout, stages->vpp);
     stages_destroy (stages);
 }
 

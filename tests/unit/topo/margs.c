@@ -248,6 +248,9 @@ static const struct {
     { "pp 4", "--num-layers 5 --pipeline-model-parallel-layout Et|t|tt|tL", "", NULL },
     { "pp 4", "--num-layers 6 --pipeline-model-parallel-layout Et|t|tt|tL", "layers", NULL },
     { "pp 4", "--pipeline-model-parallel-layout Et|t|tt|tL", "", NULL },
+    { "pp 1", "--num-layers 2 --pipeline-model-parallel-layout EttL", "", NULL },
+    { "pp 1", "--num-layers 2 --pipeline-model-parallel-layout Et|tL", "layers",
+      "\"Et|tL\" has 2 stages, which need pp > 1, but pp is 1" },
     { "pp 1", "--num-layers 5 --mtp-num-layers 1", "", NULL },
     { "pp 2", "--num-layers 4 --mtp-num-layers 1", "", NULL },
     { "ep 4 etp 1", "--num-experts 6", "experts-ep", "num-experts 6 is not a multiple of ep 4; "
