@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <jansson.h>
-
 #include "cmd/plan.h"
 #include "cmd/plan_buffers.h"
 #include "libcore/base/parse.h"
@@ -148,70 +146,7 @@ static void print_help (const struct cmd_option_table *tables, int ntables)
     cmd_options_help (tables, ntables);
 }
 
-/* --- parameters of a file --- */
-
-static const struct type {
-    const char *name;
-    enum mg_dtype logical, storage;
-} types[] = {
-    { "bf16", MG_BFLOAT16, MG_BFLOAT16 },  { "bfloat16", MG_BFLOAT16, MG_BFLOAT16 },
-    { "fp32", MG_FLOAT32, MG_FLOAT32 },    { "float32", MG_FLOAT32, MG_FLOAT32 },
-    { "fp16", MG_FLOAT16, MG_FLOAT16 },    { "float16", MG_FLOAT16, MG_FLOAT16 },
-    { "fp8", MG_BFLOAT16, MG_UINT8 },      { "uint8", MG_BFLOAT16, MG_UINT8 },
-};
-enum { NUM_TYPES = sizeof (types) / sizeof (types[0]) };
-
-static int read_type (const char *name, struct layout_param *p)
-{
-    if (strncmp (name, "torch.", 6) == 0)
-        name += 6;
-    for (int i = 0; i < NUM_TYPES; i++) {
-        if (strcmp (types[i].name, name) == 0) {
-            p->logical = types[i].logical;
-            p->storage = types[i].storage;
-            return 0;
-        }
-    }
-    return -1;
-}
-
-static int read_shape (const json_t *shape, int64_t *numel)
-{
-    *numel = 1;
-    if (!json_is_array (shape))
-        return -1;
-    for (size_t d = 0; d < json_array_size (shape); d++) {
-        const json_t *size = json_array_get (shape, d);
-
-        if (!json_is_integer (size) || json_integer_value (size) < 0
-            || __builtin_mul_overflow (*numel, json_integer_value (size), numel))
-            return -1;
-    }
-    return 0;
-}
-
-static int read_param (const json_t *row, struct layout_param *p, char **name,
-                       struct mg_error *err)
-{
-    const json_t *dtype = json_object_get (row, "dtype");
-    const char *text = json_string_value (json_object_get (row, "name"));
-
-    if (!text)
-        return mg_error_set (err, EINVAL, "it has no name");
-    if (read_shape (json_object_get (row, "shape"), &p->numel) < 0)
-        return mg_error_set (err, EINVAL, "%.80s: its shape is not a list of sizes", text);
-    if (read_type (dtype ? json_string_value (dtype) ? json_string_value (dtype) : "?"
-                         : "bf16", p) < 0)
-        return mg_error_set (err, EINVAL, "%.80s: its dtype is none of bf16, fp16, fp32, fp8",
-                             text);
-    p->shared_embedding = json_is_true (json_object_get (row, "shared_embedding"));
-    p->expert = json_is_true (json_object_get (row, "expert"));
-    if (!(*name = strdup (text)))
-        return mg_error_set (err, ENOMEM, "out of memory");
-    return 0;
-}
-
-static int allocate (struct buffers *b, size_t n, struct mg_error *err)
+int buffers_allocate (struct buffers *b, size_t n, struct mg_error *err)
 {
     b->n = n;
     b->param = calloc (n + 1, sizeof (*b->param));
@@ -219,32 +154,12 @@ static int allocate (struct buffers *b, size_t n, struct mg_error *err)
     return b->param && b->name ? 0 : mg_error_set (err, ENOMEM, "out of memory");
 }
 
-static int read_file (struct buffers *b, const char *path, struct mg_error *err)
-{
-    json_error_t why;
-    json_t *list = json_load_file (path, 0, &why);
-    int rc = 0;
-
-    if (!list)
-        return mg_error_set (err, EINVAL, "%s: %s", path, why.text);
-    if (!json_is_array (list))
-        rc = mg_error_set (err, EINVAL, "%s: it is not a list of parameters", path);
-    else
-        rc = allocate (b, json_array_size (list), err);
-    for (size_t i = 0; rc == 0 && i < b->n; i++) {
-        if (read_param (json_array_get (list, i), &b->param[i], &b->name[i], err) < 0)
-            rc = mg_error_prefix (err, "%s: parameter %zu", path, i);
-    }
-    json_decref (list);
-    return rc;
-}
-
 /* --- parameters of a model --- */
 
 static int copy_params (struct buffers *b, const struct param *params, size_t n,
                         enum mg_dtype dtype, struct mg_error *err)
 {
-    if (allocate (b, n, err) < 0)
+    if (buffers_allocate (b, n, err) < 0)
         return -1;
     for (size_t i = 0; i < n; i++) {
         b->param[i] = (struct layout_param){
@@ -379,7 +294,8 @@ static int make_layout (struct buffers *b, const struct request *r, struct mg_er
                              "divide dp %d and edp %d", b->instances, b->dp, b->edp);
     for (size_t i = 0; i < b->n; i++) {
         if (__builtin_add_overflow (rule.num_params, b->param[i].numel, &rule.num_params))
-            return mg_error_set (err, EOVERFLOW, "more elements than can be counted");
+            return mg_error_set (err, EOVERFLOW, "the parameters have more elements than %lld",
+                                 (long long)INT64_MAX);
     }
     b->used = config.bucket_size = layout_bucket_size (&rule, &b->resolved);
     b->layout = layout_create (&config, b->param, b->n, err);
@@ -401,7 +317,7 @@ static int show (struct request *r, bool json, int argc, char **argv)
     struct mg_error err = { .text = "" };
     int rc;
 
-    rc = r->params ? read_file (&b, r->params, &err) : read_model (&b, r, argc, argv, &err);
+    rc = r->params ? buffers_read_file (&b, r->params, &err) : read_model (&b, r, argc, argv, &err);
     b.dp = r->dp ? r->dp : 1;
     b.edp = r->edp ? r->edp : b.dp;
     b.instances = r->instances ? r->instances : 1;

@@ -117,12 +117,37 @@ refused() {
     is "$(wc -l <<<"$err")" 1 "in one line"
 }
 refused 1 "neither --params nor --num-layers"
-refused 1 "cannot|open" --params none.json
-refused 1 "not a list" --params <(echo '{}')
-refused 1 "parameter 1: q: its shape" --params <(echo '[{"name":"p","shape":[1]},{"name":"q","shape":[-1]}]')
-refused 1 "p: its dtype" --params <(echo '[{"name":"p","shape":[1],"dtype":"int4"}]')
-refused 1 "parameter 0: it has no name" --params <(echo '[{"shape":[1]}]')
-refused 1 "more elements" --params <(echo '[{"name":"p","shape":[4000000000000000000]}]')
+refused 1 "none.json: No such file" --params none.json
+refused 1 "\.: Is a directory" --params .
+refused 1 "line 2: not JSON: " --params <(printf '[\nmore')
+refused 1 "not JSON: " --params /dev/zero
+# refused_list REGEX JSON
+refused_list() {
+    echo "$2" >bad.json
+    refused 1 "bad.json: $1" --params bad.json
+}
+refused_list "it is not a list of parameters" '{}'
+refused_list "parameter 0: it is not an object" '[1]'
+refused_list "parameter 0: it has no name" '[{"shape":[1]}]'
+refused_list "parameter 0: it has no name" '[{"name":"","shape":[1]}]'
+refused_list "parameter 1: q: size 1 of its shape is -2, below 0" \
+    '[{"name":"p","shape":[1]},{"name":"q","shape":[3,-2]}]'
+refused_list "parameter 0: p: size 0 of its shape is not a whole number" '[{"name":"p","shape":[1.5]}]'
+refused_list "parameter 0: p: its shape is missing" '[{"name":"p"}]'
+refused_list "parameter 0: p: its shape is not a list" '[{"name":"p","shape":"1"}]'
+refused_list "parameter 0: p: its shape has more elements than 9223372036854775807" \
+    '[{"name":"p","shape":[4294967296,4294967296]}]'
+refused_list "parameter 0: p: its dtype \"int4\" is none of" '[{"name":"p","shape":[1],"dtype":"int4"}]'
+refused_list "parameter 0: p: its dtype is not a text" '[{"name":"p","shape":[1],"dtype":4}]'
+refused_list "parameter 0: p: its expert is neither" '[{"name":"p","shape":[1],"expert":"yes"}]'
+refused_list "parameter 0: p: \"experts\" is none of" '[{"name":"p","shape":[1],"experts":true}]'
+refused_list "parameter 1: p: parameter 0 has this name" \
+    '[{"name":"p","shape":[1]},{"name":"p","shape":[2]}]'
+refused_list "line 1: not JSON: duplicate object key" '[{"name":"p","name":"q","shape":[1]}]'
+echo '[{"name":"p","shape":[4000000000000000000]}]' >big.json
+refused 1 "with parameter 0, of 4000000000000000000 elements, buffers have more than" --params big.json
+echo '[{"name":"p","shape":[9000000000000000000]},{"name":"q","shape":[9000000000000000000]}]' >big.json
+refused 1 "more elements than 9223372036854775807" --params big.json
 refused 1 "3 instances .* dp 4" --params list.json --dp 4 --use-distributed-optimizer \
     --num-distributed-optimizer-instances 3
 refused 2 "needs --use-dist" --params list.json --num-distributed-optimizer-instances 2

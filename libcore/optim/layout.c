@@ -103,7 +103,9 @@ static int check (const struct layout_config *c, const struct layout_param *para
             room = __builtin_add_overflow (room, lcm (c->shards[p->expert], BUSBW_ALIGN)
                                            + PARAM_ALIGN, &room) ? INT64_MAX : room;
         if (room > left)
-            return mg_error_set (err, EOVERFLOW, "layout: more elements than can be counted");
+            return mg_error_set (err, EOVERFLOW, "layout: with parameter %zu, of %lld elements, "
+                                 "buffers have more than %lld", i, (long long)p->numel,
+                                 (long long)numel_max);
         left -= room;
     }
     return 0;
