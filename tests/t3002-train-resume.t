@@ -61,6 +61,42 @@ is "$status" 1 "another model does not load"
 like "$err" "megatron train: .*(shape|rows|64)" "and the line says why"
 is "$(wc -l <<<"$err")" 1 "in one line"
 
+# not_loaded TEXT REGEX ARGUMENT...
+not_loaded() {
+    run megatron train "${args[@]}" "${@:3}"
+    is "$status" 1 "$1 does not load"
+    like "$err" "^megatron train: $2" "and the line says why"
+    is "$(wc -l <<<"$err")" 1 "in one line"
+    is "$(grep -c ' iteration  *[0-9]*/' <<<"$out")" 0 "before any iteration"
+}
+not_loaded "a model of fewer layers" \
+    "checkpoint 8 not loaded: .*36 of its 84 tensors are not of this model: model.decoder.layers.1" \
+    --num-layers 1 --load one.ckpt
+run megatron train "${args[@]}" --train-iters 3 --untie-embeddings-and-output-weights --save untied
+not_loaded "a model that is tied" \
+    "checkpoint 3 not loaded: .*not of this model: .*model.output_layer.weight" --load untied
+not_loaded "a model of more heads" \
+    "checkpoint 8 in one.ckpt is of a model with 2 attention heads, want 4" \
+    --num-attention-heads 4 --load one.ckpt
+
+# ---- what is not complete
+cp -r one.ckpt bad
+truncate -s -1 bad/iter_0000008/shard_00000.bin
+run megatron train "${args[@]}" --load bad --train-iters 7
+is "$status" 0 "an older checkpoint is taken in place of one that is not complete" || diag "$err"
+like "$out" "a checkpoint is passed over: bad/iter_0000008: shard_00000.bin has .*bytes, want .*
+going on from iteration 6 in bad" "and it is told why"
+rm -r bad/iter_000000[36]
+not_loaded "a directory where none is complete" \
+    "bad: no complete checkpoint there: bad/iter_0000008: shard_00000.bin has" --load bad --save bad
+is "$(kept bad)" "8 " "and it stays as it is"
+rm -r bad/iter_0000008
+not_loaded "one where what was saved is gone" \
+    "bad: no complete checkpoint there: bad: no checkpoint of iteration 8" --load bad
+rm bad/latest_checkpointed_iteration.txt
+run megatron train "${args[@]}" --load bad --train-iters 3
+like "$out" "no checkpoint in bad: starting from the beginning" "an empty one is a beginning"
+
 if mpi_available; then
     resume two mpi_run 2
     args+=(--tensor-model-parallel-size 2)

@@ -89,7 +89,8 @@ for command in "rm shard_00000.bin" "truncate -s -1 shard_00000.bin" "rm manifes
     cp -r async bad
     (cd bad/iter_0000005 && eval "$command")
     run megatron train "${args[@]}" --train-iters 1 --load bad
-    like "$out" "no checkpoint in bad: starting from the beginning" "$command: not a complete one"
+    is "$status" 1 "$command: not a complete one"
+    like "$err" "^megatron train: bad: no complete checkpoint there: .*iter_0000005" "which is told"
 done
 
 refused="megatron train: checkpoint [0-9]+ not saved: rank"

@@ -26,7 +26,8 @@ static int is_complete (const char *path, int64_t iteration, struct mg_error *er
         goto done;
     }
     if (m->id.iteration != iteration)
-        errno = EBADMSG;
+        mg_error_set (err, EBADMSG, "%s: manifest: it is of iteration %" PRId64, path,
+                      m->id.iteration);
     else
         rc = manifest_check_shards (m, path, err);
 done:
@@ -54,32 +55,59 @@ static int has_complete (const char *dir, int64_t iteration, struct mg_error *er
     return rc;
 }
 
-int64_t checkpoint_latest (const char *dir, struct mg_error *err)
+/* The highest complete one, or -1; why the first that is not is no such is left in *why,
+ * where that is empty.  -2: it cannot be told.
+ */
+static int64_t highest (const char *dir, struct mg_error *why, struct mg_error *err)
 {
     struct store_entry *entries;
-    int64_t iteration, found = -1;
+    int64_t found = -1;
     size_t n;
     int rc = 0;
 
-    if (store_read_latest (dir, &iteration, err) == 0)
-        rc = has_complete (dir, iteration, err);
-    else if (errno != ENOENT && errno != EBADMSG)
-        rc = -1;
-    if (rc != 0)
-        return rc < 0 ? -1 : iteration;
     if (store_scan (dir, &entries, &n, err) < 0)
-        return -1;
+        return -2;
     for (size_t i = 0; rc >= 0 && found < 0 && i < n; i++) {
         if (entries[i].kind == STORE_TMP)
             continue;
         rc = has_complete (dir, entries[i].iteration, err);
         if (rc > 0)
             found = entries[i].iteration;
+        else if (rc == 0 && !why->text[0])
+            *why = *err;
     }
     free (entries);
-    if (rc >= 0 && found < 0)
+    return rc < 0 ? -2 : found;
+}
+
+int64_t checkpoint_latest (const char *dir, struct mg_error *err)
+{
+    struct mg_error why = { .text = "" }, other;
+    int64_t found = -1;
+    int rc;
+
+    if (!err)
+        err = &other;
+    rc = store_read_latest (dir, &found, err);
+    if (rc < 0 && errno != ENOENT && errno != EBADMSG)
+        return -1;
+    if (rc == 0)
+        rc = has_complete (dir, found, err);
+    else
+        rc = errno == EBADMSG ? 0 : -2; // -2: there is none
+    if (rc == -1)
+        return -1;
+    if (rc == 0)
+        why = *err;
+    if (rc <= 0)
+        found = highest (dir, &why, err);
+    if (found == -1 && why.text[0])
+        mg_error_set (err, EBADMSG, "%s: no complete checkpoint there: %s", dir, why.text);
+    else if (found == -1)
         mg_error_set (err, ENOENT, "%s: no complete checkpoint there", dir);
-    return found;
+    else if (found >= 0)
+        *err = why;
+    return found < 0 ? -1 : found;
 }
 
 /* Newest first: what the latest file names, then what led to it, then what is left of a
@@ -126,7 +154,7 @@ int checkpoint_prune (const char *dir, const struct checkpoint_keep *keep,
         return 0;
     latest = checkpoint_latest (dir, err);
     if (latest < 0)
-        return errno == ENOENT ? 0 : -1; /* nothing is complete, nothing to remove */
+        return errno == ENOENT || errno == EBADMSG ? 0 : -1; /* nothing is complete */
     if (store_scan (dir, &list, &n, err) < 0)
         return -1;
     if (!(complete = calloc (n + 1, sizeof (*complete)))) {

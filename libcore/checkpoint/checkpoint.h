@@ -14,6 +14,7 @@
 #ifndef LIBCORE_CHECKPOINT_CHECKPOINT_H
 #define LIBCORE_CHECKPOINT_CHECKPOINT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,7 +23,7 @@
 
 /* The trainer's own state: named integers, reals and texts, kept as JSON in the manifest.
  * An array ended by a NULL name; on load the values are filled in by name and a missing
- * one is an error.
+ * one is an error, or left as it is where it is optional.
  */
 struct checkpoint_value {
     const char *name;
@@ -30,6 +31,7 @@ struct checkpoint_value {
     int64_t integer;
     double real;    /* exact: written with 17 digits */
     char text[256];
+    bool optional;
 };
 
 /* Write checkpoint 'iteration' below 'dir' (created if missing). Collective over 'comm';
@@ -69,15 +71,19 @@ void checkpoint_save_write (struct checkpoint_save *s);
 int checkpoint_save_finish (struct checkpoint_save *s, struct mg_error *err);
 
 /* The newest complete checkpoint below 'dir' (what the latest file names, else, if that
- * one is missing or incomplete, the highest complete one): its iteration, or -1 with
- * errno ENOENT if there is none, ENOTSUP if it is of another format version (an older one
- * is not taken in its place).  Local.
+ * one is missing or incomplete, the highest complete one): its iteration; *err tells the
+ * first that was passed over and why, its text is empty if none was.  Or -1 with errno
+ * ENOENT if there is none, EBADMSG if there are only incomplete ones, or a latest file that
+ * names none, ENOTSUP if it is of another format version (an older one is not taken in its
+ * place).  Local.
  */
 int64_t checkpoint_latest (const char *dir, struct mg_error *err);
 
 /* Read checkpoint 'iteration': fill values and pieces (all of them, owned or not).
  * Shapes and dtypes must agree; a missing tensor, a damaged, truncated or foreign file
- * are told apart in the text.  Collective over 'comm', same result everywhere.
+ * are told apart in the text.  Where values are wanted every tensor of the checkpoint must
+ * be named by some rank's pieces, without them (NULL) a part of it may be read.
+ * Collective over 'comm', same result everywhere.
  * errno: ENOENT no such checkpoint, or a shard is missing; EBADMSG truncated, damaged or
  * of another save; ENOTSUP another format version; EINVAL it does not fit the values or
  * pieces.  Values are only filled on success, pieces once everything is found to fit;

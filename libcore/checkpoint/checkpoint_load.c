@@ -19,7 +19,10 @@
 #include "libcore/checkpoint/shard.h"
 #include "libcore/checkpoint/store.h"
 
-enum { NAMED_MAX = 3 }; /* missing tensors that a message names */
+enum {
+    NAMED_MAX = 3, /* tensors that a message names */
+    NAMES_MAX = NAMED_MAX * (BOX_NAME_MAX + 2)
+};
 
 struct errand { /* read what a stored part and a piece share */
     const struct roster_tensor *tensor;
@@ -107,10 +110,21 @@ static int check_piece (const struct load *load, const struct piece *p,
     return 0;
 }
 
+/* "a, b, ..." in names[], of size NAMES_MAX: 'count' are named before. */
+static void add_name (char *names, size_t count, const char *tensor)
+{
+    char name[BOX_NAME_MAX];
+
+    if (count >= NAMED_MAX)
+        return;
+    strcat (names, count > 0 ? ", " : "");
+    strcat (names, box_name_text (name, tensor));
+}
+
 static int check_pieces (const struct load *load, const struct piece *pieces, size_t n,
                          struct mg_error *err)
 {
-    char names[NAMED_MAX * (BOX_NAME_MAX + 2)] = "", name[BOX_NAME_MAX];
+    char names[NAMES_MAX] = "";
     size_t missing = 0;
 
     for (size_t i = 0; i < n; i++) {
@@ -121,16 +135,43 @@ static int check_pieces (const struct load *load, const struct piece *pieces, si
         t = roster_find (load->manifest->roster, pieces[i].name);
         if (t && check_piece (load, &pieces[i], t, err) < 0)
             return -1;
-        if (!t && missing++ < NAMED_MAX) {
-            strcat (names, missing > 1 ? ", " : "");
-            strcat (names, box_name_text (name, pieces[i].name));
-        }
+        if (!t)
+            add_name (names, missing++, pieces[i].name);
     }
     if (missing)
         return mg_error_set (err, EINVAL, "%s: %zu of %zu tensors are not in it: %s%s",
                              load->path, missing, n, names,
                              missing > NAMED_MAX ? ", ..." : "");
     return 0;
+}
+
+/* Collective: is there a tensor that no rank names?  A smaller model would take over a part
+ * of a larger one, and go on with something else.
+ */
+static int check_all_named (const struct load *load, const struct piece *pieces, size_t n,
+                            struct mg_comm *comm, struct mg_error *err)
+{
+    const struct roster *roster = load->manifest->roster;
+    char names[NAMES_MAX] = "";
+    int64_t *named = calloc (roster->num_tensors + 1, sizeof (*named));
+    size_t left = 0;
+    int rc = named ? 0 : mg_error_set (err, ENOMEM, "out of memory");
+
+    rc = exchange_result (comm, rc, err);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        named[roster_find (roster, pieces[i].name) - roster->tensors] = 1;
+    if (rc == 0)
+        rc = mg_comm_all_reduce (comm, named, roster->num_tensors, MG_INT64, MG_MAX, NULL, err);
+    for (size_t i = 0; rc == 0 && i < roster->num_tensors; i++) {
+        if (!named[i])
+            add_name (names, left++, roster->tensors[i].name);
+    }
+    if (rc == 0 && left > 0)
+        rc = mg_error_set (err, EINVAL, "%s: %zu of its %zu tensors are not of this model: %s%s",
+                           load->path, left, roster->num_tensors, names,
+                           left > NAMED_MAX ? ", ..." : "");
+    free (named);
+    return rc;
 }
 
 static int add_errand (struct load *load, const struct errand *errand,
@@ -261,6 +302,8 @@ int checkpoint_load (const char *dir, int64_t iteration, struct checkpoint_value
             rc = mg_error_prefix (&why, "%s", load.path);
         rc = exchange_result (comm, rc, &why);
     }
+    if (rc == 0 && values)
+        rc = check_all_named (&load, pieces, n, comm, &why);
     if (rc == 0)
         rc = exchange_result (comm, read_pieces (&load, &why), &why);
     if (rc == 0)

@@ -134,6 +134,8 @@ int manifest_check_values (const struct manifest *m,
         struct checkpoint_value trial = *v;
         json_t *item = json_object_get (m->values, v->name);
 
+        if (!item && v->optional)
+            continue;
         if (!item)
             return mg_error_set (err, EINVAL, "value %s is not in the checkpoint",
                                  box_name_text (name, v->name));
@@ -146,8 +148,12 @@ int manifest_check_values (const struct manifest *m,
 
 void manifest_get_values (const struct manifest *m, struct checkpoint_value *values)
 {
-    for (struct checkpoint_value *v = values; v && v->name; v++)
-        read_value (json_object_get (m->values, v->name), v);
+    for (struct checkpoint_value *v = values; v && v->name; v++) {
+        json_t *item = json_object_get (m->values, v->name);
+
+        if (item)
+            read_value (item, v);
+    }
 }
 
 static json_t *encode_part (const struct roster_tensor *t, const struct roster_part *p)

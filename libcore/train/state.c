@@ -1,6 +1,7 @@
 /* state.c - weights and checkpoints of a run */
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,8 +43,9 @@ struct state {
 enum {
     VALUE_ITERATION, VALUE_SAMPLES, VALUE_VALID_SAMPLES, VALUE_SKIPPED_SAMPLES, VALUE_STEPS,
     VALUE_LOSS_SCALE, VALUE_GROWTH, VALUE_HYSTERESIS, NUM_VALUES,
+    VALUE_HEADS = NUM_VALUES, /* compared by a load, where it is there */
     /* for people and tools: no load needs them */
-    VALUE_HEADS = NUM_VALUES, VALUE_WORLD, VALUE_TP, VALUE_PP, VALUE_VPP, VALUE_DP, NUM_SAVED
+    VALUE_WORLD, VALUE_TP, VALUE_PP, VALUE_VPP, VALUE_DP, NUM_SAVED
 };
 
 /* Under which layout a checkpoint was written. */
@@ -382,13 +384,16 @@ int state_save_fresh (const char *dir, const struct piece *weights, size_t n, in
 
 /* Rank 0's view of the directory counts for all, so that all do the same. */
 static int agree_on_latest (struct state *s, const char *dir, int64_t *iteration,
-                            struct mg_error *err)
+                            struct mg_error *passed, struct mg_error *err)
 {
     *iteration = -1;
+    passed->text[0] = '\0';
     if (job_rank (s->job) == 0) {
         *iteration = checkpoint_latest (dir, err);
         if (*iteration < 0 && errno != ENOENT)
             *iteration = -2;
+        else if (*iteration >= 0)
+            *passed = *err;
     }
     if (mg_comm_broadcast (job_comm (s->job, GROUP_WORLD), iteration, 1, MG_INT64, 0, NULL,
                            err) < 0)
@@ -401,9 +406,9 @@ static int agree_on_latest (struct state *s, const char *dir, int64_t *iteration
 }
 
 int state_load (struct state *s, const char *dir, struct train_progress *progress,
-                struct mg_error *err)
+                struct mg_error *passed, struct mg_error *err)
 {
-    struct checkpoint_value values[NUM_VALUES + 1] = {
+    struct checkpoint_value values[VALUE_HEADS + 2] = {
         [VALUE_ITERATION] = { .name = "iteration" },
         [VALUE_SAMPLES] = { .name = "consumed_samples" },
         [VALUE_VALID_SAMPLES] = { .name = "consumed_valid_samples" },
@@ -412,18 +417,24 @@ int state_load (struct state *s, const char *dir, struct train_progress *progres
         [VALUE_LOSS_SCALE] = { .name = "loss_scale", .type = CHECKPOINT_REAL },
         [VALUE_GROWTH] = { .name = "loss_scale_good_iterations" },
         [VALUE_HYSTERESIS] = { .name = "loss_scale_overflows_left" },
+        [VALUE_HEADS] = { .name = "num_attention_heads", .integer = s->heads,
+                          .optional = true },
     };
     struct mg_comm *comm = job_comm (s->job, GROUP_WORLD);
     int64_t iteration;
     int rc;
 
-    if (agree_on_latest (s, dir, &iteration, err) < 0)
+    if (agree_on_latest (s, dir, &iteration, passed, err) < 0)
         return -1;
     if (iteration < 0)
         return 0;
     rc = exchange_result (comm, stage (&s->loaded, err), err);
     if (rc == 0)
         rc = checkpoint_load (dir, iteration, values, s->loaded.piece, s->loaded.n, comm, err);
+    if (rc == 0 && values[VALUE_HEADS].integer != s->heads)
+        rc = mg_error_set (err, EINVAL, "checkpoint %" PRId64 " in %s is of a model with %" PRId64
+                           " attention heads, want %d", iteration, dir,
+                           values[VALUE_HEADS].integer, s->heads);
     if (unstage (&s->loaded, rc, err) < 0)
         return -1;
     if (optimizer_give_params (s->optimizer, err) < 0)

@@ -51,10 +51,11 @@ struct checkpoint_save *state_save_begin (struct state *s, const char *dir,
 int state_save_fresh (const char *dir, const struct piece *weights, size_t n, int heads,
                       struct mg_comm *comm, struct mg_error *err);
 
-/* Fill everything from the newest checkpoint in 'dir'. 1: done, 0: there is none, -1:
- * error.  Collective, the same result on every rank.
+/* Fill everything from the newest complete checkpoint in 'dir'. 1: done, 0: there is none, -1:
+ * error, also where there are incomplete ones only.  *passed: on rank 0 which newer one is
+ * incomplete and why, an empty text if none is.  Collective, the same result on every rank.
  */
 int state_load (struct state *s, const char *dir, struct train_progress *progress,
-                struct mg_error *err);
+                struct mg_error *passed, struct mg_error *err);
 
 #endif /* LIBCORE_TRAIN_STATE_H */

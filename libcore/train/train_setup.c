@@ -455,12 +455,15 @@ static int check_rest (const struct train *t, struct mg_error *err)
 /* The metrics of a run that is resumed go on; those of a new one stand alone. */
 static int resume (struct train *t, struct mg_error *err)
 {
+    struct mg_error passed;
     int rc = 0;
 
     if (t->args.load) {
-        rc = state_load (t->state, t->args.load, &t->progress, err);
+        rc = state_load (t->state, t->args.load, &t->progress, &passed, err);
         if (train_common (t, rc) < 0)
             return -1;
+        if (job_rank (t->job) == 0 && passed.text[0])
+            fprintf (t->out, "a checkpoint is passed over: %s\n", passed.text);
         if (job_rank (t->job) == 0 && rc > 0)
             fprintf (t->out, "going on from iteration %" PRId64 " in %s\n",
                      t->progress.iteration, t->args.load);

@@ -356,6 +356,12 @@ static void test_broken (void)
             ok (strstr (run.err[0].text, "tensor embedding.weight: shard"),
                 "the tensor is named");
         is_int (checkpoint_latest (dir, &err), cases[i].latest, "the latest is then");
+        if (cases[i].latest == 20)
+            is_str (err.text, "", "of which lengths and the manifest are good");
+        else
+            ok (strstr (err.text, "iter_0000020: ") || strstr (err.text, "iter_0000020/"),
+                "and it is told why: %s", err.text);
+        ok (cases[i].latest > 0 || errno == EBADMSG, "nothing complete is not nothing at all");
     }
 }
 
@@ -384,8 +390,10 @@ static void test_latest (void)
     is_int (checkpoint_latest (dir, &err), 30, "without it, the highest");
     scratch_write ("latest/latest_checkpointed_iteration.txt", "x", 1);
     is_int (checkpoint_latest (dir, &err), 30, "or if it makes no sense");
+    ok (strstr (err.text, "latest_checkpointed_iteration.txt"), "which is told: %s", err.text);
     scratch_write ("latest/latest_checkpointed_iteration.txt", "7\n", 2);
     is_int (checkpoint_latest (dir, &err), 30, "or if there is no such checkpoint");
+    ok (strstr (err.text, "no checkpoint of iteration 7"), "which is told: %s", err.text);
     rename (scratch_path ("latest/iter_0000030"),
             scratch_path ("latest/iter_0000030.old-0123456789abcdef"));
     is_int (checkpoint_latest (dir, &err), 30, "one that was about to be replaced counts");

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/tap/tap.h"
@@ -49,21 +50,25 @@ int mg_comm_all_reduce (struct mg_comm *comm, void *buf, size_t count,
                         struct mg_stream *stream, struct mg_error *err)
 {
     struct world *w = comm->world;
-    int64_t result;
+    int64_t *result;
 
-    if (count != 1 || dtype != MG_INT64 || op == MG_SUM || stream)
+    if (dtype != MG_INT64 || op == MG_SUM || stream)
         return mg_error_set (err, ENOTSUP, "the test's all-reduce cannot do that");
+    result = malloc (count * sizeof (*result));
     w->bufs[comm->rank] = buf;
     pthread_barrier_wait (&w->barrier);
-    result = *(int64_t *)w->bufs[0];
+    memcpy (result, w->bufs[0], count * sizeof (*result));
     for (int r = 1; r < w->size; r++) {
-        int64_t other = *(int64_t *)w->bufs[r];
+        for (size_t i = 0; i < count; i++) {
+            int64_t other = ((int64_t *)w->bufs[r])[i];
 
-        if (op == MG_MIN ? other < result : other > result)
-            result = other;
+            if (op == MG_MIN ? other < result[i] : other > result[i])
+                result[i] = other;
+        }
     }
     pthread_barrier_wait (&w->barrier);
-    *(int64_t *)buf = result;
+    memcpy (buf, result, count * sizeof (*result));
+    free (result);
     return 0;
 }
 
