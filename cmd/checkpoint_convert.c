@@ -212,6 +212,8 @@ static int read_checkpoint (struct request *request, struct gpt2_tensors *ours,
 
         memmove (name, name + sizeof (prefix) - 1, strlen (name) + 2 - sizeof (prefix));
     }
+    if (rc == 0)
+        gpt2_sort (ours, NULL); /* what is no GPT stays as it is */
     manifest_destroy (m);
     checkpoint_release (&place);
     return rc;
@@ -247,7 +249,6 @@ static int read_file (const struct request *request, struct gpt2_tensors *ours,
                       struct mg_error *err)
 {
     struct safetensors *st = safetensors_open (request->input, err);
-    struct gpt2_shape shape;
     int rc = -1;
 
     if (!st)
@@ -258,7 +259,7 @@ static int read_file (const struct request *request, struct gpt2_tensors *ours,
     }
     else {
         rc = read_ours (st, ours, err);
-        if (rc == 0 && gpt2_shape_of_tensors (ours, &shape, err) < 0)
+        if (rc == 0 && gpt2_sort (ours, err) < 0)
             rc = mg_error_prefix (err, "%s", request->input);
     }
     safetensors_close (st);

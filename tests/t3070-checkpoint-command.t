@@ -37,6 +37,18 @@ like "$out" '\{"name":"model.embedding.word_embeddings.weight","dtype":"float32"
 ok "grep -q '\"values\":{\"iteration\":2,\"consumed_samples\":8,' '$TEST_DIR/.out'" "values"
 
 # ---- convert: bit for bit, there and back
+if ((tp == 2)); then
+    run mpi_run 2 megatron train "${model[@]}" --pipeline-model-parallel-size 2 --train-iters 1 \
+        --save pipe --save-weights pipe-w.st
+    megatron checkpoint convert pipe --output pipe.st
+    ok "cmp pipe.st pipe-w.st" "a pipeline's checkpoint: the file that the run wrote" || diag "$err"
+    run mpi_run 2 megatron train "${model[@]}" --use-distributed-optimizer --train-iters 1 \
+        --save dp --save-weights dp-w.st
+    megatron checkpoint convert dp --output dp.st
+    ok "cmp dp.st dp-w.st" "one of shards: the same" || diag "$err"
+else
+    skip 2 "no MPI"
+fi
 run megatron checkpoint convert ck --output own.st
 is "$status$err" 0 "to our names"
 ok "cmp own.st w.st" "the file that the run wrote"

@@ -276,6 +276,21 @@ int gpt2_shape_of_tensors (const struct gpt2_tensors *tensors, struct gpt2_shape
     return check_shape (&src, shape, tensors->n, err);
 }
 
+int gpt2_sort (struct gpt2_tensors *tensors, struct mg_error *err)
+{
+    struct gpt2_shape g;
+
+    if (gpt2_shape_of_tensors (tensors, &g, err) < 0)
+        return -1;
+    for (size_t i = 0; i < tensors->n; i++) {
+        struct piece *wanted = find (tensors, spec_at (&g, i).ours), other = tensors->piece[i];
+
+        tensors->piece[i] = *wanted;
+        *wanted = other;
+    }
+    return 0;
+}
+
 /* --- rows and columns --- */
 
 /* Row of linear_qkv that is row 'r' of [q of all heads; k; v]. */

@@ -52,6 +52,11 @@ int gpt2_shape_of_roster (const struct roster *roster, const char *prefix,
 int gpt2_shape_of_tensors (const struct gpt2_tensors *tensors, struct gpt2_shape *shape,
                            struct mg_error *err);
 
+/* Put the tensors of a GPT into the order of its layers, as a file of weights has them: that
+ * of a checkpoint is that of the ranks that wrote it.
+ */
+int gpt2_sort (struct gpt2_tensors *tensors, struct mg_error *err);
+
 /* Does a file have Hugging Face's names? */
 bool gpt2_is_hf (const struct safetensors *st);
 
