@@ -266,7 +266,8 @@ static int unstage (struct list *list, int rc, struct mg_error *err)
     return rc;
 }
 
-int state_load_weights (struct state *s, const char *path, struct mg_error *err)
+/* What this rank does of it alone. */
+static int read_weights (struct state *s, const char *path, struct mg_error *err)
 {
     struct safetensors *file = safetensors_open (path, err);
     int rc;
@@ -278,7 +279,14 @@ int state_load_weights (struct state *s, const char *path, struct mg_error *err)
         rc = safetensors_load (file, s->weight.piece, s->weight.n, err);
     rc = unstage (&s->weight, rc, err);
     safetensors_close (file);
-    return rc < 0 ? -1 : optimizer_give_params (s->optimizer, err);
+    return rc;
+}
+
+int state_load_weights (struct state *s, const char *path, struct mg_error *err)
+{
+    if (exchange_agree (job_comm (s->job, GROUP_WORLD), read_weights (s, path, err), err) < 0)
+        return -1;
+    return optimizer_give_params (s->optimizer, err);
 }
 
 int state_save_weights (struct state *s, const char *path, struct mg_error *err)
@@ -421,10 +429,12 @@ int state_load (struct state *s, const char *dir, struct train_progress *progres
         return -1;
     if (iteration < 0)
         return 0;
-    rc = exchange_result (comm, stage (&s->loaded, err), err);
+    rc = exchange_agree (comm, stage (&s->loaded, err), err);
     if (rc == 0)
         rc = checkpoint_load (dir, iteration, values, s->loaded.piece, s->loaded.n, comm, err);
-    if (unstage (&s->loaded, rc, err) < 0)
+    if (rc < 0) /* on all ranks */
+        return unstage (&s->loaded, rc, err);
+    if (exchange_agree (comm, unstage (&s->loaded, 0, err), err) < 0)
         return -1;
     if (optimizer_give_params (s->optimizer, err) < 0)
         return -1;
