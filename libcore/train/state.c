@@ -159,17 +159,24 @@ static void add_saved (struct state *s, struct list *list, const struct param *p
     add_pieces (s, list, p, range, "optimizer.exp_avg_sq.", OPTIMIZER_EXP_AVG_SQ);
 }
 
-static void add_range (struct state *s, const struct param *p, size_t range)
+/* What an optimizer that updates has besides parameters. */
+static void add_state (struct state *s, const struct param *p, size_t range)
 {
     add_pieces (s, &s->gradient, p, range, "", OPTIMIZER_MAIN_GRAD);
     add_saved (s, &s->saved, p, range);
     add_saved (s, &s->copied, p, range);
     add_pieces (s, &s->loaded, p, range, "optimizer.exp_avg.", OPTIMIZER_EXP_AVG);
     add_pieces (s, &s->loaded, p, range, "optimizer.exp_avg_sq.", OPTIMIZER_EXP_AVG_SQ);
-    if (p->storage == MG_FLOAT32)
-        return;
-    add_pieces (s, &s->weight, p, range, "", OPTIMIZER_MAIN_PARAM);
-    add_pieces (s, &s->loaded, p, range, "model.", OPTIMIZER_MAIN_PARAM);
+}
+
+static void add_range (struct state *s, const struct param *p, size_t range)
+{
+    if (p->storage != MG_FLOAT32) {
+        add_pieces (s, &s->weight, p, range, "", OPTIMIZER_MAIN_PARAM);
+        add_pieces (s, &s->loaded, p, range, "model.", OPTIMIZER_MAIN_PARAM);
+    }
+    if (optimizer_has (s->optimizer, OPTIMIZER_EXP_AVG))
+        add_state (s, p, range);
 }
 
 struct state *state_create (struct model *model, struct optimizer *optimizer,
