@@ -219,6 +219,9 @@ int optimizer_write (struct optimizer *o, size_t range, enum optimizer_value val
  */
 int optimizer_take_snapshot (struct optimizer *o, struct mg_error *err);
 
+/* Is there room for a copy on some rank? */
+bool optimizer_has_snapshot (const struct optimizer *o);
+
 /* optimizer_plain() and optimizer_read() of the copy that was taken last: by any one thread,
  * while others go on with everything else; nothing waits for the compute stream.
  */

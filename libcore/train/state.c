@@ -67,15 +67,16 @@ static void describe_layout (const struct state *s, struct checkpoint_value *val
 static int allocate (struct state *s, size_t params, size_t ranges)
 {
     const size_t parts = PARAM_MAX_PIECES * ranges;
+    const size_t copied = optimizer_has_snapshot (s->optimizer) ? 3 * parts : 0;
     const struct {
         struct list *list;
         size_t max;
     } lists[] = {
         { &s->weight, params + parts }, { &s->gradient, params + parts },
-        { &s->saved, 3 * parts }, { &s->copied, 3 * parts }, { &s->loaded, params + 3 * parts },
+        { &s->saved, 3 * parts }, { &s->copied, copied }, { &s->loaded, params + 3 * parts },
     };
 
-    if (!(s->kept = calloc (11 * parts + 1, sizeof (*s->kept))))
+    if (!(s->kept = calloc (8 * parts + copied + 1, sizeof (*s->kept))))
         return -1;
 
     for (size_t i = 0; i < sizeof (lists) / sizeof (lists[0]); i++) {
@@ -164,7 +165,8 @@ static void add_state (struct state *s, const struct param *p, size_t range)
 {
     add_pieces (s, &s->gradient, p, range, "", OPTIMIZER_MAIN_GRAD);
     add_saved (s, &s->saved, p, range);
-    add_saved (s, &s->copied, p, range);
+    if (optimizer_has_snapshot (s->optimizer))
+        add_saved (s, &s->copied, p, range);
     add_pieces (s, &s->loaded, p, range, "optimizer.exp_avg.", OPTIMIZER_EXP_AVG);
     add_pieces (s, &s->loaded, p, range, "optimizer.exp_avg_sq.", OPTIMIZER_EXP_AVG_SQ);
 }
@@ -187,13 +189,15 @@ struct state *state_create (struct model *model, struct optimizer *optimizer,
     size_t num_params, num_ranges = optimizer_num_ranges (optimizer);
 
     params = model_params (model, &num_params);
-    if (!(s = calloc (1, sizeof (*s))) || allocate (s, num_params, num_ranges) < 0) {
+    if ((s = calloc (1, sizeof (*s)))) {
+        s->job = job;
+        s->optimizer = optimizer;
+    }
+    if (!s || allocate (s, num_params, num_ranges) < 0) {
         mg_error_set (err, ENOMEM, "checkpoint state: out of memory");
         state_destroy (s);
         return NULL;
     }
-    s->job = job;
-    s->optimizer = optimizer;
     s->heads = model_num_heads (model);
     for (size_t i = 0; i < num_params; i++)
         add_param (s, &params[i]);
