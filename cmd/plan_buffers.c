@@ -201,7 +201,7 @@ static int check_model (const struct train_args *args, struct mg_error *err)
 }
 
 /* Types as megatron train has them, which are options of this command too. */
-static int take_types (struct train_args *args, struct request *r, struct mg_error *err)
+static void set_types (struct train_args *args, const struct request *r)
 {
     args->bf16 |= r->bfloat16;
     args->fp16 |= r->float16;
@@ -209,6 +209,11 @@ static int take_types (struct train_args *args, struct request *r, struct mg_err
     args->grads_bfloat16 |= r->grad_bfloat16;
     args->sharded_optimizer |= r->sharded;
     args->fp8_param_gather |= r->float8;
+}
+
+static int take_types (struct train_args *args, struct request *r, struct mg_error *err)
+{
+    set_types (args, r);
     r->grad_bfloat16 = train_grad_dtype (args) != MG_FLOAT32;
     return train_args_check_types (args, err);
 }
@@ -248,21 +253,32 @@ double buffers_grad_scale (const struct buffers *b, const struct layout_buffer *
     return layout_grad_scale (b->per_token, b->average, buffer->expert, b->dp, b->edp);
 }
 
+/* By megatron train's rules; parameters of a file have types of their own. */
+static int check_types (const struct request *r, struct mg_error *err)
+{
+    struct train_args args;
+    int rc;
+
+    if (r->params && r->float8)
+        return mg_error_set (err, EINVAL, "--fp8-param-gather wants a model: with --params "
+                             "parameters say their type themselves");
+    train_args_init (&args);
+    set_types (&args, r);
+    args.bf16 |= r->params && !args.fp16;
+    rc = train_args_check_types (&args, err);
+    train_args_clear (&args);
+    return rc;
+}
+
 static int check_request (struct request *r, struct mg_error *err)
 {
     int instances = r->instances ? r->instances : 1;
 
-    if (r->bfloat16 && r->float16)
-        return mg_error_set (err, EINVAL, "--bf16 and --fp16 exclude each other");
-    if (r->float8 && (r->params || !r->bfloat16 || !r->sharded))
-        return mg_error_set (err, EINVAL, "--fp8-param-gather wants a model, --bf16 and "
-                             "--use-distributed-optimizer");
+    if (check_types (r, err) < 0)
+        return -1;
     if (r->average && r->per_token)
         return mg_error_set (err, EINVAL, "--ddp-average-in-collective and "
                              "--calculate-per-token-loss exclude each other");
-    if (r->grad_float32 && r->grad_bfloat16)
-        return mg_error_set (err, EINVAL, "--accumulate-allreduce-grads-in-fp32 and "
-                             "--grad-reduce-in-bf16 exclude each other");
     if (r->bucket_size && r->num_buckets)
         return mg_error_set (err, EINVAL,
                              "--ddp-bucket-size and --ddp-num-buckets exclude each other");

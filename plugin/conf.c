@@ -170,12 +170,20 @@ int conf_set (struct conf *conf, const char *arg, struct mg_error *err)
                          equals ? "" : ", want key=value");
 }
 
+/* What a job asks of experts' tensor parallelism: without expert parallelism, and unless etp
+ * was given, it need not have any experts that a size in the place of tp would be of.
+ */
+static int asked_etp (const struct geometry *g)
+{
+    return g->ep > 1 ? geometry_etp (g) : g->etp;
+}
+
 int conf_check_limits (const struct conf *conf, const struct geometry *g,
                        struct mg_error *err)
 {
     const int sizes[OPTION_NUM] = {
         [OPTION_TP] = g->tp, [OPTION_CP] = g->cp, [OPTION_EP] = g->ep,
-        [OPTION_ETP] = geometry_etp (g), [OPTION_PP] = g->pp, [OPTION_VPP] = g->vpp,
+        [OPTION_ETP] = asked_etp (g), [OPTION_PP] = g->pp, [OPTION_VPP] = g->vpp,
     };
 
     for (int id = 0; id < OPTION_NUM; id++) {

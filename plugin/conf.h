@@ -45,7 +45,7 @@ void conf_init (struct conf *conf);
 int conf_set (struct conf *conf, const char *arg, struct mg_error *err);
 
 /* The sizes of 'g' against the site's limits: 0, or -1, EDOM and a text for the first that
- * is too large.
+ * is too large.  An etp that was not given is tp, and has its limit where ep is above 1.
  */
 int conf_check_limits (const struct conf *conf, const struct geometry *g,
                        struct mg_error *err);

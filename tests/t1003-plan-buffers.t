@@ -151,13 +151,13 @@ refused 1 "more elements than 9223372036854775807" --params big.json
 refused 1 "3 instances .* dp 4" --params list.json --dp 4 --use-distributed-optimizer \
     --num-distributed-optimizer-instances 3
 refused 2 "needs --use-dist" --params list.json --num-distributed-optimizer-instances 2
-refused 2 "wants a model, --bf16" "${model[@]}" --fp8-param-gather --bf16
-refused 2 "wants a model, --bf16" --params list.json --fp8-param-gather --bf16 \
+refused 2 "fp8-param-gather wants --bf16 and --use-dist" "${model[@]}" --fp8-param-gather --bf16
+refused 2 "fp8-param-gather wants a model" --params list.json --fp8-param-gather --bf16 \
     --use-distributed-optimizer
 refused 2 "exclude" --params list.json --ddp-bucket-size 4 --ddp-num-buckets 2
 refused 2 "--lr. does not go with --params" --params list.json --lr 1
 refused 2 "--dp.*0" --params list.json --dp 0
-refused 1 "grad-reduce-in-bf16 wants --bf16" "${model[@]}" --grad-reduce-in-bf16
+refused 2 "grad-reduce-in-bf16 wants --bf16" "${model[@]}" --grad-reduce-in-bf16
 refused 1 "pp-rank 2" "${model[@]}" --pp-rank 2
 refused 1 "--dp 2, but .* 3" "${model[@]}" --dp 2 --world-size 12
 refused 1 "tasks|world|multiple" "${model[@]}" --world-size 13

@@ -274,8 +274,10 @@ for command in "srun -n8 true" "sbatch -n8 --wrap true" "salloc -n8 true"; do
     run $name --megatron-tp=8 $rest
     refused "$name: above a limit" "$name: error: megatron: tp 8 is above this site's limit of 4"
 done
-run srun -n8 --megatron-tp=4 true
+run srun -n8 --megatron-tp=4 --megatron-ep=2 true
 refused "etp follows tp, and has its limit" "srun: error: megatron: etp 4 is above this site's limit of 2"
+run srun -Q -n8 --megatron-tp=4 true
+is "$status:$err" "0:" "but not in a job without expert parallelism"
 run srun -Q -n8 --megatron-tp=4 --megatron-etp=2 true
 is "$status:$err" "0:" "at the limits"
 run srun -Q -n8 true

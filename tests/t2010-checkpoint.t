@@ -35,7 +35,7 @@ printf 'x' | dd of="ckpt.$cols/iter_0000007/shard_00001.bin" bs=1 seek=70 conv=n
     2>"$TEST_DIR/dd"
 run mpi_run 4 "$ranks" load "ckpt.$cols" "$cols"
 is "$status" 1 "a damaged shard is refused"
-line="rank [0-3]: checkpoint 7 not loaded: tensor .*shard_00001.bin: checksum .* damaged"
+line="rank [0-3]: checkpoint 7 not loaded: rank 1: tensor .*shard_00001.bin: checksum .* damaged"
 is "$(grep -c "^$line" <<<"$err")" 4 "by everybody, in the same words" || diag "$err"
 run mpi_run 4 "$ranks" weights none/weights "$rows"
 is "$(grep -c '^rank [0-3]: none/weights: cannot create' <<<"$err")" 4 \

@@ -101,7 +101,24 @@ if mpi_available; then
     resume two mpi_run 2
     args+=(--tensor-model-parallel-size 2)
     resume tp2 mpi_run 2
+
+    # ---- what one rank alone cannot do ends all of them at once
+    run mpi_run 3 timeout 30 "$MG_BUILDDIR/tests/unit/train/state.t" state.ckpt
+    is "$status" 0 "state that one rank cannot store" || diag "$out" "$err"
+    is "$(grep -c '^ok' <<<"$out")" 4 "all checks were made"
+    mkdir here && run megatron train "${args[@]}" --tensor-model-parallel-size 1 \
+        --train-iters 0 --lr-warmup-iters 0 --save-weights here/w.st
+    is "$status" 0 "weights are written where one rank reads them" || diag "$err"
+    begin=$SECONDS
+    # shellcheck disable=SC2016
+    run mpi_run 2 sh -c '[ "$OMPI_COMM_WORLD_RANK" = 1 ] || cd here; exec "$@"' sh \
+        megatron train "${args[@]/#text_text/$PWD/text_text}" --load-weights w.st \
+        --use-distributed-optimizer --bf16
+    is "$status" 1 "weights that one rank cannot read"
+    is "$(grep -a '^megatron' <<<"$err")" \
+        "megatron train: rank 1: w.st: cannot open: No such file or directory" "one line"
+    ok "[ $((SECONDS - begin)) -lt 20 ]" "in $((SECONDS - begin)) s"
 else
-    skip 12 "no MPI"
+    skip 18 "no MPI"
 fi
 done_testing

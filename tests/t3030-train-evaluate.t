@@ -96,8 +96,57 @@ is "$(cut -d' ' -f1,2 skip.eval | tr '\n' ,)" "3 validation,3 test," \
     "a checkpoint is evaluated, from the beginning of the data"
 is "$(sed -n 1p skip.eval | cut -d' ' -f5)$(ls skip.st)" 24skip.st "its weights are written"
 
+# ---- evaluation alone: it has parameters and nothing else, and says the same, in every precision
+# alone TEXT ARGUMENT...: "${launch[@]}" starts it
+alone() {
+    local text=$1
+    shift
+    rm -rf ck
+    train whole "${launch[@]}" "${one[@]}" "${data[@]}" --eval-iters 2 "$@" --save ck --save-weights w.st
+    train skip "${launch[@]}" "${one[@]}" "${data[@]}" --eval-iters 2 "$@" --load ck --skip-train
+    is "$status" 0 "$text: evaluated"
+    is "$(grep '^ memory plan' <<<"$out" \
+        | grep -vc ' gradients: 0 | main gradients: 0 | main parameters: 0 | moments: 0 |')" 0 \
+        "with parameters alone" || diag "$out"
+    ok "grep ' test ' whole.eval >want && grep ' test ' skip.eval | cmp - want" \
+        "$text: as at the end of the run"
+    train kept "${launch[@]}" "${one[@]}" "${data[@]}" --eval-iters 2 "$@" --load ck --skip-train \
+        --save-weights kept.st
+    ok "cmp kept.eval skip.eval && cmp kept.st w.st" "where weights are written they are the same"
+    train skip "${launch[@]}" "${one[@]}" "${data[@]}" --eval-iters 2 "$@" --load-weights w.st --skip-train
+    ok "[ -s skip.eval ] && cut -d' ' -f2- skip.eval >got && cut -d' ' -f2- kept.eval | cmp - got" \
+        "and so it is from a file of weights"
+}
+launch=()
+sharded=--use-distributed-optimizer
+aware="--bf16 $sharded --use-precision-aware-optimizer"
+while IFS=: read -r text args; do
+    # shellcheck disable=SC2086
+    alone "$text" $args
+done <<END
+float32:
+bfloat16:--bf16
+float16:--fp16
+float8:--bf16 $sharded --fp8-param-gather
+remainders:$aware --exp-avg-dtype bf16
+float16 main parameters:$aware --main-params-dtype fp16
+float8 of these:$aware --main-params-dtype fp16 --fp8-param-gather
+END
+train new "${one[@]}" "${data[@]}" --eval-iters 2 --bf16 $sharded --fp8-param-gather --train-iters 0
+train skip "${one[@]}" "${data[@]}" --eval-iters 2 --bf16 $sharded --fp8-param-gather --skip-train
+ok "[ -s new.eval ] && cmp new.eval skip.eval" "initial values in float8 are the same"
+
 # ---- layouts
 if mpi_available; then
+    while read -r n args; do
+        launch=(mpi_run "$n")
+        # shellcheck disable=SC2086
+        alone "$n ranks $args" $args
+    done <<END
+2 --tensor-model-parallel-size 2 --sequence-parallel --bf16
+2 $sharded --overlap-grad-reduce --overlap-param-gather --bf16 --fp8-param-gather
+2 $sharded
+END
     while read -r n args; do
         # shellcheck disable=SC2086
         train n mpi_run "$n" "${one[@]}" "${data[@]}" "${evals[@]}" $args
@@ -128,7 +177,7 @@ END
     is "$(grep -c '^megatron train: ' <<<"$err")" 1 "are told once"
     like "$err" "^megatron train: .*evaluation: sample [0-9]+, position [0-9]+: token" "as such"
 else
-    skip 1 "several ranks cannot train here: no mpirun, MPI or PMIx"
+    skip 13 "several ranks cannot train here: no mpirun, MPI or PMIx"
 fi
 
 # ---- asked to stop

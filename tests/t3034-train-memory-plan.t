@@ -61,6 +61,11 @@ equal 1 "one rank, float8" --use-distributed-optimizer --bf16 --fp8-param-gather
 equal 1 "one rank that saves aside" --async-save --save aside --bf16
 equal 1 "one rank, fewer bytes" --use-distributed-optimizer --bf16 --use-precision-aware-optimizer \
     --exp-avg-dtype bf16 --exp-avg-sq-dtype fp8 --async-save --save aside
+equal 1 "evaluation alone" --skip-train
+equal 1 "evaluation in bfloat16" --bf16 --skip-train
+equal 1 "in float8" --bf16 --use-distributed-optimizer --fp8-param-gather --skip-train
+equal 1 "that writes weights" --bf16 --use-distributed-optimizer --fp8-param-gather --skip-train \
+    --save-weights w.st
 
 # ---- scratch of kernels grows with threads
 scratch=$(sed -n 's/.*kernel scratch: \([0-9]*\) .*/\1/p' planned)
@@ -96,6 +101,10 @@ copy=$(megatron plan memory "${large[@]}" --async-save --bf16 | awk '
     $1 == "checkpoint" { c = $2 } $1 == "moments" { m = $2 } END { print c / m }')
 is "$copy" 1.5 "the copy for checkpoints holds main parameters and moments"
 each "18.000 (6 + 12/d, d = 1)" --bf16
+each "4.000 (4 + 0/d, d = 1)" --skip-train
+each "2.000 (2 + 0/d, d = 8)" --world-size 8 --use-distributed-optimizer --bf16 --skip-train
+each "2.500 (2 + 4/d, d = 8)" --world-size 8 --use-distributed-optimizer --bf16 --skip-train \
+    --save-weights w.st
 each "20.000 (4 + 16/d, d = 1)" --bf16 --grad-reduce-in-bf16
 each "20.000 (4 + 16/d, d = 1)" --fp16 --world-size 4
 each "18.000 (6 + 12/d, d = 1)" --fp16 --accumulate-allreduce-grads-in-fp32
@@ -203,6 +212,8 @@ done <<'END'
 3 --bf16 --use-distributed-optimizer --use-precision-aware-optimizer --exp-avg-dtype fp8 --exp-avg-sq-dtype fp16
 2 --bf16 --use-distributed-optimizer --use-precision-aware-optimizer --fp8-param-gather --main-params-dtype fp16
 4 --tensor-model-parallel-size 2 --sequence-parallel --bf16 --use-distributed-optimizer --use-precision-aware-optimizer --main-grads-dtype bf16
+4 --tensor-model-parallel-size 2 --use-distributed-optimizer --bf16 --fp8-param-gather --skip-train
+4 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --sequence-parallel --skip-train
 4 --pipeline-model-parallel-size 4 --fp16 --use-distributed-optimizer --untie-embeddings-and-output-weights
 END
 done_testing

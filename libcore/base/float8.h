@@ -8,10 +8,10 @@
 #ifndef LIBCORE_BASE_FLOAT8_H
 #define LIBCORE_BASE_FLOAT8_H
 
-#include <math.h>
 #include <stdint.h>
 
 #include "libcore/base/half.h"
+#include "libcore/base/scale.h"
 
 #define FLOAT8_E4M3_MAX 448.0f
 
@@ -46,21 +46,10 @@ static inline uint8_t float8_to_e4m3 (float value)
     return (uint8_t)(sign | out);
 }
 
-/* The scale of a tensor whose largest magnitude is 'largest': the least power of two, a
- * normal number, by which that divided is at most 448; 1 for zeros, NaN if it is not finite,
- * so that what is not shows.  Powers of two change no digit of a value.
- */
+/* The scale of a tensor whose largest magnitude is 'largest', a normal number. */
 static inline float float8_scale (float largest)
 {
-    int exponent;
-    float fraction = frexpf (largest, &exponent); // in [0.5, 1), 448 = 0.875 2^9
-
-    if (!isfinite (largest))
-        return NAN;
-    if (largest == 0)
-        return 1;
-    exponent -= fraction > 0.875f ? 8 : 9;
-    return ldexpf (1, exponent < -126 ? -126 : exponent);
+    return scale_of (largest, FLOAT8_E4M3_MAX, -126);
 }
 
 #endif /* LIBCORE_BASE_FLOAT8_H */

@@ -300,12 +300,12 @@ int checkpoint_load (const char *dir, int64_t iteration, struct checkpoint_value
             rc = plan (&load, pieces, n, &why);
         if (rc == 0 && manifest_check_values (load.manifest, values, &why) < 0)
             rc = mg_error_prefix (&why, "%s", load.path);
-        rc = exchange_result (comm, rc, &why);
+        rc = exchange_agree (comm, rc, &why);
     }
     if (rc == 0 && values)
         rc = check_all_named (&load, pieces, n, comm, &why);
     if (rc == 0)
-        rc = exchange_result (comm, read_pieces (&load, &why), &why);
+        rc = exchange_agree (comm, read_pieces (&load, &why), &why);
     if (rc == 0)
         manifest_get_values (load.manifest, values);
     errnum = errno;

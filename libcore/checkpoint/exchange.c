@@ -33,6 +33,13 @@ int exchange_result (struct mg_comm *comm, int rc, struct mg_error *err)
     return mg_error_set (err, what.errnum ? what.errnum : EIO, "%s", what.text);
 }
 
+int exchange_agree (struct mg_comm *comm, int rc, struct mg_error *err)
+{
+    if (rc < 0 && mg_comm_rank (comm) > 0)
+        mg_error_prefix (err, "rank %d", mg_comm_rank (comm));
+    return exchange_result (comm, rc, err);
+}
+
 int exchange_send (struct mg_comm *comm, int peer, const void *data, size_t len,
                    struct mg_error *err)
 {

@@ -15,6 +15,11 @@
  */
 int exchange_result (struct mg_comm *comm, int rc, struct mg_error *err);
 
+/* The same, for what a rank does on its own: the text names the rank, unless it is rank 0,
+ * whose failure mostly is everybody's.
+ */
+int exchange_agree (struct mg_comm *comm, int rc, struct mg_error *err);
+
 /* Bytes of every rank to rank 0: there take() is called with each rank's in turn, rank
  * 0's own first, and returns 0 or -1 with a text.  After a failing take() the rest is
  * received and dropped.  The result is agreed on.  One rank's bytes are held at a time.

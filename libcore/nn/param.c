@@ -5,12 +5,21 @@
 
 #include "libcore/nn/param.h"
 
+/* Rows of this rank's part that are not padding. */
+static int64_t true_rows (const struct param *p)
+{
+    int64_t rows = p->global[0] - p->offset[0];
+
+    rows = rows > 0 ? rows : 0;
+    return rows < p->extent[0] ? rows : p->extent[0];
+}
+
 int param_init (const struct param *p, const struct kernels *kern,
                 struct mg_stream *stream, struct mg_error *err)
 {
     bool matrix = p->ndims == 2;
     struct kern_fill_normal fill = {
-        .rows = matrix ? p->extent[0] : 1,
+        .rows = matrix ? true_rows (p) : 1,
         .cols = matrix ? p->extent[1] : p->extent[0],
         .ld = matrix ? p->extent[1] : p->extent[0],
         .first_row = matrix ? p->offset[0] : 0,

@@ -111,7 +111,7 @@ void optimizer_destroy (struct optimizer *o)
 
 int optimizer_zero_grad (struct optimizer *o, struct mg_error *err)
 {
-    for (int b = 0; b < o->layout->num_buffers; b++) {
+    for (int b = 0; !o->config.frozen && b < o->layout->num_buffers; b++) {
         if (o->kern->ops->fill (o->kern, o->layout->buffer[b].numel, 0.0f,
                                 o->store[b].memory[MEMORY_GRAD],
                                 o->store[b].dtype[MEMORY_GRAD], o->stream, err) < 0)
@@ -244,24 +244,32 @@ int optimizer_take_params (struct optimizer *o, struct mg_error *err)
     if (o->found && scale_params (o, err) < 0)
         return -1;
     for (size_t i = 0; i < o->num_ranges; i++) {
-        const struct range *r = &o->range[i];
-        const struct kern_state main = optimizer_state (r, false, MEMORY_MAIN, 0);
+        struct range *r = &o->range[i];
+        struct kern_state main;
         enum mg_dtype dtype;
         const void *values = initial_values (o, r, &dtype);
 
-        if (r->store->memory[MEMORY_MAIN]
-            && o->kern->ops->state_store (o->kern, r->at.to - r->at.from, values, dtype, &main,
-                                          o->stream, err) < 0)
+        if (r->store->dtype[MEMORY_PARAM] == MG_FLOAT8_E4M3
+            && optimizer_hold_main (r, err) < 0)
+            return -1;
+        if (!optimizer_has_main (r))
+            continue;
+        main = optimizer_state (r, false, MEMORY_MAIN, 0);
+        if (o->kern->ops->state_store (o->kern, r->at.to - r->at.from, values, dtype, &main,
+                                       o->stream, err) < 0)
             return -1;
     }
-    return optimizer_give_float8 (o, err);
+    if (optimizer_give_float8 (o, err) < 0)
+        return -1;
+    optimizer_drop_main (o);
+    return 0;
 }
 
-/* Are there main parameters apart from the parameters? */
+/* Are parameters, on all ranks, made of something that is written in their place? */
 static bool has_main (const struct optimizer *o)
 {
     for (int b = 0; b < o->layout->num_buffers; b++) {
-        if (o->store[b].memory[MEMORY_MAIN])
+        if (o->store[b].dtype[MEMORY_PARAM] != MG_FLOAT32)
             return true;
     }
     return false;
@@ -272,7 +280,7 @@ static bool has_main (const struct optimizer *o)
  */
 static bool is_rounded (const struct range *r)
 {
-    return r->store->memory[MEMORY_MAIN] && !r->store->remainders
+    return optimizer_has_main (r) && !r->store->remainders
            && r->store->dtype[MEMORY_PARAM] != MG_FLOAT8_E4M3;
 }
 
@@ -280,12 +288,14 @@ static int round_params (struct optimizer *o, struct mg_error *err)
 {
     for (size_t i = 0; i < o->num_ranges; i++) {
         const struct range *r = &o->range[i];
-        const struct kern_state main = optimizer_state (r, false, MEMORY_MAIN, 0);
+        struct kern_state main;
 
-        if (is_rounded (r)
-            && o->kern->ops->state_load (o->kern, r->at.to - r->at.from, &main,
-                                         r->memory[MEMORY_PARAM],
-                                         r->store->dtype[MEMORY_PARAM], o->stream, err) < 0)
+        if (!is_rounded (r))
+            continue;
+        main = optimizer_state (r, false, MEMORY_MAIN, 0);
+        if (o->kern->ops->state_load (o->kern, r->at.to - r->at.from, &main,
+                                      r->memory[MEMORY_PARAM], r->store->dtype[MEMORY_PARAM],
+                                      o->stream, err) < 0)
             return -1;
     }
     return 0;
@@ -297,8 +307,9 @@ int optimizer_give_params (struct optimizer *o, struct mg_error *err)
         return 0;
     /* Nothing that was given before is still on its way to where this goes. */
     if (optimizer_params_needed (o, 0, o->n, err) < 0 || round_params (o, err) < 0
-        || optimizer_quantise (o, err) < 0)
+        || optimizer_quantise (o, err) < 0 || mg_stream_synchronize (o->stream, err) < 0)
         return -1;
+    optimizer_drop_main (o);
     return optimizer_gather_params (o, err);
 }
 

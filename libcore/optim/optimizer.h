@@ -58,6 +58,9 @@ struct optimizer_config {
     bool float8;         /* some parameters of the model, on whatever rank, are in float8 */
     bool snapshot;       /* room for optimizer_take_snapshot() */
     bool average;        /* reductions over data-parallel ranks average */
+    bool frozen;         /* there will be no updates: neither gradients nor moments, and main
+                            parameters only where they are not the model's and ... */
+    bool keep_main;      /* ... these are to be written */
     struct optimizer_types types;
 };
 
@@ -84,7 +87,9 @@ int optimizer_bytes (const struct optimizer_config *config, const struct job *jo
                      struct mg_error *err);
 
 /* Lay out and allocate; sets data and grad of every parameter (zeroed). 'stream' is the
- * compute stream. num_tensors: of the whole model, see param->order.
+ * compute stream. num_tensors: of the whole model, see param->order.  Of a frozen one grad is
+ * NULL, but for float8 parameters until optimizer_take_params(); main parameters, where they
+ * are not kept, are there from optimizer_write() to optimizer_give_params(), in host memory.
  */
 struct optimizer *optimizer_create (const struct optimizer_config *config,
                                     const struct job *job, struct mg_stream *stream,
@@ -189,6 +194,11 @@ enum optimizer_value {
 size_t optimizer_num_ranges (const struct optimizer *o);
 const struct optimizer_range *optimizer_range_at (const struct optimizer *o, size_t range);
 
+/* Is there such a value?  Of a frozen optimizer main parameters alone, which are the model's
+ * where they are not kept.
+ */
+bool optimizer_has (const struct optimizer *o, enum optimizer_value value);
+
 /* Where a value of a range is, if that is plain float32 in host memory, else NULL. */
 float *optimizer_plain (const struct optimizer *o, size_t range, enum optimizer_value value);
 
@@ -208,6 +218,9 @@ int optimizer_write (struct optimizer *o, size_t range, enum optimizer_value val
  * ranges count.  Blocks until the compute stream is done.
  */
 int optimizer_take_snapshot (struct optimizer *o, struct mg_error *err);
+
+/* Is there room for a copy on some rank? */
+bool optimizer_has_snapshot (const struct optimizer *o);
 
 /* optimizer_plain() and optimizer_read() of the copy that was taken last: by any one thread,
  * while others go on with everything else; nothing waits for the compute stream.

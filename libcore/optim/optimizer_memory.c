@@ -43,6 +43,8 @@ struct layout *optimizer_layout (const struct optimizer_config *c, const struct 
 static void choose_types (struct store *s, const struct optimizer_config *c,
                           const struct layout_buffer *buffer)
 {
+    s->frozen = c->frozen;
+    s->keep_main = c->keep_main;
     s->dtype[MEMORY_PARAM] = buffer->param_dtype == MG_UINT8 ? MG_FLOAT8_E4M3
                                                              : buffer->param_dtype;
     s->dtype[MEMORY_GRAD] = buffer->grad_dtype;
@@ -60,12 +62,14 @@ static void choose_types (struct store *s, const struct optimizer_config *c,
 static bool has_memory (const struct store *s, int memory)
 {
     switch (memory) {
-    case MEMORY_MAIN_GRAD:
-        return s->dtype[MEMORY_MAIN_GRAD] != s->dtype[MEMORY_GRAD];
-    case MEMORY_MAIN:
-        return s->dtype[MEMORY_PARAM] != MG_FLOAT32;
-    default:
+    case MEMORY_PARAM:
         return true;
+    case MEMORY_MAIN_GRAD:
+        return !s->frozen && s->dtype[MEMORY_MAIN_GRAD] != s->dtype[MEMORY_GRAD];
+    case MEMORY_MAIN:
+        return s->dtype[MEMORY_PARAM] != MG_FLOAT32 && (!s->frozen || s->keep_main);
+    default:
+        return !s->frozen;
     }
 }
 
@@ -126,7 +130,7 @@ int optimizer_bytes (const struct optimizer_config *config, const struct job *jo
             bytes[OPTIMIZER_SNAPSHOT] += optimizer_snapshot_bytes (&store, layout,
                                                                    &layout->buffer[b]);
     }
-    for (int e = 0; e < 2; e++) {
+    for (int e = 0; e < 2 && !config->frozen; e++) {
         int rank = config->sharded ? mg_comm_rank (job_comm_shard (job, e)) : 0;
 
         bytes[OPTIMIZER_PACKED] += count_packed (layout, params, e, rank)
@@ -171,7 +175,7 @@ static void place_range (struct range *r, const struct store *s, int64_t whole, 
         if (s->copy[m])
             r->copy[m] = (char *)s->copy[m] + (size_t)shard * mg_dtype_size (s->dtype[m]);
     }
-    if (!r->memory[MEMORY_MAIN])
+    if (s->dtype[MEMORY_PARAM] == MG_FLOAT32)
         r->memory[MEMORY_MAIN] = r->memory[MEMORY_PARAM];
     if (!r->memory[MEMORY_MAIN_GRAD])
         r->memory[MEMORY_MAIN_GRAD] = r->memory[MEMORY_GRAD];
@@ -193,12 +197,51 @@ static void place_buffer (struct optimizer *o, int b)
         for (; bucket < e->bucket; bucket++)
             shards += layout_shard (o->layout, buffer, bucket);
         p->data = optimizer_at (s, MEMORY_PARAM, e->start);
-        p->grad = optimizer_at (s, MEMORY_GRAD, e->start);
+        p->grad = s->frozen ? NULL : optimizer_at (s, MEMORY_GRAD, e->start);
         p->grad_dtype = s->dtype[MEMORY_GRAD];
         if (!layout_ranges (o->layout, buffer, e, o->peers[buffer->expert].rank, &r))
             continue;
         o->range[e->param].at = (struct optimizer_range){ e->param, r.param[0], r.param[1] };
         place_range (&o->range[e->param], s, e->start + r.param[0], shards + r.local[0]);
+    }
+}
+
+/* Somewhere for the initial values of float8 parameters (param_init()). */
+static int hold_initial (struct optimizer *o, struct mg_error *err)
+{
+    o->initial = true;
+    for (size_t i = 0; i < o->n; i++) {
+        struct param *p = &o->params[i];
+
+        if (p->storage == MG_FLOAT8_E4M3
+            && !(p->grad = calloc ((size_t)p->numel + 1, mg_dtype_size (p->dtype))))
+            return mg_error_set (err, ENOMEM, "out of memory for values of %s", p->name);
+    }
+    return 0;
+}
+
+int optimizer_hold_main (struct range *r, struct mg_error *err)
+{
+    size_t n = (size_t)(r->at.to - r->at.from);
+
+    if (!r->memory[MEMORY_MAIN]
+        && !(r->memory[MEMORY_MAIN] = calloc (n, mg_dtype_size (r->store->dtype[MEMORY_MAIN]))))
+        return mg_error_set (err, ENOMEM, "out of memory for %zu main parameters", n);
+    return 0;
+}
+
+void optimizer_drop_main (struct optimizer *o)
+{
+    for (size_t i = 0; o->initial && i < o->n; i++) {
+        free (o->params[i].grad);
+        o->params[i].grad = NULL;
+    }
+    o->initial = false;
+    for (size_t i = 0; o->config.frozen && !o->config.keep_main && i < o->num_ranges; i++) {
+        if (!optimizer_has_main (&o->range[i]))
+            continue;
+        free (o->range[i].memory[MEMORY_MAIN]);
+        o->range[i].memory[MEMORY_MAIN] = NULL;
     }
 }
 
@@ -218,7 +261,7 @@ int optimizer_allocate (struct optimizer *o, struct mg_error *err)
         place_buffer (o, b);
     }
     o->num_syncs = buckets;
-    for (int e = 0; e < 2; e++) {
+    for (int e = 0; e < 2 && !o->config.frozen; e++) {
         struct peers *p = &o->peers[e];
 
         p->num_packed = count_packed (o->layout, o->params, e, p->rank);
@@ -231,11 +274,12 @@ int optimizer_allocate (struct optimizer *o, struct mg_error *err)
         if (o->range[i].at.to > o->range[i].at.from)
             o->range[o->num_ranges++] = o->range[i];
     }
-    return 0;
+    return o->config.frozen ? hold_initial (o, err) : 0;
 }
 
 void optimizer_free (struct optimizer *o)
 {
+    optimizer_drop_main (o);
     for (int b = 0; o->store && b < o->layout->num_buffers; b++) {
         for (int m = 0; m < NUM_MEMORIES; m++) {
             device_free (o->device, o->store[b].memory[m]);
@@ -273,6 +317,11 @@ const struct optimizer_range *optimizer_range_at (const struct optimizer *o, siz
     return &o->range[range].at;
 }
 
+bool optimizer_has (const struct optimizer *o, enum optimizer_value value)
+{
+    return !o->config.frozen || value == OPTIMIZER_MAIN_PARAM;
+}
+
 float *optimizer_plain_in (const struct range *r, bool copied, enum optimizer_value value)
 {
     int m = memory_of (value);
@@ -298,13 +347,32 @@ struct kern_state optimizer_state (const struct range *r, bool copied, int memor
     };
 }
 
+/* What there is where there are no main parameters: the model's. */
+static int read_param (struct optimizer *o, const struct range *r, int64_t from, int64_t n,
+                       float *out, struct mg_stream *stream, struct mg_error *err)
+{
+    enum mg_dtype dtype = r->store->dtype[MEMORY_PARAM];
+    const struct param *p = &o->params[r->at.param];
+    float scale = p->storage == MG_FLOAT8_E4M3 ? p->scale : 1;
+
+    if (o->kern->ops->cast_scaled (o->kern, n, scale,
+                                   (const char *)r->memory[MEMORY_PARAM]
+                                       + (size_t)from * mg_dtype_size (dtype),
+                                   dtype, out, MG_FLOAT32, stream, err) < 0)
+        return -1;
+    return mg_stream_synchronize (stream, err);
+}
+
 int optimizer_read_in (struct optimizer *o, const struct range *r, bool copied,
                        enum optimizer_value value, int64_t from, int64_t n, float *out,
                        struct mg_stream *stream, struct mg_error *err)
 {
     int m = memory_of (value), rc;
-    const struct kern_state state = optimizer_state (r, copied, m, from);
+    struct kern_state state;
 
+    if (m == MEMORY_MAIN && !copied && !r->memory[MEMORY_MAIN])
+        return read_param (o, r, from, n, out, stream, err);
+    state = optimizer_state (r, copied, m, from);
     if (m == MEMORY_MAIN_GRAD)
         rc = o->kern->ops->cast (o->kern, n, state.data, state.dtype, out, MG_FLOAT32, stream,
                                  err);
@@ -349,6 +417,8 @@ int optimizer_write (struct optimizer *o, size_t range, enum optimizer_value val
     int64_t n = r->at.to - r->at.from;
     struct kern_state state;
 
+    if (memory == MEMORY_MAIN && optimizer_hold_main (r, err) < 0)
+        return -1;
     choose_scale (r, memory, in);
     if (r->store->remainders && memory == MEMORY_MAIN /* changes parameters too */
         && optimizer_params_needed (o, 0, o->n, err) < 0)

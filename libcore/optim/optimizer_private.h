@@ -22,6 +22,7 @@ enum {
  */
 struct store {
     enum mg_dtype dtype[NUM_MEMORIES];
+    bool frozen, keep_main; /* see struct optimizer_config */
     bool remainders; /* MEMORY_MAIN has the lower halves of main parameters, in two bytes as
                         its type says, MEMORY_PARAM the upper ones */
     void *memory[NUM_MEMORIES]; /* NULL: none */
@@ -69,6 +70,7 @@ struct optimizer {
     struct peers peers[2]; /* of dense and of expert parameters */
     struct param *params;
     size_t n;
+    bool initial; /* gradients of float8 parameters are memory for initial values */
     int num_tensors;
     struct layout *layout;
     struct store *store; /* [layout->num_buffers] */
@@ -105,6 +107,18 @@ static inline const struct peers *optimizer_peers (const struct optimizer *o,
  */
 struct kern_state optimizer_state (const struct range *r, bool copied, int memory,
                                    int64_t from);
+
+/* Has it main parameters apart from the parameters, for the time being or always? */
+static inline bool optimizer_has_main (const struct range *r)
+{
+    return r->memory[MEMORY_MAIN] && r->memory[MEMORY_MAIN] != r->memory[MEMORY_PARAM];
+}
+
+/* Let a range have them, for a frozen optimizer to make parameters of; and take from all what
+ * was only for that.
+ */
+int optimizer_hold_main (struct range *r, struct mg_error *err);
+void optimizer_drop_main (struct optimizer *o);
 
 /* Is it stored with a scale? */
 bool optimizer_is_scaled (const struct store *s, int memory);

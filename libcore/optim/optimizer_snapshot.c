@@ -51,6 +51,11 @@ int optimizer_snapshot_allocate (struct optimizer *o, struct store *s,
     return 0;
 }
 
+bool optimizer_has_snapshot (const struct optimizer *o)
+{
+    return o->config.snapshot;
+}
+
 int optimizer_take_snapshot (struct optimizer *o, struct mg_error *err)
 {
     if (mg_stream_synchronize (o->stream, err) < 0)

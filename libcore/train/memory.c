@@ -136,6 +136,8 @@ struct optimizer_config train_optimizer (const struct train *t)
         .sharded = args->sharded_optimizer,
         .float8 = args->fp8_param_gather,
         .snapshot = args->async_save,
+        .frozen = args->skip_train,
+        .keep_main = args->save_weights != NULL,
         .average = args->average_grads,
         .overlap_grad_reduce = args->overlap_grad_reduce,
         .overlap_param_gather = args->overlap_param_gather,

@@ -69,15 +69,16 @@ static void describe_layout (const struct state *s, struct checkpoint_value *val
 static int allocate (struct state *s, size_t params, size_t ranges)
 {
     const size_t parts = PARAM_MAX_PIECES * ranges;
+    const size_t copied = optimizer_has_snapshot (s->optimizer) ? 3 * parts : 0;
     const struct {
         struct list *list;
         size_t max;
     } lists[] = {
         { &s->weight, params + parts }, { &s->gradient, params + parts },
-        { &s->saved, 3 * parts }, { &s->copied, 3 * parts }, { &s->loaded, params + 3 * parts },
+        { &s->saved, 3 * parts }, { &s->copied, copied }, { &s->loaded, params + 3 * parts },
     };
 
-    if (!(s->kept = calloc (11 * parts + 1, sizeof (*s->kept))))
+    if (!(s->kept = calloc (8 * parts + copied + 1, sizeof (*s->kept))))
         return -1;
 
     for (size_t i = 0; i < sizeof (lists) / sizeof (lists[0]); i++) {
@@ -161,17 +162,25 @@ static void add_saved (struct state *s, struct list *list, const struct param *p
     add_pieces (s, list, p, range, "optimizer.exp_avg_sq.", OPTIMIZER_EXP_AVG_SQ);
 }
 
-static void add_range (struct state *s, const struct param *p, size_t range)
+/* What an optimizer that updates has besides parameters. */
+static void add_state (struct state *s, const struct param *p, size_t range)
 {
     add_pieces (s, &s->gradient, p, range, "", OPTIMIZER_MAIN_GRAD);
     add_saved (s, &s->saved, p, range);
-    add_saved (s, &s->copied, p, range);
+    if (optimizer_has_snapshot (s->optimizer))
+        add_saved (s, &s->copied, p, range);
     add_pieces (s, &s->loaded, p, range, "optimizer.exp_avg.", OPTIMIZER_EXP_AVG);
     add_pieces (s, &s->loaded, p, range, "optimizer.exp_avg_sq.", OPTIMIZER_EXP_AVG_SQ);
-    if (p->storage == MG_FLOAT32)
-        return;
-    add_pieces (s, &s->weight, p, range, "", OPTIMIZER_MAIN_PARAM);
-    add_pieces (s, &s->loaded, p, range, "model.", OPTIMIZER_MAIN_PARAM);
+}
+
+static void add_range (struct state *s, const struct param *p, size_t range)
+{
+    if (p->storage != MG_FLOAT32) {
+        add_pieces (s, &s->weight, p, range, "", OPTIMIZER_MAIN_PARAM);
+        add_pieces (s, &s->loaded, p, range, "model.", OPTIMIZER_MAIN_PARAM);
+    }
+    if (optimizer_has (s->optimizer, OPTIMIZER_EXP_AVG))
+        add_state (s, p, range);
 }
 
 struct state *state_create (struct model *model, struct optimizer *optimizer,
@@ -182,13 +191,15 @@ struct state *state_create (struct model *model, struct optimizer *optimizer,
     size_t num_params, num_ranges = optimizer_num_ranges (optimizer);
 
     params = model_params (model, &num_params);
-    if (!(s = calloc (1, sizeof (*s))) || allocate (s, num_params, num_ranges) < 0) {
+    if ((s = calloc (1, sizeof (*s)))) {
+        s->job = job;
+        s->optimizer = optimizer;
+    }
+    if (!s || allocate (s, num_params, num_ranges) < 0) {
         mg_error_set (err, ENOMEM, "checkpoint state: out of memory");
         state_destroy (s);
         return NULL;
     }
-    s->job = job;
-    s->optimizer = optimizer;
     s->heads = model_num_heads (model);
     for (size_t i = 0; i < num_params; i++)
         add_param (s, &params[i]);
@@ -268,7 +279,8 @@ static int unstage (struct list *list, int rc, struct mg_error *err)
     return rc;
 }
 
-int state_load_weights (struct state *s, const char *path, struct mg_error *err)
+/* What this rank does of it alone. */
+static int read_weights (struct state *s, const char *path, struct mg_error *err)
 {
     struct safetensors *file = safetensors_open (path, err);
     int rc;
@@ -280,7 +292,14 @@ int state_load_weights (struct state *s, const char *path, struct mg_error *err)
         rc = safetensors_load (file, s->weight.piece, s->weight.n, err);
     rc = unstage (&s->weight, rc, err);
     safetensors_close (file);
-    return rc < 0 ? -1 : optimizer_give_params (s->optimizer, err);
+    return rc;
+}
+
+int state_load_weights (struct state *s, const char *path, struct mg_error *err)
+{
+    if (exchange_agree (job_comm (s->job, GROUP_WORLD), read_weights (s, path, err), err) < 0)
+        return -1;
+    return optimizer_give_params (s->optimizer, err);
 }
 
 int state_save_weights (struct state *s, const char *path, struct mg_error *err)
@@ -428,14 +447,16 @@ int state_load (struct state *s, const char *dir, struct train_progress *progres
         return -1;
     if (iteration < 0)
         return 0;
-    rc = exchange_result (comm, stage (&s->loaded, err), err);
+    rc = exchange_agree (comm, stage (&s->loaded, err), err);
     if (rc == 0)
         rc = checkpoint_load (dir, iteration, values, s->loaded.piece, s->loaded.n, comm, err);
     if (rc == 0 && values[VALUE_HEADS].integer != s->heads)
         rc = mg_error_set (err, EINVAL, "checkpoint %" PRId64 " in %s is of a model with %" PRId64
                            " attention heads, want %d", iteration, dir,
                            values[VALUE_HEADS].integer, s->heads);
-    if (unstage (&s->loaded, rc, err) < 0)
+    if (rc < 0) /* on all ranks */
+        return unstage (&s->loaded, rc, err);
+    if (exchange_agree (comm, unstage (&s->loaded, 0, err), err) < 0)
         return -1;
     if (optimizer_give_params (s->optimizer, err) < 0)
         return -1;

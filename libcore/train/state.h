@@ -27,7 +27,9 @@ struct state *state_create (struct model *model, struct optimizer *optimizer,
                             const struct job *job, struct mg_error *err);
 void state_destroy (struct state *s);
 
-/* Fill the parameters from a safetensors file. Local. */
+/* Fill the parameters from a safetensors file, which every rank reads.  Collective, the same
+ * result on every rank.
+ */
 int state_load_weights (struct state *s, const char *path, struct mg_error *err);
 
 /* Write them to one. Collective. */

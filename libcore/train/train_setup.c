@@ -231,9 +231,7 @@ static int setup_job (struct train *t, const char *comm, int threads, struct mg_
 /* All ranks learn whether one of them has failed, and why. */
 static int agree (struct train *t, int rc, struct mg_error *err)
 {
-    if (rc < 0 && job_rank (t->job) > 0)
-        mg_error_prefix (err, "rank %d", job_rank (t->job));
-    return train_common (t, exchange_result (job_comm (t->job, GROUP_WORLD), rc, err));
+    return train_common (t, exchange_agree (job_comm (t->job, GROUP_WORLD), rc, err));
 }
 
 /* Find the others and tell them how it went so far: 'rc', with a text if it failed.  If
@@ -375,14 +373,23 @@ static int allocate (struct train *t, struct mg_error *err)
                                            params, n, model_num_tensors (t->model), err))
         || model_bind (t->model, passes_slots (t->passes), err) < 0
         || model_init_params (t->model, err) < 0
-        || optimizer_take_params (t->optimizer, err) < 0
         || !(t->state = state_create (t->model, t->optimizer, t->job, err))
         || report_create (t, err) < 0
         || passes_bind (t->passes, &t->report.timers, err) < 0)
         return -1;
     connect_hooks (t);
+    return 0;
+}
+
+/* Once all ranks have their memory: the optimizer's state from the initial values, or from a
+ * file.  Collective.
+ */
+static int fill (struct train *t, struct mg_error *err)
+{
+    if (optimizer_take_params (t->optimizer, err) < 0)
+        return -1;
     if (t->args.load_weights)
-        return state_load_weights (t->state, t->args.load_weights, err);
+        return train_common (t, state_load_weights (t->state, t->args.load_weights, err));
     return 0;
 }
 
@@ -515,7 +522,8 @@ int train_setup (struct train *t, struct mg_error *err)
         err = &unseen;
     t->failed = true;
     if (meet (t, setup_start (t, err), err) < 0 || setup_cache (t, err) < 0
-        || agree (t, plan (t, err), err) < 0 || agree (t, allocate (t, err), err) < 0)
+        || agree (t, plan (t, err), err) < 0 || agree (t, allocate (t, err), err) < 0
+        || fill (t, err) < 0)
         return -1;
     describe (t);
     if (resume (t, err) < 0)

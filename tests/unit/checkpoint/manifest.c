@@ -91,69 +91,70 @@ static char *edit (const char *from, const char *to, size_t *len)
     return seal (body, strlen (body), len);
 }
 
+/* A good manifest, one text in it replaced by another. */
+static const struct {
+    const char *from, *to;
+    const char *text;
+    int errnum; /* 0: EBADMSG */
+} refusals[] = {
+    { "slurm-megatron", "other", "not the manifest of a checkpoint", 0 },
+    { "\"version\":1", "\"version\":2", "format version 2, this program reads 1",
+      ENOTSUP },
+    { "\"version\":1", "\"version\":\"1\"", "no format version", 0 },
+    { "{\"samples\"", "{\"a\":1,\"a\":2,\"samples\"", "duplicate", 0 },
+    { ":100,", ":-1,", "iteration, save or slab_bytes makes no sense", 0 },
+    { ":100,", ":1e2,", "iteration, save or slab_bytes makes no sense", 0 },
+    { "0123456789abcdef", "0123456789abcde", "iteration, save or slab_bytes", 0 },
+    { "0123456789abcdef", "0123456789ABCDEF", "iteration, save or slab_bytes", 0 },
+    { "bytes\":32", "bytes\":0", "iteration, save or slab_bytes", 0 },
+    { "bytes\":32", "bytes\":1073741825", "iteration, save or slab_bytes", 0 },
+    { "bytes\":32", "bytes\":64", "w: a part has not 1 checksums", 0 },
+    { "\"values\":{", "\"valuez\":{", "values are not an object", 0 },
+    { "\"shards\":[", "\"shardz\":[", "shards are not a list", 0 },
+    { "shard_00003.bin", "shard_3.bin", "shard 1 makes no sense", 0 },
+    { "shard_00003.bin", "../../etc/x", "shard 1 makes no sense", 0 },
+    { "shard_00003.bin", "shard_00000.bin", "shard 1 makes no sense", 0 },
+    { "\"size\":152", "\"size\":63", "shard 1 makes no sense", 0 },
+    { "\"size\":152", "\"size\":151", "b: a part reaches beyond its shard", 0 },
+    { "\"size\":152", "\"size\":9223372036854775808", "too big integer", 0 },
+    { "\"tensors\":[", "\"tensorz\":[", "tensors are not a list", 0 },
+    { "\"name\":\"w\"", "\"name\":\"\"", "a tensor has no name", 0 },
+    { "\"name\":\"w\"", "\"nane\":\"w\"", "a tensor has no name", 0 },
+    { "\"name\":\"b\"", "\"name\":\"w\"", "w: listed twice", 0 },
+    { "float32", "float31", "w: data type, shape or parts make no sense", 0 },
+    { "\"shape\":[6,4]", "\"shape\":[6,4,1]", "w: data type, shape or parts", 0 },
+    { "\"shape\":[6,4]", "\"shape\":[]", "w: data type, shape or parts", 0 },
+    { "\"shape\":[6,4]", "\"shape\":[6,-4]", "w: data type, shape or parts", 0 },
+    { "\"shape\":[6,4]", "\"shape\":[6,4.0]", "w: data type, shape or parts", 0 },
+    { "\"shape\":[6,4]", "\"shape\":[4611686018427387904,4]", "w: data type", 0 },
+    { "\"shape\":[6,4]", "\"shape\":[7,4]", "tensor w: 4 of its 28 elements", 0 },
+    { "\"shape\":[6,4]", "\"shape\":[5,4]", "w: a part is not inside the tensor", 0 },
+    { "\"start\":[4,0]", "\"start\":[3,0]", "rank 0 and part [3:5, 0:4] of rank 3", 0 },
+    { "\"start\":[4,0]", "\"start\":[4]", "w: a part is not inside the tensor", 0 },
+    { "\"start\":[4,0]", "\"start\":[9223372036854775807,0]", "w: a part is not", 0 },
+    { "\"shape\":[2,4]", "\"shape\":[0,4]", "w: a part is not inside the tensor", 0 },
+    { "\"shard\":3", "\"shard\":2", "w: a part is in no listed shard", 0 },
+    { "\"shard\":3", "\"shard\":4294967299", "w: a part is in no listed shard", 0 },
+    { "\"offset\":64", "\"offset\":63", "w: a part reaches beyond its shard", 0 },
+    { "\"offset\":64", "\"offset\":65", "w: a part reaches beyond its shard", 0 },
+    { "\"offset\":64", "\"offset\":9223372036854775807", "w: a part reaches", 0 },
+    { "\"0000000000000001\",", "", "w: a part has not 2 checksums", 0 },
+    { "\"0000000000000001\"", "\"1\"", "w: a checksum is not 16", 0 },
+    { "\"0000000000000001\"", "\"000000000000000g\"", "w: a checksum is not 16", 0 },
+    { "\"0000000000000001\"", "1", "w: a checksum is not 16", 0 },
+};
+
 static void test_refuses (void)
 {
-    static const struct {
-        const char *from, *to;
-        const char *text;
-        int errnum; /* 0: EBADMSG */
-    } cases[] = {
-        { "slurm-megatron", "other", "not the manifest of a checkpoint", 0 },
-        { "\"version\":1", "\"version\":2", "format version 2, this program reads 1",
-          ENOTSUP },
-        { "\"version\":1", "\"version\":\"1\"", "no format version", 0 },
-        { "{\"samples\"", "{\"a\":1,\"a\":2,\"samples\"", "duplicate", 0 },
-        { ":100,", ":-1,", "iteration, save or slab_bytes makes no sense", 0 },
-        { ":100,", ":1e2,", "iteration, save or slab_bytes makes no sense", 0 },
-        { "0123456789abcdef", "0123456789abcde", "iteration, save or slab_bytes", 0 },
-        { "0123456789abcdef", "0123456789ABCDEF", "iteration, save or slab_bytes", 0 },
-        { "bytes\":32", "bytes\":0", "iteration, save or slab_bytes", 0 },
-        { "bytes\":32", "bytes\":1073741825", "iteration, save or slab_bytes", 0 },
-        { "bytes\":32", "bytes\":64", "w: a part has not 1 checksums", 0 },
-        { "\"values\":{", "\"valuez\":{", "values are not an object", 0 },
-        { "\"shards\":[", "\"shardz\":[", "shards are not a list", 0 },
-        { "shard_00003.bin", "shard_3.bin", "shard 1 makes no sense", 0 },
-        { "shard_00003.bin", "../../etc/x", "shard 1 makes no sense", 0 },
-        { "shard_00003.bin", "shard_00000.bin", "shard 1 makes no sense", 0 },
-        { "\"size\":152", "\"size\":63", "shard 1 makes no sense", 0 },
-        { "\"size\":152", "\"size\":151", "b: a part reaches beyond its shard", 0 },
-        { "\"size\":152", "\"size\":9223372036854775808", "too big integer", 0 },
-        { "\"tensors\":[", "\"tensorz\":[", "tensors are not a list", 0 },
-        { "\"name\":\"w\"", "\"name\":\"\"", "a tensor has no name", 0 },
-        { "\"name\":\"w\"", "\"nane\":\"w\"", "a tensor has no name", 0 },
-        { "\"name\":\"b\"", "\"name\":\"w\"", "w: listed twice", 0 },
-        { "float32", "float31", "w: data type, shape or parts make no sense", 0 },
-        { "\"shape\":[6,4]", "\"shape\":[6,4,1]", "w: data type, shape or parts", 0 },
-        { "\"shape\":[6,4]", "\"shape\":[]", "w: data type, shape or parts", 0 },
-        { "\"shape\":[6,4]", "\"shape\":[6,-4]", "w: data type, shape or parts", 0 },
-        { "\"shape\":[6,4]", "\"shape\":[6,4.0]", "w: data type, shape or parts", 0 },
-        { "\"shape\":[6,4]", "\"shape\":[4611686018427387904,4]", "w: data type", 0 },
-        { "\"shape\":[6,4]", "\"shape\":[7,4]", "tensor w: 4 of its 28 elements", 0 },
-        { "\"shape\":[6,4]", "\"shape\":[5,4]", "w: a part is not inside the tensor", 0 },
-        { "\"start\":[4,0]", "\"start\":[3,0]", "rank 0 and part [3:5, 0:4] of rank 3", 0 },
-        { "\"start\":[4,0]", "\"start\":[4]", "w: a part is not inside the tensor", 0 },
-        { "\"start\":[4,0]", "\"start\":[9223372036854775807,0]", "w: a part is not", 0 },
-        { "\"shape\":[2,4]", "\"shape\":[0,4]", "w: a part is not inside the tensor", 0 },
-        { "\"shard\":3", "\"shard\":2", "w: a part is in no listed shard", 0 },
-        { "\"shard\":3", "\"shard\":4294967299", "w: a part is in no listed shard", 0 },
-        { "\"offset\":64", "\"offset\":63", "w: a part reaches beyond its shard", 0 },
-        { "\"offset\":64", "\"offset\":65", "w: a part reaches beyond its shard", 0 },
-        { "\"offset\":64", "\"offset\":9223372036854775807", "w: a part reaches", 0 },
-        { "\"0000000000000001\",", "", "w: a part has not 2 checksums", 0 },
-        { "\"0000000000000001\"", "\"1\"", "w: a checksum is not 16", 0 },
-        { "\"0000000000000001\"", "\"000000000000000g\"", "w: a checksum is not 16", 0 },
-        { "\"0000000000000001\"", "1", "w: a checksum is not 16", 0 },
-    };
-
-    for (size_t i = 0; i < sizeof (cases) / sizeof (cases[0]); i++) {
+    for (size_t i = 0; i < sizeof (refusals) / sizeof (refusals[0]); i++) {
         struct mg_error err = { .text = "" };
         struct manifest *m;
         size_t len;
-        char *text = edit (cases[i].from, cases[i].to, &len);
+        char *text = edit (refusals[i].from, refusals[i].to, &len);
 
         m = manifest_decode (text, len, &err);
-        ok (!m && errno == (cases[i].errnum ? cases[i].errnum : EBADMSG)
-                && strstr (err.text, cases[i].text) && !strchr (err.text, '\n'),
+        ok (!m && errno == (refusals[i].errnum ? refusals[i].errnum : EBADMSG)
+                && strstr (err.text, refusals[i].text) && !strchr (err.text, '\n'),
             "refused: %s", err.text);
         manifest_destroy (m);
         free (text);
@@ -220,44 +221,47 @@ static void test_fuzz (void)
     ok (read > 100 && read < 19900, "%d of them are read", read);
 }
 
-static void test_values (void)
+static const struct checkpoint_value values[] = {
+    { "int", CHECKPOINT_INT, .integer = INT64_MIN },
+    { "third", CHECKPOINT_REAL, .real = 1.0 / 3 },
+    { "whole", CHECKPOINT_REAL, .real = 1e15 },
+    { "tiny", CHECKPOINT_REAL, .real = 5e-324 },
+    { "nan", CHECKPOINT_REAL, .real = NAN },
+    { "inf", CHECKPOINT_REAL, .real = INFINITY },
+    { "minus", CHECKPOINT_REAL, .real = -INFINITY },
+    { "zero", CHECKPOINT_REAL, .real = -0.0 },
+    { "text", CHECKPOINT_TEXT, .text = "a \"b\"\n\xc3\xa4" },
+    { "empty", CHECKPOINT_TEXT, .text = "" },
+    { .name = NULL },
+};
+
+/* What nobody can get from these. */
+static const struct {
+    struct checkpoint_value value;
+    const char *text;
+} wrong_values[] = {
+    { { "int", CHECKPOINT_TEXT, .text = "old" }, "value int " },
+    { { "int", CHECKPOINT_REAL, .real = 3 }, "value int " },
+    { { "third", CHECKPOINT_INT, .integer = 3 }, "value third " },
+    { { "text", CHECKPOINT_REAL, .real = 3 }, "value text " },
+    { { "other", CHECKPOINT_INT, .integer = 3 }, "value other is not in the checkpoint" },
+};
+
+/* All values as they were, or NaN where that was? */
+static void check_values (const struct manifest *m)
 {
-    struct checkpoint_value values[] = {
-        { "int", CHECKPOINT_INT, .integer = INT64_MIN },
-        { "third", CHECKPOINT_REAL, .real = 1.0 / 3 },
-        { "whole", CHECKPOINT_REAL, .real = 1e15 },
-        { "tiny", CHECKPOINT_REAL, .real = 5e-324 },
-        { "nan", CHECKPOINT_REAL, .real = NAN },
-        { "inf", CHECKPOINT_REAL, .real = INFINITY },
-        { "minus", CHECKPOINT_REAL, .real = -INFINITY },
-        { "zero", CHECKPOINT_REAL, .real = -0.0 },
-        { "text", CHECKPOINT_TEXT, .text = "a \"b\"\n\xc3\xa4" },
-        { "empty", CHECKPOINT_TEXT, .text = "" },
-        { .name = NULL },
-    };
     struct checkpoint_value got[sizeof (values) / sizeof (values[0])];
-    struct checkpoint_value wrong[2] = { { "int", CHECKPOINT_TEXT, .text = "old" } };
-    struct manifest m = { .id = { 5, "0123456789abcdef" }, .slab_bytes = 1 }, *back;
     struct mg_error err = { .text = "" };
-    char *text;
-    size_t len;
     int bad = 0;
 
-    m.values = json_object ();
-    m.roster = roster_create (&err);
-    is_int (manifest_set_values (&m, values, &err), 0, "values are taken %s", err.text);
-    text = manifest_encode (&m, &len, &err);
-    back = manifest_decode (text, len, &err);
-    if (!ok (back != NULL, "they are encoded and decoded %s", err.text))
-        return;
     memcpy (got, values, sizeof (got));
     for (size_t i = 0; got[i].name; i++) {
         got[i].integer = 0;
         got[i].real = 77;
         memset (got[i].text, '?', sizeof (got[i].text));
     }
-    is_int (manifest_check_values (back, got, &err), 0, "they are all there %s", err.text);
-    manifest_get_values (back, got);
+    is_int (manifest_check_values (m, got, &err), 0, "they are all there %s", err.text);
+    manifest_get_values (m, got);
     for (size_t i = 0; got[i].name; i++) {
         if (values[i].type == CHECKPOINT_INT)
             bad += got[i].integer != values[i].integer;
@@ -269,22 +273,33 @@ static void test_values (void)
             bad += memcmp (&got[i].real, &values[i].real, sizeof (double)) != 0;
     }
     is_int (bad, 0, "to the last bit");
-    ok (manifest_check_values (back, wrong, &err) < 0 && errno == EINVAL, "refused: %s",
-        err.text);
-    wrong[0] = (struct checkpoint_value){ "int", CHECKPOINT_REAL, .real = 3 };
-    ok (manifest_check_values (back, wrong, &err) < 0, "refused: %s", err.text);
-    wrong[0] = (struct checkpoint_value){ "third", CHECKPOINT_INT, .integer = 3 };
-    ok (manifest_check_values (back, wrong, &err) < 0, "refused: %s", err.text);
-    wrong[0] = (struct checkpoint_value){ "text", CHECKPOINT_REAL, .real = 3 };
-    ok (manifest_check_values (back, wrong, &err) < 0, "refused: %s", err.text);
-    wrong[0] = (struct checkpoint_value){ "other", CHECKPOINT_INT, .integer = 3 };
-    ok (manifest_check_values (back, wrong, &err) < 0
-            && strstr (err.text, "value other is not in the checkpoint"), "refused: %s",
-        err.text);
+}
+
+static void test_values (void)
+{
+    struct checkpoint_value invalid[2] = { { "bad", CHECKPOINT_TEXT, .text = "\xff" } };
+    struct manifest m = { .id = { 5, "0123456789abcdef" }, .slab_bytes = 1 }, *back;
+    struct mg_error err = { .text = "" };
+    char *text;
+    size_t len;
+
+    m.values = json_object ();
+    m.roster = roster_create (&err);
+    is_int (manifest_set_values (&m, values, &err), 0, "values are taken %s", err.text);
+    text = manifest_encode (&m, &len, &err);
+    back = manifest_decode (text, len, &err);
+    if (!ok (back != NULL, "they are encoded and decoded %s", err.text))
+        return;
+    check_values (back);
+    for (size_t i = 0; i < sizeof (wrong_values) / sizeof (wrong_values[0]); i++) {
+        struct checkpoint_value wrong[2] = { wrong_values[i].value };
+
+        ok (manifest_check_values (back, wrong, &err) < 0 && errno == EINVAL
+                && strstr (err.text, wrong_values[i].text), "refused: %s", err.text);
+    }
     ok (manifest_set_values (&m, values, &err) < 0 && errno == EINVAL
             && strstr (err.text, "value int is given twice"), "refused: %s", err.text);
-    wrong[0] = (struct checkpoint_value){ "bad", CHECKPOINT_TEXT, .text = "\xff" };
-    ok (manifest_set_values (&m, wrong, &err) < 0 && errno == EINVAL, "refused: %s",
+    ok (manifest_set_values (&m, invalid, &err) < 0 && errno == EINVAL, "refused: %s",
         err.text);
     is_int (manifest_set_values (&m, NULL, &err), 0, "no values at all");
     is_int (manifest_check_values (back, NULL, &err), 0, "either way");

@@ -91,62 +91,63 @@ static void test_reads (void)
 }
 
 /* One 8-byte tensor "t" with the text given in place of its fields. */
+static const struct {
+    const char *header;
+    const char *text; /* part of the message */
+} refusals[] = {
+    { " {}", "does not start with '{'" },
+    { "[1,2]", "does not start with '{'" },
+    { "{\"t\"", "not valid JSON" },
+    { "{} x", "not valid JSON" },
+    { "{\"\x80\":1}", "not valid JSON" },
+    { "{\"t\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
+      "\"t\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", "duplicate" },
+    { "{\"t\":[]}", "tensor t: not an object with" },
+    { "{\"t\":{}}", "tensor t: not an object with" },
+    { "{\"t\":{\"dtype\":1,\"shape\":[2],\"data_offsets\":[0,8]}}", "tensor t: not an" },
+    { "{\"t\":{\"dtype\":\"F32\",\"shape\":2,\"data_offsets\":[0,8]}}", "tensor t: not" },
+    { "{\"t\":{\"dtype\":\"F32\",\"shape\":[2.0],\"data_offsets\":[0,8]}}", "t: shape" },
+    { "{\"t\":{\"dtype\":\"F32\",\"shape\":[-2],\"data_offsets\":[0,8]}}", "t: shape" },
+    { "{\"t\":{\"dtype\":\"F32\",\"shape\":[\"2\"],\"data_offsets\":[0,8]}}", "t: shape" },
+    { "{\"t\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296,2],"
+      "\"data_offsets\":[0,8]}}", "t: shape" },
+    { "{\"t\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967295],"
+      "\"data_offsets\":[0,8]}}", "hold 8 bytes, shape and dtype want" },
+    { "{\"t\":{\"dtype\":\"F32\",\"shape\":[99999999999999999999],"
+      "\"data_offsets\":[0,8]}}", "not valid JSON" },
+    { "{\"t\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0]}}", "data_offsets" },
+    { "{\"t\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8,8]}}", "data_off" },
+    { "{\"t\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}", "data_offsets" },
+    { "{\"t\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[-1,7]}}", "data_off" },
+    { "{\"t\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[1,9]}}", "inside the 8" },
+    { "{\"t\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8.0]}}", "data_off" },
+    { "{\"t\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,8]}}",
+      "t: data_offsets hold 8 bytes, shape and dtype want 1 x 4" },
+    { "{\"t\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]}}", "want 3 x 4" },
+    { "{\"t\":{\"dtype\":\"BOOL\",\"shape\":[3],\"data_offsets\":[0,8]}}", "want 3 x 1" },
+    { "{\"t\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}",
+      "t: data begins at 4, with a hole after what stands before it, which ends at 0" },
+    { "{\"t\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}",
+      "4 bytes after the last tensor" },
+    { "{}", "8 bytes after the last tensor" },
+    { "{\"t\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
+      "\"u\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}",
+      "u: data begins at 4, overlapping" },
+    { "{\"t\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
+      "\"u\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", "overlapping" },
+    { "{\"__metadata__\":1}", "__metadata__ is not an object" },
+    { "{\"__metadata__\":{\"k\\n\":1}}", "__metadata__: \"k?\" is not a string" },
+};
+
 static void test_refuses (void)
 {
-    static const struct {
-        const char *header;
-        const char *text; /* part of the message */
-    } cases[] = {
-        { " {}", "does not start with '{'" },
-        { "[1,2]", "does not start with '{'" },
-        { "{\"t\"", "not valid JSON" },
-        { "{} x", "not valid JSON" },
-        { "{\"\x80\":1}", "not valid JSON" },
-        { "{\"t\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
-          "\"t\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", "duplicate" },
-        { "{\"t\":[]}", "tensor t: not an object with" },
-        { "{\"t\":{}}", "tensor t: not an object with" },
-        { "{\"t\":{\"dtype\":1,\"shape\":[2],\"data_offsets\":[0,8]}}", "tensor t: not an" },
-        { "{\"t\":{\"dtype\":\"F32\",\"shape\":2,\"data_offsets\":[0,8]}}", "tensor t: not" },
-        { "{\"t\":{\"dtype\":\"F32\",\"shape\":[2.0],\"data_offsets\":[0,8]}}", "t: shape" },
-        { "{\"t\":{\"dtype\":\"F32\",\"shape\":[-2],\"data_offsets\":[0,8]}}", "t: shape" },
-        { "{\"t\":{\"dtype\":\"F32\",\"shape\":[\"2\"],\"data_offsets\":[0,8]}}", "t: shape" },
-        { "{\"t\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296,2],"
-          "\"data_offsets\":[0,8]}}", "t: shape" },
-        { "{\"t\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967295],"
-          "\"data_offsets\":[0,8]}}", "hold 8 bytes, shape and dtype want" },
-        { "{\"t\":{\"dtype\":\"F32\",\"shape\":[99999999999999999999],"
-          "\"data_offsets\":[0,8]}}", "not valid JSON" },
-        { "{\"t\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0]}}", "data_offsets" },
-        { "{\"t\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8,8]}}", "data_off" },
-        { "{\"t\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}", "data_offsets" },
-        { "{\"t\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[-1,7]}}", "data_off" },
-        { "{\"t\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[1,9]}}", "inside the 8" },
-        { "{\"t\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8.0]}}", "data_off" },
-        { "{\"t\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,8]}}",
-          "t: data_offsets hold 8 bytes, shape and dtype want 1 x 4" },
-        { "{\"t\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]}}", "want 3 x 4" },
-        { "{\"t\":{\"dtype\":\"BOOL\",\"shape\":[3],\"data_offsets\":[0,8]}}", "want 3 x 1" },
-        { "{\"t\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}",
-          "t: data begins at 4, with a hole after what stands before it, which ends at 0" },
-        { "{\"t\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}",
-          "4 bytes after the last tensor" },
-        { "{}", "8 bytes after the last tensor" },
-        { "{\"t\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
-          "\"u\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}",
-          "u: data begins at 4, overlapping" },
-        { "{\"t\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
-          "\"u\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", "overlapping" },
-        { "{\"__metadata__\":1}", "__metadata__ is not an object" },
-        { "{\"__metadata__\":{\"k\\n\":1}}", "__metadata__: \"k?\" is not a string" },
-    };
     static const char data[8];
 
-    for (size_t i = 0; i < COUNT (cases); i++) {
+    for (size_t i = 0; i < COUNT (refusals); i++) {
         struct mg_error err = { .text = "" };
-        struct safetensors *st = open_image (cases[i].header, data, 8, &err);
+        struct safetensors *st = open_image (refusals[i].header, data, 8, &err);
 
-        ok (!st && errno == EINVAL && strstr (err.text, cases[i].text)
+        ok (!st && errno == EINVAL && strstr (err.text, refusals[i].text)
                 && strncmp (err.text, scratch_path ("image"), 10) == 0
                 && !strchr (err.text, '\n'),
             "refused: %s", err.text);

@@ -84,68 +84,69 @@ static void write_file (const char *header, unsigned major, unsigned minor, size
     write_bytes (path, file, begin + n + size);
 }
 
-static void test_faults (void)
-{
 #define WITH(descr, order, shape) \
     "{'descr': " descr ", 'fortran_order': " order ", 'shape': " shape ", }  \n"
 #define GOOD WITH ("'<i4'", "False", "(2,)")
-    static const struct {
-        const char *header;
-        unsigned major, minor;
-        size_t size;
-        const char *text; /* NULL: good */
-    } cases[] = {
-        { GOOD, 1, 0, 8, NULL },
-        { "{\"shape\": (2,), \"descr\":\"<i4\",\"fortran_order\":False}          ", 1, 0,
-          8, NULL },
-        { WITH ("'<i4'", "False", "(2,)") "  ", 2, 0, 8, NULL },
-        { WITH ("'<i4'", "False", "(2, 1)") "  ", 1, 0, 8, NULL },
-        { GOOD, 4, 0, 8, "version is 4.0, want 1.0 to 3.0" },
-        { GOOD, 0, 0, 8, "version is 0.0, want 1.0 to 3.0" },
-        { GOOD, 1, 1, 8, "version is 1.1, want 1.0 to 3.0" },
-        { GOOD, 1, 0, 7, "shape 2 x 1 of 4 bytes each, but 7 bytes behind the header" },
-        { GOOD, 1, 0, 9, "shape 2 x 1 of 4 bytes each, but 9 bytes" },
-        { WITH ("'<i4'", "False", "(9223372036854775807, 9223372036854775807)"), 1, 0, 8,
-          "shape 9223372036854775807 x 9223372036854775807 of 4 bytes each" },
-        { WITH ("'<i4'", "False", "(4611686018427387904,)"), 1, 0, 0,
-          "shape 4611686018427387904 x 1 of 4 bytes each, but 0 bytes" },
-        { WITH ("'<f4'", "False", "(2,)"), 1, 0, 8,
-          "descr is \"'<f4'\", want '<i2', '<i4'" },
-        { WITH ("'>i4'", "False", "(2,)"), 1, 0, 8, "descr is \"'>i4'\", want" },
-        { WITH ("5", "False", "(2,)"), 1, 0, 8, "descr is \"5\", want" },
-        { WITH ("'<i4", "False", "(2,)"), 1, 0, 8, "descr is \"'<i4\", want" },
-        { WITH ("'<i4'", "True", "(2,)"), 1, 0, 8,
-          "fortran_order is \"True\", want False" },
-        { WITH ("'<i4'", "False", "2"), 1, 0, 8, "shape is \"2\", want a tuple" },
-        { WITH ("'<i4'", "False", "()"), 1, 0, 8, "shape is \"()\", want one or two" },
-        { WITH ("'<i4'", "False", "(2)"), 1, 0, 8, "want one or two sizes" },
-        { WITH ("'<i4'", "False", "(-2,)"), 1, 0, 8,
-          "shape is \"(-2\", want one or two" },
-        { WITH ("'<i4'", "False", "(1, 1, 2)"), 1, 0, 8, "want one or two sizes" },
-        { WITH ("'<i4'", "False", "(99999999999999999999,)"), 1, 0, 8,
-          "want one or two" },
-        { "{'descr': '<i4', 'shape': (2,), }", 1, 0, 8, "want descr, fortran_order and" },
-        { "{'descr': '<i4', 'descr': '<i4', 'shape': (2,), }", 1, 0, 8, "each once" },
-        { "{'what': 1, }", 1, 0, 8, "a key is \"'what': 1\", want descr, fortran_order" },
-        { "{'descr' '<i4'}", 1, 0, 8, "want a quoted name and a colon" },
-        { "['descr']", 1, 0, 8, "its beginning is \"['descr']\", want {" },
-        { "{'descr': '<i4', 'fortran_order': False, 'shape': (2,)", 1, 0, 8,
-          "a key is \"" },
-        { GOOD "x", 1, 0, 8, "what follows is \"x\", want blanks" },
-        { "", 1, 0, 8, "its beginning is \"\", want {" },
-        { GOOD " ", 1, 0, 8, "elements of 4 bytes begin at byte " },
-    };
 
-    for (size_t i = 0; i < COUNT (cases); i++) {
+static const struct {
+    const char *header;
+    unsigned major, minor;
+    size_t size;
+    const char *text; /* NULL: good */
+} headers[] = {
+    { GOOD, 1, 0, 8, NULL },
+    { "{\"shape\": (2,), \"descr\":\"<i4\",\"fortran_order\":False}          ", 1, 0,
+      8, NULL },
+    { WITH ("'<i4'", "False", "(2,)") "  ", 2, 0, 8, NULL },
+    { WITH ("'<i4'", "False", "(2, 1)") "  ", 1, 0, 8, NULL },
+    { GOOD, 4, 0, 8, "version is 4.0, want 1.0 to 3.0" },
+    { GOOD, 0, 0, 8, "version is 0.0, want 1.0 to 3.0" },
+    { GOOD, 1, 1, 8, "version is 1.1, want 1.0 to 3.0" },
+    { GOOD, 1, 0, 7, "shape 2 x 1 of 4 bytes each, but 7 bytes behind the header" },
+    { GOOD, 1, 0, 9, "shape 2 x 1 of 4 bytes each, but 9 bytes" },
+    { WITH ("'<i4'", "False", "(9223372036854775807, 9223372036854775807)"), 1, 0, 8,
+      "shape 9223372036854775807 x 9223372036854775807 of 4 bytes each" },
+    { WITH ("'<i4'", "False", "(4611686018427387904,)"), 1, 0, 0,
+      "shape 4611686018427387904 x 1 of 4 bytes each, but 0 bytes" },
+    { WITH ("'<f4'", "False", "(2,)"), 1, 0, 8,
+      "descr is \"'<f4'\", want '<i2', '<i4'" },
+    { WITH ("'>i4'", "False", "(2,)"), 1, 0, 8, "descr is \"'>i4'\", want" },
+    { WITH ("5", "False", "(2,)"), 1, 0, 8, "descr is \"5\", want" },
+    { WITH ("'<i4", "False", "(2,)"), 1, 0, 8, "descr is \"'<i4\", want" },
+    { WITH ("'<i4'", "True", "(2,)"), 1, 0, 8,
+      "fortran_order is \"True\", want False" },
+    { WITH ("'<i4'", "False", "2"), 1, 0, 8, "shape is \"2\", want a tuple" },
+    { WITH ("'<i4'", "False", "()"), 1, 0, 8, "shape is \"()\", want one or two" },
+    { WITH ("'<i4'", "False", "(2)"), 1, 0, 8, "want one or two sizes" },
+    { WITH ("'<i4'", "False", "(-2,)"), 1, 0, 8,
+      "shape is \"(-2\", want one or two" },
+    { WITH ("'<i4'", "False", "(1, 1, 2)"), 1, 0, 8, "want one or two sizes" },
+    { WITH ("'<i4'", "False", "(99999999999999999999,)"), 1, 0, 8,
+      "want one or two" },
+    { "{'descr': '<i4', 'shape': (2,), }", 1, 0, 8, "want descr, fortran_order and" },
+    { "{'descr': '<i4', 'descr': '<i4', 'shape': (2,), }", 1, 0, 8, "each once" },
+    { "{'what': 1, }", 1, 0, 8, "a key is \"'what': 1\", want descr, fortran_order" },
+    { "{'descr' '<i4'}", 1, 0, 8, "want a quoted name and a colon" },
+    { "['descr']", 1, 0, 8, "its beginning is \"['descr']\", want {" },
+    { "{'descr': '<i4', 'fortran_order': False, 'shape': (2,)", 1, 0, 8,
+      "a key is \"" },
+    { GOOD "x", 1, 0, 8, "what follows is \"x\", want blanks" },
+    { "", 1, 0, 8, "its beginning is \"\", want {" },
+    { GOOD " ", 1, 0, 8, "elements of 4 bytes begin at byte " },
+};
+
+static void test_faults (void)
+{
+    for (size_t i = 0; i < COUNT (headers); i++) {
         struct mg_error err = { .text = "" };
         char header[300];
         struct npy npy;
         int rc;
 
-        snprintf (header, sizeof (header), "%s", cases[i].header);
+        snprintf (header, sizeof (header), "%s", headers[i].header);
         /* all but the last case are padded so that only their own fault is there */
-        if (i + 1 < COUNT (cases)) {
-            size_t begin = cases[i].major == 1 ? 10 : 12;
+        if (i + 1 < COUNT (headers)) {
+            size_t begin = headers[i].major == 1 ? 10 : 12;
 
             while (*header && (begin + strlen (header)) % 4)
                 strcat (header, " ");
@@ -154,15 +155,15 @@ static void test_faults (void)
             while ((10 + strlen (header)) % 4 != 1)
                 strcat (header, " ");
         }
-        write_file (header, cases[i].major, cases[i].minor, cases[i].size);
+        write_file (header, headers[i].major, headers[i].minor, headers[i].size);
         errno = 0;
         rc = npy_open (path, &npy, &err);
-        if (!cases[i].text)
+        if (!headers[i].text)
             ok (rc == 0, "a good header: %s", err.text);
         else if (!ok (rc == -1 && errno == EINVAL && strstr (err.text, "a.npy: ")
-                      && strstr (err.text, cases[i].text) && !strchr (err.text, '\n'),
+                      && strstr (err.text, headers[i].text) && !strchr (err.text, '\n'),
                       "refused: %s", err.text))
-            diag ("want %s", cases[i].text);
+            diag ("want %s", headers[i].text);
         npy_close (&npy);
     }
 }

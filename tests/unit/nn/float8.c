@@ -2,30 +2,21 @@
  * whole tensors, and a pass against one of a bfloat16 model that has the same values
  *
  * "float8.t TP": the ranks are TP tensor-parallel ones times data-parallel ones, whose
- * optimizers own shards.  Every rank checks; rank 0 prints, and learns at the end whether the
- * others found the same.
+ * optimizers own shards.
  */
 
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "libcore/base/float8.h"
 #include "libcore/base/rng.h"
-#include "libcore/checkpoint/exchange.h"
 #include "libcore/nn/model.h"
 #include "libcore/optim/optimizer.h"
+#include "tests/tap/ranks.h"
 #include "tests/tap/tap.h"
 
 enum { SEQ = 8, BATCH = 2, VOCAB = 50, LAYERS = 3 };
-
-struct test {
-    struct job *job;
-    int failed;            /* checks of this rank */
-    struct mg_error first; /* the first of them */
-};
 
 struct fixture {
     struct model *model;
@@ -33,23 +24,6 @@ struct fixture {
     struct param *params;
     size_t n;
 };
-
-static void check (struct test *t, bool pass, const char *fmt, ...)
-    __attribute__ ((format (printf, 3, 4)));
-
-static void check (struct test *t, bool pass, const char *fmt, ...)
-{
-    char text[200];
-    va_list ap;
-
-    va_start (ap, fmt);
-    vsnprintf (text, sizeof (text), fmt, ap);
-    va_end (ap);
-    if (job_rank (t->job) == 0)
-        ok (pass, "%s", text);
-    if (!pass && t->failed++ == 0)
-        mg_error_set (&t->first, 1, "rank %d: %s", job_rank (t->job), text);
-}
 
 static int fetch (void *arg, int microbatch, bool tokens, struct nn_batch *batch,
                   struct mg_error *err)
@@ -65,9 +39,9 @@ static int fetch (void *arg, int microbatch, bool tokens, struct nn_batch *batch
     return 0;
 }
 
-static void setup (struct test *t, struct fixture *f, bool float8)
+static void setup (struct job *job, struct fixture *f, bool float8)
 {
-    int tp = grid_size (job_grid (t->job), false, MG_AXIS_TP), slots = 1;
+    int tp = grid_size (job_grid (job), false, MG_AXIS_TP), slots = 1;
     struct model_spec spec = {
         .config = {
             .num_layers = LAYERS, .hidden_size = 24, .ffn_hidden_size = 36, .num_heads = 6,
@@ -85,10 +59,10 @@ static void setup (struct test *t, struct fixture *f, bool float8)
                                           .float8 = float8 };
     struct mg_error err = { "" };
 
-    if (!(f->model = model_create (&spec, t->job, &err)))
+    if (!(f->model = model_create (&spec, job, &err)))
         bail_out ("%s", err.text);
     f->params = model_params (f->model, &f->n);
-    if (!(f->optimizer = optimizer_create (&optimizer, t->job, model_stream (f->model),
+    if (!(f->optimizer = optimizer_create (&optimizer, job, model_stream (f->model),
                                            f->params, f->n, model_num_tensors (f->model),
                                            &err))
         || model_bind (f->model, &slots, &err) < 0 || model_init_params (f->model, &err) < 0
@@ -165,7 +139,7 @@ static bool is_matrix (const struct param *p)
 }
 
 /* Initial values are those of bfloat16, and gradients zero where they were. */
-static void test_initial (struct test *t, struct fixture *f, struct fixture *wide)
+static void test_initial (struct job *job, struct fixture *f, struct fixture *wide)
 {
     size_t stored = 0, wrong = 0, changed = 0, dirty = 0;
 
@@ -183,13 +157,15 @@ static void test_initial (struct test *t, struct fixture *f, struct fixture *wid
                 changed += ((const uint16_t *)p->data)[e] != half[e];
         }
     }
-    check (t, stored == f->n, "the matrices of layers are in float8, and nothing else");
-    check (t, wrong == 0, "initial values are bfloat16's in float8: %zu are not", wrong);
-    check (t, changed == 0, "others are bfloat16's: %zu are not", changed);
-    check (t, dirty == 0, "gradients are zero: %zu are not", dirty);
+    ranks_check (job, stored == f->n,
+                 "the matrices of layers are in float8, and nothing else");
+    ranks_check (job, wrong == 0,
+                 "initial values are bfloat16's in float8: %zu are not", wrong);
+    ranks_check (job, changed == 0, "others are bfloat16's: %zu are not", changed);
+    ranks_check (job, dirty == 0, "gradients are zero: %zu are not", dirty);
 }
 
-static void test_scales (struct test *t, struct fixture *f)
+static void test_scales (struct job *job, struct fixture *f)
 {
     size_t scales = 0, codes = 0, others = 0;
 
@@ -208,9 +184,9 @@ static void test_scales (struct test *t, struct fixture *f)
                 others += half[e] != half_to_bf16 (local_value (p, e));
         }
     }
-    check (t, scales == 0, "scales are those of whole tensors: %zu are not", scales);
-    check (t, codes == 0, "codes follow: %zu do not", codes);
-    check (t, others == 0, "other parameters are rounded: %zu are not", others);
+    ranks_check (job, scales == 0, "scales are those of whole tensors: %zu are not", scales);
+    ranks_check (job, codes == 0, "codes follow: %zu do not", codes);
+    ranks_check (job, others == 0, "other parameters are rounded: %zu are not", others);
 }
 
 static void run_pass (struct fixture *f, double sums[3])
@@ -226,7 +202,7 @@ static void run_pass (struct fixture *f, double sums[3])
 }
 
 /* A pass of the model whose weights have the values that the codes mean. */
-static void test_pass (struct test *t, struct fixture *f, struct fixture *wide)
+static void test_pass (struct job *job, struct fixture *f, struct fixture *wide)
 {
     double sums[3], want[3];
     size_t wrong = 0;
@@ -244,16 +220,17 @@ static void test_pass (struct test *t, struct fixture *f, struct fixture *wide)
     }
     run_pass (f, sums);
     run_pass (wide, want);
-    check (t, memcmp (sums, want, sizeof (sums)) == 0 && isfinite (sums[0]),
-           "the loss is that of the same weights in bfloat16: %.9g, %.9g", sums[0], want[0]);
+    ranks_check (job, memcmp (sums, want, sizeof (sums)) == 0 && isfinite (sums[0]),
+                 "the loss is that of the same weights in bfloat16: %.9g, %.9g", sums[0],
+                 want[0]);
     for (size_t i = 0; i < f->n; i++)
         wrong += memcmp (f->params[i].grad, wide->params[i].grad,
                          (size_t)f->params[i].numel * sizeof (float)) != 0;
-    check (t, wrong == 0, "and so are all gradients: %zu are not", wrong);
+    ranks_check (job, wrong == 0, "and so are all gradients: %zu are not", wrong);
 }
 
 /* After an update, what this rank updates is the main parameters in float8. */
-static void test_update (struct test *t, struct fixture *f)
+static void test_update (struct job *job, struct fixture *f)
 {
     struct mg_error err = { "" };
     size_t wrong = 0, seen = 0;
@@ -276,8 +253,8 @@ static void test_update (struct test *t, struct fixture *f)
                      || fabsf (x[e]) > 448 * p->scale;
         }
     }
-    check (t, wrong == 0 && seen > 0, "updated: %zu of %zu are not the main ones' codes", wrong,
-           seen);
+    ranks_check (job, wrong == 0 && seen > 0,
+                 "updated: %zu of %zu are not the main ones' codes", wrong, seen);
 }
 
 static float value_with_nan (const struct param *p, int64_t i)
@@ -286,7 +263,7 @@ static float value_with_nan (const struct param *p, int64_t i)
 }
 
 /* One rank's NaN is that of the whole tensor, on all ranks, and of no other. */
-static void test_nan (struct test *t, struct fixture *f)
+static void test_nan (struct job *job, struct fixture *f)
 {
     size_t clean = 0, spoilt = 0;
 
@@ -302,39 +279,27 @@ static void test_nan (struct test *t, struct fixture *f)
             spoilt += p->order != 4 && nan;
         }
     }
-    check (t, clean == 0, "a NaN spoils its tensor: %zu elements are left", clean);
-    check (t, spoilt == 0, "and no other: %zu elements are spoilt", spoilt);
+    ranks_check (job, clean == 0, "a NaN spoils its tensor: %zu elements are left", clean);
+    ranks_check (job, spoilt == 0, "and no other: %zu elements are spoilt", spoilt);
 }
 
 int main (int argc, char **argv)
 {
     struct job_config config = { .timeout = 60, .threads = 1, .fingerprint = 1 };
-    struct test t = { .failed = 0 };
     struct fixture f, wide;
-    struct mg_error err = { "" };
-    int rank;
+    struct job *job;
 
-    if (!(config.bootstrap = bootstrap_create (60, &err)))
-        bail_out ("%s", err.text);
     geometry_init (&config.geometry);
     config.geometry.tp = argc > 1 ? atoi (argv[1]) : 1;
-    if (!(t.job = job_create (&config, &err))) {
-        fprintf (stderr, "%s\n", err.text);
-        bootstrap_abort (config.bootstrap, 1);
-    }
-    setup (&t, &f, true);
-    setup (&t, &wide, false);
-    test_initial (&t, &f, &wide);
-    test_scales (&t, &f);
-    test_pass (&t, &f, &wide);
-    test_update (&t, &f);
-    test_nan (&t, &f);
+    job = ranks_start (&config);
+    setup (job, &f, true);
+    setup (job, &wide, false);
+    test_initial (job, &f, &wide);
+    test_scales (job, &f);
+    test_pass (job, &f, &wide);
+    test_update (job, &f);
+    test_nan (job, &f);
     teardown (&f);
     teardown (&wide);
-    if (exchange_result (job_comm (t.job, GROUP_WORLD), t.failed ? -1 : 0, &t.first) < 0
-        && t.failed == 0)
-        check (&t, false, "%s", t.first.text);
-    rank = job_rank (t.job);
-    job_destroy (t.job);
-    return rank == 0 ? done_testing () : 0;
+    return ranks_done (job);
 }

@@ -1,20 +1,18 @@
 /* tp_calls.c - what a model sends over its tensor-parallel group, call by call
  *
  * All ranks that this is started with form one tensor-parallel group (one rank by itself
- * makes the same calls, to nobody).  Every rank checks; rank 0 prints, and learns at the
- * end whether the others found the same.
+ * makes the same calls, to nobody).
  */
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "libcore/base/rng.h"
-#include "libcore/checkpoint/exchange.h"
 #include "libcore/nn/block.h"
 #include "libcore/nn/model.h"
 #include "libcore/optim/optimizer.h"
+#include "tests/tap/ranks.h"
 #include "tests/tap/tap.h"
 
 enum { SEQ = 12, BATCH = 3, TOKENS = SEQ * BATCH, HIDDEN = 20, HEADS = 12, VOCAB = 1000 };
@@ -24,9 +22,7 @@ static const struct mg_comm_stats nothing;
 struct test {
     struct job *job;
     struct mg_comm *tp;
-    int rank, size;
-    int failed;              /* checks of this rank */
-    struct mg_error first;   /* the first of them */
+    int size;
     struct mg_comm_stats at; /* when counting began */
 };
 
@@ -37,23 +33,6 @@ struct fixture {
     struct param *params;
     size_t n;
 };
-
-static void check (struct test *t, bool pass, const char *fmt, ...)
-    __attribute__ ((format (printf, 3, 4)));
-
-static void check (struct test *t, bool pass, const char *fmt, ...)
-{
-    char text[200];
-    va_list ap;
-
-    va_start (ap, fmt);
-    vsnprintf (text, sizeof (text), fmt, ap);
-    va_end (ap);
-    if (t->rank == 0)
-        ok (pass, "%s", text);
-    if (!pass && t->failed++ == 0)
-        mg_error_set (&t->first, 1, "rank %d: %s", t->rank, text);
-}
 
 static void begin (struct test *t)
 {
@@ -90,7 +69,8 @@ static void check_calls (struct test *t, const struct mg_comm_stats *want, const
                       names[i], (int)got.calls[i], (int)want->calls[i], (int)got.bytes[i],
                       (int)want->bytes[i]);
     }
-    check (t, memcmp (&got, want, sizeof (got)) == 0, "%s:%s", what, *text ? text : " nothing");
+    ranks_check (t->job, memcmp (&got, want, sizeof (got)) == 0, "%s:%s", what,
+                 *text ? text : " nothing");
 }
 
 static int fetch (void *arg, int microbatch, bool tokens, struct nn_batch *batch,
@@ -206,7 +186,7 @@ static void test_iteration (struct test *t, int layers, bool sequence)
     }
     snprintf (what, sizeof (what), "%d layers, update%s", layers, sequence ? ", sequence" : "");
     check_calls (t, &want, what);
-    check (t, norm > 0, "and there was something to send");
+    ranks_check (t->job, norm > 0, "and there was something to send");
     teardown (&f);
 }
 
@@ -292,28 +272,17 @@ static void test_phases (struct test *t)
 int main (void)
 {
     struct job_config config = { .timeout = 60, .threads = 1, .fingerprint = 1 };
-    struct test t = { .rank = 0 };
-    struct mg_error err = { "" };
+    struct test t = { .job = NULL };
 
-    if (!(config.bootstrap = bootstrap_create (60, &err)))
-        bail_out ("%s", err.text);
     geometry_init (&config.geometry);
-    config.geometry.tp = bootstrap_info (config.bootstrap)->size;
-    if (!(t.job = job_create (&config, &err))) {
-        fprintf (stderr, "%s\n", err.text);
-        bootstrap_abort (config.bootstrap, 1);
-    }
+    config.geometry.tp = ranks_meet (&config);
+    t.job = ranks_start (&config);
     t.tp = job_comm (t.job, GROUP_TP);
-    t.rank = job_rank (t.job);
     t.size = job_world (t.job);
     test_phases (&t);
     for (int sequence = 0; sequence < 2; sequence++) {
         test_iteration (&t, 1, sequence);
         test_iteration (&t, 3, sequence);
     }
-    if (exchange_result (job_comm (t.job, GROUP_WORLD), t.failed ? -1 : 0, &t.first) < 0
-        && t.failed == 0)
-        check (&t, false, "%s", t.first.text);
-    job_destroy (t.job);
-    return t.rank == 0 ? done_testing () : 0;
+    return ranks_done (t.job);
 }

@@ -159,89 +159,90 @@ static void test_large (void)
     is_near (lr_at (&c, INT64_MAX), 1e-5, 0, "long after");
 }
 
+static const struct {
+    const char *what;
+    struct lr_config c;
+    bool good;
+} checks[] = {
+    { "all equal", { LR_LINEAR, 1, 1, 1, 0, 1, WD_LINEAR, 1, 1, 1, 0, 0 }, true },
+    { "zero rates", { LR_LINEAR, 0, 0, 0, 0, 1, WD_LINEAR, 0, 0, 1, 0, 0 }, true },
+    { "init = max",
+      { LR_COSINE, 1e-3, 1e-3, 0, 9, 10, WD_CONSTANT, 0, 0, 0, 0, 0 },
+      true },
+    { "min > max",
+      { LR_LINEAR, 0, 1e-3, 2e-3, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 },
+      false },
+    { "min < 0",
+      { LR_LINEAR, 0, 1e-3, -1e-9, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 },
+      false },
+    { "init > max",
+      { LR_LINEAR, 2e-3, 1e-3, 0, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 },
+      false },
+    { "init < 0",
+      { LR_LINEAR, -1, 1e-3, 0, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 },
+      false },
+    { "max inf", { LR_LINEAR, 0, INFINITY, 0, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 }, false },
+    { "max nan", { LR_LINEAR, 0, NAN, 0, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 }, false },
+    { "min nan", { LR_LINEAR, 0, 1, NAN, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 }, false },
+    { "init nan", { LR_LINEAR, NAN, 1, 0, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 }, false },
+    { "decay 0", { LR_LINEAR, 0, 1, 0, 0, 0, WD_CONSTANT, 0, 0, 0, 0, 0 }, false },
+    { "warmup -1", { LR_LINEAR, 0, 1, 0, -1, 1, WD_CONSTANT, 0, 0, 0, 0, 0 }, false },
+    { "warmup = decay",
+      { LR_LINEAR, 0, 1, 0, 9, 9, WD_CONSTANT, 0, 0, 0, 0, 0 },
+      false },
+    { "style -1", { -1, 0, 1, 0, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 }, false },
+    { "wsd style -1", { LR_WSD, 0, 1, 0, 0, 9, WD_CONSTANT, 0, 0, 0, -1, 1 }, false },
+    { "wsd style 4",
+      { LR_WSD, 0, 1, 0, 0, 9, WD_CONSTANT, 0, 0, 0, WSD_NUM_STYLES, 1 },
+      false },
+    { "wsd 0",
+      { LR_WSD, 0, 1, 0, 0, 9, WD_CONSTANT, 0, 0, 0, WSD_LINEAR, 0 },
+      false },
+    { "wsd 1", { LR_WSD, 0, 1, 0, 0, 9, WD_CONSTANT, 0, 0, 0, WSD_LINEAR, 1 }, true },
+    { "wsd 99",
+      { LR_WSD, 0, 1, 0, 0, 9, WD_CONSTANT, 0, 0, 0, WSD_LINEAR, 99 },
+      true },
+    { "not wsd", { LR_LINEAR, 0, 1, 0, 0, 9, WD_CONSTANT, 0, 0, 0, -1, 0 }, true },
+    { "warmup nan",
+      { LR_LINEAR, 0, 1, 0, NAN, 9, WD_CONSTANT, 0, 0, 0, 0, 0 },
+      false },
+    { "warmup 8.9",
+      { LR_LINEAR, 0, 1, 0, 8.9, 9, WD_CONSTANT, 0, 0, 0, 0, 0 },
+      true },
+    { "style 5",
+      { LR_NUM_STYLES, 0, 1, 0, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 },
+      false },
+    { "wd style -1", { LR_LINEAR, 0, 1, 0, 0, 1, -1, 0, 0, 0, 0, 0 }, false },
+    { "wd style 3",
+      { LR_LINEAR, 0, 1, 0, 0, 1, WD_NUM_STYLES, 0, 0, 1, 0, 0 },
+      false },
+    { "wd < 0", { LR_LINEAR, 0, 1, 0, 0, 1, WD_CONSTANT, -1, -1, 0, 0, 0 }, false },
+    { "wd falls",
+      { LR_LINEAR, 0, 1, 0, 0, 1, WD_LINEAR, 0.1, 0.01, 1, 0, 0 },
+      false },
+    { "wd nan", { LR_LINEAR, 0, 1, 0, 0, 1, WD_CONSTANT, NAN, NAN, 0, 0, 0 }, false },
+    { "wd inf",
+      { LR_LINEAR, 0, 1, 0, 0, 1, WD_CONSTANT, INFINITY, INFINITY, 0, 0, 0 },
+      false },
+    { "wd not constant",
+      { LR_LINEAR, 0, 1, 0, 0, 1, WD_CONSTANT, 0, 1, 1, 0, 0 },
+      false },
+    { "wd_incr 0", { LR_LINEAR, 0, 1, 0, 0, 1, WD_LINEAR, 0, 1, 0, 0, 0 }, false },
+};
+
 static void test_check (void)
 {
-    static const double nan = NAN, inf = INFINITY;
-    static const struct {
-        const char *what;
-        struct lr_config c;
-        bool good;
-    } cases[] = {
-        { "all equal", { LR_LINEAR, 1, 1, 1, 0, 1, WD_LINEAR, 1, 1, 1, 0, 0 }, true },
-        { "zero rates", { LR_LINEAR, 0, 0, 0, 0, 1, WD_LINEAR, 0, 0, 1, 0, 0 }, true },
-        { "init = max",
-          { LR_COSINE, 1e-3, 1e-3, 0, 9, 10, WD_CONSTANT, 0, 0, 0, 0, 0 },
-          true },
-        { "min > max",
-          { LR_LINEAR, 0, 1e-3, 2e-3, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 },
-          false },
-        { "min < 0",
-          { LR_LINEAR, 0, 1e-3, -1e-9, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 },
-          false },
-        { "init > max",
-          { LR_LINEAR, 2e-3, 1e-3, 0, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 },
-          false },
-        { "init < 0",
-          { LR_LINEAR, -1, 1e-3, 0, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 },
-          false },
-        { "max inf", { LR_LINEAR, 0, inf, 0, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 }, false },
-        { "max nan", { LR_LINEAR, 0, nan, 0, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 }, false },
-        { "min nan", { LR_LINEAR, 0, 1, nan, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 }, false },
-        { "init nan", { LR_LINEAR, nan, 1, 0, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 }, false },
-        { "decay 0", { LR_LINEAR, 0, 1, 0, 0, 0, WD_CONSTANT, 0, 0, 0, 0, 0 }, false },
-        { "warmup -1", { LR_LINEAR, 0, 1, 0, -1, 1, WD_CONSTANT, 0, 0, 0, 0, 0 }, false },
-        { "warmup = decay",
-          { LR_LINEAR, 0, 1, 0, 9, 9, WD_CONSTANT, 0, 0, 0, 0, 0 },
-          false },
-        { "style -1", { -1, 0, 1, 0, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 }, false },
-        { "wsd style -1", { LR_WSD, 0, 1, 0, 0, 9, WD_CONSTANT, 0, 0, 0, -1, 1 }, false },
-        { "wsd style 4",
-          { LR_WSD, 0, 1, 0, 0, 9, WD_CONSTANT, 0, 0, 0, WSD_NUM_STYLES, 1 },
-          false },
-        { "wsd 0",
-          { LR_WSD, 0, 1, 0, 0, 9, WD_CONSTANT, 0, 0, 0, WSD_LINEAR, 0 },
-          false },
-        { "wsd 1", { LR_WSD, 0, 1, 0, 0, 9, WD_CONSTANT, 0, 0, 0, WSD_LINEAR, 1 }, true },
-        { "wsd 99",
-          { LR_WSD, 0, 1, 0, 0, 9, WD_CONSTANT, 0, 0, 0, WSD_LINEAR, 99 },
-          true },
-        { "not wsd", { LR_LINEAR, 0, 1, 0, 0, 9, WD_CONSTANT, 0, 0, 0, -1, 0 }, true },
-        { "warmup nan",
-          { LR_LINEAR, 0, 1, 0, nan, 9, WD_CONSTANT, 0, 0, 0, 0, 0 },
-          false },
-        { "warmup 8.9",
-          { LR_LINEAR, 0, 1, 0, 8.9, 9, WD_CONSTANT, 0, 0, 0, 0, 0 },
-          true },
-        { "style 5",
-          { LR_NUM_STYLES, 0, 1, 0, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 },
-          false },
-        { "wd style -1", { LR_LINEAR, 0, 1, 0, 0, 1, -1, 0, 0, 0, 0, 0 }, false },
-        { "wd style 3",
-          { LR_LINEAR, 0, 1, 0, 0, 1, WD_NUM_STYLES, 0, 0, 1, 0, 0 },
-          false },
-        { "wd < 0", { LR_LINEAR, 0, 1, 0, 0, 1, WD_CONSTANT, -1, -1, 0, 0, 0 }, false },
-        { "wd falls",
-          { LR_LINEAR, 0, 1, 0, 0, 1, WD_LINEAR, 0.1, 0.01, 1, 0, 0 },
-          false },
-        { "wd nan", { LR_LINEAR, 0, 1, 0, 0, 1, WD_CONSTANT, nan, nan, 0, 0, 0 }, false },
-        { "wd inf", { LR_LINEAR, 0, 1, 0, 0, 1, WD_CONSTANT, inf, inf, 0, 0, 0 }, false },
-        { "wd not constant",
-          { LR_LINEAR, 0, 1, 0, 0, 1, WD_CONSTANT, 0, 1, 1, 0, 0 },
-          false },
-        { "wd_incr 0", { LR_LINEAR, 0, 1, 0, 0, 1, WD_LINEAR, 0, 1, 0, 0, 0 }, false },
-    };
-
-    for (size_t i = 0; i < COUNT (cases); i++) {
+    for (size_t i = 0; i < COUNT (checks); i++) {
         struct mg_error err = { .text = "" };
 
         errno = 0;
-        if (cases[i].good) {
-            is_int (lr_check (&cases[i].c, &err), 0, "%s is legal %s", cases[i].what,
+        if (checks[i].good) {
+            is_int (lr_check (&checks[i].c, &err), 0, "%s is legal %s", checks[i].what,
                     err.text);
             continue;
         }
-        ok (lr_check (&cases[i].c, &err) == -1 && errno == EINVAL && err.text[0],
-            "%s: %s", cases[i].what, err.text);
+        ok (lr_check (&checks[i].c, &err) == -1 && errno == EINVAL && err.text[0],
+            "%s: %s", checks[i].what, err.text);
     }
 }
 

@@ -139,73 +139,74 @@ static void test_progress (void)
     }
 }
 
+static const struct {
+    struct batch_config c;
+    const char *want;
+} refusals[] = {
+    { { .micro_batch = 0, .dp = 1, .global_batch = 1 },
+      "micro-batch-size 0 and data-parallel size 1: want at least 1 of both" },
+    { { .micro_batch = 1, .dp = 0, .global_batch = 1 },
+      "micro-batch-size 1 and data-parallel size 0: want at least 1 of both" },
+    { { .micro_batch = 1, .dp = 1 }, "global-batch-size is 0, want at least 1" },
+    { { .micro_batch = 4, .dp = 2, .global_batch = 12 },
+      "global batch size 12 is not a multiple of micro-batch-size 4 x data-parallel "
+      "size "
+      "2 = 8; use 8 or 16" },
+    { { .micro_batch = 4, .dp = 2, .global_batch = 7, .round_down = true },
+      "global batch size 7 is less than micro-batch-size 4 x data-parallel size 2 = "
+      "8" },
+    { { .micro_batch = 1, .dp = 1, .steps = "0:1", .global_batch = 1 },
+      "step-batch-size-schedule excludes global-batch-size, rampup-batch-size and "
+      "decrease-batch-size-if-needed" },
+    { { .micro_batch = 1, .dp = 1, .steps = "0:1", .round_down = true },
+      "step-batch-size-schedule excludes global-batch-size, rampup-batch-size and "
+      "decrease-batch-size-if-needed" },
+    { { .micro_batch = 1, .dp = 1, .steps = " ," },
+      "step-batch-size-schedule is empty, want THRESHOLD:SIZE ..." },
+    { { .micro_batch = 1, .dp = 1, .steps = "0:1 5" },
+      "step-batch-size-schedule: \"5\" is not THRESHOLD:SIZE" },
+    { { .micro_batch = 1, .dp = 1, .steps = "0:1 5:0" },
+      "step-batch-size-schedule: batch size in \"5:0\" is less than 1" },
+    { { .micro_batch = 1, .dp = 1, .steps = "3:1 5:2" },
+      "step-batch-size-schedule: the first threshold is 3 samples, want 0" },
+    { { .micro_batch = 1, .dp = 1, .steps = "0:1 5:2 5:3" },
+      "step-batch-size-schedule: two thresholds are 5 samples" },
+    { { .micro_batch = 1, .dp = 1, .steps = "0:1 5:2", .seq_length = 8 },
+      "step-batch-size-schedule: two thresholds are 0 samples" },
+    { { .micro_batch = 1,
+        .dp = 1,
+        .global_batch = 8,
+        .ramp_start = 2,
+        .ramp_increment = 4,
+        .ramp_samples = 10 },
+      "batch size ramp from 2 by 4 does not lead to global-batch-size 8" },
+    { { .micro_batch = 1,
+        .dp = 1,
+        .global_batch = 8,
+        .ramp_start = 8,
+        .ramp_increment = 4,
+        .ramp_samples = 10 },
+      "batch size ramp from 8 by 4 does not lead to global-batch-size 8" },
+    { { .micro_batch = 1,
+        .dp = 1,
+        .global_batch = 8,
+        .ramp_start = 4,
+        .ramp_increment = 4 },
+      "batch size ramp from 4 by 4 over 0 samples: want at least 1 of each" },
+};
+
 static void test_refusals (void)
 {
-    static const struct {
-        struct batch_config c;
-        const char *want;
-    } cases[] = {
-        { { .micro_batch = 0, .dp = 1, .global_batch = 1 },
-          "micro-batch-size 0 and data-parallel size 1: want at least 1 of both" },
-        { { .micro_batch = 1, .dp = 0, .global_batch = 1 },
-          "micro-batch-size 1 and data-parallel size 0: want at least 1 of both" },
-        { { .micro_batch = 1, .dp = 1 }, "global-batch-size is 0, want at least 1" },
-        { { .micro_batch = 4, .dp = 2, .global_batch = 12 },
-          "global batch size 12 is not a multiple of micro-batch-size 4 x data-parallel "
-          "size "
-          "2 = 8; use 8 or 16" },
-        { { .micro_batch = 4, .dp = 2, .global_batch = 7, .round_down = true },
-          "global batch size 7 is less than micro-batch-size 4 x data-parallel size 2 = "
-          "8" },
-        { { .micro_batch = 1, .dp = 1, .steps = "0:1", .global_batch = 1 },
-          "step-batch-size-schedule excludes global-batch-size, rampup-batch-size and "
-          "decrease-batch-size-if-needed" },
-        { { .micro_batch = 1, .dp = 1, .steps = "0:1", .round_down = true },
-          "step-batch-size-schedule excludes global-batch-size, rampup-batch-size and "
-          "decrease-batch-size-if-needed" },
-        { { .micro_batch = 1, .dp = 1, .steps = " ," },
-          "step-batch-size-schedule is empty, want THRESHOLD:SIZE ..." },
-        { { .micro_batch = 1, .dp = 1, .steps = "0:1 5" },
-          "step-batch-size-schedule: \"5\" is not THRESHOLD:SIZE" },
-        { { .micro_batch = 1, .dp = 1, .steps = "0:1 5:0" },
-          "step-batch-size-schedule: batch size in \"5:0\" is less than 1" },
-        { { .micro_batch = 1, .dp = 1, .steps = "3:1 5:2" },
-          "step-batch-size-schedule: the first threshold is 3 samples, want 0" },
-        { { .micro_batch = 1, .dp = 1, .steps = "0:1 5:2 5:3" },
-          "step-batch-size-schedule: two thresholds are 5 samples" },
-        { { .micro_batch = 1, .dp = 1, .steps = "0:1 5:2", .seq_length = 8 },
-          "step-batch-size-schedule: two thresholds are 0 samples" },
-        { { .micro_batch = 1,
-            .dp = 1,
-            .global_batch = 8,
-            .ramp_start = 2,
-            .ramp_increment = 4,
-            .ramp_samples = 10 },
-          "batch size ramp from 2 by 4 does not lead to global-batch-size 8" },
-        { { .micro_batch = 1,
-            .dp = 1,
-            .global_batch = 8,
-            .ramp_start = 8,
-            .ramp_increment = 4,
-            .ramp_samples = 10 },
-          "batch size ramp from 8 by 4 does not lead to global-batch-size 8" },
-        { { .micro_batch = 1,
-            .dp = 1,
-            .global_batch = 8,
-            .ramp_start = 4,
-            .ramp_increment = 4 },
-          "batch size ramp from 4 by 4 over 0 samples: want at least 1 of each" },
-    };
     static const char *const no_numbers[]
         = { "0:x",        "0:",        ":1",        "0:1KK",        "0:-1",
             "0:1 1e99:2", "0:1 nan:2", "0:1 0x5:2", "0:1 900000T:1" };
 
-    for (size_t i = 0; i < COUNT (cases); i++) {
+    for (size_t i = 0; i < COUNT (refusals); i++) {
         struct mg_error err = { .text = "" };
 
         errno = 0;
-        ok (!num_microbatches_create (&cases[i].c, &err) && errno == EINVAL, "refused");
-        is_str (err.text, cases[i].want, "with a text");
+        ok (!num_microbatches_create (&refusals[i].c, &err) && errno == EINVAL, "refused");
+        is_str (err.text, refusals[i].want, "with a text");
     }
     for (size_t i = 0; i < COUNT (no_numbers); i++) {
         struct batch_config c = { .micro_batch = 1, .dp = 1, .steps = no_numbers[i] };

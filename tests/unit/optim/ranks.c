@@ -7,7 +7,6 @@
  */
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include "libcore/base/half.h"
 #include "libcore/base/rng.h"
 #include "libcore/optim/optimizer.h"
+#include "tests/tap/ranks.h"
 #include "tests/tap/tap.h"
 
 enum { EXPERTS = 4, KINDS = 3, STAGE = KINDS * (1 + EXPERTS), MAX_PARAMS = STAGE };
@@ -38,7 +38,6 @@ struct world {
     int tp, etp, ep, dp, edp; /* this rank's places */
     int ntp, netp, nep, ndp, nedp; /* sizes */
     int pp, npp;
-    int failed;
 };
 
 /* One way to run an optimizer. */
@@ -232,28 +231,7 @@ static double sum_gradients (struct run *r, int step)
     return norm;
 }
 
-/* --- checks, the same on all ranks --- */
-
-static void check (struct world *w, int wrong, const char *fmt, ...)
-    __attribute__ ((format (printf, 3, 4)));
-
-static void check (struct world *w, int wrong, const char *fmt, ...)
-{
-    struct mg_error err;
-    int64_t sum = wrong;
-    char text[200];
-    va_list ap;
-
-    va_start (ap, fmt);
-    vsnprintf (text, sizeof (text), fmt, ap);
-    va_end (ap);
-    if (mg_comm_all_reduce (job_comm (w->job, GROUP_WORLD), &sum, 1, MG_INT64, MG_SUM, NULL,
-                            &err) < 0)
-        bail_out ("%s", err.text);
-    w->failed += sum != 0;
-    if (job_rank (w->job) == 0)
-        is_int (sum, 0, "%s", text);
-}
+/* --- checks --- */
 
 /* Elements of main gradients that are not the sums. */
 static int count_wrong_sums (struct run *r, int step)
@@ -358,10 +336,11 @@ static void test_steps (struct world *w, const struct mode *mode)
             || optimizer_gather_params (r.optimizer, &err) < 0)
             bail_out ("%s", err.text);
     }
-    check (w, sums, "%s: sums", describe (mode));
-    check (w, norms, "%s: norms", describe (mode));
-    check (w, zeros, "%s: zeros", describe (mode));
-    check (w, count_wrong_params (&r), "%s: updated weights", describe (mode));
+    ranks_check (w->job, sums == 0, "%s: sums", describe (mode));
+    ranks_check (w->job, norms == 0, "%s: norms", describe (mode));
+    ranks_check (w->job, zeros == 0, "%s: zeros", describe (mode));
+    ranks_check (w->job, count_wrong_params (&r) == 0, "%s: updated weights",
+                 describe (mode));
     close_run (&r);
 }
 
@@ -376,9 +355,9 @@ static void test_ones (struct world *w, struct mode mode)
     for (int order = 0; order < STAGE * w->npp; order++)
         numel += (double)tensor_numel (order);
     norm = sum_gradients (&r, 0);
-    check (w, !(fabs (norm - sqrt (numel)) <= 1e-12 * norm), "%s: norm of ones, %g for %g",
-           describe (&mode), norm, sqrt (numel));
-    check (w, optimizer_zeros (r.optimizer) != 0, "%s: no zeros", describe (&mode));
+    ranks_check (w->job, fabs (norm - sqrt (numel)) <= 1e-12 * norm,
+                 "%s: norm of ones, %g for %g", describe (&mode), norm, sqrt (numel));
+    ranks_check (w->job, optimizer_zeros (r.optimizer) == 0, "%s: no zeros", describe (&mode));
     close_run (&r);
 }
 
@@ -401,7 +380,8 @@ static void test_overflow (struct world *w, struct mode mode)
     if (optimizer_reduce_grads (r.optimizer, &err) < 0
         || optimizer_grad_norm (r.optimizer, NULL, 0, &norm, &err) < 0)
         bail_out ("%s", err.text);
-    check (w, isfinite (norm), "%s: every rank sees an overflow", describe (&mode));
+    ranks_check (w->job, !isfinite (norm), "%s: every rank sees an overflow",
+                 describe (&mode));
     close_run (&r);
 }
 
@@ -434,11 +414,8 @@ static int place (const struct world *w, enum group_kind kind, int *size)
 int main (int argc, char **argv)
 {
     struct job_config config = { .timeout = 60, .threads = 1, .fingerprint = 1 };
-    struct world w = { .failed = 0 };
-    struct mg_error err = { "" };
+    struct world w = { .job = NULL };
 
-    if (!(config.bootstrap = bootstrap_create (60, &err)))
-        bail_out ("%s", err.text);
     geometry_init (&config.geometry);
     if (argc == 6) {
         config.geometry.tp = atoi (argv[1]);
@@ -447,10 +424,7 @@ int main (int argc, char **argv)
         config.geometry.pp = atoi (argv[4]);
         config.optimizer_instances = atoi (argv[5]);
     }
-    if (!(w.job = job_create (&config, &err))) {
-        fprintf (stderr, "%s\n", err.text);
-        bootstrap_abort (config.bootstrap, 1);
-    }
+    w.job = ranks_start (&config);
     w.tp = place (&w, GROUP_TP, &w.ntp);
     w.etp = place (&w, GROUP_ETP, &w.netp);
     w.ep = place (&w, GROUP_EP, &w.nep);
@@ -458,7 +432,5 @@ int main (int argc, char **argv)
     w.edp = place (&w, GROUP_EDP, &w.nedp);
     w.pp = place (&w, GROUP_PP, &w.npp);
     test_modes (&w);
-    argc = job_rank (w.job);
-    job_destroy (w.job);
-    return argc == 0 ? done_testing () : w.failed > 0;
+    return ranks_done (w.job);
 }

@@ -141,6 +141,32 @@ static void test_master_addr (void)
     is_str (addr, "127.0.0.1", "as written");
 }
 
+/* An etp that nobody gave is tp: it has the limit where there are experts' ranks. */
+static void test_etp (void)
+{
+    static const struct {
+        int tp, ep, etp;
+        bool good;
+    } cases[] = {
+        { 4, 1, 0, true },  { 4, 2, 0, false }, { 2, 2, 0, true }, { 4, 2, 2, true },
+        { 4, 1, 4, false }, { 2, 1, 4, false }, { 4, 1, 1, true },
+    };
+    struct conf conf;
+
+    conf_init (&conf);
+    conf_set (&conf, "max_etp=2", NULL);
+    for (size_t i = 0; i < COUNT (cases); i++) {
+        struct geometry g;
+
+        geometry_init (&g);
+        g.tp = cases[i].tp;
+        g.ep = cases[i].ep;
+        g.etp = cases[i].etp;
+        is_int (conf_check_limits (&conf, &g, NULL), cases[i].good ? 0 : -1,
+                "tp %d, ep %d, etp %d", g.tp, g.ep, g.etp);
+    }
+}
+
 static void test_policy (void)
 {
     static const char *const sizes[] = { "tp", "cp", "ep", "etp", "pp", "vpp" };
@@ -188,6 +214,7 @@ static void test_policy (void)
 int main (void)
 {
     test_defaults ();
+    test_etp ();
     test_policy ();
     test_good ();
     test_bad ();

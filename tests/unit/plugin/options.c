@@ -36,70 +36,70 @@ static void test_table (void)
     }
 }
 
+static const struct {
+    int id;
+    const char *text;
+    int errnum; /* 0: good */
+    const char *message;
+} values[] = {
+    { OPTION_TP, "1", 0, NULL },
+    { OPTION_TP, "16777216", 0, NULL },
+    { OPTION_TP, "16777217", ERANGE, "16777217 is out of range, want 1 to 16777216" },
+    { OPTION_TP, "0", ERANGE, "want 1 to" },
+    { OPTION_TP, "-1", ERANGE, "want 1 to" },
+    { OPTION_TP, "", EINVAL, "\"\" is not a whole number" },
+    { OPTION_TP, NULL, EINVAL, "not a whole number" },
+    { OPTION_TP, "4x", EINVAL, "\"4x\"" },
+    { OPTION_TP, " 4", EINVAL, "\" 4\"" },
+    { OPTION_TP, "0x4", EINVAL, "\"0x4\"" },
+    { OPTION_TP, "4.0", EINVAL, "\"4.0\"" },
+    { OPTION_TP, "4\n5", EINVAL, "4?5" },
+    { OPTION_TP, "\033[31m", EINVAL, "?[31m" },
+    { OPTION_TP, "99999999999999999999", ERANGE, "out of range" },
+    { OPTION_CP, "2", 0, NULL },
+    { OPTION_EP, "64", 0, NULL },
+    { OPTION_ETP, "0", ERANGE, "--megatron-etp: 0" },
+    { OPTION_ETP, "1", 0, NULL },
+    { OPTION_PP, "16", 0, NULL },
+    { OPTION_VPP, "0", ERANGE, "--megatron-vpp: 0" },
+    { OPTION_VPP, "1", 0, NULL },
+    { OPTION_ORDER, "tp-cp-ep-dp-pp", 0, NULL },
+    { OPTION_ORDER, "tp-cp-ep-pp-dp", 0, NULL },
+    { OPTION_ORDER, "tp-dp-pp", 0, NULL },
+    { OPTION_ORDER, "", EINVAL, "--megatron-order" },
+    { OPTION_ORDER, "tp-xp", EINVAL, "unknown axis \"xp\"" },
+    { OPTION_ORDER, "tp-pp-tp", EINVAL, "tp 2 times" },
+    { OPTION_ORDER, "tp--pp", EINVAL, "--megatron-order" },
+    { OPTION_ORDER, "tp-cp-ep-dp-pp-tp-cp-ep-dp-pp-tp", EINVAL, "too long" },
+    { OPTION_ORDER, "tp\n", EINVAL, "--megatron-order" },
+    { OPTION_PLACEMENT, "allow", 0, NULL },
+    { OPTION_PLACEMENT, "warn", 0, NULL },
+    { OPTION_PLACEMENT, "refuse", 0, NULL },
+    { OPTION_PLACEMENT, "", EINVAL, "\"\" is not allow, warn or refuse" },
+    { OPTION_PLACEMENT, "WARN", EINVAL, "\"WARN\"" },
+    { OPTION_PLACEMENT, "warn\n", EINVAL, "\"warn?\"" },
+};
+
 static void test_values (void)
 {
-    static const struct {
-        int id;
-        const char *text;
-        int errnum; /* 0: good */
-        const char *message;
-    } cases[] = {
-        { OPTION_TP, "1", 0, NULL },
-        { OPTION_TP, "16777216", 0, NULL },
-        { OPTION_TP, "16777217", ERANGE, "16777217 is out of range, want 1 to 16777216" },
-        { OPTION_TP, "0", ERANGE, "want 1 to" },
-        { OPTION_TP, "-1", ERANGE, "want 1 to" },
-        { OPTION_TP, "", EINVAL, "\"\" is not a whole number" },
-        { OPTION_TP, NULL, EINVAL, "not a whole number" },
-        { OPTION_TP, "4x", EINVAL, "\"4x\"" },
-        { OPTION_TP, " 4", EINVAL, "\" 4\"" },
-        { OPTION_TP, "0x4", EINVAL, "\"0x4\"" },
-        { OPTION_TP, "4.0", EINVAL, "\"4.0\"" },
-        { OPTION_TP, "4\n5", EINVAL, "4?5" },
-        { OPTION_TP, "\033[31m", EINVAL, "?[31m" },
-        { OPTION_TP, "99999999999999999999", ERANGE, "out of range" },
-        { OPTION_CP, "2", 0, NULL },
-        { OPTION_EP, "64", 0, NULL },
-        { OPTION_ETP, "0", ERANGE, "--megatron-etp: 0" },
-        { OPTION_ETP, "1", 0, NULL },
-        { OPTION_PP, "16", 0, NULL },
-        { OPTION_VPP, "0", ERANGE, "--megatron-vpp: 0" },
-        { OPTION_VPP, "1", 0, NULL },
-        { OPTION_ORDER, "tp-cp-ep-dp-pp", 0, NULL },
-        { OPTION_ORDER, "tp-cp-ep-pp-dp", 0, NULL },
-        { OPTION_ORDER, "tp-dp-pp", 0, NULL },
-        { OPTION_ORDER, "", EINVAL, "--megatron-order" },
-        { OPTION_ORDER, "tp-xp", EINVAL, "unknown axis \"xp\"" },
-        { OPTION_ORDER, "tp-pp-tp", EINVAL, "tp 2 times" },
-        { OPTION_ORDER, "tp--pp", EINVAL, "--megatron-order" },
-        { OPTION_ORDER, "tp-cp-ep-dp-pp-tp-cp-ep-dp-pp-tp", EINVAL, "too long" },
-        { OPTION_ORDER, "tp\n", EINVAL, "--megatron-order" },
-        { OPTION_PLACEMENT, "allow", 0, NULL },
-        { OPTION_PLACEMENT, "warn", 0, NULL },
-        { OPTION_PLACEMENT, "refuse", 0, NULL },
-        { OPTION_PLACEMENT, "", EINVAL, "\"\" is not allow, warn or refuse" },
-        { OPTION_PLACEMENT, "WARN", EINVAL, "\"WARN\"" },
-        { OPTION_PLACEMENT, "warn\n", EINVAL, "\"warn?\"" },
-    };
-
-    for (size_t i = 0; i < COUNT (cases); i++) {
-        const char *name = options_table[cases[i].id].name;
+    for (size_t i = 0; i < COUNT (values); i++) {
+        const char *name = options_table[values[i].id].name;
         struct options o;
         int rc;
 
         options_init (&o);
         errno = 0;
-        rc = options_set (&o, cases[i].id, OPTION_TYPED, cases[i].text);
-        if (!cases[i].errnum) {
-            ok (rc == 0 && !options_error (&o), "--%s=%s", name, cases[i].text);
+        rc = options_set (&o, values[i].id, OPTION_TYPED, values[i].text);
+        if (!values[i].errnum) {
+            ok (rc == 0 && !options_error (&o), "--%s=%s", name, values[i].text);
             continue;
         }
-        ok (rc == -1 && errno == cases[i].errnum, "--%s=%s: refused", name, cases[i].text);
-        ok (options_error (&o) == o.error[cases[i].id].text, "and remembered");
-        if (!ok (strstr (o.error[cases[i].id].text, cases[i].message)
-                 && strstr (o.error[cases[i].id].text, name), "and says why"))
-            diag ("%s", o.error[cases[i].id].text);
-        ok (!strchr (o.error[cases[i].id].text, '\n'), "in one line");
+        ok (rc == -1 && errno == values[i].errnum, "--%s=%s: refused", name, values[i].text);
+        ok (options_error (&o) == o.error[values[i].id].text, "and remembered");
+        if (!ok (strstr (o.error[values[i].id].text, values[i].message)
+                 && strstr (o.error[values[i].id].text, name), "and says why"))
+            diag ("%s", o.error[values[i].id].text);
+        ok (!strchr (o.error[values[i].id].text, '\n'), "in one line");
     }
 }
 

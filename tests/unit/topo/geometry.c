@@ -161,84 +161,84 @@ static void test_rules (void)
     }
 }
 
+static const struct {
+    struct sizes s;
+    const char *text;
+} texts[] = {
+    { { .world = 12, .tp = 4, .pp = 2 },
+     "12 tasks cannot hold tp 4 x cp 1 x pp 2 = 8; use -n 8 or -n 16" },
+    { { .world = 7, .tp = 4, .pp = 2 },
+     "7 tasks cannot hold tp 4 x cp 1 x pp 2 = 8; use -n 8" },
+    { { .world = 1, .tp = 2 },
+      "1 task cannot hold tp 2 x cp 1 x pp 1 = 2; use -n 2" },
+    { { .world = 15, .tp = 8 },
+     "15 tasks cannot hold tp 8 x cp 1 x pp 1 = 8; use -n 8 or -n 16" },
+    { { .world = 17, .tp = 8 },
+     "17 tasks cannot hold tp 8 x cp 1 x pp 1 = 8; use -n 16 or -n 24" },
+    /* counts that suit both grids, said once */
+    { { .world = 50, .tp = 8, .ep = 3, .etp = 1 },
+     "50 tasks cannot hold tp 8 x cp 1 x pp 1 = 8; use -n 48 or -n 72\n"
+     "50 tasks cannot hold etp 1 x ep 3 x pp 1 = 3" },
+    { { .world = 16, .tp = 8, .ep = 3, .etp = 1 },
+     "16 tasks cannot hold etp 1 x ep 3 x pp 1 = 3; use -n 24" },
+    { { .world = 8, .tp = 2, .ep = 4, .pp = 2, .etp = 2 },
+     "8 tasks cannot hold etp 2 x ep 4 x pp 2 = 16; use -n 16" },
+    { { .world = 8, .tp = 2, .ep = 8 },
+     "8 tasks cannot hold etp 2 x ep 8 x pp 1 = 16; "
+     "use -n 16, or etp 1 (it defaults to tp)" },
+    { { .world = 24, .tp = 2, .ep = 16 },
+     "24 tasks cannot hold etp 2 x ep 16 x pp 1 = 32; use -n 32" },
+    { { .world = 8, .tp = 2, .ep = 8, .vpp = 2 },
+      "vpp 2 needs pp > 1, but pp is 1; use pp 2 or more, or no vpp\n"
+      "8 tasks cannot hold etp 2 x ep 8 x pp 1 = 16; use -n 16, or etp 1 (it defaults "
+      "to tp)" },
+    /* etp 1 would divide, but break the order */
+    { { .world = 8, .tp = 2, .pp = 2, .ep = 4, .order = "tp-ep-pp-dp" },
+     "8 tasks cannot hold etp 2 x ep 4 x pp 2 = 16; use -n 16\n"
+     "order \"tp-ep-pp-dp\" does not end with pp, so tp 2 x cp 1 must equal etp 2 x "
+     "ep 4 (dp = edp); end the order with pp\n"
+     "order \"tp-ep-pp-dp\" gives other pp groups to the dense grid (tp 2, cp 1) "
+     "than to the expert grid (etp 2, ep 4); end the order with pp" },
+    { { .world = 12, .tp = 8, .vpp = 2 },
+     "vpp 2 needs pp > 1, but pp is 1; use pp 2 or more, or no vpp\n"
+     "12 tasks cannot hold tp 8 x cp 1 x pp 1 = 8; use -n 8 or -n 16" },
+    /* without dp in the order there is one count */
+    { { .world = 24, .tp = 8, .pp = 2, .order = "tp-pp" },
+     "24 tasks cannot hold tp 8 x cp 1 x pp 2 = 16; use -n 16" },
+    { { .world = MAX, .tp = MAX - 1 },
+     "16777216 tasks cannot hold tp 16777215 x cp 1 x pp 1 = 16777215; use -n "
+     "16777215" },
+    { { .world = 3, .tp = MAX - 1, .ep = MAX - 3, .etp = 1 },
+     "3 tasks cannot hold tp 16777215 x cp 1 x pp 1 = 16777215; no number of tasks "
+     "up to 16777216 suits both grids\n"
+     "3 tasks cannot hold etp 1 x ep 16777213 x pp 1 = 16777213" },
+    { { .tp = MAX, .cp = 2, .etp = 1 },
+     "tp 16777216 x cp 2 x pp 1 is more than 16777216 tasks" },
+    { { .world = 4, .order = "tp-xx" },
+     "order \"tp-xx\" names an unknown axis \"xx\", "
+     "want tp, cp, ep, dp, pp joined by -" },
+    { { .world = 4, .order = "tp\n" },
+     "order \"tp?\" names an unknown axis \"tp?\", "
+     "want tp, cp, ep, dp, pp joined by -" },
+    { { .world = 4, .order = "tp-tp-tp-dp" },
+     "order \"tp-tp-tp-dp\" names tp 3 times, want each axis once" },
+    { { .world = 4, .tp = 2, .order = "dp" }, "order \"dp\" lacks tp, but tp is 2" },
+    { { .world = 4, .etp = 2, .order = "dp" },
+      "order \"dp\" lacks tp, but etp is 2" },
+    { { .world = 4, .tp = 4, .etp = 1, .order = "tp" },
+     "order \"tp\" lacks dp, but edp is 4" },
+    { { .world = 4, .ep = 2, .order = "dp" }, "order \"dp\" lacks ep, but ep is 2" },
+    { { .world = 4, .tp = -3 }, "tp -3 is out of range, want 1 to 16777216" },
+};
+
 static void test_texts (void)
 {
-    static const struct {
-        struct sizes s;
-        const char *text;
-    } cases[] = {
-        { { .world = 12, .tp = 4, .pp = 2 },
-         "12 tasks cannot hold tp 4 x cp 1 x pp 2 = 8; use -n 8 or -n 16" },
-        { { .world = 7, .tp = 4, .pp = 2 },
-         "7 tasks cannot hold tp 4 x cp 1 x pp 2 = 8; use -n 8" },
-        { { .world = 1, .tp = 2 },
-          "1 task cannot hold tp 2 x cp 1 x pp 1 = 2; use -n 2" },
-        { { .world = 15, .tp = 8 },
-         "15 tasks cannot hold tp 8 x cp 1 x pp 1 = 8; use -n 8 or -n 16" },
-        { { .world = 17, .tp = 8 },
-         "17 tasks cannot hold tp 8 x cp 1 x pp 1 = 8; use -n 16 or -n 24" },
-        /* counts that suit both grids, said once */
-        { { .world = 50, .tp = 8, .ep = 3, .etp = 1 },
-         "50 tasks cannot hold tp 8 x cp 1 x pp 1 = 8; use -n 48 or -n 72\n"
-         "50 tasks cannot hold etp 1 x ep 3 x pp 1 = 3" },
-        { { .world = 16, .tp = 8, .ep = 3, .etp = 1 },
-         "16 tasks cannot hold etp 1 x ep 3 x pp 1 = 3; use -n 24" },
-        { { .world = 8, .tp = 2, .ep = 4, .pp = 2, .etp = 2 },
-         "8 tasks cannot hold etp 2 x ep 4 x pp 2 = 16; use -n 16" },
-        { { .world = 8, .tp = 2, .ep = 8 },
-         "8 tasks cannot hold etp 2 x ep 8 x pp 1 = 16; "
-         "use -n 16, or etp 1 (it defaults to tp)" },
-        { { .world = 24, .tp = 2, .ep = 16 },
-         "24 tasks cannot hold etp 2 x ep 16 x pp 1 = 32; use -n 32" },
-        { { .world = 8, .tp = 2, .ep = 8, .vpp = 2 },
-          "vpp 2 needs pp > 1, but pp is 1; use pp 2 or more, or no vpp\n"
-          "8 tasks cannot hold etp 2 x ep 8 x pp 1 = 16; use -n 16, or etp 1 (it defaults "
-          "to tp)" },
-        /* etp 1 would divide, but break the order */
-        { { .world = 8, .tp = 2, .pp = 2, .ep = 4, .order = "tp-ep-pp-dp" },
-         "8 tasks cannot hold etp 2 x ep 4 x pp 2 = 16; use -n 16\n"
-         "order \"tp-ep-pp-dp\" does not end with pp, so tp 2 x cp 1 must equal etp 2 x "
-         "ep 4 (dp = edp); end the order with pp\n"
-         "order \"tp-ep-pp-dp\" gives other pp groups to the dense grid (tp 2, cp 1) "
-         "than to the expert grid (etp 2, ep 4); end the order with pp" },
-        { { .world = 12, .tp = 8, .vpp = 2 },
-         "vpp 2 needs pp > 1, but pp is 1; use pp 2 or more, or no vpp\n"
-         "12 tasks cannot hold tp 8 x cp 1 x pp 1 = 8; use -n 8 or -n 16" },
-        /* without dp in the order there is one count */
-        { { .world = 24, .tp = 8, .pp = 2, .order = "tp-pp" },
-         "24 tasks cannot hold tp 8 x cp 1 x pp 2 = 16; use -n 16" },
-        { { .world = MAX, .tp = MAX - 1 },
-         "16777216 tasks cannot hold tp 16777215 x cp 1 x pp 1 = 16777215; use -n "
-         "16777215" },
-        { { .world = 3, .tp = MAX - 1, .ep = MAX - 3, .etp = 1 },
-         "3 tasks cannot hold tp 16777215 x cp 1 x pp 1 = 16777215; no number of tasks "
-         "up to 16777216 suits both grids\n"
-         "3 tasks cannot hold etp 1 x ep 16777213 x pp 1 = 16777213" },
-        { { .tp = MAX, .cp = 2, .etp = 1 },
-         "tp 16777216 x cp 2 x pp 1 is more than 16777216 tasks" },
-        { { .world = 4, .order = "tp-xx" },
-         "order \"tp-xx\" names an unknown axis \"xx\", "
-         "want tp, cp, ep, dp, pp joined by -" },
-        { { .world = 4, .order = "tp\n" },
-         "order \"tp?\" names an unknown axis \"tp?\", "
-         "want tp, cp, ep, dp, pp joined by -" },
-        { { .world = 4, .order = "tp-tp-tp-dp" },
-         "order \"tp-tp-tp-dp\" names tp 3 times, want each axis once" },
-        { { .world = 4, .tp = 2, .order = "dp" }, "order \"dp\" lacks tp, but tp is 2" },
-        { { .world = 4, .etp = 2, .order = "dp" },
-          "order \"dp\" lacks tp, but etp is 2" },
-        { { .world = 4, .tp = 4, .etp = 1, .order = "tp" },
-         "order \"tp\" lacks dp, but edp is 4" },
-        { { .world = 4, .ep = 2, .order = "dp" }, "order \"dp\" lacks ep, but ep is 2" },
-        { { .world = 4, .tp = -3 }, "tp -3 is out of range, want 1 to 16777216" },
-    };
-
-    for (size_t i = 0; i < COUNT (cases); i++) {
-        struct geometry g = make (&cases[i].s);
+    for (size_t i = 0; i < COUNT (texts); i++) {
+        struct geometry g = make (&texts[i].s);
         struct collected c = { .rules = "" };
 
         geometry_check (&g, collect, &c);
-        is_str (c.texts, cases[i].text, "texts for %s", show (&cases[i].s));
+        is_str (c.texts, texts[i].text, "texts for %s", show (&texts[i].s));
     }
 }
 

@@ -1,0 +1,136 @@
+/* state.c - a checkpoint that one rank alone cannot take: all refuse it, and say why */
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "libcore/checkpoint/checkpoint.h"
+#include "libcore/optim/optimizer_private.h"
+#include "libcore/train/state.h"
+#include "tests/tap/ranks.h"
+#include "tests/tap/tap.h"
+#include "tests/unit/checkpoint/scratch.h"
+
+enum { SEQ = 4 };
+
+struct fixture {
+    struct job *job;
+    struct model *model;
+    struct optimizer *optimizer;
+    struct state *state;
+};
+
+static void setup (struct fixture *f)
+{
+    const struct model_spec spec = {
+        .config = {
+            .num_layers = 1, .hidden_size = 8, .ffn_hidden_size = 12, .num_heads = 2,
+            .kv_channels = 4, .seq_length = SEQ, .max_positions = SEQ, .vocab_size = 20,
+            .padded_vocab_size = 24, .norm_epsilon = 1e-5, .init_std = 0.2, .seed = 3,
+        },
+        .micro_batch_size = 1,
+        .dtype = MG_BFLOAT16,
+    };
+    /* moments that are not plain float32 have to be converted */
+    const struct optimizer_config config = {
+        .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .sharded = true,
+        .types = { .exp_avg = MG_BFLOAT16, .exp_avg_sq = MG_BFLOAT16 },
+    };
+    struct mg_error err = { "" };
+    struct param *params;
+    int slots = 1;
+    size_t n;
+
+    if (!(f->model = model_create (&spec, f->job, &err)))
+        bail_out ("%s", err.text);
+    params = model_params (f->model, &n);
+    if (!(f->optimizer = optimizer_create (&config, f->job, model_stream (f->model), params, n,
+                                           model_num_tensors (f->model), &err))
+        || model_bind (f->model, &slots, &err) < 0 || model_init_params (f->model, &err) < 0
+        || optimizer_take_params (f->optimizer, &err) < 0
+        || !(f->state = state_create (f->model, f->optimizer, f->job, &err)))
+        bail_out ("%s", err.text);
+}
+
+static void teardown (struct fixture *f)
+{
+    state_destroy (f->state);
+    optimizer_destroy (f->optimizer);
+    model_destroy (f->model);
+}
+
+static void save (struct fixture *f, const char *dir)
+{
+    const struct train_progress progress = { .iteration = 3, .consumed_samples = 12 };
+    struct mg_error err = { "" };
+    struct checkpoint_save *s = state_save_begin (f->state, dir, &progress, false, &err);
+    int rc = -1;
+
+    if (s) {
+        checkpoint_save_write (s);
+        rc = checkpoint_save_finish (s, &err);
+    }
+    ranks_check (f->job, rc == 0, "a checkpoint to load %s", err.text);
+}
+
+static int fail_to_store (const struct kernels *k, int64_t n, const void *in,
+                          enum mg_dtype dtype, const struct kern_state *state,
+                          struct mg_stream *stream, struct mg_error *err)
+{
+    (void)k, (void)n, (void)in, (void)dtype, (void)state, (void)stream;
+    return mg_error_set (err, ENOMEM, "no room to store it");
+}
+
+/* All ranks load; the kernels of the last one cannot store. */
+static int load_weakly (struct fixture *f, const char *dir, struct train_progress *progress,
+                        struct mg_error *err)
+{
+    const struct kernels *good = f->optimizer->kern;
+    struct kern_ops ops = *good->ops;
+    const struct kernels bad = { .ops = &ops, .impl = good->impl };
+    int rc;
+
+    ops.state_store = fail_to_store;
+    if (job_rank (f->job) == job_world (f->job) - 1)
+        f->optimizer->kern = &bad;
+    rc = state_load (f->state, dir, progress, err);
+    f->optimizer->kern = good;
+    return rc;
+}
+
+static void test_write_back (struct fixture *f, const char *dir)
+{
+    struct train_progress progress = { .iteration = -1 };
+    struct mg_error err = { "" };
+    int rc = load_weakly (f, dir, &progress, &err), last = job_world (f->job) - 1;
+    char want[60] = "no room to store it";
+
+    if (last > 0)
+        snprintf (want, sizeof (want), "rank %d: no room to store it", last);
+    ranks_check (f->job, rc == -1 && errno == ENOMEM && progress.iteration == -1,
+                 "all ranks refuse what the last one cannot store: %d", rc);
+    ranks_check (f->job, strcmp (err.text, want) == 0, "and say why: %s", err.text);
+    rc = state_load (f->state, dir, &progress, &err);
+    ranks_check (f->job, rc == 1 && progress.iteration == 3 && progress.consumed_samples == 12,
+                 "where it can they load it: %d", rc);
+}
+
+/* "state.t DIR": a directory of all ranks; one rank has its own without that. */
+int main (int argc, char **argv)
+{
+    struct job_config config = { .timeout = 60, .threads = 1, .fingerprint = 1 };
+    struct fixture f = { .job = NULL };
+    const char *dir = argv[1];
+
+    if (argc < 2) {
+        scratch_create ();
+        dir = scratch_path ("ckpt");
+    }
+    geometry_init (&config.geometry);
+    f.job = ranks_start (&config);
+    setup (&f);
+    save (&f, dir);
+    test_write_back (&f, dir);
+    teardown (&f);
+    return ranks_done (f.job);
+}
