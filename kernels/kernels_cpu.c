@@ -132,7 +132,7 @@ void kernels_cpu_destroy (struct kernels *k)
     }
 }
 
-struct kernels *cpu_create (int threads, const struct cpu_isa *isa, bool library,
+struct kernels *cpu_create (int threads, const struct cpu_isa *isa, enum cpu_library library,
                             struct mg_error *err)
 {
     struct kernels *k;
@@ -150,8 +150,10 @@ struct kernels *cpu_create (int threads, const struct cpu_isa *isa, bool library
     cpu = cpu_of (k);
     cpu->threads = threads;
     cpu->isa = isa;
-    cpu->gemm = library ? gemms[0] : NULL;
-    if (cpu->gemm && !(cpu->gemm_impl = cpu->gemm->create (threads, err)))
+    cpu->gemm = library == CPU_NO_LIBRARY ? NULL : gemms[0];
+    if (cpu->gemm
+        && !(cpu->gemm_impl
+             = cpu->gemm->create (threads, library == CPU_LIBRARY_ALWAYS, err)))
         goto error;
     return k;
 error:
@@ -165,5 +167,5 @@ struct kernels *kernels_cpu_create (int threads, struct mg_error *err)
 
     while (!isa->usable ()) /* the last one always is */
         isa++;
-    return cpu_create (threads, isa, true, err);
+    return cpu_create (threads, isa, CPU_LIBRARY, err);
 }

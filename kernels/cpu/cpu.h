@@ -16,8 +16,10 @@
  */
 struct cpu_gemm {
     const char *name;
-    /* NULL and a text on failure. */
-    void *(*create) (int threads, struct mg_error *err);
+    /* 'emulate': take 16-bit types that the processor does not multiply, too, however slow.
+     * NULL and a text on failure.
+     */
+    void *(*create) (int threads, bool emulate, struct mg_error *err);
     void (*destroy) (void *impl);
     /* One product, sizes at least 1, with scratch from cpu_scratch (k).  -1 with errno ENOTSUP
      * and no text: not for me.
@@ -56,10 +58,15 @@ struct cpu {
 /* Compilation 'i', the best first, whether usable or not; NULL from the last on. */
 const struct cpu_isa *cpu_isa_get (size_t i);
 
-/* kernels_cpu_create() with a certain compilation, and without a library for matrix
- * products if not 'library': for tests.
+/* Who multiplies matrices: our own loops; a library, for what it is good at on this machine;
+ * a library, for all types that it knows.
  */
-struct kernels *cpu_create (int threads, const struct cpu_isa *isa, bool library,
+enum cpu_library { CPU_NO_LIBRARY, CPU_LIBRARY, CPU_LIBRARY_ALWAYS };
+
+/* kernels_cpu_create(), which is with CPU_LIBRARY, with a certain compilation: for tests, so
+ * that every machine runs what others would.
+ */
+struct kernels *cpu_create (int threads, const struct cpu_isa *isa, enum cpu_library library,
                             struct mg_error *err);
 
 /* At least 'size' bytes, aligned to 64, for the call that asks: the next call of any op
@@ -73,7 +80,7 @@ void *cpu_scratch (const struct kernels *k, size_t size, struct mg_error *err);
  */
 int cpu_plan_gemm (const struct kernels *, const struct kern_gemm *, struct mg_stream *,
                    struct mg_error *);
-size_t cpu_gemm_ref_scratch (const struct kernels *);
+size_t cpu_gemm_ref_scratch (const struct kernels *, const struct kern_gemm *);
 size_t cpu_norm_bwd_scratch (const struct kern_norm_bwd *);
 size_t cpu_attention_fwd_scratch (const struct kernels *, const struct kern_attention *);
 size_t cpu_attention_bwd_scratch (const struct kernels *, const struct kern_attention_bwd *);
@@ -191,7 +198,7 @@ int cpu_cast_scaled (const struct kernels *, int64_t n, float scale, const void 
                      enum mg_dtype from, void *y, enum mg_dtype to, struct mg_stream *,
                      struct mg_error *);
 
-/* The product by our own loops: float32 and bfloat16, any size. */
+/* The product by our own loops: any type and size. */
 int cpu_gemm_ref (const struct kernels *k, const struct kern_gemm *a,
                   struct mg_error *err);
 

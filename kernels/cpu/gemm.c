@@ -59,13 +59,14 @@ int cpu_plan_gemm (const struct kernels *k, const struct kern_gemm *a,
                    struct mg_stream *stream, struct mg_error *err)
 {
     const struct cpu *cpu = cpu_of (k);
-    size_t scratch = cpu_gemm_ref_scratch (k);
+    size_t scratch;
 
     (void)stream;
     if (check (a, err) < 0)
         return -1;
     if (is_nothing (a))
         return 0;
+    scratch = cpu_gemm_ref_scratch (k, a);
     if (cpu->gemm && a->k > 0 && cpu->gemm->plan (cpu->gemm_impl, a, &scratch, err) < 0
         && errno != ENOTSUP)
         return -1;

@@ -15,15 +15,17 @@ enum { MARGIN = 32 }; /* marked floats on each side */
 
 static const float mark = -1234.5f;
 
-static void add (struct kit *kit, const struct cpu_isa *isa, int threads, bool library)
+static void add (struct kit *kit, const struct cpu_isa *isa, int threads,
+                 enum cpu_library library)
 {
+    static const char *const who[] = { "", ", library", ", library always" };
     struct kit_variant *v = &kit->variants[kit->count++];
     struct mg_error err = { "" };
 
     snprintf (v->name, sizeof (v->name), "%s, %d thread%s%s", isa->name, threads,
-              threads > 1 ? "s" : "", library ? ", library" : "");
+              threads > 1 ? "s" : "", who[library]);
     v->threads = threads;
-    v->library = library;
+    v->library = library != CPU_NO_LIBRARY;
     v->k = cpu_create (threads, isa, library, &err);
     if (!v->k)
         bail_out ("%s", err.text);
@@ -40,11 +42,13 @@ void kit_open (struct kit *kit)
             continue;
         }
         best = best ? best : isa;
-        add (kit, isa, 1, false);
-        add (kit, isa, 3, false);
+        add (kit, isa, 1, CPU_NO_LIBRARY);
+        add (kit, isa, 3, CPU_NO_LIBRARY);
     }
-    add (kit, best, 1, true);
-    add (kit, best, 2, true);
+    add (kit, best, 1, CPU_LIBRARY);
+    add (kit, best, 2, CPU_LIBRARY);
+    add (kit, best, 1, CPU_LIBRARY_ALWAYS);
+    add (kit, best, 2, CPU_LIBRARY_ALWAYS);
 }
 
 void kit_close (struct kit *kit)

@@ -1,8 +1,7 @@
 /* kit - what the tests of the kernels share.
  *
  * A variant is one way to run the same table: a compilation that this machine can run, a
- * number of threads, with or without a library for matrix products.  Failing to set up
- * ends the test.
+ * number of threads, and who multiplies matrices.  Failing to set up ends the test.
  */
 #ifndef TESTS_UNIT_KERNELS_KIT_H
 #define TESTS_UNIT_KERNELS_KIT_H
@@ -27,7 +26,9 @@ struct kit {
     size_t count;
 };
 
-/* Every compilation with 1 and 3 threads, and the best with a library with 1 and 2. */
+/* Every compilation with 1 and 3 threads, and the best with a library with 1 and 2, as users
+ * have it and for all types.
+ */
 void kit_open (struct kit *kit);
 void kit_close (struct kit *kit);
 
