@@ -308,7 +308,7 @@ static void test_nan (struct test *t, struct fixture *f)
 
 int main (int argc, char **argv)
 {
-    struct job_config config = { .timeout = 60, .threads = 1, .fingerprint = 1 };
+    struct job_config config = { .timeout = 300, .threads = 1, .fingerprint = 1 };
     struct test t = { .failed = 0 };
     struct fixture f, wide;
     struct mg_error err = { "" };

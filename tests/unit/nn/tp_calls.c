@@ -291,7 +291,7 @@ static void test_phases (struct test *t)
 
 int main (void)
 {
-    struct job_config config = { .timeout = 60, .threads = 1, .fingerprint = 1 };
+    struct job_config config = { .timeout = 300, .threads = 1, .fingerprint = 1 };
     struct test t = { .rank = 0 };
     struct mg_error err = { "" };
 
