@@ -4,12 +4,13 @@
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
 
 outer=$TEST_DIR
-# script BODY: a test of its own.
+# script BODY: a test of its own, which makes the file "there" when it comes to BODY.
 script() {
     printf '#!/bin/bash\n. "%s/tests/lib/test.sh"\n%s\n%s\n' "$MG_SRCDIR" \
         "pwd > '$outer/where'; at_exit 'echo undone >> $outer/undone'" "$1" > inner
+    sed -i "3i : > '$outer/there'" inner
     chmod +x inner
-    rm -f undone where
+    rm -f undone where there
 }
 
 # cleaned WHAT: the directory is gone and the undo command ran, once.
@@ -43,29 +44,37 @@ is "$status:$out" "1:Bail out! no way" "a test can give up"
 cleaned "test that gave up"
 
 # run-test: time and signals
-export MG_TEST_TIMEOUT=1
-script 'sleep 60; ok true fine; done_testing'
-run "$MG_SRCDIR/tests/lib/run-test" ./inner
+# timed: under run-test, with a limit that is long enough to come to BODY.
+timed() {
+    for limit in 1 5 25 125; do
+        rm -f undone where there
+        MG_TEST_TIMEOUT=$limit run "$MG_SRCDIR/tests/lib/run-test" ./inner
+        [ ! -e there ] || break
+    done
+}
+script 'sleep 600; ok true fine; done_testing'
+timed
 ok "[ $status != 0 ]" "a test that hangs is ended"
-like "$out" '# not done after 1 seconds' "and that is said"
+like "$out" "# not done after $limit seconds" "and that is said"
 cleaned "test that hung"
 
 # A program that ignores SIGTERM holds up the test's own clean-up for ever; a test that is
 # killed has none.
-long="( trap '' TERM; exec sleep 300 )"
+long="( trap '' TERM; : > '$outer/there'; exec sleep 600 )"
 for body in "$long" 'kill -KILL $$'; do
     script "undo_later 'echo undone >> $outer/undone'; test_undo=(); $body; done_testing"
-    MG_TEST_GRACE=1 run "$MG_SRCDIR/tests/lib/run-test" ./inner
+    sed -i 3d inner # not yet "there"
+    MG_TEST_GRACE=1 timed
     ok "[ $status != 0 ]" "a test that cannot clean up has failed"
     cleaned "test that could not clean up"
 done
 
-export MG_TEST_TIMEOUT=60
+export MG_TEST_TIMEOUT=300
 for signal in INT TERM; do
-    script 'sleep 60; ok true fine; done_testing'
+    script 'sleep 600; ok true fine; done_testing'
     env --default-signal=INT "$MG_SRCDIR/tests/lib/run-test" ./inner > out 2>&1 &
     pid=$!
-    until [ -s where ]; do sleep 0.05; done
+    wait_until '[ -e there ]' $pid
     kill -s $signal $pid
     rc=0
     wait $pid || rc=$?

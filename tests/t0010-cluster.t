@@ -24,15 +24,6 @@ gone() {
     ok "[ ! -e '$1' ]" "$2: no file is left"
 }
 
-# wait_for SECONDS COMMAND: until the command succeeds.
-wait_for() {
-    local end=$((SECONDS + $1))
-    until eval "$2" >/dev/null 2>&1; do
-        [ $SECONDS -le $end ] || return 1
-        sleep 0.1
-    done
-}
-
 # stepd_pids DIR: the slurmstepds of the cluster in DIR.
 stepd_pids() {
     find /proc/[0-9]*/fd -lname "$1/*" 2>/dev/null | cut -d/ -f3 | sort -u \
@@ -83,17 +74,17 @@ is "$status" 0 "the first still works"
 # ---- one task of a step is killed
 srun -Q -K -N4 "$TEST_DIR/sleeper" 300 >/dev/null 2>&1 &
 srun_pid=$!
-ok 'wait_for 20 "sleepers 4"' "a step of four tasks runs"
+ok 'wait_until "sleepers 4"' "a step of four tasks runs"
 kill -KILL "$(sleeper_pids | head -n 1)"
 rc=0
 wait $srun_pid || rc=$?
 ok "[ $rc -ne 0 ]" "srun -K fails when one task is killed"
-ok 'wait_for 10 "sleepers 0"' "and the other tasks end"
+ok 'wait_until "sleepers 0"' "and the other tasks end"
 
 # ---- stop with work running and much of it killed: a step, a daemon, the controller
 srun -Q -N4 "$TEST_DIR/sleeper" 300 >/dev/null 2>&1 & disown
 sbatch -N1 -o /dev/null --wrap "$TEST_DIR/sleeper 300" >/dev/null
-ok 'wait_for 20 "sleepers 5"' "a step and a batch job run"
+ok 'wait_until "sleepers 5"' "a step and a batch job run"
 kill -KILL "$(stepd_pids "$first" | head -n 1)"
 kill -KILL "$(cat "$first/slurmd-n1.pid")"
 kill -KILL "$(cat "$first/slurmctld.pid")"
@@ -115,7 +106,7 @@ for signal in TERM INT HUP; do
     env --default-signal=INT "$cluster" start "$third" -N 1 --conf conf \
         >/dev/null 2>err.start &
     pid=$!
-    wait_for 20 "[ -s '$third/slurmd-n0.pid' ]" || diag "slurmd did not come up"
+    wait_until "[ -s '$third/slurmd-n0.pid' ]" || diag "slurmd did not come up"
     kill -s $signal $pid
     rc=0
     wait $pid || rc=$?

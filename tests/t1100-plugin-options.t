@@ -163,7 +163,7 @@ killed() {
     run env "${env[@]}" srun -Q -n2 --mpi=none "$@" sh -c \
         "[ \$SLURM_PROCID = 1 ] || exit 3; sleep $lives; echo alive"
 }
-killed -- 20 --megatron-tp=1
+killed -- 600 --megatron-tp=1
 is "$out" "" "an option makes it --kill-on-bad-exit"
 killed -- 1 --megatron-tp=1 -K0
 is "$out" "alive" "-K0 wins"

@@ -33,6 +33,7 @@ everything() {
         echo "$?" >> exit.out
         srun -Q -w n0 -n2 sh -c '[ $SLURM_PROCID = 1 ] || exit 3; sleep 0.5; echo alive' > kill.out 2>&1
         echo "$?" >> kill.out
+        sort -o kill.out kill.out # what srun says of one task may come before the other's word
         sbatch -Q -W --parsable -o batch.out "$TEST_DIR/job" "$dir" > /dev/null 2> sbatch.err
         salloc -Q -w n0 -n2 "$dump" "$dir/salloc" > salloc.out 2>&1
         salloc -Q -w n0 -n2 srun -Q "$dump" "$dir/inside" > inside.out 2>&1
@@ -63,7 +64,7 @@ for file in without1/*.[0-9x]; do
     sed -z "s|$TEST_DIR/without2|DIR|g" "without2/$file" > b
     sed -z "s|$TEST_DIR/with|DIR|g" "with/$file" > c
     is "$(names c)" "$(names a)" "${file%.*} task ${file##*.}: the same variables"
-    differing a b > vary
+    { differing a b; names a | grep '^SLURM_.*_PORT$'; } > vary # ports are the same by chance
     is "$(differing a c | grep -vxFf vary)" "" \
         "${file%.*} task ${file##*.}: the same values ($(wc -l < vary) vary by themselves)"
 done

@@ -194,7 +194,7 @@ srun -Q --mpi=none -n1 -N1 hostname >/dev/null; echo $?
 srun -Q --mpi=none -n2 -N2 --megatron-tp=2 true; echo $?
 srun -Q --mpi=none -n2 -N2 --megatron-tp=2 --megatron-placement=allow true; echo $?
 EOF
-run timeout 60 sbatch -W -o job.out job
+run timeout 300 sbatch -W -o job.out job
 is "$status:$(grep -E '^[0-9]$' job.out | tr '\n' ' ')" "0:0 0 0 1 0 " "steps of a job inherit the policy"
 like "$(cat job.out)" 'error: megatron: 1 of 1 tensor-parallel groups .*nodes n0 and n1; use -N 1' \
     "and name the nodes"

@@ -26,7 +26,7 @@ batch() {
     local name=$1
     shift
     export CHECKPOINTS=$TEST_DIR/$name.checkpoints
-    run timeout 120 sbatch -Q --wait -o "$TEST_DIR/$name.out" "$@" "$examples/$name.sbatch"
+    run timeout 300 sbatch -Q --wait -o "$TEST_DIR/$name.out" "$@" "$examples/$name.sbatch"
     [ -z "$err" ] || diag "$err"
     out=$(cat "$name.out" 2>/dev/null)
 }
@@ -65,7 +65,7 @@ if rank == 0:  # the store that init_process_group would open
     for p in peers:
         p.send (b"x")
 else:
-    for i in range (100):
+    while True:
         try:
             s = socket.create_connection ((e["MASTER_ADDR"], int (e["MASTER_PORT"])), 10)
             break
@@ -87,31 +87,22 @@ else
 fi
 
 # ---- requeue: a signal, as Slurm sends it before the time limit
-# wait_job ID: until it is over; leaves its state in $out.  Slurm lets a requeued job wait
-# for two minutes; sooner, the nodes still refuse what its first start was called.
-wait_job() {
-    local i
-    for ((i = 0; i < 300; i++)); do
-        out=$(scontrol -o show job "$1" 2>&1 | sed -n 's/.*JobState=\([A-Z_]*\).*/\1/p')
-        case $out in COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL) return ;; esac
-        if [ "$out" = PENDING ]; then
-            sleep 4
-            scontrol update JobId="$1" StartTime=now 2>/dev/null
-        fi
-        sleep 0.2
-    done
-}
-export CHECKPOINTS=$TEST_DIR/requeue.checkpoints ITERATIONS=60
+# An endless run: what ends the second start is known when the first has ended.
+export CHECKPOINTS=$TEST_DIR/requeue.checkpoints ITERATIONS=100000
+: >more.args
+export TRAIN_ARGUMENTS="--args-file $TEST_DIR/more.args"
 job=$(sbatch --parsable -o "$TEST_DIR/requeue.out" "$examples/requeue.sbatch")
-for ((i = 0; i < 300; i++)); do
-    ! grep -q ' iteration  *3/' requeue.out 2>/dev/null || break
-    sleep 0.1
-done
+until_iteration 3 requeue.out
 run scancel --signal=USR1 "$job"
-wait_job "$job"
-is "$out" COMPLETED "requeue.sbatch goes on until nothing is left" || diag "$(cat requeue.out)"
+wait_until "grep -q '^stopped before its end' requeue.out"
+last=$(($(cat requeue.checkpoints/latest_checkpointed_iteration.txt) + 5))
+echo "--exit-interval $last" >more.args
+run slurm_again "$job"
+wait_until "scontrol -o show job $job | grep -qE 'JobState=(COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL)'"
+like "$(scontrol -o show job "$job")" "JobState=COMPLETED" \
+    "requeue.sbatch goes on until nothing is left" || diag "$out$err" "$(cat requeue.out)"
 is "$(grep -o '^stopped before its end, start number [0-9]*' requeue.out | tr -dc '0-9\n' \
     | tr '\n' ' ')" "0 " "in a second start"
-is "$(sed -n 's/.* iteration  *\([0-9]*\)\/  *60 .*/\1/p' requeue.out | tr '\n' ' ')" \
-    "$(seq -s ' ' 1 60) " "that takes every iteration which the first one has left"
+is "$(sed -n 's/.* iteration  *\([0-9]*\)\/ *100000 .*/\1/p' requeue.out | tr '\n' ' ')" \
+    "$(seq -s ' ' 1 $last) " "that takes every iteration which the first one has left"
 done_testing

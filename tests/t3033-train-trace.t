@@ -97,9 +97,11 @@ is "$(sed 's/, "elapsed.*//' traced.json)" "$(sed 's/, "elapsed.*//' plain.json)
 
 mpi_available || { diag "no MPI: one rank only"; done_testing; exit; }
 
-# ---- two ranks: reductions under the backward pass, or behind it
-overlap=(--use-distributed-optimizer --ddp-bucket-size 20000 --global-batch-size 16
-         --train-iters 9 --trace-iterations 1-9 --num-layers 6)
+# ---- two ranks: reductions under the backward pass, or behind it.  A pass takes many times as
+# long as a thread to wake up, on any machine.
+overlap=(--use-distributed-optimizer --ddp-bucket-size 80000 --train-iters 9
+         --trace-iterations 1-9 --num-layers 6 --hidden-size 128 --seq-length 64
+         --micro-batch-size 2 --global-batch-size 8)
 run mpi_run 2 "${base[@]}" "${overlap[@]}" --trace-file plain.json
 is "$status" 0 "two ranks" || diag "$err"
 run mpi_run 2 "${base[@]}" "${overlap[@]}" --overlap-grad-reduce --overlap-param-gather \

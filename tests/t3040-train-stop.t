@@ -15,32 +15,13 @@ run "${whole[@]}" whole.st
 is "$status" 0 "in one go" || diag "$err"
 endless=(megatron train "${args[@]}" --train-iters 1000000)
 
-# until FILE N: until the log has so many iterations.
-until_iteration() {
-    local i
-    for ((i = 0; i < 400; i++)); do
-        [ "$(cat "$1" 2>/dev/null | grep -c '\] iteration ')" -lt "$2" ] || return 0
-        sleep 0.05
-    done
-    diag "$1: no $2 iterations: $(tail -n 3 "$1")"
-    return 1
-}
-
-# ranks_here: processes of runs in this directory.
-ranks_here() {
-    local p
-    for p in $(pgrep -x megatron); do
-        [ "$(readlink "/proc/$p/cwd")" != "$TEST_DIR" ] || echo "$p"
-    done
-}
-
 # stop NAME HOW COMMAND...: evaluate HOW, which sends a signal, once it runs.
 stop() {
     local name=$1 how=$2 job start took
     shift 2
     "$@" --save "$name" --load "$name" --save-interval 100000 >"$name.out" 2>"$name.err" &
     job=$!
-    until_iteration "$name.out" 3 || :
+    until_iteration 3 "$name.out" $job || :
     start=$(date +%s%N)
     eval "$how"
     status=0
@@ -73,26 +54,33 @@ run megatron train "${args[@]}" --train-iters 1 --exit-duration-in-mins 0
 is "$status" 0 "nor is one whose last iteration is done"
 "${endless[@]}" --no-exit-signal-handler >plain.out 2>&1 &
 job=$!
-until_iteration plain.out 1
+until_iteration 1 plain.out $job
 kill -USR1 $job
 wait $job
 is "$?" $((128 + $(kill -l USR1))) "--no-exit-signal-handler: a signal is a signal"
 
-# parts NAME ITERATIONS COMMAND...: stop and go on until done, as a batch script would.
+# parts NAME COMMAND...: stop and go on until done, as a batch script would: twice after an
+# iteration, so that there are parts on any machine, then when the clock says so.
 parts() {
-    local name=$1 n=0 rc=75 job
+    local name=$1 n=0 rc=75 minutes
     shift
     while [ $rc = 75 ] && [ $n -lt 30 ]; do
         n=$((n + 1))
-        [ $n -lt 5 ] || minutes=1 # where starting alone takes as long as that
+        case $n in
+            1 | 2) minutes=0 ;;
+            3 | 4) minutes=0.002 ;;
+            *) minutes=1 ;; # where starting alone takes as long as that
+        esac
         "$@" --load "$name" --save "$name" --exit-duration-in-mins "$minutes" >"$name.out" \
             2>"$name.err"
         rc=$?
+        [ $n != 2 ] || is "$(cat "$name/latest_checkpointed_iteration.txt")" 2 \
+            "$name: two iterations in two parts" || diag "$(cat "$name.err")"
     done
     is "$rc" 0 "$name: done after $n parts" || diag "$(cat "$name.err")"
-    ok "[ $n -ge 2 ]" "$name: which were several"
+    ok "[ $n -ge 3 ]" "$name: which were several"
 }
-minutes=0.002 parts one "${whole[@]}" one.st
+parts one "${whole[@]}" one.st
 ok "cmp one.st whole.st" "the same weights, bit for bit"
 
 # ---- several
@@ -105,7 +93,7 @@ stop any 'kill -USR1 $(ranks_here | sed -n 3p)' mpi_run 4 "${endless[@]}" "${spl
 stop last 'kill -USR1 $(ranks_here | tail -n 1)' mpi_run 2 "${endless[@]}"
 run mpi_run 4 "${whole[@]}" whole4.st "${split[@]}"
 is "$status" 0 "4 ranks in one go" || diag "$err"
-minutes=0.03 parts four mpi_run 4 "${whole[@]}" four.st "${split[@]}"
+parts four mpi_run 4 "${whole[@]}" four.st "${split[@]}"
 ok "cmp four.st whole4.st" "the same weights, bit for bit"
 
 [ -e "$MG_BUILDDIR/plugin/.libs/megatron.so" ] || { skip 1 "no plugin"; done_testing; }
@@ -116,45 +104,40 @@ stop step 'scancel -s USR1 "$(squeue -h -o %A)"' \
 is "$(grep -v 'Exited with exit code 75\|Terminating\|STEP\|launch' step.err)" "" \
     "srun has little to say" || diag "$(cat step.err)"
 
-# A batch script that goes on until it is done: status 75 asks for another turn.
+# A batch script that goes on until it is done: status 75 asks for another turn.  Turns after
+# the first take more arguments from a file.
 cat >job.sh <<'END'
 #!/bin/bash
-#SBATCH --requeue --open-mode=append --signal=USR1@60 --time=1 -N4 --ntasks-per-node=2
+#SBATCH --requeue --open-mode=append --signal=USR1@60 --time=60 -N4 --ntasks-per-node=2
 #SBATCH --megatron-tp=2 --megatron-pp=2
-srun -Q "$@"
+[ "${SLURM_RESTART_COUNT:-0}" = 0 ] || more=(--args-file more.args)
+srun -Q "$@" "${more[@]}"
 status=$?
 echo "turn $((SLURM_RESTART_COUNT + 1)): $status"
 [ $status != 75 ] || scontrol requeue "$SLURM_JOB_ID"
 exit $status
 END
-short=(megatron train "${args[@]}" --train-iters 60 --save-weights)
-run mpi_run 8 "${short[@]}" whole8.st "${split[@]}"
-run sbatch -o batch.out job.sh "${short[@]}" batch.st --load batch --save batch
+run sbatch -o batch.out job.sh "${endless[@]}" --load batch --save batch --save-weights batch.st
 is "$status" 0 "a batch job is queued" || diag "$err"
 job=${out##* }
-until_iteration batch.out 5
+until_iteration 5 batch.out
 scancel -s USR1 "$job" # as Slurm does before the time limit: to the tasks of the step
-# A job that was queued again waits for two minutes by itself: its nodes must have forgotten
-# that its credentials are withdrawn, which they know by the second.
-for ((i = 0; i < 1200; i++)); do
-    ! grep -qs 'turn .: [^7]' batch.out || break
-    sleep 0.1
-    if [ -z "${again:-}" ] && grep -qs 'turn 1' batch.out; then
-        sleep 4
-        again=$(scontrol update JobId="$job" StartTime=now 2>&1) && again=done
-    fi
-done
-is "$(grep turn batch.out | tr '\n' ' ')" "turn 1: 75 turn 2: 0 " "it is queued again, and done" || diag "$(cat batch.out)"
-ok "cmp batch.st whole8.st" "with the bits of a run in one go"
+wait_until "grep -q 'turn 1' batch.out"
+last=$(($(cat batch/latest_checkpointed_iteration.txt) + 20))
+echo "--exit-interval $last" >more.args # an end that the first turn did not have
+run slurm_again "$job"
+is "$status" 0 "it is queued again" || diag "$out$err"
+wait_until "grep -q 'turn 2' batch.out"
+is "$(grep turn batch.out | tr '\n' ' ')" "turn 1: 75 turn 2: 0 " "and done" || diag "$(cat batch.out)"
+run mpi_run 8 "${endless[@]}" --exit-interval "$last" --save-weights whole8.st "${split[@]}"
+is "$status" 0 "8 ranks in one go, of $last iterations" || diag "$err"
+ok "cmp batch.st whole8.st" "with the same bits"
 
 # Slurm's own clock ticks twice a minute.
 if [ -n "${MG_LONG:-}" ]; then
-    run sbatch -o slow.out job.sh "${endless[@]}" --load slow --save slow
+    run sbatch --time=2 -o slow.out job.sh "${endless[@]}" --load slow --save slow
     job=${out##* }
-    for ((i = 0; i < 900; i++)); do
-        ! grep -qs turn slow.out || break
-        sleep 0.1
-    done
+    wait_until "grep -q turn slow.out"
     scancel "$job"
     like "$(cat slow.out)" "stopping: (SIGUSR1|a signal) has come.*turn 1: 75" "sbatch --signal=USR1@60 does it"
 else

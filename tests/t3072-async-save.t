@@ -97,20 +97,15 @@ refused="megatron train: checkpoint [0-9]+ not saved: rank"
 
 # ---- a disk that waits for a file "go"
 until_line() {
-    local i
-    for ((i = 0; i < 1000; i++)); do
-        ! grep -qE "$2" "$1" 2>/dev/null || return 0
-        sleep 0.02
-    done
-    diag "$1: no line $2: $(tail -n 3 "$1")"
-    return 1
+    wait_until "grep -qE '$2' '$1'" $job || { diag "$1: $(tail -n 3 "$1")"; return 1; }
 }
+endless=1000000
 # start NAME COMMAND...: as $job, its writing held up.
 start() {
     local name=$1
     shift
     rm -rf go "$name"
-    "$@" --train-iters 100000 --save "$name" >"$name.out" 2>"$name.err" &
+    "$@" --train-iters "$endless" --save "$name" >"$name.out" 2>"$name.err" &
     job=$!
 }
 finish() {
@@ -128,7 +123,6 @@ if ! ldd "$MG_BUILDDIR/megatron" | grep -q 'lib[at]san'; then
     ok "! grep -q '^saved' slow.out" "10 iterations while one is written"
     ok "ls -d slow/iter_0000100.tmp-* && [ ! -e slow/latest_checkpointed_iteration.txt ]" \
         "which is not there yet"
-    sleep 0.3
     touch go
     until_line slow.out '^saved checkpoint of iteration 100 '
     is "$(cat slow/latest_checkpointed_iteration.txt)" 100 "then it is"
@@ -136,8 +130,8 @@ if ! ldd "$MG_BUILDDIR/megatron" | grep -q 'lib[at]san'; then
     finish slow
     is "$status" 75 "stopped"
     is "$(cat slow/latest_checkpointed_iteration.txt)" "$last" "and saved again"
-    took=$(sed -n 's/.*save-checkpoint \.*: (.*, \(.*\))/\1/p' slow.out | head -n 1)
-    ok "awk 'BEGIN { exit !(${took:-1e9} < 300) }'" "it kept the run for $took ms"
+    like "$(grep save-checkpoint slow.out | head -n 1)" ' \.+: \([0-9.]+, [0-9.]+\)$' \
+        "how long it kept the run is told"
     is "$(grep -c 'save-checkpoint' slow.out)" "$(grep -c '^saved ' slow.out)" "told once of each"
     run env LD_PRELOAD="$slow" MG_SLOW_SYNC=300 "${one[@]}" --train-iters 1 --save slow \
         --timing-log-level 1
@@ -145,12 +139,13 @@ if ! ldd "$MG_BUILDDIR/megatron" | grep -q 'lib[at]san'; then
     ok "awk 'BEGIN { exit !(${took:-0} >= 300) }'" "without --async-save $took ms"
 
     for how in "kill -TERM \$job" ":"; do
-        more=()
-        [ "$how" != ":" ] || more=(--exit-interval 30)
-        start stop "${held[@]}" --save-interval 1000 "${more[@]}" --save-interval 20
+        more=() end='^stopping: '
+        [ "$how" != ":" ] || more=(--exit-interval 30) end='\] iteration +30/'
+        start stop "${held[@]}" "${more[@]}" --save-interval 20
         until_line stop.out '^saving checkpoint of iteration 20 '
         eval "$how"
-        sleep 0.3
+        until_line stop.out "$end"
+        sleep 0.3 # which it would not need to end
         ok "kill -0 $job" "asked to end by $how, it waits"
         touch go
         finish stop
@@ -170,13 +165,12 @@ if ! ldd "$MG_BUILDDIR/megatron" | grep -q 'lib[at]san'; then
         cp text_text_document.$suffix bad.$suffix
     done
     printf '\377\377' | dd of=bad.bin bs=1 seek=20000 conv=notrunc 2>/dev/null
-    run "${one[@]}" --train-iters 100000 --data-path bad
+    run "${one[@]}" --train-iters $endless --data-path bad
     read -r iteration _ <<<"${err#*iteration }"
     iteration=${iteration%:}
     ok "[ '$iteration' -gt 1 ]" "fails: $err"
     start fails "${held[@]}" --save-interval $((iteration - 1)) --data-path bad
     until_line fails.out '^saving checkpoint of iteration '
-    sleep 0.3
     touch go
     finish fails
     is "$(cat fails.err)" "$err" "the same failure"
@@ -188,11 +182,8 @@ if ! ldd "$MG_BUILDDIR/megatron" | grep -q 'lib[at]san'; then
     touch go
     until_line gone.out '^saved checkpoint of iteration 10 '
     rm go
-    for ((i = 0; i < 100; i++)); do
-        had=$(ls -d gone/iter_*.tmp-*/shard* 2>/dev/null)
-        sleep 0.2
-        [ -z "$had" ] || [ ! -e "$had" ] || break
-    done
+    # writing is held up again: what is still there after a while stays
+    wait_until 'had=$(ls -d gone/iter_*.tmp-*/shard*) && sleep 0.5 && [ -e "$had" ]' $job
     had=$(cat gone/latest_checkpointed_iteration.txt)
     rm -rf gone/iter_*.tmp-*
     touch go
@@ -217,10 +208,10 @@ if command -v prlimit >/dev/null; then
     for more in "" --async-save; do
         rm -rf full full.*
         # shellcheck disable=SC2016
-        (trap '' XFSZ; exec "${one[@]}" --train-iters 100000 --save full --save-interval 20 $more \
+        (trap '' XFSZ; exec "${one[@]}" --train-iters $endless --save full --save-interval 20 $more \
             2>full.err | cat >full.out) &
-        until_line full.out '\] iteration ' || :
         job=$!
+        until_line full.out '\] iteration ' || :
         pid=$(pgrep -P $job -x megatron)
         limit full "$pid"
         wait $job || :
@@ -251,7 +242,7 @@ if command -v prlimit >/dev/null; then
     for more in "" --async-save; do
         rm -rf full full.*
         # shellcheck disable=SC2016
-        mpi_run 2 bash -c 'trap "" XFSZ; exec "$@"' - "${one[@]}" --train-iters 100000 \
+        mpi_run 2 bash -c 'trap "" XFSZ; exec "$@"' - "${one[@]}" --train-iters $endless \
             --tensor-model-parallel-size 2 --save full --save-interval 20 $more \
             >full.out 2>full.err &
         job=$!

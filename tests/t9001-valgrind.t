@@ -20,7 +20,7 @@ for name in $tests; do
     esac
     # What it finds goes to a file, that of children, which are other programs or leave
     # in the middle of a test, nowhere: they must keep their own exit status.
-    run timeout -k 5 600 valgrind -q --trace-children=no --child-silent-after-fork=yes \
+    run timeout -k 5 1800 valgrind -q --trace-children=no --child-silent-after-fork=yes \
         --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite \
         --log-file="$TEST_DIR/found" --suppressions="$MG_SRCDIR/tests/lib/valgrind.supp" \
         "$MG_BUILDDIR/$name"

@@ -42,8 +42,11 @@ at_exit 'for d in "$TMPDIR"/mgquick.*; do
              "$MG_SRCDIR/contrib/cluster/slurm-cluster" stop "$d" 2>/dev/null
          done'
 
-# ---- from the start to the curve
-run "${quickstart[@]}" --seconds 5 --text text.txt
+# ---- from the start to the curve, as many seconds as it takes here to learn something
+for seconds in 5 20 80 320; do
+    run "${quickstart[@]}" --seconds $seconds --text text.txt
+    [ "$(sed -n 's/.*training for \([0-9]*\)$/\1/p' <<<"$out")" -lt 100 ] 2>/dev/null || break
+done
 is "$status" 0 "quickstart succeeds" || { diag "$out"; diag "$err"; }
 is "$(leftovers)" "" "no process and no file is left"
 ok "[ -s quickstart-loss.svg ]" "the curve is where one stands"
@@ -61,13 +64,9 @@ is "$(grep -c '<path ' quickstart-loss.svg)" 3 "an axis and two curves"
 # ---- it is interrupted: while the cluster starts, while it trains
 for file in slurmctld.pid quickstart/train.jsonl; do
     for signal in INT TERM; do
-        env --default-signal=INT,QUIT "${quickstart[@]}" --text text.txt >cut.out 2>cut.err &
+        env --default-signal=INT,QUIT "${quickstart[@]}" --seconds 600 --text text.txt >cut.out 2>cut.err &
         pid=$!
-        for _ in $(seq 600); do
-            ls "$TMPDIR"/mgquick.*/$file >/dev/null 2>&1 && break
-            kill -0 $pid 2>/dev/null || break
-            sleep 0.1
-        done
+        wait_until "ls '$TMPDIR'/mgquick.*/$file" $pid
         ok "kill -$signal $pid" "SIG$signal reaches it"
         rc=0
         wait $pid || rc=$?

@@ -38,11 +38,11 @@ wait $pid
 END
 chmod +x rank
 start=$SECONDS
-run timeout 300 srun -Q -n$ranks --mpi=pmix true
+run timeout 1200 srun -Q -n$ranks --mpi=pmix true
 is "$status" 0 "a bare step of $ranks tasks" || diag "$err"
 bare=$((SECONDS - start))
 start=$SECONDS
-run timeout 900 srun -Q -n$ranks --megatron-tp=4 --megatron-pp=4 \
+run timeout 3000 srun -Q -n$ranks --megatron-tp=4 --megatron-pp=4 \
     megatron train "${args[@]}" --metrics-file many.json
 is "$status" 0 "$ranks ranks start, step and stop" || diag "$err"
 diag "$((SECONDS - start)) s, a bare step $bare s"
@@ -50,7 +50,7 @@ like "$out" "256 ranks = tp 4 x pp 4 x dp 16" "as they should"
 is "$(grep -c '\] iteration ' <<<"$out")" 3 "three iterations are printed once"
 is "$(sed '/^$/d' <<<"$err")" "" "nothing is complained of"
 same_metrics many.json one.json 1e-5 1e-4 "they train as one rank does"
-run timeout 900 srun -Q -n$ranks --megatron-tp=4 ./rank megatron train "${args[@]}" \
+run timeout 3000 srun -Q -n$ranks --megatron-tp=4 ./rank megatron train "${args[@]}" \
     --num-layers 4 --train-iters 1
 is "$status" 0 "once more, with an eye on memory" || diag "$err"
 most=$(cat memory.* | sort -n | tail -n 1)

@@ -23,6 +23,7 @@ enum { SHORT_MS = 20, TICK_MS = 250 };
 static const double connect_seconds = 1.0;
 static const double fail_seconds = 7.0;   /* that a hub has to end the job */
 static const double orphan_seconds = 3.0; /* that a rank goes on when both hubs are gone */
+static const double last_seconds = 10.0;  /* that all others have to end before the last one */
 
 double monitor_now (void)
 {
@@ -364,7 +365,7 @@ void monitor_fail (struct monitor *m, const char *text)
 /* On the last rank to leave: until the connections of all others are closed. */
 static void wait_for_others (struct monitor *m)
 {
-    double end = monitor_now () + 1.0;
+    double end = monitor_now () + last_seconds;
     bool any = m->peer != NULL;
 
     while (any && monitor_now () < end) {

@@ -64,7 +64,9 @@ void monitor_activity (struct monitor *m, const char *what, int64_t number);
  */
 void monitor_fail (struct monitor *m, const char *text);
 
-/* Say good-bye and free.  'last': wait until all others have ended, a second at most. */
+/* Say good-bye and free.  'last': wait until all others have ended, ten seconds at most: a
+ * launcher kills those that have not when one has left with a status.
+ */
 void monitor_destroy (struct monitor *m, bool last);
 
 #endif /* LIBCORE_JOB_MONITOR_H */

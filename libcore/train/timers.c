@@ -1,6 +1,7 @@
 /* timers.c - sums of intervals, and their lines */
 
 #include <errno.h>
+#include <math.h>
 #include <stdbool.h>
 #include <string.h>
 #include <time.h>
@@ -29,6 +30,9 @@ static const struct {
     [TIMER_BACKWARD_RECV] = { "backward-recv", 2 },
     [TIMER_BACKWARD_SEND] = { "backward-send", 2 },
 };
+
+/* What ran is more than 0, however coarse the clock. */
+static const double shortest = 1e-6;
 
 static const char *const options[] = {
     [TIMERS_MAX] = "max",
@@ -80,7 +84,7 @@ void timers_stop (struct timers *t, enum timer which)
 {
     trace_end (t->trace, which);
     if (t->level >= rows[which].level)
-        t->sum[which] += settled (t) - t->begun[which];
+        t->sum[which] += fmax (settled (t) - t->begun[which], shortest);
 }
 
 /* --- lines --- */

@@ -1,7 +1,7 @@
 /* slow-sync.c - a disk that takes its time
  *
  * For LD_PRELOAD.  Before a shard of a checkpoint is synced, $MG_SLOW_SYNC milliseconds pass;
- * where $MG_SLOW_SYNC_UNTIL names a file, as many as it takes to appear, but 20 seconds at
+ * where $MG_SLOW_SYNC_UNTIL names a file, as many as it takes to appear, but five minutes at
  * most.
  */
 
@@ -33,7 +33,7 @@ int fsync (int fd)
     if (strstr (path, "/shard_")) {
         if (text)
             pause_for (atol (text));
-        for (int i = 0; file && access (file, F_OK) < 0 && i < 2000; i++)
+        for (int i = 0; file && access (file, F_OK) < 0 && i < 30000; i++)
             pause_for (10);
     }
     return (int)syscall (SYS_fsync, fd);

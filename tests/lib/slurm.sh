@@ -45,11 +45,15 @@ slurm_missing() {
 
 # Wait, with a limit, until every job has left its nodes.
 slurm_settle() {
-    local end=$((SECONDS + 120))
-    while [ $SECONDS -le $end ] \
-        && [ -n "$(squeue -h -o %A)$(sinfo -h -o %n -t alloc,mix,comp)" ]; do
-        sleep 0.05
-    done
+    wait_until '[ -z "$(squeue -h -o %A)$(sinfo -h -o %n -t alloc,mix,comp)" ]'
+}
+
+# slurm_again JOB: let one that is queued again start.  By itself it waits for two minutes; until
+# some seconds have passed its nodes refuse what they were told to forget, by the second.
+slurm_again() {
+    wait_until "[ \"\$(squeue -h -t PD -o %A -j $1)\" = $1 ]" || return 1
+    sleep 4
+    scontrol update JobId="$1" StartTime=now
 }
 
 # Returns slurm-cluster's status: not 0 if something could not be ended.

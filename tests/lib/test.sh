@@ -46,9 +46,33 @@ undo_later() {
     [ ! -d "${test_undo_file%/*}" ] || echo "$1" >>"$test_undo_file"
 }
 
-# patience MS: so many milliseconds, or more where the machine has more to do than it can.
+# patience MS: so many milliseconds, or more where the machine is slow, or has more to do than
+# it can: as often as there are tasks for a CPU, now or in the last minute, or as 20 programs
+# take longer to start than the 100 ms that are plenty elsewhere.
 patience() {
-    awk -v ms="$1" -v cpus="$(nproc)" '{ print int(ms * ($1 > cpus ? $1 / cpus : 1)) }' /proc/loadavg
+    local i start slow
+    start=$(date +%s%N)
+    for ((i = 0; i < 20; i++)); do env true; done
+    slow=$((($(date +%s%N) - start) / 100000))
+    awk -v ms="$1" -v cpus="$(env -u OMP_NUM_THREADS nproc)" -v slow=$slow '{
+        sub ("/.*", "", $4)
+        for (i = 1; i <= 4; i += 3) if ($i / cpus * 1000 > slow) slow = $i / cpus * 1000
+        print int (ms * (slow > 1000 ? slow / 1000 : 1)) }' /proc/loadavg
+}
+
+# wait_until 'COMMAND' [PID]: until this is true, by polling.  False, and told, where PID has
+# ended without it, or after minutes, which no machine takes.
+wait_until() {
+    local test_end=$((SECONDS + 600)) test_over=
+    until eval "$1" >/dev/null 2>&1; do
+        if [ -n "$test_over" ] || [ $SECONDS -ge $test_end ]; then
+            diag "never came: $1"
+            return 1
+        fi
+        # what it did last may be seen only now
+        [ -z "${2:-}" ] || kill -0 "$2" 2>/dev/null || test_over=1
+        sleep 0.02
+    done
 }
 
 TEST_DIR=

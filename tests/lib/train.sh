@@ -54,6 +54,20 @@ same_bits() {
     ok "[ -s $1.json ] && cmp $1.st $2.st && cmp $1.json $2.json" "$3"
 }
 
+# until_iteration N LOG [PID]: until a run has told of so many iterations.
+until_iteration() {
+    wait_until "[ \$(grep -c '\] iteration ' '$2') -ge $1 ]" "${3:-}" \
+        || { diag "$2: $(tail -n 3 "$2")"; return 1; }
+}
+
+# ranks_here: processes of the runs in this directory.
+ranks_here() {
+    local p
+    for p in $(pgrep -x megatron); do
+        [ "$(readlink "/proc/$p/cwd")" != "$TEST_DIR" ] || echo "$p"
+    done
+}
+
 # make_batches FILE: one batch of 4 samples of 8 tokens, for --batches; the vocabulary is 256.
 make_batches() {
     local i header='{"labels":{"dtype":"I32","shape":[1,4,8],"data_offsets":[0,128]},'

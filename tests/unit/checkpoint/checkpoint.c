@@ -612,7 +612,7 @@ static void test_leftovers (void)
 
 int main (void)
 {
-    alarm (250);
+    alarm (550);
     scratch_create ();
     test_layouts ();
     test_large ();

@@ -253,7 +253,7 @@ static void test_failures (void)
 
 int main (void)
 {
-    alarm (250);
+    alarm (550);
     scratch_create ();
     test_parts ();
     test_failures ();

@@ -143,7 +143,7 @@ static void test_broadcast (void)
 
 int main (void)
 {
-    alarm (60);
+    alarm (550);
     test_result ();
     test_gather ();
     test_broadcast ();

@@ -72,6 +72,19 @@ static void save_forever (const char *dir, int64_t saves)
     }
 }
 
+/* Nanoseconds that a save takes here. */
+static long time_save (const char *dir)
+{
+    struct timespec begin, end;
+    struct run run = { .dir = dir };
+
+    clock_gettime (CLOCK_MONOTONIC, &begin);
+    threads_run (2, save, &run);
+    clock_gettime (CLOCK_MONOTONIC, &end);
+    is_int (run.rc, 0, "a first save");
+    return (long)(end.tv_sec - begin.tv_sec) * 1000000000 + (end.tv_nsec - begin.tv_nsec);
+}
+
 /* A save that was over before the kill is there, or a later one. */
 static bool check_latest (const char *dir, int64_t *saves, int round)
 {
@@ -104,24 +117,23 @@ static bool has_leftovers (const char *dir)
 int main (void)
 {
     int64_t saves = 0, first;
-    int good = 0, torn = 0;
+    int good = 0, torn = 0, rounds;
+    long most;
     const char *dir;
 
-    alarm (250);
+    alarm (550);
     /* In memory if possible: where fsync is slow, every kill would hit the fsync. */
     if (access ("/dev/shm", W_OK) == 0)
         setenv ("TMPDIR", "/dev/shm", 1);
     scratch_create ();
     dir = scratch_path ("killed");
-    {
-        struct run run = { .dir = dir };
-
-        threads_run (2, save, &run);
-        is_int (run.rc, 0, "a first save");
-    }
+    most = 5 * time_save (dir);
+    if (most > 900000000)
+        most = 900000000;
     first = saves;
-    for (int round = 0; round < ROUNDS; round++) {
-        struct timespec pause = { 0, 1000000 + (long)scratch_random (12000000) };
+    /* Until some kills have hit a save, and some saves were completed: sooner or later. */
+    for (rounds = 0; rounds < ROUNDS || torn == 0 || saves == first; rounds++) {
+        struct timespec pause = { rounds / ROUNDS, (long)scratch_random ((unsigned long)most) };
         pid_t pid = fork ();
 
         if (pid < 0)
@@ -132,9 +144,9 @@ int main (void)
         kill (pid, SIGKILL);
         waitpid (pid, NULL, 0);
         torn += has_leftovers (dir);
-        good += check_latest (dir, &saves, round);
+        good += check_latest (dir, &saves, rounds);
     }
-    is_int (good, ROUNDS, "killed %d times, the latest checkpoint is whole", ROUNDS);
+    is_int (good, rounds, "killed %d times, the latest checkpoint is whole", rounds);
     ok (torn > 0, "%d of the kills hit the middle of a save", torn);
     ok (saves > first, "%jd saves were completed", (intmax_t)(saves - first));
     {

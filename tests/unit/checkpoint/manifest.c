@@ -311,7 +311,7 @@ static void test_values (void)
 
 int main (void)
 {
-    alarm (120);
+    alarm (550);
     test_decode ();
     test_refuses ();
     test_damage ();

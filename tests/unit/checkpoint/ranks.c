@@ -108,7 +108,7 @@ static void one_rank (struct job *job)
 
 int main (int argc, char **argv)
 {
-    struct job_config config = { .timeout = 60, .threads = 1 };
+    struct job_config config = { .timeout = 300, .threads = 1 };
     struct mg_error err = { .text = "" };
     struct job *job;
     int rc = 0;

@@ -422,7 +422,7 @@ static void test_golden (void)
 
 int main (void)
 {
-    alarm (120);
+    alarm (550);
     scratch_create ();
     test_reads ();
     test_refuses ();

@@ -305,7 +305,7 @@ static void test_no_space (void)
 
 int main (void)
 {
-    alarm (250);
+    alarm (550);
     scratch_create ();
     test_bytes ();
     test_layouts ();

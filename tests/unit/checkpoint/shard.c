@@ -165,7 +165,7 @@ static void test_refuses (void)
 
 int main (void)
 {
-    alarm (120);
+    alarm (550);
     scratch_create ();
     test_names ();
     test_place ();

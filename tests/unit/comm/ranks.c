@@ -501,7 +501,7 @@ static void names_and_statistics (struct test *t)
 
 int main (void)
 {
-    struct job_config config = { .timeout = 60, .threads = 1, .fingerprint = 1 };
+    struct job_config config = { .timeout = 300, .threads = 1, .fingerprint = 1 };
     struct test t = { .err = { "" } };
 
     if (!(config.bootstrap = t.bootstrap = bootstrap_create (60, &t.err)))

@@ -171,7 +171,7 @@ static void deadline (void)
     is_int (errno, ETIMEDOUT, "ETIMEDOUT");
     is_str (err.text, "the piece that is stuck waited 0.2 s", "with the work's name");
     took = now () - start;
-    ok (took >= 0.2 && took < 5, "after 0.2 s (%.3f)", took);
+    ok (took >= 0.2 && took < 60, "after 0.2 s (%.3f)", took);
     is_int (queue_wait (lane, 1, &err), -1, "the next wait ends at once");
     is_str (err.text, "the piece that is stuck waited 0.2 s", "with the same text");
     queue_destroy (queue);
@@ -228,7 +228,7 @@ static void thread_left_behind (void)
     for (int i = 0; i < 10; i++)
         ok (!queue_settled (queue), "it is stuck");
     queue_destroy (queue);
-    ok (now () - start < 5, "and destroy leaves the thread behind, in time");
+    ok (now () - start < 60, "and destroy leaves the thread behind, in time");
 }
 
 static volatile sig_atomic_t signalled_on_main;

@@ -1,8 +1,9 @@
 /* ends.c - how jobs of several ranks begin and end, well or badly
  *
  * The mode is the first argument; scripts run the modes under mpirun and srun and look at
- * exit codes and messages.  Without one this is a test of one rank: the modes that need
- * no others, each in a process of its own.
+ * exit codes and messages.  The second one is for modes that end at a deadline: its seconds.
+ * Without any this is a test of one rank: the modes that need no others, each in a process of
+ * its own.
  */
 
 #include <errno.h>
@@ -28,6 +29,7 @@ struct run {
     struct mg_comm *comm;
     struct mg_error err;
     float x[N];
+    double seconds;
 };
 
 /* Say what went wrong, and end the job: exit code 3. */
@@ -67,7 +69,7 @@ static void all_reduce (struct run *r, size_t count)
 /* A short and good life. */
 static void mode_cycle (struct run *r)
 {
-    start (r, 60, 1);
+    start (r, 300, 1);
     for (int i = 0; i < 20; i++) {
         for (int k = 0; k < N; k++)
             r->x[k] = 1.0f;
@@ -82,7 +84,7 @@ static void mode_cycle (struct run *r)
 
 static void mode_place (struct run *r)
 {
-    start (r, 60, 1);
+    start (r, 300, 1);
     printf ("task %d rank %d node %d of %d local %d of %d host %s\n", r->info->task,
             r->info->rank, r->info->node, r->info->num_nodes, r->info->local_rank,
             r->info->local_size, getenv ("SLURMD_NODENAME") ? getenv ("SLURMD_NODENAME")
@@ -119,11 +121,11 @@ static void mode_groups (struct run *r)
         { .tp = 2, .cp = 1, .pp = 2, .ep = 1, .order = "tp-cp-ep-dp-pp" },
         { .tp = 2, .cp = 2, .pp = 1, .ep = 4, .etp = 1, .order = "tp-cp-ep-dp-pp" },
     };
-    struct job_config config = { .timeout = 60, .threads = 1, .fingerprint = 1 };
+    struct job_config config = { .timeout = 300, .threads = 1, .fingerprint = 1 };
     size_t shape = getenv ("SHAPE") ? (size_t)atoi (getenv ("SHAPE")) % 2 : 0;
     int wrong = 0;
 
-    if (!(r->bootstrap = bootstrap_create (60, &r->err)))
+    if (!(r->bootstrap = bootstrap_create (300, &r->err)))
         give_up (r);
     r->info = bootstrap_info (r->bootstrap);
     config.bootstrap = r->bootstrap;
@@ -188,10 +190,10 @@ static void mode_abort (struct run *r)
 
 static void mode_fingerprint (struct run *r)
 {
-    if (!(r->bootstrap = bootstrap_create (20, &r->err)))
+    if (!(r->bootstrap = bootstrap_create (300, &r->err)))
         give_up (r);
     r->info = bootstrap_info (r->bootstrap);
-    start (r, 20, r->info->rank == 1 ? 2 : 1);
+    start (r, 300, r->info->rank == 1 ? 2 : 1);
     all_reduce (r, 1);
     job_destroy (r->job);
 }
@@ -199,10 +201,10 @@ static void mode_fingerprint (struct run *r)
 /* Rank 0 does not come to the second all-reduce. */
 static void mode_deadline (struct run *r)
 {
-    start (r, 2, 1);
+    start (r, r->seconds, 1);
     all_reduce (r, 1);
     if (r->info->rank == 0)
-        sleep (30);
+        pause ();
     all_reduce (r, N);
     job_destroy (r->job);
 }
@@ -210,9 +212,9 @@ static void mode_deadline (struct run *r)
 /* Rank 0 does not come to the end. */
 static void mode_late (struct run *r)
 {
-    start (r, 2, 1);
+    start (r, r->seconds, 1);
     if (r->info->rank == 0)
-        sleep (30);
+        pause ();
     if (bootstrap_barrier (r->bootstrap, &r->err) < 0)
         give_up (r);
     job_destroy (r->job);
@@ -221,7 +223,7 @@ static void mode_late (struct run *r)
 /* Rank 0 has more to reduce than the others. */
 static void mode_mismatch (struct run *r)
 {
-    start (r, 10, 1);
+    start (r, 300, 1);
     all_reduce (r, r->info->rank == 0 ? 101 : 100);
     job_destroy (r->job);
 }
@@ -249,10 +251,11 @@ static const struct mode {
     { "leave", mode_leave },       { "groups", mode_groups },
 };
 
-static int run_mode (const char *name)
+static int run_mode (const char *name, double seconds)
 {
     static struct run r;
 
+    r.seconds = seconds;
     for (size_t i = 0; i < sizeof (modes) / sizeof (modes[0]); i++) {
         if (strcmp (name, modes[i].name) == 0) {
             modes[i].run (&r);
@@ -271,7 +274,7 @@ static int code_of (const char *name)
 
     if (pid == 0) {
         if (freopen ("/dev/null", "w", stdout) && freopen ("/dev/null", "w", stderr))
-            _exit (run_mode (name));
+            _exit (run_mode (name, 60));
         _exit (99);
     }
     waitpid (pid, &status, 0);
@@ -281,7 +284,7 @@ static int code_of (const char *name)
 int main (int argc, char **argv)
 {
     if (argc > 1)
-        return run_mode (argv[1]);
+        return run_mode (argv[1], argc > 2 ? atof (argv[2]) : 60);
     is_int (code_of ("cycle"), 0, "one rank lives and ends well");
     is_int (code_of ("place"), 0, "knows its place");
     is_int (code_of ("abort"), 86, "can end itself while a call is stuck");

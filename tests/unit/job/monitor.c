@@ -11,10 +11,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "libcore/job/monitor.h"
+#include "libcore/job/monitor_private.h"
 #include "tests/tap/tap.h"
 
-enum { RANKS = 3, CROWD = 64, PATIENCE_MS = 20000 };
+enum { RANKS = 3, CROWD = 64, PATIENCE_MS = 120000 };
 
 /* What a monitor has said, by any thread. */
 struct said {
@@ -88,7 +88,6 @@ static void be_rank_1 (const struct endpoint hub[MONITOR_HUBS], int go, int read
 
     if (!m || monitor_start (m, hub, NULL) < 0)
         _exit (1);
-    nap (1000); // connections are made, greetings sent
     if (write (ready, "r", 1) != 1 || read (go, &how, 1) != 1)
         _exit (1);
     if (how == 'w') { // until long after the hubs have left
@@ -140,6 +139,23 @@ static void start_hubs (struct job *job)
         ok (monitor_start (job->hub[h], job->endpoint, NULL) == 0, "hub %d starts", h);
 }
 
+static bool has_greeted (const struct job *job, int h)
+{
+    volatile const enum rank_fate *fate = &job->hub[h]->rank[1].fate;
+
+    return *fate != RANK_UNKNOWN;
+}
+
+/* Until both hubs know rank 1. */
+static void meet (const struct job *job)
+{
+    for (int h = 0; h < MONITOR_HUBS; h++) {
+        for (int ms = 0; ms < PATIENCE_MS && !has_greeted (job, h); ms += 20)
+            nap (20);
+        ok (has_greeted (job, h), "hub %d has heard of rank 1", h);
+    }
+}
+
 static int end_rank_1 (struct job *job, char how)
 {
     int status;
@@ -166,7 +182,7 @@ static void test_death (void)
     make_hubs (&job);
     start_rank_1 (&job);
     start_hubs (&job);
-    nap (1000);
+    meet (&job);
     end_rank_1 (&job, 'd');
     ok (wait_for_end (&job.said[0]), "a rank that dies ends the job");
     ok (strstr (job.said[0].text, "rank 1") && strstr (job.said[0].text, "died"),
@@ -184,11 +200,18 @@ static void test_leave (void)
     make_hubs (&job);
     start_rank_1 (&job);
     start_hubs (&job);
-    nap (1000);
+    meet (&job);
     end_rank_1 (&job, 'w');
     clear (&job);
     waitpid (job.pid, &status, 0);
     is_int (status, 0, "a rank that is slow to leave does not end the job");
+}
+
+static bool has_crowd (const struct job *job)
+{
+    volatile const uint64_t *accepted = &job->hub[0]->num_accepted;
+
+    return *accepted >= CROWD;
 }
 
 /* More strangers than there are places, silent ones and one that talks, before any rank. */
@@ -203,9 +226,11 @@ static void test_strangers (void)
         crowd[i] = endpoint_connect (&job.endpoint[0], 1.0, NULL);
     ok (send (crowd[CROWD - 1], noise, sizeof (noise), MSG_NOSIGNAL) > 0, "a stranger talks");
     start_hubs (&job);
-    nap (1000);
+    for (int ms = 0; ms < PATIENCE_MS && !has_crowd (&job); ms += 20)
+        nap (20);
     start_rank_1 (&job);
-    nap (1000);
+    meet (&job);
+    nap (500);
     is_int (count_ends (&job.said[0]), 0, "strangers end nothing");
     end_rank_1 (&job, 'd');
     ok (wait_for_end (&job.said[0]), "beside strangers a rank's death is seen");
@@ -218,7 +243,7 @@ static void test_strangers (void)
 
 int main (void)
 {
-    alarm (120); // nothing here may hang
+    alarm (550); // nothing here may hang
     test_death ();
     test_leave ();
     test_strangers ();

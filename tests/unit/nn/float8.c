@@ -285,7 +285,7 @@ static void test_nan (struct job *job, struct fixture *f)
 
 int main (int argc, char **argv)
 {
-    struct job_config config = { .timeout = 60, .threads = 1, .fingerprint = 1 };
+    struct job_config config = { .timeout = 300, .threads = 1, .fingerprint = 1 };
     struct fixture f, wide;
     struct job *job;
 

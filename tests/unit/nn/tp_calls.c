@@ -271,7 +271,7 @@ static void test_phases (struct test *t)
 
 int main (void)
 {
-    struct job_config config = { .timeout = 60, .threads = 1, .fingerprint = 1 };
+    struct job_config config = { .timeout = 300, .threads = 1, .fingerprint = 1 };
     struct test t = { .job = NULL };
 
     geometry_init (&config.geometry);

@@ -413,7 +413,7 @@ static int place (const struct world *w, enum group_kind kind, int *size)
 
 int main (int argc, char **argv)
 {
-    struct job_config config = { .timeout = 60, .threads = 1, .fingerprint = 1 };
+    struct job_config config = { .timeout = 300, .threads = 1, .fingerprint = 1 };
     struct world w = { .job = NULL };
 
     geometry_init (&config.geometry);

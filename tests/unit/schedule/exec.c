@@ -336,7 +336,7 @@ static void run_ranks (struct exec_config *config, struct schedule *s)
 /* All ranks of the job are one pipeline. */
 static int main_ranks (void)
 {
-    struct job_config job_config = { .timeout = 60, .threads = 1 };
+    struct job_config job_config = { .timeout = 300, .threads = 1 };
     struct exec_config config = { 0 };
     struct mg_error err;
     struct job *job;

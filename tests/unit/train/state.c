@@ -118,7 +118,7 @@ static void test_write_back (struct fixture *f, const char *dir)
 /* "state.t DIR": a directory of all ranks; one rank has its own without that. */
 int main (int argc, char **argv)
 {
-    struct job_config config = { .timeout = 60, .threads = 1, .fingerprint = 1 };
+    struct job_config config = { .timeout = 300, .threads = 1, .fingerprint = 1 };
     struct fixture f = { .job = NULL };
     const char *dir = argv[1];
 

@@ -30,7 +30,7 @@ static void test_sums (void)
         pause_ms (5);
         timers_stop (&t, TIMER_OPTIMIZER);
     }
-    ok (t.sum[TIMER_OPTIMIZER] >= 20 && t.sum[TIMER_OPTIMIZER] < 5000, "a sum of two: %g",
+    ok (t.sum[TIMER_OPTIMIZER] >= 20 && t.sum[TIMER_OPTIMIZER] < 60000, "a sum of two: %g",
         t.sum[TIMER_OPTIMIZER]);
     ok (t.sum[TIMER_INNER_STEP] >= 10
             && t.sum[TIMER_INNER_STEP] <= t.sum[TIMER_OPTIMIZER] - 10,
