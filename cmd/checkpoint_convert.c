@@ -204,8 +204,8 @@ static int read_checkpoint (struct request *request, struct gpt2_tensors *ours,
         if (rc < 0)
             mg_error_prefix (err, "%s", place.path);
         else
-            rc = checkpoint_load (place.dir, place.iteration, NULL, ours->piece, ours->n, comm,
-                                  err);
+            rc = checkpoint_load (place.dir, place.iteration, NULL, ours->piece, ours->n, NULL,
+                                  comm, err);
     }
     for (size_t i = 0; i < ours->n; i++) {
         char *name = ours->piece[i].name;

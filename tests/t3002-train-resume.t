@@ -41,17 +41,20 @@ for case in "7 8 :--keep-last-n-checkpoints 2" "3 6 8 :--save-retain-interval 3"
     is "$(kept keep)" "${case%%:*}" "${case#*:}" || diag "$out$err"
 done
 mkdir old && cp -r one.ckpt/iter_0000003 old
-run megatron train "${args[@]}" --load old --save old --save-interval 100 --train-iters 4 \
-    --keep-last-n-checkpoints 1
+other=(--override-opt-param-scheduler)
+run megatron train "${args[@]}" "${other[@]}" --load old --save old --save-interval 100 \
+    --train-iters 4 --keep-last-n-checkpoints 1
 is "$(kept old)" "4 " "what a run began with goes when there is a newer one" || diag "$out$err"
 rm -rf old && mkdir old && cp -r one.ckpt/iter_0000003 old
-run megatron train "${args[@]}" --load old --save new --train-iters 4 --keep-last-n-checkpoints 1
+run megatron train "${args[@]}" "${other[@]}" --load old --save new --train-iters 4 \
+    --keep-last-n-checkpoints 1
 is "$(kept old)$(kept new)" "3 4 " "but not from another directory" || diag "$out$err"
 head -c 500 text.txt >short.txt
 run megatron data tokenize --input short.txt --output-prefix short --append-eod
 short=(--data-path short_text_document --lr-warmup-iters 0)
 run megatron train "${args[@]}" "${short[@]}" --global-batch-size 100 --train-iters 1 --save large
-run megatron train "${args[@]}" "${short[@]}" --global-batch-size 2 --train-iters 5 --load large
+run megatron train "${args[@]}" "${short[@]}" "${other[@]}" --global-batch-size 2 --train-iters 5 \
+    --load large
 is "$status" 1 "smaller batches whose data are used up do not begin"
 like "$err" "megatron train: 100 samples are consumed, 108 will be by iteration 5, but .* [0-9]*:" \
     "and the line says why"
@@ -72,17 +75,17 @@ not_loaded() {
 not_loaded "a model of fewer layers" \
     "checkpoint 8 not loaded: .*36 of its 84 tensors are not of this model: model.decoder.layers.1" \
     --num-layers 1 --load one.ckpt
-run megatron train "${args[@]}" --train-iters 3 --untie-embeddings-and-output-weights --save untied
+run megatron train "${args[@]}" --exit-interval 3 --untie-embeddings-and-output-weights --save untied
 not_loaded "a model that is tied" \
     "checkpoint 3 not loaded: .*not of this model: .*model.output_layer.weight" --load untied
 not_loaded "a model of more heads" \
-    "checkpoint 8 in one.ckpt is of a model with 2 attention heads, want 4" \
+    "checkpoint 8 in one.ckpt: it is of a model with 2 attention heads, want 4" \
     --num-attention-heads 4 --load one.ckpt
 
 # ---- what is not complete
 cp -r one.ckpt bad
 truncate -s -1 bad/iter_0000008/shard_00000.bin
-run megatron train "${args[@]}" --load bad --train-iters 7
+run megatron train "${args[@]}" "${other[@]}" --load bad --train-iters 7
 is "$status" 0 "an older checkpoint is taken in place of one that is not complete" || diag "$err"
 like "$out" "a checkpoint is passed over: bad/iter_0000008: shard_00000.bin has .*bytes, want .*
 going on from iteration 6 in bad" "and it is told why"

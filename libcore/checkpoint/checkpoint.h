@@ -81,17 +81,17 @@ int64_t checkpoint_latest (const char *dir, struct mg_error *err);
 
 /* Read checkpoint 'iteration': fill values and pieces (all of them, owned or not).
  * Shapes and dtypes must agree; a missing tensor, a damaged, truncated or foreign file
- * are told apart in the text.  Where values are wanted every tensor of the checkpoint must
- * be named by some rank's pieces, without them (NULL) a part of it may be read.
- * Collective over 'comm', same result everywhere.
+ * are told apart in the text.  Every tensor of the checkpoint whose name begins with
+ * 'all_of' must be named by some rank's pieces; NULL: no matter which.  'values' may be NULL,
+ * and there may be no pieces.  Collective over 'comm', same result everywhere.
  * errno: ENOENT no such checkpoint, or a shard is missing; EBADMSG truncated, damaged or
  * of another save; ENOTSUP another format version; EINVAL it does not fit the values or
  * pieces.  Values are only filled on success, pieces once everything is found to fit;
  * after a later failure their data is undefined.
  */
 int checkpoint_load (const char *dir, int64_t iteration, struct checkpoint_value *values,
-                     const struct piece *pieces, size_t n, struct mg_comm *comm,
-                     struct mg_error *err);
+                     const struct piece *pieces, size_t n, const char *all_of,
+                     struct mg_comm *comm, struct mg_error *err);
 
 /* Which checkpoints stay. */
 struct checkpoint_keep {

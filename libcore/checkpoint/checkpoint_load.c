@@ -145,11 +145,11 @@ static int check_pieces (const struct load *load, const struct piece *pieces, si
     return 0;
 }
 
-/* Collective: is there a tensor that no rank names?  A smaller model would take over a part
- * of a larger one, and go on with something else.
+/* Collective: is there one of these tensors that no rank names?  A smaller model would take
+ * over a part of a larger one, and go on with something else.
  */
 static int check_all_named (const struct load *load, const struct piece *pieces, size_t n,
-                            struct mg_comm *comm, struct mg_error *err)
+                            const char *all_of, struct mg_comm *comm, struct mg_error *err)
 {
     const struct roster *roster = load->manifest->roster;
     char names[NAMES_MAX] = "";
@@ -163,7 +163,7 @@ static int check_all_named (const struct load *load, const struct piece *pieces,
     if (rc == 0)
         rc = mg_comm_all_reduce (comm, named, roster->num_tensors, MG_INT64, MG_MAX, NULL, err);
     for (size_t i = 0; rc == 0 && i < roster->num_tensors; i++) {
-        if (!named[i])
+        if (!named[i] && strncmp (roster->tensors[i].name, all_of, strlen (all_of)) == 0)
             add_name (names, left++, roster->tensors[i].name);
     }
     if (rc == 0 && left > 0)
@@ -286,8 +286,8 @@ static int read_pieces (const struct load *load, struct mg_error *err)
 }
 
 int checkpoint_load (const char *dir, int64_t iteration, struct checkpoint_value *values,
-                     const struct piece *pieces, size_t n, struct mg_comm *comm,
-                     struct mg_error *err)
+                     const struct piece *pieces, size_t n, const char *all_of,
+                     struct mg_comm *comm, struct mg_error *err)
 {
     struct load load = { .path = NULL };
     struct mg_error why;
@@ -302,8 +302,8 @@ int checkpoint_load (const char *dir, int64_t iteration, struct checkpoint_value
             rc = mg_error_prefix (&why, "%s", load.path);
         rc = exchange_agree (comm, rc, &why);
     }
-    if (rc == 0 && values)
-        rc = check_all_named (&load, pieces, n, comm, &why);
+    if (rc == 0 && all_of)
+        rc = check_all_named (&load, pieces, n, all_of, comm, &why);
     if (rc == 0)
         rc = exchange_agree (comm, read_pieces (&load, &why), &why);
     if (rc == 0)

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -300,5 +301,68 @@ int wd_style_parse (const char *what, const char *name, enum wd_style *style,
     if (i < 0)
         return -1;
     *style = i;
+    return 0;
+}
+
+/* A value of two schedules, a number or the index of a name. */
+struct compared {
+    const char *what;
+    bool used;
+    double own, saved;
+    const char *(*name_of) (int index);
+};
+
+/* Add it to the list of differences if it is one; returns the list's new length. */
+static size_t tell_difference (const struct compared *c, char *list, size_t used, size_t size)
+{
+    const char *comma = used > 0 ? ", " : "";
+
+    if (!c->used || c->own == c->saved || used >= size)
+        return used;
+    if (c->name_of)
+        return used + snprintf (list + used, size - used, "%s%s %s (checkpoint: %s)", comma,
+                                c->what, c->name_of ((int)c->own), c->name_of ((int)c->saved));
+    return used + snprintf (list + used, size - used, "%s%s %.10g (checkpoint: %.10g)", comma,
+                            c->what, c->own, c->saved);
+}
+
+static int want_same (const struct lr_config *a, const struct lr_config *b,
+                      struct mg_error *err)
+{
+    const bool decays = a->style != LR_CONSTANT, grows = a->wd_style != WD_CONSTANT;
+    const struct compared values[] = {
+        { "learning rate", true, a->max, b->max, NULL },
+        { "least learning rate", decays, a->min, b->min, NULL },
+        { "samples of warm-up", true, a->warmup, b->warmup, NULL },
+        { "samples of decay", decays, (double)a->decay, (double)b->decay, NULL },
+        { "style of decay", true, a->style, b->style, lr_name_of },
+        { "weight decay at the start", true, a->wd_start, b->wd_start, NULL },
+        { "at the end", grows, a->wd_end, b->wd_end, NULL },
+        { "samples of its growth", grows, (double)a->wd_incr, (double)b->wd_incr, NULL },
+        { "style of its growth", true, a->wd_style, b->wd_style, wd_name_of },
+    };
+    char list[MG_ERROR_MAX] = "";
+    size_t used = 0;
+
+    for (size_t i = 0; i < sizeof (values) / sizeof (values[0]); i++)
+        used = tell_difference (&values[i], list, used, sizeof (list));
+    return used > 0 ? mg_error_set (err, EINVAL, "%s", list) : 0;
+}
+
+int lr_resume (struct lr_config *config, const struct lr_config *saved,
+               enum lr_prefer prefer, struct mg_error *err)
+{
+    struct lr_config both = *saved;
+
+    if (prefer == LR_PREFER_OWN)
+        return 0;
+    if (prefer == LR_WANT_SAME)
+        return want_same (config, saved, err);
+    both.init = config->init;
+    both.wsd_style = config->wsd_style;
+    both.wsd_decay = config->wsd_decay;
+    if (lr_check (&both, err) < 0)
+        return -1;
+    *config = both;
     return 0;
 }

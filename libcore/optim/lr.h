@@ -52,6 +52,22 @@ struct lr_config {
 /* 0, or -1, EINVAL and a text that names the value which breaks a rule given above. */
 int lr_check (const struct lr_config *config, struct mg_error *err);
 
+/* What counts where a checkpoint was made with another schedule. */
+enum lr_prefer {
+    LR_WANT_SAME,   /* neither: it is an error */
+    LR_PREFER_OWN,  /* the run's */
+    LR_PREFER_SAVED /* the checkpoint's */
+};
+
+/* Make 'config' the schedule of a run that goes on from a checkpoint made with 'saved', by
+ * the rules of Megatron-LM's load_state_dict(): they bear on max, min, warmup, decay and
+ * style, and on the weight decay.  The rest stays the run's own, and what a constant style
+ * does not use may differ.  -1, EINVAL and a text that names all differences, or the rule of
+ * lr_check() that the two together break; 'config' is then what it was.
+ */
+int lr_resume (struct lr_config *config, const struct lr_config *saved,
+               enum lr_prefer prefer, struct mg_error *err);
+
 /* Learning rate and weight decay at 'samples' consumed samples, for a checked config. */
 double lr_at (const struct lr_config *config, int64_t samples);
 double lr_weight_decay_at (const struct lr_config *config, int64_t samples);

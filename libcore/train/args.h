@@ -70,7 +70,10 @@ struct train_args {
     double data_surplus;
     const char *data_cache, *split, *batches;
     const char *load_weights, *save_weights, *save_gradients;
-    const char *load, *save;
+    const char *load, *pretrained, *save;
+    int64_t ckpt_step;
+    bool finetune, no_load_optim, no_load_rng, exit_on_missing;
+    bool override_schedule, checkpoint_schedule; /* see enum lr_prefer */
     int64_t save_interval, save_retain_interval, keep_last;
     bool async_save;
     const char *exit_signals; /* names, comma-separated */

@@ -142,12 +142,36 @@ int train_args_check_types (const struct train_args *args, struct mg_error *err)
     return check_state_types (args, err);
 }
 
+/* What a run begins with. */
+static int check_load (const struct train_args *args, struct mg_error *err)
+{
+    const struct {
+        const char *name;
+        bool given;
+    } wanting[] = {
+        { "ckpt-step", args->ckpt_step != TRAIN_UNSET },
+        { "exit-on-missing-checkpoint", args->exit_on_missing },
+        { "finetune", args->finetune && !args->pretrained },
+        { "no-load-optim", args->no_load_optim },
+    };
+
+    for (size_t i = 0; i < sizeof (wanting) / sizeof (wanting[0]); i++) {
+        if (wanting[i].given && !args->load)
+            return mg_error_set (err, EINVAL, "--%s wants --load DIR", wanting[i].name);
+    }
+    if (args->override_schedule && args->checkpoint_schedule)
+        return mg_error_set (err, EINVAL, "--override-opt-param-scheduler and "
+                             "--use-checkpoint-opt-param-scheduler exclude each other");
+    return 0;
+}
+
 /* Do the arguments go together? */
 static int check_together (const struct train_args *args, struct mg_error *err)
 {
     if (train_data_check (args, err) < 0 || evaluate_check (args, err) < 0
         || report_check (args, err) < 0 || check_ends (args, err) < 0
-        || check_trace (args, err) < 0 || train_args_check_types (args, err) < 0)
+        || check_trace (args, err) < 0 || check_load (args, err) < 0
+        || train_args_check_types (args, err) < 0)
         return -1;
     if (args->save_interval != TRAIN_UNSET && !args->save)
         return mg_error_set (err, EINVAL, "--save-interval wants --save DIR");

@@ -1,69 +1,90 @@
 /* state.c - weights and checkpoints of a run */
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "libcore/checkpoint/checkpoint.h"
-#include "libcore/checkpoint/exchange.h"
 #include "libcore/checkpoint/safetensors.h"
-#include "libcore/train/state.h"
+#include "libcore/train/state_private.h"
 
-/* A list that grows up to its capacity. */
-struct list {
-    struct piece *piece;
-    size_t n;
-};
+void state_name_values (struct checkpoint_value *values, int n)
+{
+    static const struct checkpoint_value named[NUM_VALUES] = {
+        [VALUE_ITERATION] = { .name = "iteration" },
+        [VALUE_SAMPLES] = { .name = "consumed_samples" },
+        [VALUE_VALID_SAMPLES] = { .name = "consumed_valid_samples" },
+        [VALUE_SKIPPED_SAMPLES] = { .name = "skipped_samples" },
+        [VALUE_STEPS] = { .name = "optimizer_steps" },
+        [VALUE_LOSS_SCALE] = { .name = "loss_scale", .type = CHECKPOINT_REAL },
+        [VALUE_GROWTH] = { .name = "loss_scale_good_iterations" },
+        [VALUE_HYSTERESIS] = { .name = "loss_scale_overflows_left" },
+        [VALUE_HEADS] = { .name = "num_attention_heads" },
+        [VALUE_LR] = { .name = "lr", .type = CHECKPOINT_REAL },
+        [VALUE_MIN_LR] = { .name = "min_lr", .type = CHECKPOINT_REAL },
+        [VALUE_WARMUP] = { .name = "lr_warmup_samples", .type = CHECKPOINT_REAL },
+        [VALUE_DECAY] = { .name = "lr_decay_samples" },
+        [VALUE_STYLE] = { .name = "lr_decay_style", .type = CHECKPOINT_TEXT },
+        [VALUE_WD_START] = { .name = "start_weight_decay", .type = CHECKPOINT_REAL },
+        [VALUE_WD_END] = { .name = "end_weight_decay", .type = CHECKPOINT_REAL },
+        [VALUE_WD_INCR] = { .name = "weight_decay_incr_samples" },
+        [VALUE_WD_STYLE] = { .name = "weight_decay_incr_style", .type = CHECKPOINT_TEXT },
+        [VALUE_WORLD] = { .name = "world_size" },
+        [VALUE_TP] = { .name = "tensor_model_parallel_size" },
+        [VALUE_PP] = { .name = "pipeline_model_parallel_size" },
+        [VALUE_VPP] = { .name = "virtual_pipeline_model_parallel_size" },
+        [VALUE_DP] = { .name = "data_parallel_size" },
+    };
 
-/* Where the elements of a piece are that the optimizer keeps in its own way. */
-struct kept {
-    struct optimizer *optimizer;
-    size_t range;
-    enum optimizer_value value;
-    int64_t first; /* of the range */
-    bool copied;   /* as the optimizer's copy has it */
-};
-
-struct state {
-    const struct job *job;
-    struct optimizer *optimizer;
-    int heads; /* of attention, in the whole model */
-    struct list weight;   /* named as the parameters, whole, or main parameters' ranges */
-    struct list gradient; /* the same names, what this rank has the sums of */
-    struct list saved;    /* parameters and both moments that this rank updates */
-    struct list copied;   /* the same in the optimizer's copy, where it has one */
-    struct list loaded;   /* parameters as in 'weight', and the same moments */
-    struct kept *kept;
-    size_t num_kept;
-};
-
-/* Values of the manifest, by place. */
-enum {
-    VALUE_ITERATION, VALUE_SAMPLES, VALUE_VALID_SAMPLES, VALUE_SKIPPED_SAMPLES, VALUE_STEPS,
-    VALUE_LOSS_SCALE, VALUE_GROWTH, VALUE_HYSTERESIS, NUM_VALUES,
-    VALUE_HEADS = NUM_VALUES, /* compared by a load, where it is there */
-    /* for people and tools: no load needs them */
-    VALUE_WORLD, VALUE_TP, VALUE_PP, VALUE_VPP, VALUE_DP, NUM_SAVED
-};
+    for (int i = 0; i < n; i++) {
+        values[i] = named[i];
+        values[i].optional = i >= VALUE_HEADS;
+    }
+    values[n].name = NULL;
+}
 
 /* Under which layout a checkpoint was written. */
 static void describe_layout (const struct state *s, struct checkpoint_value *values)
 {
     const struct geometry *g = grid_geometry (job_grid (s->job));
-    const struct checkpoint_value layout[] = {
-        { .name = "num_attention_heads", .integer = s->heads },
-        { .name = "world_size", .integer = job_world (s->job) },
-        { .name = "tensor_model_parallel_size", .integer = g->tp },
-        { .name = "pipeline_model_parallel_size", .integer = g->pp },
-        { .name = "virtual_pipeline_model_parallel_size", .integer = g->vpp ? g->vpp : 1 },
-        { .name = "data_parallel_size",
-          .integer = job_world (s->job) / (g->tp * g->pp * g->cp) },
-    };
 
-    for (int i = VALUE_HEADS; i < NUM_SAVED; i++)
-        values[i] = layout[i - VALUE_HEADS];
+    values[VALUE_HEADS].integer = s->heads;
+    values[VALUE_WORLD].integer = job_world (s->job);
+    values[VALUE_TP].integer = g->tp;
+    values[VALUE_PP].integer = g->pp;
+    values[VALUE_VPP].integer = g->vpp ? g->vpp : 1;
+    values[VALUE_DP].integer = job_world (s->job) / (g->tp * g->pp * g->cp);
+}
+
+/* With which schedule. */
+static void describe_schedule (const struct lr_config *lr, struct checkpoint_value *values)
+{
+    values[VALUE_LR].real = lr->max;
+    values[VALUE_MIN_LR].real = lr->min;
+    values[VALUE_WARMUP].real = lr->warmup;
+    values[VALUE_DECAY].integer = lr->decay;
+    snprintf (values[VALUE_STYLE].text, sizeof (values->text), "%s", lr_style_name (lr->style));
+    values[VALUE_WD_START].real = lr->wd_start;
+    values[VALUE_WD_END].real = lr->wd_end;
+    values[VALUE_WD_INCR].integer = lr->wd_incr;
+    snprintf (values[VALUE_WD_STYLE].text, sizeof (values->text), "%s",
+              wd_style_name (lr->wd_style));
+}
+
+/* How far it is. */
+static void describe_progress (const struct state *s, const struct train_progress *p,
+                               struct checkpoint_value *values)
+{
+    const struct grad_scaler *scaler = &p->scaler;
+
+    values[VALUE_ITERATION].integer = p->iteration;
+    values[VALUE_SAMPLES].integer = p->consumed_samples;
+    values[VALUE_VALID_SAMPLES].integer = p->consumed_valid_samples;
+    values[VALUE_SKIPPED_SAMPLES].integer = p->skipped_samples;
+    values[VALUE_STEPS].integer = optimizer_steps (s->optimizer);
+    values[VALUE_LOSS_SCALE].real = scaler->config.constant ? 0 : (double)scaler->scale;
+    values[VALUE_GROWTH].integer = scaler->growth_tracker;
+    values[VALUE_HYSTERESIS].integer = scaler->hysteresis_tracker;
 }
 
 static int allocate (struct state *s, size_t params, size_t ranges)
@@ -162,6 +183,15 @@ static void add_saved (struct state *s, struct list *list, const struct param *p
     add_pieces (s, list, p, range, "optimizer.exp_avg_sq.", OPTIMIZER_EXP_AVG_SQ);
 }
 
+/* Main parameters that are no parameters of the model. */
+static void add_main (struct state *s, const struct param *p, size_t range)
+{
+    if (p->storage == MG_FLOAT32)
+        return;
+    add_pieces (s, &s->weight, p, range, "", OPTIMIZER_MAIN_PARAM);
+    add_pieces (s, &s->loaded, p, range, "model.", OPTIMIZER_MAIN_PARAM);
+}
+
 /* What an optimizer that updates has besides parameters. */
 static void add_state (struct state *s, const struct param *p, size_t range)
 {
@@ -173,14 +203,12 @@ static void add_state (struct state *s, const struct param *p, size_t range)
     add_pieces (s, &s->loaded, p, range, "optimizer.exp_avg_sq.", OPTIMIZER_EXP_AVG_SQ);
 }
 
-static void add_range (struct state *s, const struct param *p, size_t range)
+/* Of every range of the optimizer. */
+static void for_ranges (struct state *s, const struct param *params,
+                        void (*add) (struct state *s, const struct param *p, size_t range))
 {
-    if (p->storage != MG_FLOAT32) {
-        add_pieces (s, &s->weight, p, range, "", OPTIMIZER_MAIN_PARAM);
-        add_pieces (s, &s->loaded, p, range, "model.", OPTIMIZER_MAIN_PARAM);
-    }
-    if (optimizer_has (s->optimizer, OPTIMIZER_EXP_AVG))
-        add_state (s, p, range);
+    for (size_t i = 0; i < optimizer_num_ranges (s->optimizer); i++)
+        add (s, &params[optimizer_range_at (s->optimizer, i)->param], i);
 }
 
 struct state *state_create (struct model *model, struct optimizer *optimizer,
@@ -203,8 +231,10 @@ struct state *state_create (struct model *model, struct optimizer *optimizer,
     s->heads = model_num_heads (model);
     for (size_t i = 0; i < num_params; i++)
         add_param (s, &params[i]);
-    for (size_t i = 0; i < num_ranges; i++)
-        add_range (s, &params[optimizer_range_at (optimizer, i)->param], i);
+    for_ranges (s, params, add_main);
+    s->loaded_params = s->loaded.n;
+    if (optimizer_has (optimizer, OPTIMIZER_EXP_AVG))
+        for_ranges (s, params, add_state);
     return s;
 }
 
@@ -222,84 +252,6 @@ void state_destroy (struct state *s)
         free (s);
     }
     errno = saved_errno;
-}
-
-/* --- loading --- */
-
-/* Give pieces that the optimizer keeps in its own way memory to be loaded into, which holds
- * what is there now (padding stays as it is).
- */
-static int stage (struct list *list, struct mg_error *err)
-{
-    float *whole = NULL;
-
-    for (size_t i = 0; i < list->n; i++) {
-        const struct kept *k = list->piece[i].source;
-        const struct optimizer_range *r;
-        int64_t n;
-
-        if (!k)
-            continue;
-        r = optimizer_range_at (k->optimizer, k->range);
-        n = r->to - r->from;
-        if (k->first == 0) {
-            if (!(whole = malloc ((size_t)n * sizeof (float))))
-                return mg_error_set (err, ENOMEM, "out of memory for %s", list->piece[i].name);
-            list->piece[i].data = whole;
-            if (optimizer_read (k->optimizer, k->range, k->value, 0, n, whole, err) < 0)
-                return -1;
-        }
-        list->piece[i].data = whole + k->first;
-    }
-    return 0;
-}
-
-/* Take that memory back, 'rc' being 0 store what was loaded there.  Returns rc, or -1. */
-static int unstage (struct list *list, int rc, struct mg_error *err)
-{
-    int saved_errno = errno;
-
-    for (size_t i = 0; i < list->n; i++) {
-        const struct kept *k = list->piece[i].source;
-
-        if (!k)
-            continue;
-        if (k->first == 0) {
-            if (rc == 0
-                && optimizer_write (k->optimizer, k->range, k->value, list->piece[i].data, err)
-                       < 0) {
-                rc = -1;
-                saved_errno = errno;
-            }
-            free (list->piece[i].data);
-        }
-        list->piece[i].data = NULL;
-    }
-    errno = saved_errno;
-    return rc;
-}
-
-/* What this rank does of it alone. */
-static int read_weights (struct state *s, const char *path, struct mg_error *err)
-{
-    struct safetensors *file = safetensors_open (path, err);
-    int rc;
-
-    if (!file)
-        return -1;
-    rc = stage (&s->weight, err);
-    if (rc == 0)
-        rc = safetensors_load (file, s->weight.piece, s->weight.n, err);
-    rc = unstage (&s->weight, rc, err);
-    safetensors_close (file);
-    return rc;
-}
-
-int state_load_weights (struct state *s, const char *path, struct mg_error *err)
-{
-    if (exchange_agree (job_comm (s->job, GROUP_WORLD), read_weights (s, path, err), err) < 0)
-        return -1;
-    return optimizer_give_params (s->optimizer, err);
 }
 
 int state_save_weights (struct state *s, const char *path, struct mg_error *err)
@@ -321,25 +273,11 @@ struct checkpoint_save *state_save_begin (struct state *s, const char *dir,
                                           struct mg_error *err)
 {
     const struct list *pieces = snapshot ? &s->copied : &s->saved;
-    const struct grad_scaler *scaler = &progress->scaler;
-    struct checkpoint_value values[NUM_SAVED + 1] = {
-        [VALUE_ITERATION] = { .name = "iteration", .integer = progress->iteration },
-        [VALUE_SAMPLES] = { .name = "consumed_samples",
-                            .integer = progress->consumed_samples },
-        [VALUE_VALID_SAMPLES] = { .name = "consumed_valid_samples",
-                                  .integer = progress->consumed_valid_samples },
-        [VALUE_SKIPPED_SAMPLES] = { .name = "skipped_samples",
-                                    .integer = progress->skipped_samples },
-        [VALUE_STEPS] = { .name = "optimizer_steps",
-                          .integer = optimizer_steps (s->optimizer) },
-        [VALUE_LOSS_SCALE] = { .name = "loss_scale", .type = CHECKPOINT_REAL,
-                               .real = scaler->config.constant ? 0 : (double)scaler->scale },
-        [VALUE_GROWTH] = { .name = "loss_scale_good_iterations",
-                           .integer = scaler->growth_tracker },
-        [VALUE_HYSTERESIS] = { .name = "loss_scale_overflows_left",
-                               .integer = scaler->hysteresis_tracker },
-    };
+    struct checkpoint_value values[NUM_VALUES + 1];
 
+    state_name_values (values, NUM_VALUES);
+    describe_progress (s, progress, values);
+    describe_schedule (&progress->lr, values);
     describe_layout (s, values);
     return checkpoint_save_begin (dir, progress->iteration, values, pieces->piece, pieces->n,
                                   job_comm (s->job, GROUP_WORLD), err);
@@ -370,18 +308,12 @@ static int add_fresh (struct list *list, const struct piece *p, struct mg_error 
 int state_save_fresh (const char *dir, const struct piece *weights, size_t n, int heads,
                       struct mg_comm *comm, struct mg_error *err)
 {
-    struct checkpoint_value values[] = {
-        { .name = "iteration" }, { .name = "consumed_samples" },
-        { .name = "consumed_valid_samples" }, { .name = "skipped_samples" },
-        { .name = "optimizer_steps" },
-        { .name = "loss_scale", .type = CHECKPOINT_REAL },
-        { .name = "loss_scale_good_iterations" }, { .name = "loss_scale_overflows_left" },
-        { .name = heads > 0 ? "num_attention_heads" : NULL, .integer = heads },
-        { .name = NULL },
-    };
+    struct checkpoint_value values[VALUE_HEADS + 2];
     struct list list = { .n = 0 };
     int rc = 0;
 
+    state_name_values (values, VALUE_HEADS + (heads > 0));
+    values[VALUE_HEADS].integer = heads;
     if (!(list.piece = calloc (3 * n + 1, sizeof (*list.piece))))
         return mg_error_set (err, ENOMEM, "out of memory for %zu tensors", n);
     for (size_t i = 0; rc == 0 && i < n; i++) {
@@ -399,76 +331,4 @@ int state_save_fresh (const char *dir, const struct piece *weights, size_t n, in
     }
     free (list.piece);
     return rc;
-}
-
-/* Rank 0's view of the directory counts for all, so that all do the same. */
-static int agree_on_latest (struct state *s, const char *dir, int64_t *iteration,
-                            struct mg_error *passed, struct mg_error *err)
-{
-    *iteration = -1;
-    passed->text[0] = '\0';
-    if (job_rank (s->job) == 0) {
-        *iteration = checkpoint_latest (dir, err);
-        if (*iteration < 0 && errno != ENOENT)
-            *iteration = -2;
-        else if (*iteration >= 0)
-            *passed = *err;
-    }
-    if (mg_comm_broadcast (job_comm (s->job, GROUP_WORLD), iteration, 1, MG_INT64, 0, NULL,
-                           err) < 0)
-        return -1;
-    if (*iteration == -2)
-        return job_rank (s->job) == 0
-                   ? -1
-                   : mg_error_set (err, EIO, "%s: rank 0 cannot read it", dir);
-    return 0;
-}
-
-int state_load (struct state *s, const char *dir, struct train_progress *progress,
-                struct mg_error *passed, struct mg_error *err)
-{
-    struct checkpoint_value values[VALUE_HEADS + 2] = {
-        [VALUE_ITERATION] = { .name = "iteration" },
-        [VALUE_SAMPLES] = { .name = "consumed_samples" },
-        [VALUE_VALID_SAMPLES] = { .name = "consumed_valid_samples" },
-        [VALUE_SKIPPED_SAMPLES] = { .name = "skipped_samples" },
-        [VALUE_STEPS] = { .name = "optimizer_steps" },
-        [VALUE_LOSS_SCALE] = { .name = "loss_scale", .type = CHECKPOINT_REAL },
-        [VALUE_GROWTH] = { .name = "loss_scale_good_iterations" },
-        [VALUE_HYSTERESIS] = { .name = "loss_scale_overflows_left" },
-        [VALUE_HEADS] = { .name = "num_attention_heads", .integer = s->heads,
-                          .optional = true },
-    };
-    struct mg_comm *comm = job_comm (s->job, GROUP_WORLD);
-    int64_t iteration;
-    int rc;
-
-    if (agree_on_latest (s, dir, &iteration, passed, err) < 0)
-        return -1;
-    if (iteration < 0)
-        return 0;
-    rc = exchange_agree (comm, stage (&s->loaded, err), err);
-    if (rc == 0)
-        rc = checkpoint_load (dir, iteration, values, s->loaded.piece, s->loaded.n, comm, err);
-    if (rc == 0 && values[VALUE_HEADS].integer != s->heads)
-        rc = mg_error_set (err, EINVAL, "checkpoint %" PRId64 " in %s is of a model with %" PRId64
-                           " attention heads, want %d", iteration, dir,
-                           values[VALUE_HEADS].integer, s->heads);
-    if (rc < 0) /* on all ranks */
-        return unstage (&s->loaded, rc, err);
-    if (exchange_agree (comm, unstage (&s->loaded, 0, err), err) < 0)
-        return -1;
-    if (optimizer_give_params (s->optimizer, err) < 0)
-        return -1;
-    progress->iteration = values[VALUE_ITERATION].integer;
-    progress->consumed_samples = values[VALUE_SAMPLES].integer;
-    progress->consumed_valid_samples = values[VALUE_VALID_SAMPLES].integer;
-    progress->skipped_samples = values[VALUE_SKIPPED_SAMPLES].integer;
-    optimizer_set_steps (s->optimizer, values[VALUE_STEPS].integer);
-    if (values[VALUE_LOSS_SCALE].real > 0 /* 0: the run had no dynamic one */
-        && grad_scaler_restore (&progress->scaler, values[VALUE_LOSS_SCALE].real,
-                                values[VALUE_GROWTH].integer,
-                                values[VALUE_HYSTERESIS].integer, err) < 0)
-        return -1;
-    return 1;
 }

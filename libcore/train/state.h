@@ -9,6 +9,7 @@
 #include "libcore/job/job.h"
 #include "libcore/nn/model.h"
 #include "libcore/optim/grad_scaler.h"
+#include "libcore/optim/lr.h"
 #include "libcore/optim/optimizer.h"
 
 /* What goes on where it stopped. */
@@ -19,6 +20,7 @@ struct train_progress {
     int64_t skipped_samples; /* consumed by iterations without an update, which count neither
                                 for the learning rate nor for the weight decay */
     struct grad_scaler scaler;
+    struct lr_config lr; /* of a run that trains */
 };
 
 struct state; /* the pieces of one rank */
@@ -53,11 +55,29 @@ struct checkpoint_save *state_save_begin (struct state *s, const char *dir,
 int state_save_fresh (const char *dir, const struct piece *weights, size_t n, int heads,
                       struct mg_comm *comm, struct mg_error *err);
 
-/* Fill everything from the newest complete checkpoint in 'dir'. 1: done, 0: there is none, -1:
- * error, also where there are incomplete ones only.  *passed: on rank 0 which newer one is
- * incomplete and why, an empty text if none is.  Collective, the same result on every rank.
+/* What is taken from which checkpoint. */
+struct state_request {
+    const char *dir;
+    int64_t iteration;     /* that one, or -1: the newest complete one */
+    bool weights_only;     /* as a run's beginning: the progress stays as it is */
+    bool no_optimizer;     /* not the moments, their steps and the loss scale; the schedule
+                              begins anew */
+    enum lr_prefer prefer; /* where the schedule is another one; with LR_PREFER_OWN it counts
+                              all consumed samples */
+};
+
+struct state_found {
+    int64_t iteration;      /* of the checkpoint; -1: there is none */
+    struct mg_error passed; /* on rank 0 which newer one is incomplete and why, an empty text
+                               if none is */
+};
+
+/* Load that. 1: done, 0: there is none, -1: error, also where there are incomplete ones only,
+ * or the one asked for is not there.  What the values forbid is refused before a tensor is
+ * read.  Collective, the same result on every rank; *progress changes on success alone.
  */
-int state_load (struct state *s, const char *dir, struct train_progress *progress,
-                struct mg_error *passed, struct mg_error *err);
+int state_load (struct state *s, const struct state_request *request,
+                struct train_progress *progress, struct state_found *found,
+                struct mg_error *err);
 
 #endif /* LIBCORE_TRAIN_STATE_H */

@@ -251,8 +251,8 @@ static int iterate (struct train *t, struct mg_error *err)
     struct metrics m = {
         .iteration = t->progress.iteration + 1,
         .train_iters = t->train_iters,
-        .learning_rate = lr_at (&t->lr, scheduled),
-        .weight_decay = lr_weight_decay_at (&t->lr, scheduled),
+        .learning_rate = lr_at (&t->progress.lr, scheduled),
+        .weight_decay = lr_weight_decay_at (&t->progress.lr, scheduled),
     };
     double start = timers_now ();
 

@@ -24,7 +24,6 @@ struct train {
     struct monitor *monitor; /* NULL: one rank, or it cannot be */
     struct geometry geometry;
     struct model_config config;
-    struct lr_config lr;
     struct stages *stages;
     struct num_microbatches *batches;
     int64_t batch_rows; /* of a file of batches, 0: none */
@@ -57,6 +56,14 @@ struct train {
  * that all fail here.  Returns rc.
  */
 int train_common (struct train *t, int rc);
+
+/* Begin where the arguments say: with a checkpoint, or as the model is.  Collective, the same
+ * result on every rank.
+ */
+int train_resume (struct train *t, struct mg_error *err);
+
+/* All ranks learn whether one of them has failed, and why.  Collective. */
+int train_agree (struct train *t, int rc, struct mg_error *err);
 
 /* Note, and say once, that the run is to stop, from the numbers of ranks that a signal has
  * come to and of those whose time is up: the same on all ranks, whoever was asked.

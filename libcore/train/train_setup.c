@@ -67,7 +67,7 @@ static int setup_batch (struct train *t, struct mg_error *err)
 {
     if (!(t->batches = train_batches (&t->args, geometry_dp (&t->geometry), t->batch_rows,
                                       t->config.seq_length, err))
-        || (!t->args.skip_train && train_lr (&t->args, t->batches, &t->lr, err) < 0))
+        || (!t->args.skip_train && train_lr (&t->args, t->batches, &t->progress.lr, err) < 0))
         return -1;
     t->train_iters = train_iterations (&t->args, t->batches);
     return check_passes (t, err);
@@ -228,8 +228,7 @@ static int setup_job (struct train *t, const char *comm, int threads, struct mg_
     return -1;
 }
 
-/* All ranks learn whether one of them has failed, and why. */
-static int agree (struct train *t, int rc, struct mg_error *err)
+int train_agree (struct train *t, int rc, struct mg_error *err)
 {
     return train_common (t, exchange_agree (job_comm (t->job, GROUP_WORLD), rc, err));
 }
@@ -265,7 +264,7 @@ static int meet (struct train *t, int rc, struct mg_error *err)
         start_monitor (t);
     if (rc > 0 || setup_job (t, NULL, 0, rc < 0 ? &why : err) < 0)
         return -1;
-    return agree (t, rc, err);
+    return train_agree (t, rc, err);
 }
 
 /* --- planning: files and sizes; nothing large is allocated --- */
@@ -316,7 +315,7 @@ static int setup_cache (struct train *t, struct mg_error *err)
         return 0;
     if (job_rank (t->job) == 0)
         rc = open_data (t, err);
-    return agree (t, rc, err);
+    return train_agree (t, rc, err);
 }
 
 static int setup_data (struct train *t, struct mg_error *err)
@@ -439,52 +438,6 @@ static void describe (struct train *t)
     fflush (t->out);
 }
 
-/* Can what is left of the run be run, and are there samples for it?  After a checkpoint
- * whose past had other batch sizes it is not what was planned.
- */
-static int check_rest (const struct train *t, struct mg_error *err)
-{
-    int64_t from = t->progress.consumed_samples, to;
-
-    if (t->progress.iteration >= t->train_iters)
-        return 0;
-    to = num_microbatches_after (t->batches, from, t->train_iters - t->progress.iteration);
-    if (passes_check (t->passes, from, to, err) < 0)
-        return -1;
-    if (to > t->source->num_samples)
-        return mg_error_set (err, ENODATA, "%" PRId64 " samples are consumed, %" PRId64
-                             " will be by iteration %" PRId64 ", but the training data is laid "
-                             "out for %" PRId64 ": the checkpoint is of a run with larger batches",
-                             from, to, t->train_iters, t->source->num_samples);
-    return 0;
-}
-
-/* The metrics of a run that is resumed go on; those of a new one stand alone. */
-static int resume (struct train *t, struct mg_error *err)
-{
-    struct mg_error passed;
-    int rc = 0;
-
-    if (t->args.load) {
-        rc = state_load (t->state, t->args.load, &t->progress, &passed, err);
-        if (train_common (t, rc) < 0)
-            return -1;
-        if (job_rank (t->job) == 0 && passed.text[0])
-            fprintf (t->out, "a checkpoint is passed over: %s\n", passed.text);
-        if (job_rank (t->job) == 0 && rc > 0)
-            fprintf (t->out, "going on from iteration %" PRId64 " in %s\n",
-                     t->progress.iteration, t->args.load);
-        else if (job_rank (t->job) == 0)
-            fprintf (t->out, "no checkpoint in %s: starting from the beginning\n",
-                     t->args.load);
-    }
-    if (t->metrics && rc == 0)
-        rc = output_restart (t->metrics, "--metrics-file", t->args.metrics_file, err);
-    if (rc >= 0)
-        rc = check_rest (t, err);
-    return agree (t, rc < 0 ? -1 : 0, err);
-}
-
 struct train *train_create (const struct train_args *args, FILE *out, FILE *errors)
 {
     struct train *t;
@@ -522,11 +475,11 @@ int train_setup (struct train *t, struct mg_error *err)
         err = &unseen;
     t->failed = true;
     if (meet (t, setup_start (t, err), err) < 0 || setup_cache (t, err) < 0
-        || agree (t, plan (t, err), err) < 0 || agree (t, allocate (t, err), err) < 0
+        || train_agree (t, plan (t, err), err) < 0 || train_agree (t, allocate (t, err), err) < 0
         || fill (t, err) < 0)
         return -1;
     describe (t);
-    if (resume (t, err) < 0)
+    if (train_resume (t, err) < 0)
         return -1;
     t->failed = false;
     return 0;

@@ -79,8 +79,8 @@ static void load (struct mg_comm *comm, void *arg)
     if (run->spoil)
         run->spoil (&m, rank);
     run->err[rank].text[0] = '\0';
-    run->rc[rank] = checkpoint_load (run->dir, run->iteration, values, m.pieces, m.n, comm,
-                                     &run->err[rank]);
+    run->rc[rank] = checkpoint_load (run->dir, run->iteration, values, m.pieces, m.n, "",
+                                     comm, &run->err[rank]);
     run->errnum[rank] = errno;
     run->wrong[rank] = model_check (&m, run->seed);
     if (rank == 0)

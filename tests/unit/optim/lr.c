@@ -361,8 +361,11 @@ static void check_case (size_t number, json_t *one)
     bool known = read_config (args, &c);
 
     if (json_object_get (one, "load_state_dict") && !loaded) {
-        skip (1, "reference %zu: refused for what a checkpoint says, which is no part of "
-              "this", number);
+        struct lr_config saved = { 0 };
+
+        ok (read_config (json_object_get (one, "load_state_dict"), &saved)
+                && lr_resume (&c, &saved, LR_WANT_SAME, NULL) == -1,
+            "reference %zu: another schedule of a checkpoint is refused", number);
     } else if (json_object_get (one, "error")) {
         ok (!known || lr_check (&c, NULL) == -1, "reference %zu is refused", number);
     } else if (!known) {
@@ -372,6 +375,49 @@ static void check_case (size_t number, json_t *one)
         read_config (loaded, &c);
         check_rows (number, &c, one);
     }
+}
+
+/* A schedule, and what its checkpoint may have of another. */
+static void test_resume (void)
+{
+    const struct lr_config saved = {
+        .style = LR_COSINE, .init = 0.5, .max = 2, .min = 1, .warmup = 4, .decay = 50,
+        .wd_style = WD_LINEAR, .wd_start = 0.25, .wd_end = 0.5, .wd_incr = 60,
+    };
+    struct lr_config c = saved, other;
+    struct mg_error err = { "" };
+
+    c.init = 0.125;
+    ok (lr_resume (&c, &saved, LR_WANT_SAME, &err) == 0 && c.init == 0.125,
+        "the same schedule goes on, at the run's own first value");
+    other = (struct lr_config){ .style = LR_LINEAR, .max = 3, .warmup = 5, .decay = 40,
+                                .wd_style = WD_COSINE, .wd_start = 0.1, .wd_end = 0.2,
+                                .wd_incr = 70 };
+    errno = 0;
+    ok (lr_resume (&other, &saved, LR_WANT_SAME, &err) == -1 && errno == EINVAL,
+        "another is refused");
+    is_str (err.text,
+        "learning rate 3 (checkpoint: 2), least learning rate 0 (checkpoint: 1), samples of "
+        "warm-up 5 (checkpoint: 4), samples of decay 40 (checkpoint: 50), style of decay linear "
+        "(checkpoint: cosine), weight decay at the start 0.1 (checkpoint: 0.25), at the end 0.2 "
+        "(checkpoint: 0.5), samples of its growth 70 (checkpoint: 60), style of its growth "
+        "cosine (checkpoint: linear)", "with every difference");
+    c = other;
+    ok (lr_resume (&c, &saved, LR_PREFER_OWN, &err) == 0 && c.max == 3 && c.decay == 40
+            && c.wd_incr == 70, "or overrides");
+    c.init = 0.75;
+    ok (lr_resume (&c, &saved, LR_PREFER_SAVED, &err) == 0 && c.style == LR_COSINE && c.max == 2
+            && c.min == 1 && c.warmup == 4 && c.decay == 50 && c.wd_style == WD_LINEAR
+            && c.wd_start == 0.25 && c.wd_end == 0.5 && c.wd_incr == 60 && c.init == 0.75,
+        "or gives way");
+    c.init = 5;
+    ok (lr_resume (&c, &saved, LR_PREFER_SAVED, &err) == -1 && c.init == 5,
+        "not where the two do not go together: %s", err.text);
+    c = (struct lr_config){ .style = LR_CONSTANT, .max = 1, .decay = 10, .wd_incr = 10 };
+    other = c;
+    other.decay = other.wd_incr = 20;
+    other.min = 0.5;
+    ok (lr_resume (&c, &other, LR_WANT_SAME, &err) == 0, "what is not used may differ");
 }
 
 static void test_reference (void)
@@ -398,6 +444,7 @@ int main (void)
     test_wsd ();
     test_wd ();
     test_large ();
+    test_resume ();
     test_check ();
     test_names ();
     test_reference ();

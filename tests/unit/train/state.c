@@ -88,12 +88,14 @@ static int load_weakly (struct fixture *f, const char *dir, struct train_progres
     const struct kernels *good = f->optimizer->kern;
     struct kern_ops ops = *good->ops;
     const struct kernels bad = { .ops = &ops, .impl = good->impl };
+    const struct state_request request = { .dir = dir, .iteration = -1 };
+    struct state_found found;
     int rc;
 
     ops.state_store = fail_to_store;
     if (job_rank (f->job) == job_world (f->job) - 1)
         f->optimizer->kern = &bad;
-    rc = state_load (f->state, dir, progress, err);
+    rc = state_load (f->state, &request, progress, &found, err);
     f->optimizer->kern = good;
     return rc;
 }
@@ -101,6 +103,8 @@ static int load_weakly (struct fixture *f, const char *dir, struct train_progres
 static void test_write_back (struct fixture *f, const char *dir)
 {
     struct train_progress progress = { .iteration = -1 };
+    const struct state_request request = { .dir = dir, .iteration = -1 };
+    struct state_found found;
     struct mg_error err = { "" };
     int rc = load_weakly (f, dir, &progress, &err), last = job_world (f->job) - 1;
     char want[60] = "no room to store it";
@@ -110,7 +114,7 @@ static void test_write_back (struct fixture *f, const char *dir)
     ranks_check (f->job, rc == -1 && errno == ENOMEM && progress.iteration == -1,
                  "all ranks refuse what the last one cannot store: %d", rc);
     ranks_check (f->job, strcmp (err.text, want) == 0, "and say why: %s", err.text);
-    rc = state_load (f->state, dir, &progress, &err);
+    rc = state_load (f->state, &request, &progress, &found, &err);
     ranks_check (f->job, rc == 1 && progress.iteration == 3 && progress.consumed_samples == 12,
                  "where it can they load it: %d", rc);
 }

@@ -1,0 +1,219 @@
+/* state_load.c - weights and checkpoints that a run begins with */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "libcore/checkpoint/exchange.h"
+#include "libcore/checkpoint/safetensors.h"
+#include "libcore/train/state_private.h"
+
+/* Give pieces that the optimizer keeps in its own way memory to be loaded into, which holds
+ * what is there now (padding stays as it is).
+ */
+static int stage (struct list *list, struct mg_error *err)
+{
+    float *whole = NULL;
+
+    for (size_t i = 0; i < list->n; i++) {
+        const struct kept *k = list->piece[i].source;
+        const struct optimizer_range *r;
+        int64_t n;
+
+        if (!k)
+            continue;
+        r = optimizer_range_at (k->optimizer, k->range);
+        n = r->to - r->from;
+        if (k->first == 0) {
+            if (!(whole = malloc ((size_t)n * sizeof (float))))
+                return mg_error_set (err, ENOMEM, "out of memory for %s", list->piece[i].name);
+            list->piece[i].data = whole;
+            if (optimizer_read (k->optimizer, k->range, k->value, 0, n, whole, err) < 0)
+                return -1;
+        }
+        list->piece[i].data = whole + k->first;
+    }
+    return 0;
+}
+
+/* Take that memory back, 'rc' being 0 store what was loaded there.  Returns rc, or -1. */
+static int unstage (struct list *list, int rc, struct mg_error *err)
+{
+    int saved_errno = errno;
+
+    for (size_t i = 0; i < list->n; i++) {
+        const struct kept *k = list->piece[i].source;
+
+        if (!k)
+            continue;
+        if (k->first == 0) {
+            if (rc == 0
+                && optimizer_write (k->optimizer, k->range, k->value, list->piece[i].data, err)
+                       < 0) {
+                rc = -1;
+                saved_errno = errno;
+            }
+            free (list->piece[i].data);
+        }
+        list->piece[i].data = NULL;
+    }
+    errno = saved_errno;
+    return rc;
+}
+
+/* What this rank does of it alone. */
+static int read_weights (struct state *s, const char *path, struct mg_error *err)
+{
+    struct safetensors *file = safetensors_open (path, err);
+    int rc;
+
+    if (!file)
+        return -1;
+    rc = stage (&s->weight, err);
+    if (rc == 0)
+        rc = safetensors_load (file, s->weight.piece, s->weight.n, err);
+    rc = unstage (&s->weight, rc, err);
+    safetensors_close (file);
+    return rc;
+}
+
+int state_load_weights (struct state *s, const char *path, struct mg_error *err)
+{
+    if (exchange_agree (job_comm (s->job, GROUP_WORLD), read_weights (s, path, err), err) < 0)
+        return -1;
+    return optimizer_give_params (s->optimizer, err);
+}
+
+/* Rank 0's view of the directory counts for all, so that all do the same. */
+static int agree_on_latest (struct state *s, const char *dir, int64_t *iteration,
+                            struct mg_error *passed, struct mg_error *err)
+{
+    *iteration = -1;
+    passed->text[0] = '\0';
+    if (job_rank (s->job) == 0) {
+        *iteration = checkpoint_latest (dir, err);
+        if (*iteration < 0 && errno != ENOENT)
+            *iteration = -2;
+        else if (*iteration >= 0)
+            *passed = *err;
+    }
+    if (mg_comm_broadcast (job_comm (s->job, GROUP_WORLD), iteration, 1, MG_INT64, 0, NULL,
+                           err) < 0)
+        return -1;
+    if (*iteration == -2)
+        return job_rank (s->job) == 0
+                   ? -1
+                   : mg_error_set (err, EIO, "%s: rank 0 cannot read it", dir);
+    return 0;
+}
+
+/* Read tensors into where they belong; on all ranks or on none. */
+static int read_tensors (struct state *s, const struct state_request *r, int64_t iteration,
+                         struct mg_error *err)
+{
+    const bool whole = !r->weights_only && !r->no_optimizer;
+    struct mg_comm *comm = job_comm (s->job, GROUP_WORLD);
+    struct list list = { s->loaded.piece, whole ? s->loaded.n : s->loaded_params };
+    /* A run without moments, which does not train, names no others. */
+    const char *all_of = list.n > s->loaded_params ? "" : "model.";
+    int rc = exchange_agree (comm, stage (&list, err), err);
+
+    if (rc == 0)
+        rc = checkpoint_load (r->dir, iteration, NULL, list.piece, list.n, all_of, comm, err);
+    if (rc < 0) /* on all ranks */
+        return unstage (&list, rc, err);
+    if (exchange_agree (comm, unstage (&list, 0, err), err) < 0)
+        return -1;
+    return optimizer_give_params (s->optimizer, err);
+}
+
+/* The schedule that a checkpoint was made with; those of other versions may not tell. */
+static int resume_schedule (const struct checkpoint_value *values, enum lr_prefer prefer,
+                            struct lr_config *lr, struct mg_error *err)
+{
+    struct lr_config saved = {
+        .max = values[VALUE_LR].real,
+        .min = values[VALUE_MIN_LR].real,
+        .warmup = values[VALUE_WARMUP].real,
+        .decay = values[VALUE_DECAY].integer,
+        .wd_start = values[VALUE_WD_START].real,
+        .wd_end = values[VALUE_WD_END].real,
+        .wd_incr = values[VALUE_WD_INCR].integer,
+    };
+    const char *style = values[VALUE_STYLE].text, *wd_style = values[VALUE_WD_STYLE].text;
+
+    if (style[0] == '\0' || wd_style[0] == '\0')
+        return 0;
+    if (lr_style_parse ("lr_decay_style", style, &saved.style, err) < 0
+        || wd_style_parse ("weight_decay_incr_style", wd_style, &saved.wd_style, err) < 0)
+        return -1;
+    return lr_resume (lr, &saved, prefer, err);
+}
+
+/* How far the run was, and what its optimizer had besides moments. */
+static int take_values (const struct state_request *r, const struct checkpoint_value *values,
+                        struct train_progress *p, struct mg_error *err)
+{
+    struct mg_error why;
+
+    p->iteration = values[VALUE_ITERATION].integer;
+    p->consumed_samples = values[VALUE_SAMPLES].integer;
+    p->consumed_valid_samples = values[VALUE_VALID_SAMPLES].integer;
+    p->skipped_samples = values[VALUE_SKIPPED_SAMPLES].integer;
+    if (r->no_optimizer || r->prefer == LR_PREFER_OWN)
+        p->skipped_samples = r->no_optimizer ? p->consumed_samples : 0;
+    if (r->no_optimizer)
+        return 0;
+    if (resume_schedule (values, r->prefer, &p->lr, &why) < 0)
+        return mg_error_set (err, EINVAL, "it was made with another schedule%s: %s",
+                             r->prefer == LR_PREFER_SAVED
+                                 ? ", which does not fit the arguments"
+                                 : " (--override-opt-param-scheduler takes the arguments', "
+                                   "--use-checkpoint-opt-param-scheduler the checkpoint's)",
+                             why.text);
+    return values[VALUE_LOSS_SCALE].real > 0 /* 0: the run had no dynamic one */
+               ? grad_scaler_restore (&p->scaler, values[VALUE_LOSS_SCALE].real,
+                                      values[VALUE_GROWTH].integer,
+                                      values[VALUE_HYSTERESIS].integer, err)
+               : 0;
+}
+
+/* Read what there is besides tensors, and what is to be done with it; on all ranks alike. */
+static int read_values (struct state *s, const struct state_request *r, int64_t iteration,
+                        struct checkpoint_value *values, struct train_progress *progress,
+                        struct mg_error *err)
+{
+    state_name_values (values, NUM_LOADED);
+    values[VALUE_HEADS].integer = s->heads;
+    if (checkpoint_load (r->dir, iteration, values, NULL, 0, NULL,
+                         job_comm (s->job, GROUP_WORLD), err) < 0)
+        return -1;
+    if (values[VALUE_HEADS].integer != s->heads)
+        mg_error_set (err, EINVAL, "it is of a model with %" PRId64 " attention heads, want "
+                      "%d", values[VALUE_HEADS].integer, s->heads);
+    else if (r->weights_only || take_values (r, values, progress, err) == 0)
+        return 0;
+    return mg_error_prefix (err, "checkpoint %" PRId64 " in %s", iteration, r->dir);
+}
+
+int state_load (struct state *s, const struct state_request *r,
+                struct train_progress *progress, struct state_found *found,
+                struct mg_error *err)
+{
+    struct checkpoint_value values[NUM_LOADED + 1] = { 0 };
+    struct train_progress after = *progress;
+
+    *found = (struct state_found){ .iteration = r->iteration };
+    if (r->iteration < 0
+        && agree_on_latest (s, r->dir, &found->iteration, &found->passed, err) < 0)
+        return -1;
+    if (found->iteration < 0)
+        return 0;
+    if (read_values (s, r, found->iteration, values, &after, err) < 0
+        || read_tensors (s, r, found->iteration, err) < 0)
+        return -1;
+    *progress = after;
+    if (!r->weights_only && !r->no_optimizer)
+        optimizer_set_steps (s->optimizer, values[VALUE_STEPS].integer);
+    return 1;
+}

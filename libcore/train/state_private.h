@@ -1,0 +1,51 @@
+/* state_private - a state's lists, and what a manifest has besides tensors, for its files. */
+#ifndef LIBCORE_TRAIN_STATE_PRIVATE_H
+#define LIBCORE_TRAIN_STATE_PRIVATE_H
+
+#include "libcore/checkpoint/checkpoint.h"
+#include "libcore/train/state.h"
+
+/* A list that grows up to its capacity. */
+struct list {
+    struct piece *piece;
+    size_t n;
+};
+
+/* Where the elements of a piece are that the optimizer keeps in its own way. */
+struct kept {
+    struct optimizer *optimizer;
+    size_t range;
+    enum optimizer_value value;
+    int64_t first; /* of the range */
+    bool copied;   /* as the optimizer's copy has it */
+};
+
+struct state {
+    const struct job *job;
+    struct optimizer *optimizer;
+    int heads; /* of attention, in the whole model */
+    struct list weight;   /* named as the parameters, whole, or main parameters' ranges */
+    struct list gradient; /* the same names, what this rank has the sums of */
+    struct list saved;    /* parameters and both moments that this rank updates */
+    struct list copied;   /* the same in the optimizer's copy, where it has one */
+    struct list loaded;   /* parameters as in 'weight', then the same moments */
+    size_t loaded_params; /* so many of them are of parameters */
+    struct kept *kept;
+    size_t num_kept;
+};
+
+/* Values of the manifest, by place. */
+enum {
+    VALUE_ITERATION, VALUE_SAMPLES, VALUE_VALID_SAMPLES, VALUE_SKIPPED_SAMPLES, VALUE_STEPS,
+    VALUE_LOSS_SCALE, VALUE_GROWTH, VALUE_HYSTERESIS,
+    VALUE_HEADS, /* this and the schedule are compared by a load, where they are there */
+    VALUE_LR, VALUE_MIN_LR, VALUE_WARMUP, VALUE_DECAY, VALUE_STYLE,
+    VALUE_WD_START, VALUE_WD_END, VALUE_WD_INCR, VALUE_WD_STYLE, NUM_LOADED,
+    /* for people and tools: no load needs them */
+    VALUE_WORLD = NUM_LOADED, VALUE_TP, VALUE_PP, VALUE_VPP, VALUE_DP, NUM_VALUES
+};
+
+/* Names and types of the first 'n' values in values[], of n + 1, whose last has no name. */
+void state_name_values (struct checkpoint_value *values, int n);
+
+#endif /* LIBCORE_TRAIN_STATE_PRIVATE_H */
