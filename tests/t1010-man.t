@@ -4,9 +4,9 @@
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
 
 page=$MG_SRCDIR/man/megatron-train.1.in
-megatron train --help | sed -n 's/^  \(--[a-z0-9-]*\).*/\1/p' | sort >table
-# Entries: the line after .TP
-sed 's/\\-/-/g' "$page" | grep -A1 '^\.TP' | sed -n 's/^\.BI\{0,1\} \(--[a-z0-9-]*\).*/\1/p' \
+megatron train --help | sed -n 's/^  \(--[a-z0-9_-]*\).*/\1/p' | sort >table
+# Entries: the line after .TP or .TQ
+sed 's/\\-/-/g' "$page" | grep -A1 '^\.T[PQ]' | sed -n 's/^\.BI\{0,1\} \(--[a-z0-9_-]*\).*/\1/p' \
     | grep -v -x -- --help | sort >entries
 ok "[ $(wc -l <table) -gt 40 ]" "the table of arguments is read"
 is "$(comm -23 table entries)" "" "every argument has an entry"
@@ -14,7 +14,7 @@ is "$(comm -13 table entries)" "" "every entry is an argument"
 is "$(uniq -d table)$(uniq -d entries)" "" "nothing twice"
 
 # A default that --help states is the one that the page states: "(default 0.1)", "Default 0.1."
-megatron train --help | sed -n 's/^  \(--[a-z0-9-]*\).*(default \([0-9a-z][^ )]*\))$/\1 \2/p' \
+megatron train --help | sed -n 's/^  \(--[a-z0-9_-]*\).*(default \([0-9a-z][^ )]*\))$/\1 \2/p' \
     >defaults
 ok "[ $(wc -l <defaults) -ge 15 ]" "defaults are read"
 wrong=

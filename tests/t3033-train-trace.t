@@ -83,7 +83,8 @@ is "$status" 1 "a file that cannot be: $err"
 run "${base[@]}" --trace-file part --trace-iterations 4-9 --save ck --exit-interval 5
 ask part-0 'sorted (e["args"]["iteration"] for e in some ("iteration"))' "[4, 5]" \
     "a range that the run does not reach the end of"
-run "${base[@]}" --train-iters 8 --trace-file rest.d.json --trace-iterations 2 --load ck
+run "${base[@]}" --train-iters 8 --trace-file rest.d.json --trace-iterations 2 --load ck \
+    --override-opt-param-scheduler
 ask rest.d-0.json 'sorted (e["args"]["iteration"] for e in some ("iteration"))' "[7]" \
     "a resumed run counts its own"
 for wrong in 0 3-2 x 1- -2 2-3-4 99999999999999999999999999999999999999; do
