@@ -1,6 +1,8 @@
 /* plan.c - megatron plan: the table of its parts, and what they have in common */
 
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cmd/cmd.h"
@@ -13,6 +15,7 @@ static const struct cmd_part parts[] = {
     { "check", "every rule that the parallel sizes break", plan_check },
     { "groups", "who shares a group with whom", plan_groups },
     { "layers", "which layers every pipeline stage holds", plan_layers },
+    { "loss-scale", "loss scale of float16 through overflows", plan_loss_scale },
     { "lr", "learning rate and weight decay over the run", plan_lr },
     { "memory", "what every rank of a run allocates", plan_memory },
     { "schedule", "the order of forward and backward passes", plan_schedule },
@@ -75,6 +78,19 @@ const struct cmd_option plan_common_options[] = {
     { "help", NULL, NULL, "print this help", NULL, set_help },
     { NULL, NULL, NULL, NULL, NULL, NULL },
 };
+
+void plan_shortest (double value, char text[32])
+{
+    if (isinf (value)) { // a float32 that grew too far; JSON has none
+        snprintf (text, 32, "\"inf\"");
+        return;
+    }
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf (text, 32, "%.*g", digits, value);
+        if (strtod (text, NULL) == value)
+            break;
+    }
+}
 
 int plan_usage_error (const char *part, const struct mg_error *err)
 {

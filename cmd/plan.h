@@ -27,6 +27,9 @@ int plan_check (int argc, char **argv);
 /* "megatron plan layers": which layers every pipeline stage holds. */
 int plan_layers (int argc, char **argv);
 
+/* "megatron plan loss-scale": the loss scale after good iterations and overflows. */
+int plan_loss_scale (int argc, char **argv);
+
 /* "megatron plan lr": learning rate and weight decay at given steps. */
 int plan_lr (int argc, char **argv);
 
@@ -60,6 +63,9 @@ void plan_part_words (const struct cmd_option *options, int argc, char **argv, i
  */
 struct train_args;
 const char *plan_missing_argument (const struct train_args *args);
+
+/* A number in the fewest digits that read as the same, for text and JSON; "inf" in quotes. */
+void plan_shortest (double value, char text[32]);
 
 /* One line on standard error for a mistake on the command line; returns CMD_USAGE. */
 int plan_usage_error (const char *part, const struct mg_error *err);

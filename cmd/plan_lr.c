@@ -115,16 +115,6 @@ static void print_help (const struct cmd_option_table *tables, int ntables)
     cmd_options_help (tables, ntables);
 }
 
-/* The fewest digits that read as the same number. */
-static void shortest (double value, char text[32])
-{
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf (text, 32, "%.*g", digits, value);
-        if (strtod (text, NULL) == value)
-            break;
-    }
-}
-
 static void print_rows (const struct request *r, const struct lr_config *lr,
                         const struct num_microbatches *batches, bool json)
 {
@@ -138,8 +128,8 @@ static void print_rows (const struct request *r, const struct lr_config *lr,
         int64_t at = samples ? step : num_microbatches_samples (batches, step);
         char rate[32], decay[32];
 
-        shortest (lr_at (lr, at), rate);
-        shortest (lr_weight_decay_at (lr, at), decay);
+        plan_shortest (lr_at (lr, at), rate);
+        plan_shortest (lr_weight_decay_at (lr, at), decay);
         if (json)
             printf ("%c[%lld,%s,%s]", i ? ',' : '[', step, rate, decay);
         else

@@ -91,6 +91,36 @@ run megatron plan lr --steps 0,2,3,5 --lr 1 --min-lr 0 --train-iters 5 --json \
 is "$out" '[[0,1,0.01],[2,0.8571428571428572,0.01],[3,0.5714285714285714,0.01],[5,0,0.01]]' \
     "batches of different sizes"
 
+# loss-scale
+run megatron plan loss-scale --found-inf 0*2,1,1 --found-inf 0,1*2,0*2 --initial-loss-scale 8 \
+    --loss-scale-window 2
+is "$status:$out" "0:\
+ iteration  gradients              loss scale                 inverse  good iterations  overflows left
+         0                                  8                   0.125                0               2
+         1     finite                       8                   0.125                1               2
+         2        inf                       8                   0.125                0               1
+         3        inf                       4                    0.25                0               0
+         4     finite                       4                    0.25                1               0
+         5     finite                       8                   0.125                0               2" \
+    "a table; the last series counts"
+run megatron plan loss-scale --found-inf '1*2,0*1000' --json
+is "$(grep -o '[[][^][]*[]]' <<<"$out" | sed -n '1,4p;1003p' | tr '\n' ' ')" "[4294967296,2.3283064365386963e-10,0,2] \
+[4294967296,2.3283064365386963e-10,0,1] [2147483648,4.656612873077393e-10,0,0] [2147483648,4.656612873077393e-10,1,0] \
+[4294967296,2.3283064365386963e-10,0,2] " "that of a run, as --json"
+run megatron plan loss-scale --found-inf 1,0*3 --loss-scale 128 --json
+is "$out" "[[128,0.0078125,0,0],[128,0.0078125,0,0],[128,0.0078125,0,0],[128,0.0078125,0,0],\
+[128,0.0078125,0,0]]" "a constant one"
+run megatron plan loss-scale --found-inf '0*2' --loss-scale-window 1 --growth-factor 1e30 \
+    --initial-loss-scale 1e10 --json
+is "$(sed 's/.*,\[//' <<<"$out")" '"inf",0,0,2]]' "one that has grown too far"
+golden=$MG_SHARED/golden/06_grad_scaler.json
+if [ -e "$golden" ]; then
+    "$MG_SRCDIR/tests/lib/check-loss-scales" "$golden" >scales 2>&1
+    is "$?" 0 "the reference's loss scales: $(tail -n 1 scales)" || diag "$(cat scales)"
+else
+    skip 1 "no reference loss scales at $golden"
+fi
+
 # Refusals: status, the line
 while IFS='|' read -r status_wanted line args; do
     # shellcheck disable=SC2086
@@ -115,6 +145,12 @@ done <<'END'
 2|plan lr: --lr is missing; see megatron plan lr --help|lr --steps 1 --train-iters 9
 2|plan lr: --train-iters or --train-samples is missing; see megatron plan lr --help|lr --lr 1 --steps 1
 2|plan lr: --steps: "x" is not a whole number, want 0 to 1000000000000000; see megatron plan lr --help|lr --steps 1,x --lr 1
+1|loss scale: least scale 4, want above 0 and at most the initial 2|loss-scale --found-inf 0 --initial-loss-scale 2 --min-loss-scale 4
+1|loss scale: growth factor 1, want above 1|loss-scale --found-inf 0 --growth-factor 1
+2|plan loss-scale: --found-inf is missing; see megatron plan loss-scale --help|loss-scale
+2|plan loss-scale: --found-inf: 2 is out of range, want 0 to 1; see megatron plan loss-scale --help|loss-scale --found-inf 0,2
+2|plan loss-scale: --found-inf: "" is not a whole number, want 0 to 1; see megatron plan loss-scale --help|loss-scale --found-inf 0,
+2|plan loss-scale: --found-inf: 0 is out of range, want 1 to 1000000000; see megatron plan loss-scale --help|loss-scale --found-inf 1*0
 2|plan schedule: --num-microbatches is missing; see megatron plan schedule --help|schedule --pp 4
 2|plan schedule: --pp x --vpp x --num-microbatches is over 1048576; see megatron plan schedule --help|schedule --pp 1024 --vpp 2 --num-microbatches 1024
 2|plan schedule: --num-microbatches: 0 is out of range, want 1 to 1048576; see megatron plan schedule --help|schedule --num-microbatches 0

@@ -1,0 +1,195 @@
+/* plan_loss_scale.c - megatron plan loss-scale: a loss scale through overflows
+ *
+ * The arguments are rows of megatron train's table, but for the factors, which it has none for.
+ */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/plan.h"
+#include "libcore/base/parse.h"
+#include "libcore/train/config.h"
+
+static const char *const names[]
+    = { "loss-scale", "initial-loss-scale", "min-loss-scale", "loss-scale-window", "hysteresis" };
+enum { NUM_NAMES = sizeof (names) / sizeof (names[0]), NUM_OWN = 3 };
+
+struct request {
+    struct train_args args;
+    double growth, backoff;
+    const char *found_inf; /* NULL: not given */
+};
+
+static int set_argument (void *target, const struct cmd_option *option, const char *what,
+                         const char *value, struct mg_error *err)
+{
+    (void)what;
+    return train_arg_set (train_arg_find (option->name), value,
+                          &((struct request *)target)->args, err);
+}
+
+static int set_growth (void *target, const struct cmd_option *option, const char *what,
+                       const char *value, struct mg_error *err)
+{
+    (void)option;
+    return parse_double (what, value, 1, 1e30, &((struct request *)target)->growth, err);
+}
+
+static int set_backoff (void *target, const struct cmd_option *option, const char *what,
+                        const char *value, struct mg_error *err)
+{
+    (void)option;
+    return parse_double (what, value, 0, 1, &((struct request *)target)->backoff, err);
+}
+
+/* What is done with 'count' iterations that are alike. */
+typedef void (*series_f) (void *arg, bool overflow, int64_t count);
+
+/* Walk "0,1,0*1000": words between commas, a 1 for an overflow, each perhaps with how often. */
+static int walk_series (const char *text, series_f each, void *arg, struct mg_error *err)
+{
+    const char *const what = "--found-inf";
+
+    for (;; text++) {
+        size_t n = strcspn (text, ",");
+        char word[32], *star;
+        int64_t count = 1;
+        int overflow;
+
+        snprintf (word, sizeof (word), "%.*s", n < 31 ? (int)n : 31, text);
+        if ((star = strchr (word, '*')))
+            *star = '\0';
+        if (parse_int (what, word, 0, 1, &overflow, err) < 0
+            || (star && parse_int64 (what, star + 1, 1, 1000000000, &count, err) < 0))
+            return -1;
+        if (each)
+            each (arg, overflow != 0, count);
+        text += n;
+        if (*text == '\0')
+            return 0;
+    }
+}
+
+static int set_series (void *target, const struct cmd_option *option, const char *what,
+                       const char *value, struct mg_error *err)
+{
+    (void)option, (void)what;
+    ((struct request *)target)->found_inf = value;
+    return walk_series (value, NULL, NULL, err);
+}
+
+static void make_options (struct cmd_option options[NUM_OWN + NUM_NAMES + 1])
+{
+    static const struct cmd_option own[NUM_OWN] = {
+        { .name = "found-inf", .arg = "N[*TIMES][,...]", .set = set_series,
+          .help = "1: an iteration whose gradients overflow, 0: a good one" },
+        { .name = "growth-factor", .arg = "X", .set = set_growth,
+          .help = "that the scale grows by (default 2, that of a run)" },
+        { .name = "backoff-factor", .arg = "X", .set = set_backoff,
+          .help = "that it backs off by (default 0.5, that of a run)" },
+    };
+
+    memcpy (options, own, sizeof (own));
+    for (int i = 0; i < NUM_NAMES; i++) {
+        const struct train_arg *row = train_arg_find (names[i]);
+
+        options[NUM_OWN + i] = (struct cmd_option){
+            .name = row->name, .arg = row->meta, .help = row->help, .set = set_argument,
+        };
+    }
+    options[NUM_OWN + NUM_NAMES] = (struct cmd_option){ .name = NULL };
+}
+
+static void print_help (const struct cmd_option_table *tables, int ntables)
+{
+    printf ("Usage: megatron plan loss-scale --found-inf N[*TIMES][,...] [OPTION...]\n\n"
+            "Print the loss scale of a float16 run before the first of these iterations and\n"
+            "after each.\n\n");
+    cmd_options_help (tables, ntables);
+}
+
+/* Where the table is. */
+struct table {
+    struct grad_scaler scaler;
+    int64_t iteration;
+    bool json;
+};
+
+static void print_row (const struct table *t, const char *found)
+{
+    const struct grad_scaler *s = &t->scaler;
+    char scale[32], inverse[32];
+
+    plan_shortest (s->scale, scale);
+    plan_shortest (grad_scaler_inverse (s), inverse);
+    if (t->json)
+        printf ("%s[%s,%s,%" PRId64 ",%" PRId64 "]", t->iteration > 0 ? "," : "[", scale,
+                inverse, s->growth_tracker, s->hysteresis_tracker);
+    else
+        printf ("%10" PRId64 "  %9s  %22s  %22s  %15" PRId64 "  %14" PRId64 "\n", t->iteration,
+                found, scale, inverse, s->growth_tracker, s->hysteresis_tracker);
+}
+
+static void print_rows (void *arg, bool overflow, int64_t count)
+{
+    struct table *t = arg;
+
+    while (count-- > 0) {
+        grad_scaler_update (&t->scaler, overflow);
+        t->iteration++;
+        print_row (t, overflow ? "inf" : "finite");
+    }
+}
+
+static int show (struct request *r, bool json)
+{
+    struct grad_scaler_config config;
+    struct table table = { .json = json };
+    struct mg_error err;
+
+    r->args.fp16 = true;
+    config = train_grad_scaler (&r->args);
+    config.growth = r->growth;
+    config.backoff = r->backoff;
+    if (grad_scaler_init (&table.scaler, &config, &err) < 0) {
+        fprintf (stderr, "megatron: %s\n", err.text);
+        return PLAN_IMPOSSIBLE;
+    }
+    if (!json)
+        printf ("%10s  %9s  %22s  %22s  %15s  %14s\n", "iteration", "gradients", "loss scale",
+                "inverse", "good iterations", "overflows left");
+    print_row (&table, "");
+    walk_series (r->found_inf, print_rows, &table, NULL); // which has been read before
+    if (json)
+        printf ("]\n");
+    return 0;
+}
+
+int plan_loss_scale (int argc, char **argv)
+{
+    struct cmd_option options[NUM_OWN + NUM_NAMES + 1];
+    struct request r = { .growth = 2, .backoff = 0.5 };
+    struct plan_common common = { 0 };
+    const struct cmd_option_table tables[] = {
+        { options, &r },
+        { plan_common_options, &common },
+    };
+    struct mg_error err;
+
+    make_options (options);
+    train_args_init (&r.args);
+    if (cmd_options_read (tables, 2, argc, argv, &err) < 0)
+        return plan_usage_error (argv[0], &err);
+    if (common.help) {
+        print_help (tables, 2);
+        return 0;
+    }
+    if (!r.found_inf) {
+        mg_error_set (&err, EINVAL, "--found-inf is missing");
+        return plan_usage_error (argv[0], &err);
+    }
+    return show (&r, common.json);
+}
