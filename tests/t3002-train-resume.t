@@ -106,9 +106,9 @@ if mpi_available; then
     resume tp2 mpi_run 2
 
     # ---- what one rank alone cannot do ends all of them at once
-    run mpi_run 3 timeout 30 "$MG_BUILDDIR/tests/unit/train/state.t" state.ckpt
+    run mpi_run 3 timeout 120 "$MG_BUILDDIR/tests/unit/train/state.t" state.ckpt
     is "$status" 0 "state that one rank cannot store" || diag "$out" "$err"
-    is "$(grep -c '^ok' <<<"$out")" 4 "all checks were made"
+    is "$(grep -c '^ok' <<<"$out")" 9 "all checks were made"
     mkdir here && run megatron train "${args[@]}" --tensor-model-parallel-size 1 \
         --train-iters 0 --lr-warmup-iters 0 --save-weights here/w.st
     is "$status" 0 "weights are written where one rank reads them" || diag "$err"
@@ -120,7 +120,7 @@ if mpi_available; then
     is "$status" 1 "weights that one rank cannot read"
     is "$(grep -a '^megatron' <<<"$err")" \
         "megatron train: rank 1: w.st: cannot open: No such file or directory" "one line"
-    ok "[ $((SECONDS - begin)) -lt 20 ]" "in $((SECONDS - begin)) s"
+    ok "[ $((SECONDS - begin)) -lt 120 ]" "in $((SECONDS - begin)) s"
 else
     skip 18 "no MPI"
 fi

@@ -259,7 +259,7 @@ int optimizer_take_params (struct optimizer *o, struct mg_error *err)
                                        o->stream, err) < 0)
             return -1;
     }
-    if (optimizer_give_float8 (o, err) < 0)
+    if (optimizer_give_float8 (o, err) < 0 || mg_stream_synchronize (o->stream, err) < 0)
         return -1;
     optimizer_drop_main (o);
     return 0;
@@ -301,16 +301,31 @@ static int round_params (struct optimizer *o, struct mg_error *err)
     return 0;
 }
 
+/* All steps up to the gathering are taken, since other ranks wait in some of them; the first
+ * failure counts.
+ */
 int optimizer_give_params (struct optimizer *o, struct mg_error *err)
 {
+    struct mg_error later, *why;
+    int rc = 0, errnum;
+
     if (!has_main (o) && !o->config.float8)
         return 0;
     /* Nothing that was given before is still on its way to where this goes. */
-    if (optimizer_params_needed (o, 0, o->n, err) < 0 || round_params (o, err) < 0
-        || optimizer_quantise (o, err) < 0 || mg_stream_synchronize (o->stream, err) < 0)
-        return -1;
+    if (optimizer_params_needed (o, 0, o->n, err) < 0 || round_params (o, err) < 0)
+        rc = -1;
+    errnum = errno;
+    why = rc < 0 ? &later : err;
+    if ((optimizer_quantise (o, why) < 0 || mg_stream_synchronize (o->stream, why) < 0)
+        && rc == 0) {
+        rc = -1;
+        errnum = errno;
+    }
     optimizer_drop_main (o);
-    return optimizer_gather_params (o, err);
+    if (optimizer_gather_params (o, rc < 0 ? &later : err) < 0 && rc == 0)
+        return -1;
+    errno = errnum;
+    return rc;
 }
 
 /* The update of a range; 'all' has what is common to all. */

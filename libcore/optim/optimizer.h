@@ -171,7 +171,8 @@ void optimizer_set_steps (struct optimizer *o, int64_t steps);
 int optimizer_take_params (struct optimizer *o, struct mg_error *err);
 
 /* The model's parameters from the main ones, on all ranks, after these were loaded.  Nothing
- * is done in float32: what was loaded into data is whole.
+ * is done in float32: what was loaded into data is whole.  Collective; a rank on which it fails
+ * has done its part of that all the same, so that ranks can agree on the result.
  */
 int optimizer_give_params (struct optimizer *o, struct mg_error *err);
 

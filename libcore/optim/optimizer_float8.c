@@ -6,6 +6,7 @@
  * codes however it is cut.
  */
 
+#include <errno.h>
 #include <string.h>
 
 #include "libcore/base/float8.h"
@@ -22,8 +23,8 @@ static float main_scale (const struct range *r)
     return optimizer_is_scaled (r->store, MEMORY_MAIN) ? r->scale[MEMORY_MAIN] : 1;
 }
 
-/* o->largest[order] of every tensor, over all ranks. */
-static int find_largest (struct optimizer *o, struct mg_error *err)
+/* o->largest[order] of every tensor, of what this rank has. */
+static int find_own_largest (struct optimizer *o, struct mg_error *err)
 {
     memset (o->largest, 0, (size_t)o->num_tensors * sizeof (*o->largest));
     for (size_t i = 0; i < o->num_ranges; i++) {
@@ -42,11 +43,23 @@ static int find_largest (struct optimizer *o, struct mg_error *err)
         if (is_float8 (&o->range[i]))
             o->largest[o->params[o->range[i].at.param].order] *= main_scale (&o->range[i]);
     }
-    if (mg_comm_all_reduce (o->world, o->largest, (size_t)o->num_tensors, MG_FLOAT32, MG_MAX,
-                            o->stream, err) < 0
-        || mg_stream_synchronize (o->stream, err) < 0)
-        return mg_error_prefix (err, "scales of float8 parameters");
     return 0;
+}
+
+/* The same over all ranks, which wait for one that has failed, too. */
+static int find_largest (struct optimizer *o, struct mg_error *err)
+{
+    struct mg_error later, *why;
+    int rc = find_own_largest (o, err), errnum = errno;
+
+    why = rc < 0 ? &later : err;
+    if ((mg_comm_all_reduce (o->world, o->largest, (size_t)o->num_tensors, MG_FLOAT32, MG_MAX,
+                             o->stream, why) < 0
+         || mg_stream_synchronize (o->stream, why) < 0)
+        && rc == 0)
+        return mg_error_prefix (err, "scales of float8 parameters");
+    errno = errnum;
+    return rc;
 }
 
 int optimizer_quantise (struct optimizer *o, struct mg_error *err)

@@ -158,7 +158,8 @@ int optimizer_sync_setup (struct optimizer *o, struct mg_error *err);
 void optimizer_sync_clear (struct optimizer *o);
 
 /* Float8 parameters of this rank's shards from the main ones, before they are gathered, and
- * the scales of all.  Collective over all ranks; blocks.  Nothing without them.
+ * the scales of all.  Collective over all ranks, also on a rank that fails; blocks.  Nothing
+ * without them.
  */
 int optimizer_quantise (struct optimizer *o, struct mg_error *err);
 

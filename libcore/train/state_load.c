@@ -77,11 +77,19 @@ static int read_weights (struct state *s, const char *path, struct mg_error *err
     return rc;
 }
 
+/* The model's parameters from what was loaded; on all ranks or on none. */
+static int give_params (struct state *s, struct mg_error *err)
+{
+    int rc = optimizer_give_params (s->optimizer, err);
+
+    return exchange_agree (job_comm (s->job, GROUP_WORLD), rc, err);
+}
+
 int state_load_weights (struct state *s, const char *path, struct mg_error *err)
 {
     if (exchange_agree (job_comm (s->job, GROUP_WORLD), read_weights (s, path, err), err) < 0)
         return -1;
-    return optimizer_give_params (s->optimizer, err);
+    return give_params (s, err);
 }
 
 /* Rank 0's view of the directory counts for all, so that all do the same. */
@@ -124,7 +132,7 @@ static int read_tensors (struct state *s, const struct state_request *r, int64_t
         return unstage (&list, rc, err);
     if (exchange_agree (comm, unstage (&list, 0, err), err) < 0)
         return -1;
-    return optimizer_give_params (s->optimizer, err);
+    return give_params (s, err);
 }
 
 /* The schedule that a checkpoint was made with; those of other versions may not tell. */

@@ -20,20 +20,21 @@ struct fixture {
     struct state *state;
 };
 
-static void setup (struct fixture *f)
+static void setup (struct fixture *f, bool float8)
 {
     const struct model_spec spec = {
         .config = {
-            .num_layers = 1, .hidden_size = 8, .ffn_hidden_size = 12, .num_heads = 2,
+            .num_layers = 1, .hidden_size = 8, .ffn_hidden_size = 20, .num_heads = 2,
             .kv_channels = 4, .seq_length = SEQ, .max_positions = SEQ, .vocab_size = 20,
             .padded_vocab_size = 24, .norm_epsilon = 1e-5, .init_std = 0.2, .seed = 3,
         },
         .micro_batch_size = 1,
         .dtype = MG_BFLOAT16,
+        .float8_weights = float8,
     };
     /* moments that are not plain float32 have to be converted */
     const struct optimizer_config config = {
-        .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .sharded = true,
+        .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .sharded = true, .float8 = float8,
         .types = { .exp_avg = MG_BFLOAT16, .exp_avg_sq = MG_BFLOAT16 },
     };
     struct mg_error err = { "" };
@@ -73,6 +74,13 @@ static void save (struct fixture *f, const char *dir)
     ranks_check (f->job, rc == 0, "a checkpoint to load %s", err.text);
 }
 
+/* Kernels that lack something. */
+struct weak {
+    struct kernels kernels;
+    struct kern_ops ops;
+    const struct kernels *good;
+};
+
 static int fail_to_store (const struct kernels *k, int64_t n, const void *in,
                           enum mg_dtype dtype, const struct kern_state *state,
                           struct mg_stream *stream, struct mg_error *err)
@@ -81,42 +89,75 @@ static int fail_to_store (const struct kernels *k, int64_t n, const void *in,
     return mg_error_set (err, ENOMEM, "no room to store it");
 }
 
-/* All ranks load; the kernels of the last one cannot store. */
-static int load_weakly (struct fixture *f, const char *dir, struct train_progress *progress,
-                        struct mg_error *err)
+/* Parameters in bfloat16; all else is read into float32. */
+static int fail_to_round (const struct kernels *k, int64_t n, const struct kern_state *state,
+                          void *out, enum mg_dtype dtype, struct mg_stream *stream,
+                          struct mg_error *err)
 {
-    const struct kernels *good = f->optimizer->kern;
-    struct kern_ops ops = *good->ops;
-    const struct kernels bad = { .ops = &ops, .impl = good->impl };
+    const struct kernels *good = ((const struct weak *)k)->good;
+
+    if (dtype == MG_FLOAT32)
+        return good->ops->state_load (good, n, state, out, dtype, stream, err);
+    return mg_error_set (err, ENOMEM, "no room to round it");
+}
+
+static int fail_to_scale (const struct kernels *k, int64_t n, const void *x,
+                          enum mg_dtype dtype, float *out, struct mg_stream *stream,
+                          struct mg_error *err)
+{
+    (void)k, (void)n, (void)x, (void)dtype, (void)out, (void)stream;
+    return mg_error_set (err, ENOMEM, "no room to scale it");
+}
+
+/* All ranks load; the last one with weak kernels. */
+static int load_weakly (struct fixture *f, struct weak *weak, const char *dir,
+                        struct train_progress *progress, struct mg_error *err)
+{
     const struct state_request request = { .dir = dir, .iteration = -1 };
     struct state_found found;
     int rc;
 
-    ops.state_store = fail_to_store;
     if (job_rank (f->job) == job_world (f->job) - 1)
-        f->optimizer->kern = &bad;
+        f->optimizer->kern = &weak->kernels;
     rc = state_load (f->state, &request, progress, &found, err);
-    f->optimizer->kern = good;
+    f->optimizer->kern = weak->good;
     return rc;
 }
 
-static void test_write_back (struct fixture *f, const char *dir)
+static void test_weak (struct fixture *f, const char *dir, const char *what)
+{
+    struct train_progress progress = { .iteration = -1 };
+    const struct kernels *good = f->optimizer->kern;
+    struct weak weak = { .kernels = { .impl = good->impl }, .ops = *good->ops, .good = good };
+    struct mg_error err = { "" };
+    int rc, last = job_world (f->job) - 1;
+    char want[60];
+
+    weak.kernels.ops = &weak.ops;
+    if (strcmp (what, "store") == 0)
+        weak.ops.state_store = fail_to_store;
+    else if (strcmp (what, "round") == 0)
+        weak.ops.state_load = fail_to_round;
+    else
+        weak.ops.max_abs = fail_to_scale;
+    snprintf (want, sizeof (want), last > 0 ? "rank %2$d: no room to %1$s it"
+                                            : "no room to %1$s it", what, last);
+    rc = load_weakly (f, &weak, dir, &progress, &err);
+    ranks_check (f->job, rc == -1 && errno == ENOMEM && progress.iteration == -1,
+                 "all ranks refuse what the last one cannot %s: %d", what, rc);
+    ranks_check (f->job, strcmp (err.text, want) == 0, "and say why: %s", err.text);
+}
+
+static void test_good (struct fixture *f, const char *dir)
 {
     struct train_progress progress = { .iteration = -1 };
     const struct state_request request = { .dir = dir, .iteration = -1 };
     struct state_found found;
     struct mg_error err = { "" };
-    int rc = load_weakly (f, dir, &progress, &err), last = job_world (f->job) - 1;
-    char want[60] = "no room to store it";
+    int rc = state_load (f->state, &request, &progress, &found, &err);
 
-    if (last > 0)
-        snprintf (want, sizeof (want), "rank %d: no room to store it", last);
-    ranks_check (f->job, rc == -1 && errno == ENOMEM && progress.iteration == -1,
-                 "all ranks refuse what the last one cannot store: %d", rc);
-    ranks_check (f->job, strcmp (err.text, want) == 0, "and say why: %s", err.text);
-    rc = state_load (f->state, &request, &progress, &found, &err);
     ranks_check (f->job, rc == 1 && progress.iteration == 3 && progress.consumed_samples == 12,
-                 "where it can they load it: %d", rc);
+                 "where it can they load it: %d %s", rc, err.text);
 }
 
 /* "state.t DIR": a directory of all ranks; one rank has its own without that. */
@@ -132,9 +173,15 @@ int main (int argc, char **argv)
     }
     geometry_init (&config.geometry);
     f.job = ranks_start (&config);
-    setup (&f);
+    setup (&f, false);
     save (&f, dir);
-    test_write_back (&f, dir);
+    test_weak (&f, dir, "store");
+    test_weak (&f, dir, "round");
+    test_good (&f, dir);
+    teardown (&f);
+    setup (&f, true);
+    test_weak (&f, dir, "scale");
+    test_good (&f, dir);
     teardown (&f);
     return ranks_done (f.job);
 }
