@@ -79,7 +79,9 @@ static int load (struct train *t, struct mg_error *err)
     const char *dir = args->load;
     int rc = 0;
 
-    if (dir && (rc = load_from (t, dir, args->finetune, iteration, err)) != 0)
+    if (dir)
+        rc = load_from (t, dir, args->finetune, iteration, err);
+    if (rc != 0)
         return rc > 0 && args->finetune ? 0 : rc;
     if (args->pretrained) {
         dir = args->pretrained;

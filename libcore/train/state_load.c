@@ -119,11 +119,12 @@ static int agree_on_latest (struct state *s, const char *dir, int64_t *iteration
 static int read_tensors (struct state *s, const struct state_request *r, int64_t iteration,
                          struct mg_error *err)
 {
-    const bool whole = !r->weights_only && !r->no_optimizer;
+    /* A run that does not train has no moments; one that does may have none on this rank. */
+    const bool whole = !r->weights_only && !r->no_optimizer
+                       && optimizer_has (s->optimizer, OPTIMIZER_EXP_AVG);
     struct mg_comm *comm = job_comm (s->job, GROUP_WORLD);
     struct list list = { s->loaded.piece, whole ? s->loaded.n : s->loaded_params };
-    /* A run without moments, which does not train, names no others. */
-    const char *all_of = list.n > s->loaded_params ? "" : "model.";
+    const char *all_of = whole ? "" : "model.";
     int rc = exchange_agree (comm, stage (&list, err), err);
 
     if (rc == 0)
@@ -150,7 +151,7 @@ static int resume_schedule (const struct checkpoint_value *values, enum lr_prefe
     };
     const char *style = values[VALUE_STYLE].text, *wd_style = values[VALUE_WD_STYLE].text;
 
-    if (style[0] == '\0' || wd_style[0] == '\0')
+    if (prefer == LR_PREFER_OWN || style[0] == '\0' || wd_style[0] == '\0')
         return 0;
     if (lr_style_parse ("lr_decay_style", style, &saved.style, err) < 0
         || wd_style_parse ("weight_decay_incr_style", wd_style, &saved.wd_style, err) < 0)

@@ -4,9 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "libcore/checkpoint/checkpoint.h"
 #include "libcore/optim/optimizer_private.h"
-#include "libcore/train/state.h"
+#include "libcore/train/state_private.h"
 #include "tests/tap/ranks.h"
 #include "tests/tap/tap.h"
 #include "tests/unit/checkpoint/scratch.h"
@@ -113,7 +112,7 @@ static int fail_to_scale (const struct kernels *k, int64_t n, const void *x,
 static int load_weakly (struct fixture *f, struct weak *weak, const char *dir,
                         struct train_progress *progress, struct mg_error *err)
 {
-    const struct state_request request = { .dir = dir, .iteration = -1 };
+    const struct state_request request = { .dir = dir, .iteration = 3 };
     struct state_found found;
     int rc;
 
@@ -151,13 +150,38 @@ static void test_weak (struct fixture *f, const char *dir, const char *what)
 static void test_good (struct fixture *f, const char *dir)
 {
     struct train_progress progress = { .iteration = -1 };
-    const struct state_request request = { .dir = dir, .iteration = -1 };
+    const struct state_request request = { .dir = dir, .iteration = 3 };
     struct state_found found;
     struct mg_error err = { "" };
     int rc = state_load (f->state, &request, &progress, &found, &err);
 
     ranks_check (f->job, rc == 1 && progress.iteration == 3 && progress.consumed_samples == 12,
                  "where it can they load it: %d %s", rc, err.text);
+}
+
+/* A schedule that this program has no name for: of another version. */
+static void test_schedule (struct fixture *f, const char *dir)
+{
+    struct state_request request = { .dir = dir, .iteration = 5 };
+    const struct list *saved = &f->state->saved;
+    struct checkpoint_value values[NUM_VALUES + 1];
+    struct train_progress progress = { .iteration = -1 };
+    struct state_found found;
+    struct mg_error err = { "" };
+    int rc;
+
+    state_name_values (values, NUM_VALUES);
+    values[VALUE_HEADS].integer = 2;
+    snprintf (values[VALUE_STYLE].text, sizeof (values->text), "spiral");
+    snprintf (values[VALUE_WD_STYLE].text, sizeof (values->text), "constant");
+    rc = checkpoint_save (dir, request.iteration, values, saved->piece, saved->n,
+                          job_comm (f->job, GROUP_WORLD), &err);
+    ranks_check (f->job, rc == 0, "one with a strange schedule %s", err.text);
+    rc = state_load (f->state, &request, &progress, &found, &err);
+    ranks_check (f->job, rc == -1 && strstr (err.text, "spiral"), "is refused: %s", err.text);
+    request.prefer = LR_PREFER_OWN;
+    rc = state_load (f->state, &request, &progress, &found, &err);
+    ranks_check (f->job, rc == 1, "unless the run's own counts: %d", rc);
 }
 
 /* "state.t DIR": a directory of all ranks; one rank has its own without that. */
@@ -178,6 +202,7 @@ int main (int argc, char **argv)
     test_weak (&f, dir, "store");
     test_weak (&f, dir, "round");
     test_good (&f, dir);
+    test_schedule (&f, dir);
     teardown (&f);
     setup (&f, true);
     test_weak (&f, dir, "scale");
