@@ -333,7 +333,8 @@ static int show (struct request *r, bool json, int argc, char **argv)
     struct mg_error err = { .text = "" };
     int rc;
 
-    rc = r->params ? buffers_read_file (&b, r->params, &err) : read_model (&b, r, argc, argv, &err);
+    rc = r->params ? buffers_read_file (&b, r->params, &err)
+                   : read_model (&b, r, argc, argv, &err);
     b.dp = r->dp ? r->dp : 1;
     b.edp = r->edp ? r->edp : b.dp;
     b.instances = r->instances ? r->instances : 1;

@@ -22,7 +22,8 @@ struct buffers {
 int buffers_allocate (struct buffers *b, size_t n, struct mg_error *err);
 
 /* Read the JSON list of --params, as megatron-plan(1) tells it.  The error names the file and,
- * where it is not JSON, its line, else the parameter. */
+ * where it is not JSON, its line, else the parameter.
+ */
 int buffers_read_file (struct buffers *b, const char *path, struct mg_error *err);
 
 /* What gradients of a buffer are multiplied by before they are summed. */
