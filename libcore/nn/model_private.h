@@ -8,8 +8,6 @@
 #include "libcore/nn/model.h"
 #include "libcore/nn/model_params.h"
 
-#include "libcore/nn/model_params.h"
-
 struct slot {
     void **act; /* [num_layers][BLOCK_NUM_ACTS] */
     void *input, *output, *gradient;

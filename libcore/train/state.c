@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "libcore/checkpoint/safetensors.h"
 #include "libcore/train/state_private.h"

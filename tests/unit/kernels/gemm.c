@@ -297,6 +297,51 @@ static void test_empty (const struct kit_variant *v)
     is_int (v->k->ops->gemm (v->k, &g, NULL, NULL), 0, "%s: n = 0", v->name);
 }
 
+enum { ROWS = 7, COLS = 5, DEPTH = 3 };
+
+/* C of ones, but for an infinity in the first row of A and the last column of B.  A library that
+ * emulates a type may make a NaN of it.
+ */
+static bool is_contained (const float *c)
+{
+    for (int i = 0; i < ROWS; i++)
+        for (int j = 0; j < COLS; j++) {
+            float x = c[i * COLS + j];
+
+            if (i == 0 || j == COLS - 1 ? isfinite (x) : x != (float)DEPTH)
+                return false;
+        }
+    return true;
+}
+
+/* What is not finite shows where it belongs, and nowhere else: what operands are filled up with
+ * has no part in C.
+ */
+static void test_infinity (const struct kit_variant *v, int form, enum mg_dtype dtype)
+{
+    float a[ROWS * DEPTH], b[DEPTH * COLS], c[ROWS * COLS];
+    uint16_t half_a[ROWS * DEPTH], half_b[DEPTH * COLS];
+    const bool wide = dtype == MG_FLOAT32;
+    struct kern_gemm g = {
+        .trans_a = form & 1, .trans_b = form & 2, .m = ROWS, .n = COLS, .k = DEPTH,
+        .a = wide ? (void *)a : half_a, .lda = form & 1 ? ROWS : DEPTH,
+        .b = wide ? (void *)b : half_b, .ldb = form & 2 ? DEPTH : COLS,
+        .c = c, .ldc = COLS, .dtype = dtype, .c_dtype = MG_FLOAT32,
+    };
+
+    for (int i = 0; i < ROWS * DEPTH; i++)
+        a[i] = i == (g.trans_a ? (DEPTH - 1) * ROWS : DEPTH - 1) ? INFINITY : 1;
+    for (int i = 0; i < DEPTH * COLS; i++)
+        b[i] = i == (g.trans_b ? (COLS - 1) * DEPTH : COLS - 1) ? INFINITY : 1;
+    for (int i = 0; i < ROWS * DEPTH; i++)
+        half_a[i] = dtype == MG_BFLOAT16 ? half_to_bf16 (a[i]) : half_to_fp16 (a[i]);
+    for (int i = 0; i < DEPTH * COLS; i++)
+        half_b[i] = dtype == MG_BFLOAT16 ? half_to_bf16 (b[i]) : half_to_fp16 (b[i]);
+    ok (v->k->ops->gemm (v->k, &g, NULL, NULL) == 0 && is_contained (c),
+        "%s: %s, form %d: infinities stay where they belong", v->name, mg_dtype_name (dtype),
+        form);
+}
+
 static void test_badparam (const struct kit_variant *v)
 {
     float x[4] = { 1, 2, 3, 4 }, c[4] = { 0 };
@@ -379,6 +424,10 @@ int main (void)
             }
     for (size_t i = 0; i < kit.count; i++) {
         test_empty (&kit.variants[i]);
+        for (int form = 0; form < FORMS; form++)
+            for (size_t t = 0; t < 3; t++)
+                test_infinity (&kit.variants[i], form,
+                               t == 0 ? MG_FLOAT32 : t == 1 ? MG_BFLOAT16 : MG_FLOAT16);
         test_badparam (&kit.variants[i]);
         test_many_shapes (&kit.variants[i]);
     }
