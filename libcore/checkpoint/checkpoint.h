@@ -82,8 +82,9 @@ int64_t checkpoint_latest (const char *dir, struct mg_error *err);
 /* Read checkpoint 'iteration': fill values and pieces (all of them, owned or not).
  * Shapes and dtypes must agree; a missing tensor, a damaged, truncated or foreign file
  * are told apart in the text.  Every tensor of the checkpoint whose name begins with
- * 'all_of' must be named by some rank's pieces; NULL: no matter which.  'values' may be NULL,
- * and there may be no pieces.  Collective over 'comm', same result everywhere.
+ * 'all_of', the same on every rank, must be named by some rank's pieces; NULL: no matter
+ * which.  'values' may be NULL, and there may be no pieces.  Collective over 'comm', same
+ * result everywhere.
  * errno: ENOENT no such checkpoint, or a shard is missing; EBADMSG truncated, damaged or
  * of another save; ENOTSUP another format version; EINVAL it does not fit the values or
  * pieces.  Values are only filled on success, pieces once everything is found to fit;
