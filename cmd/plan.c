@@ -1,5 +1,6 @@
 /* plan.c - megatron plan: the table of its parts, and what they have in common */
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,6 +79,17 @@ const struct cmd_option plan_common_options[] = {
     { "help", NULL, NULL, "print this help", NULL, set_help },
     { NULL, NULL, NULL, NULL, NULL, NULL },
 };
+
+int plan_list_word (const char *what, const char *text, size_t n, char word[PLAN_WORD],
+                    struct mg_error *err)
+{
+    if (n >= PLAN_WORD)
+        return mg_error_set (err, EINVAL, "%s: \"%.*s...\" is too long for a number", what,
+                             PLAN_WORD, text);
+    memcpy (word, text, n);
+    word[n] = '\0';
+    return 0;
+}
 
 void plan_shortest (double value, char text[32])
 {

@@ -64,6 +64,13 @@ void plan_part_words (const struct cmd_option *options, int argc, char **argv, i
 struct train_args;
 const char *plan_missing_argument (const struct train_args *args);
 
+/* The first 'n' bytes of 'text', a word of a list of numbers, or -1 and a text if they are more
+ * than a number has.
+ */
+enum { PLAN_WORD = 32 };
+int plan_list_word (const char *what, const char *text, size_t n, char word[PLAN_WORD],
+                    struct mg_error *err);
+
 /* A number in the fewest digits that read as the same, for text and JSON; "inf" in quotes. */
 void plan_shortest (double value, char text[32]);
 

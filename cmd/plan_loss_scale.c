@@ -55,11 +55,12 @@ static int walk_series (const char *text, series_f each, void *arg, struct mg_er
 
     for (;; text++) {
         size_t n = strcspn (text, ",");
-        char word[32], *star;
+        char word[PLAN_WORD], *star;
         int64_t count = 1;
         int overflow;
 
-        snprintf (word, sizeof (word), "%.*s", n < 31 ? (int)n : 31, text);
+        if (plan_list_word (what, text, n, word, err) < 0)
+            return -1;
         if ((star = strchr (word, '*')))
             *star = '\0';
         if (parse_int (what, word, 0, 1, &overflow, err) < 0

@@ -67,15 +67,15 @@ static int set_steps (void *target, const struct cmd_option *option, const char 
     for (;;) {
         size_t n = strcspn (value, ",");
         int64_t *grown = realloc (r->step, (r->num_steps + 1) * sizeof (*grown));
-        char number[32];
+        char number[PLAN_WORD];
 
         if (!grown)
             return mg_error_set (err, ENOMEM, "%s: out of memory", what);
         r->step = grown;
-        snprintf (number, sizeof (number), "%.*s", n < 31 ? (int)n : 31, value);
-        if (parse_int64 (what, number, 0, INT64_C (1000000000000000),
-                         &r->step[r->num_steps], err)
-            < 0)
+        if (plan_list_word (what, value, n, number, err) < 0
+            || parse_int64 (what, number, 0, INT64_C (1000000000000000),
+                            &r->step[r->num_steps], err)
+                   < 0)
             return -1;
         r->num_steps++;
         if (value[n] == '\0')

@@ -151,6 +151,8 @@ done <<'END'
 2|plan loss-scale: --found-inf: 2 is out of range, want 0 to 1; see megatron plan loss-scale --help|loss-scale --found-inf 0,2
 2|plan loss-scale: --found-inf: "" is not a whole number, want 0 to 1; see megatron plan loss-scale --help|loss-scale --found-inf 0,
 2|plan loss-scale: --found-inf: 0 is out of range, want 1 to 1000000000; see megatron plan loss-scale --help|loss-scale --found-inf 1*0
+2|plan loss-scale: --found-inf: "00000000000000000000000000000000..." is too long for a number; see megatron plan loss-scale --help|loss-scale --found-inf 000000000000000000000000000000001
+2|plan lr: --steps: "00000000000000000000000000000000..." is too long for a number; see megatron plan lr --help|lr --lr 1 --steps 000000000000000000000000000000001
 2|plan schedule: --num-microbatches is missing; see megatron plan schedule --help|schedule --pp 4
 2|plan schedule: --pp x --vpp x --num-microbatches is over 1048576; see megatron plan schedule --help|schedule --pp 1024 --vpp 2 --num-microbatches 1024
 2|plan schedule: --num-microbatches: 0 is out of range, want 1 to 1048576; see megatron plan schedule --help|schedule --num-microbatches 0
