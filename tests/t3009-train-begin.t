@@ -41,6 +41,14 @@ like "$err" "^megatron train: .*ckpt.*5" "is named"
 is "$(wc -l <<<"$err")" 1 "in one line"
 ends "--exit-on-missing-checkpoint" "none: there is no checkpoint" \
     --load none --exit-on-missing-checkpoint
+itself="is a checkpoint itself: want the directory that it is in"
+ends "a checkpoint's own directory" "ckpt/iter_0000003 $itself" --load ckpt/iter_0000003
+ends "and for its weights" "ckpt/iter_0000003 $itself" --pretrained-checkpoint ckpt/iter_0000003
+run "${base[@]}" --load none --skip-train --split 90,10,0 --eval-iters 1
+like "$out" "no checkpoint in none: evaluating the weights that a run begins with" \
+    "an evaluation says whose weights"
+run "${base[@]}" --load ckpt
+like "$out" "nothing to train: the run has 8 iterations, and 8 are done" "a run at its end says so"
 run "${base[@]}" --load ckpt --exit-on-missing-checkpoint --no-load-rng
 is "$status" 0 "where there is one it loads" || diag "$err"
 like "$out" "going on from iteration 8 in ckpt" "it goes on"
@@ -141,7 +149,10 @@ if mpi_available; then
     is "$status" 1 "2 ranks refuse another schedule"
     is "$(grep -a '^megatron' <<<"$err")" "megatron train: checkpoint 8 in ckpt: \
 $another: learning rate 0.002 (checkpoint: 0.001)" "in one line"
+    run mpi_run 2 "${base[@]}" --load ckpt/iter_0000003
+    is "$status" 1 "and a checkpoint's own directory"
+    is "$(grep -a '^megatron' <<<"$err")" "megatron train: ckpt/iter_0000003 $itself" "in one line"
 else
-    skip 3 "no MPI"
+    skip 5 "no MPI"
 fi
 done_testing

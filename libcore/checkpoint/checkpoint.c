@@ -2,11 +2,15 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "libcore/checkpoint/checkpoint.h"
 #include "libcore/checkpoint/durable.h"
 #include "libcore/checkpoint/manifest.h"
+#include "libcore/checkpoint/manifest_format.h"
 #include "libcore/checkpoint/store.h"
 
 /* Is everything there: a good manifest, every shard with its length? 1, or 0 if it is
@@ -80,6 +84,15 @@ static int64_t highest (const char *dir, struct mg_error *why, struct mg_error *
     return rc < 0 ? -2 : found;
 }
 
+/* Is 'dir' one checkpoint, where the directory that holds it is wanted? */
+static bool is_checkpoint (const char *dir)
+{
+    char path[PATH_MAX];
+
+    return snprintf (path, sizeof (path), "%s/%s", dir, MANIFEST_NAME) < PATH_MAX
+           && access (path, F_OK) == 0;
+}
+
 int64_t checkpoint_latest (const char *dir, struct mg_error *err)
 {
     struct mg_error why = { .text = "" }, other;
@@ -103,6 +116,9 @@ int64_t checkpoint_latest (const char *dir, struct mg_error *err)
         found = highest (dir, &why, err);
     if (found == -1 && why.text[0])
         mg_error_set (err, EBADMSG, "%s: no complete checkpoint there: %s", dir, why.text);
+    else if (found == -1 && is_checkpoint (dir))
+        mg_error_set (err, EINVAL, "%s is a checkpoint itself: want the directory that it is in",
+                      dir);
     else if (found == -1)
         mg_error_set (err, ENOENT, "%s: no complete checkpoint there", dir);
     else if (found >= 0)

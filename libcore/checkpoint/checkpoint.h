@@ -74,8 +74,8 @@ int checkpoint_save_finish (struct checkpoint_save *s, struct mg_error *err);
  * one is missing or incomplete, the highest complete one): its iteration; *err tells the
  * first that was passed over and why, its text is empty if none was.  Or -1 with errno
  * ENOENT if there is none, EBADMSG if there are only incomplete ones, or a latest file that
- * names none, ENOTSUP if it is of another format version (an older one is not taken in its
- * place).  Local.
+ * names none, EINVAL if 'dir' is a checkpoint itself, ENOTSUP if it is of another format
+ * version (an older one is not taken in its place).  Local.
  */
 int64_t checkpoint_latest (const char *dir, struct mg_error *err);
 

@@ -39,6 +39,15 @@ static bool may_begin (const struct train_args *args)
     return !args->pretrained && !args->exit_on_missing;
 }
 
+/* What a run without a checkpoint does. */
+static const char *beginning (const struct train_args *args)
+{
+    if (!may_begin (args))
+        return "";
+    return args->skip_train ? ": evaluating the weights that a run begins with"
+                            : ": starting from the beginning";
+}
+
 /* Load from 'dir': 1, or 0 if there is no checkpoint, or -1; all ranks alike. */
 static int load_from (struct train *t, const char *dir, bool weights_only, int64_t iteration,
                       struct mg_error *err)
@@ -60,8 +69,7 @@ static int load_from (struct train *t, const char *dir, bool weights_only, int64
     if (found.passed.text[0])
         fprintf (t->out, "a checkpoint is passed over: %s\n", found.passed.text);
     if (rc == 0)
-        fprintf (t->out, "no checkpoint in %s%s\n", dir,
-                 may_begin (&t->args) ? ": starting from the beginning" : "");
+        fprintf (t->out, "no checkpoint in %s%s\n", dir, beginning (&t->args));
     else if (weights_only)
         fprintf (t->out, "beginning with the weights of iteration %" PRId64 " in %s\n",
                  found.iteration, dir);

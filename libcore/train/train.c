@@ -310,7 +310,8 @@ static int run (struct train *t, struct mg_error *err)
     t->first_iteration = t->progress.iteration + 1;
     if (t->progress.iteration >= t->train_iters && !args->skip_train
         && job_rank (t->job) == 0)
-        fprintf (t->out, "nothing to train: --train-iters is %" PRId64 "\n", t->train_iters);
+        fprintf (t->out, "nothing to train: the run has %" PRId64 " iterations, and %" PRId64
+                 " are done\n", t->train_iters, t->progress.iteration);
     while (t->progress.iteration < t->train_iters) {
         if (iterate (t, err) < 0 || follow (t, &saved, err) < 0)
             return -1;

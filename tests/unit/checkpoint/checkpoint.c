@@ -381,6 +381,8 @@ static void test_latest (void)
         run.err[0].text);
     threads_run (1, save, &run);
     is_int (checkpoint_latest (dir, &err), 5, "the first");
+    ok (checkpoint_latest (scratch_path ("latest/iter_0000005"), &err) == -1 && errno == EINVAL
+            && strstr (err.text, "is a checkpoint itself"), "refused: %s", err.text);
     run.iteration = 30;
     threads_run (1, save, &run);
     run.iteration = 20;
