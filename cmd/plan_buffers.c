@@ -218,10 +218,9 @@ static int take_types (struct train_args *args, struct request *r, struct mg_err
     return train_args_check_types (args, err);
 }
 
-static int read_model (struct buffers *b, struct request *r, int argc, char **argv,
+static int read_model (struct buffers *b, struct request *r, struct train_args *args,
                        struct mg_error *err)
 {
-    struct train_args args;
     struct geometry geometry;
     struct model_config model;
     struct stages *stages = NULL;
@@ -229,20 +228,18 @@ static int read_model (struct buffers *b, struct request *r, int argc, char **ar
     size_t n;
     int rc = -1;
 
-    if (train_args_read (argc, argv, &args, err) < 0 || check_model (&args, err) < 0
-        || train_geometry (&args, &geometry, err) < 0
-        || train_model (&args, geometry.tp, 0, &model, err) < 0
-        || !(stages = train_stages (&args, &geometry, err))
+    if (train_geometry (args, &geometry, err) < 0
+        || train_model (args, geometry.tp, 0, &model, err) < 0
+        || !(stages = train_stages (args, &geometry, err))
         || model_config_validate (&model, geometry.tp, err) < 0
-        || count_ranks (r, &geometry, err) < 0 || take_types (&args, r, err) < 0)
+        || count_ranks (r, &geometry, err) < 0 || take_types (args, r, err) < 0)
         goto done;
     if ((params = model_stage_params (&model, geometry.tp, r->float8, stages, r->pp_rank, &n,
                                       err)))
-        rc = copy_params (b, params, n, train_dtype (&args), err);
+        rc = copy_params (b, params, n, train_dtype (args), err);
 done:
     free (params);
     stages_destroy (stages);
-    train_args_clear (&args);
     return rc;
 }
 
@@ -327,14 +324,14 @@ static void clear (struct buffers *b)
     layout_destroy (b->layout);
 }
 
-static int show (struct request *r, bool json, int argc, char **argv)
+static int show (struct request *r, bool json, struct train_args *args)
 {
     struct buffers b = { .n = 0 };
     struct mg_error err = { .text = "" };
     int rc;
 
     rc = r->params ? buffers_read_file (&b, r->params, &err)
-                   : read_model (&b, r, argc, argv, &err);
+                   : read_model (&b, r, args, &err);
     b.dp = r->dp ? r->dp : 1;
     b.edp = r->edp ? r->edp : b.dp;
     b.instances = r->instances ? r->instances : 1;
@@ -368,6 +365,7 @@ int plan_buffers (int argc, char **argv)
         { buffer_options, &r },
         { plan_common_options, &common },
     };
+    struct train_args args = { .files = NULL };
     struct mg_error err;
 
     if (!words) {
@@ -386,8 +384,13 @@ int plan_buffers (int argc, char **argv)
         mg_error_set (&err, EINVAL, "\"%.60s\" does not go with --params", rest[1]);
         status = plan_usage_error (argv[0], &err);
     }
+    else if (!r.params
+             && (train_args_read (num_rest, rest, &args, &err) < 0
+                 || check_model (&args, &err) < 0))
+        status = plan_usage_error (argv[0], &err);
     else
-        status = show (&r, common.json, num_rest, rest);
+        status = show (&r, common.json, &args);
+    train_args_clear (&args);
     free (words);
     return status;
 }

@@ -116,7 +116,8 @@ refused() {
     like "$err" "^megatron: .*($regex)" "and the line says why"
     is "$(wc -l <<<"$err")" 1 "in one line"
 }
-refused 1 "neither --params nor --num-layers"
+refused 2 "neither --params nor --num-layers"
+refused 2 "unknown argument --layers" --layers 2
 refused 1 "none.json: No such file" --params none.json
 refused 1 "\.: Is a directory" --params .
 refused 1 "line 2: not JSON: " --params <(printf '[\nmore')
