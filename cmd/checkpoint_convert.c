@@ -303,13 +303,17 @@ static int convert (struct request *request, struct mg_error *err)
 {
     struct gpt2_tensors ours = { .n = 0 };
     struct alone alone;
-    struct stat st;
+    struct stat st, output;
     int rc;
 
     if (stat (request->input, &st) < 0)
         return mg_error_set (err, errno, "%s: %s", request->input, strerror (errno));
     if (!S_ISDIR (st.st_mode) && request->iteration >= 0)
         return mg_error_set (err, EINVAL, "--iteration: %s is a file", request->input);
+    if (request->format != FORMAT_CHECKPOINT && stat (request->output, &output) == 0
+        && S_ISDIR (output.st_mode))
+        return mg_error_set (err, EISDIR, "--output: %s is a directory, want a file",
+                             request->output);
     if (begin_alone (&alone, err) < 0)
         return -1;
     rc = S_ISDIR (st.st_mode) ? read_checkpoint (request, &ours, alone.comm, err)
