@@ -91,7 +91,8 @@ static void run_step (json_t *places, char **argv, int wanted)
                   wanted > seen ? wanted : seen, run.status, (int)strcspn (run.err, "\n"),
                   run.err);
         add_place (places, "nodes", DOCTOR_FAIL, "step",
-                   "is megatron installed there under the same path?", text);
+                   "are they nodes of this cluster, and is megatron there under the same path?",
+                   text);
     }
     run_clear (&run);
 }
