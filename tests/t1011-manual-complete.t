@@ -45,7 +45,7 @@ entries() {
 }
 for command in plan data checkpoint; do
     : >"$TEST_DIR/options"
-    for part in $(megatron $command --help | sed -n 's/^  \([a-z]*\) .*/\1/p'); do
+    for part in $(megatron $command --help | sed -n 's/^  \([a-z-]*\) .*/\1/p'); do
         run megatron $command "$part" --help
         is "$status" 0 "megatron $command $part --help"
         grep -oE -- '(^|[ (])--[a-z][a-z0-9-]*' <<<"$out" | tr -d ' (' >>"$TEST_DIR/options"
