@@ -10,7 +10,7 @@
 static const char usage[]
     = "Usage: megatron train ARGUMENT...\n"
       "Train a GPT on the ranks of the job (srun, mpirun), or on one rank alone.\n"
-      "Arguments have Megatron-LM's names:\n";
+      "Arguments have Megatron-LM's names; megatron-train(1) tells more of them:\n";
 
 int cmd_train (int argc, char **argv)
 {
