@@ -162,7 +162,9 @@ run megatron plan --help
 like "$out" "check.*groups" "the help names the parts"
 
 # Every option that the help shows is in the manual page, and the other way round
-for part in buffers groups check layers lr memory schedule; do
+mapfile -t parts < <(megatron plan --help | sed -n 's/^  \([a-z][a-z-]*\)  .*/\1/p')
+ok "[ ${#parts[@]} -ge 8 ]" "parts: ${parts[*]}"
+for part in "${parts[@]}"; do
     run megatron plan "$part" --help
     is "$status" 0 "$part --help"
     grep -o -e '--[a-z][a-z0-9-]*' .out >>help
