@@ -108,7 +108,8 @@ layout "options in between" 2 1 1 2 1 1 $dflt -- -n2 --export=PATH,DUMP sh -c "$
 # The components of a heterogeneous step are one world, by node, whatever their order.
 # shellcheck disable=SC2016
 dump_het='echo $MEGATRON_WORLD_SIZE:$MEGATRON_RANK:$LOCAL_RANK:$SLURMD_NODENAME:$MASTER_ADDR:$MASTER_PORT'
-run srun -Q --megatron-tp=3 -w n2 -n2 sh -c "$dump_het" : -w n0,n1 -N2 -n4 -m cyclic sh -c "$dump_het"
+run srun -Q --mpi=none --megatron-tp=3 -w n2 -n2 sh -c "$dump_het" : \
+    -w n0,n1 -N2 -n4 -m cyclic sh -c "$dump_het"
 is "$(cut -d: -f 1-5 <<<"$out" | sort)" "6:0:0:n0:n0
 6:1:1:n0:n0
 6:2:2:n0:n0
