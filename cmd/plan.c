@@ -80,6 +80,25 @@ const struct cmd_option plan_common_options[] = {
     { NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
+static int set_train_argument (void *target, const struct cmd_option *option,
+                               const char *what, const char *value, struct mg_error *err)
+{
+    (void)what;
+    return train_arg_set (train_arg_find (option->name), value, target, err);
+}
+
+struct cmd_option plan_train_option (const char *name, const char *help)
+{
+    const struct train_arg *row = train_arg_find (name);
+
+    return (struct cmd_option){
+        .name = row->name,
+        .arg = row->meta,
+        .help = help ? help : row->help,
+        .set = set_train_argument,
+    };
+}
+
 int plan_list_word (const char *what, const char *text, size_t n, char word[PLAN_WORD],
                     struct mg_error *err)
 {

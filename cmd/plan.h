@@ -64,6 +64,11 @@ void plan_part_words (const struct cmd_option *options, int argc, char **argv, i
 struct train_args;
 const char *plan_missing_argument (const struct train_args *args);
 
+/* The row of one of megatron train's arguments, for a table whose target is a struct
+ * train_args; with 'help' in place of its own, where that is not NULL.
+ */
+struct cmd_option plan_train_option (const char *name, const char *help);
+
 /* The first 'n' bytes of 'text', a word of a list of numbers, or -1 and a text if they are more
  * than a number has.
  */

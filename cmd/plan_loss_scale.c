@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cmd/plan.h"
@@ -15,21 +14,13 @@
 
 static const char *const names[]
     = { "loss-scale", "initial-loss-scale", "min-loss-scale", "loss-scale-window", "hysteresis" };
-enum { NUM_NAMES = sizeof (names) / sizeof (names[0]), NUM_OWN = 3 };
+enum { NUM_NAMES = sizeof (names) / sizeof (names[0]) };
 
 struct request {
     struct train_args args;
     double growth, backoff;
     const char *found_inf; /* NULL: not given */
 };
-
-static int set_argument (void *target, const struct cmd_option *option, const char *what,
-                         const char *value, struct mg_error *err)
-{
-    (void)what;
-    return train_arg_set (train_arg_find (option->name), value,
-                          &((struct request *)target)->args, err);
-}
 
 static int set_growth (void *target, const struct cmd_option *option, const char *what,
                        const char *value, struct mg_error *err)
@@ -82,27 +73,15 @@ static int set_series (void *target, const struct cmd_option *option, const char
     return walk_series (value, NULL, NULL, err);
 }
 
-static void make_options (struct cmd_option options[NUM_OWN + NUM_NAMES + 1])
-{
-    static const struct cmd_option own[NUM_OWN] = {
-        { .name = "found-inf", .arg = "N[*TIMES][,...]", .set = set_series,
-          .help = "1: an iteration whose gradients overflow, 0: a good one" },
-        { .name = "growth-factor", .arg = "X", .set = set_growth,
-          .help = "that the scale grows by (default 2, that of a run)" },
-        { .name = "backoff-factor", .arg = "X", .set = set_backoff,
-          .help = "that it backs off by (default 0.5, that of a run)" },
-    };
-
-    memcpy (options, own, sizeof (own));
-    for (int i = 0; i < NUM_NAMES; i++) {
-        const struct train_arg *row = train_arg_find (names[i]);
-
-        options[NUM_OWN + i] = (struct cmd_option){
-            .name = row->name, .arg = row->meta, .help = row->help, .set = set_argument,
-        };
-    }
-    options[NUM_OWN + NUM_NAMES] = (struct cmd_option){ .name = NULL };
-}
+static const struct cmd_option own_options[] = {
+    { .name = "found-inf", .arg = "N[*TIMES][,...]", .set = set_series,
+      .help = "1: an iteration whose gradients overflow, 0: a good one" },
+    { .name = "growth-factor", .arg = "X", .set = set_growth,
+      .help = "that the scale grows by (default 2, that of a run)" },
+    { .name = "backoff-factor", .arg = "X", .set = set_backoff,
+      .help = "that it backs off by (default 0.5, that of a run)" },
+    { .name = NULL },
+};
 
 static void print_help (const struct cmd_option_table *tables, int ntables)
 {
@@ -171,21 +150,23 @@ static int show (struct request *r, bool json)
 
 int plan_loss_scale (int argc, char **argv)
 {
-    struct cmd_option options[NUM_OWN + NUM_NAMES + 1];
+    struct cmd_option arguments[NUM_NAMES + 1] = { { .name = NULL } };
     struct request r = { .growth = 2, .backoff = 0.5 };
     struct plan_common common = { 0 };
     const struct cmd_option_table tables[] = {
-        { options, &r },
+        { own_options, &r },
+        { arguments, &r.args },
         { plan_common_options, &common },
     };
     struct mg_error err;
 
-    make_options (options);
+    for (int i = 0; i < NUM_NAMES; i++)
+        arguments[i] = plan_train_option (names[i], NULL);
     train_args_init (&r.args);
-    if (cmd_options_read (tables, 2, argc, argv, &err) < 0)
+    if (cmd_options_read (tables, 3, argc, argv, &err) < 0)
         return plan_usage_error (argv[0], &err);
     if (common.help) {
-        print_help (tables, 2);
+        print_help (tables, 3);
         return 0;
     }
     if (!r.found_inf) {

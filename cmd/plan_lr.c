@@ -49,14 +49,6 @@ struct request {
     size_t num_steps;
 };
 
-static int set_argument (void *target, const struct cmd_option *option, const char *what,
-                         const char *value, struct mg_error *err)
-{
-    (void)what;
-    return train_arg_set (train_arg_find (option->name), value,
-                          &((struct request *)target)->args, err);
-}
-
 /* Append "0,10,20". */
 static int set_steps (void *target, const struct cmd_option *option, const char *what,
                       const char *value, struct mg_error *err)
@@ -84,27 +76,11 @@ static int set_steps (void *target, const struct cmd_option *option, const char 
     }
 }
 
-/* The rows of --steps and of the arguments, closed by an empty one. */
-static void make_options (struct cmd_option options[NUM_NAMES + 2])
-{
-    options[0] = (struct cmd_option){
-        .name = "steps",
-        .arg = "N[,N...]",
-        .help = "iterations, or samples with --train-samples; may be repeated",
-        .set = set_steps,
-    };
-    for (int i = 0; i < NUM_NAMES; i++) {
-        const struct train_arg *row = train_arg_find (names[i].name);
-
-        options[i + 1] = (struct cmd_option){
-            .name = row->name,
-            .arg = row->meta,
-            .help = names[i].help ? names[i].help : row->help,
-            .set = set_argument,
-        };
-    }
-    options[NUM_NAMES + 1] = (struct cmd_option){ .name = NULL };
-}
+static const struct cmd_option own_options[] = {
+    { .name = "steps", .arg = "N[,N...]", .set = set_steps,
+      .help = "iterations, or samples with --train-samples; may be repeated" },
+    { .name = NULL },
+};
 
 static void print_help (const struct cmd_option_table *tables, int ntables)
 {
@@ -177,22 +153,24 @@ static int show (struct request *r, bool json)
 
 int plan_lr (int argc, char **argv)
 {
-    struct cmd_option options[NUM_NAMES + 2];
+    struct cmd_option arguments[NUM_NAMES + 1] = { { .name = NULL } };
     struct request r = { .num_steps = 0 };
     struct plan_common common = { 0 };
     const struct cmd_option_table tables[] = {
-        { options, &r },
+        { own_options, &r },
+        { arguments, &r.args },
         { plan_common_options, &common },
     };
     struct mg_error err;
     int status = 0;
 
-    make_options (options);
+    for (int i = 0; i < NUM_NAMES; i++)
+        arguments[i] = plan_train_option (names[i].name, names[i].help);
     train_args_init (&r.args);
-    if (cmd_options_read (tables, 2, argc, argv, &err) < 0)
+    if (cmd_options_read (tables, 3, argc, argv, &err) < 0)
         status = plan_usage_error (argv[0], &err);
     else if (common.help)
-        print_help (tables, 2);
+        print_help (tables, 3);
     else if (check_request (&r, &err) < 0)
         status = plan_usage_error (argv[0], &err);
     else
