@@ -71,7 +71,7 @@ struct mg_job *mg_job_create (const struct mg_geometry *geometry,
         mg_error_set (err, ENOMEM, "job: out of memory");
         return NULL;
     }
-    if (!(config.bootstrap = bootstrap_create (config.timeout, err)))
+    if (!(config.bootstrap = job_meet (config.comm, config.timeout, err)))
         goto error;
     if (!(job->job = job_create (&config, err))) {
         bootstrap_destroy (config.bootstrap);

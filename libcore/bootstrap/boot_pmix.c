@@ -23,6 +23,7 @@
 
 #include "libcore/base/module.h"
 #include "libcore/base/parse.h"
+#include "libcore/base/timed.h"
 #include "libcore/bootstrap/bootstrap_ops.h"
 #include "libcore/bootstrap/nodes.h"
 
@@ -238,89 +239,36 @@ static void boot_destroy (void *impl)
     errno = saved_errno;
 }
 
-/* PMIx_Init waits for the launcher's server for as long as that takes: it runs on a thread
- * of its own, which is left behind, with what it uses, if the clock runs out.
- */
+/* PMIx_Init waits for the launcher's server for as long as that takes. */
 struct start {
-    pthread_mutex_t lock;
-    pthread_cond_t ended;
-    bool done;
     pmix_proc_t self;
     pmix_status_t status;
 };
 
-static void *run_init (void *arg)
+static void run_init (void *arg)
 {
     struct start *s = arg;
-    pmix_proc_t self;
-    pmix_status_t status = PMIx_Init (&self, NULL, 0);
 
-    pthread_mutex_lock (&s->lock);
-    s->self = self;
-    s->status = status;
-    s->done = true;
-    pthread_cond_signal (&s->ended);
-    pthread_mutex_unlock (&s->lock);
-    return NULL;
-}
-
-static struct timespec deadline_of (double seconds)
-{
-    struct timespec t;
-
-    clock_gettime (CLOCK_MONOTONIC, &t);
-    t.tv_sec += (time_t)seconds;
-    t.tv_nsec += (long)((seconds - (double)(time_t)seconds) * 1e9);
-    if (t.tv_nsec >= 1000000000) {
-        t.tv_sec++;
-        t.tv_nsec -= 1000000000;
-    }
-    return t;
-}
-
-static void init_cond (pthread_cond_t *cond)
-{
-    pthread_condattr_t attr;
-
-    pthread_condattr_init (&attr);
-    pthread_condattr_setclock (&attr, CLOCK_MONOTONIC);
-    pthread_cond_init (cond, &attr);
-    pthread_condattr_destroy (&attr);
+    s->status = PMIx_Init (&s->self, NULL, 0);
 }
 
 static int init_timed (struct pmix *p, struct mg_error *err)
 {
-    struct timespec deadline = deadline_of (p->timeout);
     struct start *s = calloc (1, sizeof (*s));
-    pthread_t thread;
-    bool done;
     int rc;
 
     if (!s)
         return p->host->error_set (err, ENOMEM, "bootstrap: out of memory");
-    pthread_mutex_init (&s->lock, NULL);
-    init_cond (&s->ended);
-    if ((rc = pthread_create (&thread, NULL, run_init, s)) != 0) {
-        free (s);
-        return p->host->error_set (err, rc, "bootstrap: no thread for PMIx_Init: %s",
-                                   strerror (rc));
+    if (timed_call (run_init, s, p->timeout) < 0) {
+        if (errno == ETIMEDOUT) // and the call keeps `s`
+            return p->host->error_set (err, ETIMEDOUT, "PMIx_Init: the launcher's server has"
+                                       " not answered within %g s", p->timeout);
+        rc = p->host->error_set (err, errno, "bootstrap: no thread for PMIx_Init: %s",
+                                 strerror (errno));
+    } else {
+        p->self = s->self;
+        rc = s->status == PMIX_SUCCESS ? 0 : pmix_error (p, "PMIx_Init", s->status, err);
     }
-    pthread_mutex_lock (&s->lock);
-    while (!s->done
-           && pthread_cond_timedwait (&s->ended, &s->lock, &deadline) != ETIMEDOUT)
-        ;
-    done = s->done;
-    pthread_mutex_unlock (&s->lock);
-    if (!done) {
-        pthread_detach (thread);
-        return p->host->error_set (err, ETIMEDOUT, "PMIx_Init: the launcher's server has not"
-                                   " answered within %g s", p->timeout);
-    }
-    pthread_join (thread, NULL);
-    p->self = s->self;
-    rc = s->status == PMIX_SUCCESS ? 0 : pmix_error (p, "PMIx_Init", s->status, err);
-    pthread_cond_destroy (&s->ended);
-    pthread_mutex_destroy (&s->lock);
     free (s);
     return rc;
 }
@@ -341,7 +289,7 @@ static void *boot_create (const struct bootstrap_host *host, double timeout,
         return NULL;
     }
     pthread_mutex_init (&p->lock, NULL);
-    init_cond (&p->fenced);
+    timed_cond_init (&p->fenced);
     if (place (p, err) < 0)
         goto error;
     fill_info (p, info);
@@ -368,7 +316,7 @@ static void on_fence (pmix_status_t status, void *arg)
 /* Wait for on_fence(): false when the clock has run out. */
 static bool wait_fence (struct pmix *p)
 {
-    struct timespec deadline = deadline_of (p->timeout);
+    struct timespec deadline = timed_deadline (p->timeout);
     bool done;
 
     pthread_mutex_lock (&p->lock);

@@ -16,6 +16,11 @@ struct bootstrap {
     void *impl;
     struct bootstrap_info info;
     bool exchanged;
+    bool together; /* the last collective call was a barrier that succeeded */
+    void *kept;    /* NULL: nothing */
+    void (*destroy_kept) (void *object, bool together);
+    int failed;    /* 0, or errno of `why` */
+    struct mg_error why;
 };
 
 static const struct bootstrap_host host = { .error_set = mg_error_set };
@@ -116,11 +121,43 @@ void bootstrap_destroy (struct bootstrap *b)
 {
     if (b) {
         int saved_errno = errno;
+
+        if (b->kept)
+            b->destroy_kept (b->kept, b->together);
         if (b->impl)
             b->ops->destroy (b->impl);
         free (b);
         errno = saved_errno;
     }
+}
+
+int bootstrap_expected_size (void)
+{
+    const char *job = getenv ("PMIX_NAMESPACE");
+
+    if (!job)
+        return 1;
+    // mpirun's processes inherit the variables of the Slurm step that mpirun runs in
+    return env_count (strncmp (job, "slurm.", 6) == 0 ? "SLURM_NTASKS"
+                                                       : "OMPI_COMM_WORLD_SIZE");
+}
+
+void bootstrap_keep (struct bootstrap *b, void *object,
+                     void (*destroy) (void *object, bool together))
+{
+    b->kept = object;
+    b->destroy_kept = destroy;
+}
+
+void *bootstrap_kept (const struct bootstrap *b)
+{
+    return b->kept;
+}
+
+void bootstrap_fail (struct bootstrap *b, int errnum, const struct mg_error *why)
+{
+    b->failed = errnum;
+    b->why = *why;
 }
 
 const struct bootstrap_info *bootstrap_info (const struct bootstrap *b)
@@ -135,7 +172,9 @@ int bootstrap_exchange (struct bootstrap *b, const void *data, size_t len,
         return mg_error_set (err, EINVAL,
                              "bootstrap: exchange of %zu bytes, want 1 to %d",
                              data ? len : 0, INT_MAX);
-    b->exchanged = false;
+    b->exchanged = b->together = false;
+    if (b->failed)
+        return mg_error_set (err, b->failed, "%s", b->why.text);
     if (b->ops->exchange (b->impl, data, len, err) < 0)
         return -1;
     b->exchanged = true;
@@ -160,7 +199,11 @@ int bootstrap_task_of (const struct bootstrap *b, int rank)
 
 int bootstrap_barrier (struct bootstrap *b, struct mg_error *err)
 {
-    return b->ops->barrier (b->impl, err);
+    b->together = false;
+    if (b->failed)
+        return mg_error_set (err, b->failed, "%s", b->why.text);
+    b->together = b->ops->barrier (b->impl, err) == 0;
+    return b->together ? 0 : -1;
 }
 
 void bootstrap_abort (struct bootstrap *b, int code)

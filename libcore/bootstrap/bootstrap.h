@@ -8,6 +8,7 @@
 #ifndef LIBCORE_BOOTSTRAP_BOOTSTRAP_H
 #define LIBCORE_BOOTSTRAP_BOOTSTRAP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "megatron/error.h"
@@ -32,7 +33,28 @@ struct bootstrap *bootstrap_create (double timeout, struct mg_error *err);
  */
 struct bootstrap *bootstrap_create_planned (int rank, int size, struct mg_error *err);
 
+/* Leave the launcher and free it, with what it keeps. NULL is allowed. Keeps errno. */
 void bootstrap_destroy (struct bootstrap *b);
+
+/* Processes that the launcher started as this job, by its variables: 1 for a process alone,
+ * 0 if they do not say.  Cheap; no launcher is called.
+ */
+int bootstrap_expected_size (void);
+
+/* Keep `object` with the bootstrap, which owns it.  bootstrap_destroy() first calls
+ * destroy (object, together); `together` says that the last collective call was a barrier
+ * that succeeded, so that all ranks do this now.  One object at most.
+ */
+void bootstrap_keep (struct bootstrap *b, void *object,
+                     void (*destroy) (void *object, bool together));
+
+/* What it keeps, NULL: nothing. */
+void *bootstrap_kept (const struct bootstrap *b);
+
+/* Every collective call from now on fails with this errno and text: for a process that has
+ * failed, and cannot say so before it knows who it is.
+ */
+void bootstrap_fail (struct bootstrap *b, int errnum, const struct mg_error *why);
 
 const struct bootstrap_info *bootstrap_info (const struct bootstrap *b);
 

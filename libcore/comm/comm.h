@@ -9,6 +9,7 @@
 #include "megatron/comm.h"
 
 struct comm_net;
+struct comm_start;
 struct recorder;
 
 struct comm_net_config {
@@ -16,6 +17,8 @@ struct comm_net_config {
                             any number of ranks); NULL: the best that can be loaded */
     struct mg_device *device;
     int size; /* processes of the job; 1 needs no backend but self */
+    struct comm_start *start;  /* of the same backend (start.h), outlives the net; NULL:
+                                  nothing was started */
     struct recorder *recorder; /* of the calls on groups larger than one; NULL: none */
     /* End the whole job; any thread; does not return. 'arg' is handed to it. */
     void (*abort) (void *arg, int code);

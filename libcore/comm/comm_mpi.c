@@ -1,8 +1,9 @@
 /* comm_mpi.c - communicators over MPI: a loadable module
  *
- * MPI is only called on the communication thread (start-up and shut-down included, so
- * MPI_THREAD_FUNNELED will do), and, but for those two, never blocks there: every call is
- * a small state machine that posts nonblocking messages and tests them (comm_mpi_call.c).
+ * MPI starts on a thread of the caller of start(), before there is a device.  After that MPI
+ * is only called on the communication thread (MPI_THREAD_SERIALIZED), and, but for
+ * shut-down, never blocks there: every call is a small state machine that posts nonblocking
+ * messages and tests them (comm_mpi_call.c).
  *
  * This file has what runs in the caller: connecting, making communicators, enqueuing.
  */
@@ -172,31 +173,46 @@ static int run_blocking (struct mpi_net *net, const char *what,
     return 0;
 }
 
-static int run_init (struct blocking *b, struct mg_error *err)
+/* Start MPI, unless the program has. */
+static int init_mpi (struct mpi_net *net, struct mg_error *err)
 {
-    const struct comm_host *host = b->net->host;
+    const struct comm_host *host = net->host;
     int flag = 0, level = MPI_THREAD_SINGLE, rc;
     int *upper = NULL;
 
     MPI_Initialized (&flag);
     if (flag) {
         MPI_Query_thread (&level);
-        if (level < MPI_THREAD_SERIALIZED)
-            return host->error_set (err, EINVAL, "MPI was started without thread support:"
-                                    " want MPI_THREAD_SERIALIZED, or leave it to this"
-                                    " library");
     } else {
-        rc = MPI_Init_thread (NULL, NULL, MPI_THREAD_FUNNELED, &level);
+        rc = MPI_Init_thread (NULL, NULL, MPI_THREAD_SERIALIZED, &level);
         if (rc != MPI_SUCCESS)
             return mpi_error (host, "MPI_Init_thread", rc, err);
-        b->net->initialized = true;
-        if (level < MPI_THREAD_FUNNELED)
-            return host->error_set (err, ENOTSUP, "this MPI does not support threads");
+        net->initialized = true;
     }
+    if (level < MPI_THREAD_SERIALIZED)
+        return host->error_set (err, flag ? EINVAL : ENOTSUP, "%s without thread support: "
+                                "want MPI_THREAD_SERIALIZED%s",
+                                flag ? "MPI was started" : "this MPI is",
+                                flag ? ", or leave it to this library" : "");
     MPI_Comm_set_errhandler (MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_get_attr (MPI_COMM_WORLD, MPI_TAG_UB, &upper, &flag);
-    b->net->num_tags = flag && *upper > 0 ? *upper : 32767;
+    net->num_tags = flag && *upper > 0 ? *upper : 32767;
     return 0;
+}
+
+static void *mpi_start (const struct comm_host *host, struct mg_error *err)
+{
+    struct mpi_net *net = calloc (1, sizeof (*net));
+
+    if (!net) {
+        host->error_set (err, ENOMEM, "MPI: out of memory");
+        return NULL;
+    }
+    net->host = host;
+    if (init_mpi (net, err) == 0)
+        return net;
+    free (net);
+    return NULL;
 }
 
 enum { MAX_PINNED = 4 };
@@ -232,14 +248,26 @@ static void pin_plugins (void)
     }
 }
 
+static int finalize_mpi (struct mpi_net *net, struct mg_error *err)
+{
+    int rc = MPI_SUCCESS;
+
+    if (net->initialized) {
+        pin_plugins ();
+        rc = MPI_Finalize ();
+    }
+    return rc == MPI_SUCCESS ? 0 : mpi_error (net->host, "MPI_Finalize", rc, err);
+}
+
 static int run_finalize (struct blocking *b, struct mg_error *err)
 {
-    int rc;
+    return finalize_mpi (b->net, err);
+}
 
-    pin_plugins ();
-    rc = MPI_Finalize ();
-
-    return rc == MPI_SUCCESS ? 0 : mpi_error (b->net->host, "MPI_Finalize", rc, err);
+static void mpi_stop (void *library)
+{
+    finalize_mpi (library, NULL);
+    free (library);
 }
 
 static int run_create (struct blocking *b, struct mg_error *err)
@@ -281,19 +309,13 @@ static void mpi_close (void *impl, bool failed)
     free (net);
 }
 
-static void *mpi_open (const struct comm_host *host, struct mg_stream *stream,
-                       struct mg_error *err)
+static void *mpi_open (const struct comm_host *host, void *library,
+                       struct mg_stream *stream, struct mg_error *err)
 {
-    struct mpi_net *net = calloc (1, sizeof (*net));
+    struct mpi_net *net = library;
 
-    if (!net) {
-        host->error_set (err, ENOMEM, "MPI: out of memory");
-        return NULL;
-    }
-    net->host = host;
+    (void)host, (void)err;
     net->stream = stream;
-    if (run_blocking (net, "MPI_Init", run_init, NULL, NULL, err) < 0)
-        return NULL; // and leave 'net': the thread may be using it
     return net;
 }
 
@@ -391,6 +413,8 @@ static void *mpi_create (void *impl, const struct comm_host *host,
 
 static const struct comm_ops comm_mpi_ops = {
     .name = "mpi",
+    .start = mpi_start,
+    .stop = mpi_stop,
     .open = mpi_open,
     .close = mpi_close,
     .create = mpi_create,

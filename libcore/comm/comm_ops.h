@@ -68,16 +68,28 @@ struct comm_group {
 struct comm_ops {
     const char *name;
 
-    /* Connect this process, once, before any create(): collective over the job, blocks.
-     * 'stream' is a comm stream for the backend's own work, valid until close(). NULL and
-     * a text on failure. NULL slot: nothing to connect, 'net' is NULL everywhere.
+    /* Start the library that the backend calls, before this process uses PMIx (start.h):
+     * collective over the job, blocks for as long as the library does, on any thread.
+     * NULL, errno and a text on failure. NULL only together with open.
      */
-    void *(*open) (const struct comm_host *host, struct mg_stream *stream,
+    void *(*start) (const struct comm_host *host, struct mg_error *err);
+
+    /* Undo start() where open() was not called: collective, blocks, on any thread. NULL
+     * only together with open.
+     */
+    void (*stop) (void *library);
+
+    /* Connect this process, once, before any create(): blocks.  'library' is what start()
+     * returned; it belongs to the net from here on.  'stream' is a comm stream for the
+     * backend's own work, valid until close(). NULL and a text on failure, and the library
+     * then stays as it is for good. NULL slot: nothing to connect, 'net' is NULL everywhere.
+     */
+    void *(*open) (const struct comm_host *host, void *library, struct mg_stream *stream,
                    struct mg_error *err);
 
-    /* Undo open() after the last destroy(): collective, blocks. 'failed': the device has
-     * failed; then it is not collective and must not block.  Not called at all if a poll
-     * function is stuck. NULL only together with open.
+    /* Undo open() and start() after the last destroy(): collective, blocks. 'failed': the
+     * device has failed; then it is not collective and must not block.  Not called at all if
+     * a poll function is stuck. NULL only together with open.
      */
     void (*close) (void *net, bool failed);
 

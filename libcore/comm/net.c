@@ -36,28 +36,59 @@ static const struct backend {
     { "plan", &comm_plan_ops, NULL, NULL },
 };
 
+static const struct backend *find (const char *name)
+{
+    for (size_t i = 0; i < sizeof (backends) / sizeof (backends[0]); i++) {
+        if (!name || strcmp (name, backends[i].name) == 0)
+            return &backends[i];
+    }
+    return NULL;
+}
+
+bool net_find (const char *name)
+{
+    return find (name) != NULL;
+}
+
+const struct comm_ops *net_load (const char *name, struct mg_error *err)
+{
+    const struct backend *b = find (name);
+
+    return b->ops ? b->ops : module_load (b->module, b->hint, err);
+}
+
 /* The table of the named backend, NULL: of the first. */
 static const struct comm_ops *choose (const struct comm_net_config *config,
                                       struct mg_error *err)
 {
     const char *name = config->backend;
+    const struct backend *b = find (name);
 
     if (config->size == 1 && !name)
         return &comm_self_ops;
-    for (size_t i = 0; i < sizeof (backends) / sizeof (backends[0]); i++) {
-        const struct backend *b = &backends[i];
-
-        if (name && strcmp (name, b->name) != 0)
-            continue;
-        if (b->ops == &comm_self_ops && config->size > 1)
-            break;
-        return b->ops ? b->ops : module_load (b->module, b->hint, err);
-    }
+    if (b && (b->ops != &comm_self_ops || config->size == 1))
+        return net_load (name, err);
     mg_error_set (err, EINVAL,
                   "communicator backend \"%.40s\" cannot connect %d ranks, want"
                   " mpi",
                   name ? name : "", config->size);
     return NULL;
+}
+
+/* Connect through what was started; where nothing was, there is nothing to connect. */
+static int open_backend (struct comm_net *net, struct mg_error *err)
+{
+    void *library;
+
+    if (!net->ops->open)
+        return 0;
+    if (!net->start || !(library = net->start->library))
+        return mg_error_set (err, EPROTO, "%s has not been started: it comes before PMIx, if"
+                             " the launcher's variables do not say that this process is alone",
+                             net->ops->name);
+    net->start->library = NULL; // the net's from here on
+    net->impl = net->ops->open (&comm_host, library, net->stream, err);
+    return net->impl ? 0 : -1;
 }
 
 struct comm_net *comm_net_create (const struct comm_net_config *config,
@@ -78,12 +109,13 @@ struct comm_net *comm_net_create (const struct comm_net_config *config,
     net->abort = config->abort;
     net->arg = config->arg;
     net->recorder = config->recorder;
+    net->start = config->start;
     if (!(net->ops = choose (config, err)))
         goto error;
     if (!(net->stream
           = mg_stream_create (net->device, MG_STREAM_COMM, net->ops->name, err)))
         goto error;
-    if (net->ops->open && !(net->impl = net->ops->open (&comm_host, net->stream, err)))
+    if (open_backend (net, err) < 0)
         goto error;
     return net;
 error:

@@ -7,8 +7,15 @@
 #include "libcore/comm/comm.h"
 #include "libcore/comm/comm_ops.h"
 
+struct comm_start {
+    const struct comm_ops *ops; /* NULL: the name of the backend is unknown */
+    void *library;              /* of ops->start(); NULL: none, or it has ended */
+    double timeout;
+};
+
 struct comm_net {
     const struct comm_ops *ops;
+    struct comm_start *start; /* borrowed; NULL: none */
     void *impl;               /* of ops->open() */
     struct mg_device *device; /* borrowed */
     struct mg_stream *stream; /* for the backend's own work */
@@ -16,6 +23,12 @@ struct comm_net {
     void *arg;
     struct recorder *recorder; /* borrowed; NULL: none */
 };
+
+/* Is there a backend of this name?  NULL: the preferred one. */
+bool net_find (const char *name);
+
+/* Its table; a module is loaded.  NULL and a text on failure. */
+const struct comm_ops *net_load (const char *name, struct mg_error *err);
 
 /* Has the device failed, so that nothing collective may be done any more? */
 bool net_failed (const struct comm_net *net);

@@ -6,11 +6,15 @@
 
 #include "libcore/comm/comm.h"
 #include "libcore/comm/recorder.h"
+#include "libcore/comm/start.h"
 #include "libcore/device/device.h"
 #include "libcore/job/job.h"
 #include "libcore/job/threads.h"
 
-enum { NUM_INSTANCE_COMMS = 4 };
+enum {
+    NUM_INSTANCE_COMMS = 4,
+    LATE_SECONDS = 5, /* for the launcher's server, when ranks were waited for in vain */
+};
 
 struct job {
     struct bootstrap *bootstrap;
@@ -287,6 +291,7 @@ static int make_comms (struct job *job, const struct job_config *config,
         .backend = config->comm,
         .device = job->device,
         .size = bootstrap_info (job->bootstrap)->size,
+        .start = bootstrap_kept (job->bootstrap),
         .abort = abort_job,
         .arg = job,
     };
@@ -305,6 +310,38 @@ static int make_comms (struct job *job, const struct job_config *config,
     return make_instances (job, config->optimizer_instances, err);
 }
 
+static void end_start (void *object, bool together)
+{
+    comm_start_destroy (object, together);
+}
+
+struct bootstrap *job_meet (const char *comm, double timeout, struct mg_error *err)
+{
+    struct comm_start *start = NULL;
+    struct mg_error why = { "" };
+    struct bootstrap *b;
+    int failed = 0;
+
+    if (!(timeout > 0) || (!comm && bootstrap_expected_size () == 1))
+        return bootstrap_create (timeout, err);
+    if (!(start = comm_start_create (comm, timeout, &why)))
+        failed = errno;
+    // what has not come by now is not waited for a second time
+    b = bootstrap_create (failed == ETIMEDOUT && timeout > LATE_SECONDS ? LATE_SECONDS
+                                                                        : timeout, err);
+    if (!b) {
+        comm_start_destroy (start, false);
+        if (failed)
+            mg_error_set (err, failed, "%s", why.text);
+        return NULL;
+    }
+    if (start)
+        bootstrap_keep (b, start, end_start);
+    else
+        bootstrap_fail (b, failed, &why);
+    return b;
+}
+
 struct job *job_create (const struct job_config *config, struct mg_error *err)
 {
     struct job *job = calloc (1, sizeof (*job));
@@ -316,7 +353,7 @@ struct job *job_create (const struct job_config *config, struct mg_error *err)
     job->bootstrap = config->bootstrap;
     if (!job->bootstrap) {
         job->own_bootstrap = true;
-        if (!(job->bootstrap = bootstrap_create (config->timeout, err)))
+        if (!(job->bootstrap = job_meet (config->comm, config->timeout, err)))
             goto error;
     }
     if (make_grid (job, config, err) < 0 || greet (job, config, err) < 0

@@ -28,15 +28,24 @@ struct job_config {
     const char *comm; /* backend for groups larger than one: "mpi", NULL: choose */
     uint64_t fingerprint;     /* of the configuration; a rank that differs from rank 0 is
                                  named in the error */
-    /* NULL: made here.  Else it belongs to the job once job_create() has succeeded, and
-     * stays the caller's when it fails: to know which rank should say why, and to end the
-     * others, who may be waiting for this one, with bootstrap_abort().
+    /* Of job_meet() with the same `comm`; NULL: made here.  It belongs to the job once
+     * job_create() has succeeded, and stays the caller's when job_create() fails: to know
+     * which rank should say why, and to end the others, who may be waiting for this one,
+     * with bootstrap_abort().
      */
     struct bootstrap *bootstrap;
 };
 
 struct job;
 struct recorder;
+
+/* Find the other ranks of the launcher within `timeout` seconds: start what the communicator
+ * backend `comm` (as above) needs started before PMIx, and make a bootstrap, which keeps
+ * that.  Collective over the job.  NULL and a text on failure.  If the backend's library has
+ * failed, there mostly is a bootstrap all the same, which knows the rank and can end the
+ * job; its first collective call fails, with the reason.
+ */
+struct bootstrap *job_meet (const char *comm, double timeout, struct mg_error *err);
 
 /* Collective over all ranks. NULL and a text on failure. */
 struct job *job_create (const struct job_config *config, struct mg_error *err);

@@ -244,7 +244,7 @@ static int meet (struct train *t, int rc, struct mg_error *err)
     struct mg_error why = { "" };
     int rank, size;
 
-    if (!(t->bootstrap = bootstrap_create (t->args.timeout_minutes * 60, &why)))
+    if (!(t->bootstrap = job_meet (NULL, t->args.timeout_minutes * 60, &why)))
         return rc < 0 ? rc : mg_error_set (err, errno, "%s", why.text);
     if (rc == 0)
         rc = setup_world (t, err);

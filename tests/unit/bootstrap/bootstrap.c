@@ -108,6 +108,66 @@ static void choices (void)
     clear_environment ();
 }
 
+static void sizes (void)
+{
+    static const struct {
+        const char *env[4];
+        int size;
+    } rows[] = {
+        { { "SLURM_NTASKS=8", "OMPI_COMM_WORLD_SIZE=4" }, 1 },
+        { { "PMIX_NAMESPACE=slurm.pmix.7.0", "SLURM_NTASKS=8" }, 8 },
+        { { "PMIX_NAMESPACE=slurm.pmix.7.0", "SLURM_NTASKS=1", "OMPI_COMM_WORLD_SIZE=4" }, 1 },
+        { { "PMIX_NAMESPACE=prterun-n0-17@1", "SLURM_NTASKS=1", "OMPI_COMM_WORLD_SIZE=4" }, 4 },
+        { { "PMIX_NAMESPACE=1234567", "SLURM_NTASKS=1" }, 0 },
+        { { "PMIX_NAMESPACE=slurm.pmix.7.0", "SLURM_NTASKS=many" }, 0 },
+    };
+
+    for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
+        clear_environment ();
+        for (int j = 0; rows[i].env[j]; j++)
+            putenv ((char *)rows[i].env[j]);
+        is_int (bootstrap_expected_size (), rows[i].size, "%s: expected size",
+                rows[i].env[0]);
+    }
+    clear_environment ();
+}
+
+static void count_end (void *object, bool together)
+{
+    *(int *)object += together ? 1 : 10;
+}
+
+/* What a bootstrap keeps ends with it, together with the others or not. */
+static void keeping (void)
+{
+    static const int want[] = { 10, 11, 21, 31 };
+    struct mg_error err = { "" }, why = { "" };
+    int ends = 0;
+
+    for (int i = 0; i < 4; i++) {
+        struct bootstrap *b = bootstrap_create (5, &err);
+
+        if (!b)
+            bail_out ("%s", err.text);
+        ok (bootstrap_kept (b) == NULL, "nothing is kept");
+        bootstrap_keep (b, &ends, count_end);
+        ok (bootstrap_kept (b) == &ends, "an object is kept");
+        if (i >= 1)
+            bootstrap_barrier (b, &err);
+        if (i == 2)
+            bootstrap_exchange (b, "x", 1, &err);
+        if (i == 3) {
+            mg_error_set (&why, EIO, "it broke");
+            bootstrap_fail (b, EIO, &why);
+            ok (bootstrap_barrier (b, &err) < 0 && errno == EIO
+                && strcmp (err.text, "it broke") == 0, "a failed one says why");
+            ok (bootstrap_exchange (b, "x", 1, &err) < 0 && errno == EIO, "twice");
+        }
+        bootstrap_destroy (b);
+        is_int (ends, want[i], "it ends (%d)", i);
+    }
+}
+
 /* Exit code of a child that ends itself by bootstrap_abort (code). */
 static int abort_code (int code)
 {
@@ -136,6 +196,8 @@ int main (void)
     clear_environment ();
     alone ();
     choices ();
+    sizes ();
+    keeping ();
     for (size_t i = 0; i < sizeof (codes) / sizeof (codes[0]); i++)
         is_int (abort_code (codes[i][0]), codes[i][1], "abort with %d", codes[i][0]);
     for (size_t i = 0; i < sizeof (bad) / sizeof (bad[0]); i++)

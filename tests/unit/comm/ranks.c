@@ -504,7 +504,7 @@ int main (void)
     struct job_config config = { .timeout = 300, .threads = 1, .fingerprint = 1 };
     struct test t = { .err = { "" } };
 
-    if (!(config.bootstrap = t.bootstrap = bootstrap_create (60, &t.err)))
+    if (!(config.bootstrap = t.bootstrap = job_meet (NULL, 60, &t.err)))
         bail_out ("%s", t.err.text);
     geometry_init (&config.geometry);
     if (!(t.job = job_create (&config, &t.err))) {

@@ -1,0 +1,102 @@
+/* timed.c - a thread of its own, left behind if the clock runs out */
+
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "libcore/base/timed.h"
+
+struct call {
+    void (*run) (void *arg);
+    void *arg;
+    pthread_mutex_t lock;
+    pthread_cond_t ended;
+    bool done;
+};
+
+struct timespec timed_deadline (double seconds)
+{
+    struct timespec t;
+
+    clock_gettime (CLOCK_MONOTONIC, &t);
+    t.tv_sec += (time_t)seconds;
+    t.tv_nsec += (long)((seconds - (double)(time_t)seconds) * 1e9);
+    if (t.tv_nsec >= 1000000000) {
+        t.tv_sec++;
+        t.tv_nsec -= 1000000000;
+    }
+    return t;
+}
+
+void timed_cond_init (pthread_cond_t *cond)
+{
+    pthread_condattr_t attr;
+
+    pthread_condattr_init (&attr);
+    pthread_condattr_setclock (&attr, CLOCK_MONOTONIC);
+    pthread_cond_init (cond, &attr);
+    pthread_condattr_destroy (&attr);
+}
+
+static void *run_call (void *arg)
+{
+    struct call *call = arg;
+
+    call->run (call->arg);
+    pthread_mutex_lock (&call->lock);
+    call->done = true;
+    pthread_cond_signal (&call->ended);
+    pthread_mutex_unlock (&call->lock);
+    return NULL;
+}
+
+/* A thread that takes no signals: the threads that a library starts in there inherit that. */
+static int start_thread (pthread_t *thread, struct call *call)
+{
+    sigset_t all, before;
+    int rc;
+
+    sigfillset (&all);
+    pthread_sigmask (SIG_SETMASK, &all, &before);
+    rc = pthread_create (thread, NULL, run_call, call);
+    pthread_sigmask (SIG_SETMASK, &before, NULL);
+    return rc;
+}
+
+int timed_call (void (*run) (void *arg), void *arg, double seconds)
+{
+    struct timespec deadline = timed_deadline (seconds);
+    struct call *call = calloc (1, sizeof (*call));
+    pthread_t thread;
+    bool done;
+    int rc;
+
+    if (!call)
+        return -1;
+    call->run = run;
+    call->arg = arg;
+    pthread_mutex_init (&call->lock, NULL);
+    timed_cond_init (&call->ended);
+    if ((rc = start_thread (&thread, call)) != 0) {
+        free (call);
+        errno = rc;
+        return -1;
+    }
+    pthread_mutex_lock (&call->lock);
+    while (!call->done
+           && pthread_cond_timedwait (&call->ended, &call->lock, &deadline) != ETIMEDOUT)
+        continue;
+    done = call->done;
+    pthread_mutex_unlock (&call->lock);
+    if (!done) {
+        pthread_detach (thread);
+        errno = ETIMEDOUT;
+        return -1;
+    }
+    pthread_join (thread, NULL);
+    pthread_cond_destroy (&call->ended);
+    pthread_mutex_destroy (&call->lock);
+    free (call);
+    return 0;
+}

@@ -1,0 +1,21 @@
+/* timed - a call that may never return, waited for with a clock. */
+#ifndef LIBCORE_BASE_TIMED_H
+#define LIBCORE_BASE_TIMED_H
+
+#include <pthread.h>
+#include <time.h>
+
+/* Run `run (arg)` on a new thread that blocks all signals, and wait `seconds` for it.
+ * 0: run() has returned.  -1 with ETIMEDOUT: run() has not returned, its thread goes on
+ * alone, and all that it uses must stay for good.  -1 with another errno: there is no such
+ * thread, and run() was not called.
+ */
+int timed_call (void (*run) (void *arg), void *arg, double seconds);
+
+/* The time on CLOCK_MONOTONIC that is `seconds` from now. */
+struct timespec timed_deadline (double seconds);
+
+/* A condition variable whose timed waits read CLOCK_MONOTONIC. */
+void timed_cond_init (pthread_cond_t *cond);
+
+#endif /* LIBCORE_BASE_TIMED_H */

@@ -1,0 +1,93 @@
+/* start.c - the library's first and last call, each with a clock */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libcore/base/timed.h"
+#include "libcore/comm/net.h"
+#include "libcore/comm/start.h"
+
+/* What the thread in the library uses, which stays if the clock runs out. */
+struct call {
+    const struct comm_ops *ops;
+    void *library;
+    struct mg_error err;
+    int errnum;
+};
+
+static void run_start (void *arg)
+{
+    struct call *call = arg;
+
+    if (!(call->library = call->ops->start (&comm_host, &call->err)))
+        call->errnum = errno;
+}
+
+static void run_stop (void *arg)
+{
+    struct call *call = arg;
+
+    call->ops->stop (call->library);
+}
+
+/* 0: call->library is there. */
+static int start_timed (struct call *call, double timeout, struct mg_error *err)
+{
+    if (timed_call (run_start, call, timeout) == 0)
+        return call->library ? 0 : mg_error_set (err, call->errnum, "%s", call->err.text);
+    if (errno == ETIMEDOUT)
+        return mg_error_set (err, ETIMEDOUT, "%s: not all ranks have come within %g s",
+                             call->ops->name, timeout);
+    return mg_error_set (err, errno, "%s: no thread to start it on: %s", call->ops->name,
+                         strerror (errno));
+}
+
+struct comm_start *comm_start_create (const char *backend, double timeout,
+                                      struct mg_error *err)
+{
+    struct comm_start *start = calloc (1, sizeof (*start));
+    struct call *call = NULL;
+
+    if (!start)
+        goto nomem;
+    start->timeout = timeout;
+    if (!net_find (backend))
+        return start;
+    if (!(start->ops = net_load (backend, err)))
+        goto error;
+    if (!start->ops->start)
+        return start;
+    if (!(call = calloc (1, sizeof (*call))))
+        goto nomem;
+    call->ops = start->ops;
+    if (start_timed (call, timeout, err) < 0)
+        goto error;
+    start->library = call->library;
+    free (call);
+    return start;
+nomem:
+    mg_error_set (err, ENOMEM, "comm: out of memory");
+error:
+    if (errno != ETIMEDOUT) // else the library's thread uses it
+        free (call);
+    free (start);
+    return NULL;
+}
+
+void comm_start_destroy (struct comm_start *start, bool together)
+{
+    int saved_errno = errno;
+    struct call *call;
+
+    if (!start)
+        return;
+    if (start->library && together && (call = calloc (1, sizeof (*call)))) {
+        call->ops = start->ops;
+        call->library = start->library;
+        if (timed_call (run_stop, call, start->timeout) == 0)
+            free (call);
+    }
+    free (start);
+    errno = saved_errno;
+}
