@@ -21,14 +21,18 @@ mpi_run() {
     [ "$(id -u)" != 0 ] || root=(--allow-run-as-root)
     # plm isolated: this host only, so no ssh is looked for.  Single copy needs a right to
     # trace that containers lack.  ob1 over shared memory: UCX would look for networks.
+    # Open MPI 4 and 5 ignore each other's names; 5 takes the transport's name of 4.
     env OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" \
         TMPDIR="$TEST_DIR" \
         OMPI_MCA_orte_tmpdir_base="$TEST_DIR" \
+        PRTE_MCA_prte_tmpdir_base="$TEST_DIR" \
         OMPI_MCA_plm="${OMPI_MCA_plm:-isolated}" \
         OMPI_MCA_pml="${OMPI_MCA_pml:-ob1}" \
         OMPI_MCA_btl="${OMPI_MCA_btl:-self,vader}" \
         OMPI_MCA_btl_vader_backing_directory="$TEST_DIR" \
+        OMPI_MCA_btl_sm_backing_directory="$TEST_DIR" \
         OMPI_MCA_btl_vader_single_copy_mechanism=none \
+        OMPI_MCA_smsc=^cma \
         OMPI_MCA_mpi_yield_when_idle=1 \
         "$MG_MPIRUN" "${root[@]}" --oversubscribe --bind-to none -n "$ranks" "$@"
 }
