@@ -146,14 +146,6 @@ static void print_help (const struct cmd_option_table *tables, int ntables)
     cmd_options_help (tables, ntables);
 }
 
-int buffers_allocate (struct buffers *b, size_t n, struct mg_error *err)
-{
-    b->n = n;
-    b->param = calloc (n + 1, sizeof (*b->param));
-    b->name = calloc (n + 1, sizeof (*b->name));
-    return b->param && b->name ? 0 : mg_error_set (err, ENOMEM, "out of memory");
-}
-
 /* --- parameters of a model --- */
 
 static int copy_params (struct buffers *b, const struct param *params, size_t n,

@@ -24,6 +24,14 @@ enum { NUM_TYPES = sizeof (types) / sizeof (types[0]) };
 static const char *const keys[] = { "name", "shape", "dtype", "shared_embedding", "expert" };
 enum { NUM_KEYS = sizeof (keys) / sizeof (keys[0]) };
 
+int buffers_allocate (struct buffers *b, size_t n, struct mg_error *err)
+{
+    b->n = n;
+    b->param = calloc (n + 1, sizeof (*b->param));
+    b->name = calloc (n + 1, sizeof (*b->name));
+    return b->param && b->name ? 0 : mg_error_set (err, ENOMEM, "out of memory");
+}
+
 static int check_keys (const json_t *row, struct mg_error *err)
 {
     const char *key;

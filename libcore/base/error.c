@@ -7,7 +7,9 @@
 
 #include "megatron/error.h"
 
-/* Copy 'text', of true length 'len' before any cut, and mark a cut. */
+/* Copy 'text', of true length 'len' before any cut, and mark a cut.  What came from outside
+ * with control characters in it stays one line that a terminal can show.
+ */
 static void store (struct mg_error *err, const char *text, int len)
 {
     static const char mark[] = "...";
@@ -18,6 +20,10 @@ static void store (struct mg_error *err, const char *text, int len)
     kept = strnlen (text, sizeof (err->text) - 1);
     memcpy (err->text, text, kept);
     err->text[kept] = '\0';
+    for (size_t i = 0; i < kept; i++) {
+        if ((unsigned char)text[i] < ' ' || text[i] == '\x7f')
+            err->text[i] = '?';
+    }
     if (len >= (int)sizeof (err->text))
         memcpy (err->text + sizeof (err->text) - sizeof (mark), mark, sizeof (mark));
 }

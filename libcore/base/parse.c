@@ -25,7 +25,7 @@ int parse_int64 (const char *what, const char *text, int64_t min, int64_t max,
     value = strtoll (text, &end, 10);
     if (*end != '\0')
         goto inval;
-    if (errno == ERANGE || value < min || value > max)
+    if (errno == ERANGE || value < min || value > max || (*text == '-' && min >= 0))
         return mg_error_set (err, ERANGE, "%s: %.40s is out of range, want %" PRId64 " to %" PRId64,
                              what, text, min, max);
     *out = value;

@@ -64,11 +64,11 @@ static int take_all (struct mg_comm *comm, const void *own, size_t own_len, char
     int errnum = errno;
 
     for (int r = 1; r < mg_comm_size (comm); r++) {
-        struct mg_error why;
+        struct mg_error why = { .text = "the length of a message makes no sense" };
         int64_t len;
 
         if (exchange_recv (comm, r, &len, sizeof (len), &why) < 0
-            || len > max || exchange_recv (comm, r, buf, (size_t)len, &why) < 0)
+            || len < 0 || len > max || exchange_recv (comm, r, buf, (size_t)len, &why) < 0)
             return mg_error_set (err, EIO, "%s", why.text);
         if (rc == 0) { /* else received only to be dropped */
             rc = take (arg, r, buf, (size_t)len, err);

@@ -315,20 +315,20 @@ static int note_piece (struct roster *roster, int rank, size_t index,
     return roster_add_part (tensor, &part, err);
 }
 
-static int take_told (void *arg, int rank, const void *data, size_t len,
-                      struct mg_error *err)
+int roster_take (void *roster, int rank, const void *data, size_t len, struct mg_error *err)
 {
     const char *at = data, *end = at + len;
 
     for (size_t index = 0; at < end; index++) {
         struct told told = { .name_len = 0 };
 
-        if ((size_t)(end - at) >= sizeof (told))
-            memcpy (&told, at, sizeof (told));
+        if ((size_t)(end - at) < sizeof (told))
+            return mg_error_set (err, EPROTO, "rank %d: its list of pieces is cut", rank);
+        memcpy (&told, at, sizeof (told));
         at += sizeof (told);
         if (told.name_len >= PIECE_NAME_MAX || end - at < told.name_len)
             return mg_error_set (err, EPROTO, "rank %d: its list of pieces is cut", rank);
-        if (note_piece (arg, rank, index, &told, at, err) < 0)
+        if (note_piece (roster, rank, index, &told, at, err) < 0)
             return -1;
         at += told.name_len;
     }
@@ -349,7 +349,7 @@ int roster_gather (const struct piece *pieces, size_t n, struct mg_comm *comm,
         rc = -1;
     rc = exchange_result (comm, rc, err);
     if (rc == 0)
-        rc = exchange_gather (comm, data, len, take_told, roster, err);
+        rc = exchange_gather (comm, data, len, roster_take, roster, err);
     free (data);
     if (rc == 0) {
         if (roster)

@@ -72,6 +72,11 @@ struct roster_ref {
 struct roster_ref *roster_by_rank (const struct roster *roster, size_t *n,
                                    struct mg_error *err);
 
+/* Add to a 'roster' the pieces that a rank has sent (an exchange_take_f): -1 with EPROTO if
+ * the bytes are no such list, EINVAL if a piece makes no sense or contradicts another rank's.
+ */
+int roster_take (void *roster, int rank, const void *data, size_t len, struct mg_error *err);
+
 /* Check the pieces, tell rank 0 of them, and check that the owned ones cover each tensor
  * exactly once. Collective; the result is agreed on. *out is set on rank 0 only.
  */

@@ -83,18 +83,19 @@ int blend_parse (const char *const *words, size_t n, struct blend *b,
     size_t other = 0;
     size_t numbers = n % 2 == 0 ? count_numbers (words, n, &other) : 0;
 
-    *b = (struct blend){ .count = numbers ? n / 2 : n };
+    *b = (struct blend){ 0 };
     if (n == 0)
         return mg_error_set (err, EINVAL,
                              "no dataset, want PREFIX... or WEIGHT PREFIX ...");
-    if (b->count > BLEND_MAX)
-        return mg_error_set (err, EINVAL, "%zu datasets, want at most %d", b->count,
-                             BLEND_MAX);
+    if ((numbers ? n / 2 : n) > BLEND_MAX)
+        return mg_error_set (err, EINVAL, "%zu datasets, want at most %d",
+                             numbers ? n / 2 : n, BLEND_MAX);
     if (numbers > 0 && numbers < n / 2)
         return mg_error_set (err, EINVAL,
                              "\"%.200s\" stands where a weight should, as there "
                              "are others: want WEIGHT PREFIX WEIGHT PREFIX ...",
                              words[other]);
+    b->count = numbers ? n / 2 : n;
     if ((numbers > 0 && take_weights (words, b, err) < 0)
         || take_prefixes (words, numbers ? 2 : 1, b, err) < 0) {
         blend_clear (b);

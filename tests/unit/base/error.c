@@ -58,6 +58,16 @@ static void test_set_cut (void)
     }
 }
 
+static void test_control (void)
+{
+    struct mg_error err;
+
+    mg_error_set (&err, EINVAL, "\"%s\"", "a\nb\t\x1b[2Jc\x7f \xc3\xa9");
+    is_str (err.text, "\"a?b??[2Jc? \xc3\xa9\"", "control characters are replaced");
+    mg_error_prefix (&err, "%s", "x\r\n");
+    ok (strncmp (err.text, "x??: \"a?b", 9) == 0, "in a prefix too");
+}
+
 static void test_prefix (void)
 {
     struct mg_error err;
@@ -91,6 +101,7 @@ int main (void)
 {
     test_set ();
     test_set_cut ();
+    test_control ();
     test_prefix ();
     return done_testing ();
 }
