@@ -4,16 +4,15 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "cmd/svg.h"
+#include "libcore/checkpoint/outfile.h"
 
 enum { TEXT_MAX = 512 };
 
 struct svg {
-    FILE *file;
-    char *path;
+    struct outfile out;
+    FILE *file; /* its stream */
 };
 
 static void print_escaped (FILE *f, const char *text)
@@ -47,17 +46,17 @@ struct svg *svg_create (const char *path, double width, double height, const cha
 {
     struct svg *svg = calloc (1, sizeof (*svg));
 
-    if (!svg || !(svg->path = strdup (path))) {
+    if (!svg) {
         mg_error_set (err, ENOMEM, "%s: out of memory", path);
+        return NULL;
+    }
+    if (outfile_create (&svg->out, path, OUTFILE_STREAM, err) < 0
+        || outfile_open_stream (&svg->out, err) < 0) {
+        outfile_drop (&svg->out);
         free (svg);
         return NULL;
     }
-    if (!(svg->file = fopen (path, "w"))) {
-        mg_error_set (err, errno, "%s: cannot write: %s", path, strerror (errno));
-        free (svg->path);
-        free (svg);
-        return NULL;
-    }
+    svg->file = svg->out.stream;
     fprintf (
         svg->file,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.6g %.6g\" width=\""
@@ -71,17 +70,10 @@ struct svg *svg_create (const char *path, double width, double height, const cha
 
 int svg_close (struct svg *svg, struct mg_error *err)
 {
-    int rc = 0, bad;
+    int rc;
 
     fputs ("</svg>\n", svg->file);
-    bad = ferror (svg->file);
-    bad |= fclose (svg->file) != 0;
-    if (bad) {
-        rc = mg_error_set (err, errno, "%s: cannot write: %s", svg->path,
-                           strerror (errno));
-        unlink (svg->path);
-    }
-    free (svg->path);
+    rc = outfile_commit (&svg->out, err);
     free (svg);
     return rc;
 }

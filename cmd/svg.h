@@ -16,8 +16,8 @@ struct svg;
 struct svg *svg_create (const char *path, double width, double height, const char *title,
                         struct mg_error *err);
 
-/* End it and free: 0, or -1 and a text if not all of it was written.  The file is then
- * removed.
+/* End it and free: 0, or -1 and a text if not all of it was written.  A file has its name
+ * only once it is whole (outfile.h): after a failure the one before is there.
  */
 int svg_close (struct svg *svg, struct mg_error *err);
 

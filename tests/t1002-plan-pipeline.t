@@ -186,13 +186,30 @@ for f in s.svg g.svg; do
 done
 run megatron plan schedule --num-microbatches 1 --svg /nonexistent/x.svg
 is "$status" 1 "a picture that cannot be written is a failure"
-is "$err" "megatron: /nonexistent/x.svg: cannot write: No such file or directory" "with a line"
+is "$err" "megatron: /nonexistent/x.svg: its directory cannot be written: No such file or directory" \
+    "with a line"
 if [ -w /dev/full ]; then
     ln -s /dev/full full.svg
     run megatron plan groups --world-size 64 --svg full.svg
     is "$status" 1 "so is a full disk"
-    like "$err" "^megatron: full.svg: cannot write: " "with a line"
+    is "$err" "megatron: cannot write full.svg: No space left on device" "with a line"
+    ok "[ -L full.svg ] && [ -c /dev/full ]" "and the name stays what it was"
 else
-    skip 2 "/dev/full is not there"
+    skip 3 "/dev/full is not there"
 fi
+mkdir map.svg
+for part in "groups --world-size 8" "schedule --num-microbatches 1"; do
+    # shellcheck disable=SC2086
+    run megatron plan $part --svg map.svg
+    is "$status $err" "1 megatron: map.svg: it is a directory" "not over a directory"
+    # shellcheck disable=SC2086
+    is "$(megatron plan $part --json --svg /dev/stdout | grep -c '<svg ')" 1 "but to a pipe"
+done
+echo old >there.svg
+ln there.svg same.svg
+ln -s there.svg link.svg
+run megatron plan groups --world-size 8 --svg link.svg
+ok "[ -L link.svg ] && grep -q '<svg ' there.svg" "a link's file is written"
+is "$(cat same.svg)" old "anew, under its name"
+is "$(ls -A | grep -c 'svg.tmp')" 0 "nothing else is left"
 done_testing

@@ -91,6 +91,23 @@ done
 mkdir dir
 refuse 1 "--save-weights dir: it is a directory" "weights over a directory" \
     megatron train "${args[@]}" --save-weights dir
+mkfifo fifo
+for where in --save-weights --save-gradients --trace-file; do
+    refuse 1 "$where fifo: it is a FIFO" "$where to a FIFO" megatron train "${args[@]}" $where fifo
+    refuse 1 "$where /dev/null: it is a character device" "$where to a device" \
+        megatron train "${args[@]}" $where /dev/null
+done
+refuse 1 "--trace-file dir: it is a directory" "a trace over a directory" \
+    megatron train "${args[@]}" --trace-file dir
+refuse 1 "--metrics-file fifo: no process reads it" "metrics to nobody" \
+    megatron train "${args[@]}" --metrics-file fifo
+refuse 1 "--metrics-file dir: it is a directory" "metrics over a directory" \
+    megatron train "${args[@]}" --metrics-file dir
+is "$(ls -d dir-* fifo-* /dev/null-* 2>/dev/null)$(ls -A dir)" "" "and nothing is made"
+ok "[ -p fifo ] && [ -c /dev/null ]" "they stay what they are"
+long=$(printf '%0200d/' 1 2 3 4 5)f
+refuse 1 "--save-weights 0.*/f: its directory cannot be written: No such file or directory" \
+    "a path of 1000 bytes" megatron train "${args[@]}" --save-weights "$long"
 refuse 1 "--save: .*text.txt" "checkpoints in a file" megatron train "${args[@]}" --save text.txt/c
 refuse 1 "nosuch: .*No such file" "no weights" megatron train "${args[@]}" --load-weights nosuch
 run megatron train "${args[@]}" --train-iters 0 --save-weights w.st

@@ -161,6 +161,24 @@ ok "cmp old.bin out/k_text_document.bin" "and leaves the older dataset as it was
 only $'k_text_document.bin\nk_text_document.idx' "and no other file"
 rm out/*
 
+# What is no regular file stays what it is, found before the input is read; a link is followed.
+mkdir out/f_text_document.bin
+run megatron data tokenize --input bad.jsonl --output-prefix out/f
+is "$status $err" "1 megatron: data tokenize: out/f_text_document.bin: it is a directory" \
+    "a directory has the name"
+mkfifo out/g_text_document.idx
+run megatron data tokenize --input bad.jsonl --output-prefix out/g
+is "$status $err" "1 megatron: data tokenize: out/g_text_document.idx: it is a FIFO" "or a FIFO"
+only $'f_text_document.bin\ng_text_document.idx' "both stay, and nothing else is left"
+rm -r out/*
+mkdir disk
+ln -s ../disk/tokens out/l_text_document.bin
+run megatron data tokenize --input plain.txt --output-prefix out/l
+is "$status $err" "0 " "a link"
+ok "[ -L out/l_text_document.bin ] && cmp old.bin disk/tokens" "stays, and where it leads is written"
+is "$(counts out/l_text_document)" "3 3 18" "and read"
+rm out/*
+
 # Threads: the same files from any number of them, and the same fault.
 for i in $(seq 1 4000); do
     printf '{"text":["%*s","","%*s"],"title":"%*s"}\n' $((i * 7919 % 301)) a \
@@ -220,6 +238,37 @@ for signal in INT TERM; do
     is "$status" $((128 + $(kill -l "$signal"))) "$signal ends it as $signal does"
     only "" "and nothing is left"
 done
+
+# What a killed one left goes when its prefix is written again; what a living one writes stays.
+names() {
+    (cd out && ls | sed 's/tmp-[0-9a-f]*$/tmp/' | sort | uniq -c | sed 's/^ *//' | paste -sd,)
+}
+megatron data tokenize --input pipe --output-prefix out/s 2>err &
+killed=$!
+exec 3>pipe
+wait_until '[ "$(ls out | wc -l)" = 2 ]' $killed
+kill -KILL $killed
+wait $killed 2>/dev/null || :
+exec 3>&-
+is "$(names)" "1 s_text_document.bin.tmp,1 s_text_document.idx.tmp" "a killed one leaves two files"
+touch out/s_text_document.bin.tmp-mine out/other.bin.tmp-0123456789abcdef
+megatron data tokenize --input pipe --output-prefix out/s 2>err &
+living=$!
+exec 3>pipe
+wait_until '[ "$(names | tr , "\n" | grep -c "^1 s_.*tmp$")" = 2 ]' $living
+run megatron data tokenize --input plain.txt --output-prefix out/s
+is "$status $err" "0 " "another of the same prefix"
+is "$(names)" "1 other.bin.tmp,1 s_text_document.bin,1 s_text_document.bin.tmp,1 \
+s_text_document.bin.tmp-mine,1 s_text_document.idx,1 s_text_document.idx.tmp" \
+    "what the killed one left is gone, the living one's and others' files are there"
+printf 'xyz' >&3
+exec 3>&-
+status=0
+wait $living || status=$?
+is "$status $(counts out/s_text_document)" "0 1 1 3" "the living one ends as it should"
+is "$(names)" "1 other.bin.tmp,1 s_text_document.bin,1 s_text_document.bin.tmp-mine,1 \
+s_text_document.idx" "and nothing of it is left"
+rm out/*
 
 # One text to ids and back
 # feed FILE COMMAND...: run with this input
@@ -465,7 +514,7 @@ index out/m_text_document --seq-length 8 --data-cache-path plain.txt|index: out/
 index out/m_text_document --seq-length 8 --split 1 --part valid|index: out/m.* leaves no doc
 inspect out/m_text_document --sequence 1000000|inspect: --sequence: no sequence 1000000
 tokenize --input plain.txt,no --output-prefix out/x|tokenize: cannot open no: No such file
-tokenize --input plain.txt --output-prefix no/x|tokenize: cannot create no/x_text_document
+tokenize --input plain.txt --output-prefix no/x|tokenize: no/x_text_document.bin: its directory cannot be written
 tokenize --input empty.txt --output-prefix out/x|tokenize: the input has no text for out/x
 tokenize --input out --output-prefix out/x|tokenize: cannot read out: Is a directory
 END

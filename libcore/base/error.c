@@ -3,42 +3,66 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "megatron/error.h"
 
-/* Copy 'text', of true length 'len' before any cut, and mark a cut.  What came from outside
- * with control characters in it stays one line that a terminal can show.
+enum { HEAD = MG_ERROR_MAX * 2 / 5 }; /* what stays in front of a cut */
+
+/* Copy 'text', which may be longer than there is room.  A long text is mostly one with a
+ * long path in it: what failed stands before the path and the reason behind it, so that
+ * the middle is what goes.  Control characters, which come from outside, become '?': the
+ * text stays one line that a terminal can show.
  */
-static void store (struct mg_error *err, const char *text, int len)
+static void store (struct mg_error *err, const char *text)
 {
     static const char mark[] = "...";
-    size_t kept;
+    const size_t len = strlen (text), room = sizeof (err->text) - 1;
+    const size_t tail = room - HEAD - (sizeof (mark) - 1);
 
-    if (len < 0)
-        text = "error text could not be formatted";
-    kept = strnlen (text, sizeof (err->text) - 1);
-    memcpy (err->text, text, kept);
-    err->text[kept] = '\0';
-    for (size_t i = 0; i < kept; i++) {
-        if ((unsigned char)text[i] < ' ' || text[i] == '\x7f')
-            err->text[i] = '?';
+    if (len <= room) {
+        memcpy (err->text, text, len + 1);
+    } else {
+        memcpy (err->text, text, HEAD);
+        memcpy (err->text + HEAD, mark, sizeof (mark) - 1);
+        memcpy (err->text + room - tail, text + len - tail, tail + 1);
     }
-    if (len >= (int)sizeof (err->text))
-        memcpy (err->text + sizeof (err->text) - sizeof (mark), mark, sizeof (mark));
+    for (char *c = err->text; *c; c++) {
+        if ((unsigned char)*c < ' ' || *c == '\x7f')
+            *c = '?';
+    }
+}
+
+/* Format into 'room', or, where that is too small, into memory: *more, to be freed.  Where
+ * there is no memory the text ends where the room does.
+ */
+static const char *format (char room[MG_ERROR_MAX], char **more, const char *fmt, va_list ap)
+{
+    va_list again;
+    int len;
+
+    *more = NULL;
+    va_copy (again, ap);
+    len = vsnprintf (room, MG_ERROR_MAX, fmt, ap);
+    if (len < 0)
+        snprintf (room, MG_ERROR_MAX, "error text could not be formatted");
+    else if (len >= MG_ERROR_MAX && vasprintf (more, fmt, again) < 0)
+        *more = NULL;
+    va_end (again);
+    return *more ? *more : room;
 }
 
 int mg_error_set (struct mg_error *err, int errnum, const char *fmt, ...)
 {
     if (err) {
-        char text[MG_ERROR_MAX];
+        char room[MG_ERROR_MAX], *more;
         va_list ap;
-        int len;
 
         va_start (ap, fmt);
-        len = vsnprintf (text, sizeof (text), fmt, ap);
+        store (err, format (room, &more, fmt, ap));
         va_end (ap);
-        store (err, text, len);
+        free (more);
     }
     errno = errnum;
     return -1;
@@ -49,19 +73,16 @@ int mg_error_prefix (struct mg_error *err, const char *fmt, ...)
     int saved_errno = errno;
 
     if (err) {
-        char text[2 * MG_ERROR_MAX + 4];
+        char room[MG_ERROR_MAX], text[2 * MG_ERROR_MAX + 4], *more;
+        struct mg_error what;
         va_list ap;
-        int len;
 
         va_start (ap, fmt);
-        len = vsnprintf (text, MG_ERROR_MAX, fmt, ap);
+        store (&what, format (room, &more, fmt, ap));
         va_end (ap);
-        if (len >= MG_ERROR_MAX)
-            len = MG_ERROR_MAX - 1;
-        if (len < 0)
-            len = 0;
-        len += snprintf (text + len, sizeof (text) - len, ": %s", err->text);
-        store (err, text, len);
+        free (more);
+        snprintf (text, sizeof (text), "%s: %s", what.text, err->text);
+        store (err, text);
     }
     errno = saved_errno;
     return -1;

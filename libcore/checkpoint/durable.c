@@ -167,44 +167,6 @@ int durable_make_dirs (const char *path, struct mg_error *err)
     return rc;
 }
 
-int durable_replace_parts (const char *path, const char *id, const struct iovec *parts,
-                           int num_parts, struct mg_error *err)
-{
-    char *tmp;
-    int fd, rc = 0;
-
-    if (!(tmp = durable_path (err, "%s.tmp-%s", path, id)))
-        return -1;
-    if ((fd = durable_create (tmp, err)) < 0) {
-        free (tmp);
-        return -1;
-    }
-    for (int i = 0; rc == 0 && i < num_parts; i++)
-        rc = durable_write (fd, tmp, parts[i].iov_base, parts[i].iov_len, err);
-    if (durable_close (fd, tmp, rc < 0 ? NULL : err) < 0)
-        rc = -1;
-    if (rc == 0)
-        rc = durable_rename (tmp, path, err);
-    if (rc < 0) {
-        int saved_errno = errno;
-
-        unlink (tmp);
-        errno = saved_errno;
-    }
-    else
-        rc = durable_sync_parent (path, err);
-    free (tmp);
-    return rc;
-}
-
-int durable_replace (const char *path, const char *id, const void *data, size_t len,
-                     struct mg_error *err)
-{
-    const struct iovec whole = { (void *)data, len };
-
-    return durable_replace_parts (path, id, &whole, 1, err);
-}
-
 ssize_t durable_read_full (int fd, char *data, size_t len)
 {
     size_t got = 0;

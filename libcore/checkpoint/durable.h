@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/uio.h>
+#include <sys/types.h>
 
 #include "megatron/error.h"
 
@@ -41,12 +41,6 @@ int durable_sync_parent (const char *path, struct mg_error *err);
 
 /* Create a directory and what is missing above it; fine if it is there. */
 int durable_make_dirs (const char *path, struct mg_error *err);
-
-/* A whole small file by way of "PATH.tmp-ID", from several pieces of memory or from one. */
-int durable_replace_parts (const char *path, const char *id, const struct iovec *parts,
-                           int num_parts, struct mg_error *err);
-int durable_replace (const char *path, const char *id, const void *data, size_t len,
-                     struct mg_error *err);
 
 /* Read up to 'len' bytes: how many, fewer only at the end of the file; -1 and errno. */
 ssize_t durable_read_full (int fd, char *data, size_t len);

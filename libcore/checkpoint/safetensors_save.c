@@ -18,6 +18,7 @@
 #include "libcore/checkpoint/box.h"
 #include "libcore/checkpoint/durable.h"
 #include "libcore/checkpoint/exchange.h"
+#include "libcore/checkpoint/outfile.h"
 #include "libcore/checkpoint/roster.h"
 #include "libcore/checkpoint/safetensors.h"
 #include "libcore/checkpoint/safetensors_format.h"
@@ -25,8 +26,8 @@
 enum { SLAB_BYTES = 4 << 20 };
 
 struct output { /* rank 0's file */
-    char *tmp;
-    int fd;
+    const char *path; /* its name */
+    struct outfile file;
     char *staging;       /* what other ranks send of a slab, one after another */
     struct mg_p2p *list; /* a receive for each */
     int errnum;          /* 0, or the first failure, */
@@ -175,7 +176,7 @@ static int send_pieces (const struct piece *pieces, size_t count, int64_t *order
 /* Write, or note why not: the ranks that send must be received from in any case. */
 static void put (struct output *out, const void *data, size_t len)
 {
-    if (out->errnum == 0 && durable_write (out->fd, out->tmp, data, len, &out->err) < 0)
+    if (out->errnum == 0 && durable_write (out->file.fd, out->path, data, len, &out->err) < 0)
         out->errnum = errno;
 }
 
@@ -234,11 +235,11 @@ static int write_tensors (struct output *out, const struct roster *roster,
     return 0;
 }
 
-static int open_output (struct output *out, const char *path, const struct roster *roster,
+static int open_output (struct output *out, const struct roster *roster,
                         struct mg_error *err)
 {
     size_t most = 1, len;
-    char id[DURABLE_ID_MAX], *header;
+    char *header;
     int rc;
 
     for (size_t i = 0; i < roster->num_tensors; i++) {
@@ -250,19 +251,15 @@ static int open_output (struct output *out, const char *path, const struct roste
         return mg_error_set (err, ENOMEM, "out of memory");
     if (!(header = make_header (roster, &len, err)))
         return -1;
-    durable_make_id (id);
-    rc = (out->tmp = durable_path (err, "%s.tmp-%s", path, id)) ? 0 : -1;
-    if (rc == 0 && (out->fd = durable_create (out->tmp, err)) < 0)
-        rc = -1;
+    rc = outfile_create (&out->file, out->path, OUTFILE_WHOLE, err);
     if (rc == 0)
-        rc = durable_write (out->fd, out->tmp, header, len, err);
+        rc = durable_write (out->file.fd, out->path, header, len, err);
     free (header);
     return rc;
 }
 
 /* Make the file known by its name, or remove it. */
-static int close_output (struct output *out, const char *path, int rc,
-                         struct mg_error *err)
+static int close_output (struct output *out, int rc, struct mg_error *err)
 {
     int errnum = errno;
 
@@ -270,18 +267,9 @@ static int close_output (struct output *out, const char *path, int rc,
         rc = mg_error_set (err, out->errnum, "%s", out->err.text);
         errnum = errno;
     }
-    if (out->fd >= 0 && durable_close (out->fd, out->tmp, rc < 0 ? NULL : err) < 0
-        && rc == 0) {
-        rc = -1;
+    if (rc == 0 && (rc = outfile_commit (&out->file, err)) < 0)
         errnum = errno;
-    }
-    if (rc == 0 && (rc = durable_rename (out->tmp, path, err)) < 0)
-        errnum = errno;
-    if (rc < 0 && out->fd >= 0)
-        unlink (out->tmp);
-    if (rc == 0 && (rc = durable_sync_parent (path, err)) < 0)
-        errnum = errno;
-    free (out->tmp);
+    outfile_drop (&out->file);
     free (out->staging);
     free (out->list);
     errno = errnum;
@@ -321,7 +309,7 @@ int safetensors_save (const char *path, const struct piece *pieces, size_t n,
                       struct mg_comm *comm, struct mg_error *err)
 {
     const bool root = mg_comm_rank (comm) == 0;
-    struct output out = { .fd = -1 };
+    struct output out = { .path = path };
     struct roster *roster = NULL;
     struct mg_error why;
     int rc;
@@ -329,14 +317,17 @@ int safetensors_save (const char *path, const struct piece *pieces, size_t n,
     rc = roster_gather (pieces, n, comm, &roster, &why);
     if (rc == 0) {
         if (root)
-            rc = open_output (&out, path, roster, &why);
+            rc = open_output (&out, roster, &why);
         rc = exchange_result (comm, rc, &why);
         if (rc == 0)
             rc = transfer (&out, roster, pieces, n, comm, &why);
         if (root)
-            rc = close_output (&out, path, rc, &why);
+            rc = close_output (&out, rc, &why);
         rc = exchange_result (comm, rc, &why);
     }
     roster_destroy (roster);
-    return rc < 0 ? mg_error_set (err, errno, "%s: %s", path, why.text) : 0;
+    if (rc == 0)
+        return 0;
+    return mg_error_set (err, errno, "%s%s%s", strstr (why.text, path) ? "" : path,
+                         strstr (why.text, path) ? "" : ": ", why.text);
 }

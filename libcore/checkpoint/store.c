@@ -13,6 +13,7 @@
 
 #include "libcore/base/parse.h"
 #include "libcore/checkpoint/manifest_format.h"
+#include "libcore/checkpoint/outfile.h"
 #include "libcore/checkpoint/shard.h"
 #include "libcore/checkpoint/store.h"
 
@@ -227,8 +228,9 @@ int store_remove (const char *dir, const struct store_entry *entry, struct mg_er
     else {
         durable_make_id (id);
         store_name (name, STORE_TMP, entry->iteration, id);
+        /* Its files go only once no reader can find it by its name again. */
         if ((hidden = durable_path (err, "%s/%s", dir, name))
-            && durable_rename (path, hidden, err) == 0)
+            && durable_rename (path, hidden, err) == 0 && durable_sync_dir (dir, err) == 0)
             rc = remove_dir (hidden, err);
     }
     free (path);
@@ -275,33 +277,89 @@ int store_clean (const char *dir, struct mg_error *err)
     return rc;
 }
 
-static int write_latest (const char *dir, int64_t iteration, const char *id,
-                         struct mg_error *err)
+/* The latest file as it was: its text, NULL if there was none. */
+struct before {
+    char *text;
+    size_t len;
+};
+
+/* What has the name and is no small file is left for the write to refuse. */
+static int read_before (const char *path, struct before *before, struct mg_error *err)
+{
+    struct mg_error unseen;
+
+    *before = (struct before){ .text = NULL };
+    if (durable_read (path, LATEST_MAX, &before->text, &before->len, &unseen) == 0
+        || errno == ENOENT || errno == EINVAL || errno == EFBIG)
+        return 0;
+    return mg_error_set (err, errno, "%s", unseen.text);
+}
+
+/* Give the latest file its old text.  That this lasts is not waited for: what is on the disk
+ * is the old state or the new one, and the checkpoints of both are there until this is done.
+ */
+static int restore_latest (const char *path, const struct before *before)
+{
+    struct outfile f;
+    int rc;
+
+    if (!before->text)
+        return unlink (path) == 0 || errno == ENOENT ? 0 : -1;
+    if (outfile_create (&f, path, OUTFILE_WHOLE, NULL) < 0)
+        return -1;
+    rc = durable_write (f.fd, path, before->text, before->len, NULL);
+    if (rc == 0)
+        rc = outfile_finish (&f, NULL);
+    if (rc == 0)
+        rc = outfile_publish (&f, NULL);
+    outfile_drop (&f);
+    return rc;
+}
+
+/* Write the number.  1: failed, and the file could not be given its old text again. */
+static int write_latest (const char *dir, int64_t iteration, struct mg_error *err)
 {
     char text[LATEST_MAX], *path;
-    int rc;
+    struct before before;
+    int rc = -1, errnum;
 
     if (!(path = durable_path (err, "%s/%s", dir, latest)))
         return -1;
     snprintf (text, sizeof (text), "%" PRId64 "\n", iteration);
-    rc = durable_replace (path, id, text, strlen (text), err);
+    if (read_before (path, &before, err) == 0) {
+        int64_t found;
+
+        rc = outfile_replace (path, text, strlen (text), err);
+        errnum = errno;
+        /* An error that came after the rename: the new number is there. */
+        if (rc < 0 && store_read_latest (dir, &found, NULL) == 0 && found == iteration
+            && !(before.text && strcmp (before.text, text) == 0)
+            && restore_latest (path, &before) < 0)
+            rc = 1;
+        errno = errnum;
+        free (before.text);
+    }
     free (path);
     return rc;
 }
 
-/* The two renames, and the new number; undone if any of it fails. */
+/* The two renames, and the new number; undone if any of it fails.  The number comes first
+ * then, so that it never names a checkpoint that has been taken away: where the old number
+ * cannot be written the new checkpoint stays.
+ */
 static int swap (const char *fresh, const char *proper, const char *aside,
-                 const char *dir, int64_t iteration, const char *id, struct mg_error *err)
+                 const char *dir, int64_t iteration, struct mg_error *err)
 {
     const bool replaces = exists (proper);
-    int errnum;
+    int errnum, rc = -1;
 
     if (replaces && durable_rename (proper, aside, err) < 0)
         return -1;
     if (durable_rename (fresh, proper, err) == 0) {
-        if (durable_sync_dir (dir, err) == 0
-            && write_latest (dir, iteration, id, err) == 0)
-            return 0;
+        if (durable_sync_dir (dir, err) == 0)
+            rc = write_latest (dir, iteration, err);
+        if (rc >= 0)
+            return rc == 0 ? 0 : -1;
         errnum = errno;
         rename (proper, fresh);
     }
@@ -327,7 +385,7 @@ int store_publish (const char *dir, const char *tmp, int64_t iteration, const ch
         || !(proper = durable_path (err, "%s/%s", dir, name))
         || !(aside = durable_path (err, "%s/%s", dir, old.name)))
         goto done;
-    rc = swap (fresh, proper, aside, dir, iteration, id, err);
+    rc = swap (fresh, proper, aside, dir, iteration, err);
     if (rc == 0 && exists (aside))
         store_remove (dir, &old, NULL); /* if it stays, the next save tries again */
 done:

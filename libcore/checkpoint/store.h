@@ -60,7 +60,8 @@ int store_clean (const char *dir, struct mg_error *err);
 
 /* Give the complete checkpoint 'tmp' (a name in 'dir') its iteration's name in place of
  * what has that name now, then write the latest file.  When it fails the old state is
- * there.
+ * there; only where the latest file has the new number and cannot be written again, both
+ * stay, so that the file names a checkpoint that is there.
  */
 int store_publish (const char *dir, const char *tmp, int64_t iteration, const char *id,
                    struct mg_error *err);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "libcore/checkpoint/durable.h"
+#include "libcore/checkpoint/outfile.h"
 #include "libcore/data/blend.h"
 #include "libcore/data/blend_index.h"
 #include "libcore/data/npy.h"
@@ -287,15 +288,12 @@ static int write_index (const char *directory, const struct names *names,
 {
     const struct npy_array dataset = { NPY_INT16, 1, { index->size, 1 }, index->dataset };
     const struct npy_array sample = { NPY_INT64, 1, { index->size, 1 }, index->sample };
-    char id[DURABLE_ID_MAX];
 
-    durable_make_id (id);
     if (durable_make_dirs (directory, err) < 0
         || npy_write (names->array[DATASET], &dataset, err) < 0
         || npy_write (names->array[SAMPLE], &sample, err) < 0)
         return -1;
-    return durable_replace (names->description, id, names->text, strlen (names->text),
-                            err);
+    return outfile_replace (names->description, names->text, strlen (names->text), err);
 }
 
 struct blend_index *blend_index_open (const char *directory,

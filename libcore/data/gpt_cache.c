@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "libcore/checkpoint/durable.h"
+#include "libcore/checkpoint/outfile.h"
 #include "libcore/data/gpt_cache.h"
 #include "libcore/data/gpt_index_steps.h"
 #include "libcore/data/npy.h"
@@ -319,16 +320,13 @@ static int write_index (const char *directory, const struct names *names,
                                          index->document_index };
     const struct npy_array shuffle = { NPY_UINT32, 1, { index->num_samples, 1 },
                                        index->shuffle_index };
-    char id[DURABLE_ID_MAX];
 
-    durable_make_id (id);
     if (durable_make_dirs (directory, err) < 0
         || npy_write (names->array[DOCUMENT], &documents, err) < 0
         || write_starts (names->array[SAMPLE], index, err) < 0
         || npy_write (names->array[SHUFFLE], &shuffle, err) < 0)
         return -1;
-    return durable_replace (names->description, id, names->text, strlen (names->text),
-                            err);
+    return outfile_replace (names->description, names->text, strlen (names->text), err);
 }
 
 struct gpt_index *gpt_cache_open (const char *directory, const struct gpt_identity *id,

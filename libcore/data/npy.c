@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "libcore/base/parse.h"
-#include "libcore/checkpoint/durable.h"
+#include "libcore/checkpoint/outfile.h"
 #include "libcore/data/npy.h"
 
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -274,7 +274,7 @@ int npy_open (const char *path, struct npy *npy, struct mg_error *err)
     *npy = (struct npy){ .path = strdup (path) };
     if (!npy->path)
         return mg_error_set (err, ENOMEM, "out of memory");
-    fd = open (path, O_RDONLY | O_CLOEXEC);
+    fd = open (path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat (fd, &st) < 0) {
         mg_error_set (err, errno, "cannot open %s: %s", path, strerror (errno));
         goto error;
@@ -352,8 +352,6 @@ int npy_write (const char *path, const struct npy_array *array, struct mg_error 
     unsigned char header[2 * ALIGN];
     size_t size = make_header (array, header);
     const struct iovec parts[] = { { header, size }, { (void *)array->data, bytes } };
-    char id[DURABLE_ID_MAX];
 
-    durable_make_id (id);
-    return durable_replace_parts (path, id, parts, 2, err);
+    return outfile_replace_parts (path, parts, 2, err);
 }

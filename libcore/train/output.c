@@ -7,26 +7,13 @@
 #include <unistd.h>
 
 #include "libcore/checkpoint/durable.h"
+#include "libcore/checkpoint/outfile.h"
 #include "libcore/train/output.h"
 
 int output_check_file (const char *argument, const char *path, struct mg_error *err)
 {
-    const char *slash = path ? strrchr (path, '/') : NULL;
-    struct stat st;
-    char *dir;
-    int rc;
-
-    if (!path)
-        return 0;
-    if (stat (path, &st) == 0 && S_ISDIR (st.st_mode))
-        return mg_error_set (err, EISDIR, "%s %s: it is a directory", argument, path);
-    if (!(dir = slash ? strndup (path, (size_t)(slash - path) + 1) : strdup (".")))
-        return mg_error_set (err, ENOMEM, "%s: out of memory", argument);
-    rc = access (dir, W_OK | X_OK);
-    free (dir);
-    if (rc < 0)
-        return mg_error_set (err, errno, "%s %s: its directory cannot be written: %s", argument,
-                             path, strerror (errno));
+    if (path && outfile_check (path, OUTFILE_WHOLE, err) < 0)
+        return mg_error_set (err, errno, "%s %s", argument, err ? err->text : "");
     return 0;
 }
 
@@ -42,14 +29,27 @@ int output_make_dir (const char *argument, const char *path, struct mg_error *er
     return 0;
 }
 
-FILE *output_open (const char *argument, const char *path, struct mg_error *err)
+FILE *output_open (const char *argument, const char *path, enum outfile_kind kind,
+                   struct mg_error *err)
 {
-    FILE *file = fopen (path, "ae");
+    FILE *file = outfile_append (path, kind, err);
 
     if (!file)
-        mg_error_set (err, errno, "%s %s: cannot open: %s", argument, path,
-                      strerror (errno));
+        mg_error_set (err, errno, "%s %s", argument, err ? err->text : "");
     return file;
+}
+
+/* Is it where the run's own lines go? */
+static bool is_standard (const struct stat *st)
+{
+    struct stat other;
+
+    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fstat (fd, &other) == 0 && other.st_dev == st->st_dev
+            && other.st_ino == st->st_ino)
+            return true;
+    }
+    return false;
 }
 
 int output_restart (FILE *file, const char *argument, const char *path,
@@ -57,10 +57,31 @@ int output_restart (FILE *file, const char *argument, const char *path,
 {
     struct stat st;
 
-    if (fstat (fileno (file), &st) == 0 && !S_ISREG (st.st_mode))
+    if (fstat (fileno (file), &st) == 0 && (!S_ISREG (st.st_mode) || is_standard (&st)))
         return 0;
     if (ftruncate (fileno (file), 0) < 0)
         return mg_error_set (err, errno, "%s %s: cannot empty it: %s", argument, path,
                              strerror (errno));
+    return 0;
+}
+
+int output_close (FILE **file, const char *argument, const char *path, struct mg_error *err)
+{
+    struct stat st;
+    int errnum = 0;
+    FILE *f = *file;
+
+    if (!f)
+        return 0;
+    *file = NULL;
+    errno = EIO; /* of an earlier write */
+    if (ferror (f) || fflush (f) != 0
+        || (fstat (fileno (f), &st) == 0 && S_ISREG (st.st_mode) && fsync (fileno (f)) < 0))
+        errnum = errno;
+    if (fclose (f) != 0 && errnum == 0)
+        errnum = errno;
+    if (errnum != 0)
+        return mg_error_set (err, errnum, "%s %s: it cannot be written: %s", argument, path,
+                             strerror (errnum));
     return 0;
 }

@@ -125,11 +125,19 @@ char *trace_path (const char *file, int rank)
     return path;
 }
 
+/* No rank writes to the name itself, so that what has it is found out here. */
+static int check_name (const char *file, struct mg_error *err)
+{
+    return output_check_file ("--trace-file", file, err);
+}
+
 struct trace *trace_create (const char *file, const int64_t range[2], const struct job *job,
                             struct mg_error *err)
 {
     struct trace *t = calloc (1, sizeof (*t));
 
+    if (check_name (file, err) < 0)
+        goto error;
     if (!t || !(t->path = trace_path (file, job_rank (job)))) {
         mg_error_set (err, ENOMEM, "trace: out of memory");
         goto error;
@@ -137,7 +145,7 @@ struct trace *trace_create (const char *file, const int64_t range[2], const stru
     t->job = job;
     t->first = range[0];
     t->last = range[1];
-    if (!(t->file = output_open ("--trace-file", t->path, err)))
+    if (!(t->file = output_open ("--trace-file", t->path, OUTFILE_WHOLE, err)))
         goto error;
     return t;
 error:
@@ -382,7 +390,6 @@ int trace_write (struct trace *t, struct mg_error *err)
     const struct queue_lane *lane[LANES_MAX];
     double zero = epoch ();
     int num_lanes;
-    bool failed;
 
     if (!t || t->written)
         return 0;
@@ -400,13 +407,7 @@ int trace_write (struct trace *t, struct mg_error *err)
         write_interval (t, (struct interval *)t->intervals.item + i, num_lanes, zero);
     write_calls (t, lane, num_lanes, zero);
     fputs ("\n]}\n", t->file);
-    failed = ferror (t->file) != 0;
-    if (fclose (t->file) != 0)
-        failed = true;
-    t->file = NULL;
-    return failed ? mg_error_set (err, EIO, "--trace-file %s: it cannot be written: %s",
-                                  t->path, strerror (errno))
-                  : 0;
+    return output_close (&t->file, "--trace-file", t->path, err);
 }
 
 void trace_destroy (struct trace *t)

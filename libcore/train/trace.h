@@ -32,7 +32,7 @@ int trace_iterations_parse (const char *text, int64_t range[2], struct mg_error 
 char *trace_path (const char *file, int rank);
 
 /* Open this rank's file, nothing is written yet; the job outlives the trace.  NULL and a
- * text on failure.
+ * text on failure, also if 'file' itself is there and is no regular file.
  */
 struct trace *trace_create (const char *file, const int64_t range[2], const struct job *job,
                             struct mg_error *err);

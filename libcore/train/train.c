@@ -10,6 +10,7 @@
 #include "libcore/checkpoint/exchange.h"
 #include "libcore/train/locate.h"
 #include "libcore/train/metrics.h"
+#include "libcore/train/output.h"
 #include "libcore/train/train_private.h"
 
 /* --- steps --- */
@@ -355,7 +356,8 @@ int train_run (struct train *t, struct mg_error *err)
 {
     t->failed = true;
     if (report_memory (t, "after set-up", err) < 0 || report_plan (t, err) < 0
-        || run (t, err) < 0) {
+        || run (t, err) < 0
+        || output_close (&t->metrics, "--metrics-file", t->args.metrics_file, err) < 0) {
         rescue (t);
         if (!t->common_error && job_world (t->job) > 1)
             mg_error_prefix (err, "rank %d", job_rank (t->job));

@@ -283,7 +283,8 @@ static int setup_outputs (struct train *t, struct mg_error *err)
             || output_make_dir ("--save", args->save, err) < 0))
         return -1;
     if (args->metrics_file && job_rank (t->job) == job_world (t->job) - 1
-        && !(t->metrics = output_open ("--metrics-file", args->metrics_file, err)))
+        && !(t->metrics = output_open ("--metrics-file", args->metrics_file,
+                                       OUTFILE_STREAM, err)))
         return -1;
     if (args->trace_file
         && (trace_iterations_parse (args->trace_iterations, range, err) < 0

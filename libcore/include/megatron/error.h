@@ -23,8 +23,9 @@ struct mg_error {
  *
  *     return mg_error_set (err, EINVAL, "tp %d does not divide %d heads", tp, heads);
  *
- * A text that does not fit ends in "...". Control characters become '?', so that the text
- * stays one line. The arguments may point into err->text.
+ * A text that does not fit loses its middle: its beginning and its end stay, with "..."
+ * between them.  Control characters become '?', so that the text stays one line.  The
+ * arguments may point into err->text.
  */
 int mg_error_set (struct mg_error *err, int errnum, const char *fmt, ...)
     __attribute__ ((format (printf, 3, 4)));

@@ -43,18 +43,28 @@ static void test_set_cut (void)
 
     for (size_t i = 0; i < sizeof (cases) / sizeof (cases[0]); i++) {
         size_t len = cases[i].len;
-        size_t kept = cases[i].cut ? MG_ERROR_MAX - 4 : len;
+        size_t kept = cases[i].cut ? MG_ERROR_MAX - 1 : len;
         struct mg_error err;
+        const char *mark;
 
         memset (text, 'x', len);
+        memset (text, 'a', len < 9 ? len : 9); /* the first and the last bytes */
+        memset (text + len - (len < 9 ? len : 9), 'z', len < 9 ? len : 9);
         text[len] = '\0';
         memset (&err, '!', sizeof (err));
         mg_error_set (&err, EINVAL, "%s", text);
-        is_int (strnlen (err.text, MG_ERROR_MAX), kept + (cases[i].cut ? 3 : 0),
-                "length of a text of %zu", len);
-        ok (strncmp (err.text, text, kept) == 0, "its start is kept");
-        is_str (err.text + kept, cases[i].cut ? "..." : "", "%s",
-                cases[i].cut ? "the cut is marked" : "nothing is added");
+        mark = strstr (err.text, "...");
+        is_int (strnlen (err.text, MG_ERROR_MAX), kept, "length of a text of %zu", len);
+        ok (cases[i].cut == (mark != NULL), "%s",
+            cases[i].cut ? "the cut is marked" : "nothing is added");
+        if (cases[i].cut)
+            ok (strncmp (err.text, text, (size_t)(mark - err.text)) == 0
+                    && mark - err.text > MG_ERROR_MAX / 3,
+                "its beginning stays");
+        if (cases[i].cut)
+            is_str (mark + 3, text + len - strlen (mark + 3), "its end too");
+        else
+            is_str (err.text, text, "all of it stays");
     }
 }
 
@@ -66,6 +76,21 @@ static void test_control (void)
     is_str (err.text, "\"a?b??[2Jc? \xc3\xa9\"", "control characters are replaced");
     mg_error_prefix (&err, "%s", "x\r\n");
     ok (strncmp (err.text, "x??: \"a?b", 9) == 0, "in a prefix too");
+}
+
+/* A path as long as the system takes leaves the reason. */
+static void test_long_path (void)
+{
+    char path[4096];
+    struct mg_error err;
+
+    memset (path, 'p', sizeof (path) - 1);
+    path[sizeof (path) - 1] = '\0';
+    mg_error_set (&err, ENOSPC, "cannot write %s: %s", path, strerror (ENOSPC));
+    mg_error_prefix (&err, "--save-weights %s", path);
+    ok (strncmp (err.text, "--save-weights ppp", 18) == 0, "what: %.40s", err.text);
+    ok (strstr (err.text, "ppp: No space left on device"), "and why: %s",
+        err.text + MG_ERROR_MAX - 60);
 }
 
 static void test_prefix (void)
@@ -93,8 +118,8 @@ static void test_prefix (void)
     is_str (err.text + MG_ERROR_MAX - 4, "xxx", "are not marked");
     mg_error_prefix (&err, "p");
     is_int (strlen (err.text), MG_ERROR_MAX - 1, "what does not fit is cut");
-    is_str (err.text + MG_ERROR_MAX - 4, "...", "and marked");
-    ok (strncmp (err.text, "p: p: xx", 8) == 0, "at its end");
+    ok (strstr (err.text, "x...x"), "and marked");
+    ok (strncmp (err.text, "p: p: xx", 8) == 0, "in its middle");
 }
 
 int main (void)
@@ -102,6 +127,7 @@ int main (void)
     test_set ();
     test_set_cut ();
     test_control ();
+    test_long_path ();
     test_prefix ();
     return done_testing ();
 }

@@ -54,7 +54,7 @@ static void test_restart (void)
 {
     struct mg_error err = { "" };
     struct stat st;
-    FILE *f = output_open ("--x", "old", &err);
+    FILE *f = output_open ("--x", "old", OUTFILE_STREAM, &err);
 
     ok (f && stat ("old", &st) == 0 && st.st_size == 4, "opening leaves what is there");
     ok (output_restart (f, "--x", "old", &err) == 0 && stat ("old", &st) == 0
@@ -62,10 +62,11 @@ static void test_restart (void)
     fputs ("new", f);
     fclose (f);
     ok (stat ("old", &st) == 0 && st.st_size == 3, "writing begins at the beginning");
-    f = output_open ("--x", "/dev/null", &err);
+    f = output_open ("--x", "/dev/null", OUTFILE_STREAM, &err);
     ok (f && output_restart (f, "--x", "/dev/null", &err) == 0, "a device is not emptied");
     fclose (f);
-    ok (!output_open ("--x", "nosuch/f", &err) && strstr (err.text, "--x nosuch/f: cannot open"),
+    ok (!output_open ("--x", "nosuch/f", OUTFILE_STREAM, &err)
+            && strstr (err.text, "--x nosuch/f: cannot open"),
         "%s", err.text);
 }
 

@@ -1,0 +1,432 @@
+/* outfile.c - a file that is written under a name that the user gives */
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <linux/magic.h>
+
+#include "libcore/checkpoint/durable.h"
+#include "libcore/checkpoint/outfile.h"
+
+enum {
+    LINKS_MAX = 40,  /* in a row, as for the kernel */
+    ID_CHARS = DURABLE_ID_MAX - 1,
+    TMP_BASE_MAX = NAME_MAX - 5 - ID_CHARS, /* of a name before ".tmp-ID" */
+    CREATE_TRIES = 100
+};
+
+/* --- what a name leads to --- */
+
+static bool is_stream (mode_t mode)
+{
+    return S_ISFIFO (mode) || S_ISCHR (mode);
+}
+
+static const char *type_name (mode_t mode)
+{
+    return S_ISDIR (mode)    ? "a directory"
+           : S_ISFIFO (mode) ? "a FIFO"
+           : S_ISSOCK (mode) ? "a socket"
+           : S_ISCHR (mode)  ? "a character device"
+           : S_ISBLK (mode)  ? "a block device"
+                             : "no regular file";
+}
+
+/* May what is there be written?  Links are followed.  *stream: it is to be opened as it is. */
+static int check_type (const char *name, enum outfile_kind kind, bool *stream,
+                       struct mg_error *err)
+{
+    struct stat st;
+
+    *stream = false;
+    if (stat (name, &st) < 0) {
+        if (errno == ENOENT)
+            return 0;
+        return mg_error_set (err, errno, "%s: cannot write: %s", name, strerror (errno));
+    }
+    *stream = kind == OUTFILE_STREAM && is_stream (st.st_mode);
+    if (*stream || S_ISREG (st.st_mode))
+        return 0;
+    return mg_error_set (err, S_ISDIR (st.st_mode) ? EISDIR : EINVAL, "%s: it is %s", name,
+                         type_name (st.st_mode));
+}
+
+/* The directory that 'path' stands in, with its slash: "" for the current one. */
+static char *dir_of (const char *path)
+{
+    const char *slash = strrchr (path, '/');
+
+    return strndup (path, slash ? (size_t)(slash - path) + 1 : 0);
+}
+
+static const char *base_of (const char *path)
+{
+    const char *slash = strrchr (path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+/* Where the link at 'path' leads: free it.  NULL and errno; EINVAL: it is no link, ELOOP: one
+ * of /proc, whose text is no name.
+ */
+static char *read_link (const char *path)
+{
+    char text[PATH_MAX], *dir, *to = NULL;
+    struct statfs fs;
+    ssize_t len = readlink (path, text, sizeof (text) - 1);
+
+    if (len < 0)
+        return NULL;
+    text[len] = '\0';
+    if (!(dir = dir_of (path))) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    if (statfs (*dir ? dir : ".", &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC)
+        errno = ELOOP;
+    else if (text[0] == '/')
+        to = strdup (text);
+    else if (asprintf (&to, "%s%s", dir, text) < 0)
+        to = NULL;
+    free (dir);
+    return to;
+}
+
+/* The file at the end of all links, which need not be there: free it. */
+static char *resolve (const char *name, struct mg_error *err)
+{
+    char *path = strdup (name), *to;
+
+    for (int i = 0; path && i < LINKS_MAX; i++) {
+        if (!(to = read_link (path))) {
+            if (errno == ENOENT || errno == EINVAL)
+                return path;
+            break;
+        }
+        free (path);
+        path = to;
+    }
+    if (!path)
+        mg_error_set (err, ENOMEM, "%s: out of memory", name);
+    else if (errno == ELOOP)
+        mg_error_set (err, ELOOP, "%s: it leads to an open file, want the name of one", name);
+    else
+        mg_error_set (err, errno, "%s: cannot write: %s", name, strerror (errno));
+    free (path);
+    return NULL;
+}
+
+static int check_dir (const char *name, const char *path, struct mg_error *err)
+{
+    char *dir = dir_of (path);
+    int rc;
+
+    if (!dir)
+        return mg_error_set (err, ENOMEM, "%s: out of memory", name);
+    rc = access (*dir ? dir : ".", W_OK | X_OK);
+    free (dir);
+    if (rc < 0)
+        return mg_error_set (err, errno, "%s: its directory cannot be written: %s", name,
+                             strerror (errno));
+    if (*base_of (path) == '\0' || strcmp (base_of (path), ".") == 0
+        || strcmp (base_of (path), "..") == 0)
+        return mg_error_set (err, EISDIR, "%s: it names a directory, want a file", name);
+    return 0;
+}
+
+/* What to write: *path is set for a file that is renamed, and is NULL for a stream. */
+static int look (const char *name, enum outfile_kind kind, char **path, struct mg_error *err)
+{
+    bool stream;
+
+    *path = NULL;
+    if (check_type (name, kind, &stream, err) < 0)
+        return -1;
+    if (stream)
+        return 0;
+    if (!(*path = resolve (name, err)))
+        return kind == OUTFILE_STREAM && errno == ELOOP ? 0 : -1;
+    if (check_dir (name, *path, err) == 0)
+        return 0;
+    free (*path);
+    *path = NULL;
+    return -1;
+}
+
+int outfile_check (const char *name, enum outfile_kind kind, struct mg_error *err)
+{
+    char *path;
+    int rc = look (name, kind, &path, err);
+
+    free (path);
+    return rc;
+}
+
+/* --- what killed writers have left --- */
+
+/* Is it BASE.tmp-ID? */
+static bool is_leftover (const char *name, const char *base, size_t len)
+{
+    return strncmp (name, base, len) == 0 && strncmp (name + len, ".tmp-", 5) == 0
+           && strlen (name + len + 5) == ID_CHARS
+           && strspn (name + len + 5, "0123456789abcdef") == ID_CHARS;
+}
+
+/* Remove a regular file of this user's that nobody has locked.  Where locks do not work it
+ * stays.
+ */
+static void remove_leftover (int dir, const char *name)
+{
+    int fd = openat (dir, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    struct stat st;
+
+    if (fd < 0)
+        return;
+    if (fstat (fd, &st) == 0 && S_ISREG (st.st_mode) && st.st_uid == geteuid ()
+        && flock (fd, LOCK_EX | LOCK_NB) == 0)
+        unlinkat (dir, name, 0);
+    close (fd);
+}
+
+static void remove_leftovers (const char *path, size_t base_len)
+{
+    char *dir = dir_of (path);
+    struct dirent *found;
+    DIR *d;
+
+    if (!dir)
+        return;
+    if ((d = opendir (*dir ? dir : "."))) {
+        while ((found = readdir (d))) {
+            if (is_leftover (found->d_name, base_of (path), base_len))
+                remove_leftover (dirfd (d), found->d_name);
+        }
+        closedir (d);
+    }
+    free (dir);
+}
+
+/* --- writing --- */
+
+/* Is the file still there by its name?  One who removes leftovers may have been quicker than
+ * the lock.
+ */
+static bool is_there (int fd)
+{
+    struct stat st;
+
+    return fstat (fd, &st) == 0 && st.st_nlink > 0;
+}
+
+/* A new file beside f->path, locked where the file system can. */
+static int create_tmp (struct outfile *f, struct mg_error *err)
+{
+    const char *base = base_of (f->path);
+    const int dir_len = (int)(base - f->path);
+    size_t len = strlen (base);
+    char id[DURABLE_ID_MAX];
+
+    if (len > TMP_BASE_MAX)
+        len = TMP_BASE_MAX;
+    remove_leftovers (f->path, len);
+    for (int i = 0; i < CREATE_TRIES; i++) {
+        durable_make_id (id);
+        free (f->tmp);
+        if (asprintf (&f->tmp, "%.*s%.*s.tmp-%s", dir_len, f->path, (int)len, base, id) < 0) {
+            f->tmp = NULL;
+            return mg_error_set (err, ENOMEM, "%s: out of memory", f->name);
+        }
+        f->fd = open (f->tmp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (f->fd < 0 && errno == EEXIST)
+            continue;
+        if (f->fd < 0)
+            break;
+        if ((flock (f->fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+            && is_there (f->fd))
+            return 0;
+        close (f->fd);
+        f->fd = -1;
+        errno = EEXIST;
+    }
+    mg_error_set (err, errno, "%s: cannot create: %s", f->name, strerror (errno));
+    free (f->tmp); /* there is no such file, or it is not ours */
+    f->tmp = NULL;
+    return -1;
+}
+
+/* Open what is not made anew: a FIFO without a reader is an error, not a wait. */
+static int open_stream (const char *name, int flags, struct mg_error *err)
+{
+    int fd = open (name, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | flags, 0666);
+
+    if (fd < 0 && errno == ENXIO)
+        return mg_error_set (err, ENXIO, "%s: no process reads it", name);
+    if (fd < 0)
+        return mg_error_set (err, errno, "%s: cannot open: %s", name, strerror (errno));
+    if (fcntl (fd, F_SETFL, fcntl (fd, F_GETFL) & ~O_NONBLOCK) < 0) {
+        mg_error_set (err, errno, "%s: cannot open: %s", name, strerror (errno));
+        close (fd);
+        return -1;
+    }
+    return fd;
+}
+
+int outfile_create (struct outfile *f, const char *name, enum outfile_kind kind,
+                    struct mg_error *err)
+{
+    int rc;
+
+    *f = (struct outfile){ .fd = -1 };
+    if (!(f->name = strdup (name))) {
+        mg_error_set (err, ENOMEM, "%s: out of memory", name);
+        goto error;
+    }
+    if (look (name, kind, &f->path, err) < 0)
+        goto error;
+    if (f->path)
+        rc = create_tmp (f, err);
+    else
+        rc = f->fd = open_stream (name, O_APPEND, err);
+    if (rc < 0)
+        goto error;
+    return 0;
+error:
+    outfile_drop (f);
+    return -1;
+}
+
+int outfile_open_stream (struct outfile *f, struct mg_error *err)
+{
+    if (!(f->stream = fdopen (f->fd, "w")))
+        return outfile_write_failed (f, err);
+    f->fd = -1;
+    return 0;
+}
+
+int outfile_write_failed (const struct outfile *f, struct mg_error *err)
+{
+    return mg_error_set (err, errno, "cannot write %s: %s", f->name, strerror (errno));
+}
+
+/* A file stays open, and so locked, until it has its name: an fsync that succeeds leaves
+ * nothing that a close could lose.
+ */
+int outfile_finish (struct outfile *f, struct mg_error *err)
+{
+    if (f->stream && fflush (f->stream) != 0)
+        return outfile_write_failed (f, err);
+    if (f->stream && ferror (f->stream)) {
+        errno = EIO; /* an earlier write, whose reason nobody has kept */
+        return outfile_write_failed (f, err);
+    }
+    if (f->path)
+        return fsync (f->stream ? fileno (f->stream) : f->fd) == 0
+                   ? 0
+                   : outfile_write_failed (f, err);
+    if (f->stream ? fclose (f->stream) != 0 : close (f->fd) < 0) {
+        f->stream = NULL;
+        f->fd = -1;
+        return outfile_write_failed (f, err);
+    }
+    f->stream = NULL;
+    f->fd = -1;
+    return 0;
+}
+
+int outfile_publish (struct outfile *f, struct mg_error *err)
+{
+    if (!f->path)
+        return 0;
+    if (rename (f->tmp, f->path) < 0)
+        return mg_error_set (err, errno, "cannot rename %s to %s: %s", f->tmp, f->path,
+                             strerror (errno));
+    free (f->tmp);
+    f->tmp = NULL;
+    return 0;
+}
+
+int outfile_sync_dir (const struct outfile *f, struct mg_error *err)
+{
+    if (!f->path || durable_sync_parent (f->path, err) == 0 || errno == EACCES)
+        return 0;
+    return -1;
+}
+
+int outfile_commit (struct outfile *f, struct mg_error *err)
+{
+    int rc = -1;
+
+    if (outfile_finish (f, err) == 0 && outfile_publish (f, err) == 0)
+        rc = outfile_sync_dir (f, err);
+    outfile_drop (f);
+    return rc;
+}
+
+void outfile_drop (struct outfile *f)
+{
+    int saved_errno = errno;
+
+    if (f->name) {
+        if (f->tmp)
+            unlink (f->tmp);
+        if (f->stream)
+            fclose (f->stream);
+        else if (f->fd >= 0)
+            close (f->fd);
+        free (f->name);
+        free (f->path);
+        free (f->tmp);
+    }
+    *f = (struct outfile){ .name = NULL };
+    errno = saved_errno;
+}
+
+int outfile_replace_parts (const char *name, const struct iovec *parts, int num_parts,
+                           struct mg_error *err)
+{
+    struct outfile f;
+    int rc = 0;
+
+    if (outfile_create (&f, name, OUTFILE_WHOLE, err) < 0)
+        return -1;
+    for (int i = 0; rc == 0 && i < num_parts; i++)
+        rc = durable_write (f.fd, name, parts[i].iov_base, parts[i].iov_len, err);
+    if (rc == 0)
+        return outfile_commit (&f, err);
+    outfile_drop (&f);
+    return -1;
+}
+
+int outfile_replace (const char *name, const void *data, size_t len, struct mg_error *err)
+{
+    const struct iovec whole = { (void *)data, len };
+
+    return outfile_replace_parts (name, &whole, 1, err);
+}
+
+FILE *outfile_append (const char *name, enum outfile_kind kind, struct mg_error *err)
+{
+    FILE *file = NULL;
+    struct stat st;
+    bool stream;
+    int fd;
+
+    if (check_type (name, kind, &stream, err) < 0)
+        return NULL;
+    /* O_CREAT only where it is needed: the kernel forbids it for FIFOs of others in /tmp. */
+    fd = open_stream (name, O_APPEND | (stat (name, &st) < 0 ? O_CREAT : 0), err);
+    if (fd >= 0 && !(file = fdopen (fd, "a"))) {
+        mg_error_set (err, errno, "%s: cannot open: %s", name, strerror (errno));
+        close (fd);
+    }
+    return file;
+}
