@@ -7,13 +7,13 @@
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 command -v perl >/dev/null || skip_all "perl is not installed"
-tokenized_text 20
 data=text_text_document
 train=(megatron train --num-layers 2 --hidden-size 16 --num-attention-heads 2 --seq-length 16
        --tokenizer-type ByteLevel --micro-batch-size 2 --global-batch-size 8 --lr 1e-2
        --train-data-path $data --eval-iters 2)
 run "${train[@]}" --train-iters 0 --tensorboard-dir none
 ! grep -q "this build lacks" <<<"$err" || skip_all "this build has no protobuf-c"
+tokenized_text 20
 
 # read_events DIR: leaves DIR.all, DIR.texts and DIR.numbers, from all files of DIR in their order.
 read_events() {
