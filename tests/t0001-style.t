@@ -8,7 +8,8 @@ max_columns=100
 
 cd "$MG_SRCDIR" || bail_out "no source directory"
 folders=(cmd contrib kernels libcore man plugin tests)
-mapfile -t c_files < <(find "${folders[@]}" -name '*.[ch]' -type f | sort)
+mapfile -t c_files < <(find "${folders[@]}" -name '*.[ch]' -type f \
+    ! -name '*.pb-c.[ch]' | sort)
 mapfile -t text_files < <(find "${folders[@]}" build-aux/gen-version m4/x_ac_*.m4 \
     ./*.md ./*.ac ./*.am bootstrap -type f \
     ! -name '*.o' ! -name '*.lo' ! -name '*.bin' ! -name '*.idx' ! -path '*/.*/*' \

@@ -86,7 +86,17 @@ if mpi_available; then
     launch=(mpi_run 4)
     steady "pp 4, with all that can be logged" --pipeline-model-parallel-size 4 \
         --metrics-file m.json --log-throughput --timing-log-level 2 --log-memory-interval 1
+    mkdir runs # which allocates
+    run megatron train "${args[@]}" "${data[@]}" --train-iters 0 --tensorboard-dir runs
+    if ! grep -q "this build lacks" <<<"$err"; then
+        data=() launch=(mpi_run 2)
+        steady "event files" --tensorboard-dir runs --log-timers-to-tensorboard \
+            --log-throughput --timing-log-level 2 --log-memory-to-tensorboard "${evals[@]}" \
+            --log-validation-ppl-to-tensorboard --log-world-size-to-tensorboard
+    else
+        skip 2 "this build has no protobuf-c"
+    fi
 else
-    skip 26 "no MPI"
+    skip 28 "no MPI"
 fi
 done_testing

@@ -22,6 +22,16 @@ struct train_list {
     int count; /* 0: not given */
 };
 
+/* What event files for TensorBoard hold. */
+struct train_tensorboard {
+    const char *dir; /* NULL: there are none */
+    int64_t log_interval;
+    int64_t queue_size;    /* changes nothing: every iteration's values are written at once */
+    bool batch_size;       /* changes nothing: they always hold it */
+    bool timers, validation_ppl, memory, world_size;
+    bool no_loss_scale, no_learning_rate;
+};
+
 /* Arguments as given; what was not given holds the default of the table. Texts point into
  * the argument vector.
  */
@@ -85,6 +95,7 @@ struct train_args {
     const char *timing_log_option;
     bool check_nan, no_check_nan, no_check_memory;
     const char *metrics_file, *trace_file, *trace_iterations;
+    struct train_tensorboard tensorboard;
     double timeout_minutes, stall_minutes;
     const char *args_file;
     struct args_file *files; /* that train_args_parse() has read */

@@ -9,6 +9,7 @@
 #include "libcore/train/data.h"
 #include "libcore/train/evaluate.h"
 #include "libcore/train/metrics.h"
+#include "libcore/train/tensorboard.h"
 #include "libcore/train/train_private.h"
 
 enum { DEFAULT_ITERS = 100, DEFAULT_INTERVAL = 1000 }; // Megatron-LM's
@@ -257,6 +258,8 @@ static int report (struct train *t, const struct metrics_evaluation *m, struct m
 {
     if (job_rank (t->job) == job_world (t->job) - 1)
         metrics_print_evaluation (t->out, m);
+    if (tensorboard_evaluation (t, m, err) < 0)
+        return -1;
     if (t->metrics)
         return metrics_write_evaluation (t->metrics, t->args.metrics_file, m, err);
     return 0;

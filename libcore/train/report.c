@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "libcore/train/report.h"
+#include "libcore/train/tensorboard.h"
 #include "libcore/train/train_private.h"
 
 /* Kinds of memory of a rank, in bytes. */
@@ -50,6 +51,8 @@ int report_check (const struct train_args *args, struct mg_error *err)
         return mg_error_set (err, EINVAL, "--log-memory-interval %" PRId64 " is not a multiple "
                              "of --log-interval %" PRId64, args->log_memory_interval,
                              args->log_interval);
+    if (tensorboard_check (args, err) < 0)
+        return -1;
     return timers_option_parse (args->timing_log_option, &option, err);
 }
 
@@ -92,8 +95,7 @@ static int gather (struct train *t, const double *own, int n, struct mg_error *e
 
 /* --- memory --- */
 
-/* Resident set now, read without allocating; 0 where the system does not tell. */
-static double resident (void)
+double report_resident (void)
 {
     char text[128];
     long long pages = 0;
@@ -142,7 +144,7 @@ int report_memory (struct train *t, const char *when, struct mg_error *err)
     own[USE_PARAMETERS] = (double)memory_state (&t->memory);
     own[USE_ACTIVATIONS] = (double)memory_activations (&t->memory);
     own[USE_PLANNED] = (double)memory_total (&t->memory);
-    own[USE_RESIDENT] = resident ();
+    own[USE_RESIDENT] = report_resident ();
     getrusage (RUSAGE_SELF, &usage);
     own[USE_MAX_RESIDENT] = (double)usage.ru_maxrss * 1024; // Linux counts it in KiB
     if (own[USE_MAX_RESIDENT] < own[USE_RESIDENT])       // and a little late
@@ -219,7 +221,8 @@ static struct metrics_rate rate (const struct report *r, int64_t samples, double
 }
 
 /* Times of all ranks, per iteration since the last line. */
-static int report_timers (struct train *t, bool reset, struct mg_error *err)
+static int report_timers (struct train *t, int64_t iteration, bool reset,
+                          struct mg_error *err)
 {
     struct report *r = &t->report;
 
@@ -232,7 +235,7 @@ static int report_timers (struct train *t, bool reset, struct mg_error *err)
                       (double)r->iterations);
     if (reset)
         memset (r->timers.sum, 0, sizeof (r->timers.sum));
-    return 0;
+    return tensorboard_timers (t, iteration, err);
 }
 
 int report_save (struct train *t, double milliseconds, struct mg_error *err)
@@ -274,10 +277,12 @@ static int report_line (struct train *t, struct metrics *m, struct mg_error *err
     m->mean = rate (r, r->samples, r->milliseconds, job_world (t->job));
     if (is_speaker (t))
         metrics_print (t->out, m, t->args.log_throughput);
+    if (tensorboard_line (t, m, err) < 0)
+        return -1;
     snprintf (when, sizeof (when), "after %" PRId64 " iterations", m->iteration);
     if (memory_is_due (t, m->iteration) && report_memory (t, when, err) < 0)
         return -1;
-    if (report_timers (t, due, err) < 0)
+    if (report_timers (t, m->iteration, due, err) < 0)
         return -1;
     if (due) {
         r->iterations = r->samples = r->not_finite = r->skipped = 0;
@@ -297,7 +302,7 @@ int report_iteration (struct train *t, struct metrics *m, struct mg_error *err)
     r->not_finite += m->not_finite;
     r->skipped += m->skipped;
     m->rate = rate (r, m->global_batch_size, m->milliseconds, job_world (t->job));
-    if (report_line (t, m, err) < 0)
+    if (report_line (t, m, err) < 0 || tensorboard_iteration (t, m, err) < 0)
         return -1;
     if (t->metrics)
         return metrics_write_json (t->metrics, t->args.metrics_file, m, err);

@@ -46,6 +46,11 @@ int report_save (struct train *t, double milliseconds, struct mg_error *err);
  */
 int report_plan (struct train *t, struct mg_error *err);
 
+/* The resident set of this process in bytes, 0 where the system does not tell it.  Allocates
+ * nothing.
+ */
+double report_resident (void);
+
 /* A line of the memory of all ranks; 'when' tells of which moment. Collective. */
 int report_memory (struct train *t, const char *when, struct mg_error *err);
 

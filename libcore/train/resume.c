@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "libcore/train/output.h"
+#include "libcore/train/tensorboard.h"
 #include "libcore/train/train_private.h"
 
 /* Can what is left of the run be run, and are there samples for it?  After a checkpoint
@@ -111,5 +112,7 @@ int train_resume (struct train *t, struct mg_error *err)
         rc = output_restart (t->metrics, "--metrics-file", t->args.metrics_file, err);
     if (rc >= 0)
         rc = check_rest (t, err);
+    if (rc >= 0)
+        rc = tensorboard_begin (t, err);
     return train_agree (t, rc < 0 ? -1 : 0, err);
 }

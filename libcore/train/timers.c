@@ -113,6 +113,14 @@ static bool find_range (const double *times, int ranks, double *min, double *max
     return *max > 0;
 }
 
+double timers_longest (const double *times, int ranks, enum timer which)
+{
+    double min, max;
+
+    find_range (times + which, ranks, &min, &max);
+    return max;
+}
+
 static void print_ranks (FILE *out, const char *name, const double *times, int ranks,
                          double iterations)
 {

@@ -59,6 +59,9 @@ const char *timer_name (enum timer which);
 void timers_start (struct timers *t, enum timer which);
 void timers_stop (struct timers *t, enum timer which);
 
+/* The longest time of a timer among the ranks, 0 if it ran on none; times as below. */
+double timers_longest (const double *times, int ranks, enum timer which);
+
 /* Lines of all timers that ran on some rank: rank r's sums stand at times[r NUM_TIMERS], and
  * are divided by 'iterations'.  A rank on which a timer did not run is left out of it.
  * Prints nothing if none ran.

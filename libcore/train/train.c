@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "libcore/checkpoint/exchange.h"
+#include "libcore/train/events.h"
 #include "libcore/train/locate.h"
 #include "libcore/train/metrics.h"
 #include "libcore/train/output.h"
@@ -396,6 +397,7 @@ void train_destroy (struct train *t)
     monitor_attach (t->monitor, NULL, NULL, NULL);
     if (t->metrics)
         fclose (t->metrics);
+    events_destroy (t->events);
     if (!t->failed || t->common_error) { /* else other threads and ranks may still use it */
         trace_destroy (t->trace);
         state_destroy (t->state);

@@ -18,6 +18,8 @@
 #include "libcore/train/trace.h"
 #include "libcore/train/train.h"
 
+struct events;
+
 struct train {
     struct train_args args;
     FILE *out, *errors;
@@ -47,6 +49,7 @@ struct train {
     bool failed;
     bool common_error;    /* every rank has failed, and with the same text */
     FILE *metrics;        /* on the last rank, if asked for */
+    struct events *events; /* on the last rank, if asked for */
     struct trace *trace;  /* NULL: not asked for */
     struct report report;
     struct saving saving;

@@ -16,6 +16,7 @@
 #include "libcore/checkpoint/exchange.h"
 #include "libcore/train/data.h"
 #include "libcore/train/output.h"
+#include "libcore/train/tensorboard.h"
 #include "libcore/train/train_private.h"
 
 /* --- what follows from the arguments, and the batch file --- */
@@ -269,8 +270,8 @@ static int meet (struct train *t, int rc, struct mg_error *err)
 
 /* --- planning: files and sizes; nothing large is allocated --- */
 
-/* Rank 0 writes weights and makes the checkpoints' directory, the last rank the metrics,
- * every rank its trace.
+/* Rank 0 writes weights and makes the checkpoints' directory, the last rank the metrics
+ * and event files, every rank its trace.
  */
 static int setup_outputs (struct train *t, struct mg_error *err)
 {
@@ -285,6 +286,8 @@ static int setup_outputs (struct train *t, struct mg_error *err)
     if (args->metrics_file && job_rank (t->job) == job_world (t->job) - 1
         && !(t->metrics = output_open ("--metrics-file", args->metrics_file,
                                        OUTFILE_STREAM, err)))
+        return -1;
+    if (tensorboard_init (t, err) < 0)
         return -1;
     if (args->trace_file
         && (trace_iterations_parse (args->trace_iterations, range, err) < 0

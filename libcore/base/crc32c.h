@@ -1,0 +1,16 @@
+/* crc32c - the checksum CRC-32C (Castagnoli), as in RFC 3720, section 12.1.
+ *
+ * Ours, since Debian has no portable C library with it: ISA-L is built for some processors
+ * only, and has the sum without its first and last complement.  For short records: it reads
+ * four bits at a time.
+ */
+#ifndef LIBCORE_BASE_CRC32C_H
+#define LIBCORE_BASE_CRC32C_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The sum of 'n' bytes; of none it is 0. */
+uint32_t crc32c (const void *data, size_t n);
+
+#endif /* LIBCORE_BASE_CRC32C_H */

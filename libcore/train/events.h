@@ -1,0 +1,48 @@
+/* events - an event file, which TensorBoard reads.
+ *
+ * A file is a row of records: the length of the data (8 bytes, little-endian), the masked
+ * CRC-32C of these 8 bytes (4 bytes), the data, the masked CRC-32C of the data (4 bytes); a
+ * sum c is masked as (c >> 15 | c << 17) + 0xa282ead8.  (TensorFlow,
+ * tsl/lib/io/record_writer.h.)  The data is an Event (event.proto).  The first event holds the
+ * file's version, every other one a value.
+ *
+ * There is no session log: with one, TensorBoard throws away all points from its step on, also
+ * those whose step is a number of samples.
+ */
+#ifndef LIBCORE_TRAIN_EVENTS_H
+#define LIBCORE_TRAIN_EVENTS_H
+
+#include <stdint.h>
+
+#include "megatron/error.h"
+
+struct events;
+
+/* Can this build write event files?  -1, ENOTSUP and a text that says what is missing, if
+ * not.
+ */
+int events_check (struct mg_error *err);
+
+/* Begin a new file in the directory 'dir', which exists: events.out.tfevents.SECONDS.HOST.
+ * PID.N, with the first N from 0 that is free.  Nothing that exists is changed.  NULL and a
+ * text on failure.
+ */
+struct events *events_create (const char *dir, struct mg_error *err);
+
+/* Add a number, rounded to float32, at a step.  It may wait in memory for events_flush().
+ * Allocates nothing.
+ */
+int events_add (struct events *e, const char *tag, double value, int64_t step,
+                struct mg_error *err);
+
+/* Add a text, which TensorBoard shows as Markdown. */
+int events_add_text (struct events *e, const char *tag, const char *text, int64_t step,
+                     struct mg_error *err);
+
+/* Write what was added. */
+int events_flush (struct events *e, struct mg_error *err);
+
+/* Close the file; what waits in it is written if it can be. */
+void events_destroy (struct events *e);
+
+#endif /* LIBCORE_TRAIN_EVENTS_H */

@@ -1,0 +1,226 @@
+/* tensorboard.c - tags and values of event files */
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "libcore/train/events.h"
+#include "libcore/train/output.h"
+#include "libcore/train/tensorboard.h"
+#include "libcore/train/train_private.h"
+
+enum { MAX_TAG = 64 };
+
+int tensorboard_check (const struct train_args *args, struct mg_error *err)
+{
+    if (args->tensorboard.dir && events_check (err) < 0)
+        return mg_error_prefix (err, "--tensorboard-dir");
+    return 0;
+}
+
+int tensorboard_init (struct train *t, struct mg_error *err)
+{
+    if (job_rank (t->job) != job_world (t->job) - 1)
+        return 0;
+    return output_make_dir ("--tensorboard-dir", t->args.tensorboard.dir, err);
+}
+
+/* --- arguments --- */
+
+/* As python writes the values that Megatron-LM's parser has for them. */
+static void describe (const struct train_arg *row, const struct train_args *args, char *text,
+                      size_t n)
+{
+    const void *field = (const char *)args + row->offset;
+    const struct train_list *list = field;
+    const int64_t *numbers = field;
+    size_t len = 0;
+
+    snprintf (text, n, "None");
+    switch (row->type) {
+    case TRAIN_INT:
+        if (*(const int *)field != TRAIN_UNSET)
+            snprintf (text, n, "%d", *(const int *)field);
+        break;
+    case TRAIN_INT64:
+        if (*numbers != TRAIN_UNSET)
+            snprintf (text, n, "%" PRId64, *numbers);
+        break;
+    case TRAIN_REAL:
+        if (*(const double *)field != TRAIN_UNSET)
+            snprintf (text, n, "%.9g", *(const double *)field);
+        break;
+    case TRAIN_TEXT:
+        if (*(const char *const *)field)
+            snprintf (text, n, "%s", *(const char *const *)field);
+        break;
+    case TRAIN_FLAG:
+        snprintf (text, n, "%s", *(const bool *)field ? "True" : "False");
+        break;
+    case TRAIN_LIST:
+        for (int i = 0; i < list->count && len < n; i++)
+            len += (size_t)snprintf (text + len, n - len, "%s%s", i > 0 ? " " : "",
+                                     train_list_word (list, i));
+        break;
+    case TRAIN_TRIPLE:
+        if (numbers[0] > 0)
+            snprintf (text, n, "%" PRId64 " %" PRId64 " %" PRId64, numbers[0], numbers[1],
+                      numbers[2]);
+        break;
+    }
+}
+
+static int add_arguments (struct train *t, struct mg_error *err)
+{
+    char text[4096], tag[MAX_TAG];
+
+    for (size_t i = 0; i < train_num_args; i++) {
+        const struct train_arg *row = &train_arg_table[i];
+
+        snprintf (tag, sizeof (tag), "%s", row->name);
+        for (char *dash = tag; (dash = strchr (dash, '-'));)
+            *dash = '_';
+        describe (row, &t->args, text, sizeof (text));
+        if (events_add_text (t->events, tag, text, t->progress.iteration, err) < 0)
+            return -1;
+    }
+    return events_flush (t->events, err);
+}
+
+int tensorboard_begin (struct train *t, struct mg_error *err)
+{
+    const char *dir = t->args.tensorboard.dir;
+
+    if (!dir || job_rank (t->job) != job_world (t->job) - 1)
+        return 0;
+    if (!(t->events = events_create (dir, err)))
+        return mg_error_prefix (err, "--tensorboard-dir");
+    return add_arguments (t, err);
+}
+
+/* --- values --- */
+
+/* A value by the number of the iteration, and the same by the number of samples. */
+static int add_both (struct train *t, const char *tag, double value, int64_t iteration,
+                     int64_t samples, struct mg_error *err)
+{
+    char by_samples[MAX_TAG];
+
+    snprintf (by_samples, sizeof (by_samples), "%s vs samples", tag);
+    if (events_add (t->events, tag, value, iteration, err) < 0
+        || events_add (t->events, by_samples, value, samples, err) < 0)
+        return -1;
+    return 0;
+}
+
+/* Of this rank, which is what Megatron-LM writes too.  Nothing is freed before the end of a run,
+ * so what was allocated is also the most that was.
+ */
+static int add_memory (struct train *t, int64_t iteration, struct mg_error *err)
+{
+    double allocated = (double)device_allocated (job_device (t->job));
+    const struct {
+        const char *tag;
+        double bytes;
+    } rows[] = {
+        { "mem-reserved-bytes", report_resident () },
+        { "mem-allocated-bytes", allocated },
+        { "mem-max-allocated-bytes", allocated },
+    };
+
+    for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
+        if (events_add (t->events, rows[i].tag, rows[i].bytes, iteration, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int add_iteration (struct train *t, const struct metrics *m, struct mg_error *err)
+{
+    const struct train_tensorboard *args = &t->args.tensorboard;
+    const struct {
+        const char *tag;
+        bool wanted;
+        double value;
+    } rows[] = {
+        { "learning-rate", !args->no_learning_rate, m->learning_rate },
+        { "batch-size", true, (double)m->global_batch_size },
+        { "lm loss", true, m->lm_loss },
+        { "loss-scale", !args->no_loss_scale, m->loss_scale },
+        { "world-size", args->world_size, job_world (t->job) },
+        { "grad-norm", !m->skipped, m->grad_norm },
+        { "num-zeros", !m->skipped && m->num_zeros >= 0, (double)m->num_zeros },
+    };
+
+    for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
+        if (rows[i].wanted
+            && add_both (t, rows[i].tag, rows[i].value, m->iteration, m->consumed_samples,
+                         err) < 0)
+            return -1;
+    }
+    return args->memory ? add_memory (t, m->iteration, err) : 0;
+}
+
+int tensorboard_iteration (struct train *t, const struct metrics *m, struct mg_error *err)
+{
+    if (!t->events)
+        return 0;
+    if (m->iteration % t->args.tensorboard.log_interval == 0
+        && add_iteration (t, m, err) < 0)
+        return -1;
+    return events_flush (t->events, err);
+}
+
+/* Of the first iteration of a run, which takes longer, there is no time. */
+int tensorboard_line (struct train *t, const struct metrics *m, struct mg_error *err)
+{
+    if (!t->events || !t->args.tensorboard.timers)
+        return 0;
+    if (m->iteration != t->first_iteration
+        && events_add (t->events, "iteration-time", m->mean_milliseconds / 1e3, m->iteration,
+                       err) < 0)
+        return -1;
+    if (!t->args.log_throughput)
+        return 0;
+    return events_add (t->events, "throughput", m->mean.tflops, m->iteration, err);
+}
+
+int tensorboard_timers (struct train *t, int64_t iteration, struct mg_error *err)
+{
+    const struct report *r = &t->report;
+    char tag[MAX_TAG];
+
+    if (!t->events || !t->args.tensorboard.timers)
+        return 0;
+    for (int i = 0; i < NUM_TIMERS; i++) {
+        double longest = timers_longest (r->gathered, job_world (t->job), (enum timer)i);
+
+        if (longest == 0)
+            continue;
+        snprintf (tag, sizeof (tag), "%s-time", timer_name ((enum timer)i));
+        if (events_add (t->events, tag, longest / (double)r->iterations, iteration, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Megatron-LM writes the loss of the test set by the name of the validation's, at the same step:
+ * here it has a name of its own.
+ */
+int tensorboard_evaluation (struct train *t, const struct metrics_evaluation *m,
+                            struct mg_error *err)
+{
+    char tag[MAX_TAG];
+
+    if (!t->events)
+        return 0;
+    snprintf (tag, sizeof (tag), "lm loss %s", m->part);
+    if (add_both (t, tag, m->lm_loss, m->iteration, m->consumed_samples, err) < 0)
+        return -1;
+    snprintf (tag, sizeof (tag), "lm loss %s ppl", m->part);
+    if (t->args.tensorboard.validation_ppl
+        && add_both (t, tag, metrics_perplexity (m->lm_loss), m->iteration,
+                     m->consumed_samples, err) < 0)
+        return -1;
+    return events_flush (t->events, err);
+}
