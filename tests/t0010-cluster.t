@@ -1,6 +1,6 @@
 #!/bin/bash
 # The throwaway cluster that the other tests stand on: it runs jobs, several at a time do
-# not meet, and nothing is left of it, whatever was killed before.
+# not meet, nobody else can use it, and nothing is left of it, whatever was killed before.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
 . "$MG_SRCDIR/tests/lib/slurm.sh"
 
@@ -46,7 +46,46 @@ sleepers() {
     [ "$(sleeper_pids | wc -l)" = "$1" ]
 }
 
-# ---- a plain life
+# listening DIR: each TCP socket on which a process of the cluster waits, as ADDRESS:PORT
+# NAME, numbers as the kernel writes them.
+listening() {
+    local p
+    cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | awk '$4 == "0A" { print $10, $2 }' \
+        | sort >"$TEST_DIR/.sockets"
+    for p in $(grep -lzxFs "SLURM_CONF=$1/slurm.conf" /proc/[0-9]*/environ | cut -d/ -f3); do
+        find "/proc/$p/fd" -lname 'socket:*' -printf '%l\n' 2>/dev/null | tr -dc '0-9\n' \
+            | sort | join - "$TEST_DIR/.sockets" \
+            | sed "s/^[0-9]* //; s/\$/ $(cat "/proc/$p/comm" 2>/dev/null)/"
+    done | sort -u
+}
+
+# own_address: an address of this machine that is not on the loopback.
+own_address() {
+    awk '/32 host LOCAL/ && last !~ /^127/ { print last; exit } { last = $2 }' \
+        /proc/net/fib_trie 2>/dev/null
+}
+
+# connects ADDRESS PORT
+connects() {
+    (exec 3<>"/dev/tcp/$1/$2") 2>/dev/null
+}
+
+system_files() {
+    ls -laR /run/munge /run/slurm /var/run/slurm /var/log/munge /var/lib/munge 2>&1
+}
+system_files >system.before
+
+# ---- a plain life, while somebody keeps a lock on /tmp
+(flock -n 8; exec sleep 600) 8</tmp &
+locker=$!
+first=$(mktemp -d "${TMPDIR:-/tmp}/mgslurm.XXXXXX")
+at_exit "'$cluster' stop '$first'"
+run timeout 200 "$cluster" start "$first" -N 1
+is "$status:$err" "0:" "a cluster starts while /tmp is locked"
+run "$cluster" stop "$first"
+is "$status:$err" "0:" "and stops"
+kill $locker
+gone "$first" "while /tmp is locked"
 slurm_start 4
 first=$SLURM_DIR
 run srun -N4 hostname
@@ -71,6 +110,111 @@ is "$(cat gpus)" $'0,1 0,1\n0,1 0,1' "it hands out pretended GPUs"
 run srun -Q -N4 true
 is "$status" 0 "the first still works"
 
+# ---- nothing is offered to the network
+names=localhost
+[ "$(getent ahosts "$(uname -n)" | awk '{ print $1 }' | sort -u)" = 127.0.0.1 ] \
+    || names=srun # its ports follow the host's name, as slurm-cluster says
+srun -Q -N2 --mpi=pmix "$TEST_DIR/sleeper" 300 >/dev/null 2>&1 &
+srun_pid=$!
+ok 'wait_until "sleepers 2"' "a step with PMIx runs"
+listening "$first" >listening
+for name in slurmctld slurmd slurmstepd srun; do
+    ok "grep -q ' $name\$' listening" "$name listens"
+done
+is "$(grep -v "^0100007F:\| $names\$" listening)" "" "and all of them on 127.0.0.1 only"
+address=$(own_address)
+if [ -n "$address" ]; then
+    open='' closed=''
+    for port in $(grep -v " $names\$" listening | sed 's/.*:\(....\) .*/\1/' | sort -u); do
+        connects 127.0.0.1 $((16#$port)) || closed+=" $((16#$port))"
+        connects "$address" $((16#$port)) && open+=" $((16#$port))"
+    done
+    is "$closed" "" "each port can be reached through the loopback"
+    is "$open" "" "no port can be reached through $address"
+else
+    skip 2 "this machine has no address but those of the loopback"
+fi
+scancel -u "$(id -u)"
+wait $srun_pid
+wait_until "sleepers 0"
+
+# ---- another user, who knows the ports and lies about who he is
+as_nobody() {
+    setpriv --reuid=65534 --regid=65534 --clear-groups env HOME=/ "$@"
+}
+
+# attack CONFIGURATION [NAME=VALUE]...: nine commands at the same time; prints those that
+# succeed.
+attack() {
+    local conf=$1 i
+    shift
+    local -a attacker=(as_nobody timeout 120 env SLURM_CONF="$evil/$conf.conf" "$@")
+    for i in "srun -Q -N1 touch $evil/step" "sbatch -o /dev/null --wrap 'touch $evil/batch'" \
+            "srun -Q --jobid=$job --overlap touch $evil/step" "scancel $job" \
+            "scancel -f -s KILL $job" "scontrol update NodeName=n3 State=DRAIN Reason=x" \
+            "scontrol update JobId=$job TimeLimit=1" "scontrol reconfigure" \
+            "scontrol shutdown"; do
+        (eval "\"\${attacker[@]}\" $i" >/dev/null 2>&1 </dev/null && echo "$i") &
+    done
+    wait
+}
+
+# What an attack could change.
+state() {
+    scontrol -o show node | sed 's/.* \(State=[^ ]*\).*/\1/'
+    squeue -h -o '%A %T %l'
+    cat "$first"/*.pid
+    ls "$evil"
+}
+
+if [ "$(id -u)" = 0 ] && as_nobody true 2>/dev/null; then
+    evil=$(mktemp -d "${TMPDIR:-/tmp}/mgevil.XXXXXX")
+    at_exit "rm -rf '$evil'"
+    chmod 755 "$evil"
+    printf '%s\n' 'int getuid (void) { return 0; }' 'int geteuid (void) { return 0; }' \
+        'int getgid (void) { return 0; }' 'int getegid (void) { return 0; }' >getuid.c
+    gcc -shared -fPIC -o "$evil/getuid.so" getuid.c || bail_out "no getuid to preload"
+    cp "$first/slurm.conf" "$evil/copy.conf"
+    sed -i "s,^PlugStackConfig=.*,PlugStackConfig=/dev/null," "$evil/copy.conf"
+    sed 's,^\(Auth\|Cred\)Type=.*,\1Type=\L\1\E/none,; /^AuthInfo=/d' "$evil/copy.conf" \
+        >"$evil/none.conf"
+    sed "s,^AuthInfo=.*,AuthInfo=socket=$evil/munge.socket," "$evil/copy.conf" \
+        >"$evil/munge.conf"
+    chmod 644 "$evil"/*.conf
+    chmod 755 "$evil/getuid.so"
+    chown 65534 "$evil"
+    as_nobody sh -c "umask 077; head -c 128 /dev/urandom >'$evil/key'"
+    as_nobody env PATH="$PATH:/usr/sbin" munged -F -f --key-file="$evil/key" \
+        --socket="$evil/munge.socket" --pid-file="$evil/pid" --log-file="$evil/log" \
+        --seed-file="$evil/seed" --origin=127.0.0.1 >/dev/null 2>&1 &
+    evil_munged=$!
+    at_exit "kill $evil_munged 2>/dev/null"
+    wait_until "as_nobody munge -S '$evil/munge.socket' -n"
+    job=$(sbatch --parsable -N1 -o /dev/null --wrap "$TEST_DIR/sleeper 600")
+    ok 'wait_until "sleepers 1"' "a job runs"
+    state >state.before
+    for conf in copy none munge; do
+        attack $conf >attack.$conf &
+        attack $conf LD_PRELOAD="$evil/getuid.so" >attack.$conf.root &
+    done
+    wait $(jobs -p | grep -vx "$evil_munged")
+    is "$(cat attack.copy)" "" "another user with the configuration can do nothing"
+    is "$(cat attack.none)" "" "nor with auth/none"
+    is "$(cat attack.munge)" "" "nor with a munged of his own"
+    is "$(cat attack.*.root)" "" "nor where he says that he is root"
+    is "$(state)" "$(cat state.before)" "the attacks changed nothing"
+    for file in slurm.conf munge.key munge.socket task-prolog plugstack.conf; do
+        ok "test -r '$first/$file'" "there is a $file"
+        ok "! as_nobody test -r '$first/$file'" "and another user cannot read it"
+    done
+    is "$(stat -c %a "$first" "$first/munge.key" | tr '\n' ' ')" "700 600 " "modes are tight"
+    kill $evil_munged
+    scancel "$job"
+    wait_until "sleepers 0"
+else
+    skip 17 "only root can try another user"
+fi
+
 # ---- one task of a step is killed
 srun -Q -K -N4 "$TEST_DIR/sleeper" 300 >/dev/null 2>&1 &
 srun_pid=$!
@@ -88,12 +232,18 @@ ok 'wait_until "sleepers 5"' "a step and a batch job run"
 kill -KILL "$(stepd_pids "$first" | head -n 1)"
 kill -KILL "$(cat "$first/slurmd-n1.pid")"
 kill -KILL "$(cat "$first/slurmctld.pid")"
-ok "slurm_stop" "stop succeeds after a step, a slurmd and slurmctld were killed"
+kill -KILL "$(cat "$first/munged.pid")"
+ok "slurm_stop" "stop succeeds after a step, a slurmd, slurmctld and munged were killed"
 gone "$first" "first cluster"
 ok "sleepers 0" "no task is left"
 is "$(leftovers "$second" | grep -c slurmd)" 2 "the second cluster is still whole"
-ok "'$cluster' stop '$second'" "and stops"
+(eval "$("$cluster" env "$second")" && sbatch -N2 -o /dev/null \
+    --wrap "srun -Q -N2 $TEST_DIR/sleeper 300") >/dev/null
+ok 'wait_until "sleepers 2"' "a step runs on it"
+kill -KILL "$(cat "$second/munged.pid")"
+ok "'$cluster' stop '$second'" "and it stops when its munged was killed"
 gone "$second" "second cluster"
+ok "sleepers 0" "no task is left"
 ok "'$cluster' stop '$second'" "to stop it again is no failure"
 
 # ---- start is interrupted
@@ -129,14 +279,45 @@ run "$cluster" start "/tmp/$(printf 'd%.0s' {1..70})"
 like "$err" 'is longer than 60 characters$' "a directory too long for sockets is refused"
 run "$cluster" start "$third" --plugin "$TEST_DIR/absent.so"
 like "$err" 'absent.so: cannot be read$' "a plugin that is not there is refused"
+mkdir -m 777 open
+run "$cluster" start "$TEST_DIR/open/dir"
+is "$status:$err" "1:slurm-cluster: $TEST_DIR/open/dir: everybody can write to $TEST_DIR/open,\
+ and so replace it" "a directory that others can replace is refused"
+ok "[ ! -e open/dir ]" "and not made"
 ok "[ ! -e '$third' ]" "nothing was made"
+
+# ---- a port is taken between the choice and the start
+mkdir fake
+cat >fake/slurmctld <<END
+#!/bin/sh
+# the first time, somebody else is faster
+if [ ! -e $TEST_DIR/taken ]; then
+    perl -MIO::Socket::INET -e '
+        \$s = IO::Socket::INET->new (Listen => 1, ReuseAddr => 1,
+                                     LocalAddr => "127.0.0.1", LocalPort => \$ARGV[0]);
+        open (F, ">", "$TEST_DIR/taken"); print F \$\$; close (F);
+        while (\$c = \$s->accept ()) { close (\$c) }' \
+        "\$(sed -n s/^SlurmctldPort=//p "\$SLURM_CONF")" >/dev/null 2>&1 &
+    until [ -s $TEST_DIR/taken ]; do sleep 0.02; done
+fi
+exec $(PATH=$PATH:/usr/sbin:/sbin command -v slurmctld) "\$@"
+END
+chmod 755 fake/slurmctld
+at_exit 'kill "$(cat "$TEST_DIR/taken")" 2>/dev/null'
+run env PATH="$TEST_DIR/fake:$PATH" "$cluster" start "$third" -N 1
+is "$status:$err" "0:" "start looks for other ports"
+ok "[ -s taken ]" "when one was taken"
+run "$cluster" stop "$third"
+is "$status:$err" "0:" "the cluster stops"
+kill "$(cat taken)" 2>/dev/null
+gone "$third" "after a clash"
 
 # ---- an ordinary user
 if [ "$(id -u)" = 0 ] && setpriv --reuid=daemon --regid=daemon --clear-groups \
         test -r "$cluster" -a -x "$cluster" 2>/dev/null; then
     user=$(mktemp -d "${TMPDIR:-/tmp}/mgslurm.XXXXXX")
     chown daemon "$user"
-    at_exit "'$cluster' stop '$user'"
+    at_exit "as_user '$cluster' stop '$user'"
     cd / || bail_out "no /"
     as_user() {
         setpriv --reuid=daemon --regid=daemon --clear-groups env HOME=/ "$@"
@@ -145,12 +326,31 @@ if [ "$(id -u)" = 0 ] && setpriv --reuid=daemon --regid=daemon --clear-groups \
     is "$status:$err" "0:" "an ordinary user starts a cluster"
     run as_user env SLURM_CONF="$user/slurm.conf" srun -Q -N2 id -un
     is "$out" $'daemon\ndaemon' "and runs a step"
+    sed 's,^\(Auth\|Cred\)Type=.*,\1Type=\L\1\E/none,; /^AuthInfo=/d; s,^Plug.*,,' \
+        "$user/slurm.conf" >/tmp/none.$$
+    chmod 644 /tmp/none.$$
+    run as_nobody timeout 120 env SLURM_CONF=/tmp/none.$$ srun -Q -N1 true
+    rm /tmp/none.$$
+    ok "[ $status -ne 0 ]" "which another user cannot"
+    for command in stop env; do
+        run "$cluster" $command "$user"
+        is "$status:$out:$err" "1::slurm-cluster: $user: belongs to another user" \
+            "nor does root $command it, whose owner could have put anything there"
+    done
     run as_user "$cluster" stop "$user"
     is "$status:$err" "0:" "and stops it"
     is "$(leftovers "$user")" "" "no process is left"
     is "$(ls -A "$user" 2>&1 | grep -v 'No such file')" "" "no file is left"
+    mkdir -p "$user"
+    chown daemon "$user"
+    run "$cluster" start "$user" -N 1
+    is "$status:$err" "1:slurm-cluster: $user: belongs to another user" \
+        "root starts none in the directory of another user"
     rmdir "$user" 2>/dev/null
 else
-    skip 5 "only root can try another user, who must be able to read the script"
+    skip 9 "only root can try another user, who must be able to read the script"
 fi
+
+cd "$TEST_DIR" || bail_out "no directory"
+is "$(system_files)" "$(cat system.before)" "nothing of an installed Slurm or munge was touched"
 done_testing

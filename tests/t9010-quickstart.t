@@ -8,7 +8,7 @@
 [ -n "${MG_LONG:-}" ] || skip_all "a long test; MG_LONG=1 runs it"
 mpi_available || skip_all "no MPI"
 [ -e "$MG_BUILDDIR/plugin/.libs/megatron.so" ] || skip_all "the plugin is not built"
-for tool in slurmctld slurmd srun; do
+for tool in slurmctld slurmd srun munged; do
     PATH=$PATH:/usr/sbin:/sbin command -v $tool >/dev/null \
         || skip_all "$tool is not installed"
 done

@@ -21,7 +21,7 @@ slurm_start() {
     local -a with=()
     case ${1:-} in [0-9]*) nodes=$1; shift ;; esac
     case ${1:-} in [0-9]*) cpus=$1; shift ;; esac
-    for tool in slurmctld slurmd srun; do
+    for tool in slurmctld slurmd srun munged; do
         PATH=$PATH:/usr/sbin:/sbin command -v $tool >/dev/null \
             || slurm_missing "$tool is not installed"
     done
