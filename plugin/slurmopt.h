@@ -21,12 +21,17 @@ const char *slurmopt_get (const char *name);
 /* Set an option that was not given.  A later one on the command line still wins. */
 void slurmopt_set_default (const char *name, const char *value);
 
-/* Number of tasks that the command line asks for; 0: only the controller knows. */
-int slurmopt_world (void);
+/* Number of tasks that the command line asks for, of sbatch or salloc ("allocator") or of
+ * srun; 0: only the controller knows.  For sbatch and salloc that is the number of tasks of
+ * an srun in the job that says nothing else.  It is known from --ntasks, and from
+ * --ntasks-per-node with a certain number of nodes: --nodes that is no range, the names
+ * of --nodelist, or one where neither is given and no other option can make it more.
+ */
+int slurmopt_world (bool allocator);
 
 /* Do the options put the same number of tasks on every node, for certain?  If so, both
  * numbers; their product is slurmopt_world().
  */
-bool slurmopt_layout (int *nodes, int *tasks_per_node);
+bool slurmopt_layout (bool allocator, int *nodes, int *tasks_per_node);
 
 #endif /* PLUGIN_SLURMOPT_H */

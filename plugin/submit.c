@@ -202,7 +202,7 @@ static void check_early_placement (struct plugin *p)
 {
     int nodes, each, *tasks;
 
-    if (cmdline_is_het (p->allocator) || !slurmopt_layout (&nodes, &each)
+    if (cmdline_is_het (p->allocator) || !slurmopt_layout (p->allocator, &nodes, &each)
         || !(tasks = malloc (nodes * sizeof (*tasks))))
         return;
     for (int i = 0; i < nodes; i++)
@@ -232,7 +232,7 @@ static void check_values (struct plugin *p)
 void submit_post_opt (struct plugin *p)
 {
     struct mg_error err = { .text = "" };
-    int world = slurmopt_world ();
+    int world = slurmopt_world (p->allocator);
 
     clean_environment (p);
     read_defaults (p);

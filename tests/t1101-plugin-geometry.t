@@ -212,7 +212,9 @@ srun -Q --megatron-tp=2 -N3 echo ran 2>&1
 echo $?
 srun -Q --megatron-tp=2 -N3 --export=NONE echo ran 2>&1
 echo $?
-squeue -h -s -o %i | grep -v batch
+steps() { squeue -h -s -o %i | grep -v batch; }
+for ((i = 0; i < 600; i++)); do [ -n "$(steps)" ] || break; sleep 0.1; done
+steps # the refused ones are gone while the job lives
 srun -Q -N3 --megatron-tp=3 --megatron-placement=allow echo next 2>&1
 EOF
 run timeout 300 sbatch -W -o job.out job
