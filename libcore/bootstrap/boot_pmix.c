@@ -115,7 +115,10 @@ static int compare_placed (const void *a, const void *b)
     return x->task < y->task ? -1 : x->task > y->task;
 }
 
-/* Node of every task from the launcher's numbers; false if it has not got them all. */
+/* Node of every task from the launcher's numbers; false if it has not got them all.  Before
+ * 25.05 Slurm gave numbers to the tasks of one's own node only, and PMIx 5 answers with the
+ * number of one's own node for all others: names come first.
+ */
 static bool nodes_by_number (struct pmix *p)
 {
     for (int task = 0; task < p->size; task++)
@@ -125,7 +128,22 @@ static bool nodes_by_number (struct pmix *p)
     return true;
 }
 
-/* The same from host names, which Slurm keeps for every task. */
+static void correct_own_name (struct pmix *p, char **host, const char *list)
+{
+    char *peers = get_text (p, PMIX_RANK_WILDCARD, PMIX_LOCAL_PEERS), *made = NULL;
+    size_t self = p->self.rank;
+    const char *name = nodes_own_name (host, (size_t)p->size, self, peers, list, &made);
+    char *copy = name == host[self] ? NULL : strdup (name);
+
+    if (copy) {
+        free (host[self]);
+        host[self] = copy;
+    }
+    free (made);
+    free (peers);
+}
+
+/* Node of every task from host names, which Slurm and Open MPI keep for every task. */
 static int nodes_by_name (struct pmix *p, struct mg_error *err)
 {
     size_t n = (size_t)p->size;
@@ -141,6 +159,8 @@ static int nodes_by_name (struct pmix *p, struct mg_error *err)
                                      "PMIx: the launcher tells no node of task "
                                      "%zu: neither %s nor %s",
                                      task, PMIX_NODEID, PMIX_HOSTNAME);
+    if (rc == 0)
+        correct_own_name (p, host, list);
     if (rc == 0 && nodes_number (host, n, list, node) < 0)
         rc = p->host->error_set (err, ENOMEM, "bootstrap: out of memory");
     for (size_t task = 0; host && task < n; task++) {
@@ -172,7 +192,7 @@ static int place (struct pmix *p, struct mg_error *err)
                                    size);
     for (int task = 0; task < p->size; task++)
         p->placed[task].task = task;
-    if (!nodes_by_number (p) && nodes_by_name (p, err) < 0)
+    if (nodes_by_name (p, err) < 0 && !nodes_by_number (p))
         return -1;
     qsort (p->placed, size, sizeof (*p->placed), compare_placed);
     return 0;

@@ -80,6 +80,11 @@ static int number_by_list (char *const *host, size_t n, const char *list, uint32
     return complete;
 }
 
+static int compare_texts (const void *a, const void *b)
+{
+    return strcmp (*(const char *const *)a, *(const char *const *)b);
+}
+
 /* Numbers that are first tasks become 0, 1, ... in the same order. */
 static void renumber (uint32_t *node, size_t n)
 {
@@ -108,4 +113,51 @@ int nodes_number (char *const *host, size_t n, const char *list, uint32_t *node)
     renumber (node, n);
     free (names);
     return 0;
+}
+
+/* A name of the list that no other task has, if host[self] is not in the list: a new string,
+ * or NULL.
+ */
+static char *unused_name (char *const *host, size_t n, size_t self, const char *list)
+{
+    char *copy = strdup (list), *next = copy, *text, *found = NULL;
+    const char **others = calloc (n, sizeof (*others));
+    size_t kept = 0;
+
+    for (size_t i = 0; others && i < n; i++) {
+        if (i != self)
+            others[kept++] = host[i];
+    }
+    if (others)
+        qsort (others, kept, sizeof (*others), compare_texts);
+    while (copy && others && (text = strsep (&next, ","))) {
+        if (strcmp (text, host[self]) == 0) {
+            free (found);
+            found = NULL;
+            break;
+        }
+        if (!found && *text && !bsearch (&text, others, kept, sizeof (*others), compare_texts))
+            found = strdup (text);
+    }
+    free (copy);
+    free (others);
+    return found;
+}
+
+const char *nodes_own_name (char *const *host, size_t n, size_t self, const char *peers,
+                            const char *list, char **made)
+{
+    *made = NULL;
+    for (const char *text = peers; text && *text;) {
+        char *end;
+        unsigned long task = strtoul (text, &end, 10);
+
+        if (end != text && task < n && task != self)
+            return host[task];
+        text = strchr (text, ',');
+        text += text != NULL;
+    }
+    if (list)
+        *made = unused_name (host, n, self, list);
+    return *made ? *made : host[self];
 }

@@ -1,6 +1,7 @@
 /* Nodes numbered from host names. */
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "libcore/bootstrap/nodes.h"
@@ -29,8 +30,40 @@ static const struct row rows[] = {
     { "a prefix is another name", "n1,n10", { "n10", "n1" }, { 1, 0 } },
 };
 
+/* The name of task `self`'s node, where that task itself says "vm". */
+static const struct {
+    const char *what, *peers, *list, *host[MAX_TASKS];
+    size_t self;
+    const char *name;
+} owns[] = {
+    { "a peer knows the name", "0,2", "n0,n1", { "vm", "n1", "n0" }, 0, "n0" },
+    { "this task comes last of its peers", "1,3", "n0,n1", { "n0", "n1", "n0", "vm" }, 3, "n1" },
+    { "alone on a node: the list has it", "1", "n0,n1,n2", { "n0", "vm", "n2" }, 1, "n1" },
+    { "without peers", NULL, "n0,n1", { "n0", "vm" }, 1, "n1" },
+    { "a right name stays", "1", "n0,vm,n2", { "n0", "vm" }, 1, "vm" },
+    { "no list", "1", NULL, { "n0", "vm" }, 1, "vm" },
+    { "every name is taken", "1", "n0", { "n0", "vm" }, 1, "vm" },
+    { "peers that are none", "9,x,,1", "n0", { "n0", "vm" }, 1, "vm" },
+    { "one task", "0", "n0", { "vm" }, 0, "n0" },
+};
+
+static void own_names (void)
+{
+    for (size_t i = 0; i < sizeof (owns) / sizeof (owns[0]); i++) {
+        char *host[MAX_TASKS], *made;
+        size_t n = 0;
+
+        for (; n < MAX_TASKS && owns[i].host[n]; n++)
+            host[n] = (char *)owns[i].host[n];
+        is_str (nodes_own_name (host, n, owns[i].self, owns[i].peers, owns[i].list, &made),
+                owns[i].name, "own name: %s", owns[i].what);
+        free (made);
+    }
+}
+
 int main (void)
 {
+    own_names ();
     for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
         uint32_t node[MAX_TASKS] = { 0 };
         char *host[MAX_TASKS];
