@@ -52,8 +52,9 @@ struct onednn {
 
 static int fail (struct mg_error *err, const char *what, dnnl_status_t status)
 {
-    return mg_error_set (err, status == dnnl_out_of_memory ? ENOMEM : EIO,
-                         "gemm: oneDNN: %s failed with status %d", what, (int)status);
+    if (status == dnnl_out_of_memory)
+        return mg_error_set (err, ENOMEM, "gemm: oneDNN: out of memory while %s", what);
+    return mg_error_set (err, EIO, "gemm: oneDNN: %s failed with status %d", what, (int)status);
 }
 
 static dnnl_data_type_t type_of (int dtype)

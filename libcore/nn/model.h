@@ -59,11 +59,16 @@ int model_init_params (struct model *m, struct mg_error *err);
 int model_num_chunks (const struct model *m);
 const int *model_pools (const struct model *m);
 
-/* Bytes that activations take with slots[pool] slots, and what all slots share; 0 on
- * overflow.  Then those of the slots of one pool alone.
+/* Bytes that activations take with slots[pool] slots, and what all slots share; 0 with
+ * errno EOVERFLOW or ENOMEM.  Then those of the slots of one pool alone, where 0 with
+ * errno 0 is right for a pool without slots.
  */
 size_t model_activation_bytes (struct model *m, const int *slots);
 size_t model_pool_bytes (struct model *m, int pool, int slots);
+
+/* The text for either errno: returns -1. */
+int model_activation_error (struct mg_error *err);
+
 int model_num_pools (const struct model *m);
 
 /* Scratch that kernels need for passes of this model, by this device's threads, processor and

@@ -96,7 +96,10 @@ size_t model_pool_bytes (struct model *m, int pool, int slots)
     struct arena a;
 
     arena_init (&a, NULL, 0);
-    return plan_pool (m, pool, slots, &a) < 0 || a.overflow ? 0 : a.used;
+    if (plan_pool (m, pool, slots, &a) < 0)
+        return 0;
+    errno = a.overflow ? EOVERFLOW : 0;
+    return a.overflow ? 0 : a.used;
 }
 
 size_t model_activation_bytes (struct model *m, const int *slots)
@@ -110,7 +113,15 @@ size_t model_activation_bytes (struct model *m, const int *slots)
         if (plan_pool (m, p, slots[p], &a) < 0)
             return 0;
     }
+    errno = EOVERFLOW;
     return a.overflow ? 0 : a.used;
+}
+
+int model_activation_error (struct mg_error *err)
+{
+    return errno == ENOMEM
+               ? mg_error_set (err, ENOMEM, "out of memory while activations are planned")
+               : mg_error_set (err, EOVERFLOW, "activations of this model are too large");
 }
 
 static int bind_slots (struct model *m, struct pool *pool, int slots, struct arena *a,
@@ -214,7 +225,7 @@ int model_bind (struct model *m, const int *slots, struct mg_error *err)
     struct arena a;
 
     if (size == 0)
-        return mg_error_set (err, EOVERFLOW, "activations of this model are too large");
+        return model_activation_error (err);
     if (model_scratch_bytes (m, &scratch, err) < 0
         || device_reserve_scratch (m->device, scratch, err) < 0)
         return -1;

@@ -176,13 +176,15 @@ static int plan_activations (struct train *t, struct mg_error *err)
     size_t total = model_activation_bytes (t->model, slots);
 
     if (total == 0 || total > INT64_MAX)
-        return mg_error_set (err, EOVERFLOW, "activations of this model are too large");
+        return model_activation_error (err);
     plan->num_pools = model_num_pools (t->model);
     if (!(plan->pool = calloc ((size_t)plan->num_pools + 1, sizeof (*plan->pool))))
         return mg_error_set (err, ENOMEM, "memory plan: out of memory");
     for (int p = 0; p < plan->num_pools; p++) {
         plan->pool[p].slots = slots[p];
         plan->pool[p].bytes = (int64_t)model_pool_bytes (t->model, p, slots[p]);
+        if (plan->pool[p].bytes == 0 && errno != 0)
+            return model_activation_error (err);
         plan->bytes[MEMORY_ACTIVATIONS] += plan->pool[p].bytes;
     }
     plan->bytes[MEMORY_WORKSPACE] = (int64_t)total - plan->bytes[MEMORY_ACTIVATIONS];
