@@ -13,8 +13,11 @@
 #include "cmd/checkpoint.h"
 #include "libcore/base/parse.h"
 #include "libcore/checkpoint/checkpoint.h"
+#include "libcore/checkpoint/dirlock.h"
+#include "libcore/checkpoint/durable.h"
 #include "libcore/checkpoint/gpt2.h"
 #include "libcore/checkpoint/manifest.h"
+#include "libcore/checkpoint/outfile.h"
 #include "libcore/checkpoint/safetensors.h"
 #include "libcore/checkpoint/store.h"
 #include "libcore/comm/comm.h"
@@ -283,37 +286,55 @@ static int write_hf (const struct request *request, const struct gpt2_tensors *o
     return rc;
 }
 
-/* Never beside others: with the latest file the new one would hide them. */
+/* Never beside others: with the latest file the new one would hide them.  A run that has not
+ * saved yet holds the directory.
+ */
 static int write_checkpoint (const struct request *request, const struct gpt2_tensors *ours,
                              struct mg_comm *comm, struct mg_error *err)
 {
     struct store_entry *entries;
+    struct dirlock *lock;
     size_t n = 0;
+    int rc;
 
+    if (durable_make_dirs (request->output, err) < 0
+        || !(lock = dirlock_take (request->output, err)))
+        return -1;
     if (store_scan (request->output, &entries, &n, NULL) == 0)
         free (entries);
     if (n > 0)
-        return mg_error_set (err, EEXIST, "%s: checkpoints are there already",
-                             request->output);
-    return state_save_fresh (request->output, ours->piece, ours->n, request->heads, comm,
-                             err);
+        rc = mg_error_set (err, EEXIST, "%s: checkpoints are there already",
+                           request->output);
+    else
+        rc = state_save_fresh (request->output, ours->piece, ours->n, request->heads, comm,
+                               err);
+    dirlock_release (lock);
+    return rc;
+}
+
+/* What can be known of the output before anything is read. */
+static int check_output (const struct request *request, struct mg_error *err)
+{
+    if (request->format == FORMAT_CHECKPOINT)
+        return 0;
+    if (outfile_check (request->output, OUTFILE_WHOLE, err) < 0)
+        return mg_error_prefix (err, "--output");
+    return 0;
 }
 
 static int convert (struct request *request, struct mg_error *err)
 {
     struct gpt2_tensors ours = { .n = 0 };
     struct alone alone;
-    struct stat st, output;
+    struct stat st;
     int rc;
 
     if (stat (request->input, &st) < 0)
         return mg_error_set (err, errno, "%s: %s", request->input, strerror (errno));
     if (!S_ISDIR (st.st_mode) && request->iteration >= 0)
         return mg_error_set (err, EINVAL, "--iteration: %s is a file", request->input);
-    if (request->format != FORMAT_CHECKPOINT && stat (request->output, &output) == 0
-        && S_ISDIR (output.st_mode))
-        return mg_error_set (err, EISDIR, "--output: %s is a directory, want a file",
-                             request->output);
+    if (check_output (request, err) < 0)
+        return -1;
     if (begin_alone (&alone, err) < 0)
         return -1;
     rc = S_ISDIR (st.st_mode) ? read_checkpoint (request, &ours, alone.comm, err)

@@ -238,7 +238,7 @@ refuse 1 "checkpoints are there already" convert hf.st --output ck --format chec
     --num-attention-heads "$heads"
 refuse 1 "is a file" convert hf.st --output x --iteration 2
 refuse 1 "a.txt" convert a.txt --output x
-refuse 1 "ck is a directory, want a file" convert hf.st --output ck --num-attention-heads "$heads"
+refuse 1 "--output: ck: it is a directory" convert hf.st --output ck --num-attention-heads "$heads"
 refuse 1 "no/x" convert ck --output no/x
 ok "[ ! -e x ]" "and nothing is written"
 done_testing

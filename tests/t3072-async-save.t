@@ -164,6 +164,32 @@ if ! ldd "$MG_BUILDDIR/megatron" | grep -q 'lib[at]san'; then
     is "$(said)" "saving 1 saved 1 saving 2 saved 2 saving 3 saved 3 saving 4 saved 4" \
         "a save waits for the one before"
 
+    # one directory, two runs: the second is refused while the first lives, and no longer
+    for more in "" --async-save; do
+        rm -f go
+        # shellcheck disable=SC2086
+        SLURM_JOB_ID=4711 "${hold[@]}" "${one[@]}" --train-iters $endless --save both \
+            --save-interval 5 $more >both.out 2>both.err &
+        job=$!
+        wait_until 'ls both/iter_*.tmp-*/shard_00000.bin' $job
+        run "${one[@]}" --train-iters 1 --load both --save both
+        is "$status" 1 "a second run on the directory of one that saves $more"
+        like "$err" "^megatron train: --save both: another run saves there: host $(hostname), \
+process $job, Slurm job 4711, since 2[-0-9T:]+Z; " "is refused"
+        is "$(wc -l <<<"$err")" 1 "in one line"
+        run megatron checkpoint convert sync.st --output both --format checkpoint
+        like "$status $err" "^1 megatron: checkpoint convert: both: another run saves there: " \
+            "so is a conversion"
+        ok "ls both/iter_*.tmp-*/shard_00000.bin" "what the first writes is untouched"
+        kill -KILL $job
+        finish both
+        run "${one[@]}" --train-iters 1 --load both --save both
+        is "$status $err" "0 " "once the first is killed nobody is kept out"
+        is "$(ls -A both | paste -sd' ')" "iter_0000001 latest_checkpointed_iteration.txt" \
+            "and nothing is left of it"
+        rm -r both
+    done
+
     # a run that fails on all ranks alike, at a token that is none
     for suffix in bin idx; do
         cp text_text_document.$suffix bad.$suffix
@@ -199,7 +225,7 @@ if ! ldd "$MG_BUILDDIR/megatron" | grep -q 'lib[at]san'; then
     run megatron checkpoint verify gone
     is "$status" 0 "and is whole: $out"
 else
-    skip 30 "a sanitizer comes first"
+    skip 46 "a sanitizer comes first"
 fi
 
 # ---- no room: what may be written is limited, as for one that fills the disk

@@ -29,6 +29,15 @@ int output_make_dir (const char *argument, const char *path, struct mg_error *er
     return 0;
 }
 
+struct dirlock *output_take_dir (const char *argument, const char *path, struct mg_error *err)
+{
+    struct dirlock *lock = NULL;
+
+    if (output_make_dir (argument, path, err) == 0 && !(lock = dirlock_take (path, err)))
+        mg_error_set (err, errno, "%s %s", argument, err ? err->text : "");
+    return lock;
+}
+
 FILE *output_open (const char *argument, const char *path, enum outfile_kind kind,
                    struct mg_error *err)
 {

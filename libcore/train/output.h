@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "libcore/checkpoint/dirlock.h"
 #include "libcore/checkpoint/outfile.h"
 #include "megatron/error.h"
 
@@ -15,6 +16,9 @@ int output_check_file (const char *argument, const char *path, struct mg_error *
 
 /* Make the directory where it is missing; can files be made in it? NULL: none wanted. */
 int output_make_dir (const char *argument, const char *path, struct mg_error *err);
+
+/* Make the directory, and take it for this run: no other run may write checkpoints there. */
+struct dirlock *output_take_dir (const char *argument, const char *path, struct mg_error *err);
 
 /* Open for appending, so that what is there stays until output_restart(); what may be opened
  * is outfile_append()'s.

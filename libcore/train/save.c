@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "libcore/checkpoint/checkpoint.h"
+#include "libcore/checkpoint/dirlock.h"
 #include "libcore/train/train_private.h"
 
 /* Remove checkpoints that are not to be kept, now that a newer one is complete.  Where that
@@ -57,6 +58,8 @@ static int begin (struct train *t, struct mg_error *err)
 
     s->iteration = t->progress.iteration;
     s->complete = false;
+    if (train_agree (t, dirlock_check (t->lock, err), err) < 0)
+        return -1;
     atomic_store (&s->written, false);
     s->save = state_save_begin (t->state, t->args.save, &t->progress, t->args.async_save, err);
     if (train_common (t, s->save ? 0 : -1) < 0)

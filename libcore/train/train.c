@@ -409,6 +409,8 @@ void train_destroy (struct train *t)
             bootstrap_barrier (bootstrap, NULL); /* let rank 0 say why */
         job_destroy (t->job);
     }
+    if (!save_is_writing (t)) /* else the lock lasts as long as the thread that writes */
+        dirlock_release (t->lock);
     num_microbatches_destroy (t->batches);
     stages_destroy (t->stages);
     input_clear (&t->input);

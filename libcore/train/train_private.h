@@ -53,6 +53,7 @@ struct train {
     struct trace *trace;  /* NULL: not asked for */
     struct report report;
     struct saving saving;
+    struct dirlock *lock; /* of the --save directory, rank 0's */
 };
 
 /* Fail together: after a call that gave every rank the same result, or if it is known

@@ -270,8 +270,8 @@ static int meet (struct train *t, int rc, struct mg_error *err)
 
 /* --- planning: files and sizes; nothing large is allocated --- */
 
-/* Rank 0 writes weights and makes the checkpoints' directory, the last rank the metrics
- * and event files, every rank its trace.
+/* Rank 0 writes weights and takes the checkpoints' directory, the last rank writes the
+ * metrics and event files, every rank its trace.
  */
 static int setup_outputs (struct train *t, struct mg_error *err)
 {
@@ -281,8 +281,10 @@ static int setup_outputs (struct train *t, struct mg_error *err)
     if (job_rank (t->job) == 0
         && (output_check_file ("--save-weights", args->save_weights, err) < 0
             || output_check_file ("--save-gradients", args->save_gradients, err) < 0
-            || output_make_dir ("--save", args->save, err) < 0))
+            || (args->save && !(t->lock = output_take_dir ("--save", args->save, err)))))
         return -1;
+    if (dirlock_note (t->lock))
+        fprintf (t->out, "%s\n", dirlock_note (t->lock));
     if (args->metrics_file && job_rank (t->job) == job_world (t->job) - 1
         && !(t->metrics = output_open ("--metrics-file", args->metrics_file,
                                        OUTFILE_STREAM, err)))
