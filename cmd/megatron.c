@@ -1,10 +1,12 @@
 /* megatron.c - main of the one command: find the subcommand, run it */
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "config.h"
 #include "cmd/cmd.h"
+#include "cmd/waiting.h"
 #include "megatron/version.h"
 
 enum { EXIT_USAGE = 2 };
@@ -13,16 +15,17 @@ struct command {
     const char *name;
     const char *summary; /* one line for --help, no final dot */
     int (*run) (int argc, char **argv);
+    bool computes; /* with threads that wait for each other */
 };
 
 /* In the order of --help, closed by a row without a name. */
 static const struct command commands[] = {
-    { "plan", "what a job would do, without running it", cmd_plan },
-    { "train", "train a model", cmd_train },
-    { "data", "make, list and look at datasets", cmd_data },
-    { "checkpoint", "look at checkpoints, check and convert them", cmd_checkpoint },
-    { "doctor", "what is wrong with this installation", cmd_doctor },
-    { NULL, NULL, NULL },
+    { "plan", "what a job would do, without running it", cmd_plan, false },
+    { "train", "train a model", cmd_train, true },
+    { "data", "make, list and look at datasets", cmd_data, false },
+    { "checkpoint", "look at checkpoints, check and convert them", cmd_checkpoint, false },
+    { "doctor", "what is wrong with this installation", cmd_doctor, false },
+    { NULL, NULL, NULL, false },
 };
 
 static void print_help (void)
@@ -82,5 +85,7 @@ int main (int argc, char **argv)
                  argv[1]);
         return EXIT_USAGE;
     }
+    if (c->computes)
+        waiting_choose (argv);
     return flush_output (c->run (argc - 1, argv + 1));
 }

@@ -264,7 +264,8 @@ struct kern_state {
     void *upper;         /* NULL: none */
     float scale;         /* of float16 and float8 */
     bool positive;       /* values are not negative, and what is above 0 must not become 0:
-                            with a scale it is stored as the least number above 0 */
+                            with a scale it is stored as the least number above 0
+                            (denormals are 0) */
 };
 
 /* Has a type a scale? */
@@ -274,10 +275,10 @@ static inline bool kern_has_scale (enum mg_dtype dtype)
 }
 
 /* The scale of an array whose largest magnitude is 'largest': the least power of two, from
- * 2^-125 or float8's 2^-126 on, that brings it to at most 32752, half of float16's largest
+ * 2^-101 or float8's 2^-116 on, that brings it to at most 32752, half of float16's largest
  * number, or 448, float8's largest; NaN if 'largest' is not finite.  What was stored with it
- * are float32 numbers, and storing these again, with the scale of any part of them, is storing
- * the same numbers.
+ * are float32 numbers of 2^-125 or more, so that half of one is no denormal, and storing these
+ * again, with the scale of any part of them, is storing the same numbers.
  */
 float kern_scale (enum mg_dtype dtype, float largest);
 
@@ -413,6 +414,18 @@ struct kernels {
 /* The CPU backend, using 'threads' threads. NULL and a text on failure. */
 struct kernels *kernels_cpu_create (int threads, struct mg_error *err);
 void kernels_cpu_destroy (struct kernels *k);
+
+/* Numerics: the ops, and the libraries that these call, compute in the mode of flush.h, with
+ * denormals flushed, when they are called between these two: the first gives the mode to the
+ * calling thread and to the OpenMP threads that it computes with, and the second gives all of
+ * them back the mode that they had.  A pair inside a pair changes nothing.  Calls of the ops
+ * come from the thread that entered.  So a result depends neither on the thread that computes
+ * it nor on the caller's mode.  What converts and does not compute (cast without a factor,
+ * state_load and state_store of types without a scale) keeps denormals.  Other backends flush
+ * as their processor does; results agree where nothing is near 2^-126.
+ */
+void kernels_cpu_enter (struct kernels *k);
+void kernels_cpu_leave (struct kernels *k);
 
 /* Scratch: memory that a call of an op uses besides its operands.  How much, the ops tell:
  * between these two they look at sizes and types only, at nothing that a pointer points to,

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
+#include "libcore/base/flush.h"
 
 /* the tables of one compilation; here are all of them */
 #undef cpu_ops
@@ -61,6 +62,34 @@ static const struct cpu_gemm *const gemms[] = {
 const struct cpu_isa *cpu_isa_get (size_t i)
 {
     return i < sizeof (isas) / sizeof (isas[0]) ? &isas[i] : NULL;
+}
+
+/* Threads that OpenMP makes later inherit the mode from the one that makes them. */
+void kernels_cpu_enter (struct kernels *k)
+{
+    struct cpu *cpu = cpu_of (k);
+    uint64_t own;
+
+    if (cpu->entered++ > 0)
+        return;
+    own = flush_mode ();
+    for (int i = 0; i < cpu->threads; i++)
+        cpu->modes[i] = own; // of threads that OpenMP does not give us now
+#pragma omp parallel num_threads (cpu->threads)
+    cpu->modes[cpu_thread ()] = flush_begin ();
+}
+
+void kernels_cpu_leave (struct kernels *k)
+{
+    struct cpu *cpu = cpu_of (k);
+    int saved_errno = errno;
+
+    if (--cpu->entered > 0)
+        return;
+    flush_end (cpu->modes[0]); // first: threads that OpenMP makes now inherit it
+#pragma omp parallel num_threads (cpu->threads)
+    flush_end (cpu->modes[cpu_thread ()]);
+    errno = saved_errno;
 }
 
 void *cpu_scratch (const struct kernels *k, size_t size, struct mg_error *err)
@@ -126,6 +155,8 @@ void kernels_cpu_destroy (struct kernels *k)
             if (!cpu->given)
                 free (cpu->scratch);
         }
+        if (cpu)
+            free (cpu->modes);
         free (cpu);
         free (k);
         errno = saved_errno;
@@ -148,6 +179,10 @@ struct kernels *cpu_create (int threads, const struct cpu_isa *isa, enum cpu_lib
     }
     k->ops = isa->ops;
     cpu = cpu_of (k);
+    if (!(cpu->modes = calloc ((size_t)threads, sizeof (*cpu->modes)))) {
+        mg_error_set (err, ENOMEM, "cpu kernels: out of memory");
+        goto error;
+    }
     cpu->threads = threads;
     cpu->isa = isa;
     cpu->gemm = library == CPU_NO_LIBRARY ? NULL : gemms[0];

@@ -4,10 +4,10 @@
 #include "libcore/base/float8.h"
 #include "libcore/base/scale.h"
 
-/* With scales from here on float16's least number, 2^-24, is a float32 number once it is
- * multiplied.
+/* With scales from here on float16's least number, 2^-24, is 2^-125 or more once it is
+ * multiplied: it is no denormal, nor is its half.
  */
-enum { LEAST_EXPONENT = -125 };
+enum { LEAST_EXPONENT = -101 };
 
 float kern_scale (enum mg_dtype dtype, float largest)
 {

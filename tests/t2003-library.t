@@ -104,8 +104,8 @@ args=("${tiny_model[@]}" --seq-length 16 --tokenizer-type ByteLevel --split 100,
       --data-path text_text_document --micro-batch-size 1 --global-batch-size 4
       --train-iters 3 --lr 1e-3)
 # shellcheck disable=SC2046
-run cc -Wall -Werror -o train "$MG_SRCDIR/tests/lib/library-train.c" \
-    $(pkg-config --cflags --libs megatron)
+run cc -Wall -Werror -fopenmp -o train "$MG_SRCDIR/tests/lib/library-train.c" \
+    $(pkg-config --cflags --libs megatron) -lm
 is "$status:$err" "0:" "a program that trains is built"
 megatron train "${args[@]}" --metrics-file command.json --save-weights command.st >/dev/null
 run ./train "${args[@]}" --metrics-file library.json --save-weights library.st

@@ -14,18 +14,25 @@ static bool is_supported (enum mg_dtype dtype)
            || dtype == MG_FLOAT8_E4M3;
 }
 
+/* A factor of 1 is none: denormals stay, which a product would flush. */
 VEC_INLINE void widen_as (const void *x, int64_t n, float scale, float *y,
                           const enum mg_dtype type)
 {
-    for (int64_t i = 0; i < n; i += VEC)
-        vec_store_part (y + i, vec_get (x, i, n - i, type) * scale, n - i);
+    for (int64_t i = 0; i < n; i += VEC) {
+        vf v = vec_get (x, i, n - i, type);
+
+        vec_store_part (y + i, scale == 1 ? v : v * scale, n - i);
+    }
 }
 
 VEC_INLINE void narrow_as (const float *x, int64_t n, float scale, void *y,
                            const enum mg_dtype type)
 {
-    for (int64_t i = 0; i < n; i += VEC)
-        vec_put (y, i, vec_load_part (x + i, n - i) * scale, n - i, type);
+    for (int64_t i = 0; i < n; i += VEC) {
+        vf v = vec_load_part (x + i, n - i);
+
+        vec_put (y, i, scale == 1 ? v : v * scale, n - i, type);
+    }
 }
 
 /* Elements begin .. begin + n - 1, at most CPU_BLOCK. */

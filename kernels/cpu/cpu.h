@@ -53,6 +53,8 @@ struct cpu {
     size_t scratch_size;
     bool given;   /* scratch is the caller's, and all there is */
     size_t noted; /* most bytes since planning began */
+    int entered;  /* kernels_cpu_enter() without its leave */
+    uint64_t *modes; /* [threads] that they had before */
 };
 
 /* Compilation 'i', the best first, whether usable or not; NULL from the last on. */

@@ -142,10 +142,11 @@ VEC_INLINE vf vec_from_fp16 (vh x)
     return _mm256_cvtph_ps ((__m128i)x);
 #else
     vu wide = __builtin_convertvector (x, vu), rest = (wide & 0x7fff) << 13;
-    vf scaled = (vf)rest * 0x1p112f;
+    vf small = (vf)(rest + (113u << 23)) - 0x1p-14f;
+    vf out = vec_select ((vi)rest < 1 << 23, small, (vf)(rest + (112u << 23)));
 
-    scaled = vec_select ((vi)(rest >= 0x7c00u << 13), (vf)(rest | 0x7f800000), scaled);
-    return (vf)((vu)scaled | (wide & 0x8000) << 16);
+    out = vec_select ((vi)rest >= 0x7c00 << 13, (vf)(rest | 0x7f800000), out);
+    return (vf)((vu)out | (wide & 0x8000) << 16);
 #endif
 }
 
@@ -172,10 +173,11 @@ VEC_INLINE vh vec_to_fp16 (vf x)
 VEC_INLINE vf vec_from_e4m3 (vb x)
 {
     vu wide = __builtin_convertvector (x, vu), rest = (wide & 0x7f) << 20;
-    vf scaled = (vf)rest * 0x1p120f;
+    vf small = (vf)(rest + (121u << 23)) - 0x1p-6f;
+    vf out = vec_select ((vi)rest < 1 << 23, small, (vf)(rest + (120u << 23)));
 
-    scaled = vec_select ((vi)(rest == 0x7fu << 20), (vf)((vu){ 0 } + 0x7fc00000), scaled);
-    return (vf)((vu)scaled | (wide & 0x80) << 24);
+    out = vec_select ((vi)(rest == 0x7fu << 20), (vf)((vu){ 0 } + 0x7fc00000), out);
+    return (vf)((vu)out | (wide & 0x80) << 24);
 }
 
 VEC_INLINE vb vec_to_e4m3 (vf x)

@@ -15,17 +15,19 @@
 
 #define FLOAT8_E4M3_MAX 448.0f
 
-/* Exponent and fraction, shifted into a float32's place, are 2^-120 of the value, subnormal
- * ones included.
+/* As half_from_fp16(): 120 is added to the exponent, and of a subnormal number the fraction
+ * with exponent -6 is 2^-6 more than its value.
  */
 static inline float float8_from_e4m3 (uint8_t x)
 {
     uint32_t sign = (uint32_t)(x & 0x80) << 24, rest = (uint32_t)(x & 0x7f) << 20;
-    uint32_t scaled = half_bits_of (half_float_of (rest) * 0x1p120f);
+    uint32_t normal = rest + (120u << 23);
+    uint32_t small = half_bits_of (half_float_of (rest + (121u << 23)) - 0x1p-6f);
+    uint32_t out = rest < 1u << 23 ? small : normal;
 
     if (rest == 0x7fu << 20)
-        scaled = 0x7fc00000;
-    return half_float_of (sign | scaled);
+        out = 0x7fc00000;
+    return half_float_of (sign | out);
 }
 
 /* From 2^-6 on the 20 bits too many are rounded off; below, adding 2^14 makes the addition
@@ -46,10 +48,12 @@ static inline uint8_t float8_to_e4m3 (float value)
     return (uint8_t)(sign | out);
 }
 
-/* The scale of a tensor whose largest magnitude is 'largest', a normal number. */
+/* The scale of a tensor whose largest magnitude is 'largest'.  With the least one E4M3's least
+ * number, 2^-9, is 2^-125 once it is multiplied: it is no denormal, nor is its half.
+ */
 static inline float float8_scale (float largest)
 {
-    return scale_of (largest, FLOAT8_E4M3_MAX, -126);
+    return scale_of (largest, FLOAT8_E4M3_MAX, -116);
 }
 
 #endif /* LIBCORE_BASE_FLOAT8_H */

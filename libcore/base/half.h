@@ -1,7 +1,9 @@
 /* half - float32 to the 16-bit types and back, rounding to nearest even.
  *
  * bfloat16 is the upper half of a float32; float16 is IEEE 754 binary16.  Without
- * branches that depend on the value, so that loops over these become vector code.
+ * branches that depend on the value, so that loops over these become vector code.  No
+ * float32 operation has a denormal operand or result that counts, so that values are the
+ * same where denormals are flushed (flush.h).
  */
 #ifndef LIBCORE_BASE_HALF_H
 #define LIBCORE_BASE_HALF_H
@@ -39,17 +41,19 @@ static inline uint16_t half_to_bf16 (float value)
     return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded);
 }
 
-/* A binary16's exponent and fraction, shifted into a float32's place, are 2^-112 of its
- * value, subnormal ones included.
+/* A binary16's exponent and fraction, shifted into a float32's place, want 112 added to the
+ * exponent.  Of a subnormal one the fraction with exponent -14 is 2^-14 more than its value.
  */
 static inline float half_from_fp16 (uint16_t x)
 {
     uint32_t sign = (uint32_t)(x & 0x8000) << 16, rest = (uint32_t)(x & 0x7fff) << 13;
-    uint32_t scaled = half_bits_of (half_float_of (rest) * 0x1p112f);
+    uint32_t normal = rest + (112u << 23);
+    uint32_t small = half_bits_of (half_float_of (rest + (113u << 23)) - 0x1p-14f);
+    uint32_t out = rest < 1u << 23 ? small : normal;
 
     if (rest >= 0x7c00u << 13) // infinity or NaN
-        scaled = rest | 0x7f800000;
-    return half_float_of (sign | scaled);
+        out = rest | 0x7f800000;
+    return half_float_of (sign | out);
 }
 
 /* Above 2^-14 the 13 bits too many are rounded off; below, adding 0.5 makes the addition

@@ -83,6 +83,16 @@ const struct kernels *device_kernels (const struct mg_device *device)
     return device->kernels;
 }
 
+void device_enter (struct mg_device *device)
+{
+    device->ops->enter (device);
+}
+
+void device_leave (struct mg_device *device)
+{
+    device->ops->leave (device);
+}
+
 void *device_alloc (struct mg_device *device, size_t size, struct mg_error *err)
 {
     void *ptr = device->ops->alloc (device, size ? size : 1);

@@ -29,6 +29,13 @@ int device_threads (const struct mg_device *device);
 /* The device's kernels; they take streams of this device. */
 const struct kernels *device_kernels (const struct mg_device *device);
 
+/* Kernels are called between these two, by the thread that calls these: in between it and the
+ * threads that it computes with flush denormals (kernels.h), then all of them have their own
+ * mode back.  A pair inside a pair changes nothing.
+ */
+void device_enter (struct mg_device *device);
+void device_leave (struct mg_device *device);
+
 /* Memory, aligned to 64 bytes and zeroed; NULL and a text (with the size) on failure. */
 void *device_alloc (struct mg_device *device, size_t size, struct mg_error *err);
 void device_free (struct mg_device *device, void *ptr);

@@ -72,6 +72,16 @@ static void cpu_give_scratch (struct mg_device *device, void *memory, size_t siz
     kernels_cpu_give_scratch (device->kernels, memory, size);
 }
 
+static void cpu_enter (struct mg_device *device)
+{
+    kernels_cpu_enter (device->kernels);
+}
+
+static void cpu_leave (struct mg_device *device)
+{
+    kernels_cpu_leave (device->kernels);
+}
+
 /* Only advice: a kernel without huge pages refuses, and nothing is lost. */
 static void advise_huge (char *ptr, size_t size)
 {
@@ -269,6 +279,8 @@ const struct device_ops device_cpu_ops = {
     .plan_begin = cpu_plan_begin,
     .plan_end = cpu_plan_end,
     .give_scratch = cpu_give_scratch,
+    .enter = cpu_enter,
+    .leave = cpu_leave,
     .stream_create = cpu_stream_create,
     .stream_destroy = cpu_stream_destroy,
     .stream_synchronize = cpu_stream_synchronize,

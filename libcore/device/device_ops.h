@@ -39,6 +39,10 @@ struct device_ops {
     size_t (*plan_end) (struct mg_device *device);
     void (*give_scratch) (struct mg_device *device, void *memory, size_t size);
 
+    /* device_enter(), device_leave(). */
+    void (*enter) (struct mg_device *device);
+    void (*leave) (struct mg_device *device);
+
     /* A stream with its common part filled in by the front end afterwards; NULL and a
      * text on failure. destroy() is only called after synchronize().
      */

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "libcore/base/flush.h"
 #include "libcore/device/prompt.h"
 #include "libcore/device/queue.h"
 
@@ -303,6 +304,7 @@ static void *thread_main (void *arg)
 
     pthread_setname_np (pthread_self (), "mg-comm");
     prompt_thread ();
+    flush_begin (); // sums are formed here
     pthread_mutex_lock (&queue->lock);
     while (!queue->stop) {
         if (queue->failed || !queue->busy) {

@@ -5,7 +5,8 @@
  * of submission; the first piece of every lane is in progress at the same time, so a lane
  * that waits for a slow peer never holds up another.  One thread, the communication
  * thread, calls all poll functions; it is started by the first submission, sleeps when
- * there is nothing to do, and blocks all signals.
+ * there is nothing to do, blocks all signals, and flushes denormals (flush.h), whatever the
+ * thread that submits does.
  *
  * The queue allocates nothing after the creation of its lanes: the memory of a piece of
  * work is its submitter's, lent until release() is called.

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "libcore/base/flush.h"
 #include "libcore/checkpoint/checkpoint.h"
 #include "libcore/checkpoint/dirlock.h"
 #include "libcore/train/train_private.h"
@@ -29,10 +30,12 @@ static void prune (struct train *t)
 static void *write_shard (void *arg)
 {
     struct saving *s = arg;
+    uint64_t mode = flush_begin (); // as in the thread that computes
 
     checkpoint_save_write (s->save);
     s->ended = timers_now ();
     atomic_store (&s->written, true);
+    flush_end (mode);
     return NULL;
 }
 

@@ -355,11 +355,23 @@ static void rescue (struct train *t)
 
 int train_run (struct train *t, struct mg_error *err)
 {
+    int rc;
+
     t->failed = true;
+<<<<<<< HEAD
     if (report_memory (t, "after set-up", err) < 0 || report_plan (t, err) < 0
         || run (t, err) < 0
         || output_close (&t->metrics, "--metrics-file", t->args.metrics_file, err) < 0) {
+=======
+    device_enter (job_device (t->job));
+    rc = report_memory (t, "after set-up", err) < 0 || report_plan (t, err) < 0
+                 || run (t, err) < 0
+             ? -1 : 0;
+    if (rc < 0)
+>>>>>>> h-speed
         rescue (t);
+    device_leave (job_device (t->job));
+    if (rc < 0) {
         if (!t->common_error && job_world (t->job) > 1)
             mg_error_prefix (err, "rank %d", job_rank (t->job));
         return -1;

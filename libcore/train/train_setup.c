@@ -473,22 +473,32 @@ static int setup_start (struct train *t, struct mg_error *err)
     return setup_config (t, err);
 }
 
-int train_setup (struct train *t, struct mg_error *err)
+/* What is left to do once the others are there. */
+static int setup (struct train *t, struct mg_error *err)
 {
-    struct mg_error unseen = { "" };
-
-    if (!err)
-        err = &unseen;
-    t->failed = true;
-    if (meet (t, setup_start (t, err), err) < 0 || setup_cache (t, err) < 0
+    if (setup_cache (t, err) < 0
         || train_agree (t, plan (t, err), err) < 0 || train_agree (t, allocate (t, err), err) < 0
         || fill (t, err) < 0)
         return -1;
     describe (t);
-    if (train_resume (t, err) < 0)
+    return train_resume (t, err);
+}
+
+int train_setup (struct train *t, struct mg_error *err)
+{
+    struct mg_error unseen = { "" };
+    int rc;
+
+    if (!err)
+        err = &unseen;
+    t->failed = true;
+    if (meet (t, setup_start (t, err), err) < 0)
         return -1;
-    t->failed = false;
-    return 0;
+    device_enter (job_device (t->job));
+    rc = setup (t, err);
+    device_leave (job_device (t->job));
+    t->failed = rc < 0;
+    return rc;
 }
 
 /* --- a rank that is only planned --- */

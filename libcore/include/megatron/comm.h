@@ -16,6 +16,7 @@
  * float32 for 16-bit types (in the type itself otherwise) and rounded once, so that it
  * depends neither on timing nor on how a buffer is cut into calls.  An average, of
  * floating-point types only, is the sum divided by the number of ranks before it is rounded.
+ * Denormal operands and results of sums and averages are 0; what is only moved stays.
  */
 #ifndef MEGATRON_COMM_H
 #define MEGATRON_COMM_H

@@ -11,8 +11,16 @@
  *     mg_train_destroy (train);
  *
  * A run joins the job by itself; a process makes one run, and no mg_job beside it.  All calls
- * on a run come from one thread.  From mg_train_setup() to mg_train_destroy() it handles the
- * signals of --exit-signal, unless --no-exit-signal-handler is given.
+ * on a run come from one thread.
+ *
+ * Set-up and run compute with denormals flushed to 0 and rounding to nearest, whatever the
+ * calling thread has.  When a call returns, that thread and the OpenMP threads that it computed
+ * with have their own floating-point mode again.  How these wait for each other is told by
+ * OMP_WAIT_POLICY and GOMP_SPINCOUNT, which OpenMP reads when it is loaded: the library changes
+ * no variable (megatron-environment(7)).
+ *
+ * From mg_train_setup() to mg_train_destroy() it handles the signals of --exit-signal, unless
+ * --no-exit-signal-handler is given.
  */
 #ifndef MEGATRON_TRAIN_H
 #define MEGATRON_TRAIN_H

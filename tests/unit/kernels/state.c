@@ -91,7 +91,7 @@ struct kind {
 };
 
 static const struct kind kinds[]
-    = { { MG_FLOAT16, 32752, 0x1p-125f }, { MG_FLOAT8_E4M3, FLOAT8_E4M3_MAX, 0x1p-126f } };
+    = { { MG_FLOAT16, 32752, 0x1p-101f }, { MG_FLOAT8_E4M3, FLOAT8_E4M3_MAX, 0x1p-116f } };
 
 static unsigned int to_bits (float x, enum mg_dtype dtype)
 {
