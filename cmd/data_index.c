@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cmd/data.h"
+#include "cmd/open_files.h"
 #include "libcore/base/parse.h"
 #include "libcore/data/gpt_cache.h"
 #include "libcore/data/indexed.h"
@@ -337,8 +338,10 @@ int data_index (int argc, char **argv)
         .part = SPLIT_TRAIN,
         .surplus = BLEND_SURPLUS,
     };
-    int status = run_index (argc, argv, &request);
+    int status;
 
+    open_files_raise ();
+    status = run_index (argc, argv, &request);
     free (request.words);
     return status;
 }

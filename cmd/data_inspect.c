@@ -9,6 +9,8 @@
 #include "libcore/base/parse.h"
 #include "libcore/data/indexed.h"
 
+enum { PIECE = 4096 }; /* tokens that are read at a time */
+
 struct request {
     int64_t sequence; /* -1: none */
     bool tokens;
@@ -73,14 +75,13 @@ static void summarize (const struct indexed *ix, struct summary *s)
 
 static int scan_tokens (const struct indexed *ix, struct summary *s, struct mg_error *err)
 {
-    int32_t piece[4096];
-    const size_t max = sizeof (piece) / sizeof (piece[0]);
+    int32_t piece[PIECE];
 
     for (size_t i = 0; i < indexed_num_sequences (ix); i++) {
         size_t length = indexed_length (ix, i);
 
-        for (size_t at = 0; at < length; at += max) {
-            size_t n = length - at < max ? length - at : max;
+        for (size_t at = 0; at < length; at += PIECE) {
+            size_t n = length - at < PIECE ? length - at : PIECE;
 
             if (indexed_get (ix, i, at, n, piece, err) < 0)
                 return -1;
@@ -132,8 +133,8 @@ static int print_sequence (const struct indexed *ix, const struct data_common *c
                            size_t sequence, struct mg_error *err)
 {
     const char *separator = common->json ? "," : " ";
+    int32_t piece[PIECE];
     size_t length;
-    int32_t token;
 
     if (sequence >= indexed_num_sequences (ix))
         return mg_error_set (err, EINVAL, "--sequence: no sequence %zu, %s has %zu",
@@ -141,10 +142,13 @@ static int print_sequence (const struct indexed *ix, const struct data_common *c
     length = indexed_length (ix, sequence);
     if (common->json)
         putchar ('[');
-    for (size_t i = 0; i < length; i++) {
-        if (indexed_get (ix, sequence, i, 1, &token, err) < 0)
+    for (size_t at = 0; at < length && !ferror (stdout); at += PIECE) {
+        size_t n = length - at < PIECE ? length - at : PIECE;
+
+        if (indexed_get (ix, sequence, at, n, piece, err) < 0)
             return -1;
-        printf ("%s%d", i ? separator : "", token);
+        for (size_t j = 0; j < n; j++)
+            printf ("%s%d", at + j ? separator : "", piece[j]);
     }
     printf (common->json ? "]\n" : "\n");
     return 0;

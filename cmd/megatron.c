@@ -1,12 +1,16 @@
 /* megatron.c - main of the one command: find the subcommand, run it */
 
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "config.h"
 #include "cmd/cmd.h"
+#include "cmd/fault.h"
 #include "cmd/waiting.h"
+#include "libcore/base/nearest.h"
+#include "libcore/train/output.h"
 #include "megatron/version.h"
 
 enum { EXIT_USAGE = 2 };
@@ -55,19 +59,50 @@ static const struct command *find_command (const char *name)
     return NULL;
 }
 
+/* A standard stream that is closed would give its number to the next file that is opened, and what
+ * is printed would end up in that file.  So each gets a file that fails with EBADF.
+ */
+static int keep_streams (void)
+{
+    static const int mode[] = { O_WRONLY, O_RDONLY, O_RDONLY };
+
+    for (int fd = 0; fd < 3; fd++) {
+        if (fcntl (fd, F_GETFD) < 0 && open ("/dev/null", mode[fd]) != fd)
+            return -1;
+    }
+    return 0;
+}
+
 /* What was printed must have arrived: a full disk or a closed pipe is a failure. */
 static int flush_output (int status)
 {
-    if (fflush (stdout) == 0 && !ferror (stdout))
+    int error = output_error (stdout);
+
+    if (error == 0)
         return status;
-    perror ("megatron: standard output");
+    fprintf (stderr, "megatron: standard output cannot be written: %s\n", strerror (error));
     return status ? status : 1;
+}
+
+static int refuse_command (const char *name)
+{
+    struct nearest nearest;
+
+    nearest_begin (&nearest, name, strlen (name));
+    for (const struct command *c = commands; c->name; c++)
+        nearest_try (&nearest, c->name);
+    fprintf (stderr, "megatron: \"%.40s\" is not a command%s%s, see megatron --help\n", name,
+             nearest.name ? "; did you mean " : "", nearest.name ? nearest.name : "");
+    return EXIT_USAGE;
 }
 
 int main (int argc, char **argv)
 {
     const struct command *c;
 
+    if (keep_streams () < 0)
+        return 1;
+    fault_watch ();
     if (argc < 2) {
         fprintf (stderr, "megatron: a command is missing, see megatron --help\n");
         return EXIT_USAGE;
@@ -80,11 +115,8 @@ int main (int argc, char **argv)
         print_version ();
         return flush_output (0);
     }
-    if (!(c = find_command (argv[1]))) {
-        fprintf (stderr, "megatron: \"%.40s\" is not a command, see megatron --help\n",
-                 argv[1]);
-        return EXIT_USAGE;
-    }
+    if (!(c = find_command (argv[1])))
+        return refuse_command (argv[1]);
     if (c->computes)
         waiting_choose (argv);
     return flush_output (c->run (argc - 1, argv + 1));

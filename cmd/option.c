@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cmd/option.h"
+#include "libcore/base/nearest.h"
 
 enum { HELP_COLUMN = 22 };
 
@@ -54,6 +55,30 @@ static const struct cmd_option *find_more (const struct cmd_option *option)
     return next->name && strcmp (next->name, option->name) == 0 ? next : NULL;
 }
 
+/* Refuse an option that no table has; say which one it is nearest to, if there is one. */
+static int refuse_unknown (const struct cmd_option_table *tables, int ntables, const char *text,
+                           struct mg_error *err)
+{
+    static const char plugin[] = "megatron-"; // of srun's options: --megatron-tp
+    const char *word = text + 2;
+    struct nearest nearest;
+
+    if (strncmp (word, plugin, sizeof (plugin) - 1) == 0)
+        word += sizeof (plugin) - 1;
+    nearest_begin (&nearest, word, strcspn (word, "="));
+    for (int i = 0; i < ntables; i++) {
+        for (const struct cmd_option *o = tables[i].options; o->name; o++) {
+            nearest_try (&nearest, o->name);
+            if (o->alias)
+                nearest_try (&nearest, o->alias);
+        }
+    }
+    if (!nearest.name)
+        return mg_error_set (err, EINVAL, "unknown option \"%.60s\"", text);
+    return mg_error_set (err, EINVAL, "unknown option \"%.60s\"; did you mean --%s?", text,
+                         nearest.name);
+}
+
 /* Read the option at argv[*index], and its value, and step over them. */
 static int read_option (const struct cmd_option_table *tables, int ntables, char **argv,
                         int *index, struct mg_error *err)
@@ -70,7 +95,7 @@ static int read_option (const struct cmd_option_table *tables, int ntables, char
         return option->set (target, option, option->arg, text, err);
     }
     if (!(option = cmd_options_find (tables, ntables, text, &target)))
-        return mg_error_set (err, EINVAL, "unknown option \"%.60s\"", text);
+        return refuse_unknown (tables, ntables, text, err);
     snprintf (what, sizeof (what), "%.*s", value ? (int)(value - text) : 60, text);
     if (value)
         value++;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cmd/part.h"
+#include "libcore/base/nearest.h"
 
 static void print_help (const char *command, const char *purpose,
                         const struct cmd_part *parts)
@@ -17,6 +18,8 @@ static void print_help (const char *command, const char *purpose,
 int cmd_part_run (const char *command, const char *purpose, const struct cmd_part *parts,
                   int argc, char **argv)
 {
+    struct nearest nearest;
+
     if (argc < 2) {
         fprintf (stderr, "megatron: %s: a part is missing, see megatron %s --help\n",
                  command, command);
@@ -30,8 +33,12 @@ int cmd_part_run (const char *command, const char *purpose, const struct cmd_par
         if (strcmp (p->name, argv[1]) == 0)
             return p->run (argc - 1, argv + 1);
     }
-    fprintf (stderr, "megatron: %s: \"%.40s\" is not a part, see megatron %s --help\n",
-             command, argv[1], command);
+    nearest_begin (&nearest, argv[1], strlen (argv[1]));
+    for (const struct cmd_part *p = parts; p->name; p++)
+        nearest_try (&nearest, p->name);
+    fprintf (stderr, "megatron: %s: \"%.40s\" is not a part%s%s, see megatron %s --help\n",
+             command, argv[1], nearest.name ? "; did you mean " : "",
+             nearest.name ? nearest.name : "", command);
     return CMD_USAGE;
 }
 

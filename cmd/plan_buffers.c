@@ -218,10 +218,11 @@ static int read_model (struct buffers *b, struct request *r, struct train_args *
     struct stages *stages = NULL;
     struct param *params = NULL;
     size_t n;
-    int rc = -1;
+    int tokenizer_size, rc = -1;
 
     if (train_geometry (args, &geometry, err) < 0
-        || train_model (args, geometry.tp, 0, &model, err) < 0
+        || train_tokenizer_size (args, &tokenizer_size, err) < 0
+        || train_model (args, geometry.tp, 0, tokenizer_size, &model, err) < 0
         || !(stages = train_stages (args, &geometry, err))
         || model_config_validate (&model, geometry.tp, err) < 0
         || count_ranks (r, &geometry, err) < 0 || take_types (args, r, err) < 0)

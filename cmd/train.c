@@ -1,10 +1,12 @@
 /* train.c - megatron train */
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "cmd/open_files.h"
 #include "libcore/train/train.h"
 
 static const char usage[]
@@ -28,6 +30,8 @@ int cmd_train (int argc, char **argv)
         }
     }
     setvbuf (stdout, NULL, _IOLBF, 0); // ranks share it: a line is seen when it is said
+    signal (SIGPIPE, SIG_IGN); // a run whose output nobody reads any more still saves
+    open_files_raise ();
     refused = train_args_parse (argc, argv, &args, &err) < 0;
     if (!(t = train_create (&args, stdout, stderr))) {
         train_args_clear (&args);
@@ -41,10 +45,12 @@ int cmd_train (int argc, char **argv)
     if (rc == 0) {
         status = train_status (t);
     } else {
-        status = refused ? 2 : 1;
+        status = train_failure_status (t);
         if (train_should_report (t, &err))
             fprintf (stderr, "megatron train: %s\n", err.text);
         fflush (NULL);
+        if (ferror (stdout) && !freopen ("/dev/null", "w", stdout)) // the error above is told
+            clearerr (stdout);
         train_abort (t, status);
     }
     train_destroy (t);

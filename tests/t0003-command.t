@@ -20,11 +20,24 @@ is "$status" 2 "an unknown command is a usage error"
 is "$err" 'megatron: "frobnicate" is not a command, see megatron --help' "and says so"
 is "$out" "" "nothing on standard output"
 
+run megatron trian
+is "$err" 'megatron: "trian" is not a command; did you mean train, see megatron --help' "a mistyped command"
+run megatron plan memroy
+is "$err" 'megatron: plan: "memroy" is not a part; did you mean memory, see megatron plan --help' \
+    "a mistyped part"
+run megatron plan groups --megatron-tp 2
+is "$status:$err" '2:megatron: plan groups: unknown option "--megatron-tp"; did you mean --tp?; see megatron plan groups --help' \
+    "the plugin's name of an option"
+run megatron plan memory --tp 2
+is "$status:$err" '2:megatron: plan memory: --tp is no argument of megatron train: give --tensor-model-parallel-size N; see megatron plan memory --help' \
+    "a short name where megatron train's count"
+
 if [ -w /dev/full ]; then
     status=0
     megatron --help >/dev/full 2>err || status=$?
     is "$status" 1 "output that cannot be written is a failure"
-    like "$(cat err)" '^megatron: standard output: ' "and says so"
+    is "$(cat err)" "megatron: standard output cannot be written: No space left on device" \
+        "and says why"
 else
     skip 2 "/dev/full is not there"
 fi

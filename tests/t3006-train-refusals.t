@@ -53,17 +53,26 @@ refuse 2 '--lr: "fast" is not a number' "no number" megatron train "${args[@]}" 
 refuse 2 "--seed wants a value" "no value" megatron train "${args[@]}" --seed
 refuse 2 "--data-path and --batches exclude" "two sources" megatron train "${args[@]}" --batches x
 
+refuse 2 "--use-flash-attn of Megatron-LM changes nothing here .*: leave it out" "needless" \
+    megatron train "${args[@]}" --use-flash-attn
+refuse 2 "--num-experts of Megatron-LM is not available in this version: " "not available" \
+    megatron train "${args[@]}" --num-experts 8
+refuse 2 "--megatron-tp is an option of srun, sbatch and salloc: give it to them" "the plugin's" \
+    megatron train "${args[@]}" --megatron-tp 2
+refuse 2 "unknown argument --hiden-size; did you mean --hidden-size\?" "mistyped" \
+    megatron train "${args[@]}" --hiden-size 2
+
 # ---- what does not fit together
-refuse 1 "global batch size 4 is not a multiple of micro-batch-size 3" "batch sizes" \
+refuse 2 "global batch size 4 is not a multiple of micro-batch-size 3" "batch sizes" \
     megatron train "${args[@]}" --micro-batch-size 3
-refuse 1 "--lr-decay-style: unknown style \"zigzag\"" "style" megatron train "${args[@]}" --lr-decay-style zigzag
-refuse 1 "--tensor-model-parallel-size 4 contradicts the job's MEGATRON_TP_SIZE=2" "contradiction" \
+refuse 2 "--lr-decay-style: unknown style \"zigzag\"" "style" megatron train "${args[@]}" --lr-decay-style zigzag
+refuse 2 "--tensor-model-parallel-size 4 contradicts the job's MEGATRON_TP_SIZE=2" "contradiction" \
     env MEGATRON_TP_SIZE=2 megatron train "${args[@]}" --tensor-model-parallel-size 4
-refuse 1 ".*tp 2.*pp 1.*" "one rank, tp 2" megatron train "${args[@]}" \
+refuse 2 ".*tp 2.*pp 1.*" "one rank, tp 2" megatron train "${args[@]}" \
     --tensor-model-parallel-size 2
-refuse 1 "seq-length 8 is larger than max-position-embeddings 7" "positions" \
+refuse 2 "seq-length 8 is larger than max-position-embeddings 7" "positions" \
     megatron train "${args[@]}" --max-position-embeddings 7
-refuse 1 "the model has .* parameters" "beyond all bounds" \
+refuse 2 "the model has .* parameters" "beyond all bounds" \
     megatron train "${args[@]}" --num-layers 65536 --hidden-size 16777216 --ffn-hidden-size 9
 refuse 1 "1 x .* GiB are needed" "more than there is" \
     megatron train "${args[@]}" --num-layers 1000 --hidden-size 65536
@@ -115,15 +124,24 @@ is "$status" 0 "initial weights are written without a step" || diag "$err"
 refuse 1 "w.st: .*" "weights of another model" \
     megatron train "${args[@]}" --load-weights w.st --hidden-size 32
 
+safetensors hf.st '{"wte.weight":{"dtype":"F32","shape":[1024],"data_offsets":[0,4096]}}'
+refuse 1 "hf.st: its tensors have Hugging Face's names of a GPT-2; convert it: megatron checkpoint convert hf.st " \
+    "weights of Hugging Face" megatron train "${args[@]}" --load-weights hf.st
+echo '{"a": 0}' >encoder.json
+echo '#version: 0.2' >vocab.bpe
+refuse 1 ".*vocab.bpe is no JSON, but encoder.json is: exchange --vocab-file, the vocabulary, and --merge-file" \
+    "vocabulary and merges exchanged" megatron train "${args[@]}" \
+    --tokenizer-type GPT2BPETokenizer --vocab-file vocab.bpe --merge-file encoder.json
+
 # ---- batches
 refuse 1 "text.txt: .*safetensors" "no batch file" megatron train "${model[@]}" --batches text.txt
 refuse 1 "w.st: no tensor tokens" "weights as batches" megatron train "${model[@]}" --batches w.st
 safetensors b.st "$(batch 1,4,8 1,4,8 F32)"
 run megatron train "${model[@]}" --batches b.st --lr 0
 is "$status" 0 "a good batch file" || diag "$err"
-refuse 1 "--global-batch-size 8, but the batches in b.st have 4" "rows" \
+refuse 2 "--global-batch-size 8, but the batches in b.st have 4" "rows" \
     megatron train "${model[@]}" --batches b.st --global-batch-size 8
-refuse 1 "--seq-length 16, but the samples have 8" "length" \
+refuse 2 "--seq-length 16, but the samples have 8" "length" \
     megatron train "${model[@]}" --batches b.st --seq-length 16
 safetensors flat.st "$(batch 4,8 1,4,8 F32)"
 refuse 1 "flat.st: tensor tokens has 2 dimensions" "two dimensions" \
@@ -150,11 +168,11 @@ if ! mpi_available; then
 fi
 train=(megatron train "${args[@]}")
 refuse 2 "unknown argument --bogus;" "4 ranks, unknown argument" mpi_run 4 "${train[@]}" --bogus
-refuse 1 "num-attention-heads 2 is not a multiple of" "4 ranks, heads" \
+refuse 2 "num-attention-heads 2 is not a multiple of" "4 ranks, heads" \
     mpi_run 4 "${train[@]}" --tensor-model-parallel-size 4
-refuse 1 ".*tp 3.*" "4 ranks, tp 3" \
+refuse 2 ".*tp 3.*" "4 ranks, tp 3" \
     mpi_run 4 "${train[@]}" --num-attention-heads 3 --hidden-size 18 --tensor-model-parallel-size 3
-refuse 1 "global batch size 4 is not a multiple" "3 ranks, batch sizes" mpi_run 3 "${train[@]}"
+refuse 2 "global batch size 4 is not a multiple" "3 ranks, batch sizes" mpi_run 3 "${train[@]}"
 refuse 1 "cannot open nosuch.idx" "4 ranks, no data" mpi_run 4 "${train[@]}" --data-path nosuch
 refuse 1 "iteration 1: .* outside the vocabulary" "a token that 4 ranks read" \
     mpi_run 4 "${train[@]}" --vocab-size 41 --tensor-model-parallel-size 2 \

@@ -99,7 +99,7 @@ same_weights other.st whole.st 1e-4 "to the same weights" --skip-key-bias 4
 while IFS='|' read -r ranks line args; do
     # shellcheck disable=SC2086
     run mpi_run "$ranks" megatron train "${common[@]}" $args
-    is "$status" 1 "refused: $args"
+    is "$status" 2 "refused: $args"
     like "$err" "(^|"$'\n'")megatron train: $line" "one line says why"
     is "$(grep -c '^megatron train' <<<"$err")" 1 "and only one"
 done <<'END'

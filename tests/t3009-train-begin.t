@@ -44,9 +44,34 @@ ends "--exit-on-missing-checkpoint" "none: there is no checkpoint" \
 itself="is a checkpoint itself: want the directory that it is in"
 ends "a checkpoint's own directory" "ckpt/iter_0000003 $itself" --load ckpt/iter_0000003
 ends "and for its weights" "ckpt/iter_0000003 $itself" --pretrained-checkpoint ckpt/iter_0000003
-run "${base[@]}" --load none --skip-train --split 90,10,0 --eval-iters 1
-like "$out" "no checkpoint in none: evaluating the weights that a run begins with" \
-    "an evaluation says whose weights"
+
+# ---- a directory without a checkpoint: a beginning only where the run saves itself
+mkdir empty
+ends "a mistyped name" "--load empty: there is no checkpoint in this directory; correct the name, or, \
+to start from the beginning, leave --load out" --load empty
+ends "or one that is not there" "--load chekpoints: there is no such directory; correct the name, or, \
+to start from the beginning, leave --load out or give it the directory of --save, new" \
+    --load chekpoints --save new
+ok "[ ! -e new/iter_0000008 ]" "nothing is trained"
+ends "an evaluation" "--load none: there is no such directory; correct the name, or, to evaluate the \
+weights that a run begins with, leave --load out" --load none --skip-train --split 90,10,0 --eval-iters 1
+ends "--finetune" "--load none: there is no such directory; correct the name, or, to start from the \
+beginning, leave --load out" --load none --finetune
+run "${base[@]}" --load empty/../own-start --save ./own-start --train-iters 4
+is "$status" 0 "the same directory by another name" || diag "$err"
+is "$(grep -c '^no checkpoint in empty/../own-start: starting from the beginning$' <<<"$out")" 1 \
+    "one line says that the run starts from the beginning"
+
+# ---- a run that is done
+stat -c %y:%i own-start/* >before
+run "${base[@]}" --load own-start --save own-start/ --train-iters 4 --save-weights done.st
+is "$status" 0 "a run that is done" || diag "$err"
+is "$(grep -c '^nothing to train: the run has 4 iterations, and 4 are done$' <<<"$out")" 1 \
+    "one line says so"
+is "$(stat -c %y:%i own-start/*)" "$(cat before)" "nothing is saved again"
+ok "[ -s done.st ]" "weights that are asked for are written"
+run "${base[@]}" --load own-start --save moved --train-iters 4
+is "$status:$(cat moved/latest_checkpointed_iteration.txt)" 0:4 "in another directory it is saved"
 run "${base[@]}" --load ckpt
 like "$out" "nothing to train: the run has 8 iterations, and 8 are done" "a run at its end says so"
 run "${base[@]}" --load ckpt --exit-on-missing-checkpoint --no-load-rng
@@ -149,10 +174,13 @@ if mpi_available; then
     is "$status" 1 "2 ranks refuse another schedule"
     is "$(grep -a '^megatron' <<<"$err")" "megatron train: checkpoint 8 in ckpt: \
 $another: learning rate 0.002 (checkpoint: 0.001)" "in one line"
+    run mpi_run 2 "${base[@]}" --load empty
+    is "$status" 1 "and a directory without a checkpoint"
+    is "$(grep -ac '^megatron train: --load empty: there is no checkpoint' <<<"$err")" 1 "in one line"
     run mpi_run 2 "${base[@]}" --load ckpt/iter_0000003
     is "$status" 1 "and a checkpoint's own directory"
     is "$(grep -a '^megatron' <<<"$err")" "megatron train: ckpt/iter_0000003 $itself" "in one line"
 else
-    skip 5 "no MPI"
+    skip 7 "no MPI"
 fi
 done_testing

@@ -40,6 +40,10 @@ stop() {
 stop usr1 'kill -USR1 $job' "${endless[@]}"
 like "$(cat usr1.out)" "stopping: SIGUSR1 has come" "the signal is named"
 stop term 'kill -TERM $job' "${endless[@]}"
+# A shell that runs a script lets what runs in the background ignore SIGINT.
+heeding=(env --default-signal=INT)
+stop int 'kill -INT $job' "${heeding[@]}" "${endless[@]}"
+like "$(cat int.out)" "stopping: SIGINT has come" "a first SIGINT stops as SIGTERM does"
 stop hup 'kill -HUP $job' "${endless[@]}" --exit-signal HUP,USR2
 run megatron train "${args[@]}" --train-iters 1000000 --exit-duration-in-mins 0.01 --save clock
 is "$status" 75 "the clock stops a run, too" || diag "$err"
@@ -58,6 +62,24 @@ until_iteration 1 plain.out $job
 kill -USR1 $job
 wait $job
 is "$?" $((128 + $(kill -l USR1))) "--no-exit-signal-handler: a signal is a signal"
+
+# A second SIGINT ends at once: here in a step of the size of a day.
+"${heeding[@]}" megatron train "${args[@]}" --train-iters 10 --global-batch-size 100000000 --save twice \
+    >twice.out 2>&1 &
+job=$!
+wait_until "grep -q 'bytes per parameter' twice.out" $job
+kill -INT $job
+wait_until "! grep -q '^SigPnd.*[1-9a-f]' /proc/$job/status && grep -q '^ShdPnd.*[1-9a-f]' /proc/$job/status" $job
+kill -INT $job
+wait $job
+is "$?" $((128 + $(kill -l INT))) "a second SIGINT ends the run at once"
+ok "[ ! -e twice/latest_checkpointed_iteration.txt ]" "without a checkpoint"
+"${endless[@]}" --exit-interval 30 --log-interval 1 >ignored.out 2>&1 &
+job=$!
+until_iteration 1 ignored.out $job
+kill -INT $job
+wait $job
+is "$?" 0 "a SIGINT that is ignored stays ignored" || diag "$(tail -n 3 ignored.out)"
 
 # parts NAME COMMAND...: stop and go on until done, as a batch script would: twice after an
 # iteration, so that there are parts on any machine, then when the clock says so.
@@ -90,6 +112,7 @@ if ! mpi_available; then
 fi
 split=(--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2)
 stop any 'kill -USR1 $(ranks_here | sed -n 3p)' mpi_run 4 "${endless[@]}" "${split[@]}"
+stop rank 'kill -INT $(ranks_here | sed -n 3p)' mpi_run 4 "${heeding[@]}" "${endless[@]}" "${split[@]}"
 stop last 'kill -USR1 $(ranks_here | tail -n 1)' mpi_run 2 "${endless[@]}"
 run mpi_run 4 "${whole[@]}" whole4.st "${split[@]}"
 is "$status" 0 "4 ranks in one go" || diag "$err"
@@ -103,6 +126,10 @@ stop step 'scancel -s USR1 "$(squeue -h -o %A)"' \
     srun -Q -N4 --ntasks-per-node=2 --megatron-tp=2 --megatron-pp=2 "${endless[@]}"
 is "$(grep -v 'Exited with exit code 75\|Terminating\|STEP\|launch' step.err)" "" \
     "srun has little to say" || diag "$(cat step.err)"
+
+# srun keeps a first ^C for itself, unless it is told to pass it on.
+stop passed-on 'kill -INT $job' "${heeding[@]}" srun -Q -X -N4 --ntasks-per-node=2 --megatron-tp=2 \
+    --megatron-pp=2 "${heeding[@]}" "${endless[@]}"
 
 # A batch script that goes on until it is done: status 75 asks for another turn.  Turns after
 # the first take more arguments from a file.

@@ -159,12 +159,12 @@ EOF
 
 # ---- refusals and memory
 run mpi_run 3 "${base[@]}" "${sharded[@]}" --num-distributed-optimizer-instances 2
-is "$status" 1 "instances must divide the ranks"
+is "$status" 2 "instances must divide the ranks"
 like "$err" "instances 2 does not divide the 3 data-parallel ranks" "says why"
 run mpi_run 2 "${base[@]}" --ddp-num-buckets 7 --ddp-bucket-size 7
 like "$err" "exclude each other" "size and number of buckets exclude each other"
 run mpi_run 2 "${base[@]}" "${sharded[@]}" --overlap-param-gather
-is "$status" 1 "gathering aside needs reducing aside"
+is "$status" 2 "gathering aside needs reducing aside"
 like "$err" "overlap-param-gather needs .*--overlap-grad-reduce" "says why"
 run mpi_run 2 "${base[@]}" --num-distributed-optimizer-instances 2
 like "$err" "needs --use-distributed-optimizer" "and need the optimizer"

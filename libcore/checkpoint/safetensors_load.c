@@ -90,8 +90,14 @@ static int check_entry (const struct safetensors *st, const struct piece *p,
 static int report_missing (const struct safetensors *st, const char *names,
                            size_t missing, size_t n, struct mg_error *err)
 {
+    const char *path = safetensors_path (st);
+
+    if (safetensors_find (st, "wte.weight") || safetensors_find (st, "transformer.wte.weight"))
+        return mg_error_set (err, ENOENT, "%s: its tensors have Hugging Face's names of a GPT-2; "
+                             "convert it: megatron checkpoint convert %s --num-attention-heads N "
+                             "--output FILE", path, path);
     return mg_error_set (err, ENOENT, "%s: %zu of %zu tensors are not in it: %s%s",
-                         safetensors_path (st), missing, n, names,
+                         path, missing, n, names,
                          missing > NAMED_MAX ? ", ..." : "");
 }
 

@@ -133,6 +133,15 @@ void blend_index_count (const struct blend_index *index, size_t n, int64_t *coun
         counts[index->dataset[i]]++;
 }
 
+int blend_index_check (const struct blend_index *index, struct mg_error *err)
+{
+    for (int i = 0; index->files && i < NUM_ARRAYS; i++) {
+        if (npy_check (&index->files[i], err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 void blend_index_destroy (struct blend_index *index)
 {
     if (index) {

@@ -46,6 +46,9 @@ struct blend_index *blend_index_open (const char *directory,
 /* Samples that the blend takes of each dataset, into counts[n]. */
 void blend_index_count (const struct blend_index *index, size_t n, int64_t *counts);
 
+/* Fail if a file of an index from files has become shorter, see npy_check(). */
+int blend_index_check (const struct blend_index *index, struct mg_error *err);
+
 /* Free; NULL is allowed; errno is kept. */
 void blend_index_destroy (struct blend_index *index);
 

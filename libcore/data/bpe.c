@@ -250,6 +250,22 @@ done:
     return rc;
 }
 
+/* True if the file begins as a JSON object does. */
+static bool is_object (const char *path)
+{
+    char *text;
+    size_t size, blank = 0;
+    bool object;
+
+    if (durable_read (path, FILE_MAX, &text, &size, NULL) < 0)
+        return false;
+    while (blank < size && isspace ((unsigned char)text[blank]))
+        blank++;
+    object = blank < size && text[blank] == '{';
+    free (text);
+    return object;
+}
+
 static int read_vocab (struct reader *r, struct mg_error *err)
 {
     json_error_t fault;
@@ -265,6 +281,10 @@ static int read_vocab (struct reader *r, struct mg_error *err)
     if (!object) {
         char q[QUOTE_MAX];
 
+        if (is_object (r->merge_file))
+            return mg_error_set (err, EINVAL, "%s is no JSON, but %s is: exchange --vocab-file, "
+                                 "the vocabulary, and --merge-file, the merges", r->vocab_file,
+                                 r->merge_file);
         return mg_error_set (err, EINVAL, "%s:%d: %s", r->vocab_file, fault.line,
                              quote (q, fault.text, strlen (fault.text)));
     }

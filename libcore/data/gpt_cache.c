@@ -13,7 +13,7 @@
 #include "libcore/data/gpt_index_steps.h"
 #include "libcore/data/npy.h"
 
-enum { DOCUMENT, SAMPLE, SHUFFLE, NUM_ARRAYS };
+enum { DOCUMENT, SAMPLE, SHUFFLE, NUM_ARRAYS = GPT_INDEX_FILES };
 
 static const char *const endings[NUM_ARRAYS] = {
     [DOCUMENT] = "document_index.npy",

@@ -208,6 +208,15 @@ static void drop_array (void *array, struct npy *file)
         free (array);
 }
 
+int gpt_index_check (const struct gpt_index *index, struct mg_error *err)
+{
+    for (int i = 0; index->files && i < GPT_INDEX_FILES; i++) {
+        if (npy_check (&index->files[i], err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 void gpt_index_destroy (struct gpt_index *index)
 {
     if (index) {

@@ -39,6 +39,8 @@ struct gpt_index_start {
     uint32_t offset;   /* token of that document */
 };
 
+enum { GPT_INDEX_FILES = 3 };
+
 struct gpt_index {
     int64_t num_documents;    /* documents given, at least 1 */
     int64_t tokens_per_epoch; /* sum of their lengths, at least 2 */
@@ -50,8 +52,8 @@ struct gpt_index {
     struct gpt_index_start *sample_index; /* [num_samples + 1]; sample k ends with the
                                              token where sample k + 1 begins */
     uint32_t *shuffle_index;  /* [num_samples]: sample i is number shuffle_index[i] */
-    struct npy *files;        /* of an index from files: the arrays may lie in these maps,
-                                 and are then read only; NULL: all are allocated */
+    struct npy *files;        /* [GPT_INDEX_FILES] of an index from files: the arrays may lie
+                                 in these maps, and are then read only; NULL: all are allocated */
 };
 
 /* The documents to draw from: 'count' of them, of lengths[i] tokens (0 allowed), with id
@@ -81,6 +83,9 @@ struct gpt_index *gpt_index_create_indexed (const struct indexed *ix, const char
                                             enum split_part part, int seq_length,
                                             int64_t num_samples, int64_t seed,
                                             struct mg_error *err);
+
+/* Fail if a file of an index from files has become shorter, see npy_check(). */
+int gpt_index_check (const struct gpt_index *index, struct mg_error *err);
 
 /* Free; NULL is allowed; errno is kept. */
 void gpt_index_destroy (struct gpt_index *index);

@@ -14,9 +14,10 @@
  *
  * PREFIX.bin is the sequences one after the other.  A document is zero or more sequences.
  *
- * The reader maps both files and checks every field against the two file sizes before
- * it returns, so that nothing read later can leave the maps.  Whoever truncates a file
- * that is mapped makes its readers die by SIGBUS; the builder never does, it renames.
+ * The reader maps PREFIX.idx, opens PREFIX.bin and checks every field against the two file
+ * sizes before it returns, so that nothing read later can leave the files.  A PREFIX.bin that
+ * becomes shorter afterwards is an error of indexed_get().  A PREFIX.idx that becomes shorter is
+ * one too, or raises SIGBUS (cmd/fault.h reports it); the builder never truncates, it renames.
  */
 #ifndef LIBCORE_DATA_INDEXED_H
 #define LIBCORE_DATA_INDEXED_H
@@ -52,14 +53,14 @@ enum indexed_dtype indexed_dtype_for_vocab (int64_t vocab_size);
 
 struct indexed; /* opaque, immutable: may be read by many threads */
 
-/* Map PREFIX.bin and PREFIX.idx. O(sequences): every length, pointer and document index
- * is checked (pointers must be the running sum of the lengths, as every builder writes
- * them, and PREFIX.bin must end with the last sequence).  NULL with errno ENOENT ... (of
+/* Map PREFIX.idx and open PREFIX.bin, which takes a file descriptor. O(sequences): every
+ * length, pointer and document index is checked (pointers must be the running sum of the
+ * lengths, as every builder writes them, and PREFIX.bin must end with the last sequence).  NULL with errno ENOENT ... (of
  * open), EINVAL (a fault in a file; the text names file, field, value and what is
  * allowed), ENOTSUP (float elements), ENOMEM.  The caller owns the result. */
 struct indexed *indexed_open (const char *prefix, struct mg_error *err);
 
-/* Unmap; NULL is allowed; errno is kept. */
+/* Unmap and close; NULL is allowed; errno is kept. */
 void indexed_close (struct indexed *ix);
 
 enum indexed_dtype indexed_dtype (const struct indexed *ix);
@@ -81,9 +82,10 @@ size_t indexed_document_start (const struct indexed *ix, size_t d);
 int indexed_mode (const struct indexed *ix, size_t i);
 int indexed_has_modes (const struct indexed *ix);
 
-/* Copy tokens [offset, offset + length) of a sequence to 'out'. 0, or -1 with errno
- * EINVAL if the range leaves the sequence, ERANGE if a token is negative or over
- * INT32_MAX (the text says which; 'out' is then partly written).  Allocates nothing. */
+/* Read tokens [offset, offset + length) of a sequence to 'out'. 0, or -1 with errno EINVAL
+ * if the range leaves the sequence, ERANGE if a token is negative or over INT32_MAX (the
+ * text says which), EIO if a file has become shorter since it was opened, or that of
+ * pread(); 'out' may be partly written after a failure.  Allocates nothing. */
 int indexed_get (const struct indexed *ix, size_t sequence, size_t offset, size_t length,
                  int32_t *out, struct mg_error *err);
 

@@ -293,6 +293,9 @@ int npy_open (const char *path, struct npy *npy, struct mg_error *err)
     }
     if (check_file (npy, err) < 0)
         goto error;
+    npy->mark = npy->map_size - 1;
+    while (((const unsigned char *)npy->map)[npy->mark] == 0) // the magic is not 0
+        npy->mark--;
     close (fd);
     return 0;
 error:
@@ -304,6 +307,17 @@ error:
         errno = saved_errno;
     }
     return -1;
+}
+
+int npy_check (const struct npy *npy, struct mg_error *err)
+{
+    const volatile unsigned char *mark = (const unsigned char *)npy->map + npy->mark;
+
+    if (!npy->map || *mark != 0)
+        return 0;
+    return mg_error_set (err, EIO, "%s: it has become shorter than the %zu bytes that it had when "
+                         "it was opened; remove the file, and run the same command again: it is "
+                         "made anew", npy->path, npy->map_size);
 }
 
 void npy_close (struct npy *npy)

@@ -35,6 +35,7 @@ struct npy {
     char *path;
     void *map;
     size_t map_size;
+    size_t mark; /* place of the last byte that is not 0 */
 };
 
 /* Bytes of an element. */
@@ -44,6 +45,10 @@ size_t npy_size (enum npy_type type);
  * EINVAL (the text names file, field, value and what is allowed; also if the elements do
  * not begin at a multiple of their size), ENOMEM, and '*npy' all zero. */
 int npy_open (const char *path, struct npy *npy, struct mg_error *err);
+
+/* Fail with EIO if the file has become shorter within its last page since it was opened: what is
+ * missing reads as zeros.  Whole pages that are missing raise SIGBUS.  All zero is allowed. */
+int npy_check (const struct npy *npy, struct mg_error *err);
 
 /* Unmap; all zero is allowed; errno is kept. */
 void npy_close (struct npy *npy);

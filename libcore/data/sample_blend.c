@@ -18,6 +18,8 @@ static int sample (void *impl, int64_t index, int32_t *tokens, int32_t *labels,
         return mg_error_set (err, ERANGE,
                              "blend: no sample %" PRId64 ", want 0 to %" PRId64, index,
                              b->index->size - 1);
+    if (blend_index_check (b->index, err) < 0)
+        return -1;
     dataset = b->datasets[b->index->dataset[index]];
     return dataset->ops->sample (dataset->impl, b->index->sample[index], tokens, labels,
                                  loss_mask, err);

@@ -64,6 +64,8 @@ static int sample (void *impl, int64_t index, int32_t *tokens, int32_t *labels,
         return mg_error_set (err, ERANGE,
                              "gpt samples: no sample %" PRId64 ", want 0 to %" PRId64,
                              index, src->index->num_samples - 1);
+    if (gpt_index_check (src->index, err) < 0)
+        return -1;
     start = &src->index->sample_index[src->index->shuffle_index[index]];
     c = (struct cursor){ .document = start->document, .offset = start->offset };
     /* an empty document may stand first; skip it as reading on would */

@@ -9,6 +9,7 @@
 #include "libcore/base/parse.h"
 #include "libcore/train/args.h"
 #include "libcore/train/args_file.h"
+#include "libcore/train/args_other.h"
 
 static size_t field_size (enum train_type type)
 {
@@ -143,8 +144,7 @@ static int parse_one (int argc, char **argv, int *i, struct train_args *args,
                              arg);
     len = strcspn (arg + 2, "=");
     if (!(row = find (arg + 2, len)))
-        return mg_error_set (err, EINVAL, "unknown argument --%.*s; \"megatron train --help\" "
-                             "lists them", len > 80 ? 80 : (int)len, arg + 2);
+        return args_other_refuse (arg + 2, len, err);
     *i += 1;
     if (arg[2 + len] == '=')
         value = arg + 2 + len + 1;

@@ -76,27 +76,29 @@ int train_geometry (const struct train_args *args, struct geometry *geometry,
     return geometry_validate (geometry, err);
 }
 
-/* Vocabulary size that --tokenizer-type names. */
-static int tokenizer_size (const struct train_args *args, int *size, struct mg_error *err)
+int train_tokenizer_size (const struct train_args *args, int *size, struct mg_error *err)
 {
     const struct tokenizer_files files = { args->vocab_file, args->merge_file };
-    struct tokenizer *tokenizer = tokenizer_create (args->tokenizer, &files, err);
+    struct tokenizer *tokenizer;
 
-    if (!tokenizer)
+    *size = 0;
+    if (!args->tokenizer || args->vocab_size != TRAIN_UNSET)
+        return 0;
+    if (!(tokenizer = tokenizer_create (args->tokenizer, &files, err)))
         return mg_error_prefix (err, "--tokenizer-type, for which --vocab-size would do");
     *size = tokenizer_vocab_size (tokenizer);
     tokenizer_destroy (tokenizer);
     return 0;
 }
 
-static int vocabulary (const struct train_args *args, int tp, struct model_config *m,
-                       struct mg_error *err)
+static int vocabulary (const struct train_args *args, int tp, int tokenizer_size,
+                       struct model_config *m, struct mg_error *err)
 {
     m->vocab_size = args->padded_vocab_size;
     if (args->vocab_size != TRAIN_UNSET)
         m->vocab_size = args->vocab_size;
-    else if (args->tokenizer && tokenizer_size (args, &m->vocab_size, err) < 0)
-        return -1;
+    else if (tokenizer_size > 0)
+        m->vocab_size = tokenizer_size;
     m->padded_vocab_size = args->padded_vocab_size != TRAIN_UNSET
                                ? args->padded_vocab_size
                                : model_padded_vocab (m->vocab_size, args->vocab_divisor, tp);
@@ -106,7 +108,7 @@ static int vocabulary (const struct train_args *args, int tp, struct model_confi
     return 0;
 }
 
-int train_model (const struct train_args *args, int tp, int data_seq_length,
+int train_model (const struct train_args *args, int tp, int data_seq_length, int tokenizer_size,
                  struct model_config *m, struct mg_error *err)
 {
     int64_t ffn = args->ffn_hidden_size != TRAIN_UNSET ? args->ffn_hidden_size
@@ -139,5 +141,5 @@ int train_model (const struct train_args *args, int tp, int data_seq_length,
     }
     m->max_positions = args->max_positions != TRAIN_UNSET ? args->max_positions
                                                           : m->seq_length;
-    return vocabulary (args, tp, m, err);
+    return vocabulary (args, tp, tokenizer_size, m, err);
 }

@@ -20,10 +20,16 @@
 int train_geometry (const struct train_args *args, struct geometry *geometry,
                     struct mg_error *err);
 
-/* The model that the arguments describe, for a tensor-parallel size. 'seq_length' is that
- * of the data where --seq-length was not given (0: unknown).
+/* Vocabulary size of --tokenizer-type, whose files are read; 0 if it is not given or not needed,
+ * since there is --vocab-size.
  */
-int train_model (const struct train_args *args, int tp, int data_seq_length,
+int train_tokenizer_size (const struct train_args *args, int *size, struct mg_error *err);
+
+/* The model that the arguments describe, for a tensor-parallel size. 'data_seq_length' is that
+ * of the data where --seq-length was not given (0: unknown), 'tokenizer_size' that of
+ * train_tokenizer_size().  Reads no file.
+ */
+int train_model (const struct train_args *args, int tp, int data_seq_length, int tokenizer_size,
                  struct model_config *model, struct mg_error *err);
 
 /* Layers of every pipeline stage, for the geometry's pipeline; leaves the virtual stages

@@ -222,19 +222,20 @@ static int add_up (struct train *t, const struct input *in, double sums[NUM_SUMS
                                              err));
 }
 
-/* Has any rank been asked to stop?  A signal may come shortly before a time limit, so that
+/* Has any rank a reason to stop?  A signal may come shortly before a time limit, so that
  * an evaluation is not what to wait for.
  */
 static int ask_to_stop (struct train *t, struct mg_error *err)
 {
     struct mg_stream *stream = model_stream (t->model);
-    double asked[2] = { stop_signal (t->stop) != 0, stop_expired (t->stop) };
+    double asked[TRAIN_NUM_STOPS];
 
-    if (mg_comm_all_reduce (job_comm (t->job, GROUP_WORLD), asked, 2, MG_FLOAT64, MG_SUM,
-                            stream, err) < 0
+    train_ask_to_stop (t, asked);
+    if (mg_comm_all_reduce (job_comm (t->job, GROUP_WORLD), asked, TRAIN_NUM_STOPS, MG_FLOAT64,
+                            MG_SUM, stream, err) < 0
         || mg_stream_synchronize (stream, err) < 0)
         return mg_error_prefix (err, "evaluation");
-    train_decide_to_stop (t, asked[0], asked[1]);
+    train_decide_to_stop (t, asked);
     return 0;
 }
 

@@ -94,3 +94,14 @@ int output_close (FILE **file, const char *argument, const char *path, struct mg
                              strerror (errnum));
     return 0;
 }
+
+int output_error (FILE *out)
+{
+    errno = 0;
+    if (fflush (out) == 0 && !ferror (out))
+        return 0;
+    /* A stream that flushes itself at each line has forgotten why: try once more. */
+    if (errno == 0 && write (fileno (out), "\n", 1) >= 0)
+        errno = EIO;
+    return errno;
+}

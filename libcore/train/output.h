@@ -37,4 +37,9 @@ int output_restart (FILE *file, const char *argument, const char *path,
  */
 int output_close (FILE **file, const char *argument, const char *path, struct mg_error *err);
 
+/* Send on what was printed to 'out': 0, or the errno for which it, or something that was printed
+ * before, could not be written.  EIO if that was possible again meanwhile.
+ */
+int output_error (FILE *out);
+
 #endif /* LIBCORE_TRAIN_OUTPUT_H */

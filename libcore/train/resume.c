@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
 
 #include "libcore/train/output.h"
 #include "libcore/train/tensorboard.h"
@@ -34,19 +36,46 @@ static enum lr_prefer preferred (const struct train_args *args)
     return args->checkpoint_schedule ? LR_PREFER_SAVED : LR_WANT_SAME;
 }
 
-/* Is a run without a checkpoint wanted? */
-static bool may_begin (const struct train_args *args)
+/* True if --load and --save name the same directory. */
+static bool same_directory (const struct train_args *args)
 {
-    return !args->pretrained && !args->exit_on_missing;
+    struct stat a, b;
+
+    if (!args->load || !args->save)
+        return false;
+    return strcmp (args->load, args->save) == 0
+           || (stat (args->load, &a) == 0 && stat (args->save, &b) == 0
+               && a.st_dev == b.st_dev && a.st_ino == b.st_ino);
 }
 
-/* What a run without a checkpoint does. */
-static const char *beginning (const struct train_args *args)
+/* No checkpoint was found in 'dir'.  A run may begin without one if --load names the directory
+ * in which the run itself saves; another directory without a checkpoint is a mistake.  Only
+ * rank 0 looks, since file systems may differ between nodes.
+ */
+static int check_beginning (const struct train *t, const char *dir, struct mg_error *err)
 {
-    if (!may_begin (args))
-        return "";
-    return args->skip_train ? ": evaluating the weights that a run begins with"
-                            : ": starting from the beginning";
+    const struct train_args *args = &t->args;
+    struct stat st;
+    bool there;
+
+    if (job_rank (t->job) != 0)
+        return 0;
+    if (args->pretrained || args->exit_on_missing)
+        return mg_error_set (err, ENOENT, "%s: there is no checkpoint", dir);
+    if (same_directory (args))
+        return 0;
+    there = stat (dir, &st) == 0;
+    if (args->save)
+        return mg_error_set (err, ENOENT, "--load %s: there is no %s; correct the name, or, to "
+                             "start from the beginning, leave --load out or give it the "
+                             "directory of --save, %s", dir,
+                             there ? "checkpoint in this directory" : "such directory",
+                             args->save);
+    return mg_error_set (err, ENOENT, "--load %s: there is no %s; correct the name, or, to %s, "
+                         "leave --load out", dir,
+                         there ? "checkpoint in this directory" : "such directory",
+                         args->skip_train ? "evaluate the weights that a run begins with"
+                                          : "start from the beginning");
 }
 
 /* Load from 'dir': 1, or 0 if there is no checkpoint, or -1; all ranks alike. */
@@ -69,8 +98,10 @@ static int load_from (struct train *t, const char *dir, bool weights_only, int64
         return rc;
     if (found.passed.text[0])
         fprintf (t->out, "a checkpoint is passed over: %s\n", found.passed.text);
-    if (rc == 0)
-        fprintf (t->out, "no checkpoint in %s%s\n", dir, beginning (&t->args));
+    if (rc == 0) {
+        if (t->args.pretrained)
+            fprintf (t->out, "no checkpoint in %s\n", dir);
+    }
     else if (weights_only)
         fprintf (t->out, "beginning with the weights of iteration %" PRId64 " in %s\n",
                  found.iteration, dir);
@@ -96,9 +127,28 @@ static int load (struct train *t, struct mg_error *err)
         dir = args->pretrained;
         rc = load_from (t, dir, true, -1, err);
     }
-    if (rc == 0 && dir && !may_begin (args))
-        return train_common (t, mg_error_set (err, ENOENT, "%s: there is no checkpoint", dir));
-    return rc < 0 ? -1 : 0;
+    if (rc != 0 || !dir)
+        return rc < 0 ? -1 : 0;
+    if (train_agree (t, check_beginning (t, dir, err), err) < 0)
+        return -1;
+    if (job_rank (t->job) == 0)
+        fprintf (t->out, "no checkpoint in %s: starting from the beginning\n", dir);
+    return 0;
+}
+
+/* A checkpoint was loaded.  If it lies in the directory of --save, a run that has nothing left
+ * to train need not save it again.  Rank 0 decides for all ranks.
+ */
+static int note_saved (struct train *t, struct mg_error *err)
+{
+    int64_t same = job_rank (t->job) != 0 || same_directory (&t->args);
+
+    if (mg_comm_all_reduce (job_comm (t->job, GROUP_WORLD), &same, 1, MG_INT64, MG_MIN, NULL,
+                            err) < 0)
+        return -1;
+    if (same)
+        t->saved_iteration = t->progress.iteration;
+    return 0;
 }
 
 /* The metrics of a run that is resumed go on; those of a new one stand alone. */
@@ -108,10 +158,14 @@ int train_resume (struct train *t, struct mg_error *err)
 
     if (rc < 0)
         return -1;
+    if (rc > 0 && note_saved (t, err) < 0)
+        return -1;
     if (t->metrics && rc == 0)
         rc = output_restart (t->metrics, "--metrics-file", t->args.metrics_file, err);
     if (rc >= 0)
         rc = check_rest (t, err);
+    if (rc >= 0)
+        rc = train_check_output (t, err);
     if (rc >= 0)
         rc = tensorboard_begin (t, err);
     return train_agree (t, rc < 0 ? -1 : 0, err);

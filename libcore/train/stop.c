@@ -11,7 +11,9 @@
 
 struct stop {
     int fd; /* of the signals, -1: none are watched */
-    sigset_t signals;
+    sigset_t signals; /* blocked, and read from fd */
+    bool interrupts;  /* SIGINT is caught */
+    struct sigaction interrupt; /* what SIGINT did before */
     int signal;
     bool timed;
     struct timespec end;
@@ -68,13 +70,58 @@ const char *stop_signal_name (int signal)
     return "another signal";
 }
 
+/* The signal that stands for a SIGINT that was caught.  It is blocked, so that the kernel keeps
+ * it until somebody looks, as it does with the others.
+ */
+static int interrupted (void)
+{
+    return SIGRTMIN + 9;
+}
+
+/* The first SIGINT.  SA_RESETHAND has given SIGINT its default action again, so that a second
+ * one ends the process at once.  kill() may be called in a handler (signal-safety(7)).
+ */
+static void forward (int signal)
+{
+    int saved_errno = errno;
+
+    (void)signal;
+    kill (getpid (), interrupted ());
+    errno = saved_errno;
+}
+
+/* SIGINT is caught, not blocked; the signal that stands for it is blocked.  A SIGINT that is
+ * ignored, as a shell has it for what runs in the background, stays ignored.
+ */
+static int choose_interrupt (struct stop *stop, struct mg_error *err)
+{
+    sigdelset (&stop->signals, SIGINT);
+    if (sigaction (SIGINT, NULL, &stop->interrupt) < 0)
+        return mg_error_set (err, errno, "cannot watch for SIGINT: %s", strerror (errno));
+    stop->interrupts = stop->interrupt.sa_handler != SIG_IGN;
+    if (stop->interrupts)
+        sigaddset (&stop->signals, interrupted ());
+    return 0;
+}
+
+static void catch_interrupt (void)
+{
+    struct sigaction action = { .sa_handler = forward, .sa_flags = SA_RESETHAND | SA_RESTART };
+
+    sigemptyset (&action.sa_mask);
+    sigaction (SIGINT, &action, NULL);
+}
+
 static int watch (struct stop *stop, const char *signals, struct mg_error *err)
 {
-    if (stop_signals (signals, &stop->signals, err) < 0)
+    if (stop_signals (signals, &stop->signals, err) < 0
+        || (sigismember (&stop->signals, SIGINT) && choose_interrupt (stop, err) < 0))
         return -1;
     if ((stop->fd = signalfd (-1, &stop->signals, SFD_NONBLOCK | SFD_CLOEXEC)) < 0)
         return mg_error_set (err, errno, "cannot watch for signals: %s", strerror (errno));
     pthread_sigmask (SIG_BLOCK, &stop->signals, NULL);
+    if (stop->interrupts)
+        catch_interrupt ();
     return 0;
 }
 
@@ -112,6 +159,8 @@ void stop_destroy (struct stop *stop)
 
     if (stop) {
         if (stop->fd >= 0) {
+            if (stop->interrupts)
+                sigaction (SIGINT, &stop->interrupt, NULL);
             stop_signal (stop); // what came too late has been obeyed: the run ends
             close (stop->fd);
             pthread_sigmask (SIG_UNBLOCK, &stop->signals, NULL);
@@ -126,7 +175,7 @@ int stop_signal (struct stop *stop)
     struct signalfd_siginfo info;
 
     while (stop->fd >= 0 && read (stop->fd, &info, sizeof (info)) == sizeof (info))
-        stop->signal = (int)info.ssi_signo;
+        stop->signal = (int)info.ssi_signo == interrupted () ? SIGINT : (int)info.ssi_signo;
     return stop->signal;
 }
 

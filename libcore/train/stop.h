@@ -3,7 +3,9 @@
  * Asked by a signal (Slurm sends one before a time limit: sbatch --signal=USR1@60), or by
  * the clock.  The signals are blocked and kept by the kernel until somebody looks (see
  * signalfd(2)), so that there is no handler, nothing is interrupted, and threads that are
- * made later inherit the mask.  What one rank knows is no reason to stop: ranks first
+ * made later inherit the mask.  SIGINT is the exception: it is caught, so that a second one can
+ * end the process at once; the handler passes the first one on as a signal that is blocked, and
+ * needs no global variable.  What one rank knows is no reason to stop: ranks first
  * agree, since signals and clocks reach them at different steps.
  */
 #ifndef LIBCORE_TRAIN_STOP_H
@@ -27,11 +29,12 @@ struct stop;
 int stop_signals (const char *text, sigset_t *signals, struct mg_error *err);
 
 /* Begin to watch: 'signals' as above, NULL: none; 'minutes' from now on, negative: for
- * ever.  To be called before other threads are started.  NULL and a text on failure.
+ * ever.  To be called before other threads are started.  A SIGINT that is ignored stays ignored.
+ * NULL and a text on failure.
  */
 struct stop *stop_create (const char *signals, double minutes, struct mg_error *err);
 
-/* The signals get their usual meaning back. NULL is allowed. Keeps errno. */
+/* The signals mean again what they meant before. NULL is allowed. Keeps errno. */
 void stop_destroy (struct stop *stop);
 
 /* The last signal that came, 0: none so far.  Allocates nothing, never blocks. */

@@ -19,20 +19,31 @@
 /* What all ranks learn of a step with the gradient norm. */
 enum {
     EXTRA_LOSS, EXTRA_TOKEN_LOSS, EXTRA_TOKENS, EXTRA_BAD_INPUT,
-    EXTRA_SIGNAL,   /* ranks that a signal has come to */
-    EXTRA_EXPIRED,  /* ranks by whose clock the time is up */
     EXTRA_WRITING,  /* ranks that write their part of a checkpoint */
-    NUM_EXTRA
+    EXTRA_STOP,     /* TRAIN_NUM_STOPS of them: ranks that have a reason to stop */
+    NUM_EXTRA = EXTRA_STOP + TRAIN_NUM_STOPS
 };
 
-void train_decide_to_stop (struct train *t, double signals, double expired)
+void train_ask_to_stop (struct train *t, double reasons[TRAIN_NUM_STOPS])
 {
-    if (t->stopping || (signals == 0 && expired == 0))
+    if (t->output_errno == 0)
+        t->output_errno = output_error (t->out);
+    reasons[TRAIN_STOP_SIGNAL] = stop_signal (t->stop) != 0;
+    reasons[TRAIN_STOP_EXPIRED] = stop_expired (t->stop);
+    reasons[TRAIN_STOP_OUTPUT] = t->output_errno != 0;
+}
+
+void train_decide_to_stop (struct train *t, const double reasons[TRAIN_NUM_STOPS])
+{
+    bool signals = reasons[TRAIN_STOP_SIGNAL] > 0, expired = reasons[TRAIN_STOP_EXPIRED] > 0;
+
+    t->output_lost |= reasons[TRAIN_STOP_OUTPUT] > 0;
+    if (t->stopping || (!signals && !expired && !t->output_lost))
         return;
     t->stopping = true;
-    if (job_rank (t->job) != 0)
+    if (job_rank (t->job) != 0 || t->output_lost)
         return;
-    if (signals == 0)
+    if (!signals)
         fprintf (t->out, "stopping: --exit-duration-in-mins %g is over\n",
                  t->args.exit_minutes);
     else if (stop_signal (t->stop))
@@ -208,14 +219,13 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
         && model_loss (t->model, extra, err) < 0)
         return -1;
     extra[EXTRA_BAD_INPUT] = t->input.bad;
-    extra[EXTRA_SIGNAL] = stop_signal (t->stop) != 0;
-    extra[EXTRA_EXPIRED] = stop_expired (t->stop);
     extra[EXTRA_WRITING] = save_is_writing (t);
+    train_ask_to_stop (t, extra + EXTRA_STOP);
     timers_start (&t->report.timers, TIMER_OPTIMIZER);
     timers_start (&t->report.timers, TIMER_CLIP_GRADS);
     if (optimizer_grad_norm (t->optimizer, extra, NUM_EXTRA, &m->grad_norm, err) < 0)
         return -1;
-    train_decide_to_stop (t, extra[EXTRA_SIGNAL], extra[EXTRA_EXPIRED]);
+    train_decide_to_stop (t, extra + EXTRA_STOP);
     t->saving.complete = extra[EXTRA_WRITING] == 0;
     m->num_zeros = t->args.log_zeros ? optimizer_zeros (t->optimizer) : -1;
     m->lm_loss = extra[EXTRA_LOSS];
@@ -285,10 +295,34 @@ static int tell_stop (struct train *t)
     return 0;
 }
 
-/* What follows an iteration: evaluation, checkpoints.  *saved: of which iteration the last one
- * was begun.
- */
-static int follow (struct train *t, int64_t *saved, struct mg_error *err)
+int train_check_output (struct train *t, struct mg_error *err)
+{
+    t->output_errno = output_error (t->out);
+    if (t->output_errno == 0)
+        return 0;
+    return mg_error_set (err, t->output_errno, "standard output cannot be written: %s",
+                         strerror (t->output_errno));
+}
+
+/* The run ends early since a rank cannot write its log lines.  What there was to save is saved. */
+static int tell_lost_output (struct train *t, struct mg_error *err)
+{
+    int64_t done = t->progress.iteration;
+    int rc = 0;
+
+    if (t->output_errno != 0)
+        rc = mg_error_set (err, t->output_errno, "standard output cannot be written: %s; the "
+                           "run ends after iteration %" PRId64 " of %" PRId64 ", %s%s",
+                           strerror (t->output_errno), done, t->train_iters,
+                           t->args.save ? "which is saved: to go on, give it another output "
+                                          "and --load "
+                                        : "nothing is saved without --save",
+                           t->args.save ? t->args.save : "");
+    return train_agree (t, rc, err);
+}
+
+/* What follows an iteration: evaluation, checkpoints. */
+static int follow (struct train *t, struct mg_error *err)
 {
     int64_t interval = t->args.save_interval, done = t->progress.iteration;
 
@@ -299,7 +333,7 @@ static int follow (struct train *t, int64_t *saved, struct mg_error *err)
         return -1;
     if (interval == TRAIN_UNSET || done % interval != 0)
         return 0;
-    *saved = done;
+    t->saved_iteration = done;
     return save_checkpoint (t, err);
 }
 
@@ -307,26 +341,30 @@ static int follow (struct train *t, int64_t *saved, struct mg_error *err)
 static int run (struct train *t, struct mg_error *err)
 {
     const struct train_args *args = &t->args;
-    int64_t saved = -1;
+    bool due;
 
     t->first_iteration = t->progress.iteration + 1;
     if (t->progress.iteration >= t->train_iters && !args->skip_train
-        && job_rank (t->job) == 0)
+        && job_rank (t->job) == 0) {
         fprintf (t->out, "nothing to train: the run has %" PRId64 " iterations, and %" PRId64
                  " are done\n", t->train_iters, t->progress.iteration);
+        fflush (t->out);
+    }
     while (t->progress.iteration < t->train_iters) {
-        if (iterate (t, err) < 0 || follow (t, &saved, err) < 0)
+        if (iterate (t, err) < 0 || follow (t, err) < 0)
             return -1;
         if (t->stopping
             || (args->exit_interval != TRAIN_UNSET
                 && t->progress.iteration % args->exit_interval == 0))
             break;
     }
-    if (write_trace (t, err) < 0
-        || (args->save && saved != t->progress.iteration && save_checkpoint (t, err) < 0)
+    due = args->save && t->saved_iteration != t->progress.iteration;
+    if (write_trace (t, err) < 0 || (due && save_checkpoint (t, err) < 0)
         || save_finish (t, err) < 0)
         return -1;
     t->stopped = t->stopping && t->progress.iteration < t->train_iters;
+    if (t->stopped && t->output_lost)
+        return tell_lost_output (t, err);
     if (t->stopped)
         return tell_stop (t);
     if (args->save_weights
@@ -335,7 +373,7 @@ static int run (struct train *t, struct mg_error *err)
     if (t->progress.iteration >= t->train_iters && !t->stopping && evaluate_end (t, err) < 0)
         return -1;
     t->stopped = t->stopping && args->skip_train;
-    return 0;
+    return t->output_lost ? tell_lost_output (t, err) : 0;
 }
 
 /* Where all ranks have failed alike, a checkpoint that is under way is still completed. */
@@ -358,17 +396,12 @@ int train_run (struct train *t, struct mg_error *err)
     int rc;
 
     t->failed = true;
-<<<<<<< HEAD
-    if (report_memory (t, "after set-up", err) < 0 || report_plan (t, err) < 0
-        || run (t, err) < 0
-        || output_close (&t->metrics, "--metrics-file", t->args.metrics_file, err) < 0) {
-=======
     device_enter (job_device (t->job));
     rc = report_memory (t, "after set-up", err) < 0 || report_plan (t, err) < 0
                  || run (t, err) < 0
+                 || output_close (&t->metrics, "--metrics-file", t->args.metrics_file, err) < 0
              ? -1 : 0;
     if (rc < 0)
->>>>>>> h-speed
         rescue (t);
     device_leave (job_device (t->job));
     if (rc < 0) {
@@ -393,6 +426,11 @@ int train_threads (const struct train *t)
 int train_status (const struct train *t)
 {
     return t->stopped && job_rank (t->job) == 0 ? STOP_STATUS : 0;
+}
+
+int train_failure_status (const struct train *t)
+{
+    return t->misused ? 2 : 1;
 }
 
 /* --- the end --- */

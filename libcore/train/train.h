@@ -43,6 +43,11 @@ int train_run (struct train *t, struct mg_error *err);
  */
 int train_status (const struct train *t);
 
+/* Exit status of this process after a failure: 2 if the arguments are wrong, do not fit together or
+ * do not fit the number of ranks, else 1.
+ */
+int train_failure_status (const struct train *t);
+
 /* After a failure there are two cases.  Where all ranks have failed alike, rank 0 reports
  * it, and all leave in order through train_destroy().  Else some may be waiting for this
  * one: it reports and ends the job.

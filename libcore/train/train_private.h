@@ -42,11 +42,16 @@ struct train {
     struct state *state;
     struct train_progress progress;
     int64_t first_iteration; /* of this run, from 1 */
+    int64_t saved_iteration; /* of the newest checkpoint that is in --save or is being written
+                                there, as far as this run knows; -1: none */
     struct stop *stop;
     bool stopping;        /* all ranks know of a reason to, after this iteration */
     bool stopped;         /* before the last iteration */
+    int output_errno;     /* why this rank could not write to 'out'; 0: it could */
+    bool output_lost;     /* all ranks know that one of them could not; 'stopping' is true */
     int overflows;        /* of the last iterations in a row, at the least loss scale */
     bool failed;
+    bool misused;         /* it failed since the arguments do not fit together, or the job */
     bool common_error;    /* every rank has failed, and with the same text */
     FILE *metrics;        /* on the last rank, if asked for */
     struct events *events; /* on the last rank, if asked for */
@@ -69,9 +74,23 @@ int train_resume (struct train *t, struct mg_error *err);
 /* All ranks learn whether one of them has failed, and why.  Collective. */
 int train_agree (struct train *t, int rc, struct mg_error *err);
 
-/* Note, and say once, that the run is to stop, from the numbers of ranks that a signal has
- * come to and of those whose time is up: the same on all ranks, whoever was asked.
+/* Whether and why the run is to stop: of how many ranks each reason holds. */
+enum train_stop {
+    TRAIN_STOP_SIGNAL,  /* a signal has come */
+    TRAIN_STOP_EXPIRED, /* the time is up by its clock */
+    TRAIN_STOP_OUTPUT,  /* its log lines cannot be written */
+    TRAIN_NUM_STOPS
+};
+
+/* Fill in this rank's own reasons, 0 or 1 each. */
+void train_ask_to_stop (struct train *t, double reasons[TRAIN_NUM_STOPS]);
+
+/* Note, and say once, that the run is to stop, from the sums of these numbers over all ranks:
+ * the same on all ranks, whoever was asked.
  */
-void train_decide_to_stop (struct train *t, double signals, double expired);
+void train_decide_to_stop (struct train *t, const double reasons[TRAIN_NUM_STOPS]);
+
+/* Fail if 'out' cannot be written.  For one rank alone. */
+int train_check_output (struct train *t, struct mg_error *err);
 
 #endif /* LIBCORE_TRAIN_TRAIN_PRIVATE_H */

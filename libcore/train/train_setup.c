@@ -34,18 +34,40 @@ static int open_batches (struct train *t, struct mg_error *err)
     return 0;
 }
 
-static int setup_config (struct train *t, struct mg_error *err)
+/* After a check of arguments that looks at nothing else: returns rc. */
+static int of_arguments (struct train *t, int rc)
+{
+    t->misused |= rc < 0;
+    return rc;
+}
+
+static int setup_geometry (struct train *t, struct mg_error *err)
 {
     struct grad_scaler_config scaler = train_grad_scaler (&t->args);
 
-    if (grad_scaler_init (&t->progress.scaler, &scaler, err) < 0
-        || train_geometry (&t->args, &t->geometry, err) < 0 || open_batches (t, err) < 0
-        || train_model (&t->args, t->geometry.tp, t->source ? t->source->seq_length : 0,
-                        &t->config, err) < 0)
+    if (grad_scaler_init (&t->progress.scaler, &scaler, err) < 0)
+        return -1;
+    return train_geometry (&t->args, &t->geometry, err);
+}
+
+static int setup_model (struct train *t, int tokenizer_size, struct mg_error *err)
+{
+    if (train_model (&t->args, t->geometry.tp, t->source ? t->source->seq_length : 0,
+                     tokenizer_size, &t->config, err) < 0)
         return -1;
     if (!(t->stages = train_stages (&t->args, &t->geometry, err)))
         return -1;
     return model_config_validate (&t->config, t->geometry.tp, err);
+}
+
+static int setup_config (struct train *t, struct mg_error *err)
+{
+    int tokenizer_size = 0;
+
+    if (of_arguments (t, setup_geometry (t, err)) < 0 || open_batches (t, err) < 0
+        || train_tokenizer_size (&t->args, &tokenizer_size, err) < 0)
+        return -1;
+    return of_arguments (t, setup_model (t, tokenizer_size, err));
 }
 
 /* With one batch size its number of microbatches can be judged at once. */
@@ -107,8 +129,8 @@ static int setup_world (struct train *t, struct mg_error *err)
 {
     t->geometry.world = bootstrap_info (t->bootstrap)->size;
     if (geometry_validate (&t->geometry, err) < 0 || check_optimizer (t, err) < 0)
-        return -1;
-    return setup_batch (t, err);
+        return of_arguments (t, -1);
+    return of_arguments (t, setup_batch (t, err));
 }
 
 /* A number that differs if ranks were not started alike. */
@@ -451,6 +473,7 @@ struct train *train_create (const struct train_args *args, FILE *out, FILE *erro
     if (!(t = calloc (1, sizeof (*t))))
         return NULL;
     t->args = *args;
+    t->saved_iteration = -1;
     t->out = out;
     t->errors = errors;
     return t;
@@ -459,6 +482,7 @@ struct train *train_create (const struct train_args *args, FILE *out, FILE *erro
 int train_refuse (struct train *t, struct mg_error *err)
 {
     t->failed = true;
+    t->misused = true;
     return meet (t, -1, err);
 }
 

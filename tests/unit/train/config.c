@@ -279,17 +279,19 @@ static void test_model (void)
     struct train_args args;
     struct model_config m;
     struct mg_error err = { "" };
+    int size = 0;
 
     parse (none, &args, NULL);
-    is_int (train_model (&args, 2, 0, &m, &err), 0, "model of the base");
+    is_int (train_model (&args, 2, 0, 257, &m, &err), 0, "model of the base");
     ok (m.ffn_hidden_size == 256 && m.kv_channels == 16 && m.max_positions == 16
             && m.vocab_size == 257 && m.padded_vocab_size == 512 && m.tied_embeddings,
         "has Megatron's defaults");
-    ok (train_model (&args, 1, 17, &m, &err) < 0, "%s", err.text);
+    ok (train_model (&args, 1, 17, 257, &m, &err) < 0, "%s", err.text);
     parse (byte, &args, NULL);
-    is_int (train_model (&args, 1, 16, &m, &err), 0, "with a tokenizer");
+    is_int (train_tokenizer_size (&args, &size, &err), 0, "the tokenizer's size");
+    is_int (train_model (&args, 1, 16, size, &m, &err), 0, "with a tokenizer");
     args.hidden_size = 66;
-    ok (train_model (&args, 1, 0, &m, &err) < 0 && strstr (err.text, "kv-channels"), "%s",
+    ok (train_model (&args, 1, 0, size, &m, &err) < 0 && strstr (err.text, "kv-channels"), "%s",
         err.text);
 }
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -61,6 +62,43 @@ static void test_signal (void)
     stop_destroy (NULL);
 }
 
+/* The first SIGINT asks for a stop, the second one ends the process; an ignored one is none. */
+static void test_interrupt (void)
+{
+    struct mg_error err = { "" };
+    struct stop *stop;
+    struct sigaction action;
+    pid_t child;
+    int status;
+
+    signal (SIGINT, SIG_DFL); // whatever the test was started with
+    stop = stop_create ("INT", -1, &err);
+    ok (stop != NULL, "SIGINT is watched %s", err.text);
+    kill (getpid (), SIGINT);
+    is_int (stop_signal (stop), SIGINT, "one has come");
+    stop_destroy (stop);
+    sigaction (SIGINT, NULL, &action);
+    ok (action.sa_handler == SIG_DFL, "SIGINT means what it meant before");
+    child = fork ();
+    if (child == 0) {
+        stop = stop_create ("INT", -1, NULL);
+        raise (SIGINT);
+        raise (SIGINT);
+        _exit (0);
+    }
+    ok (waitpid (child, &status, 0) == child && WIFSIGNALED (status)
+            && WTERMSIG (status) == SIGINT,
+        "a second one ends the process before anybody has looked");
+    signal (SIGINT, SIG_IGN);
+    stop = stop_create ("INT", -1, &err);
+    kill (getpid (), SIGINT);
+    is_int (stop_signal (stop), 0, "an ignored one stays ignored");
+    stop_destroy (stop);
+    sigaction (SIGINT, NULL, &action);
+    ok (action.sa_handler == SIG_IGN, "and is ignored afterwards");
+    signal (SIGINT, SIG_DFL);
+}
+
 static void test_clock (void)
 {
     struct timespec pause = { .tv_nsec = 1000 * 1000 }, begin, end;
@@ -85,6 +123,7 @@ int main (void)
 {
     test_names ();
     test_signal ();
+    test_interrupt ();
     test_clock ();
     return done_testing ();
 }
