@@ -225,7 +225,7 @@ process $job, Slurm job 4711, since 2[-0-9T:]+Z; " "is refused"
     run megatron checkpoint verify gone
     is "$status" 0 "and is whole: $out"
 else
-    skip 46 "a sanitizer comes first"
+    skip 44 "a sanitizer comes first"
 fi
 
 # ---- no room: what may be written is limited, as for one that fills the disk

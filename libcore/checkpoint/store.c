@@ -223,16 +223,22 @@ int store_remove (const char *dir, const struct store_entry *entry, struct mg_er
         if (rc < 0)
             mg_error_set (err, errno, "cannot remove %s: %s", path, strerror (errno));
     }
-    else if (entry->kind == STORE_TMP)
-        rc = remove_dir (path, err);
     else {
-        durable_make_id (id);
-        store_name (name, STORE_TMP, entry->iteration, id);
-        /* Its files go only once no reader can find it by its name again. */
-        if ((hidden = durable_path (err, "%s/%s", dir, name))
-            && durable_rename (path, hidden, err) == 0 && durable_sync_dir (dir, err) == 0)
-            rc = remove_dir (hidden, err);
+        /* Files go only once no reader can find them by a checkpoint's name after a crash: a
+         * save that has failed has just taken such a name back.
+         */
+        if (entry->kind != STORE_TMP) {
+            durable_make_id (id);
+            store_name (name, STORE_TMP, entry->iteration, id);
+            if (!(hidden = durable_path (err, "%s/%s", dir, name))
+                || durable_rename (path, hidden, err) < 0)
+                goto done;
+        }
+        rc = durable_sync_dir (dir, err);
+        if (rc == 0)
+            rc = remove_dir (hidden ? hidden : path, err);
     }
+done:
     free (path);
     free (hidden);
     return rc;
@@ -295,9 +301,7 @@ static int read_before (const char *path, struct before *before, struct mg_error
     return mg_error_set (err, errno, "%s", unseen.text);
 }
 
-/* Give the latest file its old text.  That this lasts is not waited for: what is on the disk
- * is the old state or the new one, and the checkpoints of both are there until this is done.
- */
+/* Give the latest file its old text. */
 static int restore_latest (const char *path, const struct before *before)
 {
     struct outfile f;
@@ -333,9 +337,12 @@ static int write_latest (const char *dir, int64_t iteration, struct mg_error *er
         errnum = errno;
         /* An error that came after the rename: the new number is there. */
         if (rc < 0 && store_read_latest (dir, &found, NULL) == 0 && found == iteration
-            && !(before.text && strcmp (before.text, text) == 0)
-            && restore_latest (path, &before) < 0)
-            rc = 1;
+            && !(before.text && strcmp (before.text, text) == 0)) {
+            if (restore_latest (path, &before) < 0)
+                rc = 1;
+            else /* as well as can be: this is after an error */
+                durable_sync_dir (dir, NULL);
+        }
         errno = errnum;
         free (before.text);
     }
