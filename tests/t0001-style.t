@@ -12,7 +12,7 @@ mapfile -t c_files < <(find "${folders[@]}" -name '*.[ch]' -type f \
     ! -name '*.pb-c.[ch]' | sort)
 mapfile -t text_files < <(find "${folders[@]}" build-aux/gen-version m4/x_ac_*.m4 \
     ./*.md ./*.ac ./*.am bootstrap -type f \
-    ! -name '*.o' ! -name '*.lo' ! -name '*.bin' ! -name '*.idx' ! -path '*/.*/*' \
+    ! -path '*/corpus/*' ! -name '*.o' ! -name '*.lo' ! -name '*.bin' ! -name '*.idx' ! -path '*/.*/*' \
     | sort)
 ok "[ ${#c_files[@]} -ge 10 ]" "C files are found"
 
