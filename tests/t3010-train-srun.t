@@ -30,7 +30,7 @@ ok "cmp block.st cyclic.st" "the distribution does not change a bit"
 # ---- refusals
 run srun -Q -N4 --ntasks-per-node=2 --megatron-tp=2 megatron train "${args[@]}" \
     --tensor-model-parallel-size 4
-is "$status" 2 "a contradiction to the plugin is refused"
+is "$status" 1 "a contradiction to the plugin is refused"
 is "$(grep -c contradicts <<<"$err")" 1 "in one line: $(grep contradicts <<<"$err")"
 # once STATUS REGEX COMMAND...: of eight ranks, one says it.
 once() {

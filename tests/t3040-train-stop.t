@@ -63,8 +63,8 @@ kill -USR1 $job
 wait $job
 is "$?" $((128 + $(kill -l USR1))) "--no-exit-signal-handler: a signal is a signal"
 
-# A second SIGINT ends at once: here in a step of the size of a day.
-"${heeding[@]}" megatron train "${args[@]}" --train-iters 10 --global-batch-size 100000000 --save twice \
+# A second SIGINT ends at once: here in a step of many microbatches.
+"${heeding[@]}" megatron train "${args[@]}" --train-iters 1 --global-batch-size 1000000 --save twice \
     >twice.out 2>&1 &
 job=$!
 wait_until "grep -q 'bytes per parameter' twice.out" $job

@@ -55,9 +55,10 @@ struct indexed; /* opaque, immutable: may be read by many threads */
 
 /* Map PREFIX.idx and open PREFIX.bin, which takes a file descriptor. O(sequences): every
  * length, pointer and document index is checked (pointers must be the running sum of the
- * lengths, as every builder writes them, and PREFIX.bin must end with the last sequence).  NULL with errno ENOENT ... (of
- * open), EINVAL (a fault in a file; the text names file, field, value and what is
- * allowed), ENOTSUP (float elements), ENOMEM.  The caller owns the result. */
+ * lengths, as every builder writes them, and PREFIX.bin must end with the last sequence).
+ * NULL with errno ENOENT ... (of open), EINVAL (a fault in a file; the text names file,
+ * field, value and what is allowed), ENOTSUP (float elements), ENOMEM.  The caller owns the
+ * result. */
 struct indexed *indexed_open (const char *prefix, struct mg_error *err);
 
 /* Unmap and close; NULL is allowed; errno is kept. */
