@@ -42,11 +42,43 @@ static void check_modules (json_t *findings)
     }
 }
 
+/* Set 'dir' to the lib directory beside the bin directory of this program. */
+static bool find_lib_dir (char *dir, size_t n)
+{
+    ssize_t len = readlink ("/proc/self/exe", dir, n - 1);
+
+    for (int i = 0; len > 0 && i < 2; i++) { // the program's name, and "bin"
+        while (len > 0 && dir[len - 1] != '/')
+            len--;
+        len--;
+    }
+    if (len < 0 || (size_t)len + sizeof ("/lib") > n)
+        return false;
+    strcpy (dir + len, "/lib");
+    return true;
+}
+
+/* The library that was installed with this program, where the linker does not look. */
+static void *open_beside (char *dir, size_t n)
+{
+    char path[1100];
+
+    if (!find_lib_dir (dir, n))
+        return NULL;
+    snprintf (path, sizeof (path), "%s/libmegatron.so.0", dir);
+    return dlopen (path, RTLD_LAZY | RTLD_LOCAL);
+}
+
 /* The library that other programs would get, and whether it is of this version. */
 static void check_library (json_t *findings)
 {
-    void *library = dlopen ("libmegatron.so.0", RTLD_LAZY | RTLD_LOCAL);
-    const char *(*version) (void) = library ? dlsym (library, "mg_version") : NULL;
+    void *found = dlopen ("libmegatron.so.0", RTLD_LAZY | RTLD_LOCAL), *library = found;
+    const char *(*version) (void);
+    char dir[1024], advice[2300];
+
+    if (!found)
+        library = open_beside (dir, sizeof (dir));
+    version = library ? dlsym (library, "mg_version") : NULL;
 
     if (!library)
         doctor_add (findings, DOCTOR_WARN, "library",
@@ -57,7 +89,12 @@ static void check_library (json_t *findings)
                     "remove the one that is not wanted, then run ldconfig",
                     "libmegatron.so.0 is version %.40s, megatron is %s",
                     version ? version () : "unknown", MG_VERSION);
-    else
+    else if (!found) {
+        snprintf (advice, sizeof (advice), "link programs with -L%s -Wl,-rpath,%s -lmegatron, or "
+                  "name the directory in /etc/ld.so.conf.d and run ldconfig", dir, dir);
+        doctor_add (findings, DOCTOR_OK, "library", advice, "libmegatron.so.0 is version %s, in "
+                    "%s, where the dynamic linker does not look by itself", version (), dir);
+    } else
         doctor_add (findings, DOCTOR_OK, "library", NULL, "libmegatron.so.0 is version %s",
                     version ());
     if (library)

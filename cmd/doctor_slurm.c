@@ -49,7 +49,8 @@ static bool release_of (const char *text, char release[8])
 static bool check_release (json_t *findings)
 {
     char *argv[] = { "srun", "--version", NULL };
-    char line[120], running[8], built[8];
+    char line[300], running[8], built[8];
+    bool by_plugin;
     struct mg_error err;
     struct run run;
 
@@ -62,10 +63,14 @@ static bool check_release (json_t *findings)
         return false;
     }
     first_line (run.status == 0 ? run.out : run.err, line, sizeof (line));
+    by_plugin = run.status != 0 && find_line (run.err, "Failed to load plugin", line,
+                                                 sizeof (line));
     run_clear (&run);
-    if (!release_of (line, running)) {
-        doctor_add (findings, DOCTOR_FAIL, "slurm",
-                    "is there a /etc/slurm/slurm.conf, or does SLURM_CONF name one?",
+    if (by_plugin || !release_of (line, running)) {
+        doctor_add (findings, DOCTOR_FAIL, "slurm", by_plugin
+                    ? "a plugin that plugstack.conf requires does not load: put its file there, "
+                      "built for this release, or write \"optional\" for \"required\""
+                    : "is there a /etc/slurm/slurm.conf, or does SLURM_CONF name one?",
                     "srun is installed, but does not work here: %s", line);
         return false;
     }
@@ -175,6 +180,8 @@ static bool check_controller (json_t *findings)
     else
         doctor_add (findings, DOCTOR_OK, "controller", NULL, "slurmctld %s answers", value);
     config_value (run.out, "MpiDefault ", value, sizeof (value));
+    if (strcmp (value, "(null)") == 0) // how Slurm 25.11 and later say it
+        snprintf (value, sizeof (value), "none");
     doctor_add (findings, DOCTOR_OK, "mpi-default", NULL,
                 strcmp (value, "pmix") == 0 ? "MpiDefault is %s"
                 : "MpiDefault is %s; with --megatron options the plugin makes it pmix, unless "

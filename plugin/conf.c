@@ -153,6 +153,36 @@ void conf_init (struct conf *conf)
         conf_keys[i].set (conf, conf_keys[i].name, conf_keys[i].initial, NULL);
 }
 
+static bool is_control (char c)
+{
+    return (unsigned char)c < ' ' || c == 0x7f;
+}
+
+/* Copy at most n - 1 characters of 'text', control characters as "\\x0d". */
+static void copy_visible (char *dst, const char *text, size_t n)
+{
+    size_t len = 0;
+
+    for (; *text && len + 5 < n; text++)
+        len += snprintf (dst + len, n - len, is_control (*text) ? "\\x%02x" : "%c", *text);
+    dst[len] = '\0';
+}
+
+/* No value has a control character in it; one may come from an editor, and is not seen. */
+static int check_visible (const char *name, const char *text, struct mg_error *err)
+{
+    char visible[80];
+
+    for (const char *p = text; *p; p++) {
+        if (is_control (*p)) {
+            copy_visible (visible, text, sizeof (visible));
+            return mg_error_set (err, EINVAL, "%s: \"%s\" has a control character in it", name,
+                                 visible);
+        }
+    }
+    return 0;
+}
+
 int conf_set (struct conf *conf, const char *arg, struct mg_error *err)
 {
     const char *equals = strchr (arg, '=');
@@ -162,8 +192,11 @@ int conf_set (struct conf *conf, const char *arg, struct mg_error *err)
     for (int i = 0; i < CONF_NUM_KEYS && equals; i++) {
         const struct conf_key *key = &conf_keys[i];
 
-        if (strlen (key->name) == len && strncmp (key->name, arg, len) == 0)
+        if (strlen (key->name) == len && strncmp (key->name, arg, len) == 0) {
+            if (check_visible (key->name, equals + 1, err) < 0)
+                return -1;
             return key->set (conf, key->name, equals + 1, err);
+        }
     }
     order_copy_printable (printable, arg, len < 39 ? len + 1 : sizeof (printable));
     return mg_error_set (err, EINVAL, "\"%s\" is not a key of this plugin%s", printable,

@@ -70,11 +70,13 @@ cat > job <<'EOF'
 #!/bin/bash
 #SBATCH -Q -n8 --megatron-tp=2 --megatron-pp=2
 show='test $SLURM_PROCID = 5 && echo $MEGATRON_TP_SIZE $MEGATRON_CP_SIZE $MEGATRON_PP_SIZE; :'
-srun -Q /bin/sh -c "$show"
-srun -Q --megatron-tp=4 /bin/sh -c "$show"
-MEGATRON_TP=4 MEGATRON_CP=2 srun -Q /bin/sh -c "$show"
-srun -Q --export=PATH /bin/sh -c "$show"
+@SRUN@ -Q /bin/sh -c "$show"
+@SRUN@ -Q --megatron-tp=4 /bin/sh -c "$show"
+MEGATRON_TP=4 MEGATRON_CP=2 @SRUN@ -Q /bin/sh -c "$show"
+@SRUN@ -Q --export=PATH /bin/sh -c "$show"
 EOF
+# --export=NONE gives the script a login shell's PATH, where another srun may be first
+sed -i "s|@SRUN@|$(command -v srun)|" job
 run sbatch -W -o job.out job
 is "$status:$(cat job.out)" $'0:2 1 2\n4 1 2\n2 2 2\n2 1 2' \
     "sruns in a job inherit its options: less than the line, more than variables"

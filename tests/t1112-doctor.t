@@ -23,6 +23,13 @@ is "$(verdict cpus)" ok "the machine is looked at all the same"
 run env PATH="$TEST_DIR/empty" LD_LIBRARY_PATH="$MG_BUILDDIR/.libs" "$megatron" doctor
 like "$out" "ok    library      libmegatron.so.0 is version $("$megatron" --version | sed -n 's/^megatron //p')" \
     "the library, where the linker finds it"
+mkdir -p prefix/bin prefix/lib local
+cp "$megatron" prefix/bin/
+cp "$MG_BUILDDIR/.libs/libmegatron.so.0" prefix/lib/
+ln -s "$TEST_DIR/prefix/bin/megatron" local/
+run env PATH="$TEST_DIR/empty" local/megatron doctor
+like "$out" "ok    library      libmegatron.so.0 is version [^,]*, in $TEST_DIR/prefix/lib, where .*"$'\n'" +-> link programs with -L$TEST_DIR/prefix/lib " \
+    "the library beside the program that a link leads to, and how programs get it"
 printf 'const char *mg_version (void) { return "0.0.1"; }\n' > old.c
 if ${CC:-cc} -shared -fPIC -o libmegatron.so.0 old.c 2>/dev/null; then
     run env PATH="$TEST_DIR/empty" LD_LIBRARY_PATH="$TEST_DIR" "$megatron" doctor
@@ -67,7 +74,7 @@ EOF
 #!/bin/sh
 [ -n "$4" ] || { echo "slurm_load_ctl_conf error: Unable to contact slurm controller" >&2; exit 1; }
 [ "\$2" != hostnames ] || { printf 'n1\nn2\n'; exit; }
-printf 'MpiDefault              = none\nSLURM_VERSION           = %s\n' "$4"
+printf 'MpiDefault              = %s\nSLURM_VERSION           = %s\n' "${7:-none}" "$4"
 EOF
     chmod +x fake/*
 }
@@ -81,7 +88,7 @@ doctor() {
 }
 opts='      --megatron-tp=N  [megatron] x'
 if [ "$version" = none ]; then
-    skip 20 "this build has no plugin"
+    skip 22 "this build has no plugin"
 else
     fake "slurm $version" "$opts" "MPI: none pmix pmix_v4" "$version"
     doctor
@@ -110,6 +117,9 @@ else
     fake "slurm $version" "$opts" "pmix" "29.05.1"
     doctor
     told "a controller of another release" controller warn 'slurmctld is 29\.05\.1'
+    fake "slurm $version" "$opts" "pmix" "$version" "" "" "(null)"
+    doctor
+    told "the MpiDefault of newer releases" mpi-default ok 'MpiDefault is none; with --megatron options'
     fake "slurm $version" "$opts" "pmix" "$version" "" 'srun: error: megatron: plugstack.conf: x is not a key'
     doctor
     told "a bad word in plugstack.conf" plugstack fail 'plugstack\.conf: x is not a key'
@@ -147,6 +157,10 @@ is "$(grep -o '"where":"n[0-2]"' job.out | sort | tr '\n' ' ')" '"where":"n0" "w
 echo "optional $plugin placement=maybe" > "$SLURM_DIR/plugstack.conf"
 run "$megatron" doctor
 told "a bad word in the real plugstack.conf" plugstack fail 'placement: "maybe" is not allow, warn or refuse'
+echo "required $TEST_DIR/nowhere/megatron.so" > "$SLURM_DIR/plugstack.conf"
+run "$megatron" doctor
+told "a required plugin whose file is missing" slurm fail \
+    'Failed to load plugin .*/nowhere/megatron\.so.*'$'\n'' +-> a plugin that plugstack\.conf requires does not load'
 : > "$SLURM_DIR/plugstack.conf"
 run "$megatron" doctor --nodes n1
 is "$status:$(verdict plugin):$(verdict nodes)" "1:fail:warn" "no plugin in the real one"

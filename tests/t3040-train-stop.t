@@ -120,8 +120,7 @@ parts four mpi_run 4 "${whole[@]}" four.st "${split[@]}"
 ok "cmp four.st whole4.st" "the same weights, bit for bit"
 
 [ -e "$MG_BUILDDIR/plugin/.libs/megatron.so" ] || { skip 1 "no plugin"; done_testing; }
-echo "AuthInfo=cred_expire=1" >more.conf
-slurm_start 4 --conf "$PWD/more.conf"
+slurm_start 4
 stop step 'scancel -s USR1 "$(squeue -h -o %A)"' \
     srun -Q -N4 --ntasks-per-node=2 --megatron-tp=2 --megatron-pp=2 "${endless[@]}"
 is "$(grep -v 'Exited with exit code 75\|Terminating\|STEP\|launch' step.err)" "" \

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,6 +11,8 @@
 #include "libcore/base/module.h"
 #include "libcore/base/parse.h"
 #include "libcore/bootstrap/bootstrap_ops.h"
+
+static const int64_t STEP_MAX = 0xffffffef; /* Slurm's special steps are above */
 
 struct bootstrap {
     const struct bootstrap_ops *ops;
@@ -38,6 +41,19 @@ static int env_count (const char *name)
     return value;
 }
 
+/* Is this process a task of an srun?  The batch script has no SLURM_STEP_ID up to Slurm 25.11
+ * and a negative one from 26.05 on; the shell of salloc has a negative one from 26.05 on, and
+ * before that the same number without its sign, 4294967290.
+ */
+static bool in_step (void)
+{
+    const char *text = getenv ("SLURM_STEP_ID");
+    int64_t step;
+
+    return getenv ("SLURM_PROCID") && text
+           && parse_int64 ("SLURM_STEP_ID", text, 0, STEP_MAX, &step, NULL) == 0;
+}
+
 /* Was this process started as one of several, by a launcher that does not offer PMIx?
  * Then its peers cannot be found, and a rank alone is not what was meant.
  */
@@ -52,9 +68,8 @@ static int check_alone (struct mg_error *err)
                              "this is one of %d processes of mpirun, but it"
                              " offers no PMIx; want an Open MPI with PMIx",
                              env_count ("OMPI_COMM_WORLD_SIZE"));
-    // a batch script or salloc's shell has SLURM_NTASKS of the job, but no SLURM_STEP_ID
-    // of several tasks
-    if (getenv ("SLURM_PROCID") && getenv ("SLURM_STEP_ID") && tasks > 1)
+    // a batch script and salloc's shell have the SLURM_NTASKS of the job
+    if (in_step () && tasks > 1)
         return mg_error_set (err, ENOTCONN, "this is one of %d tasks, but srun offers no"
                              " PMIx; start them with srun --mpi=pmix", tasks);
     return 0;

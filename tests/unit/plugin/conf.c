@@ -66,7 +66,7 @@ static void test_bad (void)
         { "master_addr=%h", EINVAL, "%h" },
         { "master_addr=n%", EINVAL, "n%" },
         { "master_addr=%%n", EINVAL, "%%n" },
-        { "master_addr=a\nb", EINVAL, "a?b" },
+        { "master_addr=a\nb", EINVAL, "master_addr: \"a\\x0ab\" has a control" },
         { "mpi", EINVAL, "\"mpi\" is not a key of this plugin, want key=value" },
         { "", EINVAL, "\"\" is not a key" },
         { "=pmix", EINVAL, "is not a key" },
@@ -82,7 +82,13 @@ static void test_bad (void)
         { "max_order=tp", EINVAL, "is not a key" },
         { "placement=", EINVAL, "placement: \"\" is not allow, warn or refuse" },
         { "placement=Warn", EINVAL, "placement: \"Warn\"" },
-        { "min_placement=never\n", EINVAL, "min_placement: \"never?\"" },
+        { "min_placement=never\n", EINVAL, "min_placement: \"never\\x0a\" has a control" },
+        { "max_tp=8\r", EINVAL, "max_tp: \"8\\x0d\" has a control character in it" },
+        { "max_pp=8\t", EINVAL, "max_pp: \"8\\x09\"" },
+        { "master_port_base=\x01" "2000", EINVAL, "master_port_base: \"\\x012000\"" },
+        { "kill_on_bad_exit=yes\r", EINVAL, "kill_on_bad_exit: \"yes\\x0d\"" },
+        { "mpi=pmix\x7f", EINVAL, "mpi: \"pmix\\x7f\"" },
+        { "default_tp=2\033[1m", EINVAL, "default_tp: \"2\\x1b[1m\"" },
         { "mpii=pmix", EINVAL, "\"mpii\"" },
         { "a-key-with-a-name-that-is-far-too-long-to-be-shown=1", EINVAL, "a-key-with" },
     };
@@ -99,7 +105,8 @@ static void test_bad (void)
         ok (rc == -1 && errno == cases[i].errnum, "%s: refused", cases[i].arg);
         if (!ok (strstr (err.text, cases[i].text), "%s: message", cases[i].arg))
             diag ("%s", err.text);
-        ok (!strchr (err.text, '\n'), "%s: one line", cases[i].arg);
+        ok (!strpbrk (err.text, "\n\r\t\x01\x1b\x7f"), "%s: one line, no control character",
+            cases[i].arg);
         ok (memcmp (&conf, &before, sizeof (conf)) == 0, "%s: nothing changed", cases[i].arg);
     }
 }
