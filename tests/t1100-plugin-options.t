@@ -163,7 +163,7 @@ killed() {
     lives=$1
     shift
     run env "${env[@]}" srun -Q -n2 --mpi=none "$@" sh -c \
-        "[ \$SLURM_PROCID = 1 ] || exit 3; sleep $lives; echo alive"
+        "[ \$SLURM_PROCID = 1 ] || exit 3; sleep $lives && echo alive"
 }
 killed -- 600 --megatron-tp=1
 is "$out" "" "an option makes it --kill-on-bad-exit"

@@ -96,13 +96,15 @@ is "$(bash --norc -uec "$slurm; $source" 2>&1)" "" "it can be sourced by a stric
 
 # Slurm's own file, where the system has it.
 theirs=/usr/share/bash-completion/completions/slurm-wlm
-if [ -f "$theirs" ]; then
-    names=$(bash --norc -c "source $theirs; complete -p srun sbatch salloc" 2>/dev/null)
+base=/usr/share/bash-completion/bash_completion # which newer ones want
+if [ -r "$base" ]; then theirs="$base; source $theirs"; fi
+names=$(bash --norc -c "source $theirs; complete -p srun sbatch salloc" 2>/dev/null)
+if [ -n "$names" ]; then
     ours=$(bash --norc -c "source $theirs; $source; complete -p srun sbatch salloc
         for f in \"\${_megatron_original[@]}\"; do echo \$f; done" 2>&1)
     is "$(sort <<<"$ours")" "$({ sed 's/-F [^ ]*/-F _megatron_slurm/' <<<"$names"
         sed 's/.*-F \([^ ]*\).*/\1/' <<<"$names"; } | sort)" "Slurm's own functions are found"
 else
-    skip 1 "Slurm's completion is not installed"
+    skip 1 "Slurm's completion, or bash-completion that it needs, is not installed"
 fi
 done_testing

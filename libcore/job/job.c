@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#include "libcore/bootstrap/arrival.h"
 #include "libcore/comm/comm.h"
 #include "libcore/comm/recorder.h"
 #include "libcore/comm/start.h"
@@ -13,6 +15,7 @@
 
 enum {
     NUM_INSTANCE_COMMS = 4,
+    OTHERS_SECONDS = 3, /* those who know which rank is missing speak first */
     LATE_SECONDS = 5, /* for the launcher's server, when ranks were waited for in vain */
 };
 
@@ -320,15 +323,20 @@ struct bootstrap *job_meet (const char *comm, double timeout, struct mg_error *e
     struct comm_start *start = NULL;
     struct mg_error why = { "" };
     struct bootstrap *b;
-    int failed = 0;
+    int failed = 0, come;
 
     if (!(timeout > 0) || (!comm && bootstrap_expected_size () == 1))
         return bootstrap_create (timeout, err);
+    come = arrival_announce ();
     if (!(start = comm_start_create (comm, timeout, &why)))
         failed = errno;
     // what has not come by now is not waited for a second time
     b = bootstrap_create (failed == ETIMEDOUT && timeout > LATE_SECONDS ? LATE_SECONDS
                                                                         : timeout, err);
+    if (b && failed == ETIMEDOUT && come >= 0 && !arrival_explain (b, &why))
+        sleep (OTHERS_SECONDS);
+    if (come >= 0)
+        close (come);
     if (!b) {
         comm_start_destroy (start, false);
         if (failed)

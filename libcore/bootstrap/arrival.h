@@ -1,0 +1,25 @@
+/* arrival - which processes of this node have come to the start of the job.
+ *
+ * A process binds a Unix socket in the abstract namespace, named after the job, the
+ * launcher's server on this node, the user and the launcher's rank.  The kernel removes the
+ * name when the process ends.  Another process of the node connects to the name, without
+ * sending anything, and learns the owner's process number, hence whether it is stopped.
+ */
+#ifndef LIBCORE_BOOTSTRAP_ARRIVAL_H
+#define LIBCORE_BOOTSTRAP_ARRIVAL_H
+
+#include <stdbool.h>
+
+#include "libcore/bootstrap/bootstrap.h"
+
+/* This process has come: a descriptor to close later, or -1 where there is no launcher with
+ * PMIx, or no such socket.
+ */
+int arrival_announce (void);
+
+/* Append to `err` which ranks of this node have not come or are stopped, and the node's
+ * name; false if all of them have come, and then that is appended.
+ */
+bool arrival_explain (const struct bootstrap *b, struct mg_error *err);
+
+#endif /* LIBCORE_BOOTSTRAP_ARRIVAL_H */
