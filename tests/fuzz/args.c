@@ -44,7 +44,7 @@ static void check_run (const struct train_args *args)
 
     if (train_geometry (args, &geometry, NULL) < 0)
         return;
-    if (train_model (args, geometry.tp, 8, &model, NULL) == 0)
+    if (train_model (args, geometry.tp, 8, 256, &model, NULL) == 0)
         fuzz_check (model.padded_vocab_size % geometry.tp == 0, "a vocabulary that is cut");
     if ((int64_t)geometry.pp * (geometry.vpp > 1 ? geometry.vpp : 1) <= MAX_STAGES
         && args->layers_per_vpp == TRAIN_UNSET
