@@ -117,7 +117,7 @@ done <<'END'
 2|plan groups: --tensor-model-parallel-size: 0 is out of range, want 1 to 16777216; see megatron plan groups --help|--tensor-model-parallel-size=0
 2|plan groups: --tp needs a value, N; see megatron plan groups --help|--world-size 8 --tp
 2|plan groups: --json takes no value; see megatron plan groups --help|--world-size 8 --json=1
-2|plan groups: unknown option "--tpp"; see megatron plan groups --help|--world-size 8 --tpp 4
+2|plan groups: unknown option "--tpp"; did you mean --tp?; see megatron plan groups --help|--world-size 8 --tpp 4
 2|plan groups: unknown option "--wor"; see megatron plan groups --help|--wor 8
 2|plan groups: "8" is not an option; see megatron plan groups --help|8
 2|plan groups: --kind: "foo" is not a kind of group, want tp, cp, dp, dp-cp, pp, tp-cp, tp-pp, tp-dp, tp-dp-cp, ep, etp, tp-ep, tp-ep-pp, edp, embd, pos-embd or world; see megatron plan groups --help|--world-size 8 --kind tp,foo
