@@ -97,7 +97,7 @@ rm -r bad/iter_0000008
 not_loaded "one where what was saved is gone" \
     "bad: no complete checkpoint there: bad: no checkpoint of iteration 8" --load bad
 rm bad/latest_checkpointed_iteration.txt
-run megatron train "${args[@]}" --load bad --train-iters 3
+run megatron train "${args[@]}" --load bad --save bad --train-iters 3
 like "$out" "no checkpoint in bad: starting from the beginning" "an empty one is a beginning"
 
 if mpi_available; then

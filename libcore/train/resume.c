@@ -12,15 +12,17 @@
 /* Can what is left of the run be run, and are there samples for it?  After a checkpoint
  * whose past had other batch sizes it is not what was planned.
  */
-static int check_rest (const struct train *t, struct mg_error *err)
+static int check_rest (struct train *t, struct mg_error *err)
 {
     int64_t from = t->progress.consumed_samples, to;
 
     if (t->progress.iteration >= t->train_iters)
         return 0;
     to = num_microbatches_after (t->batches, from, t->train_iters - t->progress.iteration);
-    if (passes_check (t->passes, from, to, err) < 0)
+    if (passes_check (t->passes, from, to, err) < 0) {
+        t->misused = true;
         return -1;
+    }
     if (to > t->source->num_samples)
         return mg_error_set (err, ENODATA, "%" PRId64 " samples are consumed, %" PRId64
                              " will be by iteration %" PRId64 ", but the training data is laid "
