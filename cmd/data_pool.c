@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "cmd/data_pool.h"
+#include "libcore/base/timed.h"
 
 struct slot {
     struct data_batch batch;
@@ -87,7 +88,6 @@ static int start_worker (struct worker *worker, struct data_pool *pool,
 struct data_pool *data_pool_create (int workers, const struct data_pool_work *work,
                                     struct mg_error *err)
 {
-    pthread_condattr_t monotonic;
     struct data_pool *pool;
 
     if (!(pool = calloc (1, sizeof (*pool)))) {
@@ -95,10 +95,7 @@ struct data_pool *data_pool_create (int workers, const struct data_pool_work *wo
         return NULL;
     }
     pthread_mutex_init (&pool->mutex, NULL);
-    pthread_condattr_init (&monotonic);
-    pthread_condattr_setclock (&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init (&pool->is_done, &monotonic);
-    pthread_condattr_destroy (&monotonic);
+    timed_cond_init (&pool->is_done);
     pthread_cond_init (&pool->to_do, NULL);
     pool->work = *work;
     pool->size = 3 * (uint64_t)workers + 1;
@@ -163,14 +160,8 @@ void data_pool_submit (struct data_pool *pool)
 /* Wait for at most a fifth of a second, with the mutex held. */
 static void wait_done (struct data_pool *pool)
 {
-    struct timespec until;
+    struct timespec until = timed_deadline (0.2);
 
-    clock_gettime (CLOCK_MONOTONIC, &until);
-    until.tv_nsec += 200000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_nsec -= 1000000000;
-        until.tv_sec++;
-    }
     pthread_cond_timedwait (&pool->is_done, &pool->mutex, &until);
 }
 

@@ -1,8 +1,9 @@
-/* fault.c - a SIGBUS handler without state */
+/* fault.c - a SIGBUS handler */
 
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -109,7 +110,18 @@ static void add_rank (struct line *line)
     }
 }
 
-static void report (int signal, siginfo_t *info, void *context)
+/* Several threads may fault at the same time.  The first one reports and ends the process; the
+ * others wait for that.
+ */
+static void wait_for_turn (void)
+{
+    static atomic_flag taken = ATOMIC_FLAG_INIT; // a handler can keep it nowhere else
+
+    while (atomic_flag_test_and_set (&taken))
+        pause ();
+}
+
+static void report (int number, siginfo_t *info, void *context)
 {
     struct line line = { .len = 0 };
     char text[LINE_MAX_BYTES];
@@ -120,10 +132,12 @@ static void report (int signal, siginfo_t *info, void *context)
     struct stat st;
 
     (void)context;
-    if (!path) { // no file is at fault: SA_RESETHAND lets the signal end the process
-        raise (signal);
+    if (!path) { // no file is at fault: the signal ends the process
+        signal (number, SIG_DFL);
+        raise (number);
         return;
     }
+    wait_for_turn ();
     add (&line, "megatron: ");
     add_rank (&line);
     add (&line, path);
@@ -138,7 +152,7 @@ static void report (int signal, siginfo_t *info, void *context)
 
 void fault_watch (void)
 {
-    struct sigaction action = { .sa_sigaction = report, .sa_flags = SA_SIGINFO | SA_RESETHAND };
+    struct sigaction action = { .sa_sigaction = report, .sa_flags = SA_SIGINFO };
 
     sigemptyset (&action.sa_mask);
     sigaction (SIGBUS, &action, NULL);

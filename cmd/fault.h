@@ -3,8 +3,9 @@
  * Weights, batches, the .idx files of datasets and cached indices are mapped.  If such a file is
  * truncated while it is in use, or its disk or server fails, reading it raises SIGBUS.  The
  * handler finds the file in /proc/self/maps by the address, prints one line that names the
- * command, the rank, the file and what to do, and ends the process with status 1.  It keeps
- * nothing between calls, and calls only what signal-safety(7) allows.
+ * command, the rank, the file and what to do, and ends the process with status 1.  If several
+ * threads fault at the same time, one of them reports.  A SIGBUS that no file causes ends the
+ * process as it would without the handler.  The handler calls only what signal-safety(7) allows.
  */
 #ifndef CMD_FAULT_H
 #define CMD_FAULT_H

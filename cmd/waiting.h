@@ -1,18 +1,19 @@
 /* waiting - how compute threads wait for each other.
  *
- * Between two parts of a computation OpenMP's threads wait until all are there.  GNU's
- * (libgomp) look for up to some milliseconds before they sleep.  Where other processes want the
- * CPUs, that is time in which a thread that is waited for does not run: a step takes several
- * times as long.  So threads look for some 20 microseconds, about what waking one costs, and
- * then sleep.
+ * Between two parts of a computation OpenMP's threads wait for each other.  GNU's OpenMP (libgomp)
+ * lets a thread spin for some milliseconds before the thread sleeps.  If other processes want the
+ * CPUs, a spinning thread keeps a CPU from a thread that still has work, and a step takes several
+ * times as long.  So threads spin for some 20 microseconds here, about what it costs to wake a
+ * thread, and then sleep.
  */
 #ifndef CMD_WAITING_H
 #define CMD_WAITING_H
 
-/* Have threads wait so, where the environment says nothing of it (OMP_WAIT_POLICY,
- * GOMP_SPINCOUNT, and OMP_NUM_THREADS=1: nobody waits).  libgomp reads its variables when it is
- * loaded, so this starts the program anew, with GOMP_SPINCOUNT set: call it before anything
- * else, with main's argv.  Where that cannot be done, threads wait as libgomp has them wait.
+/* Set GOMP_SPINCOUNT and start the program anew, in the same process: libgomp reads its variables
+ * when it is loaded.  Nothing is done if the environment has OMP_WAIT_POLICY or GOMP_SPINCOUNT, or
+ * OMP_NUM_THREADS=1 (one thread waits for nobody).  If the program cannot be started anew, this
+ * returns, and threads wait as libgomp has them wait.  `argv` is main's.  Call this before
+ * anything else that takes time or leaves a trace.
  */
 void waiting_choose (char **argv);
 

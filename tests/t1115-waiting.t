@@ -30,4 +30,10 @@ unset OMP_DISPLAY_ENV
 megatron train --bogus 2>/dev/null &
 wait $!
 is $? 2 "its parent gets its status"
+if [ -r /proc/self/comm ]; then
+    run megatron train --args-file /proc/self/comm
+    like "$err" '/comm:1: "megatron" is not' "and it keeps its name"
+else
+    skip 1 "there is no /proc/self/comm"
+fi
 done_testing

@@ -51,7 +51,7 @@ static void *run_call (void *arg)
     return NULL;
 }
 
-/* A thread that takes no signals: the threads that a library starts in there inherit that. */
+/* The thread blocks all signals; threads that a library starts on it inherit that. */
 static int start_thread (pthread_t *thread, struct call *call)
 {
     sigset_t all, before;
@@ -62,6 +62,13 @@ static int start_thread (pthread_t *thread, struct call *call)
     rc = pthread_create (thread, NULL, run_call, call);
     pthread_sigmask (SIG_SETMASK, &before, NULL);
     return rc;
+}
+
+static void destroy_call (struct call *call)
+{
+    pthread_cond_destroy (&call->ended);
+    pthread_mutex_destroy (&call->lock);
+    free (call);
 }
 
 int timed_call (void (*run) (void *arg), void *arg, double seconds)
@@ -79,7 +86,7 @@ int timed_call (void (*run) (void *arg), void *arg, double seconds)
     pthread_mutex_init (&call->lock, NULL);
     timed_cond_init (&call->ended);
     if ((rc = start_thread (&thread, call)) != 0) {
-        free (call);
+        destroy_call (call);
         errno = rc;
         return -1;
     }
@@ -95,8 +102,6 @@ int timed_call (void (*run) (void *arg), void *arg, double seconds)
         return -1;
     }
     pthread_join (thread, NULL);
-    pthread_cond_destroy (&call->ended);
-    pthread_mutex_destroy (&call->lock);
-    free (call);
+    destroy_call (call);
     return 0;
 }

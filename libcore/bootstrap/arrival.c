@@ -99,12 +99,14 @@ bool arrival_explain (const struct bootstrap *b, struct mg_error *err)
 {
     const struct bootstrap_info *info = bootstrap_info (b);
     const char *node = getenv ("SLURMD_NODENAME");
-    char host[256] = "", list[300] = "";
+    char host[256] = "?", list[300] = "";
     int first = info->rank - info->local_rank, found = 0;
     size_t used = 0;
 
-    if (!node && gethostname (host, sizeof (host) - 1) == 0)
+    if (!node) {
+        gethostname (host, sizeof (host) - 1);
         node = host;
+    }
     for (int i = 0; i < info->local_size; i++) {
         const char *wrong = look (bootstrap_task_of (b, first + i));
 

@@ -12,13 +12,14 @@
 
 #include "libcore/bootstrap/bootstrap.h"
 
-/* This process has come: a descriptor to close later, or -1 where there is no launcher with
- * PMIx, or no such socket.
+/* This process has come.  Returns a descriptor, or -1 where there is no launcher with PMIx, or no
+ * such socket.  Close it once the job has started.  If the start fails, leave it open until the
+ * process ends: other processes of the node look for it at about the same time.
  */
 int arrival_announce (void);
 
-/* Append to `err` which ranks of this node have not come or are stopped, and the node's
- * name; false if all of them have come, and then that is appended.
+/* Append the node's name to `err`, and the ranks of this node that have not come or are
+ * stopped.  Returns false, and appends that all have come, if there is no such rank.
  */
 bool arrival_explain (const struct bootstrap *b, struct mg_error *err);
 

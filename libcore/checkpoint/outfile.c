@@ -75,23 +75,56 @@ static const char *base_of (const char *path)
     return slash ? slash + 1 : path;
 }
 
+/* May the link be followed?  A link of another user in a directory like /tmp may not: sticky, and
+ * open to all.  The kernel has the same rule (protected_symlinks in proc(5)), but that user could
+ * make the link just after the kernel has looked.
+ */
+static bool may_follow (const struct stat *link, const char *dir)
+{
+    const mode_t open_to_all = S_ISVTX | S_IWOTH;
+    struct stat st;
+
+    return stat (dir, &st) == 0
+           && ((st.st_mode & open_to_all) != open_to_all || link->st_uid == geteuid ()
+               || link->st_uid == st.st_uid);
+}
+
+/* The text of the link at 'path', which stands in 'dir', into 'text'.  -1 and errno; EINVAL: it
+ * is no link.
+ */
+static int read_text (const char *path, const char *dir, char text[PATH_MAX])
+{
+    int fd = open (path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    ssize_t len = -1;
+    struct stat st;
+
+    if (fd < 0)
+        return -1;
+    if (fstat (fd, &st) < 0 || !S_ISLNK (st.st_mode))
+        errno = EINVAL;
+    else if (!may_follow (&st, dir))
+        errno = EACCES;
+    else if ((len = readlinkat (fd, "", text, PATH_MAX - 1)) >= 0)
+        text[len] = '\0';
+    close (fd); // which keeps errno: nothing was written
+    return len < 0 ? -1 : 0;
+}
+
 /* Where the link at 'path' leads: free it.  NULL and errno; EINVAL: it is no link, ELOOP: one
  * of /proc, whose text is no name.
  */
 static char *read_link (const char *path)
 {
-    char text[PATH_MAX], *dir, *to = NULL;
+    char text[PATH_MAX], *dir = dir_of (path), *to = NULL;
     struct statfs fs;
-    ssize_t len = readlink (path, text, sizeof (text) - 1);
 
-    if (len < 0)
-        return NULL;
-    text[len] = '\0';
-    if (!(dir = dir_of (path))) {
+    if (!dir) {
         errno = ENOMEM;
         return NULL;
     }
-    if (statfs (*dir ? dir : ".", &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC)
+    if (read_text (path, *dir ? dir : ".", text) < 0)
+        ; // errno says why
+    else if (statfs (*dir ? dir : ".", &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC)
         errno = ELOOP;
     else if (text[0] == '/')
         to = strdup (text);

@@ -6,7 +6,8 @@
  *
  *   no such file        the file is made; its directory must be there
  *   regular file        replaced
- *   symbolic link       the link stays, and the file that it leads to is made or replaced
+ *   symbolic link       the link stays, and the file that it leads to is made or replaced; a
+ *                       link of another user in a sticky directory (/tmp) is refused
  *   FIFO, character     refused; with OUTFILE_STREAM it is opened as it is and written to,
  *   device              a FIFO only if some process reads it
  *   link of /proc       such as /dev/stdout: it leads to an open file, which has no name that

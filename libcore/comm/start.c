@@ -85,8 +85,8 @@ void comm_start_destroy (struct comm_start *start, bool together)
     if (start->library && together && (call = calloc (1, sizeof (*call)))) {
         call->ops = start->ops;
         call->library = start->library;
-        if (timed_call (run_stop, call, start->timeout) == 0)
-            free (call);
+        if (timed_call (run_stop, call, start->timeout) == 0 || errno != ETIMEDOUT)
+            free (call); // else the library's thread uses it
     }
     free (start);
     errno = saved_errno;

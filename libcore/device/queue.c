@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "libcore/base/flush.h"
+#include "libcore/base/timed.h"
 #include "libcore/device/prompt.h"
 #include "libcore/device/queue.h"
 
@@ -60,24 +61,9 @@ struct queue {
     struct mg_error failure;
 };
 
-static struct timespec deadline_of (double timeout)
-{
-    struct timespec t;
-
-    clock_gettime (CLOCK_MONOTONIC, &t);
-    t.tv_sec += (time_t)timeout;
-    t.tv_nsec += (long)((timeout - (double)(time_t)timeout) * 1e9);
-    if (t.tv_nsec >= 1000000000) {
-        t.tv_sec++;
-        t.tv_nsec -= 1000000000;
-    }
-    return t;
-}
-
 struct queue *queue_create (double timeout, struct mg_error *err)
 {
     struct queue *queue;
-    pthread_condattr_t attr;
 
     if (!(timeout > 0 && timeout < 1e9)) {
         mg_error_set (err, EINVAL,
@@ -93,10 +79,7 @@ struct queue *queue_create (double timeout, struct mg_error *err)
     queue->timeout = timeout;
     pthread_mutex_init (&queue->lock, NULL);
     pthread_cond_init (&queue->submitted, NULL);
-    pthread_condattr_init (&attr);
-    pthread_condattr_setclock (&attr, CLOCK_MONOTONIC);
-    pthread_cond_init (&queue->finished, &attr);
-    pthread_condattr_destroy (&attr);
+    timed_cond_init (&queue->finished);
     return queue;
 }
 
@@ -191,7 +174,7 @@ void queue_fail (struct queue *queue, const char *text)
 
 bool queue_settled (struct queue *queue)
 {
-    struct timespec deadline = deadline_of (SETTLE_SECONDS);
+    struct timespec deadline = timed_deadline (SETTLE_SECONDS);
     bool settled;
 
     pthread_mutex_lock (&queue->lock);
@@ -416,7 +399,7 @@ void queue_lane_describe (const struct queue_lane *lane, char *text, size_t max)
 static int wait_locked (struct queue_lane *lane, uint64_t mark, struct mg_error *err)
 {
     struct queue *queue = lane->queue;
-    struct timespec deadline = deadline_of (queue->timeout);
+    struct timespec deadline = timed_deadline (queue->timeout);
     char what[DESCRIBE_MAX], text[MG_ERROR_MAX];
 
     queue->waited = lane;

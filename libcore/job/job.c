@@ -335,7 +335,7 @@ struct bootstrap *job_meet (const char *comm, double timeout, struct mg_error *e
                                                                         : timeout, err);
     if (b && failed == ETIMEDOUT && come >= 0 && !arrival_explain (b, &why))
         sleep (OTHERS_SECONDS);
-    if (come >= 0)
+    if (come >= 0 && failed != ETIMEDOUT) // else the others of this node still look for it
         close (come);
     if (!b) {
         comm_start_destroy (start, false);

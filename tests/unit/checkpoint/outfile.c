@@ -274,6 +274,29 @@ static void test_full (void)
     is_int (count (scratch_path ("full")), 0, "nothing is left");
 }
 
+/* A link of another user in a directory like /tmp.  A kernel with protected_symlinks refuses it, too,
+ * but not if that user makes it a moment later.
+ */
+static void test_foreign_link (void)
+{
+    const char *dir = scratch_path ("sticky"), *name = scratch_path ("sticky/name"),
+               *target = scratch_path ("target");
+    struct mg_error err;
+
+    if (geteuid () != 0) {
+        skip (3, "only root can be two users");
+        return;
+    }
+    if (mkdir (dir, 0777) < 0 || chmod (dir, 01777) < 0 || symlink (target, name) < 0)
+        bail_out ("cannot make a directory and a link");
+    is_int (outfile_replace (name, "ours", 4, &err), 0, "a link of one's own in a sticky directory");
+    if (lchown (name, 1, 1) < 0)
+        bail_out ("cannot give a link away");
+    ok (outfile_replace (name, "theirs", 6, &err) < 0 && errno == EACCES, "another's: %s",
+        err.text);
+    ok (holds (target, "ours"), "and the file stays");
+}
+
 int main (void)
 {
     scratch_create ();
@@ -284,5 +307,6 @@ int main (void)
     test_names ();
     test_leftovers ();
     test_full ();
+    test_foreign_link ();
     return done_testing ();
 }
