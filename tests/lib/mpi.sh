@@ -37,6 +37,35 @@ mpi_run() {
         "$MG_MPIRUN" "${root[@]}" --oversubscribe --bind-to none -n "$ranks" "$@"
 }
 
+# mpi_run_each N PROGRAM [ARG...] [: N PROGRAM [ARG...]]...
+# The first N ranks run the first program, and so on.  mpirun starts one script on all
+# ranks, which finds its program by rank: the mpirun of Open MPI 5.0.7 (Debian 13) crashes
+# when it is given several programs.
+mpi_run_each() {
+    local script="$TEST_DIR/each.sh" next=0
+    {
+        echo 'case $OMPI_COMM_WORLD_RANK in'
+        while [ $# -gt 0 ]; do
+            printf '%s) exec' "$(seq -s '|' "$next" $((next + $1 - 1)))"
+            next=$((next + $1))
+            shift
+            while [ $# -gt 0 ] && [ "$1" != : ]; do
+                printf ' %q' "$1"
+                shift
+            done
+            echo ' ;;'
+            [ $# = 0 ] || shift
+        done
+        echo esac
+    } >"$script"
+    mpi_run "$next" bash "$script"
+}
+
+# True if mpirun takes several programs, divided by colons.
+mpi_takes_programs() {
+    mpi_run 1 true : -n 1 true >/dev/null 2>&1
+}
+
 # True if several ranks can train here: mpirun, and the library's MPI and PMIx modules.
 mpi_available() {
     [ -n "$MG_MPIRUN" ] && [ -e "$MEGATRON_MODULE_DIR/comm_mpi.so" ] \
