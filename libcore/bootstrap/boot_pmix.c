@@ -203,6 +203,7 @@ static void fill_info (const struct pmix *p, struct bootstrap_info *info)
     const struct placed *placed = p->placed;
     int first = 0;
 
+    info->job = p->self.nspace;
     info->size = p->size;
     info->task = (int)p->self.rank;
     for (int rank = 0; rank < p->size; rank++) {

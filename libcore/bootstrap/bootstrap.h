@@ -17,6 +17,8 @@ struct bootstrap;
 
 struct bootstrap_info {
     const char *backend; /* "self", "pmix" */
+    const char *job;     /* the launcher's name of the job, as long as the bootstrap lives; NULL:
+                            there is no launcher */
     int size;            /* processes in the job */
     int task;            /* launcher's rank of this process, 0..size-1 */
     int rank;            /* logical rank: tasks on earlier nodes + local rank */

@@ -2,7 +2,9 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "libcore/bootstrap/arrival.h"
@@ -318,8 +320,24 @@ static void end_start (void *object, bool together)
     comm_start_destroy (object, together);
 }
 
+/* Where the launcher's server does not answer, Open MPI starts this process as a job of its own.
+ * A rank that trained alone then would be one of many that do.
+ */
+static bool check_answered (const struct bootstrap *b, const char *name, struct mg_error *err)
+{
+    const char *job = bootstrap_info (b)->job;
+
+    if (!name[0] || (job && strcmp (job, name) == 0))
+        return true;
+    mg_error_set (err, ENOTCONN, "the launcher's server of job %s does not answer: MPI has started "
+                  "this process alone", name);
+    return false;
+}
+
 struct bootstrap *job_meet (const char *comm, double timeout, struct mg_error *err)
 {
+    const char *name = getenv ("PMIX_NAMESPACE");
+    char launched[256]; // PMIx allows 255 bytes; a copy, since MPI may set the variable
     struct comm_start *start = NULL;
     struct mg_error why = { "" };
     struct bootstrap *b;
@@ -327,6 +345,7 @@ struct bootstrap *job_meet (const char *comm, double timeout, struct mg_error *e
 
     if (!(timeout > 0) || (!comm && bootstrap_expected_size () == 1))
         return bootstrap_create (timeout, err);
+    snprintf (launched, sizeof (launched), "%s", name ? name : "");
     come = arrival_announce ();
     if (!(start = comm_start_create (comm, timeout, &why)))
         failed = errno;
@@ -337,6 +356,11 @@ struct bootstrap *job_meet (const char *comm, double timeout, struct mg_error *e
         sleep (OTHERS_SECONDS);
     if (come >= 0 && failed != ETIMEDOUT) // else the others of this node still look for it
         close (come);
+    if (b && !failed && !check_answered (b, launched, &why)) {
+        failed = errno;
+        bootstrap_destroy (b);
+        b = NULL;
+    }
     if (!b) {
         comm_start_destroy (start, false);
         if (failed)
