@@ -13,7 +13,7 @@
 
 enum { LINE_MAX_BYTES = PATH_MAX + 128 };
 
-/* A line that is put together without stdio. */
+/* A line that is made without stdio. */
 struct line {
     char text[LINE_MAX_BYTES + 512];
     size_t len;
@@ -29,7 +29,7 @@ static void add (struct line *line, const char *text)
     line->len += n;
 }
 
-/* A hexadecimal number at *at, and step over it. */
+/* Read the hexadecimal number at *at, and move *at behind it. */
 static uintptr_t read_hex (const char **at)
 {
     uintptr_t value = 0;
@@ -46,8 +46,8 @@ static uintptr_t read_hex (const char **at)
     }
 }
 
-/* The file of a line of /proc/self/maps, "begin-end rwxp offset device inode path", if 'address'
- * lies in it; *offset gets the byte of the file at 'address'.
+/* The path in a line of /proc/self/maps, "begin-end rwxp offset device inode path", if 'address'
+ * lies in the range, else NULL.  *offset becomes the place in the file of the byte at 'address'.
  */
 static const char *file_of_line (const char *text, uintptr_t address, uintptr_t *offset)
 {
@@ -65,7 +65,7 @@ static const char *file_of_line (const char *text, uintptr_t address, uintptr_t 
     return at;
 }
 
-/* The same from all lines; 'text' has room for one. */
+/* The same for all lines of /proc/self/maps.  The path lies in 'text'. */
 static const char *find_file (uintptr_t address, char text[LINE_MAX_BYTES], uintptr_t *offset)
 {
     int fd = open ("/proc/self/maps", O_RDONLY | O_CLOEXEC);
@@ -91,7 +91,7 @@ static const char *find_file (uintptr_t address, char text[LINE_MAX_BYTES], uint
     return path;
 }
 
-/* "rank 3: ", where the launcher has numbered this process. */
+/* Add "rank 3: " if the launcher has numbered this process. */
 static void add_rank (struct line *line)
 {
     extern char **environ;

@@ -2,8 +2,9 @@
 #ifndef CMD_OPEN_FILES_H
 #define CMD_OPEN_FILES_H
 
-/* Raise the soft limit as far as the hard one allows: every dataset of a blend keeps a file
- * open, for training, validation and test each.  Programs that this process starts inherit it.
+/* Raise the soft limit to what a blend of 32767 datasets needs, or to the hard limit if that is
+ * lower: each dataset keeps up to three files open, for training, validation and test.  Programs
+ * that this process starts inherit the limit.
  */
 void open_files_raise (void);
 

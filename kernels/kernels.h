@@ -415,14 +415,14 @@ struct kernels {
 struct kernels *kernels_cpu_create (int threads, struct mg_error *err);
 void kernels_cpu_destroy (struct kernels *k);
 
-/* Numerics: the ops, and the libraries that these call, compute in the mode of flush.h, with
- * denormals flushed, when they are called between these two: the first gives the mode to the
- * calling thread and to the OpenMP threads that it computes with, and the second gives all of
- * them back the mode that they had.  A pair inside a pair changes nothing.  Calls of the ops
- * come from the thread that entered.  So a result depends neither on the thread that computes
- * it nor on the caller's mode.  What converts and does not compute (cast without a factor,
- * state_load and state_store of types without a scale) keeps denormals.  Other backends flush
- * as their processor does; results agree where nothing is near 2^-126.
+/* Numerics: call the ops between these two, from the thread that called the first.  Then the ops,
+ * and the libraries that they call, compute with denormals flushed (flush.h), so that a result
+ * depends neither on the thread that computes it nor on the caller's mode.  enter() sets the mode
+ * in the calling thread and in the OpenMP threads that it computes with; leave() restores the mode
+ * that each of them had.  A pair inside a pair changes nothing.  Ops that convert and do not
+ * compute (cast without a factor, state_load and state_store of types without a scale) keep
+ * denormals.  Other backends flush as their processor does; results agree where nothing is near
+ * 2^-126.
  */
 void kernels_cpu_enter (struct kernels *k);
 void kernels_cpu_leave (struct kernels *k);

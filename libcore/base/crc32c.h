@@ -1,8 +1,8 @@
 /* crc32c - the checksum CRC-32C (Castagnoli), as in RFC 3720, section 12.1.
  *
- * Ours, since Debian has no portable C library with it: ISA-L is built for some processors
- * only, and has the sum without its first and last complement.  For short records: it reads
- * four bits at a time.
+ * Debian has no portable C library for it: ISA-L is built for some processors only, and leaves
+ * out the first and the last complement.  This one is for short records: it takes four bits at
+ * a time.
  */
 #ifndef LIBCORE_BASE_CRC32C_H
 #define LIBCORE_BASE_CRC32C_H

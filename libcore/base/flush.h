@@ -1,13 +1,13 @@
-/* flush - the mode in which a thread computes: denormals are flushed.
+/* flush - set a thread's floating-point mode so that denormals are flushed to 0.
  *
  * A denormal is a number nearer to 0 than the type's least normal one, 2^-126 of float32 and
  * 2^-1022 of double.  In this mode a denormal result becomes 0 and a denormal operand counts
- * as 0, both with their sign.  Otherwise such numbers stay for good (1 last place times 0.9
- * is rounded to 1 last place) and make processors many times slower.  Rounding is to nearest
- * even, and no exception traps, whatever the thread had.
+ * as 0, both with their sign.  Without it, a number that decays stays at the least denormal
+ * (0.9 of one last place is rounded to one last place), and processors compute with denormals
+ * many times slower.  The mode also sets rounding to nearest even, and masks all exceptions.
  *
- * What only moves bits (loads, stores, conversions of half.h and float8.h, comparisons of
- * bits) does not look at the mode.
+ * Operations that only move bits (loads, stores, conversions of half.h and float8.h, comparisons
+ * of bits) do not depend on the mode.
  *
  * x86-64: FTZ and DAZ of MXCSR.  AArch64: FZ of FPCR.  Elsewhere nothing changes.
  */
@@ -34,7 +34,7 @@ static inline uint64_t flush_mode (void)
 #endif
 }
 
-/* Give the calling thread a mode that it had before. */
+/* Restore a mode of the calling thread, as flush_mode() or flush_begin() returned it. */
 static inline void flush_end (uint64_t mode)
 {
 #if defined(__x86_64__)
@@ -48,7 +48,7 @@ static inline void flush_end (uint64_t mode)
 #endif
 }
 
-/* Flush in the calling thread from now on; returns the mode that it had. */
+/* Flush in the calling thread from now on.  Returns the mode that the thread had. */
 static inline uint64_t flush_begin (void)
 {
     uint64_t before = flush_mode ();

@@ -1,25 +1,25 @@
-/* nearest - the name that somebody meant who mistyped it. */
+/* nearest - find the name that a mistyped word was meant to be. */
 #ifndef LIBCORE_BASE_NEAREST_H
 #define LIBCORE_BASE_NEAREST_H
 
 #include <stddef.h>
 
-enum { NEAREST_MAX = 63 }; /* longer words are near to nothing */
+enum { NEAREST_MAX = 63 }; /* bytes; a longer word or name is near to nothing */
 
-/* A word, and the nearest of the names that were tried so far. */
+/* A word, and the nearest of the names that have been tried. */
 struct nearest {
     char word[NEAREST_MAX + 1];
     const char *name; /* NULL: none is near enough */
-    size_t edits;     /* that make the word the name, or the most that are allowed, plus 1 */
+    size_t edits;     /* from the word to the name; without a name: 1 more than is allowed */
 };
 
-/* Begin with the first 'len' bytes of 'word'.  Near enough is one edit in four letters, 1 at
- * least and 4 at most.
+/* Begin with the first 'len' bytes of 'word'.  One edit is allowed for every four letters of
+ * the word: at least 1, at most 4.
  */
 void nearest_begin (struct nearest *n, const char *word, size_t len);
 
-/* Keep 'name' if it is nearer than those before.  Edits are letters that are inserted, left out,
- * replaced, or exchanged with their neighbour (optimal string alignment).
+/* Keep 'name' if fewer edits lead to it than to the names before.  An edit inserts, removes or
+ * replaces a letter, or exchanges two neighbours (optimal string alignment).
  */
 void nearest_try (struct nearest *n, const char *name);
 

@@ -1,4 +1,4 @@
-/* timed.c - a thread of its own, left behind if the clock runs out */
+/* timed.c - a thread for the call, left behind if the time runs out */
 
 #include <errno.h>
 #include <signal.h>

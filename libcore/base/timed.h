@@ -1,14 +1,14 @@
-/* timed - a call that may never return, waited for with a clock. */
+/* timed - call a function that may never return, with a time limit. */
 #ifndef LIBCORE_BASE_TIMED_H
 #define LIBCORE_BASE_TIMED_H
 
 #include <pthread.h>
 #include <time.h>
 
-/* Run `run (arg)` on a new thread that blocks all signals, and wait `seconds` for it.
- * 0: run() has returned.  -1 with ETIMEDOUT: run() has not returned, its thread goes on
- * alone, and all that it uses must stay for good.  -1 with another errno: there is no such
- * thread, and run() was not called.
+/* Call run (arg) on a new thread that blocks all signals, and wait `seconds` for it.
+ * 0: run() has returned.  -1 with ETIMEDOUT: run() has not returned; its thread goes on, so
+ * nothing that run() uses may be freed.  -1 with another errno: no thread could be made, and
+ * run() was not called.
  */
 int timed_call (void (*run) (void *arg), void *arg, double seconds);
 

@@ -1,4 +1,4 @@
-/* arrival.c - names of sockets as a list of who is there */
+/* arrival.c - names of sockets as the list of processes that have come */
 
 #include <errno.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 
 enum { BACKLOG = 512, MAX_NAMED = 8 };
 
-/* The address of the launcher's task, and its length. */
+/* Fill in the address of a task of the launcher; return its length. */
 static socklen_t make_address (const char *task, struct sockaddr_un *address)
 {
     static const char *const servers[] = { "PMIX_SERVER_URI41", "PMIX_SERVER_URI4",
@@ -72,7 +72,7 @@ static bool is_stopped (pid_t pid)
     return end && (end[2] == 'T' || end[2] == 't');
 }
 
-/* NULL: the task is there; else what is wrong. */
+/* What is wrong with a task; NULL: the task has come and is not stopped, or cannot be asked. */
 static const char *look (int task)
 {
     struct sockaddr_un address;

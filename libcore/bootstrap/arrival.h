@@ -2,8 +2,8 @@
  *
  * A process binds a Unix socket in the abstract namespace, named after the job, the
  * launcher's server on this node, the user and the launcher's rank.  The kernel removes the
- * name when the process ends.  Another process of the node connects to the name, without
- * sending anything, and learns the owner's process number, hence whether it is stopped.
+ * name when the process ends.  Another process of the node connects to the name, sends
+ * nothing, and learns the owner's process number and so whether the owner is stopped.
  */
 #ifndef LIBCORE_BOOTSTRAP_ARRIVAL_H
 #define LIBCORE_BOOTSTRAP_ARRIVAL_H

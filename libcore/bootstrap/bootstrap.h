@@ -38,23 +38,23 @@ struct bootstrap *bootstrap_create_planned (int rank, int size, struct mg_error 
 /* Leave the launcher and free it, with what it keeps. NULL is allowed. Keeps errno. */
 void bootstrap_destroy (struct bootstrap *b);
 
-/* Processes that the launcher started as this job, by its variables: 1 for a process alone,
- * 0 if they do not say.  Cheap; no launcher is called.
+/* Number of processes in this job by the launcher's variables: 1 for a process alone, 0 if the
+ * variables do not say.  Does not call the launcher.
  */
 int bootstrap_expected_size (void);
 
-/* Keep `object` with the bootstrap, which owns it.  bootstrap_destroy() first calls
- * destroy (object, together); `together` says that the last collective call was a barrier
- * that succeeded, so that all ranks do this now.  One object at most.
+/* Give the bootstrap an object to own, one at most.  bootstrap_destroy() first calls
+ * destroy (object, together).  `together` is true if the last collective call was a barrier
+ * that succeeded: then all ranks call bootstrap_destroy() now.
  */
 void bootstrap_keep (struct bootstrap *b, void *object,
                      void (*destroy) (void *object, bool together));
 
-/* What it keeps, NULL: nothing. */
+/* The object of bootstrap_keep(), or NULL. */
 void *bootstrap_kept (const struct bootstrap *b);
 
-/* Every collective call from now on fails with this errno and text: for a process that has
- * failed, and cannot say so before it knows who it is.
+/* Let every later collective call fail with this errno and text.  For a process that failed
+ * before it knew its rank: it can report the failure with the rank now.
  */
 void bootstrap_fail (struct bootstrap *b, int errnum, const struct mg_error *why);
 

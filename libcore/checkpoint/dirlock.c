@@ -15,13 +15,13 @@
 #include "libcore/checkpoint/durable.h"
 
 enum {
-    WORD = 64,   /* of the file: a name or a number, with its end */
-    TEXT = 1024, /* the file */
-    TRIES = 30,  /* for a lock that another holds */
-    PAUSE = 100  /* milliseconds between them */
+    WORD = 64,   /* bytes of a name or a number in the file, with the final 0 */
+    TEXT = 1024, /* bytes of the file at most */
+    TRIES = 30,  /* to get a lock that another process holds */
+    PAUSE = 100  /* milliseconds between tries */
 };
 
-/* What the file says; empty words: not known. */
+/* The contents of the file.  An empty word is not known. */
 struct writer {
     char host[WORD], pid[WORD], start[WORD]; /* start: of the process, in ticks */
     char cluster[WORD], job[WORD], restart[WORD];
@@ -37,7 +37,7 @@ struct dirlock {
 
 enum held { FREE, HELD, NO_LOCKS };
 
-/* --- what the file says --- */
+/* --- the contents of the file --- */
 
 static const struct {
     const char *key;
@@ -55,7 +55,7 @@ static const struct {
 
 enum { NUM_WORDS = sizeof (words) / sizeof (words[0]) };
 
-/* Only what can stand in a line of a log. */
+/* Copy 'text'; a character that cannot stand in a line of a log becomes '?'. */
 static void set_word (char *word, const char *text)
 {
     size_t n = 0;
@@ -65,8 +65,8 @@ static void set_word (char *word, const char *text)
     word[n] = '\0';
 }
 
-/* When the process began, field 22 of its line in /proc: it tells processes of one number
- * apart.
+/* The time at which the process began, field 22 of its line in /proc.  Two processes that have
+ * the same number, one after the other, differ in it.
  */
 static void read_start (const char *pid, char word[WORD])
 {
@@ -123,7 +123,7 @@ static int write_writer (const struct dirlock *lock, struct mg_error *err)
     return 0;
 }
 
-/* Read by an open descriptor; a file of something else gives empty words. */
+/* Read the file.  If it holds something else, the words are empty. */
 static void read_writer (int fd, struct writer *w)
 {
     char text[TEXT];
@@ -149,7 +149,7 @@ static void read_writer (int fd, struct writer *w)
 
 /* --- who lives --- */
 
-/* The same job before Slurm started it again? */
+/* Is the writer this same job, before Slurm started it again? */
 static bool is_former_life (const struct writer *w, const struct writer *self)
 {
     return w->job[0] && strcmp (w->job, self->job) == 0
@@ -162,7 +162,7 @@ static bool is_here (const struct writer *w, const struct writer *self)
     return strcmp (w->host, self->host) == 0;
 }
 
-/* On this host: is the process there, and not another of its number? */
+/* Is the writer, a process of this host, still there?  Another process may have its number now. */
 static bool is_running (const struct writer *w)
 {
     char start[WORD];
@@ -181,7 +181,7 @@ static const char *writer_text (const struct writer *w, char text[5 * WORD])
         snprintf (text, 5 * WORD, "host %s, process %s%s%s, since %s", w->host, w->pid,
                   w->job[0] ? ", Slurm job " : "", w->job, w->since);
     else
-        snprintf (text, 5 * WORD, "which has not told its name");
+        snprintf (text, 5 * WORD, "whose name is not known");
     return text;
 }
 
@@ -201,7 +201,7 @@ static int open_file (const struct dirlock *lock, struct mg_error *err)
         mg_error_set (err, EINVAL, "%s: it is not a regular file", lock->path);
         goto error;
     }
-    /* Whoever may write in the directory may be the next one to hold it. */
+    /* Every user who may write in the directory may take it next, and then writes the file. */
     if (st.st_size == 0 && st.st_uid == geteuid () && stat (lock->dir, &dir) == 0)
         (void)!fchmod (fd, (st.st_mode | dir.st_mode) & 0666);
     return fd;
@@ -223,7 +223,7 @@ static enum held try_lock (int fd)
                                                   : NO_LOCKS;
 }
 
-/* Does the descriptor's file still have the name? */
+/* Is 'path' still the name of the open file? */
 static bool has_name (int fd, const char *path)
 {
     struct stat by_fd, by_name;
@@ -240,7 +240,7 @@ static int refuse (const struct dirlock *lock, const struct writer *w, struct mg
                          "remove %s", lock->dir, writer_text (w, text), lock->path);
 }
 
-/* Without locks: 0 if the directory may be taken. */
+/* On a file system without locks: 0 if the directory may be taken. */
 static int judge (struct dirlock *lock, const struct writer *w, struct mg_error *err)
 {
     char text[5 * WORD];
@@ -254,7 +254,7 @@ static int judge (struct dirlock *lock, const struct writer *w, struct mg_error 
     return 0;
 }
 
-/* Once: 0 taken, 1 try again at once, 2 try again later, -1 error. */
+/* Try once.  0: taken, 1: try again at once, 2: try again later, -1: error. */
 static int try_take (struct dirlock *lock, struct writer *w, struct mg_error *err)
 {
     enum held held;
@@ -264,7 +264,7 @@ static int try_take (struct dirlock *lock, struct writer *w, struct mg_error *er
         return -1;
     held = try_lock (lock->fd);
     if (held != HELD && !has_name (lock->fd, lock->path))
-        rc = 1; /* the one before was just removing the file */
+        rc = 1; /* the process before removed the file just now */
     else if (held != FREE) {
         read_writer (lock->fd, w);
         if (held == NO_LOCKS)

@@ -2,35 +2,36 @@
  *
  * DIR/.megatron-lock    names the writer: host, process, Slurm job, time
  *
- * A writer holds a lock on the file (an open file description lock of fcntl(2), which NFS,
- * Lustre and other network file systems carry to all nodes) as long as the writer lives: the
- * kernel, or the file server, releases the lock of a process or node that has died.  So a file
- * that is left behind keeps nobody out.  Two cases are decided by what the file says:
+ * A writer holds a lock on the file as long as the writer lives: an open file description lock of
+ * fcntl(2), which NFS, Lustre and other network file systems make known to all nodes.  If a process
+ * or a node dies, the kernel or the file server releases its lock.  So a file that is left behind
+ * keeps nobody out.  In two cases the contents of the file decide:
  *
- *   the lock is held by an earlier life of the same Slurm job (a lower SLURM_RESTART_COUNT):
- *       Slurm has ended that life, and the file server has not noticed.  The lock is taken.
- *   the file system has no locks: a writer on this host counts as alive while the process
- *       is there; a writer on another host cannot be asked, and the directory is taken
+ *   an earlier run of the same Slurm job (with a lower SLURM_RESTART_COUNT) holds the lock:
+ *       Slurm has ended that run, and the file server has not noticed.  The directory is taken.
+ *   the file system has no locks: a writer on this host is alive while its process is there.
+ *       Nothing is known of a writer on another host, and the directory is taken.
  *
- * A writer who has lost the directory in such a way finds out by dirlock_check().
+ * A writer whose directory was taken in this way learns it from dirlock_check().
  */
 #ifndef LIBCORE_CHECKPOINT_DIRLOCK_H
 #define LIBCORE_CHECKPOINT_DIRLOCK_H
 
 #include "megatron/error.h"
 
-struct dirlock; /* held by this process */
+struct dirlock; /* of a directory that this process has taken */
 
-/* Take a directory that is there.  NULL with EBUSY and a text that names the writer if one
- * lives; a writer that is just ending is waited for, for seconds.
+/* Take a directory, which exists.  If another writer holds it, this waits up to three seconds for
+ * that writer to end, then returns NULL with EBUSY and a text that names the writer.  NULL with
+ * another errno if the file cannot be made or written.
  */
 struct dirlock *dirlock_take (const char *dir, struct mg_error *err);
 
-/* What the user should know of how the directory was taken; NULL: nothing. */
+/* A line for the user if it is not certain that the directory was free, else NULL. */
 const char *dirlock_note (const struct dirlock *lock);
 
-/* Before writing: does this process still hold the directory?  A file that somebody has
- * removed is made again.  EBUSY if another writer has taken the directory.  NULL is allowed.
+/* Check, before writing, that this process still holds the directory.  If the file was removed, it
+ * is made again.  -1 with EBUSY if another writer has taken the directory.  NULL is allowed.
  */
 int dirlock_check (struct dirlock *lock, struct mg_error *err);
 

@@ -2,7 +2,7 @@
  *
  * The file is written under another name in the same directory, NAME.tmp-ID, fsynced, and
  * renamed once it is complete: a reader sees the older file or the whole new one.  A rename
- * replaces whatever has the name, so that the name is looked at first:
+ * replaces anything that has the name, so these functions first look at what is there:
  *
  *   no such file        the file is made; its directory must be there
  *   regular file        replaced
@@ -31,7 +31,7 @@
 
 enum outfile_kind { OUTFILE_WHOLE, OUTFILE_STREAM };
 
-/* One that is being written; all zero is none, which outfile_drop() takes. */
+/* A file that is being written.  All zero: none, which outfile_drop() accepts. */
 struct outfile {
     char *name; /* as the user gave it */
     char *path; /* the file that it leads to, NULL for a stream */
@@ -40,8 +40,8 @@ struct outfile {
     FILE *stream;
 };
 
-/* Could 'name' be written now?  What is there, its kind, and whether its directory can be
- * written are looked at; nothing is made.
+/* Check that 'name' could be written now, from what is there and from the rights on its directory.
+ * Makes nothing.
  */
 int outfile_check (const char *name, enum outfile_kind kind, struct mg_error *err);
 
@@ -49,25 +49,25 @@ int outfile_check (const char *name, enum outfile_kind kind, struct mg_error *er
 int outfile_create (struct outfile *f, const char *name, enum outfile_kind kind,
                     struct mg_error *err);
 
-/* Write by way of f->stream from here on. */
+/* Make f->stream, to be written to from here on instead of f->fd. */
 int outfile_open_stream (struct outfile *f, struct mg_error *err);
 
 /* The text of a failed write, by errno: "cannot write NAME: REASON". Returns -1. */
 int outfile_write_failed (const struct outfile *f, struct mg_error *err);
 
-/* All is written: flush and fsync; a stream is closed. */
+/* Flush and fsync a file, flush and close a FIFO or device.  Call it when all is written. */
 int outfile_finish (struct outfile *f, struct mg_error *err);
 
-/* Give the finished file its name; that the name lasts is outfile_sync_dir()'s. */
+/* Give the finished file its name.  The name survives a power failure after outfile_sync_dir(). */
 int outfile_publish (struct outfile *f, struct mg_error *err);
 
-/* fsync the directory of the file.  A directory that can be written but not read, or whose
- * file system cannot do so, is left to the system.
+/* fsync the directory of the file.  Succeeds without it if the directory cannot be read, or if its
+ * file system cannot do it.
  */
 int outfile_sync_dir (const struct outfile *f, struct mg_error *err);
 
-/* The last three, and outfile_drop() in any case: 0, or -1 and the old file is there, unless
- * only its directory could not be synced.
+/* Call the three functions above, then outfile_drop() in any case.  After -1 the old file is still
+ * there, unless only the fsync of the directory failed.
  */
 int outfile_commit (struct outfile *f, struct mg_error *err);
 
@@ -79,8 +79,9 @@ int outfile_replace_parts (const char *name, const struct iovec *parts, int num_
                            struct mg_error *err);
 int outfile_replace (const char *name, const void *data, size_t len, struct mg_error *err);
 
-/* Open for appending a file that is read while it is written, made if it is missing: regular,
- * or, with OUTFILE_STREAM, also a character device, or a FIFO that some process reads.
+/* Open a file for appending under its own name, and make it if it is missing; for files that are
+ * read while they are written.  It is regular or, with OUTFILE_STREAM, also a character device or
+ * a FIFO that some process reads.
  */
 FILE *outfile_append (const char *name, enum outfile_kind kind, struct mg_error *err);
 

@@ -289,7 +289,7 @@ struct before {
     size_t len;
 };
 
-/* What has the name and is no small file is left for the write to refuse. */
+/* Read the latest file.  Anything but a small regular file counts as none: the write refuses it. */
 static int read_before (const char *path, struct before *before, struct mg_error *err)
 {
     struct mg_error unseen;
@@ -350,9 +350,9 @@ static int write_latest (const char *dir, int64_t iteration, struct mg_error *er
     return rc;
 }
 
-/* The two renames, and the new number; undone if any of it fails.  The number comes first
- * then, so that it never names a checkpoint that has been taken away: where the old number
- * cannot be written the new checkpoint stays.
+/* Make the two renames and write the new number; undo them if one of them fails.  The number is
+ * undone first, so that it never names a checkpoint that is not there.  If the old number cannot
+ * be written, the new checkpoint stays.
  */
 static int swap (const char *fresh, const char *proper, const char *aside,
                  const char *dir, int64_t iteration, struct mg_error *err)

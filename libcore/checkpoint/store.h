@@ -59,9 +59,9 @@ char *store_find (const char *dir, int64_t iteration, struct mg_error *err);
 int store_clean (const char *dir, struct mg_error *err);
 
 /* Give the complete checkpoint 'tmp' (a name in 'dir') its iteration's name in place of
- * what has that name now, then write the latest file.  When it fails the old state is
- * there; only where the latest file has the new number and cannot be written again, both
- * stay, so that the file names a checkpoint that is there.
+ * what has that name now, then write the latest file.  After a failure the old state is
+ * there, with one exception: if the latest file has the new number and its old text cannot be
+ * written back, the new checkpoint and its number stay.
  */
 int store_publish (const char *dir, const char *tmp, int64_t iteration, const char *id,
                    struct mg_error *err);

@@ -1,4 +1,4 @@
-/* start.c - the library's first and last call, each with a clock */
+/* start.c - the library's first and last call, each with a time limit */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "libcore/comm/net.h"
 #include "libcore/comm/start.h"
 
-/* What the thread in the library uses, which stays if the clock runs out. */
+/* What the thread that calls the library uses.  It is never freed if the time runs out. */
 struct call {
     const struct comm_ops *ops;
     void *library;

@@ -119,8 +119,8 @@ static int map_file (struct map *map, struct mg_error *err)
     return 0;
 }
 
-/* A file that is cut off within its last page reads as zeros from there on: the byte at 'mark'
- * tells.  Whole pages that are missing raise SIGBUS.
+/* Fail if the file has become shorter within its last page: what is missing reads as zeros, and so
+ * does the byte at 'mark'.  Whole pages that are missing raise SIGBUS.
  */
 static int check_map (const struct map *map, struct mg_error *err)
 {

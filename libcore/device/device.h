@@ -29,9 +29,9 @@ int device_threads (const struct mg_device *device);
 /* The device's kernels; they take streams of this device. */
 const struct kernels *device_kernels (const struct mg_device *device);
 
-/* Kernels are called between these two, by the thread that calls these: in between it and the
- * threads that it computes with flush denormals (kernels.h), then all of them have their own
- * mode back.  A pair inside a pair changes nothing.
+/* Call kernels between these two, from the thread that called the first.  enter() makes this thread
+ * and the threads that it computes with flush denormals (kernels.h); leave() restores the mode that
+ * each of them had.  A pair inside a pair changes nothing.
  */
 void device_enter (struct mg_device *device);
 void device_leave (struct mg_device *device);

@@ -17,8 +17,8 @@
 
 enum {
     NUM_INSTANCE_COMMS = 4,
-    OTHERS_SECONDS = 3, /* those who know which rank is missing speak first */
-    LATE_SECONDS = 5, /* for the launcher's server, when ranks were waited for in vain */
+    OTHERS_SECONDS = 3, /* a node where all have come lets the other nodes report first */
+    LATE_SECONDS = 5, /* for the launcher's server, after ranks have not come in time */
 };
 
 struct job {
@@ -349,7 +349,7 @@ struct bootstrap *job_meet (const char *comm, double timeout, struct mg_error *e
     come = arrival_announce ();
     if (!(start = comm_start_create (comm, timeout, &why)))
         failed = errno;
-    // what has not come by now is not waited for a second time
+    // do not wait the whole time again for ranks that have not come
     b = bootstrap_create (failed == ETIMEDOUT && timeout > LATE_SECONDS ? LATE_SECONDS
                                                                         : timeout, err);
     if (b && failed == ETIMEDOUT && come >= 0 && !arrival_explain (b, &why))

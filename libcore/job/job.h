@@ -39,11 +39,11 @@ struct job_config {
 struct job;
 struct recorder;
 
-/* Find the other ranks of the launcher within `timeout` seconds: start what the communicator
- * backend `comm` (as above) needs started before PMIx, and make a bootstrap, which keeps
- * that.  Collective over the job.  NULL and a text on failure.  If the backend's library has
- * failed, there mostly is a bootstrap all the same, which knows the rank and can end the
- * job; its first collective call fails, with the reason.
+/* Find the other ranks of the launcher within `timeout` seconds: start the library of the
+ * communicator backend `comm` (as above), then make a bootstrap, which owns the started
+ * library.  Collective over the job.  NULL and a text on failure.  If the library fails to
+ * start, this usually returns a bootstrap all the same: it knows the rank and can end the
+ * job, and its first collective call fails with the reason.
  */
 struct bootstrap *job_meet (const char *comm, double timeout, struct mg_error *err);
 

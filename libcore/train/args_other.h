@@ -1,6 +1,6 @@
-/* args_other - what to do about arguments that "megatron train" does not have.
+/* args_other - refuse an argument that "megatron train" does not have, and say what to do instead.
  *
- * One table: arguments of Megatron-LM that change nothing here or that this version cannot do,
+ * The table has arguments of Megatron-LM that change nothing here or that this version cannot do,
  * older and shorter names, and options of other commands.
  */
 #ifndef LIBCORE_TRAIN_ARGS_OTHER_H
@@ -26,8 +26,8 @@ struct args_other {
 extern const struct args_other args_other_table[];
 extern const size_t args_other_num;
 
-/* Refuse "--name", of 'len' bytes without the dashes, which is no argument: the text says what to
- * do, or names the argument that it is nearest to.  -1, EINVAL, or ENOTSUP for OTHER_ABSENT.
+/* Refuse "--name", which is no argument; 'name' has 'len' bytes without the dashes.  The text says
+ * what to do, or names the nearest argument.  Returns -1 with EINVAL, or ENOTSUP for OTHER_ABSENT.
  */
 int args_other_refuse (const char *name, size_t len, struct mg_error *err);
 

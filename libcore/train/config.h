@@ -20,8 +20,8 @@
 int train_geometry (const struct train_args *args, struct geometry *geometry,
                     struct mg_error *err);
 
-/* Vocabulary size of --tokenizer-type, whose files are read; 0 if it is not given or not needed,
- * since there is --vocab-size.
+/* Read the files of --tokenizer-type and set *size to its vocabulary size; 0 if the argument is
+ * not given, or is not needed since --vocab-size is given.
  */
 int train_tokenizer_size (const struct train_args *args, int *size, struct mg_error *err);
 

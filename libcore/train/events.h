@@ -6,8 +6,8 @@
  * tsl/lib/io/record_writer.h.)  The data is an Event (event.proto).  The first event holds the
  * file's version, every other one a value.
  *
- * There is no session log: with one, TensorBoard throws away all points from its step on, also
- * those whose step is a number of samples.
+ * No session log is written: with one, TensorBoard would drop all points from its step on, also
+ * points whose step is a number of samples.
  */
 #ifndef LIBCORE_TRAIN_EVENTS_H
 #define LIBCORE_TRAIN_EVENTS_H
@@ -18,8 +18,8 @@
 
 struct events;
 
-/* Can this build write event files?  -1, ENOTSUP and a text that says what is missing, if
- * not.
+/* Check that this build can write event files.  -1, ENOTSUP and a text that says what is missing
+ * if it cannot.
  */
 int events_check (struct mg_error *err);
 
@@ -29,8 +29,8 @@ int events_check (struct mg_error *err);
  */
 struct events *events_create (const char *dir, struct mg_error *err);
 
-/* Add a number, rounded to float32, at a step.  It may wait in memory for events_flush().
- * Allocates nothing.
+/* Add a number, rounded to float32, at a step.  The number may stay in memory until
+ * events_flush().  Allocates nothing.
  */
 int events_add (struct events *e, const char *tag, double value, int64_t step,
                 struct mg_error *err);
@@ -39,10 +39,10 @@ int events_add (struct events *e, const char *tag, double value, int64_t step,
 int events_add_text (struct events *e, const char *tag, const char *text, int64_t step,
                      struct mg_error *err);
 
-/* Write what was added. */
+/* Write everything that was added. */
 int events_flush (struct events *e, struct mg_error *err);
 
-/* Close the file; what waits in it is written if it can be. */
+/* Close the file.  Numbers that are still in memory are written if possible.  Keeps errno. */
 void events_destroy (struct events *e);
 
 #endif /* LIBCORE_TRAIN_EVENTS_H */

@@ -48,7 +48,7 @@ FILE *output_open (const char *argument, const char *path, enum outfile_kind kin
     return file;
 }
 
-/* Is it where the run's own lines go? */
+/* Is it standard output or standard error? */
 static bool is_standard (const struct stat *st)
 {
     struct stat other;

@@ -9,19 +9,21 @@
 #include "libcore/checkpoint/outfile.h"
 #include "megatron/error.h"
 
-/* Can 'path' be written whole, by way of outfile.h?  NULL: nothing to write.  Leaves nothing
- * behind. -1 and a text that names the argument.
+/* Check that outfile.h could write 'path' as a whole file.  NULL is allowed.  Makes nothing.  -1
+ * and a text that names the argument.
  */
 int output_check_file (const char *argument, const char *path, struct mg_error *err);
 
 /* Make the directory where it is missing; can files be made in it? NULL: none wanted. */
 int output_make_dir (const char *argument, const char *path, struct mg_error *err);
 
-/* Make the directory, and take it for this run: no other run may write checkpoints there. */
+/* Make the directory where it is missing, and take it with dirlock_take(): no other run may write
+ * checkpoints there until dirlock_release().
+ */
 struct dirlock *output_take_dir (const char *argument, const char *path, struct mg_error *err);
 
-/* Open for appending, so that what is there stays until output_restart(); what may be opened
- * is outfile_append()'s.
+/* Open for appending with outfile_append(), which says what may be opened.  The contents stay
+ * until output_restart().
  */
 FILE *output_open (const char *argument, const char *path, enum outfile_kind kind,
                    struct mg_error *err);
@@ -32,13 +34,14 @@ FILE *output_open (const char *argument, const char *path, enum outfile_kind kin
 int output_restart (FILE *file, const char *argument, const char *path,
                     struct mg_error *err);
 
-/* Flush, fsync and close *file, which becomes NULL; NULL already: nothing is done.  -1 with the
- * reason if a write was lost.
+/* Flush, fsync and close *file, and set it to NULL.  -1 with the reason if anything that was
+ * written to it is lost.  Does nothing if *file is NULL.
  */
 int output_close (FILE **file, const char *argument, const char *path, struct mg_error *err);
 
-/* Send on what was printed to 'out': 0, or the errno for which it, or something that was printed
- * before, could not be written.  EIO if that was possible again meanwhile.
+/* Flush 'out'.  Returns 0, or the errno with which this or an earlier write failed.  Returns EIO
+ * if the errno of an earlier write is not known any more and 'out' can be written again; an empty
+ * line is then written to 'out'.
  */
 int output_error (FILE *out);
 

@@ -3,8 +3,8 @@
  * Asked by a signal (Slurm sends one before a time limit: sbatch --signal=USR1@60), or by
  * the clock.  The signals are blocked and kept by the kernel until somebody looks (see
  * signalfd(2)), so that there is no handler, nothing is interrupted, and threads that are
- * made later inherit the mask.  SIGINT is the exception: it is caught, so that a second one can
- * end the process at once; the handler passes the first one on as a signal that is blocked, and
+ * made later inherit the mask.  SIGINT is the exception: it is caught, so that a second SIGINT
+ * ends the process at once.  The handler passes the first one on as a blocked signal, so that it
  * needs no global variable.  What one rank knows is no reason to stop: ranks first
  * agree, since signals and clocks reach them at different steps.
  */

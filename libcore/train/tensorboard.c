@@ -27,7 +27,7 @@ int tensorboard_init (struct train *t, struct mg_error *err)
 
 /* --- arguments --- */
 
-/* As python writes the values that Megatron-LM's parser has for them. */
+/* The value of an argument as python prints what Megatron-LM's parser makes of it. */
 static void describe (const struct train_arg *row, const struct train_args *args, char *text,
                       size_t n)
 {
@@ -113,8 +113,8 @@ static int add_both (struct train *t, const char *tag, double value, int64_t ite
     return 0;
 }
 
-/* Of this rank, which is what Megatron-LM writes too.  Nothing is freed before the end of a run,
- * so what was allocated is also the most that was.
+/* The memory of this rank, as Megatron-LM writes it.  Nothing is freed before the end of a run, so
+ * the memory that is allocated is also the most that was allocated.
  */
 static int add_memory (struct train *t, int64_t iteration, struct mg_error *err)
 {
@@ -171,7 +171,7 @@ int tensorboard_iteration (struct train *t, const struct metrics *m, struct mg_e
     return events_flush (t->events, err);
 }
 
-/* Of the first iteration of a run, which takes longer, there is no time. */
+/* The first iteration of a run takes longer: its time is left out. */
 int tensorboard_line (struct train *t, const struct metrics *m, struct mg_error *err)
 {
     if (!t->events || !t->args.tensorboard.timers)
@@ -204,8 +204,8 @@ int tensorboard_timers (struct train *t, int64_t iteration, struct mg_error *err
     return 0;
 }
 
-/* Megatron-LM writes the loss of the test set by the name of the validation's, at the same step:
- * here it has a name of its own.
+/* Megatron-LM writes the loss of the test set under the name of the validation set, at the same
+ * step.  Here the test set has its own name.
  */
 int tensorboard_evaluation (struct train *t, const struct metrics_evaluation *m,
                             struct mg_error *err)

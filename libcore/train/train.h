@@ -43,8 +43,8 @@ int train_run (struct train *t, struct mg_error *err);
  */
 int train_status (const struct train *t);
 
-/* Exit status of this process after a failure: 2 if the arguments are wrong, do not fit together or
- * do not fit the number of ranks, else 1.
+/* Exit status of this process after a failure: 2 if the arguments are wrong, or do not fit together
+ * or the number of ranks; else 1.
  */
 int train_failure_status (const struct train *t);
 

@@ -51,7 +51,7 @@ struct train {
     bool output_lost;     /* all ranks know that one of them could not; 'stopping' is true */
     int overflows;        /* of the last iterations in a row, at the least loss scale */
     bool failed;
-    bool misused;         /* it failed since the arguments do not fit together, or the job */
+    bool misused;         /* the arguments are wrong, or do not fit together or the job */
     bool common_error;    /* every rank has failed, and with the same text */
     FILE *metrics;        /* on the last rank, if asked for */
     struct events *events; /* on the last rank, if asked for */
@@ -74,23 +74,23 @@ int train_resume (struct train *t, struct mg_error *err);
 /* All ranks learn whether one of them has failed, and why.  Collective. */
 int train_agree (struct train *t, int rc, struct mg_error *err);
 
-/* Whether and why the run is to stop: of how many ranks each reason holds. */
+/* Reasons to stop the run. */
 enum train_stop {
     TRAIN_STOP_SIGNAL,  /* a signal has come */
-    TRAIN_STOP_EXPIRED, /* the time is up by its clock */
-    TRAIN_STOP_OUTPUT,  /* its log lines cannot be written */
+    TRAIN_STOP_EXPIRED, /* the time is up by the rank's clock */
+    TRAIN_STOP_OUTPUT,  /* the rank's log lines cannot be written */
     TRAIN_NUM_STOPS
 };
 
-/* Fill in this rank's own reasons, 0 or 1 each. */
+/* Fill in, for each reason, 1 if it holds on this rank, else 0. */
 void train_ask_to_stop (struct train *t, double reasons[TRAIN_NUM_STOPS]);
 
-/* Note, and say once, that the run is to stop, from the sums of these numbers over all ranks:
- * the same on all ranks, whoever was asked.
+/* Stop the run after this iteration if a reason holds on some rank; rank 0 prints the reason once.
+ * 'reasons' are sums over all ranks, so every rank decides the same.
  */
 void train_decide_to_stop (struct train *t, const double reasons[TRAIN_NUM_STOPS]);
 
-/* Fail if 'out' cannot be written.  For one rank alone. */
+/* Fail if 'out' cannot be written.  Not collective. */
 int train_check_output (struct train *t, struct mg_error *err);
 
 #endif /* LIBCORE_TRAIN_TRAIN_PRIVATE_H */

@@ -274,8 +274,8 @@ static void test_full (void)
     is_int (count (scratch_path ("full")), 0, "nothing is left");
 }
 
-/* A link of another user in a directory like /tmp.  A kernel with protected_symlinks refuses it, too,
- * but not if that user makes it a moment later.
+/* A link of another user in a directory like /tmp.  A kernel with protected_symlinks refuses it,
+ * too, but not if that user makes it a moment later.
  */
 static void test_foreign_link (void)
 {
@@ -289,7 +289,7 @@ static void test_foreign_link (void)
     }
     if (mkdir (dir, 0777) < 0 || chmod (dir, 01777) < 0 || symlink (target, name) < 0)
         bail_out ("cannot make a directory and a link");
-    is_int (outfile_replace (name, "ours", 4, &err), 0, "a link of one's own in a sticky directory");
+    is_int (outfile_replace (name, "ours", 4, &err), 0, "one's own link in a sticky directory");
     if (lchown (name, 1, 1) < 0)
         bail_out ("cannot give a link away");
     ok (outfile_replace (name, "theirs", 6, &err) < 0 && errno == EACCES, "another's: %s",
