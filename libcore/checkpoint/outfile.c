@@ -260,6 +260,15 @@ static bool is_there (int fd)
     return fstat (fd, &st) == 0 && st.st_nlink > 0;
 }
 
+/* Let the new file be for those that the file in its place is for. */
+static void keep_mode (const struct outfile *f)
+{
+    struct stat st;
+
+    if (stat (f->path, &st) == 0 && fchmod (f->fd, st.st_mode & 0777) < 0)
+        errno = 0; // some file systems have no modes
+}
+
 /* A new file beside f->path, locked where the file system can. */
 static int create_tmp (struct outfile *f, struct mg_error *err)
 {
@@ -284,8 +293,10 @@ static int create_tmp (struct outfile *f, struct mg_error *err)
         if (f->fd < 0)
             break;
         if ((flock (f->fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
-            && is_there (f->fd))
+            && is_there (f->fd)) {
+            keep_mode (f);
             return 0;
+        }
         close (f->fd);
         f->fd = -1;
         errno = EEXIST;

@@ -1,5 +1,6 @@
 /* tensorboard - write event files for TensorBoard (--tensorboard-dir).  They have the tags of
- * Megatron-LM (training_log, evaluate_and_print_results, Timers.write) and the values of the metrics file.
+ * Megatron-LM (training_log, evaluate_and_print_results, Timers.write) and the values of the
+ * metrics file.
  *
  * The last rank writes them, as with Megatron-LM.  On every other rank, and without the argument,
  * these functions do nothing.  They return 0, or -1 and a text.

@@ -54,12 +54,16 @@ static void test_replace (void)
 {
     const char *path = scratch_path ("text");
     struct mg_error err;
+    struct stat st;
 
     is_int (outfile_replace (path, "one", 3, &err), 0, "a new file");
     ok (holds (path, "one"), "with its text");
     is_int (outfile_replace (path, "two!", 4, &err), 0, "it is replaced");
     ok (holds (path, "two!"), "the new text");
     is_int (count (scratch_path (".")), 1, "no other file stays");
+    chmod (path, 0600);
+    is_int (outfile_replace (path, "three", 5, &err), 0, "one that only its owner may read");
+    ok (stat (path, &st) == 0 && (st.st_mode & 07777) == 0600, "stays so");
     ok (outfile_replace (scratch_path ("no/file"), "3", 1, &err) < 0 && errno == ENOENT,
         "refused: %s", err.text);
 }
