@@ -73,7 +73,7 @@ static void test_bad_text (void)
         errno = 0;
         rc = split_parse (cases[i], &split, &err);
         ok (rc == -1 && errno == EINVAL && strstr (err.text, "split \"") == err.text
-            && !strchr (err.text, '\n') == !strchr (cases[i], '\n'),
+            && !strchr (err.text, '\n'),
             "\"%s\" is refused: %s", cases[i], err.text);
     }
 }
