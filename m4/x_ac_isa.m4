@@ -10,9 +10,22 @@
 #   defines HAVE_ISA_V3 and HAVE_ISA_V4, substitutes ISA_V3_CFLAGS and ISA_V4_CFLAGS, and
 #   sets x_ac_summary_isa.
 #
+#   gcc from 14 on tears a fused multiply-add in two where many follow each other in one
+#   register.  Then the last row of a block is rounded differently from the others, and
+#   results depend on how threads share rows, so it is told not to.
+#
 AC_DEFUN([X_AC_ISA], [
-  X_AC_ISA_LEVEL([v3], [-march=x86-64-v3])
-  X_AC_ISA_LEVEL([v4], [-march=x86-64-v4 -mprefer-vector-width=512])
+  AC_MSG_CHECKING([whether $CC can be told to keep multiply-adds])
+  x_ac_save_CFLAGS=$CFLAGS
+  x_ac_keep_fma=--param=avoid-fma-max-bits=0
+  CFLAGS="$CFLAGS $x_ac_keep_fma"
+  AC_COMPILE_IFELSE([AC_LANG_PROGRAM([], [])],
+    [AC_MSG_RESULT([yes])],
+    [x_ac_keep_fma=
+     AC_MSG_RESULT([no])])
+  CFLAGS=$x_ac_save_CFLAGS
+  X_AC_ISA_LEVEL([v3], [-march=x86-64-v3 $x_ac_keep_fma])
+  X_AC_ISA_LEVEL([v4], [-march=x86-64-v4 -mprefer-vector-width=512 $x_ac_keep_fma])
   AC_SUBST([ISA_V3_CFLAGS])
   AC_SUBST([ISA_V4_CFLAGS])
   AM_CONDITIONAL([WITH_ISA_V3], [test "x$x_ac_isa_v3" = xyes])
