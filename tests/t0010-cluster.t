@@ -52,7 +52,9 @@ listening() {
     local p
     cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | awk '$4 == "0A" { print $10, $2 }' \
         | sort >"$TEST_DIR/.sockets"
-    for p in $(grep -lzxFs "SLURM_CONF=$1/slurm.conf" /proc/[0-9]*/environ | cut -d/ -f3); do
+    # a step of Slurm 26.05 has no such variable, but files of the cluster
+    for p in $({ grep -lzxFs "SLURM_CONF=$1/slurm.conf" /proc/[0-9]*/environ
+                 find /proc/[0-9]*/fd -lname "$1/*" 2>/dev/null; } | cut -d/ -f3 | sort -u); do
         find "/proc/$p/fd" -lname 'socket:*' -printf '%l\n' 2>/dev/null | tr -dc '0-9\n' \
             | sort | join - "$TEST_DIR/.sockets" \
             | sed "s/^[0-9]* //; s/\$/ $(cat "/proc/$p/comm" 2>/dev/null)/"
