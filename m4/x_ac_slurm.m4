@@ -6,6 +6,8 @@
 #
 #   Look for Slurm's plugin headers (only slurm/spank.h and slurm/slurm_version.h are
 #   used; nothing is linked, since srun, sbatch and slurmstepd provide the symbols).
+#   Without --with-slurm=DIR they are looked for beside the srun that is first in PATH,
+#   then where the compiler looks.
 #   Sets the conditional WITH_SLURM, substitutes SLURM_CPPFLAGS and plugindir, and
 #   defines MG_SLURM_VERSION, the text of the version that the plugin will accept.
 #   A plugin works only with the major release (yy.mm) of the headers it was built with.
@@ -18,6 +20,17 @@ AC_DEFUN([X_AC_SLURM], [
     [AS_CASE([$withval], [yes|no], [AC_MSG_ERROR([--with-plugindir wants a directory])])],
     [with_plugindir='${libdir}/slurm'])
   AC_SUBST([plugindir], [$with_plugindir])
+  AS_IF([test "x$x_ac_want_slurm" != xno && test -z "$x_ac_dir_slurm"], [
+    x_ac_srun=`command -v srun 2>/dev/null`
+    x_ac_srun=`readlink -f "$x_ac_srun" 2>/dev/null`
+    AS_CASE([$x_ac_srun],
+      [/usr/bin/srun], [],
+      [*/bin/srun], [
+        x_ac_prefix=`dirname "$x_ac_srun"`
+        x_ac_prefix=`dirname "$x_ac_prefix"`
+        AS_IF([test -r "$x_ac_prefix/include/slurm/spank.h"], [x_ac_dir_slurm=$x_ac_prefix])
+      ])
+  ])
   SLURM_CPPFLAGS=
   AS_IF([test -n "$x_ac_dir_slurm"], [SLURM_CPPFLAGS="-I$x_ac_dir_slurm/include"])
   AC_SUBST([SLURM_CPPFLAGS])

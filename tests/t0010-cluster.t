@@ -53,7 +53,7 @@ listening() {
     cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | awk '$4 == "0A" { print $10, $2 }' \
         | sort >"$TEST_DIR/.sockets"
     for p in $(grep -lzxFs "SLURM_CONF=$1/slurm.conf" /proc/[0-9]*/environ | cut -d/ -f3) \
-            $(stepd_pids "$1"); do # those of Slurm 24.11 overwrite their environment
+            $(stepd_pids "$1"); do # from Slurm 24.11 on they overwrite their environment
         find "/proc/$p/fd" -lname 'socket:*' -printf '%l\n' 2>/dev/null | tr -dc '0-9\n' \
             | sort | join - "$TEST_DIR/.sockets" \
             | sed "s/^[0-9]* //; s/\$/ $(cat "/proc/$p/comm" 2>/dev/null)/"

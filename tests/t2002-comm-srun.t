@@ -106,7 +106,7 @@ run "${step[@]}" "$ends" late $seconds
 is "$status" 3 "also when it does not come to the end"
 like "$err" "not all 8 ranks have come to the same point within $seconds s" "saying so"
 for how in 'kill -STOP $$' 'exit 0'; do
-    run srun -Q --mpi=pmix -N2 --ntasks-per-node=2 sh -c \
+    run srun -Q --mpi=pmix -w n0,n1 --ntasks-per-node=2 sh -c \
         "[ \$SLURM_PROCID != 3 ] || $how; exec \"\$1\" late $seconds" - "$ends"
     is "$status" 3 "a task that does not come to its start ends the step ($how)"
     like "$err" "not all ranks have come within $seconds s; on node n1 rank 3 has not" \

@@ -42,6 +42,15 @@ at_exit 'for d in "$TMPDIR"/mgquick.*; do
              "$MG_SRCDIR/contrib/cluster/slurm-cluster" stop "$d" 2>/dev/null
          done'
 
+# ---- a build for another Slurm than the one in PATH is not used
+mkdir other
+: >other/Makefile
+echo '#define MG_SLURM_VERSION "19.05.8"' >other/config.h
+run "$MG_SRCDIR/contrib/quickstart" --build-dir other --no-install
+is "$status" 1 "a build for another release of Slurm is refused"
+like "$err" "^quickstart: $PWD/other is configured for Slurm 19.05.8, and [^ ]*/slurmd is of \
+[2-9][0-9]\.[0-9.]+; give another --build-dir$" "with both releases"
+
 # ---- the recipe: the loss of a small text falls without a jump.  A run of one rank, with a
 # fixed number of iterations, is the same everywhere.  From one iteration to the next the
 # loss of other samples is higher by about 0.1; a jump was one of 2.
