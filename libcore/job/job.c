@@ -363,7 +363,7 @@ struct bootstrap *job_meet (const char *comm, double timeout, struct mg_error *e
     }
     if (!b) {
         comm_start_destroy (start, false);
-        if (failed)
+        if (failed && failed != ETIMEDOUT) // else PMIx, which cannot be reached either, says why
             mg_error_set (err, failed, "%s", why.text);
         return NULL;
     }
