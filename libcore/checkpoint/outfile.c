@@ -257,7 +257,7 @@ static bool is_there (int fd)
 {
     struct stat st;
 
-    return fstat (fd, &st) == 0 && st.st_nlink > 0;
+    return fstat (fd, &st) < 0 || st.st_nlink > 0; // a file whose state is unknown is kept
 }
 
 /* Let the new file be for those that the file in its place is for. */

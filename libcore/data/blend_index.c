@@ -177,6 +177,7 @@ static void clear_names (struct names *names)
     free (names->description);
     free (names->array[DATASET]);
     free (names->array[SAMPLE]);
+    *names = (struct names){ 0 }; // a caller may clear what make_names() has cleared
     errno = saved_errno;
 }
 

@@ -36,6 +36,7 @@ static void clear_names (struct names *names)
     free (names->description);
     for (int i = 0; i < NUM_ARRAYS; i++)
         free (names->array[i]);
+    *names = (struct names){ 0 }; // a caller may clear what make_names() has cleared
     errno = saved_errno;
 }
 
