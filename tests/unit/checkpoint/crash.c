@@ -326,6 +326,7 @@ static void make_state (const struct node *dir, const char *path, enum data data
     mkdir (path, 0777);
     for (int i = 0; i < dir->num_shown; i++) {
         const struct node *n = dir->shown[i].node;
+        size_t len;
         FILE *f;
 
         snprintf (name, sizeof (name), "%s/%s", path, dir->shown[i].name);
@@ -333,8 +334,8 @@ static void make_state (const struct node *dir, const char *path, enum data data
             make_state (n, name, data);
             continue;
         }
-        if (!(f = fopen (name, "w"))
-            || fwrite (n->data, 1, shown_len (n, data), f) != shown_len (n, data)
+        len = shown_len (n, data);
+        if (!(f = fopen (name, "w")) || (len > 0 && fwrite (n->data, 1, len, f) != len)
             || fclose (f) != 0)
             bail_out ("cannot write %s", name);
     }
