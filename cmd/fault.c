@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -156,4 +157,6 @@ void fault_watch (void)
 
     sigemptyset (&action.sa_mask);
     sigaction (SIGBUS, &action, NULL);
+    // UCX, which MPI may load, would put a handler of its own in this one's place
+    setenv ("UCX_ERROR_SIGNALS", "SIGILL,SIGSEGV,SIGFPE", 0);
 }

@@ -10,7 +10,9 @@
 #ifndef CMD_FAULT_H
 #define CMD_FAULT_H
 
-/* Report SIGBUS so from now on, in all threads.  Call it before threads are started. */
+/* Report SIGBUS so from now on, in all threads, and have UCX leave the signal alone where
+ * UCX_ERROR_SIGNALS does not say otherwise.  Call it before threads are started.
+ */
 void fault_watch (void);
 
 #endif /* CMD_FAULT_H */

@@ -27,6 +27,7 @@ cut() {
     wait $job || status=$?
     is "$status" 1 "$name: status 1" || diag "$(cat "$name.err")"
     like "$(grep -a '^megatron' "$name.err")" "$regex" "$name: the file is named"
+    wait_until '[ -z "$(ranks_here)" ]' # mpirun may end before the last of them
     is "$(ranks_here)" "" "$name: no rank is left"
     rm -f text_text_document.* cache/*
     tokenize
