@@ -16,45 +16,14 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The C library's own functions under names that are not replaced here. */
-void *__libc_malloc (size_t size);
-void *__libc_calloc (size_t n, size_t size);
-void *__libc_realloc (void *p, size_t size);
-void *__libc_memalign (size_t alignment, size_t size);
-
-enum { TABLE = 1 << 14 };
-
-static struct caller {
-    _Atomic (uintptr_t) address; /* 0: free */
-    atomic_int kind;             /* 0: not known yet, 1: ours, -1: not */
-    atomic_ulong count;
-} table[TABLE];
-
-static bool is_ours (const char *object)
-{
-    const char *name = strrchr (object, '/');
-
-    name = name ? name + 1 : object;
-    return strcmp (name, "megatron") == 0 || strncmp (name, "comm_", 5) == 0
-           || strncmp (name, "boot_", 5) == 0;
-}
+#include "tests/lib/callers.h"
 
 static void count (const void *address)
 {
-    uintptr_t key = (uintptr_t)address;
-    size_t i = key * 0x9e3779b97f4a7c15 >> 50;
-    Dl_info info;
+    struct caller *c = caller_of (address);
 
-    for (size_t tries = 0; tries < TABLE; tries++, i = (i + 1) % TABLE) {
-        uintptr_t found = 0;
-
-        if (!atomic_compare_exchange_strong (&table[i].address, &found, key) && found != key)
-            continue;
-        if (table[i].kind == 0)
-            table[i].kind = dladdr (address, &info) && is_ours (info.dli_fname) ? 1 : -1;
-        table[i].count++;
-        return;
-    }
+    if (c)
+        c->count++;
 }
 
 void *malloc (size_t size)
@@ -122,12 +91,12 @@ static void __attribute__ ((destructor)) report (void)
     snprintf (path, sizeof (path), "%s.%d", prefix, (int)getpid ());
     if ((fd = open (path, O_WRONLY | O_CREAT | O_TRUNC, 0666)) < 0)
         return;
-    for (size_t i = 0; i < TABLE; i++) {
+    for (size_t i = 0; i < CALLERS; i++) {
         Dl_info info;
 
-        if (table[i].kind == 1 && dladdr ((void *)table[i].address, &info))
-            dprintf (fd, "%lu %s+%#lx\n", (unsigned long)table[i].count, info.dli_fname,
-                     (unsigned long)(table[i].address - (uintptr_t)info.dli_fbase) - 1);
+        if (callers[i].kind == 1 && dladdr ((void *)callers[i].address, &info))
+            dprintf (fd, "%lu %s+%#lx\n", (unsigned long)callers[i].count, info.dli_fname,
+                     (unsigned long)(callers[i].address - (uintptr_t)info.dli_fbase) - 1);
     }
     close (fd);
 }

@@ -32,19 +32,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* The C library's own functions under names that are not replaced here. */
-void *__libc_malloc (size_t size);
-void *__libc_calloc (size_t n, size_t size);
-void *__libc_realloc (void *p, size_t size);
-void *__libc_memalign (size_t alignment, size_t size);
+#include "tests/lib/callers.h"
 
-enum { TABLE = 1 << 14 };
 enum class { UNKNOWN, NONE, MEMORY, FILES, SHORT, SIGNAL };
-
-static struct caller {
-    _Atomic (uintptr_t) address; /* 0: free */
-    atomic_int kind;             /* 0: not known yet, 1: ours, -1: not */
-} table[TABLE];
 
 static _Atomic int chosen = UNKNOWN;
 static long fault;
@@ -66,31 +56,11 @@ static void choose (void)
     chosen = NONE;
 }
 
-static bool is_ours (const char *object)
-{
-    const char *name = strrchr (object, '/');
-
-    name = name ? name + 1 : object;
-    return strcmp (name, "megatron") == 0 || strncmp (name, "comm_", 5) == 0
-           || strncmp (name, "boot_", 5) == 0;
-}
-
 static bool called_by_us (const void *address)
 {
-    uintptr_t key = (uintptr_t)address;
-    size_t i = key * 0x9e3779b97f4a7c15 >> 50;
-    Dl_info info;
+    const struct caller *c = caller_of (address);
 
-    for (size_t tries = 0; tries < TABLE; tries++, i = (i + 1) % TABLE) {
-        uintptr_t found = 0;
-
-        if (!atomic_compare_exchange_strong (&table[i].address, &found, key) && found != key)
-            continue;
-        if (table[i].kind == 0)
-            table[i].kind = dladdr (address, &info) && is_ours (info.dli_fname) ? 1 : -1;
-        return table[i].kind == 1;
-    }
-    return false;
+    return c && c->kind == 1;
 }
 
 static void report (const char *text, int size)

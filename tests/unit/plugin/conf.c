@@ -46,54 +46,54 @@ static void test_good (void)
     ok (conf_set (&conf, "master_addr=fd00::1", NULL) == 0, "a plain address");
 }
 
+static const struct {
+    const char *arg;
+    int errnum;
+    const char *text; /* must be in the message */
+} bad_args[] = {
+    { "mpi=", EINVAL, "mpi: \"\" is not pmix or none" },
+    { "mpi=pmi2", EINVAL, "mpi: \"pmi2\"" },
+    { "mpi=PMIX", EINVAL, "mpi: \"PMIX\"" },
+    { "kill_on_bad_exit=maybe", EINVAL, "kill_on_bad_exit: \"maybe\"" },
+    { "master_port_base=1023", ERANGE, "master_port_base: 1023" },
+    { "master_port_base=63489", ERANGE, "want 1024 to 63488" },
+    { "master_port_base=high", EINVAL, "master_port_base: \"high\"" },
+    { "master_addr=", EINVAL, "master_addr" },
+    { "master_addr=a b", EINVAL, "master_addr: \"a b\"" },
+    { "master_addr=$(id)", EINVAL, "master_addr" },
+    { "master_addr=%h", EINVAL, "%h" },
+    { "master_addr=n%", EINVAL, "n%" },
+    { "master_addr=%%n", EINVAL, "%%n" },
+    { "master_addr=a\nb", EINVAL, "master_addr: \"a\\x0ab\" has a control" },
+    { "mpi", EINVAL, "\"mpi\" is not a key of this plugin, want key=value" },
+    { "", EINVAL, "\"\" is not a key" },
+    { "=pmix", EINVAL, "is not a key" },
+    { "mp=pmix", EINVAL, "\"mp\" is not a key of this plugin" },
+    { "default_tp=0", ERANGE, "default_tp: 0 is out of range" },
+    { "default_tp=x", EINVAL, "default_tp: \"x\"" },
+    { "default_tp=0000000000000000000000000000000000001", ERANGE, "too long" },
+    { "default_order=tp-tp", EINVAL, "default_order: order \"tp-tp\"" },
+    { "default_dp=2", EINVAL, "\"default_dp\" is not a key" },
+    { "default_placement=warn", EINVAL, "is not a key" },
+    { "max_tp=0", ERANGE, "max_tp: 0" },
+    { "max_vpp=1 2", EINVAL, "max_vpp: \"1 2\"" },
+    { "max_order=tp", EINVAL, "is not a key" },
+    { "placement=", EINVAL, "placement: \"\" is not allow, warn or refuse" },
+    { "placement=Warn", EINVAL, "placement: \"Warn\"" },
+    { "min_placement=never\n", EINVAL, "min_placement: \"never\\x0a\" has a control" },
+    { "max_tp=8\r", EINVAL, "max_tp: \"8\\x0d\" has a control character in it" },
+    { "max_pp=8\t", EINVAL, "max_pp: \"8\\x09\"" },
+    { "master_port_base=\x01" "2000", EINVAL, "master_port_base: \"\\x012000\"" },
+    { "kill_on_bad_exit=yes\r", EINVAL, "kill_on_bad_exit: \"yes\\x0d\"" },
+    { "mpi=pmix\x7f", EINVAL, "mpi: \"pmix\\x7f\"" },
+    { "default_tp=2\033[1m", EINVAL, "default_tp: \"2\\x1b[1m\"" },
+    { "mpii=pmix", EINVAL, "\"mpii\"" },
+    { "a-key-with-a-name-that-is-far-too-long-to-be-shown=1", EINVAL, "a-key-with" },
+};
+
 static void test_bad (void)
 {
-    static const struct {
-        const char *arg;
-        int errnum;
-        const char *text; /* must be in the message */
-    } cases[] = {
-        { "mpi=", EINVAL, "mpi: \"\" is not pmix or none" },
-        { "mpi=pmi2", EINVAL, "mpi: \"pmi2\"" },
-        { "mpi=PMIX", EINVAL, "mpi: \"PMIX\"" },
-        { "kill_on_bad_exit=maybe", EINVAL, "kill_on_bad_exit: \"maybe\"" },
-        { "master_port_base=1023", ERANGE, "master_port_base: 1023" },
-        { "master_port_base=63489", ERANGE, "want 1024 to 63488" },
-        { "master_port_base=high", EINVAL, "master_port_base: \"high\"" },
-        { "master_addr=", EINVAL, "master_addr" },
-        { "master_addr=a b", EINVAL, "master_addr: \"a b\"" },
-        { "master_addr=$(id)", EINVAL, "master_addr" },
-        { "master_addr=%h", EINVAL, "%h" },
-        { "master_addr=n%", EINVAL, "n%" },
-        { "master_addr=%%n", EINVAL, "%%n" },
-        { "master_addr=a\nb", EINVAL, "master_addr: \"a\\x0ab\" has a control" },
-        { "mpi", EINVAL, "\"mpi\" is not a key of this plugin, want key=value" },
-        { "", EINVAL, "\"\" is not a key" },
-        { "=pmix", EINVAL, "is not a key" },
-        { "mp=pmix", EINVAL, "\"mp\" is not a key of this plugin" },
-        { "default_tp=0", ERANGE, "default_tp: 0 is out of range" },
-        { "default_tp=x", EINVAL, "default_tp: \"x\"" },
-        { "default_tp=0000000000000000000000000000000000001", ERANGE, "too long" },
-        { "default_order=tp-tp", EINVAL, "default_order: order \"tp-tp\"" },
-        { "default_dp=2", EINVAL, "\"default_dp\" is not a key" },
-        { "default_placement=warn", EINVAL, "is not a key" },
-        { "max_tp=0", ERANGE, "max_tp: 0" },
-        { "max_vpp=1 2", EINVAL, "max_vpp: \"1 2\"" },
-        { "max_order=tp", EINVAL, "is not a key" },
-        { "placement=", EINVAL, "placement: \"\" is not allow, warn or refuse" },
-        { "placement=Warn", EINVAL, "placement: \"Warn\"" },
-        { "min_placement=never\n", EINVAL, "min_placement: \"never\\x0a\" has a control" },
-        { "max_tp=8\r", EINVAL, "max_tp: \"8\\x0d\" has a control character in it" },
-        { "max_pp=8\t", EINVAL, "max_pp: \"8\\x09\"" },
-        { "master_port_base=\x01" "2000", EINVAL, "master_port_base: \"\\x012000\"" },
-        { "kill_on_bad_exit=yes\r", EINVAL, "kill_on_bad_exit: \"yes\\x0d\"" },
-        { "mpi=pmix\x7f", EINVAL, "mpi: \"pmix\\x7f\"" },
-        { "default_tp=2\033[1m", EINVAL, "default_tp: \"2\\x1b[1m\"" },
-        { "mpii=pmix", EINVAL, "\"mpii\"" },
-        { "a-key-with-a-name-that-is-far-too-long-to-be-shown=1", EINVAL, "a-key-with" },
-    };
-
-    for (size_t i = 0; i < COUNT (cases); i++) {
+    for (size_t i = 0; i < COUNT (bad_args); i++) {
         struct conf conf, before;
         struct mg_error err = { .text = "" };
         int rc;
@@ -101,13 +101,14 @@ static void test_bad (void)
         conf_init (&conf);
         before = conf;
         errno = 0;
-        rc = conf_set (&conf, cases[i].arg, &err);
-        ok (rc == -1 && errno == cases[i].errnum, "%s: refused", cases[i].arg);
-        if (!ok (strstr (err.text, cases[i].text), "%s: message", cases[i].arg))
+        rc = conf_set (&conf, bad_args[i].arg, &err);
+        ok (rc == -1 && errno == bad_args[i].errnum, "%s: refused", bad_args[i].arg);
+        if (!ok (strstr (err.text, bad_args[i].text), "%s: message", bad_args[i].arg))
             diag ("%s", err.text);
         ok (!strpbrk (err.text, "\n\r\t\x01\x1b\x7f"), "%s: one line, no control character",
-            cases[i].arg);
-        ok (memcmp (&conf, &before, sizeof (conf)) == 0, "%s: nothing changed", cases[i].arg);
+            bad_args[i].arg);
+        ok (memcmp (&conf, &before, sizeof (conf)) == 0, "%s: nothing changed",
+            bad_args[i].arg);
     }
 }
 
