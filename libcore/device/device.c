@@ -111,16 +111,6 @@ void device_free (struct mg_device *device, void *ptr)
         device->ops->free (device, ptr);
 }
 
-void device_plan_begin (struct mg_device *device)
-{
-    device->ops->plan_begin (device);
-}
-
-size_t device_plan_end (struct mg_device *device)
-{
-    return device->ops->plan_end (device);
-}
-
 int device_reserve_scratch (struct mg_device *device, size_t size, struct mg_error *err)
 {
     void *scratch;
