@@ -452,7 +452,7 @@ static void bench_attention (struct bench *b)
                                             .out_stride_h = dim,
                                             .lse = b->c,
                                             .dropout_p = shapes[i].p,
-                                            .dropout_key = keys,
+                                            .seed = 7,
                                             .sample = sample };
         both.bwd = (struct kern_attention_bwd){ .fwd = both.fwd, .dout = b->b, .dq = b->d,
                                                 .dk = b->d + row, .dv = b->d + 2 * row };

@@ -151,7 +151,8 @@ struct kern_gelu_bwd { /* dx = dy gelu'(x); dx may be dy */
  * lse[i][j][query] = log sum_k exp (scale q k), for the backward pass and for merging.
  * A query that sees no key has out = 0, lse = minus infinity, dq = 0.
  * Dropout of p: value rng_philox (key_of_head, key_position / 4, query_position,
- * sample)[key_position % 4] with key_of_head = dropout_key[j] (by local head).
+ * sample)[key_position % 4] with key_of_head = rng_key (seed, RNG_DROPOUT_ATTENTION,
+ * first_head + j, layer).
  *
  * Query heads are in groups of heads / kv_heads, which use one kv head (Ainslie et al. 2023).
  * Strides are in elements.  Query head j of position s, batch entry b, begins at
@@ -174,8 +175,9 @@ struct kern_attention_fwd {
     int64_t out_stride_s, out_stride_b, out_stride_h;
     float *lse; /* [batch][heads][seq_q] */
     double dropout_p;
-    const uint64_t *dropout_key; /* [heads] */
-    const int64_t *sample;       /* [batch] */
+    uint64_t seed;
+    int64_t layer, first_head; /* global numbers, of the first local head */
+    const int64_t *sample;     /* [batch] */
 };
 
 /* Gradients with the strides of their forward operands, overwritten or, with 'accumulate',

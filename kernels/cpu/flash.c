@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/flash.h"
 #include "kernels/cpu/philox.h"
+#include "libcore/base/rng.h"
 
 static void set_positions (const struct kern_positions *positions, int64_t entry,
                            int64_t first, int64_t count, int32_t *out, int32_t *min,
@@ -181,7 +182,9 @@ void flash_drop (const struct kern_attention_fwd *a, const struct flash_queries 
                  const struct flash_keys *k, float *factor)
 {
     struct philox_drop drop = philox_drop (a->dropout_p);
-    uint64_t key = a->dropout_key[q->head], sample = (uint64_t)a->sample[q->entry];
+    uint64_t head = (uint64_t)(a->first_head + q->head), layer = (uint64_t)a->layer;
+    uint64_t key = rng_key (a->seed, RNG_DROPOUT_ATTENTION, head, layer);
+    uint64_t sample = (uint64_t)a->sample[q->entry];
 
     for (int64_t i = k->lead; i < q->across; i += VEC) {
         vu position, value[4];

@@ -20,7 +20,7 @@ enum check_pass {
     CHECK_SUM,      /* gradients of weights, summed over the ranks */
 };
 
-enum { CHECK_TEXT_MAX = 200, CHECK_NOWHERE = -1 };
+enum { CHECK_TEXT_MAX = 200, CHECK_NOWHERE = -1, CHECK_STEPS = 1 << 27 };
 
 struct check {
     const struct kernels *kern;
@@ -33,8 +33,8 @@ struct check {
 /* Where a tensor belongs. */
 struct check_place {
     enum check_pass pass;
-    int step;          /* of the pass: layers from 1, what is before them 0, after them more;
-                          backward from the end; of CHECK_WEIGHT and CHECK_SUM: the tensor */
+    int step;          /* of the pass, below CHECK_STEPS: of CHECK_WEIGHT and CHECK_SUM the
+                          tensor */
     int phase;         /* of the layer, in the order of the pass, below 64 */
     const char *where; /* "layer 3: linear_fc1", for the text */
 };

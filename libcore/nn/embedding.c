@@ -1,77 +1,122 @@
-/* embedding.c - vocabulary-parallel word embedding plus learned positions */
+/* embedding.c - word and position embeddings at the bottom of the model
+ *
+ * The vocabulary is split by rows over the tensor-parallel group: a rank looks up what it
+ * has, an all-reduce adds the shards up (Shoeybi et al. 2019, section 3).
+ */
 
-#include "libcore/nn/embedding.h"
+#include "libcore/base/rng.h"
+#include "libcore/nn/ops.h"
 
-static struct kern_dropout dropout (const struct nn *nn, const struct embedding *e,
-                                    const struct nn_batch *batch, bool training)
+static int word_fwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
+    const struct nn *nn = pass->nn;
+    const struct param *table = pass_param (pass, phase, WORD_TABLE);
+    const struct kern_embedding_fwd k = {
+        .tokens = pass->shape->tokens,
+        .cols = nn->hidden,
+        .dtype = nn->dtype,
+        .id = tensor_at (&pass->in->token, 0),
+        .first = table->offset[0],
+        .count = table->extent[0],
+        .table = tensor_address (table->data),
+        .out = pass_data (pass, phase, WORD_OUT),
+    };
+
+    return kern_embedding_fwd (nn->kern, &k, nn->compute, err);
+}
+
+static int word_bwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
+{
+    const struct nn *nn = pass->nn;
+    const struct param *table = pass_param (pass, phase, WORD_TABLE);
+    const struct kern_embedding_bwd k = {
+        .tokens = pass->shape->tokens,
+        .cols = nn->hidden,
+        .dtype = nn->dtype,
+        .id = tensor_at (&pass->in->token, 0),
+        .first = table->offset[0],
+        .count = table->extent[0],
+        .dout = nn_enter (nn, pass->shape, pass_data (pass, phase, WORD_DOUT), err),
+        .dtable = tensor_address (table->grad),
+        .grad_dtype = table->grad_dtype,
+    };
+
+    return k.dout ? kern_embedding_bwd (nn->kern, &k, nn->compute, err) : -1;
+}
+
+const struct layer_op op_word = {
+    .name = "word",
+    .flags = PHASE_CAPTURABLE,
+    .operand = {
+        [WORD_OUT] = { "out", false, OPERAND_WRITE, 0 },
+        [WORD_TABLE] = { "table", true, OPERAND_READ, OPERAND_ADD },
+        [WORD_DOUT] = { "dout", false, 0, OPERAND_READ },
+    },
+    .fwd = word_fwd,
+    .bwd = word_bwd,
+};
+
+static struct kern_dropout dropout (const struct pass *pass)
+{
+    const struct nn *nn = pass->nn;
+
     return (struct kern_dropout){
-        .p = training ? nn->config.hidden_dropout : 0.0,
-        .key = e->key,
-        .sample = batch->sample,
-        .batch = nn->batch,
-        .position = nn->position,
+        .p = pass->training ? nn->config.hidden_dropout : 0.0,
+        .key = rng_key (nn->config.seed, RNG_DROPOUT_EMBEDDING, 0, 0),
+        .sample = tensor_at (&pass->in->sample, 0),
+        .batch = pass->shape->batch,
+        .position = pass->shape->position,
     };
 }
 
-int embedding_fwd (const struct nn *nn, const struct embedding *e,
-                   const struct nn_batch *batch, bool training, void *partial, void *out,
-                   struct mg_error *err)
+static int position_fwd (const struct pass *pass, const struct phase *phase,
+                         struct mg_error *err)
 {
-    struct kern_embedding_fwd word = {
-        .tokens = nn->tokens,
+    const struct nn *nn = pass->nn;
+    const struct param *table = pass_param (pass, phase, POSITION_TABLE);
+    const struct kern_position_fwd k = {
+        .tokens = pass->shape->rows,
         .cols = nn->hidden,
         .dtype = nn->dtype,
-        .id = batch->token,
-        .first = e->word->offset[0],
-        .count = e->word->extent[0],
-        .table = e->word->data,
-        .out = partial,
-    };
-    struct kern_position_fwd position = {
-        .tokens = nn->rows,
-        .cols = nn->hidden,
-        .dtype = nn->dtype,
-        .x = nn_own_rows (nn, partial),
-        .table = e->position->data,
-        .count = e->position->extent[0],
-        .dropout = dropout (nn, e, batch, training),
-        .y = out,
+        .x = nn_own_rows (nn, pass->shape, pass_tensor (pass, phase, POSITION_X)),
+        .table = tensor_address (table->data),
+        .count = table->extent[0],
+        .dropout = dropout (pass),
+        .y = pass_data (pass, phase, POSITION_OUT),
     };
 
-    if (kern_embedding_fwd (nn->kern, &word, nn->compute, err) < 0
-        || nn_leave (nn, partial, err) < 0)
-        return -1;
-    return kern_position_fwd (nn->kern, &position, nn->compute, err);
+    return kern_position_fwd (nn->kern, &k, nn->compute, err);
 }
 
-int embedding_bwd (const struct nn *nn, const struct embedding *e,
-                   const struct nn_batch *batch, void *dout, struct mg_error *err)
+static int position_bwd (const struct pass *pass, const struct phase *phase,
+                         struct mg_error *err)
 {
-    struct kern_position_bwd position = {
-        .tokens = nn->rows,
+    const struct nn *nn = pass->nn;
+    const struct param *table = pass_param (pass, phase, POSITION_TABLE);
+    const struct kern_position_bwd k = {
+        .tokens = pass->shape->rows,
         .cols = nn->hidden,
         .dtype = nn->dtype,
-        .dy = dout,
-        .dropout = dropout (nn, e, batch, true),
-        .dx = dout,
-        .dtable = e->position->grad,
-        .count = e->position->extent[0],
-        .grad_dtype = e->position->grad_dtype,
-    };
-    struct kern_embedding_bwd word = {
-        .tokens = nn->tokens,
-        .cols = nn->hidden,
-        .dtype = nn->dtype,
-        .id = batch->token,
-        .first = e->word->offset[0],
-        .count = e->word->extent[0],
-        .dtable = e->word->grad,
-        .grad_dtype = e->word->grad_dtype,
+        .dy = pass_data (pass, phase, POSITION_DOUT),
+        .dropout = dropout (pass),
+        .dx = pass_data (pass, phase, POSITION_DOUT),
+        .dtable = tensor_address (table->grad),
+        .count = table->extent[0],
+        .grad_dtype = table->grad_dtype,
     };
 
-    if (kern_position_bwd (nn->kern, &position, nn->compute, err) < 0
-        || !(word.dout = nn_enter (nn, dout, err)))
-        return -1;
-    return kern_embedding_bwd (nn->kern, &word, nn->compute, err);
+    return kern_position_bwd (nn->kern, &k, nn->compute, err);
 }
+
+const struct layer_op op_position = {
+    .name = "position",
+    .flags = PHASE_CAPTURABLE,
+    .operand = {
+        [POSITION_X] = { "x", false, OPERAND_READ, 0 },
+        [POSITION_OUT] = { "out", false, OPERAND_WRITE, 0 },
+        [POSITION_TABLE] = { "table", true, OPERAND_READ, OPERAND_ADD },
+        [POSITION_DOUT] = { "dout", false, 0, OPERAND_READ | OPERAND_WRITE },
+    },
+    .fwd = position_fwd,
+    .bwd = position_bwd,
+};

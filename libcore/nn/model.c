@@ -39,10 +39,6 @@ static void setup_sizes (struct model *m, const struct job *job)
     nn->tp = job_comm (job, GROUP_TP);
     nn->tp_rank = mg_comm_rank (nn->tp);
     nn->tp_size = mg_comm_size (nn->tp);
-    nn->batch = m->spec.micro_batch_size;
-    nn->seq = c->seq_length;
-    nn->tokens = nn->batch * nn->seq;
-    nn->rows = m->spec.sequence_parallel ? nn->tokens / nn->tp_size : nn->tokens;
     nn->hidden = c->hidden_size;
     nn->head_dim = c->kv_channels;
     nn->local_heads = c->num_heads / nn->tp_size;
@@ -51,69 +47,79 @@ static void setup_sizes (struct model *m, const struct job *job)
     nn->local_vocab = c->padded_vocab_size / nn->tp_size;
 }
 
-/* Let chunk 'c' use the slots of an earlier one that needs the same memory, or its own. */
-static void choose_pool (struct model *m, int c)
+static void setup_shape (struct model *m)
 {
-    const struct model_part *part = &m->chunk[c].part;
-    struct pool *pool = m->pool;
+    struct nn_shape *s = &m->shape;
 
-    while (pool < m->pool + m->num_pools
-           && (pool->num_layers != part->num_layers || pool->head || part->last))
-        pool++;
-    if (pool == m->pool + m->num_pools)
-        m->num_pools++;
-    pool->num_layers = part->num_layers;
-    pool->tokens |= part->first || part->last;
-    pool->head = part->last;
-    m->chunk[c].pool = pool;
-    m->pool_of[c] = (int)(pool - m->pool);
+    s->batch = m->spec.micro_batch_size;
+    s->seq = m->spec.config.seq_length;
+    s->tokens = s->batch * s->seq;
+    s->rows = m->spec.sequence_parallel ? s->tokens / m->nn.tp_size : s->tokens;
+    if (s->rows < s->tokens) // from model_bind() on it is an array
+        s->position = (struct kern_positions){ .at = tensor_address (NULL), .stride_s = 1 };
 }
 
-/* Which layers each chunk of this rank has. */
-static int cut_chunks (struct model *m, const struct stages *stages, int rank,
-                       struct mg_error *err)
+static int setup_specs (struct model *m, struct mg_error *err)
 {
-    size_t n = (size_t)stages->vpp;
+    for (int i = 0; i < GPT_NUM_LAYERS; i++) {
+        if (gpt_spec ((enum gpt_layer)i, &m->nn, &m->shape, &m->layer_spec[i], err) < 0)
+            return -1;
+    }
+    return 0;
+}
 
+/* Describe the layers of a chunk, and where the tensors of each are in a slot's. */
+static int describe_chunk (struct model *m, int c, struct model_describer *d,
+                           struct mg_error *err)
+{
+    struct chunk *chunk = &m->chunk[c];
+    int n = model_part_layers (&m->spec.config, &chunk->part, NULL, 0);
+    struct model_place *places = model_allocate ((size_t)n, sizeof (*places), err);
+
+    if (!places)
+        return -1;
+    if (!(chunk->layer = model_allocate ((size_t)n, sizeof (*chunk->layer), err))
+        || !(chunk->tensor = model_allocate ((size_t)n, sizeof (*chunk->tensor), err))) {
+        free (places);
+        return -1;
+    }
+    model_part_layers (&m->spec.config, &chunk->part, places, n);
+    chunk->num_layers = n;
+    chunk->output = -1;
+    chunk->tokens = chunk->part.first || chunk->part.last;
+    for (int i = 0; i < n; i++) {
+        model_describe_layer (d, &places[i], c, &chunk->layer[i]);
+        if (places[i].which == GPT_LAYER || places[i].which == GPT_COPY)
+            chunk->output = i;
+    }
+    free (places);
+    return 0;
+}
+
+/* Which layers each chunk of this rank has, and their parameters. */
+static int describe_chunks (struct model *m, const struct stages *stages, int rank,
+                            struct mg_error *err)
+{
+    struct model_describer d = { .nn = &m->nn, .spec = m->layer_spec,
+                                 .sequence_parallel = m->shape.rows < m->shape.tokens };
+    size_t n = (size_t)stages->vpp, records = 0;
+
+    if (!(m->chunk = model_allocate (n, sizeof (*m->chunk), err)))
+        return -1;
     m->num_chunks = stages->vpp;
-    if (!(m->chunk = model_allocate (n, sizeof (*m->chunk), err))
-        || !(m->pool = model_allocate (n, sizeof (*m->pool), err))
-        || !(m->pool_of = model_allocate (n, sizeof (*m->pool_of), err)))
-        return -1;
     for (int c = 0; c < m->num_chunks; c++) {
-        struct model_part *part = &m->chunk[c].part;
-
-        *part = model_part_at (stages, rank, c);
-        m->num_params += model_part_params (&m->spec.config, part, stages->pp);
-        choose_pool (m, c);
+        m->chunk[c].part = model_part_at (stages, rank, c);
+        records += model_part_params (m->layer_spec, &m->chunk[c].part);
     }
-    return 0;
-}
-
-/* Describe the parameters of all chunks. */
-static int describe_chunks (struct model *m, struct mg_error *err)
-{
-    struct param *next;
-
-    if (!(m->param = model_allocate (m->num_params, sizeof (*m->param), err)))
+    if (!(m->param = model_allocate (records, sizeof (*m->param), err)))
         return -1;
-    next = m->param;
+    d.first = d.next = m->param;
     for (int c = 0; c < m->num_chunks; c++) {
-        struct chunk *chunk = &m->chunk[c];
-        struct model_places places = { .embedding = &m->embedding, .head = &m->head };
-
-        if (!(chunk->block = model_allocate ((size_t)chunk->part.num_layers,
-                                             sizeof (struct block), err)))
+        if (describe_chunk (m, c, &d, err) < 0)
             return -1;
-        places.block = chunk->block;
-        chunk->first = (size_t)(next - m->param);
-        if (!(next = model_describe_part (&m->nn, &chunk->part, c, next, &places, err)))
-            return -1;
-        chunk->embedding = chunk->part.first ? 2 : 0;
-        chunk->head = (size_t)(next - m->param) - chunk->first - chunk->embedding
-                      - (size_t)chunk->part.num_layers * BLOCK_NUM_PARAMS;
     }
-    return 0;
+    m->num_params = (size_t)(d.next - d.first);
+    return model_plan_pools (m, err);
 }
 
 static int check_stages (const struct model_spec *spec, int pp, struct mg_error *err)
@@ -151,10 +157,10 @@ static int setup_chunks (struct model *m, const struct job *job, struct mg_error
     }
     rc = check_stages (&m->spec, pp, err);
     if (rc == 0)
-        rc = cut_chunks (m, m->spec.stages, rank, err);
+        rc = describe_chunks (m, m->spec.stages, rank, err);
     m->spec.stages = NULL; // the caller's, or going
     stages_destroy (own);
-    return rc < 0 ? -1 : describe_chunks (m, err);
+    return rc;
 }
 
 struct model *model_create (const struct model_spec *spec, const struct job *job,
@@ -185,19 +191,13 @@ struct model *model_create (const struct model_spec *spec, const struct job *job
     m->spec = *spec;
     m->device = job_device (job);
     setup_sizes (m, job);
-    if (setup_streams (m, err) < 0 || setup_chunks (m, job, err) < 0)
+    setup_shape (m);
+    if (setup_streams (m, err) < 0 || setup_specs (m, err) < 0 || setup_chunks (m, job, err) < 0)
         goto error;
     return m;
 error:
     model_destroy (m);
     return NULL;
-}
-
-static void clear_chunk (struct chunk *chunk)
-{
-    for (int i = 0; chunk->block && i < chunk->part.num_layers; i++)
-        block_clear (&chunk->block[i]);
-    free (chunk->block);
 }
 
 void model_destroy (struct model *m)
@@ -210,8 +210,10 @@ void model_destroy (struct model *m)
     mg_stream_destroy (m->nn.compute);
     mg_event_destroy (m->nn.computed);
     mg_event_destroy (m->nn.communicated);
-    for (int c = 0; m->chunk && c < m->num_chunks; c++)
-        clear_chunk (&m->chunk[c]);
+    for (int c = 0; m->chunk && c < m->num_chunks; c++) {
+        free (m->chunk[c].layer);
+        free (m->chunk[c].tensor);
+    }
     for (int p = 0; p < m->num_pools; p++)
         model_clear_pool (&m->pool[p]);
     free (m->chunk);
@@ -269,7 +271,7 @@ int model_num_pools (const struct model *m)
 
 size_t model_boundary_count (const struct model *m)
 {
-    return (size_t)m->nn.rows * (size_t)m->nn.hidden;
+    return (size_t)m->shape.rows * (size_t)m->nn.hidden;
 }
 
 enum mg_dtype model_dtype (const struct model *m)
@@ -277,17 +279,19 @@ enum mg_dtype model_dtype (const struct model *m)
     return m->nn.dtype;
 }
 
-int model_loss (struct model *m, double sums[3], struct mg_error *err)
+const char *const model_loss_names[MODEL_NUM_LOSSES] = { [MODEL_LM_LOSS] = "lm loss" };
+
+int model_loss (struct model *m, enum model_losses loss, double sums[3], struct mg_error *err)
 {
     if (mg_stream_synchronize (m->nn.compute, err) < 0)
         return -1;
-    memcpy (sums, m->shared.loss, 3 * sizeof (double));
+    memcpy (sums, tensor_at (&m->shared.loss, 3 * (int64_t)loss), 3 * sizeof (double));
     return 0;
 }
 
-void model_clear_loss (struct model *m)
+void model_clear_losses (struct model *m)
 {
-    memset (m->shared.loss, 0, 3 * sizeof (double));
+    memset (m->shared.loss.data, 0, MODEL_NUM_LOSSES * 3 * sizeof (double));
 }
 
 bool model_has_loss (const struct model *m)

@@ -2,8 +2,9 @@
  *
  * Life: model_create() describes the parameters and takes no memory for them; a layout
  * gives every parameter its data and gradient (optim/layout.h); model_bind() plans and
- * allocates the activation slots; then forward and backward passes run, one microbatch in
- * one slot each, in the order that a schedule says.  After model_bind() nothing allocates.
+ * allocates the activation slots.  Then passes run, one microbatch in one slot each, in the order
+ * that a schedule says: the caller fills the named inputs of a slot and calls model_forward(),
+ * and later model_backward().  After model_bind() nothing allocates.
  */
 #ifndef LIBCORE_NN_MODEL_H
 #define LIBCORE_NN_MODEL_H
@@ -15,6 +16,7 @@
 #include "libcore/topo/stages.h"
 
 struct model;
+struct check;
 
 struct model_spec {
     struct model_config config;
@@ -25,14 +27,7 @@ struct model_spec {
     const struct stages *stages; /* layers of every stage; a model chunk of this rank is a
                                     virtual stage. Read by model_create(). NULL: dealt out
                                     evenly, one chunk on each rank */
-    bool per_token_loss; /* a microbatch's loss is the sum over its tokens, not the mean */
 };
-
-/* Fill 'batch' for a microbatch of the current iteration: always the sample indices, and
- * tokens, labels and mask ([s, b] order) if 'tokens' is set.
- */
-typedef int (*model_fetch_f) (void *arg, int microbatch, bool tokens,
-                              struct nn_batch *batch, struct mg_error *err);
 
 struct model *model_create (const struct model_spec *spec, const struct job *job,
                             struct mg_error *err);
@@ -72,26 +67,28 @@ int model_activation_error (struct mg_error *err);
 int model_num_pools (const struct model *m);
 
 /* Scratch that kernels need for passes of this model, by this device's threads, processor and
- * library of products: the passes run once over memory that is not there.  To be asked
- * before model_bind(), and costs nothing the second time.  -1 and a text on failure.
+ * library of products: the calls of one pass through each chunk are asked for theirs, and none
+ * is run.  To be asked before model_bind(), and costs nothing the second time.  -1 and a text on
+ * failure.
  */
 int model_scratch_bytes (struct model *m, size_t *bytes, struct mg_error *err);
 
 /* Allocate activations, and the kernels' scratch (device_reserve_scratch()). */
 int model_bind (struct model *m, const int *slots, struct mg_error *err);
 
-/* Who fills the slots' batches, and the weight of a microbatch in the loss (1 / number of
- * microbatches, times a loss scale; with per_token_loss the scale alone).
+/* The inputs of a chunk's slot, to be filled before model_forward(): always the sample indices,
+ * and tokens, labels and mask where model_needs_tokens().
  */
-void model_set_input (struct model *m, model_fetch_f fetch, void *arg, double weight);
+const struct nn_inputs *model_inputs (const struct model *m, int chunk, int slot);
+bool model_needs_tokens (const struct model *m, int chunk);
 
-/* Boundary tensors of a chunk's slot, [s, b, h] of the model's type: the input it expects
+/* Boundary tensors of a chunk's slot, [rows, hidden] of the model's type: the input it expects
  * (of the first chunk of the model: not to be filled), its output, its gradient (of the output
  * before model_backward(), of the input after).
  */
-void *model_input (struct model *m, int chunk, int slot);
-void *model_output (struct model *m, int chunk, int slot);
-void *model_gradient (struct model *m, int chunk, int slot);
+void *model_input (const struct model *m, int chunk, int slot);
+void *model_output (const struct model *m, int chunk, int slot);
+void *model_gradient (const struct model *m, int chunk, int slot);
 size_t model_boundary_count (const struct model *m);
 enum mg_dtype model_dtype (const struct model *m);
 
@@ -104,21 +101,32 @@ struct model_hooks {
     int (*grads_ready) (void *arg, size_t first, size_t n, struct mg_error *err);
     void *arg;
 };
-void model_set_hooks (struct model *m, const struct model_hooks *hooks);
+
+/* How a pass is taken. */
+struct model_mode {
+    bool training;       /* dropout is on */
+    double loss_weight;  /* of a microbatch in the loss: 1 / number of microbatches, times a loss
+                            scale; with per_token_loss the scale alone */
+    bool per_token_loss; /* a microbatch's loss is the sum over its tokens, not the mean */
+    struct check *check; /* look at all that is made (nn/check.h); NULL: do not */
+    struct model_hooks hooks;
+};
 
 /* One pass; the last stage adds to the loss sums, the backward pass to the gradients. */
-int model_forward (struct model *m, int chunk, int slot, int microbatch, bool training,
+int model_forward (struct model *m, const struct model_mode *mode, int chunk, int slot,
                    struct mg_error *err);
-int model_backward (struct model *m, int chunk, int slot, struct mg_error *err);
+int model_backward (struct model *m, const struct model_mode *mode, int chunk, int slot,
+                    struct mg_error *err);
 
-/* Let passes look at all that they make (nn/check.h), NULL: not any more. */
-void model_set_check (struct model *m, struct check *check);
+/* The losses of a model, and their names. */
+enum model_losses { MODEL_LM_LOSS, MODEL_NUM_LOSSES };
+extern const char *const model_loss_names[MODEL_NUM_LOSSES];
 
-/* The three sums of kern_xent_loss since model_clear_loss(); zeros on ranks without the
- * last stage. Waits for the compute stream.
+/* The three sums of a loss, see kern_xent_loss, since model_clear_losses(); zeros on ranks
+ * without the last stage.  Waits for the compute stream.
  */
-int model_loss (struct model *m, double sums[3], struct mg_error *err);
-void model_clear_loss (struct model *m);
+int model_loss (struct model *m, enum model_losses loss, double sums[3], struct mg_error *err);
+void model_clear_losses (struct model *m);
 
 /* True on ranks that hold the last global stage. */
 bool model_has_loss (const struct model *m);

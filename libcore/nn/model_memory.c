@@ -1,9 +1,15 @@
-/* model_memory.c - slots of activations, and the memory of a model */
+/* model_memory.c - slots of activations, and the memory of a model
+ *
+ * Memory is carved by one piece of code that runs with nothing behind it first (arena.h), so what
+ * is planned is what is used.  Chunks whose layers keep as much for a microbatch share slots: a
+ * slot then has the tensors of each chunk in the same memory.  Tensors that are of no use between
+ * layers are there once, under their name, with room for the largest of that name.
+ */
 
 #include <errno.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "kernels/tape.h"
 #include "libcore/nn/model_private.h"
@@ -11,44 +17,116 @@
 void model_clear_pool (struct pool *pool)
 {
     for (int s = 0; pool->slot && s < pool->num_slots; s++)
-        free (pool->slot[s].act);
+        free (pool->slot[s].tensor);
     free (pool->slot);
     pool->slot = NULL;
     pool->num_slots = 0;
 }
 
-/* Take one slot of a pool; s->act has room for its layers.  Where there are none, the output
- * is a buffer of its own, since the next input may come while it is still on its way, or,
- * below the head, the input itself.
- */
-static void carve_slot (const struct nn *nn, const struct pool *pool,
-                        const struct shared *shared, struct arena *a, struct slot *s)
+/* --- what is carved --- */
+
+static struct tensor array (enum mg_dtype dtype, int64_t rows, int64_t cols)
 {
-    int64_t boundary = nn->rows * nn->hidden;
-    size_t size = mg_dtype_size (nn->dtype);
-    void *below;
+    return (struct tensor){ .dtype = dtype, .ndims = 2, .shape = { rows, cols }, .live = rows };
+}
 
-    s->batch.sample = arena_take (a, nn->batch, sizeof (int64_t));
-    if (pool->tokens) {
-        s->batch.token = arena_take (a, nn->tokens, sizeof (int32_t));
-        s->batch.label = arena_take (a, nn->tokens, sizeof (int32_t));
-        s->batch.mask = arena_take (a, nn->tokens, sizeof (float));
-    }
-    below = s->input = arena_take (a, boundary, size);
-    for (int i = 0; i < pool->num_layers; i++) {
-        void **act = s->act + (size_t)i * BLOCK_NUM_ACTS;
+static struct tensor take (struct arena *a, enum mg_dtype dtype, int64_t rows, int64_t cols)
+{
+    struct tensor t = array (dtype, rows, cols);
 
-        block_carve_saved (nn, a, act);
-        act[ACT_INPUT] = below;
-        below = act[ACT_OUTPUT] = arena_take (a, boundary, size);
-        act[ACT_BRANCH] = shared->act[ACT_BRANCH];
+    tensor_take (&t, a);
+    return t;
+}
+
+static const struct shared_tensor *find_shared (const struct shared *shared,
+                                                const struct layer_tensor *row)
+{
+    for (int i = 0; i < shared->num_tensors; i++) {
+        const struct shared_tensor *s = &shared->tensor[i];
+
+        if (s->gradient == row->gradient && strcmp (s->name, row->name) == 0)
+            return s;
     }
-    if (pool->num_layers == 0 && !pool->head)
-        below = arena_take (a, boundary, size);
-    s->output = below;
-    s->gradient = arena_take (a, boundary, size);
-    if (pool->head)
-        head_carve (nn, a, &s->head);
+    return NULL;
+}
+
+/* The memory of a layer's tensor, between that of the layers beside it. */
+static struct tensor carve_tensor (const struct model *m, const struct layer *layer, int i,
+                                   const struct slot *s, const struct tensor *below,
+                                   struct arena *a)
+{
+    const struct layer_tensor *row = &layer->spec->tensor[i];
+    struct tensor t = layer_tensor_of (&m->nn, layer->spec, i);
+
+    switch (row->life) {
+    case LIFE_INPUT:
+        t.data = below->data;
+        break;
+    case LIFE_GRADIENT:
+        t.data = s->gradient.data;
+        break;
+    case LIFE_SHARED:
+        t.data = find_shared (&m->shared, row)->tensor.data;
+        break;
+    case LIFE_OUTPUT:
+        if (layer->step == 0) { /* what is at the bottom of a model gets no input */
+            t.data = s->input.data;
+            break;
+        } /* fall through */
+    default:
+        tensor_take (&t, a);
+    }
+    return t;
+}
+
+/* What the layers of a chunk keep in a slot; 'tensor' has room for those of all layers. */
+static void carve_chunk (const struct model *m, const struct chunk *chunk,
+                         const struct slot *s, struct tensor *tensor, struct arena *a)
+{
+    const struct tensor *below = &s->input;
+
+    for (int l = 0; l < chunk->num_layers; l++) {
+        const struct layer *layer = &chunk->layer[l];
+        struct tensor *own = tensor + chunk->tensor[l];
+        int output = layer_find (layer->spec, LIFE_OUTPUT);
+
+        for (int i = 1; i <= layer->spec->num_tensors; i++)
+            own[i] = carve_tensor (m, layer, i, s, below, a);
+        if (output != LAYER_NONE)
+            below = &own[output];
+    }
+}
+
+/* A slot of a pool: inputs, boundaries, and the layers of each of its chunks in the same place. */
+static void carve_slot (const struct model *m, int pool, struct slot *s, struct arena *a)
+{
+    const struct nn_shape *shape = &m->shape;
+    enum mg_dtype dtype = m->nn.dtype;
+    struct arena start;
+    size_t most;
+    bool overflow = false;
+
+    *s = (struct slot){ .tensor = s->tensor };
+    s->in.sample = take (a, MG_INT64, shape->batch, 1);
+    if (m->pool[pool].tokens) {
+        s->in.token = take (a, MG_INT32, shape->tokens, 1);
+        s->in.label = take (a, MG_INT32, shape->tokens, 1);
+        s->in.mask = take (a, MG_FLOAT32, shape->tokens, 1);
+    }
+    s->input = take (a, dtype, shape->rows, m->nn.hidden);
+    s->gradient = take (a, dtype, shape->rows, m->nn.hidden);
+    start = *a;
+    most = a->used;
+    for (int c = 0; c < m->num_chunks; c++) {
+        if (m->chunk[c].pool != pool)
+            continue;
+        *a = start;
+        carve_chunk (m, &m->chunk[c], s, s->tensor, a);
+        most = a->used > most ? a->used : most;
+        overflow |= a->overflow;
+    }
+    a->used = most;
+    a->overflow |= overflow;
 }
 
 /* Elements of the largest weight that is stored in another type than products take. */
@@ -65,32 +143,116 @@ static int64_t largest_stored (const struct model *m)
     return largest;
 }
 
-static void carve_shared (const struct model *m, struct arena *a, struct shared *shared)
+static void carve_shared (struct model *m, struct arena *a)
 {
-    const struct nn *nn = &m->nn;
+    const struct nn_shape *shape = &m->shape;
+    struct shared *s = &m->shared;
 
-    block_carve_shared (nn, a, shared->act, shared->grad);
-    if (nn->rows < nn->tokens) {
-        shared->gathered
-            = arena_take (a, nn->tokens * nn->hidden, mg_dtype_size (nn->dtype));
-        shared->position = arena_take (a, nn->rows / nn->batch, sizeof (int32_t));
+    for (int i = 0; i < s->num_tensors; i++)
+        tensor_take (&s->tensor[i].tensor, a);
+    s->gathered = s->position = (struct tensor){ .data = NULL };
+    if (shape->rows < shape->tokens) {
+        s->gathered = take (a, m->nn.dtype, shape->tokens, m->nn.hidden);
+        s->position = take (a, MG_INT32, shape->rows / shape->batch, 1);
     }
-    shared->weight = arena_take (a, largest_stored (m), mg_dtype_size (nn->dtype));
-    shared->loss = arena_take (a, 3, sizeof (double));
+    s->weight = take (a, m->nn.dtype, largest_stored (m), 1);
+    s->loss = take (a, MG_FLOAT64, MODEL_NUM_LOSSES, 3);
+}
+
+/* --- plans --- */
+
+/* Room for a shared tensor of a layer. */
+static int add_shared (struct model *m, const struct layer *layer, int i, struct mg_error *err)
+{
+    const struct layer_tensor *row = &layer->spec->tensor[i];
+    struct tensor t = layer_tensor_of (&m->nn, layer->spec, i);
+    struct shared_tensor *s = (struct shared_tensor *)find_shared (&m->shared, row);
+
+    if (!s) {
+        if (m->shared.num_tensors == MAX_SHARED)
+            return mg_error_set (err, EINVAL, "model: more than %d tensors are shared by all"
+                                 " layers", MAX_SHARED);
+        s = &m->shared.tensor[m->shared.num_tensors++];
+        *s = (struct shared_tensor){ row->name, row->gradient, t };
+    }
+    if (tensor_capacity (&t) > tensor_capacity (&s->tensor))
+        s->tensor = t;
+    return 0;
+}
+
+/* Number the tensors of a chunk's layers, and collect those that are shared. */
+static int list_tensors (struct model *m, struct chunk *chunk, size_t *n, struct mg_error *err)
+{
+    *n = 0;
+    for (int l = 0; l < chunk->num_layers; l++) {
+        const struct layer_spec *spec = chunk->layer[l].spec;
+
+        chunk->tensor[l] = *n;
+        *n += (size_t)spec->num_tensors + 1;
+        for (int i = 1; i <= spec->num_tensors; i++) {
+            if (spec->tensor[i].life == LIFE_SHARED
+                && add_shared (m, &chunk->layer[l], i, err) < 0)
+                return -1;
+        }
+    }
+    return 0;
+}
+
+/* Bytes that the layers of a chunk keep for a microbatch. */
+static int chunk_bytes (const struct model *m, const struct chunk *chunk, size_t num_tensors,
+                        size_t *bytes, struct mg_error *err)
+{
+    struct slot s = { .tensor = model_allocate (num_tensors, sizeof (*s.tensor), err) };
+    struct arena a;
+
+    if (!s.tensor)
+        return -1;
+    arena_init (&a, NULL, 0);
+    carve_chunk (m, chunk, &s, s.tensor, &a);
+    free (s.tensor);
+    *bytes = a.overflow ? SIZE_MAX : a.used;
+    return 0;
+}
+
+int model_plan_pools (struct model *m, struct mg_error *err)
+{
+    size_t n = (size_t)m->num_chunks;
+
+    if (!(m->pool = model_allocate (n, sizeof (*m->pool), err))
+        || !(m->pool_of = model_allocate (n, sizeof (*m->pool_of), err)))
+        return -1;
+    for (int c = 0; c < m->num_chunks; c++) {
+        struct chunk *chunk = &m->chunk[c];
+        size_t bytes, tensors;
+        int p = 0;
+
+        if (list_tensors (m, chunk, &tensors, err) < 0
+            || chunk_bytes (m, chunk, tensors, &bytes, err) < 0)
+            return -1;
+        while (p < m->num_pools && m->pool[p].bytes != bytes)
+            p++;
+        if (p == m->num_pools)
+            m->pool[m->num_pools++].bytes = bytes;
+        m->pool[p].tokens |= chunk->tokens;
+        for (int l = 0; l < chunk->num_layers; l++) /* behind those of the pool's other chunks */
+            chunk->tensor[l] += m->pool[p].num_tensors;
+        m->pool[p].num_tensors += tensors;
+        m->pool_of[c] = chunk->pool = p;
+    }
+    return 0;
 }
 
 /* Take the slots of a pool without keeping where. */
 static int plan_pool (struct model *m, int p, int slots, struct arena *a)
 {
-    const struct pool *pool = &m->pool[p];
-    struct slot s = { .act = model_allocate ((size_t)pool->num_layers,
-                                             BLOCK_NUM_ACTS * sizeof (void *), NULL) };
+    struct slot s = { .tensor = model_allocate (m->pool[p].num_tensors, sizeof (*s.tensor),
+                                                NULL) };
 
-    if (!s.act)
+    if (!s.tensor)
         return -1;
     for (int i = 0; i < slots; i++)
-        carve_slot (&m->nn, pool, &m->shared, a, &s);
-    free (s.act);
+        carve_slot (m, p, &s, a);
+    free (s.tensor);
     return 0;
 }
 
@@ -107,11 +269,12 @@ size_t model_pool_bytes (struct model *m, int pool, int slots)
 
 size_t model_activation_bytes (struct model *m, const int *slots)
 {
-    struct shared shared = { 0 };
+    const struct shared bound = m->shared;
     struct arena a;
 
     arena_init (&a, NULL, 0);
-    carve_shared (m, &a, &shared);
+    carve_shared (m, &a);
+    m->shared = bound;
     for (int p = 0; p < m->num_pools; p++) {
         if (plan_pool (m, p, slots[p], &a) < 0)
             return 0;
@@ -127,104 +290,81 @@ int model_activation_error (struct mg_error *err)
                : mg_error_set (err, EOVERFLOW, "activations of this model are too large");
 }
 
-static int bind_slots (struct model *m, struct pool *pool, int slots, struct arena *a,
-                       struct mg_error *err)
+/* --- the memory --- */
+
+static int bind_slots (struct model *m, int p, int slots, struct arena *a, struct mg_error *err)
 {
+    struct pool *pool = &m->pool[p];
+
     if (!(pool->slot = model_allocate ((size_t)slots, sizeof (*pool->slot), err)))
         return -1;
     pool->num_slots = slots;
     for (int i = 0; i < slots; i++) {
         struct slot *s = &pool->slot[i];
-        if (!(s->act = model_allocate ((size_t)pool->num_layers,
-                                       BLOCK_NUM_ACTS * sizeof (void *), err)))
+
+        if (!(s->tensor = model_allocate (pool->num_tensors, sizeof (*s->tensor), err)))
             return -1;
-        carve_slot (&m->nn, pool, &m->shared, a, s);
+        carve_slot (m, p, s, a);
     }
     return 0;
 }
 
+/* Slots of all pools, 'slots' NULL: one each. */
 static int bind_all (struct model *m, const int *slots, struct arena *a, struct mg_error *err)
 {
-    carve_shared (m, a, &m->shared);
+    carve_shared (m, a);
     m->nn.gathered = m->shared.gathered;
     m->nn.weight = m->shared.weight;
-    m->nn.position = (struct kern_positions){ .at = m->shared.position, .stride_s = 1 };
-    for (int p = 0; p < m->num_pools; p++)
-        if (bind_slots (m, &m->pool[p], slots ? slots[p] : 1, a, err) < 0)
+    for (int p = 0; p < m->num_pools; p++) {
+        if (bind_slots (m, p, slots ? slots[p] : 1, a, err) < 0)
             return -1;
-    return 0;
-}
-
-static void unbind_all (struct model *m)
-{
-    m->nn.gathered = m->nn.weight = NULL;
-    m->nn.position = (struct kern_positions){ .at = NULL };
-    m->shared = (struct shared){ .loss = NULL };
-    for (int p = 0; p < m->num_pools; p++)
-        model_clear_pool (&m->pool[p]);
-}
-
-/* --- scratch of kernels: passes over addresses that nothing looks at --- */
-
-static int fetch_nothing (void *arg, int microbatch, bool tokens, struct nn_batch *batch,
-                          struct mg_error *err)
-{
-    (void)arg, (void)microbatch, (void)tokens, (void)batch, (void)err;
-    return 0;
-}
-
-/* Parameters that have no memory yet get 'to' in the place of 'from'. */
-static void point_params (struct model *m, void *from, void *to)
-{
-    for (size_t i = 0; i < m->num_params; i++) {
-        if (m->param[i].data == from)
-            m->param[i].data = to;
-        if (m->param[i].grad == from)
-            m->param[i].grad = to;
     }
+    return 0;
 }
+
+/* --- scratch of kernels --- */
 
 /* One pass of each kind through every chunk. */
-static int run_nowhere (struct model *m, struct mg_error *err)
+static int pass_once (struct model *m, struct mg_error *err)
 {
-    for (int c = 0; c < m->num_chunks; c++)
-        if (model_forward (m, c, 0, 0, true, err) < 0 || model_backward (m, c, 0, err) < 0)
+    const struct model_mode mode = { .training = true };
+
+    for (int c = 0; c < m->num_chunks; c++) {
+        if (model_forward (m, &mode, c, 0, err) < 0 || model_backward (m, &mode, c, 0, err) < 0)
             return -1;
+    }
     return 0;
+}
+
+/* With tensors that have no memory, and kernels that take calls down. */
+static int plan_scratch (struct model *m, struct kern_tape *tape, struct mg_error *err)
+{
+    const struct kernels *kern = m->nn.kern;
+    struct kernels taping = *kern;
+    struct arena a;
+    int rc;
+
+    taping.tape = tape;
+    m->nn.kern = &taping;
+    arena_init (&a, NULL, 0);
+    rc = bind_all (m, NULL, &a, err) < 0 ? -1 : pass_once (m, err);
+    m->nn.kern = kern;
+    for (int p = 0; p < m->num_pools; p++)
+        model_clear_pool (&m->pool[p]);
+    return rc;
 }
 
 int model_scratch_bytes (struct model *m, size_t *bytes, struct mg_error *err)
 {
-    _Alignas (ARENA_ALIGN) char nowhere[ARENA_ALIGN];
-    const struct kernels *kern = m->nn.kern;
-    struct kernels planning = *kern;
-    const struct model_hooks hooks = m->hooks;
-    model_fetch_f fetch = m->fetch;
-    struct arena a;
-    int rc;
-
     if (m->scratch == 0) {
-        if (!(planning.tape = kern_tape_create (false, err)))
-            return -1;
-        arena_init (&a, nowhere, PTRDIFF_MAX);
-        point_params (m, NULL, nowhere);
-        m->fetch = fetch_nothing;
-        m->hooks = (struct model_hooks){ .arg = NULL };
-        m->nn.planning = true;
-        m->nn.kern = &planning;
-        rc = bind_all (m, NULL, &a, err) < 0 ? -1 : run_nowhere (m, err);
-        m->scratch = kern_tape_scratch (planning.tape);
-        kern_tape_destroy (planning.tape);
-        m->nn.kern = kern;
-        m->nn.planning = false;
-        m->hooks = hooks;
-        m->fetch = fetch;
-        point_params (m, nowhere, NULL);
-        unbind_all (m);
-        if (rc < 0) {
-            m->scratch = 0;
+        struct kern_tape *tape = kern_tape_create (false, err);
+        int rc = tape ? plan_scratch (m, tape, err) : -1;
+
+        if (rc == 0)
+            m->scratch = kern_tape_scratch (tape);
+        kern_tape_destroy (tape);
+        if (rc < 0)
             return mg_error_prefix (err, "planning scratch of kernels");
-        }
     }
     *bytes = m->scratch;
     return 0;
@@ -233,10 +373,12 @@ int model_scratch_bytes (struct model *m, size_t *bytes, struct mg_error *err)
 /* With sequence parallelism a rank has the rows of consecutive positions. */
 static void set_positions (struct model *m)
 {
-    int64_t n = m->nn.rows / m->nn.batch;
+    int64_t n = m->shape.rows / m->shape.batch;
+    int32_t *position = m->shared.position.data;
 
-    for (int64_t s = 0; m->shared.position && s < n; s++)
-        m->shared.position[s] = (int32_t)(n * m->nn.tp_rank + s);
+    m->shape.position = (struct kern_positions){ .at = position, .stride_s = 1 };
+    for (int64_t s = 0; position && s < n; s++)
+        position[s] = (int32_t)(n * m->nn.tp_rank + s);
 }
 
 int model_bind (struct model *m, const int *slots, struct mg_error *err)

@@ -1,14 +1,10 @@
-/* model_params.c - embedding, final norm and output layer parameters */
+/* model_params.c - the layers of a stage, and parameters as their specifications have them */
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "libcore/base/rng.h"
 #include "libcore/nn/model_params.h"
-
-/* Keys of tensors outside the layers: kinds above those of a layer's parameters. */
-enum { KIND_WORD = 100, KIND_POSITION, KIND_OUTPUT };
 
 struct model_part model_part_at (const struct stages *stages, int rank, int chunk)
 {
@@ -22,148 +18,29 @@ struct model_part model_part_at (const struct stages *stages, int rank, int chun
     };
 }
 
-size_t model_part_params (const struct model_config *c, const struct model_part *part,
-                          int pp)
+int model_part_layers (const struct model_config *c, const struct model_part *part,
+                       struct model_place *places, int max)
 {
-    size_t n = (size_t)part->num_layers * BLOCK_NUM_PARAMS;
+    int n = 0, top = 1 + c->num_layers;
+    struct model_place all[] = { { GPT_EMBEDDING, -1, 0 }, { GPT_COPY, -1, 0 },
+                                 { GPT_HEAD, -1, top }, { GPT_LOSS, -1, top + 1 } };
+    const bool has[] = { part->first, !part->first && !part->last && part->num_layers == 0,
+                         part->last, part->last };
 
-    if (part->first)
-        n += 2;
-    if (part->last)
-        n += 2 + (c->tied_embeddings && pp == 1 ? 0 : 1);
+    for (int i = 0; i < 4; i++) {
+        for (int l = 0; i == 1 && l < part->num_layers; l++, n++) {
+            int layer = part->first_layer + l;
+
+            if (n < max)
+                places[n] = (struct model_place){ GPT_LAYER, layer, 1 + layer };
+        }
+        if (has[i] && n++ < max)
+            places[n - 1] = all[i];
+    }
     return n;
 }
 
-int model_layer_order (int layer)
-{
-    return 2 + layer * BLOCK_NUM_PARAMS;
-}
-
-int model_config_tensors (const struct model_config *c)
-{
-    return model_layer_order (c->num_layers) + 2 + (c->tied_embeddings ? 0 : 1);
-}
-
-int64_t model_config_parameters (const struct model_config *c)
-{
-    int64_t h = c->hidden_size, f = c->ffn_hidden_size;
-    int64_t a = (int64_t)c->num_heads * c->kv_channels;
-    int64_t layer = 4 * h + (3 * a * h + 3 * a) + (a * h + h) + (f * h + f) + (f * h + h);
-    int64_t words = (int64_t)c->vocab_size * h;
-
-    return layer * c->num_layers + words * (c->tied_embeddings ? 1 : 2)
-        + (int64_t)c->max_positions * h + 2 * h;
-}
-
-/* A row-split vocabulary matrix. */
-static void describe_vocab (const struct nn *nn, struct param *p, const char *name, int order,
-                            int kind)
-{
-    *p = (struct param){
-        .dtype = nn->dtype,
-        .storage = nn->dtype,
-        .ndims = 2,
-        .global = { nn->config.vocab_size, nn->hidden },
-        .offset = { nn->local_vocab * nn->tp_rank, 0 },
-        .extent = { nn->local_vocab, nn->hidden },
-        .numel = nn->local_vocab * nn->hidden,
-        .tp_sharded = true,
-        .decay = true,
-        .order = order,
-        .init_std = nn->config.init_std,
-        .init_key = rng_key (nn->config.seed, RNG_INIT, (uint64_t)kind, 0),
-    };
-    snprintf (p->name, sizeof (p->name), "%s", name);
-}
-
-struct param *model_describe_embedding (const struct nn *nn, struct param *p,
-                                        struct embedding *e)
-{
-    const struct model_config *c = &nn->config;
-
-    describe_vocab (nn, &p[0], "embedding.word_embeddings.weight", 0, KIND_WORD);
-    p[0].shared_embedding = c->tied_embeddings;
-    p[1] = (struct param){
-        .name = "embedding.position_embeddings.weight",
-        .dtype = nn->dtype,
-        .storage = nn->dtype,
-        .ndims = 2,
-        .global = { c->max_positions, nn->hidden },
-        .extent = { c->max_positions, nn->hidden },
-        .numel = c->max_positions * nn->hidden,
-        .sequence_parallel = nn->rows < nn->tokens,
-        .decay = true,
-        .order = 1,
-        .init_std = c->init_std,
-        .init_key = rng_key (c->seed, RNG_INIT, KIND_POSITION, 0),
-    };
-    *e = (struct embedding){
-        .word = &p[0],
-        .position = &p[1],
-        .key = rng_key (c->seed, RNG_DROPOUT_EMBEDDING, 0, 0),
-    };
-    return p + 2;
-}
-
-struct param *model_describe_head (const struct nn *nn, struct param *p, struct param *word,
-                                   struct head *h)
-{
-    const struct model_config *c = &nn->config;
-    int order = model_layer_order (c->num_layers);
-    static const char *const names[2] = { "decoder.final_layernorm.weight",
-                                          "decoder.final_layernorm.bias" };
-
-    for (int i = 0; i < 2; i++) {
-        p[i] = (struct param){
-            .dtype = nn->dtype,
-            .storage = nn->dtype,
-            .ndims = 1,
-            .global = { c->hidden_size },
-            .extent = { c->hidden_size },
-            .numel = c->hidden_size,
-            .order = order + i,
-            .sequence_parallel = nn->rows < nn->tokens,
-            .init_value = i == 0 ? 1.0f : 0.0f,
-        };
-        snprintf (p[i].name, sizeof (p[i].name), "%s", names[i]);
-    }
-    h->norm = (struct norm){ &p[0], &p[1] };
-    p += 2;
-    if (c->tied_embeddings && word) {
-        word->shared_embedding = false;
-        h->output = (struct linear){ .weight = word, .logits = true };
-        return p;
-    }
-    if (c->tied_embeddings) {
-        describe_vocab (nn, p, "embedding.word_embeddings.weight", 0, KIND_WORD);
-        p->shared_embedding = p->shared_copy = true;
-    }
-    else
-        describe_vocab (nn, p, "output_layer.weight", order + 2, KIND_OUTPUT);
-    h->output = (struct linear){ .weight = p, .logits = true };
-    return p + 1;
-}
-
-struct param *model_describe_part (const struct nn *nn, const struct model_part *part,
-                                   int chunk, struct param *p, struct model_places *places,
-                                   struct mg_error *err)
-{
-    struct param *first = p;
-
-    if (part->first)
-        p = model_describe_embedding (nn, p, places->embedding);
-    for (int i = 0; i < part->num_layers; i++, p += BLOCK_NUM_PARAMS) {
-        int layer = part->first_layer + i;
-
-        if (block_init (&places->block[i], nn, layer, p, model_layer_order (layer), err) < 0)
-            return NULL;
-    }
-    if (part->last)
-        p = model_describe_head (nn, p, places->embedding->word, places->head);
-    for (struct param *q = first; q < p; q++)
-        q->chunk = chunk;
-    return p;
-}
+/* --- the whole model, which one rank would have --- */
 
 /* As much of a rank as descriptions need. */
 static struct nn describing_nn (const struct model_config *c, int tp, bool float8_weights)
@@ -172,10 +49,6 @@ static struct nn describing_nn (const struct model_config *c, int tp, bool float
         .weight_storage = float8_weights ? MG_FLOAT8_E4M3 : MG_FLOAT32,
         .config = *c,
         .tp_size = tp,
-        .batch = 1,
-        .seq = c->seq_length,
-        .tokens = c->seq_length,
-        .rows = c->seq_length,
         .hidden = c->hidden_size,
         .head_dim = c->kv_channels,
         .local_heads = c->num_heads / tp,
@@ -185,50 +58,160 @@ static struct nn describing_nn (const struct model_config *c, int tp, bool float
     };
 }
 
-/* Describe chunk number 'chunk' with blocks that are only needed for it. */
-static struct param *list_chunk (const struct nn *nn, const struct model_part *part,
-                                 int chunk, struct param *p, struct model_places *places,
-                                 struct mg_error *err)
+static int describing_specs (const struct nn *nn, struct layer_spec spec[GPT_NUM_LAYERS],
+                             struct mg_error *err)
 {
-    places->block = calloc ((size_t)part->num_layers + 1, sizeof (*places->block));
-    if (!places->block) {
-        mg_error_set (err, ENOMEM, "out of memory for %d layers", part->num_layers);
-        return NULL;
+    const struct nn_shape shape = { .batch = 1, .seq = nn->config.seq_length,
+                                    .tokens = nn->config.seq_length,
+                                    .rows = nn->config.seq_length };
+
+    for (int i = 0; i < GPT_NUM_LAYERS; i++) {
+        if (gpt_spec ((enum gpt_layer)i, nn, &shape, &spec[i], err) < 0)
+            return -1;
     }
-    p = model_describe_part (nn, part, chunk, p, places, err);
-    for (int i = 0; i < part->num_layers; i++)
-        block_clear (&places->block[i]);
-    free (places->block);
-    return p;
+    return 0;
+}
+
+/* Tensors of the whole model below a layer. */
+static int order_of (const struct layer_spec *spec, const struct model_config *c,
+                     const struct model_place *place)
+{
+    int layers = place->which == GPT_LAYER ? place->number : c->num_layers;
+
+    if (place->which == GPT_EMBEDDING)
+        return 0;
+    return spec[GPT_EMBEDDING].num_params + layers * spec[GPT_LAYER].num_params;
+}
+
+int model_config_tensors (const struct model_config *c)
+{
+    const struct nn nn = describing_nn (c, 1, false);
+    const struct model_place head = { .which = GPT_HEAD };
+    struct layer_spec spec[GPT_NUM_LAYERS];
+
+    if (describing_specs (&nn, spec, NULL) < 0)
+        return 0;
+    return order_of (spec, c, &head) + spec[GPT_HEAD].num_params - c->tied_embeddings;
+}
+
+static int64_t count_parameters (const struct layer_spec *spec, bool tied)
+{
+    int64_t total = 0;
+
+    for (int i = 1; i <= spec->num_params; i++) {
+        const struct layer_param *p = &spec->param[i];
+
+        if (!tied || !p->embedding)
+            total += p->global[0] * (p->ndims == 2 ? p->global[1] : 1);
+    }
+    return total;
+}
+
+int64_t model_config_parameters (const struct model_config *c)
+{
+    const struct nn nn = describing_nn (c, 1, false);
+    struct layer_spec spec[GPT_NUM_LAYERS];
+
+    if (describing_specs (&nn, spec, NULL) < 0)
+        return 0;
+    return count_parameters (&spec[GPT_EMBEDDING], false)
+           + count_parameters (&spec[GPT_LAYER], false) * c->num_layers
+           + count_parameters (&spec[GPT_HEAD], c->tied_embeddings);
+}
+
+/* --- a rank's --- */
+
+size_t model_part_params (const struct layer_spec spec[GPT_NUM_LAYERS],
+                          const struct model_part *part)
+{
+    size_t n = (size_t)part->num_layers * (size_t)spec[GPT_LAYER].num_params;
+
+    return n + (part->first ? (size_t)spec[GPT_EMBEDDING].num_params : 0)
+           + (part->last ? (size_t)spec[GPT_HEAD].num_params : 0);
+}
+
+/* A tied output layer is the word embedding where this rank has it, which is then not shared;
+ * else a copy of its own, kept equal by the embedding group.
+ */
+static void tie (struct model_describer *d, struct layer *layer, int i)
+{
+    struct param *own = layer->param[i];
+
+    if (layer->spec == &d->spec[GPT_EMBEDDING]) {
+        d->word = own;
+        own->shared_embedding = d->nn->config.tied_embeddings;
+    } else if (d->word) {
+        layer->param[i] = d->word;
+        layer->num_own--;
+        d->word->shared_embedding = false;
+    } else {
+        own->shared_embedding = own->shared_copy = true;
+        own->order = 0;
+    }
+}
+
+void model_describe_layer (struct model_describer *d, const struct model_place *place,
+                           int chunk, struct layer *layer)
+{
+    const struct layer_spec *spec = &d->spec[place->which];
+
+    *layer = (struct layer){ .spec = spec, .number = place->number, .step = place->step,
+                             .first = (size_t)(d->next - d->first) };
+    layer_describe (layer, d->nn, d->sequence_parallel, d->next,
+                    order_of (d->spec, &d->nn->config, place));
+    for (int i = 1; i <= spec->num_params; i++) {
+        layer->param[i]->chunk = chunk;
+        if (spec->param[i].embedding)
+            tie (d, layer, i);
+    }
+    d->next += layer->num_own;
+}
+
+/* Describe chunk number 'chunk', and forget its layers. */
+static int list_chunk (struct model_describer *d, const struct model_part *part, int chunk,
+                       struct mg_error *err)
+{
+    const struct model_config *c = &d->nn->config;
+    int n = model_part_layers (c, part, NULL, 0);
+    struct model_place *places = calloc ((size_t)n + 1, sizeof (*places));
+    struct layer layer;
+
+    if (!places)
+        return mg_error_set (err, ENOMEM, "out of memory for %d layers", n);
+    model_part_layers (c, part, places, n);
+    for (int i = 0; i < n; i++)
+        model_describe_layer (d, &places[i], chunk, &layer);
+    free (places);
+    return 0;
 }
 
 struct param *model_stage_params (const struct model_config *c, int tp, bool float8_weights,
                                   const struct stages *stages, int rank, size_t *n,
                                   struct mg_error *err)
 {
-    struct embedding embedding = { .word = NULL };
-    struct head head;
-    struct model_places places = { .embedding = &embedding, .head = &head };
-    struct nn nn = describing_nn (c, tp, float8_weights);
-    struct param *list, *next;
+    const struct nn nn = describing_nn (c, tp, float8_weights);
+    struct layer_spec spec[GPT_NUM_LAYERS];
+    struct model_describer d = { .nn = &nn, .spec = spec };
 
     *n = 0;
+    if (describing_specs (&nn, spec, err) < 0)
+        return NULL;
     for (int chunk = 0; chunk < stages->vpp; chunk++) {
         struct model_part part = model_part_at (stages, rank, chunk);
-        *n += model_part_params (c, &part, stages->pp);
+        *n += model_part_params (spec, &part);
     }
-    if (!(list = calloc (*n + 1, sizeof (*list)))) {
+    if (!(d.first = d.next = calloc (*n + 1, sizeof (*d.first)))) {
         mg_error_set (err, ENOMEM, "out of memory for %zu parameters", *n);
         return NULL;
     }
-    next = list;
     for (int chunk = 0; chunk < stages->vpp; chunk++) {
         struct model_part part = model_part_at (stages, rank, chunk);
 
-        if (!(next = list_chunk (&nn, &part, chunk, next, &places, err))) {
-            free (list);
+        if (list_chunk (&d, &part, chunk, err) < 0) {
+            free (d.first);
             return NULL;
         }
     }
-    return list;
+    *n = (size_t)(d.next - d.first);
+    return d.first;
 }

@@ -1,4 +1,4 @@
-/* model_params - which layers a stage has, and the parameters outside the layers.
+/* model_params - which layers a stage has, and the parameters of a whole model.
  *
  * Order of all parameter tensors of the model (param->order): word embedding, position
  * embedding, the layers, final norm, output layer if it is not the word embedding.
@@ -8,9 +8,7 @@
 
 #include <stdbool.h>
 
-#include "libcore/nn/block.h"
-#include "libcore/nn/embedding.h"
-#include "libcore/nn/head.h"
+#include "libcore/nn/gpt.h"
 #include "libcore/topo/stages.h"
 
 /* One global stage of the model. */
@@ -22,42 +20,40 @@ struct model_part {
 /* What virtual stage 'chunk' of a pipeline rank has. */
 struct model_part model_part_at (const struct stages *stages, int rank, int chunk);
 
-/* Parameter tensors of a stage. */
-size_t model_part_params (const struct model_config *c, const struct model_part *part,
-                          int pp);
+/* The layers of a stage, from the bottom to the top: writes up to 'max' of them, and returns how
+ * many there are.
+ */
+struct model_place {
+    enum gpt_layer which;
+    int number, step; /* see struct layer */
+};
+int model_part_layers (const struct model_config *c, const struct model_part *part,
+                       struct model_place *places, int max);
 
 /* Tensors and true parameters of the whole model, tied ones once. */
 int model_config_tensors (const struct model_config *c);
 int64_t model_config_parameters (const struct model_config *c);
 
-/* Order of a layer's first parameter. */
-int model_layer_order (int layer);
-
-/* Describe parameters from *p on, point at them, return the next free record. */
-struct param *model_describe_embedding (const struct nn *nn, struct param *p,
-                                        struct embedding *e);
-
-/* 'word' is the word embedding if this rank has it, else NULL: a tied output layer then is
- * a copy of its own, kept equal by the embedding group; one that is used twice on this rank is
- * not shared.
- */
-struct param *model_describe_head (const struct nn *nn, struct param *p, struct param *word,
-                                   struct head *h);
-
-/* What is pointed at a chunk's parameters. */
-struct model_places {
-    struct block *block; /* [part->num_layers], zeroed; block_clear() them, after a failure
-                            too */
-    struct embedding *embedding; /* the rank's: set where the chunk has it */
-    struct head *head;
+/* The layers of one rank, while their parameters are described. */
+struct model_describer {
+    const struct nn *nn;
+    bool sequence_parallel;
+    const struct layer_spec *spec; /* [GPT_NUM_LAYERS] */
+    struct param *first, *next; /* the rank's parameters, the next free record */
+    struct param *word;         /* the word embedding, if this rank has it */
 };
 
-/* Describe the parameters of the rank's chunk number 'chunk' from *p on: the next free
- * record, or NULL and a text.  Chunks are described in ascending order.
+/* Parameter records that the layers of a stage take while they are described: one more than stay
+ * if the output layer is the word embedding of the same rank.
  */
-struct param *model_describe_part (const struct nn *nn, const struct model_part *part,
-                                   int chunk, struct param *p, struct model_places *places,
-                                   struct mg_error *err);
+size_t model_part_params (const struct layer_spec spec[GPT_NUM_LAYERS],
+                          const struct model_part *part);
+
+/* Describe the parameters of a layer of the rank's chunk number 'chunk' and point the layer at
+ * them.  Layers are described in order.
+ */
+void model_describe_layer (struct model_describer *d, const struct model_place *place,
+                           int chunk, struct layer *layer);
 
 /* The *n parameters that pipeline rank 'rank' has in the first of 'tp' tensor-parallel
  * ranks, without a job: names, shapes and marks as model_create() gives them, with neither

@@ -1,229 +1,97 @@
 /* model_pass.c - a microbatch's way through a chunk, forward and backward */
 
-#include <string.h>
-
-#include "libcore/nn/check.h"
 #include "libcore/nn/model_private.h"
 
-void model_set_input (struct model *m, model_fetch_f fetch, void *arg, double weight)
+static struct slot *slot_of (const struct model *m, int chunk, int slot)
 {
-    m->fetch = fetch;
-    m->fetch_arg = arg;
-    m->weight = weight;
+    return &m->pool[m->chunk[chunk].pool].slot[slot];
 }
 
-void *model_input (struct model *m, int chunk, int slot)
+const struct nn_inputs *model_inputs (const struct model *m, int chunk, int slot)
 {
-    return m->chunk[chunk].pool->slot[slot].input;
+    return &slot_of (m, chunk, slot)->in;
 }
 
-void *model_output (struct model *m, int chunk, int slot)
+bool model_needs_tokens (const struct model *m, int chunk)
 {
-    return m->chunk[chunk].pool->slot[slot].output;
+    return m->chunk[chunk].tokens;
 }
 
-void *model_gradient (struct model *m, int chunk, int slot)
+void *model_input (const struct model *m, int chunk, int slot)
 {
-    return m->chunk[chunk].pool->slot[slot].gradient;
+    return slot_of (m, chunk, slot)->input.data;
 }
 
-void model_set_check (struct model *m, struct check *check)
+void *model_output (const struct model *m, int chunk, int slot)
 {
-    m->nn.check = check;
+    const struct chunk *c = &m->chunk[chunk];
+    const struct slot *s = slot_of (m, chunk, slot);
+
+    if (c->output < 0)
+        return s->input.data;
+    return s->tensor[c->tensor[c->output]
+                     + (size_t)layer_find (c->layer[c->output].spec, LIFE_OUTPUT)].data;
 }
 
-/* Look at what was made outside the layers, by the embedding ... */
-static int check_embedding (struct model *m, bool forward, const void *x,
-                            struct mg_error *err)
+void *model_gradient (const struct model *m, int chunk, int slot)
 {
-    const struct nn *nn = &m->nn;
-    const struct param *own[] = { m->embedding.word, m->embedding.position };
-    const struct check_place place = {
-        .pass = forward ? CHECK_FORWARD : CHECK_BACKWARD,
-        .step = forward ? 0 : nn->config.num_layers + 1,
-        .where = "embedding",
-    };
-
-    if (!nn->check)
-        return 0;
-    if (forward)
-        return check_tensor (nn->check, &place, "activation", "output", nn->rows * nn->hidden,
-                             x, nn->dtype, err);
-    for (int i = 0; i < 2; i++)
-        if (check_tensor (nn->check, &place, "gradient of", own[i]->name, own[i]->numel,
-                          own[i]->grad, own[i]->grad_dtype, err) < 0)
-            return -1;
-    return 0;
+    return slot_of (m, chunk, slot)->gradient.data;
 }
 
-/* Rows of 16-bit elements lie apart, with what is left of the logits between them. */
-static int check_logits (const struct nn *nn, const struct check_place *place,
-                         const char *what, enum mg_dtype dtype, const float *logits,
-                         struct mg_error *err)
-{
-    int64_t cols = nn->local_vocab;
-
-    if (dtype == MG_FLOAT32)
-        return check_tensor (nn->check, place, what, "logits", nn->tokens * cols, logits,
-                             dtype, err);
-    for (int64_t t = 0; t < nn->tokens; t++)
-        if (check_tensor (nn->check, place, what, "logits", cols, logits + t * cols, dtype,
-                          err) < 0)
-            return -1;
-    return 0;
-}
-
-/* ... and by the head, whose logits become their gradient in place. */
-static int check_head (struct model *m, bool forward, const struct slot *s,
-                       struct mg_error *err)
-{
-    const struct nn *nn = &m->nn;
-    const struct param *own[] = { m->head.norm.weight, m->head.norm.bias,
-                                  m->head.output.weight };
-    const struct check_place place = {
-        .pass = forward ? CHECK_FORWARD : CHECK_BACKWARD,
-        .step = forward ? nn->config.num_layers + 1 : 0,
-        .where = "output layer",
-    };
-    const char *what = forward ? "activation" : "gradient of";
-    int64_t boundary = nn->rows * nn->hidden;
-
-    if (!nn->check)
-        return 0;
-    if ((forward
-         && check_tensor (nn->check, &place, what, "norm", boundary, s->head.norm, nn->dtype,
-                          err) < 0)
-        || check_logits (nn, &place, what, forward ? MG_FLOAT32 : nn->dtype, s->head.logits,
-                         err) < 0)
-        return -1;
-    if (forward)
-        return check_tensor (nn->check, &place, what, "softmax sums", 2 * nn->tokens,
-                             s->head.sums, MG_FLOAT32, err);
-    for (int i = 0; i < 3; i++)
-        if (check_tensor (nn->check, &place, what, own[i]->name, own[i]->numel, own[i]->grad,
-                          own[i]->grad_dtype, err) < 0)
-            return -1;
-    return check_tensor (nn->check, &place, "gradient", "hidden", boundary, s->gradient,
-                         nn->dtype, err);
-}
-
-void model_set_hooks (struct model *m, const struct model_hooks *hooks)
-{
-    m->hooks = *hooks;
-}
-
-/* A chunk's parts, for the hooks: its ends, or a layer. */
-enum { PART_EMBEDDING = -1, PART_HEAD = -2 };
-
-/* Tell a hook, if there is one, of the parameters of a part. */
-static int tell (const struct model *m, const struct chunk *c, int part,
+/* Tell a hook, if there is one, of a layer's parameters. */
+static int tell (const struct layer *layer, const struct model_hooks *hooks,
                  int (*hook) (void *arg, size_t first, size_t n, struct mg_error *err),
                  struct mg_error *err)
 {
-    size_t layers = c->first + c->embedding;
-    size_t head = layers + (size_t)c->part.num_layers * BLOCK_NUM_PARAMS;
-
-    if (!hook)
-        return 0;
-    if (part == PART_EMBEDDING)
-        return hook (m->hooks.arg, c->first, c->embedding, err);
-    if (part == PART_HEAD)
-        return hook (m->hooks.arg, head, c->head, err);
-    return hook (m->hooks.arg, layers + (size_t)part * BLOCK_NUM_PARAMS, BLOCK_NUM_PARAMS,
-                 err);
+    return hook ? hook (hooks->arg, layer->first, layer->num_own, err) : 0;
 }
 
-/* The input of a chunk's first layer, or what a chunk without layers hands on. */
-static int start_forward (struct model *m, const struct chunk *c, struct slot *s,
-                          bool training, struct mg_error *err)
+static struct pass start (const struct model *m, const struct model_mode *mode,
+                          const struct slot *s)
 {
-    const struct nn *nn = &m->nn;
-
-    if (c->part.first) {
-        void *x = c->part.num_layers > 0 ? s->input : s->output;
-
-        if (embedding_fwd (nn, &m->embedding, &s->batch, training, m->shared.act[ACT_BRANCH],
-                           x, err) < 0)
-            return mg_error_prefix (err, "embedding: forward");
-        return check_embedding (m, true, x, err);
-    }
-    if (c->part.num_layers > 0 || c->part.last)
-        return 0;
-    return kern_cast (nn->kern,
-                      &(struct kern_cast){ .n = nn->rows * nn->hidden, .scale = 1,
-                                           .x = s->input, .from = nn->dtype,
-                                           .y = s->output, .to = nn->dtype },
-                      nn->compute, err);
+    return (struct pass){
+        .nn = &m->nn,
+        .shape = &m->shape,
+        .in = &s->in,
+        .training = mode->training,
+        .check = mode->check,
+        .loss_weight = mode->loss_weight,
+        .per_token_loss = mode->per_token_loss,
+        .loss = m->shared.loss.data,
+    };
 }
 
-int model_forward (struct model *m, int chunk, int slot, int microbatch, bool training,
+int model_forward (struct model *m, const struct model_mode *mode, int chunk, int slot,
                    struct mg_error *err)
 {
-    struct chunk *c = &m->chunk[chunk];
-    struct slot *s = &c->pool->slot[slot];
-    struct head_loss loss = { m->weight, m->shared.loss, m->spec.per_token_loss };
+    const struct chunk *c = &m->chunk[chunk];
+    struct slot *s = slot_of (m, chunk, slot);
+    struct pass pass = start (m, mode, s);
 
-    if (m->fetch (m->fetch_arg, microbatch, c->part.first || c->part.last, &s->batch, err) < 0)
-        return -1;
-    s->microbatch = microbatch;
-    if (m->nn.check)
-        m->nn.check->microbatch = microbatch;
-    if (tell (m, c, PART_EMBEDDING, m->hooks.params_needed, err) < 0
-        || start_forward (m, c, s, training, err) < 0)
-        return -1;
-    for (int i = 0; i < c->part.num_layers; i++) {
-        struct block_run run = {
-            .nn = &m->nn,
-            .block = &c->block[i],
-            .batch = &s->batch,
-            .act = s->act + (size_t)i * BLOCK_NUM_ACTS,
-            .training = training,
-        };
-        if (tell (m, c, i, m->hooks.params_needed, err) < 0 || block_fwd (&run, err) < 0)
+    for (int l = 0; l < c->num_layers; l++) {
+        pass.layer = &c->layer[l];
+        pass.tensor = s->tensor + c->tensor[l];
+        if (tell (pass.layer, &mode->hooks, mode->hooks.params_needed, err) < 0
+            || layer_fwd (&pass, err) < 0)
             return -1;
     }
-    if (tell (m, c, PART_HEAD, m->hooks.params_needed, err) < 0)
-        return -1;
-    if (c->part.last
-        && (head_fwd (&m->nn, &m->head, &s->batch, s->output, &s->head, &loss, err) < 0
-            || check_head (m, true, s, err) < 0))
-        return -1;
     return 0;
 }
 
-int model_backward (struct model *m, int chunk, int slot, struct mg_error *err)
+int model_backward (struct model *m, const struct model_mode *mode, int chunk, int slot,
+                    struct mg_error *err)
 {
-    struct chunk *c = &m->chunk[chunk];
-    struct slot *s = &c->pool->slot[slot];
-    void *grad[BLOCK_NUM_GRADS];
+    const struct chunk *c = &m->chunk[chunk];
+    struct slot *s = slot_of (m, chunk, slot);
+    struct pass pass = start (m, mode, s);
 
-    memcpy (grad, m->shared.grad, sizeof (grad));
-    grad[GRAD_HIDDEN] = s->gradient;
-    if (m->nn.check)
-        m->nn.check->microbatch = s->microbatch;
-    if (c->part.last
-        && (head_bwd (&m->nn, &m->head, &s->batch, s->output, &s->head, grad[GRAD_NORM],
-                      s->gradient, err) < 0
-            || check_head (m, false, s, err) < 0))
-        return -1;
-    if (tell (m, c, PART_HEAD, m->hooks.grads_ready, err) < 0)
-        return -1;
-    for (int i = c->part.num_layers; i-- > 0;) {
-        struct block_run run = {
-            .nn = &m->nn,
-            .block = &c->block[i],
-            .batch = &s->batch,
-            .act = s->act + (size_t)i * BLOCK_NUM_ACTS,
-            .grad = grad,
-            .training = true,
-        };
-        if (block_bwd (&run, err) < 0 || tell (m, c, i, m->hooks.grads_ready, err) < 0)
+    pass.training = true;
+    for (int l = c->num_layers; l-- > 0;) {
+        pass.layer = &c->layer[l];
+        pass.tensor = s->tensor + c->tensor[l];
+        if (layer_bwd (&pass, err) < 0
+            || tell (pass.layer, &mode->hooks, mode->hooks.grads_ready, err) < 0)
             return -1;
     }
-    if (c->part.first
-        && embedding_bwd (&m->nn, &m->embedding, &s->batch, s->gradient, err) < 0)
-        return mg_error_prefix (err, "embedding: backward");
-    if (c->part.first && check_embedding (m, false, NULL, err) < 0)
-        return -1;
-    return tell (m, c, PART_EMBEDDING, m->hooks.grads_ready, err);
+    return 0;
 }

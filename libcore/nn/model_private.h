@@ -2,70 +2,78 @@
 #ifndef LIBCORE_NN_MODEL_PRIVATE_H
 #define LIBCORE_NN_MODEL_PRIVATE_H
 
-#include "libcore/nn/block.h"
-#include "libcore/nn/embedding.h"
-#include "libcore/nn/head.h"
+#include "libcore/nn/gpt.h"
 #include "libcore/nn/model.h"
 #include "libcore/nn/model_params.h"
 
+/* Where a microbatch is. */
 struct slot {
-    void **act; /* [num_layers][BLOCK_NUM_ACTS] */
-    void *input, *output, *gradient;
-    struct head_acts head;
-    struct nn_batch batch;
-    int microbatch; /* that went forward in it */
+    struct nn_inputs in;
+    struct tensor input, gradient;
+    struct tensor *tensor; /* of all layers of all chunks of the pool, see chunk->tensor */
 };
+
+/* A tensor that all layers and slots share, by name. */
+struct shared_tensor {
+    const char *name;
+    bool gradient;
+    struct tensor tensor;
+};
+
+enum { MAX_SHARED = 16 };
 
 /* What all layers and slots share. */
 struct shared {
-    void *act[BLOCK_NUM_ACTS];
-    void *grad[BLOCK_NUM_GRADS];
-    void *gathered, *weight; /* see struct nn */
-    int32_t *position;       /* of this rank's rows of the sequence, if these are not all */
-    double *loss; /* three sums, see kern_xent_loss */
+    struct shared_tensor tensor[MAX_SHARED];
+    int num_tensors;
+    struct tensor gathered, weight; /* see struct nn */
+    struct tensor position; /* [rows / batch] int32 of this rank's rows, if these are not all */
+    struct tensor loss;     /* [MODEL_NUM_LOSSES][3] float64 */
 };
 
-/* Slots for chunks with the same number of layers; the one with the head has its own. */
+/* Slots for chunks that need the same memory. */
 struct pool {
-    int num_layers;
-    bool tokens; /* a chunk has the embedding or the head, and so needs the tokens */
-    bool head;
+    size_t bytes; /* of a chunk's slot without tokens */
+    bool tokens;  /* a chunk has a layer that reads tokens or labels */
     struct slot *slot;
     int num_slots;
+    size_t num_tensors; /* of a slot: of all chunks */
 };
 
 struct chunk {
     struct model_part part;
-    size_t first, embedding, head; /* its first parameter; parameters of its ends */
-    struct block *block; /* [part.num_layers] */
-    struct pool *pool;
+    struct layer *layer; /* [num_layers] */
+    int num_layers;
+    bool tokens;
+    size_t *tensor;      /* [num_layers] of a slot's tensors, the layer's one before the first */
+    int output;          /* layer whose output the next stage gets; -1: the input */
+    int pool;
 };
 
 struct model {
     struct model_spec spec;
     struct mg_device *device;
     struct nn nn;
+    struct nn_shape shape;
+    struct layer_spec layer_spec[GPT_NUM_LAYERS];
     int num_chunks, num_pools;
     struct chunk *chunk;
     struct pool *pool;  /* [num_pools] */
     int *pool_of;       /* [num_chunks] */
     struct param *param;
     size_t num_params;
-    struct embedding embedding;
-    struct head head;
     struct shared shared;
     void *memory; /* everything that model_bind() carved */
     size_t scratch; /* bytes, 0: not known yet */
-    model_fetch_f fetch;
-    void *fetch_arg;
-    double weight;
-    struct model_hooks hooks;
 };
 
 /* calloc() that never asks for nothing: a stage may have no layers, a rank no parameters.
  * 'err' may be NULL.
  */
 void *model_allocate (size_t n, size_t size, struct mg_error *err);
+
+/* Once the chunks have their layers: which of them share slots, and what all share. */
+int model_plan_pools (struct model *m, struct mg_error *err);
 
 /* Forget the slots of a pool; the memory that they describe is the model's. */
 void model_clear_pool (struct pool *pool);

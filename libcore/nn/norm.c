@@ -1,91 +1,76 @@
-/* norm.c - layer norm and bias-dropout-add as calls of kernels */
+/* norm.c - layer norm with its parameters */
 
-#include "libcore/nn/norm.h"
+#include "libcore/nn/ops.h"
 
-int norm_fwd (const struct nn *nn, const struct norm *n, const void *x, void *y,
-              float *stat, struct mg_error *err)
+static int norm_fwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
-    struct kern_norm_fwd k = {
-        .rows = nn->rows,
+    const struct nn *nn = pass->nn;
+    const struct tensor *stat = pass_tensor (pass, phase, NORM_STAT);
+    const struct kern_norm_fwd k = {
+        .rows = pass->shape->rows,
         .cols = nn->hidden,
         .dtype = nn->dtype,
-        .x = x,
-        .weight = n->weight->data,
-        .bias = n->bias->data,
+        .x = pass_data (pass, phase, NORM_X),
+        .weight = tensor_address (pass_param (pass, phase, NORM_WEIGHT)->data),
+        .bias = tensor_address (pass_param (pass, phase, NORM_BIAS)->data),
         .eps = nn->config.norm_epsilon,
-        .y = y,
-        .mean = stat,
-        .rstd = stat + nn->rows,
+        .y = pass_data (pass, phase, NORM_Y),
+        .mean = tensor_at (stat, 0),
+        .rstd = tensor_at (stat, pass->shape->rows),
     };
 
     return kern_norm_fwd (nn->kern, &k, nn->compute, err);
 }
 
-int norm_bwd (const struct nn *nn, const struct norm *n, const void *dy, const void *x,
-              const float *stat, void *dx, bool accumulate, struct mg_error *err)
+static int norm_bwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
-    struct kern_norm_bwd k = {
-        .rows = nn->rows,
+    const struct nn *nn = pass->nn;
+    const struct tensor *stat = pass_tensor (pass, phase, NORM_STAT);
+    const struct param *weight = pass_param (pass, phase, NORM_WEIGHT);
+    const struct kern_norm_bwd k = {
+        .rows = pass->shape->rows,
         .cols = nn->hidden,
         .dtype = nn->dtype,
-        .dy = dy,
-        .x = x,
-        .weight = n->weight->data,
-        .mean = stat,
-        .rstd = stat + nn->rows,
-        .dx = dx,
-        .accumulate_dx = accumulate,
-        .dweight = n->weight->grad,
-        .dbias = n->bias->grad,
-        .grad_dtype = n->weight->grad_dtype,
+        .dy = nn_own_rows (nn, pass->shape, pass_tensor (pass, phase, NORM_DY)),
+        .x = pass_data (pass, phase, NORM_X),
+        .weight = tensor_address (weight->data),
+        .mean = tensor_at (stat, 0),
+        .rstd = tensor_at (stat, pass->shape->rows),
+        .dx = pass_data (pass, phase, NORM_DX),
+        .accumulate_dx = phase->op == &op_norm_add,
+        .dweight = tensor_address (weight->grad),
+        .dbias = tensor_address (pass_param (pass, phase, NORM_BIAS)->grad),
+        .grad_dtype = weight->grad_dtype,
     };
 
+    if (nn_leave_wait (nn, err) < 0)
+        return -1;
     return kern_norm_bwd (nn->kern, &k, nn->compute, err);
 }
 
-static struct kern_dropout dropout (const struct block_run *run, const struct residual *r)
-{
-    return (struct kern_dropout){
-        .p = run->training ? run->nn->config.hidden_dropout : 0.0,
-        .key = r->key,
-        .sample = run->batch->sample,
-        .batch = run->nn->batch,
-        .position = run->nn->position,
-    };
-}
+#define NORM_OPERANDS(dx_access)                                                        \
+    {                                                                                   \
+        [NORM_X] = { "x", false, OPERAND_READ, OPERAND_READ },                          \
+        [NORM_Y] = { "y", false, OPERAND_WRITE, 0 },                                    \
+        [NORM_STAT] = { "stat", false, OPERAND_WRITE, OPERAND_READ },                   \
+        [NORM_WEIGHT] = { "weight", true, OPERAND_READ, OPERAND_READ | OPERAND_ADD },   \
+        [NORM_BIAS] = { "bias", true, OPERAND_READ, OPERAND_ADD },                      \
+        [NORM_DY] = { "dy", false, 0, OPERAND_READ },                                   \
+        [NORM_DX] = { "dx", false, 0, dx_access },                                      \
+    }
 
-int residual_fwd (const struct block_run *run, const struct residual *r, const void *in,
-                  void *out, struct mg_error *err)
-{
-    const struct nn *nn = run->nn;
-    struct kern_bias_dropout_add_fwd k = {
-        .rows = nn->rows,
-        .cols = nn->hidden,
-        .dtype = nn->dtype,
-        .x = nn_own_rows (nn, run->act[ACT_BRANCH]),
-        .bias = r->bias->data,
-        .residual = in,
-        .dropout = dropout (run, r),
-        .y = out,
-    };
+const struct layer_op op_norm = {
+    .name = "norm",
+    .flags = PHASE_CAPTURABLE | PHASE_JOINS_BWD,
+    .operand = NORM_OPERANDS (OPERAND_WRITE),
+    .fwd = norm_fwd,
+    .bwd = norm_bwd,
+};
 
-    return kern_bias_dropout_add_fwd (nn->kern, &k, nn->compute, err);
-}
-
-int residual_bwd (const struct block_run *run, const struct residual *r,
-                  struct mg_error *err)
-{
-    const struct nn *nn = run->nn;
-    struct kern_bias_dropout_add_bwd k = {
-        .rows = nn->rows,
-        .cols = nn->hidden,
-        .dtype = nn->dtype,
-        .dy = run->grad[GRAD_HIDDEN],
-        .dropout = dropout (run, r),
-        .dx = run->grad[GRAD_BRANCH],
-        .dbias = r->bias->grad,
-        .grad_dtype = r->bias->grad_dtype,
-    };
-
-    return kern_bias_dropout_add_bwd (nn->kern, &k, nn->compute, err);
-}
+const struct layer_op op_norm_add = {
+    .name = "norm_add",
+    .flags = PHASE_CAPTURABLE | PHASE_JOINS_BWD,
+    .operand = NORM_OPERANDS (OPERAND_READ | OPERAND_WRITE),
+    .fwd = norm_fwd,
+    .bwd = norm_bwd,
+};

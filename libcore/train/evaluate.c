@@ -207,7 +207,7 @@ static int add_up (struct train *t, const struct input *in, double sums[NUM_SUMS
     struct mg_stream *stream = model_stream (t->model);
 
     if (model_has_loss (t->model) && mg_comm_rank (job_comm (t->job, GROUP_TP)) == 0
-        && model_loss (t->model, sums, err) < 0)
+        && model_loss (t->model, MODEL_LM_LOSS, sums, err) < 0)
         return -1;
     sums[SUM_BAD] = in->bad;
     if (mg_comm_all_reduce (job_comm (t->job, GROUP_WORLD), sums, NUM_SUMS, MG_FLOAT64, MG_SUM,
@@ -243,13 +243,14 @@ static int ask_to_stop (struct train *t, struct mg_error *err)
 static int run_batches (struct train *t, struct input *in, int64_t first, struct mg_error *err)
 {
     const struct evaluation *e = &t->evaluation;
+    const struct passes_run run = { .fetch = input_fetch, .arg = in,
+                                    .mode = train_mode (t, false, 1.0) };
 
-    model_set_input (t->model, input_fetch, in, 1.0);
-    model_clear_loss (t->model);
+    model_clear_losses (t->model);
     input_start (in, first);
     for (int64_t i = 0; i < e->iters && !t->stopping; i++) {
         in->consumed = first + i * e->batch.running;
-        if (passes_run_forward (t->passes, err) < 0 || ask_to_stop (t, err) < 0)
+        if (passes_evaluate (t->passes, &run, err) < 0 || ask_to_stop (t, err) < 0)
             return -1;
     }
     return 0;

@@ -81,24 +81,27 @@ static void read_sample (struct input *in, int64_t sample)
     memset (in->mask, 0, seq * sizeof (*in->mask));
 }
 
-int input_fetch (void *arg, int microbatch, bool tokens, struct nn_batch *batch,
+int input_fetch (void *arg, int microbatch, bool tokens, const struct nn_inputs *batch,
                  struct mg_error *err)
 {
     struct input *in = arg;
+    int64_t *sample = batch->sample.data;
+    int32_t *token = batch->token.data, *label = batch->label.data;
+    float *mask = batch->mask.data;
     int mbs = in->micro_batch_size;
     int64_t first = in->consumed
                     + ((int64_t)microbatch * in->dp_size + in->dp_rank) * mbs;
 
     (void)err;
     for (int b = 0; b < mbs; b++) {
-        batch->sample[b] = first + b;
+        sample[b] = first + b;
         if (!tokens)
             continue;
         read_sample (in, first + b);
         for (int64_t s = 0; s < in->source->seq_length; s++) {
-            batch->token[s * mbs + b] = in->token[s];
-            batch->label[s * mbs + b] = in->label[s];
-            batch->mask[s * mbs + b] = in->mask[s];
+            token[s * mbs + b] = in->token[s];
+            label[s * mbs + b] = in->label[s];
+            mask[s * mbs + b] = in->mask[s];
         }
     }
     return 0;

@@ -32,12 +32,12 @@ void input_clear (struct input *in);
 /* Begin an iteration that starts at this sample. */
 void input_start (struct input *in, int64_t consumed);
 
-/* A model_fetch_f; 'arg' is the struct input.  Always 0: a sample that cannot be read, or
+/* A passes_fetch_f; 'arg' is the struct input.  Always 0: a sample that cannot be read, or
  * has a token outside the vocabulary, is noted in 'bad' and counts as one of zeros with
  * weight 0, so that the rank goes through the iteration with the others; then all learn of
  * it.  The iteration's gradients must not be used.
  */
-int input_fetch (void *arg, int microbatch, bool tokens, struct nn_batch *batch,
+int input_fetch (void *arg, int microbatch, bool tokens, const struct nn_inputs *batch,
                  struct mg_error *err);
 
 #endif /* LIBCORE_TRAIN_INPUT_H */

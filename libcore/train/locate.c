@@ -33,11 +33,11 @@ static int take_again (struct train *t, struct check *check, struct mg_error *er
 
     num_microbatches_at (t->batches, t->progress.consumed_samples, &size);
     input_start (&t->input, t->progress.consumed_samples);
-    model_clear_loss (t->model);
+    model_clear_losses (t->model);
     optimizer_expect (t->optimizer, size.num_microbatches);
     if (check_params (check, CHECK_WEIGHT, params, n, err) < 0
         || optimizer_zero_grad (t->optimizer, err) < 0
-        || passes_run (t->passes, size.num_microbatches, err) < 0
+        || train_passes (t, size.num_microbatches, check, err) < 0
         || optimizer_reduce_grads (t->optimizer, err) < 0)
         return -1;
     return check_sums (t, check, params, n, err);
@@ -71,9 +71,7 @@ int locate (struct train *t, struct mg_error *err)
     int rc;
 
     check_init (&check, model_nn (t->model)->kern, model_stream (t->model));
-    model_set_check (t->model, &check);
     rc = take_again (t, &check, &why);
-    model_set_check (t->model, NULL);
     if (rc == 0)
         rc = agree (t, &check, text, &rank, &why);
     if (rc < 0)

@@ -154,7 +154,6 @@ static int make_model (struct train *t, struct mg_error *err)
         .stages = t->stages,
         .dtype = train_dtype (&t->args),
         .float8_weights = t->args.fp8_param_gather,
-        .per_token_loss = t->args.per_token_loss,
     };
     int group = t->args.microbatch_group != TRAIN_UNSET ? t->args.microbatch_group : 0;
 

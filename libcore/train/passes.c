@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libcore/nn/check.h"
 #include "libcore/schedule/exec.h"
 #include "libcore/train/passes.h"
 #include "libcore/train/trace.h"
@@ -27,7 +28,7 @@ struct passes {
     int *slots; /* [chunks] of each pool, the most of any list */
     const struct schedule *first; /* that can be run */
     struct schedule *forward;     /* list of an evaluation, NULL: none */
-    bool training;                /* what is run now */
+    const struct passes_run *run; /* what is run now */
     struct timers *timers;
     struct exec *exec;
 };
@@ -37,16 +38,23 @@ struct passes {
 static int forward (void *arg, const struct sched_step *step, struct mg_error *err)
 {
     const struct passes *p = arg;
+    const struct passes_run *run = p->run;
 
-    return model_forward (p->model, step->chunk, step->slot, step->microbatch, p->training,
-                          err);
+    if (run->fetch (run->arg, step->microbatch, model_needs_tokens (p->model, step->chunk),
+                    model_inputs (p->model, step->chunk, step->slot), err) < 0)
+        return -1;
+    if (run->mode.check)
+        run->mode.check->microbatch = step->microbatch;
+    return model_forward (p->model, &run->mode, step->chunk, step->slot, err);
 }
 
 static int backward (void *arg, const struct sched_step *step, struct mg_error *err)
 {
     const struct passes *p = arg;
 
-    return model_backward (p->model, step->chunk, step->slot, err);
+    if (p->run->mode.check)
+        p->run->mode.check->microbatch = step->microbatch;
+    return model_backward (p->model, &p->run->mode, step->chunk, step->slot, err);
 }
 
 static void *buffer (void *arg, enum sched_buffer which, int chunk, int slot)
@@ -72,7 +80,7 @@ static void trace (void *arg, const struct sched_step *step, bool begin)
     };
     const struct passes *p = arg;
 
-    if (!p->training || timers[step->op] == NUM_TIMERS)
+    if (!p->run->mode.training || timers[step->op] == NUM_TIMERS)
         return;
     if (!begin) {
         timers_stop (p->timers, timers[step->op]);
@@ -268,7 +276,8 @@ int passes_check (const struct passes *p, int64_t from, int64_t to, struct mg_er
     return 0;
 }
 
-int passes_run (struct passes *p, int64_t num_microbatches, struct mg_error *err)
+int passes_train (struct passes *p, const struct passes_run *run, int64_t num_microbatches,
+                  struct mg_error *err)
 {
     const struct schedule *list = find_list (p, num_microbatches);
 
@@ -276,12 +285,12 @@ int passes_run (struct passes *p, int64_t num_microbatches, struct mg_error *err
         return mg_error_set (err, EINVAL,
                              "no list of passes for %" PRId64 " microbatches",
                              num_microbatches);
-    p->training = true;
+    p->run = run;
     return exec_run_list (p->exec, list, err);
 }
 
-int passes_run_forward (struct passes *p, struct mg_error *err)
+int passes_evaluate (struct passes *p, const struct passes_run *run, struct mg_error *err)
 {
-    p->training = false;
+    p->run = run;
     return exec_run_list (p->exec, p->forward, err);
 }

@@ -43,10 +43,24 @@ int passes_bind (struct passes *p, struct timers *timers, struct mg_error *err);
  */
 int passes_check (const struct passes *p, int64_t from, int64_t to, struct mg_error *err);
 
-/* Run the passes of one iteration of so many microbatches. */
-int passes_run (struct passes *p, int64_t num_microbatches, struct mg_error *err);
+/* Fill the inputs of a slot for a microbatch of the current iteration: always the sample
+ * indices, and tokens, labels and mask ([s, b] order) if 'tokens' is set.
+ */
+typedef int (*passes_fetch_f) (void *arg, int microbatch, bool tokens,
+                               const struct nn_inputs *in, struct mg_error *err);
 
-/* Run the forward passes of an evaluation, without dropout. */
-int passes_run_forward (struct passes *p, struct mg_error *err);
+/* How passes are run: what fills their inputs, and the model's mode. */
+struct passes_run {
+    passes_fetch_f fetch;
+    void *arg;
+    struct model_mode mode;
+};
+
+/* Run the passes of one iteration of so many microbatches. */
+int passes_train (struct passes *p, const struct passes_run *run, int64_t num_microbatches,
+                  struct mg_error *err);
+
+/* Run the forward passes of an evaluation. */
+int passes_evaluate (struct passes *p, const struct passes_run *run, struct mg_error *err);
 
 #endif /* LIBCORE_TRAIN_PASSES_H */

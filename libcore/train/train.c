@@ -136,8 +136,8 @@ static int unscale (struct train *t, struct metrics *m, double tokens, struct mg
     return optimizer_scale_grads (t->optimizer, factor, err);
 }
 
-/* A model_fetch_f. */
-static int fetch (void *arg, int microbatch, bool tokens, struct nn_batch *batch,
+/* A passes_fetch_f. */
+static int fetch (void *arg, int microbatch, bool tokens, const struct nn_inputs *batch,
                   struct mg_error *err)
 {
     struct train *t = arg;
@@ -149,12 +149,49 @@ static int fetch (void *arg, int microbatch, bool tokens, struct nn_batch *batch
     return rc;
 }
 
+static int params_needed (void *arg, size_t first, size_t n, struct mg_error *err)
+{
+    return optimizer_params_needed (((struct train *)arg)->optimizer, first, n, err);
+}
+
+static int grads_ready (void *arg, size_t first, size_t n, struct mg_error *err)
+{
+    return optimizer_grads_ready (((struct train *)arg)->optimizer, first, n, err);
+}
+
+struct model_mode train_mode (struct train *t, bool training, double loss_weight)
+{
+    return (struct model_mode){
+        .training = training,
+        .loss_weight = loss_weight,
+        .per_token_loss = t->args.per_token_loss,
+        .hooks = {
+            .params_needed = t->args.overlap_param_gather ? params_needed : NULL,
+            .grads_ready = t->args.overlap_grad_reduce ? grads_ready : NULL,
+            .arg = t,
+        },
+    };
+}
+
+int train_passes (struct train *t, int64_t num_microbatches, struct check *check,
+                  struct mg_error *err)
+{
+    struct passes_run run = {
+        .fetch = fetch,
+        .arg = t,
+        .mode = train_mode (t, true, loss_weight (t, num_microbatches)),
+    };
+
+    run.mode.check = check;
+    return passes_train (t->passes, &run, num_microbatches, err);
+}
+
 static int run_passes (struct train *t, int64_t num_microbatches, struct mg_error *err)
 {
     int rc;
 
     timers_start (&t->report.timers, TIMER_FORWARD_BACKWARD);
-    rc = passes_run (t->passes, num_microbatches, err);
+    rc = train_passes (t, num_microbatches, NULL, err);
     timers_stop (&t->report.timers, TIMER_FORWARD_BACKWARD);
     return rc;
 }
@@ -208,15 +245,14 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
     num_microbatches_at (t->batches, t->progress.consumed_samples, &size);
     m->global_batch_size = size.running;
     m->loss_scale = t->progress.scaler.scale;
-    model_set_input (t->model, fetch, t, loss_weight (t, size.num_microbatches));
     input_start (&t->input, t->progress.consumed_samples);
-    model_clear_loss (t->model);
+    model_clear_losses (t->model);
     optimizer_expect (t->optimizer, size.num_microbatches);
     if (optimizer_zero_grad (t->optimizer, err) < 0
         || run_passes (t, size.num_microbatches, err) < 0 || reduce_grads (t, err) < 0)
         return -1;
     if (model_has_loss (t->model) && mg_comm_rank (job_comm (t->job, GROUP_TP)) == 0
-        && model_loss (t->model, extra, err) < 0)
+        && model_loss (t->model, MODEL_LM_LOSS, extra, err) < 0)
         return -1;
     extra[EXTRA_BAD_INPUT] = t->input.bad;
     extra[EXTRA_WRITING] = save_is_writing (t);

@@ -66,6 +66,15 @@ struct train {
  */
 int train_common (struct train *t, int rc);
 
+/* How the model's passes are taken: with the optimizer's reductions and gatherings. */
+struct model_mode train_mode (struct train *t, bool training, double loss_weight);
+
+/* The passes of an iteration that starts with the samples consumed so far; 'check' looks at all
+ * that they make, NULL: nobody does.
+ */
+int train_passes (struct train *t, int64_t num_microbatches, struct check *check,
+                  struct mg_error *err);
+
 /* Begin where the arguments say: with a checkpoint, or as the model is.  Collective, the same
  * result on every rank.
  */

@@ -358,28 +358,6 @@ static int setup_data (struct train *t, struct mg_error *err)
                        train_micro_batch (&t->args), t->config.vocab_size, err);
 }
 
-static int params_needed (void *arg, size_t first, size_t n, struct mg_error *err)
-{
-    return optimizer_params_needed (((struct train *)arg)->optimizer, first, n, err);
-}
-
-static int grads_ready (void *arg, size_t first, size_t n, struct mg_error *err)
-{
-    return optimizer_grads_ready (((struct train *)arg)->optimizer, first, n, err);
-}
-
-/* Let the model's passes start reductions, and wait for gatherings. */
-static void connect_hooks (struct train *t)
-{
-    const struct model_hooks hooks = {
-        .params_needed = t->args.overlap_param_gather ? params_needed : NULL,
-        .grads_ready = t->args.overlap_grad_reduce ? grads_ready : NULL,
-        .arg = t,
-    };
-
-    model_set_hooks (t->model, &hooks);
-}
-
 static int plan (struct train *t, struct mg_error *err)
 {
     if (setup_outputs (t, err) < 0 || setup_data (t, err) < 0 || memory_plan (t, err) < 0)
@@ -404,7 +382,6 @@ static int allocate (struct train *t, struct mg_error *err)
         || report_create (t, err) < 0
         || passes_bind (t->passes, &t->report.timers, err) < 0)
         return -1;
-    connect_hooks (t);
     return 0;
 }
 

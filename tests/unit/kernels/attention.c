@@ -133,10 +133,12 @@ static void problem_open (struct problem *p, const struct shape *s)
     set_strides (p, s);
     set_positions (p, s);
     for (int i = 0; i < 8; i++)
-        p->dropout_key[i] = rng_key (7, RNG_DROPOUT_ATTENTION, (uint64_t)i, 3);
+        p->dropout_key[i] = rng_key (7, RNG_DROPOUT_ATTENTION, (uint64_t)(5 + i), 3);
     for (int i = 0; i < 4; i++)
         p->sample[i] = 1000 + 77 * i + ((int64_t)i << 33);
-    p->a.dropout_key = p->dropout_key;
+    p->a.seed = 7;
+    p->a.layer = 3;
+    p->a.first_head = 5;
     p->a.sample = p->sample;
     p->q = kit_array (p->q_size, 3);
     p->kv = kit_array (2 * p->kv_size, 1);

@@ -25,19 +25,22 @@ struct fixture {
     size_t n;
 };
 
-static int fetch (void *arg, int microbatch, bool tokens, struct nn_batch *batch,
-                  struct mg_error *err)
+static void fill (const struct nn_inputs *in)
 {
-    (void)arg, (void)err;
+    int64_t *sample = in->sample.data;
+    int32_t *token = in->token.data, *label = in->label.data;
+    float *mask = in->mask.data;
+
     for (int b = 0; b < BATCH; b++)
-        batch->sample[b] = microbatch * BATCH + b;
-    for (int i = 0; tokens && i < SEQ * BATCH; i++) {
-        batch->token[i] = (i * 37) % VOCAB;
-        batch->label[i] = (i * 91) % VOCAB;
-        batch->mask[i] = 1;
+        sample[b] = b;
+    for (int i = 0; i < SEQ * BATCH; i++) {
+        token[i] = (i * 37) % VOCAB;
+        label[i] = (i * 91) % VOCAB;
+        mask[i] = 1;
     }
-    return 0;
 }
+
+static const struct model_mode mode = { .training = true, .loss_weight = 1 };
 
 static void setup (struct job *job, struct fixture *f, bool float8)
 {
@@ -69,7 +72,7 @@ static void setup (struct job *job, struct fixture *f, bool float8)
         || optimizer_take_params (f->optimizer, &err) < 0
         || optimizer_params_wait (f->optimizer, &err) < 0)
         bail_out ("%s", err.text);
-    model_set_input (f->model, fetch, NULL, 1);
+    fill (model_inputs (f->model, 0, 0));
 }
 
 static void teardown (struct fixture *f)
@@ -193,11 +196,11 @@ static void run_pass (struct fixture *f, double sums[3])
 {
     struct mg_error err = { "" };
 
-    model_clear_loss (f->model);
+    model_clear_losses (f->model);
     if (optimizer_zero_grad (f->optimizer, &err) < 0
-        || model_forward (f->model, 0, 0, 0, true, &err) < 0
-        || model_backward (f->model, 0, 0, &err) < 0
-        || model_loss (f->model, sums, &err) < 0)
+        || model_forward (f->model, &mode, 0, 0, &err) < 0
+        || model_backward (f->model, &mode, 0, 0, &err) < 0
+        || model_loss (f->model, MODEL_LM_LOSS, sums, &err) < 0)
         bail_out ("%s", err.text);
 }
 

@@ -22,21 +22,22 @@ struct fixture {
 };
 
 /* Tokens by coordinates; some labels count less or not at all. */
-static int fetch (void *arg, int microbatch, bool tokens, struct nn_batch *batch,
-                  struct mg_error *err)
+static void fill (const struct nn_inputs *in, int microbatch)
 {
-    (void)arg, (void)err;
+    int64_t *sample = in->sample.data;
+    int32_t *token = in->token.data, *label = in->label.data;
+    float *mask = in->mask.data;
+
     for (int b = 0; b < BATCH; b++)
-        batch->sample[b] = microbatch * BATCH + b;
-    for (int t = 0; tokens && t < SEQ * BATCH; t++) {
+        sample[b] = microbatch * BATCH + b;
+    for (int t = 0; t < SEQ * BATCH; t++) {
         uint32_t r[4];
 
         rng_philox (5, (uint32_t)t, (uint32_t)microbatch, 0, r);
-        batch->token[t] = (int32_t)(r[0] % VOCAB);
-        batch->label[t] = (int32_t)(r[1] % VOCAB);
-        batch->mask[t] = (float)(r[2] % 3) / 2;
+        token[t] = (int32_t)(r[0] % VOCAB);
+        label[t] = (int32_t)(r[1] % VOCAB);
+        mask[t] = (float)(r[2] % 3) / 2;
     }
-    return 0;
 }
 
 static void setup (struct fixture *f, bool tied)
@@ -67,7 +68,6 @@ static void setup (struct fixture *f, bool tied)
         || model_bind (f->model, &slots, &err) < 0
         || model_init_params (f->model, &err) < 0)
         bail_out ("%s", err.text);
-    model_set_input (f->model, fetch, NULL, 1.0 / MICROBATCHES);
 }
 
 static void teardown (struct fixture *f)
@@ -81,14 +81,17 @@ static void teardown (struct fixture *f)
 static double loss (struct fixture *f, bool backward)
 {
     struct mg_error err = { "" };
+    const struct model_mode mode = { .training = true, .loss_weight = 1.0 / MICROBATCHES };
     double sums[3];
 
-    model_clear_loss (f->model);
-    for (int m = 0; m < MICROBATCHES; m++)
-        if (model_forward (f->model, 0, 0, m, true, &err) < 0
-            || (backward && model_backward (f->model, 0, 0, &err) < 0))
+    model_clear_losses (f->model);
+    for (int m = 0; m < MICROBATCHES; m++) {
+        fill (model_inputs (f->model, 0, 0), m);
+        if (model_forward (f->model, &mode, 0, 0, &err) < 0
+            || (backward && model_backward (f->model, &mode, 0, 0, &err) < 0))
             bail_out ("%s", err.text);
-    if (model_loss (f->model, sums, &err) < 0)
+    }
+    if (model_loss (f->model, MODEL_LM_LOSS, sums, &err) < 0)
         bail_out ("%s", err.text);
     return sums[0];
 }

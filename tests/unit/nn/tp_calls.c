@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "libcore/base/rng.h"
-#include "libcore/nn/block.h"
+#include "libcore/nn/gpt.h"
 #include "libcore/nn/model.h"
 #include "libcore/optim/optimizer.h"
 #include "tests/tap/ranks.h"
@@ -73,19 +73,22 @@ static void check_calls (struct test *t, const struct mg_comm_stats *want, const
                  *text ? text : " nothing");
 }
 
-static int fetch (void *arg, int microbatch, bool tokens, struct nn_batch *batch,
-                  struct mg_error *err)
+static void fill (const struct nn_inputs *in)
 {
-    (void)arg, (void)err;
+    int64_t *sample = in->sample.data;
+    int32_t *token = in->token.data, *label = in->label.data;
+    float *mask = in->mask.data;
+
     for (int b = 0; b < BATCH; b++)
-        batch->sample[b] = microbatch * BATCH + b;
-    for (int t = 0; tokens && t < TOKENS; t++) {
-        batch->token[t] = (t * 37) % VOCAB;
-        batch->label[t] = (t * 91) % VOCAB;
-        batch->mask[t] = 1;
+        sample[b] = b;
+    for (int i = 0; i < TOKENS; i++) {
+        token[i] = (i * 37) % VOCAB;
+        label[i] = (i * 91) % VOCAB;
+        mask[i] = 1;
     }
-    return 0;
 }
+
+static const struct model_mode mode = { .training = true, .loss_weight = 1 };
 
 static void setup (struct test *t, struct fixture *f, int layers, bool sequence)
 {
@@ -114,8 +117,8 @@ static void setup (struct test *t, struct fixture *f, int layers, bool sequence)
         || model_bind (f->model, &slots, &err) < 0
         || model_init_params (f->model, &err) < 0)
         bail_out ("%s", err.text);
-    model_set_input (f->model, fetch, NULL, 1);
-    model_clear_loss (f->model);
+    fill (model_inputs (f->model, 0, 0));
+    model_clear_losses (f->model);
 }
 
 static void teardown (struct fixture *f)
@@ -161,14 +164,14 @@ static void test_iteration (struct test *t, int layers, bool sequence)
 
     setup (t, &f, layers, sequence);
     begin (t);
-    if (model_forward (f.model, 0, 0, 0, true, &err) < 0)
+    if (model_forward (f.model, &mode, 0, 0, &err) < 0)
         bail_out ("%s", err.text);
     want = expect (t, sequence, 2 * layers + 1, 2 * layers + 1, true);
     snprintf (what, sizeof (what), "%d layers, forward%s", layers, sequence ? ", sequence" : "");
     check_calls (t, &want, what);
 
     begin (t);
-    if (model_backward (f.model, 0, 0, &err) < 0)
+    if (model_backward (f.model, &mode, 0, 0, &err) < 0)
         bail_out ("%s", err.text);
     want = expect (t, sequence, 4 * layers + 2, 2 * layers + 1, false);
     snprintf (what, sizeof (what), "%d layers, backward%s", layers, sequence ? ", sequence" : "");
@@ -190,15 +193,40 @@ static void test_iteration (struct test *t, int layers, bool sequence)
     teardown (&f);
 }
 
-/* Parameters of a layer with memory of their own. */
-static void give_memory (struct param *p)
+/* A layer of a model with memory of its own. */
+struct alone {
+    struct layer_spec spec;
+    struct layer layer;
+    struct param param[LAYER_MAX_PARAMS];
+    struct tensor tensor[LAYER_MAX_TENSORS + 1];
+    struct nn_shape shape;
+};
+
+static void take_alone (struct alone *l, const struct nn *nn)
 {
-    for (int i = 0; i < BLOCK_NUM_PARAMS; i++) {
-        p[i].data = calloc ((size_t)p[i].numel, sizeof (float));
-        p[i].grad = calloc ((size_t)p[i].numel, sizeof (float));
-        if (!p[i].data || !p[i].grad)
-            bail_out ("out of memory");
+    static char memory[1 << 20] __attribute__ ((aligned (ARENA_ALIGN)));
+    struct mg_error err = { "" };
+    struct arena a;
+
+    l->shape = (struct nn_shape){ .batch = BATCH, .seq = SEQ, .tokens = TOKENS,
+                                  .rows = TOKENS };
+    if (gpt_spec (GPT_LAYER, nn, &l->shape, &l->spec, &err) < 0)
+        bail_out ("%s", err.text);
+    l->layer.spec = &l->spec;
+    layer_describe (&l->layer, nn, false, l->param, 0);
+    arena_init (&a, memory, sizeof (memory));
+    for (int i = 0; i < l->spec.num_params; i++) {
+        struct param *p = &l->param[i];
+
+        p->data = arena_take (&a, p->numel, sizeof (float));
+        p->grad = arena_take (&a, p->numel, sizeof (float));
     }
+    for (int i = 1; i <= l->spec.num_tensors; i++) {
+        l->tensor[i] = layer_tensor_of (nn, &l->spec, i);
+        tensor_take (&l->tensor[i], &a);
+    }
+    if (a.overflow)
+        bail_out ("the arena is too small");
 }
 
 static bool ends_half (const char *phase)
@@ -213,17 +241,18 @@ static bool begins_half (const char *phase)
 }
 
 /* One phase of a layer. */
-static void check_phase (struct test *t, const struct block_run *run,
-                         const struct block_phase *phase, bool forward)
+static void check_phase (struct test *t, const struct pass *pass, const struct phase *phase,
+                         bool forward)
 {
     bool reduces = forward ? ends_half (phase->name) : begins_half (phase->name);
     struct mg_comm_stats want = expect (t, false, 0, reduces, false);
-    int (*f) (const struct block_run *, struct mg_error *) = forward ? phase->fwd : phase->bwd;
+    int (*f) (const struct pass *, const struct phase *, struct mg_error *)
+        = forward ? phase->op->fwd : phase->op->bwd;
     struct mg_error err = { "" };
     char what[80];
 
     begin (t);
-    if (f && f (run, &err) < 0)
+    if (f && f (pass, phase, &err) < 0)
         bail_out ("%s: %s", phase->name, err.text);
     snprintf (what, sizeof (what), "%s, %s", phase->name, forward ? "forward" : "backward");
     check_calls (t, &want, what);
@@ -232,40 +261,19 @@ static void check_phase (struct test *t, const struct block_run *run,
 /* One layer, phase by phase: each half reduces once, where it ends. */
 static void test_phases (struct test *t)
 {
-    static char memory[1 << 20] __attribute__ ((aligned (ARENA_ALIGN)));
+    static struct alone l;
     struct fixture f;
-    struct block block;
-    struct param params[BLOCK_NUM_PARAMS];
-    void *act[BLOCK_NUM_ACTS] = { NULL }, *grad[BLOCK_NUM_GRADS] = { NULL };
-    int64_t sample[BATCH] = { 0, 1, 2 };
-    struct nn_batch batch = { .sample = sample };
-    struct block_run run = { .block = &block, .batch = &batch, .act = act, .training = true };
-    struct mg_error err = { "" };
-    struct arena a;
+    struct pass pass = { .training = true, .layer = &l.layer, .shape = &l.shape,
+                         .tensor = l.tensor };
 
     setup (t, &f, 1, false);
-    run.nn = model_nn (f.model);
-    if (block_init (&block, run.nn, 0, params, 0, &err) < 0)
-        bail_out ("%s", err.text);
-    give_memory (params);
-    arena_init (&a, memory, sizeof (memory));
-    block_carve_saved (run.nn, &a, act);
-    block_carve_shared (run.nn, &a, act, grad);
-    act[ACT_INPUT] = arena_take (&a, TOKENS * HIDDEN, sizeof (float));
-    act[ACT_OUTPUT] = arena_take (&a, TOKENS * HIDDEN, sizeof (float));
-    grad[GRAD_HIDDEN] = arena_take (&a, TOKENS * HIDDEN, sizeof (float));
-    if (a.overflow)
-        bail_out ("the arena is too small");
-    for (size_t i = 0; i < block_num_phases; i++)
-        check_phase (t, &run, &block_phases[i], true);
-    run.grad = grad;
-    for (size_t i = block_num_phases; i-- > 0;)
-        check_phase (t, &run, &block_phases[i], false);
-    for (int i = 0; i < BLOCK_NUM_PARAMS; i++) {
-        free (params[i].data);
-        free (params[i].grad);
-    }
-    block_clear (&block);
+    pass.nn = model_nn (f.model);
+    pass.in = model_inputs (f.model, 0, 0);
+    take_alone (&l, pass.nn);
+    for (int i = 0; i < l.spec.num_phases; i++)
+        check_phase (t, &pass, &l.spec.phase[i], true);
+    for (int i = l.spec.num_phases; i-- > 0;)
+        check_phase (t, &pass, &l.spec.phase[i], false);
     teardown (&f);
 }
 

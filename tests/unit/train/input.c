@@ -44,9 +44,10 @@ struct buffers {
     int64_t sample[MBS];
 };
 
-static struct nn_batch batch_of (struct buffers *b)
+static struct nn_inputs batch_of (struct buffers *b)
 {
-    return (struct nn_batch){ b->token, b->label, b->mask, b->sample };
+    return (struct nn_inputs){ .token.data = b->token, .label.data = b->label,
+                               .mask.data = b->mask, .sample.data = b->sample };
 }
 
 static void test_order (void)
@@ -54,7 +55,7 @@ static void test_order (void)
     struct input in;
     struct mg_error err = { "" };
     struct buffers buf = { { 0 }, { 0 }, { 0 }, { 0 } };
-    struct nn_batch batch = batch_of (&buf);
+    struct nn_inputs batch = batch_of (&buf);
 
     if (input_init (&in, &source, 1, 3, MBS, VOCAB, &err) < 0)
         bail_out ("%s", err.text);
@@ -92,7 +93,7 @@ static void test_bad (void)
     struct input in;
     struct mg_error err = { "" };
     struct buffers buf;
-    struct nn_batch batch = batch_of (&buf);
+    struct nn_inputs batch = batch_of (&buf);
 
     if (input_init (&in, &source, 0, 1, 1, VOCAB, &err) < 0)
         bail_out ("%s", err.text);

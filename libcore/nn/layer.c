@@ -1,0 +1,347 @@
+/* layer.c - specifications and the loops over their phases
+ *
+ * Indices of parameters and tensors begin with 1, so that 0 is an operand that is not there.
+ * Passes look at what a phase has made only where they are asked to (struct check).
+ */
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "libcore/base/rng.h"
+#include "libcore/nn/layer.h"
+
+/* --- making a specification --- */
+
+int layer_add_param (struct layer_spec *spec, const struct layer_param *param)
+{
+    if (spec->num_params == LAYER_MAX_PARAMS) {
+        spec->full = true;
+        return LAYER_NONE;
+    }
+    spec->param[++spec->num_params] = *param;
+    return spec->num_params;
+}
+
+int layer_add_tensor (struct layer_spec *spec, const struct layer_tensor *tensor)
+{
+    if (spec->num_tensors == LAYER_MAX_TENSORS) {
+        spec->full = true;
+        return LAYER_NONE;
+    }
+    spec->tensor[++spec->num_tensors] = *tensor;
+    return spec->num_tensors;
+}
+
+void layer_add_phase (struct layer_spec *spec, const struct phase *phase)
+{
+    if (spec->num_phases == LAYER_MAX_PHASES)
+        spec->full = true;
+    else
+        spec->phase[spec->num_phases++] = *phase;
+}
+
+int layer_find (const struct layer_spec *spec, enum layer_life life)
+{
+    for (int t = 1; t <= spec->num_tensors; t++) {
+        if (spec->tensor[t].life == life)
+            return t;
+    }
+    return LAYER_NONE;
+}
+
+/* --- is it whole? --- */
+
+static int num_operands (const struct layer_op *op)
+{
+    int n = 0;
+
+    while (n < LAYER_MAX_OPERANDS && op->operand[n].name)
+        n++;
+    return n;
+}
+
+/* One pass over a phase: tensors that it reads must be known, those that it writes then are. */
+static int check_phase (const struct layer_spec *spec, const struct phase *phase, bool forward,
+                        bool *known, struct mg_error *err)
+{
+    int n = num_operands (phase->op);
+
+    for (int write = 0; write < 2; write++) {
+        for (int i = 0; i < n; i++) {
+            const struct layer_operand *o = &phase->op->operand[i];
+            unsigned access = forward ? o->fwd : o->bwd;
+            int t = phase->operand[i];
+
+            if (o->param || t == LAYER_NONE)
+                continue;
+            if (write)
+                known[t] |= (access & OPERAND_WRITE) != 0;
+            else if ((access & OPERAND_READ) && !known[t])
+                return mg_error_set (err, EINVAL, "%s: %s reads %s %s, which is not there then",
+                                     spec->name, phase->name, forward ? "forward" : "backward",
+                                     spec->tensor[t].name);
+        }
+    }
+    return 0;
+}
+
+int layer_spec_check (const struct layer_spec *spec, struct mg_error *err)
+{
+    bool known[LAYER_MAX_TENSORS + 1] = { false };
+
+    if (spec->full)
+        return mg_error_set (err, EINVAL, "%s: more than %d parameters, %d tensors or %d phases",
+                             spec->name, LAYER_MAX_PARAMS, LAYER_MAX_TENSORS,
+                             LAYER_MAX_PHASES);
+    for (int t = 1; t <= spec->num_tensors; t++)
+        known[t] = spec->tensor[t].life == LIFE_INPUT;
+    for (int i = 0; i < spec->num_phases; i++) {
+        if (check_phase (spec, &spec->phase[i], true, known, err) < 0)
+            return -1;
+    }
+    for (int t = 1; t <= spec->num_tensors; t++) {
+        const struct layer_tensor *tensor = &spec->tensor[t];
+
+        if (!known[t] && (tensor->life == LIFE_SAVED || tensor->life == LIFE_OUTPUT))
+            return mg_error_set (err, EINVAL, "%s: nothing writes %s", spec->name,
+                                 tensor->name);
+        known[t] = tensor->life == LIFE_GRADIENT || (known[t] && tensor->life != LIFE_SHARED);
+    }
+    for (int i = spec->num_phases; i-- > 0;) {
+        if (check_phase (spec, &spec->phase[i], false, known, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* --- its parameters and tensors on this rank --- */
+
+static void set_shape (struct param *p, const struct layer_param *row, const struct nn *nn)
+{
+    int split = row->split == SPLIT_COLS ? 1 : 0;
+
+    p->ndims = row->ndims;
+    p->numel = 1;
+    for (int d = 0; d < p->ndims; d++) {
+        p->global[d] = row->global[d];
+        p->extent[d] = d == 0 && row->padded ? row->padded : row->global[d];
+        if (row->split != SPLIT_NONE && d == split) {
+            p->extent[d] /= nn->tp_size;
+            p->offset[d] = p->extent[d] * nn->tp_rank;
+        }
+        p->numel *= p->extent[d];
+    }
+}
+
+static void set_name (struct param *p, const struct layer *layer, const char *name)
+{
+    const char *number = strstr (layer->spec->prefix, "%d");
+
+    if (number)
+        snprintf (p->name, sizeof (p->name), "%.*s%d%s%s",
+                  (int)(number - layer->spec->prefix), layer->spec->prefix, layer->number,
+                  number + 2, name);
+    else
+        snprintf (p->name, sizeof (p->name), "%s%s", layer->spec->prefix, name);
+}
+
+static void describe (struct param *p, const struct layer *layer, const struct nn *nn,
+                      bool sequence_parallel, int i, int order)
+{
+    const struct layer_param *row = &layer->spec->param[i];
+    const struct model_config *c = &nn->config;
+    uint64_t number = layer->number < 0 ? 0 : (uint64_t)layer->number;
+
+    *p = (struct param){
+        .dtype = nn->dtype,
+        .storage = row->matrix ? nn->weight_storage : nn->dtype,
+        .tp_sharded = row->split != SPLIT_NONE,
+        .sequence_parallel = row->split == SPLIT_NONE && sequence_parallel,
+        .decay = row->ndims == 2,
+        .order = order + i - 1,
+        .init_value = row->init == INIT_ONE ? 1.0f : 0.0f,
+        .init_key = rng_key (c->seed, RNG_INIT, (uint64_t)row->kind, number),
+    };
+    set_name (p, layer, row->name);
+    set_shape (p, row, nn);
+    if (row->init == INIT_NORMAL)
+        p->init_std = c->init_std;
+    else if (row->init == INIT_SCALED)
+        p->init_std = c->init_std / sqrt (2.0 * c->num_layers);
+}
+
+void layer_describe (struct layer *layer, const struct nn *nn, bool sequence_parallel,
+                     struct param *p, int order)
+{
+    for (int i = 1; i <= layer->spec->num_params; i++) {
+        describe (&p[i - 1], layer, nn, sequence_parallel, i, order);
+        layer->param[i] = &p[i - 1];
+    }
+    layer->num_own = (size_t)layer->spec->num_params;
+}
+
+struct tensor layer_tensor_of (const struct nn *nn, const struct layer_spec *spec, int i)
+{
+    const struct layer_tensor *row = &spec->tensor[i];
+    struct tensor t = {
+        .dtype = row->wide ? MG_FLOAT32 : nn->dtype,
+        .ndims = row->ndims,
+        .live = row->shape[0],
+    };
+
+    memcpy (t.shape, row->shape, sizeof (t.shape));
+    return t;
+}
+
+/* --- operands --- */
+
+struct tensor *pass_tensor (const struct pass *pass, const struct phase *phase, int operand)
+{
+    int t = phase->operand[operand];
+
+    return t == LAYER_NONE ? NULL : &pass->tensor[t];
+}
+
+struct param *pass_param (const struct pass *pass, const struct phase *phase, int operand)
+{
+    return pass->layer->param[phase->operand[operand]];
+}
+
+void *pass_data (const struct pass *pass, const struct phase *phase, int operand)
+{
+    const struct tensor *t = pass_tensor (pass, phase, operand);
+
+    return t ? tensor_at (t, 0) : NULL;
+}
+
+/* --- checking: what a phase has made --- */
+
+enum { WHERE_MAX = 64 };
+
+static struct check_place place_of (const struct pass *pass, bool forward, int phase,
+                                    char where[WHERE_MAX])
+{
+    const struct layer *layer = pass->layer;
+    int n = layer->spec->num_phases;
+
+    if (layer->number < 0)
+        snprintf (where, WHERE_MAX, "%s", layer->spec->name);
+    else
+        snprintf (where, WHERE_MAX, "%s %d: %s", layer->spec->name, layer->number,
+                  layer->spec->phase[phase].name);
+    return (struct check_place){
+        .pass = forward ? CHECK_FORWARD : CHECK_BACKWARD,
+        .step = forward ? layer->step : CHECK_STEPS - 1 - layer->step,
+        .phase = forward ? phase : n - 1 - phase,
+        .where = where,
+    };
+}
+
+/* The gradient that a backward pass puts in place of a float32 tensor: its rows begin where those
+ * of the tensor did.
+ */
+static int check_in_place (const struct pass *pass, const struct check_place *place,
+                           const struct tensor *t, const char *name, struct mg_error *err)
+{
+    enum mg_dtype dtype = pass->nn->dtype;
+    int64_t cols = t->shape[t->ndims - 1];
+
+    if (dtype == MG_FLOAT32)
+        return check_tensor (pass->check, place, "gradient of", name, tensor_count (t),
+                             tensor_at (t, 0), dtype, err);
+    for (int64_t i = 0; i < tensor_count (t); i += cols) {
+        if (check_tensor (pass->check, place, "gradient of", name, cols, tensor_at (t, i),
+                          dtype, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int check_operand (const struct pass *pass, const struct check_place *place, int i,
+                          struct mg_error *err)
+{
+    const struct layer_tensor *row = &pass->layer->spec->tensor[i];
+    const struct tensor *t = &pass->tensor[i];
+    bool forward = place->pass == CHECK_FORWARD;
+    bool gradient = row->gradient || row->life == LIFE_GRADIENT;
+
+    if (!forward && !gradient)
+        return check_in_place (pass, place, t, row->name, err);
+    return check_tensor (pass->check, place, forward ? "activation" : "gradient", row->name,
+                         tensor_count (t), tensor_at (t, 0), t->dtype, err);
+}
+
+/* All tensors that the phase has written, and gradients of parameters that it has added to. */
+static int check_phase_of (const struct pass *pass, bool forward, int phase,
+                           struct mg_error *err)
+{
+    const struct phase *ph = &pass->layer->spec->phase[phase];
+    char where[WHERE_MAX];
+    struct check_place place = place_of (pass, forward, phase, where);
+    int n = num_operands (ph->op);
+
+    if (!pass->check)
+        return 0;
+    if (!forward && nn_leave_wait (pass->nn, err) < 0)
+        return -1;
+    for (int i = 0; i < n; i++) {
+        const struct layer_operand *o = &ph->op->operand[i];
+        unsigned access = forward ? o->fwd : o->bwd;
+        const struct param *p;
+
+        if (ph->operand[i] == LAYER_NONE || !(access & (OPERAND_WRITE | OPERAND_ADD)))
+            continue;
+        if (!o->param) {
+            if (check_operand (pass, &place, ph->operand[i], err) < 0)
+                return -1;
+            continue;
+        }
+        p = pass_param (pass, ph, i);
+        if (check_tensor (pass->check, &place, "gradient of", p->name, p->numel, p->grad,
+                          p->grad_dtype, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* --- passes --- */
+
+static int fail (const struct pass *pass, int phase, const char *way, struct mg_error *err)
+{
+    const struct layer *layer = pass->layer;
+
+    if (layer->number < 0)
+        return mg_error_prefix (err, "%s: %s", layer->spec->name, way);
+    return mg_error_prefix (err, "%s %d: %s: %s", layer->spec->name, layer->number,
+                            layer->spec->phase[phase].name, way);
+}
+
+int layer_fwd (const struct pass *pass, struct mg_error *err)
+{
+    const struct layer_spec *spec = pass->layer->spec;
+
+    for (int i = 0; i < spec->num_phases; i++) {
+        const struct phase *phase = &spec->phase[i];
+
+        if (phase->op->fwd (pass, phase, err) < 0 || check_phase_of (pass, true, i, err) < 0)
+            return fail (pass, i, "forward", err);
+    }
+    return 0;
+}
+
+int layer_bwd (const struct pass *pass, struct mg_error *err)
+{
+    const struct layer_spec *spec = pass->layer->spec;
+
+    for (int i = spec->num_phases; i-- > 0;) {
+        const struct phase *phase = &spec->phase[i];
+
+        if (!phase->op->bwd)
+            continue;
+        if (phase->op->bwd (pass, phase, err) < 0 || check_phase_of (pass, false, i, err) < 0)
+            return fail (pass, i, "backward", err);
+    }
+    return 0;
+}

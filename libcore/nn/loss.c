@@ -1,0 +1,104 @@
+/* loss.c - vocabulary-parallel cross entropy */
+
+#include "libcore/nn/ops.h"
+
+/* First of the local columns, and those that belong to the true vocabulary: the rest is padding. */
+static int64_t first_column (const struct nn *nn)
+{
+    return nn->tp_rank * nn->local_vocab;
+}
+
+static int64_t valid_columns (const struct nn *nn)
+{
+    int64_t valid = nn->config.vocab_size - first_column (nn);
+
+    if (valid < 0)
+        return 0;
+    return valid > nn->local_vocab ? nn->local_vocab : valid;
+}
+
+/* The sums of all ranks' columns. */
+static int sum_up (const struct pass *pass, const struct phase *phase, struct mg_error *err)
+{
+    const struct nn *nn = pass->nn;
+    const struct tensor *sums = pass_tensor (pass, phase, LOSS_SUMS);
+    int64_t tokens = pass->shape->tokens;
+    const struct kern_xent_max max = {
+        .tokens = tokens,
+        .cols = nn->local_vocab,
+        .valid = valid_columns (nn),
+        .logits = pass_data (pass, phase, LOSS_LOGITS),
+        .max = pass_data (pass, phase, LOSS_MAX),
+    };
+    const struct kern_xent_sum sum = {
+        .tokens = tokens,
+        .cols = nn->local_vocab,
+        .valid = max.valid,
+        .first = first_column (nn),
+        .logits = max.logits,
+        .max = max.max,
+        .label = tensor_at (&pass->in->label, 0),
+        .sum = tensor_at (sums, 0),
+        .target = tensor_at (sums, tokens),
+    };
+
+    if (kern_xent_max (nn->kern, &max, nn->compute, err) < 0
+        || nn_all_reduce (nn, max.max, tokens, MG_MAX, err) < 0
+        || kern_xent_sum (nn->kern, &sum, nn->compute, err) < 0)
+        return -1;
+    return nn_all_reduce (nn, sum.sum, 2 * tokens, MG_SUM, err);
+}
+
+static int cross_entropy_fwd (const struct pass *pass, const struct phase *phase,
+                              struct mg_error *err)
+{
+    const struct nn *nn = pass->nn;
+    const struct tensor *sums = pass_tensor (pass, phase, LOSS_SUMS);
+    const struct kern_xent_loss l = {
+        .tokens = pass->shape->tokens,
+        .sum = tensor_at (sums, 0),
+        .target = tensor_at (sums, pass->shape->tokens),
+        .mask = tensor_at (&pass->in->mask, 0),
+        .weight = pass->loss_weight,
+        .scale = pass_data (pass, phase, LOSS_SCALE),
+        .out = tensor_address (pass->loss),
+        .per_token = pass->per_token_loss,
+    };
+
+    if (sum_up (pass, phase, err) < 0)
+        return -1;
+    return kern_xent_loss (nn->kern, &l, nn->compute, err);
+}
+
+static int cross_entropy_bwd (const struct pass *pass, const struct phase *phase,
+                              struct mg_error *err)
+{
+    const struct nn *nn = pass->nn;
+    const struct kern_xent_bwd k = {
+        .tokens = pass->shape->tokens,
+        .cols = nn->local_vocab,
+        .valid = valid_columns (nn),
+        .first = first_column (nn),
+        .logits = pass_data (pass, phase, LOSS_LOGITS),
+        .max = pass_data (pass, phase, LOSS_MAX),
+        .sum = pass_data (pass, phase, LOSS_SUMS),
+        .label = tensor_at (&pass->in->label, 0),
+        .scale = pass_data (pass, phase, LOSS_SCALE),
+        .dtype = nn->dtype,
+    };
+
+    return kern_xent_bwd (nn->kern, &k, nn->compute, err);
+}
+
+const struct layer_op op_cross_entropy = {
+    .name = "cross_entropy",
+    .flags = PHASE_CAPTURABLE,
+    .operand = {
+        [LOSS_LOGITS] = { "logits", false, OPERAND_READ, OPERAND_READ | OPERAND_WRITE },
+        [LOSS_MAX] = { "max", false, OPERAND_WRITE, OPERAND_READ },
+        [LOSS_SUMS] = { "sums", false, OPERAND_WRITE, OPERAND_READ },
+        [LOSS_SCALE] = { "scale", false, OPERAND_WRITE, OPERAND_READ },
+    },
+    .fwd = cross_entropy_fwd,
+    .bwd = cross_entropy_bwd,
+};

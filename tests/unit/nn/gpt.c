@@ -1,0 +1,154 @@
+/* The specifications of a GPT's layers: whole, and planted mistakes are found. */
+
+#include <errno.h>
+#include <string.h>
+
+#include "libcore/nn/gpt.h"
+#include "libcore/nn/ops.h"
+#include "tests/tap/tap.h"
+
+static const struct nn nn = {
+    .config = { .num_layers = 3, .hidden_size = 24, .ffn_hidden_size = 40, .num_heads = 4,
+                .kv_channels = 5, .seq_length = 6, .max_positions = 7, .vocab_size = 11,
+                .padded_vocab_size = 12, .init_std = 0.02 },
+    .weight_storage = MG_FLOAT8_E4M3, .tp_size = 2, .tp_rank = 1, .hidden = 24,
+    .local_heads = 2, .head_dim = 5, .local_attention = 10, .local_ffn = 20, .local_vocab = 6,
+};
+static const struct nn_shape shape = { .batch = 2, .seq = 6, .tokens = 12, .rows = 6 };
+
+static void get (enum gpt_layer which, struct layer_spec *spec)
+{
+    struct mg_error err = { "" };
+
+    ok (gpt_spec (which, &nn, &shape, spec, &err) == 0, "specification %d is whole %s", which,
+        err.text);
+}
+
+static void test_all (void)
+{
+    static const int num_params[GPT_NUM_LAYERS] = { 2, 12, 0, 3, 0 };
+    struct layer_spec spec;
+
+    for (int i = 0; i < GPT_NUM_LAYERS; i++) {
+        get ((enum gpt_layer)i, &spec);
+        is_int (spec.num_params, num_params[i], "%s: parameters", spec.name);
+        ok (layer_find (&spec, LIFE_INPUT) != LAYER_NONE || i == GPT_EMBEDDING,
+            "%s: has an input", spec.name);
+    }
+}
+
+/* Names, order and shapes on rank 1 of 2. */
+static void test_params (void)
+{
+    static const struct {
+        const char *name;
+        int64_t rows, cols, first_row, first_col;
+    } rows[] = {
+        { "decoder.layers.2.input_layernorm.weight", 24, 0, 0, 0 },
+        { "decoder.layers.2.input_layernorm.bias", 24, 0, 0, 0 },
+        { "decoder.layers.2.self_attention.linear_proj.weight", 24, 10, 0, 10 },
+        { "decoder.layers.2.self_attention.linear_proj.bias", 24, 0, 0, 0 },
+        { "decoder.layers.2.self_attention.linear_qkv.weight", 30, 24, 30, 0 },
+        { "decoder.layers.2.self_attention.linear_qkv.bias", 30, 0, 30, 0 },
+        { "decoder.layers.2.pre_mlp_layernorm.weight", 24, 0, 0, 0 },
+        { "decoder.layers.2.pre_mlp_layernorm.bias", 24, 0, 0, 0 },
+        { "decoder.layers.2.mlp.linear_fc1.weight", 20, 24, 20, 0 },
+        { "decoder.layers.2.mlp.linear_fc1.bias", 20, 0, 20, 0 },
+        { "decoder.layers.2.mlp.linear_fc2.weight", 24, 20, 0, 20 },
+        { "decoder.layers.2.mlp.linear_fc2.bias", 24, 0, 0, 0 },
+    };
+    struct layer_spec spec;
+    struct layer layer = { .spec = &spec, .number = 2 };
+    struct param p[LAYER_MAX_PARAMS];
+
+    get (GPT_LAYER, &spec);
+    layer_describe (&layer, &nn, true, p, 26);
+    for (int i = 0; i < 12; i++) {
+        is_str (p[i].name, rows[i].name, "parameter %d", i);
+        ok (p[i].ndims == (rows[i].cols ? 2 : 1) && p[i].extent[0] == rows[i].rows
+                && p[i].extent[1] == rows[i].cols && p[i].offset[0] == rows[i].first_row
+                && p[i].offset[1] == rows[i].first_col,
+            "its part on this rank");
+        ok (p[i].order == 26 + i && p[i].decay == (p[i].ndims == 2)
+                && p[i].storage == (p[i].ndims == 2 ? MG_FLOAT8_E4M3 : MG_FLOAT32)
+                && p[i].sequence_parallel == !p[i].tp_sharded,
+            "its marks");
+        ok (layer.param[i + 1] == &p[i], "and the layer has it");
+    }
+}
+
+static int phase_of (const struct layer_spec *spec, const char *name)
+{
+    for (int i = 0; i < spec->num_phases; i++) {
+        if (strcmp (spec->phase[i].name, name) == 0)
+            return i;
+    }
+    bail_out ("no phase %s", name);
+    return 0;
+}
+
+static void refused (struct layer_spec *spec, const char *text)
+{
+    struct mg_error err = { "" };
+
+    errno = 0;
+    ok (layer_spec_check (spec, &err) == -1 && errno == EINVAL && strstr (err.text, text),
+        "refused: %s", err.text);
+}
+
+static void test_mistakes (void)
+{
+    struct layer_spec spec, good;
+    int norm, fc1;
+
+    get (GPT_LAYER, &good);
+    norm = phase_of (&good, "pre_mlp_layernorm");
+    fc1 = phase_of (&good, "linear_fc1");
+    spec = good;
+    spec.phase[norm] = good.phase[fc1];
+    spec.phase[fc1] = good.phase[norm];
+    refused (&spec, "layer: linear_fc1 reads forward norm2, which is not there then");
+    spec = good;
+    spec.tensor[good.phase[norm].operand[NORM_STAT]].life = LIFE_SHARED;
+    refused (&spec, "layer: pre_mlp_layernorm reads backward stat2, which is not there then");
+    spec = good;
+    spec.phase[phase_of (&good, "linear_proj")].operand[ROW_DX] = LAYER_NONE;
+    refused (&spec, "layer: core_attention reads backward context, which is not there then");
+    spec = good;
+    layer_add_tensor (&spec, &(struct layer_tensor){ .name = "idle", .life = LIFE_SAVED });
+    refused (&spec, "layer: nothing writes idle");
+    for (int i = 0; i < LAYER_MAX_TENSORS; i++)
+        layer_add_tensor (&spec, &(struct layer_tensor){ .name = "many" });
+    refused (&spec, "more than");
+}
+
+/* What a phase does to each of its operands is said. */
+static void test_ops (void)
+{
+    for (int which = 0; which < GPT_NUM_LAYERS; which++) {
+        struct layer_spec spec;
+
+        get ((enum gpt_layer)which, &spec);
+        for (int i = 0; i < spec.num_phases; i++) {
+            const struct layer_op *op = spec.phase[i].op;
+            unsigned fwd = 0, bwd = 0;
+
+            for (int o = 0; o < LAYER_MAX_OPERANDS && op->operand[o].name; o++) {
+                fwd |= op->operand[o].fwd;
+                bwd |= op->operand[o].bwd;
+            }
+            ok (op->fwd && (fwd & OPERAND_WRITE), "%s writes something", op->name);
+            ok (!op->bwd || (bwd & (OPERAND_WRITE | OPERAND_ADD)), "%s backward, too",
+                op->name);
+        }
+    }
+}
+
+int main (void)
+{
+    test_all ();
+    test_params ();
+    test_mistakes ();
+    test_ops ();
+    return done_testing ();
+}
