@@ -152,6 +152,7 @@ static void place_destroy (struct place *p)
 /* One rank: without transfers, then with three chunks that send to each other. */
 static void test_one_rank (struct place *p)
 {
+    static const struct sched_comms comms = { SCHED_COMM_DIRECTION, false };
     struct exec_config config = { .device = p->device, .compute = p->compute };
     static struct model model;
     int bad = 0;
@@ -174,7 +175,7 @@ static void test_one_rank (struct place *p)
             struct schedule *s = make_schedule (&test_kinds[k], 1, 0, m, false);
             struct mg_error err;
 
-            if (schedule_check (&s, 1, &err) != 0) {
+            if (schedule_check_comms (&s, 1, &comms, &err) != 0) {
                 diag ("%s", err.text);
                 bad++;
             }
