@@ -514,11 +514,6 @@ struct mg_comm *job_comm_lane (const struct job *job, bool backward, int from, i
     return backward && job->pp_backward ? job->pp_backward : job->comm[GROUP_PP];
 }
 
-struct mg_comm *job_comm_pp_backward (const struct job *job)
-{
-    return job->pp_backward ? job->pp_backward : job->comm[GROUP_PP];
-}
-
 struct recorder *job_recorder (const struct job *job)
 {
     return job->recorder;

@@ -78,9 +78,6 @@ struct mg_comm *job_comm (const struct job *job, enum group_kind kind);
  */
 struct mg_comm *job_comm_lane (const struct job *job, bool backward, int from, int to);
 
-/* That of gradients, where communicators are not serial. Owned by the job. */
-struct mg_comm *job_comm_pp_backward (const struct job *job);
-
 /* The last calls on the job's communicators; NULL for one rank. Owned by the job. */
 struct recorder *job_recorder (const struct job *job);
 
