@@ -399,12 +399,13 @@ static const struct sched_comms serial_lanes = { SCHED_COMM_LANE, true };
 static void run_comms (const struct sched_kind *kind, int pp, int microbatches,
                        const struct sched_comms *comms, bool pooled)
 {
+    unsigned int seeds = pp > 4 ? 6 : 20;
     int wrong = 0;
 
     for (int forward_only = 0; forward_only <= 1; forward_only++) {
         struct sched_shape shape = { pp, 0, microbatches, forward_only };
 
-        for (unsigned int seed = 1; seed <= 40 && wrong == 0; seed++) {
+        for (unsigned int seed = 1; seed <= seeds && wrong == 0; seed++) {
             wrong = run_once (kind, &shape, comms, pooled, seed);
             if (wrong > 0)
                 diag ("seed %u%s", seed, forward_only ? ", forward only" : "");
