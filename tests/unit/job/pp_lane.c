@@ -86,7 +86,7 @@ static void add_lanes (struct rank *r, int pp, int rank, bool virtual_stages)
 
     *r = (struct rank){ .n = pp_lane_list (pp, rank, virtual_stages, list) };
     for (int i = 0; i < r->n; i++)
-        r->made[i] = (struct creation){ list[i].tag + 100 * list[i].backward, 2,
+        r->made[i] = (struct creation){ list[i].tag, 2,
                                         { list[i].from, list[i].to } };
 }
 
