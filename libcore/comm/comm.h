@@ -6,6 +6,8 @@
 #ifndef LIBCORE_COMM_COMM_H
 #define LIBCORE_COMM_COMM_H
 
+#include <stdbool.h>
+
 #include "megatron/comm.h"
 
 struct comm_net;
@@ -38,6 +40,11 @@ void comm_net_destroy (struct comm_net *net);
 
 /* "self", "mpi": what serves groups larger than one. */
 const char *comm_net_backend (const struct comm_net *net);
+
+/* True if the calls on a communicator larger than one wait for each other, transfers too:
+ * comm_ops.serial.
+ */
+bool comm_net_serial (const struct comm_net *net);
 
 struct comm_config {
     const char *name; /* for messages, copied */

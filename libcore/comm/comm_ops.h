@@ -7,6 +7,7 @@
 #ifndef LIBCORE_COMM_COMM_OPS_H
 #define LIBCORE_COMM_COMM_OPS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "libcore/device/pool.h"
@@ -68,6 +69,13 @@ struct comm_group {
 struct comm_ops {
     const char *name;
 
+    /* True if the calls on one communicator, p2p too, run one after the other in the order of
+     * enqueuing, whatever their streams: a receive that waits for its send holds up every
+     * later call on the communicator.  The job then makes a communicator for each lane of the
+     * pipeline (job/pp_lane.h).
+     */
+    bool serial;
+
     /* Start the library that the backend calls, before this process uses PMIx (start.h):
      * collective over the job, blocks for as long as the library does, on any thread.
      * NULL, errno and a text on failure. NULL only together with open.
@@ -102,8 +110,9 @@ struct comm_ops {
 
     /* Enqueue a call on 'stream', in its order; blocks only where the stream's kind says
      * so.  The request, its arrays and its list are only valid during the call.  Calls on
-     * one communicator but p2p take effect in the order of enqueuing, whatever their
-     * streams. -1 and a text if the call could not be enqueued, or has failed already.
+     * one communicator take effect in the order of enqueuing, whatever their streams; p2p
+     * only if the backend is serial. -1 and a text if the call could not be enqueued, or has
+     * failed already.
      */
     int (*enqueue) (void *impl, const struct comm_request *req, struct mg_stream *stream,
                     struct mg_error *err);

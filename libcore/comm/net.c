@@ -145,3 +145,8 @@ const char *comm_net_backend (const struct comm_net *net)
 {
     return net->ops->name;
 }
+
+bool comm_net_serial (const struct comm_net *net)
+{
+    return net->ops->serial;
+}

@@ -12,7 +12,7 @@
 
 #include "libcore/comm/comm_ops.h"
 
-enum { RECORD_NAME_MAX = 16, RECORDER_SIZE = 256, RECORDER_COMMS = 24 };
+enum { RECORD_NAME_MAX = 16, RECORDER_SIZE = 256, RECORDER_COMMS = 32 };
 
 /* One call. */
 struct record {

@@ -13,12 +13,20 @@
 #include "libcore/comm/start.h"
 #include "libcore/device/device.h"
 #include "libcore/job/job.h"
+#include "libcore/job/pp_lane.h"
 #include "libcore/job/threads.h"
 
 enum {
     NUM_INSTANCE_COMMS = 4,
     OTHERS_SECONDS = 3, /* a node where all have come lets the other nodes report first */
     LATE_SECONDS = 5, /* for the launcher's server, after ranks have not come in time */
+};
+
+/* Tags after those of the groups, which are their positions in the order of creation. */
+enum {
+    TAG_PP_BACKWARD = GROUP_NUM_KINDS,
+    TAG_INSTANCES,
+    TAG_PP_LANES = TAG_INSTANCES + NUM_INSTANCE_COMMS,
 };
 
 struct job {
@@ -31,6 +39,11 @@ struct job {
     struct recorder *recorder; /* NULL: one rank has nothing to record */
     struct mg_comm *comm[GROUP_NUM_KINDS];
     struct mg_comm *pp_backward; /* NULL: comm[GROUP_PP] serves */
+    struct {
+        struct pp_lane is;
+        struct mg_comm *comm;
+    } lane[PP_LANES_MAX]; /* if communicators are serial */
+    int num_lanes;
     struct mg_comm *shard[2], *instances[2]; /* of dense and of expert parameters; NULL: one
                                                 instance; shared where these are the same */
 };
@@ -236,15 +249,39 @@ static int make_pp_backward (struct job *job, struct mg_error *err)
     if (grid_geometry (job->grid)->vpp < 2 || grid_geometry (job->grid)->pp != 2)
         return 0;
     grid_group_of (job->grid, GROUP_PP, job_rank (job), &group);
-    job->pp_backward = make_group (job, &group, "pp-backward", GROUP_NUM_KINDS, NULL, err);
+    job->pp_backward = make_group (job, &group, "pp-backward", TAG_PP_BACKWARD, NULL, err);
     return job->pp_backward ? 0 : -1;
+}
+
+/* A serial communicator for each lane of the pipeline that this rank is an end of. */
+static int make_pp_lanes (struct job *job, struct mg_error *err)
+{
+    const struct geometry *g = grid_geometry (job->grid);
+    struct pp_lane list[PP_LANES_MAX];
+    struct group group;
+    int n;
+
+    grid_group_of (job->grid, GROUP_PP, job_rank (job), &group);
+    n = pp_lane_list (group.size, group.rank, g->vpp > 1, list);
+    for (int i = 0; i < n; i++) {
+        int low = list[i].from < list[i].to ? list[i].from : list[i].to;
+        struct part ends = { low, list[i].from + list[i].to - 2 * low, 2 };
+
+        job->lane[i].is = list[i];
+        job->lane[i].comm = make_part (job, &group, ends, list[i].name,
+                                       TAG_PP_LANES + list[i].tag, NULL, err);
+        if (!job->lane[i].comm)
+            return -1;
+        job->num_lanes = i + 1;
+    }
+    return 0;
 }
 
 /* Instances of a distributed optimizer are neighbours in the group that they divide. */
 static int make_instance (struct job *job, const struct group *group, int count, bool expert,
                           struct mg_error *err)
 {
-    int size = group->size / count, tag = GROUP_NUM_KINDS + 1 + 2 * expert;
+    int size = group->size / count, tag = TAG_INSTANCES + 2 * expert;
 
     job->shard[expert] = make_part (job, group,
                                     (struct part){ group->rank / size * size, 1, size },
@@ -310,7 +347,7 @@ static int make_comms (struct job *job, const struct job_config *config,
         if (make_comm (job, i, err) < 0)
             return -1;
     }
-    if (make_pp_backward (job, err) < 0)
+    if ((comm_net_serial (job->net) ? make_pp_lanes : make_pp_backward) (job, err) < 0)
         return -1;
     return make_instances (job, config->optimizer_instances, err);
 }
@@ -417,6 +454,8 @@ void job_destroy (struct job *job)
             meet_at_end (job);
         for (int i = NUM_INSTANCE_COMMS; i-- > 0;)
             comm_destroy (instance_comm (job, i));
+        for (int i = job->num_lanes; i-- > 0;)
+            comm_destroy (job->lane[i].comm);
         comm_destroy (job->pp_backward);
         for (int i = GROUP_NUM_KINDS - 1; i >= 0; i--) // sharers before what they share
             comm_destroy (job->comm[creation_order[i]]);
@@ -462,9 +501,17 @@ struct mg_comm *job_comm (const struct job *job, enum group_kind kind)
     return job->comm[kind];
 }
 
-struct mg_comm *job_comm_pp_backward (const struct job *job)
+struct mg_comm *job_comm_lane (const struct job *job, bool backward, int from, int to)
 {
-    return job->pp_backward ? job->pp_backward : job->comm[GROUP_PP];
+    for (int i = 0; i < job->num_lanes; i++) {
+        const struct pp_lane *lane = &job->lane[i].is;
+
+        if (lane->backward == backward && lane->from == from && lane->to == to)
+            return job->lane[i].comm;
+    }
+    if (job->num_lanes > 0)
+        return NULL;
+    return backward && job->pp_backward ? job->pp_backward : job->comm[GROUP_PP];
 }
 
 struct recorder *job_recorder (const struct job *job)
@@ -489,6 +536,8 @@ size_t job_comm_bytes (const struct job *job)
 
     for (int i = 0; i < GROUP_NUM_KINDS; i++)
         bytes += job->comm[i] ? comm_bytes (job->comm[i]) : 0;
+    for (int i = 0; i < job->num_lanes; i++)
+        bytes += comm_bytes (job->lane[i].comm);
     for (int i = 0; i < NUM_INSTANCE_COMMS; i++)
         bytes += instance_comm (job, i) ? comm_bytes (instance_comm (job, i)) : 0;
     return bytes;

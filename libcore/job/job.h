@@ -68,11 +68,15 @@ struct mg_device *job_device (const struct job *job);
  */
 struct mg_comm *job_comm (const struct job *job, enum group_kind kind);
 
-/* Communicator that gradients take through the pipeline: that of GROUP_PP, or, where the
- * geometry has virtual stages on two pipeline ranks, another one of the same members, since
- * activations and gradients then share a direction. Owned by the job.
+/* Communicator for what pipeline rank 'from' sends to pipeline rank 'to', activations or
+ * ('backward') gradients; this rank is one of the two, and they are neighbours, the last and
+ * the first included.  Where communicators are serial (comm_ops.h), its members are the two,
+ * in the order of their ranks, and nothing else goes through it; NULL if the geometry has no
+ * such transfers.  Else it is that of GROUP_PP or, for gradients where the geometry has
+ * virtual stages on two pipeline ranks, another one of the same members, since activations
+ * and gradients then go from the one to the other.  Owned by the job.
  */
-struct mg_comm *job_comm_pp_backward (const struct job *job);
+struct mg_comm *job_comm_lane (const struct job *job, bool backward, int from, int to);
 
 /* The last calls on the job's communicators; NULL for one rank. Owned by the job. */
 struct recorder *job_recorder (const struct job *job);

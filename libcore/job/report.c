@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libcore/job/pp_lane.h"
 #include "libcore/job/report.h"
 
 enum { LINE_MAX_LEN = 320, LIST_MAX = 120 };
@@ -51,7 +52,9 @@ int report_ranks (const bool *in, int size, char *text, size_t max)
 /* Kind of group that a communicator's name stands for, -1: none. */
 static int kind_of (const char *name)
 {
-    return strcmp (name, "pp-backward") == 0 ? GROUP_PP : group_kind_by_name (name);
+    if (strcmp (name, "pp-backward") == 0 || pp_lane_peer (name, 1, 0) >= 0)
+        return GROUP_PP;
+    return group_kind_by_name (name);
 }
 
 /* The group on whose communicator rank r waits. */
@@ -96,14 +99,18 @@ static void mark_waited_for (struct report *rep, int r)
 {
     const struct record *wait = &rep->ranks[r].state.wait;
     struct group group;
+    int peer;
 
     if (!group_of_wait (rep, r, &group))
         return;
+    peer = pp_lane_peer (wait->name, group.size, group.rank);
+    if (peer < 0) // not a lane, whose communicator has other members than the group
+        peer = wait->peer;
     for (int i = 0; i < group.size; i++) {
         int m = group_at (&group, i);
         bool transfer = wait->call == MG_CALL_P2P;
 
-        if (m == r || (transfer ? i != wait->peer : !is_waited_for (rep, r, m)))
+        if (m == r || (transfer ? i != peer : !is_waited_for (rep, r, m)))
             continue;
         rep->waited[m] = true;
         rep->blamed[m] |= is_waited_for (rep, r, m)

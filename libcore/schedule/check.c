@@ -2,9 +2,13 @@
  *
  * Every buffer of every slot has a state, every kind of step takes its buffer from one
  * state to another, and a step that finds its buffer in the wrong state is an error of
- * the list.  Transfers of one kind on one rank form a lane: they end in the order in
- * which they were posted.  The first of a lane ends when it meets the first of its
- * peer's lane.
+ * the list.
+ *
+ * A posted transfer stands in two queues of its rank: that of its lane and that of its
+ * communicator, which other lanes may share.  It has a number among the sends (receives)
+ * of its communicator to (from) the same rank, and meets the receive (send) there that has
+ * the same number.  Both end when both are first in their lanes and, if communicators are
+ * serial, in their communicators.
  */
 
 #include <errno.h>
@@ -15,8 +19,6 @@
 #include "libcore/schedule/schedule.h"
 
 enum { NONE = -1 };
-
-enum lane { LANE_RECV_FWD, LANE_SEND_FWD, LANE_RECV_BWD, LANE_SEND_BWD, NUM_LANES };
 
 enum state {
     IDLE,   /* may be overwritten */
@@ -42,18 +44,17 @@ static const char *const buffer_names[NUM_BUFFERS] = {
 /* What a transfer's steps do to their buffer. */
 static const struct rule {
     bool transfer, waits;
-    enum lane lane;
     enum which buffer;
     enum state from, to;
 } rules[SCHED_NUM_OPS] = {
-    [SCHED_RECV_FWD] = { true, false, LANE_RECV_FWD, INPUT, IDLE, COMING },
-    [SCHED_WAIT_FWD] = { true, true, LANE_RECV_FWD, INPUT, COMING, THERE },
-    [SCHED_SEND_FWD] = { true, false, LANE_SEND_FWD, OUTPUT, MADE, GOING },
-    [SCHED_SENT_FWD] = { true, true, LANE_SEND_FWD, OUTPUT, GOING, IDLE },
-    [SCHED_RECV_BWD] = { true, false, LANE_RECV_BWD, GRADIENT, IDLE, COMING },
-    [SCHED_WAIT_BWD] = { true, true, LANE_RECV_BWD, GRADIENT, COMING, THERE },
-    [SCHED_SEND_BWD] = { true, false, LANE_SEND_BWD, GRADIENT, MADE, GOING },
-    [SCHED_SENT_BWD] = { true, true, LANE_SEND_BWD, GRADIENT, GOING, IDLE },
+    [SCHED_RECV_FWD] = { true, false, INPUT, IDLE, COMING },
+    [SCHED_WAIT_FWD] = { true, true, INPUT, COMING, THERE },
+    [SCHED_SEND_FWD] = { true, false, OUTPUT, MADE, GOING },
+    [SCHED_SENT_FWD] = { true, true, OUTPUT, GOING, IDLE },
+    [SCHED_RECV_BWD] = { true, false, GRADIENT, IDLE, COMING },
+    [SCHED_WAIT_BWD] = { true, true, GRADIENT, COMING, THERE },
+    [SCHED_SEND_BWD] = { true, false, GRADIENT, MADE, GOING },
+    [SCHED_SENT_BWD] = { true, true, GRADIENT, GOING, IDLE },
 };
 
 struct buffer {
@@ -70,9 +71,16 @@ struct slot {
     struct buffer buffer[NUM_BUFFERS];
 };
 
+/* Transfers that end in the order in which they were posted. */
 struct queue {
-    size_t *step; /* of the transfers, as they were posted */
+    size_t *step;
     size_t posted, ended;
+};
+
+/* What the lanes of a rank share: each entry is the first of the lanes that do. */
+struct sharing {
+    enum sched_lane comm; /* a communicator */
+    enum sched_lane pair; /* and numbers: both send to, or receive from, one rank */
 };
 
 /* Passes that are done, a bit each. */
@@ -81,9 +89,20 @@ enum { DONE_FORWARD = 1, DONE_BACKWARD = 2 };
 struct rank {
     const struct schedule *s;
     size_t at; /* the step that comes next */
-    struct queue lane[NUM_LANES];
+    struct sched_link link[SCHED_NUM_LANES];
+    struct sharing shares[SCHED_NUM_LANES];
+    struct queue lane[SCHED_NUM_LANES];
+    struct queue comm[SCHED_NUM_LANES]; /* at shares[].comm, if serial */
+    size_t numbers[SCHED_NUM_LANES];    /* given out, at shares[].pair */
+    size_t *number;      /* [steps] of posted transfers */
     struct slot *slot; /* [slots of all pools] */
     unsigned char *done; /* [chunks][microbatches] */
+};
+
+struct check {
+    const struct sched_comms *comms;
+    int pp;
+    struct rank *rank;
 };
 
 enum { TEXT_MAX = 160 };
@@ -140,6 +159,9 @@ static int check_range (const struct rank *r, size_t i, struct mg_error *err)
         return fail (r, i, err, "peer is %d, want %d", p->peer, peer);
     if (peer == NONE && rules[p->op].transfer)
         return fail (r, i, err, "a stage without a neighbour on this side");
+    if (p->lane != schedule_step_lane (p->op))
+        return fail (r, i, err, "lane is %d, want %d", (int)p->lane,
+                     (int)schedule_step_lane (p->op));
     if (s->shape.forward_only && (p->op == SCHED_BWD || rules[p->op].buffer == GRADIENT))
         return fail (r, i, err, "in a schedule of forward passes only");
     return 0;
@@ -200,13 +222,24 @@ static int do_backward (struct rank *r, size_t i, struct slot *slot, struct mg_e
     return 0;
 }
 
+/* Let a transfer stand behind the others of its lane and communicator. */
+static void post (struct rank *r, size_t i)
+{
+    enum sched_lane lane = r->s->step[i].lane;
+    struct queue *own = &r->lane[lane], *comm = &r->comm[r->shares[lane].comm];
+
+    r->number[i] = r->numbers[r->shares[lane].pair]++;
+    own->step[own->posted++] = i;
+    comm->step[comm->posted++] = i;
+}
+
 /* A posted transfer or the wait for one: 1 done, 0 it has not ended, -1 illegal. */
 static int do_transfer (struct rank *r, size_t i, struct slot *slot, struct mg_error *err)
 {
     const struct sched_step *p = &r->s->step[i];
     const struct rule *rule = &rules[p->op];
     struct buffer *buffer = &slot->buffer[rule->buffer];
-    struct queue *lane = &r->lane[rule->lane];
+    struct queue *lane = &r->lane[p->lane];
     size_t ticket = rule->waits ? buffer->ticket : lane->posted;
 
     if (p->op == SCHED_RECV_FWD && slot->live != NONE)
@@ -224,7 +257,7 @@ static int do_transfer (struct rank *r, size_t i, struct slot *slot, struct mg_e
     if (rule->waits && ticket >= lane->ended)
         return 0;
     if (!rule->waits)
-        lane->step[lane->posted++] = i;
+        post (r, i);
     if (p->op == SCHED_RECV_FWD) {
         slot->live = p->microbatch;
         slot->chunk = p->chunk;
@@ -252,98 +285,197 @@ static int do_step (struct rank *r, struct mg_error *err)
     return rc < 0 ? -1 : 1;
 }
 
-/* The step of the transfer that a lane is at; false: none is posted. */
-static bool lane_at (const struct rank *r, enum lane lane, size_t *i)
+/* The step of the transfer that a queue is at; false: none is posted. */
+static bool queue_at (const struct queue *q, size_t *i)
 {
-    const struct queue *q = &r->lane[lane];
-
     if (q->ended == q->posted)
         return false;
     *i = q->step[q->ended];
     return true;
 }
 
-/* Let the first send of a rank's lane meet the first receive of its peer's: 1 they met, 0
- * one of the two is not there, -1 they are of different tensors.
+/* The transfer at the other end that a posted transfer meets: its rank and its step.  False
+ * if it is not posted yet.
  */
-static int meet (struct rank *rank, int from, bool forward, struct mg_error *err)
+static bool find_match (const struct check *c, const struct rank *r, size_t i,
+                        struct rank **other, size_t *j)
 {
-    enum lane send = forward ? LANE_SEND_FWD : LANE_SEND_BWD;
-    enum lane recv = forward ? LANE_RECV_FWD : LANE_RECV_BWD;
-    const struct sched_step *a, *b;
-    char other[TEXT_MAX];
-    int pp = rank[0].s->shape.pp, to, stage_a, stage_b;
-    size_t i, j;
+    const struct sched_step *p = &r->s->step[i];
+    int own = r->s->shape.rank;
 
-    if (!lane_at (&rank[from], send, &i))
-        return 0;
-    a = &rank[from].s->step[i];
-    to = a->peer;
-    if (!lane_at (&rank[to], recv, &j))
-        return 0;
-    b = &rank[to].s->step[j]; // from 'from': a rank receives from one other only
-    stage_a = a->chunk * pp + from;
-    stage_b = b->chunk * pp + to;
-    if (a->microbatch != b->microbatch || stage_b != stage_a + (forward ? 1 : -1)) {
-        describe (&rank[to], j, other);
-        return fail (&rank[from], i, err, "meets %s, another tensor", other);
+    *other = &c->rank[p->peer];
+    for (int k = 0; k < SCHED_NUM_LANES; k++) {
+        const struct queue *q = &(*other)->lane[k];
+        const struct sched_link *link = &(*other)->link[k];
+        bool receives = sched_lane_receives (k);
+
+        if (receives == sched_lane_receives (p->lane)
+            || (receives ? link->from : link->to) != own
+            || !sched_comms_share (c->comms, link, &r->link[p->lane]))
+            continue;
+        for (size_t n = q->ended; n < q->posted; n++) {
+            *j = q->step[n];
+            if ((*other)->number[*j] == r->number[i])
+                return true;
+        }
     }
-    rank[from].lane[send].ended++;
-    rank[to].lane[recv].ended++;
+    return false;
+}
+
+/* The transfer that a posted one stands behind on its rank: that at the head of its lane
+ * or, if communicators are serial, of its communicator.  False: it is at the head.
+ */
+static bool find_before (const struct check *c, const struct rank *r, size_t i,
+                         size_t *before)
+{
+    enum sched_lane lane = r->s->step[i].lane;
+
+    if (queue_at (&r->lane[lane], before) && *before != i)
+        return true;
+    return c->comms->serial && queue_at (&r->comm[r->shares[lane].comm], before)
+           && *before != i;
+}
+
+static void end_transfer (struct rank *r, enum sched_lane lane)
+{
+    r->lane[lane].ended++;
+    r->comm[r->shares[lane].comm].ended++; // not the same transfer's if not serial
+}
+
+/* Let the first send of a lane meet its receive: 1 they met, 0 one of the two is not there
+ * or not at the head, -1 they are of different tensors.
+ */
+static int meet (const struct check *c, struct rank *r, enum sched_lane lane,
+                 struct mg_error *err)
+{
+    bool forward = lane == SCHED_LANE_SEND_FWD;
+    const struct sched_step *a, *b;
+    struct rank *to;
+    char text[SCHED_LINK_TEXT], other[TEXT_MAX];
+    int stage_a, stage_b;
+    size_t i, j, before;
+
+    if (!queue_at (&r->lane[lane], &i) || !find_match (c, r, i, &to, &j)
+        || find_before (c, r, i, &before) || find_before (c, to, j, &before))
+        return 0;
+    a = &r->s->step[i];
+    b = &to->s->step[j];
+    stage_a = a->chunk * c->pp + r->s->shape.rank;
+    stage_b = b->chunk * c->pp + to->s->shape.rank;
+    if (a->microbatch != b->microbatch || stage_b != stage_a + (forward ? 1 : -1)
+        || r->link[lane].backward != to->link[b->lane].backward) {
+        describe (to, j, other);
+        return fail (r, i, err, "meets %s, another tensor, on %s", other,
+                     sched_link_text (&r->link[lane], text));
+    }
+    end_transfer (r, lane);
+    end_transfer (to, b->lane);
     return 1;
 }
 
+/* Let what can end on one rank's lane: 1 something did, 0 nothing, -1 illegal. */
+static int run_lane (const struct check *c, struct rank *r, enum sched_lane lane,
+                     struct mg_error *err)
+{
+    int moved = 0, rc;
+
+    do {
+        rc = meet (c, r, lane, err);
+        moved |= rc;
+    } while (rc == 1);
+    return rc < 0 ? -1 : moved;
+}
+
 /* Run all ranks until nothing moves: every list has ended, or waits. */
-static int run (struct rank *rank, int pp, struct mg_error *err)
+static int run (const struct check *c, struct mg_error *err)
 {
     bool moved = true;
 
     while (moved) {
         moved = false;
-        for (int r = 0; r < pp; r++) {
+        for (int i = 0; i < c->pp; i++) {
+            struct rank *r = &c->rank[i];
             int rc = 1;
 
-            while (rc == 1 && rank[r].at < rank[r].s->nsteps) {
-                rc = do_step (&rank[r], err);
+            while (rc == 1 && r->at < r->s->nsteps) {
+                rc = do_step (r, err);
                 if (rc < 0)
                     return -1;
-                rank[r].at += rc;
+                r->at += rc;
                 moved |= rc == 1;
             }
         }
-        for (int k = 0; k < 2 * pp; k++) {
-            int rc;
+        for (int i = 0; i < 2 * c->pp; i++) {
+            int rc = run_lane (c, &c->rank[i / 2],
+                               i % 2 ? SCHED_LANE_SEND_BWD : SCHED_LANE_SEND_FWD, err);
 
-            do {
-                rc = meet (rank, k / 2, k % 2 == 0, err);
-                if (rc < 0)
-                    return -1;
-                moved |= rc == 1;
-            } while (rc == 1);
+            if (rc < 0)
+                return -1;
+            moved |= rc == 1;
         }
     }
     return 0;
 }
 
-static int check_waits (const struct rank *rank, int pp, struct mg_error *err)
+/* The transfer of another lane, on one of the two ranks, that keeps the rank's next step,
+ * a wait, from its end: its rank, or NULL if there is none, and its step.
+ */
+static const struct rank *find_obstacle (const struct check *c, const struct rank *r,
+                                         size_t *step)
 {
-    for (int r = 0; r < pp; r++) {
-        const struct schedule *s = rank[r].s;
-        char here[TEXT_MAX], there[TEXT_MAX];
-        int peer;
+    size_t i, j;
+    struct rank *other;
 
-        if (rank[r].at == s->nsteps)
-            continue;
-        peer = s->step[rank[r].at].peer;
-        describe (&rank[r], rank[r].at, here);
-        if (rank[peer].at < rank[peer].s->nsteps)
-            describe (&rank[peer], rank[peer].at, there);
-        else
-            snprintf (there, sizeof (there), "rank %d, which has ended", peer);
-        return mg_error_set (err, EDEADLK, "schedule: %s: waits for ever for %s", here,
-                             there);
+    // the first of the lane keeps the others back
+    if (!queue_at (&r->lane[r->s->step[r->at].lane], &i))
+        return NULL;
+    if (find_before (c, r, i, step))
+        return r;
+    if (find_match (c, r, i, &other, &j) && find_before (c, other, j, step))
+        return other;
+    return NULL;
+}
+
+static int explain_wait (const struct check *c, const struct rank *r, struct mg_error *err)
+{
+    const struct sched_step *p = &r->s->step[r->at];
+    const struct rank *other = &c->rank[p->peer], *obstacle;
+    char here[TEXT_MAX], there[TEXT_MAX], lane[SCHED_LINK_TEXT];
+    size_t step;
+
+    describe (r, r->at, here);
+    sched_link_text (&r->link[p->lane], lane);
+    if ((obstacle = find_obstacle (c, r, &step))) {
+        describe (obstacle, step, there);
+        return mg_error_set (err, EDEADLK,
+                             "schedule: %s: waits for ever behind %s, whose communicator "
+                             "carries %s too",
+                             here, there, lane);
     }
-    return 0;
+    if (other->at < other->s->nsteps)
+        describe (other, other->at, there);
+    else
+        snprintf (there, sizeof (there), "rank %d, which has ended", p->peer);
+    return mg_error_set (err, EDEADLK, "schedule: %s: waits for ever for %s, on %s", here,
+                         there, lane);
+}
+
+/* If ranks wait, name one that has an obstacle: the others wait for it in the end. */
+static int check_waits (const struct check *c, struct mg_error *err)
+{
+    const struct rank *waits = NULL;
+
+    for (int i = 0; i < c->pp; i++) {
+        const struct rank *r = &c->rank[i];
+        size_t step;
+
+        if (r->at == r->s->nsteps)
+            continue;
+        if (find_obstacle (c, r, &step))
+            return explain_wait (c, r, err);
+        waits = waits ? waits : r;
+    }
+    return waits ? explain_wait (c, waits, err) : 0;
 }
 
 /* Every pass was made, no buffer holds anything. */
@@ -378,20 +510,46 @@ static int check_end (struct rank *r, struct mg_error *err)
     return 0;
 }
 
-static int rank_init (struct rank *r, const struct schedule *s, struct mg_error *err)
+/* Which lanes share a communicator, and which of these are matched together. */
+static void find_shared (struct rank *r, const struct sched_comms *comms)
+{
+    const struct sched_shape *shape = &r->s->shape;
+
+    for (int i = 0; i < SCHED_NUM_LANES; i++) {
+        struct sharing *shares = &r->shares[i];
+        struct sched_link *own = &r->link[i];
+
+        *own = sched_lane_link (i, shape->pp, shape->rank);
+        *shares = (struct sharing){ i, i };
+        for (int k = i - 1; k >= 0; k--) {
+            if (!sched_comms_share (comms, own, &r->link[k]))
+                continue;
+            shares->comm = k;
+            if (sched_lane_receives (k) == sched_lane_receives (i)
+                && r->link[k].from == own->from && r->link[k].to == own->to)
+                shares->pair = k;
+        }
+    }
+}
+
+static int rank_init (struct rank *r, const struct schedule *s,
+                      const struct sched_comms *comms, struct mg_error *err)
 {
     int nslots = schedule_num_slots (s);
 
     *r = (struct rank){ .s = s };
     if (!(r->done = calloc (s->chunks, s->shape.microbatches))
+        || !(r->number = calloc (s->nsteps + 1, sizeof (*r->number)))
         || !(r->slot = calloc (nslots, sizeof (*r->slot))))
         goto nomem;
     for (int i = 0; i < nslots; i++)
         r->slot[i].live = NONE;
-    for (int i = 0; i < NUM_LANES; i++) {
-        if (!(r->lane[i].step = calloc (s->nsteps + 1, sizeof (*r->lane[i].step))))
+    for (int i = 0; i < SCHED_NUM_LANES; i++) {
+        if (!(r->lane[i].step = calloc (s->nsteps + 1, sizeof (*r->lane[i].step)))
+            || !(r->comm[i].step = calloc (s->nsteps + 1, sizeof (*r->comm[i].step))))
             goto nomem;
     }
+    find_shared (r, comms);
     return 0;
 nomem:
     return mg_error_set (err, ENOMEM, "schedule: out of memory for %zu steps", s->nsteps);
@@ -399,8 +557,11 @@ nomem:
 
 static void rank_release (struct rank *r)
 {
-    for (int i = 0; i < NUM_LANES; i++)
+    for (int i = 0; i < SCHED_NUM_LANES; i++) {
         free (r->lane[i].step);
+        free (r->comm[i].step);
+    }
+    free (r->number);
     free (r->slot);
     free (r->done);
 }
@@ -436,9 +597,10 @@ static int check_shapes (struct schedule *const *all, int pp, struct mg_error *e
     return 0;
 }
 
-int schedule_check (struct schedule *const *all, int pp, struct mg_error *err)
+int schedule_check_comms (struct schedule *const *all, int pp,
+                          const struct sched_comms *comms, struct mg_error *err)
 {
-    struct rank *rank;
+    struct check c = { .comms = comms, .pp = pp };
     int saved_errno;
     int rc;
 
@@ -447,20 +609,27 @@ int schedule_check (struct schedule *const *all, int pp, struct mg_error *err)
     rc = check_shapes (all, pp, err);
     if (rc < 0)
         return -1;
-    if (!(rank = calloc (pp, sizeof (*rank))))
+    if (!(c.rank = calloc (pp, sizeof (*c.rank))))
         return mg_error_set (err, ENOMEM, "schedule: out of memory for %d ranks", pp);
     for (int r = 0; r < pp && rc == 0; r++)
-        rc = rank_init (&rank[r], all[r], err);
+        rc = rank_init (&c.rank[r], all[r], comms, err);
     if (rc == 0)
-        rc = run (rank, pp, err);
+        rc = run (&c, err);
     if (rc == 0)
-        rc = check_waits (rank, pp, err);
+        rc = check_waits (&c, err);
     for (int r = 0; r < pp && rc == 0; r++)
-        rc = check_end (&rank[r], err);
+        rc = check_end (&c.rank[r], err);
     saved_errno = errno;
     for (int r = 0; r < pp; r++)
-        rank_release (&rank[r]);
-    free (rank);
+        rank_release (&c.rank[r]);
+    free (c.rank);
     errno = saved_errno;
     return rc;
+}
+
+int schedule_check (struct schedule *const *all, int pp, struct mg_error *err)
+{
+    static const struct sched_comms lanes = { SCHED_COMM_LANE, true };
+
+    return schedule_check_comms (all, pp, &lanes, err);
 }

@@ -11,14 +11,11 @@
 
 #include "libcore/schedule/exec.h"
 
-/* The comm streams, in the order of the four kinds of transfer. */
-enum lane { LANE_RECV_FWD, LANE_SEND_FWD, LANE_RECV_BWD, LANE_SEND_BWD, NUM_LANES };
-
-static const char *const lane_names[NUM_LANES] = {
-    [LANE_RECV_FWD] = "pipeline receive forward",
-    [LANE_SEND_FWD] = "pipeline send forward",
-    [LANE_RECV_BWD] = "pipeline receive backward",
-    [LANE_SEND_BWD] = "pipeline send backward",
+static const char *const stream_names[SCHED_NUM_LANES] = {
+    [SCHED_LANE_RECV_FWD] = "pipeline receive forward",
+    [SCHED_LANE_SEND_FWD] = "pipeline send forward",
+    [SCHED_LANE_RECV_BWD] = "pipeline receive backward",
+    [SCHED_LANE_SEND_BWD] = "pipeline send backward",
 };
 
 static const char *const buffer_names[SCHED_NUM_BUFFERS] = {
@@ -27,24 +24,25 @@ static const char *const buffer_names[SCHED_NUM_BUFFERS] = {
     [SCHED_GRADIENT] = "gradient",
 };
 
-static const enum sched_buffer lane_buffer[NUM_LANES] = {
-    [LANE_RECV_FWD] = SCHED_INPUT,
-    [LANE_SEND_FWD] = SCHED_OUTPUT,
-    [LANE_RECV_BWD] = SCHED_GRADIENT,
-    [LANE_SEND_BWD] = SCHED_GRADIENT,
+static const enum sched_buffer lane_buffer[SCHED_NUM_LANES] = {
+    [SCHED_LANE_RECV_FWD] = SCHED_INPUT,
+    [SCHED_LANE_SEND_FWD] = SCHED_OUTPUT,
+    [SCHED_LANE_RECV_BWD] = SCHED_GRADIENT,
+    [SCHED_LANE_SEND_BWD] = SCHED_GRADIENT,
 };
 
 struct slot {
     void *buffer[SCHED_NUM_BUFFERS];
-    struct mg_event *pass;            /* end of the last pass in the slot */
-    struct mg_event *lane[NUM_LANES]; /* end of the last transfer of each kind */
+    struct mg_event *pass;                  /* end of the last pass in the slot */
+    struct mg_event *lane[SCHED_NUM_LANES]; /* end of the last transfer of each lane */
 };
 
 struct exec {
     struct exec_config config;
-    struct mg_stream *stream[NUM_LANES];
-    struct mg_event *end[NUM_LANES]; /* end of a lane's work of one run */
-    int nslots;                      /* of all pools */
+    struct mg_stream *stream[SCHED_NUM_LANES]; /* NULL: no chunk has the lane */
+    struct mg_event *end[SCHED_NUM_LANES];     /* end of a lane's work of one run */
+    int peer[SCHED_NUM_LANES]; /* the other end's rank in the lane's communicator */
+    int nslots;                /* of all pools */
     struct slot *slot;
 };
 
@@ -69,15 +67,14 @@ static int run_pass (struct exec *e, const struct sched_step *step, struct mg_er
 }
 
 /* Enqueue a transfer behind the last pass in its slot. */
-static int run_transfer (struct exec *e, const struct sched_step *step, enum lane lane,
+static int run_transfer (struct exec *e, const struct sched_step *step,
                          struct mg_error *err)
 {
     struct slot *slot = slot_of (e, step);
-    bool receive = lane == LANE_RECV_FWD || lane == LANE_RECV_BWD;
-    bool forward = lane == LANE_RECV_FWD || lane == LANE_SEND_FWD;
+    enum sched_lane lane = step->lane;
     struct mg_p2p p2p = {
-        .kind = receive ? MG_RECV : MG_SEND,
-        .peer = step->peer,
+        .kind = sched_lane_receives (lane) ? MG_RECV : MG_SEND,
+        .peer = e->peer[lane],
         .buf = slot->buffer[lane_buffer[lane]],
         .count = e->config.count,
         .dtype = e->config.dtype,
@@ -87,26 +84,24 @@ static int run_transfer (struct exec *e, const struct sched_step *step, enum lan
     rc = mg_stream_wait_event (e->stream[lane], slot->pass, err);
     if (rc < 0)
         return -1;
-    rc = mg_comm_p2p (forward ? e->config.fwd : e->config.bwd, &p2p, 1, e->stream[lane],
-                      err);
+    rc = mg_comm_p2p (e->config.lane[lane], &p2p, 1, e->stream[lane], err);
     if (rc < 0)
         return -1;
     mg_event_record (slot->lane[lane], e->stream[lane]);
     return 0;
 }
 
-/* Let what comes next follow the slot's last transfer on a lane.  A gradient that was
- * sent is overwritten by the next receive, not by a pass, if the chunk receives one.
+/* Let what comes next follow the slot's last transfer on the step's lane.  A gradient that
+ * was sent is overwritten by the next receive, not by a pass, if the chunk receives one.
  */
-static int run_wait (struct exec *e, const struct sched_step *step, enum lane lane,
-                     struct mg_error *err)
+static int run_wait (struct exec *e, const struct sched_step *step, struct mg_error *err)
 {
     struct mg_stream *stream = e->config.compute;
 
-    if (lane == LANE_SEND_BWD
+    if (step->op == SCHED_SENT_BWD
         && schedule_output_peer (e->config.schedule, step->chunk) >= 0)
-        stream = e->stream[LANE_RECV_BWD];
-    return mg_stream_wait_event (stream, slot_of (e, step)->lane[lane], err);
+        stream = e->stream[SCHED_LANE_RECV_BWD];
+    return mg_stream_wait_event (stream, slot_of (e, step)->lane[step->lane], err);
 }
 
 static int run_step (struct exec *e, const struct sched_step *step, struct mg_error *err)
@@ -116,21 +111,15 @@ static int run_step (struct exec *e, const struct sched_step *step, struct mg_er
     case SCHED_BWD:
         return run_pass (e, step, err);
     case SCHED_RECV_FWD:
-        return run_transfer (e, step, LANE_RECV_FWD, err);
     case SCHED_SEND_FWD:
-        return run_transfer (e, step, LANE_SEND_FWD, err);
     case SCHED_RECV_BWD:
-        return run_transfer (e, step, LANE_RECV_BWD, err);
     case SCHED_SEND_BWD:
-        return run_transfer (e, step, LANE_SEND_BWD, err);
+        return run_transfer (e, step, err);
     case SCHED_WAIT_FWD:
-        return run_wait (e, step, LANE_RECV_FWD, err);
     case SCHED_SENT_FWD:
-        return run_wait (e, step, LANE_SEND_FWD, err);
     case SCHED_WAIT_BWD:
-        return run_wait (e, step, LANE_RECV_BWD, err);
     case SCHED_SENT_BWD:
-        return run_wait (e, step, LANE_SEND_BWD, err);
+        return run_wait (e, step, err);
     default:
         return mg_error_set (err, EINVAL, "unknown step %d", (int)step->op);
     }
@@ -139,7 +128,7 @@ static int run_step (struct exec *e, const struct sched_step *step, struct mg_er
 /* Later work on the compute stream follows all transfers; a send that failed is seen. */
 static int join_lanes (struct exec *e, struct mg_error *err)
 {
-    for (int i = 0; i < NUM_LANES; i++) {
+    for (int i = 0; i < SCHED_NUM_LANES; i++) {
         int rc;
 
         if (!e->stream[i])
@@ -204,13 +193,13 @@ void exec_destroy (struct exec *e)
 {
     if (e) {
         int saved_errno = errno;
-        for (int i = 0; i < NUM_LANES; i++) {
+        for (int i = 0; i < SCHED_NUM_LANES; i++) {
             mg_stream_destroy (e->stream[i]);
             mg_event_destroy (e->end[i]);
         }
         for (int i = 0; i < e->nslots && e->slot; i++) {
             mg_event_destroy (e->slot[i].pass);
-            for (int k = 0; k < NUM_LANES; k++)
+            for (int k = 0; k < SCHED_NUM_LANES; k++)
                 mg_event_destroy (e->slot[i].lane[k]);
         }
         free (e->slot);
@@ -219,30 +208,30 @@ void exec_destroy (struct exec *e)
     }
 }
 
-/* Lanes that a chunk uses: a bit each. */
-static unsigned int lanes_of (const struct schedule *s, int chunk)
+/* Ranks of a lane's two ends in its communicator: those of the pipeline, or 0 and 1. */
+static void find_ends (const struct exec_config *config, enum sched_lane lane, int *own,
+                       int *peer)
 {
-    unsigned int lanes = 0;
+    const struct sched_shape *shape = &config->schedule->shape;
+    struct sched_link link = sched_lane_link (lane, shape->pp, shape->rank);
 
-    if (schedule_input_peer (s, chunk) >= 0) {
-        lanes |= 1U << LANE_RECV_FWD;
-        if (!s->shape.forward_only)
-            lanes |= 1U << LANE_SEND_BWD;
+    *own = shape->rank;
+    *peer = sched_lane_receives (lane) ? link.from : link.to;
+    if (mg_comm_size (config->lane[lane]) < shape->pp) {
+        *own = *own > *peer;
+        *peer = !*own;
     }
-    if (schedule_output_peer (s, chunk) >= 0) {
-        lanes |= 1U << LANE_SEND_FWD;
-        if (!s->shape.forward_only)
-            lanes |= 1U << LANE_RECV_BWD;
-    }
-    return lanes;
 }
 
-static int create_lane (struct exec *e, enum lane lane, struct mg_error *err)
+static int create_lane (struct exec *e, enum sched_lane lane, struct mg_error *err)
 {
+    int own;
+
     if (!(e->stream[lane] = mg_stream_create (e->config.device, MG_STREAM_COMM,
-                                              lane_names[lane], err))
+                                              stream_names[lane], err))
         || !(e->end[lane] = mg_event_create (e->config.device, err)))
         return -1;
+    find_ends (&e->config, lane, &own, &e->peer[lane]);
     return 0;
 }
 
@@ -268,18 +257,17 @@ static int find_buffer (struct exec *e, enum sched_buffer which, int chunk, int 
     return 0;
 }
 
-/* Events and buffers of one slot of a chunk that uses 'lanes'. */
-static int create_slot (struct exec *e, int chunk, int slot, unsigned int lanes,
-                        struct mg_error *err)
+/* Events and buffers of one slot of a chunk. */
+static int create_slot (struct exec *e, int chunk, int slot, struct mg_error *err)
 {
     struct slot *sl = &e->slot[schedule_slot (e->config.schedule, chunk, slot)];
 
     if (!sl->pass && !(sl->pass = mg_event_create (e->config.device, err)))
         return -1;
-    for (int i = 0; i < NUM_LANES; i++) {
+    for (int i = 0; i < SCHED_NUM_LANES; i++) {
         int rc;
 
-        if (!(lanes & 1U << i))
+        if (!schedule_has_lane (e->config.schedule, chunk, i))
             continue;
         if (!sl->lane[i] && !(sl->lane[i] = mg_event_create (e->config.device, err)))
             return -1;
@@ -295,43 +283,60 @@ static int create_slots (struct exec *e, struct mg_error *err)
     const struct schedule *s = e->config.schedule;
 
     for (int c = 0; c < s->chunks; c++) {
-        unsigned int lanes = lanes_of (s, c);
         int rc = 0;
 
-        for (int i = 0; i < NUM_LANES && rc == 0; i++) {
-            if (lanes & 1U << i && !e->stream[i])
+        for (int i = 0; i < SCHED_NUM_LANES && rc == 0; i++) {
+            if (schedule_has_lane (s, c, i) && !e->stream[i])
                 rc = create_lane (e, i, err);
         }
         for (int i = 0; i < s->slots[s->pool[c]] && rc == 0; i++)
-            rc = create_slot (e, c, i, lanes, err);
+            rc = create_slot (e, c, i, err);
         if (rc < 0)
             return -1;
     }
     return 0;
 }
 
-static int check_comm (const struct exec_config *config, const struct mg_comm *comm,
-                       const char *which, struct mg_error *err)
+/* Every lane that the list has is given a communicator of which this rank is the member
+ * that it must be.
+ */
+static int check_comm (const struct exec_config *config, enum sched_lane lane,
+                       struct mg_error *err)
 {
     const struct sched_shape *shape = &config->schedule->shape;
+    struct sched_link link = sched_lane_link (lane, shape->pp, shape->rank);
+    const struct mg_comm *comm = config->lane[lane];
+    char text[SCHED_LINK_TEXT];
+    int own, peer;
 
+    sched_link_text (&link, text);
     if (!comm)
-        return mg_error_set (err, EINVAL, "schedule: no %s communicator for %d stages",
-                             which, shape->pp * config->schedule->chunks);
-    if (mg_comm_size (comm) != shape->pp || mg_comm_rank (comm) != shape->rank)
+        return mg_error_set (err, EINVAL, "schedule: no communicator for %s of %d stages",
+                             text, shape->pp * config->schedule->chunks);
+    find_ends (config, lane, &own, &peer);
+    if ((mg_comm_size (comm) != shape->pp && mg_comm_size (comm) != 2)
+        || mg_comm_rank (comm) != own)
         return mg_error_set (err, EINVAL,
-                             "schedule: made for rank %d of %d, communicator %s is for "
-                             "rank %d of %d",
-                             shape->rank, shape->pp, mg_comm_name (comm),
+                             "schedule: made for rank %d of %d, communicator %s of %s is "
+                             "for rank %d of %d",
+                             shape->rank, shape->pp, mg_comm_name (comm), text,
                              mg_comm_rank (comm), mg_comm_size (comm));
     return 0;
+}
+
+static bool has_lane (const struct schedule *s, enum sched_lane lane)
+{
+    bool has = false;
+
+    for (int c = 0; c < s->chunks; c++)
+        has |= schedule_has_lane (s, c, lane);
+    return has;
 }
 
 static int check_config (const struct exec_config *config, struct mg_error *err)
 {
     const struct schedule *s = config->schedule;
     size_t bytes;
-    int rc;
 
     if (!config->actions.forward || (!config->actions.backward && !s->shape.forward_only))
         return mg_error_set (err, EINVAL, "schedule: a pass has no action");
@@ -343,10 +348,13 @@ static int check_config (const struct exec_config *config, struct mg_error *err)
         return mg_error_set (err, EINVAL,
                              "schedule: cannot send %zu elements of type %s to a stage",
                              config->count, mg_dtype_name (config->dtype));
-    rc = check_comm (config, config->fwd, "forward", err);
-    if (rc < 0)
-        return -1;
-    return s->shape.forward_only ? 0 : check_comm (config, config->bwd, "backward", err);
+    for (int i = 0; i < SCHED_NUM_LANES; i++) {
+        int rc = has_lane (s, i) ? check_comm (config, i, err) : 0;
+
+        if (rc < 0)
+            return -1;
+    }
+    return 0;
 }
 
 struct exec *exec_create (const struct exec_config *config, struct mg_error *err)

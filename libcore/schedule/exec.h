@@ -1,8 +1,9 @@
 /* exec - run a schedule's list of steps.
  *
  * The executor knows streams, events and transfers, not models: the passes are callbacks.
- * Each direction of each transfer has a comm stream of its own, so that a receive that is
- * posted early never stands in the way of a send.
+ * Each lane (lane.h) has a comm stream of its own, and a communicator of its own where
+ * communicators are serial, so that a receive that is posted early never stands in the way
+ * of a send.
  */
 #ifndef LIBCORE_SCHEDULE_EXEC_H
 #define LIBCORE_SCHEDULE_EXEC_H
@@ -49,13 +50,12 @@ struct exec_config {
     struct mg_device *device;
     struct mg_stream *compute; /* the stream that the passes are enqueued on */
 
-    /* Activations travel on 'fwd', gradients on 'bwd'; pipeline ranks are ranks in both.
-     * They may be the same communicator unless a pair of ranks has forward and backward
-     * traffic from the one to the other, as an interleaved schedule on two ranks has:
-     * transfers of a pair are matched in the order in which they are enqueued.  Both may
-     * be NULL if the list has no transfers.
+    /* The communicator of each lane.  It is the lane's own, of the lane's two ranks, or one
+     * of all ranks of the pipeline that lanes share; its members are in the order of their
+     * pipeline ranks.  Lanes may share what schedule_check_comms() says they may.  An entry
+     * is not used if no chunk of the list has the lane.
      */
-    struct mg_comm *fwd, *bwd;
+    struct mg_comm *lane[SCHED_NUM_LANES];
     size_t count; /* elements of the tensor between two stages */
     enum mg_dtype dtype;
     struct sched_actions actions;

@@ -100,6 +100,42 @@ int schedule_step_peer (const struct schedule *s, enum sched_op op, int chunk)
     }
 }
 
+enum sched_lane schedule_step_lane (enum sched_op op)
+{
+    switch (op) {
+    case SCHED_RECV_FWD:
+    case SCHED_WAIT_FWD:
+        return SCHED_LANE_RECV_FWD;
+    case SCHED_SEND_FWD:
+    case SCHED_SENT_FWD:
+        return SCHED_LANE_SEND_FWD;
+    case SCHED_RECV_BWD:
+    case SCHED_WAIT_BWD:
+        return SCHED_LANE_RECV_BWD;
+    case SCHED_SEND_BWD:
+    case SCHED_SENT_BWD:
+        return SCHED_LANE_SEND_BWD;
+    default:
+        return SCHED_NO_LANE;
+    }
+}
+
+bool schedule_has_lane (const struct schedule *s, int chunk, enum sched_lane lane)
+{
+    switch (lane) {
+    case SCHED_LANE_RECV_FWD:
+        return schedule_input_peer (s, chunk) != NONE;
+    case SCHED_LANE_SEND_FWD:
+        return schedule_output_peer (s, chunk) != NONE;
+    case SCHED_LANE_RECV_BWD:
+        return schedule_output_peer (s, chunk) != NONE && !s->shape.forward_only;
+    case SCHED_LANE_SEND_BWD:
+        return schedule_input_peer (s, chunk) != NONE && !s->shape.forward_only;
+    default:
+        return false;
+    }
+}
+
 int schedule_num_slots (const struct schedule *s)
 {
     int n = 0;
@@ -154,6 +190,7 @@ static void emit (struct builder *b, enum sched_op op, int microbatch, int chunk
         .chunk = chunk,
         .slot = slot,
         .peer = schedule_step_peer (s, op, chunk),
+        .lane = schedule_step_lane (op),
     };
 }
 

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "libcore/schedule/lane.h"
 #include "megatron/error.h"
 
 enum sched_op {
@@ -36,6 +37,7 @@ struct sched_step {
     int chunk; /* model chunk of this rank, from 0 */
     int slot;  /* activation slot, of those that the chunk may use */
     int peer;  /* pipeline rank of the other end of a transfer, -1: none */
+    enum sched_lane lane; /* of a transfer and of the wait for it */
 };
 
 struct sched_shape {
@@ -133,17 +135,34 @@ int schedule_slot (const struct schedule *s, int chunk, int slot);
 int schedule_input_peer (const struct schedule *s, int chunk);
 int schedule_output_peer (const struct schedule *s, int chunk);
 
-/* What a step's peer must be. */
+/* What a step's peer and lane must be. */
 int schedule_step_peer (const struct schedule *s, enum sched_op op, int chunk);
+enum sched_lane schedule_step_lane (enum sched_op op);
 
-/* Prove, by running the lists of all pipeline ranks against each other, that every pass
- * happens once and in a legal order, every receive meets the send of the same tensor, no
- * slot or buffer is overwritten while in use, no two waits wait for each other, and every
- * transfer is waited for.  A transfer is taken to last until both ends have posted it and
- * every earlier one of the same kind on the same rank is over: what passes cannot
- * deadlock on a network without buffers.  'all' has 'pp' entries, rank r at r.  -1 with
- * EINVAL (EDEADLK for waits) and a text that names the rank, the step's number and the
- * step.
+/* True if the chunk has transfers on the lane. */
+bool schedule_has_lane (const struct schedule *s, int chunk, enum sched_lane lane);
+
+/* Prove that the lists of all pipeline ranks fit together when 'comms' carry their lanes:
+ * every pass happens once and in a legal order, every receive meets the send of the same
+ * tensor, no slot or buffer is overwritten while in use, no two waits wait for each other,
+ * and every transfer is waited for.
+ *
+ * The lists are run against each other.  A rank takes its steps in order; posting a
+ * transfer takes no time.  The n-th send from one rank to another on a communicator meets
+ * the n-th receive there.  The two end together, once both are posted, every earlier
+ * transfer of both lanes has ended and, if the communicators are serial, every earlier
+ * transfer of the communicator on both ranks.  So a list that passes cannot deadlock on a
+ * network without buffers, nor in exec.h, which enforces no other order.
+ *
+ * 'all' has 'pp' entries, rank r at r.  -1 with EINVAL (EDEADLK for waits) and a text that
+ * names the ranks, the steps and the lane.
+ */
+int schedule_check_comms (struct schedule *const *all, int pp,
+                          const struct sched_comms *comms, struct mg_error *err);
+
+/* The same for serial communicators, one for each lane.  What passes is also right where
+ * lanes share communicators that are not serial, but for SCHED_COMM_ONE on two ranks with
+ * several chunks: activations and gradients then go from the one to the other.
  */
 int schedule_check (struct schedule *const *all, int pp, struct mg_error *err);
 

@@ -247,14 +247,18 @@ int passes_bind (struct passes *p, struct timers *timers, struct mg_error *err)
         .schedule = p->first,
         .device = job_device (p->job),
         .compute = model_stream (p->model),
-        .fwd = job_comm (p->job, GROUP_PP),
-        .bwd = job_comm_pp_backward (p->job),
         .count = model_boundary_count (p->model),
         .dtype = model_dtype (p->model),
         .actions = { forward, backward, buffer,
                      timers->level > 0 || timers->trace ? trace : NULL, p },
     };
 
+    for (int i = 0; i < SCHED_NUM_LANES; i++) {
+        const struct sched_shape *shape = &p->first->shape;
+        struct sched_link link = sched_lane_link (i, shape->pp, shape->rank);
+
+        config.lane[i] = job_comm_lane (p->job, link.backward, link.from, link.to);
+    }
     p->timers = timers;
     p->exec = exec_create (&config, err);
     return p->exec ? 0 : -1;

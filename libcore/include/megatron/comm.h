@@ -97,8 +97,9 @@ int mg_comm_p2p (struct mg_comm *comm, const struct mg_p2p *list, int n,
                  struct mg_stream *stream, struct mg_error *err);
 
 /* One of them alone. A send may wait for its receive, and so may what stands behind it on its
- * stream, so that of two ranks that send to each other one must receive first; a list, or
- * two streams, need no such order.
+ * stream, so that of two ranks that send to each other one must receive first.  A list needs
+ * no such order.  With MPI, two streams need none either; other backends may run all transfers
+ * of a communicator one after the other, in the order of enqueuing.
  */
 int mg_comm_send (struct mg_comm *comm, const void *buf, size_t count, enum mg_dtype dtype,
                   int peer, struct mg_stream *stream, struct mg_error *err);

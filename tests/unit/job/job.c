@@ -31,8 +31,9 @@ static void one_rank (void)
             is_int (mg_comm_size (comm), 1, "of one rank");
         }
     }
-    ok (job_comm_pp_backward (job) == job_comm (job, GROUP_PP),
-        "gradients need no communicator of their own");
+    for (int backward = 0; backward <= 1; backward++)
+        ok (job_comm_lane (job, backward, 0, 0) == job_comm (job, GROUP_PP),
+            "lanes need no communicator of their own");
     is_int (mg_comm_all_reduce (job_comm (job, GROUP_TP), &x, 1, MG_FLOAT32, MG_SUM, NULL,
                                 &err), 0, "an all-reduce works");
     is_near (x, 3.0, 0.0, "and changes nothing");

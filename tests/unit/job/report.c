@@ -168,6 +168,15 @@ static void test_transfer (const struct grid *grid)
     check (rank, grid, "late",
            "late\n  ranks 0-3: in iteration 3, waiting in all-reduce #5 on world, 2.0 s\n"
            "  ranks 4-7: in iteration 3, waiting in receive on pp, for ranks 0-3, 2.0 s");
+    // a lane's communicator has two members, and its name says who the other one is
+    for (int r = 4; r < N; r++) {
+        strcpy (rank[r].state.wait.name, "pp-fwd-in");
+        rank[r].state.wait.peer = 1;
+    }
+    check (rank, grid, "late",
+           "late\n  ranks 0-3: in iteration 3, waiting in all-reduce #5 on world, 2.0 s\n"
+           "  ranks 4-7: in iteration 3, waiting in receive on pp-fwd-in, for ranks 0-3, 2.0 "
+           "s");
 }
 
 int main (void)

@@ -225,13 +225,14 @@ static int change_each (struct set *set, int rank)
         struct sched_step old = s->step[i];
 
         for (int v = -1; v <= SCHED_NUM_OPS; v++) {
-            struct sched_step changed[5] = { old, old, old, old, old };
+            struct sched_step changed[6] = { old, old, old, old, old, old };
 
             changed[0].op = v;
             changed[1].microbatch = v;
             changed[2].chunk = v;
             changed[3].slot = v;
             changed[4].peer = v;
+            changed[5].lane = v;
             for (size_t k = 0; k < COUNT (changed); k++) {
                 if (memcmp (&changed[k], &old, sizeof (old)) == 0)
                     continue;
@@ -319,7 +320,8 @@ static void test_deadlock (void)
     move_step (s, find_step (s, SCHED_SEND_FWD, 0), find_step (s, SCHED_WAIT_BWD, 0));
     check_text (&set, EDEADLK,
                 "schedule: rank 0, step 2 (wait_bwd microbatch 0 chunk 0 slot 0): waits "
-                "for ever for rank 1, step 1 (wait_fwd microbatch 0 chunk 0 slot 0)",
+                "for ever for rank 1, step 1 (wait_fwd microbatch 0 chunk 0 slot 0), on lane "
+                "backward 1 to 0",
                 "a circle of waits");
     set_destroy (&set);
 
@@ -328,7 +330,7 @@ static void test_deadlock (void)
     set.all[0]->nsteps = 0;
     check_text (&set, EDEADLK,
                 "schedule: rank 1, step 1 (wait_fwd microbatch 0 chunk 0 slot 0): waits "
-                "for ever for rank 0, which has ended",
+                "for ever for rank 0, which has ended, on lane forward 0 to 1",
                 "a rank that ends early");
     set_destroy (&set);
 }
@@ -345,7 +347,8 @@ static void test_mismatch (void)
         s->step[i].microbatch = 1 - s->step[i].microbatch;
     check_text (&set, EINVAL,
                 "schedule: rank 0, step 1 (send_fwd microbatch 0 chunk 0 slot 0): meets "
-                "rank 1, step 0 (recv_fwd microbatch 1 chunk 0 slot 0), another tensor",
+                "rank 1, step 0 (recv_fwd microbatch 1 chunk 0 slot 0), another tensor, on lane "
+                "forward 0 to 1",
                 "another microbatch");
     set_destroy (&set);
 
@@ -356,7 +359,8 @@ static void test_mismatch (void)
         s->step[i].chunk = 1 - s->step[i].chunk;
     check_text (&set, EINVAL,
                 "schedule: rank 0, step 2 (send_fwd microbatch 0 chunk 0 slot 0): meets "
-                "rank 1, step 0 (recv_fwd microbatch 0 chunk 1 slot 0), another tensor",
+                "rank 1, step 0 (recv_fwd microbatch 0 chunk 1 slot 0), another tensor, on lane "
+                "forward 0 to 1",
                 "another stage");
     set_destroy (&set);
 }

@@ -1,7 +1,8 @@
 /* exec.c - run lists with passes that only add numbers
  *
  * Without arguments: one rank.  With "ranks", under a launcher: a pipeline of $PP_SIZE
- * ranks, of which rank 0 reports for all.
+ * ranks, of which rank 0 reports for all.  With "lanes" the same, with the communicators
+ * that a job has where they are serial: one for each lane.
  */
 
 #include <errno.h>
@@ -111,7 +112,7 @@ static int run_model (struct exec_config *config, struct model *m)
 struct place {
     struct mg_device *device;
     struct comm_net *net;
-    struct mg_comm *fwd, *bwd;
+    struct mg_comm *fwd, *bwd; /* the rank's communicators with itself */
     struct mg_stream *compute;
 };
 
@@ -149,9 +150,17 @@ static void place_destroy (struct place *p)
     device_destroy (p->device);
 }
 
+/* Activations on one communicator, gradients on the other. */
+static void set_lanes (struct exec_config *config, const struct place *p)
+{
+    for (int i = 0; i < SCHED_NUM_LANES; i++)
+        config->lane[i] = sched_lane_link (i, 1, 0).backward ? p->bwd : p->fwd;
+}
+
 /* One rank: without transfers, then with three chunks that send to each other. */
 static void test_one_rank (struct place *p)
 {
+    static const struct sched_comms comms = { SCHED_COMM_DIRECTION, false };
     struct exec_config config = { .device = p->device, .compute = p->compute };
     static struct model model;
     int bad = 0;
@@ -166,15 +175,14 @@ static void test_one_rank (struct place *p)
         }
     }
     is_int (bad, 0, "one stage, 1 to 4 microbatches");
-    config.fwd = p->fwd;
-    config.bwd = p->bwd;
+    set_lanes (&config, p);
     for (int k = KIND_AT_ONCE; k <= KIND_LATE; k++) {
         bad = 0;
         for (int m = 1; m <= 5; m++) {
             struct schedule *s = make_schedule (&test_kinds[k], 1, 0, m, false);
             struct mg_error err;
 
-            if (schedule_check (&s, 1, &err) != 0) {
+            if (schedule_check_comms (&s, 1, &comms, &err) != 0) {
                 diag ("%s", err.text);
                 bad++;
             }
@@ -197,8 +205,6 @@ static void test_lists (struct place *p)
         .schedule = most,
         .device = p->device,
         .compute = p->compute,
-        .fwd = p->fwd,
-        .bwd = p->bwd,
         .count = ADDER_NUMBERS,
         .dtype = MG_INT64,
         .actions = { forward, backward, buffer, NULL, &model },
@@ -206,6 +212,7 @@ static void test_lists (struct place *p)
     struct mg_error err = { .text = "" };
     struct exec *exec;
 
+    set_lanes (&config, p);
     model = (struct model){ .adder.schedule = most, .fail_at = -1 };
     if (!(exec = exec_create (&config, &err)))
         bail_out ("%s", err.text);
@@ -270,18 +277,18 @@ static void test_badparam (struct place *p)
     struct schedule *s = make_schedule (&test_kinds[KIND_LATE], 1, 0, 2, false);
     struct schedule *two = make_schedule (&sched_1f1b, 2, 1, 1, false);
     static struct model model;
-    const struct exec_config good = {
+    struct exec_config good = {
         .schedule = s,
         .device = p->device,
         .compute = p->compute,
-        .fwd = p->fwd,
-        .bwd = p->bwd,
         .count = ADDER_NUMBERS,
         .dtype = MG_INT64,
         .actions = { forward, backward, buffer, NULL, &model },
     };
-    struct exec_config bad = good;
+    struct exec_config bad;
 
+    set_lanes (&good, p);
+    bad = good;
     model = (struct model){ .adder.schedule = s };
     bad.actions.forward = NULL;
     refuse (&bad, "schedule: a pass has no action");
@@ -289,11 +296,11 @@ static void test_badparam (struct place *p)
     bad.actions.backward = NULL;
     refuse (&bad, "schedule: a pass has no action");
     bad = good;
-    bad.fwd = NULL;
-    refuse (&bad, "schedule: no forward communicator for 3 stages");
+    bad.lane[SCHED_LANE_SEND_FWD] = NULL;
+    refuse (&bad, "schedule: no communicator for lane forward 0 to 0 of 3 stages");
     bad = good;
-    bad.bwd = NULL;
-    refuse (&bad, "schedule: no backward communicator for 3 stages");
+    bad.lane[SCHED_LANE_RECV_BWD] = NULL;
+    refuse (&bad, "schedule: no communicator for lane backward 0 to 0 of 3 stages");
     bad = good;
     bad.count = 0;
     refuse (&bad, "schedule: cannot send 0 elements of type int64 to a stage");
@@ -305,7 +312,8 @@ static void test_badparam (struct place *p)
     refuse (&bad, "schedule: cannot send 1 elements of type unknown to a stage");
     bad = good;
     bad.schedule = two;
-    refuse (&bad, "schedule: made for rank 1 of 2, communicator pp is for rank 0 of 1");
+    refuse (&bad, "schedule: made for rank 1 of 2, communicator pp of lane forward "
+                  "0 to 1 is for rank 0 of 1");
     bad = good;
     model.no_buffers = true;
     refuse (&bad, "schedule: no output buffer for chunk 0, slot 0");
@@ -316,7 +324,7 @@ static void test_badparam (struct place *p)
 }
 
 /* One list on all ranks of the pipeline, which rank 0 reports on. */
-static void run_ranks (struct exec_config *config, struct schedule *s)
+static void run_ranks (struct exec_config *config, struct mg_comm *pp, struct schedule *s)
 {
     static struct model model;
     const struct sched_shape *shape = &s->shape;
@@ -325,12 +333,41 @@ static void run_ranks (struct exec_config *config, struct schedule *s)
 
     config->schedule = s;
     bad = run_model (config, &model);
-    if (mg_comm_all_reduce (config->fwd, &bad, 1, MG_INT32, MG_SUM, NULL, &err) != 0)
+    if (mg_comm_all_reduce (pp, &bad, 1, MG_INT32, MG_SUM, NULL, &err) != 0)
         bail_out ("%s", err.text);
     if (shape->rank == 0)
         is_int (bad, 0, "pp %d, %d chunks, %d microbatches%s", shape->pp, s->chunks,
                 shape->microbatches, shape->forward_only ? ", forward only" : "");
     schedule_destroy (s);
+}
+
+/* The linker makes the job ask here whether communicators are serial. */
+static bool serial;
+bool __wrap_comm_net_serial (const struct comm_net *net);
+
+bool __wrap_comm_net_serial (const struct comm_net *net)
+{
+    (void)net;
+    return serial;
+}
+
+/* The job's communicators for the lanes; those of two ranks have names of their own. */
+static void set_job_lanes (struct exec_config *config, const struct job *job)
+{
+    const struct mg_comm *pp = job_comm (job, GROUP_PP);
+
+    for (int i = 0; i < SCHED_NUM_LANES; i++) {
+        struct sched_link link = sched_lane_link (i, mg_comm_size (pp), mg_comm_rank (pp));
+        struct mg_comm *comm = job_comm_lane (job, link.backward, link.from, link.to);
+        const char *prefix = link.backward ? "pp-bwd-" : "pp-fwd-";
+
+        if (!comm || (strncmp (mg_comm_name (comm), prefix, strlen (prefix)) == 0) != serial
+            || mg_comm_size (comm) != (serial ? 2 : mg_comm_size (pp)))
+            bail_out ("rank %d has %s of %d ranks for lane %d", mg_comm_rank (pp),
+                      comm ? mg_comm_name (comm) : "nothing",
+                      comm ? mg_comm_size (comm) : 0, i);
+        config->lane[i] = comm;
+    }
 }
 
 /* All ranks of the job are one pipeline. */
@@ -351,21 +388,21 @@ static int main_ranks (void)
     rank = job_rank (job);
     pp = job_comm (job, GROUP_PP);
     config.device = job_device (job);
-    config.fwd = pp;
-    config.bwd = job_comm_pp_backward (job);
+    set_job_lanes (&config, job);
     if (!(config.compute
           = mg_stream_create (config.device, MG_STREAM_COMPUTE, "compute", &err)))
         bail_out ("%s", err.text);
     for (int m = 1; m <= 7; m++) {
         for (int forward_only = 0; forward_only <= 1; forward_only++)
-            run_ranks (&config, make_schedule (&sched_1f1b, mg_comm_size (pp),
-                                               mg_comm_rank (pp), m, forward_only));
+            run_ranks (&config, pp,
+                       make_schedule (&sched_1f1b, mg_comm_size (pp), mg_comm_rank (pp), m,
+                                      forward_only));
     }
     for (int i = 0; i < 12; i++) {
         int n = mg_comm_size (pp), group = n * (1 + i / 4);
         struct sched_kind kind = sched_interleaved (2 + i / 2 % 2, group);
 
-        run_ranks (&config, make_pooled (&kind, n, mg_comm_rank (pp), group + n, i % 2));
+        run_ranks (&config, pp, make_pooled (&kind, n, mg_comm_rank (pp), group + n, i % 2));
     }
     mg_stream_destroy (config.compute);
     job_destroy (job);
@@ -376,7 +413,8 @@ int main (int argc, char **argv)
 {
     struct place place;
 
-    if (argc > 1 && strcmp (argv[1], "ranks") == 0)
+    serial = argc > 1 && strcmp (argv[1], "lanes") == 0;
+    if (serial || (argc > 1 && strcmp (argv[1], "ranks") == 0))
         return main_ranks ();
     place_create (&place);
     test_one_rank (&place);

@@ -5,6 +5,9 @@
  * it is enqueued; when all ranks have enqueued all of two iterations, streams are run in
  * orders that the executor cannot foresee, as far as its events allow.  A transfer copies
  * when both its ends have come, which is as late as can be.
+ *
+ * Communicators are free, as MPI's, or serial, as NCCL's: then a transfer does not begin
+ * before all that were enqueued on the communicator earlier have ended, on both ranks.
  */
 
 #include <stdio.h>
@@ -14,7 +17,7 @@
 #include "tests/tap/tap.h"
 #include "tests/unit/schedule/adder.h"
 
-enum { MAX_RANKS = 4, MAX_STREAMS = 64, ITERATIONS = 2 };
+enum { MAX_RANKS = 6, MAX_STREAMS = 64, ITERATIONS = 2 };
 
 enum op_kind { OP_PASS, OP_WAIT, OP_TRANSFER, OP_END };
 
@@ -27,7 +30,8 @@ struct op {
     size_t mark;              /* end: transfers that were enqueued before */
     struct mg_comm *comm; /* transfer */
     struct mg_p2p p2p;
-    int number; /* of the transfers of a pair of ranks */
+    int number;    /* of the transfers of a pair of ranks */
+    size_t ticket; /* place in the communicator's order */
 };
 
 struct mg_stream {
@@ -41,8 +45,11 @@ struct mg_event {
     size_t mark;
 };
 
+/* One rank's end of a communicator. */
 struct mg_comm {
-    int which, rank, size;
+    int id; /* the same at all ends */
+    bool serial;
+    int rank, size;
     size_t enqueued, ended;
     int sends[MAX_RANKS], receives[MAX_RANKS];
 };
@@ -50,7 +57,7 @@ struct mg_comm {
 struct rank {
     struct adder adder;
     struct mg_stream *compute;
-    struct mg_comm fwd, bwd;
+    struct mg_comm comm[SCHED_NUM_LANES]; /* lanes may share the first of them */
     struct exec *exec;
     int iteration;
 };
@@ -127,7 +134,7 @@ int mg_stream_wait_event (struct mg_stream *stream, struct mg_event *event,
 
 const char *mg_comm_name (const struct mg_comm *comm)
 {
-    return comm->which ? "bwd" : "fwd";
+    return comm->serial ? "serial" : "free";
 }
 
 int mg_comm_size (const struct mg_comm *comm)
@@ -146,13 +153,13 @@ int mg_comm_p2p (struct mg_comm *comm, const struct mg_p2p *list, int n,
     (void)err;
     if (n != 1)
         bail_out ("a list of %d transfers", n);
-    comm->enqueued++;
     enqueue (stream, (struct op){
                          .kind = OP_TRANSFER,
                          .comm = comm,
                          .p2p = *list,
                          .number = list->kind == MG_SEND ? comm->sends[list->peer]++
                                                          : comm->receives[list->peer]++,
+                         .ticket = comm->enqueued++,
                      });
     return 0;
 }
@@ -162,6 +169,12 @@ static struct op *first_op (const struct mg_stream *stream)
     return stream->done < stream->tail ? &stream->op[stream->done] : NULL;
 }
 
+/* Has the transfer's turn come on its own rank? */
+static bool is_next (const struct op *op)
+{
+    return !op->comm->serial || op->comm->ended == op->ticket;
+}
+
 /* The other end of the transfer, if its turn has come. */
 static struct mg_stream *find_match (const struct op *a)
 {
@@ -169,7 +182,7 @@ static struct mg_stream *find_match (const struct op *a)
         const struct op *b = first_op (streams[i]);
 
         if (b && b->kind == OP_TRANSFER && b->p2p.kind != a->p2p.kind
-            && b->comm->which == a->comm->which && b->number == a->number
+            && b->comm->id == a->comm->id && b->number == a->number && is_next (b)
             && b->p2p.peer == a->comm->rank && a->p2p.peer == b->comm->rank)
             return streams[i];
     }
@@ -178,7 +191,7 @@ static struct mg_stream *find_match (const struct op *a)
 
 static bool run_transfer (struct mg_stream *stream, const struct op *a)
 {
-    struct mg_stream *other = find_match (a);
+    struct mg_stream *other = is_next (a) ? find_match (a) : NULL;
     const struct op *b;
 
     if (!other)
@@ -195,6 +208,24 @@ static bool run_transfer (struct mg_stream *stream, const struct op *a)
     return true;
 }
 
+static size_t count_ended (const struct rank *r)
+{
+    size_t n = 0;
+
+    for (int i = 0; i < SCHED_NUM_LANES; i++)
+        n += r->comm[i].ended;
+    return n;
+}
+
+static size_t count_enqueued (const struct rank *r)
+{
+    size_t n = 0;
+
+    for (int i = 0; i < SCHED_NUM_LANES; i++)
+        n += r->comm[i].enqueued;
+    return n;
+}
+
 /* The stream's first operation, if it can be done now. */
 static bool run_first (struct mg_stream *stream)
 {
@@ -207,7 +238,7 @@ static bool run_first (struct mg_stream *stream)
     if (op->kind == OP_WAIT && op->stream->done < op->mark)
         return false;
     if (op->kind == OP_END)
-        op->rank->adder.wrong += op->rank->fwd.ended + op->rank->bwd.ended < op->mark;
+        op->rank->adder.wrong += count_ended (op->rank) < op->mark;
     if (op->kind == OP_PASS && op->step->op == SCHED_FWD)
         adder_forward (&op->rank->adder, op->step, op->iteration);
     else if (op->kind == OP_PASS)
@@ -270,32 +301,53 @@ static void *buffer (void *arg, enum sched_buffer which, int chunk, int slot)
     return adder_buffer (&r->adder, which, chunk, slot);
 }
 
+/* The communicator of a lane: made for it, or that of the first lane that shares it. */
+static struct mg_comm *lane_comm (struct rank *r, enum sched_lane lane,
+                                  const struct sched_shape *shape,
+                                  const struct sched_comms *comms)
+{
+    struct sched_link own = sched_lane_link (lane, shape->pp, shape->rank);
+    int other = own.from + own.to - shape->rank;
+    bool is_own = comms->sharing == SCHED_COMM_LANE;
+
+    for (int i = 0; i < (int)lane; i++) {
+        struct sched_link link = sched_lane_link (i, shape->pp, shape->rank);
+
+        if (sched_comms_share (comms, &own, &link))
+            return &r->comm[i];
+    }
+    r->comm[lane] = (struct mg_comm){
+        .id = own.backward + (is_own ? 2 * own.from : 0),
+        .serial = comms->serial,
+        .rank = is_own ? shape->rank > other : shape->rank,
+        .size = is_own ? 2 : shape->pp,
+    };
+    return &r->comm[lane];
+}
+
 static void rank_create (struct rank *r, const struct sched_kind *kind,
-                         const struct sched_shape *shape, bool pooled)
+                         const struct sched_shape *shape, const struct sched_comms *comms,
+                         bool pooled)
 {
     struct schedule *s
         = (pooled ? make_pooled : make_schedule) (kind, shape->pp, shape->rank,
                                                   shape->microbatches, shape->forward_only);
+    struct exec_config config = {
+        .schedule = s,
+        .count = ADDER_NUMBERS,
+        .dtype = MG_INT64,
+        .actions = { pass, pass, buffer, NULL, r },
+    };
     struct mg_error err;
 
     *r = (struct rank){
         .adder.schedule = s,
-        .fwd = { .which = 0, .rank = shape->rank, .size = shape->pp },
-        .bwd = { .which = 1, .rank = shape->rank, .size = shape->pp },
         .compute = mg_stream_create (NULL, MG_STREAM_COMPUTE, "compute", &err),
     };
-    r->exec = exec_create (
-        &(struct exec_config){
-            .schedule = s,
-            .compute = r->compute,
-            .fwd = &r->fwd,
-            .bwd = &r->bwd,
-            .count = ADDER_NUMBERS,
-            .dtype = MG_INT64,
-            .actions = { pass, pass, buffer, NULL, r },
-        },
-        &err);
-    if (!r->exec)
+    config.compute = r->compute;
+    for (int i = 0; i < SCHED_NUM_LANES; i++)
+        config.lane[i] = lane_comm (r, i, shape, comms);
+    if (!(r->exec = exec_create (&config, &err)))
         bail_out ("%s", err.text);
 }
 
@@ -308,7 +360,7 @@ static void rank_destroy (struct rank *r)
 
 /* What goes wrong on all ranks, with streams run in the seed's order. */
 static int run_once (const struct sched_kind *kind, const struct sched_shape *shape,
-                     bool pooled, unsigned int seed)
+                     const struct sched_comms *comms, bool pooled, unsigned int seed)
 {
     static struct rank rank[MAX_RANKS];
     int wrong = 0, passes = shape->microbatches * kind->chunks * ITERATIONS;
@@ -318,7 +370,7 @@ static int run_once (const struct sched_kind *kind, const struct sched_shape *sh
         struct sched_shape own = *shape;
 
         own.rank = i;
-        rank_create (&rank[i], kind, &own, pooled);
+        rank_create (&rank[i], kind, &own, comms, pooled);
         for (int k = 0; k < ITERATIONS; k++) {
             rank[i].iteration = k;
             if (exec_run (rank[i].exec, &err) != 0)
@@ -326,8 +378,7 @@ static int run_once (const struct sched_kind *kind, const struct sched_shape *sh
             enqueue (rank[i].compute, (struct op){
                                           .kind = OP_END,
                                           .rank = &rank[i],
-                                          .mark = rank[i].fwd.enqueued
-                                                  + rank[i].bwd.enqueued,
+                                          .mark = count_enqueued (&rank[i]),
                                       });
         }
     }
@@ -342,22 +393,67 @@ static int run_once (const struct sched_kind *kind, const struct sched_shape *sh
     return wrong;
 }
 
-static void run_many (const struct sched_kind *kind, int pp, int microbatches, bool pooled)
+static const struct sched_comms free_directions = { SCHED_COMM_DIRECTION, false };
+static const struct sched_comms serial_lanes = { SCHED_COMM_LANE, true };
+
+static void run_comms (const struct sched_kind *kind, int pp, int microbatches,
+                       const struct sched_comms *comms, bool pooled)
 {
+    unsigned int seeds = pp > 4 ? 6 : 20;
     int wrong = 0;
 
     for (int forward_only = 0; forward_only <= 1; forward_only++) {
         struct sched_shape shape = { pp, 0, microbatches, forward_only };
 
-        for (unsigned int seed = 1; seed <= 40 && wrong == 0; seed++) {
-            wrong = run_once (kind, &shape, pooled, seed);
+        for (unsigned int seed = 1; seed <= seeds && wrong == 0; seed++) {
+            wrong = run_once (kind, &shape, comms, pooled, seed);
             if (wrong > 0)
                 diag ("seed %u%s", seed, forward_only ? ", forward only" : "");
         }
     }
-    is_int (wrong, 0, "%s x %d, pp %d, %d microbatches in groups of %d%s, any order of "
+    is_int (wrong, 0, "%s x %d, pp %d, %d microbatches in groups of %d%s, %s, any order of "
             "streams", kind->name, kind->chunks, pp, microbatches, kind->group,
-            pooled ? ", one pool" : "");
+            pooled ? ", one pool" : "", comms->serial ? "serial lanes" : "free directions");
+}
+
+static void run_many (const struct sched_kind *kind, int pp, int microbatches, bool pooled)
+{
+    run_comms (kind, pp, microbatches, &free_directions, pooled);
+    run_comms (kind, pp, microbatches, &serial_lanes, pooled);
+}
+
+/* Serial communicators that lanes share: what the checker refuses does not end, and what
+ * the checker accepts does.
+ */
+static void test_shared (void)
+{
+    static const struct sched_comms shared[] = {
+        { SCHED_COMM_DIRECTION, true },
+        { SCHED_COMM_ONE, true },
+    };
+    int ended = 0, stuck = 0, differ = 0;
+
+    for (int i = 0; i < 2 * 4 * 3; i++) {
+        const struct sched_comms *comms = &shared[i % 2];
+        int pp = 2 + i / 2 % 4, group = i / 8 * pp, rc;
+        struct sched_kind kind = group ? sched_interleaved (2, group) : sched_1f1b;
+        struct sched_shape shape = { pp, 0, 3 * pp, false };
+        struct schedule *all[MAX_RANKS];
+        bool ends;
+
+        for (int r = 0; r < pp; r++)
+            all[r] = make_schedule (&kind, pp, r, shape.microbatches, false);
+        rc = schedule_check_comms (all, pp, comms, NULL);
+        for (int r = 0; r < pp; r++)
+            schedule_destroy (all[r]);
+        ends = run_once (&kind, &shape, comms, false, 1) == 0;
+        ended += ends;
+        stuck += !ends;
+        differ += ends != (rc == 0);
+    }
+    ok (ended > 0 && stuck > 0, "serial communicators that lanes share: %d runs end, %d do "
+        "not", ended, stuck);
+    is_int (differ, 0, "as the checker says");
 }
 
 int main (void)
@@ -377,5 +473,6 @@ int main (void)
             }
         }
     }
+    test_shared ();
     return done_testing ();
 }
