@@ -6,6 +6,8 @@
 
 cluster=$MG_SRCDIR/contrib/cluster/slurm-cluster
 
+slurm_check
+
 # leftovers DIR: every live process that names DIR in its command line or environment,
 # has it open or works in it.  Looked for in other ways than the script under test does.
 leftovers() {

@@ -63,13 +63,20 @@ kill -USR1 $job
 wait $job
 is "$?" $((128 + $(kill -l USR1))) "--no-exit-signal-handler: a signal is a signal"
 
+# handled PID: the first SIGINT is pending no more, and the signal that its handler sends is.
+handled() {
+    local pending
+    pending=$((16#$(sed -n 's/^ShdPnd:[[:space:]]*//p' "/proc/$1/status")))
+    ((pending != 0 && (pending & 1 << ($(kill -l INT) - 1)) == 0))
+}
+
 # A second SIGINT ends at once: here in a step of many microbatches.
 "${heeding[@]}" megatron train "${args[@]}" --train-iters 1 --global-batch-size 1000000 --save twice \
     >twice.out 2>&1 &
 job=$!
 wait_until "grep -q 'bytes per parameter' twice.out" $job
 kill -INT $job
-wait_until "! grep -q '^SigPnd.*[1-9a-f]' /proc/$job/status && grep -q '^ShdPnd.*[1-9a-f]' /proc/$job/status" $job
+wait_until 'handled $job' $job
 kill -INT $job
 wait $job
 is "$?" $((128 + $(kill -l INT))) "a second SIGINT ends the run at once"

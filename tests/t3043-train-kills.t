@@ -26,10 +26,17 @@ writes() {
     [ "$(grep -c '^saving ' "$1" 2>/dev/null)" -gt "$(grep -c '^saved ' "$1" 2>/dev/null)" ]
 }
 
+# name_killed RANK LOG: is the killed rank named, by the ranks that live or by the launcher?  The
+# first task that srun tells of is the killed one, the others are those that srun ends.
+name_killed() {
+    grep -aqE "^megatron train: (.* )?rank $1 on [^ ]+ died|process rank $1 with PID .*Killed" "$2" \
+        || grep -am1 '^srun: error: .*: Killed$' "$2" | grep -qE ": tasks? ([0-9]+[-,])?$1([-,][0-9]+)?:"
+}
+
 # life NAME ASIDE LAUNCHER...: start, kill a rank some time later, see the job end.  A thread
 # saves if ASIDE is 1, and is at it if 2, since its disk takes for ever.
 life() {
-    local name=$1 aside=$2 job start pids more=()
+    local name=$1 aside=$2 job start pids victim rank more=()
     shift 2
     [ -n "$slow" ] || aside=$((aside > 0))
     if ((aside)); then
@@ -43,6 +50,7 @@ life() {
     job=$!
     if [ $((RANDOM % 4)) != 0 ]; then # else while it starts
         until_iteration $((1 + RANDOM % (aside == 2 ? 2 : 5))) "$name.out" $job
+        running=$((running + 1))
     fi
     sleep "0.$((RANDOM % 3))$((RANDOM % 10))"
     wait_until '[ -n "$(ranks_here)" ]' $job
@@ -53,12 +61,19 @@ life() {
     set -- $pids
     start=$(date +%s%N)
     ! writes "$name.out" || during=$((during + 1))
-    kill -KILL "${@:1 + RANDOM % $#:1}" 2>/dev/null
+    victim=${@:1 + RANDOM % $#:1}
+    rank=$(tr '\0' '\n' 2>/dev/null <"/proc/$victim/environ" | sed -n 's/^PMIX_RANK=//p')
+    kill -KILL "$victim" 2>/dev/null
     status=0
     wait $job || status=$?
     took=$((($(date +%s%N) - start) / 1000000))
     [ "$took" -le "$worst" ] || worst=$took
     [ "$status" != 0 ] || diag "$name: status 0: $(tail -n 3 "$name.out")"
+    if [ -n "$rank" ] && ! name_killed "$rank" "$name.err"; then
+        unnamed=$((unnamed + 1))
+        diag "rank $rank: $(cat "$name.err")"
+    fi
+    ! grep -aq "^megatron train: rank $rank on [^ ]* died" "$name.err" || reported=$((reported + 1))
     # while ranks still look for each other PMIx tells of a death in its own words
     if grep -a '^megatron train: ' "$name.err" | grep -avqE ' died|has one of them ended\?'; then
         strange=$((strange + 1))
@@ -71,7 +86,7 @@ life() {
 lives() {
     local name=$1 n last
     shift
-    worst=0 left=0 strange=0 during=0
+    worst=0 left=0 strange=0 during=0 unnamed=0 reported=0 running=0
     for ((n = 0; n < kills; n++)); do
         life "$name" $((n % 2 * (n % 4 == 1 ? 2 : 1))) "$@"
     done
@@ -79,6 +94,8 @@ lives() {
     ok "[ $during -gt 0 -o -z '$slow' ]" "$name: $during of them while a thread wrote"
     is "$left" 0 "$name: no process was left"
     is "$strange" 0 "$name: nothing but deaths was reported"
+    is "$unnamed" 0 "$name: every rank that was killed is named"
+    ok "[ $reported -gt 0 -o $running = 0 ]" "$name: $reported of them by the others"
     last=$(cat "$name/latest_checkpointed_iteration.txt" 2>/dev/null || echo 0)
     last=$((last + 2))
     # the number of iterations is the same, since the order of samples follows from it

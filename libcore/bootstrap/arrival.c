@@ -1,6 +1,7 @@
 /* arrival.c - names of sockets as the list of processes that have come */
 
 #include <errno.h>
+#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,50 +12,94 @@
 
 #include <xxhash.h>
 
+#include "libcore/base/parse.h"
 #include "libcore/bootstrap/arrival.h"
 
 enum { BACKLOG = 512, MAX_NAMED = 8 };
 
-/* Fill in the address of a task of the launcher; return its length. */
-static socklen_t make_address (const char *task, struct sockaddr_un *address)
+struct arrival {
+    char prefix[64]; /* of the names of this job on this node */
+    int task;        /* the launcher's rank of this process */
+    int start;       /* the socket of the start */
+    int point[2];    /* the sockets of the last two calls, -1: none */
+    int calls;       /* collective calls to which this process has come */
+    bool explained;  /* others may still look for the sockets */
+};
+
+/* From the launcher's variables, which MPI may change later. */
+static void make_prefix (const char *job, char *prefix, size_t max)
 {
     static const char *const servers[] = { "PMIX_SERVER_URI41", "PMIX_SERVER_URI4",
                                            "PMIX_SERVER_URI3", "PMIX_SERVER_URI21",
                                            "PMIX_SERVER_URI2" };
-    const char *job = getenv ("PMIX_NAMESPACE"), *server = NULL;
-    uint64_t hash;
-    int n;
+    const char *server = NULL;
+    uint64_t hash = XXH3_64bits (job, strlen (job));
 
     for (size_t i = 0; !server && i < sizeof (servers) / sizeof (servers[0]); i++)
         server = getenv (servers[i]);
-    hash = XXH3_64bits (job, strlen (job));
     if (server)
         hash = XXH3_64bits_withSeed (server, strlen (server), hash);
+    snprintf (prefix, max, "megatron-%u-%016llx", (unsigned)getuid (), (unsigned long long)hash);
+}
+
+/* Fill in the address of a task at a call (0: the start); return its length. */
+static socklen_t make_address (const struct arrival *a, int task, int call,
+                               struct sockaddr_un *address)
+{
+    int n;
+
     memset (address, 0, sizeof (*address));
     address->sun_family = AF_UNIX;
-    n = snprintf (address->sun_path + 1, sizeof (address->sun_path) - 1,
-                  "megatron-%u-%016llx-%.20s", (unsigned)getuid (),
-                  (unsigned long long)hash, task);
+    n = snprintf (address->sun_path + 1, sizeof (address->sun_path) - 1, "%s-%d-%d", a->prefix,
+                  task, call);
     return (socklen_t)(offsetof (struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
-int arrival_announce (void)
+/* Bind the name of a call. Returns a descriptor, or -1. */
+static int announce (const struct arrival *a, int call)
 {
-    const char *task = getenv ("PMIX_RANK");
     struct sockaddr_un address;
-    socklen_t len;
-    int fd;
+    socklen_t len = make_address (a, a->task, call, &address);
+    int fd = socket (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-    if (!getenv ("PMIX_NAMESPACE") || !task)
-        return -1;
-    len = make_address (task, &address);
-    if ((fd = socket (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) < 0)
+    if (fd < 0)
         return -1;
     if (bind (fd, (struct sockaddr *)&address, len) < 0 || listen (fd, BACKLOG) < 0) {
         close (fd);
         return -1;
     }
     return fd;
+}
+
+struct arrival *arrival_create (void)
+{
+    const char *job = getenv ("PMIX_NAMESPACE"), *rank = getenv ("PMIX_RANK");
+    struct arrival *a;
+    int task;
+
+    if (!job || !rank || parse_int ("PMIX_RANK", rank, 0, INT_MAX, &task, NULL) < 0
+        || !(a = calloc (1, sizeof (*a))))
+        return NULL;
+    make_prefix (job, a->prefix, sizeof (a->prefix));
+    a->task = task;
+    a->point[0] = a->point[1] = -1;
+    if ((a->start = announce (a, 0)) >= 0)
+        return a;
+    free (a);
+    return NULL;
+}
+
+void arrival_next (struct arrival *a)
+{
+    int *point;
+
+    if (!a)
+        return;
+    a->calls++;
+    point = &a->point[a->calls % 2];
+    if (*point >= 0)
+        close (*point); // all have passed the call before the last one
+    *point = announce (a, a->calls);
 }
 
 /* Has the process stopped? 'T' and 't' of proc(5). */
@@ -72,53 +117,109 @@ static bool is_stopped (pid_t pid)
     return end && (end[2] == 'T' || end[2] == 't');
 }
 
-/* What is wrong with a task; NULL: the task has come and is not stopped, or cannot be asked. */
-static const char *look (int task)
+enum presence { PRESENT, STOPPED, ABSENT };
+
+/* Has a task come to a call?  PRESENT also if that cannot be known. */
+static enum presence look (const struct arrival *a, int task, int call)
 {
     struct sockaddr_un address;
     struct ucred owner = { .pid = 0 };
     socklen_t size = sizeof (owner), len;
-    const char *wrong = NULL;
-    char text[16];
+    enum presence presence = PRESENT;
     int fd;
 
-    snprintf (text, sizeof (text), "%d", task);
-    len = make_address (text, &address);
+    len = make_address (a, task, call, &address);
     if ((fd = socket (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) < 0)
-        return NULL;
+        return PRESENT;
     if (connect (fd, (struct sockaddr *)&address, len) < 0)
-        wrong = errno == ECONNREFUSED ? "has not" : NULL; // EAGAIN: many have asked
+        presence = errno == ECONNREFUSED ? ABSENT : PRESENT; // EAGAIN: many have asked
     else if (getsockopt (fd, SOL_SOCKET, SO_PEERCRED, &owner, &size) == 0
              && is_stopped (owner.pid))
-        wrong = "is stopped";
+        presence = STOPPED;
     close (fd);
-    return wrong;
+    return presence;
 }
 
-bool arrival_explain (const struct bootstrap *b, struct mg_error *err)
+/* What is wrong with a task; NULL: nothing. */
+static const char *judge (const struct arrival *a, int task, bool late)
+{
+    enum presence presence = look (a, task, a->calls);
+
+    if (presence == ABSENT && a->calls > 0) {
+        presence = look (a, task, 0);
+        if (presence == ABSENT)
+            return "has ended"; // since all have passed the start
+        if (presence == PRESENT)
+            presence = ABSENT;
+    }
+    if (presence == STOPPED)
+        return "is stopped";
+    return presence == ABSENT && late ? "has not" : NULL;
+}
+
+/* All ranks of this node have come: the line of a node that is missing does not. */
+static void explain_others (const struct bootstrap_info *info, const char *node,
+                            struct mg_error *err)
+{
+    const char *list = getenv ("SLURM_STEP_NODELIST");
+    char nodes[160];
+    int n;
+
+    if (!list || strncmp (info->job, "slurm.", 6) != 0)
+        snprintf (nodes, sizeof (nodes), "the job's %d", info->num_nodes);
+    else if ((n = snprintf (nodes, sizeof (nodes), "%s", list)) >= (int)sizeof (nodes))
+        strcpy (nodes + sizeof (nodes) - 4, "...");
+    mg_error_set (err, errno, "%s; on node %.64s all %d have%s%s%s", err->text, node,
+                  info->local_size, info->num_nodes > 1 ? "; nodes of " : "",
+                  info->num_nodes > 1 ? nodes : "",
+                  info->num_nodes > 1 ? " that do not say so are missing" : "");
+}
+
+int arrival_explain (struct arrival *a, const struct bootstrap *b, bool late,
+                     struct mg_error *err)
 {
     const struct bootstrap_info *info = bootstrap_info (b);
     const char *node = getenv ("SLURMD_NODENAME");
     char host[256] = "?", list[300] = "";
-    int first = info->rank - info->local_rank, found = 0;
+    int first = info->rank - info->local_rank, found = 0, saved_errno = errno;
     size_t used = 0;
 
+    if (!a)
+        return 0;
+    a->explained = true;
     if (!node) {
         gethostname (host, sizeof (host) - 1);
         node = host;
     }
     for (int i = 0; i < info->local_size; i++) {
-        const char *wrong = look (bootstrap_task_of (b, first + i));
+        const char *wrong = judge (a, bootstrap_task_of (b, first + i), late);
 
         if (wrong && found++ < MAX_NAMED && used < sizeof (list))
             used += (size_t)snprintf (list + used, sizeof (list) - used, "%srank %d %s",
                                       used ? ", " : "", first + i, wrong);
     }
+    errno = saved_errno;
     if (found > 0)
-        mg_error_set (err, ETIMEDOUT, "%s; on node %.64s %s%s", err->text, node, list,
+        mg_error_set (err, errno, "%s; on node %.64s %s%s", err->text, node, list,
                       found > MAX_NAMED ? ", and others" : "");
-    else
-        mg_error_set (err, ETIMEDOUT, "%s; on node %.64s all %d have", err->text, node,
-                      info->local_size);
-    return found > 0;
+    else if (late)
+        explain_others (info, node, err);
+    return found;
+}
+
+void arrival_destroy (struct arrival *a)
+{
+    int saved_errno = errno;
+
+    if (!a)
+        return;
+    if (!a->explained) {
+        close (a->start);
+        for (int i = 0; i < 2; i++) {
+            if (a->point[i] >= 0)
+                close (a->point[i]);
+        }
+    }
+    free (a);
+    errno = saved_errno;
 }

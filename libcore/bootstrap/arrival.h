@@ -1,9 +1,12 @@
-/* arrival - which processes of this node have come to the start of the job.
+/* arrival - which processes of this node have come to a point that all processes pass.
  *
- * A process binds a Unix socket in the abstract namespace, named after the job, the
- * launcher's server on this node, the user and the launcher's rank.  The kernel removes the
- * name when the process ends.  Another process of the node connects to the name, sends
- * nothing, and learns the owner's process number and so whether the owner is stopped.
+ * The points are the start of the job, and each collective call of its bootstrap.  At each point
+ * a process binds a Unix socket in the abstract namespace, named after the job, the launcher's
+ * server on this node, the user, the launcher's rank and the point.  The kernel removes the name
+ * when the process ends.  Another process of the node connects to the name, sends nothing, and
+ * learns the owner's process number and so whether the owner is stopped.
+ *
+ * Nothing is known about processes of other nodes.
  */
 #ifndef LIBCORE_BOOTSTRAP_ARRIVAL_H
 #define LIBCORE_BOOTSTRAP_ARRIVAL_H
@@ -12,15 +15,27 @@
 
 #include "libcore/bootstrap/bootstrap.h"
 
-/* This process has come.  Returns a descriptor, or -1 where there is no launcher with PMIx, or no
- * such socket.  Close it once the job has started.  If the start fails, leave it open until the
- * process ends: other processes of the node look for it at about the same time.
- */
-int arrival_announce (void);
+struct arrival;
 
-/* Append the node's name to `err`, and the ranks of this node that have not come or are
- * stopped.  Returns false, and appends that all have come, if there is no such rank.
+/* This process has come to the start.  NULL: there is no launcher with PMIx, or there are no such
+ * sockets.  All functions take NULL.
  */
-bool arrival_explain (const struct bootstrap *b, struct mg_error *err);
+struct arrival *arrival_create (void);
+
+/* This process has come to the next collective call. */
+void arrival_next (struct arrival *a);
+
+/* Append to `err` the node's name and the ranks of this node that are to blame: the ranks that
+ * are stopped, the ranks that have ended since the start, and, if `late`, the ranks that have not
+ * come.  Returns how many.  If there is none and `late`, append that all ranks of this node have
+ * come, and how a node is found that is missing as a whole: it has no such line.  Keeps errno.
+ */
+int arrival_explain (struct arrival *a, const struct bootstrap *b, bool late,
+                     struct mg_error *err);
+
+/* Free it.  After arrival_explain(), the names stay until the process ends: other processes of the
+ * node look for them at about the same time.  Keeps errno.
+ */
+void arrival_destroy (struct arrival *a);
 
 #endif /* LIBCORE_BOOTSTRAP_ARRIVAL_H */

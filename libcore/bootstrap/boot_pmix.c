@@ -370,7 +370,7 @@ static int fence (struct pmix *p, bool collect, struct mg_error *err)
                                    " the same point within %g s",
                                    p->size, p->timeout);
     if (p->fence_status != PMIX_SUCCESS)
-        return p->host->error_set (err, EPROTO, "PMIx: fence of %d ranks: %s; has one of"
+        return p->host->error_set (err, ECONNRESET, "PMIx: fence of %d ranks: %s; has one of"
                                    " them ended?", p->size,
                                    PMIx_Error_string (p->fence_status));
     p->failed = false;

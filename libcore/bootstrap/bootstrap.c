@@ -6,11 +6,19 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "libcore/base/module.h"
 #include "libcore/base/parse.h"
+#include "libcore/bootstrap/arrival.h"
 #include "libcore/bootstrap/bootstrap_ops.h"
+
+enum {
+    OTHERS_SECONDS = 3, /* where no rank is missing: for nodes where ranks are missing to report */
+    FIRST_SECONDS = 10, /* for the first rank of this node to report */
+    END_SECONDS = 5,    /* from a report that names no rank to the end of the job */
+};
 
 static const int64_t STEP_MAX = 0xffffffef; /* Slurm's special steps are above */
 
@@ -22,6 +30,8 @@ struct bootstrap {
     bool together; /* the last collective call was a barrier that succeeded */
     void *kept;    /* NULL: nothing */
     void (*destroy_kept) (void *object, bool together);
+    struct arrival *come; /* NULL: unknown */
+    bool linger;   /* other nodes may have more to report */
     int failed;    /* 0, or errno of `why` */
     struct mg_error why;
 };
@@ -141,6 +151,7 @@ void bootstrap_destroy (struct bootstrap *b)
             b->destroy_kept (b->kept, b->together);
         if (b->impl)
             b->ops->destroy (b->impl);
+        arrival_destroy (b->come);
         free (b);
         errno = saved_errno;
     }
@@ -169,6 +180,33 @@ void *bootstrap_kept (const struct bootstrap *b)
     return b->kept;
 }
 
+void bootstrap_arrive (struct bootstrap *b, struct arrival *come)
+{
+    b->come = come;
+}
+
+static void wait_seconds (time_t seconds)
+{
+    struct timespec left = { .tv_sec = seconds };
+
+    while (nanosleep (&left, &left) < 0 && errno == EINTR)
+        continue;
+}
+
+void bootstrap_explain (struct bootstrap *b, struct mg_error *err)
+{
+    int saved_errno = errno;
+    bool late = errno == ETIMEDOUT;
+
+    if (!b->come || !err || (!late && errno != ECONNRESET))
+        return;
+    if (arrival_explain (b->come, b, late, err) == 0 && late && b->info.num_nodes > 1) {
+        b->linger = true;
+        wait_seconds (OTHERS_SECONDS + (b->info.local_rank > 0 ? FIRST_SECONDS : 0));
+    }
+    errno = saved_errno;
+}
+
 void bootstrap_fail (struct bootstrap *b, int errnum, const struct mg_error *why)
 {
     b->failed = errnum;
@@ -190,8 +228,11 @@ int bootstrap_exchange (struct bootstrap *b, const void *data, size_t len,
     b->exchanged = b->together = false;
     if (b->failed)
         return mg_error_set (err, b->failed, "%s", b->why.text);
-    if (b->ops->exchange (b->impl, data, len, err) < 0)
+    arrival_next (b->come);
+    if (b->ops->exchange (b->impl, data, len, err) < 0) {
+        bootstrap_explain (b, err);
         return -1;
+    }
     b->exchanged = true;
     return 0;
 }
@@ -217,11 +258,16 @@ int bootstrap_barrier (struct bootstrap *b, struct mg_error *err)
     b->together = false;
     if (b->failed)
         return mg_error_set (err, b->failed, "%s", b->why.text);
+    arrival_next (b->come);
     b->together = b->ops->barrier (b->impl, err) == 0;
+    if (!b->together)
+        bootstrap_explain (b, err);
     return b->together ? 0 : -1;
 }
 
 void bootstrap_abort (struct bootstrap *b, int code)
 {
+    if (b->linger)
+        wait_seconds (END_SECONDS);
     b->ops->abort (b->impl, code >= 1 && code <= 255 ? code : 1);
 }

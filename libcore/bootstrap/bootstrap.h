@@ -13,6 +13,7 @@
 
 #include "megatron/error.h"
 
+struct arrival;
 struct bootstrap;
 
 struct bootstrap_info {
@@ -53,6 +54,19 @@ void bootstrap_keep (struct bootstrap *b, void *object,
 /* The object of bootstrap_keep(), or NULL. */
 void *bootstrap_kept (const struct bootstrap *b);
 
+/* Give the bootstrap the arrival of this process (arrival.h; NULL: none) to own.  With it, a
+ * collective call that fails since ranks are missing reports which ranks of this node are.
+ */
+void bootstrap_arrive (struct bootstrap *b, struct arrival *come);
+
+/* Append to `err` which ranks of this node are missing.  errno is the reason of a failure:
+ * ETIMEDOUT or, if a rank may have ended, ECONNRESET; with others nothing is done.  If no rank of
+ * this node is missing after ETIMEDOUT, this call waits some seconds, so that the nodes where ranks
+ * are missing report first; the first rank of a node waits least; and bootstrap_abort() waits some
+ * seconds, so that the first ranks of all nodes can report.  Keeps errno.
+ */
+void bootstrap_explain (struct bootstrap *b, struct mg_error *err);
+
 /* Let every later collective call fail with this errno and text.  For a process that failed
  * before it knew its rank: it can report the failure with the rank now.
  */
@@ -79,7 +93,9 @@ int bootstrap_task_of (const struct bootstrap *b, int rank);
 /* Wait for everybody (before leaving). Same watchdog. */
 int bootstrap_barrier (struct bootstrap *b, struct mg_error *err);
 
-/* End the whole job with 'code'; any thread; does not return. */
+/* End the whole job with 'code'; any thread; does not return.  Waits some seconds first if
+ * bootstrap_explain() says so.
+ */
 void bootstrap_abort (struct bootstrap *b, int code) __attribute__ ((noreturn));
 
 #endif /* LIBCORE_BOOTSTRAP_BOOTSTRAP_H */

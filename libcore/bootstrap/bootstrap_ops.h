@@ -21,7 +21,9 @@ struct bootstrap_ops {
     /* After a failure of a collective call this must not block. Keeps errno. */
     void (*destroy) (void *impl);
 
-    /* len is at least 1, data not NULL. */
+    /* len is at least 1, data not NULL.  ETIMEDOUT: not all ranks have come; ECONNRESET: a rank
+     * may have ended.
+     */
     int (*exchange) (void *impl, const void *data, size_t len, struct mg_error *err);
 
     /* rank is in range and exchange() has succeeded. */
@@ -31,6 +33,7 @@ struct bootstrap_ops {
     /* rank is in range. */
     int (*task_of) (void *impl, int rank);
 
+    /* Errors as above. */
     int (*barrier) (void *impl, struct mg_error *err);
 
     /* code is 1-255. */

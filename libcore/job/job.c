@@ -18,7 +18,6 @@
 
 enum {
     NUM_INSTANCE_COMMS = 4,
-    OTHERS_SECONDS = 3, /* a node where all have come lets the other nodes report first */
     LATE_SECONDS = 5, /* for the launcher's server, after ranks have not come in time */
 };
 
@@ -377,22 +376,26 @@ struct bootstrap *job_meet (const char *comm, double timeout, struct mg_error *e
     char launched[256]; // PMIx allows 255 bytes; a copy, since MPI may set the variable
     struct comm_start *start = NULL;
     struct mg_error why = { "" };
+    struct arrival *come;
     struct bootstrap *b;
-    int failed = 0, come;
+    int failed = 0;
 
     if (!(timeout > 0) || (!comm && bootstrap_expected_size () == 1))
         return bootstrap_create (timeout, err);
     snprintf (launched, sizeof (launched), "%s", name ? name : "");
-    come = arrival_announce ();
+    come = arrival_create ();
     if (!(start = comm_start_create (comm, timeout, &why)))
         failed = errno;
     // do not wait the whole time again for ranks that have not come
     b = bootstrap_create (failed == ETIMEDOUT && timeout > LATE_SECONDS ? LATE_SECONDS
                                                                         : timeout, err);
-    if (b && failed == ETIMEDOUT && come >= 0 && !arrival_explain (b, &why))
-        sleep (OTHERS_SECONDS);
-    if (come >= 0 && failed != ETIMEDOUT) // else the others of this node still look for it
-        close (come);
+    if (b) {
+        bootstrap_arrive (b, come);
+        errno = failed;
+        bootstrap_explain (b, &why);
+    } else if (failed != ETIMEDOUT) { // else the others of this node still look for it
+        arrival_destroy (come);
+    }
     if (b && !failed && !check_answered (b, launched, &why)) {
         failed = errno;
         bootstrap_destroy (b);

@@ -17,14 +17,11 @@ SLURM_DIR=
 
 # slurm_start [NODES [CPUS]] [OPTION VALUE]...: leaves SLURM_CONF exported and $SLURM_DIR.
 slurm_start() {
-    local nodes=4 cpus=8 tool base=${TMPDIR:-/tmp} plugin=$MG_BUILDDIR/plugin/.libs/megatron.so
+    local nodes=4 cpus=8 base=${TMPDIR:-/tmp} plugin=$MG_BUILDDIR/plugin/.libs/megatron.so
     local -a with=()
     case ${1:-} in [0-9]*) nodes=$1; shift ;; esac
     case ${1:-} in [0-9]*) cpus=$1; shift ;; esac
-    for tool in slurmctld slurmd srun munged; do
-        PATH=$PATH:/usr/sbin:/sbin command -v $tool >/dev/null \
-            || slurm_missing "$tool is not installed"
-    done
+    slurm_check
     [ ! -f "$plugin" ] || with=(--plugin "$plugin")
     [ ${#base} -le 40 ] || base=/tmp # sockets want a short name
     SLURM_DIR=$(mktemp -d "$base/mgslurm.XXXXXX") || bail_out "no directory"
@@ -35,6 +32,18 @@ slurm_start() {
         -c "$cpus" "${with[@]}" "$@" >"$TEST_DIR/.slurm" 2>&1 \
         || { diag "$(cat "$TEST_DIR/.slurm")"; bail_out "the Slurm cluster did not start"; }
     eval "$("$MG_SRCDIR/contrib/cluster/slurm-cluster" env "$SLURM_DIR")"
+}
+
+# slurm_check: the test is skipped if this machine's Slurm cannot be started by this user.
+slurm_check() {
+    local tool release
+    for tool in slurmctld slurmd srun munged; do
+        PATH=$PATH:/usr/sbin:/sbin command -v $tool >/dev/null \
+            || slurm_missing "$tool is not installed"
+    done
+    release=$(PATH=$PATH:/usr/sbin:/sbin slurmd -V | tr -dc '0-9.' | cut -d. -f1,2 | tr -d .)
+    [ "$(id -un)" != nobody ] || [ "$release" -lt 2511 ] \
+        || slurm_missing "Slurm 25.11 and later do not run as the user nobody"
 }
 
 # A test that has made checks already cannot be skipped as a whole.

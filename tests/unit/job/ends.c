@@ -220,6 +220,32 @@ static void mode_late (struct run *r)
     job_destroy (r->job);
 }
 
+/* The last rank has come to the start, and leaves or hangs before the first exchange. */
+static void lose_last (struct run *r, bool leave)
+{
+    if (!(r->bootstrap = job_meet (NULL, r->seconds, &r->err)))
+        give_up (r);
+    r->info = bootstrap_info (r->bootstrap);
+    if (r->info->rank == r->info->size - 1) {
+        if (leave)
+            _exit (0);
+        for (;;)
+            pause ();
+    }
+    start (r, r->seconds, 1);
+    job_destroy (r->job);
+}
+
+static void mode_leave_early (struct run *r)
+{
+    lose_last (r, true);
+}
+
+static void mode_hang_early (struct run *r)
+{
+    lose_last (r, false);
+}
+
 /* Rank 0 has more to reduce than the others. */
 static void mode_mismatch (struct run *r)
 {
@@ -249,6 +275,7 @@ static const struct mode {
     { "fingerprint", mode_fingerprint }, { "deadline", mode_deadline },
     { "late", mode_late },         { "mismatch", mode_mismatch },
     { "leave", mode_leave },       { "groups", mode_groups },
+    { "leave-early", mode_leave_early }, { "hang-early", mode_hang_early },
 };
 
 static int run_mode (const char *name, double seconds)
