@@ -96,12 +96,23 @@ static int refuse_command (const char *name)
     return EXIT_USAGE;
 }
 
+/* Ranks share standard error, so a line is one write: without a buffer newer C libraries write a
+ * long line in pieces, and pieces of other ranks' lines come between them.
+ */
+static void buffer_errors (void)
+{
+    static char line[4096];
+
+    setvbuf (stderr, line, _IOLBF, sizeof (line));
+}
+
 int main (int argc, char **argv)
 {
     const struct command *c;
 
     if (keep_streams () < 0)
         return 1;
+    buffer_errors ();
     fault_watch ();
     if (argc < 2) {
         fprintf (stderr, "megatron: a command is missing, see megatron --help\n");

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cmd/cmd.h"
 #include "cmd/open_files.h"
@@ -13,6 +14,27 @@ static const char usage[]
     = "Usage: megatron train ARGUMENT...\n"
       "Train a GPT on the ranks of the job (srun, mpirun), or on one rank alone.\n"
       "Arguments have Megatron-LM's names; megatron-train(1) tells more of them:\n";
+
+static volatile sig_atomic_t failure_status;
+
+static void leave (int signal)
+{
+    (void)signal;
+    _exit (failure_status);
+}
+
+/* Where all ranks fail, the launcher sends SIGTERM to the rest once the first has left.  The rest
+ * leave with their own status then, since the launcher reports the highest status of all.
+ */
+static void expect_sigterm (int status)
+{
+    struct sigaction action = { .sa_handler = leave }, before;
+
+    failure_status = status;
+    sigemptyset (&action.sa_mask);
+    if (sigaction (SIGTERM, NULL, &before) == 0 && before.sa_handler == SIG_DFL)
+        sigaction (SIGTERM, &action, NULL);
+}
 
 int cmd_train (int argc, char **argv)
 {
@@ -51,6 +73,7 @@ int cmd_train (int argc, char **argv)
         fflush (NULL);
         if (ferror (stdout) && !freopen ("/dev/null", "w", stdout)) // the error above is told
             clearerr (stdout);
+        expect_sigterm (status);
         train_abort (t, status);
     }
     train_destroy (t);

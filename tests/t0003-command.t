@@ -41,4 +41,20 @@ if [ -w /dev/full ]; then
 else
     skip 2 "/dev/full is not there"
 fi
+
+# Ranks share standard error: a long line is one write, so that others' lines do not cut it.
+name=/nowhere/$(printf 'x%.0s' {1..150})
+run perl -MSocket -e '
+    socketpair (my $ours, my $theirs, AF_UNIX, SOCK_SEQPACKET, 0) or die "no sockets: $!\n";
+    if (fork == 0) {
+        open (STDERR, ">&", $theirs) and exec @ARGV;
+        die "not started: $!\n";
+    }
+    close ($theirs);
+    while (sysread ($ours, my $record, 8192)) {
+        chomp $record;
+        print "record: $record\n";
+    }' megatron checkpoint verify "$name"
+is "$(grep -c '^record: ' <<<"$out")" 1 "a long error is one write" || diag "$out"
+like "$out" "^record: megatron: checkpoint verify: .*$name" "with all that it has to say"
 done_testing

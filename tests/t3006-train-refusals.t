@@ -162,6 +162,14 @@ is "$(wc -l <m.json)" "$((bad - 1))" "the iterations before it are in the metric
 ok "[ ! -e nan.st ]" "and no weights are written"
 
 # ---- several ranks
+# ---- the launcher ends the ranks that are left when the first has left
+late=(env ASAN_OPTIONS=verify_asan_link_order=0
+      LD_PRELOAD="$MG_BUILDDIR/tests/lib/.libs/late-sigterm.so")
+refuse 2 "unknown argument --bogus;" "a wrong command line, and SIGTERM at the end" \
+    "${late[@]}" megatron train "${args[@]}" --bogus
+refuse 1 "cannot open nosuch.idx" "a failure, and SIGTERM at the end" \
+    "${late[@]}" megatron train "${args[@]}" --data-path nosuch
+
 if ! mpi_available; then
     skip 1 "no MPI"
     done_testing

@@ -113,6 +113,7 @@ int main (int argc, char **argv)
     struct job *job;
     int rc = 0;
 
+    setvbuf (stderr, NULL, _IOLBF, BUFSIZ); // a line of one rank is one write
     geometry_init (&config.geometry);
     if (!(job = job_create (&config, &err)))
         bail_out ("%s", err.text);

@@ -310,6 +310,7 @@ static int code_of (const char *name)
 
 int main (int argc, char **argv)
 {
+    setvbuf (stderr, NULL, _IOLBF, BUFSIZ); // a line of one rank is one write
     if (argc > 1)
         return run_mode (argv[1], argc > 2 ? atof (argv[2]) : 60);
     is_int (code_of ("cycle"), 0, "one rank lives and ends well");
