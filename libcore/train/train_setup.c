@@ -13,7 +13,7 @@
 
 #include <xxhash.h>
 
-#include "libcore/checkpoint/exchange.h"
+#include "libcore/comm/exchange.h"
 #include "libcore/train/data.h"
 #include "libcore/train/output.h"
 #include "libcore/train/tensorboard.h"
