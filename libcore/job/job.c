@@ -323,11 +323,8 @@ static int make_instances (struct job *job, int count, struct mg_error *err)
         return 0;
     grid_group_of (job->grid, GROUP_DP_CP, job_rank (job), &dense);
     grid_group_of (job->grid, GROUP_EDP, job_rank (job), &expert);
-    if (count < 0 || dense.size % count != 0 || expert.size % count != 0)
-        return mg_error_set (err, EINVAL, "%d instances of the distributed optimizer do not "
-                             "divide the %d %sdata-parallel ranks", count,
-                             count < 0 || dense.size % count ? dense.size : expert.size,
-                             count < 0 || dense.size % count ? "" : "expert-");
+    if (geometry_check_instances (count, dense.size, expert.size, err) < 0)
+        return -1;
     if (make_instance (job, &dense, count, false, err) < 0)
         return -1;
     if (!same_members (&dense, &expert))

@@ -50,14 +50,22 @@ static int setup_geometry (struct train *t, struct mg_error *err)
     return train_geometry (&t->args, &t->geometry, err);
 }
 
+/* At first without the number of ranks, then with it. */
+static int check_rules (const struct train *t, struct mg_error *err)
+{
+    return train_check_rules (&t->args, &t->geometry, t->source ? t->source->seq_length : 0,
+                              t->batch_rows, err);
+}
+
 static int setup_model (struct train *t, int tokenizer_size, struct mg_error *err)
 {
-    if (train_model (&t->args, t->geometry.tp, t->source ? t->source->seq_length : 0,
+    if (check_rules (t, err) < 0
+        || train_model (&t->args, t->geometry.tp, t->source ? t->source->seq_length : 0,
                      tokenizer_size, &t->config, err) < 0)
         return -1;
     if (!(t->stages = train_stages (&t->args, &t->geometry, err)))
         return -1;
-    return model_config_validate (&t->config, t->geometry.tp, err);
+    return model_config_validate (&t->config, t->geometry.tp, t->args.sequence_parallel, err);
 }
 
 static int setup_config (struct train *t, struct mg_error *err)
@@ -106,29 +114,20 @@ int train_common (struct train *t, int rc)
 
 static int check_optimizer (const struct train *t, struct mg_error *err)
 {
-    int dp = geometry_dp (&t->geometry) * t->geometry.cp, n = t->args.optimizer_instances;
+    const struct geometry *g = &t->geometry;
 
-    if (n > 1 && !t->args.sharded_optimizer)
-        return mg_error_set (err, EINVAL, "--num-distributed-optimizer-instances %d needs "
-                             "--use-distributed-optimizer", n);
-    if (t->args.overlap_param_gather
-        && (!t->args.sharded_optimizer || !t->args.overlap_grad_reduce))
-        return mg_error_set (err, EINVAL, "--overlap-param-gather needs "
-                             "--use-distributed-optimizer and --overlap-grad-reduce");
-    if (t->args.bucket_size != TRAIN_UNSET && t->args.num_buckets != TRAIN_UNSET)
-        return mg_error_set (err, EINVAL,
-                             "--ddp-bucket-size and --ddp-num-buckets exclude each other");
-    if (dp % n != 0)
-        return mg_error_set (err, EINVAL, "--num-distributed-optimizer-instances %d does not "
-                             "divide the %d data-parallel ranks", n, dp);
-    return 0;
+    if (train_args_check_buffers (&t->args, err) < 0)
+        return -1;
+    return geometry_check_instances (t->args.optimizer_instances, geometry_dp (g) * g->cp,
+                                     geometry_edp (g), err);
 }
 
 /* What follows from the number of ranks. */
 static int setup_world (struct train *t, struct mg_error *err)
 {
     t->geometry.world = bootstrap_info (t->bootstrap)->size;
-    if (geometry_validate (&t->geometry, err) < 0 || check_optimizer (t, err) < 0)
+    if (geometry_validate (&t->geometry, err) < 0 || check_rules (t, err) < 0
+        || check_optimizer (t, err) < 0)
         return of_arguments (t, -1);
     return of_arguments (t, setup_batch (t, err));
 }
@@ -441,7 +440,8 @@ int train_plan (struct train *t, int rank, int world, int threads, struct mg_err
         || !(t->bootstrap = bootstrap_create_planned (rank, world, err)))
         return -1;
     t->geometry.world = world;
-    if (geometry_validate (&t->geometry, err) < 0 || check_optimizer (t, err) < 0
+    if (geometry_validate (&t->geometry, err) < 0 || check_rules (t, err) < 0
+        || check_optimizer (t, err) < 0
         || !(t->batches = train_batches (&t->args, geometry_dp (&t->geometry), t->batch_rows,
                                          t->config.seq_length, err)))
         return -1;
