@@ -20,19 +20,16 @@ struct greeting {
     struct endpoint hub;
 };
 
-/* Are all ranks planned, so that each of them is heard to say what this one says? */
-static bool is_planned (const struct bootstrap_info *info)
+/* A planned rank hears the others say what it says itself. */
+static bool gives_greeting (const struct bootstrap *b)
 {
-    return strcmp (info->backend, "plan") == 0;
-}
+    const struct bootstrap_info *info = bootstrap_info (b);
 
-static bool gives_greeting (const struct bootstrap_info *info)
-{
     for (int h = 0; h < MONITOR_HUBS; h++) {
         if (info->rank == monitor_hub (h, info->size))
             return true;
     }
-    return is_planned (info);
+    return bootstrap_is_planned (b);
 }
 
 /* What rank 'rank' gave, of one of the two lengths; whole: it has to be a greeting. */
@@ -71,7 +68,7 @@ int handshake_run (struct bootstrap *b, const struct handshake_config *config,
 
     memset (result, 0, sizeof (*result));
     fill (&own, config);
-    if (bootstrap_exchange (b, &own, gives_greeting (info) ? sizeof (own) : sizeof (own.hello),
+    if (bootstrap_exchange (b, &own, gives_greeting (b) ? sizeof (own) : sizeof (own.hello),
                             err) < 0
         || hear (b, 0, true, &theirs, err) < 0)
         return -1;

@@ -158,6 +158,8 @@ static int agree (struct job *job, const struct meeting *m, struct mg_error *err
 {
     struct mg_error why = m->why;
 
+    if (bootstrap_is_planned (job->bootstrap)) // the communicators take no data
+        return 0;
     errno = m->errnum;
     if (exchange_agree (job->comm[GROUP_WORLD], m->errnum ? -1 : 0, &why) == 0)
         return 0;
