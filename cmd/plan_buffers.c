@@ -203,6 +203,17 @@ static void set_types (struct train_args *args, const struct request *r)
     args->fp8_param_gather |= r->float8;
 }
 
+static void set_buffers (struct train_args *args, const struct request *r)
+{
+    args->average_grads = r->average;
+    args->per_token_loss = r->per_token;
+    args->optimizer_instances = r->instances ? r->instances : 1;
+    if (r->bucket_size)
+        args->bucket_size = r->bucket_size;
+    if (r->num_buckets)
+        args->num_buckets = r->num_buckets;
+}
+
 static int take_types (struct train_args *args, struct request *r, struct mg_error *err)
 {
     set_types (args, r);
@@ -222,9 +233,10 @@ static int read_model (struct buffers *b, struct request *r, struct train_args *
 
     if (train_geometry (args, &geometry, err) < 0
         || train_tokenizer_size (args, &tokenizer_size, err) < 0
+        || train_check_rules (args, &geometry, 0, 0, err) < 0
         || train_model (args, geometry.tp, 0, tokenizer_size, &model, err) < 0
         || !(stages = train_stages (args, &geometry, err))
-        || model_config_validate (&model, geometry.tp, err) < 0
+        || model_config_validate (&model, geometry.tp, args->sequence_parallel, err) < 0
         || count_ranks (r, &geometry, err) < 0 || take_types (args, r, err) < 0)
         goto done;
     if ((params = model_stage_params (&model, geometry.tp, r->float8, stages, r->pp_rank, &n,
@@ -254,27 +266,18 @@ static int check_types (const struct request *r, struct mg_error *err)
                              "parameters say their type themselves");
     train_args_init (&args);
     set_types (&args, r);
+    set_buffers (&args, r);
     args.bf16 |= r->params && !args.fp16;
-    rc = train_args_check_types (&args, err);
+    rc = train_args_check_types (&args, err) < 0 || train_args_check_buffers (&args, err) < 0 ? -1
+                                                                                              : 0;
     train_args_clear (&args);
     return rc;
 }
 
 static int check_request (struct request *r, struct mg_error *err)
 {
-    int instances = r->instances ? r->instances : 1;
-
     if (check_types (r, err) < 0)
         return -1;
-    if (r->average && r->per_token)
-        return mg_error_set (err, EINVAL, "--ddp-average-in-collective and "
-                             "--calculate-per-token-loss exclude each other");
-    if (r->bucket_size && r->num_buckets)
-        return mg_error_set (err, EINVAL,
-                             "--ddp-bucket-size and --ddp-num-buckets exclude each other");
-    if (instances > 1 && !r->sharded)
-        return mg_error_set (err, EINVAL, "--num-distributed-optimizer-instances needs "
-                             "--use-distributed-optimizer");
     if (r->params && r->world)
         return mg_error_set (err, EINVAL, "--world-size goes with a model; with --params give "
                              "--dp");
@@ -295,9 +298,8 @@ static int make_layout (struct buffers *b, const struct request *r, struct mg_er
         .shards = { b->dp / b->instances, b->edp / b->instances },
     };
 
-    if (b->dp % b->instances != 0 || b->edp % b->instances != 0)
-        return mg_error_set (err, EINVAL, "%d instances of the distributed optimizer do not "
-                             "divide dp %d and edp %d", b->instances, b->dp, b->edp);
+    if (geometry_check_instances (b->instances, b->dp, b->edp, err) < 0)
+        return -1;
     for (size_t i = 0; i < b->n; i++) {
         if (__builtin_add_overflow (rule.num_params, b->param[i].numel, &rule.num_params))
             return mg_error_set (err, EOVERFLOW, "the parameters have more elements than %lld",

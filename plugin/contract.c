@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "libcore/topo/environment.h"
 #include "plugin/contract.h"
 
 const char contract_mark[] = "MEGATRON_WORLD_SIZE";
@@ -11,19 +12,19 @@ const char contract_mark[] = "MEGATRON_WORLD_SIZE";
 const struct contract_var contract_vars[CONTRACT_NUM_VARS] = {
     { .name = "MEGATRON_WORLD_SIZE", .kind = CONTRACT_WORLD },
     { .name = "MEGATRON_RANK", .kind = CONTRACT_RANK },
-    { .name = "MEGATRON_TP_SIZE", .kind = CONTRACT_AXIS_SIZE, .axis = MG_AXIS_TP },
+    { .name = ENVIRONMENT_TP, .kind = CONTRACT_AXIS_SIZE, .axis = MG_AXIS_TP },
     { .name = "MEGATRON_TP_RANK", .kind = CONTRACT_AXIS_RANK, .axis = MG_AXIS_TP },
-    { .name = "MEGATRON_CP_SIZE", .kind = CONTRACT_AXIS_SIZE, .axis = MG_AXIS_CP },
+    { .name = ENVIRONMENT_CP, .kind = CONTRACT_AXIS_SIZE, .axis = MG_AXIS_CP },
     { .name = "MEGATRON_CP_RANK", .kind = CONTRACT_AXIS_RANK, .axis = MG_AXIS_CP },
-    { .name = "MEGATRON_EP_SIZE", .kind = CONTRACT_AXIS_SIZE, .axis = MG_AXIS_EP,
+    { .name = ENVIRONMENT_EP, .kind = CONTRACT_AXIS_SIZE, .axis = MG_AXIS_EP,
       .expert = true },
     { .name = "MEGATRON_EP_RANK", .kind = CONTRACT_AXIS_RANK, .axis = MG_AXIS_EP,
       .expert = true },
-    { .name = "MEGATRON_ETP_SIZE", .kind = CONTRACT_AXIS_SIZE, .axis = MG_AXIS_TP,
+    { .name = ENVIRONMENT_ETP, .kind = CONTRACT_AXIS_SIZE, .axis = MG_AXIS_TP,
       .expert = true },
     { .name = "MEGATRON_ETP_RANK", .kind = CONTRACT_AXIS_RANK, .axis = MG_AXIS_TP,
       .expert = true },
-    { .name = "MEGATRON_PP_SIZE", .kind = CONTRACT_AXIS_SIZE, .axis = MG_AXIS_PP },
+    { .name = ENVIRONMENT_PP, .kind = CONTRACT_AXIS_SIZE, .axis = MG_AXIS_PP },
     { .name = "MEGATRON_PP_RANK", .kind = CONTRACT_AXIS_RANK, .axis = MG_AXIS_PP },
     { .name = "MEGATRON_DP_SIZE", .kind = CONTRACT_AXIS_SIZE, .axis = MG_AXIS_DP },
     { .name = "MEGATRON_DP_RANK", .kind = CONTRACT_AXIS_RANK, .axis = MG_AXIS_DP },
@@ -31,8 +32,8 @@ const struct contract_var contract_vars[CONTRACT_NUM_VARS] = {
       .expert = true },
     { .name = "MEGATRON_EDP_RANK", .kind = CONTRACT_AXIS_RANK, .axis = MG_AXIS_DP,
       .expert = true },
-    { .name = "MEGATRON_VPP_SIZE", .kind = CONTRACT_VPP },
-    { .name = "MEGATRON_RANK_ORDER", .kind = CONTRACT_ORDER },
+    { .name = ENVIRONMENT_VPP, .kind = CONTRACT_VPP },
+    { .name = ENVIRONMENT_ORDER, .kind = CONTRACT_ORDER },
     { .name = "RANK", .kind = CONTRACT_RANK },
     { .name = "WORLD_SIZE", .kind = CONTRACT_WORLD },
     { .name = "LOCAL_RANK", .kind = CONTRACT_LOCAL_RANK },

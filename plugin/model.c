@@ -8,6 +8,7 @@
 
 #include "libcore/topo/margs.h"
 #include "libcore/topo/order.h"
+#include "libcore/topo/rule.h"
 #include "plugin/model.h"
 
 /* Subcommands of megatron that run no model. */
@@ -29,18 +30,10 @@ static bool runs_no_model (const char *word)
     return false;
 }
 
-static void keep_first (void *arg, const char *rule, const char *text)
-{
-    struct mg_error *first = arg;
-
-    (void)rule;
-    if (!first->text[0])
-        snprintf (first->text, sizeof (first->text), "%s", text);
-}
-
 enum model_verdict model_check (const struct geometry *g, int argc, char *const *argv,
                                 struct mg_error *text)
 {
+    const struct margs_job job = { .fixed = ~0u }; // the plugin gives all sizes to its tasks
     struct geometry merged = *g;
     struct mg_error first = { .text = "" };
     char more[40] = "";
@@ -51,10 +44,10 @@ enum model_verdict model_check (const struct geometry *g, int argc, char *const 
         return MODEL_FITS;
     margs_init (&args);
     margs_scan (&args, argc - 1, argv + 1);
-    count = margs_merge (&args, &merged, true, keep_first, &first);
-    count += geometry_check (&merged, keep_first, &first);
+    count = margs_merge (&args, &merged, &job, rule_keep_first, &first);
+    count += geometry_check (&merged, rule_keep_first, &first);
     if (count == 0)
-        count = margs_check (&args, &merged, keep_first, &first);
+        count = margs_check (&args, &merged, rule_keep_first, &first);
     if (count == 0)
         return MODEL_FITS;
     if (count > 1)

@@ -69,13 +69,13 @@ count=0
 while read -r name; do
     count=$((count + 1))
     grep -qE "^\\.BR? (.*[ ,])?$name([ ,]|\$)" <<<"$page" || missing+="$name "
-done < <(grep -rhoE --include='*.c' \
+done < <(grep -rhoE --include='*.[ch]' \
     '"(MEGATRON|PMIX|OMPI|OMP|SLURMD?|MASTER|LOCAL|WORLD|CUDA)_[A-Z_]+"' \
     libcore cmd kernels plugin | tr -d '"' | grep -vE '_$|^SLURM_VERSION$' \
         | sort -u)
 ok "[ $count -gt 30 ]" "variables are read: $count"
 is "$missing" "" "every variable in the code is on megatron-environment(7)"
-known=$(grep -rhoE --include='*.c' '"[A-Z][A-Z0-9_]+"' libcore cmd kernels plugin \
+known=$(grep -rhoE --include='*.[ch]' '"[A-Z][A-Z0-9_]+"' libcore cmd kernels plugin \
     | tr -d '"' | sort -u)
 unknown=
 while read -r name; do

@@ -223,7 +223,7 @@ like "$status:$err" "^1:.*--use-tp-pp-dp-mapping contradicts the job's order" "a
 run srun -n4 --megatron-pp=2 megatron train --num-layers 4 --num-attention-heads 5 \
     --hidden-size 7 --num-virtual-stages-per-pipeline-rank 3
 is "$status:$err" "1:srun: error: megatron: hidden-size 7 is not a multiple of \
-num-attention-heads 5; use 5 or 10 (and 1 more)" "several: the first, and how many more"
+num-attention-heads 5; use 5 or 10, or give kv-channels (and 1 more)" "several: the first, and how many more"
 slurm_settle
 # Slurm shows the program of one component, whichever comes first.
 run srun -n4 -N2 --mpi=none --megatron-tp=2 megatron train --num-attention-heads 5 \

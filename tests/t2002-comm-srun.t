@@ -82,7 +82,7 @@ run sbatch -Q --wait -n4 -o job.out job
 is "$status:$(cat job.out)" "0:fine" "and in a batch script"
 timed "${step[@]}" "$ends" fingerprint
 is "$status" 3 "a rank with another configuration ends the step"
-like "$err" 'rank 1: rank 1 is configured differently from rank 0' "and is named"
+like "$err" 'rank 1: it is configured differently from rank 0' "and is named"
 run srun -Q --mpi=pmix -n2 sh -c 'MEGATRON_RANK=$((1 - SLURM_PROCID)) \
     MEGATRON_WORLD_SIZE=2 exec "$1" cycle' - "$ends"
 ok "[ $status != 0 ]" "a place that contradicts the plugin's is refused"

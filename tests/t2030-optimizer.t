@@ -27,5 +27,6 @@ done <<'EOF'
 EOF
 run mpi_run 4 "$ranks" 1 4 1 1 2
 is "$status" 1 "instances that the experts' ranks cannot form"
-like "$err" "2 instances .* do not divide the 1 expert-data-parallel ranks" "say why"
+like "$err" "num-distributed-optimizer-instances 2 does not divide the 1 expert-data-parallel ranks" \
+    "say why"
 done_testing

@@ -63,14 +63,14 @@ refuse 2 "unknown argument --hiden-size; did you mean --hidden-size\?" "mistyped
     megatron train "${args[@]}" --hiden-size 2
 
 # ---- what does not fit together
-refuse 2 "global batch size 4 is not a multiple of micro-batch-size 3" "batch sizes" \
+refuse 2 "global-batch-size 4 is not a multiple of micro-batch-size 3 x dp 1 = 3; use 3 or 6" "batch sizes" \
     megatron train "${args[@]}" --micro-batch-size 3
 refuse 2 "--lr-decay-style: unknown style \"zigzag\"" "style" megatron train "${args[@]}" --lr-decay-style zigzag
 refuse 2 "--tensor-model-parallel-size 4 contradicts the job's MEGATRON_TP_SIZE=2" "contradiction" \
     env MEGATRON_TP_SIZE=2 megatron train "${args[@]}" --tensor-model-parallel-size 4
 refuse 2 ".*tp 2.*pp 1.*" "one rank, tp 2" megatron train "${args[@]}" \
     --tensor-model-parallel-size 2
-refuse 2 "seq-length 8 is larger than max-position-embeddings 7" "positions" \
+refuse 2 "max-position-embeddings 7 is less than seq-length 8" "positions" \
     megatron train "${args[@]}" --max-position-embeddings 7
 refuse 2 "the model has .* parameters" "beyond all bounds" \
     megatron train "${args[@]}" --num-layers 65536 --hidden-size 16777216 --ffn-hidden-size 9
@@ -176,11 +176,11 @@ if ! mpi_available; then
 fi
 train=(megatron train "${args[@]}")
 refuse 2 "unknown argument --bogus;" "4 ranks, unknown argument" mpi_run 4 "${train[@]}" --bogus
-refuse 2 "num-attention-heads 2 is not a multiple of" "4 ranks, heads" \
+refuse 2 "num-attention-heads 2 is not a multiple of tp 4; use 4, or tp 2" "4 ranks, heads" \
     mpi_run 4 "${train[@]}" --tensor-model-parallel-size 4
 refuse 2 ".*tp 3.*" "4 ranks, tp 3" \
     mpi_run 4 "${train[@]}" --num-attention-heads 3 --hidden-size 18 --tensor-model-parallel-size 3
-refuse 2 "global batch size 4 is not a multiple" "3 ranks, batch sizes" mpi_run 3 "${train[@]}"
+refuse 2 "global-batch-size 4 is not a multiple of micro-batch-size 1 x dp 3 = 3; use 3 or 6" "3 ranks, batch sizes" mpi_run 3 "${train[@]}"
 refuse 1 "cannot open nosuch.idx" "4 ranks, no data" mpi_run 4 "${train[@]}" --data-path nosuch
 refuse 1 "iteration 1: .* outside the vocabulary" "a token that 4 ranks read" \
     mpi_run 4 "${train[@]}" --vocab-size 41 --tensor-model-parallel-size 2 \

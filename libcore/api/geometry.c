@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "libcore/api/geometry.h"
+#include "libcore/topo/environment.h"
 
 bool api_axis_is_known (enum mg_layout layout, enum mg_axis axis)
 {
@@ -63,26 +64,9 @@ int mg_geometry_set_size (struct mg_geometry *geometry, const char *field, int s
 
 int mg_geometry_set_environment (struct mg_geometry *geometry, struct mg_error *err)
 {
-    static const char *const variables[][2] = {
-        { "tp", "MEGATRON_TP_SIZE" },       { "cp", "MEGATRON_CP_SIZE" },
-        { "ep", "MEGATRON_EP_SIZE" },       { "etp", "MEGATRON_ETP_SIZE" },
-        { "pp", "MEGATRON_PP_SIZE" },       { "vpp", "MEGATRON_VPP_SIZE" },
-        { "order", "MEGATRON_RANK_ORDER" },
-    };
-    struct geometry sizes;
-
     if (!geometry)
         return mg_error_set (err, EINVAL, "geometry: no geometry given");
-    sizes = geometry->sizes;
-    for (size_t i = 0; i < sizeof (variables) / sizeof (variables[0]); i++) {
-        const char *text = getenv (variables[i][1]);
-
-        if (text
-            && geometry_set (&sizes, variables[i][0], variables[i][1], text, err) < 0)
-            return -1;
-    }
-    geometry->sizes = sizes;
-    return 0;
+    return environment_read (getenv, &geometry->sizes, NULL, err);
 }
 
 int mg_geometry_world (const struct mg_geometry *geometry)

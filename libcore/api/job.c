@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,13 +14,22 @@
 
 struct mg_job {
     struct job *job;
+    FILE *errors;
     const struct bootstrap_info *info;
     struct mg_grid grid;
 };
 
+static void tell_report (void *arg, const char *text)
+{
+    const struct mg_job *job = arg;
+
+    fprintf (job->errors, "megatron: %s\n", text);
+    fflush (job->errors);
+}
+
 /* Options that an older program does not know keep their defaults. */
-static int read_options (const struct mg_job_options *given, struct job_config *config,
-                         struct mg_error *err)
+static int read_options (const struct mg_job_options *given, struct mg_job *job,
+                         struct job_config *config, struct mg_error *err)
 {
     struct mg_job_options options = MG_JOB_OPTIONS_INIT;
 
@@ -35,6 +46,11 @@ static int read_options (const struct mg_job_options *given, struct job_config *
     if (!(options.timeout > 0) || !isfinite (options.timeout))
         return mg_error_set (err, EINVAL, "job: a timeout of %g s, want more than 0",
                              options.timeout);
+    if (!(options.stall_warning >= 0) || !isfinite (options.stall_warning))
+        return mg_error_set (err, EINVAL, "job: a stall warning after %g s, want 0 or more",
+                             options.stall_warning);
+    job->errors = options.errors ? options.errors : stderr;
+    config->watch = (struct job_watch){ options.stall_warning, tell_report, job };
     config->timeout = options.timeout;
     config->threads = options.threads;
     config->comm = options.backend;
@@ -52,6 +68,7 @@ static int read_geometry (const struct mg_geometry *given, struct job_config *co
         return 0;
     }
     geometry_init (&geometry.sizes);
+    config->geometry = geometry.sizes;
     if (mg_geometry_set_environment (&geometry, err) < 0)
         return -1;
     config->geometry = geometry.sizes;
@@ -61,19 +78,24 @@ static int read_geometry (const struct mg_geometry *given, struct job_config *co
 struct mg_job *mg_job_create (const struct mg_geometry *geometry,
                               const struct mg_job_options *options, struct mg_error *err)
 {
-    struct job_config config = { .timeout = 0 };
-    struct mg_job *job;
+    struct mg_job *job = calloc (1, sizeof (*job));
+    struct mg_error wrong = { "" };
+    bool all_failed = false;
+    struct job_config config = { .all_failed = &all_failed };
 
-    if (read_options (options, &config, err) < 0
-        || read_geometry (geometry, &config, err) < 0)
-        return NULL;
-    if (!(job = calloc (1, sizeof (*job)))) {
+    if (!job) {
         mg_error_set (err, ENOMEM, "job: out of memory");
         return NULL;
     }
+    if (read_options (options, job, &config, err) < 0)
+        goto error;
+    if (read_geometry (geometry, &config, &wrong) < 0) // which the other ranks should learn
+        config.refusal = wrong.text;
     if (!(config.bootstrap = job_meet (config.comm, config.timeout, err)))
         goto error;
     if (!(job->job = job_create (&config, err))) {
+        if (all_failed) // so that all leave in order
+            bootstrap_barrier (config.bootstrap, NULL);
         bootstrap_destroy (config.bootstrap);
         goto error;
     }
@@ -153,5 +175,6 @@ struct mg_device *mg_job_device (const struct mg_job *job)
 
 void mg_job_abort (struct mg_job *job, int code)
 {
+    job_fail (job->job, NULL);
     job_abort (job->job, code < 1 || code > 255 ? 1 : code);
 }

@@ -142,6 +142,11 @@ struct bootstrap *bootstrap_create_planned (int rank, int size, struct mg_error 
     return NULL;
 }
 
+bool bootstrap_is_planned (const struct bootstrap *b)
+{
+    return b->ops == &boot_plan_ops;
+}
+
 void bootstrap_destroy (struct bootstrap *b)
 {
     if (b) {

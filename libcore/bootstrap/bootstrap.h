@@ -36,6 +36,9 @@ struct bootstrap *bootstrap_create (double timeout, struct mg_error *err);
  */
 struct bootstrap *bootstrap_create_planned (int rank, int size, struct mg_error *err);
 
+/* True for a bootstrap of bootstrap_create_planned(). */
+bool bootstrap_is_planned (const struct bootstrap *b);
+
 /* Leave the launcher and free it, with what it keeps. NULL is allowed. Keeps errno. */
 void bootstrap_destroy (struct bootstrap *b);
 

@@ -1,4 +1,8 @@
-/* job.c - from a started process to a rank with a place, a device and communicators */
+/* job.c - from a started process to a rank with a place, a device and communicators
+ *
+ * Ranks shake hands before anything is made.  From then on the monitor watches them, until
+ * job_destroy() has freed all that its report speaks of.
+ */
 
 #include <errno.h>
 #include <sched.h>
@@ -7,11 +11,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <xxhash.h>
+
 #include "libcore/bootstrap/arrival.h"
 #include "libcore/comm/comm.h"
+#include "libcore/comm/exchange.h"
 #include "libcore/comm/recorder.h"
 #include "libcore/comm/start.h"
 #include "libcore/device/device.h"
+#include "libcore/job/handshake.h"
 #include "libcore/job/job.h"
 #include "libcore/job/pp_lane.h"
 #include "libcore/job/threads.h"
@@ -31,7 +39,10 @@ enum {
 struct job {
     struct bootstrap *bootstrap;
     bool own_bootstrap;
-    bool ready; /* all ranks have left job_create(), as far as this one can know */
+    bool ready; /* all ranks have made all of it, as far as this one can know */
+    struct job_watch watch;
+    struct monitor *monitor; /* NULL: one rank, or it is not wanted, or cannot be */
+    bool leaves_last;
     struct grid *grid;
     struct mg_device *device;
     struct comm_net *net;
@@ -47,12 +58,6 @@ struct job {
                                                 instance; shared where these are the same */
 };
 
-/* What every rank tells the others. */
-struct hello {
-    uint64_t fingerprint;
-    cpu_set_t cpus;
-};
-
 /* The order of creation, the same on all ranks: the position is the tag. Every kind is
  * listed once, a test checks that.
  */
@@ -63,53 +68,114 @@ static const enum group_kind creation_order[GROUP_NUM_KINDS] = {
     GROUP_EDP,      GROUP_EMBD,     GROUP_POS_EMBD,
 };
 
-static int make_grid (struct job *job, const struct job_config *config,
-                      struct mg_error *err)
+/* --- the handshake, and the monitor, without which a job can do --- */
+
+/* What this rank would have to refuse; 'geometry' is its own, with the world filled in. */
+static int check_config (const struct job *job, const struct job_config *config,
+                         struct geometry *geometry, struct mg_error *why)
 {
-    struct geometry geometry = config->geometry;
     int size = bootstrap_info (job->bootstrap)->size;
 
-    if (geometry.world == 0)
-        geometry.world = size;
-    if (geometry.world != size)
-        return mg_error_set (err, EINVAL,
-                             "the job has %d ranks, but was configured for %d", size,
-                             geometry.world);
-    if (geometry_validate (&geometry, err) < 0)
-        return -1;
-    job->grid = grid_create (&geometry, err);
-    return job->grid ? 0 : -1;
+    *geometry = config->geometry;
+    if (config->refusal)
+        return mg_error_set (why, EINVAL, "%s", config->refusal);
+    if (geometry->world == 0)
+        geometry->world = size;
+    if (geometry->world != size)
+        return mg_error_set (why, EINVAL, "the job has %d ranks, but was configured for %d", size,
+                             geometry->world);
+    return geometry_validate (geometry, why);
 }
 
-/* What rank 'rank' said. */
-static int hear (struct job *job, int rank, struct hello *hello, struct mg_error *err)
+/* A number that differs if ranks were not started alike. */
+static uint64_t fingerprint (const struct job_config *config, const struct geometry *g)
 {
-    size_t len;
+    const int64_t numbers[] = { g->tp, g->cp, g->pp, g->ep, geometry_etp (g),
+                                g->vpp > 1 ? g->vpp : 1, config->optimizer_instances };
+    uint64_t hash = XXH3_64bits_withSeed (numbers, sizeof (numbers), config->fingerprint);
 
-    if (bootstrap_peer_data (job->bootstrap, rank, hello, sizeof (*hello), &len, err) < 0)
-        return -1;
-    if (len != sizeof (*hello))
-        return mg_error_set (err, EPROTO, "rank %d says %zu bytes at the start, this rank"
-                             " %zu: they run different versions", rank, len,
-                             sizeof (*hello));
+    hash = XXH3_64bits_withSeed (g->order, strlen (g->order), hash);
+    return config->comm ? XXH3_64bits_withSeed (config->comm, strlen (config->comm), hash) : hash;
+}
+
+static void tell_report (void *arg, const char *text)
+{
+    struct job *job = arg;
+
+    job->watch.tell (job->watch.arg, text);
+}
+
+static void end_job (void *arg, int code)
+{
+    job_abort (arg, code);
+}
+
+static void make_monitor (struct job *job, const struct job_config *config)
+{
+    const struct bootstrap_info *info = bootstrap_info (job->bootstrap);
+    struct monitor_config monitor = {
+        .rank = info->rank,
+        .size = info->size,
+        .warn_seconds = config->watch.warn_seconds,
+        .tell = tell_report,
+        .end = end_job,
+        .arg = job,
+    };
+
+    job->watch = config->watch;
+    if (info->size > 1 && config->watch.tell)
+        job->monitor = monitor_create (&monitor, NULL);
+}
+
+/* How a rank has come through the handshake. */
+struct meeting {
+    struct geometry geometry; /* of the job */
+    bool refused;             /* rank 0 cannot go on, so that no rank can */
+    int errnum;               /* 0: this rank can go on, else errno of 'why' */
+    struct mg_error why;
+};
+
+static int meet (struct job *job, const struct job_config *config, struct meeting *m,
+                 struct mg_error *err)
+{
+    struct geometry own;
+    struct handshake_config say = { .geometry = &own };
+    struct handshake heard;
+
+    if (check_config (job, config, &own, &m->why) < 0) {
+        m->errnum = errno;
+        say.refusal = m->why.text;
+    }
+    say.fingerprint = fingerprint (config, &own);
+    make_monitor (job, config);
+    say.monitor = job->monitor;
+    if (handshake_run (job->bootstrap, &say, &heard, err) < 0)
+        return m->errnum ? mg_error_set (err, m->errnum, "%s", m->why.text) : -1;
+    m->refused = heard.refused;
+    if (heard.refused)
+        return mg_error_set (err, EINVAL, "%s", heard.refusal.text);
+    if (!m->errnum && heard.differs) {
+        mg_error_set (&m->why, EINVAL, "it is configured differently from rank 0: both must have "
+                      "the same arguments, files and environment");
+        m->errnum = EINVAL;
+    }
+    m->geometry = heard.geometry;
+    if (job->monitor)
+        monitor_start (job->monitor, heard.hub, NULL);
     return 0;
 }
 
-/* Greet everybody, and see that rank 0 was configured as this rank is. */
-static int greet (struct job *job, const struct job_config *config, struct mg_error *err)
+/* All ranks have made everything: has each of them come through the handshake? */
+static int agree (struct job *job, const struct meeting *m, struct mg_error *err)
 {
-    struct hello own = { .fingerprint = config->fingerprint }, first;
+    struct mg_error why = m->why;
 
-    CPU_ZERO (&own.cpus);
-    sched_getaffinity (0, sizeof (own.cpus), &own.cpus); // left empty where it fails
-    if (bootstrap_exchange (job->bootstrap, &own, sizeof (own), err) < 0
-        || hear (job, 0, &first, err) < 0)
-        return -1;
-    if (first.fingerprint != own.fingerprint)
-        return mg_error_set (err, EINVAL, "rank %d is configured differently from rank 0:"
-                             " both must have the same options, files and environment",
-                             bootstrap_info (job->bootstrap)->rank);
-    return 0;
+    if (bootstrap_is_planned (job->bootstrap)) // the communicators take no data
+        return 0;
+    errno = m->errnum;
+    if (exchange_agree (job->comm[GROUP_WORLD], m->errnum ? -1 : 0, &why) == 0)
+        return 0;
+    return mg_error_set (err, errno, "%s", why.text);
 }
 
 /* CPUs over the local ranks that may run on them. Logical ranks are node-major, so those
@@ -120,15 +186,13 @@ static int count_threads (struct job *job, struct mg_error *err)
     const struct bootstrap_info *info = bootstrap_info (job->bootstrap);
     int first = info->rank - info->local_rank, threads = -1;
     cpu_set_t *masks = calloc ((size_t)info->local_size, sizeof (*masks));
-    struct hello hello;
 
     if (!masks)
         return mg_error_set (err, ENOMEM, "job: out of memory for %d CPU masks",
                              info->local_size);
     for (int i = 0; i < info->local_size; i++) {
-        if (hear (job, first + i, &hello, err) < 0)
+        if (handshake_cpus (job->bootstrap, first + i, &masks[i], err) < 0)
             goto out;
-        masks[i] = hello.cpus;
     }
     threads = threads_share (masks, info->local_size, info->local_rank);
 out:
@@ -148,11 +212,6 @@ static int make_device (struct job *job, const struct job_config *config,
         return -1;
     job->device = device_create (&device, err);
     return job->device ? 0 : -1;
-}
-
-static void abort_job (void *arg, int code)
-{
-    job_abort (arg, code);
 }
 
 static bool same_members (const struct group *a, const struct group *b)
@@ -302,11 +361,8 @@ static int make_instances (struct job *job, int count, struct mg_error *err)
         return 0;
     grid_group_of (job->grid, GROUP_DP_CP, job_rank (job), &dense);
     grid_group_of (job->grid, GROUP_EDP, job_rank (job), &expert);
-    if (count < 0 || dense.size % count != 0 || expert.size % count != 0)
-        return mg_error_set (err, EINVAL, "%d instances of the distributed optimizer do not "
-                             "divide the %d %sdata-parallel ranks", count,
-                             count < 0 || dense.size % count ? dense.size : expert.size,
-                             count < 0 || dense.size % count ? "" : "expert-");
+    if (geometry_check_instances (count, dense.size, expert.size, err) < 0)
+        return -1;
     if (make_instance (job, &dense, count, false, err) < 0)
         return -1;
     if (!same_members (&dense, &expert))
@@ -333,7 +389,7 @@ static int make_comms (struct job *job, const struct job_config *config,
         .device = job->device,
         .size = bootstrap_info (job->bootstrap)->size,
         .start = bootstrap_kept (job->bootstrap),
-        .abort = abort_job,
+        .abort = end_job,
         .arg = job,
     };
 
@@ -414,13 +470,43 @@ struct bootstrap *job_meet (const char *comm, double timeout, struct mg_error *e
     return b;
 }
 
+/* Place, device and communicators, once all ranks are there. */
+static int make_all (struct job *job, const struct job_config *config,
+                     const struct geometry *geometry, struct mg_error *err)
+{
+    if (!(job->grid = grid_create (geometry, err)) || make_device (job, config, err) < 0
+        || make_comms (job, config, err) < 0)
+        return -1;
+    job->ready = true;
+    monitor_attach (job->monitor, job->grid, job->device, job->recorder);
+    monitor_activity (job->monitor, "the program", -1);
+    return 0;
+}
+
+/* This rank fails alone: name it, and let the others know. */
+static void fail_alone (struct job *job, const struct meeting *m, struct mg_error *err)
+{
+    int saved_errno = errno;
+
+    if (m->errnum) // what it could not go on for anyway
+        mg_error_set (err, saved_errno = m->errnum, "%s", m->why.text);
+    if (bootstrap_info (job->bootstrap)->size > 1)
+        mg_error_prefix (err, "rank %d", bootstrap_info (job->bootstrap)->rank);
+    monitor_fail (job->monitor, err->text);
+    errno = saved_errno;
+}
+
 struct job *job_create (const struct job_config *config, struct mg_error *err)
 {
+    struct mg_error unseen = { "" };
+    struct meeting m = { .errnum = 0 };
     struct job *job = calloc (1, sizeof (*job));
+    bool all_failed = false;
 
+    err = err ? err : &unseen;
     if (!job) {
         mg_error_set (err, ENOMEM, "job: out of memory");
-        return NULL;
+        goto error;
     }
     job->bootstrap = config->bootstrap;
     if (!job->bootstrap) {
@@ -428,12 +514,23 @@ struct job *job_create (const struct job_config *config, struct mg_error *err)
         if (!(job->bootstrap = job_meet (config->comm, config->timeout, err)))
             goto error;
     }
-    if (make_grid (job, config, err) < 0 || greet (job, config, err) < 0
-        || make_device (job, config, err) < 0 || make_comms (job, config, err) < 0)
+    if (meet (job, config, &m, err) < 0) {
+        all_failed = m.refused;
         goto error;
-    job->own_bootstrap = job->ready = true;
+    }
+    if (make_all (job, config, &m.geometry, err) < 0) {
+        fail_alone (job, &m, err);
+        goto error;
+    }
+    if (agree (job, &m, err) < 0) {
+        all_failed = device_check (job->device, NULL) == 0;
+        goto error;
+    }
+    job->own_bootstrap = true;
     return job;
 error:
+    if (config->all_failed)
+        *config->all_failed = all_failed;
     job_destroy (job);
     return NULL;
 }
@@ -453,6 +550,7 @@ void job_destroy (struct job *job)
     int saved_errno = errno;
 
     if (job) {
+        monitor_attach (job->monitor, NULL, NULL, NULL);
         if (job->bootstrap)
             meet_at_end (job);
         for (int i = NUM_INSTANCE_COMMS; i-- > 0;)
@@ -466,17 +564,46 @@ void job_destroy (struct job *job)
         recorder_destroy (job->recorder);
         device_destroy (job->device);
         grid_destroy (job->grid);
-        if (job->own_bootstrap)
+        monitor_destroy (job->monitor, job->leaves_last);
+        if (job->own_bootstrap) // with which the monitor ends the job
             bootstrap_destroy (job->bootstrap);
         free (job);
     }
     errno = saved_errno;
 }
 
-struct bootstrap *job_take_bootstrap (struct job *job)
+void job_abandon (struct job *job)
 {
-    job->own_bootstrap = false;
-    return job->bootstrap;
+    if (job) {
+        monitor_attach (job->monitor, NULL, NULL, NULL);
+        monitor_destroy (job->monitor, false);
+        job->monitor = NULL;
+    }
+}
+
+void job_leave_last (struct job *job)
+{
+    job->leaves_last = true;
+}
+
+void job_activity (struct job *job, const char *what, int64_t number)
+{
+    monitor_activity (job->monitor, what, number);
+}
+
+void job_fail (struct job *job, const char *text)
+{
+    struct mg_error why;
+
+    if (!job || !job->monitor)
+        return;
+    if (!text) {
+        if (device_check (job->device, &why) == 0)
+            return;
+        mg_error_prefix (&why, "rank %d", job_rank (job));
+        text = why.text;
+    }
+    monitor_fail (job->monitor, text);
 }
 
 int job_rank (const struct job *job)

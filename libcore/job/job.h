@@ -17,6 +17,17 @@
 #include "megatron/comm.h"
 #include "megatron/error.h"
 
+/* How the ranks of a job are watched: monitor.h.  A job of one rank is not. */
+struct job_watch {
+    double warn_seconds; /* also tell when a rank has waited so long; 0: never */
+    /* Tell the report on a rank that has died, stalled or failed: several lines without a final
+     * new line, on a thread of the job's, on the rank that makes the report.  The job is then
+     * ended, unless it is a warning.  NULL: the ranks are not watched.
+     */
+    void (*tell) (void *arg, const char *text);
+    void *arg;
+};
+
 struct job_config {
     struct geometry geometry; /* world 0: taken from the bootstrap */
     double timeout;           /* seconds that any wait may last (600) */
@@ -26,8 +37,12 @@ struct job_config {
                                  each hold the whole state of a distributed optimizer, 0:
                                  one */
     const char *comm; /* backend for groups larger than one: "mpi", NULL: choose */
-    uint64_t fingerprint;     /* of the configuration; a rank that differs from rank 0 is
-                                 named in the error */
+    uint64_t fingerprint;     /* of what else the ranks must have in common: the geometry, the
+                                 backend and the instances are compared without it */
+    const char *refusal;      /* why this rank cannot go on, NULL: it can; see job_create() */
+    struct job_watch watch;
+    bool *all_failed;         /* NULL, or set if job_create() fails: true if every rank fails,
+                                 with the same text; false if others may be waiting for it */
     /* Of job_meet() with the same `comm`; NULL: made here.  It belongs to the job once
      * job_create() has succeeded, and stays the caller's when job_create() fails: to know
      * which rank should say why, and to end the others, who may be waiting for this one,
@@ -47,16 +62,40 @@ struct recorder;
  */
 struct bootstrap *job_meet (const char *comm, double timeout, struct mg_error *err);
 
-/* Collective over all ranks. NULL and a text on failure. */
+/* Shake hands (handshake.h), watch the ranks, and make the rest.  Collective over all ranks.
+ * NULL, errno and a text on failure:
+ *
+ * - If rank 0 refuses, or breaks a rule of the geometry, every rank fails at once with rank 0's
+ *   text: mostly all ranks were given the same wrong arguments.
+ * - If only other ranks refuse, or have another fingerprint than rank 0, they come along into the
+ *   job that rank 0 describes.  Then every rank fails with the text of the lowest of them, which
+ *   names the rank.
+ * - Anything else is this rank's own failure, for which the others wait.  If the ranks are
+ *   watched, the report on all of them is told and the job is ended: this usually does not return.
+ */
 struct job *job_create (const struct job_config *config, struct mg_error *err);
 
 /* Collective unless the job has failed. Keeps errno. */
 void job_destroy (struct job *job);
 
-/* The bootstrap becomes the caller's, who destroys it after the job: for who may have to end
- * the others, on another thread, until the job is gone.
+/* Leave after a failure, without the others: stop to watch, and free nothing, since other threads
+ * may still use it.  NULL is allowed.  Keeps errno.
  */
-struct bootstrap *job_take_bootstrap (struct job *job);
+void job_abandon (struct job *job);
+
+/* Let job_destroy() return on this rank once all other processes have ended, ten seconds at most:
+ * a launcher kills those that have not when one has left with a status.
+ */
+void job_leave_last (struct job *job);
+
+/* Say in reports what this rank is doing: a text that stays, and a number (-1: none). Cheap. */
+void job_activity (struct job *job, const char *what, int64_t number);
+
+/* This rank cannot go on, for the reason 'text', which others do not know; NULL: for the reason
+ * that its device gives, if it has failed.  If the ranks are watched, the report on all of them is
+ * told and the job is ended: this usually does not return.  NULL is allowed for 'job'.
+ */
+void job_fail (struct job *job, const char *text);
 
 int job_rank (const struct job *job); /* logical */
 int job_world (const struct job *job);

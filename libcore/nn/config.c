@@ -1,10 +1,11 @@
-/* config.c - rules of a model's sizes */
+/* config.c - limits of a model's sizes; the rules are those of topo/margs.h */
 
 #include <errno.h>
 #include <limits.h>
 #include <stddef.h>
 
 #include "libcore/nn/config.h"
+#include "libcore/topo/margs.h"
 
 enum { DIM_MAX = 1 << 24, LAYERS_MAX = 1 << 16 };
 
@@ -57,28 +58,30 @@ static int check_total (const struct model_config *c, struct mg_error *err)
     return 0;
 }
 
-int model_config_validate (const struct model_config *c, int tp, struct mg_error *err)
+/* The rules that arguments have, too. */
+static int check_rules (const struct model_config *c, int tp, bool sequence_parallel,
+                        struct mg_error *err)
+{
+    struct geometry geometry;
+    struct margs args;
+
+    geometry_init (&geometry);
+    geometry.tp = tp;
+    margs_init (&args);
+    args.value[MARG_HEADS] = c->num_heads;
+    args.value[MARG_FFN] = c->ffn_hidden_size;
+    args.value[MARG_VOCAB] = c->vocab_size;
+    args.value[MARG_PADDED_VOCAB] = c->padded_vocab_size;
+    args.value[MARG_SEQ_LENGTH] = c->seq_length;
+    args.value[MARG_MAX_POSITIONS] = c->max_positions;
+    args.value[MARG_SEQUENCE_PARALLEL] = sequence_parallel;
+    return margs_validate (&args, &geometry, err);
+}
+
+int model_config_validate (const struct model_config *c, int tp, bool sequence_parallel,
+                           struct mg_error *err)
 {
     if (check_sizes (c, err) < 0 || check_total (c, err) < 0)
         return -1;
-    if (c->num_heads % tp != 0)
-        return mg_error_set (err, EINVAL,
-                             "num-attention-heads %d is not a multiple of tensor-model-"
-                             "parallel-size %d", c->num_heads, tp);
-    if (c->ffn_hidden_size % tp != 0)
-        return mg_error_set (err, EINVAL,
-                             "ffn-hidden-size %d is not a multiple of tensor-model-"
-                             "parallel-size %d", c->ffn_hidden_size, tp);
-    if (c->padded_vocab_size % tp != 0)
-        return mg_error_set (err, EINVAL,
-                             "padded-vocab-size %d is not a multiple of tensor-model-"
-                             "parallel-size %d", c->padded_vocab_size, tp);
-    if (c->vocab_size > c->padded_vocab_size)
-        return mg_error_set (err, EINVAL, "vocab-size %d is larger than padded-vocab-size %d",
-                             c->vocab_size, c->padded_vocab_size);
-    if (c->seq_length > c->max_positions)
-        return mg_error_set (err, EINVAL,
-                             "seq-length %d is larger than max-position-embeddings %d",
-                             c->seq_length, c->max_positions);
-    return 0;
+    return check_rules (c, tp, sequence_parallel, err);
 }

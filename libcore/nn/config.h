@@ -25,11 +25,12 @@ struct model_config {
     uint64_t seed;
 };
 
-/* Check the model against the tensor-parallel size: heads, FFN and vocabulary must divide,
- * sequences fit the positions, sizes multiply without overflow.  Rules R10, R12, R13, R14,
- * R17 of Megatron-LM's argument checks; topo/stages.h has those of the layers.
+/* Check the model: each size is in its range, sizes multiply without overflow, and the rules of
+ * topo/margs.h on heads, FFN, vocabulary, positions and sequences hold for the tensor-parallel
+ * size.  topo/stages.h has the rules of the layers.  0, or -1, EINVAL or ERANGE and a text.
  */
-int model_config_validate (const struct model_config *c, int tp, struct mg_error *err);
+int model_config_validate (const struct model_config *c, int tp, bool sequence_parallel,
+                           struct mg_error *err);
 
 /* ceil (vocab / (divisor tp)) divisor tp: Megatron's padded vocabulary; 0 if it does not
  * fit an int.

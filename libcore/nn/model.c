@@ -169,19 +169,13 @@ struct model *model_create (const struct model_spec *spec, const struct job *job
     const struct grid *grid = job_grid (job);
     struct model *m;
 
-    if (model_config_validate (&spec->config, grid_size (grid, false, MG_AXIS_TP), err) < 0)
+    if (model_config_validate (&spec->config, grid_size (grid, false, MG_AXIS_TP),
+                               spec->sequence_parallel, err) < 0)
         return NULL;
     if (spec->micro_batch_size < 1
         || (int64_t)spec->micro_batch_size * spec->config.seq_length > INT32_MAX) {
         mg_error_set (err, EINVAL, "micro-batch-size %d x seq-length %d is not 1 to 2^31 - 1",
                       spec->micro_batch_size, spec->config.seq_length);
-        return NULL;
-    }
-    if (spec->sequence_parallel
-        && spec->config.seq_length % grid_size (grid, false, MG_AXIS_TP) != 0) {
-        mg_error_set (err, EINVAL, "sequence parallelism: seq-length %d is not a multiple of "
-                      "tensor-model-parallel-size %d", spec->config.seq_length,
-                      grid_size (grid, false, MG_AXIS_TP));
         return NULL;
     }
     if (!(m = calloc (1, sizeof (*m)))) {

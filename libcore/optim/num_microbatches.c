@@ -6,9 +6,11 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "libcore/base/multiple.h"
 #include "libcore/base/parse.h"
 #include "libcore/optim/num_microbatches.h"
 
@@ -277,19 +279,12 @@ void num_microbatches_at (const struct num_microbatches *n, int64_t consumed,
 int num_microbatches_check (const struct num_microbatches *n,
                             const struct batch_size *size, struct mg_error *err)
 {
-    if (size->num_microbatches < 1)
-        return mg_error_set (err, EINVAL, "global batch size %" PRId64 " is less than "
-                             "micro-batch-size %d x data-parallel size %d = %" PRId64,
-                             size->global_batch, n->micro_batch, n->dp, per_round (n));
-    if (size->running % per_round (n) != 0)
-        return mg_error_set (err, EINVAL,
-                             "global batch size %" PRId64 " is not a multiple of "
-                             "micro-batch-size %d x data-parallel size %d = %" PRId64
-                             "; use %" PRId64 " or %" PRId64,
-                             size->global_batch, n->micro_batch, n->dp, per_round (n),
-                             size->num_microbatches * per_round (n),
-                             (size->num_microbatches + 1) * per_round (n));
-    return 0;
+    int64_t samples = size->num_microbatches < 1 ? size->global_batch : size->running;
+    char of[80];
+
+    snprintf (of, sizeof (of), "micro-batch-size %d x dp %d = %" PRId64, n->micro_batch, n->dp,
+              per_round (n));
+    return multiple_check ("global-batch-size", samples, per_round (n), of, "", err);
 }
 
 /* Where a run stands. */

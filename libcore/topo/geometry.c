@@ -19,6 +19,12 @@ const struct geometry_size geometry_sizes[GEOMETRY_NUM_SIZES] = {
     { "vpp", offsetof (struct geometry, vpp), 0, true },
 };
 
+const char *const geometry_field_names[GEOMETRY_NUM_FIELDS] = {
+    [GEOMETRY_TP] = "tp",   [GEOMETRY_CP] = "cp",       [GEOMETRY_PP] = "pp",
+    [GEOMETRY_EP] = "ep",   [GEOMETRY_ETP] = "etp",     [GEOMETRY_VPP] = "vpp",
+    [GEOMETRY_ORDER] = "order",
+};
+
 void geometry_init (struct geometry *g)
 {
     memset (g, 0, sizeof (*g));

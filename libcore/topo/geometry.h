@@ -29,6 +29,21 @@ struct geometry {
     char order[GEOMETRY_ORDER_MAX]; /* axes, fastest first, default "tp-cp-ep-dp-pp" */
 };
 
+/* What a user or a job may set; the world is counted. */
+enum geometry_field {
+    GEOMETRY_TP,
+    GEOMETRY_CP,
+    GEOMETRY_PP,
+    GEOMETRY_EP,
+    GEOMETRY_ETP,
+    GEOMETRY_VPP,
+    GEOMETRY_ORDER,
+    GEOMETRY_NUM_FIELDS
+};
+
+/* "tp" and so on: the names that geometry_set() takes. */
+extern const char *const geometry_field_names[GEOMETRY_NUM_FIELDS];
+
 void geometry_init (struct geometry *g);
 
 /* Set one field by its short name ("world", "tp", "cp", "pp", "ep", "etp", "vpp" or
@@ -55,6 +70,12 @@ int geometry_edp (const struct geometry *g);
  * known: DP without a world that fits.
  */
 int geometry_axis_size (const struct geometry *g, bool expert, enum mg_axis axis);
+
+/* Can a distributed optimizer have 'count' instances?  Each of them has the same number of the
+ * 'dense' ranks that share dense parameters (dp x cp) and of the 'expert' ranks that share those of
+ * experts (edp).  0, or -1, EINVAL and a text.
+ */
+int geometry_check_instances (int count, int dense, int expert, struct mg_error *err);
 
 /* The order string as axes, fastest varying first: axis[0..MG_NUM_AXES-1] is a
  * permutation.  As in Megatron-LM, case does not matter and axes of size 1 may be missing

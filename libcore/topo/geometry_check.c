@@ -282,22 +282,26 @@ int geometry_check (const struct geometry *g, geometry_report_f report, void *ar
     return run_rules (g, 0, report, arg);
 }
 
-static void keep_first (void *arg, const char *rule, const char *text)
-{
-    struct mg_error *first = arg;
-
-    (void)rule;
-    if (!first->text[0])
-        mg_error_set (first, EINVAL, "%s", text);
-}
-
 int geometry_validate (const struct geometry *g, struct mg_error *err)
 {
     struct mg_error first = { .text = "" };
 
-    if (geometry_check (g, keep_first, &first) == 0)
+    if (geometry_check (g, rule_keep_first, &first) == 0)
         return 0;
     return mg_error_set (err, EINVAL, "%s", first.text);
+}
+
+int geometry_check_instances (int count, int dense, int expert, struct mg_error *err)
+{
+    static const char name[] = "num-distributed-optimizer-instances";
+
+    if (count < 1)
+        return mg_error_set (err, EINVAL, "%s is %d, want at least 1", name, count);
+    if (dense % count != 0 || expert % count != 0)
+        return mg_error_set (err, EINVAL, "%s %d does not divide the %d %sdata-parallel ranks",
+                             name, count, dense % count ? dense : expert,
+                             dense % count ? "" : "expert-");
+    return 0;
 }
 
 /* In the order in which Megatron-LM appends the axes that an order string leaves out. */
@@ -311,7 +315,7 @@ int geometry_order (const struct geometry *g, enum mg_axis axis[MG_NUM_AXES],
     struct mg_error first = { .text = "" };
     struct order order;
 
-    if (run_rules (g, ORDER, keep_first, &first))
+    if (run_rules (g, ORDER, rule_keep_first, &first))
         return mg_error_set (err, EINVAL, "%s", first.text);
     order_scan (g->order, &order);
     for (int i = 0; i < MG_NUM_AXES; i++) {

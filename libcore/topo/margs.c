@@ -43,6 +43,7 @@ const struct marg_info margs_table[MARG_NUM] = {
     [MARG_QUERY_GROUPS] = { "num-query-groups", MARG_SIZE, "key and value heads" },
     [MARG_SEQ_LENGTH] = { "seq-length", MARG_SIZE, "tokens of a sample" },
     [MARG_MAX_POSITIONS] = { "max-position-embeddings", MARG_SIZE, "positions" },
+    [MARG_VOCAB] = { "vocab-size", MARG_SIZE, "tokens of the vocabulary" },
     [MARG_PADDED_VOCAB] = { "padded-vocab-size", MARG_SIZE, "rows of the embedding" },
     [MARG_EXPERTS] = { "num-experts", MARG_SIZE, "experts of a layer" },
     [MARG_EXPERT_FFN] = { "moe-ffn-hidden-size", MARG_SIZE, "MLP size of an expert" },

@@ -42,6 +42,7 @@ enum marg {
     MARG_QUERY_GROUPS,
     MARG_SEQ_LENGTH,
     MARG_MAX_POSITIONS,
+    MARG_VOCAB,
     MARG_PADDED_VOCAB,
     MARG_EXPERTS,
     MARG_EXPERT_FFN,
@@ -85,13 +86,19 @@ void margs_scan (struct margs *args, int argc, char *const *argv);
 int margs_set (struct margs *args, enum marg id, const char *what, const char *value,
                struct mg_error *err);
 
-/* Put the parallel sizes of 'args' into 'g'. 'fixed': the job's sizes are decided in 'g'
- * (the plugin gives all of them to its tasks), so that an argument that differs is
- * reported, under the rule "conflict", and 'g' stays as it is (but for virtual stages,
- * which a job that says nothing of them leaves to the arguments).  Returns the number of
- * reports; 'report' may be NULL.
+/* What a job has decided of the geometry that its program runs on. */
+struct margs_job {
+    unsigned fixed;    /* the fields, bits 1 << enum geometry_field */
+    bool by_variables; /* the job told them to this task in variables (environment.h), which
+                          messages name; else they are options of srun, sbatch or salloc */
+};
+
+/* Put the parallel sizes of 'args' into 'g'.  The fields that the job has decided stay as they
+ * are: an argument that differs from one of them is reported, under the rule "conflict".  Virtual
+ * stages are the exception: a job with one stage a rank leaves them to the arguments.  'job' NULL:
+ * nothing is decided.  Returns the number of reports; 'report' may be NULL.
  */
-int margs_merge (const struct margs *args, struct geometry *g, bool fixed,
+int margs_merge (const struct margs *args, struct geometry *g, const struct margs_job *job,
                  geometry_report_f report, void *arg);
 
 /* Check every rule that is known enough, on a geometry that keeps its own rules
@@ -106,6 +113,7 @@ int margs_merge (const struct margs *args, struct geometry *g, bool fixed,
  *                      multiple of tp, unless all layers are experts
  *   expert-ffn-etp     the experts' FFN size is a multiple of etp
  *   vocab-tp           padded-vocab-size is a multiple of tp
+ *   vocab              vocab-size is not more than padded-vocab-size
  *   seq-cp             with cp > 1, seq-length is a multiple of 2 cp
  *   seq-sp             with sequence-parallel, seq-length / cp is a multiple of tp
  *   positions          max-position-embeddings is not less than seq-length
@@ -118,9 +126,21 @@ int margs_merge (const struct margs *args, struct geometry *g, bool fixed,
  *   microbatches-vpp   with virtual stages, pp <= group <= microbatches, and what is left
  *                      of whole groups is 0 or at least pp
  *
- * Returns the number of reports.
+ *
+ * The text says what differs and, where it is arithmetic, the nearest legal values.  Returns the
+ * number of reports.
  */
 int margs_check (const struct margs *args, const struct geometry *g,
                  geometry_report_f report, void *arg);
+
+/* margs_check() where the first broken rule is enough: 0, or -1, EINVAL and its text. */
+int margs_validate (const struct margs *args, const struct geometry *g, struct mg_error *err);
+
+/* The layers of every pipeline stage, by the arguments and the geometry.  NULL and a text on
+ * failure: EINVAL for a broken rule.
+ */
+struct stages;
+struct stages *margs_stages (const struct margs *args, const struct geometry *g,
+                             struct mg_error *err);
 
 #endif /* LIBCORE_TOPO_MARGS_H */

@@ -3,9 +3,12 @@
  * The names in brackets are those of Megatron-LM's own code where the rule stands there.
  */
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "libcore/base/multiple.h"
+#include "libcore/topo/environment.h"
 #include "libcore/topo/margs.h"
 #include "libcore/topo/rule.h"
 #include "libcore/topo/stages.h"
@@ -16,62 +19,80 @@ static const char tp_pp_dp_order[] = "tp-cp-ep-pp-dp";
 
 static const struct size {
     enum marg id;
-    const char *option; /* the plugin's */
+    enum geometry_field field;
 } sizes[] = {
-    { MARG_TP, "tp" }, { MARG_CP, "cp" }, { MARG_PP, "pp" },
-    { MARG_EP, "ep" }, { MARG_ETP, "etp" }, { MARG_VPP, "vpp" },
+    { MARG_TP, GEOMETRY_TP }, { MARG_CP, GEOMETRY_CP }, { MARG_PP, GEOMETRY_PP },
+    { MARG_EP, GEOMETRY_EP }, { MARG_ETP, GEOMETRY_ETP }, { MARG_VPP, GEOMETRY_VPP },
 };
 
-static int *size_of (struct geometry *g, enum marg id)
+static int *size_of (struct geometry *g, enum geometry_field field)
 {
-    switch (id) {
-    case MARG_TP:
+    switch (field) {
+    case GEOMETRY_TP:
         return &g->tp;
-    case MARG_CP:
+    case GEOMETRY_CP:
         return &g->cp;
-    case MARG_PP:
+    case GEOMETRY_PP:
         return &g->pp;
-    case MARG_EP:
+    case GEOMETRY_EP:
         return &g->ep;
-    case MARG_ETP:
+    case GEOMETRY_ETP:
         return &g->etp;
     default:
         return &g->vpp;
     }
 }
 
-static void merge_size (const struct margs *a, struct geometry *g, const struct size *s,
-                        bool fixed, struct rule_report *r)
+static bool is_fixed (const struct margs_job *job, enum geometry_field field)
 {
-    int *size = size_of (g, s->id);
-    int given = a->value[s->id], job = *size;
+    return job && (job->fixed & 1u << field);
+}
+
+static void merge_size (const struct margs *a, struct geometry *g, const struct size *s,
+                        const struct margs_job *job, struct rule_report *r)
+{
+    const char *name = margs_table[s->id].name, *option = geometry_field_names[s->field];
+    int *size = size_of (g, s->field);
+    int given = a->value[s->id], decided = *size;
+    bool fixed = is_fixed (job, s->field);
 
     if (!given)
         return;
     if (s->id == MARG_ETP)
-        job = geometry_etp (g);
-    if (s->id == MARG_VPP && job <= 1)
+        decided = geometry_etp (g);
+    if (s->id == MARG_VPP && decided <= 1)
         fixed = false;
-    if (fixed && given != job)
-        rule_broken (r, "--%s %d contradicts the job's %s %d; give one of them, or "
-                     "--megatron-%s=%d", margs_table[s->id].name, given, s->option, job,
-                     s->option, given);
     if (!fixed)
         *size = given;
+    else if (given != decided && job->by_variables)
+        rule_broken (r, "--%s %d contradicts the job's %s=%d; give one of them", name, given,
+                     environment_names[s->field], decided);
+    else if (given != decided)
+        rule_broken (r, "--%s %d contradicts the job's %s %d; give one of them, or "
+                     "--megatron-%s=%d", name, given, option, decided, option, given);
 }
 
-int margs_merge (const struct margs *a, struct geometry *g, bool fixed,
+static void merge_order (struct geometry *g, const struct margs_job *job, struct rule_report *r)
+{
+    if (!is_fixed (job, GEOMETRY_ORDER))
+        strcpy (g->order, tp_pp_dp_order);
+    else if (strcmp (g->order, tp_pp_dp_order) != 0 && job->by_variables)
+        rule_broken (r, "--use-tp-pp-dp-mapping contradicts the job's %s=%s; give one of them",
+                     environment_names[GEOMETRY_ORDER], g->order);
+    else if (strcmp (g->order, tp_pp_dp_order) != 0)
+        rule_broken (r, "--use-tp-pp-dp-mapping contradicts the job's order %s; give "
+                     "--megatron-order=%s", g->order, tp_pp_dp_order);
+}
+
+int margs_merge (const struct margs *a, struct geometry *g, const struct margs_job *job,
                  geometry_report_f report, void *arg)
 {
     struct rule_report r = { .f = report, .arg = arg, .rule = "conflict" };
 
     for (size_t i = 0; i < sizeof (sizes) / sizeof (sizes[0]); i++)
-        merge_size (a, g, &sizes[i], fixed, &r);
-    if (a->value[MARG_TP_PP_DP] && fixed && strcmp (g->order, tp_pp_dp_order) != 0)
-        rule_broken (&r, "--use-tp-pp-dp-mapping contradicts the job's order %s; give "
-                     "--megatron-order=%s", g->order, tp_pp_dp_order);
-    else if (a->value[MARG_TP_PP_DP])
-        strcpy (g->order, tp_pp_dp_order);
+        merge_size (a, g, &sizes[i], job, &r);
+    if (a->value[MARG_TP_PP_DP])
+        merge_order (g, job, &r);
     return r.count;
 }
 
@@ -103,32 +124,26 @@ static void suggest_size (int64_t value, int size, const char *name, char *text,
         snprintf (text, n, ", or %s %d or %d", name, (int)below, (int)above);
 }
 
-/* 'value' of the argument 'name' is a multiple of 'size'; if not, the text names the
- * nearest values, and sizes of the axis 'axis' (NULL: nobody would change that).
- */
 static void check_multiple (struct rule_report *r, const char *name, int64_t value, int64_t size,
-                            const char *of, const char *axis)
+                            const char *of, const char *more)
 {
-    int64_t below = value / size * size;
-    char first[24] = "", sizes_text[60] = "";
+    struct mg_error err;
 
-    if (value % size == 0)
-        return;
-    if (below)
-        snprintf (first, sizeof (first), "%lld or ", (long long)below);
-    if (axis)
-        suggest_size (value, (int)size, axis, sizes_text, sizeof (sizes_text));
-    rule_broken (r, "%s %lld is not a multiple of %s; use %s%lld%s", name, (long long)value, of,
-                 first, (long long)(below + size), sizes_text);
+    if (multiple_check (name, value, size, of, more, &err) < 0)
+        rule_broken (r, "%s", err.text);
 }
 
+/* The same for the size of an axis; the text also names sizes that would do. */
 static void check_axis (struct rule_report *r, const char *name, int64_t value, int size,
                         const char *axis)
 {
-    char of[40];
+    char of[40], more[60];
 
+    if (value % size == 0)
+        return;
     snprintf (of, sizeof (of), "%s %d", axis, size);
-    check_multiple (r, name, value, size, of, axis);
+    suggest_size (value, size, axis, more, sizeof (more));
+    check_multiple (r, name, value, size, of, more);
 }
 
 static void check_hidden_heads (const struct model *m, struct rule_report *r)
@@ -139,7 +154,7 @@ static void check_hidden_heads (const struct model *m, struct rule_report *r)
     if (!hidden || !heads || get (m, MARG_KV_CHANNELS))
         return;
     snprintf (of, sizeof (of), "num-attention-heads %d", heads);
-    check_multiple (r, "hidden-size", hidden, heads, of, NULL);
+    check_multiple (r, "hidden-size", hidden, heads, of, ", or give kv-channels");
 }
 
 static void check_heads_tp (const struct model *m, struct rule_report *r)
@@ -200,6 +215,14 @@ static void check_vocab_tp (const struct model *m, struct rule_report *r)
         check_axis (r, "padded-vocab-size", get (m, MARG_PADDED_VOCAB), m->g->tp, "tp");
 }
 
+static void check_vocab (const struct model *m, struct rule_report *r)
+{
+    int vocab = get (m, MARG_VOCAB), padded = get (m, MARG_PADDED_VOCAB);
+
+    if (vocab && padded && vocab > padded)
+        rule_broken (r, "vocab-size %d is more than padded-vocab-size %d", vocab, padded);
+}
+
 /* Each rank gets one piece from the front and one from the back of the sequence. */
 static void check_seq_cp (const struct model *m, struct rule_report *r)
 {
@@ -209,7 +232,7 @@ static void check_seq_cp (const struct model *m, struct rule_report *r)
     if (!get (m, MARG_SEQ_LENGTH) || m->g->cp == 1)
         return;
     snprintf (of, sizeof (of), "2 x cp %d = %lld", m->g->cp, (long long)size);
-    check_multiple (r, "seq-length", get (m, MARG_SEQ_LENGTH), size, of, NULL);
+    check_multiple (r, "seq-length", get (m, MARG_SEQ_LENGTH), size, of, "");
 }
 
 static void check_seq_sp (const struct model *m, struct rule_report *r)
@@ -226,7 +249,7 @@ static void check_seq_sp (const struct model *m, struct rule_report *r)
     else
         snprintf (of, sizeof (of), "cp %d x tp %d = %lld, which sequence-parallel needs",
                   m->g->cp, m->g->tp, (long long)size);
-    check_multiple (r, "seq-length", get (m, MARG_SEQ_LENGTH), size, of, NULL);
+    check_multiple (r, "seq-length", get (m, MARG_SEQ_LENGTH), size, of, "");
 }
 
 static void check_positions (const struct model *m, struct rule_report *r)
@@ -256,21 +279,37 @@ static void describe_stages (const struct margs *a, const struct geometry *g,
     };
 }
 
+struct stages *margs_stages (const struct margs *args, const struct geometry *g,
+                             struct mg_error *err)
+{
+    int spellings = (args->value[MARG_VPP] > 0) + (args->value[MARG_LAYERS_PER_VPP] > 0)
+                    + (args->layout != NULL);
+    struct stages_config c;
+
+    if (spellings > 1) {
+        mg_error_set (err, EINVAL, "--num-virtual-stages-per-pipeline-rank, --num-layers-per-"
+                      "virtual-pipeline-stage and --pipeline-model-parallel-layout exclude each "
+                      "other");
+        return NULL;
+    }
+    describe_stages (args, g, &c);
+    return stages_create (&c, err);
+}
+
 static void check_layers (const struct model *m, struct rule_report *r)
 {
-    struct stages_config c;
+    const char *layout = m->args->layout;
     struct stages *stages;
     struct mg_error err;
 
-    describe_stages (m->args, m->g, &c);
-    if (!c.num_layers)
+    if (!get (m, MARG_LAYERS))
         return;
-    stages = stages_create (&c, &err);
+    stages = margs_stages (m->args, m->g, &err);
     if (!stages)
         rule_broken (r, "%s", err.text);
-    else if (stages->vpp > 1 && c.pp == 1 && c.vpp == 0) // else vpp-needs-pp says so
+    else if (stages->vpp > 1 && m->g->pp == 1 && m->g->vpp <= 1) // else vpp-needs-pp says so
         rule_broken (r, "pipeline-model-parallel-layout \"%s\" has %d stages, which need "
-                     "pp > 1, but pp is 1", c.layout, stages->vpp);
+                     "pp > 1, but pp is 1", layout, stages->vpp);
     stages_destroy (stages);
 }
 
@@ -300,7 +339,7 @@ static void check_router_groups (const struct model *m, struct rule_report *r)
         return;
     snprintf (of, sizeof (of), "moe-router-num-groups %d", groups);
     if (get (m, MARG_EXPERTS))
-        check_multiple (r, "num-experts", get (m, MARG_EXPERTS), groups, of, NULL);
+        check_multiple (r, "num-experts", get (m, MARG_EXPERTS), groups, of, "");
     if (topk > groups)
         rule_broken (r, "moe-router-group-topk %d is more than moe-router-num-groups %d", topk,
                      groups);
@@ -322,7 +361,7 @@ static void check_batch (const struct model *m, struct rule_report *r)
         return;
     snprintf (of, sizeof (of), "micro-batch-size %lld x dp %lld = %lld", (long long)micro,
               (long long)dp, (long long)(micro * dp));
-    check_multiple (r, "global-batch-size", get (m, MARG_GLOBAL_BATCH), micro * dp, of, NULL);
+    check_multiple (r, "global-batch-size", get (m, MARG_GLOBAL_BATCH), micro * dp, of, "");
 }
 
 /* [get_pp_rank_microbatches, forward_backward_pipelining_with_interleaving] */
@@ -361,6 +400,7 @@ static const struct rule {
     { "ffn-tp", check_ffn_tp },
     { "expert-ffn-etp", check_expert_ffn_etp },
     { "vocab-tp", check_vocab_tp },
+    { "vocab", check_vocab },
     { "seq-cp", check_seq_cp },
     { "seq-sp", check_seq_sp },
     { "positions", check_positions },
@@ -399,4 +439,13 @@ int margs_check (const struct margs *args, const struct geometry *g,
         rules[i].check (&m, &r);
     }
     return r.count;
+}
+
+int margs_validate (const struct margs *args, const struct geometry *g, struct mg_error *err)
+{
+    struct mg_error first = { .text = "" };
+
+    if (margs_check (args, g, rule_keep_first, &first) == 0)
+        return 0;
+    return mg_error_set (err, EINVAL, "%s", first.text);
 }

@@ -1,5 +1,6 @@
 /* rule.c - tell that a rule is broken */
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -17,4 +18,13 @@ void rule_broken (struct rule_report *r, const char *fmt, ...)
     vsnprintf (text, sizeof (text), fmt, ap);
     va_end (ap);
     r->f (r->arg, r->rule, text);
+}
+
+void rule_keep_first (void *arg, const char *rule, const char *text)
+{
+    struct mg_error *first = arg;
+
+    (void)rule;
+    if (!first->text[0])
+        mg_error_set (first, EINVAL, "%s", text);
 }

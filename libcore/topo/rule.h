@@ -16,4 +16,9 @@ struct rule_report {
 void rule_broken (struct rule_report *r, const char *fmt, ...)
     __attribute__ ((format (printf, 2, 3)));
 
+/* A geometry_report_f for a 'struct mg_error' whose text is empty: keep the first report.  The
+ * caller sets errno.
+ */
+void rule_keep_first (void *arg, const char *rule, const char *text);
+
 #endif /* LIBCORE_TOPO_RULE_H */

@@ -142,6 +142,23 @@ int train_args_check_types (const struct train_args *args, struct mg_error *err)
     return check_state_types (args, err);
 }
 
+int train_args_check_buffers (const struct train_args *args, struct mg_error *err)
+{
+    if (args->average_grads && args->per_token_loss)
+        return mg_error_set (err, EINVAL, "--ddp-average-in-collective and "
+                             "--calculate-per-token-loss exclude each other");
+    if (args->bucket_size != TRAIN_UNSET && args->num_buckets != TRAIN_UNSET)
+        return mg_error_set (err, EINVAL,
+                             "--ddp-bucket-size and --ddp-num-buckets exclude each other");
+    if (args->optimizer_instances > 1 && !args->sharded_optimizer)
+        return mg_error_set (err, EINVAL, "--num-distributed-optimizer-instances %d needs "
+                             "--use-distributed-optimizer", args->optimizer_instances);
+    if (args->overlap_param_gather && (!args->sharded_optimizer || !args->overlap_grad_reduce))
+        return mg_error_set (err, EINVAL, "--overlap-param-gather needs "
+                             "--use-distributed-optimizer and --overlap-grad-reduce");
+    return 0;
+}
+
 /* What a run begins with. */
 static int check_load (const struct train_args *args, struct mg_error *err)
 {
@@ -171,7 +188,7 @@ static int check_together (const struct train_args *args, struct mg_error *err)
     if (train_data_check (args, err) < 0 || evaluate_check (args, err) < 0
         || report_check (args, err) < 0 || check_ends (args, err) < 0
         || check_trace (args, err) < 0 || check_load (args, err) < 0
-        || train_args_check_types (args, err) < 0)
+        || train_args_check_types (args, err) < 0 || train_args_check_buffers (args, err) < 0)
         return -1;
     if (args->save_interval != TRAIN_UNSET && !args->save)
         return mg_error_set (err, EINVAL, "--save-interval wants --save DIR");
@@ -182,9 +199,6 @@ static int check_together (const struct train_args *args, struct mg_error *err)
                                                             : "save-retain-interval");
     if (args->async_save && !args->save)
         return mg_error_set (err, EINVAL, "--async-save wants --save DIR");
-    if (args->average_grads && args->per_token_loss)
-        return mg_error_set (err, EINVAL, "--ddp-average-in-collective and "
-                             "--calculate-per-token-loss exclude each other");
     if (args->cp > 1 || args->ep > 1)
         return mg_error_set (err, ENOTSUP, "--%s %d: only 1 is available in this version",
                              args->cp > 1 ? "context-parallel-size"

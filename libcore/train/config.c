@@ -1,79 +1,94 @@
-/* config.c - what follows from the arguments: the geometry, the model */
+/* config.c - what follows from the arguments: the geometry, the rules, the stages, the model */
 
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "libcore/base/parse.h"
 #include "libcore/data/tokenizer.h"
+#include "libcore/topo/environment.h"
+#include "libcore/topo/margs.h"
+#include "libcore/topo/rule.h"
 #include "libcore/train/config.h"
 
-/* One parallel size: the argument, the job's, or 1. */
-static int merge_size (const char *name, int given, const char *variable, int fallback,
-                       int *size, struct mg_error *err)
+/* The value of an argument as struct margs has it: 0 if it is not given. */
+static int value_of (const struct train_args *args, const struct train_arg *row)
 {
-    const char *text = getenv (variable);
-    int from_job;
+    const void *field = (const char *)args + row->offset;
 
-    *size = given != TRAIN_UNSET ? given : fallback;
-    if (!text)
-        return 0;
-    if (parse_int (variable, text, 1, GEOMETRY_SIZE_MAX, &from_job, err) < 0)
-        return -1;
-    if (given != TRAIN_UNSET && given != from_job)
-        return mg_error_set (err, EINVAL, "--%s %d contradicts the job's %s=%d; give one of "
-                             "them", name, given, variable, from_job);
-    *size = from_job;
+    switch (row->type) {
+    case TRAIN_INT:
+        return *(const int *)field > 0 ? *(const int *)field : 0;
+    case TRAIN_FLAG:
+        return *(const bool *)field;
+    case TRAIN_TEXT:
+        return *(const char *const *)field != NULL;
+    case TRAIN_TRIPLE:
+        return *(const int64_t *)field > 0;
+    case TRAIN_INT64: // no rule knows such an argument
+    case TRAIN_REAL:
+    case TRAIN_LIST:
+        break;
+    }
     return 0;
 }
 
-/* The job says 1 where nobody asked for virtual stages: then the arguments may. */
-static int merge_vpp (const struct train_args *args, int *vpp, struct mg_error *err)
+static void fill_margs (const struct train_args *args, struct margs *margs)
 {
-    const char *text = getenv ("MEGATRON_VPP_SIZE");
+    margs_init (margs);
+    for (int id = 0; id < MARG_NUM; id++) {
+        const struct train_arg *row = train_arg_find (margs_table[id].name);
 
-    if (text && strcmp (text, "1") == 0) {
-        *vpp = args->vpp != TRAIN_UNSET ? args->vpp : 0;
-        return 0;
+        if (row)
+            margs->value[id] = value_of (args, row);
     }
-    return merge_size ("num-virtual-stages-per-pipeline-rank", args->vpp, "MEGATRON_VPP_SIZE",
-                       0, vpp, err);
+    margs->layout = args->layout;
 }
 
 int train_geometry (const struct train_args *args, struct geometry *geometry,
                     struct mg_error *err)
 {
-    const char *order = getenv ("MEGATRON_RANK_ORDER");
-    static const char tp_pp_dp[] = "tp-cp-ep-pp-dp";
+    struct margs_job job = { .by_variables = true };
+    struct mg_error first = { "" };
+    struct margs margs;
 
+    fill_margs (args, &margs);
     geometry_init (geometry);
-    if (merge_size ("tensor-model-parallel-size", args->tp, "MEGATRON_TP_SIZE", 1,
-                    &geometry->tp, err) < 0
-        || merge_size ("pipeline-model-parallel-size", args->pp, "MEGATRON_PP_SIZE", 1,
-                       &geometry->pp, err) < 0
-        || merge_size ("context-parallel-size", args->cp, "MEGATRON_CP_SIZE", 1,
-                       &geometry->cp, err) < 0
-        || merge_size ("expert-model-parallel-size", args->ep, "MEGATRON_EP_SIZE", 1,
-                       &geometry->ep, err) < 0
-        || merge_size ("expert-tensor-parallel-size", args->etp, "MEGATRON_ETP_SIZE", 0,
-                       &geometry->etp, err) < 0
-        || merge_vpp (args, &geometry->vpp, err) < 0)
+    if (environment_read (getenv, geometry, &job.fixed, err) < 0)
         return -1;
+    if (margs_merge (&margs, geometry, &job, rule_keep_first, &first) > 0)
+        return mg_error_set (err, EINVAL, "%s", first.text);
     if (geometry->cp > 1 || geometry->ep > 1)
         return mg_error_set (err, ENOTSUP, "the job asks for cp %d, ep %d; this version trains "
                              "with 1 of both", geometry->cp, geometry->ep);
-    if (args->tp_pp_dp && order && strcmp (order, tp_pp_dp) != 0)
-        return mg_error_set (err, EINVAL, "--use-tp-pp-dp-mapping contradicts the job's "
-                             "MEGATRON_RANK_ORDER=%.32s", order);
-    if (args->tp_pp_dp)
-        order = tp_pp_dp;
-    if (order) {
-        if (strlen (order) >= sizeof (geometry->order))
-            return mg_error_set (err, EINVAL, "MEGATRON_RANK_ORDER=%.40s is too long", order);
-        snprintf (geometry->order, sizeof (geometry->order), "%s", order);
-    }
     return geometry_validate (geometry, err);
+}
+
+int train_check_rules (const struct train_args *args, const struct geometry *geometry,
+                       int data_seq_length, int64_t rows, struct mg_error *err)
+{
+    struct margs margs;
+
+    fill_margs (args, &margs);
+    if (!margs.value[MARG_SEQ_LENGTH])
+        margs.value[MARG_SEQ_LENGTH] = data_seq_length;
+    margs.value[MARG_MICRO_BATCH] = train_micro_batch (args);
+    if (rows > 0 && rows <= INT_MAX && !margs.value[MARG_GLOBAL_BATCH])
+        margs.value[MARG_GLOBAL_BATCH] = (int)rows;
+    return margs_validate (&margs, geometry, err);
+}
+
+struct stages *train_stages (const struct train_args *args, struct geometry *geometry,
+                             struct mg_error *err)
+{
+    struct stages *stages;
+    struct margs margs;
+
+    fill_margs (args, &margs);
+    if (!(stages = margs_stages (&margs, geometry, err)))
+        return NULL;
+    geometry->vpp = stages->vpp > 1 ? stages->vpp : 0;
+    return stages;
 }
 
 int train_tokenizer_size (const struct train_args *args, int *size, struct mg_error *err)
@@ -132,13 +147,8 @@ int train_model (const struct train_args *args, int tp, int data_seq_length, int
         && args->seq_length != data_seq_length)
         return mg_error_set (err, EINVAL, "--seq-length %d, but the samples have %d tokens",
                              args->seq_length, data_seq_length);
-    if (m->kv_channels == TRAIN_UNSET) {
-        if (m->hidden_size % m->num_heads != 0)
-            return mg_error_set (err, EINVAL, "hidden-size %d is not a multiple of "
-                                 "num-attention-heads %d; give --kv-channels",
-                                 m->hidden_size, m->num_heads);
+    if (m->kv_channels == TRAIN_UNSET) // "hidden-heads" is one of train_check_rules()
         m->kv_channels = m->hidden_size / m->num_heads;
-    }
     m->max_positions = args->max_positions != TRAIN_UNSET ? args->max_positions
                                                           : m->seq_length;
     return vocabulary (args, tp, tokenizer_size, m, err);

@@ -20,6 +20,14 @@
 int train_geometry (const struct train_args *args, struct geometry *geometry,
                     struct mg_error *err);
 
+/* The rules of a model's arguments on a geometry (topo/margs.h), whose world may be 0: its rules
+ * are then left out.  'data_seq_length' and 'rows' are the length of the samples of a file of
+ * batches and the samples of a batch, 0: there is no such file.  -1, EINVAL and a text on the
+ * first rule that is broken.
+ */
+int train_check_rules (const struct train_args *args, const struct geometry *geometry,
+                       int data_seq_length, int64_t rows, struct mg_error *err);
+
 /* Read the files of --tokenizer-type and set *size to its vocabulary size; 0 if the argument is
  * not given, or is not needed since --vocab-size is given.
  */
@@ -32,7 +40,7 @@ int train_tokenizer_size (const struct train_args *args, int *size, struct mg_er
 int train_model (const struct train_args *args, int tp, int data_seq_length, int tokenizer_size,
                  struct model_config *model, struct mg_error *err);
 
-/* Layers of every pipeline stage, for the geometry's pipeline; leaves the virtual stages
+/* Layers of every pipeline stage, for the geometry's pipeline.  Leaves the virtual stages
  * that they give in the geometry, whose rules may then be broken.  NULL and a text on
  * failure.
  */

@@ -1,4 +1,4 @@
-/* config_plan.c - what follows from the arguments over the run: stages, batch sizes,
+/* config_plan.c - what follows from the arguments over the run: types, batch sizes,
  * learning rate
  */
 
@@ -11,38 +11,6 @@
 static int given (int value)
 {
     return value == TRAIN_UNSET ? 0 : value;
-}
-
-struct stages *train_stages (const struct train_args *args, struct geometry *geometry,
-                             struct mg_error *err)
-{
-    const struct stages_config config = {
-        .num_layers = args->num_layers,
-        .pp = geometry->pp,
-        .vpp = geometry->vpp,
-        .layers_per_vpp = given (args->layers_per_vpp),
-        .first = given (args->first_layers),
-        .last = given (args->last_layers),
-        .with_embedding = args->with_embedding,
-        .with_loss = args->with_loss,
-        .layout = args->layout,
-    };
-    int spellings = (args->vpp != TRAIN_UNSET) + (args->layers_per_vpp != TRAIN_UNSET)
-                    + (args->layout != NULL);
-    struct stages *stages;
-
-    if (spellings > 1) {
-        mg_error_set (
-            err, EINVAL,
-            "--num-virtual-stages-per-pipeline-rank, --num-layers-per-"
-            "virtual-pipeline-stage and --pipeline-model-parallel-layout exclude "
-            "each other");
-        return NULL;
-    }
-    if (!(stages = stages_create (&config, err)))
-        return NULL;
-    geometry->vpp = stages->vpp > 1 ? stages->vpp : 0;
-    return stages;
 }
 
 enum mg_dtype train_dtype (const struct train_args *args)

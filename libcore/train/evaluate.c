@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "libcore/checkpoint/exchange.h"
+#include "libcore/comm/exchange.h"
 #include "libcore/train/data.h"
 #include "libcore/train/evaluate.h"
 #include "libcore/train/metrics.h"

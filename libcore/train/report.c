@@ -3,11 +3,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "libcore/base/multiple.h"
 #include "libcore/train/report.h"
 #include "libcore/train/tensorboard.h"
 #include "libcore/train/train_private.h"
@@ -45,12 +47,13 @@ _Static_assert ((int)NUM_USES <= (int)REPORT_MAX, "room for a line of memory");
 int report_check (const struct train_args *args, struct mg_error *err)
 {
     enum timers_option option;
+    char of[40];
 
+    snprintf (of, sizeof (of), "--log-interval %" PRId64, args->log_interval);
     if (args->log_memory_interval != TRAIN_UNSET
-        && args->log_memory_interval % args->log_interval != 0)
-        return mg_error_set (err, EINVAL, "--log-memory-interval %" PRId64 " is not a multiple "
-                             "of --log-interval %" PRId64, args->log_memory_interval,
-                             args->log_interval);
+        && multiple_check ("--log-memory-interval", args->log_memory_interval, args->log_interval,
+                           of, "", err) < 0)
+        return -1;
     if (tensorboard_check (args, err) < 0)
         return -1;
     return timers_option_parse (args->timing_log_option, &option, err);

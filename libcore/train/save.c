@@ -99,7 +99,7 @@ int save_checkpoint (struct train *t, struct mg_error *err)
 
     if (save_finish (t, err) < 0)
         return -1;
-    monitor_activity (t->monitor, "saving iteration", t->progress.iteration);
+    job_activity (t->job, "saving iteration", t->progress.iteration);
     t->saving.blocked = 0;
     wait_begins (t);
     rc = begin (t, err);
@@ -137,8 +137,7 @@ int save_finish (struct train *t, struct mg_error *err)
 
     if (!t->saving.save)
         return 0;
-    monitor_activity (t->monitor, "completing the checkpoint of iteration",
-                      t->saving.iteration);
+    job_activity (t->job, "completing the checkpoint of iteration", t->saving.iteration);
     wait_begins (t);
     rc = complete (t, err);
     wait_ends (t);

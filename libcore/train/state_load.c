@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "libcore/checkpoint/exchange.h"
 #include "libcore/checkpoint/safetensors.h"
+#include "libcore/comm/exchange.h"
 #include "libcore/train/state_private.h"
 
 /* Give pieces that the optimizer keeps in its own way memory to be loaded into, which holds

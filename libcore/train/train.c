@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "libcore/checkpoint/exchange.h"
+#include "libcore/comm/exchange.h"
 #include "libcore/train/events.h"
 #include "libcore/train/locate.h"
 #include "libcore/train/metrics.h"
@@ -305,7 +305,7 @@ static int iterate (struct train *t, struct mg_error *err)
     double start = timers_now ();
 
     trace_iteration (t->trace, m.iteration, m.iteration - t->first_iteration + 1);
-    monitor_activity (t->monitor, "iteration", m.iteration);
+    job_activity (t->job, "iteration", m.iteration);
     if (take_step (t, &m, err) < 0
         || mg_stream_synchronize (model_stream (t->model), err) < 0)
         return -1;
@@ -362,7 +362,7 @@ static int follow (struct train *t, struct mg_error *err)
 {
     int64_t interval = t->args.save_interval, done = t->progress.iteration;
 
-    monitor_activity (t->monitor, "what follows iteration", done);
+    job_activity (t->job, "what follows iteration", done);
     if (t->saving.complete && save_finish (t, err) < 0)
         return -1;
     if (!t->stopping && evaluate_due (t, err) < 0)
@@ -471,16 +471,26 @@ int train_failure_status (const struct train *t)
 
 /* --- the end --- */
 
+/* Leave the job, or, where there never was one, the other processes of the launcher. */
+static void leave (struct train *t)
+{
+    if (!t->job) {
+        if (t->bootstrap)
+            bootstrap_barrier (t->bootstrap, NULL); /* let rank 0 say why */
+        bootstrap_destroy (t->bootstrap);
+        return;
+    }
+    if (train_status (t) != 0)
+        job_leave_last (t->job);
+    job_destroy (t->job);
+}
+
 void train_destroy (struct train *t)
 {
     int saved_errno = errno;
-    struct bootstrap *bootstrap = NULL;
-    bool last;
 
     if (!t)
         return;
-    last = t->job && train_status (t) != 0;
-    monitor_attach (t->monitor, NULL, NULL, NULL);
     if (t->metrics)
         fclose (t->metrics);
     events_destroy (t->events);
@@ -490,11 +500,9 @@ void train_destroy (struct train *t)
         passes_destroy (t->passes);
         optimizer_destroy (t->optimizer);
         model_destroy (t->model);
-        bootstrap = t->job ? job_take_bootstrap (t->job) : t->bootstrap;
-        if (!t->job && bootstrap)
-            bootstrap_barrier (bootstrap, NULL); /* let rank 0 say why */
-        job_destroy (t->job);
-    }
+        leave (t);
+    } else
+        job_abandon (t->job);
     if (!save_is_writing (t)) /* else the lock lasts as long as the thread that writes */
         dirlock_release (t->lock);
     num_microbatches_destroy (t->batches);
@@ -504,8 +512,6 @@ void train_destroy (struct train *t)
     report_clear (&t->report);
     memory_clear (&t->memory);
     sample_source_destroy (t->source);
-    monitor_destroy (t->monitor, last);
-    bootstrap_destroy (bootstrap); /* with which the monitor ends the job */
     stop_destroy (t->stop);
     free (t);
     errno = saved_errno;
@@ -531,7 +537,7 @@ bool train_should_report (const struct train *t, const struct mg_error *err)
     struct timespec pause = { .tv_sec = 2 };
 
     if (!t->common_error)
-        monitor_fail (t->monitor, err->text);
+        job_fail (t->job, err->text);
     if (t->common_error || rank == 0)
         return rank == 0;
     while (nanosleep (&pause, &pause) < 0 && errno == EINTR)

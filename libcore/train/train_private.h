@@ -7,7 +7,6 @@
 #include <stdio.h>
 
 #include "libcore/train/evaluate.h"
-#include "libcore/job/monitor.h"
 #include "libcore/train/input.h"
 #include "libcore/train/memory.h"
 #include "libcore/train/passes.h"
@@ -23,7 +22,6 @@ struct events;
 struct train {
     struct train_args args;
     FILE *out, *errors;
-    struct monitor *monitor; /* NULL: one rank, or it cannot be */
     struct geometry geometry;
     struct model_config config;
     struct stages *stages;

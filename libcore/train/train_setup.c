@@ -2,8 +2,8 @@
  *
  * A rank that fails here while the others go on would leave them waiting, and many ranks
  * that fail alike would all say so.  So there are points where ranks agree: meet(), once
- * everything that follows from arguments alone is known, and agree(), after whatever a
- * rank does on its own.
+ * everything that follows from arguments alone is known, and train_agree(), after whatever
+ * a rank does on its own.
  */
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 
 #include <xxhash.h>
 
-#include "libcore/checkpoint/exchange.h"
+#include "libcore/comm/exchange.h"
 #include "libcore/train/data.h"
 #include "libcore/train/output.h"
 #include "libcore/train/tensorboard.h"
@@ -50,14 +50,22 @@ static int setup_geometry (struct train *t, struct mg_error *err)
     return train_geometry (&t->args, &t->geometry, err);
 }
 
+/* At first without the number of ranks, then with it. */
+static int check_rules (const struct train *t, struct mg_error *err)
+{
+    return train_check_rules (&t->args, &t->geometry, t->source ? t->source->seq_length : 0,
+                              t->batch_rows, err);
+}
+
 static int setup_model (struct train *t, int tokenizer_size, struct mg_error *err)
 {
-    if (train_model (&t->args, t->geometry.tp, t->source ? t->source->seq_length : 0,
+    if (check_rules (t, err) < 0
+        || train_model (&t->args, t->geometry.tp, t->source ? t->source->seq_length : 0,
                      tokenizer_size, &t->config, err) < 0)
         return -1;
     if (!(t->stages = train_stages (&t->args, &t->geometry, err)))
         return -1;
-    return model_config_validate (&t->config, t->geometry.tp, err);
+    return model_config_validate (&t->config, t->geometry.tp, t->args.sequence_parallel, err);
 }
 
 static int setup_config (struct train *t, struct mg_error *err)
@@ -106,54 +114,33 @@ int train_common (struct train *t, int rc)
 
 static int check_optimizer (const struct train *t, struct mg_error *err)
 {
-    int dp = geometry_dp (&t->geometry) * t->geometry.cp, n = t->args.optimizer_instances;
+    const struct geometry *g = &t->geometry;
 
-    if (n > 1 && !t->args.sharded_optimizer)
-        return mg_error_set (err, EINVAL, "--num-distributed-optimizer-instances %d needs "
-                             "--use-distributed-optimizer", n);
-    if (t->args.overlap_param_gather
-        && (!t->args.sharded_optimizer || !t->args.overlap_grad_reduce))
-        return mg_error_set (err, EINVAL, "--overlap-param-gather needs "
-                             "--use-distributed-optimizer and --overlap-grad-reduce");
-    if (t->args.bucket_size != TRAIN_UNSET && t->args.num_buckets != TRAIN_UNSET)
-        return mg_error_set (err, EINVAL,
-                             "--ddp-bucket-size and --ddp-num-buckets exclude each other");
-    if (dp % n != 0)
-        return mg_error_set (err, EINVAL, "--num-distributed-optimizer-instances %d does not "
-                             "divide the %d data-parallel ranks", n, dp);
-    return 0;
+    if (train_args_check_buffers (&t->args, err) < 0)
+        return -1;
+    return geometry_check_instances (t->args.optimizer_instances, geometry_dp (g) * g->cp,
+                                     geometry_edp (g), err);
 }
 
 /* What follows from the number of ranks. */
 static int setup_world (struct train *t, struct mg_error *err)
 {
     t->geometry.world = bootstrap_info (t->bootstrap)->size;
-    if (geometry_validate (&t->geometry, err) < 0 || check_optimizer (t, err) < 0)
+    if (geometry_validate (&t->geometry, err) < 0 || check_rules (t, err) < 0
+        || check_optimizer (t, err) < 0)
         return of_arguments (t, -1);
     return of_arguments (t, setup_batch (t, err));
 }
 
-/* A number that differs if ranks were not started alike. */
+/* A number that differs if ranks were not started alike, or read other files; the job itself
+ * compares geometries.
+ */
 static uint64_t fingerprint (const struct train *t)
 {
-    const struct geometry *g = &t->geometry;
-    const int64_t numbers[] = { g->tp, g->cp, g->pp, g->ep, geometry_etp (g), g->vpp,
-                                t->batch_rows, t->config.seq_length };
-    uint64_t hash = train_args_fingerprint (&t->args);
+    const int64_t numbers[] = { t->batch_rows, t->config.seq_length };
 
-    hash = XXH3_64bits_withSeed (numbers, sizeof (numbers), hash);
-    return XXH3_64bits_withSeed (g->order, strlen (g->order), hash);
+    return XXH3_64bits_withSeed (numbers, sizeof (numbers), train_args_fingerprint (&t->args));
 }
-
-/* What rank 0 tells the others. */
-struct greeting {
-    char refusal[MG_ERROR_MAX]; /* why it cannot go on; empty: it can */
-    uint64_t fingerprint;
-    struct geometry geometry;
-    struct endpoint hub; /* of rank 0, and the last rank; these two greet in full */
-};
-
-/* --- the monitor, without which a run can do --- */
 
 static void tell_report (void *arg, const char *text)
 {
@@ -163,73 +150,9 @@ static void tell_report (void *arg, const char *text)
     fflush (t->errors);
 }
 
-static void end_job (void *arg, int code)
-{
-    struct train *t = arg;
-
-    bootstrap_abort (t->bootstrap, code);
-}
-
-static void make_monitor (struct train *t, struct greeting *own)
-{
-    const struct bootstrap_info *info = bootstrap_info (t->bootstrap);
-    struct monitor_config config = {
-        .rank = info->rank,
-        .size = info->size,
-        .warn_seconds = t->args.stall_minutes * 60,
-        .tell = tell_report,
-        .end = end_job,
-        .arg = t,
-    };
-
-    if (info->size > 1 && (t->monitor = monitor_create (&config, NULL)))
-        own->hub = *monitor_endpoint (t->monitor);
-}
-
-static void start_monitor (struct train *t)
-{
-    struct endpoint hub[MONITOR_HUBS];
-    int size = bootstrap_info (t->bootstrap)->size;
-
-    for (int h = 0; t->monitor && h < MONITOR_HUBS; h++) {
-        struct greeting theirs;
-        size_t len;
-
-        hub[h] = (struct endpoint){ .port = 0 };
-        if (bootstrap_peer_data (t->bootstrap, monitor_hub (h, size), &theirs, sizeof (theirs),
-                                 &len, NULL) == 0
-            && len == sizeof (theirs))
-            hub[h] = theirs.hub;
-    }
-    if (t->monitor)
-        monitor_start (t->monitor, hub, NULL);
-}
-
-/* Compare with rank 0. 1: all fail, since it does. */
-static int compare (struct train *t, int rc, struct mg_error *err)
-{
-    struct greeting first;
-    struct mg_error why = { "" };
-    size_t len;
-
-    if (bootstrap_peer_data (t->bootstrap, 0, &first, sizeof (first), &len, &why) < 0)
-        return rc < 0 ? rc : mg_error_set (err, errno, "%s", why.text);
-    if (len != sizeof (first))
-        return mg_error_set (err, EPROTO, "rank 0 greets with %zu bytes, want %zu: it runs"
-                             " another version", len, sizeof (first));
-    if (first.refusal[0]) {
-        mg_error_set (err, EINVAL, "%.*s", (int)sizeof (first.refusal) - 1, first.refusal);
-        train_common (t, -1);
-        return 1;
-    }
-    if (rc == 0 && fingerprint (t) != first.fingerprint)
-        rc = mg_error_set (err, EINVAL, "it is configured differently from rank 0: both must "
-                           "have the same arguments, files and environment");
-    t->geometry = first.geometry;
-    return rc;
-}
-
-static int setup_job (struct train *t, const char *comm, int threads, struct mg_error *err)
+/* 'refusal': why this rank cannot go on, NULL: it can. */
+static int setup_job (struct train *t, const char *comm, int threads, const char *refusal,
+                      struct mg_error *err)
 {
     struct job_config config = {
         .geometry = t->geometry,
@@ -237,18 +160,18 @@ static int setup_job (struct train *t, const char *comm, int threads, struct mg_
         .threads = threads,
         .optimizer_instances = t->args.optimizer_instances,
         .comm = comm,
+        .fingerprint = fingerprint (t),
+        .refusal = refusal,
+        .watch = { t->args.stall_minutes * 60, tell_report, t },
+        .all_failed = &t->common_error,
         .bootstrap = t->bootstrap,
     };
 
-    if ((t->job = job_create (&config, err))) {
-        monitor_attach (t->monitor, job_grid (t->job), job_device (t->job),
-                        job_recorder (t->job));
-        monitor_activity (t->monitor, "setting up", -1);
-        return 0;
-    }
-    if (t->geometry.world > 1)
-        mg_error_prefix (err, "rank %d", bootstrap_info (t->bootstrap)->rank);
-    return -1;
+    if (!(t->job = job_create (&config, err)))
+        return -1;
+    t->geometry = *grid_geometry (job_grid (t->job));
+    job_activity (t->job, "setting up", -1);
+    return 0;
 }
 
 int train_agree (struct train *t, int rc, struct mg_error *err)
@@ -256,38 +179,19 @@ int train_agree (struct train *t, int rc, struct mg_error *err)
     return train_common (t, exchange_agree (job_comm (t->job, GROUP_WORLD), rc, err));
 }
 
-/* Find the others and tell them how it went so far: 'rc', with a text if it failed.  If
- * rank 0 has failed, all do at once: mostly they have all been given the same wrong
- * arguments.  If only others have, they come along into the job that rank 0 describes, to
- * be able to say so.
- */
+/* Find the others and tell them how it went so far: 'rc', with a text if it failed. */
 static int meet (struct train *t, int rc, struct mg_error *err)
 {
-    struct greeting own = { .fingerprint = 0 };
     struct mg_error why = { "" };
-    int rank, size;
 
     if (!(t->bootstrap = job_meet (NULL, t->args.timeout_minutes * 60, &why)))
         return rc < 0 ? rc : mg_error_set (err, errno, "%s", why.text);
     if (rc == 0)
         rc = setup_world (t, err);
-    if (rc < 0)
-        snprintf (own.refusal, sizeof (own.refusal), "%s", err->text);
-    own.fingerprint = fingerprint (t);
-    own.geometry = t->geometry;
-    rank = bootstrap_info (t->bootstrap)->rank;
-    size = bootstrap_info (t->bootstrap)->size;
-    make_monitor (t, &own);
-    if (bootstrap_exchange (t->bootstrap, &own,
-                            rank == monitor_hub (0, size) || rank == monitor_hub (1, size)
-                                ? sizeof (own) : 1, &why) < 0)
-        return rc < 0 ? rc : mg_error_set (err, errno, "%s", why.text);
-    rc = compare (t, rc, err);
-    if (rc <= 0)
-        start_monitor (t);
-    if (rc > 0 || setup_job (t, NULL, 0, rc < 0 ? &why : err) < 0)
-        return -1;
-    return train_agree (t, rc, err);
+    if (rc == 0)
+        return setup_job (t, NULL, 0, NULL, err);
+    why = *err;
+    return setup_job (t, NULL, 0, why.text, err);
 }
 
 /* --- planning: files and sizes; nothing large is allocated --- */
@@ -513,12 +417,13 @@ int train_plan (struct train *t, int rank, int world, int threads, struct mg_err
         || !(t->bootstrap = bootstrap_create_planned (rank, world, err)))
         return -1;
     t->geometry.world = world;
-    if (geometry_validate (&t->geometry, err) < 0 || check_optimizer (t, err) < 0
+    if (geometry_validate (&t->geometry, err) < 0 || check_rules (t, err) < 0
+        || check_optimizer (t, err) < 0
         || !(t->batches = train_batches (&t->args, geometry_dp (&t->geometry), t->batch_rows,
                                          t->config.seq_length, err)))
         return -1;
     t->train_iters = train_iterations (&t->args, t->batches);
-    if (check_passes (t, err) < 0 || setup_job (t, "plan", threads, err) < 0
+    if (check_passes (t, err) < 0 || setup_job (t, "plan", threads, NULL, err) < 0
         || evaluate_plan (t, err) < 0)
         return -1;
     return memory_plan (t, err);

@@ -93,7 +93,7 @@ static void run (const uint8_t *data, size_t size)
     geometry_init (&g);
     margs_init (&args);
     margs_scan (&args, count - 1, words + 1);
-    margs_merge (&args, &g, false, NULL, NULL);
+    margs_merge (&args, &g, NULL, NULL, NULL);
     if (geometry_check (&g, NULL, NULL) == 0)
         margs_check (&args, &g, NULL, NULL);
     geometry_init (&g);

@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "libcore/checkpoint/exchange.h"
+#include "libcore/comm/exchange.h"
 #include "tests/tap/ranks.h"
 #include "tests/tap/tap.h"
 

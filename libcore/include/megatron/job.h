@@ -13,6 +13,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "megatron/comm.h"
 #include "megatron/error.h"
@@ -36,8 +37,12 @@ struct mg_job_options {
     const char *backend;  /* of communicators, "mpi"; NULL: what there is */
     uint64_t fingerprint; /* must be the same number on every rank: a hash of whatever the
                              program wants to be sure that they agree on */
+    FILE *errors;         /* takes the report on a rank that dies, stalls or fails; NULL: standard
+                             error.  It must stay until mg_job_destroy() has returned */
+    double stall_warning; /* seconds after which a waiting rank is reported, without an end of
+                             the job; 0: never */
 };
-#define MG_JOB_OPTIONS_INIT { sizeof (struct mg_job_options), 600.0, 0, NULL, 0 }
+#define MG_JOB_OPTIONS_INIT { sizeof (struct mg_job_options), 600.0, 0, NULL, 0, NULL, 0.0 }
 
 struct mg_job;
 
@@ -45,12 +50,22 @@ struct mg_job;
  * told (mg_geometry_set_environment()).  A world that is not set is that of the job.
  * 'options' may be NULL.  Once a process.
  *
+ * All ranks must have the same geometry, backend and fingerprint.  If one has not, or if a rule
+ * of the geometry is broken, the call fails on every rank with the same text; if the fault is
+ * not rank 0's, the text names the rank.
+ *
  * Collective over all ranks of the job; blocks until they are there, options->timeout
  * seconds at most.  NULL, errno and a text on failure: EINVAL for a geometry or options
  * that are wrong, ENOTCONN where the launcher offers no PMIx, ENOENT where a module of the
- * library is missing, ETIMEDOUT, or what else went wrong.  Then some ranks may have been
- * left waiting; the program should say why and exit with a status that is not 0, by which
- * srun and mpirun end the others.
+ * library is missing, ETIMEDOUT, or what else went wrong.  The program should say why and exit
+ * with a status that is not 0, by which srun and mpirun end ranks that still wait.
+ *
+ * From here to mg_job_destroy() the ranks of a job of several watch each other.  If a rank fails
+ * alone in this call, or a process ends without mg_job_destroy(), or stops, the library writes a
+ * report to options->errors on one rank and ends the job.  The report names the rank and says
+ * what the others were waiting in.  A rank that has stopped is noticed when another one has
+ * waited for it for the timeout, and calls mg_job_abort().  The library watches on a thread of
+ * its own, which blocks all signals, and over TCP connections to rank 0 and to the last rank.
  */
 struct mg_job *mg_job_create (const struct mg_geometry *geometry,
                               const struct mg_job_options *options, struct mg_error *err);
@@ -94,7 +109,8 @@ struct mg_comm *mg_job_comm (const struct mg_job *job, enum mg_group_kind kind);
 struct mg_device *mg_job_device (const struct mg_job *job);
 
 /* End every process of the job, this one included, with an exit code (1 to 255).  Any thread,
- * any time.  Does not return, prints nothing.
+ * any time.  Does not return.  If a call on a communicator has failed before, or waited in vain,
+ * the report on all ranks is written to options->errors first; else nothing is.
  */
 void mg_job_abort (struct mg_job *job, int code) __attribute__ ((noreturn));
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,6 +73,9 @@ static void test_badparam (void)
     wrong.timeout = NAN;
     ok (!mg_job_create (NULL, &wrong, &err) && errno == EINVAL, "timeout: %s", err.text);
     wrong = options;
+    wrong.stall_warning = -1;
+    ok (!mg_job_create (NULL, &wrong, &err) && errno == EINVAL, "stall warning: %s", err.text);
+    wrong = options;
     wrong.size = 0;
     ok (!mg_job_create (NULL, &wrong, &err) && errno == EINVAL, "size: %s", err.text);
     wrong.size = sizeof (wrong) + 8;
@@ -79,7 +83,12 @@ static void test_badparam (void)
     wrong = options;
     wrong.backend = "bogus";
     ok (!mg_job_create (NULL, &wrong, &err), "backend: %s", err.text);
+    wrong = options;
+    wrong.size = offsetof (struct mg_job_options, errors);
+    wrong.stall_warning = -1;
     mg_geometry_set_size (g, "tp", 2, NULL);
+    ok (!mg_job_create (g, &wrong, &err) && errno == EINVAL && strstr (err.text, "tp 2"),
+        "an older program's options end before it: %s", err.text);
     ok (!mg_job_create (g, &options, &err) && errno == EINVAL, "sizes: %s", err.text);
     mg_geometry_set_size (g, "world", 2, NULL);
     ok (!mg_job_create (g, NULL, &err) && errno == EINVAL, "world: %s", err.text);

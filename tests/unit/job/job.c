@@ -47,17 +47,27 @@ static void borrowed_bootstrap (void)
 {
     struct job_config config = { .timeout = 5 };
     struct mg_error err = { "" };
+    bool all_failed = false;
 
     geometry_init (&config.geometry);
     config.geometry.tp = 2;
     config.bootstrap = bootstrap_create (5, &err);
+    config.all_failed = &all_failed;
     ok (!job_create (&config, &err), "tp 2 on one rank is refused");
     ok (strstr (err.text, "tp 2") != NULL, "with a text: %s", err.text);
+    ok (all_failed, "by all ranks that there are");
     is_int (bootstrap_info (config.bootstrap)->size, 1, "the bootstrap is still there");
     config.geometry.tp = 1;
     config.geometry.world = 2;
     ok (!job_create (&config, &err) && errno == EINVAL, "so is a wrong world size");
     is_str (err.text, "the job has 1 ranks, but was configured for 2", "with a text");
+    config.geometry.world = 0;
+    config.refusal = "no wish to go on";
+    ok (!job_create (&config, &err) && all_failed, "so is a rank that cannot go on");
+    is_str (err.text, "no wish to go on", "with its own text");
+    config.refusal = NULL;
+    config.threads = -1;
+    ok (!job_create (&config, &err) && !all_failed, "what fails later is the rank's own failure");
     bootstrap_destroy (config.bootstrap);
 }
 

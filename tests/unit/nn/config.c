@@ -28,6 +28,7 @@ struct row {
     const char *text; /* part of the message, NULL: legal */
     size_t offset;    /* of an int field to change */
     int value;
+    bool sequence_parallel;
 };
 
 #define FIELD(f) offsetof (struct model_config, f)
@@ -45,6 +46,10 @@ static const struct row rows[] = {
     { "too many layers", 1, "num-layers is 65537, want 1 to 65536", FIELD (num_layers),
       (1 << 16) + 1 },
     { "sequence over positions", 1, "seq-length 33", FIELD (seq_length), 33 },
+    { "sequence", 4, NULL, FIELD (seq_length), 30 },
+    { "sequence, sequence-parallel", 4, "seq-length 30 is not a multiple of tp 4",
+      FIELD (seq_length), 30, true },
+    { "longer, sequence-parallel", 4, NULL, FIELD (seq_length), 28, true },
     { "zero hidden", 1, "hidden-size is 0, want 1 to", FIELD (hidden_size), 0 },
     { "negative sequence", 1, "seq-length is -1", FIELD (seq_length), -1 },
     { "huge heads", 1, "x kv-channels", FIELD (kv_channels), 1 << 23 },
@@ -58,10 +63,10 @@ static void test_total (void)
 
     c.num_layers = 1 << 16;
     c.hidden_size = c.ffn_hidden_size = 1 << 24;
-    ok (model_config_validate (&c, 1, &err) < 0 && strstr (err.text, "the model has"),
+    ok (model_config_validate (&c, 1, false, &err) < 0 && strstr (err.text, "the model has"),
         "products that overflow: %s", err.text);
     c.num_layers = 4;
-    is_int (model_config_validate (&c, 1, &err), 0, "just below");
+    is_int (model_config_validate (&c, 1, false, &err), 0, "just below");
 }
 
 int main (void)
@@ -72,7 +77,7 @@ int main (void)
         int rc;
 
         memcpy ((char *)&c + rows[i].offset, &rows[i].value, sizeof (int));
-        rc = model_config_validate (&c, rows[i].tp, &err);
+        rc = model_config_validate (&c, rows[i].tp, rows[i].sequence_parallel, &err);
         if (!rows[i].text)
             is_int (rc, 0, "%s: legal %s", rows[i].what, err.text);
         else

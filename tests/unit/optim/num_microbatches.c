@@ -93,13 +93,12 @@ static void test_steps (void)
         is_int (num_microbatches_from (n, i), from[i], "step %zu", i);
     num_microbatches_at (n, 8, &size);
     is_int (num_microbatches_check (n, &size, &err), -1, "a size that does not divide");
-    is_str (err.text, "global batch size 6 is not a multiple of micro-batch-size 2 x "
-            "data-parallel size 2 = 4; use 4 or 8", "is refused once it is reached");
+    is_str (err.text, "global-batch-size 6 is not a multiple of micro-batch-size 2 x "
+            "dp 2 = 4; use 4 or 8", "is refused once it is reached");
     num_microbatches_at (n, 16, &size);
     is_int (num_microbatches_check (n, &size, &err), -1, "one that is too small");
     is_str (err.text,
-            "global batch size 3 is less than micro-batch-size 2 x data-parallel "
-            "size 2 = 4",
+            "global-batch-size 3 is not a multiple of micro-batch-size 2 x dp 2 = 4; use 4",
             "too");
     num_microbatches_destroy (n);
 }
@@ -149,12 +148,9 @@ static const struct {
       "micro-batch-size 1 and data-parallel size 0: want at least 1 of both" },
     { { .micro_batch = 1, .dp = 1 }, "global-batch-size is 0, want at least 1" },
     { { .micro_batch = 4, .dp = 2, .global_batch = 12 },
-      "global batch size 12 is not a multiple of micro-batch-size 4 x data-parallel "
-      "size "
-      "2 = 8; use 8 or 16" },
+      "global-batch-size 12 is not a multiple of micro-batch-size 4 x dp 2 = 8; use 8 or 16" },
     { { .micro_batch = 4, .dp = 2, .global_batch = 7, .round_down = true },
-      "global batch size 7 is less than micro-batch-size 4 x data-parallel size 2 = "
-      "8" },
+      "global-batch-size 7 is not a multiple of micro-batch-size 4 x dp 2 = 8; use 8" },
     { { .micro_batch = 1, .dp = 1, .steps = "0:1", .global_batch = 1 },
       "step-batch-size-schedule excludes global-batch-size, rampup-batch-size and "
       "decrease-batch-size-if-needed" },

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "libcore/topo/environment.h"
 #include "plugin/contract.h"
 #include "plugin/options.h"
 #include "tests/tap/tap.h"
@@ -33,6 +34,15 @@ static void test_table (void)
     }
 }
 
+static const struct contract *written;
+
+static char *get_written (const char *name)
+{
+    static char value[CONTRACT_VALUE_MAX];
+
+    return contract_value (written, find (name), value) ? value : NULL;
+}
+
 /* 16 ranks: dense tp 2 x cp 2 x dp 2 x pp 2, expert etp 1 x ep 4 x edp 2 x pp 2 (the worked
  * example of Megatron-LM's rank generator); rank 13 = 1 + 2 * 0 + 4 * 1 + 8 * 1.
  */
@@ -55,7 +65,7 @@ static void test_values (void)
         { "MASTER_ADDR", "n0" },           { "MASTER_PORT", "29501" },
         { "CUDA_DEVICE_MAX_CONNECTIONS", "1" },
     };
-    struct geometry g;
+    struct geometry g, read;
     struct grid *grid;
     struct contract c = { .rank = 13, .local_rank = 5, .local_size = 8, .master_addr = "n0",
                           .master_port = 29501 };
@@ -70,6 +80,12 @@ static void test_values (void)
         bail_out ("no grid");
     c.grid = grid;
     is_int (COUNT (cases), CONTRACT_NUM_VARS, "every variable is tried");
+    written = &c;
+    geometry_init (&read);
+    ok (environment_read (get_written, &read, NULL, NULL) == 0 && read.tp == g.tp
+            && read.cp == g.cp && read.pp == g.pp && read.ep == g.ep && read.etp == g.etp
+            && read.vpp == g.vpp && strcmp (read.order, g.order) == 0,
+        "what a task reads is what the plugin has written");
     for (size_t i = 0; i < COUNT (cases); i++) {
         char value[CONTRACT_VALUE_MAX] = "";
 

@@ -131,9 +131,14 @@ static void set_geometry (struct geometry *g, const char *text)
 
 static void test_merge (void)
 {
+    enum { TASK = 2 };
+    static const struct margs_job jobs[] = {
+        [true] = { .fixed = ~0u },
+        [TASK] = { .fixed = ~(1u << GEOMETRY_ETP), .by_variables = true },
+    };
     static const struct {
         const char *geometry, *args;
-        bool fixed;
+        int fixed; /* TASK: as variables tell it to a task */
         int count;
         const char *text; /* in the first report */
     } cases[] = {
@@ -152,6 +157,15 @@ static void test_merge (void)
         { "pp 2", "--use-tp-pp-dp-mapping", true, 1, "the job's order tp-cp-ep-dp-pp" },
         { "pp 2 order tp-cp-ep-pp-dp", "--use-tp-pp-dp-mapping", true, 0, NULL },
         { "pp 2", "--use-tp-pp-dp-mapping", false, 0, NULL },
+        { "tp 2", "--tensor-model-parallel-size 4", TASK, 1,
+          "--tensor-model-parallel-size 4 contradicts the job's MEGATRON_TP_SIZE=2; give one of "
+          "them" },
+        { "tp 4", "--expert-tensor-parallel-size 1", TASK, 0, NULL },
+        { "pp 2 vpp 1", "--num-virtual-stages-per-pipeline-rank 3", TASK, 0, NULL },
+        { "pp 2 vpp 2", "--num-virtual-stages-per-pipeline-rank 3", TASK, 1,
+          "the job's MEGATRON_VPP_SIZE=2" },
+        { "pp 2", "--use-tp-pp-dp-mapping", TASK, 1,
+          "contradicts the job's MEGATRON_RANK_ORDER=tp-cp-ep-dp-pp; give one of them" },
         { "tp 2 cp 2 pp 2 ep 2",
           "--tensor-model-parallel-size 1 --pipeline-model-parallel-size 1 "
           "--context-parallel-size 1 --expert-model-parallel-size 1", true, 4, "tp 2" },
@@ -162,13 +176,14 @@ static void test_merge (void)
         struct geometry g;
         struct margs a;
         struct line l;
+        const struct margs_job *job = cases[i].fixed ? &jobs[cases[i].fixed] : NULL;
         int count;
 
         set_geometry (&g, cases[i].geometry);
         scan (&a, &l, cases[i].args);
-        count = margs_merge (&a, &g, cases[i].fixed, note, &seen);
+        count = margs_merge (&a, &g, job, note, &seen);
         ok (count == cases[i].count && seen.count == count
-            && count == margs_merge (&a, &g, cases[i].fixed, NULL, NULL),
+            && count == margs_merge (&a, &g, job, NULL, NULL),
             "%s, %s: %d contradictions", cases[i].geometry, cases[i].args, cases[i].count);
         if (cases[i].text && !ok (strstr (seen.first, cases[i].text), "and says why"))
             diag ("%s", seen.first);
@@ -183,7 +198,7 @@ static void test_merge (void)
               "--context-parallel-size 4 --expert-model-parallel-size 5 "
               "--expert-tensor-parallel-size 6 --num-virtual-stages-per-pipeline-rank 7 "
               "--use-tp-pp-dp-mapping");
-        margs_merge (&a, &g, false, NULL, NULL);
+        margs_merge (&a, &g, NULL, NULL, NULL);
         ok (g.tp == 2 && g.pp == 3 && g.cp == 4 && g.ep == 5 && g.etp == 6 && g.vpp == 7
             && strcmp (g.order, "tp-cp-ep-pp-dp") == 0, "each argument has its own size");
     }
@@ -197,7 +212,8 @@ static const struct {
     { "tp 4 world 8", "", "", NULL },
     { "tp 4", "--hidden-size 64 --num-attention-heads 8", "", NULL },
     { "tp 1", "--hidden-size 63 --num-attention-heads 8", "hidden-heads",
-      "hidden-size 63 is not a multiple of num-attention-heads 8; use 56 or 64" },
+      "hidden-size 63 is not a multiple of num-attention-heads 8; use 56 or 64, or give "
+      "kv-channels" },
     { "tp 1", "--hidden-size 63 --num-attention-heads 8 --kv-channels 7", "", NULL },
     { "tp 5", "--num-attention-heads 96", "heads-tp",
       "num-attention-heads 96 is not a multiple of tp 5; use 95 or 100, or tp 4 or 6" },
@@ -223,6 +239,10 @@ static const struct {
     { "tp 3 etp 1", "--num-experts 4 --ffn-hidden-size 64 --sequence-parallel", "", NULL },
     { "tp 4", "--padded-vocab-size 50257", "vocab-tp", "use 50256 or 50260" },
     { "tp 4", "--padded-vocab-size 50304", "", NULL },
+    { "tp 1", "--padded-vocab-size 50256 --vocab-size 50257", "vocab",
+      "vocab-size 50257 is more than padded-vocab-size 50256" },
+    { "tp 1", "--padded-vocab-size 50257 --vocab-size 50257", "", NULL },
+    { "tp 2", "--vocab-size 50257", "", NULL },
     { "cp 2", "--seq-length 10", "seq-cp", "seq-length 10 is not a multiple of 2 x cp 2 = 4; "
       "use 8 or 12" },
     { "cp 2", "--seq-length 12", "", NULL },
@@ -248,6 +268,8 @@ static const struct {
     { "pp 4", "--num-layers 5 --pipeline-model-parallel-layout Et|t|tt|tL", "", NULL },
     { "pp 4", "--num-layers 6 --pipeline-model-parallel-layout Et|t|tt|tL", "layers", NULL },
     { "pp 4", "--pipeline-model-parallel-layout Et|t|tt|tL", "", NULL },
+    { "pp 4", "--num-layers 8 --num-virtual-stages-per-pipeline-rank 2 "
+      "--num-layers-per-virtual-pipeline-stage 1", "layers", "exclude each other" },
     { "pp 1", "--num-layers 2 --pipeline-model-parallel-layout EttL", "", NULL },
     { "pp 1", "--num-layers 2 --pipeline-model-parallel-layout Et|tL", "layers",
       "\"Et|tL\" has 2 stages, which need pp > 1, but pp is 1" },

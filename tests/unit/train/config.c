@@ -278,6 +278,7 @@ static void test_model (void)
     static const char *const byte[] = { "--tokenizer-type", "ByteLevel", NULL };
     struct train_args args;
     struct model_config m;
+    struct geometry g;
     struct mg_error err = { "" };
     int size = 0;
 
@@ -290,9 +291,18 @@ static void test_model (void)
     parse (byte, &args, NULL);
     is_int (train_tokenizer_size (&args, &size, &err), 0, "the tokenizer's size");
     is_int (train_model (&args, 1, 16, size, &m, &err), 0, "with a tokenizer");
+    geometry_init (&g);
+    g.tp = 2;
+    is_int (train_check_rules (&args, &g, 0, 0, &err), 0, "its rules are kept %s", err.text);
     args.hidden_size = 66;
-    ok (train_model (&args, 1, 0, size, &m, &err) < 0 && strstr (err.text, "kv-channels"), "%s",
+    ok (train_check_rules (&args, &g, 0, 0, &err) < 0 && strstr (err.text, "kv-channels"), "%s",
         err.text);
+    args.hidden_size = 64;
+    g.world = 6;
+    args.global_batch_size = 7;
+    ok (train_check_rules (&args, &g, 0, 0, &err) < 0
+            && strstr (err.text, "global-batch-size 7 is not a multiple of micro-batch-size 2 x "
+                                 "dp 3 = 6; use 6 or 12"), "%s", err.text);
 }
 
 /* --- stages --- */
@@ -477,7 +487,7 @@ static const struct lr_row lr_rows[] = {
     { { "--train-iters", "1000000000000000", "--global-batch-size", "400000", NULL },
       .text = "take too many samples" },
     { { "--global-batch-size", "7", NULL },
-      .text = "global batch size 7 is not a multiple of" },
+      .text = "global-batch-size 7 is not a multiple of" },
     { { "--rampup-batch-size", "4", "4", "16", NULL },
       .text = "wants --global-batch-size" },
     { { "--step-batch-size-schedule", "0:4", "--global-batch-size", "4", NULL },

@@ -1,10 +1,10 @@
-/* exchange - small agreements between the ranks that save or load together.
+/* exchange - small agreements between ranks, over host memory.
  *
  * All functions are collective over 'comm' and block.  When one fails because the
  * communicator did, the result may differ between ranks; nothing collective can follow.
  */
-#ifndef LIBCORE_CHECKPOINT_EXCHANGE_H
-#define LIBCORE_CHECKPOINT_EXCHANGE_H
+#ifndef LIBCORE_COMM_EXCHANGE_H
+#define LIBCORE_COMM_EXCHANGE_H
 
 #include <stddef.h>
 
@@ -39,4 +39,4 @@ int exchange_send (struct mg_comm *comm, int peer, const void *data, size_t len,
 int exchange_recv (struct mg_comm *comm, int peer, void *data, size_t len,
                    struct mg_error *err);
 
-#endif /* LIBCORE_CHECKPOINT_EXCHANGE_H */
+#endif /* LIBCORE_COMM_EXCHANGE_H */

@@ -1,0 +1,17 @@
+/* multiple - what has to be a multiple of something else, in one wording. */
+#ifndef LIBCORE_BASE_MULTIPLE_H
+#define LIBCORE_BASE_MULTIPLE_H
+
+#include <stdint.h>
+
+#include "megatron/error.h"
+
+/* Is 'value' of the argument 'name' a multiple of 'size'?  'size' is at least 1, and 'of' describes
+ * it ("tp 4").  0, or -1, EINVAL and a text that names the nearest values and ends with 'more':
+ *
+ *     num-attention-heads 96 is not a multiple of tp 5; use 95 or 100
+ */
+int multiple_check (const char *name, int64_t value, int64_t size, const char *of,
+                    const char *more, struct mg_error *err);
+
+#endif /* LIBCORE_BASE_MULTIPLE_H */

@@ -1,0 +1,33 @@
+/* environment - how a job tells its sizes to a task: the variables, and how they are read.
+ *
+ * The plugin writes these variables for each task of srun (plugin/contract.h); under mpirun a user
+ * may set them.  Programs read them here.  None of them is a variable that the plugin reads as a
+ * default (MEGATRON_TP), so that an srun inside a task starts from a clean slate.
+ */
+#ifndef LIBCORE_TOPO_ENVIRONMENT_H
+#define LIBCORE_TOPO_ENVIRONMENT_H
+
+#include "libcore/topo/geometry.h"
+
+#define ENVIRONMENT_TP "MEGATRON_TP_SIZE"
+#define ENVIRONMENT_CP "MEGATRON_CP_SIZE"
+#define ENVIRONMENT_PP "MEGATRON_PP_SIZE"
+#define ENVIRONMENT_EP "MEGATRON_EP_SIZE"
+#define ENVIRONMENT_ETP "MEGATRON_ETP_SIZE"
+#define ENVIRONMENT_VPP "MEGATRON_VPP_SIZE"
+#define ENVIRONMENT_ORDER "MEGATRON_RANK_ORDER"
+
+/* The variable of each field of a geometry. */
+extern const char *const environment_names[GEOMETRY_NUM_FIELDS];
+
+/* The value of a variable, NULL if it is not set: getenv(), or a test's own function. */
+typedef char *(*environment_get_f) (const char *name);
+
+/* Set the fields of 'g' whose variables are set; the others stay as they are.  '*given' gets a bit
+ * 1 << field for each of them (NULL: it is not wanted).  Checks each value by itself: 0, or -1
+ * with EINVAL or ERANGE and a text that names the variable, and 'g' as it was.
+ */
+int environment_read (environment_get_f get, struct geometry *g, unsigned *given,
+                      struct mg_error *err);
+
+#endif /* LIBCORE_TOPO_ENVIRONMENT_H */
