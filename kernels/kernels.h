@@ -427,6 +427,9 @@ void kernels_cpu_destroy (struct kernels *k);
 void kernels_cpu_enter (struct kernels *k);
 void kernels_cpu_leave (struct kernels *k);
 
+/* Call fn (arg) in the calling thread and in each OpenMP thread that the ops compute with. */
+void kernels_cpu_each_thread (struct kernels *k, void (*fn) (void *arg), void *arg);
+
 /* Scratch: memory that a call of an op uses besides its operands.  How much, the ops tell:
  * between these two they look at sizes and types only, at nothing that a pointer points to,
  * compute nothing, and note their scratch; gemm makes ready what it keeps for a shape.  The

@@ -13,11 +13,11 @@
 
 #include "libcore/checkpoint/checkpoint.h"
 #include "libcore/checkpoint/durable.h"
-#include "libcore/checkpoint/exchange.h"
 #include "libcore/checkpoint/manifest.h"
 #include "libcore/checkpoint/roster.h"
 #include "libcore/checkpoint/shard.h"
 #include "libcore/checkpoint/store.h"
+#include "libcore/comm/exchange.h"
 
 enum {
     NAMED_MAX = 3, /* tensors that a message names */

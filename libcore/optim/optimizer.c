@@ -23,7 +23,7 @@ static void find_groups (struct optimizer *o, const struct job *job)
     int edp = mg_comm_size (job_comm (job, GROUP_EDP));
 
     o->embd = job_comm (job, GROUP_EMBD);
-    o->world = job_comm (job, GROUP_WORLD);
+    o->control = job_control (job);
     for (int e = 0; e < 2; e++) {
         struct peers *p = &o->peers[e];
 
@@ -171,9 +171,7 @@ int optimizer_grad_norm (struct optimizer *o, double *extra, int num_extra, doub
         memcpy (o->reduced + o->num_tensors, extra, extras * sizeof (double));
     for (size_t i = 0; i < o->num_ranges; i++)
         o->reduced[last] += o->zeros[i];
-    if (mg_comm_all_reduce (o->world, o->reduced, last + 1, MG_FLOAT64, MG_SUM, o->stream,
-                            err) < 0
-        || mg_stream_synchronize (o->stream, err) < 0)
+    if (mg_comm_all_reduce (o->control, o->reduced, last + 1, MG_FLOAT64, MG_SUM, NULL, err) < 0)
         return mg_error_prefix (err, "gradient norm");
     for (int i = 0; i < o->num_tensors; i++)
         total += o->reduced[i];

@@ -53,9 +53,8 @@ static int find_largest (struct optimizer *o, struct mg_error *err)
     int rc = find_own_largest (o, err), errnum = errno;
 
     why = rc < 0 ? &later : err;
-    if ((mg_comm_all_reduce (o->world, o->largest, (size_t)o->num_tensors, MG_FLOAT32, MG_MAX,
-                             o->stream, why) < 0
-         || mg_stream_synchronize (o->stream, why) < 0)
+    if (mg_comm_all_reduce (o->control, o->largest, (size_t)o->num_tensors, MG_FLOAT32, MG_MAX,
+                            NULL, why) < 0
         && rc == 0)
         return mg_error_prefix (err, "scales of float8 parameters");
     errno = errnum;

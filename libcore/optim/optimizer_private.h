@@ -66,7 +66,7 @@ struct optimizer {
     struct mg_device *device;
     const struct kernels *kern;
     struct mg_stream *stream;
-    struct mg_comm *embd, *world;
+    struct mg_comm *embd, *control;
     struct peers peers[2]; /* of dense and of expert parameters */
     struct param *params;
     size_t n;

@@ -31,10 +31,9 @@ int optimizer_find_scales (struct optimizer *o, struct mg_error *err)
         all->m = larger (all->m, part->m);
         all->v = larger (all->v, part->v);
     }
-    if (mg_comm_all_reduce (o->world, o->agreed,
+    if (mg_comm_all_reduce (o->control, o->agreed,
                             (size_t)o->num_tensors * sizeof (*o->agreed) / sizeof (float),
-                            MG_FLOAT32, MG_MAX, o->stream, err) < 0
-        || mg_stream_synchronize (o->stream, err) < 0)
+                            MG_FLOAT32, MG_MAX, NULL, err) < 0)
         return mg_error_prefix (err, "scales of the optimizer's state");
     return 0;
 }

@@ -47,7 +47,7 @@ static int take_again (struct train *t, struct check *check, struct mg_error *er
 static int agree (struct train *t, const struct check *check, char *text, int64_t *rank,
                   struct mg_error *err)
 {
-    struct mg_comm *world = job_comm (t->job, GROUP_WORLD);
+    struct mg_comm *world = job_control (t->job);
     const int64_t mine = check->first == CHECK_NOWHERE ? INT64_MAX : check->first;
     int64_t least = mine;
 

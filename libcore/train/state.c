@@ -258,13 +258,13 @@ int state_save_weights (struct state *s, const char *path, struct mg_error *err)
     if (optimizer_params_wait (s->optimizer, err) < 0)
         return -1;
     return safetensors_save (path, s->weight.piece, s->weight.n,
-                             job_comm (s->job, GROUP_WORLD), err);
+                             job_control (s->job), err);
 }
 
 int state_save_gradients (struct state *s, const char *path, struct mg_error *err)
 {
     return safetensors_save (path, s->gradient.piece, s->gradient.n,
-                             job_comm (s->job, GROUP_WORLD), err);
+                             job_control (s->job), err);
 }
 
 struct checkpoint_save *state_save_begin (struct state *s, const char *dir,
@@ -279,7 +279,7 @@ struct checkpoint_save *state_save_begin (struct state *s, const char *dir,
     describe_schedule (&progress->lr, values);
     describe_layout (s, values);
     return checkpoint_save_begin (dir, progress->iteration, values, pieces->piece, pieces->n,
-                                  job_comm (s->job, GROUP_WORLD), err);
+                                  job_control (s->job), err);
 }
 
 /* Whole moments of zeros and the whole parameter, for piece 'p' of weights. */

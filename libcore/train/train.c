@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "libcore/checkpoint/exchange.h"
+#include "libcore/comm/exchange.h"
 #include "libcore/train/events.h"
 #include "libcore/train/locate.h"
 #include "libcore/train/metrics.h"
@@ -83,7 +83,7 @@ static int check_step (struct train *t, struct metrics *m, bool bad_input,
         if (t->input.bad)
             mg_error_set (err, EINVAL, "iteration %" PRId64 ": %s", m->iteration,
                           t->input.error.text);
-        return exchange_result (job_comm (t->job, GROUP_WORLD), t->input.bad ? -1 : 0, err);
+        return exchange_result (job_control (t->job), t->input.bad ? -1 : 0, err);
     }
     count_overflows (t, m);
     if (is_finite (t, m))
