@@ -60,7 +60,7 @@ static double best_of (int (*call) (struct bench *, const void *), struct bench 
 
 static int call_gemm (struct bench *b, const void *what)
 {
-    return b->k->ops->gemm (b->k, what, NULL, NULL);
+    return kern_gemm (b->k, what, NULL, NULL);
 }
 
 static double gemm_rate (struct bench *b, const struct kern_gemm *g)
@@ -90,9 +90,18 @@ static struct kern_gemm form (struct bench *b, int which, int64_t in, int64_t ou
 /* Operands of products: numbers of that type, since what is none of a type may be slow. */
 static void fill (struct bench *b, enum mg_dtype dtype)
 {
-    if (b->k->ops->cast (b->k, b->n, b->d, MG_FLOAT32, b->a, dtype, NULL, NULL) < 0
-        || b->k->ops->cast (b->k, b->n, b->d, MG_FLOAT32, b->b, dtype, NULL, NULL) < 0
-        || b->k->ops->fill (b->k, b->n, 0, b->c, MG_FLOAT32, NULL, NULL) < 0)
+    if (kern_cast (b->k,
+                   &(struct kern_cast){ .n = b->n, .scale = 1, .x = b->d,
+                                        .from = MG_FLOAT32, .y = b->a, .to = dtype },
+                   NULL, NULL) < 0
+        || kern_cast (b->k,
+                      &(struct kern_cast){ .n = b->n, .scale = 1, .x = b->d,
+                                           .from = MG_FLOAT32, .y = b->b, .to = dtype },
+                      NULL, NULL) < 0
+        || kern_fill (b->k,
+                      &(struct kern_fill){ .n = b->n, .value = 0, .out = b->c,
+                                           .dtype = MG_FLOAT32 },
+                      NULL, NULL) < 0)
         die ("a kernel failed");
 }
 
@@ -158,37 +167,39 @@ static int call_adamw (struct bench *b, const void *what)
     struct kern_three largest;
 
     if (kern_has_scale (a.m.dtype)) {
-        if (b->k->ops->adamw_largest (b->k, &a, &largest, NULL, NULL) < 0)
+        if (kern_adamw_largest (b->k,
+                &(struct kern_adamw_largest){ .update = a, .out = &largest },
+                NULL, NULL) < 0)
             return -1;
         a.scale.m = kern_scale (a.m.dtype, largest.m);
         a.scale.v = kern_scale (a.v.dtype, largest.v);
     }
-    return b->k->ops->adamw (b->k, &a, NULL, NULL);
+    return kern_adamw (b->k, &a, NULL, NULL);
 }
 
 static int call_norm_fwd (struct bench *b, const void *what)
 {
-    return b->k->ops->norm_fwd (b->k, what, NULL, NULL);
+    return kern_norm_fwd (b->k, what, NULL, NULL);
 }
 
 static int call_norm_bwd (struct bench *b, const void *what)
 {
-    return b->k->ops->norm_bwd (b->k, what, NULL, NULL);
+    return kern_norm_bwd (b->k, what, NULL, NULL);
 }
 
 static int call_gelu_fwd (struct bench *b, const void *what)
 {
-    return b->k->ops->gelu_fwd (b->k, what, NULL, NULL);
+    return kern_gelu_fwd (b->k, what, NULL, NULL);
 }
 
 static int call_gelu_bwd (struct bench *b, const void *what)
 {
-    return b->k->ops->gelu_bwd (b->k, what, NULL, NULL);
+    return kern_gelu_bwd (b->k, what, NULL, NULL);
 }
 
 static int call_bda (struct bench *b, const void *what)
 {
-    return b->k->ops->bias_dropout_add_fwd (b->k, what, NULL, NULL);
+    return kern_bias_dropout_add_fwd (b->k, what, NULL, NULL);
 }
 
 static int call_sum_sq (struct bench *b, const void *what)
@@ -196,7 +207,10 @@ static int call_sum_sq (struct bench *b, const void *what)
     double sum;
 
     (void)what;
-    return b->k->ops->sum_sq (b->k, b->n, b->a, MG_FLOAT32, &sum, NULL, NULL);
+    return kern_sum_sq (b->k,
+                        &(struct kern_sum_sq){ .n = b->n, .x = b->a, .dtype = MG_FLOAT32,
+                                               .out = &sum },
+                        NULL, NULL);
 }
 
 static int call_max_abs (struct bench *b, const void *what)
@@ -204,39 +218,51 @@ static int call_max_abs (struct bench *b, const void *what)
     float largest;
 
     (void)what;
-    return b->k->ops->max_abs (b->k, b->n, b->a, MG_FLOAT32, &largest, NULL, NULL);
+    return kern_max_abs (b->k,
+            &(struct kern_max_abs){ .n = b->n, .x = b->a, .dtype = MG_FLOAT32,
+                                    .out = &largest },
+            NULL, NULL);
 }
 
 static int call_quantise (struct bench *b, const void *what)
 {
     (void)what;
-    return b->k->ops->cast_scaled (b->k, b->n, 448, b->a, MG_FLOAT32, b->b, MG_FLOAT8_E4M3,
-                                   NULL, NULL);
+    return kern_cast (b->k,
+                      &(struct kern_cast){ .n = b->n, .scale = 448, .x = b->a,
+                                           .from = MG_FLOAT32, .y = b->b,
+                                           .to = MG_FLOAT8_E4M3 },
+                      NULL, NULL);
 }
 
 static int call_dequantise (struct bench *b, const void *what)
 {
     (void)what;
-    return b->k->ops->cast_scaled (b->k, b->n, 0.5f, b->b, MG_FLOAT8_E4M3, b->c, MG_BFLOAT16,
-                                   NULL, NULL);
+    return kern_cast (b->k,
+                      &(struct kern_cast){ .n = b->n, .scale = 0.5f, .x = b->b,
+                                           .from = MG_FLOAT8_E4M3, .y = b->c,
+                                           .to = MG_BFLOAT16 },
+                      NULL, NULL);
 }
 
 static int call_col_sum (struct bench *b, const void *what)
 {
     int64_t cols = *(const int64_t *)what;
 
-    return b->k->ops->col_sum (b->k, b->n / cols, cols, b->a, MG_FLOAT32, b->d, MG_FLOAT32,
-                              NULL, NULL);
+    return kern_col_sum (b->k,
+            &(struct kern_col_sum){ .rows = b->n / cols, .cols = cols, .x = b->a,
+                                    .dtype = MG_FLOAT32, .out = b->d,
+                                    .grad_dtype = MG_FLOAT32 },
+            NULL, NULL);
 }
 
 static int call_xent_sum (struct bench *b, const void *what)
 {
-    return b->k->ops->xent_sum (b->k, what, NULL, NULL);
+    return kern_xent_sum (b->k, what, NULL, NULL);
 }
 
 static int call_xent_bwd (struct bench *b, const void *what)
 {
-    return b->k->ops->xent_bwd (b->k, what, NULL, NULL);
+    return kern_xent_bwd (b->k, what, NULL, NULL);
 }
 
 static void report (const char *name, double bytes, double time, double floor)
@@ -367,18 +393,18 @@ static void bench_memory (struct bench *b)
 }
 
 struct both {
-    struct kern_attention fwd;
+    struct kern_attention_fwd fwd;
     struct kern_attention_bwd bwd;
 };
 
 static int call_attention_fwd (struct bench *b, const void *what)
 {
-    return b->k->ops->attention_fwd (b->k, &((const struct both *)what)->fwd, NULL, NULL);
+    return kern_attention_fwd (b->k, &((const struct both *)what)->fwd, NULL, NULL);
 }
 
 static int call_attention_bwd (struct bench *b, const void *what)
 {
-    return b->k->ops->attention_bwd (b->k, &((const struct both *)what)->bwd, NULL, NULL);
+    return kern_attention_bwd (b->k, &((const struct both *)what)->bwd, NULL, NULL);
 }
 
 /* Rates count the products of visible pairs only: 2 forward, 5 backward. */
@@ -403,7 +429,7 @@ static void bench_attention (struct bench *b)
         struct both both;
         double fwd, bwd;
 
-        both.fwd = (struct kern_attention){ .batch = shapes[i].batch,
+        both.fwd = (struct kern_attention_fwd){ .batch = shapes[i].batch,
                                             .heads = shapes[i].heads,
                                             .kv_heads = shapes[i].heads,
                                             .seq_q = seq,
@@ -416,10 +442,10 @@ static void bench_attention (struct bench *b)
                                             .v = b->a + 2 * row,
                                             .q_stride_s = 3 * row * shapes[i].batch,
                                             .q_stride_b = 3 * row,
-                                            .q_stride_h = dim,
+                                            .q_stride_g = dim,
                                             .kv_stride_s = 3 * row * shapes[i].batch,
                                             .kv_stride_b = 3 * row,
-                                            .kv_stride_h = dim,
+                                            .kv_stride_g = dim,
                                             .out = b->b,
                                             .out_stride_s = row * shapes[i].batch,
                                             .out_stride_b = row,

@@ -1,7 +1,16 @@
-/* kernels - the operations a device offers on its memory: one op, one function.
+/* kernels - the operations that a device offers on its memory.
+ *
+ * An operation (op) has one argument struct, struct kern_NAME, and one row in KERN_OPS.  A call
+ * is data: the op, its arguments, the stream (struct kern_call).  kern_run() is the one way of a
+ * call: it runs the call, or, where the kernels have a tape, it notes the scratch memory of the
+ * call and keeps a copy of it for a later replay (tape.h).  kern_scratch() tells the scratch
+ * memory of a call.  kern_NAME() is kern_run() for one op.
  *
  * The CPU version defines what is correct.  Matrices are row-major; 'tokens' are rows in
  * [s, b] order: row t is position t / batch of batch entry t % batch.
+ *
+ * Every pointer in an argument struct is memory of the device, results included, unless the
+ * struct says that it is host memory.
  *
  * Activations, their gradients and parameters are pointers to void, elements of the call's
  * one 'dtype': float32, bfloat16 or float16.  All arithmetic is float32 or better, whatever
@@ -12,10 +21,9 @@
  * ('grad_dtype').  What a call adds to an element is summed up in float32, and the element
  * rounded once; so with a 16-bit type each call rounds once.
  *
- * Every op is enqueued on 'stream' (a stream of the same device),
- * returns 0 or -1 with errno and a text, allocates nothing in the steady state (an op may
- * prepare and cache what belongs to a new shape; for its scratch memory see the end), and
- * takes any size, 0 included.
+ * A call is enqueued on its stream, a stream of the same device.  It returns 0, or -1 with errno
+ * and a text.  It allocates nothing in the steady state (an op may prepare and cache what belongs
+ * to a new shape; for scratch memory see the end).  It takes any size, 0 included.
  * "+=" means that the result is added to what is there.  Results do not depend on the
  * number of threads unless said.
  */
@@ -51,28 +59,43 @@ struct kern_gemm {
 
 /* Layer norm over the last dimension (Ba, Kiros, Hinton 2016):
  * y = (x - mean) rstd weight + bias, rstd = 1 / sqrt (var + eps), var the biased variance.
+ * Without 'mean' it is the RMS norm (Zhang, Sennrich 2019): mean is 0, var the mean of x^2.
  */
 struct kern_norm_fwd {
     int64_t rows, cols;
-    const void *x, *weight, *bias;
+    const void *x, *weight;
+    const void *bias; /* NULL: none */
     double eps;
     void *y;
-    float *mean, *rstd; /* [rows], saved for the backward pass */
+    float *mean; /* [rows], saved for the backward pass; NULL: RMS norm */
+    float *rstd; /* [rows], saved for the backward pass */
     enum mg_dtype dtype; /* of x, weight, bias, y */
 };
 
 /* With xhat = (x - mean) rstd and g = dy weight:
  * dx (+)= rstd (g - mean_cols (g) - xhat mean_cols (g xhat)),
  * dweight += sum_rows dy xhat, dbias += sum_rows dy.
+ * Without 'mean', xhat = x rstd and dx (+)= rstd (g - xhat mean_cols (g xhat)).
  */
 struct kern_norm_bwd {
     int64_t rows, cols;
     const void *dy, *x, *weight;
-    const float *mean, *rstd;
+    const float *mean; /* NULL: RMS norm */
+    const float *rstd;
     void *dx;
     bool accumulate_dx;
-    void *dweight, *dbias;
+    void *dweight;
+    void *dbias; /* NULL: the norm has no bias */
     enum mg_dtype dtype, grad_dtype; /* of dy, x, weight, dx; of dweight, dbias */
+};
+
+/* Global positions of rows in their sequences, below 2^31: row s of batch entry b is at position
+ * at[s * stride_s + b * stride_b].  With stride_b 0 all batch entries have the same positions.
+ * at NULL: row s is at position s.
+ */
+struct kern_positions {
+    const int32_t *at;
+    int64_t stride_s, stride_b;
 };
 
 /* Dropout by coordinates on [tokens, cols]: an element is kept if its 32-bit value
@@ -84,7 +107,7 @@ struct kern_dropout {
     uint64_t key;
     const int64_t *sample; /* [batch] consumed-sample index of every batch entry */
     int64_t batch;
-    int64_t first_position; /* global position of row 0 */
+    struct kern_positions position;
 };
 
 /* y = residual + dropout (x + bias). y may be x or residual. residual NULL: 0. bias NULL: 0. */
@@ -126,24 +149,28 @@ struct kern_gelu_bwd { /* dx = dy gelu'(x); dx may be dy */
  * For batch entry i, head j: p = softmax_k (scale q k^T + mask), out = dropout (p) v.
  * A key is visible to a query if causal is false or its position is not larger.
  * lse[i][j][query] = log sum_k exp (scale q k), for the backward pass and for merging.
- * A query that sees no key has out = 0, lse = minus infinity, dq = 0.  Positions are below
- * 2^31.
+ * A query that sees no key has out = 0, lse = minus infinity, dq = 0.
  * Dropout of p: value rng_philox (key_of_head, key_position / 4, query_position,
  * sample)[key_position % 4] with key_of_head = dropout_key[j] (by local head).
+ *
+ * Query heads are in groups of heads / kv_heads, which use one kv head (Ainslie et al. 2023).
+ * Strides are in elements.  Query head j of position s, batch entry b, begins at
+ * q[s q_stride_s + b q_stride_b + (j / group) q_stride_g + (j % group) q_stride_h], so that the
+ * rows of a fused product [group][queries of the group, key, value] are used where they are;
+ * kv head g at s kv_stride_s + b kv_stride_b + g kv_stride_g of k and v; out head j at
+ * s out_stride_s + b out_stride_b + j out_stride_h.
  */
-struct kern_attention {
-    int64_t batch, heads, kv_heads; /* local heads; heads % kv_heads == 0, query head j
-                                       uses kv head j / (heads / kv_heads) */
+struct kern_attention_fwd {
+    int64_t batch, heads, kv_heads; /* local heads; heads % kv_heads == 0 */
     int64_t seq_q, seq_k, head_dim;
     double scale;
     bool causal;
-    const int64_t *pos_q, *pos_k; /* global positions [seq], NULL: 0, 1, ... */
-    enum mg_dtype dtype;          /* of q, k, v, out and their gradients */
+    struct kern_positions pos_q, pos_k;
+    enum mg_dtype dtype; /* of q, k, v, out and their gradients */
     const void *q, *k, *v;
-    /* element strides: position, batch entry, head (of q and of k and v) */
-    int64_t q_stride_s, q_stride_b, q_stride_h;
-    int64_t kv_stride_s, kv_stride_b, kv_stride_h;
-    void *out; /* strides below */
+    int64_t q_stride_s, q_stride_b, q_stride_g, q_stride_h;
+    int64_t kv_stride_s, kv_stride_b, kv_stride_g;
+    void *out;
     int64_t out_stride_s, out_stride_b, out_stride_h;
     float *lse; /* [batch][heads][seq_q] */
     double dropout_p;
@@ -151,13 +178,30 @@ struct kern_attention {
     const int64_t *sample;       /* [batch] */
 };
 
-/* Gradients with the strides of their forward operands; overwritten, not added to (with
- * kv_heads < heads the sum over the query heads is formed inside).
+/* Gradients with the strides of their forward operands, overwritten or, with 'accumulate',
+ * added to.  The sum over the query heads of a group is formed inside.
  */
 struct kern_attention_bwd {
-    struct kern_attention fwd; /* out and lse as the forward pass left them */
-    const void *dout;          /* strides of out */
+    struct kern_attention_fwd fwd; /* out and lse as the forward pass left them */
+    const void *dout;              /* strides of out */
     void *dq, *dk, *dv;
+    bool accumulate;
+};
+
+/* Merge the attention of the same queries to two sets of keys (Dao et al. 2022, section 3.1):
+ * with l = log (exp (lse) + exp (part_lse)),
+ * out = out exp (lse - l) + part exp (part_lse - l), lse = l.
+ * Where both lse are minus infinity, out is 0 and lse stays.  Strides are those of
+ * kern_attention_fwd, the same for out and part; lse and part_lse are [batch][heads][seq_q].
+ */
+struct kern_attention_merge {
+    int64_t batch, heads, seq_q, head_dim;
+    void *out;
+    const void *part;
+    int64_t out_stride_s, out_stride_b, out_stride_h;
+    float *lse;
+    const float *part_lse;
+    enum mg_dtype dtype, part_dtype; /* of out, of part */
 };
 
 /* Rows of a vocabulary shard: out[t] = table[id[t] - first] where first <= id < first +
@@ -183,24 +227,29 @@ struct kern_embedding_bwd {
     enum mg_dtype dtype, grad_dtype; /* of dout; of dtable */
 };
 
-/* y[t] = dropout (x[t] + position[first_position + t / batch]). y may be x. 'position' is
- * the whole table; batch and first_position of 'dropout' are used whatever its p.
+/* y[t] = dropout (x[t] + table[position of row t]). y may be x.  'batch' and 'position' of
+ * 'dropout' are used whatever its p; positions are below 'count'.
  */
 struct kern_position_fwd {
     int64_t tokens, cols;
-    const void *x, *position;
+    const void *x;
+    const void *table; /* [count, cols] */
+    int64_t count;
     struct kern_dropout dropout;
     void *y;
-    enum mg_dtype dtype; /* of x, position, y */
+    enum mg_dtype dtype; /* of x, table, y */
 };
-/* dx = dropout (dy); dposition[...] += sum over the batch of dx as stored. dx may be dy. */
+/* dx = dropout (dy); dtable[position of row t] += dx[t] as stored, in order of t; a row that
+ * several tokens hit is rounded once. dx may be dy.
+ */
 struct kern_position_bwd {
     int64_t tokens, cols;
     const void *dy;
     struct kern_dropout dropout;
     void *dx;
-    void *dposition;
-    enum mg_dtype dtype, grad_dtype; /* of dy, dx; of dposition */
+    void *dtable; /* [count, cols] */
+    int64_t count;
+    enum mg_dtype dtype, grad_dtype; /* of dy, dx; of dtable */
 };
 
 /* Vocabulary-parallel cross entropy in three local passes; the caller reduces 'max' (by
@@ -221,15 +270,16 @@ struct kern_xent_sum { /* sum[t] = sum_j exp (logit - max[t]); target[t] = logit
     float *sum, *target;
 };
 /* From the reduced sums: loss[t] = log (sum[t]) - target[t], c = sum_t mask[t], and d = 1
- * if per_token is set, else max (c, 1).  scale[t] = weight mask[t] / d;  out (device memory,
- * three doubles) += { weight sum_t mask[t] loss[t] / d, sum_t mask[t] loss[t], c }.
+ * if per_token is set, else max (*count, 1).  scale[t] = weight mask[t] / d;
+ * out += { weight sum_t mask[t] loss[t] / d, sum_t mask[t] loss[t], c }.
  */
 struct kern_xent_loss {
     int64_t tokens;
     const float *sum, *target, *mask;
     double weight;
     float *scale;
-    double *out;
+    const double *count; /* tokens that the loss is a mean over; NULL: c */
+    double *out;         /* [3] */
     bool per_token;
 };
 /* Gradient of the logits, in place: element j of row t = scale[t] (exp (logit - max) / sum -
@@ -305,6 +355,30 @@ struct kern_adamw {
     double lr, beta1, beta2, eps, weight_decay, c1, c2, grad_scale;
 };
 
+/* *out = the largest finite magnitudes of the values that 'update' would store, 0 of none,
+ * whatever its 'scale' is.
+ */
+struct kern_adamw_largest {
+    struct kern_adamw update;
+    struct kern_three *out;
+};
+
+/* out = the values of 'state', or 'state' = the values of in.  Elements of out and in are
+ * 'dtype', rounded to nearest even.  in may be the state's 'upper'.
+ */
+struct kern_state_load {
+    int64_t n;
+    struct kern_state state;
+    void *out;
+    enum mg_dtype dtype;
+};
+struct kern_state_store {
+    int64_t n;
+    const void *in;
+    enum mg_dtype dtype;
+    struct kern_state state;
+};
+
 /* Initial weights: a [rows, cols] part, at (first_row, first_col), of a global matrix
  * whose element (r, c) is mean + std * rng_normal (key, c / 4, r, 0)[c % 4].
  */
@@ -316,100 +390,149 @@ struct kern_fill_normal {
     enum mg_dtype dtype; /* of out */
 };
 
-struct kernels;
-
-struct kern_ops {
-    const char *name;
-    int (*gemm) (const struct kernels *, const struct kern_gemm *, struct mg_stream *,
-                 struct mg_error *);
-    int (*norm_fwd) (const struct kernels *, const struct kern_norm_fwd *,
-                     struct mg_stream *, struct mg_error *);
-    int (*norm_bwd) (const struct kernels *, const struct kern_norm_bwd *,
-                     struct mg_stream *, struct mg_error *);
-    int (*bias_dropout_add_fwd) (const struct kernels *,
-                                 const struct kern_bias_dropout_add_fwd *,
-                                 struct mg_stream *, struct mg_error *);
-    int (*bias_dropout_add_bwd) (const struct kernels *,
-                                 const struct kern_bias_dropout_add_bwd *,
-                                 struct mg_stream *, struct mg_error *);
-    int (*gelu_fwd) (const struct kernels *, const struct kern_gelu_fwd *,
-                     struct mg_stream *, struct mg_error *);
-    int (*gelu_bwd) (const struct kernels *, const struct kern_gelu_bwd *,
-                     struct mg_stream *, struct mg_error *);
-    int (*attention_fwd) (const struct kernels *, const struct kern_attention *,
-                          struct mg_stream *, struct mg_error *);
-    int (*attention_bwd) (const struct kernels *, const struct kern_attention_bwd *,
-                          struct mg_stream *, struct mg_error *);
-    int (*embedding_fwd) (const struct kernels *, const struct kern_embedding_fwd *,
-                          struct mg_stream *, struct mg_error *);
-    int (*embedding_bwd) (const struct kernels *, const struct kern_embedding_bwd *,
-                          struct mg_stream *, struct mg_error *);
-    int (*position_fwd) (const struct kernels *, const struct kern_position_fwd *,
-                         struct mg_stream *, struct mg_error *);
-    int (*position_bwd) (const struct kernels *, const struct kern_position_bwd *,
-                         struct mg_stream *, struct mg_error *);
-    int (*xent_max) (const struct kernels *, const struct kern_xent_max *,
-                     struct mg_stream *, struct mg_error *);
-    int (*xent_sum) (const struct kernels *, const struct kern_xent_sum *,
-                     struct mg_stream *, struct mg_error *);
-    int (*xent_loss) (const struct kernels *, const struct kern_xent_loss *,
-                      struct mg_stream *, struct mg_error *);
-    int (*xent_bwd) (const struct kernels *, const struct kern_xent_bwd *,
-                     struct mg_stream *, struct mg_error *);
-    int (*adamw) (const struct kernels *, const struct kern_adamw *, struct mg_stream *,
-                  struct mg_error *);
-    /* *out = the largest finite magnitudes of the values that adamw would store, 0 of none,
-     * whatever 'scale' is; host memory as that of sum_sq.
-     */
-    int (*adamw_largest) (const struct kernels *, const struct kern_adamw *,
-                          struct kern_three *out, struct mg_stream *, struct mg_error *);
-    /* out = the values of 'state'; 'state' = the values of in.  Elements of out and in are
-     * 'dtype', rounded to nearest even.  in may be the state's 'upper'.
-     */
-    int (*state_load) (const struct kernels *, int64_t n, const struct kern_state *state,
-                       void *out, enum mg_dtype dtype, struct mg_stream *,
-                       struct mg_error *);
-    int (*state_store) (const struct kernels *, int64_t n, const void *in,
-                        enum mg_dtype dtype, const struct kern_state *state,
-                        struct mg_stream *, struct mg_error *);
-    int (*fill_normal) (const struct kernels *, const struct kern_fill_normal *,
-                        struct mg_stream *, struct mg_error *);
-    /* out[i] = value, rounded to 'dtype'. */
-    int (*fill) (const struct kernels *, int64_t n, float value, void *out,
-                 enum mg_dtype dtype, struct mg_stream *, struct mg_error *);
-    /* out[c] += sum over rows of x[r][c], elements of 'dtype': bias gradients. */
-    int (*col_sum) (const struct kernels *, int64_t rows, int64_t cols, const void *x,
-                    enum mg_dtype dtype, void *out, enum mg_dtype grad_dtype,
-                    struct mg_stream *, struct mg_error *);
-    /* *out = sum of x[i]^2, formed in double in a fixed order; a NaN or infinity in x
-     * makes it not finite. 'out' is host memory, valid when the stream has been waited for.
-     * Also of float8.
-     */
-    int (*sum_sq) (const struct kernels *, int64_t n, const void *x, enum mg_dtype dtype,
-                   double *out, struct mg_stream *, struct mg_error *);
-    /* *out = the largest |x[i]|, 0 of none, NaN if one is; host memory as that of sum_sq. */
-    int (*max_abs) (const struct kernels *, int64_t n, const void *x, enum mg_dtype dtype,
-                    float *out, struct mg_stream *, struct mg_error *);
-    /* *out = how many of x are zero, of either sign; host memory as that of sum_sq. */
-    int (*count_zeros) (const struct kernels *, int64_t n, const void *x,
-                        enum mg_dtype dtype, double *out, struct mg_stream *,
-                        struct mg_error *);
-    /* Elementwise conversion, rounding to nearest even; also from and to float8. */
-    int (*cast) (const struct kernels *, int64_t n, const void *x, enum mg_dtype from,
-                 void *y, enum mg_dtype to, struct mg_stream *, struct mg_error *);
-    /* The same of x[i] scale, formed in float32: to float8 with the inverse of a tensor's
-     * scale, and back with the scale.  y may be x if both are of one type.
-     */
-    int (*cast_scaled) (const struct kernels *, int64_t n, float scale, const void *x,
-                        enum mg_dtype from, void *y, enum mg_dtype to, struct mg_stream *,
-                        struct mg_error *);
+/* out[i] = value, rounded to 'dtype'. */
+struct kern_fill {
+    int64_t n;
+    float value;
+    void *out;
+    enum mg_dtype dtype;
 };
 
-/* A device's kernels: the table and whatever the backend keeps (primitive cache ...). */
+/* out[c] += sum over rows of x[r][c]: bias gradients. */
+struct kern_col_sum {
+    int64_t rows, cols;
+    const void *x;
+    void *out;
+    enum mg_dtype dtype, grad_dtype; /* of x, of out */
+};
+
+/* *out = sum of x[i]^2, formed in double in a fixed order; a NaN or infinity in x makes it not
+ * finite.  x may be float8.
+ */
+struct kern_sum_sq {
+    int64_t n;
+    const void *x;
+    enum mg_dtype dtype;
+    double *out;
+};
+
+/* *out = the largest |x[i]|, 0 of none, NaN if one is. */
+struct kern_max_abs {
+    int64_t n;
+    const void *x;
+    enum mg_dtype dtype;
+    float *out;
+};
+
+/* *out = how many of x are zero, of either sign. */
+struct kern_count_zeros {
+    int64_t n;
+    const void *x;
+    enum mg_dtype dtype;
+    double *out;
+};
+
+/* y[i] = x[i] scale, formed in float32, rounded to nearest even; x and y may be float8.  Without
+ * a factor (scale 1) this is a conversion, which keeps denormals.  To float8 'scale' is the
+ * inverse of a tensor's scale, and back it is the scale.  y may be x if both are of one type.
+ */
+struct kern_cast {
+    int64_t n;
+    float scale;
+    const void *x;
+    void *y;
+    enum mg_dtype from, to; /* of x, of y */
+};
+
+/* All ops: enumerator KERN_..., name of the argument struct and of the function. */
+#define KERN_OPS(OP)                                 \
+    OP (GEMM, gemm)                                  \
+    OP (NORM_FWD, norm_fwd)                          \
+    OP (NORM_BWD, norm_bwd)                          \
+    OP (BIAS_DROPOUT_ADD_FWD, bias_dropout_add_fwd)  \
+    OP (BIAS_DROPOUT_ADD_BWD, bias_dropout_add_bwd)  \
+    OP (GELU_FWD, gelu_fwd)                          \
+    OP (GELU_BWD, gelu_bwd)                          \
+    OP (ATTENTION_FWD, attention_fwd)                \
+    OP (ATTENTION_BWD, attention_bwd)                \
+    OP (ATTENTION_MERGE, attention_merge)            \
+    OP (EMBEDDING_FWD, embedding_fwd)                \
+    OP (EMBEDDING_BWD, embedding_bwd)                \
+    OP (POSITION_FWD, position_fwd)                  \
+    OP (POSITION_BWD, position_bwd)                  \
+    OP (XENT_MAX, xent_max)                          \
+    OP (XENT_SUM, xent_sum)                          \
+    OP (XENT_LOSS, xent_loss)                        \
+    OP (XENT_BWD, xent_bwd)                          \
+    OP (ADAMW, adamw)                                \
+    OP (ADAMW_LARGEST, adamw_largest)                \
+    OP (STATE_LOAD, state_load)                      \
+    OP (STATE_STORE, state_store)                    \
+    OP (FILL_NORMAL, fill_normal)                    \
+    OP (FILL, fill)                                  \
+    OP (COL_SUM, col_sum)                            \
+    OP (SUM_SQ, sum_sq)                              \
+    OP (MAX_ABS, max_abs)                            \
+    OP (COUNT_ZEROS, count_zeros)                    \
+    OP (CAST, cast)
+
+#define KERN_ENUMERATOR(OP, op) KERN_##OP,
+enum kern_op { KERN_OPS (KERN_ENUMERATOR) KERN_NUM_OPS };
+#undef KERN_ENUMERATOR
+
+/* The op's name, as in its argument struct, and the size of that struct. */
+const char *kern_op_name (enum kern_op op);
+size_t kern_op_size (enum kern_op op);
+
+struct kernels;
+
+/* What a backend provides, by op. */
+struct kern_ops {
+    const char *name;
+    int (*run[KERN_NUM_OPS]) (const struct kernels *k, const void *args,
+                              struct mg_stream *stream, struct mg_error *err);
+    /* *bytes = the scratch memory of the call.  Looks at sizes and types only, at nothing that a
+     * pointer points to; gemm makes ready what it keeps for a shape.  NULL: none.
+     */
+    int (*scratch[KERN_NUM_OPS]) (const struct kernels *k, const void *args, size_t *bytes,
+                                  struct mg_error *err);
+};
+
+struct kern_tape;
+
+/* A device's kernels: the table and whatever the backend keeps (primitive cache ...).  A copy
+ * with a tape has its calls taken down instead of run.
+ */
 struct kernels {
     const struct kern_ops *ops;
     void *impl;
+    struct kern_tape *tape; /* NULL: calls run */
 };
+
+struct kern_call {
+    enum kern_op op;
+    const void *args; /* struct kern_NAME of the op */
+    struct mg_stream *stream;
+};
+
+/* Run the call, or take it down where 'k' has a tape. */
+int kern_run (const struct kernels *k, const struct kern_call *call, struct mg_error *err);
+
+/* *bytes = scratch memory that the call uses besides its operands.  The operands need not exist. */
+int kern_scratch (const struct kernels *k, const struct kern_call *call, size_t *bytes,
+                  struct mg_error *err);
+
+/* kern_run() of one op: kern_gemm (k, &args, stream, err) ... */
+#define KERN_FUNCTION(OP, op)                                                              \
+    static inline int kern_##op (const struct kernels *k, const struct kern_##op *args,    \
+                                 struct mg_stream *stream, struct mg_error *err)           \
+    {                                                                                      \
+        const struct kern_call call = { KERN_##OP, args, stream };                         \
+                                                                                           \
+        return kern_run (k, &call, err);                                                   \
+    }
+KERN_OPS (KERN_FUNCTION)
+#undef KERN_FUNCTION
 
 /* The CPU backend, using 'threads' threads. NULL and a text on failure. */
 struct kernels *kernels_cpu_create (int threads, struct mg_error *err);
@@ -429,14 +552,6 @@ void kernels_cpu_leave (struct kernels *k);
 
 /* Call fn (arg) in the calling thread and in each OpenMP thread that the ops compute with. */
 void kernels_cpu_each_thread (struct kernels *k, void (*fn) (void *arg), void *arg);
-
-/* Scratch: memory that a call of an op uses besides its operands.  How much, the ops tell:
- * between these two they look at sizes and types only, at nothing that a pointer points to,
- * compute nothing, and note their scratch; gemm makes ready what it keeps for a shape.  The
- * second returns the most that a call of an op has noted, in bytes.
- */
-void kernels_cpu_plan_begin (struct kernels *k);
-size_t kernels_cpu_plan_end (struct kernels *k);
 
 /* From now on 'size' bytes at 'memory', aligned to 64 and the caller's, are the scratch of
  * all calls, one after the other; a call that needs more fails with ENOMEM.  Without it the

@@ -13,10 +13,8 @@
 
 /* the tables of one compilation; here are all of them */
 #undef cpu_ops
-#undef cpu_plan_ops
 
 extern const struct kern_ops cpu_ops_base, cpu_ops_v3, cpu_ops_v4;
-extern const struct kern_ops cpu_plan_ops_base, cpu_plan_ops_v3, cpu_plan_ops_v4;
 
 static bool is_usable_base (void)
 {
@@ -44,12 +42,12 @@ static bool is_usable_v4 (void)
 /* The best first. */
 static const struct cpu_isa isas[] = {
 #if HAVE_ISA_V4
-    { "v4", is_usable_v4, &cpu_ops_v4, &cpu_plan_ops_v4 },
+    { "v4", is_usable_v4, &cpu_ops_v4 },
 #endif
 #if HAVE_ISA_V3
-    { "v3", is_usable_v3, &cpu_ops_v3, &cpu_plan_ops_v3 },
+    { "v3", is_usable_v3, &cpu_ops_v3 },
 #endif
-    { "base", is_usable_base, &cpu_ops_base, &cpu_plan_ops_base },
+    { "base", is_usable_base, &cpu_ops_base },
 };
 
 static const struct cpu_gemm *const gemms[] = {
@@ -123,22 +121,6 @@ void *cpu_scratch (const struct kernels *k, size_t size, struct mg_error *err)
     cpu->scratch = scratch;
     cpu->scratch_size = size;
     return scratch;
-}
-
-void kernels_cpu_plan_begin (struct kernels *k)
-{
-    struct cpu *cpu = cpu_of (k);
-
-    cpu->noted = 0;
-    k->ops = cpu->isa->plan;
-}
-
-size_t kernels_cpu_plan_end (struct kernels *k)
-{
-    struct cpu *cpu = cpu_of (k);
-
-    k->ops = cpu->isa->ops;
-    return cpu->noted;
 }
 
 void kernels_cpu_give_scratch (struct kernels *k, void *memory, size_t size)

@@ -124,40 +124,37 @@ static int check (const struct kern_adamw *a, struct mg_error *err)
                ? -1 : 0;
 }
 
-int cpu_adamw_largest (const struct kernels *k, const struct kern_adamw *a,
-                       struct kern_three *out, struct mg_stream *stream,
+int cpu_adamw_largest (const struct kernels *k, const struct kern_adamw_largest *a,
                        struct mg_error *err)
 {
-    const struct scalars s = scalars_of (a);
+    const struct kern_adamw *update = &a->update;
+    const struct scalars s = scalars_of (update);
     float param = 0, m = 0, v = 0;
 
-    (void)stream;
-    if (check (a, err) < 0)
+    if (check (update, err) < 0)
         return -1;
-#pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->n > CPU_SERIAL) \
+#pragma omp parallel for num_threads (cpu_of (k)->threads) if (update->n > CPU_SERIAL) \
     reduction (max : param, m, v)
-    for (int64_t c = 0; c < state_chunks (a->n); c++) {
-        int64_t begin = c * STATE_CHUNK, n = cpu_min (STATE_CHUNK, a->n - begin);
+    for (int64_t c = 0; c < state_chunks (update->n); c++) {
+        int64_t begin = c * STATE_CHUNK, n = cpu_min (STATE_CHUNK, update->n - begin);
         struct chunk new;
 
-        compute_chunk (a, &s, begin, n, &new);
+        compute_chunk (update, &s, begin, n, &new);
         param = state_largest (param, new.param, n);
         m = state_largest (m, new.m, n);
         v = state_largest (v, new.v, n);
     }
-    *out = (struct kern_three){ param, m, v };
+    *a->out = (struct kern_three){ param, m, v };
     return 0;
 }
 
-int cpu_adamw (const struct kernels *k, const struct kern_adamw *a,
-               struct mg_stream *stream, struct mg_error *err)
+int cpu_adamw (const struct kernels *k, const struct kern_adamw *a, struct mg_error *err)
 {
     const struct scalars s = scalars_of (a);
     bool plain = state_is_plain (&a->param) && state_is_plain (&a->m)
                  && state_is_plain (&a->v) && a->grad_dtype == MG_FLOAT32;
     int64_t size = plain ? CPU_BLOCK : STATE_CHUNK;
 
-    (void)stream;
     if (check (a, err) < 0)
         return -1;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->n > CPU_SERIAL)

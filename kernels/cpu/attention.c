@@ -21,14 +21,14 @@ struct work {
     float m[BQ], l[BQ];
 };
 
-static size_t floats (const struct kern_attention *a)
+static size_t floats (const struct kern_attention_fwd *a)
 {
     int copies = a->dtype == MG_FLOAT32 ? 1 : 2;
 
     return (size_t)(2 * a->head_dim * BQ + copies * a->head_dim * BK + 2 * BK * BQ);
 }
 
-static void carve (const struct kern_attention *a, float *memory, struct work *w)
+static void carve (const struct kern_attention_fwd *a, float *memory, struct work *w)
 {
     w->qt = memory;
     w->ot = w->qt + a->head_dim * BQ;
@@ -39,7 +39,7 @@ static void carve (const struct kern_attention *a, float *memory, struct work *w
 }
 
 /* Scores to probabilities relative to m, after m, l and o have taken the block in. */
-static void soften (const struct kern_attention *a, struct work *w)
+static void soften (const struct kern_attention_fwd *a, struct work *w)
 {
     for (int64_t i = w->k.lead; i < w->q.across; i += VEC) {
         vf before = vec_load (w->m + i), m = before, base, shrink, sum = { 0 };
@@ -63,7 +63,7 @@ static void soften (const struct kern_attention *a, struct work *w)
     }
 }
 
-static void take_keys (const struct kern_attention *a, struct work *w)
+static void take_keys (const struct kern_attention_fwd *a, struct work *w)
 {
     flash_copy_rows (a, &w->k, a->v, &w->k.v, &w->k.v_stride, w->v);
     if (!w->k.k)
@@ -85,7 +85,7 @@ static void take_keys (const struct kern_attention *a, struct work *w)
                                   .accumulate = true });
 }
 
-static void attend (const struct kern_attention *a, int64_t entry, int64_t head,
+static void attend (const struct kern_attention_fwd *a, int64_t entry, int64_t head,
                     int64_t block, float *memory)
 {
     struct work w;
@@ -109,24 +109,23 @@ static void attend (const struct kern_attention *a, int64_t entry, int64_t head,
         over_l[i] = w.l[i] == 0 ? 0 : 1 / w.l[i];
         lse[i] = w.l[i] == 0 ? -INFINITY : w.m[i] + logf (w.l[i]);
     }
-    flash_turn_back (w.ot, over_l,
+    flash_turn_back (w.ot, over_l, false,
                      &(struct flash_rows){ a->out, a->dtype, flash_out_row (a, &w.q, 0),
                                            a->out_stride_s, w.q.count, a->head_dim });
 }
 
-size_t cpu_attention_fwd_scratch (const struct kernels *k, const struct kern_attention *a)
+size_t cpu_attention_fwd_scratch (const struct kernels *k, const struct kern_attention_fwd *a)
 {
     return (size_t)cpu_of (k)->threads * floats (a) * sizeof (float);
 }
 
-int cpu_attention_fwd (const struct kernels *k, const struct kern_attention *a,
-                       struct mg_stream *stream, struct mg_error *err)
+int cpu_attention_fwd (const struct kernels *k, const struct kern_attention_fwd *a,
+                       struct mg_error *err)
 {
     int threads = cpu_of (k)->threads;
     int64_t blocks = flash_blocks (a->seq_q, BQ), tasks = a->batch * a->heads * blocks;
     float *memory;
 
-    (void)stream;
     if (a->kv_heads < 1 || a->heads % a->kv_heads != 0)
         return mg_error_set (err, EINVAL,
                              "attention: %lld heads are not a multiple of %lld kv heads",

@@ -34,7 +34,7 @@ struct work {
 
 struct job {
     const struct kern_attention_bwd *g;
-    const struct kern_attention *a; /* g->fwd */
+    const struct kern_attention_fwd *a; /* g->fwd */
     float *delta;                   /* [batch][heads][seq_q] */
     float *memory;                  /* of the threads, 'floats' each */
     size_t floats;
@@ -42,12 +42,12 @@ struct job {
     int threads;
 };
 
-static int64_t pad_of (const struct kern_attention *a)
+static int64_t pad_of (const struct kern_attention_fwd *a)
 {
     return (a->head_dim + VEC - 1) / VEC * VEC;
 }
 
-static size_t floats (const struct kern_attention *a, int64_t keys)
+static size_t floats (const struct kern_attention_fwd *a, int64_t keys)
 {
     int copies = a->dtype == MG_FLOAT32 ? 1 : 2;
 
@@ -57,7 +57,7 @@ static size_t floats (const struct kern_attention *a, int64_t keys)
 
 static void carve (const struct job *job, struct work *w)
 {
-    const struct kern_attention *a = job->a;
+    const struct kern_attention_fwd *a = job->a;
     float *memory = job->memory + (size_t)cpu_thread () * job->floats;
     int64_t pad = w->pad = pad_of (a);
 
@@ -92,7 +92,7 @@ VEC_INLINE void copy_rows (const struct flash_rows *x, float scale, float *out,
 static void load_queries (const struct job *job, int64_t entry, int64_t head,
                           int64_t block, struct work *w)
 {
-    const struct kern_attention *a = job->a;
+    const struct kern_attention_fwd *a = job->a;
     struct flash_rows q = { (void *)a->q, a->dtype, 0, a->q_stride_s, 0, a->head_dim };
     struct flash_rows dout
         = { (void *)job->g->dout, a->dtype, 0, a->out_stride_s, 0, a->head_dim };
@@ -115,7 +115,7 @@ static void load_queries (const struct job *job, int64_t entry, int64_t head,
 }
 
 /* The pair's keys as float32, and k copied if 'often', or if it must be converted. */
-static void load_keys (const struct kern_attention *a, struct work *w, bool often)
+static void load_keys (const struct kern_attention_fwd *a, struct work *w, bool often)
 {
     if (often || !w->k.k)
         flash_copy_rows (a, &w->k, a->k, &w->k.k, &w->k.k_stride, w->keys);
@@ -126,7 +126,7 @@ static void load_keys (const struct kern_attention *a, struct work *w, bool ofte
 /* Form z p and ds of the pair. */
 static void form_pair (const struct job *job, struct work *w)
 {
-    const struct kern_attention *a = job->a;
+    const struct kern_attention_fwd *a = job->a;
 
     flash_scores (a, &w->q, &w->k, w->qt, w->p);
     cpu_tile (&(struct cpu_tile){ .m = w->k.count,
@@ -156,7 +156,7 @@ static void form_pair (const struct job *job, struct work *w)
     }
 }
 
-static void add_dq (const struct kern_attention *a, struct work *w)
+static void add_dq (const struct kern_attention_fwd *a, struct work *w)
 {
     cpu_tile (&(struct cpu_tile){ .m = a->head_dim,
                                   .n = w->q.across - w->k.lead,
@@ -200,7 +200,7 @@ static void store_dq (const struct job *job, const struct work *w)
 
     for (int i = 0; i < BQ; i++)
         scale[i] = (float)job->a->scale;
-    flash_turn_back (w->dqt, scale,
+    flash_turn_back (w->dqt, scale, job->g->accumulate,
                      &(struct flash_rows){ job->g->dq, job->a->dtype,
                                            flash_q_row (job->a, &w->q, 0),
                                            job->a->q_stride_s, w->q.count,
@@ -208,33 +208,38 @@ static void store_dq (const struct job *job, const struct work *w)
 }
 
 VEC_INLINE void store_row (const float *row, int64_t n, void *x, int64_t first,
-                           const enum mg_dtype type)
+                           bool accumulate, const enum mg_dtype type)
 {
-    for (int64_t c = 0; c < n; c += VEC)
-        vec_put (x, first + c, vec_load (row + c), n - c, type);
+    for (int64_t c = 0; c < n; c += VEC) {
+        vf v = vec_load (row + c);
+
+        if (accumulate)
+            v += vec_get (x, first + c, n - c, type);
+        vec_put (x, first + c, v, n - c, type);
+    }
 }
 
 /* Block 'block' of keys, whose rows in w->dk and w->dv begin with 'row'. */
 static void store_dk_dv (const struct job *job, int64_t entry, int64_t kv_head,
                          int64_t block, const struct work *w, int64_t row)
 {
-    const struct kern_attention *a = job->a;
+    const struct kern_attention_fwd *a = job->a;
     struct flash_keys k = { .entry = entry, .head = kv_head, .first = block * BK };
 
     for (int64_t j = 0; j < cpu_min (BK, a->seq_k - block * BK); j++) {
         int64_t to = flash_kv_row (a, &k, j);
 
         VEC_TYPED (a->dtype, store_row, w->dk + (row + j) * w->pad, a->head_dim,
-                   job->g->dk, to);
+                   job->g->dk, to, job->g->accumulate);
         VEC_TYPED (a->dtype, store_row, w->dv + (row + j) * w->pad, a->head_dim,
-                   job->g->dv, to);
+                   job->g->dv, to, job->g->accumulate);
     }
 }
 
 /* One block of queries against all keys: dq; and, if 'all', what it adds to dk and dv. */
 static void go_through_keys (const struct job *job, struct work *w, bool all)
 {
-    const struct kern_attention *a = job->a;
+    const struct kern_attention_fwd *a = job->a;
 
     memset (w->dqt, 0, (size_t)(a->head_dim * BQ) * sizeof (float));
     for (int64_t first = 0; first < a->seq_k; first += w->k.count) {
@@ -252,7 +257,7 @@ static void go_through_keys (const struct job *job, struct work *w, bool all)
 /* Everything of one kv head. */
 static void do_head (const struct job *job, int64_t entry, int64_t kv_head)
 {
-    const struct kern_attention *a = job->a;
+    const struct kern_attention_fwd *a = job->a;
     int64_t group = a->heads / a->kv_heads;
     struct work w;
 
@@ -295,7 +300,7 @@ static void go_through_block (const struct job *job, int64_t first, struct work 
 /* dk and dv of one block of keys. */
 static void do_keys (const struct job *job, int64_t entry, int64_t kv_head, int64_t block)
 {
-    const struct kern_attention *a = job->a;
+    const struct kern_attention_fwd *a = job->a;
     int64_t group = a->heads / a->kv_heads;
     struct work w;
 
@@ -317,7 +322,7 @@ static void do_keys (const struct job *job, int64_t entry, int64_t kv_head, int6
 VEC_INLINE void do_delta (const struct job *job, int64_t entry, int64_t head,
                           const enum mg_dtype type)
 {
-    const struct kern_attention *a = job->a;
+    const struct kern_attention_fwd *a = job->a;
     struct flash_queries q = { .entry = entry, .head = head };
     float *delta = job->delta + flash_lse (a, &q);
 
@@ -343,7 +348,7 @@ static void run_heads (const struct job *job)
 
 static void run_blocks (const struct job *job)
 {
-    const struct kern_attention *a = job->a;
+    const struct kern_attention_fwd *a = job->a;
     int64_t q_blocks = flash_blocks (a->seq_q, BQ),
             k_blocks = flash_blocks (a->seq_k, BK);
     int64_t q_tasks = a->batch * a->heads * q_blocks;
@@ -377,19 +382,19 @@ static bool is_enough (int64_t tasks, int threads)
 }
 
 /* Does a task take all of a head's keys at once? */
-static bool is_by_head (const struct kern_attention *a, int threads)
+static bool is_by_head (const struct kern_attention_fwd *a, int threads)
 {
     return is_enough (a->batch * a->kv_heads, threads);
 }
 
 /* Keys whose gradients a thread keeps. */
-static int64_t kept_keys (const struct kern_attention *a, int threads)
+static int64_t kept_keys (const struct kern_attention_fwd *a, int threads)
 {
     return is_by_head (a, threads) ? flash_blocks (a->seq_k, BK) * BK : BK;
 }
 
 /* Floats of delta. */
-static size_t num_deltas (const struct kern_attention *a)
+static size_t num_deltas (const struct kern_attention_fwd *a)
 {
     return (size_t)(a->batch * a->heads * a->seq_q + 15) / 16 * 16;
 }
@@ -404,13 +409,12 @@ size_t cpu_attention_bwd_scratch (const struct kernels *k,
 }
 
 int cpu_attention_bwd (const struct kernels *k, const struct kern_attention_bwd *g,
-                       struct mg_stream *stream, struct mg_error *err)
+                       struct mg_error *err)
 {
-    const struct kern_attention *a = &g->fwd;
+    const struct kern_attention_fwd *a = &g->fwd;
     struct job job = { .g = g, .a = a, .threads = cpu_of (k)->threads };
     int64_t heads = a->batch * a->heads;
 
-    (void)stream;
     if (a->kv_heads < 1 || a->heads % a->kv_heads != 0)
         return mg_error_set (err, EINVAL,
                              "attention: %lld heads are not a multiple of %lld kv heads",

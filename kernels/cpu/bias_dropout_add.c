@@ -39,10 +39,9 @@ VEC_INLINE void fwd_row (const struct kern_bias_dropout_add_fwd *a, int64_t row,
 }
 
 int cpu_bias_dropout_add_fwd (const struct kernels *k,
-                              const struct kern_bias_dropout_add_fwd *a,
-                              struct mg_stream *stream, struct mg_error *err)
+                              const struct kern_bias_dropout_add_fwd *a, struct mg_error *err)
 {
-    (void)k, (void)stream, (void)err;
+    (void)k, (void)err;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) \
     if (a->rows * a->cols > CPU_SERIAL)
     for (int64_t row = 0; row < a->rows; row++)
@@ -74,9 +73,28 @@ VEC_INLINE void bwd_row (const struct kern_bias_dropout_add_bwd *a, int64_t row,
     }
 }
 
+static struct kern_col_sum dbias_sum (const struct kern_bias_dropout_add_bwd *a)
+{
+    return (struct kern_col_sum){
+        .rows = a->rows,
+        .cols = a->cols,
+        .x = a->dx,
+        .out = a->dbias,
+        .dtype = a->dtype,
+        .grad_dtype = a->grad_dtype,
+    };
+}
+
+size_t cpu_bias_dropout_add_bwd_scratch (const struct kernels *k,
+                                         const struct kern_bias_dropout_add_bwd *a)
+{
+    const struct kern_col_sum sum = dbias_sum (a);
+
+    return a->dbias ? cpu_col_sum_scratch (k, &sum) : 0;
+}
+
 int cpu_bias_dropout_add_bwd (const struct kernels *k,
-                              const struct kern_bias_dropout_add_bwd *a,
-                              struct mg_stream *stream, struct mg_error *err)
+                              const struct kern_bias_dropout_add_bwd *a, struct mg_error *err)
 {
     if (a->dropout.p > 0 || a->dx != a->dy) {
 #pragma omp parallel for num_threads (cpu_of (k)->threads) \
@@ -84,8 +102,10 @@ int cpu_bias_dropout_add_bwd (const struct kernels *k,
         for (int64_t row = 0; row < a->rows; row++)
             VEC_TYPED (a->dtype, bwd_row, a, row);
     }
-    if (a->dbias)
-        return cpu_col_sum (k, a->rows, a->cols, a->dx, a->dtype, a->dbias, a->grad_dtype,
-                            stream, err);
+    if (a->dbias) {
+        const struct kern_col_sum sum = dbias_sum (a);
+
+        return cpu_col_sum (k, &sum, err);
+    }
     return 0;
 }

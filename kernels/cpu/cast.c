@@ -36,41 +36,30 @@ VEC_INLINE void narrow_as (const float *x, int64_t n, float scale, void *y,
 }
 
 /* Elements begin .. begin + n - 1, at most CPU_BLOCK. */
-static void cast_block (float scale, const void *x, enum mg_dtype from, void *y,
-                        enum mg_dtype to, int64_t begin, int64_t n)
+static void cast_block (const struct kern_cast *a, int64_t begin, int64_t n)
 {
-    const void *source = (const char *)x + (size_t)begin * cpu_size (from);
-    void *target = (char *)y + (size_t)begin * cpu_size (to);
+    const void *source = (const char *)a->x + (size_t)begin * cpu_size (a->from);
+    void *target = (char *)a->y + (size_t)begin * cpu_size (a->to);
     float wide[CPU_BLOCK];
 
-    if (to == MG_FLOAT32) {
-        VEC_STORED (from, widen_as, source, n, scale, target);
-    } else if (from == MG_FLOAT32) {
-        VEC_STORED (to, narrow_as, source, n, scale, target);
+    if (a->to == MG_FLOAT32) {
+        VEC_STORED (a->from, widen_as, source, n, a->scale, target);
+    } else if (a->from == MG_FLOAT32) {
+        VEC_STORED (a->to, narrow_as, source, n, a->scale, target);
     } else {
-        VEC_STORED (from, widen_as, source, n, scale, wide);
-        VEC_STORED (to, narrow_as, wide, n, 1, target);
+        VEC_STORED (a->from, widen_as, source, n, a->scale, wide);
+        VEC_STORED (a->to, narrow_as, wide, n, 1, target);
     }
 }
 
-int cpu_cast_scaled (const struct kernels *k, int64_t n, float scale, const void *x,
-                     enum mg_dtype from, void *y, enum mg_dtype to,
-                     struct mg_stream *stream, struct mg_error *err)
+int cpu_cast (const struct kernels *k, const struct kern_cast *a, struct mg_error *err)
 {
-    (void)k, (void)stream;
-    if (!is_supported (from) || !is_supported (to))
+    if (!is_supported (a->from) || !is_supported (a->to))
         return mg_error_set (err, ENOTSUP,
                              "cast: %s to %s, want float32, bfloat16, float16 or float8_e4m3",
-                             mg_dtype_name (from), mg_dtype_name (to));
-#pragma omp parallel for num_threads (cpu_of (k)->threads) if (n > CPU_SERIAL)
-    for (int64_t b = 0; b < cpu_blocks (n); b++)
-        cast_block (scale, x, from, y, to, b * CPU_BLOCK,
-                    cpu_min (CPU_BLOCK, n - b * CPU_BLOCK));
+                             mg_dtype_name (a->from), mg_dtype_name (a->to));
+#pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->n > CPU_SERIAL)
+    for (int64_t b = 0; b < cpu_blocks (a->n); b++)
+        cast_block (a, b * CPU_BLOCK, cpu_min (CPU_BLOCK, a->n - b * CPU_BLOCK));
     return 0;
-}
-
-int cpu_cast (const struct kernels *k, int64_t n, const void *x, enum mg_dtype from,
-              void *y, enum mg_dtype to, struct mg_stream *stream, struct mg_error *err)
-{
-    return cpu_cast_scaled (k, n, 1, x, from, y, to, stream, err);
 }

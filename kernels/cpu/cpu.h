@@ -40,7 +40,6 @@ struct cpu_isa {
     const char *name;
     bool (*usable) (void); /* may run on this machine */
     const struct kern_ops *ops;
-    const struct kern_ops *plan; /* the same ops, which only note their scratch */
 };
 
 /* What kernels->impl points to. */
@@ -52,7 +51,6 @@ struct cpu {
     void *scratch; /* see cpu_scratch() */
     size_t scratch_size;
     bool given;   /* scratch is the caller's, and all there is */
-    size_t noted; /* most bytes since planning began */
     int entered;  /* kernels_cpu_enter() without its leave */
     uint64_t *modes; /* [threads] that they had before */
 };
@@ -77,26 +75,8 @@ struct kernels *cpu_create (int threads, const struct cpu_isa *isa, enum cpu_lib
  */
 void *cpu_scratch (const struct kernels *k, size_t size, struct mg_error *err);
 
-/* What a call will ask of cpu_scratch(), by op, for the table of planning; cpu_plan_gemm() as
- * an op, since a library may fail.
- */
-int cpu_plan_gemm (const struct kernels *, const struct kern_gemm *, struct mg_stream *,
-                   struct mg_error *);
+/* Scratch of a product by our own loops. */
 size_t cpu_gemm_ref_scratch (const struct kernels *, const struct kern_gemm *);
-size_t cpu_norm_bwd_scratch (const struct kern_norm_bwd *);
-size_t cpu_attention_fwd_scratch (const struct kernels *, const struct kern_attention *);
-size_t cpu_attention_bwd_scratch (const struct kernels *, const struct kern_attention_bwd *);
-size_t cpu_col_sum_scratch (int64_t rows, int64_t cols);
-size_t cpu_embedding_bwd_scratch (const struct kern_embedding_bwd *);
-
-/* A call will ask for 'size' bytes. */
-static inline void cpu_note (const struct kernels *k, size_t size)
-{
-    struct cpu *cpu = k->impl;
-
-    if (size > cpu->noted)
-        cpu->noted = size;
-}
 
 /* Number of this thread in a parallel region, from 0. */
 static inline int cpu_thread (void)
@@ -124,6 +104,12 @@ static inline size_t cpu_size (enum mg_dtype dtype)
     return dtype == MG_FLOAT32 ? 4 : dtype == MG_FLOAT8_E4M3 ? 1 : 2;
 }
 
+/* Position of row 's' of batch entry 'b'. */
+static inline int64_t cpu_position (const struct kern_positions *p, int64_t s, int64_t b)
+{
+    return p->at ? p->at[s * p->stride_s + b * p->stride_b] : s;
+}
+
 /* Loops over fewer elements than this run on one thread: waking others costs more. */
 enum { CPU_SERIAL = 16384 };
 
@@ -135,70 +121,33 @@ static inline int64_t cpu_blocks (int64_t n)
     return (n + CPU_BLOCK - 1) / CPU_BLOCK;
 }
 
-extern const struct kern_ops cpu_ops, cpu_plan_ops;
+extern const struct kern_ops cpu_ops;
 
-int cpu_gemm (const struct kernels *, const struct kern_gemm *, struct mg_stream *,
-              struct mg_error *);
-int cpu_norm_fwd (const struct kernels *, const struct kern_norm_fwd *,
-                  struct mg_stream *, struct mg_error *);
-int cpu_norm_bwd (const struct kernels *, const struct kern_norm_bwd *,
-                  struct mg_stream *, struct mg_error *);
-int cpu_bias_dropout_add_fwd (const struct kernels *,
-                              const struct kern_bias_dropout_add_fwd *,
-                              struct mg_stream *, struct mg_error *);
-int cpu_bias_dropout_add_bwd (const struct kernels *,
-                              const struct kern_bias_dropout_add_bwd *,
-                              struct mg_stream *, struct mg_error *);
-int cpu_gelu_fwd (const struct kernels *, const struct kern_gelu_fwd *,
-                  struct mg_stream *, struct mg_error *);
-int cpu_gelu_bwd (const struct kernels *, const struct kern_gelu_bwd *,
-                  struct mg_stream *, struct mg_error *);
-int cpu_attention_fwd (const struct kernels *, const struct kern_attention *,
-                       struct mg_stream *, struct mg_error *);
-int cpu_attention_bwd (const struct kernels *, const struct kern_attention_bwd *,
-                       struct mg_stream *, struct mg_error *);
-int cpu_embedding_fwd (const struct kernels *, const struct kern_embedding_fwd *,
-                       struct mg_stream *, struct mg_error *);
-int cpu_embedding_bwd (const struct kernels *, const struct kern_embedding_bwd *,
-                       struct mg_stream *, struct mg_error *);
-int cpu_position_fwd (const struct kernels *, const struct kern_position_fwd *,
-                      struct mg_stream *, struct mg_error *);
-int cpu_position_bwd (const struct kernels *, const struct kern_position_bwd *,
-                      struct mg_stream *, struct mg_error *);
-int cpu_xent_max (const struct kernels *, const struct kern_xent_max *,
-                  struct mg_stream *, struct mg_error *);
-int cpu_xent_sum (const struct kernels *, const struct kern_xent_sum *,
-                  struct mg_stream *, struct mg_error *);
-int cpu_xent_loss (const struct kernels *, const struct kern_xent_loss *,
-                   struct mg_stream *, struct mg_error *);
-int cpu_xent_bwd (const struct kernels *, const struct kern_xent_bwd *,
-                  struct mg_stream *, struct mg_error *);
-int cpu_adamw (const struct kernels *, const struct kern_adamw *, struct mg_stream *,
-               struct mg_error *);
-int cpu_adamw_largest (const struct kernels *, const struct kern_adamw *,
-                       struct kern_three *out, struct mg_stream *, struct mg_error *);
-int cpu_state_load (const struct kernels *, int64_t n, const struct kern_state *state,
-                    void *out, enum mg_dtype dtype, struct mg_stream *, struct mg_error *);
-int cpu_state_store (const struct kernels *, int64_t n, const void *in, enum mg_dtype dtype,
-                     const struct kern_state *state, struct mg_stream *, struct mg_error *);
-int cpu_fill_normal (const struct kernels *, const struct kern_fill_normal *,
-                     struct mg_stream *, struct mg_error *);
-int cpu_fill (const struct kernels *, int64_t n, float value, void *out, enum mg_dtype dtype,
-              struct mg_stream *, struct mg_error *);
-int cpu_col_sum (const struct kernels *, int64_t rows, int64_t cols, const void *x,
-                 enum mg_dtype dtype, void *out, enum mg_dtype grad_dtype,
-                 struct mg_stream *, struct mg_error *);
-int cpu_sum_sq (const struct kernels *, int64_t n, const void *x, enum mg_dtype dtype,
-                double *out, struct mg_stream *, struct mg_error *);
-int cpu_max_abs (const struct kernels *, int64_t n, const void *x, enum mg_dtype dtype,
-                 float *out, struct mg_stream *, struct mg_error *);
-int cpu_count_zeros (const struct kernels *, int64_t n, const void *x, enum mg_dtype dtype,
-                     double *out, struct mg_stream *, struct mg_error *);
-int cpu_cast (const struct kernels *, int64_t n, const void *x, enum mg_dtype from,
-              void *y, enum mg_dtype to, struct mg_stream *, struct mg_error *);
-int cpu_cast_scaled (const struct kernels *, int64_t n, float scale, const void *x,
-                     enum mg_dtype from, void *y, enum mg_dtype to, struct mg_stream *,
-                     struct mg_error *);
+/* The ops run inside the call, so they know nothing of streams. */
+#define CPU_RUN(OP, op) \
+    int cpu_##op (const struct kernels *, const struct kern_##op *, struct mg_error *);
+KERN_OPS (CPU_RUN)
+#undef CPU_RUN
+
+/* Ops that take scratch, and how much a call will ask of cpu_scratch().  That of a product is a
+ * function of its own, since a library may fail.
+ */
+#define CPU_SCRATCH_OPS(OP)                         \
+    OP (NORM_BWD, norm_bwd)                         \
+    OP (BIAS_DROPOUT_ADD_BWD, bias_dropout_add_bwd) \
+    OP (ATTENTION_FWD, attention_fwd)               \
+    OP (ATTENTION_BWD, attention_bwd)               \
+    OP (EMBEDDING_BWD, embedding_bwd)               \
+    OP (POSITION_BWD, position_bwd)                 \
+    OP (COL_SUM, col_sum)
+
+#define CPU_SCRATCH(OP, op) \
+    size_t cpu_##op##_scratch (const struct kernels *, const struct kern_##op *);
+CPU_SCRATCH_OPS (CPU_SCRATCH)
+#undef CPU_SCRATCH
+
+int cpu_gemm_scratch (const struct kernels *, const struct kern_gemm *, size_t *bytes,
+                      struct mg_error *);
 
 /* The product by our own loops: any type and size. */
 int cpu_gemm_ref (const struct kernels *k, const struct kern_gemm *a,

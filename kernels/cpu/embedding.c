@@ -17,11 +17,11 @@ static bool is_local (int32_t id, int64_t first, int64_t count)
 }
 
 int cpu_embedding_fwd (const struct kernels *k, const struct kern_embedding_fwd *a,
-                       struct mg_stream *stream, struct mg_error *err)
+                       struct mg_error *err)
 {
     size_t size = (size_t)a->cols * cpu_size (a->dtype);
 
-    (void)k, (void)stream, (void)err;
+    (void)k, (void)err;
     if (size == 0)
         return 0;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) \
@@ -53,29 +53,25 @@ struct chains {
     int64_t *first, *next;
 };
 
-size_t cpu_embedding_bwd_scratch (const struct kern_embedding_bwd *a)
+/* Elements of both. */
+static int64_t chains_size (const struct kern_embedding_bwd *a)
 {
-    return a->grad_dtype == MG_FLOAT32 ? 0
-                                       : (size_t)(a->count + a->tokens) * sizeof (int64_t);
+    return a->grad_dtype == MG_FLOAT32 ? 0 : a->count + a->tokens;
 }
 
-static int make_chains (const struct kernels *k, const struct kern_embedding_bwd *a,
-                        struct chains *c, struct mg_error *err)
+static struct chains make_chains (const struct kern_embedding_bwd *a, int64_t *memory)
 {
-    size_t size = cpu_embedding_bwd_scratch (a);
+    struct chains c = { memory, memory + a->count };
 
-    if (!(c->first = cpu_scratch (k, size, err)) && size > 0)
-        return -1;
-    c->next = c->first + a->count;
     for (int64_t i = 0; i < a->count; i++)
-        c->first[i] = -1;
+        c.first[i] = -1;
     for (int64_t t = a->tokens; t-- > 0;) {
         if (is_local (a->id[t], a->first, a->count)) {
-            c->next[t] = c->first[a->id[t] - a->first];
-            c->first[a->id[t] - a->first] = t;
+            c.next[t] = c.first[a->id[t] - a->first];
+            c.first[a->id[t] - a->first] = t;
         }
     }
-    return 0;
+    return c;
 }
 
 /* Elements of a table's row, at most STRIP or PHILOX_CHUNK, to floats and back; 'wide' has
@@ -108,13 +104,11 @@ static void add_chain (const struct kern_embedding_bwd *a, const struct chains *
     VEC_TYPED (a->grad_dtype, narrow, a->dtable, to, n, sum);
 }
 
-static int embedding_bwd_half (const struct kernels *k, const struct kern_embedding_bwd *a,
-                               struct mg_error *err)
+static void add_chains (const struct kernels *k, const struct kern_embedding_bwd *a,
+                        int64_t *memory)
 {
-    struct chains c;
+    const struct chains c = make_chains (a, memory);
 
-    if (make_chains (k, a, &c, err) < 0)
-        return -1;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) \
     if (a->tokens * a->cols > CPU_SERIAL)
     for (int64_t col = 0; col < a->cols; col += STRIP) {
@@ -125,15 +119,16 @@ static int embedding_bwd_half (const struct kernels *k, const struct kern_embedd
                 && c.first[a->id[t] - a->first] == t)
                 add_chain (a, &c, t, col, n);
     }
-    return 0;
 }
 
-int cpu_embedding_bwd (const struct kernels *k, const struct kern_embedding_bwd *a,
-                       struct mg_stream *stream, struct mg_error *err)
+/* 'memory' has chains_size() elements. */
+static void add_tokens (const struct kernels *k, const struct kern_embedding_bwd *a,
+                        int64_t *memory)
 {
-    (void)stream;
-    if (a->grad_dtype != MG_FLOAT32)
-        return embedding_bwd_half (k, a, err);
+    if (a->grad_dtype != MG_FLOAT32) {
+        add_chains (k, a, memory);
+        return;
+    }
 #pragma omp parallel for num_threads (cpu_of (k)->threads) \
     if (a->tokens * a->cols > CPU_SERIAL)
     for (int64_t col = 0; col < a->cols; col += STRIP) {
@@ -145,7 +140,30 @@ int cpu_embedding_bwd (const struct kernels *k, const struct kern_embedding_bwd 
                            (float *)a->dtable + (a->id[t] - a->first) * a->cols + col,
                            a->dout, t * a->cols + col, n);
     }
+}
+
+size_t cpu_embedding_bwd_scratch (const struct kernels *k, const struct kern_embedding_bwd *a)
+{
+    (void)k;
+    return (size_t)chains_size (a) * sizeof (int64_t);
+}
+
+int cpu_embedding_bwd (const struct kernels *k, const struct kern_embedding_bwd *a,
+                       struct mg_error *err)
+{
+    size_t size = cpu_embedding_bwd_scratch (k, a);
+    int64_t *memory = cpu_scratch (k, size, err);
+
+    if (!memory && size > 0)
+        return -1;
+    add_tokens (k, a, memory);
     return 0;
+}
+
+/* First element of the table's row that is added to row 'row'. */
+static int64_t table_row (const struct kern_dropout *d, int64_t row, int64_t cols)
+{
+    return cpu_position (&d->position, row / d->batch, row % d->batch) * cols;
 }
 
 VEC_INLINE void position_fwd_row (const struct kern_position_fwd *a, int64_t row,
@@ -153,7 +171,7 @@ VEC_INLINE void position_fwd_row (const struct kern_position_fwd *a, int64_t row
 {
     const struct kern_dropout *d = &a->dropout;
     int64_t first = row * a->cols;
-    int64_t position = (d->first_position + row / d->batch) * a->cols;
+    int64_t position = table_row (d, row, a->cols);
     float factor[PHILOX_CHUNK];
 
     for (int64_t col = 0; col < a->cols; col += PHILOX_CHUNK) {
@@ -163,7 +181,7 @@ VEC_INLINE void position_fwd_row (const struct kern_position_fwd *a, int64_t row
             philox_chunk (d, row, col, n, factor);
         for (int64_t c = 0; c < n; c += VEC) {
             vf v = vec_get (a->x, first + col + c, n - c, type)
-                   + vec_get (a->position, position + col + c, n - c, type);
+                   + vec_get (a->table, position + col + c, n - c, type);
 
             if (d->p > 0)
                 v *= vec_load (factor + c);
@@ -173,9 +191,9 @@ VEC_INLINE void position_fwd_row (const struct kern_position_fwd *a, int64_t row
 }
 
 int cpu_position_fwd (const struct kernels *k, const struct kern_position_fwd *a,
-                      struct mg_stream *stream, struct mg_error *err)
+                      struct mg_error *err)
 {
-    (void)k, (void)stream, (void)err;
+    (void)k, (void)err;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) \
     if (a->tokens * a->cols > CPU_SERIAL)
     for (int64_t row = 0; row < a->tokens; row++)
@@ -183,7 +201,7 @@ int cpu_position_fwd (const struct kernels *k, const struct kern_position_fwd *a
     return 0;
 }
 
-/* Columns col .. col + n - 1 of a row, which are also added to 'sum'. */
+/* dx of columns col .. col + n - 1 of a row, which is added to 'sum' as stored. */
 VEC_INLINE void position_bwd_chunk (const struct kern_position_bwd *a, int64_t row,
                                     int64_t col, int64_t n, float *sum,
                                     const enum mg_dtype type)
@@ -200,33 +218,84 @@ VEC_INLINE void position_bwd_chunk (const struct kern_position_bwd *a, int64_t r
             v *= vec_load (factor + c);
         vec_put (a->dx, first + c, v, n - c, type);
     }
-    add (sum, a->dx, first, n, type);
+    if (sum)
+        add (sum, a->dx, first, n, type);
 }
 
-/* Rows 'row' to 'end', which are of one position. */
+/* Rows 'row' to 'end', which are of position row / batch, as no other row is. */
 static void position_bwd_rows (const struct kern_position_bwd *a, int64_t row, int64_t end)
 {
-    const struct kern_dropout *d = &a->dropout;
-    int64_t position = (d->first_position + row / d->batch) * a->cols;
+    int64_t position = table_row (&a->dropout, row, a->cols);
     float sum[PHILOX_CHUNK];
 
     for (int64_t col = 0; col < a->cols; col += PHILOX_CHUNK) {
         int64_t n = cpu_min (PHILOX_CHUNK, a->cols - col);
 
-        VEC_TYPED (a->grad_dtype, widen, a->dposition, position + col, n, sum);
+        VEC_TYPED (a->grad_dtype, widen, a->dtable, position + col, n, sum);
         for (int64_t r = row; r < end; r++)
             VEC_TYPED (a->dtype, position_bwd_chunk, a, r, col, n, sum);
-        VEC_TYPED (a->grad_dtype, narrow, a->dposition, position + col, n, sum);
+        VEC_TYPED (a->grad_dtype, narrow, a->dtable, position + col, n, sum);
     }
 }
 
+/* Positions that come in any order: dx first, then tokens are added by the ids that their
+ * positions are.
+ */
+static struct kern_embedding_bwd as_tokens (const struct kern_position_bwd *a)
+{
+    return (struct kern_embedding_bwd){
+        .tokens = a->tokens,
+        .cols = a->cols,
+        .count = a->count,
+        .dout = a->dx,
+        .dtable = a->dtable,
+        .dtype = a->dtype,
+        .grad_dtype = a->grad_dtype,
+    };
+}
+
+size_t cpu_position_bwd_scratch (const struct kernels *k, const struct kern_position_bwd *a)
+{
+    const struct kern_embedding_bwd tokens = as_tokens (a);
+
+    (void)k;
+    if (!a->dropout.position.at)
+        return 0;
+    return (size_t)chains_size (&tokens) * sizeof (int64_t)
+           + (size_t)a->tokens * sizeof (int32_t);
+}
+
+static int position_bwd_listed (const struct kernels *k, const struct kern_position_bwd *a,
+                                struct mg_error *err)
+{
+    const struct kern_dropout *d = &a->dropout;
+    struct kern_embedding_bwd tokens = as_tokens (a);
+    int64_t *memory = cpu_scratch (k, cpu_position_bwd_scratch (k, a), err);
+    int32_t *id;
+
+    if (!memory && a->tokens > 0)
+        return -1;
+    tokens.id = id = (int32_t *)(memory + chains_size (&tokens));
+    for (int64_t t = 0; t < a->tokens; t++)
+        id[t] = (int32_t)cpu_position (&d->position, t / d->batch, t % d->batch);
+#pragma omp parallel for num_threads (cpu_of (k)->threads) \
+    if (a->tokens * a->cols > CPU_SERIAL)
+    for (int64_t row = 0; row < a->tokens; row++)
+        for (int64_t col = 0; col < a->cols; col += PHILOX_CHUNK)
+            VEC_TYPED (a->dtype, position_bwd_chunk, a, row, col,
+                       cpu_min (PHILOX_CHUNK, a->cols - col), NULL);
+    add_tokens (k, &tokens, memory);
+    return 0;
+}
+
 int cpu_position_bwd (const struct kernels *k, const struct kern_position_bwd *a,
-                      struct mg_stream *stream, struct mg_error *err)
+                      struct mg_error *err)
 {
     int64_t batch = a->dropout.batch;
     int64_t positions = a->tokens > 0 ? (a->tokens + batch - 1) / batch : 0;
 
-    (void)k, (void)stream, (void)err;
+    if (a->dropout.position.at)
+        return position_bwd_listed (k, a, err);
 #pragma omp parallel for num_threads (cpu_of (k)->threads) \
     if (a->tokens * a->cols > CPU_SERIAL)
     for (int64_t s = 0; s < positions; s++)

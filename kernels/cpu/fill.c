@@ -24,9 +24,9 @@ static void fill_row (const struct kern_fill_normal *a, int64_t row)
 }
 
 int cpu_fill_normal (const struct kernels *k, const struct kern_fill_normal *a,
-                     struct mg_stream *stream, struct mg_error *err)
+                     struct mg_error *err)
 {
-    (void)k, (void)stream, (void)err;
+    (void)k, (void)err;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) \
     if (a->rows * a->cols > CPU_SERIAL)
     for (int64_t row = 0; row < a->rows; row++)
@@ -41,13 +41,12 @@ VEC_INLINE void fill (void *out, int64_t first, int64_t n, float value,
         vec_put (out, first + i, vec_set (value), n - i, type);
 }
 
-int cpu_fill (const struct kernels *k, int64_t n, float value, void *out, enum mg_dtype dtype,
-              struct mg_stream *stream, struct mg_error *err)
+int cpu_fill (const struct kernels *k, const struct kern_fill *a, struct mg_error *err)
 {
-    (void)k, (void)stream, (void)err;
-#pragma omp parallel for num_threads (cpu_of (k)->threads) if (n > CPU_SERIAL)
-    for (int64_t i = 0; i < cpu_blocks (n); i++)
-        VEC_TYPED (dtype, fill, out, i * CPU_BLOCK, cpu_min (CPU_BLOCK, n - i * CPU_BLOCK),
-                   value);
+    (void)k, (void)err;
+#pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->n > CPU_SERIAL)
+    for (int64_t i = 0; i < cpu_blocks (a->n); i++)
+        VEC_TYPED (a->dtype, fill, a->out, i * CPU_BLOCK,
+                   cpu_min (CPU_BLOCK, a->n - i * CPU_BLOCK), a->value);
     return 0;
 }

@@ -5,19 +5,20 @@
 #include "kernels/cpu/flash.h"
 #include "kernels/cpu/philox.h"
 
-static void set_positions (const int64_t *positions, int64_t first, int64_t count,
-                           int32_t *out, int32_t *min, int32_t *max)
+static void set_positions (const struct kern_positions *positions, int64_t entry,
+                           int64_t first, int64_t count, int32_t *out, int32_t *min,
+                           int32_t *max)
 {
     *min = INT32_MAX;
     *max = INT32_MIN;
     for (int64_t i = 0; i < count; i++) {
-        out[i] = (int32_t)(positions ? positions[first + i] : first + i);
+        out[i] = (int32_t)cpu_position (positions, first + i, entry);
         *min = out[i] < *min ? out[i] : *min;
         *max = out[i] > *max ? out[i] : *max;
     }
 }
 
-void flash_set_queries (const struct kern_attention *a, int64_t entry, int64_t head,
+void flash_set_queries (const struct kern_attention_fwd *a, int64_t entry, int64_t head,
                         int64_t block, struct flash_queries *q)
 {
     q->entry = entry;
@@ -25,12 +26,12 @@ void flash_set_queries (const struct kern_attention *a, int64_t entry, int64_t h
     q->first = block * BQ;
     q->count = cpu_min (BQ, a->seq_q - q->first);
     q->across = (q->count + VEC - 1) / VEC * VEC;
-    set_positions (a->pos_q, q->first, q->count, q->position, &q->min, &q->max);
+    set_positions (&a->pos_q, entry, q->first, q->count, q->position, &q->min, &q->max);
     for (int64_t i = q->count; i < q->across; i++)
         q->position[i] = q->max;
 }
 
-void flash_set_keys (const struct kern_attention *a, int64_t entry, int64_t head,
+void flash_set_keys (const struct kern_attention_fwd *a, int64_t entry, int64_t head,
                      int64_t first, int64_t count, struct flash_keys *k)
 {
     k->entry = entry;
@@ -38,7 +39,7 @@ void flash_set_keys (const struct kern_attention *a, int64_t entry, int64_t head
     k->first = first;
     k->count = count;
     k->lead = 0;
-    set_positions (a->pos_k, k->first, k->count, k->position, &k->min, &k->max);
+    set_positions (&a->pos_k, entry, k->first, k->count, k->position, &k->min, &k->max);
     k->k = k->v = NULL;
     if (a->dtype == MG_FLOAT32) {
         k->k = (const float *)a->k + flash_kv_row (a, k, 0);
@@ -57,7 +58,7 @@ static int64_t count_before (const struct flash_queries *q, int32_t position)
     return lead / VEC * VEC;
 }
 
-bool flash_pair (const struct kern_attention *a, const struct flash_queries *q,
+bool flash_pair (const struct kern_attention_fwd *a, const struct flash_queries *q,
                  int64_t first, struct flash_keys *k)
 {
     int64_t head = q->head / (a->heads / a->kv_heads);
@@ -80,7 +81,7 @@ VEC_INLINE void copy_row (const void *x, int64_t first, int64_t n, float *copy,
         vec_store_part (copy + c, vec_get (x, first + c, n - c, type), n - c);
 }
 
-void flash_copy_rows (const struct kern_attention *a, const struct flash_keys *k,
+void flash_copy_rows (const struct kern_attention_fwd *a, const struct flash_keys *k,
                       const void *x, const float **rows, int64_t *stride, float *copy)
 {
     for (int64_t i = 0; i < k->count; i++)
@@ -114,7 +115,7 @@ void flash_turn (const struct flash_rows *x, int64_t across, float scale, float 
             VEC_TYPED (x->dtype, turn_square, x, r, c, scale, out + c * BQ + r);
 }
 
-VEC_INLINE void turn_back_square (const float *in, const float *scale,
+VEC_INLINE void turn_back_square (const float *in, const float *scale, bool accumulate,
                                   const struct flash_rows *x, int64_t row, int64_t col,
                                   const enum mg_dtype type)
 {
@@ -126,15 +127,22 @@ VEC_INLINE void turn_back_square (const float *in, const float *scale,
         square[i] = i < cols ? vec_load (in + i * BQ) : (vf){ 0 };
     vec_transpose (square);
     VEC_UNROLL for (int i = 0; i < VEC; i++)
-        if (i < rows)
-            vec_put (x->x, first + i * x->stride, scale[i] * square[i], cols, type);
+        if (i < rows) {
+            vf v = scale[i] * square[i];
+
+            if (accumulate)
+                v += vec_get (x->x, first + i * x->stride, cols, type);
+            vec_put (x->x, first + i * x->stride, v, cols, type);
+        }
 }
 
-void flash_turn_back (const float *in, const float *scale, const struct flash_rows *x)
+void flash_turn_back (const float *in, const float *scale, bool accumulate,
+                      const struct flash_rows *x)
 {
     for (int64_t r = 0; r < x->rows; r += VEC)
         for (int64_t c = 0; c < x->cols; c += VEC)
-            VEC_TYPED (x->dtype, turn_back_square, in + c * BQ + r, scale + r, x, r, c);
+            VEC_TYPED (x->dtype, turn_back_square, in + c * BQ + r, scale + r, accumulate, x, r,
+                       c);
 }
 
 static void mask (const struct flash_queries *q, const struct flash_keys *k, float *s)
@@ -152,7 +160,7 @@ static void mask (const struct flash_queries *q, const struct flash_keys *k, flo
     }
 }
 
-void flash_scores (const struct kern_attention *a, const struct flash_queries *q,
+void flash_scores (const struct kern_attention_fwd *a, const struct flash_queries *q,
                    const struct flash_keys *k, const float *qt, float *s)
 {
     cpu_tile (&(struct cpu_tile){ .m = k->count,
@@ -169,7 +177,7 @@ void flash_scores (const struct kern_attention *a, const struct flash_queries *q
         mask (q, k, s);
 }
 
-void flash_drop (const struct kern_attention *a, const struct flash_queries *q,
+void flash_drop (const struct kern_attention_fwd *a, const struct flash_queries *q,
                  const struct flash_keys *k, float *factor)
 {
     struct philox_drop drop = philox_drop (a->dropout_p);

@@ -48,9 +48,9 @@ VEC_INLINE void bwd (const struct kern_gelu_bwd *a, int64_t begin, int64_t end,
 }
 
 int cpu_gelu_fwd (const struct kernels *k, const struct kern_gelu_fwd *a,
-                  struct mg_stream *stream, struct mg_error *err)
+                  struct mg_error *err)
 {
-    (void)k, (void)stream, (void)err;
+    (void)k, (void)err;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->n > CPU_SERIAL)
     for (int64_t b = 0; b < cpu_blocks (a->n); b++)
         VEC_TYPED (a->dtype, fwd, a, b * CPU_BLOCK, cpu_min ((b + 1) * CPU_BLOCK, a->n));
@@ -58,9 +58,9 @@ int cpu_gelu_fwd (const struct kernels *k, const struct kern_gelu_fwd *a,
 }
 
 int cpu_gelu_bwd (const struct kernels *k, const struct kern_gelu_bwd *a,
-                  struct mg_stream *stream, struct mg_error *err)
+                  struct mg_error *err)
 {
-    (void)k, (void)stream, (void)err;
+    (void)k, (void)err;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->n > CPU_SERIAL)
     for (int64_t b = 0; b < cpu_blocks (a->n); b++)
         VEC_TYPED (a->dtype, bwd, a, b * CPU_BLOCK, cpu_min ((b + 1) * CPU_BLOCK, a->n));

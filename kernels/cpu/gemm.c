@@ -36,12 +36,10 @@ static bool is_nothing (const struct kern_gemm *a)
     return a->m == 0 || a->n == 0 || (a->k == 0 && a->accumulate);
 }
 
-int cpu_gemm (const struct kernels *k, const struct kern_gemm *a,
-              struct mg_stream *stream, struct mg_error *err)
+int cpu_gemm (const struct kernels *k, const struct kern_gemm *a, struct mg_error *err)
 {
     const struct cpu *cpu = cpu_of (k);
 
-    (void)stream;
     if (check (a, err) < 0)
         return -1;
     if (is_nothing (a))
@@ -55,21 +53,19 @@ int cpu_gemm (const struct kernels *k, const struct kern_gemm *a,
     return cpu_gemm_ref (k, a, err);
 }
 
-int cpu_plan_gemm (const struct kernels *k, const struct kern_gemm *a,
-                   struct mg_stream *stream, struct mg_error *err)
+int cpu_gemm_scratch (const struct kernels *k, const struct kern_gemm *a, size_t *bytes,
+                      struct mg_error *err)
 {
     const struct cpu *cpu = cpu_of (k);
-    size_t scratch;
 
-    (void)stream;
+    *bytes = 0;
     if (check (a, err) < 0)
         return -1;
     if (is_nothing (a))
         return 0;
-    scratch = cpu_gemm_ref_scratch (k, a);
-    if (cpu->gemm && a->k > 0 && cpu->gemm->plan (cpu->gemm_impl, a, &scratch, err) < 0
+    *bytes = cpu_gemm_ref_scratch (k, a);
+    if (cpu->gemm && a->k > 0 && cpu->gemm->plan (cpu->gemm_impl, a, bytes, err) < 0
         && errno != ENOTSUP)
         return -1;
-    cpu_note (k, scratch);
     return 0;
 }

@@ -1,4 +1,4 @@
-/* norm.c - layer norm (formulas in kernels.h)
+/* norm.c - layer norm and RMS norm (formulas in kernels.h)
  *
  * Mean and variance in two passes over a row, which is in cache by then: the one-pass
  * form E x^2 - (E x)^2 loses everything where the mean is large.
@@ -40,27 +40,29 @@ VEC_INLINE void fwd_row (const struct kern_norm_fwd *a, int64_t row,
                          const enum mg_dtype type)
 {
     int64_t first = row * a->cols;
-    float mean = sum_row (a->x, first, a->cols, 0, 1, type) / (float)a->cols;
+    float mean
+        = a->mean ? sum_row (a->x, first, a->cols, 0, 1, type) / (float)a->cols : 0;
     double var = (double)sum_row (a->x, first, a->cols, mean, 2, type) / (double)a->cols;
     float rstd = (float)(1 / sqrt (var + a->eps));
 
     for (int64_t c = 0; c < a->cols; c += VEC) {
         int64_t left = a->cols - c;
         vf xhat = (vec_get (a->x, first + c, left, type) - mean) * rstd;
+        vf y = xhat * vec_get (a->weight, c, left, type);
 
-        vec_put (a->y, first + c,
-                 xhat * vec_get (a->weight, c, left, type)
-                     + vec_get (a->bias, c, left, type),
-                 left, type);
+        if (a->bias)
+            y += vec_get (a->bias, c, left, type);
+        vec_put (a->y, first + c, y, left, type);
     }
-    a->mean[row] = mean;
+    if (a->mean)
+        a->mean[row] = mean;
     a->rstd[row] = rstd;
 }
 
 int cpu_norm_fwd (const struct kernels *k, const struct kern_norm_fwd *a,
-                  struct mg_stream *stream, struct mg_error *err)
+                  struct mg_error *err)
 {
-    (void)k, (void)stream, (void)err;
+    (void)k, (void)err;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) \
     if (a->rows * a->cols > CPU_SERIAL)
     for (int64_t row = 0; row < a->rows; row++)
@@ -73,7 +75,7 @@ VEC_INLINE void bwd_row (const struct kern_norm_bwd *a, int64_t row, float *dwei
                          float *dbias, const enum mg_dtype type)
 {
     int64_t first = row * a->cols;
-    float mean = a->mean[row], rstd = a->rstd[row], mean_g, mean_gx;
+    float mean = a->mean ? a->mean[row] : 0, rstd = a->rstd[row], mean_g, mean_gx;
     vf sum_g = { 0 }, sum_gx = { 0 };
 
     for (int64_t c = 0; c < a->cols; c += VEC) {
@@ -84,7 +86,7 @@ VEC_INLINE void bwd_row (const struct kern_norm_bwd *a, int64_t row, float *dwei
         sum_g += g;
         sum_gx += g * ((vec_get (a->x, first + c, left, type) - mean) * rstd);
     }
-    mean_g = (float)((double)vec_sum (sum_g) / (double)a->cols);
+    mean_g = a->mean ? (float)((double)vec_sum (sum_g) / (double)a->cols) : 0;
     mean_gx = (float)((double)vec_sum (sum_gx) / (double)a->cols);
     for (int64_t c = 0; c < a->cols; c += VEC) {
         int64_t left = a->cols - c;
@@ -124,25 +126,26 @@ static void bwd_cols (const struct kern_norm_bwd *a, int64_t groups, int64_t ld,
         dbias += vec_load (sums + (2 * g + 1) * ld + col);
     }
     VEC_TYPED (a->grad_dtype, vec_add, a->dweight, col, dweight, left);
-    VEC_TYPED (a->grad_dtype, vec_add, a->dbias, col, dbias, left);
+    if (a->dbias)
+        VEC_TYPED (a->grad_dtype, vec_add, a->dbias, col, dbias, left);
 }
 
-size_t cpu_norm_bwd_scratch (const struct kern_norm_bwd *a)
+size_t cpu_norm_bwd_scratch (const struct kernels *k, const struct kern_norm_bwd *a)
 {
     int64_t groups = (a->rows + GROUP - 1) / GROUP;
     int64_t vecs = (a->cols + VEC - 1) / VEC;
 
+    (void)k;
     return (size_t)(2 * groups * vecs * VEC) * sizeof (float);
 }
 
 int cpu_norm_bwd (const struct kernels *k, const struct kern_norm_bwd *a,
-                  struct mg_stream *stream, struct mg_error *err)
+                  struct mg_error *err)
 {
     int64_t groups = (a->rows + GROUP - 1) / GROUP;
     int64_t vecs = (a->cols + VEC - 1) / VEC, ld = vecs * VEC;
-    float *sums = cpu_scratch (k, cpu_norm_bwd_scratch (a), err);
+    float *sums = cpu_scratch (k, cpu_norm_bwd_scratch (k, a), err);
 
-    (void)stream;
     if (!sums && groups * ld > 0)
         return -1;
 #pragma omp parallel num_threads (cpu_of (k)->threads) if (a->rows * a->cols > CPU_SERIAL)

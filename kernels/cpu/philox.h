@@ -90,7 +90,7 @@ VEC_INLINE void philox_chunk (const struct kern_dropout *d, int64_t row, int64_t
                               int64_t n, float *factor)
 {
     struct philox_drop drop = philox_drop (d->p);
-    uint32_t position = (uint32_t)(d->first_position + row / d->batch);
+    uint32_t position = (uint32_t)cpu_position (&d->position, row / d->batch, row % d->batch);
     uint64_t sample = (uint64_t)d->sample[row % d->batch];
 
     for (int64_t i = 0; i < n; i += PHILOX_RUN)

@@ -39,20 +39,20 @@ static int64_t sums_ld (int64_t cols)
     return (cols + STRIP - 1) / STRIP * STRIP;
 }
 
-size_t cpu_col_sum_scratch (int64_t rows, int64_t cols)
+size_t cpu_col_sum_scratch (const struct kernels *k, const struct kern_col_sum *a)
 {
-    return (size_t)((rows + GROUP - 1) / GROUP * sums_ld (cols)) * sizeof (float);
+    (void)k;
+    return (size_t)((a->rows + GROUP - 1) / GROUP * sums_ld (a->cols)) * sizeof (float);
 }
 
-int cpu_col_sum (const struct kernels *k, int64_t rows, int64_t cols, const void *x,
-                 enum mg_dtype dtype, void *out, enum mg_dtype grad_dtype,
-                 struct mg_stream *stream, struct mg_error *err)
+int cpu_col_sum (const struct kernels *k, const struct kern_col_sum *a,
+                 struct mg_error *err)
 {
+    int64_t rows = a->rows, cols = a->cols;
     int64_t groups = (rows + GROUP - 1) / GROUP, ld = sums_ld (cols);
     int64_t strips = ld / STRIP;
-    float *sums = cpu_scratch (k, cpu_col_sum_scratch (rows, cols), err);
+    float *sums = cpu_scratch (k, cpu_col_sum_scratch (k, a), err);
 
-    (void)stream;
     if (!sums && groups * ld > 0)
         return -1;
 #pragma omp parallel num_threads (cpu_of (k)->threads) if (rows * cols > CPU_SERIAL)
@@ -61,13 +61,13 @@ int cpu_col_sum (const struct kernels *k, int64_t rows, int64_t cols, const void
         for (int64_t task = 0; task < groups * strips; task++) {
             int64_t row = task / strips * GROUP, col = task % strips * STRIP;
 
-            VEC_TYPED (dtype, sum_group, x, row * cols + col,
+            VEC_TYPED (a->dtype, sum_group, a->x, row * cols + col,
                        cpu_min (GROUP, rows - row), cols, cpu_min (STRIP, cols - col),
                        sums + row / GROUP * ld + col);
         }
 #pragma omp for
         for (int64_t c = 0; c < cols; c += VEC)
-            add_groups (sums, groups, ld, c, cols - c, out, grad_dtype);
+            add_groups (sums, groups, ld, c, cols - c, a->out, a->grad_dtype);
     }
     return 0;
 }
@@ -113,24 +113,24 @@ VEC_INLINE double sum_typed (const void *x, int64_t first, int64_t n,
     return total;
 }
 
-int cpu_sum_sq (const struct kernels *k, int64_t n, const void *x, enum mg_dtype dtype,
-                double *out, struct mg_stream *stream, struct mg_error *err)
+int cpu_sum_sq (const struct kernels *k, const struct kern_sum_sq *a,
+                struct mg_error *err)
 {
     /* The chunks depend on n only, so the sum does not depend on the threads. */
-    int64_t size = (n + CHUNKS - 1) / CHUNKS, chunks;
+    int64_t n = a->n, size = (n + CHUNKS - 1) / CHUNKS, chunks;
     double part[CHUNKS], total = 0;
 
-    (void)k, (void)stream, (void)err;
+    (void)k, (void)err;
     if (size < CPU_BLOCK)
         size = CPU_BLOCK;
     chunks = (n + size - 1) / size;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) if (n > CPU_SERIAL)
     for (int64_t i = 0; i < chunks; i++)
-        part[i] = VEC_STORED (dtype, sum_typed, x, i * size,
+        part[i] = VEC_STORED (a->dtype, sum_typed, a->x, i * size,
                               cpu_min (size, n - i * size));
     for (int64_t i = 0; i < chunks; i++)
         total += part[i];
-    *out = total;
+    *a->out = total;
     return 0;
 }
 
@@ -151,38 +151,38 @@ VEC_INLINE int32_t max_typed (const void *x, int64_t first, int64_t n,
     return largest;
 }
 
-int cpu_max_abs (const struct kernels *k, int64_t n, const void *x, enum mg_dtype dtype,
-                 float *out, struct mg_stream *stream, struct mg_error *err)
+int cpu_max_abs (const struct kernels *k, const struct kern_max_abs *a,
+                 struct mg_error *err)
 {
     int32_t largest = 0;
 
-    (void)k, (void)stream, (void)err;
-#pragma omp parallel for num_threads (cpu_of (k)->threads) if (n > CPU_SERIAL) \
+    (void)err;
+#pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->n > CPU_SERIAL) \
     reduction (max : largest)
-    for (int64_t b = 0; b < cpu_blocks (n); b++) {
-        int32_t most = VEC_STORED (dtype, max_typed, x, b * CPU_BLOCK,
-                                   cpu_min (CPU_BLOCK, n - b * CPU_BLOCK));
+    for (int64_t b = 0; b < cpu_blocks (a->n); b++) {
+        int32_t most = VEC_STORED (a->dtype, max_typed, a->x, b * CPU_BLOCK,
+                                   cpu_min (CPU_BLOCK, a->n - b * CPU_BLOCK));
 
         largest = most > largest ? most : largest;
     }
-    memcpy (out, &largest, sizeof (*out));
+    memcpy (a->out, &largest, sizeof (*a->out));
     return 0;
 }
 
 /* A zero of a 16-bit type has no bits but the sign. */
-int cpu_count_zeros (const struct kernels *k, int64_t n, const void *x, enum mg_dtype dtype,
-                     double *out, struct mg_stream *stream, struct mg_error *err)
+int cpu_count_zeros (const struct kernels *k, const struct kern_count_zeros *a,
+                     struct mg_error *err)
 {
-    bool wide = dtype == MG_FLOAT32;
-    const float *whole = x;
-    const uint16_t *half = x;
+    bool wide = a->dtype == MG_FLOAT32;
+    const float *whole = a->x;
+    const uint16_t *half = a->x;
     int64_t total = 0;
 
-    (void)k, (void)stream, (void)err;
-#pragma omp parallel for num_threads (cpu_of (k)->threads) if (n > CPU_SERIAL) \
+    (void)k, (void)err;
+#pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->n > CPU_SERIAL) \
     reduction (+ : total)
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < a->n; i++)
         total += wide ? whole[i] == 0 : (half[i] & 0x7fff) == 0;
-    *out = (double)total;
+    *a->out = (double)total;
     return 0;
 }

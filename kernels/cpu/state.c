@@ -107,38 +107,34 @@ int state_check (const struct kern_state *s, const char *what, struct mg_error *
                          " float8_e4m3", what, mg_dtype_name (s->dtype));
 }
 
-int cpu_state_load (const struct kernels *k, int64_t n, const struct kern_state *state,
-                    void *out, enum mg_dtype dtype, struct mg_stream *stream,
+int cpu_state_load (const struct kernels *k, const struct kern_state_load *a,
                     struct mg_error *err)
 {
-    (void)stream;
-    if (state_check (state, "values", err) < 0)
+    if (state_check (&a->state, "values", err) < 0)
         return -1;
-#pragma omp parallel for num_threads (cpu_of (k)->threads) if (n > CPU_SERIAL)
-    for (int64_t c = 0; c < state_chunks (n); c++) {
-        int64_t begin = c * STATE_CHUNK, count = cpu_min (STATE_CHUNK, n - begin);
+#pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->n > CPU_SERIAL)
+    for (int64_t c = 0; c < state_chunks (a->n); c++) {
+        int64_t begin = c * STATE_CHUNK, count = cpu_min (STATE_CHUNK, a->n - begin);
         float wide[STATE_CHUNK];
 
-        state_get (state, begin, count, wide);
-        VEC_TYPED (dtype, state_narrow, wide, begin, count, out);
+        state_get (&a->state, begin, count, wide);
+        VEC_TYPED (a->dtype, state_narrow, wide, begin, count, a->out);
     }
     return 0;
 }
 
-int cpu_state_store (const struct kernels *k, int64_t n, const void *in, enum mg_dtype dtype,
-                     const struct kern_state *state, struct mg_stream *stream,
+int cpu_state_store (const struct kernels *k, const struct kern_state_store *a,
                      struct mg_error *err)
 {
-    (void)stream;
-    if (state_check (state, "values", err) < 0)
+    if (state_check (&a->state, "values", err) < 0)
         return -1;
-#pragma omp parallel for num_threads (cpu_of (k)->threads) if (n > CPU_SERIAL)
-    for (int64_t c = 0; c < state_chunks (n); c++) {
-        int64_t begin = c * STATE_CHUNK, count = cpu_min (STATE_CHUNK, n - begin);
+#pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->n > CPU_SERIAL)
+    for (int64_t c = 0; c < state_chunks (a->n); c++) {
+        int64_t begin = c * STATE_CHUNK, count = cpu_min (STATE_CHUNK, a->n - begin);
         float wide[STATE_CHUNK];
 
-        VEC_TYPED (dtype, state_widen, in, begin, count, wide);
-        state_put (state, begin, count, wide);
+        VEC_TYPED (a->dtype, state_widen, a->in, begin, count, wide);
+        state_put (&a->state, begin, count, wide);
     }
     return 0;
 }

@@ -1,36 +1,40 @@
-/* table.c - the CPU backend's table */
+/* table.c - the CPU backend's table
+ *
+ * A slot of the table takes the arguments of any op; the functions here give them their type.
+ */
 
 #include "kernels/cpu/cpu.h"
 
+#define RUN(OP, op)                                                                     \
+    static int run_##op (const struct kernels *k, const void *args,                     \
+                         struct mg_stream *stream, struct mg_error *err)                \
+    {                                                                                   \
+        (void)stream;                                                                   \
+        return cpu_##op (k, args, err);                                                 \
+    }
+KERN_OPS (RUN)
+
+#define SCRATCH(OP, op)                                                                 \
+    static int scratch_##op (const struct kernels *k, const void *args, size_t *bytes,  \
+                             struct mg_error *err)                                      \
+    {                                                                                   \
+        (void)err;                                                                      \
+        *bytes = cpu_##op##_scratch (k, args);                                          \
+        return 0;                                                                       \
+    }
+CPU_SCRATCH_OPS (SCRATCH)
+
+static int scratch_gemm (const struct kernels *k, const void *args, size_t *bytes,
+                         struct mg_error *err)
+{
+    return cpu_gemm_scratch (k, args, bytes, err);
+}
+
+#define RUN_SLOT(OP, op) [KERN_##OP] = run_##op,
+#define SCRATCH_SLOT(OP, op) [KERN_##OP] = scratch_##op,
+
 const struct kern_ops cpu_ops = {
     .name = "cpu",
-    .gemm = cpu_gemm,
-    .norm_fwd = cpu_norm_fwd,
-    .norm_bwd = cpu_norm_bwd,
-    .bias_dropout_add_fwd = cpu_bias_dropout_add_fwd,
-    .bias_dropout_add_bwd = cpu_bias_dropout_add_bwd,
-    .gelu_fwd = cpu_gelu_fwd,
-    .gelu_bwd = cpu_gelu_bwd,
-    .attention_fwd = cpu_attention_fwd,
-    .attention_bwd = cpu_attention_bwd,
-    .embedding_fwd = cpu_embedding_fwd,
-    .embedding_bwd = cpu_embedding_bwd,
-    .position_fwd = cpu_position_fwd,
-    .position_bwd = cpu_position_bwd,
-    .xent_max = cpu_xent_max,
-    .xent_sum = cpu_xent_sum,
-    .xent_loss = cpu_xent_loss,
-    .xent_bwd = cpu_xent_bwd,
-    .adamw = cpu_adamw,
-    .adamw_largest = cpu_adamw_largest,
-    .state_load = cpu_state_load,
-    .state_store = cpu_state_store,
-    .fill_normal = cpu_fill_normal,
-    .fill = cpu_fill,
-    .col_sum = cpu_col_sum,
-    .sum_sq = cpu_sum_sq,
-    .max_abs = cpu_max_abs,
-    .count_zeros = cpu_count_zeros,
-    .cast = cpu_cast,
-    .cast_scaled = cpu_cast_scaled,
+    .run = { KERN_OPS (RUN_SLOT) },
+    .scratch = { [KERN_GEMM] = scratch_gemm, CPU_SCRATCH_OPS (SCRATCH_SLOT) },
 };

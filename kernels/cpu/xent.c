@@ -25,9 +25,9 @@ static float row_max (const float *x, int64_t n)
 }
 
 int cpu_xent_max (const struct kernels *k, const struct kern_xent_max *a,
-                  struct mg_stream *stream, struct mg_error *err)
+                  struct mg_error *err)
 {
-    (void)k, (void)stream, (void)err;
+    (void)k, (void)err;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) \
     if (a->tokens * a->cols > CPU_SERIAL)
     for (int64_t t = 0; t < a->tokens; t++)
@@ -62,9 +62,9 @@ static float row_sum (const float *x, int64_t n, float max)
 }
 
 int cpu_xent_sum (const struct kernels *k, const struct kern_xent_sum *a,
-                  struct mg_stream *stream, struct mg_error *err)
+                  struct mg_error *err)
 {
-    (void)k, (void)stream, (void)err;
+    (void)k, (void)err;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) \
     if (a->tokens * a->cols > CPU_SERIAL)
     for (int64_t t = 0; t < a->tokens; t++) {
@@ -78,18 +78,19 @@ int cpu_xent_sum (const struct kernels *k, const struct kern_xent_sum *a,
 }
 
 int cpu_xent_loss (const struct kernels *k, const struct kern_xent_loss *a,
-                   struct mg_stream *stream, struct mg_error *err)
+                   struct mg_error *err)
 {
     double count = 0, sum = 0, divisor;
 
-    (void)k, (void)stream, (void)err;
+    (void)k, (void)err;
     for (int64_t t = 0; t < a->tokens; t++) {
         if (a->mask[t] == 0)
             continue; /* whatever the label there was */
         count += a->mask[t];
         sum += a->mask[t] * (log (a->sum[t]) - a->target[t]);
     }
-    divisor = count > 1 && !a->per_token ? count : 1;
+    divisor = a->count ? *a->count : count;
+    divisor = divisor > 1 && !a->per_token ? divisor : 1;
     for (int64_t t = 0; t < a->tokens; t++)
         a->scale[t] = (float)(a->weight * a->mask[t] / divisor);
     a->out[0] += a->weight * sum / divisor;
@@ -121,9 +122,9 @@ VEC_INLINE void bwd_row (const struct kern_xent_bwd *a, int64_t t,
 }
 
 int cpu_xent_bwd (const struct kernels *k, const struct kern_xent_bwd *a,
-                  struct mg_stream *stream, struct mg_error *err)
+                  struct mg_error *err)
 {
-    (void)k, (void)stream, (void)err;
+    (void)k, (void)err;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) \
     if (a->tokens * a->cols > CPU_SERIAL)
     for (int64_t t = 0; t < a->tokens; t++)

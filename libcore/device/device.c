@@ -182,16 +182,6 @@ bool device_holds (const struct mg_device *device, const void *ptr, bool hoped)
     return device->ops->holds ? device->ops->holds (device, ptr) : hoped;
 }
 
-void device_plan_begin (struct mg_device *device)
-{
-    device->ops->plan_begin (device);
-}
-
-size_t device_plan_end (struct mg_device *device)
-{
-    return device->ops->plan_end (device);
-}
-
 int device_reserve_scratch (struct mg_device *device, size_t size, struct mg_error *err)
 {
     void *scratch;

@@ -85,14 +85,10 @@ int device_fetch (struct mg_stream *stream, void *to, const void *from, size_t s
  */
 bool device_holds (const struct mg_device *device, const void *ptr, bool hoped);
 
-/* Memory that kernels use besides their operands.  Between the first two calls kernels
- * compute nothing and look at no memory, but tell how much of it they would use (kernels.h);
- * the second returns the bytes that the most demanding call of a kernel needs.
- * device_reserve_scratch() allocates as much, once: from then on kernels allocate none, and
- * one that needs more fails with ENOMEM.  Less than there is changes nothing.
+/* Memory that kernels use besides their operands: as much as the most demanding call takes
+ * (kern_scratch()).  It is allocated once: from then on kernels allocate none, and one that needs
+ * more fails with ENOMEM.  Less than there is changes nothing.
  */
-void device_plan_begin (struct mg_device *device);
-size_t device_plan_end (struct mg_device *device);
 int device_reserve_scratch (struct mg_device *device, size_t size, struct mg_error *err);
 
 /* Bytes that device_alloc() has given so far, those that were freed included. */

@@ -80,16 +80,6 @@ static void cpu_destroy (struct mg_device *device)
     kernels_cpu_destroy (device->kernels);
 }
 
-static void cpu_plan_begin (struct mg_device *device)
-{
-    kernels_cpu_plan_begin (device->kernels);
-}
-
-static size_t cpu_plan_end (struct mg_device *device)
-{
-    return kernels_cpu_plan_end (device->kernels);
-}
-
 static void cpu_give_scratch (struct mg_device *device, void *memory, size_t size)
 {
     kernels_cpu_give_scratch (device->kernels, memory, size);
@@ -377,8 +367,6 @@ const struct device_ops device_cpu_ops = {
     .host_free = cpu_free,
     .copy = cpu_copy,
     .set = cpu_set,
-    .plan_begin = cpu_plan_begin,
-    .plan_end = cpu_plan_end,
     .give_scratch = cpu_give_scratch,
     .enter = cpu_enter,
     .leave = cpu_leave,

@@ -325,117 +325,49 @@ static int guarded_submit (struct mg_stream *stream, struct work *work, struct m
 
 /* --- kernels --- */
 
-/* A call with access to the device's memory. */
-#define KERNEL(op, PARAMS, ...)                                                            \
-    static int guarded_##op PARAMS                                                         \
-    {                                                                                      \
-        struct guard *g = k->impl;                                                         \
-        int rc;                                                                            \
-                                                                                           \
-        guard_open_kernel (g);                                                             \
-        rc = g->real->ops->op (g->real, __VA_ARGS__, stream, err);                         \
-        guard_close (g);                                                                   \
-        return rc;                                                                         \
-    }
-#define KERNEL_ARGS(op, args)                                                              \
-    KERNEL (op,                                                                            \
-            (const struct kernels *k, const struct args *a, struct mg_stream *stream,      \
-             struct mg_error *err),                                                        \
-            a)
+static int run_open (const struct kernels *k, enum kern_op op, const void *args,
+                     struct mg_stream *stream, struct mg_error *err)
+{
+    const struct kern_call call = { op, args, stream };
+    struct guard *g = k->impl;
+    int rc;
 
-KERNEL_ARGS (gemm, kern_gemm)
-KERNEL_ARGS (norm_fwd, kern_norm_fwd)
-KERNEL_ARGS (norm_bwd, kern_norm_bwd)
-KERNEL_ARGS (bias_dropout_add_fwd, kern_bias_dropout_add_fwd)
-KERNEL_ARGS (bias_dropout_add_bwd, kern_bias_dropout_add_bwd)
-KERNEL_ARGS (gelu_fwd, kern_gelu_fwd)
-KERNEL_ARGS (gelu_bwd, kern_gelu_bwd)
-KERNEL_ARGS (attention_fwd, kern_attention)
-KERNEL_ARGS (attention_bwd, kern_attention_bwd)
-KERNEL_ARGS (embedding_fwd, kern_embedding_fwd)
-KERNEL_ARGS (embedding_bwd, kern_embedding_bwd)
-KERNEL_ARGS (position_fwd, kern_position_fwd)
-KERNEL_ARGS (position_bwd, kern_position_bwd)
-KERNEL_ARGS (xent_max, kern_xent_max)
-KERNEL_ARGS (xent_sum, kern_xent_sum)
-KERNEL_ARGS (xent_loss, kern_xent_loss)
-KERNEL_ARGS (xent_bwd, kern_xent_bwd)
-KERNEL_ARGS (adamw, kern_adamw)
-KERNEL_ARGS (fill_normal, kern_fill_normal)
-KERNEL (adamw_largest,
-        (const struct kernels *k, const struct kern_adamw *a, struct kern_three *out,
-         struct mg_stream *stream, struct mg_error *err),
-        a, out)
-KERNEL (state_load,
-        (const struct kernels *k, int64_t n, const struct kern_state *state, void *out,
-         enum mg_dtype dtype, struct mg_stream *stream, struct mg_error *err),
-        n, state, out, dtype)
-KERNEL (state_store,
-        (const struct kernels *k, int64_t n, const void *in, enum mg_dtype dtype, const
-         struct kern_state *state, struct mg_stream *stream, struct mg_error *err),
-        n, in, dtype, state)
-KERNEL (fill,
-        (const struct kernels *k, int64_t n, float value, void *out, enum mg_dtype
-         dtype, struct mg_stream *stream, struct mg_error *err),
-        n, value, out, dtype)
-KERNEL (col_sum,
-        (const struct kernels *k, int64_t rows, int64_t cols, const void *x, enum
-         mg_dtype dtype, void *out, enum mg_dtype grad_dtype, struct mg_stream *stream,
-         struct mg_error *err),
-        rows, cols, x, dtype, out, grad_dtype)
-KERNEL (sum_sq,
-        (const struct kernels *k, int64_t n, const void *x, enum mg_dtype dtype, double
-         *out, struct mg_stream *stream, struct mg_error *err),
-        n, x, dtype, out)
-KERNEL (max_abs,
-        (const struct kernels *k, int64_t n, const void *x, enum mg_dtype dtype, float
-         *out, struct mg_stream *stream, struct mg_error *err),
-        n, x, dtype, out)
-KERNEL (count_zeros,
-        (const struct kernels *k, int64_t n, const void *x, enum mg_dtype dtype, double
-         *out, struct mg_stream *stream, struct mg_error *err),
-        n, x, dtype, out)
-KERNEL (cast,
-        (const struct kernels *k, int64_t n, const void *x, enum mg_dtype from, void *y,
-         enum mg_dtype to, struct mg_stream *stream, struct mg_error *err),
-        n, x, from, y, to)
-KERNEL (cast_scaled,
-        (const struct kernels *k, int64_t n, float scale, const void *x, enum mg_dtype
-         from, void *y, enum mg_dtype to, struct mg_stream *stream, struct mg_error
-         *err),
-        n, scale, x, from, y, to)
+    guard_open_kernel (g);
+    rc = kern_run (g->real, &call, err);
+    guard_close (g);
+    return rc;
+}
+
+static int tell_scratch (const struct kernels *k, enum kern_op op, const void *args,
+                         size_t *bytes, struct mg_error *err)
+{
+    const struct kern_call call = { op, args, NULL };
+
+    return kern_scratch (((struct guard *)k->impl)->real, &call, bytes, err);
+}
+
+#define FUNCTIONS(OP, op)                                                                  \
+    static int run_##op (const struct kernels *k, const void *args,                        \
+                         struct mg_stream *stream, struct mg_error *err)                   \
+    {                                                                                      \
+        return run_open (k, KERN_##OP, args, stream, err);                                 \
+    }                                                                                      \
+    static int scratch_##op (const struct kernels *k, const void *args, size_t *bytes,     \
+                             struct mg_error *err)                                         \
+    {                                                                                      \
+        return tell_scratch (k, KERN_##OP, args, bytes, err);                              \
+    }
+KERN_OPS (FUNCTIONS)
+#undef FUNCTIONS
 
 static const struct kern_ops guarded_kernels = {
     .name = "guarded",
-    .gemm = guarded_gemm,
-    .norm_fwd = guarded_norm_fwd,
-    .norm_bwd = guarded_norm_bwd,
-    .bias_dropout_add_fwd = guarded_bias_dropout_add_fwd,
-    .bias_dropout_add_bwd = guarded_bias_dropout_add_bwd,
-    .gelu_fwd = guarded_gelu_fwd,
-    .gelu_bwd = guarded_gelu_bwd,
-    .attention_fwd = guarded_attention_fwd,
-    .attention_bwd = guarded_attention_bwd,
-    .embedding_fwd = guarded_embedding_fwd,
-    .embedding_bwd = guarded_embedding_bwd,
-    .position_fwd = guarded_position_fwd,
-    .position_bwd = guarded_position_bwd,
-    .xent_max = guarded_xent_max,
-    .xent_sum = guarded_xent_sum,
-    .xent_loss = guarded_xent_loss,
-    .xent_bwd = guarded_xent_bwd,
-    .adamw = guarded_adamw,
-    .adamw_largest = guarded_adamw_largest,
-    .state_load = guarded_state_load,
-    .state_store = guarded_state_store,
-    .fill_normal = guarded_fill_normal,
-    .fill = guarded_fill,
-    .col_sum = guarded_col_sum,
-    .sum_sq = guarded_sum_sq,
-    .max_abs = guarded_max_abs,
-    .count_zeros = guarded_count_zeros,
-    .cast = guarded_cast,
-    .cast_scaled = guarded_cast_scaled,
+#define RUN(OP, op) .run[KERN_##OP] = run_##op,
+    KERN_OPS (RUN)
+#undef RUN
+#define SCRATCH(OP, op) .scratch[KERN_##OP] = scratch_##op,
+    KERN_OPS (SCRATCH)
+#undef SCRATCH
 };
 
 /* --- the device --- */
@@ -499,16 +431,6 @@ static int create_guarded_pages (struct mg_device *device, struct mg_error *err)
     return create (device, false, err);
 }
 
-static void guarded_plan_begin (struct mg_device *device)
-{
-    kernels_cpu_plan_begin (guard_of (device)->real);
-}
-
-static size_t guarded_plan_end (struct mg_device *device)
-{
-    return kernels_cpu_plan_end (guard_of (device)->real);
-}
-
 static void guarded_give_scratch (struct mg_device *device, void *memory, size_t size)
 {
     kernels_cpu_give_scratch (guard_of (device)->real, memory, size);
@@ -529,8 +451,7 @@ static void guarded_leave (struct mg_device *device)
     .usable = cpu_usable, .destroy = guarded_destroy, .alloc = guarded_alloc,              \
     .free = guarded_free, .available = cpu_available, .host_alloc = cpu_alloc,             \
     .host_free = cpu_free, .copy = guarded_copy, .set = guarded_set,                       \
-    .holds = guarded_holds, .plan_begin = guarded_plan_begin,                              \
-    .plan_end = guarded_plan_end, .give_scratch = guarded_give_scratch,                    \
+    .holds = guarded_holds, .give_scratch = guarded_give_scratch,                          \
     .enter = guarded_enter, .leave = guarded_leave, .stream_create = cpu_stream_create,    \
     .stream_destroy = cpu_stream_destroy,                                                  \
     .stream_synchronize = cpu_stream_synchronize, .stream_idle = cpu_stream_idle,          \

@@ -51,9 +51,7 @@ struct device_ops {
     /* Is this an address in memory of alloc()?  NULL: the backend cannot tell. */
     bool (*holds) (const struct mg_device *device, const void *ptr);
 
-    /* kernels.h: plan_begin, plan_end and give_scratch of the backend's kernels. */
-    void (*plan_begin) (struct mg_device *device);
-    size_t (*plan_end) (struct mg_device *device);
+    /* kernels.h: give_scratch of the backend's kernels. */
     void (*give_scratch) (struct mg_device *device, void *memory, size_t size);
 
     /* device_enter(), device_leave(). */

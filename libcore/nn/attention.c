@@ -50,14 +50,14 @@ int attention_qkv_bwd (const struct block_run *run, struct mg_error *err)
 }
 
 /* linear_qkv's rows are grouped by head, [q, k, v] in each, as Megatron stores them. */
-static void describe_core (const struct block_run *run, struct kern_attention *a)
+static void describe_core (const struct block_run *run, struct kern_attention_fwd *a)
 {
     const struct nn *nn = run->nn;
     int64_t width = 3 * nn->local_attention;
     size_t head = (size_t)nn->head_dim * mg_dtype_size (nn->dtype);
     const char *qkv = run->act[ACT_QKV];
 
-    *a = (struct kern_attention){
+    *a = (struct kern_attention_fwd){
         .batch = nn->batch,
         .heads = nn->local_heads,
         .kv_heads = nn->local_heads,
@@ -72,10 +72,10 @@ static void describe_core (const struct block_run *run, struct kern_attention *a
         .v = qkv + 2 * head,
         .q_stride_s = nn->batch * width,
         .q_stride_b = width,
-        .q_stride_h = 3 * nn->head_dim,
+        .q_stride_g = 3 * nn->head_dim,
         .kv_stride_s = nn->batch * width,
         .kv_stride_b = width,
-        .kv_stride_h = 3 * nn->head_dim,
+        .kv_stride_g = 3 * nn->head_dim,
         .out = run->act[ACT_CONTEXT],
         .out_stride_s = nn->batch * nn->local_attention,
         .out_stride_b = nn->local_attention,
@@ -89,10 +89,10 @@ static void describe_core (const struct block_run *run, struct kern_attention *a
 
 int attention_core_fwd (const struct block_run *run, struct mg_error *err)
 {
-    struct kern_attention a;
+    struct kern_attention_fwd a;
 
     describe_core (run, &a);
-    return run->nn->kern->ops->attention_fwd (run->nn->kern, &a, run->nn->compute, err);
+    return kern_attention_fwd (run->nn->kern, &a, run->nn->compute, err);
 }
 
 int attention_core_bwd (const struct block_run *run, struct mg_error *err)
@@ -105,7 +105,7 @@ int attention_core_bwd (const struct block_run *run, struct mg_error *err)
     a.dq = dqkv;
     a.dk = dqkv + head;
     a.dv = dqkv + 2 * head;
-    return run->nn->kern->ops->attention_bwd (run->nn->kern, &a, run->nn->compute, err);
+    return kern_attention_bwd (run->nn->kern, &a, run->nn->compute, err);
 }
 
 int attention_proj_fwd (const struct block_run *run, struct mg_error *err)

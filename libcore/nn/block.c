@@ -181,7 +181,10 @@ static int clear_shared (const struct block_run *run, struct mg_error *err)
         int64_t n = (block_grads[g].count (nn) * size + 3) / 4;
 
         if (block_grads[g].life == LIFE_SHARED
-            && nn->kern->ops->fill (nn->kern, n, 0, run->grad[g], MG_FLOAT32, nn->compute, err)
+            && kern_fill (nn->kern,
+                          &(struct kern_fill){ .n = n, .value = 0, .out = run->grad[g],
+                                               .dtype = MG_FLOAT32 },
+                          nn->compute, err)
                    < 0)
             return -1;
     }

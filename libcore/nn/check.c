@@ -51,7 +51,9 @@ int check_tensor (struct check *c, const struct check_place *place, const char *
 
     if (n == 0 || (c->first != CHECK_NOWHERE && c->first <= order))
         return 0;
-    if (c->kern->ops->sum_sq (c->kern, n, x, dtype, &sum, c->stream, err) < 0
+    if (kern_sum_sq (c->kern,
+                     &(struct kern_sum_sq){ .n = n, .x = x, .dtype = dtype, .out = &sum },
+                     c->stream, err) < 0
         || mg_stream_synchronize (c->stream, err) < 0)
         return -1;
     if (!isfinite (sum))

@@ -10,7 +10,7 @@ static struct kern_dropout dropout (const struct nn *nn, const struct embedding 
         .key = e->key,
         .sample = batch->sample,
         .batch = nn->batch,
-        .first_position = nn->first_position,
+        .position = nn->position,
     };
 }
 
@@ -33,15 +33,16 @@ int embedding_fwd (const struct nn *nn, const struct embedding *e,
         .cols = nn->hidden,
         .dtype = nn->dtype,
         .x = nn_own_rows (nn, partial),
-        .position = e->position->data,
+        .table = e->position->data,
+        .count = e->position->extent[0],
         .dropout = dropout (nn, e, batch, training),
         .y = out,
     };
 
-    if (nn->kern->ops->embedding_fwd (nn->kern, &word, nn->compute, err) < 0
+    if (kern_embedding_fwd (nn->kern, &word, nn->compute, err) < 0
         || nn_leave (nn, partial, err) < 0)
         return -1;
-    return nn->kern->ops->position_fwd (nn->kern, &position, nn->compute, err);
+    return kern_position_fwd (nn->kern, &position, nn->compute, err);
 }
 
 int embedding_bwd (const struct nn *nn, const struct embedding *e,
@@ -54,7 +55,8 @@ int embedding_bwd (const struct nn *nn, const struct embedding *e,
         .dy = dout,
         .dropout = dropout (nn, e, batch, true),
         .dx = dout,
-        .dposition = e->position->grad,
+        .dtable = e->position->grad,
+        .count = e->position->extent[0],
         .grad_dtype = e->position->grad_dtype,
     };
     struct kern_embedding_bwd word = {
@@ -68,8 +70,8 @@ int embedding_bwd (const struct nn *nn, const struct embedding *e,
         .grad_dtype = e->word->grad_dtype,
     };
 
-    if (nn->kern->ops->position_bwd (nn->kern, &position, nn->compute, err) < 0
+    if (kern_position_bwd (nn->kern, &position, nn->compute, err) < 0
         || !(word.dout = nn_enter (nn, dout, err)))
         return -1;
-    return nn->kern->ops->embedding_bwd (nn->kern, &word, nn->compute, err);
+    return kern_embedding_bwd (nn->kern, &word, nn->compute, err);
 }

@@ -45,9 +45,9 @@ static int cross_entropy (const struct nn *nn, const struct head *h,
         .target = acts->sums + nn->tokens,
     };
 
-    if (nn->kern->ops->xent_max (nn->kern, &max, nn->compute, err) < 0
+    if (kern_xent_max (nn->kern, &max, nn->compute, err) < 0
         || nn_all_reduce (nn, acts->max, nn->tokens, MG_MAX, err) < 0
-        || nn->kern->ops->xent_sum (nn->kern, &sum, nn->compute, err) < 0)
+        || kern_xent_sum (nn->kern, &sum, nn->compute, err) < 0)
         return -1;
     return nn_all_reduce (nn, acts->sums, 2 * nn->tokens, MG_SUM, err);
 }
@@ -73,7 +73,7 @@ int head_fwd (const struct nn *nn, const struct head *h, const struct nn_batch *
         || !(normed = nn_enter (nn, acts->norm, err))
         || linear_fwd (nn, &h->output, nn->tokens, normed, acts->logits, err) < 0
         || cross_entropy (nn, h, batch, acts, err) < 0
-        || nn->kern->ops->xent_loss (nn->kern, &l, nn->compute, err) < 0)
+        || kern_xent_loss (nn->kern, &l, nn->compute, err) < 0)
         return mg_error_prefix (err, "output layer: forward");
     return 0;
 }
@@ -97,7 +97,7 @@ int head_bwd (const struct nn *nn, const struct head *h, const struct nn_batch *
 
     const void *normed = nn_enter (nn, acts->norm, err);
 
-    if (!normed || nn->kern->ops->xent_bwd (nn->kern, &xent, nn->compute, err) < 0
+    if (!normed || kern_xent_bwd (nn->kern, &xent, nn->compute, err) < 0
         || linear_bwd_input (nn, &h->output, nn->tokens, acts->logits, partial, err) < 0
         || nn_leave_start (nn, partial, err) < 0
         || linear_bwd_weight (nn, &h->output, nn->tokens, acts->logits, normed, err) < 0

@@ -18,8 +18,11 @@ static const void *weight_of (const struct nn *nn, const struct linear *l,
 
     if (w->storage == nn->dtype)
         return w->data;
-    if (nn->kern->ops->cast_scaled (nn->kern, w->numel, w->scale, w->data, w->storage,
-                                    nn->weight, nn->dtype, nn->compute, err) < 0)
+    if (kern_cast (nn->kern,
+                   &(struct kern_cast){ .n = w->numel, .scale = w->scale, .x = w->data,
+                                        .from = w->storage, .y = nn->weight,
+                                        .to = nn->dtype },
+                   nn->compute, err) < 0)
         return NULL;
     return nn->weight;
 }
@@ -38,7 +41,7 @@ int linear_fwd (const struct nn *nn, const struct linear *l, int64_t rows, const
         .dtype = nn->dtype, .c_dtype = l->logits ? MG_FLOAT32 : nn->dtype,
     };
 
-    return g.b ? nn->kern->ops->gemm (nn->kern, &g, nn->compute, err) : -1;
+    return g.b ? kern_gemm (nn->kern, &g, nn->compute, err) : -1;
 }
 
 int linear_bwd_input (const struct nn *nn, const struct linear *l, int64_t rows,
@@ -53,7 +56,7 @@ int linear_bwd_input (const struct nn *nn, const struct linear *l, int64_t rows,
         .dtype = nn->dtype, .c_dtype = nn->dtype,
     };
 
-    return g.b ? nn->kern->ops->gemm (nn->kern, &g, nn->compute, err) : -1;
+    return g.b ? kern_gemm (nn->kern, &g, nn->compute, err) : -1;
 }
 
 int linear_bwd_weight (const struct nn *nn, const struct linear *l, int64_t rows,
@@ -69,10 +72,13 @@ int linear_bwd_weight (const struct nn *nn, const struct linear *l, int64_t rows
         .dtype = nn->dtype, .c_dtype = l->weight->grad_dtype,
     };
 
-    if (nn->kern->ops->gemm (nn->kern, &g, nn->compute, err) < 0)
+    if (kern_gemm (nn->kern, &g, nn->compute, err) < 0)
         return -1;
     if (!l->bias)
         return 0;
-    return nn->kern->ops->col_sum (nn->kern, rows, out, dy, nn->dtype, l->bias->grad,
-                                   l->bias->grad_dtype, nn->compute, err);
+    return kern_col_sum (nn->kern,
+            &(struct kern_col_sum){ .rows = rows, .cols = out, .x = dy,
+                                    .dtype = nn->dtype, .out = l->bias->grad,
+                                    .grad_dtype = l->bias->grad_dtype },
+            nn->compute, err);
 }

@@ -57,7 +57,7 @@ int mlp_gelu_fwd (const struct block_run *run, struct mg_error *err)
         .y = run->act[ACT_GELU],
     };
 
-    return nn->kern->ops->gelu_fwd (nn->kern, &g, nn->compute, err);
+    return kern_gelu_fwd (nn->kern, &g, nn->compute, err);
 }
 
 int mlp_gelu_bwd (const struct block_run *run, struct mg_error *err)
@@ -71,7 +71,7 @@ int mlp_gelu_bwd (const struct block_run *run, struct mg_error *err)
         .dx = run->grad[GRAD_FFN],
     };
 
-    return nn->kern->ops->gelu_bwd (nn->kern, &g, nn->compute, err);
+    return kern_gelu_bwd (nn->kern, &g, nn->compute, err);
 }
 
 int mlp_fc2_fwd (const struct block_run *run, struct mg_error *err)

@@ -43,7 +43,6 @@ static void setup_sizes (struct model *m, const struct job *job)
     nn->seq = c->seq_length;
     nn->tokens = nn->batch * nn->seq;
     nn->rows = m->spec.sequence_parallel ? nn->tokens / nn->tp_size : nn->tokens;
-    nn->first_position = m->spec.sequence_parallel ? nn->seq / nn->tp_size * nn->tp_rank : 0;
     nn->hidden = c->hidden_size;
     nn->head_dim = c->kv_channels;
     nn->local_heads = c->num_heads / nn->tp_size;

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "kernels/tape.h"
 #include "libcore/nn/model_private.h"
 
 void model_clear_pool (struct pool *pool)
@@ -69,9 +70,11 @@ static void carve_shared (const struct model *m, struct arena *a, struct shared 
     const struct nn *nn = &m->nn;
 
     block_carve_shared (nn, a, shared->act, shared->grad);
-    if (nn->rows < nn->tokens)
+    if (nn->rows < nn->tokens) {
         shared->gathered
             = arena_take (a, nn->tokens * nn->hidden, mg_dtype_size (nn->dtype));
+        shared->position = arena_take (a, nn->rows / nn->batch, sizeof (int32_t));
+    }
     shared->weight = arena_take (a, largest_stored (m), mg_dtype_size (nn->dtype));
     shared->loss = arena_take (a, 3, sizeof (double));
 }
@@ -145,6 +148,7 @@ static int bind_all (struct model *m, const int *slots, struct arena *a, struct 
     carve_shared (m, a, &m->shared);
     m->nn.gathered = m->shared.gathered;
     m->nn.weight = m->shared.weight;
+    m->nn.position = (struct kern_positions){ .at = m->shared.position, .stride_s = 1 };
     for (int p = 0; p < m->num_pools; p++)
         if (bind_slots (m, &m->pool[p], slots ? slots[p] : 1, a, err) < 0)
             return -1;
@@ -154,6 +158,7 @@ static int bind_all (struct model *m, const int *slots, struct arena *a, struct 
 static void unbind_all (struct model *m)
 {
     m->nn.gathered = m->nn.weight = NULL;
+    m->nn.position = (struct kern_positions){ .at = NULL };
     m->shared = (struct shared){ .loss = NULL };
     for (int p = 0; p < m->num_pools; p++)
         model_clear_pool (&m->pool[p]);
@@ -191,20 +196,26 @@ static int run_nowhere (struct model *m, struct mg_error *err)
 int model_scratch_bytes (struct model *m, size_t *bytes, struct mg_error *err)
 {
     _Alignas (ARENA_ALIGN) char nowhere[ARENA_ALIGN];
+    const struct kernels *kern = m->nn.kern;
+    struct kernels planning = *kern;
     const struct model_hooks hooks = m->hooks;
     model_fetch_f fetch = m->fetch;
     struct arena a;
     int rc;
 
     if (m->scratch == 0) {
+        if (!(planning.tape = kern_tape_create (false, err)))
+            return -1;
         arena_init (&a, nowhere, PTRDIFF_MAX);
         point_params (m, NULL, nowhere);
         m->fetch = fetch_nothing;
         m->hooks = (struct model_hooks){ .arg = NULL };
         m->nn.planning = true;
-        device_plan_begin (m->device);
+        m->nn.kern = &planning;
         rc = bind_all (m, NULL, &a, err) < 0 ? -1 : run_nowhere (m, err);
-        m->scratch = device_plan_end (m->device);
+        m->scratch = kern_tape_scratch (planning.tape);
+        kern_tape_destroy (planning.tape);
+        m->nn.kern = kern;
         m->nn.planning = false;
         m->hooks = hooks;
         m->fetch = fetch;
@@ -217,6 +228,15 @@ int model_scratch_bytes (struct model *m, size_t *bytes, struct mg_error *err)
     }
     *bytes = m->scratch;
     return 0;
+}
+
+/* With sequence parallelism a rank has the rows of consecutive positions. */
+static void set_positions (struct model *m)
+{
+    int64_t n = m->nn.rows / m->nn.batch;
+
+    for (int64_t s = 0; m->shared.position && s < n; s++)
+        m->shared.position[s] = (int32_t)(n * m->nn.tp_rank + s);
 }
 
 int model_bind (struct model *m, const int *slots, struct mg_error *err)
@@ -232,5 +252,8 @@ int model_bind (struct model *m, const int *slots, struct mg_error *err)
     if (!(m->memory = device_alloc (m->device, size, err)))
         return mg_error_prefix (err, "activations");
     arena_init (&a, m->memory, size);
-    return bind_all (m, slots, &a, err);
+    if (bind_all (m, slots, &a, err) < 0)
+        return -1;
+    set_positions (m);
+    return 0;
 }

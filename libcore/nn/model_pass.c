@@ -149,8 +149,11 @@ static int start_forward (struct model *m, const struct chunk *c, struct slot *s
     }
     if (c->part.num_layers > 0 || c->part.last)
         return 0;
-    return nn->kern->ops->cast (nn->kern, nn->rows * nn->hidden, s->input, nn->dtype,
-                                s->output, nn->dtype, nn->compute, err);
+    return kern_cast (nn->kern,
+                      &(struct kern_cast){ .n = nn->rows * nn->hidden, .scale = 1,
+                                           .x = s->input, .from = nn->dtype,
+                                           .y = s->output, .to = nn->dtype },
+                      nn->compute, err);
 }
 
 int model_forward (struct model *m, int chunk, int slot, int microbatch, bool training,

@@ -21,6 +21,7 @@ struct shared {
     void *act[BLOCK_NUM_ACTS];
     void *grad[BLOCK_NUM_GRADS];
     void *gathered, *weight; /* see struct nn */
+    int32_t *position;       /* of this rank's rows of the sequence, if these are not all */
     double *loss; /* three sums, see kern_xent_loss */
 };
 

@@ -29,7 +29,7 @@ struct nn {
     struct mg_event *communicated; /* tp stream -> compute stream */
     int64_t batch, seq, tokens;    /* micro-batch size, positions, batch * seq */
     int64_t rows;           /* of this rank outside the tensor-parallel regions */
-    int64_t first_position; /* of its first row */
+    struct kern_positions position; /* of its rows */
     void *gathered;         /* [tokens, hidden] scratch of nn_enter(), if rows < tokens */
 
     void *weight; /* a float8 weight as products take it, room for the largest one; else

@@ -18,7 +18,7 @@ int norm_fwd (const struct nn *nn, const struct norm *n, const void *x, void *y,
         .rstd = stat + nn->rows,
     };
 
-    return nn->kern->ops->norm_fwd (nn->kern, &k, nn->compute, err);
+    return kern_norm_fwd (nn->kern, &k, nn->compute, err);
 }
 
 int norm_bwd (const struct nn *nn, const struct norm *n, const void *dy, const void *x,
@@ -40,7 +40,7 @@ int norm_bwd (const struct nn *nn, const struct norm *n, const void *dy, const v
         .grad_dtype = n->weight->grad_dtype,
     };
 
-    return nn->kern->ops->norm_bwd (nn->kern, &k, nn->compute, err);
+    return kern_norm_bwd (nn->kern, &k, nn->compute, err);
 }
 
 static struct kern_dropout dropout (const struct block_run *run, const struct residual *r)
@@ -50,7 +50,7 @@ static struct kern_dropout dropout (const struct block_run *run, const struct re
         .key = r->key,
         .sample = run->batch->sample,
         .batch = run->nn->batch,
-        .first_position = run->nn->first_position,
+        .position = run->nn->position,
     };
 }
 
@@ -69,7 +69,7 @@ int residual_fwd (const struct block_run *run, const struct residual *r, const v
         .y = out,
     };
 
-    return nn->kern->ops->bias_dropout_add_fwd (nn->kern, &k, nn->compute, err);
+    return kern_bias_dropout_add_fwd (nn->kern, &k, nn->compute, err);
 }
 
 int residual_bwd (const struct block_run *run, const struct residual *r,
@@ -87,5 +87,5 @@ int residual_bwd (const struct block_run *run, const struct residual *r,
         .grad_dtype = r->bias->grad_dtype,
     };
 
-    return nn->kern->ops->bias_dropout_add_bwd (nn->kern, &k, nn->compute, err);
+    return kern_bias_dropout_add_bwd (nn->kern, &k, nn->compute, err);
 }

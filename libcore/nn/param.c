@@ -32,8 +32,11 @@ int param_init (const struct param *p, const struct kernels *kern,
     };
 
     if (p->init_std > 0 || p->dtype != MG_FLOAT32)
-        return kern->ops->fill_normal (kern, &fill, stream, err);
-    return kern->ops->fill (kern, p->numel, p->init_value, p->data, p->dtype, stream, err);
+        return kern_fill_normal (kern, &fill, stream, err);
+    return kern_fill (kern,
+                      &(struct kern_fill){ .n = p->numel, .value = p->init_value,
+                                           .out = p->data, .dtype = p->dtype },
+                      stream, err);
 }
 
 bool param_is_counted (const struct param *p, int tp_rank)

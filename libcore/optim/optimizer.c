@@ -112,9 +112,12 @@ void optimizer_destroy (struct optimizer *o)
 int optimizer_zero_grad (struct optimizer *o, struct mg_error *err)
 {
     for (int b = 0; !o->config.frozen && b < o->layout->num_buffers; b++) {
-        if (o->kern->ops->fill (o->kern, o->layout->buffer[b].numel, 0.0f,
-                                o->store[b].memory[MEMORY_GRAD],
-                                o->store[b].dtype[MEMORY_GRAD], o->stream, err) < 0)
+        if (kern_fill (o->kern,
+                       &(struct kern_fill){ .n = o->layout->buffer[b].numel,
+                                            .value = 0.0f,
+                                            .out = o->store[b].memory[MEMORY_GRAD],
+                                            .dtype = o->store[b].dtype[MEMORY_GRAD] },
+                       o->stream, err) < 0)
             return -1;
     }
     return 0;
@@ -139,17 +142,17 @@ static int sum_ranges (struct optimizer *o, struct mg_error *err)
         const struct param *p = &o->params[r->param];
         const struct peers *peers = optimizer_peers (o, p);
         const void *grad = o->range[i].memory[MEMORY_MAIN_GRAD];
+        enum mg_dtype dtype = o->range[i].store->dtype[MEMORY_MAIN_GRAD];
+        const struct kern_sum_sq sum = { .n = r->to - r->from, .x = grad, .dtype = dtype,
+                                         .out = &o->reduced[p->order] };
+        const struct kern_count_zeros zeros = { .n = true_elements (p, r), .x = grad,
+                                                .dtype = dtype, .out = &o->zeros[i] };
 
         if (!peers->counts || !param_is_counted (p, peers->tp_rank))
             continue;
-        if (o->kern->ops->sum_sq (o->kern, r->to - r->from, grad,
-                                  o->range[i].store->dtype[MEMORY_MAIN_GRAD],
-                                  &o->reduced[p->order], o->stream, err) < 0)
+        if (kern_sum_sq (o->kern, &sum, o->stream, err) < 0)
             return -1;
-        if (o->config.count_zeros
-            && o->kern->ops->count_zeros (o->kern, true_elements (p, r), grad,
-                                          o->range[i].store->dtype[MEMORY_MAIN_GRAD],
-                                          &o->zeros[i], o->stream, err) < 0)
+        if (o->config.count_zeros && kern_count_zeros (o->kern, &zeros, o->stream, err) < 0)
             return -1;
     }
     return 0;
@@ -194,8 +197,11 @@ int optimizer_scale_grads (struct optimizer *o, double factor, struct mg_error *
         enum mg_dtype dtype = r->store->dtype[MEMORY_MAIN_GRAD];
         void *grad = r->memory[MEMORY_MAIN_GRAD];
 
-        if (o->kern->ops->cast_scaled (o->kern, r->at.to - r->at.from, (float)factor, grad,
-                                       dtype, grad, dtype, o->stream, err) < 0)
+        if (kern_cast (o->kern,
+                       &(struct kern_cast){ .n = r->at.to - r->at.from,
+                                            .scale = (float)factor, .x = grad,
+                                            .from = dtype, .y = grad, .to = dtype },
+                       o->stream, err) < 0)
             return -1;
     }
     return 0;
@@ -226,8 +232,10 @@ static int scale_params (struct optimizer *o, struct mg_error *err)
         const void *values = initial_values (o, r, &dtype);
 
         o->found[i] = (struct kern_three){ 0, 0, 0 };
-        if (o->kern->ops->max_abs (o->kern, r->at.to - r->at.from, values, dtype,
-                                   &o->found[i].param, o->stream, err) < 0)
+        if (kern_max_abs (o->kern,
+                &(struct kern_max_abs){ .n = r->at.to - r->at.from, .x = values,
+                                        .dtype = dtype, .out = &o->found[i].param },
+                o->stream, err) < 0)
             return -1;
     }
     if (optimizer_find_scales (o, err) < 0)
@@ -253,8 +261,10 @@ int optimizer_take_params (struct optimizer *o, struct mg_error *err)
         if (!optimizer_has_main (r))
             continue;
         main = optimizer_state (r, false, MEMORY_MAIN, 0);
-        if (o->kern->ops->state_store (o->kern, r->at.to - r->at.from, values, dtype, &main,
-                                       o->stream, err) < 0)
+        if (kern_state_store (o->kern,
+                &(struct kern_state_store){ .n = r->at.to - r->at.from, .in = values,
+                                            .dtype = dtype, .state = main },
+                o->stream, err) < 0)
             return -1;
     }
     if (optimizer_give_float8 (o, err) < 0 || mg_stream_synchronize (o->stream, err) < 0)
@@ -291,9 +301,11 @@ static int round_params (struct optimizer *o, struct mg_error *err)
         if (!is_rounded (r))
             continue;
         main = optimizer_state (r, false, MEMORY_MAIN, 0);
-        if (o->kern->ops->state_load (o->kern, r->at.to - r->at.from, &main,
-                                      r->memory[MEMORY_PARAM], r->store->dtype[MEMORY_PARAM],
-                                      o->stream, err) < 0)
+        if (kern_state_load (o->kern,
+                &(struct kern_state_load){ .n = r->at.to - r->at.from, .state = main,
+                                           .out = r->memory[MEMORY_PARAM],
+                                           .dtype = r->store->dtype[MEMORY_PARAM] },
+                o->stream, err) < 0)
             return -1;
     }
     return 0;
@@ -352,7 +364,9 @@ static int scale_update (struct optimizer *o, const struct kern_adamw *all,
     for (size_t i = 0; i < o->num_ranges; i++) {
         const struct kern_adamw a = update_of (o, &o->range[i], all);
 
-        if (o->kern->ops->adamw_largest (o->kern, &a, &o->found[i], o->stream, err) < 0)
+        if (kern_adamw_largest (o->kern,
+                &(struct kern_adamw_largest){ .update = a, .out = &o->found[i] },
+                o->stream, err) < 0)
             return -1;
     }
     return optimizer_find_scales (o, err);
@@ -369,7 +383,7 @@ static int update_ranges (struct optimizer *o, const struct kern_adamw *all,
 
         if (o->found)
             a.scale = optimizer_scales (o, r);
-        if (o->kern->ops->adamw (o->kern, &a, o->stream, err) < 0)
+        if (kern_adamw (o->kern, &a, o->stream, err) < 0)
             return mg_error_prefix (err, "%s", o->params[r->at.param].name);
         r->scale[MEMORY_MAIN] = a.scale.param;
         r->scale[MEMORY_EXP_AVG] = a.scale.m;

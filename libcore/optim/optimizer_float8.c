@@ -29,12 +29,14 @@ static int find_own_largest (struct optimizer *o, struct mg_error *err)
     memset (o->largest, 0, (size_t)o->num_tensors * sizeof (*o->largest));
     for (size_t i = 0; i < o->num_ranges; i++) {
         const struct range *r = &o->range[i];
+        const struct kern_max_abs max = {
+            .n = r->at.to - r->at.from,
+            .x = r->memory[MEMORY_MAIN],
+            .dtype = r->store->dtype[MEMORY_MAIN],
+            .out = &o->largest[o->params[r->at.param].order],
+        };
 
-        if (is_float8 (r)
-            && o->kern->ops->max_abs (o->kern, r->at.to - r->at.from, r->memory[MEMORY_MAIN],
-                                      r->store->dtype[MEMORY_MAIN],
-                                      &o->largest[o->params[r->at.param].order], o->stream,
-                                      err) < 0)
+        if (is_float8 (r) && kern_max_abs (o->kern, &max, o->stream, err) < 0)
             return -1;
     }
     if (mg_stream_synchronize (o->stream, err) < 0)
@@ -75,13 +77,16 @@ int optimizer_quantise (struct optimizer *o, struct mg_error *err)
     }
     for (size_t i = 0; i < o->num_ranges; i++) {
         const struct range *r = &o->range[i];
+        const struct kern_cast cast = {
+            .n = r->at.to - r->at.from,
+            .scale = main_scale (r) / o->params[r->at.param].scale,
+            .x = r->memory[MEMORY_MAIN],
+            .from = r->store->dtype[MEMORY_MAIN],
+            .y = r->memory[MEMORY_PARAM],
+            .to = MG_FLOAT8_E4M3,
+        };
 
-        if (is_float8 (r)
-            && o->kern->ops->cast_scaled (o->kern, r->at.to - r->at.from,
-                                          main_scale (r) / o->params[r->at.param].scale,
-                                          r->memory[MEMORY_MAIN], r->store->dtype[MEMORY_MAIN],
-                                          r->memory[MEMORY_PARAM], MG_FLOAT8_E4M3, o->stream,
-                                          err) < 0)
+        if (is_float8 (r) && kern_cast (o->kern, &cast, o->stream, err) < 0)
             return -1;
     }
     return 0;

@@ -353,12 +353,14 @@ static int read_param (struct optimizer *o, const struct range *r, int64_t from,
 {
     enum mg_dtype dtype = r->store->dtype[MEMORY_PARAM];
     const struct param *p = &o->params[r->at.param];
+    const char *stored
+        = (const char *)r->memory[MEMORY_PARAM] + (size_t)from * mg_dtype_size (dtype);
     float scale = p->storage == MG_FLOAT8_E4M3 ? p->scale : 1;
 
-    if (o->kern->ops->cast_scaled (o->kern, n, scale,
-                                   (const char *)r->memory[MEMORY_PARAM]
-                                       + (size_t)from * mg_dtype_size (dtype),
-                                   dtype, out, MG_FLOAT32, stream, err) < 0)
+    if (kern_cast (o->kern,
+                   &(struct kern_cast){ .n = n, .scale = scale, .x = stored, .from = dtype,
+                                        .y = out, .to = MG_FLOAT32 },
+                   stream, err) < 0)
         return -1;
     return mg_stream_synchronize (stream, err);
 }
@@ -374,10 +376,16 @@ int optimizer_read_in (struct optimizer *o, const struct range *r, bool copied,
         return read_param (o, r, from, n, out, stream, err);
     state = optimizer_state (r, copied, m, from);
     if (m == MEMORY_MAIN_GRAD)
-        rc = o->kern->ops->cast (o->kern, n, state.data, state.dtype, out, MG_FLOAT32, stream,
-                                 err);
+        rc = kern_cast (o->kern,
+                        &(struct kern_cast){ .n = n, .scale = 1, .x = state.data,
+                                             .from = state.dtype, .y = out,
+                                             .to = MG_FLOAT32 },
+                        stream, err);
     else
-        rc = o->kern->ops->state_load (o->kern, n, &state, out, MG_FLOAT32, stream, err);
+        rc = kern_state_load (o->kern,
+                &(struct kern_state_load){ .n = n, .state = state, .out = out,
+                                           .dtype = MG_FLOAT32 },
+                stream, err);
     return rc < 0 ? -1 : mg_stream_synchronize (stream, err);
 }
 
@@ -425,9 +433,15 @@ int optimizer_write (struct optimizer *o, size_t range, enum optimizer_value val
         return -1;
     state = optimizer_state (r, false, memory, 0);
     if (memory == MEMORY_MAIN_GRAD)
-        rc = o->kern->ops->cast (o->kern, n, in, MG_FLOAT32, state.data, state.dtype,
-                                 o->stream, err);
+        rc = kern_cast (o->kern,
+                        &(struct kern_cast){ .n = n, .scale = 1, .x = in,
+                                             .from = MG_FLOAT32, .y = state.data,
+                                             .to = state.dtype },
+                        o->stream, err);
     else
-        rc = o->kern->ops->state_store (o->kern, n, in, MG_FLOAT32, &state, o->stream, err);
+        rc = kern_state_store (o->kern,
+                &(struct kern_state_store){ .n = n, .in = in, .dtype = MG_FLOAT32,
+                                            .state = state },
+                o->stream, err);
     return rc < 0 ? -1 : mg_stream_synchronize (o->stream, err);
 }

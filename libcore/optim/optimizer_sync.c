@@ -92,8 +92,11 @@ static int prescale_bucket (struct optimizer *o, const struct sync *s, struct mg
 
     if (factor == 1)
         return 0;
-    return o->kern->ops->cast_scaled (o->kern, b->end - b->start, (float)factor, grad, dtype,
-                                      grad, dtype, o->stream, err);
+    return kern_cast (o->kern,
+                      &(struct kern_cast){ .n = b->end - b->start, .scale = (float)factor,
+                                           .x = grad, .from = dtype, .y = grad,
+                                           .to = dtype },
+                      o->stream, err);
 }
 
 /* Sum a bucket of gradients over the data-parallel ranks, all of it or this rank's shard.
@@ -161,9 +164,12 @@ static int pack (struct optimizer *o, const struct peers *p, bool back, struct m
 
         if (!param->sequence_parallel || optimizer_peers (o, param) != p)
             continue;
-        if (o->kern->ops->cast (o->kern, n, back ? next : grad, back ? MG_FLOAT32 : dtype,
-                                back ? grad : next, back ? dtype : MG_FLOAT32, o->stream,
-                                err) < 0)
+        if (kern_cast (o->kern,
+                       &(struct kern_cast){ .n = n, .scale = 1, .x = back ? next : grad,
+                                            .from = back ? MG_FLOAT32 : dtype,
+                                            .y = back ? grad : next,
+                                            .to = back ? dtype : MG_FLOAT32 },
+                       o->stream, err) < 0)
             return -1;
         next += n;
     }
@@ -212,9 +218,13 @@ static int take_grads (struct optimizer *o, struct mg_error *err)
         const enum mg_dtype *dtype = r->store->dtype;
 
         if (r->store->memory[MEMORY_MAIN_GRAD]
-            && o->kern->ops->cast (o->kern, r->at.to - r->at.from, r->memory[MEMORY_GRAD],
-                                   dtype[MEMORY_GRAD], r->memory[MEMORY_MAIN_GRAD],
-                                   dtype[MEMORY_MAIN_GRAD], o->stream, err) < 0)
+            && kern_cast (o->kern,
+                          &(struct kern_cast){ .n = r->at.to - r->at.from, .scale = 1,
+                                               .x = r->memory[MEMORY_GRAD],
+                                               .from = dtype[MEMORY_GRAD],
+                                               .y = r->memory[MEMORY_MAIN_GRAD],
+                                               .to = dtype[MEMORY_MAIN_GRAD] },
+                          o->stream, err) < 0)
             return -1;
     }
     return 0;

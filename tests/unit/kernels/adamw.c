@@ -47,7 +47,7 @@ static int run (const struct kernels *k, const void *arg, float *out)
             a.m.data = m + begin;
             a.v.data = v + begin;
             a.grad = grad + begin;
-            if (k->ops->adamw (k, &a, NULL, NULL) < 0)
+            if (kern_adamw (k, &a, NULL, NULL) < 0)
                 return -1;
         }
     }

@@ -126,9 +126,9 @@ static int set_param (const struct kernels *k, struct memory *mem, int n, const 
 {
     float largest;
 
-    k->ops->max_abs (k, n, param, MG_FLOAT32, &largest, NULL, NULL);
+    kit_max_abs (k, n, param, MG_FLOAT32, &largest);
     mem->state[0].scale = kern_scale (mem->state[0].dtype, largest);
-    return k->ops->state_store (k, n, param, MG_FLOAT32, &mem->state[0], NULL, NULL);
+    return kit_state_store (k, n, param, MG_FLOAT32, &mem->state[0]);
 }
 
 /* With scales for the new values. */
@@ -136,12 +136,14 @@ static int take_step (const struct kernels *k, struct memory *mem, struct kern_a
 {
     struct kern_three largest;
 
-    if (k->ops->adamw_largest (k, a, &largest, NULL, NULL) < 0)
+    if (kern_adamw_largest (k,
+            &(struct kern_adamw_largest){ .update = *a, .out = &largest },
+            NULL, NULL) < 0)
         return -1;
     a->scale.param = kern_scale (a->param.dtype, largest.param);
     a->scale.m = kern_scale (a->m.dtype, largest.m);
     a->scale.v = kern_scale (a->v.dtype, largest.v);
-    if (k->ops->adamw (k, a, NULL, NULL) < 0)
+    if (kern_adamw (k, a, NULL, NULL) < 0)
         return -1;
     mem->state[0].scale = a->scale.param;
     mem->state[1].scale = a->scale.m;
@@ -152,7 +154,7 @@ static int take_step (const struct kernels *k, struct memory *mem, struct kern_a
 static void load_all (const struct kernels *k, struct memory *mem, int n, float *out)
 {
     for (int i = 0; i < 3; i++)
-        k->ops->state_load (k, n, &mem->state[i], out + i * n, MG_FLOAT32, NULL, NULL);
+        kit_state_load (k, n, &mem->state[i], out + i * n, MG_FLOAT32);
 }
 
 static int copies_wrong (const struct problem *p, const struct memory *mem, const float *param)
@@ -183,7 +185,7 @@ static void test_steps (const struct kit_variant *v, const struct problem *p)
         load_all (v->k, &mem, n, now);
         for (int i = 0; i < 3 * n; i++)
             want[i] = now[i];
-        v->k->ops->cast (v->k, n, a.grad, a.grad_dtype, grad, MG_FLOAT32, NULL, NULL);
+        kit_cast (v->k, n, a.grad, a.grad_dtype, grad, MG_FLOAT32);
         solve (&a, grad, want, want + n, want + 2 * n);
         take_step (v->k, &mem, &a);
         load_all (v->k, &mem, n, now);
@@ -259,7 +261,7 @@ static void test_run (const struct kit *kit, const struct problem *p)
         struct kern_adamw a = settings (p, &mem, step);
         const struct kernels *k = kit->variants[0].k;
 
-        k->ops->cast (k, a.n, a.grad, a.grad_dtype, grad, MG_FLOAT32, NULL, NULL);
+        kit_cast (k, a.n, a.grad, a.grad_dtype, grad, MG_FLOAT32);
         solve (&a, grad, want, want + n, want + 2 * n);
     }
     memory_close (&mem);
@@ -297,7 +299,7 @@ static void *make_grads (int n, int type, const struct kernels *k)
     kit_random (wide, (size_t)(n * STEPS), 5);
     for (int i = 0; i < n * STEPS; i++)
         wide[i] = i % n % 5 == 0 ? 0 : ldexpf (wide[i], -(i % n % 12));
-    k->ops->cast (k, n * STEPS, wide, MG_FLOAT32, grad, (enum mg_dtype)type, NULL, NULL);
+    kit_cast (k, n * STEPS, wide, MG_FLOAT32, grad, (enum mg_dtype)type);
     free (wide);
     return grad;
 }

@@ -11,14 +11,14 @@
 #include "tests/tap/tap.h"
 #include "tests/unit/kernels/kit.h"
 
-enum positions { PLAIN, LATER, ZIGZAG, BLIND };
+enum positions { PLAIN, LATER, ZIGZAG, BLIND, EACH };
 
 struct shape {
     int64_t batch, heads, kv_heads, seq_q, seq_k, dim;
     bool causal;
     double p;
     enum positions positions;
-    bool packed; /* q, k, v side by side in one row, as a fused projection leaves them */
+    bool packed; /* by group of heads: queries, k, v, as a fused projection leaves them */
 };
 
 static const struct shape shapes[] = {
@@ -32,6 +32,8 @@ static const struct shape shapes[] = {
     { 1, 1, 1, 200, 200, 24, true, 0, PLAIN, false },
     { 1, 2, 2, 48, 112, 8, true, 0.2, LATER, false },
     { 2, 4, 2, 128, 128, 16, true, 0.1, ZIGZAG, true },
+    { 3, 6, 2, 40, 70, 12, true, 0.1, EACH, false },
+    { 2, 8, 2, 20, 20, 9, true, 0, EACH, true },
     { 1, 2, 1, 70, 90, 12, true, 0.5, BLIND, false },
     { 3, 2, 1, 1, 129, 40, true, 0, LATER, false },
     { 2, 2, 2, 0, 9, 8, true, 0.1, PLAIN, false },
@@ -41,8 +43,8 @@ static const struct shape shapes[] = {
 
 /* Everything of one case: inputs, what is expected of outputs, in double. */
 struct problem {
-    struct kern_attention a; /* without the outputs */
-    int64_t *pos_q, *pos_k;
+    struct kern_attention_fwd a; /* without the outputs */
+    int32_t *pos_q, *pos_k; /* [batch][seq] */
     uint64_t dropout_key[8];
     int64_t sample[4];
     struct kit_array q, kv, dout; /* kv: k, then v; packed: all three in q */
@@ -60,8 +62,8 @@ static void *allocate (size_t n, size_t size)
 }
 
 /* Rank 0 of 2 with the zigzag division holds the first and the last quarter. */
-static int64_t position (enum positions kind, bool is_query, int64_t i, int64_t n,
-                         int64_t other)
+static int64_t position (enum positions kind, bool is_query, int64_t entry, int64_t i,
+                         int64_t n, int64_t other)
 {
     switch (kind) {
     case LATER: /* queries are the last ones */
@@ -70,6 +72,8 @@ static int64_t position (enum positions kind, bool is_query, int64_t i, int64_t 
         return is_query ? (i < n / 2 ? i : i + n) : (i * 5 + 3) % (2 * n);
     case BLIND: /* queries before the first key see nothing */
         return is_query ? i : i + 11;
+    case EACH: /* every entry has others */
+        return is_query ? i + 3 * entry : i + 5 * entry * entry;
     default:
         return i;
     }
@@ -77,10 +81,13 @@ static int64_t position (enum positions kind, bool is_query, int64_t i, int64_t 
 
 static void set_strides (struct problem *p, const struct shape *s)
 {
-    struct kern_attention *a = &p->a;
+    struct kern_attention_fwd *a = &p->a;
     int64_t q_row = s->heads * s->dim, kv_row = s->kv_heads * s->dim;
+    int64_t group = s->heads / s->kv_heads * s->dim;
 
-    a->q_stride_h = a->kv_stride_h = a->out_stride_h = s->dim;
+    a->q_stride_h = a->out_stride_h = s->dim;
+    a->q_stride_g = s->packed ? group + 2 * s->dim : group;
+    a->kv_stride_g = s->packed ? a->q_stride_g : s->dim;
     a->q_stride_b = s->packed ? q_row + 2 * kv_row : q_row;
     a->kv_stride_b = s->packed ? q_row + 2 * kv_row : kv_row;
     a->q_stride_s = a->q_stride_b * s->batch;
@@ -93,10 +100,28 @@ static void set_strides (struct problem *p, const struct shape *s)
     p->lse_size = (size_t)(s->batch * s->heads * s->seq_q);
 }
 
+static void set_positions (struct problem *p, const struct shape *s)
+{
+    bool each = s->positions == EACH, plain = s->positions == PLAIN;
+
+    p->pos_q = allocate ((size_t)(s->batch * s->seq_q), sizeof (int32_t));
+    p->pos_k = allocate ((size_t)(s->batch * s->seq_k), sizeof (int32_t));
+    for (int64_t b = 0; b < s->batch; b++) {
+        for (int64_t i = 0; i < s->seq_q; i++)
+            p->pos_q[b * s->seq_q + i]
+                = (int32_t)position (s->positions, true, b, i, s->seq_q, s->seq_k);
+        for (int64_t i = 0; i < s->seq_k; i++)
+            p->pos_k[b * s->seq_k + i]
+                = (int32_t)position (s->positions, false, b, i, s->seq_k, s->seq_q);
+    }
+    p->a.pos_q = (struct kern_positions){ plain ? NULL : p->pos_q, 1, each ? s->seq_q : 0 };
+    p->a.pos_k = (struct kern_positions){ plain ? NULL : p->pos_k, 1, each ? s->seq_k : 0 };
+}
+
 static void problem_open (struct problem *p, const struct shape *s)
 {
     memset (p, 0, sizeof (*p));
-    p->a = (struct kern_attention){ .batch = s->batch,
+    p->a = (struct kern_attention_fwd){ .batch = s->batch,
                                     .heads = s->heads,
                                     .kv_heads = s->kv_heads,
                                     .seq_q = s->seq_q,
@@ -106,18 +131,11 @@ static void problem_open (struct problem *p, const struct shape *s)
                                     .causal = s->causal,
                                     .dropout_p = s->p };
     set_strides (p, s);
-    p->pos_q = allocate ((size_t)s->seq_q, sizeof (int64_t));
-    p->pos_k = allocate ((size_t)s->seq_k, sizeof (int64_t));
-    for (int64_t i = 0; i < s->seq_q; i++)
-        p->pos_q[i] = position (s->positions, true, i, s->seq_q, s->seq_k);
-    for (int64_t i = 0; i < s->seq_k; i++)
-        p->pos_k[i] = position (s->positions, false, i, s->seq_k, s->seq_q);
+    set_positions (p, s);
     for (int i = 0; i < 8; i++)
         p->dropout_key[i] = rng_key (7, RNG_DROPOUT_ATTENTION, (uint64_t)i, 3);
     for (int i = 0; i < 4; i++)
         p->sample[i] = 1000 + 77 * i + ((int64_t)i << 33);
-    p->a.pos_q = s->positions == PLAIN ? NULL : p->pos_q;
-    p->a.pos_k = s->positions == PLAIN ? NULL : p->pos_k;
     p->a.dropout_key = p->dropout_key;
     p->a.sample = p->sample;
     p->q = kit_array (p->q_size, 3);
@@ -127,8 +145,8 @@ static void problem_open (struct problem *p, const struct shape *s)
     kit_random (p->kv.x, 2 * p->kv_size, 2);
     kit_random (p->dout.x, p->out_size, 3);
     p->a.q = p->q.x;
-    p->a.k = s->packed ? p->q.x + s->heads * s->dim : p->kv.x;
-    p->a.v = s->packed ? p->a.k + s->kv_heads * s->dim : p->kv.x + p->kv_size;
+    p->a.k = s->packed ? p->q.x + s->heads / s->kv_heads * s->dim : p->kv.x;
+    p->a.v = s->packed ? (const float *)p->a.k + s->dim : p->kv.x + p->kv_size;
     p->out = allocate (p->out_size, sizeof (double));
     p->lse = allocate (p->lse_size, sizeof (double));
     p->dq = allocate (p->q_size, sizeof (double));
@@ -153,18 +171,21 @@ static bool problem_close (struct problem *p)
 }
 
 /* Where the element 0 of a row is. */
-static int64_t at_q (const struct kern_attention *a, int64_t b, int64_t h, int64_t i)
+static int64_t at_q (const struct kern_attention_fwd *a, int64_t b, int64_t h, int64_t i)
 {
-    return i * a->q_stride_s + b * a->q_stride_b + h * a->q_stride_h;
+    int64_t group = a->heads / a->kv_heads;
+
+    return i * a->q_stride_s + b * a->q_stride_b + h / group * a->q_stride_g
+           + h % group * a->q_stride_h;
 }
 
-static int64_t at_kv (const struct kern_attention *a, int64_t b, int64_t h, int64_t j)
+static int64_t at_kv (const struct kern_attention_fwd *a, int64_t b, int64_t h, int64_t j)
 {
     return j * a->kv_stride_s + b * a->kv_stride_b
-           + h / (a->heads / a->kv_heads) * a->kv_stride_h;
+           + h / (a->heads / a->kv_heads) * a->kv_stride_g;
 }
 
-static int64_t at_out (const struct kern_attention *a, int64_t b, int64_t h, int64_t i)
+static int64_t at_out (const struct kern_attention_fwd *a, int64_t b, int64_t h, int64_t i)
 {
     return i * a->out_stride_s + b * a->out_stride_b + h * a->out_stride_h;
 }
@@ -172,13 +193,14 @@ static int64_t at_out (const struct kern_attention *a, int64_t b, int64_t h, int
 /* Factor of dropout, by the definition in kernels.h. */
 static double factor (const struct problem *p, int64_t b, int64_t h, int64_t i, int64_t j)
 {
+    int32_t query = p->pos_q[b * p->a.seq_q + i], key = p->pos_k[b * p->a.seq_k + j];
     uint32_t bits[4];
 
     if (p->a.dropout_p == 0)
         return 1;
-    rng_philox (p->dropout_key[h], (uint32_t)(p->pos_k[j] / 4), (uint32_t)p->pos_q[i],
+    rng_philox (p->dropout_key[h], (uint32_t)(key / 4), (uint32_t)query,
                 (uint64_t)p->sample[b], bits);
-    return bits[p->pos_k[j] % 4] < rng_threshold (p->a.dropout_p)
+    return bits[key % 4] < rng_threshold (p->a.dropout_p)
                ? 0
                : 1 / (1 - p->a.dropout_p);
 }
@@ -187,7 +209,7 @@ static double factor (const struct problem *p, int64_t b, int64_t h, int64_t i, 
 static double softmax (const struct problem *p, int64_t b, int64_t h, int64_t i,
                        double *prob)
 {
-    const struct kern_attention *a = &p->a;
+    const struct kern_attention_fwd *a = &p->a;
     const float *q = (const float *)a->q + at_q (a, b, h, i), *k = a->k;
     double max = -INFINITY, sum = 0;
 
@@ -196,7 +218,7 @@ static double softmax (const struct problem *p, int64_t b, int64_t h, int64_t i,
         for (int64_t d = 0; d < a->head_dim; d++)
             prob[j] += (double)q[d] * k[at_kv (a, b, h, j) + d];
         prob[j] *= a->scale;
-        if (a->causal && p->pos_k[j] > p->pos_q[i])
+        if (a->causal && p->pos_k[b * a->seq_k + j] > p->pos_q[b * a->seq_q + i])
             prob[j] = -INFINITY;
         max = fmax (max, prob[j]);
     }
@@ -212,7 +234,7 @@ static double softmax (const struct problem *p, int64_t b, int64_t h, int64_t i,
 /* One query: its out and lse, and what it adds to the gradients. */
 static void solve_row (struct problem *p, int64_t b, int64_t h, int64_t i, double *prob)
 {
-    const struct kern_attention *a = &p->a;
+    const struct kern_attention_fwd *a = &p->a;
     double *out = p->out + at_out (a, b, h, i), *dq = p->dq + at_q (a, b, h, i),
            delta = 0;
     const float *dout = p->dout.x + at_out (a, b, h, i), *k = a->k, *v = a->v;
@@ -256,10 +278,10 @@ struct result {
     struct kit_array out, lse, dq, dk, dv;
 };
 
-static bool run (const struct kernels *k, const struct problem *p, struct result *r,
-                 struct mg_error *err)
+static bool run_bwd (const struct kernels *k, const struct problem *p, bool accumulate,
+                     struct result *r, struct mg_error *err)
 {
-    struct kern_attention a = p->a;
+    struct kern_attention_fwd a = p->a;
     struct kern_attention_bwd g;
 
     r->out = kit_array (p->out_size, 2);
@@ -269,11 +291,22 @@ static bool run (const struct kernels *k, const struct problem *p, struct result
     r->dv = kit_array (p->kv_size, 3);
     a.out = r->out.x;
     a.lse = r->lse.x;
-    if (k->ops->attention_fwd (k, &a, NULL, err) < 0)
+    if (kern_attention_fwd (k, &a, NULL, err) < 0)
         return false;
     g = (struct kern_attention_bwd){ .fwd = a, .dout = p->dout.x, .dq = r->dq.x,
-                                     .dk = r->dk.x, .dv = r->dv.x };
-    return k->ops->attention_bwd (k, &g, NULL, err) == 0;
+                                     .dk = r->dk.x, .dv = r->dv.x,
+                                     .accumulate = accumulate };
+    for (size_t i = 0; accumulate && i < p->q_size; i++)
+        r->dq.x[i] = 2;
+    for (size_t i = 0; accumulate && i < p->kv_size; i++)
+        r->dk.x[i] = r->dv.x[i] = -3;
+    return kern_attention_bwd (k, &g, NULL, err) == 0;
+}
+
+static bool run (const struct kernels *k, const struct problem *p, struct result *r,
+                 struct mg_error *err)
+{
+    return run_bwd (k, p, false, r, err);
 }
 
 static bool result_free (struct result *r)
@@ -287,12 +320,15 @@ static bool result_free (struct result *r)
 }
 
 /* NaN where the kernel must not write: a double array says it by NaN. */
-static void blank (const struct problem *p, double *x, size_t n, int64_t stride_b,
-                   int64_t heads)
+static void blank (double *x, size_t n, int64_t stride_b, int64_t groups, int64_t stride_g,
+                   int64_t width)
 {
-    for (size_t i = 0; i < n; i++)
-        if ((int64_t)i % stride_b >= heads * p->a.head_dim)
+    for (size_t i = 0; i < n; i++) {
+        int64_t at = (int64_t)i % stride_b;
+
+        if (at >= groups * stride_g || at % stride_g >= width)
             x[i] = NAN;
+    }
 }
 
 static bool same (const struct kit_array *a, const struct kit_array *b)
@@ -307,10 +343,11 @@ static void test_shape (const struct kit *kit, size_t index)
 
     problem_open (&p, &shapes[index]);
     solve (&p);
-    blank (&p, p.out, p.out_size, p.a.out_stride_b, p.a.heads);
-    blank (&p, p.dq, p.q_size, p.a.q_stride_b, p.a.heads);
-    blank (&p, p.dk, p.kv_size, p.a.kv_stride_b, p.a.kv_heads);
-    blank (&p, p.dv, p.kv_size, p.a.kv_stride_b, p.a.kv_heads);
+    blank (p.out, p.out_size, p.a.out_stride_b, p.a.heads, p.a.head_dim, p.a.head_dim);
+    blank (p.dq, p.q_size, p.a.q_stride_b, p.a.kv_heads, p.a.q_stride_g,
+           p.a.heads / p.a.kv_heads * p.a.head_dim);
+    blank (p.dk, p.kv_size, p.a.kv_stride_b, p.a.kv_heads, p.a.kv_stride_g, p.a.head_dim);
+    blank (p.dv, p.kv_size, p.a.kv_stride_b, p.a.kv_heads, p.a.kv_stride_g, p.a.head_dim);
     for (size_t i = 0; i < kit->count; i++) {
         const struct kit_variant *v = &kit->variants[i];
         struct mg_error err = { "" };
@@ -338,6 +375,90 @@ static void test_shape (const struct kit *kit, size_t index)
             "%s: shape %zu: nothing written outside", v->name, index);
     }
     ok (problem_close (&p), "shape %zu: inputs are whole", index);
+}
+
+/* Is each element the other's, rounded after a number was added?  Gaps have the number alone. */
+static bool is_sum (const struct kit_array *got, const struct kit_array *alone, float before)
+{
+    for (size_t i = 0; i < got->n; i++)
+        if (got->x[i] != (isnan (alone->x[i]) ? before : before + alone->x[i]))
+            return false;
+    return true;
+}
+
+static void test_accumulate (const struct kit_variant *v, size_t index)
+{
+    struct problem p;
+    struct result alone, sum;
+
+    problem_open (&p, &shapes[index]);
+    ok (run (v->k, &p, &alone, NULL) && run_bwd (v->k, &p, true, &sum, NULL)
+            && is_sum (&sum.dq, &alone.dq, 2) && is_sum (&sum.dk, &alone.dk, -3)
+            && is_sum (&sum.dv, &alone.dv, -3),
+        "%s: shape %zu: gradients are added to what is there", v->name, index);
+    result_free (&alone);
+    result_free (&sum);
+    problem_close (&p);
+}
+
+/* Attention to the first 'keys' keys and to the rest, merged, is attention to all. */
+static void test_merge (const struct kit_variant *v, size_t index, int64_t keys)
+{
+    struct problem p;
+    struct kern_attention_fwd a;
+    struct kern_attention_merge m;
+    struct kit_array out, lse, part, part_lse;
+    double worst;
+
+    problem_open (&p, &shapes[index]);
+    solve (&p);
+    out = kit_array (p.out_size, 1);
+    part = kit_array (p.out_size, 2);
+    lse = kit_array (p.lse_size, 3);
+    part_lse = kit_array (p.lse_size, 0);
+    a = p.a;
+    a.seq_k = keys;
+    a.out = out.x;
+    a.lse = lse.x;
+    ok (kern_attention_fwd (v->k, &a, NULL, NULL) == 0, "%s: first part", v->name);
+    a.seq_k = p.a.seq_k - keys;
+    a.k = (const float *)p.a.k + keys * a.kv_stride_s;
+    a.v = (const float *)p.a.v + keys * a.kv_stride_s;
+    a.pos_k.at = p.pos_k + keys;
+    a.pos_k.stride_s = 1;
+    a.out = part.x;
+    a.lse = part_lse.x;
+    ok (kern_attention_fwd (v->k, &a, NULL, NULL) == 0, "%s: second part", v->name);
+    m = (struct kern_attention_merge){
+        .batch = a.batch, .heads = a.heads, .seq_q = a.seq_q, .head_dim = a.head_dim,
+        .out = out.x, .part = part.x, .out_stride_s = a.out_stride_s,
+        .out_stride_b = a.out_stride_b, .out_stride_h = a.out_stride_h, .lse = lse.x,
+        .part_lse = part_lse.x,
+    };
+    ok (kern_attention_merge (v->k, &m, NULL, NULL) == 0, "%s: merge", v->name);
+    blank (p.out, p.out_size, p.a.out_stride_b, p.a.heads, p.a.head_dim, p.a.head_dim);
+    worst = fmax (kit_error (out.x, p.out, p.out_size), kit_error (lse.x, p.lse, p.lse_size));
+    ok (worst < 3e-6, "%s: shape %zu, %lld keys and the rest: merged (%.2g)", v->name, index,
+        (long long)keys, worst);
+    ok (kit_array_free (&out) & kit_array_free (&part) & kit_array_free (&lse)
+            & kit_array_free (&part_lse), "%s: nothing written outside", v->name);
+    problem_close (&p);
+}
+
+/* A bfloat16 result takes a float32 part in, and is rounded once. */
+static void test_merge_types (const struct kit_variant *v)
+{
+    uint16_t out[3] = { 0x3f80, 0x4000, 0xc040 }; /* 1, 2, -3 */
+    const float part[3] = { 1.0078125f, 5, 7 }, part_lse = logf (3);
+    float lse = 0;
+    struct kern_attention_merge m = {
+        .batch = 1, .heads = 1, .seq_q = 1, .head_dim = 3, .out = out, .part = part,
+        .lse = &lse, .part_lse = &part_lse, .dtype = MG_BFLOAT16, .part_dtype = MG_FLOAT32,
+    };
+
+    ok (kern_attention_merge (v->k, &m, NULL, NULL) == 0 && out[0] == 0x3f81
+            && out[1] == 0x4088 && out[2] == 0x4090 && fabsf (lse - logf (4)) < 1e-6,
+        "%s: a quarter of 1, 2, -3 and three of 1.0078, 5, 7", v->name);
 }
 
 /* sum (dout out) by the formula, for one changed input. */
@@ -444,19 +565,19 @@ static void test_not_finite (const struct kit_variant *v)
 
 static void test_badparam (const struct kit_variant *v)
 {
-    struct kern_attention a = { .batch = 1, .heads = 3, .kv_heads = 2 };
+    struct kern_attention_fwd a = { .batch = 1, .heads = 3, .kv_heads = 2 };
     struct kern_attention_bwd g;
     struct mg_error err = { "" };
 
     errno = 0;
-    ok (v->k->ops->attention_fwd (v->k, &a, NULL, &err) == -1 && errno == EINVAL,
+    ok (kern_attention_fwd (v->k, &a, NULL, &err) == -1 && errno == EINVAL,
         "%s: 3 heads for 2 kv heads: %s", v->name, err.text);
     g = (struct kern_attention_bwd){ .fwd = a };
     errno = 0;
-    ok (v->k->ops->attention_bwd (v->k, &g, NULL, &err) == -1 && errno == EINVAL,
+    ok (kern_attention_bwd (v->k, &g, NULL, &err) == -1 && errno == EINVAL,
         "%s: backward, too: %s", v->name, err.text);
     a.kv_heads = 0;
-    ok (v->k->ops->attention_fwd (v->k, &a, NULL, &err) == -1, "%s: no kv heads: %s",
+    ok (kern_attention_fwd (v->k, &a, NULL, &err) == -1, "%s: no kv heads: %s",
         v->name, err.text);
 }
 
@@ -472,6 +593,13 @@ int main (void)
         test_dropout_share (&kit.variants[i]);
         test_not_finite (&kit.variants[i]);
         test_badparam (&kit.variants[i]);
+        test_accumulate (&kit.variants[i], 3);
+        test_accumulate (&kit.variants[i], 6);
+        test_merge (&kit.variants[i], 3, 10);
+        test_merge (&kit.variants[i], 8, 0);
+        test_merge (&kit.variants[i], 9, 64);
+        test_merge (&kit.variants[i], 12, 30);
+        test_merge_types (&kit.variants[i]);
     }
     kit_close (&kit);
     return done_testing ();

@@ -21,9 +21,9 @@ static int cast (struct kernels *k, int64_t n, const void *x, enum mg_dtype from
     int rc;
 
     kernels_cpu_enter (k);
-    rc = k->ops->cast (k, n, x, from, flushed, to, NULL, NULL);
+    rc = kit_cast (k, n, x, from, flushed, to);
     kernels_cpu_leave (k);
-    if (rc == 0 && k->ops->cast (k, n, x, from, y, to, NULL, NULL) == 0)
+    if (rc == 0 && kit_cast (k, n, x, from, y, to) == 0)
         rc = memcmp (y, flushed, size) == 0 ? 0 : -1;
     if (rc < 0)
         memset (y, 0x77, size); // what the tests below find wrong
@@ -251,10 +251,8 @@ static void test_scaled (const struct kit_variant *v)
 
         for (int i = 0; i < N; i++)
             x[i] = (float)(i % 31 - 15) * scale;
-        v->k->ops->cast_scaled (v->k, N, inverse, x, MG_FLOAT32, code, MG_FLOAT8_E4M3, NULL,
-                                NULL);
-        v->k->ops->cast_scaled (v->k, N, scale, code, MG_FLOAT8_E4M3, half, MG_BFLOAT16,
-                                NULL, NULL);
+        kit_cast_scaled (v->k, N, inverse, x, MG_FLOAT32, code, MG_FLOAT8_E4M3);
+        kit_cast_scaled (v->k, N, scale, code, MG_FLOAT8_E4M3, half, MG_BFLOAT16);
         cast (v->k, N, half, MG_BFLOAT16, y, MG_FLOAT32);
         wrong += memcmp (x, y, N * sizeof (float)) != 0
                  || float8_from_e4m3 (code[N - 1]) != (N - 1) % 31 - 15;
@@ -280,11 +278,11 @@ static void test_in_place (const struct kit_variant *v, enum mg_dtype dtype)
     for (int i = 0; i < N; i++)
         wide[i] *= 0.3f;
     cast (v->k, N, wide, MG_FLOAT32, want, dtype);
-    v->k->ops->cast_scaled (v->k, N - 1, 0.3f, x, dtype, x, dtype, NULL, NULL);
+    kit_cast_scaled (v->k, N - 1, 0.3f, x, dtype, x, dtype);
     for (int i = 0; i < N; i++)
         wrong += i == N - 1 ? x[i] != i : !isnan (wide[i]) && x[i] != want[i];
     is_int (wrong, 0, "%s: 0.3 x in place, %s", v->name, mg_dtype_name (dtype));
-    v->k->ops->cast_scaled (v->k, N, 2, wide, MG_FLOAT32, wide, MG_FLOAT32, NULL, NULL);
+    kit_cast_scaled (v->k, N, 2, wide, MG_FLOAT32, wide, MG_FLOAT32);
     is_near (wide[1], 2 * (0.3f * (float)meaning (1, dtype)), 0, "%s: and float32", v->name);
     free (x);
     free (want);
@@ -297,10 +295,16 @@ static void test_badparam (const struct kit_variant *v)
     struct mg_error err = { "" };
 
     errno = 0;
-    ok (v->k->ops->cast (v->k, 1, &x, MG_FLOAT32, &y, MG_INT32, NULL, &err) == -1
+    ok (kern_cast (v->k,
+                   &(struct kern_cast){ .n = 1, .scale = 1, .x = &x, .from = MG_FLOAT32,
+                                        .y = &y, .to = MG_INT32 },
+                   NULL, &err) == -1
             && errno == ENOTSUP && y == 2,
         "%s: bad type: %s", v->name, err.text);
-    ok (v->k->ops->cast (v->k, 1, &x, MG_FLOAT64, &y, MG_FLOAT32, NULL, &err) == -1,
+    ok (kern_cast (v->k,
+                   &(struct kern_cast){ .n = 1, .scale = 1, .x = &x, .from = MG_FLOAT64,
+                                        .y = &y, .to = MG_FLOAT32 },
+                   NULL, &err) == -1,
         "%s: bad type: %s", v->name, err.text);
 }
 

@@ -12,13 +12,17 @@
 
 enum alias { NONE, X, RESIDUAL };
 
+/* Positions of the rows: 0, 1, ...; later ones; others for every entry, some more than once. */
+enum positions { PLAIN, OFFSET, ENTRIES, NUM_POSITIONS };
+
 struct problem {
     int64_t batch, tokens, cols; /* tokens = positions x batch */
     struct kern_dropout dropout;
     bool bias, residual;
     enum alias alias;
-    float *x, *b, *r, *position, *before;
+    float *x, *b, *r, *table, *before;
     int64_t positions; /* rows of the table */
+    int32_t *at;
 };
 
 static const int64_t samples[8] = { 5, 6, 1234567890123, 0, 77, 78, 79, 80 };
@@ -31,6 +35,29 @@ static const struct {
     { 2, 1, 1030 },
 };
 
+static void set_positions (struct problem *a, enum positions kind)
+{
+    int64_t rows = a->tokens / a->batch;
+    bool each = kind == ENTRIES;
+
+    free (a->at);
+    a->at = kit_alloc ((size_t)a->tokens, sizeof (int32_t));
+    for (int64_t b = 0; b < (each ? a->batch : 1); b++)
+        for (int64_t s = 0; s < rows; s++)
+            a->at[b * rows + s] = (int32_t)(each ? (s / 2 + 5 * b) % a->positions : 7 + s);
+    a->dropout.position = (struct kern_positions){ .at = kind == PLAIN ? NULL : a->at,
+                                                   .stride_s = 1,
+                                                   .stride_b = each ? rows : 0 };
+}
+
+static int64_t position_of (const struct kern_dropout *d, int64_t row)
+{
+    const struct kern_positions *p = &d->position;
+    int64_t s = row / d->batch, b = row % d->batch;
+
+    return p->at ? p->at[s * p->stride_s + b * p->stride_b] : s;
+}
+
 static struct problem problem_new (size_t shape, double p)
 {
     struct problem a = { .batch = shapes[shape].batch,
@@ -42,17 +69,17 @@ static struct problem problem_new (size_t shape, double p)
     a.dropout = (struct kern_dropout){ .p = p,
                                        .key = rng_key (3, RNG_DROPOUT_HIDDEN, 1, shape),
                                        .sample = samples,
-                                       .batch = a.batch,
-                                       .first_position = 7 };
+                                       .batch = a.batch };
+    set_positions (&a, OFFSET);
     a.x = kit_alloc (n, sizeof (float));
     a.r = kit_alloc (n, sizeof (float));
     a.b = kit_alloc ((size_t)a.cols, sizeof (float));
-    a.position = kit_alloc (table, sizeof (float));
+    a.table = kit_alloc (table, sizeof (float));
     a.before = kit_alloc (table, sizeof (float));
     kit_random (a.x, n, 1);
     kit_random (a.r, n, 2);
     kit_random (a.b, (size_t)a.cols, 3);
-    kit_random (a.position, table, 4);
+    kit_random (a.table, table, 4);
     kit_random (a.before, table, 5);
     return a;
 }
@@ -62,7 +89,8 @@ static void problem_free (struct problem *a)
     free (a->x);
     free (a->r);
     free (a->b);
-    free (a->position);
+    free (a->table);
+    free (a->at);
     free (a->before);
 }
 
@@ -74,7 +102,7 @@ static double factor (const struct kern_dropout *d, int64_t row, int64_t col)
     if (d->p == 0)
         return 1;
     rng_philox (d->key, (uint32_t)(col / 4),
-                (uint32_t)(d->first_position + row / d->batch),
+                (uint32_t)position_of (d, row),
                 (uint64_t)d->sample[row % d->batch], bits);
     return bits[col % 4] < rng_threshold (d->p) ? 0 : 1 / (1 - d->p);
 }
@@ -99,7 +127,7 @@ static int run_fwd (const struct kernels *k, const void *arg, float *out)
 
     if (a->alias != NONE)
         memcpy (out, a->alias == X ? a->x : a->r, size (a) * sizeof (float));
-    return k->ops->bias_dropout_add_fwd (k, &f, NULL, NULL);
+    return kern_bias_dropout_add_fwd (k, &f, NULL, NULL);
 }
 
 /* out: dx, dbias (if wanted) */
@@ -118,7 +146,7 @@ static int run_bwd (const struct kernels *k, const void *arg, float *out)
         memcpy (out, a->x, size (a) * sizeof (float));
     if (a->bias)
         memcpy (dbias, a->before, (size_t)a->cols * sizeof (float));
-    return k->ops->bias_dropout_add_bwd (k, &b, NULL, NULL);
+    return kern_bias_dropout_add_bwd (k, &b, NULL, NULL);
 }
 
 static int run_position_fwd (const struct kernels *k, const void *arg, float *out)
@@ -127,13 +155,14 @@ static int run_position_fwd (const struct kernels *k, const void *arg, float *ou
     struct kern_position_fwd f = { .tokens = a->tokens,
                                    .cols = a->cols,
                                    .x = a->alias == X ? out : a->x,
-                                   .position = a->position,
+                                   .table = a->table,
+                                   .count = a->positions,
                                    .dropout = a->dropout,
                                    .y = out };
 
     if (a->alias == X)
         memcpy (out, a->x, size (a) * sizeof (float));
-    return k->ops->position_fwd (k, &f, NULL, NULL);
+    return kern_position_fwd (k, &f, NULL, NULL);
 }
 
 /* out: dx, dposition */
@@ -145,13 +174,14 @@ static int run_position_bwd (const struct kernels *k, const void *arg, float *ou
                                    .dy = a->alias == X ? out : a->x,
                                    .dropout = a->dropout,
                                    .dx = out,
-                                   .dposition = out + size (a) };
+                                   .dtable = out + size (a),
+                                   .count = a->positions };
 
     if (a->alias == X)
         memcpy (out, a->x, size (a) * sizeof (float));
     memcpy (out + size (a), a->before,
             (size_t)(a->positions * a->cols) * sizeof (float));
-    return k->ops->position_bwd (k, &b, NULL, NULL);
+    return kern_position_bwd (k, &b, NULL, NULL);
 }
 
 static void test_bias_dropout_add (const struct kit *kit, size_t shape, double p)
@@ -160,6 +190,7 @@ static void test_bias_dropout_add (const struct kit *kit, size_t shape, double p
     double *want = kit_alloc (size (&a) + (size_t)a.cols, sizeof (double));
 
     for (int form = 0; form < 6; form++) {
+        set_positions (&a, (enum positions)(form % NUM_POSITIONS));
         a.bias = form & 1;
         a.alias = form < 2 ? NONE : form < 4 ? X : RESIDUAL;
         a.residual = form != 0;
@@ -184,32 +215,34 @@ static void test_bias_dropout_add (const struct kit *kit, size_t shape, double p
     problem_free (&a);
 }
 
-static void test_position (const struct kit *kit, size_t shape, double p)
+static void test_position (const struct kit *kit, size_t shape, double p,
+                           enum positions kind)
 {
     struct problem a = problem_new (shape, p);
     size_t table = (size_t)(a.positions * a.cols);
     double *want = kit_alloc (size (&a) + table, sizeof (double));
 
+    set_positions (&a, kind);
     for (int alias = NONE; alias <= X; alias++) {
         a.alias = (enum alias)alias;
         for (int64_t i = 0; i < a.tokens * a.cols; i++) {
-            int64_t row = a.dropout.first_position + i / a.cols / a.batch;
+            int64_t row = position_of (&a.dropout, i / a.cols);
 
-            want[i] = (a.x[i] + a.position[row * a.cols + i % a.cols])
+            want[i] = (a.x[i] + a.table[row * a.cols + i % a.cols])
                       * factor (&a.dropout, i / a.cols, i % a.cols);
         }
         kit_check (kit, run_position_fwd, &a, size (&a), want, 2e-7,
-                   "position forward, shape %zu, p %g", shape, p);
+                   "position forward, shape %zu, p %g, positions %d", shape, p, kind);
         for (size_t i = 0; i < table; i++)
             want[size (&a) + i] = a.before[i];
         for (int64_t i = 0; i < a.tokens * a.cols; i++) {
-            int64_t row = a.dropout.first_position + i / a.cols / a.batch;
+            int64_t row = position_of (&a.dropout, i / a.cols);
 
             want[i] = a.x[i] * factor (&a.dropout, i / a.cols, i % a.cols);
             want[(int64_t)size (&a) + row * a.cols + i % a.cols] += want[i];
         }
         kit_check (kit, run_position_bwd, &a, size (&a) + table, want, 1e-6,
-                   "position backward, shape %zu, p %g", shape, p);
+                   "position backward, shape %zu, p %g, positions %d", shape, p, kind);
     }
     free (want);
     problem_free (&a);
@@ -219,6 +252,7 @@ static void test_position (const struct kit *kit, size_t shape, double p)
 static void test_shards (const struct kit_variant *v)
 {
     enum { POSITIONS = 12, BATCH = 2, COLS = 40, N = POSITIONS * BATCH * COLS };
+    static const int32_t later[] = { 4, 5, 6, 7, 8 };
     float ones[N], whole[N], part[N];
     struct kern_bias_dropout_add_fwd a = {
         .rows = POSITIONS * BATCH, .cols = COLS, .x = ones, .y = whole,
@@ -227,18 +261,18 @@ static void test_shards (const struct kit_variant *v)
 
     for (int i = 0; i < N; i++)
         ones[i] = 1;
-    v->k->ops->bias_dropout_add_fwd (v->k, &a, NULL, NULL);
+    kern_bias_dropout_add_fwd (v->k, &a, NULL, NULL);
     a.rows = 5 * BATCH;
-    a.dropout.first_position = 4;
+    a.dropout.position = (struct kern_positions){ .at = later, .stride_s = 1 };
     a.y = part;
-    v->k->ops->bias_dropout_add_fwd (v->k, &a, NULL, NULL);
+    kern_bias_dropout_add_fwd (v->k, &a, NULL, NULL);
     ok (memcmp (part, whole + 4 * BATCH * COLS, 5 * BATCH * COLS * sizeof (float)) == 0,
         "%s: positions 4 to 8 of the sequence", v->name);
     a.rows = POSITIONS;
     a.dropout.batch = 1;
-    a.dropout.first_position = 0;
+    a.dropout.position.at = NULL;
     a.dropout.sample = samples + 1;
-    v->k->ops->bias_dropout_add_fwd (v->k, &a, NULL, NULL);
+    kern_bias_dropout_add_fwd (v->k, &a, NULL, NULL);
     ok (memcmp (part + 3 * COLS, whole + (3 * BATCH + 1) * COLS, COLS * sizeof (float))
             == 0,
         "%s: the second entry of the batch", v->name);
@@ -256,7 +290,7 @@ static void test_statistics (const struct kit_variant *v, double p)
 
     for (int i = 0; i < n; i++)
         x.x[i] = 1;
-    v->k->ops->bias_dropout_add_fwd (v->k, &a, NULL, NULL);
+    kern_bias_dropout_add_fwd (v->k, &a, NULL, NULL);
     for (int i = 0; i < n; i++) {
         dropped += y.x[i] == 0;
         pairs += i >= COLS && y.x[i] == 0 && y.x[i - COLS] == 0;
@@ -280,7 +314,8 @@ int main (void)
     for (size_t s = 0; s < sizeof (shapes) / sizeof (shapes[0]); s++) {
         for (int p = 0; p < 3; p++) {
             test_bias_dropout_add (&kit, s, probabilities[p]);
-            test_position (&kit, s, probabilities[p]);
+            for (int kind = PLAIN; kind < NUM_POSITIONS; kind++)
+                test_position (&kit, s, probabilities[p], (enum positions)kind);
         }
     }
     for (size_t i = 0; i < kit.count; i++) {

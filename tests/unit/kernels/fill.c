@@ -14,12 +14,12 @@ static int run (const struct kernels *k, const void *arg, float *out)
     struct kern_fill_normal a = *(const struct kern_fill_normal *)arg;
 
     a.out = out;
-    return k->ops->fill_normal (k, &a, NULL, NULL);
+    return kern_fill_normal (k, &a, NULL, NULL);
 }
 
 static int run_constant (const struct kernels *k, const void *arg, float *out)
 {
-    return k->ops->fill (k, *(const int64_t *)arg, 0.25f, out, MG_FLOAT32, NULL, NULL);
+    return kit_fill (k, *(const int64_t *)arg, 0.25f, out, MG_FLOAT32);
 }
 
 static float element (const struct kern_fill_normal *a, int64_t row, int64_t col)

@@ -96,7 +96,7 @@ static void test_gemm (const struct kit_variant *v)
     for (int i = 0; i < M * K; i++)
         a[i] = 0x1p-70f, b[i] = 0x1p-66f; // 32 products of 2^-136: 2^-131
     kernels_cpu_enter (v->k);
-    v->k->ops->gemm (v->k, &g, NULL, NULL);
+    kern_gemm (v->k, &g, NULL, NULL);
     kernels_cpu_leave (v->k);
     for (int i = 0; i < M * M; i++)
         zero += c[i] == 0;
@@ -131,7 +131,7 @@ static void test_stuck (const struct kit_variant *v)
     a.param.data = p, a.m.data = m, a.v.data = s;
     before = count_denormals (m, N) + count_denormals (s, N);
     kernels_cpu_enter (v->k);
-    v->k->ops->adamw (v->k, &a, NULL, NULL);
+    kern_adamw (v->k, &a, NULL, NULL);
     kernels_cpu_leave (v->k);
     after = count_denormals (m, N) + count_denormals (s, N) + count_denormals (p, N);
     for (int i = 0; i < N; i++)
@@ -162,15 +162,17 @@ static void test_positive (const struct kit_variant *v, enum mg_dtype dtype)
         x[i] = i % 8 == 0 ? 0 : ldexpf (1, -i);
     a.v.scale = kern_scale (dtype, 1);
     kernels_cpu_enter (v->k);
-    v->k->ops->state_store (v->k, FEW, x, MG_FLOAT32, &a.v, NULL, NULL);
+    kit_state_store (v->k, FEW, x, MG_FLOAT32, &a.v);
     for (int step = 0; step < STEPS; step++) {
         struct kern_three largest;
 
-        v->k->ops->adamw_largest (v->k, &a, &largest, NULL, NULL);
+        kern_adamw_largest (v->k,
+                &(struct kern_adamw_largest){ .update = a, .out = &largest },
+                NULL, NULL);
         a.scale.v = kern_scale (dtype, largest.v);
-        v->k->ops->adamw (v->k, &a, NULL, NULL);
+        kern_adamw (v->k, &a, NULL, NULL);
         a.v.scale = a.scale.v;
-        v->k->ops->state_load (v->k, FEW, &a.v, y, MG_FLOAT32, NULL, NULL);
+        kit_state_load (v->k, FEW, &a.v, y, MG_FLOAT32);
         denormals += count_denormals (y, FEW);
         for (int i = 0; i < FEW; i++) {
             lost += !(y[i] >= FLT_MIN) && x[i] > 0;

@@ -32,7 +32,7 @@ static int run_fwd (const struct kernels *k, const void *arg, float *out)
 
     struct kern_gelu_fwd a = { (int64_t)p->n, p->x, out, MG_FLOAT32 };
 
-    return k->ops->gelu_fwd (k, &a, NULL, NULL);
+    return kern_gelu_fwd (k, &a, NULL, NULL);
 }
 
 static int run_bwd (const struct kernels *k, const void *arg, float *out)
@@ -41,7 +41,7 @@ static int run_bwd (const struct kernels *k, const void *arg, float *out)
 
     struct kern_gelu_bwd a = { (int64_t)p->n, p->dy, p->x, out, MG_FLOAT32 };
 
-    return k->ops->gelu_bwd (k, &a, NULL, NULL);
+    return kern_gelu_bwd (k, &a, NULL, NULL);
 }
 
 /* dx may be dy. */
@@ -52,7 +52,7 @@ static int run_bwd_in_place (const struct kernels *k, const void *arg, float *ou
 
     for (size_t i = 0; i < p->n; i++)
         out[i] = p->dy[i];
-    return k->ops->gelu_bwd (k, &a, NULL, NULL);
+    return kern_gelu_bwd (k, &a, NULL, NULL);
 }
 
 static void test_values (const struct kit *kit, size_t n)
@@ -95,8 +95,8 @@ static void test_extremes (const struct kit_variant *v)
 
     for (int i = 0; i < N; i++)
         dy[i] = 1;
-    v->k->ops->gelu_fwd (v->k, &(struct kern_gelu_fwd){ N, x, y, MG_FLOAT32 }, NULL, NULL);
-    v->k->ops->gelu_bwd (v->k, &(struct kern_gelu_bwd){ N, dy, x, dx, MG_FLOAT32 }, NULL, NULL);
+    kern_gelu_fwd (v->k, &(struct kern_gelu_fwd){ N, x, y, MG_FLOAT32 }, NULL, NULL);
+    kern_gelu_bwd (v->k, &(struct kern_gelu_bwd){ N, dy, x, dx, MG_FLOAT32 }, NULL, NULL);
     for (int i = 0; i < N - 1; i++) {
         float want = x[i] >= 20 ? x[i] : x[i] <= -20 ? 0 : x[i] / 2;
         float slope = x[i] >= 20 ? 1 : x[i] <= -20 ? 0 : 0.5f;

@@ -98,12 +98,12 @@ static void run_xent (struct golden *g)
 
     if (json_number_value (json_object_get (g->params, "label_smoothing")) != 0)
         return; /* the kernels have none */
-    k->ops->xent_max (k, &m, NULL, NULL);
-    k->ops->xent_sum (k, &s, NULL, NULL);
+    kern_xent_max (k, &m, NULL, NULL);
+    kern_xent_sum (k, &s, NULL, NULL);
     for (int64_t t = 0; t < tokens; t++)
         stat[3 * tokens + t] = logf (stat[tokens + t]) - stat[2 * tokens + t];
     compare (g, "loss", stat + 3 * tokens, 1e-6);
-    k->ops->xent_bwd (k, &b, NULL, NULL);
+    kern_xent_bwd (k, &b, NULL, NULL);
     /* The fused one rounds its gradient to bfloat16. */
     compare (g, "logits_grad", logits, strncmp (g->fn, "fused", 5) == 0 ? 0x1p-8 : 1e-6);
 }
@@ -113,10 +113,10 @@ static void run_gelu (struct golden *g)
     int64_t n = (int64_t)find (g, "x")->count;
     float *x = floats (g, "x"), *y = room (g, (size_t)n), *one = room (g, (size_t)n);
 
-    k->ops->gelu_fwd (k, &(struct kern_gelu_fwd){ n, x, y, MG_FLOAT32 }, NULL, NULL);
+    kern_gelu_fwd (k, &(struct kern_gelu_fwd){ n, x, y, MG_FLOAT32 }, NULL, NULL);
     compare (g, "y", y, 5e-7);
-    k->ops->fill (k, n, 1, one, MG_FLOAT32, NULL, NULL);
-    k->ops->gelu_bwd (k, &(struct kern_gelu_bwd){ n, one, x, y, MG_FLOAT32 }, NULL, NULL);
+    kit_fill (k, n, 1, one, MG_FLOAT32);
+    kern_gelu_bwd (k, &(struct kern_gelu_bwd){ n, one, x, y, MG_FLOAT32 }, NULL, NULL);
     compare (g, "dydx", y, 1e-6);
 }
 
@@ -132,12 +132,12 @@ static void run_bias_gelu (struct golden *g)
                                              .bias = floats (g, "bias"), .y = x };
     struct kern_gelu_bwd b = { n, floats (g, "upstream"), x, y, MG_FLOAT32 };
 
-    k->ops->bias_dropout_add_fwd (k, &add, NULL, NULL);
-    k->ops->gelu_fwd (k, &(struct kern_gelu_fwd){ n, x, y, MG_FLOAT32 }, NULL, NULL);
+    kern_bias_dropout_add_fwd (k, &add, NULL, NULL);
+    kern_gelu_fwd (k, &(struct kern_gelu_fwd){ n, x, y, MG_FLOAT32 }, NULL, NULL);
     compare (g, "out", y, 1e-6);
-    k->ops->gelu_bwd (k, &b, NULL, NULL);
+    kern_gelu_bwd (k, &b, NULL, NULL);
     compare (g, "input_grad", y, 1e-6);
-    k->ops->col_sum (k, rows, cols, y, MG_FLOAT32, dbias, MG_FLOAT32, NULL, NULL);
+    kit_col_sum (k, rows, cols, y, MG_FLOAT32, dbias, MG_FLOAT32);
     compare (g, "bias_grad", dbias, 2e-6);
 }
 
@@ -171,9 +171,9 @@ static void run_norm (struct golden *g)
                                .dweight = grads,
                                .dbias = grads + cols };
 
-    k->ops->norm_fwd (k, &f, NULL, NULL);
+    kern_norm_fwd (k, &f, NULL, NULL);
     compare (g, "y", y, tol);
-    k->ops->norm_bwd (k, &b, NULL, NULL);
+    kern_norm_bwd (k, &b, NULL, NULL);
     compare (g, "x_grad", y, tol * 3);
     compare (g, "weight_grad", grads, tol * 3);
     compare (g, "bias_grad", grads + cols, 2e-6);
@@ -183,7 +183,7 @@ static void run_attention (struct golden *g)
 {
     const int64_t *q = find (g, "q")->shape, *kv = find (g, "k")->shape;
     size_t nq = find (g, "q")->count, nk = find (g, "k")->count;
-    struct kern_attention a = { .batch = q[1],
+    struct kern_attention_fwd a = { .batch = q[1],
                                 .heads = q[2],
                                 .kv_heads = kv[2],
                                 .seq_q = q[0],
@@ -193,10 +193,10 @@ static void run_attention (struct golden *g)
                                 .causal = true,
                                 .q_stride_s = q[1] * q[2] * q[3],
                                 .q_stride_b = q[2] * q[3],
-                                .q_stride_h = q[3],
+                                .q_stride_g = q[3],
                                 .kv_stride_s = kv[1] * kv[2] * kv[3],
                                 .kv_stride_b = kv[2] * kv[3],
-                                .kv_stride_h = kv[3],
+                                .kv_stride_g = kv[3],
                                 .out_stride_s = q[1] * q[2] * q[3],
                                 .out_stride_b = q[2] * q[3],
                                 .out_stride_h = q[3] };
@@ -209,12 +209,12 @@ static void run_attention (struct golden *g)
     a.v = floats (g, "v");
     a.out = room (g, nq);
     a.lse = room (g, nq);
-    k->ops->attention_fwd (k, &a, NULL, NULL);
+    kern_attention_fwd (k, &a, NULL, NULL);
     compare (g, "out", a.out, 1e-6);
     b = (struct kern_attention_bwd){ .fwd = a, .dout = floats (g, "upstream"),
                                      .dq = room (g, nq), .dk = room (g, nk),
                                      .dv = room (g, nk) };
-    k->ops->attention_bwd (k, &b, NULL, NULL);
+    kern_attention_bwd (k, &b, NULL, NULL);
     compare (g, "q_grad", b.dq, 2e-6);
     compare (g, "k_grad", b.dk, 2e-6);
     compare (g, "v_grad", b.dv, 2e-6);
@@ -231,7 +231,7 @@ static void run_bias_dropout_add (struct golden *g)
                                            .residual = floats (g, "residual"),
                                            .y = room (g, (size_t)(rows * cols)) };
 
-    k->ops->bias_dropout_add_fwd (k, &a, NULL, NULL);
+    kern_bias_dropout_add_fwd (k, &a, NULL, NULL);
     compare (g, "out", a.y, 2e-7);
 }
 
@@ -246,9 +246,7 @@ static void run_clip (struct golden *g)
         double part;
 
         snprintf (name, sizeof (name), "g%d", i);
-        k->ops->sum_sq (k, (int64_t)find (g, name)->count, floats (g, name),
-                        MG_FLOAT32, &part, NULL,
-                        NULL);
+        kit_sum_sq (k, (int64_t)find (g, name)->count, floats (g, name), MG_FLOAT32, &part);
         sum += part;
     }
     norm = sqrt (sum);
@@ -261,8 +259,8 @@ static void run_clip (struct golden *g)
         snprintf (name, sizeof (name), "g%d", i);
         x = floats (g, name);
         if (factor < 1)
-            k->ops->cast_scaled (k, (int64_t)find (g, name)->count, (float)factor, x,
-                                 MG_FLOAT32, x, MG_FLOAT32, NULL, NULL);
+            kit_cast_scaled (k, (int64_t)find (g, name)->count, (float)factor, x,
+                             MG_FLOAT32, x, MG_FLOAT32);
         snprintf (name, sizeof (name), "clipped%d", i);
         compare (g, name, x, 5e-7);
     }
@@ -346,11 +344,11 @@ static void test_embedding_rank (const struct npz *npz, int tp, int rank)
         struct kern_embedding_fwd a = { tokens, cols, id, r * count, count,
                                         table + r * count * cols, x, MG_FLOAT32 };
 
-        k->ops->embedding_fwd (k, &a, NULL, NULL);
+        kern_embedding_fwd (k, &a, NULL, NULL);
         add (sum, x, tokens * cols);
     }
     compare (&out, "out", sum, 0);
-    k->ops->embedding_bwd (k, &b, NULL, NULL);
+    kern_embedding_bwd (k, &b, NULL, NULL);
     compare (&out, "weight_grad_shard", grad, 2e-7);
     release (&in);
 }
@@ -378,19 +376,18 @@ static void test_xent_rank (const struct npz *npz, int tp, int rank)
     struct kern_xent_max m = { tokens, all, all, x, max };
 
     snprintf (prefix, sizeof (prefix), "tp%d.rank%d.ce_ls0.0.", tp, rank);
-    k->ops->xent_max (k, &m, NULL, NULL);
+    kern_xent_max (k, &m, NULL, NULL);
     for (int r = 0; r < tp; r++) {
         struct kern_xent_sum s = { tokens, cols, cols, r * cols, shard, max, label, part,
                                    part + tokens };
 
         copy_shard (x, tokens, all, tp, r, shard);
-        k->ops->xent_sum (k, &s, NULL, NULL);
+        kern_xent_sum (k, &s, NULL, NULL);
         add (sum, part, tokens);
         add (target, part + tokens, tokens);
     }
     copy_shard (x, tokens, all, tp, rank, shard);
-    k->ops->xent_bwd (k,
-                      &(struct kern_xent_bwd){ tokens, cols, cols, rank * cols, shard,
+    kern_xent_bwd (k, &(struct kern_xent_bwd){ tokens, cols, cols, rank * cols, shard,
                                                max, sum, label, scale, MG_FLOAT32 },
                       NULL, NULL);
     compare (&out, "logits_grad_shard", shard, 1e-6);

@@ -53,10 +53,15 @@ static int64_t all_rows (const struct problem *p)
     return (p->rows + 2) * p->cols;
 }
 
+/* Rows are later ones of their sequences. */
 static struct kern_dropout dropout (const struct problem *p)
 {
+    static int32_t later[1024];
+
+    for (int32_t s = 0; s < 1024; s++)
+        later[s] = s + 1;
     return (struct kern_dropout){ .p = 0.2, .key = 77, .sample = p->sample, .batch = 2,
-                                  .first_position = 1 };
+                                  .position = { .at = later, .stride_s = 1 } };
 }
 
 static int norm_bwd (const struct kernels *k, const struct problem *p, void *grad)
@@ -68,7 +73,7 @@ static int norm_bwd (const struct kernels *k, const struct problem *p, void *gra
     };
 
     a.dbias = (char *)grad + (size_t)p->cols * mg_dtype_size (p->grad_dtype);
-    return k->ops->norm_bwd (k, &a, NULL, NULL);
+    return kern_norm_bwd (k, &a, NULL, NULL);
 }
 
 static int bda_bwd (const struct kernels *k, const struct problem *p, void *grad)
@@ -78,7 +83,7 @@ static int bda_bwd (const struct kernels *k, const struct problem *p, void *grad
         .dx = p->dx, .dbias = grad, .dtype = p->dtype, .grad_dtype = p->grad_dtype,
     };
 
-    return k->ops->bias_dropout_add_bwd (k, &a, NULL, NULL);
+    return kern_bias_dropout_add_bwd (k, &a, NULL, NULL);
 }
 
 /* Ids on both sides of the shard, most of them several times. */
@@ -89,23 +94,23 @@ static int embedding_bwd (const struct kernels *k, const struct problem *p, void
         .dout = p->input[0], .dtable = grad, .dtype = p->dtype, .grad_dtype = p->grad_dtype,
     };
 
-    return k->ops->embedding_bwd (k, &a, NULL, NULL);
+    return kern_embedding_bwd (k, &a, NULL, NULL);
 }
 
 static int position_bwd (const struct kernels *k, const struct problem *p, void *grad)
 {
     struct kern_position_bwd a = {
         .tokens = p->rows, .cols = p->cols, .dy = p->input[0], .dropout = dropout (p),
-        .dx = p->dx, .dposition = grad, .dtype = p->dtype, .grad_dtype = p->grad_dtype,
+        .dx = p->dx, .dtable = grad, .count = p->rows + 2, .dtype = p->dtype,
+        .grad_dtype = p->grad_dtype,
     };
 
-    return k->ops->position_bwd (k, &a, NULL, NULL);
+    return kern_position_bwd (k, &a, NULL, NULL);
 }
 
 static int col_sum (const struct kernels *k, const struct problem *p, void *grad)
 {
-    return k->ops->col_sum (k, p->rows, p->cols, p->input[0], p->dtype, grad, p->grad_dtype,
-                            NULL, NULL);
+    return kit_col_sum (k, p->rows, p->cols, p->input[0], p->dtype, grad, p->grad_dtype);
 }
 
 static const struct op ops[] = {
@@ -230,7 +235,7 @@ static void test_many_small (const struct kit_variant *v)
 
     for (int i = 0; i < TOKENS; i++)
         dout[i] = half_to_bf16 (0x1p-8f);
-    is_int (v->k->ops->embedding_bwd (v->k, &a, NULL, NULL), 0, "%s: one row, many times",
+    is_int (kern_embedding_bwd (v->k, &a, NULL, NULL), 0, "%s: one row, many times",
             v->name);
     is_near (half_from_bf16 (table), half_from_bf16 (half_to_bf16 (1 + 300 / 256.0f)), 0,
              "%s: a row is rounded once a call", v->name);
@@ -242,10 +247,10 @@ static void test_overflow (const struct kit_variant *v)
     float x[2] = { 60000, -60000 };
     uint16_t sum[2] = { half_to_fp16 (30000), half_to_fp16 (-30000) };
 
-    v->k->ops->col_sum (v->k, 1, 2, x, MG_FLOAT32, sum, MG_FLOAT16, NULL, NULL);
+    kit_col_sum (v->k, 1, 2, x, MG_FLOAT32, sum, MG_FLOAT16);
     ok (half_from_fp16 (sum[0]) == INFINITY && half_from_fp16 (sum[1]) == -INFINITY,
         "%s: sums outside of float16 are infinite", v->name);
-    v->k->ops->col_sum (v->k, 1, 2, x, MG_FLOAT32, sum, MG_FLOAT16, NULL, NULL);
+    kit_col_sum (v->k, 1, 2, x, MG_FLOAT32, sum, MG_FLOAT16);
     ok (half_from_fp16 (sum[0]) == INFINITY && half_from_fp16 (sum[1]) == -INFINITY,
         "%s: and stay so", v->name);
 }

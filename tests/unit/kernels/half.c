@@ -52,10 +52,15 @@ static const void *input (const struct problem *p, int i, enum mg_dtype dtype)
     return dtype == MG_FLOAT32 ? (const void *)p->wide[i] : p->half[i];
 }
 
+/* Rows are later ones of their sequences. */
 static struct kern_dropout dropout (const struct problem *p)
 {
+    static int32_t later[1024];
+
+    for (int32_t s = 0; s < 1024; s++)
+        later[s] = s + 1;
     return (struct kern_dropout){ .p = 0.2, .key = 77, .sample = p->sample, .batch = 2,
-                                  .first_position = 1 };
+                                  .position = { .at = later, .stride_s = 1 } };
 }
 
 /* --- sizes --- */
@@ -128,7 +133,7 @@ static int norm_fwd (const struct kernels *k, const struct problem *p,
                                .rstd = out->sums + p->rows,
                                .dtype = dtype };
 
-    return k->ops->norm_fwd (k, &a, NULL, NULL);
+    return kern_norm_fwd (k, &a, NULL, NULL);
 }
 
 static int norm_bwd_to (const struct kernels *k, const struct problem *p,
@@ -150,7 +155,7 @@ static int norm_bwd_to (const struct kernels *k, const struct problem *p,
     if (accumulate)
         memcpy (out->stored, input (p, 3, dtype),
                 (size_t)matrix (p) * mg_dtype_size (dtype));
-    return k->ops->norm_bwd (k, &a, NULL, NULL);
+    return kern_norm_bwd (k, &a, NULL, NULL);
 }
 
 static int norm_bwd (const struct kernels *k, const struct problem *p,
@@ -177,7 +182,7 @@ static int bda_fwd (const struct kernels *k, const struct problem *p, enum mg_dt
                                            .y = out->stored,
                                            .dtype = dtype };
 
-    return k->ops->bias_dropout_add_fwd (k, &a, NULL, NULL);
+    return kern_bias_dropout_add_fwd (k, &a, NULL, NULL);
 }
 
 static int bda_bwd (const struct kernels *k, const struct problem *p, enum mg_dtype dtype,
@@ -190,7 +195,7 @@ static int bda_bwd (const struct kernels *k, const struct problem *p, enum mg_dt
                                            .dx = out->stored,
                                            .dtype = dtype };
 
-    return k->ops->bias_dropout_add_bwd (k, &a, NULL, NULL);
+    return kern_bias_dropout_add_bwd (k, &a, NULL, NULL);
 }
 
 static int bda_bwd_copy (const struct kernels *k, const struct problem *p,
@@ -203,7 +208,7 @@ static int bda_bwd_copy (const struct kernels *k, const struct problem *p,
                                            .dbias = out->sums,
                                            .dtype = dtype };
 
-    return k->ops->bias_dropout_add_bwd (k, &a, NULL, NULL);
+    return kern_bias_dropout_add_bwd (k, &a, NULL, NULL);
 }
 
 static int gelu_fwd (const struct kernels *k, const struct problem *p,
@@ -211,7 +216,7 @@ static int gelu_fwd (const struct kernels *k, const struct problem *p,
 {
     struct kern_gelu_fwd a = { matrix (p), input (p, 0, dtype), out->stored, dtype };
 
-    return k->ops->gelu_fwd (k, &a, NULL, NULL);
+    return kern_gelu_fwd (k, &a, NULL, NULL);
 }
 
 static int gelu_bwd (const struct kernels *k, const struct problem *p,
@@ -221,16 +226,16 @@ static int gelu_bwd (const struct kernels *k, const struct problem *p,
                                dtype };
 
     memcpy (out->stored, input (p, 0, dtype), (size_t)matrix (p) * mg_dtype_size (dtype));
-    return k->ops->gelu_bwd (k, &a, NULL, NULL);
+    return kern_gelu_bwd (k, &a, NULL, NULL);
 }
 
 /* q, k, v of three heads side by side, as a fused projection leaves them. */
-static struct kern_attention attention (const struct problem *p, enum mg_dtype dtype)
+static struct kern_attention_fwd attention (const struct problem *p, enum mg_dtype dtype)
 {
     size_t size = mg_dtype_size (dtype);
     const char *qkv = input (p, 0, dtype);
 
-    return (struct kern_attention){ .batch = 1,
+    return (struct kern_attention_fwd){ .batch = 1,
                                     .heads = 3,
                                     .kv_heads = 3,
                                     .seq_q = p->rows,
@@ -243,10 +248,10 @@ static struct kern_attention attention (const struct problem *p, enum mg_dtype d
                                     .v = qkv + 2 * (size_t)p->cols * size,
                                     .q_stride_s = 9 * p->cols,
                                     .q_stride_b = 9 * p->cols,
-                                    .q_stride_h = 3 * p->cols,
+                                    .q_stride_g = 3 * p->cols,
                                     .kv_stride_s = 9 * p->cols,
                                     .kv_stride_b = 9 * p->cols,
-                                    .kv_stride_h = 3 * p->cols,
+                                    .kv_stride_g = 3 * p->cols,
                                     .out_stride_s = 3 * p->cols,
                                     .out_stride_b = 3 * p->cols,
                                     .out_stride_h = p->cols,
@@ -259,11 +264,11 @@ static struct kern_attention attention (const struct problem *p, enum mg_dtype d
 static int attention_fwd (const struct kernels *k, const struct problem *p,
                           enum mg_dtype dtype, const struct result *out)
 {
-    struct kern_attention a = attention (p, dtype);
+    struct kern_attention_fwd a = attention (p, dtype);
 
     a.out = out->stored;
     a.lse = out->sums;
-    return k->ops->attention_fwd (k, &a, NULL, NULL);
+    return kern_attention_fwd (k, &a, NULL, NULL);
 }
 
 /* Any numbers do for out and lse, as long as both runs have the same. */
@@ -279,7 +284,7 @@ static int attention_bwd (const struct kernels *k, const struct problem *p,
     a.fwd.lse = p->wide[3];
     a.dk = (char *)out->stored + (size_t)p->cols * size;
     a.dv = (char *)out->stored + 2 * (size_t)p->cols * size;
-    return k->ops->attention_bwd (k, &a, NULL, NULL);
+    return kern_attention_bwd (k, &a, NULL, NULL);
 }
 
 static int embedding_fwd (const struct kernels *k, const struct problem *p,
@@ -294,7 +299,7 @@ static int embedding_fwd (const struct kernels *k, const struct problem *p,
                                     .out = out->stored,
                                     .dtype = dtype };
 
-    return k->ops->embedding_fwd (k, &a, NULL, NULL);
+    return kern_embedding_fwd (k, &a, NULL, NULL);
 }
 
 static int embedding_bwd (const struct kernels *k, const struct problem *p,
@@ -309,7 +314,7 @@ static int embedding_bwd (const struct kernels *k, const struct problem *p,
                                     .dtable = out->sums,
                                     .dtype = dtype };
 
-    return k->ops->embedding_bwd (k, &a, NULL, NULL);
+    return kern_embedding_bwd (k, &a, NULL, NULL);
 }
 
 static int position_fwd (const struct kernels *k, const struct problem *p,
@@ -318,12 +323,13 @@ static int position_fwd (const struct kernels *k, const struct problem *p,
     struct kern_position_fwd a = { .tokens = p->rows,
                                    .cols = p->cols,
                                    .x = input (p, 0, dtype),
-                                   .position = input (p, 1, dtype),
+                                   .table = input (p, 1, dtype),
+                                   .count = p->rows,
                                    .dropout = dropout (p),
                                    .y = out->stored,
                                    .dtype = dtype };
 
-    return k->ops->position_fwd (k, &a, NULL, NULL);
+    return kern_position_fwd (k, &a, NULL, NULL);
 }
 
 /* Without dropout: dx as stored is exact, and so are the sums over it. */
@@ -335,11 +341,12 @@ static int position_bwd (const struct kernels *k, const struct problem *p,
                                    .dy = input (p, 0, dtype),
                                    .dropout = dropout (p),
                                    .dx = out->stored,
-                                   .dposition = out->sums,
+                                   .dtable = out->sums,
+                                   .count = p->rows,
                                    .dtype = dtype };
 
     a.dropout.p = 0;
-    return k->ops->position_bwd (k, &a, NULL, NULL);
+    return kern_position_bwd (k, &a, NULL, NULL);
 }
 
 /* The gradient's rows are gathered: those of 16-bit types lie apart. */
@@ -361,7 +368,7 @@ static int xent_bwd (const struct kernels *k, const struct problem *p,
     int rc;
 
     memcpy (logits, p->wide[0], n * sizeof (float));
-    rc = k->ops->xent_bwd (k, &a, NULL, NULL);
+    rc = kern_xent_bwd (k, &a, NULL, NULL);
     for (int64_t t = 0; t < p->rows; t++)
         memcpy ((char *)out->stored + (size_t)(t * p->cols) * size,
                 (char *)logits + (size_t)(t * kern_xent_ld (p->cols, dtype)) * size,
@@ -373,15 +380,14 @@ static int xent_bwd (const struct kernels *k, const struct problem *p,
 static int col_sum (const struct kernels *k, const struct problem *p, enum mg_dtype dtype,
                     const struct result *out)
 {
-    return k->ops->col_sum (k, p->rows, p->cols, input (p, 0, dtype), dtype, out->sums,
-                            MG_FLOAT32, NULL, NULL);
+    return kit_col_sum (k, p->rows, p->cols, input (p, 0, dtype), dtype, out->sums, MG_FLOAT32);
 }
 
 static int sum_sq (const struct kernels *k, const struct problem *p, enum mg_dtype dtype,
                    const struct result *out)
 {
     double sum = -1;
-    int rc = k->ops->sum_sq (k, 9 * matrix (p), input (p, 0, dtype), dtype, &sum, NULL, NULL);
+    int rc = kit_sum_sq (k, 9 * matrix (p), input (p, 0, dtype), dtype, &sum);
 
     out->sums[0] = (float)sum;
     return rc;
@@ -401,7 +407,7 @@ static int adamw (const struct kernels *k, const struct problem *p, enum mg_dtyp
     int rc;
 
     memcpy (out->sums, p->wide[0], n * sizeof (float));
-    rc = k->ops->adamw (k, &a, NULL, NULL); /* beta2 1 leaves v, which runs share */
+    rc = kern_adamw (k, &a, NULL, NULL); /* beta2 1 leaves v, which runs share */
     free (m);
     return rc;
 }
@@ -577,7 +583,7 @@ static void test_all_values (const struct kit_variant *v, enum mg_dtype dtype)
 
     for (int i = 0; i < COUNT; i++)
         x[i] = (uint16_t)i;
-    v->k->ops->bias_dropout_add_fwd (v->k, &a, NULL, NULL);
+    kern_bias_dropout_add_fwd (v->k, &a, NULL, NULL);
     for (int i = 0; i < COUNT; i++) {
         float before = widen (x[i], dtype), after = widen (y[i], dtype);
 
@@ -586,7 +592,7 @@ static void test_all_values (const struct kit_variant *v, enum mg_dtype dtype)
     a.rows = 4;
     a.cols = COUNT / 4;
     a.bias = NULL;
-    v->k->ops->bias_dropout_add_fwd (v->k, &a, NULL, NULL);
+    kern_bias_dropout_add_fwd (v->k, &a, NULL, NULL);
     for (int i = 0; i < COUNT; i++)
         wrong += x[i] != y[i] && !isnan (widen (x[i], dtype));
     is_int (wrong, 0, "%s: every value of %s comes back", v->name, mg_dtype_name (dtype));
@@ -615,7 +621,7 @@ static void test_rounding (const struct kit_variant *v, enum mg_dtype dtype)
         bits += (uint32_t)(i % 5 == 0);
         memcpy (&x[i], &bits, sizeof (bits));
     }
-    v->k->ops->adamw (v->k, &a, NULL, NULL);
+    kern_adamw (v->k, &a, NULL, NULL);
     for (int i = 0; i < COUNT; i++)
         wrong += isnan (x[i]) ? !isnan (widen (y[i], dtype)) : y[i] != narrow (x[i], dtype);
     is_int (wrong, 0, "%s: floats are rounded to %s to nearest even", v->name,

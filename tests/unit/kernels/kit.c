@@ -170,3 +170,72 @@ void *kit_alloc (size_t n, size_t size)
         bail_out ("out of memory");
     return p;
 }
+
+int kit_cast_scaled (const struct kernels *k, int64_t n, float scale, const void *x,
+                     enum mg_dtype from, void *y, enum mg_dtype to)
+{
+    const struct kern_cast a = { .n = n, .scale = scale, .x = x, .y = y, .from = from, .to = to };
+
+    return kern_cast (k, &a, NULL, NULL);
+}
+
+int kit_cast (const struct kernels *k, int64_t n, const void *x, enum mg_dtype from, void *y,
+              enum mg_dtype to)
+{
+    return kit_cast_scaled (k, n, 1, x, from, y, to);
+}
+
+int kit_fill (const struct kernels *k, int64_t n, float value, void *out, enum mg_dtype dtype)
+{
+    const struct kern_fill a = { n, value, out, dtype };
+
+    return kern_fill (k, &a, NULL, NULL);
+}
+
+int kit_col_sum (const struct kernels *k, int64_t rows, int64_t cols, const void *x,
+                 enum mg_dtype dtype, void *out, enum mg_dtype grad_dtype)
+{
+    const struct kern_col_sum a = { rows, cols, x, out, dtype, grad_dtype };
+
+    return kern_col_sum (k, &a, NULL, NULL);
+}
+
+int kit_sum_sq (const struct kernels *k, int64_t n, const void *x, enum mg_dtype dtype,
+                double *out)
+{
+    const struct kern_sum_sq a = { n, x, dtype, out };
+
+    return kern_sum_sq (k, &a, NULL, NULL);
+}
+
+int kit_max_abs (const struct kernels *k, int64_t n, const void *x, enum mg_dtype dtype,
+                 float *out)
+{
+    const struct kern_max_abs a = { n, x, dtype, out };
+
+    return kern_max_abs (k, &a, NULL, NULL);
+}
+
+int kit_count_zeros (const struct kernels *k, int64_t n, const void *x, enum mg_dtype dtype,
+                     double *out)
+{
+    const struct kern_count_zeros a = { n, x, dtype, out };
+
+    return kern_count_zeros (k, &a, NULL, NULL);
+}
+
+int kit_state_load (const struct kernels *k, int64_t n, const struct kern_state *state,
+                    void *out, enum mg_dtype dtype)
+{
+    const struct kern_state_load a = { n, *state, out, dtype };
+
+    return kern_state_load (k, &a, NULL, NULL);
+}
+
+int kit_state_store (const struct kernels *k, int64_t n, const void *in, enum mg_dtype dtype,
+                     const struct kern_state *state)
+{
+    const struct kern_state_store a = { n, in, dtype, *state };
+
+    return kern_state_store (k, &a, NULL, NULL);
+}

@@ -69,6 +69,25 @@ void kit_check (const struct kit *kit, kit_run_f *run, const void *arg, size_t n
 /* (f (x + h) - f (x - h)) / 2h by x[i], for a function of everything behind 'arg'. */
 double kit_slope (double (*f) (const void *arg), const void *arg, float *x);
 
+/* Calls of the smaller ops without a stream: 0 or -1. */
+int kit_cast (const struct kernels *k, int64_t n, const void *x, enum mg_dtype from, void *y,
+              enum mg_dtype to);
+int kit_cast_scaled (const struct kernels *k, int64_t n, float scale, const void *x,
+                     enum mg_dtype from, void *y, enum mg_dtype to);
+int kit_fill (const struct kernels *k, int64_t n, float value, void *out, enum mg_dtype dtype);
+int kit_col_sum (const struct kernels *k, int64_t rows, int64_t cols, const void *x,
+                 enum mg_dtype dtype, void *out, enum mg_dtype grad_dtype);
+int kit_sum_sq (const struct kernels *k, int64_t n, const void *x, enum mg_dtype dtype,
+                double *out);
+int kit_max_abs (const struct kernels *k, int64_t n, const void *x, enum mg_dtype dtype,
+                 float *out);
+int kit_count_zeros (const struct kernels *k, int64_t n, const void *x, enum mg_dtype dtype,
+                     double *out);
+int kit_state_load (const struct kernels *k, int64_t n, const struct kern_state *state,
+                    void *out, enum mg_dtype dtype);
+int kit_state_store (const struct kernels *k, int64_t n, const void *in, enum mg_dtype dtype,
+                     const struct kern_state *state);
+
 /* calloc() or end the test. */
 void *kit_alloc (size_t n, size_t size);
 

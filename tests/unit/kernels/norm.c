@@ -1,4 +1,4 @@
-/* norm - layer norm against its formulas in double, these against differences */
+/* norm - layer norm and RMS norm against their formulas in double, these against differences */
 
 #include <math.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ struct problem {
     size_t n, rows, cols;
     struct kit_array x, dy, weight, bias, mean, rstd;
     struct kit_array before; /* of dx, dweight, dbias */
-    bool accumulate;
+    bool accumulate, rms, no_bias;
     double *want; /* y, mean, rstd; or dx, dweight, dbias */
 };
 
@@ -70,11 +70,16 @@ static void moments (const struct problem *p, size_t row, double *mean, double *
     double var = 0;
 
     *mean = 0;
-    for (size_t c = 0; c < p->cols; c++)
+    for (size_t c = 0; c < p->cols && !p->rms; c++)
         *mean += x[c] / (double)p->cols;
     for (size_t c = 0; c < p->cols; c++)
         var += (x[c] - *mean) * (x[c] - *mean) / (double)p->cols;
     *rstd = 1 / sqrt (var + p->s->eps);
+}
+
+static double bias_of (const struct problem *p, size_t col)
+{
+    return p->no_bias ? 0 : (double)p->bias.x[col];
 }
 
 static void solve_fwd (struct problem *p)
@@ -86,9 +91,9 @@ static void solve_fwd (struct problem *p)
         for (size_t c = 0; c < p->cols; c++) {
             double xhat = (p->x.x[r * p->cols + c] - mean) * rstd;
 
-            p->want[r * p->cols + c] = xhat * p->weight.x[c] + p->bias.x[c];
+            p->want[r * p->cols + c] = xhat * p->weight.x[c] + bias_of (p, c);
         }
-        p->want[p->n + r] = mean;
+        p->want[p->n + r] = p->rms ? NAN : mean;
         p->want[p->n + p->rows + r] = rstd;
         p->mean.x[r] = (float)mean;
         p->rstd.x[r] = (float)rstd;
@@ -109,10 +114,10 @@ static void solve_bwd (struct problem *p)
             double dy = p->dy.x[r * p->cols + c];
             double xhat = (p->x.x[r * p->cols + c] - mean) * rstd;
 
-            mean_g += dy * p->weight.x[c] / (double)p->cols;
+            mean_g += p->rms ? 0 : dy * p->weight.x[c] / (double)p->cols;
             mean_gx += dy * p->weight.x[c] * xhat / (double)p->cols;
             dweight[c] += dy * xhat;
-            dbias[c] += dy;
+            dbias[c] += p->no_bias ? 0 : dy;
         }
         for (size_t c = 0; c < p->cols; c++) {
             double xhat = (p->x.x[r * p->cols + c] - mean) * rstd;
@@ -131,13 +136,13 @@ static int run_fwd (const struct kernels *k, const void *arg, float *out)
                                .cols = p->s->cols,
                                .x = p->x.x,
                                .weight = p->weight.x,
-                               .bias = p->bias.x,
+                               .bias = p->no_bias ? NULL : p->bias.x,
                                .eps = p->s->eps,
                                .y = out,
-                               .mean = out + p->n,
+                               .mean = p->rms ? NULL : out + p->n,
                                .rstd = out + p->n + p->rows };
 
-    return k->ops->norm_fwd (k, &a, NULL, NULL);
+    return kern_norm_fwd (k, &a, NULL, NULL);
 }
 
 static int run_bwd (const struct kernels *k, const void *arg, float *out)
@@ -148,16 +153,16 @@ static int run_bwd (const struct kernels *k, const void *arg, float *out)
                                .dy = p->dy.x,
                                .x = p->x.x,
                                .weight = p->weight.x,
-                               .mean = p->mean.x,
+                               .mean = p->rms ? NULL : p->mean.x,
                                .rstd = p->rstd.x,
                                .dx = out,
                                .accumulate_dx = p->accumulate,
                                .dweight = out + p->n,
-                               .dbias = out + p->n + p->cols };
+                               .dbias = p->no_bias ? NULL : out + p->n + p->cols };
 
     memcpy (out + (p->accumulate ? 0 : p->n), p->before.x + (p->accumulate ? 0 : p->n),
             (2 * p->cols + (p->accumulate ? p->n : 0)) * sizeof (float));
-    return k->ops->norm_bwd (k, &a, NULL, NULL);
+    return kern_norm_bwd (k, &a, NULL, NULL);
 }
 
 /* sum (dy y), whose gradients the backward pass gives. */
@@ -173,18 +178,19 @@ static double loss (const void *arg)
         for (size_t c = 0; c < p->cols; c++)
             sum += p->dy.x[r * p->cols + c]
                    * ((p->x.x[r * p->cols + c] - mean) * rstd * p->weight.x[c]
-                      + p->bias.x[c]);
+                      + bias_of (p, c));
     }
     return sum;
 }
 
-static void test_differences (void)
+static void test_differences (bool rms)
 {
     static const struct shape s = { 3, 9, 0.5, 1e-2 };
     struct problem p;
     double worst = 0;
 
     problem_open (&p, &s);
+    p.rms = rms;
     solve_fwd (&p);
     memset (p.before.x, 0, p.before.n * sizeof (float));
     solve_bwd (&p);
@@ -196,7 +202,8 @@ static void test_differences (void)
         worst = fmax (
             worst, fabs (p.want[p.n + p.cols + c] - kit_slope (loss, &p, &p.bias.x[c])));
     }
-    ok (worst < 1e-4, "the formulas of the backward pass are differences (%.2g)", worst);
+    ok (worst < 1e-4, "the formulas of %s norm's backward pass are differences (%.2g)",
+        rms ? "RMS" : "layer", worst);
     problem_close (&p);
 }
 
@@ -210,9 +217,31 @@ static void test_not_finite (const struct kit_variant *v)
     kit_random (x, 120, 1);
     kit_random (w, 40, 2);
     x[60] = NAN;
-    ok (v->k->ops->norm_fwd (v->k, &a, NULL, NULL) == 0 && isfinite (y[39])
+    ok (kern_norm_fwd (v->k, &a, NULL, NULL) == 0 && isfinite (y[39])
             && isnan (y[40]) && isnan (y[79]) && isfinite (y[80]) && isnan (stat[1]),
         "%s: a NaN spoils its row", v->name);
+}
+
+static void test_shape (const struct kit *kit, size_t i, bool rms, bool no_bias)
+{
+    struct problem p;
+    /* A mean of 100 leaves x - mean 100 times less exact. */
+    double tol = 2e-6 * (1 + shapes[i].offset);
+    const char *norm = rms ? "RMS norm" : "layer norm", *bias = no_bias ? ", no bias" : "";
+
+    problem_open (&p, &shapes[i]);
+    p.rms = rms;
+    p.no_bias = no_bias;
+    solve_fwd (&p);
+    kit_check (kit, run_fwd, &p, p.n + 2 * p.rows, p.want, tol, "%s%s, forward, shape %zu",
+               norm, bias, i);
+    for (int accumulate = 0; accumulate < 2; accumulate++) {
+        p.accumulate = accumulate;
+        solve_bwd (&p);
+        kit_check (kit, run_bwd, &p, p.n + 2 * p.cols, p.want, tol * 5,
+                   "%s%s, backward%s, shape %zu", norm, bias, accumulate ? " added" : "", i);
+    }
+    problem_close (&p);
 }
 
 int main (void)
@@ -220,24 +249,11 @@ int main (void)
     struct kit kit;
 
     kit_open (&kit);
-    test_differences ();
-    for (size_t i = 0; i < sizeof (shapes) / sizeof (shapes[0]); i++) {
-        struct problem p;
-        /* A mean of 100 leaves x - mean 100 times less exact. */
-        double tol = 2e-6 * (1 + shapes[i].offset);
-
-        problem_open (&p, &shapes[i]);
-        solve_fwd (&p);
-        kit_check (&kit, run_fwd, &p, p.n + 2 * p.rows, p.want, tol, "forward, shape %zu",
-                   i);
-        for (int accumulate = 0; accumulate < 2; accumulate++) {
-            p.accumulate = accumulate;
-            solve_bwd (&p);
-            kit_check (&kit, run_bwd, &p, p.n + 2 * p.cols, p.want, tol * 5,
-                       "backward%s, shape %zu", accumulate ? " added" : "", i);
-        }
-        problem_close (&p);
-    }
+    test_differences (false);
+    test_differences (true);
+    for (size_t i = 0; i < sizeof (shapes) / sizeof (shapes[0]); i++)
+        for (int form = 0; form < 4; form++)
+            test_shape (&kit, i, form & 1, form & 2);
     for (size_t i = 0; i < kit.count; i++)
         test_not_finite (&kit.variants[i]);
     kit_close (&kit);

@@ -18,8 +18,7 @@ static int run_col_sum (const struct kernels *k, const void *arg, float *out)
     const struct matrix *m = arg;
 
     memcpy (out, m->before, (size_t)m->cols * sizeof (float));
-    return k->ops->col_sum (k, m->rows, m->cols, m->x, MG_FLOAT32, out, MG_FLOAT32, NULL,
-                           NULL);
+    return kit_col_sum (k, m->rows, m->cols, m->x, MG_FLOAT32, out, MG_FLOAT32);
 }
 
 static void test_col_sum (const struct kit *kit)
@@ -67,7 +66,7 @@ static void test_sum_sq (const struct kit *kit)
         for (size_t i = 0; i < kit->count; i++) {
             const struct kit_variant *v = &kit->variants[i];
 
-            ok (v->k->ops->sum_sq (v->k, sizes[s], x.x, MG_FLOAT32, &got, NULL, NULL) == 0
+            ok (kit_sum_sq (v->k, sizes[s], x.x, MG_FLOAT32, &got) == 0
                     && fabs (got - want) <= 1e-13 * want && (i % 2 == 0 || got == before),
                 "%s: sum_sq of %d", v->name, (int)sizes[s]);
             before = got;
@@ -78,11 +77,11 @@ static void test_sum_sq (const struct kit *kit)
         double nan, inf, large;
 
         x.x[90001] = NAN;
-        v->k->ops->sum_sq (v->k, 100003, x.x, MG_FLOAT32, &nan, NULL, NULL);
+        kit_sum_sq (v->k, 100003, x.x, MG_FLOAT32, &nan);
         x.x[90001] = -INFINITY;
-        v->k->ops->sum_sq (v->k, 100003, x.x, MG_FLOAT32, &inf, NULL, NULL);
+        kit_sum_sq (v->k, 100003, x.x, MG_FLOAT32, &inf);
         x.x[90001] = 3e38f;
-        v->k->ops->sum_sq (v->k, 100003, x.x, MG_FLOAT32, &large, NULL, NULL);
+        kit_sum_sq (v->k, 100003, x.x, MG_FLOAT32, &large);
         ok (isnan (nan) && isinf (inf) && isfinite (large),
             "%s: sum_sq shows NaN and inf", v->name);
     }
@@ -109,14 +108,14 @@ static void test_max_abs (const struct kit_variant *v)
                 float before = wide[at];
 
                 wide[at] = at % 2 ? 448 : -448;
-                v->k->ops->cast (v->k, n, wide, MG_FLOAT32, x, types[t], NULL, NULL);
-                v->k->ops->max_abs (v->k, n, x, types[t], &got, NULL, NULL);
+                kit_cast (v->k, n, wide, MG_FLOAT32, x, types[t]);
+                kit_max_abs (v->k, n, x, types[t], &got);
                 wrong += got != 448;
-                v->k->ops->max_abs (v->k, at, x, types[t], &got, NULL, NULL);
+                kit_max_abs (v->k, at, x, types[t], &got);
                 wrong += got != (at > 0 ? 3 : 0);
                 wide[at] = NAN;
-                v->k->ops->cast (v->k, n, wide, MG_FLOAT32, x, types[t], NULL, NULL);
-                v->k->ops->max_abs (v->k, n, x, types[t], &got, NULL, NULL);
+                kit_cast (v->k, n, wide, MG_FLOAT32, x, types[t]);
+                kit_max_abs (v->k, n, x, types[t], &got);
                 hidden += !isnan (got);
                 wide[at] = before;
             }
@@ -125,7 +124,7 @@ static void test_max_abs (const struct kit_variant *v)
         is_int (hidden, 0, "%s: a NaN shows", v->name);
     }
     wide[0] = -INFINITY;
-    v->k->ops->max_abs (v->k, 40003, wide, MG_FLOAT32, &got, NULL, NULL);
+    kit_max_abs (v->k, 40003, wide, MG_FLOAT32, &got);
     ok (isinf (got) && got > 0, "%s: infinity shows", v->name);
     free (wide);
     free (x);
@@ -140,10 +139,10 @@ static void test_sum_sq_float8 (const struct kit_variant *v)
         x[i] = (uint8_t)(i * 37 % 127 + (i & 1) * 128); /* never a NaN */
         want += (double)float8_from_e4m3 (x[i]) * float8_from_e4m3 (x[i]);
     }
-    v->k->ops->sum_sq (v->k, 1003, x, MG_FLOAT8_E4M3, &got, NULL, NULL);
+    kit_sum_sq (v->k, 1003, x, MG_FLOAT8_E4M3, &got);
     ok (fabs (got - want) <= 1e-13 * want, "%s: sum_sq of float8", v->name);
     x[1000] = 0xff;
-    v->k->ops->sum_sq (v->k, 1003, x, MG_FLOAT8_E4M3, &got, NULL, NULL);
+    kit_sum_sq (v->k, 1003, x, MG_FLOAT8_E4M3, &got);
     ok (isnan (got), "%s: and of its NaN", v->name);
 }
 
@@ -162,7 +161,7 @@ static void test_count_zeros (const struct kit *kit)
             const struct kit_variant *v = &kit->variants[i];
             double got = -1;
 
-            v->k->ops->count_zeros (v->k, sizes[s], x.x, MG_FLOAT32, &got, NULL, NULL);
+            kit_count_zeros (v->k, sizes[s], x.x, MG_FLOAT32, &got);
             is_int (got, (sizes[s] + 6) / 7, "%s: zeros of %d", v->name, (int)sizes[s]);
         }
     }
@@ -178,7 +177,7 @@ static void test_half_zeros (const struct kit_variant *v, enum mg_dtype dtype)
 
     for (int i = 0; i < COUNT; i++)
         x[i] = (uint16_t)i;
-    v->k->ops->count_zeros (v->k, COUNT, x, dtype, &zeros, NULL, NULL);
+    kit_count_zeros (v->k, COUNT, x, dtype, &zeros);
     is_int (zeros, 2, "%s: zeros of %s", v->name, mg_dtype_name (dtype));
     free (x);
 }

@@ -21,13 +21,13 @@ static int store (const struct kernels *k, int64_t n, const float *in,
         largest = isfinite (in[i]) ? fmaxf (largest, fabsf (in[i])) : largest;
     if (!state->upper && kern_has_scale (state->dtype))
         state->scale = kern_scale (state->dtype, largest);
-    return k->ops->state_store (k, n, in, MG_FLOAT32, state, NULL, NULL);
+    return kit_state_store (k, n, in, MG_FLOAT32, state);
 }
 
 static int load (const struct kernels *k, int64_t n, const struct kern_state *state,
                  float *out)
 {
-    return k->ops->state_load (k, n, state, out, MG_FLOAT32, NULL, NULL);
+    return kit_state_load (k, n, state, out, MG_FLOAT32);
 }
 
 /* --- halves --- */
@@ -266,10 +266,10 @@ static void test_narrow (const struct kit_variant *v)
 
     for (int i = 0; i < MANY; i++)
         x[i] = half_to_bf16 ((float)(i % 255 - 127));
-    k->ops->state_store (k, MANY, x, MG_BFLOAT16, &scaled, NULL, NULL);
-    k->ops->state_load (k, MANY, &scaled, y, MG_BFLOAT16, NULL, NULL);
+    kit_state_store (k, MANY, x, MG_BFLOAT16, &scaled);
+    kit_state_load (k, MANY, &scaled, y, MG_BFLOAT16);
     ok (memcmp (x, y, MANY * 2) == 0, "%s: bfloat16, stored with a scale", v->name);
-    k->ops->state_store (k, MANY, y, MG_BFLOAT16, &halves, NULL, NULL);
+    kit_state_store (k, MANY, y, MG_BFLOAT16, &halves);
     for (int i = 0; i < MANY; i++)
         low += lower[i] != 0;
     ok (memcmp (x, y, MANY * 2) == 0 && low == 0, "%s: upper halves in place", v->name);
@@ -285,9 +285,15 @@ static void test_badparam (const struct kit_variant *v)
     struct mg_error err = { "" };
 
     errno = 0;
-    ok (v->k->ops->state_store (v->k, 1, &x, MG_FLOAT32, &s, NULL, &err) == -1
+    ok (kern_state_store (v->k,
+            &(struct kern_state_store){ .n = 1, .in = &x, .dtype = MG_FLOAT32,
+                                        .state = s },
+            NULL, &err) == -1
             && errno == ENOTSUP
-            && v->k->ops->state_load (v->k, 1, &s, &x, MG_FLOAT32, NULL, &err) == -1
+            && kern_state_load (v->k,
+                    &(struct kern_state_load){ .n = 1, .state = s, .out = &x,
+                                               .dtype = MG_FLOAT32 },
+                    NULL, &err) == -1
             && x == 1 && y == 2,
         "%s: bad type: %s", v->name, err.text);
 }

@@ -111,7 +111,7 @@ static int reduce (const struct kernels *k, const struct problem *p, const float
         struct kern_xent_max a = { p->s->tokens, p->cols, valid (p, s),
                                    logits + s * p->s->tokens * p->cols, part };
 
-        bad |= k->ops->xent_max (k, &a, NULL, NULL);
+        bad |= kern_xent_max (k, &a, NULL, NULL);
         for (size_t t = 0; t < tokens; t++)
             max[t] = s == 0 || part[t] > max[t] ? part[t] : max[t];
     }
@@ -120,7 +120,7 @@ static int reduce (const struct kernels *k, const struct problem *p, const float
                                    logits + s * p->s->tokens * p->cols, max, p->label,
                                    part, part + tokens };
 
-        bad |= k->ops->xent_sum (k, &a, NULL, NULL);
+        bad |= kern_xent_sum (k, &a, NULL, NULL);
         for (size_t t = 0; t < tokens; t++) {
             sum[t] = part[t] + (s == 0 ? 0 : sum[t]);
             target[t] = part[tokens + t] + (s == 0 ? 0 : target[t]);
@@ -148,7 +148,7 @@ static int run (const struct kernels *k, const void *arg, float *out)
                                    grad + s * p->s->tokens * p->cols, max, sum, p->label,
                                    p->scale, MG_FLOAT32 };
 
-        bad |= k->ops->xent_bwd (k, &a, NULL, NULL);
+        bad |= kern_xent_bwd (k, &a, NULL, NULL);
     }
     free (max);
     return bad;
@@ -194,26 +194,26 @@ static void test_special (const struct kit_variant *v)
     struct kern_xent_sum s = { 3, 20, 20, 0, logits, max, label, sum, target };
 
     kit_random (logits, 60, 1);
-    v->k->ops->xent_max (v->k, &m, NULL, NULL);
+    kern_xent_max (v->k, &m, NULL, NULL);
     ok (max[0] == -FLT_MAX && max[2] == -FLT_MAX, "%s: no valid column", v->name);
     m.valid = 20;
-    v->k->ops->xent_max (v->k, &m, NULL, NULL);
-    v->k->ops->xent_sum (v->k, &s, NULL, NULL);
+    kern_xent_max (v->k, &m, NULL, NULL);
+    kern_xent_sum (v->k, &s, NULL, NULL);
     ok (target[0] == 0 && target[1] == logits[27] - max[1] && target[2] == 0,
         "%s: labels of other shards", v->name);
     s.valid = 7; /* label 7 is a column of padding, which the next shard does not have */
-    v->k->ops->xent_sum (v->k, &s, NULL, NULL);
+    kern_xent_sum (v->k, &s, NULL, NULL);
     ok (target[1] == 0, "%s: a label in the padding", v->name);
     s.valid = 20;
     for (int i = 0; i < 2; i++) { /* in a whole vector, in the rest */
         logits[20 + 19 * i] = NAN;
-        v->k->ops->xent_max (v->k, &m, NULL, NULL);
-        v->k->ops->xent_sum (v->k, &s, NULL, NULL);
+        kern_xent_max (v->k, &m, NULL, NULL);
+        kern_xent_sum (v->k, &s, NULL, NULL);
         ok (isnan (sum[1]) && isfinite (sum[0]) && isfinite (sum[2]), "%s: a NaN shows",
             v->name);
         logits[20 + 19 * i] = INFINITY;
-        v->k->ops->xent_max (v->k, &m, NULL, NULL);
-        v->k->ops->xent_sum (v->k, &s, NULL, NULL);
+        kern_xent_max (v->k, &m, NULL, NULL);
+        kern_xent_sum (v->k, &s, NULL, NULL);
         ok (isnan (sum[1]) && isfinite (sum[0]) && isfinite (sum[2]), "%s: infinity, too",
             v->name);
         logits[20 + 19 * i] = 0;
@@ -228,7 +228,7 @@ static void exponentials (const struct kernels *k, float *x, int64_t n)
     struct kern_xent_bwd a = { 1, n, n, 0, x, &zero, &one, &label, &one,
                                MG_FLOAT32 };
 
-    k->ops->xent_bwd (k, &a, NULL, NULL);
+    kern_xent_bwd (k, &a, NULL, NULL);
 }
 
 static void test_exponential (const struct kit_variant *v)
@@ -266,20 +266,30 @@ static void test_loss (const struct kit_variant *v)
     const float mask[4] = { 1, 0.5f, 1, 0 };
     float scale[4];
     double out[3] = { 10, 20, 30 }, nll = 0.5 * (log (2) + 1) + log (5) + 2;
+    double count = 10;
     struct kern_xent_loss a = { .tokens = 4, .sum = sum, .target = target, .mask = mask,
                                .weight = 0.25, .scale = scale, .out = out };
 
-    ok (v->k->ops->xent_loss (v->k, &a, NULL, NULL) == 0, "%s: loss works", v->name);
+    ok (kern_xent_loss (v->k, &a, NULL, NULL) == 0, "%s: loss works", v->name);
     is_near (out[0], 10 + 0.25 * nll / 2.5, 1e-12, "%s: weighted mean is added", v->name);
     is_near (out[1], 20 + nll, 1e-12, "%s: sum is added", v->name);
     is_near (out[2], 32.5, 1e-12, "%s: count is added", v->name);
     ok (fabs (scale[1] - 0.05) < 1e-8 && scale[3] == 0, "%s: scales", v->name);
     a.per_token = true;
-    ok (v->k->ops->xent_loss (v->k, &a, NULL, NULL) == 0
+    ok (kern_xent_loss (v->k, &a, NULL, NULL) == 0
             && fabs (scale[1] - 0.125) < 1e-8 && scale[3] == 0,
         "%s: scales by token", v->name);
     is_near (out[0], 10 + 0.25 * nll / 2.5 + 0.25 * nll, 1e-12, "%s: weighted sum is added",
              v->name);
+    a.per_token = false;
+    a.count = &count;
+    out[0] = 0;
+    ok (kern_xent_loss (v->k, &a, NULL, NULL) == 0 && fabs (scale[1] - 0.0125) < 1e-9,
+        "%s: scales by a count of more tokens than are here", v->name);
+    is_near (out[0], 0.25 * nll / 10, 1e-12, "%s: mean over that many", v->name);
+    count = 0;
+    ok (kern_xent_loss (v->k, &a, NULL, NULL) == 0 && fabs (scale[1] - 0.125) < 1e-8,
+        "%s: a count of none is one", v->name);
 }
 
 int main (void)

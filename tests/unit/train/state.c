@@ -80,31 +80,29 @@ struct weak {
     const struct kernels *good;
 };
 
-static int fail_to_store (const struct kernels *k, int64_t n, const void *in,
-                          enum mg_dtype dtype, const struct kern_state *state,
+static int fail_to_store (const struct kernels *k, const void *args,
                           struct mg_stream *stream, struct mg_error *err)
 {
-    (void)k, (void)n, (void)in, (void)dtype, (void)state, (void)stream;
+    (void)k, (void)args, (void)stream;
     return mg_error_set (err, ENOMEM, "no room to store it");
 }
 
 /* Parameters in bfloat16; all else is read into float32. */
-static int fail_to_round (const struct kernels *k, int64_t n, const struct kern_state *state,
-                          void *out, enum mg_dtype dtype, struct mg_stream *stream,
-                          struct mg_error *err)
+static int fail_to_round (const struct kernels *k, const void *args,
+                          struct mg_stream *stream, struct mg_error *err)
 {
     const struct kernels *good = ((const struct weak *)k)->good;
+    const struct kern_state_load *a = args;
 
-    if (dtype == MG_FLOAT32)
-        return good->ops->state_load (good, n, state, out, dtype, stream, err);
+    if (a->dtype == MG_FLOAT32)
+        return kern_state_load (good, a, stream, err);
     return mg_error_set (err, ENOMEM, "no room to round it");
 }
 
-static int fail_to_scale (const struct kernels *k, int64_t n, const void *x,
-                          enum mg_dtype dtype, float *out, struct mg_stream *stream,
-                          struct mg_error *err)
+static int fail_to_scale (const struct kernels *k, const void *args,
+                          struct mg_stream *stream, struct mg_error *err)
 {
-    (void)k, (void)n, (void)x, (void)dtype, (void)out, (void)stream;
+    (void)k, (void)args, (void)stream;
     return mg_error_set (err, ENOMEM, "no room to scale it");
 }
 
@@ -134,11 +132,11 @@ static void test_weak (struct fixture *f, const char *dir, const char *what)
 
     weak.kernels.ops = &weak.ops;
     if (strcmp (what, "store") == 0)
-        weak.ops.state_store = fail_to_store;
+        weak.ops.run[KERN_STATE_STORE] = fail_to_store;
     else if (strcmp (what, "round") == 0)
-        weak.ops.state_load = fail_to_round;
+        weak.ops.run[KERN_STATE_LOAD] = fail_to_round;
     else
-        weak.ops.max_abs = fail_to_scale;
+        weak.ops.run[KERN_MAX_ABS] = fail_to_scale;
     snprintf (want, sizeof (want), last > 0 ? "rank %2$d: no room to %1$s it"
                                             : "no room to %1$s it", what, last);
     rc = load_weakly (f, &weak, dir, &progress, &err);
