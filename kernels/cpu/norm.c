@@ -48,11 +48,10 @@ VEC_INLINE void fwd_row (const struct kern_norm_fwd *a, int64_t row,
     for (int64_t c = 0; c < a->cols; c += VEC) {
         int64_t left = a->cols - c;
         vf xhat = (vec_get (a->x, first + c, left, type) - mean) * rstd;
-        vf y = xhat * vec_get (a->weight, c, left, type);
+        vf bias = a->bias ? vec_get (a->bias, c, left, type) : (vf){ 0 };
 
-        if (a->bias)
-            y += vec_get (a->bias, c, left, type);
-        vec_put (a->y, first + c, y, left, type);
+        vec_put (a->y, first + c, xhat * vec_get (a->weight, c, left, type) + bias, left,
+                 type);
     }
     if (a->mean)
         a->mean[row] = mean;
