@@ -103,14 +103,21 @@ void device_leave (struct mg_device *device)
     device->ops->leave (device);
 }
 
-void *device_alloc (struct mg_device *device, size_t size, struct mg_error *err)
+void *device_alloc_apart (struct mg_device *device, size_t size, struct mg_error *err)
 {
     void *ptr = device->ops->alloc (device, size ? size : 1);
 
     if (!ptr)
         mg_error_set (err, ENOMEM, "device %s: no memory for %zu bytes (%zu available)",
                       device->ops->name, size, device->ops->available (device));
-    else
+    return ptr;
+}
+
+void *device_alloc (struct mg_device *device, size_t size, struct mg_error *err)
+{
+    void *ptr = device_alloc_apart (device, size, err);
+
+    if (ptr)
         device->allocated += size;
     return ptr;
 }

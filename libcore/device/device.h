@@ -26,7 +26,7 @@ struct device_config {
     double timeout;   /* seconds that a wait on a stream or event may last */
     int ordinal;      /* which of this machine's devices of that name, from 0 on */
     /* NULL, or a device that this one shares a communication thread and its failure with; it
-     * must outlive this one.  'timeout' is then its, and there are no kernels.
+     * must outlive this one.  'timeout' is then its.
      */
     struct mg_device *share;
 };
@@ -38,7 +38,7 @@ void device_destroy (struct mg_device *device);
 const char *device_name (const struct mg_device *device);
 int device_threads (const struct mg_device *device);
 
-/* The device's kernels; they take streams of this device.  NULL for one that shares. */
+/* The device's kernels; they take streams of this device. */
 const struct kernels *device_kernels (const struct mg_device *device);
 
 /* Call kernels between these two, from the thread that called the first.  enter() makes this thread
@@ -51,6 +51,11 @@ void device_leave (struct mg_device *device);
 /* Memory, aligned to 64 bytes and zeroed; NULL and a text (with the size) on failure. */
 void *device_alloc (struct mg_device *device, size_t size, struct mg_error *err);
 void device_free (struct mg_device *device, void *ptr);
+
+/* The same, outside the plan: not counted in device_allocated().  For small things that kernels read
+ * or leave for the host, and for what is there only while a run is set up.
+ */
+void *device_alloc_apart (struct mg_device *device, size_t size, struct mg_error *err);
 
 /* Host memory that copies reach fastest (pinned, where that is a difference), aligned and zeroed
  * as above.  Not counted in device_allocated().

@@ -69,8 +69,6 @@ static int cpu_create (struct mg_device *device, struct mg_error *err)
 {
     if (cpu_check_ordinal (device, err) < 0)
         return -1;
-    if (device->shares)
-        return 0;
     device->kernels = kernels_cpu_create (device->threads, err);
     return device->kernels ? 0 : -1;
 }

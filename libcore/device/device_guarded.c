@@ -1,13 +1,16 @@
 /* device_guarded.c - a CPU device whose memory the host cannot touch: for tests
  *
  * The memory is one range of addresses that nobody may read or write, except for the length of a
- * kernel, of a copy or a set, and of a poll function of work on the device's streams (collectives).
+ * kernel, of a copy or a set, and while the communication thread looks at its work (collectives).
  * Whoever else does gets SIGSEGV and a line that names the address; a system call gets EFAULT.
  *
  * "guarded" opens the memory by a protection key, whose rights each thread has on its own, where
  * the processor has keys; otherwise, and as "guarded-pages", it changes the protection of the
  * pages, which opens them to all threads: an access of the host goes unnoticed while another
- * thread has them open.  Neither notices a kernel that is given host memory.
+ * thread has them open.
+ *
+ * A kernel, a copy or a communicator that is given host memory in the place of the device's, or the
+ * other way round, fails.
  *
  * Device number i has the range at FIRST_ADDRESS + i * RANGE, so that the signal's handler needs
  * to know no more than the address.
@@ -28,14 +31,12 @@
 #include <unistd.h>
 
 #include "libcore/device/device_cpu.h"
-#include "libcore/device/pool.h"
-#include "libcore/device/stream.h"
 
 #define FIRST_ADDRESS UINT64_C (0x6d0000000000)
 #define RANGE UINT64_C (0x1000000000)
 #define PAGE ((size_t)65536)
 
-enum { MAX_DEVICES = 16, NUM_WORKS = 16, NO_KEY = -1 };
+enum { MAX_DEVICES = 16, NO_KEY = -1 };
 
 /* A part of the range that was given out, or given back. */
 struct block {
@@ -53,7 +54,6 @@ struct guard {
     int opened;             /* by so many calls at once */
     struct block *block;
     size_t num_blocks, max_blocks;
-    struct pool *works;
     struct sigaction before; /* of SIGSEGV */
 };
 
@@ -115,6 +115,17 @@ static void guard_open_kernel (struct guard *g)
         kernels_cpu_each_thread (g->real, open_here, g);
     else
         guard_open (g);
+}
+
+/* The communication thread moves any of the memory whatever it looks at. */
+static void begin_work (void *arg)
+{
+    guard_open (arg);
+}
+
+static void end_work (void *arg)
+{
+    guard_close (arg);
 }
 
 /* Says where, and lets the access be made again without a handler: then it ends the process. */
@@ -273,57 +284,37 @@ static int guarded_set (struct mg_stream *stream, void *to, int byte, size_t siz
     return rc;
 }
 
-/* --- work of the communication thread, which has access while it is polled --- */
-
-struct guarded_work {
-    struct work work;
-    struct work *inner;
-    struct guard *guard;
-};
-
-static int work_poll (struct work *work, struct mg_error *err)
-{
-    struct guarded_work *w = (struct guarded_work *)work;
-    int rc;
-
-    guard_open (w->guard);
-    rc = w->inner->poll (w->inner, err);
-    guard_close (w->guard);
-    return rc;
-}
-
-static void work_release (struct work *work)
-{
-    struct guarded_work *w = (struct guarded_work *)work;
-
-    if (w->inner->release)
-        w->inner->release (w->inner);
-    pool_put (w->guard->works, w);
-}
-
-static void work_describe (const struct work *work, char *text, size_t max)
-{
-    const struct work *inner = ((const struct guarded_work *)work)->inner;
-
-    inner->describe (inner, text, max);
-}
-
-static int guarded_submit (struct mg_stream *stream, struct work *work, struct mg_error *err)
-{
-    struct guard *g = guard_of (stream->device);
-    struct guarded_work *w = pool_get (g->works, err);
-
-    if (!w)
-        return -1;
-    *w = (struct guarded_work){
-        .work = { .poll = work_poll, .release = work_release, .describe = work_describe },
-        .inner = work,
-        .guard = g,
-    };
-    return cpu_submit (stream, &w->work, err);
-}
-
 /* --- kernels --- */
+
+/* Is something of the host mapped here?  Numbers are below or above all such addresses. */
+static bool is_host_memory (const struct guard *g, uint64_t at)
+{
+    const uint64_t page = (uint64_t)sysconf (_SC_PAGESIZE), base = (uintptr_t)g->base;
+    unsigned char resident;
+    int saved_errno = errno;
+    bool mapped;
+
+    if (at >> 32 == 0 || at >> 47 != 0 || (at >= base && at < base + RANGE))
+        return false;
+    mapped = mincore ((void *)(uintptr_t)(at / page * page), 1, &resident) == 0;
+    errno = saved_errno;
+    return mapped;
+}
+
+/* No pointer among a kernel's arguments is of host memory. */
+static int check_args (const struct guard *g, enum kern_op op, const void *args,
+                       struct mg_error *err)
+{
+    uint64_t word;
+
+    for (size_t at = 0; at + sizeof (word) <= kern_op_size (op); at += sizeof (word)) {
+        memcpy (&word, (const char *)args + at, sizeof (word));
+        if (is_host_memory (g, word))
+            return mg_error_set (err, EFAULT, "kernel %s: its argument at byte %zu, %p, is host "
+                                 "memory", kern_op_name (op), at, (void *)(uintptr_t)word);
+    }
+    return 0;
+}
 
 static int run_open (const struct kernels *k, enum kern_op op, const void *args,
                      struct mg_stream *stream, struct mg_error *err)
@@ -332,6 +323,8 @@ static int run_open (const struct kernels *k, enum kern_op op, const void *args,
     struct guard *g = k->impl;
     int rc;
 
+    if (check_args (g, op, args, err) < 0)
+        return -1;
     guard_open_kernel (g);
     rc = kern_run (g->real, &call, err);
     guard_close (g);
@@ -386,7 +379,6 @@ static void guarded_destroy (struct mg_device *device)
     if (g->key != NO_KEY)
         pkey_free (g->key);
     kernels_cpu_destroy (g->real);
-    pool_destroy (g->works, NULL);
     pthread_mutex_destroy (&g->lock);
     free (g->block);
     free (g);
@@ -396,24 +388,25 @@ static void guarded_destroy (struct mg_device *device)
 static int create (struct mg_device *device, bool keys, struct mg_error *err)
 {
     struct sigaction action = { .sa_sigaction = on_segv, .sa_flags = SA_SIGINFO };
+    struct queue_access access = { begin_work, end_work, NULL };
     struct guard *g;
 
     if (cpu_check_ordinal (device, err) < 0)
         return -1;
+    if (device->shares)
+        return mg_error_set (err, ENOTSUP, "guarded device: its thread cannot be another's");
     if (!(g = calloc (1, sizeof (*g))))
         return mg_error_set (err, ENOMEM, "guarded device: out of memory");
-    device->impl = g;
+    device->impl = access.arg = g;
     pthread_mutex_init (&g->lock, NULL);
     g->key = keys ? pkey_alloc (0, PKEY_DISABLE_ACCESS) : NO_KEY;
     if (g->key < 0)
         g->key = NO_KEY; // the processor has none
-    if (!(g->works = pool_create (sizeof (struct guarded_work), NUM_WORKS, err))
-        || reserve_range (g, err) < 0)
+    if (reserve_range (g, err) < 0)
         return -1;
+    queue_set_access (device->queue, &access);
     sigemptyset (&action.sa_mask);
     sigaction (SIGSEGV, &action, &g->before);
-    if (device->shares)
-        return 0;
     if (!(g->real = kernels_cpu_create (device->threads, err)))
         return -1;
     g->kernels = (struct kernels){ .ops = &guarded_kernels, .impl = g };
@@ -455,7 +448,7 @@ static void guarded_leave (struct mg_device *device)
     .enter = guarded_enter, .leave = guarded_leave, .stream_create = cpu_stream_create,    \
     .stream_destroy = cpu_stream_destroy,                                                  \
     .stream_synchronize = cpu_stream_synchronize, .stream_idle = cpu_stream_idle,          \
-    .submit = guarded_submit, .event_create = cpu_event_create,                            \
+    .submit = cpu_submit, .event_create = cpu_event_create,                            \
     .event_destroy = cpu_event_destroy, .event_record = cpu_event_record,                  \
     .event_wait = cpu_event_wait, .event_synchronize = cpu_event_synchronize
 

@@ -23,8 +23,8 @@ struct device_ops {
     /* Can this backend be used here? Does not block. On false, 'err' says why. */
     bool (*usable) (struct mg_error *err);
 
-    /* Fill device->impl and, unless the device shares, device->kernels.  device->ordinal is not
-     * checked yet.  -1 and a text on failure.
+    /* Fill device->impl and device->kernels.  device->ordinal is not checked yet.  -1 and a text
+     * on failure.
      */
     int (*create) (struct mg_device *device, struct mg_error *err);
 
@@ -98,7 +98,7 @@ struct mg_device {
     size_t scratch_size;
     struct queue *queue; /* host work; a wait on it is a wait on this device */
     bool shares;         /* the queue is another device's */
-    struct kernels *kernels; /* NULL: shares */
+    struct kernels *kernels;
     void *impl; /* the backend's */
 };
 

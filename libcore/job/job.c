@@ -132,7 +132,7 @@ static int make_device (struct job *job, const struct job_config *config,
     struct device_config device = { .name = getenv ("MG_TEST_DEVICE"), // of tests
                                     .threads = config->threads,
                                     .timeout = config->timeout };
-    struct device_config host = { .name = "cpu", .threads = 1 };
+    struct device_config host = { .name = "cpu" };
 
     if (device.threads == 0 && (device.threads = threads_environment (0, err)) < 0)
         return -1;
@@ -141,6 +141,7 @@ static int make_device (struct job *job, const struct job_config *config,
     if (!(job->device = device_create (&device, err)))
         return -1;
     host.share = job->device;
+    host.threads = device.threads;
     job->host = device_create (&host, err);
     return job->host ? 0 : -1;
 }

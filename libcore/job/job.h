@@ -68,7 +68,10 @@ int job_world (const struct job *job);
 const struct grid *job_grid (const struct job *job);
 struct mg_device *job_device (const struct job *job);
 
-/* The host's memory and streams, for the control communicator.  Owned by the job. */
+/* The host's memory, streams for the control communicator, and kernels for host memory, which
+ * convert what was or will be on the device: they need no stream, and are done on return.  Owned
+ * by the job.
+ */
 struct mg_device *job_host (const struct job *job);
 
 /* The control communicator, of all ranks, whose ranks are those of the job.  Owned by the job. */

@@ -166,13 +166,6 @@ static void unbind_all (struct model *m)
 
 /* --- scratch of kernels: passes over addresses that nothing looks at --- */
 
-static int fetch_nothing (void *arg, int microbatch, bool tokens, struct nn_batch *batch,
-                          struct mg_error *err)
-{
-    (void)arg, (void)microbatch, (void)tokens, (void)batch, (void)err;
-    return 0;
-}
-
 /* Parameters that have no memory yet get 'to' in the place of 'from'. */
 static void point_params (struct model *m, void *from, void *to)
 {
@@ -199,7 +192,6 @@ int model_scratch_bytes (struct model *m, size_t *bytes, struct mg_error *err)
     const struct kernels *kern = m->nn.kern;
     struct kernels planning = *kern;
     const struct model_hooks hooks = m->hooks;
-    model_fetch_f fetch = m->fetch;
     struct arena a;
     int rc;
 
@@ -208,7 +200,6 @@ int model_scratch_bytes (struct model *m, size_t *bytes, struct mg_error *err)
             return -1;
         arena_init (&a, nowhere, PTRDIFF_MAX);
         point_params (m, NULL, nowhere);
-        m->fetch = fetch_nothing;
         m->hooks = (struct model_hooks){ .arg = NULL };
         m->nn.planning = true;
         m->nn.kern = &planning;
@@ -218,7 +209,6 @@ int model_scratch_bytes (struct model *m, size_t *bytes, struct mg_error *err)
         m->nn.kern = kern;
         m->nn.planning = false;
         m->hooks = hooks;
-        m->fetch = fetch;
         point_params (m, nowhere, NULL);
         unbind_all (m);
         if (rc < 0) {
@@ -231,12 +221,37 @@ int model_scratch_bytes (struct model *m, size_t *bytes, struct mg_error *err)
 }
 
 /* With sequence parallelism a rank has the rows of consecutive positions. */
-static void set_positions (struct model *m)
+static int set_positions (struct model *m, struct mg_error *err)
 {
     int64_t n = m->nn.rows / m->nn.batch;
+    int32_t *position;
+    int rc;
 
-    for (int64_t s = 0; m->shared.position && s < n; s++)
-        m->shared.position[s] = (int32_t)(n * m->nn.tp_rank + s);
+    if (!m->shared.position)
+        return 0;
+    if (!(position = model_allocate ((size_t)n, sizeof (*position), err)))
+        return -1;
+    for (int64_t s = 0; s < n; s++)
+        position[s] = (int32_t)(n * m->nn.tp_rank + s);
+    rc = device_upload (m->nn.compute, m->shared.position, position,
+                        (size_t)n * sizeof (*position), err);
+    if (mg_stream_synchronize (m->nn.compute, err) < 0)
+        rc = -1;
+    free (position);
+    return rc;
+}
+
+/* The host's side of a batch. */
+static int stage_batch (struct model *m, struct mg_error *err)
+{
+    const size_t tokens = (size_t)m->nn.tokens;
+    struct nn_batch *b = &m->staged;
+
+    b->sample = device_host_alloc (m->device, (size_t)m->nn.batch * sizeof (*b->sample), err);
+    b->token = device_host_alloc (m->device, tokens * sizeof (*b->token), err);
+    b->label = device_host_alloc (m->device, tokens * sizeof (*b->label), err);
+    b->mask = device_host_alloc (m->device, tokens * sizeof (*b->mask), err);
+    return b->sample && b->token && b->label && b->mask ? 0 : -1;
 }
 
 int model_bind (struct model *m, const int *slots, struct mg_error *err)
@@ -252,8 +267,7 @@ int model_bind (struct model *m, const int *slots, struct mg_error *err)
     if (!(m->memory = device_alloc (m->device, size, err)))
         return mg_error_prefix (err, "activations");
     arena_init (&a, m->memory, size);
-    if (bind_all (m, slots, &a, err) < 0)
+    if (bind_all (m, slots, &a, err) < 0 || stage_batch (m, err) < 0)
         return -1;
-    set_positions (m);
-    return 0;
+    return set_positions (m, err);
 }

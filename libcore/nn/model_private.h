@@ -56,6 +56,8 @@ struct model {
     struct shared shared;
     void *memory; /* everything that model_bind() carved */
     size_t scratch; /* bytes, 0: not known yet */
+    struct nn_batch staged; /* host memory of the next batch on its way to a slot ... */
+    struct mg_event *taken; /* ... and when it has come there */
     model_fetch_f fetch;
     void *fetch_arg;
     double weight;

@@ -240,8 +240,9 @@ static int run_batches (struct train *t, struct input *in, int64_t first, struct
     const struct evaluation *e = &t->evaluation;
 
     model_set_input (t->model, input_fetch, in, 1.0);
-    model_clear_loss (t->model);
     input_start (in, first);
+    if (model_clear_loss (t->model, err) < 0)
+        return -1;
     for (int64_t i = 0; i < e->iters && !t->stopping; i++) {
         in->consumed = first + i * e->batch.running;
         if (passes_run_forward (t->passes, err) < 0 || ask_to_stop (t, err) < 0)

@@ -20,7 +20,7 @@ static int stage (struct list *list, struct mg_error *err)
         const struct optimizer_range *r;
         int64_t n;
 
-        if (!k)
+        if (!k || k->plain)
             continue;
         r = optimizer_range_at (k->optimizer, k->range);
         n = r->to - r->from;
@@ -44,7 +44,7 @@ static int unstage (struct list *list, int rc, struct mg_error *err)
     for (size_t i = 0; i < list->n; i++) {
         const struct kept *k = list->piece[i].source;
 
-        if (!k)
+        if (!k || k->plain)
             continue;
         if (k->first == 0) {
             if (rc == 0

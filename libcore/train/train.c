@@ -210,9 +210,8 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
     m->loss_scale = t->progress.scaler.scale;
     model_set_input (t->model, fetch, t, loss_weight (t, size.num_microbatches));
     input_start (&t->input, t->progress.consumed_samples);
-    model_clear_loss (t->model);
     optimizer_expect (t->optimizer, size.num_microbatches);
-    if (optimizer_zero_grad (t->optimizer, err) < 0
+    if (model_clear_loss (t->model, err) < 0 || optimizer_zero_grad (t->optimizer, err) < 0
         || run_passes (t, size.num_microbatches, err) < 0 || reduce_grads (t, err) < 0)
         return -1;
     if (model_has_loss (t->model) && mg_comm_rank (job_comm (t->job, GROUP_TP)) == 0
