@@ -552,6 +552,9 @@ void kernels_cpu_destroy (struct kernels *k);
 void kernels_cpu_enter (struct kernels *k);
 void kernels_cpu_leave (struct kernels *k);
 
+/* Call fn (arg) in the calling thread and in each OpenMP thread that the ops compute with. */
+void kernels_cpu_each_thread (struct kernels *k, void (*fn) (void *arg), void *arg);
+
 /* From now on 'size' bytes at 'memory', aligned to 64 and the caller's, are the scratch of
  * all calls, one after the other; a call that needs more fails with ENOMEM.  Without it the
  * ops allocate what they need, whenever one needs more than there is.

@@ -90,6 +90,15 @@ void kernels_cpu_leave (struct kernels *k)
     errno = saved_errno;
 }
 
+void kernels_cpu_each_thread (struct kernels *k, void (*fn) (void *arg), void *arg)
+{
+    struct cpu *cpu = cpu_of (k);
+
+#pragma omp parallel num_threads (cpu->threads)
+    fn (arg);
+    (void)cpu; // where there is no OpenMP
+}
+
 void *cpu_scratch (const struct kernels *k, size_t size, struct mg_error *err)
 {
     struct cpu *cpu = cpu_of (k);

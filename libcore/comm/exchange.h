@@ -1,6 +1,7 @@
-/* exchange - small agreements between ranks, over host memory.
+/* exchange - small agreements between ranks, and messages of what they save and load together.
  *
- * All functions are collective over 'comm' and block.  When one fails because the
+ * 'comm' is a control communicator (comm.h), and all memory is the host's.  All functions are
+ * collective over it and block.  When one fails because the
  * communicator did, the result may differ between ranks; nothing collective can follow.
  */
 #ifndef LIBCORE_COMM_EXCHANGE_H

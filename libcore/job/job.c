@@ -45,9 +45,11 @@ struct job {
     bool leaves_last;
     struct grid *grid;
     struct mg_device *device;
+    struct mg_device *host; /* shares with it */
     struct comm_net *net;
     struct recorder *recorder; /* NULL: one rank has nothing to record */
     struct mg_comm *comm[GROUP_NUM_KINDS];
+    struct mg_comm *control;
     struct mg_comm *pp_backward; /* NULL: comm[GROUP_PP] serves */
     struct {
         struct pp_lane is;
@@ -203,15 +205,21 @@ out:
 static int make_device (struct job *job, const struct job_config *config,
                         struct mg_error *err)
 {
-    struct device_config device = { .threads = config->threads,
+    struct device_config device = { .name = getenv ("MG_TEST_DEVICE"), // of tests
+                                    .threads = config->threads,
                                     .timeout = config->timeout };
+    struct device_config host = { .name = "cpu" };
 
     if (device.threads == 0 && (device.threads = threads_environment (0, err)) < 0)
         return -1;
     if (device.threads == 0 && (device.threads = count_threads (job, err)) < 0)
         return -1;
-    job->device = device_create (&device, err);
-    return job->device ? 0 : -1;
+    if (!(job->device = device_create (&device, err)))
+        return -1;
+    host.share = job->device;
+    host.threads = device.threads;
+    job->host = device_create (&host, err);
+    return job->host ? 0 : -1;
 }
 
 static bool same_members (const struct group *a, const struct group *b)
@@ -294,6 +302,26 @@ static int make_comm (struct job *job, int position, struct mg_error *err)
     job->comm[kind] = make_group (job, &group, group_kinds[kind].name, position,
                                   find_shared (job, &group, position), err);
     return job->comm[kind] ? 0 : -1;
+}
+
+/* The control communicator.  It has the connection of GROUP_WORLD, which costs no time at the
+ * start: the library's own calls on all ranks are control calls, and a program, which makes the
+ * others, cannot reach this communicator; so nobody mixes the two in different orders.
+ */
+static int make_control (struct job *job, struct mg_error *err)
+{
+    struct mg_comm *world = job->comm[GROUP_WORLD];
+    int size = mg_comm_size (world), *tasks = calloc ((size_t)size, sizeof (*tasks));
+    struct comm_config config = {
+        .name = "control", .size = size, .rank = mg_comm_rank (world), .tasks = tasks,
+        .control = true, .share = world,
+    };
+
+    if (!tasks)
+        return mg_error_set (err, ENOMEM, "job: out of memory for the control communicator");
+    job->control = comm_create (job->net, &config, err);
+    free (tasks);
+    return job->control ? 0 : -1;
 }
 
 /* With virtual stages on two ranks, activations and gradients go from the one to the other
@@ -387,6 +415,7 @@ static int make_comms (struct job *job, const struct job_config *config,
     struct comm_net_config net = {
         .backend = config->comm,
         .device = job->device,
+        .host = job->host,
         .size = bootstrap_info (job->bootstrap)->size,
         .start = bootstrap_kept (job->bootstrap),
         .abort = end_job,
@@ -402,7 +431,8 @@ static int make_comms (struct job *job, const struct job_config *config,
         if (make_comm (job, i, err) < 0)
             return -1;
     }
-    if ((comm_net_serial (job->net) ? make_pp_lanes : make_pp_backward) (job, err) < 0)
+    if (make_control (job, err) < 0
+        || (comm_net_serial (job->net) ? make_pp_lanes : make_pp_backward) (job, err) < 0)
         return -1;
     return make_instances (job, config->optimizer_instances, err);
 }
@@ -558,10 +588,12 @@ void job_destroy (struct job *job)
         for (int i = job->num_lanes; i-- > 0;)
             comm_destroy (job->lane[i].comm);
         comm_destroy (job->pp_backward);
+        comm_destroy (job->control);
         for (int i = GROUP_NUM_KINDS - 1; i >= 0; i--) // sharers before what they share
             comm_destroy (job->comm[creation_order[i]]);
         comm_net_destroy (job->net);
         recorder_destroy (job->recorder);
+        device_destroy (job->host);
         device_destroy (job->device);
         grid_destroy (job->grid);
         monitor_destroy (job->monitor, job->leaves_last);
@@ -624,6 +656,16 @@ const struct grid *job_grid (const struct job *job)
 struct mg_device *job_device (const struct job *job)
 {
     return job->device;
+}
+
+struct mg_device *job_host (const struct job *job)
+{
+    return job->host;
+}
+
+struct mg_comm *job_control (const struct job *job)
+{
+    return job->control;
 }
 
 struct mg_comm *job_comm (const struct job *job, enum group_kind kind)

@@ -52,6 +52,8 @@ int report_ranks (const bool *in, int size, char *text, size_t max)
 /* Kind of group that a communicator's name stands for, -1: none. */
 static int kind_of (const char *name)
 {
+    if (strcmp (name, "control") == 0)
+        return GROUP_WORLD;
     if (strcmp (name, "pp-backward") == 0 || pp_lane_peer (name, 1, 0) >= 0)
         return GROUP_PP;
     return group_kind_by_name (name);

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "libcore/nn/model_private.h"
 
@@ -277,15 +276,14 @@ const char *const model_loss_names[MODEL_NUM_LOSSES] = { [MODEL_LM_LOSS] = "lm l
 
 int model_loss (struct model *m, enum model_losses loss, double sums[3], struct mg_error *err)
 {
-    if (mg_stream_synchronize (m->nn.compute, err) < 0)
-        return -1;
-    memcpy (sums, tensor_at (&m->shared.loss, 3 * (int64_t)loss), 3 * sizeof (double));
-    return 0;
+    return device_fetch (m->nn.compute, sums, tensor_at (&m->shared.loss, 3 * (int64_t)loss),
+                         3 * sizeof (double), err);
 }
 
-void model_clear_losses (struct model *m)
+int model_clear_losses (struct model *m, struct mg_error *err)
 {
-    memset (m->shared.loss.data, 0, MODEL_NUM_LOSSES * 3 * sizeof (double));
+    return device_set (m->nn.compute, m->shared.loss.data, 0,
+                       MODEL_NUM_LOSSES * 3 * sizeof (double), err);
 }
 
 bool model_has_loss (const struct model *m)
@@ -301,4 +299,9 @@ struct mg_stream *model_stream (struct model *m)
 const struct nn *model_nn (const struct model *m)
 {
     return &m->nn;
+}
+
+const struct nn_shape *model_shape (const struct model *m)
+{
+    return &m->shape;
 }

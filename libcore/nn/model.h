@@ -126,12 +126,13 @@ extern const char *const model_loss_names[MODEL_NUM_LOSSES];
  * without the last stage.  Waits for the compute stream.
  */
 int model_loss (struct model *m, enum model_losses loss, double sums[3], struct mg_error *err);
-void model_clear_losses (struct model *m);
+int model_clear_losses (struct model *m, struct mg_error *err);
 
 /* True on ranks that hold the last global stage. */
 bool model_has_loss (const struct model *m);
 
 struct mg_stream *model_stream (struct model *m);
+const struct nn_shape *model_shape (const struct model *m);
 const struct nn *model_nn (const struct model *m);
 
 #endif /* LIBCORE_NN_MODEL_H */

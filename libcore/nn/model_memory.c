@@ -371,14 +371,26 @@ int model_scratch_bytes (struct model *m, size_t *bytes, struct mg_error *err)
 }
 
 /* With sequence parallelism a rank has the rows of consecutive positions. */
-static void set_positions (struct model *m)
+static int set_positions (struct model *m, struct mg_error *err)
 {
     int64_t n = m->shape.rows / m->shape.batch;
-    int32_t *position = m->shared.position.data;
+    int32_t *position;
+    int rc;
 
-    m->shape.position = (struct kern_positions){ .at = position, .stride_s = 1 };
-    for (int64_t s = 0; position && s < n; s++)
+    m->shape.position = (struct kern_positions){ .at = m->shared.position.data,
+                                                 .stride_s = 1 };
+    if (!m->shared.position.data)
+        return 0;
+    if (!(position = model_allocate ((size_t)n, sizeof (*position), err)))
+        return -1;
+    for (int64_t s = 0; s < n; s++)
         position[s] = (int32_t)(n * m->nn.tp_rank + s);
+    rc = device_upload (m->nn.compute, m->shared.position.data, position,
+                        (size_t)n * sizeof (*position), err);
+    if (mg_stream_synchronize (m->nn.compute, err) < 0)
+        rc = -1;
+    free (position);
+    return rc;
 }
 
 int model_bind (struct model *m, const int *slots, struct mg_error *err)
@@ -396,6 +408,5 @@ int model_bind (struct model *m, const int *slots, struct mg_error *err)
     arena_init (&a, m->memory, size);
     if (bind_all (m, slots, &a, err) < 0)
         return -1;
-    set_positions (m);
-    return 0;
+    return set_positions (m, err);
 }

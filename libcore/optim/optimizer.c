@@ -23,7 +23,7 @@ static void find_groups (struct optimizer *o, const struct job *job)
     int edp = mg_comm_size (job_comm (job, GROUP_EDP));
 
     o->embd = job_comm (job, GROUP_EMBD);
-    o->world = job_comm (job, GROUP_WORLD);
+    o->control = job_control (job);
     for (int e = 0; e < 2; e++) {
         struct peers *p = &o->peers[e];
 
@@ -49,14 +49,16 @@ static bool has_scales (const struct optimizer_types *types)
 
 static int allocate_sums (struct optimizer *o, struct mg_error *err)
 {
-    o->zeros = calloc (o->n + 1, sizeof (*o->zeros));
+    o->found = calloc (o->n + 1, sizeof (*o->found));
+    o->findings = device_alloc_apart (o->device, (o->n + 1) * sizeof (*o->findings), err);
+    if (!o->findings)
+        return -1;
     o->reduced = calloc ((size_t)o->num_tensors + OPTIMIZER_MAX_EXTRA + 1, sizeof (double));
     o->largest = calloc ((size_t)o->num_tensors + 1, sizeof (*o->largest));
-    if (!o->zeros || !o->reduced || !o->largest)
+    if (!o->found || !o->reduced || !o->largest)
         return mg_error_set (err, ENOMEM, "optimizer: out of memory");
     if (has_scales (&o->config.types)
-        && (!(o->found = calloc (o->n + 1, sizeof (*o->found)))
-            || !(o->agreed = calloc ((size_t)o->num_tensors + 1, sizeof (*o->agreed)))))
+        && !(o->agreed = calloc ((size_t)o->num_tensors + 1, sizeof (*o->agreed))))
         return mg_error_set (err, ENOMEM, "optimizer: out of memory");
     return 0;
 }
@@ -75,6 +77,7 @@ struct optimizer *optimizer_create (const struct optimizer_config *config,
     o->config = *config;
     o->device = job_device (job);
     o->kern = device_kernels (o->device);
+    o->host = device_kernels (job_host (job));
     o->stream = stream;
     o->params = params;
     o->n = n;
@@ -98,7 +101,7 @@ void optimizer_destroy (struct optimizer *o)
     optimizer_sync_clear (o);
     optimizer_free (o);
     layout_destroy (o->layout);
-    free (o->zeros);
+    device_free (o->device, o->findings);
     free (o->reduced);
     free (o->found);
     free (o->agreed);
@@ -134,28 +137,50 @@ static int64_t true_elements (const struct param *p, const struct optimizer_rang
     return end > r->from ? end - r->from : 0;
 }
 
-/* Start the sums of this rank's ranges. */
+int optimizer_clear_findings (struct optimizer *o, struct mg_error *err)
+{
+    return device_set (o->stream, o->findings, 0, o->num_ranges * sizeof (*o->findings), err);
+}
+
+int optimizer_fetch_findings (struct optimizer *o, struct mg_error *err)
+{
+    return device_fetch (o->stream, o->found, o->findings,
+                         o->num_ranges * sizeof (*o->findings), err);
+}
+
+/* Is this rank the one that counts a range in the norm? */
+static bool is_counted (const struct optimizer *o, size_t range)
+{
+    const struct param *p = &o->params[o->range[range].at.param];
+    const struct peers *peers = optimizer_peers (o, p);
+
+    return peers->counts && param_is_counted (p, peers->tp_rank);
+}
+
+/* The sums of this rank's ranges. */
 static int sum_ranges (struct optimizer *o, struct mg_error *err)
 {
+    if (optimizer_clear_findings (o, err) < 0)
+        return -1;
     for (size_t i = 0; i < o->num_ranges; i++) {
         const struct optimizer_range *r = &o->range[i].at;
         const struct param *p = &o->params[r->param];
-        const struct peers *peers = optimizer_peers (o, p);
         const void *grad = o->range[i].memory[MEMORY_MAIN_GRAD];
         enum mg_dtype dtype = o->range[i].store->dtype[MEMORY_MAIN_GRAD];
         const struct kern_sum_sq sum = { .n = r->to - r->from, .x = grad, .dtype = dtype,
-                                         .out = &o->reduced[p->order] };
+                                         .out = &o->findings[i].squares };
         const struct kern_count_zeros zeros = { .n = true_elements (p, r), .x = grad,
-                                                .dtype = dtype, .out = &o->zeros[i] };
+                                                .dtype = dtype,
+                                                .out = &o->findings[i].zeros };
 
-        if (!peers->counts || !param_is_counted (p, peers->tp_rank))
+        if (!is_counted (o, i))
             continue;
         if (kern_sum_sq (o->kern, &sum, o->stream, err) < 0)
             return -1;
         if (o->config.count_zeros && kern_count_zeros (o->kern, &zeros, o->stream, err) < 0)
             return -1;
     }
-    return 0;
+    return optimizer_fetch_findings (o, err);
 }
 
 int optimizer_grad_norm (struct optimizer *o, double *extra, int num_extra, double *norm,
@@ -168,15 +193,16 @@ int optimizer_grad_norm (struct optimizer *o, double *extra, int num_extra, doub
         return mg_error_set (err, EINVAL, "gradient norm: %d extra values, want 0 to %d",
                              num_extra, OPTIMIZER_MAX_EXTRA);
     memset (o->reduced, 0, (last + 1) * sizeof (double));
-    if (sum_ranges (o, err) < 0 || mg_stream_synchronize (o->stream, err) < 0)
+    if (sum_ranges (o, err) < 0)
         return -1;
     if (extras > 0)
         memcpy (o->reduced + o->num_tensors, extra, extras * sizeof (double));
-    for (size_t i = 0; i < o->num_ranges; i++)
-        o->reduced[last] += o->zeros[i];
-    if (mg_comm_all_reduce (o->world, o->reduced, last + 1, MG_FLOAT64, MG_SUM, o->stream,
-                            err) < 0
-        || mg_stream_synchronize (o->stream, err) < 0)
+    for (size_t i = 0; i < o->num_ranges; i++) {
+        if (is_counted (o, i))
+            o->reduced[o->params[o->range[i].at.param].order] = o->found[i].squares;
+        o->reduced[last] += o->found[i].zeros;
+    }
+    if (mg_comm_all_reduce (o->control, o->reduced, last + 1, MG_FLOAT64, MG_SUM, NULL, err) < 0)
         return mg_error_prefix (err, "gradient norm");
     for (int i = 0; i < o->num_tensors; i++)
         total += o->reduced[i];
@@ -228,15 +254,16 @@ static const void *initial_values (const struct optimizer *o, const struct range
 /* Scales of main parameters that are about to be made of these. */
 static int scale_params (struct optimizer *o, struct mg_error *err)
 {
+    if (optimizer_clear_findings (o, err) < 0)
+        return -1;
     for (size_t i = 0; i < o->num_ranges; i++) {
         const struct range *r = &o->range[i];
         enum mg_dtype dtype;
         const void *values = initial_values (o, r, &dtype);
 
-        o->found[i] = (struct kern_three){ 0, 0, 0 };
         if (kern_max_abs (o->kern,
                 &(struct kern_max_abs){ .n = r->at.to - r->at.from, .x = values,
-                                        .dtype = dtype, .out = &o->found[i].param },
+                                        .dtype = dtype, .out = &o->findings[i].three.param },
                 o->stream, err) < 0)
             return -1;
     }
@@ -249,7 +276,7 @@ static int scale_params (struct optimizer *o, struct mg_error *err)
 
 int optimizer_take_params (struct optimizer *o, struct mg_error *err)
 {
-    if (o->found && scale_params (o, err) < 0)
+    if (o->agreed && scale_params (o, err) < 0)
         return -1;
     for (size_t i = 0; i < o->num_ranges; i++) {
         struct range *r = &o->range[i];
@@ -258,7 +285,7 @@ int optimizer_take_params (struct optimizer *o, struct mg_error *err)
         const void *values = initial_values (o, r, &dtype);
 
         if (r->store->dtype[MEMORY_PARAM] == MG_FLOAT8_E4M3
-            && optimizer_hold_main (r, err) < 0)
+            && optimizer_hold_main (o, r, err) < 0)
             return -1;
         if (!optimizer_has_main (r))
             continue;
@@ -363,11 +390,13 @@ static struct kern_adamw update_of (const struct optimizer *o, const struct rang
 static int scale_update (struct optimizer *o, const struct kern_adamw *all,
                          struct mg_error *err)
 {
+    if (optimizer_clear_findings (o, err) < 0)
+        return -1;
     for (size_t i = 0; i < o->num_ranges; i++) {
         const struct kern_adamw a = update_of (o, &o->range[i], all);
 
         if (kern_adamw_largest (o->kern,
-                &(struct kern_adamw_largest){ .update = a, .out = &o->found[i] },
+                &(struct kern_adamw_largest){ .update = a, .out = &o->findings[i].three },
                 o->stream, err) < 0)
             return -1;
     }
@@ -377,13 +406,13 @@ static int scale_update (struct optimizer *o, const struct kern_adamw *all,
 static int update_ranges (struct optimizer *o, const struct kern_adamw *all,
                           struct mg_error *err)
 {
-    if (o->found && scale_update (o, all, err) < 0)
+    if (o->agreed && scale_update (o, all, err) < 0)
         return -1;
     for (size_t i = 0; i < o->num_ranges; i++) {
         struct range *r = &o->range[i];
         struct kern_adamw a = update_of (o, r, all);
 
-        if (o->found)
+        if (o->agreed)
             a.scale = optimizer_scales (o, r);
         if (kern_adamw (o->kern, &a, o->stream, err) < 0)
             return mg_error_prefix (err, "%s", o->params[r->at.param].name);

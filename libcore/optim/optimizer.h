@@ -89,7 +89,7 @@ int optimizer_bytes (const struct optimizer_config *config, const struct job *jo
 /* Lay out and allocate; sets data and grad of every parameter (zeroed). 'stream' is the
  * compute stream. num_tensors: of the whole model, see param->order.  Of a frozen one grad is
  * NULL, but for float8 parameters until optimizer_take_params(); main parameters, where they
- * are not kept, are there from optimizer_write() to optimizer_give_params(), in host memory.
+ * are not kept, are there from optimizer_write() to optimizer_give_params(), outside the plan.
  */
 struct optimizer *optimizer_create (const struct optimizer_config *config,
                                     const struct job *job, struct mg_stream *stream,
@@ -200,7 +200,7 @@ const struct optimizer_range *optimizer_range_at (const struct optimizer *o, siz
  */
 bool optimizer_has (const struct optimizer *o, enum optimizer_value value);
 
-/* Where a value of a range is, if that is plain float32 in host memory, else NULL. */
+/* Where a value of a range is in the device's memory, if it is plain float32, else NULL. */
 float *optimizer_plain (const struct optimizer *o, size_t range, enum optimizer_value value);
 
 /* Elements [from, from + n) of a value, counted from the range's first, as float32 in host

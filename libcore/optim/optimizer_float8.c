@@ -27,23 +27,27 @@ static float main_scale (const struct range *r)
 static int find_own_largest (struct optimizer *o, struct mg_error *err)
 {
     memset (o->largest, 0, (size_t)o->num_tensors * sizeof (*o->largest));
+    if (optimizer_clear_findings (o, err) < 0)
+        return -1;
     for (size_t i = 0; i < o->num_ranges; i++) {
         const struct range *r = &o->range[i];
         const struct kern_max_abs max = {
             .n = r->at.to - r->at.from,
             .x = r->memory[MEMORY_MAIN],
             .dtype = r->store->dtype[MEMORY_MAIN],
-            .out = &o->largest[o->params[r->at.param].order],
+            .out = &o->findings[i].largest,
         };
 
         if (is_float8 (r) && kern_max_abs (o->kern, &max, o->stream, err) < 0)
             return -1;
     }
-    if (mg_stream_synchronize (o->stream, err) < 0)
+    if (optimizer_fetch_findings (o, err) < 0)
         return -1;
     for (size_t i = 0; i < o->num_ranges; i++) {
-        if (is_float8 (&o->range[i]))
-            o->largest[o->params[o->range[i].at.param].order] *= main_scale (&o->range[i]);
+        const struct range *r = &o->range[i];
+
+        if (is_float8 (r))
+            o->largest[o->params[r->at.param].order] = o->found[i].largest * main_scale (r);
     }
     return 0;
 }
@@ -55,9 +59,8 @@ static int find_largest (struct optimizer *o, struct mg_error *err)
     int rc = find_own_largest (o, err), errnum = errno;
 
     why = rc < 0 ? &later : err;
-    if ((mg_comm_all_reduce (o->world, o->largest, (size_t)o->num_tensors, MG_FLOAT32, MG_MAX,
-                             o->stream, why) < 0
-         || mg_stream_synchronize (o->stream, why) < 0)
+    if (mg_comm_all_reduce (o->control, o->largest, (size_t)o->num_tensors, MG_FLOAT32, MG_MAX,
+                            NULL, why) < 0
         && rc == 0)
         return mg_error_prefix (err, "scales of float8 parameters");
     errno = errnum;

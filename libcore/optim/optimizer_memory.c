@@ -1,8 +1,6 @@
 /* optimizer_memory.c - what an optimizer stores, where, and of which type */
 
 #include <errno.h>
-#include <float.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -214,33 +212,36 @@ static int hold_initial (struct optimizer *o, struct mg_error *err)
         struct param *p = &o->params[i];
 
         if (p->storage == MG_FLOAT8_E4M3
-            && !(p->grad = calloc ((size_t)p->numel + 1, mg_dtype_size (p->dtype))))
-            return mg_error_set (err, ENOMEM, "out of memory for values of %s", p->name);
+            && !(p->grad = device_alloc_apart (
+                     o->device, (size_t)(p->numel + 1) * mg_dtype_size (p->dtype), err)))
+            return mg_error_prefix (err, "values of %s", p->name);
     }
     return 0;
 }
 
-int optimizer_hold_main (struct range *r, struct mg_error *err)
+int optimizer_hold_main (struct optimizer *o, struct range *r, struct mg_error *err)
 {
     size_t n = (size_t)(r->at.to - r->at.from);
 
     if (!r->memory[MEMORY_MAIN]
-        && !(r->memory[MEMORY_MAIN] = calloc (n, mg_dtype_size (r->store->dtype[MEMORY_MAIN]))))
-        return mg_error_set (err, ENOMEM, "out of memory for %zu main parameters", n);
+        && !(r->memory[MEMORY_MAIN] = device_alloc_apart (
+                 o->device, n * mg_dtype_size (r->store->dtype[MEMORY_MAIN]), err)))
+        return mg_error_prefix (err, "%zu main parameters", n);
     return 0;
 }
 
 void optimizer_drop_main (struct optimizer *o)
 {
     for (size_t i = 0; o->initial && i < o->n; i++) {
-        free (o->params[i].grad);
+        if (o->params[i].storage == MG_FLOAT8_E4M3)
+            device_free (o->device, o->params[i].grad);
         o->params[i].grad = NULL;
     }
     o->initial = false;
     for (size_t i = 0; o->config.frozen && !o->config.keep_main && i < o->num_ranges; i++) {
         if (!optimizer_has_main (&o->range[i]))
             continue;
-        free (o->range[i].memory[MEMORY_MAIN]);
+        device_free (o->device, o->range[i].memory[MEMORY_MAIN]);
         o->range[i].memory[MEMORY_MAIN] = NULL;
     }
 }
@@ -295,7 +296,7 @@ void optimizer_free (struct optimizer *o)
 
 /* --- what others see of it --- */
 
-static int memory_of (enum optimizer_value value)
+int optimizer_memory_of (enum optimizer_value value)
 {
     static const int memory[OPTIMIZER_NUM_VALUES] = {
         [OPTIMIZER_MAIN_PARAM] = MEMORY_MAIN,
@@ -324,7 +325,7 @@ bool optimizer_has (const struct optimizer *o, enum optimizer_value value)
 
 float *optimizer_plain_in (const struct range *r, bool copied, enum optimizer_value value)
 {
-    int m = memory_of (value);
+    int m = optimizer_memory_of (value);
 
     return r->store->dtype[m] != MG_FLOAT32 ? NULL : copied ? r->copy[m] : r->memory[m];
 }
@@ -347,101 +348,7 @@ struct kern_state optimizer_state (const struct range *r, bool copied, int memor
     };
 }
 
-/* What there is where there are no main parameters: the model's. */
-static int read_param (struct optimizer *o, const struct range *r, int64_t from, int64_t n,
-                       float *out, struct mg_stream *stream, struct mg_error *err)
-{
-    enum mg_dtype dtype = r->store->dtype[MEMORY_PARAM];
-    const struct param *p = &o->params[r->at.param];
-    const char *stored
-        = (const char *)r->memory[MEMORY_PARAM] + (size_t)from * mg_dtype_size (dtype);
-    float scale = p->storage == MG_FLOAT8_E4M3 ? p->scale : 1;
-
-    if (kern_cast (o->kern,
-                   &(struct kern_cast){ .n = n, .scale = scale, .x = stored, .from = dtype,
-                                        .y = out, .to = MG_FLOAT32 },
-                   stream, err) < 0)
-        return -1;
-    return mg_stream_synchronize (stream, err);
-}
-
-int optimizer_read_in (struct optimizer *o, const struct range *r, bool copied,
-                       enum optimizer_value value, int64_t from, int64_t n, float *out,
-                       struct mg_stream *stream, struct mg_error *err)
-{
-    int m = memory_of (value), rc;
-    struct kern_state state;
-
-    if (m == MEMORY_MAIN && !copied && !r->memory[MEMORY_MAIN])
-        return read_param (o, r, from, n, out, stream, err);
-    state = optimizer_state (r, copied, m, from);
-    if (m == MEMORY_MAIN_GRAD)
-        rc = kern_cast (o->kern,
-                        &(struct kern_cast){ .n = n, .scale = 1, .x = state.data,
-                                             .from = state.dtype, .y = out,
-                                             .to = MG_FLOAT32 },
-                        stream, err);
-    else
-        rc = kern_state_load (o->kern,
-                &(struct kern_state_load){ .n = n, .state = state, .out = out,
-                                           .dtype = MG_FLOAT32 },
-                stream, err);
-    return rc < 0 ? -1 : mg_stream_synchronize (stream, err);
-}
-
 float *optimizer_plain (const struct optimizer *o, size_t range, enum optimizer_value value)
 {
     return optimizer_plain_in (&o->range[range], false, value);
-}
-
-int optimizer_read (struct optimizer *o, size_t range, enum optimizer_value value,
-                    int64_t from, int64_t n, float *out, struct mg_error *err)
-{
-    return optimizer_read_in (o, &o->range[range], false, value, from, n, out, o->stream, err);
-}
-
-/* A part of a tensor that is stored alone has its own scale, until the next update.  As there,
- * what is not finite has no part in it.
- */
-static void choose_scale (struct range *r, int memory, const float *in)
-{
-    float largest = 0;
-
-    if (!optimizer_is_scaled (r->store, memory))
-        return;
-    for (int64_t i = 0; i < r->at.to - r->at.from; i++) {
-        float x = fabsf (in[i]);
-
-        largest = x > largest && x <= FLT_MAX ? x : largest;
-    }
-    r->scale[memory] = kern_scale (r->store->dtype[memory], largest);
-}
-
-int optimizer_write (struct optimizer *o, size_t range, enum optimizer_value value,
-                     const float *in, struct mg_error *err)
-{
-    struct range *r = &o->range[range];
-    int memory = memory_of (value), rc;
-    int64_t n = r->at.to - r->at.from;
-    struct kern_state state;
-
-    if (memory == MEMORY_MAIN && optimizer_hold_main (r, err) < 0)
-        return -1;
-    choose_scale (r, memory, in);
-    if (r->store->remainders && memory == MEMORY_MAIN /* changes parameters too */
-        && optimizer_params_needed (o, 0, o->n, err) < 0)
-        return -1;
-    state = optimizer_state (r, false, memory, 0);
-    if (memory == MEMORY_MAIN_GRAD)
-        rc = kern_cast (o->kern,
-                        &(struct kern_cast){ .n = n, .scale = 1, .x = in,
-                                             .from = MG_FLOAT32, .y = state.data,
-                                             .to = state.dtype },
-                        o->stream, err);
-    else
-        rc = kern_state_store (o->kern,
-                &(struct kern_state_store){ .n = n, .in = in, .dtype = MG_FLOAT32,
-                                            .state = state },
-                o->stream, err);
-    return rc < 0 ? -1 : mg_stream_synchronize (o->stream, err);
 }

@@ -61,12 +61,20 @@ struct peers {
     int64_t num_packed;
 };
 
+/* What kernels find out about a range. */
+struct finding {
+    double squares, zeros;   /* sum of squares of its main gradients, how many are 0 */
+    struct kern_three three; /* largest magnitudes of values to be stored */
+    float largest;           /* magnitude of its main parameters, as they are stored */
+};
+
 struct optimizer {
     struct optimizer_config config;
     struct mg_device *device;
     const struct kernels *kern;
+    const struct kernels *host; /* the same ops on host memory */
     struct mg_stream *stream;
-    struct mg_comm *embd, *world;
+    struct mg_comm *embd, *control;
     struct peers peers[2]; /* of dense and of expert parameters */
     struct param *params;
     size_t n;
@@ -83,10 +91,11 @@ struct optimizer {
     struct mg_event *computed; /* compute stream -> aside */
     struct mg_event *caught_up; /* aside -> compute stream */
     struct mg_stream *reader; /* converts what is copied, for another thread; NULL: no copy */
-    struct kern_three *found;   /* [num_ranges] largest magnitudes, NULL: nothing is scaled */
-    struct kern_three *agreed;  /* [num_tensors] the same over all ranks */
+    struct finding *findings;   /* [num_ranges], device memory ... */
+    struct finding *found;      /* ... and what the host has fetched of it */
+    struct kern_three *agreed;  /* [num_tensors] largest magnitudes over all ranks, NULL: nothing
+                                   is scaled */
     double *reduced; /* [num_tensors + OPTIMIZER_MAX_EXTRA + 1] */
-    double *zeros;   /* [num_ranges] */
     int64_t num_zeros;
     float *largest;  /* [num_tensors] magnitudes of main parameters of float8 ones */
     int64_t steps;
@@ -117,14 +126,23 @@ static inline bool optimizer_has_main (const struct range *r)
 /* Let a range have them, for a frozen optimizer to make parameters of; and take from all what
  * was only for that.
  */
-int optimizer_hold_main (struct range *r, struct mg_error *err);
+int optimizer_hold_main (struct optimizer *o, struct range *r, struct mg_error *err);
 void optimizer_drop_main (struct optimizer *o);
+
+/* The memory that has a value. */
+int optimizer_memory_of (enum optimizer_value value);
 
 /* Is it stored with a scale? */
 bool optimizer_is_scaled (const struct store *s, int memory);
 
-/* Of ranges whose largest magnitudes are in o->found: the scales of their tensors.  All ranks
- * call it; blocks.
+/* Forget the device's findings, before kernels that have new ones; and wait for these, which are
+ * in o->found afterwards.
+ */
+int optimizer_clear_findings (struct optimizer *o, struct mg_error *err);
+int optimizer_fetch_findings (struct optimizer *o, struct mg_error *err);
+
+/* Of ranges whose largest magnitudes are the device's findings: the scales of their tensors.  All
+ * ranks call it; blocks.
  */
 int optimizer_find_scales (struct optimizer *o, struct mg_error *err);
 struct kern_three optimizer_scales (const struct optimizer *o, const struct range *r);

@@ -20,21 +20,20 @@ static float larger (float a, float b)
 
 int optimizer_find_scales (struct optimizer *o, struct mg_error *err)
 {
-    if (mg_stream_synchronize (o->stream, err) < 0)
+    if (optimizer_fetch_findings (o, err) < 0)
         return -1;
     memset (o->agreed, 0, (size_t)o->num_tensors * sizeof (*o->agreed));
     for (size_t i = 0; i < o->num_ranges; i++) {
         struct kern_three *all = &o->agreed[o->params[o->range[i].at.param].order];
-        const struct kern_three *part = &o->found[i];
+        const struct kern_three *part = &o->found[i].three;
 
         all->param = larger (all->param, part->param);
         all->m = larger (all->m, part->m);
         all->v = larger (all->v, part->v);
     }
-    if (mg_comm_all_reduce (o->world, o->agreed,
+    if (mg_comm_all_reduce (o->control, o->agreed,
                             (size_t)o->num_tensors * sizeof (*o->agreed) / sizeof (float),
-                            MG_FLOAT32, MG_MAX, o->stream, err) < 0
-        || mg_stream_synchronize (o->stream, err) < 0)
+                            MG_FLOAT32, MG_MAX, NULL, err) < 0)
         return mg_error_prefix (err, "scales of the optimizer's state");
     return 0;
 }

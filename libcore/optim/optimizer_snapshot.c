@@ -2,8 +2,6 @@
  * that it is kept in
  */
 
-#include <string.h>
-
 #include "libcore/optim/optimizer_private.h"
 
 /* Memories of which a checkpoint holds the values; these may be in part in parameters. */
@@ -46,7 +44,9 @@ int optimizer_snapshot_allocate (struct optimizer *o, struct store *s,
             continue;
         if (!(s->copy[m] = device_alloc (o->device, (size_t)bytes, err)))
             return mg_error_prefix (err, "copy for checkpoints");
-        memset (s->copy[m], 0, (size_t)bytes); /* else the first save would wait for pages */
+        /* else the first save would wait for pages */
+        if (device_set (o->reader, s->copy[m], 0, (size_t)bytes, err) < 0)
+            return -1;
     }
     return 0;
 }
@@ -58,19 +58,19 @@ bool optimizer_has_snapshot (const struct optimizer *o)
 
 int optimizer_take_snapshot (struct optimizer *o, struct mg_error *err)
 {
-    if (mg_stream_synchronize (o->stream, err) < 0)
-        return -1;
     for (size_t i = 0; i < o->num_ranges; i++) {
         struct range *r = &o->range[i];
         const size_t n = (size_t)(r->at.to - r->at.from);
 
         for (int m = 0; m < NUM_MEMORIES; m++) {
-            if (r->copy[m])
-                memcpy (r->copy[m], r->memory[m], n * mg_dtype_size (r->store->dtype[m]));
+            if (r->copy[m]
+                && device_copy (o->stream, r->copy[m], r->memory[m],
+                                n * mg_dtype_size (r->store->dtype[m]), err) < 0)
+                return -1;
             r->copy_scale[m] = r->scale[m];
         }
     }
-    return 0;
+    return mg_stream_synchronize (o->stream, err); // the copy is read through another one
 }
 
 float *optimizer_snapshot_plain (const struct optimizer *o, size_t range,

@@ -29,19 +29,50 @@ struct passes {
     const struct schedule *first; /* that can be run */
     struct schedule *forward;     /* list of an evaluation, NULL: none */
     const struct passes_run *run; /* what is run now */
+    struct nn_inputs staged; /* the host's side of a slot's inputs */
+    struct mg_event *taken;  /* the device has read them */
     struct timers *timers;
     struct exec *exec;
 };
 
 /* --- passes, as the executor calls them --- */
 
+/* The inputs of a microbatch, by name. */
+static int upload (const struct passes *p, const struct tensor *to, const struct tensor *from,
+                   struct mg_error *err)
+{
+    size_t size = (size_t)tensor_count (to) * mg_dtype_size (to->dtype);
+
+    return device_upload (model_stream (p->model), to->data, from->data, size, err);
+}
+
+/* Bring a microbatch into a slot, once what was brought before has left the host's memory. */
+static int fill (const struct passes *p, const struct sched_step *step, struct mg_error *err)
+{
+    const struct passes_run *run = p->run;
+    const struct nn_inputs *to = model_inputs (p->model, step->chunk, step->slot);
+    const struct nn_inputs *from = &p->staged;
+    bool tokens = model_needs_tokens (p->model, step->chunk);
+
+    if (mg_event_synchronize (p->taken, err) < 0
+        || run->fetch (run->arg, step->microbatch, tokens, from, err) < 0
+        || upload (p, &to->sample, &from->sample, err) < 0)
+        return -1;
+    if (tokens
+        && (upload (p, &to->token, &from->token, err) < 0
+            || upload (p, &to->label, &from->label, err) < 0
+            || upload (p, &to->mask, &from->mask, err) < 0))
+        return -1;
+    mg_event_record (p->taken, model_stream (p->model));
+    return 0;
+}
+
 static int forward (void *arg, const struct sched_step *step, struct mg_error *err)
 {
     const struct passes *p = arg;
     const struct passes_run *run = p->run;
 
-    if (run->fetch (run->arg, step->microbatch, model_needs_tokens (p->model, step->chunk),
-                    model_inputs (p->model, step->chunk, step->slot), err) < 0)
+    if (fill (p, step, err) < 0)
         return -1;
     if (run->mode.check)
         run->mode.check->microbatch = step->microbatch;
@@ -197,6 +228,17 @@ static int make_lists (struct passes *p, const struct num_microbatches *batches,
     return p->forward ? schedule_grow_slots (p->forward, p->slots, err) : 0;
 }
 
+static void unstage (struct passes *p)
+{
+    struct mg_device *device = job_device (p->job);
+
+    device_host_free (device, p->staged.sample.data);
+    device_host_free (device, p->staged.token.data);
+    device_host_free (device, p->staged.label.data);
+    device_host_free (device, p->staged.mask.data);
+    mg_event_destroy (p->taken);
+}
+
 struct passes *passes_create (struct model *model, const struct job *job,
                               const struct num_microbatches *batches, int group,
                               int64_t evaluation, struct mg_error *err)
@@ -225,6 +267,7 @@ void passes_destroy (struct passes *p)
     if (!p)
         return;
     exec_destroy (p->exec);
+    unstage (p);
     for (size_t i = 0; i < p->num_sizes; i++) {
         if (p->size[i].own)
             schedule_destroy (p->size[i].list);
@@ -239,6 +282,30 @@ void passes_destroy (struct passes *p)
 const int *passes_slots (const struct passes *p)
 {
     return p->slots;
+}
+
+/* Host memory for one array of a slot's inputs. */
+static int stage_array (struct passes *p, struct tensor *t, enum mg_dtype dtype, int64_t n,
+                        struct mg_error *err)
+{
+    *t = (struct tensor){ .dtype = dtype, .memory = TENSOR_ON_HOST, .ndims = 1,
+                          .shape = { n }, .live = n };
+    t->data = device_host_alloc (job_device (p->job), (size_t)n * mg_dtype_size (dtype), err);
+    return t->data ? 0 : -1;
+}
+
+static int stage (struct passes *p, struct mg_error *err)
+{
+    const struct nn_shape *shape = model_shape (p->model);
+    struct nn_inputs *in = &p->staged;
+
+    if (stage_array (p, &in->sample, MG_INT64, shape->batch, err) < 0
+        || stage_array (p, &in->token, MG_INT32, shape->tokens, err) < 0
+        || stage_array (p, &in->label, MG_INT32, shape->tokens, err) < 0
+        || stage_array (p, &in->mask, MG_FLOAT32, shape->tokens, err) < 0)
+        return -1;
+    p->taken = mg_event_create (job_device (p->job), err);
+    return p->taken ? 0 : -1;
 }
 
 int passes_bind (struct passes *p, struct timers *timers, struct mg_error *err)
@@ -260,8 +327,9 @@ int passes_bind (struct passes *p, struct timers *timers, struct mg_error *err)
         config.lane[i] = job_comm_lane (p->job, link.backward, link.from, link.to);
     }
     p->timers = timers;
-    p->exec = exec_create (&config, err);
-    return p->exec ? 0 : -1;
+    if (stage (p, err) < 0 || !(p->exec = exec_create (&config, err)))
+        return -1;
+    return 0;
 }
 
 int passes_check (const struct passes *p, int64_t from, int64_t to, struct mg_error *err)

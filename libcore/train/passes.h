@@ -43,7 +43,7 @@ int passes_bind (struct passes *p, struct timers *timers, struct mg_error *err);
  */
 int passes_check (const struct passes *p, int64_t from, int64_t to, struct mg_error *err);
 
-/* Fill the inputs of a slot for a microbatch of the current iteration: always the sample
+/* Fill 'in', which is host memory, for a microbatch of the current iteration: always the sample
  * indices, and tokens, labels and mask ([s, b] order) if 'tokens' is set.
  */
 typedef int (*passes_fetch_f) (void *arg, int microbatch, bool tokens,

@@ -20,7 +20,7 @@ static int stage (struct list *list, struct mg_error *err)
         const struct optimizer_range *r;
         int64_t n;
 
-        if (!k)
+        if (!k || k->plain)
             continue;
         r = optimizer_range_at (k->optimizer, k->range);
         n = r->to - r->from;
@@ -44,7 +44,7 @@ static int unstage (struct list *list, int rc, struct mg_error *err)
     for (size_t i = 0; i < list->n; i++) {
         const struct kept *k = list->piece[i].source;
 
-        if (!k)
+        if (!k || k->plain)
             continue;
         if (k->first == 0) {
             if (rc == 0
@@ -82,12 +82,12 @@ static int give_params (struct state *s, struct mg_error *err)
 {
     int rc = optimizer_give_params (s->optimizer, err);
 
-    return exchange_agree (job_comm (s->job, GROUP_WORLD), rc, err);
+    return exchange_agree (job_control (s->job), rc, err);
 }
 
 int state_load_weights (struct state *s, const char *path, struct mg_error *err)
 {
-    if (exchange_agree (job_comm (s->job, GROUP_WORLD), read_weights (s, path, err), err) < 0)
+    if (exchange_agree (job_control (s->job), read_weights (s, path, err), err) < 0)
         return -1;
     return give_params (s, err);
 }
@@ -105,7 +105,7 @@ static int agree_on_latest (struct state *s, const char *dir, int64_t *iteration
         else if (*iteration >= 0)
             *passed = *err;
     }
-    if (mg_comm_broadcast (job_comm (s->job, GROUP_WORLD), iteration, 1, MG_INT64, 0, NULL,
+    if (mg_comm_broadcast (job_control (s->job), iteration, 1, MG_INT64, 0, NULL,
                            err) < 0)
         return -1;
     if (*iteration == -2)
@@ -122,7 +122,7 @@ static int read_tensors (struct state *s, const struct state_request *r, int64_t
     /* A run that does not train has no moments; one that does may have none on this rank. */
     const bool whole = !r->weights_only && !r->no_optimizer
                        && optimizer_has (s->optimizer, OPTIMIZER_EXP_AVG);
-    struct mg_comm *comm = job_comm (s->job, GROUP_WORLD);
+    struct mg_comm *comm = job_control (s->job);
     struct list list = { s->loaded.piece, whole ? s->loaded.n : s->loaded_params };
     const char *all_of = whole ? "" : "model.";
     int rc = exchange_agree (comm, stage (&list, err), err);
@@ -195,7 +195,7 @@ static int read_values (struct state *s, const struct state_request *r, int64_t 
     state_name_values (values, NUM_LOADED);
     values[VALUE_HEADS].integer = s->heads;
     if (checkpoint_load (r->dir, iteration, values, NULL, 0, NULL,
-                         job_comm (s->job, GROUP_WORLD), err) < 0)
+                         job_control (s->job), err) < 0)
         return -1;
     if (values[VALUE_HEADS].integer != s->heads)
         mg_error_set (err, EINVAL, "it is of a model with %" PRId64 " attention heads, want "

@@ -11,8 +11,12 @@ struct list {
     size_t n;
 };
 
-/* Where the elements of a piece are that the optimizer keeps in its own way. */
+/* Where the elements of a piece are: plainly in the device's memory, or as the optimizer keeps
+ * them.
+ */
 struct kept {
+    struct mg_stream *stream; /* for copies */
+    char *plain;              /* the first element; NULL: ask the optimizer */
     struct optimizer *optimizer;
     size_t range;
     enum optimizer_value value;
@@ -23,6 +27,7 @@ struct kept {
 struct state {
     const struct job *job;
     struct optimizer *optimizer;
+    struct mg_stream *stream;
     int heads; /* of attention, in the whole model */
     struct list weight;   /* named as the parameters, whole, or main parameters' ranges */
     struct list gradient; /* the same names, what this rank has the sums of */

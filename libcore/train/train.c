@@ -83,7 +83,7 @@ static int check_step (struct train *t, struct metrics *m, bool bad_input,
         if (t->input.bad)
             mg_error_set (err, EINVAL, "iteration %" PRId64 ": %s", m->iteration,
                           t->input.error.text);
-        return exchange_result (job_comm (t->job, GROUP_WORLD), t->input.bad ? -1 : 0, err);
+        return exchange_result (job_control (t->job), t->input.bad ? -1 : 0, err);
     }
     count_overflows (t, m);
     if (is_finite (t, m))
@@ -246,9 +246,8 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
     m->global_batch_size = size.running;
     m->loss_scale = t->progress.scaler.scale;
     input_start (&t->input, t->progress.consumed_samples);
-    model_clear_losses (t->model);
     optimizer_expect (t->optimizer, size.num_microbatches);
-    if (optimizer_zero_grad (t->optimizer, err) < 0
+    if (model_clear_losses (t->model, err) < 0 || optimizer_zero_grad (t->optimizer, err) < 0
         || run_passes (t, size.num_microbatches, err) < 0 || reduce_grads (t, err) < 0)
         return -1;
     if (model_has_loss (t->model) && mg_comm_rank (job_comm (t->job, GROUP_TP)) == 0

@@ -34,6 +34,10 @@ static void one_rank (void)
     for (int backward = 0; backward <= 1; backward++)
         ok (job_comm_lane (job, backward, 0, 0) == job_comm (job, GROUP_PP),
             "lanes need no communicator of their own");
+    ok (job_host (job) != job_device (job), "the host is another device");
+    is_str (mg_comm_name (job_control (job)), "control", "with a communicator of its memory");
+    is_int (mg_comm_all_reduce (job_control (job), &x, 1, MG_FLOAT32, MG_SUM, NULL, &err), 0,
+            "that works");
     is_int (mg_comm_all_reduce (job_comm (job, GROUP_TP), &x, 1, MG_FLOAT32, MG_SUM, NULL,
                                 &err), 0, "an all-reduce works");
     is_near (x, 3.0, 0.0, "and changes nothing");

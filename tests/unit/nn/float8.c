@@ -196,7 +196,7 @@ static void run_pass (struct fixture *f, double sums[3])
 {
     struct mg_error err = { "" };
 
-    model_clear_losses (f->model);
+    model_clear_losses (f->model, NULL);
     if (optimizer_zero_grad (f->optimizer, &err) < 0
         || model_forward (f->model, &mode, 0, 0, &err) < 0
         || model_backward (f->model, &mode, 0, 0, &err) < 0

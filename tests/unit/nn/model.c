@@ -84,7 +84,7 @@ static double loss (struct fixture *f, bool backward)
     const struct model_mode mode = { .training = true, .loss_weight = 1.0 / MICROBATCHES };
     double sums[3];
 
-    model_clear_losses (f->model);
+    model_clear_losses (f->model, NULL);
     for (int m = 0; m < MICROBATCHES; m++) {
         fill (model_inputs (f->model, 0, 0), m);
         if (model_forward (f->model, &mode, 0, 0, &err) < 0

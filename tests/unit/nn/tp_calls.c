@@ -118,7 +118,7 @@ static void setup (struct test *t, struct fixture *f, int layers, bool sequence)
         || model_init_params (f->model, &err) < 0)
         bail_out ("%s", err.text);
     fill (model_inputs (f->model, 0, 0));
-    model_clear_losses (f->model);
+    model_clear_losses (f->model, NULL);
 }
 
 static void teardown (struct fixture *f)
