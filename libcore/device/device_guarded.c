@@ -301,14 +301,49 @@ static bool is_host_memory (const struct guard *g, uint64_t at)
     return mapped;
 }
 
+/* Arguments without what stands in their padding, which is anything. */
+union padded {
+    uint64_t word[64];
+#define MEMBER(OP, op) struct kern_##op op;
+    KERN_OPS (MEMBER)
+#undef MEMBER
+};
+
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_clear_padding)
+#define CLEAR_PADDING(p) __builtin_clear_padding (p)
+#endif
+#endif
+#ifndef CLEAR_PADDING
+#define CLEAR_PADDING(p) memset (p, 0, sizeof (*(p))) /* nothing is found by such a compiler */
+#endif
+
+static void without_padding (enum kern_op op, const void *args, union padded *out)
+{
+    memset (out, 0, sizeof (*out));
+    memcpy (out, args, kern_op_size (op));
+    switch (op) {
+#define CLEAR(OP, op)                  \
+    case KERN_##OP:                    \
+        CLEAR_PADDING (&out->op);      \
+        break;
+        KERN_OPS (CLEAR)
+#undef CLEAR
+    default:
+        break;
+    }
+}
+
 /* No pointer among a kernel's arguments is of host memory. */
 static int check_args (const struct guard *g, enum kern_op op, const void *args,
                        struct mg_error *err)
 {
+    union padded clean;
     uint64_t word;
 
+    without_padding (op, args, &clean);
     for (size_t at = 0; at + sizeof (word) <= kern_op_size (op); at += sizeof (word)) {
-        memcpy (&word, (const char *)args + at, sizeof (word));
+        memcpy (&word, (const char *)&clean + at, sizeof (word));
         if (is_host_memory (g, word))
             return mg_error_set (err, EFAULT, "kernel %s: its argument at byte %zu, %p, is host "
                                  "memory", kern_op_name (op), at, (void *)(uintptr_t)word);

@@ -175,7 +175,7 @@ static int agree (struct job *job, const struct meeting *m, struct mg_error *err
     if (bootstrap_is_planned (job->bootstrap)) // the communicators take no data
         return 0;
     errno = m->errnum;
-    if (exchange_agree (job->comm[GROUP_WORLD], m->errnum ? -1 : 0, &why) == 0)
+    if (exchange_agree (job->control, m->errnum ? -1 : 0, &why) == 0)
         return 0;
     return mg_error_set (err, errno, "%s", why.text);
 }
