@@ -52,8 +52,8 @@ void device_leave (struct mg_device *device);
 void *device_alloc (struct mg_device *device, size_t size, struct mg_error *err);
 void device_free (struct mg_device *device, void *ptr);
 
-/* The same, outside the plan: not counted in device_allocated().  For small things that kernels read
- * or leave for the host, and for what is there only while a run is set up.
+/* The same, outside the plan: not counted in device_allocated().  For small things that kernels
+ * read or leave for the host, and for what is there only while a run is set up.
  */
 void *device_alloc_apart (struct mg_device *device, size_t size, struct mg_error *err);
 

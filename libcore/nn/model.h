@@ -80,8 +80,8 @@ int model_scratch_bytes (struct model *m, size_t *bytes, struct mg_error *err);
 /* Allocate activations, and the kernels' scratch (device_reserve_scratch()). */
 int model_bind (struct model *m, const int *slots, struct mg_error *err);
 
-/* Who brings the batches that go into the slots, and the weight of a microbatch in the loss (1 / number of
- * microbatches, times a loss scale; with per_token_loss the scale alone).
+/* Who brings the batches that go into the slots, and the weight of a microbatch in the loss (1 /
+ * number of microbatches, times a loss scale; with per_token_loss the scale alone).
  */
 void model_set_input (struct model *m, model_fetch_f fetch, void *arg, double weight);
 
