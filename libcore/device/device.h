@@ -26,7 +26,7 @@ struct device_config {
     double timeout;   /* seconds that a wait on a stream or event may last */
     int ordinal;      /* which of this machine's devices of that name, from 0 on */
     /* NULL, or a device that this one shares a communication thread and its failure with; it
-     * must outlive this one.  'timeout' is then its.
+     * must outlive this one.  'timeout' is then its, and products are slow.
      */
     struct mg_device *share;
 };

@@ -70,11 +70,9 @@ static void carve_shared (const struct model *m, struct arena *a, struct shared 
     const struct nn *nn = &m->nn;
 
     block_carve_shared (nn, a, shared->act, shared->grad);
-    if (nn->rows < nn->tokens) {
+    if (nn->rows < nn->tokens)
         shared->gathered
             = arena_take (a, nn->tokens * nn->hidden, mg_dtype_size (nn->dtype));
-        shared->position = arena_take (a, nn->rows / nn->batch, sizeof (int32_t));
-    }
     shared->weight = arena_take (a, largest_stored (m), mg_dtype_size (nn->dtype));
     shared->loss = arena_take (a, 3, sizeof (double));
 }
@@ -148,7 +146,6 @@ static int bind_all (struct model *m, const int *slots, struct arena *a, struct 
     carve_shared (m, a, &m->shared);
     m->nn.gathered = m->shared.gathered;
     m->nn.weight = m->shared.weight;
-    m->nn.position = (struct kern_positions){ .at = m->shared.position, .stride_s = 1 };
     for (int p = 0; p < m->num_pools; p++)
         if (bind_slots (m, &m->pool[p], slots ? slots[p] : 1, a, err) < 0)
             return -1;
@@ -158,7 +155,6 @@ static int bind_all (struct model *m, const int *slots, struct arena *a, struct 
 static void unbind_all (struct model *m)
 {
     m->nn.gathered = m->nn.weight = NULL;
-    m->nn.position = (struct kern_positions){ .at = NULL };
     m->shared = (struct shared){ .loss = NULL };
     for (int p = 0; p < m->num_pools; p++)
         model_clear_pool (&m->pool[p]);
@@ -224,19 +220,21 @@ int model_scratch_bytes (struct model *m, size_t *bytes, struct mg_error *err)
 static int set_positions (struct model *m, struct mg_error *err)
 {
     int64_t n = m->nn.rows / m->nn.batch;
+    const size_t size = (size_t)n * sizeof (int32_t);
     int32_t *position;
     int rc;
 
-    if (!m->shared.position)
+    if (m->nn.rows == m->nn.tokens)
         return 0;
-    if (!(position = model_allocate ((size_t)n, sizeof (*position), err)))
+    if (!(m->position = device_alloc_apart (m->device, size, err))
+        || !(position = model_allocate ((size_t)n, sizeof (*position), err)))
         return -1;
     for (int64_t s = 0; s < n; s++)
         position[s] = (int32_t)(n * m->nn.tp_rank + s);
-    rc = device_upload (m->nn.compute, m->shared.position, position,
-                        (size_t)n * sizeof (*position), err);
+    rc = device_upload (m->nn.compute, m->position, position, size, err);
     if (mg_stream_synchronize (m->nn.compute, err) < 0)
         rc = -1;
+    m->nn.position = (struct kern_positions){ .at = m->position, .stride_s = 1 };
     free (position);
     return rc;
 }
