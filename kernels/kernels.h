@@ -538,6 +538,11 @@ KERN_OPS (KERN_FUNCTION)
 
 /* The CPU backend, using 'threads' threads. NULL and a text on failure. */
 struct kernels *kernels_cpu_create (int threads, struct mg_error *err);
+
+/* The same without the library of products, which takes some milliseconds to start: for whom
+ * products are rare.
+ */
+struct kernels *kernels_cpu_create_light (int threads, struct mg_error *err);
 void kernels_cpu_destroy (struct kernels *k);
 
 /* Numerics: call the ops between these two, from the thread that called the first.  Then the ops,

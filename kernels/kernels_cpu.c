@@ -187,11 +187,21 @@ error:
     return NULL;
 }
 
-struct kernels *kernels_cpu_create (int threads, struct mg_error *err)
+static const struct cpu_isa *best_isa (void)
 {
     const struct cpu_isa *isa = isas;
 
     while (!isa->usable ()) /* the last one always is */
         isa++;
-    return cpu_create (threads, isa, CPU_LIBRARY, err);
+    return isa;
+}
+
+struct kernels *kernels_cpu_create (int threads, struct mg_error *err)
+{
+    return cpu_create (threads, best_isa (), CPU_LIBRARY, err);
+}
+
+struct kernels *kernels_cpu_create_light (int threads, struct mg_error *err)
+{
+    return cpu_create (threads, best_isa (), CPU_NO_LIBRARY, err);
 }

@@ -26,7 +26,7 @@ struct device_config {
     double timeout;   /* seconds that a wait on a stream or event may last */
     int ordinal;      /* which of this machine's devices of that name, from 0 on */
     /* NULL, or a device that this one shares a communication thread and its failure with; it
-     * must outlive this one.  'timeout' is then its.
+     * must outlive this one.  'timeout' is then its, and products are slow.
      */
     struct mg_device *share;
 };
@@ -52,8 +52,8 @@ void device_leave (struct mg_device *device);
 void *device_alloc (struct mg_device *device, size_t size, struct mg_error *err);
 void device_free (struct mg_device *device, void *ptr);
 
-/* The same, outside the plan: not counted in device_allocated().  For small things that kernels read
- * or leave for the host, and for what is there only while a run is set up.
+/* The same, outside the plan: not counted in device_allocated().  For small things that kernels
+ * read or leave for the host, and for what is there only while a run is set up.
  */
 void *device_alloc_apart (struct mg_device *device, size_t size, struct mg_error *err);
 

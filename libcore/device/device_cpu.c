@@ -69,7 +69,8 @@ static int cpu_create (struct mg_device *device, struct mg_error *err)
 {
     if (cpu_check_ordinal (device, err) < 0)
         return -1;
-    device->kernels = kernels_cpu_create (device->threads, err);
+    device->kernels = device->shares ? kernels_cpu_create_light (device->threads, err)
+                                     : kernels_cpu_create (device->threads, err);
     return device->kernels ? 0 : -1;
 }
 

@@ -23,6 +23,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -286,67 +287,95 @@ static int guarded_set (struct mg_stream *stream, void *to, int byte, size_t siz
 
 /* --- kernels --- */
 
-/* Is something of the host mapped here?  Numbers are below or above all such addresses. */
-static bool is_host_memory (const struct guard *g, uint64_t at)
-{
-    const uint64_t page = (uint64_t)sysconf (_SC_PAGESIZE), base = (uintptr_t)g->base;
-    unsigned char resident;
-    int saved_errno = errno;
-    bool mapped;
+/* Where pointers are in the arguments of an op, plus 1. */
+#define AT(op, member) 1 + offsetof (struct kern_##op, member)
+enum { MAX_POINTERS = 16 };
 
-    if (at >> 32 == 0 || at >> 47 != 0 || (at >= base && at < base + RANGE))
-        return false;
-    mapped = mincore ((void *)(uintptr_t)(at / page * page), 1, &resident) == 0;
-    errno = saved_errno;
-    return mapped;
-}
-
-/* Arguments without what stands in their padding, which is anything. */
-union padded {
-    uint64_t word[64];
-#define MEMBER(OP, op) struct kern_##op op;
-    KERN_OPS (MEMBER)
-#undef MEMBER
+static const size_t pointers[KERN_NUM_OPS][MAX_POINTERS] = {
+    [KERN_GEMM] = { AT (gemm, a), AT (gemm, b), AT (gemm, c), AT (gemm, bias) },
+    [KERN_NORM_FWD] = { AT (norm_fwd, x), AT (norm_fwd, weight), AT (norm_fwd, bias),
+        AT (norm_fwd, y), AT (norm_fwd, mean), AT (norm_fwd, rstd) },
+    [KERN_NORM_BWD] = { AT (norm_bwd, dy), AT (norm_bwd, x), AT (norm_bwd, weight),
+        AT (norm_bwd, mean), AT (norm_bwd, rstd), AT (norm_bwd, dx), AT (norm_bwd, dweight),
+        AT (norm_bwd, dbias) },
+    [KERN_BIAS_DROPOUT_ADD_FWD] = { AT (bias_dropout_add_fwd, x),
+        AT (bias_dropout_add_fwd, bias), AT (bias_dropout_add_fwd, residual),
+        AT (bias_dropout_add_fwd, dropout.sample),
+        AT (bias_dropout_add_fwd, dropout.position.at), AT (bias_dropout_add_fwd, y) },
+    [KERN_BIAS_DROPOUT_ADD_BWD] = { AT (bias_dropout_add_bwd, dy),
+        AT (bias_dropout_add_bwd, dropout.sample),
+        AT (bias_dropout_add_bwd, dropout.position.at), AT (bias_dropout_add_bwd, dx),
+        AT (bias_dropout_add_bwd, dbias) },
+    [KERN_GELU_FWD] = { AT (gelu_fwd, x), AT (gelu_fwd, y) },
+    [KERN_GELU_BWD] = { AT (gelu_bwd, dy), AT (gelu_bwd, x), AT (gelu_bwd, dx) },
+    [KERN_ATTENTION_FWD] = { AT (attention_fwd, pos_q.at), AT (attention_fwd, pos_k.at),
+        AT (attention_fwd, q), AT (attention_fwd, k), AT (attention_fwd, v),
+        AT (attention_fwd, out), AT (attention_fwd, lse),
+        AT (attention_fwd, sample) },
+    [KERN_ATTENTION_BWD] = { AT (attention_bwd, fwd.pos_q.at),
+        AT (attention_bwd, fwd.pos_k.at), AT (attention_bwd, fwd.q),
+        AT (attention_bwd, fwd.k), AT (attention_bwd, fwd.v), AT (attention_bwd, fwd.out),
+        AT (attention_bwd, fwd.lse),
+        AT (attention_bwd, fwd.sample), AT (attention_bwd, dout), AT (attention_bwd, dq),
+        AT (attention_bwd, dk), AT (attention_bwd, dv) },
+    [KERN_ATTENTION_MERGE] = { AT (attention_merge, out), AT (attention_merge, part),
+        AT (attention_merge, lse), AT (attention_merge, part_lse) },
+    [KERN_EMBEDDING_FWD] = { AT (embedding_fwd, id), AT (embedding_fwd, table),
+        AT (embedding_fwd, out) },
+    [KERN_EMBEDDING_BWD] = { AT (embedding_bwd, id), AT (embedding_bwd, dout),
+        AT (embedding_bwd, dtable) },
+    [KERN_POSITION_FWD] = { AT (position_fwd, x), AT (position_fwd, table),
+        AT (position_fwd, dropout.sample), AT (position_fwd, dropout.position.at),
+        AT (position_fwd, y) },
+    [KERN_POSITION_BWD] = { AT (position_bwd, dy), AT (position_bwd, dropout.sample),
+        AT (position_bwd, dropout.position.at), AT (position_bwd, dx),
+        AT (position_bwd, dtable) },
+    [KERN_XENT_MAX] = { AT (xent_max, logits), AT (xent_max, max) },
+    [KERN_XENT_SUM] = { AT (xent_sum, logits), AT (xent_sum, max), AT (xent_sum, label),
+        AT (xent_sum, sum), AT (xent_sum, target) },
+    [KERN_XENT_LOSS] = { AT (xent_loss, sum), AT (xent_loss, target), AT (xent_loss, mask),
+        AT (xent_loss, scale), AT (xent_loss, count), AT (xent_loss, out) },
+    [KERN_XENT_BWD] = { AT (xent_bwd, logits), AT (xent_bwd, max), AT (xent_bwd, sum),
+        AT (xent_bwd, label), AT (xent_bwd, scale) },
+    [KERN_ADAMW] = { AT (adamw, param.data), AT (adamw, param.upper), AT (adamw, m.data),
+        AT (adamw, m.upper), AT (adamw, v.data), AT (adamw, v.upper), AT (adamw, copy),
+        AT (adamw, grad) },
+    [KERN_ADAMW_LARGEST] = { AT (adamw_largest, update.param.data),
+        AT (adamw_largest, update.param.upper), AT (adamw_largest, update.m.data),
+        AT (adamw_largest, update.m.upper), AT (adamw_largest, update.v.data),
+        AT (adamw_largest, update.v.upper), AT (adamw_largest, update.copy),
+        AT (adamw_largest, update.grad), AT (adamw_largest, out) },
+    [KERN_STATE_LOAD] = { AT (state_load, state.data), AT (state_load, state.upper),
+        AT (state_load, out) },
+    [KERN_STATE_STORE] = { AT (state_store, in), AT (state_store, state.data),
+        AT (state_store, state.upper) },
+    [KERN_FILL_NORMAL] = { AT (fill_normal, out) },
+    [KERN_FILL] = { AT (fill, out) },
+    [KERN_COL_SUM] = { AT (col_sum, x), AT (col_sum, out) },
+    [KERN_SUM_SQ] = { AT (sum_sq, x), AT (sum_sq, out) },
+    [KERN_MAX_ABS] = { AT (max_abs, x), AT (max_abs, out) },
+    [KERN_COUNT_ZEROS] = { AT (count_zeros, x), AT (count_zeros, out) },
+    [KERN_CAST] = { AT (cast, x), AT (cast, y) },
 };
+#undef AT
 
-#if defined(__has_builtin)
-#if __has_builtin(__builtin_clear_padding)
-#define CLEAR_PADDING(p) __builtin_clear_padding (p)
-#endif
-#endif
-#ifndef CLEAR_PADDING
-#define CLEAR_PADDING(p) memset (p, 0, sizeof (*(p))) /* nothing is found by such a compiler */
-#endif
-
-static void without_padding (enum kern_op op, const void *args, union padded *out)
-{
-    memset (out, 0, sizeof (*out));
-    memcpy (out, args, kern_op_size (op));
-    switch (op) {
-#define CLEAR(OP, op)                  \
-    case KERN_##OP:                    \
-        CLEAR_PADDING (&out->op);      \
-        break;
-        KERN_OPS (CLEAR)
-#undef CLEAR
-    default:
-        break;
-    }
-}
-
-/* No pointer among a kernel's arguments is of host memory. */
+/* All of them are of device memory, or NULL. */
 static int check_args (const struct guard *g, enum kern_op op, const void *args,
                        struct mg_error *err)
 {
-    union padded clean;
-    uint64_t word;
+    uint64_t first = (uintptr_t)g->base, at;
 
-    without_padding (op, args, &clean);
-    for (size_t at = 0; at + sizeof (word) <= kern_op_size (op); at += sizeof (word)) {
-        memcpy (&word, (const char *)&clean + at, sizeof (word));
-        if (is_host_memory (g, word))
+    if (pointers[op][0] == 0)
+        return mg_error_set (err, ENOTSUP, "kernel %s: the guarded device does not know its "
+                             "pointers", kern_op_name (op));
+    for (int i = 0; i < MAX_POINTERS && pointers[op][i] > 0; i++) {
+        const void *ptr;
+
+        memcpy (&ptr, (const char *)args + pointers[op][i] - 1, sizeof (ptr));
+        at = (uintptr_t)ptr;
+        if (ptr && (at < first || at >= first + RANGE))
             return mg_error_set (err, EFAULT, "kernel %s: its argument at byte %zu, %p, is host "
-                                 "memory", kern_op_name (op), at, (void *)(uintptr_t)word);
+                                 "memory", kern_op_name (op), pointers[op][i] - 1, ptr);
     }
     return 0;
 }

@@ -214,6 +214,7 @@ void model_destroy (struct model *m)
     free (m->pool_of);
     free (m->param);
     device_free (m->device, m->memory);
+    device_free (m->device, m->position);
     free (m);
     errno = saved_errno;
 }

@@ -150,11 +150,9 @@ static void carve_shared (struct model *m, struct arena *a)
 
     for (int i = 0; i < s->num_tensors; i++)
         tensor_take (&s->tensor[i].tensor, a);
-    s->gathered = s->position = (struct tensor){ .data = NULL };
-    if (shape->rows < shape->tokens) {
+    s->gathered = (struct tensor){ .data = NULL };
+    if (shape->rows < shape->tokens)
         s->gathered = take (a, m->nn.dtype, shape->tokens, m->nn.hidden);
-        s->position = take (a, MG_INT32, shape->rows / shape->batch, 1);
-    }
     s->weight = take (a, m->nn.dtype, largest_stored (m), 1);
     s->loss = take (a, MG_FLOAT64, MODEL_NUM_LOSSES, 3);
 }
@@ -374,21 +372,21 @@ int model_scratch_bytes (struct model *m, size_t *bytes, struct mg_error *err)
 static int set_positions (struct model *m, struct mg_error *err)
 {
     int64_t n = m->shape.rows / m->shape.batch;
+    const size_t size = (size_t)n * sizeof (int32_t);
     int32_t *position;
     int rc;
 
-    m->shape.position = (struct kern_positions){ .at = m->shared.position.data,
-                                                 .stride_s = 1 };
-    if (!m->shared.position.data)
+    if (m->shape.rows == m->shape.tokens)
         return 0;
-    if (!(position = model_allocate ((size_t)n, sizeof (*position), err)))
+    if (!(m->position = device_alloc_apart (m->device, size, err))
+        || !(position = model_allocate ((size_t)n, sizeof (*position), err)))
         return -1;
     for (int64_t s = 0; s < n; s++)
         position[s] = (int32_t)(n * m->nn.tp_rank + s);
-    rc = device_upload (m->nn.compute, m->shared.position.data, position,
-                        (size_t)n * sizeof (*position), err);
+    rc = device_upload (m->nn.compute, m->position, position, size, err);
     if (mg_stream_synchronize (m->nn.compute, err) < 0)
         rc = -1;
+    m->shape.position = (struct kern_positions){ .at = m->position, .stride_s = 1 };
     free (position);
     return rc;
 }

@@ -27,7 +27,6 @@ struct shared {
     struct shared_tensor tensor[MAX_SHARED];
     int num_tensors;
     struct tensor gathered, weight; /* see struct nn */
-    struct tensor position; /* [rows / batch] int32 of this rank's rows, if these are not all */
     struct tensor loss;     /* [MODEL_NUM_LOSSES][3] float64 */
 };
 
@@ -64,6 +63,7 @@ struct model {
     size_t num_params;
     struct shared shared;
     void *memory; /* everything that model_bind() carved */
+    int32_t *position; /* device memory: of this rank's rows of the sequence; NULL: all */
     size_t scratch; /* bytes, 0: not known yet */
 };
 
