@@ -14,6 +14,10 @@
 #   register.  Then the last row of a block is rounded differently from the others, and
 #   results depend on how threads share rows, so it is told not to.
 #
+#   With the sanitizers gcc can move a function's variables to the heap, to find uses after it
+#   has returned, and does not align vectors of 64 bytes there (seen with 14.2).  So the code for
+#   v4 is compiled without that search.
+#
 AC_DEFUN([X_AC_ISA], [
   AC_MSG_CHECKING([whether $CC can be told to keep multiply-adds])
   x_ac_save_CFLAGS=$CFLAGS
@@ -26,6 +30,15 @@ AC_DEFUN([X_AC_ISA], [
   CFLAGS=$x_ac_save_CFLAGS
   X_AC_ISA_LEVEL([v3], [-march=x86-64-v3 $x_ac_keep_fma])
   X_AC_ISA_LEVEL([v4], [-march=x86-64-v4 -mprefer-vector-width=512 $x_ac_keep_fma])
+  AS_IF([test "x$x_ac_isa_v4$enable_sanitizers" = xyesyes], [
+    AC_MSG_CHECKING([whether $CC can be told to leave variables on the stack])
+    CFLAGS="$CFLAGS --param=asan-use-after-return=0"
+    AC_COMPILE_IFELSE([AC_LANG_PROGRAM([], [])],
+      [ISA_V4_CFLAGS="$ISA_V4_CFLAGS --param=asan-use-after-return=0"
+       AC_MSG_RESULT([yes])],
+      [AC_MSG_RESULT([no])])
+    CFLAGS=$x_ac_save_CFLAGS
+  ])
   AC_SUBST([ISA_V3_CFLAGS])
   AC_SUBST([ISA_V4_CFLAGS])
   AM_CONDITIONAL([WITH_ISA_V3], [test "x$x_ac_isa_v3" = xyes])
