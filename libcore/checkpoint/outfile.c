@@ -41,7 +41,9 @@ static const char *type_name (mode_t mode)
                              : "no regular file";
 }
 
-/* May what is there be written?  Links are followed.  *stream: it is to be opened as it is. */
+/* Can this name be written to?  The function follows links.  *stream is true for a FIFO or a
+ * device, which is opened as it is.
+ */
 static int check_type (const char *name, enum outfile_kind kind, bool *stream,
                        struct mg_error *err)
 {
@@ -307,7 +309,9 @@ static int create_tmp (struct outfile *f, struct mg_error *err)
     return -1;
 }
 
-/* Open what is not made anew: a FIFO without a reader is an error, not a wait. */
+/* Open a file that is already there.  A FIFO that no process reads is an error: open() does not
+ * wait for a reader.
+ */
 static int open_stream (const char *name, int flags, struct mg_error *err)
 {
     int fd = open (name, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | flags, 0666);

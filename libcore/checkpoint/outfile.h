@@ -1,8 +1,8 @@
 /* outfile - a file that is written under a name that the user gives.
  *
- * The file is written under another name in the same directory, NAME.tmp-ID, fsynced, and
- * renamed once it is complete: a reader sees the older file or the whole new one.  A rename
- * replaces anything that has the name, so these functions first look at what is there:
+ * The file is written under another name in the same directory, NAME.tmp-ID.  When it is
+ * complete, it is fsynced and renamed.  So a reader sees the older file or the whole new one.  A
+ * rename replaces anything that has the name, so these functions first look at what is there:
  *
  *   no such file        the file is made; its directory must be there
  *   regular file        replaced
@@ -40,8 +40,8 @@ struct outfile {
     FILE *stream;
 };
 
-/* Check that 'name' could be written now, from what is there and from the rights on its directory.
- * Makes nothing.
+/* Check that 'name' could be written now: look at the file of that name and at the rights of its
+ * directory.  The function makes no file.
  */
 int outfile_check (const char *name, enum outfile_kind kind, struct mg_error *err);
 

@@ -350,9 +350,9 @@ static int write_latest (const char *dir, int64_t iteration, struct mg_error *er
     return rc;
 }
 
-/* Make the two renames and write the new number; undo them if one of them fails.  The number is
- * undone first, so that it never names a checkpoint that is not there.  If the old number cannot
- * be written, the new checkpoint stays.
+/* Make the two renames and write the new number.  If one of these steps fails, undo the others.
+ * The old number is written back before the renames are undone, so that the number never names a
+ * checkpoint that is not there.  If the old number cannot be written, the new checkpoint stays.
  */
 static int swap (const char *fresh, const char *proper, const char *aside,
                  const char *dir, int64_t iteration, struct mg_error *err)

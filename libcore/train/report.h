@@ -46,8 +46,8 @@ int report_save (struct train *t, double milliseconds, struct mg_error *err);
  */
 int report_plan (struct train *t, struct mg_error *err);
 
-/* The resident set of this process in bytes, 0 where the system does not tell it.  Allocates
- * nothing.
+/* Returns the resident set of this process in bytes, or 0 where the system does not say.  The
+ * function allocates nothing.
  */
 double report_resident (void);
 
