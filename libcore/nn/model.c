@@ -208,7 +208,7 @@ void model_destroy (struct model *m)
         free (m->chunk[c].tensor);
     }
     for (int p = 0; p < m->num_pools; p++)
-        model_clear_pool (&m->pool[p]);
+        model_clear_slots (&m->pool[p]);
     free (m->chunk);
     free (m->pool);
     free (m->pool_of);

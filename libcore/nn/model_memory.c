@@ -11,10 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/tape.h"
 #include "libcore/nn/model_private.h"
 
-void model_clear_pool (struct pool *pool)
+void model_clear_slots (struct slot_pool *pool)
 {
     for (int s = 0; pool->slot && s < pool->num_slots; s++)
         free (pool->slot[s].tensor);
@@ -292,7 +291,7 @@ int model_activation_error (struct mg_error *err)
 
 static int bind_slots (struct model *m, int p, int slots, struct arena *a, struct mg_error *err)
 {
-    struct pool *pool = &m->pool[p];
+    struct slot_pool *pool = &m->pool[p];
 
     if (!(pool->slot = model_allocate ((size_t)slots, sizeof (*pool->slot), err)))
         return -1;
@@ -348,7 +347,7 @@ static int plan_scratch (struct model *m, struct kern_tape *tape, struct mg_erro
     rc = bind_all (m, NULL, &a, err) < 0 ? -1 : pass_once (m, err);
     m->nn.kern = kern;
     for (int p = 0; p < m->num_pools; p++)
-        model_clear_pool (&m->pool[p]);
+        model_clear_slots (&m->pool[p]);
     return rc;
 }
 

@@ -31,7 +31,7 @@ struct shared {
 };
 
 /* Slots for chunks that need the same memory. */
-struct pool {
+struct slot_pool {
     size_t bytes; /* of a chunk's slot without tokens */
     bool tokens;  /* a chunk has a layer that reads tokens or labels */
     struct slot *slot;
@@ -57,7 +57,7 @@ struct model {
     struct layer_spec layer_spec[GPT_NUM_LAYERS];
     int num_chunks, num_pools;
     struct chunk *chunk;
-    struct pool *pool;  /* [num_pools] */
+    struct slot_pool *pool;  /* [num_pools] */
     int *pool_of;       /* [num_chunks] */
     struct param *param;
     size_t num_params;
@@ -76,6 +76,6 @@ void *model_allocate (size_t n, size_t size, struct mg_error *err);
 int model_plan_pools (struct model *m, struct mg_error *err);
 
 /* Forget the slots of a pool; the memory that they describe is the model's. */
-void model_clear_pool (struct pool *pool);
+void model_clear_slots (struct slot_pool *pool);
 
 #endif /* LIBCORE_NN_MODEL_PRIVATE_H */
