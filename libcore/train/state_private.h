@@ -11,9 +11,9 @@ struct list {
     size_t n;
 };
 
-/* Where the elements of a piece are that the optimizer keeps in its own way. */
+/* Where the elements of a piece are that are not plain float32 parameters. */
 struct kept {
-    struct optimizer *optimizer;
+    struct state *state;
     size_t range;
     enum optimizer_value value;
     int64_t first; /* of the range */
@@ -22,7 +22,9 @@ struct kept {
 
 struct state {
     const struct job *job;
-    struct optimizer *optimizer;
+    struct buffers *buffers;
+    struct main_params *main;
+    struct optimizer *optimizer; /* NULL: none */
     int heads; /* of attention, in the whole model */
     struct list weight;   /* named as the parameters, whole, or main parameters' ranges */
     struct list gradient; /* the same names, what this rank has the sums of */

@@ -193,7 +193,7 @@ static int update (struct train *t, const struct metrics *m, struct mg_error *er
     if (rc < 0 || !t->args.sharded_optimizer)
         return rc;
     timers_start (timers, TIMER_PARAMS_GATHER);
-    rc = optimizer_gather_params (t->optimizer, err);
+    rc = buffers_gather (t->buffers, err);
     timers_stop (timers, TIMER_PARAMS_GATHER);
     return rc;
 }
@@ -211,8 +211,8 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
     model_set_input (t->model, fetch, t, loss_weight (t, size.num_microbatches));
     input_start (&t->input, t->progress.consumed_samples);
     model_clear_loss (t->model);
-    optimizer_expect (t->optimizer, size.num_microbatches);
-    if (optimizer_zero_grad (t->optimizer, err) < 0
+    buffers_expect (t->buffers, size.num_microbatches);
+    if (buffers_zero_grad (t->buffers, err) < 0
         || run_passes (t, size.num_microbatches, err) < 0 || reduce_grads (t, err) < 0)
         return -1;
     if (model_has_loss (t->model) && mg_comm_rank (job_comm (t->job, GROUP_TP)) == 0
@@ -252,7 +252,7 @@ static int write_trace (struct train *t, struct mg_error *err)
 {
     if (!t->trace)
         return 0;
-    if (optimizer_params_wait (t->optimizer, err) < 0)
+    if (buffers_params_wait (t->buffers, err) < 0)
         return -1;
     return trace_write (t->trace, err);
 }
@@ -453,6 +453,8 @@ void train_destroy (struct train *t)
         state_destroy (t->state);
         passes_destroy (t->passes);
         optimizer_destroy (t->optimizer);
+        main_params_destroy (t->main);
+        buffers_destroy (t->buffers);
         model_destroy (t->model);
         bootstrap = t->job ? job_take_bootstrap (t->job) : t->bootstrap;
         if (!t->job && bootstrap)

@@ -4,18 +4,19 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "libcore/optim/optimizer_private.h"
+#include "libcore/optim/buffers_private.h"
 #include "libcore/train/state_private.h"
 #include "tests/tap/ranks.h"
 #include "tests/tap/tap.h"
 #include "tests/unit/checkpoint/scratch.h"
+#include "tests/unit/optim/stack.h"
 
 enum { SEQ = 4 };
 
 struct fixture {
     struct job *job;
     struct model *model;
-    struct optimizer *optimizer;
+    struct stack stack;
     struct state *state;
 };
 
@@ -32,9 +33,11 @@ static void setup (struct fixture *f, bool float8)
         .float8_weights = float8,
     };
     /* moments that are not plain float32 have to be converted */
-    const struct optimizer_config config = {
-        .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .sharded = true, .float8 = float8,
-        .types = { .exp_avg = MG_BFLOAT16, .exp_avg_sq = MG_BFLOAT16 },
+    const struct stack_config config = {
+        .buffers = { .sharded = true },
+        .main = { .float8 = float8, .keep = true },
+        .optimizer = { .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8,
+                       .types = { .exp_avg = MG_BFLOAT16, .exp_avg_sq = MG_BFLOAT16 } },
     };
     struct mg_error err = { "" };
     struct param *params;
@@ -44,18 +47,19 @@ static void setup (struct fixture *f, bool float8)
     if (!(f->model = model_create (&spec, f->job, &err)))
         bail_out ("%s", err.text);
     params = model_params (f->model, &n);
-    if (!(f->optimizer = optimizer_create (&config, f->job, model_stream (f->model), params, n,
-                                           model_num_tensors (f->model), &err))
-        || model_bind (f->model, &slots, &err) < 0 || model_init_params (f->model, &err) < 0
-        || optimizer_take_params (f->optimizer, &err) < 0
-        || !(f->state = state_create (f->model, f->optimizer, f->job, &err)))
+    stack_create (&f->stack, &config, f->job, model_stream (f->model), params, n,
+                  model_num_tensors (f->model));
+    if (model_bind (f->model, &slots, &err) < 0 || model_init_params (f->model, &err) < 0
+        || main_params_take (f->stack.main, &err) < 0
+        || !(f->state = state_create (f->model, f->stack.buffers, f->stack.main,
+                                     f->stack.optimizer, f->job, &err)))
         bail_out ("%s", err.text);
 }
 
 static void teardown (struct fixture *f)
 {
     state_destroy (f->state);
-    optimizer_destroy (f->optimizer);
+    stack_destroy (&f->stack);
     model_destroy (f->model);
 }
 
@@ -115,16 +119,16 @@ static int load_weakly (struct fixture *f, struct weak *weak, const char *dir,
     int rc;
 
     if (job_rank (f->job) == job_world (f->job) - 1)
-        f->optimizer->kern = &weak->kernels;
+        f->stack.buffers->kern = &weak->kernels;
     rc = state_load (f->state, &request, progress, &found, err);
-    f->optimizer->kern = weak->good;
+    f->stack.buffers->kern = weak->good;
     return rc;
 }
 
 static void test_weak (struct fixture *f, const char *dir, const char *what)
 {
     struct train_progress progress = { .iteration = -1 };
-    const struct kernels *good = f->optimizer->kern;
+    const struct kernels *good = f->stack.buffers->kern;
     struct weak weak = { .kernels = { .impl = good->impl }, .ops = *good->ops, .good = good };
     struct mg_error err = { "" };
     int rc, last = job_world (f->job) - 1;
