@@ -80,12 +80,12 @@ void optimizer_destroy (struct optimizer *o)
 int64_t optimizer_bytes (const struct optimizer *o, enum optimizer_part part)
 {
     switch (part) {
-    case OPTIMIZER_MAIN_GRADS:
+    case OPTIMIZER_PART_MAIN_GRADS:
         return owned_bytes (&o->value[OPTIMIZER_MAIN_GRAD]);
-    case OPTIMIZER_MOMENTS:
+    case OPTIMIZER_PART_MOMENTS:
         return owned_bytes (&o->value[OPTIMIZER_EXP_AVG])
                + owned_bytes (&o->value[OPTIMIZER_EXP_AVG_SQ]);
-    case OPTIMIZER_SNAPSHOT:
+    case OPTIMIZER_PART_SNAPSHOT:
         return optimizer_snapshot_bytes (o);
     default:
         return optimizer_sums_bytes (o);

@@ -49,10 +49,10 @@ void optimizer_destroy (struct optimizer *o);
 
 /* Bytes that optimizer_bind() allocates on the device. */
 enum optimizer_part {
-    OPTIMIZER_MAIN_GRADS, /* main gradients that are not the gradients */
-    OPTIMIZER_MOMENTS,
-    OPTIMIZER_SNAPSHOT, /* a copy for checkpoints, on ranks whose ranges count */
-    OPTIMIZER_PACKED,   /* gradients on their way over the tensor-parallel group */
+    OPTIMIZER_PART_MAIN_GRADS, /* main gradients that are not the gradients */
+    OPTIMIZER_PART_MOMENTS,
+    OPTIMIZER_PART_SNAPSHOT, /* a copy for checkpoints, on ranks whose ranges count */
+    OPTIMIZER_PART_PACKED,   /* gradients on their way over the tensor-parallel group */
     OPTIMIZER_NUM_PARTS
 };
 int64_t optimizer_bytes (const struct optimizer *o, enum optimizer_part part);

@@ -237,10 +237,10 @@ static void plan_state (const struct train *t, struct memory_plan *plan)
     plan->bytes[MEMORY_MAIN] = main_params_bytes (t->main);
     if (!o)
         return;
-    plan->bytes[MEMORY_MAIN_GRADIENTS] = optimizer_bytes (o, OPTIMIZER_MAIN_GRADS);
-    plan->bytes[MEMORY_MOMENTS] = optimizer_bytes (o, OPTIMIZER_MOMENTS);
-    plan->bytes[MEMORY_CHECKPOINT] = optimizer_bytes (o, OPTIMIZER_SNAPSHOT);
-    plan->bytes[MEMORY_COMMUNICATION] = optimizer_bytes (o, OPTIMIZER_PACKED);
+    plan->bytes[MEMORY_MAIN_GRADIENTS] = optimizer_bytes (o, OPTIMIZER_PART_MAIN_GRADS);
+    plan->bytes[MEMORY_MOMENTS] = optimizer_bytes (o, OPTIMIZER_PART_MOMENTS);
+    plan->bytes[MEMORY_CHECKPOINT] = optimizer_bytes (o, OPTIMIZER_PART_SNAPSHOT);
+    plan->bytes[MEMORY_COMMUNICATION] = optimizer_bytes (o, OPTIMIZER_PART_PACKED);
 }
 
 int memory_plan (struct train *t, struct mg_error *err)

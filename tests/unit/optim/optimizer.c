@@ -172,12 +172,14 @@ static void test_extra (void)
     setup (&f, 1);
     for (int i = 0; i < OPTIMIZER_MAX_EXTRA; i++)
         extra[i] = i + 0.5;
-    is_int (optimizer_grad_norm (f.stack.optimizer, extra, OPTIMIZER_MAX_EXTRA, &norm, &err), 0,
-            "the most values");
+    is_int (optimizer_grad_norm (f.stack.optimizer, extra, OPTIMIZER_MAX_EXTRA, &norm, &err),
+            0, "the most values");
     ok (norm == 0 && extra[0] == 0.5 && extra[7] == 7.5, "of one rank come back as they are");
-    ok (optimizer_grad_norm (f.stack.optimizer, extra, OPTIMIZER_MAX_EXTRA + 1, &norm, &err) < 0,
+    ok (optimizer_grad_norm (f.stack.optimizer, extra, OPTIMIZER_MAX_EXTRA + 1, &norm, &err)
+            < 0,
         "one more: %s", err.text);
-    ok (optimizer_grad_norm (f.stack.optimizer, extra, -1, &norm, &err) < 0, "less: %s", err.text);
+    ok (optimizer_grad_norm (f.stack.optimizer, extra, -1, &norm, &err) < 0, "less: %s",
+        err.text);
     grad_of (&f, 2)[MAX - 1] = NAN;
     is_int (optimizer_grad_norm (f.stack.optimizer, extra, 0, &norm, &err), 0, "with a NaN");
     ok (!isfinite (norm), "the norm is none either");
@@ -256,7 +258,7 @@ static void test_snapshot (void)
     for (int v = 0; v < 3; v++)
         good = good && copied (&f, values[v], other);
     ok (good, "until the next one");
-    is_int (optimizer_bytes (f.stack.optimizer, OPTIMIZER_SNAPSHOT), 53 * (4 + 2 + 4),
+    is_int (optimizer_bytes (f.stack.optimizer, OPTIMIZER_PART_SNAPSHOT), 53 * (4 + 2 + 4),
             "its bytes");
     teardown (&f);
     setup (&f, 1);

@@ -90,7 +90,7 @@ static void test_bytes (enum mg_dtype dtype, struct types types, int main, int m
     ok (all == allocated && buffers_bytes (f.stack.buffers, BUFFERS_PARAMS) == 2 * n
             && buffers_bytes (f.stack.buffers, BUFFERS_GRADS) == 4 * n
             && main_params_bytes (f.stack.main) == main * n
-            && optimizer_bytes (f.stack.optimizer, OPTIMIZER_MOMENTS) == moments * n,
+            && optimizer_bytes (f.stack.optimizer, OPTIMIZER_PART_MOMENTS) == moments * n,
         "%s: %d bytes, for a parameter 2, 4, %d and %d", what, (int)all, main, moments);
     teardown (&f);
 }

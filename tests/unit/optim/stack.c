@@ -3,8 +3,8 @@
 #include "tests/tap/tap.h"
 #include "tests/unit/optim/stack.h"
 
-void stack_describe (struct stack *s, const struct stack_config *config, const struct job *job,
-                     struct mg_stream *stream, struct param *params, size_t n, int num_tensors)
+static void describe (struct stack *s, const struct stack_config *config, const struct job *job,
+                      struct mg_stream *stream, struct param *params, size_t n, int num_tensors)
 {
     struct mg_error err = { "" };
 
@@ -23,7 +23,7 @@ void stack_create (struct stack *s, const struct stack_config *config, const str
 {
     struct mg_error err = { "" };
 
-    stack_describe (s, config, job, stream, params, n, num_tensors);
+    describe (s, config, job, stream, params, n, num_tensors);
     if (buffers_bind (s->buffers, &err) < 0 || main_params_bind (s->main, &err) < 0
         || (s->optimizer && optimizer_bind (s->optimizer, &err) < 0))
         bail_out ("%s", err.text);

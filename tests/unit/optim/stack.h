@@ -16,10 +16,7 @@ struct stack {
     struct optimizer *optimizer;
 };
 
-/* Create all parts, and bind them unless only their bytes are asked for.  Bails out on failure. */
-void stack_describe (struct stack *s, const struct stack_config *config, const struct job *job,
-                     struct mg_stream *stream, struct param *params, size_t n,
-                     int num_tensors);
+/* Create and bind all parts.  Bails out on failure. */
 void stack_create (struct stack *s, const struct stack_config *config, const struct job *job,
                    struct mg_stream *stream, struct param *params, size_t n, int num_tensors);
 void stack_destroy (struct stack *s);

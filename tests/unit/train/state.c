@@ -20,7 +20,7 @@ struct fixture {
     struct state *state;
 };
 
-static void setup (struct fixture *f, bool float8)
+static void setup (struct fixture *f, bool float8, bool evaluates)
 {
     const struct model_spec spec = {
         .config = {
@@ -34,8 +34,8 @@ static void setup (struct fixture *f, bool float8)
     };
     /* moments that are not plain float32 have to be converted */
     const struct stack_config config = {
-        .buffers = { .sharded = true },
-        .main = { .float8 = float8, .keep = true },
+        .buffers = { .sharded = true, .no_grads = evaluates },
+        .main = { .float8 = float8, .keep = !evaluates },
         .optimizer = { .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8,
                        .types = { .exp_avg = MG_BFLOAT16, .exp_avg_sq = MG_BFLOAT16 } },
     };
@@ -52,7 +52,7 @@ static void setup (struct fixture *f, bool float8)
     if (model_bind (f->model, &slots, &err) < 0 || model_init_params (f->model, &err) < 0
         || main_params_take (f->stack.main, &err) < 0
         || !(f->state = state_create (f->model, f->stack.buffers, f->stack.main,
-                                     f->stack.optimizer, f->job, &err)))
+                                      f->stack.optimizer, f->job, &err)))
         bail_out ("%s", err.text);
 }
 
@@ -161,6 +161,29 @@ static void test_good (struct fixture *f, const char *dir)
                  "where it can they load it: %d %s", rc, err.text);
 }
 
+/* A run that only evaluates has neither gradients nor an optimizer; it loads the same
+ * parameters as 'trains' has, or refuses as that does.
+ */
+static void test_evaluation (struct fixture *trains, bool float8, const char *dir)
+{
+    struct fixture f = { .job = trains->job };
+    const struct param *p, *want;
+    size_t n, wrong = 0;
+
+    setup (&f, float8, true);
+    test_weak (&f, dir, "store");
+    test_weak (&f, dir, float8 ? "scale" : "round");
+    test_good (&f, dir);
+    p = model_params (f.model, &n);
+    want = model_params (trains->model, &n);
+    for (size_t i = 0; i < n; i++)
+        wrong += p[i].grad || p[i].scale != want[i].scale
+                 || memcmp (p[i].data, want[i].data,
+                            (size_t)p[i].numel * mg_dtype_size (p[i].storage)) != 0;
+    ranks_check (f.job, wrong == 0, "evaluation has the same parameters, and no gradients");
+    teardown (&f);
+}
+
 /* A schedule that this program has no name for: of another version. */
 static void test_schedule (struct fixture *f, const char *dir)
 {
@@ -199,16 +222,18 @@ int main (int argc, char **argv)
     }
     geometry_init (&config.geometry);
     f.job = ranks_start (&config);
-    setup (&f, false);
+    setup (&f, false, false);
     save (&f, dir);
     test_weak (&f, dir, "store");
     test_weak (&f, dir, "round");
     test_good (&f, dir);
+    test_evaluation (&f, false, dir);
     test_schedule (&f, dir);
     teardown (&f);
-    setup (&f, true);
+    setup (&f, true, false);
     test_weak (&f, dir, "scale");
     test_good (&f, dir);
+    test_evaluation (&f, true, dir);
     teardown (&f);
     return ranks_done (f.job);
 }
