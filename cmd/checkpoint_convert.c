@@ -20,8 +20,7 @@
 #include "libcore/checkpoint/outfile.h"
 #include "libcore/checkpoint/safetensors.h"
 #include "libcore/checkpoint/store.h"
-#include "libcore/comm/comm.h"
-#include "libcore/device/device.h"
+#include "libcore/comm/alone.h"
 #include "libcore/train/state.h"
 
 static const char prefix[] = "model."; /* of parameters in a checkpoint */
@@ -34,13 +33,6 @@ struct request {
     int64_t iteration; /* -1: the latest */
     int heads;         /* 0: not given */
     bool help;
-};
-
-/* A process alone. */
-struct alone {
-    struct mg_device *device;
-    struct comm_net *net;
-    struct mg_comm *comm;
 };
 
 static int set_input (void *target, const struct cmd_option *option, const char *what,
@@ -124,39 +116,6 @@ static void print_help (const struct cmd_option_table *tables, int ntables)
             "Write the parameters of a checkpoint to a safetensors file, by our names or\n"
             "Hugging Face's, or make such a file one for --load-weights, or a checkpoint.\n\n");
     cmd_options_help (tables, ntables);
-}
-
-static void end_alone (struct alone *a)
-{
-    int saved_errno = errno;
-
-    comm_destroy (a->comm);
-    comm_net_destroy (a->net);
-    device_destroy (a->device);
-    errno = saved_errno;
-}
-
-/* Never called for one rank, but a net must have it. */
-static void abort_alone (void *arg, int code)
-{
-    (void)arg;
-    _exit (code);
-}
-
-static int begin_alone (struct alone *a, struct mg_error *err)
-{
-    const struct device_config device = { .name = "cpu", .threads = 1, .timeout = 600 };
-    struct comm_net_config net = { .backend = "self", .size = 1, .abort = abort_alone };
-    const int task = 0;
-    const struct comm_config config = { .name = "convert", .size = 1, .tasks = &task };
-
-    *a = (struct alone){ .device = device_create (&device, err) };
-    net.device = a->device;
-    if (a->device && (a->net = comm_net_create (&net, err))
-        && (a->comm = comm_create (a->net, &config, err)))
-        return 0;
-    end_alone (a);
-    return -1;
 }
 
 /* --- reading --- */
@@ -325,7 +284,7 @@ static int check_output (const struct request *request, struct mg_error *err)
 static int convert (struct request *request, struct mg_error *err)
 {
     struct gpt2_tensors ours = { .n = 0 };
-    struct alone alone;
+    struct comm_alone alone;
     struct stat st;
     int rc;
 
@@ -335,7 +294,7 @@ static int convert (struct request *request, struct mg_error *err)
         return mg_error_set (err, EINVAL, "--iteration: %s is a file", request->input);
     if (check_output (request, err) < 0)
         return -1;
-    if (begin_alone (&alone, err) < 0)
+    if (comm_alone_begin (&alone, "convert", err) < 0)
         return -1;
     rc = S_ISDIR (st.st_mode) ? read_checkpoint (request, &ours, alone.comm, err)
                               : read_file (request, &ours, err);
@@ -346,7 +305,7 @@ static int convert (struct request *request, struct mg_error *err)
     else if (rc == 0)
         rc = write_checkpoint (request, &ours, alone.comm, err);
     gpt2_clear (&ours);
-    end_alone (&alone);
+    comm_alone_end (&alone);
     return rc;
 }
 

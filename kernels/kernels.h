@@ -536,6 +536,11 @@ KERN_OPS (KERN_FUNCTION)
 
 /* The CPU backend, using 'threads' threads. NULL and a text on failure. */
 struct kernels *kernels_cpu_create (int threads, struct mg_error *err);
+
+/* The same without the library of products, which takes some milliseconds to start: for whom
+ * products are rare.
+ */
+struct kernels *kernels_cpu_create_light (int threads, struct mg_error *err);
 void kernels_cpu_destroy (struct kernels *k);
 
 /* Numerics: call the ops between these two, from the thread that called the first.  Then the ops,
@@ -549,6 +554,9 @@ void kernels_cpu_destroy (struct kernels *k);
  */
 void kernels_cpu_enter (struct kernels *k);
 void kernels_cpu_leave (struct kernels *k);
+
+/* Call fn (arg) in the calling thread and in each OpenMP thread that the ops compute with. */
+void kernels_cpu_each_thread (struct kernels *k, void (*fn) (void *arg), void *arg);
 
 /* From now on 'size' bytes at 'memory', aligned to 64 and the caller's, are the scratch of
  * all calls, one after the other; a call that needs more fails with ENOMEM.  Without it the

@@ -90,6 +90,15 @@ void kernels_cpu_leave (struct kernels *k)
     errno = saved_errno;
 }
 
+void kernels_cpu_each_thread (struct kernels *k, void (*fn) (void *arg), void *arg)
+{
+    struct cpu *cpu = cpu_of (k);
+
+#pragma omp parallel num_threads (cpu->threads)
+    fn (arg);
+    (void)cpu; // where there is no OpenMP
+}
+
 void *cpu_scratch (const struct kernels *k, size_t size, struct mg_error *err)
 {
     struct cpu *cpu = cpu_of (k);
@@ -178,11 +187,21 @@ error:
     return NULL;
 }
 
-struct kernels *kernels_cpu_create (int threads, struct mg_error *err)
+static const struct cpu_isa *best_isa (void)
 {
     const struct cpu_isa *isa = isas;
 
     while (!isa->usable ()) /* the last one always is */
         isa++;
-    return cpu_create (threads, isa, CPU_LIBRARY, err);
+    return isa;
+}
+
+struct kernels *kernels_cpu_create (int threads, struct mg_error *err)
+{
+    return cpu_create (threads, best_isa (), CPU_LIBRARY, err);
+}
+
+struct kernels *kernels_cpu_create_light (int threads, struct mg_error *err)
+{
+    return cpu_create (threads, best_isa (), CPU_NO_LIBRARY, err);
 }

@@ -44,7 +44,7 @@ int box_check_piece (const struct piece *p, struct mg_error *err)
     }
     if (!fits (p->global, p->ndims, size) || !fits (p->extent, p->ndims, size))
         return mg_error_set (err, EINVAL, "%s: its size in bytes overflows", name);
-    if (!p->data && !p->read && count > 0)
+    if (!p->data && !p->read && !p->write && count > 0)
         return mg_error_set (err, EINVAL, "%s: no data", name);
     return 0;
 }
@@ -150,6 +150,28 @@ int box_copy_piece (void *dst, struct box dst_box, const struct piece *p, struct
         int64_t to = (r - dst_box.row) * dst_box.cols + part.col - dst_box.col;
 
         if (p->read (p, from, rows * part.cols, (char *)dst + (size_t)to * size, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int box_store_piece (const struct piece *p, struct box part, const void *src,
+                     struct box src_box, struct mg_error *err)
+{
+    const struct box have = box_of_piece (p);
+    const size_t size = mg_dtype_size (p->dtype);
+    bool whole = part.cols == have.cols && part.cols == src_box.cols; /* rows in one */
+    int64_t rows = whole ? part.rows : 1;
+
+    if (p->data || !p->write) {
+        box_copy (p->data, have, src, src_box, part, size);
+        return 0;
+    }
+    for (int64_t r = part.row; box_count (part) > 0 && r < part.row + part.rows; r += rows) {
+        int64_t to = (r - have.row) * have.cols + part.col - have.col;
+        int64_t from = (r - src_box.row) * src_box.cols + part.col - src_box.col;
+
+        if (p->write (p, to, rows * part.cols, (const char *)src + (size_t)from * size, err) < 0)
             return -1;
     }
     return 0;

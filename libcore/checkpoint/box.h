@@ -45,7 +45,11 @@ bool box_intersect (struct box a, struct box b, struct box *out);
 void box_copy (void *dst, struct box dst_box, const void *src, struct box src_box,
                struct box part, size_t size);
 
-/* The same from what a piece holds, which may have to be read: then -1 if that fails. */
+/* The same from what a piece holds, or, 'part' of it, into that: which may have to be read or
+ * written by its functions, then -1 if that fails.
+ */
+int box_store_piece (const struct piece *p, struct box part, const void *src,
+                     struct box src_box, struct mg_error *err);
 int box_copy_piece (void *dst, struct box dst_box, const struct piece *p, struct box part,
                     struct mg_error *err);
 

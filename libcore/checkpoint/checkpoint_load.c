@@ -13,11 +13,11 @@
 
 #include "libcore/checkpoint/checkpoint.h"
 #include "libcore/checkpoint/durable.h"
-#include "libcore/checkpoint/exchange.h"
 #include "libcore/checkpoint/manifest.h"
 #include "libcore/checkpoint/roster.h"
 #include "libcore/checkpoint/shard.h"
 #include "libcore/checkpoint/store.h"
+#include "libcore/comm/exchange.h"
 
 enum {
     NAMED_MAX = 3, /* tensors that a message names */
@@ -238,7 +238,8 @@ static int read_part (const struct errand *e, struct shard *shard, int64_t slab_
             if (shard_read (shard, e->part->offset + before * (int64_t)size, buf,
                             (size_t)box_count (slab) * size, e->part->sums[i], err) < 0)
                 return -1;
-            box_copy (e->piece->data, have, buf, slab, part, size);
+            if (box_store_piece (e->piece, part, buf, slab, err) < 0)
+                return -1;
         }
         before = done;
     }

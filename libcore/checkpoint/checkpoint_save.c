@@ -16,12 +16,12 @@
 
 #include "libcore/checkpoint/checkpoint.h"
 #include "libcore/checkpoint/durable.h"
-#include "libcore/checkpoint/exchange.h"
 #include "libcore/checkpoint/manifest.h"
 #include "libcore/checkpoint/manifest_format.h"
 #include "libcore/checkpoint/roster.h"
 #include "libcore/checkpoint/shard.h"
 #include "libcore/checkpoint/store.h"
+#include "libcore/comm/exchange.h"
 
 struct checkpoint_save {
     char *dir;

@@ -9,8 +9,8 @@
 #include <jansson.h>
 #include <xxhash.h>
 
-#include "libcore/checkpoint/exchange.h"
 #include "libcore/checkpoint/roster.h"
+#include "libcore/comm/exchange.h"
 
 enum { FIRST_SLOTS = 64 }; /* a power of two */
 

@@ -9,7 +9,10 @@
 #include "libcore/checkpoint/safetensors.h"
 #include "libcore/checkpoint/safetensors_format.h"
 
-enum { NAMED_MAX = 3 }; /* missing tensors that a message names */
+enum {
+    NAMED_MAX = 3,       /* missing tensors that a message names */
+    BUF_ELEMENTS = 4096, /* that are converted at once */
+};
 
 /* 'n' elements of any alignment to float32. */
 static void convert (float *dst, const char *src, int64_t n, enum mg_dtype dtype)
@@ -41,24 +44,28 @@ static void convert (float *dst, const char *src, int64_t n, enum mg_dtype dtype
     }
 }
 
-static void fill (const struct piece *p, const struct safetensors_entry *e)
+static int fill (const struct piece *p, const struct safetensors_entry *e, struct mg_error *err)
 {
     const size_t size = mg_dtype_size (e->dtype);
-    const struct box have = box_of_piece (p), all = box_of_global (p);
-    const struct box part = box_of_inside (p);
+    const struct box all = box_of_global (p), part = box_of_inside (p);
     const char *src = e->data;
-    float *dst = p->data;
+    float buf[BUF_ELEMENTS];
 
-    if (p->dtype == e->dtype) {
-        box_copy (p->data, have, e->data, all, part, size);
-        return;
-    }
-    for (int64_t i = 0; i < part.rows; i++) {
-        int64_t row = part.row + i;
+    if (p->dtype == e->dtype)
+        return box_store_piece (p, part, e->data, all, err);
+    for (int64_t row = part.row; row < part.row + part.rows; row++) {
+        struct box some = { row, 1, part.col, 0 };
 
-        convert (dst + ((row - have.row) * have.cols + part.col - have.col),
-                 src + (size_t)(row * all.cols + part.col) * size, part.cols, e->dtype);
+        for (; some.col < part.col + part.cols; some.col += some.cols) {
+            some.cols = part.col + part.cols - some.col;
+            if (some.cols > BUF_ELEMENTS)
+                some.cols = BUF_ELEMENTS;
+            convert (buf, src + (size_t)(row * all.cols + some.col) * size, some.cols, e->dtype);
+            if (box_store_piece (p, some, buf, some, err) < 0)
+                return -1;
+        }
     }
+    return 0;
 }
 
 static bool converts (enum mg_dtype from, enum mg_dtype to)
@@ -135,7 +142,9 @@ int safetensors_load (const struct safetensors *st, const struct piece *pieces, 
 {
     if (check_all (st, pieces, n, err) < 0)
         return -1;
-    for (size_t i = 0; i < n; i++)
-        fill (&pieces[i], safetensors_find (st, pieces[i].name));
+    for (size_t i = 0; i < n; i++) {
+        if (fill (&pieces[i], safetensors_find (st, pieces[i].name), err) < 0)
+            return -1;
+    }
     return 0;
 }

@@ -17,11 +17,11 @@
 
 #include "libcore/checkpoint/box.h"
 #include "libcore/checkpoint/durable.h"
-#include "libcore/checkpoint/exchange.h"
 #include "libcore/checkpoint/outfile.h"
 #include "libcore/checkpoint/roster.h"
 #include "libcore/checkpoint/safetensors.h"
 #include "libcore/checkpoint/safetensors_format.h"
+#include "libcore/comm/exchange.h"
 
 enum { SLAB_BYTES = 4 << 20 };
 

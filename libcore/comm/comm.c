@@ -22,6 +22,7 @@ enum {
 
 struct mg_comm {
     struct comm_net *net;
+    struct mg_device *device; /* whose memory and streams it takes */
     const struct comm_ops *ops;
     void *impl;
     bool shared; /* impl is another communicator's */
@@ -34,7 +35,8 @@ struct mg_comm {
     char name[NAME_MAX_LEN];
 };
 
-static int check_config (const struct comm_config *config, struct mg_error *err)
+static int check_config (const struct comm_net *net, const struct comm_config *config,
+                         struct mg_error *err)
 {
     if (!config->name || config->size < 1 || config->rank < 0
         || config->rank >= config->size || !config->tasks)
@@ -50,6 +52,9 @@ static int check_config (const struct comm_config *config, struct mg_error *err)
                              "communicator %s: cannot share that of %s, which"
                              " has other members",
                              config->name, config->share->name);
+    if (config->control && !net->host)
+        return mg_error_set (err, EINVAL, "communicator %s: the net has no host device",
+                             config->name);
     return 0;
 }
 
@@ -63,7 +68,7 @@ static int alloc_scratch (struct mg_comm *comm, struct mg_error *err)
         comm->scratch_size = (size_t)comm->size * SCRATCH_PER_RANK;
     if (comm->ops == &comm_plan_ops)
         return 0;
-    comm->scratch = device_alloc (comm->net->device, comm->scratch_size, err);
+    comm->scratch = device_alloc (comm->device, comm->scratch_size, err);
     return comm->scratch ? 0 : -1;
 }
 
@@ -81,20 +86,21 @@ struct mg_comm *comm_create (struct comm_net *net, const struct comm_config *con
     };
     struct mg_comm *comm;
 
-    if (check_config (config, err) < 0)
+    if (check_config (net, config, err) < 0)
         return NULL;
     if (!(comm = calloc (1, sizeof (*comm)))) {
         mg_error_set (err, ENOMEM, "communicator %s: out of memory", config->name);
         return NULL;
     }
     comm->net = net;
+    comm->device = config->control ? net->host : net->device;
     comm->ops = config->size == 1 ? &comm_self_ops : net->ops;
     comm->size = config->size;
     comm->rank = config->rank;
     snprintf (comm->name, sizeof (comm->name), "%s", config->name);
     comm->place = net->recorder && comm->size > 1 ? recorder_place (net->recorder, comm->name)
                                                   : -1;
-    comm->stream = mg_stream_create (net->device, MG_STREAM_COMPUTE, comm->name, err);
+    comm->stream = mg_stream_create (comm->device, MG_STREAM_COMPUTE, comm->name, err);
     if (!comm->stream)
         goto error;
     if (config->share) {
@@ -125,7 +131,7 @@ void comm_destroy (struct mg_comm *comm)
         if (comm->impl && !comm->shared && device_settled (comm->net->device))
             comm->ops->destroy (comm->impl, net_failed (comm->net));
         if (comm->scratch && !net_failed (comm->net))
-            device_free (comm->net->device, comm->scratch);
+            device_free (comm->device, comm->scratch);
         free (comm);
         errno = saved_errno;
     }
@@ -213,16 +219,41 @@ static bool own_part_or_apart (const struct mg_comm *comm, const void *part, siz
            || !overlap (part, len, whole, len * (size_t)comm->size);
 }
 
+/* Is a buffer, where it is not NULL, of the communicator's kind? */
+static int check_buffer (const struct mg_comm *comm, const void *buf, struct mg_error *err)
+{
+    bool control = comm->device == comm->net->host;
+
+    if (!buf || device_holds (comm->net->device, buf, !control) == !control)
+        return 0;
+    return mg_error_set (err, EINVAL, "communicator %s: %p is %s memory, but it is for %s memory",
+                         comm->name, buf, control ? "device" : "host",
+                         control ? "host" : "device");
+}
+
+static int check_buffers (const struct mg_comm *comm, const struct comm_request *req,
+                          struct mg_error *err)
+{
+    if (check_buffer (comm, req->send, err) < 0 || check_buffer (comm, req->recv, err) < 0)
+        return -1;
+    for (int i = 0; i < req->n; i++) {
+        if (check_buffer (comm, req->list[i].buf, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 /* Hand the request to the backend, and count it. */
 static int enqueue (struct mg_comm *comm, struct comm_request *req, size_t bytes,
                     struct mg_stream *stream, struct mg_error *err)
 {
     struct mg_stream *used = stream ? stream : comm->stream;
 
-    if (stream_device (used) != comm->net->device)
-        return mg_error_set (
-            err, EINVAL, "communicator %s: the stream is another device's", comm->name);
-    if (stream_check (used, err) < 0)
+    if (stream_device (used) != comm->device)
+        return mg_error_set (err, EINVAL, "communicator %s: the stream is another device's: it "
+                             "takes those of %s memory", comm->name,
+                             comm->device == comm->net->host ? "host" : "device");
+    if (check_buffers (comm, req, err) < 0 || stream_check (used, err) < 0)
         return -1;
     req->name = comm->name;
     if (comm->place >= 0)

@@ -38,8 +38,9 @@ struct comm_host {
         __attribute__ ((format (printf, 3, 4)));
     /* Stream order for polled work: stream_submit() of device/stream.h. */
     int (*submit) (struct mg_stream *stream, struct work *work, struct mg_error *err);
-    /* Has everything on the stream been done? stream_idle(). */
-    bool (*idle) (const struct mg_stream *stream);
+    /* Enqueue a copy of the stream's device's memory: device_copy() of device/device.h. */
+    int (*copy) (struct mg_stream *stream, void *to, const void *from, size_t size,
+                 struct mg_error *err);
     int (*synchronize) (struct mg_stream *stream, struct mg_error *err);
     size_t (*dtype_size) (enum mg_dtype dtype);
     void (*describe) (const struct comm_request *req, char *text, size_t max);

@@ -1,7 +1,7 @@
 /* comm_self.c - a group of one rank: collectives are copies, sends meet own receives
  *
- * A call on a stream that has nothing left to do is carried out at once, in the caller;
- * behind other work it takes its place in the stream's queue.
+ * Copies are the device's, enqueued on the stream.  Transfers whose match is not in the same list
+ * take their place in the stream's queue.
  */
 
 #include <errno.h>
@@ -32,9 +32,6 @@ struct op {
     struct work work;
     struct self *self;
     struct comm_request req; /* for its description */
-    void *to;
-    const void *from;
-    size_t bytes;
     struct transfer *transfers; /* as many as the longest list so far */
     struct mg_p2p *list;        /* the same, for the description */
     int capacity;
@@ -78,50 +75,48 @@ static void *self_create (void *net, const struct comm_host *host,
 }
 
 /* Over one rank every collective is one copy, or none. */
-static void plan_copy (const struct self *self, const struct comm_request *req,
-                       struct op *op)
+static int collective (const struct self *self, const struct comm_request *req,
+                       struct mg_stream *stream, struct mg_error *err)
 {
-    size_t elem = self->host->dtype_size (req->dtype);
+    size_t elem = self->host->dtype_size (req->dtype), bytes = req->count * elem;
+    const char *from = req->send;
+    char *to = req->recv;
 
-    op->to = req->recv;
-    op->from = req->send;
-    op->bytes = req->count * elem;
     if (req->send_counts) {
-        op->bytes = req->send_counts[0] * elem;
-        if (op->bytes > 0) {
-            op->to = (char *)req->recv + req->recv_offsets[0] * elem;
-            op->from = (const char *)req->send + req->send_offsets[0] * elem;
+        bytes = req->send_counts[0] * elem;
+        if (bytes > 0) {
+            to += req->recv_offsets[0] * elem;
+            from += req->send_offsets[0] * elem;
         }
     }
+    return to == from || bytes == 0 ? 0 : self->host->copy (stream, to, from, bytes, err);
 }
 
-static void copy (const struct op *op)
+/* The bytes that a send and the receive that it meets have in common. */
+static int transfer_size (const struct self *self, const struct mg_p2p *send,
+                          const struct mg_p2p *recv, const char *name, size_t *size,
+                          struct mg_error *err)
 {
-    if (op->to != op->from && op->bytes > 0)
-        memcpy (op->to, op->from, op->bytes);
+    size_t room = recv->count * self->host->dtype_size (recv->dtype);
+
+    *size = send->count * self->host->dtype_size (send->dtype);
+    if (*size == room)
+        return 0;
+    return self->host->error_set (err, EPROTO, "on %s a send of %zu bytes met a receive of %zu"
+                                  " bytes", name, *size, room);
 }
 
-static int poll_copy (struct work *work, struct mg_error *err)
-{
-    (void)err;
-    copy ((struct op *)work);
-    return 1;
-}
-
+/* Carry one out, on the communication thread. */
 static int transfer_copy (const struct self *self, const struct mg_p2p *send,
                           const struct mg_p2p *recv, const char *name,
                           struct mg_error *err)
 {
-    size_t sent = send->count * self->host->dtype_size (send->dtype);
-    size_t room = recv->count * self->host->dtype_size (recv->dtype);
+    size_t size;
 
-    if (sent != room)
-        return self->host->error_set (err, EPROTO,
-                                      "on %s a send of %zu bytes met a receive"
-                                      " of %zu bytes",
-                                      name, sent, room);
-    if (sent > 0)
-        memmove (recv->buf, send->buf, sent);
+    if (transfer_size (self, send, recv, name, &size, err) < 0)
+        return -1;
+    if (size > 0)
+        memmove (recv->buf, send->buf, size);
     return 0;
 }
 
@@ -183,8 +178,7 @@ static void release (struct work *work)
     struct op *op = (struct op *)work;
     struct self *self = op->self;
 
-    if (op->req.call == MG_CALL_P2P)
-        self->unmatched--;
+    self->unmatched--;
     self->host->pool_put (self->ops, op);
 }
 
@@ -223,9 +217,10 @@ static bool pairs_up (const struct self *self, const struct comm_request *req)
     return self->unmatched == 0 && 2 * sends == req->n;
 }
 
-static int p2p_at_once (const struct self *self, const struct comm_request *req,
-                        struct mg_error *err)
+static int p2p_in_pairs (const struct self *self, const struct comm_request *req,
+                         struct mg_stream *stream, struct mg_error *err)
 {
+    size_t size;
     int s = 0, r = 0;
 
     for (int pair = 0; pair < req->n / 2; pair++, s++, r++) {
@@ -233,7 +228,9 @@ static int p2p_at_once (const struct self *self, const struct comm_request *req,
             s++;
         while (req->list[r].kind != MG_RECV)
             r++;
-        if (transfer_copy (self, &req->list[s], &req->list[r], req->name, err) < 0)
+        if (transfer_size (self, &req->list[s], &req->list[r], req->name, &size, err) < 0
+            || (size > 0 && self->host->copy (stream, req->list[r].buf, req->list[s].buf,
+                                              size, err) < 0))
             return -1;
     }
     return 0;
@@ -261,29 +258,23 @@ static int self_enqueue (void *impl, const struct comm_request *req,
                          struct mg_stream *stream, struct mg_error *err)
 {
     struct self *self = impl;
-    bool idle = self->host->idle (stream), is_p2p = req->call == MG_CALL_P2P;
-    struct op *op, once;
+    struct op *op;
 
-    if (idle && !is_p2p) {
-        plan_copy (self, req, &once);
-        copy (&once);
-        return 0;
-    }
-    if (idle && pairs_up (self, req))
-        return p2p_at_once (self, req, err);
+    if (req->call != MG_CALL_P2P)
+        return collective (self, req, stream, err);
+    if (pairs_up (self, req))
+        return p2p_in_pairs (self, req, stream, err);
     if (!(op = self->host->pool_get (self->ops, err)))
         return -1;
     op->self = self;
     op->req = *req;
-    op->work.poll = is_p2p ? poll_p2p : poll_copy;
+    op->work.poll = poll_p2p;
     op->work.release = release;
     op->work.describe = describe;
-    if (is_p2p && plan_p2p (self, req, op, err) < 0) {
+    if (plan_p2p (self, req, op, err) < 0) {
         self->host->pool_put (self->ops, op);
         return -1;
     }
-    if (!is_p2p)
-        plan_copy (self, req, op);
     return self->host->submit (stream, &op->work, err);
 }
 

@@ -13,7 +13,7 @@
 const struct comm_host comm_host = {
     .error_set = mg_error_set,
     .submit = stream_submit,
-    .idle = stream_idle,
+    .copy = device_copy,
     .synchronize = mg_stream_synchronize,
     .dtype_size = mg_dtype_size,
     .describe = comm_request_describe,
@@ -106,6 +106,7 @@ struct comm_net *comm_net_create (const struct comm_net_config *config,
         return NULL;
     }
     net->device = config->device;
+    net->host = config->host;
     net->abort = config->abort;
     net->arg = config->arg;
     net->recorder = config->recorder;

@@ -18,6 +18,7 @@ struct comm_net {
     struct comm_start *start; /* borrowed; NULL: none */
     void *impl;               /* of ops->open() */
     struct mg_device *device; /* borrowed */
+    struct mg_device *host;   /* borrowed; NULL: none */
     struct mg_stream *stream; /* for the backend's own work */
     void (*abort) (void *arg, int code);
     void *arg;

@@ -9,17 +9,22 @@
 enum { THREADS_MAX = 4096 };
 
 /* In the order of preference. */
-static const struct device_ops *const backends[] = {
-    &device_cpu_ops,
+static const struct backend {
+    const struct device_ops *ops;
+    bool by_name; /* never chosen otherwise */
+} backends[] = {
+    { &device_cpu_ops, false },
+    { &device_guarded_ops, true },
+    { &device_guarded_pages_ops, true },
 };
 
 static const struct device_ops *choose (const char *name, struct mg_error *err)
 {
     for (size_t i = 0; i < sizeof (backends) / sizeof (backends[0]); i++) {
-        if (name && strcmp (name, backends[i]->name) != 0)
+        if (name ? strcmp (name, backends[i].ops->name) != 0 : backends[i].by_name)
             continue;
-        if (backends[i]->usable (err))
-            return backends[i];
+        if (backends[i].ops->usable (err))
+            return backends[i].ops;
         if (name)
             return NULL; // asked for by name: why not is the answer
     }
@@ -46,7 +51,11 @@ struct mg_device *device_create (const struct device_config *config, struct mg_e
     }
     device->ops = ops;
     device->threads = config->threads;
-    if (!(device->queue = queue_create (config->timeout, err)))
+    device->ordinal = config->ordinal;
+    device->shares = config->share != NULL;
+    if (config->share)
+        device->queue = config->share->queue;
+    else if (!(device->queue = queue_create (config->timeout, err)))
         goto error;
     if (ops->create (device, err) < 0)
         goto error;
@@ -60,9 +69,10 @@ void device_destroy (struct mg_device *device)
 {
     if (device) {
         int saved_errno = errno;
-        queue_destroy (device->queue);
-        device->ops->destroy (device);
+        if (!device->shares)
+            queue_destroy (device->queue);
         device_free (device, device->scratch);
+        device->ops->destroy (device);
         free (device);
         errno = saved_errno;
     }
@@ -93,14 +103,21 @@ void device_leave (struct mg_device *device)
     device->ops->leave (device);
 }
 
-void *device_alloc (struct mg_device *device, size_t size, struct mg_error *err)
+void *device_alloc_apart (struct mg_device *device, size_t size, struct mg_error *err)
 {
     void *ptr = device->ops->alloc (device, size ? size : 1);
 
     if (!ptr)
         mg_error_set (err, ENOMEM, "device %s: no memory for %zu bytes (%zu available)",
                       device->ops->name, size, device->ops->available (device));
-    else
+    return ptr;
+}
+
+void *device_alloc (struct mg_device *device, size_t size, struct mg_error *err)
+{
+    void *ptr = device_alloc_apart (device, size, err);
+
+    if (ptr)
         device->allocated += size;
     return ptr;
 }
@@ -109,6 +126,67 @@ void device_free (struct mg_device *device, void *ptr)
 {
     if (ptr)
         device->ops->free (device, ptr);
+}
+
+void *device_host_alloc (struct mg_device *device, size_t size, struct mg_error *err)
+{
+    void *ptr = device->ops->host_alloc (device, size ? size : 1);
+
+    if (!ptr)
+        mg_error_set (err, ENOMEM, "device %s: no host memory for %zu bytes",
+                      device->ops->name, size);
+    return ptr;
+}
+
+void device_host_free (struct mg_device *device, void *ptr)
+{
+    if (ptr)
+        device->ops->host_free (device, ptr);
+}
+
+static int enqueue_copy (struct mg_stream *stream, enum device_copy kind, void *to,
+                         const void *from, size_t size, struct mg_error *err)
+{
+    if (size == 0)
+        return 0;
+    return stream->device->ops->copy (stream, kind, to, from, size, err);
+}
+
+int device_upload (struct mg_stream *stream, void *to, const void *from, size_t size,
+                   struct mg_error *err)
+{
+    return enqueue_copy (stream, COPY_UPLOAD, to, from, size, err);
+}
+
+int device_download (struct mg_stream *stream, void *to, const void *from, size_t size,
+                     struct mg_error *err)
+{
+    return enqueue_copy (stream, COPY_DOWNLOAD, to, from, size, err);
+}
+
+int device_copy (struct mg_stream *stream, void *to, const void *from, size_t size,
+                 struct mg_error *err)
+{
+    return enqueue_copy (stream, COPY_ON_DEVICE, to, from, size, err);
+}
+
+int device_set (struct mg_stream *stream, void *to, int byte, size_t size,
+                struct mg_error *err)
+{
+    return size == 0 ? 0 : stream->device->ops->set (stream, to, byte, size, err);
+}
+
+int device_fetch (struct mg_stream *stream, void *to, const void *from, size_t size,
+                  struct mg_error *err)
+{
+    if (device_download (stream, to, from, size, err) < 0)
+        return -1;
+    return mg_stream_synchronize (stream, err);
+}
+
+bool device_holds (const struct mg_device *device, const void *ptr, bool hoped)
+{
+    return device->ops->holds ? device->ops->holds (device, ptr) : hoped;
 }
 
 int device_reserve_scratch (struct mg_device *device, size_t size, struct mg_error *err)

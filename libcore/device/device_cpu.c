@@ -1,8 +1,8 @@
 /* device_cpu.c - host memory; a stream is a lane of the queue.
  *
- * Kernels run inside the enqueuing call, so on a compute stream nothing is ever left to
- * do when a call has returned, and an event recorded there is reached.  A comm stream
- * holds the work that waits for other processes.
+ * Kernels, copies and sets run inside the enqueuing call, so on a compute stream nothing is ever
+ * left to do when a call has returned, and an event recorded there is reached.  A comm stream
+ * holds the work that waits for other processes, and the copies behind it.
  */
 
 #include <errno.h>
@@ -13,11 +13,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "libcore/device/device_ops.h"
+#include "libcore/device/device_cpu.h"
 #include "libcore/device/limit.h"
 #include "libcore/device/pool.h"
+#include "libcore/device/stream.h"
 
-enum { ALIGNMENT = 64, HUGE_MIN = 8 << 20, NUM_WAITS = 16 };
+enum { ALIGNMENT = 64, HUGE_MIN = 8 << 20, NUM_WAITS = 16, NUM_COPIES = 4 };
 
 /* A comm stream's place in which it waits for an event: work that is done when another
  * lane has reached a mark.
@@ -29,9 +30,19 @@ struct wait {
     uint64_t mark;
 };
 
+/* A copy's place in a comm stream; from NULL: a set. */
+struct copy {
+    struct work work;
+    struct pool *pool;
+    void *to;
+    const void *from;
+    int byte;
+    size_t size;
+};
+
 struct cpu_stream {
     struct mg_stream base;
-    struct pool *waits; /* NULL on a compute stream */
+    struct pool *waits, *copies; /* NULL on a compute stream */
 };
 
 struct cpu_event {
@@ -40,15 +51,26 @@ struct cpu_event {
     uint64_t mark;
 };
 
-static bool cpu_usable (struct mg_error *err)
+bool cpu_usable (struct mg_error *err)
 {
     (void)err;
     return true;
 }
 
+int cpu_check_ordinal (const struct mg_device *device, struct mg_error *err)
+{
+    if (device->ordinal == 0)
+        return 0;
+    return mg_error_set (err, ENODEV, "device %s: there is no number %d, want 0",
+                         device->ops->name, device->ordinal);
+}
+
 static int cpu_create (struct mg_device *device, struct mg_error *err)
 {
-    device->kernels = kernels_cpu_create (device->threads, err);
+    if (cpu_check_ordinal (device, err) < 0)
+        return -1;
+    device->kernels = device->shares ? kernels_cpu_create_light (device->threads, err)
+                                     : kernels_cpu_create (device->threads, err);
     return device->kernels ? 0 : -1;
 }
 
@@ -87,7 +109,7 @@ static void advise_huge (char *ptr, size_t size)
 /* What calloc() gave stands in front of what is handed out. Large blocks are fresh pages,
  * which are zero without being touched; huge ones spare the GEMMs many TLB misses.
  */
-static void *cpu_alloc (struct mg_device *device, size_t size)
+void *cpu_alloc (struct mg_device *device, size_t size)
 {
     size_t total = size + sizeof (void *) + ALIGNMENT;
     void *base;
@@ -108,7 +130,7 @@ static void *cpu_alloc (struct mg_device *device, size_t size)
     return ptr;
 }
 
-static void cpu_free (struct mg_device *device, void *ptr)
+void cpu_free (struct mg_device *device, void *ptr)
 {
     void *base;
 
@@ -120,7 +142,7 @@ static void cpu_free (struct mg_device *device, void *ptr)
 /* "MemAvailable: N kB" of /proc/meminfo (free pages where there is no such file), or what the
  * control groups leave, if that is less.
  */
-static size_t cpu_available (const struct mg_device *device)
+size_t cpu_available (const struct mg_device *device)
 {
     FILE *file = fopen ("/proc/meminfo", "re");
     char line[128];
@@ -139,18 +161,18 @@ static size_t cpu_available (const struct mg_device *device)
     return bytes < limit ? bytes : limit;
 }
 
-static void cpu_stream_destroy (struct mg_stream *base)
+void cpu_stream_destroy (struct mg_stream *base)
 {
     struct cpu_stream *stream = (struct cpu_stream *)base;
 
     queue_lane_destroy (base->lane);
     pool_destroy (stream->waits, NULL);
+    pool_destroy (stream->copies, NULL);
     free (stream);
 }
 
-static struct mg_stream *cpu_stream_create (struct mg_device *device,
-                                            enum mg_stream_kind kind, const char *name,
-                                            struct mg_error *err)
+struct mg_stream *cpu_stream_create (struct mg_device *device, enum mg_stream_kind kind,
+                                     const char *name, struct mg_error *err)
 {
     struct cpu_stream *stream = calloc (1, sizeof (*stream));
 
@@ -161,7 +183,8 @@ static struct mg_stream *cpu_stream_create (struct mg_device *device,
     if (!(stream->base.lane = queue_lane_create (device->queue, name, err)))
         goto error;
     if (kind == MG_STREAM_COMM
-        && !(stream->waits = pool_create (sizeof (struct wait), NUM_WAITS, err)))
+        && (!(stream->waits = pool_create (sizeof (struct wait), NUM_WAITS, err))
+            || !(stream->copies = pool_create (sizeof (struct copy), NUM_COPIES, err))))
         goto error;
     return &stream->base;
 error:
@@ -169,17 +192,91 @@ error:
     return NULL;
 }
 
-static int cpu_stream_synchronize (struct mg_stream *stream, struct mg_error *err)
+int cpu_stream_synchronize (struct mg_stream *stream, struct mg_error *err)
 {
     return queue_wait (stream->lane, queue_lane_mark (stream->lane), err);
 }
 
-static bool cpu_stream_idle (const struct mg_stream *stream)
+bool cpu_stream_idle (const struct mg_stream *stream)
 {
     return queue_reached (stream->lane, queue_lane_mark (stream->lane));
 }
 
-static struct mg_event *cpu_event_create (struct mg_device *device, struct mg_error *err)
+int cpu_submit (struct mg_stream *stream, struct work *work, struct mg_error *err)
+{
+    if (stream->kind == MG_STREAM_COMPUTE)
+        return queue_run (stream->lane, work, err);
+    return queue_submit (stream->lane, work, err);
+}
+
+static void do_copy (const struct copy *copy)
+{
+    if (copy->from)
+        memcpy (copy->to, copy->from, copy->size);
+    else
+        memset (copy->to, copy->byte, copy->size);
+}
+
+static int copy_poll (struct work *work, struct mg_error *err)
+{
+    (void)err;
+    do_copy ((struct copy *)work);
+    return 1;
+}
+
+static void copy_release (struct work *work)
+{
+    struct copy *copy = (struct copy *)work;
+
+    pool_put (copy->pool, copy);
+}
+
+static void copy_describe (const struct work *work, char *text, size_t max)
+{
+    const struct copy *copy = (const struct copy *)work;
+
+    snprintf (text, max, "%s of %zu bytes", copy->from ? "copy" : "set", copy->size);
+}
+
+/* At once where nothing is before it, else in its turn. */
+static int enqueue_copy (struct mg_stream *base, const struct copy *want, struct mg_error *err)
+{
+    struct cpu_stream *stream = (struct cpu_stream *)base;
+    struct copy *copy;
+
+    if (queue_check (base->device->queue, err) < 0)
+        return -1;
+    if (base->kind == MG_STREAM_COMPUTE || cpu_stream_idle (base)) {
+        do_copy (want);
+        return 0;
+    }
+    if (!(copy = pool_get (stream->copies, err)))
+        return -1;
+    *copy = *want;
+    copy->work.poll = copy_poll;
+    copy->work.release = copy_release;
+    copy->work.describe = copy_describe;
+    copy->pool = stream->copies;
+    return stream_submit (base, &copy->work, err);
+}
+
+int cpu_copy (struct mg_stream *stream, enum device_copy kind, void *to, const void *from,
+              size_t size, struct mg_error *err)
+{
+    const struct copy copy = { .to = to, .from = from, .size = size };
+
+    (void)kind;
+    return enqueue_copy (stream, &copy, err);
+}
+
+int cpu_set (struct mg_stream *stream, void *to, int byte, size_t size, struct mg_error *err)
+{
+    const struct copy copy = { .to = to, .byte = byte, .size = size };
+
+    return enqueue_copy (stream, &copy, err);
+}
+
+struct mg_event *cpu_event_create (struct mg_device *device, struct mg_error *err)
 {
     struct cpu_event *event = calloc (1, sizeof (*event));
 
@@ -191,12 +288,12 @@ static struct mg_event *cpu_event_create (struct mg_device *device, struct mg_er
     return &event->base;
 }
 
-static void cpu_event_destroy (struct mg_event *event)
+void cpu_event_destroy (struct mg_event *event)
 {
     free (event);
 }
 
-static void cpu_event_record (struct mg_event *base, struct mg_stream *stream)
+void cpu_event_record (struct mg_event *base, struct mg_stream *stream)
 {
     struct cpu_event *event = (struct cpu_event *)base;
 
@@ -225,8 +322,7 @@ static void wait_describe (const struct work *work, char *text, size_t max)
     queue_lane_describe (((const struct wait *)work)->lane, text, max);
 }
 
-static int cpu_event_wait (struct mg_stream *base, struct mg_event *event_base,
-                           struct mg_error *err)
+int cpu_event_wait (struct mg_stream *base, struct mg_event *event_base, struct mg_error *err)
 {
     struct cpu_stream *stream = (struct cpu_stream *)base;
     struct cpu_event *event = (struct cpu_event *)event_base;
@@ -249,7 +345,7 @@ static int cpu_event_wait (struct mg_stream *base, struct mg_event *event_base,
     return queue_submit (base->lane, &wait->work, err);
 }
 
-static int cpu_event_synchronize (struct mg_event *base, struct mg_error *err)
+int cpu_event_synchronize (struct mg_event *base, struct mg_error *err)
 {
     struct cpu_event *event = (struct cpu_event *)base;
 
@@ -266,6 +362,10 @@ const struct device_ops device_cpu_ops = {
     .alloc = cpu_alloc,
     .free = cpu_free,
     .available = cpu_available,
+    .host_alloc = cpu_alloc,
+    .host_free = cpu_free,
+    .copy = cpu_copy,
+    .set = cpu_set,
     .give_scratch = cpu_give_scratch,
     .enter = cpu_enter,
     .leave = cpu_leave,
@@ -273,6 +373,7 @@ const struct device_ops device_cpu_ops = {
     .stream_destroy = cpu_stream_destroy,
     .stream_synchronize = cpu_stream_synchronize,
     .stream_idle = cpu_stream_idle,
+    .submit = cpu_submit,
     .event_create = cpu_event_create,
     .event_destroy = cpu_event_destroy,
     .event_record = cpu_event_record,

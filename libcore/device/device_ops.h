@@ -15,13 +15,17 @@
 
 enum { STREAM_NAME_MAX = 32 };
 
+enum device_copy { COPY_UPLOAD, COPY_DOWNLOAD, COPY_ON_DEVICE };
+
 struct device_ops {
     const char *name;
 
     /* Can this backend be used here? Does not block. On false, 'err' says why. */
     bool (*usable) (struct mg_error *err);
 
-    /* Fill device->impl and device->kernels. -1 and a text on failure. */
+    /* Fill device->impl and device->kernels.  device->ordinal is not checked yet.  -1 and a text
+     * on failure.
+     */
     int (*create) (struct mg_device *device, struct mg_error *err);
 
     /* Free what create() made, also where it got half way. Keeps errno. */
@@ -33,6 +37,19 @@ struct device_ops {
     void *(*alloc) (struct mg_device *device, size_t size);
     void (*free) (struct mg_device *device, void *ptr);
     size_t (*available) (const struct mg_device *device);
+
+    /* Memory as device_host_alloc() promises; as alloc() and free(). */
+    void *(*host_alloc) (struct mg_device *device, size_t size);
+    void (*host_free) (struct mg_device *device, void *ptr);
+
+    /* Enqueue a copy or a set, as device.h promises; size is not 0. */
+    int (*copy) (struct mg_stream *stream, enum device_copy kind, void *to, const void *from,
+                 size_t size, struct mg_error *err);
+    int (*set) (struct mg_stream *stream, void *to, int byte, size_t size,
+                struct mg_error *err);
+
+    /* Is this an address in memory of alloc()?  NULL: the backend cannot tell. */
+    bool (*holds) (const struct mg_device *device, const void *ptr);
 
     /* kernels.h: give_scratch of the backend's kernels. */
     void (*give_scratch) (struct mg_device *device, void *memory, size_t size);
@@ -53,6 +70,13 @@ struct device_ops {
     /* Is all work enqueued so far done? Never blocks. */
     bool (*stream_idle) (const struct mg_stream *stream);
 
+    /* Host work in stream order: stream_submit().  NULL: the backend takes none. */
+    int (*submit) (struct mg_stream *stream, struct work *work, struct mg_error *err);
+
+    /* What the backend's libraries call a stream (a cudaStream_t).  NULL: there is no such thing.
+     */
+    void *(*stream_native) (const struct mg_stream *stream);
+
     /* Events, as megatron/stream.h has them. */
     struct mg_event *(*event_create) (struct mg_device *device, struct mg_error *err);
     void (*event_destroy) (struct mg_event *event);
@@ -60,15 +84,20 @@ struct device_ops {
     int (*event_wait) (struct mg_stream *stream, struct mg_event *event,
                        struct mg_error *err);
     int (*event_synchronize) (struct mg_event *event, struct mg_error *err);
+
+    /* Capture of what is enqueued, for a later replay, will be an optional part of this table
+     * (begin, end, launch).  Its contract is written with its first user.
+     */
 };
 
 struct mg_device {
     const struct device_ops *ops;
-    int threads;
+    int threads, ordinal;
     size_t allocated; /* bytes, by device_alloc() */
     void *scratch;    /* of the kernels, once it is reserved */
     size_t scratch_size;
     struct queue *queue; /* host work; a wait on it is a wait on this device */
+    bool shares;         /* the queue is another device's */
     struct kernels *kernels;
     void *impl; /* the backend's */
 };
@@ -84,6 +113,6 @@ struct mg_event {
     struct mg_device *device;
 };
 
-extern const struct device_ops device_cpu_ops;
+extern const struct device_ops device_cpu_ops, device_guarded_ops, device_guarded_pages_ops;
 
 #endif /* LIBCORE_DEVICE_DEVICE_OPS_H */

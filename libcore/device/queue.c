@@ -58,6 +58,7 @@ struct queue {
     struct timespec waited_since;    /* ... since then */
     struct queue_lane *busy; /* lanes with work, in the order in which they got it */
     struct queue_watch watch; /* work NULL: nobody watches */
+    struct queue_access access; /* begin NULL: none is needed */
     struct mg_error failure;
 };
 
@@ -267,6 +268,8 @@ static bool poll_all (struct queue *queue)
     struct queue_lane **link = &queue->busy;
     bool progress = false;
 
+    if (queue->access.begin)
+        queue->access.begin (queue->access.arg);
     while (*link && !queue->failed) {
         struct queue_lane *lane = *link;
 
@@ -277,6 +280,8 @@ static bool poll_all (struct queue *queue)
         else
             link = &lane->next_busy;
     }
+    if (queue->access.end)
+        queue->access.end (queue->access.arg);
     return progress;
 }
 
@@ -364,6 +369,13 @@ void queue_set_watch (struct queue *queue, const struct queue_watch *watch)
 {
     pthread_mutex_lock (&queue->lock);
     queue->watch = watch ? *watch : (struct queue_watch){ NULL, NULL };
+    pthread_mutex_unlock (&queue->lock);
+}
+
+void queue_set_access (struct queue *queue, const struct queue_access *access)
+{
+    pthread_mutex_lock (&queue->lock);
+    queue->access = access ? *access : (struct queue_access){ NULL, NULL, NULL };
     pthread_mutex_unlock (&queue->lock);
 }
 

@@ -122,6 +122,16 @@ struct queue_watch {
  */
 void queue_set_watch (struct queue *queue, const struct queue_watch *watch);
 
+/* What the communication thread calls before it looks at work, and after, before it waits: for
+ * memory that it may touch only in between.  To be set before anything is submitted; NULL: nothing.
+ */
+struct queue_access {
+    void (*begin) (void *arg);
+    void (*end) (void *arg);
+    void *arg;
+};
+void queue_set_access (struct queue *queue, const struct queue_access *access);
+
 /* The lane's name, as long as the lane is used. */
 const char *queue_lane_name (const struct queue_lane *lane);
 

@@ -88,12 +88,17 @@ int mg_event_synchronize (struct mg_event *event, struct mg_error *err)
 
 int stream_submit (struct mg_stream *stream, struct work *work, struct mg_error *err)
 {
-    if (!stream->lane)
+    if (!stream->device->ops->submit)
         return mg_error_set (err, ENOTSUP, "stream %s: %s devices take no host work",
                              stream->name, stream->device->ops->name);
-    if (stream->kind == MG_STREAM_COMPUTE)
-        return queue_run (stream->lane, work, err);
-    return queue_submit (stream->lane, work, err);
+    return stream->device->ops->submit (stream, work, err);
+}
+
+void *stream_native (const struct mg_stream *stream)
+{
+    const struct device_ops *ops = stream->device->ops;
+
+    return ops->stream_native ? ops->stream_native (stream) : NULL;
 }
 
 bool stream_idle (const struct mg_stream *stream)

@@ -26,6 +26,9 @@ int stream_check (const struct mg_stream *stream, struct mg_error *err);
 const struct queue_lane *stream_lane (const struct mg_stream *stream);
 uint64_t stream_next_mark (const struct mg_stream *stream);
 
+/* What the device's own libraries call the stream; NULL on the CPU. */
+void *stream_native (const struct mg_stream *stream);
+
 struct mg_device *stream_device (const struct mg_stream *stream);
 
 #endif /* LIBCORE_DEVICE_STREAM_H */

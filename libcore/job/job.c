@@ -27,9 +27,11 @@ struct job {
     bool ready; /* all ranks have left job_create(), as far as this one can know */
     struct grid *grid;
     struct mg_device *device;
+    struct mg_device *host; /* shares with it */
     struct comm_net *net;
     struct recorder *recorder; /* NULL: one rank has nothing to record */
     struct mg_comm *comm[GROUP_NUM_KINDS];
+    struct mg_comm *control;
     struct mg_comm *pp_backward; /* NULL: comm[GROUP_PP] serves */
     struct mg_comm *shard[2], *instances[2]; /* of dense and of expert parameters; NULL: one
                                                 instance; shared where these are the same */
@@ -127,15 +129,21 @@ out:
 static int make_device (struct job *job, const struct job_config *config,
                         struct mg_error *err)
 {
-    struct device_config device = { .threads = config->threads,
+    struct device_config device = { .name = getenv ("MG_TEST_DEVICE"), // of tests
+                                    .threads = config->threads,
                                     .timeout = config->timeout };
+    struct device_config host = { .name = "cpu" };
 
     if (device.threads == 0 && (device.threads = threads_environment (0, err)) < 0)
         return -1;
     if (device.threads == 0 && (device.threads = count_threads (job, err)) < 0)
         return -1;
-    job->device = device_create (&device, err);
-    return job->device ? 0 : -1;
+    if (!(job->device = device_create (&device, err)))
+        return -1;
+    host.share = job->device;
+    host.threads = device.threads;
+    job->host = device_create (&host, err);
+    return job->host ? 0 : -1;
 }
 
 static void abort_job (void *arg, int code)
@@ -225,6 +233,26 @@ static int make_comm (struct job *job, int position, struct mg_error *err)
     return job->comm[kind] ? 0 : -1;
 }
 
+/* The control communicator.  It has the connection of GROUP_WORLD, which costs no time at the
+ * start: the library's own calls on all ranks are control calls, and a program, which makes the
+ * others, cannot reach this communicator; so nobody mixes the two in different orders.
+ */
+static int make_control (struct job *job, struct mg_error *err)
+{
+    struct mg_comm *world = job->comm[GROUP_WORLD];
+    int size = mg_comm_size (world), *tasks = calloc ((size_t)size, sizeof (*tasks));
+    struct comm_config config = {
+        .name = "control", .size = size, .rank = mg_comm_rank (world), .tasks = tasks,
+        .control = true, .share = world,
+    };
+
+    if (!tasks)
+        return mg_error_set (err, ENOMEM, "job: out of memory for the control communicator");
+    job->control = comm_create (job->net, &config, err);
+    free (tasks);
+    return job->control ? 0 : -1;
+}
+
 /* With virtual stages on two ranks, activations and gradients go from the one to the other
  * side by side.  One communicator matches them in the order in which they are enqueued,
  * which is not the same on both ends.
@@ -295,6 +323,7 @@ static int make_comms (struct job *job, const struct job_config *config,
     struct comm_net_config net = {
         .backend = config->comm,
         .device = job->device,
+        .host = job->host,
         .size = bootstrap_info (job->bootstrap)->size,
         .start = bootstrap_kept (job->bootstrap),
         .abort = abort_job,
@@ -310,7 +339,7 @@ static int make_comms (struct job *job, const struct job_config *config,
         if (make_comm (job, i, err) < 0)
             return -1;
     }
-    if (make_pp_backward (job, err) < 0)
+    if (make_control (job, err) < 0 || make_pp_backward (job, err) < 0)
         return -1;
     return make_instances (job, config->optimizer_instances, err);
 }
@@ -418,10 +447,12 @@ void job_destroy (struct job *job)
         for (int i = NUM_INSTANCE_COMMS; i-- > 0;)
             comm_destroy (instance_comm (job, i));
         comm_destroy (job->pp_backward);
+        comm_destroy (job->control);
         for (int i = GROUP_NUM_KINDS - 1; i >= 0; i--) // sharers before what they share
             comm_destroy (job->comm[creation_order[i]]);
         comm_net_destroy (job->net);
         recorder_destroy (job->recorder);
+        device_destroy (job->host);
         device_destroy (job->device);
         grid_destroy (job->grid);
         if (job->own_bootstrap)
@@ -455,6 +486,16 @@ const struct grid *job_grid (const struct job *job)
 struct mg_device *job_device (const struct job *job)
 {
     return job->device;
+}
+
+struct mg_device *job_host (const struct job *job)
+{
+    return job->host;
+}
+
+struct mg_comm *job_control (const struct job *job)
+{
+    return job->control;
 }
 
 struct mg_comm *job_comm (const struct job *job, enum group_kind kind)

@@ -1,6 +1,11 @@
 /* job - everything a rank needs before it has a model: its place, its device, its
  * communicators.
  *
+ * A job has two devices: that of its compute, and the host.  The communicators of groups are data
+ * communicators (comm.h), for memory and streams of the first.  What the host reads (agreements,
+ * norms and losses, reports, files) concerns all ranks, so there is one control communicator,
+ * with the members of GROUP_WORLD.
+ *
  * Made once at the start, passed down, never looked up by name.  Communicators of every
  * group that the rank belongs to are created eagerly, in the order of one table, the same
  * on every rank (lazy creation in the middle of training hangs when memory is short or
@@ -62,6 +67,15 @@ int job_rank (const struct job *job); /* logical */
 int job_world (const struct job *job);
 const struct grid *job_grid (const struct job *job);
 struct mg_device *job_device (const struct job *job);
+
+/* The host's memory, streams for the control communicator, and kernels for host memory, which
+ * convert what was or will be on the device: they need no stream, and are done on return.  Owned
+ * by the job.
+ */
+struct mg_device *job_host (const struct job *job);
+
+/* The control communicator, of all ranks, whose ranks are those of the job.  Owned by the job. */
+struct mg_comm *job_control (const struct job *job);
 
 /* Communicator of this rank's group of a kind; GROUP_WORLD is everybody. NULL where the
  * rank is no member (embd and pos-embd on middle stages). Owned by the job.

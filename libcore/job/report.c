@@ -51,6 +51,8 @@ int report_ranks (const bool *in, int size, char *text, size_t max)
 /* Kind of group that a communicator's name stands for, -1: none. */
 static int kind_of (const char *name)
 {
+    if (strcmp (name, "control") == 0)
+        return GROUP_WORLD;
     return strcmp (name, "pp-backward") == 0 ? GROUP_PP : group_kind_by_name (name);
 }
 

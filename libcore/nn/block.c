@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "libcore/base/rng.h"
+#include "libcore/device/stream.h"
 #include "libcore/nn/attention.h"
 #include "libcore/nn/block.h"
 #include "libcore/nn/check.h"
@@ -325,8 +326,7 @@ static void describe (struct param *p, const struct nn *nn, int layer, int i, in
     }
 }
 
-int block_init (struct block *b, const struct nn *nn, int layer, struct param *p, int order,
-                struct mg_error *err)
+void block_init (struct block *b, const struct nn *nn, int layer, struct param *p, int order)
 {
     uint64_t seed = nn->config.seed;
 
@@ -344,17 +344,28 @@ int block_init (struct block *b, const struct nn *nn, int layer, struct param *p
     };
     for (int i = 0; i < BLOCK_NUM_PARAMS; i++)
         describe (&p[i], nn, layer, i, order);
-    if (!(b->attention_key = calloc ((size_t)nn->local_heads, sizeof (uint64_t))))
-        return mg_error_set (err, ENOMEM, "layer %d: out of memory", layer);
-    for (int64_t h = 0; h < nn->local_heads; h++)
-        b->attention_key[h] = rng_key (seed, RNG_DROPOUT_ATTENTION,
-                                       (uint64_t)(nn->tp_rank * nn->local_heads + h),
-                                       (uint64_t)layer);
-    return 0;
 }
 
-void block_clear (struct block *b)
+int block_make_keys (struct block *b, const struct nn *nn, struct mg_error *err)
 {
-    free (b->attention_key);
+    const size_t size = (size_t)nn->local_heads * sizeof (uint64_t);
+    uint64_t *key = malloc (size + 1);
+    int rc = -1;
+
+    if (!key)
+        return mg_error_set (err, ENOMEM, "layer %d: out of memory", b->layer);
+    for (int64_t h = 0; h < nn->local_heads; h++)
+        key[h] = rng_key (nn->config.seed, RNG_DROPOUT_ATTENTION,
+                          (uint64_t)(nn->tp_rank * nn->local_heads + h), (uint64_t)b->layer);
+    if ((b->attention_key = device_alloc_apart (stream_device (nn->compute), size, err))
+        && device_upload (nn->compute, b->attention_key, key, size, err) == 0)
+        rc = mg_stream_synchronize (nn->compute, err);
+    free (key);
+    return rc < 0 ? mg_error_prefix (err, "layer %d", b->layer) : 0;
+}
+
+void block_clear (struct block *b, struct mg_device *device)
+{
+    device_free (device, b->attention_key);
     b->attention_key = NULL;
 }

@@ -69,7 +69,7 @@ struct block {
     struct param *norm1_weight, *norm1_bias, *norm2_weight, *norm2_bias;
     struct linear qkv, proj, fc1, fc2; /* proj and fc2 without bias: it is added later */
     struct param *proj_bias, *fc2_bias;
-    uint64_t *attention_key; /* [local heads] */
+    uint64_t *attention_key; /* [local heads], device memory */
     uint64_t hidden_key[2];  /* after attention, after the MLP */
 };
 
@@ -100,9 +100,13 @@ extern const size_t block_num_phases;
 /* Describe the layer's BLOCK_NUM_PARAMS parameters into 'p' (their order in the model
  * starts at 'order') and point 'b' at them.
  */
-int block_init (struct block *b, const struct nn *nn, int layer, struct param *p, int order,
-                struct mg_error *err);
-void block_clear (struct block *b);
+void block_init (struct block *b, const struct nn *nn, int layer, struct param *p, int order);
+
+/* What a layer that runs has besides parameters, of device memory; block_clear() gives it back,
+ * also after a failure, and takes a zeroed block.
+ */
+int block_make_keys (struct block *b, const struct nn *nn, struct mg_error *err);
+void block_clear (struct block *b, struct mg_device *device);
 
 /* Run all phases. A failure is prefixed with the layer and the phase. */
 int block_fwd (const struct block_run *run, struct mg_error *err);

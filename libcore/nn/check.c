@@ -3,14 +3,25 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "libcore/device/device.h"
+#include "libcore/device/stream.h"
 #include "libcore/nn/check.h"
 
 /* Bits of the order, from the top: pass, microbatch, step, phase. */
 enum { PHASE_BITS = 6, STEP_BITS = 27, MICROBATCH_BITS = 28 };
 
-void check_init (struct check *c, const struct kernels *kern, struct mg_stream *stream)
+int check_init (struct check *c, const struct kernels *kern, struct mg_stream *stream,
+                struct mg_error *err)
 {
     *c = (struct check){ .kern = kern, .stream = stream, .first = CHECK_NOWHERE };
+    c->sum = device_alloc_apart (stream_device (stream), sizeof (*c->sum), err);
+    return c->sum ? 0 : -1;
+}
+
+void check_clear (struct check *c)
+{
+    device_free (stream_device (c->stream), c->sum);
+    c->sum = NULL;
 }
 
 /* Microbatches only count where there are several. */
@@ -47,14 +58,14 @@ int check_tensor (struct check *c, const struct check_place *place, const char *
                   struct mg_error *err)
 {
     int64_t order = order_of (c, place);
-    double sum = 0;
+    double sum;
 
     if (n == 0 || (c->first != CHECK_NOWHERE && c->first <= order))
         return 0;
     if (kern_sum_sq (c->kern,
-                     &(struct kern_sum_sq){ .n = n, .x = x, .dtype = dtype, .out = &sum },
+                     &(struct kern_sum_sq){ .n = n, .x = x, .dtype = dtype, .out = c->sum },
                      c->stream, err) < 0
-        || mg_stream_synchronize (c->stream, err) < 0)
+        || device_fetch (c->stream, &sum, c->sum, sizeof (sum), err) < 0)
         return -1;
     if (!isfinite (sum))
         note (c, place, what, name, sum, order);

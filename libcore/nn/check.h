@@ -25,6 +25,7 @@ enum { CHECK_TEXT_MAX = 200, CHECK_NOWHERE = -1 };
 struct check {
     const struct kernels *kern;
     struct mg_stream *stream;
+    double *sum;    /* device memory: of the squares of the tensor that is looked at */
     int microbatch; /* that is being worked on */
     int64_t first;  /* order of the first place, CHECK_NOWHERE: none so far */
     char text[CHECK_TEXT_MAX]; /* which that is */
@@ -39,8 +40,12 @@ struct check_place {
     const char *where; /* "layer 3: linear_fc1", for the text */
 };
 
-/* Nothing found yet; kernels work on 'stream', which is waited for. */
-void check_init (struct check *c, const struct kernels *kern, struct mg_stream *stream);
+/* Nothing found yet; kernels work on 'stream', which is waited for.  -1 and a text on failure;
+ * check_clear() in any case.
+ */
+int check_init (struct check *c, const struct kernels *kern, struct mg_stream *stream,
+                struct mg_error *err);
+void check_clear (struct check *c);
 
 /* Look at n elements of 'dtype' (0: at none) called 'what' "NAME".  -1 only if that failed. */
 int check_tensor (struct check *c, const struct check_place *place, const char *what,

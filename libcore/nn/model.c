@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "libcore/nn/model_private.h"
 
@@ -22,7 +21,8 @@ static int setup_streams (struct model *m, struct mg_error *err)
     if (!(nn->compute = mg_stream_create (m->device, MG_STREAM_COMPUTE, "compute", err))
         || !(nn->tp_stream = mg_stream_create (m->device, MG_STREAM_COMM, "tp", err))
         || !(nn->computed = mg_event_create (m->device, err))
-        || !(nn->communicated = mg_event_create (m->device, err)))
+        || !(nn->communicated = mg_event_create (m->device, err))
+        || !(m->taken = mg_event_create (m->device, err)))
         return -1;
     return 0;
 }
@@ -107,8 +107,11 @@ static int describe_chunks (struct model *m, struct mg_error *err)
             return -1;
         places.block = chunk->block;
         chunk->first = (size_t)(next - m->param);
-        if (!(next = model_describe_part (&m->nn, &chunk->part, c, next, &places, err)))
-            return -1;
+        next = model_describe_part (&m->nn, &chunk->part, c, next, &places);
+        for (int i = 0; i < chunk->part.num_layers; i++) {
+            if (block_make_keys (&chunk->block[i], &m->nn, err) < 0)
+                return -1;
+        }
         chunk->embedding = chunk->part.first ? 2 : 0;
         chunk->head = (size_t)(next - m->param) - chunk->first - chunk->embedding
                       - (size_t)chunk->part.num_layers * BLOCK_NUM_PARAMS;
@@ -193,10 +196,10 @@ error:
     return NULL;
 }
 
-static void clear_chunk (struct chunk *chunk)
+static void clear_chunk (struct chunk *chunk, struct mg_device *device)
 {
     for (int i = 0; chunk->block && i < chunk->part.num_layers; i++)
-        block_clear (&chunk->block[i]);
+        block_clear (&chunk->block[i], device);
     free (chunk->block);
 }
 
@@ -210,8 +213,13 @@ void model_destroy (struct model *m)
     mg_stream_destroy (m->nn.compute);
     mg_event_destroy (m->nn.computed);
     mg_event_destroy (m->nn.communicated);
+    mg_event_destroy (m->taken);
+    device_host_free (m->device, m->staged.token);
+    device_host_free (m->device, m->staged.label);
+    device_host_free (m->device, m->staged.mask);
+    device_host_free (m->device, m->staged.sample);
     for (int c = 0; m->chunk && c < m->num_chunks; c++)
-        clear_chunk (&m->chunk[c]);
+        clear_chunk (&m->chunk[c], m->device);
     for (int p = 0; p < m->num_pools; p++)
         model_clear_pool (&m->pool[p]);
     free (m->chunk);
@@ -219,6 +227,7 @@ void model_destroy (struct model *m)
     free (m->pool_of);
     free (m->param);
     device_free (m->device, m->memory);
+    device_free (m->device, m->position);
     free (m);
     errno = saved_errno;
 }
@@ -279,15 +288,12 @@ enum mg_dtype model_dtype (const struct model *m)
 
 int model_loss (struct model *m, double sums[3], struct mg_error *err)
 {
-    if (mg_stream_synchronize (m->nn.compute, err) < 0)
-        return -1;
-    memcpy (sums, m->shared.loss, 3 * sizeof (double));
-    return 0;
+    return device_fetch (m->nn.compute, sums, m->shared.loss, 3 * sizeof (double), err);
 }
 
-void model_clear_loss (struct model *m)
+int model_clear_loss (struct model *m, struct mg_error *err)
 {
-    memset (m->shared.loss, 0, 3 * sizeof (double));
+    return device_set (m->nn.compute, m->shared.loss, 0, 3 * sizeof (double), err);
 }
 
 bool model_has_loss (const struct model *m)

@@ -28,8 +28,8 @@ struct model_spec {
     bool per_token_loss; /* a microbatch's loss is the sum over its tokens, not the mean */
 };
 
-/* Fill 'batch' for a microbatch of the current iteration: always the sample indices, and
- * tokens, labels and mask ([s, b] order) if 'tokens' is set.
+/* Fill 'batch', which is host memory, for a microbatch of the current iteration: always the
+ * sample indices, and tokens, labels and mask ([s, b] order) if 'tokens' is set.
  */
 typedef int (*model_fetch_f) (void *arg, int microbatch, bool tokens,
                               struct nn_batch *batch, struct mg_error *err);
@@ -80,8 +80,8 @@ int model_scratch_bytes (struct model *m, size_t *bytes, struct mg_error *err);
 /* Allocate activations, and the kernels' scratch (device_reserve_scratch()). */
 int model_bind (struct model *m, const int *slots, struct mg_error *err);
 
-/* Who fills the slots' batches, and the weight of a microbatch in the loss (1 / number of
- * microbatches, times a loss scale; with per_token_loss the scale alone).
+/* Who brings the batches that go into the slots, and the weight of a microbatch in the loss (1 /
+ * number of microbatches, times a loss scale; with per_token_loss the scale alone).
  */
 void model_set_input (struct model *m, model_fetch_f fetch, void *arg, double weight);
 
@@ -118,7 +118,7 @@ void model_set_check (struct model *m, struct check *check);
  * last stage. Waits for the compute stream.
  */
 int model_loss (struct model *m, double sums[3], struct mg_error *err);
-void model_clear_loss (struct model *m);
+int model_clear_loss (struct model *m, struct mg_error *err);
 
 /* True on ranks that hold the last global stage. */
 bool model_has_loss (const struct model *m);

@@ -70,11 +70,9 @@ static void carve_shared (const struct model *m, struct arena *a, struct shared 
     const struct nn *nn = &m->nn;
 
     block_carve_shared (nn, a, shared->act, shared->grad);
-    if (nn->rows < nn->tokens) {
+    if (nn->rows < nn->tokens)
         shared->gathered
             = arena_take (a, nn->tokens * nn->hidden, mg_dtype_size (nn->dtype));
-        shared->position = arena_take (a, nn->rows / nn->batch, sizeof (int32_t));
-    }
     shared->weight = arena_take (a, largest_stored (m), mg_dtype_size (nn->dtype));
     shared->loss = arena_take (a, 3, sizeof (double));
 }
@@ -148,7 +146,6 @@ static int bind_all (struct model *m, const int *slots, struct arena *a, struct 
     carve_shared (m, a, &m->shared);
     m->nn.gathered = m->shared.gathered;
     m->nn.weight = m->shared.weight;
-    m->nn.position = (struct kern_positions){ .at = m->shared.position, .stride_s = 1 };
     for (int p = 0; p < m->num_pools; p++)
         if (bind_slots (m, &m->pool[p], slots ? slots[p] : 1, a, err) < 0)
             return -1;
@@ -158,20 +155,12 @@ static int bind_all (struct model *m, const int *slots, struct arena *a, struct 
 static void unbind_all (struct model *m)
 {
     m->nn.gathered = m->nn.weight = NULL;
-    m->nn.position = (struct kern_positions){ .at = NULL };
     m->shared = (struct shared){ .loss = NULL };
     for (int p = 0; p < m->num_pools; p++)
         model_clear_pool (&m->pool[p]);
 }
 
 /* --- scratch of kernels: passes over addresses that nothing looks at --- */
-
-static int fetch_nothing (void *arg, int microbatch, bool tokens, struct nn_batch *batch,
-                          struct mg_error *err)
-{
-    (void)arg, (void)microbatch, (void)tokens, (void)batch, (void)err;
-    return 0;
-}
 
 /* Parameters that have no memory yet get 'to' in the place of 'from'. */
 static void point_params (struct model *m, void *from, void *to)
@@ -199,7 +188,6 @@ int model_scratch_bytes (struct model *m, size_t *bytes, struct mg_error *err)
     const struct kernels *kern = m->nn.kern;
     struct kernels planning = *kern;
     const struct model_hooks hooks = m->hooks;
-    model_fetch_f fetch = m->fetch;
     struct arena a;
     int rc;
 
@@ -208,7 +196,6 @@ int model_scratch_bytes (struct model *m, size_t *bytes, struct mg_error *err)
             return -1;
         arena_init (&a, nowhere, PTRDIFF_MAX);
         point_params (m, NULL, nowhere);
-        m->fetch = fetch_nothing;
         m->hooks = (struct model_hooks){ .arg = NULL };
         m->nn.planning = true;
         m->nn.kern = &planning;
@@ -218,7 +205,6 @@ int model_scratch_bytes (struct model *m, size_t *bytes, struct mg_error *err)
         m->nn.kern = kern;
         m->nn.planning = false;
         m->hooks = hooks;
-        m->fetch = fetch;
         point_params (m, nowhere, NULL);
         unbind_all (m);
         if (rc < 0) {
@@ -231,12 +217,39 @@ int model_scratch_bytes (struct model *m, size_t *bytes, struct mg_error *err)
 }
 
 /* With sequence parallelism a rank has the rows of consecutive positions. */
-static void set_positions (struct model *m)
+static int set_positions (struct model *m, struct mg_error *err)
 {
     int64_t n = m->nn.rows / m->nn.batch;
+    const size_t size = (size_t)n * sizeof (int32_t);
+    int32_t *position;
+    int rc;
 
-    for (int64_t s = 0; m->shared.position && s < n; s++)
-        m->shared.position[s] = (int32_t)(n * m->nn.tp_rank + s);
+    if (m->nn.rows == m->nn.tokens)
+        return 0;
+    if (!(m->position = device_alloc_apart (m->device, size, err))
+        || !(position = model_allocate ((size_t)n, sizeof (*position), err)))
+        return -1;
+    for (int64_t s = 0; s < n; s++)
+        position[s] = (int32_t)(n * m->nn.tp_rank + s);
+    rc = device_upload (m->nn.compute, m->position, position, size, err);
+    if (mg_stream_synchronize (m->nn.compute, err) < 0)
+        rc = -1;
+    m->nn.position = (struct kern_positions){ .at = m->position, .stride_s = 1 };
+    free (position);
+    return rc;
+}
+
+/* The host's side of a batch. */
+static int stage_batch (struct model *m, struct mg_error *err)
+{
+    const size_t tokens = (size_t)m->nn.tokens;
+    struct nn_batch *b = &m->staged;
+
+    b->sample = device_host_alloc (m->device, (size_t)m->nn.batch * sizeof (*b->sample), err);
+    b->token = device_host_alloc (m->device, tokens * sizeof (*b->token), err);
+    b->label = device_host_alloc (m->device, tokens * sizeof (*b->label), err);
+    b->mask = device_host_alloc (m->device, tokens * sizeof (*b->mask), err);
+    return b->sample && b->token && b->label && b->mask ? 0 : -1;
 }
 
 int model_bind (struct model *m, const int *slots, struct mg_error *err)
@@ -252,8 +265,7 @@ int model_bind (struct model *m, const int *slots, struct mg_error *err)
     if (!(m->memory = device_alloc (m->device, size, err)))
         return mg_error_prefix (err, "activations");
     arena_init (&a, m->memory, size);
-    if (bind_all (m, slots, &a, err) < 0)
+    if (bind_all (m, slots, &a, err) < 0 || stage_batch (m, err) < 0)
         return -1;
-    set_positions (m);
-    return 0;
+    return set_positions (m, err);
 }

@@ -145,8 +145,7 @@ struct param *model_describe_head (const struct nn *nn, struct param *p, struct 
 }
 
 struct param *model_describe_part (const struct nn *nn, const struct model_part *part,
-                                   int chunk, struct param *p, struct model_places *places,
-                                   struct mg_error *err)
+                                   int chunk, struct param *p, struct model_places *places)
 {
     struct param *first = p;
 
@@ -155,8 +154,7 @@ struct param *model_describe_part (const struct nn *nn, const struct model_part 
     for (int i = 0; i < part->num_layers; i++, p += BLOCK_NUM_PARAMS) {
         int layer = part->first_layer + i;
 
-        if (block_init (&places->block[i], nn, layer, p, model_layer_order (layer), err) < 0)
-            return NULL;
+        block_init (&places->block[i], nn, layer, p, model_layer_order (layer));
     }
     if (part->last)
         p = model_describe_head (nn, p, places->embedding->word, places->head);
@@ -195,9 +193,7 @@ static struct param *list_chunk (const struct nn *nn, const struct model_part *p
         mg_error_set (err, ENOMEM, "out of memory for %d layers", part->num_layers);
         return NULL;
     }
-    p = model_describe_part (nn, part, chunk, p, places, err);
-    for (int i = 0; i < part->num_layers; i++)
-        block_clear (&places->block[i]);
+    p = model_describe_part (nn, part, chunk, p, places);
     free (places->block);
     return p;
 }

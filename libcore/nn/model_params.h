@@ -46,18 +46,16 @@ struct param *model_describe_head (const struct nn *nn, struct param *p, struct 
 
 /* What is pointed at a chunk's parameters. */
 struct model_places {
-    struct block *block; /* [part->num_layers], zeroed; block_clear() them, after a failure
-                            too */
+    struct block *block; /* [part->num_layers] */
     struct embedding *embedding; /* the rank's: set where the chunk has it */
     struct head *head;
 };
 
 /* Describe the parameters of the rank's chunk number 'chunk' from *p on: the next free
- * record, or NULL and a text.  Chunks are described in ascending order.
+ * record.  Chunks are described in ascending order.
  */
 struct param *model_describe_part (const struct nn *nn, const struct model_part *part,
-                                   int chunk, struct param *p, struct model_places *places,
-                                   struct mg_error *err);
+                                   int chunk, struct param *p, struct model_places *places);
 
 /* The *n parameters that pipeline rank 'rank' has in the first of 'tp' tensor-parallel
  * ranks, without a job: names, shapes and marks as model_create() gives them, with neither

@@ -156,6 +156,32 @@ static int start_forward (struct model *m, const struct chunk *c, struct slot *s
                       nn->compute, err);
 }
 
+/* Bring a microbatch into a slot, once what was brought before has left the host's memory. */
+static int fill_batch (struct model *m, int microbatch, bool tokens,
+                       const struct nn_batch *batch, struct mg_error *err)
+{
+    const struct nn *nn = &m->nn;
+    size_t n = (size_t)nn->tokens;
+
+    if (nn->planning)
+        return 0;
+    if (mg_event_synchronize (m->taken, err) < 0
+        || m->fetch (m->fetch_arg, microbatch, tokens, &m->staged, err) < 0
+        || device_upload (nn->compute, batch->sample, m->staged.sample,
+                          (size_t)nn->batch * sizeof (*batch->sample), err) < 0)
+        return -1;
+    if (tokens
+        && (device_upload (nn->compute, batch->token, m->staged.token,
+                           n * sizeof (*batch->token), err) < 0
+            || device_upload (nn->compute, batch->label, m->staged.label,
+                              n * sizeof (*batch->label), err) < 0
+            || device_upload (nn->compute, batch->mask, m->staged.mask,
+                              n * sizeof (*batch->mask), err) < 0))
+        return -1;
+    mg_event_record (m->taken, nn->compute);
+    return 0;
+}
+
 int model_forward (struct model *m, int chunk, int slot, int microbatch, bool training,
                    struct mg_error *err)
 {
@@ -163,7 +189,7 @@ int model_forward (struct model *m, int chunk, int slot, int microbatch, bool tr
     struct slot *s = &c->pool->slot[slot];
     struct head_loss loss = { m->weight, m->shared.loss, m->spec.per_token_loss };
 
-    if (m->fetch (m->fetch_arg, microbatch, c->part.first || c->part.last, &s->batch, err) < 0)
+    if (fill_batch (m, microbatch, c->part.first || c->part.last, &s->batch, err) < 0)
         return -1;
     s->microbatch = microbatch;
     if (m->nn.check)

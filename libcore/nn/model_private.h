@@ -21,7 +21,6 @@ struct shared {
     void *act[BLOCK_NUM_ACTS];
     void *grad[BLOCK_NUM_GRADS];
     void *gathered, *weight; /* see struct nn */
-    int32_t *position;       /* of this rank's rows of the sequence, if these are not all */
     double *loss; /* three sums, see kern_xent_loss */
 };
 
@@ -55,7 +54,10 @@ struct model {
     struct head head;
     struct shared shared;
     void *memory; /* everything that model_bind() carved */
+    int32_t *position; /* device memory: of this rank's rows, NULL: of all */
     size_t scratch; /* bytes, 0: not known yet */
+    struct nn_batch staged; /* host memory of the next batch on its way to a slot ... */
+    struct mg_event *taken; /* ... and when it has come there */
     model_fetch_f fetch;
     void *fetch_arg;
     double weight;

@@ -43,7 +43,7 @@ struct nn {
     int64_t local_ffn, local_vocab;
 };
 
-/* What a pass works on: one microbatch. */
+/* What a pass works on: one microbatch, in the device's memory. */
 struct nn_batch {
     int32_t *token; /* [tokens] in [s, b] order */
     int32_t *label;

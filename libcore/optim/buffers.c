@@ -31,7 +31,7 @@ static void find_groups (struct buffers *b)
     int dp = mg_comm_size (job_comm (job, GROUP_DP_CP));
     int edp = mg_comm_size (job_comm (job, GROUP_EDP));
 
-    b->world = job_comm (job, GROUP_WORLD);
+    b->control = job_control (job);
     for (int e = 0; e < 2; e++) {
         struct buffers_peers *p = &b->peers[e];
 
@@ -141,6 +141,7 @@ struct buffers *buffers_create (const struct buffers_config *config, const struc
     b->job = job;
     b->device = job_device (job);
     b->kern = device_kernels (b->device);
+    b->host = device_kernels (job_host (job));
     b->stream = stream;
     b->params = params;
     b->n = n;
@@ -153,6 +154,31 @@ struct buffers *buffers_create (const struct buffers_config *config, const struc
     return b;
 }
 
+/* Without gradients: memory for the initial values of float8 parameters. */
+static int hold_initial (struct buffers *b, struct mg_error *err)
+{
+    b->initial = true;
+    for (size_t i = 0; i < b->n; i++) {
+        struct param *p = &b->params[i];
+
+        if (p->storage == MG_FLOAT8_E4M3
+            && !(p->grad = device_alloc_apart (
+                     b->device, (size_t)(p->numel + 1) * mg_dtype_size (p->dtype), err)))
+            return mg_error_prefix (err, "values of %s", p->name);
+    }
+    return 0;
+}
+
+static void drop_initial (struct buffers *b)
+{
+    for (size_t i = 0; b->initial && i < b->n; i++) {
+        if (b->params[i].storage == MG_FLOAT8_E4M3)
+            device_free (b->device, b->params[i].grad);
+        b->params[i].grad = NULL;
+    }
+    b->initial = false;
+}
+
 void buffers_destroy (struct buffers *b)
 {
     int saved_errno = errno;
@@ -160,8 +186,9 @@ void buffers_destroy (struct buffers *b)
     if (!b)
         return;
     buffers_sync_clear (b);
-    for (size_t i = 0; b->initial && i < b->n; i++)
-        free (b->params[i].grad);
+    drop_initial (b);
+    device_free (b->device, b->findings);
+    free (b->found);
     for (int i = 0; b->memory && i < b->layout->num_buffers; i++) {
         device_free (b->device, b->memory[i].param);
         device_free (b->device, b->memory[i].grad);
@@ -230,29 +257,11 @@ static int allocate (struct buffers *b, int buffer, struct mg_error *err)
     return 0;
 }
 
-/* Without gradients: memory for the initial values of float8 parameters. */
-static int hold_initial (struct buffers *b, struct mg_error *err)
-{
-    b->initial = true;
-    for (size_t i = 0; i < b->n; i++) {
-        struct param *p = &b->params[i];
-
-        if (p->storage == MG_FLOAT8_E4M3
-            && !(p->grad = calloc ((size_t)p->numel + 1, mg_dtype_size (p->dtype))))
-            return mg_error_set (err, ENOMEM, "out of memory for values of %s", p->name);
-    }
-    return 0;
-}
-
 int buffers_drop_initial (struct buffers *b, struct mg_error *err)
 {
     if (!b->config.no_grads)
         return buffers_zero_grad (b, err);
-    for (size_t i = 0; b->initial && i < b->n; i++) {
-        free (b->params[i].grad);
-        b->params[i].grad = NULL;
-    }
-    b->initial = false;
+    drop_initial (b);
     return 0;
 }
 
@@ -271,6 +280,11 @@ int buffers_bind (struct buffers *b, struct mg_error *err)
     }
     if (b->config.no_grads && hold_initial (b, err) < 0)
         return -1;
+    if (!(b->findings = device_alloc_apart (b->device, (b->num_ranges + 1)
+                                                           * sizeof (*b->findings), err)))
+        return -1;
+    if (!(b->found = calloc (b->num_ranges + 1, sizeof (*b->found))))
+        return mg_error_set (err, ENOMEM, "buffers: out of memory");
     return buffers_sync_bind (b, err);
 }
 
@@ -286,6 +300,17 @@ int buffers_zero_grad (struct buffers *b, struct mg_error *err)
             return -1;
     }
     return 0;
+}
+
+int buffers_clear_findings (struct buffers *b, struct mg_error *err)
+{
+    return device_set (b->stream, b->findings, 0, b->num_ranges * sizeof (*b->findings), err);
+}
+
+int buffers_fetch_findings (struct buffers *b, struct mg_error *err)
+{
+    return device_fetch (b->stream, b->found, b->findings,
+                         b->num_ranges * sizeof (*b->findings), err);
 }
 
 /* --- what this rank owns --- */

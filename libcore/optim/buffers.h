@@ -55,7 +55,7 @@ int64_t buffers_elements (const struct buffers *b);
 
 /* Allocate the memory, zeroed, and set data and grad of every parameter.  Without gradients
  * param->grad is NULL.  Float8 parameters are the exception: until main_params_take() returns,
- * their grad is host memory for initial values (param_init()).
+ * their grad is memory for initial values (param_init()), outside the plan.
  */
 int buffers_bind (struct buffers *b, struct mg_error *err);
 

@@ -32,18 +32,26 @@ struct buffers_peers {
     double prescale; /* factor of gradients before they are reduced */
 };
 
+/* What kernels find out about a range. */
+struct buffers_finding {
+    double squares, zeros;   /* sum of squares of its main gradients, how many are 0 */
+    struct kern_three three; /* largest magnitudes of values to be stored */
+    float largest;           /* magnitude of its main parameters, as they are stored */
+};
+
 struct buffers {
     struct buffers_config config;
     const struct job *job;
     struct mg_device *device;
     const struct kernels *kern;
+    const struct kernels *host; /* the same operations on host memory */
     struct mg_stream *stream;
-    struct mg_comm *world;
+    struct mg_comm *control;
     struct buffers_peers peers[2]; /* of dense and of expert parameters */
     struct param *params;
     size_t n;
     int num_tensors;
-    bool initial; /* grad of float8 parameters is host memory for initial values */
+    bool initial; /* grad of float8 parameters is memory for initial values */
     struct layout *layout;
     struct buffers_memory *memory; /* [layout->num_buffers] */
     struct buffers_range *range;
@@ -54,6 +62,8 @@ struct buffers {
     struct mg_stream *aside;    /* carries collectives that overlap kernels, NULL: none do */
     struct mg_event *computed;  /* compute stream -> aside */
     struct mg_event *caught_up; /* aside -> compute stream */
+    struct buffers_finding *findings; /* [num_ranges] in device memory ... */
+    struct buffers_finding *found;    /* ... and as the host has fetched them */
 };
 
 /* The parameter of a range, and the ranks that share it. */
@@ -80,7 +90,7 @@ static inline enum mg_dtype buffers_grad_dtype (const struct buffers *b, size_t 
 }
 
 /* The initial values of float8 parameters are no longer needed: gradients are zero again, or
- * without gradients the host memory is freed.
+ * without gradients their memory is freed.
  */
 int buffers_drop_initial (struct buffers *b, struct mg_error *err);
 
@@ -88,6 +98,12 @@ int buffers_drop_initial (struct buffers *b, struct mg_error *err);
  * over all ranks; blocks.
  */
 int buffers_agree_largest (struct buffers *b, float *largest, size_t n, struct mg_error *err);
+
+/* Clear the device's findings, before kernels write new ones; and wait for these, which are in
+ * b->found afterwards.
+ */
+int buffers_clear_findings (struct buffers *b, struct mg_error *err);
+int buffers_fetch_findings (struct buffers *b, struct mg_error *err);
 
 /* What communication needs besides the memory: buffers_sync.c. */
 int buffers_sync_bind (struct buffers *b, struct mg_error *err);

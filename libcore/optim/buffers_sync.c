@@ -240,7 +240,5 @@ int buffers_params_wait (struct buffers *b, struct mg_error *err)
 
 int buffers_agree_largest (struct buffers *b, float *largest, size_t n, struct mg_error *err)
 {
-    if (mg_comm_all_reduce (b->world, largest, n, MG_FLOAT32, MG_MAX, b->stream, err) < 0)
-        return -1;
-    return mg_stream_synchronize (b->stream, err);
+    return mg_comm_all_reduce (b->control, largest, n, MG_FLOAT32, MG_MAX, NULL, err);
 }

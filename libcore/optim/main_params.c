@@ -5,7 +5,8 @@
  * parameters itself.  The model's parameters are made of main ones in one place (give).
  *
  * Invariants: place[].data of a range is the model's parameters if these are float32, memory of
- * its own if main parameters are kept, host memory between write and give if not, else NULL.
+ * its own if main parameters are kept, memory outside the plan between write and give if not,
+ * else NULL.
  * All ranks take part in the collectives of take and give, also a rank on which give fails.
  */
 
@@ -14,6 +15,7 @@
 #include <string.h>
 
 #include "libcore/optim/main_params_private.h"
+#include "libcore/optim/stored.h"
 
 /* --- memory --- */
 
@@ -71,8 +73,11 @@ static int hold (struct main_params *m, size_t range, struct mg_error *err)
     const size_t n = (size_t)(r->to - r->from);
     void **data = &m->value.place[range].data;
 
-    if (!*data && !(*data = calloc (n, mg_dtype_size (owned_dtype (&m->value, range)))))
-        return mg_error_set (err, ENOMEM, "out of memory for %zu main parameters", n);
+    if (!*data
+        && !(*data = device_alloc_apart (m->buffers->device,
+                                         n * mg_dtype_size (owned_dtype (&m->value, range)),
+                                         err)))
+        return mg_error_prefix (err, "%zu main parameters", n);
     return 0;
 }
 
@@ -82,7 +87,7 @@ static void drop (struct main_params *m)
     for (size_t i = 0; m->value.place && i < m->buffers->num_ranges; i++) {
         if (!is_held (m, i))
             continue;
-        free (m->value.place[i].data);
+        device_free (m->buffers->device, m->value.place[i].data);
         m->value.place[i].data = NULL;
     }
 }
@@ -155,20 +160,23 @@ static int scale_initial (struct main_params *m, struct mg_error *err)
 {
     struct buffers *b = m->buffers;
 
+    if (buffers_clear_findings (b, err) < 0)
+        return -1;
     for (size_t i = 0; i < b->num_ranges; i++) {
         enum mg_dtype dtype;
         const void *values = initial_values (m, i, &dtype);
 
-        m->found[i] = 0;
         if (kern_max_abs (b->kern,
                           &(struct kern_max_abs){ .n = b->range[i].to - b->range[i].from,
                                                   .x = values, .dtype = dtype,
-                                                  .out = &m->found[i] },
+                                                  .out = &b->findings[i].largest },
                           b->stream, err) < 0)
             return -1;
     }
-    if (mg_stream_synchronize (b->stream, err) < 0)
+    if (buffers_fetch_findings (b, err) < 0)
         return -1;
+    for (size_t i = 0; i < b->num_ranges; i++)
+        m->found[i] = b->found[i].largest;
     if (main_params_agree_largest (m, err) < 0)
         return mg_error_prefix (err, "scales of the optimizer's state");
     for (size_t i = 0; i < b->num_ranges; i++)
@@ -284,16 +292,14 @@ static int read_param (struct main_params *m, size_t range, int64_t from, int64_
     struct buffers *b = m->buffers;
     enum mg_dtype dtype = buffers_param_dtype (b, range);
     const struct param *p = buffers_param (b, range);
-    const char *stored
-        = (const char *)b->range[range].data + (size_t)from * mg_dtype_size (dtype);
-    float scale = p->storage == MG_FLOAT8_E4M3 ? p->scale : 1;
+    const struct stored s = {
+        .at = { .data = (char *)b->range[range].data + (size_t)from * mg_dtype_size (dtype),
+                .dtype = dtype },
+        .cast = true,
+        .factor = p->storage == MG_FLOAT8_E4M3 ? p->scale : 1,
+    };
 
-    if (kern_cast (b->kern,
-                   &(struct kern_cast){ .n = n, .scale = scale, .x = stored, .from = dtype,
-                                        .y = out, .to = MG_FLOAT32 },
-                   b->stream, err) < 0)
-        return -1;
-    return mg_stream_synchronize (b->stream, err);
+    return stored_read (b->host, &s, n, out, b->stream, err);
 }
 
 int main_params_read (struct main_params *m, size_t range, int64_t from, int64_t n, float *out,

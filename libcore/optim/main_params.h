@@ -7,7 +7,7 @@
  * all ranks agree on: main_params_float8.c.
  *
  * Each rank has main parameters of the elements that it owns (buffers.h).  Main parameters that
- * are not kept exist from main_params_write() to main_params_give() only, in host memory: this
+ * are not kept exist from main_params_write() to main_params_give() only, outside the plan: this
  * is how a run without updates loads its parameters.  Ranges are those of the buffers.
  */
 #ifndef LIBCORE_OPTIM_MAIN_PARAMS_H
@@ -47,7 +47,7 @@ int main_params_take (struct main_params *m, struct mg_error *err);
  */
 int main_params_give (struct main_params *m, struct mg_error *err);
 
-/* The address of a range's main parameters if they are float32 in host memory, else NULL. */
+/* The device address of a range's main parameters if they are float32, else NULL. */
 float *main_params_plain (const struct main_params *m, size_t range);
 
 /* Read elements [from, from + n) of a range as float32 into host memory.  If there are no main

@@ -39,25 +39,27 @@ static float main_scale (const struct main_params *m, size_t range)
 /* m->found of float8 ranges; 0 of others. */
 static int find_own_largest (struct main_params *m, struct mg_error *err)
 {
-    const struct buffers *b = m->buffers;
+    struct buffers *b = m->buffers;
 
     memset (m->found, 0, b->num_ranges * sizeof (*m->found));
+    if (buffers_clear_findings (b, err) < 0)
+        return -1;
     for (size_t i = 0; i < b->num_ranges; i++) {
         const struct kern_max_abs max = {
             .n = b->range[i].to - b->range[i].from,
             .x = m->value.place[i].data,
             .dtype = owned_dtype (&m->value, i),
-            .out = &m->found[i],
+            .out = &b->findings[i].largest,
         };
 
         if (is_float8 (m, i) && kern_max_abs (b->kern, &max, b->stream, err) < 0)
             return -1;
     }
-    if (mg_stream_synchronize (b->stream, err) < 0)
+    if (buffers_fetch_findings (b, err) < 0)
         return -1;
     for (size_t i = 0; i < b->num_ranges; i++) {
         if (is_float8 (m, i))
-            m->found[i] *= main_scale (m, i);
+            m->found[i] = b->found[i].largest * main_scale (m, i);
     }
     return 0;
 }

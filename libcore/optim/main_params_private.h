@@ -9,7 +9,7 @@ struct main_params {
     struct main_params_config config;
     struct buffers *buffers;
     struct owned value; /* of float32 parameters: these themselves */
-    float *found;       /* [num_ranges] largest magnitudes of ranges */
+    float *found;       /* [num_ranges] largest magnitudes of ranges, in host memory */
     float *largest;     /* [num_tensors] largest magnitudes of tensors, of all ranks */
 };
 

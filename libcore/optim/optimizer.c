@@ -69,9 +69,7 @@ void optimizer_destroy (struct optimizer *o)
     optimizer_sums_clear (o);
     for (int v = 0; v < OPTIMIZER_NUM_VALUES; v++)
         owned_clear (&o->value[v]);
-    free (o->zeros);
     free (o->reduced);
-    free (o->found);
     free (o->agreed);
     free (o);
     errno = saved_errno;
@@ -101,15 +99,13 @@ static bool has_scales (const struct optimizer *o)
 
 static int allocate_sums (struct optimizer *o, struct mg_error *err)
 {
-    const size_t ranges = o->buffers->num_ranges, tensors = (size_t)o->buffers->num_tensors;
+    const size_t tensors = (size_t)o->buffers->num_tensors;
 
-    o->zeros = calloc (ranges + 1, sizeof (*o->zeros));
     o->reduced = calloc (tensors + OPTIMIZER_MAX_EXTRA + 1, sizeof (double));
-    if (!o->zeros || !o->reduced)
+    if (!o->reduced)
         return mg_error_set (err, ENOMEM, "optimizer: out of memory");
     if (has_scales (o)
-        && (!(o->found = calloc (ranges + 1, sizeof (*o->found)))
-            || !(o->agreed = calloc (tensors + 1, sizeof (*o->agreed)))))
+        && !(o->agreed = calloc (tensors + 1, sizeof (*o->agreed))))
         return mg_error_set (err, ENOMEM, "optimizer: out of memory");
     return 0;
 }
@@ -166,31 +162,42 @@ static int64_t true_elements (const struct param *p, const struct buffers_range 
     return end > r->from ? end - r->from : 0;
 }
 
-/* Start the sums of this rank's ranges. */
+/* True if this rank is the one that counts a range in the norm. */
+static bool is_counted (const struct buffers *b, size_t range)
+{
+    const struct param *p = buffers_param (b, range);
+    const struct buffers_peers *peers = buffers_peers_of (b, p);
+
+    return peers->counts && param_is_counted (p, peers->tp_rank);
+}
+
+/* Find the sums of this rank's ranges. */
 static int sum_ranges (struct optimizer *o, struct mg_error *err)
 {
     const struct owned *main_grad = &o->value[OPTIMIZER_MAIN_GRAD];
-    const struct buffers *b = o->buffers;
+    struct buffers *b = o->buffers;
 
+    if (buffers_clear_findings (b, err) < 0)
+        return -1;
     for (size_t i = 0; i < b->num_ranges; i++) {
         const struct buffers_range *r = &b->range[i];
         const struct param *p = buffers_param (b, i);
-        const struct buffers_peers *peers = buffers_peers_of (b, p);
         const void *grad = main_grad->place[i].data;
         enum mg_dtype dtype = owned_dtype (main_grad, i);
         const struct kern_sum_sq sum = { .n = r->to - r->from, .x = grad, .dtype = dtype,
-                                         .out = &o->reduced[p->order] };
+                                         .out = &b->findings[i].squares };
         const struct kern_count_zeros zeros = { .n = true_elements (p, r), .x = grad,
-                                                .dtype = dtype, .out = &o->zeros[i] };
+                                                .dtype = dtype,
+                                                .out = &b->findings[i].zeros };
 
-        if (!peers->counts || !param_is_counted (p, peers->tp_rank))
+        if (!is_counted (b, i))
             continue;
         if (kern_sum_sq (b->kern, &sum, b->stream, err) < 0)
             return -1;
         if (o->config.count_zeros && kern_count_zeros (b->kern, &zeros, b->stream, err) < 0)
             return -1;
     }
-    return 0;
+    return buffers_fetch_findings (b, err);
 }
 
 int optimizer_grad_norm (struct optimizer *o, double *extra, int num_extra, double *norm,
@@ -205,15 +212,17 @@ int optimizer_grad_norm (struct optimizer *o, double *extra, int num_extra, doub
         return mg_error_set (err, EINVAL, "gradient norm: %d extra values, want 0 to %d",
                              num_extra, OPTIMIZER_MAX_EXTRA);
     memset (o->reduced, 0, (last + 1) * sizeof (double));
-    if (sum_ranges (o, err) < 0 || mg_stream_synchronize (b->stream, err) < 0)
+    if (sum_ranges (o, err) < 0)
         return -1;
     if (extras > 0)
         memcpy (o->reduced + tensors, extra, extras * sizeof (double));
-    for (size_t i = 0; i < b->num_ranges; i++)
-        o->reduced[last] += o->zeros[i];
-    if (mg_comm_all_reduce (b->world, o->reduced, last + 1, MG_FLOAT64, MG_SUM, b->stream,
-                            err) < 0
-        || mg_stream_synchronize (b->stream, err) < 0)
+    for (size_t i = 0; i < b->num_ranges; i++) {
+        if (is_counted (b, i))
+            o->reduced[buffers_param (b, i)->order] = b->found[i].squares;
+        o->reduced[last] += b->found[i].zeros;
+    }
+    if (mg_comm_all_reduce (b->control, o->reduced, last + 1, MG_FLOAT64, MG_SUM, NULL, err)
+        < 0)
         return mg_error_prefix (err, "gradient norm");
     for (size_t i = 0; i < tensors; i++)
         total += o->reduced[i];
@@ -276,13 +285,15 @@ static struct kern_adamw update_of (const struct optimizer *o, size_t range,
 static int scale_update (struct optimizer *o, const struct kern_adamw *all,
                          struct mg_error *err)
 {
-    const struct buffers *b = o->buffers;
+    struct buffers *b = o->buffers;
 
+    if (buffers_clear_findings (b, err) < 0)
+        return -1;
     for (size_t i = 0; i < b->num_ranges; i++) {
         const struct kern_adamw a = update_of (o, i, all);
 
         if (kern_adamw_largest (b->kern,
-                &(struct kern_adamw_largest){ .update = a, .out = &o->found[i] },
+                &(struct kern_adamw_largest){ .update = a, .out = &b->findings[i].three },
                 b->stream, err) < 0)
             return -1;
     }
@@ -294,12 +305,12 @@ static int update_ranges (struct optimizer *o, const struct kern_adamw *all,
 {
     const struct buffers *b = o->buffers;
 
-    if (o->found && scale_update (o, all, err) < 0)
+    if (o->agreed && scale_update (o, all, err) < 0)
         return -1;
     for (size_t i = 0; i < b->num_ranges; i++) {
         struct kern_adamw a = update_of (o, i, all);
 
-        if (o->found)
+        if (o->agreed)
             a.scale = optimizer_scales (o, i);
         if (kern_adamw (b->kern, &a, b->stream, err) < 0)
             return mg_error_prefix (err, "%s", buffers_param (b, i)->name);

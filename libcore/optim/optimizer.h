@@ -114,7 +114,7 @@ enum optimizer_value {
     OPTIMIZER_NUM_VALUES
 };
 
-/* The address of a value of a range if it is float32 in host memory, else NULL. */
+/* The device address of a value of a range if it is float32, else NULL. */
 float *optimizer_plain (const struct optimizer *o, size_t range, enum optimizer_value value);
 
 /* Read elements [from, from + n) of a value, counted from the range's first, as float32 into

@@ -21,10 +21,9 @@ struct optimizer {
     struct mg_stream *reader; /* converts copies for another thread; NULL: there are none */
     struct mg_comm *embd;
     struct optimizer_packed packed[2];
-    struct kern_three *found;  /* [num_ranges] largest magnitudes; NULL: nothing is scaled */
-    struct kern_three *agreed; /* [num_tensors] the same over all ranks */
+    struct kern_three *agreed; /* [num_tensors] largest magnitudes over all ranks; NULL: nothing
+                                  is scaled */
     double *reduced;           /* [num_tensors + OPTIMIZER_MAX_EXTRA + 1] */
-    double *zeros;             /* [num_ranges] */
     int64_t num_zeros;
     int64_t steps;
 };
@@ -37,8 +36,8 @@ static inline struct owned *optimizer_owned (const struct optimizer *o,
                                          : (struct owned *)&o->value[value];
 }
 
-/* Set the scales of the tensors whose ranges' largest magnitudes are in o->found.  Collective
- * over all ranks; blocks.
+/* Set the scales of the tensors whose ranges' largest magnitudes are the device's findings.
+ * Collective over all ranks; blocks.
  */
 int optimizer_find_scales (struct optimizer *o, struct mg_error *err);
 struct kern_three optimizer_scales (const struct optimizer *o, size_t range);

@@ -17,12 +17,12 @@ int optimizer_find_scales (struct optimizer *o, struct mg_error *err)
 {
     struct buffers *b = o->buffers;
 
-    if (mg_stream_synchronize (b->stream, err) < 0)
+    if (buffers_fetch_findings (b, err) < 0)
         return -1;
     memset (o->agreed, 0, (size_t)b->num_tensors * sizeof (*o->agreed));
     for (size_t i = 0; i < b->num_ranges; i++) {
         struct kern_three *all = &o->agreed[buffers_param (b, i)->order];
-        const struct kern_three *part = &o->found[i];
+        const struct kern_three *part = &b->found[i].three;
 
         all->param = larger (all->param, part->param);
         all->m = larger (all->m, part->m);

@@ -6,8 +6,6 @@
  * Invariant: the copy has memory on ranks whose ranges count only; only there it is read.
  */
 
-#include <string.h>
-
 #include "libcore/optim/optimizer_private.h"
 
 /* Main gradients are no part of a checkpoint. */
@@ -57,13 +55,13 @@ int optimizer_snapshot_bind (struct optimizer *o, struct mg_error *err)
     if (optimizer_snapshot_bytes (o) == 0)
         return 0;
     if (!(o->reader = mg_stream_create (b->device, MG_STREAM_COMPUTE, "snapshot", err))
-        || owned_bind (&o->copy_upper, err) < 0)
+        || owned_bind (&o->copy_upper, err) < 0
+        || owned_touch (&o->copy_upper, o->reader, err) < 0)
         return -1;
-    owned_touch (&o->copy_upper);
     for (int v = 0; v < NUM_COPIED; v++) {
-        if (owned_bind (&o->copy[values[v]], err) < 0)
+        if (owned_bind (&o->copy[values[v]], err) < 0
+            || owned_touch (&o->copy[values[v]], o->reader, err) < 0)
             return -1;
-        owned_touch (&o->copy[values[v]]);
     }
     for (size_t i = 0; i < b->num_ranges; i++)
         main->place[i].upper = o->copy_upper.place[i].data;
@@ -87,14 +85,16 @@ int optimizer_take_snapshot (struct optimizer *o, struct mg_error *err)
 {
     const struct buffers *b = o->buffers;
 
-    if (mg_stream_synchronize (b->stream, err) < 0)
-        return -1;
     for (size_t i = 0; i < b->num_ranges; i++) {
-        for (int v = 0; v < NUM_COPIED; v++)
-            owned_copy (&o->copy[values[v]], optimizer_owned (o, values[v]), i);
-        owned_copy_from (&o->copy_upper, i, b->range[i].data);
+        for (int v = 0; v < NUM_COPIED; v++) {
+            if (owned_copy (&o->copy[values[v]], optimizer_owned (o, values[v]), i, b->stream,
+                            err) < 0)
+                return -1;
+        }
+        if (owned_copy_from (&o->copy_upper, i, b->range[i].data, b->stream, err) < 0)
+            return -1;
     }
-    return 0;
+    return mg_stream_synchronize (b->stream, err); // the copy is read through another stream
 }
 
 float *optimizer_snapshot_plain (const struct optimizer *o, size_t range,

@@ -1,7 +1,6 @@
 /* owned.c - memory of the values that a rank owns, and how they are read and written
  *
- * The host accesses values in owned_read(), owned_write(), owned_copy_from() and owned_touch()
- * alone.
+ * The host accesses no value: stored.h copies what is read and written.
  *
  * Invariant: the values of a range start at the shard's place of the range in its buffer's
  * memory, so two 'owned' of the same buffers put an element at the same place.
@@ -11,9 +10,9 @@
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "libcore/optim/owned.h"
+#include "libcore/optim/stored.h"
 
 int owned_create (struct owned *v, const struct buffers *buffers, const char *name,
                   struct mg_error *err)
@@ -105,18 +104,20 @@ float *owned_plain (const struct owned *v, size_t range)
     return owned_dtype (v, range) == MG_FLOAT32 ? v->place[range].data : NULL;
 }
 
+static struct stored stored_values (const struct owned *v, size_t range, int64_t from)
+{
+    struct stored s = { .at = owned_state (v, range, from), .cast = v->unscaled, .factor = 1 };
+
+    s.plain = s.at.dtype == MG_FLOAT32 && !s.at.upper;
+    return s;
+}
+
 int owned_read (const struct owned *v, size_t range, int64_t from, int64_t n, float *out,
                 struct mg_stream *stream, struct mg_error *err)
 {
-    const struct kern_state state = owned_state (v, range, from);
-    const struct kern_cast cast = { .n = n, .scale = 1, .x = state.data, .from = state.dtype,
-                                    .y = out, .to = MG_FLOAT32 };
-    const struct kern_state_load load = { .n = n, .state = state, .out = out,
-                                          .dtype = MG_FLOAT32 };
-    int rc = v->unscaled ? kern_cast (v->buffers->kern, &cast, stream, err)
-                      : kern_state_load (v->buffers->kern, &load, stream, err);
+    const struct stored s = stored_values (v, range, from);
 
-    return rc < 0 ? -1 : mg_stream_synchronize (stream, err);
+    return stored_read (v->buffers->host, &s, n, out, stream, err);
 }
 
 /* A part of a tensor that is stored alone has its own scale, until the next update.  As there,
@@ -141,45 +142,38 @@ int owned_write (struct owned *v, size_t range, const float *in, struct mg_strea
                  struct mg_error *err)
 {
     const struct buffers_range *r = &v->buffers->range[range];
-    const int64_t n = r->to - r->from;
-    struct kern_state state;
-    int rc;
+    struct stored s;
 
     choose_scale (v, range, in);
-    state = owned_state (v, range, 0);
-    if (v->unscaled)
-        rc = kern_cast (v->buffers->kern,
-                        &(struct kern_cast){ .n = n, .scale = 1, .x = in, .from = MG_FLOAT32,
-                                             .y = state.data, .to = state.dtype },
-                        stream, err);
-    else
-        rc = kern_state_store (v->buffers->kern,
-                               &(struct kern_state_store){ .n = n, .in = in,
-                                                           .dtype = MG_FLOAT32,
-                                                           .state = state },
-                               stream, err);
-    return rc < 0 ? -1 : mg_stream_synchronize (stream, err);
+    s = stored_values (v, range, 0);
+    return stored_write (v->buffers->host, &s, r->to - r->from, in, stream, err);
 }
 
-void owned_copy (struct owned *to, const struct owned *from, size_t range)
+int owned_copy (struct owned *to, const struct owned *from, size_t range,
+                struct mg_stream *stream, struct mg_error *err)
 {
-    owned_copy_from (to, range, from->place[range].data);
     to->place[range].scale = from->place[range].scale;
+    return owned_copy_from (to, range, from->place[range].data, stream, err);
 }
 
-void owned_copy_from (struct owned *to, size_t range, const void *from)
+int owned_copy_from (struct owned *to, size_t range, const void *from,
+                     struct mg_stream *stream, struct mg_error *err)
 {
     const struct buffers_range *r = &to->buffers->range[range];
 
-    if (to->place[range].data)
-        memcpy (to->place[range].data, from,
-                (size_t)(r->to - r->from) * mg_dtype_size (owned_dtype (to, range)));
+    if (!to->place[range].data)
+        return 0;
+    return device_copy (stream, to->place[range].data, from,
+                        (size_t)(r->to - r->from) * mg_dtype_size (owned_dtype (to, range)),
+                        err);
 }
 
-void owned_touch (struct owned *v)
+int owned_touch (struct owned *v, struct mg_stream *stream, struct mg_error *err)
 {
     for (int i = 0; i < v->buffers->layout->num_buffers; i++) {
-        if (v->buffer[i].memory)
-            memset (v->buffer[i].memory, 0, (size_t)buffer_bytes (v, i));
+        if (v->buffer[i].memory
+            && device_set (stream, v->buffer[i].memory, 0, (size_t)buffer_bytes (v, i), err) < 0)
+            return -1;
     }
+    return 0;
 }

@@ -52,7 +52,7 @@ bool owned_is_scaled (const struct owned *v, size_t range);
 /* The values of a range from its element 'from' on. */
 struct kern_state owned_state (const struct owned *v, size_t range, int64_t from);
 
-/* The address of the values of a range if they are float32 in host memory, else NULL. */
+/* The device address of the values of a range if they are float32, else NULL. */
 float *owned_plain (const struct owned *v, size_t range);
 
 /* Read elements [from, from + n) of a range as float32 into host memory.  Blocks until
@@ -67,13 +67,17 @@ int owned_read (const struct owned *v, size_t range, int64_t from, int64_t n, fl
 int owned_write (struct owned *v, size_t range, const float *in, struct mg_stream *stream,
                  struct mg_error *err);
 
-/* Copy the values of a range as they are stored, with their scale; halves are not copied. */
-void owned_copy (struct owned *to, const struct owned *from, size_t range);
+/* Enqueue a copy of the values of a range as they are stored, with their scale; halves are not
+ * copied.
+ */
+int owned_copy (struct owned *to, const struct owned *from, size_t range,
+                struct mg_stream *stream, struct mg_error *err);
 
-/* Copy the values of a range from an array of the same type, if 'to' has memory. */
-void owned_copy_from (struct owned *to, size_t range, const void *from);
+/* The same from an array of the same type in device memory, if 'to' has memory. */
+int owned_copy_from (struct owned *to, size_t range, const void *from,
+                     struct mg_stream *stream, struct mg_error *err);
 
 /* Write zeros, so that all pages are there before the memory is first used. */
-void owned_touch (struct owned *v);
+int owned_touch (struct owned *v, struct mg_stream *stream, struct mg_error *err);
 
 #endif /* LIBCORE_OPTIM_OWNED_H */

@@ -23,11 +23,15 @@ struct piece {
     int64_t offset[PIECE_MAX_DIMS]; /* where this part starts in it */
     int64_t extent[PIECE_MAX_DIMS]; /* shape of this part, padding included */
     void *data;                     /* row-major, contiguous, host memory */
-    /* Where 'data' is NULL, of a piece that is only written to files: puts elements [from,
-     * from + n) of the same order at 'out'. 'source' is its own.
+    /* Where 'data' is NULL, since the piece is not in host memory as it is in files: read() puts
+     * elements [from, from + n) of the same order at 'out', write() replaces them by those at
+     * 'in'; both are host memory of any alignment.  NULL: the piece is not for saving, or not for
+     * loading.  'source' is theirs.
      */
     int (*read) (const struct piece *p, int64_t from, int64_t n, void *out,
                  struct mg_error *err);
+    int (*write) (const struct piece *p, int64_t from, int64_t n, const void *in,
+                  struct mg_error *err);
     const void *source;
     bool owner;                     /* this rank writes it; over all ranks the owners'
                                        pieces cover the global tensor exactly once */

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "libcore/checkpoint/exchange.h"
+#include "libcore/comm/exchange.h"
 #include "libcore/train/data.h"
 #include "libcore/train/evaluate.h"
 #include "libcore/train/metrics.h"
@@ -204,21 +204,18 @@ enum { SUM_WEIGHTED, SUM_LOSS, SUM_TOKENS, SUM_BAD, NUM_SUMS };
 static int add_up (struct train *t, const struct input *in, double sums[NUM_SUMS],
                    struct mg_error *err)
 {
-    struct mg_stream *stream = model_stream (t->model);
-
     if (model_has_loss (t->model) && mg_comm_rank (job_comm (t->job, GROUP_TP)) == 0
         && model_loss (t->model, sums, err) < 0)
         return -1;
     sums[SUM_BAD] = in->bad;
-    if (mg_comm_all_reduce (job_comm (t->job, GROUP_WORLD), sums, NUM_SUMS, MG_FLOAT64, MG_SUM,
-                            stream, err) < 0
-        || mg_stream_synchronize (stream, err) < 0)
+    if (mg_comm_all_reduce (job_control (t->job), sums, NUM_SUMS, MG_FLOAT64, MG_SUM, NULL,
+                            err) < 0)
         return mg_error_prefix (err, "evaluation");
     if (sums[SUM_BAD] == 0)
         return 0;
     if (in->bad)
         mg_error_set (err, EINVAL, "evaluation: %s", in->error.text);
-    return train_common (t, exchange_result (job_comm (t->job, GROUP_WORLD), in->bad ? -1 : 0,
+    return train_common (t, exchange_result (job_control (t->job), in->bad ? -1 : 0,
                                              err));
 }
 
@@ -227,13 +224,11 @@ static int add_up (struct train *t, const struct input *in, double sums[NUM_SUMS
  */
 static int ask_to_stop (struct train *t, struct mg_error *err)
 {
-    struct mg_stream *stream = model_stream (t->model);
     double asked[TRAIN_NUM_STOPS];
 
     train_ask_to_stop (t, asked);
-    if (mg_comm_all_reduce (job_comm (t->job, GROUP_WORLD), asked, TRAIN_NUM_STOPS, MG_FLOAT64,
-                            MG_SUM, stream, err) < 0
-        || mg_stream_synchronize (stream, err) < 0)
+    if (mg_comm_all_reduce (job_control (t->job), asked, TRAIN_NUM_STOPS, MG_FLOAT64, MG_SUM, NULL,
+                            err) < 0)
         return mg_error_prefix (err, "evaluation");
     train_decide_to_stop (t, asked);
     return 0;
@@ -245,8 +240,9 @@ static int run_batches (struct train *t, struct input *in, int64_t first, struct
     const struct evaluation *e = &t->evaluation;
 
     model_set_input (t->model, input_fetch, in, 1.0);
-    model_clear_loss (t->model);
     input_start (in, first);
+    if (model_clear_loss (t->model, err) < 0)
+        return -1;
     for (int64_t i = 0; i < e->iters && !t->stopping; i++) {
         in->consumed = first + i * e->batch.running;
         if (passes_run_forward (t->passes, err) < 0 || ask_to_stop (t, err) < 0)

@@ -33,9 +33,9 @@ static int take_again (struct train *t, struct check *check, struct mg_error *er
 
     num_microbatches_at (t->batches, t->progress.consumed_samples, &size);
     input_start (&t->input, t->progress.consumed_samples);
-    model_clear_loss (t->model);
     buffers_expect (t->buffers, size.num_microbatches);
-    if (check_params (check, CHECK_WEIGHT, params, n, err) < 0
+    if (model_clear_loss (t->model, err) < 0
+        || check_params (check, CHECK_WEIGHT, params, n, err) < 0
         || buffers_zero_grad (t->buffers, err) < 0
         || passes_run (t->passes, size.num_microbatches, err) < 0
         || optimizer_reduce_grads (t->optimizer, err) < 0)
@@ -47,7 +47,7 @@ static int take_again (struct train *t, struct check *check, struct mg_error *er
 static int agree (struct train *t, const struct check *check, char *text, int64_t *rank,
                   struct mg_error *err)
 {
-    struct mg_comm *world = job_comm (t->job, GROUP_WORLD);
+    struct mg_comm *world = job_control (t->job);
     const int64_t mine = check->first == CHECK_NOWHERE ? INT64_MAX : check->first;
     int64_t least = mine;
 
@@ -70,10 +70,13 @@ int locate (struct train *t, struct mg_error *err)
     int64_t rank = INT64_MAX;
     int rc;
 
-    check_init (&check, model_nn (t->model)->kern, model_stream (t->model));
-    model_set_check (t->model, &check);
-    rc = take_again (t, &check, &why);
-    model_set_check (t->model, NULL);
+    rc = check_init (&check, model_nn (t->model)->kern, model_stream (t->model), &why);
+    if (rc == 0) {
+        model_set_check (t->model, &check);
+        rc = take_again (t, &check, &why);
+        model_set_check (t->model, NULL);
+    }
+    check_clear (&check);
     if (rc == 0)
         rc = agree (t, &check, text, &rank, &why);
     if (rc < 0)

@@ -84,11 +84,8 @@ static bool is_speaker (const struct train *t)
 /* Every rank's 'n' numbers to all: the speaker is one of them. */
 static int gather (struct train *t, const double *own, int n, struct mg_error *err)
 {
-    struct mg_stream *stream = model_stream (t->model);
-
-    if (mg_comm_all_gather (job_comm (t->job, GROUP_WORLD), own, t->report.gathered, (size_t)n,
-                            MG_FLOAT64, stream, err) < 0
-        || mg_stream_synchronize (stream, err) < 0)
+    if (mg_comm_all_gather (job_control (t->job), own, t->report.gathered, (size_t)n,
+                            MG_FLOAT64, NULL, err) < 0)
         return mg_error_prefix (err, "log line");
     return 0;
 }

@@ -145,7 +145,7 @@ static int note_saved (struct train *t, struct mg_error *err)
 {
     int64_t same = job_rank (t->job) != 0 || same_directory (&t->args);
 
-    if (mg_comm_all_reduce (job_comm (t->job, GROUP_WORLD), &same, 1, MG_INT64, MG_MIN, NULL,
+    if (mg_comm_all_reduce (job_control (t->job), &same, 1, MG_INT64, MG_MIN, NULL,
                             err) < 0)
         return -1;
     if (same)

@@ -104,7 +104,7 @@ static int allocate (struct state *s, size_t params, size_t ranges)
         { &s->saved, 3 * parts }, { &s->copied, copied }, { &s->loaded, params + 3 * parts },
     };
 
-    if (!(s->kept = calloc (8 * parts + copied + 1, sizeof (*s->kept))))
+    if (!(s->kept = calloc (2 * params + 8 * parts + copied + 1, sizeof (*s->kept))))
         return -1;
 
     for (size_t i = 0; i < sizeof (lists) / sizeof (lists[0]); i++) {
@@ -129,6 +129,42 @@ static void add_name (struct list *list, const struct param *p)
     piece->extent[0] = 0;
 }
 
+static int read_plain (const struct piece *p, int64_t from, int64_t n, void *out,
+                       struct mg_error *err)
+{
+    const struct kept *k = p->source;
+    const size_t size = mg_dtype_size (p->dtype);
+
+    return device_fetch (k->state->stream, out, k->plain + (size_t)from * size,
+                         (size_t)n * size, err);
+}
+
+static int write_plain (const struct piece *p, int64_t from, int64_t n, const void *in,
+                        struct mg_error *err)
+{
+    const struct kept *k = p->source;
+    const size_t size = mg_dtype_size (p->dtype);
+
+    if (device_upload (k->state->stream, k->plain + (size_t)from * size, in,
+                       (size_t)n * size, err) < 0)
+        return -1;
+    return mg_stream_synchronize (k->state->stream, err);
+}
+
+/* A piece that is a whole float32 parameter. */
+static void add_whole (struct state *s, struct list *list, const struct param *p,
+                       const char *prefix, bool writer, int tp_rank)
+{
+    struct piece *piece = &list->piece[list->n++];
+    struct kept *k = &s->kept[s->num_kept++];
+
+    *k = (struct kept){ .state = s, .plain = p->data };
+    param_piece (p, prefix, NULL, writer, tp_rank, piece);
+    piece->read = read_plain;
+    piece->write = write_plain;
+    piece->source = k;
+}
+
 /* Whole tensors: float32 parameters, which every rank has. */
 static void add_param (struct state *s, const struct param *p)
 {
@@ -140,8 +176,8 @@ static void add_param (struct state *s, const struct param *p)
         add_name (&s->weight, p);
         return;
     }
-    param_piece (p, "", p->data, writer, tp_rank, &s->weight.piece[s->weight.n++]);
-    param_piece (p, "model.", p->data, writer, tp_rank, &s->loaded.piece[s->loaded.n++]);
+    add_whole (s, &s->weight, p, "", writer, tp_rank);
+    add_whole (s, &s->loaded, p, "model.", writer, tp_rank);
 }
 
 static int read_kept (const struct piece *p, int64_t from, int64_t n, void *out,
@@ -158,12 +194,14 @@ static int read_kept (const struct piece *p, int64_t from, int64_t n, void *out,
     return optimizer_read (s->optimizer, k->range, k->value, from, n, out, err);
 }
 
-/* The address of a value of a range if it is float32 in host memory, else NULL. */
+/* The device address of a value of a range if it is float32, else NULL.  Copies are read by
+ * another thread, in one way.
+ */
 static float *find_plain (const struct state *s, bool copied, size_t range,
                           enum optimizer_value value)
 {
     if (copied)
-        return optimizer_snapshot_plain (s->optimizer, range, value);
+        return NULL;
     return value == OPTIMIZER_MAIN_PARAM ? main_params_plain (s->main, range)
                                          : optimizer_plain (s->optimizer, range, value);
 }
@@ -176,17 +214,19 @@ static void add_pieces (struct state *s, struct list *list, const struct param *
     const bool copied = list == &s->copied;
     float *plain = find_plain (s, copied, range, value);
     struct piece *piece = list->piece + list->n;
-    size_t n = param_range_pieces (p, prefix, r->from, r->to, plain,
+    size_t n = param_range_pieces (p, prefix, r->from, r->to, NULL,
                                    buffers_counts (s->buffers, p->expert),
                                    tp_rank_of (s, p), piece);
     int64_t first = 0;
 
     list->n += n;
-    for (size_t i = 0; !plain && i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         struct kept *k = &s->kept[s->num_kept++];
 
-        *k = (struct kept){ s, range, value, first, copied };
-        piece[i].read = read_kept;
+        *k = (struct kept){ s, plain ? (char *)(plain + first) : NULL, range, value, first,
+                            copied };
+        piece[i].read = plain ? read_plain : read_kept;
+        piece[i].write = plain ? write_plain : NULL;
         piece[i].source = k;
         first += piece[i].extent[0] * (piece[i].ndims == 2 ? piece[i].extent[1] : 1);
     }
@@ -241,6 +281,7 @@ struct state *state_create (struct model *model, struct buffers *buffers,
         s->job = job;
         s->buffers = buffers;
         s->main = main;
+        s->stream = model_stream (model);
         s->optimizer = optimizer;
     }
     if (!s || allocate (s, num_params, num_ranges) < 0) {
@@ -279,13 +320,13 @@ int state_save_weights (struct state *s, const char *path, struct mg_error *err)
     if (buffers_params_wait (s->buffers, err) < 0)
         return -1;
     return safetensors_save (path, s->weight.piece, s->weight.n,
-                             job_comm (s->job, GROUP_WORLD), err);
+                             job_control (s->job), err);
 }
 
 int state_save_gradients (struct state *s, const char *path, struct mg_error *err)
 {
     return safetensors_save (path, s->gradient.piece, s->gradient.n,
-                             job_comm (s->job, GROUP_WORLD), err);
+                             job_control (s->job), err);
 }
 
 struct checkpoint_save *state_save_begin (struct state *s, const char *dir,
@@ -300,7 +341,7 @@ struct checkpoint_save *state_save_begin (struct state *s, const char *dir,
     describe_schedule (&progress->lr, values);
     describe_layout (s, values);
     return checkpoint_save_begin (dir, progress->iteration, values, pieces->piece, pieces->n,
-                                  job_comm (s->job, GROUP_WORLD), err);
+                                  job_control (s->job), err);
 }
 
 /* Whole moments of zeros and the whole parameter, for piece 'p' of weights. */

@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "libcore/checkpoint/exchange.h"
 #include "libcore/checkpoint/safetensors.h"
+#include "libcore/comm/exchange.h"
 #include "libcore/train/state_private.h"
 
 static int read_value (const struct kept *k, int64_t n, float *out, struct mg_error *err)
@@ -34,7 +34,7 @@ static int stage (struct list *list, struct mg_error *err)
         const struct buffers_range *r;
         int64_t n;
 
-        if (!k)
+        if (!k || k->plain)
             continue;
         r = buffers_range_at (k->state->buffers, k->range);
         n = r->to - r->from;
@@ -58,7 +58,7 @@ static int unstage (struct list *list, int rc, struct mg_error *err)
     for (size_t i = 0; i < list->n; i++) {
         const struct kept *k = list->piece[i].source;
 
-        if (!k)
+        if (!k || k->plain)
             continue;
         if (k->first == 0) {
             if (rc == 0
@@ -95,12 +95,12 @@ static int give_params (struct state *s, struct mg_error *err)
 {
     int rc = main_params_give (s->main, err);
 
-    return exchange_agree (job_comm (s->job, GROUP_WORLD), rc, err);
+    return exchange_agree (job_control (s->job), rc, err);
 }
 
 int state_load_weights (struct state *s, const char *path, struct mg_error *err)
 {
-    if (exchange_agree (job_comm (s->job, GROUP_WORLD), read_weights (s, path, err), err) < 0)
+    if (exchange_agree (job_control (s->job), read_weights (s, path, err), err) < 0)
         return -1;
     return give_params (s, err);
 }
@@ -118,7 +118,7 @@ static int agree_on_latest (struct state *s, const char *dir, int64_t *iteration
         else if (*iteration >= 0)
             *passed = *err;
     }
-    if (mg_comm_broadcast (job_comm (s->job, GROUP_WORLD), iteration, 1, MG_INT64, 0, NULL,
+    if (mg_comm_broadcast (job_control (s->job), iteration, 1, MG_INT64, 0, NULL,
                            err) < 0)
         return -1;
     if (*iteration == -2)
@@ -135,7 +135,7 @@ static int read_tensors (struct state *s, const struct state_request *r, int64_t
     /* A run that does not train has no moments; one that does may have none on this rank. */
     const bool whole = !r->weights_only && !r->no_optimizer
                        && s->optimizer;
-    struct mg_comm *comm = job_comm (s->job, GROUP_WORLD);
+    struct mg_comm *comm = job_control (s->job);
     struct list list = { s->loaded.piece, whole ? s->loaded.n : s->loaded_params };
     const char *all_of = whole ? "" : "model.";
     int rc = exchange_agree (comm, stage (&list, err), err);
@@ -208,7 +208,7 @@ static int read_values (struct state *s, const struct state_request *r, int64_t 
     state_name_values (values, NUM_LOADED);
     values[VALUE_HEADS].integer = s->heads;
     if (checkpoint_load (r->dir, iteration, values, NULL, 0, NULL,
-                         job_comm (s->job, GROUP_WORLD), err) < 0)
+                         job_control (s->job), err) < 0)
         return -1;
     if (values[VALUE_HEADS].integer != s->heads)
         mg_error_set (err, EINVAL, "it is of a model with %" PRId64 " attention heads, want "

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "libcore/checkpoint/exchange.h"
+#include "libcore/comm/exchange.h"
 #include "libcore/train/events.h"
 #include "libcore/train/locate.h"
 #include "libcore/train/metrics.h"
@@ -83,7 +83,7 @@ static int check_step (struct train *t, struct metrics *m, bool bad_input,
         if (t->input.bad)
             mg_error_set (err, EINVAL, "iteration %" PRId64 ": %s", m->iteration,
                           t->input.error.text);
-        return exchange_result (job_comm (t->job, GROUP_WORLD), t->input.bad ? -1 : 0, err);
+        return exchange_result (job_control (t->job), t->input.bad ? -1 : 0, err);
     }
     count_overflows (t, m);
     if (is_finite (t, m))
@@ -210,9 +210,8 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
     m->loss_scale = t->progress.scaler.scale;
     model_set_input (t->model, fetch, t, loss_weight (t, size.num_microbatches));
     input_start (&t->input, t->progress.consumed_samples);
-    model_clear_loss (t->model);
     buffers_expect (t->buffers, size.num_microbatches);
-    if (buffers_zero_grad (t->buffers, err) < 0
+    if (model_clear_loss (t->model, err) < 0 || buffers_zero_grad (t->buffers, err) < 0
         || run_passes (t, size.num_microbatches, err) < 0 || reduce_grads (t, err) < 0)
         return -1;
     if (model_has_loss (t->model) && mg_comm_rank (job_comm (t->job, GROUP_TP)) == 0

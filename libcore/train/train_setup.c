@@ -13,7 +13,7 @@
 
 #include <xxhash.h>
 
-#include "libcore/checkpoint/exchange.h"
+#include "libcore/comm/exchange.h"
 #include "libcore/train/data.h"
 #include "libcore/train/output.h"
 #include "libcore/train/tensorboard.h"
@@ -253,7 +253,7 @@ static int setup_job (struct train *t, const char *comm, int threads, struct mg_
 
 int train_agree (struct train *t, int rc, struct mg_error *err)
 {
-    return train_common (t, exchange_agree (job_comm (t->job, GROUP_WORLD), rc, err));
+    return train_common (t, exchange_agree (job_control (t->job), rc, err));
 }
 
 /* Find the others and tell them how it went so far: 'rc', with a text if it failed.  If

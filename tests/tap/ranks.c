@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "libcore/checkpoint/exchange.h"
+#include "libcore/comm/exchange.h"
 #include "tests/tap/ranks.h"
 #include "tests/tap/tap.h"
 
@@ -42,7 +42,7 @@ bool ranks_check (struct job *job, bool pass, const char *fmt, ...)
     va_end (ap);
     if (!pass)
         mg_error_set (&why, 1, "rank %d: %s", job_rank (job), text);
-    rc = exchange_result (job_comm (job, GROUP_WORLD), pass ? 0 : -1, &why);
+    rc = exchange_result (job_control (job), pass ? 0 : -1, &why);
     if (job_rank (job) == 0 && !ok (rc == 0, "%s", text))
         diag ("%s", why.text);
     return rc == 0;

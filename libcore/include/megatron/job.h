@@ -83,7 +83,8 @@ int mg_job_coord (const struct mg_job *job, enum mg_layout layout, enum mg_axis 
 const struct mg_grid *mg_job_grid (const struct mg_job *job);
 
 /* The communicator of this rank's group of a kind; every kind has one, in groups of one rank
- * too.  It belongs to the job.  NULL where the rank is no member (MG_GROUP_EMBD and
+ * too.  It moves memory of the job's device and takes that device's streams.  It belongs to the
+ * job.  NULL where the rank is no member (MG_GROUP_EMBD and
  * MG_GROUP_POS_EMBD on other stages), or the kind is none; both with ENOENT.
  */
 struct mg_comm *mg_job_comm (const struct mg_job *job, enum mg_group_kind kind);

@@ -69,7 +69,7 @@ static const struct {
 static int run (struct job *job, const char *mode, const char *path, int cut,
                 struct mg_error *err)
 {
-    struct mg_comm *comm = job_comm (job, GROUP_WORLD);
+    struct mg_comm *comm = job_control (job);
     struct model m;
     int rc = -1;
 

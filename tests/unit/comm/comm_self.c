@@ -365,6 +365,50 @@ static void bad_creation (struct mg_device *device, struct comm_net *net)
     is_int (errno, 42, "destroy keeps errno, and takes NULL");
 }
 
+/* Streams and memory are of one device or of the other. */
+static void kinds (void)
+{
+    struct mg_device *device = make_device (5);
+    struct device_config shares = { .name = "cpu", .threads = 1, .share = device };
+    struct mg_error err = { "" };
+    struct mg_device *host = device_create (&shares, &err);
+    struct comm_net_config config = {
+        .device = device, .host = host, .size = 1, .abort = no_abort,
+    };
+    static const int task = 0;
+    struct comm_config both[] = {
+        { .name = "data", .size = 1, .tasks = &task },
+        { .name = "control", .size = 1, .tasks = &task, .control = true },
+    };
+    struct comm_net *net = comm_net_create (&config, &err), *plain = make_net (device);
+    struct mg_stream *stream[] = {
+        mg_stream_create (device, MG_STREAM_COMPUTE, "main", &err),
+        mg_stream_create (host, MG_STREAM_COMPUTE, "host", &err),
+    };
+    float x[2] = { 1, 2 }, y[2];
+
+    for (int i = 0; i < 2; i++) {
+        struct mg_comm *comm = comm_create (net, &both[i], &err);
+
+        is_int (mg_comm_all_gather (comm, x, y, 2, MG_FLOAT32, stream[i], &err), 0,
+                "%s takes its streams", both[i].name);
+        is_int (mg_comm_all_gather (comm, x, y, 2, MG_FLOAT32, NULL, &err), 0, "or none");
+        ok (mg_comm_all_gather (comm, x, y, 2, MG_FLOAT32, stream[1 - i], &err) < 0
+                && errno == EINVAL && strstr (err.text, "the stream is another device's"),
+            "but not the other's: %s", err.text);
+        ok (strstr (err.text, i ? "host memory" : "device memory"), "and says which");
+        comm_destroy (comm);
+    }
+    ok (!comm_create (plain, &both[1], &err) && errno == EINVAL,
+        "no control communicator without a host device: %s", err.text);
+    mg_stream_destroy (stream[0]);
+    mg_stream_destroy (stream[1]);
+    comm_net_destroy (net);
+    comm_net_destroy (plain);
+    device_destroy (host);
+    device_destroy (device);
+}
+
 static void never_matched (void)
 {
     struct mg_device *device = make_device (0.2);
@@ -412,6 +456,7 @@ int main (void)
     comm_destroy (comm);
     comm_net_destroy (net);
     device_destroy (device);
+    kinds ();
     never_matched ();
     return done_testing ();
 }

@@ -12,6 +12,7 @@ static void memory (struct mg_device *device)
     static const size_t sizes[] = { 0, 1, 63, 64, 65, 4095, 4096, 4097, 1 << 20,
                                     (8 << 20) - 1, 8 << 20, (8 << 20) + 1 };
     struct mg_error err = { "" };
+    char *host;
 
     for (size_t i = 0; i < sizeof (sizes) / sizeof (sizes[0]); i++) {
         unsigned char *p = device_alloc (device, sizes[i], &err);
@@ -30,6 +31,11 @@ static void memory (struct mg_device *device)
     ok (strstr (err.text, "18446744073709551615 bytes") != NULL, "with the size: %s",
         err.text);
     ok (!device_alloc (device, SIZE_MAX / 2, &err) && errno == ENOMEM, "nor half of it");
+    if (ok ((host = device_host_alloc (device, 100, &err)) != NULL, "host memory"))
+        ok (host[0] == 0 && host[99] == 0 && (uintptr_t)host % 64 == 0, "zeroed and aligned");
+    device_host_free (device, host);
+    device_host_free (device, NULL);
+    ok (!device_host_alloc (device, SIZE_MAX, &err) && errno == ENOMEM, "%s", err.text);
     ok (device_available (device) > 1 << 20, "some memory is available: %zu",
         device_available (device));
 }
@@ -45,6 +51,7 @@ static void test_badparam (void)
         { { NULL, 4097, 1 }, "4097 threads" },
         { { NULL, 1, 0 }, "timeout of 0" },
         { { "abacus", 1, 1 }, "\"abacus\"" },
+        { { "cpu", 1, 1, 1 }, "no number 1, want 0" },
     };
     struct mg_error err;
 

@@ -116,6 +116,78 @@ static void events (void)
     device_destroy (device);
 }
 
+/* Copies and sets: at once on a compute stream, in their turn on a comm stream. */
+static void copies (void)
+{
+    enum { N = 20 };
+    struct mg_device *device = make_device (10);
+    struct mg_error err = { "" };
+    struct mg_stream *comm = mg_stream_create (device, MG_STREAM_COMM, "comm", &err);
+    struct mg_stream *compute
+        = mg_stream_create (device, MG_STREAM_COMPUTE, "main", &err);
+    int32_t host[N], back[N] = { 0 }, *a, *b;
+    _Atomic int gate = 0;
+    struct step slow = step_of ("slow", &gate);
+
+    for (int i = 0; i < N; i++)
+        host[i] = i + 1;
+    a = device_alloc (device, sizeof (host), &err);
+    b = device_alloc (device, sizeof (host), &err);
+    is_int (device_upload (compute, a, host, sizeof (host), &err), 0, "host to device");
+    is_int (device_copy (compute, b, a, sizeof (host), &err), 0, "device to device");
+    is_int (device_fetch (compute, back, b, sizeof (host), &err), 0, "device to host");
+    ok (memcmp (host, back, sizeof (host)) == 0, "are copies");
+    is_int (device_set (compute, b, 0, sizeof (host), &err), 0, "a set");
+    device_fetch (compute, back, b, sizeof (host), &err);
+    ok (back[0] == 0 && back[N - 1] == 0, "sets");
+    is_int (device_copy (compute, NULL, NULL, 0, &err), 0, "nothing can be copied");
+    stream_submit (comm, &slow.work, &err);
+    for (int i = 0; i < N; i++) // more than the stream keeps places for
+        device_copy (comm, &b[i], &a[i], sizeof (*a), &err);
+    device_set (comm, a, 0xff, sizeof (*a), &err);
+    device_download (comm, back, b, sizeof (host), &err);
+    ok (back[0] == 0, "a copy behind other work waits");
+    gate = 1;
+    is_int (mg_stream_synchronize (comm, &err), 0, "for its turn");
+    ok (memcmp (host, back, sizeof (host)) == 0, "and all copies are in order");
+    device_fetch (comm, back, a, sizeof (host), &err);
+    is_int (back[0], -1, "so are sets");
+    ok (stream_native (compute) == NULL, "the CPU has no other name for a stream");
+    device_fail (device, "gone");
+    ok (device_copy (compute, b, a, 4, &err) < 0 && strcmp (err.text, "gone") == 0,
+        "a device that has failed copies nothing");
+    mg_stream_destroy (comm);
+    mg_stream_destroy (compute);
+    device_free (device, a);
+    device_free (device, b);
+    device_destroy (device);
+}
+
+/* A device that shares another's thread: its streams are its own, a failure is both's. */
+static void shared (void)
+{
+    struct mg_device *device = make_device (10);
+    struct device_config config = { .name = "cpu", .threads = 1, .share = device };
+    struct mg_error err = { "" };
+    struct mg_device *host = device_create (&config, &err);
+    struct mg_stream *stream = mg_stream_create (host, MG_STREAM_COMM, "host", &err);
+    struct mg_event *event = mg_event_create (device, &err);
+    struct step step = step_of ("work", NULL);
+
+    ok (device_kernels (host) && device_kernels (host) != device_kernels (device),
+        "a device that shares has kernels of its own");
+    is_int (stream_submit (stream, &step.work, &err), 0, "it takes work");
+    is_int (mg_stream_synchronize (stream, &err), 0, "that is done");
+    is_int (mg_stream_wait_event (stream, event, &err), -1, "its streams are not the other's");
+    device_fail (device, "gone");
+    ok (device_check (host, &err) < 0 && strcmp (err.text, "gone") == 0,
+        "both have failed when one has");
+    mg_event_destroy (event);
+    mg_stream_destroy (stream);
+    device_destroy (host);
+    device_destroy (device);
+}
+
 /* More waits than the stream keeps places for. */
 static void many_waits (void)
 {
@@ -207,6 +279,8 @@ int main (void)
 {
     kinds ();
     events ();
+    copies ();
+    shared ();
     many_waits ();
     deadline_names_the_cause ();
     test_badparam ();

@@ -31,6 +31,10 @@ static void one_rank (void)
             is_int (mg_comm_size (comm), 1, "of one rank");
         }
     }
+    ok (job_host (job) != job_device (job), "the host is another device");
+    is_str (mg_comm_name (job_control (job)), "control", "with a communicator of its memory");
+    is_int (mg_comm_all_reduce (job_control (job), &x, 1, MG_FLOAT32, MG_SUM, NULL, &err), 0,
+            "that works");
     ok (job_comm_pp_backward (job) == job_comm (job, GROUP_PP),
         "gradients need no communicator of their own");
     is_int (mg_comm_all_reduce (job_comm (job, GROUP_TP), &x, 1, MG_FLOAT32, MG_SUM, NULL,

@@ -194,7 +194,7 @@ static void run_pass (struct fixture *f, double sums[3])
 {
     struct mg_error err = { "" };
 
-    model_clear_loss (f->model);
+    model_clear_loss (f->model, NULL);
     if (buffers_zero_grad (f->stack.buffers, &err) < 0
         || model_forward (f->model, 0, 0, 0, true, &err) < 0
         || model_backward (f->model, 0, 0, &err) < 0

@@ -84,7 +84,7 @@ static double loss (struct fixture *f, bool backward)
     struct mg_error err = { "" };
     double sums[3];
 
-    model_clear_loss (f->model);
+    model_clear_loss (f->model, NULL);
     for (int m = 0; m < MICROBATCHES; m++)
         if (model_forward (f->model, 0, 0, m, true, &err) < 0
             || (backward && model_backward (f->model, 0, 0, &err) < 0))

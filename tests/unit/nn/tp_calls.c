@@ -115,7 +115,7 @@ static void setup (struct test *t, struct fixture *f, int layers, bool sequence)
     if (model_bind (f->model, &slots, &err) < 0 || model_init_params (f->model, &err) < 0)
         bail_out ("%s", err.text);
     model_set_input (f->model, fetch, NULL, 1);
-    model_clear_loss (f->model);
+    model_clear_loss (f->model, NULL);
 }
 
 static void teardown (struct fixture *f)
@@ -245,7 +245,8 @@ static void test_phases (struct test *t)
 
     setup (t, &f, 1, false);
     run.nn = model_nn (f.model);
-    if (block_init (&block, run.nn, 0, params, 0, &err) < 0)
+    block_init (&block, run.nn, 0, params, 0);
+    if (block_make_keys (&block, run.nn, &err) < 0)
         bail_out ("%s", err.text);
     give_memory (params);
     arena_init (&a, memory, sizeof (memory));
@@ -265,7 +266,7 @@ static void test_phases (struct test *t)
         free (params[i].data);
         free (params[i].grad);
     }
-    block_clear (&block);
+    block_clear (&block, job_device (t->job));
     teardown (&f);
 }
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "libcore/checkpoint/exchange.h"
+#include "libcore/comm/exchange.h"
 #include "tests/tap/tap.h"
 #include "tests/unit/checkpoint/threads.h"
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libcore/checkpoint/exchange.h"
+#include "libcore/comm/exchange.h"
 
 int exchange_result (struct mg_comm *comm, int rc, struct mg_error *err)
 {

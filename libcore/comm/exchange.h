@@ -1,10 +1,11 @@
-/* exchange - small agreements between the ranks that save or load together.
+/* exchange - small agreements between ranks, and messages of what they save and load together.
  *
- * All functions are collective over 'comm' and block.  When one fails because the
+ * 'comm' is a control communicator (comm.h), and all memory is the host's.  All functions are
+ * collective over it and block.  When one fails because the
  * communicator did, the result may differ between ranks; nothing collective can follow.
  */
-#ifndef LIBCORE_CHECKPOINT_EXCHANGE_H
-#define LIBCORE_CHECKPOINT_EXCHANGE_H
+#ifndef LIBCORE_COMM_EXCHANGE_H
+#define LIBCORE_COMM_EXCHANGE_H
 
 #include <stddef.h>
 
@@ -39,4 +40,4 @@ int exchange_send (struct mg_comm *comm, int peer, const void *data, size_t len,
 int exchange_recv (struct mg_comm *comm, int peer, void *data, size_t len,
                    struct mg_error *err);
 
-#endif /* LIBCORE_CHECKPOINT_EXCHANGE_H */
+#endif /* LIBCORE_COMM_EXCHANGE_H */

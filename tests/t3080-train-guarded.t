@@ -1,0 +1,60 @@
+#!/bin/bash
+# The host touches no device memory: runs of all kinds on the guarded device, where that ends in
+# SIGSEGV, have the bits of those on the CPU device.  What the guarded device catches is in
+# tests/unit/device/device_guarded.c.
+. "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
+. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/train.sh"
+unset MG_TEST_DEVICE
+
+tokenized_text 20
+one=(megatron train --num-layers 4 --hidden-size 20 --num-attention-heads 4 --kv-channels 7
+     --ffn-hidden-size 28 --seq-length 8 --tokenizer-type ByteLevel
+     --data-path text_text_document --split 80,20,0 --micro-batch-size 2
+     --global-batch-size 8 --train-iters 3 --lr 2e-3 --eval-iters 0)
+
+# both NAME TEXT COMMAND...: on the CPU device and on the guarded one.
+devices=(guarded guarded-pages)
+both() {
+    local name=$1 text=$2 device=${devices[0]}
+    shift 2
+    devices=("${devices[1]}" "$device")
+    train "$name" "$@"
+    is "$status" 0 "$text"
+    MG_TEST_DEVICE=$device train "$name.guarded" "$@"
+    is "$status" 0 "on the device $device"
+    same_bits "$name.guarded" "$name" "the same bits"
+}
+
+run env MG_TEST_DEVICE=abacus "${one[@]}"
+is "$status" 1 "the variable counts"
+like "$err" 'device: there is no "abacus"' "and is told"
+
+# ---- one rank
+both fp32 "float32, with an evaluation and a checkpoint" \
+    "${one[@]}" --eval-iters 1 --eval-interval 2 --save ck --save-interval 2
+both resume "resumed" "${one[@]}" --train-iters 5 --lr-decay-iters 3 --load ck
+both weights "from a file of weights" "${one[@]}" --load-weights fp32.st
+both fp16 "float16 with a loss scale" \
+    "${one[@]}" --fp16 --initial-loss-scale 65536 --async-save --save async --save-interval 1
+both fp8 "float8 storage" \
+    "${one[@]}" --bf16 --use-distributed-optimizer --fp8-param-gather --save fp8 --save-interval 3
+both fp8-resume "resumed" "${one[@]}" --train-iters 5 --lr-decay-iters 3 --bf16 \
+    --use-distributed-optimizer --fp8-param-gather --load fp8
+both fp8-weights "evaluated alone" "${one[@]}" --bf16 --use-distributed-optimizer \
+    --fp8-param-gather --load fp8 --skip-train --eval-iters 1
+both small "an optimizer's state in fewer bytes" \
+    "${one[@]}" --bf16 --use-distributed-optimizer --use-precision-aware-optimizer \
+    --main-params-dtype fp16 --exp-avg-dtype fp8 --exp-avg-sq-dtype fp16 --log-num-zeros-in-grad
+
+# ---- several ranks
+mpi_available || { skip 1 "no MPI"; done_testing; }
+both tp2 "tp 2 with sequence parallelism" mpi_run 2 "${one[@]}" \
+    --tensor-model-parallel-size 2 --sequence-parallel
+both pp2 "pp 2 interleaved" mpi_run 2 "${one[@]}" --pipeline-model-parallel-size 2 \
+    --num-layers-per-virtual-pipeline-stage 1
+both dp4 "a distributed optimizer of two instances, overlapped" mpi_run 4 "${one[@]}" --bf16 \
+    --use-distributed-optimizer --num-distributed-optimizer-instances 2 \
+    --overlap-grad-reduce --overlap-param-gather --save dp4 --save-interval 2
+
+done_testing
