@@ -148,10 +148,10 @@ static void print_help (const struct cmd_option_table *tables, int ntables)
 
 /* --- parameters of a model --- */
 
-static int copy_params (struct buffers *b, const struct param *params, size_t n,
+static int copy_params (struct plan_buffers *b, const struct param *params, size_t n,
                         enum mg_dtype dtype, struct mg_error *err)
 {
-    if (buffers_allocate (b, n, err) < 0)
+    if (plan_buffers_allocate (b, n, err) < 0)
         return -1;
     for (size_t i = 0; i < n; i++) {
         b->param[i] = (struct layout_param){
@@ -221,7 +221,7 @@ static int take_types (struct train_args *args, struct request *r, struct mg_err
     return train_args_check_types (args, err);
 }
 
-static int read_model (struct buffers *b, struct request *r, struct train_args *args,
+static int read_model (struct plan_buffers *b, struct request *r, struct train_args *args,
                        struct mg_error *err)
 {
     struct geometry geometry;
@@ -250,7 +250,8 @@ done:
 
 /* --- the layout --- */
 
-double buffers_grad_scale (const struct buffers *b, const struct layout_buffer *buffer)
+double plan_buffers_grad_scale (const struct plan_buffers *b,
+                                const struct layout_buffer *buffer)
 {
     return layout_grad_scale (b->per_token, b->average, buffer->expert, b->dp, b->edp);
 }
@@ -284,7 +285,8 @@ static int check_request (struct request *r, struct mg_error *err)
     return 0;
 }
 
-static int make_layout (struct buffers *b, const struct request *r, struct mg_error *err)
+static int make_layout (struct plan_buffers *b, const struct request *r,
+                        struct mg_error *err)
 {
     struct layout_bucket_rule rule = {
         .bucket_size = r->bucket_size, .num_buckets = r->num_buckets, .dp = b->dp,
@@ -310,7 +312,7 @@ static int make_layout (struct buffers *b, const struct request *r, struct mg_er
     return b->layout ? 0 : -1;
 }
 
-static void clear (struct buffers *b)
+static void clear (struct plan_buffers *b)
 {
     for (size_t i = 0; b->name && i < b->n; i++)
         free (b->name[i]);
@@ -321,11 +323,11 @@ static void clear (struct buffers *b)
 
 static int show (struct request *r, bool json, struct train_args *args)
 {
-    struct buffers b = { .n = 0 };
+    struct plan_buffers b = { .n = 0 };
     struct mg_error err = { .text = "" };
     int rc;
 
-    rc = r->params ? buffers_read_file (&b, r->params, &err)
+    rc = r->params ? plan_buffers_read_file (&b, r->params, &err)
                    : read_model (&b, r, args, &err);
     b.dp = r->dp ? r->dp : 1;
     b.edp = r->edp ? r->edp : b.dp;
@@ -337,13 +339,13 @@ static int show (struct request *r, bool json, struct train_args *args)
     if (rc == 0)
         rc = make_layout (&b, r, &err);
     if (rc == 0 && r->svg)
-        rc = buffers_draw (&b, r->svg, &err);
+        rc = plan_buffers_draw (&b, r->svg, &err);
     if (rc < 0)
         fprintf (stderr, "megatron: %s\n", err.text);
     else if (json)
-        buffers_print_json (&b);
+        plan_buffers_print_json (&b);
     else
-        buffers_print (&b);
+        plan_buffers_print (&b);
     clear (&b);
     return rc < 0 ? PLAN_IMPOSSIBLE : 0;
 }

@@ -5,7 +5,7 @@
 #include "libcore/optim/layout.h"
 #include "megatron/error.h"
 
-struct buffers {
+struct plan_buffers {
     struct layout_param *param; /* [n] */
     char **name;                /* [n] */
     size_t n;
@@ -19,20 +19,23 @@ struct buffers {
 };
 
 /* Room for n parameters without names, in a struct that is all 0. */
-int buffers_allocate (struct buffers *b, size_t n, struct mg_error *err);
+int plan_buffers_allocate (struct plan_buffers *b, size_t n, struct mg_error *err);
 
 /* Read the JSON list of --params, as megatron-plan(1) tells it.  The error names the file and,
  * where it is not JSON, its line, else the parameter.
  */
-int buffers_read_file (struct buffers *b, const char *path, struct mg_error *err);
+int plan_buffers_read_file (struct plan_buffers *b, const char *path,
+                            struct mg_error *err);
 
 /* What gradients of a buffer are multiplied by before they are summed. */
-double buffers_grad_scale (const struct buffers *b, const struct layout_buffer *buffer);
+double plan_buffers_grad_scale (const struct plan_buffers *b,
+                                const struct layout_buffer *buffer);
 
-void buffers_print (const struct buffers *b);
-void buffers_print_json (const struct buffers *b);
+void plan_buffers_print (const struct plan_buffers *b);
+void plan_buffers_print_json (const struct plan_buffers *b);
 
 /* Draw a map: buckets, parameters, owners. */
-int buffers_draw (const struct buffers *b, const char *path, struct mg_error *err);
+int plan_buffers_draw (const struct plan_buffers *b, const char *path,
+                       struct mg_error *err);
 
 #endif /* CMD_PLAN_BUFFERS_H */

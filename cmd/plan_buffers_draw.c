@@ -21,7 +21,7 @@ enum {
 };
 
 struct map {
-    const struct buffers *b;
+    const struct plan_buffers *b;
     struct svg *svg;
     double scale; /* pixels an element */
 };
@@ -95,7 +95,8 @@ static void draw_buffer (const struct map *m, int i, double y)
         draw_owners (m, buffer, k, y);
 }
 
-int buffers_draw (const struct buffers *b, const char *path, struct mg_error *err)
+int plan_buffers_draw (const struct plan_buffers *b, const char *path,
+                       struct mg_error *err)
 {
     const struct layout *l = b->layout;
     struct map m = { .b = b };

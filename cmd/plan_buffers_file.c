@@ -24,7 +24,7 @@ enum { NUM_TYPES = sizeof (types) / sizeof (types[0]) };
 static const char *const keys[] = { "name", "shape", "dtype", "shared_embedding", "expert" };
 enum { NUM_KEYS = sizeof (keys) / sizeof (keys[0]) };
 
-int buffers_allocate (struct buffers *b, size_t n, struct mg_error *err)
+int plan_buffers_allocate (struct plan_buffers *b, size_t n, struct mg_error *err)
 {
     b->n = n;
     b->param = calloc (n + 1, sizeof (*b->param));
@@ -131,14 +131,14 @@ static int check_name (json_t *seen, const char *name, size_t i, struct mg_error
     return 0;
 }
 
-static int read_list (struct buffers *b, const json_t *list, struct mg_error *err)
+static int read_list (struct plan_buffers *b, const json_t *list, struct mg_error *err)
 {
     json_t *seen;
     int rc = 0;
 
     if (!json_is_array (list))
         return mg_error_set (err, EINVAL, "it is not a list of parameters");
-    if (buffers_allocate (b, json_array_size (list), err) < 0)
+    if (plan_buffers_allocate (b, json_array_size (list), err) < 0)
         return -1;
     if (!(seen = json_object ()))
         return mg_error_set (err, ENOMEM, "out of memory");
@@ -151,7 +151,7 @@ static int read_list (struct buffers *b, const json_t *list, struct mg_error *er
     return rc;
 }
 
-int buffers_read_file (struct buffers *b, const char *path, struct mg_error *err)
+int plan_buffers_read_file (struct plan_buffers *b, const char *path, struct mg_error *err)
 {
     FILE *f = fopen (path, "re");
     struct stat st;

@@ -14,7 +14,7 @@ static const char *torch_name (enum mg_dtype dtype)
 
 /* --- text --- */
 
-static void print_owners (const struct buffers *b, const struct layout_buffer *buffer,
+static void print_owners (const struct plan_buffers *b, const struct layout_buffer *buffer,
                           const struct layout_entry *e)
 {
     const struct layout_bucket *bucket = &buffer->bucket[e->bucket];
@@ -30,7 +30,8 @@ static void print_owners (const struct buffers *b, const struct layout_buffer *b
                 r.bucket[0], r.bucket[1], r.local[0], r.local[1], r.param[0], r.param[1]);
 }
 
-static void print_bucket (const struct buffers *b, const struct layout_buffer *buffer, int k)
+static void print_bucket (const struct plan_buffers *b, const struct layout_buffer *buffer,
+                          int k)
 {
     const struct layout_bucket *bucket = &buffer->bucket[k];
     int64_t numel = bucket->end - bucket->start;
@@ -50,7 +51,7 @@ static void print_bucket (const struct buffers *b, const struct layout_buffer *b
     }
 }
 
-static void print_buffer (const struct buffers *b, int i)
+static void print_buffer (const struct plan_buffers *b, int i)
 {
     const struct layout_buffer *buffer = &b->layout->buffer[i];
 
@@ -59,14 +60,14 @@ static void print_buffer (const struct buffers *b, int i)
         printf ("chunk %d, ", buffer->chunk);
     printf ("%s, %s parameters, %s gradients times %g\n", buffer->expert ? "expert" : "dense",
             torch_name (buffer->param_dtype), torch_name (buffer->grad_dtype),
-            buffers_grad_scale (b, buffer));
+            plan_buffers_grad_scale (b, buffer));
     printf ("  %" N " elements, %" N " without padding at the ends of buckets, over %d rank%s\n",
             buffer->numel, buffer->unpadded, buffer->shards, buffer->shards == 1 ? "" : "s");
     for (int k = 0; k < buffer->num_buckets; k++)
         print_bucket (b, buffer, k);
 }
 
-void buffers_print (const struct buffers *b)
+void plan_buffers_print (const struct plan_buffers *b)
 {
     const struct layout *l = b->layout;
 
@@ -94,7 +95,7 @@ static const char *comma (bool more)
     return more ? "," : "";
 }
 
-static void print_ranges (const struct buffers *b, const struct layout_buffer *buffer)
+static void print_ranges (const struct plan_buffers *b, const struct layout_buffer *buffer)
 {
     struct layout_ranges r;
     bool more = false;
@@ -159,13 +160,14 @@ static void print_buckets (const struct layout_buffer *buffer)
     putchar (']');
 }
 
-static void print_buffer_json (const struct buffers *b, const struct layout_buffer *buffer)
+static void print_buffer_json (const struct plan_buffers *b,
+                               const struct layout_buffer *buffer)
 {
     printf ("{\"kind\":\"%s\",\"chunk\":%d,\"param_dtype\":\"torch.%s\",\"grad_dtype\":"
             "\"torch.%s\",\"dp_world\":%d,\"gradient_scaling_factor\":%.17g,\"numel\":%" N
             ",\"numel_unpadded\":%" N, buffer->expert ? "expert" : "dense", buffer->chunk,
             torch_name (buffer->param_dtype), torch_name (buffer->grad_dtype), buffer->shards,
-            buffers_grad_scale (b, buffer), buffer->numel, buffer->unpadded);
+            plan_buffers_grad_scale (b, buffer), buffer->numel, buffer->unpadded);
     print_buckets (buffer);
     print_map ("param_index_map", buffer);
     print_map ("params", buffer);
@@ -204,7 +206,7 @@ static void print_size (const char *name, int64_t size)
         printf (",\"%s\":%" N, name, size);
 }
 
-void buffers_print_json (const struct buffers *b)
+void plan_buffers_print_json (const struct plan_buffers *b)
 {
     const struct layout *l = b->layout;
 

@@ -100,6 +100,8 @@ each "16.000 (8 + 8/d, d = 1)"
 copy=$(megatron plan memory "${large[@]}" --async-save --bf16 | awk '
     $1 == "checkpoint" { c = $2 } $1 == "moments" { m = $2 } END { print c / m }')
 is "$copy" 1.5 "the copy for checkpoints holds main parameters and moments"
+is "$(megatron plan memory "${large[@]}" --async-save --bf16 --skip-train --rank 0 \
+    | awk '$1 == "checkpoint" { print $2 }')" 0 "evaluation saves no checkpoint: it has no copy"
 each "18.000 (6 + 12/d, d = 1)" --bf16
 each "4.000 (4 + 0/d, d = 1)" --skip-train
 each "2.000 (2 + 0/d, d = 8)" --world-size 8 --use-distributed-optimizer --bf16 --skip-train

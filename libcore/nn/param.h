@@ -51,8 +51,8 @@ struct param {
 /* Write initial values of 'p' (its data must be set, and zero): the same global numbers under
  * every layout, rounded to its type.  Padding rows are left alone: zero, as their gradients
  * are, and so after every update; largest magnitudes do not depend on how many there are.
- * Where its storage is another type the values go to the memory of its gradient, for the
- * optimizer to take.
+ * Where its storage is another type the values go to the memory of its gradient, for
+ * main_params_take().
  */
 int param_init (const struct param *p, const struct kernels *kern,
                 struct mg_stream *stream, struct mg_error *err);

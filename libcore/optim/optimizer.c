@@ -1,4 +1,11 @@
-/* optimizer.c - norm, scaling and AdamW over the ranges of a rank */
+/* optimizer.c - what an optimizer is made of; norm and AdamW over the ranges of a rank
+ *
+ * Main gradients are the gradients themselves where both have the same type, and memory apart
+ * elsewhere.  Moments always have memory apart.
+ *
+ * Invariants: the norm is added up in the global order of tensors, so its bits depend on no
+ * layout.  All ranks have the same norm, and the same scales of stored values.
+ */
 
 #include <errno.h>
 #include <math.h>
@@ -7,65 +14,32 @@
 
 #include "libcore/optim/optimizer_private.h"
 
-bool optimizer_counted (const struct optimizer_config *config, const struct job *job,
-                        bool expert)
+/* --- memory --- */
+
+static int describe (struct optimizer *o, struct mg_error *err)
 {
-    struct mg_comm *instances = job_comm_instances (job, expert);
+    const struct optimizer_types *types = &o->config.types;
+    struct owned *grad = &o->value[OPTIMIZER_MAIN_GRAD], *m = &o->value[OPTIMIZER_EXP_AVG];
+    struct owned *v = &o->value[OPTIMIZER_EXP_AVG_SQ];
 
-    if (!config->sharded)
-        return mg_comm_rank (job_comm (job, expert ? GROUP_EDP : GROUP_DP_CP)) == 0;
-    return !instances || mg_comm_rank (instances) == 0;
-}
-
-static void find_groups (struct optimizer *o, const struct job *job)
-{
-    int dp = mg_comm_size (job_comm (job, GROUP_DP_CP));
-    int edp = mg_comm_size (job_comm (job, GROUP_EDP));
-
-    o->embd = job_comm (job, GROUP_EMBD);
-    o->control = job_control (job);
-    for (int e = 0; e < 2; e++) {
-        struct peers *p = &o->peers[e];
-
-        p->tp = job_comm (job, e ? GROUP_ETP : GROUP_TP);
-        p->data = job_comm (job, e ? GROUP_EDP : GROUP_DP_CP);
-        p->tp_rank = mg_comm_rank (p->tp);
-        p->counts = optimizer_counted (&o->config, job, e);
-        p->prescale = o->config.average ? layout_grad_scale (false, true, e, dp, edp) : 1;
-        if (!o->config.sharded)
-            continue;
-        p->data = job_comm_shard (job, e);
-        p->rank = mg_comm_rank (p->data);
-        p->instances = job_comm_instances (job, e);
-    }
-}
-
-/* Of any value, on all ranks alike. */
-static bool has_scales (const struct optimizer_types *types)
-{
-    return kern_has_scale (types->main) || kern_has_scale (types->exp_avg)
-           || kern_has_scale (types->exp_avg_sq);
-}
-
-static int allocate_sums (struct optimizer *o, struct mg_error *err)
-{
-    o->found = calloc (o->n + 1, sizeof (*o->found));
-    o->findings = device_alloc_apart (o->device, (o->n + 1) * sizeof (*o->findings), err);
-    if (!o->findings)
+    if (owned_create (grad, o->buffers, "main gradients", err) < 0
+        || owned_create (m, o->buffers, "first moments", err) < 0
+        || owned_create (v, o->buffers, "second moments", err) < 0)
         return -1;
-    o->reduced = calloc ((size_t)o->num_tensors + OPTIMIZER_MAX_EXTRA + 1, sizeof (double));
-    o->largest = calloc ((size_t)o->num_tensors + 1, sizeof (*o->largest));
-    if (!o->found || !o->reduced || !o->largest)
-        return mg_error_set (err, ENOMEM, "optimizer: out of memory");
-    if (has_scales (&o->config.types)
-        && !(o->agreed = calloc ((size_t)o->num_tensors + 1, sizeof (*o->agreed))))
-        return mg_error_set (err, ENOMEM, "optimizer: out of memory");
-    return 0;
+    grad->unscaled = true;
+    v->positive = true;
+    for (int i = 0; i < o->buffers->layout->num_buffers; i++) {
+        const bool apart = o->buffers->memory[i].grad_dtype != types->main_grad;
+
+        grad->buffer[i] = (struct owned_buffer){ .dtype = types->main_grad, .apart = apart };
+        m->buffer[i] = (struct owned_buffer){ .dtype = types->exp_avg, .apart = true };
+        v->buffer[i] = (struct owned_buffer){ .dtype = types->exp_avg_sq, .apart = true };
+    }
+    return optimizer_snapshot_create (o, err);
 }
 
 struct optimizer *optimizer_create (const struct optimizer_config *config,
-                                    const struct job *job, struct mg_stream *stream,
-                                    struct param *params, size_t n, int num_tensors,
+                                    struct buffers *buffers, struct main_params *main,
                                     struct mg_error *err)
 {
     struct optimizer *o;
@@ -75,17 +49,10 @@ struct optimizer *optimizer_create (const struct optimizer_config *config,
         return NULL;
     }
     o->config = *config;
-    o->device = job_device (job);
-    o->kern = device_kernels (o->device);
-    o->host = device_kernels (job_host (job));
-    o->stream = stream;
-    o->params = params;
-    o->n = n;
-    o->num_tensors = num_tensors;
-    find_groups (o, job);
-    if (!(o->layout = optimizer_layout (config, job, params, n, err))
-        || optimizer_allocate (o, err) < 0 || allocate_sums (o, err) < 0
-        || optimizer_sync_setup (o, err) < 0) {
+    o->buffers = buffers;
+    o->main = main;
+    o->embd = job_comm (buffers->job, GROUP_EMBD);
+    if (describe (o, err) < 0) {
         optimizer_destroy (o);
         return NULL;
     }
@@ -98,36 +65,94 @@ void optimizer_destroy (struct optimizer *o)
 
     if (!o)
         return;
-    optimizer_sync_clear (o);
-    optimizer_free (o);
-    layout_destroy (o->layout);
-    device_free (o->device, o->findings);
+    optimizer_snapshot_clear (o);
+    optimizer_sums_clear (o);
+    for (int v = 0; v < OPTIMIZER_NUM_VALUES; v++)
+        owned_clear (&o->value[v]);
     free (o->reduced);
-    free (o->found);
     free (o->agreed);
-    free (o->largest);
     free (o);
     errno = saved_errno;
 }
 
-/* --- gradients --- */
-
-int optimizer_zero_grad (struct optimizer *o, struct mg_error *err)
+int64_t optimizer_bytes (const struct optimizer *o, enum optimizer_part part)
 {
-    for (int b = 0; !o->config.frozen && b < o->layout->num_buffers; b++) {
-        if (kern_fill (o->kern,
-                       &(struct kern_fill){ .n = o->layout->buffer[b].numel,
-                                            .value = 0.0f,
-                                            .out = o->store[b].memory[MEMORY_GRAD],
-                                            .dtype = o->store[b].dtype[MEMORY_GRAD] },
-                       o->stream, err) < 0)
-            return -1;
+    switch (part) {
+    case OPTIMIZER_PART_MAIN_GRADS:
+        return owned_bytes (&o->value[OPTIMIZER_MAIN_GRAD]);
+    case OPTIMIZER_PART_MOMENTS:
+        return owned_bytes (&o->value[OPTIMIZER_EXP_AVG])
+               + owned_bytes (&o->value[OPTIMIZER_EXP_AVG_SQ]);
+    case OPTIMIZER_PART_SNAPSHOT:
+        return optimizer_snapshot_bytes (o);
+    default:
+        return optimizer_sums_bytes (o);
     }
+}
+
+/* True if some value has a scale, on all ranks alike. */
+static bool has_scales (const struct optimizer *o)
+{
+    return kern_has_scale (o->main->config.dtype) || kern_has_scale (o->config.types.exp_avg)
+           || kern_has_scale (o->config.types.exp_avg_sq);
+}
+
+static int allocate_sums (struct optimizer *o, struct mg_error *err)
+{
+    const size_t tensors = (size_t)o->buffers->num_tensors;
+
+    o->reduced = calloc (tensors + OPTIMIZER_MAX_EXTRA + 1, sizeof (double));
+    if (!o->reduced)
+        return mg_error_set (err, ENOMEM, "optimizer: out of memory");
+    if (has_scales (o)
+        && !(o->agreed = calloc (tensors + 1, sizeof (*o->agreed))))
+        return mg_error_set (err, ENOMEM, "optimizer: out of memory");
     return 0;
 }
 
+int optimizer_bind (struct optimizer *o, struct mg_error *err)
+{
+    struct owned *grad = &o->value[OPTIMIZER_MAIN_GRAD];
+
+    if (allocate_sums (o, err) < 0 || owned_bind (grad, err) < 0
+        || owned_bind (&o->value[OPTIMIZER_EXP_AVG], err) < 0
+        || owned_bind (&o->value[OPTIMIZER_EXP_AVG_SQ], err) < 0
+        || optimizer_snapshot_bind (o, err) < 0)
+        return -1;
+    for (size_t i = 0; i < o->buffers->num_ranges; i++) {
+        if (!grad->place[i].data)
+            grad->place[i].data = o->buffers->range[i].grad;
+    }
+    return optimizer_sums_bind (o, err);
+}
+
+/* --- values --- */
+
+float *optimizer_plain (const struct optimizer *o, size_t range, enum optimizer_value value)
+{
+    return owned_plain (optimizer_owned (o, value), range);
+}
+
+int optimizer_read (struct optimizer *o, size_t range, enum optimizer_value value,
+                    int64_t from, int64_t n, float *out, struct mg_error *err)
+{
+    if (value == OPTIMIZER_MAIN_PARAM)
+        return main_params_read (o->main, range, from, n, out, err);
+    return owned_read (&o->value[value], range, from, n, out, o->buffers->stream, err);
+}
+
+int optimizer_write (struct optimizer *o, size_t range, enum optimizer_value value,
+                     const float *in, struct mg_error *err)
+{
+    if (value == OPTIMIZER_MAIN_PARAM)
+        return main_params_write (o->main, range, in, err);
+    return owned_write (&o->value[value], range, in, o->buffers->stream, err);
+}
+
+/* --- the norm --- */
+
 /* Elements of a range up to the padding of the parameter's last rows. */
-static int64_t true_elements (const struct param *p, const struct optimizer_range *r)
+static int64_t true_elements (const struct param *p, const struct buffers_range *r)
 {
     int64_t end = p->global[0] > p->offset[0] ? p->global[0] - p->offset[0] : 0;
 
@@ -137,56 +162,50 @@ static int64_t true_elements (const struct param *p, const struct optimizer_rang
     return end > r->from ? end - r->from : 0;
 }
 
-int optimizer_clear_findings (struct optimizer *o, struct mg_error *err)
+/* True if this rank is the one that counts a range in the norm. */
+static bool is_counted (const struct buffers *b, size_t range)
 {
-    return device_set (o->stream, o->findings, 0, o->num_ranges * sizeof (*o->findings), err);
-}
-
-int optimizer_fetch_findings (struct optimizer *o, struct mg_error *err)
-{
-    return device_fetch (o->stream, o->found, o->findings,
-                         o->num_ranges * sizeof (*o->findings), err);
-}
-
-/* Is this rank the one that counts a range in the norm? */
-static bool is_counted (const struct optimizer *o, size_t range)
-{
-    const struct param *p = &o->params[o->range[range].at.param];
-    const struct peers *peers = optimizer_peers (o, p);
+    const struct param *p = buffers_param (b, range);
+    const struct buffers_peers *peers = buffers_peers_of (b, p);
 
     return peers->counts && param_is_counted (p, peers->tp_rank);
 }
 
-/* The sums of this rank's ranges. */
+/* Find the sums of this rank's ranges. */
 static int sum_ranges (struct optimizer *o, struct mg_error *err)
 {
-    if (optimizer_clear_findings (o, err) < 0)
+    const struct owned *main_grad = &o->value[OPTIMIZER_MAIN_GRAD];
+    struct buffers *b = o->buffers;
+
+    if (buffers_clear_findings (b, err) < 0)
         return -1;
-    for (size_t i = 0; i < o->num_ranges; i++) {
-        const struct optimizer_range *r = &o->range[i].at;
-        const struct param *p = &o->params[r->param];
-        const void *grad = o->range[i].memory[MEMORY_MAIN_GRAD];
-        enum mg_dtype dtype = o->range[i].store->dtype[MEMORY_MAIN_GRAD];
+    for (size_t i = 0; i < b->num_ranges; i++) {
+        const struct buffers_range *r = &b->range[i];
+        const struct param *p = buffers_param (b, i);
+        const void *grad = main_grad->place[i].data;
+        enum mg_dtype dtype = owned_dtype (main_grad, i);
         const struct kern_sum_sq sum = { .n = r->to - r->from, .x = grad, .dtype = dtype,
-                                         .out = &o->findings[i].squares };
+                                         .out = &b->findings[i].squares };
         const struct kern_count_zeros zeros = { .n = true_elements (p, r), .x = grad,
                                                 .dtype = dtype,
-                                                .out = &o->findings[i].zeros };
+                                                .out = &b->findings[i].zeros };
 
-        if (!is_counted (o, i))
+        if (!is_counted (b, i))
             continue;
-        if (kern_sum_sq (o->kern, &sum, o->stream, err) < 0)
+        if (kern_sum_sq (b->kern, &sum, b->stream, err) < 0)
             return -1;
-        if (o->config.count_zeros && kern_count_zeros (o->kern, &zeros, o->stream, err) < 0)
+        if (o->config.count_zeros && kern_count_zeros (b->kern, &zeros, b->stream, err) < 0)
             return -1;
     }
-    return optimizer_fetch_findings (o, err);
+    return buffers_fetch_findings (b, err);
 }
 
 int optimizer_grad_norm (struct optimizer *o, double *extra, int num_extra, double *norm,
                          struct mg_error *err)
 {
-    size_t extras = (size_t)num_extra, last = (size_t)o->num_tensors + extras;
+    const struct buffers *b = o->buffers;
+    size_t extras = (size_t)num_extra, tensors = (size_t)b->num_tensors;
+    size_t last = tensors + extras;
     double total = 0;
 
     if (num_extra < 0 || num_extra > OPTIMIZER_MAX_EXTRA)
@@ -196,18 +215,19 @@ int optimizer_grad_norm (struct optimizer *o, double *extra, int num_extra, doub
     if (sum_ranges (o, err) < 0)
         return -1;
     if (extras > 0)
-        memcpy (o->reduced + o->num_tensors, extra, extras * sizeof (double));
-    for (size_t i = 0; i < o->num_ranges; i++) {
-        if (is_counted (o, i))
-            o->reduced[o->params[o->range[i].at.param].order] = o->found[i].squares;
-        o->reduced[last] += o->found[i].zeros;
+        memcpy (o->reduced + tensors, extra, extras * sizeof (double));
+    for (size_t i = 0; i < b->num_ranges; i++) {
+        if (is_counted (b, i))
+            o->reduced[buffers_param (b, i)->order] = b->found[i].squares;
+        o->reduced[last] += b->found[i].zeros;
     }
-    if (mg_comm_all_reduce (o->control, o->reduced, last + 1, MG_FLOAT64, MG_SUM, NULL, err) < 0)
+    if (mg_comm_all_reduce (b->control, o->reduced, last + 1, MG_FLOAT64, MG_SUM, NULL, err)
+        < 0)
         return mg_error_prefix (err, "gradient norm");
-    for (int i = 0; i < o->num_tensors; i++)
+    for (size_t i = 0; i < tensors; i++)
         total += o->reduced[i];
     if (extras > 0)
-        memcpy (extra, o->reduced + o->num_tensors, extras * sizeof (double));
+        memcpy (extra, o->reduced + tensors, extras * sizeof (double));
     o->num_zeros = (int64_t)o->reduced[last];
     *norm = sqrt (total);
     return 0;
@@ -220,184 +240,61 @@ int64_t optimizer_zeros (const struct optimizer *o)
 
 int optimizer_scale_grads (struct optimizer *o, double factor, struct mg_error *err)
 {
-    for (size_t i = 0; i < o->num_ranges; i++) {
-        const struct range *r = &o->range[i];
-        enum mg_dtype dtype = r->store->dtype[MEMORY_MAIN_GRAD];
-        void *grad = r->memory[MEMORY_MAIN_GRAD];
+    const struct owned *main_grad = &o->value[OPTIMIZER_MAIN_GRAD];
+    const struct buffers *b = o->buffers;
 
-        if (kern_cast (o->kern,
-                       &(struct kern_cast){ .n = r->at.to - r->at.from,
-                                            .scale = (float)factor, .x = grad,
-                                            .from = dtype, .y = grad, .to = dtype },
-                       o->stream, err) < 0)
+    for (size_t i = 0; i < b->num_ranges; i++) {
+        const struct buffers_range *r = &b->range[i];
+        enum mg_dtype dtype = owned_dtype (main_grad, i);
+        void *grad = main_grad->place[i].data;
+
+        if (kern_cast (b->kern,
+                       &(struct kern_cast){ .n = r->to - r->from, .scale = (float)factor,
+                                            .x = grad, .from = dtype, .y = grad,
+                                            .to = dtype },
+                       b->stream, err) < 0)
             return -1;
     }
     return 0;
 }
 
-/* --- parameters --- */
-
-/* Where the initial values of a range are, and of which type: those of float8 parameters
- * are where gradients will be.
- */
-static const void *initial_values (const struct optimizer *o, const struct range *r,
-                                   enum mg_dtype *dtype)
-{
-    const struct param *p = &o->params[r->at.param];
-
-    *dtype = p->dtype;
-    return p->storage == MG_FLOAT8_E4M3
-               ? (const char *)p->grad + (size_t)r->at.from * mg_dtype_size (p->dtype)
-               : r->memory[MEMORY_PARAM];
-}
-
-/* Scales of main parameters that are about to be made of these. */
-static int scale_params (struct optimizer *o, struct mg_error *err)
-{
-    if (optimizer_clear_findings (o, err) < 0)
-        return -1;
-    for (size_t i = 0; i < o->num_ranges; i++) {
-        const struct range *r = &o->range[i];
-        enum mg_dtype dtype;
-        const void *values = initial_values (o, r, &dtype);
-
-        if (kern_max_abs (o->kern,
-                &(struct kern_max_abs){ .n = r->at.to - r->at.from, .x = values,
-                                        .dtype = dtype, .out = &o->findings[i].three.param },
-                o->stream, err) < 0)
-            return -1;
-    }
-    if (optimizer_find_scales (o, err) < 0)
-        return -1;
-    for (size_t i = 0; i < o->num_ranges; i++)
-        o->range[i].scale[MEMORY_MAIN] = optimizer_scales (o, &o->range[i]).param;
-    return 0;
-}
-
-int optimizer_take_params (struct optimizer *o, struct mg_error *err)
-{
-    if (o->agreed && scale_params (o, err) < 0)
-        return -1;
-    for (size_t i = 0; i < o->num_ranges; i++) {
-        struct range *r = &o->range[i];
-        struct kern_state main;
-        enum mg_dtype dtype;
-        const void *values = initial_values (o, r, &dtype);
-
-        if (r->store->dtype[MEMORY_PARAM] == MG_FLOAT8_E4M3
-            && optimizer_hold_main (o, r, err) < 0)
-            return -1;
-        if (!optimizer_has_main (r))
-            continue;
-        main = optimizer_state (r, false, MEMORY_MAIN, 0);
-        if (kern_state_store (o->kern,
-                &(struct kern_state_store){ .n = r->at.to - r->at.from, .in = values,
-                                            .dtype = dtype, .state = main },
-                o->stream, err) < 0)
-            return -1;
-    }
-    if (optimizer_give_float8 (o, err) < 0 || mg_stream_synchronize (o->stream, err) < 0)
-        return -1;
-    optimizer_drop_main (o);
-    return 0;
-}
-
-/* Are parameters, on all ranks, made of something that is written in their place? */
-static bool has_main (const struct optimizer *o)
-{
-    for (int b = 0; b < o->layout->num_buffers; b++) {
-        if (o->store[b].dtype[MEMORY_PARAM] != MG_FLOAT32)
-            return true;
-    }
-    return false;
-}
-
-/* Is a parameter the rounding of a main one?  Not if that is the parameter, or has it as its
- * upper half; and float8 needs more than rounding.
- */
-static bool is_rounded (const struct range *r)
-{
-    return optimizer_has_main (r) && !r->store->remainders
-           && r->store->dtype[MEMORY_PARAM] != MG_FLOAT8_E4M3;
-}
-
-static int round_params (struct optimizer *o, struct mg_error *err)
-{
-    for (size_t i = 0; i < o->num_ranges; i++) {
-        const struct range *r = &o->range[i];
-        struct kern_state main;
-
-        if (!is_rounded (r))
-            continue;
-        main = optimizer_state (r, false, MEMORY_MAIN, 0);
-        if (kern_state_load (o->kern,
-                &(struct kern_state_load){ .n = r->at.to - r->at.from, .state = main,
-                                           .out = r->memory[MEMORY_PARAM],
-                                           .dtype = r->store->dtype[MEMORY_PARAM] },
-                o->stream, err) < 0)
-            return -1;
-    }
-    return 0;
-}
-
-/* All steps up to the gathering are taken, since other ranks wait in some of them; the first
- * failure counts.
- */
-int optimizer_give_params (struct optimizer *o, struct mg_error *err)
-{
-    struct mg_error later, *why;
-    int rc = 0, errnum;
-
-    if (!has_main (o) && !o->config.float8)
-        return 0;
-    /* Nothing that was given before is still on its way to where this goes. */
-    if (optimizer_params_needed (o, 0, o->n, err) < 0 || round_params (o, err) < 0)
-        rc = -1;
-    errnum = errno;
-    why = rc < 0 ? &later : err;
-    if ((optimizer_quantise (o, why) < 0 || mg_stream_synchronize (o->stream, why) < 0)
-        && rc == 0) {
-        rc = -1;
-        errnum = errno;
-    }
-    optimizer_drop_main (o);
-    if (optimizer_gather_params (o, rc < 0 ? &later : err) < 0 && rc == 0)
-        return -1;
-    errno = errnum;
-    return rc;
-}
+/* --- the update --- */
 
 /* The update of a range; 'all' has what is common to all. */
-static struct kern_adamw update_of (const struct optimizer *o, const struct range *r,
+static struct kern_adamw update_of (const struct optimizer *o, size_t range,
                                     const struct kern_adamw *all)
 {
+    const struct buffers_range *r = &o->buffers->range[range];
+    const struct owned *main_grad = &o->value[OPTIMIZER_MAIN_GRAD];
     struct kern_adamw a = *all;
 
-    a.n = r->at.to - r->at.from;
-    a.param = optimizer_state (r, false, MEMORY_MAIN, 0);
-    a.m = optimizer_state (r, false, MEMORY_EXP_AVG, 0);
-    a.v = optimizer_state (r, false, MEMORY_EXP_AVG_SQ, 0);
-    a.copy = is_rounded (r) ? r->memory[MEMORY_PARAM] : NULL;
-    a.copy_dtype = r->store->dtype[MEMORY_PARAM];
-    a.grad = r->memory[MEMORY_MAIN_GRAD];
-    a.grad_dtype = r->store->dtype[MEMORY_MAIN_GRAD];
-    if (!o->params[r->at.param].decay)
+    a.n = r->to - r->from;
+    a.param = owned_state (&o->main->value, range, 0);
+    a.m = owned_state (&o->value[OPTIMIZER_EXP_AVG], range, 0);
+    a.v = owned_state (&o->value[OPTIMIZER_EXP_AVG_SQ], range, 0);
+    a.copy = main_params_is_rounded (o->main, range) ? r->data : NULL;
+    a.copy_dtype = buffers_param_dtype (o->buffers, range);
+    a.grad = main_grad->place[range].data;
+    a.grad_dtype = owned_dtype (main_grad, range);
+    if (!buffers_param (o->buffers, range)->decay)
         a.weight_decay = 0;
     return a;
 }
 
-/* The scales that new values will be stored with, for which these are computed a first time. */
+/* Choose the scales that new values will be stored with: compute these a first time. */
 static int scale_update (struct optimizer *o, const struct kern_adamw *all,
                          struct mg_error *err)
 {
-    if (optimizer_clear_findings (o, err) < 0)
-        return -1;
-    for (size_t i = 0; i < o->num_ranges; i++) {
-        const struct kern_adamw a = update_of (o, &o->range[i], all);
+    struct buffers *b = o->buffers;
 
-        if (kern_adamw_largest (o->kern,
-                &(struct kern_adamw_largest){ .update = a, .out = &o->findings[i].three },
-                o->stream, err) < 0)
+    if (buffers_clear_findings (b, err) < 0)
+        return -1;
+    for (size_t i = 0; i < b->num_ranges; i++) {
+        const struct kern_adamw a = update_of (o, i, all);
+
+        if (kern_adamw_largest (b->kern,
+                &(struct kern_adamw_largest){ .update = a, .out = &b->findings[i].three },
+                b->stream, err) < 0)
             return -1;
     }
     return optimizer_find_scales (o, err);
@@ -406,19 +303,20 @@ static int scale_update (struct optimizer *o, const struct kern_adamw *all,
 static int update_ranges (struct optimizer *o, const struct kern_adamw *all,
                           struct mg_error *err)
 {
+    const struct buffers *b = o->buffers;
+
     if (o->agreed && scale_update (o, all, err) < 0)
         return -1;
-    for (size_t i = 0; i < o->num_ranges; i++) {
-        struct range *r = &o->range[i];
-        struct kern_adamw a = update_of (o, r, all);
+    for (size_t i = 0; i < b->num_ranges; i++) {
+        struct kern_adamw a = update_of (o, i, all);
 
         if (o->agreed)
-            a.scale = optimizer_scales (o, r);
-        if (kern_adamw (o->kern, &a, o->stream, err) < 0)
-            return mg_error_prefix (err, "%s", o->params[r->at.param].name);
-        r->scale[MEMORY_MAIN] = a.scale.param;
-        r->scale[MEMORY_EXP_AVG] = a.scale.m;
-        r->scale[MEMORY_EXP_AVG_SQ] = a.scale.v;
+            a.scale = optimizer_scales (o, i);
+        if (kern_adamw (b->kern, &a, b->stream, err) < 0)
+            return mg_error_prefix (err, "%s", buffers_param (b, i)->name);
+        o->main->value.place[i].scale = a.scale.param;
+        o->value[OPTIMIZER_EXP_AVG].place[i].scale = a.scale.m;
+        o->value[OPTIMIZER_EXP_AVG_SQ].place[i].scale = a.scale.v;
     }
     return 0;
 }
@@ -442,7 +340,7 @@ int optimizer_step (struct optimizer *o, double lr, double weight_decay, double 
     if (update_ranges (o, &all, err) < 0)
         return -1;
     o->steps = step;
-    return optimizer_quantise (o, err);
+    return main_params_quantise (o->main, err);
 }
 
 int64_t optimizer_steps (const struct optimizer *o)
@@ -453,9 +351,4 @@ int64_t optimizer_steps (const struct optimizer *o)
 void optimizer_set_steps (struct optimizer *o, int64_t steps)
 {
     o->steps = steps;
-}
-
-bool optimizer_counts (const struct optimizer *o, bool expert)
-{
-    return o->peers[expert].counts;
 }

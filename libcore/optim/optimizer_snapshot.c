@@ -1,54 +1,79 @@
 /* optimizer_snapshot.c - a copy of what a checkpoint holds of this rank, each value in the type
- * that it is kept in
+ * that it is stored in
+ *
+ * Another thread reads the copy, on a stream of its own, while the run goes on.
+ *
+ * Invariant: the copy has memory on ranks whose ranges count only; only there it is read.
  */
 
 #include "libcore/optim/optimizer_private.h"
 
-/* Memories of which a checkpoint holds the values; these may be in part in parameters. */
-static bool is_copied (const struct store *s, int memory)
+/* Main gradients are no part of a checkpoint. */
+static const enum optimizer_value values[]
+    = { OPTIMIZER_MAIN_PARAM, OPTIMIZER_EXP_AVG, OPTIMIZER_EXP_AVG_SQ };
+enum { NUM_COPIED = sizeof (values) / sizeof (values[0]) };
+
+int optimizer_snapshot_create (struct optimizer *o, struct mg_error *err)
 {
-    return memory == MEMORY_MAIN || memory == MEMORY_EXP_AVG || memory == MEMORY_EXP_AVG_SQ
-           || (memory == MEMORY_PARAM && s->remainders);
+    const struct buffers *b = o->buffers;
+
+    if (owned_create (&o->copy_upper, b, "copy for checkpoints", err) < 0)
+        return -1;
+    for (int v = 0; v < NUM_COPIED; v++) {
+        if (owned_create (&o->copy[values[v]], b, "copy for checkpoints", err) < 0)
+            return -1;
+        o->copy[values[v]].positive = optimizer_owned (o, values[v])->positive;
+    }
+    for (int i = 0; i < b->layout->num_buffers; i++) {
+        const bool counts = o->config.snapshot && b->peers[b->layout->buffer[i].expert].counts;
+
+        for (int v = 0; v < NUM_COPIED; v++)
+            o->copy[values[v]].buffer[i]
+                = (struct owned_buffer){ .dtype = optimizer_owned (o, values[v])->buffer[i].dtype,
+                                         .apart = counts };
+        o->copy_upper.buffer[i]
+            = (struct owned_buffer){ .dtype = b->memory[i].param_dtype,
+                                     .apart = counts && main_params_has_halves (o->main, i) };
+    }
+    return 0;
 }
 
-static int64_t copy_bytes (const struct store *s, int memory, const struct layout *layout,
-                           const struct layout_buffer *buffer)
+int64_t optimizer_snapshot_bytes (const struct optimizer *o)
 {
-    if (!is_copied (s, memory))
-        return 0;
-    return layout_shard_total (layout, buffer) * (int64_t)mg_dtype_size (s->dtype[memory]);
-}
+    int64_t bytes = owned_bytes (&o->copy_upper);
 
-int64_t optimizer_snapshot_bytes (const struct store *s, const struct layout *layout,
-                                  const struct layout_buffer *buffer)
-{
-    int64_t bytes = 0;
-
-    for (int m = 0; m < NUM_MEMORIES; m++)
-        bytes += copy_bytes (s, m, layout, buffer);
+    for (int v = 0; v < NUM_COPIED; v++)
+        bytes += owned_bytes (&o->copy[values[v]]);
     return bytes;
 }
 
-int optimizer_snapshot_allocate (struct optimizer *o, struct store *s,
-                                 const struct layout_buffer *buffer, struct mg_error *err)
+int optimizer_snapshot_bind (struct optimizer *o, struct mg_error *err)
 {
-    if (!o->config.snapshot || !o->peers[buffer->expert].counts)
-        return 0;
-    if (!o->reader
-        && !(o->reader = mg_stream_create (o->device, MG_STREAM_COMPUTE, "snapshot", err)))
-        return -1;
-    for (int m = 0; m < NUM_MEMORIES; m++) {
-        const int64_t bytes = copy_bytes (s, m, o->layout, buffer);
+    const struct buffers *b = o->buffers;
+    struct owned *main = &o->copy[OPTIMIZER_MAIN_PARAM];
 
-        if (!is_copied (s, m))
-            continue;
-        if (!(s->copy[m] = device_alloc (o->device, (size_t)bytes, err)))
-            return mg_error_prefix (err, "copy for checkpoints");
-        /* else the first save would wait for pages */
-        if (device_set (o->reader, s->copy[m], 0, (size_t)bytes, err) < 0)
+    if (optimizer_snapshot_bytes (o) == 0)
+        return 0;
+    if (!(o->reader = mg_stream_create (b->device, MG_STREAM_COMPUTE, "snapshot", err))
+        || owned_bind (&o->copy_upper, err) < 0
+        || owned_touch (&o->copy_upper, o->reader, err) < 0)
+        return -1;
+    for (int v = 0; v < NUM_COPIED; v++) {
+        if (owned_bind (&o->copy[values[v]], err) < 0
+            || owned_touch (&o->copy[values[v]], o->reader, err) < 0)
             return -1;
     }
+    for (size_t i = 0; i < b->num_ranges; i++)
+        main->place[i].upper = o->copy_upper.place[i].data;
     return 0;
+}
+
+void optimizer_snapshot_clear (struct optimizer *o)
+{
+    mg_stream_destroy (o->reader);
+    owned_clear (&o->copy_upper);
+    for (int v = 0; v < NUM_COPIED; v++)
+        owned_clear (&o->copy[values[v]]);
 }
 
 bool optimizer_has_snapshot (const struct optimizer *o)
@@ -58,29 +83,28 @@ bool optimizer_has_snapshot (const struct optimizer *o)
 
 int optimizer_take_snapshot (struct optimizer *o, struct mg_error *err)
 {
-    for (size_t i = 0; i < o->num_ranges; i++) {
-        struct range *r = &o->range[i];
-        const size_t n = (size_t)(r->at.to - r->at.from);
+    const struct buffers *b = o->buffers;
 
-        for (int m = 0; m < NUM_MEMORIES; m++) {
-            if (r->copy[m]
-                && device_copy (o->stream, r->copy[m], r->memory[m],
-                                n * mg_dtype_size (r->store->dtype[m]), err) < 0)
+    for (size_t i = 0; i < b->num_ranges; i++) {
+        for (int v = 0; v < NUM_COPIED; v++) {
+            if (owned_copy (&o->copy[values[v]], optimizer_owned (o, values[v]), i, b->stream,
+                            err) < 0)
                 return -1;
-            r->copy_scale[m] = r->scale[m];
         }
+        if (owned_copy_from (&o->copy_upper, i, b->range[i].data, b->stream, err) < 0)
+            return -1;
     }
-    return mg_stream_synchronize (o->stream, err); // the copy is read through another one
+    return mg_stream_synchronize (b->stream, err); // the copy is read through another stream
 }
 
 float *optimizer_snapshot_plain (const struct optimizer *o, size_t range,
                                  enum optimizer_value value)
 {
-    return optimizer_plain_in (&o->range[range], true, value);
+    return owned_plain (&o->copy[value], range);
 }
 
 int optimizer_snapshot_read (struct optimizer *o, size_t range, enum optimizer_value value,
                              int64_t from, int64_t n, float *out, struct mg_error *err)
 {
-    return optimizer_read_in (o, &o->range[range], true, value, from, n, out, o->reader, err);
+    return owned_read (&o->copy[value], range, from, n, out, o->reader, err);
 }

@@ -12,8 +12,8 @@ static int check_sums (struct train *t, struct check *check, const struct param 
 {
     if (check_params (check, CHECK_SUM, params, n, err) < 0)
         return -1;
-    for (size_t i = 0; i < optimizer_num_ranges (t->optimizer); i++) {
-        const struct optimizer_range *r = optimizer_range_at (t->optimizer, i);
+    for (size_t i = 0; i < buffers_num_ranges (t->buffers); i++) {
+        const struct buffers_range *r = buffers_range_at (t->buffers, i);
         const struct param *p = &params[r->param];
         const struct check_place place = { .pass = CHECK_SUM, .step = p->order };
         const float *sum = optimizer_plain (t->optimizer, i, OPTIMIZER_MAIN_GRAD);
@@ -33,10 +33,10 @@ static int take_again (struct train *t, struct check *check, struct mg_error *er
 
     num_microbatches_at (t->batches, t->progress.consumed_samples, &size);
     input_start (&t->input, t->progress.consumed_samples);
-    optimizer_expect (t->optimizer, size.num_microbatches);
+    buffers_expect (t->buffers, size.num_microbatches);
     if (model_clear_losses (t->model, err) < 0
         || check_params (check, CHECK_WEIGHT, params, n, err) < 0
-        || optimizer_zero_grad (t->optimizer, err) < 0
+        || buffers_zero_grad (t->buffers, err) < 0
         || train_passes (t, size.num_microbatches, check, err) < 0
         || optimizer_reduce_grads (t->optimizer, err) < 0)
         return -1;

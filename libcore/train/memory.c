@@ -1,4 +1,10 @@
-/* memory.c - the plan of a rank's memory */
+/* memory.c - the plan of a rank's memory
+ *
+ * Modules that allocate say how many bytes they will take; the plan adds them up.
+ *
+ * Invariant: everything that the plan counts is made here, from the arguments, and bound later
+ * as it is: so the bytes that are planned are those that are allocated.
+ */
 
 #include <errno.h>
 #include <stdio.h>
@@ -109,39 +115,44 @@ static enum mg_dtype type_of (const char *name)
     return MG_FLOAT32;
 }
 
-static struct optimizer_types state_types (const struct train_args *args)
-{
-    return (struct optimizer_types){
-        .grad = train_grad_dtype (args),
-        .main_grad = type_of (args->main_grads_dtype),
-        .main = type_of (args->main_params_dtype),
-        .remainders = args->precision_aware && !args->whole_main_params,
-        .exp_avg = type_of (args->exp_avg_dtype),
-        .exp_avg_sq = type_of (args->exp_avg_sq_dtype),
-    };
-}
-
-struct optimizer_config train_optimizer (const struct train *t)
+static struct buffers_config choose_buffers (const struct train *t)
 {
     const struct train_args *args = &t->args;
 
+    return (struct buffers_config){
+        .sharded = args->sharded_optimizer,
+        .bucket_size = bucket_size (t),
+        .high_busbw = args->high_busbw,
+        .no_grads = args->skip_train,
+        .grad = train_grad_dtype (args),
+        .average = args->average_grads,
+        .overlap_grad_reduce = args->overlap_grad_reduce,
+        .overlap_param_gather = args->overlap_param_gather,
+    };
+}
+
+static struct main_params_config choose_main (const struct train_args *args)
+{
+    return (struct main_params_config){
+        .dtype = type_of (args->main_params_dtype),
+        .remainders = args->precision_aware && !args->whole_main_params,
+        .float8 = args->fp8_param_gather,
+        .keep = !args->skip_train || args->save_weights,
+    };
+}
+
+static struct optimizer_config choose_optimizer (const struct train_args *args)
+{
     return (struct optimizer_config){
         .beta1 = args->adam_beta1,
         .beta2 = args->adam_beta2,
         .eps = args->adam_eps,
         .clip_grad = args->clip_grad,
-        .bucket_size = bucket_size (t),
-        .high_busbw = args->high_busbw,
         .count_zeros = args->log_zeros,
-        .sharded = args->sharded_optimizer,
-        .float8 = args->fp8_param_gather,
         .snapshot = args->async_save,
-        .frozen = args->skip_train,
-        .keep_main = args->save_weights != NULL,
-        .average = args->average_grads,
-        .overlap_grad_reduce = args->overlap_grad_reduce,
-        .overlap_param_gather = args->overlap_param_gather,
-        .types = state_types (args),
+        .types = { .main_grad = type_of (args->main_grads_dtype),
+                   .exp_avg = type_of (args->exp_avg_dtype),
+                   .exp_avg_sq = type_of (args->exp_avg_sq_dtype) },
     };
 }
 
@@ -162,6 +173,25 @@ static int make_model (struct train *t, struct mg_error *err)
                                        evaluate_any (&t->evaluation)
                                            ? t->evaluation.batch.num_microbatches : 0,
                                        err)))
+        return -1;
+    return 0;
+}
+
+/* Parameters and what belongs to them; a run that only evaluates has no optimizer. */
+static int make_buffers (struct train *t, struct mg_error *err)
+{
+    const struct buffers_config buffers = choose_buffers (t);
+    const struct main_params_config main = choose_main (&t->args);
+    const struct optimizer_config optimizer = choose_optimizer (&t->args);
+    size_t n;
+    struct param *params = model_params (t->model, &n);
+
+    if (!(t->buffers = buffers_create (&buffers, t->job, model_stream (t->model), params, n,
+                                       model_num_tensors (t->model), err))
+        || !(t->main = main_params_create (&main, t->buffers, err)))
+        return -1;
+    if (!t->args.skip_train
+        && !(t->optimizer = optimizer_create (&optimizer, t->buffers, t->main, err)))
         return -1;
     return 0;
 }
@@ -190,38 +220,41 @@ static int plan_activations (struct train *t, struct mg_error *err)
     return 0;
 }
 
+/* Bytes of buffers, main parameters and optimizer. */
+static void plan_state (const struct train *t, struct memory_plan *plan)
+{
+    size_t n;
+    const struct param *params = model_params (t->model, &n);
+    const struct optimizer *o = t->optimizer;
+
+    for (size_t i = 0; i < n; i++)
+        plan->elements += params[i].numel;
+    plan->padding = buffers_elements (t->buffers) - plan->elements;
+    plan->shards = t->args.sharded_optimizer ? mg_comm_size (job_comm_shard (t->job, false)) : 1;
+    plan->bytes[MEMORY_PARAMETERS] = buffers_bytes (t->buffers, BUFFERS_PARAMS);
+    plan->bytes[MEMORY_GRADIENTS] = buffers_bytes (t->buffers, BUFFERS_GRADS);
+    plan->bytes[MEMORY_MAIN] = main_params_bytes (t->main);
+    if (!o)
+        return;
+    plan->bytes[MEMORY_MAIN_GRADIENTS] = optimizer_bytes (o, OPTIMIZER_PART_MAIN_GRADS);
+    plan->bytes[MEMORY_MOMENTS] = optimizer_bytes (o, OPTIMIZER_PART_MOMENTS);
+    plan->bytes[MEMORY_CHECKPOINT] = optimizer_bytes (o, OPTIMIZER_PART_SNAPSHOT);
+    plan->bytes[MEMORY_COMMUNICATION] = optimizer_bytes (o, OPTIMIZER_PART_PACKED);
+}
+
 int memory_plan (struct train *t, struct mg_error *err)
 {
     struct memory_plan *plan = &t->memory;
-    struct optimizer_config config;
-    int64_t bytes[OPTIMIZER_NUM_PARTS], elements;
-    struct param *params;
-    size_t n, scratch;
+    size_t scratch;
 
     memory_clear (plan);
-    if (make_model (t, err) < 0)
-        return -1;
-    params = model_params (t->model, &n);
-    config = train_optimizer (t);
-    for (size_t i = 0; i < n; i++) {
-        params[i].grad_dtype = config.types.grad; // kernels that add to it depend on it
-        plan->elements += params[i].numel;
-    }
-    if (optimizer_bytes (&config, t->job, params, n, bytes, &elements, err) < 0
+    if (make_model (t, err) < 0 || make_buffers (t, err) < 0
         || plan_activations (t, err) < 0
         || model_scratch_bytes (t->model, &scratch, err) < 0)
         return -1;
-    plan->padding = elements - plan->elements;
-    plan->shards = config.sharded ? mg_comm_size (job_comm_shard (t->job, false)) : 1;
-    plan->bytes[MEMORY_PARAMETERS] = bytes[OPTIMIZER_PARAMS];
-    plan->bytes[MEMORY_GRADIENTS] = bytes[OPTIMIZER_GRADS];
-    plan->bytes[MEMORY_MAIN_GRADIENTS] = bytes[OPTIMIZER_MAIN_GRADS];
-    plan->bytes[MEMORY_MAIN] = bytes[OPTIMIZER_MAIN];
-    plan->bytes[MEMORY_MOMENTS] = bytes[OPTIMIZER_MOMENTS];
+    plan_state (t, plan);
     plan->bytes[MEMORY_SCRATCH] = (int64_t)scratch;
-    plan->bytes[MEMORY_CHECKPOINT] = bytes[OPTIMIZER_SNAPSHOT];
-    plan->bytes[MEMORY_COMMUNICATION] = bytes[OPTIMIZER_PACKED]
-                                        + (int64_t)job_comm_bytes (t->job);
+    plan->bytes[MEMORY_COMMUNICATION] += (int64_t)job_comm_bytes (t->job);
     return 0;
 }
 

@@ -1,6 +1,6 @@
 /* memory - what a rank of a run allocates on its device, planned before it does.
  *
- * The plan asks the code that allocates: the optimizer's layout, the carving of activations
+ * The plan asks the code that allocates: buffers and optimizer, the carving of activations
  * for the slots that the lists of passes need, the communicators, the kernels.  What it names
  * is all that the library takes of the device before the first step, and it takes no more
  * afterwards; what MPI and other libraries take for themselves is theirs.
@@ -11,7 +11,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "libcore/optim/optimizer.h"
 #include "megatron/error.h"
 
 struct train;
@@ -66,8 +65,9 @@ void memory_each_describe (const struct memory_plan *plan, char text[MEMORY_EACH
 
 void memory_clear (struct memory_plan *plan);
 
-/* Of a run whose job is there: make the model and the lists of passes, which allocate
- * nothing large, and fill t->memory.  -1 and a text on failure.
+/* Of a run whose job is there: make the model, the lists of passes, the buffers, main parameters
+ * and, for a run that trains, the optimizer, which allocate nothing large, and fill t->memory
+ * with the bytes that binding them will allocate.  -1 and a text on failure.
  */
 int memory_plan (struct train *t, struct mg_error *err);
 
@@ -75,8 +75,5 @@ int memory_plan (struct train *t, struct mg_error *err);
  * text with what is missing and what would help, if not.
  */
 int memory_check (const struct train *t, struct mg_error *err);
-
-/* The optimizer that the arguments ask for. */
-struct optimizer_config train_optimizer (const struct train *t);
 
 #endif /* LIBCORE_TRAIN_MEMORY_H */

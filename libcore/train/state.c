@@ -86,10 +86,16 @@ static void describe_progress (const struct state *s, const struct train_progres
     values[VALUE_HYSTERESIS].integer = scaler->hysteresis_tracker;
 }
 
+/* True if the optimizer has room for a copy. */
+static bool has_snapshot (const struct state *s)
+{
+    return s->optimizer && optimizer_has_snapshot (s->optimizer);
+}
+
 static int allocate (struct state *s, size_t params, size_t ranges)
 {
     const size_t parts = PARAM_MAX_PIECES * ranges;
-    const size_t copied = optimizer_has_snapshot (s->optimizer) ? 3 * parts : 0;
+    const size_t copied = has_snapshot (s) ? 3 * parts : 0;
     const struct {
         struct list *list;
         size_t max;
@@ -129,7 +135,8 @@ static int read_plain (const struct piece *p, int64_t from, int64_t n, void *out
     const struct kept *k = p->source;
     const size_t size = mg_dtype_size (p->dtype);
 
-    return device_fetch (k->stream, out, k->plain + (size_t)from * size, (size_t)n * size, err);
+    return device_fetch (k->state->stream, out, k->plain + (size_t)from * size,
+                         (size_t)n * size, err);
 }
 
 static int write_plain (const struct piece *p, int64_t from, int64_t n, const void *in,
@@ -138,9 +145,10 @@ static int write_plain (const struct piece *p, int64_t from, int64_t n, const vo
     const struct kept *k = p->source;
     const size_t size = mg_dtype_size (p->dtype);
 
-    if (device_upload (k->stream, k->plain + (size_t)from * size, in, (size_t)n * size, err) < 0)
+    if (device_upload (k->state->stream, k->plain + (size_t)from * size, in,
+                       (size_t)n * size, err) < 0)
         return -1;
-    return mg_stream_synchronize (k->stream, err);
+    return mg_stream_synchronize (k->state->stream, err);
 }
 
 /* A piece that is a whole float32 parameter. */
@@ -150,7 +158,7 @@ static void add_whole (struct state *s, struct list *list, const struct param *p
     struct piece *piece = &list->piece[list->n++];
     struct kept *k = &s->kept[s->num_kept++];
 
-    *k = (struct kept){ .stream = s->stream, .plain = p->data };
+    *k = (struct kept){ .state = s, .plain = p->data };
     param_piece (p, prefix, NULL, writer, tp_rank, piece);
     piece->read = read_plain;
     piece->write = write_plain;
@@ -176,23 +184,38 @@ static int read_kept (const struct piece *p, int64_t from, int64_t n, void *out,
                       struct mg_error *err)
 {
     const struct kept *k = p->source;
+    const struct state *s = k->state;
 
+    from += k->first;
     if (k->copied)
-        return optimizer_snapshot_read (k->optimizer, k->range, k->value, k->first + from, n,
-                                        out, err);
-    return optimizer_read (k->optimizer, k->range, k->value, k->first + from, n, out, err);
+        return optimizer_snapshot_read (s->optimizer, k->range, k->value, from, n, out, err);
+    if (k->value == OPTIMIZER_MAIN_PARAM)
+        return main_params_read (s->main, k->range, from, n, out, err);
+    return optimizer_read (s->optimizer, k->range, k->value, from, n, out, err);
+}
+
+/* The device address of a value of a range if it is float32, else NULL.  Copies are read by
+ * another thread, in one way.
+ */
+static float *find_plain (const struct state *s, bool copied, size_t range,
+                          enum optimizer_value value)
+{
+    if (copied)
+        return NULL;
+    return value == OPTIMIZER_MAIN_PARAM ? main_params_plain (s->main, range)
+                                         : optimizer_plain (s->optimizer, range, value);
 }
 
 /* Add the pieces of a value of a range. */
 static void add_pieces (struct state *s, struct list *list, const struct param *p,
                         size_t range, const char *prefix, enum optimizer_value value)
 {
-    const struct optimizer_range *r = optimizer_range_at (s->optimizer, range);
+    const struct buffers_range *r = buffers_range_at (s->buffers, range);
     const bool copied = list == &s->copied;
-    float *plain = copied ? NULL : optimizer_plain (s->optimizer, range, value);
+    float *plain = find_plain (s, copied, range, value);
     struct piece *piece = list->piece + list->n;
     size_t n = param_range_pieces (p, prefix, r->from, r->to, NULL,
-                                   optimizer_counts (s->optimizer, p->expert),
+                                   buffers_counts (s->buffers, p->expert),
                                    tp_rank_of (s, p), piece);
     int64_t first = 0;
 
@@ -200,8 +223,8 @@ static void add_pieces (struct state *s, struct list *list, const struct param *
     for (size_t i = 0; i < n; i++) {
         struct kept *k = &s->kept[s->num_kept++];
 
-        *k = (struct kept){ s->stream, plain ? (char *)(plain + first) : NULL, s->optimizer,
-                            range, value, first, copied };
+        *k = (struct kept){ s, plain ? (char *)(plain + first) : NULL, range, value, first,
+                            copied };
         piece[i].read = plain ? read_plain : read_kept;
         piece[i].write = plain ? write_plain : NULL;
         piece[i].source = k;
@@ -226,35 +249,38 @@ static void add_main (struct state *s, const struct param *p, size_t range)
     add_pieces (s, &s->loaded, p, range, "model.", OPTIMIZER_MAIN_PARAM);
 }
 
-/* What an optimizer that updates has besides parameters. */
+/* What an optimizer has besides parameters. */
 static void add_state (struct state *s, const struct param *p, size_t range)
 {
     add_pieces (s, &s->gradient, p, range, "", OPTIMIZER_MAIN_GRAD);
     add_saved (s, &s->saved, p, range);
-    if (optimizer_has_snapshot (s->optimizer))
+    if (has_snapshot (s))
         add_saved (s, &s->copied, p, range);
     add_pieces (s, &s->loaded, p, range, "optimizer.exp_avg.", OPTIMIZER_EXP_AVG);
     add_pieces (s, &s->loaded, p, range, "optimizer.exp_avg_sq.", OPTIMIZER_EXP_AVG_SQ);
 }
 
-/* Of every range of the optimizer. */
+/* Of every range of this rank. */
 static void for_ranges (struct state *s, const struct param *params,
                         void (*add) (struct state *s, const struct param *p, size_t range))
 {
-    for (size_t i = 0; i < optimizer_num_ranges (s->optimizer); i++)
-        add (s, &params[optimizer_range_at (s->optimizer, i)->param], i);
+    for (size_t i = 0; i < buffers_num_ranges (s->buffers); i++)
+        add (s, &params[buffers_range_at (s->buffers, i)->param], i);
 }
 
-struct state *state_create (struct model *model, struct optimizer *optimizer,
+struct state *state_create (struct model *model, struct buffers *buffers,
+                            struct main_params *main, struct optimizer *optimizer,
                             const struct job *job, struct mg_error *err)
 {
     struct param *params;
     struct state *s;
-    size_t num_params, num_ranges = optimizer_num_ranges (optimizer);
+    size_t num_params, num_ranges = buffers_num_ranges (buffers);
 
     params = model_params (model, &num_params);
     if ((s = calloc (1, sizeof (*s)))) {
         s->job = job;
+        s->buffers = buffers;
+        s->main = main;
         s->stream = model_stream (model);
         s->optimizer = optimizer;
     }
@@ -268,7 +294,7 @@ struct state *state_create (struct model *model, struct optimizer *optimizer,
         add_param (s, &params[i]);
     for_ranges (s, params, add_main);
     s->loaded_params = s->loaded.n;
-    if (optimizer_has (optimizer, OPTIMIZER_EXP_AVG))
+    if (optimizer)
         for_ranges (s, params, add_state);
     return s;
 }
@@ -291,7 +317,7 @@ void state_destroy (struct state *s)
 
 int state_save_weights (struct state *s, const char *path, struct mg_error *err)
 {
-    if (optimizer_params_wait (s->optimizer, err) < 0)
+    if (buffers_params_wait (s->buffers, err) < 0)
         return -1;
     return safetensors_save (path, s->weight.piece, s->weight.n,
                              job_control (s->job), err);

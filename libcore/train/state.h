@@ -25,7 +25,11 @@ struct train_progress {
 
 struct state; /* the pieces of one rank */
 
-struct state *state_create (struct model *model, struct optimizer *optimizer,
+/* 'optimizer' is NULL in a run that only evaluates, which can load a checkpoint's parameters
+ * and save weights, but no checkpoint.
+ */
+struct state *state_create (struct model *model, struct buffers *buffers,
+                            struct main_params *main, struct optimizer *optimizer,
                             const struct job *job, struct mg_error *err);
 void state_destroy (struct state *s);
 

@@ -8,7 +8,21 @@
 #include "libcore/comm/exchange.h"
 #include "libcore/train/state_private.h"
 
-/* Give pieces that the optimizer keeps in its own way memory to be loaded into, which holds
+static int read_value (const struct kept *k, int64_t n, float *out, struct mg_error *err)
+{
+    if (k->value == OPTIMIZER_MAIN_PARAM)
+        return main_params_read (k->state->main, k->range, 0, n, out, err);
+    return optimizer_read (k->state->optimizer, k->range, k->value, 0, n, out, err);
+}
+
+static int write_value (const struct kept *k, const float *in, struct mg_error *err)
+{
+    if (k->value == OPTIMIZER_MAIN_PARAM)
+        return main_params_write (k->state->main, k->range, in, err);
+    return optimizer_write (k->state->optimizer, k->range, k->value, in, err);
+}
+
+/* Give pieces that are not plain float32 memory to be loaded into, which holds
  * what is there now (padding stays as it is).
  */
 static int stage (struct list *list, struct mg_error *err)
@@ -17,18 +31,18 @@ static int stage (struct list *list, struct mg_error *err)
 
     for (size_t i = 0; i < list->n; i++) {
         const struct kept *k = list->piece[i].source;
-        const struct optimizer_range *r;
+        const struct buffers_range *r;
         int64_t n;
 
         if (!k || k->plain)
             continue;
-        r = optimizer_range_at (k->optimizer, k->range);
+        r = buffers_range_at (k->state->buffers, k->range);
         n = r->to - r->from;
         if (k->first == 0) {
             if (!(whole = malloc ((size_t)n * sizeof (float))))
                 return mg_error_set (err, ENOMEM, "out of memory for %s", list->piece[i].name);
             list->piece[i].data = whole;
-            if (optimizer_read (k->optimizer, k->range, k->value, 0, n, whole, err) < 0)
+            if (read_value (k, n, whole, err) < 0)
                 return -1;
         }
         list->piece[i].data = whole + k->first;
@@ -48,8 +62,7 @@ static int unstage (struct list *list, int rc, struct mg_error *err)
             continue;
         if (k->first == 0) {
             if (rc == 0
-                && optimizer_write (k->optimizer, k->range, k->value, list->piece[i].data, err)
-                       < 0) {
+                && write_value (k, list->piece[i].data, err) < 0) {
                 rc = -1;
                 saved_errno = errno;
             }
@@ -80,7 +93,7 @@ static int read_weights (struct state *s, const char *path, struct mg_error *err
 /* The model's parameters from what was loaded; on all ranks or on none. */
 static int give_params (struct state *s, struct mg_error *err)
 {
-    int rc = optimizer_give_params (s->optimizer, err);
+    int rc = main_params_give (s->main, err);
 
     return exchange_agree (job_control (s->job), rc, err);
 }
@@ -121,7 +134,7 @@ static int read_tensors (struct state *s, const struct state_request *r, int64_t
 {
     /* A run that does not train has no moments; one that does may have none on this rank. */
     const bool whole = !r->weights_only && !r->no_optimizer
-                       && optimizer_has (s->optimizer, OPTIMIZER_EXP_AVG);
+                       && s->optimizer;
     struct mg_comm *comm = job_control (s->job);
     struct list list = { s->loaded.piece, whole ? s->loaded.n : s->loaded_params };
     const char *all_of = whole ? "" : "model.";
@@ -222,7 +235,7 @@ int state_load (struct state *s, const struct state_request *r,
         || read_tensors (s, r, found->iteration, err) < 0)
         return -1;
     *progress = after;
-    if (!r->weights_only && !r->no_optimizer)
+    if (s->optimizer && !r->weights_only && !r->no_optimizer)
         optimizer_set_steps (s->optimizer, values[VALUE_STEPS].integer);
     return 1;
 }

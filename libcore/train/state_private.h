@@ -11,13 +11,12 @@ struct list {
     size_t n;
 };
 
-/* Where the elements of a piece are: plainly in the device's memory, or as the optimizer keeps
- * them.
+/* Where the elements of a piece are: plainly in the device's memory, or as main parameters or the
+ * optimizer store them.
  */
 struct kept {
-    struct mg_stream *stream; /* for copies */
-    char *plain;              /* the first element; NULL: ask the optimizer */
-    struct optimizer *optimizer;
+    struct state *state;
+    char *plain; /* the first element; NULL: stored in another way */
     size_t range;
     enum optimizer_value value;
     int64_t first; /* of the range */
@@ -26,8 +25,10 @@ struct kept {
 
 struct state {
     const struct job *job;
-    struct optimizer *optimizer;
-    struct mg_stream *stream;
+    struct buffers *buffers;
+    struct main_params *main;
+    struct optimizer *optimizer; /* NULL: none */
+    struct mg_stream *stream;    /* for copies */
     int heads; /* of attention, in the whole model */
     struct list weight;   /* named as the parameters, whole, or main parameters' ranges */
     struct list gradient; /* the same names, what this rank has the sums of */

@@ -151,12 +151,12 @@ static int fetch (void *arg, int microbatch, bool tokens, const struct nn_inputs
 
 static int params_needed (void *arg, size_t first, size_t n, struct mg_error *err)
 {
-    return optimizer_params_needed (((struct train *)arg)->optimizer, first, n, err);
+    return buffers_params_needed (((struct train *)arg)->buffers, first, n, err);
 }
 
 static int grads_ready (void *arg, size_t first, size_t n, struct mg_error *err)
 {
-    return optimizer_grads_ready (((struct train *)arg)->optimizer, first, n, err);
+    return buffers_grads_ready (((struct train *)arg)->buffers, first, n, err);
 }
 
 struct model_mode train_mode (struct train *t, bool training, double loss_weight)
@@ -230,7 +230,7 @@ static int update (struct train *t, const struct metrics *m, struct mg_error *er
     if (rc < 0 || !t->args.sharded_optimizer)
         return rc;
     timers_start (timers, TIMER_PARAMS_GATHER);
-    rc = optimizer_gather_params (t->optimizer, err);
+    rc = buffers_gather (t->buffers, err);
     timers_stop (timers, TIMER_PARAMS_GATHER);
     return rc;
 }
@@ -246,8 +246,8 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
     m->global_batch_size = size.running;
     m->loss_scale = t->progress.scaler.scale;
     input_start (&t->input, t->progress.consumed_samples);
-    optimizer_expect (t->optimizer, size.num_microbatches);
-    if (model_clear_losses (t->model, err) < 0 || optimizer_zero_grad (t->optimizer, err) < 0
+    buffers_expect (t->buffers, size.num_microbatches);
+    if (model_clear_losses (t->model, err) < 0 || buffers_zero_grad (t->buffers, err) < 0
         || run_passes (t, size.num_microbatches, err) < 0 || reduce_grads (t, err) < 0)
         return -1;
     if (model_has_loss (t->model) && mg_comm_rank (job_comm (t->job, GROUP_TP)) == 0
@@ -287,7 +287,7 @@ static int write_trace (struct train *t, struct mg_error *err)
 {
     if (!t->trace)
         return 0;
-    if (optimizer_params_wait (t->optimizer, err) < 0)
+    if (buffers_params_wait (t->buffers, err) < 0)
         return -1;
     return trace_write (t->trace, err);
 }
@@ -498,6 +498,8 @@ void train_destroy (struct train *t)
         state_destroy (t->state);
         passes_destroy (t->passes);
         optimizer_destroy (t->optimizer);
+        main_params_destroy (t->main);
+        buffers_destroy (t->buffers);
         model_destroy (t->model);
         leave (t);
     } else

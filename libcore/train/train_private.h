@@ -35,7 +35,9 @@ struct train {
     struct evaluation evaluation;
     struct model *model;
     struct memory_plan memory; /* once the model is there */
-    struct optimizer *optimizer;
+    struct buffers *buffers;
+    struct main_params *main;
+    struct optimizer *optimizer; /* NULL: a run that only evaluates */
     struct passes *passes;
     struct state *state;
     struct train_progress progress;

@@ -273,28 +273,23 @@ static int plan (struct train *t, struct mg_error *err)
 
 static int allocate (struct train *t, struct mg_error *err)
 {
-    struct optimizer_config optimizer = train_optimizer (t);
-    struct param *params;
-    size_t n;
-
-    params = model_params (t->model, &n);
-    if (!(t->optimizer = optimizer_create (&optimizer, t->job, model_stream (t->model),
-                                           params, n, model_num_tensors (t->model), err))
+    if (buffers_bind (t->buffers, err) < 0 || main_params_bind (t->main, err) < 0
+        || (t->optimizer && optimizer_bind (t->optimizer, err) < 0)
         || model_bind (t->model, passes_slots (t->passes), err) < 0
         || model_init_params (t->model, err) < 0
-        || !(t->state = state_create (t->model, t->optimizer, t->job, err))
+        || !(t->state = state_create (t->model, t->buffers, t->main, t->optimizer, t->job, err))
         || report_create (t, err) < 0
         || passes_bind (t->passes, &t->report.timers, err) < 0)
         return -1;
     return 0;
 }
 
-/* Once all ranks have their memory: the optimizer's state from the initial values, or from a
- * file.  Collective.
+/* Once all ranks have their memory: parameters from the initial values, or from a file.
+ * Collective.
  */
 static int fill (struct train *t, struct mg_error *err)
 {
-    if (optimizer_take_params (t->optimizer, err) < 0)
+    if (main_params_take (t->main, err) < 0)
         return -1;
     if (t->args.load_weights)
         return train_common (t, state_load_weights (t->state, t->args.load_weights, err));

@@ -10,7 +10,7 @@
 #include "tests/fuzz/fuzz.h"
 
 /* Parameters lie inside their buffer, and do not overlap. */
-static void check_buffer (const struct layout *layout, const struct buffers *b,
+static void check_buffer (const struct layout *layout, const struct plan_buffers *b,
                           const struct layout_buffer *buffer)
 {
     int64_t end = 0;
@@ -33,7 +33,7 @@ static void run (const uint8_t *data, size_t size)
 {
     struct fuzz_input in = { data, size };
     struct layout_config config = { .grad_float32 = true };
-    struct buffers b = { 0 };
+    struct plan_buffers b = { 0 };
     int flags;
 
     config.shards[0] = fuzz_range (&in, 1, 600);
@@ -45,7 +45,7 @@ static void run (const uint8_t *data, size_t size)
     config.sharded = flags & 1;
     config.high_busbw = flags & 2;
     config.one_group = flags & 4;
-    if (buffers_read_file (&b, fuzz_file ("params.json", in), NULL) == 0) {
+    if (plan_buffers_read_file (&b, fuzz_file ("params.json", in), NULL) == 0) {
         for (size_t i = 0; i < b.n; i++)
             fuzz_check (b.name[i] && b.name[i][0] && b.param[i].numel >= 0,
                         "parameter %zu has no name or size", i);

@@ -12,15 +12,15 @@
 #include "libcore/base/float8.h"
 #include "libcore/base/rng.h"
 #include "libcore/nn/model.h"
-#include "libcore/optim/optimizer.h"
 #include "tests/tap/ranks.h"
 #include "tests/tap/tap.h"
+#include "tests/unit/optim/stack.h"
 
 enum { SEQ = 8, BATCH = 2, VOCAB = 50, LAYERS = 3 };
 
 struct fixture {
     struct model *model;
-    struct optimizer *optimizer;
+    struct stack stack;
     struct param *params;
     size_t n;
 };
@@ -57,27 +57,28 @@ static void setup (struct job *job, struct fixture *f, bool float8)
         .dtype = MG_BFLOAT16,
         .float8_weights = float8,
     };
-    struct optimizer_config optimizer = { .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8,
-                                          .bucket_size = 1000, .sharded = true,
-                                          .float8 = float8 };
+    const struct stack_config stack = {
+        .buffers = { .bucket_size = 1000, .sharded = true },
+        .main = { .float8 = float8, .keep = true },
+        .optimizer = { .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8 },
+    };
     struct mg_error err = { "" };
 
     if (!(f->model = model_create (&spec, job, &err)))
         bail_out ("%s", err.text);
     f->params = model_params (f->model, &f->n);
-    if (!(f->optimizer = optimizer_create (&optimizer, job, model_stream (f->model),
-                                           f->params, f->n, model_num_tensors (f->model),
-                                           &err))
-        || model_bind (f->model, &slots, &err) < 0 || model_init_params (f->model, &err) < 0
-        || optimizer_take_params (f->optimizer, &err) < 0
-        || optimizer_params_wait (f->optimizer, &err) < 0)
+    stack_create (&f->stack, &stack, job, model_stream (f->model), f->params, f->n,
+                  model_num_tensors (f->model));
+    if (model_bind (f->model, &slots, &err) < 0 || model_init_params (f->model, &err) < 0
+        || main_params_take (f->stack.main, &err) < 0
+        || buffers_params_wait (f->stack.buffers, &err) < 0)
         bail_out ("%s", err.text);
     fill (model_inputs (f->model, 0, 0));
 }
 
 static void teardown (struct fixture *f)
 {
-    optimizer_destroy (f->optimizer);
+    stack_destroy (&f->stack);
     model_destroy (f->model);
 }
 
@@ -119,20 +120,20 @@ static void set_main (struct fixture *f, float (*element) (const struct param *p
 {
     struct mg_error err = { "" };
 
-    for (size_t i = 0; i < optimizer_num_ranges (f->optimizer); i++) {
-        const struct optimizer_range *r = optimizer_range_at (f->optimizer, i);
+    for (size_t i = 0; i < buffers_num_ranges (f->stack.buffers); i++) {
+        const struct buffers_range *r = buffers_range_at (f->stack.buffers, i);
         float *x = calloc ((size_t)(r->to - r->from), sizeof (*x));
 
         if (!x)
             bail_out ("out of memory");
         for (int64_t e = r->from; e < r->to; e++)
             x[e - r->from] = element (&f->params[r->param], e);
-        if (optimizer_write (f->optimizer, i, OPTIMIZER_MAIN_PARAM, x, &err) < 0)
+        if (optimizer_write (f->stack.optimizer, i, OPTIMIZER_MAIN_PARAM, x, &err) < 0)
             bail_out ("%s", err.text);
         free (x);
     }
-    if (optimizer_give_params (f->optimizer, &err) < 0
-        || optimizer_params_wait (f->optimizer, &err) < 0)
+    if (main_params_give (f->stack.main, &err) < 0
+        || buffers_params_wait (f->stack.buffers, &err) < 0)
         bail_out ("%s", err.text);
 }
 
@@ -197,7 +198,7 @@ static void run_pass (struct fixture *f, double sums[3])
     struct mg_error err = { "" };
 
     model_clear_losses (f->model, NULL);
-    if (optimizer_zero_grad (f->optimizer, &err) < 0
+    if (buffers_zero_grad (f->stack.buffers, &err) < 0
         || model_forward (f->model, &mode, 0, 0, &err) < 0
         || model_backward (f->model, &mode, 0, 0, &err) < 0
         || model_loss (f->model, MODEL_LM_LOSS, sums, &err) < 0)
@@ -239,16 +240,16 @@ static void test_update (struct job *job, struct fixture *f)
     size_t wrong = 0, seen = 0;
     double norm;
 
-    if (optimizer_reduce_grads (f->optimizer, &err) < 0
-        || optimizer_grad_norm (f->optimizer, NULL, 0, &norm, &err) < 0
-        || optimizer_step (f->optimizer, 0.5, 0.01, norm, &err) < 0
-        || optimizer_params_wait (f->optimizer, &err) < 0)
+    if (optimizer_reduce_grads (f->stack.optimizer, &err) < 0
+        || optimizer_grad_norm (f->stack.optimizer, NULL, 0, &norm, &err) < 0
+        || optimizer_step (f->stack.optimizer, 0.5, 0.01, norm, &err) < 0
+        || buffers_params_wait (f->stack.buffers, &err) < 0)
         bail_out ("%s", err.text);
-    for (size_t i = 0; i < optimizer_num_ranges (f->optimizer); i++) {
-        const struct optimizer_range *r = optimizer_range_at (f->optimizer, i);
+    for (size_t i = 0; i < buffers_num_ranges (f->stack.buffers); i++) {
+        const struct buffers_range *r = buffers_range_at (f->stack.buffers, i);
         const struct param *p = &f->params[r->param];
         const uint8_t *code = (const uint8_t *)p->data + r->from;
-        const float *x = optimizer_plain (f->optimizer, i, OPTIMIZER_MAIN_PARAM);
+        const float *x = optimizer_plain (f->stack.optimizer, i, OPTIMIZER_MAIN_PARAM);
 
         for (int64_t e = 0; is_matrix (p) && e < r->to - r->from; e++) {
             seen++;

@@ -8,15 +8,15 @@
 
 #include "libcore/base/rng.h"
 #include "libcore/nn/model.h"
-#include "libcore/optim/optimizer.h"
 #include "tests/tap/tap.h"
+#include "tests/unit/optim/stack.h"
 
 enum { SEQ = 7, BATCH = 3, VOCAB = 13, MICROBATCHES = 2 };
 
 struct fixture {
     struct job *job;
     struct model *model;
-    struct optimizer *optimizer;
+    struct stack stack;
     struct param *params;
     size_t n;
 };
@@ -52,7 +52,10 @@ static void setup (struct fixture *f, bool tied)
         },
         .micro_batch_size = BATCH,
     };
-    struct optimizer_config optimizer = { .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8 };
+    const struct stack_config stack = {
+        .main = { .keep = true },
+        .optimizer = { .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8 },
+    };
     struct job_config job = { .timeout = 10, .threads = 1 };
     struct mg_error err = { "" };
     int slots = 1;
@@ -62,17 +65,15 @@ static void setup (struct fixture *f, bool tied)
         || !(f->model = model_create (&spec, f->job, &err)))
         bail_out ("%s", err.text);
     f->params = model_params (f->model, &f->n);
-    if (!(f->optimizer = optimizer_create (&optimizer, f->job, model_stream (f->model),
-                                           f->params, f->n, model_num_tensors (f->model),
-                                           &err))
-        || model_bind (f->model, &slots, &err) < 0
-        || model_init_params (f->model, &err) < 0)
+    stack_create (&f->stack, &stack, f->job, model_stream (f->model), f->params, f->n,
+                  model_num_tensors (f->model));
+    if (model_bind (f->model, &slots, &err) < 0 || model_init_params (f->model, &err) < 0)
         bail_out ("%s", err.text);
 }
 
 static void teardown (struct fixture *f)
 {
-    optimizer_destroy (f->optimizer);
+    stack_destroy (&f->stack);
     model_destroy (f->model);
     job_destroy (f->job);
 }
@@ -135,7 +136,7 @@ static void test_gradients (bool tied)
     ok (loss (&f, false) == first, "the same bits again");
     for (size_t i = 0; i < f.n; i++)
         check_param (&f, &f.params[i]);
-    ok (optimizer_zero_grad (f.optimizer, &err) == 0 && *(float *)f.params[0].grad == 0,
+    ok (buffers_zero_grad (f.stack.buffers, &err) == 0 && *(float *)f.params[0].grad == 0,
         "gradients to zero");
     teardown (&f);
 }
@@ -171,9 +172,9 @@ static void test_padding (bool tied)
     is_int (rows, (tied ? 1 : 2) * (16 - VOCAB), "in all rows that nobody uses");
     for (int step = 0; step < 3; step++) {
         loss (&f, true);
-        if (optimizer_reduce_grads (f.optimizer, &err) < 0
-            || optimizer_grad_norm (f.optimizer, NULL, 0, &norm, &err) < 0
-            || optimizer_step (f.optimizer, 0.1, 0.1, norm, &err) < 0)
+        if (optimizer_reduce_grads (f.stack.optimizer, &err) < 0
+            || optimizer_grad_norm (f.stack.optimizer, NULL, 0, &norm, &err) < 0
+            || optimizer_step (f.stack.optimizer, 0.1, 0.1, norm, &err) < 0)
             bail_out ("%s", err.text);
         is_int (count_in_padding (&f, &rows), 0, "and after update %d, norm %g", step + 1,
                 norm);

@@ -11,9 +11,9 @@
 #include "libcore/base/rng.h"
 #include "libcore/nn/gpt.h"
 #include "libcore/nn/model.h"
-#include "libcore/optim/optimizer.h"
 #include "tests/tap/ranks.h"
 #include "tests/tap/tap.h"
+#include "tests/unit/optim/stack.h"
 
 enum { SEQ = 12, BATCH = 3, TOKENS = SEQ * BATCH, HIDDEN = 20, HEADS = 12, VOCAB = 1000 };
 
@@ -29,7 +29,7 @@ struct test {
 /* One model, ready to run. */
 struct fixture {
     struct model *model;
-    struct optimizer *optimizer;
+    struct stack stack;
     struct param *params;
     size_t n;
 };
@@ -103,19 +103,19 @@ static void setup (struct test *t, struct fixture *f, int layers, bool sequence)
         .micro_batch_size = BATCH,
         .sequence_parallel = sequence && t->size > 1,
     };
-    struct optimizer_config optimizer = { .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8,
-                                          .clip_grad = 1 };
+    const struct stack_config stack = {
+        .main = { .keep = true },
+        .optimizer = { .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .clip_grad = 1 },
+    };
     struct mg_error err = { "" };
     int slots = 1;
 
     if (!(f->model = model_create (&spec, t->job, &err)))
         bail_out ("%s", err.text);
     f->params = model_params (f->model, &f->n);
-    if (!(f->optimizer = optimizer_create (&optimizer, t->job, model_stream (f->model),
-                                           f->params, f->n, model_num_tensors (f->model),
-                                           &err))
-        || model_bind (f->model, &slots, &err) < 0
-        || model_init_params (f->model, &err) < 0)
+    stack_create (&f->stack, &stack, t->job, model_stream (f->model), f->params, f->n,
+                  model_num_tensors (f->model));
+    if (model_bind (f->model, &slots, &err) < 0 || model_init_params (f->model, &err) < 0)
         bail_out ("%s", err.text);
     fill (model_inputs (f->model, 0, 0));
     model_clear_losses (f->model, NULL);
@@ -123,7 +123,7 @@ static void setup (struct test *t, struct fixture *f, int layers, bool sequence)
 
 static void teardown (struct fixture *f)
 {
-    optimizer_destroy (f->optimizer);
+    stack_destroy (&f->stack);
     model_destroy (f->model);
 }
 
@@ -178,9 +178,9 @@ static void test_iteration (struct test *t, int layers, bool sequence)
     check_calls (t, &want, what);
 
     begin (t);
-    if (optimizer_reduce_grads (f.optimizer, &err) < 0
-        || optimizer_grad_norm (f.optimizer, NULL, 0, &norm, &err) < 0
-        || optimizer_step (f.optimizer, 1e-3, 0.01, norm, &err) < 0)
+    if (optimizer_reduce_grads (f.stack.optimizer, &err) < 0
+        || optimizer_grad_norm (f.stack.optimizer, NULL, 0, &norm, &err) < 0
+        || optimizer_step (f.stack.optimizer, 1e-3, 0.01, norm, &err) < 0)
         bail_out ("%s", err.text);
     want = nothing;
     if (sequence && t->size > 1) { /* norms, biases after the regions, positions */

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "libcore/base/rng.h"
-#include "libcore/optim/optimizer.h"
 #include "tests/tap/tap.h"
+#include "tests/unit/optim/stack.h"
 
 enum { NUM_PARAMS = 4, MAX = 40 };
 
@@ -15,9 +15,8 @@ static const double lr = 1e-2, decay = 0.3;
 struct fixture {
     struct job *job;
     struct mg_stream *stream;
-    struct optimizer *optimizer;
+    struct stack stack;
     struct param params[NUM_PARAMS];
-    struct optimizer_config config;
 };
 
 /* In another order than the model's, one without decay, one that is a copy. */
@@ -38,19 +37,21 @@ static float value (int seed, size_t param, int64_t i)
     return (float)x[0];
 }
 
-static struct optimizer_config make_config (double clip)
+static struct stack_config make_config (double clip)
 {
-    return (struct optimizer_config){ .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6,
-                                      .clip_grad = clip, .bucket_size = 8 };
+    return (struct stack_config){
+        .buffers = { .bucket_size = 8 },
+        .main = { .keep = true },
+        .optimizer = { .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6, .clip_grad = clip },
+    };
 }
 
-static void create (struct fixture *f, const struct optimizer_config *config)
+static void create (struct fixture *f, const struct stack_config *config)
 {
     struct job_config job = { .timeout = 10, .threads = 1 };
     struct mg_error err = { "" };
 
     memset (f, 0, sizeof (*f));
-    f->config = *config;
     for (int i = 0; i < NUM_PARAMS; i++)
         f->params[i] = (struct param){ .dtype = MG_FLOAT32, .ndims = 1,
                                        .numel = rows[i].numel, .order = rows[i].order,
@@ -58,22 +59,21 @@ static void create (struct fixture *f, const struct optimizer_config *config)
                                        .shared_copy = rows[i].shared_copy };
     geometry_init (&job.geometry);
     if (!(f->job = job_create (&job, &err))
-        || !(f->stream = mg_stream_create (job_device (f->job), MG_STREAM_COMPUTE, "c", &err))
-        || !(f->optimizer = optimizer_create (&f->config, f->job, f->stream, f->params,
-                                              NUM_PARAMS, 3, &err)))
+        || !(f->stream = mg_stream_create (job_device (f->job), MG_STREAM_COMPUTE, "c", &err)))
         bail_out ("%s", err.text);
+    stack_create (&f->stack, config, f->job, f->stream, f->params, NUM_PARAMS, 3);
 }
 
 static void setup (struct fixture *f, double clip)
 {
-    const struct optimizer_config config = make_config (clip);
+    const struct stack_config config = make_config (clip);
 
     create (f, &config);
 }
 
 static void teardown (struct fixture *f)
 {
-    optimizer_destroy (f->optimizer);
+    stack_destroy (&f->stack);
     mg_stream_destroy (f->stream);
     job_destroy (f->job);
 }
@@ -86,12 +86,12 @@ static float *grad_of (struct fixture *f, size_t p)
 /* Without shards, a range is a parameter. */
 static const float *value_of (struct fixture *f, size_t p, enum optimizer_value value)
 {
-    const struct optimizer_range *r = optimizer_range_at (f->optimizer, p);
+    const struct buffers_range *r = buffers_range_at (f->stack.buffers, p);
 
-    if (p >= optimizer_num_ranges (f->optimizer) || r->param != p || r->from != 0
+    if (p >= buffers_num_ranges (f->stack.buffers) || r->param != p || r->from != 0
         || r->to != rows[p].numel)
         bail_out ("range %zu is not the parameter", p);
-    return optimizer_plain (f->optimizer, p, value);
+    return optimizer_plain (f->stack.optimizer, p, value);
 }
 
 static void set_gradients (struct fixture *f, int seed)
@@ -130,16 +130,16 @@ static void test_steps (double clip)
         double norm = -1, scale = 1;
 
         set_gradients (&f, step);
-        if (optimizer_reduce_grads (f.optimizer, &err) < 0
-            || optimizer_grad_norm (f.optimizer, NULL, 0, &norm, &err) < 0
-            || optimizer_step (f.optimizer, lr, decay, norm, &err) < 0)
+        if (optimizer_reduce_grads (f.stack.optimizer, &err) < 0
+            || optimizer_grad_norm (f.stack.optimizer, NULL, 0, &norm, &err) < 0
+            || optimizer_step (f.stack.optimizer, lr, decay, norm, &err) < 0)
             bail_out ("%s", err.text);
         is_near (norm / plain_norm (step), 1, 1e-12, "norm %g, the copy not counted", norm);
         if (step == 2) { /* there and back by powers of two, which is exact */
-            ok (optimizer_scale_grads (f.optimizer, 0.25, &err) == 0
+            ok (optimizer_scale_grads (f.stack.optimizer, 0.25, &err) == 0
                     && grad_of (&f, 0)[1] == 0.25f * value (step, 0, 1),
                 "gradients can be scaled");
-            optimizer_scale_grads (f.optimizer, 4, &err);
+            optimizer_scale_grads (f.stack.optimizer, 4, &err);
         }
         if (clip > 0 && clip / (norm + 1e-6) < 1)
             scale = clip / (norm + 1e-6);
@@ -159,7 +159,7 @@ static void test_steps (double clip)
         }
     }
     ok (worst < 1e-6, "clip %g: weights and moments within %.1e", clip, worst);
-    is_int (optimizer_steps (f.optimizer), 3, "three steps");
+    is_int (optimizer_steps (f.stack.optimizer), 3, "three steps");
     teardown (&f);
 }
 
@@ -172,19 +172,21 @@ static void test_extra (void)
     setup (&f, 1);
     for (int i = 0; i < OPTIMIZER_MAX_EXTRA; i++)
         extra[i] = i + 0.5;
-    is_int (optimizer_grad_norm (f.optimizer, extra, OPTIMIZER_MAX_EXTRA, &norm, &err), 0,
-            "the most values");
+    is_int (optimizer_grad_norm (f.stack.optimizer, extra, OPTIMIZER_MAX_EXTRA, &norm, &err),
+            0, "the most values");
     ok (norm == 0 && extra[0] == 0.5 && extra[7] == 7.5, "of one rank come back as they are");
-    ok (optimizer_grad_norm (f.optimizer, extra, OPTIMIZER_MAX_EXTRA + 1, &norm, &err) < 0,
+    ok (optimizer_grad_norm (f.stack.optimizer, extra, OPTIMIZER_MAX_EXTRA + 1, &norm, &err)
+            < 0,
         "one more: %s", err.text);
-    ok (optimizer_grad_norm (f.optimizer, extra, -1, &norm, &err) < 0, "less: %s", err.text);
+    ok (optimizer_grad_norm (f.stack.optimizer, extra, -1, &norm, &err) < 0, "less: %s",
+        err.text);
     grad_of (&f, 2)[MAX - 1] = NAN;
-    is_int (optimizer_grad_norm (f.optimizer, extra, 0, &norm, &err), 0, "with a NaN");
+    is_int (optimizer_grad_norm (f.stack.optimizer, extra, 0, &norm, &err), 0, "with a NaN");
     ok (!isfinite (norm), "the norm is none either");
     grad_of (&f, 2)[MAX - 1] = INFINITY;
-    optimizer_grad_norm (f.optimizer, extra, 0, &norm, &err);
+    optimizer_grad_norm (f.stack.optimizer, extra, 0, &norm, &err);
     ok (!isfinite (norm), "nor with an infinity");
-    ok (optimizer_zero_grad (f.optimizer, &err) == 0 && grad_of (&f, 2)[MAX - 1] == 0,
+    ok (buffers_zero_grad (f.stack.buffers, &err) == 0 && grad_of (&f, 2)[MAX - 1] == 0,
         "until gradients are zero again");
     teardown (&f);
 }
@@ -199,10 +201,12 @@ static void test_values (void)
 
     setup (&f, 1);
     for (int v = 0; v < OPTIMIZER_NUM_VALUES; v++) {
-        same = same && optimizer_write (f.optimizer, 0, (enum optimizer_value)v, in, &err) == 0
-               && optimizer_read (f.optimizer, 0, (enum optimizer_value)v, 2, 3, out, &err) == 0
+        enum optimizer_value which = (enum optimizer_value)v;
+
+        same = same && optimizer_write (f.stack.optimizer, 0, which, in, &err) == 0
+               && optimizer_read (f.stack.optimizer, 0, which, 2, 3, out, &err) == 0
                && memcmp (out, in + 2, sizeof (out)) == 0
-               && value_of (&f, 0, (enum optimizer_value)v)[6] == 8;
+               && value_of (&f, 0, which)[6] == 8;
     }
     ok (same, "every value of a range can be replaced and read: %s", err.text);
     ok (((float *)f.params[0].data)[1] == -2 && grad_of (&f, 0)[1] == -2,
@@ -213,11 +217,11 @@ static void test_values (void)
 /* Is a value of range 2 that of the copy? */
 static bool copied (struct fixture *f, enum optimizer_value v, const float *want)
 {
-    const float *plain = optimizer_snapshot_plain (f->optimizer, 2, v);
+    const float *plain = optimizer_snapshot_plain (f->stack.optimizer, 2, v);
     struct mg_error err;
     float out[MAX];
 
-    if (optimizer_snapshot_read (f->optimizer, 2, v, 0, MAX, out, &err) < 0)
+    if (optimizer_snapshot_read (f->stack.optimizer, 2, v, 0, MAX, out, &err) < 0)
         return false;
     return memcmp (out, want, sizeof (out)) == 0
            && (!plain || memcmp (plain, want, sizeof (out)) == 0);
@@ -228,53 +232,40 @@ static void test_snapshot (void)
 {
     static const enum optimizer_value values[] = { OPTIMIZER_MAIN_PARAM, OPTIMIZER_EXP_AVG,
                                                    OPTIMIZER_EXP_AVG_SQ };
-    struct optimizer_config config = make_config (1);
-    int64_t bytes[OPTIMIZER_NUM_PARTS], elements;
+    struct stack_config config = make_config (1);
     float first[3][MAX], other[MAX];
     struct mg_error err = { "" };
     struct fixture f;
     bool good = true;
 
-    config.snapshot = true;
-    config.types.exp_avg = MG_BFLOAT16;
+    config.optimizer.snapshot = true;
+    config.optimizer.types.exp_avg = MG_BFLOAT16;
     create (&f, &config);
     for (int i = 0; i < MAX; i++)
         other[i] = (float)i;
     for (int v = 0; v < 3; v++) {
         for (int i = 0; i < MAX; i++) /* exact in 8 bits */
             first[v][i] = (float)(i + v) * 0.5f;
-        good = good && optimizer_write (f.optimizer, 2, values[v], first[v], &err) == 0;
+        good = good && optimizer_write (f.stack.optimizer, 2, values[v], first[v], &err) == 0;
     }
-    good = good && optimizer_take_snapshot (f.optimizer, &err) == 0;
+    good = good && optimizer_take_snapshot (f.stack.optimizer, &err) == 0;
     for (int v = 0; v < 3; v++)
-        good = good && optimizer_write (f.optimizer, 2, values[v], other, &err) == 0
+        good = good && optimizer_write (f.stack.optimizer, 2, values[v], other, &err) == 0
                && copied (&f, values[v], first[v]);
     ok (good, "a copy stays as it was taken: %s", err.text);
-    ok (!optimizer_snapshot_plain (f.optimizer, 2, OPTIMIZER_EXP_AVG), "in the type kept");
-    good = optimizer_take_snapshot (f.optimizer, &err) == 0;
+    ok (!optimizer_snapshot_plain (f.stack.optimizer, 2, OPTIMIZER_EXP_AVG), "in the type kept");
+    good = optimizer_take_snapshot (f.stack.optimizer, &err) == 0;
     for (int v = 0; v < 3; v++)
         good = good && copied (&f, values[v], other);
     ok (good, "until the next one");
-    optimizer_bytes (&f.config, f.job, f.params, NUM_PARAMS, bytes, &elements, NULL);
-    is_int (bytes[OPTIMIZER_SNAPSHOT], 53 * (4 + 2 + 4), "its bytes");
+    is_int (optimizer_bytes (f.stack.optimizer, OPTIMIZER_PART_SNAPSHOT), 53 * (4 + 2 + 4),
+            "its bytes");
     teardown (&f);
     setup (&f, 1);
-    ok (!optimizer_snapshot_plain (f.optimizer, 2, OPTIMIZER_EXP_AVG)
-            && optimizer_take_snapshot (f.optimizer, &err) == 0,
+    ok (!optimizer_snapshot_plain (f.stack.optimizer, 2, OPTIMIZER_EXP_AVG)
+            && optimizer_take_snapshot (f.stack.optimizer, &err) == 0,
         "no room, no copy");
     teardown (&f);
-}
-
-static int64_t all_bytes (const struct fixture *f)
-{
-    int64_t bytes[OPTIMIZER_NUM_PARTS], elements, sum = 0;
-
-    if (optimizer_bytes (&f->config, f->job, f->params, NUM_PARAMS, bytes, &elements, NULL) < 0
-        || elements != 53)
-        return -1;
-    for (int i = 0; i < OPTIMIZER_NUM_PARTS; i++)
-        sum += bytes[i];
-    return sum;
 }
 
 static void test_memory (void)
@@ -283,14 +274,14 @@ static void test_memory (void)
     bool apart = true;
 
     setup (&f, 1);
-    is_int (all_bytes (&f), 53 * 16, "four floats an element");
+    is_int (stack_bytes (&f.stack), 53 * 16, "four floats an element");
     for (int i = 0; i + 1 < NUM_PARAMS; i++)
         apart = apart && f.params[i].data == (float *)f.params[i + 1].data + rows[i + 1].numel
                 && grad_of (&f, i) == grad_of (&f, i + 1) + rows[i + 1].numel;
     ok (apart, "parameters lie in reverse order, one behind the other");
     ok (((float *)f.params[0].data)[6] == 0 && grad_of (&f, 0)[6] == 0, "zeroed");
-    optimizer_set_steps (f.optimizer, 41);
-    is_int (optimizer_steps (f.optimizer), 41, "steps can be set");
+    optimizer_set_steps (f.stack.optimizer, 41);
+    is_int (optimizer_steps (f.stack.optimizer), 41, "steps can be set");
     teardown (&f);
     optimizer_destroy (NULL);
 }

@@ -8,8 +8,8 @@
 
 #include "libcore/base/half.h"
 #include "libcore/base/rng.h"
-#include "libcore/optim/optimizer.h"
 #include "tests/tap/tap.h"
+#include "tests/unit/optim/stack.h"
 
 enum { NUM_PARAMS = 3, MAX = 5000 };
 static const int64_t sizes[NUM_PARAMS] = { 7, MAX, 640 };
@@ -17,9 +17,8 @@ static const int64_t sizes[NUM_PARAMS] = { 7, MAX, 640 };
 struct fixture {
     struct job *job;
     struct mg_stream *stream;
-    struct optimizer *optimizer;
+    struct stack stack;
     struct param params[NUM_PARAMS];
-    struct optimizer_config config;
 };
 
 static float value (int seed, size_t param, int64_t i)
@@ -30,60 +29,68 @@ static float value (int seed, size_t param, int64_t i)
     return (float)x[0];
 }
 
-static void setup (struct fixture *f, enum mg_dtype dtype, struct optimizer_types types)
+/* Types of what an update reads and writes. */
+struct types {
+    bool remainders;
+    enum mg_dtype main, exp_avg, exp_avg_sq;
+};
+
+static struct stack_config make_config (struct types types)
 {
+    return (struct stack_config){
+        .buffers = { .bucket_size = 100, .sharded = true },
+        .main = { .dtype = types.main, .remainders = types.remainders, .keep = true },
+        .optimizer = { .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8,
+                       .types = { .exp_avg = types.exp_avg, .exp_avg_sq = types.exp_avg_sq } },
+    };
+}
+
+static void setup (struct fixture *f, enum mg_dtype dtype, struct types types)
+{
+    const struct stack_config config = make_config (types);
     struct job_config job = { .timeout = 10, .threads = 1 };
     struct mg_error err = { "" };
 
     memset (f, 0, sizeof (*f));
-    f->config = (struct optimizer_config){ .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8,
-                                           .bucket_size = 100, .sharded = true,
-                                           .types = types };
     for (int i = 0; i < NUM_PARAMS; i++)
         f->params[i] = (struct param){ .dtype = dtype, .storage = dtype, .ndims = 1,
                                        .numel = sizes[i], .order = i, .decay = true };
     geometry_init (&job.geometry);
     if (!(f->job = job_create (&job, &err))
-        || !(f->stream = mg_stream_create (job_device (f->job), MG_STREAM_COMPUTE, "c", &err))
-        || !(f->optimizer = optimizer_create (&f->config, f->job, f->stream, f->params,
-                                              NUM_PARAMS, NUM_PARAMS, &err)))
+        || !(f->stream = mg_stream_create (job_device (f->job), MG_STREAM_COMPUTE, "c", &err)))
         bail_out ("%s", err.text);
+    stack_create (&f->stack, &config, f->job, f->stream, f->params, NUM_PARAMS, NUM_PARAMS);
 }
 
 static void teardown (struct fixture *f)
 {
-    optimizer_destroy (f->optimizer);
+    stack_destroy (&f->stack);
     mg_stream_destroy (f->stream);
     job_destroy (f->job);
 }
 
 /* --- memory --- */
 
-/* Bytes that optimizer_create() takes are those that were planned: of a weight
- * 2, 'main' and 'moments'.
- */
-static void test_bytes (enum mg_dtype dtype, struct optimizer_types types, int main,
-                        int moments, const char *what)
+/* Bytes that are allocated are those that were planned: for a weight 2, 'main' and 'moments'. */
+static void test_bytes (enum mg_dtype dtype, struct types types, int main, int moments,
+                        const char *what)
 {
+    const struct stack_config config = make_config (types);
     struct fixture f;
-    struct mg_error err = { "" };
-    int64_t bytes[OPTIMIZER_NUM_PARTS], all = 0, n;
+    int64_t n, all, allocated;
     size_t before;
 
     setup (&f, dtype, types);
-    optimizer_destroy (f.optimizer);
+    stack_destroy (&f.stack);
     before = device_allocated (job_device (f.job));
-    f.optimizer = optimizer_create (&f.config, f.job, f.stream, f.params, NUM_PARAMS,
-                                    NUM_PARAMS, &err);
-    if (!f.optimizer
-        || optimizer_bytes (&f.config, f.job, f.params, NUM_PARAMS, bytes, &n, &err) < 0)
-        bail_out ("%s", err.text);
-    for (int i = 0; i < OPTIMIZER_NUM_PARTS; i++)
-        all += bytes[i];
-    ok (all == (int64_t)(device_allocated (job_device (f.job)) - before)
-            && bytes[OPTIMIZER_PARAMS] == 2 * n
-            && bytes[OPTIMIZER_GRADS] == 4 * n && bytes[OPTIMIZER_MAIN] == main * n
-            && bytes[OPTIMIZER_MOMENTS] == moments * n,
+    stack_create (&f.stack, &config, f.job, f.stream, f.params, NUM_PARAMS, NUM_PARAMS);
+    allocated = (int64_t)(device_allocated (job_device (f.job)) - before);
+    all = stack_bytes (&f.stack);
+    n = buffers_elements (f.stack.buffers);
+    ok (all == allocated && buffers_bytes (f.stack.buffers, BUFFERS_PARAMS) == 2 * n
+            && buffers_bytes (f.stack.buffers, BUFFERS_GRADS) == 4 * n
+            && main_params_bytes (f.stack.main) == main * n
+            && optimizer_bytes (f.stack.optimizer, OPTIMIZER_PART_MOMENTS) == moments * n,
         "%s: %d bytes, for a parameter 2, 4, %d and %d", what, (int)all, main, moments);
     teardown (&f);
 }
@@ -98,19 +105,19 @@ static void fill (struct fixture *f, float *x)
     struct mg_error err = { "" };
 
     for (size_t r = 0; r < NUM_PARAMS; r++) {
-        const struct optimizer_range *range = optimizer_range_at (f->optimizer, r);
+        const struct buffers_range *range = buffers_range_at (f->stack.buffers, r);
 
         for (int v = 0; v < 3; v++) {
             for (int64_t i = range->from; i < range->to; i++)
                 x[i - range->from] = fabsf (value (v, range->param, i)) + 0.01f;
-            if (optimizer_write (f->optimizer, r, values[v], x, &err) < 0)
+            if (optimizer_write (f->stack.optimizer, r, values[v], x, &err) < 0)
                 bail_out ("%s", err.text);
         }
     }
 }
 
 /* Read, write what was read into another optimizer, read that: the same. In parts too. */
-static void test_values (enum mg_dtype dtype, struct optimizer_types types, double tolerance,
+static void test_values (enum mg_dtype dtype, struct types types, double tolerance,
                          const char *what)
 {
     struct fixture a, b;
@@ -123,20 +130,20 @@ static void test_values (enum mg_dtype dtype, struct optimizer_types types, doub
     setup (&b, dtype, types);
     fill (&a, x);
     for (size_t r = 0; r < NUM_PARAMS; r++) {
-        size_t p = optimizer_range_at (a.optimizer, r)->param;
+        size_t p = buffers_range_at (a.stack.buffers, r)->param;
         int64_t n = sizes[p], third = n / 3;
 
         for (int v = 0; v < 3; v++) {
-            optimizer_read (a.optimizer, r, values[v], 0, n, x, &err);
+            optimizer_read (a.stack.optimizer, r, values[v], 0, n, x, &err);
             for (int64_t i = 0; i < n; i++) {
                 double want = fabsf (value (v, p, i)) + 0.01f;
 
                 worst = fmax (worst, fabs (x[i] - want) / want);
             }
-            optimizer_write (b.optimizer, r, values[v], x, &err);
-            optimizer_read (b.optimizer, r, values[v], 0, n, y, &err);
+            optimizer_write (b.stack.optimizer, r, values[v], x, &err);
+            optimizer_read (b.stack.optimizer, r, values[v], 0, n, y, &err);
             differ += memcmp (x, y, (size_t)n * 4) != 0;
-            optimizer_read (b.optimizer, r, values[v], third, n - third, y, &err);
+            optimizer_read (b.stack.optimizer, r, values[v], third, n - third, y, &err);
             parts += memcmp (x + third, y, (size_t)(n - third) * 4) != 0;
         }
     }
@@ -158,15 +165,15 @@ static void test_not_finite (void)
     const size_t r = 1;
     int differ = 0;
 
-    setup (&f, MG_BFLOAT16, (struct optimizer_types){ .main = MG_FLOAT16, .exp_avg = MG_FLOAT16,
+    setup (&f, MG_BFLOAT16, (struct types){ .main = MG_FLOAT16, .exp_avg = MG_FLOAT16,
                                                       .exp_avg_sq = MG_FLOAT16 });
     for (int v = 0; v < 3; v++) {
         for (int64_t i = 0; i < MAX; i++)
             x[i] = half_from_fp16 (half_to_fp16 (fabsf (value (v, r, i)) + 0.01f));
         x[3] = INFINITY;
         x[MAX - 2] = NAN;
-        if (optimizer_write (f.optimizer, r, values[v], x, &err) < 0
-            || optimizer_read (f.optimizer, r, values[v], 0, MAX, y, &err) < 0)
+        if (optimizer_write (f.stack.optimizer, r, values[v], x, &err) < 0
+            || optimizer_read (f.stack.optimizer, r, values[v], 0, MAX, y, &err) < 0)
             bail_out ("%s", err.text);
         for (int64_t i = 0; i < MAX; i++)
             differ += x[i] == x[i] ? x[i] != y[i] : y[i] == y[i];
@@ -199,9 +206,9 @@ static int count_unlike (struct fixture *f, float *x)
     int unlike = 0;
 
     for (size_t r = 0; r < NUM_PARAMS; r++) {
-        size_t p = optimizer_range_at (f->optimizer, r)->param;
+        size_t p = buffers_range_at (f->stack.buffers, r)->param;
 
-        optimizer_read (f->optimizer, r, OPTIMIZER_MAIN_PARAM, 0, sizes[p], x, &err);
+        optimizer_read (f->stack.optimizer, r, OPTIMIZER_MAIN_PARAM, 0, sizes[p], x, &err);
         for (int64_t i = 0; i < sizes[p]; i++) {
             float far = fabsf (param_at (f, p, i) - x[i]);
 
@@ -220,19 +227,19 @@ static void take_steps (struct fixture *f, enum mg_dtype dtype)
             ((uint16_t *)f->params[p].data)[i] = dtype == MG_BFLOAT16
                                                     ? half_to_bf16 (value (9, p, i))
                                                     : half_to_fp16 (value (9, p, i));
-    if (optimizer_take_params (f->optimizer, &err) < 0)
+    if (main_params_take (f->stack.main, &err) < 0)
         bail_out ("%s", err.text);
     for (int step = 1; step <= 5; step++) {
         for (size_t p = 0; p < NUM_PARAMS; p++)
             for (int64_t i = 0; i < sizes[p]; i++)
                 ((float *)f->params[p].grad)[i] = value (step, p, i);
-        if (optimizer_step (f->optimizer, 1e-2, 0.1, 1, &err) < 0
-            || optimizer_params_wait (f->optimizer, &err) < 0)
+        if (optimizer_step (f->stack.optimizer, 1e-2, 0.1, 1, &err) < 0
+            || buffers_params_wait (f->stack.buffers, &err) < 0)
             bail_out ("%s", err.text);
     }
 }
 
-static void test_steps (enum mg_dtype dtype, struct optimizer_types types, double tolerance,
+static void test_steps (enum mg_dtype dtype, struct types types, double tolerance,
                         const char *what)
 {
     struct fixture a, b;
@@ -242,15 +249,15 @@ static void test_steps (enum mg_dtype dtype, struct optimizer_types types, doubl
     int unlike;
 
     setup (&a, dtype, types);
-    setup (&b, dtype, (struct optimizer_types){ .main = MG_FLOAT32 });
+    setup (&b, dtype, (struct types){ .main = MG_FLOAT32 });
     take_steps (&a, dtype);
     take_steps (&b, dtype);
     unlike = count_unlike (&a, x);
     for (size_t r = 0; r < NUM_PARAMS; r++) {
-        int64_t n = sizes[optimizer_range_at (a.optimizer, r)->param];
+        int64_t n = sizes[buffers_range_at (a.stack.buffers, r)->param];
 
-        optimizer_read (a.optimizer, r, OPTIMIZER_MAIN_PARAM, 0, n, x, &err);
-        optimizer_read (b.optimizer, r, OPTIMIZER_MAIN_PARAM, 0, n, y, &err);
+        optimizer_read (a.stack.optimizer, r, OPTIMIZER_MAIN_PARAM, 0, n, x, &err);
+        optimizer_read (b.stack.optimizer, r, OPTIMIZER_MAIN_PARAM, 0, n, y, &err);
         for (int64_t i = 0; i < n; i++)
             worst = fmax (worst, fabs ((double)x[i] - y[i]));
     }
@@ -259,8 +266,8 @@ static void test_steps (enum mg_dtype dtype, struct optimizer_types types, doubl
 
     /* what was written is given to the model */
     fill (&a, x);
-    if (optimizer_give_params (a.optimizer, &err) < 0
-        || optimizer_params_wait (a.optimizer, &err) < 0)
+    if (main_params_give (a.stack.main, &err) < 0
+        || buffers_params_wait (a.stack.buffers, &err) < 0)
         bail_out ("%s", err.text);
     unlike = count_unlike (&a, x);
     ok (unlike == 0 && fabs (param_at (&a, 1, 5) - fabsf (value (0, 1, 5)) - 0.01) < 0.01,
@@ -276,7 +283,7 @@ int main (void)
     static const struct {
         const char *what;
         enum mg_dtype dtype;
-        struct optimizer_types types;
+        struct types types;
         int main, moments; /* bytes a parameter */
         double rounding, tolerance;
     } rows[] = {

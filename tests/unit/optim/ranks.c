@@ -13,9 +13,9 @@
 
 #include "libcore/base/half.h"
 #include "libcore/base/rng.h"
-#include "libcore/optim/optimizer.h"
 #include "tests/tap/ranks.h"
 #include "tests/tap/tap.h"
+#include "tests/unit/optim/stack.h"
 
 enum { EXPERTS = 4, KINDS = 3, STAGE = KINDS * (1 + EXPERTS), MAX_PARAMS = STAGE };
 enum { ROWS = 8, STEPS = 3 };
@@ -50,7 +50,7 @@ struct run {
     struct world *w;
     const struct mode *mode;
     struct mg_stream *stream;
-    struct optimizer *optimizer;
+    struct stack stack;
     struct param params[MAX_PARAMS];
     size_t n;
 };
@@ -156,11 +156,12 @@ static double get (const void *from, enum mg_dtype dtype, int64_t i)
 
 static void open_run (struct run *r, struct world *w, const struct mode *mode)
 {
-    struct optimizer_config config = {
-        .beta1 = beta1, .beta2 = beta2, .eps = eps, .bucket_size = 100, .count_zeros = true,
-        .overlap_grad_reduce = mode->overlap,
-        .overlap_param_gather = mode->overlap && mode->sharded,
-        .sharded = mode->sharded, .average = mode->average, .types = { .grad = mode->grad },
+    const struct stack_config config = {
+        .buffers = { .sharded = mode->sharded, .bucket_size = 100, .grad = mode->grad,
+                     .average = mode->average, .overlap_grad_reduce = mode->overlap,
+                     .overlap_param_gather = mode->overlap && mode->sharded },
+        .main = { .keep = true },
+        .optimizer = { .beta1 = beta1, .beta2 = beta2, .eps = eps, .count_zeros = true },
     };
     struct mg_error err = { "" };
 
@@ -170,21 +171,20 @@ static void open_run (struct run *r, struct world *w, const struct mode *mode)
     for (int e = w->ep * EXPERTS / w->nep; e < (w->ep + 1) * EXPERTS / w->nep; e++)
         for (int k = 0; k < KINDS; k++)
             r->params[r->n++] = make_param (w, mode, k, e);
-    if (!(r->stream = mg_stream_create (job_device (w->job), MG_STREAM_COMPUTE, "c", &err))
-        || !(r->optimizer = optimizer_create (&config, w->job, r->stream, r->params, r->n,
-                                              STAGE * w->npp, &err)))
+    if (!(r->stream = mg_stream_create (job_device (w->job), MG_STREAM_COMPUTE, "c", &err)))
         bail_out ("%s", err.text);
+    stack_create (&r->stack, &config, w->job, r->stream, r->params, r->n, STAGE * w->npp);
     for (size_t p = 0; p < r->n; p++)
         for (int64_t i = 0; i < r->params[p].numel; i++)
             put (r->params[p].data, mode->dtype, i,
                  initial (r->params[p].order, global_place (&r->params[p], i)));
-    if (optimizer_take_params (r->optimizer, &err) < 0)
+    if (main_params_take (r->stack.main, &err) < 0)
         bail_out ("%s", err.text);
 }
 
 static void close_run (struct run *r)
 {
-    optimizer_destroy (r->optimizer);
+    stack_destroy (&r->stack);
     mg_stream_destroy (r->stream);
 }
 
@@ -217,16 +217,16 @@ static double sum_gradients (struct run *r, int step)
 {
     struct mg_error err = { "" };
     double norm = -1;
-    int rc = optimizer_zero_grad (r->optimizer, &err);
+    int rc = buffers_zero_grad (r->stack.buffers, &err);
 
-    optimizer_expect (r->optimizer, 1);
+    buffers_expect (r->stack.buffers, 1);
     if (rc == 0)
         rc = mg_stream_synchronize (r->stream, &err);
     set_gradients (r, step);
     for (size_t p = r->n; rc == 0 && p-- > 0;)
-        rc = optimizer_grads_ready (r->optimizer, p, 1, &err);
-    if (rc < 0 || optimizer_reduce_grads (r->optimizer, &err) < 0
-        || optimizer_grad_norm (r->optimizer, NULL, 0, &norm, &err) < 0)
+        rc = buffers_grads_ready (r->stack.buffers, p, 1, &err);
+    if (rc < 0 || optimizer_reduce_grads (r->stack.optimizer, &err) < 0
+        || optimizer_grad_norm (r->stack.optimizer, NULL, 0, &norm, &err) < 0)
         bail_out ("%s", err.text);
     return norm;
 }
@@ -238,13 +238,13 @@ static int count_wrong_sums (struct run *r, int step)
 {
     int wrong = 0;
 
-    for (size_t i = 0; i < optimizer_num_ranges (r->optimizer); i++) {
-        const struct optimizer_range *range = optimizer_range_at (r->optimizer, i);
+    for (size_t i = 0; i < buffers_num_ranges (r->stack.buffers); i++) {
+        const struct buffers_range *range = buffers_range_at (r->stack.buffers, i);
         const struct param *p = &r->params[range->param];
         int64_t n = range->to - range->from;
         float *sum = malloc ((size_t)n * sizeof (*sum));
 
-        if (optimizer_read (r->optimizer, i, OPTIMIZER_MAIN_GRAD, 0, n, sum, NULL) < 0)
+        if (optimizer_read (r->stack.optimizer, i, OPTIMIZER_MAIN_GRAD, 0, n, sum, NULL) < 0)
             wrong++;
         for (int64_t e = 0; e < n; e++)
             wrong += sum[e] != whole_gradient (r->w, p->order,
@@ -292,7 +292,7 @@ static int count_wrong_params (struct run *r)
     double unit = r->mode->dtype == MG_BFLOAT16  ? 0x1p-8
                   : r->mode->dtype == MG_FLOAT16 ? 0x1p-11
                                                  : 0x1p-20;
-    int wrong = optimizer_params_wait (r->optimizer, NULL) < 0;
+    int wrong = buffers_params_wait (r->stack.buffers, NULL) < 0;
 
     for (size_t p = 0; p < r->n; p++) {
         for (int64_t i = 0; i < r->params[p].numel; i++) {
@@ -331,9 +331,9 @@ static void test_steps (struct world *w, const struct mode *mode)
         expect_norm (w, step, &want, &none);
         sums += count_wrong_sums (&r, step);
         norms += !(fabs (norm - want) <= 1e-12 * want);
-        zeros += optimizer_zeros (r.optimizer) != none;
-        if (optimizer_step (r.optimizer, lr, decay, norm, &err) < 0
-            || optimizer_gather_params (r.optimizer, &err) < 0)
+        zeros += optimizer_zeros (r.stack.optimizer) != none;
+        if (optimizer_step (r.stack.optimizer, lr, decay, norm, &err) < 0
+            || buffers_gather (r.stack.buffers, &err) < 0)
             bail_out ("%s", err.text);
     }
     ranks_check (w->job, sums == 0, "%s: sums", describe (mode));
@@ -357,7 +357,8 @@ static void test_ones (struct world *w, struct mode mode)
     norm = sum_gradients (&r, 0);
     ranks_check (w->job, fabs (norm - sqrt (numel)) <= 1e-12 * norm,
                  "%s: norm of ones, %g for %g", describe (&mode), norm, sqrt (numel));
-    ranks_check (w->job, optimizer_zeros (r.optimizer) == 0, "%s: no zeros", describe (&mode));
+    ranks_check (w->job, optimizer_zeros (r.stack.optimizer) == 0, "%s: no zeros",
+                 describe (&mode));
     close_run (&r);
 }
 
@@ -374,11 +375,11 @@ static void test_overflow (struct world *w, struct mode mode)
     p = &r.params[r.n - KINDS];
     sum_gradients (&r, 1);
     set_gradients (&r, 1);
-    optimizer_expect (r.optimizer, 1);
+    buffers_expect (r.stack.buffers, 1);
     if (last)
         put (p->grad, mode.grad, p->numel - 1, 1e9);
-    if (optimizer_reduce_grads (r.optimizer, &err) < 0
-        || optimizer_grad_norm (r.optimizer, NULL, 0, &norm, &err) < 0)
+    if (optimizer_reduce_grads (r.stack.optimizer, &err) < 0
+        || optimizer_grad_norm (r.stack.optimizer, NULL, 0, &norm, &err) < 0)
         bail_out ("%s", err.text);
     ranks_check (w->job, !isfinite (norm), "%s: every rank sees an overflow",
                  describe (&mode));

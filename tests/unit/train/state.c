@@ -4,22 +4,23 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "libcore/optim/optimizer_private.h"
+#include "libcore/optim/buffers_private.h"
 #include "libcore/train/state_private.h"
 #include "tests/tap/ranks.h"
 #include "tests/tap/tap.h"
 #include "tests/unit/checkpoint/scratch.h"
+#include "tests/unit/optim/stack.h"
 
 enum { SEQ = 4 };
 
 struct fixture {
     struct job *job;
     struct model *model;
-    struct optimizer *optimizer;
+    struct stack stack;
     struct state *state;
 };
 
-static void setup (struct fixture *f, bool float8)
+static void setup (struct fixture *f, bool float8, bool evaluates)
 {
     const struct model_spec spec = {
         .config = {
@@ -32,9 +33,11 @@ static void setup (struct fixture *f, bool float8)
         .float8_weights = float8,
     };
     /* moments that are not plain float32 have to be converted */
-    const struct optimizer_config config = {
-        .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .sharded = true, .float8 = float8,
-        .types = { .exp_avg = MG_BFLOAT16, .exp_avg_sq = MG_BFLOAT16 },
+    const struct stack_config config = {
+        .buffers = { .sharded = true, .no_grads = evaluates },
+        .main = { .float8 = float8, .keep = !evaluates },
+        .optimizer = { .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8,
+                       .types = { .exp_avg = MG_BFLOAT16, .exp_avg_sq = MG_BFLOAT16 } },
     };
     struct mg_error err = { "" };
     struct param *params;
@@ -44,18 +47,19 @@ static void setup (struct fixture *f, bool float8)
     if (!(f->model = model_create (&spec, f->job, &err)))
         bail_out ("%s", err.text);
     params = model_params (f->model, &n);
-    if (!(f->optimizer = optimizer_create (&config, f->job, model_stream (f->model), params, n,
-                                           model_num_tensors (f->model), &err))
-        || model_bind (f->model, &slots, &err) < 0 || model_init_params (f->model, &err) < 0
-        || optimizer_take_params (f->optimizer, &err) < 0
-        || !(f->state = state_create (f->model, f->optimizer, f->job, &err)))
+    stack_create (&f->stack, &config, f->job, model_stream (f->model), params, n,
+                  model_num_tensors (f->model));
+    if (model_bind (f->model, &slots, &err) < 0 || model_init_params (f->model, &err) < 0
+        || main_params_take (f->stack.main, &err) < 0
+        || !(f->state = state_create (f->model, f->stack.buffers, f->stack.main,
+                                      f->stack.optimizer, f->job, &err)))
         bail_out ("%s", err.text);
 }
 
 static void teardown (struct fixture *f)
 {
     state_destroy (f->state);
-    optimizer_destroy (f->optimizer);
+    stack_destroy (&f->stack);
     model_destroy (f->model);
 }
 
@@ -113,7 +117,8 @@ static int load_weakly (struct fixture *f, struct weak *weak, const char *dir,
     const struct state_request request = { .dir = dir, .iteration = 3 };
     struct state_found found;
     const struct kernels **at
-        = weak->good == f->optimizer->host ? &f->optimizer->host : &f->optimizer->kern;
+        = weak->good == f->stack.buffers->host ? &f->stack.buffers->host
+                                               : &f->stack.buffers->kern;
     int rc;
 
     if (job_rank (f->job) == job_world (f->job) - 1)
@@ -127,8 +132,8 @@ static void test_weak (struct fixture *f, const char *dir, const char *what)
 {
     struct train_progress progress = { .iteration = -1 };
     /* what is stored is converted on the host */
-    const struct kernels *good
-        = strcmp (what, "store") == 0 ? f->optimizer->host : f->optimizer->kern;
+    const struct kernels *good = strcmp (what, "store") == 0 ? f->stack.buffers->host
+                                                             : f->stack.buffers->kern;
     struct weak weak = { .kernels = { .impl = good->impl }, .ops = *good->ops, .good = good };
     struct mg_error err = { "" };
     int rc, last = job_world (f->job) - 1;
@@ -159,6 +164,29 @@ static void test_good (struct fixture *f, const char *dir)
 
     ranks_check (f->job, rc == 1 && progress.iteration == 3 && progress.consumed_samples == 12,
                  "where it can they load it: %d %s", rc, err.text);
+}
+
+/* A run that only evaluates has neither gradients nor an optimizer; it loads the same
+ * parameters as 'trains' has, or refuses as that does.
+ */
+static void test_evaluation (struct fixture *trains, bool float8, const char *dir)
+{
+    struct fixture f = { .job = trains->job };
+    const struct param *p, *want;
+    size_t n, wrong = 0;
+
+    setup (&f, float8, true);
+    test_weak (&f, dir, "store");
+    test_weak (&f, dir, float8 ? "scale" : "round");
+    test_good (&f, dir);
+    p = model_params (f.model, &n);
+    want = model_params (trains->model, &n);
+    for (size_t i = 0; i < n; i++)
+        wrong += p[i].grad || p[i].scale != want[i].scale
+                 || memcmp (p[i].data, want[i].data,
+                            (size_t)p[i].numel * mg_dtype_size (p[i].storage)) != 0;
+    ranks_check (f.job, wrong == 0, "evaluation has the same parameters, and no gradients");
+    teardown (&f);
 }
 
 /* A schedule that this program has no name for: of another version. */
@@ -199,16 +227,18 @@ int main (int argc, char **argv)
     }
     geometry_init (&config.geometry);
     f.job = ranks_start (&config);
-    setup (&f, false);
+    setup (&f, false, false);
     save (&f, dir);
     test_weak (&f, dir, "store");
     test_weak (&f, dir, "round");
     test_good (&f, dir);
+    test_evaluation (&f, false, dir);
     test_schedule (&f, dir);
     teardown (&f);
-    setup (&f, true);
+    setup (&f, true, false);
     test_weak (&f, dir, "scale");
     test_good (&f, dir);
+    test_evaluation (&f, true, dir);
     teardown (&f);
     return ranks_done (f.job);
 }
