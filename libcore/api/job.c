@@ -1,11 +1,13 @@
 /* job.c - jobs for programs */
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "libcore/api/geometry.h"
 #include "libcore/api/grid.h"
@@ -14,7 +16,7 @@
 
 struct mg_job {
     struct job *job;
-    FILE *errors;
+    FILE *errors, *own_errors; /* the latter is the library's way to standard error; may be NULL */
     const struct bootstrap_info *info;
     struct mg_grid grid;
 };
@@ -25,6 +27,25 @@ static void tell_report (void *arg, const char *text)
 
     fprintf (job->errors, "megatron: %s\n", text);
     fflush (job->errors);
+}
+
+/* A stream of the library's own to standard error, so that each line is written at once, whatever
+ * the program does with its stream.
+ */
+static int open_errors (struct mg_job *job, struct mg_error *err)
+{
+    int fd = fcntl (STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+
+    if (fd < 0) // a closed standard error takes no report
+        fd = open ("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (fd < 0 || !(job->own_errors = fdopen (fd, "w"))) {
+        mg_error_set (err, errno, "job: no stream for reports: %s", strerror (errno));
+        if (fd >= 0)
+            close (fd);
+        return -1;
+    }
+    job->errors = job->own_errors;
+    return 0;
 }
 
 /* Options that an older program does not know keep their defaults. */
@@ -49,7 +70,9 @@ static int read_options (const struct mg_job_options *given, struct mg_job *job,
     if (!(options.stall_warning >= 0) || !isfinite (options.stall_warning))
         return mg_error_set (err, EINVAL, "job: a stall warning after %g s, want 0 or more",
                              options.stall_warning);
-    job->errors = options.errors ? options.errors : stderr;
+    job->errors = options.errors;
+    if (!options.errors && open_errors (job, err) < 0)
+        return -1;
     config->watch = (struct job_watch){ options.stall_warning, tell_report, job };
     config->timeout = options.timeout;
     config->threads = options.threads;
@@ -113,6 +136,8 @@ void mg_job_destroy (struct mg_job *job)
 
     if (job) {
         job_destroy (job->job);
+        if (job->own_errors)
+            fclose (job->own_errors);
         free (job);
     }
     errno = saved_errno;

@@ -12,7 +12,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "libcore/optim/main_params_private.h"
 #include "libcore/optim/stored.h"

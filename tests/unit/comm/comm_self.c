@@ -21,7 +21,7 @@ static void no_abort (void *arg, int code)
 
 static struct mg_device *make_device (double timeout)
 {
-    struct device_config config = { NULL, 1, timeout };
+    struct device_config config = { .threads = 1, .timeout = timeout };
     struct mg_error err = { "" };
     struct mg_device *device = device_create (&config, &err);
 

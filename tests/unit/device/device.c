@@ -46,12 +46,13 @@ static void test_badparam (void)
         struct device_config config;
         const char *text;
     } rows[] = {
-        { { NULL, 0, 1 }, "0 threads" },
-        { { NULL, -1, 1 }, "-1 threads" },
-        { { NULL, 4097, 1 }, "4097 threads" },
-        { { NULL, 1, 0 }, "timeout of 0" },
-        { { "abacus", 1, 1 }, "\"abacus\"" },
-        { { "cpu", 1, 1, 1 }, "no number 1, want 0" },
+        { { .threads = 0, .timeout = 1 }, "0 threads" },
+        { { .threads = -1, .timeout = 1 }, "-1 threads" },
+        { { .threads = 4097, .timeout = 1 }, "4097 threads" },
+        { { .threads = 1, .timeout = 0 }, "timeout of 0" },
+        { { .name = "abacus", .threads = 1, .timeout = 1 }, "\"abacus\"" },
+        { { .name = "cpu", .threads = 1, .timeout = 1, .ordinal = 1 },
+          "no number 1, want 0" },
     };
     struct mg_error err;
 
@@ -66,7 +67,7 @@ static void test_badparam (void)
 
 int main (void)
 {
-    struct device_config config = { "cpu", 2, 5 };
+    struct device_config config = { .name = "cpu", .threads = 2, .timeout = 5 };
     struct mg_error err = { "" };
     struct mg_device *device = device_create (&config, &err);
 

@@ -42,7 +42,7 @@ static struct step step_of (const char *name, _Atomic int *gate)
 
 static struct mg_device *make_device (double timeout)
 {
-    struct device_config config = { NULL, 1, timeout };
+    struct device_config config = { .threads = 1, .timeout = timeout };
     struct mg_error err = { "" };
     struct mg_device *device = device_create (&config, &err);
 
