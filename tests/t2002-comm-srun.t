@@ -153,8 +153,10 @@ signal_at_start KILL
 ok "[ $status != 0 ]" "a task that is killed while the step starts ends the step"
 like "$err" 'srun: error: n1: task 3: Killed' "and srun names it"
 run srun -Q --mpi=pmix -w n0,n1 --ntasks-per-node=2 "$ends" leave-early $seconds
-is "$status" 3 "a task that leaves before the first exchange ends the step"
-like "$err" "; on node n1 rank 3 has ended" "and is named, with its node"
+# Slurm's server may see the end of the connection first. It cancels the step and names the task.
+ok "[ $status != 0 ]" "a task that leaves before the first exchange ends the step"
+like "$err" "(; on node n1 rank 3 has ended|errhandler: n1 .* source = \\[slurm\\.pmix\\.[0-9.]+:3\\])" \
+    "and is named, with its node"
 run srun -Q --mpi=pmix -w n0,n1 --ntasks-per-node=2 "$ends" hang-early $seconds
 is "$status" 3 "a task that hangs before the first exchange ends the step"
 like "$err" "not all 4 ranks have come to the same point within $seconds s; on node n1 rank 3 has not" \
