@@ -122,6 +122,8 @@ static void set_shape (struct param *p, const struct layer_param *row, const str
 {
     int split = row->split == SPLIT_COLS ? 1 : 0;
 
+    int64_t first[2] = { 0 };
+
     p->ndims = row->ndims;
     p->numel = 1;
     for (int d = 0; d < p->ndims; d++) {
@@ -129,10 +131,16 @@ static void set_shape (struct param *p, const struct layer_param *row, const str
         p->extent[d] = d == 0 && row->padded ? row->padded : row->global[d];
         if (row->split != SPLIT_NONE && d == split) {
             p->extent[d] /= nn->tp_size;
-            p->offset[d] = p->extent[d] * nn->tp_rank;
+            first[d] = p->extent[d] * nn->tp_rank;
         }
         p->numel *= p->extent[d];
     }
+    p->num_rects = row->blocks > 1 ? row->blocks : 1;
+    for (int i = 0; i < p->num_rects; i++) /* each block of rows is dealt out alone */
+        p->rect[i] = (struct param_rect){
+            .rows = p->extent[0] / p->num_rects,
+            .offset = { first[0] / p->num_rects + i * (row->global[0] / p->num_rects), first[1] },
+        };
 }
 
 static void set_name (struct param *p, const struct layer *layer, const char *name)

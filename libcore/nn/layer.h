@@ -36,6 +36,8 @@ struct layer_param {
     int64_t global[2]; /* shape of the whole tensor, without padding */
     int64_t padded;    /* rows that are dealt out, if more than global[0]; else 0 */
     enum split split;
+    int blocks;        /* equal blocks of rows, each of which is split alone (a gate and what it
+                          multiplies), up to PARAM_MAX_RECTS; 0: one; not with 'padded' */
     enum init init;
     int kind;          /* of its initial values: differs from that of any other parameter of a
                           layer, and stays the same when others come or go */

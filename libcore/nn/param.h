@@ -13,15 +13,26 @@
 #include "libcore/device/device.h"
 #include "libcore/tensor/piece.h"
 
+/* A rectangle of a global tensor: 'rows' of it and all columns of the part, from 'offset' on.  Of a
+ * vector, rows are elements.
+ */
+enum { PARAM_MAX_RECTS = 2 };
+struct param_rect {
+    int64_t rows;
+    int64_t offset[PIECE_MAX_DIMS];
+};
+
 struct param {
     char name[PIECE_NAME_MAX]; /* Megatron-core's, with the global layer number */
     enum mg_dtype dtype;       /* that computations see */
     enum mg_dtype storage;     /* of data: the same, or float8 */
     int ndims;
     int64_t global[PIECE_MAX_DIMS]; /* whole tensor, without vocabulary padding */
-    int64_t offset[PIECE_MAX_DIMS]; /* where this rank's part starts */
-    int64_t extent[PIECE_MAX_DIMS]; /* shape of this rank's part, padding included */
+    int64_t extent[PIECE_MAX_DIMS]; /* shape of this rank's part, padding included: the rows of
+                                       the rectangles, one below the other */
     int64_t numel;                  /* product of extent */
+    struct param_rect rect[PARAM_MAX_RECTS];
+    int num_rects; /* 1, or more where the part is cut out of several places */
 
     bool expert;      /* of experts: every expert-parallel rank has others, the ranks of the
                          expert-data-parallel group have the same; its tensor-parallel ranks
@@ -57,22 +68,20 @@ struct param {
 int param_init (const struct param *p, const struct kernels *kern,
                 struct mg_stream *stream, struct mg_error *err);
 
-/* Describe 'data' (anything float32 of its shape: main parameter, moment, or NULL for what
- * the caller makes readable) as a piece of the global tensor "PREFIX" + name.  'writer': this
- * rank is one that may write for the ranks that have the same part.  'tp_rank': in the group
- * that tp_sharded is about.
+/* Describe elements [from, to) of this rank's row-major part as pieces of the tensor "PREFIX"
+ * + name, without data.  Of each rectangle there are at most three: the rest of a row, whole
+ * rows, the start of a row.  'writer': this rank is one that may write for the ranks that have the
+ * same part.  'tp_rank': in the group that tp_sharded is about.  Returns how many pieces there are.
  */
-void param_piece (const struct param *p, const char *prefix, void *data, bool writer,
-                  int tp_rank, struct piece *piece);
+enum { PARAM_MAX_PIECES = 3 * PARAM_MAX_RECTS };
+size_t param_pieces (const struct param *p, const char *prefix, int64_t from, int64_t to,
+                     bool writer, int tp_rank, struct piece pieces[PARAM_MAX_PIECES]);
 
-/* The same of elements [from, to) of this rank's row-major part, which 'data' holds: they
- * make at most three rectangles, the rest of a row, whole rows, the start of a row.
- * Returns how many.
- */
-enum { PARAM_MAX_PIECES = 3 };
-size_t param_range_pieces (const struct param *p, const char *prefix, int64_t from, int64_t to,
-                           float *data, bool writer, int tp_rank,
-                           struct piece pieces[PARAM_MAX_PIECES]);
+/* A piece without elements, which only names the tensor. */
+void param_name_piece (const struct param *p, struct piece *piece);
+
+/* Elements [from, to) of this rank's part that are no padding, which is behind all others. */
+int64_t param_true_elements (const struct param *p, int64_t from, int64_t to);
 
 /* True on the one rank of a model-parallel group that counts (a part of) this parameter
  * in norms and writes it to files.

@@ -151,17 +151,6 @@ int optimizer_write (struct optimizer *o, size_t range, enum optimizer_value val
 
 /* --- the norm --- */
 
-/* Elements of a range up to the padding of the parameter's last rows. */
-static int64_t true_elements (const struct param *p, const struct buffers_range *r)
-{
-    int64_t end = p->global[0] > p->offset[0] ? p->global[0] - p->offset[0] : 0;
-
-    if (p->ndims == 2)
-        end *= p->extent[1];
-    end = end < r->to ? end : r->to;
-    return end > r->from ? end - r->from : 0;
-}
-
 /* True if this rank is the one that counts a range in the norm. */
 static bool is_counted (const struct buffers *b, size_t range)
 {
@@ -186,8 +175,8 @@ static int sum_ranges (struct optimizer *o, struct mg_error *err)
         enum mg_dtype dtype = owned_dtype (main_grad, i);
         const struct kern_sum_sq sum = { .n = r->to - r->from, .x = grad, .dtype = dtype,
                                          .out = &b->findings[i].squares };
-        const struct kern_count_zeros zeros = { .n = true_elements (p, r), .x = grad,
-                                                .dtype = dtype,
+        const struct kern_count_zeros zeros = { .n = param_true_elements (p, r->from, r->to),
+                                                .x = grad, .dtype = dtype,
                                                 .out = &b->findings[i].zeros };
 
         if (!is_counted (b, i))

@@ -94,17 +94,17 @@ static bool has_snapshot (const struct state *s)
 
 static int allocate (struct state *s, size_t params, size_t ranges)
 {
-    const size_t parts = PARAM_MAX_PIECES * ranges;
+    const size_t wholes = PARAM_MAX_RECTS * params, parts = PARAM_MAX_PIECES * ranges;
     const size_t copied = has_snapshot (s) ? 3 * parts : 0;
     const struct {
         struct list *list;
         size_t max;
     } lists[] = {
-        { &s->weight, params + parts }, { &s->gradient, params + parts },
-        { &s->saved, 3 * parts }, { &s->copied, copied }, { &s->loaded, params + 3 * parts },
+        { &s->weight, wholes + parts }, { &s->gradient, wholes + parts },
+        { &s->saved, 3 * parts }, { &s->copied, copied }, { &s->loaded, wholes + 3 * parts },
     };
 
-    if (!(s->kept = calloc (2 * params + 8 * parts + copied + 1, sizeof (*s->kept))))
+    if (!(s->kept = calloc (2 * wholes + 8 * parts + copied + 1, sizeof (*s->kept))))
         return -1;
 
     for (size_t i = 0; i < sizeof (lists) / sizeof (lists[0]); i++) {
@@ -123,10 +123,7 @@ static int tp_rank_of (const struct state *s, const struct param *p)
 /* Name a tensor, as they are written in the order in which they are first named. */
 static void add_name (struct list *list, const struct param *p)
 {
-    struct piece *piece = &list->piece[list->n++];
-
-    param_piece (p, "", NULL, false, 0, piece);
-    piece->extent[0] = 0;
+    param_name_piece (p, &list->piece[list->n++]);
 }
 
 static int read_plain (const struct piece *p, int64_t from, int64_t n, void *out,
@@ -151,18 +148,29 @@ static int write_plain (const struct piece *p, int64_t from, int64_t n, const vo
     return mg_stream_synchronize (k->state->stream, err);
 }
 
-/* A piece that is a whole float32 parameter. */
+static int64_t num_elements (const struct piece *p)
+{
+    return p->extent[0] * (p->ndims == 2 ? p->extent[1] : 1);
+}
+
+/* The pieces of a whole float32 parameter. */
 static void add_whole (struct state *s, struct list *list, const struct param *p,
                        const char *prefix, bool writer, int tp_rank)
 {
-    struct piece *piece = &list->piece[list->n++];
-    struct kept *k = &s->kept[s->num_kept++];
+    struct piece *piece = list->piece + list->n;
+    size_t n = param_pieces (p, prefix, 0, p->numel, writer, tp_rank, piece);
+    float *next = p->data;
 
-    *k = (struct kept){ .state = s, .plain = p->data };
-    param_piece (p, prefix, NULL, writer, tp_rank, piece);
-    piece->read = read_plain;
-    piece->write = write_plain;
-    piece->source = k;
+    list->n += n;
+    for (size_t i = 0; i < n; i++) {
+        struct kept *k = &s->kept[s->num_kept++];
+
+        *k = (struct kept){ .state = s, .plain = (char *)next };
+        piece[i].read = read_plain;
+        piece[i].write = write_plain;
+        piece[i].source = k;
+        next += num_elements (&piece[i]);
+    }
 }
 
 /* Whole tensors: float32 parameters, which every rank has. */
@@ -214,9 +222,8 @@ static void add_pieces (struct state *s, struct list *list, const struct param *
     const bool copied = list == &s->copied;
     float *plain = find_plain (s, copied, range, value);
     struct piece *piece = list->piece + list->n;
-    size_t n = param_range_pieces (p, prefix, r->from, r->to, NULL,
-                                   buffers_counts (s->buffers, p->expert),
-                                   tp_rank_of (s, p), piece);
+    size_t n = param_pieces (p, prefix, r->from, r->to, buffers_counts (s->buffers, p->expert),
+                             tp_rank_of (s, p), piece);
     int64_t first = 0;
 
     list->n += n;
@@ -228,7 +235,7 @@ static void add_pieces (struct state *s, struct list *list, const struct param *
         piece[i].read = plain ? read_plain : read_kept;
         piece[i].write = plain ? write_plain : NULL;
         piece[i].source = k;
-        first += piece[i].extent[0] * (piece[i].ndims == 2 ? piece[i].extent[1] : 1);
+        first += num_elements (&piece[i]);
     }
 }
 

@@ -66,8 +66,9 @@ static void test_params (void)
     for (int i = 0; i < 12; i++) {
         is_str (p[i].name, rows[i].name, "parameter %d", i);
         ok (p[i].ndims == (rows[i].cols ? 2 : 1) && p[i].extent[0] == rows[i].rows
-                && p[i].extent[1] == rows[i].cols && p[i].offset[0] == rows[i].first_row
-                && p[i].offset[1] == rows[i].first_col,
+                && p[i].extent[1] == rows[i].cols && p[i].num_rects == 1
+                && p[i].rect[0].offset[0] == rows[i].first_row
+                && p[i].rect[0].offset[1] == rows[i].first_col,
             "its part on this rank");
         ok (p[i].order == 26 + i && p[i].decay == (p[i].ndims == 2)
                 && p[i].storage == (p[i].ndims == 2 ? MG_FLOAT8_E4M3 : MG_FLOAT32)
