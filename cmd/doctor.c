@@ -143,7 +143,7 @@ static void print_help (const struct cmd_option_table *tables)
     cmd_options_help (tables, 1);
 }
 
-/* A task on a node prints its findings in one line, for the doctor that started it. */
+/* A task on a node prints its findings for the doctor that started it. */
 static int report_task (const char *version)
 {
     json_t *findings = json_array ();
@@ -152,8 +152,7 @@ static int report_task (const char *version)
 
     doctor_check_task (findings, version);
     place = json_pack ("{s:s, s:o}", "where", node ? node : "?", "checks", findings);
-    json_dumpf (place, stdout, JSON_COMPACT);
-    putchar ('\n');
+    doctor_print_place (place);
     json_decref (place);
     return 0;
 }

@@ -39,4 +39,7 @@ void doctor_check_task (json_t *findings, const char *version);
  */
 void doctor_check_nodes (json_t *places, const char *list);
 
+/* Print such an object of this node for the doctor that started the step. */
+void doctor_print_place (const json_t *place);
+
 #endif /* CMD_DOCTOR_H */

@@ -29,21 +29,89 @@ static bool is_report (const json_t *report)
            && json_is_array (json_object_get (report, "checks"));
 }
 
-/* One line of JSON a task; other lines are not ours.  Returns the number of tasks. */
+/* A report is printed in pieces, "doctor NODE PIECE/PIECES:TEXT": Slurm passes on lines of up to
+ * 1024 bytes whole, and mixes the parts of longer ones with other nodes' lines.
+ */
+enum { PIECE_SIZE = 600, MAX_PIECES = 10000 };
+
+void doctor_print_place (const json_t *place)
+{
+    const char *node = json_string_value (json_object_get (place, "where"));
+    char *text = json_dumps (place, JSON_COMPACT | JSON_ENSURE_ASCII);
+    size_t len = text ? strlen (text) : 0, pieces = (len + PIECE_SIZE - 1) / PIECE_SIZE;
+
+    for (size_t i = 0; i < pieces; i++)
+        printf ("doctor %s %zu/%zu:%.*s\n", node, i, pieces, PIECE_SIZE,
+                text + i * PIECE_SIZE);
+    free (text);
+}
+
+/* Put a piece into its place in 'heard', which has an array for each node.  Other lines are not
+ * ours.
+ */
+static void take_line (json_t *heard, const char *line)
+{
+    json_t *pieces;
+    char node[256];
+    int i, n, at = 0;
+
+    if (sscanf (line, "doctor %255s %d/%d:%n", node, &i, &n, &at) != 3 || at == 0 || i < 0
+        || i >= n || n > MAX_PIECES)
+        return;
+    if (!(pieces = json_object_get (heard, node))) {
+        pieces = json_array ();
+        json_object_set_new (heard, node, pieces);
+    }
+    while (json_array_size (pieces) < (size_t)n)
+        json_array_append_new (pieces, json_null ());
+    json_array_set_new (pieces, (size_t)i, json_string (line + at));
+}
+
+/* The report that the pieces make, NULL: one is missing, or it is none. */
+static json_t *join (const json_t *pieces)
+{
+    size_t n = json_array_size (pieces), len = 0;
+    char *text = calloc (n * PIECE_SIZE + 1, 1);
+    json_t *report;
+
+    for (size_t i = 0; text && i < n; i++) {
+        const char *piece = json_string_value (json_array_get (pieces, i));
+        size_t more = piece ? strlen (piece) : 0;
+
+        if (more == 0 || more > PIECE_SIZE) {
+            len = 0;
+            break;
+        }
+        memcpy (text + len, piece, more);
+        len += more;
+    }
+    report = len > 0 ? json_loadb (text, len, 0, NULL) : NULL;
+    free (text);
+    if (is_report (report))
+        return report;
+    json_decref (report);
+    return NULL;
+}
+
+/* Add what the nodes have printed. Returns how many have. */
 static int read_reports (json_t *places, char *text)
 {
+    json_t *heard = json_object (), *pieces;
+    const char *node;
     char *save = NULL;
     int count = 0;
 
-    for (char *line = strtok_r (text, "\n", &save); line; line = strtok_r (NULL, "\n", &save)) {
-        json_t *report = json_loads (line, 0, NULL);
+    for (char *line = strtok_r (text, "\n", &save); line; line = strtok_r (NULL, "\n", &save))
+        take_line (heard, line);
+    json_object_foreach (heard, node, pieces) {
+        json_t *report = join (pieces);
 
-        if (is_report (report)) {
-            json_array_append (places, report);
+        if (report) {
+            json_array_append_new (places, report);
             count++;
         }
-        json_decref (report);
     }
+    json_decref (heard);
     return count;
 }
 

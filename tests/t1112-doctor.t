@@ -88,7 +88,7 @@ doctor() {
 }
 opts='      --megatron-tp=N  [megatron] x'
 if [ "$version" = none ]; then
-    skip 22 "this build has no plugin"
+    skip 24 "this build has no plugin"
 else
     fake "slurm $version" "$opts" "MPI: none pmix pmix_v4" "$version"
     doctor
@@ -126,6 +126,21 @@ else
     fake "slurm $version" "$opts" "pmix" "$version"
     doctor --nodes n1,n2
     told "a step that does not run" step fail '0 of 2 nodes answered, srun ended with 3: srun: error: no nodes'
+
+    # What two nodes print comes line by line, in any order.
+    for node in n1 n2; do
+        run env SLURMD_NODENAME=$node "$megatron" doctor --on-node "$("$megatron" --version | head -n 1)"
+        echo "$out" >"$node.lines"
+    done
+    ok "[ \$(wc -l <n1.lines) -gt 1 ] && ! grep -qE '.{1000}' n1.lines" "a node prints short lines"
+    { sed '$d' fake/srun | sed '$d'
+      echo '    *--on-node*) paste -d "\n" n2.lines n1.lines; echo "doctor n3 0/2:{" ;;'
+      echo esac; } >fake/mixed
+    chmod +x fake/mixed
+    mv fake/mixed fake/srun
+    doctor --nodes n1,n2 --json
+    is "$(grep -o '"where":"n[1-3]"' <<<"$out" | sort | tr '\n' ' ')" \
+        '"where":"n1" "where":"n2" ' "lines of two nodes that are mixed are put together"
     printf '#!/bin/sh\necho "srun: error: no conf" >&2\nexit 1\n' > fake/srun
     doctor
     told "an srun that does not work" slurm fail 'does not work here: srun: error: no conf'
