@@ -6,7 +6,7 @@
  * what has died or stalled.  A process that dies closes its connections, whatever it was
  * in; one that is stopped, or whose node is lost, does not answer when it is asked.
  * Nothing is sent while all is well.  On trouble the hub asks all ranks for their state,
- * waits for a second at most, tells the report (report.h) and ends the job.
+ * waits for a second at most, tells the report (diagnosis.h) and ends the job.
  *
  * All functions take NULL for a monitor that is not there.
  */

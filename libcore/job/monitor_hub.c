@@ -81,7 +81,7 @@ static void take_state (struct rank_state *to, const struct rank_state *from)
 static int take_message (struct monitor *m, struct peer *p)
 {
     struct message *msg = &p->message;
-    struct report_rank *r;
+    struct diagnosis_rank *r;
 
     msg->text[sizeof (msg->text) - 1] = '\0';
     if (msg->token != m->own.token || msg->rank < 0 || msg->rank >= m->config.size
@@ -206,7 +206,7 @@ static void tell (struct monitor *m)
     char *text;
 
     pthread_mutex_lock (&m->lock);
-    text = report_text (m->rank, m->config.size, m->grid, t.why);
+    text = diagnosis_text (m->rank, m->config.size, m->grid, t.why);
     pthread_mutex_unlock (&m->lock);
     m->config.tell (m->config.arg, text ? text : t.why);
     free (text);
