@@ -320,7 +320,9 @@ static int restore_latest (const char *path, const struct before *before)
     return rc;
 }
 
-/* Write the number.  1: failed, and the file could not be given its old text again. */
+/* Write the number into the latest file.  1: this failed, and the file has the new number, since
+ * the old text could not be written back.
+ */
 static int write_latest (const char *dir, int64_t iteration, struct mg_error *err)
 {
     char text[LATEST_MAX], *path;
@@ -351,8 +353,9 @@ static int write_latest (const char *dir, int64_t iteration, struct mg_error *er
 }
 
 /* Make the two renames and write the new number.  If one of these steps fails, undo the others.
- * The old number is written back before the renames are undone, so that the number never names a
- * checkpoint that is not there.  If the old number cannot be written, the new checkpoint stays.
+ * The old number is written back before the renames are undone, so that the latest file never names
+ * a checkpoint that does not exist.  If the old number cannot be written back, the renames are not
+ * undone: the new checkpoint keeps its name, and the latest file still names it.
  */
 static int swap (const char *fresh, const char *proper, const char *aside,
                  const char *dir, int64_t iteration, struct mg_error *err)
