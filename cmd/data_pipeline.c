@@ -1,4 +1,9 @@
-/* data_pipeline.c - files to datasets: read, encode in threads, write in order */
+/* data_pipeline.c - files to datasets: read, encode in threads, write in order
+ *
+ * One thread, the caller's, reads and writes; the threads of a pool encode.  Batches come back in
+ * the order in which they were sent, so that the output is the same for any number of threads.
+ * If reading fails, all that was read before is still written first.
+ */
 
 #include <errno.h>
 #include <stdint.h>

@@ -1,4 +1,9 @@
-/* store.c - the directory that checkpoints live in */
+/* store.c - the directory that checkpoints live in
+ *
+ * Only names of our own forms are looked at or removed.  A directory gets a checkpoint's name
+ * only when it is complete; the old checkpoint of the same iteration is first renamed, and
+ * removed only when the new one and the latest file are in place.
+ */
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,4 +1,8 @@
-/* diagnosis.c - fold what the ranks say */
+/* diagnosis.c - make the report from the states of the ranks
+ *
+ * Each rank gets a line of words; ranks with the same line are then printed as one.  A rank that
+ * is waited for, and does not wait itself, is blamed in the first line.
+ */
 
 #include <stdio.h>
 #include <stdlib.h>

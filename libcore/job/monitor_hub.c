@@ -1,4 +1,9 @@
-/* monitor_hub.c - what a hub does: it hears all ranks, asks them, tells the report */
+/* monitor_hub.c - the hub of a monitor: it hears all ranks, asks them, makes the report
+ *
+ * Runs on the monitor's thread only.  Trouble goes through three states: it is noticed, all ranks
+ * are asked, and, when all have answered or a second is over, the report is made.  A message from
+ * outside is checked before it is used, and strangers cannot take the ranks' places.
+ */
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,8 @@
-/* num_microbatches.c - every schedule is a list of steps: from so many samples on, such a
- * batch
+/* num_microbatches.c - batch sizes that change with the number of consumed samples
+ *
+ * Every schedule of batch sizes is a list of steps: from so many samples on, the global batch
+ * has this size.  A step takes whole iterations: the one that crosses a threshold still has the
+ * old size.  All sizes are checked when the list is made.
  */
 
 #include <ctype.h>

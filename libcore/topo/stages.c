@@ -1,4 +1,9 @@
-/* stages.c - deal layers out to the stages of a pipeline */
+/* stages.c - deal layers out to the stages of a pipeline
+ *
+ * Rules are checked first, and then the stages are filled from one of three sources: a layout,
+ * first and last numbers, or equal parts.  Every layer has exactly one stage, and stages follow
+ * each other in the order of the model.
+ */
 
 #include <errno.h>
 #include <stdint.h>
