@@ -8,7 +8,8 @@
  * hub asks all ranks for their state, waits a second at most, makes the report (diagnosis.h) and
  * ends the job.
  *
- * The monitor may be NULL in every call, which then does nothing.
+ * In every call but monitor_endpoint() and monitor_start() the monitor may be NULL; the call then
+ * does nothing.
  */
 #ifndef LIBCORE_JOB_MONITOR_H
 #define LIBCORE_JOB_MONITOR_H
