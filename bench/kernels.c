@@ -417,7 +417,6 @@ static void bench_attention (struct bench *b)
         = { { 4, 12, 64, 64, 0 },   { 4, 12, 64, 64, 0.1 },   { 2, 12, 256, 64, 0 },
             { 1, 12, 1024, 64, 0 }, { 1, 12, 1024, 64, 0.1 }, { 1, 2, 2048, 128, 0 },
             { 1, 1, 2048, 64, 0 },  { 4, 16, 256, 16, 0 } };
-    static const uint64_t keys[16] = { 1, 2, 3, 4, 5 };
     static const int64_t sample[4] = { 1, 2, 3, 4 };
     double floor = square_rate (b, MG_FLOAT32);
 

@@ -1,4 +1,9 @@
-/* checkpoint_convert.c - megatron checkpoint convert: checkpoints and files of weights */
+/* checkpoint_convert.c - megatron checkpoint convert: checkpoints and files of weights
+ *
+ * Reads a checkpoint, or a safetensors file of our names or of Hugging Face's GPT-2, into memory,
+ * and writes one of the three.  The output is checked as far as possible before anything is
+ * read.  A new checkpoint is never written beside others, which it would hide.
+ */
 
 #include <errno.h>
 #include <inttypes.h>

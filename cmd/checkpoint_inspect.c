@@ -1,4 +1,7 @@
-/* checkpoint_inspect.c - megatron checkpoint inspect: what is in a checkpoint */
+/* checkpoint_inspect.c - megatron checkpoint inspect: what is in a checkpoint
+ *
+ * Prints what the manifest says, as text or as JSON.  Shards are not read.
+ */
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,4 +1,8 @@
-/* flash.c - blocks of queries and keys */
+/* flash.c - blocks of queries and keys
+ *
+ * Forward and backward attention prepare blocks, compute scores and apply dropout with these
+ * functions, so that both passes see the same numbers.
+ */
 
 #include <math.h>
 

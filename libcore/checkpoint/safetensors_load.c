@@ -1,4 +1,8 @@
-/* safetensors_load.c - fill pieces of tensors from a safetensors file */
+/* safetensors_load.c - fill pieces of tensors from a safetensors file
+ *
+ * Everything that can be wrong with names, shapes and types is found before the first byte is
+ * copied.  Elements of other floating-point types are converted to float32.
+ */
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,4 +1,8 @@
-/* model.c - this rank's chunks of the model, and what is known of them */
+/* model.c - this rank's chunks of the model, and its properties
+ *
+ * model_create() makes streams, sizes, specifications and chunks, in this order.  Passes are in
+ * model_pass.c, and memory is in model_memory.c.
+ */
 
 #include <errno.h>
 #include <stdlib.h>

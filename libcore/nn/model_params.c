@@ -1,4 +1,8 @@
-/* model_params.c - the layers of a stage, and parameters as their specifications have them */
+/* model_params.c - the layers of a stage, and parameters as their specifications have them
+ *
+ * Orders and counts come from the specifications alone, for a whole model as for a rank's part,
+ * so that no formula has to know which parameters a layer has.
+ */
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,4 +1,8 @@
-/* args_other.c - the table of other arguments, and the messages */
+/* args_other.c - the table of other arguments, and the messages
+ *
+ * A row says why the argument is not there and what to do instead.  Exact names come before
+ * beginnings of names, so that a family does not hide a member with a text of its own.
+ */
 
 #include <errno.h>
 #include <string.h>

@@ -1,4 +1,8 @@
-/* args_table.c - the arguments of "megatron train", one row each */
+/* args_table.c - the arguments of "megatron train", one row each
+ *
+ * A row has the name, the type, the field of struct train_args, the default, the limits and the
+ * help.  The parser, --help and the test of the manual page all read this table.
+ */
 
 #include "libcore/topo/geometry.h"
 #include "libcore/train/args.h"

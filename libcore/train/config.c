@@ -1,4 +1,8 @@
-/* config.c - what follows from the arguments: the geometry, the rules, the stages, the model */
+/* config.c - what follows from the arguments: the geometry, the rules, the stages, the model
+ *
+ * Every function only reads the arguments and fills the struct of another module, so that
+ * programs and commands that plan a run get the same geometry, stages and model as the run.
+ */
 
 #include <errno.h>
 #include <limits.h>

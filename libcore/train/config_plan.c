@@ -1,5 +1,7 @@
-/* config_plan.c - what follows from the arguments over the run: types, batch sizes,
- * learning rate
+/* config_plan.c - what follows from the arguments over the run: types, batch sizes, learning rate
+ *
+ * As in config.c, every function only reads the arguments and fills the struct of another
+ * module.
  */
 
 #include <errno.h>

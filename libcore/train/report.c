@@ -1,4 +1,8 @@
-/* report.c - log lines of a run, from the last rank */
+/* report.c - log lines of a run, from the last rank
+ *
+ * Every rank takes part in the gatherings, and the last rank prints.  Times are those since the
+ * last line; memory is that of the plan and that of the system.
+ */
 
 #include <errno.h>
 #include <fcntl.h>

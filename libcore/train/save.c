@@ -1,4 +1,9 @@
-/* save.c - a run's checkpoints */
+/* save.c - a run's checkpoints
+ *
+ * One checkpoint is written at a time.  With --async-save the thread touches only the copy and
+ * files, and calls no collective.  A checkpoint counts as saved once all ranks have written and
+ * it has its name.
+ */
 
 #include <errno.h>
 #include <inttypes.h>
