@@ -85,7 +85,6 @@ static int describe_chunk (struct model *m, int c, struct model_describer *d,
     model_part_layers (&m->spec.config, &chunk->part, places, n);
     chunk->num_layers = n;
     chunk->output = -1;
-    chunk->tokens = chunk->part.first || chunk->part.last;
     for (int i = 0; i < n; i++) {
         model_describe_layer (d, &places[i], c, &chunk->layer[i]);
         if (places[i].which == GPT_LAYER || places[i].which == GPT_COPY)
