@@ -75,7 +75,9 @@ struct layer_operand {
     unsigned fwd, bwd; /* of a parameter: bwd ADD is to its gradient, READ of its value */
 };
 
-/* Of a phase: what it starts on the tensor-parallel stream (fork) and awaits there (join). */
+/* Of a phase: what it starts on the tensor-parallel stream (fork) and awaits there (join).  A
+ * phase joins before it does anything else.
+ */
 enum {
     PHASE_CAPTURABLE = 1, /* no host wait, no allocation, fixed shapes and addresses */
     PHASE_FORKS_BWD = 2,
@@ -121,8 +123,10 @@ void layer_add_phase (struct layer_spec *spec, const struct phase *phase);
 /* The tensor of a life of which there is at most one; LAYER_NONE if there is none. */
 int layer_find (const struct layer_spec *spec, enum layer_life life);
 
-/* Is the specification whole: does every phase read what was written, forward and backward, and
- * is every saved tensor written?  -1, EINVAL and a text that names layer, phase and tensor.
+/* Is the specification whole: does every phase read what was written, forward and backward, is
+ * every saved tensor written, and is every fork joined by a later phase of the backward pass before
+ * a phase uses the tensors that the fork writes and before another fork?  -1, EINVAL and a text
+ * that names layer, phase and tensor.
  */
 int layer_spec_check (const struct layer_spec *spec, struct mg_error *err);
 
