@@ -175,6 +175,20 @@ int layer_spec_check (const struct layer_spec *spec, struct mg_error *err)
     return check_forks (spec, err);
 }
 
+double layer_flops (const struct layer_spec *spec, const struct nn *nn,
+                    const struct nn_shape *shape)
+{
+    double sum = 0;
+
+    for (int i = 0; i < spec->num_phases; i++) {
+        const struct phase *phase = &spec->phase[i];
+
+        if (phase->op->flops)
+            sum += phase->op->flops (spec, phase, nn, shape);
+    }
+    return sum;
+}
+
 /* --- its parameters and tensors on this rank --- */
 
 static void set_shape (struct param *p, const struct layer_param *row, const struct nn *nn)

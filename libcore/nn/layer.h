@@ -4,10 +4,11 @@
  * and a list of phases.  A phase is an operation of a layer (struct layer_op: a norm, a linear
  * layer, ...) whose operands are some of these parameters and tensors.  The operation says what
  * it reads and writes of each operand, forward and backward, whether a device graph may capture
- * it, and where it starts or awaits work on the tensor-parallel stream.  Forward passes run the
- * phases in order, backward passes in reverse.  So the order and number of parameters, the
- * memory of a slot, what is looked at for numbers that are none, and what may be captured
- * follow from the specification (gpt.h has those of a GPT).
+ * it, how many floating-point operations it takes, and where it starts or awaits work on the
+ * tensor-parallel stream.  Forward passes run the phases in order, backward passes in reverse.  So
+ * the order and number of parameters, the memory of a slot, what is looked at for numbers that are
+ * none, what may be captured, and the floating-point operations of a pass follow from the
+ * specification (gpt.h has those of a GPT).
  *
  * A model chunk is a list of layers in this sense: embedding, transformer layers, output layer,
  * loss.
@@ -84,9 +85,16 @@ enum {
     PHASE_JOINS_BWD = 4,
 };
 
+struct layer_spec;
+
 struct layer_op {
     const char *name;
     unsigned flags;
+    /* Floating-point operations of the forward pass of a phase, over all tensor-parallel ranks, as
+     * Megatron-LM counts them: those of products of matrices.  NULL: the operation has none.
+     */
+    double (*flops) (const struct layer_spec *spec, const struct phase *phase,
+                     const struct nn *nn, const struct nn_shape *shape);
     struct layer_operand operand[LAYER_MAX_OPERANDS]; /* up to the first without a name */
     int (*fwd) (const struct pass *pass, const struct phase *phase, struct mg_error *err);
     int (*bwd) (const struct pass *pass, const struct phase *phase, struct mg_error *err);
@@ -129,6 +137,12 @@ int layer_find (const struct layer_spec *spec, enum layer_life life);
  * that names layer, phase and tensor.
  */
 int layer_spec_check (const struct layer_spec *spec, struct mg_error *err);
+
+/* Floating-point operations of the layer's forward pass over a pass of this shape, over all
+ * tensor-parallel ranks: those of its phases.
+ */
+double layer_flops (const struct layer_spec *spec, const struct nn *nn,
+                    const struct nn_shape *shape);
 
 /* A layer of this rank. */
 struct layer {

@@ -249,6 +249,11 @@ int64_t model_num_parameters (const struct model *m)
     return model_config_parameters (&m->spec.config);
 }
 
+double model_flops (const struct model *m)
+{
+    return model_config_flops (&m->spec.config);
+}
+
 int model_init_params (struct model *m, struct mg_error *err)
 {
     for (size_t i = 0; i < m->num_params; i++)

@@ -34,6 +34,12 @@ int model_part_layers (const struct model_config *c, const struct model_part *pa
 int model_config_tensors (const struct model_config *c);
 int64_t model_config_parameters (const struct model_config *c);
 
+/* Floating-point operations of training on one sequence, on all ranks together, as Megatron-LM's
+ * num_floating_point_operations() counts them: the products of the forward pass and, twice as many,
+ * of the backward pass, half of the attention scores, nothing that is computed again.
+ */
+double model_config_flops (const struct model_config *c);
+
 /* The layers of one rank, while their parameters are described. */
 struct model_describer {
     const struct nn *nn;
