@@ -21,7 +21,7 @@
 #include "libcore/nn/param.h"
 
 enum { LAYER_MAX_PARAMS = 24, LAYER_MAX_TENSORS = 32, LAYER_MAX_PHASES = 24,
-       LAYER_MAX_OPERANDS = 8 };
+       LAYER_MAX_OPERANDS = 8, LAYER_MAX_PARTS = 3 };
 
 /* How a parameter is split over the tensor-parallel group. */
 enum split { SPLIT_NONE, SPLIT_ROWS, SPLIT_COLS };
@@ -39,6 +39,9 @@ struct layer_param {
     enum split split;
     int blocks;        /* equal blocks of rows, each of which is split alone (a gate and what it
                           multiplies), up to PARAM_MAX_RECTS; 0: one; not with 'padded' */
+    int64_t part[LAYER_MAX_PARTS]; /* rows of each part of a fused parameter: groups of part[0] +
+                          part[1] + ... rows follow each other (queries, key and value of some
+                          heads; a gate and what it multiplies); zeros: not fused */
     enum init init;
     int kind;          /* of its initial values: differs from that of any other parameter of a
                           layer, and stays the same when others come or go */

@@ -77,6 +77,14 @@ static int describing_specs (const struct nn *nn, struct layer_spec spec[GPT_NUM
     return 0;
 }
 
+int model_config_specs (const struct model_config *c, struct layer_spec spec[GPT_NUM_LAYERS],
+                        struct mg_error *err)
+{
+    const struct nn nn = describing_nn (c, 1, false);
+
+    return describing_specs (&nn, spec, err);
+}
+
 /* Tensors of the whole model below a layer. */
 static int order_of (const struct layer_spec *spec, const struct model_config *c,
                      const struct model_place *place)
