@@ -69,9 +69,22 @@ static int attention_bwd (const struct pass *pass, const struct phase *phase,
     return kern_attention_bwd (pass->nn->kern, &a, pass->nn->compute, err);
 }
 
+/* Two operations for each channel of a head and pair of positions, in scores and in context.  Of
+ * the pairs, Megatron-LM counts half for the causal mask.
+ */
+static double attention_flops (const struct layer_spec *spec, const struct phase *phase,
+                               const struct nn *nn, const struct nn_shape *shape)
+{
+    double pairs = (double)shape->tokens * (double)shape->seq / 2;
+
+    (void)spec, (void)phase;
+    return 2 * 2 * pairs * (double)nn->config.num_heads * (double)nn->head_dim;
+}
+
 const struct layer_op op_attention = {
     .name = "attention",
     .flags = PHASE_CAPTURABLE,
+    .flops = attention_flops,
     .operand = {
         [ATTENTION_QKV] = { "qkv", false, OPERAND_READ, OPERAND_READ },
         [ATTENTION_OUT] = { "out", false, OPERAND_WRITE, OPERAND_READ },

@@ -42,6 +42,13 @@ static int matrix (struct maker *m, const char *name, enum split split, int64_t 
                                                             .kind = kind, .matrix = true });
 }
 
+/* The rows of the parameter are queries, key and value of one head after the other. */
+static void set_heads (struct maker *m, int param)
+{
+    for (int i = 0; i < 3; i++)
+        m->spec->param[param].part[i] = m->nn->head_dim;
+}
+
 static int tensor (struct maker *m, const char *name, enum layer_life life, int64_t rows,
                    int64_t cols)
 {
@@ -143,6 +150,8 @@ static void add_attention (struct maker *m, int in, int out)
     int dcontext = gradient (m, "context", tokens, local);
     int sum = branch (m), dbranch = gradient (m, "branch", m->shape->rows, h);
 
+    set_heads (m, qkv);
+    set_heads (m, qkv_bias);
     phase (m, &(struct phase){ .name = "linear_qkv", .op = &op_linear_column,
                                .operand = { [COLUMN_X] = x, [COLUMN_Y] = heads,
                                             [COLUMN_WEIGHT] = qkv, [COLUMN_BIAS] = qkv_bias,

@@ -4,10 +4,11 @@
  * and a list of phases.  A phase is an operation of a layer (struct layer_op: a norm, a linear
  * layer, ...) whose operands are some of these parameters and tensors.  The operation says what
  * it reads and writes of each operand, forward and backward, whether a device graph may capture
- * the phase, and whether the phase starts or awaits work on the tensor-parallel stream.  Forward
- * passes run the phases in order, backward passes in reverse.  So the specification decides the
- * order and number of parameters, the memory of a slot, the values that are searched for a NaN,
- * and the phases that may be captured.  gpt.h has the specifications of a GPT.
+ * the phase, how many floating-point operations the phase takes, and whether it starts or awaits
+ * work on the tensor-parallel stream.  Forward passes run the phases in order, backward passes in
+ * reverse.  So the specification decides the order and number of parameters, the memory of a slot,
+ * the values that are searched for a NaN, the phases that may be captured, and the floating-point
+ * operations of a pass.  gpt.h has the specifications of a GPT.
  *
  * A model chunk is a list of layers.  The embedding, each transformer layer, the output layer and
  * the loss are all layers in this sense.
@@ -20,7 +21,7 @@
 #include "libcore/nn/param.h"
 
 enum { LAYER_MAX_PARAMS = 24, LAYER_MAX_TENSORS = 32, LAYER_MAX_PHASES = 24,
-       LAYER_MAX_OPERANDS = 8 };
+       LAYER_MAX_OPERANDS = 8, LAYER_MAX_PARTS = 3 };
 
 /* How a parameter is split over the tensor-parallel group. */
 enum split { SPLIT_NONE, SPLIT_ROWS, SPLIT_COLS };
@@ -38,6 +39,9 @@ struct layer_param {
     enum split split;
     int blocks;        /* equal blocks of rows, each of which is split alone (a gate and what it
                           multiplies), up to PARAM_MAX_RECTS; 0: one; not with 'padded' */
+    int64_t part[LAYER_MAX_PARTS]; /* rows of each part of a fused parameter: groups of part[0] +
+                          part[1] + ... rows follow each other (queries, key and value of some
+                          heads; a gate and what it multiplies); zeros: not fused */
     enum init init;
     int kind;          /* key of its initial values: no two parameters of a layer have the same
                           kind, and the kind stays when other parameters come or go */
@@ -76,7 +80,7 @@ struct layer_operand {
 };
 
 /* Flags of an operation.  It forks if it starts work on the tensor-parallel stream, and joins if it
- * awaits such work.
+ * awaits such work, which it does before anything else.
  */
 enum {
     PHASE_CAPTURABLE = 1, /* no host wait, no allocation, fixed shapes and addresses */
@@ -84,9 +88,16 @@ enum {
     PHASE_JOINS_BWD = 4,
 };
 
+struct layer_spec;
+
 struct layer_op {
     const char *name;
     unsigned flags;
+    /* Floating-point operations of the forward pass of a phase, over all tensor-parallel ranks, as
+     * Megatron-LM counts them: those of products of matrices.  NULL: the operation has none.
+     */
+    double (*flops) (const struct layer_spec *spec, const struct phase *phase,
+                     const struct nn *nn, const struct nn_shape *shape);
     struct layer_operand operand[LAYER_MAX_OPERANDS]; /* up to the first without a name */
     int (*fwd) (const struct pass *pass, const struct phase *phase, struct mg_error *err);
     int (*bwd) (const struct pass *pass, const struct phase *phase, struct mg_error *err);
@@ -124,11 +135,18 @@ void layer_add_phase (struct layer_spec *spec, const struct phase *phase);
  */
 int layer_find (const struct layer_spec *spec, enum layer_life life);
 
-/* Checks that every phase reads only tensors that were written before, forward and backward, and
- * that every saved tensor is written.  0, or -1, EINVAL and a text that names layer, phase and
- * tensor.
+/* Checks that every phase reads only tensors that were written before, forward and backward; that
+ * every saved tensor is written; and that every fork is joined by a later phase of the backward
+ * pass, before a phase uses the tensors that the fork writes and before another fork.  0, or -1,
+ * EINVAL and a text that names layer, phase and tensor.
  */
 int layer_spec_check (const struct layer_spec *spec, struct mg_error *err);
+
+/* Floating-point operations of the layer's forward pass over a pass of this shape, over all
+ * tensor-parallel ranks: those of its phases.
+ */
+double layer_flops (const struct layer_spec *spec, const struct nn *nn,
+                    const struct nn_shape *shape);
 
 /* A layer of this rank. */
 struct layer {

@@ -89,7 +89,6 @@ static int describe_chunk (struct model *m, int c, struct model_describer *d,
     model_part_layers (&m->spec.config, &chunk->part, places, n);
     chunk->num_layers = n;
     chunk->output = -1;
-    chunk->tokens = chunk->part.first || chunk->part.last;
     for (int i = 0; i < n; i++) {
         model_describe_layer (d, &places[i], c, &chunk->layer[i]);
         if (places[i].which == GPT_LAYER || places[i].which == GPT_COPY)
@@ -252,6 +251,11 @@ int model_num_heads (const struct model *m)
 int64_t model_num_parameters (const struct model *m)
 {
     return model_config_parameters (&m->spec.config);
+}
+
+double model_flops (const struct model *m)
+{
+    return model_config_flops (&m->spec.config);
 }
 
 int model_init_params (struct model *m, struct mg_error *err)

@@ -42,6 +42,11 @@ struct param *model_params (struct model *m, size_t *n);
 int model_num_tensors (const struct model *m);
 int64_t model_num_parameters (const struct model *m);
 
+/* Floating-point operations of training the whole model on one sequence, as Megatron-LM counts
+ * them (model_config_flops()).
+ */
+double model_flops (const struct model *m);
+
 /* Attention heads of the whole model. */
 int model_num_heads (const struct model *m);
 

@@ -62,18 +62,31 @@ static struct nn describing_nn (const struct model_config *c, int tp, bool float
     };
 }
 
+/* One sequence. */
+static struct nn_shape describing_shape (const struct model_config *c)
+{
+    return (struct nn_shape){ .batch = 1, .seq = c->seq_length, .tokens = c->seq_length,
+                              .rows = c->seq_length };
+}
+
 static int describing_specs (const struct nn *nn, struct layer_spec spec[GPT_NUM_LAYERS],
                              struct mg_error *err)
 {
-    const struct nn_shape shape = { .batch = 1, .seq = nn->config.seq_length,
-                                    .tokens = nn->config.seq_length,
-                                    .rows = nn->config.seq_length };
+    const struct nn_shape shape = describing_shape (&nn->config);
 
     for (int i = 0; i < GPT_NUM_LAYERS; i++) {
         if (gpt_spec ((enum gpt_layer)i, nn, &shape, &spec[i], err) < 0)
             return -1;
     }
     return 0;
+}
+
+int model_config_specs (const struct model_config *c, struct layer_spec spec[GPT_NUM_LAYERS],
+                        struct mg_error *err)
+{
+    const struct nn nn = describing_nn (c, 1, false);
+
+    return describing_specs (&nn, spec, err);
 }
 
 /* Tensors of the whole model below a layer. */
@@ -121,6 +134,20 @@ int64_t model_config_parameters (const struct model_config *c)
     return count_parameters (&spec[GPT_EMBEDDING], false)
            + count_parameters (&spec[GPT_LAYER], false) * c->num_layers
            + count_parameters (&spec[GPT_HEAD], c->tied_embeddings);
+}
+
+double model_config_flops (const struct model_config *c)
+{
+    const struct nn nn = describing_nn (c, 1, false);
+    const struct nn_shape shape = describing_shape (c);
+    struct layer_spec spec[GPT_NUM_LAYERS];
+    double forward = 0;
+
+    if (describing_specs (&nn, spec, NULL) < 0)
+        return 0;
+    for (int i = 0; i < GPT_NUM_LAYERS; i++)
+        forward += layer_flops (&spec[i], &nn, &shape) * (i == GPT_LAYER ? c->num_layers : 1);
+    return 3 * forward; /* backward, a product has two */
 }
 
 /* --- a rank's --- */

@@ -43,10 +43,8 @@ struct chunk {
     struct model_part part;
     struct layer *layer; /* [num_layers] */
     int num_layers;
-    bool tokens;
     size_t *tensor;      /* [num_layers] of a slot's tensors, the layer's one before the first */
     int output;          /* layer whose output the next stage gets; -1: the input */
-    int pool;
 };
 
 struct model {

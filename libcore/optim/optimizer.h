@@ -144,11 +144,9 @@ int optimizer_take_snapshot (struct optimizer *o, struct mg_error *err);
 /* True if some rank has room for a copy. */
 bool optimizer_has_snapshot (const struct optimizer *o);
 
-/* optimizer_plain() and optimizer_read() of the copy that was taken last.  Any one thread may
- * call them while others go on with everything else; they do not wait for the compute stream.
+/* optimizer_read() of the copy that was taken last.  Any one thread may call it while others go on
+ * with everything else; it does not wait for the compute stream.
  */
-float *optimizer_snapshot_plain (const struct optimizer *o, size_t range,
-                                 enum optimizer_value value);
 int optimizer_snapshot_read (struct optimizer *o, size_t range, enum optimizer_value value,
                              int64_t from, int64_t n, float *out, struct mg_error *err);
 

@@ -67,7 +67,7 @@ int report_create (struct train *t, struct mg_error *err)
 {
     struct report *r = &t->report;
 
-    r->model = throughput_model (&t->config);
+    r->flops = model_flops (t->model);
     r->timers.level = t->args.timing_log_level;
     r->timers.stream = model_stream (t->model);
     r->timers.trace = t->trace;
@@ -213,14 +213,13 @@ int report_plan (struct train *t, struct mg_error *err)
 
 /* --- iterations --- */
 
-static struct metrics_rate rate (const struct report *r, int64_t samples, double milliseconds,
-                                 int world)
+static struct metrics_rate rate (const struct train *t, int64_t samples, double milliseconds)
 {
-    double seconds = milliseconds > 0 ? milliseconds / 1e3 : 1e-9;
+    double seconds = milliseconds > 0 ? milliseconds / 1e3 : 1e-9, n = (double)samples;
 
     return (struct metrics_rate){
-        .tokens_per_second = (double)samples * (double)r->model.seq_length / seconds,
-        .tflops = throughput_operations (&r->model, samples) / seconds / 1e12 / world,
+        .tokens_per_second = n * (double)t->config.seq_length / seconds,
+        .tflops = n * t->report.flops / seconds / 1e12 / job_world (t->job),
     };
 }
 
@@ -278,7 +277,7 @@ static int report_line (struct train *t, struct metrics *m, struct mg_error *err
     m->mean_lm_loss = r->loss / (double)(updates > 1 ? updates : 1);
     m->num_not_finite = r->not_finite;
     m->num_skipped = r->skipped;
-    m->mean = rate (r, r->samples, r->milliseconds, job_world (t->job));
+    m->mean = rate (t, r->samples, r->milliseconds);
     if (is_speaker (t))
         metrics_print (t->out, m, t->args.log_throughput);
     if (tensorboard_line (t, m, err) < 0)
@@ -305,7 +304,7 @@ int report_iteration (struct train *t, struct metrics *m, struct mg_error *err)
     r->loss += m->skipped ? 0 : m->lm_loss;
     r->not_finite += m->not_finite;
     r->skipped += m->skipped;
-    m->rate = rate (r, m->global_batch_size, m->milliseconds, job_world (t->job));
+    m->rate = rate (t, m->global_batch_size, m->milliseconds);
     if (report_line (t, m, err) < 0 || tensorboard_iteration (t, m, err) < 0)
         return -1;
     if (t->metrics)

@@ -6,7 +6,6 @@
 
 #include "libcore/train/config.h"
 #include "libcore/train/metrics.h"
-#include "libcore/train/throughput.h"
 #include "libcore/train/timers.h"
 #include "megatron/error.h"
 
@@ -14,7 +13,7 @@ struct train;
 
 /* What is kept for it. All zero before report_create(). */
 struct report {
-    struct throughput_model model;
+    double flops; /* floating-point operations of training on a sequence */
     struct timers timers;
     enum timers_option option;
     double *gathered; /* [world][REPORT_MAX] */
