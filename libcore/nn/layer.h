@@ -20,7 +20,7 @@
 #include "libcore/nn/param.h"
 
 enum { LAYER_MAX_PARAMS = 24, LAYER_MAX_TENSORS = 32, LAYER_MAX_PHASES = 24,
-       LAYER_MAX_OPERANDS = 8 };
+       LAYER_MAX_OPERANDS = 12 };
 
 /* How a parameter is split over the tensor-parallel group. */
 enum split { SPLIT_NONE, SPLIT_ROWS, SPLIT_COLS };
@@ -39,6 +39,8 @@ struct layer_param {
     int blocks;        /* equal blocks of rows, each of which is split alone (a gate and what it
                           multiplies), up to PARAM_MAX_RECTS; 0: one; not with 'padded' */
     enum init init;
+    bool partial;      /* each tensor-parallel rank uses it for other heads: its gradients are
+                          summands */
     int kind;          /* of its initial values: differs from that of any other parameter of a
                           layer, and stays the same when others come or go */
     bool matrix;       /* of a product: may be stored in float8 */
