@@ -52,8 +52,9 @@ extern const struct layer_op op_attention;
 enum { ACT_X, ACT_Y, ACT_DY, ACT_DX };
 extern const struct layer_op op_act;
 
-/* out = in + dropout (own rows of branch + bias, where there is one); backward: dbranch = dropout (dout), and dout
- * itself passes on to 'in'.  'which' of the phase is a coordinate of the dropout.
+/* out = in + dropout (own rows of branch + bias), where there is a bias.  Backward:
+ * dbranch = dropout (dout), and dout itself passes on to 'in'.  'which' of the phase is a
+ * coordinate of the dropout.
  */
 enum { RESIDUAL_BRANCH, RESIDUAL_IN, RESIDUAL_OUT, RESIDUAL_BIAS, RESIDUAL_DOUT,
        RESIDUAL_DBRANCH };

@@ -1,6 +1,7 @@
 /* config_model.c - which variants of a transformer layer the arguments ask for
  *
- * Names and rules are those of Megatron-LM's validate_args() and core_transformer_config_from_args().
+ * Names and rules are those of Megatron-LM's validate_args() and
+ * core_transformer_config_from_args().
  */
 
 #include <errno.h>

@@ -136,7 +136,8 @@ static size_t column (const struct rope_config *c, int i)
 static void test_case (const struct npz *npz, json_t *item)
 {
     const struct rope_config c = config_of (item);
-    json_t *args = json_object_get (item, "args"), *positions = json_object_get (item, "positions");
+    json_t *args = json_object_get (item, "args");
+    json_t *positions = json_object_get (item, "positions");
     json_t *want = json_object_get (item, "inv_freq_f64");
     int id = (int)json_integer_value (json_object_get (item, "id"));
     int pairs = rope_pairs (&c, (int)number (args, "kv_channels", 0));
@@ -158,7 +159,9 @@ static void test_case (const struct npz *npz, json_t *item)
     }
     worst = 0;
     for (size_t p = 0; p < json_array_size (positions); p++) {
-        rope_row (&c, f, pairs, json_integer_value (json_array_get (positions, p)), row);
+        int64_t position = json_integer_value (json_array_get (positions, p));
+
+        rope_row (&c, f, pairs, position, row);
         for (int i = 0; i < 2 * pairs; i++) {
             const double *t = table[i / pairs] + p * (size_t)(2 * pairs);
 
@@ -184,7 +187,8 @@ static void test_golden (void)
     }
     if (!(root = json_load_file (path, 0, NULL)))
         bail_out ("%s is no JSON", path);
-    if (!shared_file (path, sizeof (path), "golden/12_modern_rope.npz") || !(npz = npz_open (path, NULL)))
+    if (!shared_file (path, sizeof (path), "golden/12_modern_rope.npz")
+        || !(npz = npz_open (path, NULL)))
         bail_out ("%s cannot be read", path);
     json_array_foreach (json_object_get (root, "cases"), i, item)
         test_case (npz, item);
