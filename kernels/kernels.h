@@ -58,14 +58,24 @@ struct kern_gemm {
     enum mg_dtype dtype, c_dtype;
 };
 
+/* Where the rows of a matrix are: 'inner' rows stride_inner apart, and such groups of rows
+ * stride_outer apart.  inner 0: the rows follow each other.  In elements.
+ */
+struct kern_rows {
+    int64_t inner, stride_outer, stride_inner;
+};
+
 /* Layer norm over the last dimension (Ba, Kiros, Hinton 2016):
  * y = (x - mean) rstd weight + bias, rstd = 1 / sqrt (var + eps), var the biased variance.
  * Without 'mean' it is the RMS norm (Zhang, Sennrich 2019): mean is 0, var the mean of x^2.
+ * With 'one_plus' the factor is 1 + weight.
  */
 struct kern_norm_fwd {
     int64_t rows, cols;
     const void *x, *weight;
     const void *bias; /* NULL: none */
+    struct kern_rows x_rows, y_rows;
+    bool one_plus;
     double eps;
     void *y;
     float *mean; /* [rows], saved for the backward pass; NULL: RMS norm */
@@ -77,10 +87,13 @@ struct kern_norm_fwd {
  * dx (+)= rstd (g - mean_cols (g) - xhat mean_cols (g xhat)),
  * dweight += sum_rows dy xhat, dbias += sum_rows dy.
  * Without 'mean', xhat = x rstd and dx (+)= rstd (g - xhat mean_cols (g xhat)).
+ * dx may be dy.
  */
 struct kern_norm_bwd {
     int64_t rows, cols;
     const void *dy, *x, *weight;
+    struct kern_rows dy_rows, x_rows, dx_rows;
+    bool one_plus;
     const float *mean; /* NULL: RMS norm */
     const float *rstd;
     void *dx;
@@ -130,48 +143,129 @@ struct kern_bias_dropout_add_bwd {
     enum mg_dtype dtype, grad_dtype; /* of dy, dx; of dbias */
 };
 
-/* tanh form of GeLU (Hendrycks, Gimpel 2016), Megatron's bias_gelu without the bias:
- * y = x / 2 (1 + tanh (0.79788456 x (1 + 0.044715 x^2))).
+/* The function f of an activation, of one number. */
+enum kern_function {
+    KERN_GELU_TANH,    /* x / 2 (1 + tanh (0.79788456 x (1 + 0.044715 x^2))): the tanh form of GeLU
+                          (Hendrycks, Gimpel 2016), Megatron's bias_gelu without the bias */
+    KERN_GELU,         /* x / 2 (1 + erf (x / sqrt (2))) */
+    KERN_QUICK_GELU,   /* x / (1 + exp (-1.702 x)) */
+    KERN_SILU,         /* x / (1 + exp (-x)) */
+    KERN_RELU,         /* max (x, 0), slope 0 at 0 */
+    KERN_SQUARED_RELU, /* max (x, 0)^2 (So et al. 2021) */
+    KERN_NUM_FUNCTIONS
+};
+
+/* An activation.  Without 'gated', y = f (x), both [rows, cols].  With it (Shazeer 2020), rows of x
+ * have 2 cols elements, the gate g and then l:
+ * y = f (min (g, clamp)) (max (-clamp, min (l, clamp)) + offset).
  */
-struct kern_gelu_fwd {
-    int64_t n;
+struct kern_act {
+    enum kern_function function;
+    bool gated;
+    float clamp;  /* above 0; 0: none */
+    float offset; /* of l */
+};
+
+struct kern_act_fwd {
+    int64_t rows, cols;
+    struct kern_act act;
     const void *x;
     void *y;
     enum mg_dtype dtype; /* of x, y */
 };
-struct kern_gelu_bwd { /* dx = dy gelu'(x); dx may be dy */
-    int64_t n;
+/* dx = the gradient of x, by that of y.  dx may be dy unless 'gated'.  A number beyond the clamp
+ * has gradient 0.
+ */
+struct kern_act_bwd {
+    int64_t rows, cols;
+    struct kern_act act;
     const void *dy, *x;
     void *dx;
     enum mg_dtype dtype; /* of dy, x, dx */
 };
 
+/* Rotary position embedding, in place (Su et al. 2021).  Of each head a pair of elements
+ * (a, b) becomes (c a - s b, s a + c b), or, with 'inverse', which is the backward pass,
+ * (c a + s b, c b - s a).  Pair i is elements i and 'half' + i of the head, or, with
+ * 'interleaved', 2 i and 2 i + 1.  c and s are table[position][i] and table[position][half + i],
+ * which hold cosine and sine of the angle, and a factor if there is one.  Elements from 2 half on
+ * stay.
+ * Heads are in groups, and the groups of all tokens follow each other at one distance: head h of
+ * group g of token t begins at x[(t groups + g) stride_g + h stride_h].
+ */
+struct kern_rope {
+    int64_t tokens, batch, groups, heads; /* heads of a group */
+    int64_t half;
+    bool interleaved, inverse;
+    void *x;
+    int64_t stride_g, stride_h;
+    const float *table; /* [count][2 half] */
+    int64_t count;      /* positions are below it */
+    struct kern_positions position; /* of token t / batch of batch entry t % batch */
+    enum mg_dtype dtype; /* of x */
+};
+
+/* A sliding window: a key at position pk is visible to a query at position pq only if
+ * pq - left <= pk <= pq + right.  A negative bound is no bound.  Bounds are below 2^31.
+ */
+struct kern_window {
+    bool set; /* false: no window, left and right are not read */
+    int64_t left, right;
+};
+
+/* The lowest position that each query sees, the start of its document: query s of batch entry b
+ * sees keys from position at[s * stride_s + b * stride_b] on.  With stride_b 0 all batch entries
+ * have the same documents.  at NULL: every query sees keys from position 0 on.
+ */
+struct kern_starts {
+    const int32_t *at;
+    int64_t stride_s, stride_b;
+};
+
 /* Scaled dot-product attention, streamed over blocks (Dao et al. 2022): no [s, s] matrix.
  * For batch entry i, head j: p = softmax_k (scale q k^T + mask), out = dropout (p) v.
- * A key is visible to a query if causal is false or its position is not larger.
  * lse[i][j][query] = log sum_k exp (scale q k), for the backward pass and for merging.
- * A query that sees no key has out = 0, lse = minus infinity, dq = 0.
  * Dropout of p: value rng_philox (key_of_head, key_position / 4, query_position,
  * sample)[key_position % 4] with key_of_head = rng_key (seed, RNG_DROPOUT_ATTENTION,
  * first_head + j, layer).
+ *
+ * A key is visible to a query if all of these hold: causal is false, or the key's position is not
+ * larger than the query's; the key is in the query's window; the key's position is not below
+ * the query's start.  Blocks of queries and keys without a visible pair are skipped.  A block has
+ * 64 queries or keys in a row, and its lowest and highest positions decide.
+ *
+ * A sink (Xiao et al. 2023) is one more term exp (sink of the head) in the sum that the softmax
+ * divides by, and in the sum of lse.  The sink has no value, and neither scale nor dropout applies
+ * to it.  Sinks of 0 are the softmax "off by one".
+ *
+ * A query that sees no key has out = 0, dq = 0, and lse = the head's sink; without sinks lse is
+ * minus infinity.
  *
  * Query heads are in groups of heads / kv_heads, which use one kv head (Ainslie et al. 2023).
  * Strides are in elements.  Query head j of position s, batch entry b, begins at
  * q[s q_stride_s + b q_stride_b + (j / group) q_stride_g + (j % group) q_stride_h], so that the
  * rows of a fused product [group][queries of the group, key, value] are used where they are;
  * kv head g at s kv_stride_s + b kv_stride_b + g kv_stride_g of k and v; out head j at
- * s out_stride_s + b out_stride_b + j out_stride_h.
+ * s out_stride_s + b out_stride_b + j out_stride_h.  If one of the strides of v is not 0, v
+ * has these and kv_stride_* are those of k alone.
  */
 struct kern_attention_fwd {
     int64_t batch, heads, kv_heads; /* local heads; heads % kv_heads == 0 */
-    int64_t seq_q, seq_k, head_dim;
+    int64_t seq_q, seq_k;
+    int64_t head_dim;   /* of a row of q and k */
+    int64_t head_dim_v; /* of a row of v and out; 0: head_dim */
     double scale;
     bool causal;
+    struct kern_window window;
     struct kern_positions pos_q, pos_k;
-    enum mg_dtype dtype; /* of q, k, v, out and their gradients */
+    struct kern_starts start;
+    enum mg_dtype dtype; /* of q, k, v, sink, out and the gradients of q, k, v, out */
     const void *q, *k, *v;
     int64_t q_stride_s, q_stride_b, q_stride_g, q_stride_h;
     int64_t kv_stride_s, kv_stride_b, kv_stride_g;
+    int64_t v_stride_s, v_stride_b, v_stride_g; /* all 0: those of k */
+    bool has_sink;
+    const void *sink; /* [heads]; NULL: 0 for every head; read only with has_sink */
     void *out;
     int64_t out_stride_s, out_stride_b, out_stride_h;
     float *lse; /* [batch][heads][seq_q] */
@@ -183,12 +277,16 @@ struct kern_attention_fwd {
 
 /* Gradients with the strides of their forward operands, overwritten or, with 'accumulate',
  * added to.  The sum over the query heads of a group is formed inside.
+ * With a sink, dsink[j] -= sum over batch entries and queries of exp (sink[j] - lse) (dout . out),
+ * whatever 'accumulate' is.
  */
 struct kern_attention_bwd {
     struct kern_attention_fwd fwd; /* out and lse as the forward pass left them */
     const void *dout;              /* strides of out */
     void *dq, *dk, *dv;
     bool accumulate;
+    void *dsink; /* [heads]; NULL: not wanted; written only with has_sink */
+    enum mg_dtype grad_dtype; /* of dsink */
 };
 
 /* Merge the attention of the same queries over two sets of keys (Dao et al. 2022, section 3.1):
@@ -196,9 +294,14 @@ struct kern_attention_bwd {
  * out = out exp (lse - l) + part exp (part_lse - l), lse = l.
  * Where both lse are minus infinity, out is 0 and lse stays.  Strides are those of
  * kern_attention_fwd, the same for out and part; lse and part_lse are [batch][heads][seq_q].
+ *
+ * A sink is counted once: only one of the parts may have it (has_sink), and the merged out and lse
+ * are then those with the sink.  Of the backward calls, which all get the merged out and lse, only
+ * one may have has_sink and dsink.
  */
 struct kern_attention_merge {
-    int64_t batch, heads, seq_q, head_dim;
+    int64_t batch, heads, seq_q;
+    int64_t head_dim; /* of a row of out: the attention's head_dim_v */
     void *out;
     const void *part;
     int64_t out_stride_s, out_stride_b, out_stride_h;
@@ -455,8 +558,9 @@ struct kern_cast {
     OP (NORM_BWD, norm_bwd)                          \
     OP (BIAS_DROPOUT_ADD_FWD, bias_dropout_add_fwd)  \
     OP (BIAS_DROPOUT_ADD_BWD, bias_dropout_add_bwd)  \
-    OP (GELU_FWD, gelu_fwd)                          \
-    OP (GELU_BWD, gelu_bwd)                          \
+    OP (ACT_FWD, act_fwd)                            \
+    OP (ACT_BWD, act_bwd)                            \
+    OP (ROPE, rope)                                  \
     OP (ATTENTION_FWD, attention_fwd)                \
     OP (ATTENTION_BWD, attention_bwd)                \
     OP (ATTENTION_MERGE, attention_merge)            \

@@ -239,7 +239,7 @@ static void describe (struct param *p, const struct layer *layer, const struct n
         .dtype = nn->dtype,
         .storage = row->matrix ? nn->weight_storage : nn->dtype,
         .tp_sharded = row->split != SPLIT_NONE,
-        .sequence_parallel = row->split == SPLIT_NONE && sequence_parallel,
+        .sequence_parallel = row->split == SPLIT_NONE && (sequence_parallel || row->partial),
         .decay = row->ndims == 2,
         .order = order + i - 1,
         .init_value = row->init == INIT_ONE ? 1.0f : 0.0f,

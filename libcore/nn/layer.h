@@ -21,7 +21,7 @@
 #include "libcore/nn/param.h"
 
 enum { LAYER_MAX_PARAMS = 24, LAYER_MAX_TENSORS = 32, LAYER_MAX_PHASES = 24,
-       LAYER_MAX_OPERANDS = 8, LAYER_MAX_PARTS = 3 };
+       LAYER_MAX_OPERANDS = 12, LAYER_MAX_PARTS = 3 };
 
 /* How a parameter is split over the tensor-parallel group. */
 enum split { SPLIT_NONE, SPLIT_ROWS, SPLIT_COLS };
@@ -43,6 +43,8 @@ struct layer_param {
                           part[1] + ... rows follow each other (queries, key and value of some
                           heads; a gate and what it multiplies); zeros: not fused */
     enum init init;
+    bool partial;      /* each tensor-parallel rank uses it for other heads: its gradients are
+                          summands */
     int kind;          /* key of its initial values: no two parameters of a layer have the same
                           kind, and the kind stays when other parameters come or go */
     bool matrix;       /* a factor of matrix products, which may be stored in float8 */

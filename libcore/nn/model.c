@@ -46,6 +46,7 @@ static void setup_sizes (struct model *m, const struct job *job)
     nn->head_dim = c->kv_channels;
     nn->local_heads = c->num_heads / nn->tp_size;
     nn->local_attention = nn->local_heads * nn->head_dim;
+    nn->local_groups = model_groups (c) / nn->tp_size;
     nn->local_ffn = c->ffn_hidden_size / nn->tp_size;
     nn->local_vocab = c->padded_vocab_size / nn->tp_size;
 }

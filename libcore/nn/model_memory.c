@@ -154,6 +154,9 @@ static void carve_shared (struct model *m, struct arena *a)
         s->gathered = take (a, m->nn.dtype, shape->tokens, m->nn.hidden);
     s->weight = take (a, m->nn.dtype, largest_stored (m), 1);
     s->loss = take (a, MG_FLOAT64, MODEL_NUM_LOSSES, 3);
+    s->rope = (struct tensor){ .data = NULL };
+    if (m->nn.config.positions == MODEL_ROPE)
+        s->rope = take (a, MG_FLOAT32, shape->seq, 2 * model_rope_pairs (&m->nn.config));
 }
 
 /* --- plans --- */
@@ -312,6 +315,7 @@ static int bind_all (struct model *m, const int *slots, struct arena *a, struct 
     carve_shared (m, a);
     m->nn.gathered = m->shared.gathered;
     m->nn.weight = m->shared.weight;
+    m->nn.rope = m->shared.rope.data;
     for (int p = 0; p < m->num_pools; p++) {
         if (bind_slots (m, p, slots ? slots[p] : 1, a, err) < 0)
             return -1;
@@ -390,6 +394,33 @@ static int set_positions (struct model *m, struct mg_error *err)
     return rc;
 }
 
+/* Cosines and sines of all positions. */
+static int set_angles (struct model *m, struct mg_error *err)
+{
+    const struct rope_config *c = &m->nn.config.rope;
+    int pairs = model_rope_pairs (&m->nn.config);
+    size_t row = 2 * (size_t)pairs, n = (size_t)m->shape.seq * row;
+    double *frequency;
+    float *table;
+    int rc = -1;
+
+    if (m->nn.config.positions != MODEL_ROPE)
+        return 0;
+    frequency = model_allocate ((size_t)pairs, sizeof (*frequency), err);
+    table = model_allocate (n, sizeof (*table), err);
+    if (frequency && table) {
+        rope_frequencies (c, pairs, frequency);
+        for (int64_t s = 0; s < m->shape.seq; s++)
+            rope_row (c, frequency, pairs, s, table + (size_t)s * row);
+        rc = device_upload (m->nn.compute, m->shared.rope.data, table, n * sizeof (*table), err);
+        if (mg_stream_synchronize (m->nn.compute, err) < 0)
+            rc = -1;
+    }
+    free (frequency);
+    free (table);
+    return rc;
+}
+
 int model_bind (struct model *m, const int *slots, struct mg_error *err)
 {
     size_t size = model_activation_bytes (m, slots), scratch;
@@ -403,7 +434,7 @@ int model_bind (struct model *m, const int *slots, struct mg_error *err)
     if (!(m->memory = device_alloc (m->device, size, err)))
         return mg_error_prefix (err, "activations");
     arena_init (&a, m->memory, size);
-    if (bind_all (m, slots, &a, err) < 0)
+    if (bind_all (m, slots, &a, err) < 0 || set_angles (m, err) < 0)
         return -1;
     return set_positions (m, err);
 }

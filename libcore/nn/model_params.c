@@ -57,6 +57,7 @@ static struct nn describing_nn (const struct model_config *c, int tp, bool float
         .head_dim = c->kv_channels,
         .local_heads = c->num_heads / tp,
         .local_attention = c->num_heads / tp * (int64_t)c->kv_channels,
+        .local_groups = model_groups (c) / tp,
         .local_ffn = c->ffn_hidden_size / tp,
         .local_vocab = c->padded_vocab_size / tp,
     };

@@ -26,7 +26,7 @@ enum { MAX_SHARED = 16 };
 struct shared {
     struct shared_tensor tensor[MAX_SHARED];
     int num_tensors;
-    struct tensor gathered, weight; /* see struct nn */
+    struct tensor gathered, weight, rope; /* see struct nn */
     struct tensor loss;     /* [MODEL_NUM_LOSSES][3] float64 */
 };
 

@@ -34,7 +34,11 @@ struct nn {
 
     /* sizes of this rank's shards */
     int64_t hidden, local_heads, head_dim, local_attention; /* heads * head_dim */
+    int64_t local_groups; /* of query heads; the fused product has [group][queries, key, value] */
     int64_t local_ffn, local_vocab;
+
+    const float *rope; /* device memory, [positions][2 rope_pairs]: struct kern_rope's table; NULL
+                          before model_bind(), or without rotary positions */
 };
 
 /* What a pass works on. */
@@ -77,6 +81,19 @@ int nn_leave_wait (const struct nn *nn, struct mg_error *err);
 /* All-reduce of float32 over the tensor-parallel group, on the compute stream. */
 int nn_all_reduce (const struct nn *nn, float *buf, int64_t count, enum mg_reduce_op op,
                    struct mg_error *err);
+
+/* Where heads are in rows of this rank: group g of a row begins at 'first' + g stride_g, and its
+ * heads are stride_h apart.  Rows follow each other, groups stride_g apart as well.
+ */
+enum heads { HEADS_QUERIES = 1, HEADS_KEYS = 2, HEADS_BOTH = HEADS_QUERIES | HEADS_KEYS };
+struct nn_heads {
+    int64_t first, groups, heads, stride_g, stride_h;
+};
+
+/* 'fused': in the product of queries, keys and values, whose columns are
+ * [group][queries, key, value]; else alone, or queries and keys as [group][queries, key].
+ */
+struct nn_heads nn_heads (const struct nn *nn, enum heads which, bool fused);
 
 /* Returns this rank's rows in a buffer of all tokens. */
 void *nn_own_rows (const struct nn *nn, const struct nn_shape *shape,

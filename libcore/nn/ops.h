@@ -10,7 +10,7 @@
 
 /* y = norm (x).  Backward awaits the tensor-parallel stream, on which a linear layer started to
  * reduce dy; afterwards dy holds the sum of this rank's rows.  op_norm writes dx, op_norm_add adds
- * to it.
+ * to it.  An RMSNorm has no bias, and its 'stat' has one row less.
  */
 enum { NORM_X, NORM_Y, NORM_STAT, NORM_WEIGHT, NORM_BIAS, NORM_DY, NORM_DX };
 extern const struct layer_op op_norm, op_norm_add;
@@ -32,16 +32,35 @@ extern const struct layer_op op_linear_row;
 enum { REDUCE_X };
 extern const struct layer_op op_reduce;
 
-/* Attention of this rank's heads.  The columns of qkv are [group][queries, key, value]. */
-enum { ATTENTION_QKV, ATTENTION_OUT, ATTENTION_LSE, ATTENTION_DOUT, ATTENTION_DQKV };
+/* y = norm of each head of x, which is the fused product.  y has the heads alone; dx are their
+ * columns in the gradient of the product.  'which' of the phase: HEADS_QUERIES or HEADS_KEYS.
+ */
+enum { HEAD_NORM_X, HEAD_NORM_Y, HEAD_NORM_STAT, HEAD_NORM_WEIGHT, HEAD_NORM_BIAS, HEAD_NORM_DY,
+       HEAD_NORM_DX };
+extern const struct layer_op op_head_norm;
+
+/* Rotary position embedding of heads, in place; backward of their gradient, in place.  'which' of
+ * the phase: HEADS_BOTH for a fused product, HEADS_QUERIES or HEADS_KEYS for heads alone.
+ */
+enum { ROTATE_X, ROTATE_DX };
+extern const struct layer_op op_rotate;
+
+/* Attention of this rank's heads.  Queries and keys are in the fused product, as values are, or
+ * alone.
+ */
+enum { ATTENTION_QUERY, ATTENTION_KEY, ATTENTION_VALUE, ATTENTION_OUT, ATTENTION_LSE,
+       ATTENTION_DOUT, ATTENTION_DQUERY, ATTENTION_DKEY, ATTENTION_DVALUE };
 extern const struct layer_op op_attention;
 
-/* y = gelu (x).  Backward: dx = dy gelu'(x), in place of dy. */
-enum { GELU_X, GELU_Y, GELU_DY };
-extern const struct layer_op op_gelu;
+/* The activation of a feed-forward half.  dx may be dy where there is no gate; with one, x and dx
+ * are twice as wide as y and dy.
+ */
+enum { ACT_X, ACT_Y, ACT_DY, ACT_DX };
+extern const struct layer_op op_act;
 
-/* out = in + dropout (own rows of branch + bias).  Backward: dbranch = dropout (dout); dout is the
- * gradient of 'in' as it is.  'which' of the phase is a coordinate of the dropout.
+/* out = in + dropout (own rows of branch + bias); there may be no bias.  Backward:
+ * dbranch = dropout (dout); dout is the gradient of 'in' as it is.  'which' of the phase is a
+ * coordinate of the dropout.
  */
 enum { RESIDUAL_BRANCH, RESIDUAL_IN, RESIDUAL_OUT, RESIDUAL_BIAS, RESIDUAL_DOUT,
        RESIDUAL_DBRANCH };
@@ -56,6 +75,12 @@ extern const struct layer_op op_word;
 /* out = dropout (own rows of x + rows of the position table).  Backward overwrites dout. */
 enum { POSITION_X, POSITION_OUT, POSITION_TABLE, POSITION_DOUT };
 extern const struct layer_op op_position;
+
+/* out = dropout (own rows of x), for a model without learned positions.  Backward overwrites
+ * dout.
+ */
+enum { DROPOUT_X, DROPOUT_OUT, DROPOUT_DOUT };
+extern const struct layer_op op_embedding_dropout;
 
 /* y = x, for a chunk without layers. */
 enum { COPY_X, COPY_Y };

@@ -14,6 +14,7 @@
 #include "libcore/topo/margs.h"
 #include "libcore/topo/rule.h"
 #include "libcore/train/config.h"
+#include "libcore/train/config_model.h"
 
 /* The value of an argument as struct margs has it: 0 if it is not given. */
 static int value_of (const struct train_args *args, const struct train_arg *row)
@@ -130,9 +131,11 @@ static int vocabulary (const struct train_args *args, int tp, int tokenizer_size
 int train_model (const struct train_args *args, int tp, int data_seq_length, int tokenizer_size,
                  struct model_config *m, struct mg_error *err)
 {
-    int64_t ffn = args->ffn_hidden_size != TRAIN_UNSET ? args->ffn_hidden_size
-                                                       : 4LL * args->hidden_size;
+    int64_t ffn = args->swiglu ? args->hidden_size * 8LL / 3 / 64 * 64 // as Megatron-LM
+                               : 4LL * args->hidden_size;
 
+    if (args->ffn_hidden_size != TRAIN_UNSET)
+        ffn = args->ffn_hidden_size;
     *m = (struct model_config){
         .num_layers = args->num_layers,
         .hidden_size = args->hidden_size,
@@ -155,5 +158,7 @@ int train_model (const struct train_args *args, int tp, int data_seq_length, int
         m->kv_channels = m->hidden_size / m->num_heads;
     m->max_positions = args->max_positions != TRAIN_UNSET ? args->max_positions
                                                           : m->seq_length;
+    if (train_model_variants (args, m, err) < 0)
+        return -1;
     return vocabulary (args, tp, tokenizer_size, m, err);
 }
