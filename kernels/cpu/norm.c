@@ -67,9 +67,10 @@ VEC_INLINE void fwd_row (const struct kern_norm_fwd *a, int64_t row,
         int64_t left = a->cols - c;
         vf xhat = (vec_get (a->x, first + c, left, type) - mean) * rstd;
         vf bias = a->bias ? vec_get (a->bias, c, left, type) : (vf){ 0 };
+        vf y = xhat * factor (a->weight, a->one_plus, c, left, type);
 
-        vec_put (a->y, out + c, xhat * factor (a->weight, a->one_plus, c, left, type) + bias,
-                 left, type);
+        /* Results of bfloat16 have always been those of two roundings. */
+        vec_put (a->y, out + c, (type == MG_BFLOAT16 ? vec_rounded (y) : y) + bias, left, type);
     }
     if (a->mean)
         a->mean[row] = mean;

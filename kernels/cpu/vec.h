@@ -455,6 +455,17 @@ VEC_INLINE vf vec_exp (vf x)
     return vec_select (x < -87.33654f, (vf){ 0 }, p);
 }
 
+/* x as it is, rounded: the compiler does not fuse the operation that made it with the next one. */
+VEC_INLINE vf vec_rounded (vf x)
+{
+#if defined(__SSE2__)
+    __asm__ ("" : "+v"(x));
+#elif defined(__aarch64__)
+    __asm__ ("" : "+w"(x));
+#endif
+    return x;
+}
+
 /* Products of the lower halves of 64-bit elements with a number. */
 VEC_INLINE vl vec_mul_low (vl a, uint32_t b)
 {
