@@ -408,27 +408,38 @@ static int call_attention_bwd (struct bench *b, const void *what)
     return kern_attention_bwd (b->k, &((const struct both *)what)->bwd, NULL, NULL);
 }
 
+/* Pairs of a query and a key that it sees, under a causal mask and a window of 'left' positions. */
+static double count_pairs (int64_t seq, int64_t left)
+{
+    double pairs = 0;
+
+    for (int64_t i = 0; i < seq; i++)
+        pairs += (double)(i < left ? i + 1 : left + 1);
+    return pairs;
+}
+
 /* Rates count the products of visible pairs only: 2 forward, 5 backward. */
 static void bench_attention (struct bench *b)
 {
     static const struct {
         int64_t batch, heads, seq, dim;
         double p;
+        int64_t window; /* 0: none */
     } shapes[]
-        = { { 4, 12, 64, 64, 0 },   { 4, 12, 64, 64, 0.1 },   { 2, 12, 256, 64, 0 },
-            { 1, 12, 1024, 64, 0 }, { 1, 12, 1024, 64, 0.1 }, { 1, 6, 1024, 128, 0 },
-            { 1, 4, 4096, 64, 0 },  { 1, 4, 4096, 128, 0 },   { 1, 2, 2048, 128, 0 },
-            { 1, 1, 2048, 64, 0 },  { 4, 16, 256, 16, 0 } };
+        = { { 4, 12, 64, 64, 0, 0 },   { 4, 12, 64, 64, 0.1, 0 },   { 2, 12, 256, 64, 0, 0 },
+            { 1, 12, 1024, 64, 0, 0 }, { 1, 12, 1024, 64, 0.1, 0 }, { 1, 6, 1024, 128, 0, 0 },
+            { 1, 4, 4096, 64, 0, 0 },  { 1, 4, 4096, 128, 0, 0 },   { 1, 4, 4096, 64, 0, 512 },
+            { 1, 2, 2048, 128, 0, 0 }, { 1, 1, 2048, 64, 0, 0 },    { 4, 16, 256, 16, 0, 0 } };
     static const int64_t sample[4] = { 1, 2, 3, 4 };
-    double floor = square_rate (b, MG_FLOAT32);
 
-    printf ("attention, causal: share of the best square product\n");
+    printf ("attention, causal: share of the best square product, measured before each line\n");
     for (size_t i = 0; i < sizeof (shapes) / sizeof (shapes[0]); i++) {
         int64_t dim = shapes[i].dim, row = shapes[i].heads * dim, seq = shapes[i].seq;
-        double pairs
-            = 0.5 * (double)(seq * (seq + 1) * shapes[i].batch * shapes[i].heads);
+        int64_t window = shapes[i].window;
+        double pairs = count_pairs (seq, window ? window : seq)
+                       * (double)(shapes[i].batch * shapes[i].heads);
         struct both both;
-        double fwd, bwd;
+        double floor = square_rate (b, MG_FLOAT32), fwd, bwd;
 
         both.fwd = (struct kern_attention_fwd){ .batch = shapes[i].batch,
                                             .heads = shapes[i].heads,
@@ -438,6 +449,7 @@ static void bench_attention (struct bench *b)
                                             .head_dim = dim,
                                             .scale = 1 / sqrt ((double)dim),
                                             .causal = true,
+                                            .window = { window > 0, window, 0 },
                                             .q = b->a,
                                             .k = b->a + row,
                                             .v = b->a + 2 * row,
@@ -459,10 +471,10 @@ static void bench_attention (struct bench *b)
                                                 .dk = b->d + row, .dv = b->d + 2 * row };
         fwd = 4e-9 * pairs * (double)dim / best_of (call_attention_fwd, b, &both);
         bwd = 10e-9 * pairs * (double)dim / best_of (call_attention_bwd, b, &both);
-        printf ("  %d x %2d x %4d x %3d, p %.1f: forward %4.0f GFLOP/s (%.2f), backward "
-                "%4.0f (%.2f)\n",
+        printf ("  %d x %2d x %4d x %3d, p %.1f, window %3d: forward %4.0f GFLOP/s (%.2f), "
+                "backward %4.0f (%.2f)\n",
                 (int)shapes[i].batch, (int)shapes[i].heads, (int)seq, (int)dim,
-                shapes[i].p, fwd, fwd / floor, bwd, bwd / floor);
+                shapes[i].p, (int)window, fwd, fwd / floor, bwd, bwd / floor);
     }
 }
 

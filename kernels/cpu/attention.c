@@ -41,9 +41,10 @@ static void divide (const struct kernels *k, const struct kern_attention_fwd *a,
                     struct job *job)
 {
     int64_t dims = a->head_dim + flash_dim_v (a), group = a->heads / a->kv_heads;
+    int threads = cpu_of (k)->threads;
 
     job->lanes = group * flash_blocks (a->seq_q, BQ);
-    job->width = flash_panel (a->batch * a->kv_heads, job->lanes, cpu_of (k)->threads);
+    job->width = flash_panel (a->batch * a->kv_heads, job->lanes, dims * BQ, threads);
     job->panels = job->lanes > 0 ? flash_blocks (job->lanes, job->width) : 0;
     job->floats = (size_t)(job->width * dims * BQ + dims * BK + 2 * BK * BQ);
 }
@@ -65,28 +66,29 @@ static void carve (const struct job *job, struct work *w)
 }
 
 /* Scores to probabilities relative to m, after m, l and o have taken the pair in. */
-static void soften (const struct kern_attention_fwd *a, const struct flash_pair *pair,
-                    const struct work *w, struct lane *lane)
+VEC_INLINE void soften (const struct flash_pair *pair, int64_t dim, const struct work *w,
+                        struct lane *lane, const bool drop)
 {
     for (int64_t i = pair->lead; i < pair->end; i += VEC) {
         vf before = vec_load (lane->m + i), m = before, base, shrink, sum = { 0 };
+        float *s = w->p + i, *o = lane->ot + i;
 
         for (int64_t j = 0; j < pair->count; j++)
-            m = vec_max (vec_load (w->p + j * BQ + i), m);
+            m = vec_max (vec_load (s + j * BQ), m);
         base = vec_select (m == -INFINITY, (vf){ 0 }, m); /* inf - inf is no number */
         shrink = vec_exp (before - base);
         for (int64_t j = 0; j < pair->count; j++) {
-            vf p = vec_exp (vec_load (w->p + j * BQ + i) - base);
+            vf p = vec_exp (vec_load (s + j * BQ) - base);
 
             sum += p;
-            if (a->dropout_p > 0)
+            if (drop)
                 p *= vec_load (w->factor + j * BQ + i);
-            vec_store (w->p + j * BQ + i, p);
+            vec_store (s + j * BQ, p);
         }
         vec_store (lane->m + i, m);
         vec_store (lane->l + i, vec_load (lane->l + i) * shrink + sum);
-        for (int64_t d = 0; d < a->head_dim_v; d++)
-            vec_store (lane->ot + d * BQ + i, vec_load (lane->ot + d * BQ + i) * shrink);
+        for (int64_t d = 0; d < dim; d++)
+            vec_store (o + d * BQ, vec_load (o + d * BQ) * shrink);
     }
 }
 
@@ -94,9 +96,12 @@ static void take_pair (const struct kern_attention_fwd *a, const struct flash_pa
                        const struct work *w, struct lane *lane)
 {
     flash_scores (a, &lane->q, &w->k, pair, lane->qt, w->p);
-    if (a->dropout_p > 0)
+    if (a->dropout_p > 0) {
         flash_drop (a, &lane->q, &w->k, pair, w->factor);
-    soften (a, pair, w, lane);
+        soften (pair, a->head_dim_v, w, lane, true);
+    } else {
+        soften (pair, a->head_dim_v, w, lane, false);
+    }
     cpu_tile (&(struct cpu_tile){ .m = a->head_dim_v,
                                   .n = pair->end - pair->lead,
                                   .k = pair->count,

@@ -69,7 +69,7 @@ static int64_t pad (int64_t dim)
 static void divide (const struct kernels *k, const struct kern_attention_fwd *a,
                     struct job *job)
 {
-    int64_t dims = a->head_dim + flash_dim_v (a), pads, sets = a->batch * a->kv_heads;
+    int64_t dims = a->head_dim + flash_dim_v (a), sets = a->batch * a->kv_heads, pads, each;
     int64_t q_blocks = flash_blocks (a->seq_q, BQ), k_blocks = flash_blocks (a->seq_k, BK);
 
     job->threads = cpu_of (k)->threads;
@@ -77,14 +77,16 @@ static void divide (const struct kernels *k, const struct kern_attention_fwd *a,
     job->pad_v = pad (flash_dim_v (a));
     pads = job->pad + job->pad_v;
     job->by_head = is_enough (sets, job->threads);
-    job->q_width = cpu_min (PANEL, q_blocks * (a->heads / a->kv_heads));
-    job->k_width = 1;
-    if (!job->by_head) {
-        job->q_width = flash_panel (a->batch * a->heads, q_blocks, job->threads);
-        job->k_width = flash_panel (sets, k_blocks, job->threads);
+    each = BQ * (dims + a->head_dim + pads);
+    if (job->by_head) { /* fewer blocks together would not make more tasks */
+        job->q_width = flash_panel (1, q_blocks * (a->heads / a->kv_heads), each, 0);
+        job->k_width = 1;
+    } else {
+        job->q_width = flash_panel (a->batch * a->heads, q_blocks, each, job->threads);
+        job->k_width = flash_panel (sets, k_blocks, BK * (dims + pads), job->threads);
     }
     job->keys = BK * (job->by_head ? k_blocks : job->k_width);
-    job->floats = (size_t)(job->q_width * BQ * (dims + a->head_dim + pads)
+    job->floats = (size_t)(job->q_width * each
                            + (job->k_width > 1 ? job->k_width : 1) * BK * dims + 3 * BK * BQ
                            + job->keys * pads);
 }
@@ -164,6 +166,25 @@ static void load_queries (const struct job *job, int64_t entry, int64_t head,
     }
 }
 
+/* Scores to z p, dout v to ds. */
+static void soften (const struct kern_attention_fwd *a, const struct lane *lane,
+                    const struct flash_pair *pair, const struct work *w)
+{
+    for (int64_t i = pair->lead; i < pair->end; i += VEC) {
+        vf lse = vec_load (lane->lse + i), delta = vec_load (lane->delta + i);
+
+        for (int64_t j = 0; j < pair->count; j++) {
+            vf p = vec_exp (vec_load (w->p + j * BQ + i) - lse);
+            vf dp = vec_load (w->ds + j * BQ + i), z = vec_set (1);
+
+            if (a->dropout_p > 0)
+                z = vec_load (w->factor + j * BQ + i);
+            vec_store (w->p + j * BQ + i, z * p);
+            vec_store (w->ds + j * BQ + i, p * (z * dp - delta));
+        }
+    }
+}
+
 /* Form z p and ds of the pair. */
 static void form_pair (const struct kern_attention_fwd *a, const struct lane *lane,
                        const struct flash_keys *k, const struct flash_pair *pair,
@@ -182,19 +203,7 @@ static void form_pair (const struct kern_attention_fwd *a, const struct lane *la
                                   .ldc = BQ });
     if (a->dropout_p > 0)
         flash_drop (a, &lane->q, k, pair, w->factor);
-    for (int64_t i = pair->lead; i < pair->end; i += VEC) {
-        vf lse = vec_load (lane->lse + i), delta = vec_load (lane->delta + i);
-
-        for (int64_t j = 0; j < pair->count; j++) {
-            vf p = vec_exp (vec_load (w->p + j * BQ + i) - lse);
-            vf dp = vec_load (w->ds + j * BQ + i), z = vec_set (1);
-
-            if (a->dropout_p > 0)
-                z = vec_load (w->factor + j * BQ + i);
-            vec_store (w->p + j * BQ + i, z * p);
-            vec_store (w->ds + j * BQ + i, p * (z * dp - delta));
-        }
-    }
+    soften (a, lane, pair, w);
 }
 
 static void add_dq (const struct kern_attention_fwd *a, const struct lane *lane,

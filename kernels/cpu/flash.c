@@ -37,11 +37,12 @@ size_t flash_plan_floats (const struct kern_attention_fwd *a)
     return (size_t)(a->batch * each + 15) / 16 * 16;
 }
 
-int64_t flash_panel (int64_t sets, int64_t blocks, int threads)
+int64_t flash_panel (int64_t sets, int64_t blocks, int64_t each, int threads)
 {
     int64_t width = PANEL;
 
-    while (width > 1 && sets * flash_blocks (blocks, width) < 4 * threads)
+    while (width > 1 && (width * each > PANEL_FLOATS
+                         || sets * flash_blocks (blocks, width) < 4 * threads))
         width /= 2;
     return cpu_min (width, blocks);
 }

@@ -15,7 +15,8 @@ enum {
     BQ = 64,   /* queries of a block; also the row length of all that has queries across */
     BK = 64,   /* keys of a block */
     CUT = 16,  /* keys taken at a time where a mask cuts through the block */
-    PANEL = 4, /* blocks that a thread goes through together, at most */
+    PANEL = 8, /* blocks that a thread goes through together, at most */
+    PANEL_FLOATS = 3 << 17, /* of these: 1.5 MiB */
 };
 
 /* A call with the defaults of its arguments filled in, and what decides which blocks are
@@ -114,10 +115,11 @@ size_t flash_plan_floats (const struct kern_attention_fwd *a);
 /* Look at all positions of a call. */
 void flash_prepare (const struct kern_attention_fwd *a, float *memory, struct flash_plan *plan);
 
-/* Blocks that a thread takes together, 1 to PANEL: fewer than PANEL if 'sets' sets of 'blocks'
- * blocks would not keep the threads busy otherwise.
+/* Blocks that a thread takes together, 1 to PANEL, if a block has 'each' floats: as many as leave
+ * room in a cache of a core, and fewer if 'sets' sets of 'blocks' blocks would not keep the threads
+ * busy.
  */
-int64_t flash_panel (int64_t sets, int64_t blocks, int threads);
+int64_t flash_panel (int64_t sets, int64_t blocks, int64_t each, int threads);
 
 /* EINVAL unless the heads are a multiple of the kv heads. */
 int flash_check (const struct kern_attention_fwd *a, struct mg_error *err);

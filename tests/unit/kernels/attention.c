@@ -41,15 +41,54 @@ static const struct shape shapes[] = {
     { 0, 2, 2, 9, 9, 8, true, 0.1, PLAIN, false },
 };
 
+/* One document, several of the same lengths in every batch entry, or of its own lengths, or one
+ * that begins at position 128.
+ */
+enum documents { ONE, SAME, OWN, LATE };
+enum sinks { NO_SINK, OFF_BY_ONE, LEARNED };
+
+/* What else a case may have; zeros add nothing. */
+struct extra {
+    int64_t dim_v; /* not 0: v is another buffer with strides of its own */
+    struct kern_window window;
+    enum documents documents;
+    enum sinks sinks;
+};
+
+static const struct {
+    struct shape shape;
+    struct extra extra;
+} extras[] = {
+    { { 1, 2, 1, 200, 200, 8, true, 0, PLAIN, false },
+      { .window = { true, 5, 0 }, .dim_v = 11 } },
+    { { 2, 2, 2, 150, 170, 6, false, 0.1, PLAIN, false },
+      { .window = { true, 70, 3 }, .documents = SAME, .sinks = OFF_BY_ONE } },
+    { { 2, 2, 1, 192, 192, 16, true, 0, ZIGZAG, true },
+      { .window = { true, 64, -1 }, .documents = OWN, .sinks = LEARNED } },
+    { { 1, 3, 3, 90, 90, 33, false, 0.2, EACH, false },
+      { .window = { true, -1, 0 }, .dim_v = 16, .sinks = LEARNED } },
+    { { 1, 1, 1, 300, 300, 5, true, 0, LATER, false },
+      { .documents = SAME, .dim_v = 1 } },
+    { { 2, 4, 2, 70, 90, 12, true, 0.3, BLIND, false }, { .sinks = LEARNED } },
+    { { 1, 2, 1, 70, 90, 12, true, 0, BLIND, false }, { .sinks = OFF_BY_ONE, .dim_v = 40 } },
+    { { 2, 2, 2, 9, 0, 8, true, 0.1, PLAIN, false }, { .sinks = LEARNED } },
+    { { 2, 2, 2, 0, 9, 8, true, 0.1, PLAIN, false }, { .sinks = LEARNED, .dim_v = 3 } },
+    { { 1, 2, 2, 80, 80, 8, true, 0, PLAIN, false }, { .window = { true, 0, 0 } } },
+    { { 1, 1, 1, 66, 66, 8, false, 0, PLAIN, false }, { .window = { true, -1, -1 } } },
+};
+
 /* Everything of one case: inputs, what is expected of outputs, in double. */
 struct problem {
     struct kern_attention_fwd a; /* without the outputs */
-    int32_t *pos_q, *pos_k; /* [batch][seq] */
+    int32_t *pos_q, *pos_k, *start; /* [batch][seq] */
+    int64_t v_s, v_b, v_g;          /* strides of v */
+    float sink[8];
     uint64_t dropout_key[8];
     int64_t sample[4];
-    struct kit_array q, kv, dout; /* kv: k, then v; packed: all three in q */
-    size_t q_size, kv_size, out_size, lse_size;
+    struct kit_array q, kv, v, dout; /* kv: k, then v; packed: all three in q; v: see extra */
+    size_t q_size, kv_size, v_size, out_size, lse_size;
     double *out, *lse, *dq, *dk, *dv; /* same layout as the kernel's */
+    double dsink[8];
 };
 
 static void *allocate (size_t n, size_t size)
@@ -79,21 +118,31 @@ static int64_t position (enum positions kind, bool is_query, int64_t entry, int6
     }
 }
 
-static void set_strides (struct problem *p, const struct shape *s)
+static void set_strides (struct problem *p, const struct shape *s, const struct extra *e)
 {
     struct kern_attention_fwd *a = &p->a;
     int64_t q_row = s->heads * s->dim, kv_row = s->kv_heads * s->dim;
     int64_t group = s->heads / s->kv_heads * s->dim;
 
-    a->q_stride_h = a->out_stride_h = s->dim;
+    a->q_stride_h = s->dim;
+    a->out_stride_h = e->dim_v ? e->dim_v : s->dim;
     a->q_stride_g = s->packed ? group + 2 * s->dim : group;
     a->kv_stride_g = s->packed ? a->q_stride_g : s->dim;
     a->q_stride_b = s->packed ? q_row + 2 * kv_row : q_row;
     a->kv_stride_b = s->packed ? q_row + 2 * kv_row : kv_row;
     a->q_stride_s = a->q_stride_b * s->batch;
     a->kv_stride_s = a->kv_stride_b * s->batch;
-    a->out_stride_b = q_row + 3;
+    a->out_stride_b = s->heads * a->out_stride_h + 3;
     a->out_stride_s = a->out_stride_b * s->batch;
+    if (e->dim_v) {
+        a->v_stride_g = e->dim_v + 1;
+        a->v_stride_b = s->kv_heads * a->v_stride_g;
+        a->v_stride_s = a->v_stride_b * s->batch + 2;
+    }
+    p->v_g = e->dim_v ? a->v_stride_g : a->kv_stride_g;
+    p->v_b = e->dim_v ? a->v_stride_b : a->kv_stride_b;
+    p->v_s = e->dim_v ? a->v_stride_s : a->kv_stride_s;
+    p->v_size = (size_t)(p->v_s * s->seq_k);
     p->q_size = (size_t)(a->q_stride_s * s->seq_q);
     p->kv_size = (size_t)(a->kv_stride_s * s->seq_k);
     p->out_size = (size_t)(a->out_stride_s * s->seq_q);
@@ -118,7 +167,42 @@ static void set_positions (struct problem *p, const struct shape *s)
     p->a.pos_k = (struct kern_positions){ plain ? NULL : p->pos_k, 1, each ? s->seq_k : 0 };
 }
 
-static void problem_open (struct problem *p, const struct shape *s)
+static void set_documents (struct problem *p, const struct shape *s, const struct extra *e)
+{
+    p->start = allocate ((size_t)(s->batch * s->seq_q), sizeof (int32_t));
+    if (e->documents == ONE)
+        return;
+    for (int64_t b = 0; b < s->batch; b++) {
+        for (int64_t i = 0; i < s->seq_q; i++) {
+            int32_t length = e->documents == LATE  ? 128
+                             : e->documents == OWN ? 40 + 23 * (int32_t)b
+                                                   : 40;
+            int32_t at = p->pos_q[b * s->seq_q + i];
+
+            p->start[b * s->seq_q + i] = at - at % length;
+        }
+    }
+    p->a.start
+        = (struct kern_starts){ p->start, 1, e->documents == OWN ? s->seq_q : 0 };
+}
+
+/* Width of v. */
+static int64_t dim_v (const struct kern_attention_fwd *a)
+{
+    return a->head_dim_v ? a->head_dim_v : a->head_dim;
+}
+
+static void allocate_wanted (struct problem *p)
+{
+    p->out = allocate (p->out_size, sizeof (double));
+    p->lse = allocate (p->lse_size, sizeof (double));
+    p->dq = allocate (p->q_size, sizeof (double));
+    p->dk = allocate (p->kv_size, sizeof (double));
+    p->dv = allocate (p->v_size, sizeof (double));
+}
+
+static void problem_open_more (struct problem *p, const struct shape *s,
+                               const struct extra *e)
 {
     memset (p, 0, sizeof (*p));
     p->a = (struct kern_attention_fwd){ .batch = s->batch,
@@ -127,11 +211,18 @@ static void problem_open (struct problem *p, const struct shape *s)
                                     .seq_q = s->seq_q,
                                     .seq_k = s->seq_k,
                                     .head_dim = s->dim,
+                                    .head_dim_v = e->dim_v,
                                     .scale = 1.3 / sqrt ((double)s->dim),
                                     .causal = s->causal,
+                                    .window = e->window,
+                                    .has_sink = e->sinks != NO_SINK,
+                                    .sink = e->sinks == LEARNED ? p->sink : NULL,
                                     .dropout_p = s->p };
-    set_strides (p, s);
+    set_strides (p, s, e);
     set_positions (p, s);
+    set_documents (p, s, e);
+    if (e->sinks == LEARNED)
+        kit_random (p->sink, 8, 4);
     for (int i = 0; i < 8; i++)
         p->dropout_key[i] = rng_key (7, RNG_DROPOUT_ATTENTION, (uint64_t)(5 + i), 3);
     for (int i = 0; i < 4; i++)
@@ -149,11 +240,16 @@ static void problem_open (struct problem *p, const struct shape *s)
     p->a.q = p->q.x;
     p->a.k = s->packed ? p->q.x + s->heads / s->kv_heads * s->dim : p->kv.x;
     p->a.v = s->packed ? (const float *)p->a.k + s->dim : p->kv.x + p->kv_size;
-    p->out = allocate (p->out_size, sizeof (double));
-    p->lse = allocate (p->lse_size, sizeof (double));
-    p->dq = allocate (p->q_size, sizeof (double));
-    p->dk = allocate (p->kv_size, sizeof (double));
-    p->dv = allocate (p->kv_size, sizeof (double));
+    p->v = kit_array (p->v_size, 2);
+    kit_random (p->v.x, p->v_size, 5);
+    if (e->dim_v)
+        p->a.v = p->v.x;
+    allocate_wanted (p);
+}
+
+static void problem_open (struct problem *p, const struct shape *s)
+{
+    problem_open_more (p, s, &(struct extra){ 0 });
 }
 
 static bool problem_close (struct problem *p)
@@ -161,7 +257,9 @@ static bool problem_close (struct problem *p)
     bool whole = kit_array_free (&p->q);
 
     whole = kit_array_free (&p->kv) && whole;
+    whole = kit_array_free (&p->v) && whole;
     whole = kit_array_free (&p->dout) && whole;
+    free (p->start);
     free (p->pos_q);
     free (p->pos_k);
     free (p->out);
@@ -187,6 +285,11 @@ static int64_t at_kv (const struct kern_attention_fwd *a, int64_t b, int64_t h, 
            + h / (a->heads / a->kv_heads) * a->kv_stride_g;
 }
 
+static int64_t at_v (const struct problem *p, int64_t b, int64_t h, int64_t j)
+{
+    return j * p->v_s + b * p->v_b + h / (p->a.heads / p->a.kv_heads) * p->v_g;
+}
+
 static int64_t at_out (const struct kern_attention_fwd *a, int64_t b, int64_t h, int64_t i)
 {
     return i * a->out_stride_s + b * a->out_stride_b + h * a->out_stride_h;
@@ -207,23 +310,40 @@ static double factor (const struct problem *p, int64_t b, int64_t h, int64_t i, 
                : 1 / (1 - p->a.dropout_p);
 }
 
+/* Does a query see a key?  By the definition in kernels.h. */
+static bool is_visible (const struct problem *p, int64_t b, int64_t i, int64_t j)
+{
+    int64_t query = p->pos_q[b * p->a.seq_q + i], key = p->pos_k[b * p->a.seq_k + j];
+    const struct kern_window *w = &p->a.window;
+
+    if (p->a.causal && key > query)
+        return false;
+    if (w->set && w->left >= 0 && key < query - w->left)
+        return false;
+    if (w->set && w->right >= 0 && key > query + w->right)
+        return false;
+    return !p->a.start.at || key >= p->start[b * p->a.start.stride_b + i];
+}
+
 /* prob[j] of one query; returns its lse. */
 static double softmax (const struct problem *p, int64_t b, int64_t h, int64_t i,
                        double *prob)
 {
     const struct kern_attention_fwd *a = &p->a;
     const float *q = (const float *)a->q + at_q (a, b, h, i), *k = a->k;
-    double max = -INFINITY, sum = 0;
+    double max = a->has_sink ? p->sink[h] : -INFINITY, sum = 0;
 
     for (int64_t j = 0; j < a->seq_k; j++) {
         prob[j] = 0;
         for (int64_t d = 0; d < a->head_dim; d++)
             prob[j] += (double)q[d] * k[at_kv (a, b, h, j) + d];
         prob[j] *= a->scale;
-        if (a->causal && p->pos_k[b * a->seq_k + j] > p->pos_q[b * a->seq_q + i])
+        if (!is_visible (p, b, i, j))
             prob[j] = -INFINITY;
         max = fmax (max, prob[j]);
     }
+    if (a->has_sink)
+        sum = exp (p->sink[h] - max);
     for (int64_t j = 0; j < a->seq_k; j++) {
         prob[j] = max == -INFINITY ? 0 : exp (prob[j] - max);
         sum += prob[j];
@@ -241,25 +361,29 @@ static void solve_row (struct problem *p, int64_t b, int64_t h, int64_t i, doubl
            delta = 0;
     const float *dout = p->dout.x + at_out (a, b, h, i), *k = a->k, *v = a->v;
     const float *q = (const float *)a->q + at_q (a, b, h, i);
+    double lse = softmax (p, b, h, i, prob);
 
-    p->lse[(b * a->heads + h) * a->seq_q + i] = softmax (p, b, h, i, prob);
+    p->lse[(b * a->heads + h) * a->seq_q + i] = lse;
     for (int64_t j = 0; j < a->seq_k; j++)
-        for (int64_t d = 0; d < a->head_dim; d++)
-            out[d] += prob[j] * factor (p, b, h, i, j) * v[at_kv (a, b, h, j) + d];
-    for (int64_t d = 0; d < a->head_dim; d++)
+        for (int64_t d = 0; d < dim_v (a); d++)
+            out[d] += prob[j] * factor (p, b, h, i, j) * v[at_v (p, b, h, j) + d];
+    for (int64_t d = 0; d < dim_v (a); d++)
         delta += dout[d] * out[d];
+    if (a->has_sink)
+        p->dsink[h] -= exp (p->sink[h] - lse) * delta;
     for (int64_t j = 0; j < a->seq_k; j++) {
-        int64_t row = at_kv (a, b, h, j);
+        int64_t k_row = at_kv (a, b, h, j), v_row = at_v (p, b, h, j);
         double z = factor (p, b, h, i, j), dp = 0, ds;
 
-        for (int64_t d = 0; d < a->head_dim; d++)
-            dp += z * dout[d] * v[row + d];
+        for (int64_t d = 0; d < dim_v (a); d++)
+            dp += z * dout[d] * v[v_row + d];
         ds = a->scale * prob[j] * (dp - delta);
         for (int64_t d = 0; d < a->head_dim; d++) {
-            dq[d] += ds * k[row + d];
-            p->dk[row + d] += ds * q[d];
-            p->dv[row + d] += prob[j] * z * dout[d];
+            dq[d] += ds * k[k_row + d];
+            p->dk[k_row + d] += ds * q[d];
         }
+        for (int64_t d = 0; d < dim_v (a); d++)
+            p->dv[v_row + d] += prob[j] * z * dout[d];
     }
 }
 
@@ -277,7 +401,7 @@ static void solve (struct problem *p)
 /* What the kernel wrote, and whether elements between the heads' are as they were (NaN).
  */
 struct result {
-    struct kit_array out, lse, dq, dk, dv;
+    struct kit_array out, lse, dq, dk, dv, dsink;
 };
 
 static bool run_bwd (const struct kernels *k, const struct problem *p, bool accumulate,
@@ -290,18 +414,23 @@ static bool run_bwd (const struct kernels *k, const struct problem *p, bool accu
     r->lse = kit_array (p->lse_size, 1);
     r->dq = kit_array (p->q_size, 1);
     r->dk = kit_array (p->kv_size, 1);
-    r->dv = kit_array (p->kv_size, 3);
+    r->dv = kit_array (p->v_size, 3);
+    r->dsink = kit_array ((size_t)p->a.heads, 1);
+    for (int64_t h = 0; h < p->a.heads; h++)
+        r->dsink.x[h] = 0.5f * (float)h;
     a.out = r->out.x;
     a.lse = r->lse.x;
     if (kern_attention_fwd (k, &a, NULL, err) < 0)
         return false;
     g = (struct kern_attention_bwd){ .fwd = a, .dout = p->dout.x, .dq = r->dq.x,
                                      .dk = r->dk.x, .dv = r->dv.x,
-                                     .accumulate = accumulate };
+                                     .accumulate = accumulate, .dsink = r->dsink.x };
     for (size_t i = 0; accumulate && i < p->q_size; i++)
         r->dq.x[i] = 2;
     for (size_t i = 0; accumulate && i < p->kv_size; i++)
-        r->dk.x[i] = r->dv.x[i] = -3;
+        r->dk.x[i] = -3;
+    for (size_t i = 0; accumulate && i < p->v_size; i++)
+        r->dv.x[i] = -3;
     return kern_attention_bwd (k, &g, NULL, err) == 0;
 }
 
@@ -318,6 +447,7 @@ static bool result_free (struct result *r)
     whole = kit_array_free (&r->lse) && whole;
     whole = kit_array_free (&r->dq) && whole;
     whole = kit_array_free (&r->dk) && whole;
+    whole = kit_array_free (&r->dsink) && whole;
     return kit_array_free (&r->dv) && whole;
 }
 
@@ -338,45 +468,112 @@ static bool same (const struct kit_array *a, const struct kit_array *b)
     return a->n == 0 || memcmp (a->x, b->x, a->n * sizeof (float)) == 0;
 }
 
-static void test_shape (const struct kit *kit, size_t index)
+/* What the kernel must not write. */
+static void blank_all (struct problem *p)
+{
+    const struct kern_attention_fwd *a = &p->a;
+
+    blank (p->out, p->out_size, a->out_stride_b, a->heads, dim_v (a), dim_v (a));
+    blank (p->dq, p->q_size, a->q_stride_b, a->kv_heads, a->q_stride_g,
+           a->heads / a->kv_heads * a->head_dim);
+    blank (p->dk, p->kv_size, a->kv_stride_b, a->kv_heads, a->kv_stride_g, a->head_dim);
+    if (!a->head_dim_v)
+        blank (p->dv, p->v_size, p->v_b, a->kv_heads, p->v_g, dim_v (a));
+    for (size_t i = 0; a->head_dim_v && i < p->v_size; i++) {
+        int64_t at = (int64_t)i % p->v_s;
+
+        if (at >= p->v_b * a->batch || at % p->v_g >= dim_v (a))
+            p->dv[i] = NAN;
+    }
+}
+
+static double sink_error (const struct problem *p, const struct result *r)
+{
+    double want[8];
+
+    for (int64_t h = 0; h < p->a.heads; h++)
+        want[h] = 0.5 * (double)h + p->dsink[h];
+    return kit_error (r->dsink.x, want, (size_t)p->a.heads);
+}
+
+static bool same_results (const struct result *a, const struct result *b)
+{
+    return same (&a->out, &b->out) && same (&a->lse, &b->lse) && same (&a->dq, &b->dq)
+           && same (&a->dk, &b->dk) && same (&a->dv, &b->dv) && same (&a->dsink, &b->dsink);
+}
+
+static void test_more (const struct kit *kit, const struct shape *shape,
+                       const struct extra *extra, const char *name, size_t index)
 {
     struct problem p;
     struct result first = { 0 };
 
-    problem_open (&p, &shapes[index]);
+    problem_open_more (&p, shape, extra);
     solve (&p);
-    blank (p.out, p.out_size, p.a.out_stride_b, p.a.heads, p.a.head_dim, p.a.head_dim);
-    blank (p.dq, p.q_size, p.a.q_stride_b, p.a.kv_heads, p.a.q_stride_g,
-           p.a.heads / p.a.kv_heads * p.a.head_dim);
-    blank (p.dk, p.kv_size, p.a.kv_stride_b, p.a.kv_heads, p.a.kv_stride_g, p.a.head_dim);
-    blank (p.dv, p.kv_size, p.a.kv_stride_b, p.a.kv_heads, p.a.kv_stride_g, p.a.head_dim);
+    blank_all (&p);
     for (size_t i = 0; i < kit->count; i++) {
         const struct kit_variant *v = &kit->variants[i];
         struct mg_error err = { "" };
         struct result r;
         double worst;
 
-        ok (run (v->k, &p, &r, &err), "%s: shape %zu: works %s", v->name, index,
-            err.text);
+        ok (run (v->k, &p, &r, &err), "%s: %s %zu: works %s", v->name, name, index, err.text);
         worst = fmax (kit_error (r.out.x, p.out, p.out_size),
                       kit_error (r.lse.x, p.lse, p.lse_size));
-        ok (worst < 2e-6, "%s: shape %zu: out and lse (%.2g)", v->name, index, worst);
+        ok (worst < 2e-6, "%s: %s %zu: out and lse (%.2g)", v->name, name, index, worst);
         worst = fmax (fmax (kit_error (r.dq.x, p.dq, p.q_size),
                             kit_error (r.dk.x, p.dk, p.kv_size)),
-                      kit_error (r.dv.x, p.dv, p.kv_size));
-        ok (worst < 5e-6, "%s: shape %zu: gradients (%.2g)", v->name, index, worst);
+                      fmax (kit_error (r.dv.x, p.dv, p.v_size), sink_error (&p, &r)));
+        ok (worst < 5e-6, "%s: %s %zu: gradients (%.2g)", v->name, name, index, worst);
         if (i % 2 == 0) { /* then the same with more threads */
             first = r;
             continue;
         }
-        ok (same (&r.out, &first.out) && same (&r.lse, &first.lse)
-                && same (&r.dq, &first.dq) && same (&r.dk, &first.dk)
-                && same (&r.dv, &first.dv),
-            "%s: shape %zu: the same bits as with 1 thread", v->name, index);
-        ok (result_free (&r) && result_free (&first),
-            "%s: shape %zu: nothing written outside", v->name, index);
+        ok (same_results (&r, &first), "%s: %s %zu: the same bits as with 1 thread", v->name,
+            name, index);
+        ok (result_free (&r) && result_free (&first), "%s: %s %zu: nothing written outside",
+            v->name, name, index);
     }
-    ok (problem_close (&p), "shape %zu: inputs are whole", index);
+    ok (problem_close (&p), "%s %zu: inputs are whole", name, index);
+}
+
+static void test_shape (const struct kit *kit, size_t index)
+{
+    test_more (kit, &shapes[index], &(struct extra){ 0 }, "shape", index);
+}
+
+/* A number from 'low' to 'high', by 'index' and 'which'. */
+static int64_t draw (size_t index, uint32_t which, int64_t low, int64_t high)
+{
+    uint32_t bits[4];
+
+    rng_philox (99, which, (uint32_t)index, 0, bits);
+    return low + bits[0] % (high - low + 1);
+}
+
+/* Any combination of everything. */
+static void test_random (const struct kit *kit, size_t index)
+{
+    int64_t kv_heads = draw (index, 0, 1, 2), seq = draw (index, 1, 1, 180);
+    enum positions positions = (enum positions)draw (index, 2, PLAIN, EACH);
+    struct shape s = { draw (index, 3, 1, 3), kv_heads * draw (index, 4, 1, 3), kv_heads,
+                       seq, draw (index, 5, 1, 200), draw (index, 6, 1, 40),
+                       draw (index, 7, 0, 2) > 0, draw (index, 8, 0, 2) > 1 ? 0.2 : 0,
+                       positions, draw (index, 9, 0, 1) > 0 };
+    struct extra e = { .documents = (enum documents)draw (index, 10, ONE, OWN),
+                       .sinks = (enum sinks)draw (index, 11, NO_SINK, LEARNED),
+                       .window = { draw (index, 12, 0, 2) > 0, draw (index, 13, -1, 120),
+                                   draw (index, 14, -1, 30) } };
+
+    if (positions == ZIGZAG || positions == LATER)
+        s.seq_k = s.seq_q + draw (index, 15, 0, 60);
+    if (s.packed)
+        s.seq_k = seq;
+    if (draw (index, 16, 0, 1) > 0) {
+        s.packed = false;
+        e.dim_v = draw (index, 17, 1, 40);
+    }
+    test_more (kit, &s, &e, "random", index);
 }
 
 /* Is each element the other's, rounded after a number was added?  Gaps have the number alone. */
@@ -404,7 +601,8 @@ static void test_accumulate (const struct kit_variant *v, size_t index)
 }
 
 /* Attention to the first 'keys' keys and to the rest, merged, is attention to all. */
-static void test_merge (const struct kit_variant *v, size_t index, int64_t keys)
+static void test_merge_of (const struct kit_variant *v, const struct shape *shape,
+                           const struct extra *extra, size_t index, int64_t keys)
 {
     struct problem p;
     struct kern_attention_fwd a;
@@ -412,7 +610,7 @@ static void test_merge (const struct kit_variant *v, size_t index, int64_t keys)
     struct kit_array out, lse, part, part_lse;
     double worst;
 
-    problem_open (&p, &shapes[index]);
+    problem_open_more (&p, shape, extra);
     solve (&p);
     out = kit_array (p.out_size, 1);
     part = kit_array (p.out_size, 2);
@@ -425,26 +623,37 @@ static void test_merge (const struct kit_variant *v, size_t index, int64_t keys)
     ok (kern_attention_fwd (v->k, &a, NULL, NULL) == 0, "%s: first part", v->name);
     a.seq_k = p.a.seq_k - keys;
     a.k = (const float *)p.a.k + keys * a.kv_stride_s;
-    a.v = (const float *)p.a.v + keys * a.kv_stride_s;
+    a.v = (const float *)p.a.v + keys * p.v_s;
+    a.has_sink = false;
     a.pos_k.at = p.pos_k + keys;
     a.pos_k.stride_s = 1;
     a.out = part.x;
     a.lse = part_lse.x;
     ok (kern_attention_fwd (v->k, &a, NULL, NULL) == 0, "%s: second part", v->name);
     m = (struct kern_attention_merge){
-        .batch = a.batch, .heads = a.heads, .seq_q = a.seq_q, .head_dim = a.head_dim,
+        .batch = a.batch, .heads = a.heads, .seq_q = a.seq_q, .head_dim = dim_v (&a),
         .out = out.x, .part = part.x, .out_stride_s = a.out_stride_s,
         .out_stride_b = a.out_stride_b, .out_stride_h = a.out_stride_h, .lse = lse.x,
         .part_lse = part_lse.x,
     };
     ok (kern_attention_merge (v->k, &m, NULL, NULL) == 0, "%s: merge", v->name);
-    blank (p.out, p.out_size, p.a.out_stride_b, p.a.heads, p.a.head_dim, p.a.head_dim);
+    blank_all (&p);
     worst = fmax (kit_error (out.x, p.out, p.out_size), kit_error (lse.x, p.lse, p.lse_size));
     ok (worst < 3e-6, "%s: shape %zu, %lld keys and the rest: merged (%.2g)", v->name, index,
         (long long)keys, worst);
     ok (kit_array_free (&out) & kit_array_free (&part) & kit_array_free (&lse)
             & kit_array_free (&part_lse), "%s: nothing written outside", v->name);
     problem_close (&p);
+}
+
+static void test_merge (const struct kit_variant *v, size_t index, int64_t keys)
+{
+    test_merge_of (v, &shapes[index], &(struct extra){ 0 }, index, keys);
+}
+
+static void test_merge_extra (const struct kit_variant *v, size_t index, int64_t keys)
+{
+    test_merge_of (v, &extras[index].shape, &extras[index].extra, index, keys);
 }
 
 /* A bfloat16 result takes a float32 part in, and is rounded once. */
@@ -475,37 +684,50 @@ static double loss (struct problem *p)
     return sum;
 }
 
+/* The largest difference of a gradient of 'n' inputs from that by differences. */
+static double slope_error (struct problem *p, float *x, size_t n, const double *grad)
+{
+    double worst = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        float before = x[i], step = 0x1p-10f;
+        double up, down;
+
+        x[i] = before + step;
+        up = loss (p);
+        x[i] = before - step;
+        down = loss (p);
+        x[i] = before;
+        memset (p->dq, 0, p->q_size * sizeof (double));
+        memset (p->dk, 0, p->kv_size * sizeof (double));
+        memset (p->dv, 0, p->v_size * sizeof (double));
+        memset (p->dsink, 0, sizeof (p->dsink));
+        loss (p);
+        worst = fmax (worst, fabs (grad[i] - (up - down) / (2 * step)));
+    }
+    return worst;
+}
+
 static void test_differences (void)
 {
     static const struct shape small
         = { 2, 2, 1, 5, 6, 3, true, 0.3, ZIGZAG, false };
-    struct problem p;
-    double worst = 0;
+    static const struct extra extra
+        = { .dim_v = 2, .window = { true, 6, 1 }, .documents = OWN, .sinks = LEARNED };
 
-    problem_open (&p, &small);
-    for (int which = 0; which < 3; which++) {
-        float *x = which == 0 ? p.q.x : p.kv.x + (which == 2 ? p.kv_size : 0);
-        size_t n = which == 0 ? p.q_size : p.kv_size;
+    for (int more = 0; more < 2; more++) {
+        struct problem p;
+        double worst;
 
-        for (size_t i = 0; i < n; i++) {
-            float before = x[i], step = 0x1p-10f;
-            double *grad = which == 0 ? p.dq : which == 1 ? p.dk : p.dv;
-            double up, down;
-
-            x[i] = before + step;
-            up = loss (&p);
-            x[i] = before - step;
-            down = loss (&p);
-            x[i] = before;
-            memset (p.dq, 0, p.q_size * sizeof (double));
-            memset (p.dk, 0, p.kv_size * sizeof (double));
-            memset (p.dv, 0, p.kv_size * sizeof (double));
-            loss (&p);
-            worst = fmax (worst, fabs (grad[i] - (up - down) / (2 * step)));
-        }
+        problem_open_more (&p, &small, more ? &extra : &(struct extra){ 0 });
+        worst = slope_error (&p, p.q.x, p.q_size, p.dq);
+        worst = fmax (worst, slope_error (&p, p.kv.x, p.kv_size, p.dk));
+        worst = fmax (worst, slope_error (&p, (float *)p.a.v, p.v_size, p.dv));
+        if (more)
+            worst = fmax (worst, slope_error (&p, p.sink, 2, p.dsink));
+        ok (worst < 3e-6, "the formula's gradients are differences (%.2g)", worst);
+        problem_close (&p);
     }
-    ok (worst < 3e-6, "the formula's gradients are differences (%.2g)", worst);
-    problem_close (&p);
 }
 
 /* The share of dropped probabilities, seen through v = 1: out = sum_k z p. */
@@ -565,6 +787,109 @@ static void test_not_finite (const struct kit_variant *v)
     problem_close (&p);
 }
 
+/* Keys of a block that no query sees are not read: NaN there shows nowhere. */
+static void test_skipped (const struct kit_variant *v, const struct extra *extra,
+                          const char *name)
+{
+    static const struct shape s = { 1, 2, 1, 64, 256, 8, true, 0, LATER, false };
+    struct problem p;
+    struct result r;
+    bool finite = true, zero = true;
+
+    problem_open_more (&p, &s, extra);
+    for (int64_t i = 0; i < 2 * 64 * 8; i++)
+        p.kv.x[i] = p.kv.x[(int64_t)p.kv_size + i] = NAN;
+    ok (run (v->k, &p, &r, NULL), "%s: %s: works", v->name, name);
+    for (int64_t h = 0; h < 2; h++)
+        for (int64_t i = 0; i < 64 * 8; i++)
+            finite = finite && isfinite (r.out.x[at_out (&p.a, 0, h, i / 8) + i % 8])
+                     && isfinite (r.dq.x[at_q (&p.a, 0, h, i / 8) + i % 8]);
+    for (int64_t i = 0; i < 2 * 64 * 8; i++)
+        zero = zero && r.dk.x[i] == 0 && r.dv.x[i] == 0;
+    ok (finite && zero, "%s: %s: blocks that nobody sees are skipped", v->name, name);
+    result_free (&r);
+    problem_close (&p);
+}
+
+/* Round 'n' numbers to a 16-bit type; the result has them as that. */
+static uint16_t *round_all (const struct kernels *k, float *x, size_t n, enum mg_dtype dtype)
+{
+    uint16_t *half = allocate (n, sizeof (*half));
+
+    kit_cast (k, (int64_t)n, x, MG_FLOAT32, half, dtype);
+    kit_cast (k, (int64_t)n, half, dtype, x, MG_FLOAT32);
+    return half;
+}
+
+/* Are these the numbers, rounded?  A NaN stands for what was not written. */
+static bool is_rounded (const struct kernels *k, const uint16_t *got,
+                        const struct kit_array *want, enum mg_dtype dtype)
+{
+    uint16_t *half = allocate (want->n, sizeof (*half));
+    bool equal = true;
+
+    kit_cast (k, (int64_t)want->n, want->x, MG_FLOAT32, half, dtype);
+    for (size_t i = 0; i < want->n; i++)
+        equal = equal && (isnan (want->x[i]) || got[i] == half[i]);
+    free (half);
+    return equal;
+}
+
+/* The same numbers in a 16-bit type and in float32: results are those of float32, rounded. */
+static void test_type (const struct kit_variant *v, enum mg_dtype dtype)
+{
+    static const struct shape s = { 2, 4, 2, 70, 90, 20, true, 0.1, EACH, false };
+    static const struct extra extra = { .dim_v = 12, .window = { true, 30, -1 },
+                                        .documents = OWN, .sinks = LEARNED };
+    const char *type = mg_dtype_name (dtype);
+    struct problem p;
+    struct result r;
+    struct kern_attention_bwd narrow, wide = { .grad_dtype = MG_FLOAT32 };
+    uint16_t *half[9], dsink[4] = { 0 };
+    float none[4] = { 0 };
+
+    problem_open_more (&p, &s, &extra);
+    half[0] = round_all (v->k, p.q.x, p.q_size, dtype);
+    half[1] = round_all (v->k, p.kv.x, p.kv_size, dtype);
+    half[2] = round_all (v->k, p.v.x, p.v_size, dtype);
+    half[3] = round_all (v->k, p.dout.x, p.out_size, dtype);
+    half[4] = round_all (v->k, p.sink, 8, dtype);
+    ok (run (v->k, &p, &r, NULL), "%s: float32", v->name);
+    for (int i = 5; i < 9; i++)
+        half[i] = allocate (p.q_size + p.kv_size + p.v_size + p.out_size, sizeof (uint16_t));
+    narrow = (struct kern_attention_bwd){ .fwd = p.a, .dout = half[3], .dq = half[6],
+                                          .dk = half[7], .dv = half[8], .dsink = dsink,
+                                          .grad_dtype = dtype };
+    narrow.fwd.dtype = dtype;
+    narrow.fwd.q = half[0];
+    narrow.fwd.k = half[1];
+    narrow.fwd.v = half[2];
+    narrow.fwd.sink = half[4];
+    narrow.fwd.out = half[5];
+    narrow.fwd.lse = r.lse.x;
+    ok (kern_attention_fwd (v->k, &narrow.fwd, NULL, NULL) == 0
+            && is_rounded (v->k, half[5], &r.out, dtype), "%s: out of %s", v->name, type);
+    wide.fwd = p.a;
+    wide.fwd.out = r.out.x;
+    wide.fwd.lse = r.lse.x;
+    wide.dout = p.dout.x;
+    wide.dq = r.dq.x;
+    wide.dk = r.dk.x;
+    wide.dv = r.dv.x;
+    wide.dsink = memcpy (r.dsink.x, none, sizeof (none));
+    free (round_all (v->k, r.out.x, p.out_size, dtype));
+    ok (kern_attention_bwd (v->k, &wide, NULL, NULL) == 0
+            && kern_attention_bwd (v->k, &narrow, NULL, NULL) == 0
+            && is_rounded (v->k, half[6], &r.dq, dtype)
+            && is_rounded (v->k, half[7], &r.dk, dtype)
+            && is_rounded (v->k, half[8], &r.dv, dtype)
+            && is_rounded (v->k, dsink, &r.dsink, dtype), "%s: gradients of %s", v->name, type);
+    for (int i = 0; i < 9; i++)
+        free (half[i]);
+    result_free (&r);
+    problem_close (&p);
+}
+
 static void test_badparam (const struct kit_variant *v)
 {
     struct kern_attention_fwd a = { .batch = 1, .heads = 3, .kv_heads = 2 };
@@ -591,6 +916,10 @@ int main (void)
     test_differences ();
     for (size_t i = 0; i < sizeof (shapes) / sizeof (shapes[0]); i++)
         test_shape (&kit, i);
+    for (size_t i = 0; i < sizeof (extras) / sizeof (extras[0]); i++)
+        test_more (&kit, &extras[i].shape, &extras[i].extra, "extra", i);
+    for (size_t i = 0; i < 40; i++)
+        test_random (&kit, i);
     for (size_t i = 0; i < kit.count; i++) {
         test_dropout_share (&kit.variants[i]);
         test_not_finite (&kit.variants[i]);
@@ -602,6 +931,14 @@ int main (void)
         test_merge (&kit.variants[i], 9, 64);
         test_merge (&kit.variants[i], 12, 30);
         test_merge_types (&kit.variants[i]);
+        test_merge_extra (&kit.variants[i], 1, 64);
+        test_merge_extra (&kit.variants[i], 5, 20);
+        test_merge_extra (&kit.variants[i], 6, 0);
+        test_skipped (&kit.variants[i], &(struct extra){ .window = { true, 63, -1 } },
+                      "window");
+        test_skipped (&kit.variants[i], &(struct extra){ .documents = LATE }, "document");
+        test_type (&kit.variants[i], MG_BFLOAT16);
+        test_type (&kit.variants[i], MG_FLOAT16);
     }
     kit_close (&kit);
     return done_testing ();

@@ -296,6 +296,46 @@ static void run_attention (struct golden *g)
     compare (g, "v_grad", b.dv, 2e-6);
 }
 
+/* A masked softmax is attention whose keys and values are unit vectors: scores are x, and out is
+ * the softmax.
+ */
+static void run_softmax (struct golden *g)
+{
+    const int64_t *x = find (g, "x")->shape; /* [batch, heads, queries, keys] */
+    int64_t keys = x[3];
+    size_t n = find (g, "x")->count, units = (size_t)(x[0] * keys * keys);
+    json_t *scale = json_object_get (g->params, "scale");
+    json_t *window = json_object_get (g->params, "window");
+    float *unit = room (g, units);
+    struct kern_attention_fwd a = {
+        .batch = x[0], .heads = x[1], .kv_heads = 1, .seq_q = x[2], .seq_k = keys,
+        .head_dim = keys, .causal = true,
+        .scale = json_is_null (scale) ? 1 : json_number_value (scale),
+        .q = floats (g, "x"), .q_stride_s = keys, .q_stride_b = x[1] * x[2] * keys,
+        .q_stride_h = x[2] * keys, .k = unit, .v = unit, .kv_stride_s = keys,
+        .kv_stride_b = keys * keys, .out = room (g, n), .out_stride_s = keys,
+        .out_stride_b = x[1] * x[2] * keys, .out_stride_h = x[2] * keys,
+        .lse = room (g, n),
+    };
+    struct kern_attention_bwd b;
+
+    if (strncmp (json_string_value (json_object_get (g->params, "mask")), "causal", 6) != 0)
+        return; /* the kernels have no padding mask */
+    if (json_is_array (window))
+        a.window = (struct kern_window){
+            true, json_integer_value (json_array_get (window, 0)),
+            json_integer_value (json_array_get (window, 1)) };
+    for (size_t i = 0; i < units; i++)
+        unit[i] = (int64_t)i / keys % keys == (int64_t)i % keys;
+    kern_attention_fwd (k, &a, NULL, NULL);
+    compare (g, "y", a.out, 1e-6);
+    b = (struct kern_attention_bwd){ .fwd = a, .dout = floats (g, "upstream"),
+                                     .dq = room (g, n), .dk = room (g, units),
+                                     .dv = room (g, units) };
+    kern_attention_bwd (k, &b, NULL, NULL);
+    compare (g, "x_grad", b.dq, 2e-6);
+}
+
 static void run_bias_dropout_add (struct golden *g)
 {
     const struct npz_array *shape = find (g, "x");
@@ -363,6 +403,7 @@ static const struct {
     { "LayerNorm(WrappedTorchNorm)", run_norm },
     { "RMSNorm(plain torch)", run_norm },
     { "DotProductAttention", run_attention },
+    { "FusedScaleMaskSoftmax(torch path)", run_softmax },
     { "bias_dropout_add(p=0)", run_bias_dropout_add },
     { "clip_grad_by_total_norm_fp32", run_clip },
 };
