@@ -318,13 +318,13 @@ static struct tensorboard_config set_tensorboard (const struct train_args *args)
         .world_size = t->world_size,
         .loss_scale = !t->no_loss_scale,
         .learning_rate = !t->no_learning_rate,
-        .args = args,
     };
 }
 
 void run_config_init (struct run_config *c, const struct train_args *args)
 {
     *c = (struct run_config){
+        .args = args,
         .job = { .timeout = args->timeout_minutes * 60,
                  .optimizer_instances = args->optimizer_instances,
                  .fingerprint = train_args_fingerprint (args),

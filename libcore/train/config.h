@@ -6,6 +6,9 @@
  * but for event files, which begin with the arguments as texts.  Texts and words still point into
  * the arguments, which have to stay.
  *
+ * run_config_init() cannot fail.  A name that may be wrong stays a text for the module that parses
+ * it, or is read by one of the later calls.
+ *
  * What needs more than the arguments is filled in, or made, by later calls, in this order:
  * run_config_geometry() reads the environment; run_config_tokenizer(), and the caller with a file
  * of batches, add what files say; run_config_model() and run_config_stages() complete the model.
@@ -66,6 +69,7 @@ struct step_config {
 };
 
 struct run_config {
+    const struct train_args *args; /* for the functions of config*.c, and to print them all */
     struct margs margs;       /* the arguments that are in rules */
     struct geometry geometry; /* of run_config_geometry(); world is 0 until ranks have met */
     struct stages *stages;    /* of run_config_stages() */
@@ -107,9 +111,7 @@ struct run_config {
     struct stop_config stop;
 };
 
-/* All that follows from the arguments alone.  The arguments need not go together; nothing is
- * read, and nothing fails.  Names of types, signals, styles are checked by those who parse them.
- */
+/* Copy the arguments, which need not go together, into the configurations.  Reads no file. */
 void run_config_init (struct run_config *c, const struct train_args *args);
 void run_config_clear (struct run_config *c);
 

@@ -82,7 +82,8 @@ static void describe (const struct train_arg *row, const struct train_args *args
     }
 }
 
-static int add_arguments (struct tensorboard *tb, int64_t iteration, struct mg_error *err)
+static int add_arguments (struct tensorboard *tb, const struct train_args *args,
+                          int64_t iteration, struct mg_error *err)
 {
     char text[4096], tag[MAX_TAG];
 
@@ -92,14 +93,15 @@ static int add_arguments (struct tensorboard *tb, int64_t iteration, struct mg_e
         snprintf (tag, sizeof (tag), "%s", row->name);
         for (char *dash = tag; (dash = strchr (dash, '-'));)
             *dash = '_';
-        describe (row, tb->config->args, text, sizeof (text));
+        describe (row, args, text, sizeof (text));
         if (events_add_text (tb->events, tag, text, iteration, err) < 0)
             return -1;
     }
     return events_flush (tb->events, err);
 }
 
-int tensorboard_begin (struct tensorboard *tb, int64_t iteration, struct mg_error *err)
+int tensorboard_begin (struct tensorboard *tb, const struct train_args *args, int64_t iteration,
+                       struct mg_error *err)
 {
     const char *dir = tb->config->dir;
 
@@ -107,7 +109,7 @@ int tensorboard_begin (struct tensorboard *tb, int64_t iteration, struct mg_erro
         return 0;
     if (!(tb->events = events_create (dir, err)))
         return mg_error_prefix (err, "--tensorboard-dir");
-    return add_arguments (tb, iteration, err);
+    return add_arguments (tb, args, iteration, err);
 }
 
 /* --- values --- */

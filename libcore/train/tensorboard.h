@@ -17,13 +17,12 @@
 #include "megatron/error.h"
 
 struct tensorboard_config {
-    const char *dir;                /* NULL: there are no event files */
-    int64_t interval;               /* iterations between values */
-    bool timers;                    /* times, with each log line; with 'throughput' rates too */
+    const char *dir;     /* NULL: there are no event files */
+    int64_t interval;    /* iterations between values */
+    bool timers;         /* times, with each log line; with 'throughput' rates too */
     bool throughput;
-    bool validation_ppl;            /* perplexities of evaluations */
+    bool validation_ppl; /* perplexities of evaluations */
     bool memory, world_size, loss_scale, learning_rate;
-    const struct train_args *args;  /* the texts that a file begins with */
 };
 
 /* All zero: there are no event files. */
@@ -46,7 +45,8 @@ void tensorboard_clear (struct tensorboard *tb);
 /* Begin a file with the arguments, as texts at the iteration after which the run goes on.  A
  * resumed run begins one more file; existing files stay as they are.
  */
-int tensorboard_begin (struct tensorboard *tb, int64_t iteration, struct mg_error *err);
+int tensorboard_begin (struct tensorboard *tb, const struct train_args *args, int64_t iteration,
+                       struct mg_error *err);
 
 /* Call this after each iteration.  Adds the iteration's values every --tensorboard-log-interval
  * iterations, then writes everything that was added, also by the next two functions.  Allocates

@@ -425,7 +425,8 @@ static int begin (struct train *t, struct mg_error *err)
     if (rc >= 0)
         rc = accord_check_output (&t->accord, err);
     if (rc >= 0)
-        rc = tensorboard_begin (&t->report.tensorboard, t->progress.iteration, err);
+        rc = tensorboard_begin (&t->report.tensorboard, t->config.args, t->progress.iteration,
+                                err);
     return accord_agree (&t->accord, rc < 0 ? -1 : 0, err);
 }
 

@@ -1,4 +1,4 @@
-/* config_model.c - what the environment, files and other sizes add to a run's configuration: the
+/* config_geometry.c - what the environment, files and other sizes add to a run's configuration: the
  * geometry, the rules, the stages, the model
  */
 
