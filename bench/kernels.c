@@ -187,14 +187,14 @@ static int call_norm_bwd (struct bench *b, const void *what)
     return kern_norm_bwd (b->k, what, NULL, NULL);
 }
 
-static int call_gelu_fwd (struct bench *b, const void *what)
+static int call_act_fwd (struct bench *b, const void *what)
 {
-    return kern_gelu_fwd (b->k, what, NULL, NULL);
+    return kern_act_fwd (b->k, what, NULL, NULL);
 }
 
-static int call_gelu_bwd (struct bench *b, const void *what)
+static int call_act_bwd (struct bench *b, const void *what)
 {
-    return kern_gelu_bwd (b->k, what, NULL, NULL);
+    return kern_act_bwd (b->k, what, NULL, NULL);
 }
 
 static int call_bda (struct bench *b, const void *what)
@@ -375,8 +375,9 @@ static void bench_memory (struct bench *b)
     static const float s = 0.5f;
     static const int64_t cols = 768;
     double n = (double)b->n, floor = 12e-9 * n / best_of (call_triad, b, &s);
-    struct kern_gelu_fwd gelu = { .n = b->n, .x = b->a, .y = b->b };
-    struct kern_gelu_bwd gelu_bwd = { .n = b->n, .dy = b->b, .x = b->a, .dx = b->c };
+    struct kern_act_fwd gelu = { .rows = 1, .cols = b->n, .x = b->a, .y = b->b };
+    struct kern_act_bwd gelu_bwd = { .rows = 1, .cols = b->n, .dy = b->b, .x = b->a,
+                                     .dx = b->c };
 
     printf ("memory: triad %.1f GB/s\n", floor);
     bench_adamw (b, floor);
@@ -387,8 +388,8 @@ static void bench_memory (struct bench *b)
     report ("float8 to bfloat16", 3 * n, best_of (call_dequantise, b, NULL), floor);
     bench_norm (b, floor);
     bench_dropout (b, floor);
-    report ("gelu_fwd", 8 * n, best_of (call_gelu_fwd, b, &gelu), floor);
-    report ("gelu_bwd", 12 * n, best_of (call_gelu_bwd, b, &gelu_bwd), floor);
+    report ("gelu_fwd", 8 * n, best_of (call_act_fwd, b, &gelu), floor);
+    report ("gelu_bwd", 12 * n, best_of (call_act_bwd, b, &gelu_bwd), floor);
     bench_xent (b, floor);
 }
 
@@ -415,9 +416,9 @@ static void bench_attention (struct bench *b)
         double p;
     } shapes[]
         = { { 4, 12, 64, 64, 0 },   { 4, 12, 64, 64, 0.1 },   { 2, 12, 256, 64, 0 },
-            { 1, 12, 1024, 64, 0 }, { 1, 12, 1024, 64, 0.1 }, { 1, 2, 2048, 128, 0 },
+            { 1, 12, 1024, 64, 0 }, { 1, 12, 1024, 64, 0.1 }, { 1, 6, 1024, 128, 0 },
+            { 1, 4, 4096, 64, 0 },  { 1, 4, 4096, 128, 0 },   { 1, 2, 2048, 128, 0 },
             { 1, 1, 2048, 64, 0 },  { 4, 16, 256, 16, 0 } };
-    static const uint64_t keys[16] = { 1, 2, 3, 4, 5 };
     static const int64_t sample[4] = { 1, 2, 3, 4 };
     double floor = square_rate (b, MG_FLOAT32);
 

@@ -1,4 +1,9 @@
-/* checkpoint.c - megatron checkpoint: the table of its parts, and what they share */
+/* checkpoint.c - megatron checkpoint: the table of its parts, and what they share
+ *
+ * Finds the part by its name and runs it.  The options that parts share, and the search for one
+ * checkpoint in a directory, are here.  checkpoint_find() also accepts the path of a single
+ * checkpoint, iter_NNNNNNN.
+ */
 
 #include <errno.h>
 #include <inttypes.h>

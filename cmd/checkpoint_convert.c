@@ -1,4 +1,9 @@
-/* checkpoint_convert.c - megatron checkpoint convert: checkpoints and files of weights */
+/* checkpoint_convert.c - megatron checkpoint convert: checkpoints and files of weights
+ *
+ * Reads a checkpoint, or a safetensors file of our names or of Hugging Face's GPT-2, into memory,
+ * and writes one of the three.  The output is checked as far as possible before anything is
+ * read.  A new checkpoint is never written beside others, which it would hide.
+ */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -15,11 +20,11 @@
 #include "libcore/checkpoint/checkpoint.h"
 #include "libcore/checkpoint/dirlock.h"
 #include "libcore/checkpoint/durable.h"
-#include "libcore/checkpoint/gpt2.h"
 #include "libcore/checkpoint/manifest.h"
 #include "libcore/checkpoint/outfile.h"
 #include "libcore/checkpoint/safetensors.h"
 #include "libcore/checkpoint/store.h"
+#include "libcore/checkpoint/weights.h"
 #include "libcore/comm/alone.h"
 #include "libcore/train/state.h"
 
@@ -137,22 +142,22 @@ static int take_heads (struct request *request, const struct manifest *m,
 }
 
 /* Memory for every parameter, by its name in the checkpoint. */
-static int add_parameters (const struct manifest *m, struct gpt2_tensors *ours,
+static int add_parameters (const struct manifest *m, struct pieces *ours,
                            struct mg_error *err)
 {
-    if (gpt2_allocate (ours, m->roster->num_tensors, err) < 0)
+    if (pieces_allocate (ours, m->roster->num_tensors, err) < 0)
         return -1;
     for (size_t i = 0; i < m->roster->num_tensors; i++) {
         const struct roster_tensor *t = &m->roster->tensors[i];
 
         if (strncmp (t->name, prefix, sizeof (prefix) - 1) == 0
-            && !gpt2_add (ours, t->name, t->dtype, t->ndims, t->global, err))
+            && !pieces_add (ours, t->name, t->dtype, t->ndims, t->global, err))
             return -1;
     }
     return ours->n > 0 ? 0 : mg_error_set (err, EINVAL, "no parameters are in it");
 }
 
-static int read_checkpoint (struct request *request, struct gpt2_tensors *ours,
+static int read_checkpoint (struct request *request, struct pieces *ours,
                             struct mg_comm *comm, struct mg_error *err)
 {
     struct checkpoint_place place;
@@ -174,29 +179,9 @@ static int read_checkpoint (struct request *request, struct gpt2_tensors *ours,
 
         memmove (name, name + sizeof (prefix) - 1, strlen (name) + 2 - sizeof (prefix));
     }
-    if (rc == 0)
-        gpt2_sort (ours, NULL); /* what is no GPT stays as it is */
     manifest_destroy (m);
     checkpoint_release (&place);
     return rc;
-}
-
-/* A file of our own names. */
-static int read_ours (const struct safetensors *st, struct gpt2_tensors *ours,
-                      struct mg_error *err)
-{
-    const struct safetensors_entry *e;
-
-    if (gpt2_allocate (ours, safetensors_count (st), err) < 0)
-        return -1;
-    for (size_t i = 0; (e = safetensors_at (st, i)); i++) {
-        if (e->ndims < 1 || e->ndims > PIECE_MAX_DIMS || strlen (e->name) >= PIECE_NAME_MAX)
-            return mg_error_set (err, EINVAL, "%s: tensor %.100s is none of a model's: %d "
-                                 "dimensions", safetensors_path (st), e->name, e->ndims);
-        if (!gpt2_add (ours, e->name, MG_FLOAT32, e->ndims, e->shape, err))
-            return -1;
-    }
-    return safetensors_load (st, ours->piece, ours->n, err);
 }
 
 static int need_heads (const struct request *request, struct mg_error *err)
@@ -207,48 +192,82 @@ static int need_heads (const struct request *request, struct mg_error *err)
                          "--num-attention-heads is needed", request->input);
 }
 
-static int read_file (const struct request *request, struct gpt2_tensors *ours,
-                      struct mg_error *err)
-{
-    struct safetensors *st = safetensors_open (request->input, err);
-    int rc = -1;
+/* --- converting --- */
 
-    if (!st)
+/* Our parameters in the order of the model, as they are written.  Those of a file become float32.
+ */
+static int make_ours (const struct request *request, struct weights *w,
+                      struct weights_conversion *out, struct mg_error *err)
+{
+    bool foreign = w->scheme != &names_own;
+    struct model_config c;
+
+    if (foreign && need_heads (request, err) < 0)
         return -1;
-    if (gpt2_is_hf (st)) {
-        if (need_heads (request, err) == 0)
-            rc = gpt2_from_hf (st, request->heads, ours, err);
-    }
-    else {
-        rc = read_ours (st, ours, err);
-        if (rc == 0 && gpt2_sort (ours, err) < 0)
-            rc = mg_error_prefix (err, "%s", request->input);
-    }
-    safetensors_close (st);
-    return rc;
+    if (weights_sizes (w, foreign ? request->heads : 0, &c, err) < 0
+        || weights_import (w, &c, w->file, out, err) < 0)
+        return mg_error_prefix (err, "%s", request->input);
+    return 0;
+}
+
+/* Foreign tensors, out of our own parameters. */
+static int make_foreign (const struct request *request, struct weights *w,
+                         const struct names_scheme *scheme, struct weights_conversion *out,
+                         struct mg_error *err)
+{
+    struct model_config c;
+
+    if (need_heads (request, err) < 0)
+        return -1;
+    if (weights_sizes (w, request->heads, &c, err) < 0
+        || weights_export (w, scheme, &c, w->file, out, err) < 0)
+        return mg_error_prefix (err, "%s", request->input);
+    return 0;
 }
 
 /* --- writing --- */
 
-static int write_hf (const struct request *request, const struct gpt2_tensors *ours,
-                     struct mg_comm *comm, struct mg_error *err)
+static int save_foreign (const struct request *request, struct weights *w,
+                         const struct names_scheme *scheme, struct mg_comm *comm,
+                         struct mg_error *err)
 {
-    struct gpt2_tensors hf;
+    struct weights_conversion conversion;
+    int rc = make_foreign (request, w, scheme, &conversion, err);
+
+    if (rc == 0) {
+        rc = safetensors_save (request->output, conversion.pieces.piece, conversion.pieces.n,
+                               comm, err);
+        weights_clear (&conversion);
+    }
+    return rc;
+}
+
+static int write_foreign (const struct request *request, struct weights *w,
+                          const struct names_scheme *scheme, struct mg_comm *comm,
+                          struct mg_error *err)
+{
+    struct weights_conversion ours;
+    struct pieces memory;
+    struct weights own = { .pieces = &memory, .scheme = &names_own };
     int rc;
 
-    if (need_heads (request, err) < 0)
+    if (w->scheme == &names_own)
+        return save_foreign (request, w, scheme, comm, err);
+    if (make_ours (request, w, &ours, err) < 0)
         return -1;
-    if (gpt2_to_hf (ours, request->heads, &hf, err) < 0)
-        return mg_error_prefix (err, "%s", request->input);
-    rc = safetensors_save (request->output, hf.piece, hf.n, comm, err);
-    gpt2_clear (&hf);
+    rc = pieces_read (&memory, &ours.pieces, err); /* from one scheme to another, by way of ours */
+    weights_clear (&ours);
+    if (rc == 0) {
+        rc = save_foreign (request, &own, scheme, comm, err);
+        pieces_clear (&memory);
+    }
     return rc;
 }
 
 /* Never beside others: with the latest file the new one would hide them.  A run that has not
  * saved yet holds the directory.
  */
-static int write_checkpoint (const struct request *request, const struct gpt2_tensors *ours,
+static int write_checkpoint (const struct request *request, const struct pieces *ours,
                              struct mg_comm *comm, struct mg_error *err)
 {
     struct store_entry *entries;
@@ -271,6 +290,64 @@ static int write_checkpoint (const struct request *request, const struct gpt2_te
     return rc;
 }
 
+/* What a checkpoint has that is no GPT is written as it is. */
+static int write_ours (const struct request *request, struct weights *w, struct mg_comm *comm,
+                       struct mg_error *err)
+{
+    struct weights_conversion conversion = { .view = NULL };
+    const struct pieces *ours = &conversion.pieces;
+    int rc;
+
+    if (make_ours (request, w, &conversion, err) < 0) {
+        if (w->file || errno != EINVAL)
+            return -1;
+        ours = w->pieces;
+    }
+    if (request->format == FORMAT_MEGATRON)
+        rc = safetensors_save (request->output, ours->piece, ours->n, comm, err);
+    else
+        rc = write_checkpoint (request, ours, comm, err);
+    weights_clear (&conversion);
+    return rc;
+}
+
+static int write_output (const struct request *request, struct weights *w, struct mg_comm *comm,
+                         struct mg_error *err)
+{
+    if (request->format == FORMAT_HF_GPT2)
+        return write_foreign (request, w, &names_gpt2, comm, err);
+    return write_ours (request, w, comm, err);
+}
+
+static int convert_checkpoint (struct request *request, struct mg_comm *comm,
+                               struct mg_error *err)
+{
+    struct pieces ours = { .n = 0 };
+    struct weights w = { .pieces = &ours, .scheme = &names_own };
+    int rc = read_checkpoint (request, &ours, comm, err);
+
+    if (rc == 0)
+        rc = write_output (request, &w, comm, err);
+    pieces_clear (&ours);
+    return rc;
+}
+
+static int convert_file (const struct request *request, struct mg_comm *comm,
+                         struct mg_error *err)
+{
+    struct safetensors *st = safetensors_open (request->input, err);
+    struct weights w = { .file = st, .scheme = &names_own };
+    int rc;
+
+    if (!st)
+        return -1;
+    if (weights_follow (st, &names_gpt2))
+        w.scheme = &names_gpt2;
+    rc = write_output (request, &w, comm, err);
+    safetensors_close (st);
+    return rc;
+}
+
 /* What can be known of the output before anything is read. */
 static int check_output (const struct request *request, struct mg_error *err)
 {
@@ -283,7 +360,6 @@ static int check_output (const struct request *request, struct mg_error *err)
 
 static int convert (struct request *request, struct mg_error *err)
 {
-    struct gpt2_tensors ours = { .n = 0 };
     struct comm_alone alone;
     struct stat st;
     int rc;
@@ -296,15 +372,8 @@ static int convert (struct request *request, struct mg_error *err)
         return -1;
     if (comm_alone_begin (&alone, "convert", err) < 0)
         return -1;
-    rc = S_ISDIR (st.st_mode) ? read_checkpoint (request, &ours, alone.comm, err)
-                              : read_file (request, &ours, err);
-    if (rc == 0 && request->format == FORMAT_MEGATRON)
-        rc = safetensors_save (request->output, ours.piece, ours.n, alone.comm, err);
-    else if (rc == 0 && request->format == FORMAT_HF_GPT2)
-        rc = write_hf (request, &ours, alone.comm, err);
-    else if (rc == 0)
-        rc = write_checkpoint (request, &ours, alone.comm, err);
-    gpt2_clear (&ours);
+    rc = S_ISDIR (st.st_mode) ? convert_checkpoint (request, alone.comm, err)
+                              : convert_file (request, alone.comm, err);
     comm_alone_end (&alone);
     return rc;
 }

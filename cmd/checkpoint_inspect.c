@@ -1,4 +1,7 @@
-/* checkpoint_inspect.c - megatron checkpoint inspect: what is in a checkpoint */
+/* checkpoint_inspect.c - megatron checkpoint inspect: what is in a checkpoint
+ *
+ * Prints what the manifest says, as text or as JSON.  Shards are not read.
+ */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -10,9 +13,10 @@
 
 #include "cmd/checkpoint.h"
 #include "libcore/checkpoint/box.h"
-#include "libcore/checkpoint/gpt2.h"
 #include "libcore/checkpoint/manifest.h"
 #include "libcore/checkpoint/roster.h"
+#include "libcore/checkpoint/weights.h"
+#include "libcore/nn/model_params.h"
 
 /* Values of the manifest that tell the layout of the run that wrote it. */
 static const struct {
@@ -90,17 +94,22 @@ static void print_layout (const struct manifest *m)
     printf ("%s%zu shards\n", any ? ", " : "", m->num_shards);
 }
 
-static void print_model (const struct gpt2_shape *g)
+static int64_t attention_width (const struct model_config *c)
 {
-    printf ("model       %d layers, hidden %" PRId64 ", attention %" PRId64 ", ffn %" PRId64
-            ", vocabulary %" PRId64 ", positions %" PRId64 ", %s output layer, %" PRId64
-            " parameters\n",
-            g->layers, g->hidden, g->attention, g->ffn, g->vocab, g->positions,
-            g->tied ? "tied" : "untied", g->parameters);
+    return (int64_t)c->num_heads * c->kv_channels;
+}
+
+static void print_model (const struct model_config *c)
+{
+    printf ("model       %d layers, hidden %d, attention %" PRId64 ", ffn %d"
+            ", vocabulary %d, positions %d, %s output layer, %" PRId64 " parameters\n",
+            c->num_layers, c->hidden_size, attention_width (c), c->ffn_hidden_size,
+            c->vocab_size, c->max_positions, c->tied_embeddings ? "tied" : "untied",
+            model_config_parameters (c));
 }
 
 static void print_text (const struct checkpoint_place *place, const struct manifest *m,
-                        const struct gpt2_shape *g)
+                        const struct model_config *c)
 {
     char name[BOX_NAME_MAX], shape[BOX_TEXT_MAX];
     const char *key;
@@ -110,8 +119,8 @@ static void print_text (const struct checkpoint_place *place, const struct manif
     printf ("iteration   %" PRId64 ", save %s, %" PRId64 " bytes\n", m->id.iteration,
             m->id.save, total_bytes (m));
     print_layout (m);
-    if (g)
-        print_model (g);
+    if (c)
+        print_model (c);
     json_object_foreach (m->values, key, value) {
         char *text = is_layout (key) ? NULL
                                      : json_dumps (value, JSON_ENCODE_ANY | JSON_COMPACT);
@@ -152,19 +161,19 @@ static json_t *make_tensors (const struct manifest *m)
 }
 
 /* null where the tensors are not those of a GPT. */
-static json_t *make_model (const struct gpt2_shape *g)
+static json_t *make_model (const struct model_config *c)
 {
-    if (!g)
+    if (!c)
         return json_null ();
-    return json_pack ("{s:i, s:I, s:I, s:I, s:I, s:I, s:b, s:I}", "layers", g->layers, "hidden",
-                      (json_int_t)g->hidden, "attention", (json_int_t)g->attention, "ffn",
-                      (json_int_t)g->ffn, "vocabulary", (json_int_t)g->vocab, "positions",
-                      (json_int_t)g->positions, "tied", g->tied, "parameters",
-                      (json_int_t)g->parameters);
+    return json_pack ("{s:i, s:i, s:I, s:i, s:i, s:i, s:b, s:I}", "layers", c->num_layers,
+                      "hidden", c->hidden_size, "attention", (json_int_t)attention_width (c),
+                      "ffn", c->ffn_hidden_size, "vocabulary", c->vocab_size, "positions",
+                      c->max_positions, "tied", c->tied_embeddings, "parameters",
+                      (json_int_t)model_config_parameters (c));
 }
 
 static int print_json (const struct checkpoint_place *place, const struct manifest *m,
-                       const struct gpt2_shape *g, struct mg_error *err)
+                       const struct model_config *c, struct mg_error *err)
 {
     json_t *sizes = json_object (), *path = json_string (place->path), *root;
 
@@ -179,7 +188,7 @@ static int print_json (const struct checkpoint_place *place, const struct manife
         path = json_null ();
     root = json_pack ("{s:o, s:I, s:s, s:I, s:o, s:o, s:O, s:o}", "path", path, "iteration",
                       (json_int_t)m->id.iteration, "save", m->id.save, "bytes",
-                      (json_int_t)total_bytes (m), "layout", sizes, "model", make_model (g),
+                      (json_int_t)total_bytes (m), "layout", sizes, "model", make_model (c),
                       "values", m->values, "tensors", make_tensors (m));
     if (!root)
         return mg_error_set (err, ENOMEM, "out of memory");
@@ -189,23 +198,35 @@ static int print_json (const struct checkpoint_place *place, const struct manife
     return 0;
 }
 
+/* Sizes of the model, if the parameters are those of a GPT.  -1 and a text if out of memory. */
+static int find_model (const struct manifest *m, bool *found, struct model_config *c,
+                       struct mg_error *err)
+{
+    struct weights w = { .roster = m->roster, .in_front = "model.", .scheme = &names_own };
+    struct names *names = NULL;
+
+    *found = weights_sizes (&w, 0, c, err) == 0 && (names = names_create (w.scheme, c, err))
+             && weights_check (&w, names, err) == 0;
+    names_destroy (names);
+    return *found || errno == EINVAL ? 0 : -1;
+}
+
 static int inspect (const struct checkpoint_common *common, struct mg_error *err)
 {
     struct checkpoint_place place;
-    struct gpt2_shape shape, *g = NULL;
+    struct model_config c;
+    bool found;
     struct manifest *m;
     int rc = -1;
 
     if (checkpoint_find (common->dir, common->iteration, &place, err) < 0)
         return -1;
-    if ((m = checkpoint_manifest (&place, err))) {
-        if (gpt2_shape_of_roster (m->roster, "model.", &shape, NULL) == 0)
-            g = &shape;
+    if ((m = checkpoint_manifest (&place, err)) && find_model (m, &found, &c, err) == 0) {
         rc = 0;
         if (common->json)
-            rc = print_json (&place, m, g, err);
+            rc = print_json (&place, m, found ? &c : NULL, err);
         else
-            print_text (&place, m, g);
+            print_text (&place, m, found ? &c : NULL);
     }
     manifest_destroy (m);
     checkpoint_release (&place);

@@ -1,4 +1,8 @@
-/* checkpoint_verify.c - megatron checkpoint verify: read all of it, tell what is wrong */
+/* checkpoint_verify.c - megatron checkpoint verify: read all of it, report what is wrong
+ *
+ * Reads every byte of one checkpoint, or of all, and prints each fault with its kind
+ * (checkpoint/audit.h).  A fault does not end the search for others.
+ */
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,4 +1,8 @@
-/* data.c - megatron data: the table of its parts, and what they have in common */
+/* data.c - megatron data: the table of its parts, and what they have in common
+ *
+ * Finds the part by its name and runs it.  The options that parts share (prefix, tokenizer,
+ * --json, --help) are rows of tables here.
+ */
 
 #include <errno.h>
 #include <stdio.h>

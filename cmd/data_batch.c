@@ -1,4 +1,8 @@
-/* data_batch.c - a part of the input: gather, encode */
+/* data_batch.c - a part of the input: gather, encode
+ *
+ * A batch is a list of items in the order of the input.  Encoding adds tokens beside each item
+ * and changes no order, so that the output does not depend on which thread works when.
+ */
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,4 +1,8 @@
-/* data_encode.c - megatron data encode, decode: one text to token ids, and back */
+/* data_encode.c - megatron data encode, decode: one text to token ids, and back
+ *
+ * encode reads all of standard input as one text; decode reads numbers until the input ends.
+ * Both print what they have, or one line about what is wrong.
+ */
 
 #include <errno.h>
 #include <stdbool.h>

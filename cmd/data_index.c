@@ -1,4 +1,9 @@
-/* data_index.c - megatron data index: which tokens make the samples of a run */
+/* data_index.c - megatron data index: which tokens make the samples of a run
+ *
+ * Makes the index of one dataset, or of a blend, as a run with the same options would
+ * (gpt_cache.h, sample_blend.h), and prints a summary or the samples.  With --cache the files of
+ * the index are read, or made and written.
+ */
 
 #include <errno.h>
 #include <inttypes.h>

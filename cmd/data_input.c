@@ -1,4 +1,9 @@
-/* data_input.c - read documents of plain text and of JSON lines */
+/* data_input.c - read documents of plain text and of JSON lines
+ *
+ * A reader calls back for each piece of text and for each end of a sequence and document, in the
+ * order of the input.  A document of JSON lines is one line.  Every failure names the file and,
+ * where there is one, the line.
+ */
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,4 +1,8 @@
-/* data_inspect.c - megatron data inspect: check a dataset, tell what is in it */
+/* data_inspect.c - megatron data inspect: check a dataset, print what is in it
+ *
+ * Maps the dataset with all checks, counts, and on request reads every token or prints one
+ * sequence.  Nothing is written.
+ */
 
 #include <errno.h>
 #include <inttypes.h>

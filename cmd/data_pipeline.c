@@ -1,4 +1,9 @@
-/* data_pipeline.c - files to datasets: read, encode in threads, write in order */
+/* data_pipeline.c - files to datasets: read, encode in threads, write in order
+ *
+ * One thread, the caller's, reads and writes; the threads of a pool encode.  Batches come back in
+ * the order in which they were sent, so that the output is the same for any number of threads.
+ * If reading fails, all that was read before is still written first.
+ */
 
 #include <errno.h>
 #include <stdint.h>
@@ -10,7 +15,7 @@
 
 enum { BATCH_BYTES = 1 << 17 }; /* of input in a batch, if a document ends there */
 
-struct run {
+struct pipeline {
     const struct data_pipeline *plan;
     struct data_writer *writer;
     struct data_pool *pool;
@@ -20,7 +25,7 @@ struct run {
 };
 
 /* Take the oldest batch back and write it; 1, or 0 if there is none. */
-static int drain (struct run *r, struct mg_error *err)
+static int drain (struct pipeline *r, struct mg_error *err)
 {
     struct data_batch *batch;
     int rc = data_pool_take (r->pool, &batch, err);
@@ -38,7 +43,7 @@ static int drain (struct run *r, struct mg_error *err)
     return 1;
 }
 
-static int submit (struct run *r, struct mg_error *err)
+static int submit (struct pipeline *r, struct mg_error *err)
 {
     data_pool_submit (r->pool);
     while (!data_pool_fill (r->pool)) {
@@ -49,7 +54,7 @@ static int submit (struct run *r, struct mg_error *err)
 }
 
 /* Add to the batch under way, and send it off when it has enough and may be cut here. */
-static int add (struct run *r, struct batch_item item, const char *text,
+static int add (struct pipeline *r, struct batch_item item, const char *text,
                 struct mg_error *err)
 {
     struct data_batch *batch = data_pool_fill (r->pool);
@@ -88,7 +93,7 @@ static int add_line (void *arg, const char *path, size_t number, const char *lin
                                           .number = number }, line, err);
 }
 
-static int drain_all (struct run *r, struct mg_error *err)
+static int drain_all (struct pipeline *r, struct mg_error *err)
 {
     int rc;
 
@@ -101,7 +106,7 @@ static int drain_all (struct run *r, struct mg_error *err)
 
 /* A fault of the reader comes after those of what it read before, as the input has them,
  * however far the workers are. */
-static int read_sources (struct run *r, struct mg_error *err)
+static int read_sources (struct pipeline *r, struct mg_error *err)
 {
     const struct input_sink sink = {
         .text = add_text,
@@ -154,7 +159,7 @@ int data_pipeline_run (const struct data_pipeline *p, struct data_writer *writer
         .num_keys = p->num_keys,
         .stopped = p->stopped,
     };
-    struct run r = { .plan = p, .writer = writer };
+    struct pipeline r = { .plan = p, .writer = writer };
     int rc;
 
     if (!(r.pool = data_pool_create (p->workers, &work, err)))

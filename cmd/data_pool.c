@@ -15,7 +15,7 @@
 #include "cmd/data_pool.h"
 #include "libcore/base/timed.h"
 
-struct slot {
+struct place {
     struct data_batch batch;
     bool done;
 };
@@ -30,7 +30,7 @@ struct data_pool {
     struct data_pool_work work;
     struct worker *workers;
     int num_workers; /* whose thread runs */
-    struct slot *ring;
+    struct place *ring;
     uint64_t size;
     uint64_t taken, begun, submitted;
     bool end;
@@ -46,7 +46,7 @@ static void *work (void *arg)
 
     pthread_mutex_lock (&pool->mutex);
     for (;;) {
-        struct slot *slot;
+        struct place *slot;
 
         while (!pool->end && pool->begun == pool->submitted)
             pthread_cond_wait (&pool->to_do, &pool->mutex);
@@ -168,7 +168,7 @@ static void wait_done (struct data_pool *pool)
 int data_pool_take (struct data_pool *pool, struct data_batch **batch,
                     struct mg_error *err)
 {
-    struct slot *slot = &pool->ring[pool->taken % pool->size];
+    struct place *slot = &pool->ring[pool->taken % pool->size];
     bool stopped = false;
 
     if (pool->taken == pool->submitted)

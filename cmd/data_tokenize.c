@@ -1,4 +1,9 @@
-/* data_tokenize.c - megatron data tokenize: text to PREFIX_KEY_document.bin and .idx */
+/* data_tokenize.c - megatron data tokenize: text to PREFIX_KEY_document.bin and .idx
+ *
+ * Checks the request and all input files before it reads the first one.  SIGHUP, SIGINT and
+ * SIGTERM end the work at the next look: unfinished files are removed, and the process then ends
+ * by the same signal.
+ */
 
 #include <errno.h>
 #include <inttypes.h>

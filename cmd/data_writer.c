@@ -1,4 +1,8 @@
-/* data_writer.c - documents to the datasets of their keys */
+/* data_writer.c - documents to the datasets of their keys
+ *
+ * There is one dataset for each key.  Documents arrive in the order of the input; an empty
+ * document is written as a document without sequences.
+ */
 
 #include <errno.h>
 #include <stdio.h>

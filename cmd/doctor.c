@@ -1,4 +1,9 @@
-/* doctor.c - megatron doctor: what is wrong here and on the nodes, and what to do */
+/* doctor.c - megatron doctor: what is wrong here and on the nodes, and what to do
+ *
+ * Runs the checks in their order, prints the findings as text or as JSON, and counts them for the
+ * exit status.  The same program runs on nodes, started by the doctor itself, and then prints its
+ * findings for the first one to read (doctor_nodes.c).
+ */
 
 #include <errno.h>
 #include <stdarg.h>

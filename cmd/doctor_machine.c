@@ -1,4 +1,8 @@
-/* doctor_machine.c - what a process finds around itself: library, limits, CPUs */
+/* doctor_machine.c - what a process finds around itself: library, limits, CPUs
+ *
+ * Each check adds findings to the array and cannot fail otherwise: whatever cannot be read is
+ * left out.  No check changes anything.
+ */
 
 #include <dirent.h>
 #include <dlfcn.h>

@@ -1,4 +1,9 @@
-/* doctor_nodes.c - the checks of a task, run on nodes by one step */
+/* doctor_nodes.c - the checks of a task, run on nodes by one step
+ *
+ * One srun starts this program on every node of the request.  A node's report comes as numbered
+ * pieces, each a line that Slurm passes on whole; a report counts only if all its pieces have
+ * arrived.  The step has a time limit, so that a busy node does not hold the doctor up.
+ */
 
 #include <errno.h>
 #include <stdio.h>

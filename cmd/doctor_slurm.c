@@ -1,4 +1,8 @@
-/* doctor_slurm.c - Slurm and the plugin, as srun and scontrol tell of them */
+/* doctor_slurm.c - Slurm and the plugin, by the output of srun and scontrol
+ *
+ * All facts come from the output of srun and scontrol, each run with a time limit (run.h).
+ * Nothing here allocates anything in Slurm: a step is only tested.
+ */
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,4 +1,9 @@
-/* fault.c - a SIGBUS handler */
+/* fault.c - a SIGBUS handler
+ *
+ * The handler uses only functions that a signal handler may call, and a line that it builds in a
+ * buffer of its own.  The first thread that faults reports and ends the process; other threads
+ * wait for the end.
+ */
 
 #include <fcntl.h>
 #include <limits.h>

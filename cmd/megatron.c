@@ -1,4 +1,9 @@
-/* megatron.c - main of the one command: find the subcommand, run it */
+/* megatron.c - main of the one command: find the subcommand, run it
+ *
+ * Before a subcommand runs, the process gets three open standard streams, standard error whose
+ * lines are written whole, and the handler of SIGBUS.  Output that could not be written makes the
+ * exit status 1.
+ */
 
 #include <fcntl.h>
 #include <stdbool.h>

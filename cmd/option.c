@@ -1,4 +1,8 @@
-/* option.c - read a command line by tables of options */
+/* option.c - read a command line by tables of options
+ *
+ * The tables decide everything: an option that no table has is refused, with the name that is
+ * nearest to it.  A row's function reads its value and reports a wrong one.
+ */
 
 #include <errno.h>
 #include <stdbool.h>

@@ -1,4 +1,8 @@
-/* plan.c - megatron plan: the table of its parts, and what they have in common */
+/* plan.c - megatron plan: the table of its parts, and what they have in common
+ *
+ * Finds the part by its name and runs it.  The options that parts share, and the lines about
+ * grids that several parts print, are here.
+ */
 
 #include <errno.h>
 #include <math.h>

@@ -1,4 +1,9 @@
-/* plan_buffers_draw.c - a map of buffers: buckets, parameters, owners, one strip each */
+/* plan_buffers_draw.c - a map of buffers: buckets, parameters, owners, one strip each
+ *
+ * Each buffer has three strips, one below the other: its buckets, its parameters and, if it is
+ * sharded, the owners of each bucket.  All buffers have one scale, so that a width is a number of
+ * elements.
+ */
 
 #include <inttypes.h>
 #include <stdio.h>

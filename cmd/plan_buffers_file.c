@@ -1,4 +1,8 @@
-/* plan_buffers_file.c - the list of parameters that megatron plan buffers --params reads */
+/* plan_buffers_file.c - the list of parameters that megatron plan buffers --params reads
+ *
+ * The file is JSON, an array of objects with name, shape and flags.  It comes from a user: every
+ * key, type and size is checked, and names must differ.
+ */
 
 #include <errno.h>
 #include <inttypes.h>

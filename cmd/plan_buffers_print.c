@@ -1,4 +1,8 @@
-/* plan_buffers_print.c - a layout as text and as JSON */
+/* plan_buffers_print.c - a layout as text and as JSON
+ *
+ * Both forms print the same layout.  The names of JSON keys are those of Megatron-LM's objects,
+ * so that the two can be compared.
+ */
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,4 +1,8 @@
-/* plan_check.c - megatron plan check: every rule that sizes and model arguments break */
+/* plan_check.c - megatron plan check: every rule that sizes and model arguments break
+ *
+ * Sizes are checked first.  If they keep their rules, the model's arguments are checked on them
+ * (topo/geometry.h, topo/margs.h).  All broken rules are reported, not only the first.
+ */
 
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,8 @@
-/* plan_layers.c - megatron plan layers: which layers every stage of the pipeline holds */
+/* plan_layers.c - megatron plan layers: which layers every stage of the pipeline holds
+ *
+ * The options have Megatron-LM's names, and topo/stages.h deals the layers out and checks the
+ * rules.  This file only reads and prints.
+ */
 
 #include <errno.h>
 #include <stddef.h>

@@ -1,4 +1,8 @@
-/* plan_placement.c - draw the dense grid of ranks */
+/* plan_placement.c - draw the dense grid of ranks
+ *
+ * The picture has a row for each tensor-parallel group, a column for each stage, and a colour for
+ * each node.  A line counts the groups that lie on several nodes.
+ */
 
 #include <errno.h>
 #include <stdbool.h>

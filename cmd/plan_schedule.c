@@ -1,4 +1,8 @@
-/* plan_schedule.c - megatron plan schedule: the order of passes of a pipeline */
+/* plan_schedule.c - megatron plan schedule: the order of passes of a pipeline
+ *
+ * Makes the lists of all ranks, and has schedule_check() prove them before anything is printed or
+ * drawn.  A shape that a run would refuse is refused here with the same text.
+ */
 
 #include <errno.h>
 #include <stdint.h>

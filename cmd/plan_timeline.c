@@ -1,4 +1,9 @@
-/* plan_timeline.c - run a schedule's passes in time, and draw them */
+/* plan_timeline.c - run a schedule's passes in time, and draw them
+ *
+ * Repeats over the ranks, and runs each as far as the passes that it needs are done, until
+ * nothing moves.  Then every pass has a begin and an end, and the picture and the idle share
+ * follow from these.
+ */
 
 #include <errno.h>
 #include <stdbool.h>

@@ -1,4 +1,9 @@
-/* run.c - fork, exec, and two pipes */
+/* run.c - run a program: fork, exec, and pipes
+ *
+ * The parent reads both pipes until they end or the time is over; then it ends the program.  A
+ * program that cannot be started says why through a third pipe, which closes by itself if exec
+ * succeeds.
+ */
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,7 @@
-/* svg.c - write SVG */
+/* svg.c - write SVG
+ *
+ * Texts are escaped.  The first failure of a write is kept, and svg_close() returns it.
+ */
 
 #include <errno.h>
 #include <stdarg.h>

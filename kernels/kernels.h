@@ -1,31 +1,32 @@
 /* kernels - the operations that a device offers on its memory.
  *
  * An operation (op) has one argument struct, struct kern_NAME, and one row in KERN_OPS.  A call
- * is data: the op, its arguments, the stream (struct kern_call).  kern_run() is the one way of a
- * call: it runs the call, or, where the kernels have a tape, it notes the scratch memory of the
- * call and keeps a copy of it for a later replay (tape.h).  kern_scratch() tells the scratch
- * memory of a call.  kern_NAME() is kern_run() for one op.
+ * is data: the op, its arguments, the stream (struct kern_call).  Every call goes through
+ * kern_run().  If the kernels have no tape, kern_run() runs the call.  If they have a tape,
+ * kern_run() hands the call to the tape (tape.h), which records the call and does not run it.
+ * kern_scratch() returns the scratch memory that a call needs.  kern_NAME() is kern_run() for one
+ * op.
  *
  * The CPU version defines what is correct.  Matrices are row-major; 'tokens' are rows in
  * [s, b] order: row t is position t / batch of batch entry t % batch.
  *
- * Every pointer in an argument struct is memory of the device, results included, unless the
- * struct says that it is host memory.
+ * Every pointer in an argument struct points to device memory, results included, unless the
+ * struct says that it points to host memory.
  *
- * Activations, their gradients and parameters are pointers to void, elements of the call's
- * one 'dtype': float32, bfloat16 or float16.  All arithmetic is float32 or better, whatever
- * they are, and a result is rounded once, when it is stored.  Statistics and sums over tokens
+ * Activations, their gradients and parameters are pointers to void.  Their elements have the one
+ * 'dtype' of the call: float32, bfloat16 or float16.  Whatever the type, arithmetic is float32 or
+ * better, and a result is rounded once, when it is stored.  Statistics and sums over tokens
  * (pointers to float) are always float32.
  *
- * Gradients of parameters are elements of a type of their own, any of the three
- * ('grad_dtype').  What a call adds to an element is summed up in float32, and the element
- * rounded once; so with a 16-bit type each call rounds once.
+ * Gradients of parameters have a type of their own ('grad_dtype'), also one of the three.  A call
+ * sums in float32 all that it adds to an element, and then rounds the element once.  So with a
+ * 16-bit type each call rounds once.
  *
  * A call is enqueued on its stream, a stream of the same device.  It returns 0, or -1 with errno
- * and a text.  It allocates nothing in the steady state (an op may prepare and cache what belongs
- * to a new shape; for scratch memory see the end).  It takes any size, 0 included.
- * "+=" means that the result is added to what is there.  Results do not depend on the
- * number of threads unless said.
+ * and a text.  A steady call allocates nothing: an op may prepare and cache something for a new
+ * shape, and kernels_cpu_give_scratch() has the rule for scratch memory.  A call takes any size,
+ * 0 included.  "+=" means that the result is added to the value that is there.  Results do not
+ * depend on the number of threads, unless the op says so.
  */
 #ifndef KERNELS_KERNELS_H
 #define KERNELS_KERNELS_H
@@ -57,14 +58,24 @@ struct kern_gemm {
     enum mg_dtype dtype, c_dtype;
 };
 
+/* Where the rows of a matrix are: 'inner' rows stride_inner apart, and such groups of rows
+ * stride_outer apart.  inner 0: the rows follow each other.  In elements.
+ */
+struct kern_rows {
+    int64_t inner, stride_outer, stride_inner;
+};
+
 /* Layer norm over the last dimension (Ba, Kiros, Hinton 2016):
  * y = (x - mean) rstd weight + bias, rstd = 1 / sqrt (var + eps), var the biased variance.
  * Without 'mean' it is the RMS norm (Zhang, Sennrich 2019): mean is 0, var the mean of x^2.
+ * With 'one_plus' the factor is 1 + weight.
  */
 struct kern_norm_fwd {
     int64_t rows, cols;
     const void *x, *weight;
     const void *bias; /* NULL: none */
+    struct kern_rows x_rows, y_rows;
+    bool one_plus;
     double eps;
     void *y;
     float *mean; /* [rows], saved for the backward pass; NULL: RMS norm */
@@ -76,10 +87,13 @@ struct kern_norm_fwd {
  * dx (+)= rstd (g - mean_cols (g) - xhat mean_cols (g xhat)),
  * dweight += sum_rows dy xhat, dbias += sum_rows dy.
  * Without 'mean', xhat = x rstd and dx (+)= rstd (g - xhat mean_cols (g xhat)).
+ * dx may be dy.
  */
 struct kern_norm_bwd {
     int64_t rows, cols;
     const void *dy, *x, *weight;
+    struct kern_rows dy_rows, x_rows, dx_rows;
+    bool one_plus;
     const float *mean; /* NULL: RMS norm */
     const float *rstd;
     void *dx;
@@ -129,48 +143,129 @@ struct kern_bias_dropout_add_bwd {
     enum mg_dtype dtype, grad_dtype; /* of dy, dx; of dbias */
 };
 
-/* tanh form of GeLU (Hendrycks, Gimpel 2016), Megatron's bias_gelu without the bias:
- * y = x / 2 (1 + tanh (0.79788456 x (1 + 0.044715 x^2))).
+/* The function f of an activation, of one number. */
+enum kern_function {
+    KERN_GELU_TANH,    /* x / 2 (1 + tanh (0.79788456 x (1 + 0.044715 x^2))): the tanh form of GeLU
+                          (Hendrycks, Gimpel 2016), Megatron's bias_gelu without the bias */
+    KERN_GELU,         /* x / 2 (1 + erf (x / sqrt (2))) */
+    KERN_QUICK_GELU,   /* x / (1 + exp (-1.702 x)) */
+    KERN_SILU,         /* x / (1 + exp (-x)) */
+    KERN_RELU,         /* max (x, 0), slope 0 at 0 */
+    KERN_SQUARED_RELU, /* max (x, 0)^2 (So et al. 2021) */
+    KERN_NUM_FUNCTIONS
+};
+
+/* An activation.  Without 'gated', y = f (x), both [rows, cols].  With it (Shazeer 2020), rows of x
+ * have 2 cols elements, the gate g and then l:
+ * y = f (min (g, clamp)) (max (-clamp, min (l, clamp)) + offset).
  */
-struct kern_gelu_fwd {
-    int64_t n;
+struct kern_act {
+    enum kern_function function;
+    bool gated;
+    float clamp;  /* above 0; 0: none */
+    float offset; /* of l */
+};
+
+struct kern_act_fwd {
+    int64_t rows, cols;
+    struct kern_act act;
     const void *x;
     void *y;
     enum mg_dtype dtype; /* of x, y */
 };
-struct kern_gelu_bwd { /* dx = dy gelu'(x); dx may be dy */
-    int64_t n;
+/* dx = the gradient of x, by that of y.  dx may be dy unless 'gated'.  A number beyond the clamp
+ * has gradient 0.
+ */
+struct kern_act_bwd {
+    int64_t rows, cols;
+    struct kern_act act;
     const void *dy, *x;
     void *dx;
     enum mg_dtype dtype; /* of dy, x, dx */
 };
 
+/* Rotary position embedding, in place (Su et al. 2021).  Of each head a pair of elements
+ * (a, b) becomes (c a - s b, s a + c b), or, with 'inverse', which is the backward pass,
+ * (c a + s b, c b - s a).  Pair i is elements i and 'half' + i of the head, or, with
+ * 'interleaved', 2 i and 2 i + 1.  c and s are table[position][i] and table[position][half + i],
+ * which hold cosine and sine of the angle, and a factor if there is one.  Elements from 2 half on
+ * stay.
+ * Heads are in groups, and the groups of all tokens follow each other at one distance: head h of
+ * group g of token t begins at x[(t groups + g) stride_g + h stride_h].
+ */
+struct kern_rope {
+    int64_t tokens, batch, groups, heads; /* heads of a group */
+    int64_t half;
+    bool interleaved, inverse;
+    void *x;
+    int64_t stride_g, stride_h;
+    const float *table; /* [count][2 half] */
+    int64_t count;      /* positions are below it */
+    struct kern_positions position; /* of token t / batch of batch entry t % batch */
+    enum mg_dtype dtype; /* of x */
+};
+
+/* A sliding window: a key at position pk is visible to a query at position pq only if
+ * pq - left <= pk <= pq + right.  A negative bound is no bound.  Bounds are below 2^31.
+ */
+struct kern_window {
+    bool set; /* false: no window, left and right are not read */
+    int64_t left, right;
+};
+
+/* The lowest position that each query sees, the start of its document: query s of batch entry b
+ * sees keys from position at[s * stride_s + b * stride_b] on.  With stride_b 0 all batch entries
+ * have the same documents.  at NULL: every query sees keys from position 0 on.
+ */
+struct kern_starts {
+    const int32_t *at;
+    int64_t stride_s, stride_b;
+};
+
 /* Scaled dot-product attention, streamed over blocks (Dao et al. 2022): no [s, s] matrix.
  * For batch entry i, head j: p = softmax_k (scale q k^T + mask), out = dropout (p) v.
- * A key is visible to a query if causal is false or its position is not larger.
  * lse[i][j][query] = log sum_k exp (scale q k), for the backward pass and for merging.
- * A query that sees no key has out = 0, lse = minus infinity, dq = 0.
  * Dropout of p: value rng_philox (key_of_head, key_position / 4, query_position,
  * sample)[key_position % 4] with key_of_head = rng_key (seed, RNG_DROPOUT_ATTENTION,
  * first_head + j, layer).
+ *
+ * A key is visible to a query if all of these hold: causal is false, or the key's position is not
+ * larger than the query's; the key is in the query's window; the key's position is not below
+ * the query's start.  Blocks of queries and keys without a visible pair are skipped.  A block has
+ * 64 queries or keys in a row, and its lowest and highest positions decide.
+ *
+ * A sink (Xiao et al. 2023) is one more term exp (sink of the head) in the sum that the softmax
+ * divides by, and in the sum of lse.  The sink has no value, and neither scale nor dropout applies
+ * to it.  Sinks of 0 are the softmax "off by one".
+ *
+ * A query that sees no key has out = 0, dq = 0, and lse = the head's sink; without sinks lse is
+ * minus infinity.
  *
  * Query heads are in groups of heads / kv_heads, which use one kv head (Ainslie et al. 2023).
  * Strides are in elements.  Query head j of position s, batch entry b, begins at
  * q[s q_stride_s + b q_stride_b + (j / group) q_stride_g + (j % group) q_stride_h], so that the
  * rows of a fused product [group][queries of the group, key, value] are used where they are;
  * kv head g at s kv_stride_s + b kv_stride_b + g kv_stride_g of k and v; out head j at
- * s out_stride_s + b out_stride_b + j out_stride_h.
+ * s out_stride_s + b out_stride_b + j out_stride_h.  If one of the strides of v is not 0, v
+ * has these and kv_stride_* are those of k alone.
  */
 struct kern_attention_fwd {
     int64_t batch, heads, kv_heads; /* local heads; heads % kv_heads == 0 */
-    int64_t seq_q, seq_k, head_dim;
+    int64_t seq_q, seq_k;
+    int64_t head_dim;   /* of a row of q and k */
+    int64_t head_dim_v; /* of a row of v and out; 0: head_dim */
     double scale;
     bool causal;
+    struct kern_window window;
     struct kern_positions pos_q, pos_k;
-    enum mg_dtype dtype; /* of q, k, v, out and their gradients */
+    struct kern_starts start;
+    enum mg_dtype dtype; /* of q, k, v, sink, out and the gradients of q, k, v, out */
     const void *q, *k, *v;
     int64_t q_stride_s, q_stride_b, q_stride_g, q_stride_h;
     int64_t kv_stride_s, kv_stride_b, kv_stride_g;
+    int64_t v_stride_s, v_stride_b, v_stride_g; /* all 0: those of k */
+    bool has_sink;
+    const void *sink; /* [heads]; NULL: 0 for every head; read only with has_sink */
     void *out;
     int64_t out_stride_s, out_stride_b, out_stride_h;
     float *lse; /* [batch][heads][seq_q] */
@@ -182,22 +277,31 @@ struct kern_attention_fwd {
 
 /* Gradients with the strides of their forward operands, overwritten or, with 'accumulate',
  * added to.  The sum over the query heads of a group is formed inside.
+ * With a sink, dsink[j] -= sum over batch entries and queries of exp (sink[j] - lse) (dout . out),
+ * whatever 'accumulate' is.
  */
 struct kern_attention_bwd {
     struct kern_attention_fwd fwd; /* out and lse as the forward pass left them */
     const void *dout;              /* strides of out */
     void *dq, *dk, *dv;
     bool accumulate;
+    void *dsink; /* [heads]; NULL: not wanted; written only with has_sink */
+    enum mg_dtype grad_dtype; /* of dsink */
 };
 
-/* Merge the attention of the same queries to two sets of keys (Dao et al. 2022, section 3.1):
+/* Merge the attention of the same queries over two sets of keys (Dao et al. 2022, section 3.1):
  * with l = log (exp (lse) + exp (part_lse)),
  * out = out exp (lse - l) + part exp (part_lse - l), lse = l.
  * Where both lse are minus infinity, out is 0 and lse stays.  Strides are those of
  * kern_attention_fwd, the same for out and part; lse and part_lse are [batch][heads][seq_q].
+ *
+ * A sink is counted once: only one of the parts may have it (has_sink), and the merged out and lse
+ * are then those with the sink.  Of the backward calls, which all get the merged out and lse, only
+ * one may have has_sink and dsink.
  */
 struct kern_attention_merge {
-    int64_t batch, heads, seq_q, head_dim;
+    int64_t batch, heads, seq_q;
+    int64_t head_dim; /* of a row of out: the attention's head_dim_v */
     void *out;
     const void *part;
     int64_t out_stride_s, out_stride_b, out_stride_h;
@@ -217,7 +321,7 @@ struct kern_embedding_fwd {
     void *out;
     enum mg_dtype dtype; /* of table, out */
 };
-/* dtable[id[t] - first] += dout[t], in order of t; a row that several tokens hit is rounded
+/* dtable[id[t] - first] += dout[t], in order of t.  A row that several tokens have is rounded
  * once.
  */
 struct kern_embedding_bwd {
@@ -241,8 +345,8 @@ struct kern_position_fwd {
     void *y;
     enum mg_dtype dtype; /* of x, table, y */
 };
-/* dx = dropout (dy); dtable[position of row t] += dx[t] as stored, in order of t; a row that
- * several tokens hit is rounded once. dx may be dy.
+/* dx = dropout (dy); dtable[position of row t] += dx[t] as stored, in order of t.  A row that
+ * several tokens have is rounded once. dx may be dy.
  */
 struct kern_position_bwd {
     int64_t tokens, cols;
@@ -256,8 +360,8 @@ struct kern_position_bwd {
 
 /* Vocabulary-parallel cross entropy in three local passes; the caller reduces 'max' (by
  * maximum) and 'sum' and 'target' (by sum) over the tensor-parallel group in between, so
- * logits are never gathered.  Local columns 0..valid-1 are the vocabulary ids first,
- * first + 1, ...; columns from valid on are padding and count as minus infinity.
+ * logits are never gathered.  Local columns 0 to valid - 1 are the vocabulary ids first,
+ * first + 1, ...; later columns are padding and count as minus infinity.
  */
 struct kern_xent_max { /* max[t] = largest valid logit; -FLT_MAX where valid is 0 */
     int64_t tokens, cols, valid;
@@ -285,8 +389,8 @@ struct kern_xent_loss {
     bool per_token;
 };
 /* Gradient of the logits, in place: element j of row t = scale[t] (exp (logit - max) / sum -
- * [j is label]), 0 in padding columns.  Rows of 16-bit elements begin where those of the
- * logits did: kern_xent_ld() elements apart.
+ * [j is label]), 0 in padding columns.  A row of 16-bit elements begins where the row of the
+ * logits began, so that rows are kern_xent_ld() elements apart.
  */
 struct kern_xent_bwd {
     int64_t tokens, cols, valid, first;
@@ -304,23 +408,22 @@ static inline int64_t kern_xent_ld (int64_t cols, enum mg_dtype dtype)
 
 /* An array of float32 values, and how it is stored:
  * - float32 and bfloat16: as they are, rounded to nearest even;
- * - float16 and float8: divided by 'scale', a power of two, then rounded so;
- * - with 'upper', which is an array of bfloat16: in two halves.  'upper' has the value
- *   rounded to nearest in its bits, (bits + 0x8000) >> 16, data the low 16 bits: of exact
- *   ties, and of these alone, rounding to even would make another bfloat16.  A NaN becomes
- *   the quiet one.
+ * - float16 and float8: divided by 'scale', a power of two, then rounded to nearest even;
+ * - with 'upper', which is an array of bfloat16: in two halves.  'upper' holds the value rounded
+ *   to nearest by its bits, (bits + 0x8000) >> 16, and 'data' holds the low 16 bits.  Only for an
+ *   exact tie would rounding to even give another bfloat16.  A NaN becomes the quiet NaN.
  */
 struct kern_state {
     void *data;
     enum mg_dtype dtype; /* of data; with 'upper' any */
     void *upper;         /* NULL: none */
     float scale;         /* of float16 and float8 */
-    bool positive;       /* values are not negative, and what is above 0 must not become 0:
-                            with a scale it is stored as the least number above 0
+    bool positive;       /* values are not negative, and a value above 0 must not become 0:
+                            with a scale it is stored as at least the least number above 0
                             (denormals are 0) */
 };
 
-/* Has a type a scale? */
+/* True if values of the type are stored with a scale. */
 static inline bool kern_has_scale (enum mg_dtype dtype)
 {
     return dtype == MG_FLOAT16 || dtype == MG_FLOAT8_E4M3;
@@ -328,9 +431,11 @@ static inline bool kern_has_scale (enum mg_dtype dtype)
 
 /* The scale of an array whose largest magnitude is 'largest': the least power of two, from
  * 2^-101 or float8's 2^-116 on, that brings it to at most 32752, half of float16's largest
- * number, or 448, float8's largest; NaN if 'largest' is not finite.  What was stored with it
- * are float32 numbers of 2^-125 or more, so that half of one is no denormal, and storing these
- * again, with the scale of any part of them, is storing the same numbers.
+ * number, or 448, float8's largest.  NaN if 'largest' is not finite.
+ *
+ * Values that were stored with such a scale are float32 numbers of 2^-125 or more, so that half
+ * of one is no denormal.  If these values, or some of them, are stored again with a scale of
+ * their own, the same values result.
  */
 float kern_scale (enum mg_dtype dtype, float largest);
 
@@ -357,8 +462,8 @@ struct kern_adamw {
     double lr, beta1, beta2, eps, weight_decay, c1, c2, grad_scale;
 };
 
-/* *out = the largest finite magnitudes of the values that 'update' would store, 0 of none,
- * whatever its 'scale' is.
+/* *out = the largest finite magnitudes of the values that 'update' would store; 0 if there are no
+ * values.  The 'scale' of 'update' does not matter.
  */
 struct kern_adamw_largest {
     struct kern_adamw update;
@@ -418,7 +523,7 @@ struct kern_sum_sq {
     double *out;
 };
 
-/* *out = the largest |x[i]|, 0 of none, NaN if one is. */
+/* *out = the largest |x[i]|; 0 if n is 0, NaN if some x[i] is NaN. */
 struct kern_max_abs {
     int64_t n;
     const void *x;
@@ -426,7 +531,7 @@ struct kern_max_abs {
     float *out;
 };
 
-/* *out = how many of x are zero, of either sign. */
+/* *out = the number of elements of x that are zero, of either sign. */
 struct kern_count_zeros {
     int64_t n;
     const void *x;
@@ -453,8 +558,9 @@ struct kern_cast {
     OP (NORM_BWD, norm_bwd)                          \
     OP (BIAS_DROPOUT_ADD_FWD, bias_dropout_add_fwd)  \
     OP (BIAS_DROPOUT_ADD_BWD, bias_dropout_add_bwd)  \
-    OP (GELU_FWD, gelu_fwd)                          \
-    OP (GELU_BWD, gelu_bwd)                          \
+    OP (ACT_FWD, act_fwd)                            \
+    OP (ACT_BWD, act_bwd)                            \
+    OP (ROPE, rope)                                  \
     OP (ATTENTION_FWD, attention_fwd)                \
     OP (ATTENTION_BWD, attention_bwd)                \
     OP (ATTENTION_MERGE, attention_merge)            \
@@ -493,8 +599,9 @@ struct kern_ops {
     const char *name;
     int (*run[KERN_NUM_OPS]) (const struct kernels *k, const void *args,
                               struct mg_stream *stream, struct mg_error *err);
-    /* *bytes = the scratch memory of the call.  Looks at sizes and types only, at nothing that a
-     * pointer points to; gemm makes ready what it keeps for a shape.  NULL: none.
+    /* *bytes = the scratch memory that the call needs.  Reads sizes and types only, and no memory
+     * that a pointer points to.  gemm also prepares what it caches for the shape.  NULL: the op
+     * needs no scratch memory.
      */
     int (*scratch[KERN_NUM_OPS]) (const struct kernels *k, const void *args, size_t *bytes,
                                   struct mg_error *err);
@@ -502,13 +609,13 @@ struct kern_ops {
 
 struct kern_tape;
 
-/* A device's kernels: the table and whatever the backend keeps (primitive cache ...).  A copy
- * with a tape has its calls taken down instead of run.
+/* A device's kernels: the table and whatever the backend keeps (primitive cache ...).  A caller
+ * that wants calls recorded copies this struct and sets 'tape' in the copy.
  */
 struct kernels {
     const struct kern_ops *ops;
     void *impl;
-    struct kern_tape *tape; /* NULL: calls run */
+    struct kern_tape *tape; /* records the calls; NULL: calls run */
 };
 
 struct kern_call {
@@ -517,10 +624,12 @@ struct kern_call {
     struct mg_stream *stream;
 };
 
-/* Run the call, or take it down where 'k' has a tape. */
+/* Run the call, or record it on the tape of 'k' if there is one. */
 int kern_run (const struct kernels *k, const struct kern_call *call, struct mg_error *err);
 
-/* *bytes = scratch memory that the call uses besides its operands.  The operands need not exist. */
+/* *bytes = the scratch memory that the call uses besides its operands.  The pointers among the
+ * arguments are not read through, and may be NULL.
+ */
 int kern_scratch (const struct kernels *k, const struct kern_call *call, size_t *bytes,
                   struct mg_error *err);
 
@@ -539,20 +648,21 @@ KERN_OPS (KERN_FUNCTION)
 /* The CPU backend, using 'threads' threads. NULL and a text on failure. */
 struct kernels *kernels_cpu_create (int threads, struct mg_error *err);
 
-/* The same without the library of products, which takes some milliseconds to start: for whom
- * products are rare.
+/* The same without the library of matrix products, which takes some milliseconds to start: for
+ * callers that rarely multiply.
  */
 struct kernels *kernels_cpu_create_light (int threads, struct mg_error *err);
 void kernels_cpu_destroy (struct kernels *k);
 
-/* Numerics: call the ops between these two, from the thread that called the first.  Then the ops,
- * and the libraries that they call, compute with denormals flushed (flush.h), so that a result
+/* Call the ops between enter() and leave(), from the thread that called enter().  Between the two,
+ * the ops and the libraries that they call compute with denormals flushed (flush.h).  So a result
  * depends neither on the thread that computes it nor on the caller's mode.  enter() sets the mode
  * in the calling thread and in the OpenMP threads that it computes with; leave() restores the mode
- * that each of them had.  A pair inside a pair changes nothing.  Ops that convert and do not
- * compute (cast without a factor, state_load and state_store of types without a scale) keep
- * denormals.  Other backends flush as their processor does; results agree where nothing is near
- * 2^-126.
+ * that each of these threads had.  A pair inside a pair changes nothing.
+ *
+ * Ops that convert and do not compute (cast without a factor, state_load and state_store of types
+ * without a scale) keep denormals.  Other backends flush as their processor does; results agree
+ * where no value is near 2^-126.
  */
 void kernels_cpu_enter (struct kernels *k);
 void kernels_cpu_leave (struct kernels *k);
@@ -560,9 +670,10 @@ void kernels_cpu_leave (struct kernels *k);
 /* Call fn (arg) in the calling thread and in each OpenMP thread that the ops compute with. */
 void kernels_cpu_each_thread (struct kernels *k, void (*fn) (void *arg), void *arg);
 
-/* From now on 'size' bytes at 'memory', aligned to 64 and the caller's, are the scratch of
- * all calls, one after the other; a call that needs more fails with ENOMEM.  Without it the
- * ops allocate what they need, whenever one needs more than there is.
+/* From now on all calls use the 'size' bytes at 'memory' as scratch memory, one call after the
+ * other.  'memory' is aligned to 64 bytes and stays the caller's.  A call that needs more fails
+ * with ENOMEM.  Until this function is called, the ops allocate scratch memory whenever a call
+ * needs more than there is.
  */
 void kernels_cpu_give_scratch (struct kernels *k, void *memory, size_t size);
 

@@ -1,4 +1,9 @@
-/* kernels_cpu.c - the CPU backend: which code it runs, create and destroy */
+/* kernels_cpu.c - the CPU backend: which code it runs, create and destroy
+ *
+ * The kernels are compiled once for the base level and, on x86-64, for the levels v3 and v4; the
+ * best level of the processor is chosen when the backend is made.  This file also keeps the
+ * scratch memory, and sets the floating-point mode of the threads.
+ */
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"

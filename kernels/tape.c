@@ -1,4 +1,9 @@
-/* tape.c - a list of calls whose arguments lie one behind the other */
+/* tape.c - a list of calls whose arguments lie one behind the other
+ *
+ * Arguments are copied into one block of memory, and a call remembers their offset, so that the
+ * block may move when it grows.  A tape that keeps no calls only updates the largest scratch
+ * size.
+ */
 
 #include <errno.h>
 #include <stdlib.h>

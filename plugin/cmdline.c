@@ -1,4 +1,8 @@
-/* cmdline.c - this process's arguments */
+/* cmdline.c - this process's arguments
+ *
+ * Reads /proc/self/cmdline, and the batch script for its directives.  Nothing here can fail a
+ * job: what cannot be read counts as "no".
+ */
 
 #include <stdio.h>
 #include <stdlib.h>

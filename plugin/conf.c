@@ -1,4 +1,9 @@
-/* conf.c - keys of plugstack.conf: one table, one parser */
+/* conf.c - keys of plugstack.conf: one table, one parser
+ *
+ * A key that is unknown, or a value that is wrong, changes nothing, so that a mistake of the site
+ * never stops a job.  Values hold no control characters, since they go into the environment of
+ * tasks and into messages.
+ */
 
 #include <errno.h>
 #include <stdio.h>

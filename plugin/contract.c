@@ -1,4 +1,8 @@
-/* contract.c - variables of a task, and their values */
+/* contract.c - variables of a task, and their values
+ *
+ * A value follows from struct contract alone: the grid, the place of the task, the address and
+ * port of the master.  A variable that makes no sense in a step has no value there.
+ */
 
 #include <stdint.h>
 #include <stdio.h>

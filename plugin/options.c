@@ -1,4 +1,8 @@
-/* options.c - the option table and the values that were given */
+/* options.c - the option table and the values that were given
+ *
+ * A row has name, value, help and the field of struct geometry.  Every value is checked when it
+ * is given, alone; the rules between sizes are checked once all options are known.
+ */
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,4 +1,9 @@
-/* slurmopt.c - Slurm's option table, through symbols that may be absent */
+/* slurmopt.c - Slurm's option table, through symbols that may be absent
+ *
+ * Slurm's functions are looked up by name at the moment of use.  If one is missing, or a
+ * combination of options leaves the number of tasks to the controller, the answer is "not known",
+ * and checks that need it are left out.
+ */
 
 #include <dlfcn.h>
 #include <stdint.h>

@@ -1,4 +1,8 @@
-/* spank_megatron.c - SPANK's hooks, by context; what they do is in submit.c and step.c */
+/* spank_megatron.c - SPANK's hooks, by context; what they do is in submit.c and step.c
+ *
+ * Each hook passes on to the file of its context: submit.c in the user's command, step.c in
+ * slurmstepd.  If a hook fails, the job fails and the node stays up.
+ */
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,9 @@
-/* step.c - from SPANK's items and the step's environment to the task's environment */
+/* step.c - from SPANK's items and the step's environment to the task's environment
+ *
+ * Nothing happens in a step without a megatron option.  All values come from Slurm's variables
+ * and items, in the task's own process.  A task that cannot get its environment ends with one
+ * line, before it becomes the user's program.
+ */
 
 #include <errno.h>
 #include <stddef.h>

@@ -1,4 +1,9 @@
-/* submit.c - options, defaults and the check of the geometry in the user's command */
+/* submit.c - options, defaults and the check of the geometry in the user's command
+ *
+ * Checks run as early as their numbers are known: values when they are given, rules when all
+ * options are known, the step's own numbers once it exists.  What was typed is strict; what was
+ * inherited only warns.  The environment is left as the user had it.
+ */
 
 #include <errno.h>
 #include <stddef.h>

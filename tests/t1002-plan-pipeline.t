@@ -128,7 +128,7 @@ while IFS='|' read -r status_wanted line args; do
     is "$status:$out" "$status_wanted:" "refused: $args"
     is "$err" "megatron: $line" "one line says why"
 done <<'END'
-1|num-layers 10 is not a multiple of pipeline-model-parallel-size 4; use num-layers 8 or 12|layers --num-layers 10 --pp 4 --json
+1|num-layers 10 is not a multiple of pipeline-model-parallel-size 4; use 8 or 12|layers --num-layers 10 --pp 4 --json
 1|2 virtual stages need a pipeline: pipeline-model-parallel-size is 1, want 2 or more|layers --num-layers 10 --vpp 2
 1|pipeline-model-parallel-layout "tE": the first item must be E, the embedding|layers --num-layers 1 --pipeline-model-parallel-layout tE
 2|plan layers: --num-layers is missing; see megatron plan layers --help|layers --pp 4

@@ -104,8 +104,8 @@ while IFS='|' read -r ranks line args; do
     is "$(grep -c '^megatron train' <<<"$err")" 1 "and only one"
 done <<'END'
 1|vpp 2 needs pp > 1, but pp is 1|--num-layers 4 --train-iters 9 --num-virtual-stages-per-pipeline-rank 2
-2|num-layers 6 is not a multiple of pipeline-model-parallel-size 2 x 2 virtual stages = 4; use num-layers 4 or 8|--num-layers 6 --train-iters 9 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2
-2|3 microbatches leave 1 beside groups of 2|--num-layers 4 --train-iters 9 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 --global-batch-size 6
+2|num-layers 6 is not a multiple of pipeline-model-parallel-size 2 x 2 virtual stages = 4; use 4 or 8|--num-layers 6 --train-iters 9 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2
+2|3 microbatches in groups of 2 leave 1|--num-layers 4 --train-iters 9 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 --global-batch-size 6
 2|after 16 samples: global-batch-size 10 is not a multiple|--num-layers 2 --train-iters 9 --lr-warmup-iters 1 --step-batch-size-schedule 0:8,256:10
 2|after 16 samples: global-batch-size 1 is not a multiple of micro-batch-size|--num-layers 2 --train-iters 9 --lr-warmup-iters 1 --step-batch-size-schedule 0:8,256:1
 2|after 16 samples: interleaved schedule: 1 microbatches are fewer|--num-layers 4 --train-iters 9 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 --step-batch-size-schedule 0:8,256:2

@@ -1,54 +1,81 @@
 /* attention.c - scaled dot-product attention, forward (formulas in kernels.h)
  *
- * One task is one block of queries of one head.  It goes through the blocks of keys and
- * keeps, for every query, the largest score m so far, l = sum e^(score - m) and
+ * One task is a panel: some blocks of queries that use the same kv head.  A panel goes through the
+ * blocks of keys and keeps, for every query, the largest score m so far, l = sum e^(score - m) and
  * o = sum e^(score - m) v; a larger m rescales l and o (Milakov, Gimelshein 2018; Dao et
- * al. 2022).  A query that sees no key gets out = 0, lse = minus infinity.
+ * al. 2022).  A sink is in m and l from the start.  A block of keys is copied once for all
+ * queries of a panel.  What happens to a query does not depend on the other ones of its panel.
  */
 
-#include <errno.h>
 #include <math.h>
 
 #include "kernels/cpu/flash.h"
 
-/* Of one thread. */
-struct work {
+/* One block of queries of a panel. */
+struct lane {
     struct flash_queries q;
-    struct flash_keys k;
-    float *qt, *ot;    /* [head_dim][BQ]: queries times scale; o */
-    float *v, *keys;   /* [BK][head_dim], copies; the latter of 16-bit types only */
-    float *p, *factor; /* [BK][BQ] */
+    float *qt; /* [head_dim][BQ]: queries times scale */
+    float *ot; /* [head_dim_v][BQ]: o */
     float m[BQ], l[BQ];
 };
 
-static size_t floats (const struct kern_attention_fwd *a)
-{
-    int copies = a->dtype == MG_FLOAT32 ? 1 : 2;
+/* Of one thread. */
+struct work {
+    struct lane lane[PANEL];
+    int64_t lanes;
+    struct flash_keys k;
+    float *p, *factor; /* [BK][BQ] */
+};
 
-    return (size_t)(2 * a->head_dim * BQ + copies * a->head_dim * BK + 2 * BK * BQ);
+struct job {
+    struct flash_plan plan;
+    int64_t lanes;  /* of one kv head: blocks of queries of all heads of its group */
+    int64_t width;  /* lanes of a panel */
+    int64_t panels; /* of one kv head */
+    float *memory;  /* of the threads, 'floats' each */
+    size_t floats;
+};
+
+/* Set all sizes. */
+static void divide (const struct kernels *k, const struct kern_attention_fwd *a,
+                    struct job *job)
+{
+    int64_t dims = a->head_dim + flash_dim_v (a), group = a->heads / a->kv_heads;
+
+    job->lanes = group * flash_blocks (a->seq_q, BQ);
+    job->width = flash_panel (a->batch * a->kv_heads, job->lanes, cpu_of (k)->threads);
+    job->panels = job->lanes > 0 ? flash_blocks (job->lanes, job->width) : 0;
+    job->floats = (size_t)(job->width * dims * BQ + dims * BK + 2 * BK * BQ);
 }
 
-static void carve (const struct kern_attention_fwd *a, float *memory, struct work *w)
+static void carve (const struct job *job, struct work *w)
 {
-    w->qt = memory;
-    w->ot = w->qt + a->head_dim * BQ;
-    w->v = w->ot + a->head_dim * BQ;
-    w->p = w->v + a->head_dim * BK;
+    const struct kern_attention_fwd *a = &job->plan.a;
+    float *memory = job->memory + (size_t)cpu_thread () * job->floats;
+
+    for (int64_t i = 0; i < job->width; i++) {
+        w->lane[i].qt = memory;
+        w->lane[i].ot = memory + a->head_dim * BQ;
+        memory += (a->head_dim + a->head_dim_v) * BQ;
+    }
+    w->p = memory;
     w->factor = w->p + BK * BQ;
-    w->keys = w->factor + BK * BQ;
+    w->k.k = w->factor + BK * BQ;
+    w->k.v = w->k.k + a->head_dim * BK;
 }
 
-/* Scores to probabilities relative to m, after m, l and o have taken the block in. */
-static void soften (const struct kern_attention_fwd *a, struct work *w)
+/* Scores to probabilities relative to m, after m, l and o have taken the pair in. */
+static void soften (const struct kern_attention_fwd *a, const struct flash_pair *pair,
+                    const struct work *w, struct lane *lane)
 {
-    for (int64_t i = w->k.lead; i < w->q.across; i += VEC) {
-        vf before = vec_load (w->m + i), m = before, base, shrink, sum = { 0 };
+    for (int64_t i = pair->lead; i < pair->end; i += VEC) {
+        vf before = vec_load (lane->m + i), m = before, base, shrink, sum = { 0 };
 
-        for (int64_t j = 0; j < w->k.count; j++)
+        for (int64_t j = 0; j < pair->count; j++)
             m = vec_max (vec_load (w->p + j * BQ + i), m);
         base = vec_select (m == -INFINITY, (vf){ 0 }, m); /* inf - inf is no number */
         shrink = vec_exp (before - base);
-        for (int64_t j = 0; j < w->k.count; j++) {
+        for (int64_t j = 0; j < pair->count; j++) {
             vf p = vec_exp (vec_load (w->p + j * BQ + i) - base);
 
             sum += p;
@@ -56,93 +83,137 @@ static void soften (const struct kern_attention_fwd *a, struct work *w)
                 p *= vec_load (w->factor + j * BQ + i);
             vec_store (w->p + j * BQ + i, p);
         }
-        vec_store (w->m + i, m);
-        vec_store (w->l + i, vec_load (w->l + i) * shrink + sum);
-        for (int64_t d = 0; d < a->head_dim; d++)
-            vec_store (w->ot + d * BQ + i, vec_load (w->ot + d * BQ + i) * shrink);
+        vec_store (lane->m + i, m);
+        vec_store (lane->l + i, vec_load (lane->l + i) * shrink + sum);
+        for (int64_t d = 0; d < a->head_dim_v; d++)
+            vec_store (lane->ot + d * BQ + i, vec_load (lane->ot + d * BQ + i) * shrink);
     }
 }
 
-static void take_keys (const struct kern_attention_fwd *a, struct work *w)
+static void take_pair (const struct kern_attention_fwd *a, const struct flash_pair *pair,
+                       const struct work *w, struct lane *lane)
 {
-    flash_copy_rows (a, &w->k, a->v, &w->k.v, &w->k.v_stride, w->v);
-    if (!w->k.k)
-        flash_copy_rows (a, &w->k, a->k, &w->k.k, &w->k.k_stride, w->keys);
-    flash_scores (a, &w->q, &w->k, w->qt, w->p);
+    flash_scores (a, &lane->q, &w->k, pair, lane->qt, w->p);
     if (a->dropout_p > 0)
-        flash_drop (a, &w->q, &w->k, w->factor);
-    soften (a, w);
-    cpu_tile (&(struct cpu_tile){ .m = a->head_dim,
-                                  .n = w->q.across - w->k.lead,
-                                  .k = w->k.count,
-                                  .a = w->k.v,
+        flash_drop (a, &lane->q, &w->k, pair, w->factor);
+    soften (a, pair, w, lane);
+    cpu_tile (&(struct cpu_tile){ .m = a->head_dim_v,
+                                  .n = pair->end - pair->lead,
+                                  .k = pair->count,
+                                  .a = w->k.v + pair->from * a->head_dim_v,
                                   .a_row = 1,
-                                  .a_col = w->k.v_stride,
-                                  .b = w->p + w->k.lead,
+                                  .a_col = a->head_dim_v,
+                                  .b = w->p + pair->lead,
                                   .ldb = BQ,
-                                  .c = w->ot + w->k.lead,
+                                  .c = lane->ot + pair->lead,
                                   .ldc = BQ,
                                   .accumulate = true });
 }
 
-static void attend (const struct kern_attention_fwd *a, int64_t entry, int64_t head,
-                    int64_t block, float *memory)
+static void begin_lane (const struct kern_attention_fwd *a, int64_t entry, int64_t head,
+                        int64_t block, struct lane *lane)
 {
-    struct work w;
-    float over_l[BQ], *lse;
+    float m = -INFINITY;
 
-    carve (a, memory, &w);
-    flash_set_queries (a, entry, head, block, &w.q);
-    flash_turn (&(struct flash_rows){ (void *)a->q, a->dtype, flash_q_row (a, &w.q, 0),
-                                      a->q_stride_s, w.q.count, a->head_dim },
-                w.q.across, (float)a->scale, w.qt);
-    memset (w.ot, 0, (size_t)(a->head_dim * BQ) * sizeof (float));
+    flash_set_queries (a, entry, head, block, &lane->q);
+    flash_turn (&(struct flash_rows){ (void *)a->q, a->dtype, flash_q_row (a, &lane->q, 0),
+                                      a->q_stride_s, lane->q.count, a->head_dim },
+                lane->q.across, (float)a->scale, lane->qt);
+    memset (lane->ot, 0, (size_t)(a->head_dim_v * BQ) * sizeof (float));
+    if (a->has_sink)
+        m = a->sink ? vec_one (a->sink, head, a->dtype) : 0;
     for (int i = 0; i < BQ; i++) {
-        w.m[i] = -INFINITY;
-        w.l[i] = 0;
+        lane->m[i] = m;
+        lane->l[i] = m == -INFINITY ? 0 : 1;
     }
-    for (int64_t first = 0; first < a->seq_k; first += w.k.count)
-        if (flash_pair (a, &w.q, first, &w.k))
-            take_keys (a, &w);
-    lse = a->lse + flash_lse (a, &w.q);
-    for (int64_t i = 0; i < w.q.count; i++) {
-        over_l[i] = w.l[i] == 0 ? 0 : 1 / w.l[i];
-        lse[i] = w.l[i] == 0 ? -INFINITY : w.m[i] + logf (w.l[i]);
+}
+
+static void end_lane (const struct kern_attention_fwd *a, const struct lane *lane)
+{
+    float over_l[BQ], *lse = a->lse + flash_lse (a, &lane->q);
+
+    for (int64_t i = 0; i < lane->q.count; i++) {
+        over_l[i] = lane->l[i] == 0 ? 0 : 1 / lane->l[i];
+        lse[i] = lane->l[i] == 0 ? -INFINITY : lane->m[i] + logf (lane->l[i]);
     }
-    flash_turn_back (w.ot, over_l, false,
-                     &(struct flash_rows){ a->out, a->dtype, flash_out_row (a, &w.q, 0),
-                                           a->out_stride_s, w.q.count, a->head_dim });
+    flash_turn_back (lane->ot, over_l, false,
+                     &(struct flash_rows){ a->out, a->dtype, flash_out_row (a, &lane->q, 0),
+                                           a->out_stride_s, lane->q.count, a->head_dim_v });
+}
+
+/* All lanes of a panel against one block of keys. */
+static void take_block (const struct job *job, int64_t block, struct work *w)
+{
+    const struct kern_attention_fwd *a = &job->plan.a;
+    int64_t entry = w->lane[0].q.entry, head = w->lane[0].q.head / (a->heads / a->kv_heads);
+    struct flash_pair pair;
+    bool loaded = false;
+
+    for (int64_t i = 0; i < w->lanes; i++) {
+        struct lane *lane = &w->lane[i];
+
+        if (flash_hidden (&job->plan, entry, lane->q.first / BQ, block))
+            continue;
+        if (!loaded)
+            flash_set_keys (a, entry, head, block, &w->k);
+        loaded = true;
+        for (int64_t from = 0; from < w->k.count; from += pair.count)
+            if (flash_pair (&lane->q, &w->k, from, &pair))
+                take_pair (a, &pair, w, lane);
+    }
+}
+
+static void do_panel (const struct job *job, int64_t entry, int64_t kv_head, int64_t panel)
+{
+    const struct kern_attention_fwd *a = &job->plan.a;
+    int64_t group = a->heads / a->kv_heads, first = panel * job->width;
+    struct work w;
+
+    carve (job, &w);
+    w.lanes = cpu_min (job->width, job->lanes - first);
+    /* Late queries see the most keys under a causal mask: longest first. */
+    for (int64_t i = 0; i < w.lanes; i++)
+        begin_lane (a, entry, kv_head * group + (first + i) % group,
+                    job->plan.q_blocks - 1 - (first + i) / group, &w.lane[i]);
+    for (int64_t block = 0; block < job->plan.k_blocks; block++)
+        take_block (job, block, &w);
+    for (int64_t i = 0; i < w.lanes; i++)
+        end_lane (a, &w.lane[i]);
 }
 
 size_t cpu_attention_fwd_scratch (const struct kernels *k, const struct kern_attention_fwd *a)
 {
-    return (size_t)cpu_of (k)->threads * floats (a) * sizeof (float);
+    struct job job;
+
+    if (a->kv_heads < 1)
+        return 0; // the call is refused
+    divide (k, a, &job);
+    return (flash_plan_floats (a) + (size_t)cpu_of (k)->threads * job.floats) * sizeof (float);
 }
 
 int cpu_attention_fwd (const struct kernels *k, const struct kern_attention_fwd *a,
                        struct mg_error *err)
 {
-    int threads = cpu_of (k)->threads;
-    int64_t blocks = flash_blocks (a->seq_q, BQ), tasks = a->batch * a->heads * blocks;
+    struct job job;
     float *memory;
+    int64_t tasks;
 
-    if (a->kv_heads < 1 || a->heads % a->kv_heads != 0)
-        return mg_error_set (err, EINVAL,
-                             "attention: %lld heads are not a multiple of %lld kv heads",
-                             (long long)a->heads, (long long)a->kv_heads);
+    if (flash_check (a, err) < 0)
+        return -1;
+    divide (k, a, &job);
+    tasks = a->batch * a->kv_heads * job.panels;
     if (tasks == 0)
         return 0;
     if (!(memory = cpu_scratch (k, cpu_attention_fwd_scratch (k, a), err)))
         return -1;
-    /* The blocks of a head one after the other, as its keys are in cache then; the late
-     * ones of a causal mask see the most keys: longest first.
-     */
-#pragma omp parallel for num_threads (threads) schedule (dynamic)
+    flash_prepare (a, memory, &job.plan);
+    job.memory = memory + flash_plan_floats (a);
+    /* The panels of a kv head one after the other, as its keys are in cache then. */
+#pragma omp parallel for num_threads (cpu_of (k)->threads) schedule (dynamic)
     for (int64_t task = 0; task < tasks; task++) {
-        int64_t head = task / blocks, block = blocks - 1 - task % blocks;
+        int64_t head = task / job.panels;
 
-        attend (a, head / a->heads, head % a->heads, block,
-                memory + (size_t)cpu_thread () * floats (a));
+        do_panel (&job, head / a->kv_heads, head % a->kv_heads, task % job.panels);
     }
     return 0;
 }

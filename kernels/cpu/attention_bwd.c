@@ -2,77 +2,123 @@
  *
  * With s = scale q k, p = e^(s - lse), z the factors of dropout, delta = sum_d dout out:
  * dp = z (dout v), ds = p (dp - delta), dq = scale sum_k ds k, dk = scale sum_q ds q,
- * dv = sum_q z p dout  (Dao et al. 2022).
+ * dv = sum_q z p dout  (Dao et al. 2022).  The probability of a sink is e^(sink - lse), and its
+ * dp is 0: dsink = - sum_q e^(sink - lse) delta.
  *
  * A pair is a block of queries with some keys of one block (flash_pair).  Where there
  * are kv heads enough for all threads, a task is one kv head, and each pair is formed
  * once (5 products).  Else there are two rounds, tasks being blocks of queries (dq),
- * then blocks of keys (dk, dv), and each pair is formed twice (7 products).  Either way
- * the same terms are added in the same order, so the result does not depend on the
- * choice or the number of threads.
+ * then blocks of keys (dk, dv), and each pair is formed twice (7 products).  Some blocks, a
+ * panel, are gone through together, so that what they share is loaded once.  Whatever the
+ * division, the same terms are added in the same order, so the result does not depend on it or on
+ * the number of threads.
  */
 
-#include <errno.h>
 #include <math.h>
 
 #include "kernels/cpu/flash.h"
 
-/* Of one thread. [head_dim][BQ] is queries across, [BQ][pad] features across. */
-struct work {
+/* One block of queries. [head_dim][BQ] is queries across, [BQ][pad] features across. */
+struct lane {
     struct flash_queries q;
-    struct flash_keys k;
-    int64_t pad;        /* head_dim, rounded up to whole vectors */
-    float *qt, *dot;    /* [head_dim][BQ]: queries times scale; dout */
-    float *qs, *dos;    /* [BQ][pad]: the same */
-    float *dqt;         /* [head_dim][BQ] */
-    float *keys, *values; /* [BK][head_dim], copies; values of 16-bit types only */
-    float *p, *ds;      /* [BK][BQ]: z p; ds */
-    float *factor;      /* [BK][BQ]: z */
-    float *dk, *dv;     /* [keys][pad] */
+    float *qt, *dot; /* [head_dim][BQ], [head_dim_v][BQ]: queries times scale; dout */
+    float *qs, *dos; /* [BQ][pad], [BQ][pad_v]: the same */
+    float *dqt;      /* [head_dim][BQ] */
     float lse[BQ], delta[BQ];
 };
 
-struct job {
-    const struct kern_attention_bwd *g;
-    const struct kern_attention_fwd *a; /* g->fwd */
-    float *delta;                   /* [batch][heads][seq_q] */
-    float *memory;                  /* of the threads, 'floats' each */
-    size_t floats;
-    int64_t keys; /* rows of a thread's dk and dv */
-    int threads;
+/* Of one thread. */
+struct work {
+    struct lane lane[PANEL];
+    int64_t lanes;
+    struct flash_keys k[PANEL];
+    float *p, *ds;   /* [BK][BQ]: z p; ds */
+    float *factor;   /* [BK][BQ]: z */
+    float *dk, *dv;  /* [keys][pad], [keys][pad_v] */
 };
 
-static int64_t pad_of (const struct kern_attention_fwd *a)
+struct job {
+    struct flash_plan plan;
+    const struct kern_attention_bwd *g;
+    int64_t pad, pad_v; /* head_dim and head_dim_v, rounded up to whole vectors */
+    int threads;
+    bool by_head;      /* a task is one kv head */
+    int64_t q_width;   /* blocks of queries of a panel */
+    int64_t k_width;   /* blocks of keys of a panel */
+    int64_t keys;      /* rows of a thread's dk and dv */
+    float *delta;      /* [batch][heads][seq_q] */
+    double *sinks;     /* [batch][heads]: what each head adds to dsink */
+    float *memory;     /* of the threads, 'floats' each */
+    size_t floats;
+};
+
+/* Do 'tasks' of equal size keep the threads busy for 5/7 of the time or more? */
+static bool is_enough (int64_t tasks, int threads)
 {
-    return (a->head_dim + VEC - 1) / VEC * VEC;
+    int64_t rounds = (tasks + threads - 1) / threads;
+
+    return 7 * tasks >= 5 * rounds * threads;
 }
 
-static size_t floats (const struct kern_attention_fwd *a, int64_t keys)
+static int64_t pad (int64_t dim)
 {
-    int copies = a->dtype == MG_FLOAT32 ? 1 : 2;
+    return (dim + VEC - 1) / VEC * VEC;
+}
 
-    return (size_t)(3 * a->head_dim * BQ + 2 * BQ * pad_of (a) + 3 * BK * BQ
-                    + copies * a->head_dim * BK + 2 * keys * pad_of (a));
+/* Set all sizes. */
+static void divide (const struct kernels *k, const struct kern_attention_fwd *a,
+                    struct job *job)
+{
+    int64_t dims = a->head_dim + flash_dim_v (a), pads, sets = a->batch * a->kv_heads;
+    int64_t q_blocks = flash_blocks (a->seq_q, BQ), k_blocks = flash_blocks (a->seq_k, BK);
+
+    job->threads = cpu_of (k)->threads;
+    job->pad = pad (a->head_dim);
+    job->pad_v = pad (flash_dim_v (a));
+    pads = job->pad + job->pad_v;
+    job->by_head = is_enough (sets, job->threads);
+    job->q_width = cpu_min (PANEL, q_blocks * (a->heads / a->kv_heads));
+    job->k_width = 1;
+    if (!job->by_head) {
+        job->q_width = flash_panel (a->batch * a->heads, q_blocks, job->threads);
+        job->k_width = flash_panel (sets, k_blocks, job->threads);
+    }
+    job->keys = BK * (job->by_head ? k_blocks : job->k_width);
+    job->floats = (size_t)(job->q_width * BQ * (dims + a->head_dim + pads)
+                           + (job->k_width > 1 ? job->k_width : 1) * BK * dims + 3 * BK * BQ
+                           + job->keys * pads);
+}
+
+static void carve_lane (const struct job *job, float *memory, struct lane *lane)
+{
+    lane->qs = memory;
+    lane->dos = lane->qs + BQ * job->pad;
+    lane->qt = lane->dos + BQ * job->pad_v;
+    lane->dqt = lane->qt + job->plan.a.head_dim * BQ;
+    lane->dot = lane->dqt + job->plan.a.head_dim * BQ;
 }
 
 static void carve (const struct job *job, struct work *w)
 {
-    const struct kern_attention_fwd *a = job->a;
+    const struct kern_attention_fwd *a = &job->plan.a;
     float *memory = job->memory + (size_t)cpu_thread () * job->floats;
-    int64_t pad = w->pad = pad_of (a);
+    int64_t dims = a->head_dim + a->head_dim_v;
 
-    w->qs = memory;
-    w->dos = w->qs + BQ * pad;
-    w->dk = w->dos + BQ * pad;
-    w->dv = w->dk + job->keys * pad;
-    w->p = w->dv + job->keys * pad;
+    for (int64_t i = 0; i < job->q_width; i++) {
+        carve_lane (job, memory, &w->lane[i]);
+        memory += BQ * (job->pad + job->pad_v + dims + a->head_dim);
+    }
+    w->dk = memory;
+    w->dv = w->dk + job->keys * job->pad;
+    w->p = w->dv + job->keys * job->pad_v;
     w->ds = w->p + BK * BQ;
     w->factor = w->ds + BK * BQ;
-    w->qt = w->factor + BK * BQ;
-    w->dot = w->qt + a->head_dim * BQ;
-    w->dqt = w->dot + a->head_dim * BQ;
-    w->keys = w->dqt + a->head_dim * BQ;
-    w->values = w->keys + a->head_dim * BK;
+    memory = w->factor + BK * BQ;
+    for (int64_t i = 0; i < job->k_width || i == 0; i++) {
+        w->k[i].k = memory;
+        w->k[i].v = memory + a->head_dim * BK;
+        memory += dims * BK;
+    }
 }
 
 /* out[r][c] = scale x[r][c], padded with 0. */
@@ -88,63 +134,58 @@ VEC_INLINE void copy_rows (const struct flash_rows *x, float scale, float *out,
                                    : (vf){ 0 });
 }
 
-/* Make block 'block' of a head the queries of the pairs to come. */
+/* Make block 'block' of a head the queries of the pairs to come; 'rows': qs and dos, too. */
 static void load_queries (const struct job *job, int64_t entry, int64_t head,
-                          int64_t block, struct work *w)
+                          int64_t block, bool rows, struct lane *lane)
 {
-    const struct kern_attention_fwd *a = job->a;
+    const struct kern_attention_fwd *a = &job->plan.a;
     struct flash_rows q = { (void *)a->q, a->dtype, 0, a->q_stride_s, 0, a->head_dim };
     struct flash_rows dout
-        = { (void *)job->g->dout, a->dtype, 0, a->out_stride_s, 0, a->head_dim };
+        = { (void *)job->g->dout, a->dtype, 0, a->out_stride_s, 0, a->head_dim_v };
+    int64_t at;
 
-    flash_set_queries (a, entry, head, block, &w->q);
-    q.rows = dout.rows = w->q.count;
-    q.first = flash_q_row (a, &w->q, 0);
-    dout.first = flash_out_row (a, &w->q, 0);
-    flash_turn (&q, w->q.across, (float)a->scale, w->qt);
-    flash_turn (&dout, w->q.across, 1, w->dot);
-    VEC_TYPED (a->dtype, copy_rows, &q, (float)a->scale, w->qs, w->pad);
-    VEC_TYPED (a->dtype, copy_rows, &dout, 1, w->dos, w->pad);
-    for (int64_t i = 0; i < w->q.across; i++) {
-        float lse = i < w->q.count ? a->lse[flash_lse (a, &w->q) + i] : INFINITY;
+    flash_set_queries (a, entry, head, block, &lane->q);
+    at = flash_lse (a, &lane->q);
+    q.rows = dout.rows = lane->q.count;
+    q.first = flash_q_row (a, &lane->q, 0);
+    dout.first = flash_out_row (a, &lane->q, 0);
+    flash_turn (&q, lane->q.across, (float)a->scale, lane->qt);
+    flash_turn (&dout, lane->q.across, 1, lane->dot);
+    if (rows) {
+        VEC_TYPED (a->dtype, copy_rows, &q, (float)a->scale, lane->qs, job->pad);
+        VEC_TYPED (a->dtype, copy_rows, &dout, 1, lane->dos, job->pad_v);
+    }
+    for (int64_t i = 0; i < lane->q.across; i++) {
+        float lse = i < lane->q.count ? a->lse[at + i] : INFINITY;
 
         /* A query that sees nothing has only scores of minus infinity: p = 0. */
-        w->lse[i] = lse == -INFINITY ? 0 : lse;
-        w->delta[i] = i < w->q.count ? job->delta[flash_lse (a, &w->q) + i] : 0;
+        lane->lse[i] = lse == -INFINITY ? 0 : lse;
+        lane->delta[i] = i < lane->q.count ? job->delta[at + i] : 0;
     }
 }
 
-/* The pair's keys as float32, and k copied if 'often', or if it must be converted. */
-static void load_keys (const struct kern_attention_fwd *a, struct work *w, bool often)
-{
-    if (often || !w->k.k)
-        flash_copy_rows (a, &w->k, a->k, &w->k.k, &w->k.k_stride, w->keys);
-    if (!w->k.v)
-        flash_copy_rows (a, &w->k, a->v, &w->k.v, &w->k.v_stride, w->values);
-}
-
 /* Form z p and ds of the pair. */
-static void form_pair (const struct job *job, struct work *w)
+static void form_pair (const struct kern_attention_fwd *a, const struct lane *lane,
+                       const struct flash_keys *k, const struct flash_pair *pair,
+                       const struct work *w)
 {
-    const struct kern_attention_fwd *a = job->a;
-
-    flash_scores (a, &w->q, &w->k, w->qt, w->p);
-    cpu_tile (&(struct cpu_tile){ .m = w->k.count,
-                                  .n = w->q.across - w->k.lead,
-                                  .k = a->head_dim,
-                                  .a = w->k.v,
-                                  .a_row = w->k.v_stride,
+    flash_scores (a, &lane->q, k, pair, lane->qt, w->p);
+    cpu_tile (&(struct cpu_tile){ .m = pair->count,
+                                  .n = pair->end - pair->lead,
+                                  .k = a->head_dim_v,
+                                  .a = k->v + pair->from * a->head_dim_v,
+                                  .a_row = a->head_dim_v,
                                   .a_col = 1,
-                                  .b = w->dot + w->k.lead,
+                                  .b = lane->dot + pair->lead,
                                   .ldb = BQ,
-                                  .c = w->ds + w->k.lead,
+                                  .c = w->ds + pair->lead,
                                   .ldc = BQ });
     if (a->dropout_p > 0)
-        flash_drop (a, &w->q, &w->k, w->factor);
-    for (int64_t i = w->k.lead; i < w->q.across; i += VEC) {
-        vf lse = vec_load (w->lse + i), delta = vec_load (w->delta + i);
+        flash_drop (a, &lane->q, k, pair, w->factor);
+    for (int64_t i = pair->lead; i < pair->end; i += VEC) {
+        vf lse = vec_load (lane->lse + i), delta = vec_load (lane->delta + i);
 
-        for (int64_t j = 0; j < w->k.count; j++) {
+        for (int64_t j = 0; j < pair->count; j++) {
             vf p = vec_exp (vec_load (w->p + j * BQ + i) - lse);
             vf dp = vec_load (w->ds + j * BQ + i), z = vec_set (1);
 
@@ -156,55 +197,58 @@ static void form_pair (const struct job *job, struct work *w)
     }
 }
 
-static void add_dq (const struct kern_attention_fwd *a, struct work *w)
+static void add_dq (const struct kern_attention_fwd *a, const struct lane *lane,
+                    const struct flash_keys *k, const struct flash_pair *pair,
+                    const struct work *w)
 {
     cpu_tile (&(struct cpu_tile){ .m = a->head_dim,
-                                  .n = w->q.across - w->k.lead,
-                                  .k = w->k.count,
-                                  .a = w->k.k,
+                                  .n = pair->end - pair->lead,
+                                  .k = pair->count,
+                                  .a = k->k + pair->from * a->head_dim,
                                   .a_row = 1,
-                                  .a_col = w->k.k_stride,
-                                  .b = w->ds + w->k.lead,
+                                  .a_col = a->head_dim,
+                                  .b = w->ds + pair->lead,
                                   .ldb = BQ,
-                                  .c = w->dqt + w->k.lead,
+                                  .c = lane->dqt + pair->lead,
                                   .ldc = BQ,
                                   .accumulate = true });
 }
 
 /* 'row' is where the keys' rows begin in w->dk and w->dv. */
-static void add_dk_dv (struct work *w, int64_t row)
+static void add_dk_dv (const struct job *job, const struct lane *lane,
+                       const struct flash_pair *pair, const struct work *w, int64_t row)
 {
-    int64_t lead = w->k.lead;
-    struct cpu_tile tile = { .m = w->k.count,
-                             .n = w->pad,
-                             .k = w->q.count - lead,
+    int64_t lead = pair->lead;
+    struct cpu_tile tile = { .m = pair->count,
+                             .n = job->pad,
+                             .k = cpu_min (pair->end, lane->q.count) - lead,
                              .a = w->ds + lead,
                              .a_row = BQ,
                              .a_col = 1,
-                             .b = w->qs + lead * w->pad,
-                             .ldb = w->pad,
-                             .c = w->dk + row * w->pad,
-                             .ldc = w->pad,
+                             .b = lane->qs + lead * job->pad,
+                             .ldb = job->pad,
+                             .c = w->dk + row * job->pad,
+                             .ldc = job->pad,
                              .accumulate = true };
 
     cpu_tile (&tile);
+    tile.n = tile.ldb = tile.ldc = job->pad_v;
     tile.a = w->p + lead;
-    tile.b = w->dos + lead * w->pad;
-    tile.c = w->dv + row * w->pad;
+    tile.b = lane->dos + lead * job->pad_v;
+    tile.c = w->dv + row * job->pad_v;
     cpu_tile (&tile);
 }
 
-static void store_dq (const struct job *job, const struct work *w)
+static void store_dq (const struct job *job, const struct lane *lane)
 {
+    const struct kern_attention_fwd *a = &job->plan.a;
     float scale[BQ];
 
     for (int i = 0; i < BQ; i++)
-        scale[i] = (float)job->a->scale;
-    flash_turn_back (w->dqt, scale, job->g->accumulate,
-                     &(struct flash_rows){ job->g->dq, job->a->dtype,
-                                           flash_q_row (job->a, &w->q, 0),
-                                           job->a->q_stride_s, w->q.count,
-                                           job->a->head_dim });
+        scale[i] = (float)a->scale;
+    flash_turn_back (lane->dqt, scale, job->g->accumulate,
+                     &(struct flash_rows){ job->g->dq, a->dtype, flash_q_row (a, &lane->q, 0),
+                                           a->q_stride_s, lane->q.count, a->head_dim });
 }
 
 VEC_INLINE void store_row (const float *row, int64_t n, void *x, int64_t first,
@@ -223,213 +267,267 @@ VEC_INLINE void store_row (const float *row, int64_t n, void *x, int64_t first,
 static void store_dk_dv (const struct job *job, int64_t entry, int64_t kv_head,
                          int64_t block, const struct work *w, int64_t row)
 {
-    const struct kern_attention_fwd *a = job->a;
+    const struct kern_attention_fwd *a = &job->plan.a;
     struct flash_keys k = { .entry = entry, .head = kv_head, .first = block * BK };
 
     for (int64_t j = 0; j < cpu_min (BK, a->seq_k - block * BK); j++) {
-        int64_t to = flash_kv_row (a, &k, j);
-
-        VEC_TYPED (a->dtype, store_row, w->dk + (row + j) * w->pad, a->head_dim,
-                   job->g->dk, to, job->g->accumulate);
-        VEC_TYPED (a->dtype, store_row, w->dv + (row + j) * w->pad, a->head_dim,
-                   job->g->dv, to, job->g->accumulate);
+        VEC_TYPED (a->dtype, store_row, w->dk + (row + j) * job->pad, a->head_dim,
+                   job->g->dk, flash_k_row (a, &k, j), job->g->accumulate);
+        VEC_TYPED (a->dtype, store_row, w->dv + (row + j) * job->pad_v, a->head_dim_v,
+                   job->g->dv, flash_v_row (a, &k, j), job->g->accumulate);
     }
 }
 
-/* One block of queries against all keys: dq; and, if 'all', what it adds to dk and dv. */
-static void go_through_keys (const struct job *job, struct work *w, bool all)
+/* The lanes of a panel against one block of keys: see go_through_keys(). */
+static void take_block (const struct job *job, int64_t block, bool all, struct work *w)
 {
-    const struct kern_attention_fwd *a = job->a;
+    const struct kern_attention_fwd *a = &job->plan.a;
+    int64_t entry = w->lane[0].q.entry, head = w->lane[0].q.head / (a->heads / a->kv_heads);
+    struct flash_pair pair;
+    bool loaded = false;
 
-    memset (w->dqt, 0, (size_t)(a->head_dim * BQ) * sizeof (float));
-    for (int64_t first = 0; first < a->seq_k; first += w->k.count) {
-        if (!flash_pair (a, &w->q, first, &w->k))
+    for (int64_t i = 0; i < w->lanes; i++) {
+        const struct lane *lane = &w->lane[i];
+
+        if (flash_hidden (&job->plan, entry, lane->q.first / BQ, block))
             continue;
-        load_keys (a, w, true);
-        form_pair (job, w);
-        add_dq (a, w);
-        if (all)
-            add_dk_dv (w, first);
+        if (!loaded)
+            flash_set_keys (a, entry, head, block, &w->k[0]);
+        loaded = true;
+        for (int64_t from = 0; from < w->k[0].count; from += pair.count) {
+            if (!flash_pair (&lane->q, &w->k[0], from, &pair))
+                continue;
+            form_pair (a, lane, &w->k[0], &pair, w);
+            add_dq (a, lane, &w->k[0], &pair, w);
+            if (all)
+                add_dk_dv (job, lane, &pair, w, block * BK + from);
+        }
     }
-    store_dq (job, w);
+}
+
+/* The lanes of a panel against all keys: dq; and, if 'all', what they add to dk and dv. */
+static void go_through_keys (const struct job *job, bool all, struct work *w)
+{
+    size_t size = (size_t)(job->plan.a.head_dim * BQ) * sizeof (float);
+
+    for (int64_t i = 0; i < w->lanes; i++)
+        memset (w->lane[i].dqt, 0, size);
+    for (int64_t block = 0; block < job->plan.k_blocks; block++)
+        take_block (job, block, all, w);
+    for (int64_t i = 0; i < w->lanes; i++)
+        store_dq (job, &w->lane[i]);
+}
+
+static void clear_dk_dv (const struct job *job, const struct work *w)
+{
+    memset (w->dk, 0, (size_t)(job->keys * (job->pad + job->pad_v)) * sizeof (float));
 }
 
 /* Everything of one kv head. */
 static void do_head (const struct job *job, int64_t entry, int64_t kv_head)
 {
-    const struct kern_attention_fwd *a = job->a;
-    int64_t group = a->heads / a->kv_heads;
+    int64_t group = job->plan.a.heads / job->plan.a.kv_heads, blocks = job->plan.q_blocks;
     struct work w;
 
     carve (job, &w);
-    memset (w.dk, 0, (size_t)(2 * job->keys * w.pad) * sizeof (float));
-    for (int64_t head = kv_head * group; head < (kv_head + 1) * group; head++) {
-        for (int64_t block = 0; block < flash_blocks (a->seq_q, BQ); block++) {
-            load_queries (job, entry, head, block, &w);
-            go_through_keys (job, &w, true);
-        }
+    clear_dk_dv (job, &w);
+    for (int64_t first = 0; first < group * blocks; first += w.lanes) {
+        w.lanes = cpu_min (job->q_width, group * blocks - first);
+        for (int64_t i = 0; i < w.lanes; i++)
+            load_queries (job, entry, kv_head * group + (first + i) / blocks,
+                          (first + i) % blocks, true, &w.lane[i]);
+        go_through_keys (job, true, &w);
     }
-    for (int64_t b = 0; b < flash_blocks (a->seq_k, BK); b++)
+    for (int64_t b = 0; b < job->plan.k_blocks; b++)
         store_dk_dv (job, entry, kv_head, b, &w, b * BK);
 }
 
-/* dq of one block of queries. */
-static void do_queries (const struct job *job, int64_t entry, int64_t head, int64_t block)
+/* dq of a panel: the blocks of queries from 'first' on. */
+static void do_queries (const struct job *job, int64_t entry, int64_t head, int64_t first)
 {
     struct work w;
 
     carve (job, &w);
-    load_queries (job, entry, head, block, &w);
-    go_through_keys (job, &w, false);
+    w.lanes = cpu_min (job->q_width, job->plan.q_blocks - first);
+    for (int64_t i = 0; i < w.lanes; i++)
+        load_queries (job, entry, head, first + i, false, &w.lane[i]);
+    go_through_keys (job, false, &w);
 }
 
-/* What one block of queries adds to dk and dv of the block of keys from 'first' on. */
-static void go_through_block (const struct job *job, int64_t first, struct work *w)
+/* What one block of queries adds to dk and dv of 'count' blocks of keys from 'first' on. */
+static void go_through_panel (const struct job *job, int64_t entry, int64_t head,
+                              int64_t q_block, int64_t first, int64_t count, struct work *w)
 {
-    int64_t end = cpu_min (first + BK, job->a->seq_k);
+    const struct kern_attention_fwd *a = &job->plan.a;
+    struct lane *lane = &w->lane[0];
+    struct flash_pair pair;
+    bool loaded = false;
 
-    for (int64_t next = first; next < end; next += w->k.count) {
-        if (!flash_pair (job->a, &w->q, next, &w->k))
+    for (int64_t i = 0; i < count; i++) {
+        if (flash_hidden (&job->plan, entry, q_block, first + i))
             continue;
-        load_keys (job->a, w, false);
-        form_pair (job, w);
-        add_dk_dv (w, next - first);
-    }
-}
-
-/* dk and dv of one block of keys. */
-static void do_keys (const struct job *job, int64_t entry, int64_t kv_head, int64_t block)
-{
-    const struct kern_attention_fwd *a = job->a;
-    int64_t group = a->heads / a->kv_heads;
-    struct work w;
-
-    carve (job, &w);
-    memset (w.dk, 0, (size_t)(2 * job->keys * w.pad) * sizeof (float));
-    for (int64_t head = kv_head * group; head < (kv_head + 1) * group; head++) {
-        for (int64_t b = 0; b < flash_blocks (a->seq_q, BQ); b++) {
-            flash_set_queries (a, entry, head, b, &w.q);
-            if (!flash_pair (a, &w.q, block * BK, &w.k) && w.k.count > CUT)
-                continue; /* the whole block is hidden: do not load the queries */
-            load_queries (job, entry, head, b, &w);
-            go_through_block (job, block * BK, &w);
+        if (!loaded)
+            load_queries (job, entry, head, q_block, true, lane);
+        loaded = true;
+        for (int64_t from = 0; from < w->k[i].count; from += pair.count) {
+            if (!flash_pair (&lane->q, &w->k[i], from, &pair))
+                continue;
+            form_pair (a, lane, &w->k[i], &pair, w);
+            add_dk_dv (job, lane, &pair, w, i * BK + from);
         }
     }
-    store_dk_dv (job, entry, kv_head, block, &w, 0);
 }
 
-/* delta of one head. */
+/* dk and dv of a panel: the blocks of keys from 'first' on. */
+static void do_keys (const struct job *job, int64_t entry, int64_t kv_head, int64_t first)
+{
+    const struct kern_attention_fwd *a = &job->plan.a;
+    int64_t group = a->heads / a->kv_heads;
+    int64_t count = cpu_min (job->k_width, job->plan.k_blocks - first);
+    struct work w;
+
+    carve (job, &w);
+    clear_dk_dv (job, &w);
+    for (int64_t i = 0; i < count; i++)
+        flash_set_keys (a, entry, kv_head, first + i, &w.k[i]);
+    for (int64_t head = kv_head * group; head < (kv_head + 1) * group; head++)
+        for (int64_t b = 0; b < job->plan.q_blocks; b++)
+            go_through_panel (job, entry, head, b, first, count, &w);
+    for (int64_t i = 0; i < count; i++)
+        store_dk_dv (job, entry, kv_head, first + i, &w, i * BK);
+}
+
+/* delta of one head, and what the head adds to dsink. */
 VEC_INLINE void do_delta (const struct job *job, int64_t entry, int64_t head,
                           const enum mg_dtype type)
 {
-    const struct kern_attention_fwd *a = job->a;
+    const struct kern_attention_fwd *a = &job->plan.a;
     struct flash_queries q = { .entry = entry, .head = head };
     float *delta = job->delta + flash_lse (a, &q);
+    const float *lse = a->lse + flash_lse (a, &q);
+    double sink = 0, sum_sink = 0;
 
     for (int64_t i = 0; i < a->seq_q; i++) {
         int64_t row = flash_out_row (a, &q, i);
         vf sum = { 0 };
 
-        for (int64_t d = 0; d < a->head_dim; d += VEC)
-            sum += vec_get (a->out, row + d, a->head_dim - d, type)
-                   * vec_get (job->g->dout, row + d, a->head_dim - d, type);
+        for (int64_t d = 0; d < a->head_dim_v; d += VEC)
+            sum += vec_get (a->out, row + d, a->head_dim_v - d, type)
+                   * vec_get (job->g->dout, row + d, a->head_dim_v - d, type);
         delta[i] = vec_sum (sum);
+    }
+    if (!a->has_sink || !job->g->dsink)
+        return;
+    if (a->sink)
+        sink = vec_one (a->sink, head, type);
+    /* An lse of minus infinity means that the sink is that, too, and has no probability. */
+    for (int64_t i = 0; i < a->seq_q; i++)
+        if (lse[i] != -INFINITY)
+            sum_sink -= exp (sink - lse[i]) * delta[i];
+    job->sinks[entry * a->heads + head] = sum_sink;
+}
+
+/* Sums over batch entries, in their order. */
+static void add_dsink (const struct job *job)
+{
+    const struct kern_attention_bwd *g = job->g;
+
+    for (int64_t head = 0; head < job->plan.a.heads; head++) {
+        double sum = 0;
+
+        for (int64_t entry = 0; entry < job->plan.a.batch; entry++)
+            sum += job->sinks[entry * job->plan.a.heads + head];
+        VEC_TYPED (g->grad_dtype, vec_add, g->dsink, head, vec_set ((float)sum), 1);
     }
 }
 
 static void run_heads (const struct job *job)
 {
-    int64_t tasks = job->a->batch * job->a->kv_heads;
+    int64_t kv_heads = job->plan.a.kv_heads, tasks = job->plan.a.batch * kv_heads;
 
 #pragma omp parallel for num_threads (job->threads) schedule (dynamic)
     for (int64_t task = 0; task < tasks; task++)
-        do_head (job, task / job->a->kv_heads, task % job->a->kv_heads);
+        do_head (job, task / kv_heads, task % kv_heads);
 }
 
 static void run_blocks (const struct job *job)
 {
-    const struct kern_attention_fwd *a = job->a;
-    int64_t q_blocks = flash_blocks (a->seq_q, BQ),
-            k_blocks = flash_blocks (a->seq_k, BK);
-    int64_t q_tasks = a->batch * a->heads * q_blocks;
-    int64_t k_tasks = a->batch * a->kv_heads * k_blocks;
+    const struct kern_attention_fwd *a = &job->plan.a;
+    int64_t q_panels = job->q_width > 0 ? flash_blocks (job->plan.q_blocks, job->q_width) : 0;
+    int64_t k_panels = job->k_width > 0 ? flash_blocks (job->plan.k_blocks, job->k_width) : 0;
+    int64_t q_tasks = a->batch * a->heads * q_panels;
+    int64_t k_tasks = a->batch * a->kv_heads * k_panels;
 
 #pragma omp parallel num_threads (job->threads)
     {
         /* Longest first: of a causal mask late queries and early keys. */
 #pragma omp for schedule (dynamic) nowait
         for (int64_t task = 0; task < q_tasks; task++) {
-            int64_t head = task / q_blocks;
+            int64_t head = task / q_panels;
 
             do_queries (job, head / a->heads, head % a->heads,
-                        q_blocks - 1 - task % q_blocks);
+                        (q_panels - 1 - task % q_panels) * job->q_width);
         }
 #pragma omp for schedule (dynamic)
         for (int64_t task = 0; task < k_tasks; task++) {
-            int64_t head = task / k_blocks;
+            int64_t head = task / k_panels;
 
-            do_keys (job, head / a->kv_heads, head % a->kv_heads, task % k_blocks);
+            do_keys (job, head / a->kv_heads, head % a->kv_heads,
+                     task % k_panels * job->k_width);
         }
     }
 }
 
-/* Do 'tasks' of equal size keep the threads busy for 5/7 of the time or more? */
-static bool is_enough (int64_t tasks, int threads)
-{
-    int64_t rounds = (tasks + threads - 1) / threads;
-
-    return 7 * tasks >= 5 * rounds * threads;
-}
-
-/* Does a task take all of a head's keys at once? */
-static bool is_by_head (const struct kern_attention_fwd *a, int threads)
-{
-    return is_enough (a->batch * a->kv_heads, threads);
-}
-
-/* Keys whose gradients a thread keeps. */
-static int64_t kept_keys (const struct kern_attention_fwd *a, int threads)
-{
-    return is_by_head (a, threads) ? flash_blocks (a->seq_k, BK) * BK : BK;
-}
-
-/* Floats of delta. */
+/* Floats of delta, a multiple of 16. */
 static size_t num_deltas (const struct kern_attention_fwd *a)
 {
     return (size_t)(a->batch * a->heads * a->seq_q + 15) / 16 * 16;
 }
 
+/* Floats that job->sinks takes, a multiple of 16. */
+static size_t num_sinks (const struct kern_attention_fwd *a)
+{
+    return a->has_sink ? (size_t)(2 * a->batch * a->heads + 15) / 16 * 16 : 0;
+}
+
 size_t cpu_attention_bwd_scratch (const struct kernels *k,
                                   const struct kern_attention_bwd *g)
 {
-    int threads = cpu_of (k)->threads;
-    size_t each = floats (&g->fwd, kept_keys (&g->fwd, threads));
+    struct job job;
 
-    return (num_deltas (&g->fwd) + (size_t)threads * each) * sizeof (float);
+    if (g->fwd.kv_heads < 1)
+        return 0; // the call is refused
+    divide (k, &g->fwd, &job);
+    return (flash_plan_floats (&g->fwd) + num_sinks (&g->fwd) + num_deltas (&g->fwd)
+            + (size_t)job.threads * job.floats)
+           * sizeof (float);
 }
 
 int cpu_attention_bwd (const struct kernels *k, const struct kern_attention_bwd *g,
                        struct mg_error *err)
 {
     const struct kern_attention_fwd *a = &g->fwd;
-    struct job job = { .g = g, .a = a, .threads = cpu_of (k)->threads };
+    struct job job = { .g = g };
     int64_t heads = a->batch * a->heads;
+    float *memory;
 
-    if (a->kv_heads < 1 || a->heads % a->kv_heads != 0)
-        return mg_error_set (err, EINVAL,
-                             "attention: %lld heads are not a multiple of %lld kv heads",
-                             (long long)a->heads, (long long)a->kv_heads);
+    if (flash_check (a, err) < 0)
+        return -1;
     if (heads == 0)
         return 0;
-    job.keys = kept_keys (a, job.threads);
-    job.floats = floats (a, job.keys);
-    if (!(job.delta = cpu_scratch (k, cpu_attention_bwd_scratch (k, g), err)))
+    divide (k, a, &job);
+    if (!(memory = cpu_scratch (k, cpu_attention_bwd_scratch (k, g), err)))
         return -1;
+    flash_prepare (a, memory, &job.plan);
+    job.sinks = (double *)(memory + flash_plan_floats (a));
+    job.delta = memory + flash_plan_floats (a) + num_sinks (a);
     job.memory = job.delta + num_deltas (a);
 #pragma omp parallel for num_threads (job.threads)
     for (int64_t i = 0; i < heads; i++)
         VEC_TYPED (a->dtype, do_delta, &job, i / a->heads, i % a->heads);
-    if (is_by_head (a, job.threads))
+    if (a->has_sink && g->dsink)
+        add_dsink (&job);
+    if (job.by_head)
         run_heads (&job);
     else
         run_blocks (&job);

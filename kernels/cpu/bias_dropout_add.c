@@ -1,4 +1,9 @@
-/* bias_dropout_add.c - y = residual + dropout (x + bias), and its gradient */
+/* bias_dropout_add.c - y = residual + dropout (x + bias), and its gradient
+ *
+ * Rows are shared among the threads, and each element depends only on its own coordinates.  The
+ * bias gradient is the column sum of the stored dx (reduce.c), so that its order does not depend
+ * on the number of threads.
+ */
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/philox.h"

@@ -1,22 +1,77 @@
-/* flash.c - blocks of queries and keys */
+/* flash.c - blocks of queries and keys
+ *
+ * Forward and backward attention prepare blocks, compute scores and apply dropout with these
+ * functions, so that both passes see the same numbers.
+ */
 
+#include <errno.h>
 #include <math.h>
 
 #include "kernels/cpu/flash.h"
 #include "kernels/cpu/philox.h"
 #include "libcore/base/rng.h"
 
-static void set_positions (const struct kern_positions *positions, int64_t entry,
-                           int64_t first, int64_t count, int32_t *out, int32_t *min,
-                           int32_t *max)
+int flash_check (const struct kern_attention_fwd *a, struct mg_error *err)
 {
-    *min = INT32_MAX;
-    *max = INT32_MIN;
-    for (int64_t i = 0; i < count; i++) {
-        out[i] = (int32_t)cpu_position (positions, first + i, entry);
-        *min = out[i] < *min ? out[i] : *min;
-        *max = out[i] > *max ? out[i] : *max;
-    }
+    if (a->kv_heads < 1 || a->heads % a->kv_heads != 0)
+        return mg_error_set (err, EINVAL,
+                             "attention: %lld heads are not a multiple of %lld kv heads",
+                             (long long)a->heads, (long long)a->kv_heads);
+    return 0;
+}
+
+/* Batch entries whose positions or starts differ. */
+static int64_t count_entries (const struct kern_attention_fwd *a)
+{
+    bool same = (!a->pos_q.at || a->pos_q.stride_b == 0)
+                && (!a->pos_k.at || a->pos_k.stride_b == 0)
+                && (!a->start.at || a->start.stride_b == 0);
+
+    return same ? cpu_min (1, a->batch) : a->batch;
+}
+
+size_t flash_plan_floats (const struct kern_attention_fwd *a)
+{
+    int64_t each = 4 * flash_blocks (a->seq_q, BQ) + 2 * flash_blocks (a->seq_k, BK);
+
+    return (size_t)(a->batch * each + 15) / 16 * 16;
+}
+
+int64_t flash_panel (int64_t sets, int64_t blocks, int threads)
+{
+    int64_t width = PANEL;
+
+    while (width > 1 && sets * flash_blocks (blocks, width) < 4 * threads)
+        width /= 2;
+    return cpu_min (width, blocks);
+}
+
+static int32_t clamp (int64_t position)
+{
+    return (int32_t)(position < 0 ? 0 : cpu_min (position, INT32_MAX));
+}
+
+/* Set position, low and high of query 'i', and widen the range. */
+static void set_query (const struct kern_attention_fwd *a, int64_t i, struct flash_queries *q)
+{
+    int64_t s = q->first + i, position = cpu_position (&a->pos_q, s, q->entry);
+    int64_t low = a->start.at ? a->start.at[s * a->start.stride_s
+                                            + q->entry * a->start.stride_b]
+                              : 0;
+    int64_t high = a->causal ? position : INT32_MAX;
+    struct flash_range *r = &q->range;
+
+    if (a->window.set && a->window.left >= 0 && low < position - a->window.left)
+        low = position - a->window.left;
+    if (a->window.set && a->window.right >= 0)
+        high = cpu_min (high, position + a->window.right);
+    q->position[i] = (int32_t)position;
+    q->low[i] = clamp (low);
+    q->high[i] = clamp (high);
+    r->min_low = q->low[i] < r->min_low ? q->low[i] : r->min_low;
+    r->max_low = q->low[i] > r->max_low ? q->low[i] : r->max_low;
+    r->min_high = q->high[i] < r->min_high ? q->high[i] : r->min_high;
+    r->max_high = q->high[i] > r->max_high ? q->high[i] : r->max_high;
 }
 
 void flash_set_queries (const struct kern_attention_fwd *a, int64_t entry, int64_t head,
@@ -27,52 +82,74 @@ void flash_set_queries (const struct kern_attention_fwd *a, int64_t entry, int64
     q->first = block * BQ;
     q->count = cpu_min (BQ, a->seq_q - q->first);
     q->across = (q->count + VEC - 1) / VEC * VEC;
-    set_positions (&a->pos_q, entry, q->first, q->count, q->position, &q->min, &q->max);
-    for (int64_t i = q->count; i < q->across; i++)
-        q->position[i] = q->max;
+    q->range = (struct flash_range){ INT32_MAX, 0, INT32_MAX, 0 };
+    for (int64_t i = 0; i < q->count; i++)
+        set_query (a, i, q);
+    /* What fills the last vector neither widens the range nor keeps a vector in a pair. */
+    for (int64_t i = q->count; i < q->across; i++) {
+        q->position[i] = q->position[q->count - 1];
+        q->low[i] = q->range.max_low;
+        q->high[i] = q->range.max_high;
+    }
 }
 
-void flash_set_keys (const struct kern_attention_fwd *a, int64_t entry, int64_t head,
-                     int64_t first, int64_t count, struct flash_keys *k)
+/* Set everything but the rows. */
+static void set_positions (const struct kern_attention_fwd *a, int64_t entry, int64_t head,
+                           int64_t block, struct flash_keys *k)
 {
     k->entry = entry;
     k->head = head;
-    k->first = first;
-    k->count = count;
-    k->lead = 0;
-    set_positions (&a->pos_k, entry, k->first, k->count, k->position, &k->min, &k->max);
-    k->k = k->v = NULL;
-    if (a->dtype == MG_FLOAT32) {
-        k->k = (const float *)a->k + flash_kv_row (a, k, 0);
-        k->v = (const float *)a->v + flash_kv_row (a, k, 0);
+    k->first = block * BK;
+    k->count = cpu_min (BK, a->seq_k - k->first);
+    for (int64_t j = 0; j < k->count; j++) {
+        int32_t position = (int32_t)cpu_position (&a->pos_k, k->first + j, entry);
+        int32_t *min = &k->min[j / CUT], *max = &k->max[j / CUT];
+
+        k->position[j] = position;
+        *min = j % CUT == 0 || position < *min ? position : *min;
+        *max = j % CUT == 0 || position > *max ? position : *max;
     }
-    k->k_stride = k->v_stride = a->kv_stride_s;
 }
 
-/* Queries of the leading vectors whose positions are all below 'position'. */
-static int64_t count_before (const struct flash_queries *q, int32_t position)
+/* Lowest and highest position of keys from .. end - 1; from and end are multiples of CUT, or end
+ * is the number of keys.
+ */
+static void find_range (const struct flash_keys *k, int64_t from, int64_t end, int32_t *min,
+                        int32_t *max)
 {
-    int64_t lead = 0;
-
-    while (lead < q->across && q->position[lead] < position)
-        lead++;
-    return lead / VEC * VEC;
+    *min = k->min[from / CUT];
+    *max = k->max[from / CUT];
+    for (int64_t j = from + CUT; j < end; j += CUT) {
+        *min = k->min[j / CUT] < *min ? k->min[j / CUT] : *min;
+        *max = k->max[j / CUT] > *max ? k->max[j / CUT] : *max;
+    }
 }
 
-bool flash_pair (const struct kern_attention_fwd *a, const struct flash_queries *q,
-                 int64_t first, struct flash_keys *k)
+void flash_prepare (const struct kern_attention_fwd *a, float *memory, struct flash_plan *plan)
 {
-    int64_t head = q->head / (a->heads / a->kv_heads);
-    int64_t count = cpu_min (BK - first % BK, a->seq_k - first);
+    struct flash_queries q;
+    struct flash_keys k;
 
-    flash_set_keys (a, q->entry, head, first, count, k);
-    if (!a->causal || k->max <= q->min)
-        return true;
-    if (k->min > q->max)
-        return false;
-    flash_set_keys (a, q->entry, head, first, cpu_min (CUT, count), k);
-    k->lead = count_before (q, k->min);
-    return k->lead < q->across;
+    plan->a = *a;
+    plan->a.head_dim_v = flash_dim_v (a);
+    if (a->v_stride_s == 0 && a->v_stride_b == 0 && a->v_stride_g == 0) {
+        plan->a.v_stride_s = a->kv_stride_s;
+        plan->a.v_stride_b = a->kv_stride_b;
+        plan->a.v_stride_g = a->kv_stride_g;
+    }
+    plan->entries = count_entries (a);
+    plan->q_blocks = flash_blocks (a->seq_q, BQ);
+    plan->k_blocks = flash_blocks (a->seq_k, BK);
+    plan->queries = (int32_t *)memory;
+    plan->keys = plan->queries + plan->entries * plan->q_blocks * 4;
+    for (int64_t i = 0; i < plan->entries * plan->q_blocks; i++) {
+        flash_set_queries (a, i / plan->q_blocks, 0, i % plan->q_blocks, &q);
+        memcpy (plan->queries + 4 * i, &q.range, sizeof (q.range));
+    }
+    for (int64_t i = 0; i < plan->entries * plan->k_blocks; i++) {
+        set_positions (a, i / plan->k_blocks, 0, i % plan->k_blocks, &k);
+        find_range (&k, 0, k.count, plan->keys + 2 * i, plan->keys + 2 * i + 1);
+    }
 }
 
 VEC_INLINE void copy_row (const void *x, int64_t first, int64_t n, float *copy,
@@ -82,14 +159,55 @@ VEC_INLINE void copy_row (const void *x, int64_t first, int64_t n, float *copy,
         vec_store_part (copy + c, vec_get (x, first + c, n - c, type), n - c);
 }
 
-void flash_copy_rows (const struct kern_attention_fwd *a, const struct flash_keys *k,
-                      const void *x, const float **rows, int64_t *stride, float *copy)
+VEC_INLINE void copy_keys (const struct kern_attention_fwd *a, const struct flash_keys *k,
+                           const enum mg_dtype type)
 {
-    for (int64_t i = 0; i < k->count; i++)
-        VEC_TYPED (a->dtype, copy_row, x, flash_kv_row (a, k, i), a->head_dim,
-                   copy + i * a->head_dim);
-    *rows = copy;
-    *stride = a->head_dim;
+    for (int64_t j = 0; j < k->count; j++)
+        copy_row (a->k, flash_k_row (a, k, j), a->head_dim, k->k + j * a->head_dim, type);
+    for (int64_t j = 0; j < k->count; j++)
+        copy_row (a->v, flash_v_row (a, k, j), a->head_dim_v, k->v + j * a->head_dim_v, type);
+}
+
+void flash_set_keys (const struct kern_attention_fwd *a, int64_t entry, int64_t head,
+                     int64_t block, struct flash_keys *k)
+{
+    set_positions (a, entry, head, block, k);
+    VEC_TYPED (a->dtype, copy_keys, a, k);
+}
+
+/* Set lead and end: the queries between the leading and the last vectors whose queries all see
+ * no key of positions min .. max.
+ */
+static void leave_out (const struct flash_queries *q, int32_t min, int32_t max,
+                       struct flash_pair *pair)
+{
+    int64_t lead = 0, end = q->across;
+
+    while (lead < q->across && q->high[lead] < min)
+        lead++;
+    while (end > 0 && q->low[end - 1] > max)
+        end--;
+    pair->lead = lead / VEC * VEC;
+    pair->end = (end + VEC - 1) / VEC * VEC;
+}
+
+bool flash_pair (const struct flash_queries *q, const struct flash_keys *k, int64_t from,
+                 struct flash_pair *pair)
+{
+    const struct flash_range *r = &q->range;
+    int32_t min, max;
+
+    *pair = (struct flash_pair){ .from = from, .count = k->count - from, .end = q->across };
+    find_range (k, from, k->count, &min, &max);
+    if (min >= r->max_low && max <= r->min_high)
+        return true;
+    if (max < r->min_low || min > r->max_high)
+        return false;
+    pair->count = cpu_min (CUT, pair->count);
+    find_range (k, from, from + pair->count, &min, &max);
+    pair->cut = min < r->max_low || max > r->min_high;
+    leave_out (q, min, max, pair);
+    return pair->lead < pair->end;
 }
 
 /* A square of VEC x VEC at a time, from (row, col) on, as much of it as there is. */
@@ -146,53 +264,58 @@ void flash_turn_back (const float *in, const float *scale, bool accumulate,
                        c);
 }
 
-static void mask (const struct flash_queries *q, const struct flash_keys *k, float *s)
+static void mask (const struct flash_queries *q, const struct flash_keys *k,
+                  const struct flash_pair *pair, float *s)
 {
-    for (int64_t i = k->lead; i < q->across; i += VEC) {
-        vi position;
+    const int32_t *position = k->position + pair->from;
 
-        memcpy (&position, q->position + i, sizeof (position));
-        for (int64_t j = 0; j < k->count; j++) {
+    for (int64_t i = pair->lead; i < pair->end; i += VEC) {
+        vi low, high;
+
+        memcpy (&low, q->low + i, sizeof (low));
+        memcpy (&high, q->high + i, sizeof (high));
+        for (int64_t j = 0; j < pair->count; j++) {
             float *p = s + j * BQ + i;
 
-            vec_store (p, vec_select (position >= k->position[j], vec_load (p),
-                                      vec_set (-INFINITY)));
+            vec_store (p, vec_select ((high >= position[j]) & (low <= position[j]),
+                                      vec_load (p), vec_set (-INFINITY)));
         }
     }
 }
 
 void flash_scores (const struct kern_attention_fwd *a, const struct flash_queries *q,
-                   const struct flash_keys *k, const float *qt, float *s)
+                   const struct flash_keys *k, const struct flash_pair *pair, const float *qt,
+                   float *s)
 {
-    cpu_tile (&(struct cpu_tile){ .m = k->count,
-                                  .n = q->across - k->lead,
+    cpu_tile (&(struct cpu_tile){ .m = pair->count,
+                                  .n = pair->end - pair->lead,
                                   .k = a->head_dim,
-                                  .a = k->k,
-                                  .a_row = k->k_stride,
+                                  .a = k->k + pair->from * a->head_dim,
+                                  .a_row = a->head_dim,
                                   .a_col = 1,
-                                  .b = qt + k->lead,
+                                  .b = qt + pair->lead,
                                   .ldb = BQ,
-                                  .c = s + k->lead,
+                                  .c = s + pair->lead,
                                   .ldc = BQ });
-    if (a->causal && k->max > q->min)
-        mask (q, k, s);
+    if (pair->cut)
+        mask (q, k, pair, s);
 }
 
 void flash_drop (const struct kern_attention_fwd *a, const struct flash_queries *q,
-                 const struct flash_keys *k, float *factor)
+                 const struct flash_keys *k, const struct flash_pair *pair, float *factor)
 {
     struct philox_drop drop = philox_drop (a->dropout_p);
     uint64_t head = (uint64_t)(a->first_head + q->head), layer = (uint64_t)a->layer;
     uint64_t key = rng_key (a->seed, RNG_DROPOUT_ATTENTION, head, layer);
     uint64_t sample = (uint64_t)a->sample[q->entry];
 
-    for (int64_t i = k->lead; i < q->across; i += VEC) {
+    for (int64_t i = pair->lead; i < pair->end; i += VEC) {
         vu position, value[4];
         uint32_t block = 0;
 
         memcpy (&position, q->position + i, sizeof (position));
-        for (int64_t j = 0; j < k->count; j++) {
-            uint32_t at = (uint32_t)k->position[j];
+        for (int64_t j = 0; j < pair->count; j++) {
+            uint32_t at = (uint32_t)k->position[pair->from + j];
 
             /* Four keys share the values of one call. */
             if (j == 0 || at / 4 != block) {

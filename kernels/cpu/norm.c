@@ -13,6 +13,23 @@
 
 enum { GROUP = 32 }; /* rows */
 
+/* First element of a row. */
+static inline int64_t row_at (const struct kern_rows *rows, int64_t row, int64_t cols)
+{
+    if (rows->inner == 0)
+        return row * cols;
+    return row / rows->inner * rows->stride_outer + row % rows->inner * rows->stride_inner;
+}
+
+/* What a column is multiplied by. */
+VEC_INLINE vf factor (const void *weight, bool one_plus, int64_t col, int64_t left,
+                      const enum mg_dtype type)
+{
+    vf w = vec_get (weight, col, left, type);
+
+    return one_plus ? w + 1.0f : w;
+}
+
 /* Sum of (x - mean)^power, power 1 or 2, over a row that begins with element 'first'. */
 VEC_INLINE float sum_row (const void *x, int64_t first, int64_t n, float mean,
                           const int power, const enum mg_dtype type)
@@ -39,7 +56,8 @@ VEC_INLINE float sum_row (const void *x, int64_t first, int64_t n, float mean,
 VEC_INLINE void fwd_row (const struct kern_norm_fwd *a, int64_t row,
                          const enum mg_dtype type)
 {
-    int64_t first = row * a->cols;
+    int64_t first = row_at (&a->x_rows, row, a->cols);
+    int64_t out = row_at (&a->y_rows, row, a->cols);
     float mean
         = a->mean ? sum_row (a->x, first, a->cols, 0, 1, type) / (float)a->cols : 0;
     double var = (double)sum_row (a->x, first, a->cols, mean, 2, type) / (double)a->cols;
@@ -50,8 +68,8 @@ VEC_INLINE void fwd_row (const struct kern_norm_fwd *a, int64_t row,
         vf xhat = (vec_get (a->x, first + c, left, type) - mean) * rstd;
         vf bias = a->bias ? vec_get (a->bias, c, left, type) : (vf){ 0 };
 
-        vec_put (a->y, first + c, xhat * vec_get (a->weight, c, left, type) + bias, left,
-                 type);
+        vec_put (a->y, out + c, xhat * factor (a->weight, a->one_plus, c, left, type) + bias,
+                 left, type);
     }
     if (a->mean)
         a->mean[row] = mean;
@@ -73,14 +91,15 @@ int cpu_norm_fwd (const struct kernels *k, const struct kern_norm_fwd *a,
 VEC_INLINE void bwd_row (const struct kern_norm_bwd *a, int64_t row, float *dweight,
                          float *dbias, const enum mg_dtype type)
 {
-    int64_t first = row * a->cols;
+    int64_t first = row_at (&a->x_rows, row, a->cols);
+    int64_t up = row_at (&a->dy_rows, row, a->cols), down = row_at (&a->dx_rows, row, a->cols);
     float mean = a->mean ? a->mean[row] : 0, rstd = a->rstd[row], mean_g, mean_gx;
     vf sum_g = { 0 }, sum_gx = { 0 };
 
     for (int64_t c = 0; c < a->cols; c += VEC) {
         int64_t left = a->cols - c;
-        vf g = vec_get (a->dy, first + c, left, type)
-               * vec_get (a->weight, c, left, type);
+        vf g = vec_get (a->dy, up + c, left, type)
+               * factor (a->weight, a->one_plus, c, left, type);
 
         sum_g += g;
         sum_gx += g * ((vec_get (a->x, first + c, left, type) - mean) * rstd);
@@ -89,14 +108,15 @@ VEC_INLINE void bwd_row (const struct kern_norm_bwd *a, int64_t row, float *dwei
     mean_gx = (float)((double)vec_sum (sum_gx) / (double)a->cols);
     for (int64_t c = 0; c < a->cols; c += VEC) {
         int64_t left = a->cols - c;
-        vf d = vec_get (a->dy, first + c, left, type);
+        vf d = vec_get (a->dy, up + c, left, type);
         vf xhat = (vec_get (a->x, first + c, left, type) - mean) * rstd;
         vf g = rstd
-               * (d * vec_get (a->weight, c, left, type) - mean_g - xhat * mean_gx);
+               * (d * factor (a->weight, a->one_plus, c, left, type) - mean_g
+                  - xhat * mean_gx);
 
         if (a->accumulate_dx)
-            g += vec_get (a->dx, first + c, left, type);
-        vec_put (a->dx, first + c, g, left, type);
+            g += vec_get (a->dx, down + c, left, type);
+        vec_put (a->dx, down + c, g, left, type);
         vec_store (dweight + c, vec_load (dweight + c) + d * xhat);
         vec_store (dbias + c, vec_load (dbias + c) + d);
     }

@@ -1,4 +1,9 @@
-/* reduce.c - column sums, sum of squares, largest magnitude, count of zeros */
+/* reduce.c - column sums, sum of squares, largest magnitude, count of zeros
+ *
+ * Every sum has a fixed order: rows or elements are cut into groups whose size depends on the
+ * shape only, the groups are summed separately, and the sums are added up in order.  So results
+ * do not depend on the number of threads.
+ */
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/vec.h"

@@ -1,4 +1,9 @@
-/* state.c - how float32 values are stored (struct kern_state) */
+/* state.c - how float32 values are stored (struct kern_state)
+ *
+ * Reads and writes chunks of the formats of struct kern_state: float32 and 16-bit as they are,
+ * float16 and float8 with a scale, or two halves.  A value that is read and stored again with the
+ * same scale stays the same.
+ */
 
 #include <errno.h>
 #include <float.h>

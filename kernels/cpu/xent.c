@@ -1,5 +1,8 @@
-/* xent.c - vocabulary-parallel cross entropy in three local passes (contract and formulas
- * in kernels.h)
+/* xent.c - vocabulary-parallel cross entropy in three local passes
+ *
+ * Contract and formulas are in kernels.h.  Rows are shared among the threads, and each row is
+ * summed in one order, so that results do not depend on the number of threads.  Padding columns
+ * are never read.
  */
 
 #include <float.h>

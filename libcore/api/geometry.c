@@ -1,4 +1,8 @@
-/* geometry.c - geometries for programs: arguments are checked here */
+/* geometry.c - geometries for programs: arguments are checked here
+ *
+ * A wrong argument is an error with a text, never a crash.  The rules themselves are in
+ * topo/geometry.h.
+ */
 
 #include <errno.h>
 #include <stdio.h>

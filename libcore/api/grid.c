@@ -1,4 +1,8 @@
-/* grid.c - grids for programs: arguments are checked here */
+/* grid.c - grids for programs: arguments are checked here
+ *
+ * A rank, kind or index that does not exist is an error, never a crash.  Public numbers of kinds
+ * are translated to the library's, since public numbers never change.
+ */
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,4 +1,9 @@
-/* job.c - jobs for programs */
+/* job.c - jobs for programs
+ *
+ * Options are read up to the size with which the program was compiled, so that newer options have
+ * their defaults in older programs.  If the program names no file for reports, they go to a
+ * stream of the library to standard error.
+ */
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,12 +6,20 @@
 
 #include "megatron/error.h"
 
-/* Is 'value' of the argument 'name' a multiple of 'size'?  'size' is at least 1, and 'of' describes
- * it ("tp 4").  0, or -1, EINVAL and a text that names the nearest values and ends with 'more':
+/* Checks that 'value' of the argument 'name' is a multiple of 'size'.  'size' is at least 1, and
+ * 'of' describes it ("tp 4").  Returns 0, or -1 with EINVAL and a text that names the nearest
+ * values of 1 or more and ends with 'more':
  *
  *     num-attention-heads 96 is not a multiple of tp 5; use 95 or 100
  */
 int multiple_check (const char *name, int64_t value, int64_t size, const char *of,
                     const char *more, struct mg_error *err);
+
+/* Checks the same of value + extra; 'what' describes 'extra', which may be negative:
+ *
+ *     num-layers 12 + 1 (loss) is not a multiple of pipeline-model-parallel-size 4; use 11 or 15
+ */
+int multiple_check_sum (const char *name, int64_t value, int64_t extra, const char *what,
+                        int64_t size, const char *of, const char *more, struct mg_error *err);
 
 #endif /* LIBCORE_BASE_MULTIPLE_H */

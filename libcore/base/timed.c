@@ -1,4 +1,8 @@
-/* timed.c - a thread for the call, left behind if the time runs out */
+/* timed.c - run a call on a thread that is abandoned if the time runs out
+ *
+ * The caller waits for the call until the deadline.  After that the thread is detached, and the
+ * memory of the call is never freed, since the call may still return.
+ */
 
 #include <errno.h>
 #include <signal.h>

@@ -1,4 +1,9 @@
-/* bootstrap.c - which launcher is this, and is what it says consistent */
+/* bootstrap.c - find the launcher, and check that its variables are consistent
+ *
+ * Chooses the backend from the environment, and refuses a process that was started as one of
+ * several without PMIx.  After a failed exchange it explains which ranks of the node are missing,
+ * and lets ranks that know more report first.
+ */
 
 #include <errno.h>
 #include <limits.h>

@@ -1,4 +1,8 @@
-/* nodes.c - number the nodes of a job */
+/* nodes.c - number the nodes of a job
+ *
+ * Nodes are numbered in the order of Slurm's list of nodes if every host is in it, else by the
+ * first task of each host.  Every rank computes the same numbers from the same texts.
+ */
 
 #include <errno.h>
 #include <stdbool.h>

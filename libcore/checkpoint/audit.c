@@ -1,4 +1,8 @@
-/* audit.c - read all of a checkpoint and tell everything that is wrong with it */
+/* audit.c - read all of a checkpoint and report everything that is wrong with it
+ *
+ * Goes through manifest, shards, parts and gaps in this order, and reports every fault with its
+ * kind.  Only a lack of memory ends it early.  Nothing in a file is trusted before it is checked.
+ */
 
 #include <dirent.h>
 #include <errno.h>

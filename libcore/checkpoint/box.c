@@ -1,4 +1,7 @@
-/* box.c - rectangles of global tensors */
+/* box.c - rectangles of global tensors
+ *
+ * Sizes are checked when a box is made from a piece, so that later products do not overflow.
+ */
 
 #include <errno.h>
 #include <inttypes.h>

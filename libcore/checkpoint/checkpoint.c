@@ -1,4 +1,8 @@
-/* checkpoint.c - which checkpoints there are, and which may go */
+/* checkpoint.c - which checkpoints there are, and which may go
+ *
+ * A checkpoint is complete if its manifest is good and every shard has its length.  The newest
+ * complete one is never removed, and nothing here changes a checkpoint.
+ */
 
 #include <errno.h>
 #include <inttypes.h>

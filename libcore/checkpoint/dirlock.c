@@ -1,4 +1,9 @@
-/* dirlock.c - one writer of checkpoints in a directory at a time */
+/* dirlock.c - one writer of checkpoints in a directory at a time
+ *
+ * The lock decides; the words in the file only serve messages.  On a file system without locks
+ * the words decide: the directory is refused if the writer is a process of this host that still
+ * runs.  If nobody can know whether the writer still runs, the directory is taken, with a note.
+ */
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,9 @@
-/* durable.c - files that are whole or not there after a crash */
+/* durable.c - files that are whole or not there after a crash
+ *
+ * Each function is one step of writing a file: create, write, fsync and close, rename, fsync of
+ * the directory.  Errors name the verb and the path.  A descriptor is closed once, whatever
+ * happens.
+ */
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,8 @@
-/* manifest.c - the manifest as an object: values, shards, its way to a file's bytes */
+/* manifest.c - the manifest as an object: values, shards, its way to a file's bytes
+ *
+ * Values are exact: reals are written with 17 digits, and numbers that JSON lacks as texts.
+ * Reading a manifest's bytes is manifest_decode.c's.
+ */
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,4 +1,8 @@
-/* manifest_decode.c - a manifest from a file's bytes, trusting none of them */
+/* manifest_decode.c - a manifest from a file's bytes, trusting none of them
+ *
+ * Every key, type, count and range is checked before it is used, and a roster is built with its
+ * own checks (roster.h).  A manifest of another version is told apart from a damaged one.
+ */
 
 #include <errno.h>
 #include <inttypes.h>

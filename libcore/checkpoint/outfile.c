@@ -1,4 +1,9 @@
-/* outfile.c - a file that is written under a name that the user gives */
+/* outfile.c - a file that is written under a name that the user gives
+ *
+ * outfile_create() decides what the name leads to and opens a new file beside it, or the stream.
+ * The file has a lock until it has its name, so that whoever removes leftovers leaves it alone.
+ * Until the rename, nothing that a reader sees has changed.
+ */
 
 #include <dirent.h>
 #include <errno.h>

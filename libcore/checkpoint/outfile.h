@@ -1,17 +1,18 @@
 /* outfile - a file that is written under a name that the user gives.
  *
  * The file is written under another name in the same directory, NAME.tmp-ID.  When it is
- * complete, it is fsynced and renamed.  So a reader sees the older file or the whole new one.  A
- * rename replaces anything that has the name, so these functions first look at what is there:
+ * complete, it is fsynced and renamed.  So a reader sees either the older file or the
+ * whole new one.  rename() would replace a link or a device of that name by a plain file.  So these
+ * functions first look at the file of that name, and do the following:
  *
- *   no such file        the file is made; its directory must be there
+ *   no such file        the file is made; its directory must exist
  *   regular file        replaced
  *   symbolic link       the link stays, and the file that it leads to is made or replaced; a
  *                       link of another user in a sticky directory (/tmp) is refused
- *   FIFO, character     refused; with OUTFILE_STREAM it is opened as it is and written to,
- *   device              a FIFO only if some process reads it
- *   link of /proc       such as /dev/stdout: it leads to an open file, which has no name that
- *                       could be renamed to.  Treated as a FIFO
+ *   FIFO, character     refused; with OUTFILE_STREAM it is opened and written to, a FIFO only
+ *   device              if some process reads it
+ *   link of /proc       such as /dev/stdout: it leads to an open file that rename() could not
+ *                       replace, and is treated as a FIFO
  *   directory, block    refused
  *   device, socket
  *
@@ -40,22 +41,22 @@ struct outfile {
     FILE *stream;
 };
 
-/* Check that 'name' could be written now: look at the file of that name and at the rights of its
- * directory.  The function makes no file.
+/* Check that 'name' could be written now: look at the file of that name and at the permissions of
+ * its directory.  The function makes no file.
  */
 int outfile_check (const char *name, enum outfile_kind kind, struct mg_error *err);
 
-/* Begin to write.  After a failure there is nothing to drop. */
+/* Begin to write.  After a failure, outfile_drop() is not needed. */
 int outfile_create (struct outfile *f, const char *name, enum outfile_kind kind,
                     struct mg_error *err);
 
-/* Make f->stream, to be written to from here on instead of f->fd. */
+/* Make f->stream.  From here on the caller writes to f->stream and not to f->fd. */
 int outfile_open_stream (struct outfile *f, struct mg_error *err);
 
 /* The text of a failed write, by errno: "cannot write NAME: REASON". Returns -1. */
 int outfile_write_failed (const struct outfile *f, struct mg_error *err);
 
-/* Flush and fsync a file, flush and close a FIFO or device.  Call it when all is written. */
+/* Flush and fsync a file; flush and close a FIFO or device.  Call it after the last write. */
 int outfile_finish (struct outfile *f, struct mg_error *err);
 
 /* Give the finished file its name.  The name survives a power failure after outfile_sync_dir(). */

@@ -1,4 +1,9 @@
-/* roster.c - the global tensors and the parts that they are stored in */
+/* roster.c - the global tensors and the parts that they are stored in
+ *
+ * Tensors are found by a hash of their names.  Parts of a tensor must not overlap and must cover
+ * it exactly, which roster_check_cover() proves by sorting them.  What other ranks send is
+ * checked like a file.
+ */
 
 #include <errno.h>
 #include <inttypes.h>

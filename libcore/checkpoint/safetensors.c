@@ -22,7 +22,7 @@
 #include "libcore/checkpoint/safetensors.h"
 #include "libcore/checkpoint/safetensors_format.h"
 
-struct record { /* one tensor of the file */
+struct stored_tensor { /* one tensor of the file */
     struct safetensors_entry entry;
     char *type;     /* as written in the file, for messages */
     bool supported; /* type and number of dimensions fit 'entry' */
@@ -34,10 +34,10 @@ struct safetensors {
     size_t map_size;
     const unsigned char *data; /* after the header */
     uint64_t data_size;
-    struct record *records; /* by place in the file */
+    struct stored_tensor *records; /* by place in the file */
     size_t num_records;
-    struct record **by_name; /* all records */
-    struct record **listed;  /* the supported ones, by place */
+    struct stored_tensor **by_name; /* all records */
+    struct stored_tensor **listed;  /* the supported ones, by place */
     size_t num_listed;
 };
 
@@ -188,7 +188,7 @@ static int check_metadata (const struct safetensors *st, json_t *value,
 }
 
 /* Shape of one tensor into the entry; *count gets the number of elements. */
-static int read_shape (json_t *shape, struct record *rec, uint64_t *count)
+static int read_shape (json_t *shape, struct stored_tensor *rec, uint64_t *count)
 {
     size_t ndims = json_array_size (shape);
     json_t *item;
@@ -211,7 +211,7 @@ static int read_shape (json_t *shape, struct record *rec, uint64_t *count)
 }
 
 static int read_offsets (const struct safetensors *st, json_t *offsets,
-                         struct record *rec)
+                         struct stored_tensor *rec)
 {
     json_t *first = json_array_get (offsets, 0), *last = json_array_get (offsets, 1);
     json_int_t begin = json_integer_value (first), end = json_integer_value (last);
@@ -226,7 +226,7 @@ static int read_offsets (const struct safetensors *st, json_t *offsets,
 }
 
 static int read_tensor (const struct safetensors *st, const char *key, json_t *value,
-                        struct record *rec, struct mg_error *err)
+                        struct stored_tensor *rec, struct mg_error *err)
 {
     const char *type = json_string_value (json_object_get (value, "dtype"));
     json_t *shape = json_object_get (value, "shape");
@@ -277,8 +277,8 @@ static int read_tensors (struct safetensors *st, json_t *root, struct mg_error *
 
 static int compare_place (const void *a, const void *b)
 {
-    const struct safetensors_entry *x = &((const struct record *)a)->entry;
-    const struct safetensors_entry *y = &((const struct record *)b)->entry;
+    const struct safetensors_entry *x = &((const struct stored_tensor *)a)->entry;
+    const struct safetensors_entry *y = &((const struct stored_tensor *)b)->entry;
 
     if (x->data != y->data)
         return (const char *)x->data < (const char *)y->data ? -1 : 1;
@@ -287,8 +287,8 @@ static int compare_place (const void *a, const void *b)
 
 static int compare_name (const void *a, const void *b)
 {
-    return strcmp ((*(struct record *const *)a)->entry.name,
-                   (*(struct record *const *)b)->entry.name);
+    return strcmp ((*(struct stored_tensor *const *)a)->entry.name,
+                   (*(struct stored_tensor *const *)b)->entry.name);
 }
 
 /* The format allows neither holes nor overlaps, so in order of place each tensor begins
@@ -378,10 +378,10 @@ const struct safetensors_entry *safetensors_at (const struct safetensors *st, si
 }
 
 /* The record of a name, supported or not. */
-static const struct record *find_record (const struct safetensors *st, const char *name)
+static const struct stored_tensor *find_record (const struct safetensors *st, const char *name)
 {
-    struct record key = { .entry.name = name }, *keyp = &key;
-    struct record **found;
+    struct stored_tensor key = { .entry.name = name }, *keyp = &key;
+    struct stored_tensor **found;
 
     found = bsearch (&keyp, st->by_name, st->num_records, sizeof (*st->by_name),
                      compare_name);
@@ -391,7 +391,7 @@ static const struct record *find_record (const struct safetensors *st, const cha
 const struct safetensors_entry *safetensors_find (const struct safetensors *st,
                                                   const char *name)
 {
-    const struct record *rec = find_record (st, name);
+    const struct stored_tensor *rec = find_record (st, name);
 
     if (!rec || !rec->supported) {
         errno = rec ? ENOTSUP : ENOENT;
@@ -402,7 +402,7 @@ const struct safetensors_entry *safetensors_find (const struct safetensors *st,
 
 const char *safetensors_type (const struct safetensors *st, const char *name)
 {
-    const struct record *rec = find_record (st, name);
+    const struct stored_tensor *rec = find_record (st, name);
 
     return rec ? rec->type : NULL;
 }

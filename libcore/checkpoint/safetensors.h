@@ -47,6 +47,12 @@ const struct safetensors_entry *safetensors_find (const struct safetensors *st,
 int safetensors_load (const struct safetensors *st, const struct piece *pieces, size_t n,
                       struct mg_error *err);
 
+/* Convert 'n' elements of any alignment to float32.  Types that can be: F32, F64 (which is
+ * rounded), BF16, F16.
+ */
+bool safetensors_can_widen (enum mg_dtype dtype);
+void safetensors_widen (float *dst, const void *data, int64_t n, enum mg_dtype dtype);
+
 /* Write whole tensors gathered from all ranks' owned pieces into one file: sorted by the
  * order in which rank 0, then rank 1 ... first names them, to a temporary name beside
  * 'path', fsynced, renamed. Collective over 'comm'; only its rank 0 touches the file.

@@ -1,4 +1,8 @@
-/* safetensors_load.c - fill pieces of tensors from a safetensors file */
+/* safetensors_load.c - fill pieces of tensors from a safetensors file
+ *
+ * Everything that can be wrong with names, shapes and types is found before the first byte is
+ * copied.  Elements of other floating-point types are converted to float32.
+ */
 
 #include <errno.h>
 #include <stdio.h>
@@ -14,9 +18,9 @@ enum {
     BUF_ELEMENTS = 4096, /* that are converted at once */
 };
 
-/* 'n' elements of any alignment to float32. */
-static void convert (float *dst, const char *src, int64_t n, enum mg_dtype dtype)
+void safetensors_widen (float *dst, const void *data, int64_t n, enum mg_dtype dtype)
 {
+    const char *src = data;
     uint16_t half;
     double real;
 
@@ -60,7 +64,8 @@ static int fill (const struct piece *p, const struct safetensors_entry *e, struc
             some.cols = part.col + part.cols - some.col;
             if (some.cols > BUF_ELEMENTS)
                 some.cols = BUF_ELEMENTS;
-            convert (buf, src + (size_t)(row * all.cols + some.col) * size, some.cols, e->dtype);
+            safetensors_widen (buf, src + (size_t)(row * all.cols + some.col) * size, some.cols,
+                               e->dtype);
             if (box_store_piece (p, some, buf, some, err) < 0)
                 return -1;
         }
@@ -68,11 +73,15 @@ static int fill (const struct piece *p, const struct safetensors_entry *e, struc
     return 0;
 }
 
+bool safetensors_can_widen (enum mg_dtype dtype)
+{
+    return dtype == MG_FLOAT32 || dtype == MG_FLOAT64 || dtype == MG_BFLOAT16
+           || dtype == MG_FLOAT16;
+}
+
 static bool converts (enum mg_dtype from, enum mg_dtype to)
 {
-    return from == to
-           || (to == MG_FLOAT32
-               && (from == MG_FLOAT64 || from == MG_BFLOAT16 || from == MG_FLOAT16));
+    return from == to || (to == MG_FLOAT32 && safetensors_can_widen (from));
 }
 
 static int check_entry (const struct safetensors *st, const struct piece *p,

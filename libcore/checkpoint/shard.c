@@ -1,4 +1,9 @@
-/* shard.c - one rank's part of a checkpoint */
+/* shard.c - one rank's part of a checkpoint
+ *
+ * Parts are written in the order of the pieces, each aligned, with zeros between.  A reader
+ * checks header, size and rank first, and each slab by its checksum, so that a damaged file is
+ * told apart from one of another save.
+ */
 
 #include <endian.h>
 #include <errno.h>

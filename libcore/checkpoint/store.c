@@ -1,4 +1,9 @@
-/* store.c - the directory that checkpoints live in */
+/* store.c - the directory that checkpoints live in
+ *
+ * Only names of our own forms are looked at or removed.  A directory gets a checkpoint's name
+ * only when it is complete; the old checkpoint of the same iteration is first renamed, and
+ * removed only when the new one and the latest file are in place.
+ */
 
 #include <dirent.h>
 #include <errno.h>
@@ -320,7 +325,9 @@ static int restore_latest (const char *path, const struct before *before)
     return rc;
 }
 
-/* Write the number.  1: failed, and the file could not be given its old text again. */
+/* Write the number into the latest file.  1: this failed, and the file has the new number, since
+ * the old text could not be written back.
+ */
 static int write_latest (const char *dir, int64_t iteration, struct mg_error *err)
 {
     char text[LATEST_MAX], *path;
@@ -351,8 +358,9 @@ static int write_latest (const char *dir, int64_t iteration, struct mg_error *er
 }
 
 /* Make the two renames and write the new number.  If one of these steps fails, undo the others.
- * The old number is written back before the renames are undone, so that the number never names a
- * checkpoint that is not there.  If the old number cannot be written, the new checkpoint stays.
+ * The old number is written back before the renames are undone, so that the latest file never names
+ * a checkpoint that does not exist.  If the old number cannot be written back, the renames are not
+ * undone: the new checkpoint keeps its name, and the latest file still names it.
  */
 static int swap (const char *fresh, const char *proper, const char *aside,
                  const char *dir, int64_t iteration, struct mg_error *err)

@@ -1,4 +1,9 @@
-/* comm.c - front end of communicators: arguments, names, statistics, then the backend */
+/* comm.c - front end of communicators: arguments, names, statistics, then the backend
+ *
+ * Every argument is checked here: sizes, types, overlap, the stream's device and, if the device
+ * knows, the kind of memory.  So a backend gets only calls that are right.  A refused call
+ * changes nothing and is not counted.
+ */
 
 #include <errno.h>
 #include <stdint.h>

@@ -1,13 +1,13 @@
-/* comm - make communicators; megatron/comm.h has what is done with them.
+/* comm - create and destroy communicators; megatron/comm.h has the calls on them.
  *
- * A net is this process's connection to a backend, made once; communicators are made from
- * it.  A group of one rank is served by the "self" backend whatever the net's.
+ * A net is this process's connection to a backend.  It is made once, and communicators are made
+ * from it.  The "self" backend serves groups of one rank, whatever the backend of the net.
  *
  * A communicator is for one kind of memory.  A data communicator moves memory of the net's device
  * and takes that device's streams.  A control communicator moves host memory and takes streams of
- * the net's host device: for what the host itself reads, as agreements, sums for reports, and what
- * goes to files.  A stream of the other device is refused, and so is a buffer, where the device
- * can tell (device_holds()).
+ * the net's host device.  Control communicators carry what the host itself reads: agreements, sums
+ * for log lines, and data for files.  A communicator refuses streams of the other device, and also
+ * buffers of the other device if the device knows its addresses (device_holds()).
  */
 #ifndef LIBCORE_COMM_COMM_H
 #define LIBCORE_COMM_COMM_H
@@ -21,61 +21,62 @@ struct comm_start;
 struct recorder;
 
 struct comm_net_config {
-    const char *backend; /* "self", "mpi", "plan" (communicators that refuse all calls, of
-                            any number of ranks); NULL: the best that can be loaded */
+    const char *backend; /* "self", "mpi", or "plan", whose communicators have any number of ranks
+                            and refuse all calls; NULL: the best that can be loaded */
     struct mg_device *device;
-    struct mg_device *host; /* of control communicators: it shares with 'device' (device.h),
-                               or is it; NULL: there will be none */
+    struct mg_device *host; /* of control communicators: 'device' itself, or a device that shares
+                               with it (device.h); NULL: there will be no control communicators */
     int size; /* processes of the job; 1 needs no backend but self */
-    struct comm_start *start;  /* of the same backend (start.h), outlives the net; NULL:
-                                  nothing was started */
-    struct recorder *recorder; /* of the calls on groups larger than one; NULL: none */
-    /* End the whole job; any thread; does not return. 'arg' is handed to it. */
+    struct comm_start *start;  /* the started library of this backend (start.h), which outlives
+                                  the net; NULL: nothing was started */
+    struct recorder *recorder; /* records the calls on groups larger than one; NULL: none */
+    /* Ends the whole job and does not return.  Any thread may call it.  'arg' is handed to it. */
     void (*abort) (void *arg, int code);
     void *arg;
 };
 
-/* Connect: collective over the job, blocks within the device's timeout. NULL and a text
- * on failure.
+/* Connect.  Collective over the job; blocks, for the device's timeout at most.  NULL and a text on
+ * failure.
  */
 struct comm_net *comm_net_create (const struct comm_net_config *config,
                                   struct mg_error *err);
 
-/* After its communicators are destroyed: collective and blocking, unless the device has
- * failed. NULL is allowed. Keeps errno.
+/* Disconnect, after all communicators of the net are destroyed.  Collective and blocking, unless
+ * the device has failed.  NULL is allowed. Keeps errno.
  */
 void comm_net_destroy (struct comm_net *net);
 
-/* "self", "mpi": what serves groups larger than one. */
+/* The backend of groups larger than one: "self", "mpi". */
 const char *comm_net_backend (const struct comm_net *net);
 
-/* True if the calls on a communicator larger than one wait for each other, transfers too:
- * comm_ops.serial.
+/* True if the calls on a communicator larger than one, transfers included, run one after the
+ * other: 'serial' in struct comm_ops.
  */
 bool comm_net_serial (const struct comm_net *net);
 
 struct comm_config {
     const char *name; /* for messages, copied */
     int size, rank;   /* members, position of this process */
-    const int *tasks; /* launcher's ranks of the members, in order; read at once */
+    const int *tasks; /* launcher's ranks of the members, in order; only read by comm_create() */
     int tag;          /* 0..32767, as in comm_ops.h */
     bool control;     /* for host memory */
-    /* A communicator of the same members in the same order, to share its connection with
-     * under another name and with statistics of its own; it must outlive the new one.  Their
-     * kinds may differ, since a backend's work is done by the communication thread, which may
-     * touch both kinds of memory.  All members make the calls of those that share, taken
-     * together, in one order.  NULL: none.
+    /* A communicator of the same members in the same order, whose connection the new one uses
+     * too; NULL: none.  The new one has its own name and statistics, and must be destroyed first.
+     * One of the two may be a data and the other a control communicator: the communication thread
+     * does the work of both, and may touch both kinds of memory.  All members must make all calls
+     * on the communicators that share a connection in the same order.
      */
     struct mg_comm *share;
 };
 
-/* Collective over the members (not where it shares), blocks within the device's timeout.
- * All processes make their communicators in one order. NULL and a text on failure.
+/* Make a communicator.  Collective over the members, unless config->share is set; blocks, for the
+ * device's timeout at most.  All processes make their communicators in the same order.  NULL and a
+ * text on failure.
  */
 struct mg_comm *comm_create (struct comm_net *net, const struct comm_config *config,
                              struct mg_error *err);
 
-/* Bytes that the communicator has, or if it is planned would have, of its device's memory. */
+/* Bytes of device memory that the communicator has or, with the backend "plan", would have. */
 size_t comm_bytes (const struct mg_comm *comm);
 
 /* Waits for its work, then frees it. NULL is allowed. Keeps errno. */

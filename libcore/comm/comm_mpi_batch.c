@@ -1,4 +1,8 @@
-/* comm_mpi_batch.c - nonblocking messages of any length */
+/* comm_mpi_batch.c - nonblocking messages of any length
+ *
+ * A message longer than MPI's int counts is sent in parts.  A receive must get exactly its
+ * length: a longer or shorter message means that the counts of the ranks differ, and is an error.
+ */
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
-/* comm_ops - what a communicator backend provides, and what it may call.
+/* comm_ops - the functions that a communicator backend provides, and those that it may call.
  *
- * The front end (comm.c) has checked every argument, keeps names and statistics, and
- * sends a group of one rank to "self".  A backend in a loadable module gets everything
- * that it needs of the library from 'struct comm_host'.
+ * The front end (comm.c) checks every argument before it calls a backend, keeps names and
+ * statistics, and uses "self" for a group of one rank.  A backend in a loadable module calls the
+ * library only through 'struct comm_host'.
  */
 #ifndef LIBCORE_COMM_COMM_OPS_H
 #define LIBCORE_COMM_COMM_OPS_H
@@ -14,7 +14,7 @@
 #include "libcore/device/queue.h"
 #include "megatron/comm.h"
 
-/* One call of megatron/comm.h. What a call does not use is 0 or NULL. */
+/* One call of megatron/comm.h.  Members that the call does not use are 0 or NULL. */
 struct comm_request {
     enum mg_comm_call call;
     const char *name; /* of the communicator, outlives the request */
@@ -37,9 +37,9 @@ void comm_request_describe (const struct comm_request *req, char *text, size_t m
 struct comm_host {
     int (*error_set) (struct mg_error *err, int errnum, const char *fmt, ...)
         __attribute__ ((format (printf, 3, 4)));
-    /* Stream order for polled work: stream_submit() of device/stream.h. */
+    /* Enqueue work that is polled until it is done: stream_submit() of device/stream.h. */
     int (*submit) (struct mg_stream *stream, struct work *work, struct mg_error *err);
-    /* Enqueue a copy of the stream's device's memory: device_copy() of device/device.h. */
+    /* Enqueue a copy inside the memory of the stream's device: device_copy() of device/device.h. */
     int (*copy) (struct mg_stream *stream, void *to, const void *from, size_t size,
                  struct mg_error *err);
     int (*synchronize) (struct mg_stream *stream, struct mg_error *err);
@@ -59,61 +59,62 @@ struct comm_host {
 struct comm_group {
     const char *name; /* for the backend's own naming, valid during create() */
     int size, rank;
-    const int
-        *tasks; /* launcher's ranks of the members, in order; valid during create() */
+    const int *tasks; /* launcher's ranks of the members, in order; valid during create() */
     int tag;          /* the same on all members, different for groups that overlap */
-    void *scratch;    /* memory for the backend as long as it has the communicator, or, after a
-                         failure, for good; NULL: the group has one member, or is planned */
+    void *scratch;    /* memory that the backend uses until destroy() or, after a failure, until the
+                         process ends; NULL: the group has one member, or the backend is "plan" */
     size_t scratch_size;
 };
 
 struct comm_ops {
     const char *name;
 
-    /* True if the calls on one communicator, p2p too, run one after the other in the order of
-     * enqueuing, whatever their streams: a receive that waits for its send holds up every
-     * later call on the communicator.  The job then makes a communicator for each lane of the
+    /* True if the calls on one communicator, p2p included, run one after the other in the order
+     * of enqueuing, whatever their streams.  A receive that waits for its send then blocks every
+     * later call on the communicator, so that the job makes a communicator for each lane of the
      * pipeline (job/pp_lane.h).
      */
     bool serial;
 
-    /* Start the library that the backend calls, before this process uses PMIx (start.h):
-     * collective over the job, blocks for as long as the library does, on any thread.
-     * NULL, errno and a text on failure. NULL only together with open.
+    /* Start the library that the backend calls, before this process uses PMIx (start.h).
+     * Collective over the job; blocks as long as the library does; runs on any thread.  Returns
+     * the library, or NULL, errno and a text on failure.  The slot is NULL only if open is NULL.
      */
     void *(*start) (const struct comm_host *host, struct mg_error *err);
 
-    /* Undo start() where open() was not called: collective, blocks, on any thread. NULL
-     * only together with open.
+    /* Undo start(), if open() was not called.  Collective; blocks; runs on any thread.  The slot
+     * is NULL only if open is NULL.
      */
     void (*stop) (void *library);
 
-    /* Connect this process, once, before any create(): blocks.  'library' is what start()
-     * returned; it belongs to the net from here on.  'stream' is a comm stream for the
-     * backend's own work, valid until close(). NULL and a text on failure, and the library
-     * then stays as it is for good. NULL slot: nothing to connect, 'net' is NULL everywhere.
+    /* Connect this process, once, before any create().  Blocks.  'library' is the result of
+     * start() and belongs to the net from here on.  'stream' is a comm stream for the backend's
+     * own work, valid until close().  Returns the net, or NULL and a text on failure; the library
+     * is then never stopped.  If the slot is NULL, there is nothing to connect, and 'net' is NULL
+     * in every call.
      */
     void *(*open) (const struct comm_host *host, void *library, struct mg_stream *stream,
                    struct mg_error *err);
 
-    /* Undo open() and start() after the last destroy(): collective, blocks. 'failed': the
-     * device has failed; then it is not collective and must not block.  Not called at all if
-     * a poll function is stuck. NULL only together with open.
+    /* Undo open() and start(), after the last destroy().  Collective; blocks.  If 'failed' is
+     * set, the device has failed, and the call is not collective and must not block.  It is not
+     * called at all if a poll function is stuck.  The slot is NULL only if open is NULL.
      */
     void (*close) (void *net, bool failed);
 
-    /* A communicator: collective over its members, blocks. NULL and a text on failure. */
+    /* Make a communicator.  Collective over its members; blocks.  NULL and a text on failure. */
     void *(*create) (void *net, const struct comm_host *host,
                      const struct comm_group *group, struct mg_error *err);
 
-    /* Undo create(): all work is done, unless 'failed' (as for close()). */
+    /* Undo create().  All work on the communicator is done, unless 'failed' is set, as in close().
+     */
     void (*destroy) (void *impl, bool failed);
 
-    /* Enqueue a call on 'stream', in its order; blocks only where the stream's kind says
-     * so.  The request, its arrays and its list are only valid during the call.  Calls on
-     * one communicator take effect in the order of enqueuing, whatever their streams; p2p
-     * only if the backend is serial. -1 and a text if the call could not be enqueued, or has
-     * failed already.
+    /* Enqueue a call on 'stream', after the work that is there.  Blocks if the kind of the stream
+     * says so (megatron/stream.h).  The request, its arrays and its list are only valid during
+     * the call.  Collectives on one communicator take effect in the order of enqueuing, whatever
+     * their streams; transfers do so only if the backend is serial.  -1 and a text if the call
+     * could not be enqueued, or has failed already.
      */
     int (*enqueue) (void *impl, const struct comm_request *req, struct mg_stream *stream,
                     struct mg_error *err);

@@ -1,4 +1,8 @@
-/* net.c - choose and connect a backend */
+/* net.c - choose and connect a backend
+ *
+ * A backend is part of the library, or a module that is loaded when it is wanted.  A job of one
+ * process needs none.  If the device has failed, the backend is closed without the other ranks.
+ */
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,4 +1,8 @@
-/* blend - the words of a blend, its weights, the share of each dataset */
+/* blend.c - the words of a blend, its weights, the share of each dataset
+ *
+ * The arithmetic is Megatron-LM's to the last bit, numpy's order of summation included, since one
+ * sample more or less would change an index.
+ */
 
 #include <ctype.h>
 #include <errno.h>

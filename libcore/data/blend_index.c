@@ -1,4 +1,8 @@
-/* blend_index - make the index of a blend, or take it from files */
+/* blend_index.c - make the index of a blend, or take it from files
+ *
+ * The order is Megatron-LM's, in doubles, and is kept in its files.  An index from files is used
+ * only if its shape is right and each dataset's samples come as 0, 1, 2, ...
+ */
 
 #include <errno.h>
 #include <inttypes.h>

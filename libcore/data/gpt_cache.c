@@ -1,4 +1,10 @@
-/* gpt_cache - indices of GPT datasets in files: read with checks, or made and written */
+/* gpt_cache.c - indices of GPT datasets in files: read with checks, or made and written
+ *
+ * An index from files is used only after a check of all that can be checked without making it
+ * again: shapes, types, that epochs have every document, that samples follow each other, that the
+ * shuffle is a permutation.  Files are written under other names and renamed, the description
+ * last.
+ */
 
 #include <errno.h>
 #include <inttypes.h>

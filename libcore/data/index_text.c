@@ -1,4 +1,8 @@
-/* index_text - the unique descriptions of Megatron-LM, as Python writes them */
+/* index_text.c - the unique descriptions of Megatron-LM, as Python writes them
+ *
+ * The texts must be the same bytes as Python's json.dumps() writes, since their MD5 sums name the
+ * files.  So numbers are printed as repr() does, and strings in ASCII with escapes.
+ */
 
 #include <errno.h>
 #include <inttypes.h>

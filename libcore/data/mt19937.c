@@ -1,4 +1,8 @@
-/* mt19937 - numpy's RandomState: generator, bounded draws, shuffles */
+/* mt19937.c - numpy's RandomState: generator, bounded draws, shuffles
+ *
+ * Every number must be numpy's.  The order and the number of draws are part of the result, so
+ * that nothing here may be drawn in advance or twice.
+ */
 
 #include <errno.h>
 #include <inttypes.h>

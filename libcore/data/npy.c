@@ -1,4 +1,9 @@
-/* npy - NumPy's files of one array: map one with its header checked, write one whole */
+/* npy.c - NumPy's files of one array: map one with its header checked, write one whole
+ *
+ * The header is Python text from a file: it is parsed with bounds, and anything unknown is
+ * refused with the word that was found.  The length of the file must be exactly what the header
+ * says.
+ */
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,4 +1,8 @@
-/* pretoken - GPT-2's words by PCRE2 */
+/* pretoken.c - GPT-2's words by PCRE2
+ *
+ * The pattern is compiled once for each object, with the just-in-time compiler if the process may
+ * use it.  Words follow each other without gaps, so that together they are the text.
+ */
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 

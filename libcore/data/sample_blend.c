@@ -1,4 +1,9 @@
-/* sample_blend - samples of a blend: an index over several GPT sources */
+/* sample_blend.c - samples of a blend: an index over several GPT sources
+ *
+ * A plan says how many samples each dataset has to give; then the datasets are opened, the index
+ * is made or read, and both are checked against each other.  The numbers are Megatron-LM's, which
+ * applies weights and surplus in a certain order.
+ */
 
 #include <errno.h>
 #include <inttypes.h>

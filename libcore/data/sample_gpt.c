@@ -1,4 +1,8 @@
-/* sample_gpt - samples of a GPT dataset: gpt_index over a mapped indexed dataset */
+/* sample_gpt.c - samples of a GPT dataset: gpt_index over a mapped indexed dataset
+ *
+ * A sample is S + 1 tokens of the row of documents, read with pread() into the caller's arrays.
+ * Nothing is allocated for a sample, and several threads may read at the same time.
+ */
 
 #include <errno.h>
 #include <inttypes.h>

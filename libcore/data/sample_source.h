@@ -1,8 +1,8 @@
-/* sample_source - where the training loop gets its samples from.
+/* sample_source - the samples of a training loop, by index.
  *
  * A source is a function from a sample index to S tokens, S labels and S loss weights.
- * It keeps no position: the loop counts consumed samples, so that a resumed run, or the
- * same run under another parallel layout, reads exactly the same samples.
+ * A source has no position: the loop counts consumed samples.  So a resumed run, or the same run
+ * under another parallel layout, reads exactly the same samples.
  */
 #ifndef LIBCORE_DATA_SAMPLE_SOURCE_H
 #define LIBCORE_DATA_SAMPLE_SOURCE_H
@@ -30,34 +30,36 @@ struct sample_source {
     void *impl;
     int64_t num_samples; /* samples that can be asked for */
     int seq_length;      /* S */
-    int32_t max_token;   /* largest id it can yield in tokens or labels; -1: unknown, so
-                            whoever looks ids up must check them against the vocabulary */
+    int32_t max_token;   /* largest id in tokens and labels; -1: unknown, so that the reader of
+                            a sample must check ids against the vocabulary */
 };
 
-/* Samples of the GPT dataset PREFIX.bin/.idx: of the documents that 'split' ("969,30,1",
- * NULL for all) gives to 'part', in the order of gpt_index.h, at least 'num_samples' of
- * them (GPT_INDEX_ONE_EPOCH: one epoch). All loss weights are 1, as Megatron's without
- * --eod-mask-loss.  NULL with the errors of indexed_open, split_documents and
- * gpt_index_create, and EINVAL where one epoch holds not even one sample.  The caller
- * owns the result. */
+/* Samples of the GPT dataset PREFIX.bin/.idx.  'split' ("969,30,1"; NULL: all documents) deals
+ * the documents out, and the samples are those of the documents of 'part', in the order of
+ * gpt_index.h. There are at least 'num_samples' samples (GPT_INDEX_ONE_EPOCH: one epoch).  All
+ * loss weights are 1, as Megatron-LM's without --eod-mask-loss.  NULL with the errors of
+ * indexed_open, split_documents and gpt_index_create, or EINVAL if one epoch has no whole
+ * sample.  The caller owns the result.
+ */
 struct sample_source *sample_source_gpt_create (const char *prefix, const char *split,
                                                 enum split_part part, int seq_length,
                                                 int64_t num_samples, int64_t seed,
                                                 struct mg_error *err);
 
-/* The same for what 'id' describes, with its index from files in the directory 'cache' if
- * that is not NULL; errors of gpt_cache_open too. */
+/* The same for the dataset that 'id' describes.  If 'cache' is not NULL, it is a directory of files
+ * from which the index is read.  Errors are also those of gpt_cache_open.
+ */
 struct sample_source *sample_source_gpt_open (const char *cache,
                                               const struct gpt_identity *id,
                                               struct mg_error *err);
 
-/* Samples of a safetensors file with the tensors tokens and labels (I32 or I64) and
- * loss_mask (F32), all of shape [batches, global batch size G, S]: sample i is row i % G
- * of batch (i / G) % batches, so the file is read round and round and num_samples is
- * INT64_MAX.  The file is read whole.
- * NULL with errno ENOENT ..., EINVAL (a tensor is missing, or its type or shape is
- * wrong, a negative id, a loss weight that is negative or not finite), ENOMEM.  The
- * caller owns the result. */
+/* Samples of a safetensors file with the tensors tokens and labels (I32 or I64) and loss_mask
+ * (F32), all of shape [batches, global batch size G, S]: sample i is row i % G of batch (i / G) %
+ * batches.  So after the last batch the first follows, and num_samples is INT64_MAX.  The whole
+ * file is read into memory.  NULL with errno ENOENT ..., EINVAL (a tensor is missing, its type or
+ * shape is wrong, an id is negative, a loss weight is negative or not finite) or ENOMEM.  The
+ * caller owns the result.
+ */
 struct sample_source *sample_source_batches_create (const char *file,
                                                     struct mg_error *err);
 

@@ -1,4 +1,8 @@
-/* split - weights to ranges of documents */
+/* split.c - weights to ranges of documents
+ *
+ * Rounding is Python's, in the same order of operations, so that the bounds are Megatron-LM's.
+ * Parts do not overlap, and together have all documents.
+ */
 
 #include <errno.h>
 #include <inttypes.h>

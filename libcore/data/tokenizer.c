@@ -1,4 +1,8 @@
-/* tokenizer - the list of tokenizers, and the buffer that they fill */
+/* tokenizer.c - the list of tokenizers, and the buffer that they fill
+ *
+ * A tokenizer is a row of a table: its name, the files that it wants, its functions.  All of them
+ * fill a token_buffer, which grows and never shrinks.
+ */
 
 #include <errno.h>
 #include <stdio.h>

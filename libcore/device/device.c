@@ -1,4 +1,9 @@
-/* device.c - choose a backend, check arguments */
+/* device.c - choose a backend, check arguments
+ *
+ * Sizes, streams and addresses are checked here, so that a backend gets only calls that are
+ * right.  This file counts the memory that the plan knows of, and keeps the scratch memory of
+ * kernels.
+ */
 
 #include <errno.h>
 #include <stdlib.h>

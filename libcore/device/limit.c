@@ -1,4 +1,8 @@
-/* limit.c - limits of control groups, from the process's own up to the root */
+/* limit.c - limits of control groups, from the process's own up to the root
+ *
+ * A process may use the least that any group above it leaves.  Limits that cannot be read do not
+ * count.
+ */
 
 #include <errno.h>
 #include <inttypes.h>

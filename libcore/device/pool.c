@@ -1,4 +1,8 @@
-/* pool.c - free list over blocks of items */
+/* pool.c - free list over blocks of items
+ *
+ * A mutex guards the list.  Blocks are only freed with the pool, so that an item's address stays
+ * the same for as long as the pool lives.
+ */
 
 #include <errno.h>
 #include <pthread.h>

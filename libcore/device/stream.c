@@ -1,4 +1,8 @@
-/* stream.c - front end of streams and events: checks, then the device's backend */
+/* stream.c - front end of streams and events: checks, then the device's backend
+ *
+ * Arguments are checked here, and a stream or event of another device is an error.  After the
+ * device has failed, every wait returns its text.
+ */
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,4 +1,9 @@
-/* endpoint.c - listen and connect */
+/* endpoint.c - listen and connect
+ *
+ * A listening socket takes any free port on all interfaces.  Its addresses, and a random token
+ * that connections must name, go to the other ranks.  Connecting tries one address after the
+ * other, each with a time limit.
+ */
 
 #include <arpa/inet.h>
 #include <errno.h>

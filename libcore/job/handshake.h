@@ -1,9 +1,9 @@
-/* handshake - what the ranks of a job say to each other as they begin, in one exchange.
+/* handshake - the one exchange with which the ranks of a job begin.
  *
- * Every rank gives the CPUs that it may use.  Rank 0 and the last rank, the hubs of the monitor
- * (monitor.h), also give the address of their hub.  Rank 0 gives its geometry, the fingerprint
- * of its configuration and, if it cannot go on, the reason.  Every rank compares itself with
- * rank 0.  So a rank's share of the exchange stays small, whatever the number of ranks.
+ * Every rank sends the CPUs that it may use.  The hubs of the monitor (monitor.h), rank 0 and the
+ * last rank, also send their addresses.  Rank 0 sends its geometry, the fingerprint of its
+ * configuration and, if it cannot go on, the reason.  Every rank compares itself with rank 0, so
+ * that the data of a rank stays small, whatever the number of ranks.
  */
 #ifndef LIBCORE_JOB_HANDSHAKE_H
 #define LIBCORE_JOB_HANDSHAKE_H
@@ -16,7 +16,7 @@
 #include "libcore/job/monitor.h"
 #include "libcore/topo/geometry.h"
 
-/* What this rank says. */
+/* What this rank sends and compares. */
 struct handshake_config {
     const struct geometry *geometry;
     uint64_t fingerprint;          /* of all that the ranks must have in common */
@@ -24,23 +24,23 @@ struct handshake_config {
     const struct monitor *monitor; /* NULL: none */
 };
 
-/* What this rank has learnt. */
+/* The result on this rank. */
 struct handshake {
-    bool refused;             /* rank 0 cannot go on: every rank learns this, and why */
-    struct mg_error refusal;  /* if so, the reason */
+    bool refused;             /* rank 0 cannot go on; the same on every rank */
+    struct mg_error refusal;  /* if refused, the reason */
     bool differs;             /* this rank has another fingerprint than rank 0 */
     struct geometry geometry; /* rank 0's */
     struct endpoint hub[MONITOR_HUBS];
 };
 
-/* Exchange.  Collective over the job; blocks until all ranks are there or the bootstrap's timeout
- * is over.  0, or -1, errno and a text if the exchange itself fails, or if rank 0 runs another
- * version.
+/* Make the exchange.  Collective over the job; blocks until all ranks have called, or the
+ * bootstrap's timeout is over.  0, or -1, errno and a text if the exchange fails, or if rank 0
+ * runs another version of the program.
  */
 int handshake_run (struct bootstrap *b, const struct handshake_config *config,
                    struct handshake *result, struct mg_error *err);
 
-/* The CPUs that rank 'rank' may use, as it said in the last exchange.  Not collective. */
+/* *cpus = the CPUs that rank 'rank' may use, from the last exchange.  Not collective. */
 int handshake_cpus (struct bootstrap *b, int rank, cpu_set_t *cpus, struct mg_error *err);
 
 #endif /* LIBCORE_JOB_HANDSHAKE_H */

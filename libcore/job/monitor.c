@@ -122,7 +122,7 @@ static void fill_state (struct monitor *m, struct rank_state *s)
     pthread_mutex_unlock (&m->lock);
 }
 
-void monitor_send (int fd, uint64_t token, enum kind kind, int rank, const char *text,
+void monitor_send (int fd, uint64_t token, enum message_kind kind, int rank, const char *text,
                    const struct rank_state *state)
 {
     struct message msg = { .token = token, .kind = kind, .rank = rank };
@@ -139,7 +139,7 @@ void monitor_send (int fd, uint64_t token, enum kind kind, int rank, const char 
         shutdown (fd, SHUT_RDWR);
 }
 
-void monitor_send_to_hubs (struct monitor *m, enum kind kind, const char *text)
+void monitor_send_to_hubs (struct monitor *m, enum message_kind kind, const char *text)
 {
     for (int h = 0; h < MONITOR_HUBS; h++)
         monitor_send (m->out[h], m->hub[h].token, kind, m->config.rank, text, NULL);

@@ -1,14 +1,15 @@
-/* monitor - notice when a rank dies, stalls or fails, and say once what all were doing.
+/* monitor - notice when a rank dies, stalls or fails, and report once what all ranks were doing.
  *
- * MPI cannot tell: it is what is stuck.  PMIx under Slurm delivers no events, and its
- * exchange needs everybody.  So every rank has a thread of its own with a TCP connection
- * to two of them, the hubs: rank 0, and the last rank, which stands in where rank 0 is
- * what has died or stalled.  A process that dies closes its connections, whatever it was
- * in; one that is stopped, or whose node is lost, does not answer when it is asked.
- * Nothing is sent while all is well.  On trouble the hub asks all ranks for their state,
- * waits for a second at most, tells the report (report.h) and ends the job.
+ * MPI cannot do this, since MPI calls are stuck then.  PMIx under Slurm delivers no events, and
+ * its exchange needs all ranks.  So every rank has a thread with a TCP connection to each of the
+ * two hubs.  The hubs are rank 0 and the last rank, which acts if rank 0 has died or stalled.
+ * When a process dies, the kernel closes its connections.  A process that is stopped, or whose
+ * node is lost, does not answer a question.  Nothing is sent while all is well.  On trouble, the
+ * hub asks all ranks for their state, waits a second at most, makes the report (diagnosis.h) and
+ * ends the job.
  *
- * All functions take NULL for a monitor that is not there.
+ * In every call but monitor_endpoint() and monitor_start() the monitor may be NULL; the call then
+ * does nothing.
  */
 #ifndef LIBCORE_JOB_MONITOR_H
 #define LIBCORE_JOB_MONITOR_H
@@ -28,44 +29,45 @@ enum { MONITOR_HUBS = 2 };
 
 struct monitor_config {
     int rank, size;      /* at least 2 */
-    double warn_seconds; /* tell, without ending, when a rank has waited so long; 0: never */
-    /* Tell the report, several lines without a final new line; end the job with a code.
-     * On the monitor's thread; end() need not return.
+    double warn_seconds; /* report a rank that has waited so long, and go on; 0: never */
+    /* The monitor's thread calls tell() with the report, which has several lines and no final new
+     * line, and end() to end the job with an exit code.  end() need not return.
      */
     void (*tell) (void *arg, const char *text);
     void (*end) (void *arg, int code);
     void *arg;
 };
 
-/* Hub 'which' of a job of so many ranks. */
+/* The rank of hub 'which', 0 or 1, in a job of 'size' ranks. */
 int monitor_hub (int which, int size);
 
-/* Open what other ranks connect to, on hubs.  NULL and a text on failure. */
+/* Make a monitor; on a hub, listen for the connections of other ranks.  NULL and a text on failure.
+ */
 struct monitor *monitor_create (const struct monitor_config *config, struct mg_error *err);
 
-/* How this rank can be reached, if it is a hub. */
+/* The address of this rank's hub, if this rank is one. */
 const struct endpoint *monitor_endpoint (const struct monitor *m);
 
-/* Connect to the hubs and start to watch, on a thread that blocks all signals. */
+/* Connect to the hubs and start the monitor's thread, which blocks all signals. */
 int monitor_start (struct monitor *m, const struct endpoint hub[MONITOR_HUBS],
                    struct mg_error *err);
 
-/* What there is to tell of this rank, once it is there, and not any more before it goes:
- * NULL for all three.
+/* Set the objects from which the monitor reads this rank's state, once they exist.  Set all three
+ * to NULL before they are destroyed.
  */
 void monitor_attach (struct monitor *m, const struct grid *grid, struct mg_device *device,
                      struct recorder *recorder);
 
-/* What this rank is doing: a text that stays, and a number (-1: none). Cheap. */
+/* Set what this rank is doing: a text, which must stay, and a number (-1: none).  Cheap. */
 void monitor_activity (struct monitor *m, const char *what, int64_t number);
 
-/* This rank cannot go on, for a reason that others do not know.  Returns only if no hub
- * has ended the job within some seconds.
+/* Announce that this rank alone cannot go on, for the reason 'text'.  Returns only if no hub has
+ * ended the job within some seconds.
  */
 void monitor_fail (struct monitor *m, const char *text);
 
-/* Say good-bye and free.  'last': wait until all others have ended, ten seconds at most: a
- * launcher kills those that have not when one has left with a status.
+/* Say good-bye to the hubs, and free the monitor.  If 'last' is set, first wait until all other
+ * ranks have ended, ten seconds at most (see job_leave_last()).
  */
 void monitor_destroy (struct monitor *m, bool last);
 

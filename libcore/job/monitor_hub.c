@@ -1,4 +1,9 @@
-/* monitor_hub.c - what a hub does: it hears all ranks, asks them, tells the report */
+/* monitor_hub.c - the hub of a monitor: it hears all ranks, asks them, makes the report
+ *
+ * Runs on the monitor's thread only.  Trouble goes through three states: it is noticed, all ranks
+ * are asked, and, when all have answered or a second is over, the report is made.  A message from
+ * outside is checked before it is used, and strangers cannot take the ranks' places.
+ */
 
 #include <errno.h>
 #include <stdio.h>
@@ -81,7 +86,7 @@ static void take_state (struct rank_state *to, const struct rank_state *from)
 static int take_message (struct monitor *m, struct peer *p)
 {
     struct message *msg = &p->message;
-    struct report_rank *r;
+    struct diagnosis_rank *r;
 
     msg->text[sizeof (msg->text) - 1] = '\0';
     if (msg->token != m->own.token || msg->rank < 0 || msg->rank >= m->config.size
@@ -206,7 +211,7 @@ static void tell (struct monitor *m)
     char *text;
 
     pthread_mutex_lock (&m->lock);
-    text = report_text (m->rank, m->config.size, m->grid, t.why);
+    text = diagnosis_text (m->rank, m->config.size, m->grid, t.why);
     pthread_mutex_unlock (&m->lock);
     m->config.tell (m->config.arg, text ? text : t.why);
     free (text);

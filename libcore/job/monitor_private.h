@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 #include "libcore/job/monitor.h"
-#include "libcore/job/report.h"
+#include "libcore/job/diagnosis.h"
 
 enum {
     MONITOR_FIRST_FDS = 2 + MONITOR_HUBS, /* wake-up, listener, connections to the hubs */
@@ -17,7 +17,7 @@ enum {
 };
 
 /* Messages are of one size and few. */
-enum kind { MSG_HELLO = 1, MSG_BYE, MSG_FAIL, MSG_SLOW, MSG_TOLD, MSG_ASK, MSG_STATE };
+enum message_kind { MSG_HELLO = 1, MSG_BYE, MSG_FAIL, MSG_SLOW, MSG_TOLD, MSG_ASK, MSG_STATE };
 
 struct message {
     uint64_t token;
@@ -68,7 +68,7 @@ struct monitor {
     int num_peers;            /* of them were ever used */
     uint64_t num_accepted;
     bool deaf;                /* till a connection ends there is no descriptor for more */
-    struct report_rank *rank; /* [size] of a hub */
+    struct diagnosis_rank *rank; /* [size] of a hub */
     struct pollfd *fds;       /* [MONITOR_FIRST_FDS + size + MONITOR_STRANGERS] */
     struct trouble trouble;
     bool fail_sent, warned, told;
@@ -85,9 +85,9 @@ double monitor_now (void);
  * that is ever sent, will not arrive later either.  'text' and 'state' may be NULL, and
  * fd -1: then nothing is sent.
  */
-void monitor_send (int fd, uint64_t token, enum kind kind, int rank, const char *text,
+void monitor_send (int fd, uint64_t token, enum message_kind kind, int rank, const char *text,
                    const struct rank_state *state);
-void monitor_send_to_hubs (struct monitor *m, enum kind kind, const char *text);
+void monitor_send_to_hubs (struct monitor *m, enum message_kind kind, const char *text);
 
 /* A hub's side (monitor_hub.c): what other ranks connect to, what is said when. */
 int hub_open (struct monitor *m, struct mg_error *err);

@@ -2,41 +2,54 @@
 
 #include "libcore/nn/ops.h"
 
-static int gelu_fwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
+static struct kern_act act_of (const struct nn *nn)
 {
-    const struct nn *nn = pass->nn;
-    const struct kern_gelu_fwd g = {
-        .n = pass->shape->tokens * nn->local_ffn,
-        .dtype = nn->dtype,
-        .x = pass_data (pass, phase, GELU_X),
-        .y = pass_data (pass, phase, GELU_Y),
-    };
+    const struct model_config *c = &nn->config;
 
-    return kern_gelu_fwd (nn->kern, &g, nn->compute, err);
+    return (struct kern_act){ .function = c->activation, .gated = c->gated,
+                              .clamp = c->activation_clamp, .offset = c->glu_offset };
 }
 
-static int gelu_bwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
+static int act_fwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
     const struct nn *nn = pass->nn;
-    const struct kern_gelu_bwd g = {
-        .n = pass->shape->tokens * nn->local_ffn,
+    const struct kern_act_fwd g = {
+        .rows = pass->shape->tokens,
+        .cols = nn->local_ffn,
+        .act = act_of (nn),
         .dtype = nn->dtype,
-        .dy = pass_data (pass, phase, GELU_DY),
-        .x = pass_data (pass, phase, GELU_X),
-        .dx = pass_data (pass, phase, GELU_DY),
+        .x = pass_data (pass, phase, ACT_X),
+        .y = pass_data (pass, phase, ACT_Y),
     };
 
-    return kern_gelu_bwd (nn->kern, &g, nn->compute, err);
+    return kern_act_fwd (nn->kern, &g, nn->compute, err);
 }
 
-const struct layer_op op_gelu = {
-    .name = "gelu",
+static int act_bwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
+{
+    const struct nn *nn = pass->nn;
+    const struct kern_act_bwd g = {
+        .rows = pass->shape->tokens,
+        .cols = nn->local_ffn,
+        .act = act_of (nn),
+        .dtype = nn->dtype,
+        .dy = pass_data (pass, phase, ACT_DY),
+        .x = pass_data (pass, phase, ACT_X),
+        .dx = pass_data (pass, phase, ACT_DX),
+    };
+
+    return kern_act_bwd (nn->kern, &g, nn->compute, err);
+}
+
+const struct layer_op op_act = {
+    .name = "act",
     .flags = PHASE_CAPTURABLE,
     .operand = {
-        [GELU_X] = { "x", false, OPERAND_READ, OPERAND_READ },
-        [GELU_Y] = { "y", false, OPERAND_WRITE, 0 },
-        [GELU_DY] = { "dy", false, 0, OPERAND_READ | OPERAND_WRITE },
+        [ACT_X] = { "x", false, OPERAND_READ, OPERAND_READ },
+        [ACT_Y] = { "y", false, OPERAND_WRITE, 0 },
+        [ACT_DY] = { "dy", false, 0, OPERAND_READ },
+        [ACT_DX] = { "dx", false, 0, OPERAND_WRITE },
     },
-    .fwd = gelu_fwd,
-    .bwd = gelu_bwd,
+    .fwd = act_fwd,
+    .bwd = act_bwd,
 };

@@ -1,38 +1,90 @@
 /* attention.c - attention of this rank's heads
  *
- * The rows of the fused product are grouped by head, [query, key, value] in each, as Megatron
- * stores them.
+ * The rows of the fused product are grouped as Megatron stores them: the queries of a group, then
+ * its key and its value.  Queries and keys that were normalised are in tensors of their own.
  */
 
 #include <math.h>
 
 #include "libcore/nn/ops.h"
 
+/* Strides between rows of a tensor, and between groups in them. */
+struct strides {
+    int64_t s, b, g;
+};
+
+static struct strides strides_of (const struct pass *pass, const struct nn_heads *h)
+{
+    int64_t width = h->groups * h->stride_g;
+
+    return (struct strides){ pass->shape->batch * width, width, h->stride_g };
+}
+
+/* Does the phase find queries, or keys, in the fused product? */
+static bool is_fused (const struct phase *phase, int operand)
+{
+    return phase->operand[operand] == phase->operand[ATTENTION_VALUE];
+}
+
+static void *heads_at (const struct pass *pass, const struct phase *phase, int operand,
+                       const struct nn_heads *h)
+{
+    return tensor_at (pass_tensor (pass, phase, operand), h->first);
+}
+
+/* Values of a group are behind its key. */
+static struct nn_heads values_of (const struct nn *nn)
+{
+    struct nn_heads h = nn_heads (nn, HEADS_KEYS, true);
+
+    h.first += nn->head_dim;
+    return h;
+}
+
+static bool has_window (const struct pass *pass)
+{
+    const struct model_window *w = &pass->nn->config.window;
+
+    return w->on
+           && (!pattern_given (&w->layers)
+               || pattern_at (&w->layers, pass->layer->number, false));
+}
+
 static struct kern_attention_fwd describe (const struct pass *pass, const struct phase *phase)
 {
     const struct nn *nn = pass->nn;
-    const struct tensor *qkv = pass_tensor (pass, phase, ATTENTION_QKV);
-    int64_t width = 3 * nn->local_attention, batch = pass->shape->batch;
+    const struct model_window *w = &nn->config.window;
+    const struct nn_heads q = nn_heads (nn, HEADS_QUERIES, is_fused (phase, ATTENTION_QUERY));
+    const struct nn_heads k = nn_heads (nn, HEADS_KEYS, is_fused (phase, ATTENTION_KEY));
+    const struct nn_heads v = values_of (nn);
+    const struct strides of_q = strides_of (pass, &q), of_k = strides_of (pass, &k);
+    const struct strides of_v = strides_of (pass, &v);
+    int64_t batch = pass->shape->batch;
 
     return (struct kern_attention_fwd){
         .batch = batch,
         .heads = nn->local_heads,
-        .kv_heads = nn->local_heads,
+        .kv_heads = nn->local_groups,
         .seq_q = pass->shape->seq,
         .seq_k = pass->shape->seq,
         .head_dim = nn->head_dim,
         .scale = 1.0 / sqrt ((double)nn->head_dim),
         .causal = true,
+        .window = { .set = has_window (pass), .left = w->left, .right = w->right },
         .dtype = nn->dtype,
-        .q = tensor_at (qkv, 0),
-        .k = tensor_at (qkv, nn->head_dim),
-        .v = tensor_at (qkv, 2 * nn->head_dim),
-        .q_stride_s = batch * width,
-        .q_stride_b = width,
-        .q_stride_g = 3 * nn->head_dim,
-        .kv_stride_s = batch * width,
-        .kv_stride_b = width,
-        .kv_stride_g = 3 * nn->head_dim,
+        .q = heads_at (pass, phase, ATTENTION_QUERY, &q),
+        .k = heads_at (pass, phase, ATTENTION_KEY, &k),
+        .v = heads_at (pass, phase, ATTENTION_VALUE, &v),
+        .q_stride_s = of_q.s,
+        .q_stride_b = of_q.b,
+        .q_stride_g = of_q.g,
+        .q_stride_h = q.stride_h,
+        .kv_stride_s = of_k.s,
+        .kv_stride_b = of_k.b,
+        .kv_stride_g = of_k.g,
+        .v_stride_s = of_v.s,
+        .v_stride_b = of_v.b,
+        .v_stride_g = of_v.g,
         .out = pass_data (pass, phase, ATTENTION_OUT),
         .out_stride_s = batch * nn->local_attention,
         .out_stride_b = nn->local_attention,
@@ -57,27 +109,47 @@ static int attention_fwd (const struct pass *pass, const struct phase *phase,
 static int attention_bwd (const struct pass *pass, const struct phase *phase,
                           struct mg_error *err)
 {
-    const struct tensor *dqkv = pass_tensor (pass, phase, ATTENTION_DQKV);
+    const struct nn *nn = pass->nn;
+    const struct nn_heads q = nn_heads (nn, HEADS_QUERIES, is_fused (phase, ATTENTION_QUERY));
+    const struct nn_heads k = nn_heads (nn, HEADS_KEYS, is_fused (phase, ATTENTION_KEY));
+    const struct nn_heads v = values_of (nn);
     const struct kern_attention_bwd a = {
         .fwd = describe (pass, phase),
         .dout = pass_data (pass, phase, ATTENTION_DOUT),
-        .dq = tensor_at (dqkv, 0),
-        .dk = tensor_at (dqkv, pass->nn->head_dim),
-        .dv = tensor_at (dqkv, 2 * pass->nn->head_dim),
+        .dq = heads_at (pass, phase, ATTENTION_DQUERY, &q),
+        .dk = heads_at (pass, phase, ATTENTION_DKEY, &k),
+        .dv = heads_at (pass, phase, ATTENTION_DVALUE, &v),
     };
 
-    return kern_attention_bwd (pass->nn->kern, &a, pass->nn->compute, err);
+    return kern_attention_bwd (nn->kern, &a, nn->compute, err);
+}
+
+/* Two operations for each channel of a head and pair of positions, in scores and in context.  Of
+ * the pairs, Megatron-LM counts half for the causal mask.
+ */
+static double attention_flops (const struct layer_spec *spec, const struct phase *phase,
+                               const struct nn *nn, const struct nn_shape *shape)
+{
+    double pairs = (double)shape->tokens * (double)shape->seq / 2;
+
+    (void)spec, (void)phase;
+    return 2 * 2 * pairs * (double)nn->config.num_heads * (double)nn->head_dim;
 }
 
 const struct layer_op op_attention = {
     .name = "attention",
     .flags = PHASE_CAPTURABLE,
+    .flops = attention_flops,
     .operand = {
-        [ATTENTION_QKV] = { "qkv", false, OPERAND_READ, OPERAND_READ },
+        [ATTENTION_QUERY] = { "query", false, OPERAND_READ, OPERAND_READ },
+        [ATTENTION_KEY] = { "key", false, OPERAND_READ, OPERAND_READ },
+        [ATTENTION_VALUE] = { "value", false, OPERAND_READ, OPERAND_READ },
         [ATTENTION_OUT] = { "out", false, OPERAND_WRITE, OPERAND_READ },
         [ATTENTION_LSE] = { "lse", false, OPERAND_WRITE, OPERAND_READ },
         [ATTENTION_DOUT] = { "dout", false, 0, OPERAND_READ },
-        [ATTENTION_DQKV] = { "dqkv", false, 0, OPERAND_WRITE },
+        [ATTENTION_DQUERY] = { "dquery", false, 0, OPERAND_WRITE },
+        [ATTENTION_DKEY] = { "dkey", false, 0, OPERAND_WRITE },
+        [ATTENTION_DVALUE] = { "dvalue", false, 0, OPERAND_WRITE },
     },
     .fwd = attention_fwd,
     .bwd = attention_bwd,

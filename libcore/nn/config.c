@@ -47,8 +47,8 @@ static int check_sizes (const struct model_config *c, struct mg_error *err)
 /* Counts and bytes of all parameters, with gradients and moments, must fit 63 bits. */
 static int check_total (const struct model_config *c, struct mg_error *err)
 {
-    double h = c->hidden_size, attention = (double)c->num_heads * c->kv_channels;
-    double layer = (4 * attention + 2.0 * c->ffn_hidden_size) * h;
+    double h = c->hidden_size, heads = c->num_heads + model_groups (c);
+    double layer = (2 * heads * c->kv_channels + (c->gated ? 3.0 : 2.0) * c->ffn_hidden_size) * h;
     double total = layer * c->num_layers
                    + (2.0 * c->padded_vocab_size + c->max_positions) * h;
 
@@ -69,6 +69,7 @@ static int check_rules (const struct model_config *c, int tp, bool sequence_para
     geometry.tp = tp;
     margs_init (&args);
     args.value[MARG_HEADS] = c->num_heads;
+    args.value[MARG_QUERY_GROUPS] = c->num_groups;
     args.value[MARG_FFN] = c->ffn_hidden_size;
     args.value[MARG_VOCAB] = c->vocab_size;
     args.value[MARG_PADDED_VOCAB] = c->padded_vocab_size;
@@ -78,10 +79,31 @@ static int check_rules (const struct model_config *c, int tp, bool sequence_para
     return margs_validate (&args, &geometry, err);
 }
 
+/* What Megatron-LM's arguments are called, in messages. */
+static int check_variants (const struct model_config *c, int tp, struct mg_error *err)
+{
+    const struct model_window *w = &c->window;
+
+    if (model_groups (c) % tp != 0)
+        return mg_error_set (err, ENOTSUP, "num-query-groups %d is less than tp %d: copies of a "
+                             "group are not available in this version", model_groups (c), tp);
+    if (c->activation < 0 || c->activation >= KERN_NUM_FUNCTIONS || !(c->activation_clamp >= 0))
+        return mg_error_set (err, EINVAL, "the activation is %d, its clamp %g", c->activation,
+                             (double)c->activation_clamp);
+    if (w->on && (w->left < -1 || w->right < -1))
+        return mg_error_set (err, EINVAL, "window-size %lld,%lld: want -1 or more twice",
+                             (long long)w->left, (long long)w->right);
+    if (c->positions != MODEL_ROPE && pattern_given (&c->no_rope))
+        return mg_error_set (err, EINVAL, "no-rope-freq wants rotary positions");
+    return c->positions == MODEL_ROPE ? rope_config_check (&c->rope, c->kv_channels, err) : 0;
+}
+
 int model_config_validate (const struct model_config *c, int tp, bool sequence_parallel,
                            struct mg_error *err)
 {
     if (check_sizes (c, err) < 0 || check_total (c, err) < 0)
         return -1;
-    return check_rules (c, tp, sequence_parallel, err);
+    if (check_rules (c, tp, sequence_parallel, err) < 0)
+        return -1;
+    return check_variants (c, tp, err);
 }

@@ -1,17 +1,38 @@
-/* config - the numbers that define a GPT model (Shoeybi et al. 2019, section 3). */
+/* config - what defines a model of the GPT kind: sizes, and which of the variants of a transformer
+ * layer it is made of (Shoeybi et al. 2019, section 3; Touvron et al. 2023).
+ *
+ * All zero is the plain variant: LayerNorm, learned positions, GeLU in its tanh form without a
+ * gate, no window, a plain softmax; linear layers have biases unless 'no_linear_bias' is set.
+ */
 #ifndef LIBCORE_NN_CONFIG_H
 #define LIBCORE_NN_CONFIG_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "libcore/device/device.h"
+#include "libcore/nn/rope.h"
+#include "libcore/topo/pattern.h"
 #include "megatron/error.h"
+
+/* How the model knows where a token is. */
+enum model_positions { MODEL_LEARNED, MODEL_ROPE, MODEL_NO_POSITIONS };
+
+/* Sliding-window attention: a token at position p sees positions from p - left to p + right, and
+ * none behind p.
+ */
+struct model_window {
+    bool on;
+    int64_t left, right; /* -1: any */
+    struct pattern layers; /* 1: with a window.  Not given: all */
+};
 
 struct model_config {
     int num_layers;
     int hidden_size;
     int ffn_hidden_size;
     int num_heads;
+    int num_groups;  /* of query heads, each with one key and one value; 0: as many as heads */
     int kv_channels; /* per head */
     int seq_length;
     int max_positions;
@@ -22,6 +43,18 @@ struct model_config {
     double hidden_dropout;
     double attention_dropout;
     bool tied_embeddings; /* the output layer is the word embedding */
+    bool rms_norm;        /* RMSNorm in place of LayerNorm */
+    bool norm_1p;         /* norm weights count from 1 */
+    bool qk_norm;         /* queries and keys are normalised, head by head */
+    bool no_linear_bias;  /* linear layers have none ... */
+    bool qkv_bias;        /* ... but that of queries, keys and values */
+    enum kern_function activation;
+    bool gated;           /* the feed-forward half has a gate; its first matrix is twice as large */
+    float activation_clamp, glu_offset; /* of struct kern_act */
+    enum model_positions positions;
+    struct rope_config rope; /* of MODEL_ROPE */
+    struct pattern no_rope;  /* 1: layers that do not rotate.  Not given: none */
+    struct model_window window;
     uint64_t seed;
 };
 
@@ -36,5 +69,17 @@ int model_config_validate (const struct model_config *c, int tp, bool sequence_p
  * fit an int.
  */
 int model_padded_vocab (int vocab, int divisor, int tp);
+
+/* Groups of query heads. */
+static inline int model_groups (const struct model_config *c)
+{
+    return c->num_groups > 0 ? c->num_groups : c->num_heads;
+}
+
+/* Pairs of a head that are rotated. */
+static inline int model_rope_pairs (const struct model_config *c)
+{
+    return rope_pairs (&c->rope, c->kv_channels);
+}
 
 #endif /* LIBCORE_NN_CONFIG_H */

@@ -69,6 +69,49 @@ static struct kern_dropout dropout (const struct pass *pass)
     };
 }
 
+static int dropout_fwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
+{
+    const struct nn *nn = pass->nn;
+    const struct kern_bias_dropout_add_fwd k = {
+        .rows = pass->shape->rows,
+        .cols = nn->hidden,
+        .dtype = nn->dtype,
+        .x = nn_own_rows (nn, pass->shape, pass_tensor (pass, phase, DROPOUT_X)),
+        .dropout = dropout (pass),
+        .y = pass_data (pass, phase, DROPOUT_OUT),
+    };
+
+    return kern_bias_dropout_add_fwd (nn->kern, &k, nn->compute, err);
+}
+
+static int dropout_bwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
+{
+    const struct nn *nn = pass->nn;
+    const struct kern_bias_dropout_add_bwd k = {
+        .rows = pass->shape->rows,
+        .cols = nn->hidden,
+        .dtype = nn->dtype,
+        .dy = pass_data (pass, phase, DROPOUT_DOUT),
+        .dropout = dropout (pass),
+        .dx = pass_data (pass, phase, DROPOUT_DOUT),
+        .grad_dtype = nn->dtype,
+    };
+
+    return kern_bias_dropout_add_bwd (nn->kern, &k, nn->compute, err);
+}
+
+const struct layer_op op_embedding_dropout = {
+    .name = "embedding_dropout",
+    .flags = PHASE_CAPTURABLE,
+    .operand = {
+        [DROPOUT_X] = { "x", false, OPERAND_READ, 0 },
+        [DROPOUT_OUT] = { "out", false, OPERAND_WRITE, 0 },
+        [DROPOUT_DOUT] = { "dout", false, 0, OPERAND_READ | OPERAND_WRITE },
+    },
+    .fwd = dropout_fwd,
+    .bwd = dropout_bwd,
+};
+
 static int position_fwd (const struct pass *pass, const struct phase *phase,
                          struct mg_error *err)
 {

@@ -13,7 +13,8 @@
 enum {
     KIND_NORM1_WEIGHT, KIND_NORM1_BIAS, KIND_PROJ_WEIGHT, KIND_PROJ_BIAS, KIND_QKV_WEIGHT,
     KIND_QKV_BIAS, KIND_NORM2_WEIGHT, KIND_NORM2_BIAS, KIND_FC1_WEIGHT, KIND_FC1_BIAS,
-    KIND_FC2_WEIGHT, KIND_FC2_BIAS,
+    KIND_FC2_WEIGHT, KIND_FC2_BIAS, KIND_Q_NORM_WEIGHT, KIND_Q_NORM_BIAS, KIND_K_NORM_WEIGHT,
+    KIND_K_NORM_BIAS,
     KIND_WORD = 100, KIND_POSITION, KIND_OUTPUT, KIND_FINAL_WEIGHT, KIND_FINAL_BIAS,
 };
 
@@ -40,6 +41,16 @@ static int matrix (struct maker *m, const char *name, enum param_split split, in
                                                             .global = { rows, cols },
                                                             .split = split, .init = init,
                                                             .kind = kind, .matrix = true });
+}
+
+/* The rows of the parameter are queries, key and value of one group of heads after the other. */
+static void set_heads (struct maker *m, int param)
+{
+    const struct model_config *c = &m->nn->config;
+    int64_t *part = m->spec->param[param].part;
+
+    part[0] = c->num_heads / model_groups (c) * m->nn->head_dim;
+    part[1] = part[2] = m->nn->head_dim;
 }
 
 static int tensor (struct maker *m, const char *name, enum layer_life life, int64_t rows,
@@ -81,18 +92,45 @@ static void phase (struct maker *m, const struct phase *p)
     layer_add_phase (m->spec, p);
 }
 
+/* The parameters of a norm. */
+struct norm {
+    int weight, bias;
+};
+
+static struct norm norm_params (struct maker *m, const char *weight, const char *bias, int64_t n,
+                                int kind, bool partial)
+{
+    const struct model_config *c = &m->nn->config;
+    const struct layer_param w = { .name = weight, .ndims = 1, .global = { n },
+                                   .init = c->norm_1p ? INIT_ZERO : INIT_ONE, .kind = kind,
+                                   .partial = partial };
+    const struct layer_param b = { .name = bias, .ndims = 1, .global = { n },
+                                   .init = INIT_ZERO, .kind = kind + 1, .partial = partial };
+    struct norm norm = { .weight = layer_add_param (m->spec, &w) };
+
+    norm.bias = c->rms_norm ? LAYER_NONE : layer_add_param (m->spec, &b);
+    return norm;
+}
+
+/* What the backward pass of a norm of 'rows' rows needs. */
+static int norm_statistics (struct maker *m, const char *name, int64_t rows)
+{
+    return statistics (m, name, m->nn->config.rms_norm ? 1 : 2, rows);
+}
+
 /* norm: its result. 'dy' is what the linear layer behind it starts to reduce. */
 static int add_norm (struct maker *m, const char *name, const char *y_name,
-                     const char *stat_name, const struct layer_op *op, int x, int weight,
-                     int bias, int dy)
+                     const char *stat_name, const struct layer_op *op, int x, struct norm norm,
+                     int dy)
 {
     int y = hidden (m, y_name, LIFE_SAVED);
-    int stat = statistics (m, stat_name, 2, m->shape->rows);
+    int stat = norm_statistics (m, stat_name, m->shape->rows);
 
     phase (m, &(struct phase){ .name = name, .op = op,
                                .operand = { [NORM_X] = x, [NORM_Y] = y, [NORM_STAT] = stat,
-                                            [NORM_WEIGHT] = weight, [NORM_BIAS] = bias,
-                                            [NORM_DY] = dy, [NORM_DX] = m->gradient } });
+                                            [NORM_WEIGHT] = norm.weight,
+                                            [NORM_BIAS] = norm.bias, [NORM_DY] = dy,
+                                            [NORM_DX] = m->gradient } });
     return y;
 }
 
@@ -115,88 +153,209 @@ static void add_residual (struct maker *m, const char *reduce, const char *name,
                                             [RESIDUAL_DBRANCH] = sum->dbranch } });
 }
 
-/* Attention half: 'out' = 'in' + ... */
+/* --- the attention half --- */
+
+/* Queries, keys and values, and their gradients: parts of the fused product, or tensors of their
+ * own.
+ */
+struct attention {
+    int query, key, value, dquery, dkey, dvalue;
+};
+
+/* A norm of all heads of one kind: they move into tensors of their own. */
+static void add_head_norm (struct maker *m, const char *name, const char *stat_name,
+                           enum heads which, struct norm norm, const struct attention *fused,
+                           int *out, int *dout)
+{
+    const struct nn_heads h = nn_heads (m->nn, which, false);
+    const char *tensor_name = which == HEADS_QUERIES ? "query" : "key";
+    int64_t width = h.groups * h.stride_g, rows = m->shape->tokens * h.groups * h.heads;
+    int stat = norm_statistics (m, stat_name, rows);
+
+    *out = tensor (m, tensor_name, LIFE_SAVED, m->shape->tokens, width);
+    *dout = gradient (m, tensor_name, m->shape->tokens, width);
+    phase (m, &(struct phase){ .name = name, .op = &op_head_norm, .which = (int)which,
+                               .operand = { [HEAD_NORM_X] = fused->value, [HEAD_NORM_Y] = *out,
+                                            [HEAD_NORM_STAT] = stat,
+                                            [HEAD_NORM_WEIGHT] = norm.weight,
+                                            [HEAD_NORM_BIAS] = norm.bias,
+                                            [HEAD_NORM_DY] = *dout,
+                                            [HEAD_NORM_DX] = fused->dvalue } });
+}
+
+static void add_rotation (struct maker *m, enum heads which, int x, int dx)
+{
+    phase (m, &(struct phase){ .name = "rotary_pos_emb", .op = &op_rotate, .which = (int)which,
+                               .operand = { [ROTATE_X] = x, [ROTATE_DX] = dx } });
+}
+
+/* Between the fused product and the attention. */
+static void add_heads (struct maker *m, struct norm q_norm, struct norm k_norm,
+                       struct attention *a)
+{
+    const struct model_config *c = &m->nn->config;
+    bool rope = c->positions == MODEL_ROPE;
+
+    if (c->qk_norm) {
+        const struct attention fused = *a;
+
+        add_head_norm (m, "q_layernorm", "q_stat", HEADS_QUERIES, q_norm, &fused, &a->query,
+                       &a->dquery);
+        add_head_norm (m, "k_layernorm", "k_stat", HEADS_KEYS, k_norm, &fused, &a->key,
+                       &a->dkey);
+        if (rope) {
+            add_rotation (m, HEADS_QUERIES, a->query, a->dquery);
+            add_rotation (m, HEADS_KEYS, a->key, a->dkey);
+        }
+    } else if (rope)
+        add_rotation (m, HEADS_BOTH, a->value, a->dvalue);
+}
+
+static void add_core_attention (struct maker *m, const struct attention *a, int context,
+                                int dcontext)
+{
+    const struct nn *nn = m->nn;
+    int lse = statistics (m, "lse", m->shape->batch * nn->local_heads, m->shape->seq);
+
+    phase (m, &(struct phase){ .name = "core_attention", .op = &op_attention,
+                               .operand = { [ATTENTION_QUERY] = a->query,
+                                            [ATTENTION_KEY] = a->key,
+                                            [ATTENTION_VALUE] = a->value,
+                                            [ATTENTION_OUT] = context,
+                                            [ATTENTION_LSE] = lse,
+                                            [ATTENTION_DOUT] = dcontext,
+                                            [ATTENTION_DQUERY] = a->dquery,
+                                            [ATTENTION_DKEY] = a->dkey,
+                                            [ATTENTION_DVALUE] = a->dvalue } });
+}
+
+/* 'out' = 'in' + ... */
 static void add_attention (struct maker *m, int in, int out)
 {
     const struct nn *nn = m->nn;
+    const struct model_config *c = &nn->config;
     int64_t h = nn->hidden, tokens = m->shape->tokens, local = nn->local_attention;
-    int64_t attention = (int64_t)nn->config.num_heads * nn->head_dim;
-    int norm_weight = vector (m, "input_layernorm.weight", SPLIT_NONE, h, INIT_ONE,
-                              KIND_NORM1_WEIGHT);
-    int norm_bias = vector (m, "input_layernorm.bias", SPLIT_NONE, h, INIT_ZERO,
-                            KIND_NORM1_BIAS);
+    int64_t attention = (int64_t)c->num_heads * nn->head_dim;
+    int64_t fused = attention + 2LL * model_groups (c) * nn->head_dim;
+    int64_t local_fused = local + 2 * nn->local_groups * nn->head_dim;
+    bool bias = !c->no_linear_bias;
+    struct norm norm = norm_params (m, "input_layernorm.weight", "input_layernorm.bias", h,
+                                    KIND_NORM1_WEIGHT, false), q_norm = { 0 }, k_norm = { 0 };
     int proj = matrix (m, "self_attention.linear_proj.weight", SPLIT_COLS, h, attention,
                        INIT_SCALED, KIND_PROJ_WEIGHT);
-    int proj_bias = vector (m, "self_attention.linear_proj.bias", SPLIT_NONE, h, INIT_ZERO,
-                            KIND_PROJ_BIAS);
-    int qkv = matrix (m, "self_attention.linear_qkv.weight", SPLIT_ROWS, 3 * attention, h,
-                      INIT_NORMAL, KIND_QKV_WEIGHT);
-    int qkv_bias = vector (m, "self_attention.linear_qkv.bias", SPLIT_ROWS, 3 * attention,
-                           INIT_ZERO, KIND_QKV_BIAS);
-    int dnorm = gradient (m, "norm", tokens, h);
-    int x = add_norm (m, "input_layernorm", "norm1", "stat1", &op_norm_add, in, norm_weight,
-                      norm_bias, dnorm);
-    int heads = tensor (m, "qkv", LIFE_SAVED, tokens, 3 * local);
-    int lse = statistics (m, "lse", m->shape->batch * nn->local_heads, m->shape->seq);
-    int context = tensor (m, "context", LIFE_SAVED, tokens, local);
-    int dheads = gradient (m, "qkv", tokens, 3 * local);
-    int dcontext = gradient (m, "context", tokens, local);
-    int sum = branch (m), dbranch = gradient (m, "branch", m->shape->rows, h);
+    int proj_bias = bias ? vector (m, "self_attention.linear_proj.bias", SPLIT_NONE, h,
+                                   INIT_ZERO, KIND_PROJ_BIAS) : LAYER_NONE;
+    int qkv = matrix (m, "self_attention.linear_qkv.weight", SPLIT_ROWS, fused, h, INIT_NORMAL,
+                      KIND_QKV_WEIGHT);
+    int qkv_bias = bias || c->qkv_bias ? vector (m, "self_attention.linear_qkv.bias", SPLIT_ROWS,
+                                                 fused, INIT_ZERO, KIND_QKV_BIAS) : LAYER_NONE;
+    int x, dnorm, heads, dheads, context, dcontext;
+    struct attention a;
+    struct sum sum;
 
+    set_heads (m, qkv);
+    if (qkv_bias != LAYER_NONE)
+        set_heads (m, qkv_bias);
+    if (c->qk_norm) {
+        q_norm = norm_params (m, "self_attention.q_layernorm.weight",
+                              "self_attention.q_layernorm.bias", nn->head_dim,
+                              KIND_Q_NORM_WEIGHT, true);
+        k_norm = norm_params (m, "self_attention.k_layernorm.weight",
+                              "self_attention.k_layernorm.bias", nn->head_dim,
+                              KIND_K_NORM_WEIGHT, true);
+    }
+    dnorm = gradient (m, "norm", tokens, h);
+    x = add_norm (m, "input_layernorm", "norm1", "stat1", &op_norm_add, in, norm, dnorm);
+    heads = tensor (m, "qkv", LIFE_SAVED, tokens, local_fused);
+    dheads = gradient (m, "qkv", tokens, local_fused);
+    a = (struct attention){ heads, heads, heads, dheads, dheads, dheads };
     phase (m, &(struct phase){ .name = "linear_qkv", .op = &op_linear_column,
                                .operand = { [COLUMN_X] = x, [COLUMN_Y] = heads,
                                             [COLUMN_WEIGHT] = qkv, [COLUMN_BIAS] = qkv_bias,
                                             [COLUMN_DY] = dheads, [COLUMN_DX] = dnorm } });
-    phase (m, &(struct phase){ .name = "core_attention", .op = &op_attention,
-                               .operand = { [ATTENTION_QKV] = heads, [ATTENTION_OUT] = context,
-                                            [ATTENTION_LSE] = lse,
-                                            [ATTENTION_DOUT] = dcontext,
-                                            [ATTENTION_DQKV] = dheads } });
+    add_heads (m, q_norm, k_norm, &a);
+    context = tensor (m, "context", LIFE_SAVED, tokens, local);
+    dcontext = gradient (m, "context", tokens, local);
+    add_core_attention (m, &a, context, dcontext);
+    sum = (struct sum){ branch (m), gradient (m, "branch", m->shape->rows, h) };
     phase (m, &(struct phase){ .name = "linear_proj", .op = &op_linear_row,
-                               .operand = { [ROW_X] = context, [ROW_Y] = sum,
-                                            [ROW_WEIGHT] = proj, [ROW_DY] = dbranch,
+                               .operand = { [ROW_X] = context, [ROW_Y] = sum.branch,
+                                            [ROW_WEIGHT] = proj, [ROW_DY] = sum.dbranch,
                                             [ROW_DX] = dcontext } });
-    add_residual (m, "attention_reduce", "self_attn_bda",
-                  &(struct sum){ sum, dbranch }, in, out, proj_bias, 0);
+    add_residual (m, "attention_reduce", "self_attn_bda", &sum, in, out, proj_bias, 0);
 }
 
-/* Feed-forward half: 'out' = 'in' + ... */
+/* --- the feed-forward half --- */
+
+/* Rows of each half of a gated matrix; 0 without a gate. */
+static int64_t gate_rows (const struct model_config *c)
+{
+    return c->gated ? c->ffn_hidden_size : 0;
+}
+
+static int fc1_matrix (struct maker *m)
+{
+    const struct model_config *c = &m->nn->config;
+    int64_t rows = (int64_t)c->ffn_hidden_size * (c->gated ? 2 : 1);
+
+    return layer_add_param (
+        m->spec, &(struct layer_param){ .name = "mlp.linear_fc1.weight", .ndims = 2,
+                                        .global = { rows, c->hidden_size },
+                                        .split = SPLIT_ROWS, .blocks = c->gated ? 2 : 1,
+                                        .part = { gate_rows (c), gate_rows (c) },
+                                        .init = INIT_NORMAL, .kind = KIND_FC1_WEIGHT,
+                                        .matrix = true });
+}
+
+static int fc1_vector (struct maker *m)
+{
+    const struct model_config *c = &m->nn->config;
+    int64_t rows = (int64_t)c->ffn_hidden_size * (c->gated ? 2 : 1);
+
+    return layer_add_param (
+        m->spec, &(struct layer_param){ .name = "mlp.linear_fc1.bias", .ndims = 1,
+                                        .global = { rows }, .split = SPLIT_ROWS,
+                                        .blocks = c->gated ? 2 : 1,
+                                        .part = { gate_rows (c), gate_rows (c) },
+                                        .init = INIT_ZERO,
+                                        .kind = KIND_FC1_BIAS });
+}
+
+/* 'out' = 'in' + ... */
 static void add_mlp (struct maker *m, int in, int out)
 {
     const struct nn *nn = m->nn;
-    int64_t h = nn->hidden, ffn = nn->config.ffn_hidden_size, tokens = m->shape->tokens;
-    int norm_weight = vector (m, "pre_mlp_layernorm.weight", SPLIT_NONE, h, INIT_ONE,
-                              KIND_NORM2_WEIGHT);
-    int norm_bias = vector (m, "pre_mlp_layernorm.bias", SPLIT_NONE, h, INIT_ZERO,
-                            KIND_NORM2_BIAS);
-    int fc1 = matrix (m, "mlp.linear_fc1.weight", SPLIT_ROWS, ffn, h, INIT_NORMAL,
-                      KIND_FC1_WEIGHT);
-    int fc1_bias = vector (m, "mlp.linear_fc1.bias", SPLIT_ROWS, ffn, INIT_ZERO,
-                           KIND_FC1_BIAS);
+    const struct model_config *c = &nn->config;
+    int64_t h = nn->hidden, ffn = c->ffn_hidden_size, tokens = m->shape->tokens;
+    int64_t width = nn->local_ffn * (c->gated ? 2 : 1);
+    bool bias = !c->no_linear_bias;
+    struct norm norm = norm_params (m, "pre_mlp_layernorm.weight", "pre_mlp_layernorm.bias", h,
+                                    KIND_NORM2_WEIGHT, false);
+    int fc1 = fc1_matrix (m), fc1_bias = bias ? fc1_vector (m) : LAYER_NONE;
     int fc2 = matrix (m, "mlp.linear_fc2.weight", SPLIT_COLS, h, ffn, INIT_SCALED,
                       KIND_FC2_WEIGHT);
-    int fc2_bias = vector (m, "mlp.linear_fc2.bias", SPLIT_NONE, h, INIT_ZERO, KIND_FC2_BIAS);
+    int fc2_bias = bias ? vector (m, "mlp.linear_fc2.bias", SPLIT_NONE, h, INIT_ZERO,
+                                  KIND_FC2_BIAS) : LAYER_NONE;
     int dnorm = gradient (m, "norm", tokens, h);
-    int x = add_norm (m, "pre_mlp_layernorm", "norm2", "stat2", &op_norm_add, in, norm_weight,
-                      norm_bias, dnorm);
-    int wide = tensor (m, "fc1", LIFE_SAVED, tokens, nn->local_ffn);
-    int active = tensor (m, "gelu", LIFE_SAVED, tokens, nn->local_ffn);
-    int dwide = gradient (m, "ffn", tokens, nn->local_ffn);
-    int sum = branch (m), dbranch = gradient (m, "branch", m->shape->rows, h);
+    int x = add_norm (m, "pre_mlp_layernorm", "norm2", "stat2", &op_norm_add, in, norm, dnorm);
+    int wide = tensor (m, "fc1", LIFE_SAVED, tokens, width);
+    int active = tensor (m, "act", LIFE_SAVED, tokens, nn->local_ffn);
+    int dactive = gradient (m, "ffn", tokens, nn->local_ffn);
+    int dwide = c->gated ? gradient (m, "fc1", tokens, width) : dactive;
+    struct sum sum = { branch (m), gradient (m, "branch", m->shape->rows, h) };
 
     phase (m, &(struct phase){ .name = "linear_fc1", .op = &op_linear_column,
                                .operand = { [COLUMN_X] = x, [COLUMN_Y] = wide,
                                             [COLUMN_WEIGHT] = fc1, [COLUMN_BIAS] = fc1_bias,
                                             [COLUMN_DY] = dwide, [COLUMN_DX] = dnorm } });
-    phase (m, &(struct phase){ .name = "gelu", .op = &op_gelu,
-                               .operand = { [GELU_X] = wide, [GELU_Y] = active,
-                                            [GELU_DY] = dwide } });
+    phase (m, &(struct phase){ .name = "activation", .op = &op_act,
+                               .operand = { [ACT_X] = wide, [ACT_Y] = active,
+                                            [ACT_DY] = dactive, [ACT_DX] = dwide } });
     phase (m, &(struct phase){ .name = "linear_fc2", .op = &op_linear_row,
-                               .operand = { [ROW_X] = active, [ROW_Y] = sum,
-                                            [ROW_WEIGHT] = fc2, [ROW_DY] = dbranch,
-                                            [ROW_DX] = dwide } });
-    add_residual (m, "mlp_reduce", "mlp_bda", &(struct sum){ sum, dbranch }, in, out,
-                  fc2_bias, 1);
+                               .operand = { [ROW_X] = active, [ROW_Y] = sum.branch,
+                                            [ROW_WEIGHT] = fc2, [ROW_DY] = sum.dbranch,
+                                            [ROW_DX] = dactive } });
+    add_residual (m, "mlp_reduce", "mlp_bda", &sum, in, out, fc2_bias, 1);
 }
 
 static void make_layer (struct maker *m)
@@ -226,11 +385,7 @@ static void make_embedding (struct maker *m)
 {
     const struct model_config *c = &m->nn->config;
     int out = hidden (m, "output", LIFE_OUTPUT), sum = branch (m);
-    int word = vocabulary (m, "word_embeddings.weight", KIND_WORD);
-    int position = layer_add_param (
-        m->spec, &(struct layer_param){ .name = "position_embeddings.weight", .ndims = 2,
-                                        .global = { c->max_positions, c->hidden_size },
-                                        .init = INIT_NORMAL, .kind = KIND_POSITION });
+    int word = vocabulary (m, "word_embeddings.weight", KIND_WORD), position;
 
     m->spec->name = "embedding";
     m->spec->prefix = "embedding.";
@@ -239,6 +394,16 @@ static void make_embedding (struct maker *m)
                                             [WORD_DOUT] = m->gradient } });
     phase (m, &(struct phase){ .name = "reduce", .op = &op_reduce,
                                .operand = { [REDUCE_X] = sum } });
+    if (c->positions != MODEL_LEARNED) {
+        phase (m, &(struct phase){ .name = "dropout", .op = &op_embedding_dropout,
+                                   .operand = { [DROPOUT_X] = sum, [DROPOUT_OUT] = out,
+                                                [DROPOUT_DOUT] = m->gradient } });
+        return;
+    }
+    position = layer_add_param (
+        m->spec, &(struct layer_param){ .name = "position_embeddings.weight", .ndims = 2,
+                                        .global = { c->max_positions, c->hidden_size },
+                                        .init = INIT_NORMAL, .kind = KIND_POSITION });
     phase (m, &(struct phase){ .name = "position_embeddings", .op = &op_position,
                                .operand = { [POSITION_X] = sum, [POSITION_OUT] = out,
                                             [POSITION_TABLE] = position,
@@ -260,16 +425,14 @@ static void make_head (struct maker *m)
 {
     const struct nn *nn = m->nn;
     int in = hidden (m, "input", LIFE_INPUT);
-    int norm_weight = vector (m, "decoder.final_layernorm.weight", SPLIT_NONE, nn->hidden,
-                              INIT_ONE, KIND_FINAL_WEIGHT);
-    int norm_bias = vector (m, "decoder.final_layernorm.bias", SPLIT_NONE, nn->hidden,
-                            INIT_ZERO, KIND_FINAL_BIAS);
+    struct norm norm = norm_params (m, "decoder.final_layernorm.weight",
+                                    "decoder.final_layernorm.bias", nn->hidden,
+                                    KIND_FINAL_WEIGHT, false);
     int weight = nn->config.tied_embeddings
                      ? vocabulary (m, "embedding.word_embeddings.weight", KIND_WORD)
                      : vocabulary (m, "output_layer.weight", KIND_OUTPUT);
     int dnorm = gradient (m, "norm", m->shape->tokens, nn->hidden);
-    int x = add_norm (m, "final_layernorm", "norm", "stat", &op_norm, in, norm_weight,
-                      norm_bias, dnorm);
+    int x = add_norm (m, "final_layernorm", "norm", "stat", &op_norm, in, norm, dnorm);
     int logits = layer_add_tensor (
         m->spec, &(struct layer_tensor){ .name = "logits", .wide = true, .life = LIFE_OUTPUT,
                                          .ndims = 2,

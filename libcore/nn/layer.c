@@ -87,6 +87,65 @@ static int check_phase (const struct layer_spec *spec, const struct phase *phase
     return 0;
 }
 
+/* Do two tensors of a specification have the same memory? */
+static bool same_memory (const struct layer_spec *spec, int a, int b)
+{
+    const struct layer_tensor *s = &spec->tensor[a], *t = &spec->tensor[b];
+
+    return a == b
+           || (s->life == LIFE_SHARED && t->life == LIFE_SHARED && s->gradient == t->gradient
+               && strcmp (s->name, t->name) == 0);
+}
+
+/* A backward pass over a phase, while what phase 'fork' has started on the tensor-parallel stream
+ * is not joined: it must not touch the tensors that the fork has written.
+ */
+static int check_touch (const struct layer_spec *spec, const struct phase *phase,
+                        const struct phase *fork, struct mg_error *err)
+{
+    int n = num_operands (phase->op), m = num_operands (fork->op);
+
+    for (int i = 0; i < n * m; i++) {
+        const struct layer_operand *o = &phase->op->operand[i / m];
+        const struct layer_operand *f = &fork->op->operand[i % m];
+        int t = phase->operand[i / m], forked = fork->operand[i % m];
+
+        if (!o->param && !f->param && t != LAYER_NONE && forked != LAYER_NONE && o->bwd
+            && (f->bwd & OPERAND_WRITE) && same_memory (spec, t, forked))
+            return mg_error_set (err, EINVAL, "%s: %s uses backward %s before a phase joins %s",
+                                 spec->name, phase->name, spec->tensor[t].name, fork->name);
+    }
+    return 0;
+}
+
+/* One piece of work at a time is on the tensor-parallel stream, and a phase that joins does so
+ * before anything else.
+ */
+static int check_forks (const struct layer_spec *spec, struct mg_error *err)
+{
+    const struct phase *fork = NULL;
+
+    for (int i = spec->num_phases; i-- > 0;) {
+        const struct phase *phase = &spec->phase[i];
+
+        if (!phase->op->bwd)
+            continue;
+        if (phase->op->flags & PHASE_JOINS_BWD)
+            fork = NULL;
+        if (fork && check_touch (spec, phase, fork, err) < 0)
+            return -1;
+        if (!(phase->op->flags & PHASE_FORKS_BWD))
+            continue;
+        if (fork)
+            return mg_error_set (err, EINVAL, "%s: %s forks before a phase joins %s", spec->name,
+                                 phase->name, fork->name);
+        fork = phase;
+    }
+    if (fork)
+        return mg_error_set (err, EINVAL, "%s: no phase joins %s", spec->name, fork->name);
+    return 0;
+}
+
 int layer_spec_check (const struct layer_spec *spec, struct mg_error *err)
 {
     bool known[LAYER_MAX_TENSORS + 1] = { false };
@@ -113,7 +172,21 @@ int layer_spec_check (const struct layer_spec *spec, struct mg_error *err)
         if (check_phase (spec, &spec->phase[i], false, known, err) < 0)
             return -1;
     }
-    return 0;
+    return check_forks (spec, err);
+}
+
+double layer_flops (const struct layer_spec *spec, const struct nn *nn,
+                    const struct nn_shape *shape)
+{
+    double sum = 0;
+
+    for (int i = 0; i < spec->num_phases; i++) {
+        const struct phase *phase = &spec->phase[i];
+
+        if (phase->op->flops)
+            sum += phase->op->flops (spec, phase, nn, shape);
+    }
+    return sum;
 }
 
 /* --- its parameters and tensors on this rank --- */
@@ -166,7 +239,7 @@ static void describe (struct param *p, const struct layer *layer, const struct n
         .dtype = nn->dtype,
         .storage = row->matrix ? nn->weight_storage : nn->dtype,
         .tp_sharded = row->split != SPLIT_NONE,
-        .sequence_parallel = row->split == SPLIT_NONE && sequence_parallel,
+        .sequence_parallel = row->split == SPLIT_NONE && (sequence_parallel || row->partial),
         .decay = row->ndims == 2,
         .order = order + i - 1,
         .init_value = row->init == INIT_ONE ? 1.0f : 0.0f,

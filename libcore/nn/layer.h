@@ -4,13 +4,14 @@
  * and a list of phases.  A phase is an operation of a layer (struct layer_op: a norm, a linear
  * layer, ...) whose operands are some of these parameters and tensors.  The operation says what
  * it reads and writes of each operand, forward and backward, whether a device graph may capture
- * it, and where it starts or awaits work on the tensor-parallel stream.  Forward passes run the
- * phases in order, backward passes in reverse.  So the order and number of parameters, the
- * memory of a slot, what is looked at for numbers that are none, and what may be captured
- * follow from the specification (gpt.h has those of a GPT).
+ * the phase, how many floating-point operations the phase takes, and whether it starts or awaits
+ * work on the tensor-parallel stream.  Forward passes run the phases in order, backward passes in
+ * reverse.  So the specification decides the order and number of parameters, the memory of a slot,
+ * the values that are searched for a NaN, the phases that may be captured, and the floating-point
+ * operations of a pass.  gpt.h has the specifications of a GPT.
  *
- * A model chunk is a list of layers in this sense: embedding, transformer layers, output layer,
- * loss.
+ * A model chunk is a list of layers.  The embedding, each transformer layer, the output layer and
+ * the loss are all layers in this sense.
  */
 #ifndef LIBCORE_NN_LAYER_H
 #define LIBCORE_NN_LAYER_H
@@ -20,13 +21,13 @@
 #include "libcore/nn/param.h"
 
 enum { LAYER_MAX_PARAMS = 24, LAYER_MAX_TENSORS = 32, LAYER_MAX_PHASES = 24,
-       LAYER_MAX_OPERANDS = 8 };
+       LAYER_MAX_OPERANDS = 12, LAYER_MAX_PARTS = 3 };
 
 /* How a parameter is split over the tensor-parallel group. */
 enum param_split { SPLIT_NONE, SPLIT_ROWS, SPLIT_COLS };
 
-/* Initial values; INIT_SCALED is INIT_NORMAL with the deviation divided by sqrt (2 layers), for
- * what is added to a residual (Radford et al. 2019).
+/* Initial values.  INIT_SCALED is INIT_NORMAL with the deviation divided by sqrt (2 layers), for
+ * weights whose products are added to a residual (Radford et al. 2019).
  */
 enum init { INIT_ZERO, INIT_ONE, INIT_NORMAL, INIT_SCALED };
 
@@ -38,27 +39,32 @@ struct layer_param {
     enum param_split split;
     int blocks;        /* equal blocks of rows, each of which is split alone (a gate and what it
                           multiplies), up to PARAM_MAX_RECTS; 0: one; not with 'padded' */
+    int64_t part[LAYER_MAX_PARTS]; /* rows of each part of a fused parameter: groups of part[0] +
+                          part[1] + ... rows follow each other (queries, key and value of some
+                          heads; a gate and what it multiplies); zeros: not fused */
     enum init init;
-    int kind;          /* of its initial values: differs from that of any other parameter of a
-                          layer, and stays the same when others come or go */
-    bool matrix;       /* of a product: may be stored in float8 */
-    bool embedding;    /* the word embedding: where it is tied two layers have it, or one has a
-                          copy */
+    bool partial;      /* each tensor-parallel rank uses it for other heads: its gradients are
+                          summands */
+    int kind;          /* key of its initial values: no two parameters of a layer have the same
+                          kind, and the kind stays when other parameters come or go */
+    bool matrix;       /* a factor of matrix products, which may be stored in float8 */
+    bool embedding;    /* the word embedding; if it is tied, two layers use it, or two ranks each
+                          have a copy */
 };
 
 enum layer_life {
     LIFE_SAVED,    /* kept in the microbatch's slot until the backward pass */
-    LIFE_SHARED,   /* one of that name for all layers and slots */
+    LIFE_SHARED,   /* one tensor of this name serves all layers and slots */
     LIFE_INPUT,    /* the output of the layer before */
     LIFE_OUTPUT,   /* saved, the input of the next layer */
-    LIFE_GRADIENT, /* gradient of the output, then of the input: one for a slot */
+    LIFE_GRADIENT, /* one for a slot: the gradient of the output, then of the input */
 };
 
 struct layer_tensor {
     const char *name;
     enum layer_life life;
     bool gradient;  /* made by a backward pass */
-    bool wide;      /* float32 whatever the model's type: statistics */
+    bool wide;      /* float32 for every type of the model, as statistics are */
     int ndims;
     int64_t shape[TENSOR_MAX_DIMS];
 };
@@ -75,16 +81,25 @@ struct layer_operand {
     unsigned fwd, bwd; /* of a parameter: bwd ADD is to its gradient, READ of its value */
 };
 
-/* Of a phase: what it starts on the tensor-parallel stream (fork) and awaits there (join). */
+/* Flags of an operation.  It forks if it starts work on the tensor-parallel stream, and joins if it
+ * awaits such work, which it does before anything else.
+ */
 enum {
     PHASE_CAPTURABLE = 1, /* no host wait, no allocation, fixed shapes and addresses */
     PHASE_FORKS_BWD = 2,
     PHASE_JOINS_BWD = 4,
 };
 
+struct layer_spec;
+
 struct layer_op {
     const char *name;
     unsigned flags;
+    /* Floating-point operations of the forward pass of a phase, over all tensor-parallel ranks, as
+     * Megatron-LM counts them: those of products of matrices.  NULL: the operation has none.
+     */
+    double (*flops) (const struct layer_spec *spec, const struct phase *phase,
+                     const struct nn *nn, const struct nn_shape *shape);
     struct layer_operand operand[LAYER_MAX_OPERANDS]; /* up to the first without a name */
     int (*fwd) (const struct pass *pass, const struct phase *phase, struct mg_error *err);
     int (*bwd) (const struct pass *pass, const struct phase *phase, struct mg_error *err);
@@ -93,51 +108,60 @@ struct layer_op {
 struct phase {
     const char *name;
     const struct layer_op *op;
-    int operand[LAYER_MAX_OPERANDS]; /* of the specification's parameters or tensors, as the
-                                        operation says; LAYER_NONE: it does without */
-    int which; /* tells phases of one operation apart, where that matters: coordinates */
+    int operand[LAYER_MAX_OPERANDS]; /* indices of the specification's parameters or tensors, as
+                                        the operation says; LAYER_NONE: no operand */
+    int which; /* number of a phase among those of one operation, a coordinate of dropout */
 };
 
 /* Indices of parameters and tensors begin with 1. */
 enum { LAYER_NONE = 0 };
 
 struct layer_spec {
-    const char *name;   /* "layer", "embedding", for texts */
-    const char *prefix; /* of names of parameters; "%d" is the number of the layer */
+    const char *name;   /* "layer", "embedding": for texts */
+    const char *prefix; /* prefix of parameter names; "%d" is the number of the layer */
     struct layer_param param[LAYER_MAX_PARAMS + 1];
     int num_params; /* in param[1], ... */
     struct layer_tensor tensor[LAYER_MAX_TENSORS + 1];
     int num_tensors;
     struct phase phase[LAYER_MAX_PHASES];
     int num_phases;
-    bool full; /* something did not fit */
+    bool full; /* a parameter, tensor or phase did not fit */
 };
 
-/* Add a parameter or a tensor: its index. */
+/* Add a parameter, a tensor or a phase.  The first two return the index. */
 int layer_add_param (struct layer_spec *spec, const struct layer_param *param);
 int layer_add_tensor (struct layer_spec *spec, const struct layer_tensor *tensor);
 void layer_add_phase (struct layer_spec *spec, const struct phase *phase);
 
-/* The tensor of a life of which there is at most one; LAYER_NONE if there is none. */
+/* Returns the index of the specification's only tensor of a life, or LAYER_NONE if there is none.
+ */
 int layer_find (const struct layer_spec *spec, enum layer_life life);
 
-/* Is the specification whole: does every phase read what was written, forward and backward, and
- * is every saved tensor written?  -1, EINVAL and a text that names layer, phase and tensor.
+/* Checks that every phase reads only tensors that were written before, forward and backward; that
+ * every saved tensor is written; and that every fork is joined by a later phase of the backward
+ * pass, before a phase uses the tensors that the fork writes and before another fork.  0, or -1,
+ * EINVAL and a text that names layer, phase and tensor.
  */
 int layer_spec_check (const struct layer_spec *spec, struct mg_error *err);
+
+/* Floating-point operations of the layer's forward pass over a pass of this shape, over all
+ * tensor-parallel ranks: those of its phases.
+ */
+double layer_flops (const struct layer_spec *spec, const struct nn *nn,
+                    const struct nn_shape *shape);
 
 /* A layer of this rank. */
 struct layer {
     const struct layer_spec *spec;
-    int number;    /* of the transformer layer, from 0; -1: another one */
+    int number;    /* of the transformer layer, from 0; -1: no transformer layer */
     int step;      /* place in the model: embedding 0, transformer layers from 1, ... */
     struct param *param[LAYER_MAX_PARAMS + 1]; /* by index of the specification */
-    size_t first;  /* its own parameters, in registration order, among all of the rank */
-    size_t num_own;
+    size_t first;  /* place of its first own parameter among all of the rank */
+    size_t num_own; /* number of its own parameters */
 };
 
-/* Describe the layer's parameters into p[0], ..., p[spec->num_params - 1] and point the layer at
- * them.  'order' is the place of the first among all of the model.
+/* Describe the layer's parameters in p[0], ..., p[spec->num_params - 1], and make the layer point
+ * to them.  'order' is the place of the first one among all parameters of the model.
  */
 void layer_describe (struct layer *layer, const struct nn *nn, bool sequence_parallel,
                      struct param *p, int order);
@@ -148,26 +172,27 @@ struct pass {
     const struct nn_shape *shape;
     const struct nn_inputs *in;
     bool training;       /* dropout is on */
-    struct check *check; /* look at all that is made; NULL: do not */
+    struct check *check; /* finds the first NaN or infinity (check.h); NULL: none */
     double loss_weight;  /* of this microbatch in the iteration's loss, times the loss scale */
-    bool per_token_loss; /* the microbatch counts by its tokens: its loss is their sum */
-    double *loss;        /* device memory, three sums that the loss is added to */
-    const struct layer *layer; /* set by the model, as is ... */
-    struct tensor *tensor;     /* by index of the specification */
+    bool per_token_loss; /* the microbatch's loss is the sum over its tokens, not the mean */
+    double *loss;        /* device memory: three sums that the loss is added to */
+    /* The model sets the rest for each layer. */
+    const struct layer *layer;
+    struct tensor *tensor; /* by index of the specification */
 };
 
-/* Operands of a phase; NULL where it does without. */
+/* An operand of a phase; NULL if the phase does without it. */
 struct tensor *pass_tensor (const struct pass *pass, const struct phase *phase, int operand);
 struct param *pass_param (const struct pass *pass, const struct phase *phase, int operand);
 
 /* Address of a tensor operand. */
 void *pass_data (const struct pass *pass, const struct phase *phase, int operand);
 
-/* Run all phases. A failure is prefixed with the layer and the phase. */
+/* Run all phases.  The text of a failure begins with the layer and the phase. */
 int layer_fwd (const struct pass *pass, struct mg_error *err);
 int layer_bwd (const struct pass *pass, struct mg_error *err);
 
-/* Describe tensor 'i' of a layer, without memory. */
+/* Returns a description of tensor 'i' of a layer, which has no memory yet. */
 struct tensor layer_tensor_of (const struct nn *nn, const struct layer_spec *spec, int i);
 
 #endif /* LIBCORE_NN_LAYER_H */

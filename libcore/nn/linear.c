@@ -134,6 +134,23 @@ static int column_bwd (const struct pass *pass, const struct phase *phase,
     return weight_gradient (&l, dy, x, err);
 }
 
+/* Two operations, a multiplication and its addition, for each element of the weight and token.  The
+ * padding of a vocabulary counts.
+ */
+static double weight_flops (const struct layer_param *weight, const struct nn_shape *shape)
+{
+    int64_t rows = weight->padded ? weight->padded : weight->global[0];
+
+    return 2.0 * (double)shape->tokens * (double)rows * (double)weight->global[1];
+}
+
+static double column_flops (const struct layer_spec *spec, const struct phase *phase,
+                            const struct nn *nn, const struct nn_shape *shape)
+{
+    (void)nn;
+    return weight_flops (&spec->param[phase->operand[COLUMN_WEIGHT]], shape);
+}
+
 #define COLUMN_OPERANDS                                             \
     {                                                               \
         [COLUMN_X] = { "x", false, OPERAND_READ, OPERAND_READ },    \
@@ -147,6 +164,7 @@ static int column_bwd (const struct pass *pass, const struct phase *phase,
 const struct layer_op op_linear_column = {
     .name = "linear_column",
     .flags = PHASE_CAPTURABLE | PHASE_FORKS_BWD,
+    .flops = column_flops,
     .operand = COLUMN_OPERANDS,
     .fwd = column_fwd,
     .bwd = column_bwd,
@@ -155,6 +173,7 @@ const struct layer_op op_linear_column = {
 const struct layer_op op_linear_logits = {
     .name = "linear_logits",
     .flags = PHASE_CAPTURABLE | PHASE_FORKS_BWD,
+    .flops = column_flops,
     .operand = COLUMN_OPERANDS,
     .fwd = column_fwd,
     .bwd = column_bwd,
@@ -186,9 +205,17 @@ static int row_bwd (const struct pass *pass, const struct phase *phase, struct m
     return weight_gradient (&l, dy, pass_data (pass, phase, ROW_X), err);
 }
 
+static double row_flops (const struct layer_spec *spec, const struct phase *phase,
+                         const struct nn *nn, const struct nn_shape *shape)
+{
+    (void)nn;
+    return weight_flops (&spec->param[phase->operand[ROW_WEIGHT]], shape);
+}
+
 const struct layer_op op_linear_row = {
     .name = "linear_row",
     .flags = PHASE_CAPTURABLE,
+    .flops = row_flops,
     .operand = {
         [ROW_X] = { "x", false, OPERAND_READ, OPERAND_READ },
         [ROW_Y] = { "y", false, OPERAND_WRITE, 0 },

@@ -1,4 +1,9 @@
-/* loss.c - vocabulary-parallel cross entropy */
+/* loss.c - vocabulary-parallel cross entropy
+ *
+ * Logits stay on their rank: the maximum, the sum of exponentials and the label's logit are
+ * reduced over the tensor-parallel group between the three kernels.  Padding columns count as
+ * minus infinity.
+ */
 
 #include "libcore/nn/ops.h"
 

@@ -1,4 +1,8 @@
-/* model.c - this rank's chunks of the model, and what is known of them */
+/* model.c - this rank's chunks of the model, and its properties
+ *
+ * model_create() makes streams, sizes, specifications and chunks, in this order.  Passes are in
+ * model_pass.c, and memory is in model_memory.c.
+ */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -42,6 +46,7 @@ static void setup_sizes (struct model *m, const struct job *job)
     nn->head_dim = c->kv_channels;
     nn->local_heads = c->num_heads / nn->tp_size;
     nn->local_attention = nn->local_heads * nn->head_dim;
+    nn->local_groups = model_groups (c) / nn->tp_size;
     nn->local_ffn = c->ffn_hidden_size / nn->tp_size;
     nn->local_vocab = c->padded_vocab_size / nn->tp_size;
 }
@@ -85,7 +90,6 @@ static int describe_chunk (struct model *m, int c, struct model_describer *d,
     model_part_layers (&m->spec.config, &chunk->part, places, n);
     chunk->num_layers = n;
     chunk->output = -1;
-    chunk->tokens = chunk->part.first || chunk->part.last;
     for (int i = 0; i < n; i++) {
         model_describe_layer (d, &places[i], c, &chunk->layer[i]);
         if (places[i].which == GPT_LAYER || places[i].which == GPT_COPY)
@@ -248,6 +252,11 @@ int model_num_heads (const struct model *m)
 int64_t model_num_parameters (const struct model *m)
 {
     return model_config_parameters (&m->spec.config);
+}
+
+double model_flops (const struct model *m)
+{
+    return model_config_flops (&m->spec.config);
 }
 
 int model_init_params (struct model *m, struct mg_error *err)

@@ -37,16 +37,16 @@ static struct tensor take (struct arena *a, enum mg_dtype dtype, int64_t rows, i
     return t;
 }
 
-static const struct shared_tensor *find_shared (const struct shared *shared,
-                                                const struct layer_tensor *row)
+/* Index of the shared tensor that a layer's tensor is; -1: there is none of that name. */
+static int find_shared (const struct shared *shared, const struct layer_tensor *row)
 {
     for (int i = 0; i < shared->num_tensors; i++) {
         const struct shared_tensor *s = &shared->tensor[i];
 
         if (s->gradient == row->gradient && strcmp (s->name, row->name) == 0)
-            return s;
+            return i;
     }
-    return NULL;
+    return -1;
 }
 
 /* The memory of a layer's tensor, between that of the layers beside it. */
@@ -65,7 +65,7 @@ static struct tensor carve_tensor (const struct model *m, const struct layer *la
         t.data = s->gradient.data;
         break;
     case LIFE_SHARED:
-        t.data = find_shared (&m->shared, row)->tensor.data;
+        t.data = m->shared.tensor[find_shared (&m->shared, row)].tensor.data;
         break;
     case LIFE_OUTPUT:
         if (layer->step == 0) { /* what is at the bottom of a model gets no input */
@@ -117,7 +117,7 @@ static void carve_slot (const struct model *m, int pool, struct slot *s, struct 
     start = *a;
     most = a->used;
     for (int c = 0; c < m->num_chunks; c++) {
-        if (m->chunk[c].pool != pool)
+        if (m->pool_of[c] != pool)
             continue;
         *a = start;
         carve_chunk (m, &m->chunk[c], s, s->tensor, a);
@@ -154,6 +154,9 @@ static void carve_shared (struct model *m, struct arena *a)
         s->gathered = take (a, m->nn.dtype, shape->tokens, m->nn.hidden);
     s->weight = take (a, m->nn.dtype, largest_stored (m), 1);
     s->loss = take (a, MG_FLOAT64, MODEL_NUM_LOSSES, 3);
+    s->rope = (struct tensor){ .data = NULL };
+    if (m->nn.config.positions == MODEL_ROPE)
+        s->rope = take (a, MG_FLOAT32, shape->seq, 2 * model_rope_pairs (&m->nn.config));
 }
 
 /* --- plans --- */
@@ -163,17 +166,17 @@ static int add_shared (struct model *m, const struct layer *layer, int i, struct
 {
     const struct layer_tensor *row = &layer->spec->tensor[i];
     struct tensor t = layer_tensor_of (&m->nn, layer->spec, i);
-    struct shared_tensor *s = (struct shared_tensor *)find_shared (&m->shared, row);
+    int at = find_shared (&m->shared, row);
 
-    if (!s) {
+    if (at < 0) {
         if (m->shared.num_tensors == MAX_SHARED)
             return mg_error_set (err, EINVAL, "model: more than %d tensors are shared by all"
                                  " layers", MAX_SHARED);
-        s = &m->shared.tensor[m->shared.num_tensors++];
-        *s = (struct shared_tensor){ row->name, row->gradient, t };
+        at = m->shared.num_tensors++;
+        m->shared.tensor[at] = (struct shared_tensor){ row->name, row->gradient, t };
     }
-    if (tensor_capacity (&t) > tensor_capacity (&s->tensor))
-        s->tensor = t;
+    if (tensor_capacity (&t) > tensor_capacity (&m->shared.tensor[at].tensor))
+        m->shared.tensor[at].tensor = t;
     return 0;
 }
 
@@ -230,11 +233,11 @@ int model_plan_pools (struct model *m, struct mg_error *err)
             p++;
         if (p == m->num_pools)
             m->pool[m->num_pools++].bytes = bytes;
-        m->pool[p].tokens |= chunk->tokens;
+        m->pool[p].tokens |= model_needs_tokens (m, c);
         for (int l = 0; l < chunk->num_layers; l++) /* behind those of the pool's other chunks */
             chunk->tensor[l] += m->pool[p].num_tensors;
         m->pool[p].num_tensors += tensors;
-        m->pool_of[c] = chunk->pool = p;
+        m->pool_of[c] = p;
     }
     return 0;
 }
@@ -312,6 +315,7 @@ static int bind_all (struct model *m, const int *slots, struct arena *a, struct 
     carve_shared (m, a);
     m->nn.gathered = m->shared.gathered;
     m->nn.weight = m->shared.weight;
+    m->nn.rope = m->shared.rope.data;
     for (int p = 0; p < m->num_pools; p++) {
         if (bind_slots (m, p, slots ? slots[p] : 1, a, err) < 0)
             return -1;
@@ -390,6 +394,33 @@ static int set_positions (struct model *m, struct mg_error *err)
     return rc;
 }
 
+/* Cosines and sines of all positions. */
+static int set_angles (struct model *m, struct mg_error *err)
+{
+    const struct rope_config *c = &m->nn.config.rope;
+    int pairs = model_rope_pairs (&m->nn.config);
+    size_t row = 2 * (size_t)pairs, n = (size_t)m->shape.seq * row;
+    double *frequency;
+    float *table;
+    int rc = -1;
+
+    if (m->nn.config.positions != MODEL_ROPE)
+        return 0;
+    frequency = model_allocate ((size_t)pairs, sizeof (*frequency), err);
+    table = model_allocate (n, sizeof (*table), err);
+    if (frequency && table) {
+        rope_frequencies (c, pairs, frequency);
+        for (int64_t s = 0; s < m->shape.seq; s++)
+            rope_row (c, frequency, pairs, s, table + (size_t)s * row);
+        rc = device_upload (m->nn.compute, m->shared.rope.data, table, n * sizeof (*table), err);
+        if (mg_stream_synchronize (m->nn.compute, err) < 0)
+            rc = -1;
+    }
+    free (frequency);
+    free (table);
+    return rc;
+}
+
 int model_bind (struct model *m, const int *slots, struct mg_error *err)
 {
     size_t size = model_activation_bytes (m, slots), scratch;
@@ -403,7 +434,7 @@ int model_bind (struct model *m, const int *slots, struct mg_error *err)
     if (!(m->memory = device_alloc (m->device, size, err)))
         return mg_error_prefix (err, "activations");
     arena_init (&a, m->memory, size);
-    if (bind_all (m, slots, &a, err) < 0)
+    if (bind_all (m, slots, &a, err) < 0 || set_angles (m, err) < 0)
         return -1;
     return set_positions (m, err);
 }

@@ -1,4 +1,8 @@
-/* model_params.c - the layers of a stage, and parameters as their specifications have them */
+/* model_params.c - the layers of a stage, and parameters as their specifications have them
+ *
+ * Orders and counts come from the specifications alone, for a whole model as for a rank's part,
+ * so that no formula has to know which parameters a layer has.
+ */
 
 #include <errno.h>
 #include <stdio.h>
@@ -53,23 +57,37 @@ static struct nn describing_nn (const struct model_config *c, int tp, bool float
         .head_dim = c->kv_channels,
         .local_heads = c->num_heads / tp,
         .local_attention = c->num_heads / tp * (int64_t)c->kv_channels,
+        .local_groups = model_groups (c) / tp,
         .local_ffn = c->ffn_hidden_size / tp,
         .local_vocab = c->padded_vocab_size / tp,
     };
 }
 
+/* One sequence. */
+static struct nn_shape describing_shape (const struct model_config *c)
+{
+    return (struct nn_shape){ .batch = 1, .seq = c->seq_length, .tokens = c->seq_length,
+                              .rows = c->seq_length };
+}
+
 static int describing_specs (const struct nn *nn, struct layer_spec spec[GPT_NUM_LAYERS],
                              struct mg_error *err)
 {
-    const struct nn_shape shape = { .batch = 1, .seq = nn->config.seq_length,
-                                    .tokens = nn->config.seq_length,
-                                    .rows = nn->config.seq_length };
+    const struct nn_shape shape = describing_shape (&nn->config);
 
     for (int i = 0; i < GPT_NUM_LAYERS; i++) {
         if (gpt_spec ((enum gpt_layer)i, nn, &shape, &spec[i], err) < 0)
             return -1;
     }
     return 0;
+}
+
+int model_config_specs (const struct model_config *c, struct layer_spec spec[GPT_NUM_LAYERS],
+                        struct mg_error *err)
+{
+    const struct nn nn = describing_nn (c, 1, false);
+
+    return describing_specs (&nn, spec, err);
 }
 
 /* Tensors of the whole model below a layer. */
@@ -117,6 +135,20 @@ int64_t model_config_parameters (const struct model_config *c)
     return count_parameters (&spec[GPT_EMBEDDING], false)
            + count_parameters (&spec[GPT_LAYER], false) * c->num_layers
            + count_parameters (&spec[GPT_HEAD], c->tied_embeddings);
+}
+
+double model_config_flops (const struct model_config *c)
+{
+    const struct nn nn = describing_nn (c, 1, false);
+    const struct nn_shape shape = describing_shape (c);
+    struct layer_spec spec[GPT_NUM_LAYERS];
+    double forward = 0;
+
+    if (describing_specs (&nn, spec, NULL) < 0)
+        return 0;
+    for (int i = 0; i < GPT_NUM_LAYERS; i++)
+        forward += layer_flops (&spec[i], &nn, &shape) * (i == GPT_LAYER ? c->num_layers : 1);
+    return 3 * forward; /* backward, a product has two */
 }
 
 /* --- a rank's --- */

@@ -30,9 +30,21 @@ struct model_place {
 int model_part_layers (const struct model_config *c, const struct model_part *part,
                        struct model_place *places, int max);
 
+/* The specifications of the layers of a model on one rank, for passes over one sequence.  -1 and a
+ * text on failure.
+ */
+int model_config_specs (const struct model_config *c, struct layer_spec spec[GPT_NUM_LAYERS],
+                        struct mg_error *err);
+
 /* Tensors and true parameters of the whole model, tied ones once. */
 int model_config_tensors (const struct model_config *c);
 int64_t model_config_parameters (const struct model_config *c);
+
+/* Floating-point operations of training on one sequence, on all ranks together, as Megatron-LM's
+ * num_floating_point_operations() counts them: the products of the forward pass and, twice as many,
+ * of the backward pass, half of the attention scores, nothing that is computed again.
+ */
+double model_config_flops (const struct model_config *c);
 
 /* The layers of one rank, while their parameters are described. */
 struct model_describer {

@@ -4,7 +4,7 @@
 
 static struct slot *slot_of (const struct model *m, int chunk, int slot)
 {
-    return &m->pool[m->chunk[chunk].pool].slot[slot];
+    return &m->pool[m->pool_of[chunk]].slot[slot];
 }
 
 const struct nn_inputs *model_inputs (const struct model *m, int chunk, int slot)
@@ -14,7 +14,7 @@ const struct nn_inputs *model_inputs (const struct model *m, int chunk, int slot
 
 bool model_needs_tokens (const struct model *m, int chunk)
 {
-    return m->chunk[chunk].tokens;
+    return m->chunk[chunk].part.first || m->chunk[chunk].part.last;
 }
 
 void *model_input (const struct model *m, int chunk, int slot)

@@ -26,7 +26,7 @@ enum { MAX_SHARED = 16 };
 struct shared {
     struct shared_tensor tensor[MAX_SHARED];
     int num_tensors;
-    struct tensor gathered, weight; /* see struct nn */
+    struct tensor gathered, weight, rope; /* see struct nn */
     struct tensor loss;     /* [MODEL_NUM_LOSSES][3] float64 */
 };
 
@@ -43,10 +43,8 @@ struct chunk {
     struct model_part part;
     struct layer *layer; /* [num_layers] */
     int num_layers;
-    bool tokens;
     size_t *tensor;      /* [num_layers] of a slot's tensors, the layer's one before the first */
     int output;          /* layer whose output the next stage gets; -1: the input */
-    int pool;
 };
 
 struct model {

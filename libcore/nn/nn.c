@@ -1,4 +1,4 @@
-/* nn.c - into and out of tensor-parallel regions */
+/* nn.c - into and out of tensor-parallel regions; where heads are */
 
 #include "libcore/nn/nn.h"
 
@@ -66,4 +66,18 @@ int nn_all_reduce (const struct nn *nn, float *buf, int64_t count, enum mg_reduc
     if (nn->kern->tape)
         return 0;
     return mg_comm_all_reduce (nn->tp, buf, (size_t)count, MG_FLOAT32, op, nn->compute, err);
+}
+
+struct nn_heads nn_heads (const struct nn *nn, enum heads which, bool fused)
+{
+    int64_t dim = nn->head_dim, queries = nn->local_heads / nn->local_groups;
+    int64_t heads = (which & HEADS_QUERIES ? queries : 0) + (which & HEADS_KEYS ? 1 : 0);
+
+    return (struct nn_heads){
+        .first = fused && which == HEADS_KEYS ? queries * dim : 0,
+        .groups = nn->local_groups,
+        .heads = heads,
+        .stride_g = (fused ? queries + 2 : heads) * dim,
+        .stride_h = dim,
+    };
 }

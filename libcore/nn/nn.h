@@ -1,4 +1,5 @@
-/* nn - what every layer of this rank's model needs in order to run, and the shape of a pass.
+/* nn - what every layer of this rank's model needs in order to run; the shape of a pass and its
+ * inputs.
  *
  * Activations are [s, b, h]: row t of a matrix is position t / batch of batch entry
  * t % batch.  Inside a tensor-parallel region (from a column-parallel to a row-parallel
@@ -19,26 +20,31 @@
 struct nn {
     struct model_config config;
     enum mg_dtype dtype; /* of parameters and activations: float32, bfloat16, float16 */
-    enum mg_dtype weight_storage; /* of the matrices of layers: the same, or float8 */
-    const struct kernels *kern; /* with a tape: calls are taken down, nothing is communicated */
+    enum mg_dtype weight_storage; /* of the matrices of layers: 'dtype', or float8 */
+    const struct kernels *kern; /* if it has a tape, calls are recorded, and nothing is
+                                   communicated */
     struct mg_comm *tp; /* tensor-parallel group */
     int tp_rank, tp_size;
     struct mg_stream *compute;
-    struct mg_stream *tp_stream;   /* carries the collectives that overlap kernels */
+    struct mg_stream *tp_stream;   /* of collectives that overlap kernels */
     struct mg_event *computed;     /* compute stream -> tp stream */
     struct mg_event *communicated; /* tp stream -> compute stream */
     struct tensor gathered; /* [tokens, hidden] scratch of nn_enter(), if rows < tokens */
-    struct tensor weight;   /* a float8 weight as products take it: room for the largest one */
+    struct tensor weight;   /* room for the largest float8 weight, converted for a product */
 
     /* sizes of this rank's shards */
     int64_t hidden, local_heads, head_dim, local_attention; /* heads * head_dim */
+    int64_t local_groups; /* of query heads; the fused product has [group][queries, key, value] */
     int64_t local_ffn, local_vocab;
+
+    const float *rope; /* device memory, [positions][2 rope_pairs]: struct kern_rope's table; NULL
+                          before model_bind(), or without rotary positions */
 };
 
 /* What a pass works on. */
 struct nn_shape {
     int64_t batch, seq, tokens; /* micro-batch size, positions, batch * seq */
-    int64_t rows;               /* of this rank outside the tensor-parallel regions */
+    int64_t rows;               /* this rank's rows outside tensor-parallel regions */
     struct kern_positions position; /* of these rows */
 };
 
@@ -50,32 +56,46 @@ struct nn_inputs {
     struct tensor mask;   /* [tokens] float32: weight of a token in the loss; as token */
 };
 
-/* Into a tensor-parallel region: all tokens' rows, from this rank's rows 'x' [rows,
- * hidden].  The result is x itself, or, with sequence parallelism, the one gathered
- * buffer, good until the next call.  NULL and a text on failure.
+/* Enter a tensor-parallel region: returns the rows of all tokens, made from this rank's rows 'x'
+ * [rows, hidden].  The result is x itself or, with sequence parallelism, nn->gathered, which the
+ * next call overwrites.  NULL and a text on failure.
  */
 const void *nn_enter (const struct nn *nn, const struct nn_shape *shape, const void *x,
                       struct mg_error *err);
 
-/* Out of a tensor-parallel region: 'partial' [tokens, hidden] holds this rank's summands;
- * afterwards nn_own_rows() of it holds the sum of this rank's rows.  16-bit summands are
+/* Leave a tensor-parallel region.  'partial' [tokens, hidden] holds this rank's summands;
+ * afterwards nn_own_rows() of 'partial' holds the sums of this rank's rows.  16-bit summands are
  * added up in float32 and rounded once.
  */
 int nn_leave (const struct nn *nn, const struct nn_shape *shape, struct tensor *partial,
               struct mg_error *err);
 
-/* The same, started on the tp stream after what is enqueued on the compute stream; other
- * kernels may be enqueued until nn_leave_wait().
+/* The same in two parts.  nn_leave_start() enqueues the sum on the tp stream, after the work that
+ * is now on the compute stream.  Then other kernels may be enqueued.  nn_leave_wait() makes the
+ * compute stream wait for the sum.
  */
 int nn_leave_start (const struct nn *nn, const struct nn_shape *shape, struct tensor *partial,
                     struct mg_error *err);
 int nn_leave_wait (const struct nn *nn, struct mg_error *err);
 
-/* Over the tensor-parallel group, of float32, on the compute stream. */
+/* All-reduce of float32 over the tensor-parallel group, on the compute stream. */
 int nn_all_reduce (const struct nn *nn, float *buf, int64_t count, enum mg_reduce_op op,
                    struct mg_error *err);
 
-/* This rank's rows in a buffer of all tokens. */
+/* Where heads are in rows of this rank: group g of a row begins at 'first' + g stride_g, and its
+ * heads are stride_h apart.  Rows follow each other, groups stride_g apart as well.
+ */
+enum heads { HEADS_QUERIES = 1, HEADS_KEYS = 2, HEADS_BOTH = HEADS_QUERIES | HEADS_KEYS };
+struct nn_heads {
+    int64_t first, groups, heads, stride_g, stride_h;
+};
+
+/* 'fused': in the product of queries, keys and values, whose columns are
+ * [group][queries, key, value]; else alone, or queries and keys as [group][queries, key].
+ */
+struct nn_heads nn_heads (const struct nn *nn, enum heads which, bool fused);
+
+/* Returns this rank's rows in a buffer of all tokens. */
 void *nn_own_rows (const struct nn *nn, const struct nn_shape *shape,
                    const struct tensor *all);
 

@@ -1,6 +1,31 @@
-/* norm.c - layer norm with its parameters */
+/* norm.c - LayerNorm and RMSNorm with their parameters, of hidden states and of heads
+ *
+ * 'stat' holds what the backward pass needs of each row: the means, unless it is an RMSNorm, then
+ * the inverse deviations.
+ */
 
 #include "libcore/nn/ops.h"
+
+/* The means and the inverse deviations of 'rows' rows. */
+static float *means (const struct nn *nn, const struct tensor *stat)
+{
+    return nn->config.rms_norm ? NULL : tensor_at (stat, 0);
+}
+
+static float *deviations (const struct nn *nn, const struct tensor *stat, int64_t rows)
+{
+    return tensor_at (stat, nn->config.rms_norm ? 0 : rows);
+}
+
+static const void *value_of (const struct param *p)
+{
+    return p ? tensor_address (p->data) : NULL;
+}
+
+static void *gradient_of (const struct param *p)
+{
+    return p ? tensor_address (p->grad) : NULL;
+}
 
 static int norm_fwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
@@ -11,12 +36,13 @@ static int norm_fwd (const struct pass *pass, const struct phase *phase, struct 
         .cols = nn->hidden,
         .dtype = nn->dtype,
         .x = pass_data (pass, phase, NORM_X),
-        .weight = tensor_address (pass_param (pass, phase, NORM_WEIGHT)->data),
-        .bias = tensor_address (pass_param (pass, phase, NORM_BIAS)->data),
+        .weight = value_of (pass_param (pass, phase, NORM_WEIGHT)),
+        .bias = value_of (pass_param (pass, phase, NORM_BIAS)),
+        .one_plus = nn->config.norm_1p,
         .eps = nn->config.norm_epsilon,
         .y = pass_data (pass, phase, NORM_Y),
-        .mean = tensor_at (stat, 0),
-        .rstd = tensor_at (stat, pass->shape->rows),
+        .mean = means (nn, stat),
+        .rstd = deviations (nn, stat, pass->shape->rows),
     };
 
     return kern_norm_fwd (nn->kern, &k, nn->compute, err);
@@ -33,13 +59,14 @@ static int norm_bwd (const struct pass *pass, const struct phase *phase, struct 
         .dtype = nn->dtype,
         .dy = nn_own_rows (nn, pass->shape, pass_tensor (pass, phase, NORM_DY)),
         .x = pass_data (pass, phase, NORM_X),
-        .weight = tensor_address (weight->data),
-        .mean = tensor_at (stat, 0),
-        .rstd = tensor_at (stat, pass->shape->rows),
+        .weight = value_of (weight),
+        .one_plus = nn->config.norm_1p,
+        .mean = means (nn, stat),
+        .rstd = deviations (nn, stat, pass->shape->rows),
         .dx = pass_data (pass, phase, NORM_DX),
         .accumulate_dx = phase->op == &op_norm_add,
-        .dweight = tensor_address (weight->grad),
-        .dbias = tensor_address (pass_param (pass, phase, NORM_BIAS)->grad),
+        .dweight = gradient_of (weight),
+        .dbias = gradient_of (pass_param (pass, phase, NORM_BIAS)),
         .grad_dtype = weight->grad_dtype,
     };
 
@@ -73,4 +100,77 @@ const struct layer_op op_norm_add = {
     .operand = NORM_OPERANDS (OPERAND_READ | OPERAND_WRITE),
     .fwd = norm_fwd,
     .bwd = norm_bwd,
+};
+
+/* --- of heads --- */
+
+static int head_norm_fwd (const struct pass *pass, const struct phase *phase,
+                          struct mg_error *err)
+{
+    const struct nn *nn = pass->nn;
+    const struct nn_heads h = nn_heads (nn, (enum heads)phase->which, true);
+    const struct tensor *stat = pass_tensor (pass, phase, HEAD_NORM_STAT);
+    int64_t rows = pass->shape->tokens * h.groups * h.heads;
+    const struct kern_norm_fwd k = {
+        .rows = rows,
+        .cols = nn->head_dim,
+        .dtype = nn->dtype,
+        .x = tensor_at (pass_tensor (pass, phase, HEAD_NORM_X), h.first),
+        .x_rows = { h.heads, h.stride_g, h.stride_h },
+        .weight = value_of (pass_param (pass, phase, HEAD_NORM_WEIGHT)),
+        .bias = value_of (pass_param (pass, phase, HEAD_NORM_BIAS)),
+        .one_plus = nn->config.norm_1p,
+        .eps = nn->config.norm_epsilon,
+        .y = pass_data (pass, phase, HEAD_NORM_Y),
+        .mean = means (nn, stat),
+        .rstd = deviations (nn, stat, rows),
+    };
+
+    return kern_norm_fwd (nn->kern, &k, nn->compute, err);
+}
+
+static int head_norm_bwd (const struct pass *pass, const struct phase *phase,
+                          struct mg_error *err)
+{
+    const struct nn *nn = pass->nn;
+    const struct nn_heads h = nn_heads (nn, (enum heads)phase->which, true);
+    const struct kern_rows fused = { h.heads, h.stride_g, h.stride_h };
+    const struct tensor *stat = pass_tensor (pass, phase, HEAD_NORM_STAT);
+    const struct param *weight = pass_param (pass, phase, HEAD_NORM_WEIGHT);
+    int64_t rows = pass->shape->tokens * h.groups * h.heads;
+    const struct kern_norm_bwd k = {
+        .rows = rows,
+        .cols = nn->head_dim,
+        .dtype = nn->dtype,
+        .dy = pass_data (pass, phase, HEAD_NORM_DY),
+        .x = tensor_at (pass_tensor (pass, phase, HEAD_NORM_X), h.first),
+        .x_rows = fused,
+        .dx_rows = fused,
+        .weight = value_of (weight),
+        .one_plus = nn->config.norm_1p,
+        .mean = means (nn, stat),
+        .rstd = deviations (nn, stat, rows),
+        .dx = tensor_at (pass_tensor (pass, phase, HEAD_NORM_DX), h.first),
+        .dweight = gradient_of (weight),
+        .dbias = gradient_of (pass_param (pass, phase, HEAD_NORM_BIAS)),
+        .grad_dtype = weight->grad_dtype,
+    };
+
+    return kern_norm_bwd (nn->kern, &k, nn->compute, err);
+}
+
+const struct layer_op op_head_norm = {
+    .name = "head_norm",
+    .flags = PHASE_CAPTURABLE,
+    .operand = {
+        [HEAD_NORM_X] = { "x", false, OPERAND_READ, OPERAND_READ },
+        [HEAD_NORM_Y] = { "y", false, OPERAND_WRITE, 0 },
+        [HEAD_NORM_STAT] = { "stat", false, OPERAND_WRITE, OPERAND_READ },
+        [HEAD_NORM_WEIGHT] = { "weight", true, OPERAND_READ, OPERAND_READ | OPERAND_ADD },
+        [HEAD_NORM_BIAS] = { "bias", true, OPERAND_READ, OPERAND_ADD },
+        [HEAD_NORM_DY] = { "dy", false, 0, OPERAND_READ },
+        [HEAD_NORM_DX] = { "dx", false, 0, OPERAND_WRITE },
+    },
+    .fwd = head_norm_fwd,
+    .bwd = head_norm_bwd,
 };

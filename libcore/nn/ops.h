@@ -1,60 +1,94 @@
-/* ops - the operations of layers; contracts of their operands are in the files that have them. */
+/* ops - the operations of layers and their operands.
+ *
+ * The comment of each operation says what it computes; its struct layer_op, in the file of the
+ * operation, says what it reads and writes of each operand.
+ */
 #ifndef LIBCORE_NN_OPS_H
 #define LIBCORE_NN_OPS_H
 
 #include "libcore/nn/layer.h"
 
-/* y = norm (x).  Backward awaits the tensor-parallel stream: dy holds the sum of this rank's rows
- * of what a linear layer started to reduce.  norm_add adds to dx, norm writes it.
+/* y = norm (x).  Backward awaits the tensor-parallel stream, on which a linear layer started to
+ * reduce dy; afterwards dy holds the sum of this rank's rows.  op_norm writes dx, op_norm_add adds
+ * to it.  An RMSNorm has no bias, and its 'stat' has one row less.
  */
 enum { NORM_X, NORM_Y, NORM_STAT, NORM_WEIGHT, NORM_BIAS, NORM_DY, NORM_DX };
 extern const struct layer_op op_norm, op_norm_add;
 
-/* y = x W^T + b of all tokens, x gathered.  Backward starts the reduction of dx, and forms the
- * weight's gradient beside it.  op_linear_logits: y is float32, and dy is in its place, as
- * kern_xent_bwd leaves it.
+/* y = x W^T + b for all tokens; x is gathered first.  Backward starts the reduction of dx, and
+ * computes the weight's gradient meanwhile.  The y of op_linear_logits is float32, and its dy has
+ * the place of y, as kern_xent_bwd leaves it.
  */
 enum { COLUMN_X, COLUMN_Y, COLUMN_WEIGHT, COLUMN_BIAS, COLUMN_DY, COLUMN_DX };
 extern const struct layer_op op_linear_column, op_linear_logits;
 
-/* y = x W^T of this rank's columns of x: summands.  dy is gathered. */
+/* y = x W^T with this rank's columns of x.  y is a summand: op_reduce has to follow.  Backward
+ * gathers dy first.
+ */
 enum { ROW_X, ROW_Y, ROW_WEIGHT, ROW_DY, ROW_DX };
 extern const struct layer_op op_linear_row;
 
-/* The sum of summands over the tensor-parallel group, in place (nn_leave()). */
+/* x = sum of x over the tensor-parallel group, in place (nn_leave()). */
 enum { REDUCE_X };
 extern const struct layer_op op_reduce;
 
-/* Attention of this rank's heads; qkv's columns are [group][queries, key, value]. */
-enum { ATTENTION_QKV, ATTENTION_OUT, ATTENTION_LSE, ATTENTION_DOUT, ATTENTION_DQKV };
+/* y = norm of each head of x, which is the fused product.  y has the heads alone; dx are their
+ * columns in the gradient of the product.  'which' of the phase: HEADS_QUERIES or HEADS_KEYS.
+ */
+enum { HEAD_NORM_X, HEAD_NORM_Y, HEAD_NORM_STAT, HEAD_NORM_WEIGHT, HEAD_NORM_BIAS, HEAD_NORM_DY,
+       HEAD_NORM_DX };
+extern const struct layer_op op_head_norm;
+
+/* Rotary position embedding of heads, in place; backward of their gradient, in place.  'which' of
+ * the phase: HEADS_BOTH for a fused product, HEADS_QUERIES or HEADS_KEYS for heads alone.
+ */
+enum { ROTATE_X, ROTATE_DX };
+extern const struct layer_op op_rotate;
+
+/* Attention of this rank's heads.  Queries and keys are in the fused product, as values are, or
+ * alone.
+ */
+enum { ATTENTION_QUERY, ATTENTION_KEY, ATTENTION_VALUE, ATTENTION_OUT, ATTENTION_LSE,
+       ATTENTION_DOUT, ATTENTION_DQUERY, ATTENTION_DKEY, ATTENTION_DVALUE };
 extern const struct layer_op op_attention;
 
-/* dx = dy gelu'(x), in place of dy. */
-enum { GELU_X, GELU_Y, GELU_DY };
-extern const struct layer_op op_gelu;
+/* The activation of a feed-forward half.  dx may be dy where there is no gate; with one, x and dx
+ * are twice as wide as y and dy.
+ */
+enum { ACT_X, ACT_Y, ACT_DY, ACT_DX };
+extern const struct layer_op op_act;
 
-/* out = in + dropout (own rows of branch + bias); backward: dbranch = dropout (dout), and dout
- * itself passes on to 'in'.  'which' of the phase is a coordinate of the dropout.
+/* out = in + dropout (own rows of branch + bias); there may be no bias.  Backward:
+ * dbranch = dropout (dout); dout is the gradient of 'in' as it is.  'which' of the phase is a
+ * coordinate of the dropout.
  */
 enum { RESIDUAL_BRANCH, RESIDUAL_IN, RESIDUAL_OUT, RESIDUAL_BIAS, RESIDUAL_DOUT,
        RESIDUAL_DBRANCH };
 extern const struct layer_op op_residual;
 
-/* Rows of this rank's shard of the vocabulary: summands. */
+/* out = the tokens' rows of this rank's shard of the vocabulary, zeros for other tokens.  out is a
+ * summand: op_reduce has to follow.
+ */
 enum { WORD_OUT, WORD_TABLE, WORD_DOUT };
 extern const struct layer_op op_word;
 
-/* out = dropout (own rows of x + rows of the table); dout is overwritten. */
+/* out = dropout (own rows of x + rows of the position table).  Backward overwrites dout. */
 enum { POSITION_X, POSITION_OUT, POSITION_TABLE, POSITION_DOUT };
 extern const struct layer_op op_position;
 
-/* A chunk without layers hands on what it gets. */
+/* out = dropout (own rows of x), for a model without learned positions.  Backward overwrites
+ * dout.
+ */
+enum { DROPOUT_X, DROPOUT_OUT, DROPOUT_DOUT };
+extern const struct layer_op op_embedding_dropout;
+
+/* y = x, for a chunk without layers. */
 enum { COPY_X, COPY_Y };
 extern const struct layer_op op_copy;
 
-/* Vocabulary-parallel cross entropy (Shoeybi et al. 2019, section 3): a maximum and two sums a
- * token are reduced, logits are never gathered.  Backward puts the gradient in place of the
- * logits.  The vocabulary's columns are those of the parameter.
+/* Vocabulary-parallel cross entropy (Shoeybi et al. 2019, section 3).  Logits are never gathered:
+ * only a maximum and two sums of each token are reduced.  Backward replaces the logits by their
+ * gradient.
  */
 enum { LOSS_LOGITS, LOSS_MAX, LOSS_SUMS, LOSS_SCALE };
 extern const struct layer_op op_cross_entropy;

@@ -1,4 +1,9 @@
-/* param.c - initial values and description of a parameter */
+/* param.c - initial values and description of a parameter
+ *
+ * A value depends only on the seed, the parameter and the element's place in the global tensor,
+ * so that every layout starts from the same numbers.  Padding rows are zero and belong to no
+ * piece.
+ */
 
 #include <stdio.h>
 #include <string.h>

@@ -39,8 +39,8 @@ struct param {
                          are those of the expert-tensor-parallel group */
     bool tp_sharded;  /* every tensor-parallel rank has another part; otherwise all have
                          the same values */
-    bool sequence_parallel; /* gradients of tensor-parallel ranks are of their own rows
-                               only, to be summed */
+    bool sequence_parallel; /* gradients of tensor-parallel ranks are of their own rows or
+                               heads only, to be summed */
     bool shared_copy; /* the last stage's copy of the tied word embedding: the first
                          stage's counts in norms and is written to files */
     bool shared_embedding; /* a tied word embedding that two stages have, original or copy */

@@ -23,12 +23,13 @@ static int residual_fwd (const struct pass *pass, const struct phase *phase,
                          struct mg_error *err)
 {
     const struct nn *nn = pass->nn;
+    const struct param *bias = pass_param (pass, phase, RESIDUAL_BIAS);
     const struct kern_bias_dropout_add_fwd k = {
         .rows = pass->shape->rows,
         .cols = nn->hidden,
         .dtype = nn->dtype,
         .x = nn_own_rows (nn, pass->shape, pass_tensor (pass, phase, RESIDUAL_BRANCH)),
-        .bias = tensor_address (pass_param (pass, phase, RESIDUAL_BIAS)->data),
+        .bias = bias ? tensor_address (bias->data) : NULL,
         .residual = pass_data (pass, phase, RESIDUAL_IN),
         .dropout = dropout (pass, phase),
         .y = pass_data (pass, phase, RESIDUAL_OUT),
@@ -49,8 +50,8 @@ static int residual_bwd (const struct pass *pass, const struct phase *phase,
         .dy = pass_data (pass, phase, RESIDUAL_DOUT),
         .dropout = dropout (pass, phase),
         .dx = pass_data (pass, phase, RESIDUAL_DBRANCH),
-        .dbias = tensor_address (bias->grad),
-        .grad_dtype = bias->grad_dtype,
+        .dbias = bias ? tensor_address (bias->grad) : NULL,
+        .grad_dtype = bias ? bias->grad_dtype : nn->dtype,
     };
 
     return kern_bias_dropout_add_bwd (nn->kern, &k, nn->compute, err);

@@ -4,19 +4,19 @@
  * Training, evaluation and generation use buffers.  Only training has gradients, and an
  * optimizer (optimizer.h) over the buffers.  main_params.h writes parameters that were loaded.
  *
- * Each data-parallel rank has all parameters of its stage.  Buffers that are sharded
- * (layout.h) have one owner for each element among these ranks: a reduction leaves the sum of
- * an element's gradients with its owner, the owner updates the element, and gathering brings
- * the new parameters to all.  The owners form 'instances' if the job has more than one: each
- * instance has all shards, and a reduction also adds up the sums of the instances.  Buffers
- * that are not sharded have one shard: every rank owns everything.
+ * Each data-parallel rank has all parameters of its stage.  Buffers that are sharded (layout.h)
+ * have one owner for each element among these ranks.  A reduction leaves the sum of an element's
+ * gradients with its owner, the owner updates the element, and gathering sends the new parameters
+ * to all ranks.  If the job has several 'instances' of the distributed optimizer, each instance
+ * owns all shards, and a reduction also adds up the sums of the instances.  Buffers that are not
+ * sharded have one shard: every rank owns everything.
  *
  * Parameters of experts have groups of their own: the ranks of the expert-data-parallel group
  * share them.  Their summed gradients are still divided by the size of the data-parallel group.
  *
- * Only sums over data-parallel ranks are made here, in the type of the gradients.  Sums over
- * tensor-parallel ranks and over the embedding group are made of main gradients, in their
- * type: the optimizer makes them.
+ * Buffers sum gradients over data-parallel ranks only, in the type of the gradients.  The
+ * optimizer sums main gradients over tensor-parallel ranks and over the embedding group, in the
+ * type of main gradients.
  */
 #ifndef LIBCORE_OPTIM_BUFFERS_H
 #define LIBCORE_OPTIM_BUFFERS_H
@@ -48,7 +48,7 @@ struct buffers *buffers_create (const struct buffers_config *config, const struc
                                 int num_tensors, struct mg_error *err);
 void buffers_destroy (struct buffers *b);
 
-/* Bytes that buffers_bind() allocates on the device, and elements, padding included. */
+/* Bytes that buffers_bind() allocates on the device; the number of elements, padding included. */
 enum buffers_part { BUFFERS_PARAMS, BUFFERS_GRADS, BUFFERS_NUM_PARTS };
 int64_t buffers_bytes (const struct buffers *b, enum buffers_part part);
 int64_t buffers_elements (const struct buffers *b);
@@ -67,7 +67,7 @@ struct buffers_range {
     int64_t from, to;
     int buffer;        /* place in the layout's list */
     int64_t shard;     /* place of the first element among the elements of the buffer that this
-                          rank owns, the shards of all buckets put one behind the other */
+                          rank owns: the shards of all buckets, one after the other */
     void *data, *grad; /* the first element; NULL before buffers_bind(), or without gradients */
 };
 
@@ -76,7 +76,7 @@ size_t buffers_num_ranges (const struct buffers *b);
 const struct buffers_range *buffers_range_at (const struct buffers *b, size_t range);
 
 /* True if this rank's ranges of dense or expert parameters count in norms and are written to
- * files.  Where several ranks own the same ranges, one of them counts.
+ * files.  If several ranks own the same ranges, those of one rank count.
  */
 bool buffers_counts (const struct buffers *b, bool expert);
 
@@ -109,10 +109,10 @@ int buffers_reduce (struct buffers *b, struct mg_error *err);
  */
 int buffers_gather (struct buffers *b, struct mg_error *err);
 
-/* Make the compute stream wait until parameters first to first + n - 1 have come. */
+/* Make the compute stream wait until parameters first to first + n - 1 have arrived. */
 int buffers_params_needed (struct buffers *b, size_t first, size_t n, struct mg_error *err);
 
-/* Make the caller wait until all parameters have come. */
+/* Wait until all parameters have arrived. */
 int buffers_params_wait (struct buffers *b, struct mg_error *err);
 
 #endif /* LIBCORE_OPTIM_BUFFERS_H */

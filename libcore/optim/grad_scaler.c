@@ -1,4 +1,8 @@
-/* grad_scaler.c - constant and dynamic loss scales */
+/* grad_scaler.c - constant and dynamic loss scales
+ *
+ * Every rank makes the same update from the same facts, so that scales never differ.  The state
+ * can be saved and restored exactly.
+ */
 
 #include <errno.h>
 #include <float.h>

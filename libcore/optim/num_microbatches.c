@@ -1,5 +1,8 @@
-/* num_microbatches.c - every schedule is a list of steps: from so many samples on, such a
- * batch
+/* num_microbatches.c - batch sizes that change with the number of consumed samples
+ *
+ * Every schedule of batch sizes is a list of steps: from so many samples on, the global batch
+ * has this size.  A step takes whole iterations: the one that crosses a threshold still has the
+ * old size.  All sizes are checked when the list is made.
  */
 
 #include <ctype.h>
@@ -288,15 +291,15 @@ int num_microbatches_check (const struct num_microbatches *n,
 }
 
 /* Where a run stands. */
-struct progress {
+struct position {
     int64_t iterations, samples;
 };
 
 /* Go on from 'p' until one of the two limits is reached.  A step takes whole iterations: the
  * one that crosses a threshold still has the old size.
  */
-static struct progress go_on (const struct num_microbatches *n, struct progress p,
-                              struct progress limit)
+static struct position go_on (const struct num_microbatches *n, struct position p,
+                              struct position limit)
 {
     for (size_t i = 0; i < n->count; i++) {
         int64_t end = i + 1 < n->count ? n->step[i + 1].from : INT64_MAX;
@@ -329,14 +332,14 @@ int64_t num_microbatches_samples (const struct num_microbatches *n, int64_t iter
 int64_t num_microbatches_after (const struct num_microbatches *n, int64_t consumed,
                                 int64_t iterations)
 {
-    const struct progress from = { 0, consumed }, limit = { iterations, INT64_MAX };
+    const struct position from = { 0, consumed }, limit = { iterations, INT64_MAX };
 
     return go_on (n, from, limit).samples;
 }
 
 int64_t num_microbatches_iterations (const struct num_microbatches *n, int64_t samples)
 {
-    const struct progress from = { 0, 0 }, limit = { INT64_MAX, samples };
+    const struct position from = { 0, 0 }, limit = { INT64_MAX, samples };
 
     return go_on (n, from, limit).iterations;
 }

@@ -1,19 +1,23 @@
 /* optimizer - main gradients, AdamW's moments, and one step over the elements that a rank owns.
  *
- * An optimizer stands on buffers (buffers.h), which have the model's parameters and gradients,
- * and on main parameters (main_params.h), which it updates.  Its own values are main gradients
- * and two moments of every element that this rank owns.  They are float32, or stored in fewer
- * bytes (struct optimizer_types); updates compute in float32 all the same, and others read and
- * write float32.  Values that have a scale (struct kern_state) are stored by an update with one
- * scale for a tensor, whose largest magnitude all ranks agree on: so results do not depend on
- * how the tensor is cut.
+ * An optimizer uses buffers (buffers.h), which have the model's parameters and gradients, and
+ * main parameters (main_params.h), which it updates.  Its own values are the main gradient and
+ * two moments of every element that this rank owns.  They are float32, or stored in fewer bytes
+ * (struct optimizer_types).  Updates compute in float32 whatever the stored type, and callers
+ * read and write float32.  If values have a scale (struct kern_state), an update stores a tensor
+ * with one scale, made of its largest magnitude on all ranks.  So results do not depend on how
+ * the tensor is cut.
  *
- * The step: the buffers sum gradients over the data-parallel group (the loss's weight holds the
- * 1 / size, or the reduction averages).  Main gradients are made of these sums.  Where gradients
- * are of a 16-bit type, each of their sums rounds once, and main gradients are float32.  Main
- * gradients are then summed over the tensor-parallel group (parameters of which each rank saw
- * its own rows) and over the embedding group (tied embeddings).  The global norm is formed once
- * across all axes; clipped gradients go through AdamW.
+ * A step has these parts:
+ *
+ * - The buffers sum gradients over the data-parallel group.  The mean is in the loss's weight, or
+ *   the reduction averages.
+ * - Main gradients are made of these sums.  If gradients are of a 16-bit type, each sum is rounded
+ *   once, and main gradients are float32.
+ * - Main gradients are summed over the tensor-parallel group, for parameters of which each rank saw
+ *   its own rows, and over the embedding group, for tied embeddings.
+ * - The norm of the whole gradient is computed over all ranks.
+ * - AdamW updates main parameters and moments with the clipped gradients.
  */
 #ifndef LIBCORE_OPTIM_OPTIMIZER_H
 #define LIBCORE_OPTIM_OPTIMIZER_H
@@ -21,8 +25,8 @@
 #include "libcore/optim/buffers.h"
 #include "libcore/optim/main_params.h"
 
-/* Types of the optimizer's own values; all zeros: float32.  Moments may be what struct
- * kern_state offers.
+/* Types of the optimizer's own values; all zeros: float32.  Moments may have any type of struct
+ * kern_state.
  */
 struct optimizer_types {
     enum mg_dtype main_grad; /* float32, or the type of gradients */
@@ -39,8 +43,8 @@ struct optimizer_config {
 
 struct optimizer;
 
-/* Describe an optimizer over buffers and main parameters, which are kept and stay until after
- * optimizer_destroy().  Allocates no device memory.
+/* Describe an optimizer over buffers and main parameters, which must outlive it.  The main
+ * parameters are kept ones (main_params_config.keep).  Allocates no device memory.
  */
 struct optimizer *optimizer_create (const struct optimizer_config *config,
                                     struct buffers *buffers, struct main_params *main,
@@ -60,8 +64,8 @@ int64_t optimizer_bytes (const struct optimizer *o, enum optimizer_part part);
 /* Allocate what an optimizer needs, after buffers_bind() and main_params_bind(). */
 int optimizer_bind (struct optimizer *o, struct mg_error *err);
 
-/* Sum gradients over the groups that share parameters, in this order.  Main gradients in this
- * rank's ranges are the sums afterwards.
+/* Sum gradients over one kind of group.  Call the function for each kind, in this order; afterwards
+ * main gradients in this rank's ranges are the sums.
  */
 enum optimizer_share {
     OPTIMIZER_DATA,      /* buffers_reduce(), and main gradients of these sums */
@@ -72,42 +76,45 @@ enum optimizer_share {
 int optimizer_reduce_share (struct optimizer *o, enum optimizer_share share,
                             struct mg_error *err);
 
-/* All of them. */
+/* Sum over all kinds of groups, in order. */
 int optimizer_reduce_grads (struct optimizer *o, struct mg_error *err);
 
-/* What all ranks agree on in one small all-reduce a step, besides the norm: 'extra'
- * values are summed over all ranks in rank order.
- */
+/* The most 'extra' values that optimizer_grad_norm() sums. */
 enum { OPTIMIZER_MAX_EXTRA = 8 };
 
-/* *norm = L2 norm of the whole model's gradient, every parameter counted once; extra[i] =
- * sum over all ranks.  Host values, the same bits on every rank.  A NaN or infinity
- * anywhere makes the norm not finite.
+/* *norm = L2 norm of the whole model's gradient, where every parameter counts once.  The same
+ * all-reduce sums each extra[i] over all ranks, in rank order: this is how ranks agree on something
+ * once a step.  Both are in host memory and have the same bits on every rank.  A NaN or infinity in
+ * any gradient makes the norm not finite.
  */
 int optimizer_grad_norm (struct optimizer *o, double *extra, int num_extra, double *norm,
                          struct mg_error *err);
 
-/* Elements that are zero in the gradient of the last optimizer_grad_norm(): of the whole model,
- * every parameter counted once, padding not.  The same on every rank.
+/* The number of zeros in the whole model's gradient at the last optimizer_grad_norm(), where every
+ * parameter counts once and padding does not count.  The same on every rank.
  */
 int64_t optimizer_zeros (const struct optimizer *o);
 
-/* Multiply the main gradients by 'factor': before an update whose norm was multiplied too. */
+/* Multiply the main gradients by 'factor'.  The caller multiplies the norm for optimizer_step()
+ * too.
+ */
 int optimizer_scale_grads (struct optimizer *o, double factor, struct mg_error *err);
 
-/* One AdamW update with gradients multiplied by min (1, clip / (norm + 1e-6)).  The model's
- * parameters in this rank's ranges are new afterwards: buffers_gather() has to follow.
+/* One AdamW update with gradients multiplied by min (1, clip / (norm + 1e-6)).  It changes the
+ * model's parameters in this rank's ranges, so that buffers_gather() has to follow.
  */
 int optimizer_step (struct optimizer *o, double lr, double weight_decay, double norm,
                     struct mg_error *err);
 
-/* Steps taken so far (bias correction); settable on resume. */
+/* The number of steps so far, for AdamW's bias correction; a resumed run sets it. */
 int64_t optimizer_steps (const struct optimizer *o);
 void optimizer_set_steps (struct optimizer *o, int64_t steps);
 
-/* The values of every element that this rank owns.  Ranges are those of the buffers. */
+/* The optimizer has these values for every element that this rank owns.  Ranges are those of the
+ * buffers.
+ */
 enum optimizer_value {
-    OPTIMIZER_MAIN_PARAM, /* of the main parameters */
+    OPTIMIZER_MAIN_PARAM, /* of struct main_params */
     OPTIMIZER_MAIN_GRAD,
     OPTIMIZER_EXP_AVG, /* first moment */
     OPTIMIZER_EXP_AVG_SQ,
@@ -137,11 +144,9 @@ int optimizer_take_snapshot (struct optimizer *o, struct mg_error *err);
 /* True if some rank has room for a copy. */
 bool optimizer_has_snapshot (const struct optimizer *o);
 
-/* optimizer_plain() and optimizer_read() of the copy that was taken last.  Any one thread may
- * call them while others go on with everything else; they do not wait for the compute stream.
+/* optimizer_read() of the copy that was taken last.  Any one thread may call it while others go on
+ * with everything else; it does not wait for the compute stream.
  */
-float *optimizer_snapshot_plain (const struct optimizer *o, size_t range,
-                                 enum optimizer_value value);
 int optimizer_snapshot_read (struct optimizer *o, size_t range, enum optimizer_value value,
                              int64_t from, int64_t n, float *out, struct mg_error *err);
 

@@ -97,12 +97,6 @@ int optimizer_take_snapshot (struct optimizer *o, struct mg_error *err)
     return mg_stream_synchronize (b->stream, err); // the copy is read through another stream
 }
 
-float *optimizer_snapshot_plain (const struct optimizer *o, size_t range,
-                                 enum optimizer_value value)
-{
-    return owned_plain (&o->copy[value], range);
-}
-
 int optimizer_snapshot_read (struct optimizer *o, size_t range, enum optimizer_value value,
                              int64_t from, int64_t n, float *out, struct mg_error *err)
 {

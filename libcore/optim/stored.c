@@ -12,14 +12,14 @@
 enum { CHUNK = 256 << 10 }; /* elements that are converted at once */
 
 /* The host's side of a chunk. */
-struct chunk {
+struct part {
     struct kern_state at; /* host memory */
     size_t data, upper;   /* bytes of an element */
 };
 
-static int chunk_init (struct chunk *c, const struct stored *s, struct mg_error *err)
+static int chunk_init (struct part *c, const struct stored *s, struct mg_error *err)
 {
-    *c = (struct chunk){ .at = s->at, .data = mg_dtype_size (s->at.dtype) };
+    *c = (struct part){ .at = s->at, .data = mg_dtype_size (s->at.dtype) };
     c->at.data = malloc (CHUNK * c->data);
     if (s->at.upper) {
         c->upper = mg_dtype_size (MG_BFLOAT16);
@@ -30,7 +30,7 @@ static int chunk_init (struct chunk *c, const struct stored *s, struct mg_error 
     return mg_error_set (err, ENOMEM, "out of memory for values to convert");
 }
 
-static void chunk_clear (struct chunk *c)
+static void chunk_clear (struct part *c)
 {
     int saved_errno = errno;
 
@@ -45,7 +45,7 @@ static void *stored_at (void *base, int64_t from, size_t size)
     return (char *)base + (size_t)from * size;
 }
 
-static int read_chunk (const struct kernels *host, const struct stored *s, struct chunk *c,
+static int read_chunk (const struct kernels *host, const struct stored *s, struct part *c,
                        int64_t from, int64_t n, float *out, struct mg_stream *stream,
                        struct mg_error *err)
 {
@@ -67,7 +67,7 @@ static int read_chunk (const struct kernels *host, const struct stored *s, struc
 int stored_read (const struct kernels *host, const struct stored *s, int64_t n, float *out,
                  struct mg_stream *stream, struct mg_error *err)
 {
-    struct chunk c;
+    struct part c;
     int rc;
 
     if (s->plain)
@@ -82,7 +82,7 @@ int stored_read (const struct kernels *host, const struct stored *s, int64_t n, 
     return rc;
 }
 
-static int write_chunk (const struct kernels *host, const struct stored *s, struct chunk *c,
+static int write_chunk (const struct kernels *host, const struct stored *s, struct part *c,
                         int64_t from, int64_t n, const float *in, struct mg_stream *stream,
                         struct mg_error *err)
 {
@@ -105,7 +105,7 @@ static int write_chunk (const struct kernels *host, const struct stored *s, stru
 int stored_write (const struct kernels *host, const struct stored *s, int64_t n,
                   const float *in, struct mg_stream *stream, struct mg_error *err)
 {
-    struct chunk c;
+    struct part c;
     int rc = chunk_init (&c, s, err);
 
     for (int64_t from = 0; rc == 0 && from < n; from += CHUNK) {

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "libcore/device/device.h"
+#include "libcore/nn/param.h"
 
 /* Stored elements in device memory, and how they become float32. */
 struct stored {

@@ -64,7 +64,7 @@ struct buffer {
     size_t ticket;  /* place of its transfer in the lane */
 };
 
-struct slot {
+struct slot_state {
     int live;     /* microbatch that is in flight here, NONE */
     int chunk;    /* and its chunk */
     bool forward; /* its forward pass is done */
@@ -72,7 +72,7 @@ struct slot {
 };
 
 /* Transfers that end in the order in which they were posted. */
-struct queue {
+struct transfers {
     size_t *step;
     size_t posted, ended;
 };
@@ -91,15 +91,15 @@ struct rank {
     size_t at; /* the step that comes next */
     struct sched_link link[SCHED_NUM_LANES];
     struct sharing shares[SCHED_NUM_LANES];
-    struct queue lane[SCHED_NUM_LANES];
-    struct queue comm[SCHED_NUM_LANES]; /* at shares[].comm, if serial */
+    struct transfers lane[SCHED_NUM_LANES];
+    struct transfers comm[SCHED_NUM_LANES]; /* at shares[].comm, if serial */
     size_t numbers[SCHED_NUM_LANES];    /* given out, at shares[].pair */
     size_t *number;      /* [steps] of posted transfers */
-    struct slot *slot; /* [slots of all pools] */
+    struct slot_state *slot; /* [slots of all pools] */
     unsigned char *done; /* [chunks][microbatches] */
 };
 
-struct check {
+struct checker {
     const struct sched_comms *comms;
     int pp;
     struct rank *rank;
@@ -168,12 +168,12 @@ static int check_range (const struct rank *r, size_t i, struct mg_error *err)
 }
 
 /* Is the step's microbatch in flight in the slot? */
-static bool is_live (const struct slot *slot, const struct sched_step *p)
+static bool is_live (const struct slot_state *slot, const struct sched_step *p)
 {
     return slot->live == p->microbatch && slot->chunk == p->chunk;
 }
 
-static int do_forward (struct rank *r, size_t i, struct slot *slot, struct mg_error *err)
+static int do_forward (struct rank *r, size_t i, struct slot_state *slot, struct mg_error *err)
 {
     const struct sched_step *p = &r->s->step[i];
     unsigned char *done = done_of (r, p->chunk, p->microbatch);
@@ -203,7 +203,7 @@ static int do_forward (struct rank *r, size_t i, struct slot *slot, struct mg_er
     return 0;
 }
 
-static int do_backward (struct rank *r, size_t i, struct slot *slot, struct mg_error *err)
+static int do_backward (struct rank *r, size_t i, struct slot_state *slot, struct mg_error *err)
 {
     const struct sched_step *p = &r->s->step[i];
     struct buffer *grad = &slot->buffer[GRADIENT];
@@ -226,7 +226,7 @@ static int do_backward (struct rank *r, size_t i, struct slot *slot, struct mg_e
 static void post (struct rank *r, size_t i)
 {
     enum sched_lane lane = r->s->step[i].lane;
-    struct queue *own = &r->lane[lane], *comm = &r->comm[r->shares[lane].comm];
+    struct transfers *own = &r->lane[lane], *comm = &r->comm[r->shares[lane].comm];
 
     r->number[i] = r->numbers[r->shares[lane].pair]++;
     own->step[own->posted++] = i;
@@ -234,12 +234,12 @@ static void post (struct rank *r, size_t i)
 }
 
 /* A posted transfer or the wait for one: 1 done, 0 it has not ended, -1 illegal. */
-static int do_transfer (struct rank *r, size_t i, struct slot *slot, struct mg_error *err)
+static int do_transfer (struct rank *r, size_t i, struct slot_state *slot, struct mg_error *err)
 {
     const struct sched_step *p = &r->s->step[i];
     const struct rule *rule = &rules[p->op];
     struct buffer *buffer = &slot->buffer[rule->buffer];
-    struct queue *lane = &r->lane[p->lane];
+    struct transfers *lane = &r->lane[p->lane];
     size_t ticket = rule->waits ? buffer->ticket : lane->posted;
 
     if (p->op == SCHED_RECV_FWD && slot->live != NONE)
@@ -270,7 +270,7 @@ static int do_transfer (struct rank *r, size_t i, struct slot *slot, struct mg_e
 static int do_step (struct rank *r, struct mg_error *err)
 {
     const struct sched_step *p = &r->s->step[r->at];
-    struct slot *slot;
+    struct slot_state *slot;
     int rc = check_range (r, r->at, err);
 
     if (rc < 0)
@@ -286,7 +286,7 @@ static int do_step (struct rank *r, struct mg_error *err)
 }
 
 /* The step of the transfer that a queue is at; false: none is posted. */
-static bool queue_at (const struct queue *q, size_t *i)
+static bool queue_at (const struct transfers *q, size_t *i)
 {
     if (q->ended == q->posted)
         return false;
@@ -297,7 +297,7 @@ static bool queue_at (const struct queue *q, size_t *i)
 /* The transfer at the other end that a posted transfer meets: its rank and its step.  False
  * if it is not posted yet.
  */
-static bool find_match (const struct check *c, const struct rank *r, size_t i,
+static bool find_match (const struct checker *c, const struct rank *r, size_t i,
                         struct rank **other, size_t *j)
 {
     const struct sched_step *p = &r->s->step[i];
@@ -305,7 +305,7 @@ static bool find_match (const struct check *c, const struct rank *r, size_t i,
 
     *other = &c->rank[p->peer];
     for (int k = 0; k < SCHED_NUM_LANES; k++) {
-        const struct queue *q = &(*other)->lane[k];
+        const struct transfers *q = &(*other)->lane[k];
         const struct sched_link *link = &(*other)->link[k];
         bool receives = sched_lane_receives (k);
 
@@ -325,7 +325,7 @@ static bool find_match (const struct check *c, const struct rank *r, size_t i,
 /* The transfer that a posted one stands behind on its rank: that at the head of its lane
  * or, if communicators are serial, of its communicator.  False: it is at the head.
  */
-static bool find_before (const struct check *c, const struct rank *r, size_t i,
+static bool find_before (const struct checker *c, const struct rank *r, size_t i,
                          size_t *before)
 {
     enum sched_lane lane = r->s->step[i].lane;
@@ -345,7 +345,7 @@ static void end_transfer (struct rank *r, enum sched_lane lane)
 /* Let the first send of a lane meet its receive: 1 they met, 0 one of the two is not there
  * or not at the head, -1 they are of different tensors.
  */
-static int meet (const struct check *c, struct rank *r, enum sched_lane lane,
+static int meet (const struct checker *c, struct rank *r, enum sched_lane lane,
                  struct mg_error *err)
 {
     bool forward = lane == SCHED_LANE_SEND_FWD;
@@ -374,7 +374,7 @@ static int meet (const struct check *c, struct rank *r, enum sched_lane lane,
 }
 
 /* Let what can end on one rank's lane: 1 something did, 0 nothing, -1 illegal. */
-static int run_lane (const struct check *c, struct rank *r, enum sched_lane lane,
+static int run_lane (const struct checker *c, struct rank *r, enum sched_lane lane,
                      struct mg_error *err)
 {
     int moved = 0, rc;
@@ -387,7 +387,7 @@ static int run_lane (const struct check *c, struct rank *r, enum sched_lane lane
 }
 
 /* Run all ranks until nothing moves: every list has ended, or waits. */
-static int run (const struct check *c, struct mg_error *err)
+static int run (const struct checker *c, struct mg_error *err)
 {
     bool moved = true;
 
@@ -420,7 +420,7 @@ static int run (const struct check *c, struct mg_error *err)
 /* The transfer of another lane, on one of the two ranks, that keeps the rank's next step,
  * a wait, from its end: its rank, or NULL if there is none, and its step.
  */
-static const struct rank *find_obstacle (const struct check *c, const struct rank *r,
+static const struct rank *find_obstacle (const struct checker *c, const struct rank *r,
                                          size_t *step)
 {
     size_t i, j;
@@ -436,7 +436,7 @@ static const struct rank *find_obstacle (const struct check *c, const struct ran
     return NULL;
 }
 
-static int explain_wait (const struct check *c, const struct rank *r, struct mg_error *err)
+static int explain_wait (const struct checker *c, const struct rank *r, struct mg_error *err)
 {
     const struct sched_step *p = &r->s->step[r->at];
     const struct rank *other = &c->rank[p->peer], *obstacle;
@@ -461,7 +461,7 @@ static int explain_wait (const struct check *c, const struct rank *r, struct mg_
 }
 
 /* If ranks wait, name one that has an obstacle: the others wait for it in the end. */
-static int check_waits (const struct check *c, struct mg_error *err)
+static int check_waits (const struct checker *c, struct mg_error *err)
 {
     const struct rank *waits = NULL;
 
@@ -485,7 +485,7 @@ static int check_end (struct rank *r, struct mg_error *err)
     int want = s->shape.forward_only ? DONE_FORWARD : DONE_FORWARD | DONE_BACKWARD;
 
     for (int i = 0; i < schedule_num_slots (s); i++) {
-        const struct slot *slot = &r->slot[i];
+        const struct slot_state *slot = &r->slot[i];
 
         for (int k = 0; k < NUM_BUFFERS; k++) {
             if (slot->buffer[k].state != IDLE)
@@ -600,7 +600,7 @@ static int check_shapes (struct schedule *const *all, int pp, struct mg_error *e
 int schedule_check_comms (struct schedule *const *all, int pp,
                           const struct sched_comms *comms, struct mg_error *err)
 {
-    struct check c = { .comms = comms, .pp = pp };
+    struct checker c = { .comms = comms, .pp = pp };
     int saved_errno;
     int rc;
 

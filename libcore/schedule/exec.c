@@ -31,7 +31,7 @@ static const enum sched_buffer lane_buffer[SCHED_NUM_LANES] = {
     [SCHED_LANE_SEND_BWD] = SCHED_GRADIENT,
 };
 
-struct slot {
+struct exec_slot {
     void *buffer[SCHED_NUM_BUFFERS];
     struct mg_event *pass;                  /* end of the last pass in the slot */
     struct mg_event *lane[SCHED_NUM_LANES]; /* end of the last transfer of each lane */
@@ -43,10 +43,10 @@ struct exec {
     struct mg_event *end[SCHED_NUM_LANES];     /* end of a lane's work of one run */
     int peer[SCHED_NUM_LANES]; /* the other end's rank in the lane's communicator */
     int nslots;                /* of all pools */
-    struct slot *slot;
+    struct exec_slot *slot;
 };
 
-static struct slot *slot_of (struct exec *e, const struct sched_step *step)
+static struct exec_slot *slot_of (struct exec *e, const struct sched_step *step)
 {
     return &e->slot[schedule_slot (e->config.schedule, step->chunk, step->slot)];
 }
@@ -70,7 +70,7 @@ static int run_pass (struct exec *e, const struct sched_step *step, struct mg_er
 static int run_transfer (struct exec *e, const struct sched_step *step,
                          struct mg_error *err)
 {
-    struct slot *slot = slot_of (e, step);
+    struct exec_slot *slot = slot_of (e, step);
     enum sched_lane lane = step->lane;
     struct mg_p2p p2p = {
         .kind = sched_lane_receives (lane) ? MG_RECV : MG_SEND,
@@ -260,7 +260,7 @@ static int find_buffer (struct exec *e, enum sched_buffer which, int chunk, int 
 /* Events and buffers of one slot of a chunk. */
 static int create_slot (struct exec *e, int chunk, int slot, struct mg_error *err)
 {
-    struct slot *sl = &e->slot[schedule_slot (e->config.schedule, chunk, slot)];
+    struct exec_slot *sl = &e->slot[schedule_slot (e->config.schedule, chunk, slot)];
 
     if (!sl->pass && !(sl->pass = mg_event_create (e->config.device, err)))
         return -1;

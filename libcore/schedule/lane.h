@@ -1,15 +1,15 @@
-/* lane - which transfers of a pipeline keep one order, and between which two ranks.
+/* lane - the transfers of a pipeline that keep one order.
  *
- * A lane is what one pipeline rank sends to another in one direction: activations
- * (forward) or gradients (backward).  The transfers of a lane run one after the other, in
- * the same order at both ends.  Lanes need no order among each other.  A rank has at most
- * four lanes, one for each kind of transfer.
+ * A lane has the transfers from one pipeline rank to another in one direction: activations
+ * (forward) or gradients (backward).  The transfers of a lane run one after the other, in the
+ * same order at both ends.  Transfers of different lanes have no order.  A rank has at most four
+ * lanes, one for each kind of transfer.
  *
- * A communicator is serial if a rank's operations on it run one after the other in the
- * order of enqueuing, whatever their streams (NCCL): a receive that is posted ahead then
- * blocks every later operation on the communicator until it has met its send.  So each
- * lane needs a serial communicator of its own, of its two ranks.  Where transfers pass
- * each other (MPI), lanes may share one.
+ * A communicator is serial if a rank's operations on it run one after the other in the order of
+ * enqueuing, whatever their streams, as NCCL's do.  A receive that is posted ahead then blocks
+ * every later operation on the communicator until the receive has met its send.  So with serial
+ * communicators each lane needs one of its own, whose members are its two ranks.  If transfers on
+ * a communicator may pass each other, as MPI's do, lanes may share it.
  */
 #ifndef LIBCORE_SCHEDULE_LANE_H
 #define LIBCORE_SCHEDULE_LANE_H
@@ -17,8 +17,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A rank's lanes.  What rank r sends forward is received by the next rank, and what it
- * sends backward by the rank before; the pipeline is a ring.
+/* A rank's lanes.  A rank sends forward to the next rank, and backward to the rank before.  The
+ * pipeline is a ring.
  */
 enum sched_lane {
     SCHED_LANE_RECV_FWD,
@@ -26,17 +26,18 @@ enum sched_lane {
     SCHED_LANE_RECV_BWD,
     SCHED_LANE_SEND_BWD,
     SCHED_NUM_LANES,
-    SCHED_NO_LANE = -1 /* of a pass */
+    SCHED_NO_LANE = -1 /* the lane of a pass */
 };
 
-/* A lane by its two ranks, the same at both ends. */
+/* A lane, named by its two ranks: the same at both ends. */
 struct sched_link {
     bool backward; /* gradients */
     int from, to;  /* pipeline ranks, equal in a pipeline of one rank */
 };
 
-/* The ranks of a lane of 'rank'.  Whether a list has transfers on the lane is up to its
- * chunks: schedule_has_lane().
+/* Returns the two ranks of a lane of 'rank'.  schedule_has_lane() returns whether a list has
+ * transfers on the lane.  sched_lane_receives() is true for the two lanes on which a rank
+ * receives.
  */
 struct sched_link sched_lane_link (enum sched_lane lane, int pp, int rank);
 bool sched_lane_receives (enum sched_lane lane);

@@ -14,6 +14,9 @@
 
 #include "libcore/schedule/schedule.h"
 
+/* The rules of topo/margs_check.c once more: batch sizes that change during a run are not known
+ * there, and this folder depends on no other.
+ */
 static int check_interleaved (const struct sched_kind *kind,
                               const struct sched_shape *shape, struct mg_error *err)
 {

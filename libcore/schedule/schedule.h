@@ -1,10 +1,10 @@
 /* schedule - a pipeline schedule as a list of steps for one rank.
  *
- * A schedule is decided as data: first the order of the forward and backward passes, then
- * the transfers, waits and buffer slots that this order needs.  The list can be printed,
- * checked (schedule_check) and executed (exec.h) by code that knows nothing of how it was
- * made.  Names are Megatron-LM's: a stage of the pipeline is a rank, a model chunk is one
- * of the parts of the model that a rank holds (one, unless interleaved).
+ * A schedule is data.  Its kind decides the order of the forward and backward passes; the
+ * transfers, waits and buffer slots follow from this order.  The list can be printed, checked
+ * (schedule_check) and executed (exec.h) by code that does not depend on the kind.  Names are
+ * Megatron-LM's: a stage of the pipeline is a rank, and a model chunk is one of the parts of the
+ * model that a rank holds (only one, unless the schedule is interleaved).
  */
 #ifndef LIBCORE_SCHEDULE_SCHEDULE_H
 #define LIBCORE_SCHEDULE_SCHEDULE_H
@@ -17,15 +17,15 @@
 
 enum sched_op {
     SCHED_RECV_FWD, /* post the receive of the input activation into the slot */
-    SCHED_WAIT_FWD, /* wait until it is there */
+    SCHED_WAIT_FWD, /* wait until the activation has arrived */
     SCHED_FWD,      /* forward pass; reads the slot's input, writes its output */
     SCHED_SEND_FWD, /* start sending the slot's output */
-    SCHED_SENT_FWD, /* wait until it is sent */
+    SCHED_SENT_FWD, /* wait until the output is sent */
     SCHED_RECV_BWD, /* post the receive of the output's gradient into the slot */
-    SCHED_WAIT_BWD,
+    SCHED_WAIT_BWD, /* wait until the gradient has arrived */
     SCHED_BWD,      /* backward pass; turns the slot's gradient into the input's */
     SCHED_SEND_BWD, /* start sending the slot's gradient */
-    SCHED_SENT_BWD,
+    SCHED_SENT_BWD, /* wait until the gradient is sent */
     SCHED_NUM_OPS
 };
 
@@ -37,7 +37,7 @@ struct sched_step {
     int chunk; /* model chunk of this rank, from 0 */
     int slot;  /* activation slot, of those that the chunk may use */
     int peer;  /* pipeline rank of the other end of a transfer, -1: none */
-    enum sched_lane lane; /* of a transfer and of the wait for it */
+    enum sched_lane lane; /* of a transfer, and of the wait for a transfer */
 };
 
 struct sched_shape {
@@ -47,7 +47,7 @@ struct sched_shape {
     bool forward_only;
 };
 
-/* One forward or backward pass of the order that a schedule decides on. */
+/* One forward or backward pass in the order of a schedule. */
 struct sched_pass {
     bool backward;
     int microbatch;
@@ -60,36 +60,38 @@ struct sched_kind {
     int chunks; /* model chunks a rank */
     int group;  /* interleaved: microbatches that go through one chunk before the next
                    chunk has its turn */
-    /* 0, or -1, EINVAL and a text that names the rule which this shape breaks. NULL: it
-     * suits every shape.
+    /* Returns 0, or -1, EINVAL and a text that names the rule which this shape breaks.  NULL:
+     * the kind suits every shape.
      */
     int (*check) (const struct sched_kind *kind, const struct sched_shape *shape,
                   struct mg_error *err);
-    /* Forward passes that come before the first pair of a forward and a backward pass. */
+    /* Returns the number of forward passes before the first pair of a forward and a backward
+     * pass.
+     */
     int (*warmup) (const struct sched_kind *kind, const struct sched_shape *shape);
-    /* New array of *n passes (caller frees), or NULL; also for a shape that check()
-     * refuses.
+    /* Returns a new array of *n passes, which the caller frees, or NULL.  It may be called for a
+     * shape that check() refuses.
      */
     struct sched_pass *(*order) (const struct sched_kind *kind,
                                  const struct sched_shape *shape, size_t *n,
                                  struct mg_error *err);
 };
 
-/* One forward then one backward pass in the steady state (Narayanan et al. 2021); without
- * a pipeline it alternates them.
+/* 1F1B (Narayanan et al. 2021): in the steady state, one forward pass and then one backward pass.
+ * Without a pipeline there is only the steady state.
  */
 extern const struct sched_kind sched_1f1b;
 
-/* The same over several model chunks a rank, Megatron-LM's interleaved schedule: groups of
- * 'group' microbatches go through one chunk after the other.  It wants a pipeline of at
- * least 2 ranks, at least 2 chunks, pp <= group <= microbatches, and a last group that is
- * whole or has at least pp microbatches.
+/* Megatron-LM's interleaved schedule: 1F1B over several model chunks of each rank.  Groups of
+ * 'group' microbatches go through one chunk after the other.  The pipeline has at least 2 ranks,
+ * and each rank at least 2 chunks; pp <= group <= microbatches; the last group is whole or has at
+ * least pp microbatches.
  */
 struct sched_kind sched_interleaved (int chunks, int group);
 
-/* A rank's list.  Each slot has a buffer for its input, one for its output and one for
- * the output's gradient; the backward pass turns that into the input's gradient in place.
- * Slots come in pools: chunks of one pool use the same slots, with the same three buffers.
+/* A rank's list.  Each slot has three buffers: for its input, for its output, and for the output's
+ * gradient, which the backward pass replaces by the input's gradient.  Slots come in pools.  Chunks
+ * of one pool use the same slots, with the same three buffers.
  */
 struct schedule {
     struct sched_shape shape;
@@ -101,41 +103,44 @@ struct schedule {
     size_t nsteps; /* steps are numbered from 0 */
 };
 
-/* Steps and slots of one rank, every chunk with a pool of its own. NULL and a text on
+/* Make the steps and slots of one rank; every chunk has a pool of its own.  NULL and a text on
  * failure.
  */
 struct schedule *schedule_create (const struct sched_kind *kind,
                                   const struct sched_shape *shape, struct mg_error *err);
 
-/* The same with pool[c] as the pool of chunk c: numbers from 0, none left out.  A chunk
- * whose output goes to no other rank shares with none.  Chunks that need the same memory
- * should share: one pool for all needs as many slots as passes are in flight, 1 + warmup()
- * at most (interleaved, 2 (pp - rank - 1) + (chunks - 1) group + 1; on the last rank the
- * model's last chunk adds one, where the last group is smaller up to a group); pools of
- * their own need up to three quarters more.
+/* The same with pool[c] as the pool of chunk c.  Pools have numbers from 0 on, and none is left
+ * out. A chunk whose output goes to no other rank must have a pool of its own.
+ *
+ * Chunks that need the same memory should share a pool.  One pool for all chunks needs as many
+ * slots as passes are in flight: 1 + warmup() at most.  For the interleaved schedule that is 2
+ * (pp - rank - 1) + (chunks - 1) group + 1; on the last rank the pool of the model's last chunk
+ * adds one slot, or up to 'group' slots if the last group is smaller.  Pools for each chunk need
+ * up to three quarters more slots.
  */
 struct schedule *schedule_create_pooled (const struct sched_kind *kind,
                                          const struct sched_shape *shape, const int *pool,
                                          struct mg_error *err);
 void schedule_destroy (struct schedule *s);
 
-/* Let pool p have slots[p] slots: more than its list needs, so that lists can share them.
- * -1 and EINVAL if they are fewer.
+/* Give pool p slots[p] slots, which may be more than the list needs, so that several lists can use
+ * the same slots.  -1 and EINVAL if slots[p] is less than the list needs.
  */
 int schedule_grow_slots (struct schedule *s, const int *slots, struct mg_error *err);
 
-/* Slots of all pools, and the number among them, pool after pool, of a chunk's slot. */
+/* The number of slots of all pools; the number of a chunk's slot among them, pool after pool. */
 int schedule_num_slots (const struct schedule *s);
 int schedule_slot (const struct schedule *s, int chunk, int slot);
 
-/* Pipeline rank that a chunk's input comes from (and its gradient goes to), and that its
- * output goes to (and the output's gradient comes from); -1: none, this is the first (the
- * last) chunk of the model.  Chunk c of rank r is stage c * pp + r of chunks * pp.
+/* The pipeline rank that sends a chunk's input and receives the input's gradient, -1 for the first
+ * chunk of the model.  The pipeline rank that receives the chunk's output and sends the output's
+ * gradient, -1 for the last chunk of the model.  Chunk c of rank r is stage c * pp + r of
+ * chunks * pp.
  */
 int schedule_input_peer (const struct schedule *s, int chunk);
 int schedule_output_peer (const struct schedule *s, int chunk);
 
-/* What a step's peer and lane must be. */
+/* The peer and the lane that a step must have. */
 int schedule_step_peer (const struct schedule *s, enum sched_op op, int chunk);
 enum sched_lane schedule_step_lane (enum sched_op op);
 
@@ -147,22 +152,23 @@ bool schedule_has_lane (const struct schedule *s, int chunk, enum sched_lane lan
  * tensor, no slot or buffer is overwritten while in use, no two waits wait for each other,
  * and every transfer is waited for.
  *
- * The lists are run against each other.  A rank takes its steps in order; posting a
- * transfer takes no time.  The n-th send from one rank to another on a communicator meets
- * the n-th receive there.  The two end together, once both are posted, every earlier
- * transfer of both lanes has ended and, if the communicators are serial, every earlier
- * transfer of the communicator on both ranks.  So a list that passes cannot deadlock on a
- * network without buffers, nor in exec.h, which enforces no other order.
+ * The check runs the lists against each other.  A rank takes its steps in order; posting a transfer
+ * takes no time.  The n-th send from one rank to another on a communicator meets the n-th receive
+ * there.  The two transfers end together when both are posted and every earlier transfer of their
+ * lane has ended on both ranks.  If the communicators are serial, every earlier transfer of the
+ * communicator must also have ended on both ranks.  So lists that pass cannot deadlock on a network
+ * without buffers, nor in exec.h, which enforces no other order.
  *
- * 'all' has 'pp' entries, rank r at r.  -1 with EINVAL (EDEADLK for waits) and a text that
- * names the ranks, the steps and the lane.
+ * 'all' has 'pp' entries: all[r] is the list of rank r.  -1 with EINVAL (EDEADLK for waits) and a
+ * text that names the ranks, the steps and the lane.
  */
 int schedule_check_comms (struct schedule *const *all, int pp,
                           const struct sched_comms *comms, struct mg_error *err);
 
-/* The same for serial communicators, one for each lane.  What passes is also right where
- * lanes share communicators that are not serial, but for SCHED_COMM_ONE on two ranks with
- * several chunks: activations and gradients then go from the one to the other.
+/* The same for serial communicators, one for each lane.  Lists that pass are also right if lanes
+ * share communicators that are not serial.  The exception is SCHED_COMM_ONE on two ranks with
+ * several chunks: there, activations and gradients both go from one rank to the other on one
+ * communicator.
  */
 int schedule_check (struct schedule *const *all, int pp, struct mg_error *err);
 

@@ -1,4 +1,8 @@
-/* geometry.c - parallel sizes: defaults, setting one from text, what follows from them */
+/* geometry.c - parallel sizes: defaults, setting one from text, what follows from them
+ *
+ * Products saturate above the maximum instead of overflowing, so that functions here are right
+ * for sizes that no rule has checked yet.  The rules are in geometry_check.c.
+ */
 
 #include <errno.h>
 #include <stddef.h>

@@ -40,7 +40,7 @@ const struct group_kind_info group_kinds[GROUP_NUM_KINDS] = {
 };
 
 /* One numbering of the ranks. */
-struct layout {
+struct numbering {
     int size[MG_NUM_AXES];
     int stride[MG_NUM_AXES];
 };
@@ -48,7 +48,7 @@ struct layout {
 struct grid {
     struct geometry geometry;
     enum mg_axis order[MG_NUM_AXES]; /* fastest first, the same for both */
-    struct layout layout[2];         /* dense, expert */
+    struct numbering layout[2];         /* dense, expert */
 };
 
 int group_kind_by_name (const char *name)
@@ -71,7 +71,7 @@ void grid_destroy (struct grid *grid)
 
 static void init_layout (struct grid *grid, bool expert)
 {
-    struct layout *layout = &grid->layout[expert];
+    struct numbering *layout = &grid->layout[expert];
     int stride = 1;
 
     for (int i = 0; i < MG_NUM_AXES; i++) {
@@ -126,7 +126,7 @@ int grid_size (const struct grid *grid, bool expert, enum mg_axis axis)
 
 int grid_coord (const struct grid *grid, bool expert, enum mg_axis axis, int rank)
 {
-    const struct layout *layout = &grid->layout[expert];
+    const struct numbering *layout = &grid->layout[expert];
 
     assert (rank >= 0 && rank < grid->geometry.world);
     return rank / layout->stride[axis] % layout->size[axis];
@@ -134,7 +134,7 @@ int grid_coord (const struct grid *grid, bool expert, enum mg_axis axis, int ran
 
 int grid_rank_at (const struct grid *grid, const int coord[MG_NUM_AXES])
 {
-    const struct layout *layout = &grid->layout[0];
+    const struct numbering *layout = &grid->layout[0];
     int rank = 0;
 
     for (int axis = 0; axis < MG_NUM_AXES; axis++) {
@@ -162,7 +162,7 @@ int grid_masked_count (const struct grid *grid, bool expert, unsigned mask)
 static void set_dims (const struct grid *grid, bool expert, unsigned mask,
                       struct group *group)
 {
-    const struct layout *layout = &grid->layout[expert];
+    const struct numbering *layout = &grid->layout[expert];
 
     group->ndims = 0;
     group->size = 1;
@@ -180,7 +180,7 @@ static void set_dims (const struct grid *grid, bool expert, unsigned mask,
 void grid_masked_at (const struct grid *grid, bool expert, unsigned mask, int index,
                      struct group *group)
 {
-    const struct layout *layout = &grid->layout[expert];
+    const struct numbering *layout = &grid->layout[expert];
     int rest = index;
 
     assert (index >= 0 && index < grid_masked_count (grid, expert, mask));
@@ -202,7 +202,7 @@ void grid_masked_at (const struct grid *grid, bool expert, unsigned mask, int in
 void grid_masked_of (const struct grid *grid, bool expert, unsigned mask, int rank,
                      struct group *group)
 {
-    const struct layout *layout = &grid->layout[expert];
+    const struct numbering *layout = &grid->layout[expert];
     int scale[2] = { 1, 1 }; // of the index, of the position
     int number[2] = { 0, 0 };
 

@@ -98,13 +98,13 @@ int margs_merge (const struct margs *a, struct geometry *g, const struct margs_j
 
 /* ---- rules ------------------------------------------------------------------------- */
 
-struct model {
+struct margs_model {
     const struct margs *args;
     const struct geometry *g;
     int vpp; /* what options and arguments give, at least 1; 0: not known */
 };
 
-static int get (const struct model *m, enum marg id)
+static int get (const struct margs_model *m, enum marg id)
 {
     return m->args->value[id];
 }
@@ -146,7 +146,7 @@ static void check_axis (struct rule_report *r, const char *name, int64_t value, 
     check_multiple (r, name, value, size, of, more);
 }
 
-static void check_hidden_heads (const struct model *m, struct rule_report *r)
+static void check_hidden_heads (const struct margs_model *m, struct rule_report *r)
 {
     int hidden = get (m, MARG_HIDDEN), heads = get (m, MARG_HEADS);
     char of[60];
@@ -157,7 +157,7 @@ static void check_hidden_heads (const struct model *m, struct rule_report *r)
     check_multiple (r, "hidden-size", hidden, heads, of, ", or give kv-channels");
 }
 
-static void check_heads_tp (const struct model *m, struct rule_report *r)
+static void check_heads_tp (const struct margs_model *m, struct rule_report *r)
 {
     if (get (m, MARG_HEADS))
         check_axis (r, "num-attention-heads", get (m, MARG_HEADS), m->g->tp, "tp");
@@ -166,21 +166,22 @@ static void check_heads_tp (const struct model *m, struct rule_report *r)
 /* [TransformerConfig, SelfAttention]  With fewer groups than ranks each rank holds a copy
  * of one group.
  */
-static void check_query_groups (const struct model *m, struct rule_report *r)
+static void check_query_groups (const struct margs_model *m, struct rule_report *r)
 {
     int groups = get (m, MARG_QUERY_GROUPS), heads = get (m, MARG_HEADS), tp = m->g->tp;
+    char of[40];
 
     if (!groups)
         return;
     if (groups % tp != 0 && tp % groups != 0)
         rule_broken (r, "num-query-groups %d and tp %d: neither divides the other", groups, tp);
-    if (heads && heads % groups != 0)
-        rule_broken (r, "num-attention-heads %d is not a multiple of num-query-groups %d", heads,
-                     groups);
+    snprintf (of, sizeof (of), "num-query-groups %d", groups);
+    if (heads)
+        check_multiple (r, "num-attention-heads", heads, groups, of, "");
 }
 
 /* What Megatron-LM takes where --ffn-hidden-size is not given; 0: not known. */
-static int64_t ffn_size (const struct model *m)
+static int64_t ffn_size (const struct margs_model *m)
 {
     int64_t hidden = get (m, MARG_HIDDEN);
 
@@ -189,7 +190,7 @@ static int64_t ffn_size (const struct model *m)
     return get (m, MARG_SWIGLU) ? hidden * 8 / 3 / 64 * 64 : hidden * 4;
 }
 
-static void check_ffn_tp (const struct model *m, struct rule_report *r)
+static void check_ffn_tp (const struct margs_model *m, struct rule_report *r)
 {
     int64_t ffn = ffn_size (m);
 
@@ -198,7 +199,7 @@ static void check_ffn_tp (const struct model *m, struct rule_report *r)
                     ffn, m->g->tp, "tp");
 }
 
-static void check_expert_ffn_etp (const struct model *m, struct rule_report *r)
+static void check_expert_ffn_etp (const struct margs_model *m, struct rule_report *r)
 {
     int64_t ffn = get (m, MARG_EXPERT_FFN);
 
@@ -209,13 +210,13 @@ static void check_expert_ffn_etp (const struct model *m, struct rule_report *r)
                     ffn ? ffn : ffn_size (m), geometry_etp (m->g), "etp");
 }
 
-static void check_vocab_tp (const struct model *m, struct rule_report *r)
+static void check_vocab_tp (const struct margs_model *m, struct rule_report *r)
 {
     if (get (m, MARG_PADDED_VOCAB))
         check_axis (r, "padded-vocab-size", get (m, MARG_PADDED_VOCAB), m->g->tp, "tp");
 }
 
-static void check_vocab (const struct model *m, struct rule_report *r)
+static void check_vocab (const struct margs_model *m, struct rule_report *r)
 {
     int vocab = get (m, MARG_VOCAB), padded = get (m, MARG_PADDED_VOCAB);
 
@@ -224,7 +225,7 @@ static void check_vocab (const struct model *m, struct rule_report *r)
 }
 
 /* Each rank gets one piece from the front and one from the back of the sequence. */
-static void check_seq_cp (const struct model *m, struct rule_report *r)
+static void check_seq_cp (const struct margs_model *m, struct rule_report *r)
 {
     int64_t size = 2LL * m->g->cp;
     char of[40];
@@ -235,7 +236,7 @@ static void check_seq_cp (const struct model *m, struct rule_report *r)
     check_multiple (r, "seq-length", get (m, MARG_SEQ_LENGTH), size, of, "");
 }
 
-static void check_seq_sp (const struct model *m, struct rule_report *r)
+static void check_seq_sp (const struct margs_model *m, struct rule_report *r)
 {
     int64_t size = (int64_t)m->g->cp * m->g->tp;
     char of[100];
@@ -252,7 +253,7 @@ static void check_seq_sp (const struct model *m, struct rule_report *r)
     check_multiple (r, "seq-length", get (m, MARG_SEQ_LENGTH), size, of, "");
 }
 
-static void check_positions (const struct model *m, struct rule_report *r)
+static void check_positions (const struct margs_model *m, struct rule_report *r)
 {
     int seq = get (m, MARG_SEQ_LENGTH), positions = get (m, MARG_MAX_POSITIONS);
 
@@ -296,7 +297,7 @@ struct stages *margs_stages (const struct margs *args, const struct geometry *g,
     return stages_create (&c, err);
 }
 
-static void check_layers (const struct model *m, struct rule_report *r)
+static void check_layers (const struct margs_model *m, struct rule_report *r)
 {
     const char *layout = m->args->layout;
     struct stages *stages;
@@ -313,7 +314,7 @@ static void check_layers (const struct model *m, struct rule_report *r)
     stages_destroy (stages);
 }
 
-static void check_experts_ep (const struct model *m, struct rule_report *r)
+static void check_experts_ep (const struct margs_model *m, struct rule_report *r)
 {
     // what else the line tells of the model must be there, else experts may be elsewhere
     if (!get (m, MARG_EXPERTS) && get (m, MARG_LAYERS) && m->g->ep > 1)
@@ -323,14 +324,14 @@ static void check_experts_ep (const struct model *m, struct rule_report *r)
 }
 
 /* [MoELayer.forward] */
-static void check_experts_sp (const struct model *m, struct rule_report *r)
+static void check_experts_sp (const struct margs_model *m, struct rule_report *r)
 {
     if (get (m, MARG_EXPERTS) && m->g->tp > 1 && !get (m, MARG_SEQUENCE_PARALLEL))
         rule_broken (r, "num-experts %d with tp %d needs --sequence-parallel",
                      get (m, MARG_EXPERTS), m->g->tp);
 }
 
-static void check_router_groups (const struct model *m, struct rule_report *r)
+static void check_router_groups (const struct margs_model *m, struct rule_report *r)
 {
     int groups = get (m, MARG_ROUTER_GROUPS), topk = get (m, MARG_ROUTER_GROUP_TOPK);
     char of[60];
@@ -346,13 +347,13 @@ static void check_router_groups (const struct model *m, struct rule_report *r)
 }
 
 /* Does the global batch size hold all the way, as it stands? */
-static bool batch_is_fixed (const struct model *m)
+static bool batch_is_fixed (const struct margs_model *m)
 {
     return get (m, MARG_GLOBAL_BATCH) && get (m, MARG_MICRO_BATCH) && !get (m, MARG_RAMPUP)
            && !get (m, MARG_BATCH_STEPS) && !get (m, MARG_ROUND_BATCH);
 }
 
-static void check_batch (const struct model *m, struct rule_report *r)
+static void check_batch (const struct margs_model *m, struct rule_report *r)
 {
     int64_t micro = get (m, MARG_MICRO_BATCH), dp = geometry_dp (m->g);
     char of[80];
@@ -364,8 +365,11 @@ static void check_batch (const struct model *m, struct rule_report *r)
     check_multiple (r, "global-batch-size", get (m, MARG_GLOBAL_BATCH), micro * dp, of, "");
 }
 
-/* [get_pp_rank_microbatches, forward_backward_pipelining_with_interleaving] */
-static void check_microbatches_vpp (const struct model *m, struct rule_report *r)
+/* [get_pp_rank_microbatches, forward_backward_pipelining_with_interleaving]  The schedule itself
+ * refuses the same numbers in the same words (schedule/sched_interleaved.c), for batch sizes that
+ * change during a run.
+ */
+static void check_microbatches_vpp (const struct margs_model *m, struct rule_report *r)
 {
     int64_t each = (int64_t)get (m, MARG_MICRO_BATCH) * geometry_dp (m->g), n, rest;
     int pp = m->g->pp, group = get (m, MARG_GROUP_SIZE) ? get (m, MARG_GROUP_SIZE) : pp;
@@ -385,14 +389,14 @@ static void check_microbatches_vpp (const struct model *m, struct rule_report *r
                      (long long)n, get (m, MARG_GLOBAL_BATCH), get (m, MARG_MICRO_BATCH),
                      geometry_dp (m->g), group, m->vpp);
     else if (rest != 0 && rest < pp)
-        rule_broken (r, "%lld microbatches leave %lld beside groups of %d; %d virtual "
-                     "stages need 0 or at least pp %d",
-                     (long long)n, (long long)rest, group, m->vpp, pp);
+        rule_broken (r, "%lld microbatches in groups of %d leave %lld, want none or at least %d "
+                     "(the pipeline ranks); use %lld or %lld microbatches", (long long)n, group,
+                     (long long)rest, pp, (long long)(n - rest), (long long)(n - rest + pp));
 }
 
 static const struct rule {
     const char *name;
-    void (*check) (const struct model *m, struct rule_report *r);
+    void (*check) (const struct margs_model *m, struct rule_report *r);
 } rules[] = {
     { "hidden-heads", check_hidden_heads },
     { "heads-tp", check_heads_tp },
@@ -432,7 +436,7 @@ int margs_check (const struct margs *args, const struct geometry *g,
                  geometry_report_f report, void *arg)
 {
     struct rule_report r = { .f = report, .arg = arg };
-    struct model m = { args, g, count_virtual (args, g) };
+    struct margs_model m = { args, g, count_virtual (args, g) };
 
     for (size_t i = 0; i < sizeof (rules) / sizeof (rules[0]); i++) {
         r.rule = rules[i].name;

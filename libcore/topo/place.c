@@ -1,4 +1,8 @@
-/* place.c - tasks of every node to logical ranks, and groups against node borders */
+/* place.c - tasks of every node to logical ranks, and groups against node borders
+ *
+ * Texts are Slurm's SLURM_TASKS_PER_NODE, "2(x3),1".  They are read twice, first to count and
+ * check, then to fill, so that a wrong text allocates nothing.
+ */
 
 #include <ctype.h>
 #include <errno.h>

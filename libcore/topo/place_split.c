@@ -1,4 +1,8 @@
-/* place_split.c - say which group crosses nodes, and what would help */
+/* place_split.c - say which group crosses nodes, and what would help
+ *
+ * The text names the first group that lies on several nodes, with its ranks and its nodes, and
+ * numbers of tasks a node that would keep such groups on one.
+ */
 
 #include <stdint.h>
 #include <stdio.h>

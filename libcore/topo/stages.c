@@ -1,10 +1,16 @@
-/* stages.c - deal layers out to the stages of a pipeline */
+/* stages.c - deal layers out to the stages of a pipeline
+ *
+ * Rules are checked first, and then the stages are filled from one of three sources: a layout,
+ * first and last numbers, or equal parts.  Every layer has exactly one stage, and stages follow
+ * each other in the order of the model.
+ */
 
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "libcore/base/multiple.h"
 #include "libcore/topo/stages_private.h"
 
 enum { STAGES_MAX = 1 << 24 };
@@ -14,37 +20,15 @@ static int extras (const struct stages_config *c)
     return c->with_embedding + c->with_loss;
 }
 
-/* "num-layers 10 + 2 (embedding and loss)" */
-static void describe_layers (const struct stages_config *c, char *text, size_t n)
+/* Layers, and what counts as one, are a multiple of 'parts'; 'of' says what that is. */
+static int check_layers (const struct stages_config *c, int64_t parts, const char *of,
+                         struct mg_error *err)
 {
     static const char *const what[] = { "loss", "embedding", "embedding and loss" };
 
-    if (extras (c) == 0)
-        snprintf (text, n, "num-layers %d", c->num_layers);
-    else
-        snprintf (text, n, "num-layers %d + %d (%s)", c->num_layers, extras (c),
-                  what[c->with_embedding + (c->with_embedding && c->with_loss)]);
-}
-
-/* Layers, and what counts as one, are a multiple of 'parts'; 'of' says what that is. */
-static int check_multiple (const struct stages_config *c, int64_t parts, const char *of,
-                           struct mg_error *err)
-{
-    int64_t all = (int64_t)c->num_layers + extras (c), below, above;
-    char layers[80], hint[60];
-
-    if (all % parts == 0)
-        return 0;
-    below = all / parts * parts - extras (c);
-    above = below + parts;
-    if (below >= 1)
-        snprintf (hint, sizeof (hint), "%lld or %lld", (long long)below,
-                  (long long)above);
-    else
-        snprintf (hint, sizeof (hint), "%lld", (long long)above);
-    describe_layers (c, layers, sizeof (layers));
-    return mg_error_set (err, EINVAL, "%s is not a multiple of %s; use num-layers %s",
-                         layers, of, hint);
+    return multiple_check_sum ("num-layers", c->num_layers, extras (c),
+                               what[c->with_embedding + (c->with_embedding && c->with_loss)],
+                               parts, of, "", err);
 }
 
 /* Virtual stages a rank from the layers of one. */
@@ -64,7 +48,7 @@ static int read_layers_per_vpp (const struct stages_config *c, struct mg_error *
         "pipeline-model-parallel-size %d x num-layers-per-virtual-pipeline-stage %d = "
         "%lld",
         c->pp, c->layers_per_vpp, (long long)parts);
-    if (check_multiple (c, parts, of, err) < 0)
+    if (check_layers (c, parts, of, err) < 0)
         return -1;
     return (int)(((int64_t)c->num_layers + extras (c)) / parts);
 }
@@ -83,7 +67,7 @@ static int fill_even (const struct stages_config *c, struct stages *s,
                   s->vpp, (long long)parts);
     else
         snprintf (of, sizeof (of), "pipeline-model-parallel-size %d", s->pp);
-    if (check_multiple (c, parts, of, err) < 0)
+    if (check_layers (c, parts, of, err) < 0)
         return -1;
     each = (c->num_layers + extras (c)) / (int)parts;
     for (int64_t i = 0; i < parts; i++)
@@ -93,12 +77,13 @@ static int fill_even (const struct stages_config *c, struct stages *s,
     return 0;
 }
 
+/* 'name' gives so many layers to a rank at one end, which deals them out to its virtual stages. */
 static int check_end (const char *name, int layers, int vpp, struct mg_error *err)
 {
-    if (layers % vpp != 0)
-        return mg_error_set (err, EINVAL, "%s %d is not a multiple of %d virtual stages",
-                             name, layers, vpp);
-    return 0;
+    char of[40];
+
+    snprintf (of, sizeof (of), "%d virtual stages", vpp);
+    return multiple_check (name, layers, vpp, of, "", err);
 }
 
 /* What the ranks have that are not given their layers; -1 and a text if it is illegal. */
@@ -106,6 +91,7 @@ static int middle_layers (const struct stages_config *c, int vpp, struct mg_erro
 {
     int64_t layers = (int64_t)c->num_layers - c->first - c->last;
     int ranks = c->pp - (c->first > 0) - (c->last > 0);
+    char of[60];
 
     if (layers < 0 || ranks < 0 || (layers == 0) != (ranks == 0))
         return mg_error_set (
@@ -121,12 +107,11 @@ static int middle_layers (const struct stages_config *c, int vpp, struct mg_erro
                                    "decoder-first-pipeline-num-layers and decoder-last-"
                                    "pipeline-num-layers leave no rank between them, "
                                    "which virtual stages need; give one of the two");
-    if (layers % ((int64_t)ranks * vpp) != 0)
-        return mg_error_set (err, EINVAL,
-                             "num-layers %d less those of the first and the last rank is "
-                             "%lld, not a multiple of %d ranks x %d virtual stage%s",
-                             c->num_layers, (long long)layers, ranks, vpp,
-                             vpp == 1 ? "" : "s");
+    snprintf (of, sizeof (of), "%d ranks x %d virtual stage%s", ranks, vpp, vpp == 1 ? "" : "s");
+    if (multiple_check_sum ("num-layers", c->num_layers, -((int64_t)c->first + c->last),
+                            "first and last rank", (int64_t)ranks * vpp, of, "",
+                            err) < 0)
+        return -1;
     return (int)(layers / ranks);
 }
 

@@ -1,4 +1,9 @@
-/* args.c - the parser of arguments, from command lines and files */
+/* args.c - the parser of arguments, from command lines and files
+ *
+ * Files that --args-file names are read first, in their order, and the command line after them,
+ * so that a typed argument wins.  Among several values the last one wins.  A name that is in no
+ * table is refused by args_other.h.  The fingerprint covers the values of all rows.
+ */
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,4 +1,8 @@
-/* args_check.c - which arguments a run requires, and which go together */
+/* args_check.c - which arguments a run requires, and which go together
+ *
+ * Each rule looks at arguments only, not at files or at the number of ranks, and reports the
+ * first that is broken.  Rules of a model on a geometry are in topo/margs_check.c.
+ */
 
 #include <errno.h>
 #include <signal.h>

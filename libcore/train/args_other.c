@@ -1,4 +1,8 @@
-/* args_other.c - the table of other arguments, and the messages */
+/* args_other.c - the table of other arguments, and the messages
+ *
+ * A row says why the argument is not there and what to do instead.  Exact names come before
+ * beginnings of names, so that a family does not hide a member with a text of its own.
+ */
 
 #include <errno.h>
 #include <string.h>
@@ -18,10 +22,7 @@ static const char gc[] = "nothing here collects garbage";
 static const char saved_format[] = "checkpoints have one format, see megatron-checkpoint(1)";
 static const char no_experts[] = "layers have one MLP, no experts";
 static const char no_recompute[] = "activations are kept, not computed again";
-static const char layer_norm[] = "norms are LayerNorm";
-static const char learned[] = "positions are learned (learned_absolute)";
-static const char multi_head[] = "attention is multi-head attention over the whole sequence";
-static const char gelu[] = "the MLP is GeLU with biases";
+static const char multi_head[] = "attention is causal, over the whole sequence or a window";
 static const char fp8_storage[] = "float8 is for storage: --fp8-param-gather";
 static const char cpu_only[] = "it computes on CPUs";
 static const char one_optimizer[] = "the optimizer is AdamW";
@@ -145,29 +146,14 @@ const struct args_other args_other_table[] = {
 
     /* what this version cannot do */
     ABSENT ("num-experts", no_experts),
-    ABSENT ("swiglu", gelu),
-    ABSENT ("quick-geglu", gelu),
-    ABSENT ("squared-relu", gelu),
-    ABSENT ("openai-gelu", "GeLU is the tanh form already"),
-    ABSENT ("onnx-safe", gelu),
-    ABSENT ("disable-bias-linear", "linear layers have biases"),
-    ABSENT ("add-qkv-bias", "linear layers have biases, these too"),
-    ABSENT ("normalization", layer_norm),
-    ABSENT ("apply-layernorm-1p", layer_norm),
-    ABSENT ("qk-layernorm", layer_norm),
-    ABSENT ("qk-l2-norm", layer_norm),
+    NEEDLESS ("openai-gelu", "GeLU is the tanh form already"),
+    NEEDLESS ("onnx-safe", "no model is exported to ONNX"),
+    ABSENT ("qk-l2-norm", "there is --qk-layernorm"),
     ABSENT ("apply-residual-connection-post-layernorm", "norms stand before each half of a block"),
     ABSENT ("fp32-residual-connection", "residuals have the type of the activations"),
     ABSENT ("apply-query-key-layer-scaling", "softmax is computed in float32 without it"),
-    ABSENT ("position-embedding-type", learned),
-    ABSENT ("no-position-embedding", learned),
-    ABSENT ("use-rotary-position-embeddings", learned),
-    ABSENT ("use-rope-scaling", learned),
-    ABSENT ("rope-scaling-factor", learned),
-    ABSENT ("group-query-attention", multi_head),
-    ABSENT ("num-query-groups", multi_head),
+    INSTEAD ("no-position-embedding", "--position-embedding-type none"),
     ABSENT ("multi-latent-attention", multi_head),
-    ABSENT ("window-size", multi_head),
     ABSENT ("softmax-type", multi_head),
     ABSENT ("reset-position-ids", multi_head),
     ABSENT ("reset-attention-mask", multi_head),
@@ -219,7 +205,6 @@ const struct args_other args_other_table[] = {
     /* families */
     ABSENT ("moe-*", no_experts),
     ABSENT ("recompute-*", no_recompute),
-    ABSENT ("rotary-*", learned),
     ABSENT ("mamba-*", gpt_only),
     ABSENT ("hybrid-*", gpt_only),
     ABSENT ("mtp-*", "one token is predicted"),

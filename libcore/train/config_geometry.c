@@ -10,6 +10,7 @@
 #include "libcore/topo/environment.h"
 #include "libcore/topo/rule.h"
 #include "libcore/train/config.h"
+#include "libcore/train/config_model.h"
 
 int run_config_geometry (struct run_config *c, struct mg_error *err)
 {
@@ -86,7 +87,8 @@ static int complete_vocabulary (const struct run_config *c, struct model_config 
 int run_config_model (struct run_config *c, struct mg_error *err)
 {
     struct model_config *m = &c->model.config;
-    int64_t ffn = 4LL * m->hidden_size;
+    int64_t ffn = c->args->swiglu ? m->hidden_size * 8LL / 3 / 64 * 64 // as Megatron-LM
+                                  : 4LL * m->hidden_size;
 
     if (m->ffn_hidden_size == TRAIN_UNSET)
         m->ffn_hidden_size = ffn > INT_MAX ? INT_MAX : (int)ffn;
@@ -100,5 +102,7 @@ int run_config_model (struct run_config *c, struct mg_error *err)
         m->kv_channels = m->hidden_size / m->num_heads;
     if (m->max_positions == TRAIN_UNSET)
         m->max_positions = m->seq_length;
+    if (train_model_variants (c->args, m, err) < 0)
+        return -1;
     return complete_vocabulary (c, m, err);
 }

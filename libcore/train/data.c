@@ -1,4 +1,8 @@
-/* data.c - the datasets of a run */
+/* data.c - the datasets of a run
+ *
+ * Exactly one way to name data may be used.  Each part of the data is opened on its own, with the
+ * number of samples that the run will read of it.
+ */
 
 #include <errno.h>
 #include <inttypes.h>

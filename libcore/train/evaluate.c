@@ -1,4 +1,9 @@
-/* evaluate.c - validation and test loss */
+/* evaluate.c - validation and test loss
+ *
+ * What to evaluate is decided at the start, when data is opened and lists are made.  An
+ * evaluation uses the slots and streams of training and changes neither parameters nor the
+ * position in the training data.  Ranks agree on bad samples and on a stop.
+ */
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,4 +1,8 @@
-/* events.c - an event file, packed with protobuf-c */
+/* events.c - an event file, packed with protobuf-c
+ *
+ * Each record is written with both checksums.  A failed write is an error, which the caller
+ * reports.
+ */
 
 #include <errno.h>
 #include <stdio.h>

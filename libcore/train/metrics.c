@@ -1,4 +1,8 @@
-/* metrics.c - iteration lines */
+/* metrics.c - iteration lines
+ *
+ * Reals in JSON have 9 digits, so that a float32 value is read back as the same; a value that is
+ * not finite is null.
+ */
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,4 +1,8 @@
-/* output.c - files that a run writes */
+/* output.c - files that a run writes
+ *
+ * Files are tried before the run begins, so that a wrong name costs no computing.  A resumed run
+ * adds to a file; a new run starts it again.
+ */
 
 #include <errno.h>
 #include <stdlib.h>

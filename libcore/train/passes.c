@@ -1,4 +1,9 @@
-/* passes.c - lists of steps and their executor */
+/* passes.c - lists of steps and their executor
+ *
+ * One list of steps exists for every number of microbatches, and all share slots, streams and the
+ * executor.  A microbatch's inputs go from host memory to the slot on the compute stream; the
+ * host does not write them again before that copy is done.
+ */
 
 #include <errno.h>
 #include <inttypes.h>

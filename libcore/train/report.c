@@ -1,4 +1,8 @@
-/* report.c - log lines of a run, from the last rank */
+/* report.c - log lines of a run, from the last rank
+ *
+ * Every rank takes part in the gatherings, and the last rank prints.  Times are those since the
+ * last line; memory is that of the plan and that of the system.
+ */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -73,14 +77,15 @@ int report_open (struct report *r, const struct report_use *use,
     return tensorboard_init (&r->tensorboard, tensorboard, use->job, err);
 }
 
-int report_create (struct report *r, const struct model_config *model, struct mg_stream *stream,
+int report_create (struct report *r, struct model *model, int seq_length,
                    struct trace *trace, struct mg_error *err)
 {
     const struct report_config *config = r->use.config;
 
-    r->model = throughput_model (model);
+    r->flops = model_flops (model);
+    r->seq_length = seq_length;
     r->timers.level = config->timing_level;
-    r->timers.stream = stream;
+    r->timers.stream = model_stream (model);
     r->timers.trace = trace;
     if (!(r->gathered = calloc ((size_t)job_world (r->use.job) * REPORT_MAX,
                                 sizeof (*r->gathered))))
@@ -240,14 +245,13 @@ int report_plan (struct report *r, struct mg_error *err)
 
 /* --- iterations --- */
 
-static struct metrics_rate rate (const struct report *r, int64_t samples, double milliseconds,
-                                 int world)
+static struct metrics_rate rate (const struct report *r, int64_t samples, double milliseconds)
 {
-    double seconds = milliseconds > 0 ? milliseconds / 1e3 : 1e-9;
+    double seconds = milliseconds > 0 ? milliseconds / 1e3 : 1e-9, n = (double)samples;
 
     return (struct metrics_rate){
-        .tokens_per_second = (double)samples * (double)r->model.seq_length / seconds,
-        .tflops = throughput_operations (&r->model, samples) / seconds / 1e12 / world,
+        .tokens_per_second = n * (double)r->seq_length / seconds,
+        .tflops = n * r->flops / seconds / 1e12 / job_world (r->use.job),
     };
 }
 
@@ -301,7 +305,7 @@ static int report_line (struct report *r, struct metrics *m, struct mg_error *er
     m->mean_lm_loss = r->loss / (double)(updates > 1 ? updates : 1);
     m->num_not_finite = r->not_finite;
     m->num_skipped = r->skipped;
-    m->mean = rate (r, r->samples, r->milliseconds, job_world (r->use.job));
+    m->mean = rate (r, r->samples, r->milliseconds);
     if (is_speaker (r))
         metrics_print (r->use.out, m, r->use.config->throughput);
     if (tensorboard_line (&r->tensorboard, m, m->iteration == r->first_iteration, err) < 0)
@@ -326,7 +330,7 @@ int report_iteration (struct report *r, struct metrics *m, struct mg_error *err)
     r->loss += m->skipped ? 0 : m->lm_loss;
     r->not_finite += m->not_finite;
     r->skipped += m->skipped;
-    m->rate = rate (r, m->global_batch_size, m->milliseconds, job_world (r->use.job));
+    m->rate = rate (r, m->global_batch_size, m->milliseconds);
     if (report_line (r, m, err) < 0 || tensorboard_iteration (&r->tensorboard, m, err) < 0)
         return -1;
     if (r->metrics)

@@ -10,7 +10,6 @@
 #include "libcore/train/memory.h"
 #include "libcore/train/metrics.h"
 #include "libcore/train/tensorboard.h"
-#include "libcore/train/throughput.h"
 #include "libcore/train/timers.h"
 #include "megatron/error.h"
 
@@ -37,7 +36,8 @@ struct report {
     FILE *metrics; /* on the last rank, if asked for */
     struct tensorboard tensorboard;
     int64_t first_iteration; /* of this run, from 1: set by the run */
-    struct throughput_model model;
+    double flops;       /* floating-point operations of training on a sequence */
+    int64_t seq_length; /* tokens of a sequence */
     struct timers timers;
     enum timers_option option;
     double *gathered; /* [world][REPORT_MAX] */
@@ -55,10 +55,10 @@ int report_check (const struct report_config *config, struct mg_error *err);
 int report_open (struct report *r, const struct report_use *use,
                  const struct tensorboard_config *tensorboard, struct mg_error *err);
 
-/* Allocate, and let the timers run: intervals wait for 'stream', and a trace, NULL if there is
- * none, gets them.
+/* Allocate, and let the timers run: intervals wait for the model's stream, and a trace, NULL if
+ * there is none, gets them.
  */
-int report_create (struct report *r, const struct model_config *model, struct mg_stream *stream,
+int report_create (struct report *r, struct model *model, int seq_length,
                    struct trace *trace, struct mg_error *err);
 
 /* A new run begins: empty the metrics file.  That of a run that goes on is appended to. */

@@ -1,4 +1,8 @@
-/* resume.c - what a run begins with */
+/* resume.c - what a run begins with
+ *
+ * Rank 0 looks at directories, and all ranks act on what it found, since file systems may show
+ * them differently.  What is loaded must fit the arguments before training goes on.
+ */
 
 #include <errno.h>
 #include <inttypes.h>

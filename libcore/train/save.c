@@ -1,5 +1,9 @@
 /* save.c - a run's checkpoints
  *
+ * One checkpoint is written at a time.  With --async-save the thread touches only the copy and
+ * files, and calls no collective.  A checkpoint counts as saved once all ranks have written and
+ * it has its name.
+ *
  * Invariant: 'save' is there from begin() to complete(), and 'thread' from start_writing() to
  * complete() where 'aside' is set.  The thread touches the checkpoint, 'ended' and 'written' only.
  */

@@ -1,4 +1,9 @@
-/* state.c - weights and checkpoints of a run */
+/* state.c - weights and checkpoints of a run
+ *
+ * Makes lists of pieces (tensor/piece.h) once, at the start: weights, gradients, what a
+ * checkpoint holds, what its copy holds, what a load fills.  Names and order are the same under
+ * every layout.
+ */
 
 #include <errno.h>
 #include <stdio.h>

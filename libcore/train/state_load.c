@@ -1,4 +1,8 @@
-/* state_load.c - weights and checkpoints that a run begins with */
+/* state_load.c - weights and checkpoints that a run begins with
+ *
+ * Values that are not plain float32 memory are loaded into host memory first and stored from
+ * there.  All ranks load, or none does: every step's result is agreed on.
+ */
 
 #include <errno.h>
 #include <inttypes.h>

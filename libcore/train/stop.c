@@ -1,4 +1,8 @@
-/* stop.c - signals and the clock */
+/* stop.c - signals and the clock
+ *
+ * Nothing runs in a signal handler but one kill(), for SIGINT.  stop_signal() and stop_expired()
+ * look without waiting, at the end of a step.
+ */
 
 #include <errno.h>
 #include <stdlib.h>

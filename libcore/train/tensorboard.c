@@ -1,4 +1,8 @@
-/* tensorboard.c - tags and values of event files */
+/* tensorboard.c - tags and values of event files
+ *
+ * Tags and steps are those of Megatron-LM, so that its users find their curves.  Only the last
+ * rank writes.
+ */
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,4 +1,8 @@
-/* timers.c - sums of intervals, and their lines */
+/* timers.c - sums of intervals, and their lines
+ *
+ * A timer that is below the chosen level does nothing.  Sums are per rank; ranks are only brought
+ * together when a line is due.
+ */
 
 #include <errno.h>
 #include <math.h>

@@ -1,4 +1,9 @@
-/* train.c - a run's steps, and its end */
+/* train.c - a run's steps, and its end
+ *
+ * take_step() is one iteration: passes, reductions, norm, update.  Reasons to stop, bad samples
+ * and full disks included, travel with the norm's reduction, so that all ranks take the same
+ * way.  Set-up is in train_setup.c.
+ */
 
 #include <errno.h>
 #include <inttypes.h>

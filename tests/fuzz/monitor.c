@@ -52,7 +52,7 @@ static void run (const uint8_t *data, size_t size)
     static struct grid *grid;
     struct fuzz_input in = { data, size };
     bool fit = fuzz_number (&in, 1) % 2 == 1;
-    struct report_rank rank[RANKS] = { { .fate = RANK_SILENT } };
+    struct diagnosis_rank rank[RANKS] = { { .fate = RANK_SILENT } };
     struct peer peer[2] = { { .fd = -1, .rank = -1 }, { .fd = -1, .rank = -1 } };
     int ends = 0, pair[2];
     struct monitor m = { .config = { .rank = 0, .size = RANKS, .tell = tell, .end = end,
@@ -80,10 +80,10 @@ static void run (const uint8_t *data, size_t size)
         if (rank[i].fate == RANK_ANSWERED)
             rank[(i + 1) % RANKS] = rank[i];
     }
-    text = report_text (rank, RANKS, grid, m.trouble.why);
+    text = diagnosis_text (rank, RANKS, grid, m.trouble.why);
     fuzz_check (text, "no report");
     free (text);
-    free (report_text (rank, RANKS, NULL, ""));
+    free (diagnosis_text (rank, RANKS, NULL, ""));
 }
 
 const struct fuzz_target fuzz_monitor = { "monitor", run };

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libcore/checkpoint/gpt2.h"
 #include "libcore/checkpoint/safetensors.h"
+#include "libcore/checkpoint/weights.h"
 #include "tests/fuzz/fuzz.h"
 
 static void check_entries (const struct safetensors *st)
@@ -53,18 +53,36 @@ static void load_entries (const struct safetensors *st)
     }
 }
 
+/* Out of tensors in memory by our own names. */
+static void convert_back (const struct pieces *ours, int heads)
+{
+    struct weights w = { .pieces = ours, .scheme = &names_own };
+    struct weights_conversion hf;
+    struct model_config c;
+    struct pieces read;
+
+    fuzz_check (weights_sizes (&w, heads, &c, NULL) == 0, "a GPT without sizes");
+    fuzz_check (weights_export (&w, &names_gpt2, &c, false, &hf, NULL) == 0,
+                "a GPT has no way back");
+    fuzz_check (pieces_read (&read, &hf.pieces, NULL) == 0, "it cannot be read");
+    pieces_clear (&read);
+    weights_clear (&hf);
+}
+
 static void convert (const struct safetensors *st, int heads)
 {
-    struct gpt2_tensors ours = { 0 }, hf = { 0 };
-    struct gpt2_shape shape;
+    struct weights w = { .file = st, .scheme = &names_gpt2 };
+    struct weights_conversion ours;
+    struct model_config c;
+    struct pieces read;
 
-    gpt2_is_hf (st);
-    if (gpt2_from_hf (st, heads, &ours, NULL) == 0) {
-        fuzz_check (gpt2_shape_of_tensors (&ours, &shape, NULL) == 0, "a GPT without a shape");
-        fuzz_check (gpt2_to_hf (&ours, heads, &hf, NULL) == 0, "a GPT has no way back");
-        gpt2_clear (&hf);
-    }
-    gpt2_clear (&ours);
+    weights_follow (st, &names_gpt2);
+    if (weights_sizes (&w, heads, &c, NULL) < 0 || weights_import (&w, &c, true, &ours, NULL) < 0)
+        return;
+    fuzz_check (pieces_read (&read, &ours.pieces, NULL) == 0, "it cannot be read");
+    convert_back (&read, heads);
+    pieces_clear (&read);
+    weights_clear (&ours);
 }
 
 static void run (const uint8_t *data, size_t size)

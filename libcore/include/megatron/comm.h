@@ -1,22 +1,23 @@
 /* Communicators: collectives and point-to-point transfers over a group of ranks.
  *
- * Every call enqueues on a stream and may return before the work is done; a NULL stream
- * means: return when it is done.  Buffers belong to the caller and must stay untouched
- * until then.  Counts are in elements.  All members of a communicator call the same
- * collectives with the same counts, types and operations in the same order; a mismatch is
- * an error of the program and ends in the deadline's message.
+ * Every call enqueues work on a stream and may return before the work is done.  With a NULL
+ * stream, the call returns when the work is done.  Buffers belong to the caller, who must not
+ * touch them until the work is done.  Counts are in elements.  All members of a communicator call
+ * the same collectives with the same counts, types and operations in the same order.  A mismatch
+ * is an error of the program, which is reported at the deadline.
  *
  * Calls on one communicator come from one thread at a time.
  *
- * A call returns 0, or -1 with errno and a text when its arguments are wrong or the work
- * is known to have failed; a later failure is reported by the stream or event that is
- * waited on.  After a failure the communicator is only good for mg_comm_abort().
+ * A call returns 0, or -1 with errno and a text if its arguments are wrong or the work is known
+ * to have failed.  A wait on the stream, or on an event, reports a later failure.  After a
+ * failure, mg_comm_abort() is the only call that may follow on the communicator.
  *
- * Reductions are ordered: the result is the sum (or maximum ...) in rank order, formed in
- * float32 for 16-bit types (in the type itself otherwise) and rounded once, so that it
- * depends neither on timing nor on how a buffer is cut into calls.  An average, of
- * floating-point types only, is the sum divided by the number of ranks before it is rounded.
- * Denormal operands and results of sums and averages are 0; what is only moved stays.
+ * Reductions are ordered: the result is the sum (or maximum ...) in rank order.  It is computed
+ * in float32 for 16-bit types, in the type itself otherwise, and rounded once.  So it depends
+ * neither on timing nor on how a buffer is cut into calls.  An average is the sum divided by the
+ * number of ranks before it is rounded; only floating-point types have averages.  Sums and
+ * averages treat denormal operands as 0, and denormal results become 0.  Calls that only move
+ * data keep denormals.
  */
 #ifndef MEGATRON_COMM_H
 #define MEGATRON_COMM_H
@@ -37,18 +38,20 @@ struct mg_comm;
 /* MG_AVG is the sum divided by the number of ranks; integers have none. */
 enum mg_reduce_op { MG_SUM, MG_MAX, MG_MIN, MG_AVG };
 
-/* Name for messages ("tp", "dp-cp", ...), number of members, rank in it. */
+/* The communicator's name in messages ("tp", "dp-cp", ...), the number of its members, and the
+ * caller's rank among them.
+ */
 const char *mg_comm_name (const struct mg_comm *comm);
 int mg_comm_size (const struct mg_comm *comm);
 int mg_comm_rank (const struct mg_comm *comm);
 
-/* buf[i] = op over ranks of buf[i], in place, on every rank. */
+/* buf[i] = op over all ranks' buf[i], in place, on every rank. */
 int mg_comm_all_reduce (struct mg_comm *comm, void *buf, size_t count,
                         enum mg_dtype dtype, enum mg_reduce_op op,
                         struct mg_stream *stream, struct mg_error *err);
 
 /* send has size * count elements; rank r gets the reduced elements [r count, (r + 1)
- * count) in recv.  recv may be that very part of send.
+ * count) in recv.  recv may be this part of send.
  */
 int mg_comm_reduce_scatter (struct mg_comm *comm, const void *send, void *recv,
                             size_t count, enum mg_dtype dtype, enum mg_reduce_op op,
@@ -81,9 +84,9 @@ int mg_comm_all_to_allv (struct mg_comm *comm, const void *send, const size_t *s
 int mg_comm_broadcast (struct mg_comm *comm, void *buf, size_t count, enum mg_dtype dtype,
                        int root, struct mg_stream *stream, struct mg_error *err);
 
-/* A list of sends and receives that start together and complete together: the n-th send
- * from a to b in enqueuing order on a's side meets the n-th receive on b's. A list and
- * what it matches may be in any order, so a symmetric exchange cannot deadlock.
+/* Sends and receives of a list, which start together and complete together.  The n-th send to
+ * rank b that rank a enqueues meets the n-th receive from a that b enqueues.  The order inside a
+ * list does not matter otherwise, so that a symmetric exchange cannot deadlock.
  */
 enum mg_p2p_kind { MG_SEND, MG_RECV };
 struct mg_p2p {
@@ -96,17 +99,18 @@ struct mg_p2p {
 int mg_comm_p2p (struct mg_comm *comm, const struct mg_p2p *list, int n,
                  struct mg_stream *stream, struct mg_error *err);
 
-/* One of them alone. A send may wait for its receive, and so may what stands behind it on its
- * stream, so that of two ranks that send to each other one must receive first.  A list needs
- * no such order.  With MPI, two streams need none either; other backends may run all transfers
- * of a communicator one after the other, in the order of enqueuing.
+/* One send or one receive.  A send may wait for its receive, and later work on its stream then
+ * waits too.  So if two ranks send to each other, one of them must receive first.  In a list
+ * (mg_comm_p2p()) this order is not needed.  With MPI it is not needed on two streams either;
+ * other backends may run all transfers of a communicator one after the other, in the order of
+ * enqueuing.
  */
 int mg_comm_send (struct mg_comm *comm, const void *buf, size_t count, enum mg_dtype dtype,
                   int peer, struct mg_stream *stream, struct mg_error *err);
 int mg_comm_recv (struct mg_comm *comm, void *buf, size_t count, enum mg_dtype dtype,
                   int peer, struct mg_stream *stream, struct mg_error *err);
 
-/* Done when every member has called it. */
+/* A barrier: it is done when every member has called it. */
 int mg_comm_barrier (struct mg_comm *comm, struct mg_stream *stream,
                      struct mg_error *err);
 
@@ -115,8 +119,8 @@ int mg_comm_barrier (struct mg_comm *comm, struct mg_stream *stream,
  */
 void mg_comm_abort (struct mg_comm *comm, int code) __attribute__ ((noreturn));
 
-/* What went through a communicator so far: calls, and bytes handed in by the caller (what
- * it sends; of an all-reduce or a broadcast the buffer).  Refused calls do not count.
+/* The calls on a communicator so far, and their bytes: those of the buffer of an all-reduce or a
+ * broadcast, those that the caller sends of other calls.  Refused calls do not count.
  */
 enum mg_comm_call {
     MG_CALL_ALL_REDUCE,

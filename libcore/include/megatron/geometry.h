@@ -2,7 +2,7 @@
  *
  * Two grids stand over the same ranks, as in Megatron-LM: the dense one, tp x cp x dp x pp,
  * and that of the experts, etp x ep x edp x pp.  Data parallelism is what the other sizes
- * leave of the world.  All of this is arithmetic: no call blocks, or knows of a job.
+ * leave of the world.  All of this is arithmetic: no call blocks, and no call needs a job.
  *
  * A geometry may be used by several threads as long as none changes it.
  */
@@ -15,8 +15,8 @@
 extern "C" {
 #endif
 
-/* The axes of a grid. MG_AXIS_EP has size 1 in the dense grid, and MG_AXIS_CP in the
- * experts', where MG_AXIS_TP is etp and MG_AXIS_DP is edp.
+/* The axes of a grid.  In the dense grid, MG_AXIS_EP has size 1.  In the grid of the experts,
+ * MG_AXIS_CP has size 1, MG_AXIS_TP is etp and MG_AXIS_DP is edp.
  */
 enum mg_axis { MG_AXIS_TP, MG_AXIS_CP, MG_AXIS_EP, MG_AXIS_DP, MG_AXIS_PP, MG_NUM_AXES };
 
@@ -29,7 +29,7 @@ const char *mg_axis_name (enum mg_axis axis);
 struct mg_geometry;
 
 /* A geometry with every size 1, the order "tp-cp-ep-dp-pp" and no world. It belongs to the
- * caller.  NULL, ENOMEM and a text if memory is out.
+ * caller.  NULL, ENOMEM and a text if there is no memory.
  */
 struct mg_geometry *mg_geometry_create (struct mg_error *err);
 
@@ -38,9 +38,9 @@ void mg_geometry_destroy (struct mg_geometry *geometry);
 
 /* Set one field by name: "world" (number of ranks), "tp", "cp", "pp", "ep", "etp" (not
  * given: equals tp), "vpp" (virtual stages a pipeline rank) are numbers from 1 to 16777216,
- * "order" the axes, the one that varies fastest first.  'text' is what a user wrote, and is
- * only read.  Looks at this one value; mg_geometry_check() has the rules.  0, or -1 with
- * EINVAL, ERANGE, or ENOENT for a name that is none, and the geometry as it was.
+ * "order" the axes, the one that varies fastest first.  'text' is the value as a user wrote
+ * it.  The call checks this one value; mg_geometry_check() checks the rules.  0, or -1 with EINVAL,
+ * ERANGE, or ENOENT for an unknown name; the geometry is then unchanged.
  */
 int mg_geometry_set (struct mg_geometry *geometry, const char *field, const char *text,
                      struct mg_error *err);
@@ -49,17 +49,17 @@ int mg_geometry_set (struct mg_geometry *geometry, const char *field, const char
 int mg_geometry_set_size (struct mg_geometry *geometry, const char *field, int size,
                           struct mg_error *err);
 
-/* Set what the Slurm plugin has told this task in its environment, MEGATRON_TP_SIZE and the
- * others of megatron-environment(7); what is not there stays as it is.  0, or -1 with EINVAL
- * or ERANGE, a text that names the variable, and the geometry as it was.
+/* Set the sizes that the Slurm plugin wrote into this task's environment: MEGATRON_TP_SIZE and
+ * the others of megatron-environment(7).  A size whose variable is not set stays as it is.  0, or
+ * -1 with EINVAL or ERANGE and a text that names the variable; the geometry is then unchanged.
  */
 int mg_geometry_set_environment (struct mg_geometry *geometry, struct mg_error *err);
 
 /* Number of ranks, 0: not set. */
 int mg_geometry_world (const struct mg_geometry *geometry);
 
-/* Size of an axis. Data-parallel sizes are 0 where the world is not set or does not divide;
- * every size is for an axis or layout outside the enums.
+/* Size of an axis.  A data-parallel size is 0 if the world is not set, or is not a multiple of the
+ * other sizes.  The result is 0 for an axis or layout outside the enums.
  */
 int mg_geometry_size (const struct mg_geometry *geometry, enum mg_layout layout,
                       enum mg_axis axis);
@@ -67,9 +67,9 @@ int mg_geometry_size (const struct mg_geometry *geometry, enum mg_layout layout,
 /* Virtual stages of a pipeline rank, at least 1. */
 int mg_geometry_virtual_stages (const struct mg_geometry *geometry);
 
-/* Called once for every broken rule. 'rule' is a stable name such as "world-dense"
- * (megatron-plan(1) lists them), 'text' one line that says the values and, where it is
- * arithmetic, the nearest legal ones; both live for the call only.
+/* Called once for every broken rule.  'rule' is a stable name such as "world-dense"
+ * (megatron-plan(1) lists them).  'text' is one line with the values and, if the rule is
+ * arithmetic, the nearest legal values.  Both strings are only valid during the call.
  */
 typedef void (*mg_geometry_report_f) (void *arg, const char *rule, const char *text);
 
@@ -79,7 +79,7 @@ typedef void (*mg_geometry_report_f) (void *arg, const char *rule, const char *t
 int mg_geometry_check (const struct mg_geometry *geometry, mg_geometry_report_f report,
                        void *arg);
 
-/* The same where the first broken rule is enough: 0, or -1, EINVAL and its text. */
+/* The same, up to the first broken rule: 0, or -1, EINVAL and the text of that rule. */
 int mg_geometry_validate (const struct mg_geometry *geometry, struct mg_error *err);
 
 #ifdef __cplusplus

@@ -1,13 +1,13 @@
-/* Where a rank stands in the grids of a geometry, and who is in its groups.
+/* The coordinates of ranks in the grids of a geometry, and the members of groups.
  *
  * Ranks are logical, 0 to world - 1: their coordinates on the axes are the digits of a
- * mixed-radix number, the first axis of the order fastest.  A group is the set of ranks that
- * share the coordinates of the axes outside it; groups and their members come in the order
- * of Megatron-LM's parallel_state.py.  Nothing keeps a table of the world: a coordinate costs
- * a division an axis, a member the same.
+ * mixed-radix number, in which the first axis of the order varies fastest.  A group is the set of
+ * ranks that share the coordinates of the axes outside it; groups and their members come in the
+ * order of Megatron-LM's parallel_state.py.  There is no table of all ranks: a coordinate or a
+ * member costs a division for each axis.
  *
- * A grid never changes, so any number of threads may use it; no call blocks.  A rank, kind or
- * index that is none gives -1 and EINVAL.
+ * A grid never changes, so that any number of threads may use it; no call blocks.  For a rank,
+ * kind or index that does not exist, a call returns -1 with EINVAL.
  */
 #ifndef MEGATRON_GRID_H
 #define MEGATRON_GRID_H
@@ -30,11 +30,11 @@ enum mg_group_kind {
     MG_GROUP_TP_PP,    /* "tp-pp": the model-parallel group */
     MG_GROUP_TP_DP,    /* "tp-dp" */
     MG_GROUP_TP_DP_CP, /* "tp-dp-cp" */
-    MG_GROUP_EP,       /* "ep"; from here on in the experts' grid */
+    MG_GROUP_EP,       /* "ep"; from here to "edp" in the grid of the experts */
     MG_GROUP_ETP,      /* "etp" */
     MG_GROUP_TP_EP,    /* "tp-ep": etp x ep */
     MG_GROUP_TP_EP_PP, /* "tp-ep-pp": etp x ep x pp */
-    MG_GROUP_EDP,      /* "edp": gradients of experts are reduced over it; to here */
+    MG_GROUP_EDP,      /* "edp": gradients of experts are reduced over it */
     MG_GROUP_EMBD,     /* "embd": first and last rank of a pipeline */
     MG_GROUP_POS_EMBD, /* "pos-embd": first rank of a pipeline */
     MG_GROUP_WORLD,    /* "world": everybody */
@@ -67,15 +67,15 @@ int mg_grid_size (const struct mg_grid *grid, enum mg_layout layout, enum mg_axi
 int mg_grid_coord (const struct mg_grid *grid, enum mg_layout layout, enum mg_axis axis,
                    int rank);
 
-/* The rank at dense coordinates, one an axis, that of MG_AXIS_EP 0. */
+/* The rank at coordinates of the dense grid, one for each axis; coord[MG_AXIS_EP] is 0. */
 int mg_grid_rank_at (const struct mg_grid *grid, const int coord[MG_NUM_AXES]);
 
-/* How many groups of a kind there are, and how many members each has. */
+/* The number of groups of a kind, and the number of members of each. */
 int mg_grid_group_count (const struct mg_grid *grid, enum mg_group_kind kind);
 int mg_grid_group_size (const struct mg_grid *grid, enum mg_group_kind kind);
 
-/* Which of the groups a rank belongs to, and its position there; -1 and ENOENT where it is in
- * none of them (a middle stage in embd).
+/* The number of the group that a rank belongs to, and the rank's position in it; -1 and ENOENT if
+ * the rank is in no group of the kind, as a middle stage in "embd".
  */
 int mg_grid_group_index (const struct mg_grid *grid, enum mg_group_kind kind, int rank);
 int mg_grid_group_rank (const struct mg_grid *grid, enum mg_group_kind kind, int rank);

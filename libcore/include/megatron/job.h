@@ -3,10 +3,10 @@
  *     struct mg_job *job = mg_job_create (NULL, NULL, &err);
  *     struct mg_comm *tp = mg_job_comm (job, MG_GROUP_TP);
  *
- * Started by "srun --mpi=pmix" (the default of a step with a --megatron option) or mpirun,
- * the processes find each other; a process started alone is a job of one rank, which needs
- * neither PMIx nor MPI.  The library must be able to initialise MPI: a program that uses MPI
- * on its own calls MPI_Init_thread() first, with MPI_THREAD_SERIALIZED at least.
+ * Processes that "srun --mpi=pmix" (the default of a step with a --megatron option) or mpirun
+ * starts find each other.  A process that is started alone is a job of one rank, which needs
+ * neither PMIx nor MPI.  The library initialises MPI, unless the program has done so: a program
+ * that uses MPI on its own calls MPI_Init_thread() first, with MPI_THREAD_SERIALIZED at least.
  */
 #ifndef MEGATRON_JOB_H
 #define MEGATRON_JOB_H
@@ -34,9 +34,9 @@ struct mg_job_options {
     double timeout;       /* seconds that joining, or any wait, may last (600) */
     int threads;          /* compute threads; 0: OMP_NUM_THREADS, else the CPUs that this
                              process may use, shared with the other ranks on them */
-    const char *backend;  /* of communicators, "mpi"; NULL: what there is */
-    uint64_t fingerprint; /* must be the same number on every rank: a hash of whatever the
-                             program wants to be sure that they agree on */
+    const char *backend;  /* of communicators, "mpi"; NULL: the best that can be loaded */
+    uint64_t fingerprint; /* must be the same number on every rank: a hash of the settings that
+                             the ranks of the program must have in common */
     FILE *errors;         /* takes the report on a rank that dies, stalls or fails; NULL: standard
                              error.  It must stay until mg_job_destroy() has returned */
     double stall_warning; /* seconds after which a waiting rank is reported, without an end of
@@ -46,72 +46,72 @@ struct mg_job_options {
 
 struct mg_job;
 
-/* Join the job and make all communicators. 'geometry' is copied; NULL: what the plugin has
- * told (mg_geometry_set_environment()).  A world that is not set is that of the job.
- * 'options' may be NULL.  Once a process.
+/* Join the job and make all communicators.  'geometry' is copied; NULL: the sizes in the
+ * environment (mg_geometry_set_environment()).  If its world is not set, it is the number of
+ * ranks of the job. 'options' may be NULL.  A process may call this once.
  *
- * All ranks must have the same geometry, backend and fingerprint.  If one has not, or if a rule
- * of the geometry is broken, the call fails on every rank with the same text; if the fault is
- * not rank 0's, the text names the rank.
+ * All ranks must have the same geometry, backend and fingerprint.  If a rank differs from rank 0,
+ * or if the geometry breaks a rule, the call fails on every rank with the same text.  The text
+ * names the rank, unless that is rank 0.
  *
- * Collective over all ranks of the job; blocks until they are there, options->timeout
- * seconds at most.  NULL, errno and a text on failure: EINVAL for a geometry or options
- * that are wrong, ENOTCONN where the launcher offers no PMIx, ENOENT where a module of the
- * library is missing, ETIMEDOUT, or what else went wrong.  The program should say why and exit
- * with a status that is not 0, by which srun and mpirun end ranks that still wait.
+ * Collective over all ranks of the job; blocks until they are there, options->timeout seconds at
+ * most.  NULL, errno and a text on failure: EINVAL if the geometry or the options are wrong,
+ * ENOTCONN if the launcher offers no PMIx, ENOENT if a module of the library is missing,
+ * ETIMEDOUT, or another errno.  The program should then print the text and exit with a status
+ * that is not 0, upon which srun and mpirun end the ranks that still wait.
  *
  * From here to mg_job_destroy() the ranks of a job of several watch each other.  If a rank fails
  * alone in this call, or a process ends without mg_job_destroy(), or stops, the library writes a
- * report to options->errors on one rank and ends the job.  The report names the rank and says
- * what the others were waiting in.  A rank that has stopped is noticed when another one has
- * waited for it for the timeout, and calls mg_job_abort().  The library watches on a thread of
- * its own, which blocks all signals, and over TCP connections to rank 0 and to the last rank.
+ * report to options->errors on one rank and ends the job.  The report names the rank and the
+ * calls in which the others were waiting.  A stopped rank is noticed when another rank has waited
+ * for the whole timeout and then calls mg_job_abort().  The library watches on a thread of its
+ * own, which blocks all signals, and over TCP connections to rank 0 and to the last rank.
  */
 struct mg_job *mg_job_create (const struct mg_geometry *geometry,
                               const struct mg_job_options *options, struct mg_error *err);
 
-/* Leave. Collective, blocks until all ranks are here, unless the job has failed.  Streams
- * and events of the job must be gone.  NULL is allowed; errno stays.
+/* Leave the job.  Collective; blocks until all ranks have called, unless the job has failed.
+ * Streams and events of the job must be gone.  NULL is allowed; errno stays.
  */
 void mg_job_destroy (struct mg_job *job);
 
-/* This process's rank, 0 to world - 1: the tasks on earlier nodes plus its number on its own
- * node, whatever the distribution.  The number of ranks.
+/* This process's rank, 0 to world - 1, and the number of ranks.  The rank is the number of tasks on
+ * earlier nodes plus the process's number on its own node, whatever Slurm's --distribution is.
  */
 int mg_job_rank (const struct mg_job *job);
 int mg_job_world (const struct mg_job *job);
 
-/* This process's node and the number of nodes; its rank among those on its node, and how many
- * these are.
+/* The number of this process's node, from 0, and the number of nodes; this process's rank among
+ * those of its node, and the number of ranks on its node.
  */
 int mg_job_node (const struct mg_job *job);
 int mg_job_num_nodes (const struct mg_job *job);
 int mg_job_local_rank (const struct mg_job *job);
 int mg_job_local_size (const struct mg_job *job);
 
-/* This process's coordinate on an axis of its grid; -1 and EINVAL for an axis or layout that
- * is none.
+/* This process's coordinate on an axis of a grid; -1 and EINVAL for an axis or layout that does not
+ * exist.
  */
 int mg_job_coord (const struct mg_job *job, enum mg_layout layout, enum mg_axis axis);
 
-/* The grids of the job. They belong to it. */
+/* The grids of the job, which owns them. */
 const struct mg_grid *mg_job_grid (const struct mg_job *job);
 
-/* The communicator of this rank's group of a kind; every kind has one, in groups of one rank
- * too.  It moves memory of the job's device and takes that device's streams.  It belongs to the
- * job.  NULL where the rank is no member (MG_GROUP_EMBD and
- * MG_GROUP_POS_EMBD on other stages), or the kind is none; both with ENOENT.
+/* The communicator of this rank's group of a kind, also if the group has one rank.  It moves
+ * memory of the job's device and takes that device's streams.  The job owns it.  NULL and ENOENT
+ * if the kind does not exist, or if this rank is in no such group (MG_GROUP_EMBD and
+ * MG_GROUP_POS_EMBD on other stages).
  */
 struct mg_comm *mg_job_comm (const struct mg_job *job, enum mg_group_kind kind);
 
-/* The device of the job, for mg_stream_create() and mg_event_create(). It belongs to the
- * job.  It is the host's CPUs in this version: buffers are ordinary memory.
+/* The device of the job, for mg_stream_create() and mg_event_create().  The job owns it.  In this
+ * version the device is the host's CPUs, and buffers are ordinary memory.
  */
 struct mg_device *mg_job_device (const struct mg_job *job);
 
-/* End every process of the job, this one included, with an exit code (1 to 255).  Any thread,
- * any time.  Does not return.  If a call on a communicator has failed before, or waited in vain,
- * the report on all ranks is written to options->errors first; else nothing is.
+/* End every process of the job, this one included, with an exit code (1 to 255).  Any thread may
+ * call this at any time.  Does not return.  If a call on a communicator has failed or timed out
+ * before, the report on all ranks is written to options->errors first.
  */
 void mg_job_abort (struct mg_job *job, int code) __attribute__ ((noreturn));
 

@@ -1,13 +1,15 @@
 /* Streams are ordered queues of work; events order streams.
  *
- * Work on one stream happens in the order it was enqueued; work on two streams has no
- * order but through events.  An enqueuing call may return before the work is done.
- * On the CPU device, a kernel runs inside its call on any stream, so on a comm stream it
- * must be preceded by a wait for what it reads; work that waits for other processes
- * (collectives) runs on one communication thread of the process: enqueued on a compute
- * stream the call returns when it is done, on a comm stream it returns at once.  Every
- * wait has a deadline (the device's timeout) and ends early when the process is being
- * aborted, with a text that names the work that was waited for.
+ * Work on one stream runs in the order of enqueuing.  Only events order the work of two streams.  A
+ * call that enqueues work may return before the work is done.
+ *
+ * On the CPU device, a kernel runs inside its call, on any stream.  So before a kernel on a comm
+ * stream, the caller waits for the data that the kernel reads.  Collectives run on one
+ * communication thread of the process.  On a compute stream, the call of a collective returns
+ * when the collective is done; on a comm stream, it returns at once.
+ *
+ * Every wait has a deadline, the device's timeout, and ends early if the process is being
+ * aborted.  The text of a failed wait names the work that was waited for.
  */
 #ifndef MEGATRON_STREAM_H
 #define MEGATRON_STREAM_H
@@ -40,8 +42,8 @@ int mg_stream_synchronize (struct mg_stream *stream, struct mg_error *err);
 struct mg_event *mg_event_create (struct mg_device *device, struct mg_error *err);
 void mg_event_destroy (struct mg_event *event);
 
-/* Mark the end of what is enqueued on 'stream' now; forgets the event's earlier mark.
- * Never blocks, never fails.
+/* Mark the end of the work that is now on 'stream'.  The event's earlier mark is forgotten.  Never
+ * blocks, never fails.
  */
 void mg_event_record (struct mg_event *event, struct mg_stream *stream);
 

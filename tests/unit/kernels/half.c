@@ -210,22 +210,24 @@ static int bda_bwd_copy (const struct kernels *k, const struct problem *p,
     return kern_bias_dropout_add_bwd (k, &a, NULL, NULL);
 }
 
-static int gelu_fwd (const struct kernels *k, const struct problem *p,
+static const struct kern_act gelu = { KERN_GELU_TANH };
+
+static int act_fwd (const struct kernels *k, const struct problem *p,
                      enum mg_dtype dtype, const struct result *out)
 {
-    struct kern_gelu_fwd a = { matrix (p), input (p, 0, dtype), out->stored, dtype };
+    struct kern_act_fwd a = { 1, matrix (p), gelu, input (p, 0, dtype), out->stored, dtype };
 
-    return kern_gelu_fwd (k, &a, NULL, NULL);
+    return kern_act_fwd (k, &a, NULL, NULL);
 }
 
-static int gelu_bwd (const struct kernels *k, const struct problem *p,
+static int act_bwd (const struct kernels *k, const struct problem *p,
                      enum mg_dtype dtype, const struct result *out)
 {
-    struct kern_gelu_bwd a = { matrix (p), out->stored, input (p, 1, dtype), out->stored,
-                               dtype };
+    struct kern_act_bwd a = { 1, matrix (p), gelu, out->stored, input (p, 1, dtype),
+                              out->stored, dtype };
 
     memcpy (out->stored, input (p, 0, dtype), (size_t)matrix (p) * mg_dtype_size (dtype));
-    return kern_gelu_bwd (k, &a, NULL, NULL);
+    return kern_act_bwd (k, &a, NULL, NULL);
 }
 
 /* q, k, v of three heads side by side, as a fused projection leaves them. */
@@ -418,8 +420,8 @@ static const struct op ops[] = {
     { "bias_dropout_add_fwd", bda_fwd, matrix, none },
     { "bias_dropout_add_bwd", bda_bwd, matrix, none },
     { "bias_dropout_add_bwd, no dropout", bda_bwd_copy, matrix, vector },
-    { "gelu_fwd", gelu_fwd, matrix, none },
-    { "gelu_bwd", gelu_bwd, matrix, none },
+    { "act_fwd", act_fwd, matrix, none },
+    { "act_bwd", act_bwd, matrix, none },
     { "attention_fwd", attention_fwd, heads, lse_count },
     { "attention_bwd", attention_bwd, heads_three, none },
     { "embedding_fwd", embedding_fwd, matrix, none },

@@ -222,6 +222,56 @@ static void test_not_finite (const struct kit_variant *v)
         "%s: a NaN spoils its row", v->name);
 }
 
+/* Heads of a fused product, [token][group][2 heads, another], by one weight: rows apart give the
+ * same bits as rows that follow each other; a weight that counts from 1 is that weight plus 1.
+ */
+static void test_rows (const struct kit_variant *v)
+{
+    enum { GROUPS = 9, COLS = 21, WIDTH = 3 * COLS, ROWS = 2 * GROUPS, N = GROUPS * WIDTH };
+    const struct kern_rows apart = { .inner = 2, .stride_outer = WIDTH, .stride_inner = COLS };
+    float x[N], dy[N], y[N], dx[N], w[COLS], from_one[COLS], stat[4 * ROWS], grads[2][COLS];
+    float x2[ROWS * COLS], dy2[ROWS * COLS], y2[ROWS * COLS], dx2[ROWS * COLS];
+    struct kern_norm_fwd f = { .rows = ROWS, .cols = COLS, .x = x, .weight = from_one,
+                               .x_rows = apart, .y_rows = apart, .one_plus = true,
+                               .eps = 1e-5, .y = y, .rstd = stat };
+    struct kern_norm_fwd f2 = { .rows = ROWS, .cols = COLS, .x = x2, .weight = w, .eps = 1e-5,
+                                .y = y2, .rstd = stat + ROWS };
+    struct kern_norm_bwd b = { .rows = ROWS, .cols = COLS, .dy = dy, .x = x, .weight = from_one,
+                               .dy_rows = apart, .x_rows = apart, .dx_rows = apart,
+                               .one_plus = true, .rstd = stat, .dx = dx, .dweight = grads[0] };
+    struct kern_norm_bwd b2 = { .rows = ROWS, .cols = COLS, .dy = dy2, .x = x2, .weight = w,
+                                .rstd = stat, .dx = dx2, .dweight = grads[1] };
+    bool same = true, kept = true;
+
+    kit_random (x, N, 1);
+    kit_random (dy, N, 2);
+    kit_random (from_one, COLS, 3);
+    memset (grads, 0, sizeof (grads));
+    for (int c = 0; c < COLS; c++)
+        w[c] = from_one[c] + 1;
+    for (int i = 0; i < N; i++)
+        y[i] = dx[i] = 77;
+    for (int r = 0; r < ROWS; r++) {
+        memcpy (x2 + r * COLS, x + r / 2 * WIDTH + r % 2 * COLS, COLS * sizeof (float));
+        memcpy (dy2 + r * COLS, dy + r / 2 * WIDTH + r % 2 * COLS, COLS * sizeof (float));
+    }
+    kern_norm_fwd (v->k, &f, NULL, NULL);
+    kern_norm_fwd (v->k, &f2, NULL, NULL);
+    kern_norm_bwd (v->k, &b, NULL, NULL);
+    kern_norm_bwd (v->k, &b2, NULL, NULL);
+    for (int r = 0; r < ROWS; r++) {
+        size_t at = (size_t)(r / 2 * WIDTH + r % 2 * COLS);
+
+        same &= memcmp (y2 + r * COLS, y + at, COLS * sizeof (float)) == 0
+                && memcmp (dx2 + r * COLS, dx + at, COLS * sizeof (float)) == 0;
+    }
+    for (int i = 0; i < N; i++)
+        kept &= i % WIDTH < 2 * COLS || (y[i] == 77 && dx[i] == 77);
+    ok (same && memcmp (grads[0], grads[1], sizeof (grads[0])) == 0,
+        "%s: rows that are apart, a weight that counts from 1", v->name);
+    ok (kept, "%s: nothing is written between them", v->name);
+}
+
 static void test_shape (const struct kit *kit, size_t i, bool rms, bool no_bias)
 {
     struct problem p;
@@ -254,8 +304,10 @@ int main (void)
     for (size_t i = 0; i < sizeof (shapes) / sizeof (shapes[0]); i++)
         for (int form = 0; form < 4; form++)
             test_shape (&kit, i, form & 1, form & 2);
-    for (size_t i = 0; i < kit.count; i++)
+    for (size_t i = 0; i < kit.count; i++) {
         test_not_finite (&kit.variants[i]);
+        test_rows (&kit.variants[i]);
+    }
     kit_close (&kit);
     return done_testing ();
 }

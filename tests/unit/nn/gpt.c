@@ -123,6 +123,40 @@ static void test_mistakes (void)
     refused (&spec, "more than");
 }
 
+/* Forks on the tensor-parallel stream that are joined too late, or not at all. */
+static void test_forks (void)
+{
+    struct layer_op deaf = op_norm_add, busy = op_linear_row, idle = op_norm_add;
+    struct layer_spec spec, good;
+    int first, norm, proj;
+
+    deaf.flags &= ~(unsigned)PHASE_JOINS_BWD;
+    busy.flags |= PHASE_FORKS_BWD;
+    idle.bwd = NULL;
+    get (GPT_LAYER, &good);
+    first = phase_of (&good, "input_layernorm");
+    norm = phase_of (&good, "pre_mlp_layernorm");
+    proj = phase_of (&good, "linear_proj");
+    spec = good;
+    spec.phase[norm].op = &deaf;
+    refused (&spec, "layer: pre_mlp_layernorm uses backward norm before a phase joins linear_fc1");
+    spec = good;
+    spec.phase[first].op = &deaf;
+    spec.phase[first].operand[NORM_DY] = LAYER_NONE;
+    refused (&spec, "layer: no phase joins linear_qkv");
+    spec = good;
+    spec.phase[first].op = &idle;
+    refused (&spec, "layer: no phase joins linear_qkv");
+    spec = good;
+    spec.phase[norm].op = &deaf;
+    spec.phase[norm].operand[NORM_DY] = LAYER_NONE;
+    refused (&spec, "layer: linear_qkv uses backward norm before a phase joins linear_fc1");
+    spec.phase[proj].op = &busy;
+    refused (&spec, "layer: linear_proj forks before a phase joins linear_fc1");
+    spec.phase[norm] = good.phase[norm];
+    refused (&spec, "layer: core_attention uses backward context before a phase joins linear_proj");
+}
+
 /* What a phase does to each of its operands is said. */
 static void test_ops (void)
 {
@@ -150,6 +184,7 @@ int main (void)
     test_all ();
     test_params ();
     test_mistakes ();
+    test_forks ();
     test_ops ();
     return done_testing ();
 }

@@ -197,3 +197,27 @@ struct schedule *make_schedule (const struct sched_kind *kind, int pp, int rank,
         bail_out ("%s", err.text);
     return s;
 }
+
+void set_create (struct set *set, const struct sched_kind *kind, int pp, int microbatches,
+                 bool forward_only, bool pooled)
+{
+    set->pp = pp;
+    for (int r = 0; r < pp; r++)
+        set->all[r] = (pooled ? make_pooled : make_schedule) (kind, pp, r, microbatches,
+                                                              forward_only);
+}
+
+void set_destroy (struct set *set)
+{
+    for (int r = 0; r < set->pp; r++)
+        schedule_destroy (set->all[r]);
+}
+
+size_t find_step (const struct schedule *s, enum sched_op op, int microbatch)
+{
+    for (size_t i = 0; i < s->nsteps; i++) {
+        if (s->step[i].op == op && s->step[i].microbatch == microbatch)
+            return i;
+    }
+    bail_out ("no %s of microbatch %d", sched_op_names[op], microbatch);
+}

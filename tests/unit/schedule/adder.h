@@ -44,4 +44,20 @@ struct schedule *make_schedule (const struct sched_kind *kind, int pp, int rank,
 struct schedule *make_pooled (const struct sched_kind *kind, int pp, int rank,
                               int microbatches, bool forward_only);
 
+enum { MAX_PP = 8 };
+
+/* The schedules of all ranks of a pipeline. */
+struct set {
+    int pp;
+    struct schedule *all[MAX_PP];
+};
+
+/* Makes them with make_pooled() if 'pooled', else with make_schedule().  pp is at most MAX_PP. */
+void set_create (struct set *set, const struct sched_kind *kind, int pp, int microbatches,
+                 bool forward_only, bool pooled);
+void set_destroy (struct set *set);
+
+/* Returns the place of the first step 'op' of a microbatch; the test ends if there is none. */
+size_t find_step (const struct schedule *s, enum sched_op op, int microbatch);
+
 #endif /* TESTS_UNIT_SCHEDULE_ADDER_H */

@@ -10,27 +10,6 @@
 
 #define COUNT(a) (sizeof (a) / sizeof ((a)[0]))
 
-enum { MAX_PP = 8 };
-
-struct set {
-    int pp;
-    struct schedule *all[MAX_PP];
-};
-
-static void set_create (struct set *set, const struct sched_kind *kind, int pp,
-                        int microbatches, bool forward_only)
-{
-    set->pp = pp;
-    for (int r = 0; r < pp; r++)
-        set->all[r] = make_schedule (kind, pp, r, microbatches, forward_only);
-}
-
-static void set_destroy (struct set *set)
-{
-    for (int r = 0; r < set->pp; r++)
-        schedule_destroy (set->all[r]);
-}
-
 static void test_all_1f1b (void)
 {
     for (int pp = 1; pp <= MAX_PP; pp++) {
@@ -41,7 +20,7 @@ static void test_all_1f1b (void)
                 struct set set;
                 struct mg_error err;
 
-                set_create (&set, &sched_1f1b, pp, m, forward_only);
+                set_create (&set, &sched_1f1b, pp, m, forward_only, false);
                 if (schedule_check (set.all, pp, &err) != 0) {
                     diag ("%d microbatches: %s", m, err.text);
                     bad++;
@@ -65,7 +44,7 @@ static void test_interleaved (void)
                     struct set set;
                     struct mg_error err;
 
-                    set_create (&set, &test_kinds[k], pp, m, forward_only);
+                    set_create (&set, &test_kinds[k], pp, m, forward_only, false);
                     if (schedule_check (set.all, pp, &err) != 0) {
                         diag ("%d microbatches: %s", m, err.text);
                         bad++;
@@ -76,14 +55,6 @@ static void test_interleaved (void)
             is_int (bad, 0, "interleaved, %s, pp %d", test_kinds[k].name, pp);
         }
     }
-}
-
-static void pooled_create (struct set *set, const struct sched_kind *kind, int pp,
-                           int microbatches, bool forward_only)
-{
-    set->pp = pp;
-    for (int r = 0; r < pp; r++)
-        set->all[r] = make_pooled (kind, pp, r, microbatches, forward_only);
 }
 
 /* Slots of a rank with one pool, but for the model's last chunk: as many as passes are in
@@ -120,10 +91,7 @@ static int check_interleaved (const struct sched_kind *kind, int pp, int microba
     int bad = 0;
 
     for (int i = 0; i < 4; i++) {
-        if (i / 2)
-            pooled_create (&set, kind, pp, microbatches, i % 2);
-        else
-            set_create (&set, kind, pp, microbatches, i % 2);
+        set_create (&set, kind, pp, microbatches, i % 2, i / 2);
         if (schedule_check (set.all, pp, &err) != 0) {
             diag ("%d microbatches in groups of %d, %s: %s", microbatches, kind->group,
                   i / 2 ? "one pool" : "pools of their own", err.text);
@@ -252,7 +220,7 @@ static void damage (const struct sched_kind *kind, int pp, int microbatches,
     int lost = 0, twice = 0, changed = 0;
     struct set set;
 
-    (pooled ? pooled_create : set_create) (&set, kind, pp, microbatches, forward_only);
+    set_create (&set, kind, pp, microbatches, forward_only, pooled);
     for (int r = 0; r < pp; r++) {
         lost += drop_each (&set, r);
         twice += double_each (&set, r);
@@ -281,15 +249,6 @@ static void test_damage (void)
     damage (&three, 2, 6, true, true);
 }
 
-static size_t find_step (const struct schedule *s, enum sched_op op, int microbatch)
-{
-    for (size_t i = 0; i < s->nsteps; i++) {
-        if (s->step[i].op == op && s->step[i].microbatch == microbatch)
-            return i;
-    }
-    bail_out ("no %s of microbatch %d", sched_op_names[op], microbatch);
-}
-
 /* Move step 'from' to place 'to', later in the list. */
 static void move_step (struct schedule *s, size_t from, size_t to)
 {
@@ -315,7 +274,7 @@ static void test_deadlock (void)
     struct set set;
     struct schedule *s;
 
-    set_create (&set, &sched_1f1b, 2, 1, false);
+    set_create (&set, &sched_1f1b, 2, 1, false, false);
     s = set.all[0];
     move_step (s, find_step (s, SCHED_SEND_FWD, 0), find_step (s, SCHED_WAIT_BWD, 0));
     check_text (&set, EDEADLK,
@@ -326,7 +285,7 @@ static void test_deadlock (void)
     set_destroy (&set);
 
     // nobody is left who could send
-    set_create (&set, &sched_1f1b, 2, 1, false);
+    set_create (&set, &sched_1f1b, 2, 1, false, false);
     set.all[0]->nsteps = 0;
     check_text (&set, EDEADLK,
                 "schedule: rank 1, step 1 (wait_fwd microbatch 0 chunk 0 slot 0): waits "
@@ -341,7 +300,7 @@ static void test_mismatch (void)
     struct schedule *s;
 
     // rank 1 of itself is right, but takes the microbatches the other way round
-    set_create (&set, &sched_1f1b, 2, 2, false);
+    set_create (&set, &sched_1f1b, 2, 2, false, false);
     s = set.all[1];
     for (size_t i = 0; i < s->nsteps; i++)
         s->step[i].microbatch = 1 - s->step[i].microbatch;
@@ -353,7 +312,7 @@ static void test_mismatch (void)
     set_destroy (&set);
 
     // rank 1 takes its two chunks, alike to their neighbours, for each other
-    set_create (&set, &test_kinds[KIND_TWO_CHUNKS], 3, 3, true);
+    set_create (&set, &test_kinds[KIND_TWO_CHUNKS], 3, 3, true, false);
     s = set.all[1];
     for (size_t i = 0; i < s->nsteps; i++)
         s->step[i].chunk = 1 - s->step[i].chunk;
@@ -371,7 +330,7 @@ static void test_places (void)
     struct set set;
     struct schedule *s;
 
-    set_create (&set, &sched_1f1b, 2, 1, false);
+    set_create (&set, &sched_1f1b, 2, 1, false, false);
     set.all[0]->step[0].op = SCHED_RECV_FWD;
     check_text (&set, EINVAL,
                 "schedule: rank 0, step 0 (recv_fwd microbatch 0 chunk 0 slot 0): a "
@@ -379,7 +338,7 @@ static void test_places (void)
                 "a receive on the first stage");
     set_destroy (&set);
 
-    set_create (&set, &sched_1f1b, 1, 2, true);
+    set_create (&set, &sched_1f1b, 1, 2, true, false);
     set.all[0]->step[1].op = SCHED_BWD;
     check_text (&set, EINVAL,
                 "schedule: rank 0, step 1 (bwd microbatch 1 chunk 0 slot 0): in a "
@@ -388,7 +347,7 @@ static void test_places (void)
     set_destroy (&set);
 
     // a gradient is received where its microbatch is, and after its forward pass
-    set_create (&set, &sched_1f1b, 2, 1, false);
+    set_create (&set, &sched_1f1b, 2, 1, false, false);
     s = set.all[0];
     move_step (s, find_step (s, SCHED_FWD, 0), find_step (s, SCHED_RECV_BWD, 0));
     move_step (s, find_step (s, SCHED_SEND_FWD, 0), find_step (s, SCHED_FWD, 0));
@@ -399,7 +358,7 @@ static void test_places (void)
     set_destroy (&set);
 
     // two microbatches in one slot
-    set_create (&set, &sched_1f1b, 1, 2, false);
+    set_create (&set, &sched_1f1b, 1, 2, false, false);
     s = set.all[0];
     move_step (s, find_step (s, SCHED_BWD, 0), find_step (s, SCHED_FWD, 1));
     check_text (&set, EINVAL,
@@ -417,7 +376,7 @@ static void test_buffers (void)
     size_t i;
 
     // rank 0's second output overwrites the first one on its way
-    set_create (&set, &sched_1f1b, 2, 3, false);
+    set_create (&set, &sched_1f1b, 2, 3, false, false);
     s = set.all[0];
     i = find_step (s, SCHED_SENT_FWD, 0);
     move_step (s, i, s->nsteps - 1);
@@ -428,7 +387,7 @@ static void test_buffers (void)
     set_destroy (&set);
 
     // the next input comes while the backward pass needs this one
-    set_create (&set, &sched_1f1b, 2, 2, false);
+    set_create (&set, &sched_1f1b, 2, 2, false, false);
     s = set.all[1];
     move_step (s, find_step (s, SCHED_BWD, 0), find_step (s, SCHED_RECV_FWD, 1));
     move_step (s, find_step (s, SCHED_SEND_BWD, 0), find_step (s, SCHED_BWD, 0));
@@ -438,7 +397,7 @@ static void test_buffers (void)
                 "an input that is still needed");
     set_destroy (&set);
 
-    set_create (&set, &sched_1f1b, 2, 1, false);
+    set_create (&set, &sched_1f1b, 2, 1, false, false);
     set.all[1]->nsteps--;
     check_text (&set, EINVAL,
                 "schedule: rank 1, step 4 (send_bwd microbatch 0 chunk 0 slot 0): the "
@@ -446,7 +405,7 @@ static void test_buffers (void)
                 "a send that nobody waits for");
     set_destroy (&set);
 
-    set_create (&set, &sched_1f1b, 1, 2, false);
+    set_create (&set, &sched_1f1b, 1, 2, false, false);
     set.all[0]->nsteps = 2;
     check_text (&set, EINVAL,
                 "schedule: rank 0, after step 2: no forward pass of microbatch 1, "
@@ -469,8 +428,8 @@ static void test_shapes (void)
     struct schedule *mixed[2];
     struct set a, b;
 
-    set_create (&a, &sched_1f1b, 2, 2, false);
-    set_create (&b, &sched_1f1b, 2, 3, false);
+    set_create (&a, &sched_1f1b, 2, 2, false, false);
+    set_create (&b, &sched_1f1b, 2, 3, false, false);
     mixed[0] = a.all[0];
     mixed[1] = b.all[1];
     refuse (mixed, 2);
@@ -481,10 +440,10 @@ static void test_shapes (void)
     a.all[1]->slots[0] = 0;
     refuse (a.all, 2);
     set_destroy (&a);
-    set_create (&a, &sched_1f1b, 2, 2, true);
+    set_create (&a, &sched_1f1b, 2, 2, true, false);
     mixed[0] = a.all[0];
     set_destroy (&b);
-    set_create (&b, &sched_1f1b, 2, 2, false);
+    set_create (&b, &sched_1f1b, 2, 2, false, false);
     mixed[1] = b.all[1];
     refuse (mixed, 2);
     set_destroy (&a);

@@ -13,28 +13,6 @@
 
 #define COUNT(a) (sizeof (a) / sizeof ((a)[0]))
 
-enum { MAX_PP = 8 };
-
-struct set {
-    int pp;
-    struct schedule *all[MAX_PP];
-};
-
-static void set_create (struct set *set, const struct sched_kind *kind, int pp,
-                        int microbatches, bool forward_only, bool pooled)
-{
-    set->pp = pp;
-    for (int r = 0; r < pp; r++)
-        set->all[r] = (pooled ? make_pooled : make_schedule) (kind, pp, r, microbatches,
-                                                              forward_only);
-}
-
-static void set_destroy (struct set *set)
-{
-    for (int r = 0; r < set->pp; r++)
-        schedule_destroy (set->all[r]);
-}
-
 static bool same_link (const struct sched_link *a, const struct sched_link *b)
 {
     return a->backward == b->backward && a->from == b->from && a->to == b->to;
@@ -189,15 +167,6 @@ static void check_text (struct set *set, const struct sched_comms *comms, int er
             what);
     is_int (errno, errnum, "with errno");
     is_str (err.text, want, "and a text");
-}
-
-static size_t find_step (const struct schedule *s, enum sched_op op, int microbatch)
-{
-    for (size_t i = 0; i < s->nsteps; i++) {
-        if (s->step[i].op == op && s->step[i].microbatch == microbatch)
-            return i;
-    }
-    bail_out ("no %s of microbatch %d", sched_op_names[op], microbatch);
 }
 
 /* The places of what is wrong. */

@@ -129,79 +129,84 @@ static void set_geometry (struct geometry *g, const char *text)
     }
 }
 
+enum { TASK = 2 };
+
+static const struct {
+    const char *geometry, *args;
+    int fixed; /* TASK: as variables tell it to a task */
+    int count;
+    const char *text; /* in the first report */
+} merge_cases[] = {
+    { "tp 4", "--tensor-model-parallel-size 4", true, 0, NULL },
+    { "tp 4", "--tensor-model-parallel-size 2", true, 1,
+      "--tensor-model-parallel-size 2 contradicts the job's tp 4; give one of them, or "
+      "--megatron-tp=2" },
+    { "pp 4", "--tensor-model-parallel-size 2", true, 1, "the job's tp 1" },
+    { "pp 4", "--tensor-model-parallel-size 2", false, 0, NULL },
+    { "tp 4", "--expert-tensor-parallel-size 4", true, 0, NULL },
+    { "tp 4", "--expert-tensor-parallel-size 1", true, 1, "the job's etp 4" },
+    { "tp 4 etp 1", "--expert-tensor-parallel-size 1", true, 0, NULL },
+    { "pp 2", "--num-virtual-stages-per-pipeline-rank 3", true, 0, NULL },
+    { "pp 2 vpp 1", "--num-virtual-stages-per-pipeline-rank 3", true, 0, NULL },
+    { "pp 2 vpp 2", "--num-virtual-stages-per-pipeline-rank 3", true, 1, "vpp 2" },
+    { "pp 2", "--use-tp-pp-dp-mapping", true, 1, "the job's order tp-cp-ep-dp-pp" },
+    { "pp 2 order tp-cp-ep-pp-dp", "--use-tp-pp-dp-mapping", true, 0, NULL },
+    { "pp 2", "--use-tp-pp-dp-mapping", false, 0, NULL },
+    { "tp 2", "--tensor-model-parallel-size 4", TASK, 1,
+      "--tensor-model-parallel-size 4 contradicts the job's MEGATRON_TP_SIZE=2; give one of "
+      "them" },
+    { "tp 4", "--expert-tensor-parallel-size 1", TASK, 0, NULL },
+    { "pp 2 vpp 1", "--num-virtual-stages-per-pipeline-rank 3", TASK, 0, NULL },
+    { "pp 2 vpp 2", "--num-virtual-stages-per-pipeline-rank 3", TASK, 1,
+      "the job's MEGATRON_VPP_SIZE=2" },
+    { "pp 2", "--use-tp-pp-dp-mapping", TASK, 1,
+      "contradicts the job's MEGATRON_RANK_ORDER=tp-cp-ep-dp-pp; give one of them" },
+    { "tp 2 cp 2 pp 2 ep 2",
+      "--tensor-model-parallel-size 1 --pipeline-model-parallel-size 1 "
+      "--context-parallel-size 1 --expert-model-parallel-size 1", true, 4, "tp 2" },
+};
+
 static void test_merge (void)
 {
-    enum { TASK = 2 };
     static const struct margs_job jobs[] = {
         [true] = { .fixed = ~0u },
         [TASK] = { .fixed = ~(1u << GEOMETRY_ETP), .by_variables = true },
     };
-    static const struct {
-        const char *geometry, *args;
-        int fixed; /* TASK: as variables tell it to a task */
-        int count;
-        const char *text; /* in the first report */
-    } cases[] = {
-        { "tp 4", "--tensor-model-parallel-size 4", true, 0, NULL },
-        { "tp 4", "--tensor-model-parallel-size 2", true, 1,
-          "--tensor-model-parallel-size 2 contradicts the job's tp 4; give one of them, or "
-          "--megatron-tp=2" },
-        { "pp 4", "--tensor-model-parallel-size 2", true, 1, "the job's tp 1" },
-        { "pp 4", "--tensor-model-parallel-size 2", false, 0, NULL },
-        { "tp 4", "--expert-tensor-parallel-size 4", true, 0, NULL },
-        { "tp 4", "--expert-tensor-parallel-size 1", true, 1, "the job's etp 4" },
-        { "tp 4 etp 1", "--expert-tensor-parallel-size 1", true, 0, NULL },
-        { "pp 2", "--num-virtual-stages-per-pipeline-rank 3", true, 0, NULL },
-        { "pp 2 vpp 1", "--num-virtual-stages-per-pipeline-rank 3", true, 0, NULL },
-        { "pp 2 vpp 2", "--num-virtual-stages-per-pipeline-rank 3", true, 1, "vpp 2" },
-        { "pp 2", "--use-tp-pp-dp-mapping", true, 1, "the job's order tp-cp-ep-dp-pp" },
-        { "pp 2 order tp-cp-ep-pp-dp", "--use-tp-pp-dp-mapping", true, 0, NULL },
-        { "pp 2", "--use-tp-pp-dp-mapping", false, 0, NULL },
-        { "tp 2", "--tensor-model-parallel-size 4", TASK, 1,
-          "--tensor-model-parallel-size 4 contradicts the job's MEGATRON_TP_SIZE=2; give one of "
-          "them" },
-        { "tp 4", "--expert-tensor-parallel-size 1", TASK, 0, NULL },
-        { "pp 2 vpp 1", "--num-virtual-stages-per-pipeline-rank 3", TASK, 0, NULL },
-        { "pp 2 vpp 2", "--num-virtual-stages-per-pipeline-rank 3", TASK, 1,
-          "the job's MEGATRON_VPP_SIZE=2" },
-        { "pp 2", "--use-tp-pp-dp-mapping", TASK, 1,
-          "contradicts the job's MEGATRON_RANK_ORDER=tp-cp-ep-dp-pp; give one of them" },
-        { "tp 2 cp 2 pp 2 ep 2",
-          "--tensor-model-parallel-size 1 --pipeline-model-parallel-size 1 "
-          "--context-parallel-size 1 --expert-model-parallel-size 1", true, 4, "tp 2" },
-    };
 
-    for (size_t i = 0; i < COUNT (cases); i++) {
+    for (size_t i = 0; i < COUNT (merge_cases); i++) {
         struct seen seen = { .count = 0 };
         struct geometry g;
         struct margs a;
         struct line l;
-        const struct margs_job *job = cases[i].fixed ? &jobs[cases[i].fixed] : NULL;
+        const struct margs_job *job = merge_cases[i].fixed ? &jobs[merge_cases[i].fixed] : NULL;
         int count;
 
-        set_geometry (&g, cases[i].geometry);
-        scan (&a, &l, cases[i].args);
+        set_geometry (&g, merge_cases[i].geometry);
+        scan (&a, &l, merge_cases[i].args);
         count = margs_merge (&a, &g, job, note, &seen);
-        ok (count == cases[i].count && seen.count == count
+        ok (count == merge_cases[i].count && seen.count == count
             && count == margs_merge (&a, &g, job, NULL, NULL),
-            "%s, %s: %d contradictions", cases[i].geometry, cases[i].args, cases[i].count);
-        if (cases[i].text && !ok (strstr (seen.first, cases[i].text), "and says why"))
+            "%s, %s: %d contradictions", merge_cases[i].geometry, merge_cases[i].args,
+            merge_cases[i].count);
+        if (merge_cases[i].text && !ok (strstr (seen.first, merge_cases[i].text), "and says why"))
             diag ("%s", seen.first);
     }
-    {
-        struct geometry g;
-        struct margs a;
-        struct line l;
+}
 
-        geometry_init (&g);
-        scan (&a, &l, "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 3 "
-              "--context-parallel-size 4 --expert-model-parallel-size 5 "
-              "--expert-tensor-parallel-size 6 --num-virtual-stages-per-pipeline-rank 7 "
-              "--use-tp-pp-dp-mapping");
-        margs_merge (&a, &g, NULL, NULL, NULL);
-        ok (g.tp == 2 && g.pp == 3 && g.cp == 4 && g.ep == 5 && g.etp == 6 && g.vpp == 7
-            && strcmp (g.order, "tp-cp-ep-pp-dp") == 0, "each argument has its own size");
-    }
+static void test_merge_sizes (void)
+{
+    struct geometry g;
+    struct margs a;
+    struct line l;
+
+    geometry_init (&g);
+    scan (&a, &l, "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 3 "
+          "--context-parallel-size 4 --expert-model-parallel-size 5 "
+          "--expert-tensor-parallel-size 6 --num-virtual-stages-per-pipeline-rank 7 "
+          "--use-tp-pp-dp-mapping");
+    margs_merge (&a, &g, NULL, NULL, NULL);
+    ok (g.tp == 2 && g.pp == 3 && g.cp == 4 && g.ep == 5 && g.etp == 6 && g.vpp == 7
+        && strcmp (g.order, "tp-cp-ep-pp-dp") == 0, "each argument has its own size");
 }
 
 static const struct {
@@ -224,7 +229,7 @@ static const struct {
     { "tp 4", "--num-query-groups 2", "", NULL },
     { "tp 4", "--num-query-groups 8", "", NULL },
     { "tp 1", "--num-query-groups 8 --num-attention-heads 12", "query-groups",
-      "num-attention-heads 12 is not a multiple of num-query-groups 8" },
+      "num-attention-heads 12 is not a multiple of num-query-groups 8; use 8 or 16" },
     { "tp 4", "--ffn-hidden-size 10", "ffn-tp",
       "ffn-hidden-size 10 is not a multiple of tp 4; use 8 or 12, or tp 2 or 5" },
     { "tp 3", "--hidden-size 64", "ffn-tp", "ffn-hidden-size (by default) 256" },
@@ -257,7 +262,7 @@ static const struct {
     { "tp 1", "--seq-length 9 --max-position-embeddings 8", "positions",
       "max-position-embeddings 8 is less than seq-length 9" },
     { "tp 1", "--seq-length 8 --max-position-embeddings 8", "", NULL },
-    { "pp 4", "--num-layers 10", "layers", "use num-layers 8 or 12" },
+    { "pp 4", "--num-layers 10", "layers", "use 8 or 12" },
     { "pp 4", "--num-layers 12", "", NULL },
     { "pp 4 vpp 2", "--num-layers 12", "layers", "4 x 2 virtual stages" },
     { "pp 4 vpp 1", "--num-layers 12 --num-layers-per-virtual-pipeline-stage 1", "", NULL },
@@ -299,7 +304,8 @@ static const struct {
     { "pp 4 vpp 2 world 8", "--global-batch-size 6 --micro-batch-size 1", "microbatches-vpp",
       "3 microbatches (global-batch-size 6 / micro-batch-size 1 x dp 2)" },
     { "pp 4 vpp 2 world 8", "--global-batch-size 10 --micro-batch-size 1", "microbatches-vpp",
-      "5 microbatches leave 1" },
+      "5 microbatches in groups of 4 leave 1, want none or at least 4 (the pipeline ranks); use "
+      "4 or 8 microbatches" },
     { "pp 4 vpp 2 world 8", "--global-batch-size 16 --micro-batch-size 1", "", NULL },
     { "pp 4 vpp 2 world 8", "--global-batch-size 18 --micro-batch-size 1 "
       "--microbatch-group-size-per-virtual-pipeline-stage 5", "", NULL },
@@ -341,6 +347,7 @@ int main (void)
     test_scan ();
     test_set ();
     test_merge ();
+    test_merge_sizes ();
     test_rules ();
     return done_testing ();
 }

@@ -68,22 +68,22 @@ static const struct {
     // refused
     { { .num_layers = 10, .pp = 4 },
       "num-layers 10 is not a multiple of pipeline-model-parallel-size 4; use "
-      "num-layers 8 or 12" },
+      "8 or 12" },
     { { .num_layers = 3, .pp = 4 },
       "num-layers 3 is not a multiple of pipeline-model-parallel-size 4; use "
-      "num-layers 4" },
+      "4" },
     { { .num_layers = 12, .pp = 4, .with_embedding = true, .with_loss = true },
       "num-layers 12 + 2 (embedding and loss) is not a multiple of pipeline-model-"
-      "parallel-size 4; use num-layers 10 or 14" },
+      "parallel-size 4; use 10 or 14" },
     { { .num_layers = 12, .pp = 2, .vpp = 5 },
       "num-layers 12 is not a multiple of pipeline-model-parallel-size 2 x 5 virtual "
-      "stages = 10; use num-layers 10 or 20" },
+      "stages = 10; use 10 or 20" },
     { { .num_layers = 12, .pp = 2, .layers_per_vpp = 4, .with_loss = true },
       "num-layers 12 + 1 (loss) is not a multiple of pipeline-model-parallel-size 2 x "
-      "num-layers-per-virtual-pipeline-stage 4 = 8; use num-layers 7 or 15" },
+      "num-layers-per-virtual-pipeline-stage 4 = 8; use 7 or 15" },
     { { .num_layers = 40, .pp = 8, .layers_per_vpp = 2 },
       "num-layers 40 is not a multiple of pipeline-model-parallel-size 8 x num-layers-"
-      "per-virtual-pipeline-stage 2 = 16; use num-layers 32 or 48" },
+      "per-virtual-pipeline-stage 2 = 16; use 32 or 48" },
     { { .num_layers = 12, .pp = 1, .vpp = 2 },
       "2 virtual stages need a pipeline: pipeline-model-parallel-size is 1, want 2 or "
       "more" },
@@ -103,10 +103,14 @@ static const struct {
       "decoder-first-pipeline-num-layers 5 and decoder-last-pipeline-num-layers 5 leave "
       "0 of num-layers 10 to 0 ranks; both must be zero, or none" },
     { { .num_layers = 10, .pp = 4, .first = 2 },
-      "num-layers 10 less those of the first and the last rank is 8, not a multiple of "
-      "3 ranks x 1 virtual stage" },
+      "num-layers 10 - 2 (first and last rank) is not a multiple of 3 ranks x 1 virtual stage; "
+      "use 8 or 11" },
+    { { .num_layers = 8, .pp = 6, .first = 2, .last = 3 },
+      "num-layers 8 - 5 (first and last rank) is not a multiple of 4 ranks x 1 virtual stage; "
+      "use 9" },
     { { .num_layers = 20, .pp = 4, .vpp = 2, .last = 5 },
-      "decoder-last-pipeline-num-layers 5 is not a multiple of 2 virtual stages" },
+      "decoder-last-pipeline-num-layers 5 is not a multiple of 2 virtual stages; use 4 "
+      "or 6" },
     { { .num_layers = 10, .pp = 2, .vpp = 2, .first = 4, .last = 6 },
       "decoder-first-pipeline-num-layers and decoder-last-pipeline-num-layers leave no "
       "rank between them, which virtual stages need; give one of the two" },

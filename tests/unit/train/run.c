@@ -48,7 +48,7 @@ void run_create (struct run *r, const char *const *more)
         || train_bind (p, &err) < 0 || main_params_take (p->main, &err) < 0
         || !(r->state = state_create (p->model, p->buffers, p->main, p->optimizer, r->job, &err))
         || report_open (&r->report, &use, &c->tensorboard, &err) < 0
-        || report_create (&r->report, &c->model.config, model_stream (p->model), NULL, &err) < 0)
+        || report_create (&r->report, p->model, c->model.config.seq_length, NULL, &err) < 0)
         bail_out ("%s", err.text);
 }
 

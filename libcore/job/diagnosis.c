@@ -1,16 +1,20 @@
-/* report.c - fold what the ranks say */
+/* diagnosis.c - make the report from the states of the ranks
+ *
+ * Each rank gets a line of words; ranks with the same line are then printed as one.  A rank that
+ * is waited for, and does not wait itself, is blamed in the first line.
+ */
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "libcore/job/pp_lane.h"
-#include "libcore/job/report.h"
+#include "libcore/job/diagnosis.h"
 
 enum { LINE_MAX_LEN = 320, LIST_MAX = 120 };
 
-struct report {
-    const struct report_rank *ranks;
+struct diagnosis {
+    const struct diagnosis_rank *ranks;
     int size;
     const struct grid *grid;
     bool *in;      /* [size] scratch of a list */
@@ -20,7 +24,7 @@ struct report {
     FILE *out;
 };
 
-int report_ranks (const bool *in, int size, char *text, size_t max)
+int diagnosis_ranks (const bool *in, int size, char *text, size_t max)
 {
     size_t len = 0;
     int n = 0;
@@ -60,15 +64,15 @@ static int kind_of (const char *name)
 }
 
 /* The group on whose communicator rank r waits. */
-static bool group_of_wait (const struct report *rep, int r, struct group *group)
+static bool group_of_wait (const struct diagnosis *d, int r, struct group *group)
 {
-    const struct rank_state *s = &rep->ranks[r].state;
+    const struct rank_state *s = &d->ranks[r].state;
     int kind;
 
-    if (rep->ranks[r].fate != RANK_ANSWERED || !s->waiting || !s->recorded || !rep->grid
+    if (d->ranks[r].fate != RANK_ANSWERED || !s->waiting || !s->recorded || !d->grid
         || (kind = kind_of (s->wait.name)) < 0)
         return false;
-    grid_group_of (rep->grid, (enum group_kind)kind, r, group);
+    grid_group_of (d->grid, (enum group_kind)kind, r, group);
     return group->rank >= 0;
 }
 
@@ -82,10 +86,10 @@ static uint64_t collectives_of (const struct rank_state *s, const char *name)
 }
 
 /* Is rank m the reason why rank r waits on? */
-static bool is_waited_for (const struct report *rep, int r, int m)
+static bool is_waited_for (const struct diagnosis *d, int r, int m)
 {
-    const struct record *wait = &rep->ranks[r].state.wait;
-    const struct report_rank *other = &rep->ranks[m];
+    const struct record *wait = &d->ranks[r].state.wait;
+    const struct diagnosis_rank *other = &d->ranks[m];
 
     if (other->fate != RANK_ANSWERED)
         return true;
@@ -97,13 +101,13 @@ static bool is_waited_for (const struct report *rep, int r, int m)
 /* Mark in waited[] whom rank r waits for: the peer of a transfer, or the members that have
  * not come to the collective.
  */
-static void mark_waited_for (struct report *rep, int r)
+static void mark_waited_for (struct diagnosis *d, int r)
 {
-    const struct record *wait = &rep->ranks[r].state.wait;
+    const struct record *wait = &d->ranks[r].state.wait;
     struct group group;
     int peer;
 
-    if (!group_of_wait (rep, r, &group))
+    if (!group_of_wait (d, r, &group))
         return;
     peer = pp_lane_peer (wait->name, group.size, group.rank);
     if (peer < 0) // not a lane, whose communicator has other members than the group
@@ -112,12 +116,11 @@ static void mark_waited_for (struct report *rep, int r)
         int m = group_at (&group, i);
         bool transfer = wait->call == MG_CALL_P2P;
 
-        if (m == r || (transfer ? i != peer : !is_waited_for (rep, r, m)))
+        if (m == r || (transfer ? i != peer : !is_waited_for (d, r, m)))
             continue;
-        rep->waited[m] = true;
-        rep->blamed[m] |= is_waited_for (rep, r, m)
-                          && (rep->ranks[m].fate != RANK_ANSWERED
-                              || !rep->ranks[m].state.waiting);
+        d->waited[m] = true;
+        d->blamed[m] |= is_waited_for (d, r, m)
+                        && (d->ranks[m].fate != RANK_ANSWERED || !d->ranks[m].state.waiting);
     }
 }
 
@@ -128,7 +131,7 @@ static void describe_wait (const struct rank_state *s, char *text, size_t max)
     char call[128], *of, *on;
 
     if (!s->recorded) {
-        snprintf (text, max, "%.*s", REPORT_WHAT_MAX, s->wait_text);
+        snprintf (text, max, "%.*s", DIAGNOSIS_WHAT_MAX, s->wait_text);
         return;
     }
     if (wait.call == MG_CALL_P2P) {
@@ -146,11 +149,11 @@ static void describe_wait (const struct rank_state *s, char *text, size_t max)
 /* What rank r does, without its number: ranks with the same line are folded. Empty for one
  * that is told of already.
  */
-static void describe (struct report *rep, int r)
+static void describe (struct diagnosis *d, int r)
 {
-    const struct report_rank *rank = &rep->ranks[r];
+    const struct diagnosis_rank *rank = &d->ranks[r];
     const struct rank_state *s = &rank->state;
-    char *line = rep->line[r], call[128];
+    char *line = d->line[r], call[128];
 
     if (rank->fate == RANK_LEFT)
         snprintf (line, LINE_MAX_LEN, "left");
@@ -161,7 +164,7 @@ static void describe (struct report *rep, int r)
     else if (s->waiting) {
         describe_wait (s, call, sizeof (call));
         snprintf (line, LINE_MAX_LEN, "in %s, waiting in %s", s->activity, call);
-        mark_waited_for (rep, r);
+        mark_waited_for (d, r);
     } else if (s->last.name[0]) {
         record_describe (&s->last, call, sizeof (call));
         snprintf (line, LINE_MAX_LEN, "in %s, not waiting; its last call, %.1f s ago: %s",
@@ -171,47 +174,47 @@ static void describe (struct report *rep, int r)
 }
 
 /* "rank 5 on n2 died" and the like for those with that fate, or all blamed. */
-static int tell_fate (struct report *rep, enum rank_fate fate, const char *what, int told)
+static int tell_fate (struct diagnosis *d, enum rank_fate fate, const char *what, int told)
 {
-    for (int r = 0; r < rep->size; r++) {
-        const struct report_rank *rank = &rep->ranks[r];
-        bool fits = fate == RANK_ANSWERED ? rep->blamed[r] && rank->fate == fate
+    for (int r = 0; r < d->size; r++) {
+        const struct diagnosis_rank *rank = &d->ranks[r];
+        bool fits = fate == RANK_ANSWERED ? d->blamed[r] && rank->fate == fate
                                           : rank->fate == fate;
 
         if (!fits)
             continue;
         if (told < 8)
-            fprintf (rep->out, "%srank %d%s%s %s", told > 0 ? "; " : "", r,
+            fprintf (d->out, "%srank %d%s%s %s", told > 0 ? "; " : "", r,
                      rank->host[0] ? " on " : "", rank->host, what);
         else if (told == 8)
-            fprintf (rep->out, "; and others");
+            fprintf (d->out, "; and others");
         told++;
     }
     return told;
 }
 
 /* Members of one group that make different calls under the same number. */
-static int tell_mismatch (struct report *rep, int told)
+static int tell_mismatch (struct diagnosis *d, int told)
 {
-    for (int r = 0; r < rep->size; r++) {
-        const struct record *a = &rep->ranks[r].state.wait;
+    for (int r = 0; r < d->size; r++) {
+        const struct record *a = &d->ranks[r].state.wait;
         struct group group;
         char one[128], two[128];
 
-        if (!group_of_wait (rep, r, &group) || a->call == MG_CALL_P2P)
+        if (!group_of_wait (d, r, &group) || a->call == MG_CALL_P2P)
             continue;
         for (int i = group.rank + 1; i < group.size; i++) {
             int m = group_at (&group, i);
-            const struct record *b = &rep->ranks[m].state.wait;
+            const struct record *b = &d->ranks[m].state.wait;
             struct group other;
 
-            if (!group_of_wait (rep, m, &other) || strcmp (a->name, b->name) != 0
+            if (!group_of_wait (d, m, &other) || strcmp (a->name, b->name) != 0
                 || a->seq != b->seq
                 || (a->call == b->call && a->count == b->count && a->dtype == b->dtype))
                 continue;
             record_describe (a, one, sizeof (one));
             record_describe (b, two, sizeof (two));
-            fprintf (rep->out, "%sranks %d and %d do not match: %s, and %s",
+            fprintf (d->out, "%sranks %d and %d do not match: %s, and %s",
                      told > 0 ? "; " : "", r, m, one, two);
             return told + 1;
         }
@@ -220,74 +223,74 @@ static int tell_mismatch (struct report *rep, int told)
 }
 
 /* One line for all ranks that do what rank r does. */
-static void tell_fold (struct report *rep, int r)
+static void tell_fold (struct diagnosis *d, int r)
 {
     char list[LIST_MAX], key[LINE_MAX_LEN];
     double most = 0;
     bool any = false;
 
-    memcpy (key, rep->line[r], sizeof (key));
-    memset (rep->in, 0, (size_t)rep->size * sizeof (*rep->in));
-    memset (rep->waited, 0, (size_t)rep->size * sizeof (*rep->waited));
-    for (int m = r; m < rep->size; m++) {
-        const struct rank_state *s = &rep->ranks[m].state;
+    memcpy (key, d->line[r], sizeof (key));
+    memset (d->in, 0, (size_t)d->size * sizeof (*d->in));
+    memset (d->waited, 0, (size_t)d->size * sizeof (*d->waited));
+    for (int m = r; m < d->size; m++) {
+        const struct rank_state *s = &d->ranks[m].state;
 
-        if (strcmp (rep->line[m], key) != 0)
+        if (strcmp (d->line[m], key) != 0)
             continue;
-        rep->in[m] = true;
-        rep->line[m][0] = '\0';
-        mark_waited_for (rep, m);
-        if (rep->ranks[m].fate == RANK_ANSWERED && s->waiting && s->wait_seconds > most)
+        d->in[m] = true;
+        d->line[m][0] = '\0';
+        mark_waited_for (d, m);
+        if (d->ranks[m].fate == RANK_ANSWERED && s->waiting && s->wait_seconds > most)
             most = s->wait_seconds;
     }
-    report_ranks (rep->in, rep->size, list, sizeof (list));
-    fprintf (rep->out, "\n  %s: %s", list, key);
-    for (int m = 0; m < rep->size; m++)
-        any |= rep->waited[m];
+    diagnosis_ranks (d->in, d->size, list, sizeof (list));
+    fprintf (d->out, "\n  %s: %s", list, key);
+    for (int m = 0; m < d->size; m++)
+        any |= d->waited[m];
     if (any) {
-        report_ranks (rep->waited, rep->size, list, sizeof (list));
-        fprintf (rep->out, ", for %s", list);
+        diagnosis_ranks (d->waited, d->size, list, sizeof (list));
+        fprintf (d->out, ", for %s", list);
     }
     if (most > 0)
-        fprintf (rep->out, ", %.1f s", most);
+        fprintf (d->out, ", %.1f s", most);
 }
 
-char *report_text (const struct report_rank *ranks, int size, const struct grid *grid,
-                   const char *why)
+char *diagnosis_text (const struct diagnosis_rank *ranks, int size, const struct grid *grid,
+                      const char *why)
 {
-    struct report rep = { .ranks = ranks, .size = size, .grid = grid };
+    struct diagnosis d = { .ranks = ranks, .size = size, .grid = grid };
     char *text = NULL;
     size_t len;
     int told = 0;
 
-    rep.in = calloc ((size_t)size, sizeof (*rep.in));
-    rep.blamed = calloc ((size_t)size, sizeof (*rep.blamed));
-    rep.waited = calloc ((size_t)size, sizeof (*rep.waited));
-    rep.line = calloc ((size_t)size, sizeof (*rep.line));
-    if (!rep.in || !rep.blamed || !rep.waited || !rep.line
-        || !(rep.out = open_memstream (&text, &len)))
+    d.in = calloc ((size_t)size, sizeof (*d.in));
+    d.blamed = calloc ((size_t)size, sizeof (*d.blamed));
+    d.waited = calloc ((size_t)size, sizeof (*d.waited));
+    d.line = calloc ((size_t)size, sizeof (*d.line));
+    if (!d.in || !d.blamed || !d.waited || !d.line
+        || !(d.out = open_memstream (&text, &len)))
         goto out;
     for (int r = 0; r < size; r++)
-        describe (&rep, r);
-    told = tell_fate (&rep, RANK_DIED, "died", told);
-    told = tell_fate (&rep, RANK_SILENT, "does not answer: it is stopped, or its node is lost",
+        describe (&d, r);
+    told = tell_fate (&d, RANK_DIED, "died", told);
+    told = tell_fate (&d, RANK_SILENT, "does not answer: it is stopped, or its node is lost",
                       told);
-    told = tell_mismatch (&rep, told);
-    told = tell_fate (&rep, RANK_ANSWERED, "is waited for", told);
+    told = tell_mismatch (&d, told);
+    told = tell_fate (&d, RANK_ANSWERED, "is waited for", told);
     if (why[0] != '\0')
-        fprintf (rep.out, "%s%s", told > 0 ? "; " : "", why);
+        fprintf (d.out, "%s%s", told > 0 ? "; " : "", why);
     for (int r = 0; r < size; r++) {
-        if (rep.line[r][0] != '\0')
-            tell_fold (&rep, r);
+        if (d.line[r][0] != '\0')
+            tell_fold (&d, r);
     }
-    if (fclose (rep.out) != 0) {
+    if (fclose (d.out) != 0) {
         free (text);
         text = NULL;
     }
 out:
-    free (rep.in);
-    free (rep.blamed);
-    free (rep.waited);
-    free (rep.line);
+    free (d.in);
+    free (d.blamed);
+    free (d.waited);
+    free (d.line);
     return text;
 }

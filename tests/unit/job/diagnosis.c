@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libcore/job/report.h"
+#include "libcore/job/diagnosis.h"
 #include "tests/tap/tap.h"
 
 enum { N = 8 };
@@ -25,7 +25,7 @@ static void test_lists (void)
 
         for (int r = 0; r < N; r++)
             n += in[r] = rows[i].in >> r & 1;
-        is_int (report_ranks (in, N, text, sizeof (text)), n, "ranks are counted");
+        is_int (diagnosis_ranks (in, N, text, sizeof (text)), n, "ranks are counted");
         is_str (text, rows[i].text, "listed");
     }
 }
@@ -37,13 +37,13 @@ static void test_long_list (void)
 
     for (int r = 0; r < 1000; r++)
         in[r] = r % 2;
-    is_int (report_ranks (in, 1000, text, sizeof (text)), 500, "500 ranks");
+    is_int (diagnosis_ranks (in, 1000, text, sizeof (text)), 500, "500 ranks");
     ok (strlen (text) < sizeof (text) && strcmp (text + strlen (text) - 3, "...") == 0,
         "cut: %s", text);
 }
 
 /* All ranks of tp 2 x pp 2 x dp 2 wait in the same collective on the world ... */
-static void fill (struct report_rank rank[N])
+static void fill (struct diagnosis_rank rank[N])
 {
     memset (rank, 0, N * sizeof (*rank));
     for (int r = 0; r < N; r++) {
@@ -75,10 +75,10 @@ static struct grid *make_grid (void)
     return grid_create (&g, NULL);
 }
 
-static void check (const struct report_rank *rank, const struct grid *grid, const char *why,
+static void check (const struct diagnosis_rank *rank, const struct grid *grid, const char *why,
                    const char *want)
 {
-    char *text = report_text (rank, N, grid, why);
+    char *text = diagnosis_text (rank, N, grid, why);
 
     is_str (text ? text : "", want, "the report");
     free (text);
@@ -86,7 +86,7 @@ static void check (const struct report_rank *rank, const struct grid *grid, cons
 
 static void test_fates (const struct grid *grid)
 {
-    struct report_rank rank[N];
+    struct diagnosis_rank rank[N];
 
     fill (rank);
     check (rank, grid, "why",
@@ -111,7 +111,7 @@ static void test_fates (const struct grid *grid)
 /* A rank that answers and does not wait is the one that is waited for. */
 static void test_busy (const struct grid *grid)
 {
-    struct report_rank rank[N];
+    struct diagnosis_rank rank[N];
 
     fill (rank);
     rank[3].state.waiting = 0;
@@ -126,7 +126,7 @@ static void test_busy (const struct grid *grid)
 
 static void test_mismatch (const struct grid *grid)
 {
-    struct report_rank rank[N];
+    struct diagnosis_rank rank[N];
 
     fill (rank);
     rank[6].state.wait.call = MG_CALL_BARRIER;
@@ -145,7 +145,7 @@ static void test_mismatch (const struct grid *grid)
 /* Two orders: rank 0 is on tp, which rank 1 has not come to, since it is on world. */
 static void test_order (const struct grid *grid)
 {
-    struct report_rank rank[N];
+    struct diagnosis_rank rank[N];
 
     fill (rank);
     strcpy (rank[0].state.wait.name, "tp");
@@ -159,7 +159,7 @@ static void test_order (const struct grid *grid)
 
 static void test_transfer (const struct grid *grid)
 {
-    struct report_rank rank[N];
+    struct diagnosis_rank rank[N];
 
     fill (rank);
     for (int r = 4; r < N; r++)

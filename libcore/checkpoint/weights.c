@@ -1,0 +1,286 @@
+/* weights.c - sources of tensors: look-ups, sizes of the model, proof that all is there */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "libcore/checkpoint/box.h"
+#include "libcore/checkpoint/weights.h"
+
+enum { MAX_LAYERS = 1 << 20 };
+
+/* --- look-ups --- */
+
+/* The name that a tensor of the scheme has in the source. */
+static void full_name (const struct weights *w, const char *name, char full[2 * PIECE_NAME_MAX])
+{
+    const char *prefix = w->scheme->prefix;
+
+    if (w->bare && strncmp (name, prefix, strlen (prefix)) == 0)
+        name += strlen (prefix);
+    snprintf (full, 2 * PIECE_NAME_MAX, "%s%s", w->in_front ? w->in_front : "", name);
+}
+
+static void set (struct weights_tensor *t, enum mg_dtype dtype, int ndims, const int64_t *shape,
+                 const void *data)
+{
+    *t = (struct weights_tensor){ .dtype = dtype, .ndims = ndims, .data = data };
+    memcpy (t->shape, shape, (size_t)ndims * sizeof (*shape));
+}
+
+bool weights_find (const struct weights *w, const char *name, struct weights_tensor *t)
+{
+    char full[2 * PIECE_NAME_MAX];
+    const struct safetensors_entry *e;
+    const struct roster_tensor *r;
+    const struct piece *p;
+
+    full_name (w, name, full);
+    if (w->file && (e = safetensors_find (w->file, full)))
+        set (t, e->dtype, e->ndims, e->shape, e->data);
+    else if (w->pieces && (p = pieces_find (w->pieces, full)))
+        set (t, p->dtype, p->ndims, p->global, p->data);
+    else if (w->roster && (r = roster_find (w->roster, full)))
+        set (t, r->dtype, r->ndims, r->global, NULL);
+    else
+        return false;
+    return true;
+}
+
+static const char word_embedding[] = "embedding.word_embeddings.weight";
+
+/* By the name that a parameter has in tables: the foreign name of the tensor that holds it. */
+static void foreign_name (const struct weights *w, const char *ours, int number,
+                          char name[PIECE_NAME_MAX])
+{
+    const struct names_row *row = names_row_of (w->scheme, ours);
+
+    names_format (name, row ? row->theirs : ours, number);
+}
+
+static void set_bare (struct weights *w)
+{
+    char name[PIECE_NAME_MAX];
+    struct weights_tensor t;
+
+    w->bare = false;
+    foreign_name (w, word_embedding, 0, name);
+    if (w->scheme->prefix && !weights_find (w, name, &t))
+        w->bare = true;
+}
+
+bool weights_follow (const struct safetensors *file, const struct names_scheme *scheme)
+{
+    struct weights w = { .file = file, .scheme = scheme };
+    char name[PIECE_NAME_MAX];
+    struct weights_tensor t;
+
+    set_bare (&w);
+    foreign_name (&w, word_embedding, 0, name);
+    return weights_find (&w, name, &t);
+}
+
+/* --- sizes --- */
+
+static bool is_transposed (const struct weights *w, const char *ours)
+{
+    const struct names_row *row = names_row_of (w->scheme, ours);
+
+    return row && row->transposed && !w->scheme->as_is;
+}
+
+/* The shape that a parameter has with us: a matrix. */
+static int read_shape (const struct weights *w, const char *ours, int64_t shape[2],
+                       struct mg_error *err)
+{
+    char name[PIECE_NAME_MAX], full[2 * PIECE_NAME_MAX];
+    struct weights_tensor t;
+    bool transposed = is_transposed (w, ours);
+
+    foreign_name (w, ours, 0, name);
+    full_name (w, name, full);
+    if (!weights_find (w, name, &t))
+        return mg_error_set (err, EINVAL, "not %s: tensor %s is not in it", w->scheme->name,
+                             full);
+    if (t.ndims != 2)
+        return mg_error_set (err, EINVAL, "not %s: tensor %s has %d dimensions, want 2",
+                             w->scheme->name, full, t.ndims);
+    for (int i = 0; i < 2; i++) {
+        shape[i] = t.shape[transposed ? 1 - i : i];
+        if (shape[i] < 1 || shape[i] > INT32_MAX)
+            return mg_error_set (err, EINVAL, "not %s: tensor %s has %" PRId64
+                                 " rows or columns", w->scheme->name, full, shape[i]);
+    }
+    return 0;
+}
+
+static int count_layers (const struct weights *w)
+{
+    char name[PIECE_NAME_MAX];
+    struct weights_tensor t;
+    int n = 0;
+
+    for (; n < MAX_LAYERS; n++) {
+        foreign_name (w, "decoder.layers.%d.input_layernorm.weight", n, name);
+        if (!weights_find (w, name, &t))
+            break;
+    }
+    return n;
+}
+
+static bool is_tied (const struct weights *w)
+{
+    char name[PIECE_NAME_MAX];
+    struct weights_tensor word, output;
+
+    foreign_name (w, "output_layer.weight", 0, name);
+    if (!weights_find (w, name, &output))
+        return true;
+    foreign_name (w, word_embedding, 0, name);
+    return w->scheme->row && weights_find (w, name, &word) && word.data && output.data
+           && word.dtype == output.dtype && word.ndims == output.ndims
+           && memcmp (word.shape, output.shape, sizeof (word.shape)) == 0
+           && memcmp (word.data, output.data,
+                      (size_t)box_count (box_of_shape (word.shape, 2))
+                          * mg_dtype_size (word.dtype)) == 0;
+}
+
+static int set_heads (struct model_config *c, int64_t attention, int heads, struct mg_error *err)
+{
+    if (heads < 1 || attention % heads != 0)
+        return mg_error_set (err, EINVAL, "%d attention heads do not divide the attention's "
+                             "size %" PRId64, heads, attention);
+    c->num_heads = heads;
+    c->kv_channels = (int)(attention / heads);
+    return 0;
+}
+
+int weights_sizes (struct weights *w, int heads, struct model_config *c, struct mg_error *err)
+{
+    static const char linear_qkv[] = "decoder.layers.%d.self_attention.linear_qkv.weight";
+    int64_t word[2], position[2], qkv[2] = { 0 }, fc1[2] = { 0 };
+
+    *c = (struct model_config){ .num_layers = 0 };
+    set_bare (w);
+    if (read_shape (w, word_embedding, word, err) < 0
+        || read_shape (w, "embedding.position_embeddings.weight", position, err) < 0)
+        return -1;
+    c->num_layers = count_layers (w);
+    if (c->num_layers > 0 && read_shape (w, linear_qkv, qkv, err) < 0)
+        return -1;
+    if (c->num_layers > 0 && qkv[1] != word[1] && w->scheme->other) {
+        w->scheme = w->scheme->other;
+        if (read_shape (w, linear_qkv, qkv, err) < 0)
+            return -1;
+    }
+    if (c->num_layers > 0
+        && read_shape (w, "decoder.layers.%d.mlp.linear_fc1.weight", fc1, err) < 0)
+        return -1;
+    if (qkv[0] % 3 != 0)
+        return mg_error_set (err, EINVAL, "not %s: linear_qkv.weight has %" PRId64
+                             " rows, want a multiple of 3", w->scheme->name, qkv[0]);
+    c->vocab_size = c->padded_vocab_size = (int)word[0];
+    c->hidden_size = (int)word[1];
+    c->seq_length = c->max_positions = (int)position[0];
+    c->ffn_hidden_size = (int)fc1[0];
+    c->tied_embeddings = is_tied (w);
+    return set_heads (c, qkv[0] / 3, heads == 0 ? 1 : heads, err);
+}
+
+/* --- is all there? --- */
+
+static size_t count_tensors (const struct weights *w)
+{
+    size_t n = 0;
+
+    if (w->file)
+        return safetensors_count (w->file);
+    if (w->pieces)
+        return w->pieces->n;
+    for (size_t i = 0; i < w->roster->num_tensors; i++)
+        n += !w->in_front
+             || strncmp (w->roster->tensors[i].name, w->in_front, strlen (w->in_front)) == 0;
+    return n;
+}
+
+static const char *name_at (const struct weights *w, size_t i)
+{
+    if (w->file)
+        return safetensors_at (w->file, i)->name;
+    return w->pieces ? w->pieces->piece[i].name : w->roster->tensors[i].name;
+}
+
+static bool is_ignored (const struct names_scheme *scheme, const char *name)
+{
+    size_t n = strlen (name);
+
+    for (const char *const *end = scheme->ignored; end && *end; end++) {
+        size_t len = strlen (*end);
+
+        if (n > len && strcmp (name + n - len, *end) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A tensor that would be lost. */
+static int name_unknown (const struct weights *w, const struct names *names,
+                         struct mg_error *err)
+{
+    size_t n = w->roster ? w->roster->num_tensors : count_tensors (w);
+    size_t front = w->in_front ? strlen (w->in_front) : 0;
+    char full[2 * PIECE_NAME_MAX], text[BOX_NAME_MAX];
+
+    for (size_t i = 0; i < n; i++) {
+        const char *name = name_at (w, i);
+        bool found = is_ignored (w->scheme, name)
+                     || (front > 0 && strncmp (name, w->in_front, front) != 0);
+
+        for (size_t k = 0; !found && k <= names->num_tensors; k++) {
+            full_name (w, k < names->num_tensors ? names->tensor[k].name : names->tied, full);
+            found = strcmp (full, name) == 0;
+        }
+        if (!found)
+            return mg_error_set (err, EINVAL, "tensor %s is none of %s's",
+                                 box_name_text (text, name), w->scheme->name);
+    }
+    return 0;
+}
+
+static int check_shape (const struct weights *w, const struct names_tensor *want,
+                        struct mg_error *err)
+{
+    char full[2 * PIECE_NAME_MAX], have_text[BOX_TEXT_MAX], want_text[BOX_TEXT_MAX];
+    struct weights_tensor t;
+
+    full_name (w, want->name, full);
+    if (!weights_find (w, want->name, &t))
+        return mg_error_set (err, EINVAL, "not %s: tensor %s is not in it", w->scheme->name,
+                             full);
+    if (t.ndims != want->ndims
+        || memcmp (t.shape, want->shape, (size_t)t.ndims * sizeof (t.shape[0])) != 0)
+        return mg_error_set (err, EINVAL, "not %s: tensor %s has shape %s, want %s",
+                             w->scheme->name, full,
+                             box_shape_text (have_text, t.shape, t.ndims),
+                             box_shape_text (want_text, want->shape, want->ndims));
+    return 0;
+}
+
+int weights_check (const struct weights *w, const struct names *names, struct mg_error *err)
+{
+    size_t known = names->num_tensors, n = count_tensors (w);
+    struct weights_tensor t;
+
+    for (size_t i = 0; i < names->num_tensors; i++) {
+        if (check_shape (w, &names->tensor[i], err) < 0)
+            return -1;
+    }
+    if (*names->tied && weights_find (w, names->tied, &t)) {
+        if (!is_tied (w))
+            return mg_error_set (err, EINVAL, "tensor %s is not the word embedding, but the "
+                                 "model's output layer is", names->tied);
+        known++;
+    }
+    return n > known ? name_unknown (w, names, err) : 0;
+}

@@ -1,0 +1,74 @@
+/* weights - the tensors of a model wherever they lie, by our names or by foreign ones.
+ *
+ * A source is a mapped safetensors file, a list in memory, or the roster of a checkpoint, which has
+ * no data.  Its tensors follow a scheme of names (nn/names.h).  The sizes of a model can be found
+ * from the shapes of its tensors, where no configuration comes with them.
+ */
+#ifndef LIBCORE_CHECKPOINT_WEIGHTS_H
+#define LIBCORE_CHECKPOINT_WEIGHTS_H
+
+#include "libcore/checkpoint/pieces.h"
+#include "libcore/checkpoint/roster.h"
+#include "libcore/checkpoint/safetensors.h"
+#include "libcore/nn/names.h"
+
+/* Exactly one of the first three is set.  weights_sizes() sets 'bare'. */
+struct weights {
+    const struct safetensors *file;
+    const struct pieces *pieces;
+    const struct roster *roster;
+    const char *in_front; /* of every name, which no scheme knows of; NULL: nothing */
+    const struct names_scheme *scheme;
+    bool bare; /* the names lack the prefix of the scheme */
+};
+
+/* A tensor of a source. */
+struct weights_tensor {
+    enum mg_dtype dtype;
+    int ndims;
+    int64_t shape[8];
+    const void *data; /* of any alignment; NULL if the source has none */
+};
+
+/* Does a file have the names of a scheme: is the word embedding there? */
+bool weights_follow (const struct safetensors *file, const struct names_scheme *scheme);
+
+/* Look up a tensor by its name in the scheme.  False if it is not there. */
+bool weights_find (const struct weights *w, const char *name, struct weights_tensor *t);
+
+/* Find the sizes of a GPT.  weights->scheme may become scheme->other.  The output layer is tied if
+ * there is none, or if it equals the word embedding bit for bit and is not there by our own name.
+ * The number of heads is not in a tensor: c->num_heads is 1 if 'heads' is 0.  What sizes do not say
+ * is 0.  -1, EINVAL and a text if a tensor that is needed is missing or of an impossible shape.
+ */
+int weights_sizes (struct weights *w, int heads, struct model_config *c, struct mg_error *err);
+
+/* Prove that a source has all foreign tensors of a model in their shapes, and no tensor that none
+ * knows of: -1, EINVAL and a text that names the tensor.
+ */
+int weights_check (const struct weights *w, const struct names *names, struct mg_error *err);
+
+/* A conversion of all tensors of a source.  It holds no tensor in memory: the pieces have read(),
+ * which copies elements out of the source.
+ */
+struct weights_conversion {
+    struct pieces pieces; /* in the order of the model */
+    struct names *names;
+    struct weights_view *view;
+};
+
+/* The parameters of a model by our names, out of the source, whose scheme is any.  'widen': of type
+ * float32; else of the types of the source.  The source must stay.  -1 and a text as
+ * weights_check(), and with EINVAL if a type is not one to widen.
+ */
+int weights_import (const struct weights *w, const struct model_config *c, bool widen,
+                    struct weights_conversion *conversion, struct mg_error *err);
+
+/* The foreign tensors of a scheme, out of a source of our own names. */
+int weights_export (const struct weights *w, const struct names_scheme *scheme,
+                    const struct model_config *c, bool widen,
+                    struct weights_conversion *conversion, struct mg_error *err);
+
+void weights_clear (struct weights_conversion *conversion);
+
+#endif /* LIBCORE_CHECKPOINT_WEIGHTS_H */

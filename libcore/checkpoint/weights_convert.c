@@ -1,0 +1,172 @@
+/* weights_convert.c - pieces whose elements are copied out of a source when they are read */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libcore/checkpoint/weights.h"
+
+enum { BUF_ELEMENTS = 4096 }; /* that are converted at once */
+
+/* What a piece is read from. */
+struct weights_view {
+    const struct names *names;
+    const struct names_tensor *tensor; /* to make; NULL: the parameter 'param' is */
+    size_t param;
+    enum mg_dtype dtype; /* of the source */
+    const void *data[LAYER_MAX_PARTS]; /* the whole parameter; the foreign tensors of one */
+};
+
+static void copy (const struct weights_view *v, int64_t from, int64_t n, void *out)
+{
+    size_t size = mg_dtype_size (v->dtype);
+
+    if (v->tensor)
+        names_export (v->tensor, v->data[0], size, from, n, out);
+    else
+        names_import (v->names, v->param, v->data, size, from, n, out);
+}
+
+static int read_view (const struct piece *p, int64_t from, int64_t n, void *out,
+                      struct mg_error *err)
+{
+    const struct weights_view *v = p->source;
+    double raw[BUF_ELEMENTS]; /* room for any type */
+    float wide[BUF_ELEMENTS];
+    int64_t some;
+
+    (void)err;
+    if (p->dtype == v->dtype) {
+        copy (v, from, n, out);
+        return 0;
+    }
+    for (int64_t done = 0; done < n; done += some) {
+        some = n - done < BUF_ELEMENTS ? n - done : BUF_ELEMENTS;
+        copy (v, from + done, some, raw);
+        safetensors_widen (wide, raw, some, v->dtype);
+        memcpy ((char *)out + (size_t)done * sizeof (*wide), wide, (size_t)some * sizeof (*wide));
+    }
+    return 0;
+}
+
+/* --- making them --- */
+
+static int allocate (struct weights_conversion *c, const struct names_scheme *scheme,
+                     const struct model_config *config, struct mg_error *err)
+{
+    size_t n;
+
+    *c = (struct weights_conversion){ .view = NULL };
+    if (!(c->names = names_create (scheme, config, err)))
+        return -1;
+    n = c->names->num_params > c->names->num_tensors ? c->names->num_params
+                                                      : c->names->num_tensors;
+    if (!(c->view = calloc (n + 1, sizeof (*c->view))))
+        return mg_error_set (err, ENOMEM, "out of memory for %zu tensors", n);
+    return pieces_allocate (&c->pieces, n, err);
+}
+
+/* The data of a tensor for part 'i' of a view, whose parts have one type. */
+static int take (struct weights_view *v, const struct weights *w, const char *name, size_t i,
+                 bool widen, struct mg_error *err)
+{
+    struct weights_tensor t;
+
+    if (!weights_find (w, name, &t) || (!t.data && t.shape[0] > 0))
+        return mg_error_set (err, EINVAL, "tensor %s has no data", name);
+    if (i > 0 && t.dtype != v->dtype)
+        return mg_error_set (err, EINVAL, "tensor %s has data type %s, others of the same "
+                             "parameter have %s", name, mg_dtype_name (t.dtype),
+                             mg_dtype_name (v->dtype));
+    if (widen && !safetensors_can_widen (t.dtype))
+        return mg_error_set (err, EINVAL, "tensor %s has data type %s, want float32 or what "
+                             "converts to it", name, mg_dtype_name (t.dtype));
+    v->dtype = t.dtype;
+    v->data[i] = t.data;
+    return 0;
+}
+
+static void describe (struct weights_conversion *c, size_t i, const char *name, int ndims,
+                      const int64_t *shape, bool widen)
+{
+    struct piece *p = pieces_describe (&c->pieces, name,
+                                       widen ? MG_FLOAT32 : c->view[i].dtype, ndims, shape);
+
+    p->read = read_view;
+    p->source = &c->view[i];
+}
+
+static int import (const struct weights *w, const struct model_config *config, bool widen,
+                   struct weights_conversion *c, struct mg_error *err)
+{
+    const struct names *names;
+
+    if (allocate (c, w->scheme, config, err) < 0 || weights_check (w, c->names, err) < 0)
+        return -1;
+    names = c->names;
+    for (size_t i = 0; i < names->num_params; i++) {
+        const struct names_param *p = &names->param[i];
+
+        c->view[i] = (struct weights_view){ .names = names, .param = i };
+        for (size_t k = 0; k < p->num; k++) {
+            if (take (&c->view[i], w, names->tensor[p->first + k].name, k, widen, err) < 0)
+                return -1;
+        }
+        describe (c, i, p->name, p->ndims, p->shape, widen);
+    }
+    return 0;
+}
+
+int weights_import (const struct weights *w, const struct model_config *config, bool widen,
+                    struct weights_conversion *c, struct mg_error *err)
+{
+    int rc = import (w, config, widen, c, err);
+
+    if (rc < 0)
+        weights_clear (c);
+    return rc;
+}
+
+static int export (const struct weights *w, const struct names_scheme *scheme,
+                   const struct model_config *config, bool widen,
+                   struct weights_conversion *c, struct mg_error *err)
+{
+    struct names *own = names_create (w->scheme, config, err);
+    int rc = own ? weights_check (w, own, err) : -1;
+
+    names_destroy (own);
+    *c = (struct weights_conversion){ .view = NULL };
+    if (rc < 0 || allocate (c, scheme, config, err) < 0)
+        return -1;
+    for (size_t i = 0; i < c->names->num_tensors; i++) {
+        const struct names_tensor *t = &c->names->tensor[i];
+
+        c->view[i] = (struct weights_view){ .names = c->names, .tensor = t };
+        if (take (&c->view[i], w, c->names->param[t->param].name, 0, widen, err) < 0)
+            return -1;
+        describe (c, i, t->name, t->ndims, t->shape, widen);
+    }
+    return 0;
+}
+
+int weights_export (const struct weights *w, const struct names_scheme *scheme,
+                    const struct model_config *config, bool widen,
+                    struct weights_conversion *c, struct mg_error *err)
+{
+    int rc = export (w, scheme, config, widen, c, err);
+
+    if (rc < 0)
+        weights_clear (c);
+    return rc;
+}
+
+void weights_clear (struct weights_conversion *c)
+{
+    int saved_errno = errno;
+
+    pieces_clear (&c->pieces);
+    names_destroy (c->names);
+    free (c->view);
+    *c = (struct weights_conversion){ .view = NULL };
+    errno = saved_errno;
+}

@@ -1,0 +1,339 @@
+/* names.c - lists of foreign tensors, and elements on their way between the two layouts
+ *
+ * Everything is about rows: a parameter is [rows, columns], a vector has one column.  A foreign
+ * tensor has runs of the parameter's rows, and inside a run rows follow each other in both.
+ */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libcore/nn/model_params.h"
+#include "libcore/nn/names.h"
+
+const struct names_scheme names_own = { .name = "a GPT" };
+
+void names_format (char name[PIECE_NAME_MAX], const char *pattern, int number)
+{
+    const char *at = strstr (pattern, "%d");
+
+    if (at)
+        snprintf (name, PIECE_NAME_MAX, "%.*s%d%s", (int)(at - pattern), pattern, number, at + 2);
+    else
+        snprintf (name, PIECE_NAME_MAX, "%s", pattern);
+}
+
+const struct names_row *names_row_of (const struct names_scheme *scheme, const char *ours)
+{
+    for (const struct names_row *row = scheme->row; row && row->ours; row++) {
+        if (strcmp (row->ours, ours) == 0)
+            return row;
+    }
+    return NULL;
+}
+
+/* --- lists --- */
+
+/* Room for one more in an array; NULL if out of memory, and the array stays. */
+static void *grow (void *array, size_t n, size_t *max, size_t size)
+{
+    size_t want = n < 32 ? 64 : 2 * n;
+    void *more;
+
+    if (n < *max)
+        return array;
+    if ((more = realloc (array, want * size)))
+        *max = want;
+    return more;
+}
+
+static struct names_param *add_param (struct names *names, const struct layer_param *p,
+                                      const char *pattern, int number, struct mg_error *err)
+{
+    struct names_param *more = grow (names->param, names->num_params, &names->max_params,
+                                     sizeof (*more));
+
+    if (!more) {
+        mg_error_set (err, ENOMEM, "out of memory for %zu tensors", names->num_params);
+        return NULL;
+    }
+    names->param = more;
+    more += names->num_params++;
+    *more = (struct names_param){ .ndims = p->ndims, .first = names->num_tensors,
+                                  .shape = { p->global[0], p->ndims == 2 ? p->global[1] : 1 } };
+    names_format (more->name, pattern, number);
+    return more;
+}
+
+/* Parts of a parameter, and rows of a group. */
+static int count_parts (const struct layer_param *p, int64_t *group)
+{
+    int n = 0;
+
+    for (*group = 0; n < LAYER_MAX_PARTS && p->part[n] > 0; n++)
+        *group += p->part[n];
+    return n;
+}
+
+/* The rows that a row of the table wants, and bits of the parts that they are; 0: there are none
+ * such.
+ */
+static unsigned find_rows (const struct layer_param *p, int part, struct names_tensor *t)
+{
+    int64_t group, before = 0;
+    int n = count_parts (p, &group), wanted = part - NAMES_PART;
+
+    t->num_runs = 0;
+    if (part == NAMES_WHOLE) {
+        t->runs[t->num_runs++] = (struct names_runs){ 0, p->global[0], p->global[0], 1 };
+        return ~0u;
+    }
+    if (n == 0 || p->global[0] % group != 0 || (part != NAMES_IN_TURN && wanted >= n))
+        return 0;
+    for (int i = 0; i < n; i++) {
+        if (part == NAMES_IN_TURN || i == wanted)
+            t->runs[t->num_runs++] = (struct names_runs){ before, p->part[i], group,
+                                                          p->global[0] / group };
+        before += p->part[i];
+    }
+    return part == NAMES_IN_TURN ? ~0u : 1u << wanted;
+}
+
+static int add_tensor (struct names *names, const struct names_scheme *scheme,
+                       const struct layer_param *p, const struct names_row *row, int number,
+                       unsigned *held, struct mg_error *err)
+{
+    const char *ours = names->param[names->num_params - 1].name;
+    struct names_tensor t = { .ndims = p->ndims, .param = names->num_params - 1 }, *more;
+    int64_t rows = 0, cols = p->ndims == 2 ? p->global[1] : 1;
+    unsigned parts = find_rows (p, row->part, &t);
+
+    names_format (t.name, row->theirs, number);
+    if (parts == 0 || (parts & *held))
+        return mg_error_set (err, EINVAL, "%s: %s %s", scheme->name, ours,
+                             parts ? "is there twice" : "has no such part");
+    *held |= parts;
+    t.transposed = p->ndims == 2 && row->transposed && !scheme->as_is;
+    for (int i = 0; i < t.num_runs; i++)
+        rows += t.runs[i].rows * t.runs[i].count;
+    t.shape[0] = t.transposed ? cols : rows;
+    t.shape[1] = t.transposed ? rows : cols;
+    if (!(more = grow (names->tensor, names->num_tensors, &names->max_tensors, sizeof (t))))
+        return mg_error_set (err, ENOMEM, "out of memory for %zu tensors", names->num_tensors);
+    names->tensor = more;
+    names->tensor[names->num_tensors++] = t;
+    names->param[t.param].num++;
+    return 0;
+}
+
+/* A parameter, and every foreign tensor that has rows of it. */
+static int add_named (struct names *names, const struct names_scheme *scheme,
+                      const struct layer_param *p, const char *pattern, int number,
+                      struct mg_error *err)
+{
+    const struct names_row same[] = { { .ours = pattern, .theirs = pattern }, { .ours = NULL } };
+    int64_t group;
+    unsigned all = (1u << count_parts (p, &group)) - 1, held = 0;
+
+    if (!add_param (names, p, pattern, number, err))
+        return -1;
+    for (const struct names_row *row = scheme->row ? scheme->row : same; row->ours; row++) {
+        if (strcmp (row->ours, pattern) == 0
+            && add_tensor (names, scheme, p, row, number, &held, err) < 0)
+            return -1;
+    }
+    if (held == 0 || (held & all) != all)
+        return mg_error_set (err, EINVAL, "%s has no tensor for %s%s", scheme->name,
+                             held ? "a part of " : "", names->param[names->num_params - 1].name);
+    return 0;
+}
+
+int names_add_layer (struct names *names, const struct names_scheme *scheme,
+                     const struct layer_spec *spec, int number, struct mg_error *err)
+{
+    for (int i = 1; i <= spec->num_params; i++) {
+        char pattern[PIECE_NAME_MAX];
+
+        snprintf (pattern, sizeof (pattern), "%s%s", spec->prefix, spec->param[i].name);
+        if (add_named (names, scheme, &spec->param[i], pattern, number, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* The output layer is the word embedding, which is in the list already. */
+static void tie (struct names *names, const struct names_scheme *scheme, struct layer_spec *head)
+{
+    const struct names_row *row = names_row_of (scheme, "output_layer.weight");
+    int kept = 0;
+
+    for (int i = 1; i <= head->num_params; i++) {
+        if (!head->param[i].embedding)
+            head->param[++kept] = head->param[i];
+    }
+    head->num_params = kept;
+    if (row)
+        names_format (names->tied, row->theirs, 0);
+}
+
+static int add_layers (struct names *names, const struct names_scheme *scheme,
+                       const struct model_config *c, struct mg_error *err)
+{
+    const struct model_part whole = { .num_layers = c->num_layers, .first = true, .last = true };
+    int n = model_part_layers (c, &whole, NULL, 0), rc = 0;
+    struct layer_spec spec[GPT_NUM_LAYERS];
+    struct model_place *places;
+
+    if (model_config_specs (c, spec, err) < 0)
+        return -1;
+    if (!(places = calloc ((size_t)n, sizeof (*places))))
+        return mg_error_set (err, ENOMEM, "out of memory for %d layers", n);
+    model_part_layers (c, &whole, places, n);
+    for (int i = 0; rc == 0 && i < n; i++) {
+        if (places[i].which == GPT_HEAD && c->tied_embeddings)
+            tie (names, scheme, &spec[GPT_HEAD]);
+        rc = names_add_layer (names, scheme, &spec[places[i].which], places[i].number, err);
+    }
+    free (places);
+    return rc;
+}
+
+struct names *names_create (const struct names_scheme *scheme, const struct model_config *c,
+                            struct mg_error *err)
+{
+    struct names *names;
+
+    if (scheme->check && scheme->check (c, err) < 0)
+        return NULL;
+    if (!(names = calloc (1, sizeof (*names)))) {
+        mg_error_set (err, ENOMEM, "out of memory");
+        return NULL;
+    }
+    if (add_layers (names, scheme, c, err) < 0) {
+        names_destroy (names);
+        return NULL;
+    }
+    return names;
+}
+
+void names_destroy (struct names *names)
+{
+    int saved_errno = errno;
+
+    if (!names)
+        return;
+    free (names->param);
+    free (names->tensor);
+    free (names);
+    errno = saved_errno;
+}
+
+/* --- elements --- */
+
+/* Row 'row' of a foreign tensor is row *ours of the parameter: returns for how many rows, from this
+ * one on, both go on together.
+ */
+static int64_t run_of_theirs (const struct names_tensor *t, int64_t row, int64_t *ours)
+{
+    for (int i = 0; i < t->num_runs; i++) {
+        const struct names_runs *r = &t->runs[i];
+
+        if (row < r->rows * r->count) {
+            *ours = r->first + row / r->rows * r->stride + row % r->rows;
+            return r->rows - row % r->rows;
+        }
+        row -= r->rows * r->count;
+    }
+    return 0;
+}
+
+/* The same for row 'row' of the parameter: 0 if the foreign tensor does not have it. */
+static int64_t run_of_ours (const struct names_tensor *t, int64_t row, int64_t *theirs)
+{
+    int64_t before = 0;
+
+    for (int i = 0; i < t->num_runs; i++) {
+        const struct names_runs *r = &t->runs[i];
+        int64_t at = row - r->first;
+
+        if (at >= 0 && at / r->stride < r->count && at % r->stride < r->rows) {
+            *theirs = before + at / r->stride * r->rows + at % r->stride;
+            return r->rows - at % r->stride;
+        }
+        before += r->rows * r->count;
+    }
+    return 0;
+}
+
+/* 'n' elements of a column or of a row: every 'stride'-th. */
+static void pick (char *out, const char *in, int64_t n, int64_t stride, size_t size)
+{
+    if (stride == 1) {
+        memcpy (out, in, (size_t)n * size);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++, out += size, in += (size_t)stride * size) {
+        switch (size) { /* a copy of constant size is one move */
+        case 2: memcpy (out, in, 2); break;
+        case 4: memcpy (out, in, 4); break;
+        default: memcpy (out, in, size);
+        }
+    }
+}
+
+static int64_t least (int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+void names_export (const struct names_tensor *tensor, const void *ours, size_t size,
+                   int64_t from, int64_t n, void *out)
+{
+    int64_t width = tensor->shape[1], done;
+    int64_t cols = tensor->transposed ? tensor->shape[0] : width;
+    char *to = out;
+
+    for (; n > 0; n -= done, from += done, to += (size_t)done * size) {
+        int64_t at = from % width, row, rows;
+
+        if (tensor->transposed) { /* along a column of ours */
+            rows = run_of_theirs (tensor, at, &row);
+            done = least (n, rows);
+            pick (to, (const char *)ours + (size_t)(row * cols + from / width) * size, done,
+                  cols, size);
+            continue;
+        }
+        rows = run_of_theirs (tensor, from / width, &row);
+        done = least (n, rows * cols - at);
+        pick (to, (const char *)ours + (size_t)(row * cols + at) * size, done, 1, size);
+    }
+}
+
+void names_import (const struct names *names, size_t param, const void *const *theirs,
+                   size_t size, int64_t from, int64_t n, void *out)
+{
+    const struct names_param *p = &names->param[param];
+    int64_t cols = p->shape[1], done;
+    char *to = out;
+
+    for (; n > 0; n -= done, from += done, to += (size_t)done * size) {
+        int64_t at = from % cols, row = 0, rows = 0;
+        const struct names_tensor *t = NULL;
+        size_t i = 0;
+
+        for (; rows == 0; i++) { /* names_create() has proved that one has it */
+            t = &names->tensor[p->first + i];
+            rows = run_of_ours (t, from / cols, &row);
+        }
+        if (t->transposed) {
+            done = least (n, cols - at);
+            pick (to, (const char *)theirs[i - 1] + (size_t)(at * t->shape[1] + row) * size, done,
+                  t->shape[1], size);
+            continue;
+        }
+        done = least (n, rows * cols - at);
+        pick (to, (const char *)theirs[i - 1] + (size_t)(row * cols + at) * size, done, 1, size);
+    }
+}

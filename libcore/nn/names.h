@@ -1,0 +1,120 @@
+/* names - the parameters of a model by the names and in the layouts of another program.
+ *
+ * A scheme is a table over the specifications of layers (layer.h).  A row says which tensor of the
+ * other program, a foreign tensor, holds a parameter of ours, or some of its rows, as they are or
+ * transposed.  Sizes and the parts of fused parameters come from the specification: a scheme has
+ * none.  Elements are copied and never changed, whatever their type.
+ *
+ * A fused parameter has parts (struct layer_param): each of its groups of rows has some rows of the
+ * first part, then some of the second, and so on.  A foreign tensor has one part of all groups, one
+ * group behind the other (Llama's q_proj, its gate_proj), or all parts in turn: the first of all
+ * groups, then the second of all groups (GPT-2's c_attn).
+ */
+#ifndef LIBCORE_NN_NAMES_H
+#define LIBCORE_NN_NAMES_H
+
+#include <stddef.h>
+
+#include "libcore/nn/config.h"
+#include "libcore/nn/layer.h"
+
+/* Which rows of a parameter a foreign tensor has: all in our order, all parts in turn, or those of
+ * part i (NAMES_PART + i).
+ */
+enum { NAMES_WHOLE, NAMES_IN_TURN, NAMES_PART };
+
+struct names_row {
+    const char *ours;   /* with the prefix of the layer's specification; NULL ends the table */
+    const char *theirs; /* "%d" is the number of the layer */
+    int part;
+    bool transposed;    /* the foreign matrix is [columns, rows] */
+};
+
+struct names_scheme {
+    const char *name;            /* for texts */
+    const struct names_row *row; /* NULL: the foreign tensors are ours */
+    const char *prefix;          /* of foreign names; files may leave it out; NULL: none */
+    const char *const *ignored;  /* ends of the names of tensors without parameters, up to NULL;
+                                    NULL: none */
+    bool as_is;                  /* no matrix is transposed, whatever the rows say */
+    const struct names_scheme *other; /* that a file follows whose linear_qkv.weight does not fit
+                                         this scheme; NULL: none */
+    /* Refuse a model that the other program cannot have: -1, EINVAL and a text.  NULL: it can have
+     * any.
+     */
+    int (*check) (const struct model_config *c, struct mg_error *err);
+};
+
+/* Our own names; those of Hugging Face's GPT2LMHeadModel. */
+extern const struct names_scheme names_own, names_gpt2;
+
+/* Runs of rows of a parameter: 'count' runs of 'rows' rows, whose first rows are 'stride' apart,
+ * beginning with row 'first'.
+ */
+struct names_runs {
+    int64_t first, rows, stride, count;
+};
+
+/* A foreign tensor of a model. */
+struct names_tensor {
+    char name[PIECE_NAME_MAX];
+    int ndims;
+    int64_t shape[PIECE_MAX_DIMS]; /* of a vector: shape[1] is 1 */
+    size_t param;                  /* whose rows it has */
+    bool transposed;
+    struct names_runs runs[LAYER_MAX_PARTS]; /* one behind the other, in the foreign order */
+    int num_runs;
+};
+
+/* A parameter of a model, and the foreign tensors that hold it: 'num' from 'first' on. */
+struct names_param {
+    char name[PIECE_NAME_MAX];
+    int ndims;
+    int64_t shape[PIECE_MAX_DIMS];
+    size_t first, num;
+};
+
+struct names {
+    struct names_param *param; /* in the order of the model */
+    size_t num_params, max_params;
+    struct names_tensor *tensor; /* in the order of the parameters */
+    size_t num_tensors, max_tensors;
+    char tied[PIECE_NAME_MAX]; /* if the output layer is the word embedding: the foreign name that
+                                  another output layer would have; a file may have a copy of the
+                                  word embedding under this name.  Else "" */
+};
+
+/* All foreign tensors of a model.  NULL and a text if out of memory, or with EINVAL if the scheme
+ * cannot have such a model, or does not hold each parameter exactly once.
+ */
+struct names *names_create (const struct names_scheme *scheme, const struct model_config *c,
+                            struct mg_error *err);
+void names_destroy (struct names *names);
+
+/* Add the parameters of a layer, and the foreign tensors that hold them, to a list that begins as
+ * zeros.  'number' is that of the layer.  -1 and a text as names_create().
+ */
+int names_add_layer (struct names *names, const struct names_scheme *scheme,
+                     const struct layer_spec *spec, int number, struct mg_error *err);
+
+/* The row for a parameter by its name in tables, "%d" for the number of the layer; NULL: none.
+ * names_own has no rows.
+ */
+const struct names_row *names_row_of (const struct names_scheme *scheme, const char *ours);
+
+/* A name in tables with the number of a layer. */
+void names_format (char name[PIECE_NAME_MAX], const char *pattern, int number);
+
+/* Elements [from, from + n) of a foreign tensor, out of the whole parameter at 'ours'.  Both are
+ * row-major, of elements of 'size' bytes (1, 2, 4 or 8) and of any alignment.
+ */
+void names_export (const struct names_tensor *tensor, const void *ours, size_t size,
+                   int64_t from, int64_t n, void *out);
+
+/* Elements [from, from + n) of a parameter, out of the whole foreign tensors that hold it:
+ * theirs[i] is the one after 'first' by i.
+ */
+void names_import (const struct names *names, size_t param, const void *const *theirs,
+                   size_t size, int64_t from, int64_t n, void *out);
+
+#endif /* LIBCORE_NN_NAMES_H */

@@ -1,0 +1,62 @@
+/* rope - the angles of rotary position embeddings.
+ *
+ * The pair i of a head's D rotated elements turns by position x f_i, f_i = base^(-2 i / D)
+ * (Su et al. 2021).  Three ways to stretch the angles for sequences that are longer than those of
+ * the first training:
+ * - linear: positions are divided by 'interpolation' (Chen et al. 2023);
+ * - Llama 3: f_i is divided by a factor where the wavelength 2 pi / f_i is over original / low,
+ *   left alone where it is under original / high, and blended in between (Llama 3.1's
+ *   apply_scaling());
+ * - YaRN (Peng et al. 2023): f_i is divided by a factor where a pair turns less than beta_slow
+ *   times over the original length, left alone where it turns more than beta_fast times, and
+ *   blended in between by i; cosines and sines are multiplied by a concentration factor.
+ */
+#ifndef LIBCORE_NN_ROPE_H
+#define LIBCORE_NN_ROPE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "megatron/error.h"
+
+enum rope_scaling { ROPE_PLAIN, ROPE_LLAMA3, ROPE_YARN };
+
+struct rope_config {
+    double base;          /* 10000 */
+    double percent;       /* of a head's elements that are rotated, 0 < percent <= 1 */
+    double interpolation; /* 1 or more */
+    bool interleaved;     /* pairs are neighbours, not halves */
+    enum rope_scaling scaling;
+    double factor;        /* of the scaling, 1 or more */
+    double original;      /* positions of the first training */
+    double low, high;     /* Llama 3's: 1 and 4 */
+    double beta_fast, beta_slow;    /* YaRN's: 32 and 1 */
+    double mscale, mscale_all_dim;  /* YaRN's: 1 and 0 */
+    bool exact_range;     /* YaRN's corners are not rounded to whole pairs */
+};
+
+/* As they are where nothing is asked for. */
+void rope_config_init (struct rope_config *c);
+
+/* Are the values in their ranges?  -1, EINVAL and a text that names Megatron-LM's argument. */
+int rope_config_check (const struct rope_config *c, int head_dim, struct mg_error *err);
+
+/* Pairs of a head of 'head_dim' elements that are rotated. */
+int rope_pairs (const struct rope_config *c, int head_dim);
+
+/* f_i of all pairs, in double. */
+void rope_frequencies (const struct rope_config *c, int pairs, double *frequency);
+
+/* What cosines and sines are multiplied by. */
+double rope_concentration (const struct rope_config *c);
+
+/* mscale^2 of MLA's softmax scale (DeepSeek-V2): 1 without YaRN. */
+double rope_softmax_factor (const struct rope_config *c);
+
+/* A row of struct kern_rope's table: 'pairs' cosines, then as many sines, of a position.  Angles
+ * are formed in double.
+ */
+void rope_row (const struct rope_config *c, const double *frequency, int pairs, int64_t position,
+               float *row);
+
+#endif /* LIBCORE_NN_ROPE_H */

@@ -1,0 +1,202 @@
+/* config_model.c - which variants of a transformer layer the arguments ask for
+ *
+ * Names and rules are those of Megatron-LM's validate_args() and
+ * core_transformer_config_from_args().
+ */
+
+#include <errno.h>
+#include <string.h>
+
+#include "libcore/base/parse.h"
+#include "libcore/train/config.h"
+#include "libcore/train/config_model.h"
+
+static int set_norms (const struct train_args *args, struct model_config *m,
+                      struct mg_error *err)
+{
+    m->rms_norm = strcmp (args->normalization, "RMSNorm") == 0;
+    m->norm_1p = args->norm_1p;
+    m->qk_norm = args->qk_norm;
+    if (m->rms_norm || strcmp (args->normalization, "LayerNorm") == 0)
+        return 0;
+    return mg_error_set (err, EINVAL, "--normalization \"%s\": want LayerNorm or RMSNorm",
+                         args->normalization);
+}
+
+/* --- the feed-forward half --- */
+
+static int set_activation (const struct train_args *args, struct model_config *m,
+                           struct mg_error *err)
+{
+    const struct {
+        const char *name;
+        bool given;
+        enum kern_function function;
+    } kinds[] = {
+        { "--swiglu", args->swiglu, KERN_SILU },
+        { "--geglu", args->geglu, args->exact_gelu ? KERN_GELU : KERN_GELU_TANH },
+        { "--quick-geglu", args->quick_geglu, KERN_QUICK_GELU },
+        { "--squared-relu", args->squared_relu, KERN_SQUARED_RELU },
+    };
+    const char *found = NULL;
+
+    m->activation = args->exact_gelu ? KERN_GELU : KERN_GELU_TANH;
+    m->gated = args->swiglu || args->geglu || args->quick_geglu;
+    for (size_t i = 0; i < sizeof (kinds) / sizeof (kinds[0]); i++) {
+        if (!kinds[i].given)
+            continue;
+        if (found)
+            return mg_error_set (err, EINVAL, "%s and %s exclude each other", found,
+                                 kinds[i].name);
+        found = kinds[i].name;
+        m->activation = kinds[i].function;
+    }
+    if (args->exact_gelu && found && !args->geglu)
+        return mg_error_set (err, EINVAL, "%s and --exact-gelu exclude each other", found);
+    m->glu_offset = (float)args->glu_offset;
+    m->activation_clamp = args->activation_clamp > 0 ? (float)args->activation_clamp : 0;
+    if (!m->gated && (m->glu_offset != 0 || m->activation_clamp > 0))
+        return mg_error_set (err, EINVAL, "--%s wants a gate: --swiglu, --geglu or --quick-geglu",
+                             m->glu_offset != 0 ? "glu-linear-offset"
+                                                : "activation-func-clamp-value");
+    return 0;
+}
+
+/* --- the attention half --- */
+
+static int set_groups (const struct train_args *args, struct model_config *m,
+                       struct mg_error *err)
+{
+    m->no_linear_bias = args->no_linear_bias;
+    m->qkv_bias = args->qkv_bias;
+    if (args->query_groups)
+        m->num_groups = args->num_query_groups != TRAIN_UNSET ? args->num_query_groups : 1;
+    else if (args->num_query_groups != TRAIN_UNSET)
+        return mg_error_set (err, EINVAL, "--num-query-groups %d wants --group-query-attention",
+                             args->num_query_groups);
+    return 0;
+}
+
+/* "LEFT,RIGHT", also in Python's brackets. */
+static int parse_window (const char *text, struct model_window *w, struct mg_error *err)
+{
+    char copy[64], *comma, *start = copy;
+    size_t n = strlen (text);
+
+    if (n < sizeof (copy)) {
+        memcpy (copy, text, n + 1);
+        if (n > 1 && copy[0] == '(' && copy[n - 1] == ')') {
+            copy[n - 1] = '\0';
+            start++;
+        }
+        comma = strchr (start, ',');
+        if (comma) {
+            *comma++ = '\0';
+            comma += strspn (comma, " ");
+            w->on = true;
+            if (parse_int64 ("--window-size", start, -1, 1 << 24, &w->left, err) < 0)
+                return -1;
+            return parse_int64 ("--window-size", comma, -1, 1 << 24, &w->right, err);
+        }
+    }
+    return mg_error_set (err, EINVAL, "--window-size \"%.60s\": want LEFT,RIGHT, such as 4095,0",
+                         text);
+}
+
+static int set_window (const struct train_args *args, struct model_config *m,
+                       struct mg_error *err)
+{
+    if (args->window_size && parse_window (args->window_size, &m->window, err) < 0)
+        return -1;
+    if (!args->window_layers)
+        return 0;
+    if (!args->window_size)
+        return mg_error_set (err, EINVAL, "--window-attn-skip-freq wants --window-size");
+    return pattern_parse ("--window-attn-skip-freq", args->window_layers, m->num_layers,
+                          &m->window.layers, err);
+}
+
+/* --- positions --- */
+
+static int find_positions (const struct train_args *args, struct model_config *m,
+                           struct mg_error *err)
+{
+    static const struct {
+        const char *name;
+        enum model_positions positions;
+        enum rope_scaling scaling;
+    } kinds[] = {
+        { "learned_absolute", MODEL_LEARNED, ROPE_PLAIN },
+        { "rope", MODEL_ROPE, ROPE_PLAIN },
+        { "yarn", MODEL_ROPE, ROPE_YARN },
+        { "none", MODEL_NO_POSITIONS, ROPE_PLAIN },
+    };
+
+    for (size_t i = 0; i < sizeof (kinds) / sizeof (kinds[0]); i++) {
+        if (strcmp (args->positions, kinds[i].name) == 0) {
+            m->positions = args->rotary_positions ? MODEL_ROPE : kinds[i].positions;
+            m->rope.scaling = args->rotary_positions ? ROPE_PLAIN : kinds[i].scaling;
+            return 0;
+        }
+    }
+    return mg_error_set (err, EINVAL, "--position-embedding-type \"%s\": want learned_absolute, "
+                         "rope, yarn or none", args->positions);
+}
+
+/* The frequencies of Llama 3.1 as its models have them; YaRN's from the arguments. */
+static int set_scaling (const struct train_args *args, struct rope_config *rope,
+                        struct mg_error *err)
+{
+    if (args->rope_scaling && rope->scaling == ROPE_YARN)
+        return mg_error_set (err, EINVAL, "--use-rope-scaling and --position-embedding-type yarn "
+                             "exclude each other");
+    if (args->rope_scaling) {
+        rope->scaling = ROPE_LLAMA3;
+        rope->factor = args->rope_scaling_factor;
+        rope->original = 8192;
+    }
+    if (rope->scaling != ROPE_YARN)
+        return 0;
+    if (args->rotary_interleaved || args->rotary_percent < 1)
+        return mg_error_set (err, ENOTSUP, "--position-embedding-type yarn excludes --%s",
+                             args->rotary_interleaved ? "rotary-interleaved"
+                                                      : "rotary-percent below 1");
+    rope->factor = args->rotary_scaling_factor > 0 ? args->rotary_scaling_factor : 1;
+    rope->original = args->yarn_original;
+    rope->beta_fast = args->yarn_beta_fast;
+    rope->beta_slow = args->yarn_beta_slow;
+    rope->mscale = args->mscale;
+    rope->mscale_all_dim = args->mscale_all_dim;
+    rope->exact_range = args->yarn_exact;
+    return 0;
+}
+
+static int set_positions (const struct train_args *args, struct model_config *m,
+                          struct mg_error *err)
+{
+    rope_config_init (&m->rope);
+    if (find_positions (args, m, err) < 0)
+        return -1;
+    m->rope.base = args->rotary_base;
+    m->rope.percent = args->rotary_percent;
+    m->rope.interleaved = args->rotary_interleaved;
+    if (args->rotary_interpolation > 0)
+        m->rope.interpolation = args->rotary_interpolation;
+    if (set_scaling (args, &m->rope, err) < 0)
+        return -1;
+    if (!args->no_rope)
+        return 0;
+    if (m->positions != MODEL_ROPE)
+        return mg_error_set (err, EINVAL, "--no-rope-freq wants --position-embedding-type rope "
+                             "or yarn");
+    return pattern_parse ("--no-rope-freq", args->no_rope, m->num_layers, &m->no_rope, err);
+}
+
+int train_model_variants (const struct train_args *args, struct model_config *m,
+                          struct mg_error *err)
+{
+    if (set_norms (args, m, err) < 0 || set_activation (args, m, err) < 0
+        || set_groups (args, m, err) < 0 || set_window (args, m, err) < 0)
+        return -1;
+    return set_positions (args, m, err);
+}

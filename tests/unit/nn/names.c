@@ -1,0 +1,283 @@
+/* Foreign names over specifications: GPT-2's list; fused parameters in parts, every element's place
+ * in both directions, in all sizes of elements and from any element on; tables with mistakes.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libcore/base/rng.h"
+#include "libcore/nn/names.h"
+#include "tests/tap/tap.h"
+
+static const struct model_config config = {
+    .num_layers = 2, .hidden_size = 6, .ffn_hidden_size = 10, .num_heads = 3, .kv_channels = 2,
+    .seq_length = 5, .max_positions = 5, .vocab_size = 7, .padded_vocab_size = 8,
+};
+
+static bool has (const struct names *names, size_t i, const char *name, int64_t rows,
+                 int64_t cols)
+{
+    const struct names_tensor *t = &names->tensor[i];
+
+    return strcmp (t->name, name) == 0 && t->ndims == (cols ? 2 : 1) && t->shape[0] == rows
+           && t->shape[1] == (cols ? cols : 1);
+}
+
+static void test_gpt2 (void)
+{
+    struct model_config c = config;
+    struct mg_error err = { "" };
+
+    for (int tied = 0; tied < 2; tied++) {
+        struct names *names;
+
+        c.tied_embeddings = tied;
+        if (!(names = names_create (&names_gpt2, &c, &err)))
+            bail_out ("%s", err.text);
+        is_int (names->num_tensors, 2 + 12 * 2 + 3 - tied, "tensors of a GPT-2");
+        is_int (names->num_params, names->num_tensors, "one for each parameter");
+        ok (has (names, 0, "transformer.wte.weight", 7, 6)
+                && has (names, 1, "transformer.wpe.weight", 5, 6)
+                && has (names, 14, "transformer.h.1.ln_1.weight", 6, 0)
+                && has (names, 18, "transformer.h.1.attn.c_attn.weight", 6, 18)
+                && has (names, 19, "transformer.h.1.attn.c_attn.bias", 18, 0)
+                && has (names, 24, "transformer.h.1.mlp.c_proj.weight", 10, 6)
+                && has (names, 27, "transformer.ln_f.bias", 6, 0),
+            "their names, order and shapes");
+        is_str (names->param[24].name, "decoder.layers.1.mlp.linear_fc2.weight", "our name");
+        if (tied)
+            is_str (names->tied, "lm_head.weight", "the output layer is the word embedding");
+        else
+            ok (has (names, 28, "lm_head.weight", 7, 6) && !*names->tied, "an output layer");
+        names_destroy (names);
+    }
+    c.kv_channels = 4;
+    errno = 0;
+    ok (!names_create (&names_gpt2, &c, &err) && errno == EINVAL
+            && strstr (err.text, "attention of 12"), "refused: %s", err.text);
+}
+
+/* --- a layer whose parameters are fused --- */
+
+enum { GROUPS = 3, QUERIES = 2, DIM = 4, HIDDEN = 5, FFN = 7, GROUP = (QUERIES + 2) * DIM };
+
+static const struct layer_spec fused = {
+    .name = "layer", .prefix = "layers.%d.", .num_params = 4,
+    .param = {
+        [1] = { .name = "norm", .ndims = 1, .global = { HIDDEN } },
+        [2] = { .name = "qkv.weight", .ndims = 2, .global = { GROUPS * GROUP, HIDDEN },
+                .part = { QUERIES * DIM, DIM, DIM } },
+        [3] = { .name = "qkv.bias", .ndims = 1, .global = { GROUPS * GROUP },
+                .part = { QUERIES * DIM, DIM, DIM } },
+        [4] = { .name = "fc1", .ndims = 2, .global = { 2 * FFN, HIDDEN }, .part = { FFN, FFN } },
+    },
+};
+
+#define ROWS(transposed)                                                   \
+    {                                                                      \
+        { "layers.%d.norm", "n%d", NAMES_WHOLE, transposed },              \
+        { "layers.%d.qkv.weight", "m.%d.v", NAMES_PART + 2, transposed },  \
+        { "layers.%d.qkv.weight", "m.%d.q", NAMES_PART, transposed },      \
+        { "layers.%d.qkv.weight", "m.%d.k", NAMES_PART + 1, transposed },  \
+        { "layers.%d.qkv.bias", "m.%d.b", NAMES_IN_TURN, transposed },     \
+        { "layers.%d.fc1", "m.%d.gate", NAMES_PART, transposed },          \
+        { "layers.%d.fc1", "m.%d.up", NAMES_PART + 1, transposed },        \
+        { .ours = NULL },                                                  \
+    }
+
+static const struct names_row rows[] = ROWS (false), transposed_rows[] = ROWS (true);
+static const struct names_scheme schemes[] = {
+    { .name = "straight", .row = rows },
+    { .name = "transposed", .row = transposed_rows },
+    { .name = "as it is", .row = transposed_rows, .as_is = true },
+};
+
+/* Our row for a row of a foreign tensor, by what it means. */
+static int64_t meant (const char *name, int64_t row)
+{
+    const char *what = strrchr (name, '.');
+    int64_t queries = (int64_t)GROUPS * QUERIES * DIM, keys = (int64_t)GROUPS * DIM;
+
+    if (!what)
+        return row;
+    switch (what[1]) {
+    case 'q': return row / (QUERIES * DIM) * GROUP + row % (QUERIES * DIM);
+    case 'k': return row / DIM * GROUP + QUERIES * DIM + row % DIM;
+    case 'v': return row / DIM * GROUP + (QUERIES + 1) * DIM + row % DIM;
+    case 'u': return FFN + row;
+    case 'b':
+        if (row < queries)
+            return meant (".q", row);
+        return row < queries + keys ? meant (".k", row - queries)
+                                    : meant (".v", row - queries - keys);
+    default: return row;
+    }
+}
+
+/* A value for every element, in so many bytes; no two alike as far as they can hold. */
+static void put (char *at, int64_t value, size_t size)
+{
+    memcpy (at, &value, size);
+}
+
+static int64_t count_of (const int64_t shape[2])
+{
+    return shape[0] * shape[1];
+}
+
+/* A foreign tensor in pieces of random lengths: elements that are not at their places. */
+static int check_export (const struct names *names, size_t i, const char *ours, size_t size,
+                         char *out)
+{
+    const struct names_tensor *t = &names->tensor[i];
+    int64_t n = count_of (t->shape), cols = names->param[t->param].shape[1], some;
+    int wrong = 0;
+
+    for (int64_t from = 0; from < n; from += some) {
+        uint32_t r[4];
+
+        rng_philox (3, (uint32_t)from, (uint32_t)i, 0, r);
+        some = 1 + r[0] % 9 < n - from ? 1 + r[0] % 9 : n - from;
+        names_export (t, ours, size, from, some, out + (size_t)from * size);
+    }
+    for (int64_t e = 0; e < n; e++) {
+        int64_t row = t->transposed ? e % t->shape[1] : e / t->shape[1];
+        int64_t col = t->transposed ? e / t->shape[1] : e % t->shape[1];
+        char want[8];
+
+        put (want, meant (t->name, row) * cols + col, size);
+        wrong += memcmp (out + (size_t)e * size, want, size) != 0;
+    }
+    return wrong;
+}
+
+static int check_import (const struct names *names, size_t param, const char *ours,
+                         const void *const *theirs, size_t size)
+{
+    int64_t n = count_of (names->param[param].shape), some;
+    char *back = malloc ((size_t)n * size);
+    int wrong;
+
+    if (!back)
+        bail_out ("out of memory");
+    for (int64_t from = 0; from < n; from += some) {
+        uint32_t r[4];
+
+        rng_philox (4, (uint32_t)from, (uint32_t)param, 0, r);
+        some = 1 + r[0] % 9 < n - from ? 1 + r[0] % 9 : n - from;
+        names_import (names, param, theirs, size, from, some, back + (size_t)from * size);
+    }
+    wrong = memcmp (back, ours, (size_t)n * size) != 0;
+    free (back);
+    return wrong;
+}
+
+/* A parameter to its foreign tensors and back. */
+static int check_param (const struct names *names, size_t param, size_t size)
+{
+    const struct names_param *p = &names->param[param];
+    int64_t n = count_of (p->shape);
+    char *ours = malloc ((size_t)n * size), *theirs[LAYER_MAX_PARTS];
+    int wrong = 0;
+
+    for (int64_t e = 0; ours && e < n; e++)
+        put (ours + (size_t)e * size, e, size);
+    for (size_t i = 0; i < p->num; i++) {
+        int64_t count = count_of (names->tensor[p->first + i].shape);
+
+        if (!ours || !(theirs[i] = malloc ((size_t)count * size)))
+            bail_out ("out of memory");
+        wrong += check_export (names, p->first + i, ours, size, theirs[i]);
+    }
+    wrong += check_import (names, param, ours, (const void *const *)theirs, size);
+    for (size_t i = 0; i < p->num; i++)
+        free (theirs[i]);
+    free (ours);
+    return wrong;
+}
+
+static void test_fused (void)
+{
+    for (size_t s = 0; s < sizeof (schemes) / sizeof (schemes[0]); s++) {
+        struct names *names = calloc (1, sizeof (*names));
+        bool turned = s == 1;
+        struct mg_error err = { "" };
+
+        if (!names || names_add_layer (names, &schemes[s], &fused, 8, &err) < 0)
+            bail_out ("%s", err.text);
+        is_int (names->num_tensors, 7, "%s: tensors", schemes[s].name);
+        ok (has (names, 0, "n8", HIDDEN, 0)
+                && has (names, 2, "m.8.q", turned ? HIDDEN : GROUPS * QUERIES * DIM,
+                        turned ? GROUPS * QUERIES * DIM : HIDDEN)
+                && has (names, 4, "m.8.b", GROUPS * GROUP, 0)
+                && has (names, 6, "m.8.up", turned ? HIDDEN : FFN, turned ? FFN : HIDDEN),
+            "their names and shapes");
+        for (size_t size = 1; size <= 8; size *= 2) {
+            int wrong = 0;
+
+            for (size_t p = 0; p < names->num_params; p++)
+                wrong += check_param (names, p, size);
+            is_int (wrong, 0, "elements of %d bytes are at their places", (int)size);
+        }
+        names_destroy (names);
+    }
+}
+
+/* Each table has one row of another kind than it should. */
+static void test_mistakes (void)
+{
+    static const struct {
+        int row;
+        const char *ours;
+        int part;
+        const char *text;
+    } cases[] = {
+        { 0, "layers.%d.other", NAMES_WHOLE, "no tensor for layers.8.norm" },
+        { 1, "layers.%d.other", NAMES_WHOLE, "no tensor for a part of layers.8.qkv.weight" },
+        { 1, "layers.%d.qkv.weight", NAMES_PART, "layers.8.qkv.weight is there twice" },
+        { 1, "layers.%d.qkv.weight", NAMES_WHOLE, "layers.8.qkv.weight is there twice" },
+        { 1, "layers.%d.qkv.weight", NAMES_PART + 3, "layers.8.qkv.weight has no such part" },
+        { 5, "layers.%d.fc1", NAMES_PART + 2, "layers.8.fc1 has no such part" },
+        { 0, "layers.%d.norm", NAMES_PART, "layers.8.norm has no such part" },
+        { 0, "layers.%d.norm", NAMES_IN_TURN, "layers.8.norm has no such part" },
+    };
+
+    for (size_t i = 0; i < sizeof (cases) / sizeof (cases[0]); i++) {
+        struct names_row table[] = ROWS (false);
+        const struct names_scheme scheme = { .name = "a table", .row = table };
+        struct names *names = calloc (1, sizeof (*names));
+        struct mg_error err = { "" };
+
+        table[cases[i].row].ours = cases[i].ours;
+        table[cases[i].row].part = cases[i].part;
+        errno = 0;
+        ok (names && names_add_layer (names, &scheme, &fused, 8, &err) == -1 && errno == EINVAL
+                && strstr (err.text, cases[i].text), "refused: %s", err.text);
+        names_destroy (names);
+    }
+}
+
+/* Our own names are a scheme without rows. */
+static void test_own (void)
+{
+    struct mg_error err = { "" };
+    struct names *names = names_create (&names_own, &config, &err);
+
+    if (!names)
+        bail_out ("%s", err.text);
+    ok (has (names, 18, "decoder.layers.1.self_attention.linear_qkv.weight", 18, 6)
+            && strcmp (names->param[18].name, names->tensor[18].name) == 0,
+        "our own names");
+    is_int (check_param (names, 18, 4), 0, "every element stays");
+    names_destroy (names);
+}
+
+int main (void)
+{
+    test_gpt2 ();
+    test_fused ();
+    test_mistakes ();
+    test_own ();
+    return done_testing ();
+}

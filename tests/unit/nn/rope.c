@@ -1,0 +1,206 @@
+/* rope - angles of rotary positions: by hand, and against Megatron-LM's own tables (12_modern_rope
+ * of the reference data)
+ */
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "libcore/nn/rope.h"
+#include "tests/lib/npz.h"
+#include "tests/tap/tap.h"
+
+enum { MAX_PAIRS = 64 };
+
+/* --- by hand --- */
+
+static void test_plain (void)
+{
+    struct rope_config c;
+    double f[4];
+    float row[8];
+
+    rope_config_init (&c);
+    c.percent = 0.5;
+    c.interpolation = 2;
+    is_int (rope_pairs (&c, 16), 4, "half of a head of 16 has 4 pairs");
+    rope_frequencies (&c, 4, f);
+    ok (f[0] == 1 && fabs (f[1] - 0.1) < 1e-15 && fabs (f[3] - 1e-3) < 1e-15,
+        "they turn by powers of the base");
+    rope_row (&c, f, 4, 30, row);
+    ok (fabs ((double)row[1] - cos (1.5)) < 1e-7 && fabs ((double)row[5] - sin (1.5)) < 1e-7,
+        "positions are divided by the interpolation factor");
+}
+
+static void test_yarn (void)
+{
+    struct rope_config c;
+    double plain[32], f[32];
+    bool kept, slow;
+
+    rope_config_init (&c);
+    rope_frequencies (&c, 32, plain);
+    c.scaling = ROPE_YARN;
+    c.factor = 8;
+    rope_frequencies (&c, 32, f);
+    kept = f[0] == plain[0];
+    slow = fabs (f[31] - plain[31] / 8) < 1e-15;
+    ok (kept && slow, "YaRN keeps fast pairs and stretches slow ones");
+    ok (fabs (rope_concentration (&c) - (0.1 * log (8) + 1)) < 1e-15, "its concentration");
+    ok (rope_softmax_factor (&c) == 1, "no softmax factor without mscale-all-dim");
+    c.mscale_all_dim = 1;
+    ok (rope_concentration (&c) == 1
+            && fabs (rope_softmax_factor (&c) - pow (0.1 * log (8) + 1, 2)) < 1e-15,
+        "with it the factor is the softmax's");
+}
+
+static void test_refusals (void)
+{
+    static const struct {
+        size_t offset;
+        double value;
+        const char *text;
+    } rows[] = {
+#define AT(f) offsetof (struct rope_config, f)
+        { AT (base), 0, "rotary-base is 0" },
+        { AT (base), NAN, "rotary-base is nan" },
+        { AT (percent), 0, "rotary-percent is 0" },
+        { AT (percent), 1.5, "rotary-percent is 1.5" },
+        { AT (percent), 0.2, "3 elements, want an even number" },
+        { AT (percent), 0.1, "1 elements, want an even number" },
+        { AT (interpolation), 0.5, "interpolation-factor is 0.5, want 1 or more" },
+        { AT (factor), 0, "scaling factor" },
+        { AT (original), INFINITY, "original length" },
+        { AT (beta_slow), 33, "beta-fast 32 and yarn-beta-slow 33" },
+        { AT (beta_slow), 0, "beta-slow 0" },
+#undef AT
+    };
+
+    for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
+        struct rope_config c;
+        struct mg_error err = { "" };
+
+        rope_config_init (&c);
+        c.scaling = ROPE_YARN;
+        *(double *)((char *)&c + rows[i].offset) = rows[i].value;
+        ok (rope_config_check (&c, 16, &err) < 0 && strstr (err.text, rows[i].text), "%s",
+            err.text);
+    }
+}
+
+/* --- Megatron-LM's tables --- */
+
+static double number (json_t *args, const char *name, double preset)
+{
+    json_t *v = json_object_get (args, name);
+
+    return v ? json_number_value (v) : preset;
+}
+
+static struct rope_config config_of (json_t *item)
+{
+    json_t *args = json_object_get (item, "args");
+    bool yarn = strcmp (json_string_value (json_object_get (item, "kind")), "yarn") == 0;
+    struct rope_config c;
+
+    rope_config_init (&c);
+    c.base = number (args, "rotary_base", 10000);
+    c.percent = number (args, "rotary_percent", 1);
+    c.interpolation = number (args, "seq_len_interpolation_factor", 1);
+    c.interleaved = json_is_true (json_object_get (args, "rotary_interleaved"));
+    if (json_is_true (json_object_get (args, "rope_scaling"))) {
+        c.scaling = ROPE_LLAMA3;
+        c.original = 8192;
+        c.factor = number (args, "rope_scaling_factor", 8);
+    }
+    if (yarn) {
+        c.scaling = ROPE_YARN;
+        c.factor = number (args, "scaling_factor", 1);
+        c.mscale = number (args, "mscale", 1);
+        c.mscale_all_dim = number (args, "mscale_all_dim", 0);
+        c.exact_range = json_is_false (json_object_get (args, "correction_range_round_to_int"));
+    }
+    return c;
+}
+
+/* Column of cosine or sine i in the tables. */
+static size_t column (const struct rope_config *c, int i)
+{
+    return (size_t)(c->interleaved ? 2 * i : i);
+}
+
+static void test_case (const struct npz *npz, json_t *item)
+{
+    const struct rope_config c = config_of (item);
+    json_t *args = json_object_get (item, "args");
+    json_t *positions = json_object_get (item, "positions");
+    json_t *want = json_object_get (item, "inv_freq_f64");
+    int id = (int)json_integer_value (json_object_get (item, "id"));
+    int pairs = rope_pairs (&c, (int)number (args, "kv_channels", 0));
+    double f[MAX_PAIRS], worst = 0, *table[2];
+    float row[2 * MAX_PAIRS];
+    char name[2][40];
+    size_t n;
+
+    is_int (rope_config_check (&c, 2 * pairs, NULL), 0, "case %d is legal", id);
+    rope_frequencies (&c, pairs, f);
+    for (int i = 0; want && i < pairs; i++)
+        worst = fmax (worst, fabs (f[i] / json_number_value (json_array_get (want, (size_t)i))
+                                   - 1));
+    ok (worst < 1e-12, "case %d: frequencies (%.2g)", id, worst);
+    for (int s = 0; s < 2; s++) {
+        snprintf (name[s], sizeof (name[s]), "c%03d.%s_f64", id, s ? "sin" : "cos");
+        if (!(table[s] = npz_doubles (npz, name[s], &n, NULL)))
+            bail_out ("no array %s", name[s]);
+    }
+    worst = 0;
+    for (size_t p = 0; p < json_array_size (positions); p++) {
+        int64_t position = json_integer_value (json_array_get (positions, p));
+
+        rope_row (&c, f, pairs, position, row);
+        for (int i = 0; i < 2 * pairs; i++) {
+            const double *t = table[i / pairs] + p * (size_t)(2 * pairs);
+
+            worst = fmax (worst, fabs ((double)row[i] - t[column (&c, i % pairs)]));
+        }
+    }
+    ok (worst < 2e-7, "case %d: cosines and sines at %zu positions (%.2g)", id,
+        json_array_size (positions), worst);
+    free (table[0]);
+    free (table[1]);
+}
+
+static void test_golden (void)
+{
+    char path[512];
+    struct npz *npz;
+    json_t *root, *item;
+    size_t i;
+
+    if (!shared_file (path, sizeof (path), "golden/12_modern_rope.json")) {
+        skip (1, "no %s", path);
+        return;
+    }
+    if (!(root = json_load_file (path, 0, NULL)))
+        bail_out ("%s is no JSON", path);
+    if (!shared_file (path, sizeof (path), "golden/12_modern_rope.npz")
+        || !(npz = npz_open (path, NULL)))
+        bail_out ("%s cannot be read", path);
+    json_array_foreach (json_object_get (root, "cases"), i, item)
+        test_case (npz, item);
+    npz_close (npz);
+    json_decref (root);
+}
+
+int main (void)
+{
+    test_plain ();
+    test_yarn ();
+    test_refusals ();
+    test_golden ();
+    return done_testing ();
+}
