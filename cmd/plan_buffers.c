@@ -214,37 +214,43 @@ static void set_buffers (struct train_args *args, const struct request *r)
         args->num_buckets = r->num_buckets;
 }
 
-static int take_types (struct train_args *args, struct request *r, struct mg_error *err)
+/* Set the types of the model's parameters and gradients. */
+static int take_types (struct train_args *args, struct request *r, enum mg_dtype *dtype,
+                       struct mg_error *err)
 {
+    struct run_config config;
+
     set_types (args, r);
-    r->grad_bfloat16 = train_grad_dtype (args) != MG_FLOAT32;
+    run_config_init (&config, args);
+    r->grad_bfloat16 = config.buffers.grad != MG_FLOAT32;
+    *dtype = config.model.dtype;
     return train_args_check_types (args, err);
 }
 
 static int read_model (struct plan_buffers *b, struct request *r, struct train_args *args,
                        struct mg_error *err)
 {
-    struct geometry geometry;
-    struct model_config model;
-    struct stages *stages = NULL;
+    struct run_config config;
+    struct geometry *g = &config.geometry;
+    const struct model_config *model = &config.model.config;
     struct param *params = NULL;
+    enum mg_dtype dtype;
     size_t n;
-    int tokenizer_size, rc = -1;
+    int rc = -1;
 
-    if (train_geometry (args, &geometry, err) < 0
-        || train_tokenizer_size (args, &tokenizer_size, err) < 0
-        || train_check_rules (args, &geometry, 0, 0, err) < 0
-        || train_model (args, geometry.tp, 0, tokenizer_size, &model, err) < 0
-        || !(stages = train_stages (args, &geometry, err))
-        || model_config_validate (&model, geometry.tp, args->sequence_parallel, err) < 0
-        || count_ranks (r, &geometry, err) < 0 || take_types (args, r, err) < 0)
+    run_config_init (&config, args);
+    if (run_config_geometry (&config, err) < 0 || run_config_tokenizer (&config, err) < 0
+        || run_config_check_rules (&config, err) < 0 || run_config_model (&config, err) < 0
+        || run_config_stages (&config, err) < 0
+        || model_config_validate (model, g->tp, args->sequence_parallel, err) < 0
+        || count_ranks (r, g, err) < 0 || take_types (args, r, &dtype, err) < 0)
         goto done;
-    if ((params = model_stage_params (&model, geometry.tp, r->float8, stages, r->pp_rank, &n,
+    if ((params = model_stage_params (model, g->tp, r->float8, config.stages, r->pp_rank, &n,
                                       err)))
-        rc = copy_params (b, params, n, train_dtype (args), err);
+        rc = copy_params (b, params, n, dtype, err);
 done:
     free (params);
-    stages_destroy (stages);
+    run_config_clear (&config);
     return rc;
 }
 
@@ -260,6 +266,7 @@ double plan_buffers_grad_scale (const struct plan_buffers *b,
 static int check_types (const struct request *r, struct mg_error *err)
 {
     struct train_args args;
+    struct run_config config;
     int rc;
 
     if (r->params && r->float8)
@@ -269,8 +276,10 @@ static int check_types (const struct request *r, struct mg_error *err)
     set_types (&args, r);
     set_buffers (&args, r);
     args.bf16 |= r->params && !args.fp16;
-    rc = train_args_check_types (&args, err) < 0 || train_args_check_buffers (&args, err) < 0 ? -1
-                                                                                              : 0;
+    run_config_init (&config, &args);
+    rc = train_args_check_types (&args, err);
+    if (rc == 0)
+        rc = run_config_check_buffers (&config, err);
     train_args_clear (&args);
     return rc;
 }

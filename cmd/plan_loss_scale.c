@@ -127,11 +127,13 @@ static void print_rows (void *arg, bool overflow, int64_t count)
 static int show (struct request *r, bool json)
 {
     struct grad_scaler_config config;
+    struct run_config run;
     struct table table = { .json = json };
     struct mg_error err;
 
     r->args.fp16 = true;
-    config = train_grad_scaler (&r->args);
+    run_config_init (&run, &r->args);
+    config = run.scaler;
     config.growth = r->growth;
     config.backoff = r->backoff;
     if (grad_scaler_init (&table.scaler, &config, &err) < 0) {

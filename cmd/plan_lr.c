@@ -135,14 +135,15 @@ static int check_request (struct request *r, struct mg_error *err)
 
 static int show (struct request *r, bool json)
 {
-    int seq = r->args.seq_length != TRAIN_UNSET ? r->args.seq_length : 0;
     struct num_microbatches *batches;
+    struct run_config config;
     struct lr_config lr;
     struct mg_error err;
     int rc = -1;
 
-    if ((batches = train_batches (&r->args, 1, 0, seq, &err)))
-        rc = train_lr (&r->args, batches, &lr, &err);
+    run_config_init (&config, &r->args);
+    if ((batches = run_config_batches (&config, 1, &err)))
+        rc = run_config_lr (&config, batches, &lr, &err);
     if (rc == 0)
         print_rows (r, &lr, batches, json);
     else

@@ -87,12 +87,14 @@ static int plan_rank (const struct train_args *args, const struct request *r, in
 /* Without a world there is one model, on as many ranks as it needs. */
 static int find_world (struct request *r, const struct train_args *args, struct mg_error *err)
 {
-    struct geometry g;
+    struct run_config config;
+    const struct geometry *g = &config.geometry;
 
-    if (train_geometry (args, &g, err) < 0)
+    run_config_init (&config, args);
+    if (run_config_geometry (&config, err) < 0)
         return -1;
     if (r->world == 0)
-        r->world = g.tp * g.cp * g.pp <= WORLD_MAX ? g.tp * g.cp * g.pp : WORLD_MAX;
+        r->world = g->tp * g->cp * g->pp <= WORLD_MAX ? g->tp * g->cp * g->pp : WORLD_MAX;
     if (r->rank >= r->world)
         return mg_error_set (err, EINVAL, "--rank %d is not below the %d ranks", r->rank,
                              r->world);

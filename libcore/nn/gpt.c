@@ -26,7 +26,7 @@ struct maker {
     int gradient; /* of the hidden state */
 };
 
-static int vector (struct maker *m, const char *name, enum split split, int64_t n,
+static int vector (struct maker *m, const char *name, enum param_split split, int64_t n,
                    enum init init, int kind)
 {
     return layer_add_param (m->spec, &(struct layer_param){ .name = name, .ndims = 1,
@@ -34,7 +34,7 @@ static int vector (struct maker *m, const char *name, enum split split, int64_t 
                                                             .init = init, .kind = kind });
 }
 
-static int matrix (struct maker *m, const char *name, enum split split, int64_t rows,
+static int matrix (struct maker *m, const char *name, enum param_split split, int64_t rows,
                    int64_t cols, enum init init, int kind)
 {
     return layer_add_param (m->spec, &(struct layer_param){ .name = name, .ndims = 2,

@@ -24,7 +24,7 @@ enum { LAYER_MAX_PARAMS = 24, LAYER_MAX_TENSORS = 32, LAYER_MAX_PHASES = 24,
        LAYER_MAX_OPERANDS = 12, LAYER_MAX_PARTS = 3 };
 
 /* How a parameter is split over the tensor-parallel group. */
-enum split { SPLIT_NONE, SPLIT_ROWS, SPLIT_COLS };
+enum param_split { SPLIT_NONE, SPLIT_ROWS, SPLIT_COLS };
 
 /* Initial values.  INIT_SCALED is INIT_NORMAL with the deviation divided by sqrt (2 layers), for
  * weights whose products are added to a residual (Radford et al. 2019).
@@ -36,7 +36,7 @@ struct layer_param {
     int ndims;
     int64_t global[2]; /* shape of the whole tensor, without padding */
     int64_t padded;    /* rows that are dealt out, if more than global[0]; else 0 */
-    enum split split;
+    enum param_split split;
     int blocks;        /* equal blocks of rows, each of which is split alone (a gate and what it
                           multiplies), up to PARAM_MAX_RECTS; 0: one; not with 'padded' */
     int64_t part[LAYER_MAX_PARTS]; /* rows of each part of a fused parameter: groups of part[0] +

@@ -174,9 +174,6 @@ int train_args_check (const struct train_args *args, struct mg_error *err);
 /* Of that, what is about element types. */
 int train_args_check_types (const struct train_args *args, struct mg_error *err);
 
-/* And what is about the buffers of parameters and gradients, and who has which part of them. */
-int train_args_check_buffers (const struct train_args *args, struct mg_error *err);
-
 /* Print one line a row: for --help. */
 void train_args_help (FILE *out);
 

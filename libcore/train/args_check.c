@@ -10,17 +10,19 @@
 #include <string.h>
 
 #include "libcore/train/args.h"
-#include "libcore/train/data.h"
-#include "libcore/train/evaluate.h"
-#include "libcore/train/report.h"
-#include "libcore/train/stop.h"
-#include "libcore/train/trace.h"
+#include "libcore/train/config.h"
 
-static int check_trace (const struct train_args *args, struct mg_error *err)
+/* What each module says of its configuration. */
+static int check_modules (const struct run_config *c, struct mg_error *err)
 {
-    int64_t range[2];
-
-    return trace_iterations_parse (args->trace_iterations, range, err);
+    if (train_data_check (&c->data, err) < 0)
+        return -1;
+    if (c->length.skip_train && (c->save.dir || c->outputs.gradients))
+        return mg_error_set (err, EINVAL, "--skip-train excludes --save and --save-gradients: "
+                             "nothing changes");
+    if (evaluate_check (&c->evaluation, &c->data, err) < 0 || report_check (&c->report, err) < 0)
+        return -1;
+    return tensorboard_check (&c->tensorboard, err);
 }
 
 static int check_ends (const struct train_args *args, struct mg_error *err)
@@ -146,23 +148,6 @@ int train_args_check_types (const struct train_args *args, struct mg_error *err)
     return check_state_types (args, err);
 }
 
-int train_args_check_buffers (const struct train_args *args, struct mg_error *err)
-{
-    if (args->average_grads && args->per_token_loss)
-        return mg_error_set (err, EINVAL, "--ddp-average-in-collective and "
-                             "--calculate-per-token-loss exclude each other");
-    if (args->bucket_size != TRAIN_UNSET && args->num_buckets != TRAIN_UNSET)
-        return mg_error_set (err, EINVAL,
-                             "--ddp-bucket-size and --ddp-num-buckets exclude each other");
-    if (args->optimizer_instances > 1 && !args->sharded_optimizer)
-        return mg_error_set (err, EINVAL, "--num-distributed-optimizer-instances %d needs "
-                             "--use-distributed-optimizer", args->optimizer_instances);
-    if (args->overlap_param_gather && (!args->sharded_optimizer || !args->overlap_grad_reduce))
-        return mg_error_set (err, EINVAL, "--overlap-param-gather needs "
-                             "--use-distributed-optimizer and --overlap-grad-reduce");
-    return 0;
-}
-
 /* What a run begins with. */
 static int check_load (const struct train_args *args, struct mg_error *err)
 {
@@ -189,10 +174,14 @@ static int check_load (const struct train_args *args, struct mg_error *err)
 /* Do the arguments go together? */
 static int check_together (const struct train_args *args, struct mg_error *err)
 {
-    if (train_data_check (args, err) < 0 || evaluate_check (args, err) < 0
-        || report_check (args, err) < 0 || check_ends (args, err) < 0
-        || check_trace (args, err) < 0 || check_load (args, err) < 0
-        || train_args_check_types (args, err) < 0 || train_args_check_buffers (args, err) < 0)
+    struct run_config c;
+    int64_t range[2];
+
+    run_config_init (&c, args);
+    if (check_modules (&c, err) < 0 || check_ends (args, err) < 0
+        || trace_iterations_parse (c.trace.iterations, range, err) < 0
+        || check_load (args, err) < 0 || train_args_check_types (args, err) < 0
+        || run_config_check_buffers (&c, err) < 0)
         return -1;
     if (args->save_interval != TRAIN_UNSET && !args->save)
         return mg_error_set (err, EINVAL, "--save-interval wants --save DIR");

@@ -1,20 +1,24 @@
-/* config.c - what follows from the arguments: the geometry, the rules, the stages, the model
+/* config.c - from arguments to the configurations of modules
  *
- * Every function only reads the arguments and fills the struct of another module, so that
- * programs and commands that plan a run get the same geometry, stages and model as the run.
+ * Invariant: this is the only place where a run's arguments are read one by one, and nothing
+ * here can fail.  TRAIN_UNSET becomes what "not given" means to the module.
  */
 
-#include <errno.h>
-#include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "libcore/data/tokenizer.h"
-#include "libcore/topo/environment.h"
-#include "libcore/topo/margs.h"
-#include "libcore/topo/rule.h"
 #include "libcore/train/config.h"
-#include "libcore/train/config_model.h"
+
+static int given (int value)
+{
+    return value == TRAIN_UNSET ? 0 : value;
+}
+
+static int64_t given64 (int64_t value)
+{
+    return value == TRAIN_UNSET ? 0 : value;
+}
+
+/* --- rules --- */
 
 /* The value of an argument as struct margs has it: 0 if it is not given. */
 static int value_of (const struct train_args *args, const struct train_arg *row)
@@ -38,7 +42,7 @@ static int value_of (const struct train_args *args, const struct train_arg *row)
     return 0;
 }
 
-static void fill_margs (const struct train_args *args, struct margs *margs)
+static void set_margs (struct margs *margs, const struct train_args *args)
 {
     margs_init (margs);
     for (int id = 0; id < MARG_NUM; id++) {
@@ -50,115 +54,312 @@ static void fill_margs (const struct train_args *args, struct margs *margs)
     margs->layout = args->layout;
 }
 
-int train_geometry (const struct train_args *args, struct geometry *geometry,
-                    struct mg_error *err)
-{
-    struct margs_job job = { .by_variables = true };
-    struct mg_error first = { "" };
-    struct margs margs;
+/* --- types --- */
 
-    fill_margs (args, &margs);
-    geometry_init (geometry);
-    if (environment_read (getenv, geometry, &job.fixed, err) < 0)
-        return -1;
-    if (margs_merge (&margs, geometry, &job, rule_keep_first, &first) > 0)
-        return mg_error_set (err, EINVAL, "%s", first.text);
-    if (geometry->cp > 1 || geometry->ep > 1)
-        return mg_error_set (err, ENOTSUP, "the job asks for cp %d, ep %d; this version trains "
-                             "with 1 of both", geometry->cp, geometry->ep);
-    return geometry_validate (geometry, err);
+/* A type by the name that arguments have for it. */
+static enum mg_dtype type_of (const char *name)
+{
+    static const struct {
+        const char *name;
+        enum mg_dtype dtype;
+    } types[] = { { "fp16", MG_FLOAT16 }, { "bf16", MG_BFLOAT16 }, { "fp8", MG_FLOAT8_E4M3 } };
+
+    for (size_t i = 0; i < sizeof (types) / sizeof (types[0]); i++) {
+        if (strcmp (types[i].name, name) == 0)
+            return types[i].dtype;
+    }
+    return MG_FLOAT32;
 }
 
-int train_check_rules (const struct train_args *args, const struct geometry *geometry,
-                       int data_seq_length, int64_t rows, struct mg_error *err)
+/* Gradients as they are added up and reduced, by Megatron-LM's rules: float32; with --bf16
+ * --grad-reduce-in-bf16 or --main-grads-dtype bf16 bfloat16; with --fp16 float16, unless
+ * --accumulate-allreduce-grads-in-fp32.
+ */
+static enum mg_dtype grad_type (const struct train_args *args)
 {
-    struct margs margs;
-
-    fill_margs (args, &margs);
-    if (!margs.value[MARG_SEQ_LENGTH])
-        margs.value[MARG_SEQ_LENGTH] = data_seq_length;
-    margs.value[MARG_MICRO_BATCH] = train_micro_batch (args);
-    if (rows > 0 && rows <= INT_MAX && !margs.value[MARG_GLOBAL_BATCH])
-        margs.value[MARG_GLOBAL_BATCH] = (int)rows;
-    return margs_validate (&margs, geometry, err);
+    if (args->bf16 && (args->grads_bfloat16 || strcmp (args->main_grads_dtype, "bf16") == 0))
+        return MG_BFLOAT16;
+    return args->fp16 && !args->grads_float32 ? MG_FLOAT16 : MG_FLOAT32;
 }
 
-struct stages *train_stages (const struct train_args *args, struct geometry *geometry,
-                             struct mg_error *err)
+/* --- a module each --- */
+
+static struct model_spec set_model (const struct train_args *args)
 {
-    struct stages *stages;
-    struct margs margs;
-
-    fill_margs (args, &margs);
-    if (!(stages = margs_stages (&margs, geometry, err)))
-        return NULL;
-    geometry->vpp = stages->vpp > 1 ? stages->vpp : 0;
-    return stages;
-}
-
-int train_tokenizer_size (const struct train_args *args, int *size, struct mg_error *err)
-{
-    const struct tokenizer_files files = { args->vocab_file, args->merge_file };
-    struct tokenizer *tokenizer;
-
-    *size = 0;
-    if (!args->tokenizer || args->vocab_size != TRAIN_UNSET)
-        return 0;
-    if (!(tokenizer = tokenizer_create (args->tokenizer, &files, err)))
-        return mg_error_prefix (err, "--tokenizer-type, for which --vocab-size would do");
-    *size = tokenizer_vocab_size (tokenizer);
-    tokenizer_destroy (tokenizer);
-    return 0;
-}
-
-static int vocabulary (const struct train_args *args, int tp, int tokenizer_size,
-                       struct model_config *m, struct mg_error *err)
-{
-    m->vocab_size = args->padded_vocab_size;
-    if (args->vocab_size != TRAIN_UNSET)
-        m->vocab_size = args->vocab_size;
-    else if (tokenizer_size > 0)
-        m->vocab_size = tokenizer_size;
-    m->padded_vocab_size = args->padded_vocab_size != TRAIN_UNSET
-                               ? args->padded_vocab_size
-                               : model_padded_vocab (m->vocab_size, args->vocab_divisor, tp);
-    if (m->padded_vocab_size == 0)
-        return mg_error_set (err, ERANGE, "--vocab-size %d padded to a multiple of %d x tp %d "
-                             "is too large", m->vocab_size, args->vocab_divisor, tp);
-    return 0;
-}
-
-int train_model (const struct train_args *args, int tp, int data_seq_length, int tokenizer_size,
-                 struct model_config *m, struct mg_error *err)
-{
-    int64_t ffn = args->swiglu ? args->hidden_size * 8LL / 3 / 64 * 64 // as Megatron-LM
-                               : 4LL * args->hidden_size;
-
-    if (args->ffn_hidden_size != TRAIN_UNSET)
-        ffn = args->ffn_hidden_size;
-    *m = (struct model_config){
-        .num_layers = args->num_layers,
-        .hidden_size = args->hidden_size,
-        .ffn_hidden_size = ffn > INT_MAX ? INT_MAX : (int)ffn,
-        .num_heads = args->num_heads,
-        .kv_channels = args->kv_channels,
-        .seq_length = args->seq_length != TRAIN_UNSET ? args->seq_length : data_seq_length,
-        .norm_epsilon = args->norm_epsilon,
-        .init_std = args->init_std,
-        .hidden_dropout = args->hidden_dropout,
-        .attention_dropout = args->attention_dropout,
-        .tied_embeddings = !args->untied,
-        .seed = (uint64_t)args->seed,
+    return (struct model_spec){
+        .config = {
+            .num_layers = args->num_layers,
+            .hidden_size = args->hidden_size,
+            .ffn_hidden_size = args->ffn_hidden_size,
+            .num_heads = args->num_heads,
+            .kv_channels = args->kv_channels,
+            .seq_length = args->seq_length,
+            .max_positions = args->max_positions,
+            .vocab_size = args->vocab_size,
+            .padded_vocab_size = args->padded_vocab_size,
+            .norm_epsilon = args->norm_epsilon,
+            .init_std = args->init_std,
+            .hidden_dropout = args->hidden_dropout,
+            .attention_dropout = args->attention_dropout,
+            .tied_embeddings = !args->untied,
+            .seed = (uint64_t)args->seed,
+        },
+        .micro_batch_size = args->micro_batch_size != TRAIN_UNSET ? args->micro_batch_size : 1,
+        .dtype = args->bf16 ? MG_BFLOAT16 : args->fp16 ? MG_FLOAT16 : MG_FLOAT32,
+        .float8_weights = args->fp8_param_gather,
+        .sequence_parallel = args->sequence_parallel,
     };
-    if (args->seq_length != TRAIN_UNSET && data_seq_length > 0
-        && args->seq_length != data_seq_length)
-        return mg_error_set (err, EINVAL, "--seq-length %d, but the samples have %d tokens",
-                             args->seq_length, data_seq_length);
-    if (m->kv_channels == TRAIN_UNSET) // "hidden-heads" is one of train_check_rules()
-        m->kv_channels = m->hidden_size / m->num_heads;
-    m->max_positions = args->max_positions != TRAIN_UNSET ? args->max_positions
-                                                          : m->seq_length;
-    if (train_model_variants (args, m, err) < 0)
-        return -1;
-    return vocabulary (args, tp, tokenizer_size, m, err);
+}
+
+static struct batch_config set_batches (const struct train_args *args, int micro_batch)
+{
+    return (struct batch_config){
+        .micro_batch = micro_batch,
+        .global_batch = given (args->global_batch_size),
+        .round_down = args->round_batch_down,
+        .steps = args->batch_steps,
+        .ramp_start = args->batch_ramp[0],
+        .ramp_increment = args->batch_ramp[1],
+        .ramp_samples = args->batch_ramp[2],
+    };
+}
+
+static struct run_length set_length (const struct train_args *args)
+{
+    return (struct run_length){
+        .iters = args->train_iters,
+        .samples = args->train_samples,
+        .exit_interval = given64 (args->exit_interval),
+        .skip_train = args->skip_train,
+    };
+}
+
+static struct lr_given set_lr (const struct train_args *args)
+{
+    double wd = args->weight_decay;
+
+    return (struct lr_given){
+        .lr = {
+            .init = args->lr_warmup_init,
+            .max = args->lr,
+            .min = args->min_lr,
+            .wd_start = args->start_weight_decay >= 0 ? args->start_weight_decay : wd,
+            .wd_end = args->end_weight_decay >= 0 ? args->end_weight_decay : wd,
+        },
+        .iters = { .decay = args->lr_decay_iters, .wsd_decay = args->lr_wsd_decay_iters,
+                   .warmup = args->lr_warmup_iters },
+        .samples = { .decay = args->lr_decay_samples, .wsd_decay = args->lr_wsd_decay_samples,
+                     .warmup = args->lr_warmup_samples },
+        .warmup_fraction = args->lr_warmup_fraction,
+        .style = args->lr_decay_style,
+        .wsd_style = args->lr_wsd_decay_style,
+        .wd_style = args->weight_decay_incr_style,
+    };
+}
+
+/* The loss scale: dynamic with --fp16, or as --loss-scale says, else 1. */
+static struct grad_scaler_config set_scaler (const struct train_args *args)
+{
+    bool constant = args->loss_scale != TRAIN_UNSET;
+
+    return (struct grad_scaler_config){
+        .constant = constant || !args->fp16,
+        .initial = constant ? args->loss_scale : args->fp16 ? args->initial_loss_scale : 1,
+        .min = args->min_loss_scale,
+        .growth = 2,
+        .backoff = 0.5,
+        .growth_interval = args->loss_scale_window,
+        .hysteresis = args->hysteresis,
+    };
+}
+
+static struct buffers_config set_buffers (const struct train_args *args)
+{
+    return (struct buffers_config){
+        .sharded = args->sharded_optimizer,
+        .high_busbw = args->high_busbw,
+        .no_grads = args->skip_train,
+        .grad = grad_type (args),
+        .average = args->average_grads,
+        .overlap_grad_reduce = args->overlap_grad_reduce,
+        .overlap_param_gather = args->overlap_param_gather,
+    };
+}
+
+static struct layout_bucket_rule set_bucket (const struct train_args *args)
+{
+    return (struct layout_bucket_rule){
+        .bucket_size = given64 (args->bucket_size),
+        .num_buckets = given64 (args->num_buckets),
+        .overlap = args->overlap_grad_reduce,
+    };
+}
+
+static struct main_params_config set_main (const struct train_args *args)
+{
+    return (struct main_params_config){
+        .dtype = type_of (args->main_params_dtype),
+        .remainders = args->precision_aware && !args->whole_main_params,
+        .float8 = args->fp8_param_gather,
+        .keep = !args->skip_train || args->save_weights,
+    };
+}
+
+static struct optimizer_config set_optimizer (const struct train_args *args)
+{
+    return (struct optimizer_config){
+        .beta1 = args->adam_beta1,
+        .beta2 = args->adam_beta2,
+        .eps = args->adam_eps,
+        .clip_grad = args->clip_grad,
+        .count_zeros = args->log_zeros,
+        .snapshot = args->async_save,
+        .types = { .main_grad = type_of (args->main_grads_dtype),
+                   .exp_avg = type_of (args->exp_avg_dtype),
+                   .exp_avg_sq = type_of (args->exp_avg_sq_dtype) },
+    };
+}
+
+static struct data_config set_data (const struct train_args *args)
+{
+    return (struct data_config){
+        .all = args->data_path,
+        .part = { [SPLIT_TRAIN] = args->train_data_path,
+                  [SPLIT_VALID] = args->valid_data_path,
+                  [SPLIT_TEST] = args->test_data_path },
+        .split = args->split,
+        .batches = args->batches,
+        .surplus = args->data_surplus,
+        .cache = args->data_cache,
+        .seed = args->seed,
+        .tokenizer = args->tokenizer,
+        .tokenizer_files = { args->vocab_file, args->merge_file },
+    };
+}
+
+enum { DEFAULT_ITERS = 100, DEFAULT_INTERVAL = 1000 }; // Megatron-LM's
+
+static struct evaluation_config set_evaluation (const struct train_args *args)
+{
+    int64_t iters = args->eval_iters, interval = args->eval_interval;
+
+    return (struct evaluation_config){
+        .iters = iters == TRAIN_UNSET ? DEFAULT_ITERS : iters,
+        .interval = interval == TRAIN_UNSET ? DEFAULT_INTERVAL : interval,
+        .alone = args->skip_train,
+        .wants_validation = interval > 0 && iters != 0 && !args->skip_train,
+    };
+}
+
+static enum lr_prefer preferred (const struct train_args *args)
+{
+    if (args->override_schedule || args->skip_train) // the one without training has none
+        return LR_PREFER_OWN;
+    return args->checkpoint_schedule ? LR_PREFER_SAVED : LR_WANT_SAME;
+}
+
+static struct resume_config set_resume (const struct train_args *args)
+{
+    struct state_source from = { .iteration = -1, .no_optimizer = args->no_load_optim,
+                                 .prefer = preferred (args) };
+    struct resume_config resume = {
+        .weights = args->load_weights,
+        .load = from,
+        .pretrained = from,
+        .must_exist = args->exit_on_missing,
+        .save = args->save,
+        .skip_train = args->skip_train,
+    };
+
+    resume.load.dir = args->load;
+    resume.load.iteration = args->ckpt_step != TRAIN_UNSET ? args->ckpt_step : -1;
+    resume.load.weights_only = args->finetune;
+    resume.pretrained.dir = args->pretrained;
+    resume.pretrained.weights_only = true;
+    return resume;
+}
+
+static struct save_config set_save (const struct train_args *args)
+{
+    bool prunes = args->keep_last != TRAIN_UNSET || args->save_retain_interval != TRAIN_UNSET;
+
+    return (struct save_config){
+        .dir = args->save,
+        .interval = given64 (args->save_interval),
+        .keep = { .last = args->keep_last != TRAIN_UNSET ? args->keep_last : prunes,
+                  .every = given64 (args->save_retain_interval) },
+        .async = args->async_save,
+    };
+}
+
+static struct report_config set_report (const struct train_args *args)
+{
+    return (struct report_config){
+        .interval = args->log_interval,
+        .memory_interval = given64 (args->log_memory_interval),
+        .throughput = args->log_throughput,
+        .timing_level = args->timing_log_level,
+        .timing_option = args->timing_log_option,
+        .metrics_file = args->metrics_file,
+    };
+}
+
+static struct tensorboard_config set_tensorboard (const struct train_args *args)
+{
+    const struct train_tensorboard *t = &args->tensorboard;
+
+    return (struct tensorboard_config){
+        .dir = t->dir,
+        .interval = t->log_interval,
+        .timers = t->timers,
+        .throughput = args->log_throughput,
+        .validation_ppl = t->validation_ppl,
+        .memory = t->memory,
+        .world_size = t->world_size,
+        .loss_scale = !t->no_loss_scale,
+        .learning_rate = !t->no_learning_rate,
+    };
+}
+
+void run_config_init (struct run_config *c, const struct train_args *args)
+{
+    *c = (struct run_config){
+        .args = args,
+        .job = { .timeout = args->timeout_minutes * 60,
+                 .optimizer_instances = args->optimizer_instances,
+                 .fingerprint = train_args_fingerprint (args),
+                 .watch = { .warn_seconds = args->stall_minutes * 60 } },
+        .vocab_divisor = args->vocab_divisor,
+        .model = set_model (args),
+        .microbatch_group = given (args->microbatch_group),
+        .length = set_length (args),
+        .lr = set_lr (args),
+        .scaler = set_scaler (args),
+        .step = { .per_token_loss = args->per_token_loss, .skip_overflows = args->fp16,
+                  .check_nan = !args->no_check_nan },
+        .buffers = set_buffers (args),
+        .bucket = set_bucket (args),
+        .main = set_main (args),
+        .optimizer = set_optimizer (args),
+        .check_memory = !args->no_check_memory,
+        .data = set_data (args),
+        .evaluation = set_evaluation (args),
+        .resume = set_resume (args),
+        .save = set_save (args),
+        .outputs = { .weights = args->save_weights, .gradients = args->save_gradients },
+        .report = set_report (args),
+        .tensorboard = set_tensorboard (args),
+        .trace = { .file = args->trace_file, .iterations = args->trace_iterations },
+        .stop = { .signals = args->ignore_signals ? NULL : args->exit_signals,
+                  .minutes = args->exit_minutes },
+    };
+    set_margs (&c->margs, args);
+    c->batches = set_batches (args, c->model.micro_batch_size);
+}
+
+void run_config_clear (struct run_config *c)
+{
+    stages_destroy (c->stages);
+    c->stages = NULL;
+    c->model.stages = NULL;
 }

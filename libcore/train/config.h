@@ -1,79 +1,162 @@
-/* config - what follows from the arguments of "megatron train" for a run. */
+/* config - the configurations of all modules of a run, made of the arguments once.
+ *
+ * run_config_init() copies each argument into the member of struct run_config that is the
+ * configuration of the argument's module: an argument is a row of args_table.c, a line in
+ * config.c, and a field of that configuration.  No other part of a run reads struct train_args,
+ * but for event files, which begin with the arguments as texts.  Texts and words still point into
+ * the arguments, which have to stay.
+ *
+ * run_config_init() cannot fail.  A name that may be wrong stays a text for the module that parses
+ * it, or is read by one of the later calls.
+ *
+ * What needs more than the arguments is filled in, or made, by later calls, in this order:
+ * run_config_geometry() reads the environment; run_config_tokenizer(), and the caller with a file
+ * of batches, add what files say; run_config_model() and run_config_stages() complete the model.
+ * The other functions take the number of ranks, and are for the time when the ranks have met.
+ */
 #ifndef LIBCORE_TRAIN_CONFIG_H
 #define LIBCORE_TRAIN_CONFIG_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-#include "libcore/nn/config.h"
+#include "libcore/job/job.h"
+#include "libcore/nn/model.h"
 #include "libcore/optim/grad_scaler.h"
 #include "libcore/optim/lr.h"
 #include "libcore/optim/num_microbatches.h"
+#include "libcore/optim/optimizer.h"
 #include "libcore/topo/geometry.h"
+#include "libcore/topo/margs.h"
 #include "libcore/topo/stages.h"
 #include "libcore/train/args.h"
-#include "megatron/dtype.h"
+#include "libcore/train/data.h"
+#include "libcore/train/evaluate.h"
+#include "libcore/train/output.h"
+#include "libcore/train/report.h"
+#include "libcore/train/resume.h"
+#include "libcore/train/save.h"
+#include "libcore/train/stop.h"
+#include "libcore/train/tensorboard.h"
+#include "libcore/train/trace.h"
 #include "megatron/error.h"
 
-/* Sizes that the job gave through the environment (MEGATRON_TP_SIZE ...) are the defaults
- * of the parallel sizes; an argument that contradicts one is an error.
+/* How long a run trains.  An end is given in iterations or in samples: the other one is
+ * TRAIN_UNSET.
  */
-int train_geometry (const struct train_args *args, struct geometry *geometry,
-                    struct mg_error *err);
+struct run_length {
+    int64_t iters, samples;
+    int64_t exit_interval; /* leave after an iteration that this divides, 0: never */
+    bool skip_train;       /* the run only evaluates */
+};
 
-/* The rules of a model's arguments on a geometry (topo/margs.h), whose world may be 0: its rules
- * are then left out.  'data_seq_length' and 'rows' are the length of the samples of a file of
- * batches and the samples of a batch, 0: there is no such file.  -1, EINVAL and a text on the
- * first rule that is broken.
+/* The schedule of learning rate and weight decay as the arguments have it. */
+struct lr_given {
+    struct lr_config lr; /* without styles and numbers of samples */
+    struct lr_lengths {
+        int64_t decay, wsd_decay; /* TRAIN_UNSET: not given */
+        int64_t warmup;
+    } iters, samples;        /* the same in either unit */
+    double warmup_fraction;  /* of the decay, below 0: not given */
+    const char *style, *wsd_style, *wd_style; /* names, as lr_style_parse() ... take them */
+};
+
+/* How a step is taken. */
+struct step_config {
+    bool per_token_loss; /* every token of the global batch counts alike */
+    bool skip_overflows; /* gradients that are not finite are an overflow of the loss scale */
+    bool check_nan;      /* end at a loss or norm that is not finite */
+};
+
+struct run_config {
+    const struct train_args *args; /* for the functions of config*.c, and to print them all */
+    struct margs margs;       /* the arguments that are in rules */
+    struct geometry geometry; /* of run_config_geometry(); world is 0 until ranks have met */
+    struct stages *stages;    /* of run_config_stages() */
+    struct job_config job;    /* its limits; the set-up adds what it knows of this process */
+
+    /* What files say.  The caller sets the first two: length and number of samples of a batch in
+     * a file of batches, 0: there is no such file.
+     */
+    int file_seq_length;
+    int64_t file_rows;
+    int tokenizer_size; /* of run_config_tokenizer(), 0: not known or not needed */
+    int vocab_divisor;  /* the vocabulary is padded to a multiple of this times tp */
+
+    /* Before run_config_model(), model.config has TRAIN_UNSET where no argument was given.
+     * 'sequence_parallel' is as given, and means nothing with tp 1.
+     */
+    struct model_spec model;
+    int microbatch_group;        /* of an interleaved schedule, 0: the pipeline's size */
+    struct batch_config batches; /* without dp; global_batch 0: not given */
+    struct run_length length;
+    struct lr_given lr;
+    struct grad_scaler_config scaler;
+    struct step_config step;
+
+    struct buffers_config buffers;    /* without bucket_size: run_config_buffers() */
+    struct layout_bucket_rule bucket; /* what the arguments say of it */
+    struct main_params_config main;
+    struct optimizer_config optimizer;
+    bool check_memory; /* refuse a run for which memory seems to be short */
+
+    struct data_config data;
+    struct evaluation_config evaluation;
+    struct resume_config resume;
+    struct save_config save;
+    struct output_config outputs;
+    struct report_config report;
+    struct tensorboard_config tensorboard;
+    struct trace_config trace;
+    struct stop_config stop;
+};
+
+/* Copy the arguments, which need not go together, into the configurations.  Reads no file. */
+void run_config_init (struct run_config *c, const struct train_args *args);
+void run_config_clear (struct run_config *c);
+
+/* Fill c->geometry.  Sizes that the job gave through the environment (MEGATRON_TP_SIZE ...) are
+ * the defaults of the parallel sizes; an argument that contradicts one is an error.
  */
-int train_check_rules (const struct train_args *args, const struct geometry *geometry,
-                       int data_seq_length, int64_t rows, struct mg_error *err);
+int run_config_geometry (struct run_config *c, struct mg_error *err);
 
-/* Read the files of --tokenizer-type and set *size to its vocabulary size; 0 if the argument is
- * not given, or is not needed since --vocab-size is given.
+/* Check the rules of a model's arguments on c->geometry (topo/margs.h); rules about a world of 0
+ * are left out.  -1, EINVAL and a text on the first rule that is broken.
  */
-int train_tokenizer_size (const struct train_args *args, int *size, struct mg_error *err);
+int run_config_check_rules (const struct run_config *c, struct mg_error *err);
 
-/* The model that the arguments describe, for a tensor-parallel size. 'data_seq_length' is that
- * of the data where --seq-length was not given (0: unknown), 'tokenizer_size' that of
- * train_tokenizer_size().  Reads no file.
+/* Check that the arguments about buffers of parameters and gradients go together. */
+int run_config_check_buffers (const struct run_config *c, struct mg_error *err);
+
+/* Read the files of --tokenizer-type, and set c->tokenizer_size, unless --vocab-size is given. */
+int run_config_tokenizer (struct run_config *c, struct mg_error *err);
+
+/* Complete c->model.config: what follows from other sizes, tp and the files.  Reads no file. */
+int run_config_model (struct run_config *c, struct mg_error *err);
+
+/* Make c->stages, the layers of every pipeline stage, and set the virtual stages that they give
+ * in c->geometry, whose rules may then be broken.
  */
-int train_model (const struct train_args *args, int tp, int data_seq_length, int tokenizer_size,
-                 struct model_config *model, struct mg_error *err);
+int run_config_stages (struct run_config *c, struct mg_error *err);
 
-/* Layers of every pipeline stage, for the geometry's pipeline.  Leaves the virtual stages
- * that they give in the geometry, whose rules may then be broken.  NULL and a text on
- * failure.
+/* The sizes of global batches over the run for a data-parallel size.  NULL and a text on
+ * failure; the caller owns the result.
  */
-struct stages *train_stages (const struct train_args *args, struct geometry *geometry,
-                             struct mg_error *err);
-
-/* Type of parameters and activations. */
-enum mg_dtype train_dtype (const struct train_args *args);
-
-/* Type of gradients as they are added up and reduced, by Megatron-LM's rules: float32; with
- * --bf16 --grad-reduce-in-bf16 or --main-grads-dtype bf16 bfloat16; with --fp16 float16, unless
- * --accumulate-allreduce-grads-in-fp32.
- */
-enum mg_dtype train_grad_dtype (const struct train_args *args);
-
-/* What the loss is scaled by: dynamic with --fp16, or as --loss-scale says, else 1. */
-struct grad_scaler_config train_grad_scaler (const struct train_args *args);
-
-/* Samples of a microbatch. */
-int train_micro_batch (const struct train_args *args);
-
-/* Global batch sizes over the run for a data-parallel size. 'rows' are the samples of a
- * batch in a file of them, 0: there is none.  NULL and a text on failure.
- */
-struct num_microbatches *train_batches (const struct train_args *args, int dp, int64_t rows,
-                                        int seq_length, struct mg_error *err);
+struct num_microbatches *run_config_batches (const struct run_config *c, int dp,
+                                             struct mg_error *err);
 
 /* Iterations of the whole run. */
-int64_t train_iterations (const struct train_args *args,
-                          const struct num_microbatches *batches);
+int64_t run_config_iterations (const struct run_config *c,
+                               const struct num_microbatches *batches);
 
 /* Learning rate and weight decay over samples. */
-int train_lr (const struct train_args *args, const struct num_microbatches *batches,
-              struct lr_config *lr, struct mg_error *err);
+int run_config_lr (const struct run_config *c, const struct num_microbatches *batches,
+                   struct lr_config *lr, struct mg_error *err);
+
+/* The configuration of buffers for a rank's n parameters: with buckets by Megatron-LM's rules for
+ * 'dp' ranks of GROUP_DP_CP and this rank's place in the pipeline.
+ */
+struct buffers_config run_config_buffers (const struct run_config *c, int dp, int pp_rank,
+                                          const struct param *params, size_t n);
 
 #endif /* LIBCORE_TRAIN_CONFIG_H */

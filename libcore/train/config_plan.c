@@ -1,138 +1,93 @@
-/* config_plan.c - what follows from the arguments over the run: types, batch sizes, learning rate
- *
- * As in config.c, every function only reads the arguments and fills the struct of another
- * module.
+/* config_plan.c - what follows from a run's configuration once the number of ranks is known: batch
+ * sizes, learning rate, buckets
  */
 
 #include <errno.h>
 #include <inttypes.h>
-#include <string.h>
 
 #include "libcore/train/config.h"
 
-static int given (int value)
-{
-    return value == TRAIN_UNSET ? 0 : value;
-}
-
-enum mg_dtype train_dtype (const struct train_args *args)
-{
-    return args->bf16 ? MG_BFLOAT16 : args->fp16 ? MG_FLOAT16 : MG_FLOAT32;
-}
-
-enum mg_dtype train_grad_dtype (const struct train_args *args)
-{
-    if (args->bf16 && (args->grads_bfloat16 || strcmp (args->main_grads_dtype, "bf16") == 0))
-        return MG_BFLOAT16;
-    return args->fp16 && !args->grads_float32 ? MG_FLOAT16 : MG_FLOAT32;
-}
-
-struct grad_scaler_config train_grad_scaler (const struct train_args *args)
-{
-    bool constant = args->loss_scale != TRAIN_UNSET;
-
-    return (struct grad_scaler_config){
-        .constant = constant || !args->fp16,
-        .initial = constant ? args->loss_scale : args->fp16 ? args->initial_loss_scale : 1,
-        .min = args->min_loss_scale,
-        .growth = 2,
-        .backoff = 0.5,
-        .growth_interval = args->loss_scale_window,
-        .hysteresis = args->hysteresis,
-    };
-}
-
-int train_micro_batch (const struct train_args *args)
-{
-    return args->micro_batch_size != TRAIN_UNSET ? args->micro_batch_size : 1;
-}
-
 /* --- batch sizes --- */
 
-static bool has_ramp (const struct train_args *args)
+static int check_batch (const struct run_config *c, struct mg_error *err)
 {
-    return args->batch_ramp[0] > 0;
-}
+    const struct batch_config *b = &c->batches;
 
-static int check_batch (const struct train_args *args, int64_t rows, struct mg_error *err)
-{
-    if (rows && args->global_batch_size != TRAIN_UNSET && args->global_batch_size != rows)
+    if (c->file_rows && b->global_batch && b->global_batch != c->file_rows)
         return mg_error_set (err, EINVAL,
-                             "--global-batch-size %d, but the batches in %s have %" PRId64
+                             "--global-batch-size %" PRId64 ", but the batches in %s have %" PRId64
                              " samples",
-                             args->global_batch_size, args->batches, rows);
-    if (rows && (args->batch_steps || has_ramp (args) || args->round_batch_down))
+                             b->global_batch, c->data.batches, c->file_rows);
+    if (c->file_rows && (b->steps || b->ramp_start > 0 || b->round_down))
         return mg_error_set (
             err, EINVAL,
             "--batches, whose batches have one size, excludes "
             "--step-batch-size-schedule, --rampup-batch-size and --decrease-"
             "batch-size-if-needed");
-    if (has_ramp (args) && args->global_batch_size == TRAIN_UNSET)
+    if (b->ramp_start > 0 && !b->global_batch)
         return mg_error_set (err, EINVAL,
                              "--rampup-batch-size wants --global-batch-size to "
                              "grow up to");
     return 0;
 }
 
-struct num_microbatches *train_batches (const struct train_args *args, int dp,
-                                        int64_t rows, int seq_length,
-                                        struct mg_error *err)
+struct num_microbatches *run_config_batches (const struct run_config *c, int dp,
+                                             struct mg_error *err)
 {
-    struct batch_config config = {
-        .micro_batch = train_micro_batch (args),
-        .dp = dp,
-        .global_batch = rows ? rows : given (args->global_batch_size),
-        .round_down = args->round_batch_down,
-        .steps = args->batch_steps,
-        .seq_length = seq_length,
-        .ramp_start = args->batch_ramp[0],
-        .ramp_increment = args->batch_ramp[1],
-        .ramp_samples = args->batch_ramp[2],
-    };
+    struct batch_config config = c->batches;
 
-    if (check_batch (args, rows, err) < 0)
+    if (check_batch (c, err) < 0)
         return NULL;
+    config.dp = dp;
+    config.seq_length = c->model.config.seq_length;
+    if (c->file_rows)
+        config.global_batch = c->file_rows;
     if (config.global_batch == 0 && !config.steps)
         config.global_batch = (int64_t)config.micro_batch * dp;
     return num_microbatches_create (&config, err);
 }
 
-int64_t train_iterations (const struct train_args *args,
-                          const struct num_microbatches *batches)
+int64_t run_config_iterations (const struct run_config *c,
+                               const struct num_microbatches *batches)
 {
+    const struct run_length *length = &c->length;
     struct batch_size first;
 
-    if (args->skip_train)
+    if (length->skip_train)
         return 0;
-    if (args->train_samples == TRAIN_UNSET)
-        return args->train_iters;
+    if (length->samples == TRAIN_UNSET)
+        return length->iters;
     num_microbatches_at (batches, 0, &first);
     if (num_microbatches_count (batches) == 1 && first.running > 0)
-        return args->train_samples / first.running; // as Megatron-LM: the rest is left
-    return num_microbatches_iterations (batches, args->train_samples);
+        return length->samples / first.running; // as Megatron-LM: the rest is left
+    return num_microbatches_iterations (batches, length->samples);
 }
 
 /* --- learning rate --- */
 
-/* Iterations and samples are told apart by how the run's end is given. */
-static int check_unit (const struct train_args *args, struct mg_error *err)
+/* True if a corner of the schedule is given in this unit. */
+static bool is_given (const struct lr_lengths *l)
 {
-    bool samples = args->train_samples != TRAIN_UNSET;
+    return l->decay != TRAIN_UNSET || l->warmup > 0 || l->wsd_decay != TRAIN_UNSET;
+}
 
-    if (samples && args->train_iters != TRAIN_UNSET)
+/* Iterations and samples are told apart by how the run's end is given. */
+static int check_unit (const struct run_config *c, struct mg_error *err)
+{
+    const struct lr_given *given = &c->lr;
+    bool samples = c->length.samples != TRAIN_UNSET;
+
+    if (samples && c->length.iters != TRAIN_UNSET)
         return mg_error_set (err, EINVAL,
                              "--train-iters and --train-samples exclude each "
                              "other");
-    if (samples && (args->lr_decay_iters != TRAIN_UNSET || args->lr_warmup_iters > 0
-                    || args->lr_wsd_decay_iters != TRAIN_UNSET))
+    if (samples && is_given (&given->iters))
         return mg_error_set (err, EINVAL, "--train-samples excludes --lr-decay-iters, "
                              "--lr-warmup-iters and --lr-wsd-decay-iters: give samples");
-    if (!samples && (args->lr_decay_samples != TRAIN_UNSET || args->lr_warmup_samples > 0
-                     || args->lr_wsd_decay_samples != TRAIN_UNSET))
+    if (!samples && is_given (&given->samples))
         return mg_error_set (err, EINVAL, "--lr-decay-samples, --lr-warmup-samples and "
                              "--lr-wsd-decay-samples want --train-samples");
-    if (args->lr_warmup_fraction >= 0
-        && (args->lr_warmup_iters > 0 || args->lr_warmup_samples > 0))
+    if (given->warmup_fraction >= 0 && (given->iters.warmup > 0 || given->samples.warmup > 0))
         return mg_error_set (err, EINVAL,
                              "--lr-warmup-fraction and --lr-warmup-%s exclude "
                              "each other",
@@ -153,78 +108,106 @@ static int check_warmup (int64_t warmup, int64_t decay, const char *unit,
 }
 
 /* Corners of the schedule in samples. */
-static int lr_in_samples (const struct train_args *args, struct lr_config *lr,
+static int lr_in_samples (const struct run_config *c, struct lr_config *lr,
                           struct mg_error *err)
 {
-    lr->decay = args->lr_decay_samples != TRAIN_UNSET ? args->lr_decay_samples
-                                                      : args->train_samples;
-    lr->warmup = (double)args->lr_warmup_samples;
-    lr->wsd_decay = args->lr_wsd_decay_samples;
-    lr->wd_incr = args->train_samples;
-    return check_warmup (args->lr_warmup_samples, lr->decay, "samples", err);
+    const struct lr_lengths *l = &c->lr.samples;
+
+    lr->decay = l->decay != TRAIN_UNSET ? l->decay : c->length.samples;
+    lr->warmup = (double)l->warmup;
+    lr->wsd_decay = l->wsd_decay;
+    lr->wd_incr = c->length.samples;
+    return check_warmup (l->warmup, lr->decay, "samples", err);
 }
 
 /* The same from iterations. */
-static int lr_in_iterations (const struct train_args *args,
-                             const struct num_microbatches *b, struct lr_config *lr,
-                             struct mg_error *err)
+static int lr_in_iterations (const struct run_config *c, const struct num_microbatches *b,
+                             struct lr_config *lr, struct mg_error *err)
 {
-    int64_t decay = args->lr_decay_iters != TRAIN_UNSET ? args->lr_decay_iters
-                                                        : args->train_iters;
-    int64_t train = args->train_iters > 0 ? args->train_iters : 1;
-    int64_t wsd = args->lr_wsd_decay_iters;
+    const struct lr_lengths *l = &c->lr.iters;
+    int64_t decay = l->decay != TRAIN_UNSET ? l->decay : c->length.iters;
+    int64_t train = c->length.iters > 0 ? c->length.iters : 1;
     const int64_t most = INT64_C (1) << 60;
 
     if (decay < 1)
         decay = 1;
-    if (check_warmup (args->lr_warmup_iters, decay, "iters", err) < 0)
+    if (check_warmup (l->warmup, decay, "iters", err) < 0)
         return -1;
     lr->decay = num_microbatches_samples (b, decay);
     lr->wd_incr = num_microbatches_samples (b, train);
-    lr->warmup = (double)num_microbatches_samples (b, args->lr_warmup_iters);
-    if (wsd <= decay)
-        lr->wsd_decay = lr->decay - num_microbatches_samples (b, decay - wsd);
+    lr->warmup = (double)num_microbatches_samples (b, l->warmup);
+    if (l->wsd_decay <= decay)
+        lr->wsd_decay = lr->decay - num_microbatches_samples (b, decay - l->wsd_decay);
     else
-        lr->wsd_decay = num_microbatches_samples (b, wsd);
+        lr->wsd_decay = num_microbatches_samples (b, l->wsd_decay);
     if (lr->decay > most || lr->wd_incr > most || lr->wsd_decay > most)
         return mg_error_set (err, ERANGE, "%" PRId64 " iterations take too many samples",
                              decay > train ? decay : train);
     return 0;
 }
 
-int train_lr (const struct train_args *args, const struct num_microbatches *batches,
-              struct lr_config *lr, struct mg_error *err)
+int run_config_lr (const struct run_config *c, const struct num_microbatches *batches,
+                   struct lr_config *lr, struct mg_error *err)
 {
-    bool samples = args->train_samples != TRAIN_UNSET;
+    const struct lr_given *given = &c->lr;
+    bool samples = c->length.samples != TRAIN_UNSET;
 
-    *lr = (struct lr_config){
-        .init = args->lr_warmup_init,
-        .max = args->lr,
-        .min = args->min_lr,
-        .wd_start
-        = args->start_weight_decay >= 0 ? args->start_weight_decay : args->weight_decay,
-        .wd_end
-        = args->end_weight_decay >= 0 ? args->end_weight_decay : args->weight_decay,
-    };
-    if (check_unit (args, err) < 0)
+    *lr = given->lr;
+    if (check_unit (c, err) < 0)
         return -1;
-    if ((samples ? lr_in_samples (args, lr, err)
-                 : lr_in_iterations (args, batches, lr, err)) < 0)
+    if ((samples ? lr_in_samples (c, lr, err) : lr_in_iterations (c, batches, lr, err)) < 0)
         return -1;
-    if (args->lr_warmup_fraction >= 0)
-        lr->warmup = args->lr_warmup_fraction * (double)lr->decay;
-    if (lr_style_parse ("--lr-decay-style", args->lr_decay_style, &lr->style, err) < 0
-        || wsd_style_parse ("--lr-wsd-decay-style", args->lr_wsd_decay_style,
-                            &lr->wsd_style, err)
-               < 0
-        || wd_style_parse ("--weight-decay-incr-style", args->weight_decay_incr_style,
-                           &lr->wd_style, err)
-               < 0)
+    if (given->warmup_fraction >= 0)
+        lr->warmup = given->warmup_fraction * (double)lr->decay;
+    if (lr_style_parse ("--lr-decay-style", given->style, &lr->style, err) < 0
+        || wsd_style_parse ("--lr-wsd-decay-style", given->wsd_style, &lr->wsd_style, err) < 0
+        || wd_style_parse ("--weight-decay-incr-style", given->wd_style, &lr->wd_style, err) < 0)
         return -1;
     if (lr->style == LR_WSD
-        && (samples ? args->lr_wsd_decay_samples : args->lr_wsd_decay_iters)
-               == TRAIN_UNSET)
+        && (samples ? given->samples.wsd_decay : given->iters.wsd_decay) == TRAIN_UNSET)
         return mg_error_set (err, EINVAL, "--lr-decay-style WSD wants --lr-wsd-decay-%s",
                              samples ? "samples" : "iters");
     return lr_check (lr, err);
+}
+
+/* --- buffers --- */
+
+int run_config_check_buffers (const struct run_config *c, struct mg_error *err)
+{
+    const struct buffers_config *b = &c->buffers;
+    int instances = c->job.optimizer_instances;
+
+    if (b->average && c->step.per_token_loss)
+        return mg_error_set (err, EINVAL, "--ddp-average-in-collective and "
+                             "--calculate-per-token-loss exclude each other");
+    if (c->bucket.bucket_size && c->bucket.num_buckets)
+        return mg_error_set (err, EINVAL,
+                             "--ddp-bucket-size and --ddp-num-buckets exclude each other");
+    if (instances > 1 && !b->sharded)
+        return mg_error_set (err, EINVAL, "--num-distributed-optimizer-instances %d needs "
+                             "--use-distributed-optimizer", instances);
+    if (b->overlap_param_gather && (!b->sharded || !b->overlap_grad_reduce))
+        return mg_error_set (err, EINVAL, "--overlap-param-gather needs "
+                             "--use-distributed-optimizer and --overlap-grad-reduce");
+    return 0;
+}
+
+/* Bucket by bucket only where that is overlapped with something. */
+struct buffers_config run_config_buffers (const struct run_config *c, int dp, int pp_rank,
+                                          const struct param *params, size_t n)
+{
+    struct buffers_config config = c->buffers;
+    struct layout_bucket_rule rule = c->bucket;
+    int64_t size;
+
+    rule.dp = dp;
+    rule.pp_rank = pp_rank;
+    for (size_t i = 0; i < n; i++)
+        rule.num_params += params[i].numel;
+    size = layout_bucket_size (&rule, NULL);
+    if (size == LAYOUT_ONE_BUCKET)
+        config.bucket_size = 0;
+    else
+        config.bucket_size = size > 0 ? size : 1; // each parameter alone either way
+    return config;
 }

@@ -19,24 +19,18 @@ static const char *const part_arguments[SPLIT_NUM_PARTS] = {
 };
 
 /* The argument that names a part's data, and its name. */
-static const struct train_list *list_of (const struct train_args *args,
-                                         enum split_part part, const char **name)
+static const struct train_list *list_of (const struct data_config *c, enum split_part part,
+                                         const char **name)
 {
-    const struct train_list *lists[SPLIT_NUM_PARTS] = {
-        [SPLIT_TRAIN] = &args->train_data_path,
-        [SPLIT_VALID] = &args->valid_data_path,
-        [SPLIT_TEST] = &args->test_data_path,
-    };
-
-    *name = args->data_path.count ? "--data-path" : part_arguments[part];
-    return args->data_path.count ? &args->data_path : lists[part];
+    *name = c->all.count ? "--data-path" : part_arguments[part];
+    return c->all.count ? &c->all : &c->part[part];
 }
 
-bool train_data_has (const struct train_args *args, enum split_part part)
+bool train_data_has (const struct data_config *c, enum split_part part)
 {
     const char *name;
 
-    return list_of (args, part, &name)->count > 0;
+    return list_of (c, part, &name)->count > 0;
 }
 
 static int parse_list (const struct train_list *list, const char *name,
@@ -55,17 +49,17 @@ static int parse_list (const struct train_list *list, const char *name,
 }
 
 /* Which of the ways to name data is used: one of them. */
-static int check_ways (const struct train_args *args, struct mg_error *err)
+static int check_ways (const struct data_config *c, struct mg_error *err)
 {
     const struct {
         const char *name;
         bool given;
     } ways[] = {
-        { "--data-path", args->data_path.count > 0 },
-        { "--batches", args->batches != NULL },
-        { part_arguments[SPLIT_TRAIN], args->train_data_path.count > 0 },
-        { part_arguments[SPLIT_VALID], args->valid_data_path.count > 0 },
-        { part_arguments[SPLIT_TEST], args->test_data_path.count > 0 },
+        { "--data-path", c->all.count > 0 },
+        { "--batches", c->batches != NULL },
+        { part_arguments[SPLIT_TRAIN], c->part[SPLIT_TRAIN].count > 0 },
+        { part_arguments[SPLIT_VALID], c->part[SPLIT_VALID].count > 0 },
+        { part_arguments[SPLIT_TEST], c->part[SPLIT_TEST].count > 0 },
     };
     int first = -1;
 
@@ -79,45 +73,45 @@ static int check_ways (const struct train_args *args, struct mg_error *err)
     return 0;
 }
 
-int train_data_check (const struct train_args *args, struct mg_error *err)
+int train_data_check (const struct data_config *c, struct mg_error *err)
 {
-    const struct tokenizer_files files = { args->vocab_file, args->merge_file };
+    const struct tokenizer_files *files = &c->tokenizer_files;
 
-    if (check_ways (args, err) < 0)
+    if (check_ways (c, err) < 0)
         return -1;
     for (int part = 0; part < SPLIT_NUM_PARTS; part++) {
         struct blend blend;
         const char *name;
-        const struct train_list *list = list_of (args, part, &name);
+        const struct train_list *list = list_of (c, part, &name);
 
         if (list->count > 0 && parse_list (list, name, &blend, err) < 0)
             return -1;
         if (list->count > 0)
             blend_clear (&blend);
     }
-    if (args->tokenizer)
-        return tokenizer_check (args->tokenizer, &files, err);
-    if (files.vocab || files.merge)
+    if (c->tokenizer)
+        return tokenizer_check (c->tokenizer, files, err);
+    if (files->vocab || files->merge)
         return mg_error_set (err, EINVAL, "%s wants --tokenizer-type",
-                             files.vocab ? "--vocab-file" : "--merge-file");
+                             files->vocab ? "--vocab-file" : "--merge-file");
     return 0;
 }
 
-struct sample_source *train_data_open (const struct train_args *args,
+struct sample_source *train_data_open (const struct data_config *c,
                                        enum split_part part, int seq_length,
                                        int64_t num_samples, struct mg_error *err)
 {
     struct sample_blend_config config = {
-        .split = args->data_path.count ? args->split : NULL,
+        .split = c->all.count ? c->split : NULL,
         .part = part,
         .seq_length = seq_length,
         .num_samples = num_samples,
-        .seed = args->seed,
-        .surplus = args->data_surplus,
-        .cache = args->data_cache,
+        .seed = c->seed,
+        .surplus = c->surplus,
+        .cache = c->cache,
     };
     const char *name;
-    const struct train_list *list = list_of (args, part, &name);
+    const struct train_list *list = list_of (c, part, &name);
     struct sample_source *source;
     struct blend blend;
 

@@ -11,16 +11,29 @@
 #include <stdint.h>
 
 #include "libcore/data/sample_source.h"
-#include "libcore/train/config.h"
+#include "libcore/data/tokenizer.h"
+#include "libcore/train/args.h"
 #include "megatron/error.h"
 
-/* The arguments that name data and tokenizer fit together, as far as can be told without
- * opening a file: 0, or -1 with errno EINVAL and a text that names the argument.
- */
-int train_data_check (const struct train_args *args, struct mg_error *err);
+struct data_config {
+    struct train_list all;                   /* --data-path */
+    struct train_list part[SPLIT_NUM_PARTS]; /* --train-data-path ... */
+    const char *split;                       /* of 'all' */
+    const char *batches;                     /* file of batches in place of datasets, NULL: none */
+    double surplus;                          /* part more asked of each of several datasets */
+    const char *cache;                       /* directory for the order of samples, NULL: none */
+    int64_t seed;                            /* of that order */
+    const char *tokenizer;                   /* that made the data, NULL: not given */
+    struct tokenizer_files tokenizer_files;
+};
 
-/* Do the arguments name data of this part?  (The part of --split may still be empty.) */
-bool train_data_has (const struct train_args *args, enum split_part part);
+/* What names data and tokenizer fits together, as far as can be told without opening a file: 0, or
+ * -1 with errno EINVAL and a text that names the argument.
+ */
+int train_data_check (const struct data_config *c, struct mg_error *err);
+
+/* True if data of this part is named.  (The part of --split may still be empty.) */
+bool train_data_has (const struct data_config *c, enum split_part part);
 
 /* Samples of a part: at least 'num_samples' of them, 1 or more. NULL with errno and a
  * text, ENODATA if the part has no documents or not enough of them; the caller owns the
@@ -28,7 +41,7 @@ bool train_data_has (const struct train_args *args, enum split_part part);
  * they share --data-cache-path; what one has written there before the others begin, they
  * need not make.
  */
-struct sample_source *train_data_open (const struct train_args *args,
+struct sample_source *train_data_open (const struct data_config *c,
                                        enum split_part part, int seq_length,
                                        int64_t num_samples, struct mg_error *err);
 

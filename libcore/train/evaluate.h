@@ -13,17 +13,46 @@
 #include <stdint.h>
 
 #include "libcore/data/split.h"
-#include "libcore/train/config.h"
+#include "libcore/nn/model.h"
+#include "libcore/optim/num_microbatches.h"
+#include "libcore/train/accord.h"
+#include "libcore/train/data.h"
 #include "libcore/train/input.h"
+#include "libcore/train/passes.h"
+#include "libcore/train/report.h"
+#include "libcore/train/state.h"
 #include "megatron/error.h"
 
-struct train;
+struct evaluation_config {
+    int64_t iters;         /* global batches of an evaluation, 0: there are none */
+    int64_t interval;      /* iterations between validations, 0: only at the end */
+    bool alone;            /* the run does nothing else */
+    bool wants_validation; /* it is an error if there is no validation data */
+};
+
+/* What evaluation has to know of a run to open its data. */
+struct evaluation_run {
+    const struct data_config *data;
+    const struct num_microbatches *batches;
+    int64_t train_iters;
+    int seq_length;
+};
+
+/* What evaluating uses.  All of it belongs to the run. */
+struct evaluation_use {
+    struct accord *accord;
+    struct model *model;
+    struct passes *passes;
+    struct model_mode mode; /* of the passes */
+    struct report *report;
+    struct train_progress *progress;
+};
 
 /* The part of a run that evaluates. All zero: nothing is evaluated. */
 struct evaluation {
+    const struct evaluation_config *config; /* of evaluate_open() or evaluate_plan() */
+    struct evaluation_use use; /* set by the caller before evaluate_due() and evaluate_end() */
     bool assumed; /* of a planned run: there will be data */
-    int64_t iters;    /* global batches at a time, 0: none */
-    int64_t interval; /* 0: only at the end */
     struct batch_size batch;
     struct {
         struct sample_source *source; /* NULL: there is no data */
@@ -32,36 +61,43 @@ struct evaluation {
     } part[SPLIT_NUM_PARTS];
 };
 
-/* Do the arguments for evaluation go together?  -1, EINVAL and a text if not. */
-int evaluate_check (const struct train_args *args, struct mg_error *err);
+/* Does the configuration go together with itself and the data?  -1, EINVAL and a text if not. */
+int evaluate_check (const struct evaluation_config *config, const struct data_config *data,
+                    struct mg_error *err);
 
 /* Samples that the whole run draws from a part, as Megatron-LM counts them; -1, ERANGE and
  * a text if that is too many.
  */
-int64_t evaluate_samples (const struct train_args *args, enum split_part part,
+int64_t evaluate_samples (const struct evaluation_config *config, enum split_part part,
                           int64_t train_iters, int64_t global_batch, struct mg_error *err);
 
 /* Open validation and test data.  Where the default split leaves one of them none, it is
  * left out; it is an error where an argument asks for it.  Called again, it opens nothing.
+ * The configuration outlives the evaluation.
  */
-int evaluate_open (struct train *t, struct mg_error *err);
+int evaluate_open (struct evaluation *e, const struct evaluation_config *config,
+                   const struct evaluation_run *run, struct mg_error *err);
 
 /* In place of evaluate_open(), for a planned run.  Where no data is given, or its files are not
  * here, it will evaluate, unless the arguments say otherwise.
  */
-int evaluate_plan (struct train *t, struct mg_error *err);
+int evaluate_plan (struct evaluation *e, const struct evaluation_config *config,
+                   const struct evaluation_run *run, struct mg_error *err);
 
-/* Make ready to read them; evaluate_open() comes first. */
-int evaluate_init (struct train *t, struct mg_error *err);
+/* Make ready to read the data; evaluate_open() comes first.  'dp' are the ranks that share a global
+ * batch.
+ */
+int evaluate_init (struct evaluation *e, const struct mg_comm *dp, int micro_batch_size,
+                   int vocab_size, struct mg_error *err);
 void evaluate_clear (struct evaluation *e);
 
 /* Is there anything to evaluate? */
 bool evaluate_any (const struct evaluation *e);
 
 /* Validation, if it is due after the iteration that is done. Collective. */
-int evaluate_due (struct train *t, struct mg_error *err);
+int evaluate_due (struct evaluation *e, struct mg_error *err);
 
 /* Validation and test at the end of a run. Collective. */
-int evaluate_end (struct train *t, struct mg_error *err);
+int evaluate_end (struct evaluation *e, struct mg_error *err);
 
 #endif /* LIBCORE_TRAIN_EVALUATE_H */

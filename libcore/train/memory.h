@@ -1,19 +1,21 @@
 /* memory - what a rank of a run allocates on its device, planned before it does.
  *
- * The plan asks the code that allocates: buffers and optimizer, the carving of activations
- * for the slots that the lists of passes need, the communicators, the kernels.  What it names
- * is all that the library takes of the device before the first step, and it takes no more
- * afterwards; what MPI and other libraries take for themselves is theirs.
+ * The plan asks the modules that allocate: buffers and optimizer, the carving of activations
+ * for the slots that the lists of passes need, the communicators, the kernels.  It only adds up
+ * their answers.  What it names is all that the library takes of the device before the first step,
+ * and it takes no more afterwards; what MPI and other libraries take for themselves is theirs.
  */
 #ifndef LIBCORE_TRAIN_MEMORY_H
 #define LIBCORE_TRAIN_MEMORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "libcore/job/job.h"
+#include "libcore/nn/model.h"
+#include "libcore/optim/optimizer.h"
 #include "megatron/error.h"
-
-struct train;
 
 enum memory_kind {
     MEMORY_PARAMETERS,
@@ -65,15 +67,34 @@ void memory_each_describe (const struct memory_plan *plan, char text[MEMORY_EACH
 
 void memory_clear (struct memory_plan *plan);
 
-/* Of a run whose job is there: make the model, the lists of passes, the buffers, main parameters
- * and, for a run that trains, the optimizer, which allocate nothing large, and fill t->memory
- * with the bytes that binding them will allocate.  -1 and a text on failure.
- */
-int memory_plan (struct train *t, struct mg_error *err);
+/* The modules that allocate, as they are made and not yet bound. */
+struct memory_parts {
+    struct model *model;
+    const int *slots; /* of each pool of the model */
+    const struct buffers *buffers;
+    const struct main_params *main;
+    const struct optimizer *optimizer; /* NULL: there is none */
+    const struct job *job;
+    int shards; /* as in the plan */
+};
 
-/* Does the plan, times the ranks of this node, fit into what is available?  -1, ENOMEM and a
- * text with what is missing and what would help, if not.
+/* Fill in the bytes that binding the parts will allocate.  -1 and a text on failure. */
+int memory_plan (struct memory_plan *plan, const struct memory_parts *parts,
+                 struct mg_error *err);
+
+/* What the run does not do yet, or does and could leave, to need less memory. */
+struct memory_advice {
+    bool async_save;        /* it could leave --async-save out */
+    bool shard;             /* a distributed optimizer would split the state */
+    bool smaller_batch;     /* microbatches could be smaller */
+    bool sequence_parallel; /* sequence parallelism is possible */
+    bool bf16;              /* 16-bit types are possible */
+};
+
+/* Does the plan, times the 'ranks' of this node, fit into 'available' bytes (0: not known, it
+ * does)?  -1, ENOMEM and a text with what is missing and what would help, if not.
  */
-int memory_check (const struct train *t, struct mg_error *err);
+int memory_check (const struct memory_plan *plan, int ranks, double available,
+                  const struct memory_advice *advice, struct mg_error *err);
 
 #endif /* LIBCORE_TRAIN_MEMORY_H */

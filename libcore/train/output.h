@@ -9,6 +9,12 @@
 #include "libcore/checkpoint/outfile.h"
 #include "megatron/error.h"
 
+/* Files that a run writes besides checkpoints and what report.h has; NULL: not written. */
+struct output_config {
+    const char *weights;   /* final weights */
+    const char *gradients; /* the first iteration's gradients, before clipping */
+};
+
 /* Check that outfile.h could write 'path' as a whole file.  NULL is allowed.  Makes nothing.  -1
  * and a text that names the argument.
  */

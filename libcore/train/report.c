@@ -14,9 +14,8 @@
 #include <unistd.h>
 
 #include "libcore/base/multiple.h"
+#include "libcore/train/output.h"
 #include "libcore/train/report.h"
-#include "libcore/train/tensorboard.h"
-#include "libcore/train/train_private.h"
 
 /* Kinds of memory of a rank, in bytes. */
 enum use {
@@ -48,50 +47,83 @@ enum { MAX_LINES = 16 };
 enum { REPORT_MAX = (int)NUM_TIMERS > (int)NUM_PLAN ? (int)NUM_TIMERS : (int)NUM_PLAN };
 _Static_assert ((int)NUM_USES <= (int)REPORT_MAX, "room for a line of memory");
 
-int report_check (const struct train_args *args, struct mg_error *err)
+int report_check (const struct report_config *config, struct mg_error *err)
 {
     enum timers_option option;
     char of[40];
 
-    snprintf (of, sizeof (of), "--log-interval %" PRId64, args->log_interval);
-    if (args->log_memory_interval != TRAIN_UNSET
-        && multiple_check ("--log-memory-interval", args->log_memory_interval, args->log_interval,
+    snprintf (of, sizeof (of), "--log-interval %" PRId64, config->interval);
+    if (config->memory_interval
+        && multiple_check ("--log-memory-interval", config->memory_interval, config->interval,
                            of, "", err) < 0)
         return -1;
-    if (tensorboard_check (args, err) < 0)
-        return -1;
-    return timers_option_parse (args->timing_log_option, &option, err);
+    return timers_option_parse (config->timing_option, &option, err);
 }
 
-int report_create (struct train *t, struct mg_error *err)
+static bool is_speaker (const struct report *r)
 {
-    struct report *r = &t->report;
+    return job_rank (r->use.job) == job_world (r->use.job) - 1;
+}
 
-    r->flops = model_flops (t->model);
-    r->timers.level = t->args.timing_log_level;
-    r->timers.stream = model_stream (t->model);
-    r->timers.trace = t->trace;
-    if (!(r->gathered = calloc ((size_t)job_world (t->job) * REPORT_MAX,
+int report_open (struct report *r, const struct report_use *use,
+                 const struct tensorboard_config *tensorboard, struct mg_error *err)
+{
+    const char *metrics = use->config->metrics_file;
+
+    r->use = *use;
+    if (metrics && is_speaker (r)
+        && !(r->metrics = output_open ("--metrics-file", metrics, OUTFILE_STREAM, err)))
+        return -1;
+    return tensorboard_init (&r->tensorboard, tensorboard, use->job, err);
+}
+
+int report_create (struct report *r, struct model *model, int seq_length,
+                   struct trace *trace, struct mg_error *err)
+{
+    const struct report_config *config = r->use.config;
+
+    r->flops = model_flops (model);
+    r->seq_length = seq_length;
+    r->timers.level = config->timing_level;
+    r->timers.stream = model_stream (model);
+    r->timers.trace = trace;
+    if (!(r->gathered = calloc ((size_t)job_world (r->use.job) * REPORT_MAX,
                                 sizeof (*r->gathered))))
         return mg_error_set (err, ENOMEM, "report: out of memory");
-    return timers_option_parse (t->args.timing_log_option, &r->option, err);
+    return timers_option_parse (config->timing_option, &r->option, err);
+}
+
+int report_restart (struct report *r, struct mg_error *err)
+{
+    if (!r->metrics)
+        return 0;
+    return output_restart (r->metrics, "--metrics-file", r->use.config->metrics_file, err);
+}
+
+int report_close (struct report *r, struct mg_error *err)
+{
+    return output_close (&r->metrics, "--metrics-file", r->use.config->metrics_file, err);
+}
+
+void report_drop (struct report *r)
+{
+    if (r->metrics)
+        fclose (r->metrics);
+    r->metrics = NULL;
+    tensorboard_clear (&r->tensorboard);
 }
 
 void report_clear (struct report *r)
 {
+    report_drop (r);
     free (r->gathered);
     *r = (struct report){ 0 };
 }
 
-static bool is_speaker (const struct train *t)
-{
-    return job_rank (t->job) == job_world (t->job) - 1;
-}
-
 /* Every rank's 'n' numbers to all: the speaker is one of them. */
-static int gather (struct train *t, const double *own, int n, struct mg_error *err)
+static int gather (struct report *r, const double *own, int n, struct mg_error *err)
 {
-    if (mg_comm_all_gather (job_control (t->job), own, t->report.gathered, (size_t)n,
+    if (mg_comm_all_gather (job_control (r->use.job), own, r->gathered, (size_t)n,
                             MG_FLOAT64, NULL, err) < 0)
         return mg_error_prefix (err, "log line");
     return 0;
@@ -117,52 +149,52 @@ double report_resident (void)
     return (double)pages * (double)sysconf (_SC_PAGESIZE);
 }
 
-static void print_memory (const struct train *t, const char *when)
+static void print_memory (const struct report *r, const char *when)
 {
     const double mib = 1 << 20;
-    int world = job_world (t->job);
+    int world = job_world (r->use.job);
+    FILE *out = r->use.out;
 
-    fprintf (t->out, " (%s) memory (MB)", when);
+    fprintf (out, " (%s) memory (MB)", when);
     for (int kind = 0; kind < NUM_USES; kind++) {
         int most = 0;
 
-        for (int r = 1; r < world; r++) {
-            if (t->report.gathered[r * NUM_USES + kind]
-                > t->report.gathered[most * NUM_USES + kind])
-                most = r;
+        for (int rank = 1; rank < world; rank++) {
+            if (r->gathered[rank * NUM_USES + kind] > r->gathered[most * NUM_USES + kind])
+                most = rank;
         }
-        fprintf (t->out, " | %s: %.2f", use_names[kind],
-                 t->report.gathered[most * NUM_USES + kind] / mib);
+        fprintf (out, " | %s: %.2f", use_names[kind],
+                 r->gathered[most * NUM_USES + kind] / mib);
         if (world > 1)
-            fprintf (t->out, " (rank %d)", most);
+            fprintf (out, " (rank %d)", most);
     }
-    fputs (" |\n", t->out);
-    fflush (t->out);
+    fputs (" |\n", out);
+    fflush (out);
 }
 
-int report_memory (struct train *t, const char *when, struct mg_error *err)
+int report_memory (struct report *r, const char *when, struct mg_error *err)
 {
     struct rusage usage;
     double own[NUM_USES];
 
-    own[USE_PARAMETERS] = (double)memory_state (&t->memory);
-    own[USE_ACTIVATIONS] = (double)memory_activations (&t->memory);
-    own[USE_PLANNED] = (double)memory_total (&t->memory);
+    own[USE_PARAMETERS] = (double)memory_state (r->use.memory);
+    own[USE_ACTIVATIONS] = (double)memory_activations (r->use.memory);
+    own[USE_PLANNED] = (double)memory_total (r->use.memory);
     own[USE_RESIDENT] = report_resident ();
     getrusage (RUSAGE_SELF, &usage);
     own[USE_MAX_RESIDENT] = (double)usage.ru_maxrss * 1024; // Linux counts it in KiB
     if (own[USE_MAX_RESIDENT] < own[USE_RESIDENT])       // and a little late
         own[USE_MAX_RESIDENT] = own[USE_RESIDENT];
-    if (gather (t, own, NUM_USES, err) < 0)
+    if (gather (r, own, NUM_USES, err) < 0)
         return -1;
-    if (is_speaker (t))
-        print_memory (t, when);
+    if (is_speaker (r))
+        print_memory (r, when);
     return 0;
 }
 
-static void print_plan (const struct train *t, int first, int last)
+static void print_plan (const struct report *r, int first, int last)
 {
-    const double *row = t->report.gathered + first * NUM_PLAN;
+    const double *row = r->gathered + first * NUM_PLAN;
     struct memory_plan plan = { .elements = (int64_t)row[PLAN_ELEMENTS],
                                 .padding = (int64_t)row[PLAN_PADDING],
                                 .shards = (int)row[PLAN_SHARDS] };
@@ -174,118 +206,114 @@ static void print_plan (const struct train *t, int first, int last)
     for (int k = 0; k < NUM_MEMORY_KINDS; k++)
         plan.bytes[k] = (int64_t)row[k];
     memory_each_describe (&plan, each);
-    fprintf (t->out, " memory plan (bytes) of %s", ranks);
+    fprintf (r->use.out, " memory plan (bytes) of %s", ranks);
     for (int k = 0; k < NUM_MEMORY_KINDS; k++)
-        fprintf (t->out, " | %s: %.0f", memory_kind_names[k], row[k]);
-    fprintf (t->out, " | planned: %.0f | allocated: %.0f |\n", row[PLAN_TOTAL],
+        fprintf (r->use.out, " | %s: %.0f", memory_kind_names[k], row[k]);
+    fprintf (r->use.out, " | planned: %.0f | allocated: %.0f |\n", row[PLAN_TOTAL],
              row[PLAN_ALLOCATED]);
-    fprintf (t->out, " bytes per parameter of %s: %s | parameters: %.0f | padding: %.0f |\n",
+    fprintf (r->use.out, " bytes per parameter of %s: %s | parameters: %.0f | padding: %.0f |\n",
              ranks, each, row[PLAN_ELEMENTS], row[PLAN_PADDING]);
 }
 
-int report_plan (struct train *t, struct mg_error *err)
+int report_plan (struct report *r, struct mg_error *err)
 {
-    const double *all = t->report.gathered;
-    int world = job_world (t->job), lines = 0;
+    const double *all = r->gathered;
+    int world = job_world (r->use.job), lines = 0;
     double own[NUM_PLAN];
 
     for (int k = 0; k < NUM_MEMORY_KINDS; k++)
-        own[k] = (double)t->memory.bytes[k];
-    own[PLAN_TOTAL] = (double)memory_total (&t->memory);
-    own[PLAN_ALLOCATED] = (double)device_allocated (job_device (t->job));
-    own[PLAN_ELEMENTS] = (double)t->memory.elements;
-    own[PLAN_PADDING] = (double)t->memory.padding;
-    own[PLAN_SHARDS] = t->memory.shards;
-    if (gather (t, own, NUM_PLAN, err) < 0)
+        own[k] = (double)r->use.memory->bytes[k];
+    own[PLAN_TOTAL] = (double)memory_total (r->use.memory);
+    own[PLAN_ALLOCATED] = (double)device_allocated (job_device (r->use.job));
+    own[PLAN_ELEMENTS] = (double)r->use.memory->elements;
+    own[PLAN_PADDING] = (double)r->use.memory->padding;
+    own[PLAN_SHARDS] = r->use.memory->shards;
+    if (gather (r, own, NUM_PLAN, err) < 0)
         return -1;
-    for (int first = 0, next; is_speaker (t) && first < world; first = next) {
+    for (int first = 0, next; is_speaker (r) && first < world; first = next) {
         next = first + 1;
         while (next < world
                && memcmp (all + first * NUM_PLAN, all + next * NUM_PLAN, sizeof (own)) == 0)
             next++;
         if (lines++ < MAX_LINES)
-            print_plan (t, first, next - 1);
+            print_plan (r, first, next - 1);
     }
-    if (is_speaker (t))
-        fflush (t->out);
+    if (is_speaker (r))
+        fflush (r->use.out);
     return 0;
 }
 
 /* --- iterations --- */
 
-static struct metrics_rate rate (const struct train *t, int64_t samples, double milliseconds)
+static struct metrics_rate rate (const struct report *r, int64_t samples, double milliseconds)
 {
     double seconds = milliseconds > 0 ? milliseconds / 1e3 : 1e-9, n = (double)samples;
 
     return (struct metrics_rate){
-        .tokens_per_second = n * (double)t->config.seq_length / seconds,
-        .tflops = n * t->report.flops / seconds / 1e12 / job_world (t->job),
+        .tokens_per_second = n * (double)r->seq_length / seconds,
+        .tflops = n * r->flops / seconds / 1e12 / job_world (r->use.job),
     };
 }
 
 /* Times of all ranks, per iteration since the last line. */
-static int report_timers (struct train *t, int64_t iteration, bool reset,
+static int report_timers (struct report *r, int64_t iteration, bool reset,
                           struct mg_error *err)
 {
-    struct report *r = &t->report;
-
     if (r->timers.level == 0)
         return 0;
-    if (gather (t, r->timers.sum, NUM_TIMERS, err) < 0)
+    if (gather (r, r->timers.sum, NUM_TIMERS, err) < 0)
         return -1;
-    if (is_speaker (t))
-        timers_print (t->out, r->option, r->gathered, job_world (t->job),
+    if (is_speaker (r))
+        timers_print (r->use.out, r->option, r->gathered, job_world (r->use.job),
                       (double)r->iterations);
     if (reset)
         memset (r->timers.sum, 0, sizeof (r->timers.sum));
-    return tensorboard_timers (t, iteration, err);
+    return tensorboard_timers (&r->tensorboard, r->gathered, r->iterations, iteration, err);
 }
 
-int report_save (struct train *t, double milliseconds, struct mg_error *err)
+int report_save (struct report *r, double milliseconds, struct mg_error *err)
 {
-    struct report *r = &t->report;
     double own[NUM_TIMERS] = { [TIMER_SAVE_CHECKPOINT] = milliseconds };
 
     if (r->timers.level == 0)
         return 0;
-    if (gather (t, own, NUM_TIMERS, err) < 0)
+    if (gather (r, own, NUM_TIMERS, err) < 0)
         return -1;
-    if (is_speaker (t))
-        timers_print (t->out, r->option, r->gathered, job_world (t->job), 1);
+    if (is_speaker (r))
+        timers_print (r->use.out, r->option, r->gathered, job_world (r->use.job), 1);
     return 0;
 }
 
-static bool memory_is_due (const struct train *t, int64_t iteration)
+static bool memory_is_due (const struct report *r, int64_t iteration)
 {
-    int64_t interval = t->args.log_memory_interval;
+    int64_t interval = r->use.config->memory_interval;
 
-    return iteration == t->first_iteration
-           || (interval != TRAIN_UNSET && iteration % interval == 0);
+    return iteration == r->first_iteration
+           || (interval != 0 && iteration % interval == 0);
 }
 
 /* As Megatron-LM the first iteration of a run has a line out of turn, which resets nothing. */
-static int report_line (struct train *t, struct metrics *m, struct mg_error *err)
+static int report_line (struct report *r, struct metrics *m, struct mg_error *err)
 {
-    struct report *r = &t->report;
-    bool due = m->iteration % t->args.log_interval == 0;
+    bool due = m->iteration % r->use.config->interval == 0;
     int64_t updates = r->iterations - r->skipped;
     char when[64];
 
-    if (!due && m->iteration != t->first_iteration)
+    if (!due && m->iteration != r->first_iteration)
         return 0;
     m->mean_milliseconds = r->milliseconds / (double)r->iterations;
     m->mean_lm_loss = r->loss / (double)(updates > 1 ? updates : 1);
     m->num_not_finite = r->not_finite;
     m->num_skipped = r->skipped;
-    m->mean = rate (t, r->samples, r->milliseconds);
-    if (is_speaker (t))
-        metrics_print (t->out, m, t->args.log_throughput);
-    if (tensorboard_line (t, m, err) < 0)
+    m->mean = rate (r, r->samples, r->milliseconds);
+    if (is_speaker (r))
+        metrics_print (r->use.out, m, r->use.config->throughput);
+    if (tensorboard_line (&r->tensorboard, m, m->iteration == r->first_iteration, err) < 0)
         return -1;
     snprintf (when, sizeof (when), "after %" PRId64 " iterations", m->iteration);
-    if (memory_is_due (t, m->iteration) && report_memory (t, when, err) < 0)
+    if (memory_is_due (r, m->iteration) && report_memory (r, when, err) < 0)
         return -1;
-    if (report_timers (t, m->iteration, due, err) < 0)
+    if (report_timers (r, m->iteration, due, err) < 0)
         return -1;
     if (due) {
         r->iterations = r->samples = r->not_finite = r->skipped = 0;
@@ -294,20 +322,30 @@ static int report_line (struct train *t, struct metrics *m, struct mg_error *err
     return 0;
 }
 
-int report_iteration (struct train *t, struct metrics *m, struct mg_error *err)
+int report_iteration (struct report *r, struct metrics *m, struct mg_error *err)
 {
-    struct report *r = &t->report;
-
     r->iterations++;
     r->samples += m->global_batch_size;
     r->milliseconds += m->milliseconds;
     r->loss += m->skipped ? 0 : m->lm_loss;
     r->not_finite += m->not_finite;
     r->skipped += m->skipped;
-    m->rate = rate (t, m->global_batch_size, m->milliseconds);
-    if (report_line (t, m, err) < 0 || tensorboard_iteration (t, m, err) < 0)
+    m->rate = rate (r, m->global_batch_size, m->milliseconds);
+    if (report_line (r, m, err) < 0 || tensorboard_iteration (&r->tensorboard, m, err) < 0)
         return -1;
-    if (t->metrics)
-        return metrics_write_json (t->metrics, t->args.metrics_file, m, err);
+    if (r->metrics)
+        return metrics_write_json (r->metrics, r->use.config->metrics_file, m, err);
+    return 0;
+}
+
+int report_evaluation (struct report *r, const struct metrics_evaluation *m,
+                       struct mg_error *err)
+{
+    if (is_speaker (r))
+        metrics_print_evaluation (r->use.out, m);
+    if (tensorboard_evaluation (&r->tensorboard, m, err) < 0)
+        return -1;
+    if (r->metrics)
+        return metrics_write_evaluation (r->metrics, r->use.config->metrics_file, m, err);
     return 0;
 }

@@ -2,18 +2,42 @@
 #ifndef LIBCORE_TRAIN_REPORT_H
 #define LIBCORE_TRAIN_REPORT_H
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
-#include "libcore/train/config.h"
+#include "libcore/job/job.h"
+#include "libcore/train/memory.h"
 #include "libcore/train/metrics.h"
+#include "libcore/train/tensorboard.h"
 #include "libcore/train/timers.h"
 #include "megatron/error.h"
 
-struct train;
+struct report_config {
+    int64_t interval;          /* iterations between log lines */
+    int64_t memory_interval;   /* between lines of memory, 0: only after the first iteration */
+    bool throughput;           /* log lines have rates */
+    int timing_level;          /* of timers.h */
+    const char *timing_option; /* as timers_option_parse() takes it */
+    const char *metrics_file;  /* NULL: there is none */
+};
 
-/* What is kept for it. All zero before report_create(). */
+/* What a report is made of.  All of it belongs to the run. */
+struct report_use {
+    const struct report_config *config;
+    struct job *job;
+    FILE *out;
+    const struct memory_plan *memory; /* of this rank */
+};
+
+/* The report of a run.  All zero before report_open(). */
 struct report {
-    double flops; /* floating-point operations of training on a sequence */
+    struct report_use use;
+    FILE *metrics; /* on the last rank, if asked for */
+    struct tensorboard tensorboard;
+    int64_t first_iteration; /* of this run, from 1: set by the run */
+    double flops;       /* floating-point operations of training on a sequence */
+    int64_t seq_length; /* tokens of a sequence */
     struct timers timers;
     enum timers_option option;
     double *gathered; /* [world][REPORT_MAX] */
@@ -22,28 +46,50 @@ struct report {
     double milliseconds, loss; /* sums */
 };
 
-/* Do the arguments go together?  -1, EINVAL and a text if not. */
-int report_check (const struct train_args *args, struct mg_error *err);
+/* Does the configuration go together?  -1, EINVAL and a text if not. */
+int report_check (const struct report_config *config, struct mg_error *err);
 
-/* Allocate, and let the timers run; the model exists. */
-int report_create (struct train *t, struct mg_error *err);
+/* Open the files that the last rank writes, the metrics file and the directory of event files;
+ * nothing is written yet.
+ */
+int report_open (struct report *r, const struct report_use *use,
+                 const struct tensorboard_config *tensorboard, struct mg_error *err);
+
+/* Allocate, and let the timers run: intervals wait for the model's stream, and a trace, NULL if
+ * there is none, gets them.
+ */
+int report_create (struct report *r, struct model *model, int seq_length,
+                   struct trace *trace, struct mg_error *err);
+
+/* A new run begins: empty the metrics file.  That of a run that goes on is appended to. */
+int report_restart (struct report *r, struct mg_error *err);
+
+/* Close the metrics file.  -1 and a text if anything that was written to it is lost. */
+int report_close (struct report *r, struct mg_error *err);
+
+/* Close all files, whatever was lost; the timers stay. */
+void report_drop (struct report *r);
 void report_clear (struct report *r);
 
 /* After an iteration, of which m tells all but rates and means: the log line if it is due
  * (every --log-interval iterations, and after the first of the run), with timers and
  * memory, and the metrics. Collective.
  */
-int report_iteration (struct train *t, struct metrics *m, struct mg_error *err);
+int report_iteration (struct report *r, struct metrics *m, struct mg_error *err);
+
+/* After an evaluation: its lines, from the last rank. */
+int report_evaluation (struct report *r, const struct metrics_evaluation *m,
+                       struct mg_error *err);
 
 /* After a checkpoint, with --timing-log-level: lines of the milliseconds for which it kept each
  * rank from going on.  Collective.
  */
-int report_save (struct train *t, double milliseconds, struct mg_error *err);
+int report_save (struct report *r, double milliseconds, struct mg_error *err);
 
 /* Lines of what ranks have planned to allocate, by kind, and have allocated, in bytes, and
  * what a parameter takes: two for neighbours that are alike, 16 times at most.  Collective.
  */
-int report_plan (struct train *t, struct mg_error *err);
+int report_plan (struct report *r, struct mg_error *err);
 
 /* Returns the resident set of this process in bytes, or 0 where the system does not say.  The
  * function allocates nothing.
@@ -51,6 +97,6 @@ int report_plan (struct train *t, struct mg_error *err);
 double report_resident (void);
 
 /* A line of the memory of all ranks; 'when' tells of which moment. Collective. */
-int report_memory (struct train *t, const char *when, struct mg_error *err);
+int report_memory (struct report *r, const char *when, struct mg_error *err);
 
 #endif /* LIBCORE_TRAIN_REPORT_H */

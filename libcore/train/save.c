@@ -3,6 +3,9 @@
  * One checkpoint is written at a time.  With --async-save the thread touches only the copy and
  * files, and calls no collective.  A checkpoint counts as saved once all ranks have written and
  * it has its name.
+ *
+ * Invariant: 'save' is there from begin() to complete(), and 'thread' from start_writing() to
+ * complete() where 'aside' is set.  The thread touches the checkpoint, 'ended' and 'written' only.
  */
 
 #include <errno.h>
@@ -10,26 +13,19 @@
 #include <stdio.h>
 
 #include "libcore/base/flush.h"
-#include "libcore/checkpoint/checkpoint.h"
-#include "libcore/checkpoint/dirlock.h"
-#include "libcore/train/train_private.h"
+#include "libcore/train/save.h"
 
 /* Remove checkpoints that are not to be kept, now that a newer one is complete.  Where that
  * fails disk space is lost, not the run.
  */
-static void prune (struct train *t)
+static void prune (const struct save_use *u)
 {
-    const struct train_args *args = &t->args;
-    struct checkpoint_keep keep = {
-        .last = args->keep_last != TRAIN_UNSET ? args->keep_last : 1,
-        .every = args->save_retain_interval != TRAIN_UNSET ? args->save_retain_interval : 0,
-    };
     struct mg_error err = { "" };
 
-    if (args->keep_last == TRAIN_UNSET && args->save_retain_interval == TRAIN_UNSET)
+    if (u->config->keep.last == 0)
         return;
-    if (checkpoint_prune (args->save, &keep, &err) < 0)
-        fprintf (t->out, "old checkpoints stay: %s\n", err.text);
+    if (checkpoint_prune (u->config->dir, &u->config->keep, &err) < 0)
+        fprintf (u->accord->out, "old checkpoints stay: %s\n", err.text);
 }
 
 static void *write_shard (void *arg)
@@ -45,106 +41,112 @@ static void *write_shard (void *arg)
 }
 
 /* The thread; where there can be none, this one does its work. */
-static void start_writing (struct train *t)
+static void start_writing (struct saving *s)
 {
-    struct saving *s = &t->saving;
+    const struct save_use *u = &s->use;
 
     s->begun = timers_now ();
-    s->aside = t->args.async_save && pthread_create (&s->thread, NULL, write_shard, s) == 0;
+    s->aside = u->config->async && pthread_create (&s->thread, NULL, write_shard, s) == 0;
     if (!s->aside)
         write_shard (s);
-    else if (job_rank (t->job) == 0) {
-        fprintf (t->out, "saving checkpoint of iteration %" PRId64 " to %s\n",
-                 s->iteration, t->args.save);
-        fflush (t->out);
+    else if (job_rank (u->accord->job) == 0) {
+        fprintf (u->accord->out, "saving checkpoint of iteration %" PRId64 " to %s\n",
+                 s->iteration, u->config->dir);
+        fflush (u->accord->out);
     }
 }
 
-static int begin (struct train *t, struct mg_error *err)
+static int begin (struct saving *s, struct mg_error *err)
 {
-    struct saving *s = &t->saving;
+    const struct save_use *u = &s->use;
+    bool async = u->config->async;
 
-    s->iteration = t->progress.iteration;
+    s->iteration = u->progress->iteration;
     s->complete = false;
-    if (train_agree (t, dirlock_check (t->lock, err), err) < 0)
+    if (accord_agree (u->accord, dirlock_check (s->lock, err), err) < 0)
         return -1;
     atomic_store (&s->written, false);
-    s->save = state_save_begin (t->state, t->args.save, &t->progress, t->args.async_save, err);
-    if (train_common (t, s->save ? 0 : -1) < 0)
+    s->save = state_save_begin (u->state, u->config->dir, u->progress, async, err);
+    if (accord_common (u->accord, s->save ? 0 : -1) < 0)
         return -1;
-    if (t->args.async_save && optimizer_take_snapshot (t->optimizer, err) < 0)
+    if (async && optimizer_take_snapshot (u->optimizer, err) < 0)
         return -1;
-    start_writing (t);
+    start_writing (s);
     return 0;
 }
 
 /* Around what the run waits for. */
-static void wait_begins (struct train *t)
+static void wait_begins (struct saving *s)
 {
-    timers_start (&t->report.timers, TIMER_SAVE_CHECKPOINT);
+    timers_start (&s->use.report->timers, TIMER_SAVE_CHECKPOINT);
 }
 
-static void wait_ends (struct train *t)
+static void wait_ends (struct saving *s)
 {
-    double *sum = &t->report.timers.sum[TIMER_SAVE_CHECKPOINT];
+    struct timers *timers = &s->use.report->timers;
+    double *sum = &timers->sum[TIMER_SAVE_CHECKPOINT];
 
-    timers_stop (&t->report.timers, TIMER_SAVE_CHECKPOINT);
-    t->saving.blocked += *sum;
+    timers_stop (timers, TIMER_SAVE_CHECKPOINT);
+    s->blocked += *sum;
     *sum = 0; /* no part of an iteration */
 }
 
-bool save_is_writing (struct train *t)
+bool save_is_writing (const struct saving *s)
 {
-    return t->saving.save && !atomic_load (&t->saving.written);
+    return s->save && !atomic_load (&s->written);
 }
 
-int save_checkpoint (struct train *t, struct mg_error *err)
+int save_checkpoint (struct saving *s, struct mg_error *err)
 {
+    const struct save_use *u = &s->use;
     int rc;
 
-    if (save_finish (t, err) < 0)
+    if (save_finish (s, err) < 0)
         return -1;
-    job_activity (t->job, "saving iteration", t->progress.iteration);
-    t->saving.blocked = 0;
-    wait_begins (t);
-    rc = begin (t, err);
-    wait_ends (t);
+    s->newest = u->progress->iteration;
+    job_activity (u->accord->job, "saving iteration", u->progress->iteration);
+    s->blocked = 0;
+    wait_begins (s);
+    rc = begin (s, err);
+    wait_ends (s);
     if (rc < 0)
         return -1;
-    return t->args.async_save ? 0 : save_finish (t, err);
+    return u->config->async ? 0 : save_finish (s, err);
 }
 
-static int complete (struct train *t, struct mg_error *err)
+static int complete (struct saving *s, struct mg_error *err)
 {
-    struct saving *s = &t->saving;
+    const struct save_use *u = &s->use;
+    FILE *out = u->accord->out;
     int rc;
 
     if (s->aside) {
         pthread_join (s->thread, NULL);
-        trace_written (t->trace, s->iteration, s->begun, s->ended);
+        trace_written (u->trace, s->iteration, s->begun, s->ended);
     }
     rc = checkpoint_save_finish (s->save, err);
     s->save = NULL;
-    if (train_common (t, rc) < 0)
+    if (accord_common (u->accord, rc) < 0)
         return -1;
-    if (job_rank (t->job) == 0) {
-        fprintf (t->out, "saved checkpoint of iteration %" PRId64 " to %s\n", s->iteration,
-                 t->args.save);
-        prune (t);
-        fflush (t->out);
+    if (job_rank (u->accord->job) == 0) {
+        fprintf (out, "saved checkpoint of iteration %" PRId64 " to %s\n", s->iteration,
+                 u->config->dir);
+        prune (u);
+        fflush (out);
     }
     return 0;
 }
 
-int save_finish (struct train *t, struct mg_error *err)
+int save_finish (struct saving *s, struct mg_error *err)
 {
+    const struct save_use *u = &s->use;
     int rc;
 
-    if (!t->saving.save)
+    if (!s->save)
         return 0;
-    job_activity (t->job, "completing the checkpoint of iteration", t->saving.iteration);
-    wait_begins (t);
-    rc = complete (t, err);
-    wait_ends (t);
-    return rc < 0 ? -1 : report_save (t, t->saving.blocked, err);
+    job_activity (u->accord->job, "completing the checkpoint of iteration", s->iteration);
+    wait_begins (s);
+    rc = complete (s, err);
+    wait_ends (s);
+    return rc < 0 ? -1 : report_save (u->report, s->blocked, err);
 }

@@ -13,13 +13,38 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "libcore/checkpoint/checkpoint.h"
+#include "libcore/checkpoint/dirlock.h"
+#include "libcore/train/accord.h"
+#include "libcore/train/report.h"
+#include "libcore/train/state.h"
+#include "libcore/train/trace.h"
 #include "megatron/error.h"
 
-struct train;
-struct checkpoint_save;
+struct save_config {
+    const char *dir;             /* NULL: nothing is saved */
+    int64_t interval;            /* iterations between checkpoints, 0: only at the end */
+    struct checkpoint_keep keep; /* 'last' 0: all checkpoints are kept */
+    bool async;                  /* written by a thread */
+};
 
-/* What is under way. All zero at first. */
+/* What saving uses.  All of it belongs to the run. */
+struct save_use {
+    const struct save_config *config;
+    struct accord *accord;
+    struct state *state;
+    struct optimizer *optimizer;
+    const struct train_progress *progress;
+    struct report *report; /* and its timers */
+    struct trace *trace;   /* NULL: there is none */
+};
+
+/* What was saved and what is under way.  The caller sets the first three. */
 struct saving {
+    struct save_use use;
+    struct dirlock *lock; /* of the directory, rank 0's */
+    int64_t newest;       /* iteration of the newest checkpoint that is in the directory or is being
+                             written there, as far as this run knows; -1: none */
     struct checkpoint_save *save; /* NULL: nothing */
     int64_t iteration;            /* that it is of */
     bool aside;                   /* 'thread' writes, or has written */
@@ -31,16 +56,16 @@ struct saving {
 };
 
 /* Is there something that this rank still writes?  Local, never blocks. */
-bool save_is_writing (struct train *t);
+bool save_is_writing (const struct saving *s);
 
 /* Save as of the iterations done so far, after what is under way: complete when this returns,
  * with --async-save under way.  Collective; after a failure the older checkpoints are there.
  */
-int save_checkpoint (struct train *t, struct mg_error *err);
+int save_checkpoint (struct saving *s, struct mg_error *err);
 
 /* Complete what is under way, if there is anything: waits for this rank's thread, and for the
  * other ranks.  Collective.  The result is that of the whole save.
  */
-int save_finish (struct train *t, struct mg_error *err);
+int save_finish (struct saving *s, struct mg_error *err);
 
 #endif /* LIBCORE_TRAIN_SAVE_H */

@@ -60,8 +60,8 @@ int state_save_fresh (const char *dir, const struct piece *weights, size_t n, in
                       struct mg_comm *comm, struct mg_error *err);
 
 /* What is taken from which checkpoint. */
-struct state_request {
-    const char *dir;
+struct state_source {
+    const char *dir;       /* NULL: from none, which state_load() does not take */
     int64_t iteration;     /* that one, or -1: the newest complete one */
     bool weights_only;     /* as a run's beginning: the progress stays as it is */
     bool no_optimizer;     /* not the moments, their steps and the loss scale; the schedule
@@ -80,7 +80,7 @@ struct state_found {
  * or the one asked for is not there.  What the values forbid is refused before a tensor is
  * read.  Collective, the same result on every rank; *progress changes on success alone.
  */
-int state_load (struct state *s, const struct state_request *request,
+int state_load (struct state *s, const struct state_source *from,
                 struct train_progress *progress, struct state_found *found,
                 struct mg_error *err);
 

@@ -133,11 +133,11 @@ static int agree_on_latest (struct state *s, const char *dir, int64_t *iteration
 }
 
 /* Read tensors into where they belong; on all ranks or on none. */
-static int read_tensors (struct state *s, const struct state_request *r, int64_t iteration,
+static int read_tensors (struct state *s, const struct state_source *from, int64_t iteration,
                          struct mg_error *err)
 {
     /* A run that does not train has no moments; one that does may have none on this rank. */
-    const bool whole = !r->weights_only && !r->no_optimizer
+    const bool whole = !from->weights_only && !from->no_optimizer
                        && s->optimizer;
     struct mg_comm *comm = job_control (s->job);
     struct list list = { s->loaded.piece, whole ? s->loaded.n : s->loaded_params };
@@ -145,7 +145,7 @@ static int read_tensors (struct state *s, const struct state_request *r, int64_t
     int rc = exchange_agree (comm, stage (&list, err), err);
 
     if (rc == 0)
-        rc = checkpoint_load (r->dir, iteration, NULL, list.piece, list.n, all_of, comm, err);
+        rc = checkpoint_load (from->dir, iteration, NULL, list.piece, list.n, all_of, comm, err);
     if (rc < 0) /* on all ranks */
         return unstage (&list, rc, err);
     if (exchange_agree (comm, unstage (&list, 0, err), err) < 0)
@@ -177,7 +177,7 @@ static int resume_schedule (const struct checkpoint_value *values, enum lr_prefe
 }
 
 /* How far the run was, and what its optimizer had besides moments. */
-static int take_values (const struct state_request *r, const struct checkpoint_value *values,
+static int take_values (const struct state_source *from, const struct checkpoint_value *values,
                         struct train_progress *p, struct mg_error *err)
 {
     struct mg_error why;
@@ -186,13 +186,13 @@ static int take_values (const struct state_request *r, const struct checkpoint_v
     p->consumed_samples = values[VALUE_SAMPLES].integer;
     p->consumed_valid_samples = values[VALUE_VALID_SAMPLES].integer;
     p->skipped_samples = values[VALUE_SKIPPED_SAMPLES].integer;
-    if (r->no_optimizer || r->prefer == LR_PREFER_OWN)
-        p->skipped_samples = r->no_optimizer ? p->consumed_samples : 0;
-    if (r->no_optimizer)
+    if (from->no_optimizer || from->prefer == LR_PREFER_OWN)
+        p->skipped_samples = from->no_optimizer ? p->consumed_samples : 0;
+    if (from->no_optimizer)
         return 0;
-    if (resume_schedule (values, r->prefer, &p->lr, &why) < 0)
+    if (resume_schedule (values, from->prefer, &p->lr, &why) < 0)
         return mg_error_set (err, EINVAL, "it was made with another schedule%s: %s",
-                             r->prefer == LR_PREFER_SAVED
+                             from->prefer == LR_PREFER_SAVED
                                  ? ", which does not fit the arguments"
                                  : " (--override-opt-param-scheduler takes the arguments', "
                                    "--use-checkpoint-opt-param-scheduler the checkpoint's)",
@@ -205,41 +205,41 @@ static int take_values (const struct state_request *r, const struct checkpoint_v
 }
 
 /* Read what there is besides tensors, and what is to be done with it; on all ranks alike. */
-static int read_values (struct state *s, const struct state_request *r, int64_t iteration,
+static int read_values (struct state *s, const struct state_source *from, int64_t iteration,
                         struct checkpoint_value *values, struct train_progress *progress,
                         struct mg_error *err)
 {
     state_name_values (values, NUM_LOADED);
     values[VALUE_HEADS].integer = s->heads;
-    if (checkpoint_load (r->dir, iteration, values, NULL, 0, NULL,
+    if (checkpoint_load (from->dir, iteration, values, NULL, 0, NULL,
                          job_control (s->job), err) < 0)
         return -1;
     if (values[VALUE_HEADS].integer != s->heads)
         mg_error_set (err, EINVAL, "it is of a model with %" PRId64 " attention heads, want "
                       "%d", values[VALUE_HEADS].integer, s->heads);
-    else if (r->weights_only || take_values (r, values, progress, err) == 0)
+    else if (from->weights_only || take_values (from, values, progress, err) == 0)
         return 0;
-    return mg_error_prefix (err, "checkpoint %" PRId64 " in %s", iteration, r->dir);
+    return mg_error_prefix (err, "checkpoint %" PRId64 " in %s", iteration, from->dir);
 }
 
-int state_load (struct state *s, const struct state_request *r,
+int state_load (struct state *s, const struct state_source *from,
                 struct train_progress *progress, struct state_found *found,
                 struct mg_error *err)
 {
     struct checkpoint_value values[NUM_LOADED + 1] = { 0 };
     struct train_progress after = *progress;
 
-    *found = (struct state_found){ .iteration = r->iteration };
-    if (r->iteration < 0
-        && agree_on_latest (s, r->dir, &found->iteration, &found->passed, err) < 0)
+    *found = (struct state_found){ .iteration = from->iteration };
+    if (from->iteration < 0
+        && agree_on_latest (s, from->dir, &found->iteration, &found->passed, err) < 0)
         return -1;
     if (found->iteration < 0)
         return 0;
-    if (read_values (s, r, found->iteration, values, &after, err) < 0
-        || read_tensors (s, r, found->iteration, err) < 0)
+    if (read_values (s, from, found->iteration, values, &after, err) < 0
+        || read_tensors (s, from, found->iteration, err) < 0)
         return -1;
     *progress = after;
-    if (s->optimizer && !r->weights_only && !r->no_optimizer)
+    if (s->optimizer && !from->weights_only && !from->no_optimizer)
         optimizer_set_steps (s->optimizer, values[VALUE_STEPS].integer);
     return 1;
 }

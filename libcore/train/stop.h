@@ -21,6 +21,11 @@
  */
 enum { STOP_STATUS = 75 };
 
+struct stop_config {
+    const char *signals; /* names, NULL: none */
+    double minutes;      /* negative: for ever */
+};
+
 struct stop;
 
 /* The signals of a text such as "SIGTERM,SIGUSR1" ("TERM" will do).  -1, EINVAL and a

@@ -10,23 +10,35 @@
 
 #include "libcore/train/events.h"
 #include "libcore/train/output.h"
+#include "libcore/train/report.h"
 #include "libcore/train/tensorboard.h"
-#include "libcore/train/train_private.h"
 
 enum { MAX_TAG = 64 };
 
-int tensorboard_check (const struct train_args *args, struct mg_error *err)
+int tensorboard_check (const struct tensorboard_config *config, struct mg_error *err)
 {
-    if (args->tensorboard.dir && events_check (err) < 0)
+    if (config->dir && events_check (err) < 0)
         return mg_error_prefix (err, "--tensorboard-dir");
     return 0;
 }
 
-int tensorboard_init (struct train *t, struct mg_error *err)
+static bool is_writer (const struct tensorboard *tb)
 {
-    if (job_rank (t->job) != job_world (t->job) - 1)
-        return 0;
-    return output_make_dir ("--tensorboard-dir", t->args.tensorboard.dir, err);
+    return job_rank (tb->job) == job_world (tb->job) - 1;
+}
+
+int tensorboard_init (struct tensorboard *tb, const struct tensorboard_config *config,
+                      const struct job *job, struct mg_error *err)
+{
+    tb->config = config;
+    tb->job = job;
+    return is_writer (tb) ? output_make_dir ("--tensorboard-dir", config->dir, err) : 0;
+}
+
+void tensorboard_clear (struct tensorboard *tb)
+{
+    events_destroy (tb->events);
+    tb->events = NULL;
 }
 
 /* --- arguments --- */
@@ -74,7 +86,8 @@ static void describe (const struct train_arg *row, const struct train_args *args
     }
 }
 
-static int add_arguments (struct train *t, struct mg_error *err)
+static int add_arguments (struct tensorboard *tb, const struct train_args *args,
+                          int64_t iteration, struct mg_error *err)
 {
     char text[4096], tag[MAX_TAG];
 
@@ -84,35 +97,36 @@ static int add_arguments (struct train *t, struct mg_error *err)
         snprintf (tag, sizeof (tag), "%s", row->name);
         for (char *dash = tag; (dash = strchr (dash, '-'));)
             *dash = '_';
-        describe (row, &t->args, text, sizeof (text));
-        if (events_add_text (t->events, tag, text, t->progress.iteration, err) < 0)
+        describe (row, args, text, sizeof (text));
+        if (events_add_text (tb->events, tag, text, iteration, err) < 0)
             return -1;
     }
-    return events_flush (t->events, err);
+    return events_flush (tb->events, err);
 }
 
-int tensorboard_begin (struct train *t, struct mg_error *err)
+int tensorboard_begin (struct tensorboard *tb, const struct train_args *args, int64_t iteration,
+                       struct mg_error *err)
 {
-    const char *dir = t->args.tensorboard.dir;
+    const char *dir = tb->config->dir;
 
-    if (!dir || job_rank (t->job) != job_world (t->job) - 1)
+    if (!dir || !is_writer (tb))
         return 0;
-    if (!(t->events = events_create (dir, err)))
+    if (!(tb->events = events_create (dir, err)))
         return mg_error_prefix (err, "--tensorboard-dir");
-    return add_arguments (t, err);
+    return add_arguments (tb, args, iteration, err);
 }
 
 /* --- values --- */
 
 /* A value by the number of the iteration, and the same by the number of samples. */
-static int add_both (struct train *t, const char *tag, double value, int64_t iteration,
+static int add_both (struct tensorboard *tb, const char *tag, double value, int64_t iteration,
                      int64_t samples, struct mg_error *err)
 {
     char by_samples[MAX_TAG];
 
     snprintf (by_samples, sizeof (by_samples), "%s vs samples", tag);
-    if (events_add (t->events, tag, value, iteration, err) < 0
-        || events_add (t->events, by_samples, value, samples, err) < 0)
+    if (events_add (tb->events, tag, value, iteration, err) < 0
+        || events_add (tb->events, by_samples, value, samples, err) < 0)
         return -1;
     return 0;
 }
@@ -120,9 +134,9 @@ static int add_both (struct train *t, const char *tag, double value, int64_t ite
 /* The memory of this rank, as Megatron-LM writes it.  Nothing is freed before the end of a run, so
  * the memory that is allocated is also the most that was allocated.
  */
-static int add_memory (struct train *t, int64_t iteration, struct mg_error *err)
+static int add_memory (struct tensorboard *tb, int64_t iteration, struct mg_error *err)
 {
-    double allocated = (double)device_allocated (job_device (t->job));
+    double allocated = (double)device_allocated (job_device (tb->job));
     const struct {
         const char *tag;
         double bytes;
@@ -133,76 +147,76 @@ static int add_memory (struct train *t, int64_t iteration, struct mg_error *err)
     };
 
     for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
-        if (events_add (t->events, rows[i].tag, rows[i].bytes, iteration, err) < 0)
+        if (events_add (tb->events, rows[i].tag, rows[i].bytes, iteration, err) < 0)
             return -1;
     }
     return 0;
 }
 
-static int add_iteration (struct train *t, const struct metrics *m, struct mg_error *err)
+static int add_iteration (struct tensorboard *tb, const struct metrics *m, struct mg_error *err)
 {
-    const struct train_tensorboard *args = &t->args.tensorboard;
+    const struct tensorboard_config *c = tb->config;
     const struct {
         const char *tag;
         bool wanted;
         double value;
     } rows[] = {
-        { "learning-rate", !args->no_learning_rate, m->learning_rate },
+        { "learning-rate", c->learning_rate, m->learning_rate },
         { "batch-size", true, (double)m->global_batch_size },
         { "lm loss", true, m->lm_loss },
-        { "loss-scale", !args->no_loss_scale, m->loss_scale },
-        { "world-size", args->world_size, job_world (t->job) },
+        { "loss-scale", c->loss_scale, m->loss_scale },
+        { "world-size", c->world_size, job_world (tb->job) },
         { "grad-norm", !m->skipped, m->grad_norm },
         { "num-zeros", !m->skipped && m->num_zeros >= 0, (double)m->num_zeros },
     };
 
     for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
         if (rows[i].wanted
-            && add_both (t, rows[i].tag, rows[i].value, m->iteration, m->consumed_samples,
+            && add_both (tb, rows[i].tag, rows[i].value, m->iteration, m->consumed_samples,
                          err) < 0)
             return -1;
     }
-    return args->memory ? add_memory (t, m->iteration, err) : 0;
+    return c->memory ? add_memory (tb, m->iteration, err) : 0;
 }
 
-int tensorboard_iteration (struct train *t, const struct metrics *m, struct mg_error *err)
+int tensorboard_iteration (struct tensorboard *tb, const struct metrics *m, struct mg_error *err)
 {
-    if (!t->events)
+    if (!tb->events)
         return 0;
-    if (m->iteration % t->args.tensorboard.log_interval == 0
-        && add_iteration (t, m, err) < 0)
+    if (m->iteration % tb->config->interval == 0
+        && add_iteration (tb, m, err) < 0)
         return -1;
-    return events_flush (t->events, err);
+    return events_flush (tb->events, err);
 }
 
-/* The first iteration of a run takes longer: its time is left out. */
-int tensorboard_line (struct train *t, const struct metrics *m, struct mg_error *err)
+int tensorboard_line (struct tensorboard *tb, const struct metrics *m, bool first,
+                      struct mg_error *err)
 {
-    if (!t->events || !t->args.tensorboard.timers)
+    if (!tb->events || !tb->config->timers)
         return 0;
-    if (m->iteration != t->first_iteration
-        && events_add (t->events, "iteration-time", m->mean_milliseconds / 1e3, m->iteration,
+    if (!first
+        && events_add (tb->events, "iteration-time", m->mean_milliseconds / 1e3, m->iteration,
                        err) < 0)
         return -1;
-    if (!t->args.log_throughput)
+    if (!tb->config->throughput)
         return 0;
-    return events_add (t->events, "throughput", m->mean.tflops, m->iteration, err);
+    return events_add (tb->events, "throughput", m->mean.tflops, m->iteration, err);
 }
 
-int tensorboard_timers (struct train *t, int64_t iteration, struct mg_error *err)
+int tensorboard_timers (struct tensorboard *tb, const double *times, int64_t iterations,
+                        int64_t iteration, struct mg_error *err)
 {
-    const struct report *r = &t->report;
     char tag[MAX_TAG];
 
-    if (!t->events || !t->args.tensorboard.timers)
+    if (!tb->events || !tb->config->timers)
         return 0;
     for (int i = 0; i < NUM_TIMERS; i++) {
-        double longest = timers_longest (r->gathered, job_world (t->job), (enum timer)i);
+        double longest = timers_longest (times, job_world (tb->job), (enum timer)i);
 
         if (longest == 0)
             continue;
         snprintf (tag, sizeof (tag), "%s-time", timer_name ((enum timer)i));
-        if (events_add (t->events, tag, longest / (double)r->iterations, iteration, err) < 0)
+        if (events_add (tb->events, tag, longest / (double)iterations, iteration, err) < 0)
             return -1;
     }
     return 0;
@@ -211,20 +225,20 @@ int tensorboard_timers (struct train *t, int64_t iteration, struct mg_error *err
 /* Megatron-LM writes the loss of the test set under the name of the validation set, at the same
  * step.  Here the test set has its own name.
  */
-int tensorboard_evaluation (struct train *t, const struct metrics_evaluation *m,
+int tensorboard_evaluation (struct tensorboard *tb, const struct metrics_evaluation *m,
                             struct mg_error *err)
 {
     char tag[MAX_TAG];
 
-    if (!t->events)
+    if (!tb->events)
         return 0;
     snprintf (tag, sizeof (tag), "lm loss %s", m->part);
-    if (add_both (t, tag, m->lm_loss, m->iteration, m->consumed_samples, err) < 0)
+    if (add_both (tb, tag, m->lm_loss, m->iteration, m->consumed_samples, err) < 0)
         return -1;
     snprintf (tag, sizeof (tag), "lm loss %s ppl", m->part);
-    if (t->args.tensorboard.validation_ppl
-        && add_both (t, tag, metrics_perplexity (m->lm_loss), m->iteration,
+    if (tb->config->validation_ppl
+        && add_both (tb, tag, metrics_perplexity (m->lm_loss), m->iteration,
                      m->consumed_samples, err) < 0)
         return -1;
-    return events_flush (t->events, err);
+    return events_flush (tb->events, err);
 }

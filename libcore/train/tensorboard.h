@@ -8,43 +8,68 @@
 #ifndef LIBCORE_TRAIN_TENSORBOARD_H
 #define LIBCORE_TRAIN_TENSORBOARD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "libcore/job/job.h"
 #include "libcore/train/args.h"
 #include "libcore/train/metrics.h"
 #include "megatron/error.h"
 
-struct train;
+struct tensorboard_config {
+    const char *dir;     /* NULL: there are no event files */
+    int64_t interval;    /* iterations between values */
+    bool timers;         /* times, with each log line; with 'throughput' rates too */
+    bool throughput;
+    bool validation_ppl; /* perplexities of evaluations */
+    bool memory, world_size, loss_scale, learning_rate;
+};
 
-/* Check that this build can write event files, if the arguments ask for them. */
-int tensorboard_check (const struct train_args *args, struct mg_error *err);
+/* All zero: there are no event files. */
+struct tensorboard {
+    const struct tensorboard_config *config;
+    const struct job *job;
+    struct events *events; /* NULL: nothing is written here */
+};
 
-/* Make the directory where it is missing, and check that files can be made in it. */
-int tensorboard_init (struct train *t, struct mg_error *err);
+/* Check that this build can write event files, if they are asked for. */
+int tensorboard_check (const struct tensorboard_config *config, struct mg_error *err);
+
+/* Make the directory where it is missing, and check that files can be made in it.  The
+ * configuration and the job outlive 'tb'.
+ */
+int tensorboard_init (struct tensorboard *tb, const struct tensorboard_config *config,
+                      const struct job *job, struct mg_error *err);
+void tensorboard_clear (struct tensorboard *tb);
 
 /* Begin a file with the arguments, as texts at the iteration after which the run goes on.  A
  * resumed run begins one more file; existing files stay as they are.
  */
-int tensorboard_begin (struct train *t, struct mg_error *err);
+int tensorboard_begin (struct tensorboard *tb, const struct train_args *args, int64_t iteration,
+                       struct mg_error *err);
 
 /* Call this after each iteration.  Adds the iteration's values every --tensorboard-log-interval
  * iterations, then writes everything that was added, also by the next two functions.  Allocates
  * nothing.
  */
-int tensorboard_iteration (struct train *t, const struct metrics *m, struct mg_error *err);
+int tensorboard_iteration (struct tensorboard *tb, const struct metrics *m,
+                           struct mg_error *err);
 
 /* Add the mean time of an iteration and the rate since the log line before.  Call it with each log
- * line, before tensorboard_iteration().
+ * line, before tensorboard_iteration().  The time of the run's 'first' iteration is left out: it
+ * takes longer.
  */
-int tensorboard_line (struct train *t, const struct metrics *m, struct mg_error *err);
+int tensorboard_line (struct tensorboard *tb, const struct metrics *m, bool first,
+                      struct mg_error *err);
 
-/* Add the longest time of each timer among all ranks, from t->report.gathered.  Call it with the
- * timers of a log line.
+/* Add the longest time of each timer among all ranks, divided by 'iterations'.  'times' are those
+ * of a log line, as timers_print() takes them.
  */
-int tensorboard_timers (struct train *t, int64_t iteration, struct mg_error *err);
+int tensorboard_timers (struct tensorboard *tb, const double *times, int64_t iterations,
+                        int64_t iteration, struct mg_error *err);
 
 /* Add and write the values of an evaluation. */
-int tensorboard_evaluation (struct train *t, const struct metrics_evaluation *m,
+int tensorboard_evaluation (struct tensorboard *tb, const struct metrics_evaluation *m,
                             struct mg_error *err);
 
 #endif /* LIBCORE_TRAIN_TENSORBOARD_H */

@@ -21,6 +21,11 @@
 #include "libcore/job/job.h"
 #include "libcore/train/timers.h"
 
+struct trace_config {
+    const char *file;       /* NULL: there is no trace */
+    const char *iterations; /* as trace_iterations_parse() takes them */
+};
+
 struct trace;
 
 /* Iterations of a run, the first being 1: "3" or "2-5". -1, EINVAL and a text. */

@@ -13,10 +13,8 @@
 #include <time.h>
 
 #include "libcore/comm/exchange.h"
-#include "libcore/train/events.h"
 #include "libcore/train/locate.h"
 #include "libcore/train/metrics.h"
-#include "libcore/train/output.h"
 #include "libcore/train/train_private.h"
 
 /* --- steps --- */
@@ -25,39 +23,9 @@
 enum {
     EXTRA_LOSS, EXTRA_TOKEN_LOSS, EXTRA_TOKENS, EXTRA_BAD_INPUT,
     EXTRA_WRITING,  /* ranks that write their part of a checkpoint */
-    EXTRA_STOP,     /* TRAIN_NUM_STOPS of them: ranks that have a reason to stop */
-    NUM_EXTRA = EXTRA_STOP + TRAIN_NUM_STOPS
+    EXTRA_STOP,     /* ACCORD_NUM_REASONS of them: ranks that have a reason to stop */
+    NUM_EXTRA = EXTRA_STOP + ACCORD_NUM_REASONS
 };
-
-void train_ask_to_stop (struct train *t, double reasons[TRAIN_NUM_STOPS])
-{
-    if (t->output_errno == 0)
-        t->output_errno = output_error (t->out);
-    reasons[TRAIN_STOP_SIGNAL] = stop_signal (t->stop) != 0;
-    reasons[TRAIN_STOP_EXPIRED] = stop_expired (t->stop);
-    reasons[TRAIN_STOP_OUTPUT] = t->output_errno != 0;
-}
-
-void train_decide_to_stop (struct train *t, const double reasons[TRAIN_NUM_STOPS])
-{
-    bool signals = reasons[TRAIN_STOP_SIGNAL] > 0, expired = reasons[TRAIN_STOP_EXPIRED] > 0;
-
-    t->output_lost |= reasons[TRAIN_STOP_OUTPUT] > 0;
-    if (t->stopping || (!signals && !expired && !t->output_lost))
-        return;
-    t->stopping = true;
-    if (job_rank (t->job) != 0 || t->output_lost)
-        return;
-    if (!signals)
-        fprintf (t->out, "stopping: --exit-duration-in-mins %g is over\n",
-                 t->args.exit_minutes);
-    else if (stop_signal (t->stop))
-        fprintf (t->out, "stopping: %s has come\n",
-                 stop_signal_name (stop_signal (t->stop)));
-    else
-        fprintf (t->out, "stopping: a signal has come to another rank\n");
-    fflush (t->out);
-}
 
 /* So many overflows in a row that no smaller loss scale can help are not by chance. */
 enum { MANY_OVERFLOWS = 50 };
@@ -78,38 +46,10 @@ static bool is_finite (const struct train *t, const struct metrics *m)
            && (isfinite (m->grad_norm) || (m->skipped && t->overflows < MANY_OVERFLOWS));
 }
 
-/* Did all ranks get good samples, and is what came of them a number? */
-static int check_step (struct train *t, struct metrics *m, bool bad_input,
-                       struct mg_error *err)
-{
-    char scale[96] = "";
-
-    if (bad_input) {
-        if (t->input.bad)
-            mg_error_set (err, EINVAL, "iteration %" PRId64 ": %s", m->iteration,
-                          t->input.error.text);
-        return exchange_result (job_control (t->job), t->input.bad ? -1 : 0, err);
-    }
-    count_overflows (t, m);
-    if (is_finite (t, m))
-        return 0;
-    m->not_finite = true;
-    if (t->args.no_check_nan)
-        return 0;
-    if (isfinite (m->lm_loss) && m->skipped)
-        snprintf (scale, sizeof (scale), " at the least loss scale, %g, for %d iterations,",
-                  m->loss_scale, t->overflows);
-    mg_error_set (err, EDOM, "iteration %" PRId64 ": loss %g and gradient norm %g%s are not both "
-                  "finite, weights are left as they were before it", m->iteration,
-                  isnan (m->lm_loss) ? fabs (m->lm_loss) : m->lm_loss,
-                  fabs (m->grad_norm), scale);
-    return locate (t, err) < 0 ? -1 : mg_error_set (err, EDOM, "%s", err->text);
-}
-
 /* Ranks over which a collective takes the average of gradients. */
 static int averaged_ranks (const struct train *t)
 {
-    return t->args.average_grads ? mg_comm_size (job_comm (t->job, GROUP_DP_CP)) : 1;
+    return t->config.buffers.average ? mg_comm_size (job_comm (t->job, GROUP_DP_CP)) : 1;
 }
 
 /* What a microbatch's loss counts by.  The 1 / dp of the gradient's average stands here, so
@@ -120,7 +60,7 @@ static double loss_weight (const struct train *t, int64_t num_microbatches)
     double scale = t->progress.scaler.scale;
     int dp = mg_comm_size (job_comm (t->job, GROUP_DP));
 
-    if (t->args.per_token_loss)
+    if (t->config.step.per_token_loss)
         return scale;
     return scale / (double)num_microbatches / dp * averaged_ranks (t);
 }
@@ -132,13 +72,13 @@ static int unscale (struct train *t, struct metrics *m, double tokens, struct mg
 {
     double factor = grad_scaler_inverse (&t->progress.scaler);
 
-    if (t->args.per_token_loss)
+    if (t->config.step.per_token_loss)
         factor *= 1 / (tokens > 1 ? tokens : 1);
     m->lm_loss *= factor / averaged_ranks (t);
     m->grad_norm *= factor;
     if (factor == 1 || m->skipped)
         return 0;
-    return optimizer_scale_grads (t->optimizer, factor, err);
+    return optimizer_scale_grads (t->parts.optimizer, factor, err);
 }
 
 /* A passes_fetch_f. */
@@ -156,12 +96,12 @@ static int fetch (void *arg, int microbatch, bool tokens, const struct nn_inputs
 
 static int params_needed (void *arg, size_t first, size_t n, struct mg_error *err)
 {
-    return buffers_params_needed (((struct train *)arg)->buffers, first, n, err);
+    return buffers_params_needed (arg, first, n, err);
 }
 
 static int grads_ready (void *arg, size_t first, size_t n, struct mg_error *err)
 {
-    return buffers_grads_ready (((struct train *)arg)->buffers, first, n, err);
+    return buffers_grads_ready (arg, first, n, err);
 }
 
 struct model_mode train_mode (struct train *t, bool training, double loss_weight)
@@ -169,36 +109,93 @@ struct model_mode train_mode (struct train *t, bool training, double loss_weight
     return (struct model_mode){
         .training = training,
         .loss_weight = loss_weight,
-        .per_token_loss = t->args.per_token_loss,
+        .per_token_loss = t->config.step.per_token_loss,
         .hooks = {
-            .params_needed = t->args.overlap_param_gather ? params_needed : NULL,
-            .grads_ready = t->args.overlap_grad_reduce ? grads_ready : NULL,
-            .arg = t,
+            .params_needed = t->config.buffers.overlap_param_gather ? params_needed : NULL,
+            .grads_ready = t->config.buffers.overlap_grad_reduce ? grads_ready : NULL,
+            .arg = t->parts.buffers,
         },
     };
 }
 
-int train_passes (struct train *t, int64_t num_microbatches, struct check *check,
-                  struct mg_error *err)
+/* From gradients of zero on, all passes of the iteration that starts with the samples consumed so
+ * far.  'check' looks at all that they make, NULL: nobody does.
+ */
+static int take_passes (struct train *t, const struct batch_size *size, struct check *check,
+                        struct mg_error *err)
 {
+    struct timers *timers = &t->report.timers;
     struct passes_run run = {
         .fetch = fetch,
         .arg = t,
-        .mode = train_mode (t, true, loss_weight (t, num_microbatches)),
+        .mode = train_mode (t, true, loss_weight (t, size->num_microbatches)),
     };
-
-    run.mode.check = check;
-    return passes_train (t->passes, &run, num_microbatches, err);
-}
-
-static int run_passes (struct train *t, int64_t num_microbatches, struct mg_error *err)
-{
     int rc;
 
-    timers_start (&t->report.timers, TIMER_FORWARD_BACKWARD);
-    rc = train_passes (t, num_microbatches, NULL, err);
-    timers_stop (&t->report.timers, TIMER_FORWARD_BACKWARD);
+    run.mode.check = check;
+    input_start (&t->input, t->progress.consumed_samples);
+    buffers_expect (t->parts.buffers, size->num_microbatches);
+    if (model_clear_losses (t->parts.model, err) < 0
+        || buffers_zero_grad (t->parts.buffers, err) < 0)
+        return -1;
+    if (!check)
+        timers_start (timers, TIMER_FORWARD_BACKWARD);
+    rc = passes_train (t->parts.passes, &run, size->num_microbatches, err);
+    if (!check)
+        timers_stop (timers, TIMER_FORWARD_BACKWARD);
     return rc;
+}
+
+/* Of struct locate_step. */
+static int take_passes_again (void *arg, struct check *check, struct mg_error *err)
+{
+    struct train *t = arg;
+    struct batch_size size;
+
+    num_microbatches_at (t->batches, t->progress.consumed_samples, &size);
+    return take_passes (t, &size, check, err);
+}
+
+static int find_nan (struct train *t, struct mg_error *err)
+{
+    const struct locate_step step = {
+        .job = t->job,
+        .model = t->parts.model,
+        .buffers = t->parts.buffers,
+        .optimizer = t->parts.optimizer,
+        .passes = take_passes_again,
+        .arg = t,
+    };
+
+    return locate (&step, err);
+}
+
+/* Did all ranks get good samples, and is what came of them a number? */
+static int check_step (struct train *t, struct metrics *m, bool bad_input,
+                       struct mg_error *err)
+{
+    char scale[96] = "";
+
+    if (bad_input) {
+        if (t->input.bad)
+            mg_error_set (err, EINVAL, "iteration %" PRId64 ": %s", m->iteration,
+                          t->input.error.text);
+        return exchange_result (job_control (t->job), t->input.bad ? -1 : 0, err);
+    }
+    count_overflows (t, m);
+    if (is_finite (t, m))
+        return 0;
+    m->not_finite = true;
+    if (!t->config.step.check_nan)
+        return 0;
+    if (isfinite (m->lm_loss) && m->skipped)
+        snprintf (scale, sizeof (scale), " at the least loss scale, %g, for %d iterations,",
+                  m->loss_scale, t->overflows);
+    mg_error_set (err, EDOM, "iteration %" PRId64 ": loss %g and gradient norm %g%s are not both "
+                  "finite, weights are left as they were before it", m->iteration,
+                  isnan (m->lm_loss) ? fabs (m->lm_loss) : m->lm_loss,
+                  fabs (m->grad_norm), scale);
+    return find_nan (t, err) < 0 ? -1 : mg_error_set (err, EDOM, "%s", err->text);
 }
 
 static int reduce_grads (struct train *t, struct mg_error *err)
@@ -212,7 +209,7 @@ static int reduce_grads (struct train *t, struct mg_error *err)
 
     for (int i = 0; i < OPTIMIZER_NUM_SHARES && rc == 0; i++) {
         timers_start (&t->report.timers, timers[i]);
-        rc = optimizer_reduce_share (t->optimizer, (enum optimizer_share)i, err);
+        rc = optimizer_reduce_share (t->parts.optimizer, (enum optimizer_share)i, err);
         timers_stop (&t->report.timers, timers[i]);
     }
     return rc;
@@ -230,12 +227,12 @@ static int update (struct train *t, const struct metrics *m, struct mg_error *er
         return 0;
     }
     timers_start (timers, TIMER_INNER_STEP);
-    rc = optimizer_step (t->optimizer, m->learning_rate, m->weight_decay, m->grad_norm, err);
+    rc = optimizer_step (t->parts.optimizer, m->learning_rate, m->weight_decay, m->grad_norm, err);
     timers_stop (timers, TIMER_INNER_STEP);
-    if (rc < 0 || !t->args.sharded_optimizer)
+    if (rc < 0 || !t->config.buffers.sharded)
         return rc;
     timers_start (timers, TIMER_PARAMS_GATHER);
-    rc = buffers_gather (t->buffers, err);
+    rc = buffers_gather (t->parts.buffers, err);
     timers_stop (timers, TIMER_PARAMS_GATHER);
     return rc;
 }
@@ -243,6 +240,9 @@ static int update (struct train *t, const struct metrics *m, struct mg_error *er
 /* Passes, reductions, update; fills m's loss and norm. */
 static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
 {
+    struct model *model = t->parts.model;
+    struct optimizer *optimizer = t->parts.optimizer;
+    const char *gradients = t->config.outputs.gradients;
     double extra[NUM_EXTRA] = { 0 };
     struct batch_size size;
     int rc;
@@ -250,37 +250,34 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
     num_microbatches_at (t->batches, t->progress.consumed_samples, &size);
     m->global_batch_size = size.running;
     m->loss_scale = t->progress.scaler.scale;
-    input_start (&t->input, t->progress.consumed_samples);
-    buffers_expect (t->buffers, size.num_microbatches);
-    if (model_clear_losses (t->model, err) < 0 || buffers_zero_grad (t->buffers, err) < 0
-        || run_passes (t, size.num_microbatches, err) < 0 || reduce_grads (t, err) < 0)
+    if (take_passes (t, &size, NULL, err) < 0 || reduce_grads (t, err) < 0)
         return -1;
-    if (model_has_loss (t->model) && mg_comm_rank (job_comm (t->job, GROUP_TP)) == 0
-        && model_loss (t->model, MODEL_LM_LOSS, extra, err) < 0)
+    if (model_has_loss (model) && mg_comm_rank (job_comm (t->job, GROUP_TP)) == 0
+        && model_loss (model, MODEL_LM_LOSS, extra, err) < 0)
         return -1;
     extra[EXTRA_BAD_INPUT] = t->input.bad;
-    extra[EXTRA_WRITING] = save_is_writing (t);
-    train_ask_to_stop (t, extra + EXTRA_STOP);
+    extra[EXTRA_WRITING] = save_is_writing (&t->saving);
+    accord_ask_to_stop (&t->accord, extra + EXTRA_STOP);
     timers_start (&t->report.timers, TIMER_OPTIMIZER);
     timers_start (&t->report.timers, TIMER_CLIP_GRADS);
-    if (optimizer_grad_norm (t->optimizer, extra, NUM_EXTRA, &m->grad_norm, err) < 0)
+    if (optimizer_grad_norm (optimizer, extra, NUM_EXTRA, &m->grad_norm, err) < 0)
         return -1;
-    train_decide_to_stop (t, extra + EXTRA_STOP);
+    accord_decide_to_stop (&t->accord, extra + EXTRA_STOP);
     t->saving.complete = extra[EXTRA_WRITING] == 0;
-    m->num_zeros = t->args.log_zeros ? optimizer_zeros (t->optimizer) : -1;
+    m->num_zeros = t->config.optimizer.count_zeros ? optimizer_zeros (optimizer) : -1;
     m->lm_loss = extra[EXTRA_LOSS];
     m->lm_loss_tokens = extra[EXTRA_TOKENS] > 0
                             ? extra[EXTRA_TOKEN_LOSS] / extra[EXTRA_TOKENS]
                             : 0;
     /* Every rank has the same norm, so all skip the update or none. */
-    m->skipped = t->args.fp16 && !isfinite (m->grad_norm);
+    m->skipped = t->config.step.skip_overflows && !isfinite (m->grad_norm);
     if (unscale (t, m, extra[EXTRA_TOKENS], err) < 0)
         return -1;
     timers_stop (&t->report.timers, TIMER_CLIP_GRADS);
-    if (train_common (t, check_step (t, m, extra[EXTRA_BAD_INPUT] > 0, err)) < 0)
+    if (accord_common (&t->accord, check_step (t, m, extra[EXTRA_BAD_INPUT] > 0, err)) < 0)
         return -1;
-    if (t->args.save_gradients && m->iteration == t->first_iteration
-        && train_common (t, state_save_gradients (t->state, t->args.save_gradients, err)) < 0)
+    if (gradients && m->iteration == t->first_iteration
+        && accord_common (&t->accord, state_save_gradients (t->state, gradients, err)) < 0)
         return -1;
     rc = update (t, m, err);
     timers_stop (&t->report.timers, TIMER_OPTIMIZER);
@@ -292,7 +289,7 @@ static int write_trace (struct train *t, struct mg_error *err)
 {
     if (!t->trace)
         return 0;
-    if (buffers_params_wait (t->buffers, err) < 0)
+    if (buffers_params_wait (t->parts.buffers, err) < 0)
         return -1;
     return trace_write (t->trace, err);
 }
@@ -311,7 +308,7 @@ static int iterate (struct train *t, struct mg_error *err)
     trace_iteration (t->trace, m.iteration, m.iteration - t->first_iteration + 1);
     job_activity (t->job, "iteration", m.iteration);
     if (take_step (t, &m, err) < 0
-        || mg_stream_synchronize (model_stream (t->model), err) < 0)
+        || mg_stream_synchronize (model_stream (t->parts.model), err) < 0)
         return -1;
     t->progress.iteration++;
     t->progress.consumed_samples += m.global_batch_size;
@@ -320,71 +317,67 @@ static int iterate (struct train *t, struct mg_error *err)
     if (trace_is_full (t->trace, m.iteration - t->first_iteration + 1)
         && write_trace (t, err) < 0)
         return -1;
-    return report_iteration (t, &m, err);
+    return report_iteration (&t->report, &m, err);
 }
 
 static int tell_stop (struct train *t)
 {
+    const char *save = t->config.save.dir;
+
     if (job_rank (t->job) == 0) {
         fprintf (t->out, "stopped after iteration %" PRId64 " of %" PRId64 "%s%s\n",
                  t->progress.iteration, t->train_iters,
-                 t->args.save ? "; to go on: --load " : ", nothing is saved without --save",
-                 t->args.save ? t->args.save : "");
+                 save ? "; to go on: --load " : ", nothing is saved without --save",
+                 save ? save : "");
         fflush (t->out);
     }
     return 0;
 }
 
-int train_check_output (struct train *t, struct mg_error *err)
-{
-    t->output_errno = output_error (t->out);
-    if (t->output_errno == 0)
-        return 0;
-    return mg_error_set (err, t->output_errno, "standard output cannot be written: %s",
-                         strerror (t->output_errno));
-}
-
 /* The run ends early since a rank cannot write its log lines.  What there was to save is saved. */
 static int tell_lost_output (struct train *t, struct mg_error *err)
 {
+    const char *save = t->config.save.dir;
     int64_t done = t->progress.iteration;
-    int rc = 0;
+    int rc = 0, errnum = t->accord.output_errno;
 
-    if (t->output_errno != 0)
-        rc = mg_error_set (err, t->output_errno, "standard output cannot be written: %s; the "
+    if (errnum != 0)
+        rc = mg_error_set (err, errnum, "standard output cannot be written: %s; the "
                            "run ends after iteration %" PRId64 " of %" PRId64 ", %s%s",
-                           strerror (t->output_errno), done, t->train_iters,
-                           t->args.save ? "which is saved: to go on, give it another output "
+                           strerror (errnum), done, t->train_iters,
+                           save ? "which is saved: to go on, give it another output "
                                           "and --load "
                                         : "nothing is saved without --save",
-                           t->args.save ? t->args.save : "");
-    return train_agree (t, rc, err);
+                           save ? save : "");
+    return accord_agree (&t->accord, rc, err);
 }
 
 /* What follows an iteration: evaluation, checkpoints. */
 static int follow (struct train *t, struct mg_error *err)
 {
-    int64_t interval = t->args.save_interval, done = t->progress.iteration;
+    int64_t interval = t->config.save.interval, done = t->progress.iteration;
 
     job_activity (t->job, "what follows iteration", done);
-    if (t->saving.complete && save_finish (t, err) < 0)
+    if (t->saving.complete && save_finish (&t->saving, err) < 0)
         return -1;
-    if (!t->stopping && evaluate_due (t, err) < 0)
+    if (!t->accord.stopping && evaluate_due (&t->evaluation, err) < 0)
         return -1;
-    if (interval == TRAIN_UNSET || done % interval != 0)
+    if (interval == 0 || done % interval != 0)
         return 0;
-    t->saved_iteration = done;
-    return save_checkpoint (t, err);
+    return save_checkpoint (&t->saving, err);
 }
 
 /* All that is left of the run. */
 static int run (struct train *t, struct mg_error *err)
 {
-    const struct train_args *args = &t->args;
+    const char *weights = t->config.outputs.weights;
+    const int64_t exit_interval = t->config.length.exit_interval;
+    const bool skip_train = t->config.length.skip_train;
     bool due;
 
     t->first_iteration = t->progress.iteration + 1;
-    if (t->progress.iteration >= t->train_iters && !args->skip_train
+    t->report.first_iteration = t->first_iteration;
+    if (t->progress.iteration >= t->train_iters && !skip_train
         && job_rank (t->job) == 0) {
         fprintf (t->out, "nothing to train: the run has %" PRId64 " iterations, and %" PRId64
                  " are done\n", t->train_iters, t->progress.iteration);
@@ -393,27 +386,27 @@ static int run (struct train *t, struct mg_error *err)
     while (t->progress.iteration < t->train_iters) {
         if (iterate (t, err) < 0 || follow (t, err) < 0)
             return -1;
-        if (t->stopping
-            || (args->exit_interval != TRAIN_UNSET
-                && t->progress.iteration % args->exit_interval == 0))
+        if (t->accord.stopping
+            || (exit_interval != 0 && t->progress.iteration % exit_interval == 0))
             break;
     }
-    due = args->save && t->saved_iteration != t->progress.iteration;
-    if (write_trace (t, err) < 0 || (due && save_checkpoint (t, err) < 0)
-        || save_finish (t, err) < 0)
+    due = t->config.save.dir && t->saving.newest != t->progress.iteration;
+    if (write_trace (t, err) < 0 || (due && save_checkpoint (&t->saving, err) < 0)
+        || save_finish (&t->saving, err) < 0)
         return -1;
-    t->stopped = t->stopping && t->progress.iteration < t->train_iters;
-    if (t->stopped && t->output_lost)
+    t->stopped = t->accord.stopping && t->progress.iteration < t->train_iters;
+    if (t->stopped && t->accord.output_lost)
         return tell_lost_output (t, err);
     if (t->stopped)
         return tell_stop (t);
-    if (args->save_weights
-        && train_common (t, state_save_weights (t->state, args->save_weights, err)) < 0)
+    if (weights
+        && accord_common (&t->accord, state_save_weights (t->state, weights, err)) < 0)
         return -1;
-    if (t->progress.iteration >= t->train_iters && !t->stopping && evaluate_end (t, err) < 0)
+    if (t->progress.iteration >= t->train_iters && !t->accord.stopping
+        && evaluate_end (&t->evaluation, err) < 0)
         return -1;
-    t->stopped = t->stopping && args->skip_train;
-    return t->output_lost ? tell_lost_output (t, err) : 0;
+    t->stopped = t->accord.stopping && skip_train;
+    return t->accord.output_lost ? tell_lost_output (t, err) : 0;
 }
 
 /* Where all ranks have failed alike, a checkpoint that is under way is still completed. */
@@ -422,10 +415,10 @@ static void rescue (struct train *t)
     struct mg_error why = { "" };
     int saved_errno = errno, rc;
 
-    if (!t->common_error)
+    if (!t->accord.common_error)
         return;
-    rc = save_finish (t, &why);
-    t->common_error |= rc == 0; /* else ranks may have failed to tell each other */
+    rc = save_finish (&t->saving, &why);
+    t->accord.common_error |= rc == 0; /* else ranks may have failed to tell each other */
     if (rc < 0 && job_rank (t->job) == 0)
         fprintf (t->out, "%s\n", why.text);
     errno = saved_errno;
@@ -437,15 +430,15 @@ int train_run (struct train *t, struct mg_error *err)
 
     t->failed = true;
     device_enter (job_device (t->job));
-    rc = report_memory (t, "after set-up", err) < 0 || report_plan (t, err) < 0
-                 || run (t, err) < 0
-                 || output_close (&t->metrics, "--metrics-file", t->args.metrics_file, err) < 0
+    rc = report_memory (&t->report, "after set-up", err) < 0
+                 || report_plan (&t->report, err) < 0 || run (t, err) < 0
+                 || report_close (&t->report, err) < 0
              ? -1 : 0;
     if (rc < 0)
         rescue (t);
     device_leave (job_device (t->job));
     if (rc < 0) {
-        if (!t->common_error && job_world (t->job) > 1)
+        if (!t->accord.common_error && job_world (t->job) > 1)
             mg_error_prefix (err, "rank %d", job_rank (t->job));
         return -1;
     }
@@ -495,30 +488,24 @@ void train_destroy (struct train *t)
 
     if (!t)
         return;
-    if (t->metrics)
-        fclose (t->metrics);
-    events_destroy (t->events);
-    if (!t->failed || t->common_error) { /* else other threads and ranks may still use it */
+    report_drop (&t->report);
+    if (!t->failed || t->accord.common_error) { /* else other threads and ranks may still use it */
         trace_destroy (t->trace);
         state_destroy (t->state);
-        passes_destroy (t->passes);
-        optimizer_destroy (t->optimizer);
-        main_params_destroy (t->main);
-        buffers_destroy (t->buffers);
-        model_destroy (t->model);
+        train_parts_destroy (&t->parts);
         leave (t);
     } else
         job_abandon (t->job);
-    if (!save_is_writing (t)) /* else the lock lasts as long as the thread that writes */
-        dirlock_release (t->lock);
+    if (!save_is_writing (&t->saving)) /* else the lock lasts as long as the thread that writes */
+        dirlock_release (t->saving.lock);
     num_microbatches_destroy (t->batches);
-    stages_destroy (t->stages);
+    run_config_clear (&t->config);
     input_clear (&t->input);
     evaluate_clear (&t->evaluation);
     report_clear (&t->report);
     memory_clear (&t->memory);
     sample_source_destroy (t->source);
-    stop_destroy (t->stop);
+    stop_destroy (t->accord.stop);
     free (t);
     errno = saved_errno;
 }
@@ -542,9 +529,9 @@ bool train_should_report (const struct train *t, const struct mg_error *err)
     int rank = t->bootstrap ? bootstrap_info (t->bootstrap)->rank : launcher_rank ();
     struct timespec pause = { .tv_sec = 2 };
 
-    if (!t->common_error)
+    if (!t->accord.common_error)
         job_fail (t->job, err->text);
-    if (t->common_error || rank == 0)
+    if (t->accord.common_error || rank == 0)
         return rank == 0;
     while (nanosleep (&pause, &pause) < 0 && errno == EINTR)
         continue;
@@ -553,6 +540,6 @@ bool train_should_report (const struct train *t, const struct mg_error *err)
 
 void train_abort (struct train *t, int code)
 {
-    if (t->bootstrap && !t->common_error)
+    if (t->bootstrap && !t->accord.common_error)
         bootstrap_abort (t->bootstrap, code);
 }

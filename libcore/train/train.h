@@ -9,9 +9,10 @@
 
 struct train;
 
-/* A run of these arguments, nothing done yet. Log lines go to 'out', from the last rank
- * (what describes the run: from rank 0); the report on a rank that dies or stalls goes to
- * 'errors', from the rank that makes it (job/monitor.h).  NULL if out of memory.
+/* A run of these arguments, which stay until train_destroy(); nothing is done yet.  Log lines go
+ * to 'out', from the last rank (what describes the run: from rank 0); the report on a rank that
+ * dies or stalls goes to 'errors', from the rank that makes it (job/monitor.h).  NULL if out of
+ * memory.
  */
 struct train *train_create (const struct train_args *args, FILE *out, FILE *errors);
 

@@ -2,21 +2,17 @@
  *
  * A rank that fails here while the others go on would leave them waiting, and many ranks
  * that fail alike would all say so.  So there are points where ranks agree: meet(), once
- * everything that follows from arguments alone is known, and train_agree(), after whatever
+ * everything that follows from arguments alone is known, and accord_agree(), after whatever
  * a rank does on its own.
  */
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <xxhash.h>
 
-#include "libcore/comm/exchange.h"
-#include "libcore/train/data.h"
 #include "libcore/train/output.h"
-#include "libcore/train/tensorboard.h"
 #include "libcore/train/train_private.h"
 
 /* --- what follows from the arguments, and the batch file --- */
@@ -24,13 +20,14 @@
 /* Samples before the job exists: the batch file tells shapes that the rest depends on. */
 static int open_batches (struct train *t, struct mg_error *err)
 {
-    const struct train_args *args = &t->args;
+    const char *file = t->config.data.batches;
 
-    if (!args->batches)
+    if (!file)
         return 0;
-    if (!(t->source = sample_source_batches_create (args->batches, err)))
+    if (!(t->source = sample_source_batches_create (file, err)))
         return -1;
-    t->batch_rows = sample_source_global_batch (t->source);
+    t->config.file_seq_length = t->source->seq_length;
+    t->config.file_rows = sample_source_global_batch (t->source);
     return 0;
 }
 
@@ -43,48 +40,38 @@ static int of_arguments (struct train *t, int rc)
 
 static int setup_geometry (struct train *t, struct mg_error *err)
 {
-    struct grad_scaler_config scaler = train_grad_scaler (&t->args);
-
-    if (grad_scaler_init (&t->progress.scaler, &scaler, err) < 0)
+    if (grad_scaler_init (&t->progress.scaler, &t->config.scaler, err) < 0)
         return -1;
-    return train_geometry (&t->args, &t->geometry, err);
+    return run_config_geometry (&t->config, err);
 }
 
-/* At first without the number of ranks, then with it. */
-static int check_rules (const struct train *t, struct mg_error *err)
+/* The rules are checked at first without the number of ranks, then with it. */
+static int setup_model (struct train *t, struct mg_error *err)
 {
-    return train_check_rules (&t->args, &t->geometry, t->source ? t->source->seq_length : 0,
-                              t->batch_rows, err);
-}
+    struct run_config *c = &t->config;
 
-static int setup_model (struct train *t, int tokenizer_size, struct mg_error *err)
-{
-    if (check_rules (t, err) < 0
-        || train_model (&t->args, t->geometry.tp, t->source ? t->source->seq_length : 0,
-                     tokenizer_size, &t->config, err) < 0)
+    if (run_config_check_rules (c, err) < 0 || run_config_model (c, err) < 0
+        || run_config_stages (c, err) < 0)
         return -1;
-    if (!(t->stages = train_stages (&t->args, &t->geometry, err)))
-        return -1;
-    return model_config_validate (&t->config, t->geometry.tp, t->args.sequence_parallel, err);
+    return model_config_validate (&c->model.config, c->geometry.tp, c->model.sequence_parallel,
+                                  err);
 }
 
 static int setup_config (struct train *t, struct mg_error *err)
 {
-    int tokenizer_size = 0;
-
     if (of_arguments (t, setup_geometry (t, err)) < 0 || open_batches (t, err) < 0
-        || train_tokenizer_size (&t->args, &tokenizer_size, err) < 0)
+        || run_config_tokenizer (&t->config, err) < 0)
         return -1;
-    return of_arguments (t, setup_model (t, tokenizer_size, err));
+    return of_arguments (t, setup_model (t, err));
 }
 
 /* With one batch size its number of microbatches can be judged at once. */
 static int check_passes (const struct train *t, struct mg_error *err)
 {
-    int group = t->args.microbatch_group != TRAIN_UNSET ? t->args.microbatch_group : 0;
-    struct sched_kind kind = passes_kind (t->geometry.pp, t->stages->vpp, group);
+    const struct run_config *c = &t->config;
+    struct sched_kind kind = passes_kind (c->geometry.pp, c->stages->vpp, c->microbatch_group);
     struct batch_size size;
-    struct sched_shape shape = { .pp = t->geometry.pp };
+    struct sched_shape shape = { .pp = c->geometry.pp };
 
     num_microbatches_at (t->batches, 0, &size);
     if (num_microbatches_count (t->batches) > 1 || !kind.check)
@@ -96,50 +83,52 @@ static int check_passes (const struct train *t, struct mg_error *err)
 
 static int setup_batch (struct train *t, struct mg_error *err)
 {
-    if (!(t->batches = train_batches (&t->args, geometry_dp (&t->geometry), t->batch_rows,
-                                      t->config.seq_length, err))
-        || (!t->args.skip_train && train_lr (&t->args, t->batches, &t->progress.lr, err) < 0))
+    const struct run_config *c = &t->config;
+
+    if (!(t->batches = run_config_batches (c, geometry_dp (&c->geometry), err)))
         return -1;
-    t->train_iters = train_iterations (&t->args, t->batches);
-    return check_passes (t, err);
+    t->train_iters = run_config_iterations (c, t->batches);
+    return 0;
 }
 
 /* --- meeting the other ranks --- */
 
-int train_common (struct train *t, int rc)
+/* What follows from the number of ranks; of a rank that is only planned too. */
+static int check_world (struct train *t, int world, struct mg_error *err)
 {
-    t->common_error = rc < 0 && (!t->job || device_check (job_device (t->job), NULL) == 0);
-    return rc;
-}
+    struct run_config *c = &t->config;
+    const struct geometry *g = &c->geometry;
 
-static int check_optimizer (const struct train *t, struct mg_error *err)
-{
-    const struct geometry *g = &t->geometry;
-
-    if (train_args_check_buffers (&t->args, err) < 0)
+    c->geometry.world = world;
+    if (geometry_validate (g, err) < 0 || run_config_check_rules (c, err) < 0
+        || run_config_check_buffers (c, err) < 0)
         return -1;
-    return geometry_check_instances (t->args.optimizer_instances, geometry_dp (g) * g->cp,
+    return geometry_check_instances (c->job.optimizer_instances, geometry_dp (g) * g->cp,
                                      geometry_edp (g), err);
 }
 
-/* What follows from the number of ranks. */
 static int setup_world (struct train *t, struct mg_error *err)
 {
-    t->geometry.world = bootstrap_info (t->bootstrap)->size;
-    if (geometry_validate (&t->geometry, err) < 0 || check_rules (t, err) < 0
-        || check_optimizer (t, err) < 0)
-        return of_arguments (t, -1);
-    return of_arguments (t, setup_batch (t, err));
+    struct run_config *c = &t->config;
+    int rc = check_world (t, bootstrap_info (t->bootstrap)->size, err);
+
+    if (rc == 0)
+        rc = setup_batch (t, err);
+    if (rc == 0 && !c->length.skip_train)
+        rc = run_config_lr (c, t->batches, &t->progress.lr, err);
+    if (rc == 0)
+        rc = check_passes (t, err);
+    return of_arguments (t, rc);
 }
 
 /* A number that differs if ranks were not started alike, or read other files; the job itself
  * compares geometries.
  */
-static uint64_t fingerprint (const struct train *t)
+static uint64_t fingerprint (const struct run_config *c)
 {
-    const int64_t numbers[] = { t->batch_rows, t->config.seq_length };
+    const int64_t numbers[] = { c->file_rows, c->model.config.seq_length };
 
-    return XXH3_64bits_withSeed (numbers, sizeof (numbers), train_args_fingerprint (&t->args));
+    return XXH3_64bits_withSeed (numbers, sizeof (numbers), c->job.fingerprint);
 }
 
 static void tell_report (void *arg, const char *text)
@@ -154,29 +143,23 @@ static void tell_report (void *arg, const char *text)
 static int setup_job (struct train *t, const char *comm, int threads, const char *refusal,
                       struct mg_error *err)
 {
-    struct job_config config = {
-        .geometry = t->geometry,
-        .timeout = t->args.timeout_minutes * 60,
-        .threads = threads,
-        .optimizer_instances = t->args.optimizer_instances,
-        .comm = comm,
-        .fingerprint = fingerprint (t),
-        .refusal = refusal,
-        .watch = { t->args.stall_minutes * 60, tell_report, t },
-        .all_failed = &t->common_error,
-        .bootstrap = t->bootstrap,
-    };
+    struct job_config config = t->config.job;
 
+    config.geometry = t->config.geometry;
+    config.threads = threads;
+    config.comm = comm;
+    config.fingerprint = fingerprint (&t->config);
+    config.refusal = refusal;
+    config.watch.tell = tell_report;
+    config.watch.arg = t;
+    config.all_failed = &t->accord.common_error;
+    config.bootstrap = t->bootstrap;
     if (!(t->job = job_create (&config, err)))
         return -1;
-    t->geometry = *grid_geometry (job_grid (t->job));
+    t->accord.job = t->job;
+    t->config.geometry = *grid_geometry (job_grid (t->job));
     job_activity (t->job, "setting up", -1);
     return 0;
-}
-
-int train_agree (struct train *t, int rc, struct mg_error *err)
-{
-    return train_common (t, exchange_agree (job_control (t->job), rc, err));
 }
 
 /* Find the others and tell them how it went so far: 'rc', with a text if it failed. */
@@ -184,7 +167,7 @@ static int meet (struct train *t, int rc, struct mg_error *err)
 {
     struct mg_error why = { "" };
 
-    if (!(t->bootstrap = job_meet (NULL, t->args.timeout_minutes * 60, &why)))
+    if (!(t->bootstrap = job_meet (NULL, t->config.job.timeout, &why)))
         return rc < 0 ? rc : mg_error_set (err, errno, "%s", why.text);
     if (rc == 0)
         rc = setup_world (t, err);
@@ -196,46 +179,65 @@ static int meet (struct train *t, int rc, struct mg_error *err)
 
 /* --- planning: files and sizes; nothing large is allocated --- */
 
+static int setup_trace (struct train *t, struct mg_error *err)
+{
+    const struct trace_config *c = &t->config.trace;
+    int64_t range[2];
+
+    if (!c->file)
+        return 0;
+    if (trace_iterations_parse (c->iterations, range, err) < 0
+        || !(t->trace = trace_create (c->file, range, t->job, err)))
+        return -1;
+    return 0;
+}
+
 /* Rank 0 writes weights and takes the checkpoints' directory, the last rank writes the
  * metrics and event files, every rank its trace.
  */
 static int setup_outputs (struct train *t, struct mg_error *err)
 {
-    const struct train_args *args = &t->args;
-    int64_t range[2];
+    const struct run_config *c = &t->config;
+    const struct report_use report = { .config = &c->report, .job = t->job, .out = t->out,
+                                       .memory = &t->memory };
+    struct dirlock **lock = &t->saving.lock;
 
     if (job_rank (t->job) == 0
-        && (output_check_file ("--save-weights", args->save_weights, err) < 0
-            || output_check_file ("--save-gradients", args->save_gradients, err) < 0
-            || (args->save && !(t->lock = output_take_dir ("--save", args->save, err)))))
+        && (output_check_file ("--save-weights", c->outputs.weights, err) < 0
+            || output_check_file ("--save-gradients", c->outputs.gradients, err) < 0
+            || (c->save.dir && !(*lock = output_take_dir ("--save", c->save.dir, err)))))
         return -1;
-    if (dirlock_note (t->lock))
-        fprintf (t->out, "%s\n", dirlock_note (t->lock));
-    if (args->metrics_file && job_rank (t->job) == job_world (t->job) - 1
-        && !(t->metrics = output_open ("--metrics-file", args->metrics_file,
-                                       OUTFILE_STREAM, err)))
+    if (dirlock_note (*lock))
+        fprintf (t->out, "%s\n", dirlock_note (*lock));
+    if (report_open (&t->report, &report, &c->tensorboard, err) < 0)
         return -1;
-    if (tensorboard_init (t, err) < 0)
-        return -1;
-    if (args->trace_file
-        && (trace_iterations_parse (args->trace_iterations, range, err) < 0
-            || !(t->trace = trace_create (args->trace_file, range, t->job, err))))
-        return -1;
-    return 0;
+    return setup_trace (t, err);
+}
+
+static struct evaluation_run evaluation_run (const struct train *t)
+{
+    return (struct evaluation_run){
+        .data = &t->config.data,
+        .batches = t->batches,
+        .train_iters = t->train_iters,
+        .seq_length = t->config.model.config.seq_length,
+    };
 }
 
 static int open_data (struct train *t, struct mg_error *err)
 {
+    const struct run_config *c = &t->config;
+    const struct evaluation_run run = evaluation_run (t);
     int64_t samples = num_microbatches_samples (t->batches, t->train_iters);
 
     if (samples == INT64_MAX)
         return mg_error_set (err, ERANGE, "--train-iters %" PRId64 " is too large",
                              t->train_iters);
-    if (!t->source && !t->args.skip_train
-        && !(t->source = train_data_open (&t->args, SPLIT_TRAIN, t->config.seq_length,
+    if (!t->source && !c->length.skip_train
+        && !(t->source = train_data_open (&c->data, SPLIT_TRAIN, run.seq_length,
                                           samples > 0 ? samples : 1, err)))
         return -1;
-    return evaluate_open (t, err);
+    return evaluate_open (&t->evaluation, &c->evaluation, &run, err);
 }
 
 /* Where indices are kept in files, rank 0 makes them before the others read them. */
@@ -243,44 +245,84 @@ static int setup_cache (struct train *t, struct mg_error *err)
 {
     int rc = 0;
 
-    if (!t->args.data_cache)
+    if (!t->config.data.cache)
         return 0;
     if (job_rank (t->job) == 0)
         rc = open_data (t, err);
-    return train_agree (t, rc, err);
+    return accord_agree (&t->accord, rc, err);
 }
 
 static int setup_data (struct train *t, struct mg_error *err)
 {
-    if (open_data (t, err) < 0 || evaluate_init (t, err) < 0)
+    const struct mg_comm *dp = job_comm (t->job, GROUP_DP);
+    const struct model_spec *model = &t->config.model;
+
+    if (open_data (t, err) < 0
+        || evaluate_init (&t->evaluation, dp, model->micro_batch_size, model->config.vocab_size,
+                          err) < 0)
         return -1;
     if (!t->source)
         return 0;
-    return input_init (&t->input, t->source,
-                       mg_comm_rank (job_comm (t->job, GROUP_DP)),
-                       mg_comm_size (job_comm (t->job, GROUP_DP)),
-                       train_micro_batch (&t->args), t->config.vocab_size, err);
+    return input_init (&t->input, t->source, mg_comm_rank (dp), mg_comm_size (dp),
+                       model->micro_batch_size, model->config.vocab_size, err);
+}
+
+static int build (struct train *t, struct mg_error *err)
+{
+    const struct evaluation *e = &t->evaluation;
+
+    return train_build (&t->parts, &t->config, t->job, t->batches,
+                        evaluate_any (e) ? e->batch.num_microbatches : 0, &t->memory, err);
 }
 
 static int plan (struct train *t, struct mg_error *err)
 {
-    if (setup_outputs (t, err) < 0 || setup_data (t, err) < 0 || memory_plan (t, err) < 0)
+    struct memory_advice advice;
+
+    if (setup_outputs (t, err) < 0 || setup_data (t, err) < 0 || build (t, err) < 0)
         return -1;
-    return t->args.no_check_memory ? 0 : memory_check (t, err);
+    if (!t->config.check_memory)
+        return 0;
+    advice = train_advice (&t->config, t->job);
+    return memory_check (&t->memory, bootstrap_info (t->bootstrap)->local_size,
+                         (double)device_available (job_device (t->job)), &advice, err);
 }
 
 /* --- allocating --- */
 
+/* Evaluation and saving get what they use. */
+static void connect (struct train *t)
+{
+    t->evaluation.use = (struct evaluation_use){
+        .accord = &t->accord,
+        .model = t->parts.model,
+        .passes = t->parts.passes,
+        .mode = train_mode (t, false, 1.0),
+        .report = &t->report,
+        .progress = &t->progress,
+    };
+    t->saving.use = (struct save_use){
+        .config = &t->config.save,
+        .accord = &t->accord,
+        .state = t->state,
+        .optimizer = t->parts.optimizer,
+        .progress = &t->progress,
+        .report = &t->report,
+        .trace = t->trace,
+    };
+}
+
 static int allocate (struct train *t, struct mg_error *err)
 {
-    if (buffers_bind (t->buffers, err) < 0 || main_params_bind (t->main, err) < 0
-        || (t->optimizer && optimizer_bind (t->optimizer, err) < 0)
-        || model_bind (t->model, passes_slots (t->passes), err) < 0
-        || model_init_params (t->model, err) < 0
-        || !(t->state = state_create (t->model, t->buffers, t->main, t->optimizer, t->job, err))
-        || report_create (t, err) < 0
-        || passes_bind (t->passes, &t->report.timers, err) < 0)
+    struct train_parts *p = &t->parts;
+
+    if (train_bind (p, err) < 0
+        || !(t->state = state_create (p->model, p->buffers, p->main, p->optimizer, t->job, err))
+        || report_create (&t->report, p->model, t->config.model.config.seq_length, t->trace,
+                          err) < 0
+        || passes_bind (p->passes, &t->report.timers, err) < 0)
         return -1;
+    connect (t);
     return 0;
 }
 
@@ -289,10 +331,12 @@ static int allocate (struct train *t, struct mg_error *err)
  */
 static int fill (struct train *t, struct mg_error *err)
 {
-    if (main_params_take (t->main, err) < 0)
+    const char *weights = t->config.resume.weights;
+
+    if (main_params_take (t->parts.main, err) < 0)
         return -1;
-    if (t->args.load_weights)
-        return train_common (t, state_load_weights (t->state, t->args.load_weights, err));
+    if (weights)
+        return accord_common (&t->accord, state_load_weights (t->state, weights, err));
     return 0;
 }
 
@@ -308,10 +352,10 @@ static void describe_batches (const struct train *t, char *text, size_t n)
     num_microbatches_at (t->batches, num_microbatches_from (t->batches, last), &b);
     if (last == 0)
         snprintf (text, n, "%" PRId64 " microbatch%s of %d", a.num_microbatches,
-                  a.num_microbatches == 1 ? "" : "es", train_micro_batch (&t->args));
+                  a.num_microbatches == 1 ? "" : "es", t->config.model.micro_batch_size);
     else
         snprintf (text, n, "%" PRId64 " to %" PRId64 " microbatches of %d",
-                  a.num_microbatches, b.num_microbatches, train_micro_batch (&t->args));
+                  a.num_microbatches, b.num_microbatches, t->config.model.micro_batch_size);
 }
 
 static void describe (struct train *t)
@@ -324,14 +368,14 @@ static void describe (struct train *t)
     if (job_rank (t->job) != 0)
         return;
     describe_batches (t, batches, sizeof (batches));
-    if (t->stages->vpp > 1)
-        snprintf (vpp, sizeof (vpp), " (vpp %d)", t->stages->vpp);
+    if (t->config.stages->vpp > 1)
+        snprintf (vpp, sizeof (vpp), " (vpp %d)", t->config.stages->vpp);
     fprintf (t->out, "%d rank%s = tp %d x pp %d%s x dp %d, %d thread%s a rank; %" PRId64
              " parameters; %s; rank 0 takes %.1f MiB for parameters and optimizer, %.1f MiB for "
              "activations\n",
              job_world (t->job), s, grid_size (grid, false, MG_AXIS_TP),
              grid_size (grid, false, MG_AXIS_PP), vpp, grid_size (grid, false, MG_AXIS_DP),
-             threads, threads == 1 ? "" : "s", model_num_parameters (t->model), batches,
+             threads, threads == 1 ? "" : "s", model_num_parameters (t->parts.model), batches,
              (double)memory_state (&t->memory) / (1 << 20),
              (double)memory_activations (&t->memory) / (1 << 20));
     for (int part = 0; part < SPLIT_NUM_PARTS; part++) {
@@ -342,16 +386,62 @@ static void describe (struct train *t)
     fflush (t->out);
 }
 
+/* Can what is left of the run be run, and are there samples for it?  After a checkpoint
+ * whose past had other batch sizes it is not what was planned.
+ */
+static int check_rest (struct train *t, struct mg_error *err)
+{
+    int64_t from = t->progress.consumed_samples, to;
+
+    if (t->progress.iteration >= t->train_iters)
+        return 0;
+    to = num_microbatches_after (t->batches, from, t->train_iters - t->progress.iteration);
+    if (passes_check (t->parts.passes, from, to, err) < 0)
+        return of_arguments (t, -1);
+    if (to > t->source->num_samples)
+        return mg_error_set (err, ENODATA, "%" PRId64 " samples are consumed, %" PRId64
+                             " will be by iteration %" PRId64 ", but the training data is laid "
+                             "out for %" PRId64 ": the checkpoint is of a run with larger batches",
+                             from, to, t->train_iters, t->source->num_samples);
+    return 0;
+}
+
+/* Begin where the arguments say: with a checkpoint, or as the model is.  The metrics of a run that
+ * is resumed go on; those of a new one stand alone.  Collective, the same result on every rank.
+ */
+static int begin (struct train *t, struct mg_error *err)
+{
+    bool saved;
+    int rc = resume_load (&t->config.resume, &t->accord, t->state, &t->progress, &saved, err);
+
+    if (rc < 0)
+        return -1;
+    if (saved)
+        t->saving.newest = t->progress.iteration;
+    if (rc == 0)
+        rc = report_restart (&t->report, err);
+    if (rc >= 0)
+        rc = check_rest (t, err);
+    if (rc >= 0)
+        rc = accord_check_output (&t->accord, err);
+    if (rc >= 0)
+        rc = tensorboard_begin (&t->report.tensorboard, t->config.args, t->progress.iteration,
+                                err);
+    return accord_agree (&t->accord, rc < 0 ? -1 : 0, err);
+}
+
 struct train *train_create (const struct train_args *args, FILE *out, FILE *errors)
 {
     struct train *t;
 
     if (!(t = calloc (1, sizeof (*t))))
         return NULL;
-    t->args = *args;
-    t->saved_iteration = -1;
+    run_config_init (&t->config, args);
+    t->saving.newest = -1;
     t->out = out;
     t->errors = errors;
+    t->accord.out = out;
+    t->accord.minutes = t->config.stop.minutes;
     return t;
 }
 
@@ -365,10 +455,9 @@ int train_refuse (struct train *t, struct mg_error *err)
 /* Signals come first: threads are made from here on. */
 static int setup_start (struct train *t, struct mg_error *err)
 {
-    const struct train_args *args = &t->args;
-    const char *signals = args->ignore_signals ? NULL : args->exit_signals;
+    const struct stop_config *c = &t->config.stop;
 
-    if (!(t->stop = stop_create (signals, args->exit_minutes, err)))
+    if (!(t->accord.stop = stop_create (c->signals, c->minutes, err)))
         return -1;
     return setup_config (t, err);
 }
@@ -377,11 +466,11 @@ static int setup_start (struct train *t, struct mg_error *err)
 static int setup (struct train *t, struct mg_error *err)
 {
     if (setup_cache (t, err) < 0
-        || train_agree (t, plan (t, err), err) < 0 || train_agree (t, allocate (t, err), err) < 0
-        || fill (t, err) < 0)
+        || accord_agree (&t->accord, plan (t, err), err) < 0
+        || accord_agree (&t->accord, allocate (t, err), err) < 0 || fill (t, err) < 0)
         return -1;
     describe (t);
-    return train_resume (t, err);
+    return begin (t, err);
 }
 
 int train_setup (struct train *t, struct mg_error *err)
@@ -405,21 +494,19 @@ int train_setup (struct train *t, struct mg_error *err)
 
 int train_plan (struct train *t, int rank, int world, int threads, struct mg_error *err)
 {
+    struct run_length *length = &t->config.length;
+    struct evaluation_run run;
+
     t->failed = false;
-    if (t->args.train_iters == TRAIN_UNSET && t->args.train_samples == TRAIN_UNSET)
-        t->args.train_iters = 1; // bytes do not depend on it
+    if (length->iters == TRAIN_UNSET && length->samples == TRAIN_UNSET)
+        length->iters = 1; // bytes do not depend on it
     if (setup_config (t, err) < 0
-        || !(t->bootstrap = bootstrap_create_planned (rank, world, err)))
+        || !(t->bootstrap = bootstrap_create_planned (rank, world, err))
+        || check_world (t, world, err) < 0 || setup_batch (t, err) < 0
+        || check_passes (t, err) < 0 || setup_job (t, "plan", threads, NULL, err) < 0)
         return -1;
-    t->geometry.world = world;
-    if (geometry_validate (&t->geometry, err) < 0 || check_rules (t, err) < 0
-        || check_optimizer (t, err) < 0
-        || !(t->batches = train_batches (&t->args, geometry_dp (&t->geometry), t->batch_rows,
-                                         t->config.seq_length, err)))
+    run = evaluation_run (t);
+    if (evaluate_plan (&t->evaluation, &t->config.evaluation, &run, err) < 0)
         return -1;
-    t->train_iters = train_iterations (&t->args, t->batches);
-    if (check_passes (t, err) < 0 || setup_job (t, "plan", threads, NULL, err) < 0
-        || evaluate_plan (t, err) < 0)
-        return -1;
-    return memory_plan (t, err);
+    return build (t, err);
 }

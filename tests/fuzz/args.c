@@ -6,19 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libcore/nn/config.h"
-#include "libcore/optim/lr.h"
-#include "libcore/optim/num_microbatches.h"
-#include "libcore/topo/geometry.h"
-#include "libcore/topo/stages.h"
-#include "libcore/train/args.h"
 #include "libcore/train/config.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { MAX_STAGES = 1 << 12 };
 
 /* Sizes of batches go on rising with samples, and come back to the same number of them. */
-static void check_batches (const struct train_args *args, const struct num_microbatches *n)
+static void check_batches (const struct run_config *c, const struct num_microbatches *n)
 {
     struct batch_size size;
     struct lr_config lr;
@@ -30,34 +24,37 @@ static void check_batches (const struct train_args *args, const struct num_micro
     for (size_t i = 1; i < num_microbatches_count (n); i++)
         fuzz_check (num_microbatches_from (n, i - 1) < num_microbatches_from (n, i),
                     "step %zu of the batch size", i);
-    if (train_lr (args, n, &lr, NULL) == 0)
-        train_iterations (args, n);
+    if (run_config_lr (c, n, &lr, NULL) == 0)
+        run_config_iterations (c, n);
 }
 
 static void check_run (const struct train_args *args)
 {
     struct num_microbatches *batches;
-    struct geometry geometry;
-    struct model_config model;
-    struct stages *stages;
+    struct run_config c;
+    const struct geometry *g = &c.geometry;
+    const struct stages *stages;
     int layers = 0;
 
-    if (train_geometry (args, &geometry, NULL) < 0)
+    run_config_init (&c, args);
+    c.file_seq_length = 8;
+    c.tokenizer_size = 256;
+    if (run_config_geometry (&c, NULL) < 0)
         return;
-    if (train_model (args, geometry.tp, 8, 256, &model, NULL) == 0)
-        fuzz_check (model.padded_vocab_size % geometry.tp == 0, "a vocabulary that is cut");
-    if ((int64_t)geometry.pp * (geometry.vpp > 1 ? geometry.vpp : 1) <= MAX_STAGES
-        && args->layers_per_vpp == TRAIN_UNSET
-        && (stages = train_stages (args, &geometry, NULL))) {
+    if (run_config_model (&c, NULL) == 0)
+        fuzz_check (c.model.config.padded_vocab_size % g->tp == 0, "a vocabulary that is cut");
+    if ((int64_t)g->pp * (g->vpp > 1 ? g->vpp : 1) <= MAX_STAGES
+        && args->layers_per_vpp == TRAIN_UNSET && run_config_stages (&c, NULL) == 0) {
+        stages = c.stages;
         for (int i = 0; i < stages->pp * stages->vpp; i++)
             layers += stages->stage[i].num_layers;
         fuzz_check (layers == args->num_layers, "stages have %d layers", layers);
-        stages_destroy (stages);
     }
-    batches = train_batches (args, 1, 0, 8, NULL);
+    batches = run_config_batches (&c, 1, NULL);
     if (batches)
-        check_batches (args, batches);
+        check_batches (&c, batches);
     num_microbatches_destroy (batches);
+    run_config_clear (&c);
 }
 
 static void run (const uint8_t *data, size_t size)

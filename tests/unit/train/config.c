@@ -155,6 +155,16 @@ static int parse (const char *const *more, struct train_args *args, struct mg_er
     return train_args_parse (argc, (char **)argv, args, err);
 }
 
+/* The same, and the configuration that is made of the arguments. */
+static int make (const char *const *more, struct train_args *args, struct run_config *c,
+                 struct mg_error *err)
+{
+    int rc = parse (more, args, err);
+
+    run_config_init (c, args);
+    return rc;
+}
+
 static void test_parse (void)
 {
     for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
@@ -229,28 +239,28 @@ static void test_environment (void)
     static const char *const none[] = { NULL };
     static const char *const tp4[] = { "--tensor-model-parallel-size", "4", NULL };
     struct train_args args;
-    struct geometry g;
+    struct run_config c;
+    const struct geometry *g = &c.geometry;
     struct mg_error err = { "" };
 
-    parse (none, &args, NULL);
-    is_int (train_geometry (&args, &g, &err), 0, "no environment");
-    is_int (g.tp, 1, "tp is 1");
+    make (none, &args, &c, NULL);
+    is_int (run_config_geometry (&c, &err), 0, "no environment");
+    is_int (g->tp, 1, "tp is 1");
     setenv ("MEGATRON_TP_SIZE", "2", 1);
     setenv ("MEGATRON_PP_SIZE", "3", 1);
     setenv ("MEGATRON_RANK_ORDER", "tp-cp-ep-pp-dp", 1);
-    is_int (train_geometry (&args, &g, &err), 0, "sizes from the job");
-    ok (g.tp == 2 && g.pp == 3 && strcmp (g.order, "tp-cp-ep-pp-dp") == 0, "are taken");
-    parse (tp4, &args, NULL);
-    ok (train_geometry (&args, &g, &err) < 0 && strstr (err.text, "contradicts"), "%s",
-        err.text);
+    is_int (run_config_geometry (&c, &err), 0, "sizes from the job");
+    ok (g->tp == 2 && g->pp == 3 && strcmp (g->order, "tp-cp-ep-pp-dp") == 0, "are taken");
+    make (tp4, &args, &c, NULL);
+    ok (run_config_geometry (&c, &err) < 0 && strstr (err.text, "contradicts"), "%s", err.text);
     setenv ("MEGATRON_TP_SIZE", "4", 1);
-    is_int (train_geometry (&args, &g, &err), 0, "the same twice is no contradiction");
+    is_int (run_config_geometry (&c, &err), 0, "the same twice is no contradiction");
     setenv ("MEGATRON_TP_SIZE", "x", 1);
-    ok (train_geometry (&args, &g, &err) < 0 && strstr (err.text, "MEGATRON_TP_SIZE"),
+    ok (run_config_geometry (&c, &err) < 0 && strstr (err.text, "MEGATRON_TP_SIZE"),
         "%s", err.text);
     unsetenv ("MEGATRON_TP_SIZE");
     setenv ("MEGATRON_CP_SIZE", "2", 1);
-    ok (train_geometry (&args, &g, &err) < 0 && errno == ENOTSUP, "%s", err.text);
+    ok (run_config_geometry (&c, &err) < 0 && errno == ENOTSUP, "%s", err.text);
     unsetenv ("MEGATRON_CP_SIZE");
     unsetenv ("MEGATRON_PP_SIZE");
     unsetenv ("MEGATRON_RANK_ORDER");
@@ -272,35 +282,46 @@ static void test_fingerprint (void)
     ok (train_args_fingerprint (&a) != train_args_fingerprint (&b), "another split");
 }
 
+/* The configuration of the base with more arguments, for a geometry of 'tp' and files. */
+static void make_model (const char *const *more, int tp, int file_seq_length, int tokenizer_size,
+                        struct train_args *args, struct run_config *c)
+{
+    make (more, args, c, NULL);
+    geometry_init (&c->geometry);
+    c->geometry.tp = tp;
+    c->file_seq_length = file_seq_length;
+    c->tokenizer_size = tokenizer_size;
+}
+
 static void test_model (void)
 {
     static const char *const none[] = { NULL };
     static const char *const byte[] = { "--tokenizer-type", "ByteLevel", NULL };
+    static const char *const odd[] = { "--hidden-size", "66", NULL };
+    static const char *const seven[] = { "--global-batch-size", "7", NULL };
     struct train_args args;
-    struct model_config m;
-    struct geometry g;
+    struct run_config c;
+    const struct model_config *m = &c.model.config;
     struct mg_error err = { "" };
-    int size = 0;
 
-    parse (none, &args, NULL);
-    is_int (train_model (&args, 2, 0, 257, &m, &err), 0, "model of the base");
-    ok (m.ffn_hidden_size == 256 && m.kv_channels == 16 && m.max_positions == 16
-            && m.vocab_size == 257 && m.padded_vocab_size == 512 && m.tied_embeddings,
+    make_model (none, 2, 0, 257, &args, &c);
+    is_int (run_config_model (&c, &err), 0, "model of the base");
+    ok (m->ffn_hidden_size == 256 && m->kv_channels == 16 && m->max_positions == 16
+            && m->vocab_size == 257 && m->padded_vocab_size == 512 && m->tied_embeddings,
         "has Megatron's defaults");
-    ok (train_model (&args, 1, 17, 257, &m, &err) < 0, "%s", err.text);
-    parse (byte, &args, NULL);
-    is_int (train_tokenizer_size (&args, &size, &err), 0, "the tokenizer's size");
-    is_int (train_model (&args, 1, 16, size, &m, &err), 0, "with a tokenizer");
-    geometry_init (&g);
-    g.tp = 2;
-    is_int (train_check_rules (&args, &g, 0, 0, &err), 0, "its rules are kept %s", err.text);
-    args.hidden_size = 66;
-    ok (train_check_rules (&args, &g, 0, 0, &err) < 0 && strstr (err.text, "kv-channels"), "%s",
+    make_model (none, 1, 17, 257, &args, &c);
+    ok (run_config_model (&c, &err) < 0, "%s", err.text);
+    make_model (byte, 1, 16, 0, &args, &c);
+    is_int (run_config_tokenizer (&c, &err), 0, "the tokenizer's size");
+    is_int (run_config_model (&c, &err), 0, "with a tokenizer");
+    c.geometry.tp = 2;
+    is_int (run_config_check_rules (&c, &err), 0, "its rules are kept %s", err.text);
+    make_model (odd, 2, 0, 0, &args, &c);
+    ok (run_config_check_rules (&c, &err) < 0 && strstr (err.text, "kv-channels"), "%s",
         err.text);
-    args.hidden_size = 64;
-    g.world = 6;
-    args.global_batch_size = 7;
-    ok (train_check_rules (&args, &g, 0, 0, &err) < 0
+    make_model (seven, 2, 0, 0, &args, &c);
+    c.geometry.world = 6;
+    ok (run_config_check_rules (&c, &err) < 0
             && strstr (err.text, "global-batch-size 7 is not a multiple of micro-batch-size 2 x "
                                  "dp 3 = 6; use 6 or 12"), "%s", err.text);
 }
@@ -372,9 +393,8 @@ static void test_stages (void)
     for (size_t i = 0; i < sizeof (stage_rows) / sizeof (stage_rows[0]); i++) {
         const struct stage_row *row = &stage_rows[i];
         struct train_args args;
-        struct geometry g;
+        struct run_config c;
         struct mg_error err = { "" };
-        struct stages *s = NULL;
         char text[80] = "";
         int rc;
 
@@ -382,23 +402,24 @@ static void test_stages (void)
             setenv ("MEGATRON_VPP_SIZE", row->job, 1);
         rc = parse (row->arg, &args, &err);
         args.pp = row->pp;
-        g.vpp = 0;
+        run_config_init (&c, &args);
         // one stage is no stage too many for the geometry's own rule
         if (rc == 0 && row->pp == 1) {
-            geometry_init (&g);
-            g.vpp = args.vpp;
+            geometry_init (&c.geometry);
+            c.geometry.vpp = args.vpp;
         } else if (rc == 0)
-            rc = train_geometry (&args, &g, &err);
-        if (rc == 0 && (s = train_stages (&args, &g, &err)))
-            for (int v = 0; v < s->vpp; v++)
+            rc = run_config_geometry (&c, &err);
+        if (rc == 0 && run_config_stages (&c, &err) == 0)
+            for (int v = 0; v < c.stages->vpp; v++)
                 snprintf (text + strlen (text), sizeof (text) - strlen (text), "%s%d",
-                          v ? " " : "", stages_at (s, 0, v)->num_layers);
-        if (s)
-            ok (strcmp (text, row->want) == 0 && g.vpp == (s->vpp > 1 ? s->vpp : 0),
+                          v ? " " : "", stages_at (c.stages, 0, v)->num_layers);
+        if (c.stages)
+            ok (strcmp (text, row->want) == 0
+                    && c.geometry.vpp == (c.stages->vpp > 1 ? c.stages->vpp : 0),
                 "stages %zu: %s", i, text);
         else
             ok (strstr (err.text, row->want) != NULL, "stages %zu: %s", i, err.text);
-        stages_destroy (s);
+        run_config_clear (&c);
         unsetenv ("MEGATRON_VPP_SIZE");
     }
 }
@@ -499,6 +520,7 @@ static void test_lr (void)
     for (size_t i = 0; i < sizeof (lr_rows) / sizeof (lr_rows[0]); i++) {
         const struct lr_row *row = &lr_rows[i];
         struct train_args args;
+        struct run_config c;
         struct lr_config lr;
         struct mg_error err = { "" };
         struct num_microbatches *b;
@@ -508,17 +530,18 @@ static void test_lr (void)
         // of the base; a later --train-iters is one of the row's
         if (args.train_samples != TRAIN_UNSET)
             args.train_iters = TRAIN_UNSET;
-        b = train_batches (&args, 2, 0, 16, &err);
-        rc = b ? train_lr (&args, b, &lr, &err) : -1;
+        run_config_init (&c, &args);
+        b = run_config_batches (&c, 2, &err);
+        rc = b ? run_config_lr (&c, b, &lr, &err) : -1;
         if (row->text)
             ok (rc < 0 && strstr (err.text, row->text), "%s", err.text);
         else
-            ok (rc == 0 && train_iterations (&args, b) == row->iterations
+            ok (rc == 0 && run_config_iterations (&c, b) == row->iterations
                     && lr.decay == row->decay && lr.warmup == row->warmup
                     && (lr.style != LR_WSD || lr.wsd_decay == row->wsd)
                     && lr.wd_incr == row->wd_incr,
                 "learning rate %zu: %lld iterations, decay %lld, warm-up %g %s", i,
-                b ? (long long)train_iterations (&args, b) : 0, (long long)lr.decay,
+                b ? (long long)run_config_iterations (&c, b) : 0, (long long)lr.decay,
                 lr.warmup, err.text);
         num_microbatches_destroy (b);
     }
@@ -530,21 +553,25 @@ static void test_rows (void)
     static const char *const size[] = { "--global-batch-size", "8", NULL };
     static const char *const steps[] = { "--step-batch-size-schedule", "0:8", NULL };
     struct train_args args;
+    struct run_config c;
     struct mg_error err = { "" };
     struct num_microbatches *b;
     struct batch_size at;
 
-    parse (none, &args, NULL);
-    b = train_batches (&args, 2, 12, 16, &err);
+    make (none, &args, &c, NULL);
+    c.file_rows = 12;
+    b = run_config_batches (&c, 2, &err);
     if (b)
         num_microbatches_at (b, 0, &at);
     ok (b && at.num_microbatches == 3, "a file of batches tells their size %s", err.text);
     num_microbatches_destroy (b);
-    parse (size, &args, NULL);
-    ok (!train_batches (&args, 2, 12, 16, &err) && strstr (err.text, "have 12 samples"),
+    make (size, &args, &c, NULL);
+    c.file_rows = 12;
+    ok (!run_config_batches (&c, 2, &err) && strstr (err.text, "have 12 samples"),
         "%s", err.text);
-    parse (steps, &args, NULL);
-    ok (!train_batches (&args, 2, 12, 16, &err) && strstr (err.text, "excludes"), "%s",
+    make (steps, &args, &c, NULL);
+    c.file_rows = 12;
+    ok (!run_config_batches (&c, 2, &err) && strstr (err.text, "excludes"), "%s",
         err.text);
 }
 
@@ -567,10 +594,11 @@ static void test_types (void)
 
     for (size_t i = 0; i < sizeof (types) / sizeof (types[0]); i++) {
         struct train_args args;
+        struct run_config c;
         struct mg_error err = { "" };
 
-        ok (parse (types[i].arg, &args, &err) == 0 && train_dtype (&args) == types[i].model
-                && train_grad_dtype (&args) == types[i].grad,
+        ok (make (types[i].arg, &args, &c, &err) == 0 && c.model.dtype == types[i].model
+                && c.buffers.grad == types[i].grad,
             "%s parameters, %s gradients %s", mg_dtype_name (types[i].model),
             mg_dtype_name (types[i].grad), err.text);
     }

@@ -3,20 +3,22 @@
 #include <errno.h>
 #include <string.h>
 
-#include "libcore/train/evaluate.h"
+#include "libcore/train/config.h"
 #include "tests/tap/tap.h"
 
 static char word[] = "p";
 
-static struct train_args make (int64_t interval, int64_t iters, bool skip_train)
+static struct evaluation_config make (int64_t interval, int64_t iters, bool skip_train)
 {
     struct train_args args;
+    struct run_config config;
 
     train_args_init (&args);
     args.eval_interval = interval;
     args.eval_iters = iters;
     args.skip_train = skip_train;
-    return args;
+    run_config_init (&config, &args);
+    return config.evaluation;
 }
 
 /* Megatron-LM's get_train_valid_test_num_samples(). */
@@ -39,13 +41,13 @@ static void test_samples (void)
     };
 
     for (size_t i = 0; i < sizeof (cases) / sizeof (cases[0]); i++) {
-        struct train_args args
+        const struct evaluation_config config
             = make (cases[i].interval, cases[i].iters, cases[i].skip_train);
 
-        is_int (evaluate_samples (&args, SPLIT_VALID, cases[i].train_iters, cases[i].batch,
+        is_int (evaluate_samples (&config, SPLIT_VALID, cases[i].train_iters, cases[i].batch,
                                   NULL),
                 cases[i].valid, "case %zu: validation", i);
-        is_int (evaluate_samples (&args, SPLIT_TEST, cases[i].train_iters, cases[i].batch,
+        is_int (evaluate_samples (&config, SPLIT_TEST, cases[i].train_iters, cases[i].batch,
                                   NULL),
                 cases[i].test, "and test");
     }
@@ -53,13 +55,13 @@ static void test_samples (void)
 
 static void test_overflow (void)
 {
-    struct train_args args = make (1, INT64_C (1000000000000000), false);
+    const struct evaluation_config config = make (1, INT64_C (1000000000000000), false);
     struct mg_error err = { "" };
 
-    ok (evaluate_samples (&args, SPLIT_VALID, 9222, 1, &err) > 0, "just possible");
-    ok (evaluate_samples (&args, SPLIT_VALID, 9223, 1, &err) == -1 && errno == ERANGE, "%s",
+    ok (evaluate_samples (&config, SPLIT_VALID, 9222, 1, &err) > 0, "just possible");
+    ok (evaluate_samples (&config, SPLIT_VALID, 9223, 1, &err) == -1 && errno == ERANGE, "%s",
         err.text);
-    ok (evaluate_samples (&args, SPLIT_TEST, 9223, 9224, &err) == -1 && errno == ERANGE, "%s",
+    ok (evaluate_samples (&config, SPLIT_TEST, 9223, 9224, &err) == -1 && errno == ERANGE, "%s",
         err.text);
 }
 
@@ -83,24 +85,22 @@ static void test_check (void)
     };
 
     for (size_t i = 0; i < sizeof (cases) / sizeof (cases[0]); i++) {
-        struct train_args args
+        const struct evaluation_config config
             = make (cases[i].interval, cases[i].iters, cases[i].skip_train);
         const struct train_list given = { word, NULL, 1 }, none = { NULL, NULL, 0 };
+        struct data_config data = { .all = none };
         struct mg_error err = { "" };
         int rc;
 
-        args.data_path = cases[i].all ? given : none;
-        args.valid_data_path = cases[i].valid ? given : none;
-        args.test_data_path = cases[i].test ? given : none;
-        rc = evaluate_check (&args, &err);
+        data.all = cases[i].all ? given : none;
+        data.part[SPLIT_VALID] = cases[i].valid ? given : none;
+        data.part[SPLIT_TEST] = cases[i].test ? given : none;
+        rc = evaluate_check (&config, &data, &err);
         if (cases[i].text)
             ok (rc == -1 && errno == EINVAL && strstr (err.text, cases[i].text), "case %zu: %s",
                 i, err.text);
         else
             ok (rc == 0, "case %zu is good%s", i, err.text);
-        args.save = word;
-        ok (!cases[i].skip_train || evaluate_check (&args, &err) == -1,
-            "--skip-train saves nothing");
     }
 }
 

@@ -114,7 +114,7 @@ static int fail_to_scale (const struct kernels *k, const void *args,
 static int load_weakly (struct fixture *f, struct weak *weak, const char *dir,
                         struct train_progress *progress, struct mg_error *err)
 {
-    const struct state_request request = { .dir = dir, .iteration = 3 };
+    const struct state_source from = { .dir = dir, .iteration = 3 };
     struct state_found found;
     const struct kernels **at
         = weak->good == f->stack.buffers->host ? &f->stack.buffers->host
@@ -123,7 +123,7 @@ static int load_weakly (struct fixture *f, struct weak *weak, const char *dir,
 
     if (job_rank (f->job) == job_world (f->job) - 1)
         *at = &weak->kernels;
-    rc = state_load (f->state, &request, progress, &found, err);
+    rc = state_load (f->state, &from, progress, &found, err);
     *at = weak->good;
     return rc;
 }
@@ -157,10 +157,10 @@ static void test_weak (struct fixture *f, const char *dir, const char *what)
 static void test_good (struct fixture *f, const char *dir)
 {
     struct train_progress progress = { .iteration = -1 };
-    const struct state_request request = { .dir = dir, .iteration = 3 };
+    const struct state_source from = { .dir = dir, .iteration = 3 };
     struct state_found found;
     struct mg_error err = { "" };
-    int rc = state_load (f->state, &request, &progress, &found, &err);
+    int rc = state_load (f->state, &from, &progress, &found, &err);
 
     ranks_check (f->job, rc == 1 && progress.iteration == 3 && progress.consumed_samples == 12,
                  "where it can they load it: %d %s", rc, err.text);
@@ -192,7 +192,7 @@ static void test_evaluation (struct fixture *trains, bool float8, const char *di
 /* A schedule that this program has no name for: of another version. */
 static void test_schedule (struct fixture *f, const char *dir)
 {
-    struct state_request request = { .dir = dir, .iteration = 5 };
+    struct state_source from = { .dir = dir, .iteration = 5 };
     const struct list *saved = &f->state->saved;
     struct checkpoint_value values[NUM_VALUES + 1];
     struct train_progress progress = { .iteration = -1 };
@@ -204,13 +204,13 @@ static void test_schedule (struct fixture *f, const char *dir)
     values[VALUE_HEADS].integer = 2;
     snprintf (values[VALUE_STYLE].text, sizeof (values->text), "spiral");
     snprintf (values[VALUE_WD_STYLE].text, sizeof (values->text), "constant");
-    rc = checkpoint_save (dir, request.iteration, values, saved->piece, saved->n,
+    rc = checkpoint_save (dir, from.iteration, values, saved->piece, saved->n,
                           job_control (f->job), &err);
     ranks_check (f->job, rc == 0, "one with a strange schedule %s", err.text);
-    rc = state_load (f->state, &request, &progress, &found, &err);
+    rc = state_load (f->state, &from, &progress, &found, &err);
     ranks_check (f->job, rc == -1 && strstr (err.text, "spiral"), "is refused: %s", err.text);
-    request.prefer = LR_PREFER_OWN;
-    rc = state_load (f->state, &request, &progress, &found, &err);
+    from.prefer = LR_PREFER_OWN;
+    rc = state_load (f->state, &from, &progress, &found, &err);
     ranks_check (f->job, rc == 1, "unless the run's own counts: %d", rc);
 }
 

@@ -1,0 +1,57 @@
+/* accord.c - ranks agree on failures and on stopping */
+
+#include <string.h>
+
+#include "libcore/comm/exchange.h"
+#include "libcore/device/device.h"
+#include "libcore/train/accord.h"
+#include "libcore/train/output.h"
+
+int accord_common (struct accord *a, int rc)
+{
+    a->common_error = rc < 0 && (!a->job || device_check (job_device (a->job), NULL) == 0);
+    return rc;
+}
+
+int accord_agree (struct accord *a, int rc, struct mg_error *err)
+{
+    return accord_common (a, exchange_agree (job_control (a->job), rc, err));
+}
+
+void accord_ask_to_stop (struct accord *a, double reasons[ACCORD_NUM_REASONS])
+{
+    if (a->output_errno == 0)
+        a->output_errno = output_error (a->out);
+    reasons[ACCORD_SIGNAL] = stop_signal (a->stop) != 0;
+    reasons[ACCORD_EXPIRED] = stop_expired (a->stop);
+    reasons[ACCORD_OUTPUT] = a->output_errno != 0;
+}
+
+void accord_decide_to_stop (struct accord *a, const double reasons[ACCORD_NUM_REASONS])
+{
+    bool signals = reasons[ACCORD_SIGNAL] > 0, expired = reasons[ACCORD_EXPIRED] > 0;
+
+    a->output_lost |= reasons[ACCORD_OUTPUT] > 0;
+    if (a->stopping || (!signals && !expired && !a->output_lost))
+        return;
+    a->stopping = true;
+    if (job_rank (a->job) != 0 || a->output_lost)
+        return;
+    if (!signals)
+        fprintf (a->out, "stopping: --exit-duration-in-mins %g is over\n", a->minutes);
+    else if (stop_signal (a->stop))
+        fprintf (a->out, "stopping: %s has come\n",
+                 stop_signal_name (stop_signal (a->stop)));
+    else
+        fprintf (a->out, "stopping: a signal has come to another rank\n");
+    fflush (a->out);
+}
+
+int accord_check_output (struct accord *a, struct mg_error *err)
+{
+    a->output_errno = output_error (a->out);
+    if (a->output_errno == 0)
+        return 0;
+    return mg_error_set (err, a->output_errno, "standard output cannot be written: %s",
+                         strerror (a->output_errno));
+}

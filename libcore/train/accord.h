@@ -1,0 +1,60 @@
+/* accord - what the ranks of a run agree on besides results: that one of them has failed, and that
+ * the run is to stop.
+ *
+ * A rank that fails while the others go on would leave them waiting, and many ranks that fail
+ * alike would all say so.  So ranks agree on a failure where one rank may fail alone, and note
+ * where all ranks are known to have failed.  Likewise signals, clocks and full disks reach ranks
+ * at different steps: what one rank knows is no reason to stop before all ranks know it.
+ */
+#ifndef LIBCORE_TRAIN_ACCORD_H
+#define LIBCORE_TRAIN_ACCORD_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "libcore/job/job.h"
+#include "libcore/train/stop.h"
+#include "megatron/error.h"
+
+/* 'job', 'out' and 'stop' belong to the run.  The rest is all zero at first. */
+struct accord {
+    struct job *job;   /* NULL before there is one */
+    FILE *out;         /* log lines */
+    struct stop *stop;
+    double minutes;    /* after which the time is up, for a line of the log */
+    bool common_error; /* every rank has failed, and with the same text */
+    bool stopping;     /* all ranks know of a reason to stop after this iteration */
+    int output_errno;  /* why this rank could not write to 'out'; 0: it could */
+    bool output_lost;  /* all ranks know that one of them could not; 'stopping' is true */
+};
+
+/* Note in 'common_error' whether all ranks have failed: call this with the result 'rc' of a call
+ * that gave every rank the same result, or if it is known that all fail here.  Returns rc.
+ */
+int accord_common (struct accord *a, int rc);
+
+/* All ranks learn whether one of them has failed, and why.  Collective: -1 on all ranks if 'rc' is
+ * -1 on one.
+ */
+int accord_agree (struct accord *a, int rc, struct mg_error *err);
+
+/* Reasons to stop the run. */
+enum accord_reason {
+    ACCORD_SIGNAL,  /* a signal has come */
+    ACCORD_EXPIRED, /* the time is up by the rank's clock */
+    ACCORD_OUTPUT,  /* the rank's log lines cannot be written */
+    ACCORD_NUM_REASONS
+};
+
+/* Fill in, for each reason, 1 if it holds on this rank, else 0. */
+void accord_ask_to_stop (struct accord *a, double reasons[ACCORD_NUM_REASONS]);
+
+/* Set 'stopping' if a reason holds on some rank; rank 0 prints the reason once.  'reasons' are sums
+ * over all ranks, so every rank decides the same.
+ */
+void accord_decide_to_stop (struct accord *a, const double reasons[ACCORD_NUM_REASONS]);
+
+/* Fail if 'out' cannot be written.  Not collective. */
+int accord_check_output (struct accord *a, struct mg_error *err);
+
+#endif /* LIBCORE_TRAIN_ACCORD_H */

@@ -1,0 +1,108 @@
+/* config_geometry.c - what the environment, files and other sizes add to a run's configuration: the
+ * geometry, the rules, the stages, the model
+ */
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+
+#include "libcore/data/tokenizer.h"
+#include "libcore/topo/environment.h"
+#include "libcore/topo/rule.h"
+#include "libcore/train/config.h"
+#include "libcore/train/config_model.h"
+
+int run_config_geometry (struct run_config *c, struct mg_error *err)
+{
+    struct margs_job job = { .by_variables = true };
+    struct mg_error first = { "" };
+    struct geometry *g = &c->geometry;
+
+    geometry_init (g);
+    if (environment_read (getenv, g, &job.fixed, err) < 0)
+        return -1;
+    if (margs_merge (&c->margs, g, &job, rule_keep_first, &first) > 0)
+        return mg_error_set (err, EINVAL, "%s", first.text);
+    if (g->cp > 1 || g->ep > 1)
+        return mg_error_set (err, ENOTSUP, "the job asks for cp %d, ep %d; this version trains "
+                             "with 1 of both", g->cp, g->ep);
+    return geometry_validate (g, err);
+}
+
+int run_config_check_rules (const struct run_config *c, struct mg_error *err)
+{
+    struct margs margs = c->margs;
+    int64_t rows = c->file_rows;
+
+    if (!margs.value[MARG_SEQ_LENGTH])
+        margs.value[MARG_SEQ_LENGTH] = c->file_seq_length;
+    margs.value[MARG_MICRO_BATCH] = c->model.micro_batch_size;
+    if (rows > 0 && rows <= INT_MAX && !margs.value[MARG_GLOBAL_BATCH])
+        margs.value[MARG_GLOBAL_BATCH] = (int)rows;
+    return margs_validate (&margs, &c->geometry, err);
+}
+
+int run_config_stages (struct run_config *c, struct mg_error *err)
+{
+    struct stages *stages = margs_stages (&c->margs, &c->geometry, err);
+
+    if (!stages)
+        return -1;
+    stages_destroy (c->stages);
+    c->stages = stages;
+    c->model.stages = stages;
+    c->geometry.vpp = stages->vpp > 1 ? stages->vpp : 0;
+    return 0;
+}
+
+int run_config_tokenizer (struct run_config *c, struct mg_error *err)
+{
+    const struct data_config *data = &c->data;
+    struct tokenizer *tokenizer;
+
+    c->tokenizer_size = 0;
+    if (!data->tokenizer || c->model.config.vocab_size != TRAIN_UNSET)
+        return 0;
+    if (!(tokenizer = tokenizer_create (data->tokenizer, &data->tokenizer_files, err)))
+        return mg_error_prefix (err, "--tokenizer-type, for which --vocab-size would do");
+    c->tokenizer_size = tokenizer_vocab_size (tokenizer);
+    tokenizer_destroy (tokenizer);
+    return 0;
+}
+
+static int complete_vocabulary (const struct run_config *c, struct model_config *m,
+                                struct mg_error *err)
+{
+    if (m->vocab_size == TRAIN_UNSET)
+        m->vocab_size = c->tokenizer_size > 0 ? c->tokenizer_size : m->padded_vocab_size;
+    if (m->padded_vocab_size == TRAIN_UNSET)
+        m->padded_vocab_size = model_padded_vocab (m->vocab_size, c->vocab_divisor,
+                                                   c->geometry.tp);
+    if (m->padded_vocab_size == 0)
+        return mg_error_set (err, ERANGE, "--vocab-size %d padded to a multiple of %d x tp %d "
+                             "is too large", m->vocab_size, c->vocab_divisor, c->geometry.tp);
+    return 0;
+}
+
+int run_config_model (struct run_config *c, struct mg_error *err)
+{
+    struct model_config *m = &c->model.config;
+    int64_t ffn = c->args->swiglu ? m->hidden_size * 8LL / 3 / 64 * 64 // as Megatron-LM
+                                  : 4LL * m->hidden_size;
+
+    if (m->ffn_hidden_size == TRAIN_UNSET)
+        m->ffn_hidden_size = ffn > INT_MAX ? INT_MAX : (int)ffn;
+    if (m->seq_length != TRAIN_UNSET && c->file_seq_length > 0
+        && m->seq_length != c->file_seq_length)
+        return mg_error_set (err, EINVAL, "--seq-length %d, but the samples have %d tokens",
+                             m->seq_length, c->file_seq_length);
+    if (m->seq_length == TRAIN_UNSET)
+        m->seq_length = c->file_seq_length;
+    if (m->kv_channels == TRAIN_UNSET) // "hidden-heads" is a rule of run_config_check_rules()
+        m->kv_channels = m->hidden_size / m->num_heads;
+    if (m->max_positions == TRAIN_UNSET)
+        m->max_positions = m->seq_length;
+    if (train_model_variants (c->args, m, err) < 0)
+        return -1;
+    return complete_vocabulary (c, m, err);
+}

@@ -1,0 +1,122 @@
+/* Log lines: when they are due, what they add up, where else they go. */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libcore/train/report.h"
+#include "tests/tap/tap.h"
+#include "tests/unit/checkpoint/scratch.h"
+#include "tests/unit/train/run.h"
+
+static int count (const char *text, const char *what)
+{
+    int n = 0;
+
+    for (; (text = strstr (text, what)); text += strlen (what))
+        n++;
+    return n;
+}
+
+/* Iteration i took 100 milliseconds and has the loss i. */
+static void report (struct run *r, int i)
+{
+    struct metrics m = { .iteration = i, .train_iters = 9, .global_batch_size = 2,
+                         .lm_loss = i, .grad_norm = 1, .num_zeros = -1, .milliseconds = 100 };
+    struct mg_error err = { "" };
+
+    ok (report_iteration (&r->report, &m, &err) == 0, "iteration %d %s", i, err.text);
+}
+
+static void test_lines (void)
+{
+    static const char *const more[] = { "--log-interval=3", "--log-memory-interval=6", NULL };
+    struct run r;
+
+    run_create (&r, more);
+    r.report.first_iteration = 2; // of a run that goes on
+    report (&r, 2);
+    ok (count (run_log (&r), "lm loss: 2.000000E+00") == 1, "the first one has a line");
+    report (&r, 3);
+    ok (count (run_log (&r), "lm loss: 2.500000E+00") == 1, "which resets nothing");
+    report (&r, 4);
+    report (&r, 5);
+    is_str (run_log (&r), "", "no line is due");
+    report (&r, 6);
+    ok (count (run_log (&r), "lm loss: 5.000000E+00") == 1, "the mean since the last line");
+    run_destroy (&r);
+}
+
+static void test_memory (void)
+{
+    static const char *const more[] = { "--log-memory-interval=2", NULL };
+    struct mg_error err = { "" };
+    const char *log;
+    struct run r;
+
+    run_create (&r, more);
+    r.report.first_iteration = 1;
+    report (&r, 1);
+    ok (count (run_log (&r), "(after 1 iterations) memory") == 1, "memory after the first one");
+    report (&r, 2);
+    ok (count (run_log (&r), "(after 2 iterations) memory") == 1, "and where it is asked for");
+    report (&r, 3);
+    ok (count (run_log (&r), "memory") == 0, "not otherwise");
+    is_int (report_plan (&r.report, &err), 0, "the plan");
+    log = run_log (&r);
+    ok (count (log, "memory plan (bytes) of rank 0 | parameters: ") == 1
+            && count (log, "bytes per parameter of rank 0: ") == 1, "%s", log);
+    run_destroy (&r);
+}
+
+static void test_metrics (void)
+{
+    char argument[300];
+    const char *const more[] = { argument, NULL };
+    const struct metrics_evaluation m = { .part = "validation", .set = "", .iteration = 1,
+                                          .samples = 4, .lm_loss = 2 };
+    struct mg_error err = { "" };
+    char *text;
+    size_t len;
+    struct run r;
+
+    snprintf (argument, sizeof (argument), "--metrics-file=%s", scratch_path ("metrics"));
+    run_create (&r, more);
+    r.report.first_iteration = 1;
+    report (&r, 1);
+    is_int (report_evaluation (&r.report, &m, &err), 0, "an evaluation %s", err.text);
+    ok (strstr (run_log (&r), "validation loss at iteration 1 | lm loss value: 2.000000E+00"),
+        "has a line");
+    is_int (report_close (&r.report, &err), 0, "the file is closed %s", err.text);
+    is_int (report_close (&r.report, &err), 0, "once");
+    text = scratch_read (scratch_path ("metrics"), &len);
+    ok (memchr (text, '\n', len) && memchr (text, '{', len), "metrics are in the file");
+    free (text);
+    run_destroy (&r);
+}
+
+static void test_check (void)
+{
+    struct report_config config = { .interval = 2, .memory_interval = 4,
+                                    .timing_option = "minmax" };
+    struct mg_error err = { "" };
+
+    is_int (report_check (&config, &err), 0, "goes together");
+    config.memory_interval = 3;
+    ok (report_check (&config, &err) < 0 && errno == EINVAL
+            && strstr (err.text, "--log-memory-interval 3"), "%s", err.text);
+    config.memory_interval = 0;
+    is_int (report_check (&config, &err), 0, "no interval");
+    config.timing_option = "min";
+    ok (report_check (&config, &err) < 0 && strstr (err.text, "\"min\""), "%s", err.text);
+}
+
+int main (void)
+{
+    scratch_create ();
+    test_check ();
+    test_lines ();
+    test_memory ();
+    test_metrics ();
+    return done_testing ();
+}
