@@ -83,7 +83,7 @@ int train_data_check (const struct train_args *args, struct mg_error *err)
 {
     const struct tokenizer_files files = { args->vocab_file, args->merge_file };
 
-    if (check_ways (args, err) < 0)
+    if (check_ways (args, err) < 0 || train_edit_check (args, err) < 0)
         return -1;
     for (int part = 0; part < SPLIT_NUM_PARTS; part++) {
         struct blend blend;
@@ -140,5 +140,5 @@ struct sample_source *train_data_open (const struct train_args *args,
         sample_source_destroy (source);
         return NULL;
     }
-    return source;
+    return source ? train_edit_samples (args, part, source, err) : NULL;
 }

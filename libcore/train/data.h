@@ -22,6 +22,23 @@ int train_data_check (const struct train_args *args, struct mg_error *err);
 /* Do the arguments name data of this part?  (The part of --split may still be empty.) */
 bool train_data_has (const struct train_args *args, enum split_part part);
 
+/* The arguments that change samples (struct train_edit) fit together: as train_data_check(), which
+ * calls this.
+ */
+int train_edit_check (const struct train_args *args, struct mg_error *err);
+
+/* The token that ends a document: --eod-token-id, else the tokenizer's, whose files are read.
+ * -1 with errno EINVAL if neither is given, or with the errors of tokenizer_create().
+ */
+int train_data_eod (const struct train_args *args, int32_t *eod, struct mg_error *err);
+
+/* The samples of 'source' as the arguments change them; the source itself if they change nothing.
+ * Takes over 'source', also on failure.  NULL with errno EINVAL (a token that is none of the
+ * vocabulary) and the errors of train_data_eod(); the caller owns the result.
+ */
+struct sample_source *train_edit_samples (const struct train_args *args, enum split_part part,
+                                          struct sample_source *source, struct mg_error *err);
+
 /* Samples of a part: at least 'num_samples' of them, 1 or more. NULL with errno and a
  * text, ENODATA if the part has no documents or not enough of them; the caller owns the
  * result.  Several processes may do this at once, also where
