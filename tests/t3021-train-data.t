@@ -183,5 +183,19 @@ elif [ ! -r "$gpt2/encoder.json" ]; then
 else
     is "$status" 0 "a vocabulary of 50257" || diag "$err"
     like "$out" " 8[0-9]{5} parameters" "padded to 50304, of 16 numbers each"
+    bpe=(--tokenizer-type GPT2BPETokenizer --vocab-file "$gpt2/encoder.json"
+         --merge-file "$gpt2/vocab.bpe")
+    megatron data tokenize --input a.txt --output-prefix g --append-eod "${bpe[@]}" >/dev/null
+    bytes=("${bpe[@]}" --eval-iters 0)
+    fim=(--data-path g_text_document --lr 0 --vocab-size 50261 --fim-data --fim-prefix-token 50257
+         --fim-middle-token 50258 --fim-suffix-token 50259 --fim-pad-token 50260)
+    cut=$(losses "${fim[@]}" --fim-rate 1)
+    is "$(wc -l <<<"$cut")" 4 "fill-in-the-middle by characters, with GPT-2's tokens"
+    ok "[ \"\$(losses ${fim[*]} --fim-rate 0)\" != '$cut' ]" "changes the samples"
+    is "$(losses "${fim[@]}" --fim-rate 1 --fim-eod-token '<|endoftext|>')" "$cut" \
+        "a token by its text"
+    run megatron train "${model[@]}" "${bytes[@]}" "${fim[@]}" --fim-pad-token '<pad>'
+    like "$err" 'GPT2BPETokenizer has no token "<pad>", want one .* or an id from 0 to 50260' \
+        "one that is not there is told"
 fi
 done_testing
