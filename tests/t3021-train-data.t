@@ -124,7 +124,8 @@ alike() {
 }
 rm -f all
 if mpi_available; then
-    for edit in "" "--eod-mask-loss ${fim[*]}"; do
+    for edit in "" "--eod-mask-loss ${fim[*]}" \
+        "--global-batch-size 16 --rampup-batch-size 8 8 48"; do
         # shellcheck disable=SC2086
         part -- --micro-batch-size 4 $edit
         mv all whole

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "libcore/train/config.h"
+#include "libcore/train/data.h"
 #include "tests/tap/tap.h"
 
 #define BASE                                                                             \
@@ -589,6 +590,42 @@ static void test_types (void)
     }
 }
 
+/* The token that ends a document. */
+static void test_eod (void)
+{
+    static const struct {
+        const char *arg[4];
+        int eod;
+        const char *text; /* part of the message, NULL: there is a token */
+    } cases[] = {
+        { { "--eod-token-id=5", NULL }, 5, NULL },
+        { { "--tokenizer-type=ByteLevel", NULL }, 256, NULL },
+        { { "--tokenizer-type=ByteLevel", "--eod-token-id=0", NULL }, 0, NULL },
+        { { NULL }, 0, "no token ends a document: want --eod-token-id or --tokenizer-type" },
+        { { "--eod-token-id=257", NULL }, 0, "token 257 is outside the vocabulary, want 0 to 256" },
+    };
+
+    for (size_t i = 0; i < sizeof (cases) / sizeof (cases[0]); i++) {
+        const char *argv[MAX_ARGS] = { BASE };
+        struct mg_error err = { "" };
+        struct train_args args;
+        int argc = 0, rc;
+        int32_t eod = -1;
+
+        while (argv[argc])
+            argc++;
+        for (int k = 0; cases[i].arg[k]; k++)
+            argv[argc++] = cases[i].arg[k];
+        if (train_args_parse (argc, (char **)argv, &args, &err) < 0)
+            bail_out ("%s", err.text);
+        rc = train_data_eod (&args, &eod, &err);
+        ok (cases[i].text ? rc < 0 && strstr (err.text, cases[i].text) != NULL
+                          : rc == 0 && eod == cases[i].eod,
+            "end of document, case %zu: %d %s", i, (int)eod, err.text);
+        train_args_clear (&args);
+    }
+}
+
 int main (void)
 {
     test_parse ();
@@ -601,5 +638,6 @@ int main (void)
     test_stages ();
     test_lr ();
     test_rows ();
+    test_eod ();
     return done_testing ();
 }
