@@ -44,7 +44,7 @@ int train_edit_check (const struct train_args *args, struct mg_error *err)
 
 static struct tokenizer *open_tokenizer (const struct train_args *args, struct mg_error *err)
 {
-    const struct tokenizer_files files = { args->vocab_file, args->merge_file };
+    const struct tokenizer_files files = { .vocab = args->vocab_file, .merge = args->merge_file };
     struct tokenizer *tokenizer = tokenizer_create (args->tokenizer, &files, err);
 
     if (!tokenizer)
