@@ -17,6 +17,8 @@ static const struct cmd_part parts[] = {
     { "encode", "the token ids of a text", data_encode },
     { "decode", "the text of token ids", data_decode },
     { "index", "which tokens make each sample of a dataset", data_index },
+    { "merge", "several datasets become one", data_merge },
+    { "split", "one dataset becomes several", data_split },
     { "inspect", "check a dataset, tell what is in it", data_inspect },
     { NULL, NULL, NULL },
 };

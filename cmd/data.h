@@ -24,6 +24,10 @@ int data_index (int argc, char **argv);
 /* "megatron data inspect": check a dataset, tell what is in it. */
 int data_inspect (int argc, char **argv);
 
+/* "megatron data merge", "megatron data split": documents of datasets to other datasets. */
+int data_merge (int argc, char **argv);
+int data_split (int argc, char **argv);
+
 /* "megatron data encode", "megatron data decode": one text to token ids, and back. */
 int data_encode (int argc, char **argv);
 int data_decode (int argc, char **argv);

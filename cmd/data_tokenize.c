@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +16,7 @@
 #include "cmd/data.h"
 #include "cmd/data_pipeline.h"
 #include "cmd/data_pool.h"
+#include "cmd/data_stop.h"
 #include "libcore/base/parse.h"
 
 /* A list of texts, each an allocation of its own. */
@@ -35,22 +35,6 @@ struct request {
     bool append_eod;
     int workers;
 };
-
-/* The signal that asked to stop: a handler has no other way to say so. */
-static volatile sig_atomic_t stop_signal;
-
-/* The alarm ends a read that began just after the flag was looked at. */
-static void on_signal (int signum)
-{
-    if (signum != SIGALRM)
-        stop_signal = signum;
-    alarm (1);
-}
-
-static bool stopped (void)
-{
-    return stop_signal != 0;
-}
 
 static const char *const format_names[] = {
     [INPUT_AUTO] = "auto",
@@ -307,7 +291,7 @@ static int run_job (struct data_writer *writer, const struct request *r,
         .keys = r->keys.items,
         .num_keys = r->keys.count,
         .workers = r->workers,
-        .stopped = stopped,
+        .stopped = data_stopped,
     };
     int rc = -1;
 
@@ -324,39 +308,13 @@ static int run_job (struct data_writer *writer, const struct request *r,
     return rc;
 }
 
-/* Stop at the next look on a signal, and end a read that waits; what was ignored before
- * (nohup) stays ignored. */
-static void catch_signals (void)
-{
-    static const int signals[] = { SIGHUP, SIGINT, SIGTERM };
-    struct sigaction action = { .sa_handler = on_signal };
-    struct sigaction old;
-
-    for (size_t i = 0; i < sizeof (signals) / sizeof (signals[0]); i++) {
-        if (sigaction (signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
-            sigaction (signals[i], &action, NULL);
-    }
-    sigaction (SIGALRM, &action, NULL);
-    signal (SIGXFSZ, SIG_IGN); /* a file over the limit is an error of write */
-}
-
-/* End as the signal would have ended us, now that nothing is left behind. */
-static void follow_signal (void)
-{
-    if (stop_signal) {
-        alarm (0);
-        signal (stop_signal, SIG_DFL);
-        raise (stop_signal);
-    }
-}
-
 static int tokenize (const struct tokenizer *tokenizer, const struct request *r,
                      struct mg_error *err)
 {
     struct data_writer writer = { .tokenizer = tokenizer, .append_eod = r->append_eod };
     int rc;
 
-    catch_signals ();
+    data_stop_catch ();
     rc = run_job (&writer, r, err);
     if (rc == 0)
         print_summary (&writer);
@@ -392,7 +350,7 @@ static int run_tokenize (int argc, char **argv, struct request *request)
     rc = tokenize (tokenizer, request, &err);
     if (rc < 0) {
         data_failure (argv[0], &err);
-        follow_signal ();
+        data_stop_follow ();
     }
     tokenizer_destroy (tokenizer);
     return rc < 0 ? DATA_FAILED : 0;

@@ -481,6 +481,21 @@ index x --seq-length 8 --part test| index: --part needs --split
 index x --seq-length 8 --split 1 --part all| index: part: "all" is not train, valid or test
 index x --seq-len 8| index: unknown option "--seq-len"
 inspect| inspect: PREFIX is missing
+merge --output x| merge: PREFIX is missing
+merge x y| merge: --output is missing
+merge x --input y --output z| merge: --input DIR and PREFIX... exclude each other
+merge x.bin --output y| merge: PREFIX...: "x.bin" is one of two files
+merge x --output y.idx| merge: --output: "y.idx" is one of two files
+merge x --output=| merge: --output: an empty name
+merge --input= --output x| merge: --input: an empty name
+split --output x --split 1| split: PREFIX is missing
+split x --split 1| split: --output is missing
+split x --output y| split: none of --split, --documents and --tokens
+split x --output y --tokens 1 --documents 1| split: more than one of --split, --documents
+split x y --output z --tokens 1| split: PREFIX: "y" is one too many
+split x --output z --tokens 0| split: --tokens: 0 is out of range
+split x --output z --documents -1| split: --documents: -1 is out of range
+split x --output z --split 1,2,3,4| split: split "1,2,3,4", want up to 3 weights
 inspect x --sequence -1| inspect: --sequence: -1 is out of range
 tokenize| tokenize: --input is missing
 tokenize --input x| tokenize: --output-prefix is missing
@@ -519,7 +534,7 @@ tokenize --input empty.txt --output-prefix out/x|tokenize: the input has no text
 tokenize --input out --output-prefix out/x|tokenize: cannot read out: Is a directory
 END
 
-for part in "" tokenize encode decode index inspect; do
+for part in "" tokenize encode decode index merge split inspect; do
     # shellcheck disable=SC2086
     run megatron data $part --help
     is "$status" 0 "data $part --help succeeds"
@@ -529,7 +544,7 @@ done
 # The manual has every option.
 page=$MG_SRCDIR/man/megatron-data.1.in
 missing=
-for part in tokenize encode decode index inspect; do
+for part in tokenize encode decode index merge split inspect; do
     for option in $(megatron data $part --help | grep -o '^  --[a-z-]*'); do
         grep -q -e "^\.[A-Z]* .*${option//-/\\\\-}" "$page" || missing+="$part $option "
     done

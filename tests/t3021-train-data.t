@@ -68,6 +68,83 @@ else
     skip 1 "several ranks cannot train here: no mpirun, MPI or PMIx"
 fi
 
+# ---- samples that are changed: the ends of documents, fill-in-the-middle
+# Documents of a line each, so that most samples have the end of one.
+seq 150 | awk '{ print $1, $1 * 7919 % 100003 }' >c.txt
+megatron data tokenize --input c.txt --output-prefix c --append-eod --split-documents line >/dev/null
+# weights ARGUMENT...: losses of a run whose weights stay as they are, to eight digits
+weights() {
+    losses --data-path c_text_document --split 1 --lr 0 --calculate-per-token-loss "$@" \
+        | awk '{ printf "%.7e\n", $3 }'
+}
+plain=$(weights)
+masked=$(weights --eod-mask-loss)
+is "$(wc -l <<<"$masked")" 4 "--eod-mask-loss"
+ok "[ '$plain' != '$masked' ]" "changes the loss"
+is "$(weights --eod-mask-loss --eod-token-id 256)" "$masked" "of the tokenizer's token"
+ok "[ \"\$(weights --eod-mask-loss --eod-token-id 10)\" != '$masked' ]" "or of another one"
+is "$(weights --eod-mask-loss --eod-token-id 255)" "$plain" "one that is not there changes nothing"
+fim=(--fim-data --vocab-size 261 --fim-prefix-token 257 --fim-middle-token 258
+     --fim-suffix-token 259 --fim-pad-token 260)
+wide=$(weights --vocab-size 261)
+cut=$(weights "${fim[@]}" --fim-rate 1)
+is "$(wc -l <<<"$cut")" 4 "--fim-data"
+ok "[ '$cut' != '$wide' ]" "changes the samples"
+is "$(weights "${fim[@]}" --fim-rate 1)" "$cut" "in the same way each time"
+is "$(weights "${fim[@]}" --fim-rate 1 --fim-eod-token 256)" "$cut" "documents end with 256"
+is "$(weights "${fim[@]}" --fim-rate 0 --fim-eod-token 260)" "$wide" "rate 0 changes nothing"
+is "$(weights "${fim[@]}" --fim-rate 1 --fim-split-sample z --fim-fragment-rate 1)" "$cut" \
+    "a split token that is not there neither"
+for more in "--fim-spm-rate 1" "--fim-split-sample 10 --fim-fragment-rate 1" "--seed 5" \
+    "--fim-no-prefix 1"; do
+    # shellcheck disable=SC2086
+    ok "[ \"\$(weights ${fim[*]} --fim-rate 1 $more)\" != '$cut' ]" "$more changes them"
+done
+
+# ---- a run that stops inside an epoch and goes on with another dp and micro batch size
+# The run takes both datasets more than once; with --lr 0, a loss depends on the samples alone.
+run megatron data index c_text_document --seq-length 16 --num-samples 107
+like "$out" "samples of 16 tokens in 2 epochs" "two epochs of it are taken" || diag "$out"
+# part LAUNCHER... -- ARGUMENT...: 5 or more iterations, losses appended to the file all
+part() {
+    local launch=()
+    while [ "$1" != -- ]; do launch+=("$1"); shift; done
+    shift
+    run "${launch[@]}" megatron train "${model[@]}" "${bytes[@]}" --data-path 2 c_text_document \
+        1 $b --split 1 --train-iters 20 --global-batch-size 8 --lr 0 --calculate-per-token-loss \
+        --metrics-file metrics "$@"
+    is "$status" 0 "${launch[*]:-one rank}: $*" || diag "$err"
+    grep -o '"lm loss": [^,]*' metrics >>all
+    rm -f metrics
+}
+# alike FILE: the losses of all are those of FILE, but for rounding
+alike() {
+    paste "$1" all | awk '{ d = $3 / $6 - 1; if (d < 0) d = -d; if (d > 2e-6) bad++; n++ }
+        END { print n + 0, bad + 0 }'
+}
+rm -f all
+if mpi_available; then
+    for edit in "" "--eod-mask-loss ${fim[*]}" \
+        "--global-batch-size 16 --rampup-batch-size 8 8 48"; do
+        # shellcheck disable=SC2086
+        part -- --micro-batch-size 4 $edit
+        mv all whole
+        is "$(sort -u whole | wc -l)" 20 "20 iterations of different samples"
+        rm -rf go
+        # shellcheck disable=SC2086
+        {
+            part -- --micro-batch-size 8 --save go --exit-interval 5 $edit
+            part mpi_run 2 -- --micro-batch-size 2 --save go --load go --exit-interval 9 $edit
+            part mpi_run 4 -- --micro-batch-size 1 --save go --load go --exit-interval 17 $edit
+            part mpi_run 2 -- --micro-batch-size 4 --save go --load go $edit
+        }
+        is "$(alike whole)" "20 0" "dp 1, 2, 4 and 2 in turn take the samples of one rank"
+        rm -f all
+    done
+else
+    skip 1 "several ranks cannot train here: no mpirun, MPI or PMIx"
+fi
+
 # One line for what is wrong
 while IFS='|' read -r want args; do
     # shellcheck disable=SC2086
@@ -82,6 +159,18 @@ done <<END
 --data-path without weights is one epoch of each dataset: [0-9]+ samples of 16|--vocab-size 257 --data-path $a $b --train-iters 100000
 cannot open no.idx|--vocab-size 257 --data-path 1 $a 1 no
 $b: split 0,1 leaves no document for train|--vocab-size 257 --data-path 1 $b 1 $a --split 0,1
+--eod-mask-loss wants --eod-token-id or --tokenizer-type|--vocab-size 257 --data-path $a --eod-mask-loss
+--eod-token-id: token 257 is outside the vocabulary, want 0 to 256|--vocab-size 257 --data-path $a --eod-mask-loss --eod-token-id 257
+--eod-mask-loss and --batches exclude each other|--vocab-size 257 --batches x --eod-mask-loss --eod-token-id 0
+--fim-data wants --eod-token-id or --tokenizer-type|--vocab-size 257 --data-path $a --fim-data
+--fim-data and --batches exclude each other|--vocab-size 257 --batches x --fim-data --eod-token-id 0
+--fim-split-sample and --fim-fragment-rate want each other|--vocab-size 257 --data-path $a --fim-data --fim-split-sample 1 --eod-token-id 0
+--fim-no-prefix wants --fim-data|--vocab-size 257 --data-path $a --fim-no-prefix x
+--fim-no-prefix wants --tokenizer-type|--vocab-size 257 --data-path $a --fim-data --fim-no-prefix x --eod-token-id 0
+--fim-prefix-token: "<fim_prefix>" is no id; its id, or --tokenizer-type|--vocab-size 257 --data-path $a --fim-data --eod-token-id 0
+--fim-prefix-token: tokenizer ByteLevel has no token "<fim_prefix>", want one|--tokenizer-type ByteLevel --data-path $a --fim-data
+--fim-prefix-token: 257 is out of range, want 0 to 256|--tokenizer-type ByteLevel --data-path $a --fim-data --fim-prefix-token 257
+--fim-rate: 1.5 is out of range|--vocab-size 257 --data-path $a --fim-data --fim-rate 1.5
 tokenizer GPT2BPETokenizer needs --vocab-file|--tokenizer-type GPT2BPETokenizer --data-path $a
 END
 
@@ -95,5 +184,19 @@ elif [ ! -r "$gpt2/encoder.json" ]; then
 else
     is "$status" 0 "a vocabulary of 50257" || diag "$err"
     like "$out" " 8[0-9]{5} parameters" "padded to 50304, of 16 numbers each"
+    bpe=(--tokenizer-type GPT2BPETokenizer --vocab-file "$gpt2/encoder.json"
+         --merge-file "$gpt2/vocab.bpe")
+    megatron data tokenize --input a.txt --output-prefix g --append-eod "${bpe[@]}" >/dev/null
+    bytes=("${bpe[@]}" --eval-iters 0)
+    fim=(--data-path g_text_document --lr 0 --vocab-size 50261 --fim-data --fim-prefix-token 50257
+         --fim-middle-token 50258 --fim-suffix-token 50259 --fim-pad-token 50260)
+    cut=$(losses "${fim[@]}" --fim-rate 1)
+    is "$(wc -l <<<"$cut")" 4 "fill-in-the-middle by characters, with GPT-2's tokens"
+    ok "[ \"\$(losses ${fim[*]} --fim-rate 0)\" != '$cut' ]" "changes the samples"
+    is "$(losses "${fim[@]}" --fim-rate 1 --fim-eod-token '<|endoftext|>')" "$cut" \
+        "a token by its text"
+    run megatron train "${model[@]}" "${bytes[@]}" "${fim[@]}" --fim-pad-token '<pad>'
+    like "$err" 'GPT2BPETokenizer has no token "<pad>", want one .* or an id from 0 to 50260' \
+        "one that is not there is told"
 fi
 done_testing

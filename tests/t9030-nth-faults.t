@@ -156,6 +156,8 @@ all=0
 input=/dev/null
 faults tokenize megatron data tokenize --input text.txt --output-prefix new --append-eod
 faults retokenize megatron data tokenize --input text.txt --output-prefix text --append-eod
+faults merge megatron data merge text_text_document text_text_document --output new_text_document
+faults split megatron data split text_text_document --output new --documents 5
 faults inspect megatron data inspect text_text_document --json
 faults index megatron data index text_text_document --seq-length 8 --num-samples 30 \
     --data-cache-path cache --json

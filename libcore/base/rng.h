@@ -14,7 +14,8 @@ enum rng_purpose {
     RNG_INIT,              /* initial weights: a = tensor kind, b = global layer */
     RNG_DROPOUT_EMBEDDING, /* a = b = 0 */
     RNG_DROPOUT_HIDDEN,    /* a = 0 after attention, 1 after the MLP; b = global layer */
-    RNG_DROPOUT_ATTENTION  /* a = global head, b = global layer */
+    RNG_DROPOUT_ATTENTION, /* a = global head, b = global layer */
+    RNG_FIM                /* a = stream, b = 0; see data/fim.h */
 };
 
 /* Key for (seed, purpose, a, b): mixed so that different arguments give unrelated keys. */

@@ -415,3 +415,37 @@ int indexed_get (const struct indexed *ix, size_t sequence, size_t offset, size_
     }
     return 0;
 }
+
+int indexed_read (const struct indexed *ix, int64_t at, size_t n, void *out,
+                  struct mg_error *err)
+{
+    const uint64_t size = ix->bin.size;
+
+    if (check_map (&ix->idx, err) < 0)
+        return -1;
+    if (at < 0 || (uint64_t)at > size || n > size - (uint64_t)at)
+        return mg_error_set (err, EINVAL, "%s: %zu bytes from byte %" PRId64 " on, it has %zu",
+                             ix->bin.path, n, at, ix->bin.size);
+    return read_bytes (&ix->bin, out, n, at, err);
+}
+
+struct indexed_range indexed_documents (const struct indexed *ix, size_t first, size_t end)
+{
+    return (struct indexed_range){
+        .document = first,
+        .document_end = end,
+        .sequence = indexed_document_start (ix, first),
+        .sequence_end = indexed_document_start (ix, end),
+    };
+}
+
+/* First byte of sequence 'i', the end of the file for the number of sequences. */
+static int64_t byte_of (const struct indexed *ix, size_t i)
+{
+    return i < ix->num_sequences ? pointer_at (ix, i) : (int64_t)ix->bin.size;
+}
+
+int64_t indexed_range_bytes (const struct indexed *ix, const struct indexed_range *range)
+{
+    return byte_of (ix, range->sequence_end) - byte_of (ix, range->sequence);
+}

@@ -90,6 +90,25 @@ int indexed_has_modes (const struct indexed *ix);
 int indexed_get (const struct indexed *ix, size_t sequence, size_t offset, size_t length,
                  int32_t *out, struct mg_error *err);
 
+/* Read 'n' bytes of PREFIX.bin from byte 'at' on.  They must belong to sequences of the index.
+ * Tokens are not looked at.  Errors of indexed_get(), but ERANGE. */
+int indexed_read (const struct indexed *ix, int64_t at, size_t n, void *out,
+                  struct mg_error *err);
+
+/* Documents [document, document_end) of a dataset, and of them sequences [sequence,
+ * sequence_end).  The first document may have begun before 'sequence', and the last one may
+ * go on behind 'sequence_end'. */
+struct indexed_range {
+    size_t document, document_end;
+    size_t sequence, sequence_end;
+};
+
+/* The range of whole documents [first, end), first <= end <= number of documents. */
+struct indexed_range indexed_documents (const struct indexed *ix, size_t first, size_t end);
+
+/* Bytes of a range in PREFIX.bin. */
+int64_t indexed_range_bytes (const struct indexed *ix, const struct indexed_range *range);
+
 /* ---- builder ---- */
 
 struct indexed_builder; /* opaque */
@@ -113,6 +132,14 @@ int indexed_builder_end_sequence (struct indexed_builder *b, struct mg_error *er
 /* End the document: the sequences ended since the last call are its own. It may have
  * none. EINVAL if a sequence is still under way. */
 int indexed_builder_end_document (struct indexed_builder *b, struct mg_error *err);
+
+/* Append a range of another dataset: its sequences, their modes, and the ends of its documents.
+ * A document that is cut at 'sequence_end' ends there.  Bytes are copied as they are, whatever
+ * tokens they stand for.  EINVAL if a sequence or document is under way, if the element type
+ * differs, or if only one of both has modes; errors of indexed_read(), write and ENOMEM.  After a
+ * failure the builder can only be destroyed. */
+int indexed_builder_copy (struct indexed_builder *b, const struct indexed *ix,
+                          const struct indexed_range *range, struct mg_error *err);
 
 /* Write the index, flush both files to disk and give them their names, as the bytes that
  * Megatron's IndexedDatasetBuilder writes.  An older set under PREFIX is replaced; its

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,12 +16,17 @@
 #include "libcore/data/indexed.h"
 #include "libcore/data/indexed_format.h"
 
+enum { COPY_SIZE = 1 << 16 }; /* bytes that are copied at a time */
+
 struct indexed_builder {
     struct outfile bin, idx;
     enum indexed_dtype dtype;
     int64_t open_length; /* tokens of the sequence under way */
     int32_t *lengths;    /* [num_sequences] */
     size_t num_sequences, max_sequences;
+    bool has_modes;      /* as the first sequence has it */
+    int8_t *modes;       /* [num_sequences], NULL without modes */
+    size_t max_modes;
     int64_t *starts;     /* [num_starts], starts[0] = 0 */
     size_t num_starts, max_starts;
 };
@@ -105,6 +111,7 @@ void indexed_builder_destroy (struct indexed_builder *b)
         outfile_drop (&b->idx);
         free (b->lengths);
         free (b->starts);
+        free (b->modes);
         free (b);
         errno = saved_errno;
     }
@@ -140,16 +147,30 @@ int indexed_builder_append (struct indexed_builder *b, const int32_t *tokens, si
     return 0;
 }
 
-int indexed_builder_end_sequence (struct indexed_builder *b, struct mg_error *err)
+/* One more sequence whose tokens are written; 'mode' counts if the sequences have modes. */
+static int push_sequence (struct indexed_builder *b, int32_t length, int mode,
+                          struct mg_error *err)
 {
-    void *array = b->lengths;
-    int rc = grow (&array, b->num_sequences, &b->max_sequences, sizeof (*b->lengths),
-                   err);
+    void *lengths = b->lengths, *modes = b->modes;
+    int rc = grow (&lengths, b->num_sequences, &b->max_sequences, sizeof (*b->lengths), err);
 
-    b->lengths = array;
+    b->lengths = lengths;
+    if (rc == 0 && b->has_modes) {
+        rc = grow (&modes, b->num_sequences, &b->max_modes, sizeof (*b->modes), err);
+        b->modes = modes;
+    }
     if (rc < 0)
         return -1;
-    b->lengths[b->num_sequences++] = (int32_t)b->open_length;
+    if (b->has_modes)
+        b->modes[b->num_sequences] = (int8_t)mode;
+    b->lengths[b->num_sequences++] = length;
+    return 0;
+}
+
+int indexed_builder_end_sequence (struct indexed_builder *b, struct mg_error *err)
+{
+    if (push_sequence (b, (int32_t)b->open_length, 0, err) < 0)
+        return -1;
     b->open_length = 0;
     return 0;
 }
@@ -160,6 +181,69 @@ int indexed_builder_end_document (struct indexed_builder *b, struct mg_error *er
         return mg_error_set (err, EINVAL, "%s: document %zu ends inside a sequence",
                              b->bin.name, b->num_starts - 1);
     return push_start (b, err);
+}
+
+static int check_copy (struct indexed_builder *b, const struct indexed *ix,
+                       struct mg_error *err)
+{
+    const bool modes = indexed_has_modes (ix);
+
+    if (b->open_length > 0 || (size_t)b->starts[b->num_starts - 1] != b->num_sequences)
+        return mg_error_set (err, EINVAL, "%s: a copy begins inside document %zu", b->bin.name,
+                             b->num_starts - 1);
+    if (indexed_dtype (ix) != b->dtype)
+        return mg_error_set (err, EINVAL, "%s: it has %s tokens, want %s", b->bin.name,
+                             dtype_table[b->dtype].name,
+                             indexed_dtype_name (indexed_dtype (ix)));
+    if (b->num_sequences == 0)
+        b->has_modes = modes;
+    if (b->has_modes != modes && indexed_num_sequences (ix) > 0)
+        return mg_error_set (err, EINVAL, "%s: its sequences have %s, want %s", b->idx.name,
+                             b->has_modes ? "modes" : "no modes",
+                             modes ? "modes" : "no modes");
+    return 0;
+}
+
+static int copy_bytes (struct indexed_builder *b, const struct indexed *ix, int64_t at,
+                       int64_t count, struct mg_error *err)
+{
+    unsigned char piece[COPY_SIZE];
+
+    while (count > 0) {
+        size_t n = count < COPY_SIZE ? (size_t)count : COPY_SIZE;
+
+        if (indexed_read (ix, at, n, piece, err) < 0)
+            return -1;
+        if (fwrite (piece, 1, n, b->bin.stream) != n)
+            return outfile_write_failed (&b->bin, err);
+        at += (int64_t)n;
+        count -= (int64_t)n;
+    }
+    return 0;
+}
+
+int indexed_builder_copy (struct indexed_builder *b, const struct indexed *ix,
+                          const struct indexed_range *range, struct mg_error *err)
+{
+    size_t i = range->sequence;
+
+    if (check_copy (b, ix, err) < 0)
+        return -1;
+    if (range->sequence < range->sequence_end
+        && copy_bytes (b, ix, indexed_pointer (ix, range->sequence),
+                       indexed_range_bytes (ix, range), err) < 0)
+        return -1;
+    for (size_t d = range->document; d < range->document_end; d++) {
+        size_t end = indexed_document_start (ix, d + 1);
+
+        for (; i < end && i < range->sequence_end; i++) {
+            if (push_sequence (b, indexed_length (ix, i), indexed_mode (ix, i), err) < 0)
+                return -1;
+        }
+        if (push_start (b, err) < 0)
+            return -1;
+    }
+    return 0;
 }
 
 static int write_header (struct indexed_builder *b)
@@ -197,6 +281,8 @@ static int write_tables (struct indexed_builder *b)
         if (fwrite (row, START_SIZE, 1, stream) != 1)
             return -1;
     }
+    if (b->has_modes && fwrite (b->modes, 1, b->num_sequences, stream) != b->num_sequences)
+        return -1;
     return 0;
 }
 

@@ -32,6 +32,16 @@ struct train_tensorboard {
     bool no_loss_scale, no_learning_rate;
 };
 
+/* How samples are changed: fill-in-the-middle, weights in the loss. */
+struct train_edit {
+    int eod; /* TRAIN_UNSET: the tokenizer's */
+    bool mask_eod;
+    bool fim;
+    double fim_rate, fim_spm_rate, fim_fragment_rate;
+    const char *fim_split, *fim_no_prefix;
+    const char *fim_prefix, *fim_middle, *fim_suffix, *fim_pad, *fim_eod;
+};
+
 /* Arguments as given; what was not given holds the default of the table. Texts point into
  * the argument vector.
  */
@@ -93,6 +103,7 @@ struct train_args {
     struct train_list data_path, train_data_path, valid_data_path, test_data_path;
     double data_surplus;
     const char *data_cache, *split, *batches;
+    struct train_edit edit;
     const char *load_weights, *save_weights, *save_gradients;
     const char *load, *pretrained, *save;
     int64_t ckpt_step;

@@ -27,6 +27,7 @@ static const char fp8_storage[] = "float8 is for storage: --fp8-param-gather";
 static const char cpu_only[] = "it computes on CPUs";
 static const char one_optimizer[] = "the optimizer is AdamW";
 static const char gpt_only[] = "the model is a GPT that is trained on tokens";
+static const char packed[] = "samples are documents end to end, see megatron-data(1)";
 static const char gather_only[] = "--use-distributed-optimizer splits the optimizer's state";
 static const char written[] = "see --metrics-file, --trace-file and --timing-log-level";
 static const char graphs[] = "there are no CUDA graphs";
@@ -157,7 +158,6 @@ const struct args_other args_other_table[] = {
     ABSENT ("softmax-type", multi_head),
     ABSENT ("reset-position-ids", multi_head),
     ABSENT ("reset-attention-mask", multi_head),
-    ABSENT ("eod-mask-loss", "tokens of data sets all count; --batches takes weights"),
     ABSENT ("mtp-num-layers", "one token is predicted"),
     ABSENT ("tokenizer-model", "tokenizers are ByteLevel and GPT2BPETokenizer"),
     ABSENT ("mock-data", "megatron data tokenize makes a dataset of any text"),
@@ -196,6 +196,8 @@ const struct args_other args_other_table[] = {
     ABSENT ("init-method-xavier-uniform", "initial weights are normal, see --init-method-std"),
     ABSENT ("spec", gpt_only),
     ABSENT ("sft", gpt_only),
+    ABSENT ("sequence-packing-scheduler", packed),
+    ABSENT ("sft-sequence-packing", packed),
     ABSENT ("params-dtype", "there are --bf16, --fp16 and float32"),
     ABSENT ("fp16-lm-cross-entropy", "the loss is computed in float32"),
     ABSENT ("enable-ft-package", restart),

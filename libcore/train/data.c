@@ -77,7 +77,7 @@ int train_data_check (const struct data_config *c, struct mg_error *err)
 {
     const struct tokenizer_files *files = &c->tokenizer_files;
 
-    if (check_ways (c, err) < 0)
+    if (check_ways (c, err) < 0 || train_edit_check (c, err) < 0)
         return -1;
     for (int part = 0; part < SPLIT_NUM_PARTS; part++) {
         struct blend blend;
@@ -134,5 +134,5 @@ struct sample_source *train_data_open (const struct data_config *c,
         sample_source_destroy (source);
         return NULL;
     }
-    return source;
+    return source ? train_edit_samples (c, part, source, err) : NULL;
 }

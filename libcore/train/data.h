@@ -25,6 +25,8 @@ struct data_config {
     int64_t seed;                            /* of that order */
     const char *tokenizer;                   /* that made the data, NULL: not given */
     struct tokenizer_files tokenizer_files;
+    struct train_edit edit;                  /* how samples are changed */
+    int vocab_size, padded_vocab_size;       /* as given, TRAIN_UNSET: not */
 };
 
 /* What names data and tokenizer fits together, as far as can be told without opening a file: 0, or
@@ -34,6 +36,23 @@ int train_data_check (const struct data_config *c, struct mg_error *err);
 
 /* True if data of this part is named.  (The part of --split may still be empty.) */
 bool train_data_has (const struct data_config *c, enum split_part part);
+
+/* What changes samples (struct train_edit) fits together: as train_data_check(), which calls
+ * this.
+ */
+int train_edit_check (const struct data_config *c, struct mg_error *err);
+
+/* The token that ends a document: --eod-token-id, else the tokenizer's, whose files are read.
+ * -1 with errno EINVAL if neither is given, or with the errors of tokenizer_create().
+ */
+int train_data_eod (const struct data_config *c, int32_t *eod, struct mg_error *err);
+
+/* The samples of 'source' as 'c' changes them; the source itself if it changes nothing.
+ * Takes over 'source', also on failure.  NULL with errno EINVAL (a token that is none of the
+ * vocabulary) and the errors of train_data_eod(); the caller owns the result.
+ */
+struct sample_source *train_edit_samples (const struct data_config *c, enum split_part part,
+                                          struct sample_source *source, struct mg_error *err);
 
 /* Samples of a part: at least 'num_samples' of them, 1 or more. NULL with errno and a
  * text, ENODATA if the part has no documents or not enough of them; the caller owns the

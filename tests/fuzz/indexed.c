@@ -1,5 +1,5 @@
 /* indexed.c - PREFIX.idx and PREFIX.bin: a reader that is content can read all of it, and the
- * builder writes the same bytes again
+ * builder writes the same bytes again, token by token and in ranges
  *
  * Input: PREFIX.idx as a part, then PREFIX.bin.
  */
@@ -56,6 +56,24 @@ static bool copy (const struct indexed *ix, struct indexed_builder *b)
     return true;
 }
 
+/* Copy all documents in two parts, whatever the tokens, and compare. */
+static void copy_range (const struct indexed *ix, struct fuzz_input index, struct fuzz_input bin)
+{
+    const size_t documents = indexed_num_documents (ix), half = documents / 2;
+    const struct indexed_range head = indexed_documents (ix, 0, half),
+                               tail = indexed_documents (ix, half, documents);
+    struct indexed_builder *b
+        = indexed_builder_create (fuzz_path ("c"), indexed_dtype (ix), NULL);
+
+    fuzz_check (b, "no builder");
+    fuzz_check (indexed_builder_copy (b, ix, &head, NULL) == 0
+                    && indexed_builder_copy (b, ix, &tail, NULL) == 0
+                    && indexed_builder_finalize (b, NULL) == 0, "not copied");
+    indexed_builder_destroy (b);
+    fuzz_check (fuzz_same (fuzz_path ("c.idx"), index.at, index.left), "other index in the copy");
+    fuzz_check (fuzz_same (fuzz_path ("c.bin"), bin.at, bin.left), "other tokens in the copy");
+}
+
 static void run (const uint8_t *data, size_t size)
 {
     struct fuzz_input in = { data, size }, index = fuzz_part (&in);
@@ -66,6 +84,7 @@ static void run (const uint8_t *data, size_t size)
     fuzz_file ("a.bin", in);
     if (!(ix = indexed_open (fuzz_path ("a"), NULL)))
         return;
+    copy_range (ix, index, in);
     if (copy (ix, NULL) && !indexed_has_modes (ix)) {
         b = indexed_builder_create (fuzz_path ("b"), indexed_dtype (ix), NULL);
         fuzz_check (b, "no builder");

@@ -381,6 +381,135 @@ static void test_large (void)
     }
 }
 
+/* Sequences 0..5 of 3, 0, 1, 2, 4 and 1 tokens in documents [0, 2), [2, 2), [2, 5) and [5, 6), in
+ * an element type, with modes. */
+static void write_documents (const char *path, bool modes)
+{
+    static const int lengths[] = { 3, 0, 1, 2, 4, 1 }, ends[] = { 2, 2, 5, 6 };
+    struct indexed_builder *b = indexed_builder_create (path, INDEXED_UINT8, NULL);
+    FILE *f;
+    int i = 0;
+
+    for (size_t d = 0; d < COUNT (ends); d++) {
+        for (; i < ends[d]; i++) {
+            for (int32_t t = 0; t < lengths[i]; t++)
+                indexed_builder_append (b, &(int32_t){ 10 * i + t }, 1, NULL);
+            indexed_builder_end_sequence (b, NULL);
+        }
+        indexed_builder_end_document (b, NULL);
+    }
+    if (indexed_builder_finalize (b, NULL) < 0)
+        bail_out ("cannot write %s", path);
+    indexed_builder_destroy (b);
+    if (modes && (!(f = fopen (with_ending (path, ".idx"), "a"))
+                  || fwrite ("\1\2\3\4\5\377", 6, 1, f) != 1 || fclose (f) != 0))
+        bail_out ("cannot add modes to %s", path);
+}
+
+/* Whatever the cuts, the ranges together are the dataset. */
+static void test_copy (bool modes)
+{
+    struct mg_error err = { .text = "" };
+    char from[300], to[300];
+    struct indexed *ix;
+    int wrong = 0, cuts = 0;
+
+    snprintf (from, sizeof (from), "%s/from", folder);
+    snprintf (to, sizeof (to), "%s/to", folder);
+    write_documents (from, modes);
+    if (!(ix = indexed_open (from, &err)))
+        bail_out ("%s", err.text);
+    for (size_t one = 0; one <= 4; one++) {
+        for (size_t two = one; two <= 4; two++, cuts++) {
+            struct indexed_builder *b = indexed_builder_create (to, INDEXED_UINT8, &err);
+            const struct indexed_range ranges[] = {
+                indexed_documents (ix, 0, one),
+                indexed_documents (ix, one, two),
+                indexed_documents (ix, two, 4),
+            };
+
+            for (size_t i = 0; i < COUNT (ranges); i++)
+                wrong += !b || indexed_builder_copy (b, ix, &ranges[i], &err) < 0;
+            wrong += !b || indexed_builder_finalize (b, &err) < 0;
+            indexed_builder_destroy (b);
+            wrong += !same_files (with_ending (from, ".idx"), with_ending (to, ".idx"))
+                     || !same_files (with_ending (from, ".bin"), with_ending (to, ".bin"));
+        }
+    }
+    is_int (wrong, 0, "documents copied with %d cuts%s: %s", cuts, modes ? " and modes" : "",
+            err.text);
+    indexed_close (ix);
+}
+
+/* Document 2, [2, 5), is cut before sequence 3: [2, 3) here, [3, 5) there. */
+static void test_copy_cut (void)
+{
+    static const struct indexed_range head = { 0, 3, 0, 3 }, tail = { 2, 4, 3, 6 };
+    struct mg_error err = { .text = "" };
+    struct indexed_builder *b;
+    struct indexed *ix, *copy;
+    char from[300], to[300];
+
+    snprintf (from, sizeof (from), "%s/from", folder);
+    snprintf (to, sizeof (to), "%s/to", folder);
+    ix = indexed_open (from, &err);
+    b = indexed_builder_create (to, INDEXED_UINT8, &err);
+    if (!ix || !b || indexed_builder_copy (b, ix, &tail, &err) < 0
+        || indexed_builder_copy (b, ix, &head, &err) < 0
+        || indexed_builder_finalize (b, &err) < 0 || !(copy = indexed_open (to, &err)))
+        bail_out ("%s", err.text);
+    indexed_builder_destroy (b);
+    is_int (indexed_num_documents (copy), 5, "a document that is cut is two");
+    is_int (indexed_document_start (copy, 1), 2, "of sequences 3 and 4");
+    is_int (indexed_document_start (copy, 2), 3, "the last document");
+    is_int (indexed_document_start (copy, 3), 5, "of the first two");
+    is_int (indexed_document_start (copy, 4), 5, "the empty one");
+    is_int (indexed_document_start (copy, 5), 6, "and sequence 2");
+    ok (indexed_length (copy, 0) == 2 && indexed_length (copy, 5) == 1
+            && indexed_mode (copy, 0) == 4 && indexed_mode (copy, 5) == 3,
+        "sequences keep lengths and modes");
+    indexed_close (copy);
+    indexed_close (ix);
+}
+
+static void test_copy_errors (void)
+{
+    struct mg_error err = { .text = "" };
+    char from[300], to[300], plain[300];
+    struct indexed_range all = { 0, 4, 0, 6 };
+    struct indexed_builder *b;
+    struct indexed *ix, *without;
+    unsigned char byte;
+
+    snprintf (from, sizeof (from), "%s/from", folder);
+    snprintf (to, sizeof (to), "%s/to", folder);
+    snprintf (plain, sizeof (plain), "%s/plain", folder);
+    write_documents (plain, false);
+    ix = indexed_open (from, &err);
+    without = indexed_open (plain, &err);
+    b = indexed_builder_create (to, INDEXED_UINT16, &err);
+    if (!ix || !without || !b)
+        bail_out ("%s", err.text);
+    ok (indexed_builder_copy (b, ix, &all, &err) == -1 && errno == EINVAL,
+        "another type: %s", err.text);
+    indexed_builder_destroy (b);
+    b = indexed_builder_create (to, INDEXED_UINT8, &err);
+    ok (indexed_builder_copy (b, ix, &all, &err) == 0
+            && indexed_builder_copy (b, without, &all, &err) == -1 && errno == EINVAL,
+        "modes behind none: %s", err.text);
+    indexed_builder_end_sequence (b, &err);
+    ok (indexed_builder_copy (b, ix, &all, &err) == -1 && errno == EINVAL,
+        "inside a document: %s", err.text);
+    indexed_builder_destroy (b);
+    ok (indexed_read (ix, 11, 1, &byte, &err) == -1 && errno == EINVAL,
+        "no byte behind the last: %s", err.text);
+    ok (indexed_read (ix, -1, 1, &byte, &err) == -1, "nor before the first: %s", err.text);
+    ok (indexed_read (ix, 1, SIZE_MAX, &byte, &err) == -1, "nor all: %s", err.text);
+    ok (indexed_read (ix, 11, 0, &byte, &err) == 0, "nothing from the end");
+    indexed_close (ix);
+    indexed_close (without);
+}
+
 int main (void)
 {
     folder_create (folder, sizeof (folder));
@@ -393,6 +522,10 @@ int main (void)
     test_empty ();
     test_golden ();
     test_large ();
+    test_copy (false);
+    test_copy (true);
+    test_copy_cut ();
+    test_copy_errors ();
     folder_remove (folder);
     return done_testing ();
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "libcore/train/config.h"
+#include "libcore/train/data.h"
 #include "tests/tap/tap.h"
 
 #define BASE                                                                             \
@@ -44,6 +45,19 @@ static const struct row rows[] = {
     { { "--batches", "f", NULL }, "--data-path and --batches exclude each other" },
     { { "--train-data-path", "a", NULL }, "--data-path and --train-data-path exclude" },
     { { "--valid-data-path", "a", NULL }, "--data-path and --valid-data-path exclude" },
+    { { "--eod-mask-loss", "--eod-token-id", "0", NULL }, NULL },
+    { { "--eod-mask-loss", NULL }, "--eod-mask-loss wants --eod-token-id or --tokenizer-type" },
+    { { "--eod-token-id=-1", NULL }, "--eod-token-id: -1 is out of range, want 0 to" },
+    { { "--fim-data", "--eod-token-id=0", "--fim-rate=1", "--fim-spm-rate=0" }, NULL },
+    { { "--fim-data", "--fim-eod-token=0", "--fim-rate=1" }, NULL },
+    { { "--fim-data", NULL }, "--fim-data wants --eod-token-id or --tokenizer-type" },
+    { { "--fim-split-sample", "1", NULL }, "--fim-split-sample wants --fim-data" },
+    { { "--fim-fragment-rate", "1", NULL }, "--fim-fragment-rate wants --fim-data" },
+    { { "--fim-data", "--fim-split-sample=1", "--eod-token-id=0" }, "want each other" },
+    { { "--fim-data", "--fim-fragment-rate=1", "--eod-token-id=0" }, "want each other" },
+    { { "--fim-data", "--fim-no-prefix=x", "--eod-token-id=0" },
+      "--fim-no-prefix wants --tokenizer-type" },
+    { { "--fim-rate", "1.1", NULL }, "--fim-rate: 1.1 is out of range" },
     { { "--eval-interval", "0", "--eval-iters", "0" }, NULL },
     { { "--eval-iters", "-1" }, "--eval-iters: -1 is out of range" },
     { { "--eval-interval=1000000000000001", NULL }, "--eval-interval: 1000000000000001 is out" },
@@ -604,6 +618,44 @@ static void test_types (void)
     }
 }
 
+/* The token that ends a document. */
+static void test_eod (void)
+{
+    static const struct {
+        const char *arg[4];
+        int eod;
+        const char *text; /* part of the message, NULL: there is a token */
+    } cases[] = {
+        { { "--eod-token-id=5", NULL }, 5, NULL },
+        { { "--tokenizer-type=ByteLevel", NULL }, 256, NULL },
+        { { "--tokenizer-type=ByteLevel", "--eod-token-id=0", NULL }, 0, NULL },
+        { { NULL }, 0, "no token ends a document: want --eod-token-id or --tokenizer-type" },
+        { { "--eod-token-id=257", NULL }, 0, "token 257 is outside the vocabulary, want 0 to 256" },
+    };
+
+    for (size_t i = 0; i < sizeof (cases) / sizeof (cases[0]); i++) {
+        const char *argv[MAX_ARGS] = { BASE };
+        struct mg_error err = { "" };
+        struct train_args args;
+        struct run_config c;
+        int argc = 0, rc;
+        int32_t eod = -1;
+
+        while (argv[argc])
+            argc++;
+        for (int k = 0; cases[i].arg[k]; k++)
+            argv[argc++] = cases[i].arg[k];
+        if (train_args_parse (argc, (char **)argv, &args, &err) < 0)
+            bail_out ("%s", err.text);
+        run_config_init (&c, &args);
+        rc = train_data_eod (&c.data, &eod, &err);
+        ok (cases[i].text ? rc < 0 && strstr (err.text, cases[i].text) != NULL
+                          : rc == 0 && eod == cases[i].eod,
+            "end of document, case %zu: %d %s", i, (int)eod, err.text);
+        train_args_clear (&args);
+    }
+}
+
 int main (void)
 {
     test_parse ();
@@ -616,5 +668,6 @@ int main (void)
     test_stages ();
     test_lr ();
     test_rows ();
+    test_eod ();
     return done_testing ();
 }

@@ -119,9 +119,46 @@ static void test_bad (void)
     input_clear (&in);
 }
 
+/* Iterations of 8 samples from any sample on, by any number of ranks and micro batch size: every
+ * sample once, and by no layout another one.
+ */
+static void test_layouts (void)
+{
+    int wrong = 0, layouts = 0;
+    int64_t consumed = 0;
+
+    for (int dp = 1; dp <= 8; dp *= 2) {
+        for (int mbs = 1; mbs * dp <= 8; mbs *= 2, layouts++, consumed += 8) {
+            int seen[8] = { 0 };
+
+            for (int rank = 0; rank < dp; rank++) {
+                int64_t sample[8];
+                struct nn_inputs batch = { .sample.data = sample };
+                struct input in;
+
+                if (input_init (&in, &source, rank, dp, mbs, VOCAB, NULL) < 0)
+                    bail_out ("out of memory");
+                input_start (&in, consumed);
+                for (int m = 0; m < 8 / dp / mbs; m++) {
+                    input_fetch (&in, m, false, &batch, NULL);
+                    for (int b = 0; b < mbs; b++) {
+                        wrong += sample[b] < consumed || sample[b] >= consumed + 8;
+                        seen[(sample[b] - consumed) & 7]++;
+                    }
+                }
+                input_clear (&in);
+            }
+            for (int i = 0; i < 8; i++)
+                wrong += seen[i] != 1;
+        }
+    }
+    is_int (wrong, 0, "%d layouts in turn take each sample once", layouts);
+}
+
 int main (void)
 {
     test_order ();
+    test_layouts ();
     test_bad ();
     return done_testing ();
 }
