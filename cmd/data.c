@@ -108,6 +108,23 @@ static int set_vocab_file (void *target, const struct cmd_option *option,
     return 0;
 }
 
+static int set_tokenizer_model (void *target, const struct cmd_option *option,
+                                const char *what, const char *value, struct mg_error *err)
+{
+    (void)option, (void)what, (void)err;
+    ((struct data_tokenizer *)target)->files.model = value;
+    return 0;
+}
+
+static int set_no_special_tokens (void *target, const struct cmd_option *option,
+                                  const char *what, const char *value,
+                                  struct mg_error *err)
+{
+    (void)option, (void)what, (void)value, (void)err;
+    ((struct data_tokenizer *)target)->files.no_special_tokens = true;
+    return 0;
+}
+
 static int set_merge_file (void *target, const struct cmd_option *option,
                            const char *what, const char *value, struct mg_error *err)
 {
@@ -117,12 +134,19 @@ static int set_merge_file (void *target, const struct cmd_option *option,
 }
 
 const struct cmd_option data_tokenizer_options[] = {
-    { "tokenizer-type", NULL, "TYPE", "ByteLevel (default) or GPT2BPETokenizer", NULL,
+    { "tokenizer-type", NULL, "TYPE",
+      "ByteLevel (default), GPT2BPETokenizer or HuggingFaceTokenizer", NULL,
       set_tokenizer_type },
     { "vocab-file", NULL, "FILE", "vocabulary of GPT2BPETokenizer, encoder.json", NULL,
       set_vocab_file },
     { "merge-file", NULL, "FILE", "merges of GPT2BPETokenizer, vocab.bpe", NULL,
       set_merge_file },
+    { "tokenizer-model", NULL, "PATH",
+      "tokenizer.json of HuggingFaceTokenizer, or its directory", NULL,
+      set_tokenizer_model },
+    { "tokenizer-hf-no-include-special-tokens", NULL, NULL,
+      "put no tokens around a text, such as one that begins it", NULL,
+      set_no_special_tokens },
     { NULL, NULL, NULL, NULL, NULL, NULL },
 };
 

@@ -39,7 +39,7 @@ extern const struct cmd_option data_common_options[];
 /* --help alone; the target is a bool. */
 extern const struct cmd_option data_help_options[];
 
-/* --tokenizer-type, --vocab-file, --merge-file; the target is this. */
+/* --tokenizer-type and what names its files; the target is this. */
 struct data_tokenizer {
     const char *type; /* preset by the part */
     struct tokenizer_files files;

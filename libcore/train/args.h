@@ -44,7 +44,7 @@ struct train_args {
     int num_layers, hidden_size, ffn_hidden_size, num_heads, kv_channels;
     int seq_length, max_positions;
     int vocab_size, padded_vocab_size, vocab_divisor;
-    const char *tokenizer, *vocab_file, *merge_file;
+    const char *tokenizer, *vocab_file, *merge_file, *tokenizer_model;
     double norm_epsilon, init_std, hidden_dropout, attention_dropout;
     bool untied;
     int64_t seed;

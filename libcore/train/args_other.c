@@ -173,7 +173,6 @@ const struct args_other args_other_table[] = {
     ABSENT ("reset-attention-mask", multi_head),
     ABSENT ("eod-mask-loss", "tokens of data sets all count; --batches takes weights"),
     ABSENT ("mtp-num-layers", "one token is predicted"),
-    ABSENT ("tokenizer-model", "tokenizers are ByteLevel and GPT2BPETokenizer"),
     ABSENT ("mock-data", "megatron data tokenize makes a dataset of any text"),
     ABSENT ("dataloader-type", "samples are taken in one order (single)"),
     ABSENT ("optimizer", one_optimizer),

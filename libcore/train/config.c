@@ -93,7 +93,9 @@ struct stages *train_stages (const struct train_args *args, struct geometry *geo
 
 int train_tokenizer_size (const struct train_args *args, int *size, struct mg_error *err)
 {
-    const struct tokenizer_files files = { args->vocab_file, args->merge_file };
+    const struct tokenizer_files files = { .vocab = args->vocab_file,
+                                           .merge = args->merge_file,
+                                           .model = args->tokenizer_model };
     struct tokenizer *tokenizer;
 
     *size = 0;

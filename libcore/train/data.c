@@ -77,7 +77,9 @@ static int check_ways (const struct train_args *args, struct mg_error *err)
 
 int train_data_check (const struct train_args *args, struct mg_error *err)
 {
-    const struct tokenizer_files files = { args->vocab_file, args->merge_file };
+    const struct tokenizer_files files = { .vocab = args->vocab_file,
+                                           .merge = args->merge_file,
+                                           .model = args->tokenizer_model };
 
     if (check_ways (args, err) < 0)
         return -1;
@@ -93,9 +95,10 @@ int train_data_check (const struct train_args *args, struct mg_error *err)
     }
     if (args->tokenizer)
         return tokenizer_check (args->tokenizer, &files, err);
-    if (files.vocab || files.merge)
+    if (files.vocab || files.merge || files.model)
         return mg_error_set (err, EINVAL, "%s wants --tokenizer-type",
-                             files.vocab ? "--vocab-file" : "--merge-file");
+                             files.vocab ? "--vocab-file"
+                             : files.merge ? "--merge-file" : "--tokenizer-model");
     return 0;
 }
 
