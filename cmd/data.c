@@ -12,6 +12,7 @@ static const struct cmd_part parts[] = {
     { "tokenize", "text to a dataset, PREFIX.bin and PREFIX.idx", data_tokenize },
     { "encode", "the token ids of a text", data_encode },
     { "decode", "the text of token ids", data_decode },
+    { "train-tokenizer", "text to a tokenizer of its own", data_train_tokenizer },
     { "index", "which tokens make each sample of a dataset", data_index },
     { "inspect", "check a dataset, tell what is in it", data_inspect },
     { NULL, NULL, NULL },

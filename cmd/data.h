@@ -28,6 +28,9 @@ int data_inspect (int argc, char **argv);
 int data_encode (int argc, char **argv);
 int data_decode (int argc, char **argv);
 
+/* "megatron data train-tokenizer": text to a tokenizer.json. */
+int data_train_tokenizer (int argc, char **argv);
+
 /* Options that several parts have: PREFIX, --json, --help; the target is this. */
 struct data_common {
     const char *prefix; /* of the dataset; a name that ends in .bin or .idx is refused */

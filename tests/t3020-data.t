@@ -331,6 +331,31 @@ else
     megatron data encode "${hf[@]}" "$golden/gpt2.json" <noise.txt \
         | megatron data decode "${hf[@]}" "$golden/gpt2.json" >back
     ok "cmp back noise.txt" "any bytes have ids, which give them back"
+
+    # a tokenizer of one's own
+    run megatron data train-tokenizer "$golden/text.txt" --vocab-size 300 --output own
+    is "$status $err" "0 " "a tokenizer is trained"
+    is "$out" "own: 300 tokens" "and says so"
+    is "$(jq -r .eos_token own/tokenizer_config.json)" "<|endoftext|>" "its end of document"
+    megatron data encode "${hf[@]}" own <"$golden/text.txt" >ids
+    ok "[ $(wc -w <ids) -lt $(wc -c <"$golden/text.txt") ]" "it makes fewer tokens than bytes"
+    megatron data decode "${hf[@]}" own <ids >back
+    ok "cmp back '$golden/text.txt'" "which give the text back"
+    jq -n --rawfile t "$golden/text.txt" -c '$t | split ("\n")[] | { body: . }' >body.jsonl
+    run megatron data train-tokenizer body.jsonl --json-key body --vocab-size 290 \
+        --pattern llama3 --special-tokens '</s>,<s>' --min-frequency 3 --output own.json
+    is "$status $out" "0 own.json: 290 tokens" "of JSON lines, to a file"
+    is "$(jq -c '[.added_tokens[].content], .pre_tokenizer.type' own.json | tr '\n' ' ')" \
+        '["</s>","<s>"] "Sequence" ' "as it was asked for"
+    run megatron data train-tokenizer plain.txt --vocab-size 90000 --output own.json
+    is "$status" 0 "fewer pairs than were wanted"
+    like "$err" "note: no further pair occurs 2 times, 90000 tokens were wanted" "is said"
+    run megatron data train-tokenizer nofile --vocab-size 300 --output own.json
+    is "$status $err" "1 megatron: data train-tokenizer: cannot open nofile: No such file or directory" \
+        "no such text"
+    run megatron data train-tokenizer body.jsonl --vocab-size 300 --output own.json
+    is "$status $err" "1 megatron: data train-tokenizer: body.jsonl:1: no key \"text\"" \
+        "no such key"
     sed 's/"BPE"/"Unigram"/' hf/tokenizer.json >unigram.json
     feed plain.txt megatron data encode "${hf[@]}" unigram.json
     is "$status $err" "1 megatron: data encode: unigram.json: model.type: the model \"Unigram\" is not supported, want BPE" \
@@ -533,6 +558,13 @@ tokenize --input x --output-prefix y --vocab-file v| tokenize: tokenizer ByteLev
 tokenize --input x --output-prefix y --tokenizer-type GPT2BPETokenizer| tokenize: tokenizer GPT2BPETokenizer needs --vocab-file and --merge-file
 encode --tokenizer-type HuggingFaceTokenizer| encode: tokenizer HuggingFaceTokenizer needs --tokenizer-model
 encode --tokenizer-model v| encode: tokenizer ByteLevel reads no files, but --tokenizer-model v
+train-tokenizer| train-tokenizer: FILE is missing
+train-tokenizer x| train-tokenizer: --vocab-size is missing
+train-tokenizer x --vocab-size 300| train-tokenizer: --output is missing
+train-tokenizer x --vocab-size 256| train-tokenizer: --vocab-size: 256 is out of range
+train-tokenizer x --min-frequency 0| train-tokenizer: --min-frequency: 0 is out of range
+train-tokenizer x --special-tokens a,| train-tokenizer: --special-tokens: "a," has an empty part
+train-tokenizer x --input-format y| train-tokenizer: --input-format: "y" is unknown
 encode --merge-file v| encode: tokenizer ByteLevel reads no files, but --merge-file v is
 encode x| encode: "x" is not an option
 decode --tokenizer-type z| decode: tokenizer type: "z" is unknown, want one of ByteLevel, G

@@ -210,24 +210,17 @@ static int to_bytes (const struct subword *s, struct subword_scratch *scratch,
 {
     struct text_buffer *b = &scratch->bytes;
 
+    ssize_t n;
+
+    if (s->words != SPLITTER_CHARS)
+        return utf8_read_strays (b, word, size, err);
     b->size = 0;
     if (text_buffer_reserve (b, size, err) < 0)
         return -1;
-    if (s->words == SPLITTER_CHARS) {
-        ssize_t n = bytechars_decode (&s->bytechars, word, size, b->data);
-
-        if (n < 0)
-            return mg_error_set (err, EINVAL, "a word has a character that stands for no "
-                                 "byte");
-        b->size = (size_t)n;
-        return 0;
-    }
-    for (size_t at = 0; at < size;) {
-        int stray = utf8_stray_at (word + at, size - at);
-
-        b->data[b->size++] = stray >= 0 ? (char)stray : word[at];
-        at += stray >= 0 ? UTF8_STRAY_SIZE : 1;
-    }
+    n = bytechars_decode (&s->bytechars, word, size, b->data);
+    if (n < 0)
+        return mg_error_set (err, EINVAL, "a word has a character that stands for no byte");
+    b->size = (size_t)n;
     return 0;
 }
 

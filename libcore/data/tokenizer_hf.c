@@ -186,27 +186,6 @@ static int encode_text (struct run *run, const char *text, size_t size,
     return done < size ? encode_part (run, text + done, size - done, done == 0, err) : 0;
 }
 
-/* The text with its stray bytes as surrogates. */
-static int write_strays (struct text_buffer *clean, const char *text, size_t size,
-                         struct mg_error *err)
-{
-    clean->size = 0;
-    for (size_t done = 0; done < size;) {
-        size_t at = utf8_find_stray (text, size, done);
-        char surrogate[UTF8_MAX];
-
-        if (text_buffer_append (clean, text + done, at - done, err) < 0)
-            return -1;
-        if (at < size
-            && text_buffer_append (clean, surrogate,
-                                   utf8_encode (UTF8_STRAY | (unsigned char)text[at],
-                                                surrogate), err) < 0)
-            return -1;
-        done = at + 1;
-    }
-    return 0;
-}
-
 static int encode_all (struct run *run, const char *text, size_t size,
                        struct mg_error *err)
 {
@@ -215,7 +194,7 @@ static int encode_all (struct run *run, const char *text, size_t size,
 
     if (utf8_find_stray (text, size, 0) < size) {
         run->strays = true;
-        if (write_strays (&run->t->clean, text, size, err) < 0)
+        if (utf8_write_strays (&run->t->clean, text, size, err) < 0)
             return -1;
         text = run->t->clean.data;
         size = run->t->clean.size;

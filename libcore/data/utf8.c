@@ -110,3 +110,39 @@ int utf8_stray_at (const char *text, size_t left)
         return -1;
     return (p[1] & 3) << 6 | (p[2] & 0x3f);
 }
+
+int utf8_write_strays (struct text_buffer *out, const char *text, size_t size,
+                       struct mg_error *err)
+{
+    out->size = 0;
+    for (size_t done = 0; done < size;) {
+        size_t at = utf8_find_stray (text, size, done);
+        char surrogate[UTF8_MAX];
+        size_t n;
+
+        if (text_buffer_append (out, text + done, at - done, err) < 0)
+            return -1;
+        if (at < size) {
+            n = utf8_encode (UTF8_STRAY | (unsigned char)text[at], surrogate);
+            if (text_buffer_append (out, surrogate, n, err) < 0)
+                return -1;
+        }
+        done = at + 1;
+    }
+    return 0;
+}
+
+int utf8_read_strays (struct text_buffer *out, const char *text, size_t size,
+                      struct mg_error *err)
+{
+    out->size = 0;
+    if (text_buffer_reserve (out, size, err) < 0)
+        return -1;
+    for (size_t at = 0; at < size;) {
+        int stray = utf8_stray_at (text + at, size - at);
+
+        out->data[out->size++] = stray >= 0 ? (char)stray : text[at];
+        at += stray >= 0 ? UTF8_STRAY_SIZE : 1;
+    }
+    return 0;
+}

@@ -12,6 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "libcore/data/text_buffer.h"
+#include "megatron/error.h"
+
 enum { UTF8_MAX = 4, UTF8_STRAY = 0xdc00, UTF8_STRAY_SIZE = 3 };
 
 /* The characters that Unicode calls White_Space, for the inside of a class of PCRE2,
@@ -40,5 +43,13 @@ bool utf8_is_space (uint32_t character);
 
 /* If a stray byte is written at 'p', returns its value, else -1. */
 int utf8_stray_at (const char *p, size_t left);
+
+/* Set 'out' to the text with its stray bytes written as above. -1 with errno ENOMEM. */
+int utf8_write_strays (struct text_buffer *out, const char *text, size_t size,
+                       struct mg_error *err);
+
+/* Set 'out' to the bytes that such a text stands for. -1 with errno ENOMEM. */
+int utf8_read_strays (struct text_buffer *out, const char *text, size_t size,
+                      struct mg_error *err);
 
 #endif /* LIBCORE_DATA_UTF8_H */
