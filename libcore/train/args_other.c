@@ -142,6 +142,10 @@ const struct args_other args_other_table[] = {
     NEEDLESS ("align-grad-reduce", "results do not depend on it"),
     NEEDLESS ("exit-signal-handler-for-dataloader", "there are no loader processes"),
     NEEDLESS ("te-rng-tracker", "there is no state of random generators"),
+    NEEDLESS ("tokenizer-hf-no-include-special-tokens",
+              "training reads tokens; it is an option of megatron data tokenize"),
+    NEEDLESS ("tokenizer-hf-no-use-fast", mine),
+    NEEDLESS ("trust-remote-code", "no code of a tokenizer is run"),
 
     /* what this version cannot do */
     ABSENT ("num-experts", no_experts),
