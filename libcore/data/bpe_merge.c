@@ -49,10 +49,11 @@ static void rate (const struct bpe_pairs *pairs, struct part *part, const struct
     const struct bpe_pair *pair;
 
     part->rank = NONE;
-    if (next && (pair = bpe_pairs_find (pairs, part->id, next->id))->rank >= 0) {
-        part->rank = pair->rank;
-        part->merged = pair->merged;
-    }
+    if (!next)
+        return;
+    pair = bpe_pairs_find (pairs, part->id, next->id);
+    part->rank = pair->rank < 0 ? NONE : pair->rank;
+    part->merged = pair->merged;
 }
 
 /* Merge the pairs of this rank, from left to right; return the parts that remain. */
@@ -79,13 +80,28 @@ static size_t merge_round (const struct bpe_pairs *pairs, struct part *part, siz
     return to;
 }
 
+/* Where the best pair is, the leftmost of equal ones; NONE: there is none.  Rank and place
+ * are compared as one number, so that no branch has to be guessed. */
+static size_t find_best (const struct part *part, size_t n)
+{
+    uint64_t best = (uint64_t)NONE << 32;
+
+    for (size_t i = 0; i < n; i++) {
+        uint64_t key = (uint64_t)(uint32_t)part[i].rank << 32 | i;
+
+        best = key < best ? key : best;
+    }
+    return best == (uint64_t)NONE << 32 ? NONE : (size_t)(best & UINT32_MAX);
+}
+
 /* Merge the one pair at 'at'; return the parts that remain. */
 static size_t merge_one (const struct bpe_pairs *pairs, struct part *part, size_t n,
                          size_t at)
 {
     part[at].id = part[at].merged;
     n--;
-    memmove (&part[at + 1], &part[at + 2], (n - at - 1) * sizeof (*part));
+    for (size_t i = at + 1; i < n; i++)
+        part[i] = part[i + 1];
     rate (pairs, &part[at], at + 1 < n ? &part[at + 1] : NULL);
     if (at > 0)
         rate (pairs, &part[at - 1], &part[at]);
@@ -96,31 +112,21 @@ int bpe_merge_ids_short (const struct bpe_pairs *pairs, enum bpe_order order,
                          struct bpe_scratch *scratch, int32_t *ids, size_t *count,
                          struct mg_error *err)
 {
-    size_t n = *count;
-    struct part *part;
+    struct part few[SHORT_MAX], *part = few;
+    size_t n = *count, at;
 
-    if (reserve (scratch, n * sizeof (*part), err) < 0)
-        return -1;
-    part = scratch->memory;
+    if (n > SHORT_MAX) {
+        if (reserve (scratch, n * sizeof (*part), err) < 0)
+            return -1;
+        part = scratch->memory;
+    }
     for (size_t i = 0; i < n; i++)
         part[i].id = ids[i];
     for (size_t i = 0; i < n; i++)
         rate (pairs, &part[i], i + 1 < n ? &part[i + 1] : NULL);
-    for (;;) {
-        int32_t best = NONE;
-        size_t at = 0;
-
-        for (size_t i = 0; i < n; i++) {
-            if (part[i].rank < best) {
-                best = part[i].rank;
-                at = i;
-            }
-        }
-        if (best == NONE)
-            break;
-        n = order == BPE_ROUNDS ? merge_round (pairs, part, n, best)
+    while ((at = find_best (part, n)) != NONE)
+        n = order == BPE_ROUNDS ? merge_round (pairs, part, n, part[at].rank)
                                 : merge_one (pairs, part, n, at);
-    }
     for (size_t i = 0; i < n; i++)
         ids[i] = part[i].id;
     *count = n;

@@ -41,9 +41,19 @@ int bpe_pairs_create (struct bpe_pairs *pairs, size_t entries, struct mg_error *
 /* Free what it holds. */
 void bpe_pairs_clear (struct bpe_pairs *pairs);
 
-/* The row of the pair; its rank is -1 if the pair is not in the table. */
-const struct bpe_pair *bpe_pairs_find (const struct bpe_pairs *pairs, int32_t left,
-                                       int32_t right);
+/* The row of the pair; its rank is -1 if the pair is not in the table.  Most of the time of
+ * an encoder is spent here. */
+static inline struct bpe_pair *bpe_pairs_find (const struct bpe_pairs *pairs,
+                                               int32_t left, int32_t right)
+{
+    uint64_t key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
+    uint64_t hash = key * UINT64_C (0x9e3779b97f4a7c15); /* Fibonacci hashing */
+    size_t at = (hash >> 32) & pairs->mask;
+
+    while (pairs->rows[at].rank >= 0 && pairs->rows[at].key != key)
+        at = (at + 1) & pairs->mask;
+    return &pairs->rows[at];
+}
 
 /* Add a pair, or change the one that is there. */
 void bpe_pairs_put (struct bpe_pairs *pairs, int32_t left, int32_t right, int32_t rank,
