@@ -7,7 +7,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +16,11 @@
 #include "libcore/checkpoint/durable.h"
 #include "libcore/data/bpe.h"
 #include "libcore/data/bytechars.h"
+#include "libcore/data/json_place.h"
 
 enum {
     NUM_BYTES = BYTECHARS_BYTES,
-    FILE_MAX = 256 << 20,
-    QUOTE_MAX = 64
+    FILE_MAX = 256 << 20
 };
 
 static const char end_of_document[] = "<|endoftext|>";
@@ -49,19 +48,6 @@ struct reader {
 static int out_of_memory (const char *path, struct mg_error *err)
 {
     return mg_error_set (err, ENOMEM, "%s: out of memory", path);
-}
-
-/* Text of a file for a message: one line, not too long, not cut inside a character. */
-static const char *quote (char to[QUOTE_MAX], const char *text, size_t size)
-{
-    size_t n = size < QUOTE_MAX - 4 ? size : QUOTE_MAX - 4;
-
-    while (n < size && n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80)
-        n--;
-    for (size_t i = 0; i < n; i++)
-        to[i] = iscntrl ((unsigned char)text[i]) ? '?' : text[i];
-    strcpy (to + n, n < size ? "..." : "");
-    return to;
 }
 
 /* ---- tokens ---- */
@@ -102,10 +88,10 @@ static int check_id (const struct reader *r, const char *token, const json_t *va
                      const char *const *names, struct mg_error *err)
 {
     const int32_t n = r->bpe->num_tokens;
-    char q[QUOTE_MAX], q2[QUOTE_MAX];
+    char q[JSON_PLACE_QUOTE], q2[JSON_PLACE_QUOTE];
     json_int_t id = json_integer_value (value);
 
-    quote (q, token, strlen (token));
+    json_place_quote (q, token, strlen (token));
     if (!json_is_integer (value))
         return mg_error_set (err, EINVAL, "%s: id of \"%s\" is no whole number",
                              r->vocab_file, q);
@@ -118,7 +104,7 @@ static int check_id (const struct reader *r, const char *token, const json_t *va
     if (names[id])
         return mg_error_set (err, EINVAL, "%s: \"%s\" and \"%s\" have one id, %"
                              JSON_INTEGER_FORMAT, r->vocab_file,
-                             quote (q2, names[id], strlen (names[id])), q, id);
+                             json_place_quote (q2, names[id], strlen (names[id])), q, id);
     return 0;
 }
 
@@ -138,11 +124,11 @@ static int place_tokens (struct reader *r, const char *const *names, size_t tota
     for (int32_t id = 0; id < bpe->num_tokens; id++) {
         size_t len = strlen (names[id]);
         ssize_t n = bytechars_decode (&r->characters, names[id], len, bpe->bytes + used);
-        char q[QUOTE_MAX];
+        char q[JSON_PLACE_QUOTE];
 
         if (n <= 0)
             return mg_error_set (err, EINVAL, "%s: token %d, \"%s\", %s", r->vocab_file,
-                                 id, quote (q, names[id], len),
+                                 id, json_place_quote (q, names[id], len),
                                  n == 0 ? "is empty"
                                         : "has a character that stands for no byte");
         used += (uint32_t)n;
@@ -235,14 +221,14 @@ static int read_vocab (struct reader *r, struct mg_error *err)
     object = json_loadb (text, size, JSON_REJECT_DUPLICATES, &fault);
     free (text);
     if (!object) {
-        char q[QUOTE_MAX];
+        char q[JSON_PLACE_QUOTE];
 
         if (is_object (r->merge_file))
             return mg_error_set (err, EINVAL, "%s is no JSON, but %s is: exchange --vocab-file, "
                                  "the vocabulary, and --merge-file, the merges", r->vocab_file,
                                  r->merge_file);
         return mg_error_set (err, EINVAL, "%s:%d: %s", r->vocab_file, fault.line,
-                             quote (q, fault.text, strlen (fault.text)));
+                             json_place_quote (q, fault.text, strlen (fault.text)));
     }
     rc = take_object (r, object, err);
     json_decref (object);
@@ -273,7 +259,7 @@ static int take_merge (struct reader *r, const char *line, size_t size, size_t n
 {
     const char *blank = memchr (line, ' ', size);
     size_t n = blank ? (size_t)(blank - line) : 0;
-    char q[QUOTE_MAX], q2[QUOTE_MAX];
+    char q[JSON_PLACE_QUOTE], q2[JSON_PLACE_QUOTE];
     int32_t id[2], merged;
     const struct bpe_pair *pair;
 
@@ -281,7 +267,7 @@ static int take_merge (struct reader *r, const char *line, size_t size, size_t n
         return mg_error_set (err, EINVAL,
                              "%s:%zu: \"%s\", want two tokens with one blank "
                              "between",
-                             r->merge_file, number, quote (q, line, size));
+                             r->merge_file, number, json_place_quote (q, line, size));
     for (int i = 0; i < 2; i++) {
         const char *token = i ? blank + 1 : line;
         size_t len = i ? size - n - 1 : n;
@@ -289,7 +275,7 @@ static int take_merge (struct reader *r, const char *line, size_t size, size_t n
         id[i] = id_of (r, token, len, bytes);
         if (id[i] < 0)
             return mg_error_set (err, EINVAL, "%s:%zu: \"%s\" is not in %s",
-                                 r->merge_file, number, quote (q, token, len),
+                                 r->merge_file, number, json_place_quote (q, token, len),
                                  r->vocab_file);
     }
     memcpy (bytes + size, line, n);
@@ -299,12 +285,12 @@ static int take_merge (struct reader *r, const char *line, size_t size, size_t n
         return mg_error_set (err, EINVAL,
                              "%s:%zu: \"%s\" and \"%s\" make a token that is "
                              "not in %s",
-                             r->merge_file, number, quote (q, line, n),
-                             quote (q2, blank + 1, size - n - 1), r->vocab_file);
+                             r->merge_file, number, json_place_quote (q, line, n),
+                             json_place_quote (q2, blank + 1, size - n - 1), r->vocab_file);
     pair = bpe_pairs_find (&r->bpe->pairs, id[0], id[1]);
     if (pair->rank >= 0)
         return mg_error_set (err, EINVAL, "%s:%zu: the merge \"%s\" is on line %u too",
-                             r->merge_file, number, quote (q, line, size),
+                             r->merge_file, number, json_place_quote (q, line, size),
                              r->lines[pair->rank]);
     bpe_pairs_put (&r->bpe->pairs, id[0], id[1], rank, merged);
     r->lines[rank] = (uint32_t)number;
