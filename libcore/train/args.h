@@ -54,7 +54,7 @@ struct train_args {
     int num_layers, hidden_size, ffn_hidden_size, num_heads, kv_channels;
     int seq_length, max_positions;
     int vocab_size, padded_vocab_size, vocab_divisor;
-    const char *tokenizer, *vocab_file, *merge_file;
+    const char *tokenizer, *vocab_file, *merge_file, *tokenizer_model;
     const char *normalization;
     bool norm_1p, swiglu, squared_relu, quick_geglu, geglu, exact_gelu;
     double glu_offset, activation_clamp;

@@ -144,6 +144,10 @@ const struct args_other args_other_table[] = {
     NEEDLESS ("align-grad-reduce", "results do not depend on it"),
     NEEDLESS ("exit-signal-handler-for-dataloader", "there are no loader processes"),
     NEEDLESS ("te-rng-tracker", "there is no state of random generators"),
+    NEEDLESS ("tokenizer-hf-no-include-special-tokens",
+              "training reads tokens; it is an option of megatron data tokenize"),
+    NEEDLESS ("tokenizer-hf-no-use-fast", mine),
+    NEEDLESS ("trust-remote-code", "no code of a tokenizer is run"),
 
     /* what this version cannot do */
     ABSENT ("num-experts", no_experts),
@@ -159,7 +163,6 @@ const struct args_other args_other_table[] = {
     ABSENT ("reset-position-ids", multi_head),
     ABSENT ("reset-attention-mask", multi_head),
     ABSENT ("mtp-num-layers", "one token is predicted"),
-    ABSENT ("tokenizer-model", "tokenizers are ByteLevel and GPT2BPETokenizer"),
     ABSENT ("mock-data", "megatron data tokenize makes a dataset of any text"),
     ABSENT ("dataloader-type", "samples are taken in one order (single)"),
     ABSENT ("optimizer", one_optimizer),

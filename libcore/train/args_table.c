@@ -132,10 +132,12 @@ const struct train_arg train_arg_table[] = {
     SIZE_ROW ("make-vocab-size-divisible-by", vocab_divisor, 128,
               "the vocabulary is padded to a multiple of this times tp (default 128)"),
     TEXT_ROW ("tokenizer-type", tokenizer, NULL, "NAME",
-              "tokenizer that made the data, for its vocabulary size: ByteLevel or "
-              "GPT2BPETokenizer"),
+              "tokenizer that made the data, for its vocabulary size: ByteLevel, "
+              "GPT2BPETokenizer or HuggingFaceTokenizer"),
     TEXT_ROW ("vocab-file", vocab_file, NULL, "FILE", "its vocabulary, encoder.json"),
     TEXT_ROW ("merge-file", merge_file, NULL, "FILE", "its merges, vocab.bpe"),
+    TEXT_ROW ("tokenizer-model", tokenizer_model, NULL, "PATH",
+              "its tokenizer.json, or the directory that has it"),
     REAL_ROW ("norm-epsilon", norm_epsilon, 0, 1, 1e-5, "epsilon of norms (default 1e-5)"),
     REAL_ROW ("init-method-std", init_std, 0, 100, 0.02,
               "deviation of initial weights (default 0.02)"),

@@ -236,7 +236,8 @@ static struct data_config set_data (const struct train_args *args)
         .cache = args->data_cache,
         .seed = args->seed,
         .tokenizer = args->tokenizer,
-        .tokenizer_files = { args->vocab_file, args->merge_file },
+        .tokenizer_files = { .vocab = args->vocab_file, .merge = args->merge_file,
+                             .model = args->tokenizer_model },
     };
 }
 

@@ -44,7 +44,11 @@ int train_edit_check (const struct data_config *c, struct mg_error *err)
 
 static struct tokenizer *open_tokenizer (const struct data_config *c, struct mg_error *err)
 {
-    struct tokenizer *tokenizer = tokenizer_create (c->tokenizer, &c->tokenizer_files, err);
+    struct tokenizer_files files = c->tokenizer_files;
+    struct tokenizer *tokenizer;
+
+    files.no_special_tokens = true; // parts of a document begin no text
+    tokenizer = tokenizer_create (c->tokenizer, &files, err);
 
     if (!tokenizer)
         mg_error_prefix (err, "--tokenizer-type");
