@@ -47,7 +47,7 @@ static struct tokenizer *open_tokenizer (const struct data_config *c, struct mg_
     struct tokenizer_files files = c->tokenizer_files;
     struct tokenizer *tokenizer;
 
-    files.no_special_tokens = true; // parts of a document begin no text
+    files.no_special_tokens = files.model != NULL; // parts of a document begin no text
     tokenizer = tokenizer_create (c->tokenizer, &files, err);
 
     if (!tokenizer)
