@@ -19,7 +19,7 @@
 #include "libcore/nn/nn.h"
 #include "libcore/nn/param.h"
 
-enum { LAYER_MAX_PARAMS = 24, LAYER_MAX_TENSORS = 32, LAYER_MAX_PHASES = 24,
+enum { LAYER_MAX_PARAMS = 24, LAYER_MAX_TENSORS = 48, LAYER_MAX_PHASES = 32,
        LAYER_MAX_OPERANDS = 12 };
 
 /* How a parameter is split over the tensor-parallel group. */

@@ -151,7 +151,7 @@ int train_model (const struct train_args *args, int tp, int data_seq_length, int
         return mg_error_set (err, EINVAL, "--seq-length %d, but the samples have %d tokens",
                              args->seq_length, data_seq_length);
     if (m->kv_channels == TRAIN_UNSET) // "hidden-heads" is one of train_check_rules()
-        m->kv_channels = m->hidden_size / m->num_heads;
+        m->kv_channels = args->latent ? 1 : m->hidden_size / m->num_heads;
     m->max_positions = args->max_positions != TRAIN_UNSET ? args->max_positions
                                                           : m->seq_length;
     if (train_model_variants (args, m, err) < 0)
