@@ -47,20 +47,39 @@ static bool is_plain (const json_t *args, const json_t *defaults)
 
 static struct throughput_model model_of (const json_t *args, const json_t *defaults)
 {
-    int64_t size = number (args, defaults, "kv_channels");
-    int64_t heads = number (args, defaults, "num_attention_heads");
-    bool grouped = is_true (args, defaults, "group_query_attention");
-
-    return (struct throughput_model){
-        .layers = number (args, defaults, "num_layers"),
-        .hidden = number (args, defaults, "hidden_size"),
-        .seq_length = number (args, defaults, "seq_length"),
-        .vocab = number (args, defaults, "padded_vocab_size"),
-        .ffn = number (args, defaults, "ffn_hidden_size"),
-        .mlp_matrices = is_true (args, defaults, "swiglu") ? 3 : 2,
-        .query = heads * size,
-        .key = (grouped ? number (args, defaults, "num_query_groups") : heads) * size,
+    const struct model_config config = {
+        .num_layers = (int)number (args, defaults, "num_layers"),
+        .hidden_size = (int)number (args, defaults, "hidden_size"),
+        .seq_length = (int)number (args, defaults, "seq_length"),
+        .padded_vocab_size = (int)number (args, defaults, "padded_vocab_size"),
+        .ffn_hidden_size = (int)number (args, defaults, "ffn_hidden_size"),
+        .gated = is_true (args, defaults, "swiglu"),
+        .num_heads = (int)number (args, defaults, "num_attention_heads"),
+        .num_groups = is_true (args, defaults, "group_query_attention")
+                          ? (int)number (args, defaults, "num_query_groups") : 0,
+        .kv_channels = (int)number (args, defaults, "kv_channels"),
     };
+
+    return throughput_model (&config);
+}
+
+/* Of DeepSeek-V2's shape, small; by hand. */
+static void test_latent (void)
+{
+    struct model_config c = {
+        .num_layers = 1, .hidden_size = 10, .ffn_hidden_size = 7, .num_heads = 3,
+        .seq_length = 4, .padded_vocab_size = 9, .gated = true,
+        .latent = { .on = true, .kv_rank = 6, .qk_dim = 5, .rope_dim = 2, .v_dim = 4 },
+    };
+    struct throughput_model m = throughput_model (&c);
+    double rest = 10 * 7 * 3 + 10 * 9 + (3 * 7 + 3 * 4) * 4 / 2.0;
+    double kv = 6 * (10 + 3 * 9 + 1) + 10 * 2 + 3 * 4 * 10;
+
+    is_near (throughput_operations (&m, 1), 6 * 4 * (rest + kv + 10 * 3 * 7), 1e-9, "latents");
+    c.latent.q_rank = 8;
+    m = throughput_model (&c);
+    is_near (throughput_operations (&m, 1), 6 * 4 * (rest + kv + 8 * (10 + 3 * 7 + 1)), 1e-9,
+             "with one of queries");
 }
 
 static void test_golden (void)
@@ -110,6 +129,7 @@ int main (void)
              1, 1e-14, "GPT-3");
     is_near (throughput_operations (&gpt3, 1536) / 3.3405978e18, 1, 1e-7, "is 3.34e18");
     is_near (throughput_operations (&gpt3, 0), 0, 0, "nothing of nothing");
+    test_latent ();
     test_golden ();
     return done_testing ();
 }
