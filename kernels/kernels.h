@@ -205,6 +205,22 @@ struct kern_rope {
     enum mg_dtype dtype; /* of x */
 };
 
+/* Blocks of columns from one matrix to another: y[row][h][col] = x[row][h][col], where block h of a
+ * row begins h x_stride_h (y_stride_h) behind the start of the row, and rows are x_stride
+ * (y_stride) apart.  With x_stride_h 0 one block goes to several places.  With 'sum' there is one
+ * block of y in a row, y[row][col] = sum_h x[row][h][col], formed in float32.  y and x do not
+ * overlap.
+ */
+struct kern_copy {
+    int64_t rows, heads, cols; /* heads: blocks of a row */
+    bool sum;
+    const void *x;
+    int64_t x_stride, x_stride_h;
+    void *y;
+    int64_t y_stride, y_stride_h; /* y_stride_h: not read with 'sum' */
+    enum mg_dtype dtype; /* of x, y */
+};
+
 /* A sliding window: a key at position pk is visible to a query at position pq only if
  * pq - left <= pk <= pq + right.  A negative bound is no bound.  Bounds are below 2^31.
  */
@@ -561,6 +577,7 @@ struct kern_cast {
     OP (ACT_FWD, act_fwd)                            \
     OP (ACT_BWD, act_bwd)                            \
     OP (ROPE, rope)                                  \
+    OP (COPY, copy)                                  \
     OP (ATTENTION_FWD, attention_fwd)                \
     OP (ATTENTION_BWD, attention_bwd)                \
     OP (ATTENTION_MERGE, attention_merge)            \

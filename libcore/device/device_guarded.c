@@ -308,6 +308,7 @@ static const size_t pointers[KERN_NUM_OPS][MAX_POINTERS] = {
         AT (bias_dropout_add_bwd, dbias) },
     [KERN_ACT_FWD] = { AT (act_fwd, x), AT (act_fwd, y) },
     [KERN_ACT_BWD] = { AT (act_bwd, dy), AT (act_bwd, x), AT (act_bwd, dx) },
+    [KERN_COPY] = { AT (copy, x), AT (copy, y) },
     [KERN_ROPE] = { AT (rope, x), AT (rope, table), AT (rope, position.at) },
     [KERN_ATTENTION_FWD] = { AT (attention_fwd, pos_q.at), AT (attention_fwd, pos_k.at),
         AT (attention_fwd, q), AT (attention_fwd, k), AT (attention_fwd, v),

@@ -189,6 +189,13 @@ double layer_flops (const struct layer_spec *spec, const struct nn *nn,
     return sum;
 }
 
+double layer_product_flops (const struct layer_param *weight, const struct nn_shape *shape)
+{
+    int64_t rows = weight->padded ? weight->padded : weight->global[0];
+
+    return 2.0 * (double)shape->tokens * (double)rows * (double)weight->global[1];
+}
+
 /* --- its parameters and tensors on this rank --- */
 
 static void set_shape (struct param *p, const struct layer_param *row, const struct nn *nn)
@@ -387,6 +394,25 @@ static int check_phase_of (const struct pass *pass, bool forward, int phase,
     return 0;
 }
 
+/* Some phases write a part of a shared tensor, and others the rest later: what earlier layers left
+ * there must not be taken for a result.
+ */
+static int clear_shared (const struct pass *pass, struct mg_error *err)
+{
+    const struct layer_spec *spec = pass->layer->spec;
+
+    for (int i = 1; pass->check && i <= spec->num_tensors; i++) {
+        const struct tensor *t = &pass->tensor[i];
+        const struct kern_fill zero = { .n = tensor_count (t), .out = tensor_at (t, 0),
+                                        .dtype = t->dtype };
+
+        if (spec->tensor[i].life == LIFE_SHARED
+            && kern_fill (pass->nn->kern, &zero, pass->nn->compute, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 /* --- passes --- */
 
 static int fail (const struct pass *pass, int phase, const char *way, struct mg_error *err)
@@ -416,6 +442,8 @@ int layer_bwd (const struct pass *pass, struct mg_error *err)
 {
     const struct layer_spec *spec = pass->layer->spec;
 
+    if (clear_shared (pass, err) < 0)
+        return -1;
     for (int i = spec->num_phases; i-- > 0;) {
         const struct phase *phase = &spec->phase[i];
 

@@ -20,7 +20,7 @@
 #include "libcore/nn/nn.h"
 #include "libcore/nn/param.h"
 
-enum { LAYER_MAX_PARAMS = 24, LAYER_MAX_TENSORS = 32, LAYER_MAX_PHASES = 24,
+enum { LAYER_MAX_PARAMS = 24, LAYER_MAX_TENSORS = 48, LAYER_MAX_PHASES = 32,
        LAYER_MAX_OPERANDS = 12, LAYER_MAX_PARTS = 3 };
 
 /* How a parameter is split over the tensor-parallel group. */
@@ -149,6 +149,11 @@ int layer_spec_check (const struct layer_spec *spec, struct mg_error *err);
  */
 double layer_flops (const struct layer_spec *spec, const struct nn *nn,
                     const struct nn_shape *shape);
+
+/* Operations of all tokens' product with a weight: a multiplication and its addition for each
+ * element of the weight and token.  The padding of a vocabulary counts.
+ */
+double layer_product_flops (const struct layer_param *weight, const struct nn_shape *shape);
 
 /* A layer of this rank. */
 struct layer {

@@ -42,13 +42,7 @@ static void setup_sizes (struct model *m, const struct job *job)
     nn->tp = job_comm (job, GROUP_TP);
     nn->tp_rank = mg_comm_rank (nn->tp);
     nn->tp_size = mg_comm_size (nn->tp);
-    nn->hidden = c->hidden_size;
-    nn->head_dim = c->kv_channels;
-    nn->local_heads = c->num_heads / nn->tp_size;
-    nn->local_attention = nn->local_heads * nn->head_dim;
-    nn->local_groups = model_groups (c) / nn->tp_size;
-    nn->local_ffn = c->ffn_hidden_size / nn->tp_size;
-    nn->local_vocab = c->padded_vocab_size / nn->tp_size;
+    nn_set_sizes (nn);
 }
 
 static void setup_shape (struct model *m)

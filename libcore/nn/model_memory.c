@@ -155,7 +155,7 @@ static void carve_shared (struct model *m, struct arena *a)
     s->weight = take (a, m->nn.dtype, largest_stored (m), 1);
     s->loss = take (a, MG_FLOAT64, MODEL_NUM_LOSSES, 3);
     s->rope = (struct tensor){ .data = NULL };
-    if (m->nn.config.positions == MODEL_ROPE)
+    if (model_rotates (&m->nn.config))
         s->rope = take (a, MG_FLOAT32, shape->seq, 2 * model_rope_pairs (&m->nn.config));
 }
 
@@ -404,7 +404,7 @@ static int set_angles (struct model *m, struct mg_error *err)
     float *table;
     int rc = -1;
 
-    if (m->nn.config.positions != MODEL_ROPE)
+    if (!model_rotates (&m->nn.config))
         return 0;
     frequency = model_allocate ((size_t)pairs, sizeof (*frequency), err);
     table = model_allocate (n, sizeof (*table), err);

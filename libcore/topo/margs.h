@@ -40,6 +40,8 @@ enum marg {
     MARG_HEADS,
     MARG_KV_CHANNELS,
     MARG_QUERY_GROUPS,
+    MARG_GROUPED,
+    MARG_LATENT,
     MARG_SEQ_LENGTH,
     MARG_MAX_POSITIONS,
     MARG_VOCAB,
@@ -106,9 +108,11 @@ int margs_merge (const struct margs *args, struct geometry *g, const struct marg
  * rule names:
  *
  *   hidden-heads       hidden-size is a multiple of num-attention-heads (unless
- *                      kv-channels is given)
+ *                      kv-channels is given, or with multi-latent-attention)
  *   heads-tp           num-attention-heads is a multiple of tp
- *   query-groups       num-query-groups divides the heads, and one of it and tp the other
+ *   query-groups       num-query-groups divides the heads, and one of it and tp the other; if it
+ *                      is less than tp, (heads + 2 groups) x kv-channels is a multiple of tp;
+ *                      multi-latent-attention has no groups
  *   ffn-tp             ffn-hidden-size (with swiglu: what follows from hidden-size) is a
  *                      multiple of tp, unless all layers are experts
  *   expert-ffn-etp     the experts' FFN size is a multiple of etp

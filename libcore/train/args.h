@@ -61,6 +61,10 @@ struct train_args {
     bool no_linear_bias, qkv_bias, query_groups;
     int num_query_groups;
     bool qk_norm;
+    const char *softmax_type;
+    bool latent; /* --multi-latent-attention */
+    int q_rank, kv_rank, qk_dim, rope_dim, v_dim;
+    const char *rope_type;
     const char *positions;
     bool rotary_positions;
     double rotary_base, rotary_percent, rotary_interpolation;

@@ -22,7 +22,7 @@ static const char gc[] = "nothing here collects garbage";
 static const char saved_format[] = "checkpoints have one format, see megatron-checkpoint(1)";
 static const char no_experts[] = "layers have one MLP, no experts";
 static const char no_recompute[] = "activations are kept, not computed again";
-static const char multi_head[] = "attention is causal, over the whole sequence or a window";
+static const char whole_sequence[] = "a sequence is one document";
 static const char fp8_storage[] = "float8 is for storage: --fp8-param-gather";
 static const char cpu_only[] = "it computes on CPUs";
 static const char one_optimizer[] = "the optimizer is AdamW";
@@ -92,6 +92,7 @@ const struct args_other args_other_table[] = {
     NEEDLESS ("no-bias-dropout-fusion", fused),
     NEEDLESS ("no-masked-softmax-fusion", fused),
     NEEDLESS ("no-rope-fusion", fused),
+    NEEDLESS ("mla-down-proj-fusion", fused),
     NEEDLESS ("no-gradient-accumulation-fusion", fused),
     NEEDLESS ("cross-entropy-loss-fusion", fused),
     NEEDLESS ("cross-entropy-fusion-impl", fused),
@@ -158,10 +159,9 @@ const struct args_other args_other_table[] = {
     ABSENT ("fp32-residual-connection", "residuals have the type of the activations"),
     ABSENT ("apply-query-key-layer-scaling", "softmax is computed in float32 without it"),
     INSTEAD ("no-position-embedding", "--position-embedding-type none"),
-    ABSENT ("multi-latent-attention", multi_head),
-    ABSENT ("softmax-type", multi_head),
-    ABSENT ("reset-position-ids", multi_head),
-    ABSENT ("reset-attention-mask", multi_head),
+    ABSENT ("cache-mla-latents", "nothing is generated, so keys are not kept"),
+    ABSENT ("reset-position-ids", whole_sequence),
+    ABSENT ("reset-attention-mask", whole_sequence),
     ABSENT ("mtp-num-layers", "one token is predicted"),
     ABSENT ("mock-data", "megatron data tokenize makes a dataset of any text"),
     ABSENT ("dataloader-type", "samples are taken in one order (single)"),

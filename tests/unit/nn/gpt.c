@@ -24,6 +24,72 @@ static void get (enum gpt_layer which, struct layer_spec *spec)
         err.text);
 }
 
+/* Latents, sinks: names, order and shapes on rank 1 of 2. */
+static void test_latent (void)
+{
+    static const struct {
+        const char *name;
+        int64_t rows, cols;
+    } rows[] = {
+        { "input_layernorm.weight", 24, 0 },
+        { "self_attention.core_attention.softmax_offset", 2, 0 },
+        { "self_attention.linear_proj.weight", 24, 6 },
+        { "self_attention.linear_q_down_proj.weight", 9, 24 },
+        { "self_attention.linear_q_up_proj.weight", 18, 9 },
+        { "self_attention.linear_kv_down_proj.weight", 12, 24 },
+        { "self_attention.linear_kv_up_proj.weight", 16, 8 },
+        { "self_attention.q_layernorm.weight", 9, 0 },
+        { "self_attention.kv_layernorm.weight", 8, 0 },
+        { "pre_mlp_layernorm.weight", 24, 0 },
+        { "mlp.linear_fc1.weight", 20, 24 },
+        { "mlp.linear_fc2.weight", 24, 20 },
+    };
+    enum { NUM = sizeof (rows) / sizeof (rows[0]) };
+    struct nn own = { .config = nn.config, .tp_size = 2, .tp_rank = 1 };
+    struct layer_spec spec;
+    struct layer layer = { .spec = &spec };
+    struct param p[LAYER_MAX_PARAMS];
+    struct mg_error err = { "" };
+
+    own.config.latent = (struct model_latent){ .on = true, .q_rank = 9, .kv_rank = 8,
+                                               .qk_dim = 5, .rope_dim = 4, .v_dim = 3 };
+    own.config.softmax = MODEL_LEARNABLE;
+    own.config.rms_norm = own.config.qk_norm = own.config.no_linear_bias = true;
+    nn_set_sizes (&own);
+    ok (gpt_spec (GPT_LAYER, &own, &shape, &spec, &err) == 0, "latents: whole %s", err.text);
+    is_int (spec.num_params, NUM, "latents: parameters");
+    layer_describe (&layer, &own, true, p, 0);
+    for (int i = 0; i < NUM && i < spec.num_params; i++) {
+        ok (strstr (p[i].name, rows[i].name) && p[i].extent[0] == rows[i].rows
+                && p[i].extent[1] == rows[i].cols, "%s", p[i].name);
+        ok (p[i].decay == (rows[i].cols > 0) && p[i].sequence_parallel == !p[i].tp_sharded,
+            "its marks");
+    }
+    own.config.latent.q_rank = 0;
+    own.config.qk_norm = false;
+    ok (gpt_spec (GPT_LAYER, &own, &shape, &spec, &err) == 0, "fewer: whole %s", err.text);
+    is_int (spec.num_params, NUM - 3, "fewer: parameters");
+}
+
+/* One group on two ranks: the fused weight is dealt out evenly. */
+static void test_groups (void)
+{
+    struct nn own = { .config = nn.config, .tp_size = 4, .tp_rank = 1 };
+    struct layer_spec spec;
+    struct layer layer = { .spec = &spec };
+    struct param p[LAYER_MAX_PARAMS];
+    struct mg_error err = { "" };
+
+    own.config.num_groups = 2;
+    own.config.kv_channels = 6;
+    nn_set_sizes (&own);
+    is_int (own.group_ranks, 2, "two ranks use a group");
+    ok (gpt_spec (GPT_LAYER, &own, &shape, &spec, &err) == 0, "groups: whole %s", err.text);
+    layer_describe (&layer, &own, false, p, 0);
+    ok (p[4].extent[0] == 12 && p[4].rect[0].offset[0] == 12 && p[4].tp_sharded
+            && p[4].num_rects == 1, "%s", p[4].name);
+}
+
 static void test_all (void)
 {
     static const int num_params[GPT_NUM_LAYERS] = { 2, 12, 0, 3, 0 };
@@ -182,6 +248,8 @@ static void test_ops (void)
 int main (void)
 {
     test_all ();
+    test_latent ();
+    test_groups ();
     test_params ();
     test_mistakes ();
     test_forks ();

@@ -343,6 +343,62 @@ static void test_model (void)
                                  "dp 3 = 6; use 6 or 12"), "%s", err.text);
 }
 
+/* What is asked of attention heads. */
+static void test_heads (void)
+{
+    static const struct {
+        const char *arg[9];
+        const char *text; /* part of the message, NULL: legal */
+    } cases[] = {
+        { { "--softmax-type", "learnable", NULL }, NULL },
+        { { "--softmax-type", "soft", NULL }, "--softmax-type \"soft\": want vanilla" },
+        { { "--rope-type", "rope", NULL }, "--rope-type wants --multi-latent-attention" },
+        { { "--q-lora-rank", "4", NULL }, "--q-lora-rank wants --multi-latent-attention" },
+        { { "--multi-latent-attention", NULL }, NULL },
+        { { "--multi-latent-attention", "--rope-type", "rope", "--rotary-percent", "0.5", NULL },
+          NULL },
+        { { "--multi-latent-attention", "--rotary-percent", "0.5", NULL },
+          "--rope-type yarn excludes --rotary-percent below 1" },
+        { { "--multi-latent-attention", "--rope-type", "none", NULL },
+          "--rope-type \"none\": want rope or yarn" },
+        { { "--multi-latent-attention", "--group-query-attention", NULL },
+          "--multi-latent-attention and --group-query-attention exclude each other" },
+        { { "--multi-latent-attention", "--rotary-interleaved", NULL },
+          "--multi-latent-attention and --rotary-interleaved exclude each other" },
+        { { "--multi-latent-attention", "--use-rope-scaling", NULL }, "exclude each other" },
+        { { "--multi-latent-attention", "--position-embedding-type", "rope", "--no-rope-freq", "2",
+            NULL },
+          "exclude each other" },
+        { { "--multi-latent-attention", "--position-embedding-type", "yarn", NULL },
+          "give --rope-type yarn" },
+    };
+    static const char *const all[] = { "--multi-latent-attention", "--q-lora-rank", "24",
+                                       "--rotary-scaling-factor", "40", "--mscale-all-dim", "1",
+                                       NULL };
+    struct train_args args;
+    struct run_config c;
+    const struct model_config *m = &c.model.config;
+    struct mg_error err = { "" };
+
+    for (size_t i = 0; i < sizeof (cases) / sizeof (cases[0]); i++) {
+        int rc;
+
+        make_model (cases[i].arg, 1, 0, 257, &args, &c);
+        rc = run_config_model (&c, &err);
+        if (!cases[i].text)
+            is_int (rc, 0, "%s", cases[i].arg[0]);
+        else
+            ok (rc < 0 && strstr (err.text, cases[i].text), "%s", err.text);
+    }
+    make_model (all, 1, 0, 257, &args, &c);
+    is_int (run_config_model (&c, &err), 0, "latents");
+    ok (m->latent.on && m->latent.q_rank == 24 && m->latent.kv_rank == 32
+            && m->latent.qk_dim == 128 && m->latent.rope_dim == 64 && m->latent.v_dim == 128,
+        "Megatron's defaults");
+    ok (m->rope.scaling == ROPE_YARN && m->rope.factor == 40 && m->rope.mscale_all_dim == 1
+            && m->softmax == MODEL_VANILLA, "YaRN by default");
+}
+
 /* --- stages --- */
 
 struct stage_row {
@@ -668,6 +724,7 @@ int main (void)
     test_environment ();
     test_fingerprint ();
     test_model ();
+    test_heads ();
     test_stages ();
     test_lr ();
     test_rows ();
