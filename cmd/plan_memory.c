@@ -208,6 +208,8 @@ static int check_args (const struct train_args *args, struct mg_error *err)
 
     if (missing && !(args->batches && strcmp (missing, "--seq-length") == 0))
         return mg_error_set (err, EINVAL, "%s of the model is missing", missing);
+    if (train_args_check_recompute (args, err) < 0)
+        return -1;
     return train_args_check_types (args, err);
 }
 

@@ -61,6 +61,12 @@ static int tensor (struct maker *m, const char *name, enum layer_life life, int6
                                                               .shape = { rows, cols } });
 }
 
+/* A module that can be recomputed makes tensor 't'. */
+static void made_by (struct maker *m, int t, enum recompute_module module)
+{
+    m->spec->tensor[t].modules |= RECOMPUTE_BIT (module);
+}
+
 static int statistics (struct maker *m, const char *name, int64_t rows, int64_t cols)
 {
     return layer_add_tensor (m->spec, &(struct layer_tensor){ .name = name, .wide = true,
@@ -126,6 +132,8 @@ static int add_norm (struct maker *m, const char *name, const char *y_name,
     int y = hidden (m, y_name, LIFE_SAVED);
     int stat = norm_statistics (m, stat_name, m->shape->rows);
 
+    made_by (m, y, RECOMPUTE_LAYERNORM);
+    made_by (m, stat, RECOMPUTE_LAYERNORM);
     phase (m, &(struct phase){ .name = name, .op = op,
                                .operand = { [NORM_X] = x, [NORM_Y] = y, [NORM_STAT] = stat,
                                             [NORM_WEIGHT] = norm.weight,
@@ -217,6 +225,8 @@ static void add_core_attention (struct maker *m, const struct attention *a, int 
     const struct nn *nn = m->nn;
     int lse = statistics (m, "lse", m->shape->batch * nn->local_heads, m->shape->seq);
 
+    made_by (m, context, RECOMPUTE_CORE_ATTN);
+    made_by (m, lse, RECOMPUTE_CORE_ATTN);
     phase (m, &(struct phase){ .name = "core_attention", .op = &op_attention,
                                .operand = { [ATTENTION_QUERY] = a->query,
                                             [ATTENTION_KEY] = a->key,
@@ -344,6 +354,8 @@ static void add_mlp (struct maker *m, int in, int out)
     int dwide = c->gated ? gradient (m, "fc1", tokens, width) : dactive;
     struct sum sum = { branch (m), gradient (m, "branch", m->shape->rows, h) };
 
+    made_by (m, wide, RECOMPUTE_MLP);
+    made_by (m, active, RECOMPUTE_MLP);
     phase (m, &(struct phase){ .name = "linear_fc1", .op = &op_linear_column,
                                .operand = { [COLUMN_X] = x, [COLUMN_Y] = wide,
                                             [COLUMN_WEIGHT] = fc1, [COLUMN_BIAS] = fc1_bias,
