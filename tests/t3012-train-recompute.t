@@ -51,6 +51,74 @@ if mpi_available; then
         "$block 1"
     same_with 4 "${tp[*]} ${pp[*]} ${overlap[*]} --bf16 --fp8-param-gather" "$uniform 2 $split"
 else
-    skip 18 "no MPI"
+    skip 15 "no MPI"
 fi
+
+# ---- the plan: what choices save, and which one fits
+model=(--num-layers 6 --hidden-size 36 --num-attention-heads 4 --seq-length 24
+       --tokenizer-type ByteLevel --micro-batch-size 4)
+kind() { # NAME ARGUMENT...: its bytes
+    local name=$1
+    shift
+    megatron plan memory "${model[@]}" --threads 1 "$@" | awk -v n="$name" '$1 == n { print $2 }'
+}
+full=$(kind total)
+# shellcheck disable=SC2086 # words
+{
+    less=$(kind total $selective core_attn layernorm mlp)
+    least=$(kind total $uniform 1)
+    ok "[ $least -lt $less -a $less -lt $full ]" "$full bytes, then $less, then $least"
+    ok "[ $(kind activations $block 4) -lt $(kind activations $block 2) ]" "more blocks, less"
+    ok "[ $(kind activations $uniform 3) -lt $(kind activations $uniform 1)\
+        -a $(kind workspace $uniform 3) -gt $(kind workspace $uniform 1) ]" \
+        "larger units keep less in slots, and work in more"
+    like "$(megatron plan memory "${model[@]}" $selective mlp)" \
+        "^  recomputation: [0-9.]+% of the forward passes$" "the plan says what it costs"
+    tp2=(--tensor-model-parallel-size 2)
+    ok "[ $(kind activations "${tp2[@]}" $uniform 1 $split) -lt\
+        $(kind activations "${tp2[@]}" $uniform 1) ]" "split inputs take less"
+}
+run megatron plan memory "${model[@]}" --threads 1 --choices
+is "$status" 0 "choices" || diag "$err"
+is "$(awk '$1 ~ /^[0-9]/ { print $1 + $2 }' <<<"$out" | sort -u)" "$full" "what each saves"
+is "$(awk '$1 ~ /^[0-9]/ { print $3 + 0 }' <<<"$out" | sort -n)" \
+    "$(awk '$1 ~ /^[0-9]/ { print $3 + 0 }' <<<"$out")" "sorted by what they compute again"
+is "$(awk '$1 ~ /^[0-9]/ { print $1 }' <<<"$out" | sort -rn)" \
+    "$(awk '$1 ~ /^[0-9]/ { print $1 }' <<<"$out")" "and by what they take"
+run megatron plan memory "${model[@]}" --threads 1 --fit "$less"
+read -ra found < <(sed -n 's/^fits: //p' <<<"$out")
+ok "[ $(kind total "${found[@]}") -le $less ]" "fits $less: ${found[*]}"
+is "$(grep -B 99 '^fits' <<<"$out" | awk -v most="$less" '$1 ~ /^[0-9]/ && $1 <= most' | head -n 1 \
+    | sed 's/.*%  //')" "${found[*]}" "and is the cheapest one that does"
+run megatron plan memory "${model[@]}" --threads 1 --fit 16G
+like "$out" "^fits: without recomputation$" "much is enough for all"
+run megatron plan memory "${model[@]}" --threads 1 --fit 16K
+is "$status" 1 "too little"
+like "$err" "no choice of recomputation fits 16384 bytes a rank: the least is [0-9]+ with --rec" \
+    "is refused with the least"
+run megatron plan memory "${model[@]}" --fit 16X
+is "$status" 2 "no size: $err"
+if command -v jq >/dev/null; then
+    megatron plan memory "${model[@]}" --threads 1 --fit "$less" --json >fit.json
+    is "$(jq -r .fits fit.json)" "${found[*]}" "in JSON"
+else
+    skip 1 "no jq"
+fi
+
+# ---- a run that is refused without recomputation, and starts with it: of a size for this machine
+each=$(megatron plan memory --num-layers 400 --hidden-size 8 --ffn-hidden-size 1024 \
+    --num-attention-heads 2 --seq-length 64 --tokenizer-type ByteLevel --micro-batch-size 8 \
+    | awk '$1 == "activations" { print $2 / 8 }')
+batch=$(awk -v each="$each" '$1 == "MemTotal:" { print int (1.2 * $2 * 1024 / each) + 1 }' \
+    /proc/meminfo)
+large=(--num-layers 400 --hidden-size 8 --ffn-hidden-size 1024 --num-attention-heads 2
+       --seq-length 64 --tokenizer-type ByteLevel --micro-batch-size "$batch"
+       --data-path text_text_document --split 100,0,0 --eval-iters 0 --lr 1e-3 --train-iters 0)
+run megatron train "${large[@]}"
+is "$status" 1 "$batch samples are too many"
+like "$err" "GiB less; recomputation \\(megatron plan memory --fit finds which\\), a smaller" \
+    "which is told, and what would help"
+# shellcheck disable=SC2086 # words
+run megatron train "${large[@]}" $uniform 1
+is "$status" 0 "with recomputation they fit" || diag "$err"
 done_testing

@@ -49,6 +49,13 @@ locate nan.st "$weight" "NaN weight" --
 locate inf.st "weight embedding.position_embeddings.weight is infinite before the step" "inf weight" --
 locate over.st "$activation" "overflow forward" --
 locate back.st "$gradient" "overflow backward" --
+for how in "selective --recompute-modules core_attn layernorm mlp" \
+        "full --recompute-method uniform --recompute-num-layers 3"; do
+    # shellcheck disable=SC2086 # words
+    locate over.st "$activation" "$how, overflow forward" -- --recompute-granularity $how
+    # shellcheck disable=SC2086 # words
+    locate back.st "$gradient" "$how, overflow backward" -- --recompute-granularity $how
+done
 run megatron train "${args[@]}" --load-weights nan.st --no-check-for-nan-in-loss-and-grad
 is "$status" 0 "--no-check goes on" || diag "$err"
 is "$(grep -c 'number of nan iterations:   1 ' <<<"$out")" 3 "and counts"
