@@ -45,6 +45,11 @@ for ((draw = 0; draw < draws; draw++)); do
     draw_optimizer
     sp=()
     ((tp == 1)) || ! coin || sp=(--sequence-parallel)
+    pick again "" "--recompute-activations" \
+        "--recompute-granularity selective --recompute-modules core_attn layernorm mlp" \
+        "--recompute-granularity full --recompute-method uniform --recompute-num-layers 2" \
+        "--recompute-granularity full --recompute-method block --recompute-num-layers 1"
+    read -ra sp <<<"${sp[*]} ${again:-}"
     what="tp $tp pp $pp dp $dp ${sp[*]} ${optimizer[*]} ${neutral[*]}: ${layers[*]}"
     args=(--num-layers 4 --hidden-size 48 --num-attention-heads 8 --kv-channels 8
           --ffn-hidden-size 40 --seq-length 16 --tokenizer-type ByteLevel

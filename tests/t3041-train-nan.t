@@ -53,6 +53,13 @@ locate nan.st "$weight" "NaN weight" --
 locate inf.st "weight embedding.position_embeddings.weight is infinite before the step" "inf weight" --
 locate over.st "$activation" "overflow forward" --
 locate back.st "$gradient" "overflow backward" --
+for how in "selective --recompute-modules core_attn layernorm mlp" \
+        "full --recompute-method uniform --recompute-num-layers 3"; do
+    # shellcheck disable=SC2086 # words
+    locate over.st "$activation" "$how, overflow forward" -- --recompute-granularity $how
+    # shellcheck disable=SC2086 # words
+    locate back.st "$gradient" "$how, overflow backward" -- --recompute-granularity $how
+done
 # Gradients of heads are written by several phases, in memory that layers share.
 latent=(--multi-latent-attention --kv-lora-rank 8 --qk-head-dim 4 --qk-pos-emb-head-dim 4
         --v-head-dim 8 --qk-layernorm)

@@ -62,6 +62,12 @@ static int tensor (struct maker *m, const char *name, enum layer_life life, int6
                                                               .shape = { rows, cols } });
 }
 
+/* A module that can be recomputed makes tensor 't'. */
+static void made_by (struct maker *m, int t, enum recompute_module module)
+{
+    m->spec->tensor[t].modules |= RECOMPUTE_BIT (module);
+}
+
 static int statistics (struct maker *m, const char *name, int64_t rows, int64_t cols)
 {
     return layer_add_tensor (m->spec, &(struct layer_tensor){ .name = name, .wide = true,
@@ -127,6 +133,8 @@ static int add_norm (struct maker *m, const char *name, const char *y_name,
     int y = hidden (m, y_name, LIFE_SAVED);
     int stat = norm_statistics (m, stat_name, m->shape->rows);
 
+    made_by (m, y, RECOMPUTE_LAYERNORM);
+    made_by (m, stat, RECOMPUTE_LAYERNORM);
     phase (m, &(struct phase){ .name = name, .op = op,
                                .operand = { [NORM_X] = x, [NORM_Y] = y, [NORM_STAT] = stat,
                                             [NORM_WEIGHT] = norm.weight,
@@ -230,6 +238,8 @@ static void add_core_attention (struct maker *m, const struct attention *a, int 
     const struct nn *nn = m->nn;
     int lse = statistics (m, "lse", m->shape->batch * nn->local_heads, m->shape->seq);
 
+    made_by (m, context, RECOMPUTE_CORE_ATTN);
+    made_by (m, lse, RECOMPUTE_CORE_ATTN);
     phase (m, &(struct phase){ .name = "core_attention", .op = &op_attention,
                                .operand = { [ATTENTION_QUERY] = a->query,
                                             [ATTENTION_KEY] = a->key,
@@ -445,11 +455,14 @@ static void add_latent_heads (struct maker *m, struct latent_params *p, int x, i
                                                 [COLUMN_WEIGHT] = p->q_proj,
                                                 [COLUMN_DY] = a->dquery, [COLUMN_DX] = dx } });
     add_rotation (m, HEADS_LATENT_QUERIES, a->query, a->dquery);
+    made_by (m, a->query, RECOMPUTE_MLA_UP_PROJ);
     a->value = tensor (m, "kv", LIFE_SAVED, tokens, kv);
     a->dvalue = gradient (m, "kv", tokens, kv);
+    made_by (m, a->value, RECOMPUTE_MLA_UP_PROJ);
     add_up (m, "linear_kv_up_proj", &p->kv, p->kv_up, a->value, a->dvalue);
     a->key = tensor (m, "key", LIFE_SAVED, tokens, width);
     a->dkey = gradient (m, "key", tokens, width);
+    made_by (m, a->key, RECOMPUTE_MLA_UP_PROJ);
     phase (m, &(struct phase){ .name = "keys", .op = &op_join_keys,
                                .operand = { [JOIN_PART] = a->value, [JOIN_LATENT] = p->kv.all,
                                             [JOIN_KEY] = a->key, [JOIN_DKEY] = a->dkey,
@@ -538,6 +551,8 @@ static void add_mlp (struct maker *m, int in, int out)
     int dwide = c->gated ? gradient (m, "fc1", tokens, width) : dactive;
     struct sum sum = { branch (m), gradient (m, "branch", m->shape->rows, h) };
 
+    made_by (m, wide, RECOMPUTE_MLP);
+    made_by (m, active, RECOMPUTE_MLP);
     phase (m, &(struct phase){ .name = "linear_fc1", .op = &op_linear_column,
                                .operand = { [COLUMN_X] = x, [COLUMN_Y] = wide,
                                             [COLUMN_WEIGHT] = fc1, [COLUMN_BIAS] = fc1_bias,

@@ -37,6 +37,8 @@ const struct marg_info margs_table[MARG_NUM] = {
     [MARG_TP_PP_DP] = { "use-tp-pp-dp-mapping", MARG_FLAG, "rank order tp-cp-ep-pp-dp" },
     [MARG_SEQUENCE_PARALLEL] = { "sequence-parallel", MARG_FLAG,
                                  "norms and dropout are split by sequence" },
+    [MARG_SPLIT_ACTIVATIONS] = { "distribute-saved-activations", MARG_FLAG,
+                                 "inputs of recomputed layers are split over tp" },
     [MARG_LAYERS] = { "num-layers", MARG_SIZE, "transformer layers" },
     [MARG_MTP_LAYERS] = { "mtp-num-layers", MARG_SIZE, "multi-token-prediction layers" },
     [MARG_HIDDEN] = { "hidden-size", MARG_SIZE, "hidden size" },

@@ -32,6 +32,7 @@ enum marg {
     MARG_LAYOUT,
     MARG_TP_PP_DP,
     MARG_SEQUENCE_PARALLEL,
+    MARG_SPLIT_ACTIVATIONS,
     MARG_LAYERS,
     MARG_MTP_LAYERS,
     MARG_HIDDEN,
@@ -121,6 +122,7 @@ int margs_merge (const struct margs *args, struct geometry *g, const struct marg
  *   seq-cp             with cp > 1, seq-length is a multiple of 2 cp
  *   seq-sp             with sequence-parallel, seq-length / cp is a multiple of tp
  *   positions          max-position-embeddings is not less than seq-length
+ *   saved-activations  distribute-saved-activations needs tp > 1 and excludes sequence-parallel
  *   layers             the pipeline's stages get their layers (stages_create())
  *   experts-ep         num-experts is a multiple of ep; ep > 1 needs experts
  *   experts-sp         experts with tp > 1 need sequence-parallel

@@ -340,6 +340,18 @@ static void check_layers (const struct margs_model *m, struct rule_report *r)
     stages_destroy (stages);
 }
 
+/* [validate_args, TransformerConfig] */
+static void check_saved_activations (const struct margs_model *m, struct rule_report *r)
+{
+    if (!get (m, MARG_SPLIT_ACTIVATIONS))
+        return;
+    if (m->g->tp <= 1)
+        rule_broken (r, "distribute-saved-activations needs tp > 1, but tp is %d", m->g->tp);
+    else if (get (m, MARG_SEQUENCE_PARALLEL))
+        rule_broken (r, "distribute-saved-activations excludes sequence-parallel, which splits "
+                     "them already");
+}
+
 static void check_experts_ep (const struct margs_model *m, struct rule_report *r)
 {
     // what else the line tells of the model must be there, else experts may be elsewhere
@@ -434,6 +446,7 @@ static const struct rule {
     { "seq-cp", check_seq_cp },
     { "seq-sp", check_seq_sp },
     { "positions", check_positions },
+    { "saved-activations", check_saved_activations },
     { "layers", check_layers },
     { "experts-ep", check_experts_ep },
     { "experts-sp", check_experts_sp },

@@ -19,7 +19,7 @@ enum { TRAIN_UNSET = -1 }; /* of an int or int64_t argument that was not given *
 struct train_list {
     const char *first;
     char **rest;
-    int count; /* 0: not given */
+    int count; /* 0: not given, or given without words: then 'first' is not NULL */
 };
 
 /* What event files for TensorBoard hold. */
@@ -81,6 +81,11 @@ struct train_args {
     bool per_token_loss;
     int64_t batch_ramp[3]; /* start, increment, samples; all 0: none */
     bool round_batch_down;
+    bool recompute_activations;
+    const char *recompute_granularity, *recompute_method;
+    struct train_list recompute_modules;
+    int recompute_layers;
+    bool split_activations;
     int64_t train_iters, train_samples, exit_interval;
     int64_t eval_interval, eval_iters;
     bool skip_train;
@@ -136,7 +141,7 @@ enum train_type {
     TRAIN_REAL,   /* double, in [min, max] */
     TRAIN_TEXT,   /* const char *, not empty */
     TRAIN_FLAG,   /* bool, takes no value */
-    TRAIN_LIST,   /* struct train_list: words up to the next argument, at least one */
+    TRAIN_LIST,   /* struct train_list: words up to the next argument, at least 'min' (0, 1) */
     TRAIN_TRIPLE  /* int64_t[3], each in [min, max]; takes three values */
 };
 
@@ -188,6 +193,9 @@ int train_args_check (const struct train_args *args, struct mg_error *err);
 
 /* Of that, what is about element types. */
 int train_args_check_types (const struct train_args *args, struct mg_error *err);
+
+/* And what is about recomputation. */
+int train_args_check_recompute (const struct train_args *args, struct mg_error *err);
 
 /* Print one line a row: for --help. */
 void train_args_help (FILE *out);

@@ -21,7 +21,6 @@ static const char mine[] = "there is one implementation";
 static const char gc[] = "nothing here collects garbage";
 static const char saved_format[] = "checkpoints have one format, see megatron-checkpoint(1)";
 static const char no_experts[] = "layers have one MLP, no experts";
-static const char no_recompute[] = "activations are kept, not computed again";
 static const char whole_sequence[] = "a sequence is one document";
 static const char fp8_storage[] = "float8 is for storage: --fp8-param-gather";
 static const char cpu_only[] = "it computes on CPUs";
@@ -49,6 +48,7 @@ const struct args_other args_other_table[] = {
              "--num-virtual-stages-per-pipeline-rank N"),
     INSTEAD ("num-layers-in-first-pipeline-stage", "--decoder-first-pipeline-num-layers N"),
     INSTEAD ("num-layers-in-last-pipeline-stage", "--decoder-last-pipeline-num-layers N"),
+    INSTEAD ("checkpoint-activations", "--recompute-activations"),
     INSTEAD ("batch-size", "--micro-batch-size N"),
     INSTEAD ("warmup", "--lr-warmup-fraction X"),
     INSTEAD ("layernorm-epsilon", "--norm-epsilon X"),
@@ -177,8 +177,6 @@ const struct args_other args_other_table[] = {
     ABSENT ("data-parallel-sharding-strategy", gather_only),
     ABSENT ("overlap-param-gather-with-optimizer-step", "there is --overlap-param-gather"),
     ABSENT ("tp-comm-overlap", "there are --overlap-grad-reduce and --overlap-param-gather"),
-    ABSENT ("checkpoint-activations", no_recompute),
-    ABSENT ("distribute-saved-activations", no_recompute),
     ABSENT ("defer-embedding-wgrad-compute", "gradients are computed in the backward pass"),
     ABSENT ("delay-wgrad-compute", "gradients are computed in the backward pass"),
     ABSENT ("enable-cuda-graph", graphs),
@@ -209,7 +207,6 @@ const struct args_other args_other_table[] = {
 
     /* families */
     ABSENT ("moe-*", no_experts),
-    ABSENT ("recompute-*", no_recompute),
     ABSENT ("mamba-*", gpt_only),
     ABSENT ("hybrid-*", gpt_only),
     ABSENT ("mtp-*", "one token is predicted"),

@@ -18,7 +18,7 @@
 #define TEXT_ROW(name, field, preset, meta, help) \
     { name, TRAIN_TEXT, AT (field), 0, 0, 0, preset, meta, help }
 #define LIST_ROW(name, field, help) \
-    { name, TRAIN_LIST, AT (field), 0, 0, 0, NULL, "[W] PREFIX...", help }
+    { name, TRAIN_LIST, AT (field), 1, 0, 0, NULL, "[W] PREFIX...", help }
 #define FLAG_ROW(name, field, help) \
     { name, TRAIN_FLAG, AT (field), 0, 0, 0, NULL, NULL, help }
 #define TRIPLE_ROW(name, field, meta, help) \
@@ -175,6 +175,18 @@ const struct train_arg train_arg_table[] = {
               "round the global batch size down to what the ranks can share"),
     FLAG_ROW ("calculate-per-token-loss", per_token_loss,
               "every token of the global batch counts alike, whatever microbatch it is in"),
+    FLAG_ROW ("recompute-activations", recompute_activations,
+              "--recompute-granularity selective"),
+    TEXT_ROW ("recompute-granularity", recompute_granularity, NULL, "NAME",
+              "the backward pass computes activations again: full or selective"),
+    { "recompute-modules", TRAIN_LIST, AT (recompute_modules), 0, 0, 0, NULL, "[NAME]...",
+      "selective: core_attn, layernorm, mlp (default core_attn)" },
+    TEXT_ROW ("recompute-method", recompute_method, NULL, "NAME",
+              "full: uniform (all layers) or block (the first ones of a stage)"),
+    { "recompute-num-layers", TRAIN_INT, AT (recompute_layers), 0, GEOMETRY_SIZE_MAX, TRAIN_UNSET,
+      NULL, "N", "uniform: layers of a unit that runs again at once; block: layers of a stage" },
+    FLAG_ROW ("distribute-saved-activations", split_activations,
+              "full: tensor-parallel ranks keep a part each of what is kept"),
     COUNT_ROW ("train-iters", train_iters, 0, TRAIN_UNSET, "iterations to train (required)"),
     COUNT_ROW ("train-samples", train_samples, 1, TRAIN_UNSET,
                "samples to train on, in place of --train-iters"),

@@ -102,7 +102,8 @@ int run_config_model (struct run_config *c, struct mg_error *err)
         m->kv_channels = c->args->latent ? 1 : m->hidden_size / m->num_heads;
     if (m->max_positions == TRAIN_UNSET)
         m->max_positions = m->seq_length;
-    if (train_model_variants (c->args, m, err) < 0)
+    if (train_model_variants (c->args, m, err) < 0
+        || train_recompute (c->args, &c->model.recompute, err) < 0)
         return -1;
     return complete_vocabulary (c, m, err);
 }

@@ -15,6 +15,9 @@
 
 #define AWARE "--bf16", "--use-distributed-optimizer", "--use-precision-aware-optimizer"
 
+#define SELECTIVE "--recompute-granularity", "selective"
+#define FULL "--recompute-granularity", "full", "--recompute-method"
+
 enum { MAX_ARGS = 40 };
 
 struct row {
@@ -147,6 +150,18 @@ static const struct row rows[] = {
     { { "--ddp-average-in-collective", "--calculate-per-token-loss", NULL },
       "--ddp-average-in-collective and --calculate-per-token-loss exclude each other" },
     { { "--hidden-dropout", "1", NULL }, "--hidden-dropout: 1 is out of range" },
+    { { "--recompute-activations", NULL }, NULL },
+    { { "--recompute-granularity", "half", NULL },
+      "--recompute-granularity \"half\": want full or selective" },
+    { { SELECTIVE, "--recompute-modules", NULL }, NULL },
+    { { SELECTIVE, "--recompute-modules", "core_attn", "layernorm", "mlp" }, NULL },
+    { { SELECTIVE, "--recompute-modules", "attention" }, "\"attention\" is unknown, want some of" },
+    { { SELECTIVE, "--recompute-modules", "mla_up_proj" }, "multi-latent attention have it" },
+    { { SELECTIVE, "--recompute-method", "block" }, "--recompute-method wants" },
+    { { FULL, "uniform", "--recompute-num-layers", "0" }, "wants --recompute-num-layers of 1" },
+    { { FULL, "block", "--recompute-num-layers", "-1" }, "--recompute-num-layers: -1 is out of" },
+    { { "--distribute-saved-activations", NULL }, "wants --recompute-granularity full" },
+    { { "--checkpoint-activations", NULL }, "give --recompute-activations" },
     { { "--rampup-batch-size", "2", "2", "8", NULL }, NULL },
     { { "--rampup-batch-size", "2", "2", NULL },
       "--rampup-batch-size wants three values" },
