@@ -444,6 +444,24 @@ void layer_describe (struct layer *layer, const struct nn *nn, bool sequence_par
     layer->num_own = (size_t)layer->spec->num_params;
 }
 
+unsigned layer_tensor_passes (const struct layer_spec *spec, int i)
+{
+    unsigned passes = 0;
+
+    for (int p = 0; p < spec->num_phases; p++) {
+        const struct phase *phase = &spec->phase[p];
+
+        for (int k = 0; k < num_operands (phase->op); k++) {
+            const struct layer_operand *o = &phase->op->operand[k];
+
+            if (o->param || phase->operand[k] != i)
+                continue;
+            passes |= (o->fwd ? LAYER_FORWARD : 0u) | (o->bwd ? LAYER_BACKWARD : 0u);
+        }
+    }
+    return passes;
+}
+
 struct tensor layer_tensor_of (const struct nn *nn, const struct layer_spec *spec, int i)
 {
     const struct layer_tensor *row = &spec->tensor[i];

@@ -232,6 +232,12 @@ void *pass_data (const struct pass *pass, const struct phase *phase, int operand
 int layer_fwd (const struct pass *pass, struct mg_error *err);
 int layer_bwd (const struct pass *pass, struct mg_error *err);
 
+/* The passes whose phases use tensor 'i' of a specification: LAYER_FORWARD, LAYER_BACKWARD, both or
+ * none.  Phases that a backward pass runs forward again count as forward.
+ */
+enum { LAYER_FORWARD = 1, LAYER_BACKWARD = 2 };
+unsigned layer_tensor_passes (const struct layer_spec *spec, int i);
+
 /* Returns a description of tensor 'i' of a layer, which has no memory yet. */
 struct tensor layer_tensor_of (const struct nn *nn, const struct layer_spec *spec, int i);
 

@@ -4,7 +4,8 @@
  * is planned is what is used.  Chunks whose layers keep as much for a microbatch share slots: a
  * slot then has the tensors of each chunk in the same memory.  Tensors that are of no use between
  * layers are there once, under their name, with room for the largest of that name; so are
- * recomputed ones, once for each layer of a unit.
+ * recomputed ones, once for each layer of a unit.  Without recomputation no phase runs forward in a
+ * backward pass: then tensors of forward passes and those of backward passes share memory.
  */
 
 #include <errno.h>
@@ -178,23 +179,41 @@ static int64_t largest_stored (const struct model *m)
     return largest;
 }
 
-/* Shared tensors of layers; a plan leaves those that are bound alone. */
-static void carve_sets (struct shared *s, bool plan, struct arena *a)
+/* Shared tensors of layers that certain passes use; a plan leaves those that are bound alone. */
+static void carve_sets (struct shared *s, unsigned passes, bool plan, struct arena *a)
 {
     for (int k = 0; k < s->num_sets; k++) {
         for (int i = 0; i < s->set[k].num_tensors; i++) {
-            struct tensor unbound = s->set[k].tensor[i].tensor;
+            struct shared_tensor *shared = &s->set[k].tensor[i];
+            struct tensor unbound = shared->tensor;
 
-            tensor_take (plan ? &unbound : &s->set[k].tensor[i].tensor, a);
+            if (shared->passes == passes)
+                tensor_take (plan ? &unbound : &shared->tensor, a);
         }
     }
+}
+
+/* What forward passes alone use and what backward passes alone use is in the same memory, since a
+ * rank takes one pass at a time.
+ */
+static void carve_all_sets (struct shared *s, bool plan, struct arena *a)
+{
+    struct arena backward;
+
+    carve_sets (s, 0, plan, a);
+    carve_sets (s, LAYER_FORWARD | LAYER_BACKWARD, plan, a);
+    backward = *a;
+    carve_sets (s, LAYER_FORWARD, plan, a);
+    carve_sets (s, LAYER_BACKWARD, plan, &backward);
+    a->used = a->used > backward.used ? a->used : backward.used;
+    a->overflow |= backward.overflow;
 }
 
 static void carve_shared (const struct model *m, struct shared *s, bool plan, struct arena *a)
 {
     const struct nn_shape *shape = &m->shape;
 
-    carve_sets (s, plan, a);
+    carve_all_sets (s, plan, a);
     for (int i = 0; i < 2 && s->split; i++)
         s->whole[i] = take (a, m->nn.dtype, m->nn.tp_size, model_split_count (m));
     s->gathered = (struct tensor){ .data = NULL };
@@ -241,8 +260,11 @@ static int add_shared (struct model *m, const struct layer *layer, int i, int k,
             return mg_error_set (err, EINVAL, "model: more than %d tensors are shared by all"
                                  " layers", MAX_SHARED);
         at = set->num_tensors++;
-        set->tensor[at] = (struct shared_tensor){ row->name, row->gradient, t };
+        set->tensor[at] = (struct shared_tensor){ row->name, row->gradient, t, 0 };
     }
+    set->tensor[at].passes |= layer_tensor_passes (layer->spec, i);
+    if (m->spec.recompute.granularity != RECOMPUTE_NOTHING)
+        set->tensor[at].passes |= LAYER_FORWARD | LAYER_BACKWARD;
     if (tensor_capacity (&t) > tensor_capacity (&set->tensor[at].tensor))
         set->tensor[at].tensor = t;
     return 0;

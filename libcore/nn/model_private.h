@@ -19,6 +19,7 @@ struct shared_tensor {
     const char *name;
     bool gradient;
     struct tensor tensor;
+    unsigned passes; /* that use it: layer_tensor_passes() of all layers */
 };
 
 enum { MAX_SHARED = 40 };
