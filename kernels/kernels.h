@@ -349,20 +349,22 @@ struct kern_embedding_bwd {
     enum mg_dtype dtype, grad_dtype; /* of dout; of dtable */
 };
 
-/* y[t] = dropout (x[t] + table[position of row t]). y may be x.  'batch' and 'position' of
- * 'dropout' are used whatever its p; positions are below 'count'.
+/* y[t] = dropout (x[t] + table[entry of row t]).  y may be x.  The entry of a row is its position
+ * in 'dropout', or, where entry.at is not NULL, its position in 'entry'; it is below 'count'.
+ * 'batch' of 'dropout' is used whatever its p.
  */
 struct kern_position_fwd {
     int64_t tokens, cols;
     const void *x;
     const void *table; /* [count, cols] */
     int64_t count;
+    struct kern_positions entry;
     struct kern_dropout dropout;
     void *y;
     enum mg_dtype dtype; /* of x, table, y */
 };
-/* dx = dropout (dy); dtable[position of row t] += dx[t] as stored, in order of t.  A row that
- * several tokens have is rounded once. dx may be dy.
+/* dx = dropout (dy); dtable[entry of row t] += dx[t] as stored, in order of t.  An entry that
+ * several tokens have is rounded once.  dx may be dy.
  */
 struct kern_position_bwd {
     int64_t tokens, cols;
@@ -371,6 +373,7 @@ struct kern_position_bwd {
     void *dx;
     void *dtable; /* [count, cols] */
     int64_t count;
+    struct kern_positions entry;
     enum mg_dtype dtype, grad_dtype; /* of dy, dx; of dtable */
 };
 

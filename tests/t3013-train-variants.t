@@ -37,6 +37,8 @@ draw_layers() {
     ! coin || layers+=(--add-qkv-bias)
     ! coin || layers+=(--untie-embeddings-and-output-weights)
     ! coin || layers+=(--window-size 5,0 --window-attn-skip-freq "[1,0]*2")
+    # each word is a document
+    ! coin || layers+=(--eod-token-id 32 --reset-attention-mask --reset-position-ids)
 }
 
 for ((draw = 0; draw < draws; draw++)); do

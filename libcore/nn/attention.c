@@ -64,6 +64,16 @@ static bool has_window (const struct pass *pass)
                || pattern_at (&w->layers, pass->layer->number, false));
 }
 
+/* Where each query's document begins, if attention is reset. */
+static struct kern_starts starts_of (const struct pass *pass)
+{
+    const struct tensor *start = &pass->in->start;
+
+    if (start->ndims == 0)
+        return (struct kern_starts){ .at = NULL };
+    return (struct kern_starts){ tensor_at (start, 0), pass->shape->batch, 1 };
+}
+
 static struct kern_attention_fwd describe (const struct pass *pass, const struct phase *phase)
 {
     const struct nn *nn = pass->nn;
@@ -87,6 +97,7 @@ static struct kern_attention_fwd describe (const struct pass *pass, const struct
         .scale = scale_of (nn),
         .causal = true,
         .window = { .set = has_window (pass), .left = w->left, .right = w->right },
+        .start = starts_of (pass),
         .dtype = nn->dtype,
         .q = heads_at (pass, phase, ATTENTION_QUERY, &q),
         .k = heads_at (pass, phase, ATTENTION_KEY, &k),

@@ -69,6 +69,9 @@ struct model_config {
     struct rope_config rope; /* of MODEL_ROPE */
     struct pattern no_rope;  /* 1: layers that do not rotate.  Not given: none */
     struct model_window window;
+    bool reset_attention; /* a token sees its own document alone */
+    bool reset_positions; /* learned positions count from the document's first token; rotary
+                             ones are relative, and stay */
     enum model_softmax softmax;
     struct model_latent latent; /* rotates by 'rope' whatever 'positions' is */
     uint64_t seed;

@@ -149,6 +149,10 @@ static void carve_slot (const struct model *m, int pool, struct slot *s, struct 
         s->in.label = take (a, MG_INT32, shape->tokens, 1);
         s->in.mask = take (a, MG_FLOAT32, shape->tokens, 1);
     }
+    if (m->nn.config.reset_attention)
+        s->in.start = take (a, MG_INT32, shape->tokens, 1);
+    if (m->nn.config.reset_positions && m->pool[pool].tokens)
+        s->in.within = take (a, MG_INT32, shape->tokens, 1);
     s->input = take (a, dtype, shape->rows, m->nn.hidden);
     s->gradient = take (a, dtype, shape->rows, m->nn.hidden);
     start = *a;

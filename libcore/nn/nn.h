@@ -57,6 +57,10 @@ struct nn_inputs {
     struct tensor token;  /* [tokens] int32, in [s, b] order; empty where no layer needs it */
     struct tensor label;  /* as token */
     struct tensor mask;   /* [tokens] float32: weight of a token in the loss; as token */
+    struct tensor start;  /* [tokens] int32, in [s, b] order: position at which the document of a
+                             token begins; empty unless attention is reset */
+    struct tensor within; /* [tokens] int32: position in the document; empty unless positions are
+                             reset */
 };
 
 /* Enter a tensor-parallel region: returns the rows of all tokens, made from this rank's rows 'x'

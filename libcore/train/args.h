@@ -36,6 +36,7 @@ struct train_tensorboard {
 struct train_edit {
     int eod; /* TRAIN_UNSET: the tokenizer's */
     bool mask_eod;
+    bool reset_attention, reset_positions; /* at a document's beginning */
     bool fim;
     double fim_rate, fim_spm_rate, fim_fragment_rate;
     const char *fim_split, *fim_no_prefix;

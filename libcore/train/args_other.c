@@ -21,7 +21,6 @@ static const char mine[] = "there is one implementation";
 static const char gc[] = "nothing here collects garbage";
 static const char saved_format[] = "checkpoints have one format, see megatron-checkpoint(1)";
 static const char no_experts[] = "layers have one MLP, no experts";
-static const char whole_sequence[] = "a sequence is one document";
 static const char fp8_storage[] = "float8 is for storage: --fp8-param-gather";
 static const char cpu_only[] = "it computes on CPUs";
 static const char one_optimizer[] = "the optimizer is AdamW";
@@ -160,8 +159,6 @@ const struct args_other args_other_table[] = {
     ABSENT ("apply-query-key-layer-scaling", "softmax is computed in float32 without it"),
     INSTEAD ("no-position-embedding", "--position-embedding-type none"),
     ABSENT ("cache-mla-latents", "nothing is generated, so keys are not kept"),
-    ABSENT ("reset-position-ids", whole_sequence),
-    ABSENT ("reset-attention-mask", whole_sequence),
     ABSENT ("mtp-num-layers", "one token is predicted"),
     ABSENT ("mock-data", "megatron data tokenize makes a dataset of any text"),
     ABSENT ("dataloader-type", "samples are taken in one order (single)"),
