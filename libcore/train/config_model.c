@@ -143,7 +143,7 @@ static int find_positions (const struct train_args *args, struct model_config *m
                          "rope, yarn or none", args->positions);
 }
 
-/* The frequencies of Llama 3.1 as its models have them; YaRN's from the arguments. */
+/* How Llama 3.1 or YaRN stretch the angles, from the arguments. */
 static int set_scaling (const struct train_args *args, struct rope_config *rope,
                         struct mg_error *err)
 {
@@ -153,7 +153,12 @@ static int set_scaling (const struct train_args *args, struct rope_config *rope,
     if (args->rope_scaling) {
         rope->scaling = ROPE_LLAMA3;
         rope->factor = args->rope_scaling_factor;
-        rope->original = 8192;
+        rope->original = args->rope_scaling_original;
+        rope->low = args->rope_scaling_low;
+        rope->high = args->rope_scaling_high;
+        if (rope->high <= rope->low)
+            return mg_error_set (err, EINVAL, "--rope-scaling-high-freq-factor %g is not above "
+                                 "--rope-scaling-low-freq-factor %g", rope->high, rope->low);
     }
     if (rope->scaling != ROPE_YARN)
         return 0;
