@@ -286,6 +286,8 @@ static void read_window (struct reader *r, int layers)
         marked = mark_layers (r, layers, text);
         if (marked > 0 && window == 0 && field (r, "layer_types"))
             refuse (r, "layer_types", "there is no sliding_window");
+        if (!k->window_by_layer && window > 0 && marked < layers)
+            refuse (r, "layer_types", "every layer of this kind of model has the window");
     }
     if (window > 0 && marked > 0 && k->window > 0 && r->rc == 0) {
         r->rc = notes_setf (r->args, r->err, "window-size", "%d,0", window - 1);

@@ -199,7 +199,7 @@ int weights_sizes (struct weights *w, int heads, struct model_config *c, struct 
 
 /* --- is all there? --- */
 
-static size_t count_tensors (const struct weights *w)
+size_t weights_count (const struct weights *w)
 {
     size_t n = 0;
 
@@ -248,7 +248,7 @@ static bool is_ignored (const struct names_scheme *scheme, const char *name)
 static int name_unknown (const struct weights *w, const struct names *names,
                          struct mg_error *err)
 {
-    size_t n = w->roster ? w->roster->num_tensors : count_tensors (w);
+    size_t n = w->roster ? w->roster->num_tensors : weights_count (w);
     size_t front = w->in_front ? strlen (w->in_front) : 0;
     char full[2 * PIECE_NAME_MAX], text[BOX_NAME_MAX];
 
@@ -289,7 +289,7 @@ static int check_shape (const struct weights *w, const struct names_tensor *want
 
 int weights_check (const struct weights *w, const struct names *names, struct mg_error *err)
 {
-    size_t known = names->num_tensors, n = count_tensors (w);
+    size_t known = names->num_tensors, n = weights_count (w);
     struct weights_tensor t;
 
     for (size_t i = 0; i < names->num_tensors; i++) {

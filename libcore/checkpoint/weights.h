@@ -43,6 +43,9 @@ bool weights_follow (const struct safetensors *file, const struct names_scheme *
 /* Look up a tensor by its name in the scheme.  False if it is not there. */
 bool weights_find (const struct weights *w, const char *name, struct weights_tensor *t);
 
+/* The number of tensors of a source. */
+size_t weights_count (const struct weights *w);
+
 /* Set 'bare' for a source whose sizes are known: do its names lack the prefix of the scheme? */
 void weights_find_prefix (struct weights *w);
 

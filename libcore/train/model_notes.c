@@ -243,6 +243,10 @@ int model_notes_config (const struct notes *notes, struct model_config *c, struc
     train_args_init (&args);
     if (model_notes_apply (notes, &args, err) < 0 || make_config (&args, c, err) < 0)
         return -1;
+    if (args.kv_channels == TRAIN_UNSET && c->hidden_size % c->num_heads != 0)
+        return mg_error_set (err, EINVAL, "--hidden-size %d is no multiple of "
+                             "--num-attention-heads %d, and --kv-channels is not there",
+                             c->hidden_size, c->num_heads);
     return model_config_validate (c, 1, false, err);
 }
 
