@@ -105,6 +105,8 @@ for name in gpt2 llama llama3 qwen2 qwen3 mistral mistral_window; do
     for trained in trained.st ck; do
         run megatron checkpoint convert "$trained" --format hf --output t.hf
         is "$status$err" 0 "$name: $trained back"
+        is "$(jq -c '[.model_type, .bos_token_id]' t.hf/config.json)" \
+            "$(jq -c '[.model_type, .bos_token_id]' "$from/config.json")" "$name: kind and tokens"
         run megatron checkpoint convert t.hf --output t.st
         is "$(tensors t.st)" "$(tensors trained.st)" "$name: with the trained weights"
         rm -r t.hf
@@ -112,6 +114,8 @@ for name in gpt2 llama llama3 qwen2 qwen3 mistral mistral_window; do
     near "$(loss megatron train --load ck --finetune --use-checkpoint-args --batches io.st)" \
         "$(loss megatron train --load-weights trained.st --use-checkpoint-args --batches io.st)" \
         "$name: a checkpoint says which model it is of"
+    run megatron checkpoint inspect ck
+    like "$out" "2 layers, hidden 32, .*vocabulary 96, " "$name: its checkpoint's model"
     rm -r ck
     if mpi_available; then
         near "$(loss mpi_run 2 megatron train --load-weights "$from" --use-checkpoint-args --batches io.st \

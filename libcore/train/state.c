@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "libcore/checkpoint/safetensors.h"
 #include "libcore/train/model_notes.h"
@@ -339,6 +340,18 @@ void state_destroy (struct state *s)
         free (s);
     }
     errno = saved_errno;
+}
+
+int state_keep_notes (struct state *s, const struct notes *notes, struct mg_error *err)
+{
+    for (size_t i = 0; i < notes->num; i++) {
+        const struct note *n = &notes->note[i];
+
+        if (strncmp (n->name, "hf-", 3) == 0
+            && notes_set (&s->notes, n->name, n->value, err) < 0)
+            return -1;
+    }
+    return 0;
 }
 
 int state_save_weights (struct state *s, const char *path, struct mg_error *err)

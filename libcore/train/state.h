@@ -34,6 +34,11 @@ struct state *state_create (struct model *model, struct buffers *buffers,
                             const struct job *job, struct mg_error *err);
 void state_destroy (struct state *s);
 
+/* Write what the notes say of another program's model, which no argument says (hf_config.h), into
+ * files of weights and checkpoints too.  -1 and ENOMEM.
+ */
+int state_keep_notes (struct state *s, const struct notes *notes, struct mg_error *err);
+
 /* Fill the parameters from a safetensors file, or from a directory of Hugging Face's, which every
  * rank reads.  Collective, the same result on every rank.
  */
