@@ -220,19 +220,18 @@ static int save_files (const char *path, const struct piece *pieces, size_t n, i
 int hf_dir_save (const char *path, const char *config, const struct piece *pieces, size_t n,
                  int64_t max_bytes, struct mg_comm *comm, struct mg_error *err)
 {
-    const char *const own[] = { config_name, single_name, index_name };
     size_t files = 0;
     json_t *map;
     int rc;
 
     if (durable_make_dirs (path, err) < 0)
         return -1;
-    for (int i = 0; i < 3; i++) {
-        if (is_there (path, own[i]))
-            return mg_error_set (err, EEXIST, "%s: %s is there already", path, own[i]);
-    }
     for (size_t first = 0; first < n; files++)
         first += fill_file (pieces, n, first, max_bytes);
+    /* Readers prefer a single file to an index. */
+    if (is_there (path, config_name) || (files > 1 && is_there (path, single_name)))
+        return mg_error_set (err, EEXIST, "%s: %s is there already", path,
+                             is_there (path, config_name) ? config_name : single_name);
     if (files <= 1)
         rc = save_one (path, single_name, pieces, n, comm, err);
     else if (!(map = json_object ()))

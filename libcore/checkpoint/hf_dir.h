@@ -32,7 +32,8 @@ void hf_dir_close (struct hf_dir *d);
 struct weights hf_dir_weights (const struct hf_dir *d);
 
 /* Write the pieces and the text of a config.json into a directory, which is made if it is missing
- * and must not have a model yet.  A file holds 'max_bytes' of tensors at most, or a single tensor.
+ * and must not have a config.json; other files of the same names are replaced, so that the call may
+ * be repeated after a failure.  A file holds 'max_bytes' of tensors at most, or a single tensor.
  * config.json is written last.  One process.
  */
 int hf_dir_save (const char *path, const char *config, const struct piece *pieces, size_t n,
