@@ -16,6 +16,7 @@
 #include "libcore/checkpoint/manifest.h"
 #include "libcore/checkpoint/roster.h"
 #include "libcore/checkpoint/weights.h"
+#include "libcore/train/model_notes.h"
 #include "libcore/nn/model_params.h"
 
 /* Values of the manifest that tell the layout of the run that wrote it. */
@@ -198,21 +199,37 @@ static int print_json (const struct checkpoint_place *place, const struct manife
     return 0;
 }
 
-/* Sizes of the model, if the parameters are those of a GPT.  -1 and a text if out of memory. */
-static int find_model (const struct manifest *m, bool *found, struct model_config *c,
+/* The model that the notes describe; without notes, that of a GPT-2's tensors. */
+static int read_model (struct weights *w, const struct notes *notes, struct model_config *c,
                        struct mg_error *err)
+{
+    if (!model_notes_given (notes))
+        return weights_sizes (w, 0, c, err);
+    if (model_notes_config (notes, c, err) < 0)
+        return -1;
+    if ((size_t)c->num_layers > weights_count (w))
+        return mg_error_set (err, EINVAL, "%d layers are not there", c->num_layers);
+    return 0;
+}
+
+/* Sizes of the model, if the parameters are those of a GPT.  The notes, which are filled in, must
+ * outlive it.  -1 and a text if out of memory.
+ */
+static int find_model (const struct manifest *m, struct notes *notes, bool *found,
+                       struct model_config *c, struct mg_error *err)
 {
     struct weights w = { .roster = m->roster, .in_front = "model.", .scheme = &names_own };
     struct names *names = NULL;
 
-    *found = weights_sizes (&w, 0, c, err) == 0 && (names = names_create (w.scheme, c, err))
-             && weights_check (&w, names, err) == 0;
+    *found = model_notes_of_manifest (m, notes, err) == 0 && read_model (&w, notes, c, err) == 0
+             && (names = names_create (w.scheme, c, err)) && weights_check (&w, names, err) == 0;
     names_destroy (names);
     return *found || errno == EINVAL ? 0 : -1;
 }
 
 static int inspect (const struct checkpoint_common *common, struct mg_error *err)
 {
+    struct notes notes = { .num = 0 };
     struct checkpoint_place place;
     struct model_config c;
     bool found;
@@ -221,13 +238,14 @@ static int inspect (const struct checkpoint_common *common, struct mg_error *err
 
     if (checkpoint_find (common->dir, common->iteration, &place, err) < 0)
         return -1;
-    if ((m = checkpoint_manifest (&place, err)) && find_model (m, &found, &c, err) == 0) {
+    if ((m = checkpoint_manifest (&place, err)) && find_model (m, &notes, &found, &c, err) == 0) {
         rc = 0;
         if (common->json)
             rc = print_json (&place, m, found ? &c : NULL, err);
         else
             print_text (&place, m, found ? &c : NULL);
     }
+    notes_clear (&notes);
     manifest_destroy (m);
     checkpoint_release (&place);
     return rc;

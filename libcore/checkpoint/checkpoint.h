@@ -31,6 +31,7 @@ struct checkpoint_value {
     int64_t integer;
     double real;    /* exact: written with 17 digits */
     char text[256];
+    const char *long_text; /* written in place of 'text' if it is not NULL */
     bool optional;
 };
 

@@ -69,6 +69,8 @@ static json_t *make_value (const struct checkpoint_value *v)
     case CHECKPOINT_REAL:
         return make_real (v->real);
     case CHECKPOINT_TEXT:
+        if (v->long_text)
+            return json_string (v->long_text);
         return json_stringn (v->text, strnlen (v->text, sizeof (v->text)));
     }
     return NULL;

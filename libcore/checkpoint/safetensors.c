@@ -22,6 +22,8 @@
 #include "libcore/checkpoint/safetensors.h"
 #include "libcore/checkpoint/safetensors_format.h"
 
+enum { MAX_NOTES = 1000 }; /* that are kept */
+
 struct stored_tensor { /* one tensor of the file */
     struct safetensors_entry entry;
     char *type;     /* as written in the file, for messages */
@@ -30,6 +32,7 @@ struct stored_tensor { /* one tensor of the file */
 
 struct safetensors {
     char *path;
+    struct notes notes;
     unsigned char *map;
     size_t map_size;
     const unsigned char *data; /* after the header */
@@ -93,6 +96,7 @@ void safetensors_close (struct safetensors *st)
         free (st->listed);
         if (st->map)
             munmap (st->map, st->map_size);
+        notes_clear (&st->notes);
         free (st->path);
         free (st);
         errno = saved_errno;
@@ -169,8 +173,7 @@ static json_t *read_header (struct safetensors *st, struct mg_error *err)
     return root;
 }
 
-static int check_metadata (const struct safetensors *st, json_t *value,
-                           struct mg_error *err)
+static int read_metadata (struct safetensors *st, json_t *value, struct mg_error *err)
 {
     const char *key;
     json_t *item;
@@ -183,6 +186,9 @@ static int check_metadata (const struct safetensors *st, json_t *value,
         if (!json_is_string (item))
             return mg_error_set (err, EINVAL, "%s: __metadata__: \"%s\" is not a string",
                                  st->path, box_name_text (name, key));
+        if (st->notes.num < MAX_NOTES
+            && notes_set (&st->notes, key, json_string_value (item), err) < 0)
+            return mg_error_prefix (err, "%s", st->path);
     }
     return 0;
 }
@@ -266,7 +272,7 @@ static int read_tensors (struct safetensors *st, json_t *root, struct mg_error *
         return mg_error_set (err, ENOMEM, "%s: out of memory", st->path);
     json_object_foreach (root, key, value) {
         if (strcmp (key, "__metadata__") == 0) {
-            if (check_metadata (st, value, err) < 0)
+            if (read_metadata (st, value, err) < 0)
                 return -1;
         }
         else if (read_tensor (st, key, value, &st->records[st->num_records++], err) < 0)
@@ -365,6 +371,11 @@ error:
 const char *safetensors_path (const struct safetensors *st)
 {
     return st->path;
+}
+
+const struct notes *safetensors_notes (const struct safetensors *st)
+{
+    return &st->notes;
 }
 
 size_t safetensors_count (const struct safetensors *st)

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "libcore/checkpoint/notes.h"
 #include "libcore/tensor/piece.h"
 #include "megatron/comm.h"
 
@@ -27,6 +28,8 @@ struct safetensors *safetensors_open (const char *path, struct mg_error *err);
 void safetensors_close (struct safetensors *st);
 
 const char *safetensors_path (const struct safetensors *st);
+/* The metadata of the file, up to 1000 of them. */
+const struct notes *safetensors_notes (const struct safetensors *st);
 /* Entries are in the order of their data in the file; NULL for i >= count. */
 size_t safetensors_count (const struct safetensors *st);
 const struct safetensors_entry *safetensors_at (const struct safetensors *st, size_t i);
@@ -60,5 +63,10 @@ void safetensors_widen (float *dst, const void *data, int64_t n, enum mg_dtype d
  */
 int safetensors_save (const char *path, const struct piece *pieces, size_t n,
                       struct mg_comm *comm, struct mg_error *err);
+
+/* The same with the notes of rank 0 as metadata; NULL or empty: without. */
+int safetensors_save_notes (const char *path, const struct notes *notes,
+                            const struct piece *pieces, size_t n, struct mg_comm *comm,
+                            struct mg_error *err);
 
 #endif /* LIBCORE_CHECKPOINT_SAFETENSORS_H */

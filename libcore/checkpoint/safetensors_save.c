@@ -27,6 +27,7 @@ enum { SLAB_BYTES = 4 << 20 };
 
 struct output { /* rank 0's file */
     const char *path; /* its name */
+    const struct notes *notes; /* its metadata, NULL: none */
     struct outfile file;
     char *staging;       /* what other ranks send of a slab, one after another */
     struct mg_p2p *list; /* a receive for each */
@@ -52,10 +53,33 @@ static json_t *describe (const struct roster_tensor *t, int64_t *at)
                       "shape", shape, "data_offsets", (json_int_t)begin, (json_int_t)*at);
 }
 
-/* The header with its length in front, padded with blanks to a multiple of 8 bytes. */
-static char *make_header (const struct roster *roster, size_t *len, struct mg_error *err)
+/* The metadata come first, as in files of others. */
+static json_t *begin_header (const struct notes *notes)
 {
-    json_t *root = json_object ();
+    json_t *root = json_object (), *metadata;
+
+    if (!root || !notes || notes->num == 0)
+        return root;
+    metadata = json_object ();
+    for (size_t i = 0; metadata && i < notes->num; i++) {
+        if (json_object_set_new (metadata, notes->note[i].name,
+                                 json_string (notes->note[i].value)) < 0)
+            goto error;
+    }
+    if (json_object_set_new (root, "__metadata__", metadata) == 0)
+        return root;
+    metadata = NULL;
+error:
+    json_decref (metadata);
+    json_decref (root);
+    return NULL;
+}
+
+/* The header with its length in front, padded with blanks to a multiple of 8 bytes. */
+static char *make_header (const struct roster *roster, const struct notes *notes, size_t *len,
+                          struct mg_error *err)
+{
+    json_t *root = begin_header (notes);
     char *text = NULL, *header = NULL;
     int64_t at = 0;
     uint64_t padded;
@@ -249,7 +273,7 @@ static int open_output (struct output *out, const struct roster *roster,
     if (!(out->staging = malloc (SLAB_BYTES))
         || !(out->list = calloc (most, sizeof (*out->list))))
         return mg_error_set (err, ENOMEM, "out of memory");
-    if (!(header = make_header (roster, &len, err)))
+    if (!(header = make_header (roster, out->notes, &len, err)))
         return -1;
     rc = outfile_create (&out->file, out->path, OUTFILE_WHOLE, err);
     if (rc == 0)
@@ -308,8 +332,15 @@ static int transfer (struct output *out, const struct roster *roster,
 int safetensors_save (const char *path, const struct piece *pieces, size_t n,
                       struct mg_comm *comm, struct mg_error *err)
 {
+    return safetensors_save_notes (path, NULL, pieces, n, comm, err);
+}
+
+int safetensors_save_notes (const char *path, const struct notes *notes,
+                            const struct piece *pieces, size_t n, struct mg_comm *comm,
+                            struct mg_error *err)
+{
     const bool root = mg_comm_rank (comm) == 0;
-    struct output out = { .path = path };
+    struct output out = { .path = path, .notes = notes };
     struct roster *roster = NULL;
     struct mg_error why;
     int rc;

@@ -29,6 +29,15 @@ static void set (struct weights_tensor *t, enum mg_dtype dtype, int ndims, const
     memcpy (t->shape, shape, (size_t)ndims * sizeof (*shape));
 }
 
+static const struct safetensors_entry *find_entry (const struct weights *w, const char *full)
+{
+    const struct safetensors_entry *e = w->file ? safetensors_find (w->file, full) : NULL;
+
+    for (size_t i = 0; !e && w->set && i < w->set->num; i++)
+        e = safetensors_find (w->set->file[i], full);
+    return e;
+}
+
 bool weights_find (const struct weights *w, const char *name, struct weights_tensor *t)
 {
     char full[2 * PIECE_NAME_MAX];
@@ -37,7 +46,7 @@ bool weights_find (const struct weights *w, const char *name, struct weights_ten
     const struct piece *p;
 
     full_name (w, name, full);
-    if (w->file && (e = safetensors_find (w->file, full)))
+    if ((e = find_entry (w, full)))
         set (t, e->dtype, e->ndims, e->shape, e->data);
     else if (w->pieces && (p = pieces_find (w->pieces, full)))
         set (t, p->dtype, p->ndims, p->global, p->data);
@@ -59,7 +68,7 @@ static void foreign_name (const struct weights *w, const char *ours, int number,
     names_format (name, row ? row->theirs : ours, number);
 }
 
-static void set_bare (struct weights *w)
+void weights_find_prefix (struct weights *w)
 {
     char name[PIECE_NAME_MAX];
     struct weights_tensor t;
@@ -76,7 +85,7 @@ bool weights_follow (const struct safetensors *file, const struct names_scheme *
     char name[PIECE_NAME_MAX];
     struct weights_tensor t;
 
-    set_bare (&w);
+    weights_find_prefix (&w);
     foreign_name (&w, word_embedding, 0, name);
     return weights_find (&w, name, &t);
 }
@@ -162,7 +171,7 @@ int weights_sizes (struct weights *w, int heads, struct model_config *c, struct 
     int64_t word[2], position[2], qkv[2] = { 0 }, fc1[2] = { 0 };
 
     *c = (struct model_config){ .num_layers = 0 };
-    set_bare (w);
+    weights_find_prefix (w);
     if (read_shape (w, word_embedding, word, err) < 0
         || read_shape (w, "embedding.position_embeddings.weight", position, err) < 0)
         return -1;
@@ -190,12 +199,16 @@ int weights_sizes (struct weights *w, int heads, struct model_config *c, struct 
 
 /* --- is all there? --- */
 
-static size_t count_tensors (const struct weights *w)
+size_t weights_count (const struct weights *w)
 {
     size_t n = 0;
 
     if (w->file)
         return safetensors_count (w->file);
+    for (size_t i = 0; w->set && i < w->set->num; i++)
+        n += safetensors_count (w->set->file[i]);
+    if (w->set)
+        return n;
     if (w->pieces)
         return w->pieces->n;
     for (size_t i = 0; i < w->roster->num_tensors; i++)
@@ -208,6 +221,13 @@ static const char *name_at (const struct weights *w, size_t i)
 {
     if (w->file)
         return safetensors_at (w->file, i)->name;
+    for (size_t k = 0; w->set && k < w->set->num; k++) {
+        size_t n = safetensors_count (w->set->file[k]);
+
+        if (i < n)
+            return safetensors_at (w->set->file[k], i)->name;
+        i -= n;
+    }
     return w->pieces ? w->pieces->piece[i].name : w->roster->tensors[i].name;
 }
 
@@ -228,7 +248,7 @@ static bool is_ignored (const struct names_scheme *scheme, const char *name)
 static int name_unknown (const struct weights *w, const struct names *names,
                          struct mg_error *err)
 {
-    size_t n = w->roster ? w->roster->num_tensors : count_tensors (w);
+    size_t n = w->roster ? w->roster->num_tensors : weights_count (w);
     size_t front = w->in_front ? strlen (w->in_front) : 0;
     char full[2 * PIECE_NAME_MAX], text[BOX_NAME_MAX];
 
@@ -269,7 +289,7 @@ static int check_shape (const struct weights *w, const struct names_tensor *want
 
 int weights_check (const struct weights *w, const struct names *names, struct mg_error *err)
 {
-    size_t known = names->num_tensors, n = count_tensors (w);
+    size_t known = names->num_tensors, n = weights_count (w);
     struct weights_tensor t;
 
     for (size_t i = 0; i < names->num_tensors; i++) {

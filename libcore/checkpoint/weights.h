@@ -1,8 +1,8 @@
 /* weights - the tensors of a model wherever they lie, by our names or by foreign ones.
  *
- * A source is a mapped safetensors file, a list in memory, or the roster of a checkpoint, which has
- * no data.  Its tensors follow a scheme of names (nn/names.h).  The sizes of a model can be found
- * from the shapes of its tensors, where no configuration comes with them.
+ * A source is a mapped safetensors file, or several, a list in memory, or the roster of a
+ * checkpoint, which has no data.  Its tensors follow a scheme of names (nn/names.h).  The sizes of
+ * a GPT-2 can be found from the shapes of its tensors, where no configuration comes with them.
  */
 #ifndef LIBCORE_CHECKPOINT_WEIGHTS_H
 #define LIBCORE_CHECKPOINT_WEIGHTS_H
@@ -12,14 +12,21 @@
 #include "libcore/checkpoint/safetensors.h"
 #include "libcore/nn/names.h"
 
-/* Exactly one of the first three is set.  weights_sizes() sets 'bare'. */
+/* Exactly one of the first four is set.  weights_sizes() and weights_find_prefix() set 'bare'. */
 struct weights {
     const struct safetensors *file;
+    const struct safetensors_set *set;
     const struct pieces *pieces;
     const struct roster *roster;
     const char *in_front; /* of every name, which no scheme knows of; NULL: nothing */
     const struct names_scheme *scheme;
     bool bare; /* the names lack the prefix of the scheme */
+};
+
+/* Several files, no two of which have a tensor of the same name. */
+struct safetensors_set {
+    struct safetensors **file;
+    size_t num;
 };
 
 /* A tensor of a source. */
@@ -35,6 +42,12 @@ bool weights_follow (const struct safetensors *file, const struct names_scheme *
 
 /* Look up a tensor by its name in the scheme.  False if it is not there. */
 bool weights_find (const struct weights *w, const char *name, struct weights_tensor *t);
+
+/* The number of tensors of a source. */
+size_t weights_count (const struct weights *w);
+
+/* Set 'bare' for a source whose sizes are known: do its names lack the prefix of the scheme? */
+void weights_find_prefix (struct weights *w);
 
 /* Find the sizes of a GPT.  weights->scheme may become scheme->other.  The output layer is tied if
  * there is none, or if it equals the word embedding bit for bit and is not there by our own name.
@@ -68,6 +81,12 @@ int weights_import (const struct weights *w, const struct model_config *c, bool 
 int weights_export (const struct weights *w, const struct names_scheme *scheme,
                     const struct model_config *c, bool widen,
                     struct weights_conversion *conversion, struct mg_error *err);
+
+/* Fill the pieces, each by its name, from a conversion that has all of them in their shapes and of
+ * type float32.  -1, EINVAL and a text that names the piece.
+ */
+int weights_fill (const struct weights_conversion *conversion, const struct piece *pieces, size_t n,
+                  struct mg_error *err);
 
 void weights_clear (struct weights_conversion *conversion);
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libcore/checkpoint/box.h"
 #include "libcore/checkpoint/weights.h"
 
 enum { BUF_ELEMENTS = 4096 }; /* that are converted at once */
@@ -158,6 +159,36 @@ int weights_export (const struct weights *w, const struct names_scheme *scheme,
     if (rc < 0)
         weights_clear (c);
     return rc;
+}
+
+static int fill (const struct piece *to, const struct piece *from, struct mg_error *err)
+{
+    float buf[BUF_ELEMENTS];
+    struct box slab;
+    int64_t done = 0;
+
+    while (box_next_slab (box_of_inside (to), BUF_ELEMENTS, &done, &slab)) {
+        if (box_copy_piece (buf, slab, from, slab, err) < 0
+            || box_store_piece (to, slab, buf, slab, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int weights_fill (const struct weights_conversion *conversion, const struct piece *pieces, size_t n,
+                  struct mg_error *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct piece *to = &pieces[i], *from = pieces_find (&conversion->pieces, to->name);
+
+        if (!from || from->ndims != to->ndims || from->dtype != MG_FLOAT32
+            || to->dtype != MG_FLOAT32
+            || memcmp (from->global, to->global, sizeof (to->global[0]) * (size_t)to->ndims) != 0)
+            return mg_error_set (err, EINVAL, "tensor %s is not in the conversion", to->name);
+        if (fill (to, from, err) < 0)
+            return -1;
+    }
+    return 0;
 }
 
 void weights_clear (struct weights_conversion *c)

@@ -269,6 +269,11 @@ int model_num_heads (const struct model *m)
     return m->spec.config.num_heads;
 }
 
+const struct model_config *model_config_of (const struct model *m)
+{
+    return &m->spec.config;
+}
+
 int64_t model_num_parameters (const struct model *m)
 {
     return model_config_parameters (&m->spec.config);

@@ -45,8 +45,10 @@ struct names_scheme {
     int (*check) (const struct model_config *c, struct mg_error *err);
 };
 
-/* Our own names; those of Hugging Face's GPT2LMHeadModel. */
-extern const struct names_scheme names_own, names_gpt2;
+/* Our own names; those of Hugging Face's GPT2LMHeadModel; those of its LlamaForCausalLM, which
+ * Mistral, Qwen2 and Qwen3 have too.
+ */
+extern const struct names_scheme names_own, names_gpt2, names_llama;
 
 /* Runs of rows of a parameter: 'count' runs of 'rows' rows, whose first rows are 'stride' apart,
  * beginning with row 'first'.

@@ -40,7 +40,22 @@ static const char *const masks[] = { ".attn.bias", ".attn.masked_bias", NULL };
 static int check (const struct model_config *c, struct mg_error *err)
 {
     int64_t attention = (int64_t)c->num_heads * c->kv_channels;
+    const struct {
+        bool there;
+        const char *what;
+    } others[] = {
+        { c->positions != MODEL_LEARNED, "other positions than learned ones" },
+        { model_groups (c) != c->num_heads, "grouped query heads" },
+        { c->rms_norm || c->norm_1p || c->qk_norm, "other norms" },
+        { c->gated, "a gate" },
+        { c->no_linear_bias, "linear layers without biases" },
+        { c->window.on, "a window" },
+    };
 
+    for (size_t i = 0; i < sizeof (others) / sizeof (others[0]); i++) {
+        if (others[i].there)
+            return mg_error_set (err, EINVAL, "a model with %s is no GPT-2", others[i].what);
+    }
     if (attention != c->hidden_size)
         return mg_error_set (err, EINVAL, "attention of %" PRId64 " = heads x size of a head is "
                              "not the hidden size %d, as in every GPT-2", attention,

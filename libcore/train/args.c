@@ -15,6 +15,7 @@
 #include "libcore/train/args.h"
 #include "libcore/train/args_file.h"
 #include "libcore/train/args_other.h"
+#include "libcore/train/model_notes.h"
 
 static size_t field_size (enum train_type type)
 {
@@ -181,6 +182,7 @@ static int parse_one (int argc, char **argv, int *i, struct train_args *args,
 void train_args_init (struct train_args *args)
 {
     args->files = NULL;
+    args->notes = NULL;
     for (size_t i = 0; i < train_num_args; i++)
         preset (&train_arg_table[i], args);
 }
@@ -193,6 +195,10 @@ void train_args_clear (struct train_args *args)
         args_file_destroy (args->files);
         args->files = next;
     }
+    if (args->notes)
+        notes_clear (args->notes);
+    free (args->notes);
+    args->notes = NULL;
 }
 
 /* Read the files that the command line names, whose other arguments are tried on the way. */
@@ -228,23 +234,56 @@ static int parse_file (const struct args_file *file, struct train_args *args,
     return 0;
 }
 
-int train_args_read (int argc, char **argv, struct train_args *args, struct mg_error *err)
+/* Every argument as if it had not been given; what has been read stays. */
+static void begin_again (struct train_args *args)
 {
-    struct args_file *files;
+    struct args_file *files = args->files;
+    struct notes *notes = args->notes;
 
     train_args_init (args);
-    if (read_files (argc, argv, args, err) < 0)
-        return -1;
-    files = args->files;
-    train_args_init (args);
     args->files = files;
-    for (const struct args_file *file = files; file; file = file->next)
+    args->notes = notes;
+}
+
+static int parse_all (int argc, char **argv, struct train_args *args, struct mg_error *err)
+{
+    for (const struct args_file *file = args->files; file; file = file->next)
         if (parse_file (file, args, err) < 0)
             return -1;
     for (int i = 1; i < argc;)
         if (parse_one (argc, argv, &i, args, err) < 0)
             return -1;
     return 0;
+}
+
+/* Parse once more, over the arguments of the model that is loaded. */
+static int use_model_args (int argc, char **argv, struct train_args *args, struct mg_error *err)
+{
+    const char *path = args->load_weights ? args->load_weights : args->load;
+
+    if (!path)
+        return mg_error_set (err, EINVAL, "--use-checkpoint-args wants --load-weights or --load");
+    if (!(args->notes = calloc (1, sizeof (*args->notes))))
+        return mg_error_set (err, ENOMEM, "out of memory");
+    if (model_notes_read (path, args->load_weights ? -1 : args->ckpt_step, args->notes, err) < 0)
+        return mg_error_prefix (err, "--use-checkpoint-args");
+    begin_again (args);
+    if (model_notes_apply (args->notes, args, err) < 0)
+        return mg_error_prefix (err, "%s", path);
+    if (parse_all (argc, argv, args, err) < 0)
+        return -1;
+    return model_notes_compare (args->notes, path, args, err);
+}
+
+int train_args_read (int argc, char **argv, struct train_args *args, struct mg_error *err)
+{
+    train_args_init (args);
+    if (read_files (argc, argv, args, err) < 0)
+        return -1;
+    begin_again (args);
+    if (parse_all (argc, argv, args, err) < 0)
+        return -1;
+    return args->checkpoint_args ? use_model_args (argc, argv, args, err) : 0;
 }
 
 int train_args_parse (int argc, char **argv, struct train_args *args, struct mg_error *err)

@@ -70,7 +70,8 @@ struct train_args {
     bool rotary_positions;
     double rotary_base, rotary_percent, rotary_interpolation;
     bool rotary_interleaved, rope_scaling;
-    double rope_scaling_factor, rotary_scaling_factor;
+    double rope_scaling_factor, rope_scaling_low, rope_scaling_high, rope_scaling_original;
+    double rotary_scaling_factor;
     double yarn_original, yarn_beta_fast, yarn_beta_slow, mscale, mscale_all_dim;
     bool yarn_exact;
     const char *no_rope, *window_size, *window_layers;
@@ -115,6 +116,7 @@ struct train_args {
     const char *data_cache, *split, *batches;
     struct train_edit edit;
     const char *load_weights, *save_weights, *save_gradients;
+    bool checkpoint_args; /* the model's come from the file of weights, or the checkpoint */
     const char *load, *pretrained, *save;
     int64_t ckpt_step;
     bool finetune, no_load_optim, no_load_rng, exit_on_missing;
@@ -134,6 +136,7 @@ struct train_args {
     double timeout_minutes, stall_minutes;
     const char *args_file;
     struct args_file *files; /* that train_args_parse() has read */
+    struct notes *notes;     /* that describe the model, of --use-checkpoint-args; NULL: none */
 };
 
 enum train_type {
@@ -175,9 +178,10 @@ int train_arg_set (const struct train_arg *row, const char *value, struct train_
                    struct mg_error *err);
 
 /* Parse argv[1..argc-1], "--name value" or "--name=value"; a repeated argument's last
- * value counts.  Those of files (--args-file) come first, in the order of the files.  -1,
- * EINVAL or ERANGE (or what args_file_read() says) and a text on the first that is wrong.
- * The arguments point into argv, and into files that train_args_clear() frees, also after
+ * value counts.  Those of files (--args-file) come first, in the order of the files; before them
+ * those of the model that is loaded, with --use-checkpoint-args, which the others must not
+ * contradict.  -1, EINVAL or ERANGE (or what reading a file says) and a text on the first that is
+ * wrong.  The arguments point into argv, and into files that train_args_clear() frees, also after
  * a failure.
  */
 int train_args_parse (int argc, char **argv, struct train_args *args,

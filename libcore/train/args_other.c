@@ -135,7 +135,6 @@ const struct args_other args_other_table[] = {
     NEEDLESS ("use-persistent-ckpt-worker", "see --async-save"),
     NEEDLESS ("verify-integrity", "checksums are always compared"),
     NEEDLESS ("no-save-rng", "there is no state of random generators"),
-    NEEDLESS ("use-checkpoint-args", "a checkpoint of another model is refused"),
     NEEDLESS ("log-loss-scale-to-tensorboard", "the loss scale is in the log"),
     NEEDLESS ("no-one-logger", "nothing is reported to anybody"),
     NEEDLESS ("no-gradient-reduce-div-fusion", "sums have the same bits either way"),

@@ -179,7 +179,7 @@ static int set_yarn (const struct train_args *args, struct rope_config *rope,
     return 0;
 }
 
-/* The frequencies of Llama 3.1 as its models have them; YaRN's from the arguments. */
+/* How Llama 3.1 or YaRN stretch the angles, from the arguments. */
 static int set_scaling (const struct train_args *args, struct rope_config *rope,
                         struct mg_error *err)
 {
@@ -189,7 +189,12 @@ static int set_scaling (const struct train_args *args, struct rope_config *rope,
     if (args->rope_scaling) {
         rope->scaling = ROPE_LLAMA3;
         rope->factor = args->rope_scaling_factor;
-        rope->original = 8192;
+        rope->original = args->rope_scaling_original;
+        rope->low = args->rope_scaling_low;
+        rope->high = args->rope_scaling_high;
+        if (rope->high <= rope->low)
+            return mg_error_set (err, EINVAL, "--rope-scaling-high-freq-factor %g is not above "
+                                 "--rope-scaling-low-freq-factor %g", rope->high, rope->low);
     }
     return rope->scaling == ROPE_YARN ? set_yarn (args, rope, err) : 0;
 }

@@ -8,8 +8,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "libcore/checkpoint/safetensors.h"
+#include "libcore/train/model_notes.h"
 #include "libcore/train/state_private.h"
 
 void state_name_values (struct checkpoint_value *values, int n)
@@ -44,6 +46,16 @@ void state_name_values (struct checkpoint_value *values, int n)
         values[i] = named[i];
         values[i].optional = i >= VALUE_HEADS;
     }
+    values[n].name = NULL;
+}
+
+/* Which model it is: the arguments behind the first 'n' values. */
+static void add_notes (const struct notes *notes, struct checkpoint_value *values, int n)
+{
+    for (size_t i = 0; i < notes->num; i++)
+        values[n++] = (struct checkpoint_value){ .name = notes->note[i].name,
+                                                 .type = CHECKPOINT_TEXT,
+                                                 .long_text = notes->note[i].value };
     values[n].name = NULL;
 }
 
@@ -294,9 +306,11 @@ struct state *state_create (struct model *model, struct buffers *buffers,
         s->buffers = buffers;
         s->main = main;
         s->stream = model_stream (model);
+        s->config = model_config_of (model);
         s->optimizer = optimizer;
     }
-    if (!s || allocate (s, num_params, num_ranges) < 0) {
+    if (!s || allocate (s, num_params, num_ranges) < 0
+        || model_notes_make (model_config_of (model), &s->notes, NULL) < 0) {
         mg_error_set (err, ENOMEM, "checkpoint state: out of memory");
         state_destroy (s);
         return NULL;
@@ -322,17 +336,30 @@ void state_destroy (struct state *s)
         free (s->copied.piece);
         free (s->loaded.piece);
         free (s->kept);
+        notes_clear (&s->notes);
         free (s);
     }
     errno = saved_errno;
+}
+
+int state_keep_notes (struct state *s, const struct notes *notes, struct mg_error *err)
+{
+    for (size_t i = 0; i < notes->num; i++) {
+        const struct note *n = &notes->note[i];
+
+        if (strncmp (n->name, "hf-", 3) == 0
+            && notes_set (&s->notes, n->name, n->value, err) < 0)
+            return -1;
+    }
+    return 0;
 }
 
 int state_save_weights (struct state *s, const char *path, struct mg_error *err)
 {
     if (buffers_params_wait (s->buffers, err) < 0)
         return -1;
-    return safetensors_save (path, s->weight.piece, s->weight.n,
-                             job_control (s->job), err);
+    return safetensors_save_notes (path, &s->notes, s->weight.piece, s->weight.n,
+                                   job_control (s->job), err);
 }
 
 int state_save_gradients (struct state *s, const char *path, struct mg_error *err)
@@ -346,12 +373,13 @@ struct checkpoint_save *state_save_begin (struct state *s, const char *dir,
                                           struct mg_error *err)
 {
     const struct list *pieces = snapshot ? &s->copied : &s->saved;
-    struct checkpoint_value values[NUM_VALUES + 1];
+    struct checkpoint_value values[NUM_VALUES + MAX_NOTES + 1];
 
     state_name_values (values, NUM_VALUES);
     describe_progress (s, progress, values);
     describe_schedule (&progress->lr, values);
     describe_layout (s, values);
+    add_notes (&s->notes, values, NUM_VALUES);
     return checkpoint_save_begin (dir, progress->iteration, values, pieces->piece, pieces->n,
                                   job_control (s->job), err);
 }
@@ -379,14 +407,18 @@ static int add_fresh (struct list *list, const struct piece *p, struct mg_error 
 }
 
 int state_save_fresh (const char *dir, const struct piece *weights, size_t n, int heads,
-                      struct mg_comm *comm, struct mg_error *err)
+                      const struct notes *notes, struct mg_comm *comm, struct mg_error *err)
 {
-    struct checkpoint_value values[VALUE_HEADS + 2];
+    struct checkpoint_value values[VALUE_HEADS + MAX_NOTES + 2];
     struct list list = { .n = 0 };
     int rc = 0;
 
+    if (notes->num > MAX_NOTES)
+        return mg_error_set (err, EINVAL, "%zu arguments of a model, at most %d are kept",
+                             notes->num, MAX_NOTES);
     state_name_values (values, VALUE_HEADS + (heads > 0));
     values[VALUE_HEADS].integer = heads;
+    add_notes (notes, values, VALUE_HEADS + (heads > 0));
     if (!(list.piece = calloc (3 * n + 1, sizeof (*list.piece))))
         return mg_error_set (err, ENOMEM, "out of memory for %zu tensors", n);
     for (size_t i = 0; rc == 0 && i < n; i++) {

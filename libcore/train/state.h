@@ -6,6 +6,7 @@
 
 #include <stdint.h>
 
+#include "libcore/checkpoint/notes.h"
 #include "libcore/job/job.h"
 #include "libcore/nn/model.h"
 #include "libcore/optim/grad_scaler.h"
@@ -33,8 +34,13 @@ struct state *state_create (struct model *model, struct buffers *buffers,
                             const struct job *job, struct mg_error *err);
 void state_destroy (struct state *s);
 
-/* Fill the parameters from a safetensors file, which every rank reads.  Collective, the same
- * result on every rank.
+/* Write what the notes say of another program's model, which no argument says (hf_config.h), into
+ * files of weights and checkpoints too.  -1 and ENOMEM.
+ */
+int state_keep_notes (struct state *s, const struct notes *notes, struct mg_error *err);
+
+/* Fill the parameters from a safetensors file, or from a directory of Hugging Face's, which every
+ * rank reads.  Collective, the same result on every rank.
  */
 int state_load_weights (struct state *s, const char *path, struct mg_error *err);
 
@@ -53,11 +59,11 @@ struct checkpoint_save *state_save_begin (struct state *s, const char *dir,
                                           struct mg_error *err);
 
 /* Write a checkpoint of iteration 0, with which a run begins from these weights: float32,
- * whole, by the parameters' names.  'heads' of attention is noted if it is not 0.
- * Collective over 'comm'.
+ * whole, by the parameters' names.  'heads' of attention is noted if it is not 0, as are the
+ * arguments that describe the model, if there are any.  Collective over 'comm'.
  */
 int state_save_fresh (const char *dir, const struct piece *weights, size_t n, int heads,
-                      struct mg_comm *comm, struct mg_error *err);
+                      const struct notes *notes, struct mg_comm *comm, struct mg_error *err);
 
 /* What is taken from which checkpoint. */
 struct state_source {

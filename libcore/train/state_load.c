@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "libcore/checkpoint/hf_dir.h"
 #include "libcore/checkpoint/safetensors.h"
 #include "libcore/comm/exchange.h"
 #include "libcore/train/state_private.h"
@@ -78,20 +79,46 @@ static int unstage (struct list *list, int rc, struct mg_error *err)
     return rc;
 }
 
-/* What this rank does of it alone. */
-static int read_weights (struct state *s, const char *path, struct mg_error *err)
+/* From a file of our names. */
+static int read_file (struct state *s, const char *path, struct mg_error *err)
 {
     struct safetensors *file = safetensors_open (path, err);
     int rc;
 
     if (!file)
         return -1;
-    rc = stage (&s->weight, err);
-    if (rc == 0)
-        rc = safetensors_load (file, s->weight.piece, s->weight.n, err);
-    rc = unstage (&s->weight, rc, err);
+    rc = safetensors_load (file, s->weight.piece, s->weight.n, err);
     safetensors_close (file);
     return rc;
+}
+
+/* From a directory of Hugging Face's. */
+static int read_hf (struct state *s, const char *path, struct mg_error *err)
+{
+    struct weights_conversion conversion;
+    struct hf_dir dir;
+    struct weights w;
+    int rc;
+
+    if (hf_dir_open (&dir, path, err) < 0)
+        return -1;
+    w = hf_dir_weights (&dir);
+    if ((rc = weights_import (&w, s->config, true, &conversion, err)) == 0) {
+        rc = weights_fill (&conversion, s->weight.piece, s->weight.n, err);
+        weights_clear (&conversion);
+    }
+    hf_dir_close (&dir);
+    return rc < 0 ? mg_error_prefix (err, "%s", path) : 0;
+}
+
+/* What this rank does of it alone. */
+static int read_weights (struct state *s, const char *path, struct mg_error *err)
+{
+    int rc = stage (&s->weight, err);
+
+    if (rc == 0)
+        rc = hf_dir_is (path) ? read_hf (s, path, err) : read_file (s, path, err);
+    return unstage (&s->weight, rc, err);
 }
 
 /* The model's parameters from what was loaded; on all ranks or on none. */

@@ -30,6 +30,8 @@ struct state {
     struct optimizer *optimizer; /* NULL: none */
     struct mg_stream *stream;    /* for copies */
     int heads; /* of attention, in the whole model */
+    const struct model_config *config;
+    struct notes notes; /* arguments that describe the model */
     struct list weight;   /* named as the parameters, whole, or main parameters' ranges */
     struct list gradient; /* the same names, what this rank has the sums of */
     struct list saved;    /* parameters and both moments that this rank updates */
@@ -50,6 +52,8 @@ enum {
     /* for people and tools: no load needs them */
     VALUE_WORLD = NUM_LOADED, VALUE_TP, VALUE_PP, VALUE_VPP, VALUE_DP, NUM_VALUES
 };
+
+enum { MAX_NOTES = 200 };
 
 /* Names and types of the first 'n' values in values[], of n + 1, whose last has no name. */
 void state_name_values (struct checkpoint_value *values, int n);

@@ -59,6 +59,11 @@ static void test_refusals (void)
         { { "--rotary-base", "0" }, "--rotary-base: 0 is out of range" },
         { { "--rotary-seq-len-interpolation-factor", "0.5" }, "0.5 is out of range" },
         { { "--rope-scaling-factor", "0" }, "0 is out of range" },
+        { { "--rope-scaling-low-freq-factor", "0" }, "0 is out of range" },
+        { { "--rope-scaling-high-freq-factor", "0" }, "0 is out of range" },
+        { { "--rope-scaling-original-max-position-embeddings", "0" }, "0 is out of range" },
+        { { "--position-embedding-type=rope", "--use-rope-scaling",
+            "--rope-scaling-high-freq-factor=1" }, "1 is not above" },
         { { "--rotary-scaling-factor", "0" }, "0 is out of range" },
         { { "--yarn-original-max-position-embeddings", "0" }, "0 is out of range" },
         { { "--yarn-beta-fast", "0" }, "0 is out of range" },
@@ -133,7 +138,13 @@ static void test_positions (void)
     ok (MAKE (m, "--use-rotary-position-embeddings", "--use-rope-scaling",
               "--rope-scaling-factor=4") == 0
             && m.positions == MODEL_ROPE && m.rope.scaling == ROPE_LLAMA3 && m.rope.factor == 4
-            && m.rope.original == 8192, "Llama 3.1's scaling %s", err.text);
+            && m.rope.original == 8192 && m.rope.low == 1 && m.rope.high == 4,
+        "Llama 3.1's scaling %s", err.text);
+    ok (MAKE (m, "--position-embedding-type=rope", "--use-rope-scaling",
+              "--rope-scaling-low-freq-factor=2", "--rope-scaling-high-freq-factor=3",
+              "--rope-scaling-original-max-position-embeddings=64") == 0
+            && m.rope.low == 2 && m.rope.high == 3 && m.rope.original == 64,
+        "of other numbers %s", err.text);
     ok (MAKE (m, "--position-embedding-type=yarn", "--rotary-scaling-factor=40",
               "--yarn-original-max-position-embeddings=2048", "--yarn-beta-fast=16",
               "--yarn-beta-slow=2", "--mscale=0.7", "--mscale-all-dim=0.5",

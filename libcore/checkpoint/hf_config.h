@@ -1,0 +1,32 @@
+/* hf_config - config.json of Hugging Face's models, and the arguments that describe the same model.
+ *
+ * Files of transformers 4 and 5 are read; the form of 4 is written, which both read.  What is not
+ * in a file has the default that transformers has for the kind of model.  A setting with which the
+ * model would compute something else than the arguments can say is refused by name.
+ *
+ * Besides arguments, the notes have "hf-model-type" and "hf-config": the fields of config.json that
+ * do not say how the model computes, as JSON.
+ */
+#ifndef LIBCORE_CHECKPOINT_HF_CONFIG_H
+#define LIBCORE_CHECKPOINT_HF_CONFIG_H
+
+#include <stddef.h>
+
+#include "libcore/checkpoint/notes.h"
+#include "libcore/nn/names.h"
+#include "libcore/tensor/piece.h"
+
+/* Add the arguments of a config.json of 'len' bytes to the notes; *scheme gets the names of its
+ * tensors.  -1, EINVAL or ENOTSUP and a text that names the field.
+ */
+int hf_config_parse (const char *text, size_t len, struct notes *args,
+                     const struct names_scheme **scheme, struct mg_error *err);
+
+/* The text of a config.json, to be freed, for a model of these arguments, whose tensors have this
+ * type.  NULL and a text if no kind of model has them.  Arguments that config.json has no place for
+ * are left out: the caller has to compare what hf_config_parse() makes of the text.
+ */
+char *hf_config_format (const struct notes *args, enum mg_dtype dtype,
+                        const struct names_scheme **scheme, struct mg_error *err);
+
+#endif /* LIBCORE_CHECKPOINT_HF_CONFIG_H */

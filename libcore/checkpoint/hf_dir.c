@@ -1,0 +1,244 @@
+/* hf_dir.c - a model in a directory as Hugging Face's transformers has it */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "libcore/checkpoint/box.h"
+#include "libcore/checkpoint/durable.h"
+#include "libcore/checkpoint/hf_config.h"
+#include "libcore/checkpoint/hf_dir.h"
+#include "libcore/checkpoint/hf_index.h"
+#include "libcore/checkpoint/outfile.h"
+
+enum { MAX_JSON = 64 << 20 };
+
+static const char config_name[] = "config.json", single_name[] = "model.safetensors";
+static const char index_name[] = "model.safetensors.index.json";
+
+/* --- reading --- */
+
+static bool is_there (const char *path, const char *name)
+{
+    char *full = durable_path (NULL, "%s/%s", path, name);
+    bool there = full && access (full, F_OK) == 0;
+
+    free (full);
+    return there;
+}
+
+bool hf_dir_is (const char *path)
+{
+    return is_there (path, config_name);
+}
+
+/* A file of the directory; *full, to be freed, is its name for texts. */
+static int read_file (const char *path, const char *name, char **full, char **text, size_t *len,
+                      struct mg_error *err)
+{
+    if (!(*full = durable_path (err, "%s/%s", path, name)))
+        return -1;
+    return durable_read (*full, MAX_JSON, text, len, err);
+}
+
+int hf_dir_read_config (const char *path, struct notes *args, const struct names_scheme **scheme,
+                        struct mg_error *err)
+{
+    char *full = NULL, *text = NULL;
+    size_t len;
+    int rc = read_file (path, config_name, &full, &text, &len, err);
+
+    if (rc == 0 && (rc = hf_config_parse (text, len, args, scheme, err)) < 0)
+        mg_error_prefix (err, "%s", full);
+    free (text);
+    free (full);
+    return rc;
+}
+
+static int open_one (struct hf_dir *d, const char *path, const char *name, struct mg_error *err)
+{
+    char *full = durable_path (err, "%s/%s", path, name);
+    struct safetensors *file = full ? safetensors_open (full, err) : NULL;
+
+    free (full);
+    if (!file)
+        return -1;
+    d->set.file[d->set.num++] = file;
+    return 0;
+}
+
+static int open_files (struct hf_dir *d, const char *path, const struct hf_index *index,
+                       const char *index_path, struct mg_error *err)
+{
+    size_t n = index ? index->num_files : 1;
+
+    if (!(d->set.file = calloc (n, sizeof (*d->set.file))))
+        return mg_error_set (err, ENOMEM, "out of memory for %zu files", n);
+    for (size_t i = 0; i < n; i++) {
+        if (open_one (d, path, index ? index->file[i] : single_name, err) < 0)
+            return -1;
+    }
+    if (index && hf_index_check (index, d->set.file, err) < 0)
+        return mg_error_prefix (err, "%s", index_path);
+    return 0;
+}
+
+static int open_indexed (struct hf_dir *d, const char *path, struct mg_error *err)
+{
+    char *full = NULL, *text = NULL;
+    struct hf_index index;
+    size_t len;
+    int rc = read_file (path, index_name, &full, &text, &len, err);
+
+    if (rc == 0 && (rc = hf_index_parse (text, len, &index, err)) < 0)
+        mg_error_prefix (err, "%s", full);
+    else if (rc == 0) {
+        rc = open_files (d, path, &index, full, err);
+        hf_index_clear (&index);
+    }
+    free (text);
+    free (full);
+    return rc;
+}
+
+int hf_dir_open (struct hf_dir *d, const char *path, struct mg_error *err)
+{
+    int rc;
+
+    *d = (struct hf_dir){ .scheme = NULL };
+    rc = hf_dir_read_config (path, &d->args, &d->scheme, err);
+    if (rc == 0 && is_there (path, single_name))
+        rc = open_files (d, path, NULL, NULL, err);
+    else if (rc == 0 && is_there (path, index_name))
+        rc = open_indexed (d, path, err);
+    else if (rc == 0)
+        rc = mg_error_set (err, ENOENT, "%s: neither %s nor %s is there", path, single_name,
+                           index_name);
+    if (rc < 0)
+        hf_dir_close (d);
+    return rc;
+}
+
+void hf_dir_close (struct hf_dir *d)
+{
+    int saved_errno = errno;
+
+    for (size_t i = 0; i < d->set.num; i++)
+        safetensors_close (d->set.file[i]);
+    free (d->set.file);
+    notes_clear (&d->args);
+    *d = (struct hf_dir){ .scheme = NULL };
+    errno = saved_errno;
+}
+
+struct weights hf_dir_weights (const struct hf_dir *d)
+{
+    struct weights w = { .set = &d->set, .scheme = d->scheme };
+
+    weights_find_prefix (&w);
+    return w;
+}
+
+/* --- writing --- */
+
+static int64_t bytes_of (const struct piece *p)
+{
+    return box_count (box_of_global (p)) * (int64_t)mg_dtype_size (p->dtype);
+}
+
+/* The number of pieces from piece[first] on that one file holds. */
+static size_t fill_file (const struct piece *pieces, size_t n, size_t first, int64_t max_bytes)
+{
+    int64_t sum = bytes_of (&pieces[first]);
+    size_t last = first + 1;
+
+    while (last < n && bytes_of (&pieces[last]) <= max_bytes - sum)
+        sum += bytes_of (&pieces[last++]);
+    return last - first;
+}
+
+static int save_one (const char *path, const char *name, const struct piece *pieces, size_t n,
+                     struct mg_comm *comm, struct mg_error *err)
+{
+    char *full = durable_path (err, "%s/%s", path, name);
+    struct note note = { (char *)"format", (char *)"pt" }; // transformers wants it
+    const struct notes notes = { &note, 1, 1 };
+    int rc = full ? safetensors_save_notes (full, &notes, pieces, n, comm, err) : -1;
+
+    free (full);
+    return rc;
+}
+
+static int save_text (const char *path, const char *name, const char *text, struct mg_error *err)
+{
+    char *full = durable_path (err, "%s/%s", path, name);
+    int rc = full ? outfile_replace (full, text, strlen (text), err) : -1;
+
+    free (full);
+    return rc;
+}
+
+static int save_index (const char *path, json_t *map, int64_t total, struct mg_error *err)
+{
+    json_t *root = json_pack ("{s:{s:I}, s:O}", "metadata", "total_size", (json_int_t)total,
+                              "weight_map", map);
+    char *text = root ? json_dumps (root, JSON_INDENT (2)) : NULL;
+    int rc = text ? save_text (path, index_name, text, err)
+                  : mg_error_set (err, ENOMEM, "out of memory for the index");
+
+    free (text);
+    json_decref (root);
+    return rc;
+}
+
+static int save_files (const char *path, const struct piece *pieces, size_t n, int64_t max_bytes,
+                       size_t files, json_t *map, struct mg_comm *comm, struct mg_error *err)
+{
+    int64_t total = 0;
+    size_t count;
+
+    for (size_t first = 0, i = 1; first < n; first += count, i++) {
+        char name[64];
+
+        snprintf (name, sizeof (name), "model-%05zu-of-%05zu.safetensors", i, files);
+        count = fill_file (pieces, n, first, max_bytes);
+        for (size_t k = first; k < first + count; k++) {
+            total += bytes_of (&pieces[k]);
+            if (json_object_set_new (map, pieces[k].name, json_string (name)) < 0)
+                return mg_error_set (err, ENOMEM, "out of memory for the index");
+        }
+        if (save_one (path, name, pieces + first, count, comm, err) < 0)
+            return -1;
+    }
+    return save_index (path, map, total, err);
+}
+
+int hf_dir_save (const char *path, const char *config, const struct piece *pieces, size_t n,
+                 int64_t max_bytes, struct mg_comm *comm, struct mg_error *err)
+{
+    size_t files = 0;
+    json_t *map;
+    int rc;
+
+    if (durable_make_dirs (path, err) < 0)
+        return -1;
+    for (size_t first = 0; first < n; files++)
+        first += fill_file (pieces, n, first, max_bytes);
+    /* Readers prefer a single file to an index. */
+    if (is_there (path, config_name) || (files > 1 && is_there (path, single_name)))
+        return mg_error_set (err, EEXIST, "%s: %s is there already", path,
+                             is_there (path, config_name) ? config_name : single_name);
+    if (files <= 1)
+        rc = save_one (path, single_name, pieces, n, comm, err);
+    else if (!(map = json_object ()))
+        rc = mg_error_set (err, ENOMEM, "out of memory for the index");
+    else {
+        rc = save_files (path, pieces, n, max_bytes, files, map, comm, err);
+        json_decref (map);
+    }
+    return rc < 0 ? -1 : save_text (path, config_name, config, err);
+}

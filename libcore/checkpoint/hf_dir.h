@@ -1,0 +1,42 @@
+/* hf_dir - a model in a directory as Hugging Face's transformers has it: config.json, and tensors
+ * in model.safetensors, or in several files with model.safetensors.index.json.
+ */
+#ifndef LIBCORE_CHECKPOINT_HF_DIR_H
+#define LIBCORE_CHECKPOINT_HF_DIR_H
+
+#include <stdbool.h>
+
+#include "libcore/checkpoint/notes.h"
+#include "libcore/checkpoint/weights.h"
+#include "libcore/nn/names.h"
+
+/* All zero: not open. */
+struct hf_dir {
+    struct notes args; /* that describe the model, see hf_config.h */
+    const struct names_scheme *scheme;
+    struct safetensors_set set;
+};
+
+/* Does the directory have a config.json? */
+bool hf_dir_is (const char *path);
+
+/* Read config.json alone: adds the arguments of the model to the notes. */
+int hf_dir_read_config (const char *path, struct notes *args, const struct names_scheme **scheme,
+                        struct mg_error *err);
+
+/* Read config.json and open the files.  -1 and a text that names the file. */
+int hf_dir_open (struct hf_dir *d, const char *path, struct mg_error *err);
+void hf_dir_close (struct hf_dir *d);
+
+/* The tensors of an open directory. */
+struct weights hf_dir_weights (const struct hf_dir *d);
+
+/* Write the pieces and the text of a config.json into a directory, which is made if it is missing
+ * and must not have a config.json; other files of the same names are replaced, so that the call may
+ * be repeated after a failure.  A file holds 'max_bytes' of tensors at most, or a single tensor.
+ * config.json is written last.  One process.
+ */
+int hf_dir_save (const char *path, const char *config, const struct piece *pieces, size_t n,
+                 int64_t max_bytes, struct mg_comm *comm, struct mg_error *err);
+
+#endif /* LIBCORE_CHECKPOINT_HF_DIR_H */

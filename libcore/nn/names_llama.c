@@ -1,0 +1,50 @@
+/* names_llama.c - names and layouts of Hugging Face's LlamaForCausalLM, which Mistral, Qwen2 and
+ * Qwen3 share (transformers, models/llama)
+ *
+ * Queries, keys and values are tensors of their own, as are the gate and what it multiplies: parts
+ * of our fused parameters.  Biases and norms of heads are there if the layers have them.
+ */
+
+#include "libcore/nn/names.h"
+
+#define LAYER "decoder.layers.%d."
+#define BLOCK "model.layers.%d."
+
+enum { QUERY = NAMES_PART, KEY, VALUE };
+enum { GATE = NAMES_PART, UP };
+
+static const struct names_row rows[] = {
+    { "embedding.word_embeddings.weight", "model.embed_tokens.weight", NAMES_WHOLE, false },
+    { LAYER "input_layernorm.weight", BLOCK "input_layernorm.weight", NAMES_WHOLE, false },
+    { LAYER "self_attention.linear_proj.weight", BLOCK "self_attn.o_proj.weight", NAMES_WHOLE,
+      false },
+    { LAYER "self_attention.linear_proj.bias", BLOCK "self_attn.o_proj.bias", NAMES_WHOLE, false },
+    { LAYER "self_attention.linear_qkv.weight", BLOCK "self_attn.q_proj.weight", QUERY, false },
+    { LAYER "self_attention.linear_qkv.weight", BLOCK "self_attn.k_proj.weight", KEY, false },
+    { LAYER "self_attention.linear_qkv.weight", BLOCK "self_attn.v_proj.weight", VALUE, false },
+    { LAYER "self_attention.linear_qkv.bias", BLOCK "self_attn.q_proj.bias", QUERY, false },
+    { LAYER "self_attention.linear_qkv.bias", BLOCK "self_attn.k_proj.bias", KEY, false },
+    { LAYER "self_attention.linear_qkv.bias", BLOCK "self_attn.v_proj.bias", VALUE, false },
+    { LAYER "self_attention.q_layernorm.weight", BLOCK "self_attn.q_norm.weight", NAMES_WHOLE,
+      false },
+    { LAYER "self_attention.k_layernorm.weight", BLOCK "self_attn.k_norm.weight", NAMES_WHOLE,
+      false },
+    { LAYER "pre_mlp_layernorm.weight", BLOCK "post_attention_layernorm.weight", NAMES_WHOLE,
+      false },
+    { LAYER "mlp.linear_fc1.weight", BLOCK "mlp.gate_proj.weight", GATE, false },
+    { LAYER "mlp.linear_fc1.weight", BLOCK "mlp.up_proj.weight", UP, false },
+    { LAYER "mlp.linear_fc1.bias", BLOCK "mlp.gate_proj.bias", GATE, false },
+    { LAYER "mlp.linear_fc1.bias", BLOCK "mlp.up_proj.bias", UP, false },
+    { LAYER "mlp.linear_fc2.weight", BLOCK "mlp.down_proj.weight", NAMES_WHOLE, false },
+    { LAYER "mlp.linear_fc2.bias", BLOCK "mlp.down_proj.bias", NAMES_WHOLE, false },
+    { "decoder.final_layernorm.weight", "model.norm.weight", NAMES_WHOLE, false },
+    { "output_layer.weight", "lm_head.weight", NAMES_WHOLE, false },
+    { .ours = NULL },
+};
+
+/* Frequencies of the rotation, which older files have. */
+static const char *const frequencies[] = { ".rotary_emb.inv_freq", NULL };
+
+const struct names_scheme names_llama = {
+    .name = "a Llama", .row = rows, .prefix = "model.", .ignored = frequencies,
+};

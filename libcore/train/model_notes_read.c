@@ -1,0 +1,93 @@
+/* model_notes_read.c - notes that describe a model, wherever its weights are */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <jansson.h>
+
+#include "libcore/checkpoint/checkpoint.h"
+#include "libcore/checkpoint/hf_dir.h"
+#include "libcore/checkpoint/manifest.h"
+#include "libcore/checkpoint/safetensors.h"
+#include "libcore/checkpoint/store.h"
+#include "libcore/train/model_notes.h"
+
+int model_notes_of_manifest (const struct manifest *m, struct notes *notes, struct mg_error *err)
+{
+    const char *name;
+    json_t *value;
+
+    json_object_foreach (m->values, name, value) {
+        if (json_is_string (value) && (train_arg_find (name) || strncmp (name, "hf-", 3) == 0)
+            && notes_set (notes, name, json_string_value (value), err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int read_file (const char *path, struct notes *notes, struct mg_error *err)
+{
+    struct safetensors *file = safetensors_open (path, err);
+    int rc;
+
+    if (!file)
+        return -1;
+    rc = notes_add (notes, safetensors_notes (file), err);
+    safetensors_close (file);
+    return rc;
+}
+
+static int read_manifest (const char *path, struct notes *notes, struct mg_error *err)
+{
+    struct manifest *m = NULL;
+    char *text = NULL;
+    size_t len;
+    int rc = -1;
+
+    if (manifest_read (path, &text, &len, err) < 0)
+        return -1;
+    if (!(m = manifest_decode (text, len, err)))
+        mg_error_prefix (err, "%s: manifest", path);
+    else
+        rc = model_notes_of_manifest (m, notes, err);
+    manifest_destroy (m);
+    free (text);
+    return rc;
+}
+
+static int read_checkpoint (const char *dir, int64_t iteration, struct notes *notes,
+                            struct mg_error *err)
+{
+    char *path;
+    int rc;
+
+    if (iteration < 0 && (iteration = checkpoint_latest (dir, err)) < 0)
+        return -1;
+    if (!(path = store_find (dir, iteration, err)))
+        return -1;
+    rc = read_manifest (path, notes, err);
+    free (path);
+    return rc;
+}
+
+int model_notes_read (const char *path, int64_t iteration, struct notes *notes,
+                      struct mg_error *err)
+{
+    const struct names_scheme *scheme;
+    struct stat st;
+    int rc;
+
+    if (stat (path, &st) < 0)
+        return mg_error_set (err, errno, "%s: %s", path, strerror (errno));
+    if (!S_ISDIR (st.st_mode))
+        rc = read_file (path, notes, err);
+    else if (hf_dir_is (path))
+        rc = hf_dir_read_config (path, notes, &scheme, err);
+    else
+        rc = read_checkpoint (path, iteration, notes, err);
+    if (rc < 0 || model_notes_given (notes))
+        return rc;
+    return mg_error_set (err, EINVAL, "%s does not say of which model it is", path);
+}

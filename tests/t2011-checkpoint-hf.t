@@ -1,0 +1,214 @@
+#!/bin/bash
+# Models of Hugging Face's transformers: converted, trained from, and written back, byte for byte.
+. "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
+. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/train.sh"
+
+golden=$MG_SHARED/golden/14_hf
+[ -r "$golden/llama/config.json" ] || skip_all "no reference data in $MG_SHARED"
+command -v jq >/dev/null || skip_all "no jq"
+
+header() {
+    tail -c +9 "$1" | head -c $(($(od -An -tu8 -N8 "$1")))
+}
+
+# bytes FILE FROM TO: of the data
+bytes() {
+    tail -c +$((9 + $(od -An -tu8 -N8 "$1") + $2)) "$1" | head -c $(($3 - $2))
+}
+
+# tensors FILE...: a line for each tensor of the files, with its checksum
+tensors() {
+    local file name what from to
+    for file; do
+        while read -r name what from to; do
+            echo "$name $what $(bytes "$file" "$from" "$to" | sha256sum | cut -d' ' -f1)"
+        done < <(header "$file" | jq -r 'del(.__metadata__) | to_entries[] | .value as $v
+            | "\(.key) \($v.dtype)\($v.shape | tostring) \($v.data_offsets[0]) \($v.data_offsets[1])"')
+    done | sort
+}
+
+# make_io_batches IN OUT: a batch whose loss is that of the token ids' own successors
+make_io_batches() {
+    local from to type i ids header
+    read -r type from to < <(header "$1" | jq -r '.input_ids
+        | "\(.dtype) \(.data_offsets[0]) \(.data_offsets[1])"')
+    i=$((${type#I} / 8))
+    mapfile -t ids < <(bytes "$1" "$from" "$to" | od -An -v -w$i -t d$i | tr -d ' ')
+    header='{"tokens":{"dtype":"I32","shape":[1,2,16],"data_offsets":[0,128]},'
+    header+='"labels":{"dtype":"I32","shape":[1,2,16],"data_offsets":[128,256]},'
+    header+='"loss_mask":{"dtype":"F32","shape":[1,2,16],"data_offsets":[256,384]}}'
+    # shellcheck disable=SC2059
+    {
+        printf "\\$(printf %o ${#header})\\0\\0\\0\\0\\0\\0\\0%s" "$header"
+        for i in "${ids[@]}"; do printf "\\$(printf %o "$i")\\0\\0\\0"; done
+        for ((i = 1; i <= 32; i++)); do printf "\\$(printf %o "${ids[i % 32]}")\\0\\0\\0"; done
+        for ((i = 1; i <= 32; i++)); do
+            if ((i % 16 == 0)); then printf '\0\0\0\0'; else printf '\0\0\200\77'; fi
+        done
+    } >"$2"
+}
+
+# loss ARGUMENT...: of the first step
+loss() {
+    rm -f m.json
+    run "$@" --micro-batch-size 1 --train-iters 1 --lr 1e-3 --metrics-file m.json
+    [ "$status" = 0 ] && jq '."lm loss"' m.json || diag "$err"
+}
+
+near() {
+    ok "awk -v a='$1' -v b='$2' 'BEGIN { d = a - b; exit !(a != \"\" && d * d <= 25e-12 * b * b) }'" \
+        "$3: $1, $2"
+}
+
+for name in gpt2 llama llama3 qwen2 qwen3 mistral mistral_window; do
+    from=$golden/$name
+    run megatron checkpoint convert "$from" --output "$name.st"
+    is "$status$err" 0 "$name is converted"
+    jq -r '.megatron.tensors // empty | to_entries[] | "\(.key) F32\(.value[0] | tostring) \(.value[1])"' \
+        "$from/about.json" | sort >want
+    if [ -s want ]; then
+        is "$(tensors "$name.st")" "$(cat want)" "$name: Megatron-LM's tensors"
+    fi
+
+    # config.json of transformers 4 says the same
+    mkdir v4
+    cp "$from"/model* v4
+    cp "$from/config_v4.json" v4/config.json
+    megatron checkpoint convert v4 --output v4.st
+    is "$(tensors v4.st)" "$(tensors "$name.st")" "$name: by the older config.json"
+    is "$(header v4.st | jq -cS '.__metadata__ | del(."hf-config")')" \
+        "$(header "$name.st" | jq -cS '.__metadata__ | del(."hf-config")')" "$name: the same model"
+    rm -r v4
+
+    tensors "$from"/model*.safetensors >theirs
+    run megatron checkpoint convert "$name.st" --format hf --output "$name.hf"
+    is "$status$err" 0 "$name: and back"
+    is "$(tensors "$name.hf/model.safetensors")" "$(cat theirs)" "$name: byte for byte"
+    is "$(jq -c .model_type "$name.hf/config.json")" "$(jq -c .model_type "$from/config.json")" \
+        "$name: the same kind"
+    is "$(jq -c '[.bos_token_id, .eos_token_id]' "$name.hf/config.json")" \
+        "$(jq -c '[.bos_token_id, .eos_token_id]' "$from/config.json")" "$name: its tokens"
+    run megatron checkpoint convert "$from" --format hf --output "$name.parts" --max-shard-size 20KB
+    is "$status$err" 0 "$name: at once, in parts"
+    ok "[ \$(ls $name.parts/model-0000?-of-0000?.safetensors | wc -l) -gt 3 ]" "$name: several"
+    is "$(tensors "$name.parts"/model-*.safetensors)" "$(cat theirs)" "$name: byte for byte"
+    run megatron checkpoint convert "$name.parts" --output parts.st
+    ok "cmp <(tensors parts.st) <(tensors $name.st)" "$name: read by its index"
+
+    make_io_batches "$from/io.safetensors" io.st
+    want=$(jq .loss_f64 "$from/about.json")
+    near "$(loss megatron train --load-weights "$name.st" --use-checkpoint-args --batches io.st \
+        --save-weights trained.st --save ck)" "$want" "$name: the loss of a step"
+    near "$(loss megatron train --load-weights "$from" --use-checkpoint-args --batches io.st)" "$want" \
+        "$name: from the directory itself"
+    for trained in trained.st ck; do
+        run megatron checkpoint convert "$trained" --format hf --output t.hf
+        is "$status$err" 0 "$name: $trained back"
+        is "$(jq -c '[.model_type, .bos_token_id]' t.hf/config.json)" \
+            "$(jq -c '[.model_type, .bos_token_id]' "$from/config.json")" "$name: kind and tokens"
+        run megatron checkpoint convert t.hf --output t.st
+        is "$(tensors t.st)" "$(tensors trained.st)" "$name: with the trained weights"
+        rm -r t.hf
+    done
+    near "$(loss megatron train --load ck --finetune --use-checkpoint-args --batches io.st)" \
+        "$(loss megatron train --load-weights trained.st --use-checkpoint-args --batches io.st)" \
+        "$name: a checkpoint says which model it is of"
+    run megatron checkpoint inspect ck
+    like "$out" "2 layers, hidden 32, .*vocabulary 96, " "$name: its checkpoint's model"
+    rm -r ck
+    if mpi_available; then
+        near "$(loss mpi_run 2 megatron train --load-weights "$from" --use-checkpoint-args --batches io.st \
+            --tensor-model-parallel-size 2)" "$want" "$name: two ranks"
+    else
+        skip 1 "no MPI"
+    fi
+done
+
+# ---- a GPT-2 by its old format goes the new way, and back
+megatron checkpoint convert gpt2.st --format hf-gpt2 --output gpt2.safetensors
+is "$(tensors gpt2.safetensors)" "$(tensors "$golden/gpt2/model.safetensors")" "hf-gpt2"
+run megatron checkpoint convert gpt2.safetensors --format hf --output old.hf --num-attention-heads 4
+is "$status$err" 0 "a file alone becomes a directory"
+is "$(tensors old.hf/model.safetensors)" "$(tensors "$golden/gpt2/model.safetensors")" "byte for byte"
+run megatron checkpoint convert "$golden/llama" --format hf-gpt2 --output x
+like "$err" "a model with other positions than learned ones is no GPT-2" "a Llama is no GPT-2"
+
+# ---- refusals
+# refuse TEXT ARGUMENT...
+refuse() {
+    local text=$1
+    shift
+    run "$@"
+    [ "$status" -ne 0 ] || diag "not refused: $*"
+    like "$err" "$text" "refused: $text"
+    is "$(wc -l <<<"$err")" 1 "in one line"
+}
+train=(megatron train --load-weights llama.st --use-checkpoint-args --batches io.st --train-iters 1
+       --lr 1 --micro-batch-size 1)
+refuse "--hidden-size contradicts llama.st" "${train[@]}" --hidden-size 64
+refuse "--swiglu contradicts llama.st|--squared-relu and --swiglu|--swiglu and --squared-relu" \
+    "${train[@]}" --squared-relu
+refuse "--qk-layernorm contradicts llama.st" "${train[@]}" --qk-layernorm
+refuse "--rotary-base contradicts llama.st" "${train[@]}" --rotary-base 5e5
+refuse "--window-size contradicts llama.st" "${train[@]}" --window-size 7,0
+refuse "--num-query-groups contradicts llama.st" "${train[@]}" --num-query-groups 4
+run "${train[@]}" --hidden-size 32 --num-query-groups 2 --hidden-dropout 0.1 \
+    --max-position-embeddings 128 --use-rotary-position-embeddings
+is "$status" 0 "what agrees may be said too" || diag "$err"
+refuse "--use-checkpoint-args wants --load-weights or --load" megatron train --use-checkpoint-args
+refuse "io.st does not say of which model it is" megatron train --use-checkpoint-args --load-weights io.st
+refuse "config.json is there already" megatron checkpoint convert llama.st --format hf --output llama.hf
+refuse "--apply-layernorm-1p of the model has no place in config.json of llama" \
+    bash -c 'megatron train --load-weights llama.st --num-layers 2 --hidden-size 32 --num-attention-heads 4 \
+        --ffn-hidden-size 56 --group-query-attention --num-query-groups 2 --swiglu --normalization RMSNorm \
+        --position-embedding-type rope --disable-bias-linear --untie-embeddings-and-output-weights \
+        --apply-layernorm-1p --vocab-size 96 --batches io.st --micro-batch-size 1 --train-iters 1 --lr 1 \
+        --save-weights 1p.st >/dev/null && megatron checkpoint convert 1p.st --format hf --output x'
+
+# change NAME EXPRESSION: a copy of the model whose config.json is changed by jq
+change() {
+    rm -rf changed
+    cp -r "$golden/$1" changed
+    chmod -R u+w changed
+    jq "$2" "$golden/$1/config.json" >changed/config.json
+}
+while IFS='|' read -r name expression text; do
+    change "$name" "$expression"
+    refuse "$text" megatron checkpoint convert changed --output x
+done <<'END'
+llama|.model_type = "mixtral"|model_type is "mixtral": want gpt2, llama
+llama|.architectures = ["LlamaForSequenceClassification"]|architectures is .*want LlamaForCausalLM
+llama|.attention_bias = true|attention_bias is true
+llama|.hidden_act = "relu"|hidden_act is "relu"
+llama|.rope_parameters.rope_type = "yarn"|rope_parameters: rope_type is "yarn": want default
+llama|.rope_parameters.partial_rotary_factor = 0.5|partial_rotary_factor is 0.5
+llama|.rope_parameters.attention_factor = 2|rope_parameters: attention_factor is not known
+llama|.quantization_config = {"bits": 4}|quantization_config
+llama|.num_hidden_layers = 3|tensor model.layers.2.* is not in it
+llama|.num_hidden_layers = 1|tensor model.layers.1.* is none of a Llama's
+llama|.tie_word_embeddings = true|lm_head.weight is not the word embedding
+llama|.hidden_size = 40|tensor .* has shape \[96, 32\], want \[96, 40\]
+llama|del(.hidden_size)|hidden_size is not there
+llama|.num_key_value_heads = 3|num_key_value_heads is 3
+qwen3|.layer_types = ["full_attention"]|layer_types
+qwen3|.layer_types[0] = "chunked_attention"|layer_types is .*want full_attention or sliding
+gpt2|.scale_attn_by_inverse_layer_idx = true|scale_attn_by_inverse_layer_idx is true
+gpt2|.activation_function = "relu"|activation_function is "relu"
+END
+ok "[ ! -e x ]" "and nothing is written"
+change llama .
+jq '.weight_map["lm_head.weight"] = "../model.safetensors"' "$golden/llama/model.safetensors.index.json" \
+    >changed/model.safetensors.index.json
+refuse "index.json: weight_map: .* is no name of a file beside it" \
+    megatron checkpoint convert changed --output x
+jq '.weight_map["model.embed_tokens.weight"] = "model-00002-of-00005.safetensors"' \
+    "$golden/llama/model.safetensors.index.json" >changed/model.safetensors.index.json
+refuse "tensor model.embed_tokens.weight is in model-00001-.*, the index says model-00002-" \
+    megatron checkpoint convert changed --output x
+jq '.weight_map.more = "model-00001-of-00005.safetensors"' \
+    "$golden/llama/model.safetensors.index.json" >changed/model.safetensors.index.json
+refuse "tensor more is not in model-00001-" megatron checkpoint convert changed --output x
+rm changed/model-00003*
+refuse "model-00003-of-00005.safetensors: cannot open" megatron checkpoint convert changed --output x
+done_testing

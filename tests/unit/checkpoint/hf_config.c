@@ -1,0 +1,278 @@
+/* hf_config - fields of config.json and the arguments that they are, both ways; what is refused */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "libcore/checkpoint/hf_config.h"
+#include "tests/tap/tap.h"
+
+static const char llama[] =
+    "{\"model_type\":\"llama\",\"architectures\":[\"LlamaForCausalLM\"],\"hidden_size\":32,"
+    "\"intermediate_size\":56,\"num_hidden_layers\":3,\"num_attention_heads\":4,"
+    "\"num_key_value_heads\":2,\"vocab_size\":96,\"bos_token_id\":7}";
+static const char gpt2[] = "{\"model_type\":\"gpt2\",\"n_embd\":32,\"n_head\":4,\"n_layer\":2,"
+                           "\"vocab_size\":96,\"n_positions\":16}";
+
+/* A base with some fields replaced, as text. */
+static char *change (const char *base, const char *fields)
+{
+    json_t *root = json_loads (base, 0, NULL), *more = json_loads (fields, 0, NULL);
+    const char *key;
+    json_t *value;
+    char *text;
+
+    if (!root || !more)
+        bail_out ("bad JSON: %s", fields);
+    json_object_foreach (more, key, value) {
+        if (json_is_string (value) && strcmp (json_string_value (value), "DELETE") == 0)
+            json_object_del (root, key);
+        else
+            json_object_set (root, key, value);
+    }
+    text = json_dumps (root, 0);
+    json_decref (root);
+    json_decref (more);
+    return text;
+}
+
+/* The arguments as one text, without what is kept of the file. */
+static void list (const struct notes *notes, char text[2000])
+{
+    size_t len = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < notes->num; i++) {
+        const struct note *n = &notes->note[i];
+
+        if (strcmp (n->name, "hf-config") != 0)
+            len += (size_t)snprintf (text + len, 2000 - len, " %s=%s", n->name, n->value);
+    }
+    strcat (text, " ");
+}
+
+/* The text of these arguments reads as the same arguments. */
+static void check_back (const struct notes *args, const char *label)
+{
+    const struct names_scheme *scheme = NULL, *again = NULL;
+    char a[2000], b[2000];
+    struct notes back = { .num = 0 };
+    struct mg_error err = { "" };
+    char *text = hf_config_format (args, MG_BFLOAT16, &scheme, &err);
+    bool read = text && hf_config_parse (text, strlen (text), &back, &again, &err) == 0;
+
+    list (args, a);
+    list (&back, b);
+    if (!ok (read && scheme == again && strcmp (a, b) == 0, "%s: written and read %s", label,
+             err.text))
+        diag ("%s, then %s", a, b);
+    ok (text && strstr (text, "\"torch_dtype\": \"bfloat16\""), "%s: its type", label);
+    notes_clear (&back);
+    free (text);
+}
+
+static void test_arguments (void)
+{
+    static const struct {
+        const char *base, *fields, *args; /* separated by blanks; "!name": not given */
+    } rows[] = {
+        { llama, "{}", "num-layers=3 hidden-size=32 ffn-hidden-size=56 num-attention-heads=4 "
+          "kv-channels=8 group-query-attention=true num-query-groups=2 vocab-size=96 swiglu=true "
+          "max-position-embeddings=2048 normalization=RMSNorm norm-epsilon=1e-06 "
+          "position-embedding-type=rope rotary-base=10000 disable-bias-linear=true "
+          "untie-embeddings-and-output-weights=true hidden-dropout=0 attention-dropout=0 "
+          "!window-size !use-rope-scaling !add-qkv-bias !qk-layernorm" },
+        { llama, "{\"num_key_value_heads\":null}", "!num-query-groups !group-query-attention" },
+        { llama, "{\"head_dim\":6,\"rms_norm_eps\":1e-5,\"rope_theta\":500000.0}",
+          "kv-channels=6 norm-epsilon=1e-05 rotary-base=500000" },
+        { llama, "{\"tie_word_embeddings\":true}", "!untie-embeddings-and-output-weights" },
+        { llama, "{\"attention_bias\":true,\"mlp_bias\":true}", "!disable-bias-linear" },
+        { llama, "{\"hidden_act\":\"gelu_pytorch_tanh\"}", "geglu=true !exact-gelu !swiglu" },
+        { llama, "{\"hidden_act\":\"gelu\"}", "geglu=true exact-gelu=true" },
+        { llama, "{\"rope_theta\":7,\"rope_scaling\":{\"type\":\"linear\",\"factor\":2.5}}",
+          "rotary-base=7 rotary-seq-len-interpolation-factor=2.5" },
+        { llama, "{\"rope_parameters\":{\"rope_type\":\"llama3\",\"rope_theta\":5.5,\"factor\":32,"
+          "\"low_freq_factor\":1.5,\"high_freq_factor\":4.5,"
+          "\"original_max_position_embeddings\":64}}",
+          "use-rope-scaling=true rope-scaling-factor=32 rope-scaling-low-freq-factor=1.5 "
+          "rope-scaling-high-freq-factor=4.5 rotary-base=5.5 "
+          "rope-scaling-original-max-position-embeddings=64" },
+        { llama, "{\"model_type\":\"mistral\",\"architectures\":\"DELETE\","
+          "\"num_key_value_heads\":\"DELETE\",\"num_attention_heads\":16}",
+          "num-query-groups=8 window-size=4095,0 max-position-embeddings=131072" },
+        { llama, "{\"model_type\":\"mistral\",\"architectures\":null,\"sliding_window\":null}",
+          "!window-size" },
+        { llama, "{\"model_type\":\"qwen2\",\"architectures\":[\"Qwen2ForCausalLM\"]}",
+          "add-qkv-bias=true disable-bias-linear=true !window-size" },
+        { llama, "{\"model_type\":\"qwen2\",\"architectures\":null,\"use_sliding_window\":true,"
+          "\"sliding_window\":9,\"max_window_layers\":1}",
+          "window-size=8,0 window-attn-skip-freq=[0,1,1]" },
+        { llama, "{\"model_type\":\"qwen2\",\"architectures\":null,\"use_sliding_window\":true,"
+          "\"sliding_window\":9}", "!window-size" },
+        { llama, "{\"model_type\":\"qwen3\",\"architectures\":null,\"use_sliding_window\":true,"
+          "\"sliding_window\":9,\"layer_types\":[\"sliding_attention\",\"full_attention\","
+          "\"sliding_attention\"]}",
+          "qk-layernorm=true kv-channels=128 window-attn-skip-freq=[1,0,1]" },
+        { gpt2, "{}", "num-layers=2 ffn-hidden-size=128 kv-channels=8 hidden-dropout=0.1 "
+          "position-embedding-type=learned_absolute normalization=LayerNorm !swiglu !exact-gelu "
+          "!untie-embeddings-and-output-weights !disable-bias-linear" },
+        { gpt2, "{\"n_inner\":72,\"activation_function\":\"gelu\",\"tie_word_embeddings\":false,"
+          "\"resid_pdrop\":0.25,\"embd_pdrop\":0.25,\"attn_pdrop\":0}",
+          "ffn-hidden-size=72 exact-gelu=true untie-embeddings-and-output-weights=true "
+          "hidden-dropout=0.25 attention-dropout=0" },
+    };
+
+    for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
+        const struct names_scheme *scheme = NULL;
+        char have[2000], want[64], copy[1000], *text = change (rows[i].base, rows[i].fields);
+        struct notes args = { .num = 0 };
+        struct mg_error err = { "" };
+
+        is_int (hf_config_parse (text, strlen (text), &args, &scheme, &err), 0, "%s is read %s",
+                rows[i].fields, err.text);
+        ok (scheme == (rows[i].base == llama ? &names_llama : &names_gpt2), "its names");
+        list (&args, have);
+        snprintf (copy, sizeof (copy), "%s", rows[i].args);
+        for (char *word = strtok (copy, " "); word; word = strtok (NULL, " ")) {
+            bool absent = *word == '!';
+
+            snprintf (want, sizeof (want), absent ? " %s=" : " %s ", word + absent);
+            if (!ok (!strstr (have, want) == absent, "%s", word))
+                diag ("%s", have);
+        }
+        check_back (&args, rows[i].fields);
+        notes_clear (&args);
+        free (text);
+    }
+}
+
+static void test_refusals (void)
+{
+    static const struct {
+        const char *base, *fields, *text;
+    } rows[] = {
+        { llama, "{\"model_type\":\"DELETE\"}", "model_type is not given: want gpt2, llama" },
+        { llama, "{\"model_type\":7}", "model_type is 7" },
+        { llama, "{\"model_type\":\"mixtral\"}", "model_type is \"mixtral\"" },
+        { llama, "{\"architectures\":[\"LlamaModel\"]}", "want LlamaForCausalLM" },
+        { llama, "{\"architectures\":[]}", "architectures is []" },
+        { llama, "{\"hidden_size\":\"DELETE\"}", "hidden_size is not there" },
+        { llama, "{\"hidden_size\":0}", "hidden_size is 0: want a whole number" },
+        { llama, "{\"hidden_size\":3.5}", "hidden_size is 3.5" },
+        { llama, "{\"vocab_size\":4294967296}", "vocab_size is 4294967296" },
+        { llama, "{\"num_attention_heads\":5,\"num_key_value_heads\":5}",
+          "hidden_size is 32: want a multiple" },
+        { llama, "{\"num_key_value_heads\":3}", "num_key_value_heads is 3: want a divisor" },
+        { llama, "{\"rms_norm_eps\":\"x\"}", "rms_norm_eps is \"x\": want a number" },
+        { llama, "{\"tie_word_embeddings\":1}", "tie_word_embeddings is 1: want true or false" },
+        { llama, "{\"attention_bias\":true}", "attention_bias is true: linear layers" },
+        { llama, "{\"mlp_bias\":true}", "mlp_bias is true: linear layers" },
+        { llama, "{\"model_type\":\"mistral\",\"architectures\":null,\"attention_bias\":true}",
+          "attention_bias is true: this kind of model has no such field" },
+        { llama, "{\"hidden_act\":\"relu\"}", "hidden_act is \"relu\": want silu" },
+        { llama, "{\"hidden_act\":7}", "hidden_act is 7" },
+        { llama, "{\"rope_scaling\":7}", "rope_scaling is 7: want an object" },
+        { llama, "{\"rope_scaling\":{\"type\":\"dynamic\"}}",
+          "rope_scaling: type is \"dynamic\": want default, linear or llama3" },
+        { llama, "{\"rope_parameters\":{\"rope_type\":7}}", "want a name" },
+        { llama, "{\"rope_parameters\":{\"full_attention\":{}}}", "full_attention is not known" },
+        { llama, "{\"partial_rotary_factor\":0.5}", "partial_rotary_factor is 0.5: want 1" },
+        { llama, "{\"quantization_config\":{}}", "quantization_config is {}" },
+        { llama, "{\"pruned_heads\":{\"0\":[1]}}", "pruned_heads" },
+        { llama, "{\"sliding_window\":7}", "sliding_window is 7: this kind of model has none" },
+        { llama, "{\"model_type\":\"qwen3\",\"architectures\":null,\"layer_types\":[]}",
+          "layer_types is []: want a type for each layer" },
+        { gpt2, "{\"scale_attn_weights\":false}", "scale_attn_weights is false" },
+        { gpt2, "{\"add_cross_attention\":true}", "add_cross_attention is true" },
+        { gpt2, "{\"activation_function\":\"silu\"}", "activation_function is \"silu\"" },
+        { gpt2, "{\"n_head\":5}", "n_embd is 32: want a multiple of n_head" },
+        { gpt2, "{\"n_embd\":2000000000,\"n_head\":1}", "n_embd is 2000000000: this is too" },
+    };
+    static const char *const no_json[] = { "", "{", "[]", "7", "{\"a\":1,\"a\":2}" };
+    const struct names_scheme *scheme;
+    struct mg_error err;
+
+    for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
+        char *text = change (rows[i].base, rows[i].fields);
+        struct notes args = { .num = 0 };
+
+        errno = 0;
+        if (!ok (hf_config_parse (text, strlen (text), &args, &scheme, &err) == -1 && errno != 0
+                     && strstr (err.text, rows[i].text), "refused: %s", err.text))
+            diag ("want %s", rows[i].text);
+        notes_clear (&args);
+        free (text);
+    }
+    for (size_t i = 0; i < sizeof (no_json) / sizeof (no_json[0]); i++) {
+        struct notes args = { .num = 0 };
+
+        ok (hf_config_parse (no_json[i], strlen (no_json[i]), &args, &scheme, &err) == -1
+                && errno == EINVAL && args.num == 0, "refused: %s", err.text);
+        notes_clear (&args);
+    }
+}
+
+/* Which kind is written for arguments that do not say it. */
+static void test_kinds (void)
+{
+    static const struct {
+        const char *more, *kind; /* a flag or NULL; the kind, NULL: none */
+    } rows[] = {
+        { NULL, "\"llama\"" },          { "add-qkv-bias", "\"qwen2\"" },
+        { "qk-layernorm", "\"qwen3\"" }, { "window-size", "\"mistral\"" },
+        { "qk-layernorm add-qkv-bias", NULL },
+    };
+
+    for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
+        const struct names_scheme *scheme;
+        struct notes args = { .num = 0 };
+        char copy[64], *text;
+        struct mg_error err = { "" };
+
+        notes_set (&args, "num-layers", "2", NULL);
+        notes_set (&args, "num-attention-heads", "2", NULL);
+        notes_set (&args, "position-embedding-type", "rope", NULL);
+        notes_set (&args, "disable-bias-linear", "true", NULL);
+        snprintf (copy, sizeof (copy), "%s", rows[i].more ? rows[i].more : "");
+        for (char *word = strtok (copy, " "); word; word = strtok (NULL, " "))
+            notes_set (&args, word, "3,0", NULL);
+        text = hf_config_format (&args, MG_FLOAT32, &scheme, &err);
+        if (rows[i].kind)
+            ok (text && strstr (text, rows[i].kind), "%s", rows[i].kind);
+        else
+            ok (!text && strstr (err.text, "is none of gpt2"), "refused: %s", err.text);
+        free (text);
+        notes_clear (&args);
+    }
+}
+
+/* Fields that are no arguments stay; those of another kind do not. */
+static void test_rest (void)
+{
+    const struct names_scheme *scheme;
+    struct notes args = { .num = 0 };
+    char *text;
+
+    if (hf_config_parse (llama, strlen (llama), &args, &scheme, NULL) < 0)
+        bail_out ("no llama");
+    text = hf_config_format (&args, MG_FLOAT32, &scheme, NULL);
+    ok (text && strstr (text, "\"bos_token_id\": 7"), "a field that is no argument stays");
+    free (text);
+    notes_set (&args, "qk-layernorm", "true", NULL);
+    text = hf_config_format (&args, MG_FLOAT32, &scheme, NULL);
+    ok (text && strstr (text, "\"qwen3\"") && !strstr (text, "bos_token_id"),
+        "but not in another kind");
+    free (text);
+    notes_clear (&args);
+}
+
+int main (void)
+{
+    test_arguments ();
+    test_refusals ();
+    test_kinds ();
+    test_rest ();
+    return done_testing ();
+}
