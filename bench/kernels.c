@@ -17,8 +17,6 @@
 
 #include "kernels/kernels.h"
 
-enum { ROWS = 256 }; /* tokens: GPT-2 124M with B 4, T 64 */
-
 struct bench {
     struct kernels *k;
     int threads;
@@ -69,7 +67,7 @@ static double gemm_rate (struct bench *b, const struct kern_gemm *g)
 }
 
 /* y = x W^T of a [out, in] weight; dx = dy W; dW += dy^T x. */
-static struct kern_gemm form (struct bench *b, int which, int64_t in, int64_t out,
+static struct kern_gemm form (struct bench *b, int which, int64_t rows, int64_t in, int64_t out,
                               enum mg_dtype dtype)
 {
     struct kern_gemm g = { .a = b->a, .b = b->b, .c = b->c, .dtype = dtype };
@@ -77,9 +75,9 @@ static struct kern_gemm form (struct bench *b, int which, int64_t in, int64_t ou
     g.trans_a = which == 2;
     g.trans_b = which == 0;
     g.accumulate = which == 2;
-    g.m = which == 2 ? out : ROWS;
+    g.m = which == 2 ? out : rows;
     g.n = which == 0 ? out : in;
-    g.k = which == 0 ? in : which == 1 ? out : ROWS;
+    g.k = which == 0 ? in : which == 1 ? out : rows;
     g.lda = which == 0 ? in : out;
     g.ldb = in;
     g.ldc = which == 0 ? out : in;
@@ -122,31 +120,59 @@ static double square_rate (struct bench *b, enum mg_dtype dtype)
     return best;
 }
 
-static void bench_gemm (struct bench *b, enum mg_dtype dtype)
-{
-    static const int64_t layers[][2]
-        = { { 768, 2304 }, { 768, 768 }, { 768, 3072 }, { 3072, 768 }, { 768, 50304 } };
-    static const char *const names[] = { "forward", "dgrad", "wgrad" };
-    double floor, time = 0, flops = 0;
+/* The products of a model's step: of 12 layers, and of an output layer, the last one. */
+enum { MODEL_PRODUCTS = 5 };
 
-    fill (b, dtype);
-    floor = square_rate (b, dtype);
-    printf ("%s: best square product %.0f GFLOP/s\n", mg_dtype_name (dtype), floor);
-    for (size_t i = 0; i < sizeof (layers) / sizeof (layers[0]); i++) {
-        printf ("  %4d x %5d x %5d", ROWS, (int)layers[i][0], (int)layers[i][1]);
+struct model {
+    const char *name;
+    int64_t rows; /* tokens */
+    int64_t layer[MODEL_PRODUCTS][2]; /* width of the input and of the output */
+};
+
+static const struct model models[] = {
+    { "GPT-2 124M", 256,
+      { { 768, 2304 }, { 768, 768 }, { 768, 3072 }, { 3072, 768 }, { 768, 50304 } } },
+    { "Llama 124M, B 4, T 64", 256,
+      { { 768, 1280 }, { 768, 768 }, { 768, 4096 }, { 2048, 768 }, { 768, 32000 } } },
+    { "Llama 124M, B 1, T 1024", 1024,
+      { { 768, 1280 }, { 768, 768 }, { 768, 4096 }, { 2048, 768 }, { 768, 32000 } } },
+};
+
+static void bench_model (struct bench *b, const struct model *m, enum mg_dtype dtype,
+                         double floor)
+{
+    static const char *const names[] = { "forward", "dgrad", "wgrad" };
+    double time = 0, flops = 0;
+
+    for (int i = 0; i < MODEL_PRODUCTS; i++) {
+        int64_t in = m->layer[i][0], out = m->layer[i][1];
+
+        printf ("  %4d x %5d x %5d", (int)m->rows, (int)in, (int)out);
         for (int which = 0; which < 3; which++) {
-            struct kern_gemm g = form (b, which, layers[i][0], layers[i][1], dtype);
+            struct kern_gemm g = form (b, which, m->rows, in, out, dtype);
             double rate = gemm_rate (b, &g), work;
 
-            work = 2e-9 * (double)g.m * (double)g.n * (double)g.k * (i < 4 ? 12 : 1);
+            work = 2e-9 * (double)g.m * (double)g.n * (double)g.k
+                   * (i < MODEL_PRODUCTS - 1 ? 12 : 1);
             flops += work;
             time += work / rate;
             printf ("  %s %4.0f (%.2f)", names[which], rate, rate / floor);
         }
         printf ("\n");
     }
-    printf ("  a GPT-2 124M step's products: %.3f s, %.0f GFLOP/s, %.2f of the floor\n",
-            time, flops / time, flops / time / floor);
+    printf ("  a %s step's products: %.3f s, %.0f GFLOP/s, %.2f of the floor\n", m->name, time,
+            flops / time, flops / time / floor);
+}
+
+static void bench_gemm (struct bench *b, enum mg_dtype dtype)
+{
+    double floor;
+
+    fill (b, dtype);
+    floor = square_rate (b, dtype);
+    printf ("%s: best square product %.0f GFLOP/s\n", mg_dtype_name (dtype), floor);
+    for (size_t i = 0; i < sizeof (models) / sizeof (models[0]); i++)
+        bench_model (b, &models[i], dtype, floor);
 }
 
 static int call_triad (struct bench *b, const void *what)

@@ -6,6 +6,7 @@
 #
 # A private directory, $tmp, is removed at the end.
 
+row_width=46 # of what a row says
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/mgbench.XXXXXX") || exit 1
 undo=
 # shellcheck disable=SC2317  # called by the trap
@@ -25,12 +26,12 @@ die() {
 }
 
 header() {
-    printf '%-46s %12s %12s %8s\n' "$1" value floor ratio
+    printf '%-*s %12s %12s %8s\n' "$row_width" "$1" value floor ratio
 }
 
 row() {
-    awk -v what="$1" -v value="$2" -v floor="$3" -v unit="$4" 'BEGIN {
-        printf "%-46s %9.4g %-4s %7.4g %-4s %8.2f\n", what, value, unit, floor, unit,
+    awk -v what="$1" -v value="$2" -v floor="$3" -v unit="$4" -v width="$row_width" 'BEGIN {
+        printf "%-" width "s %9.4g %-4s %7.4g %-4s %8.2f\n", what, value, unit, floor, unit,
             (floor > 0 ? value / floor : 0) }'
 }
 

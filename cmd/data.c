@@ -16,6 +16,7 @@ static const struct cmd_part parts[] = {
     { "tokenize", "text to a dataset, PREFIX.bin and PREFIX.idx", data_tokenize },
     { "encode", "the token ids of a text", data_encode },
     { "decode", "the text of token ids", data_decode },
+    { "train-tokenizer", "text to a tokenizer of its own", data_train_tokenizer },
     { "index", "which tokens make each sample of a dataset", data_index },
     { "merge", "several datasets become one", data_merge },
     { "split", "one dataset becomes several", data_split },
@@ -114,6 +115,23 @@ static int set_vocab_file (void *target, const struct cmd_option *option,
     return 0;
 }
 
+static int set_tokenizer_model (void *target, const struct cmd_option *option,
+                                const char *what, const char *value, struct mg_error *err)
+{
+    (void)option, (void)what, (void)err;
+    ((struct data_tokenizer *)target)->files.model = value;
+    return 0;
+}
+
+static int set_no_special_tokens (void *target, const struct cmd_option *option,
+                                  const char *what, const char *value,
+                                  struct mg_error *err)
+{
+    (void)option, (void)what, (void)value, (void)err;
+    ((struct data_tokenizer *)target)->files.no_special_tokens = true;
+    return 0;
+}
+
 static int set_merge_file (void *target, const struct cmd_option *option,
                            const char *what, const char *value, struct mg_error *err)
 {
@@ -123,12 +141,19 @@ static int set_merge_file (void *target, const struct cmd_option *option,
 }
 
 const struct cmd_option data_tokenizer_options[] = {
-    { "tokenizer-type", NULL, "TYPE", "ByteLevel (default) or GPT2BPETokenizer", NULL,
+    { "tokenizer-type", NULL, "TYPE",
+      "ByteLevel (default), GPT2BPETokenizer or HuggingFaceTokenizer", NULL,
       set_tokenizer_type },
     { "vocab-file", NULL, "FILE", "vocabulary of GPT2BPETokenizer, encoder.json", NULL,
       set_vocab_file },
     { "merge-file", NULL, "FILE", "merges of GPT2BPETokenizer, vocab.bpe", NULL,
       set_merge_file },
+    { "tokenizer-model", NULL, "PATH",
+      "tokenizer.json of HuggingFaceTokenizer, or its directory", NULL,
+      set_tokenizer_model },
+    { "tokenizer-hf-no-include-special-tokens", NULL, NULL,
+      "put no tokens around a text, such as one that begins it", NULL,
+      set_no_special_tokens },
     { NULL, NULL, NULL, NULL, NULL, NULL },
 };
 

@@ -32,6 +32,9 @@ int data_split (int argc, char **argv);
 int data_encode (int argc, char **argv);
 int data_decode (int argc, char **argv);
 
+/* "megatron data train-tokenizer": text to a tokenizer.json. */
+int data_train_tokenizer (int argc, char **argv);
+
 /* Options that several parts have: PREFIX, --json, --help; the target is this. */
 struct data_common {
     const char *prefix; /* of the dataset; a name that ends in .bin or .idx is refused */
@@ -43,7 +46,7 @@ extern const struct cmd_option data_common_options[];
 /* --help alone; the target is a bool. */
 extern const struct cmd_option data_help_options[];
 
-/* --tokenizer-type, --vocab-file, --merge-file; the target is this. */
+/* --tokenizer-type and what names its files; the target is this. */
 struct data_tokenizer {
     const char *type; /* preset by the part */
     struct tokenizer_files files;

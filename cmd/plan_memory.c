@@ -11,28 +11,16 @@
 #include <string.h>
 
 #include "cmd/plan.h"
+#include "cmd/plan_memory.h"
 #include "libcore/base/parse.h"
-#include "libcore/train/memory.h"
 #include "libcore/train/train.h"
 
 enum { WORLD_MAX = 65536, THREADS_MAX = 4096 };
 
-struct request {
-    int world; /* 0: one model's ranks */
-    int rank;  /* -1: all */
-    int threads; /* of each rank; 0: as here */
-};
-
-/* What is printed of a rank. */
-struct row {
-    struct memory_plan plan; /* with pools of its own */
-    int threads;
-};
-
 static int set_number (void *target, const struct cmd_option *option, const char *what,
                        const char *value, struct mg_error *err)
 {
-    struct request *r = target;
+    struct plan_memory *r = target;
 
     if (strcmp (option->key, "threads") == 0)
         return parse_int (what, value, 1, THREADS_MAX, &r->threads, err);
@@ -41,11 +29,25 @@ static int set_number (void *target, const struct cmd_option *option, const char
     return parse_int (what, value, 0, WORLD_MAX, &r->rank, err);
 }
 
+static int set_choices (void *target, const struct cmd_option *option, const char *what,
+                        const char *value, struct mg_error *err)
+{
+    struct plan_memory *r = target;
+
+    r->choices = true;
+    if (strcmp (option->key, "fit") == 0)
+        return parse_bytes (what, value, &r->fit, err);
+    return 0;
+}
+
 static const struct cmd_option memory_options[] = {
     { "world-size", NULL, "N", "ranks of the job, default one model's", "world", set_number },
     { "rank", NULL, "R", "this rank alone", "rank", set_number },
     { "threads", NULL, "N", "compute threads of a rank, default as on this machine", "threads",
       set_number },
+    { "choices", NULL, NULL, "compare choices of recomputation instead", "choices", set_choices },
+    { "fit", NULL, "BYTES", "and say which of them fits so many bytes a rank, such as 16G", "fit",
+      set_choices },
     { NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
@@ -59,8 +61,8 @@ static void print_help (const struct cmd_option_table *tables, int ntables)
 
 /* --- planning --- */
 
-static int plan_rank (const struct train_args *args, const struct request *r, int rank,
-                      struct row *row, struct mg_error *err)
+static int plan_rank (const struct train_args *args, const struct plan_memory *r, int rank,
+                      struct plan_memory_row *row, struct mg_error *err)
 {
     struct train *t = train_create (args, stdout, stderr);
     int rc = -1;
@@ -84,8 +86,18 @@ static int plan_rank (const struct train_args *args, const struct request *r, in
     return rc;
 }
 
+int plan_memory_ranks (const struct train_args *args, const struct plan_memory *request, int first,
+                       int n, struct plan_memory_row *row, struct mg_error *err)
+{
+    for (int i = 0; i < n; i++) {
+        if (plan_rank (args, request, first + i, &row[i], err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 /* Without a world there is one model, on as many ranks as it needs. */
-static int find_world (struct request *r, const struct train_args *args, struct mg_error *err)
+static int find_world (struct plan_memory *r, const struct train_args *args, struct mg_error *err)
 {
     struct run_config config;
     const struct geometry *g = &config.geometry;
@@ -103,7 +115,7 @@ static int find_world (struct request *r, const struct train_args *args, struct 
 
 /* --- printing --- */
 
-static bool same (const struct row *a, const struct row *b)
+bool plan_memory_same (const struct plan_memory_row *a, const struct plan_memory_row *b)
 {
     return memcmp (a->plan.bytes, b->plan.bytes, sizeof (a->plan.bytes)) == 0
            && a->plan.elements == b->plan.elements && a->plan.padding == b->plan.padding
@@ -112,7 +124,7 @@ static bool same (const struct row *a, const struct row *b)
                       (size_t)a->plan.num_pools * sizeof (*a->plan.pool)) == 0;
 }
 
-static void print_ranks (const struct row *row, int first, int last)
+static void print_ranks (const struct plan_memory_row *row, int first, int last)
 {
     char each[MEMORY_EACH_TEXT];
 
@@ -130,22 +142,25 @@ static void print_ranks (const struct row *row, int first, int last)
     }
     printf ("  %-16s %18" PRId64 "  %.2f GiB\n", "total", memory_total (&row->plan),
             (double)memory_total (&row->plan) / (1 << 30));
+    if (row->plan.again_cost > 0)
+        printf ("  recomputation: %.2f%% of the forward passes\n",
+                100 * row->plan.again_cost / row->plan.forward_cost);
     printf ("  bytes per parameter: %s, for %" PRId64 " parameters and %" PRId64
             " elements of padding\n", each, row->plan.elements, row->plan.padding);
 }
 
-static void print_text (const struct row *row, int first, int n)
+static void print_text (const struct plan_memory_row *row, int first, int n)
 {
     printf ("%d thread%s a rank\n", row->threads, row->threads == 1 ? "" : "s");
     for (int i = 0, next; i < n; i = next) {
         next = i + 1;
-        while (next < n && same (&row[i], &row[next]))
+        while (next < n && plan_memory_same (&row[i], &row[next]))
             next++;
         print_ranks (&row[i], first + i, first + next - 1);
     }
 }
 
-static void print_json_row (const struct row *row, int rank)
+static void print_json_row (const struct plan_memory_row *row, int rank)
 {
     struct memory_each each = memory_each (&row->plan);
 
@@ -162,12 +177,13 @@ static void print_json_row (const struct row *row, int rank)
                 row->plan.pool[p].bytes);
     printf ("],\"total\":%" PRId64 ",\"num_parameters\":%" PRId64 ",\"padding\":%" PRId64
             ",\"bytes_per_parameter\":%.6g,\"bytes_whole\":%.6g,\"bytes_shared\":%.6g"
-            ",\"shards\":%d}",
+            ",\"shards\":%d,\"again\":%.6g}",
             memory_total (&row->plan), row->plan.elements, row->plan.padding, each.total,
-            each.whole, each.shared, row->plan.shards);
+            each.whole, each.shared, row->plan.shards,
+            row->plan.forward_cost > 0 ? row->plan.again_cost / row->plan.forward_cost : 0);
 }
 
-static void print_json (const struct row *row, int first, int n)
+static void print_json (const struct plan_memory_row *row, int first, int n)
 {
     printf ("{\"threads\":%d,\"ranks\":[", row->threads);
     for (int i = 0; i < n; i++) {
@@ -177,22 +193,23 @@ static void print_json (const struct row *row, int first, int n)
     printf ("]}\n");
 }
 
-static int show (struct request *r, bool json, const struct train_args *args,
+static int show (struct plan_memory *r, bool json, const struct train_args *args,
                  struct mg_error *err)
 {
     int first = r->rank >= 0 ? r->rank : 0, n = r->rank >= 0 ? 1 : 0, rc;
-    struct row *row;
+    struct plan_memory_row *row;
 
+    r->json = json;
     if (find_world (r, args, err) < 0)
         return -1;
     if (n == 0)
         n = r->world;
     if (!(row = calloc ((size_t)n, sizeof (*row))))
         return mg_error_set (err, ENOMEM, "out of memory");
-    rc = 0;
-    for (int i = 0; i < n && rc == 0; i++)
-        rc = plan_rank (args, r, first + i, &row[i], err);
-    if (rc == 0 && json)
+    rc = plan_memory_ranks (args, r, first, n, row, err);
+    if (rc == 0 && r->choices)
+        rc = plan_fit (args, r, first, n, row, err);
+    else if (rc == 0 && r->json)
         print_json (row, first, n);
     else if (rc == 0)
         print_text (row, first, n);
@@ -208,6 +225,8 @@ static int check_args (const struct train_args *args, struct mg_error *err)
 
     if (missing && !(args->batches && strcmp (missing, "--seq-length") == 0))
         return mg_error_set (err, EINVAL, "%s of the model is missing", missing);
+    if (train_args_check_recompute (args, err) < 0)
+        return -1;
     return train_args_check_types (args, err);
 }
 
@@ -215,7 +234,7 @@ int plan_memory (int argc, char **argv)
 {
     char **words = calloc (2 * (size_t)argc + 2, sizeof (*words)), **rest = words + argc + 1;
     int num_own = 0, num_rest = 0, status = 0;
-    struct request r = { .rank = -1 };
+    struct plan_memory r = { .rank = -1 };
     struct plan_common common = { 0 };
     const struct cmd_option_table tables[] = {
         { memory_options, &r },

@@ -205,6 +205,22 @@ struct kern_rope {
     enum mg_dtype dtype; /* of x */
 };
 
+/* Blocks of columns from one matrix to another: y[row][h][col] = x[row][h][col], where block h of a
+ * row begins h x_stride_h (y_stride_h) behind the start of the row, and rows are x_stride
+ * (y_stride) apart.  With x_stride_h 0 one block goes to several places.  With 'sum' there is one
+ * block of y in a row, y[row][col] = sum_h x[row][h][col], formed in float32.  y and x do not
+ * overlap.
+ */
+struct kern_copy {
+    int64_t rows, heads, cols; /* heads: blocks of a row */
+    bool sum;
+    const void *x;
+    int64_t x_stride, x_stride_h;
+    void *y;
+    int64_t y_stride, y_stride_h; /* y_stride_h: not read with 'sum' */
+    enum mg_dtype dtype; /* of x, y */
+};
+
 /* A sliding window: a key at position pk is visible to a query at position pq only if
  * pq - left <= pk <= pq + right.  A negative bound is no bound.  Bounds are below 2^31.
  */
@@ -333,20 +349,22 @@ struct kern_embedding_bwd {
     enum mg_dtype dtype, grad_dtype; /* of dout; of dtable */
 };
 
-/* y[t] = dropout (x[t] + table[position of row t]). y may be x.  'batch' and 'position' of
- * 'dropout' are used whatever its p; positions are below 'count'.
+/* y[t] = dropout (x[t] + table[entry of row t]).  y may be x.  The entry of a row is its position
+ * in 'dropout', or, where entry.at is not NULL, its position in 'entry'; it is below 'count'.
+ * 'batch' of 'dropout' is used whatever its p.
  */
 struct kern_position_fwd {
     int64_t tokens, cols;
     const void *x;
     const void *table; /* [count, cols] */
     int64_t count;
+    struct kern_positions entry;
     struct kern_dropout dropout;
     void *y;
     enum mg_dtype dtype; /* of x, table, y */
 };
-/* dx = dropout (dy); dtable[position of row t] += dx[t] as stored, in order of t.  A row that
- * several tokens have is rounded once. dx may be dy.
+/* dx = dropout (dy); dtable[entry of row t] += dx[t] as stored, in order of t.  An entry that
+ * several tokens have is rounded once.  dx may be dy.
  */
 struct kern_position_bwd {
     int64_t tokens, cols;
@@ -355,6 +373,7 @@ struct kern_position_bwd {
     void *dx;
     void *dtable; /* [count, cols] */
     int64_t count;
+    struct kern_positions entry;
     enum mg_dtype dtype, grad_dtype; /* of dy, dx; of dtable */
 };
 
@@ -561,6 +580,7 @@ struct kern_cast {
     OP (ACT_FWD, act_fwd)                            \
     OP (ACT_BWD, act_bwd)                            \
     OP (ROPE, rope)                                  \
+    OP (COPY, copy)                                  \
     OP (ATTENTION_FWD, attention_fwd)                \
     OP (ATTENTION_BWD, attention_bwd)                \
     OP (ATTENTION_MERGE, attention_merge)            \

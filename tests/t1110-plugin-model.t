@@ -41,6 +41,8 @@ sub good {
     if (my $groups = $m->{'num-query-groups'}) {
         return 0 if !even ($groups, $tp) && !even ($tp, $groups);
         return 0 if !even ($m->{'num-attention-heads'}, $groups);
+        my $size = $m->{'kv-channels'} // $m->{'hidden-size'} / $m->{'num-attention-heads'};
+        return 0 if $groups < $tp && !even (($m->{'num-attention-heads'} + 2 * $groups) * $size, $tp);
     }
     return 0 if $cp > 1 && !even ($m->{'seq-length'}, 2 * $cp);
     return 0 if exists $m->{'sequence-parallel'} && !even ($m->{'seq-length'}, $cp * $tp);

@@ -13,7 +13,7 @@ arguments_of() {
         | sed -e '/^--optimizer$/,+1d' -e '/^--micro-batch-size$/,+1d'
 }
 
-for name in llama qwen yarn; do
+for name in llama qwen yarn mla; do
     golden=$MG_SHARED/golden/12_modern_$name
     mapfile -t args < <(arguments_of "$name")
     args+=(--lr-decay-style constant --load-weights "$golden.init.safetensors"

@@ -296,6 +296,72 @@ done <<'END'
 -1|token 1: -1 is out of range, want 0 to 256
 97 9x|token 2: "9x" is not a whole number, want 0 to 256
 END
+# tokenizer.json: the unit test has the library's ids, this the way there
+golden=$MG_SRCDIR/tests/golden/tokenizers
+feed plain.txt megatron data encode --tokenizer-type HuggingFaceTokenizer --tokenizer-model no
+is "$status" 1 "no such tokenizer.json"
+like "$err" "^megatron: data encode: (cannot open no: No such file|.*PCRE2)" "is told"
+if [[ $err == *PCRE2* ]]; then
+    skip 1 "this build has no PCRE2"
+else
+    hf=(--tokenizer-type HuggingFaceTokenizer --tokenizer-model)
+    mkdir -p hf out
+    cp "$golden/llama3.json" hf/tokenizer.json
+    echo '{"eos_token": "<|endoftext|>"}' >hf/tokenizer_config.json
+    while read -r name; do
+        jq -c "select (.file == \"$name\" and .text != \"\")" "$golden/ids.jsonl" >lines.jsonl
+        path=$golden/$name.json
+        [ "$name" != llama3 ] || path=hf
+        for workers in 1 3; do
+            run megatron data tokenize --input lines.jsonl --output-prefix out/hf \
+                "${hf[@]}" "$path" --workers "$workers"
+            is "$status $err" "0 " "$name: tokenized by $workers"
+            is "$(od -An -v -w2 -tu2 out/hf_text_document.bin | tr -d ' ')" \
+                "$(jq '.ids[]' lines.jsonl)" "$name: the library's ids"
+        done
+    done <<<$'gpt2\nllama3\nfalcon\nllama2\nmistral'
+    printf '{"text": "the"}\n{"text": ""}\n{"text": ["the", "cat"]}\n' >some.jsonl
+    run megatron data tokenize --input some.jsonl --output-prefix out/hf "${hf[@]}" hf \
+        --append-eod
+    is "$status $out" "0 out/hf_text_document: 3 documents, 9 tokens, uint16" \
+        "each text has its begin, an empty one nothing"
+    run megatron data tokenize --input some.jsonl --output-prefix out/hf "${hf[@]}" hf \
+        --append-eod --tokenizer-hf-no-include-special-tokens
+    is "$status $out" "0 out/hf_text_document: 3 documents, 6 tokens, uint16" "without begins"
+    megatron data encode "${hf[@]}" "$golden/gpt2.json" <noise.txt \
+        | megatron data decode "${hf[@]}" "$golden/gpt2.json" >back
+    ok "cmp back noise.txt" "any bytes have ids, which give them back"
+
+    # a tokenizer of one's own
+    run megatron data train-tokenizer "$golden/text.txt" --vocab-size 300 --output own
+    is "$status $err" "0 " "a tokenizer is trained"
+    is "$out" "own: 300 tokens" "and says so"
+    is "$(jq -r .eos_token own/tokenizer_config.json)" "<|endoftext|>" "its end of document"
+    megatron data encode "${hf[@]}" own <"$golden/text.txt" >ids
+    ok "[ $(wc -w <ids) -lt $(wc -c <"$golden/text.txt") ]" "it makes fewer tokens than bytes"
+    megatron data decode "${hf[@]}" own <ids >back
+    ok "cmp back '$golden/text.txt'" "which give the text back"
+    jq -n --rawfile t "$golden/text.txt" -c '$t | split ("\n")[] | { body: . }' >body.jsonl
+    run megatron data train-tokenizer body.jsonl --json-key body --vocab-size 290 \
+        --pattern llama3 --special-tokens '</s>,<s>' --min-frequency 3 --output own.json
+    is "$status $out" "0 own.json: 290 tokens" "of JSON lines, to a file"
+    is "$(jq -c '[.added_tokens[].content], .pre_tokenizer.type' own.json | tr '\n' ' ')" \
+        '["</s>","<s>"] "Sequence" ' "as it was asked for"
+    run megatron data train-tokenizer plain.txt --vocab-size 90000 --output own.json
+    is "$status" 0 "fewer pairs than were wanted"
+    like "$err" "note: no further pair occurs 2 times, 90000 tokens were wanted" "is said"
+    run megatron data train-tokenizer nofile --vocab-size 300 --output own.json
+    is "$status $err" "1 megatron: data train-tokenizer: cannot open nofile: No such file or directory" \
+        "no such text"
+    run megatron data train-tokenizer body.jsonl --vocab-size 300 --output own.json
+    is "$status $err" "1 megatron: data train-tokenizer: body.jsonl:1: no key \"text\"" \
+        "no such key"
+    sed 's/"BPE"/"Unigram"/' hf/tokenizer.json >unigram.json
+    feed plain.txt megatron data encode "${hf[@]}" unigram.json
+    is "$status $err" "1 megatron: data encode: unigram.json: model.type: the model \"Unigram\" is not supported, want BPE" \
+        "what is not supported is named"
+fi
+
 feed plain.txt megatron data encode --tokenizer-type GPT2BPETokenizer --vocab-file no \
     --merge-file no
 is "$status" 1 "no such vocabulary"
@@ -505,6 +571,15 @@ tokenize --input x --output-prefix y --tokenizer-type z| tokenize: tokenizer typ
 tokenize --input x --output-prefix y --workers 0| tokenize: --workers: 0 is out of range
 tokenize --input x --output-prefix y --vocab-file v| tokenize: tokenizer ByteLevel reads no
 tokenize --input x --output-prefix y --tokenizer-type GPT2BPETokenizer| tokenize: tokenizer GPT2BPETokenizer needs --vocab-file and --merge-file
+encode --tokenizer-type HuggingFaceTokenizer| encode: tokenizer HuggingFaceTokenizer needs --tokenizer-model
+encode --tokenizer-model v| encode: tokenizer ByteLevel reads no files, but --tokenizer-model v
+train-tokenizer| train-tokenizer: FILE is missing
+train-tokenizer x| train-tokenizer: --vocab-size is missing
+train-tokenizer x --vocab-size 300| train-tokenizer: --output is missing
+train-tokenizer x --vocab-size 256| train-tokenizer: --vocab-size: 256 is out of range
+train-tokenizer x --min-frequency 0| train-tokenizer: --min-frequency: 0 is out of range
+train-tokenizer x --special-tokens a,| train-tokenizer: --special-tokens: "a," has an empty part
+train-tokenizer x --input-format y| train-tokenizer: --input-format: "y" is unknown
 encode --merge-file v| encode: tokenizer ByteLevel reads no files, but --merge-file v is
 encode x| encode: "x" is not an option
 decode --tokenizer-type z| decode: tokenizer type: "z" is unknown, want one of ByteLevel, G

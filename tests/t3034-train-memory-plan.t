@@ -22,7 +22,7 @@ planned() {
         /^rank/ { flush(); split ($2, ends, "-"); first = ends[1]
                   last = ends[2] == "" ? first : ends[2]; line = ""; next }
         /^  total/ { total = $2; next }
-        /^    pool/ || /^  bytes per parameter/ || / a rank$/ { next }
+        /^    pool/ || /^  bytes per parameter/ || /^  recomputation/ || / a rank$/ { next }
         { bytes = $NF; $NF = ""; sub (/^ +/, ""); sub (/ +$/, ""); line = line " | " $0 ": " bytes }
         END { flush() }'
 }
@@ -66,6 +66,12 @@ equal 1 "evaluation in bfloat16" --bf16 --skip-train
 equal 1 "in float8" --bf16 --use-distributed-optimizer --fp8-param-gather --skip-train
 equal 1 "that writes weights" --bf16 --use-distributed-optimizer --fp8-param-gather --skip-train \
     --save-weights w.st
+for how in "selective --recompute-modules core_attn layernorm mlp" \
+        "full --recompute-method uniform --recompute-num-layers 3" \
+        "full --recompute-method block --recompute-num-layers 1"; do
+    # shellcheck disable=SC2086
+    equal 1 "recomputation $how" --bf16 --recompute-granularity $how
+done
 
 # ---- scratch of kernels grows with threads
 scratch=$(sed -n 's/.*kernel scratch: \([0-9]*\) .*/\1/p' planned)
@@ -216,6 +222,8 @@ done <<'END'
 4 --tensor-model-parallel-size 2 --sequence-parallel --bf16 --use-distributed-optimizer --use-precision-aware-optimizer --main-grads-dtype bf16
 4 --tensor-model-parallel-size 2 --use-distributed-optimizer --bf16 --fp8-param-gather --skip-train
 4 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --sequence-parallel --skip-train
+4 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --recompute-granularity full --recompute-method uniform --recompute-num-layers 1 --distribute-saved-activations
+4 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 --tensor-model-parallel-size 2 --sequence-parallel --recompute-activations
 4 --pipeline-model-parallel-size 4 --fp16 --use-distributed-optimizer --untie-embeddings-and-output-weights
 END
 done_testing

@@ -18,12 +18,16 @@ nan='\0\0\300\177' inf='\0\0\200\377' huge='\0\0\140\177' low='\0\0\240\302' # 3
 cp good.st nan.st && poke nan.st decoder.layers.2.mlp.linear_fc1.weight 5 $nan
 cp good.st inf.st && poke inf.st embedding.position_embeddings.weight 0 $inf
 cp good.st over.st && poke over.st decoder.layers.2.mlp.linear_fc1.weight 0 $huge
-# A unit that is off in the forward pass: 0 x 3e38; but its gradient is not.
-cp good.st back.st && poke back.st decoder.layers.1.mlp.linear_fc1.bias 3 $low
-for ((h = 0; h < 16; h++)); do
-    poke back.st decoder.layers.1.mlp.linear_fc2.weight $((h * ffn + 3)) $huge
-    poke back.st decoder.final_layernorm.weight $h '\0\0\200\105' # 4096
-done
+# overflow_backward FILE: a unit that is off in the forward pass: 0 x 3e38; but its gradient is not.
+overflow_backward() {
+    local h
+    poke "$1" decoder.layers.1.mlp.linear_fc1.bias 3 $low
+    for ((h = 0; h < 16; h++)); do
+        poke "$1" decoder.layers.1.mlp.linear_fc2.weight $((h * ffn + 3)) $huge
+        poke "$1" decoder.final_layernorm.weight $h '\0\0\200\105' # 4096
+    done
+}
+cp good.st back.st && overflow_backward back.st
 
 iteration=1
 # locate WEIGHTS REGEX TEXT [LAUNCHER...] -- [ARGUMENT...]: in $iteration
@@ -49,6 +53,19 @@ locate nan.st "$weight" "NaN weight" --
 locate inf.st "weight embedding.position_embeddings.weight is infinite before the step" "inf weight" --
 locate over.st "$activation" "overflow forward" --
 locate back.st "$gradient" "overflow backward" --
+for how in "selective --recompute-modules core_attn layernorm mlp" \
+        "full --recompute-method uniform --recompute-num-layers 3"; do
+    # shellcheck disable=SC2086 # words
+    locate over.st "$activation" "$how, overflow forward" -- --recompute-granularity $how
+    # shellcheck disable=SC2086 # words
+    locate back.st "$gradient" "$how, overflow backward" -- --recompute-granularity $how
+done
+# Gradients of heads are written by several phases, in memory that layers share.
+latent=(--multi-latent-attention --kv-lora-rank 8 --qk-head-dim 4 --qk-pos-emb-head-dim 4
+        --v-head-dim 8 --qk-layernorm)
+run megatron train "${args[@]}" "${latent[@]}" --train-iters 0 --save-weights latent.st
+overflow_backward latent.st
+locate latent.st "$gradient" "overflow backward, latents" -- "${latent[@]}"
 run megatron train "${args[@]}" --load-weights nan.st --no-check-for-nan-in-loss-and-grad
 is "$status" 0 "--no-check goes on" || diag "$err"
 is "$(grep -c 'number of nan iterations:   1 ' <<<"$out")" 3 "and counts"

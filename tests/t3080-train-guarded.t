@@ -46,11 +46,16 @@ both fp8-weights "evaluated alone" "${one[@]}" --bf16 --use-distributed-optimize
 both small "an optimizer's state in fewer bytes" \
     "${one[@]}" --bf16 --use-distributed-optimizer --use-precision-aware-optimizer \
     --main-params-dtype fp16 --exp-avg-dtype fp8 --exp-avg-sq-dtype fp16 --log-num-zeros-in-grad
+both again "recomputed activations" "${one[@]}" --recompute-granularity selective \
+    --recompute-modules core_attn layernorm mlp
 
 # ---- several ranks
 mpi_available || { skip 1 "no MPI"; done_testing; }
 both tp2 "tp 2 with sequence parallelism" mpi_run 2 "${one[@]}" \
     --tensor-model-parallel-size 2 --sequence-parallel
+both split "tp 2 with recomputed layers whose inputs are split" mpi_run 2 "${one[@]}" \
+    --tensor-model-parallel-size 2 --recompute-granularity full --recompute-method uniform \
+    --recompute-num-layers 2 --distribute-saved-activations
 both pp2 "pp 2 interleaved" mpi_run 2 "${one[@]}" --pipeline-model-parallel-size 2 \
     --num-layers-per-virtual-pipeline-stage 1
 both dp4 "a distributed optimizer of two instances, overlapped" mpi_run 4 "${one[@]}" --bf16 \

@@ -164,7 +164,13 @@ faults index megatron data index text_text_document --seq-length 8 --num-samples
     --data-cache-path cache --json
 input=$base/start/text.txt
 faults encode megatron data encode --tokenizer-type ByteLevel
+hf=(megatron data encode --tokenizer-type HuggingFaceTokenizer --tokenizer-model)
+for style in qwen llama2; do
+    faults "encode-$style" "${hf[@]}" \
+        "$MG_SRCDIR/tests/golden/tokenizers/$style.json"
+done
 input=/dev/null
+faults train-tokenizer megatron data train-tokenizer text.txt --vocab-size 280 --output own
 faults train "${train[@]}" --train-iters 4 --load s --log-interval 2
 faults train-begin megatron train "${model[@]}" --data-path text_text_document --split 80,20,0 \
     --global-batch-size 4 --train-iters 1 --eval-iters 0 --save made --save-weights w.st \

@@ -160,10 +160,11 @@ int cpu_embedding_bwd (const struct kernels *k, const struct kern_embedding_bwd 
     return 0;
 }
 
-/* First element of the table's row that is added to row 'row'. */
-static int64_t table_row (const struct kern_dropout *d, int64_t row, int64_t cols)
+/* Entry of the table that is added to row 'row'. */
+static int64_t entry_of (const struct kern_positions *entry, const struct kern_dropout *d,
+                         int64_t row)
 {
-    return cpu_position (&d->position, row / d->batch, row % d->batch) * cols;
+    return cpu_position (entry->at ? entry : &d->position, row / d->batch, row % d->batch);
 }
 
 VEC_INLINE void position_fwd_row (const struct kern_position_fwd *a, int64_t row,
@@ -171,7 +172,7 @@ VEC_INLINE void position_fwd_row (const struct kern_position_fwd *a, int64_t row
 {
     const struct kern_dropout *d = &a->dropout;
     int64_t first = row * a->cols;
-    int64_t position = table_row (d, row, a->cols);
+    int64_t position = entry_of (&a->entry, d, row) * a->cols;
     float factor[PHILOX_CHUNK];
 
     for (int64_t col = 0; col < a->cols; col += PHILOX_CHUNK) {
@@ -225,7 +226,7 @@ VEC_INLINE void position_bwd_chunk (const struct kern_position_bwd *a, int64_t r
 /* Rows 'row' to 'end', which are of position row / batch, as no other row is. */
 static void position_bwd_rows (const struct kern_position_bwd *a, int64_t row, int64_t end)
 {
-    int64_t position = table_row (&a->dropout, row, a->cols);
+    int64_t position = entry_of (&a->entry, &a->dropout, row) * a->cols;
     float sum[PHILOX_CHUNK];
 
     for (int64_t col = 0; col < a->cols; col += PHILOX_CHUNK) {
@@ -259,7 +260,7 @@ size_t cpu_position_bwd_scratch (const struct kernels *k, const struct kern_posi
     const struct kern_embedding_bwd tokens = as_tokens (a);
 
     (void)k;
-    if (!a->dropout.position.at)
+    if (!a->dropout.position.at && !a->entry.at)
         return 0;
     return (size_t)chains_size (&tokens) * sizeof (int64_t)
            + (size_t)a->tokens * sizeof (int32_t);
@@ -268,7 +269,6 @@ size_t cpu_position_bwd_scratch (const struct kernels *k, const struct kern_posi
 static int position_bwd_listed (const struct kernels *k, const struct kern_position_bwd *a,
                                 struct mg_error *err)
 {
-    const struct kern_dropout *d = &a->dropout;
     struct kern_embedding_bwd tokens = as_tokens (a);
     int64_t *memory = cpu_scratch (k, cpu_position_bwd_scratch (k, a), err);
     int32_t *id;
@@ -277,7 +277,7 @@ static int position_bwd_listed (const struct kernels *k, const struct kern_posit
         return -1;
     tokens.id = id = (int32_t *)(memory + chains_size (&tokens));
     for (int64_t t = 0; t < a->tokens; t++)
-        id[t] = (int32_t)cpu_position (&d->position, t / d->batch, t % d->batch);
+        id[t] = (int32_t)entry_of (&a->entry, &a->dropout, t);
 #pragma omp parallel for num_threads (cpu_of (k)->threads) \
     if (a->tokens * a->cols > CPU_SERIAL)
     for (int64_t row = 0; row < a->tokens; row++)
@@ -294,7 +294,7 @@ int cpu_position_bwd (const struct kernels *k, const struct kern_position_bwd *a
     int64_t batch = a->dropout.batch;
     int64_t positions = a->tokens > 0 ? (a->tokens + batch - 1) / batch : 0;
 
-    if (a->dropout.position.at)
+    if (a->dropout.position.at || a->entry.at)
         return position_bwd_listed (k, a, err);
 #pragma omp parallel for num_threads (cpu_of (k)->threads) \
     if (a->tokens * a->cols > CPU_SERIAL)

@@ -32,6 +32,7 @@
 #define cpu_cast CPU_NAME (cpu_cast)
 #define cpu_col_sum CPU_NAME (cpu_col_sum)
 #define cpu_col_sum_scratch CPU_NAME (cpu_col_sum_scratch)
+#define cpu_copy CPU_NAME (cpu_copy)
 #define cpu_embedding_bwd CPU_NAME (cpu_embedding_bwd)
 #define cpu_embedding_bwd_scratch CPU_NAME (cpu_embedding_bwd_scratch)
 #define cpu_embedding_fwd CPU_NAME (cpu_embedding_fwd)

@@ -46,6 +46,31 @@ int parse_int (const char *what, const char *text, int min, int max, int *out,
     return 0;
 }
 
+int parse_bytes (const char *what, const char *text, int64_t *out, struct mg_error *err)
+{
+    static const char units[] = "KMGT";
+    char number[24] = "";
+    const char *unit;
+    size_t len = text ? strlen (text) : 0;
+    int64_t value;
+    int shift = 0;
+
+    if (len > 0 && len < sizeof (number)) {
+        memcpy (number, text, len);
+        unit = strchr (units, toupper ((unsigned char)number[len - 1]));
+        if (unit) {
+            shift = 10 * (int)(unit - units + 1);
+            number[len - 1] = '\0';
+        }
+    }
+    if (!isdigit ((unsigned char)number[0])
+        || parse_int64 (what, number, 1, INT64_MAX >> shift, &value, NULL) < 0)
+        return mg_error_set (err, EINVAL, "%s: \"%.40s\" is no number of bytes, want one such as "
+                             "1000000, 512M or 16G", what, text ? text : "");
+    *out = value << shift;
+    return 0;
+}
+
 int parse_double (const char *what, const char *text, double min, double max,
                   double *out, struct mg_error *err)
 {

@@ -1,13 +1,12 @@
 /* bpe - the tables of a byte pair encoding, read from its two files
  *
- * Tokens lie one behind the other in one block of bytes.  Two hash tables with open
- * addressing: token -> id while the files are read, pair -> rank and merged id for good.
+ * Tokens lie one behind the other in one block of bytes.  A hash table with open
+ * addressing finds their ids while the files are read; bpe_pairs has the merges for good.
  */
 
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,22 +15,15 @@
 
 #include "libcore/checkpoint/durable.h"
 #include "libcore/data/bpe.h"
+#include "libcore/data/bytechars.h"
+#include "libcore/data/json_place.h"
 
 enum {
-    NUM_BYTES = 256,
-    NUM_CHARACTERS = 324, /* 0..323 hold the characters that stand for bytes */
-    FILE_MAX = 256 << 20,
-    QUOTE_MAX = 64
+    NUM_BYTES = BYTECHARS_BYTES,
+    FILE_MAX = 256 << 20
 };
 
 static const char end_of_document[] = "<|endoftext|>";
-
-/* A row of the table of pairs; rank -1: free. */
-struct pair {
-    uint64_t key; /* left id in the high half, right id in the low one */
-    int32_t rank;
-    int32_t merged;
-};
 
 struct bpe {
     int32_t num_tokens;
@@ -39,8 +31,7 @@ struct bpe {
     uint32_t *starts; /* [num_tokens + 1]: token i is bytes[starts[i]..starts[i + 1]) */
     int32_t byte_ids[NUM_BYTES];
     int32_t eod;
-    struct pair *pairs; /* [pair_mask + 1] */
-    size_t pair_mask;
+    struct bpe_pairs pairs;
 };
 
 /* What only reading needs. */
@@ -48,64 +39,15 @@ struct reader {
     struct bpe *bpe;
     const char *vocab_file;
     const char *merge_file;
-    int16_t byte_of[NUM_CHARACTERS]; /* character -> byte, -1: none */
-    int32_t *ids;                    /* [id_mask + 1] by a token's hash; -1: free */
+    struct bytechars characters;
+    int32_t *ids;    /* [id_mask + 1] by a token's hash; -1: free */
     size_t id_mask;
-    uint32_t *lines;                 /* rank -> line of the merge */
+    uint32_t *lines; /* rank -> line of the merge */
 };
 
 static int out_of_memory (const char *path, struct mg_error *err)
 {
     return mg_error_set (err, ENOMEM, "%s: out of memory", path);
-}
-
-/* Text of a file for a message: one line, not too long, not cut inside a character. */
-static const char *quote (char to[QUOTE_MAX], const char *text, size_t size)
-{
-    size_t n = size < QUOTE_MAX - 4 ? size : QUOTE_MAX - 4;
-
-    while (n < size && n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80)
-        n--;
-    for (size_t i = 0; i < n; i++)
-        to[i] = iscntrl ((unsigned char)text[i]) ? '?' : text[i];
-    strcpy (to + n, n < size ? "..." : "");
-    return to;
-}
-
-static void fill_characters (struct reader *r)
-{
-    int next = NUM_BYTES;
-
-    memset (r->byte_of, -1, sizeof (r->byte_of));
-    for (int byte = 0; byte < NUM_BYTES; byte++) {
-        bool itself = (byte >= 33 && byte <= 126) || (byte >= 161 && byte != 173);
-
-        r->byte_of[itself ? byte : next++] = (int16_t)byte;
-    }
-}
-
-/* Characters, which are of one or two bytes each, to the bytes they stand for: as many as
- * are written to 'to', at most 'size', or -1. */
-static ssize_t to_bytes (const struct reader *r, const char *text, size_t size, char *to)
-{
-    ssize_t n = 0;
-
-    for (size_t i = 0; i < size;) {
-        unsigned c = (unsigned char)text[i++];
-
-        if (c >= 0x80) {
-            if ((c & 0xe0) != 0xc0 || i == size
-                || ((unsigned char)text[i] & 0xc0) != 0x80)
-                return -1;
-            c = (c & 0x1f) << 6 | ((unsigned char)text[i++] & 0x3f);
-            if (c < 0x80)
-                return -1;
-        }
-        if (c >= NUM_CHARACTERS || r->byte_of[c] < 0)
-            return -1;
-        to[n++] = (char)r->byte_of[c];
-    }
-    return n;
 }
 
 /* ---- tokens ---- */
@@ -146,10 +88,10 @@ static int check_id (const struct reader *r, const char *token, const json_t *va
                      const char *const *names, struct mg_error *err)
 {
     const int32_t n = r->bpe->num_tokens;
-    char q[QUOTE_MAX], q2[QUOTE_MAX];
+    char q[JSON_PLACE_QUOTE], q2[JSON_PLACE_QUOTE];
     json_int_t id = json_integer_value (value);
 
-    quote (q, token, strlen (token));
+    json_place_quote (q, token, strlen (token));
     if (!json_is_integer (value))
         return mg_error_set (err, EINVAL, "%s: id of \"%s\" is no whole number",
                              r->vocab_file, q);
@@ -162,7 +104,7 @@ static int check_id (const struct reader *r, const char *token, const json_t *va
     if (names[id])
         return mg_error_set (err, EINVAL, "%s: \"%s\" and \"%s\" have one id, %"
                              JSON_INTEGER_FORMAT, r->vocab_file,
-                             quote (q2, names[id], strlen (names[id])), q, id);
+                             json_place_quote (q2, names[id], strlen (names[id])), q, id);
     return 0;
 }
 
@@ -181,12 +123,12 @@ static int place_tokens (struct reader *r, const char *const *names, size_t tota
         return out_of_memory (r->vocab_file, err);
     for (int32_t id = 0; id < bpe->num_tokens; id++) {
         size_t len = strlen (names[id]);
-        ssize_t n = to_bytes (r, names[id], len, bpe->bytes + used);
-        char q[QUOTE_MAX];
+        ssize_t n = bytechars_decode (&r->characters, names[id], len, bpe->bytes + used);
+        char q[JSON_PLACE_QUOTE];
 
         if (n <= 0)
             return mg_error_set (err, EINVAL, "%s: token %d, \"%s\", %s", r->vocab_file,
-                                 id, quote (q, names[id], len),
+                                 id, json_place_quote (q, names[id], len),
                                  n == 0 ? "is empty"
                                         : "has a character that stands for no byte");
         used += (uint32_t)n;
@@ -279,14 +221,14 @@ static int read_vocab (struct reader *r, struct mg_error *err)
     object = json_loadb (text, size, JSON_REJECT_DUPLICATES, &fault);
     free (text);
     if (!object) {
-        char q[QUOTE_MAX];
+        char q[JSON_PLACE_QUOTE];
 
         if (is_object (r->merge_file))
             return mg_error_set (err, EINVAL, "%s is no JSON, but %s is: exchange --vocab-file, "
                                  "the vocabulary, and --merge-file, the merges", r->vocab_file,
                                  r->merge_file);
         return mg_error_set (err, EINVAL, "%s:%d: %s", r->vocab_file, fault.line,
-                             quote (q, fault.text, strlen (fault.text)));
+                             json_place_quote (q, fault.text, strlen (fault.text)));
     }
     rc = take_object (r, object, err);
     json_decref (object);
@@ -295,24 +237,9 @@ static int read_vocab (struct reader *r, struct mg_error *err)
 
 /* ---- merges ---- */
 
-static struct pair *find_pair (const struct bpe *bpe, uint64_t key)
-{
-    uint64_t hash = key * UINT64_C (0x9e3779b97f4a7c15); /* Fibonacci hashing */
-    size_t at = (hash >> 32) & bpe->pair_mask;
-
-    while (bpe->pairs[at].rank >= 0 && bpe->pairs[at].key != key)
-        at = (at + 1) & bpe->pair_mask;
-    return &bpe->pairs[at];
-}
-
-static uint64_t pair_key (int32_t left, int32_t right)
-{
-    return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
-}
-
 int32_t bpe_rank (const struct bpe *bpe, int32_t left, int32_t right, int32_t *merged)
 {
-    const struct pair *pair = find_pair (bpe, pair_key (left, right));
+    const struct bpe_pair *pair = bpe_pairs_find (&bpe->pairs, left, right);
 
     *merged = pair->merged;
     return pair->rank;
@@ -321,7 +248,7 @@ int32_t bpe_rank (const struct bpe *bpe, int32_t left, int32_t right, int32_t *m
 /* Id of a token as the files write it. */
 static int32_t id_of (const struct reader *r, const char *text, size_t size, char *bytes)
 {
-    ssize_t n = to_bytes (r, text, size, bytes);
+    ssize_t n = bytechars_decode (&r->characters, text, size, bytes);
 
     return n > 0 ? *find_id (r, bytes, n) : -1;
 }
@@ -332,15 +259,15 @@ static int take_merge (struct reader *r, const char *line, size_t size, size_t n
 {
     const char *blank = memchr (line, ' ', size);
     size_t n = blank ? (size_t)(blank - line) : 0;
-    char q[QUOTE_MAX], q2[QUOTE_MAX];
+    char q[JSON_PLACE_QUOTE], q2[JSON_PLACE_QUOTE];
     int32_t id[2], merged;
-    struct pair *pair;
+    const struct bpe_pair *pair;
 
     if (n == 0 || n + 1 == size || memchr (blank + 1, ' ', size - n - 1))
         return mg_error_set (err, EINVAL,
                              "%s:%zu: \"%s\", want two tokens with one blank "
                              "between",
-                             r->merge_file, number, quote (q, line, size));
+                             r->merge_file, number, json_place_quote (q, line, size));
     for (int i = 0; i < 2; i++) {
         const char *token = i ? blank + 1 : line;
         size_t len = i ? size - n - 1 : n;
@@ -348,7 +275,7 @@ static int take_merge (struct reader *r, const char *line, size_t size, size_t n
         id[i] = id_of (r, token, len, bytes);
         if (id[i] < 0)
             return mg_error_set (err, EINVAL, "%s:%zu: \"%s\" is not in %s",
-                                 r->merge_file, number, quote (q, token, len),
+                                 r->merge_file, number, json_place_quote (q, token, len),
                                  r->vocab_file);
     }
     memcpy (bytes + size, line, n);
@@ -358,30 +285,23 @@ static int take_merge (struct reader *r, const char *line, size_t size, size_t n
         return mg_error_set (err, EINVAL,
                              "%s:%zu: \"%s\" and \"%s\" make a token that is "
                              "not in %s",
-                             r->merge_file, number, quote (q, line, n),
-                             quote (q2, blank + 1, size - n - 1), r->vocab_file);
-    pair = find_pair (r->bpe, pair_key (id[0], id[1]));
+                             r->merge_file, number, json_place_quote (q, line, n),
+                             json_place_quote (q2, blank + 1, size - n - 1), r->vocab_file);
+    pair = bpe_pairs_find (&r->bpe->pairs, id[0], id[1]);
     if (pair->rank >= 0)
         return mg_error_set (err, EINVAL, "%s:%zu: the merge \"%s\" is on line %u too",
-                             r->merge_file, number, quote (q, line, size),
+                             r->merge_file, number, json_place_quote (q, line, size),
                              r->lines[pair->rank]);
-    *pair = (struct pair){ pair_key (id[0], id[1]), rank, merged };
+    bpe_pairs_put (&r->bpe->pairs, id[0], id[1], rank, merged);
     r->lines[rank] = (uint32_t)number;
     return 0;
 }
 
 static int allocate_pairs (struct reader *r, size_t lines, struct mg_error *err)
 {
-    struct bpe *bpe = r->bpe;
-
-    bpe->pair_mask = table_mask (lines);
-    bpe->pairs = malloc ((bpe->pair_mask + 1) * sizeof (*bpe->pairs));
-    r->lines = calloc (lines, sizeof (*r->lines));
-    if (!bpe->pairs || !r->lines)
+    if (!(r->lines = calloc (lines, sizeof (*r->lines))))
         return out_of_memory (r->merge_file, err);
-    for (size_t i = 0; i <= bpe->pair_mask; i++)
-        bpe->pairs[i] = (struct pair){ .rank = -1 };
-    return 0;
+    return bpe_pairs_create (&r->bpe->pairs, lines, err);
 }
 
 static int take_merges (struct reader *r, const char *text, size_t size, char *bytes,
@@ -435,7 +355,7 @@ struct bpe *bpe_create (const char *vocab_file, const char *merge_file,
     struct reader reader = { .vocab_file = vocab_file, .merge_file = merge_file };
     int rc = -1;
 
-    fill_characters (&reader);
+    bytechars_fill (&reader.characters);
     if (!(reader.bpe = calloc (1, sizeof (*reader.bpe))))
         out_of_memory (vocab_file, err);
     else if (read_vocab (&reader, err) == 0)
@@ -455,7 +375,7 @@ void bpe_destroy (struct bpe *bpe)
 
         free (bpe->bytes);
         free (bpe->starts);
-        free (bpe->pairs);
+        bpe_pairs_clear (&bpe->pairs);
         free (bpe);
         errno = saved_errno;
     }
@@ -474,4 +394,44 @@ int32_t bpe_eod (const struct bpe *bpe)
 int32_t bpe_byte (const struct bpe *bpe, unsigned char byte)
 {
     return bpe->byte_ids[byte];
+}
+
+typedef int merge_ids_f (const struct bpe_pairs *pairs, enum bpe_order order,
+                         struct bpe_scratch *scratch, int32_t *ids, size_t *n,
+                         struct mg_error *err);
+
+static int merge_word (const struct bpe *bpe, merge_ids_f *merge,
+                       struct bpe_scratch *scratch, const char *word, size_t size,
+                       struct token_buffer *out, struct mg_error *err)
+{
+    int32_t *ids;
+    size_t n = size;
+
+    if (token_buffer_reserve (out, size, err) < 0)
+        return -1;
+    ids = out->ids + out->count;
+    for (size_t i = 0; i < size; i++)
+        ids[i] = bpe->byte_ids[(unsigned char)word[i]];
+    if (merge (&bpe->pairs, BPE_ROUNDS, scratch, ids, &n, err) < 0)
+        return -1;
+    out->count += n;
+    return 0;
+}
+
+int bpe_merge (const struct bpe *bpe, struct bpe_scratch *scratch, const char *word,
+               size_t size, struct token_buffer *out, struct mg_error *err)
+{
+    return merge_word (bpe, bpe_merge_ids, scratch, word, size, out, err);
+}
+
+int bpe_merge_short (const struct bpe *bpe, struct bpe_scratch *scratch, const char *word,
+                     size_t size, struct token_buffer *out, struct mg_error *err)
+{
+    return merge_word (bpe, bpe_merge_ids_short, scratch, word, size, out, err);
+}
+
+int bpe_merge_long (const struct bpe *bpe, struct bpe_scratch *scratch, const char *word,
+                    size_t size, struct token_buffer *out, struct mg_error *err)
+{
+    return merge_word (bpe, bpe_merge_ids_long, scratch, word, size, out, err);
 }

@@ -10,8 +10,7 @@
  * replaced by one token, wherever it occurs, from left to right, until no pair is in the
  * list.
  *
- * Both files write a byte as a character: bytes 33-126, 161-172 and 174-255 as the
- * character of that number, the others, in order, as characters 256, 257 ... 323.
+ * Both files write a byte as a character (bytechars.h).
  *
  *     encoder.json   one object, token: id; the ids of n tokens are 0..n-1
  *     vocab.bpe      a merge a line, two tokens with one blank between, best first; a
@@ -23,6 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "libcore/data/bpe_pairs.h"
 #include "libcore/data/tokenizer.h"
 #include "megatron/error.h"
 
@@ -56,12 +56,6 @@ const char *bpe_token (const struct bpe *bpe, int32_t id, size_t *size);
  * becomes; -1 if it is not in the list. */
 int32_t bpe_rank (const struct bpe *bpe, int32_t left, int32_t right, int32_t *merged);
 
-/* What merging one word needs; one a thread. All zero is a good beginning. */
-struct bpe_scratch {
-    void *memory;
-    size_t size;
-};
-
 /* Append the ids of one word to 'out'.  Time is n log n for n bytes, n^2 for the few of a
  * short word.  0, or -1 with errno ENOMEM, EFBIG (over INT32_MAX bytes) and 'out' as
  * before. */
@@ -73,8 +67,5 @@ int bpe_merge_short (const struct bpe *bpe, struct bpe_scratch *scratch, const c
                      size_t size, struct token_buffer *out, struct mg_error *err);
 int bpe_merge_long (const struct bpe *bpe, struct bpe_scratch *scratch, const char *word,
                     size_t size, struct token_buffer *out, struct mg_error *err);
-
-/* Free what it holds. */
-void bpe_scratch_clear (struct bpe_scratch *scratch);
 
 #endif /* LIBCORE_DATA_BPE_H */

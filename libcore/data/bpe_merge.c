@@ -1,13 +1,12 @@
 /* bpe_merge - the merges of one word
  *
- * Each round takes the best pair of the word and merges it wherever it occurs, from left
- * to right, before it looks for the next best.  A short word is searched through for each
- * round.  A long one keeps its pairs in a heap: a word of a million bytes (a line without
- * a blank) must not take a million million steps.
+ * A short word is searched through for each merge, or round of merges.  A long one keeps
+ * its pairs in a heap: a word of a million bytes (a line without a blank) must not take a
+ * million million steps.
  *
  * A merged token is longer than either part, so a merge makes no new pair of the kind
  * that is being merged.  It may make a better one if the list is not as training writes
- * it; that one waits for the end of the round in both ways.
+ * it; with BPE_ROUNDS that one waits for the end of the round.
  */
 
 #include <errno.h>
@@ -15,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libcore/data/bpe.h"
+#include "libcore/data/bpe_pairs.h"
 
 enum { SHORT_MAX = 64, NONE = INT32_MAX };
 
@@ -45,15 +44,20 @@ struct part {
     int32_t merged;
 };
 
-static void rate (const struct bpe *bpe, struct part *part, const struct part *next)
+static void rate (const struct bpe_pairs *pairs, struct part *part, const struct part *next)
 {
-    int32_t rank = next ? bpe_rank (bpe, part->id, next->id, &part->merged) : -1;
+    const struct bpe_pair *pair;
 
-    part->rank = rank < 0 ? NONE : rank;
+    part->rank = NONE;
+    if (!next)
+        return;
+    pair = bpe_pairs_find (pairs, part->id, next->id);
+    part->rank = pair->rank < 0 ? NONE : pair->rank;
+    part->merged = pair->merged;
 }
 
 /* Merge the pairs of this rank, from left to right; return the parts that remain. */
-static size_t merge_round (const struct bpe *bpe, struct part *part, size_t n,
+static size_t merge_round (const struct bpe_pairs *pairs, struct part *part, size_t n,
                            int32_t rank)
 {
     size_t to = 0;
@@ -68,41 +72,64 @@ static size_t merge_round (const struct bpe *bpe, struct part *part, size_t n,
             from++;
         }
         if (to > 0 && (merge || fresh))
-            rate (bpe, &part[to - 1], &part[to]);
+            rate (pairs, &part[to - 1], &part[to]);
         fresh = merge;
     }
     if (fresh)
-        rate (bpe, &part[to - 1], NULL);
+        rate (pairs, &part[to - 1], NULL);
     return to;
 }
 
-int bpe_merge_short (const struct bpe *bpe, struct bpe_scratch *scratch, const char *word,
-                     size_t size, struct token_buffer *out, struct mg_error *err)
+/* Where the best pair is, the leftmost of equal ones; NONE: there is none.  Rank and place
+ * are compared as one number, so that no branch has to be guessed. */
+static size_t find_best (const struct part *part, size_t n)
 {
-    size_t n = size;
-    struct part *part;
+    uint64_t best = (uint64_t)NONE << 32;
 
-    if (token_buffer_reserve (out, size, err) < 0
-        || reserve (scratch, size * sizeof (*part), err) < 0)
-        return -1;
-    part = scratch->memory;
-    for (size_t i = 0; i < n; i++)
-        part[i].id = bpe_byte (bpe, word[i]);
-    for (size_t i = 0; i < n; i++)
-        rate (bpe, &part[i], i + 1 < n ? &part[i + 1] : NULL);
-    for (;;) {
-        int32_t best = NONE;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t key = (uint64_t)(uint32_t)part[i].rank << 32 | i;
 
-        for (size_t i = 0; i < n; i++) {
-            if (part[i].rank < best)
-                best = part[i].rank;
-        }
-        if (best == NONE)
-            break;
-        n = merge_round (bpe, part, n, best);
+        best = key < best ? key : best;
+    }
+    return best == (uint64_t)NONE << 32 ? NONE : (size_t)(best & UINT32_MAX);
+}
+
+/* Merge the one pair at 'at'; return the parts that remain. */
+static size_t merge_one (const struct bpe_pairs *pairs, struct part *part, size_t n,
+                         size_t at)
+{
+    part[at].id = part[at].merged;
+    n--;
+    for (size_t i = at + 1; i < n; i++)
+        part[i] = part[i + 1];
+    rate (pairs, &part[at], at + 1 < n ? &part[at + 1] : NULL);
+    if (at > 0)
+        rate (pairs, &part[at - 1], &part[at]);
+    return n;
+}
+
+int bpe_merge_ids_short (const struct bpe_pairs *pairs, enum bpe_order order,
+                         struct bpe_scratch *scratch, int32_t *ids, size_t *count,
+                         struct mg_error *err)
+{
+    struct part few[SHORT_MAX], *part = few;
+    size_t n = *count, at;
+
+    if (n > SHORT_MAX) {
+        if (reserve (scratch, n * sizeof (*part), err) < 0)
+            return -1;
+        part = scratch->memory;
     }
     for (size_t i = 0; i < n; i++)
-        out->ids[out->count++] = part[i].id;
+        part[i].id = ids[i];
+    for (size_t i = 0; i < n; i++)
+        rate (pairs, &part[i], i + 1 < n ? &part[i + 1] : NULL);
+    while ((at = find_best (part, n)) != NONE)
+        n = order == BPE_ROUNDS ? merge_round (pairs, part, n, part[at].rank)
+                                : merge_one (pairs, part, n, at);
+    for (size_t i = 0; i < n; i++)
+        ids[i] = part[i].id;
+    *count = n;
     return 0;
 }
 
@@ -122,7 +149,8 @@ struct entry {
 };
 
 struct long_word {
-    const struct bpe *bpe;
+    const struct bpe_pairs *pairs;
+    enum bpe_order order;
     struct node *node;
     struct entry *heap;
     size_t heap_size;
@@ -172,7 +200,7 @@ static void rate_node (struct long_word *w, int32_t at)
 {
     struct node *node = &w->node[at];
 
-    rate (w->bpe, &node->part, node->next >= 0 ? &w->node[node->next].part : NULL);
+    rate (w->pairs, &node->part, node->next >= 0 ? &w->node[node->next].part : NULL);
 }
 
 static void push_node (struct long_word *w, int32_t at)
@@ -207,50 +235,54 @@ static void merge_all (struct long_word *w)
         int32_t rank = w->heap[0].rank;
 
         w->num_pending = 0;
-        while (w->heap_size > 0 && w->heap[0].rank == rank) {
+        do {
             struct entry entry = heap_pop (w);
 
             if (w->node[entry.node].part.rank == rank)
                 merge_node (w, entry.node);
-        }
+        } while (w->order == BPE_ROUNDS && w->heap_size > 0 && w->heap[0].rank == rank);
         for (size_t i = 0; i < w->num_pending; i++)
             push_node (w, w->pending[i]);
     }
 }
 
 /* Every merge ends one node and makes at most two pairs: 3 n entries, 2 n pending. */
-int bpe_merge_long (const struct bpe *bpe, struct bpe_scratch *scratch, const char *word,
-                    size_t size, struct token_buffer *out, struct mg_error *err)
+int bpe_merge_ids_long (const struct bpe_pairs *pairs, enum bpe_order order,
+                        struct bpe_scratch *scratch, int32_t *ids, size_t *count,
+                        struct mg_error *err)
 {
-    struct long_word w = { .bpe = bpe };
+    struct long_word w = { .pairs = pairs, .order = order };
+    const size_t size = *count;
     int32_t n = (int32_t)size;
 
     if (size > INT32_MAX)
-        return mg_error_set (err, EFBIG, "a word of %zu bytes, want at most %d", size,
+        return mg_error_set (err, EFBIG, "a word of %zu tokens, want at most %d", size,
                              INT32_MAX);
-    if (token_buffer_reserve (out, size, err) < 0
-        || reserve (scratch, size * (sizeof (*w.node) + 3 * sizeof (*w.heap)
-                                     + 2 * sizeof (*w.pending)), err) < 0)
+    if (reserve (scratch, size * (sizeof (*w.node) + 3 * sizeof (*w.heap)
+                                  + 2 * sizeof (*w.pending)), err) < 0)
         return -1;
     w.node = scratch->memory;
     w.heap = (struct entry *)(w.node + size);
     w.pending = (int32_t *)(w.heap + 3 * size);
     for (int32_t i = 0; i < n; i++)
-        w.node[i] = (struct node){ .part.id = bpe_byte (bpe, word[i]), .previous = i - 1,
+        w.node[i] = (struct node){ .part.id = ids[i], .previous = i - 1,
                                    .next = i + 1 < n ? i + 1 : -1 };
     for (int32_t i = 0; i < n; i++) {
         rate_node (&w, i);
         push_node (&w, i);
     }
     merge_all (&w);
+    *count = 0;
     for (int32_t i = n > 0 ? 0 : -1; i >= 0; i = w.node[i].next)
-        out->ids[out->count++] = w.node[i].part.id;
+        ids[(*count)++] = w.node[i].part.id;
     return 0;
 }
 
-int bpe_merge (const struct bpe *bpe, struct bpe_scratch *scratch, const char *word,
-               size_t size, struct token_buffer *out, struct mg_error *err)
+int bpe_merge_ids (const struct bpe_pairs *pairs, enum bpe_order order,
+                   struct bpe_scratch *scratch, int32_t *ids, size_t *count,
+                   struct mg_error *err)
 {
-    return size <= SHORT_MAX ? bpe_merge_short (bpe, scratch, word, size, out, err)
-                             : bpe_merge_long (bpe, scratch, word, size, out, err);
+    return *count <= SHORT_MAX
+           ? bpe_merge_ids_short (pairs, order, scratch, ids, count, err)
+           : bpe_merge_ids_long (pairs, order, scratch, ids, count, err);
 }

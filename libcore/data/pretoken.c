@@ -12,20 +12,15 @@
 #include <stdlib.h>
 
 #include "libcore/data/pretoken.h"
-
-/* White_Space by its characters: PCRE2's own \s takes U+180E for a space, which Unicode
- * has not done since 6.3. */
-#define SPACES \
-    "\\x{9}-\\x{d} \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}" \
-    "\\x{202f}\\x{205f}\\x{3000}"
+#include "libcore/data/utf8.h"
 
 static const char pattern[] =
     "'(?:[stmd]|re|ve|ll)"
     "| ?\\p{L}+"
     "| ?\\p{N}+"
-    "| ?[^" SPACES "\\p{L}\\p{N}]+"
-    "|[" SPACES "]+(?![^" SPACES "])"
-    "|[" SPACES "]+";
+    "| ?[^" UTF8_SPACES "\\p{L}\\p{N}]+"
+    "|[" UTF8_SPACES "]+(?![^" UTF8_SPACES "])"
+    "|[" UTF8_SPACES "]+";
 
 struct pretoken {
     pcre2_code *code;

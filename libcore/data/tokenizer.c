@@ -14,6 +14,7 @@
 static const struct tokenizer_ops *const all_ops[] = {
     &tokenizer_byte_ops,
     &tokenizer_gpt2_ops,
+    &tokenizer_hf_ops,
 };
 enum { NUM_OPS = sizeof (all_ops) / sizeof (all_ops[0]) };
 
@@ -35,16 +36,31 @@ static int check_files (const struct tokenizer_ops *ops,
 {
     const char *vocab = files ? files->vocab : NULL;
     const char *merge = files ? files->merge : NULL;
+    const char *model = files ? files->model : NULL;
+    const bool any = ops->needs_files || ops->needs_model;
+    const char *wrong = ops->needs_files ? NULL : vocab ? "--vocab-file"
+                        : merge ? "--merge-file" : NULL;
+    const char *name = vocab ? vocab : merge;
 
+    if (!ops->needs_model && model) {
+        wrong = "--tokenizer-model";
+        name = model;
+    }
+    if (wrong)
+        return mg_error_set (err, EINVAL, "tokenizer %s reads no %s, but %s %.200s is "
+                             "given", ops->name, any ? wrong : "files", wrong, name);
     if (ops->needs_files && (!vocab || !merge))
         return mg_error_set (err, EINVAL,
                              "tokenizer %s needs --vocab-file and --merge-file, "
                              "encoder.json and vocab.bpe of GPT-2",
                              ops->name);
-    if (!ops->needs_files && (vocab || merge))
-        return mg_error_set (err, EINVAL, "tokenizer %s reads no files, but %s %.200s is "
-                             "given", ops->name, vocab ? "--vocab-file" : "--merge-file",
-                             vocab ? vocab : merge);
+    if (ops->needs_model && !model)
+        return mg_error_set (err, EINVAL, "tokenizer %s needs --tokenizer-model, a "
+                             "tokenizer.json or the directory that has one", ops->name);
+    if (!ops->needs_model && files && files->no_special_tokens)
+        return mg_error_set (err, EINVAL, "tokenizer %s puts no tokens around a text: "
+                             "--tokenizer-hf-no-include-special-tokens is for "
+                             "HuggingFaceTokenizer", ops->name);
     return 0;
 }
 

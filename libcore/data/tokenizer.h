@@ -6,7 +6,8 @@
  * ByteLevel: ids 0-255 are the bytes of the text, whatever their encoding, and 256 ends a
  * document; the vocabulary has 257 entries.  GPT2BPETokenizer: byte pair encoding by
  * GPT-2's two files (bpe.h) of GPT-2's words (pretoken.h).  Both take any bytes for a
- * text, and give each of them back.
+ * text, and give each of them back.  HuggingFaceTokenizer: what a tokenizer.json says
+ * (tokenizer_json.h); it takes any bytes, and gives them back if the file keeps them.
  *
  * A tokenizer is used by one thread at a time, since it may remember what it has seen;
  * tokenizer_fork makes one for another thread.
@@ -31,6 +32,9 @@ struct token_buffer {
 struct tokenizer_files {
     const char *vocab; /* --vocab-file, encoder.json of GPT-2 */
     const char *merge; /* --merge-file, vocab.bpe of GPT-2 */
+    const char *model; /* --tokenizer-model, a tokenizer.json or its directory */
+    bool no_special_tokens; /* --tokenizer-hf-no-include-special-tokens: put no tokens
+                             * around a text, such as one that begins it */
 };
 
 struct tokenizer_ops {
@@ -38,8 +42,9 @@ struct tokenizer_ops {
     /* encode (a + b) is encode (a) + encode (b) wherever a text is cut, so that a long
      * one may be given in pieces. */
     bool any_cut;
-    bool needs_files; /* both of tokenizer_files; else it reads none */
-    /* Make *impl; 'files' is what needs_files says. NULL: it has no state. */
+    bool needs_files; /* vocab and merge of tokenizer_files */
+    bool needs_model; /* model of tokenizer_files; with neither it reads no file */
+    /* Make *impl; 'files' is what these say. NULL: it has no state. */
     int (*create) (const struct tokenizer_files *files, void **impl,
                    struct mg_error *err);
     /* Make *other for another thread, which may point into 'impl'. NULL: no state. */
@@ -51,8 +56,9 @@ struct tokenizer_ops {
     /* The bytes of a token, lent; 0 <= id < vocab_size. An id that is no text has none.
      * Required. */
     const char *(*token) (const void *impl, int32_t id, size_t *size);
-    /* Append the ids of 'size' bytes of text to 'out'. No id for end of document, nothing
-     * at all for empty text. On failure out->count is as before. Required. */
+    /* Append the ids of 'size' bytes of text, all of it unless any_cut is set, to 'out'.
+     * No id for end of document, nothing at all for empty text. On failure out->count is
+     * as before. Required. */
     int (*encode) (void *impl, const char *text, size_t size,
                    struct token_buffer *out, struct mg_error *err);
     /* Free impl. NULL: nothing to free. */
@@ -66,6 +72,7 @@ struct tokenizer {
 
 extern const struct tokenizer_ops tokenizer_byte_ops;
 extern const struct tokenizer_ops tokenizer_gpt2_ops;
+extern const struct tokenizer_ops tokenizer_hf_ops;
 
 /* Is there a tokenizer of this type, and are the files that it needs named, and no other?
  * The name's case does not matter. 'files' NULL: none. 0, or -1 with errno EINVAL and a

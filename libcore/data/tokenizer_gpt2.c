@@ -6,35 +6,24 @@
  * no other way to be given such bytes.  "<|endoftext|>" in a text is text: only the
  * caller ends a document.
  *
- * Most words of a text were there before: a table remembers the ids of short ones, one
- * cache line each; a new word takes the place of the one that was there.
+ * Most words of a text were there before: a table remembers the ids of short ones.
  */
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <xxhash.h>
-
 #include "libcore/data/bpe.h"
 #include "libcore/data/pretoken.h"
 #include "libcore/data/tokenizer.h"
-
-enum { CACHE_ROWS = 1 << 15, ROW_TEXT = 30, ROW_IDS = 8, CACHE_LINE = 64 };
-
-struct row {
-    uint8_t size;  /* of the word; 0: a free row */
-    uint8_t count; /* of its ids */
-    char text[ROW_TEXT];
-    int32_t ids[ROW_IDS];
-};
-_Static_assert (sizeof (struct row) == CACHE_LINE, "a row is a cache line");
+#include "libcore/data/utf8.h"
+#include "libcore/data/word_cache.h"
 
 struct gpt2 {
     struct bpe *owned;     /* NULL in a fork */
     const struct bpe *bpe;
     struct pretoken *pretoken;
-    struct row *cache;     /* [CACHE_ROWS] */
+    struct word_cache_row *cache;
     struct bpe_scratch scratch;
     char *clean;           /* [clean_size] copy of a text that is no UTF-8 */
     size_t clean_size;
@@ -58,13 +47,11 @@ static int create_fork (const struct bpe *bpe, struct gpt2 **out, struct mg_erro
 {
     struct gpt2 *t;
 
-    if (!(t = calloc (1, sizeof (*t)))
-        || !(t->cache = aligned_alloc (CACHE_LINE, CACHE_ROWS * sizeof (*t->cache)))) {
+    if (!(t = calloc (1, sizeof (*t)))) {
         mg_error_set (err, ENOMEM, "tokenizer: out of memory");
         goto error;
     }
-    memset (t->cache, 0, CACHE_ROWS * sizeof (*t->cache));
-    if (!(t->pretoken = pretoken_create (err)))
+    if (!(t->cache = word_cache_create (err)) || !(t->pretoken = pretoken_create (err)))
         goto error;
     t->bpe = bpe;
     *out = t;
@@ -116,55 +103,12 @@ static const char *token (const void *impl, int32_t id, size_t *size)
     return bpe_token (((const struct gpt2 *)impl)->bpe, id, size);
 }
 
-/* Length of the character of UTF-8 at 'p', which has 'left' bytes; 0 if there is none
- * (RFC 3629: the shortest form, no surrogates, up to U+10FFFF). */
-static size_t character_size (const unsigned char *p, size_t left)
-{
-    size_t n = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3
-               : p[0] < 0xf5 ? 4 : 0;
-
-    if (n > left)
-        return 0;
-    for (size_t i = 1; i < n; i++) {
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-    }
-    if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f)
-        || (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
-        return 0;
-    return n;
-}
-
-/* First byte from 'at' on that is not part of a character, or size. */
-static size_t find_invalid (const char *text, size_t size, size_t at)
-{
-    const unsigned char *p = (const unsigned char *)text;
-
-    while (at < size) {
-        uint64_t eight;
-        size_t n;
-
-        if (size - at >= sizeof (eight)) {
-            memcpy (&eight, p + at, sizeof (eight));
-            if (!(eight & UINT64_C (0x8080808080808080))) {
-                at += sizeof (eight);
-                continue;
-            }
-        }
-        n = character_size (p + at, size - at);
-        if (n == 0)
-            break;
-        at += n;
-    }
-    return at;
-}
-
 /* A text to search for words, of the same length: the text itself if it is UTF-8, else a
  * copy with a control character, which is as little a letter, for each other byte. */
 static const char *clean_text (struct gpt2 *t, const char *text, size_t size,
                                struct mg_error *err)
 {
-    size_t at = find_invalid (text, size, 0);
+    size_t at = utf8_find_stray (text, size, 0);
 
     if (at == size)
         return text;
@@ -179,7 +123,7 @@ static const char *clean_text (struct gpt2 *t, const char *text, size_t size,
         t->clean_size = size;
     }
     memcpy (t->clean, text, size);
-    for (; at < size; at = find_invalid (text, size, at + 1))
+    for (; at < size; at = utf8_find_stray (text, size, at + 1))
         t->clean[at] = '\1';
     return t->clean;
 }
@@ -188,24 +132,16 @@ static int encode_word (struct gpt2 *t, const char *word, size_t size,
                         struct token_buffer *out, struct mg_error *err)
 {
     const size_t before = out->count;
-    struct row *row;
+    struct word_cache_row *row;
 
-    if (size > ROW_TEXT)
+    if (size > WORD_CACHE_TEXT)
         return bpe_merge (t->bpe, &t->scratch, word, size, out, err);
-    row = &t->cache[XXH3_64bits (word, size) % CACHE_ROWS];
-    if (row->size == size && memcmp (row->text, word, size) == 0) {
-        memcpy (out->ids + before, row->ids, row->count * sizeof (*row->ids));
-        out->count += row->count;
+    row = word_cache_row (t->cache, word, size);
+    if (word_cache_get (row, word, size, out))
         return 0;
-    }
     if (bpe_merge (t->bpe, &t->scratch, word, size, out, err) < 0)
         return -1;
-    if (out->count - before <= ROW_IDS) {
-        row->size = (uint8_t)size;
-        row->count = (uint8_t)(out->count - before);
-        memcpy (row->text, word, size);
-        memcpy (row->ids, out->ids + before, row->count * sizeof (*row->ids));
-    }
+    word_cache_put (row, word, size, out->ids + before, out->count - before);
     return 0;
 }
 
@@ -221,7 +157,7 @@ static int encode (void *impl, const char *text, size_t size, struct token_buffe
         return -1;
     for (size_t at = 0; at < size; at = end) {
         if (pretoken_next (t->pretoken, clean, size, at, &end, err) < 0
-            || token_buffer_reserve (out, end - at, err) < 0
+            || token_buffer_reserve (out, end - at + WORD_CACHE_IDS, err) < 0
             || encode_word (t, text + at, end - at, out, err) < 0) {
             out->count = before;
             return -1;

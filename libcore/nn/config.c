@@ -38,9 +38,40 @@ static int check_sizes (const struct model_config *c, struct mg_error *err)
         if (dims[i].value < 1 || dims[i].value > dims[i].max)
             return mg_error_set (err, EINVAL, "%s is %d, want 1 to %d", dims[i].name,
                                  dims[i].value, dims[i].max);
-    if ((int64_t)c->num_heads * c->kv_channels > DIM_MAX)
+    if (!c->latent.on && (int64_t)c->num_heads * c->kv_channels > DIM_MAX)
         return mg_error_set (err, EINVAL, "num-attention-heads %d x kv-channels %d is over %d",
                              c->num_heads, c->kv_channels, DIM_MAX);
+    return 0;
+}
+
+static int check_latent (const struct model_config *c, struct mg_error *err)
+{
+    const struct model_latent *l = &c->latent;
+    const struct {
+        const char *name;
+        int value, min;
+    } dims[] = {
+        { "q-lora-rank", l->q_rank, 0 },
+        { "kv-lora-rank", l->kv_rank, 1 },
+        { "qk-head-dim", l->qk_dim, 1 },
+        { "qk-pos-emb-head-dim", l->rope_dim, 2 },
+        { "v-head-dim", l->v_dim, 1 },
+    };
+    int64_t widest = l->qk_dim + (l->rope_dim > l->v_dim ? (int64_t)l->rope_dim : l->v_dim);
+
+    if (!l->on)
+        return 0;
+    for (size_t i = 0; i < sizeof (dims) / sizeof (dims[0]); i++)
+        if (dims[i].value < dims[i].min || dims[i].value > DIM_MAX)
+            return mg_error_set (err, EINVAL, "%s is %d, want %d to %d", dims[i].name,
+                                 dims[i].value, dims[i].min, DIM_MAX);
+    if (widest * c->num_heads > DIM_MAX)
+        return mg_error_set (err, EINVAL, "num-attention-heads %d x %lld, the sum of qk-head-dim "
+                             "and the larger of qk-pos-emb-head-dim and v-head-dim, is over %d",
+                             c->num_heads, (long long)widest, DIM_MAX);
+    if (c->rope.interleaved)
+        return mg_error_set (err, EINVAL, "rotary-interleaved does not work with "
+                             "multi-latent-attention");
     return 0;
 }
 
@@ -48,7 +79,9 @@ static int check_sizes (const struct model_config *c, struct mg_error *err)
 static int check_total (const struct model_config *c, struct mg_error *err)
 {
     double h = c->hidden_size, heads = c->num_heads + model_groups (c);
-    double layer = (2 * heads * c->kv_channels + (c->gated ? 3.0 : 2.0) * c->ffn_hidden_size) * h;
+    double attention = 2 * heads * (double)(model_key_dim (c) + model_value_dim (c));
+    double latents = c->latent.on ? (double)c->latent.q_rank + c->latent.kv_rank : 0;
+    double layer = (attention + (c->gated ? 3.0 : 2.0) * c->ffn_hidden_size) * (h + latents);
     double total = layer * c->num_layers
                    + (2.0 * c->padded_vocab_size + c->max_positions) * h;
 
@@ -70,6 +103,8 @@ static int check_rules (const struct model_config *c, int tp, bool sequence_para
     margs_init (&args);
     args.value[MARG_HEADS] = c->num_heads;
     args.value[MARG_QUERY_GROUPS] = c->num_groups;
+    args.value[MARG_KV_CHANNELS] = c->kv_channels;
+    args.value[MARG_LATENT] = c->latent.on;
     args.value[MARG_FFN] = c->ffn_hidden_size;
     args.value[MARG_VOCAB] = c->vocab_size;
     args.value[MARG_PADDED_VOCAB] = c->padded_vocab_size;
@@ -80,13 +115,10 @@ static int check_rules (const struct model_config *c, int tp, bool sequence_para
 }
 
 /* What Megatron-LM's arguments are called, in messages. */
-static int check_variants (const struct model_config *c, int tp, struct mg_error *err)
+static int check_variants (const struct model_config *c, struct mg_error *err)
 {
     const struct model_window *w = &c->window;
 
-    if (model_groups (c) % tp != 0)
-        return mg_error_set (err, ENOTSUP, "num-query-groups %d is less than tp %d: copies of a "
-                             "group are not available in this version", model_groups (c), tp);
     if (c->activation < 0 || c->activation >= KERN_NUM_FUNCTIONS || !(c->activation_clamp >= 0))
         return mg_error_set (err, EINVAL, "the activation is %d, its clamp %g", c->activation,
                              (double)c->activation_clamp);
@@ -95,15 +127,17 @@ static int check_variants (const struct model_config *c, int tp, struct mg_error
                              (long long)w->left, (long long)w->right);
     if (c->positions != MODEL_ROPE && pattern_given (&c->no_rope))
         return mg_error_set (err, EINVAL, "no-rope-freq wants rotary positions");
-    return c->positions == MODEL_ROPE ? rope_config_check (&c->rope, c->kv_channels, err) : 0;
+    if (!model_rotates (c))
+        return 0;
+    return rope_config_check (&c->rope, c->latent.on ? c->latent.rope_dim : c->kv_channels, err);
 }
 
 int model_config_validate (const struct model_config *c, int tp, bool sequence_parallel,
                            struct mg_error *err)
 {
-    if (check_sizes (c, err) < 0 || check_total (c, err) < 0)
+    if (check_sizes (c, err) < 0 || check_latent (c, err) < 0 || check_total (c, err) < 0)
         return -1;
     if (check_rules (c, tp, sequence_parallel, err) < 0)
         return -1;
-    return check_variants (c, tp, err);
+    return check_variants (c, err);
 }

@@ -27,13 +27,26 @@ struct model_window {
     struct pattern layers; /* 1: with a window.  Not given: all */
 };
 
+/* One more term in the sum that a softmax of attention divides by (struct kern_attention_fwd). */
+enum model_softmax { MODEL_VANILLA, MODEL_OFF_BY_ONE, MODEL_LEARNABLE };
+
+/* Multi-latent attention (DeepSeek-AI 2024): keys and values are products of one small vector, the
+ * latent, of each token; so are queries if q_rank is above 0.  A key is 'qk_dim' elements of its
+ * head, then 'rope_dim' rotated elements that all heads share.
+ */
+struct model_latent {
+    bool on;
+    int q_rank; /* 0: queries are products of the hidden state */
+    int kv_rank, qk_dim, rope_dim, v_dim;
+};
+
 struct model_config {
     int num_layers;
     int hidden_size;
     int ffn_hidden_size;
     int num_heads;
     int num_groups;  /* of query heads, each with one key and one value; 0: as many as heads */
-    int kv_channels; /* per head */
+    int kv_channels; /* per head; not read with 'latent' */
     int seq_length;
     int max_positions;
     int vocab_size;        /* true size; columns beyond it are masked out of the softmax */
@@ -45,7 +58,8 @@ struct model_config {
     bool tied_embeddings; /* the output layer is the word embedding */
     bool rms_norm;        /* RMSNorm in place of LayerNorm */
     bool norm_1p;         /* norm weights count from 1 */
-    bool qk_norm;         /* queries and keys are normalised, head by head */
+    bool qk_norm;         /* queries and keys are normalised, head by head; with 'latent', the
+                             latents are */
     bool no_linear_bias;  /* linear layers have none ... */
     bool qkv_bias;        /* ... but that of queries, keys and values */
     enum kern_function activation;
@@ -55,6 +69,11 @@ struct model_config {
     struct rope_config rope; /* of MODEL_ROPE */
     struct pattern no_rope;  /* 1: layers that do not rotate.  Not given: none */
     struct model_window window;
+    bool reset_attention; /* a token sees its own document alone */
+    bool reset_positions; /* learned positions count from the document's first token; rotary
+                             ones are relative, and stay */
+    enum model_softmax softmax;
+    struct model_latent latent; /* rotates by 'rope' whatever 'positions' is */
     uint64_t seed;
 };
 
@@ -76,10 +95,27 @@ static inline int model_groups (const struct model_config *c)
     return c->num_groups > 0 ? c->num_groups : c->num_heads;
 }
 
+/* Elements of a query or key of a head, and of a value. */
+static inline int model_key_dim (const struct model_config *c)
+{
+    return c->latent.on ? c->latent.qk_dim + c->latent.rope_dim : c->kv_channels;
+}
+
+static inline int model_value_dim (const struct model_config *c)
+{
+    return c->latent.on ? c->latent.v_dim : c->kv_channels;
+}
+
+/* True if some elements of heads are rotated. */
+static inline bool model_rotates (const struct model_config *c)
+{
+    return c->latent.on || c->positions == MODEL_ROPE;
+}
+
 /* Pairs of a head that are rotated. */
 static inline int model_rope_pairs (const struct model_config *c)
 {
-    return rope_pairs (&c->rope, c->kv_channels);
+    return rope_pairs (&c->rope, c->latent.on ? c->latent.rope_dim : c->kv_channels);
 }
 
 #endif /* LIBCORE_NN_CONFIG_H */

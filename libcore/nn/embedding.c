@@ -112,6 +112,18 @@ const struct layer_op op_embedding_dropout = {
     .bwd = dropout_bwd,
 };
 
+/* Positions in their documents of this rank's rows, if positions are reset. */
+static struct kern_positions entry (const struct pass *pass)
+{
+    const struct nn_shape *shape = pass->shape;
+    const struct tensor *within = &pass->in->within;
+    int64_t before = shape->rows == shape->tokens ? 0 : pass->nn->tp_rank * shape->rows;
+
+    if (within->ndims == 0)
+        return (struct kern_positions){ .at = NULL };
+    return (struct kern_positions){ tensor_at (within, before), shape->batch, 1 };
+}
+
 static int position_fwd (const struct pass *pass, const struct phase *phase,
                          struct mg_error *err)
 {
@@ -124,6 +136,7 @@ static int position_fwd (const struct pass *pass, const struct phase *phase,
         .x = nn_own_rows (nn, pass->shape, pass_tensor (pass, phase, POSITION_X)),
         .table = tensor_address (table->data),
         .count = table->extent[0],
+        .entry = entry (pass),
         .dropout = dropout (pass),
         .y = pass_data (pass, phase, POSITION_OUT),
     };
@@ -145,6 +158,7 @@ static int position_bwd (const struct pass *pass, const struct phase *phase,
         .dx = pass_data (pass, phase, POSITION_DOUT),
         .dtable = tensor_address (table->grad),
         .count = table->extent[0],
+        .entry = entry (pass),
         .grad_dtype = table->grad_dtype,
     };
 

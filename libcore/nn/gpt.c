@@ -14,7 +14,8 @@ enum {
     KIND_NORM1_WEIGHT, KIND_NORM1_BIAS, KIND_PROJ_WEIGHT, KIND_PROJ_BIAS, KIND_QKV_WEIGHT,
     KIND_QKV_BIAS, KIND_NORM2_WEIGHT, KIND_NORM2_BIAS, KIND_FC1_WEIGHT, KIND_FC1_BIAS,
     KIND_FC2_WEIGHT, KIND_FC2_BIAS, KIND_Q_NORM_WEIGHT, KIND_Q_NORM_BIAS, KIND_K_NORM_WEIGHT,
-    KIND_K_NORM_BIAS,
+    KIND_K_NORM_BIAS, KIND_SINK, KIND_Q_PROJ, KIND_Q_DOWN, KIND_Q_UP, KIND_KV_DOWN, KIND_KV_UP,
+    KIND_Q_LATENT_WEIGHT, KIND_Q_LATENT_BIAS, KIND_KV_LATENT_WEIGHT, KIND_KV_LATENT_BIAS,
     KIND_WORD = 100, KIND_POSITION, KIND_OUTPUT, KIND_FINAL_WEIGHT, KIND_FINAL_BIAS,
 };
 
@@ -59,6 +60,12 @@ static int tensor (struct maker *m, const char *name, enum layer_life life, int6
     return layer_add_tensor (m->spec, &(struct layer_tensor){ .name = name, .life = life,
                                                               .ndims = 2,
                                                               .shape = { rows, cols } });
+}
+
+/* A module that can be recomputed makes tensor 't'. */
+static void made_by (struct maker *m, int t, enum recompute_module module)
+{
+    m->spec->tensor[t].modules |= RECOMPUTE_BIT (module);
 }
 
 static int statistics (struct maker *m, const char *name, int64_t rows, int64_t cols)
@@ -126,6 +133,8 @@ static int add_norm (struct maker *m, const char *name, const char *y_name,
     int y = hidden (m, y_name, LIFE_SAVED);
     int stat = norm_statistics (m, stat_name, m->shape->rows);
 
+    made_by (m, y, RECOMPUTE_LAYERNORM);
+    made_by (m, stat, RECOMPUTE_LAYERNORM);
     phase (m, &(struct phase){ .name = name, .op = op,
                                .operand = { [NORM_X] = x, [NORM_Y] = y, [NORM_STAT] = stat,
                                             [NORM_WEIGHT] = norm.weight,
@@ -160,7 +169,19 @@ static void add_residual (struct maker *m, const char *reduce, const char *name,
  */
 struct attention {
     int query, key, value, dquery, dkey, dvalue;
+    int sink; /* parameter, LAYER_NONE: none */
 };
+
+/* The parameter of a learnable softmax, one number a head. */
+static int sink_vector (struct maker *m)
+{
+    const struct model_config *c = &m->nn->config;
+
+    if (c->softmax != MODEL_LEARNABLE)
+        return LAYER_NONE;
+    return vector (m, "self_attention.core_attention.softmax_offset", SPLIT_ROWS, c->num_heads,
+                   INIT_NORMAL, KIND_SINK);
+}
 
 /* A norm of all heads of one kind: they move into tensors of their own. */
 static void add_head_norm (struct maker *m, const char *name, const char *stat_name,
@@ -217,6 +238,8 @@ static void add_core_attention (struct maker *m, const struct attention *a, int 
     const struct nn *nn = m->nn;
     int lse = statistics (m, "lse", m->shape->batch * nn->local_heads, m->shape->seq);
 
+    made_by (m, context, RECOMPUTE_CORE_ATTN);
+    made_by (m, lse, RECOMPUTE_CORE_ATTN);
     phase (m, &(struct phase){ .name = "core_attention", .op = &op_attention,
                                .operand = { [ATTENTION_QUERY] = a->query,
                                             [ATTENTION_KEY] = a->key,
@@ -226,7 +249,55 @@ static void add_core_attention (struct maker *m, const struct attention *a, int 
                                             [ATTENTION_DOUT] = dcontext,
                                             [ATTENTION_DQUERY] = a->dquery,
                                             [ATTENTION_DKEY] = a->dkey,
-                                            [ATTENTION_DVALUE] = a->dvalue } });
+                                            [ATTENTION_DVALUE] = a->dvalue,
+                                            [ATTENTION_SINK] = a->sink } });
+}
+
+/* The end of the attention half: core attention, its projection, the residual. */
+static void finish_attention (struct maker *m, const struct attention *a, int proj,
+                              int proj_bias, int in, int out)
+{
+    int64_t tokens = m->shape->tokens, local = m->nn->local_attention;
+    int context = tensor (m, "context", LIFE_SAVED, tokens, local);
+    int dcontext = gradient (m, "context", tokens, local);
+    struct sum sum = { branch (m), gradient (m, "branch", m->shape->rows, m->nn->hidden) };
+
+    add_core_attention (m, a, context, dcontext);
+    phase (m, &(struct phase){ .name = "linear_proj", .op = &op_linear_row,
+                               .operand = { [ROW_X] = context, [ROW_Y] = sum.branch,
+                                            [ROW_WEIGHT] = proj, [ROW_DY] = sum.dbranch,
+                                            [ROW_DX] = dcontext } });
+    add_residual (m, "attention_reduce", "self_attn_bda", &sum, in, out, proj_bias, 0);
+}
+
+/* The fused product of queries, keys and values, and its gradient. */
+static void add_qkv (struct maker *m, int x, int weight, int bias, int dx, struct attention *a)
+{
+    const struct nn *nn = m->nn;
+    int64_t tokens = m->shape->tokens;
+    int64_t width = nn->local_attention + 2 * nn->local_groups * nn->head_dim;
+    int64_t part = width; // of one rank, if several share a group
+    int heads = tensor (m, "qkv", LIFE_SAVED, tokens, width);
+    int dheads = gradient (m, "qkv", tokens, width), y = heads, dy = dheads;
+
+    if (nn->group_ranks > 1) {
+        part = (nn->group_ranks * nn->local_attention + 2 * nn->head_dim) / nn->group_ranks;
+        y = tensor (m, "qkv_part", LIFE_SHARED, tokens, part);
+        dy = gradient (m, "qkv_part", tokens, part);
+    }
+    phase (m, &(struct phase){ .name = "linear_qkv", .op = &op_linear_column,
+                               .operand = { [COLUMN_X] = x, [COLUMN_Y] = y,
+                                            [COLUMN_WEIGHT] = weight, [COLUMN_BIAS] = bias,
+                                            [COLUMN_DY] = dy, [COLUMN_DX] = dx } });
+    if (nn->group_ranks > 1)
+        phase (m, &(struct phase){
+            .name = "share_groups", .op = &op_share_groups,
+            .operand = { [GROUPS_X] = y, [GROUPS_Y] = heads, [GROUPS_DY] = dheads,
+                         [GROUPS_DX] = dy,
+                         [GROUPS_ALL] = tensor (m, "qkv_parts", LIFE_SHARED,
+                                                nn->tp_size * tokens, part) } });
+    a->query = a->key = a->value = heads;
+    a->dquery = a->dkey = a->dvalue = dheads;
 }
 
 /* 'out' = 'in' + ... */
@@ -234,13 +305,13 @@ static void add_attention (struct maker *m, int in, int out)
 {
     const struct nn *nn = m->nn;
     const struct model_config *c = &nn->config;
-    int64_t h = nn->hidden, tokens = m->shape->tokens, local = nn->local_attention;
+    int64_t h = nn->hidden, tokens = m->shape->tokens;
     int64_t attention = (int64_t)c->num_heads * nn->head_dim;
     int64_t fused = attention + 2LL * model_groups (c) * nn->head_dim;
-    int64_t local_fused = local + 2 * nn->local_groups * nn->head_dim;
     bool bias = !c->no_linear_bias;
     struct norm norm = norm_params (m, "input_layernorm.weight", "input_layernorm.bias", h,
                                     KIND_NORM1_WEIGHT, false), q_norm = { 0 }, k_norm = { 0 };
+    struct attention a = { .sink = sink_vector (m) };
     int proj = matrix (m, "self_attention.linear_proj.weight", SPLIT_COLS, h, attention,
                        INIT_SCALED, KIND_PROJ_WEIGHT);
     int proj_bias = bias ? vector (m, "self_attention.linear_proj.bias", SPLIT_NONE, h,
@@ -249,9 +320,7 @@ static void add_attention (struct maker *m, int in, int out)
                       KIND_QKV_WEIGHT);
     int qkv_bias = bias || c->qkv_bias ? vector (m, "self_attention.linear_qkv.bias", SPLIT_ROWS,
                                                  fused, INIT_ZERO, KIND_QKV_BIAS) : LAYER_NONE;
-    int x, dnorm, heads, dheads, context, dcontext;
-    struct attention a;
-    struct sum sum;
+    int x, dnorm;
 
     set_heads (m, qkv);
     if (qkv_bias != LAYER_NONE)
@@ -266,23 +335,161 @@ static void add_attention (struct maker *m, int in, int out)
     }
     dnorm = gradient (m, "norm", tokens, h);
     x = add_norm (m, "input_layernorm", "norm1", "stat1", &op_norm_add, in, norm, dnorm);
-    heads = tensor (m, "qkv", LIFE_SAVED, tokens, local_fused);
-    dheads = gradient (m, "qkv", tokens, local_fused);
-    a = (struct attention){ heads, heads, heads, dheads, dheads, dheads };
-    phase (m, &(struct phase){ .name = "linear_qkv", .op = &op_linear_column,
-                               .operand = { [COLUMN_X] = x, [COLUMN_Y] = heads,
-                                            [COLUMN_WEIGHT] = qkv, [COLUMN_BIAS] = qkv_bias,
-                                            [COLUMN_DY] = dheads, [COLUMN_DX] = dnorm } });
+    add_qkv (m, x, qkv, qkv_bias, dnorm, &a);
     add_heads (m, q_norm, k_norm, &a);
-    context = tensor (m, "context", LIFE_SAVED, tokens, local);
-    dcontext = gradient (m, "context", tokens, local);
-    add_core_attention (m, &a, context, dcontext);
-    sum = (struct sum){ branch (m), gradient (m, "branch", m->shape->rows, h) };
-    phase (m, &(struct phase){ .name = "linear_proj", .op = &op_linear_row,
-                               .operand = { [ROW_X] = context, [ROW_Y] = sum.branch,
-                                            [ROW_WEIGHT] = proj, [ROW_DY] = sum.dbranch,
-                                            [ROW_DX] = dcontext } });
-    add_residual (m, "attention_reduce", "self_attn_bda", &sum, in, out, proj_bias, 0);
+    finish_attention (m, &a, proj, proj_bias, in, out);
+}
+
+/* --- the attention half with latents --- */
+
+/* A latent of all tokens and its gradient, and what they are made with. */
+struct latent {
+    const char *down_name, *down_stat, *norm_name, *gather_name; /* of phases and tensors */
+    const char *raw_name, *y_name, *all_name;
+    int down;          /* weight of the product that makes it */
+    struct norm norm;  /* of its first columns; weight LAYER_NONE: none */
+    int64_t width;
+    int all, dall;
+};
+
+/* x and dx: the normalised hidden state and its gradient, which 'op' writes or adds to. */
+static void add_latent (struct maker *m, struct latent *l, const struct layer_op *op, int x,
+                        int dx)
+{
+    int64_t tokens = m->shape->tokens, rows = m->shape->rows;
+    int raw = tensor (m, l->raw_name, LIFE_SAVED, rows, l->width), y = raw;
+
+    l->dall = gradient (m, l->raw_name, tokens, l->width);
+    phase (m, &(struct phase){ .name = l->down_name, .op = op,
+                               .operand = { [PLAIN_X] = x, [PLAIN_Y] = raw,
+                                            [PLAIN_WEIGHT] = l->down, [PLAIN_DY] = l->dall,
+                                            [PLAIN_DX] = dx } });
+    if (l->norm.weight != LAYER_NONE) {
+        y = tensor (m, l->y_name, LIFE_SAVED, rows, l->width);
+        phase (m, &(struct phase){
+            .name = l->norm_name, .op = &op_latent_norm,
+            .operand = { [LATENT_NORM_X] = raw, [LATENT_NORM_Y] = y,
+                         [LATENT_NORM_STAT] = norm_statistics (m, l->down_stat, rows),
+                         [LATENT_NORM_WEIGHT] = l->norm.weight,
+                         [LATENT_NORM_BIAS] = l->norm.bias, [LATENT_NORM_DY] = l->dall } });
+    }
+    l->all = rows < tokens ? tensor (m, l->all_name, LIFE_SAVED, tokens, l->width) : y;
+    phase (m, &(struct phase){ .name = l->gather_name, .op = &op_gather,
+                               .operand = { [GATHER_X] = y, [GATHER_Y] = l->all,
+                                            [GATHER_DY] = l->dall } });
+}
+
+/* The product of a latent, split by heads. */
+static void add_up (struct maker *m, const char *name, const struct latent *l, int weight, int y,
+                    int dy)
+{
+    phase (m, &(struct phase){ .name = name, .op = &op_linear_plain,
+                               .operand = { [PLAIN_X] = l->all, [PLAIN_Y] = y,
+                                            [PLAIN_WEIGHT] = weight, [PLAIN_DY] = dy,
+                                            [PLAIN_DX] = l->dall } });
+}
+
+/* Parameters of the latents, in Megatron-core's order. */
+struct latent_params {
+    int q_proj, q_up, kv_up; /* q_proj: without a latent of queries */
+    struct latent q, kv;
+};
+
+static struct latent_params latent_params (struct maker *m)
+{
+    const struct model_config *c = &m->nn->config;
+    const struct model_latent *l = &c->latent;
+    int64_t h = m->nn->hidden, heads = c->num_heads, query = heads * (l->qk_dim + l->rope_dim);
+    struct latent_params p = {
+        .q = { "linear_q_down_proj", "q_stat", "q_layernorm", "q_gather", "q_down", "q_latent",
+               "q_gathered", .width = l->q_rank },
+        .kv = { "linear_kv_down_proj", "kv_stat", "kv_layernorm", "kv_gather", "kv_down",
+                "kv_latent", "kv_gathered", .width = l->kv_rank + l->rope_dim },
+    };
+
+    if (l->q_rank > 0) {
+        p.q.down = matrix (m, "self_attention.linear_q_down_proj.weight", SPLIT_NONE, l->q_rank,
+                           h, INIT_NORMAL, KIND_Q_DOWN);
+        p.q_up = matrix (m, "self_attention.linear_q_up_proj.weight", SPLIT_ROWS, query,
+                         l->q_rank, INIT_NORMAL, KIND_Q_UP);
+    } else
+        p.q_proj = matrix (m, "self_attention.linear_q_proj.weight", SPLIT_ROWS, query, h,
+                           INIT_NORMAL, KIND_Q_PROJ);
+    p.kv.down = matrix (m, "self_attention.linear_kv_down_proj.weight", SPLIT_NONE, p.kv.width, h,
+                        INIT_NORMAL, KIND_KV_DOWN);
+    p.kv_up = matrix (m, "self_attention.linear_kv_up_proj.weight", SPLIT_ROWS,
+                      heads * (l->qk_dim + l->v_dim), l->kv_rank, INIT_NORMAL, KIND_KV_UP);
+    if (c->qk_norm && l->q_rank > 0)
+        p.q.norm = norm_params (m, "self_attention.q_layernorm.weight",
+                                "self_attention.q_layernorm.bias", l->q_rank,
+                                KIND_Q_LATENT_WEIGHT, false);
+    if (c->qk_norm)
+        p.kv.norm = norm_params (m, "self_attention.kv_layernorm.weight",
+                                 "self_attention.kv_layernorm.bias", l->kv_rank,
+                                 KIND_KV_LATENT_WEIGHT, false);
+    return p;
+}
+
+/* Queries, keys and values.  Backward passes go from the end to the beginning: queries write the
+ * gradient of x, then the latent of keys and values adds to it.
+ */
+static void add_latent_heads (struct maker *m, struct latent_params *p, int x, int dx,
+                              struct attention *a)
+{
+    const struct nn *nn = m->nn;
+    const struct model_latent *l = &nn->config.latent;
+    int64_t tokens = m->shape->tokens, width = nn->local_heads * nn->head_dim;
+    int64_t kv = nn->local_heads * (l->qk_dim + l->v_dim);
+
+    add_latent (m, &p->kv, &op_linear_plain_add, x, dx);
+    add_rotation (m, HEADS_LATENT_KEY, p->kv.all, p->kv.dall);
+    if (l->q_rank > 0)
+        add_latent (m, &p->q, &op_linear_plain, x, dx);
+    a->query = tensor (m, "query", LIFE_SAVED, tokens, width);
+    a->dquery = gradient (m, "query", tokens, width);
+    if (l->q_rank > 0)
+        add_up (m, "linear_q_up_proj", &p->q, p->q_up, a->query, a->dquery);
+    else
+        phase (m, &(struct phase){ .name = "linear_q_proj", .op = &op_linear_column,
+                                   .operand = { [COLUMN_X] = x, [COLUMN_Y] = a->query,
+                                                [COLUMN_WEIGHT] = p->q_proj,
+                                                [COLUMN_DY] = a->dquery, [COLUMN_DX] = dx } });
+    add_rotation (m, HEADS_LATENT_QUERIES, a->query, a->dquery);
+    made_by (m, a->query, RECOMPUTE_MLA_UP_PROJ);
+    a->value = tensor (m, "kv", LIFE_SAVED, tokens, kv);
+    a->dvalue = gradient (m, "kv", tokens, kv);
+    made_by (m, a->value, RECOMPUTE_MLA_UP_PROJ);
+    add_up (m, "linear_kv_up_proj", &p->kv, p->kv_up, a->value, a->dvalue);
+    a->key = tensor (m, "key", LIFE_SAVED, tokens, width);
+    a->dkey = gradient (m, "key", tokens, width);
+    made_by (m, a->key, RECOMPUTE_MLA_UP_PROJ);
+    phase (m, &(struct phase){ .name = "keys", .op = &op_join_keys,
+                               .operand = { [JOIN_PART] = a->value, [JOIN_LATENT] = p->kv.all,
+                                            [JOIN_KEY] = a->key, [JOIN_DKEY] = a->dkey,
+                                            [JOIN_DPART] = a->dvalue,
+                                            [JOIN_DLATENT] = p->kv.dall } });
+}
+
+/* 'out' = 'in' + ... */
+static void add_latent_attention (struct maker *m, int in, int out)
+{
+    const struct nn *nn = m->nn;
+    const struct model_config *c = &nn->config;
+    int64_t h = nn->hidden;
+    struct norm norm = norm_params (m, "input_layernorm.weight", "input_layernorm.bias", h,
+                                    KIND_NORM1_WEIGHT, false);
+    struct attention a = { .sink = sink_vector (m) };
+    int proj = matrix (m, "self_attention.linear_proj.weight", SPLIT_COLS, h,
+                       (int64_t)c->num_heads * nn->head_dim_v, INIT_SCALED, KIND_PROJ_WEIGHT);
+    int proj_bias = c->no_linear_bias ? LAYER_NONE
+                                      : vector (m, "self_attention.linear_proj.bias", SPLIT_NONE,
+                                                h, INIT_ZERO, KIND_PROJ_BIAS);
+    struct latent_params p = latent_params (m);
+    int dnorm = gradient (m, "norm", m->shape->tokens, h);
+    int x = add_norm (m, "input_layernorm", "norm1", "stat1", &op_norm_add, in, norm, dnorm);
+
+    add_latent_heads (m, &p, x, dnorm, &a);
+    finish_attention (m, &a, proj, proj_bias, in, out);
 }
 
 /* --- the feed-forward half --- */
@@ -344,6 +551,8 @@ static void add_mlp (struct maker *m, int in, int out)
     int dwide = c->gated ? gradient (m, "fc1", tokens, width) : dactive;
     struct sum sum = { branch (m), gradient (m, "branch", m->shape->rows, h) };
 
+    made_by (m, wide, RECOMPUTE_MLP);
+    made_by (m, active, RECOMPUTE_MLP);
     phase (m, &(struct phase){ .name = "linear_fc1", .op = &op_linear_column,
                                .operand = { [COLUMN_X] = x, [COLUMN_Y] = wide,
                                             [COLUMN_WEIGHT] = fc1, [COLUMN_BIAS] = fc1_bias,
@@ -365,7 +574,10 @@ static void make_layer (struct maker *m)
 
     m->spec->name = "layer";
     m->spec->prefix = "decoder.layers.%d.";
-    add_attention (m, in, residual);
+    if (m->nn->config.latent.on)
+        add_latent_attention (m, in, residual);
+    else
+        add_attention (m, in, residual);
     add_mlp (m, residual, out);
 }
 

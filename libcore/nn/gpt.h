@@ -10,6 +10,27 @@
  * of Shoeybi et al. 2019); with sequence parallelism each is an all-gather and a
  * reduce-scatter (Korthikanti et al. 2022), and what is outside them is split by rows.
  *
+ * Fewer groups of query heads than tensor-parallel ranks: the fused weight of queries, keys and
+ * values is dealt out evenly by rows, whatever heads they belong to, as with more groups.  So a
+ * rank's part is one rectangle of the global tensor that no other rank has, and buffers, optimizer,
+ * norms, counts of zeros, files and resharding treat it as any other.  Several consecutive ranks
+ * use one group.  Their products are gathered, and each rank takes its own queries and the key and
+ * value of the group; gradients of the key and value are summed over these ranks (groups.c).
+ *
+ * Multi-latent attention (DeepSeek-AI 2024, section 2.1):
+ *
+ *   latent, shared = split (kv_down (x)),  key_i, value_i = split (kv_up (norm (latent))),
+ *   query_i = q_up (norm (q_down (x))) or q_proj (x),
+ *   attention of [query_i, its end rotated] and [key_i, rotated shared] to value_i
+ *
+ * Down projections are not split: each rank computes the latents of the rows that it has; they are
+ * gathered, and gradients of latents are summed (latent.c).  The norms are there with qk_norm.
+ * Queries without a latent have none: Megatron-LM normalises the hidden state once more for them
+ * or refuses, by its implementation.
+ *
+ * A learnable softmax has a parameter of one number a head, split by heads, with initial values
+ * as those of matrices and without weight decay.
+ *
  * Names and registration order of parameters are those of Megatron-core.
  */
 #ifndef LIBCORE_NN_GPT_H

@@ -130,6 +130,9 @@ static int check_forks (const struct layer_spec *spec, struct mg_error *err)
 
         if (!phase->op->bwd)
             continue;
+        if (fork && spec->again[i])
+            return mg_error_set (err, EINVAL, "%s: %s has phases run again before a phase joins "
+                                 "%s", spec->name, phase->name, fork->name);
         if (phase->op->flags & PHASE_JOINS_BWD)
             fork = NULL;
         if (fork && check_touch (spec, phase, fork, err) < 0)
@@ -146,7 +149,133 @@ static int check_forks (const struct layer_spec *spec, struct mg_error *err)
     return 0;
 }
 
-int layer_spec_check (const struct layer_spec *spec, struct mg_error *err)
+/* --- which phases run again? --- */
+
+static bool writes (const struct layer_spec *spec, int phase, int t)
+{
+    const struct phase *p = &spec->phase[phase];
+
+    for (int i = 0; i < num_operands (p->op); i++) {
+        const struct layer_operand *o = &p->op->operand[i];
+
+        if (!o->param && p->operand[i] == t && (o->fwd & OPERAND_WRITE))
+            return true;
+    }
+    return false;
+}
+
+/* The last phase before phase 'end' that writes a tensor forward; -1: none. */
+static int writer_before (const struct layer_spec *spec, int t, int end)
+{
+    while (end-- > 0) {
+        if (writes (spec, end, t))
+            return end;
+    }
+    return -1;
+}
+
+/* Is what the forward pass wrote last in a tensor there, at some time in the backward pass? */
+static bool is_there (const struct layer_spec *spec, const bool *known, int t)
+{
+    switch (spec->tensor[t].life) {
+    case LIFE_SAVED:
+    case LIFE_INPUT:
+    case LIFE_OUTPUT:
+        return true;
+    case LIFE_RECOMPUTED:
+        return known[t];
+    default:
+        return false;
+    }
+}
+
+/* Add the phases that make tensor 't' what it was before phase 'end' to *again. */
+static int make_again (const struct layer_spec *spec, const bool *known, int t, int end,
+                       uint32_t *again, struct mg_error *err)
+{
+    int w = writer_before (spec, t, end), n;
+    const struct phase *p;
+
+    if (is_there (spec, known, t)) {
+        if (w == writer_before (spec, t, spec->num_phases))
+            return 0;
+        return mg_error_set (err, EINVAL, "%s: %s cannot run again: %s has changed since",
+                             spec->name, spec->phase[end].name, spec->tensor[t].name);
+    }
+    if (w < 0)
+        return mg_error_set (err, EINVAL, "%s: nothing writes %s again", spec->name,
+                             spec->tensor[t].name);
+    if (*again & 1u << w)
+        return 0;
+    *again |= 1u << w;
+    p = &spec->phase[w];
+    n = num_operands (p->op);
+    for (int i = 0; i < n; i++) {
+        const struct layer_operand *o = &p->op->operand[i];
+
+        if (!o->param && p->operand[i] != LAYER_NONE && (o->fwd & OPERAND_READ)
+            && make_again (spec, known, p->operand[i], w, again, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Phases that run again leave every tensor that outlives them as the forward pass left it. */
+static int check_again (const struct layer_spec *spec, uint32_t again, bool *known,
+                        struct mg_error *err)
+{
+    for (int t = 1; t <= spec->num_tensors; t++) {
+        int last = writer_before (spec, t, spec->num_phases);
+        bool written = false;
+
+        for (int i = 0; i < spec->num_phases; i++)
+            written |= (again & 1u << i) && writes (spec, i, t);
+        if (!written || spec->tensor[t].life == LIFE_SHARED)
+            continue;
+        if (!(again & 1u << last))
+            return mg_error_set (err, EINVAL, "%s: %s would have to run again, too: it changes %s",
+                                 spec->name, spec->phase[last].name, spec->tensor[t].name);
+        known[t] = true;
+    }
+    return 0;
+}
+
+/* Which phases run again before the backward half of phase 'i', given what is known then? */
+static int plan_again (struct layer_spec *spec, int i, bool *known, struct mg_error *err)
+{
+    const struct phase *p = &spec->phase[i];
+    int n = num_operands (p->op);
+
+    spec->again[i] = 0;
+    for (int o = 0; o < n && p->op->bwd; o++) {
+        int t = p->operand[o];
+
+        if (p->op->operand[o].param || !(p->op->operand[o].bwd & OPERAND_READ)
+            || spec->tensor[t].life != LIFE_RECOMPUTED || known[t])
+            continue;
+        if (make_again (spec, known, t, spec->num_phases, &spec->again[i], err) < 0)
+            return -1;
+    }
+    return check_again (spec, spec->again[i], known, err);
+}
+
+/* What is left of the forward pass for the backward pass. */
+static int keep_known (const struct layer_spec *spec, bool *known, struct mg_error *err)
+{
+    for (int t = 1; t <= spec->num_tensors; t++) {
+        const struct layer_tensor *tensor = &spec->tensor[t];
+        enum layer_life life = tensor->life;
+
+        if (!known[t] && (life == LIFE_SAVED || life == LIFE_OUTPUT || life == LIFE_RECOMPUTED))
+            return mg_error_set (err, EINVAL, "%s: nothing writes %s", spec->name,
+                                 tensor->name);
+        known[t] = life == LIFE_GRADIENT
+                   || (known[t] && life != LIFE_SHARED && life != LIFE_RECOMPUTED);
+    }
+    return 0;
+}
+
+int layer_spec_check (struct layer_spec *spec, struct mg_error *err)
 {
     bool known[LAYER_MAX_TENSORS + 1] = { false };
 
@@ -160,16 +289,11 @@ int layer_spec_check (const struct layer_spec *spec, struct mg_error *err)
         if (check_phase (spec, &spec->phase[i], true, known, err) < 0)
             return -1;
     }
-    for (int t = 1; t <= spec->num_tensors; t++) {
-        const struct layer_tensor *tensor = &spec->tensor[t];
-
-        if (!known[t] && (tensor->life == LIFE_SAVED || tensor->life == LIFE_OUTPUT))
-            return mg_error_set (err, EINVAL, "%s: nothing writes %s", spec->name,
-                                 tensor->name);
-        known[t] = tensor->life == LIFE_GRADIENT || (known[t] && tensor->life != LIFE_SHARED);
-    }
+    if (keep_known (spec, known, err) < 0)
+        return -1;
     for (int i = spec->num_phases; i-- > 0;) {
-        if (check_phase (spec, &spec->phase[i], false, known, err) < 0)
+        if (plan_again (spec, i, known, err) < 0
+            || check_phase (spec, &spec->phase[i], false, known, err) < 0)
             return -1;
     }
     return check_forks (spec, err);
@@ -187,6 +311,63 @@ double layer_flops (const struct layer_spec *spec, const struct nn *nn,
             sum += phase->op->flops (spec, phase, nn, shape);
     }
     return sum;
+}
+
+double layer_product_flops (const struct layer_param *weight, const struct nn_shape *shape)
+{
+    int64_t rows = weight->padded ? weight->padded : weight->global[0];
+
+    return 2.0 * (double)shape->tokens * (double)rows * (double)weight->global[1];
+}
+
+int layer_spec_recompute (struct layer_spec *spec, unsigned modules, struct mg_error *err)
+{
+    for (int t = 1; t <= spec->num_tensors; t++) {
+        struct layer_tensor *tensor = &spec->tensor[t];
+
+        if (tensor->life == LIFE_SAVED
+            && (modules == RECOMPUTE_ALL || (tensor->modules & modules)))
+            tensor->life = LIFE_RECOMPUTED;
+    }
+    return layer_spec_check (spec, err);
+}
+
+/* --- what phases cost --- */
+
+/* Norms, activations and dropout take about so many for an element that they write. */
+enum { FLOPS_EACH = 10 };
+
+static double written_flops (const struct layer_spec *spec, const struct phase *phase)
+{
+    double elements = 0;
+
+    for (int i = 0; i < num_operands (phase->op); i++) {
+        const struct layer_operand *o = &phase->op->operand[i];
+        const struct layer_tensor *t = &spec->tensor[phase->operand[i]];
+        double n = 1;
+
+        if (o->param || phase->operand[i] == LAYER_NONE || !(o->fwd & OPERAND_WRITE))
+            continue;
+        for (int d = 0; d < t->ndims; d++)
+            n *= (double)t->shape[d];
+        elements += n;
+    }
+    return FLOPS_EACH * elements;
+}
+
+double layer_cost (const struct layer_spec *spec, uint32_t phases, const struct nn *nn,
+                   const struct nn_shape *shape)
+{
+    double cost = 0;
+
+    for (int i = 0; i < spec->num_phases; i++) {
+        const struct phase *phase = &spec->phase[i];
+
+        if (phases & 1u << i)
+            cost += phase->op->flops ? phase->op->flops (spec, phase, nn, shape) / nn->tp_size
+                                     : written_flops (spec, phase);
+    }
+    return cost;
 }
 
 /* --- its parameters and tensors on this rank --- */
@@ -261,6 +442,24 @@ void layer_describe (struct layer *layer, const struct nn *nn, bool sequence_par
         layer->param[i] = &p[i - 1];
     }
     layer->num_own = (size_t)layer->spec->num_params;
+}
+
+unsigned layer_tensor_passes (const struct layer_spec *spec, int i)
+{
+    unsigned passes = 0;
+
+    for (int p = 0; p < spec->num_phases; p++) {
+        const struct phase *phase = &spec->phase[p];
+
+        for (int k = 0; k < num_operands (phase->op); k++) {
+            const struct layer_operand *o = &phase->op->operand[k];
+
+            if (o->param || phase->operand[k] != i)
+                continue;
+            passes |= (o->fwd ? LAYER_FORWARD : 0u) | (o->bwd ? LAYER_BACKWARD : 0u);
+        }
+    }
+    return passes;
 }
 
 struct tensor layer_tensor_of (const struct nn *nn, const struct layer_spec *spec, int i)
@@ -387,6 +586,25 @@ static int check_phase_of (const struct pass *pass, bool forward, int phase,
     return 0;
 }
 
+/* Some phases write a part of a shared tensor, and others the rest later: what earlier layers left
+ * there must not be taken for a result.
+ */
+static int clear_shared (const struct pass *pass, struct mg_error *err)
+{
+    const struct layer_spec *spec = pass->layer->spec;
+
+    for (int i = 1; pass->check && i <= spec->num_tensors; i++) {
+        const struct tensor *t = &pass->tensor[i];
+        const struct kern_fill zero = { .n = tensor_count (t), .out = tensor_at (t, 0),
+                                        .dtype = t->dtype };
+
+        if (spec->tensor[i].life == LIFE_SHARED
+            && kern_fill (pass->nn->kern, &zero, pass->nn->compute, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 /* --- passes --- */
 
 static int fail (const struct pass *pass, int phase, const char *way, struct mg_error *err)
@@ -412,15 +630,35 @@ int layer_fwd (const struct pass *pass, struct mg_error *err)
     return 0;
 }
 
+/* Phases that run again before the backward half of phase 'next'.  They make what they made in the
+ * forward pass, so nobody looks at it.
+ */
+static int run_again (const struct pass *pass, int next, struct mg_error *err)
+{
+    const struct layer_spec *spec = pass->layer->spec;
+
+    for (int i = 0; i < spec->num_phases; i++) {
+        const struct phase *phase = &spec->phase[i];
+
+        if ((spec->again[next] & 1u << i) && phase->op->fwd (pass, phase, err) < 0)
+            return fail (pass, i, "forward again", err);
+    }
+    return 0;
+}
+
 int layer_bwd (const struct pass *pass, struct mg_error *err)
 {
     const struct layer_spec *spec = pass->layer->spec;
 
+    if (clear_shared (pass, err) < 0)
+        return -1;
     for (int i = spec->num_phases; i-- > 0;) {
         const struct phase *phase = &spec->phase[i];
 
         if (!phase->op->bwd)
             continue;
+        if (!pass->again_done && run_again (pass, i, err) < 0)
+            return -1;
         if (phase->op->bwd (pass, phase, err) < 0 || check_phase_of (pass, false, i, err) < 0)
             return fail (pass, i, "backward", err);
     }

@@ -10,6 +10,9 @@
  * the values that are searched for a NaN, the phases that may be captured, and the floating-point
  * operations of a pass.  gpt.h has the specifications of a GPT.
  *
+ * A tensor that is not kept for the backward pass (LIFE_RECOMPUTED) is written again by the forward
+ * halves of the phases that wrote it.  The specification decides which phases run again and when.
+ *
  * A model chunk is a list of layers.  The embedding, each transformer layer, the output layer and
  * the loss are all layers in this sense.
  */
@@ -19,8 +22,9 @@
 #include "libcore/nn/check.h"
 #include "libcore/nn/nn.h"
 #include "libcore/nn/param.h"
+#include "libcore/nn/recompute.h"
 
-enum { LAYER_MAX_PARAMS = 24, LAYER_MAX_TENSORS = 32, LAYER_MAX_PHASES = 24,
+enum { LAYER_MAX_PARAMS = 24, LAYER_MAX_TENSORS = 48, LAYER_MAX_PHASES = 32,
        LAYER_MAX_OPERANDS = 12, LAYER_MAX_PARTS = 3 };
 
 /* How a parameter is split over the tensor-parallel group. */
@@ -54,6 +58,8 @@ struct layer_param {
 
 enum layer_life {
     LIFE_SAVED,    /* kept in the microbatch's slot until the backward pass */
+    LIFE_RECOMPUTED, /* written in the forward pass, and again before the backward pass reads it;
+                        all layers at one place of their units (struct layer_unit) share it */
     LIFE_SHARED,   /* one tensor of this name serves all layers and slots */
     LIFE_INPUT,    /* the output of the layer before */
     LIFE_OUTPUT,   /* saved, the input of the next layer */
@@ -65,12 +71,14 @@ struct layer_tensor {
     enum layer_life life;
     bool gradient;  /* made by a backward pass */
     bool wide;      /* float32 for every type of the model, as statistics are */
+    unsigned modules; /* RECOMPUTE_BIT() of those that make it */
     int ndims;
     int64_t shape[TENSOR_MAX_DIMS];
 };
 
 struct pass;
 struct phase;
+struct layer_spec;
 
 /* What an operation does to an operand, forward or backward. */
 enum { OPERAND_READ = 1, OPERAND_WRITE = 2, OPERAND_ADD = 4 };
@@ -125,6 +133,8 @@ struct layer_spec {
     int num_tensors;
     struct phase phase[LAYER_MAX_PHASES];
     int num_phases;
+    uint32_t again[LAYER_MAX_PHASES]; /* bits: before the backward half of phase i, the forward
+                                         halves of these phases run again, in order */
     bool full; /* a parameter, tensor or phase did not fit */
 };
 
@@ -139,10 +149,25 @@ int layer_find (const struct layer_spec *spec, enum layer_life life);
 
 /* Checks that every phase reads only tensors that were written before, forward and backward; that
  * every saved tensor is written; and that every fork is joined by a later phase of the backward
- * pass, before a phase uses the tensors that the fork writes and before another fork.  0, or -1,
- * EINVAL and a text that names layer, phase and tensor.
+ * pass, before a phase uses the tensors that the fork writes and before another fork.  Fills in
+ * spec->again: the fewest phases that write recomputed tensors again before the backward pass reads
+ * them.  A phase can run again if the tensors that it reads are as they were in the forward pass.
+ * 0, or -1, EINVAL and a text that names layer, phase and tensor.
  */
-int layer_spec_check (const struct layer_spec *spec, struct mg_error *err);
+int layer_spec_check (struct layer_spec *spec, struct mg_error *err);
+
+/* Make saved tensors of 'modules' recomputed ones, then check. */
+int layer_spec_recompute (struct layer_spec *spec, unsigned modules, struct mg_error *err);
+
+/* Where a layer is among those that run forward again together.  Recomputed tensors of layers at
+ * the same place of their units share memory, and so do outputs inside of units.
+ */
+struct layer_unit {
+    int size;  /* layers of the unit; 0: the layer is in none */
+    int place; /* of the layer, from 0 */
+    int split; /* 1 or 2: tensor-parallel ranks keep a part each of its output, which is whole in
+                  that one of two buffers; 0: this rank keeps all of it */
+};
 
 /* Floating-point operations of the layer's forward pass over a pass of this shape, over all
  * tensor-parallel ranks: those of its phases.
@@ -150,12 +175,24 @@ int layer_spec_check (const struct layer_spec *spec, struct mg_error *err);
 double layer_flops (const struct layer_spec *spec, const struct nn *nn,
                     const struct nn_shape *shape);
 
+/* Operations of all tokens' product with a weight: a multiplication and its addition for each
+ * element of the weight and token.  The padding of a vocabulary counts.
+ */
+double layer_product_flops (const struct layer_param *weight, const struct nn_shape *shape);
+
+/* What the forward halves of some phases, bits of 'phases', cost this rank: floating-point
+ * operations of products and attention, and an estimate for other operations.
+ */
+double layer_cost (const struct layer_spec *spec, uint32_t phases, const struct nn *nn,
+                   const struct nn_shape *shape);
+
 /* A layer of this rank. */
 struct layer {
     const struct layer_spec *spec;
     int number;    /* of the transformer layer, from 0; -1: no transformer layer */
     int step;      /* place in the model: embedding 0, transformer layers from 1, ... */
     struct param *param[LAYER_MAX_PARAMS + 1]; /* by index of the specification */
+    struct layer_unit unit;
     size_t first;  /* place of its first own parameter among all of the rank */
     size_t num_own; /* number of its own parameters */
 };
@@ -172,6 +209,7 @@ struct pass {
     const struct nn_shape *shape;
     const struct nn_inputs *in;
     bool training;       /* dropout is on */
+    bool again_done;     /* of a backward pass: recomputed tensors are there already */
     struct check *check; /* finds the first NaN or infinity (check.h); NULL: none */
     double loss_weight;  /* of this microbatch in the iteration's loss, times the loss scale */
     bool per_token_loss; /* the microbatch's loss is the sum over its tokens, not the mean */
@@ -188,9 +226,17 @@ struct param *pass_param (const struct pass *pass, const struct phase *phase, in
 /* Address of a tensor operand. */
 void *pass_data (const struct pass *pass, const struct phase *phase, int operand);
 
-/* Run all phases.  The text of a failure begins with the layer and the phase. */
+/* Run all phases.  A backward pass also runs phases forward again, whose results 'check' does not
+ * look at a second time.  The text of a failure begins with the layer and the phase.
+ */
 int layer_fwd (const struct pass *pass, struct mg_error *err);
 int layer_bwd (const struct pass *pass, struct mg_error *err);
+
+/* The passes whose phases use tensor 'i' of a specification: LAYER_FORWARD, LAYER_BACKWARD, both or
+ * none.  Phases that a backward pass runs forward again count as forward.
+ */
+enum { LAYER_FORWARD = 1, LAYER_BACKWARD = 2 };
+unsigned layer_tensor_passes (const struct layer_spec *spec, int i);
 
 /* Returns a description of tensor 'i' of a layer, which has no memory yet. */
 struct tensor layer_tensor_of (const struct nn *nn, const struct layer_spec *spec, int i);

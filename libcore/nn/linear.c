@@ -23,25 +23,6 @@ static int64_t dy_stride (const struct linear *l)
     return l->logits ? kern_xent_ld (out, l->nn->dtype) : out;
 }
 
-/* The weight as products take it. NULL and a text on failure. */
-static const void *weight_of (const struct linear *l, struct mg_error *err)
-{
-    const struct param *w = l->weight;
-    const struct nn *nn = l->nn;
-    const struct kern_cast cast = {
-        .n = w->numel,
-        .scale = w->scale,
-        .x = tensor_address (w->data),
-        .from = w->storage,
-        .y = tensor_at (&nn->weight, 0),
-        .to = nn->dtype,
-    };
-
-    if (w->storage == nn->dtype)
-        return cast.x;
-    return kern_cast (nn->kern, &cast, nn->compute, err) < 0 ? NULL : cast.y;
-}
-
 static int multiply (const struct linear *l, const void *x, void *y, struct mg_error *err)
 {
     int64_t out = l->weight->extent[0], in = l->weight->extent[1];
@@ -49,7 +30,7 @@ static int multiply (const struct linear *l, const void *x, void *y, struct mg_e
         .trans_b = true,
         .m = l->rows, .n = out, .k = in,
         .a = x, .lda = in,
-        .b = weight_of (l, err), .ldb = in,
+        .b = nn_weight (l->nn, l->weight, err), .ldb = in,
         .c = y, .ldc = out,
         .bias = l->bias ? tensor_address (l->bias->data) : NULL,
         .dtype = l->nn->dtype, .c_dtype = l->logits ? MG_FLOAT32 : l->nn->dtype,
@@ -66,7 +47,7 @@ static int input_gradient (const struct linear *l, const void *dy, void *dx,
     struct kern_gemm g = {
         .m = l->rows, .n = in, .k = out,
         .a = dy, .lda = dy_stride (l),
-        .b = weight_of (l, err), .ldb = in,
+        .b = nn_weight (l->nn, l->weight, err), .ldb = in,
         .c = dx, .ldc = in,
         .dtype = l->nn->dtype, .c_dtype = l->nn->dtype,
     };
@@ -134,21 +115,11 @@ static int column_bwd (const struct pass *pass, const struct phase *phase,
     return weight_gradient (&l, dy, x, err);
 }
 
-/* Two operations, a multiplication and its addition, for each element of the weight and token.  The
- * padding of a vocabulary counts.
- */
-static double weight_flops (const struct layer_param *weight, const struct nn_shape *shape)
-{
-    int64_t rows = weight->padded ? weight->padded : weight->global[0];
-
-    return 2.0 * (double)shape->tokens * (double)rows * (double)weight->global[1];
-}
-
 static double column_flops (const struct layer_spec *spec, const struct phase *phase,
                             const struct nn *nn, const struct nn_shape *shape)
 {
     (void)nn;
-    return weight_flops (&spec->param[phase->operand[COLUMN_WEIGHT]], shape);
+    return layer_product_flops (&spec->param[phase->operand[COLUMN_WEIGHT]], shape);
 }
 
 #define COLUMN_OPERANDS                                             \
@@ -209,7 +180,7 @@ static double row_flops (const struct layer_spec *spec, const struct phase *phas
                          const struct nn *nn, const struct nn_shape *shape)
 {
     (void)nn;
-    return weight_flops (&spec->param[phase->operand[ROW_WEIGHT]], shape);
+    return layer_product_flops (&spec->param[phase->operand[ROW_WEIGHT]], shape);
 }
 
 const struct layer_op op_linear_row = {

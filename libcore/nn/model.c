@@ -42,13 +42,7 @@ static void setup_sizes (struct model *m, const struct job *job)
     nn->tp = job_comm (job, GROUP_TP);
     nn->tp_rank = mg_comm_rank (nn->tp);
     nn->tp_size = mg_comm_size (nn->tp);
-    nn->hidden = c->hidden_size;
-    nn->head_dim = c->kv_channels;
-    nn->local_heads = c->num_heads / nn->tp_size;
-    nn->local_attention = nn->local_heads * nn->head_dim;
-    nn->local_groups = model_groups (c) / nn->tp_size;
-    nn->local_ffn = c->ffn_hidden_size / nn->tp_size;
-    nn->local_vocab = c->padded_vocab_size / nn->tp_size;
+    nn_set_sizes (nn);
 }
 
 static void setup_shape (struct model *m)
@@ -69,7 +63,30 @@ static int setup_specs (struct model *m, struct mg_error *err)
         if (gpt_spec ((enum gpt_layer)i, &m->nn, &m->shape, &m->layer_spec[i], err) < 0)
             return -1;
     }
-    return 0;
+    m->again_spec = m->layer_spec[GPT_LAYER];
+    if (m->spec.recompute.granularity == RECOMPUTE_SELECTIVE)
+        return layer_spec_recompute (&m->layer_spec[GPT_LAYER], m->spec.recompute.modules, err);
+    return layer_spec_recompute (&m->again_spec, RECOMPUTE_ALL, err);
+}
+
+/* Put the transformer layers of a chunk into units.  Outputs between two units can be split. */
+static void form_units (struct model *m, struct chunk *chunk)
+{
+    const struct recompute *r = &m->spec.recompute;
+    int n = chunk->part.num_layers, turn = 0;
+
+    for (int i = 0; i < n; i++) {
+        struct layer *layer = &chunk->layer[chunk->first_layer + i];
+        struct recompute_unit unit = recompute_unit_of (r, n, i);
+        bool last = i + 1 == unit.first + unit.size;
+
+        if (unit.size == 0)
+            continue;
+        layer->spec = &m->again_spec;
+        layer->unit = (struct layer_unit){ .size = unit.size, .place = i - unit.first };
+        if (r->split_saved && last && i + 1 < n && recompute_unit_of (r, n, i + 1).size > 0)
+            layer->unit.split = 1 + turn++ % 2;
+    }
 }
 
 /* Describe the layers of a chunk, and where the tensors of each are in a slot's. */
@@ -95,6 +112,8 @@ static int describe_chunk (struct model *m, int c, struct model_describer *d,
         if (places[i].which == GPT_LAYER || places[i].which == GPT_COPY)
             chunk->output = i;
     }
+    chunk->first_layer = chunk->part.first;
+    form_units (m, chunk);
     free (places);
     return 0;
 }
@@ -213,6 +232,7 @@ void model_destroy (struct model *m)
     }
     for (int p = 0; p < m->num_pools; p++)
         model_clear_slots (&m->pool[p]);
+    free (m->shared.set);
     free (m->chunk);
     free (m->pool);
     free (m->pool_of);
@@ -275,6 +295,34 @@ int model_init_params (struct model *m, struct mg_error *err)
 int model_num_pools (const struct model *m)
 {
     return m->num_pools;
+}
+
+/* The forward half of which phases runs a second time for a layer's backward pass? */
+static uint32_t phases_again (const struct layer *layer)
+{
+    const struct layer_spec *spec = layer->spec;
+    uint32_t again = 0;
+
+    if (layer->unit.place + 1 < layer->unit.size)
+        return UINT32_MAX;
+    for (int i = 0; i < spec->num_phases; i++)
+        again |= spec->again[i];
+    return again;
+}
+
+struct model_cost model_cost (const struct model *m)
+{
+    struct model_cost cost = { 0 };
+
+    for (int c = 0; c < m->num_chunks; c++) {
+        for (int l = 0; l < m->chunk[c].num_layers; l++) {
+            const struct layer *layer = &m->chunk[c].layer[l];
+
+            cost.forward += layer_cost (layer->spec, UINT32_MAX, &m->nn, &m->shape);
+            cost.again += layer_cost (layer->spec, phases_again (layer), &m->nn, &m->shape);
+        }
+    }
+    return cost;
 }
 
 size_t model_boundary_count (const struct model *m)

@@ -13,6 +13,7 @@
 #include "libcore/nn/config.h"
 #include "libcore/nn/nn.h"
 #include "libcore/nn/param.h"
+#include "libcore/nn/recompute.h"
 #include "libcore/topo/stages.h"
 
 struct model;
@@ -24,6 +25,7 @@ struct model_spec {
     enum mg_dtype dtype;    /* of parameters and activations: float32, bfloat16, float16 */
     bool float8_weights;    /* the matrices of layers are stored in float8 (E4M3) */
     bool sequence_parallel; /* tensors outside tensor-parallel regions are split by rows */
+    struct recompute recompute; /* what backward passes compute again */
     const struct stages *stages; /* layers of every stage; a model chunk of this rank is a
                                     virtual stage. Only read by model_create(). NULL: the layers
                                     are dealt out evenly, one chunk on each rank */
@@ -46,6 +48,14 @@ int64_t model_num_parameters (const struct model *m);
  * them (model_config_flops()).
  */
 double model_flops (const struct model *m);
+
+/* What a microbatch costs this rank (layer_cost()): its forward passes, and what its backward
+ * passes compute again.
+ */
+struct model_cost {
+    double forward, again;
+};
+struct model_cost model_cost (const struct model *m);
 
 /* Attention heads of the whole model. */
 int model_num_heads (const struct model *m);

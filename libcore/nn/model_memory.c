@@ -3,7 +3,9 @@
  * Memory is carved by one piece of code that runs with nothing behind it first (arena.h), so what
  * is planned is what is used.  Chunks whose layers keep as much for a microbatch share slots: a
  * slot then has the tensors of each chunk in the same memory.  Tensors that are of no use between
- * layers are there once, under their name, with room for the largest of that name.
+ * layers are there once, under their name, with room for the largest of that name; so are
+ * recomputed ones, once for each layer of a unit.  Without recomputation no phase runs forward in a
+ * backward pass: then tensors of forward passes and those of backward passes share memory.
  */
 
 #include <errno.h>
@@ -37,11 +39,11 @@ static struct tensor take (struct arena *a, enum mg_dtype dtype, int64_t rows, i
     return t;
 }
 
-/* Index of the shared tensor that a layer's tensor is; -1: there is none of that name. */
-static int find_shared (const struct shared *shared, const struct layer_tensor *row)
+/* Index of the tensor of a set that a layer's tensor is; -1: there is none of that name. */
+static int find_shared (const struct shared_set *set, const struct layer_tensor *row)
 {
-    for (int i = 0; i < shared->num_tensors; i++) {
-        const struct shared_tensor *s = &shared->tensor[i];
+    for (int i = 0; i < set->num_tensors; i++) {
+        const struct shared_tensor *s = &set->tensor[i];
 
         if (s->gradient == row->gradient && strcmp (s->name, row->name) == 0)
             return i;
@@ -49,14 +51,54 @@ static int find_shared (const struct shared *shared, const struct layer_tensor *
     return -1;
 }
 
-/* The memory of a layer's tensor, between that of the layers beside it. */
+/* The set of shared tensors that has a tensor of a layer; -1: it is none of them. */
+static int set_of (const struct layer *layer, const struct layer_tensor *row)
+{
+    const struct layer_unit *unit = &layer->unit;
+
+    if (row->life == LIFE_SHARED)
+        return 0;
+    if (row->life == LIFE_RECOMPUTED
+        || (row->life == LIFE_OUTPUT && unit->place + 1 < unit->size))
+        return unit->place;
+    return -1;
+}
+
+int64_t model_split_count (const struct model *m)
+{
+    return (m->shape.rows * m->nn.hidden + m->nn.tp_size - 1) / m->nn.tp_size;
+}
+
+/* Memory of a layer's output that is kept from one microbatch's pass to the next. */
+static void carve_output (const struct model *m, const struct layer *layer, struct tensor *t,
+                          const struct slot *s, struct tensor *part, struct arena *a)
+{
+    if (layer->step == 0) // what is at the bottom of a model gets no input
+        t->data = s->input.data;
+    else if (layer->unit.split > 0) {
+        *part = take (a, m->nn.dtype, model_split_count (m), 1);
+        t->data = m->shared.whole[layer->unit.split - 1].data;
+    } else
+        tensor_take (t, a);
+}
+
+/* The memory of a layer's tensor, between that of the layers beside it; 'part' is for this rank's
+ * part of a split output.
+ */
 static struct tensor carve_tensor (const struct model *m, const struct layer *layer, int i,
                                    const struct slot *s, const struct tensor *below,
-                                   struct arena *a)
+                                   struct tensor *part, struct arena *a)
 {
     const struct layer_tensor *row = &layer->spec->tensor[i];
     struct tensor t = layer_tensor_of (&m->nn, layer->spec, i);
+    int set = set_of (layer, row);
 
+    if (set >= 0) {
+        const struct shared_set *shared = &m->shared.set[set];
+
+        t.data = shared->tensor[find_shared (shared, row)].tensor.data;
+        return t;
+    }
     switch (row->life) {
     case LIFE_INPUT:
         t.data = below->data;
@@ -64,14 +106,9 @@ static struct tensor carve_tensor (const struct model *m, const struct layer *la
     case LIFE_GRADIENT:
         t.data = s->gradient.data;
         break;
-    case LIFE_SHARED:
-        t.data = m->shared.tensor[find_shared (&m->shared, row)].tensor.data;
-        break;
     case LIFE_OUTPUT:
-        if (layer->step == 0) { /* what is at the bottom of a model gets no input */
-            t.data = s->input.data;
-            break;
-        } /* fall through */
+        carve_output (m, layer, &t, s, part, a);
+        break;
     default:
         tensor_take (&t, a);
     }
@@ -90,7 +127,7 @@ static void carve_chunk (const struct model *m, const struct chunk *chunk,
         int output = layer_find (layer->spec, LIFE_OUTPUT);
 
         for (int i = 1; i <= layer->spec->num_tensors; i++)
-            own[i] = carve_tensor (m, layer, i, s, below, a);
+            own[i] = carve_tensor (m, layer, i, s, below, &own[LAYER_NONE], a);
         if (output != LAYER_NONE)
             below = &own[output];
     }
@@ -112,6 +149,10 @@ static void carve_slot (const struct model *m, int pool, struct slot *s, struct 
         s->in.label = take (a, MG_INT32, shape->tokens, 1);
         s->in.mask = take (a, MG_FLOAT32, shape->tokens, 1);
     }
+    if (m->nn.config.reset_attention)
+        s->in.start = take (a, MG_INT32, shape->tokens, 1);
+    if (m->nn.config.reset_positions && m->pool[pool].tokens)
+        s->in.within = take (a, MG_INT32, shape->tokens, 1);
     s->input = take (a, dtype, shape->rows, m->nn.hidden);
     s->gradient = take (a, dtype, shape->rows, m->nn.hidden);
     start = *a;
@@ -142,41 +183,94 @@ static int64_t largest_stored (const struct model *m)
     return largest;
 }
 
-static void carve_shared (struct model *m, struct arena *a)
+/* Shared tensors of layers that certain passes use; a plan leaves those that are bound alone. */
+static void carve_sets (struct shared *s, unsigned passes, bool plan, struct arena *a)
+{
+    for (int k = 0; k < s->num_sets; k++) {
+        for (int i = 0; i < s->set[k].num_tensors; i++) {
+            struct shared_tensor *shared = &s->set[k].tensor[i];
+            struct tensor unbound = shared->tensor;
+
+            if (shared->passes == passes)
+                tensor_take (plan ? &unbound : &shared->tensor, a);
+        }
+    }
+}
+
+/* What forward passes alone use and what backward passes alone use is in the same memory, since a
+ * rank takes one pass at a time.
+ */
+static void carve_all_sets (struct shared *s, bool plan, struct arena *a)
+{
+    struct arena backward;
+
+    carve_sets (s, 0, plan, a);
+    carve_sets (s, LAYER_FORWARD | LAYER_BACKWARD, plan, a);
+    backward = *a;
+    carve_sets (s, LAYER_FORWARD, plan, a);
+    carve_sets (s, LAYER_BACKWARD, plan, &backward);
+    a->used = a->used > backward.used ? a->used : backward.used;
+    a->overflow |= backward.overflow;
+}
+
+static void carve_shared (const struct model *m, struct shared *s, bool plan, struct arena *a)
 {
     const struct nn_shape *shape = &m->shape;
-    struct shared *s = &m->shared;
 
-    for (int i = 0; i < s->num_tensors; i++)
-        tensor_take (&s->tensor[i].tensor, a);
+    carve_all_sets (s, plan, a);
+    for (int i = 0; i < 2 && s->split; i++)
+        s->whole[i] = take (a, m->nn.dtype, m->nn.tp_size, model_split_count (m));
     s->gathered = (struct tensor){ .data = NULL };
     if (shape->rows < shape->tokens)
         s->gathered = take (a, m->nn.dtype, shape->tokens, m->nn.hidden);
     s->weight = take (a, m->nn.dtype, largest_stored (m), 1);
     s->loss = take (a, MG_FLOAT64, MODEL_NUM_LOSSES, 3);
     s->rope = (struct tensor){ .data = NULL };
-    if (m->nn.config.positions == MODEL_ROPE)
+    if (model_rotates (&m->nn.config))
         s->rope = take (a, MG_FLOAT32, shape->seq, 2 * model_rope_pairs (&m->nn.config));
 }
 
 /* --- plans --- */
 
-/* Room for a shared tensor of a layer. */
-static int add_shared (struct model *m, const struct layer *layer, int i, struct mg_error *err)
+/* Room for sets 0 to 'set'. */
+static int grow_sets (struct shared *s, int set, struct mg_error *err)
+{
+    struct shared_set *more;
+
+    if (set < s->num_sets)
+        return 0;
+    if (!(more = realloc (s->set, ((size_t)set + 1) * sizeof (*more))))
+        return mg_error_set (err, ENOMEM, "model: out of memory");
+    s->set = more;
+    while (s->num_sets <= set)
+        s->set[s->num_sets++].num_tensors = 0;
+    return 0;
+}
+
+/* Room for a tensor of a layer in a set of shared ones. */
+static int add_shared (struct model *m, const struct layer *layer, int i, int k,
+                       struct mg_error *err)
 {
     const struct layer_tensor *row = &layer->spec->tensor[i];
     struct tensor t = layer_tensor_of (&m->nn, layer->spec, i);
-    int at = find_shared (&m->shared, row);
+    struct shared_set *set;
+    int at;
 
-    if (at < 0) {
-        if (m->shared.num_tensors == MAX_SHARED)
+    if (grow_sets (&m->shared, k, err) < 0)
+        return -1;
+    set = &m->shared.set[k];
+    if ((at = find_shared (set, row)) < 0) {
+        if (set->num_tensors == MAX_SHARED)
             return mg_error_set (err, EINVAL, "model: more than %d tensors are shared by all"
                                  " layers", MAX_SHARED);
-        at = m->shared.num_tensors++;
-        m->shared.tensor[at] = (struct shared_tensor){ row->name, row->gradient, t };
+        at = set->num_tensors++;
+        set->tensor[at] = (struct shared_tensor){ row->name, row->gradient, t, 0 };
     }
-    if (tensor_capacity (&t) > tensor_capacity (&m->shared.tensor[at].tensor))
-        m->shared.tensor[at].tensor = t;
+    set->tensor[at].passes |= layer_tensor_passes (layer->spec, i);
+    if (m->spec.recompute.granularity != RECOMPUTE_NOTHING)
+        set->tensor[at].passes |= LAYER_FORWARD | LAYER_BACKWARD;
+    if (tensor_capacity (&t) > tensor_capacity (&set->tensor[at].tensor))
+        set->tensor[at].tensor = t;
     return 0;
 }
 
@@ -190,10 +284,12 @@ static int list_tensors (struct model *m, struct chunk *chunk, size_t *n, struct
         chunk->tensor[l] = *n;
         *n += (size_t)spec->num_tensors + 1;
         for (int i = 1; i <= spec->num_tensors; i++) {
-            if (spec->tensor[i].life == LIFE_SHARED
-                && add_shared (m, &chunk->layer[l], i, err) < 0)
+            int set = set_of (&chunk->layer[l], &spec->tensor[i]);
+
+            if (set >= 0 && add_shared (m, &chunk->layer[l], i, set, err) < 0)
                 return -1;
         }
+        m->shared.split |= chunk->layer[l].unit.split > 0;
     }
     return 0;
 }
@@ -269,12 +365,11 @@ size_t model_pool_bytes (struct model *m, int pool, int slots)
 
 size_t model_activation_bytes (struct model *m, const int *slots)
 {
-    const struct shared bound = m->shared;
+    struct shared planned = m->shared;
     struct arena a;
 
     arena_init (&a, NULL, 0);
-    carve_shared (m, &a);
-    m->shared = bound;
+    carve_shared (m, &planned, true, &a);
     for (int p = 0; p < m->num_pools; p++) {
         if (plan_pool (m, p, slots[p], &a) < 0)
             return 0;
@@ -312,7 +407,7 @@ static int bind_slots (struct model *m, int p, int slots, struct arena *a, struc
 /* Slots of all pools, 'slots' NULL: one each. */
 static int bind_all (struct model *m, const int *slots, struct arena *a, struct mg_error *err)
 {
-    carve_shared (m, a);
+    carve_shared (m, &m->shared, false, a);
     m->nn.gathered = m->shared.gathered;
     m->nn.weight = m->shared.weight;
     m->nn.rope = m->shared.rope.data;
@@ -404,7 +499,7 @@ static int set_angles (struct model *m, struct mg_error *err)
     float *table;
     int rc = -1;
 
-    if (m->nn.config.positions != MODEL_ROPE)
+    if (!model_rotates (&m->nn.config))
         return 0;
     frequency = model_allocate ((size_t)pairs, sizeof (*frequency), err);
     table = model_allocate (n, sizeof (*table), err);

@@ -49,18 +49,14 @@ int model_part_layers (const struct model_config *c, const struct model_part *pa
 /* As much of a rank as descriptions need. */
 static struct nn describing_nn (const struct model_config *c, int tp, bool float8_weights)
 {
-    return (struct nn){
+    struct nn nn = {
         .weight_storage = float8_weights ? MG_FLOAT8_E4M3 : MG_FLOAT32,
         .config = *c,
         .tp_size = tp,
-        .hidden = c->hidden_size,
-        .head_dim = c->kv_channels,
-        .local_heads = c->num_heads / tp,
-        .local_attention = c->num_heads / tp * (int64_t)c->kv_channels,
-        .local_groups = model_groups (c) / tp,
-        .local_ffn = c->ffn_hidden_size / tp,
-        .local_vocab = c->padded_vocab_size / tp,
     };
+
+    nn_set_sizes (&nn);
+    return nn;
 }
 
 /* One sequence. */

@@ -61,6 +61,48 @@ static struct pass start (const struct model *m, const struct model_mode *mode,
     };
 }
 
+/* Point a pass at layer 'l' of a chunk, whose parameters are about to be read. */
+static int enter (struct pass *pass, const struct chunk *c, const struct slot *s, int l,
+                  const struct model_hooks *hooks, struct mg_error *err)
+{
+    pass->layer = &c->layer[l];
+    pass->tensor = s->tensor + c->tensor[l];
+    return tell (pass->layer, hooks, hooks->params_needed, err);
+}
+
+/* --- outputs of which each tensor-parallel rank keeps a part --- */
+
+/* Keep this rank's part of a layer's output. */
+static int split_output (const struct model *m, const struct pass *pass, struct mg_error *err)
+{
+    const struct tensor *whole = &m->shared.whole[pass->layer->unit.split - 1];
+    const struct kern_cast cast = {
+        .n = model_split_count (m),
+        .scale = 1,
+        .x = tensor_at (whole, m->nn.tp_rank * model_split_count (m)),
+        .from = m->nn.dtype,
+        .y = tensor_at (&pass->tensor[LAYER_NONE], 0),
+        .to = m->nn.dtype,
+    };
+
+    return kern_cast (m->nn.kern, &cast, m->nn.compute, err);
+}
+
+/* Bring the parts of layer 'l' of a chunk together. */
+static int gather_output (const struct model *m, const struct chunk *c, const struct slot *s,
+                          int l, struct mg_error *err)
+{
+    const struct layer_unit *unit = &c->layer[l].unit;
+
+    if (unit->split == 0 || m->nn.kern->tape)
+        return 0;
+    return mg_comm_all_gather (m->nn.tp, s->tensor[c->tensor[l]].data,
+                               m->shared.whole[unit->split - 1].data,
+                               (size_t)model_split_count (m), m->nn.dtype, m->nn.compute, err);
+}
+
+/* --- passes --- */
+
 int model_forward (struct model *m, const struct model_mode *mode, int chunk, int slot,
                    struct mg_error *err)
 {
@@ -69,10 +111,27 @@ int model_forward (struct model *m, const struct model_mode *mode, int chunk, in
     struct pass pass = start (m, mode, s);
 
     for (int l = 0; l < c->num_layers; l++) {
-        pass.layer = &c->layer[l];
-        pass.tensor = s->tensor + c->tensor[l];
-        if (tell (pass.layer, &mode->hooks, mode->hooks.params_needed, err) < 0
-            || layer_fwd (&pass, err) < 0)
+        if (enter (&pass, c, s, l, &mode->hooks, err) < 0 || layer_fwd (&pass, err) < 0)
+            return -1;
+        if (pass.layer->unit.split > 0 && split_output (m, &pass, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Before the backward pass of a unit's last layer 'l': bring its input back, and run its other
+ * layers forward again.  Layer 'l' itself runs again as its backward pass needs it.
+ */
+static int unit_again (struct model *m, struct pass *pass, const struct model_hooks *hooks,
+                       const struct chunk *c, const struct slot *s, int l, struct mg_error *err)
+{
+    int first = l + 1 - c->layer[l].unit.size;
+
+    if (first > 0 && gather_output (m, c, s, first - 1, err) < 0)
+        return -1;
+    pass->check = NULL; // the same was looked at before
+    for (int i = first; i < l; i++) {
+        if (enter (pass, c, s, i, hooks, err) < 0 || layer_fwd (pass, err) < 0)
             return -1;
     }
     return 0;
@@ -87,9 +146,14 @@ int model_backward (struct model *m, const struct model_mode *mode, int chunk, i
 
     pass.training = true;
     for (int l = c->num_layers; l-- > 0;) {
-        pass.layer = &c->layer[l];
-        pass.tensor = s->tensor + c->tensor[l];
-        if (layer_bwd (&pass, err) < 0
+        const struct layer_unit *unit = &c->layer[l].unit;
+        bool last = unit->place + 1 == unit->size;
+
+        if (last && unit_again (m, &pass, &mode->hooks, c, s, l, err) < 0)
+            return -1;
+        pass.check = mode->check;
+        pass.again_done = unit->size > 0 && !last;
+        if (enter (&pass, c, s, l, &mode->hooks, err) < 0 || layer_bwd (&pass, err) < 0
             || tell (pass.layer, &mode->hooks, mode->hooks.grads_ready, err) < 0)
             return -1;
     }

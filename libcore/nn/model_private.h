@@ -10,7 +10,8 @@
 struct slot {
     struct nn_inputs in;
     struct tensor input, gradient;
-    struct tensor *tensor; /* of all layers of all chunks of the pool, see chunk->tensor */
+    struct tensor *tensor; /* of all layers of all chunks of the pool, see chunk->tensor; the one
+                              before a layer's first is this rank's part of a split output */
 };
 
 /* A tensor that all layers and slots share, by name. */
@@ -18,14 +19,25 @@ struct shared_tensor {
     const char *name;
     bool gradient;
     struct tensor tensor;
+    unsigned passes; /* that use it: layer_tensor_passes() of all layers */
 };
 
-enum { MAX_SHARED = 16 };
+enum { MAX_SHARED = 40 };
+
+/* Shared tensors of layers at one place of their units; those of layers in no unit, and those that
+ * are of no use between layers, are in set 0.
+ */
+struct shared_set {
+    struct shared_tensor tensor[MAX_SHARED];
+    int num_tensors;
+};
 
 /* What all layers and slots share. */
 struct shared {
-    struct shared_tensor tensor[MAX_SHARED];
-    int num_tensors;
+    struct shared_set *set;
+    int num_sets;
+    bool split;             /* some outputs are split ... */
+    struct tensor whole[2]; /* ... and whole here: [tp][a rank's part] */
     struct tensor gathered, weight, rope; /* see struct nn */
     struct tensor loss;     /* [MODEL_NUM_LOSSES][3] float64 */
 };
@@ -44,6 +56,7 @@ struct chunk {
     struct layer *layer; /* [num_layers] */
     int num_layers;
     size_t *tensor;      /* [num_layers] of a slot's tensors, the layer's one before the first */
+    int first_layer;     /* of the transformer layers */
     int output;          /* layer whose output the next stage gets; -1: the input */
 };
 
@@ -53,6 +66,7 @@ struct model {
     struct nn nn;
     struct nn_shape shape;
     struct layer_spec layer_spec[GPT_NUM_LAYERS];
+    struct layer_spec again_spec; /* of a transformer layer in a unit (recompute.h) */
     int num_chunks, num_pools;
     struct chunk *chunk;
     struct slot_pool *pool;  /* [num_pools] */
@@ -69,6 +83,9 @@ struct model {
  * 'err' may be NULL.
  */
 void *model_allocate (size_t n, size_t size, struct mg_error *err);
+
+/* Elements that a tensor-parallel rank keeps of a split output. */
+int64_t model_split_count (const struct model *m);
 
 /* Once the chunks have their layers: which of them share slots, and what all share. */
 int model_plan_pools (struct model *m, struct mg_error *err);

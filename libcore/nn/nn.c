@@ -1,6 +1,7 @@
 /* nn.c - into and out of tensor-parallel regions; where heads are */
 
 #include "libcore/nn/nn.h"
+#include "libcore/nn/param.h"
 
 const void *nn_enter (const struct nn *nn, const struct nn_shape *shape, const void *x,
                       struct mg_error *err)
@@ -21,20 +22,21 @@ void *nn_own_rows (const struct nn *nn, const struct nn_shape *shape,
 {
     int64_t before = shape->rows == shape->tokens ? 0 : nn->tp_rank * shape->rows;
 
-    return tensor_at (all, before * nn->hidden);
+    return tensor_at (all, before * all->shape[1]);
 }
 
 static int reduce (const struct nn *nn, const struct nn_shape *shape, struct tensor *partial,
                    struct mg_stream *stream, struct mg_error *err)
 {
+    int64_t cols = partial->shape[1];
+
     if (nn->kern->tape)
         return 0;
     if (shape->rows == shape->tokens)
-        return mg_comm_all_reduce (nn->tp, partial->data,
-                                   (size_t)(shape->tokens * nn->hidden), nn->dtype, MG_SUM,
-                                   stream, err);
+        return mg_comm_all_reduce (nn->tp, partial->data, (size_t)(shape->tokens * cols),
+                                   nn->dtype, MG_SUM, stream, err);
     return mg_comm_reduce_scatter (nn->tp, partial->data, nn_own_rows (nn, shape, partial),
-                                   (size_t)(shape->rows * nn->hidden), nn->dtype, MG_SUM,
+                                   (size_t)(shape->rows * cols), nn->dtype, MG_SUM,
                                    stream, err);
 }
 
@@ -60,6 +62,22 @@ int nn_leave_wait (const struct nn *nn, struct mg_error *err)
     return mg_stream_wait_event (nn->compute, nn->communicated, err);
 }
 
+const void *nn_weight (const struct nn *nn, const struct param *w, struct mg_error *err)
+{
+    const struct kern_cast cast = {
+        .n = w->numel,
+        .scale = w->scale,
+        .x = tensor_address (w->data),
+        .from = w->storage,
+        .y = tensor_at (&nn->weight, 0),
+        .to = nn->dtype,
+    };
+
+    if (w->storage == nn->dtype)
+        return cast.x;
+    return kern_cast (nn->kern, &cast, nn->compute, err) < 0 ? NULL : cast.y;
+}
+
 int nn_all_reduce (const struct nn *nn, float *buf, int64_t count, enum mg_reduce_op op,
                    struct mg_error *err)
 {
@@ -68,11 +86,45 @@ int nn_all_reduce (const struct nn *nn, float *buf, int64_t count, enum mg_reduc
     return mg_comm_all_reduce (nn->tp, buf, (size_t)count, MG_FLOAT32, op, nn->compute, err);
 }
 
+void nn_set_sizes (struct nn *nn)
+{
+    const struct model_config *c = &nn->config;
+    int groups = model_groups (c);
+
+    nn->hidden = c->hidden_size;
+    nn->head_dim = model_key_dim (c);
+    nn->head_dim_v = model_value_dim (c);
+    nn->local_heads = c->num_heads / nn->tp_size;
+    nn->local_attention = nn->local_heads * nn->head_dim_v;
+    nn->group_ranks = groups < nn->tp_size ? nn->tp_size / groups : 1;
+    nn->local_groups = groups < nn->tp_size ? 1 : groups / nn->tp_size;
+    nn->local_ffn = c->ffn_hidden_size / nn->tp_size;
+    nn->local_vocab = c->padded_vocab_size / nn->tp_size;
+}
+
+/* The rotated parts of multi-latent attention: the end of each query, the end of the latent. */
+static struct nn_heads rotated_heads (const struct nn *nn, enum heads which)
+{
+    const struct model_latent *l = &nn->config.latent;
+    int64_t heads = which == HEADS_LATENT_QUERIES ? nn->local_heads : 1;
+    int64_t stride = (which == HEADS_LATENT_QUERIES ? l->qk_dim : l->kv_rank) + l->rope_dim;
+
+    return (struct nn_heads){
+        .first = stride - l->rope_dim,
+        .groups = 1,
+        .heads = heads,
+        .stride_g = heads * stride,
+        .stride_h = stride,
+    };
+}
+
 struct nn_heads nn_heads (const struct nn *nn, enum heads which, bool fused)
 {
     int64_t dim = nn->head_dim, queries = nn->local_heads / nn->local_groups;
     int64_t heads = (which & HEADS_QUERIES ? queries : 0) + (which & HEADS_KEYS ? 1 : 0);
 
+    if (which == HEADS_LATENT_QUERIES || which == HEADS_LATENT_KEY)
+        return rotated_heads (nn, which);
     return (struct nn_heads){
         .first = fused && which == HEADS_KEYS ? queries * dim : 0,
         .groups = nn->local_groups,

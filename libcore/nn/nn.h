@@ -33,8 +33,11 @@ struct nn {
     struct tensor weight;   /* room for the largest float8 weight, converted for a product */
 
     /* sizes of this rank's shards */
-    int64_t hidden, local_heads, head_dim, local_attention; /* heads * head_dim */
+    int64_t hidden, local_heads;
+    int64_t head_dim, head_dim_v; /* of a query or key, of a value */
+    int64_t local_attention;      /* local_heads * head_dim_v */
     int64_t local_groups; /* of query heads; the fused product has [group][queries, key, value] */
+    int64_t group_ranks;  /* consecutive ranks that use one group (groups.c); 1: none share */
     int64_t local_ffn, local_vocab;
 
     const float *rope; /* device memory, [positions][2 rope_pairs]: struct kern_rope's table; NULL
@@ -54,6 +57,10 @@ struct nn_inputs {
     struct tensor token;  /* [tokens] int32, in [s, b] order; empty where no layer needs it */
     struct tensor label;  /* as token */
     struct tensor mask;   /* [tokens] float32: weight of a token in the loss; as token */
+    struct tensor start;  /* [tokens] int32, in [s, b] order: position at which the document of a
+                             token begins; empty unless attention is reset */
+    struct tensor within; /* [tokens] int32: position in the document; empty unless positions are
+                             reset */
 };
 
 /* Enter a tensor-parallel region: returns the rows of all tokens, made from this rank's rows 'x'
@@ -63,7 +70,7 @@ struct nn_inputs {
 const void *nn_enter (const struct nn *nn, const struct nn_shape *shape, const void *x,
                       struct mg_error *err);
 
-/* Leave a tensor-parallel region.  'partial' [tokens, hidden] holds this rank's summands;
+/* Leave a tensor-parallel region.  'partial' [tokens, columns] holds this rank's summands;
  * afterwards nn_own_rows() of 'partial' holds the sums of this rank's rows.  16-bit summands are
  * added up in float32 and rounded once.
  */
@@ -78,14 +85,29 @@ int nn_leave_start (const struct nn *nn, const struct nn_shape *shape, struct te
                     struct mg_error *err);
 int nn_leave_wait (const struct nn *nn, struct mg_error *err);
 
+/* Returns a weight as products take it: itself, or, if it is stored in float8, written out in the
+ * one buffer nn->weight, good until the next call.  NULL and a text on failure.
+ */
+struct param;
+const void *nn_weight (const struct nn *nn, const struct param *w, struct mg_error *err);
+
 /* All-reduce of float32 over the tensor-parallel group, on the compute stream. */
 int nn_all_reduce (const struct nn *nn, float *buf, int64_t count, enum mg_reduce_op op,
                    struct mg_error *err);
 
+/* Set the sizes from the configuration and tp_size.  The configuration is valid. */
+void nn_set_sizes (struct nn *nn);
+
 /* Where heads are in rows of this rank: group g of a row begins at 'first' + g stride_g, and its
  * heads are stride_h apart.  Rows follow each other, groups stride_g apart as well.
  */
-enum heads { HEADS_QUERIES = 1, HEADS_KEYS = 2, HEADS_BOTH = HEADS_QUERIES | HEADS_KEYS };
+enum heads {
+    HEADS_QUERIES = 1,
+    HEADS_KEYS = 2,
+    HEADS_BOTH = HEADS_QUERIES | HEADS_KEYS,
+    HEADS_LATENT_QUERIES = 4, /* of multi-latent attention: the rotated end of each query */
+    HEADS_LATENT_KEY = 8,     /* the rotated end of the latent, the one key of all heads */
+};
 struct nn_heads {
     int64_t first, groups, heads, stride_g, stride_h;
 };

@@ -174,3 +174,114 @@ const struct layer_op op_head_norm = {
     .fwd = head_norm_fwd,
     .bwd = head_norm_bwd,
 };
+
+/* --- of latents --- */
+
+/* The rows of a latent, whose norm takes its first columns alone. */
+static struct kern_rows latent_rows (const struct tensor *t)
+{
+    return (struct kern_rows){ .inner = 1, .stride_outer = t->shape[1] };
+}
+
+/* The columns behind those that are normalised. */
+static int copy_rest (const struct pass *pass, const struct tensor *x, const struct tensor *y,
+                      int64_t cols, struct mg_error *err)
+{
+    const struct kern_copy k = {
+        .rows = x->shape[0],
+        .heads = 1,
+        .cols = x->shape[1] - cols,
+        .x = tensor_at (x, cols),
+        .x_stride = x->shape[1],
+        .y = tensor_at (y, cols),
+        .y_stride = y->shape[1],
+        .dtype = pass->nn->dtype,
+    };
+
+    return k.cols > 0 ? kern_copy (pass->nn->kern, &k, pass->nn->compute, err) : 0;
+}
+
+static int latent_norm_fwd (const struct pass *pass, const struct phase *phase,
+                            struct mg_error *err)
+{
+    const struct nn *nn = pass->nn;
+    const struct tensor *x = pass_tensor (pass, phase, LATENT_NORM_X);
+    const struct tensor *y = pass_tensor (pass, phase, LATENT_NORM_Y);
+    const struct tensor *stat = pass_tensor (pass, phase, LATENT_NORM_STAT);
+    const struct param *weight = pass_param (pass, phase, LATENT_NORM_WEIGHT);
+    const struct kern_norm_fwd k = {
+        .rows = x->shape[0],
+        .cols = weight->numel,
+        .dtype = nn->dtype,
+        .x = tensor_at (x, 0),
+        .x_rows = latent_rows (x),
+        .weight = value_of (weight),
+        .bias = value_of (pass_param (pass, phase, LATENT_NORM_BIAS)),
+        .one_plus = nn->config.norm_1p,
+        .eps = nn->config.norm_epsilon,
+        .y = tensor_at (y, 0),
+        .y_rows = latent_rows (y),
+        .mean = means (nn, stat),
+        .rstd = deviations (nn, stat, x->shape[0]),
+    };
+
+    if (kern_norm_fwd (nn->kern, &k, nn->compute, err) < 0)
+        return -1;
+    return copy_rest (pass, x, y, k.cols, err);
+}
+
+static int latent_norm_bwd (const struct pass *pass, const struct phase *phase,
+                            struct mg_error *err)
+{
+    const struct nn *nn = pass->nn;
+    const struct tensor *x = pass_tensor (pass, phase, LATENT_NORM_X);
+    const struct tensor *stat = pass_tensor (pass, phase, LATENT_NORM_STAT);
+    const struct param *weight = pass_param (pass, phase, LATENT_NORM_WEIGHT);
+    void *dy = nn_own_rows (nn, pass->shape, pass_tensor (pass, phase, LATENT_NORM_DY));
+    const struct kern_norm_bwd k = {
+        .rows = x->shape[0],
+        .cols = weight->numel,
+        .dtype = nn->dtype,
+        .dy = dy,
+        .dy_rows = latent_rows (x),
+        .x = tensor_at (x, 0),
+        .x_rows = latent_rows (x),
+        .weight = value_of (weight),
+        .one_plus = nn->config.norm_1p,
+        .mean = means (nn, stat),
+        .rstd = deviations (nn, stat, x->shape[0]),
+        .dx = dy,
+        .dx_rows = latent_rows (x),
+        .dweight = gradient_of (weight),
+        .dbias = gradient_of (pass_param (pass, phase, LATENT_NORM_BIAS)),
+        .grad_dtype = weight->grad_dtype,
+    };
+
+    return kern_norm_bwd (nn->kern, &k, nn->compute, err);
+}
+
+/* Megatron-LM counts a multiplication and its addition for each element. */
+static double latent_norm_flops (const struct layer_spec *spec, const struct phase *phase,
+                                 const struct nn *nn, const struct nn_shape *shape)
+{
+    const struct layer_param *weight = &spec->param[phase->operand[LATENT_NORM_WEIGHT]];
+
+    (void)nn;
+    return 2.0 * (double)shape->tokens * (double)weight->global[0];
+}
+
+const struct layer_op op_latent_norm = {
+    .name = "latent_norm",
+    .flags = PHASE_CAPTURABLE,
+    .flops = latent_norm_flops,
+    .operand = {
+        [LATENT_NORM_X] = { "x", false, OPERAND_READ, OPERAND_READ },
+        [LATENT_NORM_Y] = { "y", false, OPERAND_WRITE, 0 },
+        [LATENT_NORM_STAT] = { "stat", false, OPERAND_WRITE, OPERAND_READ },
+        [LATENT_NORM_WEIGHT] = { "weight", true, OPERAND_READ, OPERAND_READ | OPERAND_ADD },
+        [LATENT_NORM_BIAS] = { "bias", true, OPERAND_READ, OPERAND_ADD },
+        [LATENT_NORM_DY] = { "dy", false, 0, OPERAND_READ | OPERAND_WRITE },
+    },
+    .fwd = latent_norm_fwd,
+    .bwd = latent_norm_bwd,
+};

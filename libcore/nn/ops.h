@@ -39,17 +39,54 @@ enum { HEAD_NORM_X, HEAD_NORM_Y, HEAD_NORM_STAT, HEAD_NORM_WEIGHT, HEAD_NORM_BIA
        HEAD_NORM_DX };
 extern const struct layer_op op_head_norm;
 
+/* With fewer groups than ranks (groups.c): 'y', this rank's queries and the key and value of its
+ * group, from all ranks' parts of the fused product, of which 'x' is this rank's.  'all' is scratch
+ * of forward and backward passes.
+ */
+enum { GROUPS_X, GROUPS_Y, GROUPS_ALL, GROUPS_DY, GROUPS_DX };
+extern const struct layer_op op_share_groups;
+
+/* y = x W^T, without communication, of as many rows as y has; x and y may have more columns than
+ * the product reads and writes.  If dy or dx have more rows than y and x, this rank's own rows of
+ * them are read and written.  linear_plain_add awaits the tensor-parallel stream and adds to dx,
+ * linear_plain writes it.
+ */
+enum { PLAIN_X, PLAIN_Y, PLAIN_WEIGHT, PLAIN_DY, PLAIN_DX };
+extern const struct layer_op op_linear_plain, op_linear_plain_add;
+
+/* y = norm of the first columns of x, as many as the weight has, and the others as they are.
+ * Backward in place, of this rank's own rows of dy.
+ */
+enum { LATENT_NORM_X, LATENT_NORM_Y, LATENT_NORM_STAT, LATENT_NORM_WEIGHT, LATENT_NORM_BIAS,
+       LATENT_NORM_DY };
+extern const struct layer_op op_latent_norm;
+
+/* y = x of all tokens, gathered if a rank has its own rows only; y is x if not.  Backward:
+ * the sum of dy over the ranks, for this rank's own rows, in place.
+ */
+enum { GATHER_X, GATHER_Y, GATHER_DY };
+extern const struct layer_op op_gather;
+
+/* Keys of multi-latent attention: of each head its own part from 'part', which has [head][key,
+ * value], then the rotated end of the latent.
+ */
+enum { JOIN_PART, JOIN_LATENT, JOIN_KEY, JOIN_DKEY, JOIN_DPART, JOIN_DLATENT };
+extern const struct layer_op op_join_keys;
+
 /* Rotary position embedding of heads, in place; backward of their gradient, in place.  'which' of
- * the phase: HEADS_BOTH for a fused product, HEADS_QUERIES or HEADS_KEYS for heads alone.
+ * the phase: HEADS_BOTH for a fused product, HEADS_QUERIES or HEADS_KEYS for heads alone,
+ * HEADS_LATENT_QUERIES or HEADS_LATENT_KEY.
  */
 enum { ROTATE_X, ROTATE_DX };
 extern const struct layer_op op_rotate;
 
 /* Attention of this rank's heads.  Queries and keys are in the fused product, as values are, or
- * alone.
+ * alone.  Values of multi-latent attention are in the product of the latent, each behind the
+ * head's own part of its key.  'sink' is there if the softmax is learnable.
  */
 enum { ATTENTION_QUERY, ATTENTION_KEY, ATTENTION_VALUE, ATTENTION_OUT, ATTENTION_LSE,
-       ATTENTION_DOUT, ATTENTION_DQUERY, ATTENTION_DKEY, ATTENTION_DVALUE };
+       ATTENTION_DOUT, ATTENTION_DQUERY, ATTENTION_DKEY, ATTENTION_DVALUE,
+       ATTENTION_SINK };
 extern const struct layer_op op_attention;
 
 /* The activation of a feed-forward half.  dx may be dy where there is no gate; with one, x and dx

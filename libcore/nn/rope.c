@@ -111,7 +111,7 @@ double rope_concentration (const struct rope_config *c)
 
 double rope_softmax_factor (const struct rope_config *c)
 {
-    double m = c->scaling == ROPE_YARN ? mscale_of (c->factor, c->mscale_all_dim) : 1;
+    double m = mscale_of (c->factor, c->mscale_all_dim);
 
     return m * m;
 }

@@ -50,7 +50,9 @@ void rope_frequencies (const struct rope_config *c, int pairs, double *frequency
 /* What cosines and sines are multiplied by. */
 double rope_concentration (const struct rope_config *c);
 
-/* mscale^2 of MLA's softmax scale (DeepSeek-V2): 1 without YaRN. */
+/* The factor of the softmax scale of multi-latent attention (DeepSeek-AI 2024), by 'factor' and
+ * mscale_all_dim, whatever the scaling is: as Megatron-LM.
+ */
 double rope_softmax_factor (const struct rope_config *c);
 
 /* A row of struct kern_rope's table: 'pairs' cosines, then as many sines, of a position.  Angles

@@ -18,7 +18,7 @@ static int rotate (const struct pass *pass, const struct phase *phase, int opera
         .groups = h.groups,
         .heads = h.heads,
         .half = model_rope_pairs (c),
-        .interleaved = c->rope.interleaved,
+        .interleaved = c->rope.interleaved || c->latent.on,
         .inverse = inverse,
         .x = tensor_at (pass_tensor (pass, phase, operand), h.first),
         .stride_g = h.stride_g,

@@ -32,6 +32,7 @@ enum marg {
     MARG_LAYOUT,
     MARG_TP_PP_DP,
     MARG_SEQUENCE_PARALLEL,
+    MARG_SPLIT_ACTIVATIONS,
     MARG_LAYERS,
     MARG_MTP_LAYERS,
     MARG_HIDDEN,
@@ -40,6 +41,8 @@ enum marg {
     MARG_HEADS,
     MARG_KV_CHANNELS,
     MARG_QUERY_GROUPS,
+    MARG_GROUPED,
+    MARG_LATENT,
     MARG_SEQ_LENGTH,
     MARG_MAX_POSITIONS,
     MARG_VOCAB,
@@ -106,9 +109,11 @@ int margs_merge (const struct margs *args, struct geometry *g, const struct marg
  * rule names:
  *
  *   hidden-heads       hidden-size is a multiple of num-attention-heads (unless
- *                      kv-channels is given)
+ *                      kv-channels is given, or with multi-latent-attention)
  *   heads-tp           num-attention-heads is a multiple of tp
- *   query-groups       num-query-groups divides the heads, and one of it and tp the other
+ *   query-groups       num-query-groups divides the heads, and one of it and tp the other; if it
+ *                      is less than tp, (heads + 2 groups) x kv-channels is a multiple of tp;
+ *                      multi-latent-attention has no groups
  *   ffn-tp             ffn-hidden-size (with swiglu: what follows from hidden-size) is a
  *                      multiple of tp, unless all layers are experts
  *   expert-ffn-etp     the experts' FFN size is a multiple of etp
@@ -117,6 +122,7 @@ int margs_merge (const struct margs *args, struct geometry *g, const struct marg
  *   seq-cp             with cp > 1, seq-length is a multiple of 2 cp
  *   seq-sp             with sequence-parallel, seq-length / cp is a multiple of tp
  *   positions          max-position-embeddings is not less than seq-length
+ *   saved-activations  distribute-saved-activations needs tp > 1 and excludes sequence-parallel
  *   layers             the pipeline's stages get their layers (stages_create())
  *   experts-ep         num-experts is a multiple of ep; ep > 1 needs experts
  *   experts-sp         experts with tp > 1 need sequence-parallel

@@ -151,7 +151,7 @@ static void check_hidden_heads (const struct margs_model *m, struct rule_report 
     int hidden = get (m, MARG_HIDDEN), heads = get (m, MARG_HEADS);
     char of[60];
 
-    if (!hidden || !heads || get (m, MARG_KV_CHANNELS))
+    if (!hidden || !heads || get (m, MARG_KV_CHANNELS) || get (m, MARG_LATENT))
         return;
     snprintf (of, sizeof (of), "num-attention-heads %d", heads);
     check_multiple (r, "hidden-size", hidden, heads, of, ", or give kv-channels");
@@ -163,16 +163,42 @@ static void check_heads_tp (const struct margs_model *m, struct rule_report *r)
         check_axis (r, "num-attention-heads", get (m, MARG_HEADS), m->g->tp, "tp");
 }
 
-/* [TransformerConfig, SelfAttention]  With fewer groups than ranks each rank holds a copy
- * of one group.
- */
+/* Size of a head; 0: not known. */
+static int head_size (const struct margs_model *m)
+{
+    int hidden = get (m, MARG_HIDDEN), heads = get (m, MARG_HEADS);
+
+    if (get (m, MARG_KV_CHANNELS))
+        return get (m, MARG_KV_CHANNELS);
+    return heads ? hidden / heads : 0;
+}
+
+/* [SelfAttention]  Fewer groups than ranks: the fused weight is dealt out evenly by rows. */
+static void check_fused (const struct margs_model *m, int groups, struct rule_report *r)
+{
+    int64_t heads = get (m, MARG_HEADS), size = head_size (m);
+    int tp = m->g->tp;
+
+    if (heads && size && tp % groups == 0 && groups < tp
+        && (heads + 2LL * groups) * size % tp != 0)
+        rule_broken (r, "num-query-groups %d is less than tp %d, and the (num-attention-heads %d + "
+                     "2 x %d) x kv-channels %d rows of queries, keys and values are no multiple "
+                     "of tp", groups, tp, (int)heads, groups, (int)size);
+}
+
+/* [TransformerConfig, SelfAttention, validate_args] */
 static void check_query_groups (const struct margs_model *m, struct rule_report *r)
 {
     int groups = get (m, MARG_QUERY_GROUPS), heads = get (m, MARG_HEADS), tp = m->g->tp;
     char of[40];
 
-    if (!groups)
+    if (get (m, MARG_GROUPED) && get (m, MARG_LATENT))
+        rule_broken (r, "multi-latent-attention and group-query-attention exclude each other");
+    if (get (m, MARG_GROUPED) && !groups)
+        groups = 1;
+    if (!groups || get (m, MARG_LATENT))
         return;
+    check_fused (m, groups, r);
     if (groups % tp != 0 && tp % groups != 0)
         rule_broken (r, "num-query-groups %d and tp %d: neither divides the other", groups, tp);
     snprintf (of, sizeof (of), "num-query-groups %d", groups);
@@ -314,6 +340,18 @@ static void check_layers (const struct margs_model *m, struct rule_report *r)
     stages_destroy (stages);
 }
 
+/* [validate_args, TransformerConfig] */
+static void check_saved_activations (const struct margs_model *m, struct rule_report *r)
+{
+    if (!get (m, MARG_SPLIT_ACTIVATIONS))
+        return;
+    if (m->g->tp <= 1)
+        rule_broken (r, "distribute-saved-activations needs tp > 1, but tp is %d", m->g->tp);
+    else if (get (m, MARG_SEQUENCE_PARALLEL))
+        rule_broken (r, "distribute-saved-activations excludes sequence-parallel, which splits "
+                     "them already");
+}
+
 static void check_experts_ep (const struct margs_model *m, struct rule_report *r)
 {
     // what else the line tells of the model must be there, else experts may be elsewhere
@@ -408,6 +446,7 @@ static const struct rule {
     { "seq-cp", check_seq_cp },
     { "seq-sp", check_seq_sp },
     { "positions", check_positions },
+    { "saved-activations", check_saved_activations },
     { "layers", check_layers },
     { "experts-ep", check_experts_ep },
     { "experts-sp", check_experts_sp },

@@ -159,6 +159,12 @@ static int parse_one (int argc, char **argv, int *i, struct train_args *args,
             return mg_error_set (err, EINVAL, "--%s takes no value", row->name);
         return train_arg_set (row, "", args, err);
     }
+    if (row->type == TRAIN_LIST && row->min < 1 && !value
+        && (*i >= argc || strncmp (argv[*i], "--", 2) == 0)) {
+        *(struct train_list *)(void *)((char *)args + row->offset)
+            = (struct train_list){ .first = "" };
+        return 0;
+    }
     if (row->type == TRAIN_TRIPLE && !value)
         return parse_triple (row, argc, argv, i, args, err);
     if (!value) {
@@ -317,7 +323,7 @@ uint64_t train_args_fingerprint (const struct train_args *args)
         else if (row->type == TRAIN_LIST) {
             const struct train_list *list = field;
 
-            hash = hash_text (NULL, hash + i);
+            hash = hash_text (list->count == 0 ? list->first : NULL, hash + i);
             for (int k = 0; k < list->count; k++)
                 hash = hash_text (train_list_word (list, k), hash);
         }

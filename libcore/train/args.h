@@ -19,7 +19,7 @@ enum { TRAIN_UNSET = -1 }; /* of an int or int64_t argument that was not given *
 struct train_list {
     const char *first;
     char **rest;
-    int count; /* 0: not given */
+    int count; /* 0: not given, or given without words: then 'first' is not NULL */
 };
 
 /* What event files for TensorBoard hold. */
@@ -36,6 +36,7 @@ struct train_tensorboard {
 struct train_edit {
     int eod; /* TRAIN_UNSET: the tokenizer's */
     bool mask_eod;
+    bool reset_attention, reset_positions; /* at a document's beginning */
     bool fim;
     double fim_rate, fim_spm_rate, fim_fragment_rate;
     const char *fim_split, *fim_no_prefix;
@@ -54,13 +55,17 @@ struct train_args {
     int num_layers, hidden_size, ffn_hidden_size, num_heads, kv_channels;
     int seq_length, max_positions;
     int vocab_size, padded_vocab_size, vocab_divisor;
-    const char *tokenizer, *vocab_file, *merge_file;
+    const char *tokenizer, *vocab_file, *merge_file, *tokenizer_model;
     const char *normalization;
     bool norm_1p, swiglu, squared_relu, quick_geglu, geglu, exact_gelu;
     double glu_offset, activation_clamp;
     bool no_linear_bias, qkv_bias, query_groups;
     int num_query_groups;
     bool qk_norm;
+    const char *softmax_type;
+    bool latent; /* --multi-latent-attention */
+    int q_rank, kv_rank, qk_dim, rope_dim, v_dim;
+    const char *rope_type;
     const char *positions;
     bool rotary_positions;
     double rotary_base, rotary_percent, rotary_interpolation;
@@ -78,6 +83,11 @@ struct train_args {
     bool per_token_loss;
     int64_t batch_ramp[3]; /* start, increment, samples; all 0: none */
     bool round_batch_down;
+    bool recompute_activations;
+    const char *recompute_granularity, *recompute_method;
+    struct train_list recompute_modules;
+    int recompute_layers;
+    bool split_activations;
     int64_t train_iters, train_samples, exit_interval;
     int64_t eval_interval, eval_iters;
     bool skip_train;
@@ -135,7 +145,7 @@ enum train_type {
     TRAIN_REAL,   /* double, in [min, max] */
     TRAIN_TEXT,   /* const char *, not empty */
     TRAIN_FLAG,   /* bool, takes no value */
-    TRAIN_LIST,   /* struct train_list: words up to the next argument, at least one */
+    TRAIN_LIST,   /* struct train_list: words up to the next argument, at least 'min' (0, 1) */
     TRAIN_TRIPLE  /* int64_t[3], each in [min, max]; takes three values */
 };
 
@@ -188,6 +198,9 @@ int train_args_check (const struct train_args *args, struct mg_error *err);
 
 /* Of that, what is about element types. */
 int train_args_check_types (const struct train_args *args, struct mg_error *err);
+
+/* And what is about recomputation. */
+int train_args_check_recompute (const struct train_args *args, struct mg_error *err);
 
 /* Print one line a row: for --help. */
 void train_args_help (FILE *out);

@@ -21,8 +21,6 @@ static const char mine[] = "there is one implementation";
 static const char gc[] = "nothing here collects garbage";
 static const char saved_format[] = "checkpoints have one format, see megatron-checkpoint(1)";
 static const char no_experts[] = "layers have one MLP, no experts";
-static const char no_recompute[] = "activations are kept, not computed again";
-static const char multi_head[] = "attention is causal, over the whole sequence or a window";
 static const char fp8_storage[] = "float8 is for storage: --fp8-param-gather";
 static const char cpu_only[] = "it computes on CPUs";
 static const char one_optimizer[] = "the optimizer is AdamW";
@@ -49,6 +47,7 @@ const struct args_other args_other_table[] = {
              "--num-virtual-stages-per-pipeline-rank N"),
     INSTEAD ("num-layers-in-first-pipeline-stage", "--decoder-first-pipeline-num-layers N"),
     INSTEAD ("num-layers-in-last-pipeline-stage", "--decoder-last-pipeline-num-layers N"),
+    INSTEAD ("checkpoint-activations", "--recompute-activations"),
     INSTEAD ("batch-size", "--micro-batch-size N"),
     INSTEAD ("warmup", "--lr-warmup-fraction X"),
     INSTEAD ("layernorm-epsilon", "--norm-epsilon X"),
@@ -92,6 +91,7 @@ const struct args_other args_other_table[] = {
     NEEDLESS ("no-bias-dropout-fusion", fused),
     NEEDLESS ("no-masked-softmax-fusion", fused),
     NEEDLESS ("no-rope-fusion", fused),
+    NEEDLESS ("mla-down-proj-fusion", fused),
     NEEDLESS ("no-gradient-accumulation-fusion", fused),
     NEEDLESS ("cross-entropy-loss-fusion", fused),
     NEEDLESS ("cross-entropy-fusion-impl", fused),
@@ -143,6 +143,10 @@ const struct args_other args_other_table[] = {
     NEEDLESS ("align-grad-reduce", "results do not depend on it"),
     NEEDLESS ("exit-signal-handler-for-dataloader", "there are no loader processes"),
     NEEDLESS ("te-rng-tracker", "there is no state of random generators"),
+    NEEDLESS ("tokenizer-hf-no-include-special-tokens",
+              "training reads tokens; it is an option of megatron data tokenize"),
+    NEEDLESS ("tokenizer-hf-no-use-fast", mine),
+    NEEDLESS ("trust-remote-code", "no code of a tokenizer is run"),
 
     /* what this version cannot do */
     ABSENT ("num-experts", no_experts),
@@ -153,12 +157,8 @@ const struct args_other args_other_table[] = {
     ABSENT ("fp32-residual-connection", "residuals have the type of the activations"),
     ABSENT ("apply-query-key-layer-scaling", "softmax is computed in float32 without it"),
     INSTEAD ("no-position-embedding", "--position-embedding-type none"),
-    ABSENT ("multi-latent-attention", multi_head),
-    ABSENT ("softmax-type", multi_head),
-    ABSENT ("reset-position-ids", multi_head),
-    ABSENT ("reset-attention-mask", multi_head),
+    ABSENT ("cache-mla-latents", "nothing is generated, so keys are not kept"),
     ABSENT ("mtp-num-layers", "one token is predicted"),
-    ABSENT ("tokenizer-model", "tokenizers are ByteLevel and GPT2BPETokenizer"),
     ABSENT ("mock-data", "megatron data tokenize makes a dataset of any text"),
     ABSENT ("dataloader-type", "samples are taken in one order (single)"),
     ABSENT ("optimizer", one_optimizer),
@@ -173,8 +173,6 @@ const struct args_other args_other_table[] = {
     ABSENT ("data-parallel-sharding-strategy", gather_only),
     ABSENT ("overlap-param-gather-with-optimizer-step", "there is --overlap-param-gather"),
     ABSENT ("tp-comm-overlap", "there are --overlap-grad-reduce and --overlap-param-gather"),
-    ABSENT ("checkpoint-activations", no_recompute),
-    ABSENT ("distribute-saved-activations", no_recompute),
     ABSENT ("defer-embedding-wgrad-compute", "gradients are computed in the backward pass"),
     ABSENT ("delay-wgrad-compute", "gradients are computed in the backward pass"),
     ABSENT ("enable-cuda-graph", graphs),
@@ -205,7 +203,6 @@ const struct args_other args_other_table[] = {
 
     /* families */
     ABSENT ("moe-*", no_experts),
-    ABSENT ("recompute-*", no_recompute),
     ABSENT ("mamba-*", gpt_only),
     ABSENT ("hybrid-*", gpt_only),
     ABSENT ("mtp-*", "one token is predicted"),

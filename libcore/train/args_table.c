@@ -18,7 +18,7 @@
 #define TEXT_ROW(name, field, preset, meta, help) \
     { name, TRAIN_TEXT, AT (field), 0, 0, 0, preset, meta, help }
 #define LIST_ROW(name, field, help) \
-    { name, TRAIN_LIST, AT (field), 0, 0, 0, NULL, "[W] PREFIX...", help }
+    { name, TRAIN_LIST, AT (field), 1, 0, 0, NULL, "[W] PREFIX...", help }
 #define FLAG_ROW(name, field, help) \
     { name, TRAIN_FLAG, AT (field), 0, 0, 0, NULL, NULL, help }
 #define TRIPLE_ROW(name, field, meta, help) \
@@ -71,6 +71,20 @@ const struct train_arg train_arg_table[] = {
     SIZE_ROW ("num-query-groups", num_query_groups, TRAIN_UNSET,
               "key and value heads of --group-query-attention (default 1)"),
     FLAG_ROW ("qk-layernorm", qk_norm, "normalise the queries and keys of each head"),
+    TEXT_ROW ("softmax-type", softmax_type, "vanilla", "NAME",
+              "of attention: vanilla, off-by-one or learnable (default vanilla)"),
+    FLAG_ROW ("multi-latent-attention", latent,
+              "keys and values are products of one small vector of each token, the latent"),
+    SIZE_ROW ("q-lora-rank", q_rank, TRAIN_UNSET,
+              "size of the latent of queries (default: queries have none)"),
+    SIZE_ROW ("kv-lora-rank", kv_rank, 32, "size of the latent of keys and values (default 32)"),
+    SIZE_ROW ("qk-head-dim", qk_dim, 128,
+              "elements of a query or key that are not rotated (default 128)"),
+    SIZE_ROW ("qk-pos-emb-head-dim", rope_dim, 64,
+              "elements of a query or key that are rotated (default 64)"),
+    SIZE_ROW ("v-head-dim", v_dim, 128, "size of a value (default 128)"),
+    TEXT_ROW ("rope-type", rope_type, NULL, "NAME",
+              "rotation of --multi-latent-attention: rope or yarn (default yarn)"),
     TEXT_ROW ("window-size", window_size, NULL, "LEFT,RIGHT",
               "attention sees so many tokens before and behind a token, -1: all"),
     TEXT_ROW ("window-attn-skip-freq", window_layers, NULL, "N|LIST",
@@ -138,10 +152,12 @@ const struct train_arg train_arg_table[] = {
     SIZE_ROW ("make-vocab-size-divisible-by", vocab_divisor, 128,
               "the vocabulary is padded to a multiple of this times tp (default 128)"),
     TEXT_ROW ("tokenizer-type", tokenizer, NULL, "NAME",
-              "tokenizer that made the data, for its vocabulary size: ByteLevel or "
-              "GPT2BPETokenizer"),
+              "tokenizer that made the data, for its vocabulary size: ByteLevel, "
+              "GPT2BPETokenizer or HuggingFaceTokenizer"),
     TEXT_ROW ("vocab-file", vocab_file, NULL, "FILE", "its vocabulary, encoder.json"),
     TEXT_ROW ("merge-file", merge_file, NULL, "FILE", "its merges, vocab.bpe"),
+    TEXT_ROW ("tokenizer-model", tokenizer_model, NULL, "PATH",
+              "its tokenizer.json, or the directory that has it"),
     REAL_ROW ("norm-epsilon", norm_epsilon, 0, 1, 1e-5, "epsilon of norms (default 1e-5)"),
     REAL_ROW ("init-method-std", init_std, 0, 100, 0.02,
               "deviation of initial weights (default 0.02)"),
@@ -165,6 +181,18 @@ const struct train_arg train_arg_table[] = {
               "round the global batch size down to what the ranks can share"),
     FLAG_ROW ("calculate-per-token-loss", per_token_loss,
               "every token of the global batch counts alike, whatever microbatch it is in"),
+    FLAG_ROW ("recompute-activations", recompute_activations,
+              "--recompute-granularity selective"),
+    TEXT_ROW ("recompute-granularity", recompute_granularity, NULL, "NAME",
+              "the backward pass computes activations again: full or selective"),
+    { "recompute-modules", TRAIN_LIST, AT (recompute_modules), 0, 0, 0, NULL, "[NAME]...",
+      "selective: core_attn, layernorm, mlp (default core_attn)" },
+    TEXT_ROW ("recompute-method", recompute_method, NULL, "NAME",
+              "full: uniform (all layers) or block (the first ones of a stage)"),
+    { "recompute-num-layers", TRAIN_INT, AT (recompute_layers), 0, GEOMETRY_SIZE_MAX, TRAIN_UNSET,
+      NULL, "N", "uniform: layers of a unit that runs again at once; block: layers of a stage" },
+    FLAG_ROW ("distribute-saved-activations", split_activations,
+              "full: tensor-parallel ranks keep a part each of what is kept"),
     COUNT_ROW ("train-iters", train_iters, 0, TRAIN_UNSET, "iterations to train (required)"),
     COUNT_ROW ("train-samples", train_samples, 1, TRAIN_UNSET,
                "samples to train on, in place of --train-iters"),
@@ -288,6 +316,10 @@ const struct train_arg train_arg_table[] = {
               "safetensors file of batches, in place of a dataset"),
     { "eod-token-id", TRAIN_INT, AT (edit.eod), 0, 2147483646, TRAIN_UNSET, NULL, "ID",
       "token that ends a document (default: the tokenizer's)" },
+    FLAG_ROW ("reset-attention-mask", edit.reset_attention,
+              "a token attends to its own document alone"),
+    FLAG_ROW ("reset-position-ids", edit.reset_positions,
+              "learned positions count from the beginning of each document"),
     FLAG_ROW ("eod-mask-loss", edit.mask_eod,
               "no loss at positions whose input ends a document"),
     FLAG_ROW ("fim-data", edit.fim, "fill-in-the-middle: cut documents in three, by chance"),

@@ -102,6 +102,8 @@ static struct model_spec set_model (const struct train_args *args)
             .hidden_dropout = args->hidden_dropout,
             .attention_dropout = args->attention_dropout,
             .tied_embeddings = !args->untied,
+            .reset_attention = args->edit.reset_attention,
+            .reset_positions = args->edit.reset_positions,
             .seed = (uint64_t)args->seed,
         },
         .micro_batch_size = args->micro_batch_size != TRAIN_UNSET ? args->micro_batch_size : 1,
@@ -236,7 +238,8 @@ static struct data_config set_data (const struct train_args *args)
         .cache = args->data_cache,
         .seed = args->seed,
         .tokenizer = args->tokenizer,
-        .tokenizer_files = { args->vocab_file, args->merge_file },
+        .tokenizer_files = { .vocab = args->vocab_file, .merge = args->merge_file,
+                             .model = args->tokenizer_model },
     };
 }
 

@@ -131,13 +131,21 @@ int run_config_check_buffers (const struct run_config *c, struct mg_error *err);
 /* Read the files of --tokenizer-type, and set c->tokenizer_size, unless --vocab-size is given. */
 int run_config_tokenizer (struct run_config *c, struct mg_error *err);
 
-/* Complete c->model.config: what follows from other sizes, tp and the files.  Reads no file. */
+/* Complete c->model.config and c->model.recompute: what follows from other sizes, tp and the files.
+ * Reads no file.
+ */
 int run_config_model (struct run_config *c, struct mg_error *err);
 
 /* Make c->stages, the layers of every pipeline stage, and set the virtual stages that they give
  * in c->geometry, whose rules may then be broken.
  */
 int run_config_stages (struct run_config *c, struct mg_error *err);
+
+/* Set *recompute to what backward passes compute again, by Megatron-LM's rules.  -1, EINVAL and a
+ * text that names the argument.
+ */
+int train_recompute (const struct train_args *args, struct recompute *recompute,
+                     struct mg_error *err);
 
 /* The sizes of global batches over the run for a data-parallel size.  NULL and a text on
  * failure; the caller owns the result.

@@ -99,10 +99,11 @@ int run_config_model (struct run_config *c, struct mg_error *err)
     if (m->seq_length == TRAIN_UNSET)
         m->seq_length = c->file_seq_length;
     if (m->kv_channels == TRAIN_UNSET) // "hidden-heads" is a rule of run_config_check_rules()
-        m->kv_channels = m->hidden_size / m->num_heads;
+        m->kv_channels = c->args->latent ? 1 : m->hidden_size / m->num_heads;
     if (m->max_positions == TRAIN_UNSET)
         m->max_positions = m->seq_length;
-    if (train_model_variants (c->args, m, err) < 0)
+    if (train_model_variants (c->args, m, err) < 0
+        || train_recompute (c->args, &c->model.recompute, err) < 0)
         return -1;
     return complete_vocabulary (c, m, err);
 }

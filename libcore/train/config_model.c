@@ -77,6 +77,23 @@ static int set_groups (const struct train_args *args, struct model_config *m,
     return 0;
 }
 
+static int set_softmax (const struct train_args *args, struct model_config *m,
+                        struct mg_error *err)
+{
+    static const char *const names[] = { [MODEL_VANILLA] = "vanilla",
+                                         [MODEL_OFF_BY_ONE] = "off-by-one",
+                                         [MODEL_LEARNABLE] = "learnable" };
+
+    for (size_t i = 0; i < sizeof (names) / sizeof (names[0]); i++) {
+        if (strcmp (args->softmax_type, names[i]) == 0) {
+            m->softmax = (enum model_softmax)i;
+            return 0;
+        }
+    }
+    return mg_error_set (err, EINVAL, "--softmax-type \"%s\": want vanilla, off-by-one or "
+                         "learnable", args->softmax_type);
+}
+
 /* "LEFT,RIGHT", also in Python's brackets. */
 static int parse_window (const char *text, struct model_window *w, struct mg_error *err)
 {
@@ -143,6 +160,25 @@ static int find_positions (const struct train_args *args, struct model_config *m
                          "rope, yarn or none", args->positions);
 }
 
+static int set_yarn (const struct train_args *args, struct rope_config *rope,
+                     struct mg_error *err)
+{
+    if (args->rotary_interleaved || args->rotary_percent < 1)
+        return mg_error_set (err, ENOTSUP, "%s yarn excludes --%s",
+                             args->latent ? "--rope-type" : "--position-embedding-type",
+                             args->rotary_interleaved ? "rotary-interleaved"
+                                                      : "rotary-percent below 1");
+    rope->scaling = ROPE_YARN;
+    rope->factor = args->rotary_scaling_factor > 0 ? args->rotary_scaling_factor : 1;
+    rope->original = args->yarn_original;
+    rope->beta_fast = args->yarn_beta_fast;
+    rope->beta_slow = args->yarn_beta_slow;
+    rope->mscale = args->mscale;
+    rope->mscale_all_dim = args->mscale_all_dim;
+    rope->exact_range = args->yarn_exact;
+    return 0;
+}
+
 /* How Llama 3.1 or YaRN stretch the angles, from the arguments. */
 static int set_scaling (const struct train_args *args, struct rope_config *rope,
                         struct mg_error *err)
@@ -160,20 +196,7 @@ static int set_scaling (const struct train_args *args, struct rope_config *rope,
             return mg_error_set (err, EINVAL, "--rope-scaling-high-freq-factor %g is not above "
                                  "--rope-scaling-low-freq-factor %g", rope->high, rope->low);
     }
-    if (rope->scaling != ROPE_YARN)
-        return 0;
-    if (args->rotary_interleaved || args->rotary_percent < 1)
-        return mg_error_set (err, ENOTSUP, "--position-embedding-type yarn excludes --%s",
-                             args->rotary_interleaved ? "rotary-interleaved"
-                                                      : "rotary-percent below 1");
-    rope->factor = args->rotary_scaling_factor > 0 ? args->rotary_scaling_factor : 1;
-    rope->original = args->yarn_original;
-    rope->beta_fast = args->yarn_beta_fast;
-    rope->beta_slow = args->yarn_beta_slow;
-    rope->mscale = args->mscale;
-    rope->mscale_all_dim = args->mscale_all_dim;
-    rope->exact_range = args->yarn_exact;
-    return 0;
+    return rope->scaling == ROPE_YARN ? set_yarn (args, rope, err) : 0;
 }
 
 static int set_positions (const struct train_args *args, struct model_config *m,
@@ -197,11 +220,78 @@ static int set_positions (const struct train_args *args, struct model_config *m,
     return pattern_parse ("--no-rope-freq", args->no_rope, m->num_layers, &m->no_rope, err);
 }
 
+/* --- multi-latent attention --- */
+
+/* Arguments that count with --multi-latent-attention alone. */
+static int check_no_latent (const struct train_args *args, struct mg_error *err)
+{
+    const struct train_args *a = args;
+    const char *alone = a->rope_type                 ? "rope-type"
+                        : a->q_rank != TRAIN_UNSET   ? "q-lora-rank"
+                                                     : NULL;
+
+    if (!alone)
+        return 0;
+    return mg_error_set (err, EINVAL, "--%s wants --multi-latent-attention", alone);
+}
+
+/* Arguments whose rotation multi-latent attention does not have. */
+static int check_rotation (const struct train_args *args, struct mg_error *err)
+{
+    const struct {
+        const char *name;
+        bool given;
+    } others[] = {
+        { "group-query-attention", args->query_groups },
+        { "rotary-interleaved", args->rotary_interleaved },
+        { "use-rope-scaling", args->rope_scaling },
+        { "rotary-seq-len-interpolation-factor", args->rotary_interpolation > 0 },
+        { "no-rope-freq", args->no_rope != NULL },
+        { "position-embedding-type yarn", strcmp (args->positions, "yarn") == 0 },
+    };
+
+    for (size_t i = 0; i < sizeof (others) / sizeof (others[0]); i++) {
+        if (others[i].given)
+            return mg_error_set (err, EINVAL, "--multi-latent-attention and --%s exclude each "
+                                 "other%s", others[i].name,
+                                 i == 5 ? ": give --rope-type yarn" : "");
+    }
+    return 0;
+}
+
+static int set_latent (const struct train_args *args, struct model_config *m,
+                       struct mg_error *err)
+{
+    const char *type = args->rope_type ? args->rope_type : "yarn";
+
+    if (!args->latent)
+        return check_no_latent (args, err);
+    if (check_rotation (args, err) < 0)
+        return -1;
+    if (strcmp (type, "rope") != 0 && strcmp (type, "yarn") != 0)
+        return mg_error_set (err, EINVAL, "--rope-type \"%s\": want rope or yarn", type);
+    m->latent = (struct model_latent){
+        .on = true,
+        .q_rank = args->q_rank != TRAIN_UNSET ? args->q_rank : 0,
+        .kv_rank = args->kv_rank,
+        .qk_dim = args->qk_dim,
+        .rope_dim = args->rope_dim,
+        .v_dim = args->v_dim,
+    };
+    if (strcmp (type, "yarn") == 0)
+        return set_yarn (args, &m->rope, err);
+    /* Megatron-LM scales the softmax by these with either type. */
+    m->rope.factor = args->rotary_scaling_factor > 0 ? args->rotary_scaling_factor : 1;
+    m->rope.mscale_all_dim = args->mscale_all_dim;
+    return 0;
+}
+
 int train_model_variants (const struct train_args *args, struct model_config *m,
                           struct mg_error *err)
 {
     if (set_norms (args, m, err) < 0 || set_activation (args, m, err) < 0
-        || set_groups (args, m, err) < 0 || set_window (args, m, err) < 0)
+        || set_groups (args, m, err) < 0 || set_softmax (args, m, err) < 0
+        || set_window (args, m, err) < 0 || set_positions (args, m, err) < 0)
         return -1;
-    return set_positions (args, m, err);
+    return set_latent (args, m, err);
 }

@@ -91,9 +91,10 @@ int train_data_check (const struct data_config *c, struct mg_error *err)
     }
     if (c->tokenizer)
         return tokenizer_check (c->tokenizer, files, err);
-    if (files->vocab || files->merge)
+    if (files->vocab || files->merge || files->model)
         return mg_error_set (err, EINVAL, "%s wants --tokenizer-type",
-                             files->vocab ? "--vocab-file" : "--merge-file");
+                             files->vocab ? "--vocab-file"
+                             : files->merge ? "--merge-file" : "--tokenizer-model");
     return 0;
 }
 

@@ -9,6 +9,28 @@
 #include "libcore/data/tokenizer.h"
 #include "libcore/train/data.h"
 
+/* What looks for the ends of documents knows the token that ends one. */
+static int check_eod (const struct data_config *c, struct mg_error *err)
+{
+    const struct train_edit *edit = &c->edit;
+    const struct {
+        const char *name;
+        bool given;
+    } rows[] = {
+        { "--eod-mask-loss", edit->mask_eod },
+        { "--reset-attention-mask", edit->reset_attention },
+        { "--reset-position-ids", edit->reset_positions },
+        { "--fim-data", edit->fim && !edit->fim_eod },
+    };
+
+    for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
+        if (rows[i].given && edit->eod == TRAIN_UNSET && !c->tokenizer)
+            return mg_error_set (err, EINVAL, "%s wants --eod-token-id or --tokenizer-type",
+                                 rows[i].name);
+    }
+    return 0;
+}
+
 int train_edit_check (const struct data_config *c, struct mg_error *err)
 {
     const struct train_edit *edit = &c->edit;
@@ -35,16 +57,16 @@ int train_edit_check (const struct data_config *c, struct mg_error *err)
         return mg_error_set (err, EINVAL, "%s and --batches exclude each other: the file has the "
                              "samples and their weights",
                              edit->fim ? "--fim-data" : "--eod-mask-loss");
-    if (((edit->fim && !edit->fim_eod) || edit->mask_eod) && edit->eod == TRAIN_UNSET
-        && !c->tokenizer)
-        return mg_error_set (err, EINVAL, "%s wants --eod-token-id or --tokenizer-type",
-                             edit->mask_eod ? "--eod-mask-loss" : "--fim-data");
-    return 0;
+    return check_eod (c, err);
 }
 
 static struct tokenizer *open_tokenizer (const struct data_config *c, struct mg_error *err)
 {
-    struct tokenizer *tokenizer = tokenizer_create (c->tokenizer, &c->tokenizer_files, err);
+    struct tokenizer_files files = c->tokenizer_files;
+    struct tokenizer *tokenizer;
+
+    files.no_special_tokens = files.model != NULL; // parts of a document begin no text
+    tokenizer = tokenizer_create (c->tokenizer, &files, err);
 
     if (!tokenizer)
         mg_error_prefix (err, "--tokenizer-type");

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libcore/data/documents.h"
 #include "libcore/train/input.h"
 
 int input_init (struct input *in, const struct sample_source *source, int dp_rank,
@@ -22,11 +23,14 @@ int input_init (struct input *in, const struct sample_source *source, int dp_ran
         .dp_size = dp_size,
         .micro_batch_size = micro_batch_size,
         .vocab_size = vocab_size,
+        .eod = -1,
         .token = calloc (seq, sizeof (int32_t)),
         .label = calloc (seq, sizeof (int32_t)),
+        .start = calloc (seq, sizeof (int32_t)),
+        .within = calloc (seq, sizeof (int32_t)),
         .mask = calloc (seq, sizeof (float)),
     };
-    if (!in->token || !in->label || !in->mask) {
+    if (!in->token || !in->label || !in->start || !in->within || !in->mask) {
         input_clear (in);
         return mg_error_set (err, ENOMEM, "input: out of memory");
     }
@@ -37,6 +41,8 @@ void input_clear (struct input *in)
 {
     free (in->token);
     free (in->label);
+    free (in->start);
+    free (in->within);
     free (in->mask);
     *in = (struct input){ 0 };
 }
@@ -91,6 +97,7 @@ int input_fetch (void *arg, int microbatch, bool tokens, const struct nn_inputs 
     struct input *in = arg;
     int64_t *sample = batch->sample.data;
     int32_t *token = batch->token.data, *label = batch->label.data;
+    int32_t *start = batch->start.data, *within = batch->within.data;
     float *mask = batch->mask.data;
     int mbs = in->micro_batch_size;
     int64_t first = in->consumed
@@ -99,13 +106,22 @@ int input_fetch (void *arg, int microbatch, bool tokens, const struct nn_inputs 
     (void)err;
     for (int b = 0; b < mbs; b++) {
         sample[b] = first + b;
-        if (!tokens)
+        if (!tokens && !start && !within)
             continue;
         read_sample (in, first + b);
+        documents_find (in->token, in->source->seq_length, in->eod, in->start, in->within);
         for (int64_t s = 0; s < in->source->seq_length; s++) {
-            token[s * mbs + b] = in->token[s];
-            label[s * mbs + b] = in->label[s];
-            mask[s * mbs + b] = in->mask[s];
+            int64_t at = s * mbs + b;
+
+            if (start)
+                start[at] = in->start[s];
+            if (within)
+                within[at] = in->within[s];
+            if (!tokens)
+                continue;
+            token[at] = in->token[s];
+            label[at] = in->label[s];
+            mask[at] = in->mask[s];
         }
     }
     return 0;

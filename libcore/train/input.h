@@ -17,14 +17,17 @@ struct input {
     const struct sample_source *source;
     int dp_rank, dp_size;
     int micro_batch_size, vocab_size;
+    int32_t eod;      /* the token that ends a document, -1: a sample is one document */
     int64_t consumed; /* samples before this iteration */
     int32_t *token, *label; /* one sample each, [seq] */
+    int32_t *start, *within;
     float *mask;
     bool wrap;    /* behind the source's last sample comes its first */
     bool bad;              /* since input_start(): a sample could not be used ... */
     struct mg_error error; /* ... and why */
 };
 
+/* 'eod' is -1 afterwards. */
 int input_init (struct input *in, const struct sample_source *source, int dp_rank,
                 int dp_size, int micro_batch_size, int vocab_size, struct mg_error *err);
 void input_clear (struct input *in);

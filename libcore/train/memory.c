@@ -80,10 +80,13 @@ static int plan_activations (struct memory_plan *plan, const struct memory_parts
                              struct mg_error *err)
 {
     struct model *model = parts->model;
+    struct model_cost cost = model_cost (model);
     size_t total = model_activation_bytes (model, parts->slots);
 
     if (total == 0 || total > INT64_MAX)
         return model_activation_error (err);
+    plan->forward_cost = cost.forward;
+    plan->again_cost = cost.again;
     plan->num_pools = model_num_pools (model);
     if (!(plan->pool = calloc ((size_t)plan->num_pools + 1, sizeof (*plan->pool))))
         return mg_error_set (err, ENOMEM, "memory plan: out of memory");
@@ -143,9 +146,11 @@ static void advise (const struct memory_plan *plan, const struct memory_advice *
 {
     bool state = memory_state (plan) > memory_activations (plan);
 
-    snprintf (text, n, "%s%s%s%smore tensor or pipeline parallelism or more nodes would help",
+    snprintf (text, n, "%s%s%s%s%smore tensor or pipeline parallelism or more nodes would help",
               a->async_save ? "no --async-save, " : "",
               state && a->shard ? "--use-distributed-optimizer, " : "",
+              !state && plan->forward_cost > 0 && plan->again_cost == 0
+                  ? "recomputation (megatron plan memory --fit finds which), " : "",
               !state && a->smaller_batch ? "a smaller --micro-batch-size, " : "",
               !state && a->sequence_parallel ? "--sequence-parallel, "
               : !state && a->bf16            ? "--bf16, "
@@ -158,7 +163,7 @@ int memory_check (const struct memory_plan *plan, int ranks, double available,
 {
     const double gib = 1 << 30;
     double need = (double)memory_total (plan);
-    char text[200];
+    char text[300];
 
     if (available == 0 || need * ranks <= available)
         return 0;

@@ -40,6 +40,7 @@ struct memory_plan {
     int64_t elements; /* of parameters that the rank holds */
     int64_t padding;  /* elements of their buffers that are nobody's */
     int shards;       /* of the state that a distributed optimizer deals out, 1: none is */
+    double forward_cost, again_cost; /* of a microbatch: struct model_cost */
     int num_pools;
     struct memory_pool {
         int slots;

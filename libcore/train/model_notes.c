@@ -29,7 +29,9 @@ static const char *const model_args[] = {
     "yarn-original-max-position-embeddings", "yarn-beta-fast", "yarn-beta-slow",
     "no-yarn-correction-range-round-to-int", "mscale", "mscale-all-dim", "no-rope-freq",
     "max-position-embeddings", "vocab-size", "untie-embeddings-and-output-weights",
-    "init-method-std", "hidden-dropout", "attention-dropout",
+    "init-method-std", "hidden-dropout", "attention-dropout", "softmax-type",
+    "multi-latent-attention", "q-lora-rank", "kv-lora-rank", "qk-head-dim",
+    "qk-pos-emb-head-dim", "v-head-dim", "rope-type",
 };
 
 enum { NUM_ARGS = sizeof (model_args) / sizeof (model_args[0]) };
@@ -133,6 +135,28 @@ static void make_layers (struct maker *m, const struct model_config *c)
         set_pattern (m, "window-attn-skip-freq", &c->window.layers, c->num_layers, false);
 }
 
+static void make_attention (struct maker *m, const struct model_config *c)
+{
+    const struct model_latent *l = &c->latent;
+
+    if (c->softmax != MODEL_VANILLA)
+        set_text (m, "softmax-type", c->softmax == MODEL_LEARNABLE ? "learnable" : "off-by-one");
+    if (!l->on)
+        return;
+    set_flag (m, "multi-latent-attention", true);
+    if (l->q_rank > 0)
+        set_int (m, "q-lora-rank", l->q_rank);
+    set_int (m, "kv-lora-rank", l->kv_rank);
+    set_int (m, "qk-head-dim", l->qk_dim);
+    set_int (m, "qk-pos-emb-head-dim", l->rope_dim);
+    set_int (m, "v-head-dim", l->v_dim);
+    set_text (m, "rope-type", c->rope.scaling == ROPE_YARN ? "yarn" : "rope");
+    if (c->rope.scaling != ROPE_YARN) { // its softmax is scaled by these nevertheless
+        set_real (m, "rotary-scaling-factor", c->rope.factor);
+        set_real (m, "mscale-all-dim", c->rope.mscale_all_dim);
+    }
+}
+
 static void make_scaling (struct maker *m, const struct rope_config *r)
 {
     if (r->scaling == ROPE_LLAMA3) {
@@ -160,9 +184,10 @@ static void make_positions (struct maker *m, const struct model_config *c)
     const struct rope_config *r = &c->rope;
 
     set_text (m, "position-embedding-type",
-              c->positions == MODEL_ROPE && r->scaling == ROPE_YARN ? "yarn"
-                                                                    : names[c->positions]);
-    if (c->positions != MODEL_ROPE)
+              c->positions == MODEL_ROPE && r->scaling == ROPE_YARN && !c->latent.on
+                  ? "yarn"
+                  : names[c->positions]);
+    if (!model_rotates (c))
         return;
     set_real (m, "rotary-base", r->base);
     if (r->percent != 1)
@@ -180,6 +205,7 @@ int model_notes_make (const struct model_config *c, struct notes *notes, struct 
 
     make_sizes (&m, c);
     make_layers (&m, c);
+    make_attention (&m, c);
     make_positions (&m, c);
     return m.rc;
 }
@@ -259,6 +285,7 @@ static const struct {
     enum { INT, BOOL, REAL, FLOAT } type;
     size_t offset;
 } fields[] = {
+    { "multi-latent-attention", BOOL, AT (latent.on) },
     { "num-layers", INT, AT (num_layers) },
     { "hidden-size", INT, AT (hidden_size) },
     { "ffn-hidden-size", INT, AT (ffn_hidden_size) },
@@ -274,6 +301,11 @@ static const struct {
     { "disable-bias-linear", BOOL, AT (no_linear_bias) },
     { "glu-linear-offset", FLOAT, AT (glu_offset) },
     { "activation-func-clamp-value", FLOAT, AT (activation_clamp) },
+    { "q-lora-rank", INT, AT (latent.q_rank) },
+    { "kv-lora-rank", INT, AT (latent.kv_rank) },
+    { "qk-head-dim", INT, AT (latent.qk_dim) },
+    { "qk-pos-emb-head-dim", INT, AT (latent.rope_dim) },
+    { "v-head-dim", INT, AT (latent.v_dim) },
 };
 
 static const struct {
@@ -333,7 +365,12 @@ static const char *rope_difference (const struct model_config *a, const struct m
 
     if (r->scaling != s->scaling)
         return r->scaling == ROPE_LLAMA3 || s->scaling == ROPE_LLAMA3 ? "use-rope-scaling"
+               : a->latent.on                                         ? "rope-type"
                                                                       : "position-embedding-type";
+    if (a->latent.on && r->factor != s->factor)
+        return "rotary-scaling-factor";
+    if (a->latent.on && r->mscale_all_dim != s->mscale_all_dim)
+        return "mscale-all-dim";
     if (r->interleaved != s->interleaved)
         return "rotary-interleaved";
     for (size_t i = 0; i < sizeof (rope_fields) / sizeof (rope_fields[0]); i++) {
@@ -389,8 +426,10 @@ const char *model_notes_difference (const struct model_config *a, const struct m
         return name;
     if (a->positions != b->positions)
         return "position-embedding-type";
-    if (a->positions == MODEL_ROPE && (name = rope_difference (a, b)))
+    if (model_rotates (a) && (name = rope_difference (a, b)))
         return name;
+    if (a->softmax != b->softmax)
+        return "softmax-type";
     if (a->window.on != b->window.on
         || (a->window.on && (a->window.left != b->window.left
                              || a->window.right != b->window.right)))

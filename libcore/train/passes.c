@@ -63,6 +63,9 @@ static int fill (const struct passes *p, const struct sched_step *step, struct m
         || run->fetch (run->arg, step->microbatch, tokens, from, err) < 0
         || upload (p, &to->sample, &from->sample, err) < 0)
         return -1;
+    if ((to->start.ndims > 0 && upload (p, &to->start, &from->start, err) < 0)
+        || (to->within.ndims > 0 && upload (p, &to->within, &from->within, err) < 0))
+        return -1;
     if (tokens
         && (upload (p, &to->token, &from->token, err) < 0
             || upload (p, &to->label, &from->label, err) < 0
@@ -241,6 +244,8 @@ static void unstage (struct passes *p)
     device_host_free (device, p->staged.token.data);
     device_host_free (device, p->staged.label.data);
     device_host_free (device, p->staged.mask.data);
+    device_host_free (device, p->staged.start.data);
+    device_host_free (device, p->staged.within.data);
     mg_event_destroy (p->taken);
 }
 
@@ -302,12 +307,17 @@ static int stage_array (struct passes *p, struct tensor *t, enum mg_dtype dtype,
 static int stage (struct passes *p, struct mg_error *err)
 {
     const struct nn_shape *shape = model_shape (p->model);
+    const struct model_config *c = &model_nn (p->model)->config;
     struct nn_inputs *in = &p->staged;
 
     if (stage_array (p, &in->sample, MG_INT64, shape->batch, err) < 0
         || stage_array (p, &in->token, MG_INT32, shape->tokens, err) < 0
         || stage_array (p, &in->label, MG_INT32, shape->tokens, err) < 0
-        || stage_array (p, &in->mask, MG_FLOAT32, shape->tokens, err) < 0)
+        || stage_array (p, &in->mask, MG_FLOAT32, shape->tokens, err) < 0
+        || (c->reset_attention
+            && stage_array (p, &in->start, MG_INT32, shape->tokens, err) < 0)
+        || (c->reset_positions
+            && stage_array (p, &in->within, MG_INT32, shape->tokens, err) < 0))
         return -1;
     p->taken = mg_event_create (job_device (p->job), err);
     return p->taken ? 0 : -1;

@@ -256,15 +256,23 @@ static int setup_data (struct train *t, struct mg_error *err)
 {
     const struct mg_comm *dp = job_comm (t->job, GROUP_DP);
     const struct model_spec *model = &t->config.model;
+    int32_t eod = -1;
 
-    if (open_data (t, err) < 0
+    if (((model->config.reset_attention || model->config.reset_positions)
+         && train_data_eod (&t->config.data, &eod, err) < 0)
+        || open_data (t, err) < 0
         || evaluate_init (&t->evaluation, dp, model->micro_batch_size, model->config.vocab_size,
                           err) < 0)
         return -1;
+    for (int part = 0; part < SPLIT_NUM_PARTS; part++)
+        t->evaluation.part[part].input.eod = eod;
     if (!t->source)
         return 0;
-    return input_init (&t->input, t->source, mg_comm_rank (dp), mg_comm_size (dp),
-                       model->micro_batch_size, model->config.vocab_size, err);
+    if (input_init (&t->input, t->source, mg_comm_rank (dp), mg_comm_size (dp),
+                    model->micro_batch_size, model->config.vocab_size, err) < 0)
+        return -1;
+    t->input.eod = eod;
+    return 0;
 }
 
 static int build (struct train *t, struct mg_error *err)

@@ -65,12 +65,13 @@ static void run (const uint8_t *data, size_t size)
     struct fuzz_input in = { data, size }, first = fuzz_part (&in);
 
     if (!made) {
-        struct tokenizer_files files = { NULL, NULL };
+        struct tokenizer_files files = { .vocab = NULL };
 
         write_vocab (fuzz_path ("vocab.json"), merges, NUM_MERGES);
         write_merges (fuzz_path ("merges.txt"), merges, NULL, NUM_MERGES);
         make ("ByteLevel", &files, byte);
-        files = (struct tokenizer_files){ fuzz_path ("vocab.json"), fuzz_path ("merges.txt") };
+        files.vocab = fuzz_path ("vocab.json");
+        files.merge = fuzz_path ("merges.txt");
         make ("GPT2BPETokenizer", &files, gpt2);
         made = true;
     }

@@ -150,6 +150,30 @@ static void test_double_locale (void)
     setlocale (LC_ALL, "C");
 }
 
+static void test_bytes (void)
+{
+    static const struct {
+        const char *text;
+        int64_t value; /* 0: refused */
+    } rows[] = {
+        { "1", 1 }, { "1000000", 1000000 }, { "1K", 1024 }, { "3m", 3 << 20 },
+        { "16G", INT64_C (16) << 30 }, { "2T", INT64_C (2) << 40 },
+        { "8388607T", INT64_C (8388607) << 40 }, { "8388608T", 0 }, { "0", 0 }, { "0G", 0 },
+        { "", 0 }, { "G", 0 }, { "-1G", 0 }, { "+1", 0 }, { "1.5G", 0 }, { "1GB", 0 },
+        { "9223372036854775808", 0 }, { "100000000000000000000000000", 0 }, { NULL, 0 },
+    };
+
+    for (size_t i = 0; i < COUNT (rows); i++) {
+        struct mg_error err = { "" };
+        int64_t value = 7;
+        int rc = parse_bytes ("--fit", rows[i].text, &value, &err);
+
+        ok (rows[i].value ? rc == 0 && value == rows[i].value
+                          : rc == -1 && value == 7 && strncmp (err.text, "--fit: ", 7) == 0,
+            "\"%s\" %s", rows[i].text ? rows[i].text : "(null)", err.text);
+    }
+}
+
 static void test_bool (void)
 {
     static const char *const yes[] = { "yes", "true", "on", "1", "YES", "True" };
@@ -184,6 +208,7 @@ int main (void)
     test_int ();
     test_double ();
     test_double_locale ();
+    test_bytes ();
     test_bool ();
     return done_testing ();
 }

@@ -76,14 +76,27 @@ static void test_files (void)
         struct tokenizer_files files;
         const char *text; /* NULL: as it should be */
     } cases[] = {
-        { "ByteLevel", { NULL, NULL }, NULL },
-        { "ByteLevel", { "v", NULL }, "ByteLevel reads no files, but --vocab-file v" },
-        { "ByteLevel", { NULL, "m" }, "ByteLevel reads no files, but --merge-file m" },
-        { "GPT2BPETokenizer", { "v", "m" }, NULL },
-        { "gpt2bpetokenizer", { "v", "m" }, NULL },
-        { "GPT2BPETokenizer", { NULL, NULL }, "needs --vocab-file and --merge-file" },
-        { "GPT2BPETokenizer", { "v", NULL }, "needs --vocab-file and --merge-file" },
-        { "GPT2BPETokenizer", { NULL, "m" }, "needs --vocab-file and --merge-file" },
+        { "ByteLevel", { .vocab = NULL, .merge = NULL }, NULL },
+        { "ByteLevel", { .vocab = "v", .merge = NULL },
+          "ByteLevel reads no files, but --vocab-file v" },
+        { "ByteLevel", { .vocab = NULL, .merge = "m" },
+          "ByteLevel reads no files, but --merge-file m" },
+        { "GPT2BPETokenizer", { .vocab = "v", .merge = "m" }, NULL },
+        { "gpt2bpetokenizer", { .vocab = "v", .merge = "m" }, NULL },
+        { "GPT2BPETokenizer", { .vocab = NULL, .merge = NULL },
+          "needs --vocab-file and --merge-file" },
+        { "GPT2BPETokenizer", { .vocab = "v", .merge = NULL },
+          "needs --vocab-file and --merge-file" },
+        { "GPT2BPETokenizer", { .vocab = NULL, .merge = "m" },
+          "needs --vocab-file and --merge-file" },
+        { "GPT2BPETokenizer", { .model = "x" }, "reads no --tokenizer-model, but" },
+        { "ByteLevel", { .model = "x" }, "reads no files, but --tokenizer-model x" },
+        { "ByteLevel", { .no_special_tokens = true }, "puts no tokens around a text" },
+        { "HuggingFaceTokenizer", { .model = "x" }, NULL },
+        { "HuggingFaceTokenizer", { .model = "x", .no_special_tokens = true }, NULL },
+        { "HuggingFaceTokenizer", { .model = NULL }, "needs --tokenizer-model" },
+        { "HuggingFaceTokenizer", { .model = "x", .merge = "m" },
+          "reads no --merge-file" },
     };
 
     for (size_t i = 0; i < COUNT (cases); i++) {

@@ -25,7 +25,7 @@ enum { AA = 256 + 6, DD, PP, QS, QX, SA, _A, __, FA, FP };
 static struct tokenizer *open_small (void)
 {
     char vocab[300], merge[300];
-    const struct tokenizer_files files = { vocab, merge };
+    const struct tokenizer_files files = { .vocab = vocab, .merge = merge };
     struct mg_error err = { .text = "" };
     struct tokenizer *tokenizer;
 
@@ -138,7 +138,7 @@ static void test_bytes (struct tokenizer *tokenizer)
 static struct tokenizer *open_gpt2 (void)
 {
     char vocab[600], merge[600];
-    const struct tokenizer_files files = { vocab, merge };
+    const struct tokenizer_files files = { .vocab = vocab, .merge = merge };
     struct mg_error err = { .text = "" };
     struct tokenizer *tokenizer;
 

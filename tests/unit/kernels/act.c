@@ -143,7 +143,7 @@ static void destroy (struct problem *p)
 
 static void test_values (const struct kit *kit, enum kern_function f, size_t n)
 {
-    const struct kern_act act = { f };
+    const struct kern_act act = { .function = f };
     struct problem p = create (1, (int64_t)n, &act);
     double *want = kit_alloc (n, sizeof (double));
     const char *name = functions[f].name;
@@ -216,7 +216,7 @@ static void test_differences (enum kern_function f)
 
 static void test_extremes (const struct kit_variant *v, enum kern_function f)
 {
-    const struct kern_act act = { f };
+    const struct kern_act act = { .function = f };
     float x[] = { 0, -0.0f, 1e-38f, -1e-38f, 1e-42f, 100, 1e4f, 1e18f, -100, -1e4f, -1e18f,
                   -INFINITY, NAN };
     enum { N = sizeof (x) / sizeof (x[0]) };

@@ -123,7 +123,7 @@ static void run_act (struct golden *g)
 {
     int64_t n = (int64_t)find (g, "x")->count;
     float *x = floats (g, "x"), *y = room (g, (size_t)n), *one = room (g, (size_t)n);
-    struct kern_act act = { KERN_GELU_TANH };
+    struct kern_act act = { .function = KERN_GELU_TANH };
     /* 1.41421 is not sqrt (2) */
     double tol = strncmp (g->fn, "erf_gelu", 8) == 0 ? 4e-6 : 5e-7;
 
@@ -202,7 +202,7 @@ static void run_bias_gelu (struct golden *g)
     struct kern_bias_dropout_add_fwd add = { .rows = rows, .cols = cols,
                                              .x = floats (g, "input"),
                                              .bias = floats (g, "bias"), .y = x };
-    const struct kern_act act = { KERN_GELU_TANH };
+    const struct kern_act act = { .function = KERN_GELU_TANH };
     struct kern_act_bwd b = { 1, n, act, floats (g, "upstream"), x, y, MG_FLOAT32 };
 
     kern_bias_dropout_add_fwd (k, &add, NULL, NULL);

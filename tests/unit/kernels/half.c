@@ -210,7 +210,7 @@ static int bda_bwd_copy (const struct kernels *k, const struct problem *p,
     return kern_bias_dropout_add_bwd (k, &a, NULL, NULL);
 }
 
-static const struct kern_act gelu = { KERN_GELU_TANH };
+static const struct kern_act gelu = { .function = KERN_GELU_TANH };
 
 static int act_fwd (const struct kernels *k, const struct problem *p,
                      enum mg_dtype dtype, const struct result *out)

@@ -34,25 +34,27 @@ struct row {
 #define FIELD(f) offsetof (struct model_config, f)
 
 static const struct row rows[] = {
-    { "as it is", 1, NULL, FIELD (num_layers), 4 },
-    { "tp 4", 4, NULL, FIELD (num_layers), 4 },
-    { "heads", 3, "num-attention-heads 4", FIELD (num_layers), 4 },
-    { "heads over tp", 8, "num-attention-heads 4", FIELD (num_layers), 4 },
-    { "ffn", 4, "ffn-hidden-size 254", FIELD (ffn_hidden_size), 254 },
-    { "padded vocabulary", 4, "padded-vocab-size 510", FIELD (padded_vocab_size), 510 },
-    { "vocabulary over padded", 1, "vocab-size 513", FIELD (vocab_size), 513 },
-    { "vocabulary equal padded", 1, NULL, FIELD (vocab_size), 512 },
-    { "most layers", 1, NULL, FIELD (num_layers), 1 << 16 },
+    { "as it is", 1, NULL, FIELD (num_layers), 4, false },
+    { "tp 4", 4, NULL, FIELD (num_layers), 4, false },
+    { "heads", 3, "num-attention-heads 4", FIELD (num_layers), 4, false },
+    { "heads over tp", 8, "num-attention-heads 4", FIELD (num_layers), 4, false },
+    { "ffn", 4, "ffn-hidden-size 254", FIELD (ffn_hidden_size), 254, false },
+    { "padded vocabulary", 4, "padded-vocab-size 510", FIELD (padded_vocab_size), 510, false },
+    { "vocabulary over padded", 1, "vocab-size 513", FIELD (vocab_size), 513, false },
+    { "vocabulary equal padded", 1, NULL, FIELD (vocab_size), 512, false },
+    { "most layers", 1, NULL, FIELD (num_layers), 1 << 16, false },
     { "too many layers", 1, "num-layers is 65537, want 1 to 65536", FIELD (num_layers),
-      (1 << 16) + 1 },
-    { "sequence over positions", 1, "seq-length 33", FIELD (seq_length), 33 },
-    { "sequence", 4, NULL, FIELD (seq_length), 30 },
+      (1 << 16) + 1, false },
+    { "sequence over positions", 1, "seq-length 33", FIELD (seq_length), 33, false },
+    { "sequence", 4, NULL, FIELD (seq_length), 30, false },
     { "sequence, sequence-parallel", 4, "seq-length 30 is not a multiple of tp 4",
       FIELD (seq_length), 30, true },
     { "longer, sequence-parallel", 4, NULL, FIELD (seq_length), 28, true },
-    { "zero hidden", 1, "hidden-size is 0, want 1 to", FIELD (hidden_size), 0 },
-    { "negative sequence", 1, "seq-length is -1", FIELD (seq_length), -1 },
-    { "huge heads", 1, "x kv-channels", FIELD (kv_channels), 1 << 23 },
+    { "zero hidden", 1, "hidden-size is 0, want 1 to", FIELD (hidden_size), 0, false },
+    { "negative sequence", 1, "seq-length is -1", FIELD (seq_length), -1, false },
+    { "groups", 4, "neither divides the other", FIELD (num_groups), 3, false },
+    { "fewer groups than ranks", 4, NULL, FIELD (num_groups), 2, false },
+    { "huge heads", 1, "x kv-channels", FIELD (kv_channels), 1 << 23, false },
 };
 
 /* Every size is legal, but sums of their products are not. */
@@ -69,8 +71,45 @@ static void test_total (void)
     is_int (model_config_validate (&c, 1, false, &err), 0, "just below");
 }
 
+static void refused (const struct model_config *c, int tp, const char *text)
+{
+    struct mg_error err = { "" };
+
+    ok (model_config_validate (c, tp, false, &err) < 0 && strstr (err.text, text), "%s",
+        err.text);
+}
+
+static void test_latent (void)
+{
+    struct model_config c = good ();
+    struct mg_error err = { "" };
+
+    rope_config_init (&c.rope);
+    c.latent = (struct model_latent){ .on = true, .kv_rank = 10, .qk_dim = 7, .rope_dim = 6,
+                                      .v_dim = 5 };
+    is_int (model_config_validate (&c, 4, false, &err), 0, "latents %s", err.text);
+    is_int (model_key_dim (&c) * 100 + model_value_dim (&c), 1305, "sizes of heads");
+    is_int (model_rope_pairs (&c), 3, "pairs");
+    c.latent.rope_dim = 5;
+    refused (&c, 1, "an even number");
+    c.latent.rope_dim = 6;
+    c.latent.kv_rank = 0;
+    refused (&c, 1, "kv-lora-rank is 0, want 1 to");
+    c.latent.kv_rank = 10;
+    c.latent.v_dim = 1 << 23;
+    refused (&c, 1, "the larger of qk-pos-emb-head-dim and v-head-dim");
+    c.latent.v_dim = 5;
+    c.rope.interleaved = true;
+    refused (&c, 1, "rotary-interleaved does not work");
+    c = good ();
+    c.num_groups = 1;
+    c.kv_channels = 1;
+    refused (&c, 4, "rows of queries, keys and values");
+}
+
 int main (void)
 {
+    test_latent ();
     for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
         struct model_config c = good ();
         struct mg_error err = { "" };

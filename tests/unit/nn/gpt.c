@@ -24,6 +24,72 @@ static void get (enum gpt_layer which, struct layer_spec *spec)
         err.text);
 }
 
+/* Latents, sinks: names, order and shapes on rank 1 of 2. */
+static void test_latent (void)
+{
+    static const struct {
+        const char *name;
+        int64_t rows, cols;
+    } rows[] = {
+        { "input_layernorm.weight", 24, 0 },
+        { "self_attention.core_attention.softmax_offset", 2, 0 },
+        { "self_attention.linear_proj.weight", 24, 6 },
+        { "self_attention.linear_q_down_proj.weight", 9, 24 },
+        { "self_attention.linear_q_up_proj.weight", 18, 9 },
+        { "self_attention.linear_kv_down_proj.weight", 12, 24 },
+        { "self_attention.linear_kv_up_proj.weight", 16, 8 },
+        { "self_attention.q_layernorm.weight", 9, 0 },
+        { "self_attention.kv_layernorm.weight", 8, 0 },
+        { "pre_mlp_layernorm.weight", 24, 0 },
+        { "mlp.linear_fc1.weight", 20, 24 },
+        { "mlp.linear_fc2.weight", 24, 20 },
+    };
+    enum { NUM = sizeof (rows) / sizeof (rows[0]) };
+    struct nn own = { .config = nn.config, .tp_size = 2, .tp_rank = 1 };
+    struct layer_spec spec;
+    struct layer layer = { .spec = &spec };
+    struct param p[LAYER_MAX_PARAMS];
+    struct mg_error err = { "" };
+
+    own.config.latent = (struct model_latent){ .on = true, .q_rank = 9, .kv_rank = 8,
+                                               .qk_dim = 5, .rope_dim = 4, .v_dim = 3 };
+    own.config.softmax = MODEL_LEARNABLE;
+    own.config.rms_norm = own.config.qk_norm = own.config.no_linear_bias = true;
+    nn_set_sizes (&own);
+    ok (gpt_spec (GPT_LAYER, &own, &shape, &spec, &err) == 0, "latents: whole %s", err.text);
+    is_int (spec.num_params, NUM, "latents: parameters");
+    layer_describe (&layer, &own, true, p, 0);
+    for (int i = 0; i < NUM && i < spec.num_params; i++) {
+        ok (strstr (p[i].name, rows[i].name) && p[i].extent[0] == rows[i].rows
+                && p[i].extent[1] == rows[i].cols, "%s", p[i].name);
+        ok (p[i].decay == (rows[i].cols > 0) && p[i].sequence_parallel == !p[i].tp_sharded,
+            "its marks");
+    }
+    own.config.latent.q_rank = 0;
+    own.config.qk_norm = false;
+    ok (gpt_spec (GPT_LAYER, &own, &shape, &spec, &err) == 0, "fewer: whole %s", err.text);
+    is_int (spec.num_params, NUM - 3, "fewer: parameters");
+}
+
+/* One group on two ranks: the fused weight is dealt out evenly. */
+static void test_groups (void)
+{
+    struct nn own = { .config = nn.config, .tp_size = 4, .tp_rank = 1 };
+    struct layer_spec spec;
+    struct layer layer = { .spec = &spec };
+    struct param p[LAYER_MAX_PARAMS];
+    struct mg_error err = { "" };
+
+    own.config.num_groups = 2;
+    own.config.kv_channels = 6;
+    nn_set_sizes (&own);
+    is_int (own.group_ranks, 2, "two ranks use a group");
+    ok (gpt_spec (GPT_LAYER, &own, &shape, &spec, &err) == 0, "groups: whole %s", err.text);
+    layer_describe (&layer, &own, false, p, 0);
+    ok (p[4].extent[0] == 12 && p[4].rect[0].offset[0] == 12 && p[4].tp_sharded
+            && p[4].num_rects == 1, "%s", p[4].name);
+}
+
 static void test_all (void)
 {
     static const int num_params[GPT_NUM_LAYERS] = { 2, 12, 0, 3, 0 };
@@ -157,6 +223,121 @@ static void test_forks (void)
     refused (&spec, "layer: core_attention uses backward context before a phase joins linear_proj");
 }
 
+/* The names of the phases that run again before the backward half of one. */
+static const char *again_before (const struct layer_spec *spec, const char *phase,
+                                 char text[200])
+{
+    text[0] = '\0';
+    for (int i = 0; i < spec->num_phases; i++) {
+        if (spec->again[phase_of (spec, phase)] & 1u << i) {
+            strcat (text, text[0] ? " " : "");
+            strcat (text, spec->phase[i].name);
+        }
+    }
+    return text;
+}
+
+/* The fewest phases run again, each right before what it makes is read. */
+static void test_again (void)
+{
+    static const struct {
+        unsigned modules;
+        const char *before, *want;
+    } rows[] = {
+        { RECOMPUTE_BIT (RECOMPUTE_CORE_ATTN), "linear_proj", "core_attention" },
+        { RECOMPUTE_BIT (RECOMPUTE_CORE_ATTN), "core_attention", "" },
+        { RECOMPUTE_BIT (RECOMPUTE_LAYERNORM), "linear_fc1", "pre_mlp_layernorm" },
+        { RECOMPUTE_BIT (RECOMPUTE_LAYERNORM), "pre_mlp_layernorm", "" },
+        { RECOMPUTE_BIT (RECOMPUTE_LAYERNORM), "linear_qkv", "input_layernorm" },
+        { RECOMPUTE_BIT (RECOMPUTE_MLP), "linear_fc2", "linear_fc1 activation" },
+        { RECOMPUTE_BIT (RECOMPUTE_MLP) | RECOMPUTE_BIT (RECOMPUTE_LAYERNORM), "linear_fc2",
+          "pre_mlp_layernorm linear_fc1 activation" },
+        { RECOMPUTE_ALL, "linear_fc2", "input_layernorm linear_qkv core_attention linear_proj "
+          "attention_reduce self_attn_bda pre_mlp_layernorm linear_fc1 activation" },
+        { RECOMPUTE_ALL, "linear_proj", "" },
+    };
+    struct layer_spec spec;
+    struct mg_error err = { "" };
+    char text[200];
+
+    for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
+        get (GPT_LAYER, &spec);
+        ok (layer_spec_recompute (&spec, rows[i].modules, &err) == 0, "modules %x: whole %s",
+            rows[i].modules, err.text);
+        is_str (again_before (&spec, rows[i].before, text), rows[i].want, "again before %s",
+                rows[i].before);
+    }
+    get (GPT_LAYER, &spec);
+    for (int i = 0; i < spec.num_phases; i++)
+        is_int (spec.again[i], 0, "nothing runs again where all is saved");
+}
+
+/* A rotation in place changes what is read before it. */
+static void test_again_in_place (void)
+{
+    struct nn rotating = nn;
+    struct layer_spec good, spec;
+    struct mg_error err = { "" };
+    char text[200];
+
+    rotating.config.positions = MODEL_ROPE;
+    if (gpt_spec (GPT_LAYER, &rotating, &shape, &good, &err) < 0)
+        bail_out ("%s", err.text);
+    spec = good;
+    ok (layer_spec_recompute (&spec, RECOMPUTE_ALL, &err) == 0, "all: whole %s", err.text);
+    ok (strstr (again_before (&spec, "linear_fc2", text),
+                "linear_qkv rotary_pos_emb core_attention"), "the product, then the rotation");
+    spec = good;
+    spec.tensor[good.phase[phase_of (&good, "core_attention")].operand[ATTENTION_VALUE]].modules
+        = RECOMPUTE_BIT (RECOMPUTE_MLP);
+    ok (layer_spec_recompute (&spec, RECOMPUTE_BIT (RECOMPUTE_MLP), &err) == 0, "qkv alone %s",
+        err.text);
+    is_str (again_before (&spec, "core_attention", text), "linear_qkv rotary_pos_emb",
+            "both write it again");
+    spec = good; // the rotation's result in place of a tensor that is kept
+    spec.phase[phase_of (&good, "rotary_pos_emb")].operand[ROTATE_X]
+        = good.phase[phase_of (&good, "input_layernorm")].operand[NORM_Y];
+    spec.phase[phase_of (&good, "core_attention")].operand[ATTENTION_OUT]
+        = good.phase[phase_of (&good, "linear_proj")].operand[ROW_X];
+    ok (layer_spec_recompute (&spec, RECOMPUTE_BIT (RECOMPUTE_LAYERNORM), &err) == 0,
+        "a norm and what changes it run again together %s", err.text);
+    is_str (again_before (&spec, "linear_qkv", text), "input_layernorm rotary_pos_emb", "both");
+}
+
+static void test_again_mistakes (void)
+{
+    struct layer_spec spec, good;
+    int norm, fc1, act;
+
+    get (GPT_LAYER, &good);
+    norm = phase_of (&good, "pre_mlp_layernorm");
+    fc1 = phase_of (&good, "linear_fc1");
+    act = phase_of (&good, "activation");
+    spec = good; // act is there for the backward pass, but a later phase has changed what it reads
+    spec.phase[act].operand[ACT_Y] = good.phase[norm].operand[NORM_Y];
+    spec.phase[phase_of (&good, "linear_fc2")].operand[ROW_X]
+        = good.phase[norm].operand[NORM_Y];
+    spec.tensor[good.phase[fc1].operand[COLUMN_Y]].life = LIFE_RECOMPUTED;
+    spec.tensor[good.phase[act].operand[ACT_Y]].life = LIFE_SHARED;
+    refused (&spec, "linear_fc1 cannot run again: norm2 has changed since");
+    spec = good; // the norm would write the statistics that another phase has written since
+    spec.tensor[good.phase[norm].operand[NORM_Y]].life = LIFE_RECOMPUTED;
+    spec.phase[act].operand[ACT_Y] = good.phase[norm].operand[NORM_STAT];
+    spec.tensor[good.phase[act].operand[ACT_Y]].life = LIFE_SHARED;
+    spec.phase[phase_of (&good, "linear_fc2")].operand[ROW_X]
+        = good.phase[norm].operand[NORM_STAT];
+    refused (&spec, "activation would have to run again, too: it changes stat2");
+    spec = good;
+    layer_add_tensor (&spec, &(struct layer_tensor){ .name = "idle", .life = LIFE_RECOMPUTED });
+    refused (&spec, "layer: nothing writes idle");
+    spec = good; // the norm would run again while the reduction of its dy runs
+    spec.tensor[good.phase[norm].operand[NORM_STAT]].life = LIFE_RECOMPUTED;
+    refused (&spec, "pre_mlp_layernorm has phases run again before a phase joins linear_fc1");
+    spec = good; // saved nowhere, and of no module
+    spec.tensor[good.phase[fc1].operand[COLUMN_Y]].life = LIFE_SHARED;
+    refused (&spec, "layer: activation reads backward fc1, which is not there then");
+}
+
 /* What a phase does to each of its operands is said. */
 static void test_ops (void)
 {
@@ -182,9 +363,14 @@ static void test_ops (void)
 int main (void)
 {
     test_all ();
+    test_latent ();
+    test_groups ();
     test_params ();
     test_mistakes ();
     test_forks ();
+    test_again ();
+    test_again_in_place ();
+    test_again_mistakes ();
     test_ops ();
     return done_testing ();
 }

@@ -40,7 +40,7 @@ static void fill (const struct nn_inputs *in, int microbatch)
     }
 }
 
-static void setup (struct fixture *f, bool tied)
+static void setup (struct fixture *f, bool tied, const struct recompute *recompute)
 {
     struct model_spec spec = {
         .config = {
@@ -60,6 +60,8 @@ static void setup (struct fixture *f, bool tied)
     struct mg_error err = { "" };
     int slots = 1;
 
+    if (recompute)
+        spec.recompute = *recompute;
     geometry_init (&job.geometry);
     if (!(f->job = job_create (&job, &err))
         || !(f->model = model_create (&spec, f->job, &err)))
@@ -130,7 +132,7 @@ static void test_gradients (bool tied)
     struct mg_error err = { "" };
     double first;
 
-    setup (&f, tied);
+    setup (&f, tied, NULL);
     first = loss (&f, true);
     ok (isfinite (first) && first > 0, "%s: loss %g", tied ? "tied" : "untied", first);
     ok (loss (&f, false) == first, "the same bits again");
@@ -167,7 +169,7 @@ static void test_padding (bool tied)
     int64_t rows;
     double norm;
 
-    setup (&f, tied);
+    setup (&f, tied, NULL);
     is_int (count_in_padding (&f, &rows), 0, "padding is zero");
     is_int (rows, (tied ? 1 : 2) * (16 - VOCAB), "in all rows that nobody uses");
     for (int step = 0; step < 3; step++) {
@@ -188,7 +190,7 @@ static void test_counts (void)
     int64_t numel = 0;
     int slots = 3;
 
-    setup (&f, true);
+    setup (&f, true, NULL);
     for (size_t i = 0; i < f.n; i++)
         numel += f.params[i].numel;
     is_int (model_num_parameters (f.model), numel - 3 * 12, "parameters without padding");
@@ -198,6 +200,95 @@ static void test_counts (void)
     teardown (&f);
 }
 
+/* --- recomputation --- */
+
+/* Parameters that passes told of: those needed before the first gradients were ready, and those
+ * whose gradients were.
+ */
+struct told {
+    size_t needed, ready;
+};
+
+static int needed (void *arg, size_t first, size_t n, struct mg_error *err)
+{
+    struct told *told = arg;
+
+    (void)first, (void)err;
+    if (told->ready == 0)
+        told->needed += n;
+    return 0;
+}
+
+static int ready (void *arg, size_t first, size_t n, struct mg_error *err)
+{
+    struct told *told = arg;
+
+    (void)first, (void)err;
+    told->ready += n;
+    return 0;
+}
+
+/* Gradients, memory and hooks of a microbatch: with the gradients of 'kept', bit for bit. */
+static void test_recompute_as (const struct recompute *r, struct fixture *kept, const char *text)
+{
+    struct fixture f;
+    struct mg_error err = { "" };
+    struct told told = { 0 };
+    const struct model_mode mode = { .training = true, .loss_weight = 1,
+                                     .hooks = { needed, ready, &told } };
+    int slots = 4;
+    size_t different = 0;
+    double first;
+
+    setup (&f, true, r);
+    first = loss (&f, true);
+    ok (isfinite (first), "%s: loss %g", text, first);
+    for (size_t i = 0; i < f.n; i++)
+        different += memcmp (f.params[i].grad, kept->params[i].grad,
+                             (size_t)f.params[i].numel * sizeof (float)) != 0;
+    is_int (different, 0, "%s: gradients have the same bits", text);
+    ok (model_activation_bytes (f.model, &slots) < model_activation_bytes (kept->model, &slots),
+        "%s: less memory", text);
+    ok (model_cost (f.model).again > 0
+            && model_cost (f.model).again < model_cost (f.model).forward
+            && model_cost (f.model).forward == model_cost (kept->model).forward,
+        "%s: some is computed again", text);
+    if (model_forward (f.model, &mode, 0, 0, &err) < 0
+        || model_backward (f.model, &mode, 0, 0, &err) < 0)
+        bail_out ("%s", err.text);
+    ok (told.needed >= f.n && told.ready == f.n, "%s: hooks are told", text);
+    teardown (&f);
+}
+
+static void test_recompute (void)
+{
+    static const struct {
+        struct recompute r;
+        const char *text;
+    } rows[] = {
+        { { .granularity = RECOMPUTE_SELECTIVE, .modules = RECOMPUTE_BIT (RECOMPUTE_CORE_ATTN) },
+          "core_attn" },
+        { { .granularity = RECOMPUTE_SELECTIVE, .modules = RECOMPUTE_BIT (RECOMPUTE_LAYERNORM) },
+          "layernorm" },
+        { { .granularity = RECOMPUTE_SELECTIVE, .modules = RECOMPUTE_BIT (RECOMPUTE_MLP) },
+          "mlp" },
+        { { .granularity = RECOMPUTE_FULL, .method = RECOMPUTE_UNIFORM, .num_layers = 1 },
+          "uniform 1" },
+        { { .granularity = RECOMPUTE_FULL, .method = RECOMPUTE_UNIFORM, .num_layers = 2 },
+          "uniform 2" },
+        { { .granularity = RECOMPUTE_FULL, .method = RECOMPUTE_BLOCK, .num_layers = 1 },
+          "block 1" },
+    };
+    struct fixture kept;
+
+    setup (&kept, true, NULL);
+    loss (&kept, true);
+    is_near (model_cost (kept.model).again, 0, 0, "nothing is computed again");
+    for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++)
+        test_recompute_as (&rows[i].r, &kept, rows[i].text);
+    teardown (&kept);
+}
+
 int main (void)
 {
     test_gradients (true);
@@ -205,5 +296,6 @@ int main (void)
     test_padding (true);
     test_padding (false);
     test_counts ();
+    test_recompute ();
     return done_testing ();
 }

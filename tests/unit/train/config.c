@@ -15,6 +15,9 @@
 
 #define AWARE "--bf16", "--use-distributed-optimizer", "--use-precision-aware-optimizer"
 
+#define SELECTIVE "--recompute-granularity", "selective"
+#define FULL "--recompute-granularity", "full", "--recompute-method"
+
 enum { MAX_ARGS = 40 };
 
 struct row {
@@ -46,6 +49,9 @@ static const struct row rows[] = {
     { { "--train-data-path", "a", NULL }, "--data-path and --train-data-path exclude" },
     { { "--valid-data-path", "a", NULL }, "--data-path and --valid-data-path exclude" },
     { { "--eod-mask-loss", "--eod-token-id", "0", NULL }, NULL },
+    { { "--reset-attention-mask", "--reset-position-ids", "--eod-token-id", "0", NULL }, NULL },
+    { { "--reset-attention-mask", NULL }, "--reset-attention-mask wants --eod-token-id or" },
+    { { "--reset-position-ids", NULL }, "--reset-position-ids wants --eod-token-id or" },
     { { "--eod-mask-loss", NULL }, "--eod-mask-loss wants --eod-token-id or --tokenizer-type" },
     { { "--eod-token-id=-1", NULL }, "--eod-token-id: -1 is out of range, want 0 to" },
     { { "--fim-data", "--eod-token-id=0", "--fim-rate=1", "--fim-spm-rate=0" }, NULL },
@@ -104,6 +110,9 @@ static const struct row rows[] = {
     { { "--tokenizer-type", "ByteLevel", NULL }, NULL },
     { { "--tokenizer-type", "Bytes", NULL }, "tokenizer type: \"Bytes\" is unknown" },
     { { "--tokenizer-type", "GPT2BPETokenizer", NULL }, "needs --vocab-file and --merge" },
+    { { "--tokenizer-type", "HuggingFaceTokenizer", NULL }, "needs --tokenizer-model" },
+    { { "--tokenizer-type=HuggingFaceTokenizer", "--tokenizer-model", "d", NULL }, NULL },
+    { { "--tokenizer-model", "d", NULL }, "--tokenizer-model wants --tokenizer-type" },
     { { "--vocab-file", "v", NULL }, "--vocab-file wants --tokenizer-type" },
     { { "--merge-file", "m", NULL }, "--merge-file wants --tokenizer-type" },
     { { "--fp8-param-gather", "--bf16", NULL }, "--fp8-param-gather wants --bf16 and" },
@@ -144,6 +153,18 @@ static const struct row rows[] = {
     { { "--ddp-average-in-collective", "--calculate-per-token-loss", NULL },
       "--ddp-average-in-collective and --calculate-per-token-loss exclude each other" },
     { { "--hidden-dropout", "1", NULL }, "--hidden-dropout: 1 is out of range" },
+    { { "--recompute-activations", NULL }, NULL },
+    { { "--recompute-granularity", "half", NULL },
+      "--recompute-granularity \"half\": want full or selective" },
+    { { SELECTIVE, "--recompute-modules", NULL }, NULL },
+    { { SELECTIVE, "--recompute-modules", "core_attn", "layernorm", "mlp" }, NULL },
+    { { SELECTIVE, "--recompute-modules", "attention" }, "\"attention\" is unknown, want some of" },
+    { { SELECTIVE, "--recompute-modules", "mla_up_proj" }, "multi-latent attention have it" },
+    { { SELECTIVE, "--recompute-method", "block" }, "--recompute-method wants" },
+    { { FULL, "uniform", "--recompute-num-layers", "0" }, "wants --recompute-num-layers of 1" },
+    { { FULL, "block", "--recompute-num-layers", "-1" }, "--recompute-num-layers: -1 is out of" },
+    { { "--distribute-saved-activations", NULL }, "wants --recompute-granularity full" },
+    { { "--checkpoint-activations", NULL }, "give --recompute-activations" },
     { { "--rampup-batch-size", "2", "2", "8", NULL }, NULL },
     { { "--rampup-batch-size", "2", "2", NULL },
       "--rampup-batch-size wants three values" },
@@ -338,6 +359,62 @@ static void test_model (void)
     ok (run_config_check_rules (&c, &err) < 0
             && strstr (err.text, "global-batch-size 7 is not a multiple of micro-batch-size 2 x "
                                  "dp 3 = 6; use 6 or 12"), "%s", err.text);
+}
+
+/* What is asked of attention heads. */
+static void test_heads (void)
+{
+    static const struct {
+        const char *arg[9];
+        const char *text; /* part of the message, NULL: legal */
+    } cases[] = {
+        { { "--softmax-type", "learnable", NULL }, NULL },
+        { { "--softmax-type", "soft", NULL }, "--softmax-type \"soft\": want vanilla" },
+        { { "--rope-type", "rope", NULL }, "--rope-type wants --multi-latent-attention" },
+        { { "--q-lora-rank", "4", NULL }, "--q-lora-rank wants --multi-latent-attention" },
+        { { "--multi-latent-attention", NULL }, NULL },
+        { { "--multi-latent-attention", "--rope-type", "rope", "--rotary-percent", "0.5", NULL },
+          NULL },
+        { { "--multi-latent-attention", "--rotary-percent", "0.5", NULL },
+          "--rope-type yarn excludes --rotary-percent below 1" },
+        { { "--multi-latent-attention", "--rope-type", "none", NULL },
+          "--rope-type \"none\": want rope or yarn" },
+        { { "--multi-latent-attention", "--group-query-attention", NULL },
+          "--multi-latent-attention and --group-query-attention exclude each other" },
+        { { "--multi-latent-attention", "--rotary-interleaved", NULL },
+          "--multi-latent-attention and --rotary-interleaved exclude each other" },
+        { { "--multi-latent-attention", "--use-rope-scaling", NULL }, "exclude each other" },
+        { { "--multi-latent-attention", "--position-embedding-type", "rope", "--no-rope-freq", "2",
+            NULL },
+          "exclude each other" },
+        { { "--multi-latent-attention", "--position-embedding-type", "yarn", NULL },
+          "give --rope-type yarn" },
+    };
+    static const char *const all[] = { "--multi-latent-attention", "--q-lora-rank", "24",
+                                       "--rotary-scaling-factor", "40", "--mscale-all-dim", "1",
+                                       NULL };
+    struct train_args args;
+    struct run_config c;
+    const struct model_config *m = &c.model.config;
+    struct mg_error err = { "" };
+
+    for (size_t i = 0; i < sizeof (cases) / sizeof (cases[0]); i++) {
+        int rc;
+
+        make_model (cases[i].arg, 1, 0, 257, &args, &c);
+        rc = run_config_model (&c, &err);
+        if (!cases[i].text)
+            is_int (rc, 0, "%s", cases[i].arg[0]);
+        else
+            ok (rc < 0 && strstr (err.text, cases[i].text), "%s", err.text);
+    }
+    make_model (all, 1, 0, 257, &args, &c);
+    is_int (run_config_model (&c, &err), 0, "latents");
+    ok (m->latent.on && m->latent.q_rank == 24 && m->latent.kv_rank == 32
+            && m->latent.qk_dim == 128 && m->latent.rope_dim == 64 && m->latent.v_dim == 128,
+        "Megatron's defaults");
+    ok (m->rope.scaling == ROPE_YARN && m->rope.factor == 40 && m->rope.mscale_all_dim == 1
+            && m->softmax == MODEL_VANILLA, "YaRN by default");
 }
 
 /* --- stages --- */
@@ -665,6 +742,7 @@ int main (void)
     test_environment ();
     test_fingerprint ();
     test_model ();
+    test_heads ();
     test_stages ();
     test_lr ();
     test_rows ();

@@ -39,6 +39,8 @@ static void test_check (void)
     const int64_t gib = 1 << 30;
     const struct memory_plan state = { .bytes = { [MEMORY_PARAMETERS] = 2 * gib } };
     const struct memory_plan activations = { .bytes = { [MEMORY_ACTIVATIONS] = 2 * gib } };
+    const struct memory_plan kept = { .bytes = { [MEMORY_ACTIVATIONS] = 2 * gib },
+                                      .forward_cost = 1 };
     const struct memory_advice none = { false }, all = { true, true, true, true, true };
     const struct memory_advice bf16 = { .bf16 = true };
     struct mg_error err = { "" };
@@ -56,6 +58,9 @@ static void test_check (void)
                                  "--sequence-parallel, more "), "%s", err.text);
     ok (memory_check (&activations, 3, 1, &bf16, &err) < 0
             && strstr (err.text, "less; --bf16, more "), "%s", err.text);
+    ok (memory_check (&kept, 3, 1, &none, &err) < 0
+            && strstr (err.text, "less; recomputation (megatron plan memory --fit finds which), "),
+        "%s", err.text);
 }
 
 static void test_advice (void)

@@ -1,0 +1,50 @@
+/* added_tokens - tokens of tokenizer.json that are found in a text before all else
+ *
+ * A token that is not "normalized" is looked for in the text as it is, the others in the
+ * normalised text of what is left, as they are once they are normalised too.  Of those
+ * that begin first, the longest is taken.  "single_word": only where no word character is
+ * beside it; "lstrip", "rstrip": white space beside it becomes part of it.
+ */
+#ifndef LIBCORE_DATA_ADDED_TOKENS_H
+#define LIBCORE_DATA_ADDED_TOKENS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "libcore/data/regex.h"
+#include "megatron/error.h"
+
+struct added_token {
+    int32_t id;
+    bool single_word, lstrip, rstrip;
+};
+
+struct added_tokens; /* opaque, immutable: may be used by many threads */
+
+/* An empty list. NULL with errno ENOMEM, EINVAL. The caller owns it. */
+struct added_tokens *added_tokens_create (struct mg_error *err);
+
+/* Free; NULL is allowed; errno is kept. */
+void added_tokens_destroy (struct added_tokens *tokens);
+
+/* Look for a text, not empty, from here on; of equal ones the last counts.  -1 with errno
+ * ENOMEM. */
+int added_tokens_put (struct added_tokens *tokens, const char *text, size_t size,
+                      const struct added_token *token, struct mg_error *err);
+
+/* The next token of a text. All zero before the first. */
+struct added_tokens_walk {
+    size_t at;       /* where to look for the next */
+    size_t done;     /* the end of the token before, with its white space */
+    size_t from, to; /* the token, with its white space; from may be less than 'done' of
+                      * before if the token before took white space that begins this */
+    int32_t id;
+};
+
+/* Returns 1, 0 if there is no further one, -1 with errno of regex_next(). */
+int added_tokens_next (const struct added_tokens *tokens, struct regex_scratch *scratch,
+                       const char *text, size_t size, struct added_tokens_walk *walk,
+                       struct mg_error *err);
+
+#endif /* LIBCORE_DATA_ADDED_TOKENS_H */

@@ -1,0 +1,51 @@
+/* json_place - where a value stands in a JSON file, so that a message can name it
+ *
+ * A place is on the stack of the function that looks at the value, and points to the place
+ * of what the value is part of.
+ */
+#ifndef LIBCORE_DATA_JSON_PLACE_H
+#define LIBCORE_DATA_JSON_PLACE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "megatron/error.h"
+
+struct json_place {
+    const char *file;
+    const struct json_place *up; /* NULL: the whole file */
+    const char *key;             /* NULL: an element of an array, number 'index' */
+    size_t index;
+};
+
+enum { JSON_PLACE_QUOTE = 64 };
+
+struct json_place json_place_key (const struct json_place *up, const char *key);
+struct json_place json_place_index (const struct json_place *up, size_t index);
+
+/* Set "FILE: PATH: TEXT", with a path such as model.merges[3], and errno EINVAL.
+ * Returns -1. */
+int json_place_error (const struct json_place *place, struct mg_error *err,
+                      const char *fmt, ...) __attribute__ ((format (printf, 3, 4)));
+
+/* Text of a file for a message: one line, not too long, not cut inside a character. */
+const char *json_place_quote (char to[JSON_PLACE_QUOTE], const char *text, size_t size);
+
+/* Parse 'size' bytes as JSON whose outermost value is an object.  NULL with errno EINVAL
+ * and a text that names file and line.  The caller owns the result. */
+json_t *json_place_parse (const char *file, const char *text, size_t size,
+                          struct mg_error *err);
+
+/* Read a member of the object at 'place'.  0, or -1 if it has another type.  If it is
+ * missing or null, '*value' is left as it is. */
+int json_place_bool (const struct json_place *place, const json_t *object,
+                     const char *key, bool *value, struct mg_error *err);
+int json_place_string (const struct json_place *place, const json_t *object,
+                       const char *key, const char **value, struct mg_error *err);
+
+/* The member "type", which must be there, of what must be an object. */
+int json_place_type (const struct json_place *place, const json_t *object,
+                     const char **type, struct mg_error *err);
+
+#endif /* LIBCORE_DATA_JSON_PLACE_H */

@@ -1,0 +1,35 @@
+/* normalizer - what tokenizer.json does to a text before it is cut into words
+ *
+ * The kinds NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Prepend, Replace, Strip and
+ * Sequence.  Immutable: may be used by many threads, each with a scratch of its own.
+ */
+#ifndef LIBCORE_DATA_NORMALIZER_H
+#define LIBCORE_DATA_NORMALIZER_H
+
+#include <jansson.h>
+#include <stddef.h>
+
+#include "libcore/data/json_place.h"
+#include "libcore/data/regex.h"
+#include "libcore/data/text_buffer.h"
+#include "megatron/error.h"
+
+struct normalizer; /* opaque */
+
+/* Make it of the value at 'place', which may be NULL or null: no change.  NULL with errno
+ * EINVAL (a fault, or what is not supported, with its path), ENOTSUP (it needs a library
+ * that this build lacks), ENOMEM.  The caller owns the result. */
+struct normalizer *normalizer_create (const struct json_place *place, const json_t *value,
+                                      struct mg_error *err);
+
+/* Free; NULL is allowed; errno is kept. */
+void normalizer_destroy (struct normalizer *normalizer);
+
+/* Normalise a text of valid characters, strays written as utf8.h says.  '*result' is the
+ * text itself or lies in one of the two buffers, until the next call.  -1 with errno
+ * ENOMEM, EIO (regex.h). */
+int normalizer_run (const struct normalizer *normalizer, struct regex_scratch *scratch,
+                    struct text_buffer buffers[2], const char *text, size_t size,
+                    const char **result, size_t *result_size, struct mg_error *err);
+
+#endif /* LIBCORE_DATA_NORMALIZER_H */

@@ -1,0 +1,425 @@
+/* regex - from Oniguruma's syntax to PCRE2's, and matches
+ *
+ * A text that ends with a stray byte or has some inside is no valid UTF-8 for PCRE2, which
+ * is told not to check: a surrogate has the form of a character of three bytes, and PCRE2
+ * decodes it as one.
+ */
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+
+#include <errno.h>
+#include <pcre2.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libcore/data/regex.h"
+#include "libcore/data/text_buffer.h"
+#include "libcore/data/utf8.h"
+
+enum { PATTERN_MAX = 1 << 16, STEPS_MIN = 10000000, STEPS_BYTE = 100 };
+
+struct regex {
+    pcre2_code *code;
+    bool jit;
+};
+
+struct regex_scratch {
+    pcre2_match_data *match;
+    pcre2_match_context *context;
+};
+
+struct translation {
+    const char *text;
+    size_t size, at;
+    struct text_buffer to;
+};
+
+#define WORD "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24b6}-\\x{24e9}" \
+    "\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}\\x{200c}\\x{200d}"
+
+/* An escape, and what is written for it outside of a class and inside. NULL: refused. */
+static const struct escape {
+    char letter;
+    const char *outside, *inside;
+} escapes[] = {
+    { 's', "[" UTF8_SPACES "]", UTF8_SPACES },
+    { 'S', "[^" UTF8_SPACES "]", NULL },
+    { 'w', "[" WORD "]", WORD },
+    { 'W', "[^" WORD "]", NULL },
+    { 'd', "\\p{Nd}", "\\p{Nd}" },
+    { 'D', "\\P{Nd}", "\\P{Nd}" },
+    { 'h', "[0-9A-Fa-f]", "0-9A-Fa-f" },
+    { 'H', "[^0-9A-Fa-f]", NULL },
+    { 'G', NULL, NULL },
+    { 'Q', NULL, NULL },
+    { 'E', NULL, NULL },
+    { 'C', NULL, NULL },
+    { 'N', NULL, NULL },
+    { 'y', NULL, NULL },
+    { 'Y', NULL, NULL },
+    { '\0', NULL, NULL },
+};
+
+/* Scripts by name: \p{Han} is a script in Oniguruma, but also what else the script is used
+ * with in PCRE2 from 10.40 on. */
+static const char *const scripts[] = {
+    "Arabic", "Armenian", "Bengali", "Cyrillic", "Devanagari", "Georgian", "Greek", "Han",
+    "Hangul", "Hebrew", "Hiragana", "Katakana", "Khmer", "Lao", "Latin", "Tamil", "Telugu",
+    "Thai", "Tibetan", NULL,
+};
+
+static int fail (struct mg_error *err, int code)
+{
+    PCRE2_UCHAR text[120] = "";
+
+    if (code == PCRE2_ERROR_NOMEMORY)
+        return mg_error_set (err, ENOMEM, "pcre2: out of memory");
+    if (code == PCRE2_ERROR_MATCHLIMIT || code == PCRE2_ERROR_HEAPLIMIT
+        || code == PCRE2_ERROR_DEPTHLIMIT)
+        return mg_error_set (err, EIO, "a regular expression of the tokenizer takes too "
+                             "many steps on this text");
+    pcre2_get_error_message (code, text, sizeof (text));
+    return mg_error_set (err, EIO, "pcre2: error %d, %s", code, (const char *)text);
+}
+
+/* ---- translation ---- */
+
+static int refuse (const struct translation *t, size_t at, const char *what,
+                   struct mg_error *err)
+{
+    size_t n = t->size - at < 8 ? t->size - at : 8;
+    char part[9];
+
+    memcpy (part, t->text + at, n);
+    part[n] = '\0';
+    for (size_t i = 0; i < n; i++) {
+        if ((unsigned char)part[i] < ' ' || (unsigned char)part[i] >= 0x7f)
+            part[i] = '?';
+    }
+    return mg_error_set (err, EINVAL, "the regular expression has %s at byte %zu, \"%s\", "
+                         "which is not supported", what, at, part);
+}
+
+static int put (struct translation *t, const char *text, struct mg_error *err)
+{
+    return text_buffer_append (&t->to, text, strlen (text), err);
+}
+
+static int copy (struct translation *t, size_t n, struct mg_error *err)
+{
+    if (n > t->size - t->at)
+        n = t->size - t->at;
+    t->at += n;
+    return text_buffer_append (&t->to, t->text + t->at - n, n, err);
+}
+
+/* \p{NAME}: the name of a script becomes that of a script for PCRE2 too. */
+static int put_property (struct translation *t, struct mg_error *err)
+{
+#if PCRE2_MAJOR > 10 || PCRE2_MINOR >= 40
+    const char *p = t->text + t->at;
+    const char *end = memchr (p, '}', t->size - t->at);
+
+    for (int i = 0; end && p[2] == '{' && scripts[i]; i++) {
+        size_t n = strlen (scripts[i]);
+
+        if ((size_t)(end - p) == n + 3 && memcmp (p + 3, scripts[i], n) == 0) {
+            t->at += n + 4;
+            if (text_buffer_append (&t->to, p, 3, err) < 0 || put (t, "sc:", err) < 0)
+                return -1;
+            return text_buffer_append (&t->to, scripts[i], n, err) < 0 ? -1 : put (t, "}", err);
+        }
+    }
+#else
+    (void)scripts;
+#endif
+    return copy (t, 2, err);
+}
+
+static int put_escape (struct translation *t, bool inside, struct mg_error *err)
+{
+    const struct escape *e = escapes;
+    const char *text;
+    char letter;
+
+    if (t->at + 1 == t->size)
+        return refuse (t, t->at, "a backslash at its end", err);
+    letter = t->text[t->at + 1];
+    if (letter == 'p' || letter == 'P')
+        return put_property (t, err);
+    while (e->letter && e->letter != letter)
+        e++;
+    if (!e->letter)
+        return copy (t, 2, err);
+    text = inside ? e->inside : e->outside;
+    if (!text)
+        return refuse (t, t->at, inside ? "an escape inside a class" : "an escape", err);
+    t->at += 2;
+    return put (t, text, err);
+}
+
+static int put_class (struct translation *t, struct mg_error *err)
+{
+    size_t begin = t->at;
+    int rc = copy (t, t->at + 1 < t->size && t->text[t->at + 1] == '^' ? 2 : 1, err);
+
+    for (bool first = true; rc == 0 && t->at < t->size; first = false) {
+        char c = t->text[t->at];
+        char next = t->at + 1 < t->size ? t->text[t->at + 1] : '\0';
+
+        if (c == ']' && !first)
+            return copy (t, 1, err);
+        if (c == '\\') {
+            rc = put_escape (t, true, err);
+        } else if (c == '[' && next == ':') {
+            const char *end = memmem (t->text + t->at, t->size - t->at, ":]", 2);
+
+            if (!end)
+                break;
+            rc = copy (t, end + 2 - (t->text + t->at), err);
+        } else if (c == '[') {
+            return refuse (t, t->at, "a class inside a class", err);
+        } else if (c == '&' && next == '&') {
+            return refuse (t, t->at, "an intersection of classes", err);
+        } else {
+            rc = copy (t, 1, err);
+        }
+    }
+    return rc < 0 ? -1 : refuse (t, begin, "a class without end", err);
+}
+
+/* "{n,m}": Oniguruma takes "{,m}" for "{0,m}", and "{n,m}+" for a repeat of repeats. */
+static int put_count (struct translation *t, struct mg_error *err)
+{
+    size_t end = t->at + 1;
+
+    while (end < t->size && (memchr ("0123456789,", t->text[end], 11)))
+        end++;
+    if (end == t->size || t->text[end] != '}' || end == t->at + 1)
+        return copy (t, 1, err);
+    if (end + 1 < t->size && memchr ("+?*", t->text[end + 1], 3))
+        return refuse (t, t->at, "a repeat of a count", err);
+    if (t->text[t->at + 1] == ',') {
+        t->at++;
+        if (put (t, "{0", err) < 0)
+            return -1;
+    }
+    return copy (t, end + 1 - t->at, err);
+}
+
+/* "(?imx-imx:" and the like: of the options, i alone means the same. */
+static int put_group (struct translation *t, struct mg_error *err)
+{
+    size_t at = t->at + 2;
+
+    if (t->at + 1 < t->size && t->text[t->at + 1] == '*')
+        return refuse (t, t->at, "a verb", err);
+    if (t->at + 2 < t->size && t->text[t->at + 1] == '?') {
+        if (memchr ("CR&P0123456789+|(", t->text[at], 17))
+            return refuse (t, t->at, "a group", err);
+        while (at < t->size && memchr ("imxsUJna-^", t->text[at], 10)) {
+            if (t->text[at] != 'i' && t->text[at] != '-')
+                return refuse (t, t->at, "an option", err);
+            at++;
+        }
+    }
+    return copy (t, 1, err);
+}
+
+static int translate (struct translation *t, struct mg_error *err)
+{
+    int rc = 0;
+
+    while (rc == 0 && t->at < t->size) {
+        switch (t->text[t->at]) {
+        case '\\':
+            rc = put_escape (t, false, err);
+            break;
+        case '[':
+            rc = put_class (t, err);
+            break;
+        case '{':
+            rc = put_count (t, err);
+            break;
+        case '(':
+            rc = put_group (t, err);
+            break;
+        default:
+            rc = copy (t, 1, err);
+        }
+    }
+    return rc;
+}
+
+/* ---- compiling ---- */
+
+static pcre2_code *compile (const struct text_buffer *pattern, uint32_t options,
+                            struct mg_error *err)
+{
+    pcre2_compile_context *context = pcre2_compile_context_create (NULL);
+    PCRE2_UCHAR text[120] = "";
+    uint32_t unicode = 0;
+    pcre2_code *regex;
+    PCRE2_SIZE offset;
+    int code;
+
+    pcre2_config (PCRE2_CONFIG_UNICODE, &unicode);
+    if (!context || !unicode) {
+        pcre2_compile_context_free (context);
+        if (!context)
+            mg_error_set (err, ENOMEM, "pcre2: out of memory");
+        else
+            mg_error_set (err, ENOTSUP, "the PCRE2 library here was built without Unicode");
+        return NULL;
+    }
+    pcre2_set_newline (context, PCRE2_NEWLINE_LF);
+    pcre2_set_max_pattern_length (context, PATTERN_MAX);
+    regex = pcre2_compile ((PCRE2_SPTR)pattern->data, pattern->size,
+                           PCRE2_UTF | options, &code, &offset, context);
+    pcre2_compile_context_free (context);
+    if (!regex && code == PCRE2_ERROR_HEAP_FAILED) {
+        mg_error_set (err, ENOMEM, "pcre2: out of memory");
+    } else if (!regex) {
+        pcre2_get_error_message (code, text, sizeof (text));
+        mg_error_set (err, EINVAL, "the regular expression is not supported: %s",
+                      (const char *)text);
+    }
+    return regex;
+}
+
+static struct regex *create (const struct text_buffer *pattern, uint32_t options,
+                             struct mg_error *err)
+{
+    struct regex *regex;
+
+    if (!(regex = calloc (1, sizeof (*regex)))) {
+        mg_error_set (err, ENOMEM, "out of memory");
+        return NULL;
+    }
+    if (!(regex->code = compile (pattern, options, err))) {
+        free (regex);
+        return NULL;
+    }
+    /* where it is not to be had (no executable memory), the interpreter serves */
+    regex->jit = pcre2_jit_compile (regex->code, PCRE2_JIT_COMPLETE) == 0;
+    return regex;
+}
+
+struct regex *regex_create (const char *pattern, size_t size, struct mg_error *err)
+{
+    struct translation t = { .text = pattern, .size = size };
+    struct regex *regex = NULL;
+
+    if (size > PATTERN_MAX)
+        mg_error_set (err, EINVAL, "the regular expression has %zu bytes, want at most %d",
+                      size, PATTERN_MAX);
+    else if (text_buffer_reserve (&t.to, 1, err) == 0 && translate (&t, err) == 0)
+        regex = create (&t.to, PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, err);
+    text_buffer_clear (&t.to);
+    return regex;
+}
+
+struct regex *regex_create_literal (const char *text, size_t size, struct mg_error *err)
+{
+    struct text_buffer pattern = { (char *)text, size, size };
+
+    return create (&pattern, PCRE2_LITERAL, err);
+}
+
+void regex_destroy (struct regex *regex)
+{
+    if (regex) {
+        int saved_errno = errno;
+
+        pcre2_code_free (regex->code);
+        free (regex);
+        errno = saved_errno;
+    }
+}
+
+struct regex_scratch *regex_scratch_create (struct mg_error *err)
+{
+    struct regex_scratch *scratch = calloc (1, sizeof (*scratch));
+
+    if (scratch) {
+        scratch->match = pcre2_match_data_create (1, NULL);
+        scratch->context = pcre2_match_context_create (NULL);
+    }
+    if (scratch && scratch->match && scratch->context)
+        return scratch;
+    regex_scratch_destroy (scratch);
+    mg_error_set (err, ENOMEM, "out of memory");
+    return NULL;
+}
+
+void regex_scratch_destroy (struct regex_scratch *scratch)
+{
+    if (scratch) {
+        int saved_errno = errno;
+
+        pcre2_match_data_free (scratch->match);
+        pcre2_match_context_free (scratch->context);
+        free (scratch);
+        errno = saved_errno;
+    }
+}
+
+/* ---- matching ---- */
+
+static int match (const struct regex *regex, struct regex_scratch *scratch,
+                  const char *text, size_t size, size_t at)
+{
+    int rc = PCRE2_ERROR_JIT_STACKLIMIT;
+
+    if (regex->jit)
+        rc = pcre2_jit_match (regex->code, (PCRE2_SPTR)text, size, at, PCRE2_NO_UTF_CHECK,
+                              scratch->match, scratch->context);
+    if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
+        rc = pcre2_match (regex->code, (PCRE2_SPTR)text, size, at,
+                          PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, scratch->match,
+                          scratch->context);
+    return rc;
+}
+
+/* A long run of one kind may take a step a byte; what takes many more is a fault. */
+static void limit_steps (struct regex_scratch *scratch, size_t size)
+{
+    size_t steps = STEPS_MIN + (size < UINT32_MAX / STEPS_BYTE ? size * STEPS_BYTE
+                                                               : UINT32_MAX / 2);
+
+    pcre2_set_match_limit (scratch->context, (uint32_t)(steps < UINT32_MAX ? steps : UINT32_MAX));
+}
+
+int regex_next (const struct regex *regex, struct regex_scratch *scratch,
+                const char *text, size_t size, struct regex_walk *walk,
+                struct mg_error *err)
+{
+    if (walk->at == 0)
+        limit_steps (scratch, size);
+    while (walk->at <= size) {
+        const PCRE2_SIZE *found;
+        int rc = match (regex, scratch, text, size, walk->at);
+        size_t n = 1;
+
+        if (rc == PCRE2_ERROR_NOMATCH)
+            return 0;
+        if (rc < 0)
+            return fail (err, rc);
+        found = pcre2_get_ovector_pointer (scratch->match);
+        if (found[0] > found[1] || found[0] < walk->at || found[1] > size)
+            return mg_error_set (err, EIO, "a regular expression of the tokenizer matches "
+                                 "backwards");
+        if (found[0] < found[1] || !walk->matched || found[1] != walk->to) {
+            walk->from = found[0];
+            walk->to = found[1];
+            walk->at = walk->to;
+            walk->matched = true;
+            return 1;
+        }
+        if (walk->at < size)
+            utf8_decode (text + walk->at, &n);
+        walk->at += n;
+    }
+    return 0;
+}

@@ -1,0 +1,52 @@
+/* regex - the regular expressions of tokenizer.json, which are Oniguruma's, by PCRE2
+ *
+ * What both libraries write alike means the same here as it does in Oniguruma with its
+ * Ruby syntax: \s, \w, \d and \h are Unicode's White_Space, word characters, decimal
+ * digits and ASCII's hexadecimal digits, "^" and "$" are begin and end of a line, "." is
+ * any character but a line feed.  An expression whose meaning differs is refused: a class
+ * inside a class, "&&" in a class, a count "{n,m}" that "+" or "?" follows, "(*", the
+ * options m and x, \G, and what PCRE2 does not know.
+ *
+ * An expression is immutable, and may be used by many threads, each with a scratch.
+ */
+#ifndef LIBCORE_DATA_REGEX_H
+#define LIBCORE_DATA_REGEX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "megatron/error.h"
+
+struct regex;         /* opaque */
+struct regex_scratch; /* opaque; for one thread at a time */
+
+/* Compile.  NULL with errno EINVAL and a text that says what is not supported, and where
+ * in the expression; ENOTSUP (PCRE2 knows no Unicode), ENOMEM.  The caller owns it. */
+struct regex *regex_create (const char *pattern, size_t size, struct mg_error *err);
+
+/* Make an expression that matches just these characters. */
+struct regex *regex_create_literal (const char *text, size_t size, struct mg_error *err);
+
+/* Free; NULL is allowed; errno is kept. */
+void regex_destroy (struct regex *regex);
+
+/* NULL with errno ENOMEM. The caller owns it. */
+struct regex_scratch *regex_scratch_create (struct mg_error *err);
+void regex_scratch_destroy (struct regex_scratch *scratch);
+
+/* The matches of a text, one after the other; all zero before the first.  An empty match
+ * right behind the match before is none. */
+struct regex_walk {
+    size_t at;       /* where to look for the next */
+    size_t from, to; /* the match */
+    bool matched;    /* there was one */
+};
+
+/* Find the next match in a text of valid characters, strays written as utf8.h says.
+ * Returns 1, 0 if there is no further one, -1 with errno ENOMEM or EIO (a fault of
+ * PCRE2, such as an expression that takes too many steps on this text). */
+int regex_next (const struct regex *regex, struct regex_scratch *scratch,
+                const char *text, size_t size, struct regex_walk *walk,
+                struct mg_error *err);
+
+#endif /* LIBCORE_DATA_REGEX_H */

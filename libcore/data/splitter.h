@@ -1,0 +1,64 @@
+/* splitter - the words that tokenizer.json cuts a text into, its "pre_tokenizer"
+ *
+ * The kinds Split, ByteLevel, Digits, Punctuation, Whitespace, WhitespaceSplit, Metaspace
+ * and Sequence.  Each step of a sequence cuts the pieces that the step before made.
+ * Immutable: may be used by many threads, each with a scratch of its own.
+ */
+#ifndef LIBCORE_DATA_SPLITTER_H
+#define LIBCORE_DATA_SPLITTER_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "libcore/data/bytechars.h"
+#include "libcore/data/json_place.h"
+#include "libcore/data/regex.h"
+#include "libcore/data/text_buffer.h"
+#include "megatron/error.h"
+
+/* What the words are made of. */
+enum splitter_words {
+    SPLITTER_TEXT,  /* characters of the text; strays are written as utf8.h says */
+    SPLITTER_BYTES, /* the same, to be taken as bytes: there is a ByteLevel */
+    SPLITTER_CHARS  /* characters that stand for bytes: a step follows a ByteLevel */
+};
+
+enum { SPLITTER_MAX_STEPS = 32 };
+
+/* For one thread. All zero but for 'regex' is a good beginning. */
+struct splitter_scratch {
+    struct regex_scratch *regex; /* lent */
+    struct text_buffer buffers[SPLITTER_MAX_STEPS];
+};
+
+/* Take a word, which is not empty. 0, or -1 to stop. */
+typedef int splitter_word_f (void *arg, const char *word, size_t size,
+                             struct mg_error *err);
+
+struct splitter; /* opaque */
+
+/* Make it of the value at 'place', which may be NULL or null: a text is one word.  NULL
+ * with errno EINVAL (a fault, or what is not supported, with its path), ENOMEM.  The
+ * caller owns the result. */
+struct splitter *splitter_create (const struct json_place *place, const json_t *value,
+                                  struct mg_error *err);
+
+/* Free; NULL is allowed; errno is kept. */
+void splitter_destroy (struct splitter *splitter);
+
+enum splitter_words splitter_words (const struct splitter *splitter);
+
+/* The replacement of a Metaspace, as text, or NULL. */
+const char *splitter_metaspace (const struct splitter *splitter);
+
+/* Call 'word' for each word of a text.  'at_start': the text is the beginning of a
+ * document.  -1 if 'word' returned it, or with errno ENOMEM, EIO (regex.h). */
+int splitter_run (const struct splitter *splitter, struct splitter_scratch *scratch,
+                  const char *text, size_t size, bool at_start, splitter_word_f *word,
+                  void *arg, struct mg_error *err);
+
+/* Free what it holds, but for 'regex'. */
+void splitter_scratch_clear (struct splitter_scratch *scratch);
+
+#endif /* LIBCORE_DATA_SPLITTER_H */

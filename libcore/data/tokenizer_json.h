@@ -1,0 +1,64 @@
+/* tokenizer_json - what a tokenizer.json of the tokenizers library says
+ *
+ *     added_tokens    added_tokens.h
+ *     normalizer      normalizer.h
+ *     pre_tokenizer   splitter.h
+ *     model           subword.h
+ *     post_processor  TemplateProcessing, BertProcessing, RobertaProcessing, ByteLevel and
+ *                     Sequence of these: the ids before and after a text
+ *     decoder         ByteLevel, Metaspace, ByteFallback, Fuse, Replace, Strip and Sequence
+ *                     of these: the text that a token stands for
+ *     truncation,     not read: they are for batches of a model, and what trains with the
+ *     padding         library turns them off
+ *
+ * What a file asks for and is not in these lists is refused, with its path in the file.
+ */
+#ifndef LIBCORE_DATA_TOKENIZER_JSON_H
+#define LIBCORE_DATA_TOKENIZER_JSON_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "libcore/data/added_tokens.h"
+#include "libcore/data/normalizer.h"
+#include "libcore/data/splitter.h"
+#include "libcore/data/subword.h"
+#include "libcore/data/token_table.h"
+
+enum { TOKENIZER_JSON_REPLACES = 8 };
+
+/* Immutable once it is made: may be used by many threads. */
+struct tokenizer_json {
+    struct normalizer *normalizer;
+    struct splitter *splitter;
+    struct subword *subword;
+    struct added_tokens *raw;        /* looked for before the text is normalised */
+    struct added_tokens *normalized; /* and after */
+    struct token_table shown;        /* the text that each id stands for */
+    int32_t num_ids;                 /* one more than the largest id */
+    int32_t eod;
+    struct token_buffer before, after; /* ids that a model wants around a text */
+};
+
+/* Parse the text of a file, whose name is for messages.  'eod' is the token that ends a
+ * document; NULL: the first of "<|endoftext|>", "<|end_of_text|>", "</s>" and "<eos>" that
+ * is a token.  NULL with errno EINVAL, ENOTSUP (a library is missing), ENOMEM.  The caller
+ * owns the result. */
+struct tokenizer_json *tokenizer_json_parse (const char *file, const char *text,
+                                             size_t size, const char *eod,
+                                             struct mg_error *err);
+
+/* The token that ends a document by the text of a tokenizer_config.json or a
+ * special_tokens_map.json: '*eod' is a copy of its "eos_token", which the caller frees, or
+ * NULL.  -1 with errno EINVAL, ENOMEM. */
+int tokenizer_json_eos (const char *file, const char *text, size_t size, char **eod,
+                        struct mg_error *err);
+
+/* Read DIR/tokenizer.json or the file itself, and the files beside it that name the token
+ * which ends a document.  The errors of the functions above, and those of open, EFBIG. */
+struct tokenizer_json *tokenizer_json_read (const char *path, struct mg_error *err);
+
+/* Free; NULL is allowed; errno is kept. */
+void tokenizer_json_destroy (struct tokenizer_json *json);
+
+#endif /* LIBCORE_DATA_TOKENIZER_JSON_H */

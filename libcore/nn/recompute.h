@@ -1,0 +1,57 @@
+/* recompute - which activations are not kept for the backward pass but computed again by it
+ * (Chen et al. 2016; Korthikanti et al. 2022).
+ *
+ * Selective: tensors that some modules of a layer make are not kept.  Before the backward pass
+ * reads one, it runs those phases of the module again that write it.
+ *
+ * Full: a unit of layers keeps its input alone.  Before its backward pass it runs forward again.
+ *
+ * Dropout has coordinates, so the same elements drop again, and results are those without
+ * recomputation, bit for bit.
+ */
+#ifndef LIBCORE_NN_RECOMPUTE_H
+#define LIBCORE_NN_RECOMPUTE_H
+
+#include <stdbool.h>
+
+enum recompute_granularity { RECOMPUTE_NOTHING, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL };
+
+/* Modules that can be recomputed.  RECOMPUTE_LAYERNORM: the norms at the start of both halves;
+ * RECOMPUTE_MLP: the feed-forward half from its first matrix to its activation;
+ * RECOMPUTE_MLA_UP_PROJ: queries, keys and values of multi-latent attention, from the latents.
+ */
+enum recompute_module {
+    RECOMPUTE_CORE_ATTN,
+    RECOMPUTE_LAYERNORM,
+    RECOMPUTE_MLP,
+    RECOMPUTE_MLA_UP_PROJ,
+    RECOMPUTE_NUM_MODULES
+};
+#define RECOMPUTE_BIT(module) (1u << (module))
+#define RECOMPUTE_ALL (~0u) /* everything that a layer saves */
+
+enum recompute_method {
+    RECOMPUTE_UNIFORM, /* all layers of a virtual stage, in units of num_layers */
+    RECOMPUTE_BLOCK,   /* the first num_layers of a virtual stage, each a unit */
+};
+
+struct recompute {
+    enum recompute_granularity granularity;
+    unsigned modules; /* selective: RECOMPUTE_BIT() of each */
+    enum recompute_method method; /* full, as are: */
+    int num_layers;   /* uniform: 1 or more; block: 0 or more */
+    bool split_saved; /* tensor-parallel ranks keep a part each of what units keep */
+};
+
+/* A unit: 'size' layers from layer 'first' of a virtual stage on. size 0: no unit. */
+struct recompute_unit {
+    int first, size;
+};
+
+/* The unit that has layer 'i' of the 'n' layers of a virtual stage. */
+struct recompute_unit recompute_unit_of (const struct recompute *r, int n, int i);
+
+/* Of a module, as --recompute-modules has it: "core_attn". */
+extern const char *const recompute_module_names[RECOMPUTE_NUM_MODULES];
+
+#endif /* LIBCORE_NN_RECOMPUTE_H */

@@ -1,0 +1,117 @@
+/* config_recompute.c - which activations the arguments ask to compute again
+ *
+ * The rules are those of Megatron-LM's validate_args() and TransformerConfig.  As there, modules
+ * count with the selective granularity alone, and method and number of layers only with some
+ * granularity.
+ */
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "libcore/train/config.h"
+
+/* Modules of Megatron-LM that no layer here has. */
+static const struct {
+    const char *name, *wants; /* 'wants' NULL: accepted, and without effect */
+} absent[] = {
+    { "moe", NULL },
+    { "shared_experts", NULL },
+    { "moe_act", "experts in grouped products" },
+    { "mhc", "hyper-connections" },
+    { "gdn_norm_out", "gated delta networks" },
+};
+
+static int add_module (const char *word, unsigned *modules, struct mg_error *err)
+{
+    for (int i = 0; i < RECOMPUTE_NUM_MODULES; i++) {
+        if (strcmp (word, recompute_module_names[i]) == 0) {
+            *modules |= RECOMPUTE_BIT (i);
+            return 0;
+        }
+    }
+    for (size_t i = 0; i < sizeof (absent) / sizeof (absent[0]); i++) {
+        if (strcmp (word, absent[i].name) != 0)
+            continue;
+        if (!absent[i].wants)
+            return 0;
+        return mg_error_set (err, EINVAL, "--recompute-modules %s: only layers with %s have it, "
+                             "this model has none", word, absent[i].wants);
+    }
+    return mg_error_set (err, EINVAL, "--recompute-modules: \"%.80s\" is unknown, want some of "
+                         "core_attn, layernorm, mlp, mla_up_proj", word);
+}
+
+static int set_selective (const struct train_args *args, struct recompute *r,
+                          struct mg_error *err)
+{
+    const struct train_list *list = &args->recompute_modules;
+
+    if (args->recompute_method)
+        return mg_error_set (err, EINVAL, "--recompute-method wants --recompute-granularity full");
+    if (args->recompute_layers != TRAIN_UNSET)
+        return mg_error_set (err, EINVAL, "--recompute-num-layers wants --recompute-granularity "
+                             "full");
+    r->granularity = RECOMPUTE_SELECTIVE;
+    if (!list->first)
+        r->modules = RECOMPUTE_BIT (RECOMPUTE_CORE_ATTN);
+    for (int i = 0; i < list->count; i++) {
+        if (add_module (train_list_word (list, i), &r->modules, err) < 0)
+            return -1;
+    }
+    if ((r->modules & RECOMPUTE_BIT (RECOMPUTE_MLA_UP_PROJ)) && !args->latent)
+        return mg_error_set (err, EINVAL, "--recompute-modules mla_up_proj: only layers with "
+                             "multi-latent attention have it, this model has none");
+    return 0;
+}
+
+static int set_full (const struct train_args *args, struct recompute *r, struct mg_error *err)
+{
+    const char *method = args->recompute_method;
+
+    if (!method)
+        return mg_error_set (err, EINVAL, "--recompute-granularity full wants --recompute-method "
+                             "uniform or block");
+    if (strcmp (method, "uniform") != 0 && strcmp (method, "block") != 0)
+        return mg_error_set (err, EINVAL, "--recompute-method \"%.80s\": want uniform or block",
+                             method);
+    if (args->recompute_layers == TRAIN_UNSET)
+        return mg_error_set (err, EINVAL, "--recompute-granularity full wants "
+                             "--recompute-num-layers N");
+    r->granularity = RECOMPUTE_FULL;
+    r->method = strcmp (method, "block") == 0 ? RECOMPUTE_BLOCK : RECOMPUTE_UNIFORM;
+    r->num_layers = args->recompute_layers;
+    r->split_saved = args->split_activations;
+    if (r->method == RECOMPUTE_UNIFORM && r->num_layers == 0) // Megatron-LM would not end
+        return mg_error_set (err, EINVAL, "--recompute-method uniform wants "
+                             "--recompute-num-layers of 1 or more");
+    return 0;
+}
+
+int train_recompute (const struct train_args *args, struct recompute *recompute,
+                     struct mg_error *err)
+{
+    const char *granularity = args->recompute_granularity;
+
+    *recompute = (struct recompute){ .granularity = RECOMPUTE_NOTHING };
+    if (args->recompute_activations)
+        granularity = "selective"; // as in Megatron-LM, whatever else is asked for
+    if (args->split_activations && (!granularity || strcmp (granularity, "full") != 0))
+        return mg_error_set (err, EINVAL, "--distribute-saved-activations wants "
+                             "--recompute-granularity full");
+    if (!granularity)
+        return 0;
+    if (strcmp (granularity, "selective") == 0)
+        return set_selective (args, recompute, err);
+    if (strcmp (granularity, "full") == 0)
+        return set_full (args, recompute, err);
+    return mg_error_set (err, EINVAL, "--recompute-granularity \"%.80s\": want full or selective",
+                         granularity);
+}
+
+int train_args_check_recompute (const struct train_args *args, struct mg_error *err)
+{
+    struct recompute recompute;
+
+    return train_recompute (args, &recompute, err);
+}
