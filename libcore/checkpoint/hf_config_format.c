@@ -60,6 +60,8 @@ static bool fits (const struct hf_kind *k, const struct notes *args)
     bool rope = is (args, "position-embedding-type", "rope");
     bool window = has (args, "window-size"), biases = !has (args, "disable-bias-linear");
 
+    if (has (args, "multi-latent-attention") || has (args, "softmax-type"))
+        return false;
     if (k->scheme == &names_gpt2)
         return !rope;
     return rope && k->qk_norm == has (args, "qk-layernorm") && (!window || k->window > 0)
