@@ -74,8 +74,9 @@ life() {
         diag "rank $rank: $(cat "$name.err")"
     fi
     ! grep -aq "^megatron train: rank $rank on [^ ]* died" "$name.err" || reported=$((reported + 1))
-    # while ranks still look for each other PMIx tells of a death in its own words
-    if grep -a '^megatron train: ' "$name.err" | grep -avqE ' died|has one of them ended\?'; then
+    # while ranks still look for each other PMIx tells of a death in its own words, and MPI in its
+    if grep -a '^megatron train: ' "$name.err" \
+            | grep -avqE ' died|has one of them ended\?|: MPI: [a-z]+: MPI_ERR_'; then
         strange=$((strange + 1))
         diag "$(cat "$name.err")"
     fi

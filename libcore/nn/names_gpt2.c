@@ -50,6 +50,7 @@ static int check (const struct model_config *c, struct mg_error *err)
         { c->gated, "a gate" },
         { c->no_linear_bias, "linear layers without biases" },
         { c->window.on, "a window" },
+        { c->latent.on || c->softmax != MODEL_VANILLA, "another attention" },
     };
 
     for (size_t i = 0; i < sizeof (others) / sizeof (others[0]); i++) {

@@ -30,8 +30,8 @@ static const char *const model_args[] = {
     "no-yarn-correction-range-round-to-int", "mscale", "mscale-all-dim", "no-rope-freq",
     "max-position-embeddings", "vocab-size", "untie-embeddings-and-output-weights",
     "init-method-std", "hidden-dropout", "attention-dropout", "softmax-type",
-    "multi-latent-attention", "q-lora-rank", "kv-lora-rank", "qk-head-dim", "qk-pos-emb-head-dim",
-    "v-head-dim", "rope-type",
+    "multi-latent-attention", "q-lora-rank", "kv-lora-rank", "qk-head-dim",
+    "qk-pos-emb-head-dim", "v-head-dim", "rope-type",
 };
 
 enum { NUM_ARGS = sizeof (model_args) / sizeof (model_args[0]) };
@@ -97,8 +97,7 @@ static void make_sizes (struct maker *m, const struct model_config *c)
     set_int (m, "hidden-size", c->hidden_size);
     set_int (m, "ffn-hidden-size", c->ffn_hidden_size);
     set_int (m, "num-attention-heads", c->num_heads);
-    if (!c->latent.on)
-        set_int (m, "kv-channels", c->kv_channels);
+    set_int (m, "kv-channels", c->kv_channels);
     set_flag (m, "group-query-attention", model_groups (c) != c->num_heads);
     if (model_groups (c) != c->num_heads)
         set_int (m, "num-query-groups", model_groups (c));
@@ -136,6 +135,28 @@ static void make_layers (struct maker *m, const struct model_config *c)
         set_pattern (m, "window-attn-skip-freq", &c->window.layers, c->num_layers, false);
 }
 
+static void make_attention (struct maker *m, const struct model_config *c)
+{
+    const struct model_latent *l = &c->latent;
+
+    if (c->softmax != MODEL_VANILLA)
+        set_text (m, "softmax-type", c->softmax == MODEL_LEARNABLE ? "learnable" : "off-by-one");
+    if (!l->on)
+        return;
+    set_flag (m, "multi-latent-attention", true);
+    if (l->q_rank > 0)
+        set_int (m, "q-lora-rank", l->q_rank);
+    set_int (m, "kv-lora-rank", l->kv_rank);
+    set_int (m, "qk-head-dim", l->qk_dim);
+    set_int (m, "qk-pos-emb-head-dim", l->rope_dim);
+    set_int (m, "v-head-dim", l->v_dim);
+    set_text (m, "rope-type", c->rope.scaling == ROPE_YARN ? "yarn" : "rope");
+    if (c->rope.scaling != ROPE_YARN) { // its softmax is scaled by these nevertheless
+        set_real (m, "rotary-scaling-factor", c->rope.factor);
+        set_real (m, "mscale-all-dim", c->rope.mscale_all_dim);
+    }
+}
+
 static void make_scaling (struct maker *m, const struct rope_config *r)
 {
     if (r->scaling == ROPE_LLAMA3) {
@@ -164,7 +185,8 @@ static void make_positions (struct maker *m, const struct model_config *c)
 
     set_text (m, "position-embedding-type",
               c->positions == MODEL_ROPE && r->scaling == ROPE_YARN && !c->latent.on
-                  ? "yarn" : names[c->positions]);
+                  ? "yarn"
+                  : names[c->positions]);
     if (!model_rotates (c))
         return;
     set_real (m, "rotary-base", r->base);
@@ -175,30 +197,6 @@ static void make_positions (struct maker *m, const struct model_config *c)
         set_real (m, "rotary-seq-len-interpolation-factor", r->interpolation);
     make_scaling (m, r);
     set_pattern (m, "no-rope-freq", &c->no_rope, c->num_layers, true);
-}
-
-static void make_attention (struct maker *m, const struct model_config *c)
-{
-    static const char *const softmax[] = { [MODEL_OFF_BY_ONE] = "off-by-one",
-                                           [MODEL_LEARNABLE] = "learnable" };
-    const struct model_latent *l = &c->latent;
-
-    if (c->softmax != MODEL_VANILLA)
-        set_text (m, "softmax-type", softmax[c->softmax]);
-    if (!l->on)
-        return;
-    set_flag (m, "multi-latent-attention", true);
-    if (l->q_rank > 0)
-        set_int (m, "q-lora-rank", l->q_rank);
-    set_int (m, "kv-lora-rank", l->kv_rank);
-    set_int (m, "qk-head-dim", l->qk_dim);
-    set_int (m, "qk-pos-emb-head-dim", l->rope_dim);
-    set_int (m, "v-head-dim", l->v_dim);
-    set_text (m, "rope-type", c->rope.scaling == ROPE_YARN ? "yarn" : "rope");
-    if (c->rope.scaling != ROPE_YARN) {
-        set_real (m, "rotary-scaling-factor", c->rope.factor);
-        set_real (m, "mscale-all-dim", c->rope.mscale_all_dim);
-    }
 }
 
 int model_notes_make (const struct model_config *c, struct notes *notes, struct mg_error *err)
@@ -287,6 +285,7 @@ static const struct {
     enum { INT, BOOL, REAL, FLOAT } type;
     size_t offset;
 } fields[] = {
+    { "multi-latent-attention", BOOL, AT (latent.on) },
     { "num-layers", INT, AT (num_layers) },
     { "hidden-size", INT, AT (hidden_size) },
     { "ffn-hidden-size", INT, AT (ffn_hidden_size) },
@@ -300,15 +299,13 @@ static const struct {
     { "apply-layernorm-1p", BOOL, AT (norm_1p) },
     { "qk-layernorm", BOOL, AT (qk_norm) },
     { "disable-bias-linear", BOOL, AT (no_linear_bias) },
-    { "softmax-type", INT, AT (softmax) },
-    { "multi-latent-attention", BOOL, AT (latent.on) },
+    { "glu-linear-offset", FLOAT, AT (glu_offset) },
+    { "activation-func-clamp-value", FLOAT, AT (activation_clamp) },
     { "q-lora-rank", INT, AT (latent.q_rank) },
     { "kv-lora-rank", INT, AT (latent.kv_rank) },
     { "qk-head-dim", INT, AT (latent.qk_dim) },
     { "qk-pos-emb-head-dim", INT, AT (latent.rope_dim) },
     { "v-head-dim", INT, AT (latent.v_dim) },
-    { "glu-linear-offset", FLOAT, AT (glu_offset) },
-    { "activation-func-clamp-value", FLOAT, AT (activation_clamp) },
 };
 
 static const struct {
@@ -368,7 +365,12 @@ static const char *rope_difference (const struct model_config *a, const struct m
 
     if (r->scaling != s->scaling)
         return r->scaling == ROPE_LLAMA3 || s->scaling == ROPE_LLAMA3 ? "use-rope-scaling"
+               : a->latent.on                                         ? "rope-type"
                                                                       : "position-embedding-type";
+    if (a->latent.on && r->factor != s->factor)
+        return "rotary-scaling-factor";
+    if (a->latent.on && r->mscale_all_dim != s->mscale_all_dim)
+        return "mscale-all-dim";
     if (r->interleaved != s->interleaved)
         return "rotary-interleaved";
     for (size_t i = 0; i < sizeof (rope_fields) / sizeof (rope_fields[0]); i++) {
@@ -376,8 +378,6 @@ static const char *rope_difference (const struct model_config *a, const struct m
             && differ (a, b, REAL, rope_fields[i].offset))
             return rope_fields[i].name;
     }
-    if (a->latent.on && (r->factor != s->factor || r->mscale_all_dim != s->mscale_all_dim))
-        return r->factor != s->factor ? "rotary-scaling-factor" : "mscale-all-dim";
     if (r->scaling == ROPE_YARN && r->exact_range != s->exact_range)
         return "no-yarn-correction-range-round-to-int";
     return patterns_differ (&a->no_rope, &b->no_rope, a->num_layers, false, true)
@@ -428,6 +428,8 @@ const char *model_notes_difference (const struct model_config *a, const struct m
         return "position-embedding-type";
     if (model_rotates (a) && (name = rope_difference (a, b)))
         return name;
+    if (a->softmax != b->softmax)
+        return "softmax-type";
     if (a->window.on != b->window.on
         || (a->window.on && (a->window.left != b->window.left
                              || a->window.right != b->window.right)))
