@@ -30,7 +30,7 @@
 #include "libcore/checkpoint/safetensors.h"
 #include "libcore/checkpoint/store.h"
 #include "libcore/checkpoint/weights.h"
-#include "libcore/comm/alone.h"
+#include "libcore/train/alone.h"
 #include "libcore/train/model_notes.h"
 #include "libcore/train/state.h"
 

@@ -99,9 +99,9 @@ static const struct {
     { { "--softmax-type=off-by-one" }, "softmax-type" },
     { { "--multi-latent-attention", "--q-lora-rank=8", "--kv-lora-rank=6", "--qk-head-dim=5",
         "--qk-pos-emb-head-dim=4", "--v-head-dim=3", "--rotary-scaling-factor=40", "--mscale=0.7",
-        "--mscale-all-dim=0.3", "--rotary-base=500" }, "kv-channels" },
+        "--mscale-all-dim=0.3", "--rotary-base=500" }, "multi-latent-attention" },
     { { "--multi-latent-attention", "--rope-type=rope", "--rotary-scaling-factor=2",
-        "--mscale-all-dim=1", "--position-embedding-type=rope" }, "kv-channels" },
+        "--mscale-all-dim=1", "--position-embedding-type=rope" }, "multi-latent-attention" },
     { { "--hidden-dropout=0", "--attention-dropout=0.3", "--init-method-std=1" }, NULL },
 };
 

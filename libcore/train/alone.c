@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "libcore/comm/alone.h"
 #include "libcore/comm/comm.h"
 #include "libcore/device/device.h"
+#include "libcore/train/alone.h"
 
 enum { TIMEOUT = 600 }; /* seconds; nobody else can be waited for */
 

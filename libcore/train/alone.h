@@ -1,6 +1,6 @@
 /* alone - a control communicator of one process, for tools that have no job. */
-#ifndef LIBCORE_COMM_ALONE_H
-#define LIBCORE_COMM_ALONE_H
+#ifndef LIBCORE_TRAIN_ALONE_H
+#define LIBCORE_TRAIN_ALONE_H
 
 #include "megatron/comm.h"
 
@@ -18,4 +18,4 @@ int comm_alone_begin (struct comm_alone *a, const char *name, struct mg_error *e
 /* Keeps errno. */
 void comm_alone_end (struct comm_alone *a);
 
-#endif /* LIBCORE_COMM_ALONE_H */
+#endif /* LIBCORE_TRAIN_ALONE_H */
