@@ -1,6 +1,7 @@
 /* notes.c - texts by name */
 
 #include <errno.h>
+#include <fenv.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -66,15 +67,18 @@ int notes_setf (struct notes *notes, struct mg_error *err, const char *name, con
 
 int notes_set_real (struct notes *notes, const char *name, double value, struct mg_error *err)
 {
+    const int rounding = fegetround (); // of the program, which a text must not depend on
     char text[40];
 
     if (value >= -1e9 && value <= 1e9 && value == (double)(int32_t)value)
         return notes_setf (notes, err, name, "%.0f", value);
+    fesetround (FE_TONEAREST);
     for (int digits = 1; digits <= 17; digits++) {
         snprintf (text, sizeof (text), "%.*g", digits, value);
         if (strtod (text, NULL) == value)
             break;
     }
+    fesetround (rounding);
     return notes_set (notes, name, text, err);
 }
 
