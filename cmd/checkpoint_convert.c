@@ -239,7 +239,7 @@ static int need_heads (const struct request *request, struct mg_error *err)
 {
     if (request->heads > 0)
         return 0;
-    return mg_error_set (err, EINVAL, "%s does not tell the number of heads: "
+    return mg_error_set (err, EINVAL, "%s does not have the number of heads: "
                          "--num-attention-heads is needed", request->input);
 }
 

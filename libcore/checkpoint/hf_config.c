@@ -403,7 +403,7 @@ static const struct hf_kind *find_kind (struct reader *r)
     return k;
 }
 
-/* What is not an argument stays as it is. */
+/* The whole file is a note: on the way back, fields that no argument has are taken from it. */
 static void keep_rest (struct reader *r)
 {
     char *text = r->rc == 0 ? json_dumps (r->root, JSON_COMPACT) : NULL;

@@ -1,7 +1,8 @@
 /* hf_config - config.json of Hugging Face's models, and the arguments that describe the same model.
  *
- * Files of transformers 4 and 5 are read; the form of 4 is written, which both read.  What is not
- * in a file has the default that transformers has for the kind of model.  A setting with which the
+ * Files of transformers 4 and 5 can be read.  Files are written in the form of transformers 4,
+ * which both versions read.  A field that is not in a file has the default that transformers has
+ * for the kind of model.  A setting with which the
  * model would compute something else than the arguments can say is refused by name.
  *
  * Besides arguments, the notes have "hf-model-type" and "hf-config": the fields of config.json that

@@ -19,8 +19,8 @@ struct notes {
     size_t num, max;
 };
 
-/* Add a copy of a text under a name that is not there yet, or replace the text of that name.  -1
- * and ENOMEM, and the list stays.
+/* Set the text of a name to a copy of 'value'; the name is added if the list does not have it.  On
+ * failure -1 and ENOMEM, and the list stays as it was.
  */
 int notes_set (struct notes *notes, const char *name, const char *value, struct mg_error *err);
 

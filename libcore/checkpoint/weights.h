@@ -23,7 +23,7 @@ struct weights {
     bool bare; /* the names lack the prefix of the scheme */
 };
 
-/* Several files, no two of which have a tensor of the same name. */
+/* Several files.  Each tensor name is in one file only. */
 struct safetensors_set {
     struct safetensors **file;
     size_t num;

@@ -1,7 +1,7 @@
 /* added_tokens - tokens of tokenizer.json that are found in a text before all else
  *
- * A token that is not "normalized" is looked for in the text as it is, the others in the
- * normalised text of what is left, as they are once they are normalised too.  Of those
+ * A token that is not "normalized" is looked for in the text as it is.  The rest of the text is
+ * then normalised.  The other tokens are normalised too, and are looked for in that.  Of the tokens
  * that begin first, the longest is taken.  "single_word": only where no word character is
  * beside it; "lstrip", "rstrip": white space beside it becomes part of it.
  */

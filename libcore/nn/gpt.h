@@ -3,8 +3,12 @@
  * Pre-layer-norm transformer layer, its heads and its feed-forward part split over the
  * tensor-parallel group:
  *
- *   residual = input + dropout (proj (attention (qkv (norm (input))))  + bias)
- *   output   = residual + dropout (fc2 (gelu (fc1 (norm (residual)))) + bias)
+ *   residual = input + dropout (proj (attention (qkv (norm (input)))) + bias)
+ *   output   = residual + dropout (fc2 (activation (fc1 (norm (residual)))) + bias)
+ *
+ * The configuration (config.h) says which norm and which activation these are, whether the
+ * activation has a gate, whether biases exist, and what happens to queries and keys between the
+ * product and the attention: a norm of each head, a rotation, both or nothing.
  *
  * One all-reduce forward and one backward in each of the two halves (the f and g operators
  * of Shoeybi et al. 2019); with sequence parallelism each is an all-gather and a
