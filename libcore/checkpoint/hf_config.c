@@ -403,7 +403,7 @@ static const struct hf_kind *find_kind (struct reader *r)
     return k;
 }
 
-/* The whole file is a note: on the way back, fields that no argument has are taken from it. */
+/* Keep the fields that are left, which no argument has, in a note for the way back. */
 static void keep_rest (struct reader *r)
 {
     char *text = r->rc == 0 ? json_dumps (r->root, JSON_COMPACT) : NULL;

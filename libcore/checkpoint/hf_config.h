@@ -2,8 +2,8 @@
  *
  * Files of transformers 4 and 5 can be read.  Files are written in the form of transformers 4,
  * which both versions read.  A field that is not in a file has the default that transformers has
- * for the kind of model.  A setting with which the
- * model would compute something else than the arguments can say is refused by name.
+ * for the kind of model.  A setting that no argument can express, and that would change what the
+ * model computes, is refused by name.
  *
  * Besides arguments, the notes have "hf-model-type" and "hf-config": the fields of config.json that
  * do not say how the model computes, as JSON.
