@@ -123,9 +123,9 @@ static int write_writer (const struct dirlock *lock, struct mg_error *err)
     for (int i = 0; i < NUM_WORDS; i++)
         n += snprintf (text + n, sizeof (text) - (size_t)n, "%s=%s\n", words[i].key,
                        (const char *)&lock->self + words[i].offset);
-    if (ftruncate (lock->fd, 0) < 0 || pwrite (lock->fd, text, (size_t)n, 0) != n)
+    if (ftruncate (lock->fd, 0) < 0)
         return mg_error_set (err, errno, "cannot write %s: %s", lock->path, strerror (errno));
-    return 0;
+    return durable_write (lock->fd, lock->path, text, (size_t)n, err); // the file is at its start
 }
 
 /* Read the file.  If it holds something else, the words are empty. */

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,9 +141,13 @@ static int make_dir (const char *path, struct mg_error *err)
     if (errno == EEXIST || errno == EISDIR || errno == EROFS || errno == EACCES) {
         int saved_errno = errno;
 
-        if (stat (path, &st) == 0 && S_ISDIR (st.st_mode))
+        bool found = stat (path, &st) == 0;
+
+        if (found && S_ISDIR (st.st_mode))
             return 0;
-        errno = saved_errno == EEXIST ? ENOTDIR : saved_errno;
+        if (saved_errno == EEXIST && !found)
+            return fail (err, "look at", path);
+        errno = found && saved_errno == EEXIST ? ENOTDIR : saved_errno;
     }
     return fail (err, "create directory", path);
 }
