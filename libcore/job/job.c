@@ -33,7 +33,8 @@ enum {
 enum {
     TAG_PP_BACKWARD = GROUP_NUM_KINDS,
     TAG_INSTANCES,
-    TAG_PP_LANES = TAG_INSTANCES + NUM_INSTANCE_COMMS,
+    TAG_CONTEXT = TAG_INSTANCES + NUM_INSTANCE_COMMS,
+    TAG_PP_LANES = TAG_CONTEXT + 2,
 };
 
 struct job {
@@ -58,6 +59,7 @@ struct job {
     int num_lanes;
     struct mg_comm *shard[2], *instances[2]; /* of dense and of expert parameters; NULL: one
                                                 instance; shared where these are the same */
+    struct mg_comm *context[2]; /* outer and inner level of the cp group; NULL: it has none */
 };
 
 /* The order of creation, the same on all ranks: the position is the tag. Every kind is
@@ -93,7 +95,8 @@ static int check_config (const struct job *job, const struct job_config *config,
 static uint64_t fingerprint (const struct job_config *config, const struct geometry *g)
 {
     const int64_t numbers[] = { g->tp, g->cp, g->pp, g->ep, geometry_etp (g),
-                                g->vpp > 1 ? g->vpp : 1, config->optimizer_instances };
+                                g->vpp > 1 ? g->vpp : 1, config->optimizer_instances,
+                                config->context_inner };
     uint64_t hash = XXH3_64bits_withSeed (numbers, sizeof (numbers), config->fingerprint);
 
     hash = XXH3_64bits_withSeed (g->order, strlen (g->order), hash);
@@ -409,6 +412,28 @@ static struct mg_comm *instance_comm (const struct job *job, int i)
     return expert && comm[1] == comm[0] ? NULL : comm[expert];
 }
 
+/* Neighbours in the cp group, and the ranks at one place among them. */
+static int make_context (struct job *job, int inner, struct mg_error *err)
+{
+    struct group group;
+
+    if (inner == 0)
+        return 0;
+    grid_group_of (job->grid, GROUP_CP, job_rank (job), &group);
+    if (inner < 0 || group.size % inner != 0)
+        return mg_error_set (err, EINVAL, "job: %d neighbours do not divide the %d "
+                             "context-parallel ranks", inner, group.size);
+    job->context[1] = make_part (job, &group,
+                                 (struct part){ group.rank / inner * inner, 1, inner }, "cp-inner",
+                                 TAG_CONTEXT, NULL, err);
+    if (!job->context[1])
+        return -1;
+    job->context[0] = make_part (job, &group,
+                                 (struct part){ group.rank % inner, inner, group.size / inner },
+                                 "cp-outer", TAG_CONTEXT + 1, NULL, err);
+    return job->context[0] ? 0 : -1;
+}
+
 static int make_comms (struct job *job, const struct job_config *config,
                        struct mg_error *err)
 {
@@ -433,6 +458,8 @@ static int make_comms (struct job *job, const struct job_config *config,
     }
     if (make_control (job, err) < 0
         || (comm_net_serial (job->net) ? make_pp_lanes : make_pp_backward) (job, err) < 0)
+        return -1;
+    if (make_context (job, config->context_inner, err) < 0)
         return -1;
     return make_instances (job, config->optimizer_instances, err);
 }
@@ -585,6 +612,8 @@ void job_destroy (struct job *job)
             meet_at_end (job);
         for (int i = NUM_INSTANCE_COMMS; i-- > 0;)
             comm_destroy (instance_comm (job, i));
+        comm_destroy (job->context[0]);
+        comm_destroy (job->context[1]);
         for (int i = job->num_lanes; i-- > 0;)
             comm_destroy (job->lane[i].comm);
         comm_destroy (job->pp_backward);
@@ -702,6 +731,11 @@ struct mg_comm *job_comm_instances (const struct job *job, bool expert)
     return job->instances[expert];
 }
 
+struct mg_comm *job_comm_context (const struct job *job, bool inner)
+{
+    return job->context[inner];
+}
+
 size_t job_comm_bytes (const struct job *job)
 {
     size_t bytes = job->pp_backward ? comm_bytes (job->pp_backward) : 0;
@@ -710,6 +744,8 @@ size_t job_comm_bytes (const struct job *job)
         bytes += job->comm[i] ? comm_bytes (job->comm[i]) : 0;
     for (int i = 0; i < job->num_lanes; i++)
         bytes += comm_bytes (job->lane[i].comm);
+    for (int i = 0; i < 2; i++)
+        bytes += job->context[i] ? comm_bytes (job->context[i]) : 0;
     for (int i = 0; i < NUM_INSTANCE_COMMS; i++)
         bytes += instance_comm (job, i) ? comm_bytes (instance_comm (job, i)) : 0;
     return bytes;

@@ -320,6 +320,23 @@ double layer_product_flops (const struct layer_param *weight, const struct nn_sh
     return 2.0 * (double)shape->tokens * (double)rows * (double)weight->global[1];
 }
 
+void layer_spec_trim (struct layer_spec *spec)
+{
+    bool read[LAYER_MAX_TENSORS + 1] = { false };
+
+    for (int i = 0; i < spec->num_phases; i++) {
+        const struct phase *phase = &spec->phase[i];
+
+        for (int k = 0; k < num_operands (phase->op); k++)
+            read[phase->operand[k]] |= !phase->op->operand[k].param
+                                       && (phase->op->operand[k].bwd & OPERAND_READ);
+    }
+    for (int t = 1; t <= spec->num_tensors; t++) {
+        if (spec->tensor[t].life == LIFE_SAVED && !read[t])
+            spec->tensor[t].life = LIFE_RECOMPUTED;
+    }
+}
+
 int layer_spec_recompute (struct layer_spec *spec, unsigned modules, struct mg_error *err)
 {
     for (int t = 1; t <= spec->num_tensors; t++) {
@@ -444,8 +461,22 @@ void layer_describe (struct layer *layer, const struct nn *nn, bool sequence_par
     layer->num_own = (size_t)layer->spec->num_params;
 }
 
-unsigned layer_tensor_passes (const struct layer_spec *spec, int i)
+uint32_t layer_again (const struct layer *layer)
 {
+    const struct layer_spec *spec = layer->spec;
+    uint32_t again = 0;
+
+    if (layer->unit.place + 1 < layer->unit.size)
+        return UINT32_MAX;
+    for (int i = 0; i < spec->num_phases; i++)
+        again |= spec->again[i];
+    return again;
+}
+
+unsigned layer_tensor_passes (const struct layer *layer, int i)
+{
+    const struct layer_spec *spec = layer->spec;
+    uint32_t again = layer_again (layer);
     unsigned passes = 0;
 
     for (int p = 0; p < spec->num_phases; p++) {
@@ -457,6 +488,8 @@ unsigned layer_tensor_passes (const struct layer_spec *spec, int i)
             if (o->param || phase->operand[k] != i)
                 continue;
             passes |= (o->fwd ? LAYER_FORWARD : 0u) | (o->bwd ? LAYER_BACKWARD : 0u);
+            if (o->fwd && (again & 1u << p))
+                passes |= LAYER_BACKWARD;
         }
     }
     return passes;

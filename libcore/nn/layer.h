@@ -25,7 +25,7 @@
 #include "libcore/nn/recompute.h"
 
 enum { LAYER_MAX_PARAMS = 24, LAYER_MAX_TENSORS = 48, LAYER_MAX_PHASES = 32,
-       LAYER_MAX_OPERANDS = 12, LAYER_MAX_PARTS = 3 };
+       LAYER_MAX_OPERANDS = 16, LAYER_MAX_PARTS = 3 };
 
 /* How a parameter is split over the tensor-parallel group. */
 enum param_split { SPLIT_NONE, SPLIT_ROWS, SPLIT_COLS };
@@ -156,6 +156,11 @@ int layer_find (const struct layer_spec *spec, enum layer_life life);
  */
 int layer_spec_check (struct layer_spec *spec, struct mg_error *err);
 
+/* Make saved tensors that no backward half reads recomputed ones, which need memory only while the
+ * layer runs.
+ */
+void layer_spec_trim (struct layer_spec *spec);
+
 /* Make saved tensors of 'modules' recomputed ones, then check. */
 int layer_spec_recompute (struct layer_spec *spec, unsigned modules, struct mg_error *err);
 
@@ -232,11 +237,12 @@ void *pass_data (const struct pass *pass, const struct phase *phase, int operand
 int layer_fwd (const struct pass *pass, struct mg_error *err);
 int layer_bwd (const struct pass *pass, struct mg_error *err);
 
-/* The passes whose phases use tensor 'i' of a specification: LAYER_FORWARD, LAYER_BACKWARD, both or
- * none.  Phases that a backward pass runs forward again count as forward.
- */
+/* The passes that use tensor 'i' of a layer: LAYER_FORWARD, LAYER_BACKWARD, both or none. */
 enum { LAYER_FORWARD = 1, LAYER_BACKWARD = 2 };
-unsigned layer_tensor_passes (const struct layer_spec *spec, int i);
+unsigned layer_tensor_passes (const struct layer *layer, int i);
+
+/* The phases of which a layer's backward pass, or that of its unit, runs the forward half. */
+uint32_t layer_again (const struct layer *layer);
 
 /* Returns a description of tensor 'i' of a layer, which has no memory yet. */
 struct tensor layer_tensor_of (const struct nn *nn, const struct layer_spec *spec, int i);

@@ -66,7 +66,8 @@ struct model {
     struct nn nn;
     struct nn_shape shape;
     struct layer_spec layer_spec[GPT_NUM_LAYERS];
-    struct layer_spec again_spec; /* of a transformer layer in a unit (recompute.h) */
+    struct layer_spec again_spec[CONTEXT_NUM_COMMS]; /* of transformer layers in units
+                                                        (recompute.h), from GPT_LAYER on */
     int num_chunks, num_pools;
     struct chunk *chunk;
     struct slot_pool *pool;  /* [num_pools] */
@@ -75,7 +76,8 @@ struct model {
     size_t num_params;
     struct shared shared;
     void *memory; /* everything that model_bind() carved */
-    int32_t *position; /* device memory: of this rank's rows of the sequence; NULL: all */
+    int32_t *position; /* device memory: of the rows of all context-parallel ranks; NULL: rows are
+                          at their positions */
     size_t scratch; /* bytes, 0: not known yet */
 };
 

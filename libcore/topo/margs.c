@@ -15,6 +15,10 @@ const struct marg_info margs_table[MARG_NUM] = {
     [MARG_TP] = { "tensor-model-parallel-size", MARG_SIZE, "tensor-parallel size" },
     [MARG_PP] = { "pipeline-model-parallel-size", MARG_SIZE, "pipeline-parallel size" },
     [MARG_CP] = { "context-parallel-size", MARG_SIZE, "context-parallel size" },
+    [MARG_CP_COMM] = { "cp-comm-type", MARG_TEXT,
+                       "how context-parallel ranks exchange keys and values" },
+    [MARG_CP_INNER] = { "hierarchical-context-parallel-sizes", MARG_SIZE,
+                        "context-parallel ranks of each level, of a2a+p2p" },
     [MARG_EP] = { "expert-model-parallel-size", MARG_SIZE, "expert-parallel size" },
     [MARG_ETP] = { "expert-tensor-parallel-size", MARG_SIZE,
                    "tensor-parallel size of experts" },
@@ -86,6 +90,8 @@ int margs_set (struct margs *args, enum marg id, const char *what, const char *v
     args->value[id] = size;
     if (id == MARG_LAYOUT)
         args->layout = value;
+    if (id == MARG_CP_COMM)
+        args->cp_comm = value;
     return 0;
 }
 
@@ -129,6 +135,8 @@ void margs_scan (struct margs *args, int argc, char *const *argv)
         args->value[id] = 0; // the last one counts, also where it is no number
         if (id == MARG_LAYOUT)
             args->layout = NULL;
+        if (id == MARG_CP_COMM)
+            args->cp_comm = NULL;
         margs_set (args, id, name, value ? value : "", NULL);
     }
 }

@@ -53,8 +53,8 @@ static int setup_model (struct train *t, struct mg_error *err)
     if (run_config_check_rules (c, err) < 0 || run_config_model (c, err) < 0
         || run_config_stages (c, err) < 0)
         return -1;
-    return model_config_validate (&c->model.config, c->geometry.tp, c->model.sequence_parallel,
-                                  err);
+    return model_config_validate (&c->model.config, c->geometry.tp, c->geometry.cp,
+                                  c->model.sequence_parallel, &c->model.context, err);
 }
 
 static int setup_config (struct train *t, struct mg_error *err)
@@ -254,22 +254,22 @@ static int setup_cache (struct train *t, struct mg_error *err)
 
 static int setup_data (struct train *t, struct mg_error *err)
 {
-    const struct mg_comm *dp = job_comm (t->job, GROUP_DP);
+    const struct input_place place = input_place (t->job);
     const struct model_spec *model = &t->config.model;
     int32_t eod = -1;
 
     if (((model->config.reset_attention || model->config.reset_positions)
          && train_data_eod (&t->config.data, &eod, err) < 0)
         || open_data (t, err) < 0
-        || evaluate_init (&t->evaluation, dp, model->micro_batch_size, model->config.vocab_size,
+        || evaluate_init (&t->evaluation, &place, model->micro_batch_size, model->config.vocab_size,
                           err) < 0)
         return -1;
     for (int part = 0; part < SPLIT_NUM_PARTS; part++)
         t->evaluation.part[part].input.eod = eod;
     if (!t->source)
         return 0;
-    if (input_init (&t->input, t->source, mg_comm_rank (dp), mg_comm_size (dp),
-                    model->micro_batch_size, model->config.vocab_size, err) < 0)
+    if (input_init (&t->input, t->source, &place, model->micro_batch_size,
+                    model->config.vocab_size, err) < 0)
         return -1;
     t->input.eod = eod;
     return 0;

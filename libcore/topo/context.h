@@ -1,0 +1,68 @@
+/* context - how a sequence is split over context-parallel ranks, and how their attention meets.
+ *
+ * A sequence is cut into 2 cp chunks of one length.  Rank r has chunks r and 2 cp - 1 - r, in this
+ * order: under a causal mask all ranks then have the same work (Megatron-LM's zigzag).
+ *
+ * Queries need the keys and values of other ranks.  There are four exchanges, by Megatron-LM's
+ * names:
+ *
+ *   p2p         keys and values go round the ranks, one rank's at a time, while the attention to
+ *               those that came before is computed (Liu et al. 2023)
+ *   all_gather  every rank gathers the keys and values of the whole sequence
+ *   a2a         the heads are dealt out, and every rank has the whole sequence of its heads
+ *               (Jacobs et al. 2023)
+ *   a2a+p2p     the heads are dealt out among neighbours, 'inner' ranks each, and keys and values
+ *               go round such neighbourhoods (Fang, Zhao 2024)
+ *
+ * Pure arithmetic over integers and words.
+ */
+#ifndef LIBCORE_TOPO_CONTEXT_H
+#define LIBCORE_TOPO_CONTEXT_H
+
+#include <stdint.h>
+
+#include "megatron/error.h"
+
+enum context_comm {
+    CONTEXT_P2P,
+    CONTEXT_ALL_GATHER,
+    CONTEXT_A2A,
+    CONTEXT_A2A_P2P,
+    CONTEXT_NUM_COMMS
+};
+
+/* The exchanges of the layers.  The words are the caller's, and stay. */
+struct context_config {
+    const char *first;  /* word of layer 0, or of all layers; NULL: p2p in all layers */
+    char *const *rest;  /* words of the other layers */
+    int count;          /* of the words */
+    int inner, outer;   /* hierarchical sizes, of CONTEXT_A2A_P2P; 0: not given */
+};
+
+/* Its name. */
+const char *context_comm_name (enum context_comm comm);
+
+/* The exchange of a name, "allgather" too; -1 if there is none. */
+int context_comm_parse (const char *word);
+
+/* Check that every word is a name.  0, or -1, EINVAL and a text. */
+int context_check_words (const struct context_config *c, struct mg_error *err);
+
+/* Check the words and sizes for 'layers' layers on 'cp' ranks: every word is a name, there is one
+ * or one a layer, and the product of the sizes is cp; CONTEXT_A2A_P2P needs them.  0, or -1, EINVAL
+ * and a text that names the argument.
+ */
+int context_check (const struct context_config *c, int cp, int layers, struct mg_error *err);
+
+/* The exchange of a layer, from 0, of a configuration that has been checked. */
+enum context_comm context_comm_at (const struct context_config *c, int layer);
+
+/* The ranks among which an exchange deals out the heads; 1: it does not. */
+int context_inner (const struct context_config *c, enum context_comm comm, int cp);
+
+/* The position of a row, where the rows of all ranks follow each other, rank 0 first, and 'seq'
+ * rows are the sequence.  With cp 1 this is the row.
+ */
+int64_t context_position (int cp, int64_t seq, int64_t row);
+
+#endif /* LIBCORE_TOPO_CONTEXT_H */
