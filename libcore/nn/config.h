@@ -78,13 +78,20 @@ struct model_config {
     uint64_t seed;
 };
 
+/* How ranks share the layers. */
+struct model_layout {
+    int tp, cp;
+    bool sequence_parallel;
+    struct context_config context; /* exchanges of the context-parallel ranks */
+};
+
 /* Check the model: each size is in its range, sizes multiply without overflow, and the rules of
  * topo/margs.h on heads, FFN, vocabulary, positions and sequences hold for the tensor- and
  * context-parallel sizes, and those of topo/context.h for the exchanges.  topo/stages.h has the
  * rules of the layers.  0, or -1, EINVAL or ERANGE and a text.
  */
-int model_config_validate (const struct model_config *c, int tp, int cp, bool sequence_parallel,
-                           const struct context_config *context, struct mg_error *err);
+int model_config_validate (const struct model_config *c, const struct model_layout *layout,
+                           struct mg_error *err);
 
 /* ceil (vocab / (divisor tp)) divisor tp: Megatron's padded vocabulary; 0 if it does not
  * fit an int.

@@ -80,8 +80,10 @@ struct pass;
 struct phase;
 struct layer_spec;
 
-/* What an operation does to an operand, forward or backward. */
-enum { OPERAND_READ = 1, OPERAND_WRITE = 2, OPERAND_ADD = 4 };
+/* What an operation does to an operand, forward or backward.  Scratch is written, and of no use
+ * afterwards; it may hold anything.
+ */
+enum { OPERAND_READ = 1, OPERAND_WRITE = 2, OPERAND_ADD = 4, OPERAND_SCRATCH = 8 };
 
 struct layer_operand {
     const char *name;

@@ -211,11 +211,15 @@ struct model *model_create (const struct model_spec *spec, const struct job *job
                             struct mg_error *err)
 {
     const struct grid *grid = job_grid (job);
+    const struct model_layout layout = {
+        .tp = grid_size (grid, false, MG_AXIS_TP),
+        .cp = grid_size (grid, false, MG_AXIS_CP),
+        .sequence_parallel = spec->sequence_parallel,
+        .context = spec->context,
+    };
     struct model *m;
 
-    if (model_config_validate (&spec->config, grid_size (grid, false, MG_AXIS_TP),
-                               grid_size (grid, false, MG_AXIS_CP), spec->sequence_parallel,
-                               &spec->context, err) < 0)
+    if (model_config_validate (&spec->config, &layout, err) < 0)
         return NULL;
     if (spec->micro_batch_size < 1
         || (int64_t)spec->micro_batch_size * spec->config.seq_length > INT32_MAX) {

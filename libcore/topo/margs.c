@@ -18,7 +18,7 @@ const struct marg_info margs_table[MARG_NUM] = {
     [MARG_CP_COMM] = { "cp-comm-type", MARG_TEXT,
                        "how context-parallel ranks exchange keys and values" },
     [MARG_CP_INNER] = { "hierarchical-context-parallel-sizes", MARG_SIZE,
-                        "context-parallel ranks of each level, of a2a+p2p" },
+                        "context-parallel ranks of the first level, of a2a+p2p" },
     [MARG_EP] = { "expert-model-parallel-size", MARG_SIZE, "expert-parallel size" },
     [MARG_ETP] = { "expert-tensor-parallel-size", MARG_SIZE,
                    "tensor-parallel size of experts" },

@@ -132,3 +132,15 @@ int run_config_model (struct run_config *c, struct mg_error *err)
         return -1;
     return complete_vocabulary (c, m, err);
 }
+
+int run_config_check_model (const struct run_config *c, struct mg_error *err)
+{
+    const struct model_layout layout = {
+        .tp = c->geometry.tp,
+        .cp = c->geometry.cp,
+        .sequence_parallel = c->model.sequence_parallel,
+        .context = c->model.context,
+    };
+
+    return model_config_validate (&c->model.config, &layout, err);
+}

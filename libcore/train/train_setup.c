@@ -53,8 +53,7 @@ static int setup_model (struct train *t, struct mg_error *err)
     if (run_config_check_rules (c, err) < 0 || run_config_model (c, err) < 0
         || run_config_stages (c, err) < 0)
         return -1;
-    return model_config_validate (&c->model.config, c->geometry.tp, c->geometry.cp,
-                                  c->model.sequence_parallel, &c->model.context, err);
+    return run_config_check_model (c, err);
 }
 
 static int setup_config (struct train *t, struct mg_error *err)

@@ -14,7 +14,8 @@ static const struct nn nn = {
     .weight_storage = MG_FLOAT8_E4M3, .tp_size = 2, .tp_rank = 1, .hidden = 24,
     .local_heads = 2, .head_dim = 5, .local_attention = 10, .local_ffn = 20, .local_vocab = 6,
 };
-static const struct nn_shape shape = { .batch = 2, .seq = 6, .tokens = 12, .rows = 6 };
+static const struct nn_shape shape = { .batch = 2, .seq = 6, .tokens = 12, .whole_seq = 6,
+                                       .rows = 6 };
 
 static void get (enum gpt_layer which, struct layer_spec *spec)
 {
@@ -92,10 +93,10 @@ static void test_groups (void)
 
 static void test_all (void)
 {
-    static const int num_params[GPT_NUM_LAYERS] = { 2, 12, 0, 3, 0 };
+    static const int num_params[] = { [GPT_EMBEDDING] = 2, [GPT_HEAD] = 3, [GPT_LAYER] = 12 };
     struct layer_spec spec;
 
-    for (int i = 0; i < GPT_NUM_LAYERS; i++) {
+    for (int i = 0; i <= GPT_LAYER; i++) {
         get ((enum gpt_layer)i, &spec);
         is_int (spec.num_params, num_params[i], "%s: parameters", spec.name);
         ok (layer_find (&spec, LIFE_INPUT) != LAYER_NONE || i == GPT_EMBEDDING,
@@ -341,10 +342,17 @@ static void test_again_mistakes (void)
 /* What a phase does to each of its operands is said. */
 static void test_ops (void)
 {
+    struct nn own = nn;
+
+    own.cp_size = 4;
+    own.local_groups = own.local_heads = 4;
+    own.context.inner = 2;
     for (int which = 0; which < GPT_NUM_LAYERS; which++) {
         struct layer_spec spec;
+        struct mg_error err = { "" };
 
-        get ((enum gpt_layer)which, &spec);
+        ok (gpt_spec ((enum gpt_layer)which, &own, &shape, &spec, &err) == 0,
+            "specification %d on 4 context-parallel ranks is whole %s", which, err.text);
         for (int i = 0; i < spec.num_phases; i++) {
             const struct layer_op *op = spec.phase[i].op;
             unsigned fwd = 0, bwd = 0;
