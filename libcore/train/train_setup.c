@@ -371,17 +371,20 @@ static void describe (struct train *t)
     const struct grid *grid = job_grid (t->job);
     const char *s = job_world (t->job) == 1 ? "" : "s";
     int threads = device_threads (job_device (t->job));
-    char batches[100], vpp[32] = "";
+    int cp = grid_size (grid, false, MG_AXIS_CP);
+    char batches[100], vpp[32] = "", context[32] = "";
 
     if (job_rank (t->job) != 0)
         return;
     describe_batches (t, batches, sizeof (batches));
     if (t->config.stages->vpp > 1)
         snprintf (vpp, sizeof (vpp), " (vpp %d)", t->config.stages->vpp);
-    fprintf (t->out, "%d rank%s = tp %d x pp %d%s x dp %d, %d thread%s a rank; %" PRId64
+    if (cp > 1)
+        snprintf (context, sizeof (context), " x cp %d", cp);
+    fprintf (t->out, "%d rank%s = tp %d%s x pp %d%s x dp %d, %d thread%s a rank; %" PRId64
              " parameters; %s; rank 0 takes %.1f MiB for parameters and optimizer, %.1f MiB for "
              "activations\n",
-             job_world (t->job), s, grid_size (grid, false, MG_AXIS_TP),
+             job_world (t->job), s, grid_size (grid, false, MG_AXIS_TP), context,
              grid_size (grid, false, MG_AXIS_PP), vpp, grid_size (grid, false, MG_AXIS_DP),
              threads, threads == 1 ? "" : "s", model_num_parameters (t->parts.model), batches,
              (double)memory_state (&t->memory) / (1 << 20),
