@@ -16,9 +16,9 @@ draws=4 most=4
 RANDOM=${MG_SEED:-9}
 diag "MG_SEED=${MG_SEED:-9}"
 
-# draw_layers: arguments into ${layers[@]}; 8 heads, so that 4 groups suit every tp
+# draw_layers: arguments into ${layers[@]}; 8 heads, so that 2 and 4 groups suit every tp
 draw_layers() {
-    local norm positions activation
+    local norm positions activation groups
     layers=()
     pick norm "" "--normalization RMSNorm" "--apply-layernorm-1p" \
         "--normalization RMSNorm --apply-layernorm-1p"
@@ -31,7 +31,7 @@ draw_layers() {
         "--quick-geglu --glu-linear-offset 1 --activation-func-clamp-value 2"
     # shellcheck disable=SC2206 # words
     layers=($norm $positions $activation)
-    ! coin || layers+=(--group-query-attention --num-query-groups 4)
+    ! coin || { pick groups 2 4 4; layers+=(--group-query-attention --num-query-groups "$groups"); }
     ! coin || layers+=(--qk-layernorm)
     ! coin || layers+=(--disable-bias-linear)
     ! coin || layers+=(--add-qkv-bias)
@@ -47,7 +47,7 @@ draw_exchange() {
     local kinds=(p2p all_gather) groups=8 how
     exchange=()
     ((cp > 1)) || return 0
-    [[ " ${layers[*]} " != *" --num-query-groups 4 "* ]] || groups=4
+    [[ " ${layers[*]} " =~ " --num-query-groups "([0-9]+)" " ]] && groups=${BASH_REMATCH[1]}
     ((groups % (tp * cp))) || kinds+=(a2a "p2p a2a all_gather p2p")
     ((groups % (tp * 2) || cp != 4)) \
         || kinds+=("a2a+p2p --hierarchical-context-parallel-sizes 2 2")

@@ -17,6 +17,8 @@ gqa="--group-query-attention --num-query-groups 4 --qk-layernorm --position-embe
 latent="--multi-latent-attention --kv-lora-rank 10 --qk-head-dim 6 --qk-pos-emb-head-dim 4"
 latent+=" --v-head-dim 5 --q-lora-rank 7 --qk-layernorm"
 window="--window-size 5,0 --window-attn-skip-freq 2"
+few="--group-query-attention --num-query-groups 2 --position-embedding-type rope"
+vpp="--num-layers-per-virtual-pipeline-stage 1"
 levels="--cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes"
 
 mpi_available || skip_all "no MPI"
@@ -59,9 +61,14 @@ done <<EOF
 8 4 $levels 2 2 --tensor-model-parallel-size 2 --sequence-parallel|$latent $documents
 4 2 --cp-comm-type all_gather --pipeline-model-parallel-size 2|$latent $documents
 2 2 --cp-comm-type a2a --ddp-average-in-collective|$latent $documents
+8 4 $levels 2 2 --tensor-model-parallel-size 2 --sequence-parallel|$latent --swiglu --softmax-type off-by-one
+4 2 --cp-comm-type all_gather --tensor-model-parallel-size 2|$latent --swiglu --softmax-type off-by-one
+8 2 --tensor-model-parallel-size 4 --sequence-parallel|$few $window --softmax-type learnable
+8 2 --cp-comm-type all_gather --tensor-model-parallel-size 4|$few $window --softmax-type learnable
+4 2 --cp-comm-type p2p a2a all_gather p2p --pipeline-model-parallel-size 2 $vpp|--global-batch-size 8
 EOF
 
-# ---- documents and bfloat16: near one rank; the same bits run twice, and as a distributed optimizer
+# ---- bfloat16 with documents: near one rank, and a distributed optimizer has the same bits
 for how in "" "--cp-comm-type all_gather" "--cp-comm-type a2a" "$levels 2 2"; do
     # shellcheck disable=SC2206 # words
     args=("${base[@]}" $documents $gqa --train-iters 4 --bf16)
@@ -72,6 +79,17 @@ for how in "" "--cp-comm-type all_gather" "--cp-comm-type a2a" "$levels 2 2"; do
     same_metrics many.json one.json 2e-3 5e-2 "bfloat16 ${how:-p2p}"
     train again mpi_run 4 "${many[@]}" --use-distributed-optimizer --overlap-grad-reduce
     same_bits again many "a distributed optimizer has the same bits"
+done
+
+# ---- storage in float8, and float16, for the layers with most tensors
+for type in "--fp16 --initial-loss-scale 1024" "--bf16 --fp8-param-gather --use-distributed-optimizer"; do
+    # shellcheck disable=SC2206 # words
+    args=("${base[@]}" $latent --swiglu --train-iters 3 $type)
+    train one "${args[@]}"
+    # shellcheck disable=SC2086 # words
+    train many mpi_run 8 "${args[@]}" --context-parallel-size 4 $levels 2 2 \
+        --tensor-model-parallel-size 2 --sequence-parallel
+    same_metrics many.json one.json 2e-3 5e-2 "$type"
 done
 
 # ---- from one size to another

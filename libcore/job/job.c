@@ -33,8 +33,9 @@ enum {
 enum {
     TAG_PP_BACKWARD = GROUP_NUM_KINDS,
     TAG_INSTANCES,
-    TAG_CONTEXT = TAG_INSTANCES + NUM_INSTANCE_COMMS,
-    TAG_PP_LANES = TAG_CONTEXT + 2,
+    TAG_CP_INNER = TAG_INSTANCES + NUM_INSTANCE_COMMS,
+    TAG_CP_OUTER,
+    TAG_PP_LANES,
 };
 
 struct job {
@@ -59,7 +60,7 @@ struct job {
     int num_lanes;
     struct mg_comm *shard[2], *instances[2]; /* of dense and of expert parameters; NULL: one
                                                 instance; shared where these are the same */
-    struct mg_comm *context[2]; /* outer and inner level of the cp group; NULL: it has none */
+    struct mg_comm *cp_inner, *cp_outer; /* levels of the cp group; NULL: it has none */
 };
 
 /* The order of creation, the same on all ranks: the position is the tag. Every kind is
@@ -423,15 +424,15 @@ static int make_context (struct job *job, int inner, struct mg_error *err)
     if (inner < 0 || group.size % inner != 0)
         return mg_error_set (err, EINVAL, "job: %d neighbours do not divide the %d "
                              "context-parallel ranks", inner, group.size);
-    job->context[1] = make_part (job, &group,
+    job->cp_inner = make_part (job, &group,
                                  (struct part){ group.rank / inner * inner, 1, inner }, "cp-inner",
-                                 TAG_CONTEXT, NULL, err);
-    if (!job->context[1])
+                                 TAG_CP_INNER, NULL, err);
+    if (!job->cp_inner)
         return -1;
-    job->context[0] = make_part (job, &group,
+    job->cp_outer = make_part (job, &group,
                                  (struct part){ group.rank % inner, inner, group.size / inner },
-                                 "cp-outer", TAG_CONTEXT + 1, NULL, err);
-    return job->context[0] ? 0 : -1;
+                                 "cp-outer", TAG_CP_OUTER, NULL, err);
+    return job->cp_outer ? 0 : -1;
 }
 
 static int make_comms (struct job *job, const struct job_config *config,
@@ -612,8 +613,8 @@ void job_destroy (struct job *job)
             meet_at_end (job);
         for (int i = NUM_INSTANCE_COMMS; i-- > 0;)
             comm_destroy (instance_comm (job, i));
-        comm_destroy (job->context[0]);
-        comm_destroy (job->context[1]);
+        comm_destroy (job->cp_outer);
+        comm_destroy (job->cp_inner);
         for (int i = job->num_lanes; i-- > 0;)
             comm_destroy (job->lane[i].comm);
         comm_destroy (job->pp_backward);
@@ -733,7 +734,7 @@ struct mg_comm *job_comm_instances (const struct job *job, bool expert)
 
 struct mg_comm *job_comm_context (const struct job *job, bool inner)
 {
-    return job->context[inner];
+    return inner ? job->cp_inner : job->cp_outer;
 }
 
 size_t job_comm_bytes (const struct job *job)
@@ -744,8 +745,8 @@ size_t job_comm_bytes (const struct job *job)
         bytes += job->comm[i] ? comm_bytes (job->comm[i]) : 0;
     for (int i = 0; i < job->num_lanes; i++)
         bytes += comm_bytes (job->lane[i].comm);
-    for (int i = 0; i < 2; i++)
-        bytes += job->context[i] ? comm_bytes (job->context[i]) : 0;
+    if (job->cp_inner)
+        bytes += comm_bytes (job->cp_inner) + comm_bytes (job->cp_outer);
     for (int i = 0; i < NUM_INSTANCE_COMMS; i++)
         bytes += instance_comm (job, i) ? comm_bytes (instance_comm (job, i)) : 0;
     return bytes;

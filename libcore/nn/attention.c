@@ -103,9 +103,13 @@ int attention_move (const struct pass *pass, const struct attention_heads *from,
     return kern_copy (pass->nn->kern, &k, pass->nn->compute, err);
 }
 
-struct nn_context attention_context (const struct pass *pass)
+int attention_move_keys (const struct pass *pass, const struct attention_operands *from,
+                         const struct attention_operands *to, int64_t rows, int64_t groups,
+                         struct mg_error *err)
 {
-    return nn_context (pass->nn, context_comm_at (&pass->nn->context, pass->layer->number));
+    if (attention_move (pass, &from->k, &to->k, rows, groups, err) < 0)
+        return -1;
+    return attention_move (pass, &from->v, &to->v, rows, groups, err);
 }
 
 /* Queries, keys and values of the kernel's call, or their gradients, by what the exchange of the
@@ -115,14 +119,14 @@ static struct attention_operands operands_of (const struct pass *pass, const str
                                               int query, int key, int value)
 {
     const struct nn *nn = pass->nn;
-    const struct nn_context c = attention_context (pass);
+    const struct nn_exchange *c = &pass->layer->exchange;
     const struct tensor *t = pass_tensor (pass, phase, value);
     struct attention_operands x;
 
-    if (c.inner > 1)
-        return attention_packed (nn, t, 0, nn->local_groups / c.inner, true);
+    if (c->inner > 1)
+        return attention_packed (nn, t, 0, nn->local_groups / c->inner, true);
     x = attention_local (nn, pass_tensor (pass, phase, query), pass_tensor (pass, phase, key), t);
-    if (c.gather) {
+    if (c->gather) {
         const struct attention_operands all = attention_packed (nn, t, 0, nn->local_groups, false);
 
         x.k = all.k;
@@ -160,11 +164,10 @@ static bool has_window (const struct pass *pass)
                || pattern_at (&w->layers, pass->layer->number, false));
 }
 
-/* The first of the queries' rows, where the rows of all context-parallel ranks follow each other:
- * in positions.
- */
-static int64_t first_row (const struct pass *pass, const struct nn_context *c)
+/* Where the positions of the queries begin among those of all context-parallel ranks. */
+static int64_t first_query (const struct pass *pass)
 {
+    const struct nn_exchange *c = &pass->layer->exchange;
     int rank = c->inner > 1 ? c->outer_rank * c->inner : pass->nn->cp_rank;
 
     return rank * pass->shape->seq;
@@ -215,24 +218,24 @@ struct kern_attention_fwd attention_describe (const struct pass *pass, const str
 {
     const struct nn *nn = pass->nn;
     const struct model_window *w = &nn->config.window;
-    const struct nn_context c = attention_context (pass);
+    const struct nn_exchange *c = &pass->layer->exchange;
     const struct attention_operands x = attention_values (pass, phase);
     const struct param *sink = pass_param (pass, phase, ATTENTION_SINK);
-    int64_t batch = pass->shape->batch, seq = c.inner * pass->shape->seq;
-    int64_t heads = nn->local_heads / c.inner, row = first_row (pass, &c);
+    int64_t batch = pass->shape->batch, seq = c->inner * pass->shape->seq;
+    int64_t heads = nn->local_heads / c->inner, row = first_query (pass);
     struct kern_attention_fwd a = {
         .batch = batch,
         .heads = heads,
-        .kv_heads = nn->local_groups / c.inner,
+        .kv_heads = nn->local_groups / c->inner,
         .seq_q = seq,
-        .seq_k = c.gather ? pass->shape->whole_seq : seq,
+        .seq_k = c->gather ? pass->shape->whole_seq : seq,
         .head_dim = nn->head_dim,
         .head_dim_v = nn->head_dim_v,
         .scale = scale_of (nn),
         .causal = true,
         .window = { .set = has_window (pass), .left = w->left, .right = w->right },
         .pos_q = attention_positions (pass, row),
-        .pos_k = attention_positions (pass, c.gather ? 0 : row),
+        .pos_k = attention_positions (pass, c->gather ? 0 : row),
         .start = starts_of (pass, row),
         .dtype = nn->dtype,
         .q = data_of (&x.q),
@@ -249,7 +252,7 @@ struct kern_attention_fwd attention_describe (const struct pass *pass, const str
         .dropout_p = pass->training ? nn->config.attention_dropout : 0.0,
         .seed = nn->config.seed,
         .layer = pass->layer->number,
-        .first_head = nn->tp_rank * nn->local_heads + c.inner_rank * heads,
+        .first_head = nn->tp_rank * nn->local_heads + c->inner_rank * heads,
         .sample = tensor_at (&pass->in->sample, 0),
     };
 

@@ -20,49 +20,49 @@ struct attention_heads {
     int64_t width;    /* elements of a group, which follow each other */
 };
 
+/* Queries, keys and values, or their gradients. */
 struct attention_operands {
     struct attention_heads q, k, v;
 };
 
-/* The three, or their gradients, in this rank's rows, where the tensors are. */
+/* Returns where queries, keys and values, or their gradients, are in tensors of this rank's rows.
+ */
 struct attention_operands attention_local (const struct nn *nn, const struct tensor *query,
                                            const struct tensor *key, const struct tensor *value);
 
-/* The three from element 'first' of a tensor on, packed with 'groups' groups; or two, without
- * queries.
+/* Returns where queries, keys and values, or without 'queries' keys and values, are in a tensor
+ * that has them packed from element 'first' on, with 'groups' groups.
  */
 struct attention_operands attention_packed (const struct nn *nn, const struct tensor *t,
                                             int64_t first, int64_t groups, bool queries);
 
-/* Elements of a packed group. */
+/* Returns the elements of a packed group. */
 int64_t attention_width (const struct nn *nn, bool queries);
 
-/* Heads from 'from' to 'to', 'rows' rows of 'groups' groups each. */
+/* Copy heads of 'rows' rows, 'groups' groups each. */
 int attention_move (const struct pass *pass, const struct attention_heads *from,
                     const struct attention_heads *to, int64_t rows, int64_t groups,
                     struct mg_error *err);
 
-/* The heads from a group on. */
+/* Copy keys and values so. */
+int attention_move_keys (const struct pass *pass, const struct attention_operands *from,
+                         const struct attention_operands *to, int64_t rows, int64_t groups,
+                         struct mg_error *err);
+
+/* Returns the heads from a group on. */
 struct attention_heads attention_from (const struct attention_heads *h, int64_t group);
 
-/* How this layer's attention meets other ranks. */
-struct nn_context attention_context (const struct pass *pass);
-
-/* The calls of a phase whose queries, keys and values are where its operands and its exchange say.
- * The keys are those that the rank has in these operands.
- */
+/* Return the calls of a phase, forward and backward.  In a ring the keys are this rank's own. */
 struct kern_attention_fwd attention_describe (const struct pass *pass, const struct phase *phase);
 struct kern_attention_bwd attention_describe_bwd (const struct pass *pass,
                                                   const struct phase *phase);
 
-/* Where a phase of attention finds the three, and leaves their gradients. */
+/* Return where a phase of attention finds queries, keys and values, and leaves their gradients. */
 struct attention_operands attention_values (const struct pass *pass, const struct phase *phase);
 struct attention_operands attention_gradients (const struct pass *pass,
                                                const struct phase *phase);
 
-/* Positions of the rows from 'first' on, where the rows of all context-parallel ranks follow each
- * other.
- */
+/* Returns the positions from element 'first' of shape->positions on. */
 struct kern_positions attention_positions (const struct pass *pass, int64_t first);
 
 /* Set the keys and values of a call. */

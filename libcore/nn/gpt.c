@@ -25,7 +25,7 @@ struct maker {
     const struct nn *nn;
     const struct nn_shape *shape;
     struct layer_spec *spec;
-    struct nn_context context; /* of a transformer layer */
+    struct nn_exchange exchange; /* of a transformer layer */
     int gradient; /* of the hidden state */
 };
 
@@ -70,11 +70,18 @@ static void made_by (struct maker *m, int t, enum recompute_module module)
     m->spec->tensor[t].modules |= RECOMPUTE_BIT (module);
 }
 
-static int statistics (struct maker *m, const char *name, int64_t rows, int64_t cols)
+/* A tensor that is float32 for every type of the model. */
+static int wide_tensor (struct maker *m, const char *name, enum layer_life life, int64_t rows,
+                        int64_t cols)
 {
     return layer_add_tensor (m->spec, &(struct layer_tensor){ .name = name, .wide = true,
-                                                              .life = LIFE_SAVED, .ndims = 2,
+                                                              .life = life, .ndims = 2,
                                                               .shape = { rows, cols } });
+}
+
+static int statistics (struct maker *m, const char *name, int64_t rows, int64_t cols)
+{
+    return wide_tensor (m, name, LIFE_SAVED, rows, cols);
 }
 
 /* Made by backward passes, of no use between layers. */
@@ -236,7 +243,7 @@ static void add_heads (struct maker *m, struct norm q_norm, struct norm k_norm,
 
 /* --- its core, with context parallelism or without --- */
 
-/* Memory of no use between layers, of forward passes or of all. */
+/* Memory of no use between phases. */
 static int scratch (struct maker *m, const char *name, int64_t rows, int64_t cols)
 {
     return tensor (m, name, LIFE_SHARED, rows, cols);
@@ -244,16 +251,14 @@ static int scratch (struct maker *m, const char *name, int64_t rows, int64_t col
 
 static int wide_scratch (struct maker *m, const char *name, int64_t rows, int64_t cols)
 {
-    return layer_add_tensor (m->spec, &(struct layer_tensor){ .name = name, .wide = true,
-                                                              .life = LIFE_SHARED, .ndims = 2,
-                                                              .shape = { rows, cols } });
+    return wide_tensor (m, name, LIFE_SHARED, rows, cols);
 }
 
 /* The scratch of a ring. */
 static void add_ring (struct maker *m, struct phase *p)
 {
     const struct nn *nn = m->nn;
-    const struct nn_context *c = &m->context;
+    const struct nn_exchange *c = &m->exchange;
     int64_t rows = c->inner * m->shape->tokens, heads = nn->local_heads / c->inner;
     int64_t keys = nn->local_groups / c->inner * attention_width (nn, false);
 
@@ -267,11 +272,11 @@ static void add_ring (struct maker *m, struct phase *p)
         p->operand[RING_SUM] = wide_scratch (m, "ring_sum", rows, heads * nn->head_dim_v);
 }
 
-/* The attention to what 'a' has; with a ring to other ranks' keys as well. */
+/* The attention to the keys and values in 'a', and, with a ring, to those of other ranks. */
 static void add_core (struct maker *m, const struct attention *a, int context, int dcontext)
 {
     const struct nn *nn = m->nn;
-    int64_t inner = m->context.inner;
+    int64_t inner = m->exchange.inner;
     int lse = statistics (m, "lse", m->shape->batch * (nn->local_heads / inner),
                           inner * m->shape->seq);
     struct phase p = { .name = "core_attention", .op = &op_attention,
@@ -284,7 +289,7 @@ static void add_core (struct maker *m, const struct attention *a, int context, i
 
     made_by (m, context, RECOMPUTE_CORE_ATTN);
     made_by (m, lse, RECOMPUTE_CORE_ATTN);
-    if (m->context.outer > 1 && !m->context.gather)
+    if (m->exchange.outer > 1 && !m->exchange.gather)
         add_ring (m, &p);
     phase (m, &p);
 }
@@ -313,8 +318,8 @@ static void add_gathering (struct maker *m, struct attention *a)
 static void add_dealing (struct maker *m, struct attention *a)
 {
     const struct nn *nn = m->nn;
-    int64_t rows = m->context.inner * m->shape->tokens;
-    int64_t width = nn->local_groups / m->context.inner * attention_width (nn, true);
+    int64_t rows = m->exchange.inner * m->shape->tokens;
+    int64_t width = nn->local_groups / m->exchange.inner * attention_width (nn, true);
     int all = tensor (m, "dealt_heads", LIFE_SAVED, rows, width);
     int dall = gradient (m, "dealt_heads", rows, width);
 
@@ -336,8 +341,8 @@ static void add_dealing (struct maker *m, struct attention *a)
 static void add_dealt_core (struct maker *m, struct attention *a, int context, int dcontext)
 {
     const struct nn *nn = m->nn;
-    int64_t rows = m->context.inner * m->shape->tokens;
-    int64_t width = nn->local_attention / m->context.inner;
+    int64_t rows = m->exchange.inner * m->shape->tokens;
+    int64_t width = nn->local_attention / m->exchange.inner;
     int part = tensor (m, "dealt_context", LIFE_SAVED, rows, width);
     int dpart = gradient (m, "dealt_context", rows, width);
 
@@ -356,12 +361,12 @@ static void finish_attention (struct maker *m, struct attention *a, int proj, in
                               int in, int out)
 {
     int64_t tokens = m->shape->tokens, local = m->nn->local_attention;
-    bool dealt = m->context.inner > 1;
+    bool dealt = m->exchange.inner > 1;
     int context = tensor (m, "context", dealt ? LIFE_RECOMPUTED : LIFE_SAVED, tokens, local);
     int dcontext = gradient (m, "context", tokens, local);
     struct sum sum = { branch (m), gradient (m, "branch", m->shape->rows, m->nn->hidden) };
 
-    if (m->context.gather)
+    if (m->exchange.gather)
         add_gathering (m, a);
     if (dealt)
         add_dealt_core (m, a, context, dcontext);
@@ -798,13 +803,12 @@ int gpt_spec (enum gpt_layer which, const struct nn *nn, const struct nn_shape *
     if (which != GPT_LOSS && which != GPT_COPY)
         m.gradient = hidden (&m, "hidden", LIFE_GRADIENT);
     if (which < GPT_LAYER)
-        make[which](&m);
+        make[which] (&m);
     else {
-        m.context = nn_context (nn, (enum context_comm)(which - GPT_LAYER));
+        m.exchange = nn_exchange (nn, (enum context_comm)(which - GPT_LAYER));
         make_layer (&m);
     }
-    layer_spec_trim (spec);
-    return layer_spec_check (spec, err);
+    return layer_spec_trim (spec, err);
 }
 
 int gpt_specs (const struct nn *nn, const struct nn_shape *shape,

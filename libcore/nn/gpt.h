@@ -33,7 +33,7 @@
  * or refuses, by its implementation.
  *
  * With context parallelism a rank has a part of the positions, and the core attention of a layer
- * is one of these (exchange.c, ring.c):
+ * is one of these (context.c, ring.c):
  *
  *   p2p         a ring around it
  *   all_gather  keys and values are gathered before it, and again before its backward pass

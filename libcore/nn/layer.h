@@ -24,7 +24,7 @@
 #include "libcore/nn/param.h"
 #include "libcore/nn/recompute.h"
 
-enum { LAYER_MAX_PARAMS = 24, LAYER_MAX_TENSORS = 48, LAYER_MAX_PHASES = 32,
+enum { LAYER_MAX_PARAMS = 24, LAYER_MAX_TENSORS = 64, LAYER_MAX_PHASES = 32,
        LAYER_MAX_OPERANDS = 16, LAYER_MAX_PARTS = 3 };
 
 /* How a parameter is split over the tensor-parallel group. */
@@ -158,10 +158,10 @@ int layer_find (const struct layer_spec *spec, enum layer_life life);
  */
 int layer_spec_check (struct layer_spec *spec, struct mg_error *err);
 
-/* Make saved tensors that no backward half reads recomputed ones, which need memory only while the
- * layer runs.
+/* Turn saved tensors that no backward half reads into recomputed ones, whose memory all layers
+ * share; but not those that a phase reads that has to run again.  Then check.
  */
-void layer_spec_trim (struct layer_spec *spec);
+int layer_spec_trim (struct layer_spec *spec, struct mg_error *err);
 
 /* Make saved tensors of 'modules' recomputed ones, then check. */
 int layer_spec_recompute (struct layer_spec *spec, unsigned modules, struct mg_error *err);
@@ -200,6 +200,7 @@ struct layer {
     int step;      /* place in the model: embedding 0, transformer layers from 1, ... */
     struct param *param[LAYER_MAX_PARAMS + 1]; /* by index of the specification */
     struct layer_unit unit;
+    struct nn_exchange exchange; /* of a transformer layer's attention */
     size_t first;  /* place of its first own parameter among all of the rank */
     size_t num_own; /* number of its own parameters */
 };
@@ -239,11 +240,15 @@ void *pass_data (const struct pass *pass, const struct phase *phase, int operand
 int layer_fwd (const struct pass *pass, struct mg_error *err);
 int layer_bwd (const struct pass *pass, struct mg_error *err);
 
-/* The passes that use tensor 'i' of a layer: LAYER_FORWARD, LAYER_BACKWARD, both or none. */
+/* Returns the passes that use tensor 'i' of a layer: LAYER_FORWARD, LAYER_BACKWARD, both or none.
+ * A phase that a backward pass runs forward again is a use by the backward pass.
+ */
 enum { LAYER_FORWARD = 1, LAYER_BACKWARD = 2 };
 unsigned layer_tensor_passes (const struct layer *layer, int i);
 
-/* The phases of which a layer's backward pass, or that of its unit, runs the forward half. */
+/* Returns the phases, as bits, of which the backward pass of a layer, or of its unit, runs the
+ * forward half again.
+ */
 uint32_t layer_again (const struct layer *layer);
 
 /* Returns a description of tensor 'i' of a layer, which has no memory yet. */

@@ -207,6 +207,19 @@ static int setup_chunks (struct model *m, const struct job *job, struct mg_error
     return rc;
 }
 
+/* Has the job the levels of the context-parallel group that layers need? */
+static int check_levels (const struct model_spec *spec, const struct job *job, int cp,
+                         struct mg_error *err)
+{
+    const struct mg_comm *inner = job_comm_context (job, true);
+    int size = context_levels (&spec->context, cp);
+
+    if (size == 0 || (inner && mg_comm_size (inner) == size))
+        return 0;
+    return mg_error_set (err, EINVAL, "model: the job has no groups of %d context-parallel "
+                         "neighbours", size);
+}
+
 struct model *model_create (const struct model_spec *spec, const struct job *job,
                             struct mg_error *err)
 {
@@ -219,7 +232,8 @@ struct model *model_create (const struct model_spec *spec, const struct job *job
     };
     struct model *m;
 
-    if (model_config_validate (&spec->config, &layout, err) < 0)
+    if (model_config_validate (&spec->config, &layout, err) < 0
+        || check_levels (spec, job, layout.cp, err) < 0)
         return NULL;
     if (spec->micro_batch_size < 1
         || (int64_t)spec->micro_batch_size * spec->config.seq_length > INT32_MAX) {
@@ -268,7 +282,6 @@ void model_destroy (struct model *m)
     free (m->pool_of);
     free (m->param);
     device_free (m->device, m->memory);
-    device_free (m->device, m->position);
     free (m);
     errno = saved_errno;
 }

@@ -5,7 +5,8 @@
  * slot then has the tensors of each chunk in the same memory.  Tensors that are of no use between
  * layers are there once, under their name, with room for the largest of that name; so are
  * recomputed ones, once for each layer of a unit.  Of these, tensors that only forward passes use
- * and tensors that only backward passes use share memory.
+ * and tensors that only backward passes use share memory; a phase that runs forward again is
+ * a use by backward passes (layer_tensor_passes()).
  */
 
 #include <errno.h>
@@ -228,6 +229,9 @@ static void carve_shared (const struct model *m, struct shared *s, bool plan, st
     s->weight = take (a, m->nn.dtype, largest_stored (m), 1);
     s->loss = take (a, MG_FLOAT64, MODEL_NUM_LOSSES, 3);
     s->rope = (struct tensor){ .data = NULL };
+    s->positions = (struct tensor){ .data = NULL };
+    if (shape->position.at)
+        s->positions = take (a, MG_INT32, shape->whole_seq, 1);
     if (model_rotates (&m->nn.config))
         s->rope = take (a, MG_FLOAT32, shape->seq, 2 * model_rope_pairs (&m->nn.config));
 }
@@ -466,38 +470,36 @@ int model_scratch_bytes (struct model *m, size_t *bytes, struct mg_error *err)
     return 0;
 }
 
-/* This rank's first position among those of all context-parallel ranks. */
-static int64_t first_row (const struct model *m)
+/* Where this rank's positions begin among those of all context-parallel ranks. */
+static int64_t own_first_row (const struct model *m)
 {
     return m->nn.cp_rank * m->shape.seq;
 }
 
-/* The positions of the rows of all context-parallel ranks.  With sequence parallelism a rank has
- * consecutive ones of its context-parallel rank.
- */
+/* With sequence parallelism a rank has consecutive rows of its context-parallel rank. */
 static int set_positions (struct model *m, struct mg_error *err)
 {
     struct nn_shape *shape = &m->shape;
     size_t n = (size_t)shape->whole_seq;
-    int64_t own = first_row (m);
+    int64_t own = own_first_row (m);
     int32_t *position;
     int rc;
 
     if (!shape->position.at)
         return 0;
-    if (!(m->position = device_alloc_apart (m->device, n * sizeof (*position), err))
-        || !(position = model_allocate (n, sizeof (*position), err)))
+    if (!(position = model_allocate (n, sizeof (*position), err)))
         return -1;
     for (int64_t s = 0; s < shape->whole_seq; s++)
         position[s] = (int32_t)context_position (m->nn.cp_size, shape->whole_seq, s);
-    rc = device_upload (m->nn.compute, m->position, position, n * sizeof (*position), err);
+    rc = device_upload (m->nn.compute, m->shared.positions.data, position, n * sizeof (*position),
+                        err);
     if (mg_stream_synchronize (m->nn.compute, err) < 0)
         rc = -1;
     free (position);
-    shape->positions.data = m->position;
+    shape->positions.data = m->shared.positions.data;
     if (shape->rows < shape->tokens)
         own += m->nn.tp_rank * (shape->rows / shape->batch);
-    shape->position.at = m->position + own;
+    shape->position.at = tensor_at (&m->shared.positions, own);
     return rc;
 }
 
@@ -519,7 +521,7 @@ static int set_angles (struct model *m, struct mg_error *err)
         rope_frequencies (c, pairs, frequency);
         for (int64_t s = 0; s < m->shape.seq; s++)
             rope_row (c, frequency, pairs,
-                      context_position (m->nn.cp_size, m->shape.whole_seq, first_row (m) + s),
+                      context_position (m->nn.cp_size, m->shape.whole_seq, own_first_row (m) + s),
                       table + (size_t)s * row);
         rc = device_upload (m->nn.compute, m->shared.rope.data, table, n * sizeof (*table), err);
         if (mg_stream_synchronize (m->nn.compute, err) < 0)

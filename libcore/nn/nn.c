@@ -104,9 +104,9 @@ int nn_all_reduce (const struct nn *nn, float *buf, int64_t count, enum mg_reduc
     return mg_comm_all_reduce (nn->tp, buf, (size_t)count, MG_FLOAT32, op, nn->compute, err);
 }
 
-struct nn_context nn_context (const struct nn *nn, enum context_comm comm)
+struct nn_exchange nn_exchange (const struct nn *nn, enum context_comm comm)
 {
-    struct nn_context c = { .inner = 1, .outer = 1 };
+    struct nn_exchange c = { .inner = 1, .outer = 1 };
 
     if (nn->cp_size < 2)
         return c;

@@ -7,7 +7,7 @@
  * them, a contiguous part of the sequence (Korthikanti et al. 2022).
  *
  * With context parallelism all of this is about the rank's own part of the sequence
- * (topo/context.h).  Only the attention needs more (struct nn_context).
+ * (topo/context.h).  Only the attention needs more (struct nn_exchange).
  */
 #ifndef LIBCORE_NN_NN_H
 #define LIBCORE_NN_NN_H
@@ -33,7 +33,7 @@ struct nn {
                            and those at this rank's place among other neighbours */
     struct mg_comm *cp_inner, *cp_outer; /* NULL: no layer needs levels */
     int cp_rank, cp_size;                /* cp_size 1: a rank has whole sequences */
-    struct context_config context;
+    struct context_config context;       /* only read while layers are described */
     struct mg_stream *compute;
     struct mg_stream *tp_stream;   /* of collectives that overlap kernels */
     struct mg_event *computed;     /* compute stream -> tp stream */
@@ -70,7 +70,7 @@ struct nn_shape {
  * heads are dealt out among 'inner' neighbours, each of which then has the rows of all of them; the
  * keys and values of 'outer' such neighbourhoods go round, or are gathered.
  */
-struct nn_context {
+struct nn_exchange {
     int inner, inner_rank;
     struct mg_comm *inner_comm;
     int outer, outer_rank;
@@ -132,8 +132,8 @@ const void *nn_weight (const struct nn *nn, const struct param *w, struct mg_err
 int nn_all_reduce (const struct nn *nn, float *buf, int64_t count, enum mg_reduce_op op,
                    struct mg_error *err);
 
-/* How a layer with this exchange does it. */
-struct nn_context nn_context (const struct nn *nn, enum context_comm comm);
+/* Returns the groups and this rank's places of an exchange. */
+struct nn_exchange nn_exchange (const struct nn *nn, enum context_comm comm);
 
 /* Set the sizes from the configuration and tp_size.  The configuration is valid. */
 void nn_set_sizes (struct nn *nn);

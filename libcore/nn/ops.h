@@ -89,7 +89,7 @@ enum { ATTENTION_QUERY, ATTENTION_KEY, ATTENTION_VALUE, ATTENTION_OUT, ATTENTION
        ATTENTION_SINK };
 extern const struct layer_op op_attention;
 
-/* The same over the context-parallel ranks round which keys and values go (struct nn_context).
+/* The same over the context-parallel ranks round which keys and values go (struct nn_exchange).
  * Scratch: 'keys' has the packed keys and values of two ranks, 'dkeys' the gradients of three;
  * 'part' and 'part_lse' are the attention to one rank's keys; 'sum' is the context in float32,
  * where the model has another type.

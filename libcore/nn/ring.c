@@ -2,34 +2,35 @@
  * (Liu et al. 2023, "Ring Attention with Blockwise Transformers")
  *
  * In step i a rank attends to the keys and values of the rank i places before it.  Meanwhile it
- * passes them on to the next rank, and gets those of step i + 1 from the rank before.  Two buffers
- * of keys are enough: step i reads one, which is sent too, and the other is received.
+ * sends them to the next rank, and receives those of step i + 1 from the rank before.  Two buffers
+ * are enough: step i reads and sends one, and receives the other.
  *
  * Backward, the gradients of a rank's keys follow their keys one step behind.  A rank computes its
  * own summand in step i while the sum of the ranks before arrives, adds the two, and sends the
  * sum on in step i + 1.  After the last step the sum goes to the rank whose keys they are.
  *
- * The attention to all keys is merged of the parts by their log-sum-exp, in float32.  A sink counts
- * in step 0 alone.
+ * The attention to all keys is merged of the parts by their log-sum-exp.  The merge computes in
+ * float32; each part is rounded to the model's type before, and each sum of gradients is rounded
+ * to it.  A sink counts in step 0 alone.
  */
 
 #include "libcore/nn/attention.h"
 
 /* One pass round the ring. */
 struct ring {
-    struct nn_context c;
+    struct nn_exchange c;
     int64_t rows, groups;            /* of a rank's keys */
     int64_t count;                   /* elements of a rank's packed keys and values */
-    const struct tensor *keys;       /* [2] such */
-    const struct tensor *dkeys;      /* [3] such: two sums, and what arrives */
+    const struct tensor *keys;       /* two buffers of 'count' elements */
+    const struct tensor *dkeys;      /* three: two of sums, and one of what arrives */
 };
 
 enum { ARRIVING = 2 };
 
-static struct ring describe (const struct pass *pass, const struct phase *phase)
+static struct ring ring_of (const struct pass *pass, const struct phase *phase)
 {
     const struct nn *nn = pass->nn;
-    struct ring r = { .c = attention_context (pass) };
+    struct ring r = { .c = pass->layer->exchange };
 
     r.rows = r.c.inner * pass->shape->tokens;
     r.groups = nn->local_groups / r.c.inner;
@@ -39,20 +40,10 @@ static struct ring describe (const struct pass *pass, const struct phase *phase)
     return r;
 }
 
-static struct attention_operands packed (const struct pass *pass, const struct ring *r,
+static struct attention_operands buffer_at (const struct pass *pass, const struct ring *r,
                                          const struct tensor *t, int i)
 {
     return attention_packed (pass->nn, t, i * r->count, r->groups, false);
-}
-
-/* Move keys and values, or their gradients, between a rank's own place and a buffer. */
-static int move (const struct pass *pass, const struct ring *r,
-                 const struct attention_operands *from, const struct attention_operands *to,
-                 struct mg_error *err)
-{
-    if (attention_move (pass, &from->k, &to->k, r->rows, r->groups, err) < 0)
-        return -1;
-    return attention_move (pass, &from->v, &to->v, r->rows, r->groups, err);
 }
 
 /* Start to send buffer 'from' of a tensor to the next rank, and to get buffer 'to' from the rank
@@ -89,7 +80,7 @@ static int start_transfers (const struct pass *pass, const struct ring *r, int i
 static void set_step (const struct pass *pass, const struct ring *r, int i,
                       struct kern_attention_fwd *a)
 {
-    const struct attention_operands x = packed (pass, r, r->keys, i % 2);
+    const struct attention_operands x = buffer_at (pass, r, r->keys, i % 2);
     int owner = (r->c.outer_rank + r->c.outer - i) % r->c.outer;
 
     attention_set_keys (a, &x, pass->shape->batch);
@@ -100,7 +91,7 @@ static void set_step (const struct pass *pass, const struct ring *r, int i,
 /* --- forward --- */
 
 /* y = x in another type, or the same */
-static int cast (const struct pass *pass, const struct tensor *x, const struct tensor *y,
+static int convert (const struct pass *pass, const struct tensor *x, const struct tensor *y,
                  struct mg_error *err)
 {
     const struct kern_cast k = { .n = tensor_count (x), .scale = 1, .x = tensor_at (x, 0),
@@ -135,24 +126,24 @@ static int fwd_step (const struct pass *pass, const struct phase *phase, const s
 static int ring_fwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
     const struct nn *nn = pass->nn;
-    const struct ring r = describe (pass, phase);
+    const struct ring r = ring_of (pass, phase);
     const struct kern_attention_fwd own = attention_describe (pass, phase);
     const struct attention_operands x = attention_values (pass, phase);
-    const struct attention_operands first = packed (pass, &r, r.keys, 0);
+    const struct attention_operands first = buffer_at (pass, &r, r.keys, 0);
     const struct tensor *out = pass_tensor (pass, phase, ATTENTION_OUT);
     const struct tensor *sum = pass_tensor (pass, phase, RING_SUM);
 
-    if (move (pass, &r, &x, &first, err) < 0
+    if (attention_move_keys (pass, &x, &first, r.rows, r.groups, err) < 0
         || start_transfers (pass, &r, 0, false, err) < 0
         || kern_attention_fwd (nn->kern, &own, nn->compute, err) < 0
-        || (sum && cast (pass, out, sum, err) < 0))
+        || (sum && convert (pass, out, sum, err) < 0))
         return -1;
     for (int i = 1; i < r.c.outer; i++) {
         if (nn_transfer_wait (nn, err) < 0 || start_transfers (pass, &r, i, false, err) < 0
             || fwd_step (pass, phase, &r, i, sum ? sum : out, err) < 0)
             return -1;
     }
-    return sum ? cast (pass, sum, out, err) : 0;
+    return sum ? convert (pass, sum, out, err) : 0;
 }
 
 /* --- backward --- */
@@ -163,7 +154,7 @@ static int bwd_step (const struct pass *pass, const struct phase *phase, const s
 {
     const struct nn *nn = pass->nn;
     struct kern_attention_bwd a = attention_describe_bwd (pass, phase);
-    const struct attention_operands dx = packed (pass, r, r->dkeys, i % 2);
+    const struct attention_operands dx = buffer_at (pass, r, r->dkeys, i % 2);
     const struct kern_fill zero = { .n = r->count, .out = tensor_at (r->dkeys, i % 2 * r->count),
                                     .dtype = nn->dtype };
 
@@ -193,13 +184,13 @@ static int add_arrived (const struct pass *pass, const struct ring *r, int i,
 static int ring_bwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
     const struct nn *nn = pass->nn;
-    const struct ring r = describe (pass, phase);
+    const struct ring r = ring_of (pass, phase);
     const struct attention_operands x = attention_values (pass, phase);
     const struct attention_operands dx = attention_gradients (pass, phase);
-    const struct attention_operands first = packed (pass, &r, r.keys, 0);
-    const struct attention_operands total = packed (pass, &r, r.dkeys, ARRIVING);
+    const struct attention_operands first = buffer_at (pass, &r, r.keys, 0);
+    const struct attention_operands total = buffer_at (pass, &r, r.dkeys, ARRIVING);
 
-    if (move (pass, &r, &x, &first, err) < 0)
+    if (attention_move_keys (pass, &x, &first, r.rows, r.groups, err) < 0)
         return -1;
     for (int i = 0; i < r.c.outer; i++) {
         if (start_transfers (pass, &r, i, true, err) < 0
@@ -209,7 +200,7 @@ static int ring_bwd (const struct pass *pass, const struct phase *phase, struct 
     }
     if (start_transfers (pass, &r, r.c.outer, true, err) < 0 || nn_transfer_wait (nn, err) < 0)
         return -1;
-    return move (pass, &r, &total, &dx, err);
+    return attention_move_keys (pass, &total, &dx, r.rows, r.groups, err);
 }
 
 const struct layer_op op_attention_ring = {

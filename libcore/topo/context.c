@@ -48,6 +48,17 @@ int context_inner (const struct context_config *c, enum context_comm comm, int c
     return comm == CONTEXT_A2A_P2P ? c->inner : 1;
 }
 
+int context_levels (const struct context_config *c, int cp)
+{
+    if (c->inner < 2 || c->inner >= cp)
+        return 0;
+    for (int i = 0; c->first && i < c->count; i++) {
+        if (context_comm_parse (word_at (c, i)) == CONTEXT_A2A_P2P)
+            return c->inner;
+    }
+    return 0;
+}
+
 int context_check_words (const struct context_config *c, struct mg_error *err)
 {
     for (int i = 0; c->first && i < c->count; i++) {

@@ -6,8 +6,8 @@
  * Queries need the keys and values of other ranks.  There are four exchanges, by Megatron-LM's
  * names:
  *
- *   p2p         keys and values go round the ranks, one rank's at a time, while the attention to
- *               those that came before is computed (Liu et al. 2023)
+ *   p2p         keys and values go round the ranks; while a rank receives those of one rank, it
+ *               computes the attention to those that it received before (Liu et al. 2023)
  *   all_gather  every rank gathers the keys and values of the whole sequence
  *   a2a         the heads are dealt out, and every rank has the whole sequence of its heads
  *               (Jacobs et al. 2023)
@@ -31,18 +31,20 @@ enum context_comm {
     CONTEXT_NUM_COMMS
 };
 
-/* The exchanges of the layers.  The words are the caller's, and stay. */
+/* The exchanges of the layers, by their names.  The strings belong to the caller and must outlive
+ * the structure.
+ */
 struct context_config {
-    const char *first;  /* word of layer 0, or of all layers; NULL: p2p in all layers */
-    char *const *rest;  /* words of the other layers */
-    int count;          /* of the words */
+    const char *first;  /* of layer 0, or of all layers; NULL: p2p in all layers */
+    char *const *rest;  /* of the other layers */
+    int count;          /* number of names */
     int inner, outer;   /* hierarchical sizes, of CONTEXT_A2A_P2P; 0: not given */
 };
 
-/* Its name. */
+/* Returns the name of an exchange. */
 const char *context_comm_name (enum context_comm comm);
 
-/* The exchange of a name, "allgather" too; -1 if there is none. */
+/* Returns the exchange of a name, or -1 if no exchange has it.  "allgather" is all_gather. */
 int context_comm_parse (const char *word);
 
 /* Check that every word is a name.  0, or -1, EINVAL and a text. */
@@ -54,11 +56,16 @@ int context_check_words (const struct context_config *c, struct mg_error *err);
  */
 int context_check (const struct context_config *c, int cp, int layers, struct mg_error *err);
 
-/* The exchange of a layer, from 0, of a configuration that has been checked. */
+/* Returns the exchange of layer number 'layer', from 0.  The configuration has been checked. */
 enum context_comm context_comm_at (const struct context_config *c, int layer);
 
-/* The ranks among which an exchange deals out the heads; 1: it does not. */
+/* Returns the number of ranks among which an exchange deals out the heads; 1 if it does not. */
 int context_inner (const struct context_config *c, enum context_comm comm, int cp);
+
+/* Returns the neighbours of the first level if some layer needs both levels, each a part of the
+ * 'cp' ranks; else 0.
+ */
+int context_levels (const struct context_config *c, int cp);
 
 /* The position of a row, where the rows of all ranks follow each other, rank 0 first, and 'seq'
  * rows are the sequence.  With cp 1 this is the row.

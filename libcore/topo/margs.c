@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "libcore/base/parse.h"
+#include "libcore/topo/context.h"
 #include "libcore/topo/margs.h"
 
 const struct marg_info margs_table[MARG_NUM] = {
@@ -114,6 +115,20 @@ static bool is_parallel_size (const char *name, size_t len)
     return len > n && strncmp (name + len - n, tail, n) == 0;
 }
 
+/* Of several names of exchanges, the first that deals out heads among all ranks; else among some;
+ * else the first.
+ */
+static const char *most_demanding (const char *value, int argc, char *const *argv, int *i)
+{
+    for (; value && *i + 1 < argc && strncmp (argv[*i + 1], "--", 2) != 0; ++*i) {
+        int now = context_comm_parse (value), next = context_comm_parse (argv[*i + 1]);
+
+        if (now != CONTEXT_A2A && next >= CONTEXT_A2A && (next == CONTEXT_A2A || now < next))
+            value = argv[*i + 1];
+    }
+    return value;
+}
+
 void margs_scan (struct margs *args, int argc, char *const *argv)
 {
     for (int i = 0; i < argc; i++) {
@@ -132,6 +147,8 @@ void margs_scan (struct margs *args, int argc, char *const *argv)
         value = name[len] ? name + len + 1 : NULL;
         if (!value && margs_table[id].type != MARG_FLAG && i + 1 < argc)
             value = argv[++i];
+        if (id == MARG_CP_COMM)
+            value = most_demanding (value, argc, argv, &i);
         args->value[id] = 0; // the last one counts, also where it is no number
         if (id == MARG_LAYOUT)
             args->layout = NULL;

@@ -31,7 +31,6 @@ static int set_levels (struct run_config *c, struct mg_error *err)
             return -1;
     }
     c->margs.value[MARG_CP_INNER] = context->inner;
-    c->job.context_inner = c->geometry.cp > 1 ? context->inner : 0;
     return 0;
 }
 
@@ -51,6 +50,7 @@ int run_config_geometry (struct run_config *c, struct mg_error *err)
                              g->ep);
     if (set_levels (c, err) < 0 || context_check_words (&c->model.context, err) < 0)
         return -1;
+    c->job.context_inner = context_levels (&c->model.context, g->cp);
     return geometry_validate (g, err);
 }
 

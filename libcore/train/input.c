@@ -13,7 +13,7 @@
 #include "libcore/topo/context.h"
 #include "libcore/train/input.h"
 
-struct input_place input_place (const struct job *job)
+struct input_place input_place_of (const struct job *job)
 {
     const struct mg_comm *dp = job_comm (job, GROUP_DP), *cp = job_comm (job, GROUP_CP);
 

@@ -14,8 +14,8 @@
 #include "libcore/job/job.h"
 #include "libcore/nn/nn.h"
 
-/* Whose batches these are: data-parallel ranks have samples of their own, context-parallel ones
- * positions (topo/context.h).
+/* A rank's place among those that read samples.  Data-parallel ranks read different samples;
+ * context-parallel ranks read different positions of the same samples (topo/context.h).
  */
 struct input_place {
     int dp_rank, dp_size;
@@ -42,7 +42,7 @@ int input_init (struct input *in, const struct sample_source *source,
                 struct mg_error *err);
 
 /* This rank's place in a job. */
-struct input_place input_place (const struct job *job);
+struct input_place input_place_of (const struct job *job);
 void input_clear (struct input *in);
 
 /* Begin an iteration that starts at this sample. */

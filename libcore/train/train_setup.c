@@ -253,7 +253,7 @@ static int setup_cache (struct train *t, struct mg_error *err)
 
 static int setup_data (struct train *t, struct mg_error *err)
 {
-    const struct input_place place = input_place (t->job);
+    const struct input_place place = input_place_of (t->job);
     const struct model_spec *model = &t->config.model;
     int32_t eod = -1;
 

@@ -34,8 +34,7 @@ static int validate (const struct model_config *c, int tp, bool sequence_paralle
 /* Exchanges of context-parallel ranks: all words count, with the number of heads. */
 static void test_context (void)
 {
-    static char rest_words[2][12] = { "a2a", "p2p" };
-    static char *const rest[] = { rest_words[1], rest_words[0], rest_words[1] };
+    static char p2p[] = "p2p", a2a[] = "a2a", *const rest[] = { p2p, a2a, p2p };
     const struct model_config c = good ();
     struct model_layout layout = { .tp = 2, .cp = 2, .context = { "p2p", rest, 4, 0, 0 } };
     struct mg_error err = { "" };

@@ -284,6 +284,11 @@ static const struct {
     { "cp 4", "--num-attention-heads 6 --cp-comm-type=allgather", "", NULL },
     { "cp 4", "--num-attention-heads 6 --cp-comm-type what", "", NULL },
     { "tp 2", "--num-attention-heads 6 --cp-comm-type a2a", "", NULL },
+    { "cp 4", "--cp-comm-type p2p all_gather a2a+p2p a2a p2p --num-attention-heads 6 "
+      "--hierarchical-context-parallel-sizes 2 2", "heads-cp", "tp 1 x cp 4 = 4" },
+    { "cp 4", "--cp-comm-type p2p a2a+p2p --hierarchical-context-parallel-sizes 2 2 "
+      "--num-attention-heads 5", "heads-cp", "the first of the hierarchical sizes 2" },
+    { "cp 4", "--cp-comm-type p2p all_gather --num-attention-heads 6", "", NULL },
     { "cp 1", "--seq-length 11", "", NULL },
     { "tp 4", "--seq-length 10", "", NULL },
     { "tp 4", "--seq-length 10 --sequence-parallel", "seq-sp", "seq-length 10 is not a "

@@ -1,4 +1,4 @@
-/* exchange.c - heads and keys change hands between context-parallel ranks
+/* context.c - heads and keys change hands between context-parallel ranks
  *
  * With an all-to-all a rank gives up its rows of most heads, and gets the rows of its neighbours of
  * a part of the heads (Jacobs et al. 2023).  With an all-gather it gets the keys and values of all
@@ -36,7 +36,7 @@ static int move_parts (const struct pass *pass, const struct attention_operands 
 }
 
 /* Part i of 'from' goes to neighbour i; part i of 'to' comes from it. */
-static int all_to_all (const struct pass *pass, const struct nn_context *c,
+static int all_to_all (const struct pass *pass, const struct nn_exchange *c,
                        const struct tensor *from, const struct tensor *to, struct mg_error *err)
 {
     const struct nn *nn = pass->nn;
@@ -50,30 +50,30 @@ static int all_to_all (const struct pass *pass, const struct nn_context *c,
 
 static int deal_fwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
-    const struct nn_context c = attention_context (pass);
+    const struct nn_exchange *c = &pass->layer->exchange;
     const struct tensor *parts = pass_tensor (pass, phase, DEAL_PARTS);
     const struct attention_operands own =
         attention_local (pass->nn, pass_tensor (pass, phase, DEAL_QUERY),
                          pass_tensor (pass, phase, DEAL_KEY),
                          pass_tensor (pass, phase, DEAL_VALUE));
 
-    if (move_parts (pass, &own, parts, c.inner, false, err) < 0)
+    if (move_parts (pass, &own, parts, c->inner, false, err) < 0)
         return -1;
-    return all_to_all (pass, &c, parts, pass_tensor (pass, phase, DEAL_ALL), err);
+    return all_to_all (pass, c, parts, pass_tensor (pass, phase, DEAL_ALL), err);
 }
 
 static int deal_bwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
-    const struct nn_context c = attention_context (pass);
+    const struct nn_exchange *c = &pass->layer->exchange;
     const struct tensor *parts = pass_tensor (pass, phase, DEAL_DPARTS);
     const struct attention_operands own =
         attention_local (pass->nn, pass_tensor (pass, phase, DEAL_DQUERY),
                          pass_tensor (pass, phase, DEAL_DKEY),
                          pass_tensor (pass, phase, DEAL_DVALUE));
 
-    if (all_to_all (pass, &c, pass_tensor (pass, phase, DEAL_DALL), parts, err) < 0)
+    if (all_to_all (pass, c, pass_tensor (pass, phase, DEAL_DALL), parts, err) < 0)
         return -1;
-    return move_parts (pass, &own, parts, c.inner, true, err);
+    return move_parts (pass, &own, parts, c->inner, true, err);
 }
 
 const struct layer_op op_deal_heads = {
@@ -115,22 +115,22 @@ static int move_columns (const struct pass *pass, const struct tensor *own,
 
 static int collect_fwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
-    const struct nn_context c = attention_context (pass);
+    const struct nn_exchange *c = &pass->layer->exchange;
     const struct tensor *parts = pass_tensor (pass, phase, COLLECT_PARTS);
 
-    if (all_to_all (pass, &c, pass_tensor (pass, phase, COLLECT_X), parts, err) < 0)
+    if (all_to_all (pass, c, pass_tensor (pass, phase, COLLECT_X), parts, err) < 0)
         return -1;
-    return move_columns (pass, pass_tensor (pass, phase, COLLECT_Y), parts, c.inner, false, err);
+    return move_columns (pass, pass_tensor (pass, phase, COLLECT_Y), parts, c->inner, false, err);
 }
 
 static int collect_bwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
-    const struct nn_context c = attention_context (pass);
+    const struct nn_exchange *c = &pass->layer->exchange;
     const struct tensor *parts = pass_tensor (pass, phase, COLLECT_DPARTS);
 
-    if (move_columns (pass, pass_tensor (pass, phase, COLLECT_DY), parts, c.inner, true, err) < 0)
+    if (move_columns (pass, pass_tensor (pass, phase, COLLECT_DY), parts, c->inner, true, err) < 0)
         return -1;
-    return all_to_all (pass, &c, parts, pass_tensor (pass, phase, COLLECT_DX), err);
+    return all_to_all (pass, c, parts, pass_tensor (pass, phase, COLLECT_DX), err);
 }
 
 const struct layer_op op_collect_heads = {
@@ -158,11 +158,9 @@ static int move_keys (const struct pass *pass, const struct tensor *key,
     const struct nn *nn = pass->nn;
     const struct attention_operands own = attention_local (nn, key, key, value);
     const struct attention_operands x = attention_packed (nn, packed, 0, nn->local_groups, false);
-    int64_t rows = pass->shape->tokens, groups = nn->local_groups;
 
-    if (attention_move (pass, back ? &x.k : &own.k, back ? &own.k : &x.k, rows, groups, err) < 0)
-        return -1;
-    return attention_move (pass, back ? &x.v : &own.v, back ? &own.v : &x.v, rows, groups, err);
+    return attention_move_keys (pass, back ? &x : &own, back ? &own : &x, pass->shape->tokens,
+                                nn->local_groups, err);
 }
 
 static int keys_fwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
