@@ -61,7 +61,8 @@ static void levels (void)
     config.context_inner = 1;
     job = job_create (&config, &err);
     ok (job && mg_comm_size (job_comm_context (job, true)) == 1
-            && mg_comm_size (job_comm_context (job, false)) == 1, "levels of one rank %s", err.text);
+            && mg_comm_size (job_comm_context (job, false)) == 1,
+        "levels of one rank %s", err.text);
     job_destroy (job);
 }
 

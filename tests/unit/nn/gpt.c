@@ -339,7 +339,8 @@ static void test_again_mistakes (void)
     refused (&spec, "layer: activation reads backward fc1, which is not there then");
 }
 
-/* A saved tensor that no backward half reads is trimmed, unless a phase that runs again reads it. */
+/* A saved tensor that no backward half reads is trimmed, unless a phase that runs again reads it.
+ */
 static void test_trim (void)
 {
     static const struct layer_op make = {
