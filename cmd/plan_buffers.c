@@ -242,7 +242,7 @@ static int read_model (struct plan_buffers *b, struct request *r, struct train_a
     if (run_config_geometry (&config, err) < 0 || run_config_tokenizer (&config, err) < 0
         || run_config_check_rules (&config, err) < 0 || run_config_model (&config, err) < 0
         || run_config_stages (&config, err) < 0
-        || model_config_validate (model, g->tp, args->sequence_parallel, err) < 0
+        || run_config_check_model (&config, err) < 0
         || count_ranks (r, g, err) < 0 || take_types (args, r, &dtype, err) < 0)
         goto done;
     if ((params = model_stage_params (model, g->tp, r->float8, config.stages, r->pp_rank, &n,

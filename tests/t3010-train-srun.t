@@ -26,6 +26,11 @@ for how in block cyclic plane=2; do
     same_weights "$how.st" one.st 1e-4 "$how weights" --skip-key-bias 4
 done
 ok "cmp block.st cyclic.st" "the distribution does not change a bit"
+run srun -Q -N4 --ntasks-per-node=2 --megatron-tp=2 --megatron-cp=2 megatron train "${args[@]}" \
+    --cp-comm-type a2a p2p a2a p2p --metrics-file cp.json
+is "$status" 0 "srun --megatron-cp=2" || diag "$err"
+like "$out" "8 ranks = tp 2 x cp 2 x pp 1 x dp 2" "sequences are split"
+same_metrics cp.json one.json 1e-5 1e-4 "against one rank"
 
 # ---- refusals
 run srun -Q -N4 --ntasks-per-node=2 --megatron-tp=2 megatron train "${args[@]}" \

@@ -10,15 +10,15 @@ mpi_available || skip_all "no MPI"
 tokenized_text 40
 
 # shellcheck disable=SC2034 # draw_sizes reads them
-tps=(1 2 2 4) pps=(1 2 2 4) dps=(1 2)
+tps=(1 2 2 4) pps=(1 2 2 4) dps=(1 2) cps=(1 1 2 4)
 draws=4 most=4
 [ "${MG_LONG:-0}" = 1 ] && draws=14 most=16
 RANDOM=${MG_SEED:-9}
 diag "MG_SEED=${MG_SEED:-9}"
 
-# draw_layers: arguments into ${layers[@]}; 8 heads, so that 4 groups suit every tp
+# draw_layers: arguments into ${layers[@]}; 8 heads, so that 2 and 4 groups suit every tp
 draw_layers() {
-    local norm positions activation
+    local norm positions activation groups
     layers=()
     pick norm "" "--normalization RMSNorm" "--apply-layernorm-1p" \
         "--normalization RMSNorm --apply-layernorm-1p"
@@ -31,7 +31,7 @@ draw_layers() {
         "--quick-geglu --glu-linear-offset 1 --activation-func-clamp-value 2"
     # shellcheck disable=SC2206 # words
     layers=($norm $positions $activation)
-    ! coin || layers+=(--group-query-attention --num-query-groups 4)
+    ! coin || { pick groups 2 4 4; layers+=(--group-query-attention --num-query-groups "$groups"); }
     ! coin || layers+=(--qk-layernorm)
     ! coin || layers+=(--disable-bias-linear)
     ! coin || layers+=(--add-qkv-bias)
@@ -39,6 +39,20 @@ draw_layers() {
     ! coin || layers+=(--window-size 5,0 --window-attn-skip-freq "[1,0]*2")
     # each word is a document
     ! coin || layers+=(--eod-token-id 32 --reset-attention-mask --reset-position-ids)
+}
+
+# draw_exchange: how $cp context-parallel ranks exchange keys, into ${exchange[@]}: with heads dealt
+# out only where the 8 heads and their groups allow it
+draw_exchange() {
+    local kinds=(p2p all_gather) groups=8 how
+    exchange=()
+    ((cp > 1)) || return 0
+    [[ " ${layers[*]} " =~ " --num-query-groups "([0-9]+)" " ]] && groups=${BASH_REMATCH[1]}
+    ((groups % (tp * cp))) || kinds+=(a2a "p2p a2a all_gather p2p")
+    ((groups % (tp * 2) || cp != 4)) \
+        || kinds+=("a2a+p2p --hierarchical-context-parallel-sizes 2 2")
+    pick how "${kinds[@]}"
+    read -ra exchange <<<"--context-parallel-size $cp --cp-comm-type $how"
 }
 
 for ((draw = 0; draw < draws; draw++)); do
@@ -52,6 +66,8 @@ for ((draw = 0; draw < draws; draw++)); do
         "--recompute-granularity full --recompute-method uniform --recompute-num-layers 2" \
         "--recompute-granularity full --recompute-method block --recompute-num-layers 1"
     read -ra sp <<<"${sp[*]} ${again:-}"
+    draw_exchange
+    sp+=("${exchange[@]}")
     what="tp $tp pp $pp dp $dp ${sp[*]} ${optimizer[*]} ${neutral[*]}: ${layers[*]}"
     args=(--num-layers 4 --hidden-size 48 --num-attention-heads 8 --kv-channels 8
           --ffn-hidden-size 40 --seq-length 16 --tokenizer-type ByteLevel

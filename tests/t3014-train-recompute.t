@@ -54,9 +54,18 @@ if mpi_available; then
     same_with 2 "${tp[*]} --sequence-parallel $latent" "$selective mla_up_proj core_attn"
     same_with 2 "${pp[*]} ${vpp[*]} --num-layers 8" "$selective mlp layernorm" "$uniform 2" \
         "$block 1"
+    cp="--context-parallel-size 2 --cp-comm-type"
+    same_with 2 "$cp p2p a2a all_gather p2p ${llama[*]}" "$selective core_attn layernorm mlp" \
+        "$uniform 2" "$block 3"
+    same_with 2 "$cp a2a $latent" "$selective mla_up_proj" "$selective mla_up_proj core_attn"
+    same_with 2 "$cp all_gather $latent" "$selective mla_up_proj core_attn" "$uniform 2"
+    levels="--context-parallel-size 4 --cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes 2 2"
+    same_with 4 "$levels --seq-length 16 $latent --bf16" \
+        "$uniform 1"
+    same_with 4 "$cp a2a ${tp[*]}" "$uniform 1 $split"
     same_with 4 "${tp[*]} ${pp[*]} ${overlap[*]} --bf16 --fp8-param-gather" "$uniform 2 $split"
 else
-    skip 17 "no MPI"
+    skip 31 "no MPI"
 fi
 
 # ---- the plan: what choices save, and which one fits

@@ -122,6 +122,17 @@ for r in 0 1; do
     ask over-$r.json '"communication: dp" in threads.values ()' True "on a thread of their own"
 done
 
+# ---- keys and values go round while the attention to those before is computed: in each of 4
+# layers one transfer forward, and three backward, the last one behind the attention
+run mpi_run 2 "${base[@]}" --context-parallel-size 2 --trace-file ring.json --trace-iterations 2-2
+is "$status" 0 "cp 2" || diag "$err"
+for r in 0 1; do
+    ask ring-$r.json 'len (some ("send", group="cp"))' $((4 * 4 * (1 + 3))) \
+        "rank $r: transfers of every layer and microbatch"
+    ask ring-$r.json '"communication: cp" in threads.values () and nested ()' yes \
+        "on a stream of their own"
+done
+
 # ---- pipelines and tensors
 run mpi_run 4 "${base[@]}" --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 \
     --num-virtual-stages-per-pipeline-rank 2 --trace-file pp.json --trace-iterations 2-2

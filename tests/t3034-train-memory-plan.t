@@ -209,6 +209,10 @@ while read -r world args; do
 done <<'END'
 2 --pipeline-model-parallel-size 2 --eval-iters 0
 2 --tensor-model-parallel-size 2 --sequence-parallel --bf16 --async-save --save aside
+2 --context-parallel-size 2 --bf16
+4 --context-parallel-size 4 --cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes 2 2 --bf16 --seq-length 16 --max-position-embeddings 16
+2 --context-parallel-size 2 --cp-comm-type p2p all_gather a2a p2p --reset-attention-mask --eod-token-id 32
+4 --context-parallel-size 2 --cp-comm-type a2a --tensor-model-parallel-size 2 --sequence-parallel --recompute-activations
 3 --async-save --save aside
 3 --use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather --ddp-bucket-size 3000
 4 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 --bf16

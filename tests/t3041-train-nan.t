@@ -148,6 +148,12 @@ if mpi_available; then
         mpi_run 2 -- "${tp2[@]}"
     # samples 0 and 1 are the first microbatches of the two ranks
     locate over.st "first on rank 1: ${activation/microbatch 1/microbatch 0}" "dp 2, forward" mpi_run 2 --
+    for how in p2p all_gather a2a; do
+        locate over.st "first on rank [01]: $activation" "cp 2, $how, forward" mpi_run 2 -- \
+            --context-parallel-size 2 --cp-comm-type $how
+        locate back.st "first on rank [01]: $gradient" "cp 2, $how, backward" mpi_run 2 -- \
+            --context-parallel-size 2 --cp-comm-type $how
+    done
     locate back.st "first on rank 0: $gradient" "dp 2, sharded and overlapped, backward" \
         mpi_run 2 -- --use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather \
         --ddp-bucket-size 500

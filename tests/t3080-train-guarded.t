@@ -58,6 +58,12 @@ both split "tp 2 with recomputed layers whose inputs are split" mpi_run 2 "${one
     --recompute-num-layers 2 --distribute-saved-activations
 both pp2 "pp 2 interleaved" mpi_run 2 "${one[@]}" --pipeline-model-parallel-size 2 \
     --num-layers-per-virtual-pipeline-stage 1
+for how in p2p all_gather a2a; do
+    both $how "cp 2, $how" mpi_run 2 "${one[@]}" --context-parallel-size 2 --cp-comm-type $how \
+        --bf16 --eod-token-id 32 --reset-attention-mask
+done
+both levels "cp 4, a2a+p2p" mpi_run 4 "${one[@]}" --context-parallel-size 4 --bf16 \
+    --cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes 2 2
 both dp4 "a distributed optimizer of two instances, overlapped" mpi_run 4 "${one[@]}" --bf16 \
     --use-distributed-optimizer --num-distributed-optimizer-instances 2 \
     --overlap-grad-reduce --overlap-param-gather --save dp4 --save-interval 2

@@ -33,7 +33,9 @@ enum {
 enum {
     TAG_PP_BACKWARD = GROUP_NUM_KINDS,
     TAG_INSTANCES,
-    TAG_PP_LANES = TAG_INSTANCES + NUM_INSTANCE_COMMS,
+    TAG_CP_INNER = TAG_INSTANCES + NUM_INSTANCE_COMMS,
+    TAG_CP_OUTER,
+    TAG_PP_LANES,
 };
 
 struct job {
@@ -58,6 +60,7 @@ struct job {
     int num_lanes;
     struct mg_comm *shard[2], *instances[2]; /* of dense and of expert parameters; NULL: one
                                                 instance; shared where these are the same */
+    struct mg_comm *cp_inner, *cp_outer; /* levels of the cp group; NULL: it has none */
 };
 
 /* The order of creation, the same on all ranks: the position is the tag. Every kind is
@@ -93,7 +96,8 @@ static int check_config (const struct job *job, const struct job_config *config,
 static uint64_t fingerprint (const struct job_config *config, const struct geometry *g)
 {
     const int64_t numbers[] = { g->tp, g->cp, g->pp, g->ep, geometry_etp (g),
-                                g->vpp > 1 ? g->vpp : 1, config->optimizer_instances };
+                                g->vpp > 1 ? g->vpp : 1, config->optimizer_instances,
+                                config->context_inner };
     uint64_t hash = XXH3_64bits_withSeed (numbers, sizeof (numbers), config->fingerprint);
 
     hash = XXH3_64bits_withSeed (g->order, strlen (g->order), hash);
@@ -409,6 +413,28 @@ static struct mg_comm *instance_comm (const struct job *job, int i)
     return expert && comm[1] == comm[0] ? NULL : comm[expert];
 }
 
+/* Neighbours in the cp group, and the ranks at one place among them. */
+static int make_context (struct job *job, int inner, struct mg_error *err)
+{
+    struct group group;
+
+    if (inner == 0)
+        return 0;
+    grid_group_of (job->grid, GROUP_CP, job_rank (job), &group);
+    if (inner < 0 || group.size % inner != 0)
+        return mg_error_set (err, EINVAL, "job: %d neighbours do not divide the %d "
+                             "context-parallel ranks", inner, group.size);
+    job->cp_inner = make_part (job, &group,
+                                 (struct part){ group.rank / inner * inner, 1, inner }, "cp-inner",
+                                 TAG_CP_INNER, NULL, err);
+    if (!job->cp_inner)
+        return -1;
+    job->cp_outer = make_part (job, &group,
+                                 (struct part){ group.rank % inner, inner, group.size / inner },
+                                 "cp-outer", TAG_CP_OUTER, NULL, err);
+    return job->cp_outer ? 0 : -1;
+}
+
 static int make_comms (struct job *job, const struct job_config *config,
                        struct mg_error *err)
 {
@@ -433,6 +459,8 @@ static int make_comms (struct job *job, const struct job_config *config,
     }
     if (make_control (job, err) < 0
         || (comm_net_serial (job->net) ? make_pp_lanes : make_pp_backward) (job, err) < 0)
+        return -1;
+    if (make_context (job, config->context_inner, err) < 0)
         return -1;
     return make_instances (job, config->optimizer_instances, err);
 }
@@ -585,6 +613,8 @@ void job_destroy (struct job *job)
             meet_at_end (job);
         for (int i = NUM_INSTANCE_COMMS; i-- > 0;)
             comm_destroy (instance_comm (job, i));
+        comm_destroy (job->cp_outer);
+        comm_destroy (job->cp_inner);
         for (int i = job->num_lanes; i-- > 0;)
             comm_destroy (job->lane[i].comm);
         comm_destroy (job->pp_backward);
@@ -702,6 +732,11 @@ struct mg_comm *job_comm_instances (const struct job *job, bool expert)
     return job->instances[expert];
 }
 
+struct mg_comm *job_comm_context (const struct job *job, bool inner)
+{
+    return inner ? job->cp_inner : job->cp_outer;
+}
+
 size_t job_comm_bytes (const struct job *job)
 {
     size_t bytes = job->pp_backward ? comm_bytes (job->pp_backward) : 0;
@@ -710,6 +745,8 @@ size_t job_comm_bytes (const struct job *job)
         bytes += job->comm[i] ? comm_bytes (job->comm[i]) : 0;
     for (int i = 0; i < job->num_lanes; i++)
         bytes += comm_bytes (job->lane[i].comm);
+    if (job->cp_inner)
+        bytes += comm_bytes (job->cp_inner) + comm_bytes (job->cp_outer);
     for (int i = 0; i < NUM_INSTANCE_COMMS; i++)
         bytes += instance_comm (job, i) ? comm_bytes (instance_comm (job, i)) : 0;
     return bytes;

@@ -42,6 +42,8 @@ struct job_config {
     int optimizer_instances;  /* instances of the distributed optimizer: equal parts of the dp-cp
                                  group, and of the edp group, each of which holds the whole
                                  state; 0: one */
+    int context_inner; /* neighbours of the cp group among which heads are dealt out
+                          (topo/context.h), a divisor of its size; 0: no layer needs levels */
     const char *comm; /* backend for groups larger than one: "mpi", NULL: choose */
     uint64_t fingerprint;     /* of the configuration that all ranks must have in common; the job
                                  compares geometry, backend and instances by itself */
@@ -149,6 +151,12 @@ struct recorder *job_recorder (const struct job *job);
  */
 struct mg_comm *job_comm_shard (const struct job *job, bool expert);
 struct mg_comm *job_comm_instances (const struct job *job, bool expert);
+
+/* With 'context_inner', the communicator of this rank and its neighbours ('inner'), or of the ranks
+ * at its place among other neighbours, both in the order of the cp group; else NULL.  Owned by the
+ * job.
+ */
+struct mg_comm *job_comm_context (const struct job *job, bool inner);
 
 /* The bytes of device memory that the communicators have or, with the backend "plan", would have.
  */

@@ -2,39 +2,24 @@
  *
  * The rows of the fused product are grouped as Megatron stores them: the queries of a group, then
  * its key and its value.  Queries and keys that were normalised are in tensors of their own.
+ * Values of multi-latent attention are in the product of the latent, each behind the part of the
+ * key that is the head's own.
  */
 
 #include <math.h>
 
-#include "libcore/nn/ops.h"
+#include "libcore/nn/attention.h"
 
-/* Strides between rows of a tensor, and between groups in them. */
-struct strides {
-    int64_t s, b, g;
-};
+/* --- where heads are --- */
 
-static struct strides strides_of (const struct pass *pass, const struct nn_heads *h)
+static struct attention_heads heads_of (const struct tensor *t, const struct nn_heads *h,
+                                        int64_t width)
 {
-    int64_t width = h->groups * h->stride_g;
-
-    return (struct strides){ pass->shape->batch * width, width, h->stride_g };
+    return (struct attention_heads){ .t = t, .first = h->first,
+                                     .stride = h->groups * h->stride_g,
+                                     .stride_g = h->stride_g, .width = width };
 }
 
-/* Does the phase find queries, or keys, in the fused product? */
-static bool is_fused (const struct phase *phase, int operand)
-{
-    return phase->operand[operand] == phase->operand[ATTENTION_VALUE];
-}
-
-static void *heads_at (const struct pass *pass, const struct phase *phase, int operand,
-                       const struct nn_heads *h)
-{
-    return tensor_at (pass_tensor (pass, phase, operand), h->first);
-}
-
-/* Values of a group are behind its key, those of multi-latent attention behind the part of the key
- * that is the head's own.
- */
 static struct nn_heads values_of (const struct nn *nn)
 {
     const struct model_latent *l = &nn->config.latent;
@@ -47,6 +32,121 @@ static struct nn_heads values_of (const struct nn *nn)
     h.first += nn->head_dim;
     return h;
 }
+
+/* Elements of the queries of a group. */
+static int64_t query_width (const struct nn *nn)
+{
+    return nn->local_heads / nn->local_groups * nn->head_dim;
+}
+
+/* Without a norm of heads all three are in the fused product. */
+struct attention_operands attention_local (const struct nn *nn, const struct tensor *query,
+                                           const struct tensor *key, const struct tensor *value)
+{
+    bool fused = !nn->config.qk_norm && !nn->config.latent.on;
+    const struct nn_heads q = nn_heads (nn, HEADS_QUERIES, fused);
+    const struct nn_heads k = nn_heads (nn, HEADS_KEYS, fused);
+    const struct nn_heads v = values_of (nn);
+
+    return (struct attention_operands){
+        .q = heads_of (query, &q, query_width (nn)),
+        .k = heads_of (key, &k, nn->head_dim),
+        .v = heads_of (value, &v, nn->head_dim_v),
+    };
+}
+
+int64_t attention_width (const struct nn *nn, bool queries)
+{
+    return (queries ? query_width (nn) : 0) + nn->head_dim + nn->head_dim_v;
+}
+
+struct attention_operands attention_packed (const struct nn *nn, const struct tensor *t,
+                                            int64_t first, int64_t groups, bool queries)
+{
+    int64_t width = attention_width (nn, queries);
+    const struct attention_heads h = { .t = t, .first = first, .stride = groups * width,
+                                       .stride_g = width };
+    struct attention_operands x = { h, h, h };
+
+    x.q.width = queries ? query_width (nn) : 0;
+    x.k.first += x.q.width;
+    x.k.width = nn->head_dim;
+    x.v.first = x.k.first + x.k.width;
+    x.v.width = nn->head_dim_v;
+    return x;
+}
+
+struct attention_heads attention_from (const struct attention_heads *h, int64_t group)
+{
+    struct attention_heads from = *h;
+
+    from.first += group * h->stride_g;
+    return from;
+}
+
+static void *data_of (const struct attention_heads *h)
+{
+    return tensor_at (h->t, h->first);
+}
+
+int attention_move (const struct pass *pass, const struct attention_heads *from,
+                    const struct attention_heads *to, int64_t rows, int64_t groups,
+                    struct mg_error *err)
+{
+    const struct kern_copy k = {
+        .rows = rows, .heads = groups, .cols = from->width,
+        .x = data_of (from), .x_stride = from->stride, .x_stride_h = from->stride_g,
+        .y = data_of (to), .y_stride = to->stride, .y_stride_h = to->stride_g,
+        .dtype = pass->nn->dtype,
+    };
+
+    return kern_copy (pass->nn->kern, &k, pass->nn->compute, err);
+}
+
+int attention_move_keys (const struct pass *pass, const struct attention_operands *from,
+                         const struct attention_operands *to, int64_t rows, int64_t groups,
+                         struct mg_error *err)
+{
+    if (attention_move (pass, &from->k, &to->k, rows, groups, err) < 0)
+        return -1;
+    return attention_move (pass, &from->v, &to->v, rows, groups, err);
+}
+
+/* Queries, keys and values of the kernel's call, or their gradients, by what the exchange of the
+ * layer has done with them.
+ */
+static struct attention_operands operands_of (const struct pass *pass, const struct phase *phase,
+                                              int query, int key, int value)
+{
+    const struct nn *nn = pass->nn;
+    const struct nn_exchange *c = &pass->layer->exchange;
+    const struct tensor *t = pass_tensor (pass, phase, value);
+    struct attention_operands x;
+
+    if (c->inner > 1)
+        return attention_packed (nn, t, 0, nn->local_groups / c->inner, true);
+    x = attention_local (nn, pass_tensor (pass, phase, query), pass_tensor (pass, phase, key), t);
+    if (c->gather) {
+        const struct attention_operands all = attention_packed (nn, t, 0, nn->local_groups, false);
+
+        x.k = all.k;
+        x.v = all.v;
+    }
+    return x;
+}
+
+struct attention_operands attention_values (const struct pass *pass, const struct phase *phase)
+{
+    return operands_of (pass, phase, ATTENTION_QUERY, ATTENTION_KEY, ATTENTION_VALUE);
+}
+
+struct attention_operands attention_gradients (const struct pass *pass,
+                                               const struct phase *phase)
+{
+    return operands_of (pass, phase, ATTENTION_DQUERY, ATTENTION_DKEY, ATTENTION_DVALUE);
+}
+
+/* --- the call --- */
 
 static double scale_of (const struct nn *nn)
 {
@@ -64,105 +164,147 @@ static bool has_window (const struct pass *pass)
                || pattern_at (&w->layers, pass->layer->number, false));
 }
 
+/* Where the positions of the queries begin among those of all context-parallel ranks. */
+static int64_t first_query (const struct pass *pass)
+{
+    const struct nn_exchange *c = &pass->layer->exchange;
+    int rank = c->inner > 1 ? c->outer_rank * c->inner : pass->nn->cp_rank;
+
+    return rank * pass->shape->seq;
+}
+
+struct kern_positions attention_positions (const struct pass *pass, int64_t first)
+{
+    const struct tensor *all = &pass->shape->positions;
+
+    if (all->ndims == 0)
+        return (struct kern_positions){ .at = NULL };
+    return (struct kern_positions){ .at = tensor_at (all, first), .stride_s = 1 };
+}
+
 /* Where each query's document begins, if attention is reset. */
-static struct kern_starts starts_of (const struct pass *pass)
+static struct kern_starts starts_of (const struct pass *pass, int64_t first)
 {
     const struct tensor *start = &pass->in->start;
 
     if (start->ndims == 0)
         return (struct kern_starts){ .at = NULL };
-    return (struct kern_starts){ tensor_at (start, 0), pass->shape->batch, 1 };
+    return (struct kern_starts){ tensor_at (start, first * pass->shape->batch),
+                                 pass->shape->batch, 1 };
 }
 
-static struct kern_attention_fwd describe (const struct pass *pass, const struct phase *phase)
+void attention_set_keys (struct kern_attention_fwd *a, const struct attention_operands *x,
+                         int64_t batch)
+{
+    a->k = data_of (&x->k);
+    a->kv_stride_s = batch * x->k.stride;
+    a->kv_stride_b = x->k.stride;
+    a->kv_stride_g = x->k.stride_g;
+    a->v = data_of (&x->v);
+    a->v_stride_s = batch * x->v.stride;
+    a->v_stride_b = x->v.stride;
+    a->v_stride_g = x->v.stride_g;
+}
+
+/* The parameter of the softmax for the first head of the call. */
+static void *sink_of (const struct pass *pass, void *all, enum mg_dtype dtype, int64_t head)
+{
+    int64_t before = head - pass->nn->tp_rank * pass->nn->local_heads;
+
+    return all ? (char *)all + (size_t)before * mg_dtype_size (dtype) : tensor_address (NULL);
+}
+
+struct kern_attention_fwd attention_describe (const struct pass *pass, const struct phase *phase)
 {
     const struct nn *nn = pass->nn;
     const struct model_window *w = &nn->config.window;
-    const struct nn_heads q = nn_heads (nn, HEADS_QUERIES, is_fused (phase, ATTENTION_QUERY));
-    const struct nn_heads k = nn_heads (nn, HEADS_KEYS, is_fused (phase, ATTENTION_KEY));
-    const struct nn_heads v = values_of (nn);
-    const struct strides of_q = strides_of (pass, &q), of_k = strides_of (pass, &k);
-    const struct strides of_v = strides_of (pass, &v);
+    const struct nn_exchange *c = &pass->layer->exchange;
+    const struct attention_operands x = attention_values (pass, phase);
     const struct param *sink = pass_param (pass, phase, ATTENTION_SINK);
-    int64_t batch = pass->shape->batch;
-
-    return (struct kern_attention_fwd){
+    int64_t batch = pass->shape->batch, seq = c->inner * pass->shape->seq;
+    int64_t heads = nn->local_heads / c->inner, row = first_query (pass);
+    struct kern_attention_fwd a = {
         .batch = batch,
-        .heads = nn->local_heads,
-        .kv_heads = nn->local_groups,
-        .seq_q = pass->shape->seq,
-        .seq_k = pass->shape->seq,
+        .heads = heads,
+        .kv_heads = nn->local_groups / c->inner,
+        .seq_q = seq,
+        .seq_k = c->gather ? pass->shape->whole_seq : seq,
         .head_dim = nn->head_dim,
         .head_dim_v = nn->head_dim_v,
         .scale = scale_of (nn),
         .causal = true,
         .window = { .set = has_window (pass), .left = w->left, .right = w->right },
-        .start = starts_of (pass),
+        .pos_q = attention_positions (pass, row),
+        .pos_k = attention_positions (pass, c->gather ? 0 : row),
+        .start = starts_of (pass, row),
         .dtype = nn->dtype,
-        .q = heads_at (pass, phase, ATTENTION_QUERY, &q),
-        .k = heads_at (pass, phase, ATTENTION_KEY, &k),
-        .v = heads_at (pass, phase, ATTENTION_VALUE, &v),
-        .q_stride_s = of_q.s,
-        .q_stride_b = of_q.b,
-        .q_stride_g = of_q.g,
-        .q_stride_h = q.stride_h,
-        .kv_stride_s = of_k.s,
-        .kv_stride_b = of_k.b,
-        .kv_stride_g = of_k.g,
-        .v_stride_s = of_v.s,
-        .v_stride_b = of_v.b,
-        .v_stride_g = of_v.g,
+        .q = data_of (&x.q),
+        .q_stride_s = batch * x.q.stride,
+        .q_stride_b = x.q.stride,
+        .q_stride_g = x.q.stride_g,
+        .q_stride_h = nn->head_dim,
         .has_sink = nn->config.softmax != MODEL_VANILLA,
-        .sink = sink ? tensor_address (sink->data) : NULL,
         .out = pass_data (pass, phase, ATTENTION_OUT),
-        .out_stride_s = batch * nn->local_attention,
-        .out_stride_b = nn->local_attention,
+        .out_stride_s = batch * heads * nn->head_dim_v,
+        .out_stride_b = heads * nn->head_dim_v,
         .out_stride_h = nn->head_dim_v,
         .lse = pass_data (pass, phase, ATTENTION_LSE),
         .dropout_p = pass->training ? nn->config.attention_dropout : 0.0,
         .seed = nn->config.seed,
         .layer = pass->layer->number,
-        .first_head = nn->tp_rank * nn->local_heads,
+        .first_head = nn->tp_rank * nn->local_heads + c->inner_rank * heads,
         .sample = tensor_at (&pass->in->sample, 0),
     };
+
+    if (sink)
+        a.sink = sink_of (pass, sink->data, nn->dtype, a.first_head);
+    attention_set_keys (&a, &x, batch);
+    return a;
 }
 
 static int attention_fwd (const struct pass *pass, const struct phase *phase,
                           struct mg_error *err)
 {
-    const struct kern_attention_fwd a = describe (pass, phase);
+    const struct kern_attention_fwd a = attention_describe (pass, phase);
 
     return kern_attention_fwd (pass->nn->kern, &a, pass->nn->compute, err);
+}
+
+struct kern_attention_bwd attention_describe_bwd (const struct pass *pass,
+                                                  const struct phase *phase)
+{
+    const struct nn *nn = pass->nn;
+    const struct attention_operands dx = attention_gradients (pass, phase);
+    const struct param *sink = pass_param (pass, phase, ATTENTION_SINK);
+    struct kern_attention_bwd a = {
+        .fwd = attention_describe (pass, phase),
+        .dout = pass_data (pass, phase, ATTENTION_DOUT),
+        .dq = data_of (&dx.q),
+        .dk = data_of (&dx.k),
+        .dv = data_of (&dx.v),
+        .grad_dtype = sink ? sink->grad_dtype : nn->dtype,
+    };
+
+    if (sink)
+        a.dsink = sink_of (pass, sink->grad, sink->grad_dtype, a.fwd.first_head);
+    return a;
 }
 
 static int attention_bwd (const struct pass *pass, const struct phase *phase,
                           struct mg_error *err)
 {
-    const struct nn *nn = pass->nn;
-    const struct nn_heads q = nn_heads (nn, HEADS_QUERIES, is_fused (phase, ATTENTION_QUERY));
-    const struct nn_heads k = nn_heads (nn, HEADS_KEYS, is_fused (phase, ATTENTION_KEY));
-    const struct nn_heads v = values_of (nn);
-    const struct param *sink = pass_param (pass, phase, ATTENTION_SINK);
-    const struct kern_attention_bwd a = {
-        .fwd = describe (pass, phase),
-        .dout = pass_data (pass, phase, ATTENTION_DOUT),
-        .dq = heads_at (pass, phase, ATTENTION_DQUERY, &q),
-        .dk = heads_at (pass, phase, ATTENTION_DKEY, &k),
-        .dv = heads_at (pass, phase, ATTENTION_DVALUE, &v),
-        .dsink = sink ? tensor_address (sink->grad) : NULL,
-        .grad_dtype = sink ? sink->grad_dtype : nn->dtype,
-    };
+    const struct kern_attention_bwd a = attention_describe_bwd (pass, phase);
 
-    return kern_attention_bwd (nn->kern, &a, nn->compute, err);
+    return kern_attention_bwd (pass->nn->kern, &a, pass->nn->compute, err);
 }
 
 /* Two operations for each channel of a head and pair of positions, in scores and in context.  Of
  * the pairs, Megatron-LM counts half for the causal mask.
  */
-static double attention_flops (const struct layer_spec *spec, const struct phase *phase,
-                               const struct nn *nn, const struct nn_shape *shape)
+double attention_flops (const struct layer_spec *spec, const struct phase *phase,
+                        const struct nn *nn, const struct nn_shape *shape)
 {
-    double pairs = (double)shape->tokens * (double)shape->seq / 2;
+    double pairs = (double)shape->tokens * (double)shape->whole_seq / 2;
 
     (void)spec, (void)phase;
     return 2 * pairs * (double)nn->config.num_heads * (double)(nn->head_dim + nn->head_dim_v);
@@ -172,18 +314,7 @@ const struct layer_op op_attention = {
     .name = "attention",
     .flags = PHASE_CAPTURABLE,
     .flops = attention_flops,
-    .operand = {
-        [ATTENTION_QUERY] = { "query", false, OPERAND_READ, OPERAND_READ },
-        [ATTENTION_KEY] = { "key", false, OPERAND_READ, OPERAND_READ },
-        [ATTENTION_VALUE] = { "value", false, OPERAND_READ, OPERAND_READ },
-        [ATTENTION_OUT] = { "out", false, OPERAND_WRITE, OPERAND_READ },
-        [ATTENTION_LSE] = { "lse", false, OPERAND_WRITE, OPERAND_READ },
-        [ATTENTION_DOUT] = { "dout", false, 0, OPERAND_READ },
-        [ATTENTION_DQUERY] = { "dquery", false, 0, OPERAND_WRITE },
-        [ATTENTION_DKEY] = { "dkey", false, 0, OPERAND_WRITE },
-        [ATTENTION_DVALUE] = { "dvalue", false, 0, OPERAND_WRITE },
-        [ATTENTION_SINK] = { "sink", true, OPERAND_READ, OPERAND_READ | OPERAND_ADD },
-    },
+    .operand = { ATTENTION_OPERANDS },
     .fwd = attention_fwd,
     .bwd = attention_bwd,
 };

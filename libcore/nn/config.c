@@ -92,14 +92,17 @@ static int check_total (const struct model_config *c, struct mg_error *err)
 }
 
 /* The rules that arguments have, too. */
-static int check_rules (const struct model_config *c, int tp, bool sequence_parallel,
+static int check_rules (const struct model_config *c, const struct model_layout *layout,
                         struct mg_error *err)
 {
+    const struct context_config *context = &layout->context;
     struct geometry geometry;
     struct margs args;
+    int rc = 0;
 
     geometry_init (&geometry);
-    geometry.tp = tp;
+    geometry.tp = layout->tp;
+    geometry.cp = layout->cp;
     margs_init (&args);
     args.value[MARG_HEADS] = c->num_heads;
     args.value[MARG_QUERY_GROUPS] = c->num_groups;
@@ -110,8 +113,13 @@ static int check_rules (const struct model_config *c, int tp, bool sequence_para
     args.value[MARG_PADDED_VOCAB] = c->padded_vocab_size;
     args.value[MARG_SEQ_LENGTH] = c->seq_length;
     args.value[MARG_MAX_POSITIONS] = c->max_positions;
-    args.value[MARG_SEQUENCE_PARALLEL] = sequence_parallel;
-    return margs_validate (&args, &geometry, err);
+    args.value[MARG_SEQUENCE_PARALLEL] = layout->sequence_parallel;
+    args.value[MARG_CP_INNER] = context->inner;
+    for (int i = 0; rc == 0 && i < (context->count > 0 ? context->count : 1); i++) {
+        args.cp_comm = context_comm_name (context_comm_at (context, i));
+        rc = margs_validate (&args, &geometry, err);
+    }
+    return rc;
 }
 
 /* What Megatron-LM's arguments are called, in messages. */
@@ -132,12 +140,12 @@ static int check_variants (const struct model_config *c, struct mg_error *err)
     return rope_config_check (&c->rope, c->latent.on ? c->latent.rope_dim : c->kv_channels, err);
 }
 
-int model_config_validate (const struct model_config *c, int tp, bool sequence_parallel,
+int model_config_validate (const struct model_config *c, const struct model_layout *layout,
                            struct mg_error *err)
 {
-    if (check_sizes (c, err) < 0 || check_latent (c, err) < 0 || check_total (c, err) < 0)
-        return -1;
-    if (check_rules (c, tp, sequence_parallel, err) < 0)
+    if (check_sizes (c, err) < 0 || check_latent (c, err) < 0 || check_total (c, err) < 0
+        || context_check (&layout->context, layout->cp, c->num_layers, err) < 0
+        || check_rules (c, layout, err) < 0)
         return -1;
     return check_variants (c, err);
 }

@@ -12,6 +12,7 @@
 
 #include "libcore/device/device.h"
 #include "libcore/nn/rope.h"
+#include "libcore/topo/context.h"
 #include "libcore/topo/pattern.h"
 #include "megatron/error.h"
 
@@ -77,11 +78,19 @@ struct model_config {
     uint64_t seed;
 };
 
+/* How ranks share the layers. */
+struct model_layout {
+    int tp, cp;
+    bool sequence_parallel;
+    struct context_config context; /* exchanges of the context-parallel ranks */
+};
+
 /* Check the model: each size is in its range, sizes multiply without overflow, and the rules of
- * topo/margs.h on heads, FFN, vocabulary, positions and sequences hold for the tensor-parallel
- * size.  topo/stages.h has the rules of the layers.  0, or -1, EINVAL or ERANGE and a text.
+ * topo/margs.h on heads, FFN, vocabulary, positions and sequences hold for the tensor- and
+ * context-parallel sizes, and those of topo/context.h for the exchanges.  topo/stages.h has the
+ * rules of the layers.  0, or -1, EINVAL or ERANGE and a text.
  */
-int model_config_validate (const struct model_config *c, int tp, bool sequence_parallel,
+int model_config_validate (const struct model_config *c, const struct model_layout *layout,
                            struct mg_error *err);
 
 /* ceil (vocab / (divisor tp)) divisor tp: Megatron's padded vocabulary; 0 if it does not

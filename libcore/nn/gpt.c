@@ -6,6 +6,7 @@
 
 #include <errno.h>
 
+#include "libcore/nn/attention.h"
 #include "libcore/nn/gpt.h"
 #include "libcore/nn/ops.h"
 
@@ -24,6 +25,7 @@ struct maker {
     const struct nn *nn;
     const struct nn_shape *shape;
     struct layer_spec *spec;
+    struct nn_exchange exchange; /* of a transformer layer */
     int gradient; /* of the hidden state */
 };
 
@@ -68,11 +70,18 @@ static void made_by (struct maker *m, int t, enum recompute_module module)
     m->spec->tensor[t].modules |= RECOMPUTE_BIT (module);
 }
 
-static int statistics (struct maker *m, const char *name, int64_t rows, int64_t cols)
+/* A tensor that is float32 for every type of the model. */
+static int wide_tensor (struct maker *m, const char *name, enum layer_life life, int64_t rows,
+                        int64_t cols)
 {
     return layer_add_tensor (m->spec, &(struct layer_tensor){ .name = name, .wide = true,
-                                                              .life = LIFE_SAVED, .ndims = 2,
+                                                              .life = life, .ndims = 2,
                                                               .shape = { rows, cols } });
+}
+
+static int statistics (struct maker *m, const char *name, int64_t rows, int64_t cols)
+{
+    return wide_tensor (m, name, LIFE_SAVED, rows, cols);
 }
 
 /* Made by backward passes, of no use between layers. */
@@ -232,37 +241,137 @@ static void add_heads (struct maker *m, struct norm q_norm, struct norm k_norm,
         add_rotation (m, HEADS_BOTH, a->value, a->dvalue);
 }
 
-static void add_core_attention (struct maker *m, const struct attention *a, int context,
-                                int dcontext)
+/* --- its core, with context parallelism or without --- */
+
+/* Memory of no use between phases. */
+static int scratch (struct maker *m, const char *name, int64_t rows, int64_t cols)
+{
+    return tensor (m, name, LIFE_SHARED, rows, cols);
+}
+
+static int wide_scratch (struct maker *m, const char *name, int64_t rows, int64_t cols)
+{
+    return wide_tensor (m, name, LIFE_SHARED, rows, cols);
+}
+
+/* The scratch of a ring. */
+static void add_ring (struct maker *m, struct phase *p)
 {
     const struct nn *nn = m->nn;
-    int lse = statistics (m, "lse", m->shape->batch * nn->local_heads, m->shape->seq);
+    const struct nn_exchange *c = &m->exchange;
+    int64_t rows = c->inner * m->shape->tokens, heads = nn->local_heads / c->inner;
+    int64_t keys = nn->local_groups / c->inner * attention_width (nn, false);
+
+    p->op = &op_attention_ring;
+    p->operand[RING_KEYS] = scratch (m, "ring_keys", 2 * rows, keys);
+    p->operand[RING_DKEYS] = gradient (m, "ring_keys", 3 * rows, keys);
+    p->operand[RING_PART] = scratch (m, "ring_part", rows, heads * nn->head_dim_v);
+    p->operand[RING_PART_LSE] = wide_scratch (m, "ring_lse", m->shape->batch * heads,
+                                              c->inner * m->shape->seq);
+    if (nn->dtype != MG_FLOAT32)
+        p->operand[RING_SUM] = wide_scratch (m, "ring_sum", rows, heads * nn->head_dim_v);
+}
+
+/* The attention to the keys and values in 'a', and, with a ring, to those of other ranks. */
+static void add_core (struct maker *m, const struct attention *a, int context, int dcontext)
+{
+    const struct nn *nn = m->nn;
+    int64_t inner = m->exchange.inner;
+    int lse = statistics (m, "lse", m->shape->batch * (nn->local_heads / inner),
+                          inner * m->shape->seq);
+    struct phase p = { .name = "core_attention", .op = &op_attention,
+                       .operand = { [ATTENTION_QUERY] = a->query, [ATTENTION_KEY] = a->key,
+                                    [ATTENTION_VALUE] = a->value, [ATTENTION_OUT] = context,
+                                    [ATTENTION_LSE] = lse, [ATTENTION_DOUT] = dcontext,
+                                    [ATTENTION_DQUERY] = a->dquery, [ATTENTION_DKEY] = a->dkey,
+                                    [ATTENTION_DVALUE] = a->dvalue,
+                                    [ATTENTION_SINK] = a->sink } };
 
     made_by (m, context, RECOMPUTE_CORE_ATTN);
     made_by (m, lse, RECOMPUTE_CORE_ATTN);
-    phase (m, &(struct phase){ .name = "core_attention", .op = &op_attention,
-                               .operand = { [ATTENTION_QUERY] = a->query,
-                                            [ATTENTION_KEY] = a->key,
-                                            [ATTENTION_VALUE] = a->value,
-                                            [ATTENTION_OUT] = context,
-                                            [ATTENTION_LSE] = lse,
-                                            [ATTENTION_DOUT] = dcontext,
-                                            [ATTENTION_DQUERY] = a->dquery,
-                                            [ATTENTION_DKEY] = a->dkey,
-                                            [ATTENTION_DVALUE] = a->dvalue,
-                                            [ATTENTION_SINK] = a->sink } });
+    if (m->exchange.outer > 1 && !m->exchange.gather)
+        add_ring (m, &p);
+    phase (m, &p);
+}
+
+/* Keys and values of all context-parallel ranks, which are gathered again for the backward pass. */
+static void add_gathering (struct maker *m, struct attention *a)
+{
+    const struct nn *nn = m->nn;
+    int64_t width = nn->local_groups * attention_width (nn, false), tokens = m->shape->tokens;
+    int all = tensor (m, "all_keys", LIFE_RECOMPUTED, nn->cp_size * tokens, width);
+    int dall = gradient (m, "all_keys", nn->cp_size * tokens, width);
+
+    phase (m, &(struct phase){ .name = "gather_keys", .op = &op_gather_keys,
+                               .operand = { [KEYS_KEY] = a->key, [KEYS_VALUE] = a->value,
+                                            [KEYS_ALL] = all,
+                                            [KEYS_OWN] = scratch (m, "own_keys", tokens, width),
+                                            [KEYS_DKEY] = a->dkey, [KEYS_DVALUE] = a->dvalue,
+                                            [KEYS_DALL] = dall,
+                                            [KEYS_DOWN] = gradient (m, "own_keys", tokens,
+                                                                    width) } });
+    a->key = a->value = all;
+    a->dkey = a->dvalue = dall;
+}
+
+/* A part of the heads, for the rows of all neighbours. */
+static void add_dealing (struct maker *m, struct attention *a)
+{
+    const struct nn *nn = m->nn;
+    int64_t rows = m->exchange.inner * m->shape->tokens;
+    int64_t width = nn->local_groups / m->exchange.inner * attention_width (nn, true);
+    int all = tensor (m, "dealt_heads", LIFE_SAVED, rows, width);
+    int dall = gradient (m, "dealt_heads", rows, width);
+
+    if (nn->config.latent.on)
+        made_by (m, all, RECOMPUTE_MLA_UP_PROJ);
+    phase (m, &(struct phase){ .name = "deal_heads", .op = &op_deal_heads,
+                               .operand = { [DEAL_QUERY] = a->query, [DEAL_KEY] = a->key,
+                                            [DEAL_VALUE] = a->value, [DEAL_ALL] = all,
+                                            [DEAL_PARTS] = scratch (m, "heads", rows, width),
+                                            [DEAL_DQUERY] = a->dquery, [DEAL_DKEY] = a->dkey,
+                                            [DEAL_DVALUE] = a->dvalue, [DEAL_DALL] = dall,
+                                            [DEAL_DPARTS] = gradient (m, "heads", rows,
+                                                                      width) } });
+    a->query = a->key = a->value = all;
+    a->dquery = a->dkey = a->dvalue = dall;
+}
+
+/* 'context': of all heads, for this rank's rows; it is collected again for the backward pass. */
+static void add_dealt_core (struct maker *m, struct attention *a, int context, int dcontext)
+{
+    const struct nn *nn = m->nn;
+    int64_t rows = m->exchange.inner * m->shape->tokens;
+    int64_t width = nn->local_attention / m->exchange.inner;
+    int part = tensor (m, "dealt_context", LIFE_SAVED, rows, width);
+    int dpart = gradient (m, "dealt_context", rows, width);
+
+    add_dealing (m, a);
+    add_core (m, a, part, dpart);
+    phase (m, &(struct phase){ .name = "collect_heads", .op = &op_collect_heads,
+                               .operand = { [COLLECT_X] = part, [COLLECT_Y] = context,
+                                            [COLLECT_PARTS] = scratch (m, "contexts", rows, width),
+                                            [COLLECT_DY] = dcontext, [COLLECT_DX] = dpart,
+                                            [COLLECT_DPARTS] = gradient (m, "contexts", rows,
+                                                                         width) } });
 }
 
 /* The end of the attention half: core attention, its projection, the residual. */
-static void finish_attention (struct maker *m, const struct attention *a, int proj,
-                              int proj_bias, int in, int out)
+static void finish_attention (struct maker *m, struct attention *a, int proj, int proj_bias,
+                              int in, int out)
 {
     int64_t tokens = m->shape->tokens, local = m->nn->local_attention;
-    int context = tensor (m, "context", LIFE_SAVED, tokens, local);
+    bool dealt = m->exchange.inner > 1;
+    int context = tensor (m, "context", dealt ? LIFE_RECOMPUTED : LIFE_SAVED, tokens, local);
     int dcontext = gradient (m, "context", tokens, local);
     struct sum sum = { branch (m), gradient (m, "branch", m->shape->rows, m->nn->hidden) };
 
-    add_core_attention (m, a, context, dcontext);
+    if (m->exchange.gather)
+        add_gathering (m, a);
+    if (dealt)
+        add_dealt_core (m, a, context, dcontext);
+    else
+        add_core (m, a, context, dcontext);
     phase (m, &(struct phase){ .name = "linear_proj", .op = &op_linear_row,
                                .operand = { [ROW_X] = context, [ROW_Y] = sum.branch,
                                             [ROW_WEIGHT] = proj, [ROW_DY] = sum.dbranch,
@@ -676,18 +785,45 @@ static void make_loss (struct maker *m)
                                             [LOSS_SUMS] = sums, [LOSS_SCALE] = scale } });
 }
 
+enum gpt_layer gpt_kind (const struct nn *nn, int layer)
+{
+    return GPT_LAYER + (nn->cp_size > 1 ? context_comm_at (&nn->context, layer) : CONTEXT_P2P);
+}
+
 int gpt_spec (enum gpt_layer which, const struct nn *nn, const struct nn_shape *shape,
               struct layer_spec *spec, struct mg_error *err)
 {
-    static void (*const make[GPT_NUM_LAYERS]) (struct maker *m) = {
-        [GPT_EMBEDDING] = make_embedding, [GPT_LAYER] = make_layer, [GPT_COPY] = make_copy,
-        [GPT_HEAD] = make_head, [GPT_LOSS] = make_loss,
+    static void (*const make[GPT_LAYER]) (struct maker *m) = {
+        [GPT_EMBEDDING] = make_embedding, [GPT_COPY] = make_copy, [GPT_HEAD] = make_head,
+        [GPT_LOSS] = make_loss,
     };
     struct maker m = { .nn = nn, .shape = shape, .spec = spec };
 
     *spec = (struct layer_spec){ .num_params = 0 };
     if (which != GPT_LOSS && which != GPT_COPY)
         m.gradient = hidden (&m, "hidden", LIFE_GRADIENT);
-    make[which] (&m);
-    return layer_spec_check (spec, err);
+    if (which < GPT_LAYER)
+        make[which] (&m);
+    else {
+        m.exchange = nn_exchange (nn, (enum context_comm)(which - GPT_LAYER));
+        make_layer (&m);
+    }
+    return layer_spec_trim (spec, err);
+}
+
+int gpt_specs (const struct nn *nn, const struct nn_shape *shape,
+               struct layer_spec spec[GPT_NUM_LAYERS], struct mg_error *err)
+{
+    bool has[GPT_NUM_LAYERS] = { false };
+
+    for (int i = 0; i < GPT_LAYER; i++)
+        has[i] = true;
+    for (int i = 0; i < nn->config.num_layers; i++)
+        has[gpt_kind (nn, i)] = true;
+    for (int i = 0; i < GPT_NUM_LAYERS; i++) {
+        spec[i] = (struct layer_spec){ .name = "" };
+        if (has[i] && gpt_spec ((enum gpt_layer)i, nn, shape, &spec[i], err) < 0)
+            return -1;
+    }
+    return 0;
 }

@@ -32,6 +32,15 @@
  * Queries without a latent have none: Megatron-LM normalises the hidden state once more for them
  * or refuses, by its implementation.
  *
+ * With context parallelism a rank has a part of the positions, and the core attention of a layer
+ * is one of these (context.c, ring.c):
+ *
+ *   p2p         a ring around it
+ *   all_gather  keys and values are gathered before it, and again before its backward pass
+ *   a2a         heads are dealt out before it, and collected behind it; what it reads and makes is
+ *               saved, what comes before and behind is not
+ *   a2a+p2p     heads are dealt out and collected, with a ring between
+ *
  * A learnable softmax has a parameter of one number a head, split by heads, with initial values
  * as those of matrices and without weight decay.
  *
@@ -42,8 +51,24 @@
 
 #include "libcore/nn/layer.h"
 
-/* What the model is made of, from the bottom to the top. */
-enum gpt_layer { GPT_EMBEDDING, GPT_LAYER, GPT_COPY, GPT_HEAD, GPT_LOSS, GPT_NUM_LAYERS };
+/* What the model is made of.  Transformer layers are of several kinds, which have numbers from
+ * GPT_LAYER on: one for each exchange of context parallelism (topo/context.h).
+ */
+enum gpt_layer {
+    GPT_EMBEDDING,
+    GPT_COPY,
+    GPT_HEAD,
+    GPT_LOSS,
+    GPT_LAYER,
+    GPT_NUM_LAYERS = GPT_LAYER + CONTEXT_NUM_COMMS
+};
+
+/* The kind of a transformer layer. */
+enum gpt_layer gpt_kind (const struct nn *nn, int layer);
+
+/* The specifications of all kinds of layers that the model has; those of other kinds are empty. */
+int gpt_specs (const struct nn *nn, const struct nn_shape *shape,
+               struct layer_spec spec[GPT_NUM_LAYERS], struct mg_error *err);
 
 /* The specification of a layer, for this rank's sizes and passes of this shape.  GPT_COPY is what
  * a chunk has that has nothing else.  -1 and a text if it is not whole (layer_spec_check()).

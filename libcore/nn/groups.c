@@ -96,7 +96,7 @@ const struct layer_op op_share_groups = {
     .operand = {
         [GROUPS_X] = { "x", false, OPERAND_READ, 0 },
         [GROUPS_Y] = { "y", false, OPERAND_WRITE, 0 },
-        [GROUPS_ALL] = { "all", false, OPERAND_WRITE, OPERAND_WRITE },
+        [GROUPS_ALL] = { "all", false, OPERAND_SCRATCH, OPERAND_SCRATCH },
         [GROUPS_DY] = { "dy", false, 0, OPERAND_READ },
         [GROUPS_DX] = { "dx", false, 0, OPERAND_WRITE },
     },

@@ -111,7 +111,7 @@ static int check_touch (const struct layer_spec *spec, const struct phase *phase
         int t = phase->operand[i / m], forked = fork->operand[i % m];
 
         if (!o->param && !f->param && t != LAYER_NONE && forked != LAYER_NONE && o->bwd
-            && (f->bwd & OPERAND_WRITE) && same_memory (spec, t, forked))
+            && (f->bwd & (OPERAND_WRITE | OPERAND_SCRATCH)) && same_memory (spec, t, forked))
             return mg_error_set (err, EINVAL, "%s: %s uses backward %s before a phase joins %s",
                                  spec->name, phase->name, spec->tensor[t].name, fork->name);
     }
@@ -320,6 +320,55 @@ double layer_product_flops (const struct layer_param *weight, const struct nn_sh
     return 2.0 * (double)shape->tokens * (double)rows * (double)weight->global[1];
 }
 
+/* Set reads[t] for each tensor that phases read: backward, or forward where they run again. */
+static void find_reads (const struct layer_spec *spec, bool again, bool *reads)
+{
+    uint32_t phases = 0;
+
+    for (int i = 0; again && i < spec->num_phases; i++)
+        phases |= spec->again[i];
+    for (int i = 0; i < spec->num_phases; i++) {
+        const struct phase *phase = &spec->phase[i];
+
+        for (int k = 0; k < num_operands (phase->op); k++) {
+            const struct layer_operand *o = &phase->op->operand[k];
+            unsigned access = again ? o->fwd : o->bwd;
+
+            if (!o->param && (access & OPERAND_READ) && (!again || (phases & 1u << i)))
+                reads[phase->operand[k]] = true;
+        }
+    }
+}
+
+int layer_spec_trim (struct layer_spec *spec, struct mg_error *err)
+{
+    bool backward[LAYER_MAX_TENSORS + 1] = { false }, trimmed[LAYER_MAX_TENSORS + 1];
+    bool changed = true;
+
+    find_reads (spec, false, backward);
+    for (int t = 1; t <= spec->num_tensors; t++) {
+        trimmed[t] = spec->tensor[t].life == LIFE_SAVED && !backward[t];
+        if (trimmed[t])
+            spec->tensor[t].life = LIFE_RECOMPUTED;
+    }
+    while (changed) {
+        bool again[LAYER_MAX_TENSORS + 1] = { false };
+
+        changed = false;
+        if (layer_spec_check (spec, err) < 0)
+            return -1;
+        find_reads (spec, true, again);
+        for (int t = 1; t <= spec->num_tensors; t++) {
+            if (!trimmed[t] || !again[t])
+                continue;
+            spec->tensor[t].life = LIFE_SAVED;
+            trimmed[t] = false;
+            changed = true;
+        }
+    }
+    return 0;
+}
+
 int layer_spec_recompute (struct layer_spec *spec, unsigned modules, struct mg_error *err)
 {
     for (int t = 1; t <= spec->num_tensors; t++) {
@@ -444,8 +493,22 @@ void layer_describe (struct layer *layer, const struct nn *nn, bool sequence_par
     layer->num_own = (size_t)layer->spec->num_params;
 }
 
-unsigned layer_tensor_passes (const struct layer_spec *spec, int i)
+uint32_t layer_again (const struct layer *layer)
 {
+    const struct layer_spec *spec = layer->spec;
+    uint32_t again = 0;
+
+    if (layer->unit.place + 1 < layer->unit.size)
+        return UINT32_MAX;
+    for (int i = 0; i < spec->num_phases; i++)
+        again |= spec->again[i];
+    return again;
+}
+
+unsigned layer_tensor_passes (const struct layer *layer, int i)
+{
+    const struct layer_spec *spec = layer->spec;
+    uint32_t again = layer_again (layer);
     unsigned passes = 0;
 
     for (int p = 0; p < spec->num_phases; p++) {
@@ -457,6 +520,8 @@ unsigned layer_tensor_passes (const struct layer_spec *spec, int i)
             if (o->param || phase->operand[k] != i)
                 continue;
             passes |= (o->fwd ? LAYER_FORWARD : 0u) | (o->bwd ? LAYER_BACKWARD : 0u);
+            if (o->fwd && (again & 1u << p))
+                passes |= LAYER_BACKWARD;
         }
     }
     return passes;

@@ -24,8 +24,8 @@
 #include "libcore/nn/param.h"
 #include "libcore/nn/recompute.h"
 
-enum { LAYER_MAX_PARAMS = 24, LAYER_MAX_TENSORS = 48, LAYER_MAX_PHASES = 32,
-       LAYER_MAX_OPERANDS = 12, LAYER_MAX_PARTS = 3 };
+enum { LAYER_MAX_PARAMS = 24, LAYER_MAX_TENSORS = 64, LAYER_MAX_PHASES = 32,
+       LAYER_MAX_OPERANDS = 16, LAYER_MAX_PARTS = 3 };
 
 /* How a parameter is split over the tensor-parallel group. */
 enum param_split { SPLIT_NONE, SPLIT_ROWS, SPLIT_COLS };
@@ -80,8 +80,10 @@ struct pass;
 struct phase;
 struct layer_spec;
 
-/* What an operation does to an operand, forward or backward. */
-enum { OPERAND_READ = 1, OPERAND_WRITE = 2, OPERAND_ADD = 4 };
+/* What an operation does to an operand, forward or backward.  Scratch is written, and of no use
+ * afterwards; it may hold anything.
+ */
+enum { OPERAND_READ = 1, OPERAND_WRITE = 2, OPERAND_ADD = 4, OPERAND_SCRATCH = 8 };
 
 struct layer_operand {
     const char *name;
@@ -156,6 +158,11 @@ int layer_find (const struct layer_spec *spec, enum layer_life life);
  */
 int layer_spec_check (struct layer_spec *spec, struct mg_error *err);
 
+/* Turn saved tensors that no backward half reads into recomputed ones, whose memory all layers
+ * share; but not those that a phase reads that has to run again.  Then check.
+ */
+int layer_spec_trim (struct layer_spec *spec, struct mg_error *err);
+
 /* Make saved tensors of 'modules' recomputed ones, then check. */
 int layer_spec_recompute (struct layer_spec *spec, unsigned modules, struct mg_error *err);
 
@@ -193,6 +200,7 @@ struct layer {
     int step;      /* place in the model: embedding 0, transformer layers from 1, ... */
     struct param *param[LAYER_MAX_PARAMS + 1]; /* by index of the specification */
     struct layer_unit unit;
+    struct nn_exchange exchange; /* of a transformer layer's attention */
     size_t first;  /* place of its first own parameter among all of the rank */
     size_t num_own; /* number of its own parameters */
 };
@@ -232,11 +240,16 @@ void *pass_data (const struct pass *pass, const struct phase *phase, int operand
 int layer_fwd (const struct pass *pass, struct mg_error *err);
 int layer_bwd (const struct pass *pass, struct mg_error *err);
 
-/* The passes whose phases use tensor 'i' of a specification: LAYER_FORWARD, LAYER_BACKWARD, both or
- * none.  Phases that a backward pass runs forward again count as forward.
+/* Returns the passes that use tensor 'i' of a layer: LAYER_FORWARD, LAYER_BACKWARD, both or none.
+ * A phase that a backward pass runs forward again is a use by the backward pass.
  */
 enum { LAYER_FORWARD = 1, LAYER_BACKWARD = 2 };
-unsigned layer_tensor_passes (const struct layer_spec *spec, int i);
+unsigned layer_tensor_passes (const struct layer *layer, int i);
+
+/* Returns the phases, as bits, of which the backward pass of a layer, or of its unit, runs the
+ * forward half again.
+ */
+uint32_t layer_again (const struct layer *layer);
 
 /* Returns a description of tensor 'i' of a layer, which has no memory yet. */
 struct tensor layer_tensor_of (const struct nn *nn, const struct layer_spec *spec, int i);

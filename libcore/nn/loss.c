@@ -66,6 +66,7 @@ static int cross_entropy_fwd (const struct pass *pass, const struct phase *phase
         .mask = tensor_at (&pass->in->mask, 0),
         .weight = pass->loss_weight,
         .scale = pass_data (pass, phase, LOSS_SCALE),
+        .count = pass->in->count.ndims > 0 ? tensor_at (&pass->in->count, 0) : NULL,
         .out = tensor_address (pass->loss),
         .per_token = pass->per_token_loss,
     };

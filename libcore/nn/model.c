@@ -27,6 +27,11 @@ static int setup_streams (struct model *m, struct mg_error *err)
         || !(nn->computed = mg_event_create (m->device, err))
         || !(nn->communicated = mg_event_create (m->device, err)))
         return -1;
+    if (nn->cp_size > 1
+        && (!(nn->cp_stream = mg_stream_create (m->device, MG_STREAM_COMM, "cp", err))
+            || !(nn->cp_computed = mg_event_create (m->device, err))
+            || !(nn->cp_communicated = mg_event_create (m->device, err))))
+        return -1;
     return 0;
 }
 
@@ -42,6 +47,12 @@ static void setup_sizes (struct model *m, const struct job *job)
     nn->tp = job_comm (job, GROUP_TP);
     nn->tp_rank = mg_comm_rank (nn->tp);
     nn->tp_size = mg_comm_size (nn->tp);
+    nn->cp = job_comm (job, GROUP_CP);
+    nn->cp_rank = mg_comm_rank (nn->cp);
+    nn->cp_size = mg_comm_size (nn->cp);
+    nn->cp_inner = job_comm_context (job, true);
+    nn->cp_outer = job_comm_context (job, false);
+    nn->context = m->spec.context;
     nn_set_sizes (nn);
 }
 
@@ -50,23 +61,34 @@ static void setup_shape (struct model *m)
     struct nn_shape *s = &m->shape;
 
     s->batch = m->spec.micro_batch_size;
-    s->seq = m->spec.config.seq_length;
+    s->whole_seq = m->spec.config.seq_length;
+    s->seq = s->whole_seq / m->nn.cp_size;
     s->tokens = s->batch * s->seq;
     s->rows = m->spec.sequence_parallel ? s->tokens / m->nn.tp_size : s->tokens;
-    if (s->rows < s->tokens) // from model_bind() on it is an array
-        s->position = (struct kern_positions){ .at = tensor_address (NULL), .stride_s = 1 };
+    if (s->rows == s->tokens && m->nn.cp_size == 1)
+        return;
+    // from model_bind() on they have values
+    s->position = (struct kern_positions){ .at = tensor_address (NULL), .stride_s = 1 };
+    if (m->nn.cp_size > 1)
+        s->positions = (struct tensor){ .dtype = MG_INT32, .ndims = 1, .shape = { s->whole_seq },
+                                        .live = s->whole_seq };
 }
 
 static int setup_specs (struct model *m, struct mg_error *err)
 {
-    for (int i = 0; i < GPT_NUM_LAYERS; i++) {
-        if (gpt_spec ((enum gpt_layer)i, &m->nn, &m->shape, &m->layer_spec[i], err) < 0)
+    const struct recompute *r = &m->spec.recompute;
+
+    if (gpt_specs (&m->nn, &m->shape, m->layer_spec, err) < 0)
+        return -1;
+    for (int i = GPT_LAYER; i < GPT_NUM_LAYERS; i++) {
+        m->again_spec[i - GPT_LAYER] = m->layer_spec[i];
+        if (r->granularity == RECOMPUTE_SELECTIVE
+            && layer_spec_recompute (&m->layer_spec[i], r->modules, err) < 0)
+            return -1;
+        if (layer_spec_recompute (&m->again_spec[i - GPT_LAYER], RECOMPUTE_ALL, err) < 0)
             return -1;
     }
-    m->again_spec = m->layer_spec[GPT_LAYER];
-    if (m->spec.recompute.granularity == RECOMPUTE_SELECTIVE)
-        return layer_spec_recompute (&m->layer_spec[GPT_LAYER], m->spec.recompute.modules, err);
-    return layer_spec_recompute (&m->again_spec, RECOMPUTE_ALL, err);
+    return 0;
 }
 
 /* Put the transformer layers of a chunk into units.  Outputs between two units can be split. */
@@ -82,7 +104,7 @@ static void form_units (struct model *m, struct chunk *chunk)
 
         if (unit.size == 0)
             continue;
-        layer->spec = &m->again_spec;
+        layer->spec = &m->again_spec[layer->spec - &m->layer_spec[GPT_LAYER]];
         layer->unit = (struct layer_unit){ .size = unit.size, .place = i - unit.first };
         if (r->split_saved && last && i + 1 < n && recompute_unit_of (r, n, i + 1).size > 0)
             layer->unit.split = 1 + turn++ % 2;
@@ -131,7 +153,7 @@ static int describe_chunks (struct model *m, const struct stages *stages, int ra
     m->num_chunks = stages->vpp;
     for (int c = 0; c < m->num_chunks; c++) {
         m->chunk[c].part = model_part_at (stages, rank, c);
-        records += model_part_params (m->layer_spec, &m->chunk[c].part);
+        records += model_part_params (m->layer_spec, &m->nn, &m->chunk[c].part);
     }
     if (!(m->param = model_allocate (records, sizeof (*m->param), err)))
         return -1;
@@ -185,14 +207,33 @@ static int setup_chunks (struct model *m, const struct job *job, struct mg_error
     return rc;
 }
 
+/* Has the job the levels of the context-parallel group that layers need? */
+static int check_levels (const struct model_spec *spec, const struct job *job, int cp,
+                         struct mg_error *err)
+{
+    const struct mg_comm *inner = job_comm_context (job, true);
+    int size = context_levels (&spec->context, cp);
+
+    if (size == 0 || (inner && mg_comm_size (inner) == size))
+        return 0;
+    return mg_error_set (err, EINVAL, "model: the job has no groups of %d context-parallel "
+                         "neighbours", size);
+}
+
 struct model *model_create (const struct model_spec *spec, const struct job *job,
                             struct mg_error *err)
 {
     const struct grid *grid = job_grid (job);
+    const struct model_layout layout = {
+        .tp = grid_size (grid, false, MG_AXIS_TP),
+        .cp = grid_size (grid, false, MG_AXIS_CP),
+        .sequence_parallel = spec->sequence_parallel,
+        .context = spec->context,
+    };
     struct model *m;
 
-    if (model_config_validate (&spec->config, grid_size (grid, false, MG_AXIS_TP),
-                               spec->sequence_parallel, err) < 0)
+    if (model_config_validate (&spec->config, &layout, err) < 0
+        || check_levels (spec, job, layout.cp, err) < 0)
         return NULL;
     if (spec->micro_batch_size < 1
         || (int64_t)spec->micro_batch_size * spec->config.seq_length > INT32_MAX) {
@@ -222,10 +263,13 @@ void model_destroy (struct model *m)
 
     if (!m)
         return;
+    mg_stream_destroy (m->nn.cp_stream);
     mg_stream_destroy (m->nn.tp_stream);
     mg_stream_destroy (m->nn.compute);
     mg_event_destroy (m->nn.computed);
     mg_event_destroy (m->nn.communicated);
+    mg_event_destroy (m->nn.cp_computed);
+    mg_event_destroy (m->nn.cp_communicated);
     for (int c = 0; m->chunk && c < m->num_chunks; c++) {
         free (m->chunk[c].layer);
         free (m->chunk[c].tensor);
@@ -238,7 +282,6 @@ void model_destroy (struct model *m)
     free (m->pool_of);
     free (m->param);
     device_free (m->device, m->memory);
-    device_free (m->device, m->position);
     free (m);
     errno = saved_errno;
 }
@@ -297,19 +340,6 @@ int model_num_pools (const struct model *m)
     return m->num_pools;
 }
 
-/* The forward half of which phases runs a second time for a layer's backward pass? */
-static uint32_t phases_again (const struct layer *layer)
-{
-    const struct layer_spec *spec = layer->spec;
-    uint32_t again = 0;
-
-    if (layer->unit.place + 1 < layer->unit.size)
-        return UINT32_MAX;
-    for (int i = 0; i < spec->num_phases; i++)
-        again |= spec->again[i];
-    return again;
-}
-
 struct model_cost model_cost (const struct model *m)
 {
     struct model_cost cost = { 0 };
@@ -319,7 +349,7 @@ struct model_cost model_cost (const struct model *m)
             const struct layer *layer = &m->chunk[c].layer[l];
 
             cost.forward += layer_cost (layer->spec, UINT32_MAX, &m->nn, &m->shape);
-            cost.again += layer_cost (layer->spec, phases_again (layer), &m->nn, &m->shape);
+            cost.again += layer_cost (layer->spec, layer_again (layer), &m->nn, &m->shape);
         }
     }
     return cost;

@@ -14,6 +14,7 @@
 #include "libcore/nn/nn.h"
 #include "libcore/nn/param.h"
 #include "libcore/nn/recompute.h"
+#include "libcore/topo/context.h"
 #include "libcore/topo/stages.h"
 
 struct model;
@@ -25,6 +26,8 @@ struct model_spec {
     enum mg_dtype dtype;    /* of parameters and activations: float32, bfloat16, float16 */
     bool float8_weights;    /* the matrices of layers are stored in float8 (E4M3) */
     bool sequence_parallel; /* tensors outside tensor-parallel regions are split by rows */
+    struct context_config context; /* exchanges of context-parallel ranks; with levels, the job's
+                                      configuration has them, too */
     struct recompute recompute; /* what backward passes compute again */
     const struct stages *stages; /* layers of every stage; a model chunk of this rank is a
                                     virtual stage. Only read by model_create(). NULL: the layers
@@ -95,7 +98,7 @@ int model_scratch_bytes (struct model *m, size_t *bytes, struct mg_error *err);
 int model_bind (struct model *m, const int *slots, struct mg_error *err);
 
 /* The inputs of a chunk's slot, which the caller fills before model_forward(): always the sample
- * indices; tokens, labels and mask if model_needs_tokens() is true.
+ * indices; tokens, labels, mask and count if model_needs_tokens() is true.
  */
 const struct nn_inputs *model_inputs (const struct model *m, int chunk, int slot);
 bool model_needs_tokens (const struct model *m, int chunk);

@@ -4,8 +4,9 @@
  * is planned is what is used.  Chunks whose layers keep as much for a microbatch share slots: a
  * slot then has the tensors of each chunk in the same memory.  Tensors that are of no use between
  * layers are there once, under their name, with room for the largest of that name; so are
- * recomputed ones, once for each layer of a unit.  Without recomputation no phase runs forward in a
- * backward pass: then tensors of forward passes and those of backward passes share memory.
+ * recomputed ones, once for each layer of a unit.  Of these, tensors that only forward passes use
+ * and tensors that only backward passes use share memory; a phase that runs forward again is
+ * a use by backward passes (layer_tensor_passes()).
  */
 
 #include <errno.h>
@@ -148,9 +149,11 @@ static void carve_slot (const struct model *m, int pool, struct slot *s, struct 
         s->in.token = take (a, MG_INT32, shape->tokens, 1);
         s->in.label = take (a, MG_INT32, shape->tokens, 1);
         s->in.mask = take (a, MG_FLOAT32, shape->tokens, 1);
+        if (m->nn.cp_size > 1)
+            s->in.count = take (a, MG_FLOAT64, 1, 1);
     }
     if (m->nn.config.reset_attention)
-        s->in.start = take (a, MG_INT32, shape->tokens, 1);
+        s->in.start = take (a, MG_INT32, shape->whole_seq * shape->batch, 1);
     if (m->nn.config.reset_positions && m->pool[pool].tokens)
         s->in.within = take (a, MG_INT32, shape->tokens, 1);
     s->input = take (a, dtype, shape->rows, m->nn.hidden);
@@ -226,6 +229,9 @@ static void carve_shared (const struct model *m, struct shared *s, bool plan, st
     s->weight = take (a, m->nn.dtype, largest_stored (m), 1);
     s->loss = take (a, MG_FLOAT64, MODEL_NUM_LOSSES, 3);
     s->rope = (struct tensor){ .data = NULL };
+    s->positions = (struct tensor){ .data = NULL };
+    if (shape->position.at)
+        s->positions = take (a, MG_INT32, shape->whole_seq, 1);
     if (model_rotates (&m->nn.config))
         s->rope = take (a, MG_FLOAT32, shape->seq, 2 * model_rope_pairs (&m->nn.config));
 }
@@ -266,9 +272,7 @@ static int add_shared (struct model *m, const struct layer *layer, int i, int k,
         at = set->num_tensors++;
         set->tensor[at] = (struct shared_tensor){ row->name, row->gradient, t, 0 };
     }
-    set->tensor[at].passes |= layer_tensor_passes (layer->spec, i);
-    if (m->spec.recompute.granularity != RECOMPUTE_NOTHING)
-        set->tensor[at].passes |= LAYER_FORWARD | LAYER_BACKWARD;
+    set->tensor[at].passes |= layer_tensor_passes (layer, i);
     if (tensor_capacity (&t) > tensor_capacity (&set->tensor[at].tensor))
         set->tensor[at].tensor = t;
     return 0;
@@ -466,30 +470,40 @@ int model_scratch_bytes (struct model *m, size_t *bytes, struct mg_error *err)
     return 0;
 }
 
-/* With sequence parallelism a rank has the rows of consecutive positions. */
+/* Where this rank's positions begin among those of all context-parallel ranks. */
+static int64_t own_first_row (const struct model *m)
+{
+    return m->nn.cp_rank * m->shape.seq;
+}
+
+/* With sequence parallelism a rank has consecutive rows of its context-parallel rank. */
 static int set_positions (struct model *m, struct mg_error *err)
 {
-    int64_t n = m->shape.rows / m->shape.batch;
-    const size_t size = (size_t)n * sizeof (int32_t);
+    struct nn_shape *shape = &m->shape;
+    size_t n = (size_t)shape->whole_seq;
+    int64_t own = own_first_row (m);
     int32_t *position;
     int rc;
 
-    if (m->shape.rows == m->shape.tokens)
+    if (!shape->position.at)
         return 0;
-    if (!(m->position = device_alloc_apart (m->device, size, err))
-        || !(position = model_allocate ((size_t)n, sizeof (*position), err)))
+    if (!(position = model_allocate (n, sizeof (*position), err)))
         return -1;
-    for (int64_t s = 0; s < n; s++)
-        position[s] = (int32_t)(n * m->nn.tp_rank + s);
-    rc = device_upload (m->nn.compute, m->position, position, size, err);
+    for (int64_t s = 0; s < shape->whole_seq; s++)
+        position[s] = (int32_t)context_position (m->nn.cp_size, shape->whole_seq, s);
+    rc = device_upload (m->nn.compute, m->shared.positions.data, position, n * sizeof (*position),
+                        err);
     if (mg_stream_synchronize (m->nn.compute, err) < 0)
         rc = -1;
-    m->shape.position = (struct kern_positions){ .at = m->position, .stride_s = 1 };
     free (position);
+    shape->positions.data = m->shared.positions.data;
+    if (shape->rows < shape->tokens)
+        own += m->nn.tp_rank * (shape->rows / shape->batch);
+    shape->position.at = tensor_at (&m->shared.positions, own);
     return rc;
 }
 
-/* Cosines and sines of all positions. */
+/* Cosines and sines of this rank's positions. */
 static int set_angles (struct model *m, struct mg_error *err)
 {
     const struct rope_config *c = &m->nn.config.rope;
@@ -506,7 +520,9 @@ static int set_angles (struct model *m, struct mg_error *err)
     if (frequency && table) {
         rope_frequencies (c, pairs, frequency);
         for (int64_t s = 0; s < m->shape.seq; s++)
-            rope_row (c, frequency, pairs, s, table + (size_t)s * row);
+            rope_row (c, frequency, pairs,
+                      context_position (m->nn.cp_size, m->shape.whole_seq, own_first_row (m) + s),
+                      table + (size_t)s * row);
         rc = device_upload (m->nn.compute, m->shared.rope.data, table, n * sizeof (*table), err);
         if (mg_stream_synchronize (m->nn.compute, err) < 0)
             rc = -1;

@@ -63,7 +63,7 @@ static struct nn describing_nn (const struct model_config *c, int tp, bool float
 static struct nn_shape describing_shape (const struct model_config *c)
 {
     return (struct nn_shape){ .batch = 1, .seq = c->seq_length, .tokens = c->seq_length,
-                              .rows = c->seq_length };
+                              .whole_seq = c->seq_length, .rows = c->seq_length };
 }
 
 static int describing_specs (const struct nn *nn, struct layer_spec spec[GPT_NUM_LAYERS],
@@ -71,11 +71,7 @@ static int describing_specs (const struct nn *nn, struct layer_spec spec[GPT_NUM
 {
     const struct nn_shape shape = describing_shape (&nn->config);
 
-    for (int i = 0; i < GPT_NUM_LAYERS; i++) {
-        if (gpt_spec ((enum gpt_layer)i, nn, &shape, &spec[i], err) < 0)
-            return -1;
-    }
-    return 0;
+    return gpt_specs (nn, &shape, spec, err);
 }
 
 int model_config_specs (const struct model_config *c, struct layer_spec spec[GPT_NUM_LAYERS],
@@ -86,15 +82,22 @@ int model_config_specs (const struct model_config *c, struct layer_spec spec[GPT
     return describing_specs (&nn, spec, err);
 }
 
+/* The specification of a layer.  Those of transformer layers have the same parameters. */
+static const struct layer_spec *spec_of (const struct layer_spec *spec, const struct nn *nn,
+                                         const struct model_place *place)
+{
+    return &spec[place->which == GPT_LAYER ? gpt_kind (nn, place->number) : place->which];
+}
+
 /* Tensors of the whole model below a layer. */
-static int order_of (const struct layer_spec *spec, const struct model_config *c,
+static int order_of (const struct layer_spec *spec, const struct nn *nn,
                      const struct model_place *place)
 {
-    int layers = place->which == GPT_LAYER ? place->number : c->num_layers;
+    int layers = place->which == GPT_LAYER ? place->number : nn->config.num_layers;
 
     if (place->which == GPT_EMBEDDING)
         return 0;
-    return spec[GPT_EMBEDDING].num_params + layers * spec[GPT_LAYER].num_params;
+    return spec[GPT_EMBEDDING].num_params + layers * spec[gpt_kind (nn, 0)].num_params;
 }
 
 int model_config_tensors (const struct model_config *c)
@@ -105,7 +108,7 @@ int model_config_tensors (const struct model_config *c)
 
     if (describing_specs (&nn, spec, NULL) < 0)
         return 0;
-    return order_of (spec, c, &head) + spec[GPT_HEAD].num_params - c->tied_embeddings;
+    return order_of (spec, &nn, &head) + spec[GPT_HEAD].num_params - c->tied_embeddings;
 }
 
 static int64_t count_parameters (const struct layer_spec *spec, bool tied)
@@ -149,10 +152,10 @@ double model_config_flops (const struct model_config *c)
 
 /* --- a rank's --- */
 
-size_t model_part_params (const struct layer_spec spec[GPT_NUM_LAYERS],
+size_t model_part_params (const struct layer_spec spec[GPT_NUM_LAYERS], const struct nn *nn,
                           const struct model_part *part)
 {
-    size_t n = (size_t)part->num_layers * (size_t)spec[GPT_LAYER].num_params;
+    size_t n = (size_t)part->num_layers * (size_t)spec[gpt_kind (nn, 0)].num_params;
 
     return n + (part->first ? (size_t)spec[GPT_EMBEDDING].num_params : 0)
            + (part->last ? (size_t)spec[GPT_HEAD].num_params : 0);
@@ -181,12 +184,14 @@ static void tie (struct model_describer *d, struct layer *layer, int i)
 void model_describe_layer (struct model_describer *d, const struct model_place *place,
                            int chunk, struct layer *layer)
 {
-    const struct layer_spec *spec = &d->spec[place->which];
+    const struct layer_spec *spec = spec_of (d->spec, d->nn, place);
 
     *layer = (struct layer){ .spec = spec, .number = place->number, .step = place->step,
                              .first = (size_t)(d->next - d->first) };
+    if (place->which == GPT_LAYER)
+        layer->exchange = nn_exchange (d->nn, context_comm_at (&d->nn->context, place->number));
     layer_describe (layer, d->nn, d->sequence_parallel, d->next,
-                    order_of (d->spec, &d->nn->config, place));
+                    order_of (d->spec, d->nn, place));
     for (int i = 1; i <= spec->num_params; i++) {
         layer->param[i]->chunk = chunk;
         if (spec->param[i].embedding)
@@ -226,7 +231,7 @@ struct param *model_stage_params (const struct model_config *c, int tp, bool flo
         return NULL;
     for (int chunk = 0; chunk < stages->vpp; chunk++) {
         struct model_part part = model_part_at (stages, rank, chunk);
-        *n += model_part_params (spec, &part);
+        *n += model_part_params (spec, &nn, &part);
     }
     if (!(d.first = d.next = calloc (*n + 1, sizeof (*d.first)))) {
         mg_error_set (err, ENOMEM, "out of memory for %zu parameters", *n);

@@ -58,7 +58,7 @@ struct model_describer {
 /* Parameter records that the layers of a stage take while they are described: one more than stay
  * if the output layer is the word embedding of the same rank.
  */
-size_t model_part_params (const struct layer_spec spec[GPT_NUM_LAYERS],
+size_t model_part_params (const struct layer_spec spec[GPT_NUM_LAYERS], const struct nn *nn,
                           const struct model_part *part);
 
 /* Describe the parameters of a layer of the rank's chunk number 'chunk' and point the layer at

@@ -22,7 +22,7 @@ struct shared_tensor {
     unsigned passes; /* that use it: layer_tensor_passes() of all layers */
 };
 
-enum { MAX_SHARED = 40 };
+enum { MAX_SHARED = 96 };
 
 /* Shared tensors of layers at one place of their units; those of layers in no unit, and those that
  * are of no use between layers, are in set 0.
@@ -39,6 +39,8 @@ struct shared {
     bool split;             /* some outputs are split ... */
     struct tensor whole[2]; /* ... and whole here: [tp][a rank's part] */
     struct tensor gathered, weight, rope; /* see struct nn */
+    struct tensor positions; /* of the rows of all context-parallel ranks; empty: rows are at their
+                                positions */
     struct tensor loss;     /* [MODEL_NUM_LOSSES][3] float64 */
 };
 
@@ -66,7 +68,8 @@ struct model {
     struct nn nn;
     struct nn_shape shape;
     struct layer_spec layer_spec[GPT_NUM_LAYERS];
-    struct layer_spec again_spec; /* of a transformer layer in a unit (recompute.h) */
+    struct layer_spec again_spec[CONTEXT_NUM_COMMS]; /* of transformer layers in units
+                                                        (recompute.h), from GPT_LAYER on */
     int num_chunks, num_pools;
     struct chunk *chunk;
     struct slot_pool *pool;  /* [num_pools] */
@@ -75,7 +78,6 @@ struct model {
     size_t num_params;
     struct shared shared;
     void *memory; /* everything that model_bind() carved */
-    int32_t *position; /* device memory: of this rank's rows of the sequence; NULL: all */
     size_t scratch; /* bytes, 0: not known yet */
 };
 

@@ -62,6 +62,24 @@ int nn_leave_wait (const struct nn *nn, struct mg_error *err)
     return mg_stream_wait_event (nn->compute, nn->communicated, err);
 }
 
+int nn_transfer_start (const struct nn *nn, struct mg_comm *comm, const struct mg_p2p *list, int n,
+                       struct mg_error *err)
+{
+    if (nn->kern->tape)
+        return 0;
+    mg_event_record (nn->cp_computed, nn->compute);
+    if (mg_stream_wait_event (nn->cp_stream, nn->cp_computed, err) < 0
+        || mg_comm_p2p (comm, list, n, nn->cp_stream, err) < 0)
+        return -1;
+    mg_event_record (nn->cp_communicated, nn->cp_stream);
+    return 0;
+}
+
+int nn_transfer_wait (const struct nn *nn, struct mg_error *err)
+{
+    return nn->kern->tape ? 0 : mg_stream_wait_event (nn->compute, nn->cp_communicated, err);
+}
+
 const void *nn_weight (const struct nn *nn, const struct param *w, struct mg_error *err)
 {
     const struct kern_cast cast = {
@@ -84,6 +102,22 @@ int nn_all_reduce (const struct nn *nn, float *buf, int64_t count, enum mg_reduc
     if (nn->kern->tape)
         return 0;
     return mg_comm_all_reduce (nn->tp, buf, (size_t)count, MG_FLOAT32, op, nn->compute, err);
+}
+
+struct nn_exchange nn_exchange (const struct nn *nn, enum context_comm comm)
+{
+    struct nn_exchange c = { .inner = 1, .outer = 1 };
+
+    if (nn->cp_size < 2)
+        return c;
+    c.gather = comm == CONTEXT_ALL_GATHER;
+    c.inner = context_inner (&nn->context, comm, nn->cp_size);
+    c.outer = nn->cp_size / c.inner;
+    c.inner_rank = nn->cp_rank % c.inner;
+    c.outer_rank = nn->cp_rank / c.inner;
+    c.inner_comm = c.outer == 1 ? nn->cp : nn->cp_inner;
+    c.outer_comm = c.inner == 1 ? nn->cp : nn->cp_outer;
+    return c;
 }
 
 void nn_set_sizes (struct nn *nn)

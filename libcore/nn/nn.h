@@ -5,6 +5,9 @@
  * t % batch.  Inside a tensor-parallel region (from a column-parallel to a row-parallel
  * linear layer) a rank has all rows.  Outside of it, with sequence parallelism, it has 'rows' of
  * them, a contiguous part of the sequence (Korthikanti et al. 2022).
+ *
+ * With context parallelism all of this is about the rank's own part of the sequence
+ * (topo/context.h).  Only the attention needs more (struct nn_exchange).
  */
 #ifndef LIBCORE_NN_NN_H
 #define LIBCORE_NN_NN_H
@@ -14,6 +17,7 @@
 #include "libcore/device/device.h"
 #include "libcore/nn/config.h"
 #include "libcore/tensor/tensor.h"
+#include "libcore/topo/context.h"
 #include "megatron/comm.h"
 
 /* What the rank has. */
@@ -25,10 +29,17 @@ struct nn {
                                    communicated */
     struct mg_comm *tp; /* tensor-parallel group */
     int tp_rank, tp_size;
+    struct mg_comm *cp; /* context-parallel group, and the groups of its two levels: neighbours,
+                           and those at this rank's place among other neighbours */
+    struct mg_comm *cp_inner, *cp_outer; /* NULL: no layer needs levels */
+    int cp_rank, cp_size;                /* cp_size 1: a rank has whole sequences */
+    struct context_config context;       /* only read while layers are described */
     struct mg_stream *compute;
     struct mg_stream *tp_stream;   /* of collectives that overlap kernels */
     struct mg_event *computed;     /* compute stream -> tp stream */
     struct mg_event *communicated; /* tp stream -> compute stream */
+    struct mg_stream *cp_stream;   /* of transfers of keys and values */
+    struct mg_event *cp_computed, *cp_communicated; /* as the two above */
     struct tensor gathered; /* [tokens, hidden] scratch of nn_enter(), if rows < tokens */
     struct tensor weight;   /* room for the largest float8 weight, converted for a product */
 
@@ -40,15 +51,31 @@ struct nn {
     int64_t group_ranks;  /* consecutive ranks that use one group (groups.c); 1: none share */
     int64_t local_ffn, local_vocab;
 
-    const float *rope; /* device memory, [positions][2 rope_pairs]: struct kern_rope's table; NULL
-                          before model_bind(), or without rotary positions */
+    const float *rope; /* device memory, [seq of the shape][2 rope_pairs]: struct kern_rope's table
+                          for this rank's part of the sequence; NULL before model_bind(), or
+                          without rotary positions */
 };
 
 /* What a pass works on. */
 struct nn_shape {
-    int64_t batch, seq, tokens; /* micro-batch size, positions, batch * seq */
+    int64_t batch, seq, tokens; /* micro-batch size, positions on this rank, batch * seq */
+    int64_t whole_seq;          /* positions of a sequence, on all context-parallel ranks */
     int64_t rows;               /* this rank's rows outside tensor-parallel regions */
     struct kern_positions position; /* of these rows */
+    struct tensor positions; /* [whole_seq] int32: of the rows of context-parallel rank 0, then of
+                                rank 1 ...; empty: rows are at their positions */
+};
+
+/* How the attention of a layer meets the keys and values of other context-parallel ranks.  The
+ * heads are dealt out among 'inner' neighbours, each of which then has the rows of all of them; the
+ * keys and values of 'outer' such neighbourhoods go round, or are gathered.
+ */
+struct nn_exchange {
+    int inner, inner_rank;
+    struct mg_comm *inner_comm;
+    int outer, outer_rank;
+    struct mg_comm *outer_comm;
+    bool gather; /* keys and values are gathered; then inner is 1 */
 };
 
 /* The inputs of a microbatch, by name. */
@@ -57,7 +84,10 @@ struct nn_inputs {
     struct tensor token;  /* [tokens] int32, in [s, b] order; empty where no layer needs it */
     struct tensor label;  /* as token */
     struct tensor mask;   /* [tokens] float32: weight of a token in the loss; as token */
-    struct tensor start;  /* [tokens] int32, in [s, b] order: position at which the document of a
+    struct tensor count;  /* [1] float64: sum of the mask over the whole sequences; empty without
+                             context parallelism, or where no layer needs it */
+    struct tensor start;  /* [whole_seq * batch] int32, in [s, b] order, of all context-parallel
+                             ranks' rows, rank after rank: position at which the document of a
                              token begins; empty unless attention is reset */
     struct tensor within; /* [tokens] int32: position in the document; empty unless positions are
                              reset */
@@ -85,6 +115,13 @@ int nn_leave_start (const struct nn *nn, const struct nn_shape *shape, struct te
                     struct mg_error *err);
 int nn_leave_wait (const struct nn *nn, struct mg_error *err);
 
+/* Enqueue transfers of keys and values on the cp stream, after the work that is now on the compute
+ * stream; make the compute stream wait for them.
+ */
+int nn_transfer_start (const struct nn *nn, struct mg_comm *comm, const struct mg_p2p *list, int n,
+                       struct mg_error *err);
+int nn_transfer_wait (const struct nn *nn, struct mg_error *err);
+
 /* Returns a weight as products take it: itself, or, if it is stored in float8, written out in the
  * one buffer nn->weight, good until the next call.  NULL and a text on failure.
  */
@@ -94,6 +131,9 @@ const void *nn_weight (const struct nn *nn, const struct param *w, struct mg_err
 /* All-reduce of float32 over the tensor-parallel group, on the compute stream. */
 int nn_all_reduce (const struct nn *nn, float *buf, int64_t count, enum mg_reduce_op op,
                    struct mg_error *err);
+
+/* Returns the groups and this rank's places of an exchange. */
+struct nn_exchange nn_exchange (const struct nn *nn, enum context_comm comm);
 
 /* Set the sizes from the configuration and tp_size.  The configuration is valid. */
 void nn_set_sizes (struct nn *nn);

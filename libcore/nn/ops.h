@@ -89,6 +89,34 @@ enum { ATTENTION_QUERY, ATTENTION_KEY, ATTENTION_VALUE, ATTENTION_OUT, ATTENTION
        ATTENTION_SINK };
 extern const struct layer_op op_attention;
 
+/* The same over the context-parallel ranks round which keys and values go (struct nn_exchange).
+ * Scratch: 'keys' has the packed keys and values of two ranks, 'dkeys' the gradients of three;
+ * 'part' and 'part_lse' are the attention to one rank's keys; 'sum' is the context in float32,
+ * where the model has another type.
+ */
+enum { RING_KEYS = ATTENTION_SINK + 1, RING_DKEYS, RING_PART, RING_PART_LSE, RING_SUM };
+extern const struct layer_op op_attention_ring;
+
+/* The heads are dealt out among context-parallel neighbours: 'all' has the packed queries, keys
+ * and values of this rank's part of the heads, for the rows of all neighbours.  'parts' and
+ * 'dparts' are scratch.
+ */
+enum { DEAL_QUERY, DEAL_KEY, DEAL_VALUE, DEAL_ALL, DEAL_PARTS, DEAL_DQUERY, DEAL_DKEY, DEAL_DVALUE,
+       DEAL_DALL, DEAL_DPARTS };
+extern const struct layer_op op_deal_heads;
+
+/* The way back for the context: 'y' has all heads of this rank's rows, made of 'x', the context of
+ * a part of the heads.
+ */
+enum { COLLECT_X, COLLECT_Y, COLLECT_PARTS, COLLECT_DY, COLLECT_DX, COLLECT_DPARTS };
+extern const struct layer_op op_collect_heads;
+
+/* 'all' = the packed keys and values of all context-parallel ranks; 'own' and 'down' are scratch.
+ * Backward: dkey and dvalue are the sums of what all ranks have in 'dall'.
+ */
+enum { KEYS_KEY, KEYS_VALUE, KEYS_ALL, KEYS_OWN, KEYS_DKEY, KEYS_DVALUE, KEYS_DALL, KEYS_DOWN };
+extern const struct layer_op op_gather_keys;
+
 /* The activation of a feed-forward half.  dx may be dy where there is no gate; with one, x and dx
  * are twice as wide as y and dy.
  */

@@ -9,12 +9,17 @@
 #include <string.h>
 
 #include "libcore/base/parse.h"
+#include "libcore/topo/context.h"
 #include "libcore/topo/margs.h"
 
 const struct marg_info margs_table[MARG_NUM] = {
     [MARG_TP] = { "tensor-model-parallel-size", MARG_SIZE, "tensor-parallel size" },
     [MARG_PP] = { "pipeline-model-parallel-size", MARG_SIZE, "pipeline-parallel size" },
     [MARG_CP] = { "context-parallel-size", MARG_SIZE, "context-parallel size" },
+    [MARG_CP_COMM] = { "cp-comm-type", MARG_TEXT,
+                       "how context-parallel ranks exchange keys and values" },
+    [MARG_CP_INNER] = { "hierarchical-context-parallel-sizes", MARG_SIZE,
+                        "context-parallel ranks of the first level, of a2a+p2p" },
     [MARG_EP] = { "expert-model-parallel-size", MARG_SIZE, "expert-parallel size" },
     [MARG_ETP] = { "expert-tensor-parallel-size", MARG_SIZE,
                    "tensor-parallel size of experts" },
@@ -86,6 +91,8 @@ int margs_set (struct margs *args, enum marg id, const char *what, const char *v
     args->value[id] = size;
     if (id == MARG_LAYOUT)
         args->layout = value;
+    if (id == MARG_CP_COMM)
+        args->cp_comm = value;
     return 0;
 }
 
@@ -108,6 +115,20 @@ static bool is_parallel_size (const char *name, size_t len)
     return len > n && strncmp (name + len - n, tail, n) == 0;
 }
 
+/* Of several names of exchanges, the first that deals out heads among all ranks; else among some;
+ * else the first.
+ */
+static const char *most_demanding (const char *value, int argc, char *const *argv, int *i)
+{
+    for (; value && *i + 1 < argc && strncmp (argv[*i + 1], "--", 2) != 0; ++*i) {
+        int now = context_comm_parse (value), next = context_comm_parse (argv[*i + 1]);
+
+        if (now != CONTEXT_A2A && next >= CONTEXT_A2A && (next == CONTEXT_A2A || now < next))
+            value = argv[*i + 1];
+    }
+    return value;
+}
+
 void margs_scan (struct margs *args, int argc, char *const *argv)
 {
     for (int i = 0; i < argc; i++) {
@@ -126,9 +147,13 @@ void margs_scan (struct margs *args, int argc, char *const *argv)
         value = name[len] ? name + len + 1 : NULL;
         if (!value && margs_table[id].type != MARG_FLAG && i + 1 < argc)
             value = argv[++i];
+        if (id == MARG_CP_COMM)
+            value = most_demanding (value, argc, argv, &i);
         args->value[id] = 0; // the last one counts, also where it is no number
         if (id == MARG_LAYOUT)
             args->layout = NULL;
+        if (id == MARG_CP_COMM)
+            args->cp_comm = NULL;
         margs_set (args, id, name, value ? value : "", NULL);
     }
 }

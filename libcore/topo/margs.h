@@ -20,6 +20,8 @@ enum marg {
     MARG_TP,
     MARG_PP,
     MARG_CP,
+    MARG_CP_COMM,
+    MARG_CP_INNER,
     MARG_EP,
     MARG_ETP,
     MARG_VPP,
@@ -72,6 +74,8 @@ struct margs {
     int value[MARG_NUM];  /* 0: not given, or not a number of 1..GEOMETRY_SIZE_MAX;
                              flags and texts: 1 if given */
     const char *layout;   /* text of MARG_LAYOUT, NULL: not given */
+    const char *cp_comm;  /* of the words of MARG_CP_COMM, the first whose exchange deals out heads
+                             among most ranks, else the first; NULL: not given */
     bool parallel;        /* some "--*-model-parallel-size" is among the words */
 };
 
@@ -120,6 +124,8 @@ int margs_merge (const struct margs *args, struct geometry *g, const struct marg
  *   vocab-tp           padded-vocab-size is a multiple of tp
  *   vocab              vocab-size is not more than padded-vocab-size
  *   seq-cp             with cp > 1, seq-length is a multiple of 2 cp
+ *   heads-cp           with an exchange (context.h) that deals out heads among N ranks, heads and
+ *                      query groups (multi-latent-attention has none) are multiples of tp x N
  *   seq-sp             with sequence-parallel, seq-length / cp is a multiple of tp
  *   positions          max-position-embeddings is not less than seq-length
  *   saved-activations  distribute-saved-activations needs tp > 1 and excludes sequence-parallel

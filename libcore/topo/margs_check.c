@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "libcore/base/multiple.h"
+#include "libcore/topo/context.h"
 #include "libcore/topo/environment.h"
 #include "libcore/topo/margs.h"
 #include "libcore/topo/rule.h"
@@ -262,6 +263,28 @@ static void check_seq_cp (const struct margs_model *m, struct rule_report *r)
     check_multiple (r, "seq-length", get (m, MARG_SEQ_LENGTH), size, of, "");
 }
 
+/* [TransformerEngine]  Exchanges that deal out heads. */
+static void check_heads_cp (const struct margs_model *m, struct rule_report *r)
+{
+    const struct context_config c = { .inner = get (m, MARG_CP_INNER) };
+    const char *word = m->args->cp_comm;
+    int comm = word ? context_comm_parse (word) : -1, inner, cp = m->g->cp;
+    int groups = get (m, MARG_QUERY_GROUPS) ? get (m, MARG_QUERY_GROUPS) : get (m, MARG_GROUPED);
+    char of[160];
+
+    inner = comm < 0 ? 1 : context_inner (&c, (enum context_comm)comm, cp);
+    if (cp == 1 || inner < 2 || cp % inner != 0)
+        return;
+    snprintf (of, sizeof (of), "tp %d x %s %d = %lld, which cp-comm-type %s needs", m->g->tp,
+              inner == cp ? "cp" : "the first of the hierarchical sizes", inner,
+              (long long)m->g->tp * inner, word);
+    if (get (m, MARG_HEADS))
+        check_multiple (r, "num-attention-heads", get (m, MARG_HEADS), (int64_t)m->g->tp * inner,
+                        of, "");
+    if (groups && !get (m, MARG_LATENT))
+        check_multiple (r, "num-query-groups", groups, (int64_t)m->g->tp * inner, of, "");
+}
+
 static void check_seq_sp (const struct margs_model *m, struct rule_report *r)
 {
     int64_t size = (int64_t)m->g->cp * m->g->tp;
@@ -444,6 +467,7 @@ static const struct rule {
     { "vocab-tp", check_vocab_tp },
     { "vocab", check_vocab },
     { "seq-cp", check_seq_cp },
+    { "heads-cp", check_heads_cp },
     { "seq-sp", check_seq_sp },
     { "positions", check_positions },
     { "saved-activations", check_saved_activations },

@@ -48,6 +48,7 @@ struct train_edit {
  */
 struct train_args {
     int tp, pp, cp, ep, etp; /* TRAIN_UNSET: from the environment, else 1 */
+    struct train_list cp_comm, cp_levels;
     bool tp_pp_dp, sequence_parallel;
     int vpp, layers_per_vpp, microbatch_group, first_layers, last_layers;
     bool with_embedding, with_loss;

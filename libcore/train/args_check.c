@@ -192,11 +192,9 @@ static int check_together (const struct train_args *args, struct mg_error *err)
                                                             : "save-retain-interval");
     if (args->async_save && !args->save)
         return mg_error_set (err, EINVAL, "--async-save wants --save DIR");
-    if (args->cp > 1 || args->ep > 1)
-        return mg_error_set (err, ENOTSUP, "--%s %d: only 1 is available in this version",
-                             args->cp > 1 ? "context-parallel-size"
-                                          : "expert-model-parallel-size",
-                             args->cp > 1 ? args->cp : args->ep);
+    if (args->ep > 1)
+        return mg_error_set (err, ENOTSUP, "--expert-model-parallel-size %d: only 1 is available "
+                             "in this version", args->ep);
     return 0;
 }
 

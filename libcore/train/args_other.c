@@ -25,6 +25,8 @@ static const char fp8_storage[] = "float8 is for storage: --fp8-param-gather";
 static const char cpu_only[] = "it computes on CPUs";
 static const char one_optimizer[] = "the optimizer is AdamW";
 static const char gpt_only[] = "the model is a GPT that is trained on tokens";
+static const char one_length[] = "all samples have one length, which --context-parallel-size "
+                                 "splits evenly";
 static const char packed[] = "samples are documents end to end, see megatron-data(1)";
 static const char gather_only[] = "--use-distributed-optimizer splits the optimizer's state";
 static const char written[] = "see --metrics-file, --trace-file and --timing-log-level";
@@ -177,9 +179,8 @@ const struct args_other args_other_table[] = {
     ABSENT ("delay-wgrad-compute", "gradients are computed in the backward pass"),
     ABSENT ("enable-cuda-graph", graphs),
     ABSENT ("external-cuda-graph", graphs),
-    ABSENT ("hybrid-context-parallel", "the context-parallel size is 1"),
-    ABSENT ("cp-comm-type", "the context-parallel size is 1"),
-    ABSENT ("hierarchical-context-parallel-sizes", "the context-parallel size is 1"),
+    ABSENT ("hybrid-context-parallel", one_length),
+    ABSENT ("max-seqlen-per-dp-cp-rank", one_length),
     ABSENT ("no-save-optim", "checkpoints hold all; megatron checkpoint convert takes weights out"),
     ABSENT ("log-params-norm", "the log has the gradient's norm"),
     ABSENT ("log-progress", written),

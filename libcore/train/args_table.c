@@ -30,7 +30,12 @@ const struct train_arg train_arg_table[] = {
     SIZE_ROW ("pipeline-model-parallel-size", pp, TRAIN_UNSET,
               "stages of the pipeline (default: the job's --megatron-pp, else 1)"),
     SIZE_ROW ("context-parallel-size", cp, TRAIN_UNSET,
-              "ranks that share a sequence; only 1 in this version"),
+              "ranks that share a sequence (default: the job's --megatron-cp, else 1)"),
+    { "cp-comm-type", TRAIN_LIST, AT (cp_comm), 1, 0, 0, NULL, "NAME...",
+      "how they exchange keys and values: p2p, all_gather, a2a or a2a+p2p; one name, or one a "
+      "layer (default p2p)" },
+    { "hierarchical-context-parallel-sizes", TRAIN_LIST, AT (cp_levels), 1, 0, 0, NULL, "A2A P2P",
+      "context-parallel ranks of each level, of --cp-comm-type a2a+p2p" },
     SIZE_ROW ("expert-model-parallel-size", ep, TRAIN_UNSET,
               "ranks that share the experts; only 1 in this version"),
     SIZE_ROW ("expert-tensor-parallel-size", etp, TRAIN_UNSET,

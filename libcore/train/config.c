@@ -52,6 +52,7 @@ static void set_margs (struct margs *margs, const struct train_args *args)
             margs->value[id] = value_of (args, row);
     }
     margs->layout = args->layout;
+    margs->cp_comm = args->cp_comm.first;
 }
 
 /* --- types --- */
@@ -106,6 +107,7 @@ static struct model_spec set_model (const struct train_args *args)
             .reset_positions = args->edit.reset_positions,
             .seed = (uint64_t)args->seed,
         },
+        .context = { args->cp_comm.first, args->cp_comm.rest, args->cp_comm.count },
         .micro_batch_size = args->micro_batch_size != TRAIN_UNSET ? args->micro_batch_size : 1,
         .dtype = args->bf16 ? MG_BFLOAT16 : args->fp16 ? MG_FLOAT16 : MG_FLOAT32,
         .float8_weights = args->fp8_param_gather,

@@ -136,6 +136,9 @@ int run_config_tokenizer (struct run_config *c, struct mg_error *err);
  */
 int run_config_model (struct run_config *c, struct mg_error *err);
 
+/* Check the complete model (model_config_validate()). */
+int run_config_check_model (const struct run_config *c, struct mg_error *err);
+
 /* Make c->stages, the layers of every pipeline stage, and set the virtual stages that they give
  * in c->geometry, whose rules may then be broken.
  */

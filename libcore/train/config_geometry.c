@@ -6,11 +6,33 @@
 #include <limits.h>
 #include <stdlib.h>
 
+#include "libcore/base/parse.h"
 #include "libcore/data/tokenizer.h"
 #include "libcore/topo/environment.h"
 #include "libcore/topo/rule.h"
 #include "libcore/train/config.h"
 #include "libcore/train/config_model.h"
+
+/* The hierarchical sizes of the context-parallel group. */
+static int set_levels (struct run_config *c, struct mg_error *err)
+{
+    const struct train_list *list = &c->args->cp_levels;
+    struct context_config *context = &c->model.context;
+    int *const size[] = { &context->inner, &context->outer };
+
+    if (!list->first)
+        return 0;
+    if (list->count != 2)
+        return mg_error_set (err, EINVAL, "--hierarchical-context-parallel-sizes has %d words, "
+                             "want two sizes", list->count);
+    for (int i = 0; i < 2; i++) {
+        if (parse_int ("--hierarchical-context-parallel-sizes", train_list_word (list, i), 1,
+                       GEOMETRY_SIZE_MAX, size[i], err) < 0)
+            return -1;
+    }
+    c->margs.value[MARG_CP_INNER] = context->inner;
+    return 0;
+}
 
 int run_config_geometry (struct run_config *c, struct mg_error *err)
 {
@@ -23,9 +45,12 @@ int run_config_geometry (struct run_config *c, struct mg_error *err)
         return -1;
     if (margs_merge (&c->margs, g, &job, rule_keep_first, &first) > 0)
         return mg_error_set (err, EINVAL, "%s", first.text);
-    if (g->cp > 1 || g->ep > 1)
-        return mg_error_set (err, ENOTSUP, "the job asks for cp %d, ep %d; this version trains "
-                             "with 1 of both", g->cp, g->ep);
+    if (g->ep > 1)
+        return mg_error_set (err, ENOTSUP, "the job asks for ep %d; this version trains with 1",
+                             g->ep);
+    if (set_levels (c, err) < 0 || context_check_words (&c->model.context, err) < 0)
+        return -1;
+    c->job.context_inner = context_levels (&c->model.context, g->cp);
     return geometry_validate (g, err);
 }
 
@@ -106,4 +131,16 @@ int run_config_model (struct run_config *c, struct mg_error *err)
         || train_recompute (c->args, &c->model.recompute, err) < 0)
         return -1;
     return complete_vocabulary (c, m, err);
+}
+
+int run_config_check_model (const struct run_config *c, struct mg_error *err)
+{
+    const struct model_layout layout = {
+        .tp = c->geometry.tp,
+        .cp = c->geometry.cp,
+        .sequence_parallel = c->model.sequence_parallel,
+        .context = c->model.context,
+    };
+
+    return model_config_validate (&c->model.config, &layout, err);
 }

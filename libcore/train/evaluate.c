@@ -150,14 +150,14 @@ int evaluate_plan (struct evaluation *e, const struct evaluation_config *config,
     return wanted ? assume (e, run, err) : 0;
 }
 
-int evaluate_init (struct evaluation *e, const struct mg_comm *dp, int micro_batch_size,
+int evaluate_init (struct evaluation *e, const struct input_place *place, int micro_batch_size,
                    int vocab_size, struct mg_error *err)
 {
     for (int i = 0; i < NUM_PARTS; i++) {
         struct sample_source *source = e->part[parts[i]].source;
 
-        if (source && input_init (&e->part[parts[i]].input, source, mg_comm_rank (dp),
-                                  mg_comm_size (dp), micro_batch_size, vocab_size, err) < 0)
+        if (source && input_init (&e->part[parts[i]].input, source, place, micro_batch_size,
+                                  vocab_size, err) < 0)
             return -1;
     }
     return 0;

@@ -84,10 +84,8 @@ int evaluate_open (struct evaluation *e, const struct evaluation_config *config,
 int evaluate_plan (struct evaluation *e, const struct evaluation_config *config,
                    const struct evaluation_run *run, struct mg_error *err);
 
-/* Make ready to read the data; evaluate_open() comes first.  'dp' are the ranks that share a global
- * batch.
- */
-int evaluate_init (struct evaluation *e, const struct mg_comm *dp, int micro_batch_size,
+/* Make ready to read the data; evaluate_open() comes first. */
+int evaluate_init (struct evaluation *e, const struct input_place *place, int micro_batch_size,
                    int vocab_size, struct mg_error *err);
 void evaluate_clear (struct evaluation *e);
 

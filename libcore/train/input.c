@@ -10,17 +10,26 @@
 #include <string.h>
 
 #include "libcore/data/documents.h"
+#include "libcore/topo/context.h"
 #include "libcore/train/input.h"
 
-int input_init (struct input *in, const struct sample_source *source, int dp_rank,
-                int dp_size, int micro_batch_size, int vocab_size, struct mg_error *err)
+struct input_place input_place_of (const struct job *job)
+{
+    const struct mg_comm *dp = job_comm (job, GROUP_DP), *cp = job_comm (job, GROUP_CP);
+
+    return (struct input_place){ .dp_rank = mg_comm_rank (dp), .dp_size = mg_comm_size (dp),
+                                 .cp_rank = mg_comm_rank (cp), .cp_size = mg_comm_size (cp) };
+}
+
+int input_init (struct input *in, const struct sample_source *source,
+                const struct input_place *place, int micro_batch_size, int vocab_size,
+                struct mg_error *err)
 {
     size_t seq = (size_t)source->seq_length;
 
     *in = (struct input){
         .source = source,
-        .dp_rank = dp_rank,
-        .dp_size = dp_size,
+        .place = *place,
         .micro_batch_size = micro_batch_size,
         .vocab_size = vocab_size,
         .eod = -1,
@@ -91,38 +100,58 @@ static void read_sample (struct input *in, int64_t sample)
     memset (in->mask, 0, seq * sizeof (*in->mask));
 }
 
+/* Write the sample that was read as batch entry 'b': this rank's positions of it, and where
+ * documents start at the positions of all context-parallel ranks.
+ */
+static void write_sample (const struct input *in, int b, bool tokens,
+                          const struct nn_inputs *batch)
+{
+    int32_t *token = batch->token.data, *label = batch->label.data;
+    int32_t *start = batch->start.data, *within = batch->within.data;
+    float *mask = batch->mask.data;
+    int64_t seq = in->source->seq_length, own = seq / in->place.cp_size;
+    int64_t first = in->place.cp_rank * own;
+
+    for (int64_t row = 0; row < seq; row++) {
+        int64_t s = context_position (in->place.cp_size, seq, row);
+        int64_t at = (row - first) * in->micro_batch_size + b;
+
+        if (start)
+            start[row * in->micro_batch_size + b] = in->start[s];
+        if (row < first || row >= first + own)
+            continue;
+        if (within)
+            within[at] = in->within[s];
+        if (!tokens)
+            continue;
+        token[at] = in->token[s];
+        label[at] = in->label[s];
+        mask[at] = in->mask[s];
+    }
+}
+
 int input_fetch (void *arg, int microbatch, bool tokens, const struct nn_inputs *batch,
                  struct mg_error *err)
 {
     struct input *in = arg;
     int64_t *sample = batch->sample.data;
-    int32_t *token = batch->token.data, *label = batch->label.data;
-    int32_t *start = batch->start.data, *within = batch->within.data;
-    float *mask = batch->mask.data;
+    double *count = batch->count.data;
     int mbs = in->micro_batch_size;
     int64_t first = in->consumed
-                    + ((int64_t)microbatch * in->dp_size + in->dp_rank) * mbs;
+                    + ((int64_t)microbatch * in->place.dp_size + in->place.dp_rank) * mbs;
 
     (void)err;
+    if (count)
+        *count = 0;
     for (int b = 0; b < mbs; b++) {
         sample[b] = first + b;
-        if (!tokens && !start && !within)
+        if (!tokens && !batch->start.data && !batch->within.data)
             continue;
         read_sample (in, first + b);
         documents_find (in->token, in->source->seq_length, in->eod, in->start, in->within);
-        for (int64_t s = 0; s < in->source->seq_length; s++) {
-            int64_t at = s * mbs + b;
-
-            if (start)
-                start[at] = in->start[s];
-            if (within)
-                within[at] = in->within[s];
-            if (!tokens)
-                continue;
-            token[at] = in->token[s];
-            label[at] = in->label[s];
-            mask[at] = in->mask[s];
-        }
+        write_sample (in, b, tokens, batch);
+        for (int s = 0; count && s < in->source->seq_length; s++)
+            *count += in->mask[s];
     }
     return 0;
 }

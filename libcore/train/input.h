@@ -11,11 +11,20 @@
 #include <stdbool.h>
 
 #include "libcore/data/sample_source.h"
+#include "libcore/job/job.h"
 #include "libcore/nn/nn.h"
+
+/* A rank's place among those that read samples.  Data-parallel ranks read different samples;
+ * context-parallel ranks read different positions of the same samples (topo/context.h).
+ */
+struct input_place {
+    int dp_rank, dp_size;
+    int cp_rank, cp_size;
+};
 
 struct input {
     const struct sample_source *source;
-    int dp_rank, dp_size;
+    struct input_place place;
     int micro_batch_size, vocab_size;
     int32_t eod;      /* the token that ends a document, -1: a sample is one document */
     int64_t consumed; /* samples before this iteration */
@@ -28,8 +37,12 @@ struct input {
 };
 
 /* 'eod' is -1 afterwards. */
-int input_init (struct input *in, const struct sample_source *source, int dp_rank,
-                int dp_size, int micro_batch_size, int vocab_size, struct mg_error *err);
+int input_init (struct input *in, const struct sample_source *source,
+                const struct input_place *place, int micro_batch_size, int vocab_size,
+                struct mg_error *err);
+
+/* This rank's place in a job. */
+struct input_place input_place_of (const struct job *job);
 void input_clear (struct input *in);
 
 /* Begin an iteration that starts at this sample. */

@@ -273,7 +273,7 @@ int model_notes_config (const struct notes *notes, struct model_config *c, struc
         return mg_error_set (err, EINVAL, "--hidden-size %d is no multiple of "
                              "--num-attention-heads %d, and --kv-channels is not there",
                              c->hidden_size, c->num_heads);
-    return model_config_validate (c, 1, false, err);
+    return model_config_validate (c, &(struct model_layout){ .tp = 1, .cp = 1 }, err);
 }
 
 /* --- comparing them --- */

@@ -71,6 +71,8 @@ static int fill (const struct passes *p, const struct sched_step *step, struct m
             || upload (p, &to->label, &from->label, err) < 0
             || upload (p, &to->mask, &from->mask, err) < 0))
         return -1;
+    if (to->count.ndims > 0 && upload (p, &to->count, &from->count, err) < 0)
+        return -1;
     mg_event_record (p->taken, model_stream (p->model));
     return 0;
 }
@@ -315,9 +317,11 @@ static int stage (struct passes *p, struct mg_error *err)
         || stage_array (p, &in->label, MG_INT32, shape->tokens, err) < 0
         || stage_array (p, &in->mask, MG_FLOAT32, shape->tokens, err) < 0
         || (c->reset_attention
-            && stage_array (p, &in->start, MG_INT32, shape->tokens, err) < 0)
+            && stage_array (p, &in->start, MG_INT32, shape->whole_seq * shape->batch, err) < 0)
         || (c->reset_positions
-            && stage_array (p, &in->within, MG_INT32, shape->tokens, err) < 0))
+            && stage_array (p, &in->within, MG_INT32, shape->tokens, err) < 0)
+        || (model_nn (p->model)->cp_size > 1
+            && stage_array (p, &in->count, MG_FLOAT64, 1, err) < 0))
         return -1;
     p->taken = mg_event_create (job_device (p->job), err);
     return p->taken ? 0 : -1;

@@ -44,8 +44,8 @@ int passes_bind (struct passes *p, struct timers *timers, struct mg_error *err);
 int passes_check (const struct passes *p, int64_t from, int64_t to, struct mg_error *err);
 
 /* Fill 'in', which is host memory, for a microbatch of the current iteration: always the sample
- * indices, and tokens, labels and mask ([s, b] order) if 'tokens' is set; documents where 'in' has
- * room for them.
+ * indices, and tokens, labels and mask ([s, b] order) if 'tokens' is set; documents and the count
+ * where 'in' has room for them.
  */
 typedef int (*passes_fetch_f) (void *arg, int microbatch, bool tokens,
                                const struct nn_inputs *in, struct mg_error *err);

@@ -53,8 +53,7 @@ static int setup_model (struct train *t, struct mg_error *err)
     if (run_config_check_rules (c, err) < 0 || run_config_model (c, err) < 0
         || run_config_stages (c, err) < 0)
         return -1;
-    return model_config_validate (&c->model.config, c->geometry.tp, c->model.sequence_parallel,
-                                  err);
+    return run_config_check_model (c, err);
 }
 
 static int setup_config (struct train *t, struct mg_error *err)
@@ -254,22 +253,22 @@ static int setup_cache (struct train *t, struct mg_error *err)
 
 static int setup_data (struct train *t, struct mg_error *err)
 {
-    const struct mg_comm *dp = job_comm (t->job, GROUP_DP);
+    const struct input_place place = input_place_of (t->job);
     const struct model_spec *model = &t->config.model;
     int32_t eod = -1;
 
     if (((model->config.reset_attention || model->config.reset_positions)
          && train_data_eod (&t->config.data, &eod, err) < 0)
         || open_data (t, err) < 0
-        || evaluate_init (&t->evaluation, dp, model->micro_batch_size, model->config.vocab_size,
+        || evaluate_init (&t->evaluation, &place, model->micro_batch_size, model->config.vocab_size,
                           err) < 0)
         return -1;
     for (int part = 0; part < SPLIT_NUM_PARTS; part++)
         t->evaluation.part[part].input.eod = eod;
     if (!t->source)
         return 0;
-    if (input_init (&t->input, t->source, mg_comm_rank (dp), mg_comm_size (dp),
-                    model->micro_batch_size, model->config.vocab_size, err) < 0)
+    if (input_init (&t->input, t->source, &place, model->micro_batch_size,
+                    model->config.vocab_size, err) < 0)
         return -1;
     t->input.eod = eod;
     return 0;
@@ -372,17 +371,20 @@ static void describe (struct train *t)
     const struct grid *grid = job_grid (t->job);
     const char *s = job_world (t->job) == 1 ? "" : "s";
     int threads = device_threads (job_device (t->job));
-    char batches[100], vpp[32] = "";
+    int cp = grid_size (grid, false, MG_AXIS_CP);
+    char batches[100], vpp[32] = "", context[32] = "";
 
     if (job_rank (t->job) != 0)
         return;
     describe_batches (t, batches, sizeof (batches));
     if (t->config.stages->vpp > 1)
         snprintf (vpp, sizeof (vpp), " (vpp %d)", t->config.stages->vpp);
-    fprintf (t->out, "%d rank%s = tp %d x pp %d%s x dp %d, %d thread%s a rank; %" PRId64
+    if (cp > 1)
+        snprintf (context, sizeof (context), " x cp %d", cp);
+    fprintf (t->out, "%d rank%s = tp %d%s x pp %d%s x dp %d, %d thread%s a rank; %" PRId64
              " parameters; %s; rank 0 takes %.1f MiB for parameters and optimizer, %.1f MiB for "
              "activations\n",
-             job_world (t->job), s, grid_size (grid, false, MG_AXIS_TP),
+             job_world (t->job), s, grid_size (grid, false, MG_AXIS_TP), context,
              grid_size (grid, false, MG_AXIS_PP), vpp, grid_size (grid, false, MG_AXIS_DP),
              threads, threads == 1 ? "" : "s", model_num_parameters (t->parts.model), batches,
              (double)memory_state (&t->memory) / (1 << 20),

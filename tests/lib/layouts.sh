@@ -14,14 +14,17 @@ coin() {
     [ $((RANDOM % 2)) = 0 ]
 }
 
-# draw_sizes MOST: $tp, $pp and $dp of ${tps[@]}, ${pps[@]} and ${dps[@]}, of 2 to MOST ranks, $n.
+# draw_sizes MOST: $tp, $pp, $dp and $cp of ${tps[@]}, ${pps[@]}, ${dps[@]} and ${cps[@]} (1), of 2 to
+# MOST ranks, $n.
 draw_sizes() {
     n=0
     while ((n < 2 || n > $1)); do
         pick tp "${tps[@]}"
         pick pp "${pps[@]}"
         pick dp "${dps[@]}"
-        n=$((tp * pp * dp))
+        cp=1
+        [ -z "${cps[*]:-}" ] || pick cp "${cps[@]}"
+        n=$((tp * pp * dp * cp))
     done
 }
 

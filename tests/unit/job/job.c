@@ -47,6 +47,25 @@ static void one_rank (void)
     is_int (errno, 42, "destroy keeps errno, and takes NULL");
 }
 
+/* Neighbours that do not divide the context-parallel ranks. */
+static void levels (void)
+{
+    struct job_config config = { .timeout = 5, .context_inner = 3 };
+    struct mg_error err = { "" };
+    struct job *job;
+
+    geometry_init (&config.geometry);
+    ok (!job_create (&config, &err)
+            && strstr (err.text, "3 neighbours do not divide the 1 context-parallel ranks"),
+        "%s", err.text);
+    config.context_inner = 1;
+    job = job_create (&config, &err);
+    ok (job && mg_comm_size (job_comm_context (job, true)) == 1
+            && mg_comm_size (job_comm_context (job, false)) == 1,
+        "levels of one rank %s", err.text);
+    job_destroy (job);
+}
+
 static void borrowed_bootstrap (void)
 {
     struct job_config config = { .timeout = 5 };
@@ -112,6 +131,7 @@ int main (void)
     unsetenv ("PMIX_NAMESPACE");
     unsetenv ("SLURM_PROCID");
     one_rank ();
+    levels ();
     borrowed_bootstrap ();
     test_badparam ();
     return done_testing ();

@@ -22,6 +22,34 @@ static struct model_config good (void)
     };
 }
 
+static int validate (const struct model_config *c, int tp, bool sequence_parallel,
+                     struct mg_error *err)
+{
+    const struct model_layout layout = { .tp = tp, .cp = 1,
+                                         .sequence_parallel = sequence_parallel };
+
+    return model_config_validate (c, &layout, err);
+}
+
+/* Exchanges of context-parallel ranks: all words count, with the number of heads. */
+static void test_context (void)
+{
+    static char p2p[] = "p2p", a2a[] = "a2a", *const rest[] = { p2p, a2a, p2p };
+    const struct model_config c = good ();
+    struct model_layout layout = { .tp = 2, .cp = 2, .context = { "p2p", rest, 4, 0, 0 } };
+    struct mg_error err = { "" };
+
+    is_int (model_config_validate (&c, &layout, &err), 0, "4 heads over tp 2 and cp 2 %s",
+            err.text);
+    layout.cp = 4;
+    ok (model_config_validate (&c, &layout, &err) < 0
+            && strstr (err.text, "num-attention-heads 4 is not a multiple of tp 2 x cp 4"),
+        "not over cp 4: %s", err.text);
+    layout.context.count = 2;
+    ok (model_config_validate (&c, &layout, &err) < 0 && strstr (err.text, "has 2 words"), "%s",
+        err.text);
+}
+
 struct row {
     const char *what;
     int tp;
@@ -65,17 +93,17 @@ static void test_total (void)
 
     c.num_layers = 1 << 16;
     c.hidden_size = c.ffn_hidden_size = 1 << 24;
-    ok (model_config_validate (&c, 1, false, &err) < 0 && strstr (err.text, "the model has"),
+    ok (validate (&c, 1, false, &err) < 0 && strstr (err.text, "the model has"),
         "products that overflow: %s", err.text);
     c.num_layers = 4;
-    is_int (model_config_validate (&c, 1, false, &err), 0, "just below");
+    is_int (validate (&c, 1, false, &err), 0, "just below");
 }
 
 static void refused (const struct model_config *c, int tp, const char *text)
 {
     struct mg_error err = { "" };
 
-    ok (model_config_validate (c, tp, false, &err) < 0 && strstr (err.text, text), "%s",
+    ok (validate (c, tp, false, &err) < 0 && strstr (err.text, text), "%s",
         err.text);
 }
 
@@ -87,7 +115,7 @@ static void test_latent (void)
     rope_config_init (&c.rope);
     c.latent = (struct model_latent){ .on = true, .kv_rank = 10, .qk_dim = 7, .rope_dim = 6,
                                       .v_dim = 5 };
-    is_int (model_config_validate (&c, 4, false, &err), 0, "latents %s", err.text);
+    is_int (validate (&c, 4, false, &err), 0, "latents %s", err.text);
     is_int (model_key_dim (&c) * 100 + model_value_dim (&c), 1305, "sizes of heads");
     is_int (model_rope_pairs (&c), 3, "pairs");
     c.latent.rope_dim = 5;
@@ -110,13 +138,14 @@ static void test_latent (void)
 int main (void)
 {
     test_latent ();
+    test_context ();
     for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
         struct model_config c = good ();
         struct mg_error err = { "" };
         int rc;
 
         memcpy ((char *)&c + rows[i].offset, &rows[i].value, sizeof (int));
-        rc = model_config_validate (&c, rows[i].tp, rows[i].sequence_parallel, &err);
+        rc = validate (&c, rows[i].tp, rows[i].sequence_parallel, &err);
         if (!rows[i].text)
             is_int (rc, 0, "%s: legal %s", rows[i].what, err.text);
         else

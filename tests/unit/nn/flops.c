@@ -165,7 +165,8 @@ static void test_ranks (void)
         .kv_channels = 5, .seq_length = 6, .max_positions = 7, .vocab_size = 11,
         .padded_vocab_size = 12,
     };
-    const struct nn_shape shape = { .batch = 2, .seq = 6, .tokens = 12, .rows = 12 };
+    const struct nn_shape shape = { .batch = 2, .seq = 6, .tokens = 12, .whole_seq = 6,
+                                    .rows = 12 };
     static const double want[GPT_NUM_LAYERS] = {
         [GPT_LAYER] = 12 * 2 * (4 * 20 * 24 + 2 * 40 * 24) + 4 * 2 * 18 * 20,
         [GPT_HEAD] = 12 * 2 * 12 * 24,
@@ -177,7 +178,7 @@ static void test_ranks (void)
             .local_heads = 4 / tp, .local_attention = 20 / tp, .local_ffn = 40 / tp,
             .local_vocab = 12 / tp,
         };
-        for (int i = 0; i < GPT_NUM_LAYERS; i++) {
+        for (int i = 0; i <= GPT_LAYER; i++) {
             struct layer_spec spec;
             struct mg_error err;
 

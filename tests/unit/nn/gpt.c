@@ -14,7 +14,8 @@ static const struct nn nn = {
     .weight_storage = MG_FLOAT8_E4M3, .tp_size = 2, .tp_rank = 1, .hidden = 24,
     .local_heads = 2, .head_dim = 5, .local_attention = 10, .local_ffn = 20, .local_vocab = 6,
 };
-static const struct nn_shape shape = { .batch = 2, .seq = 6, .tokens = 12, .rows = 6 };
+static const struct nn_shape shape = { .batch = 2, .seq = 6, .tokens = 12, .whole_seq = 6,
+                                       .rows = 6 };
 
 static void get (enum gpt_layer which, struct layer_spec *spec)
 {
@@ -92,10 +93,10 @@ static void test_groups (void)
 
 static void test_all (void)
 {
-    static const int num_params[GPT_NUM_LAYERS] = { 2, 12, 0, 3, 0 };
+    static const int num_params[] = { [GPT_EMBEDDING] = 2, [GPT_HEAD] = 3, [GPT_LAYER] = 12 };
     struct layer_spec spec;
 
-    for (int i = 0; i < GPT_NUM_LAYERS; i++) {
+    for (int i = 0; i <= GPT_LAYER; i++) {
         get ((enum gpt_layer)i, &spec);
         is_int (spec.num_params, num_params[i], "%s: parameters", spec.name);
         ok (layer_find (&spec, LIFE_INPUT) != LAYER_NONE || i == GPT_EMBEDDING,
@@ -338,13 +339,65 @@ static void test_again_mistakes (void)
     refused (&spec, "layer: activation reads backward fc1, which is not there then");
 }
 
+/* A saved tensor that no backward half reads is trimmed, unless a phase that runs again reads it.
+ */
+static void test_trim (void)
+{
+    static const struct layer_op make = {
+        .name = "make",
+        .operand = { { "x", false, OPERAND_READ, 0 }, { "y", false, OPERAND_WRITE, 0 },
+                     { "dx", false, 0, OPERAND_READ | OPERAND_WRITE } },
+    }, use = {
+        .name = "use",
+        .operand = { { "x", false, OPERAND_READ, OPERAND_READ },
+                     { "y", false, OPERAND_WRITE, 0 },
+                     { "dx", false, 0, OPERAND_READ | OPERAND_WRITE } },
+    };
+    struct layer_op first = make, second = use;
+    struct layer_tensor rows = { .ndims = 2, .shape = { 2, 2 } };
+    struct layer_spec spec = { .name = "short" };
+    struct layer layer = { .spec = &spec };
+    struct mg_error err = { "" };
+    int in, a, b, out, grad;
+
+    first.bwd = second.bwd = op_act.bwd;
+    rows.name = "in", rows.life = LIFE_INPUT, in = layer_add_tensor (&spec, &rows);
+    rows.name = "a", rows.life = LIFE_SAVED, a = layer_add_tensor (&spec, &rows);
+    rows.name = "b", b = layer_add_tensor (&spec, &rows);
+    rows.name = "out", rows.life = LIFE_OUTPUT, out = layer_add_tensor (&spec, &rows);
+    rows.name = "grad", rows.life = LIFE_GRADIENT, grad = layer_add_tensor (&spec, &rows);
+    layer_add_phase (&spec, &(struct phase){ .name = "1", .op = &first,
+                                             .operand = { in, a, grad } });
+    layer_add_phase (&spec, &(struct phase){ .name = "2", .op = &first,
+                                             .operand = { a, b, grad } });
+    layer_add_phase (&spec, &(struct phase){ .name = "3", .op = &second,
+                                             .operand = { b, out, grad } });
+    is_int (layer_spec_trim (&spec, &err), 0, "trimmed %s", err.text);
+    ok (spec.tensor[a].life == LIFE_RECOMPUTED && spec.tensor[b].life == LIFE_SAVED,
+        "what only forward halves read is");
+    ok (layer_again (&layer) == 0 && layer_tensor_passes (&layer, a) == LAYER_FORWARD,
+        "nothing runs again for it");
+    spec.tensor[a].life = LIFE_SAVED;
+    spec.tensor[b].life = LIFE_RECOMPUTED; // which runs phase 2 again
+    is_int (layer_spec_trim (&spec, &err), 0, "trimmed %s", err.text);
+    ok (spec.tensor[a].life == LIFE_SAVED && layer_again (&layer) == 2,
+        "not what a phase reads that runs again");
+    is_int ((int)layer_tensor_passes (&layer, a), LAYER_FORWARD | LAYER_BACKWARD,
+            "which the backward pass uses, too");
+    layer.unit = (struct layer_unit){ .size = 2, .place = 0 };
+    is_int ((int)layer_tensor_passes (&layer, in), LAYER_FORWARD | LAYER_BACKWARD,
+            "in a unit all of a lower layer runs again");
+}
+
 /* What a phase does to each of its operands is said. */
-static void test_ops (void)
+static void test_ops (const struct nn *own, const char *what)
 {
     for (int which = 0; which < GPT_NUM_LAYERS; which++) {
         struct layer_spec spec;
+        struct mg_error err = { "" };
 
-        get ((enum gpt_layer)which, &spec);
+        ok (gpt_spec ((enum gpt_layer)which, own, &shape, &spec, &err) == 0,
+            "%s: specification %d is whole %s", what, which, err.text);
         for (int i = 0; i < spec.num_phases; i++) {
             const struct layer_op *op = spec.phase[i].op;
             unsigned fwd = 0, bwd = 0;
@@ -360,9 +413,31 @@ static void test_ops (void)
     }
 }
 
+/* Layers with all that a layer can have, on ranks that share all that they can share. */
+static void test_largest (void)
+{
+    struct nn own = { .config = nn.config, .tp_size = 2, .tp_rank = 1, .cp_size = 4,
+                      .dtype = MG_BFLOAT16 };
+
+    own.config.num_heads = 8;
+    own.context.inner = own.context.outer = 2;
+    own.config.gated = true;
+    nn_set_sizes (&own);
+    test_ops (&own, "plain");
+    own.config.qk_norm = own.config.qkv_bias = true;
+    own.config.softmax = MODEL_LEARNABLE;
+    own.config.positions = MODEL_ROPE;
+    test_ops (&own, "with norms of heads");
+    own.config.latent = (struct model_latent){ .on = true, .q_rank = 9, .kv_rank = 8,
+                                               .qk_dim = 5, .rope_dim = 4, .v_dim = 3 };
+    nn_set_sizes (&own);
+    test_ops (&own, "with latents");
+}
+
 int main (void)
 {
     test_all ();
+    test_trim ();
     test_latent ();
     test_groups ();
     test_params ();
@@ -371,6 +446,6 @@ int main (void)
     test_again ();
     test_again_in_place ();
     test_again_mistakes ();
-    test_ops ();
+    test_largest ();
     return done_testing ();
 }

@@ -266,6 +266,29 @@ static const struct {
     { "cp 2", "--seq-length 10", "seq-cp", "seq-length 10 is not a multiple of 2 x cp 2 = 4; "
       "use 8 or 12" },
     { "cp 2", "--seq-length 12", "", NULL },
+    { "cp 4 tp 2", "--num-attention-heads 12 --cp-comm-type a2a", "heads-cp",
+      "num-attention-heads 12 is not a multiple of tp 2 x cp 4 = 8, which cp-comm-type a2a needs; "
+      "use 8 or 16" },
+    { "cp 4 tp 2", "--num-attention-heads 16 --num-query-groups 4 --cp-comm-type a2a", "heads-cp",
+      "num-query-groups 4 is not a multiple of tp 2 x cp 4 = 8" },
+    { "cp 2", "--num-attention-heads 16 --group-query-attention --cp-comm-type a2a", "heads-cp",
+      "num-query-groups 1" },
+    { "cp 4", "--num-attention-heads 6 --cp-comm-type a2a+p2p "
+      "--hierarchical-context-parallel-sizes 2 2", "", NULL },
+    { "cp 4", "--num-attention-heads 6 --cp-comm-type a2a+p2p "
+      "--hierarchical-context-parallel-sizes 4 1", "heads-cp", "tp 1 x cp 4 = 4" },
+    { "cp 8", "--num-attention-heads 6 --cp-comm-type a2a+p2p "
+      "--hierarchical-context-parallel-sizes 4 2", "heads-cp",
+      "tp 1 x the first of the hierarchical sizes 4 = 4" },
+    { "cp 4", "--num-attention-heads 6 --cp-comm-type p2p", "", NULL },
+    { "cp 4", "--num-attention-heads 6 --cp-comm-type=allgather", "", NULL },
+    { "cp 4", "--num-attention-heads 6 --cp-comm-type what", "", NULL },
+    { "tp 2", "--num-attention-heads 6 --cp-comm-type a2a", "", NULL },
+    { "cp 4", "--cp-comm-type p2p all_gather a2a+p2p a2a p2p --num-attention-heads 6 "
+      "--hierarchical-context-parallel-sizes 2 2", "heads-cp", "tp 1 x cp 4 = 4" },
+    { "cp 4", "--cp-comm-type p2p a2a+p2p --hierarchical-context-parallel-sizes 2 2 "
+      "--num-attention-heads 5", "heads-cp", "the first of the hierarchical sizes 2" },
+    { "cp 4", "--cp-comm-type p2p all_gather --num-attention-heads 6", "", NULL },
     { "cp 1", "--seq-length 11", "", NULL },
     { "tp 4", "--seq-length 10", "", NULL },
     { "tp 4", "--seq-length 10 --sequence-parallel", "seq-sp", "seq-length 10 is not a "

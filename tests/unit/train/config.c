@@ -142,7 +142,12 @@ static const struct row rows[] = {
       "exclude each other" },
     { { "--exit-duration-in-mins", "-1", NULL }, "--exit-duration-in-mins: -1 is out of" },
     { { "--exit-duration-in-mins", "0.5", NULL }, NULL },
-    { { "--context-parallel-size", "2", NULL }, "only 1 is available" },
+    { { "--context-parallel-size", "2", NULL }, NULL },
+    { { "--cp-comm-type", NULL }, "--cp-comm-type wants" },
+    { { "--cp-comm-type", "a2a", "p2p", NULL }, NULL },
+    { { "--hierarchical-context-parallel-sizes", NULL }, "-sizes wants" },
+    { { "--hybrid-context-parallel", NULL }, "all samples have one length" },
+    { { "--expert-model-parallel-size", "2", NULL }, "only 1 is available" },
     { { "--bf16", "--grad-reduce-in-bf16", NULL }, NULL },
     { { "--grad-reduce-in-bf16", NULL }, "--grad-reduce-in-bf16 wants --bf16" },
     { { "--fp16", "--grad-reduce-in-bf16", NULL }, "--grad-reduce-in-bf16 wants --bf16" },
@@ -294,11 +299,34 @@ static void test_environment (void)
     ok (run_config_geometry (&c, &err) < 0 && strstr (err.text, "MEGATRON_TP_SIZE"),
         "%s", err.text);
     unsetenv ("MEGATRON_TP_SIZE");
-    setenv ("MEGATRON_CP_SIZE", "2", 1);
+    setenv ("MEGATRON_EP_SIZE", "2", 1);
     ok (run_config_geometry (&c, &err) < 0 && errno == ENOTSUP, "%s", err.text);
-    unsetenv ("MEGATRON_CP_SIZE");
+    unsetenv ("MEGATRON_EP_SIZE");
     unsetenv ("MEGATRON_PP_SIZE");
     unsetenv ("MEGATRON_RANK_ORDER");
+}
+
+/* Exchanges of context-parallel ranks. */
+static void test_context (void)
+{
+    static const char *const levels[] = { "--context-parallel-size", "4", "--cp-comm-type",
+                                          "a2a+p2p", "--hierarchical-context-parallel-sizes", "2",
+                                          "2", NULL };
+    static const char *const one[] = { "--hierarchical-context-parallel-sizes", "2", NULL };
+    static const char *const bad[] = { "--cp-comm-type", "p2p", "sideways", NULL };
+    struct run_config c;
+    struct train_args args;
+    struct mg_error err = { "" };
+
+    make (levels, &args, &c, NULL);
+    is_int (run_config_geometry (&c, &err), 0, "levels %s", err.text);
+    ok (c.geometry.cp == 4 && c.model.context.inner == 2 && c.model.context.outer == 2
+            && c.job.context_inner == 2
+            && context_comm_at (&c.model.context, 1) == CONTEXT_A2A_P2P, "are taken");
+    make (one, &args, &c, NULL);
+    ok (run_config_geometry (&c, &err) < 0 && strstr (err.text, "want two sizes"), "%s", err.text);
+    make (bad, &args, &c, NULL);
+    ok (run_config_geometry (&c, &err) < 0 && strstr (err.text, "\"sideways\""), "%s", err.text);
 }
 
 static void test_fingerprint (void)
@@ -740,6 +768,7 @@ int main (void)
     test_required ();
     test_lists ();
     test_environment ();
+    test_context ();
     test_fingerprint ();
     test_model ();
     test_heads ();

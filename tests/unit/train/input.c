@@ -38,6 +38,21 @@ static const struct sample_source_ops ops = { .name = "test", .sample = make_sam
 static struct sample_source source = { .ops = &ops, .num_samples = INT64_MAX,
                                        .seq_length = SEQ };
 
+/* Tokens 0 1 2 ..., weights as the positions. */
+static int make_long (void *impl, int64_t index, int32_t *tokens, int32_t *labels, float *mask,
+                      struct mg_error *err)
+{
+    (void)impl, (void)index, (void)err;
+    for (int s = 0; s < 8; s++) {
+        tokens[s] = s;
+        labels[s] = s + 1;
+        mask[s] = (float)s;
+    }
+    return 0;
+}
+
+static const struct sample_source_ops long_ops = { .name = "long", .sample = make_long };
+
 struct buffers {
     int32_t token[SEQ * MBS], label[SEQ * MBS];
     float mask[SEQ * MBS];
@@ -57,7 +72,7 @@ static void test_order (void)
     struct buffers buf = { { 0 }, { 0 }, { 0 }, { 0 } };
     struct nn_inputs batch = batch_of (&buf);
 
-    if (input_init (&in, &source, 1, 3, MBS, VOCAB, &err) < 0)
+    if (input_init (&in, &source, &(struct input_place){ 1, 3, 0, 1 }, MBS, VOCAB, &err) < 0)
         bail_out ("%s", err.text);
     input_start (&in, 1000);
     is_int (input_fetch (&in, 2, true, &batch, &err), 0, "microbatch 2 of rank 1 of 3");
@@ -95,7 +110,7 @@ static void test_bad (void)
     struct buffers buf;
     struct nn_inputs batch = batch_of (&buf);
 
-    if (input_init (&in, &source, 0, 1, 1, VOCAB, &err) < 0)
+    if (input_init (&in, &source, &(struct input_place){ 0, 1, 0, 1 }, 1, VOCAB, &err) < 0)
         bail_out ("%s", err.text);
     for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
         bool zeros = true;
@@ -136,7 +151,8 @@ static void test_layouts (void)
                 struct nn_inputs batch = { .sample.data = sample };
                 struct input in;
 
-                if (input_init (&in, &source, rank, dp, mbs, VOCAB, NULL) < 0)
+                if (input_init (&in, &source, &(struct input_place){ rank, dp, 0, 1 }, mbs, VOCAB,
+                                NULL) < 0)
                     bail_out ("out of memory");
                 input_start (&in, consumed);
                 for (int m = 0; m < 8 / dp / mbs; m++) {
@@ -155,9 +171,51 @@ static void test_layouts (void)
     is_int (wrong, 0, "%d layouts in turn take each sample once", layouts);
 }
 
+/* Two context-parallel ranks of a sequence of 8: positions 0 1 6 7 and 2 3 4 5, where documents
+ * start at the positions of both, and the weights of all tokens.
+ */
+static void test_context (void)
+{
+    enum { LONG = 8 };
+    static const int at[2][LONG / 2] = { { 0, 1, 6, 7 }, { 2, 3, 4, 5 } };
+    const struct sample_source long_source = { .ops = &long_ops, .num_samples = INT64_MAX,
+                                               .seq_length = LONG };
+
+    for (int rank = 0; rank < 2; rank++) {
+        int32_t token[LONG / 2] = { 0 }, label[LONG / 2], start[LONG] = { 0 }, within[LONG / 2];
+        float mask[LONG / 2];
+        int64_t sample[1];
+        double count = -1;
+        struct nn_inputs batch = { .token.data = token, .label.data = label, .mask.data = mask,
+                                   .sample.data = sample, .count.data = &count,
+                                   .start.data = start, .within.data = within };
+        struct input in;
+        bool same = true;
+
+        if (input_init (&in, &long_source, &(struct input_place){ 0, 1, rank, 2 }, 1, VOCAB,
+                        NULL) < 0)
+            bail_out ("out of memory");
+        in.eod = 2; // documents are 0 1 2 and 3 4 5 6 7
+        input_start (&in, 0);
+        input_fetch (&in, 0, true, &batch, NULL);
+        for (int i = 0; i < LONG / 2; i++)
+            same = same && token[i] == at[rank][i] && label[i] == at[rank][i] + 1
+                   && mask[i] == (float)at[rank][i]
+                   && within[i] == (at[rank][i] < 3 ? at[rank][i] : at[rank][i] - 3);
+        ok (same, "rank %d of 2 has its positions", rank);
+        is_int ((int)count, 28, "and the weight of all tokens");
+        same = true;
+        for (int i = 0; i < LONG; i++)
+            same = same && start[i] == (at[i / 4][i % 4] < 3 ? 0 : 3);
+        ok (same, "documents start as at both ranks' positions");
+        input_clear (&in);
+    }
+}
+
 int main (void)
 {
     test_order ();
+    test_context ();
     test_layouts ();
     test_bad ();
     return done_testing ();
