@@ -1,8 +1,9 @@
 /* arrival.c - names of sockets as the list of processes that have come
  *
- * A bound name means that the process has reached a point; the kernel removes the name when the
- * process ends.  So nobody has to answer, and a name that is missing, or whose process is
- * stopped, tells what is wrong.  If a name cannot be looked up, the process counts as present.
+ * A process binds a name when it reaches a point, and the kernel removes the name when the process
+ * ends.  So no process has to answer.  A missing name means that its process has not come or has
+ * gone; a process whose name is there may be stopped.  If a name cannot be looked up, the process
+ * counts as present.
  */
 
 #include <errno.h>
