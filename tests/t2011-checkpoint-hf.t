@@ -183,6 +183,72 @@ run megatron checkpoint convert t.hf --output t.st
 is "$(tensors t.st)" "$(tensors trained.st)" "byte for byte"
 rm -r t.hf
 
+# ---- types: rounded if that is asked for, and config.json says so
+# floats FILE NAME: the values of a float32 tensor
+floats() {
+    local from to
+    read -r from to < <(header "$1" | jq -r --arg n "$2" '.[$n].data_offsets | "\(.[0]) \(.[1])"')
+    bytes "$1" "$from" "$to" | od -An -v -w4 -tu4
+}
+# halves FILE NAME: the bits of a tensor of a 16-bit type
+halves() {
+    local from to
+    read -r from to < <(header "$1" | jq -r --arg n "$2" '.[$n].data_offsets | "\(.[0]) \(.[1])"')
+    bytes "$1" "$from" "$to" | od -An -v -w2 -tu2 | tr -d ' '
+}
+for type in fp32:F32:float32 bf16:BF16:bfloat16 fp16:F16:float16; do
+    IFS=: read -r short there long <<<"$type"
+    run megatron checkpoint convert "$golden/llama" --format hf --output "$short.hf" --dtype "$short"
+    is "$status$err" 0 "to $short"
+    is "$(header "$short.hf/model.safetensors" | jq -r 'del (.__metadata__) | [.[].dtype] | unique[]')" \
+        "$there" "all tensors"
+    is "$(jq -r .torch_dtype "$short.hf/config.json")" "$long" "config.json says it"
+    run megatron checkpoint convert "$golden/llama" --output "$short.st" --dtype "$short"
+    is "$status$err" 0 "to $short, by our names"
+    run megatron checkpoint convert "$short.st" --format hf --output "$short.2.hf"
+    is "$(tensors "$short.2.hf/model.safetensors")" "$(tensors "$short.hf/model.safetensors")" \
+        "the same on either way"
+    is "$(jq -r .torch_dtype "$short.2.hf/config.json")" "$long" "config.json says it again"
+    run megatron checkpoint convert "$short.st" --format hf --output "$short.3.hf" --dtype fp32
+    run megatron checkpoint convert "$short.3.hf" --output "$short.4.st" --dtype "$short"
+    is "$(tensors "$short.4.st")" "$(tensors "$short.st")" "nothing is lost by way of float32"
+    loss megatron train --load-weights "$short.hf" --use-checkpoint-args --batches io.st >"$short.loss"
+done
+is "$(tensors fp32.hf/model.safetensors)" "$(tensors "$golden"/llama/model-*)" "fp32 is as it was"
+is "$(halves bf16.hf/model.safetensors lm_head.weight)" \
+    "$(floats fp32.hf/model.safetensors lm_head.weight \
+        | awk '{ q = int ($1 / 65536); r = $1 % 65536; print q + (r > 32768 || r == 32768 && q % 2) }')" \
+    "bf16 is rounded to nearest"
+ok "awk '{ if (NR == 1) a = \$1; else exit !(\$1 != a && (\$1 - a) ^ 2 < 1e-4) }' fp32.loss bf16.loss" \
+    "a bfloat16 model trains: $(cat fp32.loss bf16.loss)"
+run megatron checkpoint convert gpt2.st --format hf-gpt2 --output half.st --dtype fp16
+is "$status$(header half.st | jq -r '[.[].dtype] | unique[]')" "0F16" "hf-gpt2 too"
+run megatron checkpoint convert "$golden/llama" --format checkpoint --output c32 --dtype fp32
+is "$status" 0 "a checkpoint has fp32"
+run megatron checkpoint convert c32 --output c16.st --dtype bf16
+is "$(tensors c16.st)" "$(tensors bf16.st)" "out of a checkpoint"
+# a number that float16 does not have: 65536
+cp -r fp32.hf big.hf
+chmod -R u+w big.hf
+from=$(header big.hf/model.safetensors | jq '.["model.norm.weight"].data_offsets[0]')
+printf '\0\0\200\107' | dd of=big.hf/model.safetensors bs=1 conv=notrunc status=none \
+    seek=$((8 + $(od -An -tu8 -N8 big.hf/model.safetensors) + from + 12))
+run megatron checkpoint convert big.hf --output big.st --dtype fp16
+is "$status" 1 "65536 as fp16 is refused"
+like "$err" "tensor decoder.final_layernorm.weight: element 3 is too large for float16" "by name"
+ok "[ ! -e big.st ]" "nothing is written"
+run megatron checkpoint convert big.hf --format hf --output big.out --dtype fp16
+like "$err" "tensor model.norm.weight: element 3 is too large for float16" "by the other name"
+ok "[ ! -e big.out/config.json ]" "no config.json is written"
+run megatron checkpoint convert big.hf --output big.st --dtype bf16
+is "$status$err" 0 "bf16 has it"
+run megatron checkpoint convert llama.st --output x.st --dtype fp8
+is "$status" 2 "another type"
+like "$err" '--dtype: "fp8" is not fp32, bf16 or fp16' "is refused"
+run megatron checkpoint convert llama.st --format checkpoint --output x --dtype bf16
+is "$status" 2 "a checkpoint in bf16"
+like "$err" "--dtype: a checkpoint has float32 alone" "is refused"
+
 # ---- a GPT-2 by its old format goes the new way, and back
 megatron checkpoint convert gpt2.st --format hf-gpt2 --output gpt2.safetensors
 is "$(tensors gpt2.safetensors)" "$(tensors "$golden/gpt2/model.safetensors")" "hf-gpt2"

@@ -114,7 +114,7 @@ static void check_weights (const struct golden *g, const struct pieces *ours)
     struct pieces back;
     size_t wrong = 0;
 
-    if (weights_export (&w, g->scheme, &g->config, false, &c, &err) < 0
+    if (weights_export (&w, g->scheme, &g->config, WEIGHTS_AS_IS, &c, &err) < 0
         || pieces_read (&back, &c.pieces, &err) < 0)
         bail_out ("%s: %s", g->name, err.text);
     for (size_t i = 0; i < g->theirs.n; i++) {
@@ -138,7 +138,7 @@ static void load (const struct golden *g, struct param *params, size_t n)
     struct pieces ours;
     size_t found = 0;
 
-    if (weights_import (&w, &g->config, false, &c, &err) < 0
+    if (weights_import (&w, &g->config, WEIGHTS_AS_IS, &c, &err) < 0
         || pieces_read (&ours, &c.pieces, &err) < 0)
         bail_out ("%s: %s", g->name, err.text);
     for (size_t i = 0; i < n; i++) {
