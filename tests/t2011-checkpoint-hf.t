@@ -177,6 +177,12 @@ want=$(loss megatron train --load-weights dense --use-checkpoint-args --batches 
     --save-weights trained.st)
 near "$(loss megatron train --load-weights dense-config.json.st --use-checkpoint-args --batches io.st \
     --multi-latent-attention --q-lora-rank 24)" "$want" "trained from either"
+if mpi_available; then
+    near "$(loss mpi_run 2 megatron train --load-weights dense --use-checkpoint-args --batches io.st \
+        --tensor-model-parallel-size 2)" "$want" "two ranks"
+else
+    skip 1 "no MPI"
+fi
 run megatron checkpoint convert trained.st --format hf --output t.hf
 is "$status$err" 0 "trained weights back"
 run megatron checkpoint convert t.hf --output t.st

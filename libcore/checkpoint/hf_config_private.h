@@ -30,7 +30,7 @@ extern const struct hf_kind hf_kinds[];
 #define HF_KIND_NAMES "gpt2, llama, mistral, qwen2, qwen3, deepseek_v3"
 #define HF_LAST_KIND "deepseek_v2"
 
-/* Text of a model's kind by its name; NULL: none. */
+/* A kind by its name; NULL: there is none of that name. */
 const struct hf_kind *hf_kind_find (const char *type);
 
 /* Names of functions of a feed-forward half, and the argument for each. */

@@ -289,6 +289,53 @@ static void test_types (void)
     pieces_clear (&ours);
 }
 
+/* Read the file of the last through_file() in float16. */
+static int read_halves (struct mg_error *err)
+{
+    struct safetensors *st = safetensors_open (scratch_path ("hf"), err);
+    struct weights w = { .file = st, .scheme = &names_gpt2 };
+    struct weights_conversion c;
+    struct model_config sizes;
+    struct pieces out;
+    int rc;
+
+    if (!st || weights_sizes (&w, 2, &sizes, err) < 0
+        || weights_import (&w, &sizes, MG_FLOAT16, &c, err) < 0)
+        bail_out ("%s", err->text);
+    errno = 0;
+    if ((rc = pieces_read (&out, &c.pieces, err)) == 0)
+        pieces_clear (&out);
+    weights_clear (&c);
+    safetensors_close (st);
+    return rc;
+}
+
+/* Rounded on the way; a number that does not fit is an error. */
+static void test_rounding (void)
+{
+    static const char ours_name[] = "decoder.final_layernorm.weight";
+    struct pieces ours, hf, back;
+    struct mg_error err = { "" };
+    const struct piece *p;
+
+    make (&ours, false);
+    if (to_hf (&ours, 2, &hf, &err) < 0)
+        bail_out ("%s", err.text);
+    is_int (through_file (&hf, 2, MG_BFLOAT16, &back, &err), 0, "to bfloat16 %s", err.text);
+    p = pieces_find (&back, ours_name);
+    ok (p->dtype == MG_BFLOAT16
+            && ((uint16_t *)p->data)[2] == half_to_bf16 (at (&ours, ours_name, 2, 0)),
+        "rounded");
+    pieces_clear (&back);
+    ok (read_halves (&err) == 0, "to float16");
+    ((float *)pieces_find (&hf, "transformer.ln_f.weight")->data)[2] = -70000;
+    save (scratch_path ("hf"), &hf);
+    ok (read_halves (&err) == -1 && errno == ERANGE && strstr (err.text, ours_name)
+            && strstr (err.text, ": element 2 is too large for float16"), "refused: %s", err.text);
+    pieces_clear (&hf);
+    pieces_clear (&ours);
+}
+
 /* An lm_head that is the word embedding is tied; names without "transformer.". */
 static void test_forms (void)
 {
@@ -363,6 +410,7 @@ int main (void)
     test_round_trips ();
     test_sizes ();
     test_types ();
+    test_rounding ();
     test_forms ();
     test_badparam ();
     return done_testing ();
