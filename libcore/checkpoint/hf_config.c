@@ -55,6 +55,21 @@ const struct hf_kind *hf_kind_find (const char *type)
 
 /* --- fields --- */
 
+char *hf_dump (const json_t *value, size_t flags)
+{
+    for (size_t digits = 6; value && digits < 17; digits++) {
+        char *text = json_dumps (value, flags | JSON_ENCODE_ANY | JSON_REAL_PRECISION (digits));
+        json_t *back = text ? json_loads (text, JSON_DECODE_ANY, NULL) : NULL;
+        bool same = json_equal (back, value);
+
+        json_decref (back);
+        if (same)
+            return text;
+        free (text);
+    }
+    return json_dumps (value, flags | JSON_ENCODE_ANY | JSON_REAL_PRECISION (17));
+}
+
 void hf_refuse (struct hf_reader *r, const char *key, const char *why)
 {
     char text[BOX_NAME_MAX], value[BOX_NAME_MAX];
@@ -62,7 +77,7 @@ void hf_refuse (struct hf_reader *r, const char *key, const char *why)
 
     if (r->rc < 0)
         return;
-    dump = json_dumps (json_object_get (r->root, key), JSON_ENCODE_ANY | JSON_COMPACT);
+    dump = hf_dump (json_object_get (r->root, key), JSON_COMPACT);
     r->rc = mg_error_set (r->err, ENOTSUP, "%s is %s: %s", box_name_text (text, key),
                           dump ? box_name_text (value, dump) : "not given", why);
     free (dump);
@@ -338,7 +353,7 @@ static const struct hf_kind *find_kind (struct hf_reader *r)
 /* Keep the fields that are left, which no argument has, in a note for the way back. */
 static void keep_rest (struct hf_reader *r)
 {
-    char *text = r->rc == 0 ? json_dumps (r->root, JSON_COMPACT) : NULL;
+    char *text = r->rc == 0 ? hf_dump (r->root, JSON_COMPACT) : NULL;
 
     if (r->rc == 0 && !text)
         r->rc = mg_error_set (r->err, ENOMEM, "out of memory");

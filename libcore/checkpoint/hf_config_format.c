@@ -217,7 +217,7 @@ char *hf_config_format (const struct notes *args, enum mg_dtype dtype,
     else
         put_rotary (&w);
     if (!w.failed)
-        text = json_dumps (w.root, JSON_INDENT (2) | JSON_SORT_KEYS);
+        text = hf_dump (w.root, JSON_INDENT (2) | JSON_SORT_KEYS);
     json_decref (w.root);
     if (!text)
         mg_error_set (err, ENOMEM, "out of memory for config.json");

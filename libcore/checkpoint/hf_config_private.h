@@ -42,6 +42,11 @@ struct hf_function {
 
 extern const struct hf_function hf_functions[];
 
+/* A value as text, to be freed, with jansson's flags.  Reals have as few digits as come back as the
+ * same numbers.  NULL if out of memory.
+ */
+char *hf_dump (const json_t *value, size_t flags);
+
 /* --- reading --- */
 
 /* What is read, and what is made of it.  After a failure, rc is -1 and nothing more is done. */

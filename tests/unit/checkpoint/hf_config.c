@@ -279,7 +279,7 @@ static const struct {
     { deepseek, "{\"rope_interleave\":false}", "rope_interleave is false: want true" },
     { deepseek, "{\"rope_interleave\":null}", "rope_interleave is null: want true" },
     { deepseek, "{\"head_dim\":8}", "head_dim is 8: want that of qk_rope_head_dim" },
-    { deepseek, "{\"rms_norm_eps\":1e-5}", ": want 1e-06, which the norms of latents" },
+    { deepseek, "{\"rms_norm_eps\":1e-5}", "rms_norm_eps is 1e-5: want 1e-06, which" },
     { deepseek, "{\"sliding_window\":7}", "sliding_window is 7" },
     { deepseek, "{\"rope_scaling\":{\"type\":\"linear\",\"factor\":2}}",
       "type is \"linear\": want default or yarn with multi-latent" },
@@ -372,6 +372,11 @@ static void test_rest (void)
         bail_out ("no llama");
     text = hf_config_format (&args, MG_FLOAT32, &scheme, NULL);
     ok (text && strstr (text, "\"bos_token_id\": 7"), "a field that is no argument stays");
+    ok (text && strstr (text, "\"rms_norm_eps\": 1e-6,"), "numbers have few digits");
+    free (text);
+    notes_set (&args, "norm-epsilon", "1.0000000000000002e-06", NULL);
+    text = hf_config_format (&args, MG_FLOAT32, &scheme, NULL);
+    ok (text && strstr (text, "\"rms_norm_eps\": 1.0000000000000002e-6,"), "or all that they need");
     free (text);
     notes_set (&args, "qk-layernorm", "true", NULL);
     text = hf_config_format (&args, MG_FLOAT32, &scheme, NULL);
