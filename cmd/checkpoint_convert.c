@@ -44,6 +44,7 @@ struct request {
     int64_t iteration; /* -1: the latest */
     int heads;         /* 0: not given */
     int64_t shard;     /* bytes of tensors in a file of FORMAT_HF */
+    int dtype;         /* of the output, WEIGHTS_AS_IS: as in the input */
     bool help;
 };
 
@@ -91,6 +92,24 @@ static int set_format (void *target, const struct cmd_option *option, const char
     }
     return mg_error_set (err, EINVAL, "%s: \"%.40s\" is not megatron, hf, hf-gpt2 or checkpoint",
                          what, value);
+}
+
+static int set_dtype (void *target, const struct cmd_option *option, const char *what,
+                      const char *value, struct mg_error *err)
+{
+    static const struct {
+        const char *name;
+        enum mg_dtype dtype;
+    } types[] = { { "fp32", MG_FLOAT32 }, { "bf16", MG_BFLOAT16 }, { "fp16", MG_FLOAT16 } };
+
+    (void)option;
+    for (size_t i = 0; i < sizeof (types) / sizeof (types[0]); i++) {
+        if (strcmp (value, types[i].name) == 0) {
+            ((struct request *)target)->dtype = (int)types[i].dtype;
+            return 0;
+        }
+    }
+    return mg_error_set (err, EINVAL, "%s: \"%.40s\" is not fp32, bf16 or fp16", what, value);
 }
 
 static int set_iteration (void *target, const struct cmd_option *option, const char *what,
@@ -153,6 +172,8 @@ static const struct cmd_option convert_options[] = {
       set_output },
     { "format", NULL, "FORMAT", "megatron (default), hf, hf-gpt2 or checkpoint", NULL,
       set_format },
+    { "dtype", NULL, "TYPE", "fp32, bf16 or fp16: round all elements (default: as they are)", NULL,
+      set_dtype },
     { "max-shard-size", NULL, "SIZE", "tensors in one file of --format hf (default 5GB)", NULL,
       set_shard },
     { "iteration", NULL, "N", "the checkpoint of iteration N (default the latest)", NULL,
@@ -279,10 +300,15 @@ static int find_model (const struct request *request, struct source *s, bool hea
 
 /* --- converting --- */
 
-/* Are elements made float32?  A checkpoint has nothing else.  Files without notes always were. */
-static bool widens (const struct request *request, const struct source *s)
+/* The type of the output.  A checkpoint has float32 alone.  Files without notes always became
+ * float32.
+ */
+static int output_dtype (const struct request *request, const struct source *s)
 {
-    return request->format == FORMAT_CHECKPOINT || (s->w.file && !s->known);
+    if (request->dtype != WEIGHTS_AS_IS)
+        return request->dtype;
+    return request->format == FORMAT_CHECKPOINT || (s->w.file && !s->known) ? (int)MG_FLOAT32
+                                                                            : WEIGHTS_AS_IS;
 }
 
 /* Our parameters in the order of the model, as they are written. */
@@ -291,7 +317,7 @@ static int make_ours (const struct request *request, struct source *s,
 {
     if (find_model (request, s, s->w.scheme != &names_own, err) < 0)
         return -1;
-    if (weights_import (&s->w, &s->config, widens (request, s), out, err) < 0)
+    if (weights_import (&s->w, &s->config, output_dtype (request, s), out, err) < 0)
         return mg_error_prefix (err, "%s", request->input);
     return 0;
 }
@@ -303,7 +329,7 @@ static int make_foreign (const struct request *request, struct source *s,
 {
     if (find_model (request, s, true, err) < 0)
         return -1;
-    if (weights_export (&s->w, scheme, &s->config, widens (request, s), out, err) < 0)
+    if (weights_export (&s->w, scheme, &s->config, output_dtype (request, s), out, err) < 0)
         return mg_error_prefix (err, "%s", request->input);
     return 0;
 }
@@ -347,13 +373,15 @@ static char *make_config (const struct request *request, struct source *s,
                           const struct names_scheme **scheme, struct mg_error *err)
 {
     const char *word = "embedding.word_embeddings.weight";
+    int dtype = output_dtype (request, s);
     struct weights_tensor t;
     char *text;
 
     if (find_model (request, s, true, err) < 0 || (!s->known && describe_gpt2 (s, err) < 0))
         return NULL;
-    t.dtype = weights_find (&s->w, word, &t) && !widens (request, s) ? t.dtype : MG_FLOAT32;
-    text = hf_config_format (&s->notes, t.dtype, scheme, err);
+    if (dtype == WEIGHTS_AS_IS)
+        dtype = weights_find (&s->w, word, &t) ? (int)t.dtype : (int)MG_FLOAT32;
+    text = hf_config_format (&s->notes, (enum mg_dtype)dtype, scheme, err);
     if (text && check_config (text, s, err) == 0)
         return text;
     mg_error_prefix (err, "%s", request->input);
@@ -390,6 +418,7 @@ static int save_foreign (const struct request *request, struct source *s, struct
 static int write_foreign (const struct request *request, struct source *s, struct mg_comm *comm,
                           struct mg_error *err)
 {
+    struct request first = *request;
     struct weights_conversion ours;
     struct pieces memory;
     struct source own;
@@ -397,7 +426,8 @@ static int write_foreign (const struct request *request, struct source *s, struc
 
     if (s->w.scheme == &names_own)
         return save_foreign (request, s, comm, err);
-    if (make_ours (request, s, &ours, err) < 0)
+    first.dtype = WEIGHTS_AS_IS; /* rounded at the end, under the names that the user sees */
+    if (make_ours (&first, s, &ours, err) < 0)
         return -1;
     rc = pieces_read (&memory, &ours.pieces, err); /* from one scheme to another, by way of ours */
     weights_clear (&ours);
@@ -437,7 +467,7 @@ static int write_checkpoint (const struct request *request, const struct source 
     return rc;
 }
 
-/* What a checkpoint has that is no GPT is written as it is. */
+/* What a checkpoint has that is no GPT is written as it is, in float32. */
 static int write_ours (const struct request *request, struct source *s, struct mg_comm *comm,
                        struct mg_error *err)
 {
@@ -446,7 +476,7 @@ static int write_ours (const struct request *request, struct source *s, struct m
     int rc;
 
     if (make_ours (request, s, &conversion, err) < 0) {
-        if (!s->w.pieces || s->known || errno != EINVAL)
+        if (!s->w.pieces || s->known || errno != EINVAL || request->dtype > (int)MG_FLOAT32)
             return -1;
         ours = s->w.pieces;
     }
@@ -554,7 +584,8 @@ static int convert (struct request *request, struct mg_error *err)
 
 int checkpoint_convert (int argc, char **argv)
 {
-    struct request request = { .iteration = -1, .shard = INT64_C (5000000000) };
+    struct request request = { .iteration = -1, .shard = INT64_C (5000000000),
+                               .dtype = WEIGHTS_AS_IS };
     const struct cmd_option_table tables[] = { { convert_options, &request } };
     struct mg_error err;
 
@@ -566,6 +597,10 @@ int checkpoint_convert (int argc, char **argv)
     }
     if (!request.input || !request.output) {
         mg_error_set (&err, EINVAL, "%s is missing", request.input ? "--output" : "INPUT");
+        return checkpoint_usage_error (argv[0], &err);
+    }
+    if (request.format == FORMAT_CHECKPOINT && request.dtype > (int)MG_FLOAT32) {
+        mg_error_set (&err, EINVAL, "--dtype: a checkpoint has float32 alone");
         return checkpoint_usage_error (argv[0], &err);
     }
     if (convert (&request, &err) < 0)

@@ -24,10 +24,17 @@ static const struct cmd_part parts[] = {
     { NULL, NULL, NULL },
 };
 
+int data_check_name (const char *what, const char *value, struct mg_error *err)
+{
+    return *value ? 0 : mg_error_set (err, EINVAL, "%s: an empty name", what);
+}
+
 int data_check_prefix (const char *what, const char *value, struct mg_error *err)
 {
     const char *ending = strrchr (value, '.');
 
+    if (data_check_name (what, value, err) < 0)
+        return -1;
     if (ending && (strcmp (ending, ".bin") == 0 || strcmp (ending, ".idx") == 0))
         return mg_error_set (err, EINVAL,
                              "%s: \"%.200s\" is one of two files, leave %s out", what,

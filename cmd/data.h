@@ -37,7 +37,7 @@ int data_train_tokenizer (int argc, char **argv);
 
 /* Options that several parts have: PREFIX, --json, --help; the target is this. */
 struct data_common {
-    const char *prefix; /* of the dataset; a name that ends in .bin or .idx is refused */
+    const char *prefix; /* of the dataset; data_check_prefix() passed */
     bool json;
     bool help;
 };
@@ -53,7 +53,12 @@ struct data_tokenizer {
 };
 extern const struct cmd_option data_tokenizer_options[];
 
-/* A name of one of a dataset's two files, where its prefix should be: -1 with EINVAL. */
+/* Refuse an empty name of a file: -1, EINVAL and a text. */
+int data_check_name (const char *what, const char *value, struct mg_error *err);
+
+/* Refuse a prefix of a dataset that is empty, or that is the name of one of its two files: -1,
+ * EINVAL and a text.
+ */
 int data_check_prefix (const char *what, const char *value, struct mg_error *err);
 
 /* Print a JSON string. */

@@ -113,8 +113,8 @@ static int set_cache (void *target, const struct cmd_option *option, const char 
                       const char *value, struct mg_error *err)
 {
     (void)option;
-    if (*value == '\0')
-        return mg_error_set (err, EINVAL, "%s: an empty name", what);
+    if (data_check_name (what, value, err) < 0)
+        return -1;
     ((struct request *)target)->cache = value;
     return 0;
 }

@@ -49,8 +49,6 @@ static int set_prefix (void *target, const struct cmd_option *option, const char
                        const char *value, struct mg_error *err)
 {
     (void)option;
-    if (*value == '\0')
-        return mg_error_set (err, EINVAL, "%s: an empty name", what);
     if (data_check_prefix (what, value, err) < 0)
         return -1;
     return add_prefix (target, strdup (value), err);
@@ -60,8 +58,8 @@ static int set_input (void *target, const struct cmd_option *option, const char 
                       const char *value, struct mg_error *err)
 {
     (void)option;
-    if (*value == '\0')
-        return mg_error_set (err, EINVAL, "%s: an empty name", what);
+    if (data_check_name (what, value, err) < 0)
+        return -1;
     ((struct request *)target)->directory = value;
     return 0;
 }
@@ -70,8 +68,6 @@ static int set_output (void *target, const struct cmd_option *option, const char
                        const char *value, struct mg_error *err)
 {
     (void)option;
-    if (*value == '\0')
-        return mg_error_set (err, EINVAL, "%s: an empty name", what);
     if (data_check_prefix (what, value, err) < 0)
         return -1;
     ((struct request *)target)->output = value;

@@ -59,8 +59,6 @@ static int set_output (void *target, const struct cmd_option *option, const char
                        const char *value, struct mg_error *err)
 {
     (void)option;
-    if (*value == '\0')
-        return mg_error_set (err, EINVAL, "%s: an empty name", what);
     if (data_check_prefix (what, value, err) < 0)
         return -1;
     ((struct request *)target)->output = value;

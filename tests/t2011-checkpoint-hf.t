@@ -57,7 +57,7 @@ loss() {
 }
 
 near() {
-    ok "awk -v a='$1' -v b='$2' 'BEGIN { d = a - b; exit !(a != \"\" && d * d <= 25e-12 * b * b) }'" \
+    ok "awk -v a='$1' -v b='$2' 'BEGIN { d = a - b; exit !(a > 0 && d * d <= 25e-12 * b * b) }'" \
         "$3: $1, $2"
 }
 
@@ -125,6 +125,136 @@ for name in gpt2 llama llama3 qwen2 qwen3 mistral mistral_window; do
     fi
 done
 
+# ---- DeepSeek's attention: the reference's layers without its experts
+# dense IN OUT: the tensors, where layer 1 has the feed-forward half of layer 0
+dense() {
+    local list name from to
+    list=$(header "$1" | jq -c 'del(.__metadata__, .[keys[] | select (startswith ("model.layers.1.mlp"))])
+        | with_entries (.value.from = .value.data_offsets)
+        | . + with_entries (select (.key | startswith ("model.layers.0.mlp"))
+                            | .key |= sub ("layers.0"; "layers.1"))
+        | reduce to_entries[] as $t ([0, {}]; .[0] as $at
+            | (.[0] + $t.value.from[1] - $t.value.from[0]) as $next
+            | [$next, .[1] + {($t.key): ($t.value | .data_offsets = [$at, $next])}]) | .[1]')
+    header=$(jq -c 'map_values (del (.from))' <<<"$list")
+    while [ $((${#header} % 8)) != 0 ]; do header+=" "; done
+    # shellcheck disable=SC2059
+    {
+        printf "\\$(printf %o $((${#header} % 256)))\\$(printf %o $((${#header} / 256)))\\0\\0\\0\\0\\0\\0%s" \
+            "$header"
+        while read -r name from to; do
+            bytes "$1" "$from" "$to"
+        done < <(jq -r 'to_entries[] | "\(.key) \(.value.from[0]) \(.value.from[1])"' <<<"$list")
+    } >"$2"
+}
+from=$golden/deepseek_v3
+run megatron checkpoint convert "$from" --output x
+like "$err" "n_routed_experts is 16: layers with experts are not supported; want first_k_dense_replace 2" \
+    "layers with experts are refused"
+mkdir dense
+dense "$from/model.safetensors" dense/model.safetensors
+for form in config.json config_v4.json; do
+    jq '.first_k_dense_replace = 2' "$from/$form" >dense/config.json
+    run megatron checkpoint convert dense --output "dense-$form.st"
+    is "$status$err" 0 "a dense DeepSeek by its $form"
+    tensors "dense-$form.st" >have
+    jq -r '.megatron.tensors | to_entries[] | "\(.key) F32\(.value[0] | tostring) \(.value[1])"' \
+        "$from/about.json" | grep -v 'layers.1.mlp' | sort >want
+    is "$(grep -v 'layers.1.mlp' have)" "$(cat want)" "Megatron-LM's tensors"
+    is "$(grep 'layers.1.mlp' have)" "$(grep 'layers.0.mlp' want | sed 's/layers.0/layers.1/')" \
+        "and those of the other half"
+done
+is "$(header dense-config.json.st | jq -cS '.__metadata__ | del (."hf-config")')" \
+    "$(header dense-config_v4.json.st | jq -cS '.__metadata__ | del (."hf-config")')" "the same model"
+run megatron checkpoint convert dense-config.json.st --format hf --output dense.hf
+is "$status$err" 0 "and back"
+is "$(tensors dense.hf/model.safetensors)" "$(tensors dense/model.safetensors)" "byte for byte"
+is "$(jq -cS 'del (.rope_theta, .rope_scaling, .torch_dtype)' dense.hf/config.json)" \
+    "$(jq -cS '.first_k_dense_replace = 2 | del (.rope_parameters, .dtype)' "$from/config.json")" \
+    "config.json, but for the form"
+make_io_batches "$from/io.safetensors" io.st
+want=$(loss megatron train --load-weights dense --use-checkpoint-args --batches io.st \
+    --save-weights trained.st)
+near "$(loss megatron train --load-weights dense-config.json.st --use-checkpoint-args --batches io.st \
+    --multi-latent-attention --q-lora-rank 24)" "$want" "trained from either"
+if mpi_available; then
+    near "$(loss mpi_run 2 megatron train --load-weights dense --use-checkpoint-args --batches io.st \
+        --tensor-model-parallel-size 2)" "$want" "two ranks"
+else
+    skip 1 "no MPI"
+fi
+run megatron checkpoint convert trained.st --format hf --output t.hf
+is "$status$err" 0 "trained weights back"
+run megatron checkpoint convert t.hf --output t.st
+is "$(tensors t.st)" "$(tensors trained.st)" "byte for byte"
+rm -r t.hf
+
+# ---- types: rounded if that is asked for, and config.json says so
+# floats FILE NAME: the values of a float32 tensor
+floats() {
+    local from to
+    read -r from to < <(header "$1" | jq -r --arg n "$2" '.[$n].data_offsets | "\(.[0]) \(.[1])"')
+    bytes "$1" "$from" "$to" | od -An -v -w4 -tu4
+}
+# halves FILE NAME: the bits of a tensor of a 16-bit type
+halves() {
+    local from to
+    read -r from to < <(header "$1" | jq -r --arg n "$2" '.[$n].data_offsets | "\(.[0]) \(.[1])"')
+    bytes "$1" "$from" "$to" | od -An -v -w2 -tu2 | tr -d ' '
+}
+for type in fp32:F32:float32 bf16:BF16:bfloat16 fp16:F16:float16; do
+    IFS=: read -r short there long <<<"$type"
+    run megatron checkpoint convert "$golden/llama" --format hf --output "$short.hf" --dtype "$short"
+    is "$status$err" 0 "to $short"
+    is "$(header "$short.hf/model.safetensors" | jq -r 'del (.__metadata__) | [.[].dtype] | unique[]')" \
+        "$there" "all tensors"
+    is "$(jq -r .torch_dtype "$short.hf/config.json")" "$long" "config.json says it"
+    run megatron checkpoint convert "$golden/llama" --output "$short.st" --dtype "$short"
+    is "$status$err" 0 "to $short, by our names"
+    run megatron checkpoint convert "$short.st" --format hf --output "$short.2.hf"
+    is "$(tensors "$short.2.hf/model.safetensors")" "$(tensors "$short.hf/model.safetensors")" \
+        "the same on either way"
+    is "$(jq -r .torch_dtype "$short.2.hf/config.json")" "$long" "config.json says it again"
+    run megatron checkpoint convert "$short.st" --format hf --output "$short.3.hf" --dtype fp32
+    run megatron checkpoint convert "$short.3.hf" --output "$short.4.st" --dtype "$short"
+    is "$(tensors "$short.4.st")" "$(tensors "$short.st")" "nothing is lost by way of float32"
+    loss megatron train --load-weights "$short.hf" --use-checkpoint-args --batches io.st >"$short.loss"
+done
+is "$(tensors fp32.hf/model.safetensors)" "$(tensors "$golden"/llama/model-*)" "fp32 is as it was"
+is "$(halves bf16.hf/model.safetensors lm_head.weight)" \
+    "$(floats fp32.hf/model.safetensors lm_head.weight \
+        | awk '{ q = int ($1 / 65536); r = $1 % 65536; print q + (r > 32768 || r == 32768 && q % 2) }')" \
+    "bf16 is rounded to nearest"
+ok "awk '{ if (NR == 1) a = \$1; else exit !(\$1 != a && (\$1 - a) ^ 2 < 1e-4) }' fp32.loss bf16.loss" \
+    "a bfloat16 model trains: $(cat fp32.loss bf16.loss)"
+run megatron checkpoint convert gpt2.st --format hf-gpt2 --output half.st --dtype fp16
+is "$status$(header half.st | jq -r '[.[].dtype] | unique[]')" "0F16" "hf-gpt2 too"
+run megatron checkpoint convert "$golden/llama" --format checkpoint --output c32 --dtype fp32
+is "$status" 0 "a checkpoint has fp32"
+run megatron checkpoint convert c32 --output c16.st --dtype bf16
+is "$(tensors c16.st)" "$(tensors bf16.st)" "out of a checkpoint"
+# a number that float16 does not have: 65536
+cp -r fp32.hf big.hf
+chmod -R u+w big.hf
+from=$(header big.hf/model.safetensors | jq '.["model.norm.weight"].data_offsets[0]')
+printf '\0\0\200\107' | dd of=big.hf/model.safetensors bs=1 conv=notrunc status=none \
+    seek=$((8 + $(od -An -tu8 -N8 big.hf/model.safetensors) + from + 12))
+run megatron checkpoint convert big.hf --output big.st --dtype fp16
+is "$status" 1 "65536 as fp16 is refused"
+like "$err" "tensor decoder.final_layernorm.weight: element 3 is too large for float16" "by name"
+ok "[ ! -e big.st ]" "nothing is written"
+run megatron checkpoint convert big.hf --format hf --output big.out --dtype fp16
+like "$err" "tensor model.norm.weight: element 3 is too large for float16" "by the other name"
+ok "[ ! -e big.out/config.json ]" "no config.json is written"
+run megatron checkpoint convert big.hf --output big.st --dtype bf16
+is "$status$err" 0 "bf16 has it"
+run megatron checkpoint convert llama.st --output x.st --dtype fp8
+is "$status" 2 "another type"
+like "$err" '--dtype: "fp8" is not fp32, bf16 or fp16' "is refused"
+run megatron checkpoint convert llama.st --format checkpoint --output x --dtype bf16
+is "$status" 2 "a checkpoint in bf16"
+like "$err" "--dtype: a checkpoint has float32 alone" "is refused"
+
 # ---- a GPT-2 by its old format goes the new way, and back
 megatron checkpoint convert gpt2.st --format hf-gpt2 --output gpt2.safetensors
 is "$(tensors gpt2.safetensors)" "$(tensors "$golden/gpt2/model.safetensors")" "hf-gpt2"
@@ -181,9 +311,9 @@ llama|.model_type = "mixtral"|model_type is "mixtral": want gpt2, llama
 llama|.architectures = ["LlamaForSequenceClassification"]|architectures is .*want LlamaForCausalLM
 llama|.attention_bias = true|attention_bias is true
 llama|.hidden_act = "relu"|hidden_act is "relu"
-llama|.rope_parameters.rope_type = "yarn"|rope_parameters: rope_type is "yarn": want default
+llama|.rope_parameters.rope_type = "dynamic"|rope_parameters: rope_type is "dynamic": its frequencies
 llama|.rope_parameters.partial_rotary_factor = 0.5|partial_rotary_factor is 0.5
-llama|.rope_parameters.attention_factor = 2|rope_parameters: attention_factor is not known
+llama|.rope_parameters.long_factor = [2]|rope_parameters: long_factor is not known
 llama|.quantization_config = {"bits": 4}|quantization_config
 llama|.num_hidden_layers = 3|tensor model.layers.2.* is not in it
 llama|.num_hidden_layers = 1|tensor model.layers.1.* is none of a Llama's

@@ -554,6 +554,8 @@ merge x.bin --output y| merge: PREFIX...: "x.bin" is one of two files
 merge x --output y.idx| merge: --output: "y.idx" is one of two files
 merge x --output=| merge: --output: an empty name
 merge --input= --output x| merge: --input: an empty name
+split x --output= --split 1| split: --output: an empty name
+tokenize --input x --output-prefix=| tokenize: --output-prefix: an empty name
 split --output x --split 1| split: PREFIX is missing
 split x --split 1| split: --output is missing
 split x --output y| split: none of --split, --documents and --tokens
@@ -589,6 +591,10 @@ tokenize --input x --output-prefix y --json-keys a,a| tokenize: --json-keys: "a"
 tokenize --input x --output-prefix y --json-keys a/b| tokenize: --json-keys: "a/b" has a
 tokenize --input x --output-prefix y --json-keys a,b| tokenize: --json-keys: 2 keys, but x
 END
+
+run megatron data inspect ""
+is "$status$err" "2megatron: data inspect: PREFIX: an empty name; see megatron data inspect --help" \
+    "no name is no dataset"
 
 # What fails at work: status 1, one line.
 while IFS='|' read -r args want; do

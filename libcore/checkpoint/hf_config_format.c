@@ -12,41 +12,32 @@
 
 #include "libcore/checkpoint/hf_config_private.h"
 
-/* What is written, of what.  A failure to set a field shows at the end: it is not in the text. */
-struct writer {
-    const struct notes *args;
-    const struct hf_kind *kind;
-    json_t *root;
-    bool failed;
-};
-
-static bool has (const struct notes *args, const char *name)
+bool hf_has (const struct notes *args, const char *name)
 {
     return notes_find (args, name) != NULL;
 }
 
-static bool is (const struct notes *args, const char *name, const char *value)
+bool hf_is (const struct notes *args, const char *name, const char *value)
 {
     const char *text = notes_find (args, name);
 
     return text && strcmp (text, value) == 0;
 }
 
-static void put (struct writer *w, const char *key, json_t *value)
+void hf_put (struct hf_writer *w, const char *key, json_t *value)
 {
     if (json_object_set_new (w->root, key, value) < 0)
         w->failed = true;
 }
 
-/* An argument as an integer, or as a real; 'preset' if it is not given. */
-static json_t *integer (const struct writer *w, const char *name, json_int_t preset)
+json_t *hf_integer (const struct hf_writer *w, const char *name, json_int_t preset)
 {
     const char *text = notes_find (w->args, name);
 
     return json_integer (text ? strtoll (text, NULL, 10) : preset);
 }
 
-static json_t *real (const struct writer *w, const char *name, double preset)
+json_t *hf_real (const struct hf_writer *w, const char *name, double preset)
 {
     const char *text = notes_find (w->args, name);
 
@@ -57,16 +48,20 @@ static json_t *real (const struct writer *w, const char *name, double preset)
 
 static bool fits (const struct hf_kind *k, const struct notes *args)
 {
-    bool rope = is (args, "position-embedding-type", "rope");
-    bool window = has (args, "window-size"), biases = !has (args, "disable-bias-linear");
+    bool rope = hf_is (args, "position-embedding-type", "rope")
+                || hf_is (args, "position-embedding-type", "yarn");
+    bool window = hf_has (args, "window-size"), biases = !hf_has (args, "disable-bias-linear");
 
-    if (has (args, "multi-latent-attention") || has (args, "softmax-type"))
+    if (hf_has (args, "multi-latent-attention") != k->latent || hf_has (args, "softmax-type"))
         return false;
+    if (k->latent)
+        return (rope || hf_is (args, "position-embedding-type", "none")) && !biases && !window
+               && hf_has (args, "qk-layernorm");
     if (k->scheme == &names_gpt2)
         return !rope;
-    return rope && k->qk_norm == has (args, "qk-layernorm") && (!window || k->window > 0)
+    return rope && k->qk_norm == hf_has (args, "qk-layernorm") && (!window || k->window > 0)
            && (biases ? k->attention_bias && k->mlp_bias
-                      : k->qkv_bias == has (args, "add-qkv-bias"));
+                      : k->qkv_bias == hf_has (args, "add-qkv-bias"));
 }
 
 static const struct hf_kind *choose (const struct notes *args)
@@ -84,40 +79,20 @@ static const struct hf_kind *choose (const struct notes *args)
 
 static const char *function_name (const struct notes *args)
 {
-    bool gated = has (args, "swiglu") || has (args, "geglu");
+    bool gated = hf_has (args, "swiglu") || hf_has (args, "geglu");
 
     for (const struct hf_function *f = hf_functions; f->name; f++) {
         const char *exact = f->arg[f->gated];
 
-        if (f->gated == gated && has (args, "exact-gelu") == (exact != NULL)
-            && (!gated || has (args, f->arg[0])))
+        if (f->gated == gated && hf_has (args, "exact-gelu") == (exact != NULL)
+            && (!gated || hf_has (args, f->arg[0])))
             return f->name;
     }
     return "gelu_new";
 }
 
-static void put_rope (struct writer *w)
-{
-    json_t *scaling = json_null ();
-
-    if (has (w->args, "use-rope-scaling"))
-        scaling = json_pack ("{s:s, s:o, s:o, s:o, s:o}", "rope_type", "llama3", "factor",
-                             real (w, "rope-scaling-factor", 8), "low_freq_factor",
-                             real (w, "rope-scaling-low-freq-factor", 1), "high_freq_factor",
-                             real (w, "rope-scaling-high-freq-factor", 4),
-                             "original_max_position_embeddings",
-                             integer (w, "rope-scaling-original-max-position-embeddings", 8192));
-    else if (has (w->args, "rotary-seq-len-interpolation-factor"))
-        scaling = json_pack ("{s:s, s:o}", "rope_type", "linear", "factor",
-                             real (w, "rotary-seq-len-interpolation-factor", 1));
-    put (w, "rope_theta", real (w, "rotary-base", 10000));
-    put (w, "rope_scaling", scaling);
-    json_object_del (w->root, "rope_parameters");
-    json_object_del (w->root, "partial_rotary_factor");
-}
-
 /* A type for each layer, by the list of 0 and 1 of the argument. */
-static void put_layers (struct writer *w, bool window)
+static void put_layers (struct hf_writer *w, bool window)
 {
     const char *list = notes_find (w->args, "window-attn-skip-freq");
     json_int_t layers = strtoll (notes_find (w->args, "num-layers"), NULL, 10);
@@ -133,64 +108,74 @@ static void put_layers (struct writer *w, bool window)
         }
         json_array_append_new (types, json_string (on ? "sliding_attention" : "full_attention"));
     }
-    put (w, "layer_types", types);
-    put (w, "use_sliding_window", json_boolean (window));
+    hf_put (w, "layer_types", types);
+    hf_put (w, "use_sliding_window", json_boolean (window));
 }
 
-static void put_window (struct writer *w)
+static void put_window (struct hf_writer *w)
 {
     const char *text = notes_find (w->args, "window-size");
 
     if (w->kind->window > 0)
-        put (w, "sliding_window",
-             text ? json_integer (strtoll (text, NULL, 10) + 1) : json_null ());
+        hf_put (w, "sliding_window",
+                text ? json_integer (strtoll (text, NULL, 10) + 1) : json_null ());
     if (w->kind->window_by_layer)
         put_layers (w, text != NULL);
     else
         json_object_del (w->root, "layer_types");
 }
 
-static void put_llama (struct writer *w)
+/* Heads whose queries, keys and values are products of the hidden state. */
+static void put_heads (struct hf_writer *w)
+{
+    const char *groups = hf_has (w->args, "num-query-groups") ? "num-query-groups"
+                                                              : "num-attention-heads";
+    bool biases = !hf_has (w->args, "disable-bias-linear");
+
+    hf_put (w, "num_key_value_heads", hf_integer (w, groups, 0));
+    hf_put (w, "head_dim", hf_integer (w, "kv-channels", 0));
+    if (w->kind->attention_bias)
+        hf_put (w, "attention_bias", json_boolean (biases));
+    if (w->kind->mlp_bias)
+        hf_put (w, "mlp_bias", json_boolean (biases));
+}
+
+/* With rotary positions: all kinds but gpt2. */
+static void put_rotary (struct hf_writer *w)
 {
     const struct notes *args = w->args;
-    const char *heads = notes_find (args, "num-attention-heads");
-    bool biases = !has (args, "disable-bias-linear");
 
-    put (w, "num_hidden_layers", integer (w, "num-layers", 0));
-    put (w, "hidden_size", integer (w, "hidden-size", 0));
-    put (w, "intermediate_size", integer (w, "ffn-hidden-size", 0));
-    put (w, "num_attention_heads", integer (w, "num-attention-heads", 0));
-    put (w, "num_key_value_heads", has (args, "num-query-groups")
-                                       ? integer (w, "num-query-groups", 0)
-                                       : json_integer (strtoll (heads, NULL, 10)));
-    put (w, "head_dim", integer (w, "kv-channels", 0));
-    put (w, "max_position_embeddings", integer (w, "max-position-embeddings", 0));
-    put (w, "rms_norm_eps", real (w, "norm-epsilon", 1e-5));
-    put (w, "hidden_act", json_string (function_name (args)));
-    if (w->kind->attention_bias)
-        put (w, "attention_bias", json_boolean (biases));
-    if (w->kind->mlp_bias)
-        put (w, "mlp_bias", json_boolean (biases));
-    put (w, "attention_dropout", real (w, "attention-dropout", 0));
-    put_rope (w);
+    hf_put (w, "num_hidden_layers", hf_integer (w, "num-layers", 0));
+    hf_put (w, "hidden_size", hf_integer (w, "hidden-size", 0));
+    hf_put (w, "intermediate_size", hf_integer (w, "ffn-hidden-size", 0));
+    hf_put (w, "num_attention_heads", hf_integer (w, "num-attention-heads", 0));
+    hf_put (w, "max_position_embeddings", hf_integer (w, "max-position-embeddings", 0));
+    hf_put (w, "rms_norm_eps", hf_real (w, "norm-epsilon", 1e-5));
+    hf_put (w, "hidden_act", json_string (function_name (args)));
+    hf_put (w, "attention_dropout", hf_real (w, "attention-dropout", 0));
+    if (w->kind->latent)
+        hf_put_latent (w);
+    else
+        put_heads (w);
+    hf_put_rope (w);
     put_window (w);
 }
 
-static void put_gpt2 (struct writer *w)
+static void put_gpt2 (struct hf_writer *w)
 {
-    put (w, "n_layer", integer (w, "num-layers", 0));
-    put (w, "n_embd", integer (w, "hidden-size", 0));
-    put (w, "n_inner", integer (w, "ffn-hidden-size", 0));
-    put (w, "n_head", integer (w, "num-attention-heads", 0));
-    put (w, "n_positions", integer (w, "max-position-embeddings", 0));
-    put (w, "layer_norm_epsilon", real (w, "norm-epsilon", 1e-5));
-    put (w, "activation_function", json_string (function_name (w->args)));
-    put (w, "attn_pdrop", real (w, "attention-dropout", 0));
-    put (w, "resid_pdrop", real (w, "hidden-dropout", 0));
-    put (w, "embd_pdrop", real (w, "hidden-dropout", 0));
-    put (w, "scale_attn_weights", json_true ());
-    put (w, "scale_attn_by_inverse_layer_idx", json_false ());
-    put (w, "add_cross_attention", json_false ());
+    hf_put (w, "n_layer", hf_integer (w, "num-layers", 0));
+    hf_put (w, "n_embd", hf_integer (w, "hidden-size", 0));
+    hf_put (w, "n_inner", hf_integer (w, "ffn-hidden-size", 0));
+    hf_put (w, "n_head", hf_integer (w, "num-attention-heads", 0));
+    hf_put (w, "n_positions", hf_integer (w, "max-position-embeddings", 0));
+    hf_put (w, "layer_norm_epsilon", hf_real (w, "norm-epsilon", 1e-5));
+    hf_put (w, "activation_function", json_string (function_name (w->args)));
+    hf_put (w, "attn_pdrop", hf_real (w, "attention-dropout", 0));
+    hf_put (w, "resid_pdrop", hf_real (w, "hidden-dropout", 0));
+    hf_put (w, "embd_pdrop", hf_real (w, "hidden-dropout", 0));
+    hf_put (w, "scale_attn_weights", json_true ());
+    hf_put (w, "scale_attn_by_inverse_layer_idx", json_false ());
+    hf_put (w, "add_cross_attention", json_false ());
 }
 
 /* What the notes have of a config.json of this kind. */
@@ -209,30 +194,30 @@ static json_t *begin (const struct notes *args, const struct hf_kind *kind)
 char *hf_config_format (const struct notes *args, enum mg_dtype dtype,
                         const struct names_scheme **scheme, struct mg_error *err)
 {
-    struct writer w = { .args = args, .kind = choose (args) };
+    struct hf_writer w = { .args = args, .kind = choose (args) };
     char *text = NULL;
 
-    if (!w.kind || !has (args, "num-layers") || !has (args, "num-attention-heads")) {
-        mg_error_set (err, EINVAL, "a model of these arguments is none of gpt2, llama, mistral, "
-                      "qwen2 and qwen3");
+    if (!w.kind || !hf_has (args, "num-layers") || !hf_has (args, "num-attention-heads")) {
+        mg_error_set (err, EINVAL, "a model of these arguments is none of " HF_KIND_NAMES
+                      " and " HF_LAST_KIND);
         return NULL;
     }
     *scheme = w.kind->scheme;
     w.root = begin (args, w.kind);
-    put (&w, "architectures", json_pack ("[s]", w.kind->architecture));
-    put (&w, "model_type", json_string (w.kind->type));
+    hf_put (&w, "architectures", json_pack ("[s]", w.kind->architecture));
+    hf_put (&w, "model_type", json_string (w.kind->type));
     json_object_del (w.root, "dtype");
-    put (&w, "torch_dtype", json_string (mg_dtype_name (dtype)));
-    put (&w, "vocab_size", integer (&w, "vocab-size", 0));
-    put (&w, "tie_word_embeddings",
-         json_boolean (!has (args, "untie-embeddings-and-output-weights")));
-    put (&w, "initializer_range", real (&w, "init-method-std", 0.02));
+    hf_put (&w, "torch_dtype", json_string (mg_dtype_name (dtype)));
+    hf_put (&w, "vocab_size", hf_integer (&w, "vocab-size", 0));
+    hf_put (&w, "tie_word_embeddings",
+            json_boolean (!hf_has (args, "untie-embeddings-and-output-weights")));
+    hf_put (&w, "initializer_range", hf_real (&w, "init-method-std", 0.02));
     if (w.kind->scheme == &names_gpt2)
         put_gpt2 (&w);
     else
-        put_llama (&w);
+        put_rotary (&w);
     if (!w.failed)
-        text = json_dumps (w.root, JSON_INDENT (2) | JSON_SORT_KEYS);
+        text = hf_dump (w.root, JSON_INDENT (2) | JSON_SORT_KEYS);
     json_decref (w.root);
     if (!text)
         mg_error_set (err, ENOMEM, "out of memory for config.json");

@@ -1,8 +1,10 @@
-/* hf_config_private - kinds of models, for the parser of config.json and its writer. */
+/* hf_config_private - kinds of models, and fields of config.json, for the parser and the writer. */
 #ifndef LIBCORE_CHECKPOINT_HF_CONFIG_PRIVATE_H
 #define LIBCORE_CHECKPOINT_HF_CONFIG_PRIVATE_H
 
 #include <stdbool.h>
+
+#include <jansson.h>
 
 #include "libcore/checkpoint/hf_config.h"
 
@@ -17,11 +19,18 @@ struct hf_kind {
     bool window_by_layer; /* has use_sliding_window, max_window_layers and layer_types */
     bool qkv_bias, qk_norm;
     bool attention_bias, mlp_bias; /* has such a field */
+    bool latent;         /* multi-latent attention */
+    bool interleave;     /* has rope_interleave; head_dim is the size of the rotary part */
+    int dense;           /* first_k_dense_replace */
 };
 
 extern const struct hf_kind hf_kinds[];
 
-/* Text of a model's kind by its name; NULL: none. */
+/* The kinds' names, for texts that begin with "want" and "is none of". */
+#define HF_KIND_NAMES "gpt2, llama, mistral, qwen2, qwen3, deepseek_v3"
+#define HF_LAST_KIND "deepseek_v2"
+
+/* A kind by its name; NULL: there is none of that name. */
 const struct hf_kind *hf_kind_find (const char *type);
 
 /* Names of functions of a feed-forward half, and the argument for each. */
@@ -32,5 +41,74 @@ struct hf_function {
 };
 
 extern const struct hf_function hf_functions[];
+
+/* A value as text, to be freed, with jansson's flags.  Reals have as few digits as come back as the
+ * same numbers.  NULL if out of memory.
+ */
+char *hf_dump (const json_t *value, size_t flags);
+
+/* --- reading --- */
+
+/* What is read, and what is made of it.  After a failure, rc is -1 and nothing more is done. */
+struct hf_reader {
+    json_t *root; /* the fields */
+    const struct hf_kind *kind;
+    struct notes *args;
+    struct mg_error *err;
+    int rc;
+};
+
+enum { HF_REQUIRED = -1 }; /* in place of the value of a field that is not there */
+
+/* Fail: the field's value is not one to take. */
+void hf_refuse (struct hf_reader *r, const char *key, const char *why);
+
+/* A field; NULL if it is not there or null. */
+json_t *hf_field (const struct hf_reader *r, const char *key);
+
+/* The value of a field, 'preset' if it is not there or null.  An integer is 1 or more. */
+int hf_get_int (struct hf_reader *r, const char *key, int preset);
+double hf_get_real (struct hf_reader *r, const char *key, double preset);
+bool hf_get_bool (struct hf_reader *r, const char *key, bool preset);
+
+/* Refuse any other value of a field that may be left out. */
+void hf_want (struct hf_reader *r, const char *key, bool value);
+
+/* Add an argument. */
+void hf_set_int (struct hf_reader *r, const char *name, int value);
+void hf_set_real (struct hf_reader *r, const char *name, double value);
+void hf_set_text (struct hf_reader *r, const char *name, const char *value);
+void hf_set_flag (struct hf_reader *r, const char *name, bool on);
+
+/* --- writing --- */
+
+/* What is written, of what.  A failure to set a field shows at the end: it is not in the text. */
+struct hf_writer {
+    const struct notes *args;
+    const struct hf_kind *kind;
+    json_t *root;
+    bool failed;
+};
+
+/* Is an argument there?  Does it have this value? */
+bool hf_has (const struct notes *args, const char *name);
+bool hf_is (const struct notes *args, const char *name, const char *value);
+
+/* Set a field.  Steals 'value'. */
+void hf_put (struct hf_writer *w, const char *key, json_t *value);
+
+/* An argument as an integer, or as a real; 'preset' if it is not there. */
+json_t *hf_integer (const struct hf_writer *w, const char *name, json_int_t preset);
+json_t *hf_real (const struct hf_writer *w, const char *name, double preset);
+
+/* --- parts of both --- */
+
+/* Rotary positions (hf_config_rope.c).  'positions' is max_position_embeddings. */
+void hf_read_rope (struct hf_reader *r, int positions);
+void hf_put_rope (struct hf_writer *w);
+
+/* Multi-latent attention of 'heads' heads in 'layers' layers (hf_config_latent.c). */
+void hf_read_latent (struct hf_reader *r, int layers, int heads);
+void hf_put_latent (struct hf_writer *w);
 
 #endif /* LIBCORE_CHECKPOINT_HF_CONFIG_PRIVATE_H */

@@ -61,6 +61,8 @@ int weights_sizes (struct weights *w, int heads, struct model_config *c, struct 
  */
 int weights_check (const struct weights *w, const struct names *names, struct mg_error *err);
 
+enum { WEIGHTS_AS_IS = -1 }; /* a type: that of each tensor in the source */
+
 /* A conversion of all tensors of a source.  It holds no tensor in memory: the pieces have read(),
  * which copies elements out of the source.
  */
@@ -70,16 +72,18 @@ struct weights_conversion {
     struct weights_view *view;
 };
 
-/* The parameters of a model by our names, out of the source, whose scheme is any.  'widen': of type
- * float32; else of the types of the source.  The source must stay.  -1 and a text as
- * weights_check(), and with EINVAL if a type is not one to widen.
+/* The parameters of a model by our names, out of the source, whose scheme is any.  'dtype' is their
+ * type: float32, bfloat16 or float16 (elements.h), or WEIGHTS_AS_IS.  A finite element that this
+ * type cannot hold makes read() fail, with ERANGE and a text that names the tensor.  The source
+ * must stay.  -1 and a text as weights_check(), and with EINVAL if a tensor does not convert to the
+ * type.
  */
-int weights_import (const struct weights *w, const struct model_config *c, bool widen,
+int weights_import (const struct weights *w, const struct model_config *c, int dtype,
                     struct weights_conversion *conversion, struct mg_error *err);
 
 /* The foreign tensors of a scheme, out of a source of our own names. */
 int weights_export (const struct weights *w, const struct names_scheme *scheme,
-                    const struct model_config *c, bool widen,
+                    const struct model_config *c, int dtype,
                     struct weights_conversion *conversion, struct mg_error *err);
 
 /* Fill the pieces, each by its name, from a conversion that has all of them in their shapes and of

@@ -1,10 +1,12 @@
 /* weights_convert.c - pieces whose elements are copied out of a source when they are read */
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "libcore/checkpoint/box.h"
+#include "libcore/checkpoint/elements.h"
 #include "libcore/checkpoint/weights.h"
 
 enum { BUF_ELEMENTS = 4096 }; /* that are converted at once */
@@ -32,11 +34,10 @@ static int read_view (const struct piece *p, int64_t from, int64_t n, void *out,
                       struct mg_error *err)
 {
     const struct weights_view *v = p->source;
+    size_t size = mg_dtype_size (p->dtype);
     double raw[BUF_ELEMENTS]; /* room for any type */
-    float wide[BUF_ELEMENTS];
-    int64_t some;
+    int64_t some, good;
 
-    (void)err;
     if (p->dtype == v->dtype) {
         copy (v, from, n, out);
         return 0;
@@ -44,8 +45,10 @@ static int read_view (const struct piece *p, int64_t from, int64_t n, void *out,
     for (int64_t done = 0; done < n; done += some) {
         some = n - done < BUF_ELEMENTS ? n - done : BUF_ELEMENTS;
         copy (v, from + done, some, raw);
-        safetensors_widen (wide, raw, some, v->dtype);
-        memcpy ((char *)out + (size_t)done * sizeof (*wide), wide, (size_t)some * sizeof (*wide));
+        good = elements_convert ((char *)out + (size_t)done * size, p->dtype, raw, v->dtype, some);
+        if (good < some)
+            return mg_error_set (err, ERANGE, "tensor %s: element %" PRId64 " is too large for %s",
+                                 p->name, from + done + good, mg_dtype_name (p->dtype));
     }
     return 0;
 }
@@ -69,7 +72,7 @@ static int allocate (struct weights_conversion *c, const struct names_scheme *sc
 
 /* The data of a tensor for part 'i' of a view, whose parts have one type. */
 static int take (struct weights_view *v, const struct weights *w, const char *name, size_t i,
-                 bool widen, struct mg_error *err)
+                 int dtype, struct mg_error *err)
 {
     struct weights_tensor t;
 
@@ -79,25 +82,26 @@ static int take (struct weights_view *v, const struct weights *w, const char *na
         return mg_error_set (err, EINVAL, "tensor %s has data type %s, others of the same "
                              "parameter have %s", name, mg_dtype_name (t.dtype),
                              mg_dtype_name (v->dtype));
-    if (widen && !safetensors_can_widen (t.dtype))
-        return mg_error_set (err, EINVAL, "tensor %s has data type %s, want float32 or what "
-                             "converts to it", name, mg_dtype_name (t.dtype));
+    if (dtype != WEIGHTS_AS_IS && !elements_can_convert (t.dtype, (enum mg_dtype)dtype))
+        return mg_error_set (err, EINVAL, "tensor %s has data type %s, which does not convert to "
+                             "%s", name, mg_dtype_name (t.dtype),
+                             mg_dtype_name ((enum mg_dtype)dtype));
     v->dtype = t.dtype;
     v->data[i] = t.data;
     return 0;
 }
 
 static void describe (struct weights_conversion *c, size_t i, const char *name, int ndims,
-                      const int64_t *shape, bool widen)
+                      const int64_t *shape, int dtype)
 {
-    struct piece *p = pieces_describe (&c->pieces, name,
-                                       widen ? MG_FLOAT32 : c->view[i].dtype, ndims, shape);
+    enum mg_dtype type = dtype == WEIGHTS_AS_IS ? c->view[i].dtype : (enum mg_dtype)dtype;
+    struct piece *p = pieces_describe (&c->pieces, name, type, ndims, shape);
 
     p->read = read_view;
     p->source = &c->view[i];
 }
 
-static int import (const struct weights *w, const struct model_config *config, bool widen,
+static int import (const struct weights *w, const struct model_config *config, int dtype,
                    struct weights_conversion *c, struct mg_error *err)
 {
     const struct names *names;
@@ -110,18 +114,18 @@ static int import (const struct weights *w, const struct model_config *config, b
 
         c->view[i] = (struct weights_view){ .names = names, .param = i };
         for (size_t k = 0; k < p->num; k++) {
-            if (take (&c->view[i], w, names->tensor[p->first + k].name, k, widen, err) < 0)
+            if (take (&c->view[i], w, names->tensor[p->first + k].name, k, dtype, err) < 0)
                 return -1;
         }
-        describe (c, i, p->name, p->ndims, p->shape, widen);
+        describe (c, i, p->name, p->ndims, p->shape, dtype);
     }
     return 0;
 }
 
-int weights_import (const struct weights *w, const struct model_config *config, bool widen,
+int weights_import (const struct weights *w, const struct model_config *config, int dtype,
                     struct weights_conversion *c, struct mg_error *err)
 {
-    int rc = import (w, config, widen, c, err);
+    int rc = import (w, config, dtype, c, err);
 
     if (rc < 0)
         weights_clear (c);
@@ -129,7 +133,7 @@ int weights_import (const struct weights *w, const struct model_config *config, 
 }
 
 static int export (const struct weights *w, const struct names_scheme *scheme,
-                   const struct model_config *config, bool widen,
+                   const struct model_config *config, int dtype,
                    struct weights_conversion *c, struct mg_error *err)
 {
     struct names *own = names_create (w->scheme, config, err);
@@ -143,18 +147,18 @@ static int export (const struct weights *w, const struct names_scheme *scheme,
         const struct names_tensor *t = &c->names->tensor[i];
 
         c->view[i] = (struct weights_view){ .names = c->names, .tensor = t };
-        if (take (&c->view[i], w, c->names->param[t->param].name, 0, widen, err) < 0)
+        if (take (&c->view[i], w, c->names->param[t->param].name, 0, dtype, err) < 0)
             return -1;
-        describe (c, i, t->name, t->ndims, t->shape, widen);
+        describe (c, i, t->name, t->ndims, t->shape, dtype);
     }
     return 0;
 }
 
 int weights_export (const struct weights *w, const struct names_scheme *scheme,
-                    const struct model_config *config, bool widen,
+                    const struct model_config *config, int dtype,
                     struct weights_conversion *c, struct mg_error *err)
 {
-    int rc = export (w, scheme, config, widen, c, err);
+    int rc = export (w, scheme, config, dtype, c, err);
 
     if (rc < 0)
         weights_clear (c);

@@ -46,9 +46,9 @@ struct names_scheme {
 };
 
 /* Our own names; those of Hugging Face's GPT2LMHeadModel; those of its LlamaForCausalLM, which
- * Mistral, Qwen2 and Qwen3 have too.
+ * Mistral, Qwen2 and Qwen3 have too; those of its DeepseekV3ForCausalLM.
  */
-extern const struct names_scheme names_own, names_gpt2, names_llama;
+extern const struct names_scheme names_own, names_gpt2, names_llama, names_deepseek;
 
 /* Runs of rows of a parameter: 'count' runs of 'rows' rows, whose first rows are 'stride' apart,
  * beginning with row 'first'.

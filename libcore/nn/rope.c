@@ -1,6 +1,7 @@
 /* rope.c - the angles of rotary position embeddings */
 
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 
 #include "libcore/nn/rope.h"
@@ -107,6 +108,30 @@ double rope_concentration (const struct rope_config *c)
     if (c->scaling != ROPE_YARN)
         return 1;
     return mscale_of (c->factor, c->mscale) / mscale_of (c->factor, c->mscale_all_dim);
+}
+
+/* rope_concentration() rounds several times: of the numbers next to the solution, one is taken that
+ * comes back as exactly the same concentration.
+ */
+bool rope_set_concentration (struct rope_config *c, double concentration)
+{
+    static const double usual[] = { 1, 0 };
+    double lower = mscale_of (c->factor, c->mscale_all_dim), solution;
+
+    for (int i = 0; i < 2; i++) {
+        c->mscale = usual[i];
+        if (rope_concentration (c) == concentration)
+            return true;
+    }
+    solution = (concentration * lower - 1) / (0.1 * log (c->factor));
+    if (c->factor <= 1 || !isfinite (solution) || solution < 0)
+        return false;
+    c->mscale = solution * (1 - 8 * DBL_EPSILON);
+    for (int i = 0; i < 32 && rope_concentration (c) != concentration; i++)
+        c->mscale = nextafter (c->mscale, INFINITY);
+    if (rope_concentration (c) != concentration)
+        c->mscale = solution;
+    return true;
 }
 
 double rope_softmax_factor (const struct rope_config *c)

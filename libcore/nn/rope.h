@@ -50,6 +50,12 @@ void rope_frequencies (const struct rope_config *c, int pairs, double *frequency
 /* What cosines and sines are multiplied by. */
 double rope_concentration (const struct rope_config *c);
 
+/* Find YaRN's mscale for which rope_concentration() returns 'concentration' with this factor and
+ * mscale_all_dim.  If several do, 1 is preferred.  False if no mscale of 0 or more does; mscale is
+ * undefined then.
+ */
+bool rope_set_concentration (struct rope_config *c, double concentration);
+
 /* The factor of the softmax scale of multi-latent attention (DeepSeek-AI 2024), by 'factor' and
  * mscale_all_dim, whatever the scaling is: as Megatron-LM.
  */

@@ -290,7 +290,6 @@ static const struct {
     { "hidden-size", INT, AT (hidden_size) },
     { "ffn-hidden-size", INT, AT (ffn_hidden_size) },
     { "num-attention-heads", INT, AT (num_heads) },
-    { "kv-channels", INT, AT (kv_channels) },
     { "vocab-size", INT, AT (vocab_size) },
     { "max-position-embeddings", INT, AT (max_positions) },
     { "norm-epsilon", REAL, AT (norm_epsilon) },
@@ -324,8 +323,6 @@ static const struct {
     { "yarn-original-max-position-embeddings", ROPE_YARN, AT (rope.original) },
     { "yarn-beta-fast", ROPE_YARN, AT (rope.beta_fast) },
     { "yarn-beta-slow", ROPE_YARN, AT (rope.beta_slow) },
-    { "mscale", ROPE_YARN, AT (rope.mscale) },
-    { "mscale-all-dim", ROPE_YARN, AT (rope.mscale_all_dim) },
 };
 
 static bool differ (const struct model_config *a, const struct model_config *b, int type,
@@ -359,6 +356,16 @@ static bool patterns_differ (const struct pattern *p, const struct pattern *q, i
     return false;
 }
 
+/* Latents rotate whatever the positions are, and other positions than learned ones have no
+ * parameters.
+ */
+static bool positions_differ (const struct model_config *a, const struct model_config *b)
+{
+    if (a->latent.on)
+        return (a->positions == MODEL_LEARNED) != (b->positions == MODEL_LEARNED);
+    return a->positions != b->positions;
+}
+
 static const char *rope_difference (const struct model_config *a, const struct model_config *b)
 {
     const struct rope_config *r = &a->rope, *s = &b->rope;
@@ -367,10 +374,8 @@ static const char *rope_difference (const struct model_config *a, const struct m
         return r->scaling == ROPE_LLAMA3 || s->scaling == ROPE_LLAMA3 ? "use-rope-scaling"
                : a->latent.on                                         ? "rope-type"
                                                                       : "position-embedding-type";
-    if (a->latent.on && r->factor != s->factor)
-        return "rotary-scaling-factor";
-    if (a->latent.on && r->mscale_all_dim != s->mscale_all_dim)
-        return "mscale-all-dim";
+    if (a->latent.on && rope_softmax_factor (r) != rope_softmax_factor (s))
+        return r->mscale_all_dim != s->mscale_all_dim ? "mscale-all-dim" : "rotary-scaling-factor";
     if (r->interleaved != s->interleaved)
         return "rotary-interleaved";
     for (size_t i = 0; i < sizeof (rope_fields) / sizeof (rope_fields[0]); i++) {
@@ -380,6 +385,8 @@ static const char *rope_difference (const struct model_config *a, const struct m
     }
     if (r->scaling == ROPE_YARN && r->exact_range != s->exact_range)
         return "no-yarn-correction-range-round-to-int";
+    if (rope_concentration (r) != rope_concentration (s)) // of several pairs the same
+        return r->mscale != s->mscale ? "mscale" : "mscale-all-dim";
     return patterns_differ (&a->no_rope, &b->no_rope, a->num_layers, false, true)
                ? "no-rope-freq"
                : NULL;
@@ -420,11 +427,13 @@ const char *model_notes_difference (const struct model_config *a, const struct m
     }
     if (model_groups (a) != model_groups (b))
         return "num-query-groups";
-    if (a->no_linear_bias && a->qkv_bias != b->qkv_bias)
+    if (!a->latent.on && a->kv_channels != b->kv_channels)
+        return "kv-channels";
+    if (!a->latent.on && a->no_linear_bias && a->qkv_bias != b->qkv_bias)
         return "add-qkv-bias";
     if ((name = activation_difference (a, b)))
         return name;
-    if (a->positions != b->positions)
+    if (positions_differ (a, b))
         return "position-embedding-type";
     if (model_rotates (a) && (name = rope_difference (a, b)))
         return name;

@@ -103,7 +103,7 @@ static int read_hf (struct state *s, const char *path, struct mg_error *err)
     if (hf_dir_open (&dir, path, err) < 0)
         return -1;
     w = hf_dir_weights (&dir);
-    if ((rc = weights_import (&w, s->config, true, &conversion, err)) == 0) {
+    if ((rc = weights_import (&w, s->config, MG_FLOAT32, &conversion, err)) == 0) {
         rc = weights_fill (&conversion, s->weight.piece, s->weight.n, err);
         weights_clear (&conversion);
     }

@@ -5,6 +5,7 @@
  * the length of its header is put in front, from a part.
  */
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,7 +63,7 @@ static void convert_back (const struct pieces *ours, int heads)
     struct pieces read;
 
     fuzz_check (weights_sizes (&w, heads, &c, NULL) == 0, "a GPT without sizes");
-    fuzz_check (weights_export (&w, &names_gpt2, &c, false, &hf, NULL) == 0,
+    fuzz_check (weights_export (&w, &names_gpt2, &c, WEIGHTS_AS_IS, &hf, NULL) == 0,
                 "a GPT has no way back");
     fuzz_check (pieces_read (&read, &hf.pieces, NULL) == 0, "it cannot be read");
     pieces_clear (&read);
@@ -77,11 +78,14 @@ static void convert (const struct safetensors *st, int heads)
     struct pieces read;
 
     weights_follow (st, &names_gpt2);
-    if (weights_sizes (&w, heads, &c, NULL) < 0 || weights_import (&w, &c, true, &ours, NULL) < 0)
+    if (weights_sizes (&w, heads, &c, NULL) < 0
+        || weights_import (&w, &c, MG_FLOAT32, &ours, NULL) < 0)
         return;
-    fuzz_check (pieces_read (&read, &ours.pieces, NULL) == 0, "it cannot be read");
-    convert_back (&read, heads);
-    pieces_clear (&read);
+    if (pieces_read (&read, &ours.pieces, NULL) == 0) {
+        convert_back (&read, heads);
+        pieces_clear (&read);
+    } else
+        fuzz_check (errno == ERANGE, "it cannot be read"); // float64 may be too large
     weights_clear (&ours);
 }
 

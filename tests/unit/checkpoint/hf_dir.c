@@ -78,11 +78,12 @@ static int there_and_back (const char *path, struct pieces *theirs, struct mg_er
     if (hf_dir_open (&dir, path, err) < 0)
         return -1;
     w = hf_dir_weights (&dir);
-    if ((rc = weights_import (&w, &config, false, &c, err)) == 0) {
+    if ((rc = weights_import (&w, &config, WEIGHTS_AS_IS, &c, err)) == 0) {
         rc = pieces_read (&ours, &c.pieces, err);
         weights_clear (&c);
     }
-    if (rc == 0 && (rc = weights_export (&own, &names_llama, &config, false, &c, err)) == 0) {
+    if (rc == 0 && (rc = weights_export (&own, &names_llama, &config,
+                                              WEIGHTS_AS_IS, &c, err)) == 0) {
         rc = pieces_read (theirs, &c.pieces, err);
         weights_clear (&c);
     }
@@ -139,7 +140,7 @@ static void test_fill (void)
         || hf_dir_open (&dir, path, &err) < 0)
         bail_out ("%s", err.text);
     w = hf_dir_weights (&dir);
-    if (weights_import (&w, &config, true, &c, &err) < 0)
+    if (weights_import (&w, &config, MG_FLOAT32, &c, &err) < 0)
         bail_out ("%s", err.text);
     safetensors_widen (whole, pieces_find (&theirs, "model.embed_tokens.weight")->data, 7 * 8,
                        MG_BFLOAT16);

@@ -117,11 +117,11 @@ static int to_hf (const struct pieces *ours, int heads, struct pieces *hf, struc
     int rc = weights_sizes (&w, heads, &sizes, err);
 
     if (rc == 0)
-        rc = weights_export (&w, &names_gpt2, &sizes, false, &c, err);
+        rc = weights_export (&w, &names_gpt2, &sizes, WEIGHTS_AS_IS, &c, err);
     return settle (rc, &c, hf);
 }
 
-static int from_hf (const struct safetensors *st, int heads, bool widen, struct pieces *ours,
+static int from_hf (const struct safetensors *st, int heads, int dtype, struct pieces *ours,
                     struct mg_error *err)
 {
     struct weights w = { .file = st, .scheme = &names_gpt2 };
@@ -130,12 +130,12 @@ static int from_hf (const struct safetensors *st, int heads, bool widen, struct 
     int rc = weights_sizes (&w, heads, &sizes, err);
 
     if (rc == 0)
-        rc = weights_import (&w, &sizes, widen, &c, err);
+        rc = weights_import (&w, &sizes, dtype, &c, err);
     return settle (rc, &c, ours);
 }
 
 /* Write the tensors and read them as Hugging Face's. */
-static int through_file (const struct pieces *hf, int heads, bool widen, struct pieces *ours,
+static int through_file (const struct pieces *hf, int heads, int dtype, struct pieces *ours,
                          struct mg_error *err)
 {
     struct safetensors *st;
@@ -144,7 +144,7 @@ static int through_file (const struct pieces *hf, int heads, bool widen, struct 
     save (scratch_path ("hf"), hf);
     if (!(st = safetensors_open (scratch_path ("hf"), err)))
         bail_out ("%s", err->text);
-    rc = from_hf (st, heads, widen, ours, err);
+    rc = from_hf (st, heads, dtype, ours, err);
     safetensors_close (st);
     return rc;
 }
@@ -202,7 +202,8 @@ static void test_round_trips (void)
             is_int (to_hf (&ours, heads[i], &hf, &err), 0, "to Hugging Face's %s",
                     err.text);
             check_places (&ours, &hf, heads[i]);
-            is_int (through_file (&hf, heads[i], i % 2, &back, &err), 0, "and back %s", err.text);
+            is_int (through_file (&hf, heads[i], i % 2 ? MG_FLOAT32 : WEIGHTS_AS_IS, &back, &err),
+                    0, "and back %s", err.text);
             ok (same (&ours, &back), "bit for bit");
             pieces_clear (&hf);
             pieces_clear (&back);
@@ -225,7 +226,7 @@ static void test_sizes (void)
             && c.vocab_size == VOCAB && c.max_positions == POSITIONS && c.tied_embeddings
             && c.num_heads == 1 && c.kv_channels == HIDDEN,
         "as they are");
-    is_int (weights_import (&w, &c, false, &conversion, &err), 0, "our own to our own");
+    is_int (weights_import (&w, &c, WEIGHTS_AS_IS, &conversion, &err), 0, "our own to our own");
     ok (strcmp (conversion.pieces.piece[1].name, "embedding.position_embeddings.weight") == 0
             && strcmp (conversion.pieces.piece[2].name,
                        "decoder.layers.0.input_layernorm.weight") == 0
@@ -233,7 +234,7 @@ static void test_sizes (void)
         "are in the order of the model");
     weights_clear (&conversion);
     snprintf (ours.piece[7].name, sizeof (ours.piece[7].name), "x");
-    is_int (weights_import (&w, &c, false, &conversion, &err), -1, "refused: %s", err.text);
+    is_int (weights_import (&w, &c, WEIGHTS_AS_IS, &conversion, &err), -1, "refused: %s", err.text);
     pieces_clear (&ours);
 }
 
@@ -261,7 +262,7 @@ static void test_types (void)
     for (size_t i = 0; i < ours.n; i += 2)
         narrow (&ours.piece[i]);
     is_int (to_hf (&ours, 2, &hf, &err), 0, "to Hugging Face's %s", err.text);
-    is_int (through_file (&hf, 2, false, &back, &err), 0, "and back %s", err.text);
+    is_int (through_file (&hf, 2, WEIGHTS_AS_IS, &back, &err), 0, "and back %s", err.text);
     for (size_t i = 0; i < ours.n; i++) {
         const struct piece *p = &ours.piece[i], *q = pieces_find (&back, p->name);
         int64_t count = p->global[0] * (p->ndims == 2 ? p->global[1] : 1);
@@ -271,7 +272,7 @@ static void test_types (void)
     }
     ok (good && ours.n == back.n, "in the types that they have");
     pieces_clear (&back);
-    is_int (through_file (&hf, 2, true, &back, &err), 0, "and back to float32 %s", err.text);
+    is_int (through_file (&hf, 2, MG_FLOAT32, &back, &err), 0, "and back to float32 %s", err.text);
     for (size_t i = 0; i < back.n; i++) {
         const struct piece *q = &back.piece[i], *p = pieces_find (&ours, q->name);
         float got = ((float *)q->data)[3], want = ((float *)p->data)[3];
@@ -283,7 +284,54 @@ static void test_types (void)
     ok (good, "values are the same");
     pieces_clear (&back);
     pieces_find (&hf, "transformer.ln_f.bias")->dtype = MG_INT32;
-    is_int (through_file (&hf, 2, true, &back, &err), -1, "refused: %s", err.text);
+    is_int (through_file (&hf, 2, MG_FLOAT32, &back, &err), -1, "refused: %s", err.text);
+    pieces_clear (&hf);
+    pieces_clear (&ours);
+}
+
+/* Read the file of the last through_file() in float16. */
+static int read_halves (struct mg_error *err)
+{
+    struct safetensors *st = safetensors_open (scratch_path ("hf"), err);
+    struct weights w = { .file = st, .scheme = &names_gpt2 };
+    struct weights_conversion c;
+    struct model_config sizes;
+    struct pieces out;
+    int rc;
+
+    if (!st || weights_sizes (&w, 2, &sizes, err) < 0
+        || weights_import (&w, &sizes, MG_FLOAT16, &c, err) < 0)
+        bail_out ("%s", err->text);
+    errno = 0;
+    if ((rc = pieces_read (&out, &c.pieces, err)) == 0)
+        pieces_clear (&out);
+    weights_clear (&c);
+    safetensors_close (st);
+    return rc;
+}
+
+/* Rounded on the way; a number that does not fit is an error. */
+static void test_rounding (void)
+{
+    static const char ours_name[] = "decoder.final_layernorm.weight";
+    struct pieces ours, hf, back;
+    struct mg_error err = { "" };
+    const struct piece *p;
+
+    make (&ours, false);
+    if (to_hf (&ours, 2, &hf, &err) < 0)
+        bail_out ("%s", err.text);
+    is_int (through_file (&hf, 2, MG_BFLOAT16, &back, &err), 0, "to bfloat16 %s", err.text);
+    p = pieces_find (&back, ours_name);
+    ok (p->dtype == MG_BFLOAT16
+            && ((uint16_t *)p->data)[2] == half_to_bf16 (at (&ours, ours_name, 2, 0)),
+        "rounded");
+    pieces_clear (&back);
+    ok (read_halves (&err) == 0, "to float16");
+    ((float *)pieces_find (&hf, "transformer.ln_f.weight")->data)[2] = -70000;
+    save (scratch_path ("hf"), &hf);
+    ok (read_halves (&err) == -1 && errno == ERANGE && strstr (err.text, ours_name)
+            && strstr (err.text, ": element 2 is too large for float16"), "refused: %s", err.text);
     pieces_clear (&hf);
     pieces_clear (&ours);
 }
@@ -306,11 +354,11 @@ static void test_forms (void)
         if (strncmp (name, "transformer.", 12) == 0)
             memmove (name, name + 12, strlen (name) - 11);
     }
-    is_int (through_file (&hf, 2, true, &back, &err), 0, "no prefix %s", err.text);
+    is_int (through_file (&hf, 2, MG_FLOAT32, &back, &err), 0, "no prefix %s", err.text);
     ok (!pieces_find (&back, "output_layer.weight") && back.n == ours.n - 1, "tied");
     pieces_clear (&back);
     ((float *)pieces_find (&hf, "lm_head.weight")->data)[VOCAB * HIDDEN - 1] += 1;
-    is_int (through_file (&hf, 2, true, &back, &err), 0, "another head %s", err.text);
+    is_int (through_file (&hf, 2, MG_FLOAT32, &back, &err), 0, "another head %s", err.text);
     ok (pieces_find (&back, "output_layer.weight"), "not tied");
     pieces_clear (&back);
     pieces_clear (&hf);
@@ -342,7 +390,7 @@ static void test_badparam (void)
             bail_out ("%s", err.text);
         snprintf (pieces_find (&hf, cases[i].from)->name, PIECE_NAME_MAX, "%s", cases[i].to);
         errno = 0;
-        is_int (through_file (&hf, 2, true, &back, &err), -1, "no %s", cases[i].from);
+        is_int (through_file (&hf, 2, MG_FLOAT32, &back, &err), -1, "no %s", cases[i].from);
         is_int (errno, EINVAL, "errno");
         ok (strstr (err.text, cases[i].text), "text: %s", err.text);
         pieces_clear (&hf);
@@ -362,6 +410,7 @@ int main (void)
     test_round_trips ();
     test_sizes ();
     test_types ();
+    test_rounding ();
     test_forms ();
     test_badparam ();
     return done_testing ();

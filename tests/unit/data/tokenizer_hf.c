@@ -171,81 +171,81 @@ static void write_file (const char *name, const char *text)
     "{\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"</s>\": 1, \"aa\": 2, \"<unk>\": 3}, " \
     "\"merges\": [\"a a\"]}"
 
+static const struct {
+    const char *file, *text;
+} faults[] = {
+    { "", "tokenizer.json:1: " },
+    { "[]", "want a JSON object" },
+    { "{\"model\": {\"type\": \"Unigram\"}}",
+      "model.type: the model \"Unigram\" is not" },
+    { "{\"model\": 1}", "model: want an object" },
+    { "{\"model\": {\"type\": \"BPE\"}}", "model.vocab: want an object" },
+    { "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": -1}}}",
+      "model.vocab.a: the id is -1" },
+    { "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 99999999}}}",
+      "want 0 to 16777215" },
+    { "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 9999999}}}",
+      "of 1 tokens" },
+    { "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": \"x\"}}}",
+      "no whole number" },
+    { "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 0}}}",
+      "the id 0 too" },
+    { "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [\"a\"]}}",
+      "model.merges[0]: want two tokens" },
+    { "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [[\"a\", \"b\"]]}}",
+      "model.merges[0]: \"b\" is no token" },
+    { "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [\"a a\"]}}",
+      "\"aa\", which it makes, is no token" },
+    { "{\"model\": {\"type\": \"BPE\", \"dropout\": 0.5}}", "model.dropout: random" },
+    { "{\"model\": {\"type\": \"BPE\", \"end_of_word_suffix\": \"</w>\"}}",
+      "model.end_of_word_suffix: \"</w>\" is not supported" },
+    { "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [], \"unk_token\": "
+      "\"u\"}}", "model.unk_token: \"u\" is no token" },
+    { "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}}",
+      "no token that ends a document" },
+    { "{\"normalizer\": {\"type\": \"Precompiled\"}}",
+      "normalizer: the normalizer \"Prec" },
+    { "{\"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"Replace\"}]}}",
+      "normalizer.normalizers[0].pattern: want" },
+    { "{\"normalizer\": {}}", "normalizer: no \"type\"" },
+    { "{\"pre_tokenizer\": {\"type\": \"UnicodeScripts\"}}",
+      "pre_tokenizer: the pre-tokenizer" },
+    { "{\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": \"[a&&b]\"}}}",
+      "pre_tokenizer.pattern: the regular expression has an intersection of classes at" },
+    { "{\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": \"a{1,2}+\"}}}",
+      "a repeat of a count" },
+    { "{\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": \"(\"}}}",
+      "the regular expression is not supported: " },
+    { "{\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"String\": \"a\"}, "
+      "\"behavior\": \"No\"}}", "pre_tokenizer.behavior: \"No\" is unknown" },
+    { "{\"pre_tokenizer\": {\"type\": \"ByteLevel\", \"use_regex\": 1}}",
+      "pre_tokenizer.use_regex: want true or false" },
+    { "{\"pre_tokenizer\": {\"type\": \"Metaspace\", \"prepend_scheme\": \"last\"}}",
+      "prepend_scheme: want" },
+    { "{\"model\": " MODEL ", \"post_processor\": {\"type\": \"X\"}}",
+      "post_processor: the post-processor \"X\" is not supported" },
+    { "{\"model\": " MODEL ", \"post_processor\": {\"type\": \"TemplateProcessing\", "
+      "\"single\": [{\"SpecialToken\": {\"id\": \"q\"}}]}}", "single[0]: \"q\" has no ids" },
+    { "{\"model\": " MODEL ", \"decoder\": {\"type\": \"CTC\"}}",
+      "decoder: the decoder \"CTC\"" },
+    { "{\"model\": " MODEL ", \"added_tokens\": [{\"id\": 7, \"content\": \"a\"}]}",
+      "added_tokens[0].id: 7, but \"a\" is 0 in model.vocab" },
+    { "{\"model\": " MODEL ", \"added_tokens\": [{\"id\": 7}]}",
+      "added_tokens[0].content: want" },
+    { "{\"model\": " MODEL ", \"added_tokens\": [{\"id\": 9000000, \"content\": \"x\"}]}",
+      "added_tokens: the largest id is 9000000" },
+};
+
 static void test_faults (void)
 {
-    static const struct {
-        const char *file, *text;
-    } cases[] = {
-        { "", "tokenizer.json:1: " },
-        { "[]", "want a JSON object" },
-        { "{\"model\": {\"type\": \"Unigram\"}}",
-          "model.type: the model \"Unigram\" is not" },
-        { "{\"model\": 1}", "model: want an object" },
-        { "{\"model\": {\"type\": \"BPE\"}}", "model.vocab: want an object" },
-        { "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": -1}}}",
-          "model.vocab.a: the id is -1" },
-        { "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 99999999}}}",
-          "want 0 to 16777215" },
-        { "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 9999999}}}",
-          "of 1 tokens" },
-        { "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": \"x\"}}}",
-          "no whole number" },
-        { "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 0}}}",
-          "the id 0 too" },
-        { "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [\"a\"]}}",
-          "model.merges[0]: want two tokens" },
-        { "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [[\"a\", \"b\"]]}}",
-          "model.merges[0]: \"b\" is no token" },
-        { "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [\"a a\"]}}",
-          "\"aa\", which it makes, is no token" },
-        { "{\"model\": {\"type\": \"BPE\", \"dropout\": 0.5}}", "model.dropout: random" },
-        { "{\"model\": {\"type\": \"BPE\", \"end_of_word_suffix\": \"</w>\"}}",
-          "model.end_of_word_suffix: \"</w>\" is not supported" },
-        { "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [], \"unk_token\": "
-          "\"u\"}}", "model.unk_token: \"u\" is no token" },
-        { "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}}",
-          "no token that ends a document" },
-        { "{\"normalizer\": {\"type\": \"Precompiled\"}}",
-          "normalizer: the normalizer \"Prec" },
-        { "{\"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"Replace\"}]}}",
-          "normalizer.normalizers[0].pattern: want" },
-        { "{\"normalizer\": {}}", "normalizer: no \"type\"" },
-        { "{\"pre_tokenizer\": {\"type\": \"UnicodeScripts\"}}",
-          "pre_tokenizer: the pre-tokenizer" },
-        { "{\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": \"[a&&b]\"}}}",
-          "pre_tokenizer.pattern: the regular expression has an intersection of classes at" },
-        { "{\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": \"a{1,2}+\"}}}",
-          "a repeat of a count" },
-        { "{\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": \"(\"}}}",
-          "the regular expression is not supported: " },
-        { "{\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"String\": \"a\"}, "
-          "\"behavior\": \"No\"}}", "pre_tokenizer.behavior: \"No\" is unknown" },
-        { "{\"pre_tokenizer\": {\"type\": \"ByteLevel\", \"use_regex\": 1}}",
-          "pre_tokenizer.use_regex: want true or false" },
-        { "{\"pre_tokenizer\": {\"type\": \"Metaspace\", \"prepend_scheme\": \"last\"}}",
-          "prepend_scheme: want" },
-        { "{\"model\": " MODEL ", \"post_processor\": {\"type\": \"X\"}}",
-          "post_processor: the post-processor \"X\" is not supported" },
-        { "{\"model\": " MODEL ", \"post_processor\": {\"type\": \"TemplateProcessing\", "
-          "\"single\": [{\"SpecialToken\": {\"id\": \"q\"}}]}}", "single[0]: \"q\" has no ids" },
-        { "{\"model\": " MODEL ", \"decoder\": {\"type\": \"CTC\"}}",
-          "decoder: the decoder \"CTC\"" },
-        { "{\"model\": " MODEL ", \"added_tokens\": [{\"id\": 7, \"content\": \"a\"}]}",
-          "added_tokens[0].id: 7, but \"a\" is 0 in model.vocab" },
-        { "{\"model\": " MODEL ", \"added_tokens\": [{\"id\": 7}]}",
-          "added_tokens[0].content: want" },
-        { "{\"model\": " MODEL ", \"added_tokens\": [{\"id\": 9000000, \"content\": \"x\"}]}",
-          "added_tokens: the largest id is 9000000" },
-    };
-
-    for (size_t i = 0; i < COUNT (cases); i++) {
+    for (size_t i = 0; i < COUNT (faults); i++) {
         struct mg_error err = { .text = "" };
         struct tokenizer *t;
 
-        write_file ("tokenizer.json", cases[i].file);
+        write_file ("tokenizer.json", faults[i].file);
         errno = 0;
         t = open_path (folder, true, &err);
-        ok (!t && errno == EINVAL && strstr (err.text, cases[i].text)
+        ok (!t && errno == EINVAL && strstr (err.text, faults[i].text)
             && !strchr (err.text, '\n'), "case %zu: %s", i, err.text);
         tokenizer_destroy (t);
     }

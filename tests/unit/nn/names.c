@@ -58,6 +58,38 @@ static void test_gpt2 (void)
             && strstr (err.text, "attention of 12"), "refused: %s", err.text);
 }
 
+#define ATTENTION "model.layers.0.self_attn."
+
+static void test_deepseek (void)
+{
+    struct model_config c = config;
+    struct mg_error err = { "" };
+
+    c.positions = MODEL_ROPE;
+    c.rms_norm = c.qk_norm = c.no_linear_bias = c.gated = true;
+    rope_config_init (&c.rope);
+    c.latent = (struct model_latent){ true, .q_rank = 5, .kv_rank = 4, .qk_dim = 3, .rope_dim = 2,
+                                      .v_dim = 7 };
+    for (int direct = 0; direct < 2; direct++) {
+        struct names *names;
+
+        c.latent.q_rank = direct ? 0 : 5;
+        if (!(names = names_create (&names_deepseek, &c, &err)))
+            bail_out ("%s", err.text);
+        is_int (names->num_tensors, 3 + 2 * (direct ? 10 : 12), "tensors of a DeepSeek");
+        ok (direct ? has (names, 3, ATTENTION "q_proj.weight", 15, 6)
+                   : has (names, 3, ATTENTION "q_a_proj.weight", 5, 6)
+                         && has (names, 4, ATTENTION "q_b_proj.weight", 15, 5)
+                         && has (names, 7, ATTENTION "q_a_layernorm.weight", 5, 0), "queries");
+        ok (has (names, 2, ATTENTION "o_proj.weight", 6, 21)
+                && has (names, 5 - direct, ATTENTION "kv_a_proj_with_mqa.weight", 6, 6)
+                && has (names, 6 - direct, ATTENTION "kv_b_proj.weight", 30, 4)
+                && has (names, 8 - 2 * direct, ATTENTION "kv_a_layernorm.weight", 4, 0),
+            "their names, order and shapes");
+        names_destroy (names);
+    }
+}
+
 /* --- a layer whose parameters are fused --- */
 
 enum { GROUPS = 3, QUERIES = 2, DIM = 4, HIDDEN = 5, FFN = 7, GROUP = (QUERIES + 2) * DIM };
@@ -276,6 +308,7 @@ static void test_own (void)
 int main (void)
 {
     test_gpt2 ();
+    test_deepseek ();
     test_fused ();
     test_mistakes ();
     test_own ();

@@ -58,6 +58,46 @@ static void test_yarn (void)
         "with it the factor is the softmax's");
 }
 
+/* An mscale that comes back as the same concentration: to the last bit, if any mscale does. */
+static void test_concentration (void)
+{
+    static const double wanted[] = { 1, 0.75, 1.2079441541679836, 1.1, 1.7, 3.3, 9.25, 0.5 };
+    struct rope_config c;
+    int wrong = 0;
+
+    rope_config_init (&c);
+    c.scaling = ROPE_YARN;
+    c.factor = 8;
+    for (int all = 0; all < 3; all++) {
+        double least = 0;
+
+        c.mscale_all_dim = all;
+        c.mscale = 0;
+        least = rope_concentration (&c);
+        for (size_t i = 0; i < sizeof (wanted) / sizeof (wanted[0]); i++) {
+            bool found = rope_set_concentration (&c, wanted[i]);
+
+            wrong += found != (wanted[i] >= least)
+                     || (found && fabs (rope_concentration (&c) / wanted[i] - 1) > 4e-16);
+        }
+        for (c.mscale = 0.125; c.mscale < 100; c.mscale *= 1.7) {
+            struct rope_config d = c;
+
+            wrong += !rope_set_concentration (&d, rope_concentration (&c))
+                     || rope_concentration (&d) != rope_concentration (&c);
+        }
+    }
+    is_int (wrong, 0, "mscale by what cosines and sines are multiplied by");
+    c.mscale_all_dim = 0;
+    ok (rope_set_concentration (&c, 0.1 * log (8) + 1) && c.mscale == 1, "1 where it can be");
+    ok (!rope_set_concentration (&c, 0) && !rope_set_concentration (&c, -1)
+            && !rope_set_concentration (&c, NAN) && !rope_set_concentration (&c, INFINITY),
+        "no mscale for what is no factor");
+    c.factor = 1;
+    ok (rope_set_concentration (&c, 1) && !rope_set_concentration (&c, 1.5),
+        "with a factor of 1 there is but 1");
+}
+
 static void test_refusals (void)
 {
     static const struct {
@@ -200,6 +240,7 @@ int main (void)
 {
     test_plain ();
     test_yarn ();
+    test_concentration ();
     test_refusals ();
     test_golden ();
     return done_testing ();

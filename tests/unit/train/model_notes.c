@@ -134,35 +134,52 @@ static void test_models (void)
     train_args_clear (&none);
 }
 
-/* Two models that differ in one thing. */
+#define LATENTS "--multi-latent-attention", "--kv-lora-rank=8", "--qk-head-dim=6"
+
+/* Two models that differ in one thing, or in nothing. */
+static const struct {
+    const char *a[MAX_WORDS], *b[MAX_WORDS];
+    const char *name;
+} pairs[] = {
+    { { "--disable-bias-linear", "--add-qkv-bias" }, { "--disable-bias-linear" },
+      "add-qkv-bias" },
+    { { "--geglu" }, { "--geglu", "--exact-gelu" }, "exact-gelu" },
+    { { "--position-embedding-type=rope" },
+      { "--position-embedding-type=rope", "--rotary-base=9" }, "rotary-base" },
+    { { "--position-embedding-type=rope" },
+      { "--position-embedding-type=rope", "--use-rope-scaling" }, "use-rope-scaling" },
+    { { "--position-embedding-type=rope" }, { "--position-embedding-type=yarn" },
+      "position-embedding-type" },
+    { { "--position-embedding-type=rope" },
+      { "--position-embedding-type=rope", "--rotary-interleaved" }, "rotary-interleaved" },
+    { { "--position-embedding-type=rope" },
+      { "--position-embedding-type=rope", "--no-rope-freq=[0,1,0,0]" }, "no-rope-freq" },
+    { { "--position-embedding-type=rope", "--no-rope-freq=2" },
+      { "--position-embedding-type=rope", "--no-rope-freq=[0,1]*2" }, NULL },
+    { { "--window-size=7,0" }, { "--window-size=8,0" }, "window-size" },
+    { { "--window-size=7,0" }, { "--window-size=7,0", "--window-attn-skip-freq=2" },
+      "window-attn-skip-freq" },
+    { { "--window-size=7,0" }, { "--window-size=7,0", "--window-attn-skip-freq=[1,1,1,1]" },
+      NULL },
+    { { "--position-embedding-type=yarn", "--rotary-scaling-factor=4", "--mscale=0.5" },
+      { "--position-embedding-type=yarn", "--rotary-scaling-factor=4" }, "mscale" },
+    { { "--position-embedding-type=yarn", "--rotary-scaling-factor=4", "--mscale-all-dim=1" },
+      { "--position-embedding-type=yarn", "--rotary-scaling-factor=4" }, "mscale-all-dim" },
+    { { "--position-embedding-type=yarn", "--rotary-scaling-factor=4", "--mscale-all-dim=1" },
+      { "--position-embedding-type=yarn", "--rotary-scaling-factor=4", "--mscale=0" }, NULL },
+    { { LATENTS, "--rotary-scaling-factor=4", "--mscale-all-dim=1" },
+      { LATENTS, "--rotary-scaling-factor=4", "--mscale=0" }, "mscale-all-dim" },
+    { { LATENTS, "--rotary-scaling-factor=4", "--rope-type=rope" }, { LATENTS, "--rope-type=rope" },
+      NULL },
+    { { LATENTS, "--rotary-scaling-factor=4" }, { LATENTS }, "rotary-scaling-factor" },
+    { { LATENTS, "--kv-channels=64" }, { LATENTS }, NULL },
+    { { LATENTS, "--position-embedding-type=rope" },
+      { LATENTS, "--position-embedding-type=none" }, NULL },
+    { { LATENTS, "--position-embedding-type=rope" }, { LATENTS }, "position-embedding-type" },
+};
+
 static void test_pairs (void)
 {
-    static const struct {
-        const char *a[MAX_WORDS], *b[MAX_WORDS];
-        const char *name;
-    } pairs[] = {
-        { { "--disable-bias-linear", "--add-qkv-bias" }, { "--disable-bias-linear" },
-          "add-qkv-bias" },
-        { { "--geglu" }, { "--geglu", "--exact-gelu" }, "exact-gelu" },
-        { { "--position-embedding-type=rope" },
-          { "--position-embedding-type=rope", "--rotary-base=9" }, "rotary-base" },
-        { { "--position-embedding-type=rope" },
-          { "--position-embedding-type=rope", "--use-rope-scaling" }, "use-rope-scaling" },
-        { { "--position-embedding-type=rope" }, { "--position-embedding-type=yarn" },
-          "position-embedding-type" },
-        { { "--position-embedding-type=rope" },
-          { "--position-embedding-type=rope", "--rotary-interleaved" }, "rotary-interleaved" },
-        { { "--position-embedding-type=rope" },
-          { "--position-embedding-type=rope", "--no-rope-freq=[0,1,0,0]" }, "no-rope-freq" },
-        { { "--position-embedding-type=rope", "--no-rope-freq=2" },
-          { "--position-embedding-type=rope", "--no-rope-freq=[0,1]*2" }, NULL },
-        { { "--window-size=7,0" }, { "--window-size=8,0" }, "window-size" },
-        { { "--window-size=7,0" }, { "--window-size=7,0", "--window-attn-skip-freq=2" },
-          "window-attn-skip-freq" },
-        { { "--window-size=7,0" }, { "--window-size=7,0", "--window-attn-skip-freq=[1,1,1,1]" },
-          NULL },
-    };
-
     for (size_t i = 0; i < sizeof (pairs) / sizeof (pairs[0]); i++) {
         struct train_args args_a, args_b;
         struct model_config a, b;

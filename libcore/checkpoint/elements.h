@@ -1,0 +1,25 @@
+/* elements - runs of elements of one floating-point type as elements of another.
+ *
+ * Values are rounded to nearest, ties to even, and once: also from float64 to the 16-bit types.
+ * Infinities and NaN stay what they are.
+ */
+#ifndef LIBCORE_CHECKPOINT_ELEMENTS_H
+#define LIBCORE_CHECKPOINT_ELEMENTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "megatron/dtype.h"
+
+/* True if the types are the same, or if float32, float64, bfloat16 or float16 becomes one of
+ * float32, bfloat16 and float16.
+ */
+bool elements_can_convert (enum mg_dtype from, enum mg_dtype to);
+
+/* Convert 'n' elements; 'in' and 'out' are of any alignment.  Returns 'n', or stops at the first
+ * finite element that the type has no finite value for and returns its number.
+ */
+int64_t elements_convert (void *out, enum mg_dtype to, const void *in, enum mg_dtype from,
+                          int64_t n);
+
+#endif /* LIBCORE_CHECKPOINT_ELEMENTS_H */

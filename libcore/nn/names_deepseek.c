@@ -1,0 +1,44 @@
+/* names_deepseek.c - names and layouts of Hugging Face's DeepseekV3ForCausalLM and
+ * DeepseekV2ForCausalLM without experts (transformers, models/deepseek_v3)
+ *
+ * The parts of multi-latent attention are tensors of their own in both.  Rows are in the same order
+ * in both, those of the latent before those of the shared rotary key, and pairs of rotated elements
+ * are neighbours in both.
+ */
+
+#include "libcore/nn/names.h"
+
+#define LAYER "decoder.layers.%d."
+#define BLOCK "model.layers.%d."
+#define OURS LAYER "self_attention."
+#define THEIRS BLOCK "self_attn."
+
+enum { GATE = NAMES_PART, UP };
+
+static const struct names_row rows[] = {
+    { "embedding.word_embeddings.weight", "model.embed_tokens.weight", NAMES_WHOLE, false },
+    { LAYER "input_layernorm.weight", BLOCK "input_layernorm.weight", NAMES_WHOLE, false },
+    { OURS "linear_proj.weight", THEIRS "o_proj.weight", NAMES_WHOLE, false },
+    { OURS "linear_q_proj.weight", THEIRS "q_proj.weight", NAMES_WHOLE, false },
+    { OURS "linear_q_down_proj.weight", THEIRS "q_a_proj.weight", NAMES_WHOLE, false },
+    { OURS "linear_q_up_proj.weight", THEIRS "q_b_proj.weight", NAMES_WHOLE, false },
+    { OURS "linear_kv_down_proj.weight", THEIRS "kv_a_proj_with_mqa.weight", NAMES_WHOLE, false },
+    { OURS "linear_kv_up_proj.weight", THEIRS "kv_b_proj.weight", NAMES_WHOLE, false },
+    { OURS "q_layernorm.weight", THEIRS "q_a_layernorm.weight", NAMES_WHOLE, false },
+    { OURS "kv_layernorm.weight", THEIRS "kv_a_layernorm.weight", NAMES_WHOLE, false },
+    { LAYER "pre_mlp_layernorm.weight", BLOCK "post_attention_layernorm.weight", NAMES_WHOLE,
+      false },
+    { LAYER "mlp.linear_fc1.weight", BLOCK "mlp.gate_proj.weight", GATE, false },
+    { LAYER "mlp.linear_fc1.weight", BLOCK "mlp.up_proj.weight", UP, false },
+    { LAYER "mlp.linear_fc2.weight", BLOCK "mlp.down_proj.weight", NAMES_WHOLE, false },
+    { "decoder.final_layernorm.weight", "model.norm.weight", NAMES_WHOLE, false },
+    { "output_layer.weight", "lm_head.weight", NAMES_WHOLE, false },
+    { .ours = NULL },
+};
+
+/* Frequencies of the rotation, which older files have. */
+static const char *const frequencies[] = { ".rotary_emb.inv_freq", NULL };
+
+const struct names_scheme names_deepseek = {
+    .name = "a DeepSeek", .row = rows, .prefix = "model.", .ignored = frequencies,
+};
