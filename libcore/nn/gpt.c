@@ -699,6 +699,7 @@ static int vocabulary (struct maker *m, const char *name, int kind)
                                         .global = { c->vocab_size, c->hidden_size },
                                         .padded = c->padded_vocab_size, .split = SPLIT_ROWS,
                                         .init = INIT_NORMAL, .kind = kind,
+                                        .product = kind == KIND_OUTPUT,
                                         .embedding = kind == KIND_WORD });
 }
 

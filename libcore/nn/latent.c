@@ -38,7 +38,7 @@ static int plain_fwd (const struct pass *pass, const struct phase *phase, struct
 static int plain_bwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
     const struct nn *nn = pass->nn;
-    const struct param *w = pass_param (pass, phase, PLAIN_WEIGHT);
+    struct param *w = pass_param (pass, phase, PLAIN_WEIGHT);
     const struct tensor *x = pass_tensor (pass, phase, PLAIN_X);
     const struct tensor *dy = pass_tensor (pass, phase, PLAIN_DY);
     const struct tensor *dx = pass_tensor (pass, phase, PLAIN_DX);
@@ -53,7 +53,7 @@ static int plain_bwd (const struct pass *pass, const struct phase *phase, struct
         .dtype = nn->dtype, .c_dtype = nn->dtype,
     };
     const struct kern_gemm weight = {
-        .trans_a = true, .accumulate = true,
+        .trans_a = true, .accumulate = param_adds (w),
         .m = w->extent[0], .n = w->extent[1], .k = rows,
         .a = input.a, .lda = input.lda,
         .b = tensor_at (x, 0), .ldb = x->shape[1],

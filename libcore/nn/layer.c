@@ -470,6 +470,7 @@ static void describe (struct param *p, const struct layer *layer, const struct n
         .storage = row->matrix ? nn->weight_storage : nn->dtype,
         .tp_sharded = row->split != SPLIT_NONE,
         .sequence_parallel = row->split == SPLIT_NONE && (sequence_parallel || row->partial),
+        .product = row->matrix || row->product,
         .decay = row->ndims == 2,
         .order = order + i - 1,
         .init_value = row->init == INIT_ONE ? 1.0f : 0.0f,
@@ -491,6 +492,8 @@ void layer_describe (struct layer *layer, const struct nn *nn, bool sequence_par
         layer->param[i] = &p[i - 1];
     }
     layer->num_own = (size_t)layer->spec->num_params;
+    if (layer->number >= 0)
+        layer->exchange = nn_exchange (nn, context_comm_at (&nn->context, layer->number));
 }
 
 uint32_t layer_again (const struct layer *layer)

@@ -52,6 +52,7 @@ struct layer_param {
     int kind;          /* key of its initial values: no two parameters of a layer have the same
                           kind, and the kind stays when other parameters come or go */
     bool matrix;       /* a factor of matrix products, which may be stored in float8 */
+    bool product;      /* no matrix, but its gradient is one product all the same */
     bool embedding;    /* the word embedding; if it is tied, two layers use it, or two ranks each
                           have a copy */
 };
@@ -205,8 +206,8 @@ struct layer {
     size_t num_own; /* number of its own parameters */
 };
 
-/* Describe the layer's parameters in p[0], ..., p[spec->num_params - 1], and make the layer point
- * to them.  'order' is the place of the first one among all parameters of the model.
+/* Describe the layer's parameters in p[0], ..., p[spec->num_params - 1], make the layer point to
+ * them, and set its exchange.  'order' is the place of the first one among all parameters of the model.
  */
 void layer_describe (struct layer *layer, const struct nn *nn, bool sequence_parallel,
                      struct param *p, int order);

@@ -62,7 +62,7 @@ static int weight_gradient (const struct linear *l, const void *dy, const void *
     int64_t out = l->weight->extent[0], in = l->weight->extent[1];
     const struct nn *nn = l->nn;
     const struct kern_gemm g = {
-        .trans_a = true, .accumulate = true,
+        .trans_a = true, .accumulate = param_adds (l->weight),
         .m = out, .n = in, .k = l->rows,
         .a = dy, .lda = dy_stride (l),
         .b = x, .ldb = in,

@@ -424,13 +424,16 @@ static int bind_all (struct model *m, const int *slots, struct arena *a, struct 
 
 /* --- scratch of kernels --- */
 
-/* One pass of each kind through every chunk. */
+/* One pass of each kind through every chunk: products overwrite gradients, and add to them. */
 static int pass_once (struct model *m, struct mg_error *err)
 {
     const struct model_mode mode = { .training = true };
 
+    for (size_t i = 0; i < m->num_params; i++)
+        m->param[i].fresh = m->param[i].product;
     for (int c = 0; c < m->num_chunks; c++) {
-        if (model_forward (m, &mode, c, 0, err) < 0 || model_backward (m, &mode, c, 0, err) < 0)
+        if (model_forward (m, &mode, c, 0, err) < 0 || model_backward (m, &mode, c, 0, err) < 0
+            || model_backward (m, &mode, c, 0, err) < 0)
             return -1;
     }
     return 0;

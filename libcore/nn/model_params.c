@@ -188,8 +188,6 @@ void model_describe_layer (struct model_describer *d, const struct model_place *
 
     *layer = (struct layer){ .spec = spec, .number = place->number, .step = place->step,
                              .first = (size_t)(d->next - d->first) };
-    if (place->which == GPT_LAYER)
-        layer->exchange = nn_exchange (d->nn, context_comm_at (&d->nn->context, place->number));
     layer_describe (layer, d->nn, d->sequence_parallel, d->next,
                     order_of (d->spec, d->nn, place));
     for (int i = 1; i <= spec->num_params; i++) {

@@ -44,6 +44,7 @@ struct param {
     bool shared_copy; /* the last stage's copy of the tied word embedding: the first
                          stage's counts in norms and is written to files */
     bool shared_embedding; /* a tied word embedding that two stages have, original or copy */
+    bool product;     /* in a microbatch, one product of matrices makes all of its gradient */
     bool decay;            /* weight decay applies (not on biases and norms) */
     int chunk;             /* model chunk of this rank that it belongs to */
     int order;             /* place among all parameters of the whole model, from 0 */
@@ -57,7 +58,17 @@ struct param {
                     set with every update */
     void *grad; /* gradient that passes add to, same shape */
     enum mg_dtype grad_dtype;
+    bool fresh; /* of a 'product': grad holds anything, and the next product overwrites it */
 };
+
+/* Does the product that is about to be computed add to the gradient?  If not, the next one will. */
+static inline bool param_adds (struct param *p)
+{
+    bool adds = !p->fresh;
+
+    p->fresh = false;
+    return adds;
+}
 
 /* Write initial values of 'p' (its data must be set, and zero): the same global numbers under
  * every layout, rounded to its type.  Padding rows are left alone: zero, as their gradients

@@ -14,6 +14,9 @@
 
 #include "libcore/optim/buffers_private.h"
 
+/* Elements from which on it pays not to set a gradient to zero. */
+enum { LEAST_FRESH = 512 };
+
 /* --- groups --- */
 
 static bool counts (const struct buffers *b, bool expert)
@@ -288,15 +291,47 @@ int buffers_bind (struct buffers *b, struct mg_error *err)
     return buffers_sync_bind (b, err);
 }
 
+/* Set elements [from, to) of a buffer's gradients to zero. */
+static int fill_grad (struct buffers *b, int buffer, int64_t from, int64_t to,
+                      struct mg_error *err)
+{
+    const struct buffers_memory *m = &b->memory[buffer];
+    const struct kern_fill zero = { .n = to - from, .value = 0.0f, .dtype = m->grad_dtype,
+                                    .out = address (m->grad, from, m->grad_dtype) };
+
+    return to == from ? 0 : kern_fill (b->kern, &zero, b->stream, err);
+}
+
 int buffers_zero_grad (struct buffers *b, struct mg_error *err)
 {
     for (int i = 0; !b->config.no_grads && i < b->layout->num_buffers; i++) {
-        if (kern_fill (b->kern,
-                       &(struct kern_fill){ .n = b->layout->buffer[i].numel,
-                                            .value = 0.0f,
-                                            .out = b->memory[i].grad,
-                                            .dtype = b->memory[i].grad_dtype },
-                       b->stream, err) < 0)
+        const struct layout_buffer *l = &b->layout->buffer[i];
+
+        for (size_t k = 0; k < l->num_entries; k++)
+            b->params[l->entry[k].param].fresh = false;
+        if (fill_grad (b, i, 0, l->numel, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int buffers_begin_grad (struct buffers *b, struct mg_error *err)
+{
+    for (int i = 0; !b->config.no_grads && i < b->layout->num_buffers; i++) {
+        const struct layout_buffer *l = &b->layout->buffer[i];
+        int64_t from = 0;
+
+        for (size_t k = 0; k < l->num_entries; k++) {
+            struct param *p = &b->params[l->entry[k].param];
+
+            p->fresh = p->product && p->numel >= LEAST_FRESH;
+            if (!p->fresh)
+                continue;
+            if (fill_grad (b, i, from, l->entry[k].start, err) < 0)
+                return -1;
+            from = l->entry[k].end;
+        }
+        if (fill_grad (b, i, from, l->numel, err) < 0)
             return -1;
     }
     return 0;

@@ -85,6 +85,11 @@ bool buffers_counts (const struct buffers *b, bool expert);
 /* Set all gradients to zero, before an iteration's first backward pass. */
 int buffers_zero_grad (struct buffers *b, struct mg_error *err);
 
+/* The same, for passes that write every gradient that is a product: large ones of these are not set
+ * to zero, since their first product overwrites them (param->fresh).
+ */
+int buffers_begin_grad (struct buffers *b, struct mg_error *err);
+
 /* With overlap_grad_reduce, before an iteration's passes: announce that buffers_grads_ready()
  * will be called num_microbatches times for every parameter.
  */

@@ -136,7 +136,7 @@ static int take_passes (struct train *t, const struct batch_size *size, struct c
     input_start (&t->input, t->progress.consumed_samples);
     buffers_expect (t->parts.buffers, size->num_microbatches);
     if (model_clear_losses (t->parts.model, err) < 0
-        || buffers_zero_grad (t->parts.buffers, err) < 0)
+        || buffers_begin_grad (t->parts.buffers, err) < 0)
         return -1;
     if (!check)
         timers_start (timers, TIMER_FORWARD_BACKWARD);

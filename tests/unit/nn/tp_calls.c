@@ -209,7 +209,7 @@ static void take_alone (struct alone *l, const struct nn *nn)
     struct arena a;
 
     l->shape = (struct nn_shape){ .batch = BATCH, .seq = SEQ, .tokens = TOKENS,
-                                  .rows = TOKENS };
+                                  .whole_seq = SEQ, .rows = TOKENS };
     if (gpt_spec (GPT_LAYER, nn, &l->shape, &l->spec, &err) < 0)
         bail_out ("%s", err.text);
     l->layer.spec = &l->spec;

@@ -150,6 +150,31 @@ static void test_zero (void)
     teardown (&f);
 }
 
+/* Large gradients that are products are left to the first product. */
+static void test_begin (void)
+{
+    const struct buffers_config config = { .grad = MG_FLOAT32 };
+    struct fixture f;
+    struct mg_error err = { "" };
+    struct param *p = f.params;
+
+    setup_bound (&f, &config);
+    p[1].product = p[3].product = true;
+    for (int i = 0; i < NUM_PARAMS; i++)
+        *(float *)p[i].grad = 4;
+    is_int (buffers_begin_grad (f.buffers, &err), 0, "gradients begin %s", err.text);
+    for (int i = 0; i < NUM_PARAMS; i++)
+        ok (*(float *)p[i].grad == (i == 1 ? 4 : 0) && p[i].fresh == (i == 1),
+            "gradient %d is %s", i, i == 1 ? "overwritten later" : "zero");
+    ok (!param_adds (&p[1]) && param_adds (&p[1]), "by the first product, not by the second");
+    ok (param_adds (&p[3]), "products add to others");
+    ok (buffers_begin_grad (f.buffers, &err) == 0 && p[1].fresh
+            && buffers_zero_grad (f.buffers, &err) == 0 && !p[1].fresh
+            && *(float *)p[1].grad == 0,
+        "unless all are set to zero");
+    teardown (&f);
+}
+
 /* Calls that have nothing to do: one rank, nothing overlapped. */
 static void test_alone (void)
 {
@@ -207,6 +232,7 @@ int main (void)
     }
     test_initial ();
     test_zero ();
+    test_begin ();
     test_alone ();
     test_bad ();
     return done_testing ();
