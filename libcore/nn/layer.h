@@ -207,7 +207,8 @@ struct layer {
 };
 
 /* Describe the layer's parameters in p[0], ..., p[spec->num_params - 1], make the layer point to
- * them, and set its exchange.  'order' is the place of the first one among all parameters of the model.
+ * them, and set its exchange.  'order' is the place of the first one among all parameters of the
+ * model.
  */
 void layer_describe (struct layer *layer, const struct nn *nn, bool sequence_parallel,
                      struct param *p, int order);
