@@ -570,6 +570,8 @@ struct kern_cast {
     enum mg_dtype from, to; /* of x, of y */
 };
 
+#include "kernels/moe.h"
+
 /* All ops: enumerator KERN_..., name of the argument struct and of the function. */
 #define KERN_OPS(OP)                                 \
     OP (GEMM, gemm)                                  \
@@ -602,7 +604,8 @@ struct kern_cast {
     OP (SUM_SQ, sum_sq)                              \
     OP (MAX_ABS, max_abs)                            \
     OP (COUNT_ZEROS, count_zeros)                    \
-    OP (CAST, cast)
+    OP (CAST, cast)                                  \
+    KERN_MOE_OPS (OP)
 
 #define KERN_ENUMERATOR(OP, op) KERN_##OP,
 enum kern_op { KERN_OPS (KERN_ENUMERATOR) KERN_NUM_OPS };

@@ -423,6 +423,29 @@ struct kern_expert_act_bwd {
 };
 
 /* All of them: see KERN_OPS. */
-#define KERN_MOE_OPS(OP)
+#define KERN_MOE_OPS(OP)                  \
+    OP (GEMM_DOUBLE, gemm_double)         \
+    OP (ROUTER_FWD, router_fwd)           \
+    OP (ROUTER_BWD, router_bwd)           \
+    OP (ROUTER_SUMS, router_sums)         \
+    OP (ROUTER_LOSS, router_loss)         \
+    OP (ROUTER_LOSS_BWD, router_loss_bwd) \
+    OP (ROUTER_SINKHORN, router_sinkhorn) \
+    OP (ROUTER_QUANTILE, router_quantile) \
+    OP (ROUTER_BETA, router_beta)         \
+    OP (ROUTER_BIAS, router_bias)         \
+    OP (ROUTER_RANDOM, router_random)     \
+    OP (JITTER, jitter)                   \
+    OP (ROUTER_CAPACITY, router_capacity) \
+    OP (EXPERT_SORT, expert_sort)         \
+    OP (EXPERT_CHUNKS, expert_chunks)     \
+    OP (ROW_GATHER, row_gather)           \
+    OP (ROW_COMBINE, row_combine)         \
+    OP (ROW_DOT, row_dot)                 \
+    OP (EXPERT_GEMM, expert_gemm)         \
+    OP (EXPERT_BIAS_FWD, expert_bias_fwd) \
+    OP (EXPERT_BIAS_BWD, expert_bias_bwd) \
+    OP (EXPERT_ACT_FWD, expert_act_fwd)   \
+    OP (EXPERT_ACT_BWD, expert_act_bwd)
 
 #endif /* KERNELS_MOE_H */
