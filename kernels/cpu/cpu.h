@@ -191,8 +191,8 @@ int cpu_gemm_scratch (const struct kernels *, const struct kern_gemm *, size_t *
 int cpu_expert_gemm_scratch (const struct kernels *, const struct kern_expert_gemm *,
                              size_t *bytes, struct mg_error *);
 
-/* A product by our own loops of at most CPU_BLOCK_ROWS x CPU_BLOCK_COLS elements of C in the calling
- * thread, and the floats of memory that it takes.
+/* A product by our own loops of at most CPU_BLOCK_ROWS x CPU_BLOCK_COLS elements of C, in the
+ * calling thread, and the floats of memory that it takes.
  */
 enum { CPU_BLOCK_ROWS = 256, CPU_BLOCK_COLS = 384 };
 size_t cpu_gemm_block_floats (const struct kern_gemm *a);

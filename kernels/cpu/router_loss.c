@@ -1,8 +1,7 @@
 /* router_loss.c - the router's auxiliary losses (formulas in moe.h)
  *
- * Tokens are cut into parts, by their number alone.  Each part is summed by one thread, in memory of
- * the part, and then the parts are added up in order: results do not depend on the number of
- * threads.
+ * Tokens are cut into parts, by their number alone.  One thread sums a part, in memory of the part,
+ * and then the parts are added up in order: results do not depend on the number of threads.
  */
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* golden - cases of the reference data: a JSON file that lists them, an .npz file with their arrays.
- * Every function ends the test if something is not there.
+/* golden - cases of the reference data: a JSON file that lists them, and an .npz file with their
+ * arrays.  Every function ends the test if something is not there.
  */
 #ifndef TESTS_UNIT_KERNELS_GOLDEN_H
 #define TESTS_UNIT_KERNELS_GOLDEN_H

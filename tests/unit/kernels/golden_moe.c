@@ -376,7 +376,8 @@ static void permute_back (struct golden *g, const struct rows *s, const float *p
                           const float *weight)
 {
     int64_t choices = s->tokens * s->experts;
-    float *drows = room (g, find (g, "permuted")->count), *grad = room (g, find (g, "tokens")->count);
+    float *drows = room (g, find (g, "permuted")->count);
+    float *grad = room (g, find (g, "tokens")->count);
     float *upstream = floats (g, "upstream"), *dprob = room (g, (size_t)choices);
     struct kern_row_gather back = { s->n, s->cols, NULL, s->source, s->experts, weight, upstream,
                                     drows, MG_FLOAT32 };

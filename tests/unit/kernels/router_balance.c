@@ -1,4 +1,6 @@
-/* router_balance - Sinkhorn's algorithm, quantiles, biases, capacity, random logits by plain loops */
+/* router_balance - Sinkhorn's algorithm, quantiles, biases, capacity and random logits by plain
+ * loops
+ */
 
 #include <errno.h>
 #include <math.h>
