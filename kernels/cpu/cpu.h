@@ -11,6 +11,9 @@
 #include "kernels/cpu/isa.h"
 #include "kernels/kernels.h"
 
+/* The k of products that are made ready for any k. */
+enum { CPU_ANY_DEPTH = -1 };
+
 /* A library that multiplies matrices. Without one, and for what it cannot do, there is
  * cpu_gemm_ref().
  */
@@ -35,10 +38,11 @@ struct cpu_gemm {
     /* Products that one thread computes beside others, which compute their own.  The caller has
      * set the number of OpenMP threads to 1 (cpu_set_threads()).
      *
-     * block(): make ready, and keep, products of these sizes and types; *scratch = the bytes that
-     * each takes.  NULL with errno ENOTSUP and no text: not for me.  run_block(): such a product,
-     * -1 if it fails; 'thread' is the number of the thread.  single(): a product of float32 of any
-     * sizes, without a bias and with nothing to make ready; -1 if it fails.
+     * block(): make ready, and keep, products of these sizes and types; k may be CPU_ANY_DEPTH.
+     * *scratch = the bytes that each takes.  NULL with errno ENOTSUP and no text: not for me.
+     * run_block(): such a product, without a bias, -1 if it fails; 'thread' is the number of the
+     * thread.  single(): a product of float32 of any sizes, without a bias and with nothing to make
+     * ready; -1 if it fails.
      */
     const void *(*block) (void *impl, const struct kern_gemm *a, size_t *scratch,
                           struct mg_error *err);

@@ -6,10 +6,10 @@
  *
  * LOOPS   our own loops, for any types;
  * SINGLE  the library's float32 product, which takes any sizes;
- * BLOCKS  the library's products of 16-bit types.  These are made for certain sizes, and an expert
- *         has a different number of rows each time.  So tiles are filled up: rows of the result to
- *         a multiple of ROW_STEP, in memory of the thread, and rows that are summed over
- *         (KERN_EXPERT_WGRAD) to a multiple of DEPTH_STEP, with zeros.
+ * BLOCKS  the library's products of 16-bit types.  They are made for certain sizes, and an expert
+ *         has a different number of rows each time.  So rows of the result are filled up to a
+ *         multiple of ROW_STEP, in memory of the thread; rows that are summed over
+ *         (KERN_EXPERT_WGRAD) may be any number.
  */
 
 #include <errno.h>
@@ -17,11 +17,15 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/vec.h"
 
-enum { ROWS = CPU_BLOCK_ROWS, DEPTH = 256, ROW_STEP = 16, DEPTH_STEP = 32 };
-enum { LOOPS_COLS = CPU_BLOCK_COLS, SINGLE_COLS = 256, BLOCKS_COLS = 128 };
+enum { ROWS = CPU_BLOCK_ROWS, ROW_STEP = 16 };
 
-/* Sizes of BLOCKS: a multiple of a step, and last the whole tile in its place. */
-enum { SIZES = ROWS / ROW_STEP + 1, DEPTHS = DEPTH / DEPTH_STEP + 1 };
+/* Columns of tiles.  The library's code for weights as they are stored likes them narrower. */
+enum { LOOPS_COLS = CPU_BLOCK_COLS, SINGLE_COLS = 256, BLOCKS_COLS = 256, BLOCKS_FWD_COLS = 128 };
+
+/* Of BLOCKS: multiples of ROW_STEP, and last a whole tile in its place; of KERN_EXPERT_WGRAD,
+ * whether the product is added.
+ */
+enum { SIZES = ROWS / ROW_STEP + 1 };
 
 enum way { LOOPS, SINGLE, BLOCKS };
 
@@ -30,11 +34,8 @@ struct job {
     const struct cpu *cpu;
     enum way way;
     int64_t cols; /* of a tile */
-    /* BLOCKS: by [size][last columns or rows of the weight][last columns]; [size] of
-     * KERN_EXPERT_WGRAD is 2 * depth + (1 if the product is added)
-     */
-    const void *block[SIZES > 2 * DEPTHS ? SIZES : 2 * DEPTHS][2][2];
-    size_t own[4]; /* a thread's bytes for the library, A, B, C; LOOPS: own[0] */
+    const void *block[SIZES][2][2]; /* BLOCKS: [size][last rows of a weight][last columns] */
+    size_t own[3]; /* a thread's bytes for the library, A, C; LOOPS: own[0] */
     size_t part;   /* their sum */
 };
 
@@ -80,12 +81,13 @@ static struct kern_gemm product_of_expert (const struct kern_expert_gemm *a, int
                        at (a->w, e * stride, is_wgrad (a) ? a->c_dtype : a->dtype));
 }
 
-/* The tile of C from (row, col) on, of at most ROWS x cols. */
-static struct kern_gemm tile_of (const struct kern_gemm *g, int64_t row, int64_t col, int64_t cols)
+/* The tile of C from (row, col) on, of at most rows x cols. */
+static struct kern_gemm tile_of (const struct kern_gemm *g, int64_t row, int64_t rows, int64_t col,
+                                 int64_t cols)
 {
     struct kern_gemm t = *g;
 
-    t.m = cpu_min (ROWS, g->m - row);
+    t.m = cpu_min (rows, g->m - row);
     t.n = cpu_min (cols, g->n - col);
     t.a = at (g->a, g->trans_a ? row : row * g->lda, g->dtype);
     t.b = at (g->b, g->trans_b ? col * g->ldb : col, g->dtype);
@@ -127,25 +129,14 @@ static struct kern_gemm filled_rows (struct kern_gemm t, int64_t m)
     return t;
 }
 
-/* Of 'depth' summed rows of tile 't'; c as float32 in memory of the thread, if it is not. */
-static struct kern_gemm filled_depth (struct kern_gemm t, int64_t depth, bool add)
+/* The product that a block of KERN_EXPERT_WGRAD is made for: of any number of rows, in float32. */
+static struct kern_gemm any_depth (struct kern_gemm t, bool add)
 {
-    t.k = depth;
+    t.k = CPU_ANY_DEPTH;
     t.accumulate = add;
-    t.lda = t.m;
-    t.ldb = t.n;
     t.ldc = t.c_dtype == MG_FLOAT32 ? t.ldc : t.n;
     t.c_dtype = MG_FLOAT32;
     return t;
-}
-
-static struct kern_gemm whole_depth (struct kern_gemm t, bool add)
-{
-    struct kern_gemm whole = filled_depth (t, DEPTH, add);
-
-    whole.lda = t.lda;
-    whole.ldb = t.ldb;
-    return whole;
 }
 
 static void widen_own (size_t *own, size_t bytes)
@@ -172,40 +163,34 @@ static int prepare_tile (struct job *job, int down, int across, struct kern_gemm
 {
     int rc = 0;
 
-    if (!is_wgrad (job->a)) {
-        for (int i = 0; i < SIZES - 1 && rc == 0; i++)
-            rc = prepare_block (job, i, down, across, filled_rows (t, (i + 1) * ROW_STEP), err);
-        t.m = ROWS;
-        if (rc == 0)
-            rc = prepare_block (job, SIZES - 1, down, across, t, err);
-        widen_own (&job->own[1], (size_t)(ROWS * t.k) * cpu_size (t.dtype));
-        widen_own (&job->own[3], (size_t)(ROWS * t.n) * cpu_size (t.c_dtype));
+    if (is_wgrad (job->a)) {
+        for (int add = 0; add < 2 && rc == 0; add++)
+            rc = prepare_block (job, add, down, across, any_depth (t, add), err);
+        widen_own (&job->own[2], (size_t)(t.m * t.n) * sizeof (float));
         return rc;
     }
-    for (int i = 0; i < 2 * DEPTHS && rc == 0; i++) {
-        bool whole = i / 2 == DEPTHS - 1, add = i % 2;
-
-        rc = prepare_block (job, i, down, across,
-                            whole ? whole_depth (t, add)
-                                  : filled_depth (t, (i / 2 + 1) * DEPTH_STEP, add), err);
-    }
-    widen_own (&job->own[1], (size_t)(DEPTH * t.m) * cpu_size (t.dtype));
-    widen_own (&job->own[2], (size_t)(DEPTH * t.n) * cpu_size (t.dtype));
-    widen_own (&job->own[3], (size_t)(t.m * t.n) * sizeof (float));
+    for (int i = 0; i < SIZES - 1 && rc == 0; i++)
+        rc = prepare_block (job, i, down, across, filled_rows (t, (i + 1) * ROW_STEP), err);
+    t.m = ROWS;
+    if (rc == 0)
+        rc = prepare_block (job, SIZES - 1, down, across, t, err);
+    widen_own (&job->own[1], (size_t)(ROWS * t.k) * cpu_size (t.dtype));
+    widen_own (&job->own[2], (size_t)(ROWS * t.n) * cpu_size (t.c_dtype));
     return rc;
 }
 
 /* -1 and no text if errno is ENOTSUP: there are none. */
 static int prepare_blocks (struct job *job, struct mg_error *err)
 {
-    const struct kern_gemm g = product_of (job->a, 0, DEPTH, job->a->w);
+    const struct kern_gemm g = product_of (job->a, 0, ROWS, job->a->w);
     int64_t last_row = is_wgrad (job->a) ? (parts (g.m, ROWS) - 1) * ROWS : 0;
     int64_t last_col = (parts (g.n, job->cols) - 1) * job->cols;
     int rc = 0;
 
     for (int i = 0; i < 4 && rc == 0; i++)
         rc = prepare_tile (job, i / 2, i % 2,
-                           tile_of (&g, i / 2 ? last_row : 0, i % 2 ? last_col : 0, job->cols),
+                           tile_of (&g, i / 2 ? last_row : 0, ROWS, i % 2 ? last_col : 0,
+                                    job->cols),
                            err);
     return rc;
 }
@@ -236,7 +221,7 @@ static int run_rows (const struct job *job, const struct kern_gemm *t, int acros
 
     if (t->m == ROWS)
         return run_block (job, SIZES - 1, 0, across, own, t);
-    filled.c = own_of (job, own, 3);
+    filled.c = own_of (job, own, 2);
     if (m > there) {
         filled.a = own_of (job, own, 1);
         copy_filled (own_of (job, own, 1), t->a, t->lda, t->m, m, t->k, t->dtype);
@@ -266,29 +251,15 @@ VEC_INLINE void store_row (const struct kern_gemm *t, int64_t row, const float *
 static int run_depth (const struct job *job, const struct kern_gemm *t, int down, int across,
                       char *own)
 {
-    bool direct = t->c_dtype == MG_FLOAT32;
-    void *c = direct ? t->c : own_of (job, own, 3);
+    bool direct = t->c_dtype == MG_FLOAT32, add = direct && t->accumulate;
+    struct kern_gemm g = any_depth (*t, add);
 
-    for (int64_t l = 0; l < t->k; l += DEPTH) {
-        int64_t depth = cpu_min (DEPTH, t->k - l), filled = parts (depth, DEPTH_STEP) * DEPTH_STEP;
-        bool add = l > 0 || (direct && t->accumulate), whole = depth == DEPTH;
-        struct kern_gemm g = whole ? whole_depth (*t, add) : filled_depth (*t, filled, add);
-        int i = whole ? DEPTHS - 1 : (int)(filled / DEPTH_STEP) - 1;
-
-        g.a = at (t->a, l * t->lda, t->dtype);
-        g.b = at (t->b, l * t->ldb, t->dtype);
-        g.c = c;
-        if (!whole) {
-            copy_filled (own_of (job, own, 1), g.a, t->lda, depth, filled, t->m, t->dtype);
-            copy_filled (own_of (job, own, 2), g.b, t->ldb, depth, filled, t->n, t->dtype);
-            g.a = own_of (job, own, 1);
-            g.b = own_of (job, own, 2);
-        }
-        if (run_block (job, 2 * i + add, down, across, own, &g) < 0)
-            return -1;
-    }
+    g.k = t->k;
+    g.c = direct ? t->c : own_of (job, own, 2);
+    if (run_block (job, add, down, across, own, &g) < 0)
+        return -1;
     for (int64_t r = 0; !direct && r < t->m; r++)
-        VEC_TYPED (t->c_dtype, store_row, t, r, c);
+        VEC_TYPED (t->c_dtype, store_row, t, r, g.c);
     return 0;
 }
 
@@ -302,13 +273,22 @@ static void run_nothing (const struct kern_gemm *t)
         memset ((char *)t->c + (size_t)(r * t->ldc) * size, 0, (size_t)t->n * size);
 }
 
-/* Tile (row, col) of expert 'e'. */
-static int run_tile (const struct job *job, int64_t e, int64_t row, int64_t col, char *own)
+/* Rows of a result that are 'n', in tiles: as many as need be, of sizes as equal as can be. */
+static int64_t tile_rows (const struct kern_expert_gemm *a, int64_t n)
+{
+    int64_t down = parts (n, ROWS);
+
+    return is_wgrad (a) || down == 0 ? ROWS : parts (parts (n, down), ROW_STEP) * ROW_STEP;
+}
+
+/* Tile number 'i' of expert 'e', by columns. */
+static int run_tile (const struct job *job, int64_t e, int64_t i, char *own)
 {
     const struct kern_expert_gemm *a = job->a;
     const struct kern_gemm g = product_of_expert (a, e);
-    const struct kern_gemm t = tile_of (&g, row, col, job->cols);
-    int down = row + ROWS >= g.m, across = col + job->cols >= g.n;
+    int64_t rows = tile_rows (a, g.m), down = parts (g.m, rows);
+    int64_t row = i % down * rows, col = i / down * job->cols;
+    const struct kern_gemm t = tile_of (&g, row, rows, col, job->cols);
 
     if (t.k == 0) {
         run_nothing (&t);
@@ -320,31 +300,29 @@ static int run_tile (const struct job *job, int64_t e, int64_t row, int64_t col,
     }
     if (job->way == SINGLE)
         return job->cpu->gemm->single (&t);
-    return is_wgrad (a) ? run_depth (job, &t, down, across, own)
-                        : run_rows (job, &t, across, a->offset[a->experts] - a->offset[e] - row,
-                                    own);
+    if (is_wgrad (a))
+        return run_depth (job, &t, row + rows >= g.m, col + job->cols >= g.n, own);
+    return run_rows (job, &t, col + job->cols >= g.n,
+                     a->offset[a->experts] - a->offset[e] - row, own);
 }
 
-/* Tiles of expert 'e', one below the other and side by side. */
-static int64_t count_down (const struct kern_expert_gemm *a, int64_t e)
+/* Tiles of expert 'e'. */
+static int64_t count_tiles (const struct job *job, int64_t e)
 {
-    return parts (is_wgrad (a) ? a->out : a->offset[e + 1] - a->offset[e], ROWS);
-}
+    const struct kern_gemm g = product_of_expert (job->a, e);
 
-static int64_t count_across (const struct job *job)
-{
-    return parts (job->a->form == KERN_EXPERT_FWD ? job->a->out : job->a->in, job->cols);
+    return parts (g.m, tile_rows (job->a, g.m)) * parts (g.n, job->cols);
 }
 
 static int run_task (const struct job *job, int64_t task, char *own)
 {
-    int64_t across = count_across (job), e = 0, down;
+    int64_t e = 0, tiles;
 
-    while (task >= (down = count_down (job->a, e)) * across) {
-        task -= down * across;
+    while (task >= (tiles = count_tiles (job, e))) {
+        task -= tiles;
         e++;
     }
-    return run_tile (job, e, task % down * ROWS, task / down * job->cols, own);
+    return run_tile (job, e, task, own);
 }
 
 static int check (const struct kern_expert_gemm *a, struct mg_error *err)
@@ -376,7 +354,7 @@ static void prepare_loops (struct job *job)
 
     job->way = LOOPS;
     job->cols = LOOPS_COLS;
-    t = tile_of (&g, 0, 0, job->cols);
+    t = tile_of (&g, 0, ROWS, 0, job->cols);
     memset (job->own, 0, sizeof (job->own));
     widen_own (&job->own[0], cpu_gemm_block_floats (&t) * sizeof (float));
 }
@@ -403,7 +381,7 @@ static int prepare (struct job *job, const struct kernels *k, const struct kern_
         job->cols = SINGLE_COLS;
     } else {
         job->way = BLOCKS;
-        job->cols = BLOCKS_COLS;
+        job->cols = a->form == KERN_EXPERT_FWD ? BLOCKS_FWD_COLS : BLOCKS_COLS;
         before = cpu_set_threads (1);
         rc = prepare_blocks (job, err);
         cpu_set_threads (before);
@@ -412,7 +390,7 @@ static int prepare (struct job *job, const struct kernels *k, const struct kern_
         if (rc < 0)
             prepare_loops (job);
     }
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 3; i++)
         job->part += job->own[i];
     return 0;
 }
@@ -441,7 +419,7 @@ int cpu_expert_gemm (const struct kernels *k, const struct kern_expert_gemm *a,
         || (!(own = cpu_scratch (k, job.part * (size_t)threads, err)) && job.part > 0))
         return -1;
     for (int64_t e = 0; e < a->experts; e++)
-        tasks += count_down (a, e) * count_across (&job);
+        tasks += count_tiles (&job, e);
     before = cpu_set_threads (1);
 #pragma omp parallel for num_threads (threads) schedule (dynamic) if (tasks > 1)
     for (int64_t task = 0; task < tasks; task++) {

@@ -25,7 +25,9 @@ enum { ARGS = 5 }; /* of an execution: a, b, c, scratch, bias */
 
 enum { BLOCK_ROWS = 256, BLOCK_COLS = 128 }; /* of C, with 16-bit types */
 
-/* What a primitive depends on. Compared as bytes, so without holes. */
+/* What a primitive depends on. Compared as bytes, so without holes.  k is CPU_ANY_DEPTH if the
+ * primitive learns it when it is run.
+ */
 struct key {
     int64_t m, n, k, lda, ldb, ldc;
     uint8_t trans; /* 1: of a, 2: of b */
@@ -248,12 +250,13 @@ static void destroy_product (struct product *p)
 /* Descriptors of a, b, c and, if there is one, the bias. */
 static dnnl_status_t describe (const struct key *k, desc_t md[4])
 {
+    int64_t depth = k->k == CPU_ANY_DEPTH ? DNNL_RUNTIME_DIM_VAL : k->k;
     dnnl_status_t status
-        = make_desc (&md[0], k->m, k->k, k->trans & 1 ? 1 : k->lda, k->trans & 1 ? k->lda : 1,
+        = make_desc (&md[0], k->m, depth, k->trans & 1 ? 1 : k->lda, k->trans & 1 ? k->lda : 1,
                      k->dtype);
 
     if (status == dnnl_success)
-        status = make_desc (&md[1], k->k, k->n, k->trans & 2 ? 1 : k->ldb,
+        status = make_desc (&md[1], depth, k->n, k->trans & 2 ? 1 : k->ldb,
                             k->trans & 2 ? k->ldb : 1, k->dtype);
     if (status == dnnl_success)
         status = make_desc (&md[2], k->m, k->n, k->ldc, 1, k->c_dtype);
@@ -297,9 +300,9 @@ static bool is_reference (dnnl_primitive_desc_t pd)
     return strncmp (name, "ref", 3) == 0;
 }
 
-/* One set of arguments. */
+/* One set of arguments.  a and b of any depth have none: run_any_depth() makes them. */
 static dnnl_status_t add_memories (struct onednn *o, dnnl_exec_arg_t args[ARGS],
-                                   int count, const desc_t md[4],
+                                   int count, bool any_depth, const desc_t md[4],
                                    dnnl_primitive_desc_t pd, size_t *scratch_size)
 {
     static const int roles[ARGS] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST,
@@ -310,7 +313,7 @@ static dnnl_status_t add_memories (struct onednn *o, dnnl_exec_arg_t args[ARGS],
         args[i].arg = roles[i];
         if (i == 3)
             status = make_scratch (&args[i].memory, pd, o->engine, scratch_size);
-        else
+        else if (i > 1 || !any_depth)
             status = make_memory (&args[i].memory, &md[i == 4 ? 3 : i], o->engine);
     }
     return status;
@@ -327,7 +330,8 @@ static dnnl_status_t add_sets (struct onednn *o, struct product *p, const desc_t
     if (!(p->args = calloc ((size_t)p->sets * ARGS, sizeof (*p->args))))
         return dnnl_out_of_memory;
     for (int i = 0; i < p->sets && status == dnnl_success; i++)
-        status = add_memories (o, p->args + i * ARGS, p->count, md, pd, scratch_size);
+        status = add_memories (o, p->args + i * ARGS, p->count, p->key.k == CPU_ANY_DEPTH, md, pd,
+                               scratch_size);
     return status;
 }
 
@@ -440,6 +444,38 @@ static dnnl_status_t execute (struct onednn *o, const struct product *p, int set
         dnnl_memory_set_data_handle (args[i].memory, (void *)data[i]);
     status = dnnl_primitive_execute (p->primitive, o->stream, p->count, args);
     return status == dnnl_success ? dnnl_stream_wait (o->stream) : status;
+}
+
+/* A product whose depth is known only now: a and b are described for this call.  (These are a few
+ * hundred bytes that the library allocates.)
+ */
+static dnnl_status_t run_any_depth (struct onednn *o, const struct product *p, int set,
+                                    void *scratch, const struct kern_gemm *a)
+{
+    const void *data[ARGS] = { a->a, a->b, a->c, scratch };
+    dnnl_exec_arg_t args[ARGS];
+    struct key key = p->key;
+    desc_t md[4];
+    dnnl_status_t status;
+
+    memset (md, 0, sizeof (md));
+    memcpy (args, p->args + set * ARGS, sizeof (args));
+    key.k = a->k;
+    status = describe (&key, md);
+    for (int i = 0; i < 2 && status == dnnl_success; i++)
+        status = make_memory (&args[i].memory, &md[i], o->engine);
+    for (int i = 0; i < 4 && status == dnnl_success; i++)
+        status = dnnl_memory_set_data_handle (args[i].memory, (void *)data[i]);
+    if (status == dnnl_success)
+        status = dnnl_primitive_execute (p->primitive, o->stream, 4, args);
+    if (status == dnnl_success)
+        status = dnnl_stream_wait (o->stream);
+    for (int i = 0; i < 2; i++)
+        if (args[i].memory)
+            dnnl_memory_destroy (args[i].memory);
+    for (int i = 0; i < 4; i++)
+        free_desc (&md[i]);
+    return status;
 }
 
 static int run_product (struct onednn *o, const struct kernels *k, const struct kern_gemm *a,
@@ -618,7 +654,11 @@ static const void *onednn_block (void *impl, const struct kern_gemm *a, size_t *
 static int onednn_run_block (void *impl, const void *block, int thread, void *scratch,
                              const struct kern_gemm *a)
 {
-    return execute (impl, block, thread, scratch, a) == dnnl_success ? 0 : -1;
+    const struct product *p = block;
+    dnnl_status_t status = p->key.k == CPU_ANY_DEPTH ? run_any_depth (impl, p, thread, scratch, a)
+                                                     : execute (impl, p, thread, scratch, a);
+
+    return status == dnnl_success ? 0 : -1;
 }
 
 static int onednn_single (const struct kern_gemm *a)
