@@ -5,11 +5,15 @@
  * depend on the number of threads.  There are three ways to compute a tile:
  *
  * LOOPS   our own loops, for any types;
- * SINGLE  the library's float32 product, which takes any sizes;
- * BLOCKS  the library's products of 16-bit types.  They are made for certain sizes, and an expert
- *         has a different number of rows each time.  So rows of the result are filled up to a
- *         multiple of ROW_STEP, in memory of the thread; rows that are summed over
- *         (KERN_EXPERT_WGRAD) may be any number.
+ * SINGLE  the library's float32 product, which takes any sizes: gradients;
+ * BLOCKS  the library's products that are made for certain sizes.  An expert has a different number
+ *         of rows each time, so rows of the result are filled up to a multiple of a step, in memory
+ *         of the thread.  Gradients of weights, of 16-bit types, have blocks for any number of rows
+ *         that are summed over.
+ *
+ * The library's best code wants the rows of a weight that is stored as it is multiplied to have no
+ * gaps between them.  So KERN_EXPERT_DGRAD of 16-bit types copies the columns of a tile first, if
+ * they stay in the cache: with AMX that was up to 1.6 times as fast, but slower for long columns.
  */
 
 #include <errno.h>
@@ -17,15 +21,18 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/vec.h"
 
-enum { ROWS = CPU_BLOCK_ROWS, ROW_STEP = 16 };
+enum { ROWS = CPU_BLOCK_ROWS };
 
-/* Columns of tiles.  The library's code for weights as they are stored likes them narrower. */
-enum { LOOPS_COLS = CPU_BLOCK_COLS, SINGLE_COLS = 256, BLOCKS_COLS = 256, BLOCKS_FWD_COLS = 128 };
+/* Rows are filled up to a multiple of WIDE_STEP in float32, and of STEP otherwise. */
+enum { WIDE_STEP = 8, STEP = 16 };
 
-/* Of BLOCKS: multiples of ROW_STEP, and last a whole tile in its place; of KERN_EXPERT_WGRAD,
- * whether the product is added.
+/* Columns of tiles, and how long they may be if they are copied. */
+enum { LOOPS_COLS = CPU_BLOCK_COLS, COLS = 256, NARROW_COLS = 128, MAX_COPIED = 2048 };
+
+/* Blocks: multiples of the step, and last a whole tile in its place; of KERN_EXPERT_WGRAD, whether
+ * the product is added.
  */
-enum { SIZES = ROWS / ROW_STEP + 1 };
+enum { SIZES = ROWS / WIDE_STEP + 1 };
 
 enum way { LOOPS, SINGLE, BLOCKS };
 
@@ -34,8 +41,10 @@ struct job {
     const struct cpu *cpu;
     enum way way;
     int64_t cols; /* of a tile */
+    int64_t step; /* of its rows */
+    bool copies;  /* the columns of B */
     const void *block[SIZES][2][2]; /* BLOCKS: [size][last rows of a weight][last columns] */
-    size_t own[3]; /* a thread's bytes for the library, A, C; LOOPS: own[0] */
+    size_t own[4]; /* a thread's bytes for the library, A, C, B; LOOPS: own[0] */
     size_t part;   /* their sum */
 };
 
@@ -169,8 +178,12 @@ static int prepare_tile (struct job *job, int down, int across, struct kern_gemm
         widen_own (&job->own[2], (size_t)(t.m * t.n) * sizeof (float));
         return rc;
     }
-    for (int i = 0; i < SIZES - 1 && rc == 0; i++)
-        rc = prepare_block (job, i, down, across, filled_rows (t, (i + 1) * ROW_STEP), err);
+    if (job->copies) {
+        t.ldb = t.n;
+        widen_own (&job->own[3], (size_t)(t.k * t.n) * cpu_size (t.dtype));
+    }
+    for (int i = 0; i < ROWS / job->step && rc == 0; i++)
+        rc = prepare_block (job, i, down, across, filled_rows (t, (i + 1) * job->step), err);
     t.m = ROWS;
     if (rc == 0)
         rc = prepare_block (job, SIZES - 1, down, across, t, err);
@@ -211,26 +224,32 @@ static int run_block (const struct job *job, int i, int down, int across, char *
 }
 
 /* A tile of rows.  'there' rows of A may be read. */
-static int run_rows (const struct job *job, const struct kern_gemm *t, int across, int64_t there,
+static int run_rows (const struct job *job, struct kern_gemm t, int across, int64_t there,
                      char *own)
 {
-    int size = (int)parts (t->m, ROW_STEP);
-    int64_t m = size * ROW_STEP;
-    struct kern_gemm filled = filled_rows (*t, m);
-    size_t element = cpu_size (t->c_dtype);
+    int size = (int)parts (t.m, job->step);
+    int64_t m = size * job->step;
+    struct kern_gemm filled;
+    size_t element = cpu_size (t.c_dtype);
 
-    if (t->m == ROWS)
-        return run_block (job, SIZES - 1, 0, across, own, t);
+    if (job->copies) {
+        copy_rows (own_of (job, own, 3), t.n, t.b, t.ldb, t.k, t.n, cpu_size (t.dtype));
+        t.b = own_of (job, own, 3);
+        t.ldb = t.n;
+    }
+    if (t.m == ROWS)
+        return run_block (job, SIZES - 1, 0, across, own, &t);
+    filled = filled_rows (t, m);
     filled.c = own_of (job, own, 2);
     if (m > there) {
         filled.a = own_of (job, own, 1);
-        copy_filled (own_of (job, own, 1), t->a, t->lda, t->m, m, t->k, t->dtype);
+        copy_filled (own_of (job, own, 1), t.a, t.lda, t.m, m, t.k, t.dtype);
     }
-    if (t->accumulate)
-        copy_rows (filled.c, t->n, t->c, t->ldc, t->m, t->n, element);
+    if (t.accumulate)
+        copy_rows (filled.c, t.n, t.c, t.ldc, t.m, t.n, element);
     if (run_block (job, size - 1, 0, across, own, &filled) < 0)
         return -1;
-    copy_rows (t->c, t->ldc, filled.c, t->n, t->m, t->n, element);
+    copy_rows (t.c, t.ldc, filled.c, t.n, t.m, t.n, element);
     return 0;
 }
 
@@ -274,11 +293,11 @@ static void run_nothing (const struct kern_gemm *t)
 }
 
 /* Rows of a result that are 'n', in tiles: as many as need be, of sizes as equal as can be. */
-static int64_t tile_rows (const struct kern_expert_gemm *a, int64_t n)
+static int64_t tile_rows (const struct job *job, int64_t n)
 {
     int64_t down = parts (n, ROWS);
 
-    return is_wgrad (a) || down == 0 ? ROWS : parts (parts (n, down), ROW_STEP) * ROW_STEP;
+    return is_wgrad (job->a) || down == 0 ? ROWS : parts (parts (n, down), job->step) * job->step;
 }
 
 /* Tile number 'i' of expert 'e', by columns. */
@@ -286,7 +305,7 @@ static int run_tile (const struct job *job, int64_t e, int64_t i, char *own)
 {
     const struct kern_expert_gemm *a = job->a;
     const struct kern_gemm g = product_of_expert (a, e);
-    int64_t rows = tile_rows (a, g.m), down = parts (g.m, rows);
+    int64_t rows = tile_rows (job, g.m), down = parts (g.m, rows);
     int64_t row = i % down * rows, col = i / down * job->cols;
     const struct kern_gemm t = tile_of (&g, row, rows, col, job->cols);
 
@@ -302,7 +321,7 @@ static int run_tile (const struct job *job, int64_t e, int64_t i, char *own)
         return job->cpu->gemm->single (&t);
     if (is_wgrad (a))
         return run_depth (job, &t, row + rows >= g.m, col + job->cols >= g.n, own);
-    return run_rows (job, &t, col + job->cols >= g.n,
+    return run_rows (job, t, col + job->cols >= g.n,
                      a->offset[a->experts] - a->offset[e] - row, own);
 }
 
@@ -311,7 +330,7 @@ static int64_t count_tiles (const struct job *job, int64_t e)
 {
     const struct kern_gemm g = product_of_expert (job->a, e);
 
-    return parts (g.m, tile_rows (job->a, g.m)) * parts (g.n, job->cols);
+    return parts (g.m, tile_rows (job, g.m)) * parts (g.n, job->cols);
 }
 
 static int run_task (const struct job *job, int64_t task, char *own)
@@ -354,6 +373,7 @@ static void prepare_loops (struct job *job)
 
     job->way = LOOPS;
     job->cols = LOOPS_COLS;
+    job->copies = false;
     t = tile_of (&g, 0, ROWS, 0, job->cols);
     memset (job->own, 0, sizeof (job->own));
     widen_own (&job->own[0], cpu_gemm_block_floats (&t) * sizeof (float));
@@ -370,18 +390,20 @@ static int prepare (struct job *job, const struct kernels *k, const struct kern_
     memset (job, 0, sizeof (*job));
     job->a = a;
     job->cpu = cpu_of (k);
+    job->step = wide ? WIDE_STEP : STEP;
     if (check (a, err) < 0)
         return -1;
     if (a->in == 0 || a->out == 0 || a->experts == 0) {
         job->cols = LOOPS_COLS; // no tile is computed
     } else if (!gemm) {
         prepare_loops (job);
-    } else if (wide) {
+    } else if (wide && a->form != KERN_EXPERT_FWD) {
         job->way = SINGLE;
-        job->cols = SINGLE_COLS;
+        job->cols = COLS;
     } else {
         job->way = BLOCKS;
-        job->cols = a->form == KERN_EXPERT_FWD ? BLOCKS_FWD_COLS : BLOCKS_COLS;
+        job->copies = a->form == KERN_EXPERT_DGRAD && a->out <= MAX_COPIED;
+        job->cols = a->form == KERN_EXPERT_FWD || job->copies ? NARROW_COLS : COLS;
         before = cpu_set_threads (1);
         rc = prepare_blocks (job, err);
         cpu_set_threads (before);
@@ -390,7 +412,7 @@ static int prepare (struct job *job, const struct kernels *k, const struct kern_
         if (rc < 0)
             prepare_loops (job);
     }
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         job->part += job->own[i];
     return 0;
 }

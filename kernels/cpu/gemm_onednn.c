@@ -416,11 +416,13 @@ static bool is_wide (const struct kern_gemm *a)
     return a->dtype == MG_FLOAT32 && a->c_dtype == MG_FLOAT32;
 }
 
-/* The primitive for a product. NULL, and no text if errno is ENOTSUP, on failure. */
-static struct product *prepare (struct onednn *o, const struct kern_gemm *a,
+/* The primitive for a product, which is run by one thread if 'alone' is set. NULL, and no text if
+ * errno is ENOTSUP, on failure.
+ */
+static struct product *prepare (struct onednn *o, const struct kern_gemm *a, bool alone,
                                 struct mg_error *err)
 {
-    struct key key = key_of (a, !is_wide (a));
+    struct key key = key_of (a, alone);
     struct product *p = o->capacity ? *find (o, &key) : NULL;
 
     if (!p && !(p = add (o, &key, err)))
@@ -481,7 +483,7 @@ static dnnl_status_t run_any_depth (struct onednn *o, const struct product *p, i
 static int run_product (struct onednn *o, const struct kernels *k, const struct kern_gemm *a,
                         struct mg_error *err)
 {
-    struct product *p = prepare (o, a, err);
+    struct product *p = prepare (o, a, false, err);
     dnnl_status_t status;
     void *scratch;
 
@@ -523,7 +525,7 @@ static int prepare_blocks (struct onednn *o, const struct kern_gemm *a, struct b
     for (int i = 0; i < 4; i++) {
         struct kern_gemm block = block_of (a, i / 2 ? (b->down - 1) * BLOCK_ROWS : 0,
                                            i % 2 ? (b->across - 1) * BLOCK_COLS : 0);
-        struct product *p = b->p[i / 2][i % 2] = prepare (o, &block, err);
+        struct product *p = b->p[i / 2][i % 2] = prepare (o, &block, true, err);
 
         if (!p)
             return -1;
@@ -601,7 +603,7 @@ static int onednn_run (void *impl, const struct kernels *k, const struct kern_ge
 static int plan_product (struct onednn *o, const struct kern_gemm *a, size_t *scratch,
                          struct mg_error *err)
 {
-    struct product *p = is_for_sgemm (a) ? NULL : prepare (o, a, err);
+    struct product *p = is_for_sgemm (a) ? NULL : prepare (o, a, false, err);
 
     if (!p && !is_for_sgemm (a))
         return -1;
@@ -645,7 +647,7 @@ static const void *onednn_block (void *impl, const struct kern_gemm *a, size_t *
     const struct product *p;
 
     errno = ENOTSUP;
-    p = is_for_us (o, a) && !is_wide (a) ? prepare (o, a, err) : NULL;
+    p = is_for_us (o, a) ? prepare (o, a, true, err) : NULL;
     if (p)
         *scratch = p->scratch;
     return p;
