@@ -5,7 +5,7 @@
  * kern_run().  If the kernels have no tape, kern_run() runs the call.  If they have a tape,
  * kern_run() hands the call to the tape (tape.h), which records the call and does not run it.
  * kern_scratch() returns the scratch memory that a call needs.  kern_NAME() is kern_run() for one
- * op.
+ * op.  The ops of mixture-of-experts layers are in moe.h, which this header includes.
  *
  * The CPU version defines what is correct.  Matrices are row-major; 'tokens' are rows in
  * [s, b] order: row t is position t / batch of batch entry t % batch.
