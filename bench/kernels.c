@@ -2,66 +2,24 @@
  *
  *     bench/kernels [-t THREADS] [-s SECONDS] [GROUP]...
  *
- * GROUP: gemm, memory, attention; all without one.  Each figure is the best of at least 5
+ * GROUP: gemm, memory, attention, moe; all without one.  Each figure is the best of at least 5
  * calls within SECONDS (0.2; a busy machine needs more).  The floors are measured in the
  * same run: the fastest square matrix product, and the triad a[i] = b[i] + s c[i] on
  * arrays far larger than the caches (its bytes counted as 12 an element).
  */
 
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "kernels/kernels.h"
-
-struct bench {
-    struct kernels *k;
-    int threads;
-    double seconds;
-    float *a, *b, *c, *d; /* 'n' elements each */
-    int64_t n;
-};
-
-static double now (void)
-{
-    struct timespec ts;
-
-    clock_gettime (CLOCK_MONOTONIC, &ts);
-    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
-}
-
-static void die (const char *text)
-{
-    fprintf (stderr, "bench: %s\n", text);
-    exit (1);
-}
-
-/* Best time of a call. */
-static double best_of (int (*call) (struct bench *, const void *), struct bench *bench,
-                       const void *what)
-{
-    double best = INFINITY, begin = now ();
-
-    for (int i = 0; i < 5 || (now () - begin < bench->seconds); i++) {
-        double t = now ();
-
-        if (call (bench, what) < 0)
-            die ("a kernel failed");
-        t = now () - t;
-        best = t < best ? t : best;
-    }
-    return best;
-}
+#include "bench/kernels.h"
 
 static int call_gemm (struct bench *b, const void *what)
 {
     return kern_gemm (b->k, what, NULL, NULL);
 }
 
-static double gemm_rate (struct bench *b, const struct kern_gemm *g)
+double gemm_rate (struct bench *b, const struct kern_gemm *g)
 {
     return 2e-9 * (double)g->m * (double)g->n * (double)g->k / best_of (call_gemm, b, g);
 }
@@ -85,8 +43,7 @@ static struct kern_gemm form (struct bench *b, int which, int64_t rows, int64_t 
     return g;
 }
 
-/* Operands of products: numbers of that type, since what is none of a type may be slow. */
-static void fill (struct bench *b, enum mg_dtype dtype)
+void bench_fill (struct bench *b, enum mg_dtype dtype)
 {
     if (kern_cast (b->k,
                    &(struct kern_cast){ .n = b->n, .scale = 1, .x = b->d,
@@ -103,7 +60,7 @@ static void fill (struct bench *b, enum mg_dtype dtype)
         die ("a kernel failed");
 }
 
-static double square_rate (struct bench *b, enum mg_dtype dtype)
+double square_rate (struct bench *b, enum mg_dtype dtype)
 {
     double best = 0;
 
@@ -168,7 +125,7 @@ static void bench_gemm (struct bench *b, enum mg_dtype dtype)
 {
     double floor;
 
-    fill (b, dtype);
+    bench_fill (b, dtype);
     floor = square_rate (b, dtype);
     printf ("%s: best square product %.0f GFLOP/s\n", mg_dtype_name (dtype), floor);
     for (size_t i = 0; i < sizeof (models) / sizeof (models[0]); i++)
@@ -535,6 +492,8 @@ static void run (struct bench *b, char *const groups[])
         bench_memory (b);
     if (wanted (groups, "attention"))
         bench_attention (b);
+    if (wanted (groups, "moe"))
+        bench_moe (b);
 }
 
 int main (int argc, char **argv)
@@ -549,7 +508,7 @@ int main (int argc, char **argv)
         else if (option == 's')
             b.seconds = atof (optarg);
         else
-            die ("usage: kernels [-t THREADS] [-s SECONDS] [gemm|memory|attention]...");
+            die ("usage: kernels [-t THREADS] [-s SECONDS] [gemm|memory|attention|moe]...");
     }
     if (!(b.k = kernels_cpu_create (b.threads, &err)))
         die (err.text);

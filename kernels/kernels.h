@@ -5,7 +5,7 @@
  * kern_run().  If the kernels have no tape, kern_run() runs the call.  If they have a tape,
  * kern_run() hands the call to the tape (tape.h), which records the call and does not run it.
  * kern_scratch() returns the scratch memory that a call needs.  kern_NAME() is kern_run() for one
- * op.
+ * op.  The ops of mixture-of-experts layers are in moe.h, which this header includes.
  *
  * The CPU version defines what is correct.  Matrices are row-major; 'tokens' are rows in
  * [s, b] order: row t is position t / batch of batch entry t % batch.
@@ -570,6 +570,8 @@ struct kern_cast {
     enum mg_dtype from, to; /* of x, of y */
 };
 
+#include "kernels/moe.h"
+
 /* All ops: enumerator KERN_..., name of the argument struct and of the function. */
 #define KERN_OPS(OP)                                 \
     OP (GEMM, gemm)                                  \
@@ -602,7 +604,8 @@ struct kern_cast {
     OP (SUM_SQ, sum_sq)                              \
     OP (MAX_ABS, max_abs)                            \
     OP (COUNT_ZEROS, count_zeros)                    \
-    OP (CAST, cast)
+    OP (CAST, cast)                                  \
+    KERN_MOE_OPS (OP)
 
 #define KERN_ENUMERATOR(OP, op) KERN_##OP,
 enum kern_op { KERN_OPS (KERN_ENUMERATOR) KERN_NUM_OPS };

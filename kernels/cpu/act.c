@@ -1,4 +1,4 @@
-/* act.c - activations and their derivatives, plain and gated (formulas in kernels.h)
+/* act.c - activations and their derivatives, plain, gated and weighted (formulas in kernels.h)
  *
  * The functions that are x s (x), s between 0 and 1, are formed from an exponential e that is
  * small where s is near 1: s = 1 / (1 + e), and s (1 - s) = e s^2.  This needs no tanh, and
@@ -101,21 +101,35 @@ VEC_INLINE vf slope (vf x, const enum kern_function f)
 
 /* --- plain --- */
 
-VEC_INLINE void fwd (const struct kern_act_fwd *a, int64_t begin, int64_t end,
+VEC_INLINE void fwd (const struct kern_act_fwd *a, int64_t begin, int64_t end, float factor,
                      const enum kern_function f, const enum mg_dtype type)
 {
     for (int64_t i = begin; i < end; i += VEC)
-        vec_put (a->y, i, value (vec_get (a->x, i, end - i, type), f), end - i, type);
+        vec_put (a->y, i, factor * value (vec_get (a->x, i, end - i, type), f), end - i, type);
 }
 
-VEC_INLINE void bwd (const struct kern_act_bwd *a, int64_t begin, int64_t end,
+VEC_INLINE void bwd (const struct kern_act_bwd *a, int64_t begin, int64_t end, float factor,
                      const enum kern_function f, const enum mg_dtype type)
 {
     for (int64_t i = begin; i < end; i += VEC) {
         vf d = slope (vec_get (a->x, i, end - i, type), f);
 
-        vec_put (a->dx, i, vec_get (a->dy, i, end - i, type) * d, end - i, type);
+        vec_put (a->dx, i, factor * vec_get (a->dy, i, end - i, type) * d, end - i, type);
     }
+}
+
+/* *out = the product of dy and f (x) in row 'row'. */
+VEC_INLINE void dot (const struct kern_act_bwd *a, int64_t row, float *out,
+                     const enum kern_function f, const enum mg_dtype type)
+{
+    vf sum = { 0 };
+
+    for (int64_t c = 0; c < a->cols; c += VEC) {
+        int64_t i = row * a->cols + c, left = a->cols - c;
+
+        sum += vec_get (a->dy, i, left, type) * value (vec_get (a->x, i, left, type), f);
+    }
+    *out = vec_sum (sum);
 }
 
 /* --- gated --- */
@@ -126,35 +140,50 @@ VEC_INLINE vf not_above (vf x, float most)
     return vec_min (vec_set (most), x);
 }
 
+/* g and l of a row from column 'c' on, not clamped; f (g) (l + offset) of these. */
+VEC_INLINE vf gate_of (const void *x, int64_t row, int64_t cols, int64_t c,
+                       const enum mg_dtype type)
+{
+    return vec_get (x, 2 * row * cols + c, cols - c, type);
+}
+
+VEC_INLINE vf linear_of (const void *x, int64_t row, int64_t cols, int64_t c,
+                         const enum mg_dtype type)
+{
+    return vec_get (x, (2 * row + 1) * cols + c, cols - c, type);
+}
+
+VEC_INLINE vf gated_value (const struct kern_act *act, vf g, vf l, const enum kern_function f)
+{
+    if (act->clamp > 0) {
+        g = not_above (g, act->clamp);
+        l = bound (l, act->clamp);
+    }
+    return value (g, f) * (l + act->offset);
+}
+
 /* Row 'row'. */
-VEC_INLINE void gated_fwd (const struct kern_act_fwd *a, int64_t row,
+VEC_INLINE void gated_fwd (const struct kern_act_fwd *a, int64_t row, float factor,
                            const enum kern_function f, const enum mg_dtype type)
 {
-    const struct kern_act *act = &a->act;
-    int64_t gate = 2 * row * a->cols, linear = gate + a->cols, out = row * a->cols;
-
     for (int64_t c = 0; c < a->cols; c += VEC) {
-        int64_t left = a->cols - c;
-        vf g = vec_get (a->x, gate + c, left, type), l = vec_get (a->x, linear + c, left, type);
+        vf g = gate_of (a->x, row, a->cols, c, type), l = linear_of (a->x, row, a->cols, c, type);
 
-        if (act->clamp > 0) {
-            g = not_above (g, act->clamp);
-            l = bound (l, act->clamp);
-        }
-        vec_put (a->y, out + c, value (g, f) * (l + act->offset), left, type);
+        vec_put (a->y, row * a->cols + c, factor * gated_value (&a->act, g, l, f), a->cols - c,
+                 type);
     }
 }
 
-VEC_INLINE void gated_bwd (const struct kern_act_bwd *a, int64_t row,
+VEC_INLINE void gated_bwd (const struct kern_act_bwd *a, int64_t row, float factor,
                            const enum kern_function f, const enum mg_dtype type)
 {
     const struct kern_act *act = &a->act;
-    int64_t gate = 2 * row * a->cols, linear = gate + a->cols, out = row * a->cols;
+    int64_t gate = 2 * row * a->cols, linear = gate + a->cols;
 
     for (int64_t c = 0; c < a->cols; c += VEC) {
         int64_t left = a->cols - c;
-        vf g = vec_get (a->x, gate + c, left, type), l = vec_get (a->x, linear + c, left, type);
-        vf dy = vec_get (a->dy, out + c, left, type), dg = dy, dl = dy;
+        vf g = gate_of (a->x, row, a->cols, c, type), l = linear_of (a->x, row, a->cols, c, type);
+        vf dy = factor * vec_get (a->dy, row * a->cols + c, left, type), dg = dy, dl = dy;
 
         if (act->clamp > 0) {
             dg = vec_select (g > act->clamp, (vf){ 0 }, dg);
@@ -165,6 +194,20 @@ VEC_INLINE void gated_bwd (const struct kern_act_bwd *a, int64_t row,
         vec_put (a->dx, gate + c, dg * (l + act->offset) * slope (g, f), left, type);
         vec_put (a->dx, linear + c, dl * value (g, f), left, type);
     }
+}
+
+VEC_INLINE void gated_dot (const struct kern_act_bwd *a, int64_t row, float *out,
+                           const enum kern_function f, const enum mg_dtype type)
+{
+    vf sum = { 0 };
+
+    for (int64_t c = 0; c < a->cols; c += VEC) {
+        vf g = gate_of (a->x, row, a->cols, c, type), l = linear_of (a->x, row, a->cols, c, type);
+
+        sum += vec_get (a->dy, row * a->cols + c, a->cols - c, type)
+               * gated_value (&a->act, g, l, f);
+    }
+    *out = vec_sum (sum);
 }
 
 /* --- ops --- */
@@ -194,10 +237,10 @@ int cpu_act_fwd (const struct kernels *k, const struct kern_act_fwd *a, struct m
 #pragma omp parallel for num_threads (cpu_of (k)->threads) if (n > CPU_SERIAL)
     for (int64_t p = 0; p < parts; p++) {
         if (a->act.gated)
-            ACT_TYPED (a->act.function, a->dtype, gated_fwd, a, p);
+            ACT_TYPED (a->act.function, a->dtype, gated_fwd, a, p, 1);
         else
             ACT_TYPED (a->act.function, a->dtype, fwd, a, p * CPU_BLOCK,
-                       cpu_min ((p + 1) * CPU_BLOCK, n));
+                       cpu_min ((p + 1) * CPU_BLOCK, n), 1);
     }
     return 0;
 }
@@ -210,10 +253,69 @@ int cpu_act_bwd (const struct kernels *k, const struct kern_act_bwd *a, struct m
 #pragma omp parallel for num_threads (cpu_of (k)->threads) if (n > CPU_SERIAL)
     for (int64_t p = 0; p < parts; p++) {
         if (a->act.gated)
-            ACT_TYPED (a->act.function, a->dtype, gated_bwd, a, p);
+            ACT_TYPED (a->act.function, a->dtype, gated_bwd, a, p, 1);
         else
             ACT_TYPED (a->act.function, a->dtype, bwd, a, p * CPU_BLOCK,
-                       cpu_min ((p + 1) * CPU_BLOCK, n));
+                       cpu_min ((p + 1) * CPU_BLOCK, n), 1);
+    }
+    return 0;
+}
+
+/* --- rows of experts --- */
+
+static int64_t count_rows (int64_t rows, const int64_t *live)
+{
+    return live ? cpu_min (rows, *live) : rows;
+}
+
+static void expert_row_fwd (const struct kern_act_fwd *a, int64_t row, float factor)
+{
+    if (a->act.gated)
+        ACT_TYPED (a->act.function, a->dtype, gated_fwd, a, row, factor);
+    else
+        ACT_TYPED (a->act.function, a->dtype, fwd, a, row * a->cols, (row + 1) * a->cols, factor);
+}
+
+static void expert_row_bwd (const struct kern_act_bwd *a, int64_t row, float factor)
+{
+    if (a->act.gated)
+        ACT_TYPED (a->act.function, a->dtype, gated_bwd, a, row, factor);
+    else
+        ACT_TYPED (a->act.function, a->dtype, bwd, a, row * a->cols, (row + 1) * a->cols, factor);
+}
+
+static void expert_row_dot (const struct kern_act_bwd *a, int64_t row, float *out)
+{
+    if (a->act.gated)
+        ACT_TYPED (a->act.function, a->dtype, gated_dot, a, row, out);
+    else
+        ACT_TYPED (a->act.function, a->dtype, dot, a, row, out);
+}
+
+int cpu_expert_act_fwd (const struct kernels *k, const struct kern_expert_act_fwd *a,
+                        struct mg_error *err)
+{
+    int64_t rows = count_rows (a->fwd.rows, a->live);
+
+    (void)k, (void)err;
+#pragma omp parallel for num_threads (cpu_of (k)->threads) if (rows * a->fwd.cols > CPU_SERIAL)
+    for (int64_t row = 0; row < rows; row++)
+        expert_row_fwd (&a->fwd, row, a->factor ? a->factor[row] : 1);
+    return 0;
+}
+
+/* dfactor first: dx may be dy. */
+int cpu_expert_act_bwd (const struct kernels *k, const struct kern_expert_act_bwd *a,
+                        struct mg_error *err)
+{
+    int64_t rows = count_rows (a->bwd.rows, a->live);
+
+    (void)k, (void)err;
+#pragma omp parallel for num_threads (cpu_of (k)->threads) if (rows * a->bwd.cols > CPU_SERIAL)
+    for (int64_t row = 0; row < rows; row++) {
+        if (a->dfactor)
+            expert_row_dot (&a->bwd, row, &a->dfactor[row]);
+        expert_row_bwd (&a->bwd, row, a->factor ? a->factor[row] : 1);
     }
     return 0;
 }

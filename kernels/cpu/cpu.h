@@ -11,6 +11,9 @@
 #include "kernels/cpu/isa.h"
 #include "kernels/kernels.h"
 
+/* The k of products that are made ready for any k. */
+enum { CPU_ANY_DEPTH = -1 };
+
 /* A library that multiplies matrices. Without one, and for what it cannot do, there is
  * cpu_gemm_ref().
  */
@@ -31,6 +34,21 @@ struct cpu_gemm {
      */
     int (*plan) (void *impl, const struct kern_gemm *a, size_t *scratch,
                  struct mg_error *err);
+
+    /* Products that one thread computes beside others, which compute their own.  The caller has
+     * set the number of OpenMP threads to 1 (cpu_set_threads()).
+     *
+     * block(): make ready, and keep, products of these sizes and types; k may be CPU_ANY_DEPTH.
+     * *scratch = the bytes that each takes.  NULL with errno ENOTSUP and no text: not for me.
+     * run_block(): such a product, without a bias, -1 if it fails; 'thread' is the number of the
+     * thread.  single(): a product of float32 of any sizes, without a bias and with nothing to make
+     * ready; -1 if it fails.
+     */
+    const void *(*block) (void *impl, const struct kern_gemm *a, size_t *scratch,
+                          struct mg_error *err);
+    int (*run_block) (void *impl, const void *block, int thread, void *scratch,
+                      const struct kern_gemm *a);
+    int (*single) (const struct kern_gemm *a);
 };
 
 extern const struct cpu_gemm cpu_gemm_onednn;
@@ -88,6 +106,21 @@ static inline int cpu_thread (void)
 #endif
 }
 
+/* Set the calling thread's number of OpenMP threads, and return what it was. */
+static inline int cpu_set_threads (int now)
+{
+    int before = 1;
+
+#ifdef _OPENMP
+    before = omp_get_max_threads ();
+    if (before != now)
+        omp_set_num_threads (now);
+#else
+    (void)now;
+#endif
+    return before;
+}
+
 static inline struct cpu *cpu_of (const struct kernels *k)
 {
     return k->impl;
@@ -139,7 +172,17 @@ KERN_OPS (CPU_RUN)
     OP (ATTENTION_BWD, attention_bwd)               \
     OP (EMBEDDING_BWD, embedding_bwd)               \
     OP (POSITION_BWD, position_bwd)                 \
-    OP (COL_SUM, col_sum)
+    OP (COL_SUM, col_sum)                           \
+    OP (GEMM_DOUBLE, gemm_double)                   \
+    OP (ROUTER_FWD, router_fwd)                     \
+    OP (ROUTER_BWD, router_bwd)                     \
+    OP (ROUTER_SUMS, router_sums)                   \
+    OP (ROUTER_LOSS_BWD, router_loss_bwd)           \
+    OP (ROUTER_SINKHORN, router_sinkhorn)           \
+    OP (ROUTER_QUANTILE, router_quantile)           \
+    OP (ROUTER_CAPACITY, router_capacity)           \
+    OP (EXPERT_SORT, expert_sort)                   \
+    OP (EXPERT_CHUNKS, expert_chunks)
 
 #define CPU_SCRATCH(OP, op) \
     size_t cpu_##op##_scratch (const struct kernels *, const struct kern_##op *);
@@ -148,6 +191,16 @@ CPU_SCRATCH_OPS (CPU_SCRATCH)
 
 int cpu_gemm_scratch (const struct kernels *, const struct kern_gemm *, size_t *bytes,
                       struct mg_error *);
+
+int cpu_expert_gemm_scratch (const struct kernels *, const struct kern_expert_gemm *,
+                             size_t *bytes, struct mg_error *);
+
+/* A product by our own loops of at most CPU_BLOCK_ROWS x CPU_BLOCK_COLS elements of C, in the
+ * calling thread, and the floats of memory that it takes.
+ */
+enum { CPU_BLOCK_ROWS = 256, CPU_BLOCK_COLS = 384 };
+size_t cpu_gemm_block_floats (const struct kern_gemm *a);
+void cpu_gemm_block (const struct kern_gemm *a, float *work);
 
 /* The product by our own loops: any type and size. */
 int cpu_gemm_ref (const struct kernels *k, const struct kern_gemm *a,

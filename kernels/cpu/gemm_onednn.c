@@ -25,10 +25,14 @@ enum { ARGS = 5 }; /* of an execution: a, b, c, scratch, bias */
 
 enum { BLOCK_ROWS = 256, BLOCK_COLS = 128 }; /* of C, with 16-bit types */
 
-/* What a primitive depends on. Compared as bytes, so without holes. */
+/* What a primitive depends on. Compared as bytes, so without holes.  k is CPU_ANY_DEPTH if the
+ * primitive learns it when it is run.
+ */
 struct key {
     int64_t m, n, k, lda, ldb, ldc;
-    uint8_t trans_a, trans_b, accumulate, bias;
+    uint8_t trans; /* 1: of a, 2: of b */
+    uint8_t accumulate, bias;
+    uint8_t alone; /* run by one thread, perhaps beside others */
     uint16_t dtype, c_dtype;
 };
 
@@ -169,7 +173,7 @@ static dnnl_status_t make_scratch (dnnl_memory_t *memory, dnnl_primitive_desc_t 
 
 #endif
 
-static struct key key_of (const struct kern_gemm *a)
+static struct key key_of (const struct kern_gemm *a, bool alone)
 {
     return (struct key){
         .m = a->m,
@@ -178,10 +182,10 @@ static struct key key_of (const struct kern_gemm *a)
         .lda = a->lda,
         .ldb = a->ldb,
         .ldc = a->ldc,
-        .trans_a = a->trans_a,
-        .trans_b = a->trans_b,
+        .trans = (uint8_t)(a->trans_a | a->trans_b << 1),
         .accumulate = a->accumulate,
         .bias = a->bias != NULL,
+        .alone = alone,
         .dtype = (uint16_t)a->dtype,
         .c_dtype = (uint16_t)a->c_dtype,
     };
@@ -190,8 +194,8 @@ static struct key key_of (const struct kern_gemm *a)
 static size_t hash (const struct key *key)
 {
     const int64_t *word = &key->m;
-    uint64_t h = key->trans_a | key->trans_b << 1 | key->accumulate << 2 | key->bias << 3
-                 | key->dtype << 4 | key->c_dtype << 8;
+    uint64_t h = key->trans | key->accumulate << 2 | key->bias << 3 | key->dtype << 4
+                 | key->c_dtype << 8 | key->alone << 12;
 
     for (int i = 0; i < 6; i++) {
         h = (h ^ (uint64_t)word[i]) * 0x9e3779b97f4a7c15;
@@ -243,22 +247,17 @@ static void destroy_product (struct product *p)
     }
 }
 
-/* Is it run by one thread, perhaps beside others? */
-static bool is_alone (const struct key *key)
-{
-    return key->dtype != MG_FLOAT32 || key->c_dtype != MG_FLOAT32;
-}
-
 /* Descriptors of a, b, c and, if there is one, the bias. */
 static dnnl_status_t describe (const struct key *k, desc_t md[4])
 {
+    int64_t depth = k->k == CPU_ANY_DEPTH ? DNNL_RUNTIME_DIM_VAL : k->k;
     dnnl_status_t status
-        = make_desc (&md[0], k->m, k->k, k->trans_a ? 1 : k->lda, k->trans_a ? k->lda : 1,
+        = make_desc (&md[0], k->m, depth, k->trans & 1 ? 1 : k->lda, k->trans & 1 ? k->lda : 1,
                      k->dtype);
 
     if (status == dnnl_success)
-        status = make_desc (&md[1], k->k, k->n, k->trans_b ? 1 : k->ldb,
-                            k->trans_b ? k->ldb : 1, k->dtype);
+        status = make_desc (&md[1], depth, k->n, k->trans & 2 ? 1 : k->ldb,
+                            k->trans & 2 ? k->ldb : 1, k->dtype);
     if (status == dnnl_success)
         status = make_desc (&md[2], k->m, k->n, k->ldc, 1, k->c_dtype);
     if (status == dnnl_success && k->bias)
@@ -301,9 +300,9 @@ static bool is_reference (dnnl_primitive_desc_t pd)
     return strncmp (name, "ref", 3) == 0;
 }
 
-/* One set of arguments. */
+/* One set of arguments.  a and b of any depth have none: run_any_depth() makes them. */
 static dnnl_status_t add_memories (struct onednn *o, dnnl_exec_arg_t args[ARGS],
-                                   int count, const desc_t md[4],
+                                   int count, bool any_depth, const desc_t md[4],
                                    dnnl_primitive_desc_t pd, size_t *scratch_size)
 {
     static const int roles[ARGS] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST,
@@ -314,7 +313,7 @@ static dnnl_status_t add_memories (struct onednn *o, dnnl_exec_arg_t args[ARGS],
         args[i].arg = roles[i];
         if (i == 3)
             status = make_scratch (&args[i].memory, pd, o->engine, scratch_size);
-        else
+        else if (i > 1 || !any_depth)
             status = make_memory (&args[i].memory, &md[i == 4 ? 3 : i], o->engine);
     }
     return status;
@@ -326,12 +325,13 @@ static dnnl_status_t add_sets (struct onednn *o, struct product *p, const desc_t
 {
     dnnl_status_t status = dnnl_success;
 
-    p->sets = is_alone (&p->key) ? o->threads : 1;
+    p->sets = p->key.alone ? o->threads : 1;
     p->count = p->key.bias ? ARGS : ARGS - 1;
     if (!(p->args = calloc ((size_t)p->sets * ARGS, sizeof (*p->args))))
         return dnnl_out_of_memory;
     for (int i = 0; i < p->sets && status == dnnl_success; i++)
-        status = add_memories (o, p->args + i * ARGS, p->count, md, pd, scratch_size);
+        status = add_memories (o, p->args + i * ARGS, p->count, p->key.k == CPU_ANY_DEPTH, md, pd,
+                               scratch_size);
     return status;
 }
 
@@ -405,17 +405,24 @@ static bool is_for_sgemm (const struct kern_gemm *a)
 static int run_sgemm (const struct kern_gemm *a, struct mg_error *err)
 {
     dnnl_status_t status
-        = dnnl_sgemm (a->trans_a ? 'T' : 'N', 'N', a->m, a->n, a->k, 1, a->a, a->lda,
-                      a->b, a->ldb, a->accumulate ? 1 : 0, a->c, a->ldc);
+        = dnnl_sgemm (a->trans_a ? 'T' : 'N', a->trans_b ? 'T' : 'N', a->m, a->n, a->k, 1, a->a,
+                      a->lda, a->b, a->ldb, a->accumulate ? 1 : 0, a->c, a->ldc);
 
     return status == dnnl_success ? 0 : fail (err, "a product", status);
 }
 
-/* The primitive for a product. NULL, and no text if errno is ENOTSUP, on failure. */
-static struct product *prepare (struct onednn *o, const struct kern_gemm *a,
+static bool is_wide (const struct kern_gemm *a)
+{
+    return a->dtype == MG_FLOAT32 && a->c_dtype == MG_FLOAT32;
+}
+
+/* The primitive for a product, which is run by one thread if 'alone' is set. NULL, and no text if
+ * errno is ENOTSUP, on failure.
+ */
+static struct product *prepare (struct onednn *o, const struct kern_gemm *a, bool alone,
                                 struct mg_error *err)
 {
-    struct key key = key_of (a);
+    struct key key = key_of (a, alone);
     struct product *p = o->capacity ? *find (o, &key) : NULL;
 
     if (!p && !(p = add (o, &key, err)))
@@ -441,10 +448,42 @@ static dnnl_status_t execute (struct onednn *o, const struct product *p, int set
     return status == dnnl_success ? dnnl_stream_wait (o->stream) : status;
 }
 
+/* A product whose depth is known only now: a and b are described for this call.  (These are a few
+ * hundred bytes that the library allocates.)
+ */
+static dnnl_status_t run_any_depth (struct onednn *o, const struct product *p, int set,
+                                    void *scratch, const struct kern_gemm *a)
+{
+    const void *data[ARGS] = { a->a, a->b, a->c, scratch };
+    dnnl_exec_arg_t args[ARGS];
+    struct key key = p->key;
+    desc_t md[4];
+    dnnl_status_t status;
+
+    memset (md, 0, sizeof (md));
+    memcpy (args, p->args + set * ARGS, sizeof (args));
+    key.k = a->k;
+    status = describe (&key, md);
+    for (int i = 0; i < 2 && status == dnnl_success; i++)
+        status = make_memory (&args[i].memory, &md[i], o->engine);
+    for (int i = 0; i < 4 && status == dnnl_success; i++)
+        status = dnnl_memory_set_data_handle (args[i].memory, (void *)data[i]);
+    if (status == dnnl_success)
+        status = dnnl_primitive_execute (p->primitive, o->stream, 4, args);
+    if (status == dnnl_success)
+        status = dnnl_stream_wait (o->stream);
+    for (int i = 0; i < 2; i++)
+        if (args[i].memory)
+            dnnl_memory_destroy (args[i].memory);
+    for (int i = 0; i < 4; i++)
+        free_desc (&md[i]);
+    return status;
+}
+
 static int run_product (struct onednn *o, const struct kernels *k, const struct kern_gemm *a,
                         struct mg_error *err)
 {
-    struct product *p = prepare (o, a, err);
+    struct product *p = prepare (o, a, false, err);
     dnnl_status_t status;
     void *scratch;
 
@@ -486,7 +525,7 @@ static int prepare_blocks (struct onednn *o, const struct kern_gemm *a, struct b
     for (int i = 0; i < 4; i++) {
         struct kern_gemm block = block_of (a, i / 2 ? (b->down - 1) * BLOCK_ROWS : 0,
                                            i % 2 ? (b->across - 1) * BLOCK_COLS : 0);
-        struct product *p = b->p[i / 2][i % 2] = prepare (o, &block, err);
+        struct product *p = b->p[i / 2][i % 2] = prepare (o, &block, true, err);
 
         if (!p)
             return -1;
@@ -540,26 +579,6 @@ static bool is_for_us (const struct onednn *o, const struct kern_gemm *a)
     return o->emulate || (is_native (a->dtype) && is_native (a->c_dtype));
 }
 
-static bool is_wide (const struct kern_gemm *a)
-{
-    return a->dtype == MG_FLOAT32 && a->c_dtype == MG_FLOAT32;
-}
-
-/* oneDNN takes the calling thread's OpenMP default as its number of threads: set it, and
- * return what it was.
- */
-static int set_threads (int now)
-{
-    int before = 1;
-
-#ifdef _OPENMP
-    before = omp_get_max_threads ();
-    if (before != now)
-        omp_set_num_threads (now);
-#endif
-    return before;
-}
-
 static int onednn_run (void *impl, const struct kernels *k, const struct kern_gemm *a,
                        struct mg_error *err)
 {
@@ -570,12 +589,13 @@ static int onednn_run (void *impl, const struct kernels *k, const struct kern_ge
         errno = ENOTSUP;
         return -1;
     }
-    before = set_threads (is_wide (a) ? o->threads : 1);
+    /* oneDNN takes the calling thread's OpenMP default as its number of threads */
+    before = cpu_set_threads (is_wide (a) ? o->threads : 1);
     if (!is_wide (a))
         result = run_blocks (o, k, a, err);
     else
         result = is_for_sgemm (a) ? run_sgemm (a, err) : run_product (o, k, a, err);
-    set_threads (before);
+    cpu_set_threads (before);
     return result;
 }
 
@@ -583,7 +603,7 @@ static int onednn_run (void *impl, const struct kernels *k, const struct kern_ge
 static int plan_product (struct onednn *o, const struct kern_gemm *a, size_t *scratch,
                          struct mg_error *err)
 {
-    struct product *p = is_for_sgemm (a) ? NULL : prepare (o, a, err);
+    struct product *p = is_for_sgemm (a) ? NULL : prepare (o, a, false, err);
 
     if (!p && !is_for_sgemm (a))
         return -1;
@@ -613,11 +633,39 @@ static int onednn_plan (void *impl, const struct kern_gemm *a, size_t *scratch,
         errno = ENOTSUP;
         return -1;
     }
-    before = set_threads (is_wide (a) ? o->threads : 1);
+    before = cpu_set_threads (is_wide (a) ? o->threads : 1);
     result = is_wide (a) ? plan_product (o, a, scratch, err)
                          : plan_blocks (o, a, scratch, err);
-    set_threads (before);
+    cpu_set_threads (before);
     return result;
+}
+
+static const void *onednn_block (void *impl, const struct kern_gemm *a, size_t *scratch,
+                                 struct mg_error *err)
+{
+    struct onednn *o = impl;
+    const struct product *p;
+
+    errno = ENOTSUP;
+    p = is_for_us (o, a) ? prepare (o, a, true, err) : NULL;
+    if (p)
+        *scratch = p->scratch;
+    return p;
+}
+
+static int onednn_run_block (void *impl, const void *block, int thread, void *scratch,
+                             const struct kern_gemm *a)
+{
+    const struct product *p = block;
+    dnnl_status_t status = p->key.k == CPU_ANY_DEPTH ? run_any_depth (impl, p, thread, scratch, a)
+                                                     : execute (impl, p, thread, scratch, a);
+
+    return status == dnnl_success ? 0 : -1;
+}
+
+static int onednn_single (const struct kern_gemm *a)
+{
+    return run_sgemm (a, NULL);
 }
 
 static void onednn_destroy (void *impl)
@@ -667,4 +715,7 @@ const struct cpu_gemm cpu_gemm_onednn = {
     .destroy = onednn_destroy,
     .run = onednn_run,
     .plan = onednn_plan,
+    .block = onednn_block,
+    .run_block = onednn_run_block,
+    .single = onednn_single,
 };

@@ -15,7 +15,7 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/vec.h"
 
-enum { MC = 256, NC = 384, KC = 128, STRIP = 4 * VEC };
+enum { MC = CPU_BLOCK_ROWS, NC = CPU_BLOCK_COLS, KC = 128, STRIP = 4 * VEC };
 enum { WIDEN = 8 }; /* measured with AVX-512 */
 
 /* How C is cut: 'down' x 'across' blocks of 'rows' x 'cols' each, or less at the ends. 'depth'
@@ -201,6 +201,37 @@ static void multiply (const struct kern_gemm *a, const struct cut *cut, const st
                    w->c + r * cut->cols);
 }
 
+/* Of a block: all of C. */
+static struct cut cut_one (const struct kern_gemm *a)
+{
+    return (struct cut){ a->m, parts (a->n, VEC) * VEC, 1, 1,
+                         parts (cpu_min (KC, a->k), VEC) * VEC };
+}
+
+static struct work divide (const struct cut *cut, float *memory)
+{
+    struct work w = { .c = memory };
+
+    w.a = w.c + cut->rows * cut->cols;
+    w.b = w.a + cut->rows * cut->depth;
+    return w;
+}
+
+size_t cpu_gemm_block_floats (const struct kern_gemm *a)
+{
+    struct cut cut = cut_one (a);
+
+    return work_size (&cut);
+}
+
+void cpu_gemm_block (const struct kern_gemm *a, float *work)
+{
+    const struct cut cut = cut_one (a);
+    const struct work w = divide (&cut, work);
+
+    multiply (a, &cut, &w, 0, 0);
+}
+
 size_t cpu_gemm_ref_scratch (const struct kernels *k, const struct kern_gemm *a)
 {
     struct cut cut = cut_for (a, cpu_of (k)->threads);
@@ -221,10 +252,8 @@ int cpu_gemm_ref (const struct kernels *k, const struct kern_gemm *a,
 #pragma omp parallel for num_threads (threads) schedule (dynamic) \
     if (a->m * a->n * a->k > CPU_SERIAL)
     for (int64_t task = 0; task < cut.down * cut.across; task++) {
-        struct work w = { .c = work + (size_t)cpu_thread () * size };
+        const struct work w = divide (&cut, work + (size_t)cpu_thread () * size);
 
-        w.a = w.c + cut.rows * cut.cols;
-        w.b = w.a + cut.rows * cut.depth;
         multiply (a, &cut, &w, task / cut.across * cut.rows, task % cut.across * cut.cols);
     }
     return 0;

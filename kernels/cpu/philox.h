@@ -66,19 +66,30 @@ VEC_INLINE vf philox_factor (struct philox_drop drop, vu bits)
 
 enum { PHILOX_RUN = 2 * VEC }; /* columns made at a time */
 
-/* Factors of columns col .. col + PHILOX_RUN - 1 (col a multiple of 4) of the row at
+/* Values of columns col .. col + PHILOX_RUN - 1 (col a multiple of 4) of the row at
  * (position, sample).
  */
-VEC_INLINE void philox_row (struct philox_drop drop, uint64_t key, int64_t col,
-                            uint32_t position, uint64_t sample, float *factor)
+VEC_INLINE void philox_bits (uint64_t key, int64_t col, uint32_t position, uint64_t sample,
+                             vu bits[2])
 {
     vl x = vec_set_l ((uint64_t)col / 4) + vec_count_l (), out[4], v01, v23;
 
     philox_lanes (key, x, vec_set_l (position), sample, out);
     v01 = (out[0] & 0xffffffff) | out[1] << 32;
     v23 = (out[2] & 0xffffffff) | out[3] << 32;
-    vec_store (factor, philox_factor (drop, (vu)vec_zip_low_pairs (v01, v23)));
-    vec_store (factor + VEC, philox_factor (drop, (vu)vec_zip_high_pairs (v01, v23)));
+    bits[0] = (vu)vec_zip_low_pairs (v01, v23);
+    bits[1] = (vu)vec_zip_high_pairs (v01, v23);
+}
+
+/* Factors of the same columns. */
+VEC_INLINE void philox_row (struct philox_drop drop, uint64_t key, int64_t col,
+                            uint32_t position, uint64_t sample, float *factor)
+{
+    vu bits[2];
+
+    philox_bits (key, col, position, sample, bits);
+    vec_store (factor, philox_factor (drop, bits[0]));
+    vec_store (factor + VEC, philox_factor (drop, bits[1]));
 }
 
 enum { PHILOX_CHUNK = 256 }; /* a multiple of every PHILOX_RUN */

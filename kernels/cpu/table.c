@@ -30,11 +30,18 @@ static int scratch_gemm (const struct kernels *k, const void *args, size_t *byte
     return cpu_gemm_scratch (k, args, bytes, err);
 }
 
+static int scratch_expert_gemm (const struct kernels *k, const void *args, size_t *bytes,
+                                struct mg_error *err)
+{
+    return cpu_expert_gemm_scratch (k, args, bytes, err);
+}
+
 #define RUN_SLOT(OP, op) [KERN_##OP] = run_##op,
 #define SCRATCH_SLOT(OP, op) [KERN_##OP] = scratch_##op,
 
 const struct kern_ops cpu_ops = {
     .name = "cpu",
     .run = { KERN_OPS (RUN_SLOT) },
-    .scratch = { [KERN_GEMM] = scratch_gemm, CPU_SCRATCH_OPS (SCRATCH_SLOT) },
+    .scratch = { [KERN_GEMM] = scratch_gemm, [KERN_EXPERT_GEMM] = scratch_expert_gemm,
+                 CPU_SCRATCH_OPS (SCRATCH_SLOT) },
 };

@@ -15,7 +15,9 @@ enum rng_purpose {
     RNG_DROPOUT_EMBEDDING, /* a = b = 0 */
     RNG_DROPOUT_HIDDEN,    /* a = 0 after attention, 1 after the MLP; b = global layer */
     RNG_DROPOUT_ATTENTION, /* a = global head, b = global layer */
-    RNG_FIM                /* a = stream, b = 0; see data/fim.h */
+    RNG_FIM,               /* a = stream, b = 0; see data/fim.h */
+    RNG_JITTER,            /* of a router's input: a = 0, b = global layer */
+    RNG_ROUTER             /* random logits of a router: a = 0, b = global layer */
 };
 
 /* Key for (seed, purpose, a, b): mixed so that different arguments give unrelated keys. */

@@ -115,6 +115,112 @@ static int run_attention (const struct kernels *k, const struct operands *o,
                          : kern_attention_fwd (k, &a, NULL, err);
 }
 
+/* m rows of 3 experts, from l to n features; the form is that of trans_a, trans_b. */
+static int run_expert_gemm (const struct kernels *k, const struct operands *o,
+                            const struct call *c, struct mg_error *err)
+{
+    struct kern_expert_gemm g = {
+        .form = c->trans_a ? KERN_EXPERT_WGRAD : c->trans_b ? KERN_EXPERT_FWD : KERN_EXPERT_DGRAD,
+        .accumulate = c->accumulate, .experts = 3, .rows = c->m, .in = c->l, .out = c->n,
+        .offset = (const int64_t *)o->d, .dtype = c->dtype, .c_dtype = c->c_dtype,
+    };
+
+    g.x = g.form == KERN_EXPERT_DGRAD ? o->c : o->a;
+    g.w = g.form == KERN_EXPERT_WGRAD ? o->c : o->b;
+    g.y = g.form == KERN_EXPERT_FWD ? o->c : g.form == KERN_EXPERT_WGRAD ? o->b : o->a;
+    if (!k->tape) {
+        int64_t offset[] = { 0, c->m / 2, c->m / 2, c->m };
+        int rc;
+
+        memcpy (o->d, offset, sizeof (offset));
+        rc = kern_expert_gemm (k, &g, NULL, err);
+        memset (o->d, 0, sizeof (offset));
+        return rc;
+    }
+    return kern_expert_gemm (k, &g, NULL, err);
+}
+
+static int run_gemm_double (const struct kernels *k, const struct operands *o,
+                            const struct call *c, struct mg_error *err)
+{
+    struct kern_gemm_double g = { .m = c->m, .n = c->n, .k = c->l, .a = o->a, .lda = c->l,
+                                  .b = o->b, .ldb = c->n, .c = o->c, .ldc = c->n,
+                                  .a_dtype = c->dtype, .b_dtype = c->c_dtype };
+
+    return kern_gemm_double (k, &g, NULL, err);
+}
+
+/* m tokens to l of n experts. */
+static struct kern_router router_of (const struct call *c)
+{
+    return (struct kern_router){ .tokens = c->m, .experts = c->n, .topk = c->l,
+                                 .score = KERN_SIGMOID, .groups = 5, .group_topk = 3 };
+}
+
+static int run_router (const struct kernels *k, const struct operands *o, const struct call *c,
+                       struct mg_error *err)
+{
+    struct kern_router_fwd f = { router_of (c), o->a, .index = (int32_t *)o->b, .prob = o->c };
+    struct kern_router_bwd b = { router_of (c), o->a, (const int32_t *)o->a, o->a, true, o->c };
+
+    return c->accumulate ? kern_router_bwd (k, &b, NULL, err)
+                         : kern_router_fwd (k, &f, NULL, err);
+}
+
+/* 4 sequences. */
+static int run_router_loss (const struct kernels *k, const struct operands *o,
+                            const struct call *c, struct mg_error *err)
+{
+    struct kern_router_sums s = { c->m, c->n, c->l, 4, KERN_SIGMOID, o->a, MG_FLOAT32, NULL, o->b,
+                                  o->c, (double *)o->d };
+    struct kern_router_loss_bwd b = { c->m, c->n, 4, KERN_SIGMOID, o->a, MG_FLOAT32, NULL, o->b, 1,
+                                      1, o->c };
+    int rc = c->accumulate ? kern_router_loss_bwd (k, &b, NULL, err)
+                           : kern_router_sums (k, &s, NULL, err);
+
+    if (!k->tape)
+        memset (o->d, 0, sizeof (double));
+    return rc;
+}
+
+static int run_sinkhorn (const struct kernels *k, const struct operands *o, const struct call *c,
+                         struct mg_error *err)
+{
+    struct kern_router_sinkhorn s = { c->m, c->n, c->l, o->a, MG_FLOAT32, 1e-4, (int32_t *)o->b,
+                                      NULL };
+
+    return kern_router_sinkhorn (k, &s, NULL, err);
+}
+
+static int run_quantile (const struct kernels *k, const struct operands *o, const struct call *c,
+                         struct mg_error *err)
+{
+    struct kern_router_quantile q = { c->m, c->n, c->l, o->a, MG_FLOAT32, o->b, o->c };
+
+    return kern_router_quantile (k, &q, NULL, err);
+}
+
+static int run_capacity (const struct kernels *k, const struct operands *o, const struct call *c,
+                         struct mg_error *err)
+{
+    struct kern_router_capacity a = { c->m, c->l, c->n, (const int32_t *)o->a, o->a, 7, true,
+                                      (int32_t *)o->c };
+
+    return kern_router_capacity (k, &a, NULL, err);
+}
+
+static int run_sort (const struct kernels *k, const struct operands *o, const struct call *c,
+                     struct mg_error *err)
+{
+    struct kern_expert_sort a = { .tokens = c->m, .topk = c->l, .index = (const int32_t *)o->a,
+                                  .experts = c->n, .row = (int32_t *)o->c };
+    struct kern_expert_chunks b = { 1, c->m, c->n, (const int64_t *)o->a, .limit = 9,
+                                    .row = (int32_t *)o->c };
+
+    return c->accumulate ? kern_expert_chunks (k, &b, NULL, err)
+                         : kern_expert_sort (k, &a, NULL, err);
+}
+
 /* c_dtype is float32 where nothing is said. */
 static const struct call calls[] = {
     { "product", run_gemm, 33, 70, 40, MG_FLOAT32, .trans_b = true },
@@ -147,6 +253,25 @@ static const struct call calls[] = {
     { "attention backward", run_attention, 129, 1, 24, MG_FLOAT32, .accumulate = true },
     { "float16 attention backward", run_attention, 65, 5, 9, MG_FLOAT16,
       .accumulate = true },
+    { "experts", run_expert_gemm, 70, 130, 40, MG_FLOAT32, .trans_b = true },
+    { "experts, bfloat16", run_expert_gemm, 70, 130, 40, MG_BFLOAT16, .c_dtype = MG_BFLOAT16,
+      .trans_b = true },
+    { "experts' rows, bfloat16", run_expert_gemm, 300, 33, 140, MG_BFLOAT16,
+      .c_dtype = MG_BFLOAT16, .accumulate = true },
+    { "experts' weights, float16", run_expert_gemm, 300, 270, 140, MG_FLOAT16, .trans_a = true },
+    { "experts' weights, bfloat16", run_expert_gemm, 300, 270, 140, MG_BFLOAT16, .trans_a = true },
+    { "experts' weights in bfloat16", run_expert_gemm, 390, 270, 140, MG_BFLOAT16,
+      .c_dtype = MG_BFLOAT16, .trans_a = true, .accumulate = true },
+    { "product in double", run_gemm_double, 70, 65, 129, MG_BFLOAT16, .c_dtype = MG_BFLOAT16 },
+    { "router", run_router, 300, 15, 4, MG_FLOAT32, .accumulate = false },
+    { "router backward", run_router, 300, 15, 4, MG_FLOAT32, .accumulate = true },
+    { "sums of a router", run_router_loss, 399, 15, 4, MG_FLOAT32, .accumulate = false },
+    { "losses of a router", run_router_loss, 399, 15, 4, MG_FLOAT32, .accumulate = true },
+    { "Sinkhorn", run_sinkhorn, 300, 15, 4, MG_FLOAT32, .accumulate = false },
+    { "quantiles", run_quantile, 300, 15, 4, MG_FLOAT32, .accumulate = false },
+    { "capacity", run_capacity, 300, 15, 4, MG_FLOAT32, .accumulate = false },
+    { "sort by expert", run_sort, 300, 15, 4, MG_FLOAT32, .accumulate = false },
+    { "chunks", run_sort, 300, 15, 4, MG_FLOAT32, .accumulate = true },
 };
 
 static size_t plan (struct kernels *k, const struct operands *untouchable,

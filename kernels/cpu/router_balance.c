@@ -1,0 +1,350 @@
+/* router_balance.c - balancing experts by other means than losses: Sinkhorn's algorithm, quantiles,
+ * biases, capacity, random logits (formulas in moe.h)
+ */
+
+#include <errno.h>
+
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/router.h"
+#include "libcore/base/rng.h"
+
+enum { PART = 64, MAX_PARTS = 64, MAX_ROUNDS = 10000 };
+
+static int check (const char *op, int64_t tokens, int64_t experts, int64_t topk,
+                  enum mg_dtype dtype, struct mg_error *err)
+{
+    if (tokens < 0 || experts < 0 || topk < 0 || topk > experts)
+        return mg_error_set (err, EINVAL, "%s: %lld tokens to %lld of %lld experts", op,
+                             (long long)tokens, (long long)topk, (long long)experts);
+    if (!router_has_type (dtype))
+        return mg_error_set (err, ENOTSUP, "%s: logits of %s, want float32 or float64", op,
+                             mg_dtype_name (dtype));
+    return 0;
+}
+
+/* --- Sinkhorn --- */
+
+/* c and the factors of its rows and columns; sums of columns over each part of the rows. */
+struct plan {
+    double *c, *d0, *d1, *sum;
+    int64_t parts;
+};
+
+static int64_t count_parts (int64_t tokens)
+{
+    return cpu_min ((tokens + PART - 1) / PART, MAX_PARTS);
+}
+
+size_t cpu_router_sinkhorn_scratch (const struct kernels *k, const struct kern_router_sinkhorn *a)
+{
+    (void)k;
+    return (size_t)(a->tokens * (a->experts + 1) + (count_parts (a->tokens) + 1) * a->experts)
+           * sizeof (double);
+}
+
+/* A round's d0 and sums of a part. */
+static void run_part (const struct kern_router_sinkhorn *a, const struct plan *p, int64_t part)
+{
+    double *sum = p->sum + part * a->experts;
+
+    memset (sum, 0, (size_t)a->experts * sizeof (double));
+    for (int64_t t = a->tokens * part / p->parts; t < a->tokens * (part + 1) / p->parts; t++) {
+        const double *c = p->c + t * a->experts;
+        double total = 0;
+
+        for (int64_t e = 0; e < a->experts; e++)
+            total += p->d1[e] * c[e];
+        p->d0[t] = 1 / (double)a->tokens / (total + 1e-8);
+        for (int64_t e = 0; e < a->experts; e++)
+            sum[e] += p->d0[t] * c[e];
+    }
+}
+
+/* Returns the mean change of d1. */
+static double run_round (const struct kernels *k, const struct kern_router_sinkhorn *a,
+                         const struct plan *p)
+{
+    double change = 0;
+
+#pragma omp parallel for num_threads (cpu_of (k)->threads) if (p->parts > 1)
+    for (int64_t part = 0; part < p->parts; part++)
+        run_part (a, p, part);
+    for (int64_t e = 0; e < a->experts; e++) {
+        double sum = 0, before = p->d1[e];
+
+        for (int64_t part = 0; part < p->parts; part++)
+            sum += p->sum[part * a->experts + e];
+        p->d1[e] = 1 / (double)a->experts / (sum + 1e-8);
+        change += fabs (p->d1[e] - before);
+    }
+    return change / (double)a->experts;
+}
+
+/* A token's elements of the plan take the place of c. */
+static void choose (const struct kern_router_sinkhorn *a, const struct plan *p, int64_t t)
+{
+    double *v = p->c + t * a->experts;
+
+    for (int64_t e = 0; e < a->experts; e++) {
+        v[e] *= p->d1[e] * p->d0[t];
+        if (a->plan)
+            a->plan[t * a->experts + e] = (float)v[e];
+    }
+    router_top (v, a->experts, a->topk, a->index + t * a->topk);
+}
+
+int cpu_router_sinkhorn (const struct kernels *k, const struct kern_router_sinkhorn *a,
+                         struct mg_error *err)
+{
+    struct plan p = { .parts = count_parts (a->tokens) };
+    int64_t n = a->tokens * a->experts;
+
+    if (check ("router_sinkhorn", a->tokens, a->experts, a->topk, a->dtype, err) < 0)
+        return -1;
+    if (n == 0)
+        return 0;
+    if (!(p.c = cpu_scratch (k, cpu_router_sinkhorn_scratch (k, a), err)))
+        return -1;
+    p.d0 = p.c + n;
+    p.d1 = p.d0 + a->tokens;
+    p.sum = p.d1 + a->experts;
+    for (int64_t e = 0; e < a->experts; e++)
+        p.d1[e] = 1;
+#pragma omp parallel for num_threads (cpu_of (k)->threads) if (n > CPU_SERIAL / 16)
+    for (int64_t i = 0; i < n; i++)
+        p.c[i] = exp (router_get (a->logits, a->dtype, i));
+    for (int i = 0; i < MAX_ROUNDS; i++)
+        if (!(run_round (k, a, &p) > a->tol))
+            break;
+#pragma omp parallel for num_threads (cpu_of (k)->threads) if (n > CPU_SERIAL / 16)
+    for (int64_t t = 0; t < a->tokens; t++)
+        choose (a, &p, t);
+    return 0;
+}
+
+/* --- quantiles --- */
+
+/* alpha; a thread's values of a token or an expert, and the token's best experts */
+static int64_t own_size (const struct kern_router_quantile *a)
+{
+    int64_t token = a->experts + (a->topk + 2) / 2;
+
+    return token > a->tokens ? token : a->tokens;
+}
+
+size_t cpu_router_quantile_scratch (const struct kernels *k, const struct kern_router_quantile *a)
+{
+    return (size_t)(a->tokens + cpu_of (k)->threads * own_size (a)) * sizeof (double);
+}
+
+static double find_alpha (const struct kern_router_quantile *a, int64_t t, double *v)
+{
+    int32_t *top = (int32_t *)(v + a->experts);
+
+    for (int64_t e = 0; e < a->experts; e++)
+        v[e] = router_get (a->logits, a->dtype, t * a->experts + e) - (double)a->beta[e];
+    router_top (v, a->experts, a->topk + 1, top);
+    return v[top[a->topk]];
+}
+
+static double find_quantile (const struct kern_router_quantile *a, int64_t e, const double *alpha,
+                             double *v)
+{
+    for (int64_t t = 0; t < a->tokens; t++) {
+        double x = router_get (a->logits, a->dtype, t * a->experts + e) - alpha[t];
+
+        v[t] = x == x ? x : -INFINITY;
+    }
+    return router_largest (v, a->tokens, a->tokens * a->topk / a->experts + 1);
+}
+
+int cpu_router_quantile (const struct kernels *k, const struct kern_router_quantile *a,
+                         struct mg_error *err)
+{
+    double *alpha, *own;
+
+    if (check ("router_quantile", a->tokens, a->experts, a->topk, a->dtype, err) < 0)
+        return -1;
+    if (a->tokens == 0 || a->experts == 0)
+        return 0;
+    if (a->topk >= a->experts || a->tokens * a->topk % a->experts != 0)
+        return mg_error_set (err, EINVAL, "router_quantile: %lld experts, want more than the %lld "
+                             "of a token, and a divisor of %lld tokens times these",
+                             (long long)a->experts, (long long)a->topk, (long long)a->tokens);
+    if (!(alpha = cpu_scratch (k, cpu_router_quantile_scratch (k, a), err)))
+        return -1;
+    own = alpha + a->tokens;
+#pragma omp parallel num_threads (cpu_of (k)->threads) \
+    if (a->tokens * a->experts > CPU_SERIAL / 16)
+    {
+        double *v = own + cpu_thread () * own_size (a);
+
+#pragma omp for
+        for (int64_t t = 0; t < a->tokens; t++)
+            alpha[t] = find_alpha (a, t, v);
+#pragma omp for
+        for (int64_t e = 0; e < a->experts; e++)
+            a->sum[e] += (float)find_quantile (a, e, alpha, v);
+    }
+    return 0;
+}
+
+/* --- biases --- */
+
+int cpu_router_beta (const struct kernels *k, const struct kern_router_beta *a,
+                     struct mg_error *err)
+{
+    double mean = 0;
+
+    (void)k, (void)err;
+    for (int64_t e = 0; e < a->experts; e++)
+        mean += a->ema * (double)a->beta[e] + (1 - a->ema) * a->scale * (double)a->sum[e];
+    mean /= (double)a->experts;
+    for (int64_t e = 0; e < a->experts; e++)
+        a->beta[e] = (float)(a->ema * (double)a->beta[e]
+                             + (1 - a->ema) * a->scale * (double)a->sum[e] - mean);
+    return 0;
+}
+
+int cpu_router_bias (const struct kernels *k, const struct kern_router_bias *a,
+                     struct mg_error *err)
+{
+    double mean = 0;
+
+    (void)k, (void)err;
+    for (int64_t e = 0; e < a->experts; e++)
+        mean += (double)a->count[e];
+    mean /= (double)a->experts;
+    for (int64_t e = 0; e < a->experts; e++) {
+        double lack = mean - (double)a->count[e];
+
+        a->bias[e] += (float)(a->rate * (double)((lack > 0) - (lack < 0)));
+    }
+    return 0;
+}
+
+/* --- capacity --- */
+
+/* By expert: where its choices begin, [experts + 1]; the choices, by token; a probability each. */
+struct choices {
+    int64_t *begin;
+    double *prob;
+    int32_t *list;
+};
+
+static size_t choices_size (int64_t choices, int64_t experts)
+{
+    return (size_t)(experts + 1) * sizeof (int64_t) + (size_t)choices * sizeof (double)
+           + (size_t)choices * sizeof (int32_t);
+}
+
+size_t cpu_router_capacity_scratch (const struct kernels *k, const struct kern_router_capacity *a)
+{
+    (void)k;
+    return choices_size (a->tokens * a->topk, a->experts);
+}
+
+static bool is_expert (const struct kern_router_capacity *a, int64_t c)
+{
+    return a->index[c] >= 0 && a->index[c] < a->experts;
+}
+
+static void list_choices (const struct kern_router_capacity *a, const struct choices *s)
+{
+    int64_t n = a->tokens * a->topk;
+
+    for (int64_t e = 0; e <= a->experts; e++)
+        s->begin[e] = 0;
+    for (int64_t c = 0; c < n; c++)
+        if (is_expert (a, c))
+            s->begin[a->index[c] + 1]++;
+    for (int64_t e = 0; e < a->experts; e++)
+        s->begin[e + 1] += s->begin[e];
+    for (int64_t c = 0; c < n; c++)
+        if (is_expert (a, c))
+            s->list[s->begin[a->index[c]]++] = (int32_t)c;
+    for (int64_t e = a->experts; e > 0; e--)
+        s->begin[e] = s->begin[e - 1];
+    s->begin[0] = 0;
+}
+
+/* Without by_prob all are equal, so that the first tokens' are kept. */
+static double prob_of (const struct kern_router_capacity *a, int32_t choice)
+{
+    double p = a->by_prob ? (double)a->prob[choice] : 0;
+
+    return p == p ? p : -INFINITY;
+}
+
+/* Drop what is less probable than the last choice that is kept, and what is too much of those that
+ * are as probable.
+ */
+static void limit_expert (const struct kern_router_capacity *a, const struct choices *s, int64_t e)
+{
+    int64_t n = s->begin[e + 1] - s->begin[e], same = a->capacity;
+    const int32_t *list = s->list + s->begin[e];
+    double *prob = s->prob + s->begin[e], last;
+
+    if (n <= a->capacity)
+        return;
+    for (int64_t i = 0; i < n; i++)
+        prob[i] = prob_of (a, list[i]);
+    last = a->capacity > 0 ? router_largest (prob, n, a->capacity) : INFINITY;
+    for (int64_t i = 0; i < n; i++)
+        same -= prob_of (a, list[i]) > last;
+    for (int64_t i = 0; i < n; i++) {
+        double p = prob_of (a, list[i]);
+
+        if (!(p > last || (p >= last && same-- > 0)))
+            a->kept[list[i]] = -1;
+    }
+}
+
+int cpu_router_capacity (const struct kernels *k, const struct kern_router_capacity *a,
+                         struct mg_error *err)
+{
+    int64_t n = a->tokens * a->topk;
+    struct choices s;
+    char *memory;
+
+    if (a->capacity < 0)
+        return mg_error_set (err, EINVAL, "router_capacity: %lld", (long long)a->capacity);
+    if (!(memory = cpu_scratch (k, cpu_router_capacity_scratch (k, a), err)))
+        return -1;
+    s.begin = (int64_t *)memory;
+    s.prob = (double *)(s.begin + a->experts + 1);
+    s.list = (int32_t *)(s.prob + n);
+    list_choices (a, &s);
+    for (int64_t c = 0; c < n; c++)
+        a->kept[c] = a->index[c];
+#pragma omp parallel for num_threads (cpu_of (k)->threads) schedule (dynamic) \
+    if (n > CPU_SERIAL)
+    for (int64_t e = 0; e < a->experts; e++)
+        limit_expert (a, &s, e);
+    return 0;
+}
+
+/* --- random logits --- */
+
+int cpu_router_random (const struct kernels *k, const struct kern_router_random *a,
+                       struct mg_error *err)
+{
+    const struct kern_place *p = &a->place;
+
+    if (check ("router_random", a->tokens, a->experts, 0, a->dtype, err) < 0)
+        return -1;
+#pragma omp parallel for num_threads (cpu_of (k)->threads) \
+    if (a->tokens * a->experts > CPU_SERIAL / 16)
+    for (int64_t t = 0; t < a->tokens; t++) {
+        int64_t s = t / p->batch, b = t % p->batch;
+        double x[4];
+
+        for (int64_t e = 0; e < a->experts; e++) {
+            if (e % 4 == 0)
+                rng_normal (p->key, (uint32_t)(e / 4), (uint32_t)cpu_position (&p->position, s, b),
+                            (uint64_t)p->sample[b], x);
+            router_put (a->logits, a->dtype, t * a->experts + e, x[e % 4]);
+        }
+    }
+    return 0;
+}
