@@ -32,6 +32,9 @@
  * one with the lowest number, and a NaN is below every number.  Megatron-LM leaves the order of
  * equal values to its backend; of different values it takes the same.
  */
+#ifndef KERNELS_KERNELS_H
+#include "kernels/kernels.h" /* which includes this header where it can stand */
+#endif
 #ifndef KERNELS_MOE_H
 #define KERNELS_MOE_H
 
