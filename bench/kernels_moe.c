@@ -160,22 +160,37 @@ static int call_copy (struct bench *b, const void *what)
     return kern_copy (b->k, &a, NULL, NULL);
 }
 
+static int call_memcpy (struct bench *b, const void *what)
+{
+    int64_t rows = *(const int64_t *)what;
+
+#pragma omp parallel for num_threads (b->threads)
+    for (int i = 0; i < b->threads; i++) {
+        int64_t first = rows * i / b->threads, last = rows * (i + 1) / b->threads;
+
+        memcpy (b->b + first * 1024, b->a + first * 1024, (size_t)(last - first) * 4096);
+    }
+    return 0;
+}
+
 static void bench_rows (struct bench *b)
 {
     static const struct shape s = { 8192, 64, 4, 1024, 1024, true };
     struct routing r = route (b, &s);
-    double bytes = 8e-9 * (double)r.choices * 1024, copy, gather, combine, weighted;
+    double bytes = 8e-9 * (double)r.choices * 1024, copy, gather, combine, weighted, plain;
     struct kern_row_gather g = { r.choices, 1024, &r.offset[64], r.source, s.topk, NULL, b->a,
                                  b->b, MG_FLOAT32 };
     struct kern_row_combine c = { s.tokens, s.topk, 1024, r.row, r.prob, b->a, false, b->b,
                                   MG_FLOAT32 };
 
     copy = bytes / best_of (call_copy, b, &r.choices);
+    plain = bytes / best_of (call_memcpy, b, &r.choices);
     gather = bytes / best_of (call_row_gather, b, &g);
     g.weight = r.prob;
     weighted = bytes / best_of (call_row_gather, b, &g);
     /* reads all rows, writes one for each token */
     combine = bytes * (0.5 + 0.5 / (double)s.topk) / best_of (call_row_combine, b, &c);
+    copy = plain > copy ? plain : copy;
     printf ("rows of 4 KiB: copy %.1f GB/s; permute %.1f (%.2f), weighted %.1f (%.2f), "
             "unpermute %.1f (%.2f)\n", copy, gather, gather / copy, weighted, weighted / copy,
             combine, combine / copy);

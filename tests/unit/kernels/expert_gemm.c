@@ -118,6 +118,16 @@ static struct typed stored (const float *x, size_t n, enum mg_dtype dtype)
     return a;
 }
 
+/* Of a sum in float32. */
+static double tolerance (const struct kern_expert_gemm *a)
+{
+    int64_t terms = a->form == KERN_EXPERT_FWD     ? a->in
+                    : a->form == KERN_EXPERT_DGRAD ? a->out
+                                                   : a->rows;
+
+    return 1e-6 * sqrt ((double)(1 + terms));
+}
+
 static const char *const forms[] = { "forward", "input gradient", "weight gradient" };
 
 static void test (const struct kit *kit, const struct shape *s, enum kern_expert_form form,
@@ -145,7 +155,7 @@ static void test (const struct kit *kit, const struct shape *s, enum kern_expert
     p.before = inputs (p.n, c_dtype, 4);
     want = kit_alloc (p.n, sizeof (double));
     expect (&p, x, w, y, want);
-    kit_check (kit, run, &p, p.n, want, 1e-5 + typed_error (c_dtype),
+    kit_check (kit, run, &p, p.n, want, tolerance (&p.a) + typed_error (c_dtype),
                "%s of %d experts, %d to %d, %s to %s%s", forms[form], (int)s->experts, (int)s->in,
                (int)s->out, mg_dtype_name (dtype), mg_dtype_name (c_dtype),
                accumulate ? ", added" : "");

@@ -185,6 +185,40 @@ static void test (const struct kit *kit, int64_t tokens, int64_t topk, int64_t c
     free (p.source);
 }
 
+/* Results that are larger than the caches are written in another way, if rows are cache lines. */
+static void test_large (const struct kit_variant *v)
+{
+    enum { ROWS = 4500, COLS = 1024 };
+    size_t n = (size_t)ROWS * COLS;
+    float *x = aligned_alloc (64, n * sizeof (float)), *y = aligned_alloc (64, (n + 64) * 4);
+    int32_t *source = kit_alloc (ROWS, sizeof (*source));
+    struct kern_row_gather a = { ROWS, COLS, NULL, source, 2, NULL, x, y, MG_FLOAT32 };
+    int64_t wrong = 0, live = ROWS - 1;
+
+    if (!x || !y)
+        bail_out ("out of memory");
+    kit_random (x, n, 1);
+    for (int32_t i = 0; i < ROWS; i++)
+        source[i] = i % 100 == 7 ? -1 : i * 7919 % (2 * ROWS);
+    for (int shift = 0; shift < 2; shift++) { // not at a cache line, then at one
+        a.y = y + (shift ? 0 : 1);
+        a.live = shift ? &live : NULL;
+        memset (y, 77, (n + 1) * sizeof (float));
+        kern_row_gather (v->k, &a, NULL, NULL);
+        for (int64_t i = 0; i < ROWS - shift; i++) {
+            const float *row = (const float *)a.y + i * COLS, *from = x + source[i] / 2 * COLS;
+
+            wrong += source[i] < 0 ? row[0] != 0 || row[COLS - 1] != 0
+                                   : memcmp (row, from, COLS * sizeof (float)) != 0;
+        }
+        wrong += shift && *(const char *)(y + (n - COLS)) != 77;
+    }
+    is_int (wrong, 0, "%s: rows that are larger than the caches", v->name);
+    free (x);
+    free (y);
+    free (source);
+}
+
 int main (void)
 {
     static const int64_t sizes[][3] = { { 0, 2, 5 },  { 1, 1, 1 },   { 7, 2, 1 },  { 5, 3, 17 },
@@ -196,6 +230,8 @@ int main (void)
     for (size_t i = 0; i < sizeof (sizes) / sizeof (sizes[0]); i++)
         for (int type = 0; type < 3; type++)
             test (&kit, sizes[i][0], sizes[i][1], sizes[i][2], types[type]);
+    for (size_t i = 0; i < kit.count; i++)
+        test_large (&kit.variants[i]);
     kit_close (&kit);
     return done_testing ();
 }
