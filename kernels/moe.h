@@ -44,8 +44,8 @@
 #include "megatron/dtype.h"
 
 /* C[m,n] = op(A)[m,k] op(B)[k,n] (+ C if accumulate) (+ bias[n] on every row), in float64, rounded
- * once: the router's product and its two gradients, where kern_gemm has not the types.  op and ld*
- * are those of kern_gemm.  Each operand has a type of its own: float32, float64, bfloat16 or
+ * once: the router's product and its two gradients, if kern_gemm lacks the types.  op and ld* are
+ * those of kern_gemm.  Each operand has a type of its own: float32, float64, bfloat16 or
  * float16.
  */
 struct kern_gemm_double {
@@ -74,8 +74,10 @@ enum kern_score {
 /* What the router's forward and backward pass share.  A choice's probability is
  *
  *     scale q,  q = the softmax of the token's chosen logits     (KERN_SOFTMAX_CHOSEN)
- *               q = s                                            (KERN_SOFTMAX, or topk 1)
- *               q = s / (sum of the token's chosen s + 1e-20)    (the others).
+ *               q = s                                            (KERN_SOFTMAX)
+ *               q = s / (sum of the token's chosen s + 1e-20)    (the others; with topk 1, q = s).
+ *
+ * A router of one expert with KERN_SIGMOID is a gate: the probability is 1 / (1 + exp (-x)).
  */
 struct kern_router {
     int64_t tokens, experts, topk; /* topk <= experts */
@@ -107,9 +109,10 @@ struct kern_router_fwd {
     float *prob;        /* [tokens][topk] */
 };
 
-/* dlogits (+)= the gradient of the logits, by that of the probabilities.  'index' is that of
- * kern_router_fwd, not what kern_router_capacity made of it: the probability of a choice that is
- * dropped later is part of the sum that the others are divided by.  Its dprob is 0.
+/* dlogits (+)= the gradient of the logits, from that of the probabilities.  'index' is what
+ * kern_router_fwd wrote, not what kern_router_capacity made of it: the score of a choice that is
+ * dropped later is part of the sum that the other scores are divided by.  The dprob of a dropped
+ * choice is 0, as kern_row_gather makes it.
  */
 struct kern_router_bwd {
     struct kern_router router;
@@ -121,8 +124,8 @@ struct kern_router_bwd {
 };
 
 /* The scores of auxiliary losses are r = softmax of all logits (both softmaxes), or
- * r = s / (sum of all s + 1e-20); the experts counted are those with the topk largest r, whatever
- * bias, groups and capacity made of the routing.  Token t is of sequence t % batch; with batch 1
+ * r = s / (sum of all s + 1e-20).  The experts counted are those with the topk largest r: bias,
+ * groups and capacity have no part in them.  Token t is of sequence t % batch; with batch 1
  * all tokens are one sequence.  Tokens whose mask is 0 (padding) count for nothing.
  *
  * count[b][e] = number of choices of expert e by tokens of sequence b, sum[b][e] = sum of their r;
@@ -160,9 +163,9 @@ struct kern_router_loss {
 };
 
 /* dlogits += scale (slope of sum_t,e weight[t % batch][e] r[t][e])
- *            + z (slope of the mean of log (sum_e exp (x))^2).
- * 'scale' and 'z' hold the factor of the main loss (MoEAuxLossAutoScaler of Megatron-LM); 'z' also
- * the coefficient.
+ *            + z (slope of the mean of log (sum_e exp (x))^2),
+ * the sum and the mean over tokens that count.  'scale' and 'z' hold the factor that the main loss
+ * is multiplied by (MoEAuxLossAutoScaler of Megatron-LM); 'z' also holds the z-loss's coefficient.
  */
 struct kern_router_loss_bwd {
     int64_t tokens, experts, batch;
@@ -195,8 +198,9 @@ struct kern_router_sinkhorn {
 };
 
 /* sum[e] += the (tokens topk / experts + 1)-th largest of x[t][e] - alpha[t] over the tokens, where
- * alpha[t] is the (topk + 1)-th largest of x[t][e] - beta[e] over the experts: with that for beta
- * an expert gets tokens topk / experts tokens.  topk < experts, and experts divides tokens topk.
+ * alpha[t] is the (topk + 1)-th largest of x[t][e] - beta[e] over the experts.  If beta[e] were
+ * this value and alpha stayed, expert e would get tokens topk / experts tokens.  topk < experts,
+ * and experts divides tokens topk.
  */
 struct kern_router_quantile {
     int64_t tokens, experts, topk;

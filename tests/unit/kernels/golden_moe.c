@@ -385,7 +385,8 @@ static void permute_back (struct golden *g, const struct rows *s, const float *p
                                     grad, MG_FLOAT32 };
     struct kern_row_dot dot = { s->tokens, s->experts, s->cols, s->row, permuted, upstream, dprob,
                                 MG_FLOAT32 };
-    struct kern_router_bwd b = { .router = { s->tokens, s->experts, s->experts },
+    struct kern_router_bwd b = { .router = { .tokens = s->tokens, .experts = s->experts,
+                                             .topk = s->experts },
                                  .index = s->index, .dprob = dprob };
 
     kern_row_gather (k, &back, NULL, NULL);
