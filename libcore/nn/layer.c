@@ -423,8 +423,7 @@ double layer_cost (const struct layer_spec *spec, uint32_t phases, const struct 
 
 static void set_shape (struct param *p, const struct layer_param *row, const struct nn *nn)
 {
-    int split = row->split == SPLIT_COLS ? 1 : 0;
-
+    int split = row->split == SPLIT_COLS ? 1 : 0, blocks = row->blocks > 1 ? row->blocks : 1;
     int64_t first[2] = { 0 };
 
     p->ndims = row->ndims;
@@ -438,12 +437,12 @@ static void set_shape (struct param *p, const struct layer_param *row, const str
         }
         p->numel *= p->extent[d];
     }
-    p->num_rects = row->blocks > 1 ? row->blocks : 1;
-    for (int i = 0; i < p->num_rects; i++) /* each block of rows is dealt out alone */
-        p->rect[i] = (struct param_rect){
-            .rows = p->extent[0] / p->num_rects,
-            .offset = { first[0] / p->num_rects + i * (row->global[0] / p->num_rects), first[1] },
-        };
+    p->runs = (struct param_runs){ /* each block of rows is dealt out alone */
+        .offset = { first[0] / blocks, first[1] },
+        .rows = p->extent[0] / blocks,
+        .count = blocks,
+        .stride = row->global[0] / blocks,
+    };
 }
 
 static void set_name (struct param *p, const struct layer *layer, const char *name)

@@ -42,7 +42,7 @@ struct layer_param {
     int64_t padded;    /* rows that are dealt out, if more than global[0]; else 0 */
     enum param_split split;
     int blocks;        /* equal blocks of rows, each of which is split alone (a gate and what it
-                          multiplies), up to PARAM_MAX_RECTS; 0: one; not with 'padded' */
+                          multiplies); 0: one; not with 'padded' */
     int64_t part[LAYER_MAX_PARTS]; /* rows of each part of a fused parameter: groups of part[0] +
                           part[1] + ... rows follow each other (queries, key and value of some
                           heads; a gate and what it multiplies); zeros: not fused */

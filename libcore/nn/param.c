@@ -16,42 +16,48 @@ static int64_t num_cols (const struct param *p)
     return p->ndims == 2 ? p->extent[1] : 1;
 }
 
-/* Rows of a rectangle that are not padding. */
-static int64_t true_rows (const struct param *p, const struct param_rect *r)
+/* Rows of a run that are not padding. */
+static int64_t true_rows (const struct param *p, int64_t first)
 {
-    int64_t rows = p->global[0] - r->offset[0];
+    int64_t rows = p->global[0] - first;
 
     rows = rows > 0 ? rows : 0;
-    return rows < r->rows ? rows : r->rows;
+    return rows < p->runs.rows ? rows : p->runs.rows;
+}
+
+/* The global row that run 'i' begins with. */
+static int64_t first_row (const struct param *p, int64_t i)
+{
+    return p->runs.offset[0] + i * p->runs.stride;
 }
 
 int64_t param_true_elements (const struct param *p, int64_t from, int64_t to)
 {
     int64_t end = 0;
 
-    for (int i = 0; i < p->num_rects; i++)
-        end += true_rows (p, &p->rect[i]) * num_cols (p);
+    for (int64_t i = 0; i < p->runs.count; i++)
+        end += true_rows (p, first_row (p, i)) * num_cols (p);
     end = end < to ? end : to;
     return end > from ? end - from : 0;
 }
 
-/* Initial values of a rectangle whose first row is row 'row' of the part. */
-static int init_rect (const struct param *p, const struct param_rect *r, int64_t row,
-                      const struct kernels *kern, struct mg_stream *stream,
-                      struct mg_error *err)
+/* Initial values of run 'i' of the part. */
+static int init_run (const struct param *p, int64_t i, const struct kernels *kern,
+                     struct mg_stream *stream, struct mg_error *err)
 {
+    const struct param_runs *r = &p->runs;
     bool matrix = p->ndims == 2;
     char *out = p->storage == p->dtype ? p->data : p->grad;
     struct kern_fill_normal fill = {
-        .rows = matrix ? true_rows (p, r) : 1,
+        .rows = matrix ? true_rows (p, first_row (p, i)) : 1,
         .cols = matrix ? p->extent[1] : r->rows,
         .ld = matrix ? p->extent[1] : r->rows,
-        .first_row = matrix ? r->offset[0] : 0,
-        .first_col = matrix ? r->offset[1] : r->offset[0],
+        .first_row = matrix ? first_row (p, i) : 0,
+        .first_col = matrix ? r->offset[1] : first_row (p, i),
         .key = p->init_key,
         .mean = p->init_std > 0 ? 0 : (double)p->init_value,
         .std = p->init_std,
-        .out = out + (size_t)(row * num_cols (p)) * mg_dtype_size (p->dtype),
+        .out = out + (size_t)(i * r->rows * num_cols (p)) * mg_dtype_size (p->dtype),
         .dtype = p->dtype,
     };
 
@@ -63,14 +69,12 @@ int param_init (const struct param *p, const struct kernels *kern,
 {
     const struct kern_fill constant = { .n = p->numel, .value = p->init_value, .out = p->data,
                                         .dtype = p->dtype };
-    int64_t row = 0;
 
     if (p->init_std <= 0 && p->dtype == MG_FLOAT32)
         return kern_fill (kern, &constant, stream, err);
-    for (int i = 0; i < p->num_rects; i++) {
-        if (init_rect (p, &p->rect[i], row, kern, stream, err) < 0)
+    for (int64_t i = 0; i < p->runs.count; i++) {
+        if (init_run (p, i, kern, stream, err) < 0)
             return -1;
-        row += p->rect[i].rows;
     }
     return 0;
 }
@@ -80,75 +84,65 @@ bool param_is_counted (const struct param *p, int tp_rank)
     return !p->shared_copy && (p->tp_sharded || tp_rank == 0);
 }
 
-/* A piece of rectangle 'r' of the part. */
-static void describe (const struct param *p, const char *prefix, const struct param_rect *r,
-                      struct piece *piece)
+/* A piece that begins where run 'i' of the part does. */
+static void describe (const struct param *p, const char *prefix, int64_t i, struct piece *piece)
 {
     *piece = (struct piece){ .dtype = MG_FLOAT32, .ndims = p->ndims };
     snprintf (piece->name, sizeof (piece->name), "%s%s", prefix, p->name);
     memcpy (piece->global, p->global, sizeof (piece->global));
-    memcpy (piece->offset, r->offset, sizeof (piece->offset));
+    memcpy (piece->offset, p->runs.offset, sizeof (piece->offset));
     memcpy (piece->extent, p->extent, sizeof (piece->extent));
+    piece->offset[0] = first_row (p, i);
 }
 
 void param_name_piece (const struct param *p, struct piece *piece)
 {
-    describe (p, "", &p->rect[0], piece);
+    describe (p, "", 0, piece);
     piece->extent[0] = 0;
 }
 
-/* Where the first piece of [from, to) ends: behind the rest of a row, the whole rows, the start of
- * a row.
- */
-static int64_t cut (int64_t cols, int64_t from, int64_t to)
+/* Columns of a run as a rectangle: a vector's run is one row. */
+static int64_t run_cols (const struct param *p)
 {
-    int64_t row_end = (from / cols + 1) * cols;
+    return p->ndims == 2 ? p->extent[1] : p->runs.rows;
+}
 
+/* Where the first piece of [from, to) ends: behind the rest of a row, the whole rows, the start of
+ * a row; never behind the run.
+ */
+static int64_t cut (const struct param *p, int64_t from, int64_t to)
+{
+    int64_t cols = run_cols (p), run = p->runs.rows * num_cols (p);
+    int64_t row_end = (from / cols + 1) * cols, run_end = (from / run + 1) * run;
+
+    to = run_end < to ? run_end : to;
     if (from % cols != 0 || row_end > to)
         return row_end < to ? row_end : to;
     return to / cols * cols;
 }
 
-/* Elements [from, to) of a rectangle: its pieces. */
-static size_t cut_rect (const struct param *p, const char *prefix, const struct param_rect *r,
-                        int64_t from, int64_t to, bool owner, struct piece *pieces)
+size_t param_num_pieces (const struct param *p, int64_t from, int64_t to)
 {
-    int last = p->ndims - 1;
-    int64_t cols = p->ndims == 2 ? p->extent[1] : r->rows;
     size_t n = 0;
 
-    while (from < to) {
-        struct piece *piece = &pieces[n++];
-        int64_t end = cut (cols, from, to), rows = (end - from + cols - 1) / cols;
-
-        describe (p, prefix, r, piece);
-        piece->owner = owner;
-        piece->offset[last] += from % cols;
-        piece->extent[last] = rows > 1 ? cols : end - from;
-        if (p->ndims == 2) {
-            piece->offset[0] += from / cols;
-            piece->extent[0] = rows;
-        }
-        from = end;
-    }
+    for (; from < to; n++)
+        from = cut (p, from, to);
     return n;
 }
 
-size_t param_pieces (const struct param *p, const char *prefix, int64_t from, int64_t to,
-                     bool writer, int tp_rank, struct piece pieces[PARAM_MAX_PIECES])
+int64_t param_piece (const struct param *p, const char *prefix, int64_t from, int64_t to,
+                     bool writer, int tp_rank, struct piece *piece)
 {
-    bool owner = writer && param_is_counted (p, tp_rank);
-    int64_t first = 0;
-    size_t n = 0;
+    int64_t run = p->runs.rows * num_cols (p), cols = run_cols (p), last = p->ndims - 1;
+    int64_t end = cut (p, from, to), rows = (end - from + cols - 1) / cols;
 
-    for (int i = 0; i < p->num_rects; i++) {
-        int64_t end = first + p->rect[i].rows * num_cols (p);
-        int64_t low = from > first ? from : first, high = to < end ? to : end;
-
-        if (low < high)
-            n += cut_rect (p, prefix, &p->rect[i], low - first, high - first, owner,
-                           pieces + n);
-        first = end;
+    describe (p, prefix, from / run, piece);
+    piece->owner = writer && param_is_counted (p, tp_rank);
+    piece->offset[last] += from % cols;
+    piece->extent[last] = rows > 1 ? cols : end - from;
+    if (p->ndims == 2) {
+        piece->offset[0] += from % run / cols;
+        piece->extent[0] = rows;
     }
-    return n;
+    return end;
 }

@@ -13,13 +13,13 @@
 #include "libcore/device/device.h"
 #include "libcore/tensor/piece.h"
 
-/* A rectangle of a global tensor: 'rows' of it and all columns of the part, from 'offset' on.  Of a
- * vector, rows are elements.
+/* The rows of a global tensor that a rank's part has: 'count' runs of 'rows' rows.  The first run
+ * begins at 'offset', each further one 'stride' rows behind the one before.  The part has as many
+ * columns of each row as its extent says.  Of a vector, rows are elements.
  */
-enum { PARAM_MAX_RECTS = 2 };
-struct param_rect {
-    int64_t rows;
+struct param_runs {
     int64_t offset[PIECE_MAX_DIMS];
+    int64_t rows, count, stride; /* stride: not read if there is one run */
 };
 
 struct param {
@@ -29,10 +29,9 @@ struct param {
     int ndims;
     int64_t global[PIECE_MAX_DIMS]; /* whole tensor, without vocabulary padding */
     int64_t extent[PIECE_MAX_DIMS]; /* shape of this rank's part, padding included: the rows of
-                                       the rectangles, one below the other */
+                                       the runs, one below the other */
     int64_t numel;                  /* product of extent */
-    struct param_rect rect[PARAM_MAX_RECTS];
-    int num_rects; /* 1, or more where the part is cut out of several places */
+    struct param_runs runs;
 
     bool expert;      /* of experts: every expert-parallel rank has others, the ranks of the
                          expert-data-parallel group have the same; its tensor-parallel ranks
@@ -79,14 +78,16 @@ static inline bool param_adds (struct param *p)
 int param_init (const struct param *p, const struct kernels *kern,
                 struct mg_stream *stream, struct mg_error *err);
 
-/* Describe elements [from, to) of this rank's row-major part as pieces of the tensor "PREFIX"
- * + name, without data.  Of each rectangle there are at most three: the rest of a row, whole
- * rows, the start of a row.  'writer': this rank is one that may write for the ranks that have the
- * same part.  'tp_rank': in the group that tp_sharded is about.  Returns how many pieces there are.
+/* Elements [from, to) of this rank's row-major part are pieces of the tensor "PREFIX" + name.  Of
+ * each run there are at most three: the rest of a row, whole rows, the start of a row.
+ *
+ * param_piece() describes the first of them, without data, and returns where it ends: the 'from' of
+ * the next one.  'writer': this rank is one that may write for the ranks that have the same part.
+ * 'tp_rank': in the group that tp_sharded is about.  param_num_pieces() returns how many there are.
  */
-enum { PARAM_MAX_PIECES = 3 * PARAM_MAX_RECTS };
-size_t param_pieces (const struct param *p, const char *prefix, int64_t from, int64_t to,
-                     bool writer, int tp_rank, struct piece pieces[PARAM_MAX_PIECES]);
+int64_t param_piece (const struct param *p, const char *prefix, int64_t from, int64_t to,
+                     bool writer, int tp_rank, struct piece *piece);
+size_t param_num_pieces (const struct param *p, int64_t from, int64_t to);
 
 /* A piece without elements, which only names the tensor. */
 void param_name_piece (const struct param *p, struct piece *piece);

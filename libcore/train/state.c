@@ -109,9 +109,9 @@ static bool has_snapshot (const struct state *s)
     return s->optimizer && optimizer_has_snapshot (s->optimizer);
 }
 
-static int allocate (struct state *s, size_t params, size_t ranges)
+/* Room for 'wholes' pieces of whole parameters and 'parts' pieces of ranges. */
+static int allocate (struct state *s, size_t wholes, size_t parts)
 {
-    const size_t wholes = PARAM_MAX_RECTS * params, parts = PARAM_MAX_PIECES * ranges;
     const size_t copied = has_snapshot (s) ? 3 * parts : 0;
     const struct {
         struct list *list;
@@ -165,28 +165,19 @@ static int write_plain (const struct piece *p, int64_t from, int64_t n, const vo
     return mg_stream_synchronize (k->state->stream, err);
 }
 
-static int64_t num_elements (const struct piece *p)
-{
-    return p->extent[0] * (p->ndims == 2 ? p->extent[1] : 1);
-}
-
 /* The pieces of a whole float32 parameter. */
 static void add_whole (struct state *s, struct list *list, const struct param *p,
                        const char *prefix, bool writer, int tp_rank)
 {
-    struct piece *piece = list->piece + list->n;
-    size_t n = param_pieces (p, prefix, 0, p->numel, writer, tp_rank, piece);
-    float *next = p->data;
-
-    list->n += n;
-    for (size_t i = 0; i < n; i++) {
+    for (int64_t from = 0, end; from < p->numel; from = end) {
+        struct piece *piece = &list->piece[list->n++];
         struct kept *k = &s->kept[s->num_kept++];
 
-        *k = (struct kept){ .state = s, .plain = (char *)next };
-        piece[i].read = read_plain;
-        piece[i].write = write_plain;
-        piece[i].source = k;
-        next += num_elements (&piece[i]);
+        end = param_piece (p, prefix, from, p->numel, writer, tp_rank, piece);
+        *k = (struct kept){ .state = s, .plain = (char *)((float *)p->data + from) };
+        piece->read = read_plain;
+        piece->write = write_plain;
+        piece->source = k;
     }
 }
 
@@ -238,21 +229,20 @@ static void add_pieces (struct state *s, struct list *list, const struct param *
     const struct buffers_range *r = buffers_range_at (s->buffers, range);
     const bool copied = list == &s->copied;
     float *plain = find_plain (s, copied, range, value);
-    struct piece *piece = list->piece + list->n;
-    size_t n = param_pieces (p, prefix, r->from, r->to, buffers_counts (s->buffers, p->expert),
-                             tp_rank_of (s, p), piece);
-    int64_t first = 0;
+    bool writer = buffers_counts (s->buffers, p->expert);
+    int tp_rank = tp_rank_of (s, p);
 
-    list->n += n;
-    for (size_t i = 0; i < n; i++) {
+    for (int64_t from = r->from, end; from < r->to; from = end) {
+        struct piece *piece = &list->piece[list->n++];
         struct kept *k = &s->kept[s->num_kept++];
+        int64_t first = from - r->from;
 
+        end = param_piece (p, prefix, from, r->to, writer, tp_rank, piece);
         *k = (struct kept){ s, plain ? (char *)(plain + first) : NULL, range, value, first,
                             copied };
-        piece[i].read = plain ? read_plain : read_kept;
-        piece[i].write = plain ? write_plain : NULL;
-        piece[i].source = k;
-        first += num_elements (&piece[i]);
+        piece->read = plain ? read_plain : read_kept;
+        piece->write = plain ? write_plain : NULL;
+        piece->source = k;
     }
 }
 
@@ -292,15 +282,30 @@ static void for_ranges (struct state *s, const struct param *params,
         add (s, &params[buffers_range_at (s->buffers, i)->param], i);
 }
 
+/* Pieces of whole parameters, and of ranges. */
+static void count_pieces (const struct buffers *buffers, const struct param *params, size_t n,
+                          size_t *wholes, size_t *parts)
+{
+    *wholes = *parts = 0;
+    for (size_t i = 0; i < n; i++)
+        *wholes += param_num_pieces (&params[i], 0, params[i].numel);
+    for (size_t i = 0; i < buffers_num_ranges (buffers); i++) {
+        const struct buffers_range *r = buffers_range_at (buffers, i);
+
+        *parts += param_num_pieces (&params[r->param], r->from, r->to);
+    }
+}
+
 struct state *state_create (struct model *model, struct buffers *buffers,
                             struct main_params *main, struct optimizer *optimizer,
                             const struct job *job, struct mg_error *err)
 {
     struct param *params;
     struct state *s;
-    size_t num_params, num_ranges = buffers_num_ranges (buffers);
+    size_t num_params, wholes, parts;
 
     params = model_params (model, &num_params);
+    count_pieces (buffers, params, num_params, &wholes, &parts);
     if ((s = calloc (1, sizeof (*s)))) {
         s->job = job;
         s->buffers = buffers;
@@ -309,7 +314,7 @@ struct state *state_create (struct model *model, struct buffers *buffers,
         s->config = model_config_of (model);
         s->optimizer = optimizer;
     }
-    if (!s || allocate (s, num_params, num_ranges) < 0
+    if (!s || allocate (s, wholes, parts) < 0
         || model_notes_make (model_config_of (model), &s->notes, NULL) < 0) {
         mg_error_set (err, ENOMEM, "checkpoint state: out of memory");
         state_destroy (s);

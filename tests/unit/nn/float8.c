@@ -101,7 +101,7 @@ static float value (const struct param *p, int64_t r, int64_t c)
 static float local_value (const struct param *p, int64_t i)
 {
     int64_t cols = p->ndims == 2 ? p->extent[1] : 1;
-    const int64_t *offset = p->rect[0].offset;
+    const int64_t *offset = p->runs.offset;
 
     return value (p, offset[0] + i / cols, p->ndims == 2 ? offset[1] + i % cols : 0);
 }
@@ -264,7 +264,7 @@ static void test_update (struct job *job, struct fixture *f)
 
 static float value_with_nan (const struct param *p, int64_t i)
 {
-    return p->order == 4 && p->rect[0].offset[1] + i == 0 ? NAN : local_value (p, i);
+    return p->order == 4 && p->runs.offset[1] + i == 0 ? NAN : local_value (p, i);
 }
 
 /* One rank's NaN is that of the whole tensor, on all ranks, and of no other. */

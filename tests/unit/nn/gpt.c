@@ -87,8 +87,8 @@ static void test_groups (void)
     is_int (own.group_ranks, 2, "two ranks use a group");
     ok (gpt_spec (GPT_LAYER, &own, &shape, &spec, &err) == 0, "groups: whole %s", err.text);
     layer_describe (&layer, &own, false, p, 0);
-    ok (p[4].extent[0] == 12 && p[4].rect[0].offset[0] == 12 && p[4].tp_sharded
-            && p[4].num_rects == 1, "%s", p[4].name);
+    ok (p[4].extent[0] == 12 && p[4].runs.offset[0] == 12 && p[4].tp_sharded
+            && p[4].runs.count == 1, "%s", p[4].name);
 }
 
 static void test_all (void)
@@ -133,9 +133,9 @@ static void test_params (void)
     for (int i = 0; i < 12; i++) {
         is_str (p[i].name, rows[i].name, "parameter %d", i);
         ok (p[i].ndims == (rows[i].cols ? 2 : 1) && p[i].extent[0] == rows[i].rows
-                && p[i].extent[1] == rows[i].cols && p[i].num_rects == 1
-                && p[i].rect[0].offset[0] == rows[i].first_row
-                && p[i].rect[0].offset[1] == rows[i].first_col,
+                && p[i].extent[1] == rows[i].cols && p[i].runs.count == 1
+                && p[i].runs.offset[0] == rows[i].first_row
+                && p[i].runs.offset[1] == rows[i].first_col,
             "its part on this rank");
         ok (p[i].order == 26 + i && p[i].decay == (p[i].ndims == 2)
                 && p[i].storage == (p[i].ndims == 2 ? MG_FLOAT8_E4M3 : MG_FLOAT32)

@@ -1,4 +1,4 @@
-/* Flat ranges of a parameter's part as rectangles of its tensor: every element once, in its
+/* Flat ranges of a parameter's part as pieces of its tensor: every element once, in its
  * place, with the data that goes with it; which rank writes.
  */
 
@@ -12,15 +12,15 @@ enum { ROWS = 5, COLS = 4, NUMEL = ROWS * COLS };
 /* Element of the part that is (row, col) of the whole tensor, -1: none. */
 static int64_t place (const struct param *p, int64_t row, int64_t col)
 {
-    int64_t cols = p->ndims == 2 ? p->extent[1] : 1, first = 0;
+    const struct param_runs *r = &p->runs;
+    int64_t cols = p->ndims == 2 ? p->extent[1] : 1;
 
-    for (int i = 0; i < p->num_rects; i++) {
-        const struct param_rect *r = &p->rect[i];
-        int64_t down = row - r->offset[0], right = p->ndims == 2 ? col - r->offset[1] : 0;
+    for (int64_t i = 0; i < r->count; i++) {
+        int64_t down = row - r->offset[0] - i * r->stride;
+        int64_t right = p->ndims == 2 ? col - r->offset[1] : 0;
 
         if (down >= 0 && down < r->rows && right >= 0 && right < cols)
-            return (first + down) * cols + right;
-        first += r->rows;
+            return (i * r->rows + down) * cols + right;
     }
     return -1;
 }
@@ -29,27 +29,29 @@ static int64_t place (const struct param *p, int64_t row, int64_t col)
 static bool covers (const struct param *p, int64_t from, int64_t to, size_t *most)
 {
     int hit[NUMEL] = { 0 };
-    struct piece pieces[PARAM_MAX_PIECES];
-    size_t n;
+    size_t n = 0;
     int64_t next = from;
     bool right = true;
 
-    n = param_pieces (p, "x.", from, to, true, 0, pieces);
-    *most = n > *most ? n : *most;
-    for (size_t k = 0; k < n; k++) {
-        const struct piece *q = &pieces[k];
-        int64_t width = q->ndims == 2 ? q->extent[1] : 1;
+    for (int64_t at = from, end; at < to; at = end, n++) {
+        struct piece q;
+        int64_t width;
 
-        right = right && q->owner && strcmp (q->name, "x.w") == 0;
-        for (int64_t i = 0; i < q->extent[0] * width; i++) {
-            int64_t col = q->ndims == 2 ? q->offset[1] + i % width : 0;
-            int64_t at = place (p, q->offset[0] + i / width, col);
+        end = param_piece (p, "x.", at, to, true, 0, &q);
+        width = q.ndims == 2 ? q.extent[1] : 1;
+        right = right && q.owner && strcmp (q.name, "x.w") == 0
+                && end == at + q.extent[0] * width;
+        for (int64_t i = 0; i < q.extent[0] * width; i++) {
+            int64_t col = q.ndims == 2 ? q.offset[1] + i % width : 0;
+            int64_t found = place (p, q.offset[0] + i / width, col);
 
-            right = right && at == next++ && at < to;
+            right = right && found == next++ && found < to;
             if (right)
-                hit[at]++;
+                hit[found]++;
         }
     }
+    right = right && n == param_num_pieces (p, from, to);
+    *most = n > *most ? n : *most;
     for (int64_t i = 0; i < p->numel; i++)
         right = right && hit[i] == (i >= from && i < to);
     return right;
@@ -67,33 +69,35 @@ static void test_ranges (const struct param *p, size_t most_pieces)
     is_int (most, most_pieces, "in so many pieces at most");
 }
 
+static bool is_owner (const struct param *p, bool writer, int tp_rank)
+{
+    struct piece piece;
+
+    param_piece (p, "", 1, 3, writer, tp_rank, &piece);
+    return piece.owner;
+}
+
 static void test_writer (void)
 {
     struct param p = { .name = "w", .ndims = 1, .global = { 9 }, .extent = { 9 }, .numel = 9,
-                       .rect = { { 9, { 0 } } }, .num_rects = 1 };
-    struct piece pieces[PARAM_MAX_PIECES];
+                       .runs = { { 0 }, 9, 1, 0 } };
 
-    is_int (param_pieces (&p, "", 4, 4, true, 0, pieces), 0, "nothing, no piece");
-    param_pieces (&p, "", 1, 3, true, 1, pieces);
-    ok (!pieces[0].owner, "what all tensor-parallel ranks have is written by the first");
+    is_int (param_num_pieces (&p, 4, 4), 0, "nothing, no piece");
+    ok (!is_owner (&p, true, 1), "what all tensor-parallel ranks have is written by the first");
     p.tp_sharded = true;
-    param_pieces (&p, "", 1, 3, true, 1, pieces);
-    ok (pieces[0].owner, "what is split by each");
-    param_pieces (&p, "", 1, 3, false, 1, pieces);
-    ok (!pieces[0].owner, "if it is a writer");
+    ok (is_owner (&p, true, 1), "what is split by each");
+    ok (!is_owner (&p, false, 1), "if it is a writer");
     p.shared_copy = true;
-    param_pieces (&p, "", 1, 3, true, 1, pieces);
-    ok (!pieces[0].owner, "a copy by nobody");
+    ok (!is_owner (&p, true, 1), "a copy by nobody");
 }
 
 /* Padding is behind the last true row. */
 static void test_padding (void)
 {
     const struct param p = { .name = "w", .ndims = 2, .global = { 5, 3 }, .extent = { 4, 3 },
-                             .numel = 12, .rect = { { 4, { 3, 0 } } }, .num_rects = 1 };
+                             .numel = 12, .runs = { { 3, 0 }, 4, 1, 0 } };
     const struct param beyond = { .name = "w", .ndims = 2, .global = { 5, 3 },
-                                  .extent = { 4, 3 }, .numel = 12, .rect = { { 4, { 8, 0 } } },
-                                  .num_rects = 1 };
+                                  .extent = { 4, 3 }, .numel = 12, .runs = { { 8, 0 }, 4, 1, 0 } };
 
     is_int (param_true_elements (&p, 0, 12), 6, "two rows of four are no padding");
     is_int (param_true_elements (&p, 4, 5), 1, "inside");
@@ -106,7 +110,7 @@ static void test_padding (void)
 static void test_init (const struct param *part)
 {
     const struct param whole = { .ndims = 2, .global = { 16, 3 }, .extent = { 16, 3 },
-                                 .numel = 48, .rect = { { 16, { 0, 0 } } }, .num_rects = 1 };
+                                 .numel = 48, .runs = { { 0, 0 }, 16, 1, 0 } };
     float all[48], own[12];
     struct param p = *part, q = whole;
     struct kernels *k = kernels_cpu_create (1, NULL);
@@ -125,7 +129,7 @@ static void test_init (const struct param *part)
 
         same = same && (at < 0 || own[at] == all[i]);
     }
-    ok (same, "of two rectangles are those of their places");
+    ok (same, "of two runs are those of their places");
     kernels_cpu_destroy (k);
 }
 
@@ -133,26 +137,29 @@ int main (void)
 {
     const struct param matrix = { .name = "w", .ndims = 2, .global = { 11, 9 },
                                   .extent = { ROWS, COLS }, .numel = NUMEL,
-                                  .rect = { { ROWS, { 3, 2 } } }, .num_rects = 1 };
+                                  .runs = { { 3, 2 }, ROWS, 1, 0 } };
     const struct param column = { .name = "w", .ndims = 2, .global = { 11, 1 },
-                                  .extent = { 7, 1 }, .numel = 7, .rect = { { 7, { 0, 0 } } },
-                                  .num_rects = 1 };
+                                  .extent = { 7, 1 }, .numel = 7, .runs = { { 0 }, 7, 1, 0 } };
     const struct param vector = { .name = "w", .ndims = 1, .global = { 30 }, .extent = { 13 },
-                                  .numel = 13, .rect = { { 13, { 6 } } }, .num_rects = 1 };
+                                  .numel = 13, .runs = { { 6 }, 13, 1, 0 } };
     /* a gate and what it multiplies: the second quarter of each half */
     const struct param halves = { .name = "w", .ndims = 2, .global = { 16, 3 },
                                   .extent = { 4, 3 }, .numel = 12,
-                                  .rect = { { 2, { 2, 0 } }, { 2, { 10, 0 } } },
-                                  .num_rects = 2 };
+                                  .runs = { { 2, 0 }, 2, 2, 8 } };
     const struct param both = { .name = "w", .ndims = 1, .global = { 16 }, .extent = { 6 },
-                                .numel = 6, .rect = { { 3, { 3 } }, { 3, { 11 } } },
-                                .num_rects = 2 };
+                                .numel = 6, .runs = { { 3 }, 3, 2, 8 } };
+
+    /* of four experts with a gate the second and third, of these the second of two ranks */
+    const struct param experts = { .name = "w", .ndims = 2, .global = { 16, 4 },
+                                   .extent = { 4, 4 }, .numel = 16,
+                                   .runs = { { 5, 0 }, 1, 4, 2 } };
 
     test_ranges (&matrix, 3);
     test_ranges (&column, 1);
     test_ranges (&vector, 1);
     test_ranges (&halves, 4);
     test_ranges (&both, 2);
+    test_ranges (&experts, 4);
     test_writer ();
     test_padding ();
     test_init (&halves);

@@ -52,7 +52,7 @@ static void setup (struct fixture *f, const struct mode *mode)
         f->params[i] = (struct param){
             .dtype = mode->type, .storage = i == 1 ? mode->storage : mode->type, .ndims = 1,
             .global = { sizes[i] }, .extent = { sizes[i] }, .numel = sizes[i], .order = i,
-            .rect = { { sizes[i], { 0 } } }, .num_rects = 1,
+            .runs = { .rows = sizes[i], .count = 1 },
             .init_std = 0.5, .init_key = (uint64_t)i,
         };
     geometry_init (&job.geometry);

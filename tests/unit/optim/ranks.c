@@ -67,8 +67,8 @@ static struct param make_param (const struct world *w, const struct mode *mode, 
     int64_t cols = k->cols ? k->cols : 1;
     struct param p = {
         .dtype = mode->dtype, .storage = mode->dtype, .ndims = k->cols ? 2 : 1,
-        .global = { ROWS, cols }, .num_rects = 1,
-        .rect = { { ROWS / cut, { ROWS / cut * place, 0 } } },
+        .global = { ROWS, cols },
+        .runs = { { ROWS / cut * place, 0 }, ROWS / cut, 1, 0 },
         .extent = { ROWS / cut, cols }, .numel = ROWS / cut * cols, .expert = expert >= 0,
         .tp_sharded = k->tp_sharded, .sequence_parallel = k->sequence_parallel,
         .decay = k->cols > 0,
@@ -89,7 +89,7 @@ static int64_t tensor_numel (int order)
 /* Place in the global tensor of an element of this rank's part. */
 static int64_t global_place (const struct param *p, int64_t i)
 {
-    return i + p->rect[0].offset[0] * p->extent[1];
+    return i + p->runs.offset[0] * p->extent[1];
 }
 
 static uint32_t mix (int order, int64_t place, uint32_t seed)
