@@ -20,6 +20,7 @@
 #include "libcore/bootstrap/bootstrap_ops.h"
 
 enum {
+    ENDING_TRIES = 50, ENDING_MS = 10, /* for a process that is ending to be gone */
     OTHERS_SECONDS = 3, /* where no rank is missing: for nodes where ranks are missing to report */
     FIRST_SECONDS = 10, /* for the first rank of this node to report */
     END_SECONDS = 5,    /* from a report that names no rank to the end of the job */
@@ -195,9 +196,9 @@ void bootstrap_arrive (struct bootstrap *b, struct arrival *come)
     b->come = come;
 }
 
-static void wait_seconds (time_t seconds)
+static void wait_ms (long ms)
 {
-    struct timespec left = { .tv_sec = seconds };
+    struct timespec left = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
 
     while (nanosleep (&left, &left) < 0 && errno == EINTR)
         continue;
@@ -205,14 +206,21 @@ static void wait_seconds (time_t seconds)
 
 void bootstrap_explain (struct bootstrap *b, struct mg_error *err)
 {
-    int saved_errno = errno;
+    int saved_errno = errno, found;
     bool late = errno == ETIMEDOUT;
 
     if (!b->come || !err || (!late && errno != ECONNRESET))
         return;
-    if (arrival_explain (b->come, b, late, err) == 0 && late && b->info.num_nodes > 1) {
+    found = arrival_explain (b->come, b, late, err);
+    // a process that ends loses its connections one after the other
+    for (int i = 0; !late && found == 0 && i < ENDING_TRIES; i++) {
+        wait_ms (ENDING_MS);
+        errno = saved_errno;
+        found = arrival_explain (b->come, b, late, err);
+    }
+    if (found == 0 && late && b->info.num_nodes > 1) {
         b->linger = true;
-        wait_seconds (OTHERS_SECONDS + (b->info.local_rank > 0 ? FIRST_SECONDS : 0));
+        wait_ms (1000L * (OTHERS_SECONDS + (b->info.local_rank > 0 ? FIRST_SECONDS : 0)));
     }
     errno = saved_errno;
 }
@@ -278,6 +286,6 @@ int bootstrap_barrier (struct bootstrap *b, struct mg_error *err)
 void bootstrap_abort (struct bootstrap *b, int code)
 {
     if (b->linger)
-        wait_seconds (END_SECONDS);
+        wait_ms (1000L * END_SECONDS);
     b->ops->abort (b->impl, code >= 1 && code <= 255 ? code : 1);
 }
