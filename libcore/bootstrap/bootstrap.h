@@ -63,7 +63,8 @@ void *bootstrap_kept (const struct bootstrap *b);
 void bootstrap_arrive (struct bootstrap *b, struct arrival *come);
 
 /* Append to `err` which ranks of this node are missing.  errno is the reason of a failure:
- * ETIMEDOUT or, if a rank may have ended, ECONNRESET; with others nothing is done.  If no rank of
+ * ETIMEDOUT or, if a rank may have ended, ECONNRESET; with others nothing is done.  After
+ * ECONNRESET this call looks for half a second, since a rank may just be ending.  If no rank of
  * this node is missing after ETIMEDOUT, this call waits some seconds, so that the nodes where ranks
  * are missing report first; the first rank of a node waits least; and bootstrap_abort() waits some
  * seconds, so that the first ranks of all nodes can report.  Keeps errno.
