@@ -54,7 +54,9 @@ double gemm_rate (struct bench *b, const struct kern_gemm *g);
 /* GFLOP/s of the fastest square product of a type. */
 double square_rate (struct bench *b, enum mg_dtype dtype);
 
-/* Make a and b operands of products: numbers of the type, since what is none of it may be slow. */
+/* Fill the operands a and b of a product with numbers of its type.  Bits that are no usual numbers
+ * may be slow.
+ */
 void bench_fill (struct bench *b, enum mg_dtype dtype);
 
 /* Routers, rows and products of mixture-of-experts layers. */

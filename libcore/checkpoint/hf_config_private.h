@@ -58,7 +58,7 @@ struct hf_reader {
     int rc;
 };
 
-enum { HF_REQUIRED = -1 }; /* in place of the value of a field that is not there */
+enum { HF_REQUIRED = -1 }; /* in place of a default value: the field must be there */
 
 /* Fail: the field's value is not one to take. */
 void hf_refuse (struct hf_reader *r, const char *key, const char *why);

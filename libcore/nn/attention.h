@@ -44,7 +44,7 @@ int attention_move (const struct pass *pass, const struct attention_heads *from,
                     const struct attention_heads *to, int64_t rows, int64_t groups,
                     struct mg_error *err);
 
-/* Copy keys and values so. */
+/* Copy keys and values of 'rows' rows, 'groups' groups each. */
 int attention_move_keys (const struct pass *pass, const struct attention_operands *from,
                          const struct attention_operands *to, int64_t rows, int64_t groups,
                          struct mg_error *err);

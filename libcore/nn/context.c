@@ -1,16 +1,16 @@
 /* context.c - heads and keys change hands between context-parallel ranks
  *
- * With an all-to-all a rank gives up its rows of most heads, and gets the rows of its neighbours of
- * a part of the heads (Jacobs et al. 2023).  With an all-gather it gets the keys and values of all
- * rows.  Tensors that change hands are packed first (attention.h), one part for each rank.
+ * With an all-to-all a rank keeps a part of the heads and gives its rows of the others to its
+ * neighbours.  It gets their rows of its own part (Jacobs et al. 2023).  With an all-gather a rank
+ * gets the keys and values of all rows.  What is sent is packed first (attention.h).
  */
 
 #include "libcore/nn/attention.h"
 
 /* --- a part of the heads --- */
 
-/* Move queries, keys and values of all heads between this rank's rows and the parts, of which rank
- * i gets or has sent part i.
+/* Copy queries, keys and values of this rank's rows to 'n' parts, or 'back'.  Part i has the i-th
+ * part of the heads, which neighbour i works on.
  */
 static int move_parts (const struct pass *pass, const struct attention_operands *own,
                        const struct tensor *parts, int n, bool back, struct mg_error *err)
@@ -95,7 +95,9 @@ const struct layer_op op_deal_heads = {
     .bwd = deal_bwd,
 };
 
-/* Columns between a tensor of this rank's rows and the parts, of which each has some heads. */
+/* Copy the context in 'n' parts to the tensor of this rank's rows, or 'back'.  Part i has the
+ * columns of the i-th part of the heads.
+ */
 static int move_columns (const struct pass *pass, const struct tensor *own,
                          const struct tensor *parts, int n, bool back, struct mg_error *err)
 {

@@ -37,8 +37,8 @@
  *
  *   p2p         a ring around it
  *   all_gather  keys and values are gathered before it, and again before its backward pass
- *   a2a         heads are dealt out before it, and collected behind it; what it reads and makes is
- *               saved, what comes before and behind is not
+ *   a2a         heads are dealt out before it, and collected behind it; the dealt heads and their
+ *               context are saved, and not the heads and the context of this rank's rows
  *   a2a+p2p     heads are dealt out and collected, with a ring between
  *
  * A learnable softmax has a parameter of one number a head, split by heads, with initial values

@@ -248,8 +248,8 @@ int layer_bwd (const struct pass *pass, struct mg_error *err);
 enum { LAYER_FORWARD = 1, LAYER_BACKWARD = 2 };
 unsigned layer_tensor_passes (const struct layer *layer, int i);
 
-/* Returns the phases, as bits, of which the backward pass of a layer, or of its unit, runs the
- * forward half again.
+/* Returns a bit for each phase whose forward half runs again in a backward pass: that of the layer,
+ * or of its unit.
  */
 uint32_t layer_again (const struct layer *layer);
 

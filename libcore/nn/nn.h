@@ -67,8 +67,8 @@ struct nn_shape {
 };
 
 /* How the attention of a layer meets the keys and values of other context-parallel ranks.  The
- * heads are dealt out among 'inner' neighbours, each of which then has the rows of all of them; the
- * keys and values of 'outer' such neighbourhoods go round, or are gathered.
+ * heads are dealt out among 'inner' neighbours: each then has a part of the heads, for the rows of
+ * all neighbours.  The keys and values of 'outer' such neighbourhoods go round, or are gathered.
  */
 struct nn_exchange {
     int inner, inner_rank;

@@ -40,14 +40,15 @@ static struct ring ring_of (const struct pass *pass, const struct phase *phase)
     return r;
 }
 
+/* Keys and values, or their gradients, in buffer 'i' of a tensor. */
 static struct attention_operands buffer_at (const struct pass *pass, const struct ring *r,
-                                         const struct tensor *t, int i)
+                                            const struct tensor *t, int i)
 {
     return attention_packed (pass->nn, t, i * r->count, r->groups, false);
 }
 
-/* Start to send buffer 'from' of a tensor to the next rank, and to get buffer 'to' from the rank
- * before: two entries of a list.
+/* Add two transfers to a list: buffer 'from' of a tensor goes to the next rank, and buffer 'to'
+ * comes from the rank before.  Returns the new length of the list.
  */
 static int add_transfer (const struct pass *pass, const struct ring *r, const struct tensor *t,
                          int from, int to, struct mg_p2p *list, int n)

@@ -117,7 +117,7 @@ static void test_sorts (const struct kernels *k)
     }
 }
 
-/* What is not wanted is not written. */
+/* Results whose pointers are NULL are not written. */
 static void test_parts (const struct kernels *k)
 {
     int32_t index[] = { 1, 0, 1, -1 }, row[4];
