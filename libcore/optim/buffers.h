@@ -85,8 +85,8 @@ bool buffers_counts (const struct buffers *b, bool expert);
 /* Set all gradients to zero, before an iteration's first backward pass. */
 int buffers_zero_grad (struct buffers *b, struct mg_error *err);
 
-/* The same, for passes that write every gradient that is a product: large ones of these are not set
- * to zero, since their first product overwrites them (param->fresh).
+/* The same, before passes that write every gradient that is a product.  Large gradients of this
+ * kind are not set to zero: their first product overwrites them (param->fresh).
  */
 int buffers_begin_grad (struct buffers *b, struct mg_error *err);
 
