@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "libcore/device/device.h"
+#include "libcore/nn/moe.h"
 #include "libcore/nn/rope.h"
 #include "libcore/topo/context.h"
 #include "libcore/topo/pattern.h"
@@ -75,6 +76,10 @@ struct model_config {
                              ones are relative, and stay */
     enum model_softmax softmax;
     struct model_latent latent; /* rotates by 'rope' whatever 'positions' is */
+    struct model_moe moe;
+    int mtp_num_layers;        /* layers for multi-token prediction (DeepSeek-AI 2024, section 2.2);
+                                  0: none */
+    double mtp_scaling_factor; /* of the mean of their losses */
     uint64_t seed;
 };
 
