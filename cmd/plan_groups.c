@@ -9,12 +9,13 @@
 #include <string.h>
 
 #include "cmd/plan.h"
+#include "cmd/plan_crossing.h"
 #include "cmd/plan_placement.h"
 #include "libcore/base/parse.h"
 #include "libcore/topo/grid.h"
 
 /* Where the tables cut: members of a group, columns of a list of groups. */
-enum { MOST_MEMBERS = 8, LIST_WIDTH = 38 };
+enum { MOST_MEMBERS = 8, LIST_WIDTH = 38, LIST_WIDTH_NODES = 29 };
 
 struct request {
     bool kinds_given;
@@ -89,9 +90,9 @@ static const struct cmd_option group_options[] = {
     { "kind", NULL, "KIND[,KIND...]", "only these kinds of group, may be repeated", NULL,
       set_kind },
     { "rank", NULL, "R", "only the groups of this rank", NULL, set_rank },
-    { "svg", NULL, "FILE", "also draw where every rank stands in the dense grid", NULL,
-      set_svg },
-    { "ntasks-per-node", NULL, "N", "with --svg: colour the ranks by node", NULL,
+    { "svg", NULL, "FILE", "also draw where every rank stands in both grids", NULL, set_svg },
+    { "ntasks-per-node", "ranks-per-node", "N",
+      "say which groups lie on several nodes; with --svg, draw the nodes", NULL,
       set_tasks_per_node },
     { NULL, NULL, NULL, NULL, NULL, NULL },
 };
@@ -173,11 +174,45 @@ static void print_coords (const struct grid *grid, int rank, const char *separat
                 grid_coord (grid, coords[i].expert, coords[i].axis, rank));
 }
 
+/* How many groups of each kind lie on several nodes; of one rank, the nodes of its groups. */
+static void print_json_nodes (const struct grid *grid, const struct request *request)
+{
+    const char *comma = "";
+    int first;
+
+    printf (",\"%s\":{", request->rank_given ? "nodes" : "split");
+    for (int kind = 0; kind < GROUP_NUM_KINDS; kind++) {
+        struct group group;
+
+        if (!request->kind[kind])
+            continue;
+        printf ("%s\"%s\":", comma, group_kinds[kind].name);
+        comma = ",";
+        if (!request->rank_given) {
+            printf ("%d", crossing_count (grid, kind, request->tasks_per_node, &first));
+            continue;
+        }
+        grid_group_of (grid, kind, request->rank, &group);
+        putchar ('[');
+        for (int i = 0, last = -1; group.rank >= 0 && i < group.size; i++) {
+            int node = group_at (&group, i) / request->tasks_per_node;
+
+            if (node != last)
+                printf ("%s%d", last >= 0 ? "," : "", node);
+            last = node;
+        }
+        putchar (']');
+    }
+    putchar ('}');
+}
+
 static void print_json (const struct grid *grid, const struct request *request)
 {
     const char *comma = "";
 
     printf ("{\"world_size\":%d,", grid_world (grid));
+    if (request->tasks_per_node)
+        printf ("\"ntasks_per_node\":%d,", request->tasks_per_node);
     if (request->rank_given) {
         printf ("\"rank\":%d,\"coords\":{", request->rank);
         print_coords (grid, request->rank, ",", "\"", "\":");
@@ -191,7 +226,22 @@ static void print_json (const struct grid *grid, const struct request *request)
             comma = ",";
         }
     }
-    printf ("}}\n");
+    putchar ('}');
+    if (request->tasks_per_node)
+        print_json_nodes (grid, request);
+    printf ("}\n");
+}
+
+/* The nodes behind a group's members. */
+static void print_nodes (const struct group *group, const struct request *request)
+{
+    char nodes[60];
+
+    if (request->tasks_per_node) {
+        crossing_nodes (group, request->tasks_per_node, nodes, sizeof (nodes));
+        printf (" (%s)", nodes);
+    }
+    putchar ('\n');
 }
 
 /* One rank: a line a kind. */
@@ -213,19 +263,19 @@ static void print_rank (const struct grid *grid, const struct request *request)
         }
         printf ("%8d  ", group.rank);
         print_members (&group, " ", request->kinds_given ? 0 : MOST_MEMBERS);
-        putchar ('\n');
+        print_nodes (&group, request);
     }
 }
 
 /* The groups of a kind until a terminal's line is full. */
-static void print_first_groups (const struct grid *grid, enum group_kind kind)
+static void print_first_groups (const struct grid *grid, enum group_kind kind, int list_width)
 {
     int count = grid_group_count (grid, kind);
 
     for (int i = 0, width = 0; i < count; i++) {
         struct group group;
 
-        if (width > LIST_WIDTH) {
+        if (width > list_width) {
             printf (" ...");
             return;
         }
@@ -236,21 +286,44 @@ static void print_first_groups (const struct grid *grid, enum group_kind kind)
     }
 }
 
-/* Every kind in one line: how many groups, how large, and the first few. */
+/* What there is to say of the groups of experts on the nodes. */
+static void print_expert_groups (const struct grid *grid, const struct request *request)
+{
+    static const enum group_kind kinds[] = { GROUP_ETP, GROUP_EP, GROUP_TP_EP };
+    char text[CROSSING_TEXT];
+
+    putchar ('\n');
+    for (size_t i = 0; i < sizeof (kinds) / sizeof (kinds[0]); i++) {
+        crossing_describe (grid, kinds[i], request->tasks_per_node, text);
+        printf ("%s\n", text);
+    }
+}
+
+/* Every kind in one line: how many groups, how large, how many of them lie on several nodes, and
+ * the first few.
+ */
 static void print_table (const struct grid *grid, const struct request *request)
 {
-    printf ("\n%-9s %8s %8s  %s\n", "kind", "groups", "size", "ranks");
+    bool nodes = request->tasks_per_node;
+    int first;
+
+    printf ("\n%-9s %8s %8s%s  %s\n", "kind", "groups", "size", nodes ? "    split" : "", "ranks");
     for (int kind = 0; kind < GROUP_NUM_KINDS; kind++) {
         struct group group;
 
         if (!request->kind[kind])
             continue;
         grid_group_at (grid, kind, 0, &group);
-        printf ("%-9s %8d %8d  ", group_kinds[kind].name, grid_group_count (grid, kind),
+        printf ("%-9s %8d %8d", group_kinds[kind].name, grid_group_count (grid, kind),
                 group.size);
-        print_first_groups (grid, kind);
+        if (nodes)
+            printf (" %8d", crossing_count (grid, kind, request->tasks_per_node, &first));
+        printf ("  ");
+        print_first_groups (grid, kind, nodes ? LIST_WIDTH_NODES : LIST_WIDTH);
         putchar ('\n');
     }
+    if (nodes)
+        print_expert_groups (grid, request);
 }
 
 /* Every group on a line of its own. */
@@ -263,7 +336,7 @@ static void print_list (const struct grid *grid, const struct request *request)
             grid_group_at (grid, kind, i, &group);
             printf ("%s %d: ", group_kinds[kind].name, i);
             print_members (&group, " ", 0);
-            putchar ('\n');
+            print_nodes (&group, request);
         }
     }
 }
@@ -296,8 +369,6 @@ static int check_request (const struct geometry *g, const struct request *reques
 {
     if (!g->world)
         return mg_error_set (err, EINVAL, "--world-size is missing");
-    if (request->tasks_per_node && !request->svg)
-        return mg_error_set (err, EINVAL, "--ntasks-per-node wants --svg");
     if (request->rank_given && request->rank >= g->world)
         return mg_error_set (err, ERANGE, "--rank: %d is out of range, want 0 to %d",
                              request->rank, g->world - 1);

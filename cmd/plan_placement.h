@@ -3,12 +3,12 @@
 #define CMD_PLAN_PLACEMENT_H
 
 #include "libcore/topo/grid.h"
-#include "megatron/error.h"
 
-/* Draw the dense grid: pipeline stages side by side, below each other the data-parallel
- * replicas, in each a row of ranks that share a layer.  With tasks_per_node > 0, colours
- * are nodes (logical ranks are node-major), and rows that lie on several nodes are
- * marked. 0, or -1 and a text.
+/* Draw the dense and the expert grid, one below the other: pipeline stages side by side, replicas
+ * (dp or edp) below each other, and in each of these the ranks that share a layer.  With
+ * tasks_per_node > 0 the picture begins with the nodes and their ranks, colours are nodes (logical
+ * ranks are node-major), and groups that lie on several nodes are marked and counted.  0, or -1 and
+ * a text.
  */
 int placement_draw (const struct grid *grid, int tasks_per_node, const char *path,
                     struct mg_error *err);

@@ -70,6 +70,27 @@ like "$out" $'\nrank 13: tp 1, cp 0, dp 1, pp 1, etp 1, ep 0, edp 1\n' "a rank's
 like "$out" $'\npp +5 +2 +1  5 13\n' "its position in a group"
 like "$out" $'\npos-embd +5 +1 +-  not a member$' "and where it is no member"
 
+# Groups on nodes
+run megatron plan groups --world-size 16 --tp 2 --pp 2 --etp 2 --ep 4 --ntasks-per-node 4
+like "$out" $'\nkind +groups +size +split +ranks\ntp +8 +2 +0  ' "a column for groups on several nodes"
+like "$out" $'\npp +8 +2 +8  \[0 8\]' "of every kind"
+ok "[ $(head -20 .out | wc -L) -le 80 ]" "within 80 columns"
+like "$out" $'\nevery expert-tensor-parallel \(etp\) group lies on one node of 4 tasks\n' \
+    "a line on expert groups that stay on a node"
+like "$out" $'\n4 of 4 expert-parallel \(ep\) groups lie on several nodes of 4 tasks, the first '\
+$'\\(ranks 0 2 4 6\\) on nodes 0 and 1\n' "and on those that do not"
+like "$out" $'\n2 of 2 expert \(tp-ep\) groups .* \(ranks 0-7\) on nodes 0 and 1$' "on both axes, too"
+run megatron plan groups --world-size 16 --tp 2 --pp 2 --ntasks-per-node 3 --kind pp,tp
+is "$(sed -n '1p;8p;9p' .out | paste -sd'|')" \
+    "tp 0: 0 1 (node 0)|tp 7: 14 15 (nodes 4 and 5)|pp 0: 0 8 (nodes 0 and 2)" "nodes of a group"
+run megatron plan groups --world-size 16 --tp 2 --pp 2 --etp 2 --ep 4 --ntasks-per-node 4 \
+    --rank 9 --kind ep,dp,pos-embd --json
+like "$out" '"ntasks_per_node":4,"rank":9,.*,"nodes":\{"dp":\[2,3\],"ep":\[2,3\],"pos-embd":\[\]\}\}$' \
+    "nodes of a rank's groups in JSON"
+run megatron plan groups --world-size 16 --tp 2 --pp 2 --etp 2 --ep 4 --ntasks-per-node 4 \
+    --kind ep,etp,embd --json
+like "$out" ',"split":\{"ep":4,"etp":0,"embd":8\}\}$' "numbers of split groups in JSON"
+
 # Megatron-LM's names
 run megatron plan groups --world-size=64 --tp=2 --cp=2 --pp=4 --ep=4 --etp=1 --vpp=3 --json
 short=$out

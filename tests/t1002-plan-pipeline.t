@@ -156,7 +156,7 @@ done <<'END'
 2|plan schedule: --num-microbatches is missing; see megatron plan schedule --help|schedule --pp 4
 2|plan schedule: --pp x --vpp x --num-microbatches is over 1048576; see megatron plan schedule --help|schedule --pp 1024 --vpp 2 --num-microbatches 1024
 2|plan schedule: --num-microbatches: 0 is out of range, want 1 to 1048576; see megatron plan schedule --help|schedule --num-microbatches 0
-2|plan groups: --ntasks-per-node wants --svg; see megatron plan groups --help|groups --world-size 4 --ntasks-per-node 2
+2|plan groups: --ntasks-per-node: 0 is out of range, want 1 to 16777216; see megatron plan groups --help|groups --world-size 4 --ntasks-per-node 0
 1|--svg: 8192 ranks are too many for a picture, want at most 4096|groups --world-size 8192 --svg x.svg
 END
 ok "[ ! -e x.svg ]" "no picture is left behind"
@@ -172,10 +172,21 @@ is "$(count '<title>forward microbatch' s.svg):$(count '<title>backward microbat
 is "$(count '<title>forward microbatch 3, virtual stage 1' s.svg)" 2 "and named"
 run megatron plan groups --world-size 24 --tp 4 --cp 2 --pp 3 --svg g.svg --ntasks-per-node 6
 is "$status" 0 "a picture of the placement"
-is "$(count '<title>rank ' g.svg):$(count ', node 3<' g.svg)" 24:6 "every rank on its node"
-is "$(count 'stroke="#dc2626"' g.svg)" 2 "groups on several nodes are marked"
+is "$(count '<title>rank ' g.svg):$(count ', node 3<' g.svg)" 72:18 \
+    "every rank on its node, in the dense and in the expert grid"
+is "$(count 'stroke="#dc2626"' g.svg)" 6 "groups on several nodes are marked in both"
 like "$(cat g.svg)" "2 of 6 tensor-parallel groups lie on several nodes" "and counted"
-for f in s.svg g.svg; do
+like "$(cat g.svg)" ">2 of 6 expert-tensor-parallel \(etp\) groups lie .* \(ranks 4-7\) on nodes 0 and 1<" \
+    "those of experts, too"
+like "$(cat g.svg)" ">every expert-parallel \(ep\) group lies on one node of 6 tasks<" "or not"
+run megatron plan groups --world-size 256 --tp 8 --pp 4 --etp 1 --ep 32 --svg e.svg \
+    --ranks-per-node 8
+is "$(count '<title>rank ' e.svg):$(count '>node [0-9]*<' e.svg)" 768:32 "256 ranks on 32 nodes"
+is "$(count '<title>rank 255: .* ep 31, edp 1, node 31<' e.svg)" 3 "the last one"
+is "$(count 'stroke="#dc2626"' e.svg)" 8 "each group of experts is marked"
+run megatron plan groups --world-size 8 --tp 2 --etp 2 --ep 2 --svg n.svg
+is "$(count '<title>rank ' n.svg):$(count 'node' n.svg)" 16:0 "both grids, without nodes"
+for f in s.svg g.svg e.svg n.svg; do
     if command -v rsvg-convert >/dev/null; then
         ok "rsvg-convert $f -o $f.png && [ -s $f.png ]" "$f can be shown"
     elif command -v xmllint >/dev/null; then

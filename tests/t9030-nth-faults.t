@@ -186,7 +186,8 @@ cat >start/params.json <<'END'
 END
 faults plan-buffers megatron plan buffers --params params.json --dp 2 --svg b.svg
 faults plan-check megatron plan check --tp 2 --pp 2 --world-size 8
-faults plan-groups megatron plan groups --tp 2 --pp 2 --world-size 8
+faults plan-groups megatron plan groups --tp 2 --pp 2 --ep 2 --world-size 8 \
+    --ntasks-per-node 3 --svg g.svg
 faults plan-layers megatron plan layers --num-layers 8 --pp 2
 faults plan-loss-scale megatron plan loss-scale --found-inf 1,0*3
 faults plan-lr megatron plan lr --steps 1,3 --lr 1e-3 --train-iters 5
