@@ -88,6 +88,7 @@ static void append_rule (void *arg, const char *rule, const char *text)
 static int check_text (const struct plan *plan)
 {
     const struct geometry *g = &plan->geometry;
+    struct mg_error note;
 
     if (check_rules (plan, print_rule, NULL))
         return PLAN_IMPOSSIBLE;
@@ -97,6 +98,8 @@ static int check_text (const struct plan *plan)
     if (g->vpp > 1)
         printf (", vpp %d", g->vpp);
     printf (", order %s\n", g->order);
+    if (margs_note_etp (&plan->args, g, &note))
+        printf ("note: %s; --etp 1 keeps each expert whole\n", note.text);
     return 0;
 }
 

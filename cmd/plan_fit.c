@@ -42,6 +42,7 @@ static struct choice *add_choice (struct choices *c, const struct train_args *ar
 
     *choice = (struct choice){ .args = *args, .order = c->count++ };
     choice->args.recompute_activations = choice->args.split_activations = false;
+    choice->args.moe.recompute = false;
     choice->args.recompute_granularity = choice->args.recompute_method = NULL;
     choice->args.recompute_modules = (struct train_list){ NULL, NULL, 0 };
     choice->args.recompute_layers = TRAIN_UNSET;
@@ -102,8 +103,25 @@ static int find_sizes (const struct train_args *args, int *layers, int *tp, stru
     return rc;
 }
 
+/* Modules that some layer of the model has, and that go with the other arguments. */
+static unsigned useful_modules (const struct train_args *args)
+{
+    unsigned useful = (1u << RECOMPUTE_NUM_MODULES) - 1;
+    bool shared = args->moe.experts > 0 && args->moe.shared_ffn != TRAIN_UNSET;
+
+    if (!args->latent)
+        useful &= ~RECOMPUTE_BIT (RECOMPUTE_MLA_UP_PROJ);
+    if (args->moe.experts == 0)
+        useful &= ~(RECOMPUTE_BIT (RECOMPUTE_MOE) | RECOMPUTE_BIT (RECOMPUTE_MOE_ACT));
+    if (!shared || args->moe.shared_overlap)
+        useful &= ~RECOMPUTE_BIT (RECOMPUTE_SHARED_EXPERTS);
+    return useful;
+}
+
 static int list_choices (struct choices *c, const struct train_args *args, struct mg_error *err)
 {
+    const unsigned moe = RECOMPUTE_BIT (RECOMPUTE_MOE), of_moe // what that has already
+        = RECOMPUTE_BIT (RECOMPUTE_MOE_ACT) | RECOMPUTE_BIT (RECOMPUTE_SHARED_EXPERTS);
     int layers, tp;
 
     if (find_sizes (args, &layers, &tp, err) < 0)
@@ -113,7 +131,7 @@ static int list_choices (struct choices *c, const struct train_args *args, struc
         return mg_error_set (err, ENOMEM, "out of memory");
     add_choice (c, args);
     for (unsigned m = 1; m < 1u << RECOMPUTE_NUM_MODULES; m++) {
-        if (args->latent || !(m & RECOMPUTE_BIT (RECOMPUTE_MLA_UP_PROJ)))
+        if ((m & ~useful_modules (args)) == 0 && !((m & moe) && (m & of_moe)))
             add_selective (c, args, m);
     }
     for (int split = 0; split < (tp > 1 ? 2 : 1); split++) {

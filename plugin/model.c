@@ -49,7 +49,7 @@ enum model_verdict model_check (const struct geometry *g, int argc, char *const 
     if (count == 0)
         count = margs_check (&args, &merged, rule_keep_first, &first);
     if (count == 0)
-        return MODEL_FITS;
+        return margs_note_etp (&args, &merged, text) ? MODEL_NOTES : MODEL_FITS;
     if (count > 1)
         snprintf (more, sizeof (more), " (and %d more)", count - 1);
     mg_error_set (text, EINVAL, "%.360s%s", first.text, more);

@@ -291,6 +291,8 @@ static void check_step_program (struct plugin *p, spank_t sp, int world)
         fail_step (p, err.text);
     if (verdict == MODEL_WARNS)
         slurm_info ("megatron: warning: %s", err.text);
+    if (verdict == MODEL_NOTES)
+        slurm_info ("megatron: note: %s; --megatron-etp=1 keeps each expert whole", err.text);
 }
 
 /* SLURM_TASKS_PER_NODE is the step's by now, its nodes in the order of their ranks; the

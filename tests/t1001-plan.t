@@ -154,6 +154,12 @@ is "$out" "16 ranks: dense tp 4 x cp 1 x dp 2 x pp 2, expert etp 1 x ep 4 x edp 
 run megatron plan check --tp 4 --pp 2
 is "$status:$out" "0:dense tp 4 x cp 1 x dp ? x pp 2, expert etp 4 x ep 1 x edp ? x pp 2, order tp-cp-ep-dp-pp" \
     "and the rules that need no world without one"
+experts=(--num-experts 8 --sequence-parallel --disable-bias-linear)
+run megatron plan check --tp 2 --ep 4 "${experts[@]}"
+is "$status:$(tail -n +2 <<<"$out")" "0:note: etp is not given and defaults to tp 2: each expert is split over 2 ranks, and etp 2 x ep 4 = 8 ranks share the experts of a layer; --etp 1 keeps each expert whole" \
+    "a default that splits experts is named"
+run megatron plan check --tp 2 --ep 4 --etp 1 "${experts[@]}"
+is "$status:$(wc -l <<<"$out")" "0:1" "not one that was chosen"
 run megatron plan check --world-size 12 --tp 8 --ep 5 --vpp 2 --order tp-ep-xx-ep
 is "$status:$out" "1:" "check refuses a bad one"
 is "$err" 'megatron: vpp 2 needs pp > 1, but pp is 1; use pp 2 or more, or no vpp

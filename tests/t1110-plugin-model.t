@@ -210,6 +210,39 @@ run env MEGATRON_TP=4 srun -n3 megatron train --num-attention-heads 6
 like "$status:$err" '^0:srun: megatron: warning: 3 tasks cannot hold [^'$'\n'']*$' \
     "sizes that the step does not get: no rule of the model"
 
+# ---- experts: rules and the default of etp ----------------------------------------------
+
+experts='--num-experts 8 --sequence-parallel --disable-bias-linear'
+# says TEXT ARGUMENT...: srun prints this line and starts the step.
+says() {
+    local text=$1
+    shift
+    slurm_settle
+    run srun -n4 "$@"
+    is "$status:$out:$err" "0::$text" "said: $*"
+}
+note='srun: megatron: note: etp is not given and defaults to tp 2: each expert is split over 2 ranks,'
+note+=' and etp 2 x ep 2 = 4 ranks share the experts of a layer; --megatron-etp=1 keeps each expert whole'
+# shellcheck disable=SC2086
+{
+    says "$note" --megatron-tp=2 --megatron-ep=2 megatron train $experts
+    says "$note" --megatron-tp=2 --megatron-ep=2 other $experts
+    silent --megatron-tp=2 --megatron-ep=2 --megatron-etp=1 megatron train $experts
+    silent --megatron-tp=2 --megatron-ep=2 megatron train $experts --expert-tensor-parallel-size 2
+    silent --megatron-tp=2 megatron train $experts
+    silent --megatron-ep=2 megatron train $experts
+    silent --megatron-tp=2 --megatron-ep=2 --megatron-etp=2 megatron train $experts
+}
+heads='num-experts 6 is not a multiple of ep 4; use 4 or 8, or ep 3 or 6'
+refused --megatron-ep=4 megatron train --num-experts 6
+heads='moe-router-topk 9 is more than num-experts 8'
+refused --megatron-ep=4 megatron train --num-experts 8 --moe-router-topk 9
+heads='num-experts 8 with etp 2 needs --disable-bias-linear, or etp 1: biases of experts are not split'
+refused --megatron-etp=2 megatron train --num-experts 8
+heads='moe-shared-expert-intermediate-size 6 is not a multiple of tp 4; use 4 or 8, or tp 3 or 6'
+# shellcheck disable=SC2086
+refused --megatron-tp=4 megatron train $experts --moe-shared-expert-intermediate-size 6
+
 # ---- the line against the job ---------------------------------------------------------
 
 run srun -n4 --megatron-tp=4 megatron train --tensor-model-parallel-size 2

@@ -55,8 +55,28 @@ refuse 2 "--data-path and --batches exclude" "two sources" megatron train "${arg
 
 refuse 2 "--use-flash-attn of Megatron-LM changes nothing here .*: leave it out" "needless" \
     megatron train "${args[@]}" --use-flash-attn
-refuse 2 "--num-experts of Megatron-LM is not available in this version: " "not available" \
-    megatron train "${args[@]}" --num-experts 8
+refuse 2 "--optimizer of Megatron-LM is not available in this version: " "not available" \
+    megatron train "${args[@]}" --optimizer muon
+refuse 2 "--moe-enable-deepep of Megatron-LM is not available in this version: " "a library for GPUs" \
+    megatron train "${args[@]}" --num-experts 8 --moe-enable-deepep
+refuse 2 "--moe-token-dispatcher-type flex is not available: DeepEP" "another" \
+    megatron train "${args[@]}" --num-experts 8 --moe-token-dispatcher-type flex
+
+# ---- experts
+refuse 2 "ep 2 needs experts, and there is no --num-experts" "expert-parallel ranks of a dense model" \
+    megatron train "${args[@]}" --expert-model-parallel-size 2
+refuse 2 "num-experts 3 is not a multiple of ep 2; use 2 or 4, or ep 1 or 3" "experts that ranks cannot share" \
+    megatron train "${args[@]}" --num-experts 3 --expert-model-parallel-size 2
+refuse 2 "moe-router-topk 9 is more than num-experts 8" "more than there are" \
+    megatron train "${args[@]}" --num-experts 8 --moe-router-topk 9
+refuse 2 "moe-router-topk 1 needs moe-router-pre-softmax" "the softmax of one" \
+    megatron train "${args[@]}" --num-experts 8 --moe-router-topk 1
+refuse 2 "moe-router-enable-expert-bias needs moe-router-score-function sigmoid" "a bias of logits" \
+    megatron train "${args[@]}" --num-experts 8 --moe-router-enable-expert-bias
+refuse 2 "--moe-layer-freq \"\[1,0,1\]\" is of 3 layers, the model has" "a list of layers" \
+    megatron train "${args[@]}" --num-experts 8 --moe-layer-freq '[1,0,1]'
+refuse 2 "mtp-num-layers 1 needs position-embedding-type rope or none" "learned positions" \
+    megatron train "${args[@]}" --mtp-num-layers 1
 refuse 2 "--megatron-tp is an option of srun, sbatch and salloc: give it to them" "the plugin's" \
     megatron train "${args[@]}" --megatron-tp 2
 refuse 2 "unknown argument --hiden-size; did you mean --hidden-size\?" "mistyped" \

@@ -65,20 +65,28 @@ int notes_setf (struct notes *notes, struct mg_error *err, const char *name, con
     return notes_set (notes, name, text, err);
 }
 
-int notes_set_real (struct notes *notes, const char *name, double value, struct mg_error *err)
+void notes_real_text (double value, char text[NOTES_REAL_MAX])
 {
     const int rounding = fegetround (); // of the program, which a text must not depend on
-    char text[40];
 
-    if (value >= -1e9 && value <= 1e9 && value == (double)(int32_t)value)
-        return notes_setf (notes, err, name, "%.0f", value);
+    if (value >= -1e9 && value <= 1e9 && value == (double)(int32_t)value) {
+        snprintf (text, NOTES_REAL_MAX, "%.0f", value);
+        return;
+    }
     fesetround (FE_TONEAREST);
     for (int digits = 1; digits <= 17; digits++) {
-        snprintf (text, sizeof (text), "%.*g", digits, value);
+        snprintf (text, NOTES_REAL_MAX, "%.*g", digits, value);
         if (strtod (text, NULL) == value)
             break;
     }
     fesetround (rounding);
+}
+
+int notes_set_real (struct notes *notes, const char *name, double value, struct mg_error *err)
+{
+    char text[NOTES_REAL_MAX];
+
+    notes_real_text (value, text);
     return notes_set (notes, name, text, err);
 }
 

@@ -31,6 +31,10 @@ int notes_setf (struct notes *notes, struct mg_error *err, const char *name, con
 /* The same with the shortest decimal number that reads as 'value'. */
 int notes_set_real (struct notes *notes, const char *name, double value, struct mg_error *err);
 
+/* That number, for a text that holds several. */
+enum { NOTES_REAL_MAX = 40 };
+void notes_real_text (double value, char text[NOTES_REAL_MAX]);
+
 /* Set all notes of 'from' too. */
 int notes_add (struct notes *notes, const struct notes *from, struct mg_error *err);
 

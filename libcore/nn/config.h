@@ -86,14 +86,15 @@ struct model_config {
 /* How ranks share the layers. */
 struct model_layout {
     int tp, cp;
+    int ep, etp; /* of the experts' grid; 0: 1 */
     bool sequence_parallel;
     struct context_config context; /* exchanges of the context-parallel ranks */
 };
 
 /* Check the model: each size is in its range, sizes multiply without overflow, and the rules of
- * topo/margs.h on heads, FFN, vocabulary, positions and sequences hold for the tensor- and
- * context-parallel sizes, and those of topo/context.h for the exchanges.  topo/stages.h has the
- * rules of the layers.  0, or -1, EINVAL or ERANGE and a text.
+ * topo/margs.h on heads, FFN, vocabulary, positions, sequences and experts hold for the layout's
+ * sizes, and those of topo/context.h for the exchanges.  topo/stages.h has the rules of the layers.
+ * 0, or -1, EINVAL or ERANGE and a text.
  */
 int model_config_validate (const struct model_config *c, const struct model_layout *layout,
                            struct mg_error *err);

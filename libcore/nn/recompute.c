@@ -7,6 +7,9 @@ const char *const recompute_module_names[RECOMPUTE_NUM_MODULES] = {
     [RECOMPUTE_LAYERNORM] = "layernorm",
     [RECOMPUTE_MLP] = "mlp",
     [RECOMPUTE_MLA_UP_PROJ] = "mla_up_proj",
+    [RECOMPUTE_MOE] = "moe",
+    [RECOMPUTE_MOE_ACT] = "moe_act",
+    [RECOMPUTE_SHARED_EXPERTS] = "shared_experts",
 };
 
 struct recompute_unit recompute_unit_of (const struct recompute *r, int n, int i)

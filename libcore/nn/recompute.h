@@ -18,13 +18,18 @@ enum recompute_granularity { RECOMPUTE_NOTHING, RECOMPUTE_SELECTIVE, RECOMPUTE_F
 
 /* Modules that can be recomputed.  RECOMPUTE_LAYERNORM: the norms at the start of both halves;
  * RECOMPUTE_MLP: the feed-forward half from its first matrix to its activation;
- * RECOMPUTE_MLA_UP_PROJ: queries, keys and values of multi-latent attention, from the latents.
+ * RECOMPUTE_MLA_UP_PROJ: queries, keys and values of multi-latent attention, from the latents;
+ * RECOMPUTE_MOE: the half with experts, with router and shared experts; RECOMPUTE_MOE_ACT: the
+ * activations of experts; RECOMPUTE_SHARED_EXPERTS: the shared experts.
  */
 enum recompute_module {
     RECOMPUTE_CORE_ATTN,
     RECOMPUTE_LAYERNORM,
     RECOMPUTE_MLP,
     RECOMPUTE_MLA_UP_PROJ,
+    RECOMPUTE_MOE,
+    RECOMPUTE_MOE_ACT,
+    RECOMPUTE_SHARED_EXPERTS,
     RECOMPUTE_NUM_MODULES
 };
 #define RECOMPUTE_BIT(module) (1u << (module))

@@ -59,7 +59,15 @@ const struct marg_info margs_table[MARG_NUM] = {
     [MARG_VOCAB] = { "vocab-size", MARG_SIZE, "tokens of the vocabulary" },
     [MARG_PADDED_VOCAB] = { "padded-vocab-size", MARG_SIZE, "rows of the embedding" },
     [MARG_EXPERTS] = { "num-experts", MARG_SIZE, "experts of a layer" },
+    [MARG_EXPERT_LAYERS] = { "moe-layer-freq", MARG_TEXT, "which layers have experts" },
     [MARG_EXPERT_FFN] = { "moe-ffn-hidden-size", MARG_SIZE, "MLP size of an expert" },
+    [MARG_SHARED_FFN] = { "moe-shared-expert-intermediate-size", MARG_SIZE,
+                          "MLP size of the shared experts" },
+    [MARG_EXPERT_LATENT] = { "moe-latent-size", MARG_SIZE, "size of what experts work on" },
+    [MARG_NO_BIAS] = { "disable-bias-linear", MARG_FLAG, "linear layers have no biases" },
+    [MARG_ROUTER_TOPK] = { "moe-router-topk", MARG_SIZE, "experts of a token" },
+    [MARG_ROUTER_BALANCING] = { "moe-router-load-balancing-type", MARG_TEXT,
+                                "how the load of experts is balanced" },
     [MARG_ROUTER_GROUPS] = { "moe-router-num-groups", MARG_SIZE,
                              "groups of experts that the router chooses from" },
     [MARG_ROUTER_GROUP_TOPK] = { "moe-router-group-topk", MARG_SIZE,
@@ -78,9 +86,27 @@ void margs_init (struct margs *args)
     memset (args, 0, sizeof (*args));
 }
 
+/* Where the text of an argument is kept; NULL: only whether it is given counts. */
+static const char **text_of (struct margs *args, enum marg id)
+{
+    switch (id) {
+    case MARG_LAYOUT:
+        return &args->layout;
+    case MARG_CP_COMM:
+        return &args->cp_comm;
+    case MARG_EXPERT_LAYERS:
+        return &args->expert_layers;
+    case MARG_ROUTER_BALANCING:
+        return &args->balancing;
+    default:
+        return NULL;
+    }
+}
+
 int margs_set (struct margs *args, enum marg id, const char *what, const char *value,
                struct mg_error *err)
 {
+    const char **text = text_of (args, id);
     int size = 1;
 
     if (margs_table[id].type == MARG_SIZE
@@ -89,10 +115,8 @@ int margs_set (struct margs *args, enum marg id, const char *what, const char *v
     if (margs_table[id].type == MARG_TEXT && (!value || !*value))
         return mg_error_set (err, EINVAL, "%s is empty", what);
     args->value[id] = size;
-    if (id == MARG_LAYOUT)
-        args->layout = value;
-    if (id == MARG_CP_COMM)
-        args->cp_comm = value;
+    if (text)
+        *text = value;
     return 0;
 }
 
@@ -132,7 +156,7 @@ static const char *most_demanding (const char *value, int argc, char *const *arg
 void margs_scan (struct margs *args, int argc, char *const *argv)
 {
     for (int i = 0; i < argc; i++) {
-        const char *name, *value;
+        const char *name, *value, **text;
         size_t len;
         enum marg id;
 
@@ -150,10 +174,8 @@ void margs_scan (struct margs *args, int argc, char *const *argv)
         if (id == MARG_CP_COMM)
             value = most_demanding (value, argc, argv, &i);
         args->value[id] = 0; // the last one counts, also where it is no number
-        if (id == MARG_LAYOUT)
-            args->layout = NULL;
-        if (id == MARG_CP_COMM)
-            args->cp_comm = NULL;
+        if ((text = text_of (args, id)))
+            *text = NULL;
         margs_set (args, id, name, value ? value : "", NULL);
     }
 }

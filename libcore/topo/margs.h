@@ -50,7 +50,13 @@ enum marg {
     MARG_VOCAB,
     MARG_PADDED_VOCAB,
     MARG_EXPERTS,
+    MARG_EXPERT_LAYERS,
     MARG_EXPERT_FFN,
+    MARG_SHARED_FFN,
+    MARG_EXPERT_LATENT,
+    MARG_NO_BIAS,
+    MARG_ROUTER_TOPK,
+    MARG_ROUTER_BALANCING,
     MARG_ROUTER_GROUPS,
     MARG_ROUTER_GROUP_TOPK,
     MARG_MICRO_BATCH,
@@ -74,6 +80,8 @@ struct margs {
     int value[MARG_NUM];  /* 0: not given, or not a number of 1..GEOMETRY_SIZE_MAX;
                              flags and texts: 1 if given */
     const char *layout;   /* text of MARG_LAYOUT, NULL: not given */
+    const char *expert_layers; /* text of MARG_EXPERT_LAYERS, NULL: not given */
+    const char *balancing;     /* the first word of MARG_ROUTER_BALANCING, NULL: not given */
     const char *cp_comm;  /* of the words of MARG_CP_COMM, the first whose exchange deals out heads
                              among most ranks, else the first; NULL: not given */
     bool parallel;        /* some "--*-model-parallel-size" is among the words */
@@ -119,8 +127,9 @@ int margs_merge (const struct margs *args, struct geometry *g, const struct marg
  *                      is less than tp, (heads + 2 groups) x kv-channels is a multiple of tp;
  *                      multi-latent-attention has no groups
  *   ffn-tp             ffn-hidden-size (with swiglu: what follows from hidden-size) is a
- *                      multiple of tp, unless all layers are experts
+ *                      multiple of tp, unless all layers have experts
  *   expert-ffn-etp     the experts' FFN size is a multiple of etp
+ *   shared-ffn-tp      moe-shared-expert-intermediate-size is a multiple of tp
  *   vocab-tp           padded-vocab-size is a multiple of tp
  *   vocab              vocab-size is not more than padded-vocab-size
  *   seq-cp             with cp > 1, seq-length is a multiple of 2 cp
@@ -130,10 +139,13 @@ int margs_merge (const struct margs *args, struct geometry *g, const struct marg
  *   positions          max-position-embeddings is not less than seq-length
  *   saved-activations  distribute-saved-activations needs tp > 1 and excludes sequence-parallel
  *   layers             the pipeline's stages get their layers (stages_create())
- *   experts-ep         num-experts is a multiple of ep; ep > 1 needs experts
+ *   experts-ep         num-experts is a multiple of ep; ep > 1 and sizes of experts need experts
  *   experts-sp         experts with tp > 1 need sequence-parallel
+ *   experts-bias       experts with etp > 1, and shared experts, need disable-bias-linear
+ *   router-topk        moe-router-topk is not more than num-experts; with quantile_balancing it is
+ *                      less, and the choices of a microbatch are a multiple of num-experts
  *   router-groups      num-experts is a multiple of moe-router-num-groups, of which
- *                      moe-router-group-topk are chosen
+ *                      moe-router-group-topk are chosen, which have moe-router-topk experts
  *   batch              global-batch-size is a multiple of micro-batch-size x dp
  *   microbatches-vpp   with virtual stages, pp <= group <= microbatches, and what is left
  *                      of whole groups is 0 or at least pp
@@ -147,6 +159,12 @@ int margs_check (const struct margs *args, const struct geometry *g,
 
 /* margs_check() where the first broken rule is enough: 0, or -1, EINVAL and its text. */
 int margs_validate (const struct margs *args, const struct geometry *g, struct mg_error *err);
+
+/* Does the default of etp split experts, which nobody asked for?  True if etp is not given and so
+ * is a tp above 1, the line has experts, and ep is above 1: the default then also multiplies the
+ * ranks that share the experts of a layer.  'text' gets one line.
+ */
+bool margs_note_etp (const struct margs *args, const struct geometry *g, struct mg_error *text);
 
 /* The layers of every pipeline stage, by the arguments and the geometry.  NULL and a text on
  * failure: EINVAL for a broken rule.

@@ -11,6 +11,7 @@
 #include "libcore/topo/context.h"
 #include "libcore/topo/environment.h"
 #include "libcore/topo/margs.h"
+#include "libcore/topo/pattern.h"
 #include "libcore/topo/rule.h"
 #include "libcore/topo/stages.h"
 
@@ -217,11 +218,32 @@ static int64_t ffn_size (const struct margs_model *m)
     return get (m, MARG_SWIGLU) ? hidden * 8 / 3 / 64 * 64 : hidden * 4;
 }
 
+/* Is it certain that some layer has no experts? */
+static bool has_dense_layers (const struct margs_model *m)
+{
+    const char *text = m->args->expert_layers;
+    int layers = get (m, MARG_LAYERS);
+    struct pattern p;
+
+    if (!get (m, MARG_EXPERTS))
+        return true;
+    if (!text || !layers || pattern_parse (margs_table[MARG_EXPERT_LAYERS].name, text, layers, &p,
+                                           NULL) < 0)
+        return false;
+    if (!p.list)
+        return p.every > 1 && layers > 1; // layer 0 has experts
+    for (int i = 0; i < layers; i++) {
+        if (!pattern_at (&p, i, false))
+            return true;
+    }
+    return false;
+}
+
 static void check_ffn_tp (const struct margs_model *m, struct rule_report *r)
 {
     int64_t ffn = ffn_size (m);
 
-    if (ffn && !get (m, MARG_EXPERTS))
+    if (ffn && ffn % m->g->tp != 0 && has_dense_layers (m))
         check_axis (r, get (m, MARG_FFN) ? "ffn-hidden-size" : "ffn-hidden-size (by default)",
                     ffn, m->g->tp, "tp");
 }
@@ -235,6 +257,13 @@ static void check_expert_ffn_etp (const struct margs_model *m, struct rule_repor
     if (ffn || ffn_size (m))
         check_axis (r, ffn ? "moe-ffn-hidden-size" : "ffn-hidden-size",
                     ffn ? ffn : ffn_size (m), geometry_etp (m->g), "etp");
+}
+
+static void check_shared_ffn_tp (const struct margs_model *m, struct rule_report *r)
+{
+    if (get (m, MARG_EXPERTS) && get (m, MARG_SHARED_FFN))
+        check_axis (r, margs_table[MARG_SHARED_FFN].name, get (m, MARG_SHARED_FFN), m->g->tp,
+                    "tp");
 }
 
 static void check_vocab_tp (const struct margs_model *m, struct rule_report *r)
@@ -324,8 +353,7 @@ static void describe_stages (const struct margs *a, const struct geometry *g,
         .with_embedding = a->value[MARG_WITH_EMBEDDING],
         .with_loss = a->value[MARG_WITH_LOSS],
         .layout = a->layout,
-        // without a layout they are not the pipeline's business
-        .mtp_layers = a->layout ? a->value[MARG_MTP_LAYERS] : 0,
+        .mtp_layers = a->value[MARG_MTP_LAYERS],
     };
 }
 
@@ -375,13 +403,28 @@ static void check_saved_activations (const struct margs_model *m, struct rule_re
                      "them already");
 }
 
+/* [validate_args, TransformerConfig]  What else the line tells of the model must be there, else
+ * experts may be elsewhere.
+ */
 static void check_experts_ep (const struct margs_model *m, struct rule_report *r)
 {
-    // what else the line tells of the model must be there, else experts may be elsewhere
-    if (!get (m, MARG_EXPERTS) && get (m, MARG_LAYERS) && m->g->ep > 1)
-        rule_broken (r, "ep %d needs experts, and there is no --num-experts", m->g->ep);
-    else if (get (m, MARG_EXPERTS))
+    static const enum marg sizes_of_experts[] = { MARG_EXPERT_FFN, MARG_EXPERT_LATENT };
+
+    if (get (m, MARG_EXPERTS)) {
         check_axis (r, "num-experts", get (m, MARG_EXPERTS), m->g->ep, "ep");
+        return;
+    }
+    if (!get (m, MARG_LAYERS))
+        return;
+    if (m->g->ep > 1)
+        rule_broken (r, "ep %d needs experts, and there is no --num-experts", m->g->ep);
+    for (size_t i = 0; i < sizeof (sizes_of_experts) / sizeof (sizes_of_experts[0]); i++) {
+        enum marg id = sizes_of_experts[i];
+
+        if (get (m, id))
+            rule_broken (r, "%s %d needs experts, and there is no --num-experts",
+                         margs_table[id].name, get (m, id));
+    }
 }
 
 /* [MoELayer.forward] */
@@ -392,19 +435,83 @@ static void check_experts_sp (const struct margs_model *m, struct rule_report *r
                      get (m, MARG_EXPERTS), m->g->tp);
 }
 
+/* [TransformerConfig, SharedExpertMLP] */
+static void check_experts_bias (const struct margs_model *m, struct rule_report *r)
+{
+    int etp = geometry_etp (m->g);
+
+    if (!get (m, MARG_EXPERTS) || get (m, MARG_NO_BIAS))
+        return;
+    if (get (m, MARG_SHARED_FFN))
+        rule_broken (r, "moe-shared-expert-intermediate-size %d needs --disable-bias-linear: "
+                     "shared experts have no biases", get (m, MARG_SHARED_FFN));
+    else if (etp > 1)
+        rule_broken (r, "num-experts %d with etp %d%s needs --disable-bias-linear, or etp 1: "
+                     "biases of experts are not split", get (m, MARG_EXPERTS), etp,
+                     m->g->etp ? "" : " (it defaults to tp)");
+}
+
+enum { DEFAULT_TOPK = 2 }; // Megatron-LM's
+
+static int router_topk (const struct margs_model *m)
+{
+    return get (m, MARG_ROUTER_TOPK) ? get (m, MARG_ROUTER_TOPK) : DEFAULT_TOPK;
+}
+
+/* [qb_dual_update]  The next best expert has to exist, and each expert gets the same. */
+static void check_quantile (const struct margs_model *m, struct rule_report *r)
+{
+    int64_t tokens = (int64_t)get (m, MARG_SEQ_LENGTH) * get (m, MARG_MICRO_BATCH);
+    int experts = get (m, MARG_EXPERTS), topk = router_topk (m);
+
+    if (topk == experts)
+        rule_broken (r, "quantile_balancing needs moe-router-topk %d to be less than num-experts "
+                     "%d", topk, experts);
+    else if (topk < experts && tokens < INT64_MAX / GEOMETRY_SIZE_MAX
+             && tokens * topk % experts != 0)
+        rule_broken (r, "quantile_balancing needs num-experts %d to divide the %lld choices of a "
+                     "microbatch (micro-batch-size %d x seq-length %d x moe-router-topk %d)",
+                     experts, (long long)(tokens * topk), get (m, MARG_MICRO_BATCH),
+                     get (m, MARG_SEQ_LENGTH), topk);
+}
+
+static void check_router_topk (const struct margs_model *m, struct rule_report *r)
+{
+    const char *balancing = m->args->balancing;
+    int experts = get (m, MARG_EXPERTS), topk = router_topk (m);
+
+    if (!experts)
+        return;
+    if (topk > experts)
+        rule_broken (r, "moe-router-topk%s %d is more than num-experts %d",
+                     get (m, MARG_ROUTER_TOPK) ? "" : " (by default)", topk, experts);
+    if (balancing && strcmp (balancing, "quantile_balancing") == 0)
+        check_quantile (m, r);
+}
+
+/* [TransformerConfig, group_limited_topk]  A number of groups alone has no effect there. */
 static void check_router_groups (const struct margs_model *m, struct rule_report *r)
 {
     int groups = get (m, MARG_ROUTER_GROUPS), topk = get (m, MARG_ROUTER_GROUP_TOPK);
+    int experts = get (m, MARG_EXPERTS);
+    int64_t most;
     char of[60];
 
+    if (!groups && topk && experts)
+        rule_broken (r, "moe-router-group-topk %d needs --moe-router-num-groups", topk);
     if (!groups)
         return;
     snprintf (of, sizeof (of), "moe-router-num-groups %d", groups);
-    if (get (m, MARG_EXPERTS))
-        check_multiple (r, "num-experts", get (m, MARG_EXPERTS), groups, of, "");
+    if (experts)
+        check_multiple (r, "num-experts", experts, groups, of, "");
     if (topk > groups)
         rule_broken (r, "moe-router-group-topk %d is more than moe-router-num-groups %d", topk,
                      groups);
+    most = (int64_t)topk * (experts / groups);
+    if (topk && topk <= groups && experts % groups == 0 && router_topk (m) <= experts
+        && router_topk (m) > most)
+        rule_broken (r, "moe-router-topk %d is more than the %lld experts of moe-router-group-topk "
+                     "%d of %d groups", router_topk (m), (long long)most, topk, groups);
 }
 
 /* Does the global batch size hold all the way, as it stands? */
@@ -464,6 +571,7 @@ static const struct rule {
     { "query-groups", check_query_groups },
     { "ffn-tp", check_ffn_tp },
     { "expert-ffn-etp", check_expert_ffn_etp },
+    { "shared-ffn-tp", check_shared_ffn_tp },
     { "vocab-tp", check_vocab_tp },
     { "vocab", check_vocab },
     { "seq-cp", check_seq_cp },
@@ -474,6 +582,8 @@ static const struct rule {
     { "layers", check_layers },
     { "experts-ep", check_experts_ep },
     { "experts-sp", check_experts_sp },
+    { "experts-bias", check_experts_bias },
+    { "router-topk", check_router_topk },
     { "router-groups", check_router_groups },
     { "batch", check_batch },
     { "microbatches-vpp", check_microbatches_vpp },
@@ -506,6 +616,16 @@ int margs_check (const struct margs *args, const struct geometry *g,
         rules[i].check (&m, &r);
     }
     return r.count;
+}
+
+bool margs_note_etp (const struct margs *args, const struct geometry *g, struct mg_error *text)
+{
+    if (!args->value[MARG_EXPERTS] || args->value[MARG_ETP] || g->etp || g->tp == 1 || g->ep == 1)
+        return false;
+    mg_error_set (text, 0, "etp is not given and defaults to tp %d: each expert is split over %d "
+                  "ranks, and etp %d x ep %d = %lld ranks share the experts of a layer", g->tp,
+                  g->tp, g->tp, g->ep, (long long)g->tp * g->ep);
+    return true;
 }
 
 int margs_validate (const struct margs *args, const struct geometry *g, struct mg_error *err)

@@ -170,11 +170,6 @@ static int check_config (const struct stages_config *c, struct mg_error *err)
             err, EINVAL,
             "pipeline-model-parallel-layout excludes all other options that "
             "deal out layers");
-    if (c->mtp_layers && !c->layout)
-        return mg_error_set (err, EINVAL,
-                             "mtp-num-layers %d wants a pipeline-model-parallel-"
-                             "layout that places them",
-                             c->mtp_layers);
     return 0;
 }
 
@@ -217,6 +212,8 @@ static int fill (const struct stages_config *c, struct stages *s, const char *it
         rc = fill_ends (c, s, err);
     else
         rc = fill_even (c, s, err);
+    if (!c->layout)
+        s->stage[s->pp * s->vpp - 1].mtp_layers = c->mtp_layers;
     for (int i = 0; i < s->pp * s->vpp && rc == 0; i++) {
         s->stage[i].offset = offset;
         offset += s->stage[i].num_layers;

@@ -23,7 +23,8 @@ struct stages_config {
     bool with_embedding; /* the embedding takes the place of a layer */
     bool with_loss;      /* so does the loss */
     const char *layout;  /* stage by stage, see below; NULL: not given */
-    int mtp_layers; /* layers for multi-token prediction, which only a layout places */
+    int mtp_layers; /* layers for multi-token prediction, of the last stage unless a layout
+                       places them */
 };
 
 struct stage {

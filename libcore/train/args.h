@@ -43,6 +43,36 @@ struct train_edit {
     const char *fim_prefix, *fim_middle, *fim_suffix, *fim_pad, *fim_eod;
 };
 
+/* Mixture of experts (nn/moe.h).  Several types of load balancing stand in a list, or in one word
+ * with blanks between; so do their coefficients.
+ */
+struct train_moe {
+    int experts; /* of a layer; 0: none */
+    const char *layers;
+    int ffn, topk;
+    struct train_list balancing, aux_coeff;
+    double z_coeff;
+    const char *score;
+    bool pre_softmax;
+    int num_groups, group_topk;
+    double scaling_factor;
+    const char *router_dtype;
+    bool expert_bias, force_balance;
+    double bias_update_rate, quantile_ema, jitter;
+    double capacity_factor; /* negative: unlimited */
+    bool pad_to_capacity;
+    const char *drop_policy;
+    int shared_ffn;
+    bool shared_gate, shared_overlap;
+    int latent;
+    const char *dispatcher;
+    double rank_capacity_factor;
+    bool recompute; /* --moe-layer-recompute */
+    bool upcycling; /* the weights that are loaded are of a dense model ... */
+    int upcycling_granularity; /* ... whose MLP is so many times as large as an expert */
+    bool per_layer_logging;
+};
+
 /* Arguments as given; what was not given holds the default of the table. Texts point into
  * the argument vector.
  */
@@ -76,6 +106,9 @@ struct train_args {
     double yarn_original, yarn_beta_fast, yarn_beta_slow, mscale, mscale_all_dim;
     bool yarn_exact;
     const char *no_rope, *window_size, *window_layers;
+    struct train_moe moe;
+    int mtp_layers;
+    double mtp_scaling_factor;
     double norm_epsilon, init_std, hidden_dropout, attention_dropout;
     bool untied;
     int64_t seed;
@@ -202,6 +235,9 @@ int train_args_check_types (const struct train_args *args, struct mg_error *err)
 
 /* And what is about recomputation. */
 int train_args_check_recompute (const struct train_args *args, struct mg_error *err);
+
+/* And what is about experts and the arguments of a run together. */
+int train_args_check_moe (const struct train_args *args, struct mg_error *err);
 
 /* Print one line a row: for --help. */
 void train_args_help (FILE *out);

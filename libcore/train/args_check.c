@@ -192,10 +192,7 @@ static int check_together (const struct train_args *args, struct mg_error *err)
                                                             : "save-retain-interval");
     if (args->async_save && !args->save)
         return mg_error_set (err, EINVAL, "--async-save wants --save DIR");
-    if (args->ep > 1)
-        return mg_error_set (err, ENOTSUP, "--expert-model-parallel-size %d: only 1 is available "
-                             "in this version", args->ep);
-    return 0;
+    return train_args_check_moe (args, err);
 }
 
 int train_args_check (const struct train_args *args, struct mg_error *err)

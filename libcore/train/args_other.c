@@ -20,7 +20,13 @@ static const char fused[] = "what can be fused is fused";
 static const char mine[] = "there is one implementation";
 static const char gc[] = "nothing here collects garbage";
 static const char saved_format[] = "checkpoints have one format, see megatron-checkpoint(1)";
-static const char no_experts[] = "layers have one MLP, no experts";
+static const char gpu_tokens[] = "DeepEP, HybridEP and NCCL EP are libraries for GPUs; there are "
+                                 "--moe-token-dispatcher-type allgather and alltoall";
+static const char gpu_products[] = "TransformerEngine's grouped tensors are for GPUs; the products "
+                                   "of all experts of a rank are one operation here";
+static const char one_pass[] = "a pass runs layer by layer, and is not mixed with the pass of "
+                               "another microbatch; there is --moe-shared-expert-overlap";
+static const char whole_backward[] = "gradients are computed in the backward pass";
 static const char fp8_storage[] = "float8 is for storage: --fp8-param-gather";
 static const char cpu_only[] = "it computes on CPUs";
 static const char one_optimizer[] = "the optimizer is AdamW";
@@ -42,6 +48,11 @@ const struct args_other args_other_table[] = {
     INSTEAD ("cp", "--context-parallel-size N"),
     INSTEAD ("ep", "--expert-model-parallel-size N"),
     INSTEAD ("etp", "--expert-tensor-parallel-size N"),
+    INSTEAD ("num-moe-experts", "--num-experts N"),
+    INSTEAD ("moe-extended-tp", "--expert-tensor-parallel-size N"),
+    INSTEAD ("moe-router-topk-limited-devices",
+             "--moe-router-group-topk N and --moe-router-num-groups N"),
+    INSTEAD ("mtp-standalone", "--pipeline-model-parallel-layout, whose m places the layers"),
     INSTEAD ("vpp", "--num-virtual-stages-per-pipeline-rank N"),
     INSTEAD ("order", "--use-tp-pp-dp-mapping for the order tp-cp-ep-pp-dp"),
     INSTEAD ("model-parallel-size", "--tensor-model-parallel-size N"),
@@ -95,6 +106,9 @@ const struct args_other args_other_table[] = {
     NEEDLESS ("no-rope-fusion", fused),
     NEEDLESS ("mla-down-proj-fusion", fused),
     NEEDLESS ("no-gradient-accumulation-fusion", fused),
+    NEEDLESS ("moe-permute-fusion", fused),
+    NEEDLESS ("moe-router-fusion", fused),
+    NEEDLESS ("moe-grouped-gemm", "the products of all experts of a rank are one operation"),
     NEEDLESS ("cross-entropy-loss-fusion", fused),
     NEEDLESS ("cross-entropy-fusion-impl", fused),
     NEEDLESS ("no-persist-layer-norm", fused),
@@ -111,6 +125,7 @@ const struct args_other args_other_table[] = {
     NEEDLESS ("use-sharp", nccl),
     NEEDLESS ("use-ring-exchange-p2p", nccl),
     NEEDLESS ("high-priority-stream-groups", nccl),
+    NEEDLESS ("high-priority-a2a-comm-stream", nccl),
     NEEDLESS ("no-overlap-p2p-communication", "transfers do not change results"),
     NEEDLESS ("overlap-p2p-communication-warmup-flush", "transfers do not change results"),
     NEEDLESS ("distributed-timeout-seconds-after-init", "see --distributed-timeout-minutes"),
@@ -151,7 +166,34 @@ const struct args_other args_other_table[] = {
     NEEDLESS ("trust-remote-code", "no code of a tokenizer is run"),
 
     /* what this version cannot do */
-    ABSENT ("num-experts", no_experts),
+    ABSENT ("moe-enable-deepep", gpu_tokens),
+    ABSENT ("moe-permute-fusion-into-hybridep", gpu_tokens),
+    ABSENT ("moe-dispatch-fwd-dtype", "tokens travel in the type of the activations"),
+    ABSENT ("moe-combine-bwd-dtype", "gradients of tokens travel in the type of the activations"),
+    ABSENT ("moe-use-grouped-tensor", gpu_products),
+    ABSENT ("moe-single-grouped-weight", gpu_products),
+    ABSENT ("moe-single-grouped-bias", gpu_products),
+    ABSENT ("use-grouped-gemm-for-shared-expert", gpu_products),
+    ABSENT ("use-grouped-gemm-for-dense-mlp", gpu_products),
+    ABSENT ("moe-mlp-glu-interleave-size", gpu_products),
+    ABSENT ("moe-shared-expert-glu-interleave-size", gpu_products),
+    ABSENT ("moe-router-padding-for-quantization", fp8_storage),
+    ABSENT ("moe-router-padding-for-fp8", fp8_storage),
+    ABSENT ("moe-pad-experts-for-cuda-graph-inference", gpt_only),
+    ABSENT ("moe-apply-probs-on-input", "probabilities weight what experts make"),
+    ABSENT ("moe-router-force-biased", "there is --moe-router-force-load-balancing"),
+    ABSENT ("moe-enable-routing-replay", "routing is computed, not read"),
+    ABSENT ("overlap-moe-expert-parallel-comm", one_pass),
+    ABSENT ("ep-overlap-early-attn-memory-release", one_pass),
+    ABSENT ("overlap-dispatch-backward-with-experts-wgrad", whole_backward),
+    ABSENT ("wgrad-deferral-limit", whole_backward),
+    ABSENT ("expert-tensor-parallel-num-weight-shards", gather_only),
+    ABSENT ("tensor-parallel-num-weight-shards", gather_only),
+    ABSENT ("save-tokens-per-expert-interval", written),
+    ABSENT ("mtp-use-repeated-layer", "each layer for multi-token prediction has its own weights"),
+    ABSENT ("mtp-detach-heads", "losses of multi-token prediction train the whole model"),
+    ABSENT ("mtp-hsm", "each layer for multi-token prediction reads what the one before makes"),
+    ABSENT ("mtp-hybrid-override-pattern", gpt_only),
     NEEDLESS ("openai-gelu", "GeLU is the tanh form already"),
     NEEDLESS ("onnx-safe", "no model is exported to ONNX"),
     ABSENT ("qk-l2-norm", "there is --qk-layernorm"),
@@ -160,7 +202,6 @@ const struct args_other args_other_table[] = {
     ABSENT ("apply-query-key-layer-scaling", "softmax is computed in float32 without it"),
     INSTEAD ("no-position-embedding", "--position-embedding-type none"),
     ABSENT ("cache-mla-latents", "nothing is generated, so keys are not kept"),
-    ABSENT ("mtp-num-layers", "one token is predicted"),
     ABSENT ("mock-data", "megatron data tokenize makes a dataset of any text"),
     ABSENT ("dataloader-type", "samples are taken in one order (single)"),
     ABSENT ("optimizer", one_optimizer),
@@ -175,8 +216,8 @@ const struct args_other args_other_table[] = {
     ABSENT ("data-parallel-sharding-strategy", gather_only),
     ABSENT ("overlap-param-gather-with-optimizer-step", "there is --overlap-param-gather"),
     ABSENT ("tp-comm-overlap", "there are --overlap-grad-reduce and --overlap-param-gather"),
-    ABSENT ("defer-embedding-wgrad-compute", "gradients are computed in the backward pass"),
-    ABSENT ("delay-wgrad-compute", "gradients are computed in the backward pass"),
+    ABSENT ("defer-embedding-wgrad-compute", whole_backward),
+    ABSENT ("delay-wgrad-compute", whole_backward),
     ABSENT ("enable-cuda-graph", graphs),
     ABSENT ("external-cuda-graph", graphs),
     ABSENT ("hybrid-context-parallel", one_length),
@@ -203,10 +244,15 @@ const struct args_other args_other_table[] = {
     ABSENT ("rerun-mode", restart),
 
     /* families */
-    ABSENT ("moe-*", no_experts),
+    ABSENT ("moe-flex-*", gpu_tokens),
+    ABSENT ("moe-deepep-*", gpu_tokens),
+    ABSENT ("moe-hybridep-*", gpu_tokens),
+    ABSENT ("moe-ncclep-*", gpu_tokens),
+    ABSENT ("moe-paged-stash*", "memory is planned, and nothing is moved out of it"),
+    ABSENT ("moe-routing-trace-*", written),
+    ABSENT ("gtp-*", gather_only),
     ABSENT ("mamba-*", gpt_only),
     ABSENT ("hybrid-*", gpt_only),
-    ABSENT ("mtp-*", "one token is predicted"),
     ABSENT ("fp8-*", fp8_storage),
     ABSENT ("fp4-*", fp8_storage),
     ABSENT ("cuda-graph-*", graphs),

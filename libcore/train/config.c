@@ -52,6 +52,8 @@ static void set_margs (struct margs *margs, const struct train_args *args)
             margs->value[id] = value_of (args, row);
     }
     margs->layout = args->layout;
+    margs->expert_layers = args->moe.layers;
+    margs->balancing = args->moe.balancing.first;
     margs->cp_comm = args->cp_comm.first;
 }
 
@@ -105,6 +107,8 @@ static struct model_spec set_model (const struct train_args *args)
             .tied_embeddings = !args->untied,
             .reset_attention = args->edit.reset_attention,
             .reset_positions = args->edit.reset_positions,
+            .mtp_num_layers = args->mtp_layers,
+            .mtp_scaling_factor = args->mtp_scaling_factor,
             .seed = (uint64_t)args->seed,
         },
         .context = { args->cp_comm.first, args->cp_comm.rest, args->cp_comm.count },

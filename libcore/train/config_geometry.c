@@ -45,9 +45,6 @@ int run_config_geometry (struct run_config *c, struct mg_error *err)
         return -1;
     if (margs_merge (&c->margs, g, &job, rule_keep_first, &first) > 0)
         return mg_error_set (err, EINVAL, "%s", first.text);
-    if (g->ep > 1)
-        return mg_error_set (err, ENOTSUP, "the job asks for ep %d; this version trains with 1",
-                             g->ep);
     if (set_levels (c, err) < 0 || context_check_words (&c->model.context, err) < 0)
         return -1;
     c->job.context_inner = context_levels (&c->model.context, g->cp);
@@ -138,6 +135,8 @@ int run_config_check_model (const struct run_config *c, struct mg_error *err)
     const struct model_layout layout = {
         .tp = c->geometry.tp,
         .cp = c->geometry.cp,
+        .ep = c->geometry.ep,
+        .etp = geometry_etp (&c->geometry),
         .sequence_parallel = c->model.sequence_parallel,
         .context = c->model.context,
     };

@@ -291,7 +291,8 @@ int train_model_variants (const struct train_args *args, struct model_config *m,
 {
     if (set_norms (args, m, err) < 0 || set_activation (args, m, err) < 0
         || set_groups (args, m, err) < 0 || set_softmax (args, m, err) < 0
-        || set_window (args, m, err) < 0 || set_positions (args, m, err) < 0)
+        || set_window (args, m, err) < 0 || set_positions (args, m, err) < 0
+        || set_latent (args, m, err) < 0)
         return -1;
-    return set_latent (args, m, err);
+    return train_model_moe (args, m, err);
 }

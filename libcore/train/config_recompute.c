@@ -11,13 +11,10 @@
 
 #include "libcore/train/config.h"
 
-/* Modules of Megatron-LM that no layer here has. */
+/* Modules of Megatron-LM that no layer here has, and what they want. */
 static const struct {
-    const char *name, *wants; /* 'wants' NULL: accepted, and without effect */
+    const char *name, *wants;
 } absent[] = {
-    { "moe", NULL },
-    { "shared_experts", NULL },
-    { "moe_act", "experts in grouped products" },
     { "mhc", "hyper-connections" },
     { "gdn_norm_out", "gated delta networks" },
 };
@@ -31,15 +28,31 @@ static int add_module (const char *word, unsigned *modules, struct mg_error *err
         }
     }
     for (size_t i = 0; i < sizeof (absent) / sizeof (absent[0]); i++) {
-        if (strcmp (word, absent[i].name) != 0)
-            continue;
-        if (!absent[i].wants)
-            return 0;
-        return mg_error_set (err, EINVAL, "--recompute-modules %s: only layers with %s have it, "
-                             "this model has none", word, absent[i].wants);
+        if (strcmp (word, absent[i].name) == 0)
+            return mg_error_set (err, EINVAL, "--recompute-modules %s: only layers with %s have "
+                                 "it, this model has none", word, absent[i].wants);
     }
     return mg_error_set (err, EINVAL, "--recompute-modules: \"%.80s\" is unknown, want some of "
-                         "core_attn, layernorm, mlp, mla_up_proj", word);
+                         "core_attn, layernorm, mlp, mla_up_proj, moe, moe_act, shared_experts",
+                         word);
+}
+
+/* What modules want of the model.  As in Megatron-LM, moe and shared_experts have no effect on a
+ * model without experts.
+ */
+static int check_modules (const struct train_args *args, unsigned modules, struct mg_error *err)
+{
+    if ((modules & RECOMPUTE_BIT (RECOMPUTE_MLA_UP_PROJ)) && !args->latent)
+        return mg_error_set (err, EINVAL, "--recompute-modules mla_up_proj: only layers with "
+                             "multi-latent attention have it, this model has none");
+    if ((modules & RECOMPUTE_BIT (RECOMPUTE_MOE_ACT)) && args->moe.experts == 0)
+        return mg_error_set (err, EINVAL, "--recompute-modules moe_act: only layers with experts "
+                             "have it, this model has none");
+    if ((modules & RECOMPUTE_BIT (RECOMPUTE_SHARED_EXPERTS)) && args->moe.shared_overlap
+        && args->moe.shared_ffn != TRAIN_UNSET)
+        return mg_error_set (err, EINVAL, "--recompute-modules shared_experts excludes "
+                             "--moe-shared-expert-overlap");
+    return 0;
 }
 
 static int set_selective (const struct train_args *args, struct recompute *r,
@@ -59,10 +72,9 @@ static int set_selective (const struct train_args *args, struct recompute *r,
         if (add_module (train_list_word (list, i), &r->modules, err) < 0)
             return -1;
     }
-    if ((r->modules & RECOMPUTE_BIT (RECOMPUTE_MLA_UP_PROJ)) && !args->latent)
-        return mg_error_set (err, EINVAL, "--recompute-modules mla_up_proj: only layers with "
-                             "multi-latent attention have it, this model has none");
-    return 0;
+    if (args->moe.recompute) // as in Megatron-LM, beside the default core_attn
+        r->modules |= RECOMPUTE_BIT (RECOMPUTE_MOE);
+    return check_modules (args, r->modules, err);
 }
 
 static int set_full (const struct train_args *args, struct recompute *r, struct mg_error *err)
@@ -96,6 +108,11 @@ int train_recompute (const struct train_args *args, struct recompute *recompute,
     *recompute = (struct recompute){ .granularity = RECOMPUTE_NOTHING };
     if (args->recompute_activations)
         granularity = "selective"; // as in Megatron-LM, whatever else is asked for
+    if (args->moe.recompute && granularity && strcmp (granularity, "full") == 0)
+        return mg_error_set (err, EINVAL, "--moe-layer-recompute and --recompute-granularity full "
+                             "exclude each other");
+    if (args->moe.recompute)
+        granularity = "selective";
     if (args->split_activations && (!granularity || strcmp (granularity, "full") != 0))
         return mg_error_set (err, EINVAL, "--distribute-saved-activations wants "
                              "--recompute-granularity full");

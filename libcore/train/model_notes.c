@@ -31,7 +31,15 @@ static const char *const model_args[] = {
     "max-position-embeddings", "vocab-size", "untie-embeddings-and-output-weights",
     "init-method-std", "hidden-dropout", "attention-dropout", "softmax-type",
     "multi-latent-attention", "q-lora-rank", "kv-lora-rank", "qk-head-dim",
-    "qk-pos-emb-head-dim", "v-head-dim", "rope-type",
+    "qk-pos-emb-head-dim", "v-head-dim", "rope-type", "num-experts", "moe-layer-freq",
+    "moe-ffn-hidden-size", "moe-router-topk", "moe-router-load-balancing-type",
+    "moe-aux-loss-coeff", "moe-z-loss-coeff", "moe-router-score-function",
+    "moe-router-pre-softmax", "moe-router-num-groups", "moe-router-group-topk",
+    "moe-router-topk-scaling-factor", "moe-router-dtype", "moe-router-enable-expert-bias",
+    "moe-router-bias-update-rate", "moe-router-quantile-balancing-ema", "moe-input-jitter-eps",
+    "moe-expert-capacity-factor", "moe-pad-expert-input-to-capacity", "moe-token-drop-policy",
+    "moe-shared-expert-intermediate-size", "moe-shared-expert-gate", "moe-latent-size",
+    "mtp-num-layers", "mtp-loss-scaling-factor",
 };
 
 enum { NUM_ARGS = sizeof (model_args) / sizeof (model_args[0]) };
@@ -199,6 +207,89 @@ static void make_positions (struct maker *m, const struct model_config *c)
     set_pattern (m, "no-rope-freq", &c->no_rope, c->num_layers, true);
 }
 
+/* Types of load balancing and their coefficients, each one text with blanks between. */
+static void make_balancing (struct maker *m, const struct model_moe *moe)
+{
+    static const char *const names[] = { [MOE_AUX_LOSS] = "aux_loss",
+                                         [MOE_SEQ_AUX_LOSS] = "seq_aux_loss",
+                                         [MOE_GLOBAL_AUX_LOSS] = "global_aux_loss" };
+    char types[MOE_NUM_AUX_LOSSES * 20] = "", coeffs[MOE_NUM_AUX_LOSSES * NOTES_REAL_MAX] = "";
+
+    if (moe->choice != MOE_TOPK)
+        set_text (m, "moe-router-load-balancing-type",
+                  moe->choice == MOE_SINKHORN ? "sinkhorn" : "quantile_balancing");
+    for (int i = 0; i < MOE_NUM_AUX_LOSSES; i++) {
+        char text[NOTES_REAL_MAX];
+        size_t type = strlen (types), coeff = strlen (coeffs);
+
+        if (moe->aux_coeff[i] == 0)
+            continue;
+        notes_real_text (moe->aux_coeff[i], text);
+        snprintf (types + type, sizeof (types) - type, "%s%s", type ? " " : "", names[i]);
+        snprintf (coeffs + coeff, sizeof (coeffs) - coeff, "%s%s", coeff ? " " : "", text);
+    }
+    if (types[0]) {
+        set_text (m, "moe-router-load-balancing-type", types);
+        set_text (m, "moe-aux-loss-coeff", coeffs);
+    }
+}
+
+/* A number that is 0 where the argument is not given. */
+static void set_given (struct maker *m, const char *name, double value)
+{
+    if (value != 0)
+        set_real (m, name, value);
+}
+
+static void make_router (struct maker *m, const struct model_moe *moe)
+{
+    static const char *const scores[] = { [KERN_SOFTMAX_CHOSEN] = "softmax",
+                                          [KERN_SOFTMAX] = "softmax",
+                                          [KERN_SIGMOID] = "sigmoid",
+                                          [KERN_SQRT_SOFTPLUS] = "sqrtsoftplus" };
+
+    set_int (m, "moe-router-topk", moe->topk);
+    set_text (m, "moe-router-score-function", scores[moe->score]);
+    set_flag (m, "moe-router-pre-softmax", moe->score == KERN_SOFTMAX);
+    set_given (m, "moe-router-num-groups", moe->num_groups);
+    set_given (m, "moe-router-group-topk", moe->group_topk);
+    set_given (m, "moe-router-topk-scaling-factor", moe->scaling_factor);
+    set_text (m, "moe-router-dtype", moe->wide_router ? "fp64" : "fp32");
+    set_flag (m, "moe-router-enable-expert-bias", moe->expert_bias);
+    set_real (m, "moe-router-bias-update-rate", moe->bias_update_rate);
+    set_given (m, "moe-router-quantile-balancing-ema", moe->quantile_ema);
+    set_given (m, "moe-z-loss-coeff", moe->z_coeff);
+    set_given (m, "moe-input-jitter-eps", moe->jitter);
+    make_balancing (m, moe);
+}
+
+static void make_experts (struct maker *m, const struct model_config *c)
+{
+    const struct model_moe *moe = &c->moe;
+
+    if (c->mtp_num_layers > 0) {
+        set_int (m, "mtp-num-layers", c->mtp_num_layers);
+        set_real (m, "mtp-loss-scaling-factor", c->mtp_scaling_factor);
+    }
+    if (moe->experts == 0)
+        return;
+    set_int (m, "num-experts", moe->experts);
+    set_int (m, "moe-ffn-hidden-size", moe->ffn_hidden_size);
+    if (moe->layers.list)
+        set_text (m, "moe-layer-freq", moe->layers.list);
+    else
+        set_given (m, "moe-layer-freq", moe->layers.every);
+    make_router (m, moe);
+    if (moe->capacity_factor > 0) {
+        set_real (m, "moe-expert-capacity-factor", moe->capacity_factor);
+        set_flag (m, "moe-pad-expert-input-to-capacity", moe->pad_to_capacity);
+        set_text (m, "moe-token-drop-policy", moe->drop_by_position ? "position" : "probs");
+    }
+    set_given (m, "moe-shared-expert-intermediate-size", moe->shared_ffn);
+    set_flag (m, "moe-shared-expert-gate", moe->shared_gate);
+    set_given (m, "moe-latent-size", moe->latent);
+}
+
 int model_notes_make (const struct model_config *c, struct notes *notes, struct mg_error *err)
 {
     struct maker m = { .notes = notes, .err = err };
@@ -207,6 +298,7 @@ int model_notes_make (const struct model_config *c, struct notes *notes, struct 
     make_layers (&m, c);
     make_attention (&m, c);
     make_positions (&m, c);
+    make_experts (&m, c);
     return m.rc;
 }
 
@@ -280,7 +372,7 @@ int model_notes_config (const struct notes *notes, struct model_config *c, struc
 
 #define AT(field) offsetof (struct model_config, field)
 
-static const struct {
+static const struct field {
     const char *name;
     enum { INT, BOOL, REAL, FLOAT } type;
     size_t offset;
@@ -305,6 +397,20 @@ static const struct {
     { "qk-head-dim", INT, AT (latent.qk_dim) },
     { "qk-pos-emb-head-dim", INT, AT (latent.rope_dim) },
     { "v-head-dim", INT, AT (latent.v_dim) },
+    { "num-experts", INT, AT (moe.experts) },
+    { "mtp-num-layers", INT, AT (mtp_num_layers) },
+};
+
+/* The same of models with experts.  How the load is balanced is of a run, as dropout is. */
+static const struct field moe_fields[] = {
+    { "moe-ffn-hidden-size", INT, AT (moe.ffn_hidden_size) },
+    { "moe-router-topk", INT, AT (moe.topk) },
+    { "moe-router-num-groups", INT, AT (moe.num_groups) },
+    { "moe-router-group-topk", INT, AT (moe.group_topk) },
+    { "moe-router-enable-expert-bias", BOOL, AT (moe.expert_bias) },
+    { "moe-shared-expert-intermediate-size", INT, AT (moe.shared_ffn) },
+    { "moe-shared-expert-gate", BOOL, AT (moe.shared_gate) },
+    { "moe-latent-size", INT, AT (moe.latent) },
 };
 
 static const struct {
@@ -417,6 +523,29 @@ static const char *activation_difference (const struct model_config *a,
     return name ? name : activation_name (a);
 }
 
+static const char *moe_difference (const struct model_config *a, const struct model_config *b)
+{
+    const struct model_moe *x = &a->moe, *y = &b->moe;
+
+    for (size_t i = 0; i < sizeof (moe_fields) / sizeof (moe_fields[0]); i++) {
+        if (differ (a, b, moe_fields[i].type, moe_fields[i].offset))
+            return moe_fields[i].name;
+    }
+    for (int i = 0; i < a->num_layers; i++) {
+        if (moe_layer (x, i) != moe_layer (y, i))
+            return "moe-layer-freq";
+    }
+    if ((x->scaling_factor > 0 ? x->scaling_factor : 1)
+        != (y->scaling_factor > 0 ? y->scaling_factor : 1))
+        return "moe-router-topk-scaling-factor";
+    if (x->choice != y->choice)
+        return "moe-router-load-balancing-type";
+    if (x->choice == MOE_SINKHORN || x->score == y->score)
+        return NULL;
+    return x->score <= KERN_SOFTMAX && y->score <= KERN_SOFTMAX ? "moe-router-pre-softmax"
+                                                                : "moe-router-score-function";
+}
+
 const char *model_notes_difference (const struct model_config *a, const struct model_config *b)
 {
     const char *name;
@@ -425,6 +554,8 @@ const char *model_notes_difference (const struct model_config *a, const struct m
         if (differ (a, b, fields[i].type, fields[i].offset))
             return fields[i].name;
     }
+    if (a->moe.experts > 0 && (name = moe_difference (a, b)))
+        return name;
     if (model_groups (a) != model_groups (b))
         return "num-query-groups";
     if (!a->latent.on && a->kv_channels != b->kv_channels)

@@ -99,6 +99,164 @@ static void test_total (void)
     is_int (validate (&c, 1, false, &err), 0, "just below");
 }
 
+/* A layout in which experts are spread. */
+static int validate_experts (const struct model_config *c, int ep, int etp, struct mg_error *err)
+{
+    const struct model_layout layout = { .tp = 2, .cp = 1, .ep = ep, .etp = etp,
+                                         .sequence_parallel = true };
+
+    return model_config_validate (c, &layout, err);
+}
+
+static struct model_config with_experts (void)
+{
+    struct model_config c = good ();
+
+    c.no_linear_bias = true;
+    c.moe = (struct model_moe){ .experts = 8, .ffn_hidden_size = 24, .topk = 2 };
+    return c;
+}
+
+static const struct {
+    const char *text; /* part of the message, NULL: legal */
+    struct model_moe moe;
+} moe_rows[] = {
+    { NULL, { .experts = 8, .ffn_hidden_size = 24, .topk = 8 } },
+    { "num-experts is -1, want 1 to", { .experts = -1 } },
+    { "moe-ffn-hidden-size is 0", { .experts = 8, .topk = 2 } },
+    { "moe-router-topk is 0", { .experts = 8, .ffn_hidden_size = 4 } },
+    { "moe-router-topk 9 is more than", { .experts = 8, .ffn_hidden_size = 4, .topk = 9 } },
+    { "moe-router-group-topk is 0, want 1",
+      { .experts = 8, .ffn_hidden_size = 4, .topk = 2, .num_groups = 4 } },
+    { "num-experts 8 is not a multiple of moe-router-num-groups 3",
+      { .experts = 8, .ffn_hidden_size = 4, .topk = 2, .num_groups = 3, .group_topk = 1 } },
+    { "moe-router-group-topk 5 is more than moe-router-num-groups 4",
+      { .experts = 8, .ffn_hidden_size = 4, .topk = 6, .num_groups = 4, .group_topk = 5 } },
+    { "moe-router-topk 2 is less than moe-router-group-topk 3",
+      { .experts = 8, .ffn_hidden_size = 4, .topk = 2, .num_groups = 4, .group_topk = 3 } },
+    { "moe-router-topk 3 is more than the 2 experts of",
+      { .experts = 8, .ffn_hidden_size = 4, .topk = 3, .num_groups = 4, .group_topk = 1 } },
+    { "moe-router-topk 1 needs moe-router-pre-softmax",
+      { .experts = 8, .ffn_hidden_size = 4, .topk = 1 } },
+    { NULL, { .experts = 8, .ffn_hidden_size = 4, .topk = 1, .score = KERN_SOFTMAX } },
+    { NULL, { .experts = 8, .ffn_hidden_size = 4, .topk = 1, .choice = MOE_SINKHORN } },
+    { "moe-router-enable-expert-bias needs",
+      { .experts = 8, .ffn_hidden_size = 4, .topk = 2, .expert_bias = true } },
+    { NULL, { .experts = 8, .ffn_hidden_size = 4, .topk = 2, .expert_bias = true,
+              .score = KERN_SQRT_SOFTPLUS } },
+    { "quantile_balancing excludes moe-router-enable-expert-bias",
+      { .experts = 8, .ffn_hidden_size = 4, .topk = 2, .expert_bias = true,
+        .score = KERN_SIGMOID, .choice = MOE_QUANTILE } },
+    { "sinkhorn excludes moe-expert-capacity-factor",
+      { .experts = 8, .ffn_hidden_size = 4, .topk = 2, .capacity_factor = 1,
+        .choice = MOE_SINKHORN } },
+    { "quantile_balancing excludes moe-router-num-groups",
+      { .experts = 8, .ffn_hidden_size = 4, .topk = 2, .num_groups = 2, .group_topk = 1,
+        .choice = MOE_QUANTILE } },
+    { "sinkhorn has no auxiliary loss",
+      { .experts = 8, .ffn_hidden_size = 4, .topk = 2, .aux_coeff = { 0, 1, 0 },
+        .choice = MOE_SINKHORN } },
+    { "quantile_balancing needs moe-router-topk 8 to be less",
+      { .experts = 8, .ffn_hidden_size = 4, .topk = 8, .choice = MOE_QUANTILE } },
+    { NULL, { .experts = 8, .ffn_hidden_size = 4, .topk = 7, .choice = MOE_QUANTILE } },
+    { "moe-pad-expert-input-to-capacity needs moe-expert-capacity-factor",
+      { .experts = 8, .ffn_hidden_size = 4, .topk = 2, .pad_to_capacity = true } },
+    { "moe-shared-expert-gate needs moe-shared-expert-intermediate-size",
+      { .experts = 8, .ffn_hidden_size = 4, .topk = 2, .shared_gate = true } },
+    { "moe-shared-expert-overlap needs moe-shared-expert-intermediate-size",
+      { .experts = 8, .ffn_hidden_size = 4, .topk = 2, .shared_overlap = true } },
+    { "moe-shared-expert-overlap needs moe-token-dispatcher-type alltoall",
+      { .experts = 8, .ffn_hidden_size = 4, .topk = 2, .shared_ffn = 4, .shared_overlap = true } },
+    { NULL, { .experts = 8, .ffn_hidden_size = 4, .topk = 2, .shared_ffn = 4,
+              .shared_overlap = true, .dispatch = MOE_ALL_TO_ALL } },
+    { "moe-shared-expert-overlap and moe-latent-size exclude each other",
+      { .experts = 8, .ffn_hidden_size = 4, .topk = 2, .shared_ffn = 4, .latent = 3,
+        .shared_overlap = true, .dispatch = MOE_ALL_TO_ALL } },
+    { "moe-shared-expert-intermediate-size 5 is not a multiple of tp 2",
+      { .experts = 8, .ffn_hidden_size = 4, .topk = 2, .shared_ffn = 5 } },
+    { "moe-latent-size is -1",
+      { .experts = 8, .ffn_hidden_size = 4, .topk = 2, .latent = -1 } },
+    { "moe-z-loss-coeff is -1, want 0 to",
+      { .experts = 8, .ffn_hidden_size = 4, .topk = 2, .z_coeff = -1 } },
+    { "moe-router-quantile-balancing-ema is 2, want 0 to 1",
+      { .experts = 8, .ffn_hidden_size = 4, .topk = 2, .quantile_ema = 2 } },
+    { "the model has", { .experts = 1 << 24, .ffn_hidden_size = 1 << 24, .topk = 2 } },
+};
+
+static void test_experts (void)
+{
+    struct mg_error err = { "" };
+
+    for (size_t i = 0; i < sizeof (moe_rows) / sizeof (moe_rows[0]); i++) {
+        struct model_config c = with_experts ();
+        int rc;
+
+        c.moe = moe_rows[i].moe;
+        err.text[0] = '\0';
+        rc = validate_experts (&c, 1, 1, &err);
+        ok ((rc == 0) == !moe_rows[i].text
+                && (rc == 0 || strstr (err.text, moe_rows[i].text)), "experts, row %d: %s", (int)i,
+            rc == 0 ? "legal" : err.text);
+    }
+}
+
+static void test_expert_grid (void)
+{
+    struct model_config c = with_experts ();
+    const struct model_layout plain = { .tp = 2, .cp = 1, .etp = 1 };
+    struct mg_error err = { "" };
+
+    is_int (validate_experts (&c, 4, 2, &err), 0, "ep 4, etp 2 %s", err.text);
+    ok (validate_experts (&c, 3, 1, &err) < 0
+            && strstr (err.text, "num-experts 8 is not a multiple of ep 3"), "%s", err.text);
+    ok (validate_experts (&c, 1, 5, &err) < 0
+            && strstr (err.text, "moe-ffn-hidden-size 24 is not a multiple of etp 5"), "%s",
+        err.text);
+    ok (model_config_validate (&c, &plain, &err) < 0
+            && strstr (err.text, "needs --sequence-parallel"), "%s", err.text);
+    c.ffn_hidden_size = 255;
+    is_int (validate_experts (&c, 1, 1, &err), 0, "no layer has the MLP %s", err.text);
+    c.moe.layers.every = 2;
+    ok (validate_experts (&c, 1, 1, &err) < 0
+            && strstr (err.text, "ffn-hidden-size 255 is not a multiple of tp 2"), "%s", err.text);
+    c.moe.layers = (struct pattern){ .list = "[1]*4" };
+    is_int (validate_experts (&c, 1, 1, &err), 0, "a list of all layers %s", err.text);
+    c = with_experts ();
+    c.no_linear_bias = false;
+    is_int (validate_experts (&c, 4, 1, &err), 0, "biases with etp 1");
+    ok (validate_experts (&c, 4, 2, &err) < 0 && strstr (err.text, "needs --disable-bias-linear"),
+        "%s", err.text);
+    c.moe.shared_ffn = 8;
+    ok (validate_experts (&c, 1, 1, &err) < 0
+            && strstr (err.text, "shared experts have no biases"), "%s", err.text);
+}
+
+static void test_mtp (void)
+{
+    struct model_config c = good ();
+    struct mg_error err = { "" };
+
+    rope_config_init (&c.rope);
+    c.mtp_num_layers = 1;
+    ok (validate (&c, 1, false, &err) < 0
+            && strstr (err.text, "mtp-num-layers 1 needs position-embedding-type rope or none"),
+        "learned positions: %s", err.text);
+    c.positions = MODEL_NO_POSITIONS;
+    is_int (validate (&c, 1, false, &err), 0, "none");
+    c.positions = MODEL_ROPE;
+    is_int (validate (&c, 1, false, &err), 0, "rotary ones %s", err.text);
+    c.mtp_scaling_factor = -1;
+    ok (validate (&c, 1, false, &err) < 0 && strstr (err.text, "mtp-loss-scaling-factor is -1"),
+        "%s", err.text);
+    c.mtp_scaling_factor = 0.1;
+    c.rope.scaling = ROPE_YARN;
+    ok (validate (&c, 1, false, &err) < 0 && strstr (err.text, "needs position-embedding-type"),
+        "YaRN: %s", err.text);
+    c.mtp_num_layers = -1;
+    ok (validate (&c, 1, false, &err) < 0 && strstr (err.text, "mtp-num-layers is -1"), "%s",
+        err.text);
+}
+
 static void refused (const struct model_config *c, int tp, const char *text)
 {
     struct mg_error err = { "" };
@@ -157,5 +315,8 @@ int main (void)
     is_int (model_padded_vocab (128, 128, 1), 128, "nothing to pad");
     is_int (model_padded_vocab (129, 128, 1), 256, "one over");
     is_int (model_padded_vocab (INT_MAX, 128, 2), 0, "too large is 0");
+    test_experts ();
+    test_expert_grid ();
+    test_mtp ();
     return done_testing ();
 }

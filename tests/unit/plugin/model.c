@@ -29,6 +29,8 @@ static const struct {
     { { "python", "x.py", "--tensor-model-parallel-size", "2" }, MODEL_FAILS },
     { { "python", "x.py", "--tensor-model-parallel-size", "4" }, MODEL_FITS },
     { { "python", "x.py", "--context-parallel-size", "2" }, MODEL_WARNS },
+    { { "megatron", "train", "--num-experts=8", "--disable-bias-linear", "--sequence-parallel" },
+      MODEL_FITS },
     { { "python", "x.py", "--num-virtual-stages-per-pipeline-rank", "2" }, MODEL_WARNS },
 };
 
@@ -58,6 +60,14 @@ int main (void)
         model_check (&g, 6, (char *const *)words, &text);
         ok (!strchr (text.text, '\n') && !strchr (text.text, '\033'), "no control character");
         ok (strstr (text.text, " (and 1 more)"), "%s", text.text);
+    }
+    {
+        const char *words[] = { "megatron", "train", "--num-experts=8", "--disable-bias-linear",
+                                "--sequence-parallel" };
+
+        g.ep = 2;
+        is_int (model_check (&g, 5, (char *const *)words, &text), MODEL_NOTES, "a default");
+        ok (strstr (text.text, "etp is not given and defaults to tp 4"), "%s", text.text);
     }
     return done_testing ();
 }

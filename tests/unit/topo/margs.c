@@ -252,11 +252,27 @@ static const struct {
     { "tp 5", "--hidden-size 512 --swiglu", "ffn-tp", "1344" },
     { "tp 8", "--hidden-size 512 --swiglu", "", NULL },
     { "tp 5", "--hidden-size 10 --swiglu", "", NULL },
-    { "tp 1 etp 3 ep 2", "--num-experts 4 --moe-ffn-hidden-size 64", "expert-ffn-etp",
-      "moe-ffn-hidden-size 64 is not a multiple of etp 3" },
-    { "tp 3", "--num-experts 4 --ffn-hidden-size 64 --sequence-parallel", "expert-ffn-etp",
-      "ffn-hidden-size 64 is not a multiple of etp 3" },
+    { "tp 1 etp 3 ep 2", "--num-experts 4 --moe-ffn-hidden-size 64 --disable-bias-linear",
+      "expert-ffn-etp", "moe-ffn-hidden-size 64 is not a multiple of etp 3" },
+    { "tp 3", "--num-experts 4 --ffn-hidden-size 64 --sequence-parallel --disable-bias-linear",
+      "expert-ffn-etp", "ffn-hidden-size 64 is not a multiple of etp 3" },
     { "tp 3 etp 1", "--num-experts 4 --ffn-hidden-size 64 --sequence-parallel", "", NULL },
+    { "tp 3 etp 1", "--num-experts 4 --ffn-hidden-size 64 --sequence-parallel --num-layers 4 "
+      "--moe-layer-freq 1", "", NULL },
+    { "tp 3 etp 1", "--num-experts 4 --ffn-hidden-size 64 --sequence-parallel --num-layers 4 "
+      "--moe-layer-freq 2", "ffn-tp", "ffn-hidden-size 64 is not a multiple of tp 3" },
+    { "tp 3 etp 1", "--num-experts 4 --ffn-hidden-size 64 --sequence-parallel --num-layers 4 "
+      "--moe-layer-freq [0]*1+[1]*3", "ffn-tp", "ffn-hidden-size 64 is not a multiple of tp 3" },
+    { "tp 3 etp 1", "--num-experts 4 --ffn-hidden-size 64 --sequence-parallel --num-layers 4 "
+      "--moe-layer-freq [1]*4", "", NULL },
+    { "tp 3 etp 1", "--num-experts 4 --ffn-hidden-size 64 --sequence-parallel --num-layers 4 "
+      "--moe-layer-freq [1]*3", "", NULL },
+    { "tp 3 etp 1", "--num-experts 4 --ffn-hidden-size 64 --sequence-parallel "
+      "--moe-layer-freq [0,1]", "", NULL },
+    { "tp 3 etp 1", "--num-experts 4 --moe-shared-expert-intermediate-size 64 --sequence-parallel "
+      "--disable-bias-linear", "shared-ffn-tp",
+      "moe-shared-expert-intermediate-size 64 is not a multiple of tp 3; use 63 or 66" },
+    { "tp 3", "--moe-shared-expert-intermediate-size 64", "", NULL },
     { "tp 4", "--padded-vocab-size 50257", "vocab-tp", "use 50256 or 50260" },
     { "tp 4", "--padded-vocab-size 50304", "", NULL },
     { "tp 1", "--padded-vocab-size 50256 --vocab-size 50257", "vocab",
@@ -323,18 +339,63 @@ static const struct {
       "\"Et|tL\" has 2 stages, which need pp > 1, but pp is 1" },
     { "pp 1", "--num-layers 5 --mtp-num-layers 1", "", NULL },
     { "pp 2", "--num-layers 4 --mtp-num-layers 1", "", NULL },
+    { "pp 2", "--num-layers 2 --mtp-num-layers 1 --pipeline-model-parallel-layout Et|tmL", "",
+      NULL },
+    { "pp 2", "--num-layers 2 --mtp-num-layers 1 --pipeline-model-parallel-layout Etm|tL",
+      "layers", "no layer (t) may follow an m" },
+    { "pp 2", "--num-layers 2 --mtp-num-layers 2 --pipeline-model-parallel-layout Et|tmL",
+      "layers", "has 1 layers for multi-token prediction (m), but mtp-num-layers is 2" },
     { "ep 4 etp 1", "--num-experts 6", "experts-ep", "num-experts 6 is not a multiple of ep 4; "
       "use 4 or 8, or ep 3 or 6" },
     { "ep 4 etp 1", "--num-experts 8", "", NULL },
     { "ep 4 etp 1", "--num-layers 2", "experts-ep", "ep 4 needs experts" },
     { "ep 4 etp 1", "--lr 2", "", NULL },
-    { "tp 2", "--num-experts 8", "experts-sp", "needs --sequence-parallel" },
-    { "tp 2", "--num-experts 8 --sequence-parallel", "", NULL },
+    { "tp 1", "--num-layers 2 --moe-ffn-hidden-size 8", "experts-ep",
+      "moe-ffn-hidden-size 8 needs experts, and there is no --num-experts" },
+    { "tp 1", "--num-layers 2 --num-experts 0 --moe-latent-size 8", "experts-ep",
+      "moe-latent-size 8 needs experts, and there is no --num-experts" },
+    { "tp 1", "--moe-latent-size 8", "", NULL },
+    { "tp 1", "--num-layers 2 --num-experts 4 --moe-latent-size 8", "", NULL },
+    { "tp 2 etp 1", "--num-experts 8", "experts-sp", "needs --sequence-parallel" },
+    { "tp 2 etp 1", "--num-experts 8 --sequence-parallel", "", NULL },
+    { "tp 2", "--num-experts 8 --sequence-parallel --disable-bias-linear", "", NULL },
+    { "tp 2", "--num-experts 8 --sequence-parallel", "experts-bias",
+      "num-experts 8 with etp 2 (it defaults to tp) needs --disable-bias-linear, or etp 1: biases "
+      "of experts are not split" },
+    { "tp 1 etp 2", "--num-experts 8", "experts-bias", "num-experts 8 with etp 2 needs" },
+    { "tp 1", "--num-experts 8 --moe-shared-expert-intermediate-size 4", "experts-bias",
+      "moe-shared-expert-intermediate-size 4 needs --disable-bias-linear" },
+    { "tp 1", "--num-experts 8 --moe-shared-expert-intermediate-size 4 --disable-bias-linear", "",
+      NULL },
+    { "tp 1", "--num-experts 4 --moe-router-topk 4", "", NULL },
+    { "tp 1", "--num-experts 4 --moe-router-topk 5", "router-topk",
+      "moe-router-topk 5 is more than num-experts 4" },
+    { "tp 1", "--num-experts 1", "router-topk",
+      "moe-router-topk (by default) 2 is more than num-experts 1" },
+    { "tp 1", "--num-experts 4 --moe-router-topk 4 --moe-router-load-balancing-type "
+      "quantile_balancing", "router-topk",
+      "quantile_balancing needs moe-router-topk 4 to be less than num-experts 4" },
+    { "tp 1", "--num-experts 4 --moe-router-load-balancing-type=quantile_balancing "
+      "--micro-batch-size 2 --seq-length 5", "", NULL },
+    { "tp 1", "--num-experts 8 --moe-router-load-balancing-type quantile_balancing "
+      "--micro-batch-size 2 --seq-length 5", "router-topk",
+      "quantile_balancing needs num-experts 8 to divide the 20 choices of a microbatch "
+      "(micro-batch-size 2 x seq-length 5 x moe-router-topk 2)" },
+    { "tp 1", "--num-experts 8 --moe-router-load-balancing-type aux_loss "
+      "--micro-batch-size 2 --seq-length 5", "", NULL },
+    { "tp 1", "--num-experts 8 --moe-router-load-balancing-type quantile_balancing "
+      "--micro-batch-size 2", "", NULL },
     { "tp 1", "--num-experts 8 --moe-router-num-groups 3", "router-groups", "num-experts 8" },
     { "tp 1", "--num-experts 8 --moe-router-num-groups 4 --moe-router-group-topk 5",
       "router-groups", "topk 5" },
     { "tp 1", "--num-experts 8 --moe-router-num-groups 4 --moe-router-group-topk 4", "",
       NULL },
+    { "tp 1", "--num-experts 8 --moe-router-group-topk 4", "router-groups",
+      "moe-router-group-topk 4 needs --moe-router-num-groups" },
+    { "tp 1", "--num-experts 8 --moe-router-num-groups 4 --moe-router-group-topk 1 "
+      "--moe-router-topk 3", "router-groups",
+      "moe-router-topk 3 is more than the 2 experts of moe-router-group-topk 1 of 4 groups" },
+    { "tp 1", "--num-experts 8 --moe-router-num-groups 4 --moe-router-group-topk 1", "", NULL },
     { "tp 2 world 8", "--global-batch-size 12 --micro-batch-size 2", "batch",
       "global-batch-size 12 is not a multiple of micro-batch-size 2 x dp 4 = 8; use 8 or 16" },
     { "tp 2 world 8", "--global-batch-size 4 --micro-batch-size 2", "batch", "use 8" },
@@ -384,6 +445,39 @@ static void test_rules (void)
     }
 }
 
+/* When the default of etp may surprise. */
+static void test_note (void)
+{
+    static const struct {
+        const char *geometry, *args;
+        bool note;
+    } rows[] = {
+        { "tp 2 ep 4", "--num-experts 8", true },
+        { "tp 2 ep 4 etp 2", "--num-experts 8", false },
+        { "tp 2 ep 4 etp 1", "--num-experts 8", false },
+        { "tp 2 ep 4", "--num-experts 8 --expert-tensor-parallel-size 2", false },
+        { "tp 2", "--num-experts 8", false },
+        { "ep 4", "--num-experts 8", false },
+        { "tp 2 ep 4", "--num-layers 8", false },
+    };
+
+    for (size_t i = 0; i < COUNT (rows); i++) {
+        struct mg_error text = { "" };
+        struct geometry g;
+        struct margs a;
+        struct line l;
+
+        set_geometry (&g, rows[i].geometry);
+        scan (&a, &l, rows[i].args);
+        ok (margs_note_etp (&a, &g, &text) == rows[i].note, "%s, %s", rows[i].geometry,
+            rows[i].args);
+        is_str (text.text, rows[i].note
+                    ? "etp is not given and defaults to tp 2: each expert is split over 2 ranks, "
+                      "and etp 2 x ep 4 = 8 ranks share the experts of a layer"
+                    : "", "its text");
+    }
+}
+
 int main (void)
 {
     test_table ();
@@ -392,5 +486,6 @@ int main (void)
     test_merge ();
     test_merge_sizes ();
     test_rules ();
+    test_note ();
     return done_testing ();
 }

@@ -158,8 +158,7 @@ static const struct {
     { { .num_layers = 4, .pp = 2, .layout = "E(t*1000)*1000t*1000000000|L" },
       "pipeline-model-parallel-layout \"E(t*1000)*1000t*1000000000|L\": has more than "
       "1048576 items" },
-    { { .num_layers = 4, .pp = 1, .mtp_layers = 1 },
-      "mtp-num-layers 1 wants a pipeline-model-parallel-layout that places them" },
+    { { .num_layers = 4, .pp = 1, .mtp_layers = -1 }, "mtp-num-layers is -1, want at least 0" },
     { { .num_layers = 0, .pp = 1 }, "num-layers is 0, want at least 1" },
     { { .num_layers = 1, .pp = 0 },
       "pipeline-model-parallel-size is 0, want at least 1" },
@@ -168,6 +167,32 @@ static const struct {
     { { .num_layers = 1 << 24, .pp = 1 << 13, .vpp = 1 << 13 },
       "pipeline-model-parallel-size 8192 x 8192 virtual stages is over 16777216" },
 };
+
+/* Layers for multi-token prediction: the last stage's, unless a layout places them. */
+static void test_mtp (void)
+{
+    static const struct {
+        struct stages_config c;
+        int stage;
+    } rows[] = {
+        { { .num_layers = 4, .pp = 1, .mtp_layers = 2 }, 0 },
+        { { .num_layers = 4, .pp = 4, .mtp_layers = 2 }, 3 },
+        { { .num_layers = 8, .pp = 2, .vpp = 2, .mtp_layers = 2 }, 3 },
+        { { .num_layers = 10, .pp = 4, .first = 1, .mtp_layers = 2 }, 3 },
+        { { .num_layers = 4, .pp = 4, .layout = "Ett|tt|mm|L", .mtp_layers = 2 }, 2 },
+        { { .num_layers = 1, .pp = 2, .layout = "Et||mm|L", .mtp_layers = 2 }, 2 },
+    };
+
+    for (size_t i = 0; i < COUNT (rows); i++) {
+        struct stages *s = stages_create (&rows[i].c, NULL);
+
+        for (int k = 0; s && k < s->pp * s->vpp; k++)
+            is_int (s->stage[k].mtp_layers, k == rows[i].stage ? 2 : 0, "row %d, stage %d", (int)i,
+                    k);
+        ok (s != NULL, "are dealt out");
+        stages_destroy (s);
+    }
+}
 
 static void test_splits (void)
 {
@@ -436,6 +461,7 @@ static void test_reference (void)
 int main (void)
 {
     test_splits ();
+    test_mtp ();
     test_cover ();
     test_reference ();
     return done_testing ();

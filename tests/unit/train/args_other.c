@@ -51,6 +51,60 @@ static void test_instead (void)
     }
 }
 
+/* All arguments of Megatron-LM d98e8a64 about experts and multi-token prediction: there, or in the
+ * table with a reason.
+ */
+static void test_experts (void)
+{
+    static const char *const names[] = {
+        "num-experts", "expert-model-parallel-size", "expert-tensor-parallel-size",
+        "expert-tensor-parallel-num-weight-shards", "moe-layer-freq", "moe-ffn-hidden-size",
+        "moe-shared-expert-intermediate-size", "moe-shared-expert-gate",
+        "moe-shared-expert-overlap", "use-grouped-gemm-for-shared-expert",
+        "moe-shared-expert-glu-interleave-size", "moe-router-load-balancing-type",
+        "moe-router-topk", "moe-enable-routing-replay", "moe-router-padding-for-quantization",
+        "moe-router-padding-for-fp8", "moe-router-num-groups", "moe-router-group-topk",
+        "moe-router-pre-softmax", "moe-router-topk-scaling-factor", "moe-router-score-function",
+        "moe-router-dtype", "moe-router-enable-expert-bias", "moe-router-bias-update-rate",
+        "moe-router-quantile-balancing-ema", "moe-router-force-load-balancing",
+        "moe-router-force-biased", "use-grouped-gemm-for-dense-mlp", "moe-grouped-gemm",
+        "moe-use-grouped-tensor", "moe-single-grouped-weight", "moe-single-grouped-bias",
+        "moe-aux-loss-coeff", "moe-z-loss-coeff", "moe-input-jitter-eps",
+        "moe-token-dispatcher-type", "moe-enable-deepep", "moe-flex-dispatcher-backend",
+        "moe-permute-fusion-into-hybridep", "moe-hybridep-pad-uneven-dispatch-inputs",
+        "moe-per-layer-logging", "moe-expert-capacity-factor", "moe-pad-expert-input-to-capacity",
+        "moe-pad-experts-for-cuda-graph-inference", "moe-token-drop-policy",
+        "moe-layer-recompute", "moe-permute-fusion", "moe-router-fusion",
+        "moe-apply-probs-on-input", "moe-latent-size", "moe-flex-dispatcher-num-sms",
+        "moe-deepep-num-sms", "moe-hybridep-num-sms", "moe-hybridep-num-blocks-permute",
+        "moe-hybridep-num-blocks-unpermute", "moe-hybridep-num-sms-preprocessing",
+        "moe-ncclep-zero-copy", "moe-dispatch-fwd-dtype", "moe-combine-bwd-dtype",
+        "moe-mlp-glu-interleave-size", "moe-expert-rank-capacity-factor", "moe-paged-stash",
+        "moe-paged-stash-page-size", "moe-paged-stash-buffer-size-factor-cuda",
+        "moe-paged-stash-buffer-size-factor-cpu", "moe-routing-trace-path",
+        "moe-routing-trace-max-training-iters", "moe-routing-trace-capture-logits",
+        "moe-routing-trace-capture-hidden-states", "moe-routing-trace-dump-weights",
+        "save-tokens-per-expert-interval", "moe-use-upcycling", "moe-upcycling-granularity",
+        "overlap-moe-expert-parallel-comm", "delay-wgrad-compute",
+        "overlap-dispatch-backward-with-experts-wgrad", "ep-overlap-early-attn-memory-release",
+        "high-priority-a2a-comm-stream", "inference-grouped-gemm-backend",
+        "inference-moe-disable-fused-quant-kernels", "inference-moe-token-dispatcher-type",
+        "gtp-expert-remat-nccl-ub", "gtp-remat-opt-in-modules", "mtp-num-layers",
+        "mtp-loss-scaling-factor", "mtp-use-repeated-layer", "mtp-detach-heads", "mtp-hsm",
+        "mtp-hybrid-override-pattern", "mtp-standalone", "rl-inference-expert-model-parallel-size",
+        "rl-inference-expert-tensor-model-parallel-size",
+    };
+
+    for (size_t i = 0; i < sizeof (names) / sizeof (names[0]); i++) {
+        struct mg_error err = { "" };
+
+        if (!train_arg_find (names[i]))
+            args_other_refuse (names[i], strlen (names[i]), &err);
+        ok (!strstr (err.text, "unknown"), "--%s: %s", names[i],
+            err.text[0] ? err.text : "an argument");
+    }
+}
+
 static void test_texts (void)
 {
     static const struct {
@@ -58,11 +112,17 @@ static void test_texts (void)
     } rows[] = {
         { "use-flash-attn", "--use-flash-attn of Megatron-LM changes nothing here (there is one "
                             "implementation): leave it out" },
-        { "num-experts", "--num-experts of Megatron-LM is not available in this version: layers "
-                         "have one MLP, no experts; leave it out if the run can do with that" },
-        { "moe-router-topk", "--moe-router-topk of Megatron-LM is not available in this version: "
-                             "layers have one MLP, no experts; leave it out if the run can do "
-                             "with that" },
+        { "mtp-hsm", "--mtp-hsm of Megatron-LM is not available in this version: each layer for "
+                     "multi-token prediction reads what the one before makes; leave it out if the "
+                     "run can do with that" },
+        { "moe-hybridep-num-sms", "--moe-hybridep-num-sms of Megatron-LM is not available in this "
+                                  "version: DeepEP, HybridEP and NCCL EP are libraries for GPUs; "
+                                  "there are --moe-token-dispatcher-type allgather and alltoall; "
+                                  "leave it out if the run can do with that" },
+        { "moe-grouped-gemm", "--moe-grouped-gemm of Megatron-LM changes nothing here (the "
+                              "products of all experts of a rank are one operation): leave it "
+                              "out" },
+        { "moe-router-top", "unknown argument --moe-router-top; did you mean --moe-router-topk?" },
         { "tp", "--tp is no argument of megatron train: give --tensor-model-parallel-size N" },
         { "megatron-tp", "--megatron-tp is an option of srun, sbatch and salloc: give it to them, "
                          "before the command; here it is --tensor-model-parallel-size N" },
@@ -84,6 +144,7 @@ int main (void)
 {
     test_table ();
     test_instead ();
+    test_experts ();
     test_texts ();
     return done_testing ();
 }

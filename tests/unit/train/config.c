@@ -21,7 +21,7 @@
 enum { MAX_ARGS = 40 };
 
 struct row {
-    const char *arg[6]; /* after the base, closed by NULL */
+    const char *arg[8]; /* after the base, closed by NULL */
     const char *text;   /* part of the message, NULL: accepted */
 };
 
@@ -147,7 +147,27 @@ static const struct row rows[] = {
     { { "--cp-comm-type", "a2a", "p2p", NULL }, NULL },
     { { "--hierarchical-context-parallel-sizes", NULL }, "-sizes wants" },
     { { "--hybrid-context-parallel", NULL }, "all samples have one length" },
-    { { "--expert-model-parallel-size", "2", NULL }, "only 1 is available" },
+    { { "--expert-model-parallel-size", "2", NULL }, NULL },
+    { { "--num-experts", "0", NULL }, NULL },
+    { { "--num-experts", "-1", NULL }, "--num-experts: -1 is out of range" },
+    { { "--num-experts", "4", "--moe-use-upcycling", NULL }, "--moe-use-upcycling wants --save" },
+    { { "--num-experts=4", "--moe-use-upcycling", "--moe-upcycling-granularity=2", "--save=d" },
+      NULL },
+    { { "--num-experts=4", "--moe-use-upcycling", "--moe-upcycling-granularity=3", "--save=d" },
+      "--moe-upcycling-granularity 3 does not divide --num-experts 4" },
+    { { "--moe-upcycling-granularity=2", NULL }, "2 wants --moe-use-upcycling" },
+    { { "--mtp-num-layers", "65537", NULL }, "--mtp-num-layers: 65537 is out of range" },
+    { { "--overlap-moe-expert-parallel-comm", NULL }, "a pass runs layer by layer" },
+    { { "--delay-wgrad-compute", NULL }, "gradients are computed in the backward pass" },
+    { { "--moe-layer-recompute", NULL }, NULL },
+    { { "--moe-layer-recompute", FULL, "block", "--recompute-num-layers", "1" },
+      "--moe-layer-recompute and --recompute-granularity full exclude each other" },
+    { { SELECTIVE, "--recompute-modules", "moe_act" }, "only layers with experts have it" },
+    { { SELECTIVE, "--recompute-modules", "moe", "shared_experts" }, NULL },
+    { { SELECTIVE, "--recompute-modules", "moe_act", "--num-experts=4" }, NULL },
+    { { SELECTIVE, "--recompute-modules=shared_experts", "--num-experts=4",
+        "--moe-shared-expert-intermediate-size=4", "--moe-shared-expert-overlap" },
+      "shared_experts excludes --moe-shared-expert-overlap" },
     { { "--bf16", "--grad-reduce-in-bf16", NULL }, NULL },
     { { "--grad-reduce-in-bf16", NULL }, "--grad-reduce-in-bf16 wants --bf16" },
     { { "--fp16", "--grad-reduce-in-bf16", NULL }, "--grad-reduce-in-bf16 wants --bf16" },
@@ -299,11 +319,13 @@ static void test_environment (void)
     ok (run_config_geometry (&c, &err) < 0 && strstr (err.text, "MEGATRON_TP_SIZE"),
         "%s", err.text);
     unsetenv ("MEGATRON_TP_SIZE");
-    setenv ("MEGATRON_EP_SIZE", "2", 1);
-    ok (run_config_geometry (&c, &err) < 0 && errno == ENOTSUP, "%s", err.text);
-    unsetenv ("MEGATRON_EP_SIZE");
     unsetenv ("MEGATRON_PP_SIZE");
     unsetenv ("MEGATRON_RANK_ORDER");
+    setenv ("MEGATRON_EP_SIZE", "2", 1);
+    is_int (run_config_geometry (&c, &err), 0, "expert-parallel ranks %s", err.text);
+    is_int (g->ep, 2, "are taken");
+    is_int (run_config_check_rules (&c, &err), -1, "and need experts: %s", err.text);
+    unsetenv ("MEGATRON_EP_SIZE");
 }
 
 /* Exchanges of context-parallel ranks. */

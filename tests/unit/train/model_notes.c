@@ -17,7 +17,7 @@ static int read_args (const char *const word[MAX_WORDS], struct train_args *args
         "train", "--num-layers=4", "--hidden-size=48", "--num-attention-heads=4",
         "--vocab-size=100", "--seq-length=16", "--max-position-embeddings=32",
     };
-    char *argv[20];
+    static char *argv[20]; // of the newest arguments, whose lists point into it
     int argc = 0;
 
     for (size_t i = 0; i < sizeof (base) / sizeof (base[0]); i++)
@@ -103,9 +103,42 @@ static const struct {
     { { "--multi-latent-attention", "--rope-type=rope", "--rotary-scaling-factor=2",
         "--mscale-all-dim=1", "--position-embedding-type=rope" }, "multi-latent-attention" },
     { { "--hidden-dropout=0", "--attention-dropout=0.3", "--init-method-std=1" }, NULL },
+    { { "--num-experts=8" }, "num-experts" },
+    { { "--num-experts=8", "--moe-layer-freq=([0]+[1]*3)", "--disable-bias-linear",
+        "--moe-shared-expert-intermediate-size=24", "--moe-shared-expert-gate",
+        "--moe-latent-size=20", "--moe-ffn-hidden-size=12", "--moe-router-dtype=fp64" },
+      "disable-bias-linear" },
+    { { "--num-experts=8", "--moe-router-topk=3", "--moe-router-score-function=sigmoid",
+        "--moe-router-enable-expert-bias", "--moe-router-bias-update-rate=0.02",
+        "--moe-router-num-groups=4", "--moe-router-group-topk=2",
+        "--moe-router-topk-scaling-factor=2.5", "--moe-input-jitter-eps=0.01",
+        "--moe-z-loss-coeff=0.001" }, "num-experts" },
+    { { "--num-experts=8", "--moe-router-topk=1", "--moe-router-pre-softmax",
+        "--moe-router-load-balancing-type", "aux_loss", "global_aux_loss", "--moe-aux-loss-coeff",
+        "0.01", "0.003", "--moe-expert-capacity-factor=1.5", "--moe-pad-expert-input-to-capacity",
+        "--moe-token-drop-policy=position" }, "num-experts" },
+    { { "--num-experts=8", "--moe-layer-freq=2",
+        "--moe-router-load-balancing-type=quantile_balancing",
+        "--moe-router-quantile-balancing-ema=0.5" }, "num-experts" },
+    { { "--mtp-num-layers=2", "--mtp-loss-scaling-factor=0.3", "--position-embedding-type=rope" },
+      "mtp-num-layers" },
 };
 
 enum { NUM_MODELS = sizeof (models) / sizeof (models[0]) };
+
+/* What is of a run, and is in the notes all the same. */
+static bool same_balance (const struct model_moe *a, const struct model_moe *b)
+{
+    for (int i = 0; i < MOE_NUM_AUX_LOSSES; i++) {
+        if (a->aux_coeff[i] != b->aux_coeff[i])
+            return false;
+    }
+    return a->z_coeff == b->z_coeff && a->wide_router == b->wide_router
+           && a->bias_update_rate == b->bias_update_rate && a->quantile_ema == b->quantile_ema
+           && a->jitter == b->jitter && a->capacity_factor == b->capacity_factor
+           && a->pad_to_capacity == b->pad_to_capacity
+           && a->drop_by_position == b->drop_by_position;
+}
 
 static void test_models (void)
 {
@@ -123,7 +156,9 @@ static void test_models (void)
         ok (model_notes_given (&notes), "of a model");
         is_int (model_notes_config (&notes, &back, &err), 0, "read %s", err.text);
         name = model_notes_difference (&c, &back);
-        ok (!name && back.hidden_dropout == c.hidden_dropout && back.init_std == c.init_std,
+        ok (!name && back.hidden_dropout == c.hidden_dropout && back.init_std == c.init_std
+                && same_balance (&back.moe, &c.moe)
+                && back.mtp_scaling_factor == c.mtp_scaling_factor,
             "as the same model %s", name ? name : "");
         name = model_notes_difference (&plain, &c);
         is_str (name ? name : "", models[i].name ? models[i].name : "", "the difference");
@@ -134,6 +169,7 @@ static void test_models (void)
     train_args_clear (&none);
 }
 
+#define EXPERTS "--num-experts=8", "--disable-bias-linear"
 #define LATENTS "--multi-latent-attention", "--kv-lora-rank=8", "--qk-head-dim=6"
 
 /* Two models that differ in one thing, or in nothing. */
@@ -176,6 +212,37 @@ static const struct {
     { { LATENTS, "--position-embedding-type=rope" },
       { LATENTS, "--position-embedding-type=none" }, NULL },
     { { LATENTS, "--position-embedding-type=rope" }, { LATENTS }, "position-embedding-type" },
+    { { EXPERTS }, { EXPERTS, "--num-experts=16" }, "num-experts" },
+    { { EXPERTS }, { EXPERTS, "--moe-ffn-hidden-size=8" }, "moe-ffn-hidden-size" },
+    { { EXPERTS }, { EXPERTS, "--moe-router-topk=3" }, "moe-router-topk" },
+    { { EXPERTS }, { EXPERTS, "--moe-layer-freq=2" }, "moe-layer-freq" },
+    { { EXPERTS, "--moe-layer-freq=[1,0]*2" }, { EXPERTS, "--moe-layer-freq=2" }, NULL },
+    { { EXPERTS }, { EXPERTS, "--moe-layer-freq=[1]*4" }, NULL },
+    { { EXPERTS }, { EXPERTS, "--moe-router-pre-softmax" }, "moe-router-pre-softmax" },
+    { { EXPERTS }, { EXPERTS, "--moe-router-score-function=sigmoid" },
+      "moe-router-score-function" },
+    { { EXPERTS, "--moe-router-score-function=sigmoid" },
+      { EXPERTS, "--moe-router-score-function=sigmoid", "--moe-router-enable-expert-bias" },
+      "moe-router-enable-expert-bias" },
+    { { EXPERTS, "--moe-router-num-groups=4", "--moe-router-group-topk=1" },
+      { EXPERTS, "--moe-router-num-groups=2", "--moe-router-group-topk=1" },
+      "moe-router-num-groups" },
+    { { EXPERTS, "--moe-router-num-groups=4", "--moe-router-group-topk=1" },
+      { EXPERTS, "--moe-router-num-groups=4", "--moe-router-group-topk=2" },
+      "moe-router-group-topk" },
+    { { EXPERTS }, { EXPERTS, "--moe-router-topk-scaling-factor=2" },
+      "moe-router-topk-scaling-factor" },
+    { { EXPERTS }, { EXPERTS, "--moe-router-topk-scaling-factor=1" }, NULL },
+    { { EXPERTS }, { EXPERTS, "--moe-router-load-balancing-type=sinkhorn" },
+      "moe-router-load-balancing-type" },
+    { { EXPERTS }, { EXPERTS, "--moe-shared-expert-intermediate-size=8" },
+      "moe-shared-expert-intermediate-size" },
+    { { EXPERTS }, { EXPERTS, "--moe-latent-size=8" }, "moe-latent-size" },
+    { { EXPERTS }, { EXPERTS, "--moe-router-load-balancing-type=seq_aux_loss",
+                     "--moe-aux-loss-coeff=1", "--moe-z-loss-coeff=1",
+                     "--moe-expert-capacity-factor=2", "--moe-token-dispatcher-type=alltoall" },
+      NULL },
+    { { "--mtp-num-layers=1" }, { "--mtp-num-layers=2" }, "mtp-num-layers" },
 };
 
 static void test_pairs (void)

@@ -25,6 +25,8 @@ static struct train_args args_of (const json_t *config, char *words[8])
                                                             "distribute_saved_activations"));
     if ((value = json_object_get (config, "recompute_num_layers")))
         args.recompute_layers = (int)json_integer_value (value);
+    args.moe.experts = (int)json_integer_value (json_object_get (config, "num_moe_experts"));
+    args.moe.recompute = json_is_true (json_object_get (config, "moe_layer_recompute"));
     for (size_t i = 0; i < n && i < 8; i++)
         words[i] = (char *)json_string_value (json_array_get (modules, i));
     if (modules)
@@ -35,11 +37,7 @@ static struct train_args args_of (const json_t *config, char *words[8])
 /* Does the configuration ask for what layers here do not have, and no argument is there for? */
 static bool is_foreign (const json_t *row)
 {
-    const json_t *config = json_object_get (row, "config");
-
-    return json_is_true (json_object_get (row, "mla"))
-           || json_object_get (config, "num_moe_experts")
-           || json_object_get (config, "moe_layer_recompute");
+    return json_is_true (json_object_get (row, "mla"));
 }
 
 /* Differences that the comments give reasons for. */
