@@ -23,6 +23,7 @@ static const struct cmd_part parts[] = {
     { "loss-scale", "loss scale of float16 through overflows", plan_loss_scale },
     { "lr", "learning rate and weight decay over the run", plan_lr },
     { "memory", "what every rank of a run allocates", plan_memory },
+    { "moe", "what experts send within and between nodes", plan_moe },
     { "schedule", "the order of forward and backward passes", plan_schedule },
     { NULL, NULL, NULL },
 };

@@ -36,6 +36,9 @@ int plan_lr (int argc, char **argv);
 /* "megatron plan memory": what every rank allocates. */
 int plan_memory (int argc, char **argv);
 
+/* "megatron plan moe": the bytes that experts' tokens move within and between nodes. */
+int plan_moe (int argc, char **argv);
+
 /* "megatron plan schedule": the order of passes of every pipeline rank. */
 int plan_schedule (int argc, char **argv);
 

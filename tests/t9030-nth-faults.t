@@ -192,6 +192,8 @@ faults plan-layers megatron plan layers --num-layers 8 --pp 2
 faults plan-loss-scale megatron plan loss-scale --found-inf 1,0*3
 faults plan-lr megatron plan lr --steps 1,3 --lr 1e-3 --train-iters 5
 faults plan-memory megatron plan memory "${model[@]}" --global-batch-size 4 --train-iters 5
+faults plan-moe megatron plan moe "${model[@]}" --num-experts 4 --disable-bias-linear \
+    --expert-model-parallel-size 2 --world-size 4 --ranks-per-node 2
 faults plan-schedule megatron plan schedule --pp 2 --num-microbatches 4 --svg s.svg
 faults doctor megatron doctor
 ok "[ $all -gt 0 ]" "$all faults in all"
