@@ -283,6 +283,10 @@ struct kern_router_capacity {
  * of an expert are dropped.  Rows that no choice has are the last of their expert, and their source
  * is -1: kern_row_gather makes zeros of them, which is Megatron-LM's padding to capacity.
  *
+ * With 'limit', only rows begin, ..., begin + limit - 1 are wanted, and they are numbered from 0:
+ * the row of other choices is -1, and offset[e] counts wanted rows.  Counts and tallies are of
+ * all.
+ *
  * tally[e] += the number of choices that have a row of the expert.  (Megatron-LM's tally of padded
  * experts counts the padding, too.)  rank_count[r] = the number of rows of the r-th
  * experts / ranks experts.  Everything that is written may be NULL: not wanted.
@@ -292,10 +296,12 @@ struct kern_expert_sort {
     const int32_t *index; /* [tokens][topk] */
     int64_t first, experts;
     int64_t capacity;     /* 0: as many rows as there are choices */
+    int64_t begin, limit; /* limit 0: all rows are wanted; not with capacity */
     int64_t *count;       /* [experts] */
     int64_t *offset;      /* [experts + 1] */
     int32_t *row;         /* [tokens][topk] */
-    int32_t *source;      /* [tokens topk], or [experts capacity]; the rest is not written */
+    int32_t *source;      /* [tokens topk], [experts capacity] or [limit]; the rest is not
+                             written */
     float *tally;         /* [experts] */
     int64_t ranks;        /* divides experts; read only with rank_count */
     int64_t *rank_count;  /* [ranks] */

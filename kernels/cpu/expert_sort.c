@@ -35,9 +35,19 @@ static void count_choices (const struct kern_expert_sort *a, int64_t *n, int64_t
     }
 }
 
+/* The wanted row that row 'row' is, or the nearest one; *wanted: is it one? */
+static int64_t wanted_row (const struct kern_expert_sort *a, int64_t row, bool *wanted)
+{
+    int64_t limit = a->limit > 0 ? a->limit : INT64_MAX, begin = a->limit > 0 ? a->begin : 0;
+
+    *wanted = row >= begin && row - begin < limit;
+    return row < begin ? 0 : cpu_min (row - begin, limit);
+}
+
 static void tell_counts (const struct kern_expert_sort *a, const int64_t *n, const int64_t *begin)
 {
     int64_t rows = 0, share = a->rank_count ? a->experts / a->ranks : 1;
+    bool wanted;
 
     for (int64_t r = 0; a->rank_count && r < a->ranks; r++)
         a->rank_count[r] = 0;
@@ -47,7 +57,7 @@ static void tell_counts (const struct kern_expert_sort *a, const int64_t *n, con
         if (a->count)
             a->count[e] = count;
         if (a->offset)
-            a->offset[e] = begin[e];
+            a->offset[e] = wanted_row (a, begin[e], &wanted);
         if (a->tally)
             a->tally[e] += (float)n[e];
         if (a->rank_count)
@@ -55,7 +65,7 @@ static void tell_counts (const struct kern_expert_sort *a, const int64_t *n, con
         rows = begin[e] + count;
     }
     if (a->offset)
-        a->offset[a->experts] = rows;
+        a->offset[a->experts] = wanted_row (a, rows, &wanted);
 }
 
 /* Leaves in next[e] the row behind the last of the expert's choices. */
@@ -65,9 +75,13 @@ static void place_choices (const struct kern_expert_sort *a, int64_t *left, int6
         int64_t e = a->index[c] - a->first, row = -1;
 
         if (a->index[c] >= 0 && e >= 0 && e < a->experts && left[e] > 0) {
-            row = next[e]++;
+            bool wanted;
+
+            row = wanted_row (a, next[e]++, &wanted);
             left[e]--;
-            if (a->source)
+            if (!wanted)
+                row = -1;
+            else if (a->source)
                 a->source[row] = (int32_t)c;
         }
         if (a->row)
