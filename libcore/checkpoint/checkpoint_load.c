@@ -135,7 +135,7 @@ static int check_pieces (const struct load *load, const struct piece *pieces, si
         t = roster_find (load->manifest->roster, pieces[i].name);
         if (t && check_piece (load, &pieces[i], t, err) < 0)
             return -1;
-        if (!t)
+        if (!t && !pieces[i].optional)
             add_name (names, missing++, pieces[i].name);
     }
     if (missing)
@@ -158,8 +158,12 @@ static int check_all_named (const struct load *load, const struct piece *pieces,
     int rc = named ? 0 : mg_error_set (err, ENOMEM, "out of memory");
 
     rc = exchange_result (comm, rc, err);
-    for (size_t i = 0; rc == 0 && i < n; i++)
-        named[roster_find (roster, pieces[i].name) - roster->tensors] = 1;
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        const struct roster_tensor *t = roster_find (roster, pieces[i].name);
+
+        if (t) // the others are optional
+            named[t - roster->tensors] = 1;
+    }
     if (rc == 0)
         rc = mg_comm_all_reduce (comm, named, roster->num_tensors, MG_INT64, MG_MAX, NULL, err);
     for (size_t i = 0; rc == 0 && i < roster->num_tensors; i++) {
@@ -210,7 +214,8 @@ static int plan (struct load *load, const struct piece *pieces, size_t n,
     for (size_t i = 0; i < n; i++) {
         struct errand errand = { .piece = &pieces[i] };
 
-        errand.tensor = roster_find (load->manifest->roster, pieces[i].name);
+        if (!(errand.tensor = roster_find (load->manifest->roster, pieces[i].name)))
+            continue; // optional
         for (size_t k = 0; k < errand.tensor->num_parts; k++) {
             errand.part = &errand.tensor->parts[k];
             if (box_intersect (errand.part->box, box_of_piece (&pieces[i]), &both)

@@ -136,7 +136,7 @@ static int check_all (const struct safetensors *st, const struct piece *pieces, 
                                  "number of dimensions, is not supported",
                                  safetensors_path (st), box_name_text (name, p->name),
                                  box_name_text (names, safetensors_type (st, p->name)));
-        if (!e && missing++ < NAMED_MAX) {
+        if (!e && !p->optional && missing++ < NAMED_MAX) {
             strcat (names, missing > 1 ? ", " : "");
             strcat (names, box_name_text (name, p->name));
         }
@@ -152,7 +152,9 @@ int safetensors_load (const struct safetensors *st, const struct piece *pieces, 
     if (check_all (st, pieces, n, err) < 0)
         return -1;
     for (size_t i = 0; i < n; i++) {
-        if (fill (&pieces[i], safetensors_find (st, pieces[i].name), err) < 0)
+        const struct safetensors_entry *e = safetensors_find (st, pieces[i].name);
+
+        if (e && fill (&pieces[i], e, err) < 0)
             return -1;
     }
     return 0;

@@ -33,6 +33,7 @@ struct piece {
     int (*write) (const struct piece *p, int64_t from, int64_t n, const void *in,
                   struct mg_error *err);
     const void *source;
+    bool optional;                  /* a file without the tensor leaves the piece as it is */
     bool owner;                     /* this rank writes it; over all ranks the owners'
                                        pieces cover the global tensor exactly once */
 };
