@@ -154,14 +154,34 @@ static int copy_params (struct plan_buffers *b, const struct param *params, size
     if (plan_buffers_allocate (b, n, err) < 0)
         return -1;
     for (size_t i = 0; i < n; i++) {
+        char name[PIECE_NAME_MAX];
+
         b->param[i] = (struct layout_param){
             .numel = params[i].numel, .logical = dtype,
             .storage = params[i].storage == MG_FLOAT8_E4M3 ? MG_UINT8 : dtype,
             .shared_embedding = params[i].shared_embedding, .chunk = params[i].chunk,
+            .expert = params[i].expert,
         };
-        if (!(b->name[i] = strdup (params[i].name)))
+        param_text (&params[i], name);
+        if (!(b->name[i] = strdup (name)))
             return mg_error_set (err, ENOMEM, "out of memory");
     }
+    return 0;
+}
+
+/* Ranks that share expert parameters: all that share dense ones, on another grid. */
+static int count_expert_ranks (struct request *r, const struct geometry *g, struct mg_error *err)
+{
+    int dp = r->dp ? r->dp : 1, parts = geometry_etp (g) * g->ep;
+    int edp = r->world ? geometry_edp (g) : dp * g->tp / parts;
+
+    if (edp * parts != dp * g->tp)
+        return mg_error_set (err, EINVAL, "--dp %d with tp %d: %d ranks are not shared by etp %d x "
+                             "ep %d", dp, g->tp, dp * g->tp, geometry_etp (g), g->ep);
+    if (r->edp && r->edp != edp)
+        return mg_error_set (err, EINVAL, "--edp %d, but tp %d, dp %d, etp %d and ep %d make it %d",
+                             r->edp, g->tp, dp, geometry_etp (g), g->ep, edp);
+    r->edp = edp;
     return 0;
 }
 
@@ -243,10 +263,10 @@ static int read_model (struct plan_buffers *b, struct request *r, struct train_a
         || run_config_check_rules (&config, err) < 0 || run_config_model (&config, err) < 0
         || run_config_stages (&config, err) < 0
         || run_config_check_model (&config, err) < 0
-        || count_ranks (r, g, err) < 0 || take_types (args, r, &dtype, err) < 0)
+        || count_ranks (r, g, err) < 0
+        || (model->moe.experts > 0 && count_expert_ranks (r, g, err) < 0) || take_types (args, r, &dtype, err) < 0)
         goto done;
-    if ((params = model_stage_params (model, g->tp, r->float8, config.stages, r->pp_rank, &n,
-                                      err)))
+    if ((params = model_stage_params (model, g, r->float8, config.stages, r->pp_rank, &n, err)))
         rc = copy_params (b, params, n, dtype, err);
 done:
     free (params);

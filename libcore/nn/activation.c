@@ -15,7 +15,7 @@ static int act_fwd (const struct pass *pass, const struct phase *phase, struct m
     const struct nn *nn = pass->nn;
     const struct kern_act_fwd g = {
         .rows = pass->shape->tokens,
-        .cols = nn->local_ffn,
+        .cols = pass_tensor (pass, phase, ACT_Y)->shape[1],
         .act = act_of (nn),
         .dtype = nn->dtype,
         .x = pass_data (pass, phase, ACT_X),
@@ -30,7 +30,7 @@ static int act_bwd (const struct pass *pass, const struct phase *phase, struct m
     const struct nn *nn = pass->nn;
     const struct kern_act_bwd g = {
         .rows = pass->shape->tokens,
-        .cols = nn->local_ffn,
+        .cols = pass_tensor (pass, phase, ACT_DY)->shape[1],
         .act = act_of (nn),
         .dtype = nn->dtype,
         .dy = pass_data (pass, phase, ACT_DY),

@@ -72,6 +72,26 @@ int check_tensor (struct check *c, const struct check_place *place, const char *
     return 0;
 }
 
+int check_param (struct check *c, const struct check_place *place, const char *what,
+                 const struct param *p, int64_t from, int64_t to, const void *x,
+                 enum mg_dtype dtype, struct mg_error *err)
+{
+    int64_t each = p->numel / (int64_t)param_num_tensors (p);
+    const char *at = x;
+
+    for (int64_t end; from < to; from = end) {
+        char name[PIECE_NAME_MAX];
+
+        end = (from / each + 1) * each;
+        end = end < to ? end : to;
+        param_format_name (p, "", param_expert (p, from), name);
+        if (check_tensor (c, place, what, name, end - from, at, dtype, err) < 0)
+            return -1;
+        at += (size_t)(end - from) * mg_dtype_size (dtype);
+    }
+    return 0;
+}
+
 int check_params (struct check *c, enum check_pass pass, const struct param *params, size_t n,
                   struct mg_error *err)
 {
@@ -79,9 +99,9 @@ int check_params (struct check *c, enum check_pass pass, const struct param *par
         const struct check_place place = { .pass = pass, .step = params[i].order };
         bool weight = pass == CHECK_WEIGHT;
 
-        if (check_tensor (c, &place, weight ? "weight" : "gradient of", params[i].name,
-                          params[i].numel, weight ? params[i].data : params[i].grad,
-                          weight ? params[i].storage : params[i].grad_dtype, err) < 0)
+        if (check_param (c, &place, weight ? "weight" : "gradient of", &params[i], 0,
+                         params[i].numel, weight ? params[i].data : params[i].grad,
+                         weight ? params[i].storage : params[i].grad_dtype, err) < 0)
             return -1;
     }
     return 0;

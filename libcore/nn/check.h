@@ -52,6 +52,13 @@ int check_tensor (struct check *c, const struct check_place *place, const char *
                   const char *name, int64_t n, const void *x, enum mg_dtype dtype,
                   struct mg_error *err);
 
+/* The same for elements [from, to) of a parameter's part, which begin at 'x'.  The text names the
+ * expert that has the first bad one.
+ */
+int check_param (struct check *c, const struct check_place *place, const char *what,
+                 const struct param *p, int64_t from, int64_t to, const void *x,
+                 enum mg_dtype dtype, struct mg_error *err);
+
 /* The same for all parameters' data or gradients. */
 int check_params (struct check *c, enum check_pass pass, const struct param *params, size_t n,
                   struct mg_error *err);

@@ -41,6 +41,9 @@
  *               context are saved, and not the heads and the context of this rank's rows
  *   a2a+p2p     heads are dealt out and collected, with a ring between
  *
+ * Layers with experts (moe.h) have a router and experts in place of fc1 and fc2; moe_ops.h has
+ * the way of a token.
+ *
  * A learnable softmax has a parameter of one number a head, split by heads, with initial values
  * as those of matrices and without weight decay.
  *
@@ -51,8 +54,9 @@
 
 #include "libcore/nn/layer.h"
 
-/* What the model is made of.  Transformer layers are of several kinds, which have numbers from
- * GPT_LAYER on: one for each exchange of context parallelism (topo/context.h).
+/* What the model is made of.  Transformer layers are of several kinds: one for each exchange of
+ * context parallelism (topo/context.h), from GPT_LAYER on with a feed-forward half, from
+ * GPT_EXPERTS on with experts.
  */
 enum gpt_layer {
     GPT_EMBEDDING,
@@ -60,7 +64,8 @@ enum gpt_layer {
     GPT_HEAD,
     GPT_LOSS,
     GPT_LAYER,
-    GPT_NUM_LAYERS = GPT_LAYER + CONTEXT_NUM_COMMS
+    GPT_EXPERTS = GPT_LAYER + CONTEXT_NUM_COMMS,
+    GPT_NUM_LAYERS = GPT_EXPERTS + CONTEXT_NUM_COMMS
 };
 
 /* The kind of a transformer layer. */

@@ -53,12 +53,13 @@ int layer_find (const struct layer_spec *spec, enum layer_life life)
 
 /* --- is it whole? --- */
 
+/* Operands without a name are of no use to the operation. */
 static int num_operands (const struct layer_op *op)
 {
-    int n = 0;
+    int n = LAYER_MAX_OPERANDS;
 
-    while (n < LAYER_MAX_OPERANDS && op->operand[n].name)
-        n++;
+    while (n > 0 && !op->operand[n - 1].name)
+        n--;
     return n;
 }
 
@@ -191,7 +192,7 @@ static bool is_there (const struct layer_spec *spec, const bool *known, int t)
 
 /* Add the phases that make tensor 't' what it was before phase 'end' to *again. */
 static int make_again (const struct layer_spec *spec, const bool *known, int t, int end,
-                       uint32_t *again, struct mg_error *err)
+                       uint64_t *again, struct mg_error *err)
 {
     int w = writer_before (spec, t, end), n;
     const struct phase *p;
@@ -205,9 +206,9 @@ static int make_again (const struct layer_spec *spec, const bool *known, int t, 
     if (w < 0)
         return mg_error_set (err, EINVAL, "%s: nothing writes %s again", spec->name,
                              spec->tensor[t].name);
-    if (*again & 1u << w)
+    if (*again & UINT64_C (1) << w)
         return 0;
-    *again |= 1u << w;
+    *again |= UINT64_C (1) << w;
     p = &spec->phase[w];
     n = num_operands (p->op);
     for (int i = 0; i < n; i++) {
@@ -221,7 +222,7 @@ static int make_again (const struct layer_spec *spec, const bool *known, int t, 
 }
 
 /* Phases that run again leave every tensor that outlives them as the forward pass left it. */
-static int check_again (const struct layer_spec *spec, uint32_t again, bool *known,
+static int check_again (const struct layer_spec *spec, uint64_t again, bool *known,
                         struct mg_error *err)
 {
     for (int t = 1; t <= spec->num_tensors; t++) {
@@ -229,10 +230,10 @@ static int check_again (const struct layer_spec *spec, uint32_t again, bool *kno
         bool written = false;
 
         for (int i = 0; i < spec->num_phases; i++)
-            written |= (again & 1u << i) && writes (spec, i, t);
+            written |= (again & UINT64_C (1) << i) && writes (spec, i, t);
         if (!written || spec->tensor[t].life == LIFE_SHARED)
             continue;
-        if (!(again & 1u << last))
+        if (!(again & UINT64_C (1) << last))
             return mg_error_set (err, EINVAL, "%s: %s would have to run again, too: it changes %s",
                                  spec->name, spec->phase[last].name, spec->tensor[t].name);
         known[t] = true;
@@ -323,7 +324,7 @@ double layer_product_flops (const struct layer_param *weight, const struct nn_sh
 /* Set reads[t] for each tensor that phases read: backward, or forward where they run again. */
 static void find_reads (const struct layer_spec *spec, bool again, bool *reads)
 {
-    uint32_t phases = 0;
+    uint64_t phases = 0;
 
     for (int i = 0; again && i < spec->num_phases; i++)
         phases |= spec->again[i];
@@ -334,7 +335,7 @@ static void find_reads (const struct layer_spec *spec, bool again, bool *reads)
             const struct layer_operand *o = &phase->op->operand[k];
             unsigned access = again ? o->fwd : o->bwd;
 
-            if (!o->param && (access & OPERAND_READ) && (!again || (phases & 1u << i)))
+            if (!o->param && (access & OPERAND_READ) && (!again || (phases & UINT64_C (1) << i)))
                 reads[phase->operand[k]] = true;
         }
     }
@@ -374,7 +375,7 @@ int layer_spec_recompute (struct layer_spec *spec, unsigned modules, struct mg_e
     for (int t = 1; t <= spec->num_tensors; t++) {
         struct layer_tensor *tensor = &spec->tensor[t];
 
-        if (tensor->life == LIFE_SAVED
+        if (tensor->life == LIFE_SAVED && !tensor->keep
             && (modules == RECOMPUTE_ALL || (tensor->modules & modules)))
             tensor->life = LIFE_RECOMPUTED;
     }
@@ -404,7 +405,7 @@ static double written_flops (const struct layer_spec *spec, const struct phase *
     return FLOPS_EACH * elements;
 }
 
-double layer_cost (const struct layer_spec *spec, uint32_t phases, const struct nn *nn,
+double layer_cost (const struct layer_spec *spec, uint64_t phases, const struct nn *nn,
                    const struct nn_shape *shape)
 {
     double cost = 0;
@@ -412,7 +413,7 @@ double layer_cost (const struct layer_spec *spec, uint32_t phases, const struct 
     for (int i = 0; i < spec->num_phases; i++) {
         const struct phase *phase = &spec->phase[i];
 
-        if (phases & 1u << i)
+        if (phases & UINT64_C (1) << i)
             cost += phase->op->flops ? phase->op->flops (spec, phase, nn, shape) / nn->tp_size
                                      : written_flops (spec, phase);
     }
@@ -420,6 +421,33 @@ double layer_cost (const struct layer_spec *spec, uint32_t phases, const struct 
 }
 
 /* --- its parameters and tensors on this rank --- */
+
+/* This rank's experts, one behind the other; the expert-tensor-parallel ranks have a part each. */
+static void set_expert_shape (struct param *p, const struct layer_param *row, const struct nn *nn)
+{
+    const struct nn_experts *x = &nn->experts;
+    int split = row->split == SPLIT_COLS ? 1 : 0, blocks = row->blocks > 1 ? row->blocks : 1;
+    int64_t part[2] = { row->global[0], row->ndims == 2 ? row->global[1] : 1 };
+    int64_t first[2] = { 0 };
+
+    if (row->split != SPLIT_NONE) {
+        part[split] /= x->etp_size;
+        first[split] = part[split] * x->etp_rank;
+    }
+    p->expert = true;
+    p->ndims = row->ndims;
+    p->global[0] = row->global[0];
+    p->global[1] = row->global[1];
+    p->extent[0] = x->local * part[0];
+    p->extent[1] = row->ndims == 2 ? part[1] : 0;
+    p->numel = x->local * part[0] * part[1];
+    p->runs = (struct param_runs){
+        .offset = { x->ep_rank * x->local * row->global[0] + first[0] / blocks, first[1] },
+        .rows = part[0] / blocks,
+        .count = x->local * blocks,
+        .stride = row->global[0] / blocks,
+    };
+}
 
 static void set_shape (struct param *p, const struct layer_param *row, const struct nn *nn)
 {
@@ -445,16 +473,15 @@ static void set_shape (struct param *p, const struct layer_param *row, const str
     };
 }
 
-static void set_name (struct param *p, const struct layer *layer, const char *name)
+void layer_name (const struct layer *layer, const char *name, char out[PIECE_NAME_MAX])
 {
-    const char *number = strstr (layer->spec->prefix, "%d");
+    const char *prefix = layer->spec->prefix, *number = strstr (prefix, "%d");
 
     if (number)
-        snprintf (p->name, sizeof (p->name), "%.*s%d%s%s",
-                  (int)(number - layer->spec->prefix), layer->spec->prefix, layer->number,
+        snprintf (out, PIECE_NAME_MAX, "%.*s%d%s%s", (int)(number - prefix), prefix, layer->number,
                   number + 2, name);
     else
-        snprintf (p->name, sizeof (p->name), "%s%s", layer->spec->prefix, name);
+        snprintf (out, PIECE_NAME_MAX, "%s%s", prefix, name);
 }
 
 static void describe (struct param *p, const struct layer *layer, const struct nn *nn,
@@ -463,20 +490,26 @@ static void describe (struct param *p, const struct layer *layer, const struct n
     const struct layer_param *row = &layer->spec->param[i];
     const struct model_config *c = &nn->config;
     uint64_t number = layer->number < 0 ? 0 : (uint64_t)layer->number;
+    bool expert = row->experts > 0;
 
     *p = (struct param){
         .dtype = nn->dtype,
         .storage = row->matrix ? nn->weight_storage : nn->dtype,
         .tp_sharded = row->split != SPLIT_NONE,
-        .sequence_parallel = row->split == SPLIT_NONE && (sequence_parallel || row->partial),
+        .sequence_parallel = !expert && row->split == SPLIT_NONE
+                             && (sequence_parallel || row->partial),
         .product = row->matrix || row->product,
         .decay = row->ndims == 2,
         .order = order + i - 1,
+        .init_repeat = row->repeat,
         .init_value = row->init == INIT_ONE ? 1.0f : 0.0f,
         .init_key = rng_key (c->seed, RNG_INIT, (uint64_t)row->kind, number),
     };
-    set_name (p, layer, row->name);
-    set_shape (p, row, nn);
+    layer_name (layer, row->name, p->name);
+    if (expert)
+        set_expert_shape (p, row, nn);
+    else
+        set_shape (p, row, nn);
     if (row->init == INIT_NORMAL)
         p->init_std = c->init_std;
     else if (row->init == INIT_SCALED)
@@ -495,13 +528,13 @@ void layer_describe (struct layer *layer, const struct nn *nn, bool sequence_par
         layer->exchange = nn_exchange (nn, context_comm_at (&nn->context, layer->number));
 }
 
-uint32_t layer_again (const struct layer *layer)
+uint64_t layer_again (const struct layer *layer)
 {
     const struct layer_spec *spec = layer->spec;
-    uint32_t again = 0;
+    uint64_t again = 0;
 
     if (layer->unit.place + 1 < layer->unit.size)
-        return UINT32_MAX;
+        return UINT64_MAX;
     for (int i = 0; i < spec->num_phases; i++)
         again |= spec->again[i];
     return again;
@@ -510,7 +543,7 @@ uint32_t layer_again (const struct layer *layer)
 unsigned layer_tensor_passes (const struct layer *layer, int i)
 {
     const struct layer_spec *spec = layer->spec;
-    uint32_t again = layer_again (layer);
+    uint64_t again = layer_again (layer);
     unsigned passes = 0;
 
     for (int p = 0; p < spec->num_phases; p++) {
@@ -522,18 +555,28 @@ unsigned layer_tensor_passes (const struct layer *layer, int i)
             if (o->param || phase->operand[k] != i)
                 continue;
             passes |= (o->fwd ? LAYER_FORWARD : 0u) | (o->bwd ? LAYER_BACKWARD : 0u);
-            if (o->fwd && (again & 1u << p))
+            if (o->fwd && (again & UINT64_C (1) << p))
                 passes |= LAYER_BACKWARD;
         }
     }
     return passes;
 }
 
+static enum mg_dtype type_of (const struct nn *nn, enum layer_type type)
+{
+    static const enum mg_dtype types[] = {
+        [LAYER_FLOAT32] = MG_FLOAT32, [LAYER_FLOAT64] = MG_FLOAT64, [LAYER_INT32] = MG_INT32,
+        [LAYER_INT64] = MG_INT64,
+    };
+
+    return type == LAYER_OF_MODEL ? nn->dtype : types[type];
+}
+
 struct tensor layer_tensor_of (const struct nn *nn, const struct layer_spec *spec, int i)
 {
     const struct layer_tensor *row = &spec->tensor[i];
     struct tensor t = {
-        .dtype = row->wide ? MG_FLOAT32 : nn->dtype,
+        .dtype = type_of (nn, row->type),
         .ndims = row->ndims,
         .live = row->shape[0],
     };
@@ -614,6 +657,8 @@ static int check_operand (const struct pass *pass, const struct check_place *pla
     bool forward = place->pass == CHECK_FORWARD;
     bool gradient = row->gradient || row->life == LIFE_GRADIENT;
 
+    if (row->type > LAYER_FLOAT32) // indices and counts; logits in float64, which make others
+        return 0;
     if (!forward && !gradient)
         return check_in_place (pass, place, t, row->name, err);
     return check_tensor (pass->check, place, forward ? "activation" : "gradient", row->name,
@@ -646,8 +691,8 @@ static int check_phase_of (const struct pass *pass, bool forward, int phase,
             continue;
         }
         p = pass_param (pass, ph, i);
-        if (check_tensor (pass->check, &place, "gradient of", p->name, p->numel, p->grad,
-                          p->grad_dtype, err) < 0)
+        if (check_param (pass->check, &place, "gradient of", p, 0, p->numel, p->grad,
+                         p->grad_dtype, err) < 0)
             return -1;
     }
     return 0;
@@ -703,11 +748,13 @@ int layer_fwd (const struct pass *pass, struct mg_error *err)
 static int run_again (const struct pass *pass, int next, struct mg_error *err)
 {
     const struct layer_spec *spec = pass->layer->spec;
+    struct pass again = *pass;
 
+    again.again = true;
     for (int i = 0; i < spec->num_phases; i++) {
         const struct phase *phase = &spec->phase[i];
 
-        if ((spec->again[next] & 1u << i) && phase->op->fwd (pass, phase, err) < 0)
+        if ((spec->again[next] & UINT64_C (1) << i) && phase->op->fwd (&again, phase, err) < 0)
             return fail (pass, i, "forward again", err);
     }
     return 0;

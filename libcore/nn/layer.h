@@ -24,8 +24,8 @@
 #include "libcore/nn/param.h"
 #include "libcore/nn/recompute.h"
 
-enum { LAYER_MAX_PARAMS = 24, LAYER_MAX_TENSORS = 64, LAYER_MAX_PHASES = 32,
-       LAYER_MAX_OPERANDS = 16, LAYER_MAX_PARTS = 3 };
+enum { LAYER_MAX_PARAMS = 24, LAYER_MAX_TENSORS = 112, LAYER_MAX_PHASES = 64,
+       LAYER_MAX_OPERANDS = 80, LAYER_MAX_PARTS = 3 };
 
 /* How a parameter is split over the tensor-parallel group. */
 enum param_split { SPLIT_NONE, SPLIT_ROWS, SPLIT_COLS };
@@ -36,9 +36,12 @@ enum param_split { SPLIT_NONE, SPLIT_ROWS, SPLIT_COLS };
 enum init { INIT_ZERO, INIT_ONE, INIT_NORMAL, INIT_SCALED };
 
 struct layer_param {
-    const char *name;  /* behind the prefix of the layer */
+    const char *name;  /* behind the prefix of the layer; with 'experts', %d is the expert */
     int ndims;
-    int64_t global[2]; /* shape of the whole tensor, without padding */
+    int64_t global[2]; /* shape of the whole tensor, without padding; with 'experts', of one */
+    int experts;       /* 0; or that many tensors of this shape, one of each expert: this rank's
+                          experts' are one behind the other, and 'split' is over the
+                          expert-tensor-parallel group */
     int64_t padded;    /* rows that are dealt out, if more than global[0]; else 0 */
     enum param_split split;
     int blocks;        /* equal blocks of rows, each of which is split alone (a gate and what it
@@ -47,6 +50,7 @@ struct layer_param {
                           part[1] + ... rows follow each other (queries, key and value of some
                           heads; a gate and what it multiplies); zeros: not fused */
     enum init init;
+    int repeat;        /* above 1: so many rows in a row have the same initial values */
     bool partial;      /* each tensor-parallel rank uses it for other heads: its gradients are
                           summands */
     int kind;          /* key of its initial values: no two parameters of a layer have the same
@@ -67,12 +71,16 @@ enum layer_life {
     LIFE_GRADIENT, /* one for a slot: the gradient of the output, then of the input */
 };
 
+/* Elements of a tensor: of the model's type, or, as statistics are, of one type in every model. */
+enum layer_type { LAYER_OF_MODEL, LAYER_FLOAT32, LAYER_FLOAT64, LAYER_INT32, LAYER_INT64 };
+
 struct layer_tensor {
     const char *name;
     enum layer_life life;
     bool gradient;  /* made by a backward pass */
-    bool wide;      /* float32 for every type of the model, as statistics are */
+    enum layer_type type;
     unsigned modules; /* RECOMPUTE_BIT() of those that make it */
+    bool keep;      /* is never computed again: the forward pass changes what it is made of */
     int ndims;
     int64_t shape[TENSOR_MAX_DIMS];
 };
@@ -111,7 +119,7 @@ struct layer_op {
      */
     double (*flops) (const struct layer_spec *spec, const struct phase *phase,
                      const struct nn *nn, const struct nn_shape *shape);
-    struct layer_operand operand[LAYER_MAX_OPERANDS]; /* up to the first without a name */
+    struct layer_operand operand[LAYER_MAX_OPERANDS]; /* those without a name are of no use */
     int (*fwd) (const struct pass *pass, const struct phase *phase, struct mg_error *err);
     int (*bwd) (const struct pass *pass, const struct phase *phase, struct mg_error *err);
 };
@@ -136,7 +144,7 @@ struct layer_spec {
     int num_tensors;
     struct phase phase[LAYER_MAX_PHASES];
     int num_phases;
-    uint32_t again[LAYER_MAX_PHASES]; /* bits: before the backward half of phase i, the forward
+    uint64_t again[LAYER_MAX_PHASES]; /* bits: before the backward half of phase i, the forward
                                          halves of these phases run again, in order */
     bool full; /* a parameter, tensor or phase did not fit */
 };
@@ -191,7 +199,7 @@ double layer_product_flops (const struct layer_param *weight, const struct nn_sh
 /* What the forward halves of some phases, bits of 'phases', cost this rank: floating-point
  * operations of products and attention, and an estimate for other operations.
  */
-double layer_cost (const struct layer_spec *spec, uint32_t phases, const struct nn *nn,
+double layer_cost (const struct layer_spec *spec, uint64_t phases, const struct nn *nn,
                    const struct nn_shape *shape);
 
 /* A layer of this rank. */
@@ -202,6 +210,7 @@ struct layer {
     struct param *param[LAYER_MAX_PARAMS + 1]; /* by index of the specification */
     struct layer_unit unit;
     struct nn_exchange exchange; /* of a transformer layer's attention */
+    struct router_state *router; /* of a layer with experts (router.h) */
     size_t first;  /* place of its first own parameter among all of the rank */
     size_t num_own; /* number of its own parameters */
 };
@@ -213,12 +222,16 @@ struct layer {
 void layer_describe (struct layer *layer, const struct nn *nn, bool sequence_parallel,
                      struct param *p, int order);
 
+/* The name of something of the layer: 'name' behind its prefix, with the number of the layer. */
+void layer_name (const struct layer *layer, const char *name, char out[PIECE_NAME_MAX]);
+
 /* One pass over one microbatch. */
 struct pass {
     const struct nn *nn;
     const struct nn_shape *shape;
     const struct nn_inputs *in;
     bool training;       /* dropout is on */
+    bool again;          /* phases run forward a second time: what they count was counted */
     bool again_done;     /* of a backward pass: recomputed tensors are there already */
     struct check *check; /* finds the first NaN or infinity (check.h); NULL: none */
     double loss_weight;  /* of this microbatch in the iteration's loss, times the loss scale */
@@ -227,6 +240,7 @@ struct pass {
     /* The model sets the rest for each layer. */
     const struct layer *layer;
     struct tensor *tensor; /* by index of the specification */
+    int64_t *routed; /* host memory of the layer's slot: counts of tokens (dispatch.h) */
 };
 
 /* An operand of a phase; NULL if the phase does without it. */
@@ -251,7 +265,7 @@ unsigned layer_tensor_passes (const struct layer *layer, int i);
 /* Returns a bit for each phase whose forward half runs again in a backward pass: that of the layer,
  * or of its unit.
  */
-uint32_t layer_again (const struct layer *layer);
+uint64_t layer_again (const struct layer *layer);
 
 /* Returns a description of tensor 'i' of a layer, which has no memory yet. */
 struct tensor layer_tensor_of (const struct nn *nn, const struct layer_spec *spec, int i);

@@ -18,21 +18,69 @@ void *model_allocate (size_t n, size_t size, struct mg_error *err)
     return p;
 }
 
+static bool has_router (const struct model *m, const struct layer *layer)
+{
+    return layer->number >= 0 && moe_layer (&m->nn.config.moe, layer->number);
+}
+
+static int setup_side (struct model *m, const char *name, struct nn_side *side,
+                       struct mg_error *err)
+{
+    if (!(side->stream = mg_stream_create (m->device, MG_STREAM_COMM, name, err))
+        || !(side->computed = mg_event_create (m->device, err))
+        || !(side->communicated = mg_event_create (m->device, err)))
+        return -1;
+    return 0;
+}
+
+static void clear_side (struct nn_side *side)
+{
+    mg_stream_destroy (side->stream);
+    mg_event_destroy (side->computed);
+    mg_event_destroy (side->communicated);
+}
+
 static int setup_streams (struct model *m, struct mg_error *err)
 {
     struct nn *nn = &m->nn;
 
     if (!(nn->compute = mg_stream_create (m->device, MG_STREAM_COMPUTE, "compute", err))
-        || !(nn->tp_stream = mg_stream_create (m->device, MG_STREAM_COMM, "tp", err))
-        || !(nn->computed = mg_event_create (m->device, err))
-        || !(nn->communicated = mg_event_create (m->device, err)))
+        || setup_side (m, "tp", &nn->tp_side, err) < 0)
         return -1;
-    if (nn->cp_size > 1
-        && (!(nn->cp_stream = mg_stream_create (m->device, MG_STREAM_COMM, "cp", err))
-            || !(nn->cp_computed = mg_event_create (m->device, err))
-            || !(nn->cp_communicated = mg_event_create (m->device, err))))
+    if (nn->cp_size > 1 && setup_side (m, "cp", &nn->cp_side, err) < 0)
         return -1;
-    return 0;
+    return nn->config.moe.experts > 0 ? setup_side (m, "ep", &nn->experts.side, err) : 0;
+}
+
+/* This rank's place in the expert grid.  The order of the axes decides where the ranks of a group
+ * are in it.
+ */
+static void setup_experts (struct nn *nn, const struct job *job)
+{
+    const struct grid *grid = job_grid (job);
+    struct nn_experts *x = &nn->experts;
+    struct group group;
+
+    x->ep = job_comm (job, GROUP_EP);
+    x->etp = job_comm (job, GROUP_ETP);
+    x->group = job_comm (job, GROUP_TP_EP);
+    x->sequence = job_comm (job, GROUP_TP_CP);
+    x->all = job_comm (job, GROUP_TP_DP_CP);
+    x->ep_rank = mg_comm_rank (x->ep);
+    x->ep_size = mg_comm_size (x->ep);
+    x->etp_rank = mg_comm_rank (x->etp);
+    x->etp_size = mg_comm_size (x->etp);
+    x->stride_ep = x->stride_etp = 1;
+    grid_group_of (grid, GROUP_TP_EP, job_rank (job), &group);
+    for (int i = 0; i < group.size; i++) {
+        int rank = group_at (&group, i), ep = grid_coord (grid, true, MG_AXIS_EP, rank);
+        int etp = grid_coord (grid, true, MG_AXIS_TP, rank);
+
+        if (ep == 1 && etp == 0)
+            x->stride_ep = i;
+        if (etp == 1 && ep == 0)
+            x->stride_etp = i;
+    }
 }
 
 static void setup_sizes (struct model *m, const struct job *job)
@@ -53,6 +101,7 @@ static void setup_sizes (struct model *m, const struct job *job)
     nn->cp_inner = job_comm_context (job, true);
     nn->cp_outer = job_comm_context (job, false);
     nn->context = m->spec.context;
+    setup_experts (nn, job);
     nn_set_sizes (nn);
 }
 
@@ -65,6 +114,7 @@ static void setup_shape (struct model *m)
     s->seq = s->whole_seq / m->nn.cp_size;
     s->tokens = s->batch * s->seq;
     s->rows = m->spec.sequence_parallel ? s->tokens / m->nn.tp_size : s->tokens;
+    nn_set_rows (&m->nn, s);
     if (s->rows == s->tokens && m->nn.cp_size == 1)
         return;
     // from model_bind() on they have values
@@ -140,6 +190,35 @@ static int describe_chunk (struct model *m, int c, struct model_describer *d,
     return 0;
 }
 
+/* Give the layers with experts their routers. */
+static int setup_routers (struct model *m, struct mg_error *err)
+{
+    const struct nn_experts *x = &m->nn.experts;
+    size_t most = (size_t)(x->ep_size > x->etp_size ? x->ep_size : x->etp_size);
+    int n = 0;
+
+    for (int c = 0; c < m->num_chunks; c++) {
+        for (int l = 0; l < m->chunk[c].num_layers; l++)
+            m->num_routers += has_router (m, &m->chunk[c].layer[l]);
+    }
+    if (!(m->router = model_allocate ((size_t)m->num_routers, sizeof (*m->router), err))
+        || !(m->nn.experts.lists = model_allocate (4 * most, sizeof (*x->lists), err)))
+        return -1;
+    for (int c = 0; c < m->num_chunks; c++) {
+        for (int l = 0; l < m->chunk[c].num_layers; l++) {
+            struct layer *layer = &m->chunk[c].layer[l];
+
+            if (!has_router (m, layer))
+                continue;
+            layer->router = &m->router[n++];
+            layer->router->layer = layer->number;
+            layer_name (layer, "mlp.router.expert_bias", layer->router->bias_name);
+            layer_name (layer, "mlp.router.qb_beta", layer->router->beta_name);
+        }
+    }
+    return 0;
+}
+
 /* Which layers each chunk of this rank has, and their parameters. */
 static int describe_chunks (struct model *m, const struct stages *stages, int rank,
                             struct mg_error *err)
@@ -163,7 +242,7 @@ static int describe_chunks (struct model *m, const struct stages *stages, int ra
             return -1;
     }
     m->num_params = (size_t)(d.next - d.first);
-    return model_plan_pools (m, err);
+    return setup_routers (m, err) < 0 ? -1 : model_plan_pools (m, err);
 }
 
 static int check_stages (const struct model_spec *spec, int pp, struct mg_error *err)
@@ -220,6 +299,21 @@ static int check_levels (const struct model_spec *spec, const struct job *job, i
                          "neighbours", size);
 }
 
+/* The router sees this rank's own rows; and what is not available. */
+static int check_experts (const struct model_config *c, const struct model_layout *layout,
+                          struct mg_error *err)
+{
+    if (c->moe.experts == 0)
+        return 0;
+    if (layout->tp > 1 && !layout->sequence_parallel)
+        return mg_error_set (err, EINVAL, "model: experts with tp %d need sequence parallelism",
+                             layout->tp);
+    if (c->moe.wide_router && !c->no_linear_bias)
+        return mg_error_set (err, ENOTSUP, "model: a router in float64 has no bias: linear layers "
+                             "must have none");
+    return 0;
+}
+
 struct model *model_create (const struct model_spec *spec, const struct job *job,
                             struct mg_error *err)
 {
@@ -227,6 +321,8 @@ struct model *model_create (const struct model_spec *spec, const struct job *job
     const struct model_layout layout = {
         .tp = grid_size (grid, false, MG_AXIS_TP),
         .cp = grid_size (grid, false, MG_AXIS_CP),
+        .ep = grid_size (grid, true, MG_AXIS_EP),
+        .etp = grid_size (grid, true, MG_AXIS_TP),
         .sequence_parallel = spec->sequence_parallel,
         .context = spec->context,
     };
@@ -234,6 +330,8 @@ struct model *model_create (const struct model_spec *spec, const struct job *job
 
     if (model_config_validate (&spec->config, &layout, err) < 0
         || check_levels (spec, job, layout.cp, err) < 0)
+        return NULL;
+    if (check_experts (&spec->config, &layout, err) < 0)
         return NULL;
     if (spec->micro_batch_size < 1
         || (int64_t)spec->micro_batch_size * spec->config.seq_length > INT32_MAX) {
@@ -263,13 +361,10 @@ void model_destroy (struct model *m)
 
     if (!m)
         return;
-    mg_stream_destroy (m->nn.cp_stream);
-    mg_stream_destroy (m->nn.tp_stream);
+    clear_side (&m->nn.experts.side);
+    clear_side (&m->nn.cp_side);
+    clear_side (&m->nn.tp_side);
     mg_stream_destroy (m->nn.compute);
-    mg_event_destroy (m->nn.computed);
-    mg_event_destroy (m->nn.communicated);
-    mg_event_destroy (m->nn.cp_computed);
-    mg_event_destroy (m->nn.cp_communicated);
     for (int c = 0; m->chunk && c < m->num_chunks; c++) {
         free (m->chunk[c].layer);
         free (m->chunk[c].tensor);
@@ -281,6 +376,9 @@ void model_destroy (struct model *m)
     free (m->pool);
     free (m->pool_of);
     free (m->param);
+    free (m->router);
+    free (m->nn.experts.lists);
+    device_host_free (m->device, m->routed);
     device_free (m->device, m->memory);
     free (m);
     errno = saved_errno;
@@ -348,7 +446,7 @@ struct model_cost model_cost (const struct model *m)
         for (int l = 0; l < m->chunk[c].num_layers; l++) {
             const struct layer *layer = &m->chunk[c].layer[l];
 
-            cost.forward += layer_cost (layer->spec, UINT32_MAX, &m->nn, &m->shape);
+            cost.forward += layer_cost (layer->spec, UINT64_MAX, &m->nn, &m->shape);
             cost.again += layer_cost (layer->spec, layer_again (layer), &m->nn, &m->shape);
         }
     }
@@ -377,6 +475,41 @@ int model_clear_losses (struct model *m, struct mg_error *err)
 {
     return device_set (m->nn.compute, m->shared.loss.data, 0,
                        MODEL_NUM_LOSSES * 3 * sizeof (double), err);
+}
+
+struct router_state *model_routers (struct model *m, int *n)
+{
+    *n = m->num_routers;
+    return m->router;
+}
+
+int model_clear_routers (struct model *m, struct mg_error *err)
+{
+    for (int i = 0; i < m->num_routers; i++) {
+        if (router_clear (&m->router[i], &m->nn, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int model_update_routers (struct model *m, struct router_stats *stats, struct mg_error *err)
+{
+    for (int i = 0; i < m->num_routers; i++) {
+        struct router_state *r = &m->router[i];
+
+        if (router_update (r, &m->nn, &m->shape, &stats[r->layer], err) < 0)
+            return mg_error_prefix (err, "router of layer %d", r->layer);
+    }
+    return 0;
+}
+
+int model_copy_routers (struct model *m, struct mg_error *err)
+{
+    for (int i = 0; i < m->num_routers; i++) {
+        if (router_copy (&m->router[i], &m->nn, err) < 0)
+            return -1;
+    }
+    return 0;
 }
 
 bool model_has_loss (const struct model *m)

@@ -152,6 +152,21 @@ extern const char *const model_loss_names[MODEL_NUM_LOSSES];
 int model_loss (struct model *m, enum model_losses loss, double sums[3], struct mg_error *err);
 int model_clear_losses (struct model *m, struct mg_error *err);
 
+/* The routers of this rank's layers with experts (router.h), *n of them. */
+struct router_state;
+struct router_state *model_routers (struct model *m, int *n);
+
+/* Before and after the passes of an iteration.  model_update_routers() changes the routers' state
+ * by what the passes have counted, and fills stats[layer] for the layers of this rank; 'stats' is
+ * an array over all layers.  Collective over the ranks of a pipeline stage.
+ */
+struct router_stats;
+int model_clear_routers (struct model *m, struct mg_error *err);
+int model_update_routers (struct model *m, struct router_stats *stats, struct mg_error *err);
+
+/* Keep a copy of the routers' state (router_copy()). */
+int model_copy_routers (struct model *m, struct mg_error *err);
+
 /* True on ranks that hold the last global stage. */
 bool model_has_loss (const struct model *m);
 

@@ -143,7 +143,7 @@ static void carve_slot (const struct model *m, int pool, struct slot *s, struct 
     size_t most;
     bool overflow = false;
 
-    *s = (struct slot){ .tensor = s->tensor };
+    *s = (struct slot){ .tensor = s->tensor, .routed = s->routed };
     s->in.sample = take (a, MG_INT64, shape->batch, 1);
     if (m->pool[pool].tokens) {
         s->in.token = take (a, MG_INT32, shape->tokens, 1);
@@ -216,11 +216,27 @@ static void carve_all_sets (struct shared *s, bool plan, struct arena *a)
     a->overflow |= backward.overflow;
 }
 
+/* The state of routers, and the table of summands (struct nn_experts). */
+static void carve_routers (const struct model *m, struct shared *s, bool plan, struct arena *a)
+{
+    const struct nn_experts *x = &m->nn.experts;
+
+    for (int i = 0; i < m->num_routers; i++) {
+        struct router_state unbound = { 0 };
+
+        router_take (plan ? &unbound : &m->router[i], m->nn.config.moe.experts, a);
+    }
+    s->summands = (struct tensor){ .data = NULL };
+    if (m->num_routers > 0 && x->etp_size > 1)
+        s->summands = take (a, MG_INT32, x->limit, x->etp_size);
+}
+
 static void carve_shared (const struct model *m, struct shared *s, bool plan, struct arena *a)
 {
     const struct nn_shape *shape = &m->shape;
 
     carve_all_sets (s, plan, a);
+    carve_routers (m, s, plan, a);
     for (int i = 0; i < 2 && s->split; i++)
         s->whole[i] = take (a, m->nn.dtype, m->nn.tp_size, model_split_count (m));
     s->gathered = (struct tensor){ .data = NULL };
@@ -415,6 +431,7 @@ static int bind_all (struct model *m, const int *slots, struct arena *a, struct 
     m->nn.gathered = m->shared.gathered;
     m->nn.weight = m->shared.weight;
     m->nn.rope = m->shared.rope.data;
+    m->nn.experts.summands = m->shared.summands;
     for (int p = 0; p < m->num_pools; p++) {
         if (bind_slots (m, p, slots ? slots[p] : 1, a, err) < 0)
             return -1;
@@ -535,6 +552,49 @@ static int set_angles (struct model *m, struct mg_error *err)
     return rc;
 }
 
+/* Row k limit + i for summand k of row i. */
+static int set_summands (struct model *m, struct mg_error *err)
+{
+    const struct nn_experts *x = &m->nn.experts;
+    size_t n = (size_t)(x->limit * x->etp_size);
+    int32_t *row;
+    int rc;
+
+    if (!x->summands.data)
+        return 0;
+    if (!(row = model_allocate (n, sizeof (*row), err)))
+        return -1;
+    for (int64_t i = 0; i < (int64_t)n; i++)
+        row[i] = (int32_t)(i % x->etp_size * x->limit + i / x->etp_size);
+    rc = device_upload (m->nn.compute, x->summands.data, row, n * sizeof (*row), err);
+    if (mg_stream_synchronize (m->nn.compute, err) < 0)
+        rc = -1;
+    free (row);
+    return rc;
+}
+
+/* Host memory for the counts of each layer and slot. */
+static int bind_routed (struct model *m, const int *slots, struct mg_error *err)
+{
+    size_t layers = 0, each, at = 0, total = 0;
+
+    for (int c = 0; c < m->num_chunks; c++)
+        layers = (size_t)m->chunk[c].num_layers > layers ? (size_t)m->chunk[c].num_layers
+                                                         : layers;
+    each = layers * (size_t)m->nn.experts.routed;
+    for (int p = 0; p < m->num_pools; p++)
+        total += (size_t)slots[p] * each;
+    if (m->num_routers == 0 || total == 0)
+        return 0;
+    if (!(m->routed = device_host_alloc (m->device, total * sizeof (*m->routed), err)))
+        return mg_error_prefix (err, "counts of tokens");
+    for (int p = 0; p < m->num_pools; p++) {
+        for (int i = 0; i < slots[p]; i++, at += each)
+            m->pool[p].slot[i].routed = m->routed + at;
+    }
+    return 0;
+}
+
 int model_bind (struct model *m, const int *slots, struct mg_error *err)
 {
     size_t size = model_activation_bytes (m, slots), scratch;
@@ -548,7 +608,8 @@ int model_bind (struct model *m, const int *slots, struct mg_error *err)
     if (!(m->memory = device_alloc (m->device, size, err)))
         return mg_error_prefix (err, "activations");
     arena_init (&a, m->memory, size);
-    if (bind_all (m, slots, &a, err) < 0 || set_angles (m, err) < 0)
+    if (bind_all (m, slots, &a, err) < 0 || bind_routed (m, slots, err) < 0
+        || set_angles (m, err) < 0 || set_summands (m, err) < 0)
         return -1;
     return set_positions (m, err);
 }

@@ -47,12 +47,14 @@ int model_part_layers (const struct model_config *c, const struct model_part *pa
 /* --- the whole model, which one rank would have --- */
 
 /* As much of a rank as descriptions need. */
-static struct nn describing_nn (const struct model_config *c, int tp, bool float8_weights)
+static struct nn describing_nn (const struct model_config *c, int tp, int ep, int etp,
+                                bool float8_weights)
 {
     struct nn nn = {
         .weight_storage = float8_weights ? MG_FLOAT8_E4M3 : MG_FLOAT32,
         .config = *c,
         .tp_size = tp,
+        .experts = { .ep_size = ep, .etp_size = etp },
     };
 
     nn_set_sizes (&nn);
@@ -70,14 +72,16 @@ static int describing_specs (const struct nn *nn, struct layer_spec spec[GPT_NUM
                              struct mg_error *err)
 {
     const struct nn_shape shape = describing_shape (&nn->config);
+    struct nn own = *nn;
 
-    return gpt_specs (nn, &shape, spec, err);
+    nn_set_rows (&own, &shape);
+    return gpt_specs (&own, &shape, spec, err);
 }
 
 int model_config_specs (const struct model_config *c, struct layer_spec spec[GPT_NUM_LAYERS],
                         struct mg_error *err)
 {
-    const struct nn nn = describing_nn (c, 1, false);
+    const struct nn nn = describing_nn (c, 1, 1, 1, false);
 
     return describing_specs (&nn, spec, err);
 }
@@ -89,7 +93,17 @@ static const struct layer_spec *spec_of (const struct layer_spec *spec, const st
     return &spec[place->which == GPT_LAYER ? gpt_kind (nn, place->number) : place->which];
 }
 
-/* Tensors of the whole model below a layer. */
+/* Parameters of 'n' transformer layers from layer 'first' on. */
+static int layers_params (const struct layer_spec *spec, const struct nn *nn, int first, int n)
+{
+    int params = 0;
+
+    for (int i = first; i < first + n; i++)
+        params += spec[gpt_kind (nn, i)].num_params;
+    return params;
+}
+
+/* Tensors of the whole model below a layer; those of all experts count as one. */
 static int order_of (const struct layer_spec *spec, const struct nn *nn,
                      const struct model_place *place)
 {
@@ -97,12 +111,12 @@ static int order_of (const struct layer_spec *spec, const struct nn *nn,
 
     if (place->which == GPT_EMBEDDING)
         return 0;
-    return spec[GPT_EMBEDDING].num_params + layers * spec[gpt_kind (nn, 0)].num_params;
+    return spec[GPT_EMBEDDING].num_params + layers_params (spec, nn, 0, layers);
 }
 
 int model_config_tensors (const struct model_config *c)
 {
-    const struct nn nn = describing_nn (c, 1, false);
+    const struct nn nn = describing_nn (c, 1, 1, 1, false);
     const struct model_place head = { .which = GPT_HEAD };
     struct layer_spec spec[GPT_NUM_LAYERS];
 
@@ -119,34 +133,39 @@ static int64_t count_parameters (const struct layer_spec *spec, bool tied)
         const struct layer_param *p = &spec->param[i];
 
         if (!tied || !p->embedding)
-            total += p->global[0] * (p->ndims == 2 ? p->global[1] : 1);
+            total += p->global[0] * (p->ndims == 2 ? p->global[1] : 1)
+                     * (p->experts > 0 ? p->experts : 1);
     }
     return total;
 }
 
 int64_t model_config_parameters (const struct model_config *c)
 {
-    const struct nn nn = describing_nn (c, 1, false);
+    const struct nn nn = describing_nn (c, 1, 1, 1, false);
     struct layer_spec spec[GPT_NUM_LAYERS];
+    int64_t layers = 0;
 
     if (describing_specs (&nn, spec, NULL) < 0)
         return 0;
-    return count_parameters (&spec[GPT_EMBEDDING], false)
-           + count_parameters (&spec[GPT_LAYER], false) * c->num_layers
+    for (int i = 0; i < c->num_layers; i++)
+        layers += count_parameters (&spec[gpt_kind (&nn, i)], false);
+    return count_parameters (&spec[GPT_EMBEDDING], false) + layers
            + count_parameters (&spec[GPT_HEAD], c->tied_embeddings);
 }
 
 double model_config_flops (const struct model_config *c)
 {
-    const struct nn nn = describing_nn (c, 1, false);
+    const struct nn nn = describing_nn (c, 1, 1, 1, false);
     const struct nn_shape shape = describing_shape (c);
     struct layer_spec spec[GPT_NUM_LAYERS];
     double forward = 0;
 
     if (describing_specs (&nn, spec, NULL) < 0)
         return 0;
-    for (int i = 0; i < GPT_NUM_LAYERS; i++)
-        forward += layer_flops (&spec[i], &nn, &shape) * (i == GPT_LAYER ? c->num_layers : 1);
+    for (int i = 0; i < GPT_LAYER; i++)
+        forward += layer_flops (&spec[i], &nn, &shape);
+    for (int i = 0; i < c->num_layers; i++)
+        forward += layer_flops (&spec[gpt_kind (&nn, i)], &nn, &shape);
     return 3 * forward; /* backward, a product has two */
 }
 
@@ -155,7 +174,7 @@ double model_config_flops (const struct model_config *c)
 size_t model_part_params (const struct layer_spec spec[GPT_NUM_LAYERS], const struct nn *nn,
                           const struct model_part *part)
 {
-    size_t n = (size_t)part->num_layers * (size_t)spec[gpt_kind (nn, 0)].num_params;
+    size_t n = (size_t)layers_params (spec, nn, part->first_layer, part->num_layers);
 
     return n + (part->first ? (size_t)spec[GPT_EMBEDDING].num_params : 0)
            + (part->last ? (size_t)spec[GPT_HEAD].num_params : 0);
@@ -216,11 +235,11 @@ static int list_chunk (struct model_describer *d, const struct model_part *part,
     return 0;
 }
 
-struct param *model_stage_params (const struct model_config *c, int tp, bool float8_weights,
-                                  const struct stages *stages, int rank, size_t *n,
-                                  struct mg_error *err)
+struct param *model_stage_params (const struct model_config *c, const struct geometry *g,
+                                  bool float8_weights, const struct stages *stages, int rank,
+                                  size_t *n, struct mg_error *err)
 {
-    const struct nn nn = describing_nn (c, tp, float8_weights);
+    const struct nn nn = describing_nn (c, g->tp, g->ep, geometry_etp (g), float8_weights);
     struct layer_spec spec[GPT_NUM_LAYERS];
     struct model_describer d = { .nn = &nn, .spec = spec };
 

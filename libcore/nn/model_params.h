@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "libcore/nn/gpt.h"
+#include "libcore/topo/geometry.h"
 #include "libcore/topo/stages.h"
 
 /* One global stage of the model. */
@@ -67,13 +68,14 @@ size_t model_part_params (const struct layer_spec spec[GPT_NUM_LAYERS], const st
 void model_describe_layer (struct model_describer *d, const struct model_place *place,
                            int chunk, struct layer *layer);
 
-/* The *n parameters that pipeline rank 'rank' has in the first of 'tp' tensor-parallel
- * ranks, without a job: names, shapes and marks as model_create() gives them, with neither
- * data nor initial values.  Types are float32, but for the storage of the matrices of layers
- * with 'float8_weights'.  Free them.  The configuration is valid.  NULL and a text on failure.
+/* The *n parameters that pipeline rank 'rank' has in the first of the tensor-parallel and of the
+ * expert-parallel ranks of a geometry, without a job: names, shapes and marks as model_create()
+ * gives them, with neither data nor initial values.  Types are float32, but for the storage of the
+ * matrices of layers with 'float8_weights'.  Free them.  The configuration is valid.  NULL and a
+ * text on failure.
  */
-struct param *model_stage_params (const struct model_config *c, int tp, bool float8_weights,
-                                  const struct stages *stages, int rank, size_t *n,
-                                  struct mg_error *err);
+struct param *model_stage_params (const struct model_config *c, const struct geometry *g,
+                                  bool float8_weights, const struct stages *stages, int rank,
+                                  size_t *n, struct mg_error *err);
 
 #endif /* LIBCORE_NN_MODEL_PARAMS_H */

@@ -67,6 +67,7 @@ static int enter (struct pass *pass, const struct chunk *c, const struct slot *s
 {
     pass->layer = &c->layer[l];
     pass->tensor = s->tensor + c->tensor[l];
+    pass->routed = s->routed ? s->routed + (size_t)(l * pass->nn->experts.routed) : NULL;
     return tell (pass->layer, hooks, hooks->params_needed, err);
 }
 
@@ -130,6 +131,7 @@ static int unit_again (struct model *m, struct pass *pass, const struct model_ho
     if (first > 0 && gather_output (m, c, s, first - 1, err) < 0)
         return -1;
     pass->check = NULL; // the same was looked at before
+    pass->again = true;
     for (int i = first; i < l; i++) {
         if (enter (pass, c, s, i, hooks, err) < 0 || layer_fwd (pass, err) < 0)
             return -1;
@@ -152,6 +154,7 @@ int model_backward (struct model *m, const struct model_mode *mode, int chunk, i
         if (last && unit_again (m, &pass, &mode->hooks, c, s, l, err) < 0)
             return -1;
         pass.check = mode->check;
+        pass.again = false;
         pass.again_done = unit->size > 0 && !last;
         if (enter (&pass, c, s, l, &mode->hooks, err) < 0 || layer_bwd (&pass, err) < 0
             || tell (pass.layer, &mode->hooks, mode->hooks.grads_ready, err) < 0)

@@ -5,11 +5,13 @@
 #include "libcore/nn/gpt.h"
 #include "libcore/nn/model.h"
 #include "libcore/nn/model_params.h"
+#include "libcore/nn/router.h"
 
 /* Where a microbatch is. */
 struct slot {
     struct nn_inputs in;
     struct tensor input, gradient;
+    int64_t *routed; /* host memory: [layers of the largest chunk][nn.experts.routed]; NULL: none */
     struct tensor *tensor; /* of all layers of all chunks of the pool, see chunk->tensor; the one
                               before a layer's first is this rank's part of a split output */
 };
@@ -22,7 +24,7 @@ struct shared_tensor {
     unsigned passes; /* that use it: layer_tensor_passes() of all layers */
 };
 
-enum { MAX_SHARED = 96 };
+enum { MAX_SHARED = 192 };
 
 /* Shared tensors of layers at one place of their units; those of layers in no unit, and those that
  * are of no use between layers, are in set 0.
@@ -39,6 +41,7 @@ struct shared {
     bool split;             /* some outputs are split ... */
     struct tensor whole[2]; /* ... and whole here: [tp][a rank's part] */
     struct tensor gathered, weight, rope; /* see struct nn */
+    struct tensor summands;               /* see struct nn_experts */
     struct tensor positions; /* of the rows of all context-parallel ranks; empty: rows are at their
                                 positions */
     struct tensor loss;     /* [MODEL_NUM_LOSSES][3] float64 */
@@ -68,8 +71,10 @@ struct model {
     struct nn nn;
     struct nn_shape shape;
     struct layer_spec layer_spec[GPT_NUM_LAYERS];
-    struct layer_spec again_spec[CONTEXT_NUM_COMMS]; /* of transformer layers in units
-                                                        (recompute.h), from GPT_LAYER on */
+    struct layer_spec again_spec[GPT_NUM_LAYERS - GPT_LAYER]; /* of transformer layers in units
+                                                                 (recompute.h) */
+    struct router_state *router; /* [num_routers] of this rank's layers with experts */
+    int num_routers;
     int num_chunks, num_pools;
     struct chunk *chunk;
     struct slot_pool *pool;  /* [num_pools] */
@@ -78,6 +83,7 @@ struct model {
     size_t num_params;
     struct shared shared;
     void *memory; /* everything that model_bind() carved */
+    int64_t *routed;  /* host memory of all slots */
     size_t scratch; /* bytes, 0: not known yet */
 };
 

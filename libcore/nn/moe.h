@@ -67,6 +67,9 @@ struct model_moe {
 
     int latent; /* experts work on a projection of this size; 0: on the hidden state */
 
+    int upcycling_granularity; /* parts of a dense layer that experts begin with (train/upcycle.h);
+                                  0: experts begin with random numbers */
+
     enum moe_dispatch dispatch;
     double rank_capacity_factor; /* rows of the experts of a rank that are kept, as a multiple of
                                     what balanced experts get; 0: 2 */

@@ -1,7 +1,26 @@
 /* nn.c - into and out of tensor-parallel regions; where heads are */
 
+#include <math.h>
+
+#include "libcore/nn/moe_traffic.h"
 #include "libcore/nn/nn.h"
 #include "libcore/nn/param.h"
+
+int nn_side_begin (const struct nn *nn, const struct nn_side *side, struct mg_error *err)
+{
+    mg_event_record (side->computed, nn->compute);
+    return mg_stream_wait_event (side->stream, side->computed, err);
+}
+
+void nn_side_end (const struct nn_side *side)
+{
+    mg_event_record (side->communicated, side->stream);
+}
+
+int nn_side_wait (const struct nn *nn, const struct nn_side *side, struct mg_error *err)
+{
+    return mg_stream_wait_event (nn->compute, side->communicated, err);
+}
 
 const void *nn_enter (const struct nn *nn, const struct nn_shape *shape, const void *x,
                       struct mg_error *err)
@@ -49,17 +68,16 @@ int nn_leave (const struct nn *nn, const struct nn_shape *shape, struct tensor *
 int nn_leave_start (const struct nn *nn, const struct nn_shape *shape, struct tensor *partial,
                     struct mg_error *err)
 {
-    mg_event_record (nn->computed, nn->compute);
-    if (mg_stream_wait_event (nn->tp_stream, nn->computed, err) < 0
-        || reduce (nn, shape, partial, nn->tp_stream, err) < 0)
+    if (nn_side_begin (nn, &nn->tp_side, err) < 0
+        || reduce (nn, shape, partial, nn->tp_side.stream, err) < 0)
         return -1;
-    mg_event_record (nn->communicated, nn->tp_stream);
+    nn_side_end (&nn->tp_side);
     return 0;
 }
 
 int nn_leave_wait (const struct nn *nn, struct mg_error *err)
 {
-    return mg_stream_wait_event (nn->compute, nn->communicated, err);
+    return nn_side_wait (nn, &nn->tp_side, err);
 }
 
 int nn_transfer_start (const struct nn *nn, struct mg_comm *comm, const struct mg_p2p *list, int n,
@@ -67,17 +85,16 @@ int nn_transfer_start (const struct nn *nn, struct mg_comm *comm, const struct m
 {
     if (nn->kern->tape)
         return 0;
-    mg_event_record (nn->cp_computed, nn->compute);
-    if (mg_stream_wait_event (nn->cp_stream, nn->cp_computed, err) < 0
-        || mg_comm_p2p (comm, list, n, nn->cp_stream, err) < 0)
+    if (nn_side_begin (nn, &nn->cp_side, err) < 0
+        || mg_comm_p2p (comm, list, n, nn->cp_side.stream, err) < 0)
         return -1;
-    mg_event_record (nn->cp_communicated, nn->cp_stream);
+    nn_side_end (&nn->cp_side);
     return 0;
 }
 
 int nn_transfer_wait (const struct nn *nn, struct mg_error *err)
 {
-    return nn->kern->tape ? 0 : mg_stream_wait_event (nn->compute, nn->cp_communicated, err);
+    return nn->kern->tape ? 0 : nn_side_wait (nn, &nn->cp_side, err);
 }
 
 const void *nn_weight (const struct nn *nn, const struct param *w, struct mg_error *err)
@@ -134,6 +151,47 @@ void nn_set_sizes (struct nn *nn)
     nn->local_groups = groups < nn->tp_size ? 1 : groups / nn->tp_size;
     nn->local_ffn = c->ffn_hidden_size / nn->tp_size;
     nn->local_vocab = c->padded_vocab_size / nn->tp_size;
+    if (c->moe.experts > 0) {
+        nn->experts.local = c->moe.experts / nn->experts.ep_size;
+        nn->experts.local_ffn = c->moe.ffn_hidden_size / nn->experts.etp_size;
+    }
+    nn->experts.hidden = c->moe.latent > 0 ? c->moe.latent : c->hidden_size;
+}
+
+static int64_t least (int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* What exceeds the bound of --moe-expert-rank-capacity-factor is left to further rounds; a bound
+ * above what can come is of no use.
+ */
+void nn_set_rows (struct nn *nn, const struct nn_shape *shape)
+{
+    const struct model_moe *m = &nn->config.moe;
+    struct nn_experts *x = &nn->experts;
+    double factor = m->rank_capacity_factor > 0 ? m->rank_capacity_factor : 2;
+    const struct moe_load load = { .tokens = shape->rows, .topk = m->topk };
+    int64_t ranks = (int64_t)x->ep_size * x->etp_size, choices = shape->rows * m->topk;
+    int64_t most; // rows of a rank for the experts of a rank
+    bool gather = m->dispatch == MOE_ALL_GATHER && ranks > 1;
+
+    if (m->experts == 0)
+        return;
+    x->capacity = m->capacity_factor > 0
+                      ? (int64_t)ceil (m->capacity_factor * (double)choices / m->experts) : 0;
+    x->padded = m->pad_to_capacity && x->capacity > 0 && !gather;
+    most = shape->rows * least (m->topk, x->local);
+    if (x->capacity > 0)
+        most = x->padded ? x->local * x->capacity : least (most, x->local * x->capacity);
+    x->choices = x->padded ? m->experts * x->capacity : choices;
+    x->limit = least (moe_load_bound (&load, factor, 1), x->ep_size * most);
+    x->rows = x->etp_size * x->limit;
+    if (gather)
+        x->rows = least (moe_load_bound (&load, factor, x->etp_size), ranks * most);
+    if (ranks == 1)
+        x->rows = x->limit = x->choices;
+    x->routed = ranks > 1 ? ranks * m->experts : 0;
 }
 
 /* The rotated parts of multi-latent attention: the end of each query, the end of the latent. */

@@ -20,6 +20,37 @@
 #include "libcore/topo/context.h"
 #include "megatron/comm.h"
 
+/* A stream of transfers beside the compute stream, and the events between the two. */
+struct nn_side {
+    struct mg_stream *stream;      /* NULL: there is none */
+    struct mg_event *computed;     /* compute stream -> this stream */
+    struct mg_event *communicated; /* this stream -> compute stream */
+};
+
+/* The experts of this rank and the ranks that it exchanges tokens with (dispatch.h).  Without
+ * experts all is zero but the ranks.
+ */
+struct nn_experts {
+    struct mg_comm *ep, *etp, *group; /* of GROUP_EP, GROUP_ETP, GROUP_TP_EP */
+    int ep_rank, ep_size, etp_rank, etp_size;
+    int stride_ep, stride_etp; /* the rank in 'group' is ep_rank stride_ep + etp_rank stride_etp */
+    struct mg_comm *sequence;  /* GROUP_TP_CP: the ranks that have parts of the same sequences */
+    struct mg_comm *all;       /* GROUP_TP_DP_CP: the ranks that have the same routers */
+    struct nn_side side;       /* of tokens on their way */
+    int64_t local;             /* experts of this rank */
+    int64_t local_ffn;         /* this rank's part of the size of each */
+    int64_t hidden;            /* size of what experts take and give */
+    int64_t capacity;          /* rows of an expert for the tokens of this rank; 0: unlimited */
+    bool padded;               /* every expert has so many rows */
+    int64_t choices;           /* rows at most that the tokens of this rank take */
+    int64_t limit;             /* rows that an expert-tensor-parallel rank receives in a round */
+    int64_t rows;              /* rows of the experts in a round */
+    int64_t routed;            /* numbers of a slot and layer in host memory */
+    struct tensor summands;    /* [limit][etp_size] int32: row k limit + i for summand k of row i;
+                                  empty without expert-tensor parallelism */
+    size_t *lists;             /* host memory for counts and offsets of an exchange */
+};
+
 /* What the rank has. */
 struct nn {
     struct model_config config;
@@ -34,12 +65,10 @@ struct nn {
     struct mg_comm *cp_inner, *cp_outer; /* NULL: no layer needs levels */
     int cp_rank, cp_size;                /* cp_size 1: a rank has whole sequences */
     struct context_config context;       /* only read while layers are described */
+    struct nn_experts experts;
     struct mg_stream *compute;
-    struct mg_stream *tp_stream;   /* of collectives that overlap kernels */
-    struct mg_event *computed;     /* compute stream -> tp stream */
-    struct mg_event *communicated; /* tp stream -> compute stream */
-    struct mg_stream *cp_stream;   /* of transfers of keys and values */
-    struct mg_event *cp_computed, *cp_communicated; /* as the two above */
+    struct nn_side tp_side; /* of collectives that overlap kernels */
+    struct nn_side cp_side; /* of transfers of keys and values */
     struct tensor gathered; /* [tokens, hidden] scratch of nn_enter(), if rows < tokens */
     struct tensor weight;   /* room for the largest float8 weight, converted for a product */
 
@@ -93,6 +122,13 @@ struct nn_inputs {
                              reset */
 };
 
+/* Work on a side stream: what is enqueued between nn_side_begin() and nn_side_end() runs after the
+ * work that is now on the compute stream.  nn_side_wait() makes the compute stream wait for it.
+ */
+int nn_side_begin (const struct nn *nn, const struct nn_side *side, struct mg_error *err);
+void nn_side_end (const struct nn_side *side);
+int nn_side_wait (const struct nn *nn, const struct nn_side *side, struct mg_error *err);
+
 /* Enter a tensor-parallel region: returns the rows of all tokens, made from this rank's rows 'x'
  * [rows, hidden].  The result is x itself or, with sequence parallelism, nn->gathered, which the
  * next call overwrites.  NULL and a text on failure.
@@ -135,8 +171,13 @@ int nn_all_reduce (const struct nn *nn, float *buf, int64_t count, enum mg_reduc
 /* Returns the groups and this rank's places of an exchange. */
 struct nn_exchange nn_exchange (const struct nn *nn, enum context_comm comm);
 
-/* Set the sizes from the configuration and tp_size.  The configuration is valid. */
+/* Set the sizes from the configuration, tp_size, and ep_size and etp_size of 'experts'.  The
+ * configuration is valid.
+ */
 void nn_set_sizes (struct nn *nn);
+
+/* Set the numbers of rows that experts take, for passes of a shape. */
+void nn_set_rows (struct nn *nn, const struct nn_shape *shape);
 
 /* Where heads are in rows of this rank: group g of a row begins at 'first' + g stride_g, and its
  * heads are stride_h apart.  Rows follow each other, groups stride_g apart as well.

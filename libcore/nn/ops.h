@@ -123,6 +123,21 @@ extern const struct layer_op op_gather_keys;
 enum { ACT_X, ACT_Y, ACT_DY, ACT_DX };
 extern const struct layer_op op_act;
 
+/* score = 1 / (1 + exp (-x W^T)) of this rank's rows; 'index' is of no use.  Backward adds to dx, a
+ * tensor of all tokens, after it has joined the tensor-parallel stream.
+ */
+enum { GATE_X, GATE_DX, GATE_WEIGHT, GATE_LOGIT, GATE_DLOGIT, GATE_INDEX, GATE_SCORE, GATE_DSCORE };
+extern const struct layer_op op_gate_score;
+
+/* Own rows of y = own rows of x, times the score of the row; dy and dx have own rows alone. */
+enum { SCALE_X, SCALE_SCORE, SCALE_Y, SCALE_DY, SCALE_DX, SCALE_DSCORE };
+extern const struct layer_op op_gate;
+
+/* Own rows of y = x, or are added to.  The gradient of x is that of y: there is no backward half.
+ */
+enum { OWN_X, OWN_Y };
+extern const struct layer_op op_own, op_own_add;
+
 /* out = in + dropout (own rows of branch + bias); there may be no bias.  Backward:
  * dbranch = dropout (dout); dout is the gradient of 'in' as it is.  'which' of the phase is a
  * coordinate of the dropout.

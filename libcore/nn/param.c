@@ -19,7 +19,7 @@ static int64_t num_cols (const struct param *p)
 /* Rows of a run that are not padding. */
 static int64_t true_rows (const struct param *p, int64_t first)
 {
-    int64_t rows = p->global[0] - first;
+    int64_t rows = p->expert ? p->runs.rows : p->global[0] - first;
 
     rows = rows > 0 ? rows : 0;
     return rows < p->runs.rows ? rows : p->runs.rows;
@@ -39,6 +39,25 @@ int64_t param_true_elements (const struct param *p, int64_t from, int64_t to)
         end += true_rows (p, first_row (p, i)) * num_cols (p);
     end = end < to ? end : to;
     return end > from ? end - from : 0;
+}
+
+/* Initial values of rows that come in groups of equal ones. */
+static int init_groups (const struct param *p, const struct kernels *kern,
+                        struct mg_stream *stream, struct mg_error *err)
+{
+    struct param row = *p;
+    char *out = p->storage == p->dtype ? p->data : p->grad;
+    size_t size = (size_t)num_cols (p) * mg_dtype_size (p->dtype);
+
+    row.runs.rows = row.extent[0] = 1;
+    row.init_repeat = 0;
+    for (int64_t i = 0; i < p->runs.rows; i++) {
+        row.data = row.grad = out + (size_t)i * size;
+        row.runs.offset[0] = i / p->init_repeat;
+        if (param_init (&row, kern, stream, err) < 0)
+            return -1;
+    }
+    return 0;
 }
 
 /* Initial values of run 'i' of the part. */
@@ -72,6 +91,8 @@ int param_init (const struct param *p, const struct kernels *kern,
 
     if (p->init_std <= 0 && p->dtype == MG_FLOAT32)
         return kern_fill (kern, &constant, stream, err);
+    if (p->init_repeat > 1)
+        return init_groups (p, kern, stream, err);
     for (int64_t i = 0; i < p->runs.count; i++) {
         if (init_run (p, i, kern, stream, err) < 0)
             return -1;
@@ -84,20 +105,68 @@ bool param_is_counted (const struct param *p, int tp_rank)
     return !p->shared_copy && (p->tp_sharded || tp_rank == 0);
 }
 
+void param_format_name (const struct param *p, const char *prefix, int64_t expert,
+                        char name[PIECE_NAME_MAX])
+{
+    const char *number = p->expert ? strstr (p->name, "%d") : NULL;
+
+    if (number)
+        snprintf (name, PIECE_NAME_MAX, "%s%.*s%lld%s", prefix, (int)(number - p->name), p->name,
+                  (long long)expert, number + 2);
+    else
+        snprintf (name, PIECE_NAME_MAX, "%s%s", prefix, p->name);
+}
+
 /* A piece that begins where run 'i' of the part does. */
 static void describe (const struct param *p, const char *prefix, int64_t i, struct piece *piece)
 {
+    int64_t row = first_row (p, i), expert = p->expert ? row / p->global[0] : 0;
+
     *piece = (struct piece){ .dtype = MG_FLOAT32, .ndims = p->ndims };
-    snprintf (piece->name, sizeof (piece->name), "%s%s", prefix, p->name);
+    param_format_name (p, prefix, expert, piece->name);
     memcpy (piece->global, p->global, sizeof (piece->global));
     memcpy (piece->offset, p->runs.offset, sizeof (piece->offset));
     memcpy (piece->extent, p->extent, sizeof (piece->extent));
-    piece->offset[0] = first_row (p, i);
+    piece->offset[0] = row - expert * p->global[0];
 }
 
-void param_name_piece (const struct param *p, struct piece *piece)
+/* Runs of one tensor of the part. */
+static int64_t runs_each (const struct param *p)
 {
-    describe (p, "", 0, piece);
+    int64_t last = first_row (p, p->runs.count - 1);
+
+    if (!p->expert)
+        return p->runs.count;
+    return p->runs.count / (last / p->global[0] - p->runs.offset[0] / p->global[0] + 1);
+}
+
+size_t param_num_tensors (const struct param *p)
+{
+    return (size_t)(p->runs.count / runs_each (p));
+}
+
+int64_t param_expert (const struct param *p, int64_t i)
+{
+    int64_t each = p->numel / (int64_t)param_num_tensors (p);
+
+    return p->expert ? p->runs.offset[0] / p->global[0] + i / each : 0;
+}
+
+void param_text (const struct param *p, char text[PIECE_NAME_MAX])
+{
+    int64_t first = param_expert (p, 0), last = param_expert (p, p->numel - 1);
+    const char *number = p->expert ? strstr (p->name, "%d") : NULL;
+
+    if (!number || first == last)
+        param_format_name (p, "", first, text);
+    else
+        snprintf (text, PIECE_NAME_MAX, "%.*s%lld-%lld%s", (int)(number - p->name), p->name,
+                  (long long)first, (long long)last, number + 2);
+}
+
+void param_name_piece (const struct param *p, size_t i, struct piece *piece)
+{
+    describe (p, "", (int64_t)i * runs_each (p), piece);
     piece->extent[0] = 0;
 }
 

@@ -23,11 +23,13 @@ struct param_runs {
 };
 
 struct param {
-    char name[PIECE_NAME_MAX]; /* Megatron-core's, with the global layer number */
+    char name[PIECE_NAME_MAX]; /* Megatron-core's, with the global layer number; of 'expert', %d
+                                  stands for the expert */
     enum mg_dtype dtype;       /* that computations see */
     enum mg_dtype storage;     /* of data: the same, or float8 */
     int ndims;
-    int64_t global[PIECE_MAX_DIMS]; /* whole tensor, without vocabulary padding */
+    int64_t global[PIECE_MAX_DIMS]; /* whole tensor, without vocabulary padding; of 'expert', one
+                                       expert's: expert e has rows e global[0] ... of the runs */
     int64_t extent[PIECE_MAX_DIMS]; /* shape of this rank's part, padding included: the rows of
                                        the runs, one below the other */
     int64_t numel;                  /* product of extent */
@@ -51,6 +53,8 @@ struct param {
     double init_std;   /* N(0, init_std) by coordinates if positive ... */
     float init_value;  /* ... else this constant */
     uint64_t init_key; /* rng_key() of the tensor */
+    int init_repeat;   /* above 1: row r of a matrix of one run has the values of row
+                          r / init_repeat */
 
     void *data; /* set, as what follows, when the buffers are allocated */
     float scale; /* of float8: an element is this times what its code says; the optimizer's,
@@ -89,8 +93,23 @@ int64_t param_piece (const struct param *p, const char *prefix, int64_t from, in
                      bool writer, int tp_rank, struct piece *piece);
 size_t param_num_pieces (const struct param *p, int64_t from, int64_t to);
 
-/* A piece without elements, which only names the tensor. */
-void param_name_piece (const struct param *p, struct piece *piece);
+/* The name of the tensor of an expert, behind 'prefix'. */
+void param_format_name (const struct param *p, const char *prefix, int64_t expert,
+                        char name[PIECE_NAME_MAX]);
+
+/* The name for texts: the experts of the part are "4-7" in it. */
+void param_text (const struct param *p, char text[PIECE_NAME_MAX]);
+
+/* The number of the expert that has element 'i' of the part; 0 if the parameter is not of
+ * experts.
+ */
+int64_t param_expert (const struct param *p, int64_t i);
+
+/* A piece without elements, which only names tensor 'i' of the part's tensors: one, or one of each
+ * of its experts.
+ */
+size_t param_num_tensors (const struct param *p);
+void param_name_piece (const struct param *p, size_t i, struct piece *piece);
 
 /* Elements [from, to) of this rank's part that are no padding, which is behind all others. */
 int64_t param_true_elements (const struct param *p, int64_t from, int64_t to);

@@ -288,6 +288,7 @@ static struct resume_config set_resume (const struct train_args *args)
     resume.load.weights_only = args->finetune;
     resume.pretrained.dir = args->pretrained;
     resume.pretrained.weights_only = true;
+    resume.upcycle = args->moe.upcycling;
     return resume;
 }
 
@@ -330,6 +331,7 @@ static struct tensorboard_config set_tensorboard (const struct train_args *args)
         .world_size = t->world_size,
         .loss_scale = !t->no_loss_scale,
         .learning_rate = !t->no_learning_rate,
+        .layers = args->moe.per_layer_logging,
     };
 }
 

@@ -236,6 +236,7 @@ int train_model_moe (const struct train_args *args, struct model_config *m, stru
         .shared_gate = a->shared_gate,
         .shared_overlap = a->shared_overlap,
         .latent = a->latent != TRAIN_UNSET ? a->latent : 0,
+        .upcycling_granularity = a->upcycling ? a->upcycling_granularity : 0,
     };
 
     // names are read also where there are no experts
@@ -262,5 +263,10 @@ int train_args_check_moe (const struct train_args *args, struct mg_error *err)
     if (a->upcycling && a->experts % a->upcycling_granularity != 0)
         return mg_error_set (err, EINVAL, "--moe-upcycling-granularity %d does not divide "
                              "--num-experts %d", a->upcycling_granularity, a->experts);
+    if (a->upcycling && (a->shared_ffn != TRAIN_UNSET || a->latent != TRAIN_UNSET))
+        return mg_error_set (err, EINVAL, "--moe-use-upcycling and --%s exclude each other: a "
+                             "dense model has no such part",
+                             a->latent != TRAIN_UNSET ? "moe-latent-size"
+                                                      : "moe-shared-expert-intermediate-size");
     return 0;
 }

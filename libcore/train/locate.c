@@ -17,8 +17,8 @@ static int check_sums (const struct locate_step *step, struct check *check,
         const struct check_place place = { .pass = CHECK_SUM, .step = p->order };
         const float *sum = optimizer_plain (step->optimizer, i, OPTIMIZER_MAIN_GRAD);
 
-        if (sum && check_tensor (check, &place, "gradient of", p->name, r->to - r->from, sum,
-                                 MG_FLOAT32, err) < 0)
+        if (sum && check_param (check, &place, "gradient of", p, r->from, r->to, sum, MG_FLOAT32,
+                                err) < 0)
             return -1;
     }
     return 0;

@@ -39,8 +39,13 @@ void metrics_print (FILE *out, const struct metrics *m, bool throughput)
         print_throughput (out, &m->mean);
     fprintf (out,
              " learning rate: %.6E"
-             " | global batch size: %5" PRId64 " | lm loss: %.6E | loss scale: %.1f |",
-             m->learning_rate, m->global_batch_size, m->mean_lm_loss, m->loss_scale);
+             " | global batch size: %5" PRId64 " | lm loss: %.6E |",
+             m->learning_rate, m->global_batch_size, m->mean_lm_loss);
+    for (int i = 0; m->routing && i < ROUTER_NUM_LOSSES; i++) {
+        if (m->routing->has[i])
+            fprintf (out, " %s: %.6E |", routing_loss_names[i], m->mean_router_loss[i]);
+    }
+    fprintf (out, " loss scale: %.1f |", m->loss_scale);
     if (!m->skipped)
         fprintf (out, " grad norm: %.3f%s |", m->grad_norm, zeros);
     fprintf (out,
@@ -85,6 +90,12 @@ int metrics_write_json (FILE *file, const char *path, const struct metrics *m,
     write_real (file, "elapsed time per iteration (ms)", m->milliseconds);
     write_real (file, "tokens per second", m->rate.tokens_per_second);
     write_real (file, "throughput per GPU (TFLOP/s/GPU)", m->rate.tflops);
+    for (int i = 0; m->routing && i < ROUTER_NUM_LOSSES; i++) {
+        if (m->routing->has[i])
+            write_real (file, routing_loss_names[i], m->routing->loss[i]);
+    }
+    if (m->routing)
+        routing_write_json (file, m->routing);
     return end_line (file, path, err);
 }
 

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "libcore/train/routing.h"
 #include "megatron/error.h"
 
 struct metrics_rate {
@@ -28,9 +29,11 @@ struct metrics {
     bool skipped;        /* its gradients were not finite: there was no update */
     int64_t num_skipped; /* since the last log line */
     double milliseconds; /* of this iteration */
+    const struct routing *routing; /* of this iteration; NULL: no experts */
     struct metrics_rate rate;
     /* since the last log line */
     double mean_milliseconds, mean_lm_loss;
+    double mean_router_loss[ROUTER_NUM_LOSSES];
     struct metrics_rate mean;
     int64_t num_not_finite; /* iterations whose loss or norm was not finite */
     bool not_finite;        /* this one is such */

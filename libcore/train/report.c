@@ -303,6 +303,8 @@ static int report_line (struct report *r, struct metrics *m, struct mg_error *er
         return 0;
     m->mean_milliseconds = r->milliseconds / (double)r->iterations;
     m->mean_lm_loss = r->loss / (double)(updates > 1 ? updates : 1);
+    for (int i = 0; i < ROUTER_NUM_LOSSES; i++)
+        m->mean_router_loss[i] = r->router_loss[i] / (double)r->iterations;
     m->num_not_finite = r->not_finite;
     m->num_skipped = r->skipped;
     m->mean = rate (r, r->samples, r->milliseconds);
@@ -318,6 +320,7 @@ static int report_line (struct report *r, struct metrics *m, struct mg_error *er
     if (due) {
         r->iterations = r->samples = r->not_finite = r->skipped = 0;
         r->milliseconds = r->loss = 0;
+        memset (r->router_loss, 0, sizeof (r->router_loss));
     }
     return 0;
 }
@@ -330,6 +333,8 @@ int report_iteration (struct report *r, struct metrics *m, struct mg_error *err)
     r->loss += m->skipped ? 0 : m->lm_loss;
     r->not_finite += m->not_finite;
     r->skipped += m->skipped;
+    for (int i = 0; m->routing && i < ROUTER_NUM_LOSSES; i++)
+        r->router_loss[i] += m->routing->loss[i];
     m->rate = rate (r, m->global_batch_size, m->milliseconds);
     if (report_line (r, m, err) < 0 || tensorboard_iteration (&r->tensorboard, m, err) < 0)
         return -1;

@@ -44,6 +44,7 @@ struct report {
     /* since the last log line */
     int64_t iterations, samples, not_finite, skipped;
     double milliseconds, loss; /* sums */
+    double router_loss[ROUTER_NUM_LOSSES];
 };
 
 /* Does the configuration go together?  -1, EINVAL and a text if not. */

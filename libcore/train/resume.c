@@ -81,20 +81,40 @@ static int load_from (const struct resume_config *c, const struct state_source *
     return rc;
 }
 
+/* Is what --load names a dense model that the run begins with?  Rank 0 decides for all. */
+static int decide_upcycle (const struct resume_config *c, const struct accord *accord,
+                           struct state_source *from, struct mg_error *err)
+{
+    int64_t differs = c->upcycle && !same_directory (c);
+
+    if (c->upcycle
+        && mg_comm_broadcast (job_control (accord->job), &differs, 1, MG_INT64, 0, NULL, err) < 0)
+        return -1;
+    from->upcycle = differs;
+    from->weights_only |= from->upcycle;
+    return 0;
+}
+
 /* 1: the run goes on, 0: it begins, -1: error. */
 static int load (const struct resume_config *c, struct accord *accord, struct state *state,
-                 struct train_progress *progress, struct mg_error *err)
+                 struct train_progress *progress, bool *upcycled, struct mg_error *err)
 {
+    struct state_source first = c->load, pretrained = c->pretrained;
     const char *dir = c->load.dir;
     int rc = 0;
 
+    if (decide_upcycle (c, accord, &first, err) < 0)
+        return -1;
     if (dir)
-        rc = load_from (c, &c->load, accord, state, progress, err);
+        rc = load_from (c, &first, accord, state, progress, err);
+    *upcycled = rc > 0 && first.upcycle;
     if (rc != 0)
-        return rc > 0 && c->load.weights_only ? 0 : rc;
+        return rc > 0 && first.weights_only ? 0 : rc;
     if (c->pretrained.dir) {
         dir = c->pretrained.dir;
-        rc = load_from (c, &c->pretrained, accord, state, progress, err);
+        pretrained.upcycle = c->upcycle;
+        rc = load_from (c, &pretrained, accord, state, progress, err);
+        *upcycled = rc > 0 && c->upcycle;
     }
     if (rc != 0 || !dir)
         return rc < 0 ? -1 : 0;
@@ -106,12 +126,14 @@ static int load (const struct resume_config *c, struct accord *accord, struct st
 }
 
 int resume_load (const struct resume_config *c, struct accord *accord, struct state *state,
-                 struct train_progress *progress, bool *saved, struct mg_error *err)
+                 struct train_progress *progress, bool *saved, bool *upcycled,
+                 struct mg_error *err)
 {
     int64_t same;
-    int rc = load (c, accord, state, progress, err);
+    int rc = load (c, accord, state, progress, upcycled, err);
 
     *saved = false;
+    *upcycled |= rc == 0 && c->upcycle && c->weights;
     if (rc <= 0)
         return rc;
     same = job_rank (accord->job) != 0 || same_directory (c); // rank 0 decides for all ranks

@@ -12,6 +12,9 @@ struct resume_config {
     const char *weights;            /* file of initial weights, NULL: none */
     struct state_source load;       /* dir NULL: there is nothing to load */
     struct state_source pretrained; /* the same where 'load' finds no checkpoint */
+    bool upcycle;                   /* what the run begins with is a dense model (upcycle.h): the
+                                       weights, 'pretrained', and 'load' where the run does not
+                                       save */
     bool must_exist;                /* it is an error if 'load' finds none */
     const char *save;               /* directory in which the run saves, NULL: none */
     bool skip_train;                /* the run only evaluates */
@@ -20,10 +23,11 @@ struct resume_config {
 /* Load what the configuration names into 'state' and 'progress'.  1: the run goes on, 0: it begins,
  * -1 and a text: it cannot.  *saved is set to true if a checkpoint was loaded that lies in the
  * directory in which the run saves, else false: a run that has nothing left to train need not save
- * that one again.  Rank 0 prints where the run begins.  Collective, the same result on every rank.
+ * that one again.  *upcycled: parameters were made of a dense model's.  Rank 0 prints where the run
+ * begins.  Collective, the same result on every rank.
  */
 int resume_load (const struct resume_config *config, struct accord *accord,
                  struct state *state, struct train_progress *progress, bool *saved,
-                 struct mg_error *err);
+                 bool *upcycled, struct mg_error *err);
 
 #endif /* LIBCORE_TRAIN_RESUME_H */

@@ -69,7 +69,7 @@ static int begin (struct saving *s, struct mg_error *err)
     s->save = state_save_begin (u->state, u->config->dir, u->progress, async, err);
     if (accord_common (u->accord, s->save ? 0 : -1) < 0)
         return -1;
-    if (async && optimizer_take_snapshot (u->optimizer, err) < 0)
+    if (async && state_take_snapshot (u->state, err) < 0)
         return -1;
     start_writing (s);
     return 0;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "libcore/checkpoint/safetensors.h"
+#include "libcore/nn/router.h"
 #include "libcore/train/model_notes.h"
 #include "libcore/train/state_private.h"
 
@@ -109,19 +110,23 @@ static bool has_snapshot (const struct state *s)
     return s->optimizer && optimizer_has_snapshot (s->optimizer);
 }
 
-/* Room for 'wholes' pieces of whole parameters and 'parts' pieces of ranges. */
-static int allocate (struct state *s, size_t wholes, size_t parts)
+/* Room for 'wholes' pieces of whole parameters, 'parts' pieces of ranges, and 'routers' pieces of
+ * routers' state.
+ */
+static int allocate (struct state *s, size_t wholes, size_t parts, size_t routers)
 {
-    const size_t copied = has_snapshot (s) ? 3 * parts : 0;
+    const size_t copied = (has_snapshot (s) ? 3 * parts : 0) + routers;
     const struct {
         struct list *list;
         size_t max;
     } lists[] = {
-        { &s->weight, wholes + parts }, { &s->gradient, wholes + parts },
-        { &s->saved, 3 * parts }, { &s->copied, copied }, { &s->loaded, wholes + 3 * parts },
+        { &s->weight, wholes + parts + routers }, { &s->gradient, wholes + parts },
+        { &s->saved, 3 * parts + routers }, { &s->copied, copied },
+        { &s->loaded, wholes + 3 * parts + routers },
     };
 
-    if (!(s->kept = calloc (2 * wholes + 8 * parts + copied + 1, sizeof (*s->kept))))
+    if (!(s->kept = calloc (2 * wholes + 8 * parts + copied + 4 * routers + 1,
+                            sizeof (*s->kept))))
         return -1;
 
     for (size_t i = 0; i < sizeof (lists) / sizeof (lists[0]); i++) {
@@ -140,7 +145,8 @@ static int tp_rank_of (const struct state *s, const struct param *p)
 /* Name a tensor, as they are written in the order in which they are first named. */
 static void add_name (struct list *list, const struct param *p)
 {
-    param_name_piece (p, &list->piece[list->n++]);
+    for (size_t i = 0; i < param_num_tensors (p); i++)
+        param_name_piece (p, i, &list->piece[list->n++]);
 }
 
 static int read_plain (const struct piece *p, int64_t from, int64_t n, void *out,
@@ -296,6 +302,43 @@ static void count_pieces (const struct buffers *buffers, const struct param *par
     }
 }
 
+/* A vector of a router's state, which every rank of its stage has. */
+static void add_vector (struct state *s, struct list *list, const char *prefix, const char *name,
+                        const struct tensor *t)
+{
+    struct piece *piece = &list->piece[list->n++];
+    struct kept *k = &s->kept[s->num_kept++];
+
+    *piece = (struct piece){ .dtype = MG_FLOAT32, .ndims = 1, .global = { t->shape[0] },
+                             .extent = { t->shape[0] }, .optional = true,
+                             .owner = mg_comm_rank (job_comm (s->job, GROUP_TP_DP_CP)) == 0,
+                             .read = read_plain, .write = write_plain, .source = k };
+    snprintf (piece->name, sizeof (piece->name), "%s%s", prefix, name);
+    *k = (struct kept){ .state = s, .plain = tensor_at (t, 0) };
+}
+
+static void add_routers (struct state *s, struct model *model)
+{
+    const struct model_moe *moe = &s->config->moe;
+    int n;
+    const struct router_state *r = model_routers (model, &n);
+
+    for (int i = 0; i < n; i++) {
+        for (int beta = 0; beta < 2; beta++) {
+            const char *name = beta ? r[i].beta_name : r[i].bias_name;
+            const struct tensor *t = beta ? &r[i].beta : &r[i].bias;
+
+            if (beta ? moe->choice != MOE_QUANTILE : !moe->expert_bias)
+                continue;
+            add_vector (s, &s->weight, "", name, t);
+            add_vector (s, &s->saved, "model.", name, t);
+            add_vector (s, &s->loaded, "model.", name, t);
+            add_vector (s, &s->copied, "model.", name,
+                        beta ? &r[i].beta_copy : &r[i].bias_copy);
+        }
+    }
+}
+
 struct state *state_create (struct model *model, struct buffers *buffers,
                             struct main_params *main, struct optimizer *optimizer,
                             const struct job *job, struct mg_error *err)
@@ -303,7 +346,9 @@ struct state *state_create (struct model *model, struct buffers *buffers,
     struct param *params;
     struct state *s;
     size_t num_params, wholes, parts;
+    int routers;
 
+    model_routers (model, &routers);
     params = model_params (model, &num_params);
     count_pieces (buffers, params, num_params, &wholes, &parts);
     if ((s = calloc (1, sizeof (*s)))) {
@@ -312,9 +357,10 @@ struct state *state_create (struct model *model, struct buffers *buffers,
         s->main = main;
         s->stream = model_stream (model);
         s->config = model_config_of (model);
+        s->model = model;
         s->optimizer = optimizer;
     }
-    if (!s || allocate (s, wholes, parts) < 0
+    if (!s || allocate (s, wholes, parts, 2 * (size_t)routers) < 0
         || model_notes_make (model_config_of (model), &s->notes, NULL) < 0) {
         mg_error_set (err, ENOMEM, "checkpoint state: out of memory");
         state_destroy (s);
@@ -324,6 +370,7 @@ struct state *state_create (struct model *model, struct buffers *buffers,
     for (size_t i = 0; i < num_params; i++)
         add_param (s, &params[i]);
     for_ranges (s, params, add_main);
+    add_routers (s, model);
     s->loaded_params = s->loaded.n;
     if (optimizer)
         for_ranges (s, params, add_state);
@@ -357,6 +404,13 @@ int state_keep_notes (struct state *s, const struct notes *notes, struct mg_erro
             return -1;
     }
     return 0;
+}
+
+int state_take_snapshot (struct state *s, struct mg_error *err)
+{
+    if (optimizer_take_snapshot (s->optimizer, err) < 0)
+        return -1;
+    return model_copy_routers (s->model, err);
 }
 
 int state_save_weights (struct state *s, const char *path, struct mg_error *err)
@@ -400,6 +454,8 @@ static int add_fresh (struct list *list, const struct piece *p, struct mg_error 
         struct piece *piece = &list->piece[list->n];
         int n;
 
+        if (i > 0 && router_has_name (p->name)) // no optimizer changes it
+            break;
         *piece = *p;
         n = snprintf (piece->name, sizeof (piece->name), "%s%s", prefixes[i], p->name);
         if (n < 0 || (size_t)n >= sizeof (piece->name))
@@ -436,7 +492,7 @@ int state_save_fresh (const char *dir, const struct piece *weights, size_t n, in
     if (rc == 0)
         rc = checkpoint_save (dir, 0, values, list.piece, list.n, comm, err);
     for (size_t i = 0; i < list.n; i++) {
-        if (i % 3 != 0)
+        if (strncmp (list.piece[i].name, "optimizer.", strlen ("optimizer.")) == 0)
             free (list.piece[i].data);
     }
     free (list.piece);

@@ -50,8 +50,11 @@ int state_save_weights (struct state *s, const char *path, struct mg_error *err)
 /* Write the main gradients, as they are, to one. Collective. */
 int state_save_gradients (struct state *s, const char *path, struct mg_error *err);
 
+/* Copy what a checkpoint is made of, so that training can go on while it is written. */
+int state_take_snapshot (struct state *s, struct mg_error *err);
+
 /* Begin a checkpoint of everything that a step depends on, as checkpoint_save_begin(): what
- * is to be written is the state itself, or, with 'snapshot', the optimizer's copy of it.
+ * is to be written is the state itself, or, with 'snapshot', the copy of it.
  */
 struct checkpoint_save;
 struct checkpoint_save *state_save_begin (struct state *s, const char *dir,
@@ -69,6 +72,7 @@ int state_save_fresh (const char *dir, const struct piece *weights, size_t n, in
 struct state_source {
     const char *dir;       /* NULL: from none, which state_load() does not take */
     int64_t iteration;     /* that one, or -1: the newest complete one */
+    bool upcycle;          /* it is of a dense model (upcycle.h); only with weights_only */
     bool weights_only;     /* as a run's beginning: the progress stays as it is */
     bool no_optimizer;     /* not the moments, their steps and the loss scale; the schedule
                               begins anew */

@@ -12,6 +12,7 @@
 #include "libcore/checkpoint/safetensors.h"
 #include "libcore/comm/exchange.h"
 #include "libcore/train/state_private.h"
+#include "libcore/train/upcycle.h"
 
 static int read_value (const struct kept *k, int64_t n, float *out, struct mg_error *err)
 {
@@ -95,6 +96,8 @@ static int read_file (struct state *s, const char *path, struct mg_error *err)
 /* From a directory of Hugging Face's. */
 static int read_hf (struct state *s, const char *path, struct mg_error *err)
 {
+    const struct model_config dense = upcycle_dense (s->config);
+    const struct model_config *c = s->config->moe.upcycling_granularity > 0 ? &dense : s->config;
     struct weights_conversion conversion;
     struct hf_dir dir;
     struct weights w;
@@ -103,7 +106,7 @@ static int read_hf (struct state *s, const char *path, struct mg_error *err)
     if (hf_dir_open (&dir, path, err) < 0)
         return -1;
     w = hf_dir_weights (&dir);
-    if ((rc = weights_import (&w, s->config, MG_FLOAT32, &conversion, err)) == 0) {
+    if ((rc = weights_import (&w, c, MG_FLOAT32, &conversion, err)) == 0) {
         rc = weights_fill (&conversion, s->weight.piece, s->weight.n, err);
         weights_clear (&conversion);
     }
@@ -114,10 +117,18 @@ static int read_hf (struct state *s, const char *path, struct mg_error *err)
 /* What this rank does of it alone. */
 static int read_weights (struct state *s, const char *path, struct mg_error *err)
 {
+    bool upcycles = s->config->moe.upcycling_granularity > 0;
     int rc = stage (&s->weight, err);
+    struct upcycle u;
 
+    if (rc == 0 && upcycles)
+        rc = upcycle_begin (&u, s->config, s->weight.piece, s->weight.n, err);
+    else
+        upcycles = false;
     if (rc == 0)
         rc = hf_dir_is (path) ? read_hf (s, path, err) : read_file (s, path, err);
+    if (upcycles)
+        rc = upcycle_end (&u, s->weight.piece, s->weight.n, rc, err);
     return unstage (&s->weight, rc, err);
 }
 
@@ -170,9 +181,14 @@ static int read_tensors (struct state *s, const struct state_source *from, int64
     struct list list = { s->loaded.piece, whole ? s->loaded.n : s->loaded_params };
     const char *all_of = whole ? "" : "model.";
     int rc = exchange_agree (comm, stage (&list, err), err);
+    struct upcycle u = { .before = NULL };
 
+    if (rc == 0 && from->upcycle)
+        rc = exchange_agree (comm, upcycle_begin (&u, s->config, list.piece, list.n, err), err);
     if (rc == 0)
         rc = checkpoint_load (from->dir, iteration, NULL, list.piece, list.n, all_of, comm, err);
+    if (from->upcycle)
+        rc = exchange_agree (comm, upcycle_end (&u, list.piece, list.n, rc, err), err);
     if (rc < 0) /* on all ranks */
         return unstage (&list, rc, err);
     if (exchange_agree (comm, unstage (&list, 0, err), err) < 0)

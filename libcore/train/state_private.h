@@ -30,6 +30,7 @@ struct state {
     struct optimizer *optimizer; /* NULL: none */
     struct mg_stream *stream;    /* for copies */
     int heads; /* of attention, in the whole model */
+    struct model *model;
     const struct model_config *config;
     struct notes notes; /* arguments that describe the model */
     struct list weight;   /* named as the parameters, whole, or main parameters' ranges */

@@ -153,6 +153,36 @@ static int add_memory (struct tensorboard *tb, int64_t iteration, struct mg_erro
     return 0;
 }
 
+/* A loss of each layer with experts. */
+static int add_layers (struct tensorboard *tb, const struct metrics *m, int loss,
+                       struct mg_error *err)
+{
+    const struct routing *r = m->routing;
+    char tag[MAX_TAG];
+
+    for (int l = 0; l < r->num_layers; l++) {
+        if (!routing_has_layer (r, l))
+            continue;
+        snprintf (tag, sizeof (tag), "moe/%s_layer_%d", routing_loss_names[loss], l);
+        if (events_add (tb->events, tag, r->stats[l].loss[loss], m->iteration, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int add_routing (struct tensorboard *tb, const struct metrics *m, struct mg_error *err)
+{
+    for (int i = 0; m->routing && i < ROUTER_NUM_LOSSES; i++) {
+        if (!m->routing->has[i])
+            continue;
+        if (events_add (tb->events, routing_loss_names[i], m->routing->loss[i], m->iteration, err)
+                < 0
+            || (tb->config->layers && add_layers (tb, m, i, err) < 0))
+            return -1;
+    }
+    return 0;
+}
+
 static int add_iteration (struct tensorboard *tb, const struct metrics *m, struct mg_error *err)
 {
     const struct tensorboard_config *c = tb->config;
@@ -176,6 +206,8 @@ static int add_iteration (struct tensorboard *tb, const struct metrics *m, struc
                          err) < 0)
             return -1;
     }
+    if (add_routing (tb, m, err) < 0)
+        return -1;
     return c->memory ? add_memory (tb, m->iteration, err) : 0;
 }
 

@@ -23,6 +23,7 @@ struct tensorboard_config {
     bool throughput;
     bool validation_ppl; /* perplexities of evaluations */
     bool memory, world_size, loss_scale, learning_rate;
+    bool layers;         /* losses of each layer with experts */
 };
 
 /* All zero: there are no event files. */

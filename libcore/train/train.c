@@ -135,7 +135,7 @@ static int take_passes (struct train *t, const struct batch_size *size, struct c
     run.mode.check = check;
     input_start (&t->input, t->progress.consumed_samples);
     buffers_expect (t->parts.buffers, size->num_microbatches);
-    if (model_clear_losses (t->parts.model, err) < 0
+    if (model_clear_losses (t->parts.model, err) < 0 || routing_begin (&t->routing, err) < 0
         || buffers_begin_grad (t->parts.buffers, err) < 0)
         return -1;
     if (!check)
@@ -281,7 +281,10 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
         return -1;
     rc = update (t, m, err);
     timers_stop (&t->report.timers, TIMER_OPTIMIZER);
-    return rc;
+    if (rc < 0 || routing_end (&t->routing, err) < 0)
+        return -1;
+    m->routing = t->routing.stats ? &t->routing : NULL;
+    return 0;
 }
 
 /* Once all that is to be traced is done, gatherings that still go on included. */
@@ -383,6 +386,8 @@ static int run (struct train *t, struct mg_error *err)
                  " are done\n", t->train_iters, t->progress.iteration);
         fflush (t->out);
     }
+    if (t->upcycled && !skip_train && save_checkpoint (&t->saving, err) < 0)
+        return -1;
     while (t->progress.iteration < t->train_iters) {
         if (iterate (t, err) < 0 || follow (t, err) < 0)
             return -1;
@@ -503,6 +508,7 @@ void train_destroy (struct train *t)
     input_clear (&t->input);
     evaluate_clear (&t->evaluation);
     report_clear (&t->report);
+    routing_clear (&t->routing);
     memory_clear (&t->memory);
     sample_source_destroy (t->source);
     stop_destroy (t->accord.stop);

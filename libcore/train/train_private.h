@@ -15,6 +15,7 @@
 #include "libcore/train/memory.h"
 #include "libcore/train/passes.h"
 #include "libcore/train/report.h"
+#include "libcore/train/routing.h"
 #include "libcore/train/save.h"
 #include "libcore/train/state.h"
 #include "libcore/train/trace.h"
@@ -38,10 +39,12 @@ struct train {
     struct train_progress progress;
     int64_t first_iteration; /* of this run, from 1 */
     bool stopped;         /* before the last iteration */
+    bool upcycled;        /* the run begins with parameters that no file has yet */
     int overflows;        /* of the last iterations in a row, at the least loss scale */
     bool failed;
     bool misused;         /* the arguments are wrong, or do not fit together or the job */
     struct trace *trace;  /* NULL: not asked for */
+    struct routing routing;
     struct report report;
     struct saving saving;
 };

@@ -326,6 +326,7 @@ static int allocate (struct train *t, struct mg_error *err)
     if (train_bind (p, err) < 0
         || !(t->state = state_create (p->model, p->buffers, p->main, p->optimizer, t->job, err))
         || (t->config.args->notes && state_keep_notes (t->state, t->config.args->notes, err) < 0)
+        || routing_create (&t->routing, p->model, t->job, err) < 0
         || report_create (&t->report, p->model, t->config.model.config.seq_length, t->trace,
                           err) < 0
         || passes_bind (p->passes, &t->report.timers, err) < 0)
@@ -423,7 +424,8 @@ static int check_rest (struct train *t, struct mg_error *err)
 static int begin (struct train *t, struct mg_error *err)
 {
     bool saved;
-    int rc = resume_load (&t->config.resume, &t->accord, t->state, &t->progress, &saved, err);
+    int rc = resume_load (&t->config.resume, &t->accord, t->state, &t->progress, &saved,
+                          &t->upcycled, err);
 
     if (rc < 0)
         return -1;

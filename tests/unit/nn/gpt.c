@@ -230,7 +230,7 @@ static const char *again_before (const struct layer_spec *spec, const char *phas
 {
     text[0] = '\0';
     for (int i = 0; i < spec->num_phases; i++) {
-        if (spec->again[phase_of (spec, phase)] & 1u << i) {
+        if (spec->again[phase_of (spec, phase)] & UINT64_C (1) << i) {
             strcat (text, text[0] ? " " : "");
             strcat (text, spec->phase[i].name);
         }
@@ -402,7 +402,7 @@ static void test_ops (const struct nn *own, const char *what)
             const struct layer_op *op = spec.phase[i].op;
             unsigned fwd = 0, bwd = 0;
 
-            for (int o = 0; o < LAYER_MAX_OPERANDS && op->operand[o].name; o++) {
+            for (int o = 0; o < LAYER_MAX_OPERANDS; o++) {
                 fwd |= op->operand[o].fwd;
                 bwd |= op->operand[o].bwd;
             }
