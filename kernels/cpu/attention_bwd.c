@@ -21,10 +21,10 @@
 /* One block of queries. [head_dim][BQ] is queries across, [BQ][pad] features across. */
 struct lane {
     struct flash_queries q;
-    float *qt, *dot; /* [head_dim][BQ], [head_dim_v][BQ]: queries times scale; dout */
-    float *qs, *dos; /* [BQ][pad], [BQ][pad_v]: the same */
+    float *qt, *dot; /* [head_dim][BQ], [head_dim_v][BQ]: queries times scale log2 e; dout */
+    float *qs, *dos; /* [BQ][pad], [BQ][pad_v]: queries times scale; dout */
     float *dqt;      /* [head_dim][BQ] */
-    float lse[BQ], delta[BQ];
+    float lse[BQ], delta[BQ]; /* lse: times log2 e */
 };
 
 /* Of one thread. */
@@ -151,7 +151,7 @@ static void load_queries (const struct job *job, int64_t entry, int64_t head,
     q.rows = dout.rows = lane->q.count;
     q.first = flash_q_row (a, &lane->q, 0);
     dout.first = flash_out_row (a, &lane->q, 0);
-    flash_turn (&q, lane->q.across, (float)a->scale, lane->qt);
+    flash_turn (&q, lane->q.across, (float)(a->scale * FLASH_LOG2E), lane->qt);
     flash_turn (&dout, lane->q.across, 1, lane->dot);
     if (rows) {
         VEC_TYPED (a->dtype, copy_rows, &q, (float)a->scale, lane->qs, job->pad);
@@ -161,7 +161,7 @@ static void load_queries (const struct job *job, int64_t entry, int64_t head,
         float lse = i < lane->q.count ? a->lse[at + i] : INFINITY;
 
         /* A query that sees nothing has only scores of minus infinity: p = 0. */
-        lane->lse[i] = lse == -INFINITY ? 0 : lse;
+        lane->lse[i] = lse == -INFINITY ? 0 : (float)(lse * FLASH_LOG2E);
         lane->delta[i] = i < lane->q.count ? job->delta[at + i] : 0;
     }
 }
@@ -174,7 +174,7 @@ static void soften (const struct kern_attention_fwd *a, const struct lane *lane,
         vf lse = vec_load (lane->lse + i), delta = vec_load (lane->delta + i);
 
         for (int64_t j = 0; j < pair->count; j++) {
-            vf p = vec_exp (vec_load (w->p + j * BQ + i) - lse);
+            vf p = vec_exp2 (vec_load (w->p + j * BQ + i) - lse);
             vf dp = vec_load (w->ds + j * BQ + i), z = vec_set (1);
 
             if (a->dropout_p > 0)

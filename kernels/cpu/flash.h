@@ -19,6 +19,9 @@ enum {
     PANEL_FLOATS = 3 << 17, /* of these: 1.5 MiB */
 };
 
+/* log2 e.  Queries are multiplied by scale log2 e, so that the softmax is made of powers of 2. */
+#define FLASH_LOG2E 1.4426950408889634
+
 /* A call with the defaults of its arguments filled in, and what decides which blocks are
  * skipped.  'queries' and 'keys' hold lowest and highest positions by block.  They lie in scratch
  * memory.
