@@ -25,6 +25,7 @@ struct work {
     int64_t lanes;
     struct flash_keys k;
     float *p, *factor; /* [BK][BQ] */
+    struct flash_ahead ahead; /* of k */
 };
 
 struct job {
@@ -85,13 +86,14 @@ VEC_INLINE vf find_largest (const float *s, int64_t count, vf before)
 /* Scores to probabilities relative to m, after m and l have taken the pair in.  shrink[query] is
  * what o is to be multiplied by.
  */
-VEC_INLINE void soften (const struct flash_pair *pair, const struct work *w, struct lane *lane,
+VEC_INLINE void soften (const struct flash_pair *pair, struct work *w, struct lane *lane,
                         float *shrink, const bool drop)
 {
     for (int64_t i = pair->lead; i < pair->end; i += VEC) {
         vf before = vec_load (lane->m + i), m, base, less, sum = { 0 };
         float *s = w->p + i;
 
+        flash_ahead_fetch (&w->ahead);
         m = find_largest (s, pair->count, before);
         base = vec_select (m == -INFINITY, (vf){ 0 }, m); /* inf - inf is no number */
         less = vec_exp2 (before - base);
@@ -173,17 +175,19 @@ static void take_block (const struct job *job, int64_t block, struct work *w)
 {
     const struct kern_attention_fwd *a = &job->plan.a;
     int64_t entry = w->lane[0].q.entry, head = w->lane[0].q.head / (a->heads / a->kv_heads);
+    int64_t lanes[PANEL], count = 0;
     struct flash_pair pair;
-    bool loaded = false;
 
-    for (int64_t i = 0; i < w->lanes; i++) {
-        struct lane *lane = &w->lane[i];
+    for (int64_t i = 0; i < w->lanes; i++)
+        if (!flash_hidden (&job->plan, entry, w->lane[i].q.first / BQ, block))
+            lanes[count++] = i;
+    if (count == 0)
+        return;
+    flash_set_keys (a, entry, head, block, &w->k);
+    flash_ahead_set (a, &w->k, count * (BQ / VEC), &w->ahead);
+    for (int64_t i = 0; i < count; i++) {
+        struct lane *lane = &w->lane[lanes[i]];
 
-        if (flash_hidden (&job->plan, entry, lane->q.first / BQ, block))
-            continue;
-        if (!loaded)
-            flash_set_keys (a, entry, head, block, &w->k);
-        loaded = true;
         for (int64_t from = 0; from < w->k.count; from += pair.count)
             if (flash_pair (&lane->q, &w->k, from, &pair))
                 take_pair (a, &pair, w, lane);
