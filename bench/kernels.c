@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "bench/kernels.h"
@@ -461,12 +462,15 @@ static void bench_attention (struct bench *b)
     }
 }
 
+/* In huge pages, as the memory of a job is (libcore/device/device_cpu.c). */
 static float *array (int64_t n)
 {
-    float *x = aligned_alloc (4096, (size_t)(n + 1023) / 1024 * 4096);
+    size_t page = 2 << 20, size = ((size_t)n * sizeof (float) + page - 1) / page * page;
+    float *x = aligned_alloc (page, size);
 
     if (!x)
         die ("out of memory");
+    madvise (x, size, MADV_HUGEPAGE);
     for (int64_t i = 0; i < n; i++)
         x[i] = (float)(i * 2654435761 % 1000) * 1e-3f;
     return x;

@@ -14,9 +14,9 @@
 /* One block of queries of a panel. */
 struct lane {
     struct flash_queries q;
-    float *qt; /* [head_dim][BQ]: queries times scale */
+    float *qt; /* [head_dim][BQ]: queries times scale log2 e */
     float *ot; /* [head_dim_v][BQ]: o */
-    float m[BQ], l[BQ];
+    float m[BQ], l[BQ]; /* m: times log2 e, as scores are */
 };
 
 /* Of one thread. */
@@ -25,6 +25,7 @@ struct work {
     int64_t lanes;
     struct flash_keys k;
     float *p, *factor; /* [BK][BQ] */
+    struct flash_ahead ahead; /* of k */
 };
 
 struct job {
@@ -65,20 +66,39 @@ static void carve (const struct job *job, struct work *w)
     w->k.v = w->k.k + a->head_dim * BK;
 }
 
-/* Scores to probabilities relative to m, after m, l and o have taken the pair in. */
-VEC_INLINE void soften (const struct flash_pair *pair, int64_t dim, const struct work *w,
-                        struct lane *lane, const bool drop)
+/* The largest of 'before' and of 'count' rows of s.  There are four partial results, since a
+ * step has to wait for the step before it.
+ */
+VEC_INLINE vf find_largest (const float *s, int64_t count, vf before)
+{
+    vf m[4] = { before, before, before, before };
+    int64_t j = 0;
+
+    for (; j + 4 <= count; j += 4) {
+        VEC_UNROLL for (int r = 0; r < 4; r++)
+            m[r] = vec_max (vec_load (s + (j + r) * BQ), m[r]);
+    }
+    for (; j < count; j++)
+        m[0] = vec_max (vec_load (s + j * BQ), m[0]);
+    return vec_max (vec_max (m[0], m[1]), vec_max (m[2], m[3]));
+}
+
+/* Scores to probabilities relative to m, after m and l have taken the pair in.  shrink[query] is
+ * what o is to be multiplied by.
+ */
+VEC_INLINE void soften (const struct flash_pair *pair, struct work *w, struct lane *lane,
+                        float *shrink, const bool drop)
 {
     for (int64_t i = pair->lead; i < pair->end; i += VEC) {
-        vf before = vec_load (lane->m + i), m = before, base, shrink, sum = { 0 };
-        float *s = w->p + i, *o = lane->ot + i;
+        vf before = vec_load (lane->m + i), m, base, less, sum = { 0 };
+        float *s = w->p + i;
 
-        for (int64_t j = 0; j < pair->count; j++)
-            m = vec_max (vec_load (s + j * BQ), m);
+        flash_ahead_fetch (&w->ahead);
+        m = find_largest (s, pair->count, before);
         base = vec_select (m == -INFINITY, (vf){ 0 }, m); /* inf - inf is no number */
-        shrink = vec_exp (before - base);
+        less = vec_exp2 (before - base);
         for (int64_t j = 0; j < pair->count; j++) {
-            vf p = vec_exp (vec_load (s + j * BQ) - base);
+            vf p = vec_exp2 (vec_load (s + j * BQ) - base);
 
             sum += p;
             if (drop)
@@ -86,21 +106,22 @@ VEC_INLINE void soften (const struct flash_pair *pair, int64_t dim, const struct
             vec_store (s + j * BQ, p);
         }
         vec_store (lane->m + i, m);
-        vec_store (lane->l + i, vec_load (lane->l + i) * shrink + sum);
-        for (int64_t d = 0; d < dim; d++)
-            vec_store (o + d * BQ, vec_load (o + d * BQ) * shrink);
+        vec_store (lane->l + i, vec_load (lane->l + i) * less + sum);
+        vec_store (shrink + i, less);
     }
 }
 
 static void take_pair (const struct kern_attention_fwd *a, const struct flash_pair *pair,
-                       const struct work *w, struct lane *lane)
+                       struct work *w, struct lane *lane)
 {
+    float shrink[BQ];
+
     flash_scores (a, &lane->q, &w->k, pair, lane->qt, w->p);
     if (a->dropout_p > 0) {
         flash_drop (a, &lane->q, &w->k, pair, w->factor);
-        soften (pair, a->head_dim_v, w, lane, true);
+        soften (pair, w, lane, shrink, true);
     } else {
-        soften (pair, a->head_dim_v, w, lane, false);
+        soften (pair, w, lane, shrink, false);
     }
     cpu_tile (&(struct cpu_tile){ .m = a->head_dim_v,
                                   .n = pair->end - pair->lead,
@@ -112,7 +133,8 @@ static void take_pair (const struct kern_attention_fwd *a, const struct flash_pa
                                   .ldb = BQ,
                                   .c = lane->ot + pair->lead,
                                   .ldc = BQ,
-                                  .accumulate = true });
+                                  .accumulate = true,
+                                  .scale = shrink + pair->lead });
 }
 
 static void begin_lane (const struct kern_attention_fwd *a, int64_t entry, int64_t head,
@@ -123,10 +145,10 @@ static void begin_lane (const struct kern_attention_fwd *a, int64_t entry, int64
     flash_set_queries (a, entry, head, block, &lane->q);
     flash_turn (&(struct flash_rows){ (void *)a->q, a->dtype, flash_q_row (a, &lane->q, 0),
                                       a->q_stride_s, lane->q.count, a->head_dim },
-                lane->q.across, (float)a->scale, lane->qt);
+                lane->q.across, (float)(a->scale * FLASH_LOG2E), lane->qt);
     memset (lane->ot, 0, (size_t)(a->head_dim_v * BQ) * sizeof (float));
     if (a->has_sink)
-        m = a->sink ? vec_one (a->sink, head, a->dtype) : 0;
+        m = a->sink ? (float)(vec_one (a->sink, head, a->dtype) * FLASH_LOG2E) : 0;
     for (int i = 0; i < BQ; i++) {
         lane->m[i] = m;
         lane->l[i] = m == -INFINITY ? 0 : 1;
@@ -139,7 +161,9 @@ static void end_lane (const struct kern_attention_fwd *a, const struct lane *lan
 
     for (int64_t i = 0; i < lane->q.count; i++) {
         over_l[i] = lane->l[i] == 0 ? 0 : 1 / lane->l[i];
-        lse[i] = lane->l[i] == 0 ? -INFINITY : lane->m[i] + logf (lane->l[i]);
+        lse[i] = lane->l[i] == 0
+                     ? -INFINITY
+                     : (float)(lane->m[i] / FLASH_LOG2E) + logf (lane->l[i]);
     }
     flash_turn_back (lane->ot, over_l, false,
                      &(struct flash_rows){ a->out, a->dtype, flash_out_row (a, &lane->q, 0),
@@ -151,17 +175,19 @@ static void take_block (const struct job *job, int64_t block, struct work *w)
 {
     const struct kern_attention_fwd *a = &job->plan.a;
     int64_t entry = w->lane[0].q.entry, head = w->lane[0].q.head / (a->heads / a->kv_heads);
+    int64_t lanes[PANEL], count = 0;
     struct flash_pair pair;
-    bool loaded = false;
 
-    for (int64_t i = 0; i < w->lanes; i++) {
-        struct lane *lane = &w->lane[i];
+    for (int64_t i = 0; i < w->lanes; i++)
+        if (!flash_hidden (&job->plan, entry, w->lane[i].q.first / BQ, block))
+            lanes[count++] = i;
+    if (count == 0)
+        return;
+    flash_set_keys (a, entry, head, block, &w->k);
+    flash_ahead_set (a, &w->k, count * (BQ / VEC), &w->ahead);
+    for (int64_t i = 0; i < count; i++) {
+        struct lane *lane = &w->lane[lanes[i]];
 
-        if (flash_hidden (&job->plan, entry, lane->q.first / BQ, block))
-            continue;
-        if (!loaded)
-            flash_set_keys (a, entry, head, block, &w->k);
-        loaded = true;
         for (int64_t from = 0; from < w->k.count; from += pair.count)
             if (flash_pair (&lane->q, &w->k, from, &pair))
                 take_pair (a, &pair, w, lane);

@@ -18,13 +18,15 @@
 
 #include "kernels/cpu/flash.h"
 
+enum { STORE_AHEAD = 8 }; /* rows between the one that is stored and the one that is fetched */
+
 /* One block of queries. [head_dim][BQ] is queries across, [BQ][pad] features across. */
 struct lane {
     struct flash_queries q;
-    float *qt, *dot; /* [head_dim][BQ], [head_dim_v][BQ]: queries times scale; dout */
-    float *qs, *dos; /* [BQ][pad], [BQ][pad_v]: the same */
+    float *qt, *dot; /* [head_dim][BQ], [head_dim_v][BQ]: queries times scale log2 e; dout */
+    float *qs, *dos; /* [BQ][pad], [BQ][pad_v]: queries times scale; dout */
     float *dqt;      /* [head_dim][BQ] */
-    float lse[BQ], delta[BQ];
+    float lse[BQ], delta[BQ]; /* lse: times log2 e */
 };
 
 /* Of one thread. */
@@ -35,6 +37,7 @@ struct work {
     float *p, *ds;   /* [BK][BQ]: z p; ds */
     float *factor;   /* [BK][BQ]: z */
     float *dk, *dv;  /* [keys][pad], [keys][pad_v] */
+    struct flash_ahead ahead; /* of k[0] */
 };
 
 struct job {
@@ -151,7 +154,7 @@ static void load_queries (const struct job *job, int64_t entry, int64_t head,
     q.rows = dout.rows = lane->q.count;
     q.first = flash_q_row (a, &lane->q, 0);
     dout.first = flash_out_row (a, &lane->q, 0);
-    flash_turn (&q, lane->q.across, (float)a->scale, lane->qt);
+    flash_turn (&q, lane->q.across, (float)(a->scale * FLASH_LOG2E), lane->qt);
     flash_turn (&dout, lane->q.across, 1, lane->dot);
     if (rows) {
         VEC_TYPED (a->dtype, copy_rows, &q, (float)a->scale, lane->qs, job->pad);
@@ -161,20 +164,21 @@ static void load_queries (const struct job *job, int64_t entry, int64_t head,
         float lse = i < lane->q.count ? a->lse[at + i] : INFINITY;
 
         /* A query that sees nothing has only scores of minus infinity: p = 0. */
-        lane->lse[i] = lse == -INFINITY ? 0 : lse;
+        lane->lse[i] = lse == -INFINITY ? 0 : (float)(lse * FLASH_LOG2E);
         lane->delta[i] = i < lane->q.count ? job->delta[at + i] : 0;
     }
 }
 
 /* Scores to z p, dout v to ds. */
 static void soften (const struct kern_attention_fwd *a, const struct lane *lane,
-                    const struct flash_pair *pair, const struct work *w)
+                    const struct flash_pair *pair, struct work *w)
 {
     for (int64_t i = pair->lead; i < pair->end; i += VEC) {
         vf lse = vec_load (lane->lse + i), delta = vec_load (lane->delta + i);
 
+        flash_ahead_fetch (&w->ahead);
         for (int64_t j = 0; j < pair->count; j++) {
-            vf p = vec_exp (vec_load (w->p + j * BQ + i) - lse);
+            vf p = vec_exp2 (vec_load (w->p + j * BQ + i) - lse);
             vf dp = vec_load (w->ds + j * BQ + i), z = vec_set (1);
 
             if (a->dropout_p > 0)
@@ -188,7 +192,7 @@ static void soften (const struct kern_attention_fwd *a, const struct lane *lane,
 /* Form z p and ds of the pair. */
 static void form_pair (const struct kern_attention_fwd *a, const struct lane *lane,
                        const struct flash_keys *k, const struct flash_pair *pair,
-                       const struct work *w)
+                       struct work *w)
 {
     flash_scores (a, &lane->q, k, pair, lane->qt, w->p);
     cpu_tile (&(struct cpu_tile){ .m = pair->count,
@@ -278,8 +282,15 @@ static void store_dk_dv (const struct job *job, int64_t entry, int64_t kv_head,
 {
     const struct kern_attention_fwd *a = &job->plan.a;
     struct flash_keys k = { .entry = entry, .head = kv_head, .first = block * BK };
+    int64_t count = cpu_min (BK, a->seq_k - block * BK);
+    struct flash_rows dk = { job->g->dk, a->dtype, flash_k_row (a, &k, 0), a->kv_stride_s, count,
+                             a->head_dim };
+    struct flash_rows dv = { job->g->dv, a->dtype, flash_v_row (a, &k, 0), a->v_stride_s, count,
+                             a->head_dim_v };
 
-    for (int64_t j = 0; j < cpu_min (BK, a->seq_k - block * BK); j++) {
+    for (int64_t j = 0; j < count; j++) {
+        flash_fetch (&dk, j + STORE_AHEAD, 1);
+        flash_fetch (&dv, j + STORE_AHEAD, 1);
         VEC_TYPED (a->dtype, store_row, w->dk + (row + j) * job->pad, a->head_dim,
                    job->g->dk, flash_k_row (a, &k, j), job->g->accumulate);
         VEC_TYPED (a->dtype, store_row, w->dv + (row + j) * job->pad_v, a->head_dim_v,
@@ -292,17 +303,19 @@ static void take_block (const struct job *job, int64_t block, bool all, struct w
 {
     const struct kern_attention_fwd *a = &job->plan.a;
     int64_t entry = w->lane[0].q.entry, head = w->lane[0].q.head / (a->heads / a->kv_heads);
+    int64_t lanes[PANEL], count = 0;
     struct flash_pair pair;
-    bool loaded = false;
 
-    for (int64_t i = 0; i < w->lanes; i++) {
-        const struct lane *lane = &w->lane[i];
+    for (int64_t i = 0; i < w->lanes; i++)
+        if (!flash_hidden (&job->plan, entry, w->lane[i].q.first / BQ, block))
+            lanes[count++] = i;
+    if (count == 0)
+        return;
+    flash_set_keys (a, entry, head, block, &w->k[0]);
+    flash_ahead_set (a, &w->k[0], count * (BQ / VEC), &w->ahead);
+    for (int64_t i = 0; i < count; i++) {
+        const struct lane *lane = &w->lane[lanes[i]];
 
-        if (flash_hidden (&job->plan, entry, lane->q.first / BQ, block))
-            continue;
-        if (!loaded)
-            flash_set_keys (a, entry, head, block, &w->k[0]);
-        loaded = true;
         for (int64_t from = 0; from < w->k[0].count; from += pair.count) {
             if (!flash_pair (&lane->q, &w->k[0], from, &pair))
                 continue;
@@ -396,6 +409,7 @@ static void do_keys (const struct job *job, int64_t entry, int64_t kv_head, int6
     struct work w;
 
     carve (job, &w);
+    w.ahead = (struct flash_ahead){ 0 }; /* all keys of the panel are there */
     clear_dk_dv (job, &w);
     for (int64_t i = 0; i < count; i++)
         flash_set_keys (a, entry, kv_head, first + i, &w.k[i]);

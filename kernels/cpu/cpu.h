@@ -207,7 +207,8 @@ int cpu_gemm_ref (const struct kernels *k, const struct kern_gemm *a,
                   struct mg_error *err);
 
 /* C[i][0..n) (+)= sum_l A(i, l) B[l][0..n), A(i, l) = a[i * a_row + l * a_col]; n is a
- * multiple of VEC, ldb and ldc are the row lengths of b and c.  One thread.
+ * multiple of VEC, ldb and ldc are the row lengths of b and c.  If 'accumulate' and 'scale' are
+ * set, C[i][j] is multiplied by scale[j] before the sum is added.  One thread.
  */
 struct cpu_tile {
     int64_t m, n, k;
@@ -218,6 +219,7 @@ struct cpu_tile {
     float *c;
     int64_t ldc;
     bool accumulate;
+    const float *scale;
 };
 void cpu_tile (const struct cpu_tile *t);
 

@@ -176,6 +176,39 @@ void flash_set_keys (const struct kern_attention_fwd *a, int64_t entry, int64_t 
     VEC_TYPED (a->dtype, copy_keys, a, k);
 }
 
+void flash_fetch (const struct flash_rows *x, int64_t first, int64_t count)
+{
+    size_t size = cpu_size (x->dtype), length = (size_t)x->cols * size;
+
+    for (int64_t r = first; r < cpu_min (first + count, x->rows); r++) {
+        const char *row = (const char *)x->x + (size_t)(x->first + r * x->stride) * size;
+
+        for (size_t i = 0; i < length; i += CACHE_LINE)
+            __builtin_prefetch (row + i, 0, 2); /* into the second-level cache */
+    }
+}
+
+void flash_ahead_set (const struct kern_attention_fwd *a, const struct flash_keys *k,
+                      int64_t times, struct flash_ahead *ahead)
+{
+    struct flash_keys next = { .entry = k->entry, .head = k->head, .first = k->first + BK };
+    int64_t rows = cpu_min (BK, a->seq_k - next.first);
+
+    ahead->k = (struct flash_rows){ (void *)a->k, a->dtype, flash_k_row (a, &next, 0),
+                                    a->kv_stride_s, rows, a->head_dim };
+    ahead->v = (struct flash_rows){ (void *)a->v, a->dtype, flash_v_row (a, &next, 0),
+                                    a->v_stride_s, rows, a->head_dim_v };
+    ahead->row = 0;
+    ahead->count = flash_blocks (BK, times);
+}
+
+void flash_ahead_fetch (struct flash_ahead *ahead)
+{
+    flash_fetch (&ahead->k, ahead->row, ahead->count);
+    flash_fetch (&ahead->v, ahead->row, ahead->count);
+    ahead->row += ahead->count;
+}
+
 /* Set lead and end: the queries between the leading and the last vectors whose queries all see
  * no key of positions min .. max.
  */
@@ -230,9 +263,11 @@ VEC_INLINE void turn_square (const struct flash_rows *x, int64_t row, int64_t co
 
 void flash_turn (const struct flash_rows *x, int64_t across, float scale, float *out)
 {
-    for (int64_t r = 0; r < across; r += VEC)
+    for (int64_t r = 0; r < across; r += VEC) {
+        flash_fetch (x, r + VEC, VEC);
         for (int64_t c = 0; c < x->cols; c += VEC)
             VEC_TYPED (x->dtype, turn_square, x, r, c, scale, out + c * BQ + r);
+    }
 }
 
 VEC_INLINE void turn_back_square (const float *in, const float *scale, bool accumulate,
@@ -259,10 +294,13 @@ VEC_INLINE void turn_back_square (const float *in, const float *scale, bool accu
 void flash_turn_back (const float *in, const float *scale, bool accumulate,
                       const struct flash_rows *x)
 {
-    for (int64_t r = 0; r < x->rows; r += VEC)
+    flash_fetch (x, 0, VEC);
+    for (int64_t r = 0; r < x->rows; r += VEC) {
+        flash_fetch (x, r + VEC, VEC);
         for (int64_t c = 0; c < x->cols; c += VEC)
             VEC_TYPED (x->dtype, turn_back_square, in + c * BQ + r, scale + r, accumulate, x, r,
                        c);
+    }
 }
 
 static void mask (const struct flash_queries *q, const struct flash_keys *k,

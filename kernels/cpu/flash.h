@@ -15,9 +15,13 @@ enum {
     BQ = 64,   /* queries of a block; also the row length of all that has queries across */
     BK = 64,   /* keys of a block */
     CUT = 16,  /* keys taken at a time where a mask cuts through the block */
-    PANEL = 8, /* blocks that a thread goes through together, at most */
+    PANEL = 16, /* blocks that a thread goes through together, at most */
     PANEL_FLOATS = 3 << 17, /* of these: 1.5 MiB */
+    CACHE_LINE = 64, /* bytes */
 };
+
+/* log2 e.  Queries are multiplied by scale log2 e, so that the softmax is made of powers of 2. */
+#define FLASH_LOG2E 1.4426950408889634
 
 /* A call with the defaults of its arguments filled in, and what decides which blocks are
  * skipped.  'queries' and 'keys' hold lowest and highest positions by block.  They lie in scratch
@@ -143,14 +147,6 @@ void flash_set_queries (const struct kern_attention_fwd *a, int64_t entry, int64
 void flash_set_keys (const struct kern_attention_fwd *a, int64_t entry, int64_t head,
                      int64_t block, struct flash_keys *k);
 
-/* Set 'pair' to the keys that 'q' is paired with at once: those from key 'from' to the end of
- * their block, but only CUT where a mask hides some of them from some queries, as the
- * queries that see none are then left out.  Depends on positions only.  False if no query
- * sees any: pair->count keys are to be skipped.
- */
-bool flash_pair (const struct flash_queries *q, const struct flash_keys *k, int64_t from,
-                 struct flash_pair *pair);
-
 /* Rows of a matrix of any type: 'rows' of 'cols' elements, 'stride' apart, from element
  * 'first' of 'x' on.
  */
@@ -159,6 +155,35 @@ struct flash_rows {
     enum mg_dtype dtype;
     int64_t first, stride, rows, cols;
 };
+
+/* Have rows first .. first + count - 1, or as many of them as there are, brought into the cache, as
+ * they will soon be read or written.  The processor does not do it by itself, since rows lie in
+ * memory far apart.
+ */
+void flash_fetch (const struct flash_rows *x, int64_t first, int64_t count);
+
+/* The rows of a block of keys that are brought into the cache, 'count' at a time, while the block
+ * before it is worked with.
+ */
+struct flash_ahead {
+    struct flash_rows k, v;
+    int64_t row, count; /* the first row that has not been asked for */
+};
+
+/* Set 'ahead' to the rows of the block behind 'k'.  After about 'times' calls of
+ * flash_ahead_fetch() all rows have been asked for.
+ */
+void flash_ahead_set (const struct kern_attention_fwd *a, const struct flash_keys *k,
+                      int64_t times, struct flash_ahead *ahead);
+void flash_ahead_fetch (struct flash_ahead *ahead);
+
+/* Set 'pair' to the keys that 'q' is paired with at once: those from key 'from' to the end of
+ * their block, but only CUT where a mask hides some of them from some queries, as the
+ * queries that see none are then left out.  Depends on positions only.  False if no query
+ * sees any: pair->count keys are to be skipped.
+ */
+bool flash_pair (const struct flash_queries *q, const struct flash_keys *k, int64_t from,
+                 struct flash_pair *pair);
 
 /* out[c][r] = scale x[r][c]; row length of out is BQ; 0 for r from x->rows to 'across'. */
 void flash_turn (const struct flash_rows *x, int64_t across, float scale, float *out);

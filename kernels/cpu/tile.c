@@ -20,6 +20,11 @@ VEC_INLINE void block (const struct cpu_tile *t, int64_t row, int64_t col, const
     VEC_UNROLL for (int r = 0; r < rows; r++)
         VEC_UNROLL for (int v = 0; v < vecs; v++)
             sum[r][v] = t->accumulate ? vec_load (c + r * t->ldc + v * VEC) : (vf){ 0 };
+    if (t->scale) {
+        VEC_UNROLL for (int r = 0; r < rows; r++)
+            VEC_UNROLL for (int v = 0; v < vecs; v++)
+                sum[r][v] *= vec_load (t->scale + col + v * VEC);
+    }
     for (int64_t l = 0; l < t->k; l++) {
         vf line[VECS];
 
