@@ -55,15 +55,17 @@ static void test_save (const char *save, bool async)
 static int resume (const char *const *more, int64_t iteration, bool saved, const char *text)
 {
     struct mg_error err = { "" };
-    bool found = !saved;
+    bool found = !saved, upcycled = true;
     const char *log;
     struct run r;
     int rc;
 
     run_create (&r, more);
-    rc = resume_load (&r.config.resume, &r.accord, r.state, &r.progress, &found, &err);
+    rc = resume_load (&r.config.resume, &r.accord, r.state, &r.progress, &found,
+                      &upcycled, &err);
     log = run_log (&r);
     ok (rc < 0 || found == saved, "is it the directory of --save?");
+    ok (rc < 0 || !upcycled, "nothing was made of a dense model");
     is_int (r.progress.iteration, iteration, "iterations that are done");
     ok (strstr (rc < 0 ? err.text : log, text), "%s%s", log, err.text);
     ok (r.accord.common_error == (rc < 0), "all ranks fail alike, or none");
