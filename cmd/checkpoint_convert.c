@@ -273,11 +273,9 @@ static int know_model (const struct request *request, struct source *s, struct m
         notes_clear (&s->notes);
         return 0;
     }
-    if (model_notes_config (&s->notes, &s->config, err) < 0)
+    if (model_notes_config (&s->notes, &s->config, err) < 0
+        || weights_check_count (&s->w, &s->config, err) < 0)
         return mg_error_prefix (err, "%s", request->input);
-    if ((size_t)s->config.num_layers > weights_count (&s->w))
-        return mg_error_set (err, EINVAL, "%s: %d layers, but %zu tensors", request->input,
-                             s->config.num_layers, weights_count (&s->w));
     s->known = true;
     if (request->heads > 0 && request->heads != s->config.num_heads)
         return mg_error_set (err, EINVAL, "--num-attention-heads %d, but %s has %d", request->heads,

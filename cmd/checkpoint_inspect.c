@@ -205,11 +205,7 @@ static int read_model (struct weights *w, const struct notes *notes, struct mode
 {
     if (!model_notes_given (notes))
         return weights_sizes (w, 0, c, err);
-    if (model_notes_config (notes, c, err) < 0)
-        return -1;
-    if ((size_t)c->num_layers > weights_count (w))
-        return mg_error_set (err, EINVAL, "%d layers are not there", c->num_layers);
-    return 0;
+    return model_notes_config (notes, c, err) < 0 ? -1 : weights_check_count (w, c, err);
 }
 
 /* Sizes of the model, if the parameters are those of a GPT.  The notes, which are filled in, must

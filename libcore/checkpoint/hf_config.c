@@ -19,14 +19,23 @@ const struct hf_kind hf_kinds[] = {
     { .type = "llama", .architecture = "LlamaForCausalLM", .scheme = &names_llama,
       .positions = 2048, .attention_bias = true, .mlp_bias = true },
     { .type = "mistral", .architecture = "MistralForCausalLM", .scheme = &names_llama,
-      .groups = 8, .positions = 131072, .window = 4096 },
+      .groups = 8, .positions = 131072, .window = true, .window_preset = 4096 },
+    { .type = "mixtral", .architecture = "MixtralForCausalLM", .scheme = &names_mixtral,
+      .groups = 8, .positions = 131072, .epsilon = 1e-5, .theta = 1e6, .window = true,
+      .experts = 8, .topk = 2 },
     { .type = "qwen2", .architecture = "Qwen2ForCausalLM", .scheme = &names_llama, .groups = 32,
-      .positions = 32768, .window = 4096, .window_by_layer = true, .qkv_bias = true },
+      .positions = 32768, .window = true, .window_preset = 4096, .window_switch = true,
+      .window_by_layer = true, .qkv_bias = true },
     { .type = "qwen3", .architecture = "Qwen3ForCausalLM", .scheme = &names_llama, .groups = 32,
-      .head_dim = 128, .positions = 32768, .window = 4096, .window_by_layer = true,
-      .qk_norm = true, .attention_bias = true },
+      .head_dim = 128, .positions = 32768, .window = true, .window_preset = 4096,
+      .window_switch = true, .window_by_layer = true, .qk_norm = true, .attention_bias = true },
+    { .type = "qwen3_moe", .architecture = "Qwen3MoeForCausalLM", .scheme = &names_llama,
+      .groups = 4, .positions = 32768, .window = true, .window_preset = 4096,
+      .window_switch = true, .qk_norm = true, .attention_bias = true, .experts = 128, .topk = 8,
+      .expert_ffn = 768, .mlp_only_layers = true },
     { .type = "deepseek_v3", .architecture = "DeepseekV3ForCausalLM", .scheme = &names_deepseek,
-      .positions = 4096, .latent = true, .interleave = true, .dense = 3 },
+      .positions = 4096, .latent = true, .interleave = true, .dense = 3, .experts = 256,
+      .topk = 8, .expert_ffn = 2048 },
     { .type = "deepseek_v2", .architecture = "DeepseekV2ForCausalLM", .scheme = &names_deepseek,
       .positions = 2048, .latent = true },
     { .type = NULL },
@@ -206,10 +215,10 @@ static void read_window (struct hf_reader *r, int layers)
 {
     const struct hf_kind *k = r->kind;
     bool given = json_object_get (r->root, "sliding_window");
-    int window = hf_get_int (r, "sliding_window", given ? 0 : k->window), marked = layers;
+    int window = hf_get_int (r, "sliding_window", given ? 0 : k->window_preset), marked = layers;
     char *text = NULL;
 
-    if (k->window_by_layer && !hf_get_bool (r, "use_sliding_window", false))
+    if (k->window_switch && !hf_get_bool (r, "use_sliding_window", false))
         window = 0;
     if (k->window_by_layer || hf_field (r, "layer_types")) {
         if (layers > 1 << 20 || !(text = malloc (2 * (size_t)layers + 2))) {
@@ -222,12 +231,12 @@ static void read_window (struct hf_reader *r, int layers)
         if (!k->window_by_layer && window > 0 && marked < layers)
             hf_refuse (r, "layer_types", "every layer of this kind of model has the window");
     }
-    if (window > 0 && marked > 0 && k->window > 0 && r->rc == 0) {
+    if (window > 0 && marked > 0 && k->window && r->rc == 0) {
         r->rc = notes_setf (r->args, r->err, "window-size", "%d,0", window - 1);
         if (marked < layers)
             hf_set_text (r, "window-attn-skip-freq", text);
     }
-    else if (hf_field (r, "sliding_window") && k->window == 0)
+    else if (hf_field (r, "sliding_window") && !k->window)
         hf_refuse (r, "sliding_window", "this kind of model has none");
     free (text);
 }
@@ -285,13 +294,16 @@ static void read_rotary (struct hf_reader *r)
     hf_set_int (r, "ffn-hidden-size", hf_get_int (r, "intermediate_size", HF_REQUIRED));
     hf_set_int (r, "num-attention-heads", heads);
     if (k->latent)
-        hf_read_latent (r, layers, heads);
+        hf_read_latent (r, heads);
     else
         read_heads (r, hidden, heads);
+    if (k->latent || k->experts > 0)
+        hf_read_moe (r, layers);
     hf_set_int (r, "vocab-size", hf_get_int (r, "vocab_size", HF_REQUIRED));
     hf_set_int (r, "max-position-embeddings", positions);
     hf_set_text (r, "normalization", "RMSNorm");
-    hf_set_real (r, "norm-epsilon", hf_get_real (r, "rms_norm_eps", 1e-6));
+    hf_set_real (r, "norm-epsilon",
+                 hf_get_real (r, "rms_norm_eps", k->epsilon > 0 ? k->epsilon : 1e-6));
     read_function (r, "hidden_act", "silu", true);
     hf_read_rope (r, positions);
     read_window (r, layers);

@@ -54,12 +54,14 @@ static bool fits (const struct hf_kind *k, const struct notes *args)
 
     if (hf_has (args, "multi-latent-attention") != k->latent || hf_has (args, "softmax-type"))
         return false;
+    if (hf_has (args, "num-experts") ? k->experts == 0 : k->experts > 0 && !k->latent)
+        return false;
     if (k->latent)
         return (rope || hf_is (args, "position-embedding-type", "none")) && !biases && !window
                && hf_has (args, "qk-layernorm");
     if (k->scheme == &names_gpt2)
         return !rope;
-    return rope && k->qk_norm == hf_has (args, "qk-layernorm") && (!window || k->window > 0)
+    return rope && k->qk_norm == hf_has (args, "qk-layernorm") && (!window || k->window)
            && (biases ? k->attention_bias && k->mlp_bias
                       : k->qkv_bias == hf_has (args, "add-qkv-bias"));
 }
@@ -109,16 +111,17 @@ static void put_layers (struct hf_writer *w, bool window)
         json_array_append_new (types, json_string (on ? "sliding_attention" : "full_attention"));
     }
     hf_put (w, "layer_types", types);
-    hf_put (w, "use_sliding_window", json_boolean (window));
 }
 
 static void put_window (struct hf_writer *w)
 {
     const char *text = notes_find (w->args, "window-size");
 
-    if (w->kind->window > 0)
+    if (w->kind->window)
         hf_put (w, "sliding_window",
                 text ? json_integer (strtoll (text, NULL, 10) + 1) : json_null ());
+    if (w->kind->window_switch)
+        hf_put (w, "use_sliding_window", json_boolean (text != NULL));
     if (w->kind->window_by_layer)
         put_layers (w, text != NULL);
     else
@@ -157,6 +160,8 @@ static void put_rotary (struct hf_writer *w)
         hf_put_latent (w);
     else
         put_heads (w);
+    if (w->kind->latent || w->kind->experts > 0)
+        hf_put_moe (w);
     hf_put_rope (w);
     put_window (w);
 }

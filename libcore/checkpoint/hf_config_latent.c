@@ -1,4 +1,4 @@
-/* hf_config_latent.c - fields of DeepSeek's multi-latent attention, and of layers with experts
+/* hf_config_latent.c - fields of DeepSeek's multi-latent attention
  *
  * The two kinds compute the same.  That is so since transformers 5: transformers 4 leaves
  * mscale_all_dim out of the softmax of deepseek_v2.
@@ -13,32 +13,6 @@
 static const double latent_epsilon = 1e-6;
 
 /* --- reading --- */
-
-/* Only models all of whose layers are dense are known.  A file that does not give the number of
- * experts is taken at its tensors: those of a dense model, or others, which are refused.
- */
-static void check_dense (struct hf_reader *r, int layers)
-{
-    static const char *const names[] = { "n_routed_experts", "num_local_experts", "num_experts" };
-    json_t *first = hf_field (r, "first_k_dense_replace");
-    json_int_t dense = first ? json_integer_value (first) : r->kind->dense;
-    char text[128];
-
-    if (first && (!json_is_integer (first) || dense < 0)) {
-        hf_refuse (r, "first_k_dense_replace", "want a whole number, 0 or more");
-        return;
-    }
-    snprintf (text, sizeof (text), "layers with experts are not supported; want "
-              "first_k_dense_replace %d, which makes all layers dense", layers);
-    for (size_t i = 0; i < sizeof (names) / sizeof (names[0]); i++) {
-        json_t *experts = hf_field (r, names[i]);
-
-        if (experts && !json_is_integer (experts))
-            hf_refuse (r, names[i], "want a whole number");
-        else if (json_integer_value (experts) != 0 && dense < layers)
-            hf_refuse (r, names[i], text);
-    }
-}
 
 /* Fields that would change the computation and have no argument. */
 static void check_fields (struct hf_reader *r, int heads, int rope)
@@ -58,7 +32,7 @@ static void check_fields (struct hf_reader *r, int heads, int rope)
         hf_refuse (r, "rms_norm_eps", "want 1e-06, which the norms of latents have in any case");
 }
 
-void hf_read_latent (struct hf_reader *r, int layers, int heads)
+void hf_read_latent (struct hf_reader *r, int heads)
 {
     int rope = hf_get_int (r, "qk_rope_head_dim", 64);
     json_t *rank = json_object_get (r->root, "q_lora_rank");
@@ -73,7 +47,6 @@ void hf_read_latent (struct hf_reader *r, int layers, int heads)
     hf_set_flag (r, "qk-layernorm", true);
     hf_set_flag (r, "disable-bias-linear", true);
     check_fields (r, heads, rope);
-    check_dense (r, layers);
 }
 
 /* --- writing --- */
@@ -95,7 +68,6 @@ void hf_put_latent (struct hf_writer *w)
     hf_put (w, "head_dim", json_integer (rotated));
     hf_put (w, "v_head_dim", hf_integer (w, "v-head-dim", 128));
     hf_put (w, "attention_bias", json_false ());
-    hf_put (w, "first_k_dense_replace", hf_integer (w, "num-layers", 0));
     if (!w->kind->interleave)
         return;
     hf_put (w, "rope_interleave", json_true ());

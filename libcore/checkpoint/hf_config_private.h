@@ -15,19 +15,27 @@ struct hf_kind {
     int groups;          /* num_key_value_heads, 0: as many as heads */
     int head_dim;        /* 0: hidden size / heads */
     int positions;       /* max_position_embeddings */
-    int window;          /* sliding_window, 0: none */
-    bool window_by_layer; /* has use_sliding_window, max_window_layers and layer_types */
+    double epsilon;      /* rms_norm_eps, 0: 1e-6 */
+    double theta;        /* rope_theta, 0: 10000 */
+    bool window;         /* has sliding_window ... */
+    int window_preset;   /* ... 0: none */
+    bool window_switch;  /* has use_sliding_window */
+    bool window_by_layer; /* has max_window_layers and layer_types */
     bool qkv_bias, qk_norm;
     bool attention_bias, mlp_bias; /* has such a field */
     bool latent;         /* multi-latent attention */
     bool interleave;     /* has rope_interleave; head_dim is the size of the rotary part */
     int dense;           /* first_k_dense_replace */
+    int experts;         /* the number of experts, 0: no layer has experts */
+    int topk;            /* num_experts_per_tok */
+    int expert_ffn;      /* moe_intermediate_size, 0: experts have intermediate_size */
+    bool mlp_only_layers; /* has mlp_only_layers, decoder_sparse_step and norm_topk_prob */
 };
 
 extern const struct hf_kind hf_kinds[];
 
 /* The kinds' names, for texts that begin with "want" and "is none of". */
-#define HF_KIND_NAMES "gpt2, llama, mistral, qwen2, qwen3, deepseek_v3"
+#define HF_KIND_NAMES "gpt2, llama, mistral, mixtral, qwen2, qwen3, qwen3_moe, deepseek_v3"
 #define HF_LAST_KIND "deepseek_v2"
 
 /* A kind by its name; NULL: there is none of that name. */
@@ -107,8 +115,12 @@ json_t *hf_real (const struct hf_writer *w, const char *name, double preset);
 void hf_read_rope (struct hf_reader *r, int positions);
 void hf_put_rope (struct hf_writer *w);
 
-/* Multi-latent attention of 'heads' heads in 'layers' layers (hf_config_latent.c). */
-void hf_read_latent (struct hf_reader *r, int layers, int heads);
+/* Multi-latent attention of 'heads' heads (hf_config_latent.c). */
+void hf_read_latent (struct hf_reader *r, int heads);
 void hf_put_latent (struct hf_writer *w);
+
+/* Which of 'layers' layers have experts, and these (hf_config_moe.c). */
+void hf_read_moe (struct hf_reader *r, int layers);
+void hf_put_moe (struct hf_writer *w);
 
 #endif /* LIBCORE_CHECKPOINT_HF_CONFIG_PRIVATE_H */

@@ -217,7 +217,7 @@ static json_t *find_object (const struct hf_reader *r, const char **key)
 void hf_read_rope (struct hf_reader *r, int positions)
 {
     struct scaling s = { .in = *r, .around = r, .positions = positions };
-    double theta = hf_get_real (r, "rope_theta", 10000);
+    double theta = hf_get_real (r, "rope_theta", r->kind->theta > 0 ? r->kind->theta : 10000);
     double part = hf_get_real (r, "partial_rotary_factor", 1);
     json_t *none = json_object ();
     const char *key;

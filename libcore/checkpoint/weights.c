@@ -65,7 +65,7 @@ static void foreign_name (const struct weights *w, const char *ours, int number,
 {
     const struct names_row *row = names_row_of (w->scheme, ours);
 
-    names_format (name, row ? row->theirs : ours, number);
+    names_format (name, row ? row->theirs : ours, number, 0);
 }
 
 void weights_find_prefix (struct weights *w)
@@ -287,13 +287,40 @@ static int check_shape (const struct weights *w, const struct names_tensor *want
     return 0;
 }
 
+int weights_check_count (const struct weights *w, const struct model_config *c,
+                         struct mg_error *err)
+{
+    const struct model_moe *moe = &c->moe;
+    size_t n = weights_count (w);
+    int sparse;
+
+    if ((size_t)c->num_layers > n)
+        return mg_error_set (err, EINVAL, "%d layers, but %zu tensors", c->num_layers, n);
+    sparse = moe_num_layers (moe, c->num_layers);
+    if (sparse > 0 && (size_t)moe->experts > n / (size_t)sparse)
+        return mg_error_set (err, EINVAL, "%d layers of %d experts, but %zu tensors", sparse,
+                             moe->experts, n);
+    return 0;
+}
+
+bool weights_may_lack (const struct weights *w, const struct names_param *p)
+{
+    struct weights_tensor t;
+
+    return p->state && !w->scheme->row && !weights_find (w, p->name, &t);
+}
+
 int weights_check (const struct weights *w, const struct names *names, struct mg_error *err)
 {
     size_t known = names->num_tensors, n = weights_count (w);
     struct weights_tensor t;
 
     for (size_t i = 0; i < names->num_tensors; i++) {
-        if (check_shape (w, &names->tensor[i], err) < 0)
+        const struct names_tensor *want = &names->tensor[i];
+
+        if (weights_may_lack (w, &names->param[want->param]))
+            known--;
+        else if (check_shape (w, want, err) < 0)
             return -1;
     }
     if (*names->tied && weights_find (w, names->tied, &t)) {

@@ -56,8 +56,17 @@ void weights_find_prefix (struct weights *w);
  */
 int weights_sizes (struct weights *w, int heads, struct model_config *c, struct mg_error *err);
 
-/* Prove that a source has all foreign tensors of a model in their shapes, and no tensor that none
- * knows of: -1, EINVAL and a text that names the tensor.
+/* Refuse a model that has more layers or experts than the source has tensors, before lists as long
+ * as the model are made: -1, EINVAL and a text.
+ */
+int weights_check_count (const struct weights *w, const struct model_config *c,
+                         struct mg_error *err);
+
+/* True if a source of our own names lacks this state of a router, as it may. */
+bool weights_may_lack (const struct weights *w, const struct names_param *p);
+
+/* Prove that a source has all foreign tensors of a model in their shapes, but those that it may
+ * lack, and no tensor that none knows of: -1, EINVAL and a text that names the tensor.
  */
 int weights_check (const struct weights *w, const struct names *names, struct mg_error *err);
 
@@ -73,10 +82,10 @@ struct weights_conversion {
 };
 
 /* The parameters of a model by our names, out of the source, whose scheme is any.  'dtype' is their
- * type: float32, bfloat16 or float16 (elements.h), or WEIGHTS_AS_IS.  A finite element that this
- * type cannot hold makes read() fail, with ERANGE and a text that names the tensor.  The source
- * must stay.  -1 and a text as weights_check(), and with EINVAL if a tensor does not convert to the
- * type.
+ * type: float32, bfloat16 or float16 (elements.h), or WEIGHTS_AS_IS; the state of routers is
+ * float32 instead of a 16-bit type.  A finite element that this type cannot hold makes read() fail,
+ * with ERANGE and a text that names the tensor.  The source must stay.  -1 and a text as
+ * weights_check(), and with EINVAL if a tensor does not convert to the type.
  */
 int weights_import (const struct weights *w, const struct model_config *c, int dtype,
                     struct weights_conversion *conversion, struct mg_error *err);

@@ -76,7 +76,9 @@ static int take (struct weights_view *v, const struct weights *w, const char *na
 {
     struct weights_tensor t;
 
-    if (!weights_find (w, name, &t) || (!t.data && t.shape[0] > 0))
+    if (!weights_find (w, name, &t))
+        return mg_error_set (err, EINVAL, "tensor %s is not in it", name);
+    if (!t.data && t.shape[0] > 0)
         return mg_error_set (err, EINVAL, "tensor %s has no data", name);
     if (i > 0 && t.dtype != v->dtype)
         return mg_error_set (err, EINVAL, "tensor %s has data type %s, others of the same "
@@ -89,6 +91,12 @@ static int take (struct weights_view *v, const struct weights *w, const char *na
     v->dtype = t.dtype;
     v->data[i] = t.data;
     return 0;
+}
+
+/* The type that a parameter is to have. */
+static int type_of (const struct names_param *p, int dtype)
+{
+    return p->state && dtype != WEIGHTS_AS_IS ? (int)MG_FLOAT32 : dtype;
 }
 
 static void describe (struct weights_conversion *c, size_t i, const char *name, int ndims,
@@ -111,13 +119,16 @@ static int import (const struct weights *w, const struct model_config *config, i
     names = c->names;
     for (size_t i = 0; i < names->num_params; i++) {
         const struct names_param *p = &names->param[i];
+        int type = type_of (p, dtype);
 
+        if (weights_may_lack (w, p))
+            continue;
         c->view[i] = (struct weights_view){ .names = names, .param = i };
         for (size_t k = 0; k < p->num; k++) {
-            if (take (&c->view[i], w, names->tensor[p->first + k].name, k, dtype, err) < 0)
+            if (take (&c->view[i], w, names->tensor[p->first + k].name, k, type, err) < 0)
                 return -1;
         }
-        describe (c, i, p->name, p->ndims, p->shape, dtype);
+        describe (c, i, p->name, p->ndims, p->shape, type);
     }
     return 0;
 }
@@ -145,11 +156,13 @@ static int export (const struct weights *w, const struct names_scheme *scheme,
         return -1;
     for (size_t i = 0; i < c->names->num_tensors; i++) {
         const struct names_tensor *t = &c->names->tensor[i];
+        const struct names_param *p = &c->names->param[t->param];
+        int type = type_of (p, dtype);
 
         c->view[i] = (struct weights_view){ .names = c->names, .tensor = t };
-        if (take (&c->view[i], w, c->names->param[t->param].name, 0, dtype, err) < 0)
+        if (take (&c->view[i], w, p->name, 0, type, err) < 0)
             return -1;
-        describe (c, i, t->name, t->ndims, t->shape, dtype);
+        describe (c, i, t->name, t->ndims, t->shape, type);
     }
     return 0;
 }

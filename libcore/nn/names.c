@@ -15,26 +15,47 @@
 
 const struct names_scheme names_own = { .name = "a GPT" };
 
-void names_format (char name[PIECE_NAME_MAX], const char *pattern, int number)
+void names_format (char name[PIECE_NAME_MAX], const char *pattern, int number, int expert)
 {
-    const char *at = strstr (pattern, "%d");
+    const int numbers[] = { number, expert };
+    const char *at;
+    int len = 0;
 
-    if (at)
-        snprintf (name, PIECE_NAME_MAX, "%.*s%d%s", (int)(at - pattern), pattern, number, at + 2);
-    else
-        snprintf (name, PIECE_NAME_MAX, "%s", pattern);
+    *name = '\0';
+    for (int i = 0; i < 2 && len < PIECE_NAME_MAX && (at = strstr (pattern, "%d")); i++) {
+        len += snprintf (name + len, PIECE_NAME_MAX - (size_t)len, "%.*s%d", (int)(at - pattern),
+                         pattern, numbers[i]);
+        pattern = at + 2;
+    }
+    if (len < PIECE_NAME_MAX)
+        snprintf (name + len, PIECE_NAME_MAX - (size_t)len, "%s", pattern);
+}
+
+/* The table that follows a table of a scheme. */
+static const struct names_row *next_table (const struct names_scheme *scheme,
+                                           const struct names_row *table)
+{
+    return table == scheme->row ? scheme->more : NULL;
 }
 
 const struct names_row *names_row_of (const struct names_scheme *scheme, const char *ours)
 {
-    for (const struct names_row *row = scheme->row; row && row->ours; row++) {
-        if (strcmp (row->ours, ours) == 0)
-            return row;
+    for (const struct names_row *table = scheme->row; table; table = next_table (scheme, table)) {
+        for (const struct names_row *row = table; row->ours; row++) {
+            if (strcmp (row->ours, ours) == 0)
+                return row;
+        }
     }
     return NULL;
 }
 
 /* --- lists --- */
+
+/* What a row is looked up for. */
+struct place {
+    const char *pattern; /* the name that a parameter has in tables */
+    int number, expert;
+};
 
 /* Room for one more in an array; NULL if out of memory, and the array stays. */
 static void *grow (void *array, size_t n, size_t *max, size_t size)
@@ -50,7 +71,7 @@ static void *grow (void *array, size_t n, size_t *max, size_t size)
 }
 
 static struct names_param *add_param (struct names *names, const struct layer_param *p,
-                                      const char *pattern, int number, struct mg_error *err)
+                                      const struct place *at, struct mg_error *err)
 {
     struct names_param *more = grow (names->param, names->num_params, &names->max_params,
                                      sizeof (*more));
@@ -63,7 +84,7 @@ static struct names_param *add_param (struct names *names, const struct layer_pa
     more += names->num_params++;
     *more = (struct names_param){ .ndims = p->ndims, .first = names->num_tensors,
                                   .shape = { p->global[0], p->ndims == 2 ? p->global[1] : 1 } };
-    names_format (more->name, pattern, number);
+    names_format (more->name, at->pattern, at->number, at->expert);
     return more;
 }
 
@@ -102,15 +123,15 @@ static unsigned find_rows (const struct layer_param *p, int part, struct names_t
 }
 
 static int add_tensor (struct names *names, const struct names_scheme *scheme,
-                       const struct layer_param *p, const struct names_row *row, int number,
-                       unsigned *held, struct mg_error *err)
+                       const struct layer_param *p, const struct names_row *row,
+                       const struct place *at, unsigned *held, struct mg_error *err)
 {
     const char *ours = names->param[names->num_params - 1].name;
     struct names_tensor t = { .ndims = p->ndims, .param = names->num_params - 1 }, *more;
     int64_t rows = 0, cols = p->ndims == 2 ? p->global[1] : 1;
     unsigned parts = find_rows (p, row->part, &t);
 
-    names_format (t.name, row->theirs, number);
+    names_format (t.name, row->theirs, at->number, at->expert);
     if (parts == 0 || (parts & *held))
         return mg_error_set (err, EINVAL, "%s: %s %s", scheme->name, ours,
                              parts ? "is there twice" : "has no such part");
@@ -128,20 +149,33 @@ static int add_tensor (struct names *names, const struct names_scheme *scheme,
     return 0;
 }
 
+/* Every foreign tensor that has rows of the last parameter, by a table. */
+static int add_tensors (struct names *names, const struct names_scheme *scheme,
+                        const struct names_row *table, const struct layer_param *p,
+                        const struct place *at, unsigned *held, struct mg_error *err)
+{
+    for (const struct names_row *row = table; row->ours; row++) {
+        if (strcmp (row->ours, at->pattern) == 0
+            && add_tensor (names, scheme, p, row, at, held, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 /* A parameter, and every foreign tensor that has rows of it. */
 static int add_named (struct names *names, const struct names_scheme *scheme,
-                      const struct layer_param *p, const char *pattern, int number,
-                      struct mg_error *err)
+                      const struct layer_param *p, const struct place *at, struct mg_error *err)
 {
-    const struct names_row same[] = { { .ours = pattern, .theirs = pattern }, { .ours = NULL } };
+    const struct names_row same[] = { { .ours = at->pattern, .theirs = at->pattern },
+                                      { .ours = NULL } };
     int64_t group;
     unsigned all = (1u << count_parts (p, &group)) - 1, held = 0;
 
-    if (!add_param (names, p, pattern, number, err))
+    if (!add_param (names, p, at, err))
         return -1;
-    for (const struct names_row *row = scheme->row ? scheme->row : same; row->ours; row++) {
-        if (strcmp (row->ours, pattern) == 0
-            && add_tensor (names, scheme, p, row, number, &held, err) < 0)
+    for (const struct names_row *table = scheme->row ? scheme->row : same; table;
+         table = next_table (scheme, table)) {
+        if (add_tensors (names, scheme, table, p, at, &held, err) < 0)
             return -1;
     }
     if (held == 0 || (held & all) != all)
@@ -156,9 +190,37 @@ int names_add_layer (struct names *names, const struct names_scheme *scheme,
     for (int i = 1; i <= spec->num_params; i++) {
         char pattern[PIECE_NAME_MAX];
 
-        snprintf (pattern, sizeof (pattern), "%s%s", spec->prefix, spec->param[i].name);
-        if (add_named (names, scheme, &spec->param[i], pattern, number, err) < 0)
+        const struct layer_param *p = &spec->param[i];
+        struct place at = { .pattern = pattern, .number = number };
+
+        snprintf (pattern, sizeof (pattern), "%s%s", spec->prefix, p->name);
+        for (; at.expert < (p->experts > 0 ? p->experts : 1); at.expert++) {
+            if (add_named (names, scheme, p, &at, err) < 0)
+                return -1;
+        }
+    }
+    return 0;
+}
+
+/* The state of a router, which is no parameter. */
+static int add_router (struct names *names, const struct names_scheme *scheme,
+                       const struct model_moe *moe, int number, struct mg_error *err)
+{
+    const struct {
+        const char *pattern;
+        bool there;
+    } rows[] = { { "decoder.layers.%d.mlp.router.expert_bias", moe->expert_bias },
+                 { "decoder.layers.%d.mlp.router.qb_beta", moe->choice == MOE_QUANTILE } };
+    const struct layer_param p = { .ndims = 1, .global = { moe->experts } };
+
+    for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
+        const struct place at = { .pattern = rows[i].pattern, .number = number };
+
+        if (!rows[i].there)
+            continue;
+        if (add_named (names, scheme, &p, &at, err) < 0)
             return -1;
+        names->param[names->num_params - 1].state = true;
     }
     return 0;
 }
@@ -175,7 +237,7 @@ static void tie (struct names *names, const struct names_scheme *scheme, struct 
     }
     head->num_params = kept;
     if (row)
-        names_format (names->tied, row->theirs, 0);
+        names_format (names->tied, row->theirs, 0, 0);
 }
 
 static int add_layers (struct names *names, const struct names_scheme *scheme,
@@ -192,9 +254,15 @@ static int add_layers (struct names *names, const struct names_scheme *scheme,
         return mg_error_set (err, ENOMEM, "out of memory for %d layers", n);
     model_part_layers (c, &whole, places, n);
     for (int i = 0; rc == 0 && i < n; i++) {
-        if (places[i].which == GPT_HEAD && c->tied_embeddings)
+        const struct model_place *at = &places[i];
+        bool experts = at->which == GPT_LAYER && moe_layer (&c->moe, at->number);
+
+        if (at->which == GPT_HEAD && c->tied_embeddings)
             tie (names, scheme, &spec[GPT_HEAD]);
-        rc = names_add_layer (names, scheme, &spec[places[i].which], places[i].number, err);
+        rc = names_add_layer (names, scheme, &spec[experts ? GPT_EXPERTS : at->which], at->number,
+                              err);
+        if (rc == 0 && experts)
+            rc = add_router (names, scheme, &c->moe, at->number, err);
     }
     free (places);
     return rc;

@@ -24,8 +24,9 @@
 enum { NAMES_WHOLE, NAMES_IN_TURN, NAMES_PART };
 
 struct names_row {
-    const char *ours;   /* with the prefix of the layer's specification; NULL ends the table */
-    const char *theirs; /* "%d" is the number of the layer */
+    const char *ours;   /* with the prefix of the layer's specification, "%d" for the numbers of
+                           layer and expert; NULL ends the table */
+    const char *theirs; /* the first "%d" is the number of the layer, the second the expert's */
     int part;
     bool transposed;    /* the foreign matrix is [columns, rows] */
 };
@@ -33,6 +34,7 @@ struct names_row {
 struct names_scheme {
     const char *name;            /* for texts */
     const struct names_row *row; /* NULL: the foreign tensors are ours */
+    const struct names_row *more; /* further rows; NULL: none */
     const char *prefix;          /* of foreign names; files may leave it out; NULL: none */
     const char *const *ignored;  /* ends of the names of tensors without parameters, up to NULL;
                                     NULL: none */
@@ -46,9 +48,11 @@ struct names_scheme {
 };
 
 /* Our own names; those of Hugging Face's GPT2LMHeadModel; those of its LlamaForCausalLM, which
- * Mistral, Qwen2 and Qwen3 have too; those of its DeepseekV3ForCausalLM.
+ * Mistral, Qwen2, Qwen3 and Qwen3-MoE have too; those of its MixtralForCausalLM; those of its
+ * DeepseekV3ForCausalLM.
  */
-extern const struct names_scheme names_own, names_gpt2, names_llama, names_deepseek;
+extern const struct names_scheme names_own, names_gpt2, names_llama, names_mixtral,
+    names_deepseek;
 
 /* Runs of rows of a parameter: 'count' runs of 'rows' rows, whose first rows are 'stride' apart,
  * beginning with row 'first'.
@@ -68,12 +72,16 @@ struct names_tensor {
     int num_runs;
 };
 
-/* A parameter of a model, and the foreign tensors that hold it: 'num' from 'first' on. */
+/* A parameter of a model, and the foreign tensors that hold it: 'num' from 'first' on.  Each expert
+ * has parameters of its own.
+ */
 struct names_param {
     char name[PIECE_NAME_MAX];
     int ndims;
     int64_t shape[PIECE_MAX_DIMS];
     size_t first, num;
+    bool state; /* no parameter, but state of a router: it stays float32 if parameters become
+                   another type, and sources of our own names may lack it */
 };
 
 struct names {
@@ -99,13 +107,11 @@ void names_destroy (struct names *names);
 int names_add_layer (struct names *names, const struct names_scheme *scheme,
                      const struct layer_spec *spec, int number, struct mg_error *err);
 
-/* The row for a parameter by its name in tables, "%d" for the number of the layer; NULL: none.
- * names_own has no rows.
- */
+/* The first row for a parameter by its name in tables; NULL: none.  names_own has no rows. */
 const struct names_row *names_row_of (const struct names_scheme *scheme, const char *ours);
 
-/* A name in tables with the number of a layer. */
-void names_format (char name[PIECE_NAME_MAX], const char *pattern, int number);
+/* A name in tables with the numbers of a layer and of an expert. */
+void names_format (char name[PIECE_NAME_MAX], const char *pattern, int number, int expert);
 
 /* Elements [from, from + n) of a foreign tensor, out of the whole parameter at 'ours'.  Both are
  * row-major, of elements of 'size' bytes (1, 2, 4 or 8) and of any alignment.

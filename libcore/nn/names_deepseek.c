@@ -1,4 +1,4 @@
-/* names_deepseek.c - names and layouts of Hugging Face's DeepseekV3ForCausalLM and
+/* names_deepseek.c - names and layouts of Hugging Face's DeepseekV3ForCausalLM, and of its
  * DeepseekV2ForCausalLM without experts (transformers, models/deepseek_v3)
  *
  * The parts of multi-latent attention are tensors of their own in both.  Rows are in the same order
@@ -12,6 +12,9 @@
 #define BLOCK "model.layers.%d."
 #define OURS LAYER "self_attention."
 #define THEIRS BLOCK "self_attn."
+#define OUR_EXPERT LAYER "mlp.experts.local_experts.%d."
+#define EXPERT BLOCK "mlp.experts.%d."
+#define SHARED "mlp.shared_experts."
 
 enum { GATE = NAMES_PART, UP };
 
@@ -31,6 +34,15 @@ static const struct names_row rows[] = {
     { LAYER "mlp.linear_fc1.weight", BLOCK "mlp.gate_proj.weight", GATE, false },
     { LAYER "mlp.linear_fc1.weight", BLOCK "mlp.up_proj.weight", UP, false },
     { LAYER "mlp.linear_fc2.weight", BLOCK "mlp.down_proj.weight", NAMES_WHOLE, false },
+    { LAYER "mlp.router.weight", BLOCK "mlp.gate.weight", NAMES_WHOLE, false },
+    { LAYER "mlp.router.expert_bias", BLOCK "mlp.gate.e_score_correction_bias", NAMES_WHOLE,
+      false },
+    { OUR_EXPERT "linear_fc1.weight", EXPERT "gate_proj.weight", GATE, false },
+    { OUR_EXPERT "linear_fc1.weight", EXPERT "up_proj.weight", UP, false },
+    { OUR_EXPERT "linear_fc2.weight", EXPERT "down_proj.weight", NAMES_WHOLE, false },
+    { LAYER SHARED "linear_fc1.weight", BLOCK SHARED "gate_proj.weight", GATE, false },
+    { LAYER SHARED "linear_fc1.weight", BLOCK SHARED "up_proj.weight", UP, false },
+    { LAYER SHARED "linear_fc2.weight", BLOCK SHARED "down_proj.weight", NAMES_WHOLE, false },
     { "decoder.final_layernorm.weight", "model.norm.weight", NAMES_WHOLE, false },
     { "output_layer.weight", "lm_head.weight", NAMES_WHOLE, false },
     { .ours = NULL },

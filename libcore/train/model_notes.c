@@ -380,7 +380,6 @@ static const struct field {
     { "multi-latent-attention", BOOL, AT (latent.on) },
     { "num-layers", INT, AT (num_layers) },
     { "hidden-size", INT, AT (hidden_size) },
-    { "ffn-hidden-size", INT, AT (ffn_hidden_size) },
     { "num-attention-heads", INT, AT (num_heads) },
     { "vocab-size", INT, AT (vocab_size) },
     { "max-position-embeddings", INT, AT (max_positions) },
@@ -556,6 +555,9 @@ const char *model_notes_difference (const struct model_config *a, const struct m
     }
     if (a->moe.experts > 0 && (name = moe_difference (a, b)))
         return name;
+    if (a->ffn_hidden_size != b->ffn_hidden_size
+        && moe_num_layers (&a->moe, a->num_layers) < a->num_layers) // a layer has it
+        return "ffn-hidden-size";
     if (model_groups (a) != model_groups (b))
         return "num-query-groups";
     if (!a->latent.on && a->kv_channels != b->kv_channels)

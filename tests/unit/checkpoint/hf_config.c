@@ -17,6 +17,19 @@ static const char deepseek[] =
     "{\"model_type\":\"deepseek_v3\",\"architectures\":[\"DeepseekV3ForCausalLM\"],"
     "\"hidden_size\":32,\"intermediate_size\":56,\"num_hidden_layers\":3,"
     "\"num_attention_heads\":4,\"vocab_size\":96}";
+static const char mixtral[] =
+    "{\"model_type\":\"mixtral\",\"architectures\":[\"MixtralForCausalLM\"],\"hidden_size\":32,"
+    "\"intermediate_size\":24,\"num_hidden_layers\":3,\"num_attention_heads\":8,"
+    "\"vocab_size\":96}";
+static const char qwen3_moe[] =
+    "{\"model_type\":\"qwen3_moe\",\"architectures\":[\"Qwen3MoeForCausalLM\"],"
+    "\"hidden_size\":32,\"intermediate_size\":56,\"num_hidden_layers\":3,"
+    "\"num_attention_heads\":8,\"vocab_size\":96}";
+static const char sparse[] =
+    "{\"model_type\":\"deepseek_v3\",\"hidden_size\":32,\"intermediate_size\":56,"
+    "\"num_hidden_layers\":5,\"num_attention_heads\":4,\"vocab_size\":96,"
+    "\"n_routed_experts\":16,\"moe_intermediate_size\":12,\"num_experts_per_tok\":4,"
+    "\"n_group\":4,\"topk_group\":2}";
 static const char gpt2[] = "{\"model_type\":\"gpt2\",\"n_embd\":32,\"n_head\":4,\"n_layer\":2,"
                            "\"vocab_size\":96,\"n_positions\":16}";
 
@@ -157,7 +170,6 @@ static const struct {
     { deepseek, "{\"n_routed_experts\":16,\"first_k_dense_replace\":3,\"num_key_value_heads\":4}",
       "num-layers=3" },
     { deepseek, "{\"n_routed_experts\":256,\"num_key_value_heads\":null}", "num-layers=3" },
-    { deepseek, "{\"n_routed_experts\":null,\"first_k_dense_replace\":1}", "num-layers=3" },
     { deepseek, "{\"rope_scaling\":{\"type\":\"yarn\",\"factor\":40,\"beta_fast\":32,"
       "\"beta_slow\":1,\"mscale\":1.0,\"mscale_all_dim\":1.0,"
       "\"original_max_position_embeddings\":4096}}",
@@ -167,11 +179,49 @@ static const struct {
       "!mscale=1 mscale-all-dim=0.5" },
     { deepseek, "{\"rope_scaling\":{\"type\":\"yarn\",\"factor\":40,\"mscale\":0.5}}",
       "mscale=1 mscale-all-dim=0" },
+    { mixtral, "{}", "num-experts=8 moe-router-topk=2 moe-ffn-hidden-size=24 ffn-hidden-size=24 "
+      "moe-router-score-function=softmax moe-router-load-balancing-type=aux_loss "
+      "moe-aux-loss-coeff=0.001 norm-epsilon=1e-05 rotary-base=1000000 !num-query-groups "
+      "max-position-embeddings=131072 !window-size !moe-layer-freq !moe-router-pre-softmax" },
+    { mixtral, "{\"num_local_experts\":4,\"num_experts\":4,\"num_experts_per_tok\":3,"
+      "\"sliding_window\":9,\"rope_theta\":7,\"rms_norm_eps\":1e-6,\"router_aux_loss_coef\":0}",
+      "num-experts=4 moe-router-topk=3 window-size=8,0 rotary-base=7 norm-epsilon=1e-06 "
+      "!moe-router-load-balancing-type !moe-aux-loss-coeff" },
+    { qwen3_moe, "{}", "num-experts=128 moe-router-topk=8 moe-ffn-hidden-size=768 "
+      "ffn-hidden-size=56 moe-router-pre-softmax=true !moe-layer-freq num-query-groups=4 "
+      "qk-layernorm=true kv-channels=4 rotary-base=10000 moe-aux-loss-coeff=0.001 !window-size" },
+    { qwen3_moe, "{\"num_local_experts\":6,\"moe_intermediate_size\":20,\"norm_topk_prob\":true,"
+      "\"num_experts_per_tok\":5,\"mlp_only_layers\":[0],\"use_sliding_window\":true}",
+      "num-experts=6 moe-router-topk=5 moe-ffn-hidden-size=20 moe-layer-freq=[0,1,1] "
+      "!moe-router-pre-softmax window-size=4095,0" },
+    { qwen3_moe, "{\"num_experts\":16,\"decoder_sparse_step\":2,\"mlp_only_layers\":null,"
+      "\"num_hidden_layers\":5}", "num-experts=16 moe-layer-freq=[0,1,0,1,0]" },
+    { qwen3_moe, "{\"num_experts\":16,\"decoder_sparse_step\":2,\"mlp_only_layers\":[3,9],"
+      "\"num_hidden_layers\":5}", "moe-layer-freq=[0,1,0,0,0]" },
+    { sparse, "{}", "num-experts=16 moe-layer-freq=[0,0,0,1,1] moe-router-topk=4 "
+      "moe-ffn-hidden-size=12 moe-router-score-function=sigmoid "
+      "moe-router-enable-expert-bias=true moe-router-topk-scaling-factor=2.5 "
+      "moe-shared-expert-intermediate-size=12 moe-router-num-groups=4 moe-router-group-topk=2 "
+      "!moe-aux-loss-coeff !moe-router-pre-softmax" },
+    { sparse, "{\"first_k_dense_replace\":0,\"n_shared_experts\":2,\"routed_scaling_factor\":1.5,"
+      "\"n_group\":1,\"topk_group\":1,\"aux_loss_alpha\":0.002,\"scoring_func\":\"sigmoid\","
+      "\"topk_method\":\"noaux_tc\",\"moe_layer_freq\":1}",
+      "!moe-layer-freq moe-shared-expert-intermediate-size=24 moe-router-topk-scaling-factor=1.5 "
+      "!moe-router-num-groups !moe-router-group-topk moe-aux-loss-coeff=0.002 "
+      "moe-router-load-balancing-type=seq_aux_loss" },
+    { sparse, "{\"first_k_dense_replace\":1,\"aux_loss_alpha\":0.5,\"seq_aux\":false,"
+      "\"num_experts_per_tok\":1,\"norm_topk_prob\":false,\"topk_group\":4}",
+      "moe-router-load-balancing-type=aux_loss moe-aux-loss-coeff=0.5 moe-router-topk=1 "
+      "!moe-router-num-groups" },
+    { sparse, "{\"first_k_dense_replace\":5}", "!num-experts !moe-router-topk" },
+    { sparse, "{\"n_routed_experts\":0}", "!num-experts !moe-layer-freq" },
 };
 
 static const struct names_scheme *scheme_of (const char *base)
 {
-    return base == gpt2 ? &names_gpt2 : base == deepseek ? &names_deepseek : &names_llama;
+    if (base == gpt2 || base == mixtral)
+        return base == gpt2 ? &names_gpt2 : &names_mixtral;
+    return base == deepseek || base == sparse ? &names_deepseek : &names_llama;
 }
 
 static void check_words (const struct notes *args, const char *words)
@@ -212,7 +262,7 @@ static const struct {
 } refusals[] = {
     { llama, "{\"model_type\":\"DELETE\"}", "model_type is not given: want gpt2, llama" },
     { llama, "{\"model_type\":7}", "model_type is 7" },
-    { llama, "{\"model_type\":\"mixtral\"}", "model_type is \"mixtral\"" },
+    { llama, "{\"model_type\":\"bloom\"}", "model_type is \"bloom\"" },
     { llama, "{\"architectures\":[\"LlamaModel\"]}", "want LlamaForCausalLM" },
     { llama, "{\"architectures\":[]}", "architectures is []" },
     { llama, "{\"hidden_size\":\"DELETE\"}", "hidden_size is not there" },
@@ -263,13 +313,8 @@ static const struct {
     { llama, "{\"sliding_window\":7}", "sliding_window is 7: this kind of model has none" },
     { llama, "{\"model_type\":\"qwen3\",\"architectures\":null,\"layer_types\":[]}",
       "layer_types is []: want a type for each layer" },
-    { deepseek, "{\"num_hidden_layers\":4,\"n_routed_experts\":16}",
-      "n_routed_experts is 16: layers with experts are not supported; want "
-      "first_k_dense_replace 4" },
-    { deepseek, "{\"first_k_dense_replace\":2,\"num_local_experts\":16}",
-      "num_local_experts is 16: layers with experts" },
     { deepseek, "{\"model_type\":\"deepseek_v2\",\"architectures\":null,\"num_experts\":2}",
-      "num_experts is 2: layers with experts" },
+      "num_experts is 2: layers with experts are not supported in this kind" },
     { deepseek, "{\"first_k_dense_replace\":-1}", "first_k_dense_replace is -1: want a whole" },
     { deepseek, "{\"n_routed_experts\":true}", "n_routed_experts is true: want a whole" },
     { deepseek, "{\"q_lora_rank\":0}", "q_lora_rank is 0: want a whole number, 1 or more" },
@@ -285,6 +330,28 @@ static const struct {
       "type is \"linear\": want default or yarn with multi-latent" },
     { deepseek, "{\"rope_scaling\":{\"type\":\"yarn\",\"factor\":40,\"attention_factor\":0.5,"
       "\"mscale_all_dim\":0.5}}", "attention_factor is 0.5: no mscale does the same" },
+    { mixtral, "{\"num_experts\":4,\"num_local_experts\":8}",
+      "num_experts is 4: another field says otherwise" },
+    { mixtral, "{\"num_local_experts\":-1}", "num_local_experts is -1: want a whole number, 0" },
+    { mixtral, "{\"num_experts_per_tok\":9}", "num_experts_per_tok is 9: there are fewer" },
+    { mixtral, "{\"router_jitter_noise\":0.1}", "router_jitter_noise is 0.1: want 0" },
+    { mixtral, "{\"router_aux_loss_coef\":-1}", "router_aux_loss_coef is -1: want a number, 0" },
+    { mixtral, "{\"attention_bias\":true}", "attention_bias is true: this kind" },
+    { qwen3_moe, "{\"mlp_only_layers\":2}", "mlp_only_layers is 2: want a list" },
+    { qwen3_moe, "{\"mlp_only_layers\":[0.5]}", "mlp_only_layers is [0.5]: want a list" },
+    { qwen3_moe, "{\"decoder_sparse_step\":0}", "decoder_sparse_step is 0: want a whole" },
+    { qwen3_moe, "{\"norm_topk_prob\":1}", "norm_topk_prob is 1: want true or false" },
+    { sparse, "{\"norm_topk_prob\":false}", "norm_topk_prob is false: want true: sigmoids" },
+    { sparse, "{\"num_experts_per_tok\":1,\"topk_group\":4}", "want false: the sigmoid of one" },
+    { sparse, "{\"n_group\":3}", "n_group is 3: want a divisor" },
+    { sparse, "{\"topk_group\":5}", "topk_group is 5: want n_group or less" },
+    { sparse, "{\"topk_group\":1}", "topk_group is 1: want half of num_experts_per_tok" },
+    { sparse, "{\"scoring_func\":\"softmax\"}", "scoring_func is \"softmax\": want sigmoid" },
+    { sparse, "{\"topk_method\":\"greedy\"}", "topk_method is \"greedy\": want noaux_tc" },
+    { sparse, "{\"moe_layer_freq\":2}", "moe_layer_freq is 2: want 1" },
+    { sparse, "{\"routed_scaling_factor\":0}", "routed_scaling_factor is 0: want a number" },
+    { sparse, "{\"n_shared_experts\":0}", "n_shared_experts is 0: want a whole number, 1" },
+    { sparse, "{\"n_shared_experts\":2000000000}", "n_shared_experts is 2000000000: this is too" },
     { gpt2, "{\"scale_attn_weights\":false}", "scale_attn_weights is false" },
     { gpt2, "{\"add_cross_attention\":true}", "add_cross_attention is true" },
     { gpt2, "{\"activation_function\":\"silu\"}", "activation_function is \"silu\"" },
@@ -336,6 +403,9 @@ static void test_kinds (void)
         { "qk-layernorm add-qkv-bias", NULL },
         { "multi-latent-attention qk-layernorm", "\"deepseek_v3\"" },
         { "multi-latent-attention", NULL },
+        { "num-experts", "\"mixtral\"" }, { "num-experts qk-layernorm", "\"qwen3_moe\"" },
+        { "num-experts add-qkv-bias", NULL },
+        { "num-experts multi-latent-attention qk-layernorm", "\"deepseek_v3\"" },
     };
 
     for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
