@@ -12,6 +12,7 @@
 #include "libcore/checkpoint/hf_config.h"
 #include "libcore/checkpoint/weights.h"
 #include "libcore/nn/model_private.h"
+#include "libcore/nn/router.h"
 #include "libcore/train/model_notes.h"
 #include "tests/tap/tap.h"
 #include "tests/unit/optim/stack.h"
@@ -130,26 +131,67 @@ static void check_weights (const struct golden *g, const struct pieces *ours)
 
 /* --- logits --- */
 
-static void load (const struct golden *g, struct param *params, size_t n)
+/* A parameter of the model, or of every expert of it: the number of tensors that were found. */
+static size_t load_param (const struct param *param, const struct pieces *ours)
+{
+    size_t n = param_num_tensors (param), found = 0;
+    size_t bytes = (size_t)param->numel / n * sizeof (float);
+
+    for (size_t i = 0; i < n; i++) {
+        struct piece want;
+        const struct piece *p;
+
+        param_name_piece (param, i, &want);
+        if (!(p = pieces_find (ours, want.name)))
+            continue;
+        memcpy ((char *)param->data + i * bytes, p->data, bytes);
+        found++;
+    }
+    return found;
+}
+
+/* The expert biases: the number that were found. */
+static size_t load_routers (const struct model *m, const struct pieces *ours)
+{
+    const struct chunk *c = &m->chunk[0];
+    size_t found = 0;
+
+    for (int l = 0; l < c->num_layers; l++) {
+        struct router_state *router = c->layer[l].router;
+        char name[PIECE_NAME_MAX];
+        const struct piece *p;
+
+        if (!router)
+            continue;
+        names_format (name, "decoder.layers.%d.mlp.router.expert_bias", router->layer, 0);
+        if (!(p = pieces_find (ours, name)))
+            continue;
+        memcpy (tensor_at (&router->bias, 0), p->data, (size_t)p->global[0] * sizeof (float));
+        found++;
+    }
+    return found;
+}
+
+static void load (const struct golden *g, const struct model *m, struct param *params, size_t n)
 {
     const struct weights w = { .pieces = &g->theirs, .scheme = g->scheme };
     struct weights_conversion c;
     struct mg_error err = { "" };
     struct pieces ours;
-    size_t found = 0;
+    size_t found, biases = 0, tensors = 0;
 
     if (weights_import (&w, &g->config, WEIGHTS_AS_IS, &c, &err) < 0
         || pieces_read (&ours, &c.pieces, &err) < 0)
         bail_out ("%s: %s", g->name, err.text);
-    for (size_t i = 0; i < n; i++) {
-        const struct piece *p = pieces_find (&ours, params[i].name);
-
-        if (!p)
-            continue;
-        memcpy (params[i].data, p->data, (size_t)params[i].numel * sizeof (float));
-        found++;
-    }
-    ok (found == n && ours.n == n, "%s: %zu weights", g->name, n);
+    for (size_t i = 0; i < n; i++)
+        tensors += param_num_tensors (&params[i]);
+    if (g->config.moe.expert_bias)
+        biases = (size_t)moe_num_layers (&g->config.moe, g->config.num_layers);
+    found = load_routers (m, &ours);
+    is_int (found, biases, "%s: %zu expert biases", g->name, biases);
+    for (size_t i = 0; i < n; i++)
+        found += load_param (&params[i], &ours);
+    ok (found == tensors + biases && ours.n == found, "%s: %zu tensors", g->name, found);
     check_weights (g, &ours);
     pieces_clear (&ours);
     weights_clear (&c);
@@ -225,7 +267,7 @@ static void check_logits (struct golden *g)
     stack_create (&stack, &stack_config, job, model_stream (m), params, n, model_num_tensors (m));
     if (model_bind (m, &slots, &err) < 0)
         bail_out ("%s: %s", g->name, err.text);
-    load (g, params, n);
+    load (g, m, params, n);
     fill (g, model_inputs (m, 0, 0));
     if (model_forward (m, &mode, 0, 0, &err) < 0
         || mg_stream_synchronize (model_stream (m), &err) < 0)
