@@ -61,8 +61,12 @@ near() {
         "$3: $1, $2"
 }
 
-for name in gpt2 llama llama3 qwen2 qwen3 mistral mistral_window; do
+for name in gpt2 llama llama3 qwen2 qwen3 mistral mistral_window mixtral qwen3_moe deepseek_v3; do
     from=$golden/$name
+    case $name in
+    mixtral | qwen3_moe | deepseek_v3) experts=(--sequence-parallel) ;;
+    *) experts=() ;;
+    esac
     run megatron checkpoint convert "$from" --output "$name.st"
     is "$status$err" 0 "$name is converted"
     jq -r '.megatron.tensors // empty | to_entries[] | "\(.key) F32\(.value[0] | tostring) \(.value[1])"' \
@@ -91,7 +95,7 @@ for name in gpt2 llama llama3 qwen2 qwen3 mistral mistral_window; do
         "$(jq -c '[.bos_token_id, .eos_token_id]' "$from/config.json")" "$name: its tokens"
     run megatron checkpoint convert "$from" --format hf --output "$name.parts" --max-shard-size 20KB
     is "$status$err" 0 "$name: at once, in parts"
-    ok "[ \$(ls $name.parts/model-0000?-of-0000?.safetensors | wc -l) -gt 3 ]" "$name: several"
+    ok "[ \$(ls $name.parts/model-000??-of-000??.safetensors | wc -l) -gt 3 ]" "$name: several"
     is "$(tensors "$name.parts"/model-*.safetensors)" "$(cat theirs)" "$name: byte for byte"
     run megatron checkpoint convert "$name.parts" --output parts.st
     ok "cmp <(tensors parts.st) <(tensors $name.st)" "$name: read by its index"
@@ -115,15 +119,78 @@ for name in gpt2 llama llama3 qwen2 qwen3 mistral mistral_window; do
         "$(loss megatron train --load-weights trained.st --use-checkpoint-args --batches io.st)" \
         "$name: a checkpoint says which model it is of"
     run megatron checkpoint inspect ck
-    like "$out" "2 layers, hidden 32, .*vocabulary 96, " "$name: its checkpoint's model"
+    like "$out" "[23] layers, hidden 32, .*vocabulary 96, " "$name: its checkpoint's model"
     rm -r ck
     if mpi_available; then
         near "$(loss mpi_run 2 megatron train --load-weights "$from" --use-checkpoint-args --batches io.st \
-            --tensor-model-parallel-size 2)" "$want" "$name: two ranks"
+            --tensor-model-parallel-size 2 "${experts[@]}")" "$want" "$name: two ranks"
     else
         skip 1 "no MPI"
     fi
+    [ "${#experts[@]}" -gt 0 ] || continue
+    if mpi_available; then
+        near "$(loss mpi_run 2 megatron train --load-weights "$name.st" --use-checkpoint-args \
+            --batches io.st --global-batch-size 2 --expert-model-parallel-size 2 \
+            --save-weights halves.st)" "$want" "$name: experts on two ranks"
+        run megatron checkpoint convert halves.st --format hf --output t.hf
+        is "$status$err" 0 "$name: their weights back"
+        is "$(tensors t.hf/model.safetensors | cut -d' ' -f1,2)" "$(cut -d' ' -f1,2 theirs)" \
+            "$name: all of them"
+        rm -r t.hf
+    else
+        skip 3 "no MPI"
+    fi
+    # the arguments that Megatron-LM has for the model, but those of a run
+    jq -r '.megatron.args | . as $a | range (length) | select ($a[.] | startswith ("--"))
+        | [$a[.][2:], ($a[. + 1] // "--" | if startswith ("--") then "true" else . end)]
+        | select (.[0] | test ("^(seq-length|moe-router-(dtype|load.*)|moe-token.*)$") | not)
+        | join ("=")' "$from/about.json" | sort >want
+    header "$name.st" | jq -r '.__metadata__ | to_entries[] | "\(.key)=\(.value)"' | sort >have
+    is "$(comm -23 want have)" "" "$name: Megatron-LM's arguments"
 done
+
+# ---- the expert bias stays float32
+run megatron checkpoint convert "$golden/deepseek_v3" --format hf --output half.hf --dtype bf16
+is "$status$err" 0 "a DeepSeek in bf16"
+is "$(tensors half.hf/model.safetensors | grep ' F32')" \
+    "$(tensors "$golden/deepseek_v3/model.safetensors" | grep e_score_correction_bias)" \
+    "but for its expert bias"
+run megatron checkpoint convert half.hf --output half.st
+run megatron checkpoint convert half.st --format hf --output half.2.hf
+is "$(tensors half.2.hf/model.safetensors)" "$(tensors half.hf/model.safetensors)" "types stay"
+
+# ---- a model with experts that was not Hugging Face's
+# fresh ARGUMENT...: a model of two layers, as a directory x
+fresh() {
+    rm -rf x x.st
+    megatron train --num-layers 2 --hidden-size 32 --num-attention-heads 4 --swiglu \
+        --normalization RMSNorm --position-embedding-type rope --disable-bias-linear \
+        --untie-embeddings-and-output-weights --vocab-size 96 --batches io.st --micro-batch-size 1 \
+        --train-iters 1 --lr 1 --num-experts 4 --moe-ffn-hidden-size 24 --save-weights x.st "$@" \
+        >x.out 2>&1 || cat x.out
+    run megatron checkpoint convert x.st --format hf --output x
+}
+fresh --moe-aux-loss-coeff 0.02
+is "$status$err" 0 "a Mixtral"
+is "$(jq -c '[.model_type, .num_local_experts, .intermediate_size, .router_aux_loss_coef]' x/config.json)" \
+    '["mixtral",4,24,0.02]' "its config.json"
+fresh --qk-layernorm --moe-layer-freq 2 --ffn-hidden-size 40 --moe-router-pre-softmax
+is "$status$err" 0 "a Qwen3-MoE"
+is "$(jq -c '[.model_type, .num_experts, .moe_intermediate_size, .intermediate_size, .mlp_only_layers,
+        .norm_topk_prob]' x/config.json)" '["qwen3_moe",4,24,40,[1],false]' "its config.json"
+while IFS='|' read -r arguments text; do
+    # shellcheck disable=SC2086
+    fresh $arguments
+    is "$status" 1 "$arguments"
+    like "$err" "$text" "refused: $text"
+done <<'END'
+--moe-router-pre-softmax|--moe-router-pre-softmax of the model has no place in config.json of mixtral
+--moe-layer-freq [0,1]|--moe-layer-freq of the model has no place in config.json of mixtral
+--moe-router-score-function sigmoid|--moe-router-score-function of the model has no place
+--moe-shared-expert-intermediate-size 8|--moe-shared-expert-intermediate-size of the model has no
+--moe-router-topk-scaling-factor 2|--moe-router-topk-scaling-factor of the model has no place
+END
+rm -rf x x.st
 
 # ---- DeepSeek's attention: the reference's layers without its experts
 # dense IN OUT: the tensors, where layer 1 has the feed-forward half of layer 0
@@ -148,9 +215,6 @@ dense() {
     } >"$2"
 }
 from=$golden/deepseek_v3
-run megatron checkpoint convert "$from" --output x
-like "$err" "n_routed_experts is 16: layers with experts are not supported; want first_k_dense_replace 2" \
-    "layers with experts are refused"
 mkdir dense
 dense "$from/model.safetensors" dense/model.safetensors
 for form in config.json config_v4.json; do
@@ -304,10 +368,10 @@ change() {
     jq "$2" "$golden/$1/config.json" >changed/config.json
 }
 while IFS='|' read -r name expression text; do
-    change "$name" "$expression"
+    change "$name" "${expression//^/|}"
     refuse "$text" megatron checkpoint convert changed --output x
 done <<'END'
-llama|.model_type = "mixtral"|model_type is "mixtral": want gpt2, llama
+llama|.model_type = "bloom"|model_type is "bloom": want gpt2, llama
 llama|.architectures = ["LlamaForSequenceClassification"]|architectures is .*want LlamaForCausalLM
 llama|.attention_bias = true|attention_bias is true
 llama|.hidden_act = "relu"|hidden_act is "relu"
@@ -323,6 +387,17 @@ llama|del(.hidden_size)|hidden_size is not there
 llama|.num_key_value_heads = 3|num_key_value_heads is 3
 qwen3|.layer_types = ["full_attention"]|layer_types
 qwen3|.layer_types[0] = "chunked_attention"|layer_types is .*want full_attention or sliding
+mixtral|.num_local_experts = 5|gate.weight has shape \[4, 32\], want \[5, 32\]
+mixtral|.num_local_experts = 100000|2 layers of 100000 experts, but 41 tensors
+mixtral|.router_jitter_noise = 0.1|router_jitter_noise is 0.1
+mixtral|.model_type = "qwen3_moe" ^ .architectures = null|tensor .* is not in it
+qwen3_moe|.mlp_only_layers = []|tensor model.layers.0.mlp.gate.weight is not in it
+qwen3_moe|.moe_intermediate_size = 24|experts.0.gate_proj.weight has shape \[16, 32\], want \[24, 32\]
+qwen3_moe|.num_experts_per_tok = 9|num_experts_per_tok is 9: there are fewer
+deepseek_v3|.num_hidden_layers = 1|tensor model.layers.1.* is none of a DeepSeek's
+deepseek_v3|.n_shared_experts = 2|shared_experts.gate_proj.weight has shape
+deepseek_v3|.topk_group = 1|topk_group is 1: want half of num_experts_per_tok
+deepseek_v3|.norm_topk_prob = false|norm_topk_prob is false
 gpt2|.scale_attn_by_inverse_layer_idx = true|scale_attn_by_inverse_layer_idx is true
 gpt2|.activation_function = "relu"|activation_function is "relu"
 END

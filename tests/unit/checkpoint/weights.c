@@ -365,6 +365,99 @@ static void test_forms (void)
     pieces_clear (&ours);
 }
 
+/* --- experts, and the state of routers --- */
+
+static const struct model_config experts = {
+    .num_layers = 2, .hidden_size = 6, .ffn_hidden_size = 10, .num_heads = 3, .seq_length = 5,
+    .max_positions = 5, .vocab_size = 7, .padded_vocab_size = 7, .norm_epsilon = 1e-6,
+    .rms_norm = true, .qk_norm = true, .no_linear_bias = true, .gated = true,
+    .activation = KERN_SILU, .positions = MODEL_ROPE,
+    .rope = { .base = 10000, .percent = 1, .interpolation = 1, .factor = 1, .original = 1 },
+    .latent = { .on = true, .kv_rank = 4, .qk_dim = 3, .rope_dim = 2, .v_dim = 5 },
+    .moe = { .experts = 3, .ffn_hidden_size = 4, .topk = 2, .score = KERN_SIGMOID,
+             .expert_bias = true, .shared_ffn = 4, .layers = { .list = "[0,1]" } },
+};
+
+static const char bias_name[] = "decoder.layers.1.mlp.router.expert_bias";
+
+/* All tensors of our own, or all but the expert bias. */
+static void make_experts (struct pieces *t, bool bias)
+{
+    struct mg_error err = { "" };
+    struct names *names = names_create (&names_own, &experts, &err);
+
+    if (!names || pieces_allocate (t, names->num_params, &err) < 0)
+        bail_out ("%s", err.text);
+    for (size_t i = 0; i < names->num_params; i++) {
+        const struct names_param *p = &names->param[i];
+        const struct row row = { p->name, p->ndims, { p->shape[0], p->shape[1] } };
+
+        if (bias || strcmp (p->name, bias_name) != 0)
+            add (t, p->name, &row);
+    }
+    names_destroy (names);
+}
+
+static void check_types (const struct pieces *p, const char *bias)
+{
+    int wrong = 0;
+
+    for (size_t i = 0; i < p->n; i++)
+        wrong += p->piece[i].dtype
+                 != (strcmp (p->piece[i].name, bias) == 0 ? MG_FLOAT32 : MG_BFLOAT16);
+    ok (wrong == 0 && pieces_find (p, bias), "all but %s are rounded", bias);
+}
+
+static void test_experts (void)
+{
+    static const char theirs[] = "model.layers.1.mlp.gate.e_score_correction_bias";
+    struct weights_conversion c;
+    struct mg_error err = { "" };
+    struct pieces ours;
+    struct weights w = { .pieces = &ours, .scheme = &names_own };
+
+    make_experts (&ours, true);
+    is_int (weights_export (&w, &names_deepseek, &experts, MG_BFLOAT16, &c, &err), 0,
+            "a DeepSeek with experts %s", err.text);
+    check_types (&c.pieces, theirs);
+    weights_clear (&c);
+    is_int (weights_import (&w, &experts, MG_BFLOAT16, &c, &err), 0, "and ours %s", err.text);
+    check_types (&c.pieces, bias_name);
+    weights_clear (&c);
+    pieces_clear (&ours);
+
+    make_experts (&ours, false);
+    is_int (weights_import (&w, &experts, WEIGHTS_AS_IS, &c, &err), 0, "no expert bias %s",
+            err.text);
+    ok (c.pieces.n == ours.n && !pieces_find (&c.pieces, bias_name), "nothing in its place");
+    weights_clear (&c);
+    errno = 0;
+    ok (weights_export (&w, &names_deepseek, &experts, WEIGHTS_AS_IS, &c, &err) == -1
+            && errno == EINVAL && strstr (err.text, bias_name), "refused: %s", err.text);
+    snprintf (ours.piece[0].name, sizeof (ours.piece[0].name), "another");
+    ok (weights_import (&w, &experts, WEIGHTS_AS_IS, &c, &err) == -1
+            && strstr (err.text, "embedding.word_embeddings.weight"), "refused: %s", err.text);
+    pieces_clear (&ours);
+}
+
+static void test_count (void)
+{
+    struct pieces two = { .n = 6 };
+    const struct weights w = { .pieces = &two, .scheme = &names_own };
+    struct model_config c = { .num_layers = 6 };
+    struct mg_error err = { "" };
+
+    is_int (weights_check_count (&w, &c, &err), 0, "6 layers, 6 tensors");
+    c.num_layers = 7;
+    ok (weights_check_count (&w, &c, &err) == -1 && strstr (err.text, "7 layers, but 6"),
+        "refused: %s", err.text);
+    c = (struct model_config){ .num_layers = 3, .moe = { .experts = 2 } };
+    is_int (weights_check_count (&w, &c, &err), 0, "3 layers of 2 experts");
+    c.moe.experts = 3;
+    ok (weights_check_count (&w, &c, &err) == -1
+            && strstr (err.text, "3 layers of 3 experts, but 6 tensors"), "refused: %s", err.text);
+}
+
 /* One tensor renamed: missing there, unknown here. */
 static void test_badparam (void)
 {
@@ -412,6 +505,8 @@ int main (void)
     test_types ();
     test_rounding ();
     test_forms ();
+    test_experts ();
+    test_count ();
     test_badparam ();
     return done_testing ();
 }

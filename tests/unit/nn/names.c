@@ -1,5 +1,6 @@
-/* Foreign names over specifications: GPT-2's list; fused parameters in parts, every element's place
- * in both directions, in all sizes of elements and from any element on; tables with mistakes.
+/* Foreign names over specifications: GPT-2's list; experts and the state of routers; fused
+ * parameters in parts, every element's place in both directions, in all sizes of elements and from
+ * any element on; tables with mistakes.
  */
 
 #include <errno.h>
@@ -88,6 +89,126 @@ static void test_deepseek (void)
             "their names, order and shapes");
         names_destroy (names);
     }
+}
+
+/* --- layers with experts --- */
+
+enum { EXPERTS = 3, EXPERT_FFN = 4 };
+
+static struct model_config with_experts (void)
+{
+    struct model_config c = config;
+
+    c.positions = MODEL_ROPE;
+    c.rms_norm = c.no_linear_bias = c.gated = true;
+    rope_config_init (&c.rope);
+    c.moe = (struct model_moe){ .experts = EXPERTS, .ffn_hidden_size = EXPERT_FFN, .topk = 2,
+                               .layers = { .list = "[0,1]" } };
+    return c;
+}
+
+static int find (const struct names *names, const char *name)
+{
+    int at = -1;
+
+    for (size_t i = 0; i < names->num_tensors; i++) {
+        if (strcmp (names->tensor[i].name, name) == 0)
+            at = (int)i;
+    }
+    return at;
+}
+
+/* A tensor by its name: its shape, whose parameter it is a part of, and the first of its rows. */
+static void check_place (const struct names *names, const char *name, int64_t rows, int64_t cols,
+                         const char *ours, int64_t first)
+{
+    int at = find (names, name);
+    const struct names_tensor *t = at < 0 ? NULL : &names->tensor[at];
+
+    ok (t && has (names, (size_t)at, name, rows, cols)
+            && strcmp (names->param[t->param].name, ours) == 0 && t->runs[0].first == first,
+        "%s", name);
+}
+
+#define OUR_EXPERT "decoder.layers.1.mlp.experts.local_experts.2."
+#define QWEN "model.layers.1.mlp.experts.2."
+#define MIXTRAL "model.layers.1.block_sparse_moe."
+
+static void test_experts (void)
+{
+    struct model_config c = with_experts ();
+    struct mg_error err = { "" };
+    struct names *names = names_create (&names_llama, &c, &err);
+
+    if (!names)
+        bail_out ("%s", err.text);
+    is_int (names->num_params, 3 + 2 * 4 + 2 + 1 + 2 * EXPERTS, "parameters");
+    is_int (names->num_tensors, 3 + 2 * 6 + 3 + 1 + 3 * EXPERTS, "tensors of a Qwen3-MoE");
+    check_place (names, "model.layers.0.mlp.up_proj.weight", 10, 6,
+                 "decoder.layers.0.mlp.linear_fc1.weight", 10);
+    check_place (names, "model.layers.1.mlp.gate.weight", EXPERTS, 6,
+                 "decoder.layers.1.mlp.router.weight", 0);
+    check_place (names, QWEN "gate_proj.weight", EXPERT_FFN, 6, OUR_EXPERT "linear_fc1.weight", 0);
+    check_place (names, QWEN "up_proj.weight", EXPERT_FFN, 6, OUR_EXPERT "linear_fc1.weight",
+                 EXPERT_FFN);
+    check_place (names, QWEN "down_proj.weight", 6, EXPERT_FFN, OUR_EXPERT "linear_fc2.weight", 0);
+    names_destroy (names);
+    c.moe.layers.list = NULL;
+    if (!(names = names_create (&names_mixtral, &c, &err)))
+        bail_out ("%s", err.text);
+    check_place (names, MIXTRAL "gate.weight", EXPERTS, 6, "decoder.layers.1.mlp.router.weight", 0);
+    check_place (names, MIXTRAL "experts.2.w1.weight", EXPERT_FFN, 6,
+                 OUR_EXPERT "linear_fc1.weight", 0);
+    check_place (names, MIXTRAL "experts.2.w3.weight", EXPERT_FFN, 6,
+                 OUR_EXPERT "linear_fc1.weight", EXPERT_FFN);
+    check_place (names, MIXTRAL "experts.2.w2.weight", 6, EXPERT_FFN,
+                 OUR_EXPERT "linear_fc2.weight", 0);
+    names_destroy (names);
+}
+
+/* The state of routers. */
+static void test_routers (void)
+{
+    struct model_config c = with_experts ();
+    struct mg_error err = { "" };
+    struct names *names;
+    int at;
+
+    c.moe.score = KERN_SIGMOID;
+    c.moe.expert_bias = true;
+    if (!(names = names_create (&names_own, &c, &err)))
+        bail_out ("%s", err.text);
+    at = find (names, "decoder.layers.1.mlp.router.expert_bias");
+    ok (at >= 0 && names->param[at].state
+            && has (names, (size_t)at, names->tensor[at].name, EXPERTS, 0),
+        "an expert bias");
+    is_int (find (names, "decoder.layers.0.mlp.router.expert_bias"), -1, "not in a dense layer");
+    ok (!names->param[at - 1].state, "another is a parameter");
+    names_destroy (names);
+    errno = 0;
+    ok (!names_create (&names_llama, &c, &err) && errno == EINVAL
+            && strstr (err.text, "a Llama has no tensor for decoder.layers.1.mlp.router."),
+        "refused: %s", err.text);
+    c = with_experts ();
+    c.moe.choice = MOE_QUANTILE;
+    if (!(names = names_create (&names_own, &c, &err)))
+        bail_out ("%s", err.text);
+    ok (find (names, "decoder.layers.1.mlp.router.qb_beta") >= 0, "a quantile");
+    names_destroy (names);
+}
+
+static void test_format (void)
+{
+    char name[PIECE_NAME_MAX];
+
+    names_format (name, "a.%d.b.%d.c", 7, 12);
+    is_str (name, "a.7.b.12.c", "two numbers");
+    names_format (name, "a.%d", 7, 12);
+    is_str (name, "a.7", "one");
+    names_format (name, "%d%d", -1, 0);
+    is_str (name, "-10", "nothing but numbers");
+    names_format (name, "", 7, 12);
+    is_str (name, "", "nothing");
 }
 
 /* --- a layer whose parameters are fused --- */
@@ -206,7 +327,7 @@ static int check_import (const struct names *names, size_t param, const char *ou
 }
 
 /* A parameter to its foreign tensors and back. */
-static int check_param (const struct names *names, size_t param, size_t size)
+static int check_rows (const struct names *names, size_t param, size_t size)
 {
     const struct names_param *p = &names->param[param];
     int64_t n = count_of (p->shape);
@@ -249,7 +370,7 @@ static void test_fused (void)
             int wrong = 0;
 
             for (size_t p = 0; p < names->num_params; p++)
-                wrong += check_param (names, p, size);
+                wrong += check_rows (names, p, size);
             is_int (wrong, 0, "elements of %d bytes are at their places", (int)size);
         }
         names_destroy (names);
@@ -301,7 +422,7 @@ static void test_own (void)
     ok (has (names, 18, "decoder.layers.1.self_attention.linear_qkv.weight", 18, 6)
             && strcmp (names->param[18].name, names->tensor[18].name) == 0,
         "our own names");
-    is_int (check_param (names, 18, 4), 0, "every element stays");
+    is_int (check_rows (names, 18, 4), 0, "every element stays");
     names_destroy (names);
 }
 
@@ -309,6 +430,9 @@ int main (void)
 {
     test_gpt2 ();
     test_deepseek ();
+    test_experts ();
+    test_routers ();
+    test_format ();
     test_fused ();
     test_mistakes ();
     test_own ();
