@@ -395,8 +395,8 @@ struct kern_xent_sum { /* sum[t] = sum_j exp (logit - max[t]); target[t] = logit
     float *sum, *target;
 };
 /* From the reduced sums: loss[t] = log (sum[t]) - target[t], c = sum_t mask[t], and d = 1
- * if per_token is set, else max (*count, 1).  scale[t] = weight mask[t] / d;
- * out += { weight sum_t mask[t] loss[t] / d, sum_t mask[t] loss[t], c }.
+ * if per_token is set, else max (*count, 1), and w = weight *times.  scale[t] = w mask[t] / d;
+ * out += { w sum_t mask[t] loss[t] / d, sum_t mask[t] loss[t], c }.
  */
 struct kern_xent_loss {
     int64_t tokens;
@@ -404,6 +404,7 @@ struct kern_xent_loss {
     double weight;
     float *scale;
     const double *count; /* tokens that the loss is a mean over; NULL: c */
+    const double *times; /* NULL: 1 */
     double *out;         /* [3] */
     bool per_token;
 };

@@ -83,7 +83,7 @@ int cpu_xent_sum (const struct kernels *k, const struct kern_xent_sum *a,
 int cpu_xent_loss (const struct kernels *k, const struct kern_xent_loss *a,
                    struct mg_error *err)
 {
-    double count = 0, sum = 0, divisor;
+    double count = 0, sum = 0, weight = a->times ? a->weight * *a->times : a->weight, divisor;
 
     (void)k, (void)err;
     for (int64_t t = 0; t < a->tokens; t++) {
@@ -95,8 +95,8 @@ int cpu_xent_loss (const struct kernels *k, const struct kern_xent_loss *a,
     divisor = a->count ? *a->count : count;
     divisor = divisor > 1 && !a->per_token ? divisor : 1;
     for (int64_t t = 0; t < a->tokens; t++)
-        a->scale[t] = (float)(a->weight * a->mask[t] / divisor);
-    a->out[0] += a->weight * sum / divisor;
+        a->scale[t] = (float)(weight * a->mask[t] / divisor);
+    a->out[0] += weight * sum / divisor;
     a->out[1] += sum;
     a->out[2] += count;
     return 0;

@@ -266,7 +266,7 @@ static void test_loss (const struct kit_variant *v)
     const float mask[4] = { 1, 0.5f, 1, 0 };
     float scale[4];
     double out[3] = { 10, 20, 30 }, nll = 0.5 * (log (2) + 1) + log (5) + 2;
-    double count = 10;
+    double count = 10, times = 3;
     struct kern_xent_loss a = { .tokens = 4, .sum = sum, .target = target, .mask = mask,
                                .weight = 0.25, .scale = scale, .out = out };
 
@@ -290,6 +290,11 @@ static void test_loss (const struct kit_variant *v)
     count = 0;
     ok (kern_xent_loss (v->k, &a, NULL, NULL) == 0 && fabs (scale[1] - 0.125) < 1e-8,
         "%s: a count of none is one", v->name);
+    a.times = &times;
+    out[0] = 0;
+    ok (kern_xent_loss (v->k, &a, NULL, NULL) == 0 && fabs (scale[1] - 0.375) < 1e-7,
+        "%s: scales times a number", v->name);
+    is_near (out[0], 3 * 0.25 * nll, 1e-12, "%s: so is the sum", v->name);
 }
 
 int main (void)
