@@ -161,7 +161,8 @@ static bool has_window (const struct pass *pass)
 
     return w->on
            && (!pattern_given (&w->layers)
-               || pattern_at (&w->layers, pass->layer->number, false));
+               || pattern_at (&w->layers, nn_pattern_number (pass->nn, pass->layer->number),
+                              false));
 }
 
 /* Where the positions of the queries begin among those of all context-parallel ranks. */

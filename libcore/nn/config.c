@@ -186,7 +186,8 @@ static int check_moe (const struct model_config *c, struct mg_error *err)
 }
 
 /* [validate_args]  Positions of a token that is rolled to another place. */
-static int check_mtp (const struct model_config *c, struct mg_error *err)
+static int check_mtp (const struct model_config *c, const struct model_layout *layout,
+                      struct mg_error *err)
 {
     bool yarn = c->rope.scaling == ROPE_YARN && !c->latent.on;
 
@@ -201,6 +202,10 @@ static int check_mtp (const struct model_config *c, struct mg_error *err)
     if (c->positions == MODEL_LEARNED || (c->positions == MODEL_ROPE && yarn))
         return mg_error_set (err, EINVAL, "mtp-num-layers %d needs position-embedding-type rope or "
                              "none", c->mtp_num_layers);
+    if (c->hidden_size % layout->tp != 0)
+        return mg_error_set (err, EINVAL, "mtp-num-layers %d needs a hidden-size that is a "
+                             "multiple of tp %d: %d is not", c->mtp_num_layers, layout->tp,
+                             c->hidden_size);
     return 0;
 }
 
@@ -313,7 +318,7 @@ int model_config_validate (const struct model_config *c, const struct model_layo
                            struct mg_error *err)
 {
     if (check_sizes (c, err) < 0 || check_latent (c, err) < 0 || check_moe (c, err) < 0
-        || check_mtp (c, err) < 0 || check_total (c, err) < 0
+        || check_mtp (c, layout, err) < 0 || check_total (c, err) < 0
         || context_check (&layout->context, layout->cp, c->num_layers, err) < 0
         || check_rules (c, layout, err) < 0)
         return -1;

@@ -7,6 +7,12 @@
 #include "libcore/base/rng.h"
 #include "libcore/nn/ops.h"
 
+/* The tokens that the layer reads. */
+static const int32_t *tokens (const struct pass *pass)
+{
+    return tensor_at (&pass->in->token, pass->layer->mtp * pass->shape->tokens);
+}
+
 static int word_fwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
     const struct nn *nn = pass->nn;
@@ -15,7 +21,7 @@ static int word_fwd (const struct pass *pass, const struct phase *phase, struct 
         .tokens = pass->shape->tokens,
         .cols = nn->hidden,
         .dtype = nn->dtype,
-        .id = tensor_at (&pass->in->token, 0),
+        .id = tokens (pass),
         .first = table->runs.offset[0],
         .count = table->extent[0],
         .table = tensor_address (table->data),
@@ -33,7 +39,7 @@ static int word_bwd (const struct pass *pass, const struct phase *phase, struct 
         .tokens = pass->shape->tokens,
         .cols = nn->hidden,
         .dtype = nn->dtype,
-        .id = tensor_at (&pass->in->token, 0),
+        .id = tokens (pass),
         .first = table->runs.offset[0],
         .count = table->extent[0],
         .dout = nn_enter (nn, pass->shape, pass_data (pass, phase, WORD_DOUT), err),
@@ -62,7 +68,8 @@ static struct kern_dropout dropout (const struct pass *pass)
 
     return (struct kern_dropout){
         .p = pass->training ? nn->config.hidden_dropout : 0.0,
-        .key = rng_key (nn->config.seed, RNG_DROPOUT_EMBEDDING, 0, 0),
+        .key = rng_key (nn->config.seed, RNG_DROPOUT_EMBEDDING, 0,
+                        (uint64_t)pass->layer->mtp),
         .sample = tensor_at (&pass->in->sample, 0),
         .batch = pass->shape->batch,
         .position = pass->shape->position,

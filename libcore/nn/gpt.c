@@ -88,6 +88,7 @@ static void make_layer (struct gpt_maker *m)
 
     m->spec->name = "layer";
     m->spec->prefix = "decoder.layers.%d.";
+    m->spec->mtp_prefix = "mtp.layers.%d.mtp_model_layer.";
     gpt_add_attention (m, in, residual);
     if (m->experts)
         gpt_add_experts (m, residual, out);
@@ -95,24 +96,33 @@ static void make_layer (struct gpt_maker *m)
         add_mlp (m, residual, out);
 }
 
-static int vocabulary (struct gpt_maker *m, const char *name, int kind)
+int gpt_vocabulary (struct gpt_maker *m, const char *name, int kind, bool whole_name)
 {
     const struct model_config *c = &m->nn->config;
 
     return layer_add_param (
         m->spec, &(struct layer_param){ .name = name, .ndims = 2,
+                                        .whole_name = whole_name,
                                         .global = { c->vocab_size, c->hidden_size },
                                         .padded = c->padded_vocab_size, .split = SPLIT_ROWS,
                                         .init = INIT_NORMAL, .kind = kind,
                                         .product = kind == KIND_OUTPUT,
-                                        .embedding = kind == KIND_WORD });
+                                        .embedding = kind == KIND_WORD,
+                                        .output = kind == KIND_OUTPUT });
+}
+
+int gpt_head_weight (struct gpt_maker *m)
+{
+    if (m->nn->config.tied_embeddings)
+        return gpt_vocabulary (m, "embedding.word_embeddings.weight", KIND_WORD, true);
+    return gpt_vocabulary (m, "output_layer.weight", KIND_OUTPUT, true);
 }
 
 static void make_embedding (struct gpt_maker *m)
 {
     const struct model_config *c = &m->nn->config;
     int out = gpt_hidden (m, "output", LIFE_OUTPUT), sum = gpt_branch (m);
-    int word = vocabulary (m, "word_embeddings.weight", KIND_WORD), position;
+    int word = gpt_vocabulary (m, "word_embeddings.weight", KIND_WORD, false), position;
 
     m->spec->name = "embedding";
     m->spec->prefix = "embedding.";
@@ -155,9 +165,7 @@ static void make_head (struct gpt_maker *m)
     struct gpt_norm norm = gpt_norm_params (m, "decoder.final_layernorm.weight",
                                     "decoder.final_layernorm.bias", nn->hidden,
                                     KIND_FINAL_WEIGHT, false);
-    int weight = nn->config.tied_embeddings
-                     ? vocabulary (m, "embedding.word_embeddings.weight", KIND_WORD)
-                     : vocabulary (m, "output_layer.weight", KIND_OUTPUT);
+    int weight = gpt_head_weight (m);
     int dnorm = gpt_gradient (m, "norm", m->shape->tokens, nn->hidden);
     int x = gpt_add_norm (m, "final_layernorm", "norm", "stat", &op_norm, in, norm, dnorm);
     int logits = layer_add_tensor (
@@ -193,10 +201,17 @@ static void make_loss (struct gpt_maker *m)
                                             [LOSS_SUMS] = sums, [LOSS_SCALE] = scale } });
 }
 
+bool gpt_has_experts (const struct model_config *c, int layer)
+{
+    return moe_layer (&c->moe, layer < c->num_layers ? layer : c->num_layers - 1);
+}
+
 enum gpt_layer gpt_kind (const struct nn *nn, int layer)
 {
-    return (moe_layer (&nn->config.moe, layer) ? GPT_EXPERTS : GPT_LAYER)
-           + (nn->cp_size > 1 ? context_comm_at (&nn->context, layer) : CONTEXT_P2P);
+    int at = nn_pattern_number (nn, layer);
+
+    return (gpt_has_experts (&nn->config, layer) ? GPT_EXPERTS : GPT_LAYER)
+           + (nn->cp_size > 1 ? context_comm_at (&nn->context, at) : CONTEXT_P2P);
 }
 
 int gpt_spec (enum gpt_layer which, const struct nn *nn, const struct nn_shape *shape,
@@ -204,14 +219,17 @@ int gpt_spec (enum gpt_layer which, const struct nn *nn, const struct nn_shape *
 {
     static void (*const make[GPT_LAYER]) (struct gpt_maker *m) = {
         [GPT_EMBEDDING] = make_embedding, [GPT_COPY] = make_copy, [GPT_HEAD] = make_head,
-        [GPT_LOSS] = make_loss,
+        [GPT_LOSS] = make_loss, [GPT_MTP_INPUT] = gpt_make_mtp_input,
+        [GPT_MTP_HEAD] = gpt_make_mtp_head, [GPT_MTP_LAST] = gpt_make_last_mtp_head,
     };
     struct gpt_maker m = { .nn = nn, .shape = shape, .spec = spec };
 
     *spec = (struct layer_spec){ .num_params = 0 };
     if (which != GPT_LOSS && which != GPT_COPY)
         m.gradient = gpt_hidden (&m, "hidden", LIFE_GRADIENT);
-    if (which < GPT_LAYER)
+    if (which == GPT_HEAD && nn->config.mtp_num_layers > 0)
+        gpt_make_main_head (&m);
+    else if (which < GPT_LAYER)
         make[which] (&m);
     else {
         m.experts = which >= GPT_EXPERTS;
@@ -228,8 +246,8 @@ int gpt_specs (const struct nn *nn, const struct nn_shape *shape,
     bool has[GPT_NUM_LAYERS] = { false };
 
     for (int i = 0; i < GPT_LAYER; i++)
-        has[i] = true;
-    for (int i = 0; i < nn->config.num_layers; i++)
+        has[i] = i < GPT_MTP_INPUT || nn->config.mtp_num_layers > 0;
+    for (int i = 0; i < nn->config.num_layers + nn->config.mtp_num_layers; i++)
         has[gpt_kind (nn, i)] = true;
     for (int i = 0; i < GPT_NUM_LAYERS; i++) {
         spec[i] = (struct layer_spec){ .name = "" };

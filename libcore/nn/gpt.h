@@ -44,6 +44,16 @@
  * Layers with experts (moe.h) have a router and experts in place of fc1 and fc2; moe_ops.h has
  * the way of a token.
  *
+ * Multi-token prediction (DeepSeek-AI 2024, section 2.2): layer k, from 0, reads what the layer
+ * before it hands to its head, for k = 0 what the final norm makes, and tokens of k + 1 positions
+ * later:
+ *
+ *   input  = eh_proj ([enorm (embedding (tokens)), hnorm (hidden)])
+ *   hidden = final_layernorm (transformer layer (input))
+ *
+ * The output layer, which all heads share, makes logits of it, for labels of k + 1 positions later.
+ * The mean of these losses, times a factor, is added to what is minimised.
+ *
  * A learnable softmax has a parameter of one number a head, split by heads, with initial values
  * as those of matrices and without weight decay.
  *
@@ -54,19 +64,29 @@
 
 #include "libcore/nn/layer.h"
 
-/* What the model is made of.  Transformer layers are of several kinds: one for each exchange of
- * context parallelism (topo/context.h), from GPT_LAYER on with a feed-forward half, from
- * GPT_EXPERTS on with experts.
+/* What the model is made of.  With layers for multi-token prediction, GPT_HEAD has its loss, and
+ * there is no GPT_LOSS.  Each of these layers is a GPT_MTP_INPUT, a transformer layer and a
+ * GPT_MTP_HEAD, or GPT_MTP_LAST for the last.  Transformer layers are of several kinds: one for
+ * each exchange of context parallelism (topo/context.h), from GPT_LAYER on with a feed-forward
+ * half, from GPT_EXPERTS on with experts.
  */
 enum gpt_layer {
     GPT_EMBEDDING,
     GPT_COPY,
     GPT_HEAD,
     GPT_LOSS,
+    GPT_MTP_INPUT,
+    GPT_MTP_HEAD,
+    GPT_MTP_LAST,
     GPT_LAYER,
     GPT_EXPERTS = GPT_LAYER + CONTEXT_NUM_COMMS,
     GPT_NUM_LAYERS = GPT_EXPERTS + CONTEXT_NUM_COMMS
 };
+
+/* Has a transformer layer experts?  Those for multi-token prediction, which come behind the others,
+ * are like the last of the others.
+ */
+bool gpt_has_experts (const struct model_config *c, int layer);
 
 /* The kind of a transformer layer. */
 enum gpt_layer gpt_kind (const struct nn *nn, int layer);

@@ -22,6 +22,8 @@ enum {
     KIND_EXPERT_FC1_BIAS, KIND_EXPERT_FC2, KIND_EXPERT_FC2_BIAS, KIND_SHARED_FC1, KIND_SHARED_FC2,
     KIND_SHARED_GATE,
     KIND_WORD = 100, KIND_POSITION, KIND_OUTPUT, KIND_FINAL_WEIGHT, KIND_FINAL_BIAS,
+    KIND_MTP_ENORM_WEIGHT, KIND_MTP_ENORM_BIAS, KIND_MTP_HNORM_WEIGHT, KIND_MTP_HNORM_BIAS,
+    KIND_MTP_PROJ,
 };
 
 /* A layer that is being specified. */
@@ -92,6 +94,16 @@ void gpt_add_residual (struct gpt_maker *m, const char *name, const struct gpt_s
 /* Memory of no use between phases. */
 int gpt_scratch (struct gpt_maker *m, const char *name, int64_t rows, int64_t cols);
 int gpt_wide_scratch (struct gpt_maker *m, const char *name, int64_t rows, int64_t cols);
+
+/* A word embedding or the weight of an output layer; the weight of a head, which may be either. */
+int gpt_vocabulary (struct gpt_maker *m, const char *name, int kind, bool whole_name);
+int gpt_head_weight (struct gpt_maker *m);
+
+/* With multi-token prediction: the heads, and what is before a layer (gpt_mtp.c). */
+void gpt_make_main_head (struct gpt_maker *m);
+void gpt_make_mtp_head (struct gpt_maker *m);
+void gpt_make_last_mtp_head (struct gpt_maker *m);
+void gpt_make_mtp_input (struct gpt_maker *m);
 
 /* The two halves of a transformer layer: 'out' = 'in' + ... */
 void gpt_add_attention (struct gpt_maker *m, int in, int out);

@@ -475,13 +475,25 @@ static void set_shape (struct param *p, const struct layer_param *row, const str
 
 void layer_name (const struct layer *layer, const char *name, char out[PIECE_NAME_MAX])
 {
-    const char *prefix = layer->spec->prefix, *number = strstr (prefix, "%d");
+    const char *prefix = layer->mtp > 0 ? layer->spec->mtp_prefix : layer->spec->prefix;
+    const char *number = strstr (prefix, "%d");
 
     if (number)
-        snprintf (out, PIECE_NAME_MAX, "%.*s%d%s%s", (int)(number - prefix), prefix, layer->number,
-                  number + 2, name);
+        snprintf (out, PIECE_NAME_MAX, "%.*s%d%s%s", (int)(number - prefix), prefix,
+                  layer->mtp > 0 ? layer->mtp - 1 : layer->number, number + 2, name);
     else
         snprintf (out, PIECE_NAME_MAX, "%s%s", prefix, name);
+}
+
+/* The coordinate of initial values that tells layers apart.  All copies of a word embedding have
+ * the same values.
+ */
+static uint64_t init_number (const struct layer *layer, const struct layer_param *row,
+                             const struct model_config *c)
+{
+    if (row->embedding || (layer->number < 0 && layer->mtp == 0))
+        return 0;
+    return (uint64_t)(layer->mtp > 0 ? c->num_layers + layer->mtp - 1 : layer->number);
 }
 
 static void describe (struct param *p, const struct layer *layer, const struct nn *nn,
@@ -489,7 +501,6 @@ static void describe (struct param *p, const struct layer *layer, const struct n
 {
     const struct layer_param *row = &layer->spec->param[i];
     const struct model_config *c = &nn->config;
-    uint64_t number = layer->number < 0 ? 0 : (uint64_t)layer->number;
     bool expert = row->experts > 0;
 
     *p = (struct param){
@@ -503,9 +514,12 @@ static void describe (struct param *p, const struct layer *layer, const struct n
         .order = order + i - 1,
         .init_repeat = row->repeat,
         .init_value = row->init == INIT_ONE ? 1.0f : 0.0f,
-        .init_key = rng_key (c->seed, RNG_INIT, (uint64_t)row->kind, number),
+        .init_key = rng_key (c->seed, RNG_INIT, (uint64_t)row->kind, init_number (layer, row, c)),
     };
-    layer_name (layer, row->name, p->name);
+    if (row->whole_name)
+        snprintf (p->name, sizeof (p->name), "%s", row->name);
+    else
+        layer_name (layer, row->name, p->name);
     if (expert)
         set_expert_shape (p, row, nn);
     else
@@ -525,7 +539,8 @@ void layer_describe (struct layer *layer, const struct nn *nn, bool sequence_par
     }
     layer->num_own = (size_t)layer->spec->num_params;
     if (layer->number >= 0)
-        layer->exchange = nn_exchange (nn, context_comm_at (&nn->context, layer->number));
+        layer->exchange = nn_exchange (nn, context_comm_at (&nn->context,
+                                                            nn_pattern_number (nn, layer->number)));
 }
 
 uint64_t layer_again (const struct layer *layer)
@@ -616,7 +631,10 @@ static struct check_place place_of (const struct pass *pass, bool forward, int p
     const struct layer *layer = pass->layer;
     int n = layer->spec->num_phases;
 
-    if (layer->number < 0)
+    if (layer->mtp > 0)
+        snprintf (where, WHERE_MAX, "mtp %s %d: %s", layer->spec->name, layer->mtp - 1,
+                  layer->spec->phase[phase].name);
+    else if (layer->number < 0)
         snprintf (where, WHERE_MAX, "%s", layer->spec->name);
     else
         snprintf (where, WHERE_MAX, "%s %d: %s", layer->spec->name, layer->number,
@@ -723,6 +741,9 @@ static int fail (const struct pass *pass, int phase, const char *way, struct mg_
 {
     const struct layer *layer = pass->layer;
 
+    if (layer->mtp > 0)
+        return mg_error_prefix (err, "mtp %s %d: %s: %s", layer->spec->name, layer->mtp - 1,
+                                layer->spec->phase[phase].name, way);
     if (layer->number < 0)
         return mg_error_prefix (err, "%s: %s", layer->spec->name, way);
     return mg_error_prefix (err, "%s %d: %s: %s", layer->spec->name, layer->number,

@@ -37,6 +37,7 @@ enum init { INIT_ZERO, INIT_ONE, INIT_NORMAL, INIT_SCALED };
 
 struct layer_param {
     const char *name;  /* behind the prefix of the layer; with 'experts', %d is the expert */
+    bool whole_name;   /* the layer's prefix is not put before the name */
     int ndims;
     int64_t global[2]; /* shape of the whole tensor, without padding; with 'experts', of one */
     int experts;       /* 0; or that many tensors of this shape, one of each expert: this rank's
@@ -57,8 +58,10 @@ struct layer_param {
                           kind, and the kind stays when other parameters come or go */
     bool matrix;       /* a factor of matrix products, which may be stored in float8 */
     bool product;      /* no matrix, but its gradient is one product all the same */
-    bool embedding;    /* the word embedding; if it is tied, two layers use it, or two ranks each
-                          have a copy */
+    bool embedding;    /* the word embedding: if several layers use it, all layers of a rank have
+                          one copy */
+    bool output;       /* the output layer's weight, if it is not the word embedding: heads share
+                          it */
 };
 
 enum layer_life {
@@ -138,6 +141,8 @@ enum { LAYER_NONE = 0 };
 struct layer_spec {
     const char *name;   /* "layer", "embedding": for texts */
     const char *prefix; /* prefix of parameter names; "%d" is the number of the layer */
+    const char *mtp_prefix; /* prefix if the layer is one for multi-token prediction; "%d" is the
+                               number among these */
     struct layer_param param[LAYER_MAX_PARAMS + 1];
     int num_params; /* in param[1], ... */
     struct layer_tensor tensor[LAYER_MAX_TENSORS + 1];
@@ -205,7 +210,10 @@ double layer_cost (const struct layer_spec *spec, uint64_t phases, const struct 
 /* A layer of this rank. */
 struct layer {
     const struct layer_spec *spec;
-    int number;    /* of the transformer layer, from 0; -1: no transformer layer */
+    int number;    /* of the transformer layer, from 0; -1: no transformer layer.  Those for
+                      multi-token prediction come behind the others */
+    int mtp;       /* 0, or 1 + its number among the layers for multi-token prediction: it reads
+                      tokens and labels of so many positions later */
     int step;      /* place in the model: embedding 0, transformer layers from 1, ... */
     struct param *param[LAYER_MAX_PARAMS + 1]; /* by index of the specification */
     struct layer_unit unit;
@@ -213,6 +221,7 @@ struct layer {
     struct router_state *router; /* of a layer with experts (router.h) */
     size_t first;  /* place of its first own parameter among all of the rank */
     size_t num_own; /* number of its own parameters */
+    size_t apart;   /* 1 + place of one that is not beside the others; 0: none */
 };
 
 /* Describe the layer's parameters in p[0], ..., p[spec->num_params - 1], make the layer point to
@@ -236,7 +245,9 @@ struct pass {
     struct check *check; /* finds the first NaN or infinity (check.h); NULL: none */
     double loss_weight;  /* of this microbatch in the iteration's loss, times the loss scale */
     bool per_token_loss; /* the microbatch's loss is the sum over its tokens, not the mean */
-    double *loss;        /* device memory: three sums that the loss is added to */
+    double *loss;        /* device memory: three sums that the loss is added to, then three for
+                            each layer for multi-token prediction */
+    double *unused_loss; /* device memory: three sums that nobody reads */
     /* The model sets the rest for each layer. */
     const struct layer *layer;
     struct tensor *tensor; /* by index of the specification */

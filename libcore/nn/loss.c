@@ -22,6 +22,17 @@ static int64_t valid_columns (const struct nn *nn)
     return valid > nn->local_vocab ? nn->local_vocab : valid;
 }
 
+/* The labels and the weights of tokens that belong to a layer's logits. */
+static const int32_t *labels (const struct pass *pass)
+{
+    return tensor_at (&pass->in->label, pass->layer->mtp * pass->shape->tokens);
+}
+
+static const float *masks (const struct pass *pass)
+{
+    return tensor_at (&pass->in->mask, pass->layer->mtp * pass->shape->tokens);
+}
+
 /* The sums of all ranks' columns. */
 static int sum_up (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
@@ -42,7 +53,7 @@ static int sum_up (const struct pass *pass, const struct phase *phase, struct mg
         .first = first_column (nn),
         .logits = max.logits,
         .max = max.max,
-        .label = tensor_at (&pass->in->label, 0),
+        .label = labels (pass),
         .sum = tensor_at (sums, 0),
         .target = tensor_at (sums, tokens),
     };
@@ -54,26 +65,42 @@ static int sum_up (const struct pass *pass, const struct phase *phase, struct mg
     return nn_all_reduce (nn, sum.sum, 2 * tokens, MG_SUM, err);
 }
 
+/* What is minimised has the mean of the losses of multi-token prediction, times a factor.  If the
+ * loss is a sum over tokens, which the number of all tokens divides later, a layer's mean counts as
+ * many times as the main loss has tokens.
+ */
+static int scale_mtp (const struct pass *pass, struct kern_xent_loss *l, struct mg_error *err)
+{
+    const struct nn *nn = pass->nn;
+    const struct model_config *c = &nn->config;
+
+    l->weight *= c->mtp_scaling_factor / c->mtp_num_layers;
+    l->times = pass->per_token_loss ? tensor_at (&pass->in->count, 0) : NULL;
+    l->out = tensor_address (pass->unused_loss);
+    return kern_xent_loss (nn->kern, l, nn->compute, err);
+}
+
 static int cross_entropy_fwd (const struct pass *pass, const struct phase *phase,
                               struct mg_error *err)
 {
     const struct nn *nn = pass->nn;
     const struct tensor *sums = pass_tensor (pass, phase, LOSS_SUMS);
-    const struct kern_xent_loss l = {
+    int mtp = pass->layer->mtp;
+    struct kern_xent_loss l = {
         .tokens = pass->shape->tokens,
         .sum = tensor_at (sums, 0),
         .target = tensor_at (sums, pass->shape->tokens),
-        .mask = tensor_at (&pass->in->mask, 0),
+        .mask = masks (pass),
         .weight = pass->loss_weight,
         .scale = pass_data (pass, phase, LOSS_SCALE),
-        .count = pass->in->count.ndims > 0 ? tensor_at (&pass->in->count, 0) : NULL,
-        .out = tensor_address (pass->loss),
-        .per_token = pass->per_token_loss,
+        .count = pass->in->count.ndims > 0 ? tensor_at (&pass->in->count, mtp) : NULL,
+        .out = tensor_address (pass->loss + 3 * mtp),
+        .per_token = pass->per_token_loss && mtp == 0,
     };
 
-    if (sum_up (pass, phase, err) < 0)
+    if (sum_up (pass, phase, err) < 0 || kern_xent_loss (nn->kern, &l, nn->compute, err) < 0)
         return -1;
-    return kern_xent_loss (nn->kern, &l, nn->compute, err);
+    return mtp > 0 ? scale_mtp (pass, &l, err) : 0;
 }
 
 static int cross_entropy_bwd (const struct pass *pass, const struct phase *phase,
@@ -88,7 +115,7 @@ static int cross_entropy_bwd (const struct pass *pass, const struct phase *phase
         .logits = pass_data (pass, phase, LOSS_LOGITS),
         .max = pass_data (pass, phase, LOSS_MAX),
         .sum = pass_data (pass, phase, LOSS_SUMS),
-        .label = tensor_at (&pass->in->label, 0),
+        .label = labels (pass),
         .scale = pass_data (pass, phase, LOSS_SCALE),
         .dtype = nn->dtype,
     };

@@ -20,7 +20,7 @@ void *model_allocate (size_t n, size_t size, struct mg_error *err)
 
 static bool has_router (const struct model *m, const struct layer *layer)
 {
-    return layer->number >= 0 && moe_layer (&m->nn.config.moe, layer->number);
+    return layer->number >= 0 && gpt_has_experts (&m->nn.config, layer->number);
 }
 
 static int setup_side (struct model *m, const char *name, struct nn_side *side,
@@ -141,6 +141,25 @@ static int setup_specs (struct model *m, struct mg_error *err)
     return 0;
 }
 
+/* A transformer layer for multi-token prediction is a unit of its own, as in Megatron-LM, which has
+ * no such units with RECOMPUTE_BLOCK.
+ */
+static void form_mtp_units (struct model *m, struct chunk *chunk)
+{
+    const struct recompute *r = &m->spec.recompute;
+
+    if (r->granularity != RECOMPUTE_FULL || r->method != RECOMPUTE_UNIFORM)
+        return;
+    for (int l = 0; l < chunk->num_layers; l++) {
+        struct layer *layer = &chunk->layer[l];
+
+        if (layer->mtp == 0 || layer->number < 0)
+            continue;
+        layer->spec = &m->again_spec[layer->spec - &m->layer_spec[GPT_LAYER]];
+        layer->unit.size = 1;
+    }
+}
+
 /* Put the transformer layers of a chunk into units.  Outputs between two units can be split. */
 static void form_units (struct model *m, struct chunk *chunk)
 {
@@ -179,13 +198,16 @@ static int describe_chunk (struct model *m, int c, struct model_describer *d,
     model_part_layers (&m->spec.config, &chunk->part, places, n);
     chunk->num_layers = n;
     chunk->output = -1;
+    model_describe_copy (d, &chunk->part, c);
     for (int i = 0; i < n; i++) {
         model_describe_layer (d, &places[i], c, &chunk->layer[i]);
         if (places[i].which == GPT_LAYER || places[i].which == GPT_COPY)
             chunk->output = i;
     }
+    model_describe_output (d, &chunk->part, chunk->layer, n);
     chunk->first_layer = chunk->part.first;
     form_units (m, chunk);
+    form_mtp_units (m, chunk);
     free (places);
     return 0;
 }
@@ -258,9 +280,13 @@ static int check_stages (const struct model_spec *spec, int pp, struct mg_error 
         return mg_error_set (err, EINVAL, "model: the stages are of %d layers on %d pipeline "
                              "ranks, the model has %d on %d", layers, s->pp,
                              spec->config.num_layers, pp);
-    if (mtp > 0)
-        return mg_error_set (err, ENOTSUP, "model: layers for multi-token prediction are not "
-                             "available in this version");
+    if (mtp != spec->config.mtp_num_layers)
+        return mg_error_set (err, EINVAL, "model: the stages have %d layers for multi-token "
+                             "prediction, the model has %d", mtp, spec->config.mtp_num_layers);
+    if (s->stage[s->pp * s->vpp - 1].mtp_layers != mtp)
+        return mg_error_set (err, ENOTSUP, "model: layers for multi-token prediction are on the "
+                             "stage of the loss in this version: the last stage of the layout must "
+                             "have all m");
     return 0;
 }
 
@@ -270,7 +296,8 @@ static int setup_chunks (struct model *m, const struct job *job, struct mg_error
     const struct grid *grid = job_grid (job);
     int pp = grid_size (grid, false, MG_AXIS_PP), rc;
     int rank = grid_coord (grid, false, MG_AXIS_PP, job_rank (job));
-    const struct stages_config even = { .num_layers = m->spec.config.num_layers, .pp = pp };
+    const struct stages_config even = { .num_layers = m->spec.config.num_layers, .pp = pp,
+                                        .mtp_layers = m->spec.config.mtp_num_layers };
     struct stages *own = NULL;
 
     if (!m->spec.stages) {
@@ -463,9 +490,7 @@ enum mg_dtype model_dtype (const struct model *m)
     return m->nn.dtype;
 }
 
-const char *const model_loss_names[MODEL_NUM_LOSSES] = { [MODEL_LM_LOSS] = "lm loss" };
-
-int model_loss (struct model *m, enum model_losses loss, double sums[3], struct mg_error *err)
+int model_loss (struct model *m, int loss, double sums[3], struct mg_error *err)
 {
     return device_fetch (m->nn.compute, sums, tensor_at (&m->shared.loss, 3 * (int64_t)loss),
                          3 * sizeof (double), err);
@@ -474,7 +499,7 @@ int model_loss (struct model *m, enum model_losses loss, double sums[3], struct 
 int model_clear_losses (struct model *m, struct mg_error *err)
 {
     return device_set (m->nn.compute, m->shared.loss.data, 0,
-                       MODEL_NUM_LOSSES * 3 * sizeof (double), err);
+                       (size_t)tensor_count (&m->shared.loss) * sizeof (double), err);
 }
 
 struct router_state *model_routers (struct model *m, int *n)

@@ -142,14 +142,14 @@ int model_forward (struct model *m, const struct model_mode *mode, int chunk, in
 int model_backward (struct model *m, const struct model_mode *mode, int chunk, int slot,
                     struct mg_error *err);
 
-/* The losses of a model, and their names. */
-enum model_losses { MODEL_LM_LOSS, MODEL_NUM_LOSSES };
-extern const char *const model_loss_names[MODEL_NUM_LOSSES];
+/* The losses of a model: MODEL_MTP_LOSS + k is that of layer k for multi-token prediction. */
+enum model_losses { MODEL_LM_LOSS, MODEL_MTP_LOSS };
 
 /* The three sums of a loss (struct kern_xent_loss) over the passes since model_clear_losses();
- * zeros on ranks without the last stage.  Waits for the compute stream.
+ * zeros on ranks without the last stage.  The losses of multi-token prediction are without their
+ * factor, and always means over the tokens of a microbatch.  Waits for the compute stream.
  */
-int model_loss (struct model *m, enum model_losses loss, double sums[3], struct mg_error *err);
+int model_loss (struct model *m, int loss, double sums[3], struct mg_error *err);
 int model_clear_losses (struct model *m, struct mg_error *err);
 
 /* The routers of this rank's layers with experts (router.h), *n of them. */

@@ -142,15 +142,18 @@ static void carve_slot (const struct model *m, int pool, struct slot *s, struct 
     struct arena start;
     size_t most;
     bool overflow = false;
+    int64_t parts;
 
     *s = (struct slot){ .tensor = s->tensor, .routed = s->routed };
     s->in.sample = take (a, MG_INT64, shape->batch, 1);
+    s->in.depths = m->nn.config.mtp_num_layers;
+    parts = 1 + s->in.depths;
     if (m->pool[pool].tokens) {
-        s->in.token = take (a, MG_INT32, shape->tokens, 1);
-        s->in.label = take (a, MG_INT32, shape->tokens, 1);
-        s->in.mask = take (a, MG_FLOAT32, shape->tokens, 1);
-        if (m->nn.cp_size > 1)
-            s->in.count = take (a, MG_FLOAT64, 1, 1);
+        s->in.token = take (a, MG_INT32, parts * shape->tokens, 1);
+        s->in.label = take (a, MG_INT32, parts * shape->tokens, 1);
+        s->in.mask = take (a, MG_FLOAT32, parts * shape->tokens, 1);
+        if (m->nn.cp_size > 1 || parts > 1)
+            s->in.count = take (a, MG_FLOAT64, parts, 1);
     }
     if (m->nn.config.reset_attention)
         s->in.start = take (a, MG_INT32, shape->whole_seq * shape->batch, 1);
@@ -243,7 +246,7 @@ static void carve_shared (const struct model *m, struct shared *s, bool plan, st
     if (shape->rows < shape->tokens)
         s->gathered = take (a, m->nn.dtype, shape->tokens, m->nn.hidden);
     s->weight = take (a, m->nn.dtype, largest_stored (m), 1);
-    s->loss = take (a, MG_FLOAT64, MODEL_NUM_LOSSES, 3);
+    s->loss = take (a, MG_FLOAT64, 2 + m->nn.config.mtp_num_layers, 3);
     s->rope = (struct tensor){ .data = NULL };
     s->positions = (struct tensor){ .data = NULL };
     if (shape->position.at)

@@ -17,31 +17,48 @@ struct model_part model_part_at (const struct stages *stages, int rank, int chun
     return (struct model_part){
         .first_layer = stage->offset,
         .num_layers = stage->num_layers,
+        .mtp_layers = stage->mtp_layers,
         .first = rank == 0 && chunk == 0,
         .last = rank == stages->pp - 1 && chunk == stages->vpp - 1,
     };
 }
 
+/* A list of layers, of which the first 'max' are written. */
+struct place_list {
+    struct model_place *place;
+    int n, max;
+};
+
+static void add_place (struct place_list *list, enum gpt_layer which, int number, int mtp, int step)
+{
+    if (list->n < list->max)
+        list->place[list->n] = (struct model_place){ which, number, mtp, step };
+    list->n++;
+}
+
 int model_part_layers (const struct model_config *c, const struct model_part *part,
                        struct model_place *places, int max)
 {
-    int n = 0, top = 1 + c->num_layers;
-    struct model_place all[] = { { GPT_EMBEDDING, -1, 0 }, { GPT_COPY, -1, 0 },
-                                 { GPT_HEAD, -1, top }, { GPT_LOSS, -1, top + 1 } };
-    const bool has[] = { part->first, !part->first && !part->last && part->num_layers == 0,
-                         part->last, part->last };
+    struct place_list list = { places, 0, max };
+    int top = 1 + c->num_layers;
 
-    for (int i = 0; i < 4; i++) {
-        for (int l = 0; i == 1 && l < part->num_layers; l++, n++) {
-            int layer = part->first_layer + l;
-
-            if (n < max)
-                places[n] = (struct model_place){ GPT_LAYER, layer, 1 + layer };
-        }
-        if (has[i] && n++ < max)
-            places[n - 1] = all[i];
+    if (part->first)
+        add_place (&list, GPT_EMBEDDING, -1, 0, 0);
+    for (int l = part->first_layer; l < part->first_layer + part->num_layers; l++)
+        add_place (&list, GPT_LAYER, l, 0, 1 + l);
+    if (!part->first && !part->last && part->num_layers == 0)
+        add_place (&list, GPT_COPY, -1, 0, 0);
+    if (part->last)
+        add_place (&list, GPT_HEAD, -1, 0, top++);
+    if (part->last && part->mtp_layers == 0)
+        add_place (&list, GPT_LOSS, -1, 0, top);
+    for (int k = 0; k < part->mtp_layers; k++, top += 3) {
+        add_place (&list, GPT_MTP_INPUT, -1, k + 1, top);
+        add_place (&list, GPT_LAYER, c->num_layers + k, k + 1, top + 1);
+        add_place (&list, k + 1 < part->mtp_layers ? GPT_MTP_HEAD : GPT_MTP_LAST, -1, k + 1,
+                   top + 2);
     }
-    return n;
+    return list.n;
 }
 
 /* --- the whole model, which one rank would have --- */
@@ -103,36 +120,71 @@ static int layers_params (const struct layer_spec *spec, const struct nn *nn, in
     return params;
 }
 
-/* Tensors of the whole model below a layer; those of all experts count as one. */
+/* Parameters of a specification that other layers do not share. */
+static int own_params (const struct layer_spec *spec)
+{
+    int n = 0;
+
+    for (int i = 1; i <= spec->num_params; i++)
+        n += !spec->param[i].embedding && !spec->param[i].output;
+    return n;
+}
+
+/* Parameters of layers for multi-token prediction before number 'k'. */
+static int mtp_params (const struct layer_spec *spec, const struct nn *nn, int k)
+{
+    int each = own_params (&spec[GPT_MTP_INPUT]) + own_params (&spec[GPT_MTP_LAST]);
+
+    return layers_params (spec, nn, nn->config.num_layers, k) + k * each;
+}
+
+/* Tensors of the whole model below a layer; those of all experts count as one.  The final norm,
+ * layers for multi-token prediction and the output layer follow each other.
+ */
 static int order_of (const struct layer_spec *spec, const struct nn *nn,
                      const struct model_place *place)
 {
-    int layers = place->which == GPT_LAYER ? place->number : nn->config.num_layers;
+    bool inside = place->which == GPT_LAYER;
+    int layers = inside && place->mtp == 0 ? place->number : nn->config.num_layers;
+    int order = spec[GPT_EMBEDDING].num_params + layers_params (spec, nn, 0, layers);
 
     if (place->which == GPT_EMBEDDING)
         return 0;
-    return spec[GPT_EMBEDDING].num_params + layers_params (spec, nn, 0, layers);
+    if (place->mtp == 0)
+        return order;
+    order += own_params (&spec[GPT_HEAD]) + mtp_params (spec, nn, place->mtp - 1);
+    if (place->which != GPT_MTP_INPUT)
+        order += own_params (&spec[GPT_MTP_INPUT]);
+    if (place->which != GPT_MTP_INPUT && !inside)
+        order += spec[gpt_kind (nn, nn->config.num_layers)].num_params;
+    return order;
+}
+
+static int num_tensors (const struct layer_spec *spec, const struct nn *nn)
+{
+    const struct model_place head = { .which = GPT_HEAD };
+
+    return order_of (spec, nn, &head) + spec[GPT_HEAD].num_params
+           - nn->config.tied_embeddings + mtp_params (spec, nn, nn->config.mtp_num_layers);
 }
 
 int model_config_tensors (const struct model_config *c)
 {
     const struct nn nn = describing_nn (c, 1, 1, 1, false);
-    const struct model_place head = { .which = GPT_HEAD };
     struct layer_spec spec[GPT_NUM_LAYERS];
 
-    if (describing_specs (&nn, spec, NULL) < 0)
-        return 0;
-    return order_of (spec, &nn, &head) + spec[GPT_HEAD].num_params - c->tied_embeddings;
+    return describing_specs (&nn, spec, NULL) < 0 ? 0 : num_tensors (spec, &nn);
 }
 
-static int64_t count_parameters (const struct layer_spec *spec, bool tied)
+/* 'shared': those count that other layers have, too. */
+static int64_t count_parameters (const struct layer_spec *spec, bool shared)
 {
     int64_t total = 0;
 
     for (int i = 1; i <= spec->num_params; i++) {
         const struct layer_param *p = &spec->param[i];
 
-        if (!tied || !p->embedding)
+        if (shared || (!p->embedding && !p->output))
             total += p->global[0] * (p->ndims == 2 ? p->global[1] : 1)
                      * (p->experts > 0 ? p->experts : 1);
     }
@@ -143,14 +195,17 @@ int64_t model_config_parameters (const struct model_config *c)
 {
     const struct nn nn = describing_nn (c, 1, 1, 1, false);
     struct layer_spec spec[GPT_NUM_LAYERS];
-    int64_t layers = 0;
+    int64_t total = 0;
 
     if (describing_specs (&nn, spec, NULL) < 0)
         return 0;
-    for (int i = 0; i < c->num_layers; i++)
-        layers += count_parameters (&spec[gpt_kind (&nn, i)], false);
-    return count_parameters (&spec[GPT_EMBEDDING], false) + layers
-           + count_parameters (&spec[GPT_HEAD], c->tied_embeddings);
+    for (int i = 0; i < c->num_layers + c->mtp_num_layers; i++)
+        total += count_parameters (&spec[gpt_kind (&nn, i)], true);
+    if (c->mtp_num_layers > 0)
+        total += c->mtp_num_layers * (count_parameters (&spec[GPT_MTP_INPUT], false)
+                                      + count_parameters (&spec[GPT_MTP_LAST], false));
+    return total + count_parameters (&spec[GPT_EMBEDDING], true)
+           + count_parameters (&spec[GPT_HEAD], !c->tied_embeddings);
 }
 
 double model_config_flops (const struct model_config *c)
@@ -162,10 +217,13 @@ double model_config_flops (const struct model_config *c)
 
     if (describing_specs (&nn, spec, NULL) < 0)
         return 0;
-    for (int i = 0; i < GPT_LAYER; i++)
+    for (int i = 0; i <= GPT_LOSS; i++)
         forward += layer_flops (&spec[i], &nn, &shape);
-    for (int i = 0; i < c->num_layers; i++)
+    for (int i = 0; i < c->num_layers + c->mtp_num_layers; i++)
         forward += layer_flops (&spec[gpt_kind (&nn, i)], &nn, &shape);
+    if (c->mtp_num_layers > 0)
+        forward += c->mtp_num_layers * (layer_flops (&spec[GPT_MTP_INPUT], &nn, &shape)
+                                        + layer_flops (&spec[GPT_MTP_LAST], &nn, &shape));
     return 3 * forward; /* backward, a product has two */
 }
 
@@ -175,28 +233,86 @@ size_t model_part_params (const struct layer_spec spec[GPT_NUM_LAYERS], const st
                           const struct model_part *part)
 {
     size_t n = (size_t)layers_params (spec, nn, part->first_layer, part->num_layers);
+    size_t mtp = (size_t)part->mtp_layers;
 
+    if (mtp > 0)
+        n += (size_t)layers_params (spec, nn, nn->config.num_layers, part->mtp_layers)
+             + mtp * (size_t)(spec[GPT_MTP_INPUT].num_params + spec[GPT_MTP_LAST].num_params)
+             + 2; // apart from their layers
     return n + (part->first ? (size_t)spec[GPT_EMBEDDING].num_params : 0)
            + (part->last ? (size_t)spec[GPT_HEAD].num_params : 0);
 }
 
-/* A tied output layer is the word embedding where this rank has it, which is then not shared;
- * else a copy of its own, kept equal by the embedding group.
+/* Layers of this rank share the word embedding, which is then not shared with other ranks unless it
+ * is the last stage's copy, kept equal by the embedding group.  So a tied output layer and the
+ * layers for multi-token prediction use it.
  */
-static void tie (struct model_describer *d, struct layer *layer, int i)
+static void share_embedding (struct model_describer *d, struct layer *layer, int i)
 {
+    const struct model_config *c = &d->nn->config;
     struct param *own = layer->param[i];
 
     if (layer->spec == &d->spec[GPT_EMBEDDING]) {
         d->word = own;
-        own->shared_embedding = d->nn->config.tied_embeddings;
+        own->shared_embedding = c->tied_embeddings || c->mtp_num_layers > 0;
     } else if (d->word) {
         layer->param[i] = d->word;
         layer->num_own--;
-        d->word->shared_embedding = false;
+        layer->apart = d->copy;
+        d->copy = 0;
+        d->word->shared_embedding = d->word->shared_copy;
     } else {
+        d->word = own;
         own->shared_embedding = own->shared_copy = true;
         own->order = 0;
+    }
+}
+
+/* Heads share the output layer, which comes behind all other parameters.  Without multi-token
+ * prediction it does so anyway.
+ */
+static void share_output (struct model_describer *d, struct layer *layer, int i)
+{
+    if (d->nn->config.mtp_num_layers == 0)
+        return;
+    layer->num_own--;
+    if (layer->mtp == 0)
+        d->output = *layer->param[i];
+}
+
+void model_describe_copy (struct model_describer *d, const struct model_part *part, int chunk)
+{
+    struct layer layer = { .spec = &d->spec[GPT_MTP_INPUT], .number = -1, .mtp = 1 };
+    struct param p[LAYER_MAX_PARAMS];
+
+    if (part->mtp_layers == 0 || part->first || d->word)
+        return;
+    layer_describe (&layer, d->nn, d->sequence_parallel, p, 0);
+    d->word = d->next++;
+    *d->word = p[layer.spec->num_params - 1];
+    d->word->chunk = chunk;
+    d->word->order = 0;
+    d->word->shared_embedding = d->word->shared_copy = true;
+    d->copy = (size_t)(d->next - d->first);
+}
+
+void model_describe_output (struct model_describer *d, const struct model_part *part,
+                            struct layer *layers, int n)
+{
+    struct param *output = d->next;
+
+    if (part->mtp_layers == 0 || d->nn->config.tied_embeddings)
+        return;
+    *d->next++ = d->output;
+    output->order = num_tensors (d->spec, d->nn) - 1;
+    for (int l = 0; l < n; l++) {
+        const struct layer_spec *spec = layers[l].spec;
+
+        if (spec->num_params == 0 || !spec->param[spec->num_params].output)
+            continue;
+        layers[l].param[spec->num_params] = output;
+        if (layers[l].mtp == 0)
+            layers[l].apart = (size_t)(d->next - d->first);
     }
 }
 
@@ -205,14 +321,17 @@ void model_describe_layer (struct model_describer *d, const struct model_place *
 {
     const struct layer_spec *spec = spec_of (d->spec, d->nn, place);
 
-    *layer = (struct layer){ .spec = spec, .number = place->number, .step = place->step,
+    *layer = (struct layer){ .spec = spec, .number = place->number, .mtp = place->mtp,
+                             .step = place->step,
                              .first = (size_t)(d->next - d->first) };
     layer_describe (layer, d->nn, d->sequence_parallel, d->next,
                     order_of (d->spec, d->nn, place));
     for (int i = 1; i <= spec->num_params; i++) {
         layer->param[i]->chunk = chunk;
         if (spec->param[i].embedding)
-            tie (d, layer, i);
+            share_embedding (d, layer, i);
+        else if (spec->param[i].output)
+            share_output (d, layer, i);
     }
     d->next += layer->num_own;
 }
@@ -229,8 +348,10 @@ static int list_chunk (struct model_describer *d, const struct model_part *part,
     if (!places)
         return mg_error_set (err, ENOMEM, "out of memory for %d layers", n);
     model_part_layers (c, part, places, n);
+    model_describe_copy (d, part, chunk);
     for (int i = 0; i < n; i++)
         model_describe_layer (d, &places[i], chunk, &layer);
+    model_describe_output (d, part, NULL, 0);
     free (places);
     return 0;
 }

@@ -1,7 +1,8 @@
 /* model_params - which layers a stage has, and the parameters of a whole model.
  *
  * Order of all parameter tensors of the model (param->order): word embedding, position
- * embedding, the layers, final norm, output layer if it is not the word embedding.
+ * embedding, the layers, final norm, layers for multi-token prediction, output layer if it is not
+ * the word embedding.
  */
 #ifndef LIBCORE_NN_MODEL_PARAMS_H
 #define LIBCORE_NN_MODEL_PARAMS_H
@@ -15,6 +16,7 @@
 /* One global stage of the model. */
 struct model_part {
     int first_layer, num_layers;
+    int mtp_layers;   /* for multi-token prediction, all of the model or none; only of the last */
     bool first, last; /* has the embedding, has the head */
 };
 
@@ -26,7 +28,7 @@ struct model_part model_part_at (const struct stages *stages, int rank, int chun
  */
 struct model_place {
     enum gpt_layer which;
-    int number, step; /* see struct layer */
+    int number, mtp, step; /* see struct layer */
 };
 int model_part_layers (const struct model_config *c, const struct model_part *part,
                        struct model_place *places, int max);
@@ -54,13 +56,23 @@ struct model_describer {
     const struct layer_spec *spec; /* [GPT_NUM_LAYERS] */
     struct param *first, *next; /* the rank's parameters, the next free record */
     struct param *word;         /* the word embedding, if this rank has it */
+    size_t copy;                /* 1 + place of its copy, until a layer that uses it is described */
+    struct param output;        /* the output layer's weight, until it gets its record */
 };
 
-/* Parameter records that the layers of a stage take while they are described: one more than stay
- * if the output layer is the word embedding of the same rank.
+/* Parameter records that the layers of a stage take while they are described: more than stay if
+ * layers share parameters.
  */
 size_t model_part_params (const struct layer_spec spec[GPT_NUM_LAYERS], const struct nn *nn,
                           const struct model_part *part);
+
+/* With multi-token prediction, the parameters that layers share: describe the last stage's copy of
+ * the word embedding, before the layers of a chunk; describe the weight of the output layer, behind
+ * them, and point the 'n' layers at it.
+ */
+void model_describe_copy (struct model_describer *d, const struct model_part *part, int chunk);
+void model_describe_output (struct model_describer *d, const struct model_part *part,
+                            struct layer *layers, int n);
 
 /* Describe the parameters of a layer of the rank's chunk number 'chunk' and point the layer at
  * them.  Layers are described in order.

@@ -43,7 +43,11 @@ static int tell (const struct layer *layer, const struct model_hooks *hooks,
                  int (*hook) (void *arg, size_t first, size_t n, struct mg_error *err),
                  struct mg_error *err)
 {
-    return hook ? hook (hooks->arg, layer->first, layer->num_own, err) : 0;
+    if (!hook)
+        return 0;
+    if (layer->apart > 0 && hook (hooks->arg, layer->apart - 1, 1, err) < 0)
+        return -1;
+    return hook (hooks->arg, layer->first, layer->num_own, err);
 }
 
 static struct pass start (const struct model *m, const struct model_mode *mode,
@@ -58,6 +62,7 @@ static struct pass start (const struct model *m, const struct model_mode *mode,
         .loss_weight = mode->loss_weight,
         .per_token_loss = mode->per_token_loss,
         .loss = m->shared.loss.data,
+        .unused_loss = tensor_at (&m->shared.loss, 3 * (1 + m->nn.config.mtp_num_layers)),
     };
 }
 

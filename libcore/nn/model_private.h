@@ -44,7 +44,8 @@ struct shared {
     struct tensor summands;               /* see struct nn_experts */
     struct tensor positions; /* of the rows of all context-parallel ranks; empty: rows are at their
                                 positions */
-    struct tensor loss;     /* [MODEL_NUM_LOSSES][3] float64 */
+    struct tensor loss;     /* [2 + layers for multi-token prediction][3] float64: of the losses,
+                               and sums that nobody reads */
 };
 
 /* Slots for chunks that need the same memory. */

@@ -193,7 +193,7 @@ int names_add_layer (struct names *names, const struct names_scheme *scheme,
         const struct layer_param *p = &spec->param[i];
         struct place at = { .pattern = pattern, .number = number };
 
-        snprintf (pattern, sizeof (pattern), "%s%s", spec->prefix, p->name);
+        snprintf (pattern, sizeof (pattern), "%s%s", p->whole_name ? "" : spec->prefix, p->name);
         for (; at.expert < (p->experts > 0 ? p->experts : 1); at.expert++) {
             if (add_named (names, scheme, p, &at, err) < 0)
                 return -1;
@@ -204,20 +204,23 @@ int names_add_layer (struct names *names, const struct names_scheme *scheme,
 
 /* The state of a router, which is no parameter. */
 static int add_router (struct names *names, const struct names_scheme *scheme,
-                       const struct model_moe *moe, int number, struct mg_error *err)
+                       const struct model_moe *moe, const char *prefix, int number,
+                       struct mg_error *err)
 {
     const struct {
-        const char *pattern;
+        const char *name;
         bool there;
-    } rows[] = { { "decoder.layers.%d.mlp.router.expert_bias", moe->expert_bias },
-                 { "decoder.layers.%d.mlp.router.qb_beta", moe->choice == MOE_QUANTILE } };
+    } rows[] = { { "mlp.router.expert_bias", moe->expert_bias },
+                 { "mlp.router.qb_beta", moe->choice == MOE_QUANTILE } };
     const struct layer_param p = { .ndims = 1, .global = { moe->experts } };
 
     for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
-        const struct place at = { .pattern = rows[i].pattern, .number = number };
+        char pattern[PIECE_NAME_MAX];
+        const struct place at = { .pattern = pattern, .number = number };
 
         if (!rows[i].there)
             continue;
+        snprintf (pattern, sizeof (pattern), "%s%s", prefix, rows[i].name);
         if (add_named (names, scheme, &p, &at, err) < 0)
             return -1;
         names->param[names->num_params - 1].state = true;
@@ -225,17 +228,24 @@ static int add_router (struct names *names, const struct names_scheme *scheme,
     return 0;
 }
 
-/* The output layer is the word embedding, which is in the list already. */
+/* Drop parameters that are in the list already: the word embedding, and the output layer. */
+static void drop_shared (struct layer_spec *spec)
+{
+    int kept = 0;
+
+    for (int i = 1; i <= spec->num_params; i++) {
+        if (!spec->param[i].embedding && !spec->param[i].output)
+            spec->param[++kept] = spec->param[i];
+    }
+    spec->num_params = kept;
+}
+
+/* The output layer is the word embedding. */
 static void tie (struct names *names, const struct names_scheme *scheme, struct layer_spec *head)
 {
     const struct names_row *row = names_row_of (scheme, "output_layer.weight");
-    int kept = 0;
 
-    for (int i = 1; i <= head->num_params; i++) {
-        if (!head->param[i].embedding)
-            head->param[++kept] = head->param[i];
-    }
-    head->num_params = kept;
+    drop_shared (head);
     if (row)
         names_format (names->tied, row->theirs, 0, 0);
 }
@@ -243,7 +253,9 @@ static void tie (struct names *names, const struct names_scheme *scheme, struct 
 static int add_layers (struct names *names, const struct names_scheme *scheme,
                        const struct model_config *c, struct mg_error *err)
 {
-    const struct model_part whole = { .num_layers = c->num_layers, .first = true, .last = true };
+    const struct model_part whole = { .num_layers = c->num_layers,
+                                      .mtp_layers = c->mtp_num_layers, .first = true,
+                                      .last = true };
     int n = model_part_layers (c, &whole, NULL, 0), rc = 0;
     struct layer_spec spec[GPT_NUM_LAYERS];
     struct model_place *places;
@@ -255,14 +267,19 @@ static int add_layers (struct names *names, const struct names_scheme *scheme,
     model_part_layers (c, &whole, places, n);
     for (int i = 0; rc == 0 && i < n; i++) {
         const struct model_place *at = &places[i];
-        bool experts = at->which == GPT_LAYER && moe_layer (&c->moe, at->number);
+        bool experts = at->which == GPT_LAYER && gpt_has_experts (c, at->number);
+        int kind = experts ? (int)GPT_EXPERTS : (int)at->which;
+        int number = at->mtp > 0 ? at->mtp - 1 : at->number;
 
         if (at->which == GPT_HEAD && c->tied_embeddings)
             tie (names, scheme, &spec[GPT_HEAD]);
-        rc = names_add_layer (names, scheme, &spec[experts ? GPT_EXPERTS : at->which], at->number,
-                              err);
+        if (at->mtp > 0) { // which come last
+            drop_shared (&spec[kind]);
+            spec[kind].prefix = spec[kind].mtp_prefix;
+        }
+        rc = names_add_layer (names, scheme, &spec[kind], number, err);
         if (rc == 0 && experts)
-            rc = add_router (names, scheme, &c->moe, at->number, err);
+            rc = add_router (names, scheme, &c->moe, spec[kind].prefix, number, err);
     }
     free (places);
     return rc;

@@ -36,12 +36,15 @@ const void *nn_enter (const struct nn *nn, const struct nn_shape *shape, const v
     return gathered;
 }
 
+int64_t nn_own_row (const struct nn *nn, const struct nn_shape *shape)
+{
+    return shape->rows == shape->tokens ? 0 : nn->tp_rank * shape->rows;
+}
+
 void *nn_own_rows (const struct nn *nn, const struct nn_shape *shape,
                    const struct tensor *all)
 {
-    int64_t before = shape->rows == shape->tokens ? 0 : nn->tp_rank * shape->rows;
-
-    return tensor_at (all, before * all->shape[1]);
+    return tensor_at (all, nn_own_row (nn, shape) * all->shape[1]);
 }
 
 static int reduce (const struct nn *nn, const struct nn_shape *shape, struct tensor *partial,

@@ -107,14 +107,19 @@ struct nn_exchange {
     bool gather; /* keys and values are gathered; then inner is 1 */
 };
 
-/* The inputs of a microbatch, by name. */
+/* The inputs of a microbatch, by name.  With layers for multi-token prediction, tokens, labels,
+ * mask and count have 1 + 'depths' parts.  Part d has at every position what part 0 has d positions
+ * later in the sequence, and zeros at the last d positions; its count is the sum of its mask.
+ */
 struct nn_inputs {
+    int depths;           /* layers for multi-token prediction */
     struct tensor sample; /* [batch] int64: consumed-sample indices, coordinates of randomness */
     struct tensor token;  /* [tokens] int32, in [s, b] order; empty where no layer needs it */
     struct tensor label;  /* as token */
     struct tensor mask;   /* [tokens] float32: weight of a token in the loss; as token */
     struct tensor count;  /* [1] float64: sum of the mask over the whole sequences; empty without
-                             context parallelism, or where no layer needs it */
+                             context parallelism and multi-token prediction, or where no layer
+                             needs it */
     struct tensor start;  /* [whole_seq * batch] int32, in [s, b] order, of all context-parallel
                              ranks' rows, rank after rank: position at which the document of a
                              token begins; empty unless attention is reset */
@@ -168,6 +173,14 @@ const void *nn_weight (const struct nn *nn, const struct param *w, struct mg_err
 int nn_all_reduce (const struct nn *nn, float *buf, int64_t count, enum mg_reduce_op op,
                    struct mg_error *err);
 
+/* Returns the number by which patterns of layers know transformer layer 'number': the layers for
+ * multi-token prediction begin again with 0.
+ */
+static inline int nn_pattern_number (const struct nn *nn, int number)
+{
+    return number % nn->config.num_layers;
+}
+
 /* Returns the groups and this rank's places of an exchange. */
 struct nn_exchange nn_exchange (const struct nn *nn, enum context_comm comm);
 
@@ -198,7 +211,10 @@ struct nn_heads {
  */
 struct nn_heads nn_heads (const struct nn *nn, enum heads which, bool fused);
 
-/* Returns this rank's rows in a buffer of all tokens. */
+/* Returns the first of this rank's rows among those of all tokens; returns this rank's rows in a
+ * buffer of all tokens.
+ */
+int64_t nn_own_row (const struct nn *nn, const struct nn_shape *shape);
 void *nn_own_rows (const struct nn *nn, const struct nn_shape *shape,
                    const struct tensor *all);
 

@@ -166,6 +166,19 @@ extern const struct layer_op op_embedding_dropout;
 enum { COPY_X, COPY_Y };
 extern const struct layer_op op_copy;
 
+/* out = [a, b] W^T, for this rank's own rows.  'da' and 'db' have rows of all tokens, of which this
+ * rank's own are written.  'both', 'sum' and 'columns' are scratch.
+ */
+enum { PAIR_A, PAIR_B, PAIR_BOTH, PAIR_SUM, PAIR_OUT, PAIR_WEIGHT, PAIR_DOUT, PAIR_COLUMNS, PAIR_DA,
+       PAIR_DB };
+extern const struct layer_op op_project_pair;
+
+/* For a tensor that two layers read, backward: own rows of dx, where one of them has put its
+ * gradient, += dy, the gradient of the other.  Awaits the tensor-parallel stream.
+ */
+enum { READERS_DX, READERS_DY };
+extern const struct layer_op op_two_readers;
+
 /* Vocabulary-parallel cross entropy (Shoeybi et al. 2019, section 3).  Logits are never gathered:
  * only a maximum and two sums of each token are reduced.  Backward replaces the logits by their
  * gradient.

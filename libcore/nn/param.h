@@ -42,9 +42,10 @@ struct param {
                          the same values */
     bool sequence_parallel; /* gradients of tensor-parallel ranks are of their own rows or
                                heads only, to be summed */
-    bool shared_copy; /* the last stage's copy of the tied word embedding: the first
-                         stage's counts in norms and is written to files */
-    bool shared_embedding; /* a tied word embedding that two stages have, original or copy */
+    bool shared_copy; /* the last stage's copy of the word embedding, for a tied output layer or
+                         for multi-token prediction: the first stage's counts in norms and is
+                         written to files */
+    bool shared_embedding; /* a word embedding that two stages have, original or copy */
     bool product;     /* in a microbatch, one product of matrices makes all of its gradient */
     bool decay;            /* weight decay applies (not on biases and norms) */
     int chunk;             /* model chunk of this rank that it belongs to */

@@ -28,7 +28,8 @@ static int rotate (const struct pass *pass, const struct phase *phase, int opera
         .dtype = nn->dtype,
     };
 
-    if (pattern_given (&c->no_rope) && pattern_at (&c->no_rope, pass->layer->number, true))
+    if (pattern_given (&c->no_rope)
+        && pattern_at (&c->no_rope, nn_pattern_number (nn, pass->layer->number), true))
         return 0;
     return kern_rope (nn->kern, &k, nn->compute, err);
 }

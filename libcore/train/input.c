@@ -100,15 +100,24 @@ static void read_sample (struct input *in, int64_t sample)
     memset (in->mask, 0, seq * sizeof (*in->mask));
 }
 
+/* Write position 's' of the sample that was read as element 'at'; zeros behind its end. */
+static void write_token (const struct input *in, int64_t s, const struct nn_inputs *batch,
+                         int64_t at)
+{
+    bool inside = s < in->source->seq_length;
+
+    ((int32_t *)batch->token.data)[at] = inside ? in->token[s] : 0;
+    ((int32_t *)batch->label.data)[at] = inside ? in->label[s] : 0;
+    ((float *)batch->mask.data)[at] = inside ? in->mask[s] : 0;
+}
+
 /* Write the sample that was read as batch entry 'b': this rank's positions of it, and where
  * documents start at the positions of all context-parallel ranks.
  */
 static void write_sample (const struct input *in, int b, bool tokens,
                           const struct nn_inputs *batch)
 {
-    int32_t *token = batch->token.data, *label = batch->label.data;
     int32_t *start = batch->start.data, *within = batch->within.data;
-    float *mask = batch->mask.data;
     int64_t seq = in->source->seq_length, own = seq / in->place.cp_size;
     int64_t first = in->place.cp_rank * own;
 
@@ -122,11 +131,8 @@ static void write_sample (const struct input *in, int b, bool tokens,
             continue;
         if (within)
             within[at] = in->within[s];
-        if (!tokens)
-            continue;
-        token[at] = in->token[s];
-        label[at] = in->label[s];
-        mask[at] = in->mask[s];
+        for (int d = 0; tokens && d <= batch->depths; d++)
+            write_token (in, s + d, batch, d * own * in->micro_batch_size + at);
     }
 }
 
@@ -141,8 +147,8 @@ int input_fetch (void *arg, int microbatch, bool tokens, const struct nn_inputs 
                     + ((int64_t)microbatch * in->place.dp_size + in->place.dp_rank) * mbs;
 
     (void)err;
-    if (count)
-        *count = 0;
+    for (int d = 0; count && d <= batch->depths; d++)
+        count[d] = 0;
     for (int b = 0; b < mbs; b++) {
         sample[b] = first + b;
         if (!tokens && !batch->start.data && !batch->within.data)
@@ -150,8 +156,10 @@ int input_fetch (void *arg, int microbatch, bool tokens, const struct nn_inputs 
         read_sample (in, first + b);
         documents_find (in->token, in->source->seq_length, in->eod, in->start, in->within);
         write_sample (in, b, tokens, batch);
-        for (int s = 0; count && s < in->source->seq_length; s++)
-            *count += in->mask[s];
+        for (int d = 0; count && d <= batch->depths; d++) {
+            for (int s = d; s < in->source->seq_length; s++)
+                count[d] += in->mask[s];
+        }
     }
     return 0;
 }

@@ -246,6 +246,7 @@ static void unstage (struct passes *p)
     device_host_free (device, p->staged.token.data);
     device_host_free (device, p->staged.label.data);
     device_host_free (device, p->staged.mask.data);
+    device_host_free (device, p->staged.count.data);
     device_host_free (device, p->staged.start.data);
     device_host_free (device, p->staged.within.data);
     mg_event_destroy (p->taken);
@@ -311,17 +312,19 @@ static int stage (struct passes *p, struct mg_error *err)
     const struct nn_shape *shape = model_shape (p->model);
     const struct model_config *c = &model_nn (p->model)->config;
     struct nn_inputs *in = &p->staged;
+    int64_t parts = 1 + c->mtp_num_layers;
 
+    in->depths = c->mtp_num_layers;
     if (stage_array (p, &in->sample, MG_INT64, shape->batch, err) < 0
-        || stage_array (p, &in->token, MG_INT32, shape->tokens, err) < 0
-        || stage_array (p, &in->label, MG_INT32, shape->tokens, err) < 0
-        || stage_array (p, &in->mask, MG_FLOAT32, shape->tokens, err) < 0
+        || stage_array (p, &in->token, MG_INT32, parts * shape->tokens, err) < 0
+        || stage_array (p, &in->label, MG_INT32, parts * shape->tokens, err) < 0
+        || stage_array (p, &in->mask, MG_FLOAT32, parts * shape->tokens, err) < 0
         || (c->reset_attention
             && stage_array (p, &in->start, MG_INT32, shape->whole_seq * shape->batch, err) < 0)
         || (c->reset_positions
             && stage_array (p, &in->within, MG_INT32, shape->tokens, err) < 0)
-        || (model_nn (p->model)->cp_size > 1
-            && stage_array (p, &in->count, MG_FLOAT64, 1, err) < 0))
+        || ((model_nn (p->model)->cp_size > 1 || parts > 1)
+            && stage_array (p, &in->count, MG_FLOAT64, parts, err) < 0))
         return -1;
     p->taken = mg_event_create (job_device (p->job), err);
     return p->taken ? 0 : -1;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libcore/nn/gpt.h"
 #include "libcore/train/routing.h"
 
 const char *const routing_loss_names[ROUTER_NUM_LOSSES] = {
@@ -25,8 +26,10 @@ int routing_create (struct routing *r, struct model *model, const struct job *jo
     *r = (struct routing){ .job = job, .model = model };
     if (c->moe.experts == 0)
         return 0;
-    r->num_layers = c->num_layers;
+    r->num_layers = c->num_layers + c->mtp_num_layers;
     r->num_experts_layers = moe_num_layers (&c->moe, c->num_layers);
+    if (moe_layer (&c->moe, c->num_layers - 1))
+        r->num_experts_layers += c->mtp_num_layers;
     for (int i = 0; i < MOE_NUM_AUX_LOSSES; i++)
         r->has[i] = c->moe.aux_coeff[i] != 0;
     r->has[ROUTER_Z_LOSS] = c->moe.z_coeff != 0;
@@ -70,7 +73,7 @@ int routing_end (struct routing *r, struct mg_error *err)
 
 bool routing_has_layer (const struct routing *r, int layer)
 {
-    return r->stats && moe_layer (&model_config_of (r->model)->moe, layer);
+    return r->stats && gpt_has_experts (model_config_of (r->model), layer);
 }
 
 static void write_real (FILE *file, const char *name, double value)

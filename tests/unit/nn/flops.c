@@ -157,6 +157,23 @@ static void test_formula (void)
     }
 }
 
+/* A layer for multi-token prediction has a projection, three norms, a transformer layer, logits. */
+static void test_mtp (void)
+{
+    const struct sizes m = { .layers = 3, .hidden = 24, .seq_length = 6, .vocab = 12, .ffn = 40,
+                             .mlp_matrices = 2, .query = 20, .key = 20 };
+    struct sizes more = m;
+    struct model_config c = config_of (&m, 5);
+    double tokens = 6, h = 24;
+
+    c.positions = MODEL_ROPE;
+    c.mtp_num_layers = 2;
+    more.layers += 2;
+    is_near (model_config_flops (&c),
+             formula (&more, 1) + 6 * tokens * 2 * (3 * h + 2 * h * h + h * 12), 1e-6,
+             "multi-token prediction");
+}
+
 /* A rank counts for its whole tensor-parallel group. */
 static void test_ranks (void)
 {
@@ -182,6 +199,8 @@ static void test_ranks (void)
             struct layer_spec spec;
             struct mg_error err;
 
+            if (i >= GPT_MTP_INPUT && i <= GPT_MTP_LAST)
+                continue;
             if (gpt_spec ((enum gpt_layer)i, &nn, &shape, &spec, &err) < 0)
                 bail_out ("%s", err.text);
             is_near (layer_flops (&spec, &nn, &shape), want[i], 0, "%d ranks: %s", tp, spec.name);
@@ -222,6 +241,7 @@ int main (void)
              1, 1e-14, "GPT-3");
     is_near (flops / 3.3405978e18, 1, 1e-7, "is 3.34e18");
     test_formula ();
+    test_mtp ();
     test_ranks ();
     test_latent ();
     test_golden ();

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libcore/topo/context.h"
 #include "libcore/train/input.h"
 #include "tests/tap/tap.h"
 
@@ -134,6 +135,41 @@ static void test_bad (void)
     input_clear (&in);
 }
 
+/* Parts of later positions, with zeros at the end, of each of 1 and 2 context-parallel ranks. */
+static void test_depths (void)
+{
+    enum { N = 8 };
+    const struct sample_source whole = { .ops = &long_ops, .seq_length = N, .num_samples = 100 };
+
+    for (int cp = 1; cp <= 2; cp++) {
+        for (int r = 0; r < cp; r++) {
+            int32_t token[3 * N], label[3 * N];
+            float mask[3 * N];
+            double count[3];
+            int64_t sample, own = N / cp;
+            struct nn_inputs batch = { .depths = 2, .token.data = token, .label.data = label,
+                                       .mask.data = mask, .count.data = count,
+                                       .sample.data = &sample };
+            bool right = true;
+            struct mg_error err;
+            struct input in;
+
+            if (input_init (&in, &whole, &(struct input_place){ 0, 1, r, cp }, 1, VOCAB, &err) < 0)
+                bail_out ("%s", err.text);
+            input_fetch (&in, 0, true, &batch, &err);
+            for (int64_t i = 0; i < 3 * own; i++) {
+                int64_t s = context_position (cp, N, r * own + i % own) + i / own;
+
+                right = right && token[i] == (s < N ? s : 0) && label[i] == (s < N ? s + 1 : 0)
+                        && mask[i] == (float)(s < N ? s : 0);
+            }
+            ok (right, "later tokens of rank %d of %d", r, cp);
+            ok (count[0] == 28 && count[1] == 28 && count[2] == 27, "sums of the mask");
+            input_clear (&in);
+        }
+    }
+}
+
 /* Iterations of 8 samples from any sample on, by any number of ranks and micro batch size: every
  * sample once, and by no layout another one.
  */
@@ -218,5 +254,6 @@ int main (void)
     test_context ();
     test_layouts ();
     test_bad ();
+    test_depths ();
     return done_testing ();
 }
