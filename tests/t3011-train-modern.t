@@ -13,7 +13,7 @@ arguments_of() {
         | sed -e '/^--optimizer$/,+1d' -e '/^--micro-batch-size$/,+1d'
 }
 
-for name in llama qwen yarn mla; do
+for name in llama qwen yarn mla mtp; do
     golden=$MG_SHARED/golden/12_modern_$name
     mapfile -t args < <(arguments_of "$name")
     args+=(--lr-decay-style constant --load-weights "$golden.init.safetensors"
@@ -23,6 +23,12 @@ for name in llama qwen yarn mla; do
     is "$status" 0 "$name: one rank trains" || diag "$err"
     same_metrics m.json "$golden.json:f64" 5e-6 5e-5 "$name: float64 reference"
     same_metrics m.json "$golden.json:f32_megatron_stack" 5e-6 5e-5 "$name: Megatron-LM"
+    if [ "$name" = mtp ]; then
+        ok "jq -e --slurpfile golden '$golden.json' -n '[inputs | .\"mtp_1 loss\" // empty] as \$x
+            | [\$golden[0].mtp_f64[].loss_values[0]] as \$y | (\$x | length) == (\$y | length)
+            and all(range (\$x | length); \$x[.] - \$y[.] | fabs < 5e-6)' m.json" \
+            "$name: losses of the layer"
+    fi
     same_weights g.safetensors "$golden.npz:grad0_f64_as_f32." 1e-5 "$name: gradients of step 1"
     same_weights w.safetensors "$golden.npz:final_f64_as_f32." 1e-4 "$name: weights at the end" \
         --absolute

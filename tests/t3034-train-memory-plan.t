@@ -73,6 +73,8 @@ for how in "selective --recompute-modules core_attn layernorm mlp" \
     equal 1 "recomputation $how" --bf16 --recompute-granularity $how
 done
 
+equal 1 "multi-token prediction" --mtp-num-layers 2 --position-embedding-type none --bf16
+
 # ---- scratch of kernels grows with threads
 scratch=$(sed -n 's/.*kernel scratch: \([0-9]*\) .*/\1/p' planned)
 for threads in 2 3; do

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "libcore/train/mtp_losses.h"
 #include "libcore/train/routing.h"
 #include "megatron/error.h"
 
@@ -30,6 +31,7 @@ struct metrics {
     int64_t num_skipped; /* since the last log line */
     double milliseconds; /* of this iteration */
     const struct routing *routing; /* of this iteration; NULL: no experts */
+    struct mtp_losses *mtp;        /* of this iteration; NULL: no multi-token prediction */
     struct metrics_rate rate;
     /* since the last log line */
     double mean_milliseconds, mean_lm_loss;

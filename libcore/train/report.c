@@ -305,6 +305,8 @@ static int report_line (struct report *r, struct metrics *m, struct mg_error *er
     m->mean_lm_loss = r->loss / (double)(updates > 1 ? updates : 1);
     for (int i = 0; i < ROUTER_NUM_LOSSES; i++)
         m->mean_router_loss[i] = r->router_loss[i] / (double)r->iterations;
+    if (m->mtp)
+        mtp_losses_average (m->mtp, (double)updates);
     m->num_not_finite = r->not_finite;
     m->num_skipped = r->skipped;
     m->mean = rate (r, r->samples, r->milliseconds);
@@ -321,6 +323,8 @@ static int report_line (struct report *r, struct metrics *m, struct mg_error *er
         r->iterations = r->samples = r->not_finite = r->skipped = 0;
         r->milliseconds = r->loss = 0;
         memset (r->router_loss, 0, sizeof (r->router_loss));
+        if (m->mtp)
+            mtp_losses_restart (m->mtp);
     }
     return 0;
 }
@@ -335,6 +339,8 @@ int report_iteration (struct report *r, struct metrics *m, struct mg_error *err)
     r->skipped += m->skipped;
     for (int i = 0; m->routing && i < ROUTER_NUM_LOSSES; i++)
         r->router_loss[i] += m->routing->loss[i];
+    if (m->mtp && !m->skipped)
+        mtp_losses_add (m->mtp);
     m->rate = rate (r, m->global_batch_size, m->milliseconds);
     if (report_line (r, m, err) < 0 || tensorboard_iteration (&r->tensorboard, m, err) < 0)
         return -1;

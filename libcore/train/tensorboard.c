@@ -183,6 +183,19 @@ static int add_routing (struct tensorboard *tb, const struct metrics *m, struct 
     return 0;
 }
 
+/* The losses of multi-token prediction. */
+static int add_mtp (struct tensorboard *tb, const struct metrics *m, struct mg_error *err)
+{
+    char name[MTP_LOSS_NAME];
+
+    for (int k = 0; m->mtp && k < m->mtp->n; k++) {
+        mtp_losses_name (k, name);
+        if (add_both (tb, name, m->mtp->now[k], m->iteration, m->consumed_samples, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 static int add_iteration (struct tensorboard *tb, const struct metrics *m, struct mg_error *err)
 {
     const struct tensorboard_config *c = tb->config;
@@ -206,7 +219,7 @@ static int add_iteration (struct tensorboard *tb, const struct metrics *m, struc
                          err) < 0)
             return -1;
     }
-    if (add_routing (tb, m, err) < 0)
+    if (add_routing (tb, m, err) < 0 || add_mtp (tb, m, err) < 0)
         return -1;
     return c->memory ? add_memory (tb, m->iteration, err) : 0;
 }

@@ -81,6 +81,20 @@ static int unscale (struct train *t, struct metrics *m, double tokens, struct mg
     return optimizer_scale_grads (t->parts.optimizer, factor, err);
 }
 
+/* The losses of multi-token prediction are means, with 'per_token_loss' too; but then a microbatch
+ * does not count by the number of microbatches yet.
+ */
+static int collect_mtp (struct train *t, struct metrics *m, int64_t num_microbatches,
+                        struct mg_error *err)
+{
+    double factor = grad_scaler_inverse (&t->progress.scaler) / averaged_ranks (t);
+
+    if (t->config.step.per_token_loss)
+        factor /= (double)num_microbatches * mg_comm_size (job_comm (t->job, GROUP_DP));
+    m->mtp = t->mtp.n > 0 ? &t->mtp : NULL;
+    return mtp_losses_collect (&t->mtp, t->parts.model, t->job, factor, err);
+}
+
 /* A passes_fetch_f. */
 static int fetch (void *arg, int microbatch, bool tokens, const struct nn_inputs *batch,
                   struct mg_error *err)
@@ -271,7 +285,8 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
                             : 0;
     /* Every rank has the same norm, so all skip the update or none. */
     m->skipped = t->config.step.skip_overflows && !isfinite (m->grad_norm);
-    if (unscale (t, m, extra[EXTRA_TOKENS], err) < 0)
+    if (collect_mtp (t, m, size.num_microbatches, err) < 0
+        || unscale (t, m, extra[EXTRA_TOKENS], err) < 0)
         return -1;
     timers_stop (&t->report.timers, TIMER_CLIP_GRADS);
     if (accord_common (&t->accord, check_step (t, m, extra[EXTRA_BAD_INPUT] > 0, err)) < 0)
@@ -509,6 +524,7 @@ void train_destroy (struct train *t)
     evaluate_clear (&t->evaluation);
     report_clear (&t->report);
     routing_clear (&t->routing);
+    mtp_losses_clear (&t->mtp);
     memory_clear (&t->memory);
     sample_source_destroy (t->source);
     stop_destroy (t->accord.stop);

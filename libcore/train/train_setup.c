@@ -327,6 +327,7 @@ static int allocate (struct train *t, struct mg_error *err)
         || !(t->state = state_create (p->model, p->buffers, p->main, p->optimizer, t->job, err))
         || (t->config.args->notes && state_keep_notes (t->state, t->config.args->notes, err) < 0)
         || routing_create (&t->routing, p->model, t->job, err) < 0
+        || mtp_losses_create (&t->mtp, p->model, err) < 0
         || report_create (&t->report, p->model, t->config.model.config.seq_length, t->trace,
                           err) < 0
         || passes_bind (p->passes, &t->report.timers, err) < 0)
