@@ -46,6 +46,23 @@ static void sorted_destroy (struct sorted *s)
     free (s->tally);
 }
 
+/* Of the rows, the window that is wanted. */
+static void take_window (const struct kern_expert_sort *a, struct sorted *s)
+{
+    int64_t rows = s->offset[a->experts], begin = a->begin < rows ? a->begin : rows;
+    int64_t end = begin + a->limit < rows ? begin + a->limit : rows;
+
+    for (int64_t c = 0; c < a->tokens * a->topk; c++)
+        s->row[c] = s->row[c] < begin || s->row[c] >= end ? -1 : s->row[c] - (int32_t)begin;
+    for (int64_t i = 0; i < rows; i++)
+        s->source[i] = i < end - begin ? s->source[i + begin] : UNTOUCHED;
+    for (int64_t e = 0; e <= a->experts; e++) {
+        int64_t at = s->offset[e] < end ? s->offset[e] : end;
+
+        s->offset[e] = at > begin ? at - begin : 0;
+    }
+}
+
 /* For each expert all choices in order. */
 static void sort (const struct kern_expert_sort *a, struct sorted *s)
 {
@@ -69,6 +86,8 @@ static void sort (const struct kern_expert_sort *a, struct sorted *s)
         s->rank_count[e / (a->experts / a->ranks)] += s->count[e];
     }
     s->offset[a->experts] = rows;
+    if (a->limit > 0)
+        take_window (a, s);
 }
 
 static void test_sort (const struct kernels *k, struct kern_expert_sort a)
@@ -91,8 +110,8 @@ static void test_sort (const struct kernels *k, struct kern_expert_sort a)
             && memcmp (got.row, want.row, (size_t)n * 4) == 0
             && memcmp (got.source, want.source, (size_t)rows * 4) == 0
             && memcmp (got.tally, want.tally, (size_t)a.experts * 4) == 0,
-        "%d choices, experts %d to %d, capacity %d", (int)n, (int)a.first,
-        (int)(a.first + a.experts - 1), (int)a.capacity);
+        "%d choices, experts %d to %d, capacity %d, %d rows from %d on", (int)n, (int)a.first,
+        (int)(a.first + a.experts - 1), (int)a.capacity, (int)a.limit, (int)a.begin);
     sorted_destroy (&want);
     sorted_destroy (&got);
 }
@@ -113,6 +132,10 @@ static void test_sorts (const struct kernels *k)
             index[c] = (int32_t)((c * c + 3 * c) % (s[5] + 1)) - 1;
         for (a.capacity = 0; a.capacity < 20; a.capacity = 2 * a.capacity + 1)
             test_sort (k, a);
+        a.capacity = 0;
+        for (a.limit = 1; a.limit < 500; a.limit = 6 * a.limit + 1)
+            for (a.begin = 0; a.begin <= 3 * a.limit; a.begin += a.limit)
+                test_sort (k, a);
         free (index);
     }
 }

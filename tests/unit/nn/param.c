@@ -2,6 +2,7 @@
  * place, with the data that goes with it; which rank writes.
  */
 
+#include <stdio.h>
 #include <string.h>
 
 #include "libcore/nn/param.h"
@@ -106,6 +107,106 @@ static void test_padding (void)
     is_int (param_true_elements (&beyond, 0, 12), 0, "all rows are padding");
 }
 
+/* --- experts --- */
+
+enum { EXPERTS = 4, WIDE = 8, DEEP = 3 }; /* WIDE rows are 2 blocks of a gated product */
+
+/* What a rank has of the experts' tensors: like layer_describe() says it (tests/unit/nn/gpt.c). */
+static struct param expert_part (int ep, int ep_rank, int etp, int etp_rank, bool by_cols)
+{
+    int64_t local = EXPERTS / ep, rows = by_cols ? WIDE : WIDE / etp;
+    int64_t cols = by_cols ? DEEP * 4 / etp : DEEP, blocks = by_cols ? 1 : 2;
+    struct param p = {
+        .name = "layer.local_experts.%d.w", .ndims = 2, .expert = true, .tp_sharded = true,
+        .global = { WIDE, by_cols ? DEEP * 4 : DEEP }, .extent = { local * rows, cols },
+        .numel = local * rows * cols,
+        .runs = { { ep_rank * local * WIDE + (by_cols ? 0 : etp_rank * rows / blocks),
+                    by_cols ? etp_rank * cols : 0 },
+                  rows / blocks, local * blocks, WIDE / blocks },
+    };
+
+    return p;
+}
+
+/* Count the elements of each expert that the pieces of this rank's ranges have; ranges of 'step'
+ * elements, as shards cut them.
+ */
+static bool count_pieces (const struct param *p, int64_t step,
+                          int hits[EXPERTS][WIDE][DEEP * 4])
+{
+    bool right = true;
+
+    for (int64_t from = 0; from < p->numel; from += step) {
+        int64_t to = from + step < p->numel ? from + step : p->numel;
+
+        for (int64_t at = from, end; at < to; at = end) {
+            struct piece q;
+            int expert = -1;
+
+            end = param_piece (p, "a.", at, to, true, 1, &q);
+            right = right && q.owner && end > at && end <= to
+                    && sscanf (q.name, "a.layer.local_experts.%d.w", &expert) == 1
+                    && expert >= 0 && expert < EXPERTS && q.global[0] == WIDE
+                    && q.offset[0] >= 0 && q.offset[0] + q.extent[0] <= WIDE
+                    && q.offset[1] + q.extent[1] <= q.global[1]
+                    && q.extent[0] * q.extent[1] == end - at;
+            if (!right)
+                return false;
+            for (int64_t r = 0; r < q.extent[0]; r++)
+                for (int64_t c = 0; c < q.extent[1]; c++)
+                    hits[expert][q.offset[0] + r][q.offset[1] + c]++;
+        }
+    }
+    return right;
+}
+
+/* Over all ranks every element of every expert is in one piece. */
+static void test_experts (int ep, int etp, bool by_cols)
+{
+    bool right = true;
+
+    for (int64_t step = 1; step < 40; step = 2 * step + 1) {
+        static int hits[EXPERTS][WIDE][DEEP * 4];
+        const int *hit = &hits[0][0][0];
+
+        memset (hits, 0, sizeof (hits));
+        for (int rank = 0; rank < ep * etp; rank++) {
+            const struct param p = expert_part (ep, rank / etp, etp, rank % etp, by_cols);
+
+            right = right && param_true_elements (&p, 0, p.numel) == p.numel
+                    && param_num_tensors (&p) == (size_t)(EXPERTS / ep)
+                    && count_pieces (&p, step, hits);
+        }
+        for (int i = 0; i < EXPERTS * WIDE * DEEP * 4; i++)
+            right = right && hit[i] == (i % (DEEP * 4) < (by_cols ? DEEP * 4 : DEEP));
+    }
+    ok (right, "ep %d, etp %d, split by %s: each element of the experts is in one piece", ep, etp,
+        by_cols ? "columns" : "rows of both halves");
+}
+
+/* The tensors of a part have their experts' names, in order. */
+static void test_expert_names (void)
+{
+    const struct param p = expert_part (2, 1, 2, 1, false);
+    const struct param dense = { .name = "a%d", .ndims = 1, .global = { 4 }, .extent = { 4 },
+                                 .numel = 4, .runs = { { 0 }, 4, 1, 0 } };
+    struct piece piece;
+    char name[PIECE_NAME_MAX];
+
+    is_int (param_num_tensors (&p), 2, "two experts are two tensors");
+    for (size_t i = 0; i < 2; i++) {
+        param_name_piece (&p, i, &piece);
+        is_str (piece.name, i ? "layer.local_experts.3.w" : "layer.local_experts.2.w",
+                "the name of tensor %d", (int)i);
+        is_int (piece.extent[0], 0, "without elements");
+    }
+    param_format_name (&p, "m.", 117, name);
+    is_str (name, "m.layer.local_experts.117.w", "a name of any expert");
+    param_format_name (&dense, "m.", 117, name);
+    is_str (name, "m.a%d", "a name that is none of an expert");
+    is_int (param_num_tensors (&dense), 1, "is one tensor");
+}
+
 /* A part has the initial values of its places in the whole tensor. */
 static void test_init (const struct param *part)
 {
@@ -160,6 +261,13 @@ int main (void)
     test_ranges (&halves, 4);
     test_ranges (&both, 2);
     test_ranges (&experts, 4);
+    for (int ep = 1; ep <= EXPERTS; ep *= 2) {
+        for (int etp = 1; etp <= 4; etp *= 2) {
+            test_experts (ep, etp, false);
+            test_experts (ep, etp, true);
+        }
+    }
+    test_expert_names ();
     test_writer ();
     test_padding ();
     test_init (&halves);
