@@ -18,18 +18,24 @@ struct sizes {
     int mlp_matrices; /* 2, or 3 if it is gated */
     int64_t query;    /* query heads x their size */
     int64_t key;      /* key heads x their size */
+    int64_t expert_layers, experts, topk; /* of the layers, those with experts */
+    int64_t expert_ffn, shared_ffn;       /* of an expert; of the shared ones together */
+    struct pattern expert_pattern;        /* which layers these are */
 };
 
 /* Two operations a multiplication with its addition, three passes; half of the scores. */
 static double formula (const struct sizes *m, int64_t samples)
 {
     double h = (double)m->hidden, q = (double)m->query, layers = (double)m->layers;
-    double mlp = h * (double)m->ffn * m->mlp_matrices;
+    double with_experts = (double)m->expert_layers;
+    double active = (double)(m->expert_ffn * m->topk + m->shared_ffn);
+    double mlp = h * m->mlp_matrices
+                 * ((double)m->ffn * (layers - with_experts) + active * with_experts);
     double attention = h * (q + 2 * (double)m->key) + q * h;
     double tokens = (double)samples * (double)m->seq_length;
     double pairs = tokens * (double)m->seq_length / 2;
 
-    return 6 * tokens * (layers * (mlp + attention) + h * (double)m->vocab)
+    return 6 * tokens * (mlp + layers * attention + h * (double)m->vocab)
            + 6 * pairs * 2 * q * layers;
 }
 
@@ -42,6 +48,9 @@ static struct model_config config_of (const struct sizes *m, int size)
         .num_groups = (int)m->key / size, .gated = m->mlp_matrices == 3,
         .seq_length = (int)m->seq_length, .max_positions = (int)m->seq_length,
         .vocab_size = (int)m->vocab - 1, .padded_vocab_size = (int)m->vocab,
+        .moe = { .experts = (int)m->experts, .topk = (int)m->topk,
+                 .ffn_hidden_size = (int)m->expert_ffn, .shared_ffn = (int)m->shared_ffn,
+                 .layers = m->expert_pattern },
     };
 }
 
@@ -63,11 +72,11 @@ static bool is_true (const json_t *args, const json_t *defaults, const char *nam
     return json_is_true (value (args, defaults, name));
 }
 
-/* Is it a transformer without experts, latent attention or other extras? */
+/* Is it a transformer without latent attention or other extras? */
 static bool is_plain (const json_t *args, const json_t *defaults)
 {
     static const char *const absent[]
-        = { "num_experts", "mtp_num_layers", "experimental_attention_variant",
+        = { "mtp_num_layers", "moe_latent_size", "experimental_attention_variant",
             "hybrid_layer_pattern" };
     static const char *const off[]
         = { "multi_latent_attention", "attention_output_gate", "is_hybrid_model" };
@@ -81,6 +90,30 @@ static bool is_plain (const json_t *args, const json_t *defaults)
             return false;
     }
     return true;
+}
+
+/* The experts of a case; 'list' is room for a list of layers. */
+static void add_experts (struct sizes *m, const json_t *args, const json_t *defaults,
+                         char *list, size_t size)
+{
+    const json_t *layers = value (args, defaults, "moe_layer_freq");
+    struct model_moe moe;
+
+    m->experts = number (args, defaults, "num_experts");
+    m->topk = number (args, defaults, "moe_router_topk");
+    m->expert_ffn = number (args, defaults, "moe_ffn_hidden_size");
+    m->shared_ffn = number (args, defaults, "moe_shared_expert_intermediate_size");
+    m->expert_pattern.every = (int)json_integer_value (layers);
+    if (json_is_array (layers)) {
+        size_t n = json_dumpb (layers, list, size - 1, JSON_COMPACT);
+
+        if (n >= size)
+            bail_out ("a list of %zu bytes", n);
+        list[n] = '\0';
+        m->expert_pattern.list = list;
+    }
+    moe = (struct model_moe){ .experts = (int)m->experts, .layers = m->expert_pattern };
+    m->expert_layers = moe_num_layers (&moe, (int)m->layers);
 }
 
 static struct sizes sizes_of (const json_t *args, const json_t *defaults)
@@ -105,7 +138,8 @@ static void test_golden (void)
 {
     char path[4096];
     json_t *golden, *defaults, *one;
-    int plain = 0;
+    int plain = 0, experts = 0;
+    char list[1000];
     size_t i;
 
     if (!shared_file (path, sizeof (path), "golden/10_vocab_flops_memory.json")) {
@@ -118,7 +152,7 @@ static void test_golden (void)
     json_array_foreach (json_object_get (golden, "flops"), i, one) {
         const json_t *args = json_object_get (one, "args");
         struct sizes m = sizes_of (args, defaults);
-        struct model_config c = config_of (&m, (int)number (args, defaults, "kv_channels"));
+        struct model_config c;
         const char *name = json_string_value (json_object_get (one, "name"));
         double want = json_number_value (json_object_get (one, "flops"));
         int64_t samples = json_integer_value (json_object_get (one, "batch_size"));
@@ -126,11 +160,16 @@ static void test_golden (void)
         if (!json_object_get (one, "flops") || !is_plain (args, defaults))
             continue;
         plain++;
+        if (number (args, defaults, "num_experts") > 0) {
+            add_experts (&m, args, defaults, list, sizeof (list));
+            experts++;
+        }
+        c = config_of (&m, (int)number (args, defaults, "kv_channels"));
         is_near (formula (&m, samples) / want, 1, 1e-14, "%s: %.17g", name, want);
         is_near (model_config_flops (&c) * (double)samples / want, 1, 1e-14,
                  "its specifications count the same");
     }
-    ok (plain >= 5, "%d cases of plain models", plain);
+    ok (plain >= 5 && experts >= 3, "%d cases of plain models, %d with experts", plain, experts);
     json_decref (golden);
 }
 
