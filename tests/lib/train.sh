@@ -46,7 +46,8 @@ train() {
     rm -f "$name.raw" "$name.st"
     run "$@" --metrics-file "$name.raw" --save-weights "$name.st"
     [ "$status" = 0 ] || diag "$err"
-    sed 's/, "elapsed.*/}/' "$name.raw" >"$name.json"
+    sed -e 's/, "elapsed time per[^}]*(TFLOP[^,}]*//' -e 's/, "elapsed.*/}/' "$name.raw" \
+        >"$name.json"
 }
 
 # same_bits A B TEXT: of two such runs.
@@ -106,4 +107,24 @@ same_weights() {
     shift 4
     said=$("$WEIGHTS_DIFF" "$a" "$b" "$tolerance" "$@" 2>&1) || rc=$?
     is "$rc" 0 "$text: ${said##*$'\n'}" || diag "$said"
+}
+
+# Arguments of a small model with experts, of which every layer but the first has 8, as DeepSeek-V3's
+# has: behind its sizes, a router that chooses by sigmoids of groups and a bias, shared experts.
+experts_sizes=(--num-layers 4 --hidden-size 16 --num-attention-heads 4 --ffn-hidden-size 24
+               --seq-length 16 --max-position-embeddings 16 --normalization RMSNorm
+               --position-embedding-type rope --untie-embeddings-and-output-weights --num-experts 8
+               --moe-ffn-hidden-size 12 --moe-layer-freq "[0,1,1,1]" --init-method-std 0.2)
+experts_router=(--swiglu --disable-bias-linear --moe-router-topk 3 --moe-router-score-function sigmoid
+                --moe-router-enable-expert-bias --moe-router-bias-update-rate 0.02
+                --moe-router-num-groups 4 --moe-router-group-topk 2
+                --moe-router-topk-scaling-factor 2.5 --moe-shared-expert-intermediate-size 16
+                --moe-router-load-balancing-type seq_aux_loss --moe-aux-loss-coeff 0.01)
+
+# same_experts FILE REFERENCE TEXT [WEIGHTS]: tokens, losses and biases of experts; of each expert,
+# as WEIGHTS has them
+same_experts() {
+    local said rc=0
+    said=$("$MG_SRCDIR/tests/lib/experts-diff" "$1" "$2" 1e-5 ${4:+"$4"} 2>&1) || rc=$?
+    is "$rc" 0 "$3: ${said##*$'\n'}" || diag "$said"
 }

@@ -1,0 +1,160 @@
+#!/bin/bash
+# Layers with experts: the same bits run twice, resumed, recomputed and overlapped; routings at
+# their extremes; checkpoints under other layouts; other types; and never a byte beyond the plan.
+. "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
+. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/train.sh"
+
+mpi_available || skip_all "no MPI"
+tokenized_text 40
+base=(megatron train "${experts_sizes[@]}" --tokenizer-type ByteLevel
+      --data-path text_text_document --split 90,10,0 --micro-batch-size 1 --global-batch-size 8
+      --train-iters 4 --lr 2e-3 --lr-decay-style constant --adam-eps 1e-6 --eval-iters 0)
+router=("${experts_router[@]}" --moe-z-loss-coeff 1e-2)
+a2a=(--moe-token-dispatcher-type alltoall)
+split=(--tensor-model-parallel-size 2 --sequence-parallel --context-parallel-size 2)
+bound=--moe-expert-rank-capacity-factor
+
+# run_planned NAME N ARGUMENT...: trains on N ranks; what is planned is allocated
+run_planned() {
+    local name=$1 n=$2
+    shift 2
+    train "$name" mpi_run "$n" "${base[@]}" "$@"
+    is "$status" 0 "$name runs" || return 0
+    is "$(sed -n 's/.* planned: \([0-9]*\) | allocated: \([0-9]*\) |.*/\1 \2/p' <<<"$out" \
+        | awk '$1 == $2 && $1 > 0' | wc -l)" "$(grep -c '^ memory plan' <<<"$out")" \
+        "$name: what is planned is allocated"
+}
+
+# ---- bits
+layout=("${router[@]}" "${a2a[@]}" "${split[@]}" --expert-tensor-parallel-size 2
+        --expert-model-parallel-size 2 --use-distributed-optimizer $bound 0.6)
+run_planned whole 4 "${layout[@]}" --save saved --save-interval 2
+tail -n 2 whole.json >rest.json
+echo 2 >saved/latest_checkpointed_iteration.txt
+while IFS='|' read -r text more; do
+    # shellcheck disable=SC2086 # words
+    run_planned other 4 "${layout[@]}" $more
+    sed -i '/evaluation/d' other.json
+    same_bits other whole "$text: the same bits"
+done <<'EOF'
+twice|
+saved aside|--async-save --save aside --save-interval 2
+with evaluations|--eval-iters 1 --eval-interval 1
+shared experts overlapped|--moe-shared-expert-overlap
+recomputed experts|--recompute-granularity selective --recompute-modules moe layernorm
+recomputed activations|--recompute-granularity selective --recompute-modules moe_act shared_experts
+recomputed layers|--recompute-granularity full --recompute-method uniform --recompute-num-layers 2
+some of them|--recompute-granularity full --recompute-method block --recompute-num-layers 1
+overlapped optimizer|--overlap-grad-reduce --overlap-param-gather --ddp-bucket-size 1500
+EOF
+echo 2 >aside/latest_checkpointed_iteration.txt
+for from in saved aside; do
+    run_planned other 4 "${layout[@]}" --load $from
+    ok "cmp other.st whole.st && cmp other.json rest.json" "resumed from $from: the same bits"
+done
+gathered=("${router[@]}" "${split[@]}" --expert-tensor-parallel-size 1 --expert-model-parallel-size 4
+          $bound 0.6)
+run_planned once 4 "${gathered[@]}"
+run_planned twice 4 "${gathered[@]}" --recompute-granularity selective --recompute-modules moe
+same_bits twice once "all-gather, recomputed: the same bits"
+
+# ---- more rounds
+for how in alltoall allgather; do
+    for grid in "4 1" "2 2" "1 4"; do
+        read -r ep etp <<<"$grid"
+        for factor in 4 0.1; do
+            run_planned rounds$factor 4 "${router[@]}" "${split[@]}" $bound $factor \
+                --expert-model-parallel-size "$ep" --expert-tensor-parallel-size "$etp" \
+                --moe-token-dispatcher-type $how
+        done
+        same_metrics rounds0.1.json rounds4.json 1e-6 1e-6 "$how, ep $ep etp $etp: more rounds"
+        same_experts rounds0.1.json rounds4.json "tokens"
+    done
+done
+
+# ---- checkpoints: of ep 4, etp 1 under others
+run_planned long 4 "${router[@]}" "${a2a[@]}" "${split[@]}" --expert-tensor-parallel-size 1 \
+    --expert-model-parallel-size 4 --train-iters 12 --save four --save-interval 2
+tail -n 10 long.json >rest.json
+echo 2 >four/latest_checkpointed_iteration.txt
+while read -r n more; do
+    # shellcheck disable=SC2086
+    run_planned other "$n" "${router[@]}" --train-iters 12 --load four $more
+    same_metrics other.json rest.json 1e-5 1e-4 "a checkpoint of ep 4 etp 1 on $n ranks $more"
+    same_experts other.json rest.json "its experts and their biases"
+done <<'EOF'
+4 --tensor-model-parallel-size 2 --sequence-parallel --expert-model-parallel-size 2 --expert-tensor-parallel-size 2 --use-distributed-optimizer
+2 --pipeline-model-parallel-size 2
+1
+4 --expert-tensor-parallel-size 4 --moe-token-dispatcher-type alltoall
+EOF
+
+# ---- routings at their extremes: biases that choose before any score does
+plain=(--swiglu --disable-bias-linear --moe-router-score-function sigmoid
+       --moe-router-enable-expert-bias)
+run "${base[@]}" "${plain[@]}" --train-iters 0 --save-weights start.weights
+is "$status" 0 "initial weights" || diag "$err"
+# chosen FILE EXPERT...: a file in which all layers choose these experts
+chosen() {
+    local file=$1 expert layer
+    shift
+    cp start.weights "$file"
+    for layer in 1 2 3; do
+        for expert; do
+            poke "$file" decoder.layers.$layer.mlp.router.expert_bias "$expert" '\0\0\310\102' # 100
+        done
+    done
+}
+chosen one.weights 5
+chosen two.weights 6 7
+chosen ends.weights 0 7
+one_token="--moe-router-topk 2 --moe-aux-loss-coeff 0.02 --moe-expert-capacity-factor 0.01"
+while IFS='|' read -r file tokens model; do
+    model="${plain[*]} $model --load-weights $file.weights"
+    # shellcheck disable=SC2086
+    run_planned one 1 $model
+    like "$(jq -cs '[.[].experts[]] | [(map (.["least tokens per expert"]) | min),
+        (map (.["most tokens per expert"]) | max)]' one.json)" "^$tokens\$" "$file: tokens of an expert"
+    while read -r n more; do
+        # shellcheck disable=SC2086
+        run_planned many "$n" $model $more
+        same_metrics many.json one.json 1e-5 1e-4 "$file: $n ranks $more"
+        same_experts many.json one.json "experts"
+    done <<'END'
+4 --expert-model-parallel-size 4 --moe-token-dispatcher-type alltoall
+4 --expert-model-parallel-size 2 --expert-tensor-parallel-size 2 --moe-token-dispatcher-type alltoall --moe-expert-rank-capacity-factor 0.2
+4 --expert-model-parallel-size 4
+4 --expert-model-parallel-size 2 --expert-tensor-parallel-size 2 --moe-expert-rank-capacity-factor 0.2 --pipeline-model-parallel-size 1
+END
+    for type in "--bf16" "--bf16 --fp8-param-gather --use-distributed-optimizer"; do
+        # shellcheck disable=SC2086
+        run_planned narrow 4 $model $type --expert-model-parallel-size 4 \
+            --moe-token-dispatcher-type alltoall
+        same_metrics narrow.json one.json 2e-3 5e-2 "$file: $type"
+    done
+done <<EOF
+one|\[0,128\]|--moe-router-topk 1
+two|\[0,128\]|--moe-router-topk 2
+ends|\[0,128\]|--moe-router-topk 2
+start|\[[0-9],8\]|$one_token --moe-pad-expert-input-to-capacity
+two|\[0,8\]|$one_token --moe-token-drop-policy position
+EOF
+
+# ---- other types
+for grid in "4 1" "2 2"; do
+    read -r ep etp <<<"$grid"
+    layout=("${router[@]}" "${a2a[@]}" "${split[@]}" --expert-tensor-parallel-size "$etp"
+            --expert-model-parallel-size "$ep" $bound 0.6)
+    run_planned exact 4 "${layout[@]}"
+    while read -r loss norm type; do
+        # shellcheck disable=SC2086
+        run_planned narrow 4 "${layout[@]}" $type
+        same_metrics narrow.json exact.json $loss $norm "ep $ep, etp $etp: $type"
+    done <<'EOF'
+5e-3 5e-2 --bf16
+5e-3 5e-2 --fp16 --initial-loss-scale 1024
+2e-2 1e-1 --bf16 --fp8-param-gather --use-distributed-optimizer --overlap-param-gather --overlap-grad-reduce
+EOF
+done
+done_testing
