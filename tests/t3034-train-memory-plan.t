@@ -72,6 +72,10 @@ for how in "selective --recompute-modules core_attn layernorm mlp" \
     # shellcheck disable=SC2086
     equal 1 "recomputation $how" --bf16 --recompute-granularity $how
 done
+equal 1 "one rank with experts" --num-experts 4 --moe-router-load-balancing-type sinkhorn --bf16
+equal 1 "with all of a router" --num-experts 4 --disable-bias-linear --moe-aux-loss-coeff 0.1 0.1 0.1 \
+    --moe-router-load-balancing-type aux_loss seq_aux_loss global_aux_loss --moe-z-loss-coeff 0.1 \
+    --moe-router-dtype fp64 --moe-input-jitter-eps 0.1 --moe-shared-expert-intermediate-size 6
 
 equal 1 "multi-token prediction" --mtp-num-layers 2 --position-embedding-type none --bf16
 
@@ -231,5 +235,10 @@ done <<'END'
 4 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --recompute-granularity full --recompute-method uniform --recompute-num-layers 1 --distribute-saved-activations
 4 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 --tensor-model-parallel-size 2 --sequence-parallel --recompute-activations
 4 --pipeline-model-parallel-size 4 --fp16 --use-distributed-optimizer --untie-embeddings-and-output-weights
+2 --num-experts 4 --expert-model-parallel-size 2 --moe-layer-freq [0,1,1,0] --bf16 --async-save --save aside
+4 --num-experts 4 --disable-bias-linear --expert-model-parallel-size 2 --expert-tensor-parallel-size 2 --moe-token-dispatcher-type alltoall --moe-expert-rank-capacity-factor 0.5 --use-distributed-optimizer --bf16 --fp8-param-gather
+4 --num-experts 4 --disable-bias-linear --expert-model-parallel-size 4 --expert-tensor-parallel-size 1 --tensor-model-parallel-size 2 --sequence-parallel --context-parallel-size 2 --moe-shared-expert-intermediate-size 6 --moe-shared-expert-gate --recompute-granularity selective --recompute-modules moe shared_experts
+4 --num-experts 4 --moe-latent-size 10 --pipeline-model-parallel-size 2 --expert-model-parallel-size 2 --moe-expert-capacity-factor 1.5 --moe-pad-expert-input-to-capacity --moe-token-dispatcher-type alltoall
+4 --num-experts 4 --expert-model-parallel-size 2 --moe-aux-loss-coeff 0.1 --moe-input-jitter-eps 0.1 --moe-router-dtype fp64 --disable-bias-linear --skip-train
 END
 done_testing

@@ -129,6 +129,25 @@ is "$(grep -c 'number of skipped iterations:   1 ' <<<"$out"):$(grep -c 'nan ite
     <<<"$out")" 9:9 "overflows at first, and is no NaN"
 iteration=1
 
+# ---- experts
+args+=(--num-experts 4 --moe-router-topk 4 --moe-layer-freq "[0,1,1,0]")
+run megatron train "${args[@]}" --train-iters 0 --save-weights experts.st
+is "$status" 0 "experts" || diag "$err"
+expert=decoder.layers.2.mlp.experts.local_experts.3.linear_fc1.weight
+cp experts.st overe.st && poke overe.st $expert 0 $huge
+poke experts.st $expert 5 $nan
+locate experts.st "weight ${expert//./\\.} is NaN before the step" "NaN weight of an expert" --
+locate overe.st "layer 2: experts_fc1, forward of microbatch [01]: activation moe_fc1 .*is infinite.*" \
+    "overflow of an expert" --
+if mpi_available; then
+    locate experts.st "first on rank 1: weight ${expert//./\\.} is NaN before the step" \
+        "ep 2, NaN weight" mpi_run 2 -- --expert-model-parallel-size 2
+    locate experts.st "first on rank 0: weight ${expert//./\\.} is NaN before the step" \
+        "ep 2 etp 2, NaN weight in the first half" mpi_run 4 -- --expert-model-parallel-size 2 \
+        --expert-tensor-parallel-size 2 --disable-bias-linear
+fi
+args=("${text[@]}")
+
 if mpi_available; then
     tp2=(--tensor-model-parallel-size 2) pp2=(--pipeline-model-parallel-size 2)
     vpp2=(--num-virtual-stages-per-pipeline-rank 2)

@@ -99,4 +99,31 @@ for ((pair = 0; pair < pairs; pair++)); do
         same_weights other.st whole.st $weights "weights" --skip-key-bias 6
     fi
 done
+# ---- experts: ep and etp change with everything else
+experts=(--num-experts 6 --moe-ffn-hidden-size 12 --swiglu --disable-bias-linear
+         --moe-router-topk 2 --moe-router-score-function sigmoid --moe-router-enable-expert-bias
+         --moe-router-bias-update-rate 0.01 --moe-router-load-balancing-type seq_aux_loss
+         --moe-aux-loss-coeff 0.01 --init-method-std 0.2)
+a2a="--moe-token-dispatcher-type alltoall"
+split="--tensor-model-parallel-size 2 --sequence-parallel"
+while IFS='|' read -r from to; do
+    read -r n layout <<<"$from"
+    rm -rf saved
+    # shellcheck disable=SC2086 # words
+    train whole mpi_run "$n" "${base[@]}" "${experts[@]}" $layout --save saved --save-interval 10
+    is "$status" 0 "experts, from $n: ${layout//--/}"
+    tail -n 10 whole.json >rest.json
+    echo 10 >saved/latest_checkpointed_iteration.txt
+    read -r n layout <<<"$to"
+    # shellcheck disable=SC2086
+    train other mpi_run "$n" "${base[@]}" "${experts[@]}" $layout --load saved
+    is "$status" 0 "to $n: ${layout//--/}"
+    same_metrics other.json rest.json 1e-5 1e-4 "the same losses"
+    same_experts other.json rest.json "the same experts"
+    same_weights other.st whole.st 1e-4 "weights"
+done <<EOF
+6 --expert-model-parallel-size 6 $a2a --use-distributed-optimizer|4 $split --expert-model-parallel-size 1 --expert-tensor-parallel-size 4 --async-save
+4 $split --expert-model-parallel-size 2 --expert-tensor-parallel-size 2 $a2a|6 --pipeline-model-parallel-size 3 --expert-model-parallel-size 2 --use-distributed-optimizer
+4 $split --expert-model-parallel-size 2 --expert-tensor-parallel-size 1 --pipeline-model-parallel-size 2|1
+EOF
 done_testing

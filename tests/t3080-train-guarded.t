@@ -48,6 +48,17 @@ both small "an optimizer's state in fewer bytes" \
     --main-params-dtype fp16 --exp-avg-dtype fp8 --exp-avg-sq-dtype fp16 --log-num-zeros-in-grad
 both again "recomputed activations" "${one[@]}" --recompute-granularity selective \
     --recompute-modules core_attn layernorm mlp
+experts=(--num-experts 4 --moe-ffn-hidden-size 12 --swiglu --disable-bias-linear
+         --moe-router-score-function sigmoid --moe-router-enable-expert-bias
+         --moe-router-load-balancing-type aux_loss seq_aux_loss global_aux_loss
+         --moe-aux-loss-coeff 0.01 0.02 0.03 --moe-z-loss-coeff 0.01
+         --moe-shared-expert-intermediate-size 8 --moe-shared-expert-gate)
+both experts "experts, with an evaluation and a checkpoint" "${one[@]}" "${experts[@]}" \
+    --moe-input-jitter-eps 0.1 --eval-iters 1 --eval-interval 2 --save experts --save-interval 2
+both experts-resume "resumed" "${one[@]}" "${experts[@]}" --moe-input-jitter-eps 0.1 \
+    --train-iters 5 --lr-decay-iters 3 --load experts
+both dropped "experts that drop tokens" "${one[@]}" --num-experts 4 --moe-router-dtype fp64 \
+    --disable-bias-linear --moe-expert-capacity-factor 0.5 --moe-pad-expert-input-to-capacity --moe-latent-size 8
 
 # ---- several ranks
 mpi_available || { skip 1 "no MPI"; done_testing; }
@@ -67,5 +78,17 @@ both levels "cp 4, a2a+p2p" mpi_run 4 "${one[@]}" --context-parallel-size 4 --bf
 both dp4 "a distributed optimizer of two instances, overlapped" mpi_run 4 "${one[@]}" --bf16 \
     --use-distributed-optimizer --num-distributed-optimizer-instances 2 \
     --overlap-grad-reduce --overlap-param-gather --save dp4 --save-interval 2
+small=(--moe-expert-rank-capacity-factor 0.4)
+tp2=(--tensor-model-parallel-size 2 --sequence-parallel)
+both a2a "experts, all-to-all in several rounds" mpi_run 4 "${one[@]}" "${experts[@]}" "${small[@]}" \
+    "${tp2[@]}" --expert-model-parallel-size 2 --expert-tensor-parallel-size 2 \
+    --moe-token-dispatcher-type alltoall --moe-shared-expert-overlap
+both gather "experts, all-gather in several rounds" mpi_run 4 "${one[@]}" "${experts[@]}" "${small[@]}" \
+    "${tp2[@]}" --expert-model-parallel-size 4 --expert-tensor-parallel-size 1 --async-save \
+    --save gather --save-interval 2
+for kind in sinkhorn quantile_balancing; do
+    both $kind "experts, $kind" mpi_run 2 "${one[@]}" --num-experts 4 --context-parallel-size 2 \
+        --moe-router-load-balancing-type $kind --expert-model-parallel-size 2 --bf16
+done
 
 done_testing
