@@ -21,10 +21,41 @@ done <<'EOF'
 4 2 1 4 1 1
 4 1 2 1 1 2
 4 1 4 1 1 1
+4 4 4 1 1 1
 8 2 2 1 1 2
 8 2 2 1 2 1
 8 4 1 2 1 1
 EOF
+# ---- routers: ranks, and those that have parts of the same sequences
+for size in "2 1" "4 1" "4 2" "3 3"; do
+    read -r n tp <<<"$size"
+    run mpi_run "$n" "$MG_BUILDDIR/tests/unit/nn/router.t" "$tp"
+    is "$status:$(grep -c '^ok' <<<"$out")" 0:11 "routers of $n ranks, tp $tp" \
+        || diag "$(grep '^not ok' <<<"$out" | head -n 5)" "$err"
+done
+
+# ---- models with experts: a gradient of ones
+norm=$MG_BUILDDIR/tests/unit/nn/moe_norm.t
+while read -r n tp ep etp cp; do
+    what="$n ranks: tp $tp ep $ep etp $etp cp $cp, a model"
+    run mpi_run "$n" "$norm" "$tp" "$ep" "$etp" "$cp"
+    is "$status" 0 "$what: $(sed -n 's/.*: the norm is \(.*\), .*/\1/p' <<<"$out" | head -n 1)" \
+        || diag "$(grep '^not ok' <<<"$out" | head -n 5)" "$err"
+    is "$(grep -c '^ok' <<<"$out")" 6 "$what: all checks were made"
+done <<'EOF'
+4 2 2 1 1
+8 2 2 1 1
+4 2 1 2 1
+8 2 1 2 2
+4 4 1 2 1
+8 4 1 2 1
+4 2 1 4 1
+8 2 1 4 1
+4 4 4 1 1
+8 4 4 1 2
+8 1 8 1 1
+EOF
+
 run mpi_run 4 "$ranks" 1 4 1 1 2
 is "$status" 1 "instances that the experts' ranks cannot form"
 like "$err" "num-distributed-optimizer-instances 2 does not divide the 1 expert-data-parallel ranks" \

@@ -66,16 +66,16 @@ equal 1 "evaluation in bfloat16" --bf16 --skip-train
 equal 1 "in float8" --bf16 --use-distributed-optimizer --fp8-param-gather --skip-train
 equal 1 "that writes weights" --bf16 --use-distributed-optimizer --fp8-param-gather --skip-train \
     --save-weights w.st
+equal 1 "one rank with experts" --num-experts 4 --moe-router-load-balancing-type sinkhorn --bf16
+equal 1 "with all of a router" --num-experts 4 --disable-bias-linear --moe-aux-loss-coeff 0.1 0.1 0.1 \
+    --moe-router-load-balancing-type aux_loss seq_aux_loss global_aux_loss --moe-z-loss-coeff 0.1 \
+    --moe-router-dtype fp64 --moe-input-jitter-eps 0.1 --moe-shared-expert-intermediate-size 6
 for how in "selective --recompute-modules core_attn layernorm mlp" \
         "full --recompute-method uniform --recompute-num-layers 3" \
         "full --recompute-method block --recompute-num-layers 1"; do
     # shellcheck disable=SC2086
     equal 1 "recomputation $how" --bf16 --recompute-granularity $how
 done
-equal 1 "one rank with experts" --num-experts 4 --moe-router-load-balancing-type sinkhorn --bf16
-equal 1 "with all of a router" --num-experts 4 --disable-bias-linear --moe-aux-loss-coeff 0.1 0.1 0.1 \
-    --moe-router-load-balancing-type aux_loss seq_aux_loss global_aux_loss --moe-z-loss-coeff 0.1 \
-    --moe-router-dtype fp64 --moe-input-jitter-eps 0.1 --moe-shared-expert-intermediate-size 6
 
 equal 1 "multi-token prediction" --mtp-num-layers 2 --position-embedding-type none --bf16
 

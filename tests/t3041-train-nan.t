@@ -142,7 +142,7 @@ locate overe.st "layer 2: experts_fc1, forward of microbatch [01]: activation mo
 if mpi_available; then
     locate experts.st "first on rank 1: weight ${expert//./\\.} is NaN before the step" \
         "ep 2, NaN weight" mpi_run 2 -- --expert-model-parallel-size 2
-    locate experts.st "first on rank 0: weight ${expert//./\\.} is NaN before the step" \
+    locate experts.st "first on rank 2: weight ${expert//./\\.} is NaN before the step" \
         "ep 2 etp 2, NaN weight in the first half" mpi_run 4 -- --expert-model-parallel-size 2 \
         --expert-tensor-parallel-size 2 --disable-bias-linear
 fi

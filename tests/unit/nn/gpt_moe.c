@@ -195,7 +195,7 @@ struct row {
     bool expert;
 };
 
-static void check_param (const struct param *p, const struct row *r)
+static void check_part (const struct param *p, const struct row *r)
 {
     char name[PIECE_NAME_MAX];
 
@@ -241,7 +241,7 @@ static void test_params (void)
     layer_describe (&layer, &nn, true, p, 0);
     first = spec.num_params - NUM;
     for (int i = 0; i < NUM; i++)
-        check_param (&p[first + i], &rows[i]);
+        check_part (&p[first + i], &rows[i]);
 }
 
 /* With biases on ep 4 alone: each expert's own. */
@@ -271,7 +271,7 @@ static void test_biases (void)
     ok (spec_of (&nn, &spec, &err) == 0, "a layer with biases %s", err.text);
     layer_describe (&layer, &nn, true, p, 0);
     for (int i = 0; i < NUM; i++)
-        check_param (&p[spec.num_params - NUM + i], &rows[i]);
+        check_part (&p[spec.num_params - NUM + i], &rows[i]);
 }
 
 int main (void)
