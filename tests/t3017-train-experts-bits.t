@@ -28,7 +28,7 @@ run_planned() {
 
 # ---- bits
 layout=("${router[@]}" "${a2a[@]}" "${split[@]}" --expert-tensor-parallel-size 2
-        --expert-model-parallel-size 2 --use-distributed-optimizer $bound 0.6)
+        --expert-model-parallel-size 2 --use-distributed-optimizer "$bound" 0.6)
 run_planned whole 4 "${layout[@]}" --save saved --save-interval 2
 tail -n 2 whole.json >rest.json
 echo 2 >saved/latest_checkpointed_iteration.txt
@@ -54,7 +54,7 @@ for from in saved aside; do
     ok "cmp other.st whole.st && cmp other.json rest.json" "resumed from $from: the same bits"
 done
 gathered=("${router[@]}" "${split[@]}" --expert-tensor-parallel-size 1 --expert-model-parallel-size 4
-          $bound 0.6)
+          "$bound" 0.6)
 run_planned once 4 "${gathered[@]}"
 run_planned twice 4 "${gathered[@]}" --recompute-granularity selective --recompute-modules moe
 same_bits twice once "all-gather, recomputed: the same bits"
@@ -145,12 +145,12 @@ EOF
 for grid in "4 1" "2 2"; do
     read -r ep etp <<<"$grid"
     layout=("${router[@]}" "${a2a[@]}" "${split[@]}" --expert-tensor-parallel-size "$etp"
-            --expert-model-parallel-size "$ep" $bound 0.6)
+            --expert-model-parallel-size "$ep" "$bound" 0.6)
     run_planned exact 4 "${layout[@]}"
     while read -r loss norm type; do
         # shellcheck disable=SC2086
         run_planned narrow 4 "${layout[@]}" $type
-        same_metrics narrow.json exact.json $loss $norm "ep $ep, etp $etp: $type"
+        same_metrics narrow.json exact.json "$loss" "$norm" "ep $ep, etp $etp: $type"
     done <<'EOF'
 5e-3 5e-2 --bf16
 5e-3 5e-2 --fp16 --initial-loss-scale 1024

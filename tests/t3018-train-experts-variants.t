@@ -50,6 +50,7 @@ draw_router() {
 # grid for $n ranks, $pp of them stages, into $ep and $etp
 draw_experts() {
     local activation share=$((n / pp)) shared=
+    ep=1 etp=1 again=
     pick activation "--swiglu" "--squared-relu" "--geglu --exact-gelu"
     # shellcheck disable=SC2206 # words
     experts=($activation --moe-ffn-hidden-size 16)
