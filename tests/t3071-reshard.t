@@ -122,7 +122,7 @@ while IFS='|' read -r from to; do
     same_experts other.json rest.json "the same experts"
     same_weights other.st whole.st 1e-4 "weights"
 done <<EOF
-6 --expert-model-parallel-size 6 $a2a --use-distributed-optimizer|4 $split --expert-model-parallel-size 1 --expert-tensor-parallel-size 4 --async-save
+6 --expert-model-parallel-size 6 $a2a --use-distributed-optimizer --async-save|4 $split --expert-model-parallel-size 1 --expert-tensor-parallel-size 4
 4 $split --expert-model-parallel-size 2 --expert-tensor-parallel-size 2 $a2a|6 --pipeline-model-parallel-size 3 --expert-model-parallel-size 2 --use-distributed-optimizer
 4 $split --expert-model-parallel-size 2 --expert-tensor-parallel-size 1 --pipeline-model-parallel-size 2|1
 EOF
