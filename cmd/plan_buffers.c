@@ -264,7 +264,8 @@ static int read_model (struct plan_buffers *b, struct request *r, struct train_a
         || run_config_stages (&config, err) < 0
         || run_config_check_model (&config, err) < 0
         || count_ranks (r, g, err) < 0
-        || (model->moe.experts > 0 && count_expert_ranks (r, g, err) < 0) || take_types (args, r, &dtype, err) < 0)
+        || (model->moe.experts > 0 && count_expert_ranks (r, g, err) < 0)
+        || take_types (args, r, &dtype, err) < 0)
         goto done;
     if ((params = model_stage_params (model, g, r->float8, config.stages, r->pp_rank, &n, err)))
         rc = copy_params (b, params, n, dtype, err);
