@@ -156,7 +156,7 @@ static bool writes (const struct layer_spec *spec, int phase, int t)
 {
     const struct phase *p = &spec->phase[phase];
 
-    for (int i = 0; i < num_operands (p->op); i++) {
+    for (int i = 0, n = num_operands (p->op); i < n; i++) {
         const struct layer_operand *o = &p->op->operand[i];
 
         if (!o->param && p->operand[i] == t && (o->fwd & OPERAND_WRITE))
@@ -331,7 +331,7 @@ static void find_reads (const struct layer_spec *spec, bool again, bool *reads)
     for (int i = 0; i < spec->num_phases; i++) {
         const struct phase *phase = &spec->phase[i];
 
-        for (int k = 0; k < num_operands (phase->op); k++) {
+        for (int k = 0, n = num_operands (phase->op); k < n; k++) {
             const struct layer_operand *o = &phase->op->operand[k];
             unsigned access = again ? o->fwd : o->bwd;
 
@@ -391,7 +391,7 @@ static double written_flops (const struct layer_spec *spec, const struct phase *
 {
     double elements = 0;
 
-    for (int i = 0; i < num_operands (phase->op); i++) {
+    for (int i = 0, num = num_operands (phase->op); i < num; i++) {
         const struct layer_operand *o = &phase->op->operand[i];
         const struct layer_tensor *t = &spec->tensor[phase->operand[i]];
         double n = 1;
@@ -564,7 +564,7 @@ unsigned layer_tensor_passes (const struct layer *layer, int i)
     for (int p = 0; p < spec->num_phases; p++) {
         const struct phase *phase = &spec->phase[p];
 
-        for (int k = 0; k < num_operands (phase->op); k++) {
+        for (int k = 0, n = num_operands (phase->op); k < n; k++) {
             const struct layer_operand *o = &phase->op->operand[k];
 
             if (o->param || phase->operand[k] != i)
