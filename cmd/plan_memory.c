@@ -96,6 +96,17 @@ int plan_memory_ranks (const struct train_args *args, const struct plan_memory *
     return 0;
 }
 
+/* The fewest ranks that both grids can have. */
+static int least_world (const struct geometry *g)
+{
+    int64_t dense = (int64_t)g->tp * g->cp, expert = (int64_t)geometry_etp (g) * g->ep;
+    int64_t world = dense;
+
+    while (world % expert != 0 && world <= WORLD_MAX)
+        world += dense;
+    return world * g->pp <= WORLD_MAX ? (int)(world * g->pp) : WORLD_MAX;
+}
+
 /* Without a world there is one model, on as many ranks as it needs. */
 static int find_world (struct plan_memory *r, const struct train_args *args, struct mg_error *err)
 {
@@ -106,7 +117,7 @@ static int find_world (struct plan_memory *r, const struct train_args *args, str
     if (run_config_geometry (&config, err) < 0)
         return -1;
     if (r->world == 0)
-        r->world = g->tp * g->cp * g->pp <= WORLD_MAX ? g->tp * g->cp * g->pp : WORLD_MAX;
+        r->world = least_world (g);
     if (r->rank >= r->world)
         return mg_error_set (err, EINVAL, "--rank %d is not below the %d ranks", r->rank,
                              r->world);
@@ -140,6 +151,10 @@ static void print_ranks (const struct plan_memory_row *row, int first, int last)
                     pool->slots > 0 ? pool->bytes / pool->slots : 0);
         }
     }
+    if (row->plan.expert_rows > 0)
+        printf ("  rows of experts: %" PRId64 " a round, %.4g x those of balanced loads\n",
+                row->plan.expert_rows,
+                (double)row->plan.expert_rows / (double)row->plan.balanced_rows);
     printf ("  %-16s %18" PRId64 "  %.2f GiB\n", "total", memory_total (&row->plan),
             (double)memory_total (&row->plan) / (1 << 30));
     if (row->plan.again_cost > 0)
@@ -177,10 +192,12 @@ static void print_json_row (const struct plan_memory_row *row, int rank)
                 row->plan.pool[p].bytes);
     printf ("],\"total\":%" PRId64 ",\"num_parameters\":%" PRId64 ",\"padding\":%" PRId64
             ",\"bytes_per_parameter\":%.6g,\"bytes_whole\":%.6g,\"bytes_shared\":%.6g"
-            ",\"shards\":%d,\"again\":%.6g}",
+            ",\"shards\":%d,\"again\":%.6g,\"expert_rows\":%" PRId64
+            ",\"balanced_expert_rows\":%" PRId64 "}",
             memory_total (&row->plan), row->plan.elements, row->plan.padding, each.total,
             each.whole, each.shared, row->plan.shards,
-            row->plan.forward_cost > 0 ? row->plan.again_cost / row->plan.forward_cost : 0);
+            row->plan.forward_cost > 0 ? row->plan.again_cost / row->plan.forward_cost : 0,
+            row->plan.expert_rows, row->plan.balanced_rows);
 }
 
 static void print_json (const struct plan_memory_row *row, int first, int n)

@@ -22,7 +22,7 @@ planned() {
         /^rank/ { flush(); split ($2, ends, "-"); first = ends[1]
                   last = ends[2] == "" ? first : ends[2]; line = ""; next }
         /^  total/ { total = $2; next }
-        /^    pool/ || /^  bytes per parameter/ || /^  recomputation/ || / a rank$/ { next }
+        /^    pool/ || /^  bytes per parameter/ || /^  recomputation/ || /^  rows of experts/ || / a rank$/ { next }
         { bytes = $NF; $NF = ""; sub (/^ +/, ""); sub (/ +$/, ""); line = line " | " $0 ": " bytes }
         END { flush() }'
 }
@@ -91,6 +91,16 @@ done
 equal 1 "$threads threads, float32"
 threads=1
 is "$(OMP_NUM_THREADS=3 planned "${model[@]}")" "$(cat planned)" "threads as the environment says"
+# 2 sequences of 12 tokens on a rank, each with 2 experts, half of which the rank has: 48 rows
+experts=(--num-experts 4 --expert-model-parallel-size 2 --moe-token-dispatcher-type alltoall)
+is "$(megatron plan memory "${model[@]}" "${experts[@]}" | grep 'rows of experts')" \
+    "  rows of experts: 96 a round, 2 x those of balanced loads" "room for twice the mean"
+is "$(megatron plan memory "${model[@]}" "${experts[@]}" --moe-expert-rank-capacity-factor 1.25 \
+      --json | grep -o '"expert_rows":[0-9]*,"balanced_expert_rows":[0-9]*' | uniq)" \
+    '"expert_rows":60,"balanced_expert_rows":48' "another bound"
+is "$(megatron plan memory "${model[@]}" "${experts[@]}" --world-size 2 | md5sum)" \
+    "$(megatron plan memory "${model[@]}" "${experts[@]}" | md5sum)" \
+    "without a world, as many ranks as both grids need"
 is "$(megatron plan memory "${model[@]}" --threads 5 | head -n 1)" "5 threads a rank" \
     "or as the command does"
 export OMP_NUM_THREADS=1

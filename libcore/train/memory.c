@@ -76,6 +76,16 @@ void memory_clear (struct memory_plan *plan)
 
 /* --- the plan --- */
 
+static void plan_experts (struct memory_plan *plan, const struct model *model)
+{
+    const struct nn *nn = model_nn (model);
+
+    if (nn->config.moe.experts == 0)
+        return;
+    plan->expert_rows = nn->experts.rows;
+    plan->balanced_rows = nn->experts.choices * nn->experts.etp_size;
+}
+
 static int plan_activations (struct memory_plan *plan, const struct memory_parts *parts,
                              struct mg_error *err)
 {
@@ -86,6 +96,7 @@ static int plan_activations (struct memory_plan *plan, const struct memory_parts
     if (total == 0 || total > INT64_MAX)
         return model_activation_error (err);
     plan->forward_cost = cost.forward;
+    plan_experts (plan, model);
     plan->again_cost = cost.again;
     plan->num_pools = model_num_pools (model);
     if (!(plan->pool = calloc ((size_t)plan->num_pools + 1, sizeof (*plan->pool))))

@@ -41,6 +41,8 @@ struct memory_plan {
     int64_t padding;  /* elements of their buffers that are nobody's */
     int shards;       /* of the state that a distributed optimizer deals out, 1: none is */
     double forward_cost, again_cost; /* of a microbatch: struct model_cost */
+    int64_t expert_rows, balanced_rows; /* rows of a layer's experts of the rank: as many as a round
+                                           has room for; those of balanced loads.  0: no experts */
     int num_pools;
     struct memory_pool {
         int slots;
