@@ -101,6 +101,10 @@ is "$(megatron plan memory "${model[@]}" "${experts[@]}" --moe-expert-rank-capac
 is "$(megatron plan memory "${model[@]}" "${experts[@]}" --world-size 2 | md5sum)" \
     "$(megatron plan memory "${model[@]}" "${experts[@]}" | md5sum)" \
     "without a world, as many ranks as both grids need"
+run megatron plan memory "${model[@]}" "${experts[@]}" --seq-length 16777216 \
+    --max-position-embeddings 16777216 --micro-batch-size 127 --global-batch-size 254
+is "$status:$out" "1:" "more rows than kernels can number"
+like "$err" "take 8\\.5[0-9]*e\\+09 rows, want at most 2147483647" "named"
 is "$(megatron plan memory "${model[@]}" --threads 5 | head -n 1)" "5 threads a rank" \
     "or as the command does"
 export OMP_NUM_THREADS=1

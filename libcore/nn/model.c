@@ -341,6 +341,21 @@ static int check_experts (const struct model_config *c, const struct model_layou
     return 0;
 }
 
+/* Kernels number rows by int32_t. */
+static int check_rows (const struct nn *nn, const struct nn_shape *shape, struct mg_error *err)
+{
+    const struct nn_experts *x = &nn->experts;
+    double all = (double)shape->rows * nn->config.moe.topk * x->ep_size * x->etp_size;
+
+    if (nn->config.moe.experts == 0
+        || (all <= INT32_MAX && x->rows <= INT32_MAX && x->choices <= INT32_MAX))
+        return 0;
+    return mg_error_set (err, ERANGE, "model: the tokens of %d ranks that share experts, %lld each "
+                         "with topk %d, take %.4g rows, want at most %d",
+                         x->ep_size * x->etp_size, (long long)shape->rows, nn->config.moe.topk, all,
+                         INT32_MAX);
+}
+
 struct model *model_create (const struct model_spec *spec, const struct job *job,
                             struct mg_error *err)
 {
@@ -374,7 +389,8 @@ struct model *model_create (const struct model_spec *spec, const struct job *job
     m->device = job_device (job);
     setup_sizes (m, job);
     setup_shape (m);
-    if (setup_streams (m, err) < 0 || setup_specs (m, err) < 0 || setup_chunks (m, job, err) < 0)
+    if (check_rows (&m->nn, &m->shape, err) < 0 || setup_streams (m, err) < 0
+        || setup_specs (m, err) < 0 || setup_chunks (m, job, err) < 0)
         goto error;
     return m;
 error:
