@@ -417,8 +417,9 @@ static int boot_peer_data (void *impl, int rank, void *data, size_t max, size_t 
     if (rc == PMIX_SUCCESS && value->type != PMIX_BYTE_OBJECT)
         rc = PMIX_ERR_TYPE_MISMATCH;
     if (rc != PMIX_SUCCESS) {
-        result = p->host->error_set (err, EPROTO, "PMIx: what rank %d gave: %s", rank,
-                                     PMIx_Error_string (rc));
+        result = p->host->error_set (err, EPROTO, "PMIx: what rank %d gave: %s%s", rank,
+                                     PMIx_Error_string (rc),
+                                     rc == PMIX_ERR_NOT_FOUND ? "; has one of them ended?" : "");
     } else {
         *len = value->data.bo.size;
         if (*len > max)
