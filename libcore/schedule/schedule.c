@@ -46,12 +46,16 @@ struct outbox {
     struct sent fwd, bwd;
 };
 
-/* Slots of a pool that hold nothing, the one that is free longest first, so that a send
- * from it has had the most time.
+/* Slots of a pool that hold nothing.  Those that were used are in a ring, the one that is free
+ * longest first, so that a send from it has had the most time.  The last slots of the pool are
+ * those that no pass has used yet.
  */
 struct free_list {
-    int *slot;
-    int head, count, size;
+    int *slot; /* [size] the ring */
+    int head, used, size;
+    int unused;
+    int *users; /* [size] chunks that have used the slot */
+    int chunks; /* of the pool */
 };
 
 struct builder {
@@ -152,6 +156,20 @@ int schedule_slot (const struct schedule *s, int chunk, int slot)
     return slot;
 }
 
+bool schedule_uses_slot (const struct schedule *s, int chunk, int slot)
+{
+    return slot < s->most_slots && s->uses[(size_t)chunk * s->most_slots + slot];
+}
+
+int schedule_slots_used (const struct schedule *s, int chunk)
+{
+    int n = 0;
+
+    for (int i = 0; i < s->most_slots; i++)
+        n += schedule_uses_slot (s, chunk, i);
+    return n;
+}
+
 int schedule_grow_slots (struct schedule *s, const int *slots, struct mg_error *err)
 {
     for (int p = 0; p < s->pools; p++) {
@@ -194,23 +212,71 @@ static void emit (struct builder *b, enum sched_op op, int microbatch, int chunk
     };
 }
 
+static int free_slot (const struct free_list *f, int i)
+{
+    return f->slot[(f->head + i) % f->size];
+}
+
+/* The place in the ring of the slot that the chunk takes, NONE: one that no pass has used.  A
+ * chunk of several keeps to the slots that it has used, and then prefers those of the fewest
+ * chunks: callers may prepare something for each slot of a chunk.  Its sends still have time: the
+ * output is gone before the backward pass, the gradient has to be gone when the next one is due.
+ * A chunk alone uses all slots in any case.  In a list of forward passes alone, an output has to be
+ * gone before the next pass.  So there slots take turns.
+ */
+static int choose_slot (const struct builder *b, const struct free_list *f, int chunk)
+{
+    int best = 0;
+
+    if (b->s->shape.forward_only || f->chunks == 1)
+        return f->unused > 0 ? NONE : 0;
+    for (int i = 0; i < f->used; i++) {
+        if (schedule_uses_slot (b->s, chunk, free_slot (f, i)))
+            return i;
+    }
+    if (f->unused > 0)
+        return NONE;
+    for (int i = 1; i < f->used; i++) {
+        if (f->users[free_slot (f, i)] < f->users[free_slot (f, best)])
+            best = i;
+    }
+    return best;
+}
+
+/* Take a slot out of the ring; those before it move up. */
+static int remove_slot (struct free_list *f, int i)
+{
+    int slot = free_slot (f, i);
+
+    for (; i > 0; i--)
+        f->slot[(f->head + i) % f->size] = free_slot (f, i - 1);
+    f->head = (f->head + 1) % f->size;
+    f->used--;
+    return slot;
+}
+
 /* Bind the pass's microbatch to a free slot. */
 static void take_slot (struct builder *b, const struct sched_pass *p)
 {
     struct free_list *f = &b->avail[b->s->pool[p->chunk]];
+    int i, slot;
+    bool *uses;
 
-    assert (f->count > 0); // s->slots is the most that are ever in flight
-    cell_of (b, p)->slot = f->slot[f->head];
-    f->head = (f->head + 1) % f->size;
-    f->count--;
+    assert (f->used + f->unused > 0); // s->slots is the most that are ever in flight
+    i = choose_slot (b, f, p->chunk);
+    slot = i == NONE ? f->size - f->unused-- : remove_slot (f, i);
+    cell_of (b, p)->slot = slot;
+    uses = &b->s->uses[(size_t)p->chunk * b->s->most_slots + slot];
+    f->users[slot] += !*uses;
+    *uses = true;
 }
 
 static void give_slot (struct builder *b, const struct sched_pass *p)
 {
     struct free_list *f = &b->avail[b->s->pool[p->chunk]];
 
-    f->slot[(f->head + f->count) % f->size] = cell_of (b, p)->slot;
-    f->count++;
+    f->slot[(f->head + f->used) % f->size] = cell_of (b, p)->slot;
+    f->used++;
 }
 
 static struct outbox *outbox_of (struct builder *b, int chunk, int slot)
@@ -269,7 +335,8 @@ static size_t find_receive (const struct builder *b, size_t i, bool backward)
 static bool has_room (struct builder *b, size_t pass)
 {
     const int *pool = b->s->pool;
-    int room = b->avail[pool[b->pass[pass].chunk]].count;
+    const struct free_list *f = &b->avail[pool[b->pass[pass].chunk]];
+    int room = f->used + f->unused;
 
     for (size_t i = b->at; i < pass && room > 0; i++) {
         const struct sched_pass *p = &b->pass[i];
@@ -525,12 +592,17 @@ static int create_slots (struct builder *b, struct mg_error *err)
     for (int p = 0; p < s->pools; p++) {
         struct free_list *f = &b->avail[p];
 
-        f->size = f->count = s->slots[p];
-        if (!(f->slot = calloc (f->size, sizeof (*f->slot))))
+        f->size = f->unused = s->slots[p];
+        if (!(f->slot = calloc (f->size, sizeof (*f->slot)))
+            || !(f->users = calloc (f->size, sizeof (*f->users))))
             return no_memory (b, err);
-        for (int i = 0; i < f->size; i++)
-            f->slot[i] = i;
+        if (s->most_slots < f->size)
+            s->most_slots = f->size;
+        for (int c = 0; c < s->chunks; c++)
+            f->chunks += s->pool[c] == p;
     }
+    if (!(s->uses = calloc ((size_t)s->chunks * s->most_slots, sizeof (*s->uses))))
+        return no_memory (b, err);
     return 0;
 }
 
@@ -561,8 +633,10 @@ static void builder_release (struct builder *b)
 {
     int saved_errno = errno;
 
-    for (int p = 0; p < b->s->pools && b->avail; p++)
+    for (int p = 0; p < b->s->pools && b->avail; p++) {
         free (b->avail[p].slot);
+        free (b->avail[p].users);
+    }
     free (b->outbox);
     free (b->avail);
     free (b->cell);
@@ -576,6 +650,7 @@ void schedule_destroy (struct schedule *s)
         int saved_errno = errno;
         free (s->pool);
         free (s->slots);
+        free (s->uses);
         free (s->step);
         free (s);
         errno = saved_errno;

@@ -99,6 +99,8 @@ struct schedule {
     int *pool; /* [chunks] the chunk's pool */
     int pools;
     int *slots; /* [pools] activation slots needed */
+    int most_slots; /* of one pool, that the list needs */
+    bool *uses;     /* [chunks][most_slots] see schedule_uses_slot() */
     struct sched_step *step;
     size_t nsteps; /* steps are numbered from 0 */
 };
@@ -131,6 +133,22 @@ int schedule_grow_slots (struct schedule *s, const int *slots, struct mg_error *
 /* The number of slots of all pools; the number of a chunk's slot among them, pool after pool. */
 int schedule_num_slots (const struct schedule *s);
 int schedule_slot (const struct schedule *s, int chunk, int slot);
+
+/* True if a forward pass of the chunk is in the slot; the number of such slots.  A caller that
+ * prepares something for each slot of a chunk, such as a device graph, needs one for each of them.
+ * schedule_grow_slots() does not change them.
+ *
+ * In a list with backward passes, a chunk that has a pool of its own uses all slots of the pool.
+ * These are as many as the chunk has microbatches in flight, so that no list has fewer.  A chunk
+ * that shares its pool takes a slot that it has used before, if one is free.  If all chunks share
+ * one pool, only one slot is free when a pass between warm-up and end needs one.  If microbatches
+ * are many, each chunk then comes to use almost all slots.  A second pool, for the first chunk
+ * alone, leaves a choice; it takes more slots.
+ *
+ * In a list of forward passes alone, the slots take turns.
+ */
+bool schedule_uses_slot (const struct schedule *s, int chunk, int slot);
+int schedule_slots_used (const struct schedule *s, int chunk);
 
 /* The pipeline rank that sends a chunk's input and receives the input's gradient, -1 for the first
  * chunk of the model.  The pipeline rank that receives the chunk's output and sends the output's
