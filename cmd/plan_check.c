@@ -134,6 +134,7 @@ int plan_check (int argc, char **argv)
 
     geometry_init (&plan.geometry);
     margs_init (&plan.args);
+    plan.args.own = true;
     list_margs (model_options);
     if (cmd_options_read (tables, 3, argc, argv, &err) < 0)
         return plan_usage_error (argv[0], &err);

@@ -49,6 +49,17 @@ static struct choice *add_choice (struct choices *c, const struct train_args *ar
     return choice;
 }
 
+/* Take the last choice away if a rule excludes it, as those of device graphs do. */
+static void drop_excluded (struct choices *c)
+{
+    struct run_config config;
+
+    run_config_init (&config, &c->choice[c->count - 1].args);
+    if (run_config_geometry (&config, NULL) < 0 || run_config_check_rules (&config, NULL) < 0)
+        c->count--;
+    run_config_clear (&config);
+}
+
 static void add_selective (struct choices *c, const struct train_args *args, unsigned modules)
 {
     struct choice *choice = add_choice (c, args);
@@ -67,6 +78,7 @@ static void add_selective (struct choices *c, const struct train_args *args, uns
     choice->args.recompute_granularity = "selective";
     choice->args.recompute_modules = (struct train_list){ choice->word[0], &choice->word[1],
                                                           count };
+    drop_excluded (c);
 }
 
 static void add_full (struct choices *c, const struct train_args *args, const char *method,
@@ -81,6 +93,7 @@ static void add_full (struct choices *c, const struct train_args *args, const ch
     choice->args.recompute_method = method;
     choice->args.recompute_layers = num_layers;
     choice->args.split_activations = split;
+    drop_excluded (c);
 }
 
 /* The layers of the largest virtual stage, and the ranks that could share what is kept. */

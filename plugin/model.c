@@ -43,6 +43,7 @@ enum model_verdict model_check (const struct geometry *g, int argc, char *const 
     if (argc < 1 || (is_megatron (argv[0]) && argc > 1 && runs_no_model (argv[1])))
         return MODEL_FITS;
     margs_init (&args);
+    args.own = is_megatron (argv[0]);
     margs_scan (&args, argc - 1, argv + 1);
     count = margs_merge (&args, &merged, &job, rule_keep_first, &first);
     count += geometry_check (&merged, rule_keep_first, &first);

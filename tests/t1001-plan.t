@@ -176,6 +176,22 @@ is "$err" "" "and nothing on standard error"
 run megatron plan check --tp 2 --json
 is "$out" '{"ok":true,"dense":{"tp":2,"cp":1,"dp":null,"pp":1},"expert":{"etp":2,"ep":1,"edp":null,"pp":1},"broken":[]}' \
     "what is not known is null"
+# device graphs: the words of a list in one
+run megatron plan check --num-layers 4 --num-experts 8 --cuda-graph-impl local \
+    --cuda-graph-modules attn,moe_router,moe_preprocess
+is "$status:$err" "0:" "modules that are captured"
+run megatron plan check --num-layers 4 --num-experts 8 --enable-cuda-graph
+is "$status:$out:$err" "1::megatron: a graph of whole layers captures experts, which needs \
+moe-expert-capacity-factor and moe-pad-expert-input-to-capacity: else only the router tells how \
+many rows an expert gets; or give cuda-graph-modules attn moe_router moe_preprocess" "or cannot be"
+run megatron plan check --ep 2 --num-layers 4 --num-experts 8 --cuda-graph-impl full_iteration \
+    --moe-expert-capacity-factor 1 --moe-pad-expert-input-to-capacity --json
+like "$status:$out" '^1:.*"broken":\[\{"rule":"graphs","text":"cuda-graph-impl full_iteration captures experts, which needs moe-token-dispatcher-type alltoall: ' \
+    "by the rule's name"
+run megatron plan check --ep 2 --num-layers 4 --num-experts 8 --cuda-graph-impl full_iteration \
+    --moe-expert-capacity-factor 1 --moe-pad-expert-input-to-capacity \
+    --moe-token-dispatcher-type alltoall
+is "$status:$err" "0:" "unless the host knows the numbers of rows"
 run megatron plan check --rank 3
 is "$status" 2 "an option of another part is none of check"
 

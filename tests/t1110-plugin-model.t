@@ -243,6 +243,34 @@ heads='moe-shared-expert-intermediate-size 6 is not a multiple of tp 4; use 4 or
 # shellcheck disable=SC2086
 refused --megatron-tp=4 megatron train $experts --moe-shared-expert-intermediate-size 6
 
+# ---- device graphs ----------------------------------------------------------------------
+
+graphs='--num-layers 4 --num-experts 8 --cuda-graph-impl'
+heads='cuda-graph-modules moe and moe_router exclude each other: moe has the router already'
+heads+=' (and 1 more)' # moe without padding
+# shellcheck disable=SC2086
+{
+    refused --megatron-pp=2 megatron train $graphs local --cuda-graph-modules moe moe_router
+    refused --megatron-pp=2 other $graphs transformer_engine --cuda-graph-modules moe moe_router \
+        --pipeline-model-parallel-size 2
+    warned --megatron-pp=2 other $graphs local --cuda-graph-scope=attn moe moe_router
+    silent --megatron-pp=2 megatron train $graphs none --cuda-graph-modules moe moe_router
+    silent --megatron-pp=2 megatron train $graphs local --cuda-graph-modules attn moe_router
+    heads='cuda-graph-modules moe_preprocess needs moe_router, too'
+    refused --megatron-pp=2 megatron train $graphs local --cuda-graph-modules moe_preprocess
+    # Megatron-LM adds the router itself
+    silent --megatron-pp=2 other $graphs local --cuda-graph-modules moe_preprocess
+    heads='recompute-granularity full needs cuda-graph-impl full_iteration: a graph of a layer does'
+    heads+=' not run the layer again'
+    refused --megatron-pp=2 megatron train --enable-cuda-graph --recompute-granularity full
+    silent --megatron-pp=2 megatron train $graphs none --recompute-granularity full
+    heads='cuda-graph-impl "cuda": want none, local, transformer_engine or full_iteration'
+    refused --megatron-pp=2 megatron train $graphs cuda
+    heads='cuda-graph-modules mamba: only models with Mamba layers have it, and there are none here'
+    refused --megatron-pp=2 megatron train $graphs local --cuda-graph-modules attn mamba
+    silent --megatron-pp=2 other $graphs local --cuda-graph-modules attn mamba
+}
+
 # ---- the line against the job ---------------------------------------------------------
 
 run srun -n4 --megatron-tp=4 megatron train --tensor-model-parallel-size 2

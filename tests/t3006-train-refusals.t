@@ -82,6 +82,16 @@ refuse 2 "--megatron-tp is an option of srun, sbatch and salloc: give it to them
 refuse 2 "unknown argument --hiden-size; did you mean --hidden-size\?" "mistyped" \
     megatron train "${args[@]}" --hiden-size 2
 
+# ---- device graphs
+refuse 2 "cuda-graph-impl \"cuda\": want none, local, transformer_engine or full_iteration" "no way" \
+    megatron train "${args[@]}" --cuda-graph-impl cuda
+refuse 2 "cuda-graph-modules moe needs experts, and there is no --num-experts" "no such layer" \
+    megatron train "${args[@]}" --cuda-graph-impl local --cuda-graph-modules attn moe
+refuse 2 "a graph of whole layers captures experts, which needs moe-expert-capacity-factor" "experts" \
+    megatron train "${args[@]}" --num-experts 8 --external-cuda-graph
+refuse 2 "--optimizer-cuda-graph of Megatron-LM is not available in this version: an update reads" "updates" \
+    megatron train "${args[@]}" --optimizer-cuda-graph
+
 # ---- what does not fit together
 refuse 2 "global-batch-size 4 is not a multiple of micro-batch-size 3 x dp 1 = 3; use 3 or 6" "batch sizes" \
     megatron train "${args[@]}" --micro-batch-size 3

@@ -110,6 +110,8 @@ run megatron plan memory "${model[@]}" --threads 1 --fit 16K
 is "$status" 1 "too little"
 like "$err" "no choice of recomputation fits 16384 bytes a rank: the least is [0-9]+ with --rec" \
     "is refused with the least"
+run megatron plan memory "${model[@]}" --threads 1 --choices --cuda-graph-impl local
+is "$status:$(grep -c 'granularity full' <<<"$out")" 0:0 "graphs of layers leave no full one"
 run megatron plan memory "${model[@]}" --fit 16X
 is "$status" 2 "no size: $err"
 if command -v jq >/dev/null; then

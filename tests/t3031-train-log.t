@@ -45,7 +45,15 @@ run "${train[@]}" --log-interval 7 --log-throughput
 like "$out" "elapsed time per iteration \(ms\): [0-9.]+ \| throughput per GPU \(TFLOP/s/GPU\): [0-9.]+ \| tokens per second: [0-9.]+ \| learning rate: " "--log-throughput"
 ok "! grep -q 'time across' <<<'$out'" "no timers unless they are asked for"
 
+# ---- an implementation of device graphs that is another here
+run "${train[@]}" --train-iters 1 --external-cuda-graph
+is "$status:$(grep -c 'transformer_engine is taken as local' <<<"$out")" 0:1 "is told once" \
+    || diag "$err"
+run "${train[@]}" --train-iters 1 --cuda-graph-impl none --cuda-graph-modules attn mlp
+is "$status:$(grep -c 'taken as' <<<"$out")" 0:0 "without graphs nothing is" || diag "$err"
+
 # ---- memory
+run "${train[@]}" --log-interval 7 --log-throughput
 is "$(grep -c '^ (after set-up) memory (MB) | parameters and optimizer: ' <<<"$out")" 1 \
     "memory after the set-up"
 is "$(grep -c 'memory (MB)' <<<"$out")$(grep -c '^ (after 1 iterations) memory' <<<"$out")" 21 \

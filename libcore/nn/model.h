@@ -11,6 +11,7 @@
 
 #include "libcore/job/job.h"
 #include "libcore/nn/config.h"
+#include "libcore/nn/graphs.h"
 #include "libcore/nn/nn.h"
 #include "libcore/nn/param.h"
 #include "libcore/nn/recompute.h"
@@ -29,6 +30,7 @@ struct model_spec {
     struct context_config context; /* exchanges of context-parallel ranks; with levels, the job's
                                       configuration has them, too */
     struct recompute recompute; /* what backward passes compute again */
+    struct graphs graphs;       /* what is captured into device graphs */
     const struct stages *stages; /* layers of every stage; a model chunk of this rank is a
                                     virtual stage. Only read by model_create(). NULL: the layers
                                     are dealt out evenly, one chunk on each rank */

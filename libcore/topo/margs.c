@@ -44,6 +44,19 @@ const struct marg_info margs_table[MARG_NUM] = {
                                  "norms and dropout are split by sequence" },
     [MARG_SPLIT_ACTIVATIONS] = { "distribute-saved-activations", MARG_FLAG,
                                  "inputs of recomputed layers are split over tp" },
+    [MARG_RECOMPUTE] = { "recompute-granularity", MARG_TEXT,
+                         "what the backward pass computes again" },
+    [MARG_RECOMPUTE_MODULES] = { "recompute-modules", MARG_LIST,
+                                 "modules that are recomputed selectively" },
+    [MARG_RECOMPUTE_ACTIVATIONS] = { "recompute-activations", MARG_FLAG,
+                                     "recompute-granularity selective" },
+    [MARG_GRAPH_IMPL] = { "cuda-graph-impl", MARG_TEXT, "what is captured into device graphs" },
+    [MARG_GRAPH_MODULES] = { "cuda-graph-modules", MARG_LIST,
+                             "modules of layers that are captured" },
+    [MARG_GRAPH_SCOPE] = { "cuda-graph-scope", MARG_LIST, "the same by its older name" },
+    [MARG_GRAPH_ENABLE] = { "enable-cuda-graph", MARG_FLAG, "cuda-graph-impl local" },
+    [MARG_GRAPH_EXTERNAL] = { "external-cuda-graph", MARG_FLAG,
+                              "cuda-graph-impl transformer_engine" },
     [MARG_LAYERS] = { "num-layers", MARG_SIZE, "transformer layers" },
     [MARG_MTP_LAYERS] = { "mtp-num-layers", MARG_SIZE, "multi-token-prediction layers" },
     [MARG_HIDDEN] = { "hidden-size", MARG_SIZE, "hidden size" },
@@ -72,6 +85,14 @@ const struct marg_info margs_table[MARG_NUM] = {
                              "groups of experts that the router chooses from" },
     [MARG_ROUTER_GROUP_TOPK] = { "moe-router-group-topk", MARG_SIZE,
                                  "groups that it chooses" },
+    [MARG_CAPACITY] = { "moe-expert-capacity-factor", MARG_POSITIVE,
+                        "tokens of an expert, of the mean" },
+    [MARG_PAD] = { "moe-pad-expert-input-to-capacity", MARG_FLAG,
+                   "each expert computes so many" },
+    [MARG_DISPATCHER] = { "moe-token-dispatcher-type", MARG_TEXT,
+                          "how tokens reach their experts" },
+    [MARG_MOE_RECOMPUTE] = { "moe-layer-recompute", MARG_FLAG,
+                             "module moe is recomputed" },
     [MARG_MICRO_BATCH] = { "micro-batch-size", MARG_SIZE, "samples of a microbatch" },
     [MARG_GLOBAL_BATCH] = { "global-batch-size", MARG_SIZE, "samples of an iteration" },
     [MARG_RAMPUP] = { "rampup-batch-size", MARG_TEXT, "the global batch size grows" },
@@ -98,6 +119,29 @@ static const char **text_of (struct margs *args, enum marg id)
         return &args->expert_layers;
     case MARG_ROUTER_BALANCING:
         return &args->balancing;
+    case MARG_BATCH_STEPS:
+        return &args->batch_steps;
+    case MARG_RECOMPUTE:
+        return &args->recompute;
+    case MARG_DISPATCHER:
+        return &args->dispatcher;
+    case MARG_GRAPH_IMPL:
+        return &args->graph_impl;
+    default:
+        return NULL;
+    }
+}
+
+/* Where the words of a list are kept; NULL: it is no list. */
+static struct marg_list *list_of (struct margs *args, enum marg id)
+{
+    switch (id) {
+    case MARG_RECOMPUTE_MODULES:
+        return &args->recompute_modules;
+    case MARG_GRAPH_MODULES:
+        return &args->graph_modules;
+    case MARG_GRAPH_SCOPE:
+        return &args->graph_scope;
     default:
         return NULL;
     }
@@ -107,16 +151,21 @@ int margs_set (struct margs *args, enum marg id, const char *what, const char *v
                struct mg_error *err)
 {
     const char **text = text_of (args, id);
-    int size = 1;
+    struct marg_list *list = list_of (args, id);
+    int type = margs_table[id].type, size = 1;
+    double number;
 
-    if (margs_table[id].type == MARG_SIZE
-        && parse_int (what, value, 1, GEOMETRY_SIZE_MAX, &size, err) < 0)
+    if (type == MARG_SIZE && parse_int (what, value, 1, GEOMETRY_SIZE_MAX, &size, err) < 0)
         return -1;
-    if (margs_table[id].type == MARG_TEXT && (!value || !*value))
+    if (type == MARG_POSITIVE && parse_double (what, value, -1e15, 1e15, &number, err) < 0)
+        return -1;
+    if ((type == MARG_TEXT || type == MARG_LIST) && (!value || !*value))
         return mg_error_set (err, EINVAL, "%s is empty", what);
-    args->value[id] = size;
+    args->value[id] = type == MARG_POSITIVE ? number > 0 : size;
     if (text)
         *text = value;
+    if (list)
+        *list = (struct marg_list){ .first = value, .count = 1 };
     return 0;
 }
 
@@ -153,6 +202,23 @@ static const char *most_demanding (const char *value, int argc, char *const *arg
     return value;
 }
 
+/* The words of a list from 'value', which stood behind "=", or else from argv[*i + 1] on. */
+static void scan_list (struct margs *args, enum marg id, const char *value, int argc,
+                       char *const *argv, int *i)
+{
+    struct marg_list *list = list_of (args, id);
+
+    *list = (struct marg_list){ .first = value ? value : "", .count = value != NULL };
+    args->value[id] = 1;
+    while (*i + 1 < argc && strncmp (argv[*i + 1], "--", 2) != 0) {
+        ++*i;
+        if (list->count++ == 0)
+            list->first = argv[*i];
+        else if (!list->rest)
+            list->rest = &argv[*i];
+    }
+}
+
 void margs_scan (struct margs *args, int argc, char *const *argv)
 {
     for (int i = 0; i < argc; i++) {
@@ -169,6 +235,10 @@ void margs_scan (struct margs *args, int argc, char *const *argv)
         if (id == MARG_NUM)
             continue;
         value = name[len] ? name + len + 1 : NULL;
+        if (margs_table[id].type == MARG_LIST) {
+            scan_list (args, id, value, argc, argv, &i);
+            continue;
+        }
         if (!value && margs_table[id].type != MARG_FLAG && i + 1 < argc)
             value = argv[++i];
         if (id == MARG_CP_COMM)

@@ -35,6 +35,14 @@ enum marg {
     MARG_TP_PP_DP,
     MARG_SEQUENCE_PARALLEL,
     MARG_SPLIT_ACTIVATIONS,
+    MARG_RECOMPUTE,
+    MARG_RECOMPUTE_MODULES,
+    MARG_RECOMPUTE_ACTIVATIONS,
+    MARG_GRAPH_IMPL,
+    MARG_GRAPH_MODULES,
+    MARG_GRAPH_SCOPE,
+    MARG_GRAPH_ENABLE,
+    MARG_GRAPH_EXTERNAL,
     MARG_LAYERS,
     MARG_MTP_LAYERS,
     MARG_HIDDEN,
@@ -59,6 +67,10 @@ enum marg {
     MARG_ROUTER_BALANCING,
     MARG_ROUTER_GROUPS,
     MARG_ROUTER_GROUP_TOPK,
+    MARG_CAPACITY,
+    MARG_PAD,
+    MARG_DISPATCHER,
+    MARG_MOE_RECOMPUTE,
     MARG_MICRO_BATCH,
     MARG_GLOBAL_BATCH,
     MARG_RAMPUP,
@@ -70,20 +82,38 @@ enum marg {
 /* One row an argument. */
 struct marg_info {
     const char *name; /* without the dashes */
-    enum { MARG_SIZE, MARG_FLAG, MARG_TEXT } type;
+    enum {
+        MARG_SIZE,
+        MARG_FLAG,
+        MARG_TEXT,
+        MARG_LIST,     /* words up to the next argument, or none */
+        MARG_POSITIVE, /* any number, of which counts whether it is above 0 */
+    } type;
     const char *help; /* one line, no final dot */
 };
 extern const struct marg_info margs_table[MARG_NUM];
 
+/* The words of a list: word 0 is 'first', word i rest[i - 1]. */
+struct marg_list {
+    const char *first;
+    char *const *rest;
+    int count; /* 0: not given, or given without words */
+};
+
 /* What was given. Texts point into the argument vector. */
 struct margs {
     int value[MARG_NUM];  /* 0: not given, or not a number of 1..GEOMETRY_SIZE_MAX;
-                             flags and texts: 1 if given */
+                             flags, texts and lists: 1 if given */
+    bool own;             /* the program is megatron train: rules of this implementation alone
+                             count, too.  margs_scan() leaves it as it is */
     const char *layout;   /* text of MARG_LAYOUT, NULL: not given */
     const char *expert_layers; /* text of MARG_EXPERT_LAYERS, NULL: not given */
     const char *balancing;     /* the first word of MARG_ROUTER_BALANCING, NULL: not given */
     const char *cp_comm;  /* of the words of MARG_CP_COMM, the first whose exchange deals out heads
                              among most ranks, else the first; NULL: not given */
+    const char *batch_steps; /* texts of the arguments of these names, NULL: not given */
+    const char *recompute, *dispatcher, *graph_impl;
+    struct marg_list recompute_modules, graph_modules, graph_scope;
     bool parallel;        /* some "--*-model-parallel-size" is among the words */
 };
 
@@ -146,6 +176,8 @@ int margs_merge (const struct margs *args, struct geometry *g, const struct marg
  *                      less, and the choices of a microbatch are a multiple of num-experts
  *   router-groups      num-experts is a multiple of moe-router-num-groups, of which
  *                      moe-router-group-topk are chosen, which have moe-router-topk experts
+ *   graphs             what --cuda-graph-impl and --cuda-graph-modules capture goes together, and
+ *                      the model has it (graph_args.h)
  *   batch              global-batch-size is a multiple of micro-batch-size x dp
  *   microbatches-vpp   with virtual stages, pp <= group <= microbatches, and what is left
  *                      of whole groups is 0 or at least pp

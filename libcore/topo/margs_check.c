@@ -10,6 +10,7 @@
 #include "libcore/base/multiple.h"
 #include "libcore/topo/context.h"
 #include "libcore/topo/environment.h"
+#include "libcore/topo/graph_args.h"
 #include "libcore/topo/margs.h"
 #include "libcore/topo/pattern.h"
 #include "libcore/topo/rule.h"
@@ -514,6 +515,11 @@ static void check_router_groups (const struct margs_model *m, struct rule_report
                      "%d of %d groups", router_topk (m), (long long)most, topk, groups);
 }
 
+static void check_graphs (const struct margs_model *m, struct rule_report *r)
+{
+    graph_args_check (m->args, m->g, r);
+}
+
 /* Does the global batch size hold all the way, as it stands? */
 static bool batch_is_fixed (const struct margs_model *m)
 {
@@ -585,6 +591,7 @@ static const struct rule {
     { "experts-bias", check_experts_bias },
     { "router-topk", check_router_topk },
     { "router-groups", check_router_groups },
+    { "graphs", check_graphs },
     { "batch", check_batch },
     { "microbatches-vpp", check_microbatches_vpp },
 };

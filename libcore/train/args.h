@@ -73,6 +73,14 @@ struct train_moe {
     bool per_layer_logging;
 };
 
+/* What is captured into device graphs (nn/graphs.h), and older names for that. */
+struct train_graphs {
+    const char *impl;
+    struct train_list modules, scope;
+    int warmup_steps;
+    bool enable, external;
+};
+
 /* Arguments as given; what was not given holds the default of the table. Texts point into
  * the argument vector.
  */
@@ -122,6 +130,7 @@ struct train_args {
     struct train_list recompute_modules;
     int recompute_layers;
     bool split_activations;
+    struct train_graphs graphs;
     int64_t train_iters, train_samples, exit_interval;
     int64_t eval_interval, eval_iters;
     bool skip_train;

@@ -36,7 +36,9 @@ static const char one_length[] = "all samples have one length, which --context-p
 static const char packed[] = "samples are documents end to end, see megatron-data(1)";
 static const char gather_only[] = "--use-distributed-optimizer splits the optimizer's state";
 static const char written[] = "see --metrics-file, --trace-file and --timing-log-level";
-static const char graphs[] = "there are no CUDA graphs";
+static const char graphs[] = "the memory of captured passes is planned, and there is nothing to "
+                             "choose; there are --cuda-graph-impl, --cuda-graph-modules and "
+                             "--cuda-graph-warmup-steps";
 static const char nccl[] = "ranks talk through MPI, not NCCL";
 static const char restart[] = "a rank that dies ends the run, which --load goes on with";
 
@@ -218,8 +220,10 @@ const struct args_other args_other_table[] = {
     ABSENT ("tp-comm-overlap", "there are --overlap-grad-reduce and --overlap-param-gather"),
     ABSENT ("defer-embedding-wgrad-compute", whole_backward),
     ABSENT ("delay-wgrad-compute", whole_backward),
-    ABSENT ("enable-cuda-graph", graphs),
-    ABSENT ("external-cuda-graph", graphs),
+    ABSENT ("optimizer-cuda-graph", "an update reads its learning rate from the host, and a graph "
+                                    "would keep the first one; --cuda-graph-impl captures passes"),
+    ABSENT ("inference-cuda-graph-scope", "nothing is generated; --cuda-graph-impl captures "
+                                          "passes of the training"),
     ABSENT ("hybrid-context-parallel", one_length),
     ABSENT ("max-seqlen-per-dp-cp-rank", one_length),
     ABSENT ("no-save-optim", "checkpoints hold all; megatron checkpoint convert takes weights out"),

@@ -34,17 +34,25 @@ static int value_of (const struct train_args *args, const struct train_arg *row)
         return *(const char *const *)field != NULL;
     case TRAIN_TRIPLE:
         return *(const int64_t *)field > 0;
-    case TRAIN_INT64: // no rule knows such an argument
     case TRAIN_REAL:
+        return *(const double *)field > 0;
     case TRAIN_LIST:
+        return ((const struct train_list *)field)->first != NULL;
+    case TRAIN_INT64: // no rule knows such an argument
         break;
     }
     return 0;
 }
 
+static struct marg_list list_of (const struct train_list *list)
+{
+    return (struct marg_list){ list->first, list->rest, list->count };
+}
+
 static void set_margs (struct margs *margs, const struct train_args *args)
 {
     margs_init (margs);
+    margs->own = true;
     for (int id = 0; id < MARG_NUM; id++) {
         const struct train_arg *row = train_arg_find (margs_table[id].name);
 
@@ -55,6 +63,13 @@ static void set_margs (struct margs *margs, const struct train_args *args)
     margs->expert_layers = args->moe.layers;
     margs->balancing = args->moe.balancing.first;
     margs->cp_comm = args->cp_comm.first;
+    margs->batch_steps = args->batch_steps;
+    margs->recompute = args->recompute_granularity;
+    margs->dispatcher = args->moe.dispatcher;
+    margs->recompute_modules = list_of (&args->recompute_modules);
+    margs->graph_impl = args->graphs.impl;
+    margs->graph_modules = list_of (&args->graphs.modules);
+    margs->graph_scope = list_of (&args->graphs.scope);
 }
 
 /* --- types --- */

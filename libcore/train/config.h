@@ -131,8 +131,8 @@ int run_config_check_buffers (const struct run_config *c, struct mg_error *err);
 /* Read the files of --tokenizer-type, and set c->tokenizer_size, unless --vocab-size is given. */
 int run_config_tokenizer (struct run_config *c, struct mg_error *err);
 
-/* Complete c->model.config and c->model.recompute: what follows from other sizes, tp and the files.
- * Reads no file.
+/* Complete c->model.config, c->model.recompute and c->model.graphs: what follows from other sizes,
+ * tp and the files.  Reads no file.
  */
 int run_config_model (struct run_config *c, struct mg_error *err);
 
@@ -149,6 +149,15 @@ int run_config_stages (struct run_config *c, struct mg_error *err);
  */
 int train_recompute (const struct train_args *args, struct recompute *recompute,
                      struct mg_error *err);
+
+/* Set *graphs to what is captured of model 'm', whose experts are known.  Only names are checked;
+ * run_config_check_rules() checks the other rules.  -1, EINVAL and a text that names the argument.
+ */
+int train_graphs (const struct margs *margs, int warmup_steps, const struct model_config *m,
+                  struct graphs *graphs, struct mg_error *err);
+
+/* What users should know of an implementation of graphs that is another here; NULL: nothing. */
+const char *train_graphs_note (const struct margs *margs);
 
 /* The sizes of global batches over the run for a data-parallel size.  NULL and a text on
  * failure; the caller owns the result.

@@ -125,7 +125,8 @@ int run_config_model (struct run_config *c, struct mg_error *err)
     if (m->max_positions == TRAIN_UNSET)
         m->max_positions = m->seq_length;
     if (train_model_variants (c->args, m, err) < 0
-        || train_recompute (c->args, &c->model.recompute, err) < 0)
+        || train_recompute (c->args, &c->model.recompute, err) < 0
+        || train_graphs (&c->margs, c->args->graphs.warmup_steps, m, &c->model.graphs, err) < 0)
         return -1;
     return complete_vocabulary (c, m, err);
 }

@@ -374,6 +374,7 @@ static void describe (struct train *t)
     const char *s = job_world (t->job) == 1 ? "" : "s";
     int threads = device_threads (job_device (t->job));
     int cp = grid_size (grid, false, MG_AXIS_CP);
+    const char *note = train_graphs_note (&t->config.margs);
     char batches[100], vpp[32] = "", context[32] = "";
 
     if (job_rank (t->job) != 0)
@@ -396,6 +397,8 @@ static void describe (struct train *t)
             fprintf (t->out, "no %s: %s\n", part == SPLIT_VALID ? "validation" : "test",
                      t->evaluation.part[part].missing.text);
     }
+    if (note)
+        fprintf (t->out, "%s\n", note);
     fflush (t->out);
 }
 

@@ -105,6 +105,27 @@ static void test_experts (void)
     }
 }
 
+/* The same of those about CUDA graphs in training. */
+static void test_graphs (void)
+{
+    static const char *const names[] = {
+        "cuda-graph-impl", "cuda-graph-modules", "cuda-graph-scope", "cuda-graph-warmup-steps",
+        "cuda-graph-use-single-mempool", "cuda-graph-retain-backward-graph", "enable-cuda-graph",
+        "external-cuda-graph", "inference-cuda-graph-scope", "optimizer-cuda-graph",
+        "te-rng-tracker", "rl-training-cuda-graphs", "rl-persist-cuda-graphs",
+        "moe-pad-experts-for-cuda-graph-inference",
+    };
+
+    for (size_t i = 0; i < sizeof (names) / sizeof (names[0]); i++) {
+        struct mg_error err = { "" };
+
+        if (!train_arg_find (names[i]))
+            args_other_refuse (names[i], strlen (names[i]), &err);
+        ok (!strstr (err.text, "unknown"), "--%s: %s", names[i],
+            err.text[0] ? err.text : "an argument");
+    }
+}
+
 static void test_texts (void)
 {
     static const struct {
@@ -119,6 +140,19 @@ static void test_texts (void)
                                   "version: DeepEP, HybridEP and NCCL EP are libraries for GPUs; "
                                   "there are --moe-token-dispatcher-type allgather and alltoall; "
                                   "leave it out if the run can do with that" },
+        { "optimizer-cuda-graph", "--optimizer-cuda-graph of Megatron-LM is not available in this "
+                                  "version: an update reads its learning rate from the host, and "
+                                  "a graph would keep the first one; --cuda-graph-impl captures "
+                                  "passes; leave it out if the run can do with that" },
+        { "inference-cuda-graph-scope", "--inference-cuda-graph-scope of Megatron-LM is not "
+                                        "available in this version: nothing is generated; "
+                                        "--cuda-graph-impl captures passes of the training; leave "
+                                        "it out if the run can do with that" },
+        { "cuda-graph-use-single-mempool",
+          "--cuda-graph-use-single-mempool of Megatron-LM is not available in this version: the "
+          "memory of captured passes is planned, and there is nothing to choose; there are "
+          "--cuda-graph-impl, --cuda-graph-modules and --cuda-graph-warmup-steps; leave it out if "
+          "the run can do with that" },
         { "moe-grouped-gemm", "--moe-grouped-gemm of Megatron-LM changes nothing here (the "
                               "products of all experts of a rank are one operation): leave it "
                               "out" },
@@ -145,6 +179,7 @@ int main (void)
     test_table ();
     test_instead ();
     test_experts ();
+    test_graphs ();
     test_texts ();
     return done_testing ();
 }
