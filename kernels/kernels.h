@@ -395,13 +395,13 @@ struct kern_xent_sum { /* sum[t] = sum_j exp (logit - max[t]); target[t] = logit
     float *sum, *target;
 };
 /* From the reduced sums: loss[t] = log (sum[t]) - target[t], c = sum_t mask[t], and d = 1
- * if per_token is set, else max (*count, 1), and w = weight *times.  scale[t] = w mask[t] / d;
+ * if per_token is set, else max (*count, 1), and w = *weight *times.  scale[t] = w mask[t] / d;
  * out += { w sum_t mask[t] loss[t] / d, sum_t mask[t] loss[t], c }.
  */
 struct kern_xent_loss {
     int64_t tokens;
     const float *sum, *target, *mask;
-    double weight;
+    const double *weight; /* NULL: 1 */
     float *scale;
     const double *count; /* tokens that the loss is a mean over; NULL: c */
     const double *times; /* NULL: 1 */
@@ -562,10 +562,12 @@ struct kern_count_zeros {
 /* y[i] = x[i] scale, formed in float32, rounded to nearest even; x and y may be float8.  Without
  * a factor (scale 1) this is a conversion, which keeps denormals.  To float8 'scale' is the
  * inverse of a tensor's scale, and back it is the scale.  y may be x if both are of one type.
+ * A scale that changes from call to call can be in device memory.
  */
 struct kern_cast {
     int64_t n;
-    float scale;
+    float scale;           /* not read if there is a scale_at */
+    const float *scale_at; /* the scale is *scale_at; NULL: 'scale' */
     const void *x;
     void *y;
     enum mg_dtype from, to; /* of x, of y */

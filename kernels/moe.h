@@ -162,10 +162,10 @@ struct kern_router_loss {
     double *loss;  /* NULL: not wanted */
 };
 
-/* dlogits += scale (slope of sum_t,e weight[t % batch][e] r[t][e])
- *            + z (slope of the mean of log (sum_e exp (x))^2),
- * the sum and the mean over tokens that count.  'scale' and 'z' hold the factor that the main loss
- * is multiplied by (MoEAuxLossAutoScaler of Megatron-LM); 'z' also holds the z-loss's coefficient.
+/* dlogits += *factor (scale (slope of sum_t,e weight[t % batch][e] r[t][e])
+ *                     + z (slope of the mean of log (sum_e exp (x))^2)),
+ * the sum and the mean over tokens that count.  *factor is what the main loss is multiplied by
+ * (MoEAuxLossAutoScaler of Megatron-LM).  'z' holds the z-loss's coefficient.
  */
 struct kern_router_loss_bwd {
     int64_t tokens, experts, batch;
@@ -175,6 +175,7 @@ struct kern_router_loss_bwd {
     const float *mask;   /* NULL: 1 */
     const float *weight; /* [batch][experts]; NULL: none */
     double scale, z;
+    const double *factor; /* NULL: 1 */
     void *dlogits;
 };
 

@@ -36,30 +36,33 @@ VEC_INLINE void narrow_as (const float *x, int64_t n, float scale, void *y,
 }
 
 /* Elements begin .. begin + n - 1, at most CPU_BLOCK. */
-static void cast_block (const struct kern_cast *a, int64_t begin, int64_t n)
+static void cast_block (const struct kern_cast *a, float scale, int64_t begin, int64_t n)
 {
     const void *source = (const char *)a->x + (size_t)begin * cpu_size (a->from);
     void *target = (char *)a->y + (size_t)begin * cpu_size (a->to);
     float wide[CPU_BLOCK];
 
     if (a->to == MG_FLOAT32) {
-        VEC_STORED (a->from, widen_as, source, n, a->scale, target);
+        VEC_STORED (a->from, widen_as, source, n, scale, target);
     } else if (a->from == MG_FLOAT32) {
-        VEC_STORED (a->to, narrow_as, source, n, a->scale, target);
+        VEC_STORED (a->to, narrow_as, source, n, scale, target);
     } else {
-        VEC_STORED (a->from, widen_as, source, n, a->scale, wide);
+        VEC_STORED (a->from, widen_as, source, n, scale, wide);
         VEC_STORED (a->to, narrow_as, wide, n, 1, target);
     }
 }
 
 int cpu_cast (const struct kernels *k, const struct kern_cast *a, struct mg_error *err)
 {
+    float scale;
+
     if (!is_supported (a->from) || !is_supported (a->to))
         return mg_error_set (err, ENOTSUP,
                              "cast: %s to %s, want float32, bfloat16, float16 or float8_e4m3",
                              mg_dtype_name (a->from), mg_dtype_name (a->to));
+    scale = a->scale_at ? *a->scale_at : a->scale;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->n > CPU_SERIAL)
     for (int64_t b = 0; b < cpu_blocks (a->n); b++)
-        cast_block (a, b * CPU_BLOCK, cpu_min (CPU_BLOCK, a->n - b * CPU_BLOCK));
+        cast_block (a, scale, b * CPU_BLOCK, cpu_min (CPU_BLOCK, a->n - b * CPU_BLOCK));
     return 0;
 }

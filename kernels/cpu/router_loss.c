@@ -166,7 +166,7 @@ size_t cpu_router_loss_bwd_scratch (const struct kernels *k, const struct kern_r
 }
 
 /* dx += the gradient by r of a token, where x has become r. */
-static void add_balance (const struct kern_router_loss_bwd *a, const float *weight,
+static void add_balance (const struct kern_router_loss_bwd *a, double scale, const float *weight,
                          const double *x, const double *slope, double sum, double *dx)
 {
     double mean = 0;
@@ -174,14 +174,15 @@ static void add_balance (const struct kern_router_loss_bwd *a, const float *weig
     for (int64_t e = 0; e < a->experts; e++)
         mean += x[e] * (double)weight[e];
     for (int64_t e = 0; e < a->experts; e++) {
-        double d = a->scale * ((double)weight[e] - mean);
+        double d = scale * ((double)weight[e] - mean);
 
         dx[e] += router_is_softmax (a->score) ? x[e] * d : slope[e] * d / sum;
     }
 }
 
 /* 'z' is the factor of the token's own z-loss. */
-static void token_bwd (const struct kern_router_loss_bwd *a, int64_t t, double z, double *x)
+static void token_bwd (const struct kern_router_loss_bwd *a, int64_t t, double scale, double z,
+                       double *x)
 {
     int64_t n = a->experts;
     double *slope = x + n, *dx = x + 2 * n, sum, lse;
@@ -197,7 +198,7 @@ static void token_bwd (const struct kern_router_loss_bwd *a, int64_t t, double z
     if (a->weight) {
         router_load (a->logits, a->dtype, t, n, x);
         make_scores (x, n, a->score, slope, &sum, false);
-        add_balance (a, a->weight + t % a->batch * n, x, slope, sum, dx);
+        add_balance (a, scale, a->weight + t % a->batch * n, x, slope, sum, dx);
     }
     for (int64_t e = 0; e < n; e++)
         router_put (a->dlogits, a->dtype, t * n + e, dx[e]);
@@ -207,7 +208,7 @@ int cpu_router_loss_bwd (const struct kernels *k, const struct kern_router_loss_
                          struct mg_error *err)
 {
     int64_t counted = 0;
-    double *memory;
+    double *memory, factor, z;
 
     if (check (a->tokens, a->experts, 0, a->batch, a->score, a->dtype, err) < 0
         || (!(memory = cpu_scratch (k, cpu_router_loss_bwd_scratch (k, a), err))
@@ -215,10 +216,12 @@ int cpu_router_loss_bwd (const struct kernels *k, const struct kern_router_loss_
         return -1;
     for (int64_t t = 0; t < a->tokens; t++)
         counted += !a->mask || a->mask[t] != 0;
+    factor = a->factor ? *a->factor : 1;
+    z = factor * a->z / (double)counted;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) \
     if (a->tokens * a->experts > CPU_SERIAL / 16)
     for (int64_t t = 0; t < a->tokens; t++)
         if (!a->mask || a->mask[t] != 0)
-            token_bwd (a, t, a->z / (double)counted, memory + cpu_thread () * 3 * a->experts);
+            token_bwd (a, t, factor * a->scale, z, memory + cpu_thread () * 3 * a->experts);
     return 0;
 }

@@ -83,7 +83,8 @@ int cpu_xent_sum (const struct kernels *k, const struct kern_xent_sum *a,
 int cpu_xent_loss (const struct kernels *k, const struct kern_xent_loss *a,
                    struct mg_error *err)
 {
-    double count = 0, sum = 0, weight = a->times ? a->weight * *a->times : a->weight, divisor;
+    double count = 0, sum = 0, divisor;
+    double weight = (a->weight ? *a->weight : 1) * (a->times ? *a->times : 1);
 
     (void)k, (void)err;
     for (int64_t t = 0; t < a->tokens; t++) {

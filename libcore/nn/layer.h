@@ -243,7 +243,9 @@ struct pass {
     bool again;          /* phases run forward a second time: what they count was counted */
     bool again_done;     /* of a backward pass: recomputed tensors are there already */
     struct check *check; /* finds the first NaN or infinity (check.h); NULL: none */
-    double loss_weight;  /* of this microbatch in the iteration's loss, times the loss scale */
+    const double *loss_weight; /* device memory: of this microbatch in the iteration's loss, times
+                                  the loss scale */
+    const double *mtp_weight;  /* device memory: the same of a loss of multi-token prediction */
     bool per_token_loss; /* the microbatch's loss is the sum over its tokens, not the mean */
     double *loss;        /* device memory: three sums that the loss is added to, then three for
                             each layer for multi-token prediction */

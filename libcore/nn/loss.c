@@ -72,9 +72,8 @@ static int sum_up (const struct pass *pass, const struct phase *phase, struct mg
 static int scale_mtp (const struct pass *pass, struct kern_xent_loss *l, struct mg_error *err)
 {
     const struct nn *nn = pass->nn;
-    const struct model_config *c = &nn->config;
 
-    l->weight *= c->mtp_scaling_factor / c->mtp_num_layers;
+    l->weight = pass->mtp_weight;
     l->times = pass->per_token_loss ? tensor_at (&pass->in->count, 0) : NULL;
     l->out = tensor_address (pass->unused_loss);
     return kern_xent_loss (nn->kern, l, nn->compute, err);

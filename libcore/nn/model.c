@@ -422,6 +422,8 @@ void model_destroy (struct model *m)
     free (m->router);
     free (m->nn.experts.lists);
     device_host_free (m->device, m->routed);
+    mg_event_destroy (m->brought);
+    device_host_free (m->device, m->values);
     device_free (m->device, m->memory);
     free (m);
     errno = saved_errno;

@@ -2,9 +2,9 @@
  *
  * model_create() describes the parameters and allocates no memory for them.  Buffers then give
  * every parameter its data and gradient (optim/buffers.h), and model_bind() allocates the
- * activation slots.  After that nothing allocates.  Passes run in the order of a schedule, each
- * for one microbatch in one slot: the caller fills the named inputs of the slot, calls
- * model_forward() and, later, model_backward().
+ * activation slots.  After that nothing allocates.  model_begin() comes before the passes of an
+ * iteration.  Passes run in the order of a schedule, each for one microbatch in one slot: the
+ * caller fills the named inputs of the slot, calls model_forward() and, later, model_backward().
  */
 #ifndef LIBCORE_NN_MODEL_H
 #define LIBCORE_NN_MODEL_H
@@ -130,11 +130,18 @@ struct model_hooks {
 struct model_mode {
     bool training;       /* dropout is on */
     double loss_weight;  /* of a microbatch in the loss: the loss scale / number of microbatches;
-                            with per_token_loss the loss scale alone */
+                            with per_token_loss the loss scale alone.  Read by model_begin() */
     bool per_token_loss; /* a microbatch's loss is the sum over its tokens, not the mean */
     struct check *check; /* finds the first NaN or infinity (nn/check.h); NULL: none */
     struct model_hooks hooks;
 };
+
+/* Bring what passes read of the host to the device: the weight of the loss, and the scales of
+ * weights in float8.  Call it before the passes of an iteration or of an evaluation, after
+ * parameters have changed.  Passes read these values there alone, so that a recorded pass is right
+ * in every iteration.
+ */
+int model_begin (struct model *m, const struct model_mode *mode, struct mg_error *err);
 
 /* One pass.  A forward pass of the last stage adds to the loss sums, a backward pass adds to the
  * gradients.

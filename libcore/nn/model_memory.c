@@ -175,7 +175,13 @@ static void carve_slot (const struct model *m, int pool, struct slot *s, struct 
     a->overflow |= overflow;
 }
 
-/* Elements of the largest weight that is stored in another type than products take. */
+/* Is a weight stored in another type than products take? */
+static bool is_stored (const struct param *p)
+{
+    return p->storage != p->dtype;
+}
+
+/* Elements of the largest such weight. */
 static int64_t largest_stored (const struct model *m)
 {
     int64_t largest = 0;
@@ -183,10 +189,20 @@ static int64_t largest_stored (const struct model *m)
     for (size_t i = 0; i < m->num_params; i++) {
         const struct param *p = &m->param[i];
 
-        if (p->storage != p->dtype && p->numel > largest)
+        if (is_stored (p) && p->numel > largest)
             largest = p->numel;
     }
     return largest;
+}
+
+/* The weights of losses, and two scales in the room of each further number. */
+static int64_t num_values (const struct model *m)
+{
+    int64_t scales = 0;
+
+    for (size_t i = 0; i < m->num_params; i++)
+        scales += is_stored (&m->param[i]);
+    return VALUE_SCALES + (scales + 1) / 2;
 }
 
 /* Shared tensors of layers that certain passes use; a plan leaves those that are bound alone. */
@@ -246,6 +262,7 @@ static void carve_shared (const struct model *m, struct shared *s, bool plan, st
     if (shape->rows < shape->tokens)
         s->gathered = take (a, m->nn.dtype, shape->tokens, m->nn.hidden);
     s->weight = take (a, m->nn.dtype, largest_stored (m), 1);
+    s->values = take (a, MG_FLOAT64, num_values (m), 1);
     s->loss = take (a, MG_FLOAT64, 2 + m->nn.config.mtp_num_layers, 3);
     s->rope = (struct tensor){ .data = NULL };
     s->positions = (struct tensor){ .data = NULL };
@@ -427,10 +444,25 @@ static int bind_slots (struct model *m, int p, int slots, struct arena *a, struc
     return 0;
 }
 
+/* Tell parameters where passes read their scales. */
+static void bind_scales (struct model *m)
+{
+    struct tensor scales = { .dtype = MG_FLOAT32 };
+    int64_t n = 0;
+
+    if (m->shared.values.data)
+        scales.data = tensor_at (&m->shared.values, VALUE_SCALES);
+    for (size_t i = 0; i < m->num_params; i++) {
+        if (is_stored (&m->param[i]))
+            m->param[i].scale_at = tensor_at (&scales, n++);
+    }
+}
+
 /* Slots of all pools, 'slots' NULL: one each. */
 static int bind_all (struct model *m, const int *slots, struct arena *a, struct mg_error *err)
 {
     carve_shared (m, &m->shared, false, a);
+    bind_scales (m);
     m->nn.gathered = m->shared.gathered;
     m->nn.weight = m->shared.weight;
     m->nn.rope = m->shared.rope.data;
@@ -598,6 +630,17 @@ static int bind_routed (struct model *m, const int *slots, struct mg_error *err)
     return 0;
 }
 
+/* The host's side of the values of an iteration. */
+static int bind_values (struct model *m, struct mg_error *err)
+{
+    size_t size = (size_t)tensor_count (&m->shared.values) * sizeof (*m->values);
+
+    if (!(m->values = device_host_alloc (m->device, size, err)))
+        return mg_error_prefix (err, "values of an iteration");
+    m->brought = mg_event_create (m->device, err);
+    return m->brought ? 0 : -1;
+}
+
 int model_bind (struct model *m, const int *slots, struct mg_error *err)
 {
     size_t size = model_activation_bytes (m, slots), scratch;
@@ -612,7 +655,7 @@ int model_bind (struct model *m, const int *slots, struct mg_error *err)
         return mg_error_prefix (err, "activations");
     arena_init (&a, m->memory, size);
     if (bind_all (m, slots, &a, err) < 0 || bind_routed (m, slots, err) < 0
-        || set_angles (m, err) < 0 || set_summands (m, err) < 0)
+        || bind_values (m, err) < 0 || set_angles (m, err) < 0 || set_summands (m, err) < 0)
         return -1;
     return set_positions (m, err);
 }

@@ -59,7 +59,8 @@ static struct pass start (const struct model *m, const struct model_mode *mode,
         .in = &s->in,
         .training = mode->training,
         .check = mode->check,
-        .loss_weight = mode->loss_weight,
+        .loss_weight = tensor_at (&m->shared.values, VALUE_LOSS_WEIGHT),
+        .mtp_weight = tensor_at (&m->shared.values, VALUE_MTP_WEIGHT),
         .per_token_loss = mode->per_token_loss,
         .loss = m->shared.loss.data,
         .unused_loss = tensor_at (&m->shared.loss, 3 * (1 + m->nn.config.mtp_num_layers)),
@@ -109,6 +110,37 @@ static int gather_output (const struct model *m, const struct chunk *c, const st
 
 /* --- passes --- */
 
+int model_begin (struct model *m, const struct model_mode *mode, struct mg_error *err)
+{
+    const struct model_config *c = &m->nn.config;
+    const struct tensor *to = &m->shared.values;
+    float *scale = (float *)(m->values + VALUE_SCALES);
+    size_t size = (size_t)tensor_count (to) * sizeof (*m->values);
+
+    if (mg_event_synchronize (m->brought, err) < 0)
+        return -1;
+    m->values[VALUE_LOSS_WEIGHT] = m->values[VALUE_MTP_WEIGHT] = mode->loss_weight;
+    if (c->mtp_num_layers > 0)
+        m->values[VALUE_MTP_WEIGHT] *= c->mtp_scaling_factor / c->mtp_num_layers;
+    for (size_t i = 0; i < m->num_params; i++) {
+        if (m->param[i].scale_at)
+            *scale++ = m->param[i].scale;
+    }
+    if (device_upload (m->nn.compute, tensor_at (to, 0), m->values, size, err) < 0)
+        return -1;
+    mg_event_record (m->brought, m->nn.compute);
+    return 0;
+}
+
+/* Count a forward pass in the routers of a chunk. */
+static void count_routed (const struct chunk *c)
+{
+    for (int l = 0; l < c->num_layers; l++) {
+        if (c->layer[l].router)
+            c->layer[l].router->passes++;
+    }
+}
+
 int model_forward (struct model *m, const struct model_mode *mode, int chunk, int slot,
                    struct mg_error *err)
 {
@@ -122,6 +154,8 @@ int model_forward (struct model *m, const struct model_mode *mode, int chunk, in
         if (pass.layer->unit.split > 0 && split_output (m, &pass, err) < 0)
             return -1;
     }
+    if (mode->training)
+        count_routed (c);
     return 0;
 }
 

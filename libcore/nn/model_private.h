@@ -44,6 +44,8 @@ struct shared {
     struct tensor summands;               /* see struct nn_experts */
     struct tensor positions; /* of the rows of all context-parallel ranks; empty: rows are at their
                                 positions */
+    struct tensor values;   /* of an iteration, float64: weights of losses (struct pass), then the
+                               scales of weights in float8, which are float32 */
     struct tensor loss;     /* [2 + layers for multi-token prediction][3] float64: of the losses,
                                and sums that nobody reads */
 };
@@ -85,6 +87,8 @@ struct model {
     struct shared shared;
     void *memory; /* everything that model_bind() carved */
     int64_t *routed;  /* host memory of all slots */
+    double *values;           /* host memory: what shared.values gets */
+    struct mg_event *brought; /* the device has read it */
     size_t scratch; /* bytes, 0: not known yet */
 };
 
@@ -92,6 +96,9 @@ struct model {
  * 'err' may be NULL.
  */
 void *model_allocate (size_t n, size_t size, struct mg_error *err);
+
+/* What shared.values begins with. */
+enum { VALUE_LOSS_WEIGHT, VALUE_MTP_WEIGHT, VALUE_SCALES };
 
 /* Elements that a tensor-parallel rank keeps of a split output. */
 int64_t model_split_count (const struct model *m);

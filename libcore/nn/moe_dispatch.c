@@ -49,8 +49,6 @@ static int preprocess_fwd (const struct pass *pass, const struct phase *phase,
         .tally = counted ? tensor_at (&state->tally, 0) : NULL,
     };
 
-    if (counted)
-        state->passes++;
     if ((kept && drop (pass, phase, err) < 0)
         || kern_expert_sort (nn->kern, &k, nn->compute, err) < 0)
         return -1;

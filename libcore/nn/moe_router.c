@@ -218,15 +218,14 @@ static struct balance balance_of (const struct pass *pass, enum moe_loss loss)
                              .tokens = (double)s->whole_seq * (seq ? 1 : (double)s->batch) };
 }
 
-/* The loss scale and what makes a mean of the microbatches' losses.  A sum over tokens is divided
- * by the tokens of the global batch later.
+/* What a loss counts for, besides the weight of the microbatch.  A sum over tokens is divided by
+ * the tokens of the global batch later.
  */
 static double loss_scale (const struct pass *pass)
 {
     const struct nn_shape *s = pass->shape;
 
-    return pass->loss_weight
-           * (pass->per_token_loss ? (double)s->whole_seq * (double)s->batch : 1);
+    return pass->per_token_loss ? (double)s->whole_seq * (double)s->batch : 1;
 }
 
 /* The global loss counts all microbatches so far. */
@@ -313,7 +312,7 @@ static int unweigh_all (const struct pass *pass, const struct phase *phase, stru
     double parts = (double)s->whole_seq * (double)s->batch / (double)s->rows;
     struct kern_router_loss_bwd k = {
         .tokens = of.tokens, .experts = of.experts, .score = of.score, .logits = of.logits,
-        .dtype = of.dtype, .scale = loss_scale (pass),
+        .dtype = of.dtype, .scale = loss_scale (pass), .factor = pass->loss_weight,
         .dlogits = pass_data (pass, phase, MOE_DLOGITS),
     };
 

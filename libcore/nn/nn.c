@@ -104,7 +104,7 @@ const void *nn_weight (const struct nn *nn, const struct param *w, struct mg_err
 {
     const struct kern_cast cast = {
         .n = w->numel,
-        .scale = w->scale,
+        .scale_at = w->scale_at,
         .x = tensor_address (w->data),
         .from = w->storage,
         .y = tensor_at (&nn->weight, 0),

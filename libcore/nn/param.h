@@ -60,6 +60,8 @@ struct param {
     void *data; /* set, as what follows, when the buffers are allocated */
     float scale; /* of float8: an element is this times what its code says; the optimizer's,
                     set with every update */
+    const float *scale_at; /* of float8: device memory of the model, where passes read the scale;
+                              model_begin() brings it there */
     void *grad; /* gradient that passes add to, same shape */
     enum mg_dtype grad_dtype;
     bool fresh; /* of a 'product': grad holds anything, and the next product overwrites it */

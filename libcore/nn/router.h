@@ -23,7 +23,7 @@ struct router_state {
     struct tensor global; /* [experts] float32: choices of MOE_GLOBAL_AUX_LOSS, of all ranks */
     struct tensor quantile; /* [experts] float32: quantiles of MOE_QUANTILE */
     struct tensor loss;   /* [ROUTER_NUM_LOSSES] float64, without coefficients */
-    int passes;           /* forward passes that were counted */
+    int passes;           /* forward passes that were counted; model_forward() adds them up */
 };
 
 /* Is this the name of a tensor of a router's state? */

@@ -380,11 +380,15 @@ int passes_train (struct passes *p, const struct passes_run *run, int64_t num_mi
                              "no list of passes for %" PRId64 " microbatches",
                              num_microbatches);
     p->run = run;
+    if (model_begin (p->model, &run->mode, err) < 0)
+        return -1;
     return exec_run_list (p->exec, list, err);
 }
 
 int passes_evaluate (struct passes *p, const struct passes_run *run, struct mg_error *err)
 {
     p->run = run;
+    if (model_begin (p->model, &run->mode, err) < 0)
+        return -1;
     return exec_run_list (p->exec, p->forward, err);
 }

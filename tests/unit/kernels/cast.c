@@ -264,6 +264,37 @@ static void test_scaled (const struct kit_variant *v)
     free (half);
 }
 
+/* With a scale in device memory, which every call reads anew; 'scale' does not count then. */
+static void test_scale_at (const struct kit_variant *v)
+{
+    enum { N = 5003 };
+    float *x = kit_alloc (N, sizeof (float)), *y = kit_alloc (N, sizeof (float));
+    float *want = kit_alloc (N, sizeof (float)), scale = 0.3f;
+    uint16_t *half = kit_alloc (N, sizeof (*half)), *as = kit_alloc (N, sizeof (*as));
+    struct kern_cast wide = { .n = N, .scale = 5, .scale_at = &scale, .x = x, .from = MG_FLOAT32,
+                              .y = y, .to = MG_FLOAT32 };
+    struct kern_cast narrow = { .n = N, .scale_at = &scale, .x = x, .from = MG_FLOAT32,
+                                .y = half, .to = MG_BFLOAT16 };
+    int wrong = 0;
+
+    kit_random (x, N, 4);
+    for (int i = 0; i < 3; i++) {
+        scale = i == 2 ? 1 : scale * 2;
+        kit_cast_scaled (v->k, N, scale, x, MG_FLOAT32, want, MG_FLOAT32);
+        kit_cast_scaled (v->k, N, scale, x, MG_FLOAT32, as, MG_BFLOAT16);
+        wrong += kern_cast (v->k, &wide, NULL, NULL) < 0
+                 || kern_cast (v->k, &narrow, NULL, NULL) < 0
+                 || memcmp (y, want, N * sizeof (float)) != 0
+                 || memcmp (half, as, N * sizeof (*half)) != 0;
+    }
+    is_int (wrong, 0, "%s: scales in device memory", v->name);
+    free (x);
+    free (y);
+    free (want);
+    free (half);
+    free (as);
+}
+
 /* In place, all values but the last: what comes of them as floats. */
 static void test_in_place (const struct kit_variant *v, enum mg_dtype dtype)
 {
@@ -323,6 +354,7 @@ int main (void)
         test_special (&kit.variants[i]);
         test_sizes (&kit.variants[i]);
         test_scaled (&kit.variants[i]);
+        test_scale_at (&kit.variants[i]);
         test_in_place (&kit.variants[i], i % 2 ? MG_FLOAT16 : MG_BFLOAT16);
         test_badparam (&kit.variants[i]);
     }

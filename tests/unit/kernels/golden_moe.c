@@ -255,7 +255,8 @@ static void run_aux_loss (struct golden *g)
     struct kern_router_loss l = { experts, topk, 1, sums, sums + experts, 0, coeff,
                                   sums + 2 * experts, &loss };
     struct kern_router_loss_bwd b = { tokens, experts, 1, s.score, s.logits, MG_FLOAT32, s.mask,
-                                      l.weight, 1, 0, room (g, (size_t)(tokens * experts)) };
+                                      l.weight, 1, 0, NULL,
+                                      room (g, (size_t)(tokens * experts)) };
 
     kern_router_sums (k, &s, NULL, NULL);
     compare (g, "tokens_per_expert", s.count, 0);
@@ -554,7 +555,7 @@ static void add_loss (struct golden *g, const struct router *m, const char *type
     struct kern_router_loss l = { m->r.experts, m->r.topk, batch, sums, sums + n, 0, coeff,
                                   sums + 2 * n, NULL };
     struct kern_router_loss_bwd b = { m->r.tokens, m->r.experts, batch, m->r.score, m->logits,
-                                      MG_FLOAT32, NULL, l.weight, scale, 0, m->dlogits };
+                                      MG_FLOAT32, NULL, l.weight, scale, 0, NULL, m->dlogits };
 
     if (!strstr (type, "aux_loss") || coeff == 0)
         return;
@@ -571,7 +572,7 @@ static void add_losses (struct golden *g, const struct router *m)
     json_t *coeffs = json_object_get (g->params, "moe_aux_loss_coeff");
     double z = number (g, "moe_z_loss_coeff", 0);
     struct kern_router_loss_bwd b = { m->r.tokens, m->r.experts, 1, m->r.score, m->logits,
-                                      MG_FLOAT32, NULL, NULL, 0, z, m->dlogits };
+                                      MG_FLOAT32, NULL, NULL, 0, z, NULL, m->dlogits };
     size_t i;
 
     json_array_foreach (types, i, type)

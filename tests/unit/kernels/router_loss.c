@@ -15,6 +15,7 @@ struct problem {
     enum mg_dtype dtype;
     float *x, *mask, *weight;
     double scale, z;
+    const double *factor;
 };
 
 static const struct problem shapes[] = {
@@ -90,7 +91,7 @@ static double total (const void *arg)
             if (counts (p, t))
                 sum += p->scale * score (p, t, e)
                        * (double)p->weight[t % p->batch * p->experts + e];
-    return sum;
+    return p->factor ? *p->factor * sum : sum;
 }
 
 /* --- the ops --- */
@@ -119,7 +120,7 @@ static int run_bwd (const struct kernels *k, const void *arg, float *out)
     struct typed x = typed_create (n, p->dtype, 1), dx = typed_create (n, p->dtype, 2);
     struct kern_router_loss_bwd a = { p->tokens, p->experts, p->batch, p->score, x.x, p->dtype,
                                       p->mask, p->scale != 0 ? p->weight : NULL, p->scale, p->z,
-                                      dx.x };
+                                      p->factor, dx.x };
     int rc;
 
     typed_set (&x, p->x);
@@ -156,14 +157,16 @@ static void test_bwd (const struct kit *kit, struct problem *p)
 
     for (size_t i = 0; i < n; i++)
         want[i] = (double)p->x[i] + kit_slope (total, p, &p->x[i]);
-    kit_check (kit, run_bwd, p, n, want, 2e-6, "gradient by %s, %d tokens, %s%s", names[p->score],
-               (int)p->tokens, mg_dtype_name (p->dtype), p->mask ? ", masked" : "");
+    kit_check (kit, run_bwd, p, n, want, 2e-6, "gradient by %s, %d tokens, %s%s%s",
+               names[p->score], (int)p->tokens, mg_dtype_name (p->dtype),
+               p->mask ? ", masked" : "", p->factor ? ", with a factor" : "");
     free (want);
 }
 
 static void test (const struct kit *kit, const struct problem *shape, int score,
                   enum mg_dtype dtype)
 {
+    static const double factor = -0.75;
     struct problem p = *shape;
     size_t n = (size_t)(p.tokens * p.experts);
     float *mask = kit_alloc ((size_t)p.tokens, sizeof (float));
@@ -179,8 +182,10 @@ static void test (const struct kit *kit, const struct problem *shape, int score,
     for (int masked = 0; masked < 2; masked++) {
         p.mask = masked ? mask : NULL;
         test_sums (kit, &p);
-        if (n < 1000)
+        for (int i = 0; i < 2 && n < 1000; i++) {
+            p.factor = i ? &factor : NULL;
             test_bwd (kit, &p);
+        }
     }
     free (p.x);
     free (p.weight);

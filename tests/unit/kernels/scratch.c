@@ -174,7 +174,7 @@ static int run_router_loss (const struct kernels *k, const struct operands *o,
     struct kern_router_sums s = { c->m, c->n, c->l, 4, KERN_SIGMOID, o->a, MG_FLOAT32, NULL, o->b,
                                   o->c, (double *)o->d };
     struct kern_router_loss_bwd b = { c->m, c->n, 4, KERN_SIGMOID, o->a, MG_FLOAT32, NULL, o->b, 1,
-                                      1, o->c };
+                                      1, NULL, o->c };
     int rc = c->accumulate ? kern_router_loss_bwd (k, &b, NULL, err)
                            : kern_router_sums (k, &s, NULL, err);
 

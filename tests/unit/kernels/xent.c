@@ -266,9 +266,9 @@ static void test_loss (const struct kit_variant *v)
     const float mask[4] = { 1, 0.5f, 1, 0 };
     float scale[4];
     double out[3] = { 10, 20, 30 }, nll = 0.5 * (log (2) + 1) + log (5) + 2;
-    double count = 10, times = 3;
+    double count = 10, times = 3, weight = 0.25;
     struct kern_xent_loss a = { .tokens = 4, .sum = sum, .target = target, .mask = mask,
-                               .weight = 0.25, .scale = scale, .out = out };
+                               .weight = &weight, .scale = scale, .out = out };
 
     ok (kern_xent_loss (v->k, &a, NULL, NULL) == 0, "%s: loss works", v->name);
     is_near (out[0], 10 + 0.25 * nll / 2.5, 1e-12, "%s: weighted mean is added", v->name);
@@ -295,6 +295,16 @@ static void test_loss (const struct kit_variant *v)
     ok (kern_xent_loss (v->k, &a, NULL, NULL) == 0 && fabs (scale[1] - 0.375) < 1e-7,
         "%s: scales times a number", v->name);
     is_near (out[0], 3 * 0.25 * nll, 1e-12, "%s: so is the sum", v->name);
+    weight = 2;
+    out[0] = 0;
+    ok (kern_xent_loss (v->k, &a, NULL, NULL) == 0 && fabs (scale[1] - 3) < 1e-6,
+        "%s: the weight is read by every call", v->name);
+    is_near (out[0], 6 * nll, 1e-12, "%s: for the sum, too", v->name);
+    a.weight = NULL;
+    out[0] = 0;
+    ok (kern_xent_loss (v->k, &a, NULL, NULL) == 0 && fabs (scale[1] - 1.5) < 1e-6,
+        "%s: no weight is 1", v->name);
+    is_near (out[0], 3 * nll, 1e-12, "%s: for the sum, too", v->name);
 }
 
 int main (void)

@@ -200,6 +200,7 @@ static void run_pass (struct fixture *f, double sums[3])
 
     model_clear_losses (f->model, NULL);
     if (buffers_zero_grad (f->stack.buffers, &err) < 0
+        || model_begin (f->model, &mode, &err) < 0
         || model_forward (f->model, &mode, 0, 0, &err) < 0
         || model_backward (f->model, &mode, 0, 0, &err) < 0
         || model_loss (f->model, MODEL_LM_LOSS, sums, &err) < 0)
@@ -207,7 +208,7 @@ static void run_pass (struct fixture *f, double sums[3])
 }
 
 /* A pass of the model whose weights have the values that the codes mean. */
-static void test_pass (struct job *job, struct fixture *f, struct fixture *wide)
+static void test_pass (struct job *job, struct fixture *f, struct fixture *wide, const char *when)
 {
     double sums[3], want[3];
     size_t wrong = 0;
@@ -226,12 +227,12 @@ static void test_pass (struct job *job, struct fixture *f, struct fixture *wide)
     run_pass (f, sums);
     run_pass (wide, want);
     ranks_check (job, memcmp (sums, want, sizeof (sums)) == 0 && isfinite (sums[0]),
-                 "the loss is that of the same weights in bfloat16: %.9g, %.9g", sums[0],
+                 "%s: the loss is that of the same weights in bfloat16: %.9g, %.9g", when, sums[0],
                  want[0]);
     for (size_t i = 0; i < f->n; i++)
         wrong += memcmp (f->params[i].grad, wide->params[i].grad,
                          (size_t)f->params[i].numel * sizeof (float)) != 0;
-    ranks_check (job, wrong == 0, "and so are all gradients: %zu are not", wrong);
+    ranks_check (job, wrong == 0, "%s: and so are all gradients: %zu are not", when, wrong);
 }
 
 /* After an update, what this rank updates is the main parameters in float8. */
@@ -301,8 +302,9 @@ int main (int argc, char **argv)
     setup (job, &wide, false);
     test_initial (job, &f, &wide);
     test_scales (job, &f);
-    test_pass (job, &f, &wide);
+    test_pass (job, &f, &wide, "set");
     test_update (job, &f);
+    test_pass (job, &f, &wide, "updated");
     test_nan (job, &f);
     teardown (&f);
     teardown (&wide);

@@ -80,14 +80,16 @@ static void teardown (struct fixture *f)
     job_destroy (f->job);
 }
 
-/* One iteration's loss; the backward pass too if asked. */
-static double loss (struct fixture *f, bool backward)
+/* One iteration's loss, where a microbatch has a weight; the backward pass too if asked. */
+static double weighted_loss (struct fixture *f, double weight, bool backward)
 {
     struct mg_error err = { "" };
-    const struct model_mode mode = { .training = true, .loss_weight = 1.0 / MICROBATCHES };
+    const struct model_mode mode = { .training = true, .loss_weight = weight };
     double sums[3];
 
     model_clear_losses (f->model, NULL);
+    if (model_begin (f->model, &mode, &err) < 0)
+        bail_out ("%s", err.text);
     for (int m = 0; m < MICROBATCHES; m++) {
         fill (model_inputs (f->model, 0, 0), m);
         if (model_forward (f->model, &mode, 0, 0, &err) < 0
@@ -97,6 +99,11 @@ static double loss (struct fixture *f, bool backward)
     if (model_loss (f->model, MODEL_LM_LOSS, sums, &err) < 0)
         bail_out ("%s", err.text);
     return sums[0];
+}
+
+static double loss (struct fixture *f, bool backward)
+{
+    return weighted_loss (f, 1.0 / MICROBATCHES, backward);
 }
 
 /* The derivative along the gradient's own direction is the gradient's norm. */
@@ -141,6 +148,37 @@ static void test_gradients (bool tied)
     ok (buffers_zero_grad (f.stack.buffers, &err) == 0 && *(float *)f.params[0].grad == 0,
         "gradients to zero");
     teardown (&f);
+}
+
+/* Each iteration has the weight that it begins with: powers of two, so that bits stay the same. */
+static void test_weights (void)
+{
+    static const double weights[] = { 1, 0.25, 2 };
+    struct mg_error err = { "" };
+    struct fixture f, one;
+    double first;
+
+    setup (&one, true, NULL);
+    setup (&f, true, NULL);
+    first = weighted_loss (&one, 1, true);
+    for (size_t w = 0; w < sizeof (weights) / sizeof (weights[0]); w++) {
+        int64_t wrong = 0;
+        double sum;
+
+        if (buffers_zero_grad (f.stack.buffers, &err) < 0)
+            bail_out ("%s", err.text);
+        sum = weighted_loss (&f, weights[w], true);
+        for (size_t i = 0; i < f.n; i++) {
+            const float *got = f.params[i].grad, *want = one.params[i].grad;
+
+            for (int64_t e = 0; e < f.params[i].numel; e++)
+                wrong += (double)got[e] != weights[w] * (double)want[e];
+        }
+        is_near (sum, weights[w] * first, 1e-12, "weight %g: the loss", weights[w]);
+        is_int (wrong, 0, "weight %g: gradients", weights[w]);
+    }
+    teardown (&f);
+    teardown (&one);
 }
 
 /* Elements that are not zero in rows behind the vocabulary, of 'rows' such rows. */
@@ -253,7 +291,7 @@ static void test_recompute_as (const struct recompute *r, struct fixture *kept, 
             && model_cost (f.model).again < model_cost (f.model).forward
             && model_cost (f.model).forward == model_cost (kept->model).forward,
         "%s: some is computed again", text);
-    if (model_forward (f.model, &mode, 0, 0, &err) < 0
+    if (model_begin (f.model, &mode, &err) < 0 || model_forward (f.model, &mode, 0, 0, &err) < 0
         || model_backward (f.model, &mode, 0, 0, &err) < 0)
         bail_out ("%s", err.text);
     ok (told.needed >= f.n && told.ready == f.n, "%s: hooks are told", text);
@@ -293,6 +331,7 @@ int main (void)
 {
     test_gradients (true);
     test_gradients (false);
+    test_weights ();
     test_padding (true);
     test_padding (false);
     test_counts ();

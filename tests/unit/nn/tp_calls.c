@@ -164,7 +164,7 @@ static void test_iteration (struct test *t, int layers, bool sequence)
 
     setup (t, &f, layers, sequence);
     begin (t);
-    if (model_forward (f.model, &mode, 0, 0, &err) < 0)
+    if (model_begin (f.model, &mode, &err) < 0 || model_forward (f.model, &mode, 0, 0, &err) < 0)
         bail_out ("%s", err.text);
     want = expect (t, sequence, 2 * layers + 1, 2 * layers + 1, true);
     snprintf (what, sizeof (what), "%d layers, forward%s", layers, sequence ? ", sequence" : "");

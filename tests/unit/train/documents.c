@@ -114,7 +114,8 @@ static void pass (struct run *r, float *grad)
 
     for (size_t i = 0; i < r->n; i++)
         memset (r->params[i].grad, 0, (size_t)r->params[i].numel * sizeof (float));
-    if (model_forward (r->model, &mode, 0, 0, &err) < 0
+    if (model_begin (r->model, &mode, &err) < 0
+        || model_forward (r->model, &mode, 0, 0, &err) < 0
         || model_backward (r->model, &mode, 0, 0, &err) < 0
         || mg_stream_synchronize (model_stream (r->model), &err) < 0)
         bail_out ("%s", err.text);

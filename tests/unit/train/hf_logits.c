@@ -269,7 +269,7 @@ static void check_logits (struct golden *g)
         bail_out ("%s: %s", g->name, err.text);
     load (g, m, params, n);
     fill (g, model_inputs (m, 0, 0));
-    if (model_forward (m, &mode, 0, 0, &err) < 0
+    if (model_begin (m, &mode, &err) < 0 || model_forward (m, &mode, 0, 0, &err) < 0
         || mg_stream_synchronize (model_stream (m), &err) < 0)
         bail_out ("%s: %s", g->name, err.text);
     compare (g, logits_of (m));

@@ -189,7 +189,7 @@ static void test (const char *name)
         bail_out ("%s: %s", name, err.text);
     load (name, params, n);
     fill (name, model_inputs (m, 0, 0), spec.config.seq_length);
-    if (model_forward (m, &mode, 0, 0, &err) < 0
+    if (model_begin (m, &mode, &err) < 0 || model_forward (m, &mode, 0, 0, &err) < 0
         || mg_stream_synchronize (model_stream (m), &err) < 0)
         bail_out ("%s: %s", name, err.text);
     compare (name, m, spec.config.seq_length, spec.config.padded_vocab_size);
