@@ -25,6 +25,8 @@ int kern_run (const struct kernels *k, const struct kern_call *call, struct mg_e
 {
     if (k->tape)
         return kern_tape_take (k->tape, k, call, err);
+    if (k->taker)
+        return k->taker->take (k->taker->arg, k, call, err);
     return k->ops->run[call->op](k, call->args, call->stream, err);
 }
 

@@ -634,14 +634,24 @@ struct kern_ops {
 };
 
 struct kern_tape;
+struct kern_call;
+
+/* Takes calls instead of running them. */
+struct kern_taker {
+    int (*take) (void *arg, const struct kernels *k, const struct kern_call *call,
+                 struct mg_error *err);
+    void *arg;
+};
 
 /* A device's kernels: the table and whatever the backend keeps (primitive cache ...).  A caller
- * that wants calls recorded copies this struct and sets 'tape' in the copy.
+ * that wants calls measured copies this struct and sets 'tape' in the copy.  The device sets
+ * 'taker' while a graph is captured (libcore/device/graph.h).
  */
 struct kernels {
     const struct kern_ops *ops;
     void *impl;
-    struct kern_tape *tape; /* records the calls; NULL: calls run */
+    struct kern_tape *tape;         /* records the calls; NULL: calls run ... */
+    const struct kern_taker *taker; /* ... or go there */
 };
 
 struct kern_call {
@@ -650,7 +660,7 @@ struct kern_call {
     struct mg_stream *stream;
 };
 
-/* Run the call, or record it on the tape of 'k' if there is one. */
+/* Run the call, or hand it to the tape or the taker of 'k' if there is one. */
 int kern_run (const struct kernels *k, const struct kern_call *call, struct mg_error *err);
 
 /* *bytes = the scratch memory that the call uses besides its operands.  The pointers among the

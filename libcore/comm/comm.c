@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "libcore/comm/comm.h"
@@ -16,6 +17,7 @@
 #include "libcore/comm/net.h"
 #include "libcore/comm/recorder.h"
 #include "libcore/device/device.h"
+#include "libcore/device/graph.h"
 #include "libcore/device/stream.h"
 
 enum {
@@ -224,12 +226,15 @@ static bool own_part_or_apart (const struct mg_comm *comm, const void *part, siz
            || !overlap (part, len, whole, len * (size_t)comm->size);
 }
 
-/* Is a buffer, where it is not NULL, of the communicator's kind? */
+/* Is a buffer, where it is not NULL, of the communicator's kind?  Where ranks are only planned, it
+ * is nobody's memory.
+ */
 static int check_buffer (const struct mg_comm *comm, const void *buf, struct mg_error *err)
 {
     bool control = comm->device == comm->net->host;
 
-    if (!buf || device_holds (comm->net->device, buf, !control) == !control)
+    if (!buf || comm->net->ops == &comm_plan_ops
+        || device_holds (comm->net->device, buf, !control) == !control)
         return 0;
     return mg_error_set (err, EINVAL, "communicator %s: %p is %s memory, but it is for %s memory",
                          comm->name, buf, control ? "device" : "host",
@@ -249,6 +254,78 @@ static int check_buffers (const struct mg_comm *comm, const struct comm_request 
 }
 
 /* Hand the request to the backend, and count it. */
+static int perform (struct mg_comm *comm, const struct comm_request *req, size_t bytes,
+                    struct mg_stream *stream, struct mg_error *err)
+{
+    if (comm->place >= 0)
+        recorder_add (comm->net->recorder, comm->place, req, bytes, stream_lane (stream),
+                      stream_next_mark (stream));
+    if (comm->ops->enqueue (comm->impl, req, stream, err) < 0)
+        return -1;
+    comm->stats.calls[req->call]++;
+    comm->stats.bytes[req->call] += bytes;
+    return 0;
+}
+
+/* A request in a graph.  Its arrays follow the struct: four of 'size' counts or offsets, or the
+ * list.
+ */
+struct taken {
+    struct mg_comm *comm;
+    size_t bytes;
+    struct comm_request req;
+};
+
+static int replay (const void *args, struct mg_stream *stream, struct mg_error *err)
+{
+    const struct taken *t = args;
+    const void *arrays = t + 1;
+    struct comm_request req = t->req;
+    size_t n = (size_t)t->comm->size;
+
+    if (req.send_counts) {
+        req.send_counts = arrays;
+        req.send_offsets = req.send_counts + n;
+        req.recv_counts = req.send_offsets + n;
+        req.recv_offsets = req.recv_counts + n;
+    }
+    if (req.list)
+        req.list = arrays;
+    return perform (t->comm, &req, t->bytes, stream, err);
+}
+
+/* Let the thread's capture have the request. */
+static int take (struct mg_comm *comm, const struct comm_request *req, size_t bytes,
+                 struct mg_stream *stream, struct mg_error *err)
+{
+    size_t n = (size_t)comm->size, each = n * sizeof (size_t);
+    size_t list = (size_t)req->n * sizeof (*req->list);
+    size_t size = sizeof (struct taken) + (req->send_counts ? 4 * each : 0) + list;
+    struct graph_work work = { .name = comm_call_name (req->call), .run = replay,
+                               .size = size };
+    struct taken *t = calloc (1, size);
+    char *arrays;
+    int rc;
+
+    if (!t)
+        return mg_error_set (err, ENOMEM, "communicator %s: out of memory", comm->name);
+    *t = (struct taken){ comm, bytes, *req };
+    arrays = (char *)(t + 1);
+    if (req->send_counts) {
+        memcpy (arrays, req->send_counts, each);
+        memcpy (arrays + each, req->send_offsets, each);
+        memcpy (arrays + 2 * each, req->recv_counts, each);
+        memcpy (arrays + 3 * each, req->recv_offsets, each);
+    }
+    if (list > 0)
+        memcpy (arrays, req->list, list);
+    work.args = t;
+    rc = graph_take (stream, &work, err);
+    free (t);
+    return rc;
+}
+
+/* Check the request, then capture it or enqueue it. */
 static int enqueue (struct mg_comm *comm, struct comm_request *req, size_t bytes,
                     struct mg_stream *stream, struct mg_error *err)
 {
@@ -261,14 +338,12 @@ static int enqueue (struct mg_comm *comm, struct comm_request *req, size_t bytes
     if (check_buffers (comm, req, err) < 0 || stream_check (used, err) < 0)
         return -1;
     req->name = comm->name;
-    if (comm->place >= 0)
-        recorder_add (comm->net->recorder, comm->place, req, bytes,
-                      stream_lane (used), stream_next_mark (used));
-    if (comm->ops->enqueue (comm->impl, req, used, err) < 0)
-        return -1;
-    comm->stats.calls[req->call]++;
-    comm->stats.bytes[req->call] += bytes;
-    return stream ? 0 : mg_stream_synchronize (used, err);
+    if (!graph_capturing ())
+        return perform (comm, req, bytes, used, err) < 0 ? -1
+               : stream ? 0 : mg_stream_synchronize (used, err);
+    if (!stream)
+        return graph_refuse (err, "a wait of the host for communicator %s", comm->name);
+    return take (comm, req, bytes, used, err);
 }
 
 int mg_comm_all_reduce (struct mg_comm *comm, void *buf, size_t count,

@@ -30,6 +30,9 @@ struct comm_request {
     int n;
 };
 
+/* "all-reduce" */
+const char *comm_call_name (enum mg_comm_call call);
+
 /* "all-reduce of 4096 float32 on tp" */
 void comm_request_describe (const struct comm_request *req, char *text, size_t max);
 

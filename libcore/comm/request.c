@@ -14,6 +14,11 @@ static const char *const call_names[MG_NUM_CALLS] = {
     [MG_CALL_BARRIER] = "barrier",
 };
 
+const char *comm_call_name (enum mg_comm_call call)
+{
+    return call_names[call];
+}
+
 static void describe_p2p (const struct comm_request *req, char *text, size_t max)
 {
     const struct mg_p2p *first = req->list;

@@ -23,6 +23,13 @@ static const struct backend {
     { &device_guarded_pages_ops, true },
 };
 
+/* Memory of device_host_alloc(). */
+struct host_block {
+    struct host_block *next;
+    const char *first;
+    size_t size;
+};
+
 static const struct device_ops *choose (const char *name, struct mg_error *err)
 {
     for (size_t i = 0; i < sizeof (backends) / sizeof (backends[0]); i++) {
@@ -54,6 +61,7 @@ struct mg_device *device_create (const struct device_config *config, struct mg_e
         mg_error_set (err, ENOMEM, "device %s: out of memory", ops->name);
         return NULL;
     }
+    pthread_mutex_init (&device->lock, NULL);
     device->ops = ops;
     device->threads = config->threads;
     device->ordinal = config->ordinal;
@@ -78,6 +86,13 @@ void device_destroy (struct mg_device *device)
             queue_destroy (device->queue);
         device_free (device, device->scratch);
         device->ops->destroy (device);
+        while (device->pinned) {
+            struct host_block *block = device->pinned;
+
+            device->pinned = block->next;
+            free (block);
+        }
+        pthread_mutex_destroy (&device->lock);
         free (device);
         errno = saved_errno;
     }
@@ -110,9 +125,13 @@ void device_leave (struct mg_device *device)
 
 void *device_alloc_apart (struct mg_device *device, size_t size, struct mg_error *err)
 {
-    void *ptr = device->ops->alloc (device, size ? size : 1);
+    void *ptr;
 
-    if (!ptr)
+    if (graph_capturing ()) {
+        graph_refuse (err, "an allocation of %zu bytes", size);
+        return NULL;
+    }
+    if (!(ptr = device->ops->alloc (device, size ? size : 1)))
         mg_error_set (err, ENOMEM, "device %s: no memory for %zu bytes (%zu available)",
                       device->ops->name, size, device->ops->available (device));
     return ptr;
@@ -129,14 +148,66 @@ void *device_alloc (struct mg_device *device, size_t size, struct mg_error *err)
 
 void device_free (struct mg_device *device, void *ptr)
 {
+    if (ptr && graph_capturing ())
+        graph_refuse (NULL, "a release of device memory");
     if (ptr)
         device->ops->free (device, ptr);
 }
 
+static int remember (struct mg_device *device, const char *ptr, size_t size)
+{
+    struct host_block *block = malloc (sizeof (*block));
+
+    if (!block)
+        return -1;
+    pthread_mutex_lock (&device->lock);
+    *block = (struct host_block){ device->pinned, ptr, size };
+    device->pinned = block;
+    pthread_mutex_unlock (&device->lock);
+    return 0;
+}
+
+static void forget (struct mg_device *device, const char *ptr)
+{
+    struct host_block **at, *block = NULL;
+
+    pthread_mutex_lock (&device->lock);
+    for (at = &device->pinned; *at; at = &(*at)->next) {
+        if ((*at)->first == ptr) {
+            block = *at;
+            *at = block->next;
+            break;
+        }
+    }
+    pthread_mutex_unlock (&device->lock);
+    free (block);
+}
+
+/* Is a part of host memory inside of a block? */
+static bool is_pinned (struct mg_device *device, const char *ptr, size_t size)
+{
+    bool inside = false;
+
+    pthread_mutex_lock (&device->lock);
+    for (const struct host_block *b = device->pinned; b && !inside; b = b->next)
+        inside = ptr >= b->first && ptr + size <= b->first + b->size;
+    pthread_mutex_unlock (&device->lock);
+    return inside;
+}
+
 void *device_host_alloc (struct mg_device *device, size_t size, struct mg_error *err)
 {
-    void *ptr = device->ops->host_alloc (device, size ? size : 1);
+    void *ptr;
 
+    if (graph_capturing ()) {
+        graph_refuse (err, "an allocation of %zu bytes", size);
+        return NULL;
+    }
+    ptr = device->ops->host_alloc (device, size ? size : 1);
+    if (ptr && remember (device, ptr, size) < 0) {
+        device->ops->host_free (device, ptr);
+        ptr = NULL;
+    }
     if (!ptr)
         mg_error_set (err, ENOMEM, "device %s: no host memory for %zu bytes",
                       device->ops->name, size);
@@ -145,40 +216,72 @@ void *device_host_alloc (struct mg_device *device, size_t size, struct mg_error 
 
 void device_host_free (struct mg_device *device, void *ptr)
 {
-    if (ptr)
+    if (ptr && graph_capturing ())
+        graph_refuse (NULL, "a release of host memory");
+    if (ptr) {
+        forget (device, ptr);
         device->ops->host_free (device, ptr);
+    }
 }
 
-static int enqueue_copy (struct mg_stream *stream, enum device_copy kind, void *to,
-                         const void *from, size_t size, struct mg_error *err)
+/* A copy; from NULL: a set. */
+struct copy_args {
+    enum device_copy kind;
+    void *to;
+    const void *from;
+    int byte;
+    size_t size;
+};
+
+static int run_copy (const void *args, struct mg_stream *stream, struct mg_error *err)
 {
-    if (size == 0)
+    const struct copy_args *c = args;
+    const struct device_ops *ops = stream->device->ops;
+
+    if (!c->from)
+        return ops->set (stream, c->to, c->byte, c->size, err);
+    return ops->copy (stream, c->kind, c->to, c->from, c->size, err);
+}
+
+static int enqueue_copy (struct mg_stream *stream, const struct copy_args *args,
+                         struct mg_error *err)
+{
+    const struct graph_work work = { .name = args->from ? "copy" : "set", .run = run_copy,
+                                     .args = args, .size = sizeof (*args) };
+    const void *host = args->kind == COPY_UPLOAD ? args->from : args->to;
+
+    if (args->size == 0)
         return 0;
-    return stream->device->ops->copy (stream, kind, to, from, size, err);
+    if (!graph_capturing ())
+        return run_copy (args, stream, err);
+    if (args->kind != COPY_ON_DEVICE && !is_pinned (stream->device, host, args->size))
+        return graph_refuse (err, "a copy %s host memory %p, which is not of device_host_alloc()",
+                             args->kind == COPY_UPLOAD ? "from" : "to", host);
+    return graph_take (stream, &work, err);
 }
 
 int device_upload (struct mg_stream *stream, void *to, const void *from, size_t size,
                    struct mg_error *err)
 {
-    return enqueue_copy (stream, COPY_UPLOAD, to, from, size, err);
+    return enqueue_copy (stream, &(struct copy_args){ COPY_UPLOAD, to, from, 0, size }, err);
 }
 
 int device_download (struct mg_stream *stream, void *to, const void *from, size_t size,
                      struct mg_error *err)
 {
-    return enqueue_copy (stream, COPY_DOWNLOAD, to, from, size, err);
+    return enqueue_copy (stream, &(struct copy_args){ COPY_DOWNLOAD, to, from, 0, size }, err);
 }
 
 int device_copy (struct mg_stream *stream, void *to, const void *from, size_t size,
                  struct mg_error *err)
 {
-    return enqueue_copy (stream, COPY_ON_DEVICE, to, from, size, err);
+    return enqueue_copy (stream, &(struct copy_args){ COPY_ON_DEVICE, to, from, 0, size }, err);
 }
 
 int device_set (struct mg_stream *stream, void *to, int byte, size_t size,
                 struct mg_error *err)
 {
-    return size == 0 ? 0 : stream->device->ops->set (stream, to, byte, size, err);
+    return enqueue_copy (stream, &(struct copy_args){ COPY_ON_DEVICE, to, NULL, byte, size }, err);
 }
 
 int device_fetch (struct mg_stream *stream, void *to, const void *from, size_t size,

@@ -94,7 +94,8 @@ bool device_holds (const struct mg_device *device, const void *ptr, bool hoped);
 
 /* Allocate the scratch memory of the device's kernels: 'size' is what the most demanding call needs
  * (kern_scratch()).  From then on kernels allocate no scratch memory, and a call that needs more
- * fails with ENOMEM.  A size that is not larger than before changes nothing.
+ * fails with ENOMEM.  A size that is not larger than before changes nothing.  Not after a graph was
+ * captured (graph.h): its calls may have the memory of before.
  */
 int device_reserve_scratch (struct mg_device *device, size_t size, struct mg_error *err);
 

@@ -379,4 +379,5 @@ const struct device_ops device_cpu_ops = {
     .event_record = cpu_event_record,
     .event_wait = cpu_event_wait,
     .event_synchronize = cpu_event_synchronize,
+    .graph = &graph_cpu_ops,
 };

@@ -339,7 +339,7 @@ static const size_t pointers[KERN_NUM_OPS][MAX_POINTERS] = {
         AT (xent_sum, sum), AT (xent_sum, target) },
     [KERN_XENT_LOSS] = { AT (xent_loss, sum), AT (xent_loss, target), AT (xent_loss, mask),
         AT (xent_loss, scale), AT (xent_loss, count), AT (xent_loss, times),
-        AT (xent_loss, out) },
+        AT (xent_loss, weight), AT (xent_loss, out) },
     [KERN_XENT_BWD] = { AT (xent_bwd, logits), AT (xent_bwd, max), AT (xent_bwd, sum),
         AT (xent_bwd, label), AT (xent_bwd, scale) },
     [KERN_ADAMW] = { AT (adamw, param.data), AT (adamw, param.upper), AT (adamw, m.data),
@@ -360,7 +360,7 @@ static const size_t pointers[KERN_NUM_OPS][MAX_POINTERS] = {
     [KERN_SUM_SQ] = { AT (sum_sq, x), AT (sum_sq, out) },
     [KERN_MAX_ABS] = { AT (max_abs, x), AT (max_abs, out) },
     [KERN_COUNT_ZEROS] = { AT (count_zeros, x), AT (count_zeros, out) },
-    [KERN_CAST] = { AT (cast, x), AT (cast, y) },
+    [KERN_CAST] = { AT (cast, x), AT (cast, y), AT (cast, scale_at) },
     [KERN_GEMM_DOUBLE] = { AT (gemm_double, a), AT (gemm_double, b), AT (gemm_double, c),
         AT (gemm_double, bias) },
     [KERN_ROUTER_FWD] = { AT (router_fwd, logits), AT (router_fwd, bias),
@@ -372,7 +372,8 @@ static const size_t pointers[KERN_NUM_OPS][MAX_POINTERS] = {
     [KERN_ROUTER_LOSS] = { AT (router_loss, count), AT (router_loss, sum),
         AT (router_loss, weight), AT (router_loss, loss) },
     [KERN_ROUTER_LOSS_BWD] = { AT (router_loss_bwd, logits), AT (router_loss_bwd, mask),
-        AT (router_loss_bwd, weight), AT (router_loss_bwd, dlogits) },
+        AT (router_loss_bwd, weight), AT (router_loss_bwd, dlogits),
+        AT (router_loss_bwd, factor) },
     [KERN_ROUTER_SINKHORN] = { AT (router_sinkhorn, logits), AT (router_sinkhorn, index),
         AT (router_sinkhorn, plan) },
     [KERN_ROUTER_QUANTILE] = { AT (router_quantile, logits), AT (router_quantile, beta),
@@ -566,7 +567,8 @@ static void guarded_leave (struct mg_device *device)
     .stream_synchronize = cpu_stream_synchronize, .stream_idle = cpu_stream_idle,          \
     .submit = cpu_submit, .event_create = cpu_event_create,                            \
     .event_destroy = cpu_event_destroy, .event_record = cpu_event_record,                  \
-    .event_wait = cpu_event_wait, .event_synchronize = cpu_event_synchronize
+    .event_wait = cpu_event_wait, .event_synchronize = cpu_event_synchronize, \
+    .graph = &graph_cpu_ops
 
 const struct device_ops device_guarded_ops = {
     .name = "guarded",

@@ -7,13 +7,15 @@
 #ifndef LIBCORE_DEVICE_DEVICE_OPS_H
 #define LIBCORE_DEVICE_DEVICE_OPS_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "libcore/device/device.h"
+#include "libcore/device/graph.h"
 #include "libcore/device/queue.h"
 
-enum { STREAM_NAME_MAX = 32 };
+enum { STREAM_NAME_MAX = 32, GRAPH_MAX_STREAMS = 16 };
 
 enum device_copy { COPY_UPLOAD, COPY_DOWNLOAD, COPY_ON_DEVICE };
 
@@ -85,19 +87,55 @@ struct device_ops {
                        struct mg_error *err);
     int (*event_synchronize) (struct mg_event *event, struct mg_error *err);
 
-    /* Capture of what is enqueued, for a later replay, will be an optional part of this table
-     * (begin, end, launch).  Its contract is written with its first user.
-     */
+    /* Graphs (graph.h).  NULL: the backend has none. */
+    const struct graph_ops *graph;
 };
+
+/* The front end (graph.c) knows which streams are in a capture and refuses what no graph can have.
+ * A backend gets only work that is right.
+ */
+struct graph_ops {
+    /* Begin a capture on a stream.  NULL and a text on failure. */
+    void *(*begin) (struct mg_stream *stream, struct mg_error *err);
+
+    /* Take a call, instead of running it, on a stream of the capture.  The arguments are only valid
+     * during the call.  A record of an event and a wait for one are work, too.  NULL, both: the
+     * backend's libraries take what is enqueued by themselves; the front end then enqueues it.
+     * What the host does for such work, like the flight recorder's entry of a collective, happens
+     * at the capture and not at a replay.
+     */
+    int (*kernel) (void *capture, const struct kernels *k, const struct kern_call *call,
+                   struct mg_error *err);
+    int (*work) (void *capture, struct mg_stream *stream, const struct graph_work *work,
+                 struct mg_error *err);
+
+    /* Make a graph of what was captured.  NULL and a text on failure. */
+    void *(*instantiate) (void *capture, struct mg_error *err);
+
+    /* Forget the capture, whether a graph was made of it or not. */
+    void (*destroy) (void *capture);
+
+    /* Enqueue all work of a graph. */
+    int (*replay) (const void *graph, struct mg_error *err);
+    void (*destroy_graph) (void *graph);
+
+    /* Bytes of host memory. */
+    size_t (*bytes) (const void *graph);
+};
+
+extern const struct graph_ops graph_cpu_ops;
 
 struct mg_device {
     const struct device_ops *ops;
     int threads, ordinal;
     size_t allocated; /* bytes, by device_alloc() */
+    uint64_t captures; /* so far (graph.c) */
     void *scratch;    /* of the kernels, once it is reserved */
     size_t scratch_size;
     struct queue *queue; /* host work; a wait on it is a wait on this device */
     bool shares;         /* the queue is another device's */
+    struct host_block *pinned; /* memory of device_host_alloc() */
+    pthread_mutex_t lock;      /* of that list */
     struct kernels *kernels;
     void *impl; /* the backend's */
 };
@@ -111,7 +149,16 @@ struct mg_stream {
 
 struct mg_event {
     struct mg_device *device;
+    uint64_t capture;                   /* in which it was recorded last; 0: none */
+    uint32_t clock[GRAPH_MAX_STREAMS];  /* then: of its stream (graph.c) */
 };
+
+/* Record an event, or wait for one, within the thread's capture (graph.c). */
+void graph_record_event (struct mg_event *event, struct mg_stream *stream);
+int graph_wait_event (struct mg_stream *stream, struct mg_event *event, struct mg_error *err);
+
+/* A wait outside of a capture for an event that was last recorded inside of one.  Returns -1. */
+int graph_refuse_event (struct mg_error *err);
 
 extern const struct device_ops device_cpu_ops, device_guarded_ops, device_guarded_pages_ops;
 

@@ -42,6 +42,8 @@ int mg_stream_synchronize (struct mg_stream *stream, struct mg_error *err)
 {
     if (!stream)
         return mg_error_set (err, EINVAL, "stream: none given to synchronize");
+    if (graph_capturing ())
+        return graph_refuse (err, "a wait of the host for stream %s", stream->name);
     return stream->device->ops->stream_synchronize (stream, err);
 }
 
@@ -69,8 +71,14 @@ void mg_event_destroy (struct mg_event *event)
 
 void mg_event_record (struct mg_event *event, struct mg_stream *stream)
 {
-    if (event && stream && event->device == stream->device)
-        event->device->ops->event_record (event, stream);
+    if (!event || !stream || event->device != stream->device)
+        return;
+    if (graph_capturing ()) {
+        graph_record_event (event, stream);
+        return;
+    }
+    event->capture = 0;
+    event->device->ops->event_record (event, stream);
 }
 
 int mg_stream_wait_event (struct mg_stream *stream, struct mg_event *event,
@@ -80,6 +88,10 @@ int mg_stream_wait_event (struct mg_stream *stream, struct mg_event *event,
         return mg_error_set (err, EINVAL,
                              "stream: want a stream and an event of one device"
                              " to wait");
+    if (graph_capturing ())
+        return graph_wait_event (stream, event, err);
+    if (event->capture > 0)
+        return graph_refuse_event (err);
     return stream->device->ops->event_wait (stream, event, err);
 }
 
@@ -87,11 +99,17 @@ int mg_event_synchronize (struct mg_event *event, struct mg_error *err)
 {
     if (!event)
         return mg_error_set (err, EINVAL, "event: none given to synchronize");
+    if (graph_capturing ())
+        return graph_refuse (err, "a wait of the host for an event");
+    if (event->capture > 0)
+        return graph_refuse_event (err);
     return event->device->ops->event_synchronize (event, err);
 }
 
 int stream_submit (struct mg_stream *stream, struct work *work, struct mg_error *err)
 {
+    if (graph_capturing ())
+        return graph_refuse (err, "host work on stream %s", stream->name);
     if (!stream->device->ops->submit)
         return mg_error_set (err, ENOTSUP, "stream %s: %s devices take no host work",
                              stream->name, stream->device->ops->name);

@@ -10,6 +10,7 @@
 
 #include "libcore/comm/comm.h"
 #include "libcore/device/device.h"
+#include "libcore/device/graph.h"
 #include "libcore/device/stream.h"
 #include "tests/tap/tap.h"
 
@@ -51,6 +52,46 @@ static struct mg_comm *make_comm (struct comm_net *net)
     if (!comm)
         bail_out ("%s", err.text);
     return comm;
+}
+
+/* Calls in a graph: taken with their arrays, done and counted by each replay. */
+static void test_graph (void)
+{
+    struct mg_device *device = make_device (10);
+    struct comm_net *net = make_net (device);
+    struct mg_comm *comm = make_comm (net);
+    struct mg_error err = { "" };
+    struct mg_stream *stream = mg_stream_create (device, MG_STREAM_COMPUTE, "main", &err);
+    float *a = device_alloc (device, 4 * sizeof (float), &err);
+    struct mg_comm_stats stats;
+    struct device_graph *graph;
+    size_t count = 2, at = 0;
+
+    is_int (graph_begin (stream, &err), 0, "a capture");
+    is_int (mg_comm_all_to_allv (comm, a, &count, &at, a + 2, &count, &at, MG_FLOAT32, stream,
+                                 &err), 0, "takes a call %s", err.text);
+    count = at = 1000;
+    graph = graph_end (&err);
+    mg_comm_get_stats (comm, &stats);
+    ok (graph && stats.calls[MG_CALL_ALL_TO_ALL] == 0, "which is not counted");
+    a[1] = 5;
+    for (int i = 0; i < 2; i++)
+        is_int (graph_replay (graph, &err), 0, "a replay");
+    mg_comm_get_stats (comm, &stats);
+    ok (a[3] == 5 && stats.calls[MG_CALL_ALL_TO_ALL] == 2
+            && stats.bytes[MG_CALL_ALL_TO_ALL] == 4 * sizeof (float),
+        "with the counts of the capture, counted each time");
+    graph_destroy (graph);
+    graph_begin (stream, &err);
+    ok (mg_comm_barrier (comm, NULL, &err) < 0
+            && strstr (err.text, "a wait of the host for communicator tp"),
+        "not without a stream: %s", err.text);
+    graph_cancel ();
+    device_free (device, a);
+    mg_stream_destroy (stream);
+    comm_destroy (comm);
+    comm_net_destroy (net);
+    device_destroy (device);
 }
 
 /* Every call once, on 'stream', with 'n' elements. */
@@ -456,6 +497,7 @@ int main (void)
     comm_destroy (comm);
     comm_net_destroy (net);
     device_destroy (device);
+    test_graph ();
     kinds ();
     never_matched ();
     return done_testing ();
