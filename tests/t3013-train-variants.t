@@ -68,6 +68,10 @@ for ((draw = 0; draw < draws; draw++)); do
     read -ra sp <<<"${sp[*]} ${again:-}"
     draw_exchange
     sp+=("${exchange[@]}")
+    case $((draw % 2))$again in # every other run replays graphs
+        1*full*) sp+=(--cuda-graph-impl full_iteration --cuda-graph-warmup-steps 1) ;;
+        1*) sp+=(--cuda-graph-impl local --cuda-graph-warmup-steps 1) ;;
+    esac
     what="tp $tp pp $pp dp $dp ${sp[*]} ${optimizer[*]} ${neutral[*]}: ${layers[*]}"
     args=(--num-layers 4 --hidden-size 48 --num-attention-heads 8 --kv-channels 8
           --ffn-hidden-size 40 --seq-length 16 --tokenizer-type ByteLevel

@@ -94,6 +94,9 @@ for ((draw = 0; draw < draws; draw++)); do
           --split 100,0,0 --micro-batch-size 1 --global-batch-size $((4 * dp)) --train-iters 4
           --lr 2e-3 --lr-decay-style constant --adam-eps 1e-6 --eval-iters 0
           --init-method-std 0.1 --num-experts 8 --seed $((300 + draw)) "${router[@]}" "${experts[@]}")
+    ((draw % 2 == 0)) || [ "$again" = full ] \
+        || ways+=(--cuda-graph-impl local --cuda-graph-warmup-steps 1 --cuda-graph-modules attn
+                  moe_router moe_preprocess)
     what="$n ranks: ${layout[*]} ${ways[*]} ${optimizer[*]} ${neutral[*]}"
     train one megatron train "${args[@]}" --save-gradients one.grad
     is "$status" 0 "one rank: ${router[*]} ${experts[*]}" || continue

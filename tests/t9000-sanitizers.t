@@ -29,12 +29,12 @@ done
 make_text text.txt 20
 run ./megatron data tokenize --input text.txt --output-prefix text --append-eod
 is "$status$err" 0 "text is tokenized"
-for type in "" --bf16; do
+for type in "" --bf16 "--cuda-graph-impl local" "--cuda-graph-impl full_iteration"; do
     # shellcheck disable=SC2086
     run env MEGATRON_MODULE_DIR="$PWD/.libs" ./megatron train --num-layers 2 --hidden-size 16 \
         --num-attention-heads 2 --seq-length 8 --tokenizer-type ByteLevel \
         --data-path text_text_document --micro-batch-size 2 --global-batch-size 4 --lr 1e-3 \
-        --train-iters 12 --save "saved$type" --save-interval 2 --async-save $type
+        --train-iters 12 --save "saved${type// /}" --save-interval 2 --async-save $type
     is "$status$err" 0 "a run that saves while it trains $type" || diag "$out"
 done
 done_testing

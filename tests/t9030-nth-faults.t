@@ -176,6 +176,10 @@ faults train-begin megatron train "${model[@]}" --data-path text_text_document -
     --global-batch-size 4 --train-iters 1 --eval-iters 0 --save made --save-weights w.st \
     --data-cache-path cache
 faults train-async "${train[@]}" --train-iters 4 --load s --async-save
+faults train-graphs "${train[@]}" --train-iters 5 --load s --cuda-graph-impl local \
+    --cuda-graph-warmup-steps 1
+faults train-graph "${train[@]}" --train-iters 4 --load s --cuda-graph-impl full_iteration \
+    --cuda-graph-warmup-steps 1
 faults checkpoint-inspect megatron checkpoint inspect s --json
 faults verify megatron checkpoint verify s --all
 faults convert megatron checkpoint convert s --output c.st

@@ -89,7 +89,9 @@ static void make_layer (struct gpt_maker *m)
     m->spec->name = "layer";
     m->spec->prefix = "decoder.layers.%d.";
     m->spec->mtp_prefix = "mtp.layers.%d.mtp_model_layer.";
+    m->scopes = GRAPH_BIT (GRAPH_ATTN);
     gpt_add_attention (m, in, residual);
+    m->scopes = GRAPH_BIT (GRAPH_MLP);
     if (m->experts)
         gpt_add_experts (m, residual, out);
     else

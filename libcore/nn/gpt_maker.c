@@ -64,7 +64,11 @@ int gpt_branch (struct gpt_maker *m)
 
 void gpt_phase (struct gpt_maker *m, const struct phase *p)
 {
-    layer_add_phase (m->spec, p);
+    struct phase phase = *p;
+
+    phase.scopes = m->scopes;
+    phase.fixed = m->fixed;
+    layer_add_phase (m->spec, &phase);
 }
 
 struct gpt_norm gpt_norm_params (struct gpt_maker *m, const char *weight, const char *bias,

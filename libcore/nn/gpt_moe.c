@@ -425,6 +425,7 @@ static void add_alone (struct half *h)
     phase (h, "permute", h->add ? &op_moe_permute_add : &op_moe_permute);
     if (h->moe->shared_ffn > 0)
         add_shared (h);
+    h->m->scopes = GRAPH_BIT (GRAPH_MOE);
     add_products (h);
     o[MOE_SENT] = o[MOE_OUT];
     o[MOE_DSENT] = o[MOE_DOUT];
@@ -438,6 +439,7 @@ static void add_exchange (struct half *h)
     phase (h, "permute", h->add ? &op_moe_permute_add : &op_moe_permute);
     if (h->moe->shared_ffn > 0 && !overlap)
         add_shared (h);
+    h->m->scopes = GRAPH_BIT (GRAPH_MOE);
     phase (h, "dispatch", &op_moe_dispatch);
     if (h->moe->shared_ffn > 0 && overlap)
         add_shared (h);
@@ -450,6 +452,7 @@ static void add_exchange (struct half *h)
 static void add_gather (struct half *h)
 {
     add_gather_tensors (h);
+    h->m->scopes = GRAPH_BIT (GRAPH_MOE);
     phase (h, "gather", h->add ? &op_moe_gather_add : &op_moe_gather);
     if (h->moe->shared_ffn > 0)
         add_shared (h);
@@ -500,9 +503,12 @@ void gpt_add_experts (struct gpt_maker *m, int in, int out)
     h.dnorm = gpt_gradient (m, "norm", m->shape->tokens, nn->hidden);
     h.sum = (struct gpt_sum){ gpt_branch (m),
                               gpt_gradient (m, "branch", m->shape->rows, nn->hidden) };
+    m->scopes = GRAPH_BIT (GRAPH_MOE) | GRAPH_BIT (GRAPH_MOE_ROUTER);
+    m->fixed = h.x->padded;
     h.norm = gpt_add_norm (m, "pre_mlp_layernorm", "norm2", "stat2", &op_norm_add, in, norm,
                            h.dnorm);
     add_router (&h);
+    m->scopes = GRAPH_BIT (GRAPH_MOE) | GRAPH_BIT (GRAPH_MOE_PREPROCESS);
     add_preprocess (&h);
     if (h.moe->latent > 0)
         add_latent (&h);

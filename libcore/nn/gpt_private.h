@@ -34,6 +34,8 @@ struct gpt_maker {
     struct nn_exchange exchange; /* of a transformer layer */
     bool experts;                /* of a transformer layer: it has some */
     int gradient; /* of the hidden state */
+    unsigned scopes; /* of the phases that are added next: GRAPH_BIT() */
+    bool fixed;      /* the phases that are added next have known counts */
 };
 
 /* The parameters of a norm. */

@@ -10,7 +10,9 @@
 #include <string.h>
 
 #include "libcore/base/rng.h"
+#include "libcore/device/graph.h"
 #include "libcore/nn/layer.h"
+#include "libcore/nn/layer_graph.h"
 
 /* --- making a specification --- */
 
@@ -61,6 +63,27 @@ static int num_operands (const struct layer_op *op)
     while (n > 0 && !op->operand[n - 1].name)
         n--;
     return n;
+}
+
+unsigned layer_access (const struct phase *phase, int i, bool backward)
+{
+    const struct layer_operand *o = &phase->op->operand[i];
+
+    if (phase->operand[i] == LAYER_NONE)
+        return 0;
+    return backward ? o->bwd : o->fwd;
+}
+
+void layer_text (const struct layer *layer, char text[LAYER_TEXT_MAX])
+{
+    const char *name = layer->spec->name;
+
+    if (layer->mtp > 0)
+        snprintf (text, LAYER_TEXT_MAX, "mtp %s %d", name, layer->mtp - 1);
+    else if (layer->number < 0)
+        snprintf (text, LAYER_TEXT_MAX, "%s", name);
+    else
+        snprintf (text, LAYER_TEXT_MAX, "%s %d", name, layer->number);
 }
 
 /* One pass over a phase: tensors that it reads must be known, those that it writes then are. */
@@ -298,6 +321,50 @@ int layer_spec_check (struct layer_spec *spec, struct mg_error *err)
             return -1;
     }
     return check_forks (spec, err);
+}
+
+/* --- which phases are captured? --- */
+
+static int check_capturable (const struct layer_spec *spec, const struct phase *phase,
+                             struct mg_error *err)
+{
+    if ((phase->op->flags & PHASE_CAPTURABLE) || phase->fixed)
+        return 0;
+    return mg_error_set (err, EINVAL, "%s: a graph cannot have %s: the host has to wait for its "
+                         "counts", spec->name, phase->name);
+}
+
+int layer_spec_check_capture (const struct layer_spec *spec, struct mg_error *err)
+{
+    uint64_t again = 0;
+
+    for (int i = spec->graph_begin; i < spec->graph_end; i++)
+        again |= spec->again[i];
+    for (int i = 0; i < spec->num_phases; i++) {
+        if ((again & UINT64_C (1) << i) && check_capturable (spec, &spec->phase[i], err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int layer_spec_capture (struct layer_spec *spec, unsigned scopes, struct mg_error *err)
+{
+    spec->graph_begin = spec->graph_end = 0;
+    for (int i = 0; i < spec->num_phases; i++) {
+        const struct phase *phase = &spec->phase[i];
+
+        if (!(phase->scopes & scopes))
+            continue;
+        if (check_capturable (spec, phase, err) < 0)
+            return -1;
+        if (spec->graph_end == 0)
+            spec->graph_begin = i;
+        else if (spec->graph_end < i)
+            return mg_error_set (err, EINVAL, "%s: a graph cannot have %s without %s before it",
+                                 spec->name, phase->name, spec->phase[i - 1].name);
+        spec->graph_end = i + 1;
+    }
+    return 0;
 }
 
 double layer_flops (const struct layer_spec *spec, const struct nn *nn,
@@ -630,15 +697,13 @@ static struct check_place place_of (const struct pass *pass, bool forward, int p
 {
     const struct layer *layer = pass->layer;
     int n = layer->spec->num_phases;
+    char text[LAYER_TEXT_MAX];
 
-    if (layer->mtp > 0)
-        snprintf (where, WHERE_MAX, "mtp %s %d: %s", layer->spec->name, layer->mtp - 1,
-                  layer->spec->phase[phase].name);
-    else if (layer->number < 0)
-        snprintf (where, WHERE_MAX, "%s", layer->spec->name);
+    layer_text (layer, text);
+    if (layer->mtp == 0 && layer->number < 0)
+        snprintf (where, WHERE_MAX, "%.63s", text);
     else
-        snprintf (where, WHERE_MAX, "%s %d: %s", layer->spec->name, layer->number,
-                  layer->spec->phase[phase].name);
+        snprintf (where, WHERE_MAX, "%.31s: %.30s", text, layer->spec->phase[phase].name);
     return (struct check_place){
         .pass = forward ? CHECK_FORWARD : CHECK_BACKWARD,
         .step = forward ? layer->step : CHECK_STEPS - 1 - layer->step,
@@ -692,8 +757,6 @@ static int check_phase_of (const struct pass *pass, bool forward, int phase,
     struct check_place place = place_of (pass, forward, phase, where);
     int n = num_operands (ph->op);
 
-    if (!pass->check)
-        return 0;
     if (!forward && nn_leave_wait (pass->nn, err) < 0)
         return -1;
     for (int i = 0; i < n; i++) {
@@ -740,27 +803,50 @@ static int clear_shared (const struct pass *pass, struct mg_error *err)
 static int fail (const struct pass *pass, int phase, const char *way, struct mg_error *err)
 {
     const struct layer *layer = pass->layer;
+    char text[LAYER_TEXT_MAX];
 
-    if (layer->mtp > 0)
-        return mg_error_prefix (err, "mtp %s %d: %s: %s", layer->spec->name, layer->mtp - 1,
-                                layer->spec->phase[phase].name, way);
-    if (layer->number < 0)
-        return mg_error_prefix (err, "%s: %s", layer->spec->name, way);
-    return mg_error_prefix (err, "%s %d: %s: %s", layer->spec->name, layer->number,
-                            layer->spec->phase[phase].name, way);
+    layer_text (layer, text);
+    if (layer->mtp == 0 && layer->number < 0)
+        return mg_error_prefix (err, "%s: %s", text, way);
+    return mg_error_prefix (err, "%s: %s: %s", text, layer->spec->phase[phase].name, way);
+}
+
+/* Tell a capture where it is. */
+static void place (const struct pass *pass, const struct phase *phase)
+{
+    char text[LAYER_TEXT_MAX];
+
+    if (!graph_capturing ())
+        return;
+    layer_text (pass->layer, text);
+    graph_place (text, phase->name);
+}
+
+int layer_fwd_phases (const struct pass *pass, int begin, int end, struct mg_error *err)
+{
+    const struct layer_spec *spec = pass->layer->spec;
+
+    for (int i = begin; i < end; i++) {
+        const struct phase *phase = &spec->phase[i];
+
+        place (pass, phase);
+        if (phase->op->fwd (pass, phase, err) < 0
+            || (pass->check && check_phase_of (pass, true, i, err) < 0))
+            return fail (pass, i, "forward", err);
+    }
+    return 0;
 }
 
 int layer_fwd (const struct pass *pass, struct mg_error *err)
 {
     const struct layer_spec *spec = pass->layer->spec;
 
-    for (int i = 0; i < spec->num_phases; i++) {
-        const struct phase *phase = &spec->phase[i];
-
-        if (phase->op->fwd (pass, phase, err) < 0 || check_phase_of (pass, true, i, err) < 0)
-            return fail (pass, i, "forward", err);
-    }
-    return 0;
+    if (!pass->graph)
+        return layer_fwd_phases (pass, 0, spec->num_phases, err);
+    if (layer_fwd_phases (pass, 0, spec->graph_begin, err) < 0
+        || layer_graph_replay (pass->graph, pass, err) < 0)
+        return -1;
+    return layer_fwd_phases (pass, spec->graph_end, spec->num_phases, err);
 }
 
 /* Phases that run again before the backward half of phase 'next'.  They make what they made in the
@@ -775,8 +861,30 @@ static int run_again (const struct pass *pass, int next, struct mg_error *err)
     for (int i = 0; i < spec->num_phases; i++) {
         const struct phase *phase = &spec->phase[i];
 
-        if ((spec->again[next] & UINT64_C (1) << i) && phase->op->fwd (&again, phase, err) < 0)
+        if (!(spec->again[next] & UINT64_C (1) << i))
+            continue;
+        place (pass, phase);
+        if (phase->op->fwd (&again, phase, err) < 0)
             return fail (pass, i, "forward again", err);
+    }
+    return 0;
+}
+
+int layer_bwd_phases (const struct pass *pass, int begin, int end, struct mg_error *err)
+{
+    const struct layer_spec *spec = pass->layer->spec;
+
+    for (int i = end; i-- > begin;) {
+        const struct phase *phase = &spec->phase[i];
+
+        if (!phase->op->bwd)
+            continue;
+        if (!pass->again_done && run_again (pass, i, err) < 0)
+            return -1;
+        place (pass, phase);
+        if (phase->op->bwd (pass, phase, err) < 0
+            || (pass->check && check_phase_of (pass, false, i, err) < 0))
+            return fail (pass, i, "backward", err);
     }
     return 0;
 }
@@ -787,15 +895,10 @@ int layer_bwd (const struct pass *pass, struct mg_error *err)
 
     if (clear_shared (pass, err) < 0)
         return -1;
-    for (int i = spec->num_phases; i-- > 0;) {
-        const struct phase *phase = &spec->phase[i];
-
-        if (!phase->op->bwd)
-            continue;
-        if (!pass->again_done && run_again (pass, i, err) < 0)
-            return -1;
-        if (phase->op->bwd (pass, phase, err) < 0 || check_phase_of (pass, false, i, err) < 0)
-            return fail (pass, i, "backward", err);
-    }
-    return 0;
+    if (!pass->graph)
+        return layer_bwd_phases (pass, 0, spec->num_phases, err);
+    if (layer_bwd_phases (pass, spec->graph_end, spec->num_phases, err) < 0
+        || layer_graph_replay (pass->graph, pass, err) < 0)
+        return -1;
+    return layer_bwd_phases (pass, 0, spec->graph_begin, err);
 }

@@ -20,6 +20,7 @@
 #define LIBCORE_NN_LAYER_H
 
 #include "libcore/nn/check.h"
+#include "libcore/nn/graphs.h"
 #include "libcore/nn/nn.h"
 #include "libcore/nn/param.h"
 #include "libcore/nn/recompute.h"
@@ -91,6 +92,7 @@ struct layer_tensor {
 struct pass;
 struct phase;
 struct layer_spec;
+struct layer_graph;
 
 /* What an operation does to an operand, forward or backward.  Scratch is written, and of no use
  * afterwards; it may hold anything.
@@ -133,6 +135,9 @@ struct phase {
     int operand[LAYER_MAX_OPERANDS]; /* indices of the specification's parameters or tensors, as
                                         the operation says; LAYER_NONE: no operand */
     int which; /* number of a phase among those of one operation, a coordinate of dropout */
+    unsigned scopes; /* GRAPH_BIT() of those that have the phase (graphs.h) */
+    bool fixed;      /* all counts are known before, so that the phase can be captured although its
+                        operation in general cannot */
 };
 
 /* Indices of parameters and tensors begin with 1. */
@@ -151,6 +156,8 @@ struct layer_spec {
     int num_phases;
     uint64_t again[LAYER_MAX_PHASES]; /* bits: before the backward half of phase i, the forward
                                          halves of these phases run again, in order */
+    int graph_begin, graph_end; /* phases from the first on, and before the second, are captured:
+                                   layer_spec_capture(); equal: none */
     bool full; /* a parameter, tensor or phase did not fit */
 };
 
@@ -179,6 +186,17 @@ int layer_spec_trim (struct layer_spec *spec, struct mg_error *err);
 
 /* Make saved tensors of 'modules' recomputed ones, then check. */
 int layer_spec_recompute (struct layer_spec *spec, unsigned modules, struct mg_error *err);
+
+/* Choose the phases that device graphs have: those in one of the scopes (graphs.h).  -1, EINVAL and
+ * a text that names the phase if one of them cannot be captured, or if they are not one behind the
+ * other.
+ */
+int layer_spec_capture (struct layer_spec *spec, unsigned scopes, struct mg_error *err);
+
+/* Once it is decided what is computed again: can the phases that run again in the captured part of
+ * the backward pass be captured, too?  0; or -1, EINVAL and a text.
+ */
+int layer_spec_check_capture (const struct layer_spec *spec, struct mg_error *err);
 
 /* Where a layer is among those that run forward again together.  Recomputed tensors of layers at
  * the same place of their units share memory, and so do outputs inside of units.
@@ -254,6 +272,9 @@ struct pass {
     const struct layer *layer;
     struct tensor *tensor; /* by index of the specification */
     int64_t *routed; /* host memory of the layer's slot: counts of tokens (dispatch.h) */
+    const struct layer_graph *graph; /* does what the captured phases do; NULL: they run */
+    void (*replay) (void *arg, int layer, size_t nodes, bool begins); /* model.h */
+    void *replay_arg;
 };
 
 /* An operand of a phase; NULL if the phase does without it. */
@@ -268,6 +289,19 @@ void *pass_data (const struct pass *pass, const struct phase *phase, int operand
  */
 int layer_fwd (const struct pass *pass, struct mg_error *err);
 int layer_bwd (const struct pass *pass, struct mg_error *err);
+
+/* The same with the phases from 'begin' on and before 'end' alone. */
+int layer_fwd_phases (const struct pass *pass, int begin, int end, struct mg_error *err);
+int layer_bwd_phases (const struct pass *pass, int begin, int end, struct mg_error *err);
+
+/* What an operation does to operand 'i' of a phase: forward, or backward, where a parameter's
+ * 'bwd' counts; 0 if there is no such operand.
+ */
+unsigned layer_access (const struct phase *phase, int i, bool backward);
+
+/* The name of a layer in texts: "layer 3", "mtp layer 0", "embedding". */
+enum { LAYER_TEXT_MAX = 64 };
+void layer_text (const struct layer *layer, char text[LAYER_TEXT_MAX]);
 
 /* Returns the passes that use tensor 'i' of a layer: LAYER_FORWARD, LAYER_BACKWARD, both or none.
  * A phase that a backward pass runs forward again is a use by the backward pass.

@@ -28,7 +28,8 @@ static int setup_side (struct model *m, const char *name, struct nn_side *side,
 {
     if (!(side->stream = mg_stream_create (m->device, MG_STREAM_COMM, name, err))
         || !(side->computed = mg_event_create (m->device, err))
-        || !(side->communicated = mg_event_create (m->device, err)))
+        || !(side->communicated = mg_event_create (m->device, err))
+        || !(side->open = model_allocate (1, sizeof (*side->open), err)))
         return -1;
     return 0;
 }
@@ -38,6 +39,7 @@ static void clear_side (struct nn_side *side)
     mg_stream_destroy (side->stream);
     mg_event_destroy (side->computed);
     mg_event_destroy (side->communicated);
+    free (side->open);
 }
 
 static int setup_streams (struct model *m, struct mg_error *err)
@@ -128,12 +130,20 @@ static int setup_specs (struct model *m, struct mg_error *err)
 {
     const struct recompute *r = &m->spec.recompute;
 
+    const struct graphs *graphs = &m->spec.graphs;
+
     if (gpt_specs (&m->nn, &m->shape, m->layer_spec, err) < 0)
         return -1;
+    for (int i = GPT_LAYER; i < GPT_NUM_LAYERS && graphs->impl == GRAPHS_LAYERS; i++) {
+        if (layer_spec_capture (&m->layer_spec[i], graphs->scopes, err) < 0)
+            return -1;
+    }
     for (int i = GPT_LAYER; i < GPT_NUM_LAYERS; i++) {
         m->again_spec[i - GPT_LAYER] = m->layer_spec[i];
         if (r->granularity == RECOMPUTE_SELECTIVE
             && layer_spec_recompute (&m->layer_spec[i], r->modules, err) < 0)
+            return -1;
+        if (layer_spec_check_capture (&m->layer_spec[i], err) < 0)
             return -1;
         if (layer_spec_recompute (&m->again_spec[i - GPT_LAYER], RECOMPUTE_ALL, err) < 0)
             return -1;
@@ -404,6 +414,7 @@ void model_destroy (struct model *m)
 
     if (!m)
         return;
+    model_drop_graphs (m);
     clear_side (&m->nn.experts.side);
     clear_side (&m->nn.cp_side);
     clear_side (&m->nn.tp_side);

@@ -134,6 +134,10 @@ struct model_mode {
     bool per_token_loss; /* a microbatch's loss is the sum over its tokens, not the mean */
     struct check *check; /* finds the first NaN or infinity (nn/check.h); NULL: none */
     struct model_hooks hooks;
+    bool graphs;         /* passes replay the graphs that there are (model_capture()) */
+    /* Called before and after a replay of a transformer layer's graph.  NULL: nobody listens. */
+    void (*replay) (void *arg, int layer, size_t nodes, bool begins);
+    void *replay_arg;
 };
 
 /* Bring what passes read of the host to the device: the weight of the loss, and the scales of
@@ -150,6 +154,57 @@ int model_forward (struct model *m, const struct model_mode *mode, int chunk, in
                    struct mg_error *err);
 int model_backward (struct model *m, const struct model_mode *mode, int chunk, int slot,
                     struct mg_error *err);
+
+/* Run the hooks of a pass through the chunk, and count a forward pass in routers; enqueue no pass.
+ * For a graph that repeats whole passes.
+ */
+int model_host_part (struct model *m, const struct model_mode *mode, int chunk, bool backward,
+                     struct mg_error *err);
+
+/* What the model was made with. */
+const struct graphs *model_graphs_of (const struct model *m);
+
+/* Capture the graphs of passes in one direction through a chunk, in a slot: one for each
+ * transformer layer that has phases in the scopes (GRAPHS_LAYERS).  Nothing runs.  The mode is
+ * that of the passes.  Gradients must be added to (buffers_zero_grad()).  A second call for the
+ * same graphs changes nothing.  On failure the model has no graphs at all, and the text names
+ * layer, phase and operation.
+ */
+int model_capture (struct model *m, const struct model_mode *mode, int chunk, int slot,
+                   bool backward, struct mg_error *err);
+void model_drop_graphs (struct model *m);
+
+/* What graphs a model has, or would have.  Bytes of activations are in slots that are there with
+ * and without graphs; host_bytes is what graphs add.
+ */
+struct model_graphs {
+    int64_t graphs, nodes;
+    int64_t layers; /* of this rank that have graphs */
+    size_t static_input_bytes, intermediate_bytes, handover_bytes; /* layer_graph.h */
+    size_t host_bytes;
+};
+void model_count_graphs (const struct model *m, struct model_graphs *sum);
+
+/* The same without memory: uses[chunk] is the number of slots that a chunk uses.  Call it before
+ * model_bind().
+ */
+int model_plan_graphs (struct model *m, const int *uses, struct model_graphs *sum,
+                       struct mg_error *err);
+
+/* Layers of a chunk that have graphs, or would have; the part of the floating-point operations of a
+ * forward pass (layer_cost()) that are in graphs.
+ */
+struct model_captured {
+    int layers;
+    double share; /* 0 to 1 */
+};
+struct model_captured model_captured (const struct model *m, int chunk);
+
+/* Describe slots at addresses that are nobody's memory, one in each pool, for calls that are
+ * recorded and never run; and forget them, also after a failure.
+ */
+int model_pretend_memory (struct model *m, struct mg_error *err);
+void model_forget_memory (struct model *m);
 
 /* The losses of a model: MODEL_MTP_LOSS + k is that of layer k for multi-token prediction. */
 enum model_losses { MODEL_LM_LOSS, MODEL_MTP_LOSS };

@@ -360,7 +360,10 @@ int model_plan_pools (struct model *m, struct mg_error *err)
     for (int c = 0; c < m->num_chunks; c++) {
         struct chunk *chunk = &m->chunk[c];
         size_t bytes, tensors;
-        int p = 0;
+        /* With graphs, the first chunk has slots of its own: then the others meet the same slots
+         * again, and a rank with the most slots has one more than otherwise.
+         */
+        int p = c > 0 && m->spec.graphs.impl == GRAPHS_LAYERS ? 1 : 0;
 
         if (list_tensors (m, chunk, &tensors, err) < 0
             || chunk_bytes (m, chunk, tensors, &bytes, err) < 0)
@@ -491,6 +494,25 @@ static int pass_once (struct model *m, struct mg_error *err)
     return 0;
 }
 
+/* --- no memory at all --- */
+
+/* The first address is not NULL, and none is ever read or written. */
+#define PRETENDED_BASE ((void *)(uintptr_t)(64 * ARENA_ALIGN))
+
+int model_pretend_memory (struct model *m, struct mg_error *err)
+{
+    struct arena a;
+
+    arena_init (&a, PRETENDED_BASE, SIZE_MAX / 2);
+    return bind_all (m, NULL, &a, err);
+}
+
+void model_forget_memory (struct model *m)
+{
+    for (int p = 0; p < m->num_pools; p++)
+        model_clear_slots (&m->pool[p]);
+}
+
 /* With tensors that have no memory, and kernels that take calls down. */
 static int plan_scratch (struct model *m, struct kern_tape *tape, struct mg_error *err)
 {
@@ -504,8 +526,7 @@ static int plan_scratch (struct model *m, struct kern_tape *tape, struct mg_erro
     arena_init (&a, NULL, 0);
     rc = bind_all (m, NULL, &a, err) < 0 ? -1 : pass_once (m, err);
     m->nn.kern = kern;
-    for (int p = 0; p < m->num_pools; p++)
-        model_clear_slots (&m->pool[p]);
+    model_forget_memory (m);
     return rc;
 }
 

@@ -1,5 +1,6 @@
 /* model_pass.c - a microbatch's way through a chunk, forward and backward */
 
+#include "libcore/device/graph.h"
 #include "libcore/nn/model_private.h"
 
 static struct slot *slot_of (const struct model *m, int chunk, int slot)
@@ -50,9 +51,10 @@ static int tell (const struct layer *layer, const struct model_hooks *hooks,
     return hook (hooks->arg, layer->first, layer->num_own, err);
 }
 
-static struct pass start (const struct model *m, const struct model_mode *mode,
-                          const struct slot *s)
+struct pass model_start (const struct model *m, const struct model_mode *mode, int chunk, int slot)
 {
+    const struct slot *s = slot_of (m, chunk, slot);
+
     return (struct pass){
         .nn = &m->nn,
         .shape = &m->shape,
@@ -62,19 +64,51 @@ static struct pass start (const struct model *m, const struct model_mode *mode,
         .loss_weight = tensor_at (&m->shared.values, VALUE_LOSS_WEIGHT),
         .mtp_weight = tensor_at (&m->shared.values, VALUE_MTP_WEIGHT),
         .per_token_loss = mode->per_token_loss,
+        .replay = mode->replay,
+        .replay_arg = mode->replay_arg,
         .loss = m->shared.loss.data,
         .unused_loss = tensor_at (&m->shared.loss, 3 * (1 + m->nn.config.mtp_num_layers)),
     };
 }
 
-/* Point a pass at layer 'l' of a chunk, whose parameters are about to be read. */
-static int enter (struct pass *pass, const struct chunk *c, const struct slot *s, int l,
-                  const struct model_hooks *hooks, struct mg_error *err)
+void model_point (const struct model *m, struct pass *pass, int chunk, int slot, int l)
 {
+    const struct chunk *c = &m->chunk[chunk];
+    const struct slot *s = slot_of (m, chunk, slot);
+
     pass->layer = &c->layer[l];
     pass->tensor = s->tensor + c->tensor[l];
     pass->routed = s->routed ? s->routed + (size_t)(l * pass->nn->experts.routed) : NULL;
-    return tell (pass->layer, hooks, hooks->params_needed, err);
+}
+
+/* A pass through a chunk. */
+struct way {
+    struct model *m;
+    const struct model_mode *mode;
+    int chunk, slot;
+    const struct chunk *c;
+    const struct slot *s;
+    struct pass pass;
+};
+
+static struct way way_of (struct model *m, const struct model_mode *mode, int chunk, int slot)
+{
+    return (struct way){
+        .m = m, .mode = mode, .chunk = chunk, .slot = slot,
+        .c = &m->chunk[chunk],
+        .s = slot_of (m, chunk, slot),
+        .pass = model_start (m, mode, chunk, slot),
+    };
+}
+
+/* Point a pass at layer 'l', whose parameters are about to be read. */
+static int enter (struct way *w, int l, bool backward, struct mg_error *err)
+{
+    bool graphs = w->mode->graphs && !w->mode->check && !w->pass.again;
+
+    model_point (w->m, &w->pass, w->chunk, w->slot, l);
+    w->pass.graph = graphs ? model_graph (w->m, w->chunk, w->slot, l, backward) : NULL;
+    return tell (w->pass.layer, &w->mode->hooks, w->mode->hooks.params_needed, err);
 }
 
 /* --- outputs of which each tensor-parallel rank keeps a part --- */
@@ -144,35 +178,32 @@ static void count_routed (const struct chunk *c)
 int model_forward (struct model *m, const struct model_mode *mode, int chunk, int slot,
                    struct mg_error *err)
 {
-    const struct chunk *c = &m->chunk[chunk];
-    struct slot *s = slot_of (m, chunk, slot);
-    struct pass pass = start (m, mode, s);
+    struct way w = way_of (m, mode, chunk, slot);
 
-    for (int l = 0; l < c->num_layers; l++) {
-        if (enter (&pass, c, s, l, &mode->hooks, err) < 0 || layer_fwd (&pass, err) < 0)
+    for (int l = 0; l < w.c->num_layers; l++) {
+        if (enter (&w, l, false, err) < 0 || layer_fwd (&w.pass, err) < 0)
             return -1;
-        if (pass.layer->unit.split > 0 && split_output (m, &pass, err) < 0)
+        if (w.pass.layer->unit.split > 0 && split_output (m, &w.pass, err) < 0)
             return -1;
     }
-    if (mode->training)
-        count_routed (c);
+    if (mode->training && !graph_capturing ())
+        count_routed (w.c);
     return 0;
 }
 
 /* Before the backward pass of a unit's last layer 'l': bring its input back, and run its other
  * layers forward again.  Layer 'l' itself runs again as its backward pass needs it.
  */
-static int unit_again (struct model *m, struct pass *pass, const struct model_hooks *hooks,
-                       const struct chunk *c, const struct slot *s, int l, struct mg_error *err)
+static int unit_again (struct way *w, int l, struct mg_error *err)
 {
-    int first = l + 1 - c->layer[l].unit.size;
+    int first = l + 1 - w->c->layer[l].unit.size;
 
-    if (first > 0 && gather_output (m, c, s, first - 1, err) < 0)
+    if (first > 0 && gather_output (w->m, w->c, w->s, first - 1, err) < 0)
         return -1;
-    pass->check = NULL; // the same was looked at before
-    pass->again = true;
+    w->pass.check = NULL; // the same was looked at before
+    w->pass.again = true;
     for (int i = first; i < l; i++) {
-        if (enter (pass, c, s, i, hooks, err) < 0 || layer_fwd (pass, err) < 0)
+        if (enter (w, i, false, err) < 0 || layer_fwd (&w->pass, err) < 0)
             return -1;
     }
     return 0;
@@ -181,22 +212,37 @@ static int unit_again (struct model *m, struct pass *pass, const struct model_ho
 int model_backward (struct model *m, const struct model_mode *mode, int chunk, int slot,
                     struct mg_error *err)
 {
-    const struct chunk *c = &m->chunk[chunk];
-    struct slot *s = slot_of (m, chunk, slot);
-    struct pass pass = start (m, mode, s);
+    struct way w = way_of (m, mode, chunk, slot);
 
-    pass.training = true;
-    for (int l = c->num_layers; l-- > 0;) {
-        const struct layer_unit *unit = &c->layer[l].unit;
+    w.pass.training = true;
+    for (int l = w.c->num_layers; l-- > 0;) {
+        const struct layer_unit *unit = &w.c->layer[l].unit;
         bool last = unit->place + 1 == unit->size;
 
-        if (last && unit_again (m, &pass, &mode->hooks, c, s, l, err) < 0)
+        if (last && unit_again (&w, l, err) < 0)
             return -1;
-        pass.check = mode->check;
-        pass.again = false;
-        pass.again_done = unit->size > 0 && !last;
-        if (enter (&pass, c, s, l, &mode->hooks, err) < 0 || layer_bwd (&pass, err) < 0
-            || tell (pass.layer, &mode->hooks, mode->hooks.grads_ready, err) < 0)
+        w.pass.check = mode->check;
+        w.pass.again = false;
+        w.pass.again_done = unit->size > 0 && !last;
+        if (enter (&w, l, true, err) < 0 || layer_bwd (&w.pass, err) < 0
+            || tell (w.pass.layer, &mode->hooks, mode->hooks.grads_ready, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int model_host_part (struct model *m, const struct model_mode *mode, int chunk, bool backward,
+                     struct mg_error *err)
+{
+    const struct model_hooks *hooks = &mode->hooks;
+    const struct chunk *c = &m->chunk[chunk];
+
+    if (mode->training && !backward)
+        count_routed (c);
+    for (int l = 0; l < c->num_layers; l++) {
+        const struct layer *layer = &c->layer[backward ? c->num_layers - 1 - l : l];
+
+        if (tell (layer, hooks, backward ? hooks->grads_ready : hooks->params_needed, err) < 0)
             return -1;
     }
     return 0;

@@ -66,6 +66,7 @@ struct chunk {
     size_t *tensor;      /* [num_layers] of a slot's tensors, the layer's one before the first */
     int first_layer;     /* of the transformer layers */
     int output;          /* layer whose output the next stage gets; -1: the input */
+    struct layer_graph **graph; /* [slots of the pool][num_layers][forward, backward]; NULL: none */
 };
 
 struct model {
@@ -105,6 +106,14 @@ int64_t model_split_count (const struct model *m);
 
 /* Once the chunks have their layers: which of them share slots, and what all share. */
 int model_plan_pools (struct model *m, struct mg_error *err);
+
+/* Point a pass at layer 'l' of a chunk; where the chunk is. */
+void model_point (const struct model *m, struct pass *pass, int chunk, int slot, int l);
+struct pass model_start (const struct model *m, const struct model_mode *mode, int chunk,
+                         int slot);
+
+/* The graph of a layer's pass, NULL: there is none. */
+struct layer_graph *model_graph (const struct model *m, int chunk, int slot, int l, bool backward);
 
 /* Forget the slots of a pool; the memory that they describe is the model's. */
 void model_clear_slots (struct slot_pool *pool);

@@ -19,7 +19,7 @@ struct moe_kept moe_kept_of (const struct pass *pass, const struct phase *phase,
 struct moe_routes moe_routes_of (const struct pass *pass);
 
 /* Wait until the host has the counts of all ranks: the one wait of a forward pass.  A phase that
- * runs again has them.
+ * runs again has them, and rows that are padded to the capacity have known counts.
  */
 int moe_fetch_counts (const struct pass *pass, const struct phase *phase, struct mg_error *err);
 

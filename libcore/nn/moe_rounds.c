@@ -6,9 +6,11 @@
 static int64_t rows_for (const struct moe_routes *r, int ep, int etp, int to)
 {
     int64_t local = r->experts / r->ep_size, rank = ep * r->stride_ep + etp * r->stride_etp;
-    const int64_t *count = r->count + rank * r->experts + to * local;
+    const int64_t *count = r->each > 0 ? NULL : r->count + rank * r->experts + to * local;
     int64_t n = 0;
 
+    if (r->each > 0)
+        return local * r->each;
     for (int64_t e = 0; e < local; e++)
         n += count[e];
     return n;

@@ -19,6 +19,7 @@
  */
 struct moe_routes {
     const int64_t *count;
+    int64_t each; /* above 0: every rank has so many rows for every expert, whatever 'count' is */
     int64_t experts;
     int ep_rank, ep_size, etp_rank, etp_size, stride_ep, stride_etp;
     int64_t limit;

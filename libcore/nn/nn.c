@@ -15,11 +15,41 @@ int nn_side_begin (const struct nn *nn, const struct nn_side *side, struct mg_er
 void nn_side_end (const struct nn_side *side)
 {
     mg_event_record (side->communicated, side->stream);
+    *side->open = true;
 }
 
 int nn_side_wait (const struct nn *nn, const struct nn_side *side, struct mg_error *err)
 {
+    if (!*side->open)
+        return 0;
+    *side->open = false;
     return mg_stream_wait_event (nn->compute, side->communicated, err);
+}
+
+enum { NUM_SIDES = 3 };
+
+static const struct nn_side *side_at (const struct nn *nn, int i)
+{
+    const struct nn_side *side[NUM_SIDES] = { &nn->tp_side, &nn->cp_side, &nn->experts.side };
+
+    return side[i];
+}
+
+int nn_join (const struct nn *nn, struct mg_error *err)
+{
+    for (int i = 0; i < NUM_SIDES; i++) {
+        if (side_at (nn, i)->stream && nn_side_wait (nn, side_at (nn, i), err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+void nn_forget_sides (const struct nn *nn)
+{
+    for (int i = 0; i < NUM_SIDES; i++) {
+        if (side_at (nn, i)->stream)
+            *side_at (nn, i)->open = false;
+    }
 }
 
 const void *nn_enter (const struct nn *nn, const struct nn_shape *shape, const void *x,

@@ -25,6 +25,7 @@ struct nn_side {
     struct mg_stream *stream;      /* NULL: there is none */
     struct mg_event *computed;     /* compute stream -> this stream */
     struct mg_event *communicated; /* this stream -> compute stream */
+    bool *open;                    /* there is work that the compute stream does not wait for */
 };
 
 /* The experts of this rank and the ranks that it exchanges tokens with (dispatch.h).  Without
@@ -128,11 +129,18 @@ struct nn_inputs {
 };
 
 /* Work on a side stream: what is enqueued between nn_side_begin() and nn_side_end() runs after the
- * work that is now on the compute stream.  nn_side_wait() makes the compute stream wait for it.
+ * work that is now on the compute stream.  nn_side_wait() makes the compute stream wait for it, if
+ * it has not done so before.
  */
 int nn_side_begin (const struct nn *nn, const struct nn_side *side, struct mg_error *err);
 void nn_side_end (const struct nn_side *side);
 int nn_side_wait (const struct nn *nn, const struct nn_side *side, struct mg_error *err);
+
+/* nn_side_wait() for all side streams. */
+int nn_join (const struct nn *nn, struct mg_error *err);
+
+/* Forget work on side streams that was captured and will never run. */
+void nn_forget_sides (const struct nn *nn);
 
 /* Enter a tensor-parallel region: returns the rows of all tokens, made from this rank's rows 'x'
  * [rows, hidden].  The result is x itself or, with sequence parallelism, nn->gathered, which the

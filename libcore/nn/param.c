@@ -83,6 +83,13 @@ static int init_run (const struct param *p, int64_t i, const struct kernels *ker
     return kern_fill_normal (kern, &fill, stream, err);
 }
 
+const char *param_difference (const struct param *p, const struct param_seen *was)
+{
+    if (p->data != was->data || p->grad != was->grad)
+        return "its address";
+    return p->fresh != was->fresh ? "whether a product adds to its gradient" : NULL;
+}
+
 int param_init (const struct param *p, const struct kernels *kern,
                 struct mg_stream *stream, struct mg_error *err)
 {

@@ -76,6 +76,25 @@ static inline bool param_adds (struct param *p)
     return adds;
 }
 
+/* What calls that are recorded take of a parameter (device/graph.h). */
+struct param_seen {
+    void *data, *grad;
+    bool fresh;
+};
+
+static inline struct param_seen param_see (const struct param *p)
+{
+    return (struct param_seen){ p->data, p->grad, p->fresh };
+}
+
+/* Not 0 if the parameter is not as it was seen; what differs, for a text, NULL: nothing. */
+static inline uintptr_t param_differs (const struct param *p, const struct param_seen *was)
+{
+    return ((uintptr_t)p->data ^ (uintptr_t)was->data) | ((uintptr_t)p->grad ^ (uintptr_t)was->grad)
+           | (uintptr_t)(p->fresh ^ was->fresh);
+}
+const char *param_difference (const struct param *p, const struct param_seen *was);
+
 /* Write initial values of 'p' (its data must be set, and zero): the same global numbers under
  * every layout, rounded to its type.  Padding rows are left alone: zero, as their gradients
  * are, and so after every update; largest magnitudes do not depend on how many there are.

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "libcore/device/graph.h"
 #include "libcore/schedule/exec.h"
 
 static const char *const stream_names[SCHED_NUM_LANES] = {
@@ -161,6 +162,28 @@ static int check_list (const struct exec *e, const struct schedule *list,
     return 0;
 }
 
+void exec_follow (struct exec *e)
+{
+    for (int i = 0; i < e->nslots; i++) {
+        mg_event_record (e->slot[i].pass, e->config.compute);
+        for (int k = 0; k < SCHED_NUM_LANES; k++)
+            mg_event_record (e->slot[i].lane[k], e->config.compute);
+    }
+}
+
+/* In a capture, all events that steps wait for must be of the capture, and all lanes belong to
+ * it.
+ */
+static int enter_capture (struct exec *e, struct mg_error *err)
+{
+    exec_follow (e);
+    for (int i = 0; i < SCHED_NUM_LANES; i++) {
+        if (e->stream[i] && mg_stream_wait_event (e->stream[i], e->slot[0].pass, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 int exec_run (struct exec *e, struct mg_error *err)
 {
     return exec_run_list (e, e->config.schedule, err);
@@ -170,12 +193,13 @@ int exec_run_list (struct exec *e, const struct schedule *s, struct mg_error *er
 {
     const struct sched_actions *a = &e->config.actions;
 
-    if (check_list (e, s, err) < 0)
+    if (check_list (e, s, err) < 0 || (graph_capturing () && enter_capture (e, err) < 0))
         return -1;
     for (size_t i = 0; i < s->nsteps; i++) {
         const struct sched_step *step = &s->step[i];
         int rc;
 
+        graph_place ("pipeline", sched_op_names[step->op]);
         if (a->trace)
             a->trace (a->arg, step, true);
         rc = run_step (e, step, err);

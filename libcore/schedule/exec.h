@@ -73,6 +73,9 @@ void exec_destroy (struct exec *exec);
  * stream afterwards runs after every pass and transfer of the list; on the CPU device all
  * is done on return.  On failure the text names the rank and the step, transfers may be
  * left unmatched and the executor is good for exec_destroy() only.
+ *
+ * While the calling thread captures (device/graph.h), the whole list becomes a part of the graph.
+ * After the capture, and after each replay, call exec_follow().
  */
 int exec_run (struct exec *exec, struct mg_error *err);
 
@@ -81,5 +84,8 @@ int exec_run (struct exec *exec, struct mg_error *err);
  * (schedule_grow_slots()), and no backward passes if that one has none.
  */
 int exec_run_list (struct exec *exec, const struct schedule *list, struct mg_error *err);
+
+/* Let the next list follow all work that is now on the compute stream, instead of the last list. */
+void exec_follow (struct exec *exec);
 
 #endif /* LIBCORE_SCHEDULE_EXEC_H */

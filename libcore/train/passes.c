@@ -10,35 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libcore/device/graph.h"
 #include "libcore/nn/check.h"
-#include "libcore/schedule/exec.h"
-#include "libcore/train/passes.h"
+#include "libcore/train/passes_private.h"
 #include "libcore/train/trace.h"
-
-/* One step of the batch size. */
-struct size {
-    int64_t from; /* samples consumed */
-    struct batch_size batch;
-    struct schedule *list; /* NULL: cannot be run */
-    bool own;              /* the list is not an earlier step's */
-    struct mg_error why;
-};
-
-struct passes {
-    struct model *model;
-    const struct job *job;
-    struct sched_kind kind;
-    struct size *size;
-    size_t num_sizes;
-    int *slots; /* [chunks] of each pool, the most of any list */
-    const struct schedule *first; /* that can be run */
-    struct schedule *forward;     /* list of an evaluation, NULL: none */
-    const struct passes_run *run; /* what is run now */
-    struct nn_inputs staged; /* the host's side of a slot's inputs */
-    struct mg_event *taken;  /* the device has read them */
-    struct timers *timers;
-    struct exec *exec;
-};
 
 /* --- passes, as the executor calls them --- */
 
@@ -51,27 +26,37 @@ static int upload (const struct passes *p, const struct tensor *to, const struct
     return device_upload (model_stream (p->model), to->data, from->data, size, err);
 }
 
-/* Bring a microbatch into a slot, once what was brought before has left the host's memory. */
-static int fill (const struct passes *p, const struct sched_step *step, struct mg_error *err)
+int passes_upload (const struct passes *p, int chunk, int slot, const struct nn_inputs *from,
+                   struct mg_error *err)
 {
-    const struct passes_run *run = p->run;
-    const struct nn_inputs *to = model_inputs (p->model, step->chunk, step->slot);
-    const struct nn_inputs *from = &p->staged;
-    bool tokens = model_needs_tokens (p->model, step->chunk);
+    const struct nn_inputs *to = model_inputs (p->model, chunk, slot);
 
-    if (mg_event_synchronize (p->taken, err) < 0
-        || run->fetch (run->arg, step->microbatch, tokens, from, err) < 0
-        || upload (p, &to->sample, &from->sample, err) < 0)
+    if (upload (p, &to->sample, &from->sample, err) < 0)
         return -1;
     if ((to->start.ndims > 0 && upload (p, &to->start, &from->start, err) < 0)
         || (to->within.ndims > 0 && upload (p, &to->within, &from->within, err) < 0))
         return -1;
-    if (tokens
+    if (model_needs_tokens (p->model, chunk)
         && (upload (p, &to->token, &from->token, err) < 0
             || upload (p, &to->label, &from->label, err) < 0
             || upload (p, &to->mask, &from->mask, err) < 0))
         return -1;
-    if (to->count.ndims > 0 && upload (p, &to->count, &from->count, err) < 0)
+    return to->count.ndims > 0 ? upload (p, &to->count, &from->count, err) : 0;
+}
+
+/* Bring a microbatch into a slot, once what was brought before has left the host's memory.  In a
+ * capture each microbatch has host memory of its own, which is filled before each replay.
+ */
+static int fill (const struct passes *p, const struct sched_step *step, struct mg_error *err)
+{
+    const struct passes_run *run = p->run;
+    bool tokens = model_needs_tokens (p->model, step->chunk);
+
+    if (graph_capturing ())
+        return passes_upload (p, step->chunk, step->slot, &p->staged[step->microbatch], err);
+    if (mg_event_synchronize (p->taken, err) < 0
+        || run->fetch (run->arg, step->microbatch, tokens, &p->staged[0], err) < 0
+        || passes_upload (p, step->chunk, step->slot, &p->staged[0], err) < 0)
         return -1;
     mg_event_record (p->taken, model_stream (p->model));
     return 0;
@@ -80,22 +65,21 @@ static int fill (const struct passes *p, const struct sched_step *step, struct m
 static int forward (void *arg, const struct sched_step *step, struct mg_error *err)
 {
     const struct passes *p = arg;
-    const struct passes_run *run = p->run;
 
     if (fill (p, step, err) < 0)
         return -1;
-    if (run->mode.check)
-        run->mode.check->microbatch = step->microbatch;
-    return model_forward (p->model, &run->mode, step->chunk, step->slot, err);
+    if (p->mode.check)
+        p->mode.check->microbatch = step->microbatch;
+    return model_forward (p->model, &p->mode, step->chunk, step->slot, err);
 }
 
 static int backward (void *arg, const struct sched_step *step, struct mg_error *err)
 {
     const struct passes *p = arg;
 
-    if (p->run->mode.check)
-        p->run->mode.check->microbatch = step->microbatch;
-    return model_backward (p->model, &p->run->mode, step->chunk, step->slot, err);
+    if (p->mode.check)
+        p->mode.check->microbatch = step->microbatch;
+    return model_backward (p->model, &p->mode, step->chunk, step->slot, err);
 }
 
 static void *buffer (void *arg, enum sched_buffer which, int chunk, int slot)
@@ -121,7 +105,7 @@ static void trace (void *arg, const struct sched_step *step, bool begin)
     };
     const struct passes *p = arg;
 
-    if (!p->run->mode.training || timers[step->op] == NUM_TIMERS)
+    if (!p->mode.training || timers[step->op] == NUM_TIMERS || graph_capturing ())
         return;
     if (!begin) {
         timers_stop (p->timers, timers[step->op]);
@@ -238,18 +222,26 @@ static int make_lists (struct passes *p, const struct num_microbatches *batches,
     return p->forward ? schedule_grow_slots (p->forward, p->slots, err) : 0;
 }
 
-static void unstage (struct passes *p)
+void passes_unstage (struct passes *p)
 {
     struct mg_device *device = job_device (p->job);
 
-    device_host_free (device, p->staged.sample.data);
-    device_host_free (device, p->staged.token.data);
-    device_host_free (device, p->staged.label.data);
-    device_host_free (device, p->staged.mask.data);
-    device_host_free (device, p->staged.count.data);
-    device_host_free (device, p->staged.start.data);
-    device_host_free (device, p->staged.within.data);
+    for (int64_t i = 0; i < p->num_staged; i++) {
+        struct nn_inputs *in = &p->staged[i];
+
+        device_host_free (device, in->sample.data);
+        device_host_free (device, in->token.data);
+        device_host_free (device, in->label.data);
+        device_host_free (device, in->mask.data);
+        device_host_free (device, in->count.data);
+        device_host_free (device, in->start.data);
+        device_host_free (device, in->within.data);
+    }
+    free (p->staged);
     mg_event_destroy (p->taken);
+    p->staged = NULL;
+    p->num_staged = 0;
+    p->taken = NULL;
 }
 
 struct passes *passes_create (struct model *model, const struct job *job,
@@ -279,8 +271,10 @@ void passes_destroy (struct passes *p)
 
     if (!p)
         return;
+    graph_destroy (p->iteration);
+    free (p->seen);
     exec_destroy (p->exec);
-    unstage (p);
+    passes_unstage (p);
     for (size_t i = 0; i < p->num_sizes; i++) {
         if (p->size[i].own)
             schedule_destroy (p->size[i].list);
@@ -307,11 +301,10 @@ static int stage_array (struct passes *p, struct tensor *t, enum mg_dtype dtype,
     return t->data ? 0 : -1;
 }
 
-static int stage (struct passes *p, struct mg_error *err)
+static int stage_one (struct passes *p, struct nn_inputs *in, struct mg_error *err)
 {
     const struct nn_shape *shape = model_shape (p->model);
     const struct model_config *c = &model_nn (p->model)->config;
-    struct nn_inputs *in = &p->staged;
     int64_t parts = 1 + c->mtp_num_layers;
 
     in->depths = c->mtp_num_layers;
@@ -326,11 +319,23 @@ static int stage (struct passes *p, struct mg_error *err)
         || ((model_nn (p->model)->cp_size > 1 || parts > 1)
             && stage_array (p, &in->count, MG_FLOAT64, parts, err) < 0))
         return -1;
+    return 0;
+}
+
+int passes_stage (struct passes *p, int64_t n, struct mg_error *err)
+{
+    if (!(p->staged = calloc ((size_t)n, sizeof (*p->staged))))
+        return mg_error_set (err, ENOMEM, "passes: out of memory");
+    p->num_staged = n;
+    for (int64_t i = 0; i < n; i++) {
+        if (stage_one (p, &p->staged[i], err) < 0)
+            return -1;
+    }
     p->taken = mg_event_create (job_device (p->job), err);
     return p->taken ? 0 : -1;
 }
 
-int passes_bind (struct passes *p, struct timers *timers, struct mg_error *err)
+struct exec_config passes_exec_config (const struct passes *p)
 {
     struct exec_config config = {
         .schedule = p->first,
@@ -338,8 +343,6 @@ int passes_bind (struct passes *p, struct timers *timers, struct mg_error *err)
         .compute = model_stream (p->model),
         .count = model_boundary_count (p->model),
         .dtype = model_dtype (p->model),
-        .actions = { forward, backward, buffer,
-                     timers->level > 0 || timers->trace ? trace : NULL, p },
     };
 
     for (int i = 0; i < SCHED_NUM_LANES; i++) {
@@ -348,8 +351,21 @@ int passes_bind (struct passes *p, struct timers *timers, struct mg_error *err)
 
         config.lane[i] = job_comm_lane (p->job, link.backward, link.from, link.to);
     }
+    return config;
+}
+
+int passes_bind (struct passes *p, struct timers *timers, struct mg_error *err)
+{
+    /* one microbatch at a time, or, with a graph of the iteration, all of one */
+    bool all = model_graphs_of (p->model)->impl == GRAPHS_ITERATION;
+    struct exec_config config = passes_exec_config (p);
+
+    config.actions = (struct sched_actions){ forward, backward, buffer,
+                                             timers->level > 0 || timers->trace ? trace : NULL,
+                                             p };
     p->timers = timers;
-    if (stage (p, err) < 0 || !(p->exec = exec_create (&config, err)))
+    if (passes_stage (p, all ? p->first->shape.microbatches : 1, err) < 0
+        || !(p->exec = exec_create (&config, err)))
         return -1;
     return 0;
 }
@@ -380,14 +396,17 @@ int passes_train (struct passes *p, const struct passes_run *run, int64_t num_mi
                              "no list of passes for %" PRId64 " microbatches",
                              num_microbatches);
     p->run = run;
-    if (model_begin (p->model, &run->mode, err) < 0)
+    p->mode = run->mode;
+    if (model_begin (p->model, &run->mode, err) < 0 || passes_prepare_graphs (p, list, err) < 0)
         return -1;
-    return exec_run_list (p->exec, list, err);
+    return p->mode.graphs && p->iteration ? passes_replay (p, list, err)
+                                          : exec_run_list (p->exec, list, err);
 }
 
 int passes_evaluate (struct passes *p, const struct passes_run *run, struct mg_error *err)
 {
     p->run = run;
+    p->mode = run->mode;
     if (model_begin (p->model, &run->mode, err) < 0)
         return -1;
     return exec_run_list (p->exec, p->forward, err);

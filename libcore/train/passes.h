@@ -61,6 +61,33 @@ struct passes_run {
 int passes_train (struct passes *p, const struct passes_run *run, int64_t num_microbatches,
                   struct mg_error *err);
 
+/* What was captured into graphs (nn/graphs.h) before the passes of an iteration, and how long that
+ * took.  False: nothing yet.
+ */
+bool passes_count_graphs (const struct passes *p, struct model_graphs *sum,
+                          double *milliseconds);
+
+/* What graphs a rank of a run would have. */
+struct passes_plan {
+    struct graphs config;
+    struct model_graphs graphs;
+    struct model_graphs single; /* GRAPHS_LAYERS: the same if each chunk used one slot */
+    int64_t microbatches;       /* of the largest iteration */
+    int64_t nodes, replays;     /* that such an iteration runs by replays, and how many these are */
+    int num_chunks;
+    struct passes_plan_chunk {
+        int slots; /* that the lists use */
+        struct model_captured captured;
+    } *chunk; /* [num_chunks] */
+};
+
+/* Count graphs without memory, before the model is bound: each kind of pass is captured once, at
+ * addresses that are nobody's.  The plan is to be cleared, also after a failure.
+ */
+int passes_plan_graphs (struct passes *p, bool per_token_loss, struct passes_plan *plan,
+                        struct mg_error *err);
+void passes_plan_clear (struct passes_plan *plan);
+
 /* Run the forward passes of an evaluation. */
 int passes_evaluate (struct passes *p, const struct passes_run *run, struct mg_error *err);
 

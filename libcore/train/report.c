@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -237,6 +238,58 @@ int report_plan (struct report *r, struct mg_error *err)
             next++;
         if (lines++ < MAX_LINES)
             print_plan (r, first, next - 1);
+    }
+    if (is_speaker (r))
+        fflush (r->use.out);
+    return 0;
+}
+
+/* In the order of model_graphs. */
+enum { GRAPHS_COUNT, GRAPHS_NODES, GRAPHS_INPUT, GRAPHS_INTERMEDIATE, GRAPHS_HANDOVER,
+       GRAPHS_MEMORY, GRAPHS_TIME, NUM_GRAPHS };
+_Static_assert ((int)NUM_GRAPHS <= (int)REPORT_MAX, "numbers of a rank");
+
+static void print_graphs (const struct report *r, int first, int last)
+{
+    const double *row = r->gathered + first * NUM_GRAPHS;
+    double longest = 0;
+    char ranks[32];
+    int n = snprintf (ranks, sizeof (ranks), "rank %d", first);
+
+    if (last > first)
+        snprintf (ranks + n, sizeof (ranks) - (size_t)n, "-%d", last);
+    for (int i = first; i <= last; i++)
+        longest = fmax (longest, r->gathered[i * NUM_GRAPHS + GRAPHS_TIME]);
+    fprintf (r->use.out, " graphs of %s | graphs: %.0f | nodes: %.0f | static input bytes: %.0f | "
+             "intermediate bytes: %.0f | hand-over bytes: %.0f | host bytes: %.0f | captured in "
+             "%.1f ms |\n", ranks, row[GRAPHS_COUNT], row[GRAPHS_NODES], row[GRAPHS_INPUT],
+             row[GRAPHS_INTERMEDIATE], row[GRAPHS_HANDOVER], row[GRAPHS_MEMORY], longest);
+}
+
+int report_graphs (struct report *r, const struct model_graphs *graphs, double milliseconds,
+                   struct mg_error *err)
+{
+    const double own[NUM_GRAPHS] = {
+        [GRAPHS_COUNT] = (double)graphs->graphs,
+        [GRAPHS_NODES] = (double)graphs->nodes,
+        [GRAPHS_INPUT] = (double)graphs->static_input_bytes,
+        [GRAPHS_INTERMEDIATE] = (double)graphs->intermediate_bytes,
+        [GRAPHS_HANDOVER] = (double)graphs->handover_bytes,
+        [GRAPHS_MEMORY] = (double)graphs->host_bytes,
+        [GRAPHS_TIME] = milliseconds,
+    };
+    const double *all = r->gathered;
+    int world = job_world (r->use.job), lines = 0;
+
+    if (gather (r, own, NUM_GRAPHS, err) < 0)
+        return -1;
+    for (int first = 0, next; is_speaker (r) && first < world; first = next) {
+        next = first + 1;
+        while (next < world && memcmp (all + first * NUM_GRAPHS, all + next * NUM_GRAPHS,
+                                       GRAPHS_TIME * sizeof (own[0])) == 0)
+            next++;
+        if (lines++ < MAX_LINES)
+            print_graphs (r, first, next - 1);
     }
     if (is_speaker (r))
         fflush (r->use.out);

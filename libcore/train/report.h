@@ -92,6 +92,12 @@ int report_save (struct report *r, double milliseconds, struct mg_error *err);
  */
 int report_plan (struct report *r, struct mg_error *err);
 
+/* Lines of what ranks have captured into graphs, and how long that took: one for neighbours that
+ * are alike, 16 at most.  Collective.
+ */
+int report_graphs (struct report *r, const struct model_graphs *graphs, double milliseconds,
+                   struct mg_error *err);
+
 /* Returns the resident set of this process in bytes, or 0 where the system does not say.  The
  * function allocates nothing.
  */

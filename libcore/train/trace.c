@@ -21,12 +21,14 @@
 
 enum { LIST_START = 1024, LIST_MAX = 1 << 22, LANES_MAX = 64 };
 
-enum { ITERATION = NUM_TIMERS, WRITING, NUM_INTERVALS };
+enum { ITERATION = NUM_TIMERS, WRITING, REPLAY, NUM_INTERVALS };
 
 /* Times are microseconds of the monotonic clock. */
 struct interval {
     int which; /* enum timer, or one of these */
     int microbatch, chunk; /* -1: of none */
+    int layer;             /* of a replay, -1: of none */
+    size_t nodes;
     int64_t iteration;
     double begin, end;
 };
@@ -204,7 +206,8 @@ static void begin (struct trace *t, int which)
     struct interval *i = add (&t->intervals, sizeof (*i));
 
     if (i)
-        *i = (struct interval){ which, -1, -1, t->iteration, now (), 0 };
+        *i = (struct interval){ .which = which, .microbatch = -1, .chunk = -1, .layer = -1,
+                                .iteration = t->iteration, .begin = now () };
     t->open[which] = i ? t->intervals.count : 0;
 }
 
@@ -267,13 +270,31 @@ void trace_detail (struct trace *t, enum timer which, int microbatch, int chunk)
     }
 }
 
+void trace_replay (struct trace *t, int layer, size_t nodes, bool begins)
+{
+    struct interval *i;
+
+    if (!t || !t->active)
+        return;
+    if (!begins) {
+        end (t, REPLAY);
+        return;
+    }
+    begin (t, REPLAY);
+    if ((i = find_open (t, REPLAY))) {
+        i->layer = layer;
+        i->nodes = nodes;
+    }
+}
+
 void trace_written (struct trace *t, int64_t iteration, double begin, double end)
 {
     struct interval *i = t && t->active ? add (&t->intervals, sizeof (*i)) : NULL;
 
     if (!i)
         return;
-    *i = (struct interval){ WRITING, -1, -1, iteration, begin * 1e3, end * 1e3 };
+    *i = (struct interval){ .which = WRITING, .microbatch = -1, .chunk = -1, .layer = -1,
+                            .iteration = iteration, .begin = begin * 1e3, .end = end * 1e3 };
     t->aside = true;
 }
 
@@ -306,6 +327,7 @@ static const char *interval_name (const struct interval *i)
 {
     return i->which == ITERATION ? "iteration"
            : i->which == WRITING ? "write-shard"
+           : i->which == REPLAY  ? "graph-replay"
                                  : timer_name ((enum timer)i->which);
 }
 
@@ -322,6 +344,10 @@ static void write_interval (const struct trace *t, const struct interval *i, int
              aside ? num_lanes + 1 : 0, zero + i->begin, i->end - i->begin, i->iteration);
     if (i->microbatch >= 0)
         fprintf (t->file, ",\"microbatch\":%d,\"chunk\":%d", i->microbatch, i->chunk);
+    if (i->layer >= 0)
+        fprintf (t->file, ",\"layer\":%d", i->layer);
+    if (i->which == REPLAY)
+        fprintf (t->file, ",\"nodes\":%zu", i->nodes);
     fputs ("}}", t->file);
 }
 

@@ -53,6 +53,11 @@ bool trace_is_full (const struct trace *t, int64_t number);
 void trace_begin (struct trace *t, enum timer which);
 void trace_end (struct trace *t, enum timer which);
 
+/* A replay of a graph of 'nodes' kernels, copies and collectives begins, or has been enqueued:
+ * "graph-replay".  'layer': number of the transformer layer, -1: the graph of an iteration.
+ */
+void trace_replay (struct trace *t, int layer, size_t nodes, bool begins);
+
 /* A rank's shard of the checkpoint of an iteration was written by a thread of its own, from
  * 'begin' to 'end' of timers_now(). To be told by the run's thread, once that has ended.
  */

@@ -132,6 +132,14 @@ struct model_mode train_mode (struct train *t, bool training, double loss_weight
     };
 }
 
+/* Graphs always add to gradients; otherwise the first product may overwrite one. */
+static int begin_grad (struct train *t, struct mg_error *err)
+{
+    if (t->config.model.graphs.impl != GRAPHS_NONE)
+        return buffers_zero_grad (t->parts.buffers, err);
+    return buffers_begin_grad (t->parts.buffers, err);
+}
+
 /* From gradients of zero on, all passes of the iteration that starts with the samples consumed so
  * far.  'check' looks at all that they make, NULL: nobody does.
  */
@@ -150,7 +158,7 @@ static int take_passes (struct train *t, const struct batch_size *size, struct c
     input_start (&t->input, t->progress.consumed_samples);
     buffers_expect (t->parts.buffers, size->num_microbatches);
     if (model_clear_losses (t->parts.model, err) < 0 || routing_begin (&t->routing, err) < 0
-        || buffers_begin_grad (t->parts.buffers, err) < 0)
+        || begin_grad (t, err) < 0)
         return -1;
     if (!check)
         timers_start (timers, TIMER_FORWARD_BACKWARD);
@@ -312,6 +320,18 @@ static int write_trace (struct train *t, struct mg_error *err)
     return trace_write (t->trace, err);
 }
 
+/* Print once what was captured. */
+static int print_graphs_once (struct train *t, struct mg_error *err)
+{
+    struct model_graphs graphs;
+    double milliseconds;
+
+    if (t->graphs_printed || !passes_count_graphs (t->parts.passes, &graphs, &milliseconds))
+        return 0;
+    t->graphs_printed = true;
+    return report_graphs (&t->report, &graphs, milliseconds, err);
+}
+
 static int iterate (struct train *t, struct mg_error *err)
 {
     int64_t scheduled = t->progress.consumed_samples - t->progress.skipped_samples;
@@ -334,6 +354,8 @@ static int iterate (struct train *t, struct mg_error *err)
     m.milliseconds = timers_now () - start;
     if (trace_is_full (t->trace, m.iteration - t->first_iteration + 1)
         && write_trace (t, err) < 0)
+        return -1;
+    if (print_graphs_once (t, err) < 0)
         return -1;
     return report_iteration (&t->report, &m, err);
 }
@@ -471,6 +493,11 @@ const struct memory_plan *train_memory (const struct train *t)
     return &t->memory;
 }
 
+const struct passes_plan *train_graphs_planned (const struct train *t)
+{
+    return &t->graphs;
+}
+
 int train_threads (const struct train *t)
 {
     return device_threads (job_device (t->job));
@@ -526,6 +553,7 @@ void train_destroy (struct train *t)
     routing_clear (&t->routing);
     mtp_losses_clear (&t->mtp);
     memory_clear (&t->memory);
+    passes_plan_clear (&t->graphs);
     sample_source_destroy (t->source);
     stop_destroy (t->accord.stop);
     free (t);

@@ -22,11 +22,13 @@ int train_setup (struct train *t, struct mg_error *err);
 /* In place of train_setup(), in a process of its own: plan the memory of rank 'rank' of
  * 'world' ranks, all with 'threads' compute threads (0: as many as if they all ran here); what
  * the arguments say of data, lengths of the run and learning rates may be missing.  Then its
- * plan, which is the run's, and its threads.
+ * plans, which are the run's: of memory and of device graphs; and its threads.
  */
 struct memory_plan;
+struct passes_plan;
 int train_plan (struct train *t, int rank, int world, int threads, struct mg_error *err);
 const struct memory_plan *train_memory (const struct train *t);
+const struct passes_plan *train_graphs_planned (const struct train *t);
 int train_threads (const struct train *t);
 
 /* In place of train_setup(), on a rank whose arguments are wrong as 'err' says: tell the

@@ -36,6 +36,7 @@ struct train {
     struct evaluation evaluation;
     struct train_parts parts;
     struct memory_plan memory; /* of the parts */
+    struct passes_plan graphs; /* of a rank that is only planned */
     struct state *state;
     struct train_progress progress;
     int64_t first_iteration; /* of this run, from 1 */
@@ -43,6 +44,7 @@ struct train {
     bool upcycled;        /* the run begins with parameters that no file has yet */
     int overflows;        /* of the last iterations in a row, at the least loss scale */
     bool failed;
+    bool graphs_printed;  /* the lines of what was captured */
     bool misused;         /* the arguments are wrong, or do not fit together or the job */
     struct trace *trace;  /* NULL: not asked for */
     struct routing routing;

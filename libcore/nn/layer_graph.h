@@ -1,0 +1,42 @@
+/* layer_graph - the captured phases of a layer, for one slot and one direction.
+ *
+ * A graph repeats kernel calls with the addresses and numbers of the capture.  So layer_graph has
+ * a copy of what the calls were made of: the address and the rows in use of each tensor, the
+ * addresses of each parameter and of its gradient, and whether products add to the gradient.  A
+ * replay compares them first, and refuses a pass that has others.  What changes between
+ * iterations is in device memory (model_begin()).
+ */
+#ifndef LIBCORE_NN_LAYER_GRAPH_H
+#define LIBCORE_NN_LAYER_GRAPH_H
+
+#include "libcore/nn/layer.h"
+
+/* Capture the phases spec->graph_begin, ... of the pass's layer, which are at least one.  Nothing
+ * of the pass runs.  NULL and a text that names layer, phase and operation if they cannot be
+ * captured.
+ */
+struct layer_graph *layer_graph_create (const struct pass *pass, bool backward,
+                                        struct mg_error *err);
+void layer_graph_destroy (struct layer_graph *g); /* NULL is allowed; keeps errno */
+
+/* Do what the phases do, for a pass with the tensors of the capture.  -1 and a text that names the
+ * layer: EPERM, with the phase and the operand, if something has changed; or the error of a call.
+ */
+int layer_graph_replay (const struct layer_graph *g, const struct pass *pass,
+                        struct mg_error *err);
+
+/* graph_nodes() and graph_bytes() */
+size_t layer_graph_nodes (const struct layer_graph *g);
+size_t layer_graph_bytes (const struct layer_graph *g);
+
+/* What the captured phases of a specification read and write, in bytes of a slot and layer. */
+struct layer_graph_memory {
+    size_t input;        /* that the forward graph reads and others have written */
+    size_t intermediate; /* that graphs write, and graphs alone read */
+    size_t handover;     /* that graphs write, and eager phases of the layer read */
+    size_t shared;       /* the same, in memory that all layers and slots share */
+};
+struct layer_graph_memory layer_graph_memory (const struct layer_spec *spec,
+                                              const struct nn *nn);
+
+#endif /* LIBCORE_NN_LAYER_GRAPH_H */

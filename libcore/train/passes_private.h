@@ -1,0 +1,64 @@
+/* passes_private - the passes of a run, for their files. */
+#ifndef LIBCORE_TRAIN_PASSES_PRIVATE_H
+#define LIBCORE_TRAIN_PASSES_PRIVATE_H
+
+#include "libcore/schedule/exec.h"
+#include "libcore/train/passes.h"
+
+/* One step of the batch size. */
+struct size {
+    int64_t from; /* samples consumed */
+    struct batch_size batch;
+    struct schedule *list; /* NULL: cannot be run */
+    bool own;              /* the list is not an earlier step's */
+    struct mg_error why;
+};
+
+struct passes {
+    struct model *model;
+    const struct job *job;
+    struct sched_kind kind;
+    struct size *size;
+    size_t num_sizes;
+    int *slots; /* [chunks] of each pool, the most of any list */
+    const struct schedule *first; /* that can be run */
+    struct schedule *forward;     /* list of an evaluation, NULL: none */
+    const struct passes_run *run; /* what is run now */
+    struct model_mode mode;      /* of its passes */
+    struct nn_inputs *staged; /* [num_staged] the host's side of a slot's inputs */
+    int64_t num_staged;
+    struct mg_event *taken;  /* the device has read them */
+    struct timers *timers;
+    struct exec *exec;
+    int warm;       /* iterations that ran eagerly, before capture */
+    bool captured;
+    double milliseconds; /* that the capture took */
+    struct device_graph *iteration; /* of all passes, with GRAPHS_ITERATION */
+    struct param_seen *seen;        /* what that took of each parameter of the model */
+};
+
+/* Host memory for the inputs of 'n' microbatches: p->staged, p->taken. */
+int passes_stage (struct passes *p, int64_t n, struct mg_error *err);
+void passes_unstage (struct passes *p);
+
+/* Enqueue the copies of a microbatch's inputs into a slot. */
+int passes_upload (const struct passes *p, int chunk, int slot, const struct nn_inputs *from,
+                   struct mg_error *err);
+
+/* What the executor is made of, but for its actions. */
+struct exec_config passes_exec_config (const struct passes *p);
+
+/* Before the passes of an iteration: count the eager iterations; after the last one, capture the
+ * graphs, once.  From then on p->mode.graphs is set.
+ */
+int passes_prepare_graphs (struct passes *p, const struct schedule *list, struct mg_error *err);
+
+/* Run all passes of an iteration by its one graph. */
+int passes_replay (struct passes *p, const struct schedule *list, struct mg_error *err);
+
+/* Bytes of host memory for the inputs of all microbatches but the first, which graphs of an
+ * iteration add.  p->staged has one microbatch at least.
+ */
+size_t passes_more_staged (const struct passes *p, int64_t microbatches);
+
+#endif /* LIBCORE_TRAIN_PASSES_PRIVATE_H */
