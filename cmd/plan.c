@@ -18,6 +18,7 @@
 static const struct cmd_part parts[] = {
     { "buffers", "where parameters and gradients lie, and who owns them", plan_buffers },
     { "check", "every rule that the parallel sizes break", plan_check },
+    { "graphs", "what device graphs of passes a run captures", plan_graphs },
     { "groups", "who shares a group with whom", plan_groups },
     { "layers", "which layers every pipeline stage holds", plan_layers },
     { "loss-scale", "loss scale of float16 through overflows", plan_loss_scale },

@@ -18,6 +18,9 @@ enum { PLAN_IMPOSSIBLE = 1 };
 /* "megatron plan buffers": where parameters and gradients lie, and who owns them. */
 int plan_buffers (int argc, char **argv);
 
+/* "megatron plan graphs": what is captured into device graphs, and how that grows. */
+int plan_graphs (int argc, char **argv);
+
 /* "megatron plan groups": who shares a group with whom. */
 int plan_groups (int argc, char **argv);
 

@@ -176,7 +176,7 @@ static int plan_choice (struct choice *choice, const struct plan_memory *request
             choice->bytes = memory_total (plan);
         if (again > choice->again)
             choice->again = again;
-        memory_clear (&row[i].plan);
+        plan_memory_clear (&row[i]);
     }
     free (row);
     return rc;

@@ -61,6 +61,28 @@ static void print_help (const struct cmd_option_table *tables, int ntables)
 
 /* --- planning --- */
 
+void plan_memory_clear (struct plan_memory_row *row)
+{
+    memory_clear (&row->plan);
+    passes_plan_clear (&row->graphs);
+}
+
+/* Copy what the plans have in memory of their own. */
+static int keep (struct plan_memory_row *row, const struct memory_plan *plan,
+                 const struct passes_plan *graphs, struct mg_error *err)
+{
+    row->plan = *plan;
+    row->graphs = *graphs;
+    row->plan.pool = calloc ((size_t)plan->num_pools + 1, sizeof (*plan->pool));
+    row->graphs.chunk = calloc ((size_t)graphs->num_chunks + 1, sizeof (*graphs->chunk));
+    if (!row->plan.pool || !row->graphs.chunk)
+        return mg_error_set (err, ENOMEM, "out of memory");
+    memcpy (row->plan.pool, plan->pool, (size_t)plan->num_pools * sizeof (*plan->pool));
+    memcpy (row->graphs.chunk, graphs->chunk,
+            (size_t)graphs->num_chunks * sizeof (*graphs->chunk));
+    return 0;
+}
+
 static int plan_rank (const struct train_args *args, const struct plan_memory *r, int rank,
                       struct plan_memory_row *row, struct mg_error *err)
 {
@@ -70,17 +92,8 @@ static int plan_rank (const struct train_args *args, const struct plan_memory *r
     if (!t)
         return mg_error_set (err, ENOMEM, "out of memory");
     if (train_plan (t, rank, r->world, r->threads, err) == 0) {
-        const struct memory_plan *plan = train_memory (t);
-
-        row->plan = *plan;
         row->threads = train_threads (t);
-        row->plan.pool = calloc ((size_t)plan->num_pools + 1, sizeof (*plan->pool));
-        if (row->plan.pool) {
-            memcpy (row->plan.pool, plan->pool, (size_t)plan->num_pools * sizeof (*plan->pool));
-            rc = 0;
-        }
-        else
-            mg_error_set (err, ENOMEM, "out of memory");
+        rc = keep (row, train_memory (t), train_graphs_planned (t), err);
     }
     train_destroy (t);
     return rc;
@@ -107,8 +120,7 @@ static int least_world (const struct geometry *g)
     return world * g->pp <= WORLD_MAX ? (int)(world * g->pp) : WORLD_MAX;
 }
 
-/* Without a world there is one model, on as many ranks as it needs. */
-static int find_world (struct plan_memory *r, const struct train_args *args, struct mg_error *err)
+int plan_memory_world (struct plan_memory *r, const struct train_args *args, struct mg_error *err)
 {
     struct run_config config;
     const struct geometry *g = &config.geometry;
@@ -132,7 +144,10 @@ bool plan_memory_same (const struct plan_memory_row *a, const struct plan_memory
            && a->plan.elements == b->plan.elements && a->plan.padding == b->plan.padding
            && a->plan.num_pools == b->plan.num_pools
            && memcmp (a->plan.pool, b->plan.pool,
-                      (size_t)a->plan.num_pools * sizeof (*a->plan.pool)) == 0;
+                      (size_t)a->plan.num_pools * sizeof (*a->plan.pool)) == 0
+           && a->graphs.graphs.graphs == b->graphs.graphs.graphs
+           && a->graphs.graphs.nodes == b->graphs.graphs.nodes
+           && a->graphs.graphs.host_bytes == b->graphs.graphs.host_bytes;
 }
 
 static void print_ranks (const struct plan_memory_row *row, int first, int last)
@@ -157,6 +172,10 @@ static void print_ranks (const struct plan_memory_row *row, int first, int last)
                 (double)row->plan.expert_rows / (double)row->plan.balanced_rows);
     printf ("  %-16s %18" PRId64 "  %.2f GiB\n", "total", memory_total (&row->plan),
             (double)memory_total (&row->plan) / (1 << 30));
+    if (row->graphs.graphs.graphs > 0)
+        printf ("  graphs: %" PRId64 " of %" PRId64 " nodes, in %zu bytes of host memory besides\n",
+                row->graphs.graphs.graphs, row->graphs.graphs.nodes,
+                row->graphs.graphs.host_bytes);
     if (row->plan.again_cost > 0)
         printf ("  recomputation: %.2f%% of the forward passes\n",
                 100 * row->plan.again_cost / row->plan.forward_cost);
@@ -193,11 +212,13 @@ static void print_json_row (const struct plan_memory_row *row, int rank)
     printf ("],\"total\":%" PRId64 ",\"num_parameters\":%" PRId64 ",\"padding\":%" PRId64
             ",\"bytes_per_parameter\":%.6g,\"bytes_whole\":%.6g,\"bytes_shared\":%.6g"
             ",\"shards\":%d,\"again\":%.6g,\"expert_rows\":%" PRId64
-            ",\"balanced_expert_rows\":%" PRId64 "}",
+            ",\"balanced_expert_rows\":%" PRId64 ",\"graphs\":%" PRId64
+            ",\"graph_nodes\":%" PRId64 ",\"graph_host_bytes\":%zu}",
             memory_total (&row->plan), row->plan.elements, row->plan.padding, each.total,
             each.whole, each.shared, row->plan.shards,
             row->plan.forward_cost > 0 ? row->plan.again_cost / row->plan.forward_cost : 0,
-            row->plan.expert_rows, row->plan.balanced_rows);
+            row->plan.expert_rows, row->plan.balanced_rows, row->graphs.graphs.graphs,
+            row->graphs.graphs.nodes, row->graphs.graphs.host_bytes);
 }
 
 static void print_json (const struct plan_memory_row *row, int first, int n)
@@ -217,7 +238,7 @@ static int show (struct plan_memory *r, bool json, const struct train_args *args
     struct plan_memory_row *row;
 
     r->json = json;
-    if (find_world (r, args, err) < 0)
+    if (plan_memory_world (r, args, err) < 0)
         return -1;
     if (n == 0)
         n = r->world;
@@ -231,12 +252,12 @@ static int show (struct plan_memory *r, bool json, const struct train_args *args
     else if (rc == 0)
         print_text (row, first, n);
     for (int i = 0; i < n; i++)
-        memory_clear (&row[i].plan);
+        plan_memory_clear (&row[i]);
     free (row);
     return rc;
 }
 
-static int check_args (const struct train_args *args, struct mg_error *err)
+int plan_memory_check (const struct train_args *args, struct mg_error *err)
 {
     const char *missing = plan_missing_argument (args);
 
@@ -269,7 +290,8 @@ int plan_memory (int argc, char **argv)
         status = plan_usage_error (argv[0], &err);
     else if (common.help)
         print_help (tables, 2);
-    else if (train_args_read (num_rest, rest, &args, &err) < 0 || check_args (&args, &err) < 0)
+    else if (train_args_read (num_rest, rest, &args, &err) < 0
+             || plan_memory_check (&args, &err) < 0)
         status = plan_usage_error (argv[0], &err);
     else if (show (&r, common.json, &args, &err) < 0) {
         fprintf (stderr, "megatron: %s\n", err.text);

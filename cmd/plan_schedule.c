@@ -239,7 +239,7 @@ static int draw (const struct request *r, const struct sched_kind *kind,
         snprintf (title, sizeof (title), "1F1B: pp %d, %d microbatch%s%s", r->pp,
                   r->microbatches, r->microbatches == 1 ? "" : "es",
                   r->forward_only ? ", forward only" : "");
-    return timeline_draw (t, r->svg, title, err);
+    return timeline_draw (t, r->svg, title, NULL, err);
 }
 
 /* A shape that can be run. */

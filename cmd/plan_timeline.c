@@ -216,19 +216,45 @@ static double number_width (const struct timeline *t)
     return most > 1000 ? 26 : most > 100 ? 19 : most > 10 ? 15 : 11;
 }
 
+static void draw_number (struct svg *svg, const struct timeline *t, const struct sched_pass *p,
+                         double x, double y, double width, const char *color)
+{
+    if (width >= number_width (t))
+        svg_text (svg, x + (width - 1) / 2, y + BOX / 2.0, t->microbatches > 100 ? 9 : 11,
+                  SVG_MIDDLE, color, "%d", p->microbatch);
+}
+
 static void draw_pass (struct svg *svg, const struct timeline *t,
                        const struct sched_pass *p, double x, double y, double width)
 {
-    double size = t->microbatches > 100 ? 9 : 11;
     char color[8];
 
     shade (p->backward, p->chunk, t->chunks, color);
     svg_begin (svg, "%s microbatch %d, virtual stage %d",
                p->backward ? "backward" : "forward", p->microbatch, p->chunk);
     svg_box (svg, x, y, width > 3 ? width - 1 : width, BOX, color, NULL);
-    if (width >= number_width (t))
-        svg_text (svg, x + (width - 1) / 2, y + BOX / 2.0, size, SVG_MIDDLE,
-                  text_color (p->chunk, t->chunks), "%d", p->microbatch);
+    draw_number (svg, t, p, x, y, width, text_color (p->chunk, t->chunks));
+    svg_end (svg);
+}
+
+/* [backward][eager] */
+static const char *const part_color[2][2] = { { "#60a5fa", "#fdba74" },
+                                              { "#4ade80", "#fcd9a8" } };
+
+/* A pass of which the part 'share' is captured. */
+static void draw_parts (struct svg *svg, const struct timeline *t, const struct sched_pass *p,
+                        double share, double x, double y, double width)
+{
+    double box = width > 3 ? width - 1 : width;
+
+    svg_begin (svg, "%s microbatch %d, virtual stage %d: %.1f%% captured",
+               p->backward ? "backward" : "forward", p->microbatch, p->chunk, 100 * share);
+    if (share > 0)
+        svg_box (svg, x, y, share * box, BOX, part_color[p->backward][0], NULL);
+    if (share < 1)
+        svg_box (svg, x + share * box, y, (1 - share) * box, BOX, part_color[p->backward][1],
+                 NULL);
+    draw_number (svg, t, p, x, y, width, ink);
     svg_end (svg);
 }
 
@@ -279,8 +305,40 @@ static void draw_legend (struct svg *svg, const struct timeline *t, bool numbers
                                             : "number on a pass: microbatch");
 }
 
+static void draw_parts_legend (struct svg *svg, bool numbers, double y)
+{
+    static const char *const words[2][2] = { { "forward: in graphs", "eager" },
+                                             { "backward: in graphs", "eager" } };
+    static const int widths[2][2] = { { 118, 56 }, { 126, 56 } };
+    double x = LEFT;
+
+    for (int i = 0; i < 4; i++) {
+        svg_box (svg, x, y - 8, 16, 16, part_color[i / 2][i % 2], NULL);
+        svg_text (svg, x + 21, y, 11, SVG_START, ink, "%s", words[i / 2][i % 2]);
+        x += 21 + widths[i / 2][i % 2];
+    }
+    svg_text (svg, x, y, 11, SVG_START, soft, "parts by floating-point operations%s",
+              numbers ? "; number: microbatch" : "");
+}
+
+static void draw_rank (struct svg *svg, const struct timeline *t, int rank,
+                       const double *captured, double unit, double y)
+{
+    svg_text (svg, LEFT - 10, y + BOX / 2.0, 12, SVG_END, ink, "rank %d", rank);
+    svg_box (svg, LEFT, y, t->end * unit, BOX, waiting, NULL);
+    for (size_t i = 0; i < t->n; i++) {
+        const struct sched_pass *p = &t->pass[rank][i];
+        double x = LEFT + t->start[rank][i] * unit, width = length (p) * unit;
+
+        if (captured)
+            draw_parts (svg, t, p, captured[rank * t->chunks + p->chunk], x, y, width);
+        else
+            draw_pass (svg, t, p, x, y, width);
+    }
+}
+
 int timeline_draw (const struct timeline *t, const char *path, const char *title,
-                   struct mg_error *err)
+                   const double *captured, struct mg_error *err)
 {
     double unit = (double)PLOT / t->end < WIDEST ? (double)PLOT / t->end : WIDEST;
     double width = LEFT + t->end * unit + RIGHT, bottom = TOP + (double)t->pp * ROW;
@@ -297,15 +355,11 @@ int timeline_draw (const struct timeline *t, const char *path, const char *title
         "transfers take none",
         100 * timeline_bubble (t));
     draw_axis (svg, t, unit, bottom);
-    for (int r = 0; r < t->pp; r++) {
-        double y = TOP + (double)r * ROW;
-
-        svg_text (svg, LEFT - 10, y + BOX / 2.0, 12, SVG_END, ink, "rank %d", r);
-        svg_box (svg, LEFT, y, t->end * unit, BOX, waiting, NULL);
-        for (size_t i = 0; i < t->n; i++)
-            draw_pass (svg, t, &t->pass[r][i], LEFT + t->start[r][i] * unit, y,
-                       length (&t->pass[r][i]) * unit);
-    }
-    draw_legend (svg, t, TIMELINE_BACKWARD * unit >= number_width (t), bottom + 38);
+    for (int r = 0; r < t->pp; r++)
+        draw_rank (svg, t, r, captured, unit, TOP + (double)r * ROW);
+    if (captured)
+        draw_parts_legend (svg, TIMELINE_BACKWARD * unit >= number_width (t), bottom + 38);
+    else
+        draw_legend (svg, t, TIMELINE_BACKWARD * unit >= number_width (t), bottom + 38);
     return svg_close (svg, err);
 }

@@ -29,8 +29,10 @@ void timeline_destroy (struct timeline *t);
 /* Share of the ranks' time in which they wait. */
 double timeline_bubble (const struct timeline *t);
 
-/* Draw it. 0, or -1 and a text. */
+/* Draw it.  With captured[rank * chunks + chunk], the part of a pass that is captured into device
+ * graphs, every pass is parted by that; NULL: virtual stages are told apart.  0, or -1 and a text.
+ */
 int timeline_draw (const struct timeline *t, const char *path, const char *title,
-                   struct mg_error *err);
+                   const double *captured, struct mg_error *err);
 
 #endif /* CMD_PLAN_TIMELINE_H */
