@@ -11,26 +11,47 @@ nm -D "$MG_BUILDDIR/megatron" 2>/dev/null | grep -q __asan_init \
 tests=$(cd "$MG_BUILDDIR" && find tests/unit tests/tap -name '*.t' -type f -perm -u=x | sort)
 ok "[ \$(wc -w <<<'$tests') -ge 5 ]" "unit tests are found"
 export OMP_NUM_THREADS=1
-for name in $tests; do
-    case $name in
+
+# refuse NAME: why valgrind cannot run a test.
+refuse() {
+    case $1 in
         */kernels/gemm.t | */kernels/expert_gemm.t | */nn/tp_calls.t)
             # and it would take very long; the sanitizers see our part of it
-            skip 1 "code that oneDNN writes at run time reads past its own buffers"
-            continue ;;
+            echo "code that oneDNN writes at run time reads past its own buffers" ;;
         */base/flush.t | */kernels/flush.t)
-            skip 1 "valgrind's processor has no mode that flushes denormals"
-            continue ;;
+            echo "valgrind's processor has no mode that flushes denormals" ;;
         */cmd/fault.t)
-            skip 1 "valgrind takes a bus error of several threads in its own way"
-            continue ;;
+            echo "valgrind takes a bus error of several threads in its own way" ;;
     esac
-    # What it finds goes to a file, that of children, which are other programs or leave
-    # in the middle of a test, nowhere: they must keep their own exit status.
-    run timeout -k 5 1800 valgrind -q --trace-children=no --child-silent-after-fork=yes \
+}
+
+# check NAME DIRECTORY: run a test there.  What valgrind finds goes to a file, what it finds in
+# children, which are other programs or leave in the middle of a test, nowhere: they must keep their
+# own exit status.
+check() {
+    mkdir -p "$2" && cd "$2" || return 1
+    timeout -k 5 1800 valgrind -q --trace-children=no --child-silent-after-fork=yes \
         --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite \
-        --log-file="$TEST_DIR/found" --suppressions="$MG_SRCDIR/tests/lib/valgrind.supp" \
-        "$MG_BUILDDIR/$name"
-    is "$status:$(head -n 60 found)" "0:" "$name" \
-        || diag "$(grep -A 5 '^not ok' <<<"$out" | head -n 20)"
+        --log-file=found --suppressions="$MG_SRCDIR/tests/lib/valgrind.supp" \
+        "$MG_BUILDDIR/$1" >out 2>&1
+    echo $? >status
+}
+
+# As many at a time as there are processors.
+running=0
+for name in $tests; do
+    [ -z "$(refuse "$name")" ] || continue
+    if [ $running -ge "$(nproc)" ]; then wait -n; else running=$((running + 1)); fi
+    check "$name" "$TEST_DIR/${name//\//-}" &
+done
+wait
+for name in $tests; do
+    why=$(refuse "$name") dir=$TEST_DIR/${name//\//-}
+    if [ -n "$why" ]; then
+        skip 1 "$why"
+        continue
+    fi
+    is "$(cat "$dir/status" 2>&1):$(head -n 60 "$dir/found")" "0:" "$name" \
+        || diag "$(grep -A 5 '^not ok' "$dir/out" | head -n 20)"
 done
 done_testing
