@@ -213,6 +213,8 @@ const struct args_other args_other_table[] = {
     ABSENT ("optimizer-cpu-offload", cpu_only),
     ABSENT ("cpu-offloading", cpu_only),
     ABSENT ("cpu-offloading-num-layers", cpu_only),
+    ABSENT ("fine-grained-activation-offloading", cpu_only),
+    ABSENT ("offload-modules", cpu_only),
     ABSENT ("use-megatron-fsdp", gather_only),
     ABSENT ("use-torch-fsdp2", gather_only),
     ABSENT ("data-parallel-sharding-strategy", gather_only),
