@@ -10,6 +10,7 @@ nm -D "$MG_BUILDDIR/megatron" 2>/dev/null | grep -q __asan_init \
 
 tests=$(cd "$MG_BUILDDIR" && find tests/unit tests/tap -name '*.t' -type f -perm -u=x | sort)
 ok "[ \$(wc -w <<<'$tests') -ge 5 ]" "unit tests are found"
+jobs=$(env -u OMP_NUM_THREADS nproc)
 export OMP_NUM_THREADS=1
 
 # refuse NAME: why valgrind cannot run a test.
@@ -41,7 +42,7 @@ check() {
 running=0
 for name in $tests; do
     [ -z "$(refuse "$name")" ] || continue
-    if [ $running -ge "$(nproc)" ]; then wait -n; else running=$((running + 1)); fi
+    if [ $running -ge "$jobs" ]; then wait -n; else running=$((running + 1)); fi
     check "$name" "$TEST_DIR/${name//\//-}" &
 done
 wait

@@ -29,7 +29,8 @@ struct capture {
     struct kernels *kernels; /* whose calls come here ... */
     struct kern_taker taker; /* ... by this */
     void *impl;
-    struct mg_stream *stream[GRAPH_MAX_STREAMS]; /* the first one began */
+    const struct mg_stream *stream[GRAPH_MAX_STREAMS]; /* the first one began */
+    char name[GRAPH_MAX_STREAMS][STREAM_NAME_MAX];     /* of each, which may be gone */
     uint32_t clock[GRAPH_MAX_STREAMS][GRAPH_MAX_STREAMS];
     char last[GRAPH_MAX_STREAMS][2 * PLACE_MAX]; /* the place of a stream's last work */
     int num_streams;
@@ -115,11 +116,14 @@ static int enter (struct capture *c, const struct mg_stream *stream, const char 
     return at;
 }
 
-static int add_stream (struct capture *c, struct mg_stream *stream, struct mg_error *err)
+static int add_stream (struct capture *c, const struct mg_stream *stream, struct mg_error *err)
 {
-    if (c->num_streams == GRAPH_MAX_STREAMS)
+    int at = c->num_streams;
+
+    if (at == GRAPH_MAX_STREAMS)
         return graph_refuse (err, "more than %d streams", GRAPH_MAX_STREAMS);
-    c->stream[c->num_streams] = stream;
+    c->stream[at] = stream;
+    memcpy (c->name[at], stream->name, STREAM_NAME_MAX);
     return c->num_streams++;
 }
 
@@ -247,7 +251,7 @@ static int start (struct capture *c, struct mg_stream *stream, struct mg_error *
     c->id = ++stream->device->captures;
     c->ops = stream->device->ops->graph;
     c->kernels = k;
-    c->stream[c->num_streams++] = stream;
+    add_stream (c, stream, err);
     c->taker = (struct kern_taker){ .take = take_kernel, .arg = c };
     if (!(c->impl = c->ops->begin (stream, err)))
         return -1;
@@ -282,7 +286,7 @@ static void check_joins (struct capture *c)
         if (c->clock[0][i] == c->clock[i][i])
             continue;
         snprintf (what, sizeof (what), "work on stream %s that stream %s does not wait for",
-                  c->stream[i]->name, c->stream[0]->name);
+                  c->name[i], c->name[0]);
         note_refusal (c, c->last[i], what);
     }
 }

@@ -12,7 +12,7 @@
  * operation:
  *
  *   - a wait of the host for a stream or an event, and a collective without a stream;
- *   - an allocation or release of the device's memory;
+ *   - an allocation or release of the device's memory, the end of a stream;
  *   - a copy from or to host memory that does not come from device_host_alloc();
  *   - work on a stream that is not in the capture, and a wait for an event that was recorded
  *     outside of the capture; later, a wait outside for an event that was last recorded inside;

@@ -31,6 +31,8 @@ void mg_stream_destroy (struct mg_stream *stream)
 {
     if (stream) {
         int saved_errno = errno;
+        if (graph_capturing ())
+            graph_refuse (NULL, "the end of stream %s", stream->name);
         stream->device->ops->stream_synchronize (stream, NULL);
         if (queue_settled (stream->device->queue))
             stream->device->ops->stream_destroy (stream);

@@ -262,6 +262,15 @@ static int plant_many_streams (struct rig *r)
     return rc;
 }
 
+static int plant_end (struct rig *r)
+{
+    mg_event_record (r->fork, r->compute);
+    mg_stream_wait_event (r->side, r->fork, &err);
+    mg_stream_destroy (r->side);
+    r->side = NULL;
+    return 0;
+}
+
 static void test_refused (void)
 {
     static const struct {
@@ -288,6 +297,7 @@ static void test_refused (void)
         { "an early join", "work on stream side that stream main", plant_early_join, true },
         { "host work", "host work on stream main", plant_host_work, false },
         { "another graph", "a replay of another graph", plant_replay, false },
+        { "the end of a stream", "the end of stream side", plant_end, true },
         { "many streams", "more than 16 streams", plant_many_streams, false },
     };
 
