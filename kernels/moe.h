@@ -381,7 +381,8 @@ struct kern_row_dot {
  * x is [rows, in], y is [rows, out]; offset[experts] <= rows.  The two that are read have type
  * 'dtype', the one that is written 'c_dtype', any two of float32, bfloat16 and float16 (float32
  * accumulation always, rounded once).  The weight of an expert without rows gets zeros from
- * KERN_EXPERT_WGRAD, or stays if 'accumulate' is set.
+ * KERN_EXPERT_WGRAD, or stays if 'accumulate' is set.  In float32 the rounding of
+ * KERN_EXPERT_DGRAD and KERN_EXPERT_WGRAD may depend on the number of threads.
  */
 enum kern_expert_form { KERN_EXPERT_FWD, KERN_EXPERT_DGRAD, KERN_EXPERT_WGRAD };
 

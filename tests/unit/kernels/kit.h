@@ -24,6 +24,7 @@ enum { KIT_VARIANTS = 16 };
 struct kit {
     struct kit_variant variants[KIT_VARIANTS];
     size_t count;
+    bool library_rounds; /* set by a test: with the library, rounding may depend on threads */
 };
 
 /* Every compilation with 1 and 3 threads, and the best with a library with 1 and 2, as users
@@ -59,8 +60,8 @@ double kit_ulps (float got, double want);
 typedef int kit_run_f (const struct kernels *k, const void *arg, float *out);
 
 /* One check for every variant: 'run' succeeds, its 'n' outputs are within 'tol' of 'want'
- * (kit_error), are the same bits for any number of threads and any alignment, and nothing
- * is written outside of them.  The rest names the check.
+ * (kit_error), are the same bits for any number of threads and any alignment (but see
+ * library_rounds), and nothing is written outside of them.  The rest names the check.
  */
 void kit_check (const struct kit *kit, kit_run_f *run, const void *arg, size_t n,
                 const double *want, double tol, const char *fmt, ...)
