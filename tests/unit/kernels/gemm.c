@@ -398,6 +398,42 @@ static void test_many_shapes (const struct kit_variant *v)
     is_int (bad, 0, "%s: %d shapes, twice", v->name, COUNT);
 }
 
+/* A float32 product with B transposed that is large enough for the library's other code, with gaps
+ * between rows; every 37th element against a sum in double.
+ */
+static void test_large (const struct kit_variant *v, bool accumulate)
+{
+    enum { M = 1030, N = 2053, K = 129, GAP = 3 };
+    struct kit_array a = kit_array (M * (K + GAP), 1), b = kit_array (N * (K + GAP), 2);
+    struct kit_array c = kit_array (M * (N + GAP), 3);
+    const struct kern_gemm g = { .trans_b = true, .accumulate = accumulate, .m = M, .n = N, .k = K,
+                                 .a = a.x, .lda = K + GAP, .b = b.x, .ldb = K + GAP,
+                                 .c = c.x, .ldc = N + GAP };
+    double worst = 0;
+    int changed = 0;
+
+    kit_random (a.x, a.n, 1);
+    kit_random (b.x, b.n, 2);
+    for (size_t i = 0; i < c.n; i++)
+        c.x[i] = 0.5f;
+    ok (kern_gemm (v->k, &g, NULL, NULL) == 0, "%s: a large product%s", v->name,
+        accumulate ? ", added" : "");
+    for (int64_t i = 0; i < M * N; i += 37) {
+        int64_t row = i / N, col = i % N;
+        double sum = accumulate ? 0.5 : 0;
+
+        for (int64_t k = 0; k < K; k++)
+            sum += (double)a.x[row * g.lda + k] * b.x[col * g.ldb + k];
+        worst = fmax (worst, fabs (c.x[row * g.ldc + col] - sum));
+    }
+    for (int64_t row = 0; row < M; row++)
+        for (int64_t col = N; col < N + GAP; col++)
+            changed += c.x[row * g.ldc + col] != 0.5f;
+    ok (worst < 3e-5 && changed == 0, "%s: its elements (error %.2g, %d changed between rows)",
+        v->name, worst, changed);
+    overruns += !kit_array_free (&a) + !kit_array_free (&b) + !kit_array_free (&c);
+}
+
 int main (void)
 {
     static const struct shape cut[] = { { 64, 64, 4096, 0 }, { 257, 129, 100, 0 },
@@ -430,6 +466,8 @@ int main (void)
                                t == 0 ? MG_FLOAT32 : t == 1 ? MG_BFLOAT16 : MG_FLOAT16);
         test_badparam (&kit.variants[i]);
         test_many_shapes (&kit.variants[i]);
+        test_large (&kit.variants[i], false);
+        test_large (&kit.variants[i], true);
     }
     is_int (overruns, 0, "nothing written outside the matrices");
     kit_close (&kit);
