@@ -236,12 +236,21 @@ struct kern_place {
     struct kern_positions position;
 };
 
-/* logits[t][e] = rng_normal (key, e / 4, position, sample)[e % 4]: the same load for all experts.
- * Megatron-LM passes the gradient of the logits on to those that were replaced.
+/* Random logits instead of computed ones, for measurements:
+ *
+ *     logits[t][e] = rng_normal (key, e / 4, position, sample)[e % 4] + bias b[e]
+ *     b[e] = rng_normal (bias_key, e / 4, 0, sample)[e % 4]   of each sequence, or
+ *            rng_normal (bias_key, e / 4, 1, 0)[e % 4]        of all, if 'bias_stays' is set
+ *
+ * Without a bias all experts have the same load in the mean.  Megatron-LM passes the gradient of
+ * the logits on to those that were replaced.
  */
 struct kern_router_random {
     int64_t tokens, experts;
     struct kern_place place;
+    double bias; /* standard deviation; 0: none */
+    bool bias_stays;
+    uint64_t bias_key;
     void *logits;        /* [tokens][experts] */
     enum mg_dtype dtype; /* of logits: float32 or float64 */
 };

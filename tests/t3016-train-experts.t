@@ -136,6 +136,8 @@ done <<EOF
 4 2 2 $tp2 $cp2|$router --moe-router-dtype fp64 --moe-aux-loss-coeff 0
 4 4 1 $cp2 $a2a|--disable-bias-linear --moe-router-topk 8 --moe-router-force-load-balancing --moe-aux-loss-coeff 0.02
 4 1 4 $tp2|--disable-bias-linear --moe-router-topk 8 --moe-router-force-load-balancing --moe-aux-loss-coeff 0.02
+4 2 2 $tp2 $a2a|--disable-bias-linear --moe-router-topk 3 --moe-router-force-biased 2
+4 4 1 $cp2|--disable-bias-linear --moe-router-topk 3 --moe-router-force-biased=-2
 4 2 2 $tp2 $cp2 $a2a $bound 0.4|--moe-aux-loss-coeff 0.02 --moe-z-loss-coeff 1e-2 --squared-relu --disable-bias-linear
 4 4 1 $a2a $shards|--swiglu --moe-aux-loss-coeff 0.02
 8 2 1 $pp2 $tp2 --use-tp-pp-dp-mapping|--swiglu --moe-aux-loss-coeff 0.02

@@ -326,25 +326,33 @@ int cpu_router_capacity (const struct kernels *k, const struct kern_router_capac
 
 /* --- random logits --- */
 
+/* The logits of token 't'. */
+static void random_row (const struct kern_router_random *a, int64_t t)
+{
+    const struct kern_place *p = &a->place;
+    int64_t s = t / p->batch, b = t % p->batch;
+    uint64_t sample = (uint64_t)p->sample[b];
+    double x[4], bias[4] = { 0 };
+
+    for (int64_t e = 0; e < a->experts; e++) {
+        uint32_t column = (uint32_t)(e / 4);
+
+        if (e % 4 == 0)
+            rng_normal (p->key, column, (uint32_t)cpu_position (&p->position, s, b), sample, x);
+        if (e % 4 == 0 && a->bias != 0)
+            rng_normal (a->bias_key, column, a->bias_stays, a->bias_stays ? 0 : sample, bias);
+        router_put (a->logits, a->dtype, t * a->experts + e, x[e % 4] + a->bias * bias[e % 4]);
+    }
+}
+
 int cpu_router_random (const struct kernels *k, const struct kern_router_random *a,
                        struct mg_error *err)
 {
-    const struct kern_place *p = &a->place;
-
     if (check ("router_random", a->tokens, a->experts, 0, a->dtype, err) < 0)
         return -1;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) \
     if (a->tokens * a->experts > CPU_SERIAL / 16)
-    for (int64_t t = 0; t < a->tokens; t++) {
-        int64_t s = t / p->batch, b = t % p->batch;
-        double x[4];
-
-        for (int64_t e = 0; e < a->experts; e++) {
-            if (e % 4 == 0)
-                rng_normal (p->key, (uint32_t)(e / 4), (uint32_t)cpu_position (&p->position, s, b),
-                            (uint64_t)p->sample[b], x);
-            router_put (a->logits, a->dtype, t * a->experts + e, x[e % 4]);
-        }
-    }
+    for (int64_t t = 0; t < a->tokens; t++)
+        random_row (a, t);
     return 0;
 }

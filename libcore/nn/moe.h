@@ -54,6 +54,9 @@ struct model_moe {
     double jitter;             /* the router's input is multiplied by 1 - jitter to 1 + jitter; 0:
                                   it is not */
     bool force_balance;        /* random logits, for measurements */
+    double forced_bias;        /* random logits plus a random bias of each expert, of this standard
+                                  deviation, anew for each sequence; negative: the same for all; 0:
+                                  none */
 
     /* capacity of an expert */
     double capacity_factor; /* 0: unlimited */

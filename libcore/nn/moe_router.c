@@ -42,10 +42,15 @@ static int multiply (const struct nn *nn, const struct kern_gemm_double *g, stru
     return kern_gemm_double (nn->kern, g, nn->compute, err);
 }
 
-static struct kern_place place_of (const struct pass *pass, uint64_t kind)
+static uint64_t key_of (const struct pass *pass, enum rng_purpose purpose, uint64_t a)
+{
+    return rng_key (pass->nn->config.seed, purpose, a, (uint64_t)pass->layer->number);
+}
+
+static struct kern_place place_of (const struct pass *pass, enum rng_purpose purpose)
 {
     return (struct kern_place){
-        .key = rng_key (pass->nn->config.seed, kind, 0, (uint64_t)pass->layer->number),
+        .key = key_of (pass, purpose, 0),
         .sample = tensor_at (&pass->in->sample, 0),
         .batch = pass->shape->batch,
         .position = pass->shape->position,
@@ -88,10 +93,14 @@ static int random_logits (const struct pass *pass, const struct phase *phase,
 {
     const struct nn *nn = pass->nn;
     const struct tensor *logits = pass_tensor (pass, phase, MOE_LOGITS);
+    double bias = nn->config.moe.forced_bias;
     const struct kern_router_random k = {
         .tokens = pass->shape->rows,
         .experts = logits->shape[1],
         .place = place_of (pass, RNG_ROUTER),
+        .bias = bias < 0 ? -bias : bias,
+        .bias_stays = bias < 0,
+        .bias_key = key_of (pass, RNG_ROUTER, 1),
         .logits = tensor_at (logits, 0),
         .dtype = logits->dtype,
     };
@@ -105,7 +114,7 @@ static int router_fwd (const struct pass *pass, const struct phase *phase, struc
     const struct param *bias = pass_param (pass, phase, MOE_ROUTER_BIAS);
     struct kern_gemm_double g = product (pass, phase);
 
-    if (nn->config.moe.force_balance)
+    if (nn->config.moe.force_balance || nn->config.moe.forced_bias != 0)
         return random_logits (pass, phase, err);
     g.trans_b = true;
     g.a = input (pass, phase, err);

@@ -58,7 +58,7 @@ struct train_moe {
     double scaling_factor;
     const char *router_dtype;
     bool expert_bias, force_balance;
-    double bias_update_rate, quantile_ema, jitter;
+    double forced_bias, bias_update_rate, quantile_ema, jitter;
     double capacity_factor; /* negative: unlimited */
     bool pad_to_capacity;
     const char *drop_policy;

@@ -183,7 +183,6 @@ const struct args_other args_other_table[] = {
     ABSENT ("moe-router-padding-for-fp8", fp8_storage),
     ABSENT ("moe-pad-experts-for-cuda-graph-inference", gpt_only),
     ABSENT ("moe-apply-probs-on-input", "probabilities weight what experts make"),
-    ABSENT ("moe-router-force-biased", "there is --moe-router-force-load-balancing"),
     ABSENT ("moe-enable-routing-replay", "routing is computed, not read"),
     ABSENT ("overlap-moe-expert-parallel-comm", one_pass),
     ABSENT ("ep-overlap-early-attn-memory-release", one_pass),

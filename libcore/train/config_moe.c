@@ -174,6 +174,7 @@ static int set_router (const struct train_moe *args, struct model_moe *moe, stru
     moe->quantile_ema = args->quantile_ema;
     moe->jitter = args->jitter;
     moe->force_balance = args->force_balance;
+    moe->forced_bias = args->forced_bias;
     return set_balancing (args, moe, err);
 }
 

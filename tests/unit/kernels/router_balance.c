@@ -15,6 +15,8 @@
 struct problem {
     int64_t tokens, experts, topk, capacity;
     bool by_prob;
+    double bias; /* of random logits */
+    bool bias_stays;
     enum mg_dtype dtype;
     float *x, *beta, *prob;
     int32_t *index;
@@ -196,26 +198,33 @@ static int run_random (const struct kernels *k, const void *arg, float *out)
     const struct problem *p = arg;
     struct typed x = typed_create ((size_t)(p->tokens * p->experts), p->dtype, 1);
     struct kern_router_random a = { p->tokens, p->experts,
-                                    { 77, sample, 3, { positions, 1, 0 } }, x.x, p->dtype };
+                                    { 77, sample, 3, { positions, 1, 0 } }, p->bias,
+                                    p->bias_stays, 78, x.x, p->dtype };
     int rc = kern_router_random (k, &a, NULL, NULL);
 
     typed_get (&x, out);
     return typed_destroy (&x) ? rc : -1;
 }
 
-static void test_random (const struct kit *kit, struct problem *p)
+static void test_random (const struct kit *kit, struct problem *p, double bias, bool stays)
 {
     int64_t n = p->tokens * p->experts;
     double *want = kit_alloc ((size_t)n, sizeof (double)), four[4];
+
+    p->bias = bias;
+    p->bias_stays = stays;
 
     for (int64_t i = 0; i < n; i++) {
         int64_t t = i / p->experts, e = i % p->experts;
 
         rng_normal (77, (uint32_t)(e / 4), (uint32_t)(t / 3 + 5), (uint64_t)sample[t % 3], four);
         want[i] = four[e % 4];
+        rng_normal (78, (uint32_t)(e / 4), stays, stays ? 0 : (uint64_t)sample[t % 3], four);
+        want[i] += bias * four[e % 4];
     }
-    kit_check (kit, run_random, p, (size_t)n, want, 1e-7, "random logits of %d tokens, %s",
-               (int)p->tokens, mg_dtype_name (p->dtype));
+    kit_check (kit, run_random, p, (size_t)n, want, 1e-7, "random logits of %d tokens, %s%s",
+               (int)p->tokens, mg_dtype_name (p->dtype),
+               bias == 0 ? "" : stays ? ", one bias" : ", biases");
     free (want);
 }
 
@@ -247,7 +256,8 @@ static void test (const struct kit *kit, int64_t tokens, int64_t experts, int64_
             test_capacity (kit, &p);
     }
     if (tokens <= 48)
-        test_random (kit, &p);
+        for (int i = 0; i < 3; i++)
+            test_random (kit, &p, i * 0.75, i == 2);
     free (p.x);
     free (p.beta);
     free (p.prob);

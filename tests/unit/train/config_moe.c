@@ -141,7 +141,10 @@ static void test_router (void)
               "--moe-router-force-load-balancing", "--moe-router-quantile-balancing-ema=0.5",
               "--moe-router-load-balancing-type=quantile_balancing") == 0
             && m->jitter == 0.01 && m->z_coeff == 0.001 && m->force_balance
-            && m->choice == MOE_QUANTILE && m->quantile_ema == 0.5, "quantile balancing");
+            && m->forced_bias == 0 && m->choice == MOE_QUANTILE && m->quantile_ema == 0.5,
+        "quantile balancing");
+    ok (MAKE (c, "--moe-router-force-biased=-1.5") == 0 && m->forced_bias == -1.5
+            && !m->force_balance, "a forced bias");
 }
 
 static void test_balancing (void)
