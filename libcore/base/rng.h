@@ -17,7 +17,7 @@ enum rng_purpose {
     RNG_DROPOUT_ATTENTION, /* a = global head, b = global layer */
     RNG_FIM,               /* a = stream, b = 0; see data/fim.h */
     RNG_JITTER,            /* of a router's input: a = 0, b = global layer */
-    RNG_ROUTER             /* random logits of a router: a = 0, their bias: a = 1; b = global layer */
+    RNG_ROUTER             /* of a router: a = 0 random logits, 1 their bias; b = global layer */
 };
 
 /* Key for (seed, purpose, a, b): mixed so that different arguments give unrelated keys. */
