@@ -190,7 +190,8 @@ is "$(grep -c '"graph-replay"' graphs-trace-0.json)" $((2 * 4 * 2 * 4)) \
     "two iterations, four microbatches, two directions, four layers"
 begin_at='s/.*"ts":\([0-9.]*\),.*/\1/p'
 last_replay=$(grep '"graph-replay".*"iteration":4' graphs-trace-0.json | sed -n "$begin_at" | tail -n 1)
-# when the run asks for it: the communication thread may come to it late on a busy machine
+# A reduction counts from when the run asks for it: on a busy machine the communication thread may
+# come to it after the last replay.
 ok "grep '\"reduce-scatter\"' graphs-trace-0.json | sed -n 's/.*\"enqueued\":\([0-9.]*\).*/\1/p' \
     | awk '\$1 < $last_replay { n++ } END { exit !n }'" "gradients are reduced between replays"
 

@@ -33,8 +33,9 @@ enum { WIDE_STEP = 8, STEP = 16 };
 /* Columns of tiles, and how long they may be if they are copied. */
 enum { LOOPS_COLS = CPU_BLOCK_COLS, COLS = 256, NARROW_COLS = 128, MAX_COPIED = 2048 };
 
-/* SINGLE: the largest tile, and how many of its size each thread has at least.  oneDNN copies both
- * factors into panels from 1000 x 1000 on: up to 1.4 times as fast as the tile of ROWS x COLS.
+/* SINGLE: the size of the largest tiles.  A tile that is larger than ROWS x COLS makes at most
+ * 1 / SHARE of a thread's part of all products.  From about 1000 x 1000 on, oneDNN copies both
+ * factors into panels, which was up to 1.4 times as fast as tiles of ROWS x COLS.
  */
 enum { LARGE_ROWS = 2048, LARGE_COLS = 1024, SHARE = 2 };
 
@@ -49,7 +50,7 @@ struct job {
     const struct kern_expert_gemm *a;
     const struct cpu *cpu;
     enum way way;
-    int64_t cols; /* of a tile; SINGLE: at least */
+    int64_t cols; /* of a tile; SINGLE: of the smallest */
     int64_t step; /* of its rows */
     bool copies;  /* the columns of B */
     const void *block[SIZES][2][2]; /* BLOCKS: [size][last rows of a weight][last columns] */

@@ -400,8 +400,8 @@ static bool is_wide (const struct kern_gemm *a)
  * costs up to a third where its rows lie multiples of 4096 bytes apart; dnnl_sgemm copies
  * B, and was as fast or faster in all shapes measured (18 layers of 64 to 5120 features,
  * 64 to 1024 rows).  With B transposed it is the other way round, but for large products: from 512
- * rows a thread and 2048 columns on, dnnl_sgemm was 1.02 to 1.16 times as fast in 23 of 24 shapes
- * (768 to 4096 features to 2048 to 50304, 1024 to 4096 rows, 2 threads).
+ * rows a thread and 2048 columns on, dnnl_sgemm was 1.01 to 1.16 times as fast in 25 of 26 shapes
+ * and 0.95 times in the other (k 768 to 2048, n 2048 to 50304, 1024 to 4096 rows, 2 threads).
  */
 static bool is_for_sgemm (const struct onednn *o, const struct kern_gemm *a)
 {
