@@ -183,7 +183,7 @@ const struct train_arg train_arg_table[] = {
     FLAG_ROW ("moe-router-force-load-balancing", moe.force_balance,
               "random router logits, for measurements"),
     REAL_ROW ("moe-router-force-biased", moe.forced_bias, -1e6, 1e6, 0,
-              "random router logits plus a random bias of each expert, with this standard deviation; "
+              "random router logits plus a random bias of each expert, of this standard deviation; "
               "negative: the same bias for all sequences (default 0: none)"),
     REAL_ROW ("moe-input-jitter-eps", moe.jitter, 0, 0.999, 0,
               "the router's input is multiplied by 1 - X to 1 + X, by chance (default 0)"),
