@@ -91,6 +91,7 @@ few="--moe-aux-loss-coeff 0.02 --moe-expert-capacity-factor 0.8"
 quantile="--moe-router-load-balancing-type quantile_balancing --moe-router-quantile-balancing-ema 0.5"
 global="--moe-router-load-balancing-type global_aux_loss --moe-aux-loss-coeff 0.02"
 bound="--moe-expert-rank-capacity-factor"
+on_input="--swiglu --disable-bias-linear --moe-router-topk 1 --moe-router-score-function sigmoid --moe-aux-loss-coeff 0.02 --moe-apply-probs-on-input"
 
 # ranks, sizes of ep and etp, and arguments of the layout; the model's.  The run on one rank is made
 # once a model.  A third field: ranks and arguments of the layout that it is compared with instead,
@@ -134,6 +135,13 @@ done <<EOF
 4 2 2 $tp2 $a2a $bound 0.5|$router --moe-latent-size 12 --moe-input-jitter-eps 0.05
 4 4 1 $cp2|$router --moe-latent-size 12 --moe-input-jitter-eps 0.05
 4 2 2 $tp2 $cp2|$router --moe-router-dtype fp64 --moe-aux-loss-coeff 0
+4 4 1 $tp2 $cp2 $a2a|--moe-router-topk 3 --moe-router-dtype fp64
+4 2 2 $tp2 $a2a $bound 0.4|$on_input
+4 4 1 $cp2 $bound 0.3|$on_input
+2 2 1 $a2a|$on_input
+4 4 1 $cp2 $a2a --moe-shared-expert-overlap|$on_input --moe-shared-expert-intermediate-size 24
+4 1 4 $tp2 $cp2 $shards|$on_input --moe-shared-expert-intermediate-size 24
+4 4 1 $tp2 $a2a $bound 0.5|$on_input --moe-latent-size 12 --recompute-granularity selective --recompute-modules moe
 4 4 1 $cp2 $a2a|--disable-bias-linear --moe-router-topk 8 --moe-router-force-load-balancing --moe-aux-loss-coeff 0.02
 4 1 4 $tp2|--disable-bias-linear --moe-router-topk 8 --moe-router-force-load-balancing --moe-aux-loss-coeff 0.02
 4 2 2 $tp2 $a2a|--disable-bias-linear --moe-router-topk 3 --moe-router-force-biased 2

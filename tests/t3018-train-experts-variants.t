@@ -33,7 +33,8 @@ draw_router() {
                      --moe-router-topk-scaling-factor 1.5) ;;
     forced) router+=(--moe-router-topk 3 --moe-router-force-load-balancing) ;;
     plain) router+=(--moe-router-topk 8) ;;
-    pre) router+=(--moe-router-topk 1 --moe-router-pre-softmax) ;;
+    pre) router+=(--moe-router-topk 1 --moe-router-pre-softmax)
+         ! coin || router+=(--moe-apply-probs-on-input) ;;
     esac
     # shellcheck disable=SC2206 # words
     router+=(--moe-router-load-balancing-type $loss)
@@ -55,10 +56,10 @@ draw_experts() {
     # shellcheck disable=SC2206 # words
     experts=($activation --moe-ffn-hidden-size 16)
     ways=()
+    ! coin || experts+=(--moe-router-dtype fp64)
     while pick ep 1 2 4 8; pick etp 1 2 4; ((share % (ep * etp))); do :; done
     if ((etp > 1)) || coin; then
-        experts+=(--disable-bias-linear) # without which fp64 is refused
-        ! coin || experts+=(--moe-router-dtype fp64)
+        experts+=(--disable-bias-linear)
         ! coin || { shared=1; experts+=(--moe-shared-expert-intermediate-size 24); }
         [ -z "$shared" ] || ! coin || experts+=(--moe-shared-expert-gate)
         [ -n "$shared" ] || ! coin || experts+=(--moe-latent-size 20)

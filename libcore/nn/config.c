@@ -256,6 +256,7 @@ static void set_expert_args (const struct model_config *c, struct margs *args, c
     args->value[MARG_SHARED_FFN] = m->shared_ffn;
     args->value[MARG_NO_BIAS] = c->no_linear_bias;
     args->value[MARG_ROUTER_TOPK] = m->topk;
+    args->value[MARG_PROBS_ON_INPUT] = m->probs_on_input;
     args->value[MARG_ROUTER_GROUPS] = m->num_groups;
     args->value[MARG_ROUTER_GROUP_TOPK] = m->group_topk;
     args->balancing = m->choice == MOE_QUANTILE ? "quantile_balancing" : NULL;

@@ -193,6 +193,8 @@ static void add_router (struct half *h)
     o[MOE_INDEX] = kept (h, "moe_index", LAYER_INT32, rows, topk);
     o[MOE_PROB] = kept (h, "moe_prob", LAYER_FLOAT32, rows, topk);
     o[MOE_DPROB] = wide_gradient (h, "moe_prob", LAYER_FLOAT32, rows, topk);
+    if (h->moe->wide_router && o[MOE_ROUTER_BIAS] != LAYER_NONE)
+        o[MOE_ONES] = scratch (h, "moe_ones", LAYER_FLOAT32, rows, 1);
     if (h->moe->choice == MOE_QUANTILE && rows < tokens)
         o[MOE_ALL_LOGITS] = scratch (h, "moe_all_logits", type, tokens, experts);
     add_loss_tensors (h);
@@ -462,6 +464,23 @@ static void add_gather (struct half *h)
     phase (h, "more", &op_moe_more_gathered);
 }
 
+/* From here on the tokens are those times their probabilities, which become 1. */
+static void add_weigh (struct half *h)
+{
+    int64_t width = h->x->hidden;
+    int *o = h->operand;
+
+    o[MOE_WEIGHED] = kept (h, "moe_weighed", LAYER_OF_MODEL, h->rows, width);
+    o[MOE_DWEIGHED] = gpt_gradient (h->m, "moe_weighed", h->rows, width);
+    o[MOE_ONE] = kept (h, "moe_one", LAYER_FLOAT32, h->rows, 1);
+    phase (h, "weigh", h->add ? &op_moe_weigh_add : &op_moe_weigh);
+    h->add = false;
+    o[MOE_X] = o[MOE_WEIGHED];
+    o[MOE_DX] = o[MOE_DWEIGHED];
+    o[MOE_PROB] = o[MOE_ONE];
+    o[MOE_DPROB] = wide_gradient (h, "moe_one", LAYER_FLOAT32, h->rows, 1);
+}
+
 /* Between the router's results and the sum of the experts. */
 static void add_ways (struct half *h)
 {
@@ -473,6 +492,8 @@ static void add_ways (struct half *h)
     o[MOE_DX] = latent ? h->dlatent : h->dnorm;
     o[MOE_Y] = latent ? h->latent_y : h->sum.branch;
     o[MOE_DY] = latent ? h->dlatent_y : h->sum.dbranch;
+    if (h->moe->probs_on_input)
+        add_weigh (h);
     add_expert_tensors (h);
     if (h->alone)
         add_alone (h);

@@ -336,7 +336,7 @@ static int check_levels (const struct model_spec *spec, const struct job *job, i
                          "neighbours", size);
 }
 
-/* The router sees this rank's own rows; and what is not available. */
+/* The router sees this rank's own rows. */
 static int check_experts (const struct model_config *c, const struct model_layout *layout,
                           struct mg_error *err)
 {
@@ -345,9 +345,6 @@ static int check_experts (const struct model_config *c, const struct model_layou
     if (layout->tp > 1 && !layout->sequence_parallel)
         return mg_error_set (err, EINVAL, "model: experts with tp %d need sequence parallelism",
                              layout->tp);
-    if (c->moe.wide_router && !c->no_linear_bias)
-        return mg_error_set (err, ENOTSUP, "model: a router in float64 has no bias: linear layers "
-                             "must have none");
     return 0;
 }
 

@@ -68,6 +68,9 @@ struct model_moe {
     bool shared_gate;
     bool shared_overlap; /* it runs while tokens are on their way */
 
+    bool probs_on_input; /* the probability multiplies what an expert reads, not what it makes of
+                            it; topk is 1 */
+
     int latent; /* experts work on a projection of this size; 0: on the hidden state */
 
     int upcycling_granularity; /* parts of a dense layer that experts begin with (train/upcycle.h);

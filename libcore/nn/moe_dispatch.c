@@ -74,6 +74,75 @@ const struct layer_op op_moe_preprocess = {
     .fwd = preprocess_fwd,
 };
 
+/* --- tokens times their probabilities --- */
+
+static int scale (const struct pass *pass, const struct phase *phase, const struct tensor *x,
+                  bool add, void *y, struct mg_error *err)
+{
+    const struct kern_row_combine k = {
+        .tokens = pass->shape->rows, .topk = 1, .cols = x->shape[1],
+        .weight = pass_data (pass, phase, MOE_PROB), .x = tensor_at (x, 0), .accumulate = add,
+        .y = y, .dtype = x->dtype,
+    };
+
+    return kern_row_combine (pass->nn->kern, &k, pass->nn->compute, err);
+}
+
+static int weigh_fwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
+{
+    const struct kern_fill one = { .n = pass->shape->rows, .value = 1, .dtype = MG_FLOAT32,
+                                   .out = pass_data (pass, phase, MOE_ONE) };
+
+    if (scale (pass, phase, pass_tensor (pass, phase, MOE_X), false,
+               pass_data (pass, phase, MOE_WEIGHED), err) < 0)
+        return -1;
+    return kern_fill (pass->nn->kern, &one, pass->nn->compute, err);
+}
+
+static int weigh_bwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
+{
+    const struct nn *nn = pass->nn;
+    const struct tensor *x = pass_tensor (pass, phase, MOE_X);
+    const struct kern_row_dot dot = {
+        .tokens = pass->shape->rows, .topk = 1, .cols = x->shape[1],
+        .x = pass_data (pass, phase, MOE_DWEIGHED), .y = tensor_at (x, 0),
+        .out = pass_data (pass, phase, MOE_DPROB), .dtype = x->dtype,
+    };
+
+    if (kern_row_dot (nn->kern, &dot, nn->compute, err) < 0 || nn_leave_wait (nn, err) < 0)
+        return -1;
+    return scale (pass, phase, pass_tensor (pass, phase, MOE_DWEIGHED),
+                  phase->op == &op_moe_weigh_add,
+                  own_rows (pass, pass_tensor (pass, phase, MOE_DX)), err);
+}
+
+#define WEIGH_OPERANDS(dx)                                    \
+    {                                                         \
+        [MOE_X] = { "x", false, MOE_READ, MOE_READ },         \
+        [MOE_DX] = { "dx", false, 0, dx },                    \
+        [MOE_PROB] = { "prob", false, MOE_READ, MOE_READ },   \
+        [MOE_DPROB] = { "dprob", false, 0, MOE_WRITE },       \
+        [MOE_WEIGHED] = { "weighed", false, MOE_WRITE, 0 },   \
+        [MOE_DWEIGHED] = { "dweighed", false, 0, MOE_READ },  \
+        [MOE_ONE] = { "one", false, MOE_WRITE, 0 },           \
+    }
+
+const struct layer_op op_moe_weigh = {
+    .name = "moe_weigh",
+    .flags = PHASE_CAPTURABLE | PHASE_JOINS_BWD,
+    .operand = WEIGH_OPERANDS (MOE_WRITE),
+    .fwd = weigh_fwd,
+    .bwd = weigh_bwd,
+};
+
+const struct layer_op op_moe_weigh_add = {
+    .name = "moe_weigh_add",
+    .flags = PHASE_CAPTURABLE | PHASE_JOINS_BWD,
+    .operand = WEIGH_OPERANDS (MOE_CHANGE),
+    .fwd = weigh_fwd,
+    .bwd = weigh_bwd,
+};
+
 /* --- the sender's rows --- */
 
 /* Rows of the sender from the tokens in 'x'. */

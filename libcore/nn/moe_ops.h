@@ -30,8 +30,12 @@
  *
  * Here everything up to 'gather' has fixed shapes.
  *
- * The gradient of 'permute' or 'gather' is written to DX by the operation of that name, and added
- * to it by the one with _add; both join the tensor-parallel stream before that.
+ * If the probabilities multiply what experts read (struct model_moe), 'weigh' stands before
+ * 'permute' or 'gather': it multiplies the tokens, and what follows sends probabilities of 1.  A
+ * token has one expert then, so that it has one probability.
+ *
+ * The gradient of 'weigh', 'permute' or 'gather' is written to DX by the operation of that name,
+ * and added to it by the one with _add; both join the tensor-parallel stream before that.
  */
 #ifndef LIBCORE_NN_MOE_OPS_H
 #define LIBCORE_NN_MOE_OPS_H
@@ -43,6 +47,7 @@ enum {
     MOE_ROUTER_X, MOE_ROUTER_DX,
     MOE_ROUTER_WEIGHT, MOE_ROUTER_BIAS,
     MOE_JITTERED, /* scratch, as router_x */
+    MOE_ONES,     /* scratch of the bias's gradient in float64: [rows] float32 */
     MOE_LOGITS, MOE_DLOGITS, /* [rows, experts] float32 or float64 */
     MOE_INDEX, /* [rows, topk] int32: experts */
     MOE_KEPT,  /* the same without choices that are dropped; none without capacity */
@@ -57,6 +62,8 @@ enum {
     MOE_X, MOE_DX, MOE_Y, MOE_DY,
     /* the sender's rows and their probabilities; on the way back what experts made of them */
     MOE_SENT, MOE_SENT_PROB, MOE_DSENT, MOE_DSENT_PROB,
+    /* of 'weigh': tokens times their probabilities, and the probabilities that go with them: 1 */
+    MOE_WEIGHED, MOE_DWEIGHED, MOE_ONE,
     /* rows that this rank received, [limit, width]; those of all expert-tensor-parallel ranks */
     MOE_RECEIVED, MOE_RECEIVED_PROB, MOE_GATHERED, MOE_GATHERED_PROB,
     MOE_SUMMANDS, MOE_SUMMANDS_PROB, /* scratch of their sums */
@@ -75,6 +82,7 @@ enum {
 _Static_assert ((int)MOE_NUM_OPERANDS <= (int)LAYER_MAX_OPERANDS, "operands of a phase");
 
 extern const struct layer_op op_moe_router, op_moe_route, op_moe_preprocess;
+extern const struct layer_op op_moe_weigh, op_moe_weigh_add;
 extern const struct layer_op op_moe_permute, op_moe_permute_add, op_moe_dispatch, op_moe_sort;
 extern const struct layer_op op_moe_fc1, op_moe_act, op_moe_fc2;
 extern const struct layer_op op_moe_combine, op_moe_more, op_moe_unpermute;

@@ -126,7 +126,27 @@ static int router_fwd (const struct pass *pass, const struct phase *phase, struc
     return g.a ? multiply (nn, &g, err) : -1;
 }
 
-/* db += column sums of dlogits: the product of a row of ones and dlogits. */
+/* db += column sums of dlogits in float64: the product of a row of ones and dlogits. */
+static int wide_bias_gradient (const struct pass *pass, const struct phase *phase,
+                               const struct param *bias, struct mg_error *err)
+{
+    const struct tensor *dlogits = pass_tensor (pass, phase, MOE_DLOGITS);
+    const struct kern_fill ones = { .n = pass->shape->rows, .value = 1, .dtype = MG_FLOAT32,
+                                    .out = pass_data (pass, phase, MOE_ONES) };
+    const struct kern_gemm_double g = {
+        .accumulate = true,
+        .m = 1, .n = dlogits->shape[1], .k = ones.n,
+        .a = ones.out, .lda = ones.n, .a_dtype = MG_FLOAT32,
+        .b = tensor_at (dlogits, 0), .ldb = dlogits->shape[1], .b_dtype = dlogits->dtype,
+        .c = tensor_address (bias->grad), .ldc = dlogits->shape[1], .c_dtype = bias->grad_dtype,
+    };
+
+    if (kern_fill (pass->nn->kern, &ones, pass->nn->compute, err) < 0)
+        return -1;
+    return kern_gemm_double (pass->nn->kern, &g, pass->nn->compute, err);
+}
+
+/* db += column sums of dlogits. */
 static int bias_gradient (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
     const struct tensor *dlogits = pass_tensor (pass, phase, MOE_DLOGITS);
@@ -136,6 +156,8 @@ static int bias_gradient (const struct pass *pass, const struct phase *phase, st
                                       .out = bias ? tensor_address (bias->grad) : NULL,
                                       .grad_dtype = bias ? bias->grad_dtype : MG_FLOAT32 };
 
+    if (bias && dlogits->dtype == MG_FLOAT64)
+        return wide_bias_gradient (pass, phase, bias, err);
     return bias ? kern_col_sum (pass->nn->kern, &sum, pass->nn->compute, err) : 0;
 }
 
@@ -196,6 +218,7 @@ const struct layer_op op_moe_router = {
         [MOE_ROUTER_DX] = { "router_dx", false, 0, MOE_CHANGE },
         [MOE_ROUTER_WEIGHT] = { "router_weight", true, MOE_READ, MOE_READ | OPERAND_ADD },
         [MOE_ROUTER_BIAS] = { "router_bias", true, MOE_READ, OPERAND_ADD },
+        [MOE_ONES] = { "ones", false, 0, OPERAND_SCRATCH },
         [MOE_JITTERED] = { "jittered", false, OPERAND_SCRATCH, OPERAND_SCRATCH },
         [MOE_LOGITS] = { "logits", false, MOE_WRITE, 0 },
         [MOE_DLOGITS] = { "dlogits", false, 0, MOE_READ },

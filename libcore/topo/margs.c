@@ -79,6 +79,8 @@ const struct marg_info margs_table[MARG_NUM] = {
     [MARG_EXPERT_LATENT] = { "moe-latent-size", MARG_SIZE, "size of what experts work on" },
     [MARG_NO_BIAS] = { "disable-bias-linear", MARG_FLAG, "linear layers have no biases" },
     [MARG_ROUTER_TOPK] = { "moe-router-topk", MARG_SIZE, "experts of a token" },
+    [MARG_PROBS_ON_INPUT] = { "moe-apply-probs-on-input", MARG_FLAG,
+                              "probabilities multiply what experts read" },
     [MARG_ROUTER_BALANCING] = { "moe-router-load-balancing-type", MARG_TEXT,
                                 "how the load of experts is balanced" },
     [MARG_ROUTER_GROUPS] = { "moe-router-num-groups", MARG_SIZE,

@@ -486,6 +486,9 @@ static void check_router_topk (const struct margs_model *m, struct rule_report *
     if (topk > experts)
         rule_broken (r, "moe-router-topk%s %d is more than num-experts %d",
                      get (m, MARG_ROUTER_TOPK) ? "" : " (by default)", topk, experts);
+    if (topk != 1 && get (m, MARG_PROBS_ON_INPUT))
+        rule_broken (r, "moe-apply-probs-on-input needs moe-router-topk 1, not %d%s", topk,
+                     get (m, MARG_ROUTER_TOPK) ? "" : " (by default)");
     if (balancing && strcmp (balancing, "quantile_balancing") == 0)
         check_quantile (m, r);
 }

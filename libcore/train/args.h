@@ -63,7 +63,7 @@ struct train_moe {
     bool pad_to_capacity;
     const char *drop_policy;
     int shared_ffn;
-    bool shared_gate, shared_overlap;
+    bool shared_gate, shared_overlap, probs_on_input;
     int latent;
     const char *dispatcher;
     double rank_capacity_factor;

@@ -201,6 +201,8 @@ const struct train_arg train_arg_table[] = {
               "the output of the shared experts has a gate"),
     FLAG_ROW ("moe-shared-expert-overlap", moe.shared_overlap,
               "shared experts compute while tokens are on their way, with alltoall"),
+    FLAG_ROW ("moe-apply-probs-on-input", moe.probs_on_input,
+              "probabilities multiply what experts read, not what they make of it"),
     SIZE_ROW ("moe-latent-size", moe.latent, TRAIN_UNSET,
               "experts work on a projection of so many elements (default: on the hidden state)"),
     TEXT_ROW ("moe-token-dispatcher-type", moe.dispatcher, "allgather", "NAME",

@@ -217,6 +217,7 @@ static int check_no_experts (const struct train_moe *args, struct mg_error *err)
         { "moe-router-group-topk", args->group_topk != TRAIN_UNSET },
         { "moe-expert-capacity-factor", args->capacity_factor > 0 },
         { "moe-shared-expert-intermediate-size", args->shared_ffn != TRAIN_UNSET },
+        { "moe-apply-probs-on-input", args->probs_on_input },
         { "moe-use-upcycling", args->upcycling },
     };
 
@@ -236,6 +237,7 @@ int train_model_moe (const struct train_args *args, struct model_config *m, stru
         .shared_ffn = a->shared_ffn != TRAIN_UNSET ? a->shared_ffn : 0,
         .shared_gate = a->shared_gate,
         .shared_overlap = a->shared_overlap,
+        .probs_on_input = a->probs_on_input,
         .latent = a->latent != TRAIN_UNSET ? a->latent : 0,
         .upcycling_granularity = a->upcycling ? a->upcycling_granularity : 0,
     };

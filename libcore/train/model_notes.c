@@ -288,6 +288,7 @@ static void make_experts (struct maker *m, const struct model_config *c)
     set_given (m, "moe-shared-expert-intermediate-size", moe->shared_ffn);
     set_flag (m, "moe-shared-expert-gate", moe->shared_gate);
     set_given (m, "moe-latent-size", moe->latent);
+    set_flag (m, "moe-apply-probs-on-input", moe->probs_on_input);
 }
 
 int model_notes_make (const struct model_config *c, struct notes *notes, struct mg_error *err)
@@ -410,6 +411,7 @@ static const struct field moe_fields[] = {
     { "moe-shared-expert-intermediate-size", INT, AT (moe.shared_ffn) },
     { "moe-shared-expert-gate", BOOL, AT (moe.shared_gate) },
     { "moe-latent-size", INT, AT (moe.latent) },
+    { "moe-apply-probs-on-input", BOOL, AT (moe.probs_on_input) },
 };
 
 static const struct {

@@ -122,6 +122,10 @@ static const struct {
     struct model_moe moe;
 } moe_rows[] = {
     { NULL, { .experts = 8, .ffn_hidden_size = 24, .topk = 8 } },
+    { NULL, { .experts = 8, .ffn_hidden_size = 24, .topk = 1, .score = KERN_SIGMOID,
+              .probs_on_input = true } },
+    { "moe-apply-probs-on-input needs moe-router-topk 1, not 2",
+      { .experts = 8, .ffn_hidden_size = 24, .topk = 2, .probs_on_input = true } },
     { "num-experts is -1, want 1 to", { .experts = -1 } },
     { "moe-ffn-hidden-size is 0", { .experts = 8, .topk = 2 } },
     { "moe-router-topk is 0", { .experts = 8, .ffn_hidden_size = 4 } },

@@ -50,7 +50,7 @@ static int spec_of (const struct nn *nn, struct layer_spec *spec, struct mg_erro
     return gpt_spec (GPT_EXPERTS, nn, &shape, spec, err);
 }
 
-/* Of 12 bits: what a router and a layer can have. */
+/* Of 13 bits: what a router and a layer can have. */
 static struct model_moe variant (unsigned bits)
 {
     struct model_moe m = { .experts = EXPERTS, .ffn_hidden_size = FFN, .topk = 3,
@@ -70,6 +70,8 @@ static struct model_moe variant (unsigned bits)
     m.pad_to_capacity = (bits & 3072) == 3072;
     m.z_coeff = bits & 2048 ? 0.01 : 0;
     m.expert_bias = bits & 64;
+    m.probs_on_input = bits & 4096;
+    m.topk = m.probs_on_input ? 1 : m.topk;
     if ((bits & 3968) == 0)
         m.choice = bits & 32 ? MOE_QUANTILE : MOE_SINKHORN;
     return m;
@@ -89,7 +91,7 @@ static void test_variants (const struct grid *g, int n)
     static struct layer_spec spec;
     char bad[512] = "";
 
-    for (unsigned bits = 0; bits < 4096; bits += 293) {
+    for (unsigned bits = 0; bits < 8192; bits += 293) {
         const struct model_moe moe = variant (bits);
         const struct nn nn = rank_of (g, &moe);
         struct mg_error err = { "" };

@@ -1,5 +1,5 @@
 /* The whole model on one rank: every parameter's gradient against finite differences, with
- * dropout on, a padded vocabulary and a loss mask, tied and untied.
+ * dropout on, a padded vocabulary and a loss mask, tied and untied, dense and with experts.
  */
 
 #include <math.h>
@@ -40,18 +40,21 @@ static void fill (const struct nn_inputs *in, int microbatch)
     }
 }
 
-static void setup (struct fixture *f, bool tied, const struct recompute *recompute)
+static struct model_config dense (bool tied)
 {
-    struct model_spec spec = {
-        .config = {
-            .num_layers = 2, .hidden_size = 12, .ffn_hidden_size = 20, .num_heads = 3,
-            .kv_channels = 4, .seq_length = SEQ, .max_positions = SEQ + 1,
-            .vocab_size = VOCAB, .padded_vocab_size = 16, .norm_epsilon = 1e-5,
-            .init_std = 0.4, .hidden_dropout = 0.2, .attention_dropout = 0.3,
-            .tied_embeddings = tied, .seed = 3,
-        },
-        .micro_batch_size = BATCH,
+    return (struct model_config){
+        .num_layers = 2, .hidden_size = 12, .ffn_hidden_size = 20, .num_heads = 3,
+        .kv_channels = 4, .seq_length = SEQ, .max_positions = SEQ + 1,
+        .vocab_size = VOCAB, .padded_vocab_size = 16, .norm_epsilon = 1e-5,
+        .init_std = 0.4, .hidden_dropout = 0.2, .attention_dropout = 0.3,
+        .tied_embeddings = tied, .seed = 3,
     };
+}
+
+static void setup_model (struct fixture *f, const struct model_config *config,
+                         const struct recompute *recompute)
+{
+    struct model_spec spec = { .config = *config, .micro_batch_size = BATCH };
     const struct stack_config stack = {
         .main = { .keep = true },
         .optimizer = { .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8 },
@@ -71,6 +74,13 @@ static void setup (struct fixture *f, bool tied, const struct recompute *recompu
                   model_num_tensors (f->model));
     if (model_bind (f->model, &slots, &err) < 0 || model_init_params (f->model, &err) < 0)
         bail_out ("%s", err.text);
+}
+
+static void setup (struct fixture *f, bool tied, const struct recompute *recompute)
+{
+    const struct model_config config = dense (tied);
+
+    setup_model (f, &config, recompute);
 }
 
 static void teardown (struct fixture *f)
@@ -133,21 +143,103 @@ static void check_param (struct fixture *f, const struct param *p)
              p->name);
 }
 
-static void test_gradients (bool tied)
+static void test_gradients (const struct model_config *config, const char *text)
 {
     struct fixture f;
     struct mg_error err = { "" };
     double first;
 
-    setup (&f, tied, NULL);
+    setup_model (&f, config, NULL);
     first = loss (&f, true);
-    ok (isfinite (first) && first > 0, "%s: loss %g", tied ? "tied" : "untied", first);
+    ok (isfinite (first) && first > 0, "%s: loss %g", text, first);
     ok (loss (&f, false) == first, "the same bits again");
     for (size_t i = 0; i < f.n; i++)
         check_param (&f, &f.params[i]);
     ok (buffers_zero_grad (f.stack.buffers, &err) == 0 && *(float *)f.params[0].grad == 0,
         "gradients to zero");
     teardown (&f);
+}
+
+/* --- experts --- */
+
+/* A model with experts; biases if there is nothing that excludes them. */
+static struct model_config with_experts (const struct model_moe *moe)
+{
+    struct model_config c = dense (false);
+
+    c.moe = *moe;
+    c.moe.ffn_hidden_size = 8;
+    c.no_linear_bias = moe->shared_ffn > 0;
+    return c;
+}
+
+/* All experts are chosen, so that no choice changes with the parameters. */
+static void test_experts (void)
+{
+    static const struct {
+        struct model_moe moe;
+        const char *text;
+    } rows[] = {
+        { { .experts = 3, .topk = 3, .score = KERN_SOFTMAX, .aux_coeff = { 0.1 } }, "experts" },
+        { { .experts = 3, .topk = 3, .score = KERN_SIGMOID, .wide_router = true },
+          "a router in float64, with a bias" },
+        { { .experts = 1, .topk = 1, .score = KERN_SIGMOID, .probs_on_input = true },
+          "probabilities on the input" },
+        { { .experts = 1, .topk = 1, .score = KERN_SIGMOID, .probs_on_input = true,
+            .shared_ffn = 6 }, "the same beside shared experts" },
+        { { .experts = 1, .topk = 1, .score = KERN_SIGMOID, .probs_on_input = true,
+            .latent = 5, .capacity_factor = 0.8, .drop_by_position = true },
+          "the same of latents, with a capacity" },
+    };
+
+    for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
+        const struct model_config c = with_experts (&rows[i].moe);
+
+        test_gradients (&c, rows[i].text);
+    }
+}
+
+/* A model whose routers give every token the probability scale / 2, and whose experts are
+ * homogeneous of degree 2.
+ */
+static void setup_even (struct fixture *f, bool probs_on_input, double scale)
+{
+    const struct model_moe moe = { .experts = 3, .topk = 1, .score = KERN_SIGMOID,
+                                   .scaling_factor = scale, .probs_on_input = probs_on_input };
+    struct model_config c = with_experts (&moe);
+
+    c.no_linear_bias = true;
+    c.activation = KERN_SQUARED_RELU;
+    setup_model (f, &c, NULL);
+    for (size_t i = 0; i < f->n; i++) {
+        if (strstr (f->params[i].name, "mlp.router.weight"))
+            memset (f->params[i].data, 0, (size_t)f->params[i].numel * sizeof (float));
+    }
+}
+
+/* Half the input is a quarter of the output, to the bit. */
+static void test_probs_on_input (void)
+{
+    struct fixture in, out;
+    size_t different = 0, routers = 0;
+    double first;
+
+    setup_even (&in, true, 1);
+    setup_even (&out, false, 0.5);
+    first = loss (&out, true);
+    ok (loss (&in, true) == first, "the output of experts is that of the weighted input");
+    for (size_t i = 0; i < in.n; i++) {
+        bool router = strstr (in.params[i].name, "mlp.router.weight");
+
+        routers += router;
+        if (strstr (in.params[i].name, "mlp.experts"))
+            different += memcmp (in.params[i].grad, out.params[i].grad,
+                                 (size_t)in.params[i].numel * sizeof (float)) != 0;
+    }
+    is_int (routers, 2, "two layers have routers");
+    is_int (different, 0, "and so are the gradients of experts");
+    teardown (&in);
+    teardown (&out);
 }
 
 /* Each iteration has the weight that it begins with: powers of two, so that bits stay the same. */
@@ -329,8 +421,12 @@ static void test_recompute (void)
 
 int main (void)
 {
-    test_gradients (true);
-    test_gradients (false);
+    const struct model_config tied = dense (true), untied = dense (false);
+
+    test_gradients (&tied, "tied");
+    test_gradients (&untied, "untied");
+    test_experts ();
+    test_probs_on_input ();
     test_weights ();
     test_padding (true);
     test_padding (false);

@@ -372,6 +372,9 @@ static const struct {
       "moe-router-topk 5 is more than num-experts 4" },
     { "tp 1", "--num-experts 1", "router-topk",
       "moe-router-topk (by default) 2 is more than num-experts 1" },
+    { "tp 1", "--num-experts 4 --moe-router-topk 1 --moe-apply-probs-on-input", "", NULL },
+    { "tp 1", "--num-experts 4 --moe-apply-probs-on-input", "router-topk",
+      "moe-apply-probs-on-input needs moe-router-topk 1, not 2 (by default)" },
     { "tp 1", "--num-experts 4 --moe-router-topk 4 --moe-router-load-balancing-type "
       "quantile_balancing", "router-topk",
       "quantile_balancing needs moe-router-topk 4 to be less than num-experts 4" },

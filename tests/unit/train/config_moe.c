@@ -76,6 +76,7 @@ static const struct {
     { { "--num-experts=0", "--moe-router-group-topk=2" }, "wants --num-experts" },
     { { "--num-experts=0", "--moe-expert-capacity-factor=2" }, "wants --num-experts" },
     { { "--num-experts=0", "--moe-use-upcycling" }, "wants --num-experts" },
+    { { "--num-experts=0", "--moe-apply-probs-on-input" }, "wants --num-experts" },
     { { "--num-experts=0", "--moe-router-score-function=relu" }, "want softmax, sigmoid" },
 };
 
@@ -187,6 +188,8 @@ static void test_experts (void)
             && m->ffn_hidden_size == 12 && m->shared_ffn == 16 && m->shared_gate
             && m->shared_overlap && m->latent == 10 && m->dispatch == MOE_ALL_TO_ALL,
         "sizes, shared experts, dispatch");
+    ok (MAKE (c, "--moe-apply-probs-on-input", "--moe-router-topk=1") == 0 && m->probs_on_input,
+        "probabilities on the input");
     ok (MAKE (c, "--moe-expert-capacity-factor=1.5", "--moe-pad-expert-input-to-capacity",
               "--moe-token-drop-policy=position", "--moe-expert-rank-capacity-factor=1") == 0
             && m->capacity_factor == 1.5 && m->pad_to_capacity && m->drop_by_position
