@@ -254,5 +254,6 @@ done <<'END'
 4 --num-experts 4 --disable-bias-linear --expert-model-parallel-size 4 --expert-tensor-parallel-size 1 --tensor-model-parallel-size 2 --sequence-parallel --context-parallel-size 2 --moe-shared-expert-intermediate-size 6 --moe-shared-expert-gate --recompute-granularity selective --recompute-modules moe shared_experts
 4 --num-experts 4 --moe-latent-size 10 --pipeline-model-parallel-size 2 --expert-model-parallel-size 2 --moe-expert-capacity-factor 1.5 --moe-pad-expert-input-to-capacity --moe-token-dispatcher-type alltoall
 4 --num-experts 4 --expert-model-parallel-size 2 --moe-aux-loss-coeff 0.1 --moe-input-jitter-eps 0.1 --moe-router-dtype fp64 --disable-bias-linear --skip-train
+2 --num-experts 4 --expert-model-parallel-size 2 --moe-router-topk 1 --moe-router-pre-softmax --moe-apply-probs-on-input --moe-router-dtype fp64 --moe-token-dispatcher-type alltoall
 END
 done_testing

@@ -59,6 +59,8 @@ both experts-resume "resumed" "${one[@]}" "${experts[@]}" --moe-input-jitter-eps
     --train-iters 5 --lr-decay-iters 3 --load experts
 both dropped "experts that drop tokens" "${one[@]}" --num-experts 4 --moe-router-dtype fp64 \
     --disable-bias-linear --moe-expert-capacity-factor 0.5 --moe-pad-expert-input-to-capacity --moe-latent-size 8
+both weighed "experts of weighted tokens" "${one[@]}" --num-experts 4 --moe-router-topk 1 \
+    --moe-router-score-function sigmoid --moe-apply-probs-on-input --moe-router-dtype fp64
 
 # ---- several ranks
 mpi_available || { skip 1 "no MPI"; done_testing; }
