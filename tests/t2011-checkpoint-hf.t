@@ -28,6 +28,26 @@ tensors() {
     done | sort
 }
 
+# remake IN OUT FILTER: the tensors that a jq filter makes of those of a file.  Each has a list 'from'
+# of ranges of the old data.
+remake() {
+    local list header name from to
+    list=$(header "$1" | jq -c "del (.__metadata__) | map_values (.from = [.data_offsets]) | $3"'
+        | reduce to_entries[] as $t ([0, {}]; .[0] as $at
+            | (.[0] + ([$t.value.from[] | .[1] - .[0]] | add)) as $next
+            | [$next, .[1] + {($t.key): ($t.value | .data_offsets = [$at, $next])}]) | .[1]')
+    header=$(jq -c 'map_values (del (.from))' <<<"$list")
+    while [ $((${#header} % 8)) != 0 ]; do header+=" "; done
+    # shellcheck disable=SC2059
+    {
+        printf "\\$(printf %o $((${#header} % 256)))\\$(printf %o $((${#header} / 256 % 256)))"
+        printf "\\$(printf %o $((${#header} / 65536)))\\0\\0\\0\\0\\0%s" "$header"
+        while read -r from to; do
+            bytes "$1" "$from" "$to"
+        done < <(jq -r '.[].from[] | "\(.[0]) \(.[1])"' <<<"$list")
+    } >"$2"
+}
+
 # make_io_batches IN OUT: a batch whose loss is that of the token ids' own successors
 make_io_batches() {
     local from to type i ids header
@@ -190,33 +210,108 @@ done <<'END'
 --moe-shared-expert-intermediate-size 8|--moe-shared-expert-intermediate-size of the model has no
 --moe-router-topk-scaling-factor 2|--moe-router-topk-scaling-factor of the model has no place
 END
-rm -rf x x.st
+
+# ---- experts in one tensor, as transformers 5 writes them with save_original_format=False
+# fuse LAYER: a filter that makes one tensor of those of a layer's experts
+fuse() {
+    # shellcheck disable=SC2016
+    echo '"model.layers.'"$1"'.mlp." as $b | . as $all
+        | [range (100) | select ($all[$b + "experts.\(.).down_proj.weight"])] as $e
+        | . + { ($b + "experts.gate_up_proj"): { dtype: "F32",
+                    shape: ($all[$b + "experts.0.gate_proj.weight"].shape
+                            | [($e | length), 2 * .[0], .[1]]),
+                    from: [$e[] | $all[$b + "experts.\(.).gate_proj.weight",
+                                       $b + "experts.\(.).up_proj.weight"].from[]] },
+                ($b + "experts.down_proj"): { dtype: "F32",
+                    shape: ([($e | length)] + $all[$b + "experts.0.down_proj.weight"].shape),
+                    from: [$e[] | $all[$b + "experts.\(.).down_proj.weight"].from[]] } }
+        | del (.[$e[] | $b + "experts.\(.).gate_proj.weight", $b + "experts.\(.).up_proj.weight",
+                        $b + "experts.\(.).down_proj.weight"])'
+}
+mixtral='with_entries (.key |= (sub ("block_sparse_moe"; "mlp") | sub ("w1"; "gate_proj")
+    | sub ("w3"; "up_proj") | sub ("w2"; "down_proj")))'
+both="$(fuse 0) | $(fuse 1)"
+# fused NAME FILTER: a model whose experts are fused is the one whose experts are not
+fused() {
+    rm -rf fused
+    mkdir fused
+    cp "$golden/$1/config.json" fused
+    remake "$golden/$1/model.safetensors" fused/model.safetensors "$2"
+    run megatron checkpoint convert fused --output f.st
+    is "$status$err" 0 "$1, experts in one tensor"
+    is "$(tensors f.st)" "$(tensors "$1.st")" "the same model"
+}
+fused mixtral "$mixtral | $both"
+jq '.num_local_experts = 5' "$golden/mixtral/config.json" >fused/config.json
+run megatron checkpoint convert fused --output f.st
+is "$status" 1 "fewer experts than config.json says"
+like "$err" "gate_up_proj is not of 5 experts" "named"
+fused qwen3_moe "$(fuse 1) | $(fuse 2)"
+run megatron checkpoint convert f.st --format hf --output f.hf
+is "$(tensors f.hf/model.safetensors)" "$(tensors "$golden/qwen3_moe/model.safetensors")" \
+    "written as tensors of each expert"
+fused deepseek_v3 "$(fuse 1)"
+remake "$golden/qwen3_moe/model.safetensors" fused/model.safetensors \
+    "$(fuse 1) | $(fuse 2)"' | ."model.layers.1.mlp.experts.down_proj".shape |= [.[0], .[2], .[1]]'
+cp "$golden/qwen3_moe/config.json" fused
+run megatron checkpoint convert fused --output f.st
+is "$status" 1 "another order of dimensions"
+like "$err" "tensor model.layers.1.mlp.experts.down_proj has shape" "refused"
+
+# ---- DeepSeek's layers for multi-token prediction
+fresh --moe-layer-freq "[0,1]" --ffn-hidden-size 40 --multi-latent-attention --q-lora-rank 12 \
+    --kv-lora-rank 8 --qk-head-dim 8 --qk-pos-emb-head-dim 4 --v-head-dim 8 --qk-layernorm \
+    --moe-router-score-function sigmoid --moe-router-enable-expert-bias --norm-epsilon 1e-6 \
+    --moe-shared-expert-intermediate-size 24 --mtp-num-layers 2 --hidden-dropout 0 \
+    --attention-dropout 0
+is "$status$err" 0 "a DeepSeek-V3 with two layers"
+is "$(jq -c '[.model_type, .num_hidden_layers, .num_nextn_predict_layers]' x/config.json)" \
+    '["deepseek_v3",2,2]' "its config.json"
+is "$(header x/model.safetensors | jq -r 'keys[] | select (test ("layers.3")) | .[15:]' \
+        | grep -v -e experts -e self_attn | sort | tr '\n' ' ')" \
+    "eh_proj.weight embed_tokens.weight enorm.weight hnorm.weight input_layernorm.weight \
+mlp.gate.e_score_correction_bias mlp.gate.weight post_attention_layernorm.weight \
+shared_head.head.weight shared_head.norm.weight " "names of the second"
+is "$(tensors x/model.safetensors | grep -e embed_tokens -e head.head -e lm_head | cut -d' ' -f3 \
+    | sort | uniq -c | awk '{ print $1 }' | tr '\n' ' ')" "3 3 " "with copies of embedding and output"
+run megatron checkpoint convert x --output y.st
+is "$status$err" 0 "and back"
+is "$(tensors y.st)" "$(tensors x.st)" "byte for byte"
+near "$(loss megatron train --load-weights x --use-checkpoint-args --batches io.st)" \
+    "$(loss megatron train --load-weights x.st --use-checkpoint-args --batches io.st)" "trained from"
+is "$(jq 'has ("mtp_2 loss")' m.json)" true "with both losses"
+cp x/model.safetensors whole
+remake whole x/model.safetensors 'del (.[keys[] | select (test ("layers.[23].(embed|shared_head.head)"))])'
+run megatron checkpoint convert x --output y.st
+is "$status$err $(tensors y.st | sha256sum)" "0 $(tensors x.st | sha256sum)" "without the copies"
+remake whole x/model.safetensors 'del (.[keys[] | select (test ("layers.[23]"))])'
+run megatron checkpoint convert x --output y.st
+is "$status$err" 0 "without these layers, as transformers writes it"
+is "$(tensors y.st)" "$(tensors x.st | grep -v ^mtp)" "the rest"
+near "$(loss megatron train --load-weights x --use-checkpoint-args --batches io.st)" \
+    "$(loss megatron train --load-weights y.st --use-checkpoint-args --batches io.st)" "trained from"
+is "$(jq 'has ("mtp_1 loss")' m.json)" false "without them"
+remake whole x/model.safetensors \
+    '."model.layers.3.embed_tokens.weight".from = ."lm_head.weight".from'
+run megatron checkpoint convert x --output y.st
+is "$status" 1 "another embedding"
+like "$err" "model.layers.3.embed_tokens.weight is not a copy of model.embed_tokens.weight" "refused"
+remake whole x/model.safetensors 'del (."model.layers.3.hnorm.weight")'
+run megatron checkpoint convert x --output y.st
+is "$status" 1 "half a layer"
+like "$err" "tensor model.layers.3.hnorm.weight is not in it" "refused"
+remake whole x/model.safetensors "$(fuse 1) | $(fuse 2) | $(fuse 3)"
+run megatron checkpoint convert x --output y.st
+is "$status$err $(tensors y.st | sha256sum)" "0 $(tensors x.st | sha256sum)" "experts in one tensor"
+rm -rf x x.st whole fused f.hf
 
 # ---- DeepSeek's attention: the reference's layers without its experts
-# dense IN OUT: the tensors, where layer 1 has the feed-forward half of layer 0
-dense() {
-    local list name from to
-    list=$(header "$1" | jq -c 'del(.__metadata__, .[keys[] | select (startswith ("model.layers.1.mlp"))])
-        | with_entries (.value.from = .value.data_offsets)
-        | . + with_entries (select (.key | startswith ("model.layers.0.mlp"))
-                            | .key |= sub ("layers.0"; "layers.1"))
-        | reduce to_entries[] as $t ([0, {}]; .[0] as $at
-            | (.[0] + $t.value.from[1] - $t.value.from[0]) as $next
-            | [$next, .[1] + {($t.key): ($t.value | .data_offsets = [$at, $next])}]) | .[1]')
-    header=$(jq -c 'map_values (del (.from))' <<<"$list")
-    while [ $((${#header} % 8)) != 0 ]; do header+=" "; done
-    # shellcheck disable=SC2059
-    {
-        printf "\\$(printf %o $((${#header} % 256)))\\$(printf %o $((${#header} / 256)))\\0\\0\\0\\0\\0\\0%s" \
-            "$header"
-        while read -r name from to; do
-            bytes "$1" "$from" "$to"
-        done < <(jq -r 'to_entries[] | "\(.key) \(.value.from[0]) \(.value.from[1])"' <<<"$list")
-    } >"$2"
-}
+dense='del (.[keys[] | select (startswith ("model.layers.1.mlp"))])
+    | . + with_entries (select (.key | startswith ("model.layers.0.mlp"))
+                        | .key |= sub ("layers.0"; "layers.1"))'
 from=$golden/deepseek_v3
 mkdir dense
-dense "$from/model.safetensors" dense/model.safetensors
+remake "$from/model.safetensors" dense/model.safetensors "$dense"
 for form in config.json config_v4.json; do
     jq '.first_k_dense_replace = 2' "$from/$form" >dense/config.json
     run megatron checkpoint convert dense --output "dense-$form.st"

@@ -113,6 +113,18 @@ int hf_get_int (struct hf_reader *r, const char *key, int preset)
     return r->rc < 0 ? 1 : (int)n;
 }
 
+int hf_get_count (struct hf_reader *r, const char *key, int preset)
+{
+    json_t *value = hf_field (r, key);
+    json_int_t n = json_integer_value (value);
+
+    if (!value)
+        return preset;
+    if (!json_is_integer (value) || n < 0 || n > INT32_MAX)
+        hf_refuse (r, key, "want a whole number, 0 or more");
+    return r->rc < 0 ? 0 : (int)n;
+}
+
 double hf_get_real (struct hf_reader *r, const char *key, double preset)
 {
     json_t *value = hf_field (r, key);

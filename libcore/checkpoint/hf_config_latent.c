@@ -36,7 +36,10 @@ void hf_read_latent (struct hf_reader *r, int heads)
 {
     int rope = hf_get_int (r, "qk_rope_head_dim", 64);
     json_t *rank = json_object_get (r->root, "q_lora_rank");
+    int mtp = r->kind->interleave ? hf_get_count (r, "num_nextn_predict_layers", 0) : 0;
 
+    if (mtp > 0)
+        hf_set_int (r, "mtp-num-layers", mtp);
     hf_set_flag (r, "multi-latent-attention", true);
     if (!rank || !json_is_null (rank))
         hf_set_int (r, "q-lora-rank", hf_get_int (r, "q_lora_rank", 1536));
@@ -71,5 +74,5 @@ void hf_put_latent (struct hf_writer *w)
     if (!w->kind->interleave)
         return;
     hf_put (w, "rope_interleave", json_true ());
-    hf_put (w, "num_nextn_predict_layers", json_integer (0));
+    hf_put (w, "num_nextn_predict_layers", hf_integer (w, "mtp-num-layers", 0));
 }

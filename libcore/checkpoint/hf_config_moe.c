@@ -21,19 +21,6 @@ enum { MAX_LAYERS = 1 << 20 };
 
 /* --- reading --- */
 
-/* A whole number, 0 or more. */
-static int get_count (struct hf_reader *r, const char *key, int preset)
-{
-    json_t *value = hf_field (r, key);
-    json_int_t n = json_integer_value (value);
-
-    if (!value)
-        return preset;
-    if (!json_is_integer (value) || n < 0 || n > INT32_MAX)
-        hf_refuse (r, key, "want a whole number, 0 or more");
-    return r->rc < 0 ? 0 : (int)n;
-}
-
 /* Names of the number of experts. */
 static const char *const names[] = { "num_local_experts", "num_experts", "n_routed_experts" };
 
@@ -46,7 +33,7 @@ static int get_experts (struct hf_reader *r, const char **key)
 
     *key = NULL;
     for (int i = 0; i < NUM_NAMES; i++) {
-        int n = get_count (r, names[i], experts);
+        int n = hf_get_count (r, names[i], experts);
 
         if (*key && n != experts)
             hf_refuse (r, names[i], "another field says otherwise");
@@ -77,7 +64,7 @@ static char *list_layers (struct hf_reader *r, int layers, bool *all)
 {
     const struct hf_kind *k = r->kind;
     int step = k->mlp_only_layers ? hf_get_int (r, "decoder_sparse_step", 1) : 1;
-    int dense = k->latent ? get_count (r, "first_k_dense_replace", k->dense) : 0, sparse = 0;
+    int dense = k->latent ? hf_get_count (r, "first_k_dense_replace", k->dense) : 0, sparse = 0;
     char *text = layers <= MAX_LAYERS ? malloc (2 * (size_t)layers + 2) : NULL;
 
     if (!text) {

@@ -74,8 +74,11 @@ void hf_refuse (struct hf_reader *r, const char *key, const char *why);
 /* A field; NULL if it is not there or null. */
 json_t *hf_field (const struct hf_reader *r, const char *key);
 
-/* The value of a field, 'preset' if it is not there or null.  An integer is 1 or more. */
+/* The value of a field, 'preset' if it is not there or null.  An integer is 1 or more, a count 0 or
+ * more.
+ */
 int hf_get_int (struct hf_reader *r, const char *key, int preset);
+int hf_get_count (struct hf_reader *r, const char *key, int preset);
 double hf_get_real (struct hf_reader *r, const char *key, double preset);
 bool hf_get_bool (struct hf_reader *r, const char *key, bool preset);
 

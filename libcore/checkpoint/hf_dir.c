@@ -45,7 +45,7 @@ static int read_file (const char *path, const char *name, char **full, char **te
     return durable_read (*full, MAX_JSON, text, len, err);
 }
 
-int hf_dir_read_config (const char *path, struct notes *args, const struct names_scheme **scheme,
+static int read_config (const char *path, struct notes *args, const struct names_scheme **scheme,
                         struct mg_error *err)
 {
     char *full = NULL, *text = NULL;
@@ -105,12 +105,63 @@ static int open_indexed (struct hf_dir *d, const char *path, struct mg_error *er
     return rc;
 }
 
+/* --- what config.json does not say --- */
+
+/* Is a tensor there that has rows of a parameter, by the name of this in tables? */
+static bool has_param (const struct hf_dir *d, const struct names_scheme *scheme,
+                       const char *ours, int number)
+{
+    struct weights w = hf_dir_weights (d);
+    const struct names_row *row = names_row_of (scheme, ours);
+    char name[PIECE_NAME_MAX];
+    struct weights_tensor t;
+
+    if (!row)
+        return false;
+    names_format (name, row->theirs, number, 0);
+    return weights_find (&w, name, &t);
+}
+
+/* Does a layer have its experts in one tensor?  Every layer has a tensor. */
+static bool has_fused (const struct hf_dir *d, int layers)
+{
+    const char *fc1 = "decoder.layers.%d.mlp.experts.local_experts.%d.linear_fc1.weight";
+    struct weights w = hf_dir_weights (d);
+    int most = (int)weights_count (&w);
+
+    for (int i = 0; d->scheme->fused && i < layers && i < most; i++) {
+        if (has_param (d, d->scheme->fused, fc1, i))
+            return true;
+    }
+    return false;
+}
+
+static int number_of (const struct notes *args, const char *name)
+{
+    const char *text = notes_find (args, name);
+
+    return text ? (int)strtol (text, NULL, 10) : 0;
+}
+
+/* The layers for multi-token prediction are behind the others. */
+static int look_at_tensors (struct hf_dir *d, struct mg_error *err)
+{
+    int layers = number_of (&d->args, "num-layers");
+
+    if (has_fused (d, layers))
+        d->scheme = d->scheme->fused;
+    if (number_of (&d->args, "mtp-num-layers") == 0
+        || has_param (d, d->scheme, "mtp.layers.%d.eh_proj.weight", layers))
+        return 0;
+    return notes_set (&d->args, "mtp-num-layers", "0", err);
+}
+
 int hf_dir_open (struct hf_dir *d, const char *path, struct mg_error *err)
 {
     int rc;
 
     *d = (struct hf_dir){ .scheme = NULL };
-    rc = hf_dir_read_config (path, &d->args, &d->scheme, err);
+    rc = read_config (path, &d->args, &d->scheme, err);
     if (rc == 0 && is_there (path, single_name))
         rc = open_files (d, path, NULL, NULL, err);
     else if (rc == 0 && is_there (path, index_name))
@@ -118,8 +169,22 @@ int hf_dir_open (struct hf_dir *d, const char *path, struct mg_error *err)
     else if (rc == 0)
         rc = mg_error_set (err, ENOENT, "%s: neither %s nor %s is there", path, single_name,
                            index_name);
+    if (rc == 0)
+        rc = look_at_tensors (d, err);
     if (rc < 0)
         hf_dir_close (d);
+    return rc;
+}
+
+int hf_dir_read_args (const char *path, struct notes *args, struct mg_error *err)
+{
+    struct hf_dir d;
+    int rc;
+
+    if (hf_dir_open (&d, path, err) < 0)
+        return -1;
+    rc = notes_add (args, &d.args, err);
+    hf_dir_close (&d);
     return rc;
 }
 

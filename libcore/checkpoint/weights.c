@@ -138,6 +138,16 @@ static int count_layers (const struct weights *w)
     return n;
 }
 
+/* Bit for bit. */
+static bool is_copy (const struct weights_tensor *a, const struct weights_tensor *b)
+{
+    return a->data && b->data && a->dtype == b->dtype && a->ndims == b->ndims
+           && memcmp (a->shape, b->shape, sizeof (a->shape)) == 0
+           && memcmp (a->data, b->data,
+                      (size_t)box_count (box_of_shape (a->shape, 2)) * mg_dtype_size (a->dtype))
+                  == 0;
+}
+
 static bool is_tied (const struct weights *w)
 {
     char name[PIECE_NAME_MAX];
@@ -147,12 +157,7 @@ static bool is_tied (const struct weights *w)
     if (!weights_find (w, name, &output))
         return true;
     foreign_name (w, word_embedding, 0, name);
-    return w->scheme->row && weights_find (w, name, &word) && word.data && output.data
-           && word.dtype == output.dtype && word.ndims == output.ndims
-           && memcmp (word.shape, output.shape, sizeof (word.shape)) == 0
-           && memcmp (word.data, output.data,
-                      (size_t)box_count (box_of_shape (word.shape, 2))
-                          * mg_dtype_size (word.dtype)) == 0;
+    return w->scheme->row && weights_find (w, name, &word) && is_copy (&word, &output);
 }
 
 static int set_heads (struct model_config *c, int64_t attention, int heads, struct mg_error *err)
@@ -268,22 +273,78 @@ static int name_unknown (const struct weights *w, const struct names *names,
     return 0;
 }
 
+/* The shape of the whole tensor, if this is a slice of one. */
+static int whole_shape (const struct names_tensor *t, int64_t shape[1 + PIECE_MAX_DIMS])
+{
+    int front = t->slices > 0;
+
+    shape[0] = t->slices;
+    memcpy (shape + front, t->shape, sizeof (t->shape));
+    return front + t->ndims;
+}
+
 static int check_shape (const struct weights *w, const struct names_tensor *want,
                         struct mg_error *err)
 {
     char full[2 * PIECE_NAME_MAX], have_text[BOX_TEXT_MAX], want_text[BOX_TEXT_MAX];
+    int64_t shape[1 + PIECE_MAX_DIMS];
+    int ndims = whole_shape (want, shape);
     struct weights_tensor t;
 
     full_name (w, want->name, full);
     if (!weights_find (w, want->name, &t))
         return mg_error_set (err, EINVAL, "not %s: tensor %s is not in it", w->scheme->name,
                              full);
-    if (t.ndims != want->ndims
-        || memcmp (t.shape, want->shape, (size_t)t.ndims * sizeof (t.shape[0])) != 0)
+    if (t.ndims != ndims || memcmp (t.shape, shape, (size_t)ndims * sizeof (t.shape[0])) != 0)
         return mg_error_set (err, EINVAL, "not %s: tensor %s has shape %s, want %s",
                              w->scheme->name, full,
                              box_shape_text (have_text, t.shape, t.ndims),
-                             box_shape_text (want_text, want->shape, want->ndims));
+                             box_shape_text (want_text, shape, ndims));
+    return 0;
+}
+
+/* Is a tensor, if it is there, the same as that which it is a copy of? */
+static int check_copy (const struct weights *w, const struct names *names,
+                       const struct names_tensor *copy, struct mg_error *err)
+{
+    const struct names_tensor *of = names_first_of (names, copy->param);
+    struct weights_tensor t, original;
+
+    if (!weights_find (w, copy->name, &t) || !weights_find (w, of->name, &original)
+        || is_copy (&t, &original))
+        return 0;
+    return mg_error_set (err, EINVAL, "tensor %s is not a copy of %s, but the model has one for "
+                         "both", copy->name, of->name);
+}
+
+static const char expert_fc1[] = "decoder.layers.%d.mlp.experts.local_experts.%d.linear_fc1.weight";
+
+/* Are the experts of a layer in one tensor? */
+static bool is_fused (const struct names_scheme *scheme)
+{
+    const struct names_row *row = names_row_of (scheme, expert_fc1);
+
+    return row && !strstr (strstr (row->theirs, "%d") + 2, "%d");
+}
+
+/* Has a tensor of all experts as many? */
+static int check_fused (const struct weights *w, const struct model_config *c,
+                        struct mg_error *err)
+{
+    char name[PIECE_NAME_MAX];
+    struct weights_tensor t;
+
+    for (int i = 0; i < c->num_layers; i++) {
+        if (!moe_layer (&c->moe, i))
+            continue;
+        foreign_name (w, expert_fc1, i, name);
+        if (!weights_find (w, name, &t))
+            return mg_error_set (err, EINVAL, "not %s: tensor %s is not in it", w->scheme->name,
+                                 name);
+        if (t.ndims != 3 || t.shape[0] != c->moe.experts || t.shape[1] < 1 || t.shape[2] < 1)
+            return mg_error_set (err, EINVAL, "tensor %s is not of %d experts", name,
+                                 c->moe.experts);
+    }
     return 0;
 }
 
@@ -297,6 +358,8 @@ int weights_check_count (const struct weights *w, const struct model_config *c,
     if ((size_t)c->num_layers > n)
         return mg_error_set (err, EINVAL, "%d layers, but %zu tensors", c->num_layers, n);
     sparse = moe_num_layers (moe, c->num_layers);
+    if (sparse > 0 && is_fused (w->scheme))
+        return check_fused (w, c, err);
     if (sparse > 0 && (size_t)moe->experts > n / (size_t)sparse)
         return mg_error_set (err, EINVAL, "%d layers of %d experts, but %zu tensors", sparse,
                              moe->experts, n);
@@ -313,15 +376,19 @@ bool weights_may_lack (const struct weights *w, const struct names_param *p)
 int weights_check (const struct weights *w, const struct names *names, struct mg_error *err)
 {
     size_t known = names->num_tensors, n = weights_count (w);
+    size_t copies = names->num_tensors - names->num_copies;
     struct weights_tensor t;
 
     for (size_t i = 0; i < names->num_tensors; i++) {
         const struct names_tensor *want = &names->tensor[i];
 
-        if (weights_may_lack (w, &names->param[want->param]))
+        if (i < copies ? weights_may_lack (w, &names->param[want->param])
+                       : !weights_find (w, want->name, &t))
             known--;
-        else if (check_shape (w, want, err) < 0)
+        else if (check_shape (w, want, err) < 0
+                 || (i >= copies && check_copy (w, names, want, err) < 0))
             return -1;
+        known -= want->slice > 0; // of a tensor that counts already
     }
     if (*names->tied && weights_find (w, names->tied, &t)) {
         if (!is_tied (w))

@@ -109,6 +109,18 @@ static void describe (struct weights_conversion *c, size_t i, const char *name, 
     p->source = &c->view[i];
 }
 
+/* The same for a foreign tensor, or a slice of one. */
+static int take_foreign (struct weights_view *v, const struct weights *w,
+                         const struct names_tensor *t, size_t i, int dtype, struct mg_error *err)
+{
+    int64_t slice = t->shape[0] * t->shape[1] * (int64_t)t->slice;
+
+    if (take (v, w, t->name, i, dtype, err) < 0)
+        return -1;
+    v->data[i] = (const char *)v->data[i] + (size_t)slice * mg_dtype_size (v->dtype);
+    return 0;
+}
+
 static int import (const struct weights *w, const struct model_config *config, int dtype,
                    struct weights_conversion *c, struct mg_error *err)
 {
@@ -125,7 +137,7 @@ static int import (const struct weights *w, const struct model_config *config, i
             continue;
         c->view[i] = (struct weights_view){ .names = names, .param = i };
         for (size_t k = 0; k < p->num; k++) {
-            if (take (&c->view[i], w, names->tensor[p->first + k].name, k, type, err) < 0)
+            if (take_foreign (&c->view[i], w, &names->tensor[p->first + k], k, type, err) < 0)
                 return -1;
         }
         describe (c, i, p->name, p->ndims, p->shape, type);

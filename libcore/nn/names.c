@@ -53,9 +53,30 @@ const struct names_row *names_row_of (const struct names_scheme *scheme, const c
 
 /* What a row is looked up for. */
 struct place {
-    const char *pattern; /* the name that a parameter has in tables */
+    char pattern[PIECE_NAME_MAX]; /* of our name */
+    char key[PIECE_NAME_MAX];     /* the name that the parameter has in tables */
     int number, expert;
+    int foreign; /* number of the layer in foreign names */
 };
+
+/* That of a parameter by the prefix of its layer and its name. */
+static struct place place_of (const struct names *names, const struct names_scheme *scheme,
+                              const char *prefix, const char *name, int number)
+{
+    static const char mtp[] = "mtp.", transformer[] = "mtp.layers.%d.mtp_model_layer.";
+    static const char layer[] = "decoder.layers.%d.";
+    const size_t len = sizeof (transformer) - 1;
+    struct place at = { .number = number, .foreign = number };
+
+    snprintf (at.pattern, sizeof (at.pattern), "%s%s", prefix, name);
+    memcpy (at.key, at.pattern, sizeof (at.key));
+    if (strncmp (at.pattern, mtp, sizeof (mtp) - 1) == 0)
+        at.foreign += names->first_mtp;
+    if (scheme->copy && strncmp (at.pattern, transformer, len) == 0)
+        snprintf (at.key, sizeof (at.key), "%s%.*s", layer, (int)(sizeof (at.key) - sizeof (layer)),
+                  at.pattern + len);
+    return at;
+}
 
 /* Room for one more in an array; NULL if out of memory, and the array stays. */
 static void *grow (void *array, size_t n, size_t *max, size_t size)
@@ -122,16 +143,41 @@ static unsigned find_rows (const struct layer_param *p, int part, struct names_t
     return part == NAMES_IN_TURN ? ~0u : 1u << wanted;
 }
 
+static int append (struct names *names, const struct names_tensor *t, struct mg_error *err)
+{
+    struct names_tensor *more = grow (names->tensor, names->num_tensors, &names->max_tensors,
+                                      sizeof (*more));
+
+    if (!more)
+        return mg_error_set (err, ENOMEM, "out of memory for %zu tensors", names->num_tensors);
+    names->tensor = more;
+    names->tensor[names->num_tensors++] = *t;
+    return 0;
+}
+
+static int count_numbers (const char *pattern)
+{
+    int n = 0;
+
+    for (; (pattern = strstr (pattern, "%d")); pattern += 2)
+        n++;
+    return n;
+}
+
 static int add_tensor (struct names *names, const struct names_scheme *scheme,
                        const struct layer_param *p, const struct names_row *row,
                        const struct place *at, unsigned *held, struct mg_error *err)
 {
     const char *ours = names->param[names->num_params - 1].name;
-    struct names_tensor t = { .ndims = p->ndims, .param = names->num_params - 1 }, *more;
+    struct names_tensor t = { .ndims = p->ndims, .param = names->num_params - 1 };
     int64_t rows = 0, cols = p->ndims == 2 ? p->global[1] : 1;
     unsigned parts = find_rows (p, row->part, &t);
 
-    names_format (t.name, row->theirs, at->number, at->expert);
+    names_format (t.name, row->theirs, at->foreign, at->expert);
+    if (p->experts > 0 && count_numbers (row->theirs) == 1) {
+        t.slice = at->expert;
+        t.slices = p->experts;
+    }
     if (parts == 0 || (parts & *held))
         return mg_error_set (err, EINVAL, "%s: %s %s", scheme->name, ours,
                              parts ? "is there twice" : "has no such part");
@@ -141,12 +187,8 @@ static int add_tensor (struct names *names, const struct names_scheme *scheme,
         rows += t.runs[i].rows * t.runs[i].count;
     t.shape[0] = t.transposed ? cols : rows;
     t.shape[1] = t.transposed ? rows : cols;
-    if (!(more = grow (names->tensor, names->num_tensors, &names->max_tensors, sizeof (t))))
-        return mg_error_set (err, ENOMEM, "out of memory for %zu tensors", names->num_tensors);
-    names->tensor = more;
-    names->tensor[names->num_tensors++] = t;
     names->param[t.param].num++;
-    return 0;
+    return append (names, &t, err);
 }
 
 /* Every foreign tensor that has rows of the last parameter, by a table. */
@@ -155,7 +197,7 @@ static int add_tensors (struct names *names, const struct names_scheme *scheme,
                         const struct place *at, unsigned *held, struct mg_error *err)
 {
     for (const struct names_row *row = table; row->ours; row++) {
-        if (strcmp (row->ours, at->pattern) == 0
+        if (strcmp (row->ours, at->key) == 0
             && add_tensor (names, scheme, p, row, at, held, err) < 0)
             return -1;
     }
@@ -166,7 +208,7 @@ static int add_tensors (struct names *names, const struct names_scheme *scheme,
 static int add_named (struct names *names, const struct names_scheme *scheme,
                       const struct layer_param *p, const struct place *at, struct mg_error *err)
 {
-    const struct names_row same[] = { { .ours = at->pattern, .theirs = at->pattern },
+    const struct names_row same[] = { { .ours = at->key, .theirs = at->pattern },
                                       { .ours = NULL } };
     int64_t group;
     unsigned all = (1u << count_parts (p, &group)) - 1, held = 0;
@@ -188,12 +230,10 @@ int names_add_layer (struct names *names, const struct names_scheme *scheme,
                      const struct layer_spec *spec, int number, struct mg_error *err)
 {
     for (int i = 1; i <= spec->num_params; i++) {
-        char pattern[PIECE_NAME_MAX];
-
         const struct layer_param *p = &spec->param[i];
-        struct place at = { .pattern = pattern, .number = number };
+        struct place at = place_of (names, scheme, p->whole_name ? "" : spec->prefix, p->name,
+                                    number);
 
-        snprintf (pattern, sizeof (pattern), "%s%s", p->whole_name ? "" : spec->prefix, p->name);
         for (; at.expert < (p->experts > 0 ? p->experts : 1); at.expert++) {
             if (add_named (names, scheme, p, &at, err) < 0)
                 return -1;
@@ -215,12 +255,10 @@ static int add_router (struct names *names, const struct names_scheme *scheme,
     const struct layer_param p = { .ndims = 1, .global = { moe->experts } };
 
     for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
-        char pattern[PIECE_NAME_MAX];
-        const struct place at = { .pattern = pattern, .number = number };
+        const struct place at = place_of (names, scheme, prefix, rows[i].name, number);
 
         if (!rows[i].there)
             continue;
-        snprintf (pattern, sizeof (pattern), "%s%s", prefix, rows[i].name);
         if (add_named (names, scheme, &p, &at, err) < 0)
             return -1;
         names->param[names->num_params - 1].state = true;
@@ -285,6 +323,34 @@ static int add_layers (struct names *names, const struct names_scheme *scheme,
     return rc;
 }
 
+/* Copies of parameters in each layer for multi-token prediction.  The output layer may be the word
+ * embedding, which is the first parameter.
+ */
+static int add_copies (struct names *names, const struct names_scheme *scheme, int layers,
+                       struct mg_error *err)
+{
+    for (int i = 0; i < layers; i++) {
+        for (const struct names_row *row = scheme->copy; row && row->ours; row++) {
+            struct names_tensor t;
+            size_t param = names->num_params - 1;
+
+            while (param > 0 && strcmp (names->param[param].name, row->ours) != 0)
+                param--;
+            t = *names_first_of (names, param);
+            names_format (t.name, row->theirs, names->first_mtp + i, 0);
+            if (append (names, &t, err) < 0)
+                return -1;
+            names->num_copies++;
+        }
+    }
+    return 0;
+}
+
+const struct names_tensor *names_first_of (const struct names *names, size_t param)
+{
+    return &names->tensor[names->param[param].first];
+}
+
 struct names *names_create (const struct names_scheme *scheme, const struct model_config *c,
                             struct mg_error *err)
 {
@@ -296,7 +362,9 @@ struct names *names_create (const struct names_scheme *scheme, const struct mode
         mg_error_set (err, ENOMEM, "out of memory");
         return NULL;
     }
-    if (add_layers (names, scheme, c, err) < 0) {
+    names->first_mtp = scheme->copy ? c->num_layers : 0;
+    if (add_layers (names, scheme, c, err) < 0
+        || add_copies (names, scheme, c->mtp_num_layers, err) < 0) {
         names_destroy (names);
         return NULL;
     }

@@ -26,7 +26,9 @@ enum { NAMES_WHOLE, NAMES_IN_TURN, NAMES_PART };
 struct names_row {
     const char *ours;   /* with the prefix of the layer's specification, "%d" for the numbers of
                            layer and expert; NULL ends the table */
-    const char *theirs; /* the first "%d" is the number of the layer, the second the expert's */
+    const char *theirs; /* the first "%d" is the number of the layer, the second the expert's; if an
+                           expert's parameter has no second one, the foreign tensor has those of all
+                           experts, one behind the other */
     int part;
     bool transposed;    /* the foreign matrix is [columns, rows] */
 };
@@ -39,6 +41,13 @@ struct names_scheme {
     const char *const *ignored;  /* ends of the names of tensors without parameters, up to NULL;
                                     NULL: none */
     bool as_is;                  /* no matrix is transposed, whatever the rows say */
+    /* Layers for multi-token prediction: NULL if they have rows of their own.  Else they are
+     * numbered behind the other layers, and their transformer layers have the rows of these.  The
+     * rows here say which parameters each of them has a copy of; a file may lack the copies.
+     */
+    const struct names_row *copy;
+    const struct names_scheme *fused; /* the same, but the experts of a layer are in one tensor;
+                                         NULL: there is none such.  For reading alone */
     const struct names_scheme *other; /* that a file follows whose linear_qkv.weight does not fit
                                          this scheme; NULL: none */
     /* Refuse a model that the other program cannot have: -1, EINVAL and a text.  NULL: it can have
@@ -49,10 +58,10 @@ struct names_scheme {
 
 /* Our own names; those of Hugging Face's GPT2LMHeadModel; those of its LlamaForCausalLM, which
  * Mistral, Qwen2, Qwen3 and Qwen3-MoE have too; those of its MixtralForCausalLM; those of its
- * DeepseekV3ForCausalLM.
+ * DeepseekV3ForCausalLM.  Fused: as transformers 5 has experts in memory.
  */
 extern const struct names_scheme names_own, names_gpt2, names_llama, names_mixtral,
-    names_deepseek;
+    names_deepseek, names_llama_fused, names_deepseek_fused;
 
 /* Runs of rows of a parameter: 'count' runs of 'rows' rows, whose first rows are 'stride' apart,
  * beginning with row 'first'.
@@ -67,6 +76,8 @@ struct names_tensor {
     int ndims;
     int64_t shape[PIECE_MAX_DIMS]; /* of a vector: shape[1] is 1 */
     size_t param;                  /* whose rows it has */
+    int slice, slices; /* if slices is not 0: this is slice 'slice' of a tensor of this name, whose
+                          first dimension is 'slices', before those here */
     bool transposed;
     struct names_runs runs[LAYER_MAX_PARTS]; /* one behind the other, in the foreign order */
     int num_runs;
@@ -89,6 +100,9 @@ struct names {
     size_t num_params, max_params;
     struct names_tensor *tensor; /* in the order of the parameters */
     size_t num_tensors, max_tensors;
+    size_t num_copies; /* of the tensors, the last, which files may lack.  No parameter is read from
+                          one: 'param' is that which it is a copy of */
+    int first_mtp;     /* number of the first layer for multi-token prediction in foreign names */
     char tied[PIECE_NAME_MAX]; /* if the output layer is the word embedding: the foreign name that
                                   another output layer would have; a file may have a copy of the
                                   word embedding under this name.  Else "" */
@@ -106,6 +120,9 @@ void names_destroy (struct names *names);
  */
 int names_add_layer (struct names *names, const struct names_scheme *scheme,
                      const struct layer_spec *spec, int number, struct mg_error *err);
+
+/* The foreign tensor that holds a parameter, or the first of them. */
+const struct names_tensor *names_first_of (const struct names *names, size_t param);
 
 /* The first row for a parameter by its name in tables; NULL: none.  names_own has no rows. */
 const struct names_row *names_row_of (const struct names_scheme *scheme, const char *ours);

@@ -4,6 +4,10 @@
  * The parts of multi-latent attention are tensors of their own in both.  Rows are in the same order
  * in both, those of the latent before those of the shared rotary key, and pairs of rotated elements
  * are neighbours in both.
+ *
+ * A layer for multi-token prediction (arXiv 2412.19437, section 2.2) has the number behind the last
+ * transformer layer, and in the files of DeepSeek copies of the word embedding and of the output
+ * layer.  transformers leaves all of it out.
  */
 
 #include "libcore/nn/names.h"
@@ -15,6 +19,7 @@
 #define OUR_EXPERT LAYER "mlp.experts.local_experts.%d."
 #define EXPERT BLOCK "mlp.experts.%d."
 #define SHARED "mlp.shared_experts."
+#define MTP "mtp.layers.%d."
 
 enum { GATE = NAMES_PART, UP };
 
@@ -37,14 +42,34 @@ static const struct names_row rows[] = {
     { LAYER "mlp.router.weight", BLOCK "mlp.gate.weight", NAMES_WHOLE, false },
     { LAYER "mlp.router.expert_bias", BLOCK "mlp.gate.e_score_correction_bias", NAMES_WHOLE,
       false },
-    { OUR_EXPERT "linear_fc1.weight", EXPERT "gate_proj.weight", GATE, false },
-    { OUR_EXPERT "linear_fc1.weight", EXPERT "up_proj.weight", UP, false },
-    { OUR_EXPERT "linear_fc2.weight", EXPERT "down_proj.weight", NAMES_WHOLE, false },
     { LAYER SHARED "linear_fc1.weight", BLOCK SHARED "gate_proj.weight", GATE, false },
     { LAYER SHARED "linear_fc1.weight", BLOCK SHARED "up_proj.weight", UP, false },
     { LAYER SHARED "linear_fc2.weight", BLOCK SHARED "down_proj.weight", NAMES_WHOLE, false },
     { "decoder.final_layernorm.weight", "model.norm.weight", NAMES_WHOLE, false },
     { "output_layer.weight", "lm_head.weight", NAMES_WHOLE, false },
+    { MTP "enorm.weight", BLOCK "enorm.weight", NAMES_WHOLE, false },
+    { MTP "hnorm.weight", BLOCK "hnorm.weight", NAMES_WHOLE, false },
+    { MTP "eh_proj.weight", BLOCK "eh_proj.weight", NAMES_WHOLE, false },
+    { MTP "final_layernorm.weight", BLOCK "shared_head.norm.weight", NAMES_WHOLE, false },
+    { .ours = NULL },
+};
+
+static const struct names_row experts[] = {
+    { OUR_EXPERT "linear_fc1.weight", EXPERT "gate_proj.weight", GATE, false },
+    { OUR_EXPERT "linear_fc1.weight", EXPERT "up_proj.weight", UP, false },
+    { OUR_EXPERT "linear_fc2.weight", EXPERT "down_proj.weight", NAMES_WHOLE, false },
+    { .ours = NULL },
+};
+
+static const struct names_row fused_experts[] = {
+    { OUR_EXPERT "linear_fc1.weight", BLOCK "mlp.experts.gate_up_proj", NAMES_IN_TURN, false },
+    { OUR_EXPERT "linear_fc2.weight", BLOCK "mlp.experts.down_proj", NAMES_WHOLE, false },
+    { .ours = NULL },
+};
+
+static const struct names_row copies[] = {
+    { "embedding.word_embeddings.weight", BLOCK "embed_tokens.weight", NAMES_WHOLE, false },
+    { "output_layer.weight", BLOCK "shared_head.head.weight", NAMES_WHOLE, false },
     { .ours = NULL },
 };
 
@@ -52,5 +77,11 @@ static const struct names_row rows[] = {
 static const char *const frequencies[] = { ".rotary_emb.inv_freq", NULL };
 
 const struct names_scheme names_deepseek = {
-    .name = "a DeepSeek", .row = rows, .prefix = "model.", .ignored = frequencies,
+    .name = "a DeepSeek", .row = rows, .more = experts, .prefix = "model.",
+    .ignored = frequencies, .copy = copies, .fused = &names_deepseek_fused,
+};
+
+const struct names_scheme names_deepseek_fused = {
+    .name = "a DeepSeek", .row = rows, .more = fused_experts, .prefix = "model.",
+    .ignored = frequencies, .copy = copies,
 };

@@ -3,8 +3,11 @@
  * models/mixtral)
  *
  * Queries, keys and values are tensors of their own, as are the gate and what it multiplies: parts
- * of our fused parameters.  Biases and norms of heads are there if the layers have them.  Experts
- * are as in files: transformers 5 has those of a layer in one tensor in memory.
+ * of our fused parameters.  Biases and norms of heads are there if the layers have them.
+ *
+ * Each expert has tensors of its own.  transformers 5 has those of a layer in one tensor in memory,
+ * and writes them so if save_pretrained() is told not to keep the original form; Mixtral then has
+ * the names of Qwen3-MoE.
  */
 
 #include "libcore/nn/names.h"
@@ -56,6 +59,16 @@ static const struct names_row halves[] = {
     { .ours = NULL },
 };
 
+static const struct names_row fused_halves[] = {
+    { LAYER "mlp.linear_fc1.weight", BLOCK "mlp.gate_proj.weight", GATE, false },
+    { LAYER "mlp.linear_fc1.weight", BLOCK "mlp.up_proj.weight", UP, false },
+    { LAYER "mlp.linear_fc2.weight", BLOCK "mlp.down_proj.weight", NAMES_WHOLE, false },
+    { LAYER "mlp.router.weight", BLOCK "mlp.gate.weight", NAMES_WHOLE, false },
+    { OUR_EXPERT "linear_fc1.weight", BLOCK "mlp.experts.gate_up_proj", NAMES_IN_TURN, false },
+    { OUR_EXPERT "linear_fc2.weight", BLOCK "mlp.experts.down_proj", NAMES_WHOLE, false },
+    { .ours = NULL },
+};
+
 static const struct names_row mixtral_halves[] = {
     { LAYER "mlp.router.weight", SPARSE "gate.weight", NAMES_WHOLE, false },
     { OUR_EXPERT "linear_fc1.weight", SPARSE "experts.%d.w1.weight", GATE, false },
@@ -69,9 +82,15 @@ static const char *const frequencies[] = { ".rotary_emb.inv_freq", NULL };
 
 const struct names_scheme names_llama = {
     .name = "a Llama", .row = rows, .more = halves, .prefix = "model.", .ignored = frequencies,
+    .fused = &names_llama_fused,
 };
 
 const struct names_scheme names_mixtral = {
     .name = "a Mixtral", .row = rows, .more = mixtral_halves, .prefix = "model.",
+    .ignored = frequencies, .fused = &names_llama_fused,
+};
+
+const struct names_scheme names_llama_fused = {
+    .name = "a Mixtral or Qwen3-MoE", .row = rows, .more = fused_halves, .prefix = "model.",
     .ignored = frequencies,
 };

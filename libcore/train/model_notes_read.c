@@ -75,7 +75,6 @@ static int read_checkpoint (const char *dir, int64_t iteration, struct notes *no
 int model_notes_read (const char *path, int64_t iteration, struct notes *notes,
                       struct mg_error *err)
 {
-    const struct names_scheme *scheme;
     struct stat st;
     int rc;
 
@@ -84,7 +83,7 @@ int model_notes_read (const char *path, int64_t iteration, struct notes *notes,
     if (!S_ISDIR (st.st_mode))
         rc = read_file (path, notes, err);
     else if (hf_dir_is (path))
-        rc = hf_dir_read_config (path, notes, &scheme, err);
+        rc = hf_dir_read_args (path, notes, err);
     else
         rc = read_checkpoint (path, iteration, notes, err);
     if (rc < 0 || model_notes_given (notes))
