@@ -23,9 +23,9 @@ bool hf_dir_is (const char *path);
 /* Add the arguments of the model to the notes. */
 int hf_dir_read_args (const char *path, struct notes *args, struct mg_error *err);
 
-/* Read config.json and open the files.  -1 and a text that names the file.  The names of tensors say
- * whether the layers for multi-token prediction that config.json speaks of are there, and whether
- * the experts of a layer are in one tensor.
+/* Read config.json and open the files.  -1 and a text that names the file.  The names of tensors
+ * say whether the layers for multi-token prediction that config.json speaks of are there, and
+ * whether the experts of a layer are in one tensor.
  */
 int hf_dir_open (struct hf_dir *d, const char *path, struct mg_error *err);
 void hf_dir_close (struct hf_dir *d);
