@@ -78,25 +78,33 @@ like "$said" "megatron train: .*warning: rank [0-9] has waited for.*"$'\n'"megat
 said="megatron train: ${said##*$'\n'megatron train: }"
 told 1 "$silent"
 
-# A launcher's server that does not answer.
-perl -MIO::Socket::INET -e '$l = IO::Socket::INET->new (Listen => 5, LocalAddr => "127.0.0.1")
-    or exit 1; open F, ">port.new"; print F $l->sockport; close F; rename "port.new", "port";
-    while ($c = $l->accept) { push @kept, $c }' &
-server=$!
-at_exit "kill $server 2>/dev/null"
-wait_until '[ -e port ]' $server
-uri="x.0;tcp4://127.0.0.1:$(cat port)"
-run timeout 120 env PMIX_NAMESPACE=x PMIX_RANK=0 PMIX_SERVER_URI2="$uri" PMIX_SERVER_URI21="$uri" \
-    PMIX_SERVER_URI3="$uri" PMIX_SERVER_URI4="$uri" PMIX_SERVER_URI41="$uri" \
-    PMIX_SECURITY_MODE=none,native PMIX_GDS_MODULE=hash PMIX_VERSION=4.2 \
-    PMIX_BFROP_BUFFER_TYPE=PMIX_BFROP_BUFFER_NON_DESC \
-    "${train[@]}" --distributed-timeout-minutes 0.03
-is "$status" 1 "a launcher that does not answer is given up"
-# by MPI, which comes first, or by PMIx
-like "$err" "^megatron train: .*the launcher's server (of job x does not answer|has not answered)" \
-    "with a line"
-is "$(grep -c '^megatron' <<<"$err")" 1 "and only one"
-kill $server
+# A launcher's server that does not answer, or that leaves after a time.
+no_answer() {
+    local server uri
+    rm -f port
+    perl -MIO::Socket::INET -e '$l = IO::Socket::INET->new (Listen => 5, LocalAddr => "127.0.0.1")
+        or exit 1; open F, ">port.new"; print F $l->sockport; close F; rename "port.new", "port";
+        $SIG{ALRM} = sub { exit }; $time = shift;
+        while ($c = $l->accept) { push @kept, $c; alarm $time if $time }' "$1" &
+    server=$!
+    at_exit "kill $server 2>/dev/null"
+    wait_until '[ -e port ]' $server
+    uri="x.0;tcp4://127.0.0.1:$(cat port)"
+    run timeout 120 env PMIX_NAMESPACE=x PMIX_RANK=0 PMIX_SERVER_URI2="$uri" PMIX_SERVER_URI21="$uri" \
+        PMIX_SERVER_URI3="$uri" PMIX_SERVER_URI4="$uri" PMIX_SERVER_URI41="$uri" \
+        PMIX_SECURITY_MODE=none,native PMIX_GDS_MODULE=hash PMIX_VERSION=4.2 \
+        PMIX_BFROP_BUFFER_TYPE=PMIX_BFROP_BUFFER_NON_DESC \
+        "${train[@]}" --distributed-timeout-minutes 0.03
+    is "$status" 1 "a launcher that does not answer is given up"
+    # by MPI, which comes first, or by PMIx
+    like "$err" "^megatron train: .*the launcher's server (of job x does not answer|has not answered)" \
+        "with a line"
+    is "$(grep -c '^megatron' <<<"$err")" 1 "and only one"
+    kill $server 2>/dev/null
+    wait $server 2>/dev/null
+}
+no_answer 0
+no_answer 2 # after the timeout, while PMIx is asked once more
 
 [ -e "$MG_BUILDDIR/plugin/.libs/megatron.so" ] || { skip 1 "no plugin"; done_testing; }
 slurm_start 4

@@ -510,7 +510,7 @@ struct bootstrap *job_meet (const char *comm, double timeout, struct mg_error *e
     } else if (failed != ETIMEDOUT) { // else the others of this node still look for it
         arrival_destroy (come);
     }
-    if (b && !failed && !check_answered (b, launched, &why)) {
+    if (b && !check_answered (b, launched, &why)) { // also if MPI went on after its time
         failed = errno;
         bootstrap_destroy (b);
         b = NULL;
