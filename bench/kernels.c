@@ -2,8 +2,8 @@
  *
  *     bench/kernels [-t THREADS] [-s SECONDS] [GROUP]...
  *
- * GROUP: gemm, memory, attention, moe; all without one.  Each figure is the best of at least 5
- * calls within SECONDS (0.2; a busy machine needs more).  The floors are measured in the
+ * GROUP: gemm, memory, attention, moe, experts; all without one.  Each figure is the best of at
+ * least 5 calls within SECONDS (0.2; a busy machine needs more).  The floors are measured in the
  * same run: the fastest square matrix product, and the triad a[i] = b[i] + s c[i] on
  * arrays far larger than the caches (its bytes counted as 12 an element).
  */
@@ -79,29 +79,43 @@ double square_rate (struct bench *b, enum mg_dtype dtype)
 }
 
 /* The products of a model's step: of 12 layers, and of an output layer, the last one. */
-enum { MODEL_PRODUCTS = 5 };
+enum { MODEL_PRODUCTS = 5, MODEL_LAYERS = 12 };
 
 struct model {
     const char *name;
-    int64_t rows; /* tokens */
+    int64_t rows, length; /* tokens; of them in a sequence */
     int64_t layer[MODEL_PRODUCTS][2]; /* width of the input and of the output */
 };
 
 static const struct model models[] = {
-    { "GPT-2 124M", 256,
+    { "GPT-2 124M", 256, 64,
       { { 768, 2304 }, { 768, 768 }, { 768, 3072 }, { 3072, 768 }, { 768, 50304 } } },
-    { "Llama 124M, B 4, T 64", 256,
+    { "Llama 124M, B 4, T 64", 256, 64,
       { { 768, 1280 }, { 768, 768 }, { 768, 4096 }, { 2048, 768 }, { 768, 32000 } } },
-    { "Llama 124M, B 1, T 1024", 1024,
+    { "Llama 124M, B 1, T 1024", 1024, 1024,
       { { 768, 1280 }, { 768, 768 }, { 768, 4096 }, { 2048, 768 }, { 768, 32000 } } },
 };
 
+/* GFLOP of attention's products: two of the forward and four of the backward pass, each of half
+ * the scores, which is what a causal mask leaves.  All heads together are as wide as layer[1].
+ */
+static double attention_work (const struct model *m)
+{
+    double scores = (double)m->rows * (double)m->length / 2;
+
+    return 6 * 2e-9 * scores * (double)m->layer[1][0] * MODEL_LAYERS;
+}
+
+/* Attention's products count as if they ran as fast as the best square product: an attention that
+ * keeps its scores in the cache has no product of its own to be measured alone.
+ */
 static void bench_model (struct bench *b, const struct model *m, enum mg_dtype dtype,
                          double floor)
 {
     static const char *const names[] = { "forward", "dgrad", "wgrad" };
-    double time = 0, flops = 0;
+    double flops = attention_work (m), time = flops / floor;
 
+    printf ("  attention at the best square product: %.3f s\n", time);
     for (int i = 0; i < MODEL_PRODUCTS; i++) {
         int64_t in = m->layer[i][0], out = m->layer[i][1];
 
@@ -111,7 +125,7 @@ static void bench_model (struct bench *b, const struct model *m, enum mg_dtype d
             double rate = gemm_rate (b, &g), work;
 
             work = 2e-9 * (double)g.m * (double)g.n * (double)g.k
-                   * (i < MODEL_PRODUCTS - 1 ? 12 : 1);
+                   * (i < MODEL_PRODUCTS - 1 ? MODEL_LAYERS : 1);
             flops += work;
             time += work / rate;
             printf ("  %s %4.0f (%.2f)", names[which], rate, rate / floor);
@@ -498,6 +512,8 @@ static void run (struct bench *b, char *const groups[])
         bench_attention (b);
     if (wanted (groups, "moe"))
         bench_moe (b);
+    if (wanted (groups, "experts"))
+        bench_layers (b);
 }
 
 int main (int argc, char **argv)
@@ -512,7 +528,7 @@ int main (int argc, char **argv)
         else if (option == 's')
             b.seconds = atof (optarg);
         else
-            die ("usage: kernels [-t THREADS] [-s SECONDS] [gemm|memory|attention|moe]...");
+            die ("usage: kernels [-t THREADS] [-s SECONDS] [gemm|memory|attention|moe|experts]...");
     }
     if (!(b.k = kernels_cpu_create (b.threads, &err)))
         die (err.text);

@@ -61,5 +61,6 @@ void bench_fill (struct bench *b, enum mg_dtype dtype);
 
 /* Routers, rows and products of mixture-of-experts layers. */
 void bench_moe (struct bench *b);
+void bench_layers (struct bench *b);
 
 #endif /* BENCH_KERNELS_H */

@@ -150,6 +150,37 @@ static void bench_products (struct bench *b, enum mg_dtype dtype)
     }
 }
 
+/* The products of a layer with gated experts in a step, forward and backward, in float32. */
+static void bench_layer (struct bench *b, int64_t experts, int64_t rows, int64_t hidden,
+                         int64_t ffn)
+{
+    const struct shape shapes[] = { { rows, experts, 1, hidden, 2 * ffn, false },
+                                    { rows, experts, 1, ffn, hidden, false } };
+    double time = 0;
+
+    for (int i = 0; i < 2; i++) {
+        const struct shape *s = &shapes[i];
+        struct routing r = route (b, s);
+
+        for (int form = 0; form < 3; form++)
+            time += 2e-9 * (double)(rows * s->in * s->out)
+                    / expert_rate (b, s, &r, (enum kern_expert_form)form, MG_FLOAT32, MG_FLOAT32);
+        release (&r);
+    }
+    printf ("%d experts of %d x %d, %d rows: %.2f ms\n", (int)experts, (int)hidden, (int)ffn,
+            (int)rows, 1e3 * time);
+}
+
+/* Those of bench/experts: on one rank, and on one of two that share the experts. */
+void bench_layers (struct bench *b)
+{
+    bench_fill (b, MG_FLOAT32);
+    for (int64_t ranks = 1; ranks <= 2; ranks++) {
+        bench_layer (b, 8 / ranks, 2048, 768, 2048);
+        bench_layer (b, 64 / ranks, 8192, 768, 512);
+    }
+}
+
 /* --- rows --- */
 
 static int call_copy (struct bench *b, const void *what)
