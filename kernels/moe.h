@@ -44,7 +44,7 @@
 #include "megatron/dtype.h"
 
 /* C[m,n] = op(A)[m,k] op(B)[k,n] (+ C if accumulate) (+ bias[n] on every row), in float64, rounded
- * once: the router's product and its two gradients, if kern_gemm lacks the types.  op and ld* are
+ * once: the router's product and its gradients, if kern_gemm lacks the types.  op and ld* are
  * those of kern_gemm.  Each operand has a type of its own: float32, float64, bfloat16 or
  * float16.
  */

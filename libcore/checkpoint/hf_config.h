@@ -5,8 +5,8 @@
  * for the kind of model.  A setting that no argument can express, and that would change what the
  * model computes, is refused by name.
  *
- * num_nextn_predict_layers becomes mtp-num-layers, although transformers keeps the field where it
- * has dropped these layers: hf_dir.h looks whether they are there.
+ * num_nextn_predict_layers becomes mtp-num-layers.  transformers keeps the field when it drops the
+ * layers, so hf_dir_open() checks that their tensors are there.
  *
  * Besides arguments, the notes have "hf-model-type" and "hf-config": the fields of config.json that
  * do not say how the model computes, as JSON.

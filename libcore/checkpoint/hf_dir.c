@@ -107,7 +107,7 @@ static int open_indexed (struct hf_dir *d, const char *path, struct mg_error *er
 
 /* --- what config.json does not say --- */
 
-/* Is a tensor there that has rows of a parameter, by the name of this in tables? */
+/* True if the files have the tensor that 'scheme' gives for our parameter 'ours' of a layer. */
 static bool has_param (const struct hf_dir *d, const struct names_scheme *scheme,
                        const char *ours, int number)
 {
@@ -122,15 +122,14 @@ static bool has_param (const struct hf_dir *d, const struct names_scheme *scheme
     return weights_find (&w, name, &t);
 }
 
-/* Does a layer have its experts in one tensor?  Every layer has a tensor. */
+/* Does a layer have its experts in one tensor?  A file of n tensors has at most n layers. */
 static bool has_fused (const struct hf_dir *d, int layers)
 {
-    const char *fc1 = "decoder.layers.%d.mlp.experts.local_experts.%d.linear_fc1.weight";
     struct weights w = hf_dir_weights (d);
-    int most = (int)weights_count (&w);
+    size_t most = weights_count (&w);
 
-    for (int i = 0; d->scheme->fused && i < layers && i < most; i++) {
-        if (has_param (d, d->scheme->fused, fc1, i))
+    for (int i = 0; d->scheme->fused && i < layers && (size_t)i < most; i++) {
+        if (has_param (d, d->scheme->fused, names_expert_fc1, i))
             return true;
     }
     return false;
@@ -178,9 +177,12 @@ int hf_dir_open (struct hf_dir *d, const char *path, struct mg_error *err)
 
 int hf_dir_read_args (const char *path, struct notes *args, struct mg_error *err)
 {
+    const struct names_scheme *scheme;
     struct hf_dir d;
-    int rc;
+    int rc = read_config (path, args, &scheme, err);
 
+    if (rc < 0 || number_of (args, "mtp-num-layers") == 0)
+        return rc;
     if (hf_dir_open (&d, path, err) < 0)
         return -1;
     rc = notes_add (args, &d.args, err);

@@ -20,7 +20,10 @@ struct hf_dir {
 /* Does the directory have a config.json? */
 bool hf_dir_is (const char *path);
 
-/* Add the arguments of the model to the notes. */
+/* Add the arguments of the model to the notes, as hf_dir_open() finds them.  config.json alone has
+ * to be there if it speaks of no layers for multi-token prediction.  -1 and a text that names the
+ * file.
+ */
 int hf_dir_read_args (const char *path, struct notes *args, struct mg_error *err);
 
 /* Read config.json and open the files.  -1 and a text that names the file.  The names of tensors

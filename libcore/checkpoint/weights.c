@@ -7,6 +7,7 @@
 
 #include "libcore/checkpoint/box.h"
 #include "libcore/checkpoint/weights.h"
+#include "libcore/nn/gpt.h"
 
 enum { MAX_LAYERS = 1 << 20 };
 
@@ -303,48 +304,43 @@ static int check_shape (const struct weights *w, const struct names_tensor *want
     return 0;
 }
 
-/* Is a tensor, if it is there, the same as that which it is a copy of? */
+/* Refuse a copy that differs from its original.  A missing copy is accepted. */
 static int check_copy (const struct weights *w, const struct names *names,
                        const struct names_tensor *copy, struct mg_error *err)
 {
     const struct names_tensor *of = names_first_of (names, copy->param);
+    char full[2 * PIECE_NAME_MAX], of_full[2 * PIECE_NAME_MAX];
     struct weights_tensor t, original;
 
     if (!weights_find (w, copy->name, &t) || !weights_find (w, of->name, &original)
         || is_copy (&t, &original))
         return 0;
-    return mg_error_set (err, EINVAL, "tensor %s is not a copy of %s, but the model has one for "
-                         "both", copy->name, of->name);
+    full_name (w, copy->name, full);
+    full_name (w, of->name, of_full);
+    return mg_error_set (err, EINVAL, "tensor %s is not a copy of %s: the model has one parameter "
+                         "for both", full, of_full);
 }
 
-static const char expert_fc1[] = "decoder.layers.%d.mlp.experts.local_experts.%d.linear_fc1.weight";
-
-/* Are the experts of a layer in one tensor? */
-static bool is_fused (const struct names_scheme *scheme)
-{
-    const struct names_row *row = names_row_of (scheme, expert_fc1);
-
-    return row && !strstr (strstr (row->theirs, "%d") + 2, "%d");
-}
-
-/* Has a tensor of all experts as many? */
-static int check_fused (const struct weights *w, const struct model_config *c,
+/* Check the tensors of layer 'i' that hold all of its experts, by the sizes of the first. */
+static int check_fused (const struct weights *w, const struct model_config *c, int i,
                         struct mg_error *err)
 {
-    char name[PIECE_NAME_MAX];
+    int64_t want[3] = { c->moe.experts, (int64_t)c->moe.ffn_hidden_size * (c->gated ? 2 : 1),
+                        c->moe.latent > 0 ? c->moe.latent : c->hidden_size };
+    char name[PIECE_NAME_MAX], full[2 * PIECE_NAME_MAX];
+    char have_text[BOX_TEXT_MAX], want_text[BOX_TEXT_MAX];
     struct weights_tensor t;
 
-    for (int i = 0; i < c->num_layers; i++) {
-        if (!moe_layer (&c->moe, i))
-            continue;
-        foreign_name (w, expert_fc1, i, name);
-        if (!weights_find (w, name, &t))
-            return mg_error_set (err, EINVAL, "not %s: tensor %s is not in it", w->scheme->name,
-                                 name);
-        if (t.ndims != 3 || t.shape[0] != c->moe.experts || t.shape[1] < 1 || t.shape[2] < 1)
-            return mg_error_set (err, EINVAL, "tensor %s is not of %d experts", name,
-                                 c->moe.experts);
-    }
+    foreign_name (w, names_expert_fc1, i, name);
+    full_name (w, name, full);
+    if (!weights_find (w, name, &t))
+        return mg_error_set (err, EINVAL, "not %s: tensor %s is not in it", w->scheme->name,
+                             full);
+    if (t.ndims != 3 || memcmp (t.shape, want, sizeof (want)) != 0)
+        return mg_error_set (err, EINVAL, "not %s: tensor %s has shape %s, want %s",
+                             w->scheme->name, full,
+                             box_shape_text (have_text, t.shape, t.ndims),
+                             box_shape_text (want_text, want, 3));
     return 0;
 }
 
@@ -352,17 +348,23 @@ int weights_check_count (const struct weights *w, const struct model_config *c,
                          struct mg_error *err)
 {
     const struct model_moe *moe = &c->moe;
+    int64_t layers = (int64_t)c->num_layers + c->mtp_num_layers, sparse;
     size_t n = weights_count (w);
-    int sparse;
 
-    if ((size_t)c->num_layers > n)
-        return mg_error_set (err, EINVAL, "%d layers, but %zu tensors", c->num_layers, n);
+    if ((uint64_t)layers > n)
+        return mg_error_set (err, EINVAL, "%" PRId64 " layers, but %zu tensors", layers, n);
     sparse = moe_num_layers (moe, c->num_layers);
-    if (sparse > 0 && is_fused (w->scheme))
-        return check_fused (w, c, err);
-    if (sparse > 0 && (size_t)moe->experts > n / (size_t)sparse)
-        return mg_error_set (err, EINVAL, "%d layers of %d experts, but %zu tensors", sparse,
-                             moe->experts, n);
+    if (gpt_has_experts (c, c->num_layers)) // those for multi-token prediction
+        sparse += c->mtp_num_layers;
+    if (sparse > 0 && names_are_fused (w->scheme)) {
+        for (int i = 0; i < c->num_layers; i++) {
+            if (moe_layer (moe, i))
+                return check_fused (w, c, i, err);
+        }
+    }
+    if (sparse > 0 && (uint64_t)moe->experts > n / (uint64_t)sparse)
+        return mg_error_set (err, EINVAL, "%" PRId64 " layers of %d experts, but %zu tensors",
+                             sparse, moe->experts, n);
     return 0;
 }
 
@@ -376,17 +378,17 @@ bool weights_may_lack (const struct weights *w, const struct names_param *p)
 int weights_check (const struct weights *w, const struct names *names, struct mg_error *err)
 {
     size_t known = names->num_tensors, n = weights_count (w);
-    size_t copies = names->num_tensors - names->num_copies;
+    size_t first_copy = names->num_tensors - names->num_copies;
     struct weights_tensor t;
 
     for (size_t i = 0; i < names->num_tensors; i++) {
         const struct names_tensor *want = &names->tensor[i];
 
-        if (i < copies ? weights_may_lack (w, &names->param[want->param])
+        if (i < first_copy ? weights_may_lack (w, &names->param[want->param])
                        : !weights_find (w, want->name, &t))
             known--;
         else if (check_shape (w, want, err) < 0
-                 || (i >= copies && check_copy (w, names, want, err) < 0))
+                 || (i >= first_copy && check_copy (w, names, want, err) < 0))
             return -1;
         known -= want->slice > 0; // of a tensor that counts already
     }

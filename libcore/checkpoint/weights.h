@@ -66,7 +66,9 @@ int weights_check_count (const struct weights *w, const struct model_config *c,
 bool weights_may_lack (const struct weights *w, const struct names_param *p);
 
 /* Prove that a source has all foreign tensors of a model in their shapes, but those that it may
- * lack, and no tensor that none knows of: -1, EINVAL and a text that names the tensor.
+ * lack, and no tensor that none knows of: -1, EINVAL and a text that names the tensor.  A copy of a
+ * parameter (names.h) may be missing.  A copy that is there must be equal to its original, so both
+ * are read.
  */
 int weights_check (const struct weights *w, const struct names *names, struct mg_error *err);
 

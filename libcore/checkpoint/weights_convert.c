@@ -109,7 +109,7 @@ static void describe (struct weights_conversion *c, size_t i, const char *name, 
     p->source = &c->view[i];
 }
 
-/* The same for a foreign tensor, or a slice of one. */
+/* As take(), but from the start of the slice if the tensor is one. */
 static int take_foreign (struct weights_view *v, const struct weights *w,
                          const struct names_tensor *t, size_t i, int dtype, struct mg_error *err)
 {

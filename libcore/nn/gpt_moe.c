@@ -464,7 +464,9 @@ static void add_gather (struct half *h)
     phase (h, "more", &op_moe_more_gathered);
 }
 
-/* From here on the tokens are those times their probabilities, which become 1. */
+/* Multiply the tokens by their probabilities.  The phases that follow read the products, and
+ * probabilities of 1.
+ */
 static void add_weigh (struct half *h)
 {
     int64_t width = h->x->hidden;

@@ -1,4 +1,5 @@
-/* moe_dispatch.c - from tokens to the rows of experts and back: the phases of an all-to-all
+/* moe_dispatch.c - from tokens to the rows of experts and back: the phases of an all-to-all, and
+ * those that every dispatch begins with
  *
  * Further rounds keep nothing.  Their backward pass sends the rows of the tokens again, and the
  * experts compute again what they have to.

@@ -49,6 +49,24 @@ const struct names_row *names_row_of (const struct names_scheme *scheme, const c
     return NULL;
 }
 
+static int count_numbers (const char *pattern)
+{
+    int n = 0;
+
+    for (; (pattern = strstr (pattern, "%d")); pattern += 2)
+        n++;
+    return n;
+}
+
+const char names_expert_fc1[] = "decoder.layers.%d.mlp.experts.local_experts.%d.linear_fc1.weight";
+
+bool names_are_fused (const struct names_scheme *scheme)
+{
+    const struct names_row *row = names_row_of (scheme, names_expert_fc1);
+
+    return row && count_numbers (row->theirs) == 1;
+}
+
 /* --- lists --- */
 
 /* What a row is looked up for. */
@@ -59,7 +77,7 @@ struct place {
     int foreign; /* number of the layer in foreign names */
 };
 
-/* That of a parameter by the prefix of its layer and its name. */
+/* The place of parameter 'name' of layer 'number', whose names begin with 'prefix'. */
 static struct place place_of (const struct names *names, const struct names_scheme *scheme,
                               const char *prefix, const char *name, int number)
 {
@@ -153,15 +171,6 @@ static int append (struct names *names, const struct names_tensor *t, struct mg_
     names->tensor = more;
     names->tensor[names->num_tensors++] = *t;
     return 0;
-}
-
-static int count_numbers (const char *pattern)
-{
-    int n = 0;
-
-    for (; (pattern = strstr (pattern, "%d")); pattern += 2)
-        n++;
-    return n;
 }
 
 static int add_tensor (struct names *names, const struct names_scheme *scheme,
@@ -323,27 +332,35 @@ static int add_layers (struct names *names, const struct names_scheme *scheme,
     return rc;
 }
 
-/* Copies of parameters in each layer for multi-token prediction.  The output layer may be the word
- * embedding, which is the first parameter.
+/* Copies of a parameter in each layer for multi-token prediction.  If the output layer is the word
+ * embedding, which is the first parameter, its copies are of that.
  */
-static int add_copies (struct names *names, const struct names_scheme *scheme, int layers,
+static int add_copies (struct names *names, const struct names_row *row, int layers,
                        struct mg_error *err)
 {
-    for (int i = 0; i < layers; i++) {
-        for (const struct names_row *row = scheme->copy; row && row->ours; row++) {
-            struct names_tensor t;
-            size_t param = names->num_params - 1;
+    size_t param = names->num_params - 1;
+    struct names_tensor t;
 
-            while (param > 0 && strcmp (names->param[param].name, row->ours) != 0)
-                param--;
-            t = *names_first_of (names, param);
-            names_format (t.name, row->theirs, names->first_mtp + i, 0);
-            if (append (names, &t, err) < 0)
-                return -1;
-            names->num_copies++;
-        }
+    while (param > 0 && strcmp (names->param[param].name, row->ours) != 0)
+        param--;
+    t = *names_first_of (names, param);
+    for (int i = 0; i < layers; i++) {
+        names_format (t.name, row->theirs, names->first_mtp + i, 0);
+        if (append (names, &t, err) < 0)
+            return -1;
+        names->num_copies++;
     }
     return 0;
+}
+
+static int add_all (struct names *names, const struct names_scheme *scheme,
+                    const struct model_config *c, struct mg_error *err)
+{
+    int rc = add_layers (names, scheme, c, err);
+
+    for (const struct names_row *row = scheme->copy; rc == 0 && row && row->ours; row++)
+        rc = add_copies (names, row, c->mtp_num_layers, err);
+    return rc;
 }
 
 const struct names_tensor *names_first_of (const struct names *names, size_t param)
@@ -363,8 +380,7 @@ struct names *names_create (const struct names_scheme *scheme, const struct mode
         return NULL;
     }
     names->first_mtp = scheme->copy ? c->num_layers : 0;
-    if (add_layers (names, scheme, c, err) < 0
-        || add_copies (names, scheme, c->mtp_num_layers, err) < 0) {
+    if (add_all (names, scheme, c, err) < 0) {
         names_destroy (names);
         return NULL;
     }

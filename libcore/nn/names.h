@@ -41,9 +41,10 @@ struct names_scheme {
     const char *const *ignored;  /* ends of the names of tensors without parameters, up to NULL;
                                     NULL: none */
     bool as_is;                  /* no matrix is transposed, whatever the rows say */
-    /* Layers for multi-token prediction: NULL if they have rows of their own.  Else they are
-     * numbered behind the other layers, and their transformer layers have the rows of these.  The
-     * rows here say which parameters each of them has a copy of; a file may lack the copies.
+    /* Parameters of which each layer for multi-token prediction has a copy; a file may lack the
+     * copies.  These layers then are numbered behind the others, and the rows of transformer
+     * layers hold for theirs.  NULL: all names of such layers are in the tables, with numbers of
+     * their own.
      */
     const struct names_row *copy;
     const struct names_scheme *fused; /* the same, but the experts of a layer are in one tensor;
@@ -123,6 +124,12 @@ int names_add_layer (struct names *names, const struct names_scheme *scheme,
 
 /* The foreign tensor that holds a parameter, or the first of them. */
 const struct names_tensor *names_first_of (const struct names *names, size_t param);
+
+/* The name in tables of the first product of an expert. */
+extern const char names_expert_fc1[];
+
+/* Does the scheme have the experts of a layer in one tensor? */
+bool names_are_fused (const struct names_scheme *scheme);
 
 /* The first row for a parameter by its name in tables; NULL: none.  names_own has no rows. */
 const struct names_row *names_row_of (const struct names_scheme *scheme, const char *ours);

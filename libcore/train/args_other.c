@@ -182,8 +182,8 @@ const struct args_other args_other_table[] = {
     ABSENT ("moe-router-padding-for-quantization", fp8_storage),
     ABSENT ("moe-router-padding-for-fp8", fp8_storage),
     ABSENT ("moe-pad-experts-for-cuda-graph-inference", gpt_only),
-    ABSENT ("moe-enable-routing-replay", "routing is computed; in Megatron-LM too it is a program, "
-                                         "not its training script, that hands over another"),
+    NEEDLESS ("moe-enable-routing-replay", "a routing to replay is handed over by a program, "
+                                           "not by a training script"),
     ABSENT ("overlap-moe-expert-parallel-comm", one_pass),
     ABSENT ("ep-overlap-early-attn-memory-release", one_pass),
     ABSENT ("overlap-dispatch-backward-with-experts-wgrad", whole_backward),

@@ -9,9 +9,10 @@
  *         experts granularity / topk
  *     each weight times s^(1/3) with a gate or a squared ReLU, else s^(1/2).
  *
- * Everything else is loaded as it is.  The router, which the dense model lacks, begins with random
- * numbers that are the same for the experts e granularity to (e + 1) granularity - 1, so that a
- * token is sent to all parts of the dense layer (gpt_moe.c).
+ * This takes probabilities to multiply what experts make; with those that multiply what experts
+ * read the outputs differ more.  Everything else is loaded as it is.  The router, which the dense
+ * model lacks, begins with random numbers that are the same for the experts e granularity to
+ * (e + 1) granularity - 1, so that a token is sent to all parts of the dense layer (gpt_moe.c).
  */
 #ifndef LIBCORE_TRAIN_UPCYCLE_H
 #define LIBCORE_TRAIN_UPCYCLE_H

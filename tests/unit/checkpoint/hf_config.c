@@ -170,6 +170,9 @@ static const struct {
     { deepseek, "{\"n_routed_experts\":16,\"first_k_dense_replace\":3,\"num_key_value_heads\":4}",
       "num-layers=3" },
     { deepseek, "{\"n_routed_experts\":256,\"num_key_value_heads\":null}", "num-layers=3" },
+    { deepseek, "{\"num_nextn_predict_layers\":2}", "mtp-num-layers=2" },
+    { deepseek, "{\"num_nextn_predict_layers\":null}", "!mtp-num-layers" },
+    { deepseek, "{\"num_nextn_predict_layers\":0}", "!mtp-num-layers" },
     { deepseek, "{\"rope_scaling\":{\"type\":\"yarn\",\"factor\":40,\"beta_fast\":32,"
       "\"beta_slow\":1,\"mscale\":1.0,\"mscale_all_dim\":1.0,"
       "\"original_max_position_embeddings\":4096}}",
@@ -272,6 +275,9 @@ static const struct {
     { llama, "{\"num_attention_heads\":5,\"num_key_value_heads\":5}",
       "hidden_size is 32: want a multiple" },
     { llama, "{\"num_key_value_heads\":3}", "num_key_value_heads is 3: want a divisor" },
+    { deepseek, "{\"num_nextn_predict_layers\":-1}",
+      "num_nextn_predict_layers is -1: want a whole number, 0 or more" },
+    { deepseek, "{\"num_nextn_predict_layers\":\"1\"}", "num_nextn_predict_layers is \"1\"" },
     { llama, "{\"rms_norm_eps\":\"x\"}", "rms_norm_eps is \"x\": want a number" },
     { llama, "{\"tie_word_embeddings\":1}", "tie_word_embeddings is 1: want true or false" },
     { llama, "{\"attention_bias\":true}", "attention_bias is true: linear layers" },

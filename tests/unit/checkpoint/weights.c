@@ -456,6 +456,12 @@ static void test_count (void)
     c.moe.experts = 3;
     ok (weights_check_count (&w, &c, &err) == -1
             && strstr (err.text, "3 layers of 3 experts, but 6 tensors"), "refused: %s", err.text);
+    c = (struct model_config){ .num_layers = 3, .mtp_num_layers = 4 };
+    ok (weights_check_count (&w, &c, &err) == -1 && strstr (err.text, "7 layers, but 6"),
+        "refused: %s", err.text);
+    c = (struct model_config){ .num_layers = 3, .mtp_num_layers = 1, .moe = { .experts = 2 } };
+    ok (weights_check_count (&w, &c, &err) == -1
+            && strstr (err.text, "4 layers of 2 experts, but 6 tensors"), "refused: %s", err.text);
 }
 
 /* One tensor renamed: missing there, unknown here. */

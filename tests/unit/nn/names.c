@@ -166,6 +166,71 @@ static void test_experts (void)
     names_destroy (names);
 }
 
+/* All experts of a layer in one tensor: each has a slice of it. */
+static void test_fused_experts (void)
+{
+    struct model_config c = with_experts ();
+    struct mg_error err = { "" };
+    struct names *names = names_create (&names_llama_fused, &c, &err);
+    int slices = 0, at = 0;
+
+    if (!names)
+        bail_out ("%s", err.text);
+    for (size_t i = 0; i < names->num_tensors; i++) {
+        const struct names_tensor *t = &names->tensor[i];
+
+        if (strcmp (t->name, "model.layers.1.mlp.experts.gate_up_proj") == 0 && t->slices == EXPERTS
+            && t->slice == slices && t->num_runs == 2 && t->shape[0] == 2 * EXPERT_FFN
+            && t->shape[1] == 6)
+            slices++;
+        at += t->slices > 0;
+    }
+    is_int (slices, EXPERTS, "a slice for each expert");
+    is_int (at, 2 * EXPERTS, "of two tensors");
+    ok (names_are_fused (&names_llama_fused) && names_are_fused (&names_deepseek_fused)
+            && !names_are_fused (&names_llama) && !names_are_fused (&names_mixtral)
+            && !names_are_fused (&names_deepseek) && !names_are_fused (&names_gpt2)
+            && !names_are_fused (&names_own), "schemes with such tensors");
+    names_destroy (names);
+}
+
+/* Layers for multi-token prediction are numbered behind the others, and have copies. */
+static void test_mtp (void)
+{
+    struct model_config c = with_experts ();
+    struct mg_error err = { "" };
+
+    c.mtp_num_layers = 2;
+    c.tied_embeddings = true;
+    c.qk_norm = true;
+    c.latent = (struct model_latent){ true, .kv_rank = 4, .qk_dim = 3, .rope_dim = 2, .v_dim = 7 };
+    for (int tied = 0; tied < 2; tied++) {
+        struct names *names;
+        size_t first;
+        int at;
+
+        c.tied_embeddings = tied;
+        if (!(names = names_create (&names_deepseek, &c, &err)))
+            bail_out ("%s", err.text);
+        first = names->num_tensors - names->num_copies;
+        check_place (names, "model.layers.3.eh_proj.weight", 6, 12, "mtp.layers.1.eh_proj.weight",
+                     0);
+        check_place (names, "model.layers.2.mlp.experts.1.up_proj.weight", EXPERT_FFN, 6,
+                     "mtp.layers.0.mtp_model_layer.mlp.experts.local_experts.1.linear_fc1.weight",
+                     EXPERT_FFN);
+        is_int (names->num_copies, 4, "copies of two parameters in two layers");
+        at = find (names, "model.layers.3.shared_head.head.weight");
+        ok (at >= (int)first
+                && strcmp (names->param[names->tensor[at].param].name,
+                           tied ? "embedding.word_embeddings.weight" : "output_layer.weight") == 0,
+            "the output layer, %s", tied ? "which is the word embedding" : "of its own");
+        names_destroy (names);
+    }
+    errno = 0;
+    c.latent.on = false;
+    ok (!names_create (&names_llama, &c, &err) && errno == EINVAL, "refused: %s", err.text);
+}
+
 /* The state of routers. */
 static void test_routers (void)
 {
@@ -431,6 +496,8 @@ int main (void)
     test_gpt2 ();
     test_deepseek ();
     test_experts ();
+    test_fused_experts ();
+    test_mtp ();
     test_routers ();
     test_format ();
     test_fused ();
