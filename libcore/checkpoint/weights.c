@@ -321,7 +321,7 @@ static int check_copy (const struct weights *w, const struct names *names,
                          "for both", full, of_full);
 }
 
-/* Check the tensors of layer 'i' that hold all of its experts, by the sizes of the first. */
+/* Check the sizes of the tensor of layer 'i' that holds the first products of all its experts. */
 static int check_fused (const struct weights *w, const struct model_config *c, int i,
                         struct mg_error *err)
 {
@@ -354,13 +354,14 @@ int weights_check_count (const struct weights *w, const struct model_config *c,
     if ((uint64_t)layers > n)
         return mg_error_set (err, EINVAL, "%" PRId64 " layers, but %zu tensors", layers, n);
     sparse = moe_num_layers (moe, c->num_layers);
-    if (gpt_has_experts (c, c->num_layers)) // those for multi-token prediction
+    if (c->mtp_num_layers > 0 && gpt_has_experts (c, c->num_layers))
         sparse += c->mtp_num_layers;
-    if (sparse > 0 && names_are_fused (w->scheme)) {
-        for (int i = 0; i < c->num_layers; i++) {
-            if (moe_layer (moe, i))
-                return check_fused (w, c, i, err);
+    if (names_are_fused (w->scheme)) {
+        for (int i = 0; i < (int)layers; i++) {
+            if (gpt_has_experts (c, i) && check_fused (w, c, i, err) < 0)
+                return -1;
         }
+        return 0;
     }
     if (sparse > 0 && (uint64_t)moe->experts > n / (uint64_t)sparse)
         return mg_error_set (err, EINVAL, "%" PRId64 " layers of %d experts, but %zu tensors",
