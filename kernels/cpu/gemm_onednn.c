@@ -3,9 +3,9 @@
  * A primitive is made when a shape is first used and kept; using it again only sets a few
  * pointers.
  *
- * float32: oneDNN divides the work, and decides by shape and number of threads how k is
- * divided, so results may differ in rounding between numbers of threads (not between
- * runs).  With 16-bit types the product is cut into blocks of C here, by its size alone,
+ * float32: large products are dealt out to the threads by rows or columns of C, and oneDNN divides
+ * the others; either decides by shape and number of threads how k is divided, so results may differ
+ * in rounding between numbers of threads (not between runs).  With 16-bit types the product is cut into blocks of C here, by its size alone,
  * and oneDNN computes each on one thread: that costs about 4% (256 rows, layers of 768 to
  * 50304 features) and the result does not depend on the number of threads.
  *
@@ -396,27 +396,84 @@ static bool is_wide (const struct kern_gemm *a)
     return a->dtype == MG_FLOAT32 && a->c_dtype == MG_FLOAT32;
 }
 
-/* float32 with B as stored, and not small: the product primitive reads B in place, which
+/* Rows or columns of C of a thread's share: at least, and a multiple of. */
+enum { SHARE = 256, SHARE_STEP = 16 };
+
+static int64_t long_side (const struct kern_gemm *a)
+{
+    return a->m > a->n ? a->m : a->n;
+}
+
+/* Whether each thread computes a share of C of its own. */
+static bool is_dealt (const struct onednn *o, const struct kern_gemm *a)
+{
+    return o->threads > 1 && long_side (a) >= SHARE * (int64_t)o->threads;
+}
+
+/* float32 that is not small: with B as stored, the product primitive reads B in place, which
  * costs up to a third where its rows lie multiples of 4096 bytes apart; dnnl_sgemm copies
  * B, and was as fast or faster in all shapes measured (18 layers of 64 to 5120 features,
- * 64 to 1024 rows).  With B transposed it is the other way round, but for large products: from 512
- * rows a thread and 2048 columns on, dnnl_sgemm was 1.01 to 1.16 times as fast in 25 of 26 shapes
- * and 0.95 times in the other (k 768 to 2048, n 2048 to 50304, 1024 to 4096 rows, 2 threads).
+ * 64 to 1024 rows).  With B transposed, dnnl_sgemm is as fast or faster only where threads are dealt
+ * shares (0.97 to 1.05 times as fast with 256 and 1024 rows), or by one thread from 512 rows and 2048
+ * columns on (1.01 to 1.16 times).
  */
 static bool is_for_sgemm (const struct onednn *o, const struct kern_gemm *a)
 {
-    bool large = a->m >= 512 * (int64_t)o->threads && a->n >= 2048;
+    bool large = a->m >= 512 && a->n >= 2048;
 
-    return is_wide (a) && !a->bias && (!a->trans_b || large) && a->n * a->k >= 1 << 18;
+    return is_wide (a) && !a->bias && a->n * a->k >= 1 << 18
+           && (!a->trans_b || is_dealt (o, a) || (o->threads == 1 && large));
 }
 
-static int run_sgemm (const struct kern_gemm *a, struct mg_error *err)
+static dnnl_status_t sgemm (const struct kern_gemm *a)
 {
-    dnnl_status_t status
-        = dnnl_sgemm (a->trans_a ? 'T' : 'N', a->trans_b ? 'T' : 'N', a->m, a->n, a->k, 1, a->a,
-                      a->lda, a->b, a->ldb, a->accumulate ? 1 : 0, a->c, a->ldc);
+    return dnnl_sgemm (a->trans_a ? 'T' : 'N', a->trans_b ? 'T' : 'N', a->m, a->n, a->k, 1, a->a,
+                       a->lda, a->b, a->ldb, a->accumulate ? 1 : 0, a->c, a->ldc);
+}
 
-    return status == dnnl_success ? 0 : fail (err, "a product", status);
+/* Share 'i' of 'shares' of a product: rows of C, or columns if there are more of these. */
+static struct kern_gemm share_of (const struct kern_gemm *a, int i, int shares)
+{
+    int64_t side = long_side (a), steps = (side + SHARE_STEP - 1) / SHARE_STEP;
+    int64_t first = steps * i / shares * SHARE_STEP;
+    int64_t end = cpu_min (side, steps * (i + 1) / shares * SHARE_STEP);
+    struct kern_gemm share = *a;
+
+    if (a->m >= a->n) {
+        share.m = end - first;
+        share.a = (const float *)a->a + (a->trans_a ? first : first * a->lda);
+        share.c = (float *)a->c + first * a->ldc;
+    } else {
+        share.n = end - first;
+        share.b = (const float *)a->b + (a->trans_b ? first * a->ldb : first);
+        share.c = (float *)a->c + first;
+    }
+    return share;
+}
+
+/* oneDNN's own division of a product has threads copy the same rows, and wait for each other: shares
+ * of C were 1.00 to 1.06 times as fast in 14 of 15 products of a model (5 layers of 768 to 32000
+ * features, 1024 rows, 2 threads), and 0.98 times in the other.
+ */
+static int run_sgemm (const struct onednn *o, const struct kern_gemm *a, struct mg_error *err)
+{
+    dnnl_status_t failure = dnnl_success;
+
+    if (!is_dealt (o, a)) {
+        failure = sgemm (a);
+        return failure == dnnl_success ? 0 : fail (err, "a product", failure);
+    }
+#pragma omp parallel for num_threads (o->threads)
+    for (int i = 0; i < o->threads; i++) {
+        struct kern_gemm share = share_of (a, i, o->threads);
+        dnnl_status_t status = sgemm (&share);
+
+        if (status != dnnl_success) {
+#pragma omp atomic write
+            failure = status;
+        }
+    }
+    return failure == dnnl_success ? 0 : fail (err, "a product", failure);
 }
 
 /* The primitive for a product, which is run by one thread if 'alone' is set. NULL, and no text if
@@ -597,7 +654,7 @@ static int onednn_run (void *impl, const struct kernels *k, const struct kern_ge
     if (!is_wide (a))
         result = run_blocks (o, k, a, err);
     else
-        result = is_for_sgemm (o, a) ? run_sgemm (a, err) : run_product (o, k, a, err);
+        result = is_for_sgemm (o, a) ? run_sgemm (o, a, err) : run_product (o, k, a, err);
     cpu_set_threads (before);
     return result;
 }
@@ -669,7 +726,7 @@ static int onednn_run_block (void *impl, const void *block, int thread, void *sc
 
 static int onednn_single (const struct kern_gemm *a)
 {
-    return run_sgemm (a, NULL);
+    return sgemm (a) == dnnl_success ? 0 : -1;
 }
 
 static void onednn_destroy (void *impl)
