@@ -22,20 +22,25 @@ struct part {
     void *copy; /* [n] */
 };
 
-/* How many floats ahead of an update memory is fetched (1.06 times as fast, with AVX-512). */
+/* An update of element i fetches element i + AHEAD from memory.  Measured with AVX-512, that is
+ * 1.06 times as fast.
+ */
 enum { AHEAD = 512 };
 
-VEC_INLINE void update (const struct part *a, const struct scalars *s, const bool copy,
-                        const enum mg_dtype type)
+VEC_INLINE void fetch (const struct part *a, int64_t i)
+{
+    __builtin_prefetch (a->grad + i);
+    __builtin_prefetch (a->m + i, 1);
+    __builtin_prefetch (a->v + i, 1);
+    __builtin_prefetch (a->param + i, 1);
+}
+
+/* 'cached': the arrays lie in the cache, and nothing is fetched. */
+VEC_INLINE void update (const struct part *a, const struct scalars *s, const bool cached,
+                        const bool copy, const enum mg_dtype type)
 {
     for (int64_t i = 0; i < a->n; i += VEC) {
         int64_t left = a->n - i;
-
-        __builtin_prefetch (a->grad + i + AHEAD);
-        __builtin_prefetch (a->m + i + AHEAD, 1);
-        __builtin_prefetch (a->v + i + AHEAD, 1);
-        __builtin_prefetch (a->param + i + AHEAD, 1);
-
         vf g = vec_load_part (a->grad + i, left) * s->scale;
         vf m = s->beta1 * vec_load_part (a->m + i, left) + s->rest1 * g;
         vf v = s->beta2 * vec_load_part (a->v + i, left) + s->rest2 * (g * g);
@@ -47,6 +52,8 @@ VEC_INLINE void update (const struct part *a, const struct scalars *s, const boo
         vec_store_part (a->param + i, p, left);
         if (copy)
             vec_put (a->copy, i, p, left, type);
+        if (!cached && left > AHEAD)
+            fetch (a, i + AHEAD);
     }
 }
 
@@ -65,9 +72,9 @@ static void update_block (const struct kern_adamw *a, const struct scalars *s,
     };
 
     if (a->copy)
-        VEC_TYPED (a->copy_dtype, update, &part, s, true);
+        VEC_TYPED (a->copy_dtype, update, &part, s, false, true);
     else
-        update (&part, s, false, MG_FLOAT32);
+        update (&part, s, false, false, MG_FLOAT32);
 }
 
 /* --- any types --- */
@@ -87,7 +94,7 @@ static void compute_chunk (const struct kern_adamw *a, const struct scalars *s,
     state_get (&a->m, begin, n, new->m);
     state_get (&a->v, begin, n, new->v);
     VEC_TYPED (a->grad_dtype, state_widen, a->grad, begin, n, new->grad);
-    update (&part, s, false, MG_FLOAT32);
+    update (&part, s, true, false, MG_FLOAT32);
 }
 
 /* In place, but with new scales. */

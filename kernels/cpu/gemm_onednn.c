@@ -3,12 +3,12 @@
  * A primitive is made when a shape is first used and kept; using it again only sets a few
  * pointers.
  *
- * float32: large products are dealt out to the threads by rows or columns of C, and oneDNN divides
- * the others.  How k is divided depends on the shape and on the number of threads, so results may
- * differ in rounding between numbers of threads (not between runs).  With 16-bit types the product
- * is cut into blocks of C here, by its size alone, and oneDNN computes each on one thread: that
- * costs about 4% (256 rows, layers of 768 to 50304 features) and the result does not depend on the
- * number of threads.
+ * float32: each thread computes a share of the rows or columns of C of a large product.  oneDNN
+ * divides the other products.  How k is divided depends on the shape and on the number of threads,
+ * so results may differ in rounding between numbers of threads (not between runs).  With 16-bit
+ * types the product is cut into blocks of C here, by its size alone, and oneDNN computes each on
+ * one thread: that costs about 4% (256 rows, layers of 768 to 50304 features) and the result does
+ * not depend on the number of threads.
  *
  * Where the processor has no products of a 16-bit type, oneDNN emulates them, six times
  * slower than in float32; cpu_gemm_ref() is left to do these.
@@ -397,8 +397,8 @@ static bool is_wide (const struct kern_gemm *a)
     return a->dtype == MG_FLOAT32 && a->c_dtype == MG_FLOAT32;
 }
 
-/* A thread's share of C: its least rows and columns, and what divides the rows or columns that are
- * dealt out.
+/* The smallest share of C that a thread computes by itself is LONG_SHARE x SHORT_SHARE.  Shares
+ * are cut at multiples of SHARE_STEP rows or columns.
  */
 enum { LONG_SHARE = 256, SHORT_SHARE = 128, SHARE_STEP = 16 };
 
@@ -407,19 +407,22 @@ static int64_t long_side (const struct kern_gemm *a)
     return a->m > a->n ? a->m : a->n;
 }
 
-/* Whether each thread computes a share of C of its own. */
+/* True if each thread computes a share of C. */
 static bool is_dealt (const struct onednn *o, const struct kern_gemm *a)
 {
     return o->threads > 1 && long_side (a) >= LONG_SHARE * (int64_t)o->threads
            && cpu_min (a->m, a->n) >= SHORT_SHARE;
 }
 
-/* float32 that is not small: with B as stored, the product primitive reads B in place, which
- * costs up to a third where its rows lie multiples of 4096 bytes apart; dnnl_sgemm copies
- * B, and was as fast or faster in all shapes measured (18 layers of 64 to 5120 features,
- * 64 to 1024 rows).  With B transposed, dnnl_sgemm is as fast or faster only where threads are
- * dealt shares (0.97 to 1.05 times as fast with 256 and 1024 rows), or by one thread from 512 rows
- * and 2048 columns on (1.01 to 1.16 times).
+/* True if dnnl_sgemm computes the product, and not a primitive.
+ *
+ * B as stored: the primitive reads B in place, which costs up to a third if the rows of B lie
+ * multiples of 4096 bytes apart.  dnnl_sgemm copies B, and was as fast or faster in all shapes
+ * measured (18 layers of 64 to 5120 features, 64 to 1024 rows).
+ *
+ * B transposed: dnnl_sgemm is as fast as the primitive if every thread computes a share (0.97 to
+ * 1.05 times as fast, 256 and 1024 rows), and faster on one thread from 512 rows and 2048 columns
+ * on (1.01 to 1.16 times).
  */
 static bool is_for_sgemm (const struct onednn *o, const struct kern_gemm *a)
 {
@@ -455,18 +458,15 @@ static struct kern_gemm share_of (const struct kern_gemm *a, int i, int shares)
     return share;
 }
 
-/* oneDNN's own division of a product has threads copy the same rows, and wait for each other.
- * Shares of C were 1.00 to 1.06 times as fast in 14 of 15 products of a model (5 layers of 768 to
- * 32000 features, 1024 rows, 2 threads), and 0.98 times in the other.
+/* Each thread calls dnnl_sgemm for a share.  If oneDNN divides a product, its threads copy the
+ * same rows and wait for each other.  Shares were 1.00 to 1.06 times as fast in 14 of 15 products
+ * of a model (5 layers of 768 to 32000 features, 1024 rows, 2 threads), and 0.98 times in the
+ * other.
  */
-static int run_sgemm (const struct onednn *o, const struct kern_gemm *a, struct mg_error *err)
+static dnnl_status_t run_shares (const struct onednn *o, const struct kern_gemm *a)
 {
     dnnl_status_t failure = dnnl_success;
 
-    if (!is_dealt (o, a)) {
-        failure = sgemm (a);
-        return failure == dnnl_success ? 0 : fail (err, "a product", failure);
-    }
 #pragma omp parallel for num_threads (o->threads)
     for (int i = 0; i < o->threads; i++) {
         struct kern_gemm share = share_of (a, i, o->threads);
@@ -477,7 +477,14 @@ static int run_sgemm (const struct onednn *o, const struct kern_gemm *a, struct 
             failure = status;
         }
     }
-    return failure == dnnl_success ? 0 : fail (err, "a product", failure);
+    return failure;
+}
+
+static int run_sgemm (const struct onednn *o, const struct kern_gemm *a, struct mg_error *err)
+{
+    dnnl_status_t status = is_dealt (o, a) ? run_shares (o, a) : sgemm (a);
+
+    return status == dnnl_success ? 0 : fail (err, "a product", status);
 }
 
 /* The primitive for a product, which is run by one thread if 'alone' is set. NULL, and no text if
