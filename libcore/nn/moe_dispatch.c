@@ -1,20 +1,10 @@
 /* moe_dispatch.c - from tokens to the rows of experts and back: the phases of an all-to-all, and
  * those that every dispatch begins with
- *
- * Further rounds keep nothing.  Their backward pass sends the rows of the tokens again, and the
- * experts compute again what they have to.
  */
 
 #include "libcore/device/device.h"
 #include "libcore/nn/moe_exchange.h"
 #include "libcore/nn/router.h"
-
-/* Where this rank's rows are in a tensor of its own rows, or of all tokens. */
-static void *own_rows (const struct pass *pass, const struct tensor *t)
-{
-    return t->shape[0] == pass->shape->rows ? tensor_at (t, 0)
-                                            : nn_own_rows (pass->nn, pass->shape, t);
-}
 
 /* --- places of the sender's rows, and the counts of all ranks --- */
 
@@ -114,7 +104,7 @@ static int weigh_bwd (const struct pass *pass, const struct phase *phase, struct
         return -1;
     return scale (pass, phase, pass_tensor (pass, phase, MOE_DWEIGHED),
                   phase->op == &op_moe_weigh_add,
-                  own_rows (pass, pass_tensor (pass, phase, MOE_DX)), err);
+                  nn_own_rows (nn, pass->shape, pass_tensor (pass, phase, MOE_DX)), err);
 }
 
 #define WEIGH_OPERANDS(dx)                                    \
@@ -210,7 +200,7 @@ static int permute_bwd (const struct pass *pass, const struct phase *phase, stru
     if (nn_leave_wait (nn, err) < 0
         || collect (pass, phase, pass_tensor (pass, phase, MOE_DSENT),
                     phase->op == &op_moe_permute_add,
-                    own_rows (pass, pass_tensor (pass, phase, MOE_DX)), err) < 0)
+                    nn_own_rows (nn, pass->shape, pass_tensor (pass, phase, MOE_DX)), err) < 0)
         return -1;
     return kern_row_gather (nn->kern, &k, nn->compute, err);
 }
@@ -251,7 +241,7 @@ static int unpermute_fwd (const struct pass *pass, const struct phase *phase,
 {
     return collect (pass, phase, pass_tensor (pass, phase, MOE_SENT),
                     phase->op == &op_moe_unpermute_add,
-                    own_rows (pass, pass_tensor (pass, phase, MOE_Y)), err);
+                    nn_own_rows (pass->nn, pass->shape, pass_tensor (pass, phase, MOE_Y)), err);
 }
 
 static int unpermute_bwd (const struct pass *pass, const struct phase *phase,
@@ -442,46 +432,40 @@ static int64_t num_rounds (const struct pass *pass)
     return pass->nn->kern->tape ? 2 : moe_rounds (&r);
 }
 
-/* The way of a round's rows to the experts, up to the activation. */
-static int there (const struct pass *pass, const struct phase *phase, int64_t round,
-                  const struct moe_kept *kept, struct mg_error *err)
+static int take_rows (const struct pass *pass, const struct phase *phase, int64_t round,
+                      const struct moe_kept *kept, struct mg_error *err)
 {
     if (transfer (pass, phase, round, MOE_SENT, MOE_SENT_PROB, false, err) < 0
-        || moe_transfer_wait (pass, err) < 0 || moe_take (pass, phase, round, kept, err) < 0
-        || moe_fc1_fwd (pass, phase, kept, err) < 0)
+        || moe_transfer_wait (pass, err) < 0)
         return -1;
-    return moe_act_fwd (pass, phase, kept, err);
+    return moe_take (pass, phase, round, kept, err);
 }
+
+static int give_gradients (const struct pass *pass, const struct phase *phase, int64_t round,
+                           struct mg_error *err)
+{
+    if (send_gradients (pass, phase, round, err) < 0)
+        return -1;
+    return moe_transfer_wait (pass, err);
+}
+
+static const struct moe_way way = {
+    .rounds = num_rounds,
+    .take_rows = take_rows,
+    .give_rows = send_back,
+    .send_again = permute_fwd,
+    .take_gradient = take_gradient,
+    .give_gradients = give_gradients,
+};
 
 static int more_fwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
-    const struct moe_kept kept = moe_kept_of (pass, phase, true);
-    int64_t rounds = num_rounds (pass);
-
-    for (int64_t i = 1; i < rounds; i++) {
-        if (there (pass, phase, i, &kept, err) < 0 || moe_fc2_fwd (pass, phase, &kept, err) < 0
-            || send_back (pass, phase, i, err) < 0)
-            return -1;
-    }
-    return 0;
+    return moe_more_fwd (&way, pass, phase, err);
 }
 
 static int more_bwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
-    const struct moe_kept kept = moe_kept_of (pass, phase, true);
-    int64_t rounds = num_rounds (pass);
-
-    if (rounds > 1 && permute_fwd (pass, phase, err) < 0)
-        return -1;
-    for (int64_t i = 1; i < rounds; i++) {
-        if (there (pass, phase, i, &kept, err) < 0 || take_gradient (pass, phase, i, err) < 0
-            || moe_fc2_bwd (pass, phase, &kept, err) < 0
-            || moe_act_bwd (pass, phase, &kept, err) < 0
-            || moe_fc1_bwd (pass, phase, &kept, err) < 0
-            || send_gradients (pass, phase, i, err) < 0 || moe_transfer_wait (pass, err) < 0)
-            return -1;
-    }
-    return 0;
+    return moe_more_bwd (&way, pass, phase, err);
 }
 
 const struct layer_op op_moe_more = {
@@ -504,21 +488,7 @@ const struct layer_op op_moe_more = {
         [MOE_SUMMANDS_PROB] = { "summands_prob", false, 0, OPERAND_SCRATCH },
         [MOE_CHUNK_ROW] = { "chunk_row", false, OPERAND_SCRATCH, OPERAND_SCRATCH },
         [MOE_CHUNK_SOURCE] = { "chunk_source", false, OPERAND_SCRATCH, OPERAND_SCRATCH },
-        [MOE_MORE_INPUT] = { "input", false, OPERAND_SCRATCH, OPERAND_SCRATCH },
-        [MOE_MORE_PROB] = { "prob", false, OPERAND_SCRATCH, OPERAND_SCRATCH },
-        [MOE_MORE_BEGIN] = { "begin", false, OPERAND_SCRATCH, OPERAND_SCRATCH },
-        [MOE_MORE_FC1] = { "fc1", false, OPERAND_SCRATCH, OPERAND_SCRATCH },
-        [MOE_MORE_ACT] = { "act", false, OPERAND_SCRATCH, OPERAND_SCRATCH },
-        [MOE_OUT] = { "out", false, OPERAND_SCRATCH, 0 },
-        [MOE_DOUT] = { "dout", false, 0, OPERAND_SCRATCH },
-        [MOE_DACT] = { "dact", false, 0, OPERAND_SCRATCH },
-        [MOE_DFC1] = { "dfc1", false, 0, OPERAND_SCRATCH },
-        [MOE_DINPUT] = { "dinput", false, 0, OPERAND_SCRATCH },
-        [MOE_DINPUT_PROB] = { "dprob", false, 0, OPERAND_SCRATCH },
-        [MOE_FC1_WEIGHT] = { "fc1_weight", true, MOE_READ, MOE_READ | OPERAND_ADD },
-        [MOE_FC1_BIAS] = { "fc1_bias", true, MOE_READ, MOE_READ | OPERAND_ADD },
-        [MOE_FC2_WEIGHT] = { "fc2_weight", true, MOE_READ, MOE_READ | OPERAND_ADD },
-        [MOE_FC2_BIAS] = { "fc2_bias", true, MOE_READ, MOE_READ | OPERAND_ADD },
+        MOE_MORE_OPERANDS,
     },
     .fwd = more_fwd,
     .bwd = more_bwd,

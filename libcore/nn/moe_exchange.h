@@ -65,4 +65,51 @@ int moe_act_bwd (const struct pass *pass, const struct phase *phase, const struc
 int moe_fc1_bwd (const struct pass *pass, const struct phase *phase, const struct moe_kept *kept,
                  struct mg_error *err);
 
+/* How the rows of a round come to the experts of a rank and go back: what the two dispatchers do
+ * in their own ways.  Functions return 0, or -1 and an error.
+ */
+struct moe_way {
+    int64_t (*rounds) (const struct pass *pass); /* the first one counts */
+    /* The experts' rows: kept->input, prob and begin. */
+    int (*take_rows) (const struct pass *pass, const struct phase *phase, int64_t round,
+                      const struct moe_kept *kept, struct mg_error *err);
+    /* What the experts made of them, MOE_OUT, goes back to the tokens. */
+    int (*give_rows) (const struct pass *pass, const struct phase *phase, int64_t round,
+                      struct mg_error *err);
+    /* Before the backward pass of further rounds: take_rows() can be called again. */
+    int (*send_again) (const struct pass *pass, const struct phase *phase, struct mg_error *err);
+    /* The gradient of give_rows(): MOE_DOUT. */
+    int (*take_gradient) (const struct pass *pass, const struct phase *phase, int64_t round,
+                          struct mg_error *err);
+    /* That of take_rows(), from MOE_DINPUT and MOE_DINPUT_PROB, goes back to the tokens. */
+    int (*give_gradients) (const struct pass *pass, const struct phase *phase, int64_t round,
+                           struct mg_error *err);
+};
+
+/* All rounds behind the first, if there are any.  Forward they keep nothing; backward their rows
+ * are sent once more, and the experts compute once more what they have to.
+ */
+int moe_more_fwd (const struct moe_way *way, const struct pass *pass, const struct phase *phase,
+                  struct mg_error *err);
+int moe_more_bwd (const struct moe_way *way, const struct pass *pass, const struct phase *phase,
+                  struct mg_error *err);
+
+/* The operands of both, beside those that the way needs. */
+#define MOE_MORE_OPERANDS                                                                \
+    [MOE_MORE_INPUT] = { "input", false, OPERAND_SCRATCH, OPERAND_SCRATCH },             \
+    [MOE_MORE_PROB] = { "prob", false, OPERAND_SCRATCH, OPERAND_SCRATCH },               \
+    [MOE_MORE_BEGIN] = { "begin", false, OPERAND_SCRATCH, OPERAND_SCRATCH },             \
+    [MOE_MORE_FC1] = { "fc1", false, OPERAND_SCRATCH, OPERAND_SCRATCH },                 \
+    [MOE_MORE_ACT] = { "act", false, OPERAND_SCRATCH, OPERAND_SCRATCH },                 \
+    [MOE_OUT] = { "out", false, OPERAND_SCRATCH, 0 },                                    \
+    [MOE_DOUT] = { "dout", false, 0, OPERAND_SCRATCH },                                  \
+    [MOE_DACT] = { "dact", false, 0, OPERAND_SCRATCH },                                  \
+    [MOE_DFC1] = { "dfc1", false, 0, OPERAND_SCRATCH },                                  \
+    [MOE_DINPUT] = { "dinput", false, 0, OPERAND_SCRATCH },                              \
+    [MOE_DINPUT_PROB] = { "dprob", false, 0, OPERAND_SCRATCH },                          \
+    [MOE_FC1_WEIGHT] = { "fc1_weight", true, MOE_READ, MOE_READ | OPERAND_ADD },         \
+    [MOE_FC1_BIAS] = { "fc1_bias", true, MOE_READ, MOE_READ | OPERAND_ADD },             \
+    [MOE_FC2_WEIGHT] = { "fc2_weight", true, MOE_READ, MOE_READ | OPERAND_ADD },         \
+    [MOE_FC2_BIAS] = { "fc2_bias", true, MOE_READ, MOE_READ | OPERAND_ADD }
+
 #endif /* LIBCORE_NN_MOE_EXCHANGE_H */

@@ -52,12 +52,6 @@ static int combine (const struct pass *pass, const struct tensor *x, const void 
     return kern_row_combine (pass->nn->kern, &k, pass->nn->compute, err);
 }
 
-static void *own_rows (const struct pass *pass, const struct tensor *t)
-{
-    return t->shape[0] == pass->shape->rows ? tensor_at (t, 0)
-                                            : nn_own_rows (pass->nn, pass->shape, t);
-}
-
 /* --- the tokens of all ranks --- */
 
 static int gather_fwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
@@ -87,7 +81,7 @@ static int gather_bwd (const struct pass *pass, const struct phase *phase, struc
         return -1;
     return combine (pass, dall, own, pass->shape->rows, 1, NULL,
                     phase->op == &op_moe_gather_add,
-                    own_rows (pass, pass_tensor (pass, phase, MOE_DX)), err);
+                    nn_own_rows (nn, pass->shape, pass_tensor (pass, phase, MOE_DX)), err);
 }
 
 #define GATHER_OPERANDS(dx)                                   \
@@ -130,7 +124,7 @@ static int scatter_fwd (const struct pass *pass, const struct phase *phase, stru
         return -1;
     return combine (pass, all, own, pass->shape->rows, 1, NULL,
                     phase->op == &op_moe_scatter_add,
-                    own_rows (pass, pass_tensor (pass, phase, MOE_Y)), err);
+                    nn_own_rows (pass->nn, pass->shape, pass_tensor (pass, phase, MOE_Y)), err);
 }
 
 static int scatter_bwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
@@ -280,14 +274,14 @@ const struct layer_op op_moe_select = {
 };
 
 /* What the experts made of a round's rows, to the tokens. */
-static int put_rows (const struct pass *pass, const struct phase *phase, bool add,
+static int put_rows (const struct pass *pass, const struct phase *phase, int64_t round,
                      struct mg_error *err)
 {
     const struct tensor *out = pass_tensor (pass, phase, MOE_OUT);
     const struct tensor *all = pass_tensor (pass, phase, MOE_ALL_Y);
 
     return combine (pass, out, tensor_at (out, 0), all->shape[0], pass->nn->config.moe.topk,
-                    pass_data (pass, phase, MOE_ALL_ROW), add, tensor_at (all, 0), err);
+                    pass_data (pass, phase, MOE_ALL_ROW), round > 0, tensor_at (all, 0), err);
 }
 
 static int take_gradient (const struct pass *pass, const struct phase *phase, int64_t round,
@@ -302,7 +296,7 @@ static int take_gradient (const struct pass *pass, const struct phase *phase, in
 
 static int put_fwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
-    return put_rows (pass, phase, false, err);
+    return put_rows (pass, phase, 0, err);
 }
 
 static int put_bwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
@@ -330,45 +324,30 @@ const struct layer_op op_moe_put = {
 
 /* --- further rounds --- */
 
-static int there (const struct pass *pass, const struct phase *phase, int64_t round,
-                  const struct moe_kept *kept, struct mg_error *err)
+/* Here the gradients of round 1 are the first: those of round 0 are added to them later. */
+static int give_gradients (const struct pass *pass, const struct phase *phase, int64_t round,
+                           struct mg_error *err)
 {
-    if (select_rows (pass, phase, round, kept, err) < 0
-        || moe_fc1_fwd (pass, phase, kept, err) < 0)
-        return -1;
-    return moe_act_fwd (pass, phase, kept, err);
+    return put_gradients (pass, phase, round > 1, err);
 }
+
+static const struct moe_way way = {
+    .rounds = num_rounds,
+    .take_rows = select_rows,
+    .give_rows = put_rows,
+    .send_again = gather_fwd,
+    .take_gradient = take_gradient,
+    .give_gradients = give_gradients,
+};
 
 static int more_fwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
-    const struct moe_kept kept = moe_kept_of (pass, phase, true);
-    int64_t rounds = num_rounds (pass);
-
-    for (int64_t i = 1; i < rounds; i++) {
-        if (there (pass, phase, i, &kept, err) < 0 || moe_fc2_fwd (pass, phase, &kept, err) < 0
-            || put_rows (pass, phase, true, err) < 0)
-            return -1;
-    }
-    return 0;
+    return moe_more_fwd (&way, pass, phase, err);
 }
 
-/* The tokens of all ranks come once more. */
 static int more_bwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
-    const struct moe_kept kept = moe_kept_of (pass, phase, true);
-    int64_t rounds = num_rounds (pass);
-
-    if (rounds > 1 && gather_fwd (pass, phase, err) < 0)
-        return -1;
-    for (int64_t i = 1; i < rounds; i++) {
-        if (there (pass, phase, i, &kept, err) < 0 || take_gradient (pass, phase, i, err) < 0
-            || moe_fc2_bwd (pass, phase, &kept, err) < 0
-            || moe_act_bwd (pass, phase, &kept, err) < 0
-            || moe_fc1_bwd (pass, phase, &kept, err) < 0
-            || put_gradients (pass, phase, i > 1, err) < 0)
-            return -1;
-    }
-    return 0;
+    return moe_more_bwd (&way, pass, phase, err);
 }
 
 const struct layer_op op_moe_more_gathered = {
@@ -387,21 +366,7 @@ const struct layer_op op_moe_more_gathered = {
         [MOE_DALL_Y] = { "dall_y", false, 0, MOE_READ },
         [MOE_DALL_X] = { "dall_x", false, 0, OPERAND_SCRATCH },
         [MOE_DALL_PROB] = { "dall_prob", false, 0, OPERAND_SCRATCH },
-        [MOE_MORE_INPUT] = { "input", false, OPERAND_SCRATCH, OPERAND_SCRATCH },
-        [MOE_MORE_PROB] = { "prob", false, OPERAND_SCRATCH, OPERAND_SCRATCH },
-        [MOE_MORE_BEGIN] = { "begin", false, OPERAND_SCRATCH, OPERAND_SCRATCH },
-        [MOE_MORE_FC1] = { "fc1", false, OPERAND_SCRATCH, OPERAND_SCRATCH },
-        [MOE_MORE_ACT] = { "act", false, OPERAND_SCRATCH, OPERAND_SCRATCH },
-        [MOE_OUT] = { "out", false, OPERAND_SCRATCH, 0 },
-        [MOE_DOUT] = { "dout", false, 0, OPERAND_SCRATCH },
-        [MOE_DACT] = { "dact", false, 0, OPERAND_SCRATCH },
-        [MOE_DFC1] = { "dfc1", false, 0, OPERAND_SCRATCH },
-        [MOE_DINPUT] = { "dinput", false, 0, OPERAND_SCRATCH },
-        [MOE_DINPUT_PROB] = { "dprob", false, 0, OPERAND_SCRATCH },
-        [MOE_FC1_WEIGHT] = { "fc1_weight", true, MOE_READ, MOE_READ | OPERAND_ADD },
-        [MOE_FC1_BIAS] = { "fc1_bias", true, MOE_READ, MOE_READ | OPERAND_ADD },
-        [MOE_FC2_WEIGHT] = { "fc2_weight", true, MOE_READ, MOE_READ | OPERAND_ADD },
-        [MOE_FC2_BIAS] = { "fc2_bias", true, MOE_READ, MOE_READ | OPERAND_ADD },
+        MOE_MORE_OPERANDS,
     },
     .fwd = more_fwd,
     .bwd = more_bwd,

@@ -74,7 +74,9 @@ int64_t nn_own_row (const struct nn *nn, const struct nn_shape *shape)
 void *nn_own_rows (const struct nn *nn, const struct nn_shape *shape,
                    const struct tensor *all)
 {
-    return tensor_at (all, nn_own_row (nn, shape) * all->shape[1]);
+    int64_t first = all->shape[0] == shape->rows ? 0 : nn_own_row (nn, shape);
+
+    return tensor_at (all, first * all->shape[1]);
 }
 
 static int reduce (const struct nn *nn, const struct nn_shape *shape, struct tensor *partial,

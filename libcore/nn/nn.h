@@ -219,8 +219,8 @@ struct nn_heads {
  */
 struct nn_heads nn_heads (const struct nn *nn, enum heads which, bool fused);
 
-/* Returns the first of this rank's rows among those of all tokens; returns this rank's rows in a
- * buffer of all tokens.
+/* Returns the first of this rank's rows among those of all tokens; returns this rank's rows in
+ * 'all', which has the rows of all tokens, or of this rank alone.
  */
 int64_t nn_own_row (const struct nn *nn, const struct nn_shape *shape);
 void *nn_own_rows (const struct nn *nn, const struct nn_shape *shape,
