@@ -204,6 +204,41 @@ void plan_part_words (const struct cmd_option *options, int argc, char **argv, i
     }
 }
 
+int plan_run_model (const struct plan_model_part *part, void *request, int argc, char **argv)
+{
+    char **words = calloc (2 * (size_t)argc + 2, sizeof (*words)), **rest = words + argc + 1;
+    int num_own = 0, num_rest = 0, status = 0;
+    struct plan_common common = { 0 };
+    const struct cmd_option_table tables[] = {
+        { part->options, request },
+        { plan_common_options, &common },
+    };
+    struct train_args args = { .files = NULL };
+    struct mg_error err = { .text = "" };
+
+    if (!words) {
+        fprintf (stderr, "megatron: out of memory\n");
+        return PLAN_IMPOSSIBLE;
+    }
+    plan_part_words (part->options, argc, argv, &num_own, words, &num_rest, rest);
+    if (cmd_options_read (tables, 2, num_own, words, &err) < 0)
+        status = plan_usage_error (argv[0], &err);
+    else if (common.help) {
+        fputs (part->usage, stdout);
+        cmd_options_help (tables, 2);
+    }
+    else if (train_args_read (num_rest, rest, &args, &err) < 0
+             || part->check (request, &args, &err) < 0)
+        status = plan_usage_error (argv[0], &err);
+    else if (part->show (request, common.json, &args, &err) < 0) {
+        fprintf (stderr, "megatron: %s\n", err.text);
+        status = PLAN_IMPOSSIBLE;
+    }
+    train_args_clear (&args);
+    free (words);
+    return status;
+}
+
 /* What no model can do without. */
 const char *plan_missing_argument (const struct train_args *args)
 {

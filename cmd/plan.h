@@ -64,10 +64,25 @@ extern const struct cmd_option plan_common_options[];
 void plan_part_words (const struct cmd_option *options, int argc, char **argv, int *num_own,
                       char **own, int *num_rest, char **rest);
 
+/* A part whose command line has options of its own, and megatron train's arguments of a model.
+ * Its functions return 0, or -1 and a text.
+ */
+struct train_args;
+struct plan_model_part {
+    const struct cmd_option *options; /* they fill the request */
+    const char *usage;                /* what --help prints before the options */
+    /* Refuse a wrong command line. */
+    int (*check) (const void *request, const struct train_args *args, struct mg_error *err);
+    /* Print the plan. */
+    int (*show) (void *request, bool json, const struct train_args *args, struct mg_error *err);
+};
+
+/* Read the command line into 'request' and run the part; returns the exit status. */
+int plan_run_model (const struct plan_model_part *part, void *request, int argc, char **argv);
+
 /* The first argument that no model can do without and that is missing: "--num-layers"; NULL:
  * all are there.
  */
-struct train_args;
 const char *plan_missing_argument (const struct train_args *args);
 
 /* The row of one of megatron train's arguments, for a table whose target is a struct

@@ -52,15 +52,12 @@ static const struct cmd_option graphs_options[] = {
     { NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
-static void print_help (const struct cmd_option_table *tables, int ntables)
-{
-    printf ("Usage: megatron plan graphs MODEL-ARGUMENT... [OPTION...]\n\n"
-            "Print what device graphs every rank of a run captures, how large they are, and how\n"
-            "they grow, without running it.\n"
-            "A MODEL-ARGUMENT is one of megatron train's; --cuda-graph-impl says what is\n"
-            "captured.\n\n");
-    cmd_options_help (tables, ntables);
-}
+static const char graphs_usage[] =
+    "Usage: megatron plan graphs MODEL-ARGUMENT... [OPTION...]\n\n"
+    "Print what device graphs every rank of a run captures, how large they are, and how\n"
+    "they grow, without running it.\n"
+    "A MODEL-ARGUMENT is one of megatron train's; --cuda-graph-impl says what is\n"
+    "captured.\n\n";
 
 /* --- planning --- */
 
@@ -145,9 +142,9 @@ static int draw (const struct plan_graphs *g, int group, const char *path, struc
 
 /* --- the command --- */
 
-static int show (struct request *r, bool json, const struct train_args *args,
-                 struct mg_error *err)
+static int show (void *request, bool json, const struct train_args *args, struct mg_error *err)
 {
+    struct request *r = request;
     struct plan_graphs g = { .n = 1 };
     struct plan_memory_row *row = NULL, *stage = NULL;
     int rc = plan_memory_world (&r->ranks, args, err), group = 0;
@@ -174,36 +171,16 @@ static int show (struct request *r, bool json, const struct train_args *args,
     return rc;
 }
 
+static int check (const void *request, const struct train_args *args, struct mg_error *err)
+{
+    (void)request;
+    return plan_memory_check (args, err);
+}
+
 int plan_graphs (int argc, char **argv)
 {
-    char **words = calloc (2 * (size_t)argc + 2, sizeof (*words)), **rest = words + argc + 1;
-    int num_own = 0, num_rest = 0, status = 0;
+    static const struct plan_model_part part = { graphs_options, graphs_usage, check, show };
     struct request r = { .ranks = { .rank = -1 } };
-    struct plan_common common = { 0 };
-    const struct cmd_option_table tables[] = {
-        { graphs_options, &r },
-        { plan_common_options, &common },
-    };
-    struct train_args args = { .files = NULL };
-    struct mg_error err = { .text = "" };
 
-    if (!words) {
-        fprintf (stderr, "megatron: out of memory\n");
-        return PLAN_IMPOSSIBLE;
-    }
-    plan_part_words (graphs_options, argc, argv, &num_own, words, &num_rest, rest);
-    if (cmd_options_read (tables, 2, num_own, words, &err) < 0)
-        status = plan_usage_error (argv[0], &err);
-    else if (common.help)
-        print_help (tables, 2);
-    else if (train_args_read (num_rest, rest, &args, &err) < 0
-             || plan_memory_check (&args, &err) < 0)
-        status = plan_usage_error (argv[0], &err);
-    else if (show (&r, common.json, &args, &err) < 0) {
-        fprintf (stderr, "megatron: %s\n", err.text);
-        status = PLAN_IMPOSSIBLE;
-    }
-    train_args_clear (&args);
-    free (words);
-    return status;
+    return plan_run_model (&part, &r, argc, argv);
 }

@@ -51,13 +51,10 @@ static const struct cmd_option memory_options[] = {
     { NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
-static void print_help (const struct cmd_option_table *tables, int ntables)
-{
-    printf ("Usage: megatron plan memory MODEL-ARGUMENT... [OPTION...]\n\n"
-            "Print the bytes that every rank of a run allocates, by kind, without running it.\n"
-            "A MODEL-ARGUMENT is one of megatron train's.\n\n");
-    cmd_options_help (tables, ntables);
-}
+static const char memory_usage[] =
+    "Usage: megatron plan memory MODEL-ARGUMENT... [OPTION...]\n\n"
+    "Print the bytes that every rank of a run allocates, by kind, without running it.\n"
+    "A MODEL-ARGUMENT is one of megatron train's.\n\n";
 
 /* --- planning --- */
 
@@ -231,9 +228,9 @@ static void print_json (const struct plan_memory_row *row, int first, int n)
     printf ("]}\n");
 }
 
-static int show (struct plan_memory *r, bool json, const struct train_args *args,
-                 struct mg_error *err)
+static int show (void *request, bool json, const struct train_args *args, struct mg_error *err)
 {
+    struct plan_memory *r = request;
     int first = r->rank >= 0 ? r->rank : 0, n = r->rank >= 0 ? 1 : 0, rc;
     struct plan_memory_row *row;
 
@@ -268,36 +265,16 @@ int plan_memory_check (const struct train_args *args, struct mg_error *err)
     return train_args_check_types (args, err);
 }
 
+static int check (const void *request, const struct train_args *args, struct mg_error *err)
+{
+    (void)request;
+    return plan_memory_check (args, err);
+}
+
 int plan_memory (int argc, char **argv)
 {
-    char **words = calloc (2 * (size_t)argc + 2, sizeof (*words)), **rest = words + argc + 1;
-    int num_own = 0, num_rest = 0, status = 0;
+    static const struct plan_model_part part = { memory_options, memory_usage, check, show };
     struct plan_memory r = { .rank = -1 };
-    struct plan_common common = { 0 };
-    const struct cmd_option_table tables[] = {
-        { memory_options, &r },
-        { plan_common_options, &common },
-    };
-    struct train_args args = { .files = NULL };
-    struct mg_error err = { .text = "" };
 
-    if (!words) {
-        fprintf (stderr, "megatron: out of memory\n");
-        return PLAN_IMPOSSIBLE;
-    }
-    plan_part_words (memory_options, argc, argv, &num_own, words, &num_rest, rest);
-    if (cmd_options_read (tables, 2, num_own, words, &err) < 0)
-        status = plan_usage_error (argv[0], &err);
-    else if (common.help)
-        print_help (tables, 2);
-    else if (train_args_read (num_rest, rest, &args, &err) < 0
-             || plan_memory_check (&args, &err) < 0)
-        status = plan_usage_error (argv[0], &err);
-    else if (show (&r, common.json, &args, &err) < 0) {
-        fprintf (stderr, "megatron: %s\n", err.text);
-        status = PLAN_IMPOSSIBLE;
-    }
-    train_args_clear (&args);
-    free (words);
-    return status;
+    return plan_run_model (&part, &r, argc, argv);
 }

@@ -42,15 +42,12 @@ static const struct cmd_option moe_options[] = {
     { NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
-static void print_help (const struct cmd_option_table *tables, int ntables)
-{
-    printf ("Usage: megatron plan moe MODEL-ARGUMENT... --world-size N --ranks-per-node N\n"
-            "       [OPTION...]\n\n"
-            "Print the bytes that the layers of experts of a model send within nodes and between\n"
-            "nodes, for each dispatcher.\n"
-            "A MODEL-ARGUMENT is one of megatron train's.\n\n");
-    cmd_options_help (tables, ntables);
-}
+static const char moe_usage[] =
+    "Usage: megatron plan moe MODEL-ARGUMENT... --world-size N --ranks-per-node N\n"
+    "       [OPTION...]\n\n"
+    "Print the bytes that the layers of experts of a model send within nodes and between\n"
+    "nodes, for each dispatcher.\n"
+    "A MODEL-ARGUMENT is one of megatron train's.\n\n";
 
 /* --- the load --- */
 
@@ -168,9 +165,9 @@ static int read_model (struct run_config *c, int world, struct mg_error *err)
     return 0;
 }
 
-static int show (const struct request *r, bool json, const struct train_args *args,
-                 struct mg_error *err)
+static int show (void *request, bool json, const struct train_args *args, struct mg_error *err)
 {
+    const struct request *r = request;
     struct plan_moe m = { .ranks_per_node = r->ranks_per_node };
     struct grid *grid = NULL;
     struct run_config c;
@@ -198,52 +195,22 @@ static int show (const struct request *r, bool json, const struct train_args *ar
 
 /* --- the command line --- */
 
-static int check_request (const struct request *r, struct mg_error *err)
+static int check (const void *request, const struct train_args *args, struct mg_error *err)
 {
+    const char *missing = plan_missing_argument (args);
+    const struct request *r = request;
+
     if (!r->world)
         return mg_error_set (err, EINVAL, "--world-size is missing");
     if (!r->ranks_per_node)
         return mg_error_set (err, EINVAL, "--ranks-per-node is missing");
-    return 0;
-}
-
-static int check_args (const struct train_args *args, struct mg_error *err)
-{
-    const char *missing = plan_missing_argument (args);
-
     return missing ? mg_error_set (err, EINVAL, "%s of the model is missing", missing) : 0;
 }
 
 int plan_moe (int argc, char **argv)
 {
-    char **words = calloc (2 * (size_t)argc + 2, sizeof (*words)), **rest = words + argc + 1;
-    int num_own = 0, num_rest = 0, status = 0;
+    static const struct plan_model_part part = { moe_options, moe_usage, check, show };
     struct request r = { .imbalance = 1 };
-    struct plan_common common = { 0 };
-    const struct cmd_option_table tables[] = {
-        { moe_options, &r },
-        { plan_common_options, &common },
-    };
-    struct train_args args = { .files = NULL };
-    struct mg_error err = { .text = "" };
 
-    if (!words) {
-        fprintf (stderr, "megatron: out of memory\n");
-        return PLAN_IMPOSSIBLE;
-    }
-    plan_part_words (moe_options, argc, argv, &num_own, words, &num_rest, rest);
-    if (cmd_options_read (tables, 2, num_own, words, &err) < 0)
-        status = plan_usage_error (argv[0], &err);
-    else if (common.help)
-        print_help (tables, 2);
-    else if (train_args_read (num_rest, rest, &args, &err) < 0 || check_request (&r, &err) < 0
-             || check_args (&args, &err) < 0)
-        status = plan_usage_error (argv[0], &err);
-    else if (show (&r, common.json, &args, &err) < 0) {
-        fprintf (stderr, "megatron: %s\n", err.text);
-        status = PLAN_IMPOSSIBLE;
-    }
-    train_args_clear (&args);
-    free (words);
-    return status;
+    return plan_run_model (&part, &r, argc, argv);
 }
