@@ -309,10 +309,7 @@ static void run_clip (struct golden *g)
     }
 }
 
-static const struct {
-    const char *fn;
-    void (*run) (struct golden *g);
-} table[] = {
+static const struct golden_test table[] = {
     { "vocab_parallel_cross_entropy", run_xent },
     { "fused_vocab_parallel_cross_entropy", run_xent },
     { "F.gelu(tanh)", run_act },
@@ -334,39 +331,6 @@ static const struct {
     { "bias_dropout_add(p=0)", run_bias_dropout_add },
     { "clip_grad_by_total_norm_fp32", run_clip },
 };
-
-enum { FUNCTIONS = sizeof (table) / sizeof (table[0]) };
-
-static void run_case (const struct npz *npz, json_t *item, int counts[FUNCTIONS])
-{
-    char prefix[16];
-    struct golden g = { .fn = json_string_value (json_object_get (item, "fn")),
-                        .params = json_object_get (item, "params"),
-                        .npz = npz };
-
-    snprintf (prefix, sizeof (prefix), "c%03d.",
-              (int)json_integer_value (json_object_get (item, "id")));
-    g.prefix = prefix;
-    for (int f = 0; f < FUNCTIONS; f++) {
-        if (strcmp (g.fn, table[f].fn) == 0) {
-            table[f].run (&g);
-            counts[f]++;
-        }
-    }
-    release (&g);
-}
-
-static void test_kernels (const struct npz *npz, json_t *root)
-{
-    int counts[FUNCTIONS] = { 0 };
-    json_t *item;
-    size_t i;
-
-    json_array_foreach (json_object_get (root, "cases"), i, item)
-        run_case (npz, item, counts);
-    for (int f = 0; f < FUNCTIONS; f++)
-        ok (counts[f] > 0, "there are cases of %s", table[f].fn);
-}
 
 /* Embedding and cross entropy of one rank of tp, with the other ranks' part of the sums
  * taken from their kernels.
@@ -463,7 +427,7 @@ int main (void)
     for (size_t i = 0; i < kit.count; i += 2) {
         diag ("%s", kit.variants[i].name);
         k = kit.variants[i].k;
-        test_kernels (npz, root);
+        run_cases (npz, root, table, sizeof (table) / sizeof (table[0]));
         for (int tp = 1; tp <= 4; tp *= 2) {
             for (int rank = 0; rank < tp; rank++) {
                 test_embedding_rank (tensor, tp, rank);

@@ -108,4 +108,40 @@ static inline json_t *open_json (const char *name)
     return root;
 }
 
+/* What tests a function of the reference. */
+struct golden_test {
+    const char *fn;
+    void (*run) (struct golden *g);
+};
+
+/* Run the cases of 'root'; each test of the table must have one. */
+static inline void run_cases (const struct npz *npz, json_t *root, const struct golden_test *table,
+                              size_t n)
+{
+    int *counts = kit_alloc (n, sizeof (*counts));
+    json_t *item;
+    size_t i;
+
+    json_array_foreach (json_object_get (root, "cases"), i, item) {
+        char prefix[16];
+        struct golden g = { .prefix = prefix,
+                            .fn = json_string_value (json_object_get (item, "fn")),
+                            .params = json_object_get (item, "params"),
+                            .npz = npz };
+
+        snprintf (prefix, sizeof (prefix), "c%03d.",
+                  (int)json_integer_value (json_object_get (item, "id")));
+        for (size_t t = 0; t < n; t++) {
+            if (strcmp (g.fn, table[t].fn) == 0) {
+                table[t].run (&g);
+                counts[t]++;
+            }
+        }
+        release (&g);
+    }
+    for (size_t t = 0; t < n; t++)
+        ok (counts[t] > 0, "there are cases of %s", table[t].fn);
+    free (counts);
+}
+
 #endif /* TESTS_UNIT_KERNELS_GOLDEN_H */

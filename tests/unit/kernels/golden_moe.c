@@ -616,10 +616,7 @@ static void run_router (struct golden *g)
 /* Not here: get_capacity and TransformerConfig are no ops, and routing maps are only padded for
  * types that no op computes in (pad_routing_map).
  */
-static const struct {
-    const char *fn;
-    void (*run) (struct golden *g);
-} table[] = {
+static const struct golden_test table[] = {
     { "topk_routing_with_score_function", run_routing },
     { "group_limited_topk", run_groups },
     { "sinkhorn", run_sinkhorn },
@@ -634,39 +631,6 @@ static const struct {
     { "TopKRouter", run_router },
 };
 
-enum { FUNCTIONS = sizeof (table) / sizeof (table[0]) };
-
-static void run_case (const struct npz *npz, json_t *item, int counts[FUNCTIONS])
-{
-    char prefix[16];
-    struct golden g = { .fn = json_string_value (json_object_get (item, "fn")),
-                        .params = json_object_get (item, "params"),
-                        .npz = npz };
-
-    snprintf (prefix, sizeof (prefix), "c%03d.",
-              (int)json_integer_value (json_object_get (item, "id")));
-    g.prefix = prefix;
-    for (int f = 0; f < FUNCTIONS; f++) {
-        if (strcmp (g.fn, table[f].fn) == 0) {
-            table[f].run (&g);
-            counts[f]++;
-        }
-    }
-    release (&g);
-}
-
-static void test_all (const struct npz *npz, json_t *root)
-{
-    int counts[FUNCTIONS] = { 0 };
-    json_t *item;
-    size_t i;
-
-    json_array_foreach (json_object_get (root, "cases"), i, item)
-        run_case (npz, item, counts);
-    for (int f = 0; f < FUNCTIONS; f++)
-        ok (counts[f] > 0, "there are cases of %s", table[f].fn);
-}
-
 int main (void)
 {
     json_t *root = open_json ("golden/09_moe.json");
@@ -677,7 +641,7 @@ int main (void)
     for (size_t i = 0; i < kit.count; i += 2) {
         diag ("%s", kit.variants[i].name);
         k = kit.variants[i].k;
-        test_all (npz, root);
+        run_cases (npz, root, table, sizeof (table) / sizeof (table[0]));
     }
     kit_close (&kit);
     npz_close (npz);
