@@ -9,17 +9,9 @@
 #include "libcore/base/rng.h"
 #include "libcore/nn/model.h"
 #include "tests/tap/tap.h"
-#include "tests/unit/optim/stack.h"
+#include "tests/unit/nn/alone.h"
 
 enum { SEQ = 7, BATCH = 3, VOCAB = 13, MICROBATCHES = 2 };
-
-struct fixture {
-    struct job *job;
-    struct model *model;
-    struct stack stack;
-    struct param *params;
-    size_t n;
-};
 
 /* Tokens by coordinates; some labels count less or not at all. */
 static void fill (const struct nn_inputs *in, int microbatch)
@@ -51,47 +43,25 @@ static struct model_config dense (bool tied)
     };
 }
 
-static void setup_model (struct fixture *f, const struct model_config *config,
+static void setup_model (struct alone *f, const struct model_config *config,
                          const struct recompute *recompute)
 {
     struct model_spec spec = { .config = *config, .micro_batch_size = BATCH };
-    const struct stack_config stack = {
-        .main = { .keep = true },
-        .optimizer = { .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8 },
-    };
-    struct job_config job = { .timeout = 10, .threads = 1 };
-    struct mg_error err = { "" };
-    int slots = 1;
 
     if (recompute)
         spec.recompute = *recompute;
-    geometry_init (&job.geometry);
-    if (!(f->job = job_create (&job, &err))
-        || !(f->model = model_create (&spec, f->job, &err)))
-        bail_out ("%s", err.text);
-    f->params = model_params (f->model, &f->n);
-    stack_create (&f->stack, &stack, f->job, model_stream (f->model), f->params, f->n,
-                  model_num_tensors (f->model));
-    if (model_bind (f->model, &slots, &err) < 0 || model_init_params (f->model, &err) < 0)
-        bail_out ("%s", err.text);
+    alone_create (f, &spec);
 }
 
-static void setup (struct fixture *f, bool tied, const struct recompute *recompute)
+static void setup (struct alone *f, bool tied, const struct recompute *recompute)
 {
     const struct model_config config = dense (tied);
 
     setup_model (f, &config, recompute);
 }
 
-static void teardown (struct fixture *f)
-{
-    stack_destroy (&f->stack);
-    model_destroy (f->model);
-    job_destroy (f->job);
-}
-
 /* One iteration's loss, where a microbatch has a weight; the backward pass too if asked. */
-static double weighted_loss (struct fixture *f, double weight, bool backward)
+static double weighted_loss (struct alone *f, double weight, bool backward)
 {
     struct mg_error err = { "" };
     const struct model_mode mode = { .training = true, .loss_weight = weight };
@@ -111,13 +81,13 @@ static double weighted_loss (struct fixture *f, double weight, bool backward)
     return sums[0];
 }
 
-static double loss (struct fixture *f, bool backward)
+static double loss (struct alone *f, bool backward)
 {
     return weighted_loss (f, 1.0 / MICROBATCHES, backward);
 }
 
 /* The derivative along the gradient's own direction is the gradient's norm. */
-static void check_param (struct fixture *f, const struct param *p)
+static void check_param (struct alone *f, const struct param *p)
 {
     float *saved = malloc ((size_t)p->numel * sizeof (float));
     double norm = 0, step, slope[2];
@@ -145,7 +115,7 @@ static void check_param (struct fixture *f, const struct param *p)
 
 static void test_gradients (const struct model_config *config, const char *text)
 {
-    struct fixture f;
+    struct alone f;
     struct mg_error err = { "" };
     double first;
 
@@ -157,7 +127,7 @@ static void test_gradients (const struct model_config *config, const char *text)
         check_param (&f, &f.params[i]);
     ok (buffers_zero_grad (f.stack.buffers, &err) == 0 && *(float *)f.params[0].grad == 0,
         "gradients to zero");
-    teardown (&f);
+    alone_destroy (&f);
 }
 
 /* --- experts --- */
@@ -202,7 +172,7 @@ static void test_experts (void)
 /* A model whose routers give every token the probability scale / 2, and whose experts are
  * homogeneous of degree 2.
  */
-static void setup_even (struct fixture *f, bool probs_on_input, double scale)
+static void setup_even (struct alone *f, bool probs_on_input, double scale)
 {
     const struct model_moe moe = { .experts = 3, .topk = 1, .score = KERN_SIGMOID,
                                    .scaling_factor = scale, .probs_on_input = probs_on_input };
@@ -220,7 +190,7 @@ static void setup_even (struct fixture *f, bool probs_on_input, double scale)
 /* Half the input is a quarter of the output, to the bit. */
 static void test_probs_on_input (void)
 {
-    struct fixture in, out;
+    struct alone in, out;
     size_t different = 0, routers = 0;
     double first;
 
@@ -238,8 +208,8 @@ static void test_probs_on_input (void)
     }
     is_int (routers, 2, "two layers have routers");
     is_int (different, 0, "and so are the gradients of experts");
-    teardown (&in);
-    teardown (&out);
+    alone_destroy (&in);
+    alone_destroy (&out);
 }
 
 /* Each iteration has the weight that it begins with: powers of two, so that bits stay the same. */
@@ -247,7 +217,7 @@ static void test_weights (void)
 {
     static const double weights[] = { 1, 0.25, 2 };
     struct mg_error err = { "" };
-    struct fixture f, one;
+    struct alone f, one;
     double first;
 
     setup (&one, true, NULL);
@@ -269,12 +239,12 @@ static void test_weights (void)
         is_near (sum, weights[w] * first, 1e-12, "weight %g: the loss", weights[w]);
         is_int (wrong, 0, "weight %g: gradients", weights[w]);
     }
-    teardown (&f);
-    teardown (&one);
+    alone_destroy (&f);
+    alone_destroy (&one);
 }
 
 /* Elements that are not zero in rows behind the vocabulary, of 'rows' such rows. */
-static int count_in_padding (const struct fixture *f, int64_t *rows)
+static int count_in_padding (const struct alone *f, int64_t *rows)
 {
     int count = 0;
 
@@ -294,7 +264,7 @@ static int count_in_padding (const struct fixture *f, int64_t *rows)
 /* Padding is zero from the beginning on, and no update changes that. */
 static void test_padding (bool tied)
 {
-    struct fixture f;
+    struct alone f;
     struct mg_error err = { "" };
     int64_t rows;
     double norm;
@@ -311,12 +281,12 @@ static void test_padding (bool tied)
         is_int (count_in_padding (&f, &rows), 0, "and after update %d, norm %g", step + 1,
                 norm);
     }
-    teardown (&f);
+    alone_destroy (&f);
 }
 
 static void test_counts (void)
 {
-    struct fixture f;
+    struct alone f;
     int64_t numel = 0;
     int slots = 3;
 
@@ -327,7 +297,7 @@ static void test_counts (void)
     is_int (model_num_tensors (f.model), (int)f.n, "tensors");
     ok (model_activation_bytes (f.model, &slots) > 0, "bytes of three slots");
     ok (loss (&f, false) > 0, "planning leaves the bound slots alone");
-    teardown (&f);
+    alone_destroy (&f);
 }
 
 /* --- recomputation --- */
@@ -359,9 +329,9 @@ static int ready (void *arg, size_t first, size_t n, struct mg_error *err)
 }
 
 /* Gradients, memory and hooks of a microbatch: with the gradients of 'kept', bit for bit. */
-static void test_recompute_as (const struct recompute *r, struct fixture *kept, const char *text)
+static void test_recompute_as (const struct recompute *r, struct alone *kept, const char *text)
 {
-    struct fixture f;
+    struct alone f;
     struct mg_error err = { "" };
     struct told told = { 0 };
     const struct model_mode mode = { .training = true, .loss_weight = 1,
@@ -387,7 +357,7 @@ static void test_recompute_as (const struct recompute *r, struct fixture *kept, 
         || model_backward (f.model, &mode, 0, 0, &err) < 0)
         bail_out ("%s", err.text);
     ok (told.needed >= f.n && told.ready == f.n, "%s: hooks are told", text);
-    teardown (&f);
+    alone_destroy (&f);
 }
 
 static void test_recompute (void)
@@ -409,14 +379,14 @@ static void test_recompute (void)
         { { .granularity = RECOMPUTE_FULL, .method = RECOMPUTE_BLOCK, .num_layers = 1 },
           "block 1" },
     };
-    struct fixture kept;
+    struct alone kept;
 
     setup (&kept, true, NULL);
     loss (&kept, true);
     is_near (model_cost (kept.model).again, 0, 0, "nothing is computed again");
     for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++)
         test_recompute_as (&rows[i].r, &kept, rows[i].text);
-    teardown (&kept);
+    alone_destroy (&kept);
 }
 
 int main (void)

@@ -9,17 +9,9 @@
 #include "libcore/data/documents.h"
 #include "libcore/nn/model_private.h"
 #include "tests/tap/tap.h"
-#include "tests/unit/optim/stack.h"
+#include "tests/unit/nn/alone.h"
 
 enum { BATCH = 2, SEQ = 12, FIRST = 5, SECOND = SEQ - FIRST, VOCAB = 24, EOD = 23 };
-
-struct run {
-    struct job *job;
-    struct model *model;
-    struct stack stack;
-    struct param *params;
-    size_t n;
-};
 
 static struct model_config config_of (enum model_positions positions, bool attention,
                                       bool reset_positions)
@@ -36,33 +28,11 @@ static struct model_config config_of (enum model_positions positions, bool atten
     return c;
 }
 
-static void create (struct run *r, const struct model_config *c)
+static void create (struct alone *r, const struct model_config *c)
 {
-    const struct stack_config stack_config = {
-        .main = { .keep = true },
-        .optimizer = { .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8 },
-    };
     const struct model_spec spec = { .config = *c, .micro_batch_size = BATCH };
-    struct job_config config = { .timeout = 10, .threads = 1 };
-    struct mg_error err = { "" };
-    int slots = 1;
 
-    geometry_init (&config.geometry);
-    if (!(r->job = job_create (&config, &err))
-        || !(r->model = model_create (&spec, r->job, &err)))
-        bail_out ("%s", err.text);
-    r->params = model_params (r->model, &r->n);
-    stack_create (&r->stack, &stack_config, r->job, model_stream (r->model), r->params, r->n,
-                  model_num_tensors (r->model));
-    if (model_bind (r->model, &slots, &err) < 0 || model_init_params (r->model, &err) < 0)
-        bail_out ("%s", err.text);
-}
-
-static void destroy (struct run *r)
-{
-    stack_destroy (&r->stack);
-    model_destroy (r->model);
-    job_destroy (r->job);
+    alone_create (r, &spec);
 }
 
 /* Token i of a document. */
@@ -93,21 +63,8 @@ static void fill (const struct nn_inputs *in, int b, const int32_t *token, int f
     }
 }
 
-static const float *logits_of (const struct model *m)
-{
-    const struct chunk *c = &m->chunk[0];
-    const struct tensor *tensor = m->pool[m->pool_of[0]].slot[0].tensor;
-
-    for (int l = 0; l < c->num_layers; l++)
-        if (strcmp (c->layer[l].spec->name, "output layer") == 0)
-            return tensor_at (&tensor[c->tensor[l] + (size_t)layer_find (c->layer[l].spec,
-                                                                          LIFE_OUTPUT)], 0);
-    bail_out ("no output layer");
-    return NULL;
-}
-
 /* One pass forward and back; 'grad' [elements] receives all gradients. */
-static void pass (struct run *r, float *grad)
+static void pass (struct alone *r, float *grad)
 {
     const struct model_mode mode = { .training = true, .loss_weight = 1, .per_token_loss = true };
     struct mg_error err = { "" };
@@ -126,13 +83,13 @@ static void pass (struct run *r, float *grad)
 /* Largest differences: of the second document's logits to those that it has alone, and of the
  * gradients.
  */
-static void measure (struct run *r, double *logits, double *grads)
+static void measure (struct alone *r, double *logits, double *grads)
 {
     const struct nn_inputs *in = model_inputs (r->model, 0, 0);
     int32_t both[SEQ], first[SEQ], second[SEQ];
     size_t elements = 0;
     float *together, *alone, *rows = malloc (SECOND * VOCAB * sizeof (float));
-    const float *at = logits_of (r->model);
+    const float *at = alone_logits (r);
 
     for (size_t i = 0; i < r->n; i++)
         elements += (size_t)r->params[i].numel;
@@ -169,7 +126,7 @@ static void test (const char *name, enum model_positions positions, bool attenti
 {
     const struct model_config c = config_of (positions, attention, reset_positions);
     double logits, grads;
-    struct run r;
+    struct alone r;
 
     create (&r, &c);
     measure (&r, &logits, &grads);
@@ -179,7 +136,7 @@ static void test (const char *name, enum model_positions positions, bool attenti
     else
         ok (logits > 1e-3 && grads > 1e-3, "%s: they are not alone (%.2g, %.2g)", name, logits,
             grads);
-    destroy (&r);
+    alone_destroy (&r);
 }
 
 int main (void)

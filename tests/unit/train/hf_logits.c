@@ -15,7 +15,7 @@
 #include "libcore/nn/router.h"
 #include "libcore/train/model_notes.h"
 #include "tests/tap/tap.h"
-#include "tests/unit/optim/stack.h"
+#include "tests/unit/nn/alone.h"
 
 /* A line of the reference, and what is made of it. */
 struct golden {
@@ -210,21 +210,6 @@ static void fill (const struct golden *g, const struct nn_inputs *in)
     ((int64_t *)in->sample.data)[0] = 0;
 }
 
-/* What the output layer has written. */
-static const float *logits_of (const struct model *m)
-{
-    const struct chunk *c = &m->chunk[0];
-    const struct tensor *tensor = m->pool[m->pool_of[0]].slot[0].tensor;
-
-    for (int l = 0; l < c->num_layers; l++) {
-        if (strcmp (c->layer[l].spec->name, "output layer") == 0)
-            return tensor_at (&tensor[c->tensor[l] + (size_t)layer_find (c->layer[l].spec,
-                                                                         LIFE_OUTPUT)], 0);
-    }
-    bail_out ("no output layer");
-    return NULL;
-}
-
 /* The reference has the last positions. */
 static void compare (const struct golden *g, const float *got)
 {
@@ -245,37 +230,21 @@ static void compare (const struct golden *g, const float *got)
 
 static void check_logits (struct golden *g)
 {
-    const struct stack_config stack_config = {
-        .main = { .keep = true },
-        .optimizer = { .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8 },
-    };
     const struct model_spec spec = { .micro_batch_size = 1, .config = g->config };
     const struct model_mode mode = { .loss_weight = 1 };
-    struct job_config config = { .timeout = 10, .threads = 1 };
     struct mg_error err = { "" };
-    struct stack stack;
-    struct param *params;
+    struct alone alone;
     struct model *m;
-    struct job *job;
-    int slots = 1;
-    size_t n;
 
-    geometry_init (&config.geometry);
-    if (!(job = job_create (&config, &err)) || !(m = model_create (&spec, job, &err)))
-        bail_out ("%s: %s", g->name, err.text);
-    params = model_params (m, &n);
-    stack_create (&stack, &stack_config, job, model_stream (m), params, n, model_num_tensors (m));
-    if (model_bind (m, &slots, &err) < 0)
-        bail_out ("%s: %s", g->name, err.text);
-    load (g, m, params, n);
+    alone_create (&alone, &spec);
+    m = alone.model;
+    load (g, m, alone.params, alone.n);
     fill (g, model_inputs (m, 0, 0));
     if (model_begin (m, &mode, &err) < 0 || model_forward (m, &mode, 0, 0, &err) < 0
         || mg_stream_synchronize (model_stream (m), &err) < 0)
         bail_out ("%s: %s", g->name, err.text);
-    compare (g, logits_of (m));
-    stack_destroy (&stack);
-    model_destroy (m);
-    job_destroy (job);
+    compare (g, alone_logits (&alone));
+    alone_destroy (&alone);
 }
 
 int main (void)

@@ -14,7 +14,7 @@
 #include "libcore/train/config.h"
 #include "tests/lib/npz.h"
 #include "tests/tap/tap.h"
-#include "tests/unit/optim/stack.h"
+#include "tests/unit/nn/alone.h"
 
 enum { BATCH = 4, MAX_WORDS = 100 };
 
@@ -130,24 +130,9 @@ static float *reference (const char *name, size_t *count)
     return logits;
 }
 
-/* What the output layer has written. */
-static const float *logits_of (const struct model *m)
+static void compare (const char *name, const struct alone *alone, int64_t seq, int64_t vocab)
 {
-    const struct chunk *c = &m->chunk[0];
-    const struct tensor *tensor = m->pool[m->pool_of[0]].slot[0].tensor;
-
-    for (int l = 0; l < c->num_layers; l++) {
-        if (strcmp (c->layer[l].spec->name, "output layer") == 0)
-            return tensor_at (&tensor[c->tensor[l] + (size_t)layer_find (c->layer[l].spec,
-                                                                          LIFE_OUTPUT)], 0);
-    }
-    bail_out ("no output layer");
-    return NULL;
-}
-
-static void compare (const char *name, const struct model *m, int64_t seq, int64_t vocab)
-{
-    const float *got = logits_of (m);
+    const float *got = alone_logits (alone);
     double largest = 0;
     size_t count;
     float *want = reference (name, &count);
@@ -164,38 +149,22 @@ static void compare (const char *name, const struct model *m, int64_t seq, int64
 
 static void test (const char *name)
 {
-    const struct stack_config stack_config = {
-        .main = { .keep = true },
-        .optimizer = { .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8 },
-    };
     const struct model_mode mode = { .loss_weight = 1 };
     struct model_spec spec = { .micro_batch_size = BATCH };
-    struct job_config config = { .timeout = 10, .threads = 1 };
     struct mg_error err = { "" };
-    struct stack stack;
-    struct param *params;
+    struct alone alone;
     struct model *m;
-    struct job *job;
-    int slots = 1;
-    size_t n;
 
     configure (name, &spec.config);
-    geometry_init (&config.geometry);
-    if (!(job = job_create (&config, &err)) || !(m = model_create (&spec, job, &err)))
-        bail_out ("%s: %s", name, err.text);
-    params = model_params (m, &n);
-    stack_create (&stack, &stack_config, job, model_stream (m), params, n, model_num_tensors (m));
-    if (model_bind (m, &slots, &err) < 0)
-        bail_out ("%s: %s", name, err.text);
-    load (name, params, n);
+    alone_create (&alone, &spec);
+    m = alone.model;
+    load (name, alone.params, alone.n);
     fill (name, model_inputs (m, 0, 0), spec.config.seq_length);
     if (model_begin (m, &mode, &err) < 0 || model_forward (m, &mode, 0, 0, &err) < 0
         || mg_stream_synchronize (model_stream (m), &err) < 0)
         bail_out ("%s: %s", name, err.text);
-    compare (name, m, spec.config.seq_length, spec.config.padded_vocab_size);
-    stack_destroy (&stack);
-    model_destroy (m);
-    job_destroy (job);
+    compare (name, &alone, spec.config.seq_length, spec.config.padded_vocab_size);
+    alone_destroy (&alone);
 }
 
 int main (void)

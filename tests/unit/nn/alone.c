@@ -1,0 +1,49 @@
+/* alone.c - alone.h */
+
+#include <string.h>
+
+#include "libcore/nn/model_private.h"
+#include "tests/tap/tap.h"
+#include "tests/unit/nn/alone.h"
+
+void alone_create (struct alone *a, const struct model_spec *spec)
+{
+    const struct stack_config stack = {
+        .main = { .keep = true },
+        .optimizer = { .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8 },
+    };
+    struct job_config job = { .timeout = 10, .threads = 1 };
+    struct mg_error err = { "" };
+    int slots = 1;
+
+    geometry_init (&job.geometry);
+    if (!(a->job = job_create (&job, &err)) || !(a->model = model_create (spec, a->job, &err)))
+        bail_out ("%s", err.text);
+    a->params = model_params (a->model, &a->n);
+    stack_create (&a->stack, &stack, a->job, model_stream (a->model), a->params, a->n,
+                  model_num_tensors (a->model));
+    if (model_bind (a->model, &slots, &err) < 0 || model_init_params (a->model, &err) < 0)
+        bail_out ("%s", err.text);
+}
+
+void alone_destroy (struct alone *a)
+{
+    stack_destroy (&a->stack);
+    model_destroy (a->model);
+    job_destroy (a->job);
+}
+
+const float *alone_logits (const struct alone *a)
+{
+    const struct chunk *c = &a->model->chunk[0];
+    const struct tensor *tensor = a->model->pool[a->model->pool_of[0]].slot[0].tensor;
+
+    for (int l = 0; l < c->num_layers; l++) {
+        const struct layer_spec *spec = c->layer[l].spec;
+
+        if (strcmp (spec->name, "output layer") == 0)
+            return tensor_at (&tensor[c->tensor[l] + (size_t)layer_find (spec, LIFE_OUTPUT)], 0);
+    }
+    bail_out ("no output layer");
+    return NULL;
+}
