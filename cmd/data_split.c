@@ -258,23 +258,56 @@ static int plan_shards (const struct request *r, const struct indexed *ix, struc
 
 /* ---- what the plan would find in the way ---- */
 
-/* A further shard of an earlier command would be taken for one of this command. */
-static int check_next_shard (const struct request *r, const struct plan *plan,
-                             struct mg_error *err)
+/* Refuse a dataset that is not planned; takes over 'prefix', NULL: there was no memory for it. */
+static int check_absent (const struct plan *plan, char *prefix, struct mg_error *err)
 {
     char *name;
     int rc = 0;
 
-    if (r->split)
-        return 0;
-    if (asprintf (&name, "%s_%0*zu.idx", r->output, SHARD_DIGITS, plan->count) < 0)
-        return mg_error_set (err, ENOMEM, "out of memory");
-    if (access (name, F_OK) == 0)
+    if (!prefix || asprintf (&name, "%s.idx", prefix) < 0)
+        name = NULL;
+    if (!name)
+        rc = mg_error_set (err, ENOMEM, "out of memory");
+    else if (access (name, F_OK) == 0)
         rc = mg_error_set (err, EEXIST, "%s is there, but the last dataset to write is %s: "
                            "remove the datasets of an earlier split", name,
                            plan->outputs[plan->count - 1].prefix);
     free (name);
+    free (prefix);
     return rc;
+}
+
+static bool is_planned (const struct plan *plan, const char *prefix)
+{
+    for (size_t i = 0; i < plan->count; i++) {
+        if (strcmp (plan->outputs[i].prefix, prefix) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A dataset of an earlier command, a part or a further shard, would be taken for one of this
+ * command.
+ */
+static int check_leftovers (const struct request *r, const struct plan *plan,
+                            struct mg_error *err)
+{
+    char *prefix;
+
+    if (!r->split) {
+        if (asprintf (&prefix, "%s_%0*zu", r->output, SHARD_DIGITS, plan->count) < 0)
+            prefix = NULL;
+        return check_absent (plan, prefix, err);
+    }
+    for (int part = 0; part < SPLIT_NUM_PARTS; part++) {
+        if (asprintf (&prefix, "%s_%s", r->output, split_part_name (part)) < 0)
+            prefix = NULL;
+        if (prefix && is_planned (plan, prefix))
+            free (prefix);
+        else if (check_absent (plan, prefix, err) < 0)
+            return -1;
+    }
+    return 0;
 }
 
 static int check_output (const char *prefix, const char *ending, struct mg_error *err)
@@ -300,7 +333,7 @@ static int check_plan (const struct request *r, const struct plan *plan, struct 
             || check_output (prefix, ".bin", err) < 0 || check_output (prefix, ".idx", err) < 0)
             return -1;
     }
-    return check_next_shard (r, plan, err);
+    return check_leftovers (r, plan, err);
 }
 
 /* ---- the work ---- */

@@ -68,6 +68,18 @@ else
     skip 31 "no MPI"
 fi
 
+# ---- what has no effect is told
+while read -r name how; do
+    # shellcheck disable=SC2086 # words
+    run megatron train "${base[@]}" --train-iters 1 $how
+    like "$status:$out" "^0:.*--recompute-$name has no effect with" "$how: a note"
+done <<END
+method --recompute-method uniform --recompute-num-layers 1
+num-layers --recompute-num-layers 1
+modules --recompute-modules mlp
+modules $uniform 1 --recompute-modules mlp
+END
+
 # ---- the plan: what choices save, and which one fits
 model=(--num-layers 6 --hidden-size 36 --num-attention-heads 4 --seq-length 24
        --tokenizer-type ByteLevel --micro-batch-size 4)

@@ -114,6 +114,9 @@ run megatron data split $ab --output half --split 1,0,1
 is "$out" "half_train: 650 documents, 3142 tokens, uint16
 half_test: 651 documents, 3557 tokens, uint16" "a part of weight 0"
 is "$err$(ls half_valid* 2>/dev/null)" "" "is not written"
+run megatron data split $ab --output part --split 1,0,1
+is "$status:$err" "1:megatron: data split: part_valid.idx is there, but the last dataset to write \
+is part_test: remove the datasets of an earlier split" "a part of an earlier split stands in the way"
 run megatron data split $d --output tiny --split 100,1
 is "$status" 0 "a part that gets no document"
 is "$err" "megatron: data split: note: no document is left for valid, it is not written" \

@@ -57,6 +57,13 @@ static void preset (const struct train_arg *row, struct train_args *args)
     }
 }
 
+/* A word of a list; arguments divide it at blanks. */
+static int check_word (const char *what, const char *word, struct mg_error *err)
+{
+    return word[strspn (word, " ")] == '\0'
+               ? mg_error_set (err, EINVAL, "%s: the value is empty", what) : 0;
+}
+
 int train_arg_set (const struct train_arg *row, const char *value, struct train_args *args,
                    struct mg_error *err)
 {
@@ -80,8 +87,8 @@ int train_arg_set (const struct train_arg *row, const char *value, struct train_
         *(bool *)field = true;
         return 0;
     case TRAIN_LIST:
-        if (*value == '\0')
-            return mg_error_set (err, EINVAL, "%s: the value is empty", what);
+        if (check_word (what, value, err) < 0)
+            return -1;
         *(struct train_list *)field = (struct train_list){ value, NULL, 1 };
         return 0;
     case TRAIN_TRIPLE:
@@ -105,13 +112,21 @@ const char *train_list_word (const struct train_list *list, int i)
 }
 
 /* The words behind the first one, up to the next argument. */
-static void take_rest (char **argv, int argc, int *i, struct train_list *list)
+static int take_rest (const struct train_arg *row, char **argv, int argc, int *i,
+                      struct train_args *args, struct mg_error *err)
 {
+    struct train_list *list = (void *)((char *)args + row->offset);
+    char what[64];
+
+    snprintf (what, sizeof (what), "--%s", row->name);
     list->rest = &argv[*i];
     while (*i < argc && strncmp (argv[*i], "--", 2) != 0) {
+        if (check_word (what, argv[*i], err) < 0)
+            return -1;
         list->count++;
         *i += 1;
     }
+    return 0;
 }
 
 const struct train_arg *train_arg_find (const char *name)
@@ -174,9 +189,7 @@ static int parse_one (int argc, char **argv, int *i, struct train_args *args,
     }
     if (train_arg_set (row, value, args, err) < 0)
         return -1;
-    if (row->type == TRAIN_LIST)
-        take_rest (argv, argc, i, (struct train_list *)(void *)((char *)args + row->offset));
-    return 0;
+    return row->type == TRAIN_LIST ? take_rest (row, argv, argc, i, args, err) : 0;
 }
 
 void train_args_init (struct train_args *args)

@@ -32,7 +32,9 @@ struct train_tensorboard {
     bool no_loss_scale, no_learning_rate;
 };
 
-/* How samples are changed: fill-in-the-middle, weights in the loss. */
+/* How samples are changed: fill-in-the-middle, weights in the loss.  What is not given is
+ * TRAIN_UNSET or NULL; data_edit.c has the defaults.
+ */
 struct train_edit {
     int eod; /* TRAIN_UNSET: the tokenizer's */
     bool mask_eod;

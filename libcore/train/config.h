@@ -150,6 +150,9 @@ int run_config_stages (struct run_config *c, struct mg_error *err);
 int train_recompute (const struct train_args *args, struct recompute *recompute,
                      struct mg_error *err);
 
+/* What users should know of arguments of recomputation that have no effect; NULL: nothing. */
+const char *train_recompute_note (const struct train_args *args, const struct recompute *recompute);
+
 /* Set *graphs to what is captured of model 'm', whose experts are known.  Only names are checked;
  * run_config_check_rules() checks the other rules.  -1, EINVAL and a text that names the argument.
  */

@@ -23,24 +23,27 @@ struct words {
     const char *at; /* rest of the one before; NULL: none */
 };
 
-/* The next word, cut if it is long; false: there is none. */
-static bool take_word (struct words *w, char word[WORD_MAX])
+/* The next word of argument 'what': 1, 0 if there is none, or -1 and a text if it is too long. */
+static int take_word (struct words *w, const char *what, char word[WORD_MAX],
+                      struct mg_error *err)
 {
-    size_t len = 0, kept;
+    size_t len = 0;
 
     while (len == 0) {
         if (!w->at && w->next >= w->list->count)
-            return false;
+            return 0;
         if (!w->at)
             w->at = train_list_word (w->list, w->next++);
         w->at += strspn (w->at, " ");
         len = strcspn (w->at, " ");
-        kept = len < WORD_MAX ? len : WORD_MAX - 1;
-        memcpy (word, w->at, kept);
-        word[kept] = '\0';
+        if (len >= WORD_MAX)
+            return mg_error_set (err, EINVAL, "%s: \"%.*s...\" is too long, want words of at most "
+                                 "%d characters", what, WORD_MAX - 1, w->at, WORD_MAX - 1);
+        memcpy (word, w->at, len);
+        word[len] = '\0';
         w->at = len > 0 ? w->at + len : NULL;
     }
-    return true;
+    return 1;
 }
 
 /* What a type of load balancing is: a loss, or a way to choose, or neither. */
@@ -56,6 +59,8 @@ static const struct balancing {
     { "quantile_balancing", -1, MOE_QUANTILE },
     { "none", -1, MOE_TOPK },
 };
+
+static const char balancing_name[] = "--moe-router-load-balancing-type";
 
 static const struct balancing *find_balancing (const char *word, struct mg_error *err)
 {
@@ -74,9 +79,9 @@ static int read_coeffs (const struct train_list *list, double coeff[COUNT (balan
 {
     struct words words = { .list = list };
     char word[WORD_MAX];
-    int n = 0;
+    int n = 0, rc;
 
-    while (take_word (&words, word)) {
+    while ((rc = take_word (&words, "--moe-aux-loss-coeff", word, err)) > 0) {
         double value;
 
         if (parse_double ("--moe-aux-loss-coeff", word, 0, 1e6, &value, err) < 0)
@@ -85,7 +90,7 @@ static int read_coeffs (const struct train_list *list, double coeff[COUNT (balan
             coeff[n] = value;
         n++;
     }
-    return n;
+    return rc < 0 ? -1 : n;
 }
 
 /* A type and its coefficient. */
@@ -109,12 +114,12 @@ static int set_balancing (const struct train_moe *args, struct model_moe *moe,
     const struct balancing *first = NULL, *b;
     double coeff[COUNT (balancings)] = { 0 };
     unsigned seen = 0;
-    int coeffs = read_coeffs (&args->aux_coeff, coeff, err), types = 0;
+    int coeffs = read_coeffs (&args->aux_coeff, coeff, err), types = 0, rc;
     char word[WORD_MAX];
 
     if (coeffs < 0)
         return -1;
-    for (; take_word (&words, word); types++) {
+    for (; (rc = take_word (&words, balancing_name, word, err)) > 0; types++) {
         if (!(b = find_balancing (word, err)))
             return -1;
         if (seen & 1u << (b - balancings))
@@ -128,6 +133,8 @@ static int set_balancing (const struct train_moe *args, struct model_moe *moe,
         if (add_balancing (b, coeff[types], moe, err) < 0)
             return -1;
     }
+    if (rc < 0)
+        return -1;
     if (coeffs != types && (coeffs > 0 || types > 1))
         return mg_error_set (err, EINVAL, "--moe-aux-loss-coeff has %d number%s, "
                              "--moe-router-load-balancing-type has %d type%s: want one for each",

@@ -2,7 +2,7 @@
  *
  * The rules are those of Megatron-LM's validate_args() and TransformerConfig.  As there, modules
  * count with the selective granularity alone, and method and number of layers only with some
- * granularity.
+ * granularity.  Their words are checked in any case.
  */
 
 #include <errno.h>
@@ -55,23 +55,33 @@ static int check_modules (const struct train_args *args, unsigned modules, struc
     return 0;
 }
 
-static int set_selective (const struct train_args *args, struct recompute *r,
-                          struct mg_error *err)
+/* The words of method and modules, whether they count or not; *modules: those that are named. */
+static int read_words (const struct train_args *args, unsigned *modules, struct mg_error *err)
 {
     const struct train_list *list = &args->recompute_modules;
+    const char *method = args->recompute_method;
 
+    *modules = 0;
+    if (method && strcmp (method, "uniform") != 0 && strcmp (method, "block") != 0)
+        return mg_error_set (err, EINVAL, "--recompute-method \"%.80s\": want uniform or block",
+                             method);
+    for (int i = 0; i < list->count; i++) {
+        if (add_module (train_list_word (list, i), modules, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int set_selective (const struct train_args *args, unsigned modules, struct recompute *r,
+                          struct mg_error *err)
+{
     if (args->recompute_method)
         return mg_error_set (err, EINVAL, "--recompute-method wants --recompute-granularity full");
     if (args->recompute_layers != TRAIN_UNSET)
         return mg_error_set (err, EINVAL, "--recompute-num-layers wants --recompute-granularity "
                              "full");
     r->granularity = RECOMPUTE_SELECTIVE;
-    if (!list->first)
-        r->modules = RECOMPUTE_BIT (RECOMPUTE_CORE_ATTN);
-    for (int i = 0; i < list->count; i++) {
-        if (add_module (train_list_word (list, i), &r->modules, err) < 0)
-            return -1;
-    }
+    r->modules = args->recompute_modules.first ? modules : RECOMPUTE_BIT (RECOMPUTE_CORE_ATTN);
     if (args->moe.recompute) // as in Megatron-LM, beside the default core_attn
         r->modules |= RECOMPUTE_BIT (RECOMPUTE_MOE);
     return check_modules (args, r->modules, err);
@@ -84,9 +94,6 @@ static int set_full (const struct train_args *args, struct recompute *r, struct 
     if (!method)
         return mg_error_set (err, EINVAL, "--recompute-granularity full wants --recompute-method "
                              "uniform or block");
-    if (strcmp (method, "uniform") != 0 && strcmp (method, "block") != 0)
-        return mg_error_set (err, EINVAL, "--recompute-method \"%.80s\": want uniform or block",
-                             method);
     if (args->recompute_layers == TRAIN_UNSET)
         return mg_error_set (err, EINVAL, "--recompute-granularity full wants "
                              "--recompute-num-layers N");
@@ -104,6 +111,7 @@ int train_recompute (const struct train_args *args, struct recompute *recompute,
                      struct mg_error *err)
 {
     const char *granularity = args->recompute_granularity;
+    unsigned modules;
 
     *recompute = (struct recompute){ .granularity = RECOMPUTE_NOTHING };
     if (args->recompute_activations)
@@ -116,14 +124,29 @@ int train_recompute (const struct train_args *args, struct recompute *recompute,
     if (args->split_activations && (!granularity || strcmp (granularity, "full") != 0))
         return mg_error_set (err, EINVAL, "--distribute-saved-activations wants "
                              "--recompute-granularity full");
+    if (read_words (args, &modules, err) < 0)
+        return -1;
     if (!granularity)
         return 0;
     if (strcmp (granularity, "selective") == 0)
-        return set_selective (args, recompute, err);
+        return set_selective (args, modules, recompute, err);
     if (strcmp (granularity, "full") == 0)
         return set_full (args, recompute, err);
     return mg_error_set (err, EINVAL, "--recompute-granularity \"%.80s\": want full or selective",
                          granularity);
+}
+
+const char *train_recompute_note (const struct train_args *args, const struct recompute *r)
+{
+    if (r->granularity == RECOMPUTE_NOTHING && args->recompute_method)
+        return "--recompute-method has no effect without --recompute-granularity";
+    if (r->granularity == RECOMPUTE_NOTHING && args->recompute_layers != TRAIN_UNSET)
+        return "--recompute-num-layers has no effect without --recompute-granularity";
+    if (r->granularity == RECOMPUTE_NOTHING && args->recompute_modules.count > 0)
+        return "--recompute-modules has no effect without --recompute-granularity";
+    if (r->granularity == RECOMPUTE_FULL && args->recompute_modules.count > 0)
+        return "--recompute-modules has no effect with --recompute-granularity full";
+    return NULL;
 }
 
 int train_args_check_recompute (const struct train_args *args, struct mg_error *err)

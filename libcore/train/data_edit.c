@@ -38,9 +38,15 @@ int train_edit_check (const struct data_config *c, struct mg_error *err)
         const char *name;
         bool given;
     } of_fim[] = {
+        { "--fim-rate", edit->fim_rate != TRAIN_UNSET },
+        { "--fim-spm-rate", edit->fim_spm_rate != TRAIN_UNSET },
         { "--fim-split-sample", edit->fim_split != NULL },
         { "--fim-fragment-rate", edit->fim_fragment_rate != TRAIN_UNSET },
         { "--fim-no-prefix", edit->fim_no_prefix != NULL },
+        { "--fim-prefix-token", edit->fim_prefix != NULL },
+        { "--fim-middle-token", edit->fim_middle != NULL },
+        { "--fim-suffix-token", edit->fim_suffix != NULL },
+        { "--fim-pad-token", edit->fim_pad != NULL },
         { "--fim-eod-token", edit->fim_eod != NULL },
     };
 
@@ -160,25 +166,31 @@ static int find_fim_tokens (const struct data_config *c, const struct tokenizer 
 {
     const struct train_edit *edit = &c->edit;
     const struct {
-        const char *name, *value;
+        const char *name, *value, *preset;
         int32_t *id;
     } rows[] = {
-        { "--fim-prefix-token", edit->fim_prefix, &fim->prefix },
-        { "--fim-middle-token", edit->fim_middle, &fim->middle },
-        { "--fim-suffix-token", edit->fim_suffix, &fim->suffix },
-        { "--fim-pad-token", edit->fim_pad, &fim->pad },
-        { "--fim-eod-token", edit->fim_eod, &fim->eod },
-        { "--fim-split-sample", edit->fim_split, &fim->split },
+        { "--fim-prefix-token", edit->fim_prefix, "<fim_prefix>", &fim->prefix },
+        { "--fim-middle-token", edit->fim_middle, "<fim_middle>", &fim->middle },
+        { "--fim-suffix-token", edit->fim_suffix, "<fim_suffix>", &fim->suffix },
+        { "--fim-pad-token", edit->fim_pad, "<fim_pad>", &fim->pad },
+        { "--fim-eod-token", edit->fim_eod, NULL, &fim->eod },
+        { "--fim-split-sample", edit->fim_split, NULL, &fim->split },
     };
 
     for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
-        if (rows[i].value
-            && find_token (c, tokenizer, rows[i].name, rows[i].value, rows[i].id, err) < 0)
+        const char *value = rows[i].value ? rows[i].value : rows[i].preset;
+
+        if (value && find_token (c, tokenizer, rows[i].name, value, rows[i].id, err) < 0)
             return -1;
     }
     if (!edit->fim_eod)
         return find_eod (c, tokenizer, &fim->eod, err);
     return 0;
+}
+
+static double rate_of (double given)
+{
+    return given != TRAIN_UNSET ? given : 0.5;
 }
 
 struct sample_source *train_edit_samples (const struct data_config *c, enum split_part part,
@@ -187,8 +199,8 @@ struct sample_source *train_edit_samples (const struct data_config *c, enum spli
     const struct train_edit *given = &c->edit;
     struct sample_edit edit = { .mask_eod = given->mask_eod };
     struct fim_config fim = {
-        .rate = given->fim_rate,
-        .spm_rate = given->fim_spm_rate,
+        .rate = rate_of (given->fim_rate),
+        .spm_rate = rate_of (given->fim_spm_rate),
         .fragment_rate = given->fim_fragment_rate,
         .split = -1,
         .no_prefix = given->fim_no_prefix,

@@ -374,7 +374,10 @@ static void describe (struct train *t)
     const char *s = job_world (t->job) == 1 ? "" : "s";
     int threads = device_threads (job_device (t->job));
     int cp = grid_size (grid, false, MG_AXIS_CP);
-    const char *note = train_graphs_note (&t->config.margs);
+    const char *notes[] = {
+        train_graphs_note (&t->config.margs),
+        train_recompute_note (t->config.args, &t->config.model.recompute),
+    };
     char batches[100], vpp[32] = "", context[32] = "";
 
     if (job_rank (t->job) != 0)
@@ -397,8 +400,10 @@ static void describe (struct train *t)
             fprintf (t->out, "no %s: %s\n", part == SPLIT_VALID ? "validation" : "test",
                      t->evaluation.part[part].missing.text);
     }
-    if (note)
-        fprintf (t->out, "%s\n", note);
+    for (size_t i = 0; i < sizeof (notes) / sizeof (notes[0]); i++) {
+        if (notes[i])
+            fprintf (t->out, "%s\n", notes[i]);
+    }
     fflush (t->out);
 }
 
