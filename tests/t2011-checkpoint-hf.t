@@ -511,4 +511,64 @@ jq '.weight_map.more = "model-00001-of-00005.safetensors"' \
 refuse "tensor more is not in model-00001-" megatron checkpoint convert changed --output x
 rm changed/model-00003*
 refuse "model-00003-of-00005.safetensors: cannot open" megatron checkpoint convert changed --output x
+
+# ---- tensors of types that no model has: none is lost, none is called missing
+# retype NAME FILTER: a copy of the model whose tensors are changed by a filter of remake
+retype() {
+    rm -rf changed
+    mkdir changed
+    cp "$golden/$1/config.json" changed
+    remake "$golden/$1/model.safetensors" changed/model.safetensors "$2"
+}
+# shellcheck disable=SC2016
+byte='.[keys[0]].from as $f ^ {dtype: "I8", shape: [4], from: [[$f[0][0], $f[0][0] + 4]]} as $byte'
+while IFS='|' read -r name filter text; do
+    retype "$name" "${filter//^/|}"
+    for format in megatron hf checkpoint; do
+        refuse "$text" megatron checkpoint convert changed --format $format --output x
+    done
+    ok "[ ! -e x ]" "and nothing is written"
+done <<END
+qwen2|$byte ^ . + {more: \$byte}|tensor more is none of a Llama's
+qwen2|$byte ^ . + {"more.bool": (\$byte ^ .dtype = "BOOL")}|tensor more.bool is none of a Llama's
+qwen2|$byte ^ . + {more: (\$byte ^ .dtype = "Q4_K")}|tensor more is none of a Llama's
+qwen2|$byte ^ . + {more: (\$byte ^ .shape = [4,1,1,1,1,1,1,1,1])}|tensor more is none of a Llama's
+qwen2|."model.layers.1.mlp.up_proj.weight".dtype = "U32"|mlp.up_proj.weight has data type U32, want F32
+qwen2|."model.embed_tokens.weight".dtype = "U32"|tensor model.embed_tokens.weight has data type U32
+qwen2|."model.norm.weight".shape += [1,1,1,1,1,1,1,1]|model.norm.weight has more than 8 dimensions
+gpt2|."transformer.wte.weight".dtype = "U32"|tensor transformer.wte.weight has data type U32
+END
+retype qwen2 '."model.embed_tokens.weight".dtype = "I32"'
+for format in megatron hf; do
+    refuse "tensor model.embed_tokens.weight has data type int32, want a floating-point type" \
+        megatron checkpoint convert changed --format $format --output x
+done
+ok "[ ! -e x ]" "and nothing is written"
+retype gpt2 '."transformer.h.1.ln_1.weight".dtype = "U32"'
+refuse "not a GPT-2: tensor transformer.h.1.ln_1.weight has data type U32" \
+    megatron checkpoint convert changed/model.safetensors --num-attention-heads 4 --output x
+
+# ---- but GPT-2's masks are passed over, in one file and in several
+# shellcheck disable=SC2016
+mask="${byte/I8/BOOL}"' ^ . + {"transformer.h.0.attn.bias": ($byte | .shape = [1,1,2,2])}'
+mask=${mask//^/|}
+retype gpt2 "$mask"
+run megatron checkpoint convert changed --output x.st
+is "$status$err" 0 "a GPT-2 with a mask"
+ok "cmp <(tensors x.st) <(tensors gpt2.st)" "the same model"
+rm -r changed
+cp -r gpt2.parts changed
+part=$(cd changed && echo model-00001-of-*.safetensors)
+remake "gpt2.parts/$part" "changed/$part" "$mask"
+run megatron checkpoint convert changed --output x.st
+is "$status$err" 0 "in parts, not in the index"
+ok "cmp <(tensors x.st) <(tensors gpt2.st)" "the same model"
+jq --arg part "$part" '.weight_map["transformer.h.0.attn.bias"] = $part' \
+    gpt2.parts/model.safetensors.index.json >changed/model.safetensors.index.json
+run megatron checkpoint convert changed --output x.st
+is "$status$err" 0 "in parts, in the index"
+ok "cmp <(tensors x.st) <(tensors gpt2.st)" "the same model"
+remake "gpt2.parts/$part" "changed/$part" "${mask/.h.0.attn.bias/.more}"
+cp gpt2.parts/model.safetensors.index.json changed
+refuse "tensor transformer.more is none of a GPT-2's" megatron checkpoint convert changed --output x
 done_testing

@@ -114,12 +114,11 @@ static bool has_param (const struct hf_dir *d, const struct names_scheme *scheme
     struct weights w = hf_dir_weights (d);
     const struct names_row *row = names_row_of (scheme, ours);
     char name[PIECE_NAME_MAX];
-    struct weights_tensor t;
 
     if (!row)
         return false;
     names_format (name, row->theirs, number, 0);
-    return weights_find (&w, name, &t);
+    return weights_has (&w, name);
 }
 
 /* Does a layer have its experts in one tensor?  A file of n tensors has at most n layers. */

@@ -388,6 +388,16 @@ const struct safetensors_entry *safetensors_at (const struct safetensors *st, si
     return i < st->num_listed ? &st->listed[i]->entry : NULL;
 }
 
+size_t safetensors_count_names (const struct safetensors *st)
+{
+    return st->num_records;
+}
+
+const char *safetensors_name_at (const struct safetensors *st, size_t i)
+{
+    return i < st->num_records ? st->records[i].entry.name : NULL;
+}
+
 /* The record of a name, supported or not. */
 static const struct stored_tensor *find_record (const struct safetensors *st, const char *name)
 {

@@ -41,6 +41,15 @@ const struct safetensors_entry *safetensors_at (const struct safetensors *st, si
 const struct safetensors_entry *safetensors_find (const struct safetensors *st,
                                                   const char *name);
 
+/* The names of all tensors, also of those that safetensors_find() refuses, in the order of their
+ * data; NULL for i >= count.
+ */
+size_t safetensors_count_names (const struct safetensors *st);
+const char *safetensors_name_at (const struct safetensors *st, size_t i);
+
+/* The type of any tensor as written in the file; NULL if there is no tensor of that name. */
+const char *safetensors_type (const struct safetensors *st, const char *name);
+
 /* Fill the pieces from the file, each by its name; shapes must equal the global shapes
  * (a file with more rows than piece->global[0] is refused, with fewer too).  float32
  * pieces accept F32, F64, BF16 and F16 data.  All missing names are reported at once (the

@@ -12,9 +12,4 @@ enum {
 /* "F32", ... of a valid data type. */
 const char *safetensors_type_name (enum mg_dtype dtype);
 
-/* The type of a tensor as written in the file, supported or not; NULL if there is no
- * tensor of that name.
- */
-const char *safetensors_type (const struct safetensors *st, const char *name);
-
 #endif /* LIBCORE_CHECKPOINT_SAFETENSORS_FORMAT_H */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "libcore/checkpoint/box.h"
+#include "libcore/checkpoint/safetensors_format.h"
 #include "libcore/checkpoint/weights.h"
 #include "libcore/nn/gpt.h"
 
@@ -58,6 +59,44 @@ bool weights_find (const struct weights *w, const char *name, struct weights_ten
     return true;
 }
 
+/* The type of a tensor as its file has it; NULL: no file has the tensor. */
+static const char *find_type (const struct weights *w, const char *full)
+{
+    const char *type = w->file ? safetensors_type (w->file, full) : NULL;
+
+    for (size_t i = 0; !type && w->set && i < w->set->num; i++)
+        type = safetensors_type (w->set->file[i], full);
+    return type;
+}
+
+bool weights_has (const struct weights *w, const char *name)
+{
+    char full[2 * PIECE_NAME_MAX];
+    struct weights_tensor t;
+
+    full_name (w, name, full);
+    return find_type (w, full) || weights_find (w, name, &t);
+}
+
+/* Say why weights_find() did not find a tensor. */
+static int refuse_tensor (const struct weights *w, const char *name, struct mg_error *err)
+{
+    char full[2 * PIECE_NAME_MAX], text[BOX_NAME_MAX];
+    const char *type;
+
+    full_name (w, name, full);
+    if (!(type = find_type (w, full)))
+        return mg_error_set (err, EINVAL, "not %s: tensor %s is not in it", w->scheme->name,
+                             full);
+    for (int i = 0; i < MG_NUM_DTYPES; i++) {
+        if (strcmp (type, safetensors_type_name ((enum mg_dtype)i)) == 0)
+            return mg_error_set (err, EINVAL, "not %s: tensor %s has more than %d dimensions",
+                                 w->scheme->name, full, SAFETENSORS_MAX_DIMS);
+    }
+    return mg_error_set (err, EINVAL, "not %s: tensor %s has data type %s, want F32, BF16, F16, "
+                         "F64 or F8_E4M3", w->scheme->name, full, box_name_text (text, type));
+}
+
 static const char word_embedding[] = "embedding.word_embeddings.weight";
 
 /* By the name that a parameter has in tables: the foreign name of the tensor that holds it. */
@@ -72,11 +111,10 @@ static void foreign_name (const struct weights *w, const char *ours, int number,
 void weights_find_prefix (struct weights *w)
 {
     char name[PIECE_NAME_MAX];
-    struct weights_tensor t;
 
     w->bare = false;
     foreign_name (w, word_embedding, 0, name);
-    if (w->scheme->prefix && !weights_find (w, name, &t))
+    if (w->scheme->prefix && !weights_has (w, name))
         w->bare = true;
 }
 
@@ -84,11 +122,10 @@ bool weights_follow (const struct safetensors *file, const struct names_scheme *
 {
     struct weights w = { .file = file, .scheme = scheme };
     char name[PIECE_NAME_MAX];
-    struct weights_tensor t;
 
     weights_find_prefix (&w);
     foreign_name (&w, word_embedding, 0, name);
-    return weights_find (&w, name, &t);
+    return weights_has (&w, name);
 }
 
 /* --- sizes --- */
@@ -111,8 +148,7 @@ static int read_shape (const struct weights *w, const char *ours, int64_t shape[
     foreign_name (w, ours, 0, name);
     full_name (w, name, full);
     if (!weights_find (w, name, &t))
-        return mg_error_set (err, EINVAL, "not %s: tensor %s is not in it", w->scheme->name,
-                             full);
+        return refuse_tensor (w, name, err);
     if (t.ndims != 2)
         return mg_error_set (err, EINVAL, "not %s: tensor %s has %d dimensions, want 2",
                              w->scheme->name, full, t.ndims);
@@ -128,12 +164,11 @@ static int read_shape (const struct weights *w, const char *ours, int64_t shape[
 static int count_layers (const struct weights *w)
 {
     char name[PIECE_NAME_MAX];
-    struct weights_tensor t;
     int n = 0;
 
     for (; n < MAX_LAYERS; n++) {
         foreign_name (w, "decoder.layers.%d.input_layernorm.weight", n, name);
-        if (!weights_find (w, name, &t))
+        if (!weights_has (w, name))
             break;
     }
     return n;
@@ -210,9 +245,9 @@ size_t weights_count (const struct weights *w)
     size_t n = 0;
 
     if (w->file)
-        return safetensors_count (w->file);
+        return safetensors_count_names (w->file);
     for (size_t i = 0; w->set && i < w->set->num; i++)
-        n += safetensors_count (w->set->file[i]);
+        n += safetensors_count_names (w->set->file[i]);
     if (w->set)
         return n;
     if (w->pieces)
@@ -226,12 +261,12 @@ size_t weights_count (const struct weights *w)
 static const char *name_at (const struct weights *w, size_t i)
 {
     if (w->file)
-        return safetensors_at (w->file, i)->name;
+        return safetensors_name_at (w->file, i);
     for (size_t k = 0; w->set && k < w->set->num; k++) {
-        size_t n = safetensors_count (w->set->file[k]);
+        size_t n = safetensors_count_names (w->set->file[k]);
 
         if (i < n)
-            return safetensors_at (w->set->file[k], i)->name;
+            return safetensors_name_at (w->set->file[k], i);
         i -= n;
     }
     return w->pieces ? w->pieces->piece[i].name : w->roster->tensors[i].name;
@@ -294,8 +329,7 @@ static int check_shape (const struct weights *w, const struct names_tensor *want
 
     full_name (w, want->name, full);
     if (!weights_find (w, want->name, &t))
-        return mg_error_set (err, EINVAL, "not %s: tensor %s is not in it", w->scheme->name,
-                             full);
+        return refuse_tensor (w, want->name, err);
     if (t.ndims != ndims || memcmp (t.shape, shape, (size_t)ndims * sizeof (t.shape[0])) != 0)
         return mg_error_set (err, EINVAL, "not %s: tensor %s has shape %s, want %s",
                              w->scheme->name, full,
@@ -334,8 +368,7 @@ static int check_fused (const struct weights *w, const struct model_config *c, i
     foreign_name (w, names_expert_fc1, i, name);
     full_name (w, name, full);
     if (!weights_find (w, name, &t))
-        return mg_error_set (err, EINVAL, "not %s: tensor %s is not in it", w->scheme->name,
-                             full);
+        return refuse_tensor (w, name, err);
     if (t.ndims != 3 || memcmp (t.shape, want, sizeof (want)) != 0)
         return mg_error_set (err, EINVAL, "not %s: tensor %s has shape %s, want %s",
                              w->scheme->name, full,
@@ -371,9 +404,7 @@ int weights_check_count (const struct weights *w, const struct model_config *c,
 
 bool weights_may_lack (const struct weights *w, const struct names_param *p)
 {
-    struct weights_tensor t;
-
-    return p->state && !w->scheme->row && !weights_find (w, p->name, &t);
+    return p->state && !w->scheme->row && !weights_has (w, p->name);
 }
 
 int weights_check (const struct weights *w, const struct names *names, struct mg_error *err)
@@ -386,14 +417,16 @@ int weights_check (const struct weights *w, const struct names *names, struct mg
         const struct names_tensor *want = &names->tensor[i];
 
         if (i < first_copy ? weights_may_lack (w, &names->param[want->param])
-                       : !weights_find (w, want->name, &t))
+                       : !weights_has (w, want->name))
             known--;
         else if (check_shape (w, want, err) < 0
                  || (i >= first_copy && check_copy (w, names, want, err) < 0))
             return -1;
         known -= want->slice > 0; // of a tensor that counts already
     }
-    if (*names->tied && weights_find (w, names->tied, &t)) {
+    if (*names->tied && weights_has (w, names->tied)) {
+        if (!weights_find (w, names->tied, &t))
+            return refuse_tensor (w, names->tied, err);
         if (!is_tied (w))
             return mg_error_set (err, EINVAL, "tensor %s is not the word embedding, but the "
                                  "model's output layer is", names->tied);

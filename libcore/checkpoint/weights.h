@@ -43,6 +43,9 @@ bool weights_follow (const struct safetensors *file, const struct names_scheme *
 /* Look up a tensor by its name in the scheme.  False if it is not there. */
 bool weights_find (const struct weights *w, const char *name, struct weights_tensor *t);
 
+/* Is a tensor there, of whatever type?  weights_find() finds those that can be read. */
+bool weights_has (const struct weights *w, const char *name);
+
 /* The number of tensors of a source. */
 size_t weights_count (const struct weights *w);
 
@@ -87,7 +90,7 @@ struct weights_conversion {
  * type: float32, bfloat16 or float16 (elements.h), or WEIGHTS_AS_IS; the state of routers is
  * float32 instead of a 16-bit type.  A finite element that this type cannot hold makes read() fail,
  * with ERANGE and a text that names the tensor.  The source must stay.  -1 and a text as
- * weights_check(), and with EINVAL if a tensor does not convert to the type.
+ * weights_check(), and with EINVAL if a tensor has integers or does not convert to the type.
  */
 int weights_import (const struct weights *w, const struct model_config *c, int dtype,
                     struct weights_conversion *conversion, struct mg_error *err);

@@ -84,6 +84,9 @@ static int take (struct weights_view *v, const struct weights *w, const char *na
         return mg_error_set (err, EINVAL, "tensor %s has data type %s, others of the same "
                              "parameter have %s", name, mg_dtype_name (t.dtype),
                              mg_dtype_name (v->dtype));
+    if (t.dtype == MG_INT32 || t.dtype == MG_INT64 || t.dtype == MG_UINT8)
+        return mg_error_set (err, EINVAL, "tensor %s has data type %s, want a floating-point type",
+                             name, mg_dtype_name (t.dtype));
     if (dtype != WEIGHTS_AS_IS && !elements_can_convert (t.dtype, (enum mg_dtype)dtype))
         return mg_error_set (err, EINVAL, "tensor %s has data type %s, which does not convert to "
                              "%s", name, mg_dtype_name (t.dtype),
