@@ -519,6 +519,12 @@ static int convert_file (const struct request *request, struct mg_comm *comm,
 
     if (!st)
         return -1;
+    if (weights_follow (st, &names_llama)) {
+        mg_error_set (err, EINVAL, "%s: its tensors have Hugging Face's names of a model with a "
+                      "config.json, give the directory that has both", request->input);
+        safetensors_close (st);
+        return -1;
+    }
     if (weights_follow (st, &names_gpt2))
         s.w.scheme = &names_gpt2;
     rc = notes_add (&s.notes, safetensors_notes (st), err);
@@ -560,12 +566,12 @@ static int convert (struct request *request, struct mg_error *err)
 {
     struct comm_alone alone;
     struct stat st;
-    bool hf;
-    int rc;
+    int hf, rc;
 
     if (stat (request->input, &st) < 0)
         return mg_error_set (err, errno, "%s: %s", request->input, strerror (errno));
-    hf = S_ISDIR (st.st_mode) && hf_dir_is (request->input);
+    if ((hf = hf_dir_probe (request->input, err)) < 0)
+        return -1;
     if ((!S_ISDIR (st.st_mode) || hf) && request->iteration >= 0)
         return mg_error_set (err, EINVAL, "--iteration: %s is a %s", request->input,
                              hf ? "model of Hugging Face's" : "file");

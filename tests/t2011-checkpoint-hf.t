@@ -571,4 +571,31 @@ ok "cmp <(tensors x.st) <(tensors gpt2.st)" "the same model"
 remake "gpt2.parts/$part" "changed/$part" "${mask/.h.0.attn.bias/.more}"
 cp gpt2.parts/model.safetensors.index.json changed
 refuse "tensor transformer.more is none of a GPT-2's" megatron checkpoint convert changed --output x
+
+# ---- a directory of checkpoints is no model of Hugging Face's
+"${train[@]}" --save run >/dev/null
+refuse "run: checkpoints are there already" \
+    megatron checkpoint convert run --format hf --output run
+is "$(ls run)" $'iter_0000001\nlatest_checkpointed_iteration.txt' "and nothing is written"
+cp "$golden/llama"/{config.json,model*} run
+refuse "run: both config.json and checkpoint iter_0000001 are there" \
+    megatron checkpoint convert run --output x
+refuse "run: both config.json and checkpoint iter_0000001 are there" \
+    megatron train --load-weights run --use-checkpoint-args --batches io.st --train-iters 1 --lr 1 \
+    --micro-batch-size 1
+refuse "run: both config.json and checkpoint iter_0000001 are there" \
+    megatron train --num-layers 2 --hidden-size 32 --num-attention-heads 4 --vocab-size 96 \
+    --batches io.st --train-iters 1 --lr 1 --micro-batch-size 1 --load-weights run
+rm run/config.json
+run megatron checkpoint convert run --output x.st
+is "$status$err" 0 "without config.json it is a directory of checkpoints"
+
+# ---- half of a model of Hugging Face's
+mkdir half
+cp "$golden/qwen2/model.safetensors" half
+refuse "half: model.safetensors is there, but not the config.json" \
+    megatron checkpoint convert half --output x
+refuse "half/model.safetensors: .* names of a model with a config.json, give the directory" \
+    megatron checkpoint convert half/model.safetensors --output x
+ok "[ ! -e x ]" "and nothing is written"
 done_testing

@@ -14,6 +14,7 @@
 #include "libcore/checkpoint/hf_dir.h"
 #include "libcore/checkpoint/hf_index.h"
 #include "libcore/checkpoint/outfile.h"
+#include "libcore/checkpoint/store.h"
 
 enum { MAX_JSON = 64 << 20 };
 
@@ -31,9 +32,39 @@ static bool is_there (const char *path, const char *name)
     return there;
 }
 
-bool hf_dir_is (const char *path)
+/* The name of the newest checkpoint in the directory; false if there is none. */
+static bool find_checkpoint (const char *path, char name[STORE_NAME_MAX])
 {
-    return is_there (path, config_name);
+    struct store_entry *entries;
+    bool found = false;
+    size_t n;
+
+    if (store_scan (path, &entries, &n, NULL) < 0)
+        return false;
+    for (size_t i = 0; !found && i < n; i++) {
+        found = entries[i].kind == STORE_CHECKPOINT || entries[i].kind == STORE_OLD;
+        if (found)
+            memcpy (name, entries[i].name, STORE_NAME_MAX);
+    }
+    free (entries);
+    return found;
+}
+
+int hf_dir_probe (const char *path, struct mg_error *err)
+{
+    const char *weights = is_there (path, single_name) ? single_name : index_name;
+    char name[STORE_NAME_MAX];
+
+    if (is_there (path, config_name)) {
+        if (find_checkpoint (path, name))
+            return mg_error_set (err, EINVAL, "%s: both %s and checkpoint %s are there, want one "
+                                 "of them", path, config_name, name);
+        return 1;
+    }
+    if (is_there (path, weights) && !find_checkpoint (path, name))
+        return mg_error_set (err, ENOENT, "%s: %s is there, but not the %s that describes the "
+                             "model", path, weights, config_name);
+    return 0;
 }
 
 /* A file of the directory; *full, to be freed, is its name for texts. */
@@ -286,12 +317,15 @@ static int save_files (const char *path, const struct piece *pieces, size_t n, i
 int hf_dir_save (const char *path, const char *config, const struct piece *pieces, size_t n,
                  int64_t max_bytes, struct mg_comm *comm, struct mg_error *err)
 {
+    char name[STORE_NAME_MAX];
     size_t files = 0;
     json_t *map;
     int rc;
 
     if (durable_make_dirs (path, err) < 0)
         return -1;
+    if (find_checkpoint (path, name))
+        return mg_error_set (err, EEXIST, "%s: checkpoints are there already", path);
     for (size_t first = 0; first < n; files++)
         first += fill_file (pieces, n, first, max_bytes);
     /* Readers prefer a single file to an index. */

@@ -17,8 +17,11 @@ struct hf_dir {
     struct safetensors_set set;
 };
 
-/* Does the directory have a config.json? */
-bool hf_dir_is (const char *path);
+/* 1 if the path is a directory with a config.json, 0 if it is anything else.  -1 and a text if
+ * checkpoints are in that directory, too (EINVAL), or if it has the weights of such a model alone
+ * (ENOENT).
+ */
+int hf_dir_probe (const char *path, struct mg_error *err);
 
 /* Add the arguments of the model to the notes, as hf_dir_open() finds them.  config.json alone has
  * to be there if it speaks of no layers for multi-token prediction.  -1 and a text that names the
@@ -37,9 +40,9 @@ void hf_dir_close (struct hf_dir *d);
 struct weights hf_dir_weights (const struct hf_dir *d);
 
 /* Write the pieces and the text of a config.json into a directory, which is made if it is missing
- * and must not have a config.json; other files of the same names are replaced, so that the call may
- * be repeated after a failure.  A file holds 'max_bytes' of tensors at most, or a single tensor.
- * config.json is written last.  One process.
+ * and must have neither a config.json nor checkpoints; other files of the same names are replaced,
+ * so that the call may be repeated after a failure.  A file holds 'max_bytes' of tensors at most,
+ * or a single tensor.  config.json is written last.  One process.
  */
 int hf_dir_save (const char *path, const char *config, const struct piece *pieces, size_t n,
                  int64_t max_bytes, struct mg_comm *comm, struct mg_error *err);

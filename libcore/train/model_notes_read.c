@@ -76,13 +76,15 @@ int model_notes_read (const char *path, int64_t iteration, struct notes *notes,
                       struct mg_error *err)
 {
     struct stat st;
-    int rc;
+    int hf, rc;
 
     if (stat (path, &st) < 0)
         return mg_error_set (err, errno, "%s: %s", path, strerror (errno));
+    if ((hf = hf_dir_probe (path, err)) < 0)
+        return -1;
     if (!S_ISDIR (st.st_mode))
         rc = read_file (path, notes, err);
-    else if (hf_dir_is (path))
+    else if (hf)
         rc = hf_dir_read_args (path, notes, err);
     else
         rc = read_checkpoint (path, iteration, notes, err);

@@ -118,15 +118,17 @@ static int read_hf (struct state *s, const char *path, struct mg_error *err)
 static int read_weights (struct state *s, const char *path, struct mg_error *err)
 {
     bool upcycles = s->config->moe.upcycling_granularity > 0;
-    int rc = stage (&s->weight, err);
+    int rc = stage (&s->weight, err), hf = 0;
     struct upcycle u;
 
     if (rc == 0 && upcycles)
         rc = upcycle_begin (&u, s->config, s->weight.piece, s->weight.n, err);
     else
         upcycles = false;
+    if (rc == 0 && (hf = hf_dir_probe (path, err)) < 0)
+        rc = -1;
     if (rc == 0)
-        rc = hf_dir_is (path) ? read_hf (s, path, err) : read_file (s, path, err);
+        rc = hf ? read_hf (s, path, err) : read_file (s, path, err);
     if (upcycles)
         rc = upcycle_end (&u, s->weight.piece, s->weight.n, rc, err);
     return unstage (&s->weight, rc, err);
