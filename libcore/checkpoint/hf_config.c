@@ -202,7 +202,7 @@ static void read_function (struct hf_reader *r, const char *key, const char *pre
 static int mark_layers (struct hf_reader *r, int layers, char *text)
 {
     json_t *types = hf_field (r, "layer_types");
-    int full = hf_get_int (r, "max_window_layers", 28), marked = 0;
+    int full = hf_get_count (r, "max_window_layers", 28), marked = 0;
 
     if (types && json_array_size (types) != (size_t)layers)
         hf_refuse (r, "layer_types", "want a type for each layer");
@@ -276,12 +276,14 @@ static void read_biases (struct hf_reader *r)
 static void read_heads (struct hf_reader *r, int hidden, int heads)
 {
     const struct hf_kind *k = r->kind;
-    int dim = hf_get_int (r, "head_dim", k->head_dim), groups;
+    int dim = hf_get_int (r, "head_dim", k->head_dim), groups = k->groups;
 
     if (dim == 0 && hidden % heads != 0)
         hf_refuse (r, "hidden_size", "want a multiple of num_attention_heads, or head_dim");
     hf_set_int (r, "kv-channels", dim > 0 ? dim : hidden / heads);
-    groups = hf_get_int (r, "num_key_value_heads", k->groups > 0 ? k->groups : heads);
+    if (groups == 0 || json_object_get (r->root, "num_key_value_heads")) // null: as many as heads
+        groups = heads;
+    groups = hf_get_int (r, "num_key_value_heads", groups);
     if (groups > heads || heads % groups != 0)
         hf_refuse (r, "num_key_value_heads", "want a divisor of num_attention_heads");
     if (groups != heads) {
@@ -306,7 +308,7 @@ static void read_rotary (struct hf_reader *r)
     hf_set_int (r, "ffn-hidden-size", hf_get_int (r, "intermediate_size", HF_REQUIRED));
     hf_set_int (r, "num-attention-heads", heads);
     if (k->latent)
-        hf_read_latent (r, heads);
+        hf_read_latent (r, hidden, heads);
     else
         read_heads (r, hidden, heads);
     if (k->latent || k->experts > 0)

@@ -32,8 +32,9 @@ static void check_fields (struct hf_reader *r, int heads, int rope)
         hf_refuse (r, "rms_norm_eps", "want 1e-06, which the norms of latents have in any case");
 }
 
-void hf_read_latent (struct hf_reader *r, int heads)
+void hf_read_latent (struct hf_reader *r, int hidden, int heads)
 {
+    int value = hf_get_int (r, "v_head_dim", 128);
     int rope = hf_get_int (r, "qk_rope_head_dim", 64);
     json_t *rank = json_object_get (r->root, "q_lora_rank");
     int mtp = r->kind->interleave ? hf_get_count (r, "num_nextn_predict_layers", 0) : 0;
@@ -46,7 +47,9 @@ void hf_read_latent (struct hf_reader *r, int heads)
     hf_set_int (r, "kv-lora-rank", hf_get_int (r, "kv_lora_rank", 512));
     hf_set_int (r, "qk-head-dim", hf_get_int (r, "qk_nope_head_dim", 128));
     hf_set_int (r, "qk-pos-emb-head-dim", rope);
-    hf_set_int (r, "v-head-dim", hf_get_int (r, "v_head_dim", 128));
+    hf_set_int (r, "v-head-dim", value);
+    if (hidden % heads != 0) // no size follows from kv-channels, but the arguments' rules want it
+        hf_set_int (r, "kv-channels", value);
     hf_set_flag (r, "qk-layernorm", true);
     hf_set_flag (r, "disable-bias-linear", true);
     check_fields (r, heads, rope);

@@ -141,6 +141,14 @@ static void want_text (struct hf_reader *r, const char *key, const char *value)
         hf_refuse (r, key, text);
 }
 
+/* Null is false, also where the default is true. */
+static bool get_norm (struct hf_reader *r, bool preset)
+{
+    const char *key = "norm_topk_prob";
+
+    return hf_get_bool (r, key, preset && !json_object_get (r->root, key));
+}
+
 /* The router and the shared experts of DeepSeek-V3. */
 static void read_deepseek (struct hf_reader *r, int experts, int topk, int ffn)
 {
@@ -151,7 +159,7 @@ static void read_deepseek (struct hf_reader *r, int experts, int topk, int ffn)
     want_text (r, "topk_method", "noaux_tc");
     if (hf_get_int (r, "moe_layer_freq", 1) != 1)
         hf_refuse (r, "moe_layer_freq", "want 1");
-    if (hf_get_bool (r, "norm_topk_prob", true) != (topk > 1))
+    if (get_norm (r, true) != (topk > 1))
         hf_refuse (r, "norm_topk_prob", topk > 1
                        ? "want true: sigmoids of several experts are divided by their sum"
                        : "want false: the sigmoid of one expert is not divided by itself");
@@ -174,7 +182,7 @@ static void read_softmax (struct hf_reader *r)
     const char *jitter = "router_jitter_noise";
 
     if (r->kind->mlp_only_layers)
-        hf_set_flag (r, "moe-router-pre-softmax", !hf_get_bool (r, "norm_topk_prob", false));
+        hf_set_flag (r, "moe-router-pre-softmax", !get_norm (r, false));
     else if (hf_get_real (r, jitter, 0) != 0)
         hf_refuse (r, jitter, "want 0: it changes the input of experts, too, "
                    "--moe-input-jitter-eps that of routers alone");

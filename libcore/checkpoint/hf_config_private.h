@@ -119,7 +119,7 @@ void hf_read_rope (struct hf_reader *r, int positions);
 void hf_put_rope (struct hf_writer *w);
 
 /* Multi-latent attention of 'heads' heads (hf_config_latent.c). */
-void hf_read_latent (struct hf_reader *r, int heads);
+void hf_read_latent (struct hf_reader *r, int hidden, int heads);
 void hf_put_latent (struct hf_writer *w);
 
 /* Which of 'layers' layers have experts, and these (hf_config_moe.c). */

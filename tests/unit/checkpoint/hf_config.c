@@ -126,6 +126,15 @@ static const struct {
       "window-size=8,0 window-attn-skip-freq=[0,1,1]" },
     { llama, "{\"model_type\":\"qwen2\",\"architectures\":null,\"use_sliding_window\":true,"
       "\"sliding_window\":9}", "!window-size" },
+    { llama, "{\"model_type\":\"qwen2\",\"architectures\":null,\"use_sliding_window\":true,"
+      "\"sliding_window\":9,\"max_window_layers\":0}", "window-size=8,0 !window-attn-skip-freq" },
+    { llama, "{\"model_type\":\"qwen3\",\"architectures\":null,\"use_sliding_window\":false,"
+      "\"sliding_window\":9,\"max_window_layers\":0}", "!window-size !window-attn-skip-freq" },
+    { llama, "{\"model_type\":\"qwen2\",\"architectures\":null,\"num_key_value_heads\":null}",
+      "num-attention-heads=4 !group-query-attention !num-query-groups" },
+    { llama, "{\"model_type\":\"mistral\",\"architectures\":null,"
+      "\"num_key_value_heads\":null,\"num_attention_heads\":16}",
+      "num-attention-heads=16 !group-query-attention !num-query-groups" },
     { llama, "{\"model_type\":\"qwen3\",\"architectures\":null,\"use_sliding_window\":true,"
       "\"sliding_window\":9,\"layer_types\":[\"sliding_attention\",\"full_attention\","
       "\"sliding_attention\"]}",
@@ -216,6 +225,11 @@ static const struct {
       "\"num_experts_per_tok\":1,\"norm_topk_prob\":false,\"topk_group\":4}",
       "moe-router-load-balancing-type=aux_loss moe-aux-loss-coeff=0.5 moe-router-topk=1 "
       "!moe-router-num-groups" },
+    { sparse, "{\"num_experts_per_tok\":1,\"norm_topk_prob\":null,\"topk_group\":4}",
+      "moe-router-topk=1" },
+    { deepseek, "{\"num_attention_heads\":5,\"n_routed_experts\":0,\"v_head_dim\":6,"
+      "\"first_k_dense_replace\":3}", "num-attention-heads=5 v-head-dim=6 kv-channels=6" },
+    { deepseek, "{\"n_routed_experts\":0}", "num-attention-heads=4 !kv-channels" },
     { sparse, "{\"first_k_dense_replace\":5}", "!num-experts !moe-router-topk" },
     { sparse, "{\"n_routed_experts\":0}", "!num-experts !moe-layer-freq" },
 };
@@ -323,6 +337,8 @@ static const struct {
       "num_experts is 2: layers with experts are not supported in this kind" },
     { deepseek, "{\"first_k_dense_replace\":-1}", "first_k_dense_replace is -1: want a whole" },
     { deepseek, "{\"n_routed_experts\":true}", "n_routed_experts is true: want a whole" },
+    { llama, "{\"model_type\":\"qwen2\",\"architectures\":null,\"max_window_layers\":-1}",
+      "max_window_layers is -1: want a whole number, 0 or more" },
     { deepseek, "{\"q_lora_rank\":0}", "q_lora_rank is 0: want a whole number, 1 or more" },
     { deepseek, "{\"num_key_value_heads\":2}", "num_key_value_heads is 2: want that of" },
     { deepseek, "{\"attention_bias\":true}", "attention_bias is true: no argument does" },
@@ -348,6 +364,7 @@ static const struct {
     { qwen3_moe, "{\"decoder_sparse_step\":0}", "decoder_sparse_step is 0: want a whole" },
     { qwen3_moe, "{\"norm_topk_prob\":1}", "norm_topk_prob is 1: want true or false" },
     { sparse, "{\"norm_topk_prob\":false}", "norm_topk_prob is false: want true: sigmoids" },
+    { sparse, "{\"norm_topk_prob\":null}", "norm_topk_prob is null: want true: sigmoids" },
     { sparse, "{\"num_experts_per_tok\":1,\"topk_group\":4}", "want false: the sigmoid of one" },
     { sparse, "{\"n_group\":3}", "n_group is 3: want a divisor" },
     { sparse, "{\"topk_group\":5}", "topk_group is 5: want n_group or less" },
