@@ -33,7 +33,6 @@ void data_stop_catch (void)
             sigaction (signals[i], &action, NULL);
     }
     sigaction (SIGALRM, &action, NULL);
-    signal (SIGXFSZ, SIG_IGN);
 }
 
 void data_stop_follow (void)

@@ -9,7 +9,8 @@
 #include <stdbool.h>
 
 /* Catch SIGHUP, SIGINT and SIGTERM, unless they are ignored (nohup), and end a read that waits
- * for input.  A write beyond the limit of file sizes becomes an error of write(). */
+ * for input.
+ */
 void data_stop_catch (void);
 
 /* True once such a signal has come. */

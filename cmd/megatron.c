@@ -1,11 +1,12 @@
 /* megatron.c - main of the one command: find the subcommand, run it
  *
  * Before a subcommand runs, the process gets three open standard streams, standard error whose
- * lines are written whole, and the handler of SIGBUS.  Output that could not be written makes the
- * exit status 1.
+ * lines are written whole, and the handler of SIGBUS.  A write beyond the limit of file sizes is an
+ * error of write() and no signal.  Output that could not be written makes the exit status 1.
  */
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -119,6 +120,7 @@ int main (int argc, char **argv)
         return 1;
     buffer_errors ();
     fault_watch ();
+    signal (SIGXFSZ, SIG_IGN);
     if (argc < 2) {
         fprintf (stderr, "megatron: a command is missing, see megatron --help\n");
         return EXIT_USAGE;

@@ -248,4 +248,18 @@ refuse 1 "a.txt" convert a.txt --output x
 refuse 1 "--output: ck: it is a directory" convert hf.st --output ck --num-attention-heads "$heads"
 refuse 1 "no/x" convert ck --output no/x
 ok "[ ! -e x ]" "and nothing is written"
+
+# ---- a limit of file sizes: an error, and no file is left
+# shellcheck disable=SC2016
+limited='ulimit -f 5; exec megatron "$@"'
+mkdir o
+run bash -c "$limited" sh checkpoint convert ck --output o/x.st
+is "$status" 1 "convert: a file that becomes too large"
+like "$err" "^megatron: checkpoint convert: .*o/x.st.*File too large" "said"
+is "$(wc -l <<<"$err")" 1 "in one line"
+is "$(ls o)" "" "and nothing is left"
+run bash -c "$limited" sh train "${model[@]}" --train-iters 1 --save-weights o/x.st
+is "$status" 1 "train: the same"
+like "$err" "o/x.st.*File too large" "said"
+is "$(ls o)" "" "and nothing is left"
 done_testing
