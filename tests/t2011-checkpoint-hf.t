@@ -533,6 +533,7 @@ qwen2|$byte ^ . + {more: \$byte}|tensor more is none of a Llama's
 qwen2|$byte ^ . + {"more.bool": (\$byte ^ .dtype = "BOOL")}|tensor more.bool is none of a Llama's
 qwen2|$byte ^ . + {more: (\$byte ^ .dtype = "Q4_K")}|tensor more is none of a Llama's
 qwen2|$byte ^ . + {more: (\$byte ^ .shape = [4,1,1,1,1,1,1,1,1])}|tensor more is none of a Llama's
+qwen2|$byte ^ . + {"": (\$byte ^ .dtype = "F32" ^ .shape = [1])}|tensor  is none of a Llama's
 qwen2|."model.layers.1.mlp.up_proj.weight".dtype = "U32"|mlp.up_proj.weight has data type U32, want F32
 qwen2|."model.embed_tokens.weight".dtype = "U32"|tensor model.embed_tokens.weight has data type U32
 qwen2|."model.norm.weight".shape += [1,1,1,1,1,1,1,1]|model.norm.weight has more than 8 dimensions

@@ -291,6 +291,7 @@ static int name_unknown (const struct weights *w, const struct names *names,
 {
     size_t n = w->roster ? w->roster->num_tensors : weights_count (w);
     size_t front = w->in_front ? strlen (w->in_front) : 0;
+    size_t known = names->num_tensors + (*names->tied != '\0');
     char full[2 * PIECE_NAME_MAX], text[BOX_NAME_MAX];
 
     for (size_t i = 0; i < n; i++) {
@@ -298,7 +299,7 @@ static int name_unknown (const struct weights *w, const struct names *names,
         bool found = is_ignored (w->scheme, name)
                      || (front > 0 && strncmp (name, w->in_front, front) != 0);
 
-        for (size_t k = 0; !found && k <= names->num_tensors; k++) {
+        for (size_t k = 0; !found && k < known; k++) {
             full_name (w, k < names->num_tensors ? names->tensor[k].name : names->tied, full);
             found = strcmp (full, name) == 0;
         }
