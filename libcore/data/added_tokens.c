@@ -25,13 +25,14 @@ struct added_tokens {
 
 struct added_tokens *added_tokens_create (struct mg_error *err)
 {
+    static const char word[] = "[" REGEX_RUST_WORD "]";
     struct added_tokens *t = calloc (1, sizeof (*t));
 
     if (!t) {
         mg_error_set (err, ENOMEM, "out of memory");
         return NULL;
     }
-    if (!(t->word = regex_create ("\\w", 2, err))) {
+    if (!(t->word = regex_create (word, sizeof (word) - 1, err))) {
         added_tokens_destroy (t);
         return NULL;
     }

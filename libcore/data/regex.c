@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "libcore/data/regex.h"
 #include "libcore/data/text_buffer.h"
@@ -32,11 +33,15 @@ struct regex_scratch {
 struct translation {
     const char *text;
     size_t size, at;
+    int depth;     /* groups that are open */
+    int fold_from; /* the outermost of these that has the option i, 0: none */
+    bool fold;     /* the whole has the option i */
     struct text_buffer to;
 };
 
-#define WORD "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24b6}-\\x{24e9}" \
-    "\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}\\x{200c}\\x{200d}"
+/* Oniguruma's \w, which outside of a class has some superscripts and fractions too. */
+#define WORD "[" REGEX_LETTERS "\\xb2\\xb3\\xb9\\xbc-\\xbe]"
+#define NO_WORD "[^" REGEX_LETTERS "\\xb2\\xb3\\xb9\\xbc-\\xbe]"
 
 /* An escape, and what is written for it outside of a class and inside. NULL: refused. */
 static const struct escape {
@@ -45,8 +50,11 @@ static const struct escape {
 } escapes[] = {
     { 's', "[" UTF8_SPACES "]", UTF8_SPACES },
     { 'S', "[^" UTF8_SPACES "]", NULL },
-    { 'w', "[" WORD "]", WORD },
-    { 'W', "[^" WORD "]", NULL },
+    { 'w', WORD, REGEX_LETTERS },
+    { 'W', NO_WORD, NULL },
+    { 'b', "(?:(?<=" WORD ")(?!" WORD ")|(?<!" WORD ")(?=" WORD "))", "\\x08" },
+    { 'B', "(?:(?<=" WORD ")(?=" WORD ")|(?<!" WORD ")(?!" WORD "))", NULL },
+    { 'v', "\\x0b", "\\x0b" },
     { 'd', "\\p{Nd}", "\\p{Nd}" },
     { 'D', "\\P{Nd}", "\\P{Nd}" },
     { 'h', "[0-9A-Fa-f]", "0-9A-Fa-f" },
@@ -61,12 +69,24 @@ static const struct escape {
     { '\0', NULL, NULL },
 };
 
-/* Scripts by name: \p{Han} is a script in Oniguruma, but also what else the script is used
- * with in PCRE2 from 10.40 on. */
-static const char *const scripts[] = {
-    "Arabic", "Armenian", "Bengali", "Cyrillic", "Devanagari", "Georgian", "Greek", "Han",
-    "Hangul", "Hebrew", "Hiragana", "Katakana", "Khmer", "Lao", "Latin", "Tamil", "Telugu",
-    "Thai", "Tibetan", NULL,
+/* Names of general categories, and Emoji, which means the same in both libraries.  Other names
+ * of properties are scripts. */
+static const char *const categories[] = {
+    "Any", "Emoji", "C", "Cc", "Cf", "Cn", "Co", "Cs", "L", "LC", "Ll", "Lm", "Lo", "Lt",
+    "Lu", "M", "Mc", "Me", "Mn", "N", "Nd", "Nl", "No", "P", "Pc", "Pd", "Pe", "Pf", "Pi",
+    "Po", "Ps", "S", "Sc", "Sk", "Sm", "So", "Z", "Zl", "Zp", "Zs", NULL,
+};
+
+/* Names in a class "[...]" that mean the same in both libraries, and what is written. */
+static const struct {
+    const char *name, *text;
+} posix_names[] = {
+    { "[:digit:]", "\\p{Nd}" },
+    { "[:^digit:]", "\\P{Nd}" },
+    { "[:xdigit:]", "0-9A-Fa-f" },
+    { "[:cntrl:]", "\\p{Cc}" },
+    { "[:^cntrl:]", "\\P{Cc}" },
+    { "[:ascii:]", "\\x00-\\x7f" },
 };
 
 static int fail (struct mg_error *err, int code)
@@ -114,27 +134,49 @@ static int copy (struct translation *t, size_t n, struct mg_error *err)
     return text_buffer_append (&t->to, t->text + t->at - n, n, err);
 }
 
-/* \p{NAME}: the name of a script becomes that of a script for PCRE2 too. */
-static int put_property (struct translation *t, struct mg_error *err)
+static bool is_category (const char *name, size_t size)
 {
-#if PCRE2_MAJOR > 10 || PCRE2_MINOR >= 40
-    const char *p = t->text + t->at;
-    const char *end = memchr (p, '}', t->size - t->at);
-
-    for (int i = 0; end && p[2] == '{' && scripts[i]; i++) {
-        size_t n = strlen (scripts[i]);
-
-        if ((size_t)(end - p) == n + 3 && memcmp (p + 3, scripts[i], n) == 0) {
-            t->at += n + 4;
-            if (text_buffer_append (&t->to, p, 3, err) < 0 || put (t, "sc:", err) < 0)
-                return -1;
-            return text_buffer_append (&t->to, scripts[i], n, err) < 0 ? -1 : put (t, "}", err);
-        }
+    for (int i = 0; categories[i]; i++) {
+        if (strlen (categories[i]) == size && strncasecmp (categories[i], name, size) == 0)
+            return true;
     }
-#else
-    (void)scripts;
+    return false;
+}
+
+/* \p{NAME}: a script is in PCRE2 from 10.40 on also what else the script is used with, but
+ * "sc:" asks for the script alone, as the name does in Oniguruma. */
+static int copy_property (struct translation *t, const char *end, struct mg_error *err)
+{
+    const char *begin = t->text + t->at, *name = begin + 3 + (begin[3] == '^');
+
+    if (is_category (name, (size_t)(end - name)))
+        return copy (t, (size_t)(end + 1 - begin), err);
+    if (copy (t, (size_t)(name - begin), err) < 0)
+        return -1;
+#if PCRE2_MAJOR > 10 || PCRE2_MINOR >= 40
+    if (put (t, "sc:", err) < 0)
+        return -1;
 #endif
-    return copy (t, 2, err);
+    return copy (t, (size_t)(end + 1 - name), err);
+}
+
+/* The option i does not change a property outside of a class, in PCRE2 only before 10.45. */
+static int put_property (struct translation *t, bool inside, struct mg_error *err)
+{
+    bool fold = t->fold || t->fold_from > 0;
+    const char *begin = t->text + t->at, *end;
+
+    if (t->size - t->at < 3 || begin[2] != '{')
+        return refuse (t, t->at, "a property without braces", err);
+    if (!(end = memchr (begin, '}', t->size - t->at)))
+        return refuse (t, t->at, "a property without end", err);
+    if (inside && fold)
+        return refuse (t, t->at, "a property in a class under the option i", err);
+    if (fold && put (t, "(?-i:", err) < 0)
+        return -1;
+    if (copy_property (t, end, err) < 0)
+        return -1;
+    return fold ? put (t, ")", err) : 0;
 }
 
 static int put_escape (struct translation *t, bool inside, struct mg_error *err)
@@ -147,7 +189,7 @@ static int put_escape (struct translation *t, bool inside, struct mg_error *err)
         return refuse (t, t->at, "a backslash at its end", err);
     letter = t->text[t->at + 1];
     if (letter == 'p' || letter == 'P')
-        return put_property (t, err);
+        return put_property (t, inside, err);
     while (e->letter && e->letter != letter)
         e++;
     if (!e->letter)
@@ -157,6 +199,20 @@ static int put_escape (struct translation *t, bool inside, struct mg_error *err)
         return refuse (t, t->at, inside ? "an escape inside a class" : "an escape", err);
     t->at += 2;
     return put (t, text, err);
+}
+
+/* "[:NAME:]" of a class. */
+static int put_posix (struct translation *t, struct mg_error *err)
+{
+    for (size_t i = 0; i < sizeof (posix_names) / sizeof (posix_names[0]); i++) {
+        size_t n = strlen (posix_names[i].name);
+
+        if (t->size - t->at >= n && memcmp (t->text + t->at, posix_names[i].name, n) == 0) {
+            t->at += n;
+            return put (t, posix_names[i].text, err);
+        }
+    }
+    return refuse (t, t->at, "a class by name other than digit, xdigit, cntrl and ascii", err);
 }
 
 static int put_class (struct translation *t, struct mg_error *err)
@@ -173,11 +229,7 @@ static int put_class (struct translation *t, struct mg_error *err)
         if (c == '\\') {
             rc = put_escape (t, true, err);
         } else if (c == '[' && next == ':') {
-            const char *end = memmem (t->text + t->at, t->size - t->at, ":]", 2);
-
-            if (!end)
-                break;
-            rc = copy (t, end + 2 - (t->text + t->at), err);
+            rc = put_posix (t, err);
         } else if (c == '[') {
             return refuse (t, t->at, "a class inside a class", err);
         } else if (c == '&' && next == '&') {
@@ -189,15 +241,23 @@ static int put_class (struct translation *t, struct mg_error *err)
     return rc < 0 ? -1 : refuse (t, begin, "a class without end", err);
 }
 
-/* "{n,m}": Oniguruma takes "{,m}" for "{0,m}", and "{n,m}+" for a repeat of repeats. */
+/* "{n,m}": Oniguruma takes "{,m}" for "{0,m}", "{n,m}+" for a repeat of repeats, and what is
+ * no count for a character. */
 static int put_count (struct translation *t, struct mg_error *err)
 {
     size_t end = t->at + 1;
+    int commas = 0, digits = 0;
 
-    while (end < t->size && (memchr ("0123456789,", t->text[end], 11)))
-        end++;
-    if (end == t->size || t->text[end] != '}' || end == t->at + 1)
-        return copy (t, 1, err);
+    while (end < t->size && (memchr ("0123456789,", t->text[end], 11))) {
+        commas += t->text[end] == ',';
+        digits += t->text[end++] != ',';
+    }
+    if (end == t->size || t->text[end] != '}' || end == t->at + 1) {
+        t->at++;
+        return put (t, "\\{", err);
+    }
+    if (commas > 1 || digits == 0)
+        return refuse (t, t->at, "a malformed count", err);
     if (end + 1 < t->size && memchr ("+?*", t->text[end + 1], 3))
         return refuse (t, t->at, "a repeat of a count", err);
     if (t->text[t->at + 1] == ',') {
@@ -208,22 +268,48 @@ static int put_count (struct translation *t, struct mg_error *err)
     return copy (t, end + 1 - t->at, err);
 }
 
-/* "(?imx-imx:" and the like: of the options, i alone means the same. */
-static int put_group (struct translation *t, struct mg_error *err)
+/* "(?i:", "(?-i:", "(?i)": of the options, i alone means the same.  Without ':' the option is
+ * for the rest of the group, with what "|" parts from it in Oniguruma alone. */
+static int put_options (struct translation *t, struct mg_error *err)
 {
     size_t at = t->at + 2;
+    bool on = false, off = false;
 
+    for (; at < t->size && memchr ("imxsUJna-^", t->text[at], 10); at++) {
+        if (t->text[at] != 'i' && t->text[at] != '-')
+            return refuse (t, t->at, "an option", err);
+        off = off || t->text[at] == '-';
+        on = on || (t->text[at] == 'i' && !off);
+    }
+    if (at > t->at + 2 && (at == t->size || (t->text[at] != ':' && t->text[at] != ')')))
+        return refuse (t, t->at, "an option", err);
+    if (at > t->at + 2 && t->text[at] == ')') {
+        if (t->at > 0)
+            return refuse (t, t->at, "an option for the rest of a group", err);
+        t->fold = on;
+    } else if (on && t->fold_from == 0) {
+        t->fold_from = t->depth;
+    }
+    return copy (t, 1, err);
+}
+
+static int put_group (struct translation *t, struct mg_error *err)
+{
     if (t->at + 1 < t->size && t->text[t->at + 1] == '*')
         return refuse (t, t->at, "a verb", err);
-    if (t->at + 2 < t->size && t->text[t->at + 1] == '?') {
-        if (memchr ("CR&P0123456789+|(", t->text[at], 17))
-            return refuse (t, t->at, "a group", err);
-        while (at < t->size && memchr ("imxsUJna-^", t->text[at], 10)) {
-            if (t->text[at] != 'i' && t->text[at] != '-')
-                return refuse (t, t->at, "an option", err);
-            at++;
-        }
-    }
+    t->depth++;
+    if (t->at + 2 >= t->size || t->text[t->at + 1] != '?')
+        return copy (t, 1, err);
+    if (memchr ("CR&P0123456789+|(", t->text[t->at + 2], 17))
+        return refuse (t, t->at, "a group", err);
+    return put_options (t, err);
+}
+
+static int put_group_end (struct translation *t, struct mg_error *err)
+{
+    if (t->fold_from == t->depth)
+        t->fold_from = 0;
+    t->depth--;
     return copy (t, 1, err);
 }
 
@@ -244,6 +330,9 @@ static int translate (struct translation *t, struct mg_error *err)
             break;
         case '(':
             rc = put_group (t, err);
+            break;
+        case ')':
+            rc = put_group_end (t, err);
             break;
         default:
             rc = copy (t, 1, err);

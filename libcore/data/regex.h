@@ -2,10 +2,14 @@
  *
  * What both libraries write alike means the same here as it does in Oniguruma with its
  * Ruby syntax: \s, \w, \d and \h are Unicode's White_Space, word characters, decimal
- * digits and ASCII's hexadecimal digits, "^" and "$" are begin and end of a line, "." is
- * any character but a line feed.  An expression whose meaning differs is refused: a class
- * inside a class, "&&" in a class, a count "{n,m}" that "+" or "?" follows, "(*", the
- * options m and x, \G, and what PCRE2 does not know.
+ * digits and ASCII's hexadecimal digits, \b parts \w from \W, \v is U+000B, \p{NAME} is a
+ * general category or a script, "^" and "$" are begin and end of a line, "." is any character
+ * but a line feed.  An expression whose meaning differs is refused: a class inside a class,
+ * "&&" in a class, a name such as [:alpha:] in a class (but for digit, xdigit, cntrl and
+ * ascii), a property in a class under the option i, \pL without braces, a count "{n,m}" that
+ * "+" or "?" follows, "{,}", "(*", the options m and x, "(?i)" that is not the beginning, \G,
+ * and what PCRE2 does not know.  One difference is left: under the option i, "ss" does not
+ * match U+00DF, nor do other letters match their expansions.
  *
  * An expression is immutable, and may be used by many threads, each with a scratch.
  */
@@ -16,6 +20,13 @@
 #include <stddef.h>
 
 #include "megatron/error.h"
+
+/* Letters, marks, digits and what else is part of words, for inside a class. */
+#define REGEX_LETTERS "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24b6}-\\x{24e9}" \
+    "\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}"
+
+/* The same, with the joiners: \w of Rust's expressions, which the library has in places. */
+#define REGEX_RUST_WORD REGEX_LETTERS "\\x{200c}\\x{200d}"
 
 struct regex;         /* opaque */
 struct regex_scratch; /* opaque; for one thread at a time */

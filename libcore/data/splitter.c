@@ -238,7 +238,8 @@ static int read_simple (struct splitter *s, const char *type,
         return add_split (s, "[!-/:-@\\[-`{-~\\p{P}]", false, behavior, false, place, err);
     }
     if (strcmp (type, "Whitespace") == 0)
-        return add_split (s, "\\w+|[^\\w\\s]+", false, REMOVED, true, place, err);
+        return add_split (s, "[" REGEX_RUST_WORD "]+|[^" REGEX_RUST_WORD "\\s]+", false, REMOVED,
+                          true, place, err);
     if (strcmp (type, "WhitespaceSplit") == 0)
         return add_split (s, "\\s", false, REMOVED, false, place, err);
     return json_place_error (place, err, "the pre-tokenizer \"%s\" is not supported, want "

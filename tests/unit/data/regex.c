@@ -35,17 +35,38 @@ static void test_matches (void)
         { "\\s", "a\xe1\xa0\x8e" "b\xe3\x80\x80", "<\xe3\x80\x80>" }, /* U+180E is no space */
         { "[^\\s]+", "a \xe1\xa0\x8e", "<a><\xe1\xa0\x8e>" },
         { "\\S+", "ab c", "<ab><c>" },
-        { "\\w+", "a_\xc3\xa9\xcc\x81-\xc2\xb2", "<a_\xc3\xa9\xcc\x81>" }, /* no superscript */
+        { "\\w+", "a_\xc3\xa9\xcc\x81-\xc2\xb2", "<a_\xc3\xa9\xcc\x81><\xc2\xb2>" },
+        { "[\\w]+", "a\xc2\xb2", "<a>" }, /* a superscript is in \w outside of a class alone */
+        { "\\w+", "a\xe2\x80\x8d" "b", "<a><b>" }, /* nor is a joiner one */
+        { "\\W", "a\xc2\xbd\xe2\x80\x8c", "<\xe2\x80\x8c>" },
+        { "\\bx", "x e\xcc\x81x -x \xc2\xb2x", "<x><x>" }, /* a mark is part of a word */
+        { "x\\B", "xx x", "<x>" },
+        { "\\b", "ab", "<><>" },
+        { "[\\b]", "b\x08", "<\x08>" },
+        { "\\v|[\\v]", "\n\x0b\x0c", "<\x0b>" },
         { "\\d", "1\xd9\xa3\xc2\xb2", "<1><\xd9\xa3>" },
         { "\\h+", "xafGh0", "<af><0>" },
         { "\\p{N}{1,3}", "12345", "<123><45>" },
         { "a{,2}", "aaa", "<aa><a>" },
         { "^b$", "a\nb\nb", "<b><b>" }, /* lines */
         { "a.", "a\nab", "<ab>" },
-        { "[[:upper:]]", "aB\xc3\x89", "<B><\xc3\x89>" },
+        { "[[:digit:]a]+", "a1\xd9\xa3g", "<a1\xd9\xa3>" },
+        { "[[:xdigit:]]+", "xafGh0", "<af><0>" },
+        { "[[:^digit:]]", "1a", "<a>" },
+        { "[[:cntrl:]]", "a\x01\xc2\x85", "<\x01><\xc2\x85>" },
+        { "[[:ascii:]]+", "a\xc3\x89", "<a>" },
+        { "a{2}|{", "aa{", "<aa><{>" },
+        { "b{ 1}", "b{ 1}", "<b{ 1}>" },
         { "[]a]", "a]", "<a><]>" },
         { "\\[\\{", "[{", "<[{>" },
         { "\\p{Han}+", "a\xe4\xb8\xad\xe6\x96\x87\xe3\x80\x82", "<\xe4\xb8\xad\xe6\x96\x87>" },
+        { "\\p{han}", "\xe4\xb8\xad\xe3\x80\x82", "<\xe4\xb8\xad>" },
+        { "\\p{Gujarati}+", "\xe0\xaa\x95\xe0\xa5\xa4", "<\xe0\xaa\x95>" }, /* no danda */
+        { "[\\p{Thaana}]", "\xde\x80\xd8\x8c", "<\xde\x80>" }, /* nor Arabic's comma */
+        { "\\p{^Thaana}|\\p{^L}", "\xde\x80\xd8\x8c", "<\xd8\x8c>" },
+        { "(?i)a|B|\\p{Lu}", "AbC\xc3\xa9", "<A><b><C>" }, /* for the whole */
+        { "(?i:a(?:b))|[\\p{Lu}]", "AbaC", "<Ab><C>" }, /* a class where i is over */
+        { "(?-i:a)b", "ab", "<ab>" },
         { "(?=b)", "abab", "<><>" },
         { "b*", "abb", "<><bb>" }, /* none right behind a match */
         { "\\p{L}|\\p{N}|\\s", "\xed\xb3\xbf", "" }, /* a stray byte is none of these */
@@ -69,6 +90,20 @@ static void test_refused (void)
         { "[a&&b]", "an intersection of classes at byte 2" },
         { "a{2}+", "a repeat of a count at byte 1" },
         { "a{1,2}?", "a repeat of a count at byte 1" },
+        { "a{,}", "a malformed count at byte 1, \"{,}\"" },
+        { "a{,,2}", "a malformed count at byte 1" },
+        { "[[:alpha:]]", "a class by name other than digit, xdigit, cntrl and ascii at byte 1" },
+        { "[x[:^space:]]", "a class by name other than digit, xdigit, cntrl and ascii at byte 2" },
+        { "[[:digit]", "a class by name other than digit" },
+        { "a\\pL", "a property without braces at byte 1, \"\\pL\"" },
+        { "[\\PL]", "a property without braces at byte 1" },
+        { "\\p{L", "a property without end at byte 0" },
+        { "\\p{Alpha}", "the regular expression is not supported: " },
+        { "(?i)[\\p{Lu}]", "a property in a class under the option i at byte 5" },
+        { "(?i:(?:a)[^\\p{L}])", "a property in a class under the option i at byte 11" },
+        { "a(?i)b|c", "an option for the rest of a group at byte 1" },
+        { "(?:(?-i)a)", "an option for the rest of a group at byte 3" },
+        { "[\\B]", "an escape inside a class at byte 1" },
         { "[\\W]", "an escape inside a class at byte 1" },
         { "\\Ga", "an escape at byte 0" },
         { "(?m:.)", "an option at byte 0" },
