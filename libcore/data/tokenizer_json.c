@@ -19,6 +19,8 @@ struct reader {
     struct regex_scratch *scratch;
     struct text_buffer buffers[2];
     const json_t *root;
+    json_t *added;            /* ids of the added tokens so far */
+    json_int_t next_id;       /* of a token that is new, in the library */
     struct {
         const char *from, *to;
     } replaces[TOKENIZER_JSON_REPLACES]; /* of the decoder; lent by the file's value */
@@ -57,7 +59,26 @@ static const json_t *model_id (const struct reader *r, const char *token)
     return json_object_get (json_object_get (model, "vocab"), token);
 }
 
-static int read_id (const struct reader *r, const struct json_place *place,
+/* The library gives ids itself: a new token gets the next one, which is first the number of
+ * tokens of the model, whatever their ids are. */
+static int check_id (struct reader *r, const struct json_place *at, const char *content,
+                     json_int_t id, struct mg_error *err)
+{
+    const json_t *earlier = json_object_get (r->added, content);
+    json_int_t want = earlier ? json_integer_value (earlier) : r->next_id;
+    char q[JSON_PLACE_QUOTE];
+
+    if (id != want)
+        return json_place_error (at, err, "\"%s\" has id %" JSON_INTEGER_FORMAT ", but the "
+                                 "library numbers it %" JSON_INTEGER_FORMAT,
+                                 quote (q, content), id, want);
+    if (!earlier && json_object_set_new (r->added, content, json_integer (id)) < 0)
+        return mg_error_set (err, ENOMEM, "out of memory");
+    r->next_id += !earlier;
+    return 0;
+}
+
+static int read_id (struct reader *r, const struct json_place *place,
                     const json_t *element, const char *content, int32_t *id,
                     struct mg_error *err)
 {
@@ -75,7 +96,7 @@ static int read_id (const struct reader *r, const struct json_place *place,
                                  JSON_INTEGER_FORMAT " in model.vocab", n,
                                  quote (q, content), json_integer_value (model));
     *id = (int32_t)n;
-    return 0;
+    return model ? 0 : check_id (r, &at, content, n, err);
 }
 
 static int put_added (struct reader *r, const char *content, bool normalized,
@@ -129,6 +150,8 @@ static int read_all_added (struct reader *r, struct mg_error *err)
     const json_t *element;
     size_t i;
 
+    r->next_id = (json_int_t)json_object_size (json_object_get (
+        json_object_get (r->root, "model"), "vocab"));
     if (!(r->json->raw = added_tokens_create (err))
         || !(r->json->normalized = added_tokens_create (err)))
         return -1;
@@ -142,8 +165,6 @@ static int read_all_added (struct reader *r, struct mg_error *err)
         if (read_added (r, &one, element, err) < 0)
             return -1;
     }
-    if (r->json->num_ids > subword_num_ids (r->json->subword) + (1 << 20))
-        return json_place_error (&at, err, "the largest id is %d", r->json->num_ids - 1);
     return 0;
 }
 
@@ -452,13 +473,15 @@ struct tokenizer_json *tokenizer_json_parse (const char *file, const char *text,
         return NULL;
     r.root = root;
     r.json = calloc (1, sizeof (*r.json));
-    if (!r.json)
+    r.added = json_object ();
+    if (!r.json || !r.added)
         mg_error_set (err, ENOMEM, "%s: out of memory", file);
     else if ((r.scratch = regex_scratch_create (err)))
         rc = read_parts (&r, eod, err);
     regex_scratch_destroy (r.scratch);
     text_buffer_clear (&r.buffers[0]);
     text_buffer_clear (&r.buffers[1]);
+    json_decref (r.added);
     json_decref (root);
     if (rc == 0)
         return r.json;

@@ -171,6 +171,17 @@ static void write_file (const char *name, const char *text)
     "{\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"</s>\": 1, \"aa\": 2, \"<unk>\": 3}, " \
     "\"merges\": [\"a a\"]}"
 
+/* A vocabulary with holes: its three tokens make a new one the fourth. */
+#define HOLES \
+    "{\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"</s>\": 1, \"b\": 9}, \"merges\": []}"
+
+#define ADDED_TOKEN(id, content, flags) \
+    "{\"id\": " id ", \"content\": \"" content "\"" flags "}"
+
+#define ADDED_TOKENS(model, id, content, id2, content2) \
+    "{\"model\": " model ", \"added_tokens\": [" ADDED_TOKEN (id, content, "") ", " \
+    ADDED_TOKEN (id2, content2, "") "]}"
+
 static const struct {
     const char *file, *text;
 } faults[] = {
@@ -233,7 +244,17 @@ static const struct {
     { "{\"model\": " MODEL ", \"added_tokens\": [{\"id\": 7}]}",
       "added_tokens[0].content: want" },
     { "{\"model\": " MODEL ", \"added_tokens\": [{\"id\": 9000000, \"content\": \"x\"}]}",
-      "added_tokens: the largest id is 9000000" },
+      "added_tokens[0].id: \"x\" has id 9000000, but the library numbers it 4" },
+    { ADDED_TOKENS (MODEL, "4", "<x>", "6", "<y>"),
+      "added_tokens[1].id: \"<y>\" has id 6, but the library numbers it 5" },
+    { ADDED_TOKENS (MODEL, "4", "<x>", "4", "<y>"),
+      "added_tokens[1].id: \"<y>\" has id 4, but the library numbers it 5" },
+    { ADDED_TOKENS (MODEL, "4", "<x>", "5", "<x>"),
+      "added_tokens[1].id: \"<x>\" has id 5, but the library numbers it 4" },
+    { ADDED_TOKENS (MODEL, "2", "<x>", "4", "<y>"),
+      "added_tokens[0].id: \"<x>\" has id 2, but the library numbers it 4" },
+    { ADDED_TOKENS (HOLES, "9", "b", "10", "<y>"),
+      "added_tokens[1].id: \"<y>\" has id 10, but the library numbers it 3" },
 };
 
 static void test_faults (void)
@@ -249,6 +270,38 @@ static void test_faults (void)
             && !strchr (err.text, '\n'), "case %zu: %s", i, err.text);
         tokenizer_destroy (t);
     }
+}
+
+/* The ids of a text by a file are 'n' equal to 'want'. */
+static void are_ids (const char *file, const char *text, const int32_t *want, size_t n)
+{
+    struct token_buffer out = { NULL, 0, 0 };
+    struct mg_error err = { .text = "" };
+    struct tokenizer *t;
+
+    write_file ("tokenizer.json", file);
+    t = open_path (folder, true, &err);
+    ok (t && tokenizer_encode (t, text, strlen (text), &out, &err) == 0 && out.count == n
+        && memcmp (out.ids, want, n * sizeof (*want)) == 0, "%zu ids, %zu %s", n, out.count,
+        err.text);
+    free (out.ids);
+    tokenizer_destroy (t);
+}
+
+/* Ids that the library gives too. */
+static void test_added (void)
+{
+    static const int32_t twice[] = { 4, 5, 0, 4 }, holes[] = { 9, 3, 4 };
+    static const int32_t joined[] = { 2, 4, 0 }, pieces[] = { 2, 2 };
+
+    are_ids (ADDED_TOKENS (MODEL, "4", "<x>", "5", "<y>"), "<x><y>a<x>", twice, 4);
+    are_ids (ADDED_TOKENS (HOLES, "3", "<x>", "4", "<y>"), "b<x><y>", holes, 3);
+    are_ids (ADDED_TOKENS (HOLES, "3", "<x>", "3", "<x>"), "b<x>", holes, 2);
+    are_ids ("{\"model\": " MODEL ", \"added_tokens\": ["
+             ADDED_TOKEN ("4", "<x>", ", \"single_word\": true") "]}",
+             "a<x>a <x> \xe2\x80\x8d<x>a", joined, 3); /* a joiner is part of a word */
+    are_ids ("{\"model\": " MODEL ", \"pre_tokenizer\": {\"type\": \"Whitespace\"}}",
+             "aa a\xe2\x80\x8d" "a", pieces, 2);
 }
 
 static void is_eod (int want, const char *what)
@@ -323,6 +376,7 @@ int main (void)
     test_long_word ("llama3", ' ');
     test_long_word ("llama2", 'x');
     test_faults ();
+    test_added ();
     test_eod ();
     test_around ();
     folder_remove (folder);
