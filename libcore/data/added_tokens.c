@@ -158,40 +158,51 @@ static int beside_word (const struct added_tokens *t, struct regex_scratch *scra
     return rc;
 }
 
+/* Take white space on both sides into the token text[from..to), as its flags say. */
+static void widen (const struct added_token *token, const char *text, size_t size,
+                   struct added_tokens_walk *walk)
+{
+    size_t n;
+
+    while (token->lstrip && walk->from > walk->done) {
+        size_t previous = utf8_previous (text, walk->from);
+
+        if (!utf8_is_space (utf8_decode (text + previous, &n)))
+            break;
+        walk->from = previous;
+    }
+    while (token->rstrip && walk->to < size
+           && utf8_is_space (utf8_decode (text + walk->to, &n)))
+        walk->to += n;
+}
+
+/* Two tokens of white space may take the same: with "rstrip" the first takes what is the second.
+ * In the library the second counts all the same, but with "lstrip" it is lost. */
 int added_tokens_next (const struct added_tokens *t, struct regex_scratch *scratch,
                        const char *text, size_t size, struct added_tokens_walk *walk,
                        struct mg_error *err)
 {
     const struct added_token *token = NULL;
 
-    for (size_t at = walk->at; t->num_tokens > 0 && at < size; at++) {
-        size_t n, from = at;
+    while (t->num_tokens > 0 && walk->at < size) {
+        size_t at = walk->at, n;
         int rc = 0;
 
         if (!t->first[(unsigned char)text[at]]
-            || !(n = match (t, text + at, size - at, &token)))
+            || !(n = match (t, text + at, size - at, &token))) {
+            walk->at++;
             continue;
+        }
         walk->at = at + n;
         if (token->single_word)
             rc = beside_word (t, scratch, text, size, at, at + n, err);
         if (rc < 0)
             return -1;
-        if (rc > 0) {
-            at = walk->at - 1;
+        if (rc > 0 || (token->lstrip && walk->at <= walk->done))
             continue;
-        }
-        while (token->lstrip && from > walk->done) {
-            size_t previous = utf8_previous (text, from), character;
-
-            if (!utf8_is_space (utf8_decode (text + previous, &character)))
-                break;
-            from = previous;
-        }
-        walk->from = from;
+        walk->from = at;
         walk->to = walk->at;
-        while (token->rstrip && walk->to < size
-               && utf8_is_space (utf8_decode (text + walk->to, &n)))
-            walk->to += n;
+        widen (token, text, size, walk);
         walk->id = token->id;
         walk->done = walk->to;
         return 1;
