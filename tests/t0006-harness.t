@@ -69,6 +69,22 @@ for body in "$long" 'kill -KILL $$'; do
     cleaned "test that could not clean up"
 done
 
+# mpi_run: a launcher whose ranks have ended, and are zombies or gone
+. "$MG_SRCDIR/tests/lib/mpi.sh"
+mkdir bin
+MG_MPIRUN=$outer/bin/mpirun mpi_lost_seconds=3
+for body in 'fork or exit; sleep 600' 'sleep 600'; do
+    printf '#!/usr/bin/perl\n%s;\n' "$body" >bin/mpirun
+    chmod +x bin/mpirun
+    run mpi_run 1 true
+    is "$status" 137 "an mpirun that stays is ended: $body"
+    like "$err" "mpirun stayed for 3 s after its ranks had ended" "and that is said"
+done
+body='$p = fork or exec qw(sleep 600); sleep 8; kill KILL => $p; wait'
+printf '#!/usr/bin/perl\n%s;\n' "$body" >bin/mpirun
+run mpi_run 1 true
+is "$status:$err" "0:" "one that has a rank alive is left alone"
+
 export MG_TEST_TIMEOUT=300
 for signal in INT TERM; do
     script 'sleep 600; ok true fine; done_testing'

@@ -13,18 +13,22 @@ mpi_need() {
     [ -n "$MG_MPIRUN" ] || skip_all "mpirun was not found by configure"
 }
 
-# mpi_watch SHELL: kill the mpirun that a shell has started once it has had no ranks for a minute.
-# Where ranks have been killed, the mpirun of Open MPI 4.1.4 with PMIx 4.2.2 sometimes stays for
-# ever: its PMIx server frees an object twice and then waits for the lock in it (seen once in many
-# thousand runs).  The file mpirun-stayed tells mpi_run of it.
+mpi_lost_seconds=60
+
+# mpi_watch SHELL: kill the mpirun that a shell has started once it has had no rank that lives for
+# mpi_lost_seconds.  Where ranks have been killed, the mpirun of Open MPI 4.1.4 with PMIx 4.2.2
+# sometimes stays for ever: its PMIx server frees an object twice and then waits for the lock in
+# it.  This happened once in many thousand runs where a rank had died, and once in 20 runs on a busy
+# machine where a rank had been stopped.  The ranks may then be zombies.  The file mpirun-stayed
+# tells mpi_run of it.
 mpi_watch() {
-    local alone=0 launcher
+    local launcher lived=$SECONDS
     trap 'kill $!; exit' TERM
-    while sleep 5 & wait $! && kill -0 "$1"; do
-        launcher=$(pgrep -P "$1" -x 'mpirun|prterun') || continue
-        alone=$((alone + 1))
-        ! pgrep -P "$launcher" || alone=0
-        [ $alone -lt 12 ] || { touch "$TEST_DIR/mpirun-stayed" && kill -KILL "$launcher"; }
+    while sleep $(((mpi_lost_seconds + 11) / 12)) & wait $! && kill -0 "$1"; do
+        launcher=$(pgrep -P "$1" -x 'mpirun|prterun') \
+            && ! ps -o stat= --ppid "$launcher" | grep -qv '^Z' || lived=$SECONDS
+        [ $((SECONDS - lived)) -lt $mpi_lost_seconds ] \
+            || { touch "$TEST_DIR/mpirun-stayed" && kill -KILL "$launcher"; }
     done
 } >/dev/null 2>&1 3>&-
 
@@ -54,7 +58,7 @@ mpi_run() {
         "$MG_MPIRUN" "${root[@]}" --oversubscribe --bind-to none -n "$ranks" "$@" || status=$?
     { kill $watch && wait $watch; } 2>/dev/null
     if rm "$TEST_DIR/mpirun-stayed" 2>/dev/null; then
-        echo "mpirun stayed for a minute after its ranks had ended" >&2
+        echo "mpirun stayed for $mpi_lost_seconds s after its ranks had ended" >&2
     fi
     return $status
 }
