@@ -7,6 +7,7 @@
 [ -n "${MG_LONG:-}" ] || skip_all "a long test, on with MG_LONG=1"
 [ ! -f "$MG_SRCDIR/config.status" ] || skip_all "the source tree itself is configured"
 unset MAKEFLAGS MFLAGS MAKELEVEL
+give_way
 
 mkdir build
 cd build || bail_out "no build directory"

@@ -7,6 +7,7 @@
 command -v valgrind >/dev/null || skip_all "valgrind is not installed"
 nm -D "$MG_BUILDDIR/megatron" 2>/dev/null | grep -q __asan_init \
     && skip_all "this build has the sanitizers"
+give_way
 
 tests=$(cd "$MG_BUILDDIR" && find tests/unit tests/tap -name '*.t' -type f -perm -u=x | sort)
 ok "[ \$(wc -w <<<'$tests') -ge 5 ]" "unit tests are found"

@@ -46,6 +46,13 @@ undo_later() {
     [ ! -d "${test_undo_file%/*}" ] || echo "$1" >>"$test_undo_file"
 }
 
+# give_way: from here on, the test has niceness 10, so tests that run beside it come first.  It
+# is for a test that keeps all processors busy for minutes.  The MPI ranks of another test wait
+# for each other many times a second, and each wait would last for a whole time slice of this one.
+give_way() {
+    renice -n 10 $$ >/dev/null || diag "niceness cannot be changed"
+}
+
 # patience MS: so many milliseconds, or more where the machine is slow, or has more to do than
 # it can: as often as there are tasks for a CPU, now or in the last minute, or as 20 programs
 # take longer to start than the 100 ms that are plenty elsewhere.
