@@ -334,12 +334,15 @@ static double softmax (const struct problem *p, int64_t b, int64_t h, int64_t i,
     double max = a->has_sink ? p->sink[h] : -INFINITY, sum = 0;
 
     for (int64_t j = 0; j < a->seq_k; j++) {
-        prob[j] = 0;
-        for (int64_t d = 0; d < a->head_dim; d++)
-            prob[j] += (double)q[d] * k[at_kv (a, b, h, j) + d];
-        prob[j] *= a->scale;
+        const float *key = k + at_kv (a, b, h, j);
+        double dot = 0;
+
+        prob[j] = -INFINITY;
         if (!is_visible (p, b, i, j))
-            prob[j] = -INFINITY;
+            continue;
+        for (int64_t d = 0; d < a->head_dim; d++)
+            dot += (double)q[d] * key[d];
+        prob[j] = dot * a->scale;
         max = fmax (max, prob[j]);
     }
     if (a->has_sink)
@@ -353,8 +356,11 @@ static double softmax (const struct problem *p, int64_t b, int64_t h, int64_t i,
     return max + log (sum);
 }
 
-/* One query: its out and lse, and what it adds to the gradients. */
-static void solve_row (struct problem *p, int64_t b, int64_t h, int64_t i, double *prob)
+/* One query: its out and lse, and what it adds to the gradients.  A key of probability 0 adds
+ * nothing.  'prob' and 'z' (the factors of dropout) have room for seq_k.
+ */
+static void solve_row (struct problem *p, int64_t b, int64_t h, int64_t i, double *prob,
+                       double *z)
 {
     const struct kern_attention_fwd *a = &p->a;
     double *out = p->out + at_out (a, b, h, i), *dq = p->dq + at_q (a, b, h, i),
@@ -364,38 +370,44 @@ static void solve_row (struct problem *p, int64_t b, int64_t h, int64_t i, doubl
     double lse = softmax (p, b, h, i, prob);
 
     p->lse[(b * a->heads + h) * a->seq_q + i] = lse;
-    for (int64_t j = 0; j < a->seq_k; j++)
-        for (int64_t d = 0; d < dim_v (a); d++)
-            out[d] += prob[j] * factor (p, b, h, i, j) * v[at_v (p, b, h, j) + d];
+    for (int64_t j = 0; j < a->seq_k; j++) {
+        z[j] = prob[j] == 0 ? 0 : factor (p, b, h, i, j);
+        for (int64_t d = 0; z[j] != 0 && d < dim_v (a); d++)
+            out[d] += prob[j] * z[j] * v[at_v (p, b, h, j) + d];
+    }
     for (int64_t d = 0; d < dim_v (a); d++)
         delta += dout[d] * out[d];
     if (a->has_sink)
         p->dsink[h] -= exp (p->sink[h] - lse) * delta;
     for (int64_t j = 0; j < a->seq_k; j++) {
         int64_t k_row = at_kv (a, b, h, j), v_row = at_v (p, b, h, j);
-        double z = factor (p, b, h, i, j), dp = 0, ds;
+        double dp = 0, ds;
 
-        for (int64_t d = 0; d < dim_v (a); d++)
-            dp += z * dout[d] * v[v_row + d];
+        if (prob[j] == 0)
+            continue;
+        for (int64_t d = 0; z[j] != 0 && d < dim_v (a); d++)
+            dp += z[j] * dout[d] * v[v_row + d];
         ds = a->scale * prob[j] * (dp - delta);
         for (int64_t d = 0; d < a->head_dim; d++) {
             dq[d] += ds * k[k_row + d];
             p->dk[k_row + d] += ds * q[d];
         }
-        for (int64_t d = 0; d < dim_v (a); d++)
-            p->dv[v_row + d] += prob[j] * z * dout[d];
+        for (int64_t d = 0; z[j] != 0 && d < dim_v (a); d++)
+            p->dv[v_row + d] += prob[j] * z[j] * dout[d];
     }
 }
 
 static void solve (struct problem *p)
 {
     double *prob = allocate ((size_t)p->a.seq_k, sizeof (*prob));
+    double *z = allocate ((size_t)p->a.seq_k, sizeof (*z));
 
     for (int64_t b = 0; b < p->a.batch; b++)
         for (int64_t h = 0; h < p->a.heads; h++)
             for (int64_t i = 0; i < p->a.seq_q; i++)
-                solve_row (p, b, h, i, prob);
+                solve_row (p, b, h, i, prob, z);
     free (prob);
+    free (z);
 }
 
 /* What the kernel wrote, and whether elements between the heads' are as they were (NaN).

@@ -18,6 +18,8 @@ struct problem {
     const double *factor;
 };
 
+enum { MAX_EXPERTS = 17 };
+
 static const struct problem shapes[] = {
     { 0, 4, 2, 1, .scale = 1 },      { 1, 1, 1, 1, .scale = 0.5, .z = 0.3 },
     { 12, 5, 2, 3, .scale = -2 },    { 21, 17, 17, 1, .scale = 0.1, .z = 0.01 },
@@ -33,14 +35,17 @@ static double raw (const struct problem *p, double x)
     return p->score == KERN_SQRT_SOFTPLUS ? sqrt (log (1 + exp (x))) : exp (x);
 }
 
-static double score (const struct problem *p, int64_t t, int64_t e)
+/* The scores of a token before they are divided by their sum go to 'of'; returns the sum. */
+static double scores (const struct problem *p, int64_t t, double *of)
 {
     const float *x = p->x + t * p->experts;
     double sum = 0;
 
-    for (int64_t i = 0; i < p->experts; i++)
-        sum += raw (p, (double)x[i]);
-    return raw (p, (double)x[e]) / sum;
+    for (int64_t e = 0; e < p->experts; e++) {
+        of[e] = raw (p, (double)x[e]);
+        sum += of[e];
+    }
+    return sum;
 }
 
 static double lse (const struct problem *p, int64_t t)
@@ -84,13 +89,15 @@ static double z_loss (const struct problem *p)
 static double total (const void *arg)
 {
     const struct problem *p = arg;
-    double sum = p->z * z_loss (p);
+    double sum = p->z * z_loss (p), of[MAX_EXPERTS];
 
-    for (int64_t t = 0; t < p->tokens; t++)
-        for (int64_t e = 0; p->scale != 0 && e < p->experts; e++)
-            if (counts (p, t))
-                sum += p->scale * score (p, t, e)
-                       * (double)p->weight[t % p->batch * p->experts + e];
+    for (int64_t t = 0; p->scale != 0 && t < p->tokens; t++) {
+        double all = scores (p, t, of);
+
+        for (int64_t e = 0; counts (p, t) && e < p->experts; e++)
+            sum += p->scale * of[e] / all
+                   * (double)p->weight[t % p->batch * p->experts + e];
+    }
     return p->factor ? *p->factor * sum : sum;
 }
 
@@ -135,12 +142,14 @@ static const char *const names[] = { "softmax of chosen", "softmax", "sigmoid", 
 static void test_sums (const struct kit *kit, const struct problem *p)
 {
     int64_t n = p->batch * p->experts;
-    double *want = kit_alloc ((size_t)(2 * n + 1), sizeof (double));
+    double *want = kit_alloc ((size_t)(2 * n + 1), sizeof (double)), of[MAX_EXPERTS];
 
     for (int64_t t = 0; t < p->tokens; t++) {
+        double all = scores (p, t, of);
+
         for (int64_t e = 0; counts (p, t) && e < p->experts; e++) {
             want[t % p->batch * p->experts + e] += better (p, t, e) < p->topk;
-            want[n + t % p->batch * p->experts + e] += score (p, t, e);
+            want[n + t % p->batch * p->experts + e] += of[e] / all;
         }
     }
     want[2 * n] = z_loss (p);
