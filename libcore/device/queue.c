@@ -55,6 +55,7 @@ struct queue {
     double timeout;
     struct queue_lane *lanes;
     const struct queue_lane *waited; /* for, by the last waiter; NULL: by none ... */
+    uint64_t waited_mark;            /* ... until it is here */
     struct timespec waited_since;    /* ... since then */
     struct queue_lane *busy; /* lanes with work, in the order in which they got it */
     struct queue_watch watch; /* work NULL: nobody watches */
@@ -87,20 +88,13 @@ struct queue *queue_create (double timeout, struct mg_error *err)
 /* End the thread; false if it is stuck. */
 static bool stop_thread (struct queue *queue)
 {
-    struct timespec limit;
-    bool failed;
-
     pthread_mutex_lock (&queue->lock);
     queue->stop = true;
-    failed = queue->failed;
     pthread_cond_signal (&queue->submitted);
     pthread_mutex_unlock (&queue->lock);
-    if (!failed)
+    // once it has failed and is settled, nothing is polled any more
+    if (!queue->failed || queue_settled (queue))
         return pthread_join (queue->thread, NULL) == 0;
-    clock_gettime (CLOCK_REALTIME, &limit);
-    limit.tv_sec += SETTLE_SECONDS;
-    if (pthread_timedjoin_np (queue->thread, NULL, &limit) == 0)
-        return true;
     pthread_detach (queue->thread);
     return false;
 }
@@ -415,6 +409,7 @@ static int wait_locked (struct queue_lane *lane, uint64_t mark, struct mg_error 
     char what[DESCRIBE_MAX], text[MG_ERROR_MAX];
 
     queue->waited = lane;
+    queue->waited_mark = mark;
     clock_gettime (CLOCK_MONOTONIC, &queue->waited_since);
     while (!queue->failed && !queue_reached (lane, mark)) {
         if (pthread_cond_timedwait (&queue->finished, &queue->lock, &deadline)
@@ -436,9 +431,10 @@ bool queue_waiting (struct queue *queue, struct queue_waiting *waiting)
     struct timespec now;
     bool waits;
 
-    clock_gettime (CLOCK_MONOTONIC, &now);
     pthread_mutex_lock (&queue->lock);
-    waits = queue->waited != NULL;
+    clock_gettime (CLOCK_MONOTONIC, &now); // not before a wait that began meanwhile
+    // a waiter that has not woken yet waits no more
+    waits = queue->waited && !queue_reached (queue->waited, queue->waited_mark);
     if (waits) {
         waiting->lane = queue->waited;
         waiting->seconds = (double)(now.tv_sec - queue->waited_since.tv_sec)

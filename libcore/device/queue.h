@@ -105,7 +105,9 @@ struct queue_waiting {
     char text[200]; /* what the lane is at */
 };
 
-/* False if nobody waits. Any thread; of several waits the last one is told. */
+/* False if nobody waits for work that is not done yet. Any thread; of several waits the last
+ * one is told.
+ */
 bool queue_waiting (struct queue *queue, struct queue_waiting *waiting);
 
 /* Somebody who is told when a lane's work comes to its first poll ('begins') and when it is
