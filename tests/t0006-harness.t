@@ -6,9 +6,9 @@
 outer=$TEST_DIR
 # script BODY: a test of its own, which makes the file "there" when it comes to BODY.
 script() {
-    printf '#!/bin/bash\n. "%s/tests/lib/test.sh"\n%s\n%s\n' "$MG_SRCDIR" \
-        "pwd > '$outer/where'; at_exit 'echo undone >> $outer/undone'" "$1" > inner
-    sed -i "3i : > '$outer/there'" inner
+    printf '#!/bin/bash\n. "%s/tests/lib/test.sh"\n%s\n%s\n%s\n' "$MG_SRCDIR" \
+        "pwd > '$outer/where'; at_exit 'echo undone >> $outer/undone'" ": > '$outer/there'" \
+        "$1" > inner
     chmod +x inner
     rm -f undone where there
 }
@@ -63,7 +63,7 @@ cleaned "test that hung"
 long="( trap '' TERM; : > '$outer/there'; exec sleep 600 )"
 for body in "$long" 'kill -KILL $$'; do
     script "undo_later 'echo undone >> $outer/undone'; test_undo=(); $body; done_testing"
-    sed -i 3d inner # not yet "there"
+    sed -i 4d inner # not yet "there"
     MG_TEST_GRACE=1 timed
     ok "[ $status != 0 ]" "a test that cannot clean up has failed"
     cleaned "test that could not clean up"
