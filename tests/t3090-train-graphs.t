@@ -10,7 +10,7 @@
 mpi_available || skip_all "no MPI"
 tokenized_text 40
 iterations=6
-[ -z "${MG_LONG:-}" ] || iterations=100
+! long || iterations=100
 base=(--tokenizer-type ByteLevel --data-path text_text_document --split 90,10,0 --lr 2e-3
       --lr-decay-style constant --adam-eps 1e-6 --train-iters $iterations --global-batch-size 8)
 dense=("${base[@]}" --num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 16

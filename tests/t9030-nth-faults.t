@@ -13,8 +13,7 @@
 lib=$MG_BUILDDIR/tests/lib/.libs/nth-fault.so
 stride=${MG_NTH_STRIDE:-40}
 [ -z "${MG_NTH_ALL:-}" ] || stride=1
-RANDOM=${MG_SEED:=1}
-diag "MG_SEED=$MG_SEED MG_NTH_STRIDE=$stride"
+seed_draws
 # a file system that never fills up, and syncs at once
 [ ! -w /dev/shm ] || { base=$(mktemp -d /dev/shm/megatron-nth.XXXXXX) && at_exit "rm -rf '$base'"; }
 : "${base:=$TEST_DIR}"
