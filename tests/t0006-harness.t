@@ -53,7 +53,7 @@ timed() {
         [ ! -e there ] || break
     done
 }
-script 'sleep 600; ok true fine; done_testing'
+script 'while sleep 0.2; do :; done; ok true fine; done_testing'
 timed
 ok "[ $status != 0 ]" "a test that hangs is ended"
 like "$out" "# not done after $limit seconds" "and that is said"
@@ -85,6 +85,27 @@ body='$p = fork or exec qw(sleep 600); sleep 8; kill KILL => $p; wait'
 printf '#!/usr/bin/perl\n%s;\n' "$body" >bin/mpirun
 run mpi_run 1 true
 is "$status:$err" "0:" "one that has a rank alive is left alone"
+
+# mpi_run: a launcher that says that a rank ended improperly, after a run in which all was right
+improper() {
+    cat >bin/mpirun <<'END'
+#!/bin/sh
+line=--------------------------------------------------------------------------
+printf '%s\nmpirun has exited due to process rank 2 with PID 0 on\nnode vm exiting improperly. %s\n\n%s\n%s\n' \
+    $line "There are" "1. this process did not call" $line >&2
+END
+    echo "$1" >>bin/mpirun
+    run mpi_run 1 true
+}
+improper 'exit 1'
+is "$status:$err" "0:" "it is believed that all was right"
+improper 'exit 1'
+is "$status:$(grep -c improperly <<<"$err")" "1:1" "but only once in a test"
+rm -r mpirun-lost
+improper 'echo "megatron train: no" >&2; exit 1'
+is "$status:$(tail -n 1 <<<"$err")" "1:megatron train: no" "not if a rank says what failed"
+improper 'exit 3'
+is "$status" 3 "nor with the status of a rank"
 
 # ---- run-test: times
 script 'env true; sleep 0.2; perl -e "1 while times < 0.5"; ok true fine; done_testing'
@@ -169,7 +190,8 @@ like "$out" "drew [0-9]+ a b c d e f g h" "a long run takes all"
 
 export MG_TEST_TIMEOUT=300
 for signal in INT TERM; do
-    script 'sleep 600; ok true fine; done_testing'
+    # short sleeps: a signal that comes just before bash starts one waits for its end
+    script 'while sleep 0.2; do :; done; ok true fine; done_testing'
     env --default-signal=INT "$MG_SRCDIR/tests/lib/run-test" ./inner > out 2>&1 &
     pid=$!
     wait_until '[ -e there ]' $pid

@@ -320,6 +320,9 @@ if [ "$(id -u)" = 0 ] && setpriv --reuid=daemon --regid=daemon --clear-groups \
         test -r "$cluster" -a -x "$cluster" 2>/dev/null; then
     user=$(mktemp -d "${TMPDIR:-/tmp}/mgslurm.XXXXXX")
     chown daemon "$user"
+    none=$(mktemp -d "${TMPDIR:-/tmp}/mgnone.XXXXXX")
+    chmod 755 "$none"
+    at_exit "rm -rf '$none'"
     at_exit "as_user '$cluster' stop '$user'"
     cd / || bail_out "no /"
     as_user() {
@@ -330,10 +333,9 @@ if [ "$(id -u)" = 0 ] && setpriv --reuid=daemon --regid=daemon --clear-groups \
     run as_user env SLURM_CONF="$user/slurm.conf" srun -Q -N2 id -un
     is "$out" $'daemon\ndaemon' "and runs a step"
     sed 's,^\(Auth\|Cred\)Type=.*,\1Type=\L\1\E/none,; /^AuthInfo=/d; s,^Plug.*,,' \
-        "$user/slurm.conf" >/tmp/none.$$
-    chmod 644 /tmp/none.$$
-    run as_nobody timeout 120 env SLURM_CONF=/tmp/none.$$ srun -Q -N1 true
-    rm /tmp/none.$$
+        "$user/slurm.conf" >"$none/slurm.conf"
+    chmod 644 "$none/slurm.conf"
+    run as_nobody timeout 120 env SLURM_CONF="$none/slurm.conf" srun -Q -N1 true
     ok "[ $status -ne 0 ]" "which another user cannot"
     for command in stop env; do
         run "$cluster" $command "$user"

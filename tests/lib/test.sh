@@ -178,6 +178,8 @@ bail_out() {
 }
 
 done_testing() {
+    [ ! -s "$TEST_DIR/mpirun-lost/err" ] \
+        || diag "mpirun lost a rank that had ended well (mpi.sh): $(cat "$TEST_DIR/mpirun-lost/err")"
     echo "1..$test_checks"
     [ "$test_failed" = 0 ] || diag "$test_failed of $test_checks checks failed"
     exit $((test_failed > 0))
