@@ -61,8 +61,7 @@ static int plain_bwd (const struct pass *pass, const struct phase *phase, struct
         .dtype = nn->dtype, .c_dtype = w->grad_dtype,
     };
 
-    if (!input.b || (add && nn_leave_wait (nn, err) < 0)
-        || kern_gemm (nn->kern, &input, nn->compute, err) < 0)
+    if (!input.b || kern_gemm (nn->kern, &input, nn->compute, err) < 0)
         return -1;
     return kern_gemm (nn->kern, &weight, nn->compute, err);
 }
@@ -94,7 +93,8 @@ const struct layer_op op_linear_plain = {
 
 const struct layer_op op_linear_plain_add = {
     .name = "linear_plain_add",
-    .flags = PHASE_CAPTURABLE | PHASE_JOINS_BWD,
+    .flags = PHASE_CAPTURABLE,
+    .awaits_bwd = NN_TP_SIDE,
     .flops = plain_flops,
     .operand = PLAIN_OPERANDS (OPERAND_READ | OPERAND_WRITE),
     .fwd = plain_fwd,

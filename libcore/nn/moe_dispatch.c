@@ -100,7 +100,7 @@ static int weigh_bwd (const struct pass *pass, const struct phase *phase, struct
         .out = pass_data (pass, phase, MOE_DPROB), .dtype = x->dtype,
     };
 
-    if (kern_row_dot (nn->kern, &dot, nn->compute, err) < 0 || nn_leave_wait (nn, err) < 0)
+    if (kern_row_dot (nn->kern, &dot, nn->compute, err) < 0)
         return -1;
     return scale (pass, phase, pass_tensor (pass, phase, MOE_DWEIGHED),
                   phase->op == &op_moe_weigh_add,
@@ -120,7 +120,8 @@ static int weigh_bwd (const struct pass *pass, const struct phase *phase, struct
 
 const struct layer_op op_moe_weigh = {
     .name = "moe_weigh",
-    .flags = PHASE_CAPTURABLE | PHASE_JOINS_BWD,
+    .flags = PHASE_CAPTURABLE,
+    .awaits_bwd = NN_TP_SIDE,
     .operand = WEIGH_OPERANDS (MOE_WRITE),
     .fwd = weigh_fwd,
     .bwd = weigh_bwd,
@@ -128,7 +129,8 @@ const struct layer_op op_moe_weigh = {
 
 const struct layer_op op_moe_weigh_add = {
     .name = "moe_weigh_add",
-    .flags = PHASE_CAPTURABLE | PHASE_JOINS_BWD,
+    .flags = PHASE_CAPTURABLE,
+    .awaits_bwd = NN_TP_SIDE,
     .operand = WEIGH_OPERANDS (MOE_CHANGE),
     .fwd = weigh_fwd,
     .bwd = weigh_bwd,
@@ -197,8 +199,7 @@ static int permute_bwd (const struct pass *pass, const struct phase *phase, stru
         .y = pass_data (pass, phase, MOE_DPROB), .dtype = MG_FLOAT32,
     };
 
-    if (nn_leave_wait (nn, err) < 0
-        || collect (pass, phase, pass_tensor (pass, phase, MOE_DSENT),
+    if (collect (pass, phase, pass_tensor (pass, phase, MOE_DSENT),
                     phase->op == &op_moe_permute_add,
                     nn_own_rows (nn, pass->shape, pass_tensor (pass, phase, MOE_DX)), err) < 0)
         return -1;
@@ -222,7 +223,8 @@ static int permute_bwd (const struct pass *pass, const struct phase *phase, stru
 
 const struct layer_op op_moe_permute = {
     .name = "moe_permute",
-    .flags = PHASE_CAPTURABLE | PHASE_JOINS_BWD,
+    .flags = PHASE_CAPTURABLE,
+    .awaits_bwd = NN_TP_SIDE,
     .operand = PERMUTE_OPERANDS (MOE_WRITE),
     .fwd = permute_fwd,
     .bwd = permute_bwd,
@@ -230,7 +232,8 @@ const struct layer_op op_moe_permute = {
 
 const struct layer_op op_moe_permute_add = {
     .name = "moe_permute_add",
-    .flags = PHASE_CAPTURABLE | PHASE_JOINS_BWD,
+    .flags = PHASE_CAPTURABLE,
+    .awaits_bwd = NN_TP_SIDE,
     .operand = PERMUTE_OPERANDS (MOE_CHANGE),
     .fwd = permute_fwd,
     .bwd = permute_bwd,
@@ -298,33 +301,25 @@ static int dispatch_fwd (const struct pass *pass, const struct phase *phase, str
     return transfer (pass, phase, 0, MOE_SENT, MOE_SENT_PROB, false, err);
 }
 
-static int dispatch_bwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
-{
-    (void)phase;
-    return moe_transfer_wait (pass, err);
-}
-
+/* The backward pass only waits for the gradients. */
 const struct layer_op op_moe_dispatch = {
     .name = "moe_dispatch",
+    .starts_fwd = NN_EP_SIDE,
+    .awaits_bwd = NN_EP_SIDE,
     .operand = {
         [MOE_COUNTS] = { "counts", false, MOE_READ, 0 },
-        [MOE_SENT] = { "sent", false, MOE_READ, 0 },
-        [MOE_SENT_PROB] = { "sent_prob", false, MOE_READ, 0 },
-        [MOE_RECEIVED] = { "received", false, MOE_WRITE, 0 },
-        [MOE_RECEIVED_PROB] = { "received_prob", false, MOE_WRITE, 0 },
-        [MOE_DSENT] = { "dsent", false, 0, MOE_CHANGE },
-        [MOE_DSENT_PROB] = { "dsent_prob", false, 0, MOE_CHANGE },
+        [MOE_SENT] = { "sent", false, MOE_READ | OPERAND_ASIDE, 0 },
+        [MOE_SENT_PROB] = { "sent_prob", false, MOE_READ | OPERAND_ASIDE, 0 },
+        [MOE_RECEIVED] = { "received", false, MOE_WRITE | OPERAND_ASIDE, 0 },
+        [MOE_RECEIVED_PROB] = { "received_prob", false, MOE_WRITE | OPERAND_ASIDE, 0 },
     },
     .fwd = dispatch_fwd,
-    .bwd = dispatch_bwd,
 };
 
 static int sort_fwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
     const struct moe_kept kept = moe_kept_of (pass, phase, false);
 
-    if (moe_transfer_wait (pass, err) < 0)
-        return -1;
     return moe_take (pass, phase, 0, &kept, err);
 }
 
@@ -346,10 +341,13 @@ static int sort_bwd (const struct pass *pass, const struct phase *phase, struct 
 
 const struct layer_op op_moe_sort = {
     .name = "moe_sort",
+    .awaits_fwd = NN_EP_SIDE,
+    .starts_bwd = NN_EP_SIDE,
     .operand = {
         [MOE_COUNTS] = { "counts", false, MOE_READ, 0 },
-        [MOE_RECEIVED] = { "received", false, MOE_READ, OPERAND_SCRATCH },
-        [MOE_RECEIVED_PROB] = { "received_prob", false, MOE_READ, OPERAND_SCRATCH },
+        [MOE_RECEIVED] = { "received", false, MOE_READ, OPERAND_SCRATCH | OPERAND_ASIDE },
+        [MOE_RECEIVED_PROB] = { "received_prob", false, MOE_READ,
+                                OPERAND_SCRATCH | OPERAND_ASIDE },
         [MOE_GATHERED] = { "gathered", false, OPERAND_SCRATCH, OPERAND_SCRATCH },
         [MOE_GATHERED_PROB] = { "gathered_prob", false, OPERAND_SCRATCH, OPERAND_SCRATCH },
         [MOE_SUMMANDS] = { "summands", false, 0, OPERAND_SCRATCH },
@@ -361,8 +359,8 @@ const struct layer_op op_moe_sort = {
         [MOE_BEGIN] = { "begin", false, MOE_WRITE, 0 },
         [MOE_DINPUT] = { "dinput", false, 0, MOE_READ },
         [MOE_DINPUT_PROB] = { "dprob", false, 0, MOE_READ },
-        [MOE_DSENT] = { "dsent", false, 0, MOE_WRITE },
-        [MOE_DSENT_PROB] = { "dsent_prob", false, 0, MOE_WRITE },
+        [MOE_DSENT] = { "dsent", false, 0, MOE_WRITE | OPERAND_ASIDE },
+        [MOE_DSENT_PROB] = { "dsent_prob", false, 0, MOE_WRITE | OPERAND_ASIDE },
     },
     .fwd = sort_fwd,
     .bwd = sort_bwd,

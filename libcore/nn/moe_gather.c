@@ -77,7 +77,7 @@ static int gather_bwd (const struct pass *pass, const struct phase *phase, struc
     if (reduce_scatter (pass, pass_tensor (pass, phase, MOE_DALL_PROB), &own_prob, err) < 0
         || combine (pass, dprob, own_prob, pass->shape->rows, 1, NULL, false,
                     tensor_at (dprob, 0), err) < 0
-        || reduce_scatter (pass, dall, &own, err) < 0 || nn_leave_wait (nn, err) < 0)
+        || reduce_scatter (pass, dall, &own, err) < 0)
         return -1;
     return combine (pass, dall, own, pass->shape->rows, 1, NULL,
                     phase->op == &op_moe_gather_add,
@@ -101,7 +101,8 @@ static int gather_bwd (const struct pass *pass, const struct phase *phase, struc
 
 const struct layer_op op_moe_gather = {
     .name = "moe_gather",
-    .flags = PHASE_CAPTURABLE | PHASE_JOINS_BWD,
+    .flags = PHASE_CAPTURABLE,
+    .awaits_bwd = NN_TP_SIDE,
     .operand = GATHER_OPERANDS (MOE_WRITE),
     .fwd = gather_fwd,
     .bwd = gather_bwd,
@@ -109,7 +110,8 @@ const struct layer_op op_moe_gather = {
 
 const struct layer_op op_moe_gather_add = {
     .name = "moe_gather_add",
-    .flags = PHASE_CAPTURABLE | PHASE_JOINS_BWD,
+    .flags = PHASE_CAPTURABLE,
+    .awaits_bwd = NN_TP_SIDE,
     .operand = GATHER_OPERANDS (MOE_CHANGE),
     .fwd = gather_fwd,
     .bwd = gather_bwd,

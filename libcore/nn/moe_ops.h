@@ -35,7 +35,7 @@
  * token has one expert then, so that it has one probability.
  *
  * The gradient of 'weigh', 'permute' or 'gather' is written to DX by the operation of that name,
- * and added to it by the one with _add; both join the tensor-parallel stream before that.
+ * and added to it by the one with _add; both await the tensor-parallel side stream.
  */
 #ifndef LIBCORE_NN_MOE_OPS_H
 #define LIBCORE_NN_MOE_OPS_H

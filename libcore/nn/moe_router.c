@@ -212,7 +212,8 @@ static int router_bwd (const struct pass *pass, const struct phase *phase, struc
 
 const struct layer_op op_moe_router = {
     .name = "moe_router",
-    .flags = PHASE_CAPTURABLE | PHASE_JOINS_BWD,
+    .flags = PHASE_CAPTURABLE,
+    .awaits_bwd = NN_TP_SIDE,
     .operand = {
         [MOE_ROUTER_X] = { "router_x", false, MOE_READ, MOE_READ },
         [MOE_ROUTER_DX] = { "router_dx", false, 0, MOE_CHANGE },

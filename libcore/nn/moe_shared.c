@@ -61,7 +61,7 @@ static int score_bwd (const struct pass *pass, const struct phase *phase, struct
     };
 
     weight.accumulate = param_adds (w);
-    if (kern_router_bwd (nn->kern, &k, nn->compute, err) < 0 || nn_leave_wait (nn, err) < 0
+    if (kern_router_bwd (nn->kern, &k, nn->compute, err) < 0
         || kern_gemm_double (nn->kern, &input, nn->compute, err) < 0)
         return -1;
     return kern_gemm_double (nn->kern, &weight, nn->compute, err);
@@ -69,7 +69,8 @@ static int score_bwd (const struct pass *pass, const struct phase *phase, struct
 
 const struct layer_op op_gate_score = {
     .name = "gate_score",
-    .flags = PHASE_CAPTURABLE | PHASE_JOINS_BWD,
+    .flags = PHASE_CAPTURABLE,
+    .awaits_bwd = NN_TP_SIDE,
     .operand = {
         [GATE_X] = { "x", false, OPERAND_READ, OPERAND_READ },
         [GATE_DX] = { "dx", false, 0, OPERAND_READ | OPERAND_WRITE },

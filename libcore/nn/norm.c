@@ -70,8 +70,6 @@ static int norm_bwd (const struct pass *pass, const struct phase *phase, struct 
         .grad_dtype = weight->grad_dtype,
     };
 
-    if (nn_leave_wait (nn, err) < 0)
-        return -1;
     return kern_norm_bwd (nn->kern, &k, nn->compute, err);
 }
 
@@ -88,7 +86,8 @@ static int norm_bwd (const struct pass *pass, const struct phase *phase, struct 
 
 const struct layer_op op_norm = {
     .name = "norm",
-    .flags = PHASE_CAPTURABLE | PHASE_JOINS_BWD,
+    .flags = PHASE_CAPTURABLE,
+    .awaits_bwd = NN_TP_SIDE,
     .operand = NORM_OPERANDS (OPERAND_WRITE),
     .fwd = norm_fwd,
     .bwd = norm_bwd,
@@ -96,7 +95,8 @@ const struct layer_op op_norm = {
 
 const struct layer_op op_norm_add = {
     .name = "norm_add",
-    .flags = PHASE_CAPTURABLE | PHASE_JOINS_BWD,
+    .flags = PHASE_CAPTURABLE,
+    .awaits_bwd = NN_TP_SIDE,
     .operand = NORM_OPERANDS (OPERAND_READ | OPERAND_WRITE),
     .fwd = norm_fwd,
     .bwd = norm_bwd,

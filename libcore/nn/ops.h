@@ -124,7 +124,7 @@ enum { ACT_X, ACT_Y, ACT_DY, ACT_DX };
 extern const struct layer_op op_act;
 
 /* score = 1 / (1 + exp (-x W^T)) of this rank's rows; 'index' is of no use.  Backward adds to dx, a
- * tensor of all tokens, after it has joined the tensor-parallel stream.
+ * tensor of all tokens, after the work on the tensor-parallel side stream.
  */
 enum { GATE_X, GATE_DX, GATE_WEIGHT, GATE_LOGIT, GATE_DLOGIT, GATE_INDEX, GATE_SCORE, GATE_DSCORE };
 extern const struct layer_op op_gate_score;

@@ -72,7 +72,7 @@ static int finish (struct passes *p, int rc, struct content *content, struct mg_
     struct device_graph *graph;
 
     if (rc == 0)
-        rc = nn_join (model_nn (p->model), err);
+        rc = nn_await (model_nn (p->model), NN_ALL_SIDES, err);
     if (!(graph = graph_finish (rc, err))) {
         nn_forget_sides (model_nn (p->model));
         return -1;

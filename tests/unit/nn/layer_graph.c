@@ -211,7 +211,7 @@ static void test_planted (void)
         ok (!r.open, "nothing is left of it");
         is_int (i % 2 ? layer_bwd (&r.pass, &err) : layer_fwd (&r.pass, &err), 0,
                 "and it runs without a graph");
-        ok (r.open == (i / 2 == NO_JOIN) && nn_join (&r.nn, &err) == 0 && !r.open,
+        ok (r.open == (i / 2 == NO_JOIN) && nn_await (&r.nn, NN_ALL_SIDES, &err) == 0 && !r.open,
             "with work that can be joined %s", err.text);
         teardown (&r);
     }
