@@ -67,10 +67,13 @@ int layer_num_operands (const struct layer_op *op)
 unsigned layer_access (const struct phase *phase, int i, bool backward)
 {
     const struct layer_operand *o = &phase->op->operand[i];
+    unsigned access = backward ? o->bwd : o->fwd;
 
     if (phase->operand[i] == LAYER_NONE)
         return 0;
-    return backward ? o->bwd : o->fwd;
+    if (access & OPERAND_RESULT)
+        access |= phase->adds ? OPERAND_READ | OPERAND_WRITE : OPERAND_WRITE;
+    return access & ~(unsigned)OPERAND_RESULT;
 }
 
 void layer_text (const struct layer *layer, char text[LAYER_TEXT_MAX])
@@ -162,7 +165,7 @@ static void find_reads (const struct layer_spec *spec, bool again, bool *reads)
 
         for (int k = 0, n = layer_num_operands (phase->op); k < n; k++) {
             const struct layer_operand *o = &phase->op->operand[k];
-            unsigned access = again ? o->fwd : o->bwd;
+            unsigned access = layer_access (phase, k, !again);
 
             if (!o->param && (access & OPERAND_READ) && (!again || (phases & UINT64_C (1) << i)))
                 reads[phase->operand[k]] = true;
@@ -225,7 +228,7 @@ static double written_flops (const struct layer_spec *spec, const struct phase *
         const struct layer_tensor *t = &spec->tensor[phase->operand[i]];
         double n = 1;
 
-        if (o->param || phase->operand[i] == LAYER_NONE || !(o->fwd & OPERAND_WRITE))
+        if (o->param || !(layer_access (phase, i, false) & OPERAND_WRITE))
             continue;
         for (int d = 0; d < t->ndims; d++)
             n *= (double)t->shape[d];
@@ -242,9 +245,10 @@ double layer_cost (const struct layer_spec *spec, uint64_t phases, const struct 
     for (int i = 0; i < spec->num_phases; i++) {
         const struct phase *phase = &spec->phase[i];
 
+        double flops = phase->op->flops ? phase->op->flops (spec, phase, nn, shape) : 0;
+
         if (phases & UINT64_C (1) << i)
-            cost += phase->op->flops ? phase->op->flops (spec, phase, nn, shape) / nn->tp_size
-                                     : written_flops (spec, phase);
+            cost += flops > 0 ? flops / nn->tp_size : written_flops (spec, phase);
     }
     return cost;
 }
@@ -523,10 +527,10 @@ static int check_phase_of (const struct pass *pass, bool forward, int phase,
         return -1;
     for (int i = 0; i < n; i++) {
         const struct layer_operand *o = &ph->op->operand[i];
-        unsigned access = forward ? o->fwd : o->bwd;
+        unsigned access = layer_access (ph, i, !forward);
         const struct param *p;
 
-        if (ph->operand[i] == LAYER_NONE || !(access & (OPERAND_WRITE | OPERAND_ADD)))
+        if (!(access & (OPERAND_WRITE | OPERAND_ADD)))
             continue;
         if (!o->param) {
             if (check_operand (pass, &place, ph->operand[i], err) < 0)

@@ -96,10 +96,11 @@ struct layer_graph;
 
 /* What an operation does to an operand, forward or backward.  Scratch is written, and of no use
  * afterwards; it may hold anything.  OPERAND_ASIDE: the work that the phase leaves on a side stream
- * does it too, so that no later phase may get in its way before it is awaited.
+ * does it too, so that no later phase may get in its way before it is awaited.  OPERAND_RESULT: it
+ * is written, or added to if the phase says so (struct phase).
  */
 enum { OPERAND_READ = 1, OPERAND_WRITE = 2, OPERAND_ADD = 4, OPERAND_SCRATCH = 8,
-       OPERAND_ASIDE = 16 };
+       OPERAND_ASIDE = 16, OPERAND_RESULT = 32 };
 
 struct layer_operand {
     const char *name;
@@ -131,12 +132,20 @@ struct layer_op {
     int (*bwd) (const struct pass *pass, const struct phase *phase, struct mg_error *err);
 };
 
+/* The rows that a norm normalises: those of this rank's hidden states; each head of the fused
+ * product 'which'; the first columns of a latent, as many as the norm's weight has.
+ */
+enum norm_rows { NORM_HIDDEN, NORM_HEADS, NORM_LATENT };
+
 struct phase {
     const char *name;
     const struct layer_op *op;
     int operand[LAYER_MAX_OPERANDS]; /* indices of the specification's parameters or tensors, as
                                         the operation says; LAYER_NONE: no operand */
-    int which; /* number of a phase among those of one operation, a coordinate of dropout */
+    int which; /* number of a phase among those of one operation, a coordinate of dropout; of
+                  phases about heads: which heads (enum heads) */
+    bool adds; /* the phase adds to the operand that is an OPERAND_RESULT */
+    enum norm_rows norm_rows; /* of a norm: ops.h */
     unsigned scopes; /* GRAPH_BIT() of those that have the phase (graphs.h) */
     bool fixed;      /* all counts are known before, so that the phase can be captured although its
                         operation in general cannot */

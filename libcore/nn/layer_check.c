@@ -21,7 +21,7 @@ static int check_phase (const struct layer_spec *spec, const struct phase *phase
     for (int write = 0; write < 2; write++) {
         for (int i = 0; i < n; i++) {
             const struct layer_operand *o = &phase->op->operand[i];
-            unsigned access = forward ? o->fwd : o->bwd;
+            unsigned access = layer_access (phase, i, !forward);
             int t = phase->operand[i];
 
             if (o->param || t == LAYER_NONE)
@@ -173,7 +173,7 @@ static bool writes (const struct layer_spec *spec, int phase, int t)
     for (int i = 0, n = layer_num_operands (p->op); i < n; i++) {
         const struct layer_operand *o = &p->op->operand[i];
 
-        if (!o->param && p->operand[i] == t && (o->fwd & OPERAND_WRITE))
+        if (!o->param && p->operand[i] == t && (layer_access (p, i, false) & OPERAND_WRITE))
             return true;
     }
     return false;
@@ -228,7 +228,7 @@ static int make_again (const struct layer_spec *spec, const bool *known, int t, 
     for (int i = 0; i < n; i++) {
         const struct layer_operand *o = &p->op->operand[i];
 
-        if (!o->param && p->operand[i] != LAYER_NONE && (o->fwd & OPERAND_READ)
+        if (!o->param && (layer_access (p, i, false) & OPERAND_READ)
             && make_again (spec, known, p->operand[i], w, again, err) < 0)
             return -1;
     }
@@ -265,7 +265,7 @@ static int plan_again (struct layer_spec *spec, int i, bool *known, struct mg_er
     for (int o = 0; o < n && p->op->bwd; o++) {
         int t = p->operand[o];
 
-        if (p->op->operand[o].param || !(p->op->operand[o].bwd & OPERAND_READ)
+        if (p->op->operand[o].param || !(layer_access (p, o, true) & OPERAND_READ)
             || spec->tensor[t].life != LIFE_RECOMPUTED || known[t])
             continue;
         if (make_again (spec, known, t, spec->num_phases, &spec->again[i], err) < 0)

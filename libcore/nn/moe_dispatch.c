@@ -103,35 +103,22 @@ static int weigh_bwd (const struct pass *pass, const struct phase *phase, struct
     if (kern_row_dot (nn->kern, &dot, nn->compute, err) < 0)
         return -1;
     return scale (pass, phase, pass_tensor (pass, phase, MOE_DWEIGHED),
-                  phase->op == &op_moe_weigh_add,
-                  nn_own_rows (nn, pass->shape, pass_tensor (pass, phase, MOE_DX)), err);
+                  phase->adds, nn_own_rows (nn, pass->shape, pass_tensor (pass, phase, MOE_DX)), err);
 }
-
-#define WEIGH_OPERANDS(dx)                                    \
-    {                                                         \
-        [MOE_X] = { "x", false, MOE_READ, MOE_READ },         \
-        [MOE_DX] = { "dx", false, 0, dx },                    \
-        [MOE_PROB] = { "prob", false, MOE_READ, MOE_READ },   \
-        [MOE_DPROB] = { "dprob", false, 0, MOE_WRITE },       \
-        [MOE_WEIGHED] = { "weighed", false, MOE_WRITE, 0 },   \
-        [MOE_DWEIGHED] = { "dweighed", false, 0, MOE_READ },  \
-        [MOE_ONE] = { "one", false, MOE_WRITE, 0 },           \
-    }
 
 const struct layer_op op_moe_weigh = {
     .name = "moe_weigh",
     .flags = PHASE_CAPTURABLE,
     .awaits_bwd = NN_TP_SIDE,
-    .operand = WEIGH_OPERANDS (MOE_WRITE),
-    .fwd = weigh_fwd,
-    .bwd = weigh_bwd,
-};
-
-const struct layer_op op_moe_weigh_add = {
-    .name = "moe_weigh_add",
-    .flags = PHASE_CAPTURABLE,
-    .awaits_bwd = NN_TP_SIDE,
-    .operand = WEIGH_OPERANDS (MOE_CHANGE),
+    .operand = {
+        [MOE_X] = { "x", false, MOE_READ, MOE_READ },
+        [MOE_DX] = { "dx", false, 0, OPERAND_RESULT },
+        [MOE_PROB] = { "prob", false, MOE_READ, MOE_READ },
+        [MOE_DPROB] = { "dprob", false, 0, MOE_WRITE },
+        [MOE_WEIGHED] = { "weighed", false, MOE_WRITE, 0 },
+        [MOE_DWEIGHED] = { "dweighed", false, 0, MOE_READ },
+        [MOE_ONE] = { "one", false, MOE_WRITE, 0 },
+    },
     .fwd = weigh_fwd,
     .bwd = weigh_bwd,
 };
@@ -200,41 +187,29 @@ static int permute_bwd (const struct pass *pass, const struct phase *phase, stru
     };
 
     if (collect (pass, phase, pass_tensor (pass, phase, MOE_DSENT),
-                    phase->op == &op_moe_permute_add,
+                    phase->adds,
                     nn_own_rows (nn, pass->shape, pass_tensor (pass, phase, MOE_DX)), err) < 0)
         return -1;
     return kern_row_gather (nn->kern, &k, nn->compute, err);
 }
 
-#define PERMUTE_OPERANDS(dx)                                  \
-    {                                                         \
-        [MOE_X] = { "x", false, MOE_READ, 0 },                \
-        [MOE_DX] = { "dx", false, 0, dx },                    \
-        [MOE_PROB] = { "prob", false, MOE_READ, 0 },          \
-        [MOE_DPROB] = { "dprob", false, 0, MOE_WRITE },       \
-        [MOE_ROW] = { "row", false, 0, MOE_READ },            \
-        [MOE_SOURCE] = { "source", false, MOE_READ, 0 },      \
-        [MOE_OFFSET] = { "offset", false, MOE_READ, 0 },      \
-        [MOE_SENT] = { "sent", false, MOE_WRITE, 0 },         \
-        [MOE_SENT_PROB] = { "sent_prob", false, MOE_WRITE, 0 }, \
-        [MOE_DSENT] = { "dsent", false, 0, MOE_READ },        \
-        [MOE_DSENT_PROB] = { "dsent_prob", false, 0, MOE_READ }, \
-    }
-
 const struct layer_op op_moe_permute = {
     .name = "moe_permute",
     .flags = PHASE_CAPTURABLE,
     .awaits_bwd = NN_TP_SIDE,
-    .operand = PERMUTE_OPERANDS (MOE_WRITE),
-    .fwd = permute_fwd,
-    .bwd = permute_bwd,
-};
-
-const struct layer_op op_moe_permute_add = {
-    .name = "moe_permute_add",
-    .flags = PHASE_CAPTURABLE,
-    .awaits_bwd = NN_TP_SIDE,
-    .operand = PERMUTE_OPERANDS (MOE_CHANGE),
+    .operand = {
+        [MOE_X] = { "x", false, MOE_READ, 0 },
+        [MOE_DX] = { "dx", false, 0, OPERAND_RESULT },
+        [MOE_PROB] = { "prob", false, MOE_READ, 0 },
+        [MOE_DPROB] = { "dprob", false, 0, MOE_WRITE },
+        [MOE_ROW] = { "row", false, 0, MOE_READ },
+        [MOE_SOURCE] = { "source", false, MOE_READ, 0 },
+        [MOE_OFFSET] = { "offset", false, MOE_READ, 0 },
+        [MOE_SENT] = { "sent", false, MOE_WRITE, 0 },
+        [MOE_SENT_PROB] = { "sent_prob", false, MOE_WRITE, 0 },
+        [MOE_DSENT] = { "dsent", false, 0, MOE_READ },
+        [MOE_DSENT_PROB] = { "dsent_prob", false, 0, MOE_READ },
+    },
     .fwd = permute_fwd,
     .bwd = permute_bwd,
 };
@@ -243,7 +218,7 @@ static int unpermute_fwd (const struct pass *pass, const struct phase *phase,
                           struct mg_error *err)
 {
     return collect (pass, phase, pass_tensor (pass, phase, MOE_SENT),
-                    phase->op == &op_moe_unpermute_add,
+                    phase->adds,
                     nn_own_rows (pass->nn, pass->shape, pass_tensor (pass, phase, MOE_Y)), err);
 }
 
@@ -254,29 +229,18 @@ static int unpermute_bwd (const struct pass *pass, const struct phase *phase,
                    pass_tensor (pass, phase, MOE_DSENT), err);
 }
 
-#define UNPERMUTE_OPERANDS(y)                                 \
-    {                                                         \
-        [MOE_Y] = { "y", false, y, 0 },                       \
-        [MOE_DY] = { "dy", false, 0, MOE_READ },              \
-        [MOE_ROW] = { "row", false, MOE_READ, 0 },            \
-        [MOE_SOURCE] = { "source", false, 0, MOE_READ },      \
-        [MOE_OFFSET] = { "offset", false, 0, MOE_READ },      \
-        [MOE_SENT] = { "sent", false, MOE_READ, 0 },          \
-        [MOE_DSENT] = { "dsent", false, 0, MOE_WRITE },       \
-    }
-
 const struct layer_op op_moe_unpermute = {
     .name = "moe_unpermute",
     .flags = PHASE_CAPTURABLE,
-    .operand = UNPERMUTE_OPERANDS (MOE_WRITE),
-    .fwd = unpermute_fwd,
-    .bwd = unpermute_bwd,
-};
-
-const struct layer_op op_moe_unpermute_add = {
-    .name = "moe_unpermute_add",
-    .flags = PHASE_CAPTURABLE,
-    .operand = UNPERMUTE_OPERANDS (MOE_CHANGE),
+    .operand = {
+        [MOE_Y] = { "y", false, OPERAND_RESULT, 0 },
+        [MOE_DY] = { "dy", false, 0, MOE_READ },
+        [MOE_ROW] = { "row", false, MOE_READ, 0 },
+        [MOE_SOURCE] = { "source", false, 0, MOE_READ },
+        [MOE_OFFSET] = { "offset", false, 0, MOE_READ },
+        [MOE_SENT] = { "sent", false, MOE_READ, 0 },
+        [MOE_DSENT] = { "dsent", false, 0, MOE_WRITE },
+    },
     .fwd = unpermute_fwd,
     .bwd = unpermute_bwd,
 };

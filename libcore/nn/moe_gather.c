@@ -80,39 +80,27 @@ static int gather_bwd (const struct pass *pass, const struct phase *phase, struc
         || reduce_scatter (pass, dall, &own, err) < 0)
         return -1;
     return combine (pass, dall, own, pass->shape->rows, 1, NULL,
-                    phase->op == &op_moe_gather_add,
+                    phase->adds,
                     nn_own_rows (nn, pass->shape, pass_tensor (pass, phase, MOE_DX)), err);
 }
-
-#define GATHER_OPERANDS(dx)                                   \
-    {                                                         \
-        [MOE_X] = { "x", false, MOE_READ, 0 },                \
-        [MOE_DX] = { "dx", false, 0, dx },                    \
-        [MOE_INDEX] = { "index", false, MOE_READ, 0 },        \
-        [MOE_KEPT] = { "kept", false, MOE_READ, 0 },          \
-        [MOE_PROB] = { "prob", false, MOE_READ, 0 },          \
-        [MOE_DPROB] = { "dprob", false, 0, MOE_WRITE },       \
-        [MOE_ALL_X] = { "all_x", false, MOE_WRITE, 0 },       \
-        [MOE_ALL_INDEX] = { "all_index", false, MOE_WRITE, 0 }, \
-        [MOE_ALL_PROB] = { "all_prob", false, MOE_WRITE, 0 }, \
-        [MOE_DALL_X] = { "dall_x", false, 0, MOE_CHANGE },    \
-        [MOE_DALL_PROB] = { "dall_prob", false, 0, MOE_CHANGE }, \
-    }
 
 const struct layer_op op_moe_gather = {
     .name = "moe_gather",
     .flags = PHASE_CAPTURABLE,
     .awaits_bwd = NN_TP_SIDE,
-    .operand = GATHER_OPERANDS (MOE_WRITE),
-    .fwd = gather_fwd,
-    .bwd = gather_bwd,
-};
-
-const struct layer_op op_moe_gather_add = {
-    .name = "moe_gather_add",
-    .flags = PHASE_CAPTURABLE,
-    .awaits_bwd = NN_TP_SIDE,
-    .operand = GATHER_OPERANDS (MOE_CHANGE),
+    .operand = {
+        [MOE_X] = { "x", false, MOE_READ, 0 },
+        [MOE_DX] = { "dx", false, 0, OPERAND_RESULT },
+        [MOE_INDEX] = { "index", false, MOE_READ, 0 },
+        [MOE_KEPT] = { "kept", false, MOE_READ, 0 },
+        [MOE_PROB] = { "prob", false, MOE_READ, 0 },
+        [MOE_DPROB] = { "dprob", false, 0, MOE_WRITE },
+        [MOE_ALL_X] = { "all_x", false, MOE_WRITE, 0 },
+        [MOE_ALL_INDEX] = { "all_index", false, MOE_WRITE, 0 },
+        [MOE_ALL_PROB] = { "all_prob", false, MOE_WRITE, 0 },
+        [MOE_DALL_X] = { "dall_x", false, 0, MOE_CHANGE },
+        [MOE_DALL_PROB] = { "dall_prob", false, 0, MOE_CHANGE },
+    },
     .fwd = gather_fwd,
     .bwd = gather_bwd,
 };
@@ -125,7 +113,7 @@ static int scatter_fwd (const struct pass *pass, const struct phase *phase, stru
     if (reduce_scatter (pass, all, &own, err) < 0)
         return -1;
     return combine (pass, all, own, pass->shape->rows, 1, NULL,
-                    phase->op == &op_moe_scatter_add,
+                    phase->adds,
                     nn_own_rows (pass->nn, pass->shape, pass_tensor (pass, phase, MOE_Y)), err);
 }
 
@@ -135,26 +123,15 @@ static int scatter_bwd (const struct pass *pass, const struct phase *phase, stru
                        pass_tensor (pass, phase, MOE_DALL_Y), err);
 }
 
-#define SCATTER_OPERANDS(y)                                   \
-    {                                                         \
-        [MOE_Y] = { "y", false, y, 0 },                       \
-        [MOE_DY] = { "dy", false, 0, MOE_READ },              \
-        [MOE_ALL_Y] = { "all_y", false, MOE_CHANGE, 0 },      \
-        [MOE_DALL_Y] = { "dall_y", false, 0, MOE_WRITE },     \
-    }
-
 const struct layer_op op_moe_scatter = {
     .name = "moe_scatter",
     .flags = PHASE_CAPTURABLE,
-    .operand = SCATTER_OPERANDS (MOE_WRITE),
-    .fwd = scatter_fwd,
-    .bwd = scatter_bwd,
-};
-
-const struct layer_op op_moe_scatter_add = {
-    .name = "moe_scatter_add",
-    .flags = PHASE_CAPTURABLE,
-    .operand = SCATTER_OPERANDS (MOE_CHANGE),
+    .operand = {
+        [MOE_Y] = { "y", false, OPERAND_RESULT, 0 },
+        [MOE_DY] = { "dy", false, 0, MOE_READ },
+        [MOE_ALL_Y] = { "all_y", false, MOE_CHANGE, 0 },
+        [MOE_DALL_Y] = { "dall_y", false, 0, MOE_WRITE },
+    },
     .fwd = scatter_fwd,
     .bwd = scatter_bwd,
 };

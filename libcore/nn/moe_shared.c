@@ -145,7 +145,7 @@ static int own_fwd (const struct pass *pass, const struct phase *phase, struct m
     const struct nn *nn = pass->nn;
     const struct kern_row_combine k = {
         .tokens = pass->shape->rows, .topk = 1, .cols = nn->hidden,
-        .x = pass_data (pass, phase, OWN_X), .accumulate = phase->op == &op_own_add,
+        .x = pass_data (pass, phase, OWN_X), .accumulate = phase->adds,
         .y = nn_own_rows (nn, pass->shape, pass_tensor (pass, phase, OWN_Y)), .dtype = nn->dtype,
     };
 
@@ -156,14 +156,7 @@ const struct layer_op op_own = {
     .name = "own",
     .flags = PHASE_CAPTURABLE,
     .operand = { [OWN_X] = { "x", false, OPERAND_READ, 0 },
-                 [OWN_Y] = { "y", false, OPERAND_WRITE, 0 } },
+                 [OWN_Y] = { "y", false, OPERAND_RESULT, 0 } },
     .fwd = own_fwd,
 };
 
-const struct layer_op op_own_add = {
-    .name = "own_add",
-    .flags = PHASE_CAPTURABLE,
-    .operand = { [OWN_X] = { "x", false, OPERAND_READ, 0 },
-                 [OWN_Y] = { "y", false, OPERAND_READ | OPERAND_WRITE, 0 } },
-    .fwd = own_fwd,
-};

@@ -74,7 +74,7 @@ static void refused (struct layer_spec *spec, const char *text)
 static void test_dense (void)
 {
     const struct layer_spec good = whole (GPT_LAYER);
-    struct layer_op deaf = op_norm_add, busy = op_linear_row, idle = op_norm_add;
+    struct layer_op deaf = op_norm, busy = op_linear_row, idle = op_norm;
     struct layer_spec spec = good;
 
     deaf.awaits_bwd = 0;

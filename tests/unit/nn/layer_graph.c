@@ -83,6 +83,8 @@ static int bwd (const struct pass *pass, const struct phase *phase, struct mg_er
 static const struct layer_op op = {
     .name = "planted",
     .flags = PHASE_CAPTURABLE,
+    .starts_fwd = NN_TP_SIDE,
+    .starts_bwd = NN_TP_SIDE,
     .operand = { { "x", false, OPERAND_READ, 0 }, { "y", false, OPERAND_WRITE, 0 },
                  { "weight", true, 0, OPERAND_ADD } },
     .fwd = fwd,
