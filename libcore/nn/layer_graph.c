@@ -231,7 +231,8 @@ int layer_graph_replay (const struct layer_graph *g, const struct pass *pass,
 {
     int rc;
 
-    if ((!is_same (g, pass) && compare (g, pass, err) < 0) || nn_await (pass->nn, NN_ALL_SIDES, err) < 0)
+    if ((!is_same (g, pass) && compare (g, pass, err) < 0)
+        || nn_await (pass->nn, NN_ALL_SIDES, err) < 0)
         return -1;
     if (pass->replay)
         pass->replay (pass->replay_arg, g->layer->number, layer_graph_nodes (g), true);

@@ -43,7 +43,7 @@ static int preprocess_fwd (const struct pass *pass, const struct phase *phase,
     if ((kept && drop (pass, phase, err) < 0)
         || kern_expert_sort (nn->kern, &k, nn->compute, err) < 0)
         return -1;
-    if (!count || nn->kern->tape)
+    if (!count)
         return 0;
     return mg_comm_all_gather (nn->experts.group, count, pass_data (pass, phase, MOE_COUNTS),
                                (size_t)m->experts, MG_INT64, nn->compute, err);
@@ -103,7 +103,8 @@ static int weigh_bwd (const struct pass *pass, const struct phase *phase, struct
     if (kern_row_dot (nn->kern, &dot, nn->compute, err) < 0)
         return -1;
     return scale (pass, phase, pass_tensor (pass, phase, MOE_DWEIGHED),
-                  phase->adds, nn_own_rows (nn, pass->shape, pass_tensor (pass, phase, MOE_DX)), err);
+                  phase->adds,
+                  nn_own_rows (nn, pass->shape, pass_tensor (pass, phase, MOE_DX)), err);
 }
 
 const struct layer_op op_moe_weigh = {
@@ -391,7 +392,7 @@ static int64_t num_rounds (const struct pass *pass)
 {
     const struct moe_routes r = moe_routes_of (pass);
 
-    return pass->nn->kern->tape ? 2 : moe_rounds (&r);
+    return moe_rounds (&r);
 }
 
 static int take_rows (const struct pass *pass, const struct phase *phase, int64_t round,

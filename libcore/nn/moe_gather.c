@@ -16,8 +16,6 @@ static int all_gather (const struct pass *pass, const struct tensor *own, const 
 {
     const struct nn *nn = pass->nn;
 
-    if (nn->kern->tape)
-        return 0;
     return mg_comm_all_gather (nn->experts.group, tensor_at (own, 0), tensor_at (all, 0),
                                (size_t)(tensor_capacity (all) / group_size (pass)), own->dtype,
                                nn->compute, err);
@@ -33,8 +31,6 @@ static int reduce_scatter (const struct pass *pass, const struct tensor *all, vo
     int rank = x->ep_rank * x->stride_ep + x->etp_rank * x->stride_etp;
 
     *own = tensor_at (all, rank * n);
-    if (nn->kern->tape)
-        return 0;
     return mg_comm_reduce_scatter (x->group, tensor_at (all, 0), *own, (size_t)n, all->dtype,
                                    MG_SUM, nn->compute, err);
 }
@@ -161,8 +157,6 @@ static int64_t rows_of (const struct pass *pass, int64_t round)
     const struct moe_routes r = moe_routes_of (pass);
     int64_t rows = pass->nn->experts.rows, n;
 
-    if (pass->nn->kern->tape)
-        return rows;
     n = moe_all_rows (&r) - round * rows;
     n = n > 0 ? n : 0;
     return n < rows ? n : rows;
@@ -172,7 +166,7 @@ static int64_t num_rounds (const struct pass *pass)
 {
     const struct moe_routes r = moe_routes_of (pass);
 
-    return pass->nn->kern->tape ? 2 : moe_gathered_rounds (&r, pass->nn->experts.rows);
+    return moe_gathered_rounds (&r, pass->nn->experts.rows);
 }
 
 static int take (const struct pass *pass, const struct phase *phase, int64_t rows, int64_t divide,

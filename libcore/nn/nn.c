@@ -80,8 +80,7 @@ const void *nn_enter (const struct nn *nn, const struct nn_shape *shape, const v
 
     if (shape->rows == shape->tokens)
         return x;
-    if (!nn->kern->tape
-        && mg_comm_all_gather (nn->tp, x, gathered, (size_t)(shape->rows * nn->hidden),
+    if (mg_comm_all_gather (nn->tp, x, gathered, (size_t)(shape->rows * nn->hidden),
                                nn->dtype, nn->compute, err) < 0)
         return NULL;
     return gathered;
@@ -105,8 +104,6 @@ static int reduce (const struct nn *nn, const struct nn_shape *shape, struct ten
 {
     int64_t cols = partial->shape[1];
 
-    if (nn->kern->tape)
-        return 0;
     if (shape->rows == shape->tokens)
         return mg_comm_all_reduce (nn->tp, partial->data, (size_t)(shape->tokens * cols),
                                    nn->dtype, MG_SUM, stream, err);
@@ -134,8 +131,6 @@ int nn_leave_start (const struct nn *nn, const struct nn_shape *shape, struct te
 int nn_transfer_start (const struct nn *nn, struct mg_comm *comm, const struct mg_p2p *list, int n,
                        struct mg_error *err)
 {
-    if (nn->kern->tape)
-        return 0;
     if (nn_side_begin (nn, &nn->cp_side, err) < 0
         || mg_comm_p2p (comm, list, n, nn->cp_side.stream, err) < 0)
         return -1;
@@ -145,7 +140,7 @@ int nn_transfer_start (const struct nn *nn, struct mg_comm *comm, const struct m
 
 int nn_transfer_wait (const struct nn *nn, struct mg_error *err)
 {
-    return nn->kern->tape ? 0 : nn_side_wait (nn, &nn->cp_side, err);
+    return nn_side_wait (nn, &nn->cp_side, err);
 }
 
 const void *nn_weight (const struct nn *nn, const struct param *w, struct mg_error *err)
@@ -167,8 +162,6 @@ const void *nn_weight (const struct nn *nn, const struct param *w, struct mg_err
 int nn_all_reduce (const struct nn *nn, float *buf, int64_t count, enum mg_reduce_op op,
                    struct mg_error *err)
 {
-    if (nn->kern->tape)
-        return 0;
     return mg_comm_all_reduce (nn->tp, buf, (size_t)count, MG_FLOAT32, op, nn->compute, err);
 }
 

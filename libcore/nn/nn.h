@@ -57,8 +57,7 @@ struct nn {
     struct model_config config;
     enum mg_dtype dtype; /* of parameters and activations: float32, bfloat16, float16 */
     enum mg_dtype weight_storage; /* of the matrices of layers: 'dtype', or float8 */
-    const struct kernels *kern; /* if it has a tape, calls are recorded, and nothing is
-                                   communicated */
+    const struct kernels *kern;
     struct mg_comm *tp; /* tensor-parallel group */
     int tp_rank, tp_size;
     struct mg_comm *cp; /* context-parallel group, and the groups of its two levels: neighbours,
