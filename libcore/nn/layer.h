@@ -6,8 +6,8 @@
  * it reads and writes of each operand, forward and backward, whether a device graph may capture
  * the phase, how many floating-point operations the phase takes, and on which side streams it
  * leaves work or needs earlier work to be done.  Forward passes run the phases in order, backward
- * passes in reverse.  So the specification decides the order and number of parameters, the memory of
- * a slot, the values that are searched for a NaN, the phases that may be captured, and the
+ * passes in reverse.  So the specification decides the order and number of parameters, the memory
+ * of a slot, the values that are searched for a NaN, the phases that may be captured, and the
  * floating-point operations of a pass.  gpt.h has the specifications of a GPT.
  *
  * A tensor that is not kept for the backward pass (LIFE_RECOMPUTED) is written again by the forward
@@ -184,9 +184,10 @@ int layer_find (const struct layer_spec *spec, enum layer_life life);
 /* Checks that every phase reads only tensors that were written before, forward and backward; that
  * every saved tensor is written; and that work on a side stream is awaited by a later phase of the
  * same direction, before a phase uses a tensor that the work writes, or writes one that the work
- * reads, and before more work is left on that stream.  Fills in spec->again: the fewest phases that
- * write recomputed tensors again before the backward pass reads them.  A phase can run again if the
- * tensors that it reads are as they were in the forward pass.  0, or -1, EINVAL and a text that names layer, phase and tensor.
+ * reads, and before more work is left on that stream.  Fills in spec->again: the fewest phases
+ * that write recomputed tensors again before the backward pass reads them.  A phase can run again
+ * if the tensors that it reads are as they were in the forward pass.  0, or -1, EINVAL and a text
+ * that names layer, phase and tensor.
  */
 int layer_spec_check (struct layer_spec *spec, struct mg_error *err);
 

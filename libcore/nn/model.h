@@ -92,8 +92,8 @@ int model_num_pools (const struct model *m);
 
 /* *bytes = the scratch memory that kernels need for the passes of this model.  It depends on the
  * device's threads and processor and on the library of matrix products.  This function plans one
- * pass of each kind through each chunk.  Call it before model_bind(); a second call returns the same
- * bytes at once.  -1 and a text on failure.
+ * pass of each kind through each chunk.  Call it before model_bind(); a second call returns the
+ * same bytes at once.  -1 and a text on failure.
  */
 int model_scratch_bytes (struct model *m, size_t *bytes, struct mg_error *err);
 
