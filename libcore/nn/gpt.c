@@ -57,7 +57,7 @@ static void add_mlp (struct gpt_maker *m, int in, int out)
     int fc2_bias = bias ? gpt_vector (m, "mlp.linear_fc2.bias", SPLIT_NONE, h, INIT_ZERO,
                                   KIND_FC2_BIAS) : LAYER_NONE;
     int dnorm = gpt_gradient (m, "norm", tokens, h);
-    int x = gpt_add_norm (m, "pre_mlp_layernorm", "norm2", "stat2", &op_norm_add, in, norm, dnorm);
+    int x = gpt_add_norm (m, "pre_mlp_layernorm", "norm2", "stat2", true, in, norm, dnorm);
     int wide = gpt_tensor (m, "fc1", LIFE_SAVED, tokens, width);
     int active = gpt_tensor (m, "act", LIFE_SAVED, tokens, nn->local_ffn);
     int dactive = gpt_gradient (m, "ffn", tokens, nn->local_ffn);
@@ -169,7 +169,7 @@ static void make_head (struct gpt_maker *m)
                                     KIND_FINAL_WEIGHT, false);
     int weight = gpt_head_weight (m);
     int dnorm = gpt_gradient (m, "norm", m->shape->tokens, nn->hidden);
-    int x = gpt_add_norm (m, "final_layernorm", "norm", "stat", &op_norm, in, norm, dnorm);
+    int x = gpt_add_norm (m, "final_layernorm", "norm", "stat", false, in, norm, dnorm);
     int logits = layer_add_tensor (
         m->spec, &(struct layer_tensor){ .name = "logits", .type = LAYER_FLOAT32,
                                          .life = LIFE_OUTPUT,
