@@ -1,5 +1,5 @@
-/* router_many - tokens that choose very many of very many experts: the order of the choices, and
- * that it takes about as many steps as a sort
+/* router_many - tokens that choose very many of very many experts: the order of the choices, which
+ * takes about as many steps as a sort, and the products of so many experts
  *
  * With as many steps as the square of the number of experts, this test runs for minutes.
  */
@@ -76,6 +76,40 @@ static void test_choices (const struct kernels *k, const float *x, int64_t topk,
     free (prob);
 }
 
+/* Experts of one weight each, with no, one, two ... rows. */
+static void test_products (const struct kernels *k)
+{
+    int64_t *offset = kit_alloc (EXPERTS + 1, sizeof (*offset)), rows = 0, wrong = 0;
+    float *w = kit_alloc (EXPERTS, sizeof (*w)), *x, *y;
+    struct kern_expert_gemm a = { .form = KERN_EXPERT_FWD, .experts = EXPERTS, .in = 1, .out = 1,
+                                  .dtype = MG_FLOAT32, .c_dtype = MG_FLOAT32 };
+
+    for (int64_t e = 0; e < EXPERTS; e++) {
+        offset[e] = rows;
+        rows += e % 7 == 0 ? 0 : e % 3;
+        w[e] = (float)(e % 100);
+    }
+    offset[EXPERTS] = rows;
+    x = kit_alloc ((size_t)rows, sizeof (*x));
+    y = kit_alloc ((size_t)rows, sizeof (*y));
+    for (int64_t i = 0; i < rows; i++)
+        x[i] = (float)(i % 11);
+    a.rows = rows;
+    a.offset = offset;
+    a.x = x;
+    a.w = w;
+    a.y = y;
+    ok (kern_expert_gemm (k, &a, NULL, NULL) == 0, "products of %d experts", EXPERTS);
+    for (int64_t e = 0; e < EXPERTS; e++)
+        for (int64_t i = offset[e]; i < offset[e + 1]; i++)
+            wrong += y[i] != w[e] * x[i];
+    is_int (wrong, 0, "each row has its expert");
+    free (offset);
+    free (w);
+    free (x);
+    free (y);
+}
+
 int main (void)
 {
     struct kernels *k = kernels_cpu_create (2, NULL);
@@ -88,6 +122,7 @@ int main (void)
     test_choices (k, x, 17, 0);
     test_choices (k, x, EXPERTS, EXPERTS);
     test_choices (k, x, EXPERTS, 1);
+    test_products (k);
     free (x);
     kernels_cpu_destroy (k);
     return done_testing ();
