@@ -127,10 +127,18 @@ static inline bool model_rotates (const struct model_config *c)
     return c->latent.on || c->positions == MODEL_ROPE;
 }
 
+/* Elements of which the rotary positions are chosen: of a head, or of the part of it that all
+ * heads share.
+ */
+static inline int model_rope_dim (const struct model_config *c)
+{
+    return c->latent.on ? c->latent.rope_dim : c->kv_channels;
+}
+
 /* Pairs of a head that are rotated. */
 static inline int model_rope_pairs (const struct model_config *c)
 {
-    return rope_pairs (&c->rope, c->latent.on ? c->latent.rope_dim : c->kv_channels);
+    return rope_pairs (&c->rope, model_rope_dim (c));
 }
 
 #endif /* LIBCORE_NN_CONFIG_H */

@@ -594,7 +594,7 @@ static int set_angles (struct model *m, struct mg_error *err)
     frequency = model_allocate ((size_t)pairs, sizeof (*frequency), err);
     table = model_allocate (n, sizeof (*table), err);
     if (frequency && table) {
-        rope_frequencies (c, pairs, frequency);
+        rope_frequencies (c, model_rope_dim (&m->nn.config), frequency);
         for (int64_t s = 0; s < m->shape.seq; s++)
             rope_row (c, frequency, pairs,
                       context_position (m->nn.cp_size, m->shape.whole_seq, own_first_row (m) + s),
