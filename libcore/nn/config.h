@@ -75,6 +75,8 @@ struct model_config {
     bool reset_positions; /* learned positions count from the document's first token; rotary
                              ones are relative, and stay */
     enum model_softmax softmax;
+    bool qk_layer_scaling; /* scores of float16 are rounded after a division by the layer's number
+                              (coeff of struct kern_attention_fwd) */
     struct model_latent latent; /* rotates by 'rope' whatever 'positions' is */
     struct model_moe moe;
     int mtp_num_layers;        /* layers for multi-token prediction (DeepSeek-AI 2024, section 2.2);

@@ -524,8 +524,24 @@ int model_loss (struct model *m, int loss, double sums[3], struct mg_error *err)
 
 int model_clear_losses (struct model *m, struct mg_error *err)
 {
+    const struct tensor *most = &m->shared.max_logit;
+
+    if (most->data
+        && device_set (m->nn.compute, most->data, 0, sizeof (float), err) < 0)
+        return -1;
     return device_set (m->nn.compute, m->shared.loss.data, 0,
                        (size_t)tensor_count (&m->shared.loss) * sizeof (double), err);
+}
+
+int model_max_logit (struct model *m, double *most, struct mg_error *err)
+{
+    float value = -1;
+
+    if (m->shared.max_logit.data
+        && device_fetch (m->nn.compute, &value, m->shared.max_logit.data, sizeof (value), err) < 0)
+        return -1;
+    *most = (double)value;
+    return 0;
 }
 
 struct router_state *model_routers (struct model *m, int *n)

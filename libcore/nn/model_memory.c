@@ -264,6 +264,9 @@ static void carve_shared (const struct model *m, struct shared *s, bool plan, st
     s->weight = take (a, m->nn.dtype, largest_stored (m), 1);
     s->values = take (a, MG_FLOAT64, num_values (m), 1);
     s->loss = take (a, MG_FLOAT64, 2 + m->nn.config.mtp_num_layers, 3);
+    s->max_logit = (struct tensor){ .data = NULL };
+    if (m->spec.max_logit)
+        s->max_logit = take (a, MG_FLOAT32, 1, 1);
     s->rope = (struct tensor){ .data = NULL };
     s->positions = (struct tensor){ .data = NULL };
     if (shape->position.at)

@@ -200,7 +200,6 @@ const struct args_other args_other_table[] = {
     ABSENT ("qk-l2-norm", "there is --qk-layernorm"),
     ABSENT ("apply-residual-connection-post-layernorm", "norms stand before each half of a block"),
     ABSENT ("fp32-residual-connection", "residuals have the type of the activations"),
-    ABSENT ("apply-query-key-layer-scaling", "softmax is computed in float32 without it"),
     INSTEAD ("no-position-embedding", "--position-embedding-type none"),
     ABSENT ("cache-mla-latents", "nothing is generated, so keys are not kept"),
     ABSENT ("mock-data", "megatron data tokenize makes a dataset of any text"),

@@ -30,6 +30,7 @@ static const char *const model_args[] = {
     "no-yarn-correction-range-round-to-int", "mscale", "mscale-all-dim", "no-rope-freq",
     "max-position-embeddings", "vocab-size", "untie-embeddings-and-output-weights",
     "init-method-std", "hidden-dropout", "attention-dropout", "softmax-type",
+    "apply-query-key-layer-scaling",
     "multi-latent-attention", "q-lora-rank", "kv-lora-rank", "qk-head-dim",
     "qk-pos-emb-head-dim", "v-head-dim", "rope-type", "num-experts", "moe-layer-freq",
     "moe-ffn-hidden-size", "moe-router-topk", "moe-router-load-balancing-type",
@@ -149,6 +150,7 @@ static void make_attention (struct maker *m, const struct model_config *c)
 
     if (c->softmax != MODEL_VANILLA)
         set_text (m, "softmax-type", c->softmax == MODEL_LEARNABLE ? "learnable" : "off-by-one");
+    set_flag (m, "apply-query-key-layer-scaling", c->qk_layer_scaling);
     if (!l->on)
         return;
     set_flag (m, "multi-latent-attention", true);
