@@ -82,6 +82,10 @@ struct model_config {
     int mtp_num_layers;        /* layers for multi-token prediction (DeepSeek-AI 2024, section 2.2);
                                   0: none */
     double mtp_scaling_factor; /* of the mean of their losses */
+    bool mtp_repeated;         /* all of them have the weights of the first */
+    bool mtp_detached;         /* their losses train them alone: gradients go neither to the model
+                                  before them nor to embedding and output layer, and their
+                                  gradients have a norm of their own */
     uint64_t seed;
 };
 
@@ -110,6 +114,12 @@ int model_padded_vocab (int vocab, int divisor, int tp);
 static inline int model_groups (const struct model_config *c)
 {
     return c->num_groups > 0 ? c->num_groups : c->num_heads;
+}
+
+/* Layers for multi-token prediction that have weights of their own. */
+static inline int model_mtp_own (const struct model_config *c)
+{
+    return c->mtp_repeated && c->mtp_num_layers > 1 ? 1 : c->mtp_num_layers;
 }
 
 /* Elements of a query or key of a head, and of a value. */

@@ -50,8 +50,11 @@ struct param *model_params (struct model *m, size_t *n);
 int model_num_tensors (const struct model *m);
 int64_t model_num_parameters (const struct model *m);
 
+/* The tensors of layers for multi-token prediction: 'n', from param->order 'first' on. */
+void model_mtp_tensors (const struct model *m, int *first, int *n);
+
 /* Floating-point operations of training the whole model on one sequence, as Megatron-LM counts
- * them (model_config_flops()).
+ * them (struct model_sizes).
  */
 double model_flops (const struct model *m);
 

@@ -72,6 +72,7 @@ struct chunk {
 
 struct model {
     struct model_spec spec;
+    struct model_sizes sizes; /* of the whole model */
     struct mg_device *device;
     struct nn nn;
     struct nn_shape shape;

@@ -119,6 +119,7 @@ struct train_args {
     const char *no_rope, *window_size, *window_layers;
     struct train_moe moe;
     int mtp_layers;
+    bool mtp_repeated, mtp_detached;
     double mtp_scaling_factor;
     double norm_epsilon, init_std, hidden_dropout, attention_dropout;
     bool untied;

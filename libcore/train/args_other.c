@@ -191,8 +191,6 @@ const struct args_other args_other_table[] = {
     ABSENT ("expert-tensor-parallel-num-weight-shards", gather_only),
     ABSENT ("tensor-parallel-num-weight-shards", gather_only),
     ABSENT ("save-tokens-per-expert-interval", written),
-    ABSENT ("mtp-use-repeated-layer", "each layer for multi-token prediction has its own weights"),
-    ABSENT ("mtp-detach-heads", "losses of multi-token prediction train the whole model"),
     ABSENT ("mtp-hsm", "each layer for multi-token prediction reads what the one before makes"),
     ABSENT ("mtp-hybrid-override-pattern", gpt_only),
     NEEDLESS ("openai-gelu", "GeLU is the tanh form already"),

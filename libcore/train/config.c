@@ -125,6 +125,8 @@ static struct model_spec set_model (const struct train_args *args)
             .qk_layer_scaling = args->qk_layer_scaling,
             .mtp_num_layers = args->mtp_layers,
             .mtp_scaling_factor = args->mtp_scaling_factor,
+            .mtp_repeated = args->mtp_repeated,
+            .mtp_detached = args->mtp_detached,
             .seed = (uint64_t)args->seed,
         },
         .context = { args->cp_comm.first, args->cp_comm.rest, args->cp_comm.count },
