@@ -249,7 +249,8 @@ static int inspect (const struct checkpoint_common *common, struct mg_error *err
 
     if (checkpoint_find (common->dir, common->iteration, &place, err) < 0)
         return -1;
-    if ((m = checkpoint_manifest (&place, err)) && find_model (m, &notes, &is_found, &found, err) == 0) {
+    if ((m = checkpoint_manifest (&place, err))
+        && find_model (m, &notes, &is_found, &found, err) == 0) {
         rc = 0;
         if (common->json)
             rc = print_json (&place, m, is_found ? &found : NULL, err);

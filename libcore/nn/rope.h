@@ -2,8 +2,8 @@
  *
  * Of a head, D = int (percent x its elements) are chosen.  They are ceil (D / 2) pairs, so that an
  * odd D rotates D + 1 elements, as in Megatron-LM.  Pair i turns by position x f_i,
- * f_i = base^(-2 i / D) (Su et al. 2021).  Three ways to stretch the angles for sequences that are longer than those of
- * the first training:
+ * f_i = base^(-2 i / D) (Su et al. 2021).  Three ways to stretch the angles for sequences that are
+ * longer than those of the first training:
  * - linear: positions are divided by 'interpolation' (Chen et al. 2023);
  * - Llama 3: f_i is divided by a factor where the wavelength 2 pi / f_i is over original / low,
  *   left alone where it is under original / high, and blended in between (Llama 3.1's

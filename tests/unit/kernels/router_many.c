@@ -45,7 +45,8 @@ static bool in_order (const float *x, const int32_t *index, int64_t n)
     bool *chosen = calloc (EXPERTS, sizeof (bool)), good = chosen;
 
     for (int64_t i = 0; good && i < n; i++) {
-        good = index[i] >= 0 && index[i] < EXPERTS && (i == 0 || before (x, index[i - 1], index[i]));
+        good = index[i] >= 0 && index[i] < EXPERTS
+               && (i == 0 || before (x, index[i - 1], index[i]));
         if (good)
             chosen[index[i]] = true;
     }
@@ -67,8 +68,8 @@ static void test_choices (const struct kernels *k, const float *x, int64_t topk,
     struct mg_error err;
     int good = 0;
 
-    ok (index && prob && kern_router_fwd (k, &a, NULL, &err) == 0, "%lld of %d experts in %lld groups",
-        (long long)topk, EXPERTS, (long long)groups);
+    ok (index && prob && kern_router_fwd (k, &a, NULL, &err) == 0,
+        "%lld of %d experts in %lld groups", (long long)topk, EXPERTS, (long long)groups);
     for (int t = 0; t < TOKENS; t++)
         good += in_order (x + (int64_t)t * EXPERTS, index + t * topk, topk);
     is_int (good, TOKENS, "every token's choices are in order");

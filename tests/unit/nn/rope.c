@@ -57,8 +57,8 @@ static void test_odd (void)
     is_int (rope_config_check (&c, 3, &err), 0, "for which there is room");
     c.percent = 1;
     ok (rope_config_check (&c, 9, &err) < 0
-            && strstr (err.text, "9 elements, which are 5 pairs, want pairs that the head has room"),
-        "%s", err.text);
+            && strstr (err.text, "9 elements, which are 5 pairs, want pairs that the head has "
+                                 "room for"), "%s", err.text);
 }
 
 static void test_yarn (void)
