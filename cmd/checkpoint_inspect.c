@@ -100,17 +100,26 @@ static int64_t attention_width (const struct model_config *c)
     return (int64_t)c->num_heads * c->kv_channels;
 }
 
-static void print_model (const struct model_config *c)
+/* The model of a checkpoint. */
+struct found {
+    struct model_config config;
+    int64_t parameters;
+};
+
+static void print_model (const struct found *found)
 {
+    const struct model_config *c = &found->config;
+
+
     printf ("model       %d layers, hidden %d, attention %" PRId64 ", ffn %d"
             ", vocabulary %d, positions %d, %s output layer, %" PRId64 " parameters\n",
             c->num_layers, c->hidden_size, attention_width (c), c->ffn_hidden_size,
             c->vocab_size, c->max_positions, c->tied_embeddings ? "tied" : "untied",
-            model_config_parameters (c));
+            found->parameters);
 }
 
 static void print_text (const struct checkpoint_place *place, const struct manifest *m,
-                        const struct model_config *c)
+                        const struct found *found)
 {
     char name[BOX_NAME_MAX], shape[BOX_TEXT_MAX];
     const char *key;
@@ -120,8 +129,8 @@ static void print_text (const struct checkpoint_place *place, const struct manif
     printf ("iteration   %" PRId64 ", save %s, %" PRId64 " bytes\n", m->id.iteration,
             m->id.save, total_bytes (m));
     print_layout (m);
-    if (c)
-        print_model (c);
+    if (found)
+        print_model (found);
     json_object_foreach (m->values, key, value) {
         char *text = is_layout (key) ? NULL
                                      : json_dumps (value, JSON_ENCODE_ANY | JSON_COMPACT);
@@ -162,19 +171,21 @@ static json_t *make_tensors (const struct manifest *m)
 }
 
 /* null where the tensors are not those of a GPT. */
-static json_t *make_model (const struct model_config *c)
+static json_t *make_model (const struct found *found)
 {
+    const struct model_config *c = found ? &found->config : NULL;
+
     if (!c)
         return json_null ();
     return json_pack ("{s:i, s:i, s:I, s:i, s:i, s:i, s:b, s:I}", "layers", c->num_layers,
                       "hidden", c->hidden_size, "attention", (json_int_t)attention_width (c),
                       "ffn", c->ffn_hidden_size, "vocabulary", c->vocab_size, "positions",
                       c->max_positions, "tied", c->tied_embeddings, "parameters",
-                      (json_int_t)model_config_parameters (c));
+                      (json_int_t)found->parameters);
 }
 
 static int print_json (const struct checkpoint_place *place, const struct manifest *m,
-                       const struct model_config *c, struct mg_error *err)
+                       const struct found *found, struct mg_error *err)
 {
     json_t *sizes = json_object (), *path = json_string (place->path), *root;
 
@@ -189,7 +200,7 @@ static int print_json (const struct checkpoint_place *place, const struct manife
         path = json_null ();
     root = json_pack ("{s:o, s:I, s:s, s:I, s:o, s:o, s:O, s:o}", "path", path, "iteration",
                       (json_int_t)m->id.iteration, "save", m->id.save, "bytes",
-                      (json_int_t)total_bytes (m), "layout", sizes, "model", make_model (c),
+                      (json_int_t)total_bytes (m), "layout", sizes, "model", make_model (found),
                       "values", m->values, "tensors", make_tensors (m));
     if (!root)
         return mg_error_set (err, ENOMEM, "out of memory");
@@ -211,35 +222,40 @@ static int read_model (struct weights *w, const struct notes *notes, struct mode
 /* Sizes of the model, if the parameters are those of a GPT.  The notes, which are filled in, must
  * outlive it.  -1 and a text if out of memory.
  */
-static int find_model (const struct manifest *m, struct notes *notes, bool *found,
-                       struct model_config *c, struct mg_error *err)
+static int find_model (const struct manifest *m, struct notes *notes, bool *is_found,
+                       struct found *found, struct mg_error *err)
 {
+    struct model_config *c = &found->config;
+    struct model_sizes sizes = { 0 };
     struct weights w = { .roster = m->roster, .in_front = "model.", .scheme = &names_own };
     struct names *names = NULL;
 
-    *found = model_notes_of_manifest (m, notes, err) == 0 && read_model (&w, notes, c, err) == 0
-             && (names = names_create (w.scheme, c, err)) && weights_check (&w, names, err) == 0;
+    *is_found = model_notes_of_manifest (m, notes, err) == 0 && read_model (&w, notes, c, err) == 0
+                && (names = names_create (w.scheme, c, err)) && weights_check (&w, names, err) == 0
+                && model_config_sizes (c, &sizes, err) == 0;
+    found->parameters = sizes.parameters;
     names_destroy (names);
-    return *found || errno == EINVAL ? 0 : -1;
+    return *is_found || errno == EINVAL ? 0 : -1;
 }
 
 static int inspect (const struct checkpoint_common *common, struct mg_error *err)
 {
     struct notes notes = { .num = 0 };
     struct checkpoint_place place;
-    struct model_config c;
-    bool found;
+    struct found found;
+    bool is_found;
     struct manifest *m;
     int rc = -1;
 
     if (checkpoint_find (common->dir, common->iteration, &place, err) < 0)
         return -1;
-    if ((m = checkpoint_manifest (&place, err)) && find_model (m, &notes, &found, &c, err) == 0) {
+    if ((m = checkpoint_manifest (&place, err))
+        && find_model (m, &notes, &is_found, &found, err) == 0) {
         rc = 0;
         if (common->json)
-            rc = print_json (&place, m, found ? &c : NULL, err);
+            rc = print_json (&place, m, is_found ? &found : NULL, err);
         else
-            print_text (&place, m, found ? &c : NULL);
+            print_text (&place, m, is_found ? &found : NULL);
     }
     notes_clear (&notes);
     manifest_destroy (m);

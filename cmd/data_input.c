@@ -15,7 +15,7 @@
 
 #include "cmd/data_input.h"
 
-enum { PIECE = 1 << 16 }; /* bytes read at once where lines do not matter */
+enum { PIECE = 1 << 14 }; /* bytes read at once where lines do not matter */
 
 static bool ends_in (const char *text, const char *ending)
 {

@@ -253,6 +253,11 @@ struct kern_starts {
  * divides by, and in the sum of lse.  The sink has no value, and neither scale nor dropout applies
  * to it.  Sinks of 0 are the softmax "off by one".
  *
+ * With 'coeff', which is the layer's number in Megatron-LM's query-key layer scaling, a score of
+ * float16 operands is divided by coeff, rounded to float16, and multiplied by coeff again.  So a
+ * score of coeff 65504 is still finite.  Gradients pass the rounding as if it were none.  For other
+ * types coeff changes nothing.  A sink is no score.
+ *
  * A query that sees no key has out = 0, dq = 0, and lse = the head's sink; without sinks lse is
  * minus infinity.
  *
@@ -270,6 +275,8 @@ struct kern_attention_fwd {
     int64_t head_dim;   /* of a row of q and k */
     int64_t head_dim_v; /* of a row of v and out; 0: head_dim */
     double scale;
+    double coeff; /* above 0: scores of float16 are coeff fp16 (scale q k / coeff); 0: they are not
+                     rounded */
     bool causal;
     struct kern_window window;
     struct kern_positions pos_q, pos_k;
@@ -284,6 +291,8 @@ struct kern_attention_fwd {
     void *out;
     int64_t out_stride_s, out_stride_b, out_stride_h;
     float *lse; /* [batch][heads][seq_q] */
+    float *max_logit; /* [1]: becomes the largest score that a query sees, unless it is larger
+                         already; NULL: not wanted */
     double dropout_p;
     uint64_t seed;
     int64_t layer, first_head; /* global numbers, of the first local head */

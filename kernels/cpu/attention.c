@@ -17,6 +17,7 @@ struct lane {
     float *qt; /* [head_dim][BQ]: queries times scale log2 e */
     float *ot; /* [head_dim_v][BQ]: o */
     float m[BQ], l[BQ]; /* m: times log2 e, as scores are */
+    float most[BQ];     /* the largest scores without a sink, if they are wanted */
 };
 
 /* Of one thread. */
@@ -111,12 +112,22 @@ VEC_INLINE void soften (const struct flash_pair *pair, struct work *w, struct la
     }
 }
 
+/* Of a pair's scores. */
+static void find_most (const struct flash_pair *pair, const float *s, struct lane *lane)
+{
+    for (int64_t i = pair->lead; i < pair->end; i += VEC)
+        vec_store (lane->most + i,
+                   find_largest (s + i, pair->count, vec_load (lane->most + i)));
+}
+
 static void take_pair (const struct kern_attention_fwd *a, const struct flash_pair *pair,
                        struct work *w, struct lane *lane)
 {
     float shrink[BQ];
 
     flash_scores (a, &lane->q, &w->k, pair, lane->qt, w->p);
+    if (a->max_logit)
+        find_most (pair, w->p, lane);
     if (a->dropout_p > 0) {
         flash_drop (a, &lane->q, &w->k, pair, w->factor);
         soften (pair, w, lane, shrink, true);
@@ -152,7 +163,23 @@ static void begin_lane (const struct kern_attention_fwd *a, int64_t entry, int64
     for (int i = 0; i < BQ; i++) {
         lane->m[i] = m;
         lane->l[i] = m == -INFINITY ? 0 : 1;
+        lane->most[i] = -INFINITY;
     }
+}
+
+/* Panels tell their largest score in any order. */
+static void tell_most (const struct kern_attention_fwd *a, const struct lane *lane)
+{
+    float most = -INFINITY, before;
+
+    for (int64_t i = 0; i < lane->q.count; i++)
+        most = lane->most[i] > most ? lane->most[i] : most;
+    most = (float)(most / FLASH_LOG2E);
+    __atomic_load (a->max_logit, &before, __ATOMIC_RELAXED);
+    while (most > before
+           && !__atomic_compare_exchange (a->max_logit, &before, &most, true, __ATOMIC_RELAXED,
+                                          __ATOMIC_RELAXED))
+        continue;
 }
 
 static void end_lane (const struct kern_attention_fwd *a, const struct lane *lane)
@@ -208,8 +235,11 @@ static void do_panel (const struct job *job, int64_t entry, int64_t kv_head, int
                     job->plan.q_blocks - 1 - (first + i) / group, &w.lane[i]);
     for (int64_t block = 0; block < job->plan.k_blocks; block++)
         take_block (job, block, &w);
-    for (int64_t i = 0; i < w.lanes; i++)
+    for (int64_t i = 0; i < w.lanes; i++) {
         end_lane (a, &w.lane[i]);
+        if (a->max_logit)
+            tell_most (a, &w.lane[i]);
+    }
 }
 
 size_t cpu_attention_fwd_scratch (const struct kernels *k, const struct kern_attention_fwd *a)

@@ -35,20 +35,35 @@ VEC_INLINE void narrow_as (const float *x, int64_t n, float scale, void *y,
     }
 }
 
+enum { WIDE = CPU_BLOCK / 8 }; /* elements of the buffer */
+
+/* Elements begin .. begin + n - 1 through the buffer, where neither side is float32. */
+static void cast_through (const struct kern_cast *a, float scale, int64_t begin, int64_t n)
+{
+    float wide[WIDE];
+
+    for (int64_t i = begin; i < begin + n; i += WIDE) {
+        const void *source = (const char *)a->x + (size_t)i * cpu_size (a->from);
+        void *target = (char *)a->y + (size_t)i * cpu_size (a->to);
+        int64_t some = cpu_min (WIDE, begin + n - i);
+
+        VEC_STORED (a->from, widen_as, source, some, scale, wide);
+        VEC_STORED (a->to, narrow_as, wide, some, 1, target);
+    }
+}
+
 /* Elements begin .. begin + n - 1, at most CPU_BLOCK. */
 static void cast_block (const struct kern_cast *a, float scale, int64_t begin, int64_t n)
 {
     const void *source = (const char *)a->x + (size_t)begin * cpu_size (a->from);
     void *target = (char *)a->y + (size_t)begin * cpu_size (a->to);
-    float wide[CPU_BLOCK];
 
     if (a->to == MG_FLOAT32) {
         VEC_STORED (a->from, widen_as, source, n, scale, target);
     } else if (a->from == MG_FLOAT32) {
         VEC_STORED (a->to, narrow_as, source, n, scale, target);
     } else {
-        VEC_STORED (a->from, widen_as, source, n, scale, wide);
-        VEC_STORED (a->to, narrow_as, wide, n, 1, target);
+        cast_through (a, scale, begin, n);
     }
 }
 

@@ -46,6 +46,9 @@ enum { SIZES = ROWS / WIDE_STEP + 1 };
 
 enum way { LOOPS, SINGLE, BLOCKS };
 
+/* Experts before which the tiles are noted at most, so that a task finds its expert soon. */
+enum { MARKS = 512 };
+
 struct job {
     const struct kern_expert_gemm *a;
     const struct cpu *cpu;
@@ -56,6 +59,9 @@ struct job {
     const void *block[SIZES][2][2]; /* BLOCKS: [size][last rows of a weight][last columns] */
     size_t own[4]; /* a thread's bytes for the library, A, C, B; LOOPS: own[0] */
     size_t part;   /* their sum */
+    int64_t tasks; /* tiles of all experts */
+    int64_t stride;        /* experts between two marks */
+    int64_t before[MARKS]; /* tiles of the experts before each mark */
 };
 
 /* --- the product of an expert --- */
@@ -376,10 +382,32 @@ static int64_t count_tiles (const struct job *job, int64_t e)
     return parts (g.m, cut.rows) * parts (g.n, cut.cols);
 }
 
+/* Count the tiles of all experts, and note at marks how many there are before. */
+static void count_tasks (struct job *job)
+{
+    job->stride = parts (job->a->experts, MARKS);
+    job->tasks = 0;
+    for (int64_t e = 0; e < job->a->experts; e++) {
+        if (e % job->stride == 0)
+            job->before[e / job->stride] = job->tasks;
+        job->tasks += count_tiles (job, e);
+    }
+}
+
 static int run_task (const struct job *job, int64_t task, char *own)
 {
-    int64_t e = 0, tiles;
+    int64_t low = 0, high = parts (job->a->experts, job->stride), e, tiles;
 
+    while (high - low > 1) { // the last mark that is not behind the task
+        int64_t middle = (low + high) / 2;
+
+        if (job->before[middle] <= task)
+            low = middle;
+        else
+            high = middle;
+    }
+    task -= job->before[low];
+    e = low * job->stride;
     while (task >= (tiles = count_tiles (job, e))) {
         task -= tiles;
         e++;
@@ -476,18 +504,16 @@ int cpu_expert_gemm (const struct kernels *k, const struct kern_expert_gemm *a,
                      struct mg_error *err)
 {
     int threads = cpu_of (k)->threads, failed = 0, before;
-    int64_t tasks = 0;
     struct job job;
     char *own;
 
     if (prepare (&job, k, a, err) < 0
         || (!(own = cpu_scratch (k, job.part * (size_t)threads, err)) && job.part > 0))
         return -1;
-    for (int64_t e = 0; e < a->experts; e++)
-        tasks += count_tiles (&job, e);
+    count_tasks (&job);
     before = cpu_set_threads (1);
-#pragma omp parallel for num_threads (threads) schedule (dynamic) if (tasks > 1)
-    for (int64_t task = 0; task < tasks; task++) {
+#pragma omp parallel for num_threads (threads) schedule (dynamic) if (job.tasks > 1)
+    for (int64_t task = 0; task < job.tasks; task++) {
         if (run_task (&job, task, own + (size_t)cpu_thread () * job.part) < 0) {
 #pragma omp atomic write
             failed = 1;

@@ -322,6 +322,22 @@ static void mask (const struct flash_queries *q, const struct flash_keys *k,
     }
 }
 
+/* Scores, which are times log2 e, as float16 has them after a division by coeff. */
+static void round_scores (const struct kern_attention_fwd *a, const struct flash_pair *pair,
+                          float *s)
+{
+    const float factor = (float)(a->coeff * FLASH_LOG2E), inverse = (float)(1 / (a->coeff
+                                                                                * FLASH_LOG2E));
+
+    for (int64_t j = 0; j < pair->count; j++) {
+        for (int64_t i = pair->lead; i < pair->end; i += VEC) {
+            float *p = s + j * BQ + i;
+
+            vec_store (p, factor * vec_from_fp16 (vec_to_fp16 (inverse * vec_load (p))));
+        }
+    }
+}
+
 void flash_scores (const struct kern_attention_fwd *a, const struct flash_queries *q,
                    const struct flash_keys *k, const struct flash_pair *pair, const float *qt,
                    float *s)
@@ -336,6 +352,8 @@ void flash_scores (const struct kern_attention_fwd *a, const struct flash_querie
                                   .ldb = BQ,
                                   .c = s + pair->lead,
                                   .ldc = BQ });
+    if (a->coeff > 0 && a->dtype == MG_FLOAT16)
+        round_scores (a, pair, s);
     if (pair->cut)
         mask (q, k, pair, s);
 }

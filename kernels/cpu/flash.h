@@ -192,8 +192,8 @@ void flash_turn (const struct flash_rows *x, int64_t across, float scale, float 
 void flash_turn_back (const float *in, const float *scale, bool accumulate,
                       const struct flash_rows *x);
 
-/* s[key][query] = k qt, minus infinity where the key is not visible; qt is [head_dim][BQ].  Rows
- * of s are the keys of the pair.
+/* s[key][query] = k qt, rounded as 'coeff' wants it, minus infinity where the key is not visible;
+ * qt is [head_dim][BQ].  Rows of s are the keys of the pair.
  */
 void flash_scores (const struct kern_attention_fwd *a, const struct flash_queries *q,
                    const struct flash_keys *k, const struct flash_pair *pair, const float *qt,

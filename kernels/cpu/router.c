@@ -68,48 +68,31 @@ static void make_scores (const struct kern_router *r, const double *x, double *s
 
 /* --- forward --- */
 
-/* The sum of the 'best' best of v, an expert's group.  They are found one by one: there are few. */
-static double sum_best (const double *v, int64_t n, int64_t best)
-{
-    double sum = 0;
-    int64_t before = -1; /* the last one that was found */
-
-    for (int64_t i = 0; i < best; i++) {
-        int64_t next = -1;
-
-        for (int64_t e = 0; e < n; e++) {
-            bool is_left = before < 0 || router_better (v[before], v[e])
-                           || (e > before && !router_better (v[e], v[before]));
-
-            if (is_left && (next < 0 || router_better (v[e], v[next])))
-                next = e;
-        }
-        sum += v[next];
-        before = next;
-    }
-    return sum;
-}
-
-/* Experts outside of the best groups become minus infinity.  'group' has room for all groups. */
-static void limit_groups (const struct kern_router *r, double *v, double *group)
+/* Experts outside of the best groups become minus infinity.  'group' has room for all groups, and
+ * 'top' for places of all experts.
+ */
+static void limit_groups (const struct kern_router *r, double *v, double *group, int32_t *top)
 {
     int64_t n = r->experts / r->groups;
-    int64_t best = r->topk / r->group_topk > 1 ? r->topk / r->group_topk : 1;
+    int64_t best = cpu_min (r->topk / r->group_topk > 1 ? r->topk / r->group_topk : 1, n);
 
-    for (int64_t g = 0; g < r->groups; g++)
-        group[g] = sum_best (v + g * n, n, best);
     for (int64_t g = 0; g < r->groups; g++) {
-        int64_t before = 0; /* groups that are better */
+        double sum = 0;
 
-        for (int64_t i = 0; i < r->groups; i++)
-            before += router_better (group[i], group[g])
-                      || (i < g && !router_better (group[g], group[i]));
-        for (int64_t e = 0; before >= r->group_topk && e < n; e++)
-            v[g * n + e] = -INFINITY;
+        router_top (v + g * n, n, best, top);
+        for (int64_t i = 0; i < best; i++)
+            sum += v[g * n + top[i]];
+        group[g] = sum;
+    }
+    router_top (group, r->groups, r->groups, top);
+    for (int64_t i = r->group_topk; i < r->groups; i++) {
+        for (int64_t e = 0; e < n; e++)
+            v[top[i] * n + e] = -INFINITY;
     }
 }
 
-static void choose (const struct kern_router_fwd *a, const double *x, const double *s, double *v,
+/* 'x' is of no use afterwards. */
+static void choose (const struct kern_router_fwd *a, double *x, const double *s, double *v,
                     double *group, int32_t *index)
 {
     const struct kern_router *r = &a->router;
@@ -117,7 +100,7 @@ static void choose (const struct kern_router_fwd *a, const double *x, const doub
     for (int64_t e = 0; e < r->experts; e++)
         v[e] = a->beta ? x[e] - (double)a->beta[e] : s[e] + (a->bias ? (double)a->bias[e] : 0);
     if (r->groups > 0)
-        limit_groups (r, v, group);
+        limit_groups (r, v, group, (int32_t *)x);
     router_top (v, r->experts, r->topk, index);
 }
 

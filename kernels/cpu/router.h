@@ -41,9 +41,62 @@ VEC_INLINE bool router_better (double a, double b)
     return a > b || (b != b && a == a);
 }
 
-/* top = the places of the k best of v[0..n), the best first; of equal ones the first. */
+/* True if v[a] comes before v[b]: it is better, or equal and its place is the first. */
+VEC_INLINE bool router_before (const double *v, int32_t a, int32_t b)
+{
+    return router_better (v[a], v[b]) || (a < b && !router_better (v[b], v[a]));
+}
+
+/* Lists that are no longer than this are kept in order while they grow. */
+enum { ROUTER_SHORT = 16 };
+
+/* Put 'place' at or below place 'at' of a heap of k places, whose first is the last in order. */
+static inline void router_sift (const double *v, int32_t *heap, int64_t k, int64_t at,
+                                int32_t place)
+{
+    for (;;) {
+        int64_t below = 2 * at + 1;
+
+        if (below + 1 < k && router_before (v, heap[below], heap[below + 1]))
+            below++;
+        if (below >= k || !router_before (v, place, heap[below]))
+            break;
+        heap[at] = heap[below];
+        at = below;
+    }
+    heap[at] = place;
+}
+
+/* router_top() of a long list: k of v go into a heap, the others push the heap's last out if they
+ * come before it, and then the heap is emptied from behind.
+ */
+static inline void router_top_heap (const double *v, int64_t n, int64_t k, int32_t *top)
+{
+    for (int64_t i = 0; i < k; i++)
+        top[i] = (int32_t)i;
+    for (int64_t i = k / 2; i-- > 0;)
+        router_sift (v, top, k, i, top[i]);
+    for (int64_t i = k; i < n; i++) {
+        if (router_before (v, (int32_t)i, top[0]))
+            router_sift (v, top, k, 0, (int32_t)i);
+    }
+    for (int64_t left = k; left-- > 1;) {
+        int32_t last = top[0];
+
+        router_sift (v, top, left, 0, top[left]);
+        top[left] = last;
+    }
+}
+
+/* top = the places of the k best of v[0..n), k <= n, the best first; of equal ones the first.
+ * Takes n log k steps.
+ */
 static inline void router_top (const double *v, int64_t n, int64_t k, int32_t *top)
 {
+    if (k > ROUTER_SHORT) {
+        router_top_heap (v, n, k, top);
+        return;
+    }
     for (int64_t i = 0; i < n; i++) {
         int64_t at = i < k ? i : k;
 

@@ -382,14 +382,14 @@ int weights_check_count (const struct weights *w, const struct model_config *c,
                          struct mg_error *err)
 {
     const struct model_moe *moe = &c->moe;
-    int64_t layers = (int64_t)c->num_layers + c->mtp_num_layers, sparse;
+    int64_t layers = (int64_t)c->num_layers + model_mtp_own (c), sparse;
     size_t n = weights_count (w);
 
     if ((uint64_t)layers > n)
         return mg_error_set (err, EINVAL, "%" PRId64 " layers, but %zu tensors", layers, n);
     sparse = moe_num_layers (moe, c->num_layers);
     if (c->mtp_num_layers > 0 && gpt_has_experts (c, c->num_layers))
-        sparse += c->mtp_num_layers;
+        sparse += model_mtp_own (c);
     if (names_are_fused (w->scheme)) {
         for (int i = 0; i < (int)layers; i++) {
             if (gpt_has_experts (c, i) && check_fused (w, c, i, err) < 0)

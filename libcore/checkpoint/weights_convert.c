@@ -9,7 +9,7 @@
 #include "libcore/checkpoint/elements.h"
 #include "libcore/checkpoint/weights.h"
 
-enum { BUF_ELEMENTS = 4096 }; /* that are converted at once */
+enum { BUF_ELEMENTS = 2048 }; /* that are converted at once */
 
 /* What a piece is read from. */
 struct weights_view {

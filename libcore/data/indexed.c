@@ -31,7 +31,7 @@ struct map {
     size_t mark; /* of a mapped file: place of the last byte that is not 0 */
 };
 
-enum { READ_MAX = 32768 }; /* bytes of PREFIX.bin that are read at a time */
+enum { READ_MAX = 16384 }; /* bytes of PREFIX.bin that are read at a time */
 
 struct indexed {
     struct map bin;

@@ -16,7 +16,7 @@
 #include "libcore/data/indexed.h"
 #include "libcore/data/indexed_format.h"
 
-enum { COPY_SIZE = 1 << 16 }; /* bytes that are copied at a time */
+enum { COPY_SIZE = 1 << 14 }; /* bytes that are copied at a time */
 
 struct indexed_builder {
     struct outfile bin, idx;

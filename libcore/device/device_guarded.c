@@ -312,7 +312,7 @@ static const size_t pointers[KERN_NUM_OPS][MAX_POINTERS] = {
     [KERN_ROPE] = { AT (rope, x), AT (rope, table), AT (rope, position.at) },
     [KERN_ATTENTION_FWD] = { AT (attention_fwd, pos_q.at), AT (attention_fwd, pos_k.at),
         AT (attention_fwd, q), AT (attention_fwd, k), AT (attention_fwd, v),
-        AT (attention_fwd, out), AT (attention_fwd, lse),
+        AT (attention_fwd, out), AT (attention_fwd, lse), AT (attention_fwd, max_logit),
         AT (attention_fwd, sample), AT (attention_fwd, start.at),
         AT (attention_fwd, sink) },
     [KERN_ATTENTION_BWD] = { AT (attention_bwd, fwd.pos_q.at),

@@ -155,6 +155,16 @@ static double scale_of (const struct nn *nn)
     return (c->latent.on ? rope_softmax_factor (&c->rope) : 1.0) / sqrt ((double)nn->head_dim);
 }
 
+/* The layer's number as Megatron-LM counts it, from 1: of the layers for multi-token prediction by
+ * themselves.
+ */
+static double coeff_of (const struct pass *pass)
+{
+    if (!pass->nn->config.qk_layer_scaling)
+        return 0;
+    return pass->layer->mtp > 0 ? pass->layer->mtp : pass->layer->number + 1;
+}
+
 static bool has_window (const struct pass *pass)
 {
     const struct model_window *w = &pass->nn->config.window;
@@ -233,6 +243,7 @@ struct kern_attention_fwd attention_describe (const struct pass *pass, const str
         .head_dim = nn->head_dim,
         .head_dim_v = nn->head_dim_v,
         .scale = scale_of (nn),
+        .coeff = coeff_of (pass),
         .causal = true,
         .window = { .set = has_window (pass), .left = w->left, .right = w->right },
         .pos_q = attention_positions (pass, row),
@@ -250,6 +261,7 @@ struct kern_attention_fwd attention_describe (const struct pass *pass, const str
         .out_stride_b = heads * nn->head_dim_v,
         .out_stride_h = nn->head_dim_v,
         .lse = pass_data (pass, phase, ATTENTION_LSE),
+        .max_logit = pass->layer->mtp > 0 ? NULL : pass->max_logit,
         .dropout_p = pass->training ? nn->config.attention_dropout : 0.0,
         .seed = nn->config.seed,
         .layer = pass->layer->number,

@@ -312,7 +312,7 @@ static int check_variants (const struct model_config *c, struct mg_error *err)
         return mg_error_set (err, EINVAL, "no-rope-freq wants rotary positions");
     if (!model_rotates (c))
         return 0;
-    return rope_config_check (&c->rope, c->latent.on ? c->latent.rope_dim : c->kv_channels, err);
+    return rope_config_check (&c->rope, model_rope_dim (c), err);
 }
 
 int model_config_validate (const struct model_config *c, const struct model_layout *layout,

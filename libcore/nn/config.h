@@ -75,11 +75,17 @@ struct model_config {
     bool reset_positions; /* learned positions count from the document's first token; rotary
                              ones are relative, and stay */
     enum model_softmax softmax;
+    bool qk_layer_scaling; /* scores of float16 are rounded after a division by the layer's number
+                              (coeff of struct kern_attention_fwd) */
     struct model_latent latent; /* rotates by 'rope' whatever 'positions' is */
     struct model_moe moe;
     int mtp_num_layers;        /* layers for multi-token prediction (DeepSeek-AI 2024, section 2.2);
                                   0: none */
     double mtp_scaling_factor; /* of the mean of their losses */
+    bool mtp_repeated;         /* all of them have the weights of the first */
+    bool mtp_detached;         /* their losses train them alone: gradients go neither to the model
+                                  before them nor to embedding and output layer, and their
+                                  gradients have a norm of their own */
     uint64_t seed;
 };
 
@@ -110,6 +116,12 @@ static inline int model_groups (const struct model_config *c)
     return c->num_groups > 0 ? c->num_groups : c->num_heads;
 }
 
+/* Layers for multi-token prediction that have weights of their own. */
+static inline int model_mtp_own (const struct model_config *c)
+{
+    return c->mtp_repeated && c->mtp_num_layers > 1 ? 1 : c->mtp_num_layers;
+}
+
 /* Elements of a query or key of a head, and of a value. */
 static inline int model_key_dim (const struct model_config *c)
 {
@@ -127,10 +139,18 @@ static inline bool model_rotates (const struct model_config *c)
     return c->latent.on || c->positions == MODEL_ROPE;
 }
 
+/* Elements of which the rotary positions are chosen: of a head, or of the part of it that all
+ * heads share.
+ */
+static inline int model_rope_dim (const struct model_config *c)
+{
+    return c->latent.on ? c->latent.rope_dim : c->kv_channels;
+}
+
 /* Pairs of a head that are rotated. */
 static inline int model_rope_pairs (const struct model_config *c)
 {
-    return rope_pairs (&c->rope, c->latent.on ? c->latent.rope_dim : c->kv_channels);
+    return rope_pairs (&c->rope, model_rope_dim (c));
 }
 
 #endif /* LIBCORE_NN_CONFIG_H */

@@ -19,10 +19,16 @@ static void add_loss (struct gpt_maker *m, int logits)
                                                 [LOSS_SUMS] = sums, [LOSS_SCALE] = scale } });
 }
 
-/* 'last': no layer reads the output of the norm. */
+/* Who reads the output of a head's norm: no layer, a layer, or a layer from which no gradient comes
+ * back.
+ */
+enum reader { NO_READER, READER, DETACHED_READER };
+
+/* 'detached': the loss does not train the weight of the output layer. */
 static void add_head (struct gpt_maker *m, const char *norm_weight, const char *norm_bias,
-                      bool last)
+                      enum reader reader, bool detached)
 {
+    bool last = reader == NO_READER;
     int64_t h = m->nn->hidden, tokens = m->shape->tokens;
     int in = gpt_hidden (m, "input", LIFE_INPUT);
     int out = gpt_hidden (m, last ? "norm" : "output", last ? LIFE_SAVED : LIFE_OUTPUT);
@@ -36,11 +42,12 @@ static void add_head (struct gpt_maker *m, const char *norm_weight, const char *
                                                 [NORM_STAT] = stat, [NORM_WEIGHT] = norm.weight,
                                                 [NORM_BIAS] = norm.bias, [NORM_DY] = dnorm,
                                                 [NORM_DX] = m->gradient } });
-    if (!last)
+    if (reader == READER)
         gpt_phase (m, &(struct phase){ .name = "two_readers", .op = &op_two_readers,
                                        .operand = { [READERS_DX] = dnorm,
                                                     [READERS_DY] = m->gradient } });
-    gpt_phase (m, &(struct phase){ .name = "output_layer", .op = &op_linear_logits,
+    gpt_phase (m, &(struct phase){ .name = "output_layer",
+                                   .op = detached ? &op_detached_logits : &op_linear_logits,
                                    .operand = { [COLUMN_X] = out, [COLUMN_Y] = logits,
                                                 [COLUMN_WEIGHT] = weight, [COLUMN_DY] = logits,
                                                 [COLUMN_DX] = dnorm } });
@@ -51,33 +58,39 @@ void gpt_make_main_head (struct gpt_maker *m)
 {
     m->spec->name = "output layer";
     m->spec->prefix = "";
-    add_head (m, "decoder.final_layernorm.weight", "decoder.final_layernorm.bias", false);
+    add_head (m, "decoder.final_layernorm.weight", "decoder.final_layernorm.bias",
+              m->nn->config.mtp_detached ? DETACHED_READER : READER, false);
 }
 
 void gpt_make_mtp_head (struct gpt_maker *m)
 {
     m->spec->name = "head";
     m->spec->prefix = m->spec->mtp_prefix = "mtp.layers.%d.";
-    add_head (m, "final_layernorm.weight", "final_layernorm.bias", false);
+    add_head (m, "final_layernorm.weight", "final_layernorm.bias", READER,
+              m->nn->config.mtp_detached);
 }
 
 void gpt_make_last_mtp_head (struct gpt_maker *m)
 {
     m->spec->name = "head";
     m->spec->prefix = m->spec->mtp_prefix = "mtp.layers.%d.";
-    add_head (m, "final_layernorm.weight", "final_layernorm.bias", true);
+    add_head (m, "final_layernorm.weight", "final_layernorm.bias", NO_READER,
+              m->nn->config.mtp_detached);
 }
 
 /* The embedding of later tokens, and its gradient in 'demb'. */
 static int add_embedding (struct gpt_maker *m, int word, int demb)
 {
     int sum = gpt_branch (m), emb = gpt_hidden (m, "embedding", LIFE_SAVED);
+    bool detached = m->nn->config.mtp_detached;
 
-    gpt_phase (m, &(struct phase){ .name = "word_embeddings", .op = &op_word,
+    gpt_phase (m, &(struct phase){ .name = "word_embeddings",
+                                   .op = detached ? &op_detached_word : &op_word,
                                    .operand = { [WORD_OUT] = sum, [WORD_TABLE] = word,
                                                 [WORD_DOUT] = demb } });
     gpt_add_reduce (m, "reduce", sum);
-    gpt_phase (m, &(struct phase){ .name = "dropout", .op = &op_embedding_dropout,
+    gpt_phase (m, &(struct phase){ .name = "dropout",
+                                   .op = detached ? &op_detached_dropout : &op_embedding_dropout,
                                    .operand = { [DROPOUT_X] = sum, [DROPOUT_OUT] = emb,
                                                 [DROPOUT_DOUT] = demb } });
     return emb;

@@ -280,6 +280,8 @@ struct pass {
     double *loss;        /* device memory: three sums that the loss is added to, then three for
                             each layer for multi-token prediction */
     double *unused_loss; /* device memory: three sums that nobody reads */
+    float *max_logit;    /* device memory: becomes the largest attention logit of the transformer
+                            layers, but for those of multi-token prediction; NULL: not wanted */
     /* The model sets the rest for each layer. */
     const struct layer *layer;
     struct tensor *tensor; /* by index of the specification */

@@ -87,7 +87,7 @@ static struct linear column (const struct pass *pass, const struct phase *phase)
         .rows = pass->shape->tokens,
         .weight = pass_param (pass, phase, COLUMN_WEIGHT),
         .bias = pass_param (pass, phase, COLUMN_BIAS),
-        .logits = phase->op == &op_linear_logits,
+        .logits = phase->op == &op_linear_logits || phase->op == &op_detached_logits,
     };
 }
 
@@ -150,6 +150,33 @@ const struct layer_op op_linear_logits = {
     .operand = COLUMN_OPERANDS,
     .fwd = column_fwd,
     .bwd = column_bwd,
+};
+
+/* The reduction of the input's gradient is all that there is. */
+static int detached_bwd (const struct pass *pass, const struct phase *phase,
+                         struct mg_error *err)
+{
+    const struct linear l = column (pass, phase);
+
+    if (input_gradient (&l, pass_data (pass, phase, COLUMN_DY),
+                        pass_data (pass, phase, COLUMN_DX), err) < 0)
+        return -1;
+    return nn_leave_start (pass->nn, pass->shape, pass_tensor (pass, phase, COLUMN_DX), err);
+}
+
+const struct layer_op op_detached_logits = {
+    .name = "detached_logits",
+    .flags = PHASE_CAPTURABLE | PHASE_FORKS_BWD,
+    .flops = column_flops,
+    .operand = {
+        [COLUMN_X] = { "x", false, OPERAND_READ, 0 },
+        [COLUMN_Y] = { "y", false, OPERAND_WRITE, 0 },
+        [COLUMN_WEIGHT] = { "weight", true, OPERAND_READ, OPERAND_READ },
+        [COLUMN_DY] = { "dy", false, 0, OPERAND_READ },
+        [COLUMN_DX] = { "dx", false, 0, OPERAND_WRITE },
+    },
+    .fwd = column_fwd,
+    .bwd = detached_bwd,
 };
 
 static struct linear row (const struct pass *pass, const struct phase *phase)

@@ -23,6 +23,12 @@ static bool has_router (const struct model *m, const struct layer *layer)
     return layer->number >= 0 && gpt_has_experts (&m->nn.config, layer->number);
 }
 
+/* A layer that repeats another one has the router of that. */
+static bool repeats (const struct model *m, const struct layer *layer)
+{
+    return layer->mtp > 1 && m->nn.config.mtp_repeated;
+}
+
 static int setup_side (struct model *m, const char *name, struct nn_side *side,
                        struct mg_error *err)
 {
@@ -231,7 +237,8 @@ static int setup_routers (struct model *m, struct mg_error *err)
 
     for (int c = 0; c < m->num_chunks; c++) {
         for (int l = 0; l < m->chunk[c].num_layers; l++)
-            m->num_routers += has_router (m, &m->chunk[c].layer[l]);
+            m->num_routers += has_router (m, &m->chunk[c].layer[l])
+                              && !repeats (m, &m->chunk[c].layer[l]);
     }
     if (!(m->router = model_allocate ((size_t)m->num_routers, sizeof (*m->router), err))
         || !(m->nn.experts.lists = model_allocate (4 * most, sizeof (*x->lists), err)))
@@ -242,6 +249,10 @@ static int setup_routers (struct model *m, struct mg_error *err)
 
             if (!has_router (m, layer))
                 continue;
+            if (repeats (m, layer)) { // the first one is right before the others
+                layer->router = &m->router[n - 1];
+                continue;
+            }
             layer->router = &m->router[n++];
             layer->router->layer = layer->number;
             layer_name (layer, "mlp.router.expert_bias", layer->router->bias_name);
@@ -397,7 +408,8 @@ struct model *model_create (const struct model_spec *spec, const struct job *job
     setup_sizes (m, job);
     setup_shape (m);
     if (check_rows (&m->nn, &m->shape, err) < 0 || setup_streams (m, err) < 0
-        || setup_specs (m, err) < 0 || setup_chunks (m, job, err) < 0)
+        || setup_specs (m, err) < 0 || model_config_sizes (&spec->config, &m->sizes, err) < 0
+        || setup_chunks (m, job, err) < 0)
         goto error;
     return m;
 error:
@@ -455,7 +467,7 @@ const int *model_pools (const struct model *m)
 
 int model_num_tensors (const struct model *m)
 {
-    return model_config_tensors (&m->spec.config);
+    return m->sizes.tensors;
 }
 
 int model_num_heads (const struct model *m)
@@ -470,12 +482,18 @@ const struct model_config *model_config_of (const struct model *m)
 
 int64_t model_num_parameters (const struct model *m)
 {
-    return model_config_parameters (&m->spec.config);
+    return m->sizes.parameters;
+}
+
+void model_mtp_tensors (const struct model *m, int *first, int *n)
+{
+    *first = m->sizes.first_mtp;
+    *n = m->sizes.mtp_tensors;
 }
 
 double model_flops (const struct model *m)
 {
-    return model_config_flops (&m->spec.config);
+    return m->sizes.flops;
 }
 
 int model_init_params (struct model *m, struct mg_error *err)
@@ -524,8 +542,24 @@ int model_loss (struct model *m, int loss, double sums[3], struct mg_error *err)
 
 int model_clear_losses (struct model *m, struct mg_error *err)
 {
+    const struct tensor *most = &m->shared.max_logit;
+
+    if (most->data
+        && device_set (m->nn.compute, most->data, 0, sizeof (float), err) < 0)
+        return -1;
     return device_set (m->nn.compute, m->shared.loss.data, 0,
                        (size_t)tensor_count (&m->shared.loss) * sizeof (double), err);
+}
+
+int model_max_logit (struct model *m, double *most, struct mg_error *err)
+{
+    float value = -1;
+
+    if (m->shared.max_logit.data
+        && device_fetch (m->nn.compute, &value, m->shared.max_logit.data, sizeof (value), err) < 0)
+        return -1;
+    *most = (double)value;
+    return 0;
 }
 
 struct router_state *model_routers (struct model *m, int *n)

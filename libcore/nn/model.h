@@ -28,6 +28,7 @@ struct model_spec {
     enum mg_dtype dtype;    /* of parameters and activations: float32, bfloat16, float16 */
     bool float8_weights;    /* the matrices of layers are stored in float8 (E4M3) */
     bool sequence_parallel; /* tensors outside tensor-parallel regions are split by rows */
+    bool max_logit;         /* attention tells its largest logit (model_max_logit()) */
     struct context_config context; /* exchanges of context-parallel ranks; with levels, the job's
                                       configuration has them, too */
     struct recompute recompute; /* what backward passes compute again */
@@ -50,8 +51,11 @@ struct param *model_params (struct model *m, size_t *n);
 int model_num_tensors (const struct model *m);
 int64_t model_num_parameters (const struct model *m);
 
+/* The tensors of layers for multi-token prediction: 'n', from param->order 'first' on. */
+void model_mtp_tensors (const struct model *m, int *first, int *n);
+
 /* Floating-point operations of training the whole model on one sequence, as Megatron-LM counts
- * them (model_config_flops()).
+ * them (struct model_sizes).
  */
 double model_flops (const struct model *m);
 
@@ -218,6 +222,13 @@ enum model_losses { MODEL_LM_LOSS, MODEL_MTP_LOSS };
  */
 int model_loss (struct model *m, int loss, double sums[3], struct mg_error *err);
 int model_clear_losses (struct model *m, struct mg_error *err);
+
+/* *most = the largest attention logit, scale q k, that a query of this rank has seen in the passes
+ * since model_clear_losses(), or 0 if that is larger, as Megatron-LM's max_attention_logit; layers
+ * for multi-token prediction do not count.  -1 where spec.max_logit was not set.  Waits for the
+ * compute stream.
+ */
+int model_max_logit (struct model *m, double *most, struct mg_error *err);
 
 /* The routers of this rank's layers with experts (router.h), *n of them. */
 struct router_state;

@@ -265,6 +265,9 @@ static void carve_shared (const struct model *m, struct shared *s, bool plan, st
     s->weight = take (a, m->nn.dtype, largest_stored (m), 1);
     s->values = take (a, MG_FLOAT64, num_values (m), 1);
     s->loss = take (a, MG_FLOAT64, 2 + m->nn.config.mtp_num_layers, 3);
+    s->max_logit = (struct tensor){ .data = NULL };
+    if (m->spec.max_logit)
+        s->max_logit = take (a, MG_FLOAT32, 1, 1);
     s->rope = (struct tensor){ .data = NULL };
     s->positions = (struct tensor){ .data = NULL };
     if (shape->position.at)
@@ -623,7 +626,7 @@ static int set_angles (struct model *m, struct mg_error *err)
     frequency = model_allocate ((size_t)pairs, sizeof (*frequency), err);
     table = model_allocate (n, sizeof (*table), err);
     if (frequency && table) {
-        rope_frequencies (c, pairs, frequency);
+        rope_frequencies (c, model_rope_dim (&m->nn.config), frequency);
         for (int64_t s = 0; s < m->shape.seq; s++)
             rope_row (c, frequency, pairs,
                       context_position (m->nn.cp_size, m->shape.whole_seq, own_first_row (m) + s),

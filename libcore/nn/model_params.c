@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "libcore/nn/model_params.h"
 
@@ -85,22 +86,30 @@ static struct nn_shape describing_shape (const struct model_config *c)
                               .whole_seq = c->seq_length, .rows = c->seq_length };
 }
 
-static int describing_specs (const struct nn *nn, struct layer_spec spec[GPT_NUM_LAYERS],
-                             struct mg_error *err)
+/* All specifications, [GPT_NUM_LAYERS]; free them.  NULL and a text on failure. */
+static struct layer_spec *describing_specs (const struct nn *nn, struct mg_error *err)
 {
     const struct nn_shape shape = describing_shape (&nn->config);
+    struct layer_spec *spec = calloc (GPT_NUM_LAYERS, sizeof (*spec));
     struct nn own = *nn;
 
+    if (!spec) {
+        mg_error_set (err, ENOMEM, "out of memory for the specifications of layers");
+        return NULL;
+    }
     nn_set_rows (&own, &shape);
-    return gpt_specs (&own, &shape, spec, err);
+    if (gpt_specs (&own, &shape, spec, err) < 0) {
+        free (spec);
+        return NULL;
+    }
+    return spec;
 }
 
-int model_config_specs (const struct model_config *c, struct layer_spec spec[GPT_NUM_LAYERS],
-                        struct mg_error *err)
+struct layer_spec *model_config_specs (const struct model_config *c, struct mg_error *err)
 {
     const struct nn nn = describing_nn (c, 1, 1, 1, false);
 
-    return describing_specs (&nn, spec, err);
+    return describing_specs (&nn, err);
 }
 
 /* The specification of a layer.  Those of transformer layers have the same parameters. */
@@ -165,15 +174,7 @@ static int num_tensors (const struct layer_spec *spec, const struct nn *nn)
     const struct model_place head = { .which = GPT_HEAD };
 
     return order_of (spec, nn, &head) + spec[GPT_HEAD].num_params
-           - nn->config.tied_embeddings + mtp_params (spec, nn, nn->config.mtp_num_layers);
-}
-
-int model_config_tensors (const struct model_config *c)
-{
-    const struct nn nn = describing_nn (c, 1, 1, 1, false);
-    struct layer_spec spec[GPT_NUM_LAYERS];
-
-    return describing_specs (&nn, spec, NULL) < 0 ? 0 : num_tensors (spec, &nn);
+           - nn->config.tied_embeddings + mtp_params (spec, nn, model_mtp_own (&nn->config));
 }
 
 /* 'shared': those count that other layers have, too. */
@@ -191,40 +192,52 @@ static int64_t count_parameters (const struct layer_spec *spec, bool shared)
     return total;
 }
 
-int64_t model_config_parameters (const struct model_config *c)
+static int64_t num_parameters (const struct layer_spec *spec, const struct nn *nn)
 {
-    const struct nn nn = describing_nn (c, 1, 1, 1, false);
-    struct layer_spec spec[GPT_NUM_LAYERS];
+    const struct model_config *c = &nn->config;
     int64_t total = 0;
 
-    if (describing_specs (&nn, spec, NULL) < 0)
-        return 0;
-    for (int i = 0; i < c->num_layers + c->mtp_num_layers; i++)
-        total += count_parameters (&spec[gpt_kind (&nn, i)], true);
+    for (int i = 0; i < c->num_layers + model_mtp_own (c); i++)
+        total += count_parameters (&spec[gpt_kind (nn, i)], true);
     if (c->mtp_num_layers > 0)
-        total += c->mtp_num_layers * (count_parameters (&spec[GPT_MTP_INPUT], false)
+        total += model_mtp_own (c) * (count_parameters (&spec[GPT_MTP_INPUT], false)
                                       + count_parameters (&spec[GPT_MTP_LAST], false));
     return total + count_parameters (&spec[GPT_EMBEDDING], true)
            + count_parameters (&spec[GPT_HEAD], !c->tied_embeddings);
 }
 
-double model_config_flops (const struct model_config *c)
+static double count_flops (const struct layer_spec *spec, const struct nn *nn)
 {
-    const struct nn nn = describing_nn (c, 1, 1, 1, false);
+    const struct model_config *c = &nn->config;
     const struct nn_shape shape = describing_shape (c);
-    struct layer_spec spec[GPT_NUM_LAYERS];
     double forward = 0;
 
-    if (describing_specs (&nn, spec, NULL) < 0)
-        return 0;
     for (int i = 0; i <= GPT_LOSS; i++)
-        forward += layer_flops (&spec[i], &nn, &shape);
+        forward += layer_flops (&spec[i], nn, &shape);
     for (int i = 0; i < c->num_layers + c->mtp_num_layers; i++)
-        forward += layer_flops (&spec[gpt_kind (&nn, i)], &nn, &shape);
+        forward += layer_flops (&spec[gpt_kind (nn, i)], nn, &shape);
     if (c->mtp_num_layers > 0)
-        forward += c->mtp_num_layers * (layer_flops (&spec[GPT_MTP_INPUT], &nn, &shape)
-                                        + layer_flops (&spec[GPT_MTP_LAST], &nn, &shape));
+        forward += c->mtp_num_layers * (layer_flops (&spec[GPT_MTP_INPUT], nn, &shape)
+                                        + layer_flops (&spec[GPT_MTP_LAST], nn, &shape));
     return 3 * forward; /* backward, a product has two */
+}
+
+int model_config_sizes (const struct model_config *c, struct model_sizes *sizes,
+                        struct mg_error *err)
+{
+    const struct nn nn = describing_nn (c, 1, 1, 1, false);
+    const struct model_place mtp = { .which = GPT_MTP_INPUT, .mtp = 1 };
+    struct layer_spec *spec = model_config_specs (c, err);
+
+    if (!spec)
+        return -1;
+    *sizes = (struct model_sizes){ .first_mtp = order_of (spec, &nn, &mtp),
+                                   .mtp_tensors = mtp_params (spec, &nn, model_mtp_own (c)),
+                                   .tensors = num_tensors (spec, &nn),
+                                   .parameters = num_parameters (spec, &nn),
+                                   .flops = count_flops (spec, &nn) };
+    free (spec);
+    return 0;
 }
 
 /* --- a rank's --- */
@@ -316,6 +329,20 @@ void model_describe_output (struct model_describer *d, const struct model_part *
     }
 }
 
+/* The parts of a layer for multi-token prediction: input, transformer layer, head. */
+static struct param **mtp_part (struct model_describer *d, enum gpt_layer which)
+{
+    return d->mtp[which == GPT_MTP_INPUT ? 0 : which == GPT_LAYER ? 1 : 2];
+}
+
+/* Point a further layer for multi-token prediction at the parameters of the first. */
+static void repeat_layer (struct model_describer *d, const struct model_place *place,
+                          struct layer *layer)
+{
+    memcpy (layer->param, mtp_part (d, place->which), sizeof (layer->param));
+    layer->num_own = 0;
+}
+
 void model_describe_layer (struct model_describer *d, const struct model_place *place,
                            int chunk, struct layer *layer)
 {
@@ -326,6 +353,10 @@ void model_describe_layer (struct model_describer *d, const struct model_place *
                              .first = (size_t)(d->next - d->first) };
     layer_describe (layer, d->nn, d->sequence_parallel, d->next,
                     order_of (d->spec, d->nn, place));
+    if (place->mtp > 1 && d->nn->config.mtp_repeated) {
+        repeat_layer (d, place, layer);
+        return;
+    }
     for (int i = 1; i <= spec->num_params; i++) {
         layer->param[i]->chunk = chunk;
         if (spec->param[i].embedding)
@@ -334,6 +365,8 @@ void model_describe_layer (struct model_describer *d, const struct model_place *
             share_output (d, layer, i);
     }
     d->next += layer->num_own;
+    if (place->mtp == 1)
+        memcpy (mtp_part (d, place->which), layer->param, sizeof (layer->param));
 }
 
 /* Describe chunk number 'chunk', and forget its layers. */
@@ -356,33 +389,43 @@ static int list_chunk (struct model_describer *d, const struct model_part *part,
     return 0;
 }
 
-struct param *model_stage_params (const struct model_config *c, const struct geometry *g,
-                                  bool float8_weights, const struct stages *stages, int rank,
-                                  size_t *n, struct mg_error *err)
+/* The parameters of all chunks of a pipeline rank, *n of them; free them. */
+static struct param *list_stage (struct model_describer *d, const struct stages *stages, int rank,
+                                 size_t *n, struct mg_error *err)
 {
-    const struct nn nn = describing_nn (c, g->tp, g->ep, geometry_etp (g), float8_weights);
-    struct layer_spec spec[GPT_NUM_LAYERS];
-    struct model_describer d = { .nn = &nn, .spec = spec };
-
-    *n = 0;
-    if (describing_specs (&nn, spec, err) < 0)
-        return NULL;
     for (int chunk = 0; chunk < stages->vpp; chunk++) {
         struct model_part part = model_part_at (stages, rank, chunk);
-        *n += model_part_params (spec, &nn, &part);
+        *n += model_part_params (d->spec, d->nn, &part);
     }
-    if (!(d.first = d.next = calloc (*n + 1, sizeof (*d.first)))) {
+    if (!(d->first = d->next = calloc (*n + 1, sizeof (*d->first)))) {
         mg_error_set (err, ENOMEM, "out of memory for %zu parameters", *n);
         return NULL;
     }
     for (int chunk = 0; chunk < stages->vpp; chunk++) {
         struct model_part part = model_part_at (stages, rank, chunk);
 
-        if (list_chunk (&d, &part, chunk, err) < 0) {
-            free (d.first);
+        if (list_chunk (d, &part, chunk, err) < 0) {
+            free (d->first);
             return NULL;
         }
     }
-    *n = (size_t)(d.next - d.first);
-    return d.first;
+    *n = (size_t)(d->next - d->first);
+    return d->first;
+}
+
+struct param *model_stage_params (const struct model_config *c, const struct geometry *g,
+                                  bool float8_weights, const struct stages *stages, int rank,
+                                  size_t *n, struct mg_error *err)
+{
+    const struct nn nn = describing_nn (c, g->tp, g->ep, geometry_etp (g), float8_weights);
+    struct layer_spec *spec = describing_specs (&nn, err);
+    struct model_describer d = { .nn = &nn, .spec = spec };
+    struct param *params;
+
+    *n = 0;
+    if (!spec)
+        return NULL;
+    params = list_stage (&d, stages, rank, n, err);
+    free (spec); // of which parameters keep nothing
+    return params;
 }

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "libcore/nn/gpt.h"
+#include "libcore/nn/layer.h"
 #include "libcore/topo/geometry.h"
 #include "libcore/topo/stages.h"
 
@@ -33,21 +34,27 @@ struct model_place {
 int model_part_layers (const struct model_config *c, const struct model_part *part,
                        struct model_place *places, int max);
 
-/* The specifications of the layers of a model on one rank, for passes over one sequence.  -1 and a
- * text on failure.
+/* The specifications of the layers of a model on one rank, [GPT_NUM_LAYERS], for passes over one
+ * sequence.  They are large: no function has one on its stack.  Free them.  NULL and a text on
+ * failure.
  */
-int model_config_specs (const struct model_config *c, struct layer_spec spec[GPT_NUM_LAYERS],
+struct layer_spec *model_config_specs (const struct model_config *c, struct mg_error *err);
+
+/* Sizes of a whole model. */
+struct model_sizes {
+    int tensors;        /* of parameters, tied ones once */
+    int first_mtp, mtp_tensors; /* order of the first of layers for multi-token prediction, and
+                                   how many tensors these have */
+    int64_t parameters; /* without padding, tied ones once */
+    double flops;       /* floating-point operations of training on one sequence, on all ranks
+                           together, as Megatron-LM's num_floating_point_operations() counts them:
+                           the products of the forward pass and, twice as many, of the backward
+                           pass, half of the attention scores, nothing that is computed again */
+};
+
+/* Set *sizes.  -1 and a text on failure. */
+int model_config_sizes (const struct model_config *c, struct model_sizes *sizes,
                         struct mg_error *err);
-
-/* Tensors and true parameters of the whole model, tied ones once. */
-int model_config_tensors (const struct model_config *c);
-int64_t model_config_parameters (const struct model_config *c);
-
-/* Floating-point operations of training on one sequence, on all ranks together, as Megatron-LM's
- * num_floating_point_operations() counts them: the products of the forward pass and, twice as many,
- * of the backward pass, half of the attention scores, nothing that is computed again.
- */
-double model_config_flops (const struct model_config *c);
 
 /* The layers of one rank, while their parameters are described. */
 struct model_describer {
@@ -58,6 +65,8 @@ struct model_describer {
     struct param *word;         /* the word embedding, if this rank has it */
     size_t copy;                /* 1 + place of its copy, until a layer that uses it is described */
     struct param output;        /* the output layer's weight, until it gets its record */
+    struct param *mtp[3][LAYER_MAX_PARAMS + 1]; /* of the first layer for multi-token prediction:
+                                                   of its input, transformer layer and head */
 };
 
 /* Parameter records that the layers of a stage take while they are described: more than stay if

@@ -68,6 +68,7 @@ struct pass model_start (const struct model *m, const struct model_mode *mode, i
         .replay_arg = mode->replay_arg,
         .loss = m->shared.loss.data,
         .unused_loss = tensor_at (&m->shared.loss, 3 * (1 + m->nn.config.mtp_num_layers)),
+        .max_logit = m->shared.max_logit.data,
     };
 }
 

@@ -48,6 +48,7 @@ struct shared {
                                scales of weights in float8, which are float32 */
     struct tensor loss;     /* [2 + layers for multi-token prediction][3] float64: of the losses,
                                and sums that nobody reads */
+    struct tensor max_logit; /* [1] float32; empty: not wanted */
 };
 
 /* Slots for chunks that need the same memory. */
@@ -71,6 +72,7 @@ struct chunk {
 
 struct model {
     struct model_spec spec;
+    struct model_sizes sizes; /* of the whole model */
     struct mg_device *device;
     struct nn nn;
     struct nn_shape shape;

@@ -284,6 +284,15 @@ static struct kern_router_sums sums_of (const struct pass *pass, const struct ph
     };
 }
 
+/* The weight of a loss, which layers that repeat each other share. */
+static double coeff_of (const struct pass *pass, enum moe_loss loss)
+{
+    const struct model_config *c = &pass->nn->config;
+    bool repeated = pass->layer->mtp > 0 && c->mtp_repeated;
+
+    return c->moe.aux_coeff[loss] / (repeated ? c->mtp_num_layers : 1);
+}
+
 /* The slopes of a loss, and its value. */
 static int weigh (const struct pass *pass, const struct phase *phase, const struct balance *b,
                   struct mg_error *err)
@@ -293,7 +302,7 @@ static int weigh (const struct pass *pass, const struct phase *phase, const stru
     struct kern_router_sums sums = sums_of (pass, phase);
     struct kern_router_loss loss = { .experts = sums.experts, .topk = sums.topk,
                                      .batch = b->batch, .tokens = b->tokens,
-                                     .coeff = nn->config.moe.aux_coeff[b->loss] };
+                                     .coeff = coeff_of (pass, b->loss) };
 
     if (b->loss == MOE_GLOBAL_AUX_LOSS && pass->again)
         return 0;

@@ -301,16 +301,18 @@ static int add_layers (struct names *names, const struct names_scheme *scheme,
                        const struct model_config *c, struct mg_error *err)
 {
     const struct model_part whole = { .num_layers = c->num_layers,
-                                      .mtp_layers = c->mtp_num_layers, .first = true,
+                                      .mtp_layers = model_mtp_own (c), .first = true,
                                       .last = true };
     int n = model_part_layers (c, &whole, NULL, 0), rc = 0;
-    struct layer_spec spec[GPT_NUM_LAYERS];
+    struct layer_spec *spec = model_config_specs (c, err);
     struct model_place *places;
 
-    if (model_config_specs (c, spec, err) < 0)
+    if (!spec)
         return -1;
-    if (!(places = calloc ((size_t)n, sizeof (*places))))
+    if (!(places = calloc ((size_t)n, sizeof (*places)))) {
+        free (spec);
         return mg_error_set (err, ENOMEM, "out of memory for %d layers", n);
+    }
     model_part_layers (c, &whole, places, n);
     for (int i = 0; rc == 0 && i < n; i++) {
         const struct model_place *at = &places[i];
@@ -329,6 +331,7 @@ static int add_layers (struct names *names, const struct names_scheme *scheme,
             rc = add_router (names, scheme, &c->moe, spec[kind].prefix, number, err);
     }
     free (places);
+    free (spec);
     return rc;
 }
 
@@ -359,7 +362,7 @@ static int add_all (struct names *names, const struct names_scheme *scheme,
     int rc = add_layers (names, scheme, c, err);
 
     for (const struct names_row *row = scheme->copy; rc == 0 && row && row->ours; row++)
-        rc = add_copies (names, row, c->mtp_num_layers, err);
+        rc = add_copies (names, row, model_mtp_own (c), err);
     return rc;
 }
 

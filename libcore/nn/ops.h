@@ -26,7 +26,7 @@ extern const struct layer_op op_norm;
  * the place of y, as kern_xent_bwd leaves it.
  */
 enum { COLUMN_X, COLUMN_Y, COLUMN_WEIGHT, COLUMN_BIAS, COLUMN_DY, COLUMN_DX };
-extern const struct layer_op op_linear_column, op_linear_logits;
+extern const struct layer_op op_linear_column, op_linear_logits, op_detached_logits;
 
 /* y = x W^T with this rank's columns of x.  y is a summand: op_reduce has to follow.  Backward
  * gathers dy first.
@@ -141,7 +141,7 @@ extern const struct layer_op op_residual;
  * summand: op_reduce has to follow.
  */
 enum { WORD_OUT, WORD_TABLE, WORD_DOUT };
-extern const struct layer_op op_word;
+extern const struct layer_op op_word, op_detached_word;
 
 /* out = dropout (own rows of x + rows of the position table).  Backward overwrites dout. */
 enum { POSITION_X, POSITION_OUT, POSITION_TABLE, POSITION_DOUT };
@@ -151,7 +151,7 @@ extern const struct layer_op op_position;
  * dout.
  */
 enum { DROPOUT_X, DROPOUT_OUT, DROPOUT_DOUT };
-extern const struct layer_op op_embedding_dropout;
+extern const struct layer_op op_embedding_dropout, op_detached_dropout;
 
 /* y = x, for a chunk without layers. */
 enum { COPY_X, COPY_Y };

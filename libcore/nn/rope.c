@@ -32,10 +32,13 @@ int rope_config_check (const struct rope_config *c, int head_dim, struct mg_erro
     if (!(c->percent > 0 && c->percent <= 1))
         return mg_error_set (err, EINVAL, "rotary-percent is %g, want more than 0 and at most 1",
                              c->percent);
-    if ((int)(head_dim * c->percent) % 2 != 0 || rope_pairs (c, head_dim) < 1)
+    if (rope_pairs (c, head_dim) < 1)
         return mg_error_set (err, EINVAL, "rotary-percent %g of a head of %d is %d elements, want "
-                             "an even number, 2 or more", c->percent, head_dim,
-                             (int)(head_dim * c->percent));
+                             "1 or more", c->percent, head_dim, rope_elements (c, head_dim));
+    if (2 * rope_pairs (c, head_dim) > head_dim)
+        return mg_error_set (err, EINVAL, "rotary-percent %g of a head of %d is %d elements, which "
+                             "are %d pairs, want pairs that the head has room for", c->percent,
+                             head_dim, rope_elements (c, head_dim), rope_pairs (c, head_dim));
     if (c->scaling == ROPE_YARN && !(c->beta_fast >= c->beta_slow && c->beta_slow > 0))
         return mg_error_set (err, EINVAL, "yarn-beta-fast %g and yarn-beta-slow %g: want the "
                              "second above 0 and at most the first", c->beta_fast, c->beta_slow);
@@ -44,9 +47,14 @@ int rope_config_check (const struct rope_config *c, int head_dim, struct mg_erro
     return 0;
 }
 
+int rope_elements (const struct rope_config *c, int head_dim)
+{
+    return (int)(head_dim * c->percent);
+}
+
 int rope_pairs (const struct rope_config *c, int head_dim)
 {
-    return (int)(head_dim * c->percent) / 2;
+    return (rope_elements (c, head_dim) + 1) / 2;
 }
 
 /* Wavelengths between original / high and original / low are blended. */
@@ -87,10 +95,13 @@ static void scale_yarn (const struct rope_config *c, int pairs, double *frequenc
     }
 }
 
-void rope_frequencies (const struct rope_config *c, int pairs, double *frequency)
+void rope_frequencies (const struct rope_config *c, int head_dim, double *frequency)
 {
+    int pairs = rope_pairs (c, head_dim);
+    double elements = rope_elements (c, head_dim);
+
     for (int i = 0; i < pairs; i++) {
-        frequency[i] = pow (c->base, -(double)i / pairs);
+        frequency[i] = pow (c->base, -2.0 * i / elements);
         if (c->scaling == ROPE_LLAMA3)
             frequency[i] = scale_llama3 (c, frequency[i]);
     }

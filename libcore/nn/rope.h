@@ -1,8 +1,9 @@
 /* rope - the angles of rotary position embeddings.
  *
- * The pair i of a head's D rotated elements turns by position x f_i, f_i = base^(-2 i / D)
- * (Su et al. 2021).  Three ways to stretch the angles for sequences that are longer than those of
- * the first training:
+ * Of a head, D = int (percent x its elements) are chosen.  They are ceil (D / 2) pairs, so that an
+ * odd D rotates D + 1 elements, as in Megatron-LM.  Pair i turns by position x f_i,
+ * f_i = base^(-2 i / D) (Su et al. 2021).  Three ways to stretch the angles for sequences that are
+ * longer than those of the first training:
  * - linear: positions are divided by 'interpolation' (Chen et al. 2023);
  * - Llama 3: f_i is divided by a factor where the wavelength 2 pi / f_i is over original / low,
  *   left alone where it is under original / high, and blended in between (Llama 3.1's
@@ -41,11 +42,12 @@ void rope_config_init (struct rope_config *c);
 /* Are the values in their ranges?  -1, EINVAL and a text that names Megatron-LM's argument. */
 int rope_config_check (const struct rope_config *c, int head_dim, struct mg_error *err);
 
-/* Pairs of a head of 'head_dim' elements that are rotated. */
+/* D of a head of 'head_dim' elements; the pairs that are rotated. */
+int rope_elements (const struct rope_config *c, int head_dim);
 int rope_pairs (const struct rope_config *c, int head_dim);
 
-/* f_i of all pairs, in double. */
-void rope_frequencies (const struct rope_config *c, int pairs, double *frequency);
+/* f_i of all pairs of such a head, in double. */
+void rope_frequencies (const struct rope_config *c, int head_dim, double *frequency);
 
 /* What cosines and sines are multiplied by. */
 double rope_concentration (const struct rope_config *c);

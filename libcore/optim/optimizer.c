@@ -189,13 +189,28 @@ static int sum_ranges (struct optimizer *o, struct mg_error *err)
     return buffers_fetch_findings (b, err);
 }
 
+static bool is_apart (const struct optimizer *o, int order)
+{
+    return order >= o->config.apart && order - o->config.apart < o->config.num_apart;
+}
+
+/* The norms of the sums that are reduced: returns that of the gradient. */
+static double find_norms (struct optimizer *o)
+{
+    double total = 0, apart = 0;
+
+    for (int i = 0; i < o->buffers->num_tensors; i++)
+        *(is_apart (o, i) ? &apart : &total) += o->reduced[i];
+    o->apart_norm = sqrt (apart);
+    return isfinite (apart) ? sqrt (total) : o->apart_norm;
+}
+
 int optimizer_grad_norm (struct optimizer *o, double *extra, int num_extra, double *norm,
                          struct mg_error *err)
 {
     const struct buffers *b = o->buffers;
     size_t extras = (size_t)num_extra, tensors = (size_t)b->num_tensors;
     size_t last = tensors + extras;
-    double total = 0;
 
     if (num_extra < 0 || num_extra > OPTIMIZER_MAX_EXTRA)
         return mg_error_set (err, EINVAL, "gradient norm: %d extra values, want 0 to %d",
@@ -213,12 +228,10 @@ int optimizer_grad_norm (struct optimizer *o, double *extra, int num_extra, doub
     if (mg_comm_all_reduce (b->control, o->reduced, last + 1, MG_FLOAT64, MG_SUM, NULL, err)
         < 0)
         return mg_error_prefix (err, "gradient norm");
-    for (size_t i = 0; i < tensors; i++)
-        total += o->reduced[i];
     if (extras > 0)
         memcpy (extra, o->reduced + tensors, extras * sizeof (double));
     o->num_zeros = (int64_t)o->reduced[last];
-    *norm = sqrt (total);
+    *norm = find_norms (o);
     return 0;
 }
 
@@ -232,6 +245,7 @@ int optimizer_scale_grads (struct optimizer *o, double factor, struct mg_error *
     const struct owned *main_grad = &o->value[OPTIMIZER_MAIN_GRAD];
     const struct buffers *b = o->buffers;
 
+    o->apart_norm *= factor;
     for (size_t i = 0; i < b->num_ranges; i++) {
         const struct buffers_range *r = &b->range[i];
         enum mg_dtype dtype = owned_dtype (main_grad, i);
@@ -248,6 +262,14 @@ int optimizer_scale_grads (struct optimizer *o, double factor, struct mg_error *
 }
 
 /* --- the update --- */
+
+/* What gradients of a norm are multiplied by. */
+static double clip_factor (const struct optimizer *o, double norm)
+{
+    double clip = o->config.clip_grad, scale = clip > 0 ? clip / (norm + 1e-6) : 1.0;
+
+    return scale < 1.0 ? scale : 1.0;
+}
 
 /* The update of a range; 'all' has what is common to all. */
 static struct kern_adamw update_of (const struct optimizer *o, size_t range,
@@ -267,6 +289,8 @@ static struct kern_adamw update_of (const struct optimizer *o, size_t range,
     a.grad_dtype = owned_dtype (main_grad, range);
     if (!buffers_param (o->buffers, range)->decay)
         a.weight_decay = 0;
+    if (is_apart (o, buffers_param (o->buffers, range)->order))
+        a.grad_scale = clip_factor (o, o->apart_norm);
     return a;
 }
 
@@ -313,7 +337,6 @@ static int update_ranges (struct optimizer *o, const struct kern_adamw *all,
 int optimizer_step (struct optimizer *o, double lr, double weight_decay, double norm,
                     struct mg_error *err)
 {
-    double clip = o->config.clip_grad, scale = clip > 0 ? clip / (norm + 1e-6) : 1.0;
     int64_t step = o->steps + 1;
     const struct kern_adamw all = {
         .lr = lr,
@@ -323,7 +346,7 @@ int optimizer_step (struct optimizer *o, double lr, double weight_decay, double 
         .weight_decay = weight_decay,
         .c1 = 1.0 - pow (o->config.beta1, (double)step),
         .c2 = 1.0 - pow (o->config.beta2, (double)step),
-        .grad_scale = scale < 1.0 ? scale : 1.0,
+        .grad_scale = clip_factor (o, norm),
     };
 
     if (update_ranges (o, &all, err) < 0)

@@ -38,6 +38,8 @@ struct optimizer_config {
     double clip_grad; /* 0: no clipping */
     bool count_zeros; /* with the norm, count gradients that are zero */
     bool snapshot;    /* room for optimizer_take_snapshot() */
+    int apart, num_apart; /* tensors, from order 'apart' on, whose gradients have a norm of their
+                             own, by which they are clipped */
     struct optimizer_types types;
 };
 
@@ -85,7 +87,8 @@ enum { OPTIMIZER_MAX_EXTRA = 8 };
 /* *norm = L2 norm of the whole model's gradient, where every parameter counts once.  The same
  * all-reduce sums each extra[i] over all ranks, in rank order: this is how ranks agree on something
  * once a step.  Both are in host memory and have the same bits on every rank.  A NaN or infinity in
- * any gradient makes the norm not finite.
+ * any gradient makes the norm not finite.  Tensors that are 'apart' are not in the norm, unless
+ * their own one is not finite: *norm is that one then.
  */
 int optimizer_grad_norm (struct optimizer *o, double *extra, int num_extra, double *norm,
                          struct mg_error *err);
@@ -96,7 +99,7 @@ int optimizer_grad_norm (struct optimizer *o, double *extra, int num_extra, doub
 int64_t optimizer_zeros (const struct optimizer *o);
 
 /* Multiply the main gradients by 'factor'.  The caller multiplies the norm for optimizer_step()
- * too.
+ * too; the optimizer does so with the norm of tensors that are 'apart'.
  */
 int optimizer_scale_grads (struct optimizer *o, double factor, struct mg_error *err);
 

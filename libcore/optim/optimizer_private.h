@@ -24,6 +24,7 @@ struct optimizer {
     struct kern_three *agreed; /* [num_tensors] largest magnitudes over all ranks; NULL: nothing
                                   is scaled */
     double *reduced;           /* [num_tensors + OPTIMIZER_MAX_EXTRA + 1] */
+    double apart_norm;         /* of tensors that are 'apart' */
     int64_t num_zeros;
     int64_t steps;
 };

@@ -104,6 +104,7 @@ struct train_args {
     int num_query_groups;
     bool qk_norm;
     const char *softmax_type;
+    bool qk_layer_scaling;
     bool latent; /* --multi-latent-attention */
     int q_rank, kv_rank, qk_dim, rope_dim, v_dim;
     const char *rope_type;
@@ -118,6 +119,7 @@ struct train_args {
     const char *no_rope, *window_size, *window_layers;
     struct train_moe moe;
     int mtp_layers;
+    bool mtp_repeated, mtp_detached;
     double mtp_scaling_factor;
     double norm_epsilon, init_std, hidden_dropout, attention_dropout;
     bool untied;
@@ -146,7 +148,7 @@ struct train_args {
     int64_t bucket_size;
     int64_t num_buckets;
     bool high_busbw;
-    bool log_zeros;
+    bool log_zeros, log_max_logit;
     bool overlap_grad_reduce, overlap_param_gather, average_grads;
     bool grads_float32, grads_bfloat16;
     bool bf16, fp16, fp8_param_gather;

@@ -122,8 +122,11 @@ static struct model_spec set_model (const struct train_args *args)
             .tied_embeddings = !args->untied,
             .reset_attention = args->edit.reset_attention,
             .reset_positions = args->edit.reset_positions,
+            .qk_layer_scaling = args->qk_layer_scaling,
             .mtp_num_layers = args->mtp_layers,
             .mtp_scaling_factor = args->mtp_scaling_factor,
+            .mtp_repeated = args->mtp_repeated,
+            .mtp_detached = args->mtp_detached,
             .seed = (uint64_t)args->seed,
         },
         .context = { args->cp_comm.first, args->cp_comm.rest, args->cp_comm.count },
@@ -131,6 +134,7 @@ static struct model_spec set_model (const struct train_args *args)
         .dtype = args->bf16 ? MG_BFLOAT16 : args->fp16 ? MG_FLOAT16 : MG_FLOAT32,
         .float8_weights = args->fp8_param_gather,
         .sequence_parallel = args->sequence_parallel,
+        .max_logit = args->log_max_logit,
     };
 }
 

@@ -88,6 +88,8 @@ int metrics_write_json (FILE *file, const char *path, const struct metrics *m,
     write_real (file, "grad norm", m->grad_norm);
     if (m->num_zeros >= 0)
         fprintf (file, ", \"num zeros\": %" PRId64, m->num_zeros);
+    if (m->has_max_logit)
+        write_real (file, "max_attention_logit", m->max_logit);
     write_real (file, "loss scale", m->loss_scale);
     fprintf (file, ", \"skipped\": %s", m->skipped ? "true" : "false");
     write_real (file, "learning rate", m->learning_rate);

@@ -25,6 +25,8 @@ struct metrics {
                               over a microbatch's tokens */
     double lm_loss_tokens; /* plain mean over tokens */
     int64_t num_zeros;     /* of the gradient, -1: not counted */
+    bool has_max_logit;    /* attention told its largest logit ... */
+    double max_logit;      /* ... of all ranks */
     double grad_norm, learning_rate, weight_decay;
     double loss_scale;
     bool skipped;        /* its gradients were not finite: there was no update */

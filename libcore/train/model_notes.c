@@ -30,6 +30,7 @@ static const char *const model_args[] = {
     "no-yarn-correction-range-round-to-int", "mscale", "mscale-all-dim", "no-rope-freq",
     "max-position-embeddings", "vocab-size", "untie-embeddings-and-output-weights",
     "init-method-std", "hidden-dropout", "attention-dropout", "softmax-type",
+    "apply-query-key-layer-scaling",
     "multi-latent-attention", "q-lora-rank", "kv-lora-rank", "qk-head-dim",
     "qk-pos-emb-head-dim", "v-head-dim", "rope-type", "num-experts", "moe-layer-freq",
     "moe-ffn-hidden-size", "moe-router-topk", "moe-router-load-balancing-type",
@@ -39,7 +40,7 @@ static const char *const model_args[] = {
     "moe-router-bias-update-rate", "moe-router-quantile-balancing-ema", "moe-input-jitter-eps",
     "moe-expert-capacity-factor", "moe-pad-expert-input-to-capacity", "moe-token-drop-policy",
     "moe-shared-expert-intermediate-size", "moe-shared-expert-gate", "moe-latent-size",
-    "mtp-num-layers", "mtp-loss-scaling-factor",
+    "mtp-num-layers", "mtp-loss-scaling-factor", "mtp-use-repeated-layer", "mtp-detach-heads",
 };
 
 enum { NUM_ARGS = sizeof (model_args) / sizeof (model_args[0]) };
@@ -149,6 +150,7 @@ static void make_attention (struct maker *m, const struct model_config *c)
 
     if (c->softmax != MODEL_VANILLA)
         set_text (m, "softmax-type", c->softmax == MODEL_LEARNABLE ? "learnable" : "off-by-one");
+    set_flag (m, "apply-query-key-layer-scaling", c->qk_layer_scaling);
     if (!l->on)
         return;
     set_flag (m, "multi-latent-attention", true);
@@ -270,6 +272,8 @@ static void make_experts (struct maker *m, const struct model_config *c)
     if (c->mtp_num_layers > 0) {
         set_int (m, "mtp-num-layers", c->mtp_num_layers);
         set_real (m, "mtp-loss-scaling-factor", c->mtp_scaling_factor);
+        set_flag (m, "mtp-use-repeated-layer", c->mtp_repeated);
+        set_flag (m, "mtp-detach-heads", c->mtp_detached);
     }
     if (moe->experts == 0)
         return;
@@ -555,6 +559,8 @@ const char *model_notes_difference (const struct model_config *a, const struct m
         if (differ (a, b, fields[i].type, fields[i].offset))
             return fields[i].name;
     }
+    if (model_mtp_own (a) != model_mtp_own (b))
+        return "mtp-use-repeated-layer";
     if (a->moe.experts > 0 && (name = moe_difference (a, b)))
         return name;
     if (a->ffn_hidden_size != b->ffn_hidden_size

@@ -26,10 +26,10 @@ int routing_create (struct routing *r, struct model *model, const struct job *jo
     *r = (struct routing){ .job = job, .model = model };
     if (c->moe.experts == 0)
         return 0;
-    r->num_layers = c->num_layers + c->mtp_num_layers;
+    r->num_layers = c->num_layers + model_mtp_own (c);
     r->num_experts_layers = moe_num_layers (&c->moe, c->num_layers);
     if (moe_layer (&c->moe, c->num_layers - 1))
-        r->num_experts_layers += c->mtp_num_layers;
+        r->num_experts_layers += model_mtp_own (c);
     for (int i = 0; i < MOE_NUM_AUX_LOSSES; i++)
         r->has[i] = c->moe.aux_coeff[i] != 0;
     r->has[ROUTER_Z_LOSS] = c->moe.z_coeff != 0;

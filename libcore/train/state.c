@@ -361,6 +361,7 @@ struct state *state_create (struct model *model, struct buffers *buffers,
         s->optimizer = optimizer;
     }
     if (!s || allocate (s, wholes, parts, 2 * (size_t)routers) < 0
+        || !(s->values = calloc (NUM_VALUES + MAX_NOTES + 1, sizeof (*s->values)))
         || model_notes_make (model_config_of (model), &s->notes, NULL) < 0) {
         mg_error_set (err, ENOMEM, "checkpoint state: out of memory");
         state_destroy (s);
@@ -389,6 +390,7 @@ void state_destroy (struct state *s)
         free (s->loaded.piece);
         free (s->kept);
         notes_clear (&s->notes);
+        free (s->values);
         free (s);
     }
     errno = saved_errno;
@@ -432,7 +434,7 @@ struct checkpoint_save *state_save_begin (struct state *s, const char *dir,
                                           struct mg_error *err)
 {
     const struct list *pieces = snapshot ? &s->copied : &s->saved;
-    struct checkpoint_value values[NUM_VALUES + MAX_NOTES + 1];
+    struct checkpoint_value *values = s->values;
 
     state_name_values (values, NUM_VALUES);
     describe_progress (s, progress, values);
@@ -470,18 +472,23 @@ static int add_fresh (struct list *list, const struct piece *p, struct mg_error 
 int state_save_fresh (const char *dir, const struct piece *weights, size_t n, int heads,
                       const struct notes *notes, struct mg_comm *comm, struct mg_error *err)
 {
-    struct checkpoint_value values[VALUE_HEADS + MAX_NOTES + 2];
+    struct checkpoint_value *values;
     struct list list = { .n = 0 };
     int rc = 0;
 
     if (notes->num > MAX_NOTES)
         return mg_error_set (err, EINVAL, "%zu arguments of a model, at most %d are kept",
                              notes->num, MAX_NOTES);
+    values = calloc (VALUE_HEADS + MAX_NOTES + 2, sizeof (*values));
+    list.piece = calloc (3 * n + 1, sizeof (*list.piece));
+    if (!values || !list.piece) {
+        free (values);
+        free (list.piece);
+        return mg_error_set (err, ENOMEM, "out of memory for %zu tensors", n);
+    }
     state_name_values (values, VALUE_HEADS + (heads > 0));
     values[VALUE_HEADS].integer = heads;
     add_notes (notes, values, VALUE_HEADS + (heads > 0));
-    if (!(list.piece = calloc (3 * n + 1, sizeof (*list.piece))))
-        return mg_error_set (err, ENOMEM, "out of memory for %zu tensors", n);
     for (size_t i = 0; rc == 0 && i < n; i++) {
         if (weights[i].dtype != MG_FLOAT32)
             rc = mg_error_set (err, EINVAL, "tensor %s has data type %s, want float32",
@@ -496,5 +503,6 @@ int state_save_fresh (const char *dir, const struct piece *weights, size_t n, in
             free (list.piece[i].data);
     }
     free (list.piece);
+    free (values);
     return rc;
 }

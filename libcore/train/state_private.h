@@ -33,6 +33,7 @@ struct state {
     struct model *model;
     const struct model_config *config;
     struct notes notes; /* arguments that describe the model */
+    struct checkpoint_value *values; /* room for those of a checkpoint and their end */
     struct list weight;   /* named as the parameters, whole, or main parameters' ranges */
     struct list gradient; /* the same names, what this rank has the sums of */
     struct list saved;    /* parameters and both moments that this rank updates */

@@ -221,6 +221,9 @@ static int add_iteration (struct tensorboard *tb, const struct metrics *m, struc
     }
     if (add_routing (tb, m, err) < 0 || add_mtp (tb, m, err) < 0)
         return -1;
+    if (m->has_max_logit
+        && events_add (tb->events, "max_attention_logit", m->max_logit, m->iteration, err) < 0)
+        return -1;
     return c->memory ? add_memory (tb, m->iteration, err) : 0;
 }
 

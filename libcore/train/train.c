@@ -95,6 +95,20 @@ static int collect_mtp (struct train *t, struct metrics *m, int64_t num_microbat
     return mtp_losses_collect (&t->mtp, t->parts.model, t->job, factor, err);
 }
 
+/* The largest attention logit of all layers, heads and microbatches, over all ranks. */
+static int collect_max_logit (struct train *t, struct metrics *m, struct mg_error *err)
+{
+    m->has_max_logit = t->config.model.max_logit;
+    if (!m->has_max_logit)
+        return 0;
+    if (model_max_logit (t->parts.model, &m->max_logit, err) < 0)
+        return -1;
+    if (mg_comm_all_reduce (job_control (t->job), &m->max_logit, 1, MG_FLOAT64, MG_MAX, NULL, err)
+            < 0)
+        return mg_error_prefix (err, "the largest attention logit");
+    return 0;
+}
+
 /* A passes_fetch_f. */
 static int fetch (void *arg, int microbatch, bool tokens, const struct nn_inputs *batch,
                   struct mg_error *err)
@@ -294,6 +308,7 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
     /* Every rank has the same norm, so all skip the update or none. */
     m->skipped = t->config.step.skip_overflows && !isfinite (m->grad_norm);
     if (collect_mtp (t, m, size.num_microbatches, err) < 0
+        || collect_max_logit (t, m, err) < 0
         || unscale (t, m, extra[EXTRA_TOKENS], err) < 0)
         return -1;
     timers_stop (&t->report.timers, TIMER_CLIP_GRADS);

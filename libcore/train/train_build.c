@@ -19,6 +19,17 @@ static int make_model (struct train_parts *p, const struct run_config *c, const 
     return 0;
 }
 
+/* Layers for multi-token prediction that are detached are clipped by themselves. */
+static struct optimizer_config optimizer_of (const struct train_parts *p,
+                                             const struct run_config *c)
+{
+    struct optimizer_config config = c->optimizer;
+
+    if (c->model.config.mtp_detached)
+        model_mtp_tensors (p->model, &config.apart, &config.num_apart);
+    return config;
+}
+
 /* Parameters and what belongs to them; a run that only evaluates has no optimizer. */
 static int make_buffers (struct train_parts *p, const struct run_config *c,
                          const struct job *job, struct mg_error *err)
@@ -29,13 +40,14 @@ static int make_buffers (struct train_parts *p, const struct run_config *c,
         = run_config_buffers (c, mg_comm_size (job_comm (job, GROUP_DP_CP)),
                               grid_coord (job_grid (job), false, MG_AXIS_PP, job_rank (job)),
                               params, n);
+    const struct optimizer_config optimizer = optimizer_of (p, c);
 
     if (!(p->buffers = buffers_create (&config, job, model_stream (p->model), params, n,
                                        model_num_tensors (p->model), err))
         || !(p->main = main_params_create (&c->main, p->buffers, err)))
         return -1;
     if (!c->length.skip_train
-        && !(p->optimizer = optimizer_create (&c->optimizer, p->buffers, p->main, err)))
+        && !(p->optimizer = optimizer_create (&optimizer, p->buffers, p->main, err)))
         return -1;
     return 0;
 }

@@ -281,7 +281,7 @@ static void test_latent (void)
     is_int (model_key_dim (&c) * 100 + model_value_dim (&c), 1305, "sizes of heads");
     is_int (model_rope_pairs (&c), 3, "pairs");
     c.latent.rope_dim = 5;
-    refused (&c, 1, "an even number");
+    refused (&c, 1, "want pairs that the head has room for");
     c.latent.rope_dim = 6;
     c.latent.kv_rank = 0;
     refused (&c, 1, "kv-lora-rank is 0, want 1 to");

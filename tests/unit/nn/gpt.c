@@ -47,7 +47,7 @@ static void test_latent (void)
     };
     enum { NUM = sizeof (rows) / sizeof (rows[0]) };
     struct nn own = { .config = nn.config, .tp_size = 2, .tp_rank = 1 };
-    struct layer_spec spec;
+    static struct layer_spec spec;
     struct layer layer = { .spec = &spec };
     struct param p[LAYER_MAX_PARAMS];
     struct mg_error err = { "" };
@@ -76,7 +76,7 @@ static void test_latent (void)
 static void test_groups (void)
 {
     struct nn own = { .config = nn.config, .tp_size = 4, .tp_rank = 1 };
-    struct layer_spec spec;
+    static struct layer_spec spec;
     struct layer layer = { .spec = &spec };
     struct param p[LAYER_MAX_PARAMS];
     struct mg_error err = { "" };
@@ -94,7 +94,7 @@ static void test_groups (void)
 static void test_all (void)
 {
     static const int num_params[] = { [GPT_EMBEDDING] = 2, [GPT_HEAD] = 3, [GPT_LAYER] = 12 };
-    struct layer_spec spec;
+    static struct layer_spec spec;
 
     for (int i = 0; i <= GPT_LAYER; i++) {
         if (i >= GPT_MTP_INPUT && i <= GPT_MTP_LAST)
@@ -126,7 +126,7 @@ static void test_params (void)
         { "decoder.layers.2.mlp.linear_fc2.weight", 24, 20, 0, 20 },
         { "decoder.layers.2.mlp.linear_fc2.bias", 24, 0, 0, 0 },
     };
-    struct layer_spec spec;
+    static struct layer_spec spec;
     struct layer layer = { .spec = &spec, .number = 2 };
     struct param p[LAYER_MAX_PARAMS];
 
@@ -168,7 +168,7 @@ static void refused (struct layer_spec *spec, const char *text)
 
 static void test_mistakes (void)
 {
-    struct layer_spec spec, good;
+    static struct layer_spec spec, good;
     int norm, fc1;
 
     get (GPT_LAYER, &good);
@@ -225,7 +225,7 @@ static void test_again (void)
           "attention_reduce self_attn_bda pre_mlp_layernorm linear_fc1 activation" },
         { RECOMPUTE_ALL, "linear_proj", "" },
     };
-    struct layer_spec spec;
+    static struct layer_spec spec;
     struct mg_error err = { "" };
     char text[200];
 
@@ -245,7 +245,7 @@ static void test_again (void)
 static void test_again_in_place (void)
 {
     struct nn rotating = nn;
-    struct layer_spec good, spec;
+    static struct layer_spec good, spec;
     struct mg_error err = { "" };
     char text[200];
 
@@ -275,7 +275,7 @@ static void test_again_in_place (void)
 
 static void test_again_mistakes (void)
 {
-    struct layer_spec spec, good;
+    static struct layer_spec spec, good;
     int norm, fc1, act;
 
     get (GPT_LAYER, &good);
@@ -323,7 +323,7 @@ static void test_trim (void)
     };
     struct layer_op first = make, second = use;
     struct layer_tensor rows = { .ndims = 2, .shape = { 2, 2 } };
-    struct layer_spec spec = { .name = "short" };
+    static struct layer_spec spec = { .name = "short" };
     struct layer layer = { .spec = &spec };
     struct mg_error err = { "" };
     int in, a, b, out, grad;
@@ -361,7 +361,7 @@ static void test_trim (void)
 static void test_ops (const struct nn *own, const char *what)
 {
     for (int which = 0; which < GPT_NUM_LAYERS; which++) {
-        struct layer_spec spec;
+        static struct layer_spec spec;
         struct mg_error err = { "" };
 
         ok (gpt_spec ((enum gpt_layer)which, own, &shape, &spec, &err) == 0,

@@ -155,7 +155,7 @@ static void teardown (struct rig *r)
 
 static void test_passes (void)
 {
-    struct rig r;
+    static struct rig r;
     struct layer_graph *g[2];
 
     setup (&r, GOOD);
@@ -180,7 +180,7 @@ static void test_passes (void)
 /* Work that was left on the side stream is joined before a capture and before a replay. */
 static void test_open (void)
 {
-    struct rig r;
+    static struct rig r;
     struct layer_graph *g;
 
     setup (&r, GOOD);
@@ -204,7 +204,7 @@ static void test_planted (void)
     };
 
     for (int i = 2 * WAIT; i <= 2 * NO_JOIN + 1; i++) {
-        struct rig r;
+        static struct rig r;
 
         setup (&r, i / 2);
         err.text[0] = '\0';
@@ -260,7 +260,7 @@ static void test_changed (void)
     };
 
     for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
-        struct rig r;
+        static struct rig r;
         struct layer_graph *g;
 
         setup (&r, GOOD);
@@ -278,7 +278,7 @@ static void test_changed (void)
 
 static void test_scopes (void)
 {
-    struct rig r;
+    static struct rig r;
 
     setup (&r, GOOD);
     is_int (r.spec.graph_begin, 1, "the second phase");

@@ -92,6 +92,7 @@ static void test_stages (bool tied, int pp)
     struct geometry g;
     const struct stages_config cut = { .num_layers = LAYERS, .pp = pp, .mtp_layers = MTP };
     struct seen seen = { .wrong = 0 };
+    struct model_sizes sizes = { 0 };
     struct mg_error err;
     struct stages *stages = stages_create (&cut, &err);
     int once = 0;
@@ -115,8 +116,9 @@ static void test_stages (bool tied, int pp)
     is_int (seen.wrong, 0, "names, order");
     is_int (seen.copies, pp > 1, "copies of the word embedding");
     is_int (seen.shared, pp > 1 ? 2 : 0, "stages that share it");
-    is_int (model_config_tensors (&c), NUM - tied, "tensors of the model");
-    is_int (model_config_parameters (&c), seen.elements, "parameters of the model");
+    is_int (model_config_sizes (&c, &sizes, &err), 0, "sizes of the model");
+    is_int (sizes.tensors, NUM - tied, "its tensors");
+    is_int (sizes.parameters, seen.elements, "its parameters");
     stages_destroy (stages);
 }
 

@@ -28,12 +28,37 @@ static void test_plain (void)
     c.percent = 0.5;
     c.interpolation = 2;
     is_int (rope_pairs (&c, 16), 4, "half of a head of 16 has 4 pairs");
-    rope_frequencies (&c, 4, f);
+    rope_frequencies (&c, 16, f);
     ok (f[0] == 1 && fabs (f[1] - 0.1) < 1e-15 && fabs (f[3] - 1e-3) < 1e-15,
         "they turn by powers of the base");
     rope_row (&c, f, 4, 30, row);
     ok (fabs ((double)row[1] - cos (1.5)) < 1e-7 && fabs ((double)row[5] - sin (1.5)) < 1e-7,
         "positions are divided by the interpolation factor");
+}
+
+/* An odd number of chosen elements has a pair more than its half, and exponents over itself. */
+static void test_odd (void)
+{
+    struct rope_config c;
+    struct mg_error err;
+    double f[5], worst = 0;
+
+    rope_config_init (&c);
+    c.percent = 0.75;
+    is_int (rope_elements (&c, 12), 9, "three quarters of a head of 12 are 9 elements");
+    is_int (rope_pairs (&c, 12), 5, "which are 5 pairs");
+    is_int (rope_config_check (&c, 12, &err), 0, "and legal");
+    rope_frequencies (&c, 12, f);
+    for (int i = 0; i < 5; i++)
+        worst = fmax (worst, fabs (f[i] / pow (10000, -2 * i / 9.0) - 1));
+    ok (worst < 1e-15, "exponents are over 9 (%.2g)", worst);
+    c.percent = 0.34;
+    is_int (rope_pairs (&c, 3), 1, "1 element of 3 is a pair");
+    is_int (rope_config_check (&c, 3, &err), 0, "for which there is room");
+    c.percent = 1;
+    ok (rope_config_check (&c, 9, &err) < 0
+            && strstr (err.text, "9 elements, which are 5 pairs, want pairs that the head has "
+                                 "room for"), "%s", err.text);
 }
 
 static void test_yarn (void)
@@ -43,10 +68,10 @@ static void test_yarn (void)
     bool kept, slow;
 
     rope_config_init (&c);
-    rope_frequencies (&c, 32, plain);
+    rope_frequencies (&c, 64, plain);
     c.scaling = ROPE_YARN;
     c.factor = 8;
-    rope_frequencies (&c, 32, f);
+    rope_frequencies (&c, 64, f);
     kept = f[0] == plain[0];
     slow = fabs (f[31] - plain[31] / 8) < 1e-15;
     ok (kept && slow, "YaRN keeps fast pairs and stretches slow ones");
@@ -110,8 +135,7 @@ static void test_refusals (void)
         { AT (base), NAN, "rotary-base is nan" },
         { AT (percent), 0, "rotary-percent is 0" },
         { AT (percent), 1.5, "rotary-percent is 1.5" },
-        { AT (percent), 0.2, "3 elements, want an even number" },
-        { AT (percent), 0.1, "1 elements, want an even number" },
+        { AT (percent), 0.05, "0 elements, want 1 or more" },
         { AT (interpolation), 0.5, "interpolation-factor is 0.5, want 1 or more" },
         { AT (factor), 0, "scaling factor" },
         { AT (original), INFINITY, "original length" },
@@ -180,14 +204,15 @@ static void test_case (const struct npz *npz, json_t *item)
     json_t *positions = json_object_get (item, "positions");
     json_t *want = json_object_get (item, "inv_freq_f64");
     int id = (int)json_integer_value (json_object_get (item, "id"));
-    int pairs = rope_pairs (&c, (int)number (args, "kv_channels", 0));
+    int kv_channels = (int)number (args, "kv_channels", 0);
+    int pairs = rope_pairs (&c, kv_channels);
     double f[MAX_PAIRS], worst = 0, *table[2];
     float row[2 * MAX_PAIRS];
     char name[2][40];
     size_t n;
 
-    is_int (rope_config_check (&c, 2 * pairs, NULL), 0, "case %d is legal", id);
-    rope_frequencies (&c, pairs, f);
+    is_int (rope_config_check (&c, kv_channels, NULL), 0, "case %d is legal", id);
+    rope_frequencies (&c, kv_channels, f);
     for (int i = 0; want && i < pairs; i++)
         worst = fmax (worst, fabs (f[i] / json_number_value (json_array_get (want, (size_t)i))
                                    - 1));
@@ -239,6 +264,7 @@ static void test_golden (void)
 int main (void)
 {
     test_plain ();
+    test_odd ();
     test_yarn ();
     test_concentration ();
     test_refusals ();

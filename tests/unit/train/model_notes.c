@@ -85,6 +85,7 @@ static const struct {
         "--no-yarn-correction-range-round-to-int", "--yarn-original-max-position-embeddings=99" },
       "position-embedding-type" },
     { { "--softmax-type=learnable" }, "softmax-type" },
+    { { "--apply-query-key-layer-scaling" }, NULL }, /* is of a run, as dropout is */
     { { "--softmax-type=off-by-one" }, "softmax-type" },
     { { "--multi-latent-attention", "--q-lora-rank=12", "--kv-lora-rank=8", "--qk-head-dim=6",
         "--qk-pos-emb-head-dim=4", "--v-head-dim=10", "--rotary-scaling-factor=40",
@@ -122,6 +123,8 @@ static const struct {
         "--moe-router-quantile-balancing-ema=0.5" }, "num-experts" },
     { { "--mtp-num-layers=2", "--mtp-loss-scaling-factor=0.3", "--position-embedding-type=rope" },
       "mtp-num-layers" },
+    { { "--mtp-num-layers=2", "--mtp-use-repeated-layer", "--mtp-detach-heads",
+        "--position-embedding-type=rope" }, "mtp-num-layers" },
 };
 
 enum { NUM_MODELS = sizeof (models) / sizeof (models[0]) };
@@ -158,7 +161,9 @@ static void test_models (void)
         name = model_notes_difference (&c, &back);
         ok (!name && back.hidden_dropout == c.hidden_dropout && back.init_std == c.init_std
                 && same_balance (&back.moe, &c.moe)
-                && back.mtp_scaling_factor == c.mtp_scaling_factor,
+                && back.mtp_scaling_factor == c.mtp_scaling_factor
+                && back.mtp_repeated == c.mtp_repeated && back.mtp_detached == c.mtp_detached
+                && back.qk_layer_scaling == c.qk_layer_scaling,
             "as the same model %s", name ? name : "");
         name = model_notes_difference (&plain, &c);
         is_str (name ? name : "", models[i].name ? models[i].name : "", "the difference");
@@ -193,6 +198,11 @@ static const struct {
     { { "--position-embedding-type=rope", "--no-rope-freq=2" },
       { "--position-embedding-type=rope", "--no-rope-freq=[0,1]*2" }, NULL },
     { { "--window-size=7,0" }, { "--window-size=8,0" }, "window-size" },
+    { { "--position-embedding-type=rope", "--mtp-num-layers=2" },
+      { "--position-embedding-type=rope", "--mtp-num-layers=2", "--mtp-use-repeated-layer" },
+      "mtp-use-repeated-layer" },
+    { { "--position-embedding-type=rope", "--mtp-num-layers=2" },
+      { "--position-embedding-type=rope", "--mtp-num-layers=2", "--mtp-detach-heads" }, NULL },
     { { "--window-size=7,0" }, { "--window-size=7,0", "--window-attn-skip-freq=2" },
       "window-attn-skip-freq" },
     { { "--window-size=7,0" }, { "--window-size=7,0", "--window-attn-skip-freq=[1,1,1,1]" },
