@@ -32,6 +32,14 @@ struct train_tensorboard {
     bool no_loss_scale, no_learning_rate;
 };
 
+/* What else is said of evaluations. */
+struct train_eval {
+    int64_t start;
+    int global_batch_size;
+    bool full, several;
+    struct train_list names;
+};
+
 /* How samples are changed: fill-in-the-middle, weights in the loss.  What is not given is
  * TRAIN_UNSET or NULL; data_edit.c has the defaults.
  */
@@ -135,6 +143,7 @@ struct train_args {
     struct train_graphs graphs;
     int64_t train_iters, train_samples, exit_interval;
     int64_t eval_interval, eval_iters;
+    struct train_eval eval;
     bool skip_train;
     double lr, min_lr, lr_warmup_init, lr_warmup_fraction;
     const char *lr_decay_style, *lr_wsd_decay_style;

@@ -232,8 +232,6 @@ const struct args_other args_other_table[] = {
     ABSENT ("log-progress", written),
     ABSENT ("log-straggler", written),
     ABSENT ("log-energy", written),
-    ABSENT ("full-validation", "--eval-iters says how much is evaluated"),
-    ABSENT ("eval-global-batch-size", "evaluations have the batches of the training"),
     ABSENT ("eval-micro-batch-size", "evaluations have the batches of the training"),
     ABSENT ("iterations-to-skip", "every iteration is trained on"),
     ABSENT ("data-parallel-random-init", "all replicas begin with the same weights"),

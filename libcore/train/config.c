@@ -273,8 +273,13 @@ static struct evaluation_config set_evaluation (const struct train_args *args)
     return (struct evaluation_config){
         .iters = iters == TRAIN_UNSET ? DEFAULT_ITERS : iters,
         .interval = interval == TRAIN_UNSET ? DEFAULT_INTERVAL : interval,
+        .start = args->eval.start,
+        .global_batch = given (args->eval.global_batch_size),
+        .full = args->eval.full,
+        .several = args->eval.several,
+        .names = args->eval.names,
         .alone = args->skip_train,
-        .wants_validation = interval > 0 && iters != 0 && !args->skip_train,
+        .wants_validation = interval > 0 && (iters != 0 || args->eval.full) && !args->skip_train,
     };
 }
 

@@ -48,6 +48,14 @@ static int parse_list (const struct train_list *list, const char *name,
     return rc < 0 ? mg_error_prefix (err, "%s", name) : 0;
 }
 
+bool train_data_blend (const struct data_config *c, enum split_part part, struct blend *blend,
+                       const char **name, struct mg_error *err)
+{
+    const struct train_list *list = list_of (c, part, name);
+
+    return list->count > 0 && parse_list (list, *name, blend, err) == 0;
+}
+
 /* Which of the ways to name data is used: one of them. */
 static int check_ways (const struct data_config *c, struct mg_error *err)
 {

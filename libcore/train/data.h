@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "libcore/data/blend.h"
+#include "libcore/data/gpt_index.h"
 #include "libcore/data/sample_source.h"
 #include "libcore/data/tokenizer.h"
 #include "libcore/train/args.h"
@@ -37,6 +39,12 @@ int train_data_check (const struct data_config *c, struct mg_error *err);
 /* True if data of this part is named.  (The part of --split may still be empty.) */
 bool train_data_has (const struct data_config *c, enum split_part part);
 
+/* The datasets of a part: *blend, which the caller clears, and the argument that names them.  False
+ * if none are named, or the words are wrong (with a text).
+ */
+bool train_data_blend (const struct data_config *c, enum split_part part, struct blend *blend,
+                       const char **name, struct mg_error *err);
+
 /* What changes samples (struct train_edit) fits together: as train_data_check(), which calls
  * this.
  */
@@ -54,11 +62,13 @@ int train_data_eod (const struct data_config *c, int32_t *eod, struct mg_error *
 struct sample_source *train_edit_samples (const struct data_config *c, enum split_part part,
                                           struct sample_source *source, struct mg_error *err);
 
-/* Samples of a part: at least 'num_samples' of them, 1 or more. NULL with errno and a
- * text, ENODATA if the part has no documents or not enough of them; the caller owns the
- * result.  Several processes may do this at once, also where
- * they share --data-cache-path; what one has written there before the others begin, they
- * need not make.
+/* As a number of samples: those of one epoch, whatever that is. */
+#define TRAIN_DATA_EPOCH GPT_INDEX_ONE_EPOCH
+
+/* Samples of a part: at least 'num_samples' of them, 1 or more, or TRAIN_DATA_EPOCH.  NULL with
+ * errno and a text, ENODATA if the part has no documents or not enough of them; the caller owns the
+ * result.  Several processes may do this at once, also where they share --data-cache-path; what one
+ * has written there before the others begin, they need not make.
  */
 struct sample_source *train_data_open (const struct data_config *c,
                                        enum split_part part, int seq_length,

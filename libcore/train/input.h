@@ -31,12 +31,13 @@ struct input {
     int32_t *token, *label; /* one sample each, [seq] */
     int32_t *start, *within;
     float *mask;
-    bool wrap;    /* behind the source's last sample comes its first */
+    bool wrap;     /* behind the source's last sample comes its first */
+    int64_t limit; /* samples from here on are blanks: zeros of weight 0 */
     bool bad;              /* since input_start(): a sample could not be used ... */
     struct mg_error error; /* ... and why */
 };
 
-/* 'eod' is -1 afterwards. */
+/* Afterwards 'eod' is -1, and no sample is a blank. */
 int input_init (struct input *in, const struct sample_source *source,
                 const struct input_place *place, int micro_batch_size, int vocab_size,
                 struct mg_error *err);

@@ -220,6 +220,8 @@ static struct evaluation_run evaluation_run (const struct train *t)
         .batches = t->batches,
         .train_iters = t->train_iters,
         .seq_length = t->config.model.config.seq_length,
+        .micro_batch_size = t->config.model.micro_batch_size,
+        .dp = geometry_dp (&t->config.geometry),
     };
 }
 
@@ -261,10 +263,8 @@ static int setup_data (struct train *t, struct mg_error *err)
          && train_data_eod (&t->config.data, &eod, err) < 0)
         || open_data (t, err) < 0
         || evaluate_init (&t->evaluation, &place, model->micro_batch_size, model->config.vocab_size,
-                          err) < 0)
+                          eod, err) < 0)
         return -1;
-    for (int part = 0; part < SPLIT_NUM_PARTS; part++)
-        t->evaluation.part[part].input.eod = eod;
     if (!t->source)
         return 0;
     if (input_init (&t->input, t->source, &place, model->micro_batch_size,
@@ -396,9 +396,9 @@ static void describe (struct train *t)
              (double)memory_state (&t->memory) / (1 << 20),
              (double)memory_activations (&t->memory) / (1 << 20));
     for (int part = 0; part < SPLIT_NUM_PARTS; part++) {
-        if (t->evaluation.part[part].missing.text[0])
+        if (t->evaluation.missing[part].text[0])
             fprintf (t->out, "no %s: %s\n", part == SPLIT_VALID ? "validation" : "test",
-                     t->evaluation.part[part].missing.text);
+                     t->evaluation.missing[part].text);
     }
     for (size_t i = 0; i < sizeof (notes) / sizeof (notes[0]); i++) {
         if (notes[i])
