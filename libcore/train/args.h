@@ -105,6 +105,7 @@ struct train_args {
     int seq_length, max_positions;
     int vocab_size, padded_vocab_size, vocab_divisor;
     const char *tokenizer, *vocab_file, *merge_file, *tokenizer_model;
+    int null_eod; /* --null-tokenizer-eod-id */
     const char *normalization;
     bool norm_1p, swiglu, squared_relu, quick_geglu, geglu, exact_gelu;
     double glu_offset, activation_clamp;
@@ -166,6 +167,7 @@ struct train_args {
     bool precision_aware, whole_main_params;
     const char *main_grads_dtype, *main_params_dtype, *exp_avg_dtype, *exp_avg_sq_dtype;
     struct train_list data_path, train_data_path, valid_data_path, test_data_path;
+    bool mock_data;
     double data_surplus;
     const char *data_cache, *split, *batches;
     struct train_edit edit;

@@ -55,9 +55,9 @@ static int check_required (const struct train_args *args, struct mg_error *err)
           args->train_iters != TRAIN_UNSET || args->train_samples != TRAIN_UNSET
               || args->skip_train },
         { "lr", args->lr >= 0 || args->skip_train },
-        { "data-path, --train-data-path or --batches",
+        { "data-path, --train-data-path, --batches or --mock-data",
           args->data_path.count > 0 || args->train_data_path.count > 0 || args->batches
-              || args->skip_train },
+              || args->mock_data || args->skip_train },
         { "vocab-size, --padded-vocab-size or --tokenizer-type",
           args->vocab_size != TRAIN_UNSET || args->padded_vocab_size != TRAIN_UNSET
               || args->tokenizer },

@@ -251,6 +251,7 @@ static struct data_config set_data (const struct train_args *args)
                   [SPLIT_VALID] = args->valid_data_path,
                   [SPLIT_TEST] = args->test_data_path },
         .split = args->split,
+        .mock = args->mock_data,
         .edit = args->edit,
         .vocab_size = args->vocab_size,
         .padded_vocab_size = args->padded_vocab_size,
@@ -260,7 +261,10 @@ static struct data_config set_data (const struct train_args *args)
         .seed = args->seed,
         .tokenizer = args->tokenizer,
         .tokenizer_files = { .vocab = args->vocab_file, .merge = args->merge_file,
-                             .model = args->tokenizer_model },
+                             .model = args->tokenizer_model,
+                             .vocab_size = given (args->vocab_size),
+                             .has_eod = args->null_eod != TRAIN_UNSET,
+                             .eod = args->null_eod },
     };
 }
 

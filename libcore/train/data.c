@@ -30,7 +30,7 @@ bool train_data_has (const struct data_config *c, enum split_part part)
 {
     const char *name;
 
-    return list_of (c, part, &name)->count > 0;
+    return c->mock || list_of (c, part, &name)->count > 0;
 }
 
 static int parse_list (const struct train_list *list, const char *name,
@@ -65,6 +65,7 @@ static int check_ways (const struct data_config *c, struct mg_error *err)
     } ways[] = {
         { "--data-path", c->all.count > 0 },
         { "--batches", c->batches != NULL },
+        { "--mock-data", c->mock },
         { part_arguments[SPLIT_TRAIN], c->part[SPLIT_TRAIN].count > 0 },
         { part_arguments[SPLIT_VALID], c->part[SPLIT_VALID].count > 0 },
         { part_arguments[SPLIT_TEST], c->part[SPLIT_TEST].count > 0 },
@@ -72,7 +73,7 @@ static int check_ways (const struct data_config *c, struct mg_error *err)
     int first = -1;
 
     for (int i = 0; i < (int)(sizeof (ways) / sizeof (ways[0])); i++) {
-        if (ways[i].given && first >= 0 && first < 2)
+        if (ways[i].given && first >= 0 && first < 3)
             return mg_error_set (err, EINVAL, "%s and %s exclude each other",
                                  ways[first].name, ways[i].name);
         if (ways[i].given && first < 0)
@@ -103,7 +104,24 @@ int train_data_check (const struct data_config *c, struct mg_error *err)
         return mg_error_set (err, EINVAL, "%s wants --tokenizer-type",
                              files->vocab ? "--vocab-file"
                              : files->merge ? "--merge-file" : "--tokenizer-model");
+    if (files->has_eod)
+        return mg_error_set (err, EINVAL, "--null-tokenizer-eod-id wants --tokenizer-type "
+                             "NullTokenizer");
     return 0;
+}
+
+static struct sample_source *open_mock (const struct data_config *c, enum split_part part,
+                                        int seq_length, int64_t num_samples,
+                                        struct mg_error *err)
+{
+    struct mock_identity id = { .part = part, .seq_length = seq_length,
+                                .num_samples = num_samples, .seed = c->seed };
+    struct sample_source *source;
+
+    if (train_data_mock (c, &id.vocab_size, &id.eod, err) < 0
+        || !(source = sample_source_mock_create (&id, err)))
+        return NULL;
+    return train_edit_samples (c, part, source, err);
 }
 
 struct sample_source *train_data_open (const struct data_config *c,
@@ -124,6 +142,8 @@ struct sample_source *train_data_open (const struct data_config *c,
     struct sample_source *source;
     struct blend blend;
 
+    if (c->mock)
+        return open_mock (c, part, seq_length, num_samples, err);
     if (list->count == 0) {
         mg_error_set (err, EINVAL, "no data for %s: %s is not given",
                       split_part_name (part), name);

@@ -2,7 +2,7 @@
  *
  * --data-path names a dataset, or a blend of several (blend.h), that --split divides into
  * parts; --train-data-path, --valid-data-path and --test-data-path name those of one part
- * each.
+ * each.  --mock-data names none: its documents are made up (data/mock.h).
  */
 #ifndef LIBCORE_TRAIN_DATA_H
 #define LIBCORE_TRAIN_DATA_H
@@ -21,6 +21,7 @@ struct data_config {
     struct train_list all;                   /* --data-path */
     struct train_list part[SPLIT_NUM_PARTS]; /* --train-data-path ... */
     const char *split;                       /* of 'all' */
+    bool mock;                               /* documents are made up */
     const char *batches;                     /* file of batches in place of datasets, NULL: none */
     double surplus;                          /* part more asked of each of several datasets */
     const char *cache;                       /* directory for the order of samples, NULL: none */
@@ -54,6 +55,12 @@ int train_edit_check (const struct data_config *c, struct mg_error *err);
  * -1 with errno EINVAL if neither is given, or with the errors of tokenizer_create().
  */
 int train_data_eod (const struct data_config *c, int32_t *eod, struct mg_error *err);
+
+/* The vocabulary of mock data, and what ends its documents: those of the tokenizer, whose files are
+ * read; without one, the size that is given, and its last token.  Errors of train_data_eod().
+ */
+int train_data_mock (const struct data_config *c, int32_t *vocab_size, int32_t *eod,
+                     struct mg_error *err);
 
 /* The samples of 'source' as 'c' changes them; the source itself if it changes nothing.
  * Takes over 'source', also on failure.  NULL with errno EINVAL (a token that is none of the
