@@ -143,6 +143,7 @@ struct train_args {
     bool split_activations;
     struct train_graphs graphs;
     int64_t train_iters, train_samples, exit_interval;
+    const char *phases; /* --phase-transition-iterations */
     int64_t eval_interval, eval_iters;
     struct train_eval eval;
     bool skip_train;
@@ -168,6 +169,7 @@ struct train_args {
     const char *main_grads_dtype, *main_params_dtype, *exp_avg_dtype, *exp_avg_sq_dtype;
     struct train_list data_path, train_data_path, valid_data_path, test_data_path;
     bool mock_data;
+    const char *dataloader;
     double data_surplus;
     const char *data_cache, *split, *batches;
     struct train_edit edit;

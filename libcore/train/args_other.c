@@ -203,7 +203,6 @@ const struct args_other args_other_table[] = {
     ABSENT ("apply-query-key-layer-scaling", "softmax is computed in float32 without it"),
     INSTEAD ("no-position-embedding", "--position-embedding-type none"),
     ABSENT ("cache-mla-latents", "nothing is generated, so keys are not kept"),
-    ABSENT ("dataloader-type", "samples are taken in one order (single)"),
     ABSENT ("optimizer", one_optimizer),
     ABSENT ("sgd-momentum", one_optimizer),
     ABSENT ("decoupled-lr", "all weights have one learning rate"),

@@ -295,6 +295,8 @@ const struct train_arg train_arg_table[] = {
                "samples to train on, in place of --train-iters"),
     COUNT_ROW ("exit-interval", exit_interval, 1, TRAIN_UNSET,
                "save and leave at an iteration that this divides"),
+    TEXT_ROW ("phase-transition-iterations", phases, NULL, "N,...",
+              "iterations after which to save and leave, and to go on with other data"),
     COUNT_ROW ("eval-interval", eval_interval, 0, TRAIN_UNSET,
                "iterations between validations, 0: only at the end (default 1000)"),
     COUNT_ROW ("eval-iters", eval_iters, 0, TRAIN_UNSET,
@@ -414,6 +416,9 @@ const struct train_arg train_arg_table[] = {
     LIST_ROW ("valid-data-path", valid_data_path, "for validation alone"),
     LIST_ROW ("test-data-path", test_data_path, "for the test alone"),
     FLAG_ROW ("mock-data", mock_data, "documents that are made up, in place of a dataset"),
+    TEXT_ROW ("dataloader-type", dataloader, "single", "NAME",
+              "single, or cyclic: samples again and again, each epoch in another order (default "
+              "single)"),
     REAL_ROW ("mid-level-dataset-surplus", data_surplus, 0, 1e6, 0.005,
               "part more asked of each of several datasets (default 0.005)"),
     TEXT_ROW ("data-cache-path", data_cache, NULL, "DIR",

@@ -153,6 +153,7 @@ static struct run_length set_length (const struct train_args *args)
         .iters = args->train_iters,
         .samples = args->train_samples,
         .exit_interval = given64 (args->exit_interval),
+        .phases = args->phases,
         .skip_train = args->skip_train,
     };
 }
@@ -252,6 +253,7 @@ static struct data_config set_data (const struct train_args *args)
                   [SPLIT_TEST] = args->test_data_path },
         .split = args->split,
         .mock = args->mock_data,
+        .loader = args->dataloader,
         .edit = args->edit,
         .vocab_size = args->vocab_size,
         .padded_vocab_size = args->padded_vocab_size,

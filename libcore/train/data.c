@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "libcore/data/sample_blend.h"
 #include "libcore/data/tokenizer.h"
@@ -31,6 +32,27 @@ bool train_data_has (const struct data_config *c, enum split_part part)
     const char *name;
 
     return c->mock || list_of (c, part, &name)->count > 0;
+}
+
+bool train_data_is_cyclic (const struct data_config *c)
+{
+    return strcmp (c->loader, "cyclic") == 0;
+}
+
+static int check_loader (const struct data_config *c, struct mg_error *err)
+{
+    bool cyclic = train_data_is_cyclic (c);
+
+    if (strcmp (c->loader, "external") == 0)
+        return mg_error_set (err, ENOTSUP, "--dataloader-type external is of programs that make "
+                             "batches themselves, want single or cyclic");
+    if (!cyclic && strcmp (c->loader, "single") != 0)
+        return mg_error_set (err, EINVAL, "--dataloader-type: \"%.40s\" is unknown, want single or "
+                             "cyclic", c->loader);
+    if (cyclic && c->batches)
+        return mg_error_set (err, EINVAL, "--dataloader-type cyclic and --batches exclude each "
+                             "other: batches are taken as they stand in the file");
+    return 0;
 }
 
 static int parse_list (const struct train_list *list, const char *name,
@@ -86,7 +108,7 @@ int train_data_check (const struct data_config *c, struct mg_error *err)
 {
     const struct tokenizer_files *files = &c->tokenizer_files;
 
-    if (check_ways (c, err) < 0 || train_edit_check (c, err) < 0)
+    if (check_ways (c, err) < 0 || check_loader (c, err) < 0 || train_edit_check (c, err) < 0)
         return -1;
     for (int part = 0; part < SPLIT_NUM_PARTS; part++) {
         struct blend blend;
@@ -154,7 +176,7 @@ struct sample_source *train_data_open (const struct data_config *c,
     config.blend = &blend;
     source = sample_source_blend_create (&config, err);
     blend_clear (&blend);
-    if (source && source->num_samples < num_samples) {
+    if (source && source->num_samples < num_samples && !train_data_is_cyclic (c)) {
         mg_error_set (err, ENODATA,
                       "%s without weights is one epoch of each dataset: %" PRId64
                       " samples of %d tokens for %s, want %" PRId64 "; give weights",

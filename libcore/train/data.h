@@ -22,6 +22,7 @@ struct data_config {
     struct train_list part[SPLIT_NUM_PARTS]; /* --train-data-path ... */
     const char *split;                       /* of 'all' */
     bool mock;                               /* documents are made up */
+    const char *loader;                      /* --dataloader-type */
     const char *batches;                     /* file of batches in place of datasets, NULL: none */
     double surplus;                          /* part more asked of each of several datasets */
     const char *cache;                       /* directory for the order of samples, NULL: none */
@@ -36,6 +37,9 @@ struct data_config {
  * -1 with errno EINVAL and a text that names the argument.
  */
 int train_data_check (const struct data_config *c, struct mg_error *err);
+
+/* True if samples are taken again and again, each epoch in another order (input_shuffle()). */
+bool train_data_is_cyclic (const struct data_config *c);
 
 /* True if data of this part is named.  (The part of --split may still be empty.) */
 bool train_data_has (const struct data_config *c, enum split_part part);

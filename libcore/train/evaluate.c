@@ -246,6 +246,7 @@ int evaluate_open (struct evaluation *e, const struct evaluation_config *config,
                    const struct evaluation_run *run, struct mg_error *err)
 {
     e->config = config;
+    e->cyclic = train_data_is_cyclic (run->data);
     choose_batch (e, run);
     if (is_wanted (config, SPLIT_VALID) && train_data_has (run->data, SPLIT_VALID)
         && open_valid (e, run, err) < 0)
@@ -299,7 +300,7 @@ static int init_set (const struct evaluation *e, struct evaluation_set *set,
     set->input.wrap = true; // after a checkpoint whose past had other arguments, data may be short
     if (full)
         set->input.limit = set->samples;
-    return 0;
+    return e->cyclic && !full ? input_shuffle (&set->input, err) : 0;
 }
 
 int evaluate_init (struct evaluation *e, const struct input_place *place, int micro_batch_size,

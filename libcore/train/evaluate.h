@@ -74,6 +74,7 @@ struct evaluation_set {
 /* The part of a run that evaluates. All zero: nothing is evaluated. */
 struct evaluation {
     const struct evaluation_config *config; /* of evaluate_open() or evaluate_plan() */
+    bool cyclic;                            /* samples have the order of input_shuffle() */
     struct evaluation_use use; /* set by the caller before evaluate_due() and evaluate_end() */
     bool assumed; /* of a planned run: there will be data */
     struct batch_size batch;

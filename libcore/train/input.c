@@ -47,8 +47,14 @@ int input_init (struct input *in, const struct sample_source *source,
     return 0;
 }
 
+int input_shuffle (struct input *in, struct mg_error *err)
+{
+    return sample_order_init (&in->order, in->source->num_samples, err);
+}
+
 void input_clear (struct input *in)
 {
+    sample_order_clear (&in->order);
     free (in->token);
     free (in->label);
     free (in->start);
@@ -95,11 +101,14 @@ static void read_sample (struct input *in, int64_t sample)
 {
     struct mg_error err;
 
+    sample -= in->origin;
     if (sample >= in->limit) {
         blank_sample (in);
         return;
     }
-    if (in->wrap)
+    if (in->order.place)
+        sample = sample_order_at (&in->order, sample);
+    else if (in->wrap)
         sample %= in->source->num_samples;
     if (in->source->ops->sample (in->source->impl, sample, in->token, in->label, in->mask,
                                  &err) == 0
