@@ -27,8 +27,8 @@ losses() {
 near() {
     local said
     said=$(paste -d' ' "$1" "$2" | awk '
-        { d = $4 / $8 - 1; if (d < 0) d = -d; if (d > 2e-6 || $1 " " $2 " " $3 != $5 " " $6 " " $7) bad = 1
-          if (d > max) max = d; n++ }
+        { d = $4 / $8 - 1; if (d < 0) d = -d; if (d > max) max = d; n++
+          if (d > 2e-6 || $1 " " $2 " " $3 != $5 " " $6 " " $7) bad = 1 }
         END { printf "%d evaluations, largest difference %.1e", n, max; exit bad || !n }')
     ok "[ $? = 0 ]" "$3: $said"
 }

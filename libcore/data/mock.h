@@ -1,8 +1,8 @@
 /* mock - documents that are made up, Megatron-LM's for --mock-data (MockGPTLowLevelDataset).
  *
  * There are 100,000 documents.  Their lengths, 1 to 4095 tokens, are those that NumPy's
- * default_rng (0) draws with integers (1, 4096): the generator PCG64 (XSL RR 128/64) of M. E. O'Neill,
- * and bounded numbers by D. Lemire, ACM TOMACS 29 (2019) 3.  Token i of a document is
+ * default_rng (0) draws with integers (1, 4096): the generator PCG64 (XSL RR 128/64) of M. E.
+ * O'Neill, and bounded numbers by D. Lemire, ACM TOMACS 29 (2019) 3.  Token i of a document is
  * (i + 1) modulo the size of the vocabulary; the last one ends the document.
  */
 #ifndef LIBCORE_DATA_MOCK_H

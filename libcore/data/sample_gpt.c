@@ -1,5 +1,5 @@
-/* sample_gpt.c - samples of a GPT dataset: gpt_index over a mapped indexed dataset, or over documents
- * that are made up
+/* sample_gpt.c - samples of a GPT dataset: gpt_index over a mapped indexed dataset, or over
+ * documents that are made up
  *
  * A sample is S + 1 tokens of the row of documents, read with pread() into the caller's arrays.
  * Nothing is allocated for a sample, and several threads may read at the same time.

@@ -1,8 +1,8 @@
 /* sample_order.c - permutations as torch.randperm() draws them on a CPU
  *
  * torch's generator is the Mersenne Twister that NumPy has, seeded the same way.  Element i is
- * exchanged with element i + draw mod (n - i).  From UINT32_MAX / 20 elements on a draw has 64 bits,
- * since 32 would favour some elements.
+ * exchanged with element i + draw mod (n - i).  From UINT32_MAX / 20 elements on a draw has 64
+ * bits, since 32 would favour some elements; there the order is not torch's.
  */
 
 #include <errno.h>

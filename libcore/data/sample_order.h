@@ -1,9 +1,10 @@
 /* sample_order - the samples of a source again and again, each epoch in an order of its own.
  *
- * This is Megatron-LM's --dataloader-type cyclic (MegatronPretrainingRandomSampler).  Epoch e takes
- * all samples of the source once, in the order that torch.randperm (count) gives to a generator
- * with seed e; sample i of the run is number i modulo count of epoch i / count.  So it depends on i
- * alone, not on the layout or on what was drawn before, and a run that is resumed goes on exactly.
+ * This is Megatron-LM's --dataloader-type cyclic (MegatronPretrainingRandomSampler).  Epoch e
+ * takes all samples of the source once, in the order that torch.randperm (count) gives to a
+ * generator with seed e; sample i of the run is number i modulo count of epoch i / count.  So the
+ * order depends on i alone, not on the layout or on what was drawn before, and a run that is
+ * resumed goes on exactly.
  *
  * Megatron-LM's order depends on the layout: unless --no-data-sharding is given, each data-parallel
  * rank has a part of the data to itself, and samples that fill no round of microbatches over the

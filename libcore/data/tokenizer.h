@@ -60,8 +60,8 @@ struct tokenizer_ops {
     int32_t (*vocab_size) (const void *impl);
     /* Id that ends a document. Required. */
     int32_t (*eod) (const void *impl);
-    /* The bytes of a token, lent until the next call; 0 <= id < vocab_size. An id that is no text has none.
-     * Required. */
+    /* The bytes of a token, lent until the next call; 0 <= id < vocab_size. An id that is no
+     * text has none. Required. */
     const char *(*token) (const void *impl, int32_t id, size_t *size);
     /* Append the ids of 'size' bytes of text, all of it unless any_cut is set, to 'out'.
      * No id for end of document, nothing at all for empty text. On failure out->count is

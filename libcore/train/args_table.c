@@ -415,6 +415,8 @@ const struct train_arg train_arg_table[] = {
     LIST_ROW ("train-data-path", train_data_path, "the same, for training alone"),
     LIST_ROW ("valid-data-path", valid_data_path, "for validation alone"),
     LIST_ROW ("test-data-path", test_data_path, "for the test alone"),
+    TEXT_ROW ("per-split-data-args-path", split_data, NULL, "FILE",
+              "JSON file with the data of training, validation and test"),
     FLAG_ROW ("mock-data", mock_data, "documents that are made up, in place of a dataset"),
     TEXT_ROW ("dataloader-type", dataloader, "single", "NAME",
               "single, or cyclic: samples again and again, each epoch in another order (default "

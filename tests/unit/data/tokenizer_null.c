@@ -17,7 +17,7 @@ static void test_numbers (void)
         { { .vocab_size = 100, .has_eod = true, .eod = 0 }, 0, "" },
         { { .vocab_size = 1 }, 0, "" },
         { { .vocab_size = 0 }, -1, "NullTokenizer needs --vocab-size" },
-        { { .vocab_size = 100, .has_eod = true, .eod = 100 }, -1, "100 is out of range, want 0 to 99" },
+        { { .vocab_size = 100, .has_eod = true, .eod = 100 }, -1, "is out of range, want 0 to 99" },
         { { .vocab_size = 100, .vocab = "f" }, -1, "reads no files" },
         { { .vocab_size = 100, .model = "f" }, -1, "reads no files" },
     };
