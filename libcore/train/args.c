@@ -15,6 +15,7 @@
 #include "libcore/train/args.h"
 #include "libcore/train/args_file.h"
 #include "libcore/train/args_other.h"
+#include "libcore/train/data_args.h"
 #include "libcore/train/model_notes.h"
 
 static size_t field_size (enum train_type type)
@@ -195,6 +196,7 @@ static int parse_one (int argc, char **argv, int *i, struct train_args *args,
 void train_args_init (struct train_args *args)
 {
     args->files = NULL;
+    args->data = NULL;
     args->notes = NULL;
     for (size_t i = 0; i < train_num_args; i++)
         preset (&train_arg_table[i], args);
@@ -208,6 +210,8 @@ void train_args_clear (struct train_args *args)
         args_file_destroy (args->files);
         args->files = next;
     }
+    data_args_destroy (args->data);
+    args->data = NULL;
     if (args->notes)
         notes_clear (args->notes);
     free (args->notes);
@@ -288,7 +292,41 @@ static int use_model_args (int argc, char **argv, struct train_args *args, struc
     return model_notes_compare (args->notes, path, args, err);
 }
 
-int train_args_read (int argc, char **argv, struct train_args *args, struct mg_error *err)
+/* Read the file that names the data of the three parts.  'optional': it may be missing. */
+static int use_data_args (struct train_args *args, bool optional, struct mg_error *err)
+{
+    struct train_list *const lists[SPLIT_NUM_PARTS] = {
+        [SPLIT_TRAIN] = &args->train_data_path,
+        [SPLIT_VALID] = &args->valid_data_path,
+        [SPLIT_TEST] = &args->test_data_path,
+    };
+    const char *other = args->data_path.count > 0 ? "--data-path"
+                        : args->batches           ? "--batches"
+                        : args->mock_data         ? "--mock-data"
+                                                  : NULL;
+
+    for (int i = 0; i < SPLIT_NUM_PARTS; i++) {
+        if (lists[i]->count > 0)
+            other = "a part's own --data-path";
+    }
+    if (!args->split_data)
+        return 0;
+    if (other)
+        return mg_error_set (err, EINVAL, "--per-split-data-args-path and %s exclude each other",
+                             other);
+    if (!(args->data = data_args_read (args->split_data, err)))
+        return optional && errno == ENOENT
+                   ? 0 : mg_error_prefix (err, "--per-split-data-args-path");
+    for (int i = 0; i < SPLIT_NUM_PARTS; i++) {
+        struct args_file *f = args->data->part[i];
+
+        if (f)
+            *lists[i] = (struct train_list){ f->word[0], f->word + 1, f->count };
+    }
+    return 0;
+}
+
+static int read_args (int argc, char **argv, struct train_args *args, struct mg_error *err)
 {
     train_args_init (args);
     if (read_files (argc, argv, args, err) < 0)
@@ -299,9 +337,14 @@ int train_args_read (int argc, char **argv, struct train_args *args, struct mg_e
     return args->checkpoint_args ? use_model_args (argc, argv, args, err) : 0;
 }
 
+int train_args_read (int argc, char **argv, struct train_args *args, struct mg_error *err)
+{
+    return read_args (argc, argv, args, err) < 0 ? -1 : use_data_args (args, true, err);
+}
+
 int train_args_parse (int argc, char **argv, struct train_args *args, struct mg_error *err)
 {
-    if (train_args_read (argc, argv, args, err) < 0)
+    if (read_args (argc, argv, args, err) < 0 || use_data_args (args, false, err) < 0)
         return -1;
     return train_args_check (args, err);
 }

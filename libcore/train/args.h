@@ -32,6 +32,14 @@ struct train_tensorboard {
     bool no_loss_scale, no_learning_rate;
 };
 
+/* What else is said of evaluations. */
+struct train_eval {
+    int64_t start;
+    int global_batch_size;
+    bool full, several;
+    struct train_list names;
+};
+
 /* How samples are changed: fill-in-the-middle, weights in the loss.  What is not given is
  * TRAIN_UNSET or NULL; data_edit.c has the defaults.
  */
@@ -97,6 +105,7 @@ struct train_args {
     int seq_length, max_positions;
     int vocab_size, padded_vocab_size, vocab_divisor;
     const char *tokenizer, *vocab_file, *merge_file, *tokenizer_model;
+    int null_eod; /* --null-tokenizer-eod-id */
     const char *normalization;
     bool norm_1p, swiglu, squared_relu, quick_geglu, geglu, exact_gelu;
     double glu_offset, activation_clamp;
@@ -136,7 +145,9 @@ struct train_args {
     bool split_activations;
     struct train_graphs graphs;
     int64_t train_iters, train_samples, exit_interval;
+    const char *phases; /* --phase-transition-iterations */
     int64_t eval_interval, eval_iters;
+    struct train_eval eval;
     bool skip_train;
     double lr, min_lr, lr_warmup_init, lr_warmup_fraction;
     const char *lr_decay_style, *lr_wsd_decay_style;
@@ -159,6 +170,9 @@ struct train_args {
     bool precision_aware, whole_main_params;
     const char *main_grads_dtype, *main_params_dtype, *exp_avg_dtype, *exp_avg_sq_dtype;
     struct train_list data_path, train_data_path, valid_data_path, test_data_path;
+    const char *split_data; /* --per-split-data-args-path */
+    bool mock_data;
+    const char *dataloader;
     double data_surplus;
     const char *data_cache, *split, *batches;
     struct train_edit edit;
@@ -183,6 +197,7 @@ struct train_args {
     double timeout_minutes, stall_minutes;
     const char *args_file;
     struct args_file *files; /* that train_args_parse() has read */
+    struct data_args *data;  /* that --per-split-data-args-path has named; NULL: none */
     struct notes *notes;     /* that describe the model, of --use-checkpoint-args; NULL: none */
 };
 
@@ -225,16 +240,17 @@ int train_arg_set (const struct train_arg *row, const char *value, struct train_
                    struct mg_error *err);
 
 /* Parse argv[1..argc-1], "--name value" or "--name=value"; a repeated argument's last
- * value counts.  Those of files (--args-file) come first, in the order of the files; before them
- * those of the model that is loaded, with --use-checkpoint-args, which the others must not
- * contradict.  -1, EINVAL or ERANGE (or what reading a file says) and a text on the first that is
+ * value counts.  The data that --per-split-data-args-path names stands in the lists of
+ * --train-data-path ... afterwards.  Arguments of files (--args-file) come first, in the order of
+ * the files; before them those of the model that is loaded, with --use-checkpoint-args, which the
+ * others must not contradict.  -1, EINVAL or ERANGE (or what reading a file says) and a text on the first that is
  * wrong.  The arguments point into argv, and into files that train_args_clear() frees, also after
  * a failure.
  */
 int train_args_parse (int argc, char **argv, struct train_args *args,
                       struct mg_error *err);
 
-/* The same, whatever a run requires may be missing. */
+/* The same, whatever a run requires may be missing, the file of --per-split-data-args-path too. */
 int train_args_read (int argc, char **argv, struct train_args *args, struct mg_error *err);
 void train_args_clear (struct train_args *args);
 

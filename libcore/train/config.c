@@ -157,6 +157,7 @@ static struct run_length set_length (const struct train_args *args)
         .iters = args->train_iters,
         .samples = args->train_samples,
         .exit_interval = given64 (args->exit_interval),
+        .phases = args->phases,
         .skip_train = args->skip_train,
     };
 }
@@ -255,6 +256,8 @@ static struct data_config set_data (const struct train_args *args)
                   [SPLIT_VALID] = args->valid_data_path,
                   [SPLIT_TEST] = args->test_data_path },
         .split = args->split,
+        .mock = args->mock_data,
+        .loader = args->dataloader,
         .edit = args->edit,
         .vocab_size = args->vocab_size,
         .padded_vocab_size = args->padded_vocab_size,
@@ -264,7 +267,10 @@ static struct data_config set_data (const struct train_args *args)
         .seed = args->seed,
         .tokenizer = args->tokenizer,
         .tokenizer_files = { .vocab = args->vocab_file, .merge = args->merge_file,
-                             .model = args->tokenizer_model },
+                             .model = args->tokenizer_model,
+                             .vocab_size = given (args->vocab_size),
+                             .has_eod = args->null_eod != TRAIN_UNSET,
+                             .eod = args->null_eod },
     };
 }
 
@@ -277,8 +283,13 @@ static struct evaluation_config set_evaluation (const struct train_args *args)
     return (struct evaluation_config){
         .iters = iters == TRAIN_UNSET ? DEFAULT_ITERS : iters,
         .interval = interval == TRAIN_UNSET ? DEFAULT_INTERVAL : interval,
+        .start = args->eval.start,
+        .global_batch = given (args->eval.global_batch_size),
+        .full = args->eval.full,
+        .several = args->eval.several,
+        .names = args->eval.names,
         .alone = args->skip_train,
-        .wants_validation = interval > 0 && iters != 0 && !args->skip_train,
+        .wants_validation = interval > 0 && (iters != 0 || args->eval.full) && !args->skip_train,
     };
 }
 

@@ -47,6 +47,7 @@
 struct run_length {
     int64_t iters, samples;
     int64_t exit_interval; /* leave after an iteration that this divides, 0: never */
+    const char *phases;    /* as phases_parse() takes them, NULL: none */
     bool skip_train;       /* the run only evaluates */
 };
 

@@ -119,10 +119,11 @@ double metrics_perplexity (double lm_loss)
 
 void metrics_print_evaluation (FILE *out, const struct metrics_evaluation *m)
 {
-    char line[256], rule[256];
+    char line[384], rule[384];
+    bool test = strcmp (m->part, "test") == 0; // whose line has the other name, as Megatron-LM's
     int len = snprintf (line, sizeof (line),
-                        " validation loss at iteration %" PRId64 "%s | lm loss value: %.6E"
-                        " | lm loss PPL: %.6E | ",
+                        " %s loss at iteration %" PRId64 "%s | lm loss value: %.6E"
+                        " | lm loss PPL: %.6E | ", test ? "validation" : m->part,
                         m->iteration, m->set, m->lm_loss, metrics_perplexity (m->lm_loss));
 
     memset (rule, '-', sizeof (rule));

@@ -56,7 +56,7 @@ int metrics_write_json (FILE *file, const char *path, const struct metrics *m,
 
 /* What an evaluation found. */
 struct metrics_evaluation {
-    const char *part; /* "validation", "test" */
+    const char *part; /* "validation", "validation-NAME", "test" */
     const char *set;  /* behind the iteration in the line: " on test set", or "" */
     int64_t iteration, consumed_samples; /* of training, so far */
     int64_t samples;

@@ -422,11 +422,27 @@ static int follow (struct train *t, struct mg_error *err)
     return save_checkpoint (&t->saving, err);
 }
 
+/* True if the run is to leave after the iterations that are done, though there are more. */
+static bool is_to_leave (struct train *t)
+{
+    int64_t interval = t->config.length.exit_interval, done = t->progress.iteration;
+
+    if (t->accord.stopping || (interval != 0 && done % interval == 0))
+        return true;
+    if (!phases_end_at (&t->phases, done) || done >= t->train_iters)
+        return false;
+    if (job_rank (t->job) == 0) {
+        fprintf (t->out, "a phase ends after iteration %" PRId64 " of %" PRId64 "\n", done,
+                 t->train_iters);
+        fflush (t->out);
+    }
+    return true;
+}
+
 /* All that is left of the run. */
 static int run (struct train *t, struct mg_error *err)
 {
     const char *weights = t->config.outputs.weights;
-    const int64_t exit_interval = t->config.length.exit_interval;
     const bool skip_train = t->config.length.skip_train;
     bool due;
 
@@ -443,8 +459,7 @@ static int run (struct train *t, struct mg_error *err)
     while (t->progress.iteration < t->train_iters) {
         if (iterate (t, err) < 0 || follow (t, err) < 0)
             return -1;
-        if (t->accord.stopping
-            || (exit_interval != 0 && t->progress.iteration % exit_interval == 0))
+        if (is_to_leave (t))
             break;
     }
     due = t->config.save.dir && t->saving.newest != t->progress.iteration;
@@ -561,6 +576,7 @@ void train_destroy (struct train *t)
     if (!save_is_writing (&t->saving)) /* else the lock lasts as long as the thread that writes */
         dirlock_release (t->saving.lock);
     num_microbatches_destroy (t->batches);
+    phases_clear (&t->phases);
     run_config_clear (&t->config);
     input_clear (&t->input);
     evaluate_clear (&t->evaluation);
