@@ -376,6 +376,7 @@ static void describe (struct train *t)
     int cp = grid_size (grid, false, MG_AXIS_CP);
     const char *notes[] = {
         train_graphs_note (&t->config.margs),
+        train_dispatcher_note (t->config.args),
         train_recompute_note (t->config.args, &t->config.model.recompute),
     };
     char batches[100], vpp[32] = "", context[32] = "";
@@ -400,6 +401,7 @@ static void describe (struct train *t)
             fprintf (t->out, "no %s: %s\n", part == SPLIT_VALID ? "validation" : "test",
                      t->evaluation.part[part].missing.text);
     }
+    args_others_tell (&t->config.args->others, t->out);
     for (size_t i = 0; i < sizeof (notes) / sizeof (notes[0]); i++) {
         if (notes[i])
             fprintf (t->out, "%s\n", notes[i]);
