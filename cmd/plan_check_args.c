@@ -15,6 +15,7 @@
 #include "cmd/plan.h"
 #include "cmd/plan_memory.h"
 #include "libcore/base/parse.h"
+#include "libcore/train/args_heard.h"
 #include "libcore/train/train.h"
 
 static int set_world (void *target, const struct cmd_option *option, const char *what,
@@ -129,10 +130,15 @@ enum { NUM_KINDS = sizeof (kinds) / sizeof (kinds[0]) };
 
 static void print_text (const struct findings *f)
 {
+    struct run_config c;
+
     for (int i = 0; i < NUM_KINDS; i++)
         args_others_list (&f->args.others, kinds[i].kind, kinds[i].title, stdout);
     if (f->count > 0 || f->geometry.world == 0)
         return;
+    run_config_init (&c, &f->args);
+    c.geometry = f->geometry;
+    args_heard_tell (&c, stdout);
     printf ("%d rank%s: ", f->geometry.world, f->geometry.world == 1 ? "" : "s");
     plan_print_grids (&f->geometry);
     printf (", order %s\n", f->geometry.order);

@@ -239,6 +239,18 @@ static int parse_triple (const struct train_arg *row, int argc, char **argv, int
     return 0;
 }
 
+bool train_arg_given (const struct train_args *args, size_t i)
+{
+    return args->given[i / 64] >> i % 64 & 1;
+}
+
+static void set_given (const struct train_arg *row, struct train_args *args)
+{
+    size_t i = (size_t)(row - train_arg_table);
+
+    args->given[i / 64] |= UINT64_C (1) << i % 64;
+}
+
 /* Parse the argument at argv[*i] and step over it and its value. */
 static int parse_one (int argc, char **argv, int *i, struct train_args *args,
                       struct mg_error *err)
@@ -254,6 +266,7 @@ static int parse_one (int argc, char **argv, int *i, struct train_args *args,
     if (!(row = find (arg + 2, len)))
         return args_others_take (NULL, argc, argv, i, NULL, 0, err);
     *i += 1;
+    set_given (row, args);
     if (arg[2 + len] == '=')
         value = arg + 2 + len + 1;
     if (row->type == TRAIN_FLAG) {
@@ -285,6 +298,7 @@ void train_args_init (struct train_args *args)
     args->words = NULL;
     args->others = (struct args_others){ .given = NULL };
     args->notes = NULL;
+    memset (args->given, 0, sizeof (args->given));
     for (size_t i = 0; i < train_num_args; i++)
         preset (&train_arg_table[i], args);
 }

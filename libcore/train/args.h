@@ -15,6 +15,7 @@
 #include "megatron/error.h"
 
 enum { TRAIN_UNSET = -1 }; /* of an int or int64_t argument that was not given */
+enum { TRAIN_GIVEN_WORDS = 8 }; /* a bit for each row of the table, at most 512 */
 
 /* The words of an argument that takes several: word 0 is 'first', word i rest[i - 1]. */
 struct train_list {
@@ -182,6 +183,7 @@ struct train_args {
     double timeout_minutes, stall_minutes;
     const char *args_file;
     bool strict; /* --strict-arguments: args_other.h accepts nothing */
+    uint64_t given[TRAIN_GIVEN_WORDS]; /* a bit for each row that was given, from the first on */
     struct args_file *files; /* that train_args_parse() has read */
     struct args_words *words;  /* lists that it has taken out of their brackets */
     struct args_others others; /* what it has met that has no row here */
@@ -216,6 +218,9 @@ extern const size_t train_num_args;
 const char *train_list_word (const struct train_list *list, int i);
 /* Row of an argument by its name, NULL if there is none. */
 const struct train_arg *train_arg_find (const char *name);
+
+/* Was the i-th row given, on the command line or in a file of arguments? */
+bool train_arg_given (const struct train_args *args, size_t i);
 
 /* Every argument as if it had not been given. */
 void train_args_init (struct train_args *args);
