@@ -71,6 +71,29 @@ static int check (const struct list *list, struct train_args *args, struct mg_er
     return rc;
 }
 
+static void tell_rule (void *arg, const char *rule, const char *text)
+{
+    (void)arg;
+    diag ("%s: %s", rule, text);
+}
+
+/* The rules that the plugin finds broken where a job is submitted. */
+static int count_broken (const struct list *list)
+{
+    struct margs margs;
+    struct geometry g;
+    int broken;
+
+    margs_init (&margs);
+    margs.own = true;
+    margs_scan (&margs, list->count, list->word);
+    geometry_init (&g);
+    broken = margs_merge (&margs, &g, NULL, tell_rule, NULL);
+    g.world = list->world;
+    return broken + geometry_check (&g, tell_rule, NULL)
+           + margs_check (&margs, &g, tell_rule, NULL);
+}
+
 /* --- our own lists --- */
 
 #define MODEL "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 16 " \
@@ -152,6 +175,7 @@ static void test_own (void)
                     "%s: refused", own[i].name);
         else {
             is_int (rc, 0, "%s: accepted %s", own[i].name, err.text);
+            is_int (count_broken (&list), 0, "%s: accepted at submit", own[i].name);
             is_int (count_kind (&args, OTHER_NEEDLESS), own[i].needless,
                     "%s: arguments that change nothing", own[i].name);
             is_int (count_kind (&args, OTHER_ELSEWHERE), own[i].elsewhere,
@@ -247,7 +271,7 @@ static bool try_list (const json_t *object)
     want = find_refused (&list);
     rc = check (&list, &args, &err);
     if (!want)
-        is_int (rc, 0, "%s is accepted %s", name, err.text);
+        ok (rc == 0 && count_broken (&list) == 0, "%s is accepted %s", name, err.text);
     else if (*want)
         ok (rc < 0 && args.others.refusal && strstr (args.others.refusal, want), "%s: %s", name,
             err.text);
