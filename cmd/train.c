@@ -36,6 +36,12 @@ static void expect_sigterm (int status)
         sigaction (SIGTERM, &action, NULL);
 }
 
+/* Why the run failed: a message that refuses many arguments is longer than an error can be. */
+static const char *reason (const struct train_args *args, const struct mg_error *err)
+{
+    return args->others.refusal ? args->others.refusal : err->text;
+}
+
 int cmd_train (int argc, char **argv)
 {
     struct mg_error err = { "" };
@@ -69,7 +75,7 @@ int cmd_train (int argc, char **argv)
     } else {
         status = train_failure_status (t);
         if (train_should_report (t, &err))
-            fprintf (stderr, "megatron train: %s\n", err.text);
+            fprintf (stderr, "megatron train: %s\n", reason (&args, &err));
         fflush (NULL);
         if (ferror (stdout) && !freopen ("/dev/null", "w", stdout)) // the error above is told
             clearerr (stdout);

@@ -11,9 +11,11 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "libcore/train/args_other.h"
 #include "megatron/error.h"
 
 enum { TRAIN_UNSET = -1 }; /* of an int or int64_t argument that was not given */
+enum { TRAIN_GIVEN_WORDS = 8 }; /* a bit for each row of the table, at most 512 */
 
 /* The words of an argument that takes several: word 0 is 'first', word i rest[i - 1]. */
 struct train_list {
@@ -196,8 +198,12 @@ struct train_args {
     struct train_tensorboard tensorboard;
     double timeout_minutes, stall_minutes;
     const char *args_file;
+    bool strict; /* --strict-arguments: args_other.h accepts nothing */
+    uint64_t given[TRAIN_GIVEN_WORDS]; /* a bit for each row that was given, from the first on */
     struct args_file *files; /* that train_args_parse() has read */
     struct data_args *data;  /* that --per-split-data-args-path has named; NULL: none */
+    struct args_words *words;  /* lists that it has taken out of their brackets */
+    struct args_others others; /* what it has met that has no row here */
     struct notes *notes;     /* that describe the model, of --use-checkpoint-args; NULL: none */
 };
 
@@ -230,6 +236,9 @@ const char *train_list_word (const struct train_list *list, int i);
 /* Row of an argument by its name, NULL if there is none. */
 const struct train_arg *train_arg_find (const char *name);
 
+/* Was the i-th row given, on the command line or in a file of arguments? */
+bool train_arg_given (const struct train_args *args, size_t i);
+
 /* Every argument as if it had not been given. */
 void train_args_init (struct train_args *args);
 
@@ -240,10 +249,13 @@ int train_arg_set (const struct train_arg *row, const char *value, struct train_
                    struct mg_error *err);
 
 /* Parse argv[1..argc-1], "--name value" or "--name=value"; a repeated argument's last
- * value counts.  The data that --per-split-data-args-path names stands in the lists of
- * --train-data-path ... afterwards.  Arguments of files (--args-file) come first, in the order of
- * the files; before them those of the model that is loaded, with --use-checkpoint-args, which the
- * others must not contradict.  -1, EINVAL or ERANGE (or what reading a file says) and a text on the first that is
+ * value counts.  Those of files (--args-file) come first, in the order of the files; before them
+ * those of the model that is loaded, with --use-checkpoint-args, which the others must not
+ * contradict.  Those of Megatron-LM that have no row here are accepted or refused by args_other.h
+ * and stay in args->others.  A list may stand in brackets, "[a b]".  The data that
+ * --per-split-data-args-path names stands in the lists of --train-data-path ... afterwards.
+ * -1, EINVAL or ERANGE (or what reading a file says) and a text: of all that are refused, or else
+ * of the first that is
  * wrong.  The arguments point into argv, and into files that train_args_clear() frees, also after
  * a failure.
  */
@@ -252,12 +264,18 @@ int train_args_parse (int argc, char **argv, struct train_args *args,
 
 /* The same, whatever a run requires may be missing, the file of --per-split-data-args-path too. */
 int train_args_read (int argc, char **argv, struct train_args *args, struct mg_error *err);
+
+/* The same, and args->others may have what train_args_read() would refuse. */
+int train_args_read_all (int argc, char **argv, struct train_args *args, struct mg_error *err);
 void train_args_clear (struct train_args *args);
 
 /* Is everything there that a run requires, and does it go together?  -1, EINVAL or ENOTSUP
  * and a text on the first that is not so.
  */
 int train_args_check (const struct train_args *args, struct mg_error *err);
+
+/* The same, whatever a run requires may be missing. */
+int train_args_check_together (const struct train_args *args, struct mg_error *err);
 
 /* Of that, what is about element types. */
 int train_args_check_types (const struct train_args *args, struct mg_error *err);

@@ -193,8 +193,7 @@ static int check_load (const struct train_args *args, struct mg_error *err)
     return 0;
 }
 
-/* Do the arguments go together? */
-static int check_together (const struct train_args *args, struct mg_error *err)
+int train_args_check_together (const struct train_args *args, struct mg_error *err)
 {
     struct run_config c;
     int64_t range[2];
@@ -219,5 +218,5 @@ static int check_together (const struct train_args *args, struct mg_error *err)
 
 int train_args_check (const struct train_args *args, struct mg_error *err)
 {
-    return check_required (args, err) < 0 ? -1 : check_together (args, err);
+    return check_required (args, err) < 0 ? -1 : train_args_check_together (args, err);
 }

@@ -546,6 +546,8 @@ const struct train_arg train_arg_table[] = {
               "tell who waits for whom after such a wait, 0: never (default 0)"),
     TEXT_ROW ("args-file", args_file, NULL, "FILE",
               "read arguments from FILE; those of the command line win"),
+    FLAG_ROW ("strict-arguments", strict,
+              "refuse arguments of Megatron-LM that change nothing here, too"),
 };
 
 const size_t train_num_args = sizeof (train_arg_table) / sizeof (train_arg_table[0]);

@@ -160,6 +160,9 @@ const char *train_recompute_note (const struct train_args *args, const struct re
 int train_graphs (const struct margs *margs, int warmup_steps, const struct model_config *m,
                   struct graphs *graphs, struct mg_error *err);
 
+/* What users should know of a dispatcher of tokens that is another here; NULL: nothing. */
+const char *train_dispatcher_note (const struct train_args *args);
+
 /* What users should know of an implementation of graphs that is another here; NULL: nothing. */
 const char *train_graphs_note (const struct margs *margs);
 

@@ -40,7 +40,8 @@ static const char *const model_args[] = {
     "moe-router-bias-update-rate", "moe-router-quantile-balancing-ema", "moe-input-jitter-eps",
     "moe-expert-capacity-factor", "moe-pad-expert-input-to-capacity", "moe-token-drop-policy",
     "moe-shared-expert-intermediate-size", "moe-shared-expert-gate", "moe-latent-size",
-    "mtp-num-layers", "mtp-loss-scaling-factor", "mtp-use-repeated-layer", "mtp-detach-heads",
+    "moe-apply-probs-on-input", "mtp-num-layers", "mtp-loss-scaling-factor",
+    "mtp-use-repeated-layer", "mtp-detach-heads",
 };
 
 enum { NUM_ARGS = sizeof (model_args) / sizeof (model_args[0]) };

@@ -12,6 +12,7 @@
 
 #include <xxhash.h>
 
+#include "libcore/train/args_heard.h"
 #include "libcore/train/output.h"
 #include "libcore/train/train_private.h"
 
@@ -391,6 +392,7 @@ static void describe (struct train *t)
     int cp = grid_size (grid, false, MG_AXIS_CP);
     const char *notes[] = {
         train_graphs_note (&t->config.margs),
+        train_dispatcher_note (t->config.args),
         train_recompute_note (t->config.args, &t->config.model.recompute),
     };
     char batches[100], vpp[32] = "", context[32] = "";
@@ -415,6 +417,8 @@ static void describe (struct train *t)
             fprintf (t->out, "no %s: %s\n", part == SPLIT_VALID ? "validation" : "test",
                      t->evaluation.missing[part].text);
     }
+    args_others_tell (&t->config.args->others, t->out);
+    args_heard_tell (&t->config, t->out);
     for (size_t i = 0; i < sizeof (notes) / sizeof (notes[0]); i++) {
         if (notes[i])
             fprintf (t->out, "%s\n", notes[i]);
@@ -442,6 +446,22 @@ static int check_rest (struct train *t, struct mg_error *err)
     return 0;
 }
 
+/* Tell of a decay that is over before the run is.  On rank 0. */
+static void tell_decay (const struct train *t)
+{
+    const struct train_progress *p = &t->progress;
+    int64_t skipped = p->skipped_samples, last;
+
+    if (job_rank (t->job) != 0 || p->iteration >= t->train_iters)
+        return;
+    last = num_microbatches_after (t->batches, p->consumed_samples,
+                                   t->train_iters - p->iteration);
+    args_heard_tell_decay (&p->lr, p->consumed_samples - skipped, last - skipped,
+                           num_microbatches_iterations (t->batches, p->lr.decay + skipped),
+                           t->out);
+    fflush (t->out);
+}
+
 /* Begin where the arguments say: with a checkpoint, or as the model is.  The metrics of a run that
  * is resumed go on; those of a new one stand alone.  Collective, the same result on every rank.
  */
@@ -459,6 +479,8 @@ static int begin (struct train *t, struct mg_error *err)
         rc = report_restart (&t->report, err);
     if (rc >= 0)
         rc = check_rest (t, err);
+    if (rc >= 0)
+        tell_decay (t);
     if (rc >= 0)
         rc = accord_check_output (&t->accord, err);
     if (rc >= 0)
