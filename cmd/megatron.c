@@ -15,6 +15,7 @@
 #include "cmd/cmd.h"
 #include "cmd/fault.h"
 #include "cmd/waiting.h"
+#include "libcore/base/c_locale.h"
 #include "libcore/base/nearest.h"
 #include "libcore/train/output.h"
 #include "megatron/version.h"
@@ -118,6 +119,7 @@ int main (int argc, char **argv)
 
     if (keep_streams () < 0)
         return 1;
+    c_locale_enter (); // whatever a library that is loaded later may set
     buffer_errors ();
     fault_watch ();
     signal (SIGXFSZ, SIG_IGN);

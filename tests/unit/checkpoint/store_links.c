@@ -95,7 +95,7 @@ static void test_leftover (void)
     unlink (scratch_path ("s/" TMP));
 }
 
-/* A checkpoint that the user has linked into the directory, and that is then replaced or removed. */
+/* A checkpoint that the user has linked into the directory is replaced or removed. */
 static void test_linked (void)
 {
     struct store_entry entry = { STORE_CHECKPOINT, 2, "iter_0000002" };
