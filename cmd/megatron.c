@@ -1,8 +1,9 @@
 /* megatron.c - main of the one command: find the subcommand, run it
  *
  * Before a subcommand runs, the process gets three open standard streams, standard error whose
- * lines are written whole, and the handler of SIGBUS.  A write beyond the limit of file sizes is an
- * error of write() and no signal.  Output that could not be written makes the exit status 1.
+ * lines are written whole, the handler of SIGBUS, and those of the signals that end a command.
+ * A write beyond the limit of file sizes is an error of write() and no signal.  Output that could
+ * not be written makes the exit status 1.
  */
 
 #include <fcntl.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 
 #include "config.h"
+#include "cmd/cleanup.h"
 #include "cmd/cmd.h"
 #include "cmd/fault.h"
 #include "cmd/waiting.h"
@@ -122,6 +124,7 @@ int main (int argc, char **argv)
     c_locale_enter (); // whatever a library that is loaded later may set
     buffer_errors ();
     fault_watch ();
+    cleanup_watch ();
     signal (SIGXFSZ, SIG_IGN);
     if (argc < 2) {
         fprintf (stderr, "megatron: a command is missing, see megatron --help\n");

@@ -354,7 +354,7 @@ struct dirlock *dirlock_take (const char *dir, struct mg_error *err)
     lock->fd = -1;
     describe_self (&lock->self);
     if (!(lock->dir = strdup (dir))
-        || !(lock->path = durable_path (err, "%s/.megatron-lock", dir))) {
+        || !(lock->path = durable_path (err, "%s/" DIRLOCK_NAME, dir))) {
         mg_error_set (err, ENOMEM, "%s: out of memory", dir);
         goto error;
     }

@@ -21,6 +21,8 @@
 
 #include "megatron/error.h"
 
+#define DIRLOCK_NAME ".megatron-lock"
+
 struct dirlock; /* of a directory that this process has taken */
 
 /* Take a directory, which exists.  If another writer holds it, this waits up to three seconds for
