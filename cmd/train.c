@@ -8,6 +8,7 @@
 
 #include "cmd/cmd.h"
 #include "cmd/open_files.h"
+#include "libcore/checkpoint/leftover.h"
 #include "libcore/train/train.h"
 
 static const char usage[]
@@ -20,6 +21,7 @@ static volatile sig_atomic_t failure_status;
 static void leave (int signal)
 {
     (void)signal;
+    leftover_remove_open ();
     _exit (failure_status);
 }
 
@@ -32,7 +34,7 @@ static void expect_sigterm (int status)
 
     failure_status = status;
     sigemptyset (&action.sa_mask);
-    if (sigaction (SIGTERM, NULL, &before) == 0 && before.sa_handler == SIG_DFL)
+    if (sigaction (SIGTERM, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
         sigaction (SIGTERM, &action, NULL);
 }
 
