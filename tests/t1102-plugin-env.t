@@ -11,7 +11,7 @@
 [ -f "$MG_BUILDDIR/plugin/.libs/megatron.so" ] || skip_all "the plugin is not part of this build"
 command -v perl >/dev/null || skip_all "perl is not installed"
 echo 'LaunchParameters=use_interactive_step' > extra.conf
-slurm_start 4 8 --conf "$TEST_DIR/extra.conf"
+slurm_start 4 8 --conf "$TEST_DIR/extra.conf" --plugin-args master_addr=%n
 
 unset MEGATRON_MODULE_DIR # ours, but not the plugin's
 
