@@ -82,6 +82,23 @@ run sbatch --wait -N2 -o job.out job
 is "$status" 0 "sbatch --wait works"
 is "$(cat job.out)" $'step\nstep' "and its step ran"
 
+# ---- its commands
+cp -R "$MG_SRCDIR/contrib/cluster/bin" other
+run env PATH="$TEST_DIR/other:$PATH" srun -Q -n1 true
+is "$status:$err" "0:" "srun works with the commands of another checkout before its own"
+run env PATH="$TEST_DIR/other" SLURM_CONF=/nonexistent/slurm.conf sinfo
+is "$status:$err" "127:$TEST_DIR/other/sinfo: sinfo is not installed" \
+    "a command that is not there is told"
+mkdir next
+printf '#!/bin/sh\necho "$0 $*"\n' >next/sinfo
+chmod 755 next/sinfo
+run env PATH="$TEST_DIR/other:$TEST_DIR/next:$PATH" SLURM_CONF=/nonexistent/slurm.conf sinfo a "b  c"
+is "$status:$out" "0:$TEST_DIR/next/sinfo a b  c" "without a cluster they are those behind them in PATH"
+run "$cluster" run "$first" sh -c 'echo $SLURM_CONF; exit 3'
+is "$status:$out:$err" "3:$first/slurm.conf:" "run runs any command"
+run "$cluster" run "$first"
+is "$status" 2 "but wants one"
+
 # ---- a second one beside it
 second=$(mktemp -d "${TMPDIR:-/tmp}/mgslurm.XXXXXX")
 at_exit "'$cluster' stop '$second'"
@@ -189,6 +206,16 @@ kill -KILL "$(stepd_pids "$first" | head -n 1)"
 kill -KILL "$(cat "$first/slurmd-n1.pid")"
 kill -KILL "$(cat "$first/slurmctld.pid")"
 kill -KILL "$(cat "$first/munged.pid")"
+if [ -e "$first/namespace" ]; then
+    pid=$(cut -d ' ' -f 1 "$first/namespace")
+    kill -KILL "$pid"
+    wait_until "[ ! -e /proc/$pid/ns/net ]"
+    run srun -n1 true
+    is "$status:$err" "1:srun: the network namespace of the cluster in $first is lost; stop the \
+cluster" "a namespace that nothing keeps is told"
+else
+    skip 1 "there is no namespace here"
+fi
 ok "slurm_stop" "stop succeeds after a step, a slurmd, slurmctld and munged were killed"
 gone "$first" "first cluster"
 ok "sleepers 0" "no task is left"
