@@ -126,7 +126,7 @@ is "$(grep -c 'on node' <<<"$err")" 2 "in one line, which the missing node has n
 # has_come PID: the process has come to its start.
 has_come() {
     find "/proc/$1/fd" -lname 'socket:*' -printf '%l\n' | tr -dc '0-9\n' >sockets
-    grep '@megatron-.*-0$' /proc/net/unix | grep -qwFf sockets
+    grep '@megatron-.*-0$' "/proc/$1/net/unix" | grep -qwFf sockets
 }
 
 # signal_at_start SIGNAL: task 3, while the step starts, since task 2 comes later; leaves $status and
