@@ -38,14 +38,15 @@ void metrics_print (FILE *out, const struct metrics *m, bool throughput)
     if (throughput)
         print_throughput (out, &m->mean);
     fprintf (out,
-             " learning rate: %.6E"
-             " | global batch size: %5" PRId64 " | lm loss: %.6E |",
-             m->learning_rate, m->global_batch_size, m->mean_lm_loss);
+             " learning rate: %.6E | global batch size: %5" PRId64 " |", m->learning_rate,
+             m->global_batch_size);
+    if (m->num_updates > 0)
+        fprintf (out, " lm loss: %.6E |", m->mean_lm_loss);
     for (int i = 0; m->routing && i < ROUTER_NUM_LOSSES; i++) {
         if (m->routing->has[i])
             fprintf (out, " %s: %.6E |", routing_loss_names[i], m->mean_router_loss[i]);
     }
-    for (int k = 0; m->mtp && k < m->mtp->n; k++) {
+    for (int k = 0; m->num_updates > 0 && m->mtp && k < m->mtp->n; k++) {
         mtp_losses_name (k, name);
         fprintf (out, " %s: %.6E |", name, m->mtp->mean[k]);
     }
@@ -91,6 +92,7 @@ int metrics_write_json (FILE *file, const char *path, const struct metrics *m,
     write_real (file, "loss scale", m->loss_scale);
     fprintf (file, ", \"skipped\": %s", m->skipped ? "true" : "false");
     write_real (file, "learning rate", m->learning_rate);
+    write_real (file, "learning rate used", m->learning_rate_used);
     write_real (file, "weight decay", m->weight_decay);
     write_real (file, "elapsed time per iteration (ms)", m->milliseconds);
     write_real (file, "tokens per second", m->rate.tokens_per_second);

@@ -349,17 +349,17 @@ static bool memory_is_due (const struct report *r, int64_t iteration)
 static int report_line (struct report *r, struct metrics *m, struct mg_error *err)
 {
     bool due = m->iteration % r->use.config->interval == 0;
-    int64_t updates = r->iterations - r->skipped;
     char when[64];
 
     if (!due && m->iteration != r->first_iteration)
         return 0;
     m->mean_milliseconds = r->milliseconds / (double)r->iterations;
-    m->mean_lm_loss = r->loss / (double)(updates > 1 ? updates : 1);
+    m->num_updates = r->iterations - r->skipped;
+    m->mean_lm_loss = m->num_updates > 0 ? r->loss / (double)m->num_updates : NAN;
     for (int i = 0; i < ROUTER_NUM_LOSSES; i++)
         m->mean_router_loss[i] = r->router_loss[i] / (double)r->iterations;
     if (m->mtp)
-        mtp_losses_average (m->mtp, (double)updates);
+        mtp_losses_average (m->mtp, (double)m->num_updates);
     m->num_not_finite = r->not_finite;
     m->num_skipped = r->skipped;
     m->mean = rate (r, r->samples, r->milliseconds);

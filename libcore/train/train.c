@@ -249,7 +249,8 @@ static int update (struct train *t, const struct metrics *m, struct mg_error *er
         return 0;
     }
     timers_start (timers, TIMER_INNER_STEP);
-    rc = optimizer_step (t->parts.optimizer, m->learning_rate, m->weight_decay, m->grad_norm, err);
+    rc = optimizer_step (t->parts.optimizer, m->learning_rate_used, m->weight_decay, m->grad_norm,
+                         err);
     timers_stop (timers, TIMER_INNER_STEP);
     if (rc < 0 || !t->config.buffers.sharded)
         return rc;
@@ -332,13 +333,19 @@ static int print_graphs_once (struct train *t, struct mg_error *err)
     return report_graphs (&t->report, &graphs, milliseconds, err);
 }
 
+/* The samples that count for the schedule of learning rate and weight decay. */
+static int64_t scheduled_samples (const struct train *t)
+{
+    return t->progress.consumed_samples - t->progress.skipped_samples;
+}
+
 static int iterate (struct train *t, struct mg_error *err)
 {
-    int64_t scheduled = t->progress.consumed_samples - t->progress.skipped_samples;
+    int64_t scheduled = scheduled_samples (t);
     struct metrics m = {
         .iteration = t->progress.iteration + 1,
         .train_iters = t->train_iters,
-        .learning_rate = lr_at (&t->progress.lr, scheduled),
+        .learning_rate_used = lr_at (&t->progress.lr, scheduled),
         .weight_decay = lr_weight_decay_at (&t->progress.lr, scheduled),
     };
     double start = timers_now ();
@@ -351,6 +358,7 @@ static int iterate (struct train *t, struct mg_error *err)
     t->progress.iteration++;
     t->progress.consumed_samples += m.global_batch_size;
     m.consumed_samples = t->progress.consumed_samples;
+    m.learning_rate = lr_at (&t->progress.lr, scheduled_samples (t));
     m.milliseconds = timers_now () - start;
     if (trace_is_full (t->trace, m.iteration - t->first_iteration + 1)
         && write_trace (t, err) < 0)

@@ -47,6 +47,33 @@ static void test_lines (void)
     run_destroy (&r);
 }
 
+/* A line whose iterations were all skipped has no loss, and the next one counts no zeros. */
+static void test_skipped (void)
+{
+    static const char *const more[] = { "--log-interval=2", NULL };
+    struct metrics m = { .train_iters = 9, .global_batch_size = 2, .lm_loss = 5, .grad_norm = 1,
+                         .num_zeros = -1, .milliseconds = 100 };
+    struct mg_error err = { "" };
+    const char *log;
+    struct run r;
+
+    run_create (&r, more);
+    r.report.first_iteration = 1;
+    for (m.iteration = 1; m.iteration <= 2; m.iteration++) {
+        m.skipped = true;
+        is_int (report_iteration (&r.report, &m, &err), 0, "skipped %s", err.text);
+    }
+    log = run_log (&r);
+    ok (count (log, " | loss scale: ") == 2 && count (log, "lm loss") == 0, "no loss: %s", log);
+    for (; m.iteration <= 4; m.iteration++) {
+        m.skipped = m.iteration == 3;
+        is_int (report_iteration (&r.report, &m, &err), 0, "one of two %s", err.text);
+    }
+    log = run_log (&r);
+    ok (count (log, "lm loss: 5.000000E+00") == 1, "the loss of the other one: %s", log);
+    run_destroy (&r);
+}
+
 static void test_memory (void)
 {
     static const char *const more[] = { "--log-memory-interval=2", NULL };
@@ -116,6 +143,7 @@ int main (void)
     scratch_create ();
     test_check ();
     test_lines ();
+    test_skipped ();
     test_memory ();
     test_metrics ();
     return done_testing ();
