@@ -255,7 +255,8 @@ static int evaluate (struct evaluation *e, enum split_part part, const char *set
         return -1;
     m.lm_loss = sums[SUM_LOSS] / (sums[SUM_TOKENS] > 0 ? sums[SUM_TOKENS] : 1);
     m.milliseconds = timers_now () - start;
-    return report_evaluation (u->report, &m, err);
+    report_evaluation (u->report, &m);
+    return 0;
 }
 
 static int validate (struct evaluation *e, const char *set, struct mg_error *err)

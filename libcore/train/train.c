@@ -314,11 +314,15 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
 /* Once all that is to be traced is done, gatherings that still go on included. */
 static int write_trace (struct train *t, struct mg_error *err)
 {
+    struct mg_error why = { "" };
+
     if (!t->trace)
         return 0;
     if (buffers_params_wait (t->parts.buffers, err) < 0)
         return -1;
-    return trace_write (t->trace, err);
+    if (trace_write (t->trace, &why) < 0)
+        accord_note_output (&t->accord, errno, &why);
+    return 0;
 }
 
 /* Print once what was captured. */
@@ -382,21 +386,42 @@ static int tell_stop (struct train *t)
     return 0;
 }
 
-/* The run ends early since a rank cannot write its log lines.  What there was to save is saved. */
-static int tell_lost_output (struct train *t, struct mg_error *err)
+/* What is left of a run that has lost an output. */
+static void describe_end (const struct train *t, char *text, size_t size)
 {
     const char *save = t->config.save.dir;
     int64_t done = t->progress.iteration;
-    int rc = 0, errnum = t->accord.output_errno;
+    int n;
 
-    if (errnum != 0)
-        rc = mg_error_set (err, errnum, "standard output cannot be written: %s; the "
-                           "run ends after iteration %" PRId64 " of %" PRId64 ", %s%s",
-                           strerror (errnum), done, t->train_iters,
-                           save ? "which is saved: to go on, give it another output "
-                                          "and --load "
-                                        : "nothing is saved without --save",
-                           save ? save : "");
+    if (t->config.length.skip_train) {
+        snprintf (text, size, "nothing was trained");
+        return;
+    }
+    n = snprintf (text, size, "the run ends after iteration %" PRId64 " of %" PRId64 ", ", done,
+                  t->train_iters);
+    if (!save)
+        snprintf (text + n, size - (size_t)n, "nothing is saved without --save");
+    else if (done < t->train_iters)
+        snprintf (text + n, size - (size_t)n, "which is saved: to go on, give it another output "
+                  "and --load %s", save);
+    else
+        snprintf (text + n, size - (size_t)n, "which is saved in %s", save);
+}
+
+/* The last collective of a run: fails if a rank could not write its log lines or one of its files.
+ * What there was to save is saved.
+ */
+static int end_outputs (struct train *t, struct mg_error *err)
+{
+    char end[MG_ERROR_MAX];
+    int rc = 0;
+
+    report_close (&t->report);
+    if (t->accord.output_errno != 0) {
+        describe_end (t, end, sizeof (end));
+        rc = mg_error_set (err, t->accord.output_errno, "%s; %s", t->accord.output_error.text,
+                           end);
+    }
     return accord_agree (&t->accord, rc, err);
 }
 
@@ -445,10 +470,8 @@ static int run (struct train *t, struct mg_error *err)
         || save_finish (&t->saving, err) < 0)
         return -1;
     t->stopped = t->accord.stopping && t->progress.iteration < t->train_iters;
-    if (t->stopped && t->accord.output_lost)
-        return tell_lost_output (t, err);
     if (t->stopped)
-        return tell_stop (t);
+        return t->accord.output_lost ? 0 : tell_stop (t);
     if (weights
         && accord_common (&t->accord, state_save_weights (t->state, weights, err)) < 0)
         return -1;
@@ -456,7 +479,7 @@ static int run (struct train *t, struct mg_error *err)
         && evaluate_end (&t->evaluation, err) < 0)
         return -1;
     t->stopped = t->accord.stopping && skip_train;
-    return t->accord.output_lost ? tell_lost_output (t, err) : 0;
+    return 0;
 }
 
 /* Where all ranks have failed alike, a checkpoint that is under way is still completed. */
@@ -482,7 +505,7 @@ int train_run (struct train *t, struct mg_error *err)
     device_enter (job_device (t->job));
     rc = report_memory (&t->report, "after set-up", err) < 0
                  || report_plan (&t->report, err) < 0 || run (t, err) < 0
-                 || report_close (&t->report, err) < 0
+                 || end_outputs (t, err) < 0
              ? -1 : 0;
     if (rc < 0)
         rescue (t);

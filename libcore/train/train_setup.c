@@ -197,8 +197,8 @@ static int setup_trace (struct train *t, struct mg_error *err)
 static int setup_outputs (struct train *t, struct mg_error *err)
 {
     const struct run_config *c = &t->config;
-    const struct report_use report = { .config = &c->report, .job = t->job, .out = t->out,
-                                       .memory = &t->memory };
+    const struct report_use report = { .config = &c->report, .job = t->job,
+                                       .accord = &t->accord, .memory = &t->memory };
     struct dirlock **lock = &t->saving.lock;
 
     if (job_rank (t->job) == 0

@@ -1,9 +1,12 @@
 /* Log lines: when they are due, what they add up, where else they go. */
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "libcore/train/events.h"
 #include "libcore/train/report.h"
 #include "tests/tap/tap.h"
 #include "tests/unit/checkpoint/scratch.h"
@@ -102,7 +105,6 @@ static void test_metrics (void)
     const char *const more[] = { argument, NULL };
     const struct metrics_evaluation m = { .part = "validation", .set = "", .iteration = 1,
                                           .samples = 4, .lm_loss = 2 };
-    struct mg_error err = { "" };
     char *text;
     size_t len;
     struct run r;
@@ -111,15 +113,77 @@ static void test_metrics (void)
     run_create (&r, more);
     r.report.first_iteration = 1;
     report (&r, 1);
-    is_int (report_evaluation (&r.report, &m, &err), 0, "an evaluation %s", err.text);
+    report_evaluation (&r.report, &m);
     ok (strstr (run_log (&r), "validation loss at iteration 1 | lm loss value: 2.000000E+00"),
         "has a line");
-    is_int (report_close (&r.report, &err), 0, "the file is closed %s", err.text);
-    is_int (report_close (&r.report, &err), 0, "once");
+    report_close (&r.report);
+    report_close (&r.report);
+    is_int (r.accord.output_errno, 0, "nothing is lost: %s", r.accord.output_error.text);
     text = scratch_read (scratch_path ("metrics"), &len);
     ok (memchr (text, '\n', len) && memchr (text, '{', len), "metrics are in the file");
     free (text);
     run_destroy (&r);
+}
+
+/* Let every open file whose name has 'what' in it lead to /dev/full. */
+static void fill_up (const char *what)
+{
+    int full = open ("/dev/full", O_WRONLY);
+
+    for (int fd = 3; full >= 0 && fd < 200; fd++) {
+        char link[40], name[300] = "";
+
+        snprintf (link, sizeof (link), "/proc/self/fd/%d", fd);
+        if (readlink (link, name, sizeof (name) - 1) > 0 && strstr (name, what))
+            dup2 (full, fd);
+    }
+    if (full >= 0)
+        close (full);
+}
+
+/* A metrics or event file that cannot be written is a reason to stop, and no failure. */
+static void test_full (const char *argument, const char *file, bool events)
+{
+    const char *const more[] = { argument, NULL };
+    const struct metrics_evaluation m = { .part = "test", .set = "", .iteration = 1 };
+    struct mg_error err = { "" };
+    struct run r;
+
+    run_create (&r, more);
+    r.report.first_iteration = 1;
+    if (tensorboard_begin (&r.report.tensorboard, &r.args, 0, &err) < 0 && events)
+        bail_out ("%s", err.text);
+    report (&r, 1);
+    is_int (r.accord.output_errno, 0, "written");
+    fill_up (file);
+    report (&r, 2);
+    ok (r.accord.output_errno == ENOSPC && strstr (r.accord.output_error.text, file)
+            && strstr (r.accord.output_error.text, "No space left on device"), "%s",
+        r.accord.output_error.text);
+    report (&r, 3);
+    report_evaluation (&r.report, &m);
+    report_close (&r.report);
+    ok (count (run_log (&r), "] iteration ") == 3, "the log goes on");
+    run_destroy (&r);
+}
+
+static void test_lost (void)
+{
+    char metrics[300], events[300];
+    struct mg_error err;
+
+    if (access ("/dev/full", W_OK) < 0) {
+        skip (12, "no /dev/full");
+        return;
+    }
+    snprintf (metrics, sizeof (metrics), "--metrics-file=%s", scratch_path ("m.json"));
+    test_full (metrics, "m.json", false);
+    if (events_check (&err) < 0) {
+        skip (6, "%s", err.text);
+        return;
+    }
+    snprintf (events, sizeof (events), "--tensorboard-dir=%s", scratch_path ("events"));
+    test_full (events, "tfevents", true);
 }
 
 static void test_check (void)
@@ -146,5 +210,6 @@ int main (void)
     test_skipped ();
     test_memory ();
     test_metrics ();
+    test_lost ();
     return done_testing ();
 }
