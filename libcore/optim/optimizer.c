@@ -255,6 +255,7 @@ static struct kern_adamw update_of (const struct optimizer *o, size_t range,
 {
     const struct buffers_range *r = &o->buffers->range[range];
     const struct owned *main_grad = &o->value[OPTIMIZER_MAIN_GRAD];
+    const struct param *p = buffers_param (o->buffers, range);
     struct kern_adamw a = *all;
 
     a.n = r->to - r->from;
@@ -265,7 +266,7 @@ static struct kern_adamw update_of (const struct optimizer *o, size_t range,
     a.copy_dtype = buffers_param_dtype (o->buffers, range);
     a.grad = main_grad->place[range].data;
     a.grad_dtype = owned_dtype (main_grad, range);
-    if (!buffers_param (o->buffers, range)->decay)
+    if (!p->decay && !(p->qk_norm && o->config.decay_qk_norm))
         a.weight_decay = 0;
     return a;
 }

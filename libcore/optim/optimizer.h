@@ -36,6 +36,7 @@ struct optimizer_types {
 struct optimizer_config {
     double beta1, beta2, eps;
     double clip_grad; /* 0: no clipping */
+    bool decay_qk_norm; /* weight decay applies to norms of queries and keys too */
     bool count_zeros; /* with the norm, count gradients that are zero */
     bool snapshot;    /* room for optimizer_take_snapshot() */
     struct optimizer_types types;

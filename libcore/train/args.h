@@ -119,7 +119,7 @@ struct train_args {
     struct train_moe moe;
     int mtp_layers;
     double mtp_scaling_factor;
-    double norm_epsilon, init_std, hidden_dropout, attention_dropout;
+    double norm_epsilon, init_std, embedding_init_std, hidden_dropout, attention_dropout;
     bool untied;
     int64_t seed;
     int micro_batch_size, global_batch_size;
@@ -142,6 +142,7 @@ struct train_args {
     int64_t lr_decay_samples, lr_warmup_samples, lr_wsd_decay_samples;
     double weight_decay, start_weight_decay, end_weight_decay;
     const char *weight_decay_incr_style;
+    bool decay_qk_norm; /* --apply-wd-to-qk-layernorm */
     double adam_beta1, adam_beta2, adam_eps, clip_grad;
     int64_t bucket_size;
     int64_t num_buckets;

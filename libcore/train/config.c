@@ -117,6 +117,8 @@ static struct model_spec set_model (const struct train_args *args)
             .padded_vocab_size = args->padded_vocab_size,
             .norm_epsilon = args->norm_epsilon,
             .init_std = args->init_std,
+            .embedding_init_std = args->embedding_init_std != TRAIN_UNSET
+                                      ? args->embedding_init_std : 0,
             .hidden_dropout = args->hidden_dropout,
             .attention_dropout = args->attention_dropout,
             .tied_embeddings = !args->untied,
@@ -235,6 +237,7 @@ static struct optimizer_config set_optimizer (const struct train_args *args)
         .beta2 = args->adam_beta2,
         .eps = args->adam_eps,
         .clip_grad = args->clip_grad,
+        .decay_qk_norm = args->decay_qk_norm,
         .count_zeros = args->log_zeros,
         .snapshot = args->async_save,
         .types = { .main_grad = type_of (args->main_grads_dtype),

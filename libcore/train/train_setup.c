@@ -377,6 +377,9 @@ static void describe (struct train *t)
     const char *notes[] = {
         train_graphs_note (&t->config.margs),
         train_recompute_note (t->config.args, &t->config.model.recompute),
+        t->config.optimizer.decay_qk_norm && !t->config.model.config.qk_norm
+            ? "--apply-wd-to-qk-layernorm has no effect without --qk-layernorm"
+            : NULL,
     };
     char batches[100], vpp[32] = "", context[32] = "";
 

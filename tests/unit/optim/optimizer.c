@@ -23,10 +23,10 @@ struct fixture {
 static const struct {
     int64_t numel;
     int order;
-    bool decay, shared_copy;
+    bool decay, qk_norm, shared_copy;
 } rows[NUM_PARAMS] = {
-    { 7, 2, true, false }, { 1, 0, false, false }, { MAX, 1, true, false },
-    { 5, 0, true, true },
+    { 7, 2, true, false, false }, { 1, 0, false, true, false }, { MAX, 1, true, false, false },
+    { 5, 0, true, false, true },
 };
 
 static float value (int seed, size_t param, int64_t i)
@@ -55,7 +55,7 @@ static void create (struct fixture *f, const struct stack_config *config)
     for (int i = 0; i < NUM_PARAMS; i++)
         f->params[i] = (struct param){ .dtype = MG_FLOAT32, .ndims = 1,
                                        .numel = rows[i].numel, .order = rows[i].order,
-                                       .decay = rows[i].decay,
+                                       .decay = rows[i].decay, .qk_norm = rows[i].qk_norm,
                                        .shared_copy = rows[i].shared_copy };
     geometry_init (&job.geometry);
     if (!(f->job = job_create (&job, &err))
@@ -64,11 +64,18 @@ static void create (struct fixture *f, const struct stack_config *config)
     stack_create (&f->stack, config, f->job, f->stream, f->params, NUM_PARAMS, 3);
 }
 
+/* With 'marked', weight decay applies to parameters that are marked so. */
+static void setup_marked (struct fixture *f, double clip, bool marked)
+{
+    struct stack_config config = make_config (clip);
+
+    config.optimizer.decay_qk_norm = marked;
+    create (f, &config);
+}
+
 static void setup (struct fixture *f, double clip)
 {
-    const struct stack_config config = make_config (clip);
-
-    create (f, &config);
+    setup_marked (f, clip, false);
 }
 
 static void teardown (struct fixture *f)
@@ -112,15 +119,15 @@ static double plain_norm (int seed)
     return sqrt (sum);
 }
 
-/* Three steps; 'clip' as given, 0 for none. */
-static void test_steps (double clip)
+/* Three steps; 'clip' as given, 0 for none; with 'marked' as setup_marked(). */
+static void test_steps (double clip, bool marked)
 {
     static double w[NUM_PARAMS][MAX], m[NUM_PARAMS][MAX], v[NUM_PARAMS][MAX];
     struct fixture f;
     struct mg_error err = { "" };
     double worst = 0;
 
-    setup (&f, clip);
+    setup_marked (&f, clip, marked);
     memset (m, 0, sizeof (m));
     memset (v, 0, sizeof (v));
     for (size_t p = 0; p < NUM_PARAMS; p++)
@@ -149,7 +156,7 @@ static void test_steps (double clip)
 
                 m[p][i] = 0.8 * m[p][i] + 0.2 * g;
                 v[p][i] = 0.95 * v[p][i] + 0.05 * g * g;
-                w[p][i] *= rows[p].decay ? 1 - lr * decay : 1;
+                w[p][i] *= rows[p].decay || (marked && rows[p].qk_norm) ? 1 - lr * decay : 1;
                 w[p][i] -= lr * m[p][i] / (1 - pow (0.8, step))
                            / (sqrt (v[p][i] / (1 - pow (0.95, step))) + 1e-6);
                 worst = fmax (worst, fabs (w[p][i] - ((float *)f.params[p].data)[i]));
@@ -283,9 +290,9 @@ static void test_memory (void)
 
 int main (void)
 {
-    test_steps (0);
-    test_steps (0.5);
-    test_steps (1e6);
+    test_steps (0, false);
+    test_steps (0.5, false);
+    test_steps (1e6, true);
     test_extra ();
     test_values ();
     test_snapshot ();
