@@ -266,6 +266,8 @@ static struct kern_adamw update_of (const struct optimizer *o, size_t range,
     a.copy_dtype = buffers_param_dtype (o->buffers, range);
     a.grad = main_grad->place[range].data;
     a.grad_dtype = owned_dtype (main_grad, range);
+    if (p->vocabulary)
+        a.lr = o->vocabulary_lr;
     if (!p->decay && !(p->qk_norm && o->config.decay_qk_norm))
         a.weight_decay = 0;
     return a;
@@ -314,6 +316,12 @@ static int update_ranges (struct optimizer *o, const struct kern_adamw *all,
 int optimizer_step (struct optimizer *o, double lr, double weight_decay, double norm,
                     struct mg_error *err)
 {
+    return optimizer_step_decoupled (o, lr, lr, weight_decay, norm, err);
+}
+
+int optimizer_step_decoupled (struct optimizer *o, double lr, double vocabulary_lr,
+                              double weight_decay, double norm, struct mg_error *err)
+{
     double clip = o->config.clip_grad, scale = clip > 0 ? clip / (norm + 1e-6) : 1.0;
     int64_t step = o->steps + 1;
     const struct kern_adamw all = {
@@ -327,6 +335,7 @@ int optimizer_step (struct optimizer *o, double lr, double weight_decay, double 
         .grad_scale = scale < 1.0 ? scale : 1.0,
     };
 
+    o->vocabulary_lr = vocabulary_lr;
     if (update_ranges (o, &all, err) < 0)
         return -1;
     o->steps = step;

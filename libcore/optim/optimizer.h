@@ -107,6 +107,10 @@ int optimizer_scale_grads (struct optimizer *o, double factor, struct mg_error *
 int optimizer_step (struct optimizer *o, double lr, double weight_decay, double norm,
                     struct mg_error *err);
 
+/* The same with another learning rate for parameters of the vocabulary (param->vocabulary). */
+int optimizer_step_decoupled (struct optimizer *o, double lr, double vocabulary_lr,
+                              double weight_decay, double norm, struct mg_error *err);
+
 /* The number of steps so far, for AdamW's bias correction; a resumed run sets it. */
 int64_t optimizer_steps (const struct optimizer *o);
 void optimizer_set_steps (struct optimizer *o, int64_t steps);

@@ -25,6 +25,7 @@ struct optimizer {
                                   is scaled */
     double *reduced;           /* [num_tensors + OPTIMIZER_MAX_EXTRA + 1] */
     int64_t num_zeros;
+    double vocabulary_lr; /* of the step under way */
     int64_t steps;
 };
 

@@ -136,7 +136,7 @@ struct train_args {
     int64_t train_iters, train_samples, exit_interval;
     int64_t eval_interval, eval_iters;
     bool skip_train;
-    double lr, min_lr, lr_warmup_init, lr_warmup_fraction;
+    double lr, min_lr, decoupled_lr, decoupled_min_lr, lr_warmup_init, lr_warmup_fraction;
     const char *lr_decay_style, *lr_wsd_decay_style;
     int64_t lr_decay_iters, lr_warmup_iters, lr_wsd_decay_iters;
     int64_t lr_decay_samples, lr_warmup_samples, lr_wsd_decay_samples;

@@ -190,6 +190,8 @@ static int check_together (const struct train_args *args, struct mg_error *err)
         return mg_error_set (err, EINVAL, "--%s wants --save DIR",
                              args->keep_last != TRAIN_UNSET ? "keep-last-n-checkpoints"
                                                             : "save-retain-interval");
+    if (args->decoupled_min_lr != TRAIN_UNSET && args->decoupled_lr == TRAIN_UNSET)
+        return mg_error_set (err, EINVAL, "--decoupled-min-lr wants --decoupled-lr");
     if (args->async_save && !args->save)
         return mg_error_set (err, EINVAL, "--async-save wants --save DIR");
     return train_args_check_moe (args, err);

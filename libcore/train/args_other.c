@@ -207,8 +207,6 @@ const struct args_other args_other_table[] = {
     ABSENT ("dataloader-type", "samples are taken in one order (single)"),
     ABSENT ("optimizer", one_optimizer),
     ABSENT ("sgd-momentum", one_optimizer),
-    ABSENT ("decoupled-lr", "all weights have one learning rate"),
-    ABSENT ("decoupled-min-lr", "all weights have one learning rate"),
     ABSENT ("optimizer-cpu-offload", cpu_only),
     ABSENT ("cpu-offloading", cpu_only),
     ABSENT ("cpu-offloading-num-layers", cpu_only),

@@ -168,6 +168,10 @@ static struct lr_given set_lr (const struct train_args *args)
             .init = args->lr_warmup_init,
             .max = args->lr,
             .min = args->min_lr,
+            .decoupled = args->decoupled_lr != TRAIN_UNSET,
+            .decoupled_max = args->decoupled_lr,
+            .decoupled_min = args->decoupled_min_lr != TRAIN_UNSET ? args->decoupled_min_lr
+                                                                   : args->min_lr,
             .wd_start = args->start_weight_decay >= 0 ? args->start_weight_decay : wd,
             .wd_end = args->end_weight_decay >= 0 ? args->end_weight_decay : wd,
         },

@@ -93,6 +93,10 @@ int metrics_write_json (FILE *file, const char *path, const struct metrics *m,
     fprintf (file, ", \"skipped\": %s", m->skipped ? "true" : "false");
     write_real (file, "learning rate", m->learning_rate);
     write_real (file, "learning rate used", m->learning_rate_used);
+    if (m->decoupled) {
+        write_real (file, "decoupled learning rate", m->decoupled_rate);
+        write_real (file, "decoupled learning rate used", m->decoupled_rate_used);
+    }
     write_real (file, "weight decay", m->weight_decay);
     write_real (file, "elapsed time per iteration (ms)", m->milliseconds);
     write_real (file, "tokens per second", m->rate.tokens_per_second);

@@ -28,6 +28,8 @@ struct metrics {
     double grad_norm, weight_decay;
     double learning_rate;      /* of the next iteration, which Megatron-LM's line has */
     double learning_rate_used; /* that the update used, or would have used */
+    bool decoupled;            /* word embedding and output layer have other rates: */
+    double decoupled_rate, decoupled_rate_used;
     double loss_scale;
     bool skipped;        /* its gradients were not finite: there was no update */
     double milliseconds; /* of this iteration */

@@ -249,8 +249,8 @@ static int update (struct train *t, const struct metrics *m, struct mg_error *er
         return 0;
     }
     timers_start (timers, TIMER_INNER_STEP);
-    rc = optimizer_step (t->parts.optimizer, m->learning_rate_used, m->weight_decay, m->grad_norm,
-                         err);
+    rc = optimizer_step_decoupled (t->parts.optimizer, m->learning_rate_used,
+                                   m->decoupled_rate_used, m->weight_decay, m->grad_norm, err);
     timers_stop (timers, TIMER_INNER_STEP);
     if (rc < 0 || !t->config.buffers.sharded)
         return rc;
@@ -345,12 +345,15 @@ static int64_t scheduled_samples (const struct train *t)
 
 static int iterate (struct train *t, struct mg_error *err)
 {
+    const struct lr_config *lr = &t->progress.lr;
     int64_t scheduled = scheduled_samples (t);
     struct metrics m = {
         .iteration = t->progress.iteration + 1,
         .train_iters = t->train_iters,
-        .learning_rate_used = lr_at (&t->progress.lr, scheduled),
-        .weight_decay = lr_weight_decay_at (&t->progress.lr, scheduled),
+        .learning_rate_used = lr_at (lr, scheduled),
+        .decoupled = lr->decoupled,
+        .decoupled_rate_used = lr_decoupled_at (lr, scheduled),
+        .weight_decay = lr_weight_decay_at (lr, scheduled),
     };
     double start = timers_now ();
 
@@ -362,7 +365,8 @@ static int iterate (struct train *t, struct mg_error *err)
     t->progress.iteration++;
     t->progress.consumed_samples += m.global_batch_size;
     m.consumed_samples = t->progress.consumed_samples;
-    m.learning_rate = lr_at (&t->progress.lr, scheduled_samples (t));
+    m.learning_rate = lr_at (lr, scheduled_samples (t));
+    m.decoupled_rate = lr_decoupled_at (lr, scheduled_samples (t));
     m.milliseconds = timers_now () - start;
     if (trace_is_full (t->trace, m.iteration - t->first_iteration + 1)
         && write_trace (t, err) < 0)

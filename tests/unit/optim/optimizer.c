@@ -23,10 +23,10 @@ struct fixture {
 static const struct {
     int64_t numel;
     int order;
-    bool decay, qk_norm, shared_copy;
+    bool decay, qk_norm, vocabulary, shared_copy;
 } rows[NUM_PARAMS] = {
-    { 7, 2, true, false, false }, { 1, 0, false, true, false }, { MAX, 1, true, false, false },
-    { 5, 0, true, false, true },
+    { 7, 2, true, false, true, false }, { 1, 0, false, true, false, false },
+    { MAX, 1, true, false, false, false }, { 5, 0, true, false, false, true },
 };
 
 static float value (int seed, size_t param, int64_t i)
@@ -56,6 +56,7 @@ static void create (struct fixture *f, const struct stack_config *config)
         f->params[i] = (struct param){ .dtype = MG_FLOAT32, .ndims = 1,
                                        .numel = rows[i].numel, .order = rows[i].order,
                                        .decay = rows[i].decay, .qk_norm = rows[i].qk_norm,
+                                       .vocabulary = rows[i].vocabulary,
                                        .shared_copy = rows[i].shared_copy };
     geometry_init (&job.geometry);
     if (!(f->job = job_create (&job, &err))
@@ -64,7 +65,7 @@ static void create (struct fixture *f, const struct stack_config *config)
     stack_create (&f->stack, config, f->job, f->stream, f->params, NUM_PARAMS, 3);
 }
 
-/* With 'marked', weight decay applies to parameters that are marked so. */
+/* With 'marked', parameters get what they are marked for: weight decay, the vocabulary's rate. */
 static void setup_marked (struct fixture *f, double clip, bool marked)
 {
     struct stack_config config = make_config (clip);
@@ -139,7 +140,8 @@ static void test_steps (double clip, bool marked)
         set_gradients (&f, step);
         if (optimizer_reduce_grads (f.stack.optimizer, &err) < 0
             || optimizer_grad_norm (f.stack.optimizer, NULL, 0, &norm, &err) < 0
-            || optimizer_step (f.stack.optimizer, lr, decay, norm, &err) < 0)
+            || (marked ? optimizer_step_decoupled (f.stack.optimizer, lr, 3 * lr, decay, norm, &err)
+                       : optimizer_step (f.stack.optimizer, lr, decay, norm, &err)) < 0)
             bail_out ("%s", err.text);
         is_near (norm / plain_norm (step), 1, 1e-12, "norm %g, the copy not counted", norm);
         if (step == 2) { /* there and back by powers of two, which is exact */
@@ -151,13 +153,16 @@ static void test_steps (double clip, bool marked)
         if (clip > 0 && clip / (norm + 1e-6) < 1)
             scale = clip / (norm + 1e-6);
         for (size_t p = 0; p < NUM_PARAMS; p++) {
+            const double rate = marked && rows[p].vocabulary ? 3 * lr : lr;
+            const bool decays = rows[p].decay || (marked && rows[p].qk_norm);
+
             for (int64_t i = 0; i < rows[p].numel; i++) {
                 double g = value (step, p, i) * scale;
 
                 m[p][i] = 0.8 * m[p][i] + 0.2 * g;
                 v[p][i] = 0.95 * v[p][i] + 0.05 * g * g;
-                w[p][i] *= rows[p].decay || (marked && rows[p].qk_norm) ? 1 - lr * decay : 1;
-                w[p][i] -= lr * m[p][i] / (1 - pow (0.8, step))
+                w[p][i] *= decays ? 1 - rate * decay : 1;
+                w[p][i] -= rate * m[p][i] / (1 - pow (0.8, step))
                            / (sqrt (v[p][i] / (1 - pow (0.95, step))) + 1e-6);
                 worst = fmax (worst, fabs (w[p][i] - ((float *)f.params[p].data)[i]));
                 worst = fmax (worst, fabs (m[p][i] - value_of (&f, p, OPTIMIZER_EXP_AVG)[i]));
