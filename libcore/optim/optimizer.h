@@ -96,6 +96,11 @@ int optimizer_grad_norm (struct optimizer *o, double *extra, int num_extra, doub
  */
 int64_t optimizer_zeros (const struct optimizer *o);
 
+/* *norm = L2 norm of all main parameters of the whole model, where every parameter counts once.
+ * The same bits on every rank.  Collective over all ranks; blocks.
+ */
+int optimizer_param_norm (struct optimizer *o, double *norm, struct mg_error *err);
+
 /* Multiply the main gradients by 'factor'.  The caller multiplies the norm for optimizer_step()
  * too.
  */

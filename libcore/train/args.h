@@ -173,7 +173,7 @@ struct train_args {
     bool exit_on_signal, ignore_signals;
     double exit_minutes; /* TRAIN_UNSET: no limit */
     int64_t log_interval, log_memory_interval;
-    bool log_throughput;
+    bool log_throughput, log_params_norm;
     int timing_log_level;
     const char *timing_log_option;
     bool check_nan, no_check_nan, no_check_memory;

@@ -226,7 +226,6 @@ const struct args_other args_other_table[] = {
     ABSENT ("hybrid-context-parallel", one_length),
     ABSENT ("max-seqlen-per-dp-cp-rank", one_length),
     ABSENT ("no-save-optim", "checkpoints hold all; megatron checkpoint convert takes weights out"),
-    ABSENT ("log-params-norm", "the log has the gradient's norm"),
     ABSENT ("log-progress", written),
     ABSENT ("log-straggler", written),
     ABSENT ("log-energy", written),

@@ -486,6 +486,8 @@ const struct train_arg train_arg_table[] = {
     COUNT_ROW ("log-interval", log_interval, 1, 1, "iterations between log lines (default 1)"),
     FLAG_ROW ("log-throughput", log_throughput,
               "tell TFLOP/s of a rank and tokens a second in the log line"),
+    FLAG_ROW ("log-params-norm", log_params_norm,
+              "compute the norm of all parameters after each update, for the log and metrics"),
     { "timing-log-level", TRAIN_INT, AT (timing_log_level), 0, TIMERS_MAX_LEVEL, 0, NULL, "N",
       "time parts of an iteration: 0 none, 1 those that come once, 2 all (default 0)" },
     TEXT_ROW ("timing-log-option", timing_log_option, "minmax", "OPTION",

@@ -372,7 +372,7 @@ void run_config_init (struct run_config *c, const struct train_args *args)
         .lr = set_lr (args),
         .scaler = set_scaler (args),
         .step = { .per_token_loss = args->per_token_loss, .skip_overflows = args->fp16,
-                  .check_nan = !args->no_check_nan },
+                  .check_nan = !args->no_check_nan, .params_norm = args->log_params_norm },
         .buffers = set_buffers (args),
         .bucket = set_bucket (args),
         .main = set_main (args),

@@ -66,6 +66,7 @@ struct step_config {
     bool per_token_loss; /* every token of the global batch counts alike */
     bool skip_overflows; /* gradients that are not finite are an overflow of the loss scale */
     bool check_nan;      /* end at a loss or norm that is not finite */
+    bool params_norm;    /* compute the norm of all parameters after the update */
 };
 
 struct run_config {

@@ -53,6 +53,8 @@ void metrics_print (FILE *out, const struct metrics *m, bool throughput)
     fprintf (out, " loss scale: %.1f |", m->loss_scale);
     if (!m->skipped)
         fprintf (out, " grad norm: %.3f%s |", m->grad_norm, zeros);
+    if (m->params_norm >= 0)
+        fprintf (out, " params norm: %.3f |", m->params_norm);
     fprintf (out,
              " number of skipped iterations: %3" PRId64
              " | number of nan iterations: %3" PRId64 " |\n",
@@ -89,6 +91,8 @@ int metrics_write_json (FILE *file, const char *path, const struct metrics *m,
     write_real (file, "grad norm", m->grad_norm);
     if (m->num_zeros >= 0)
         fprintf (file, ", \"num zeros\": %" PRId64, m->num_zeros);
+    if (m->params_norm >= 0)
+        write_real (file, "params norm", m->params_norm);
     write_real (file, "loss scale", m->loss_scale);
     fprintf (file, ", \"skipped\": %s", m->skipped ? "true" : "false");
     write_real (file, "learning rate", m->learning_rate);

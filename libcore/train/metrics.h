@@ -26,6 +26,7 @@ struct metrics {
     double lm_loss_tokens; /* plain mean over tokens */
     int64_t num_zeros;     /* of the gradient, -1: not counted */
     double grad_norm, weight_decay;
+    double params_norm;    /* of all parameters, after the update; below 0: not computed */
     double learning_rate;      /* of the next iteration, which Megatron-LM's line has */
     double learning_rate_used; /* that the update used, or would have used */
     bool decoupled;            /* word embedding and output layer have other rates: */

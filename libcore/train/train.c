@@ -305,6 +305,8 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
         return -1;
     rc = update (t, m, err);
     timers_stop (&t->report.timers, TIMER_OPTIMIZER);
+    if (rc == 0 && t->config.step.params_norm)
+        rc = optimizer_param_norm (optimizer, &m->params_norm, err);
     if (rc < 0 || routing_end (&t->routing, err) < 0)
         return -1;
     m->routing = t->routing.stats ? &t->routing : NULL;
@@ -350,6 +352,7 @@ static int iterate (struct train *t, struct mg_error *err)
     struct metrics m = {
         .iteration = t->progress.iteration + 1,
         .train_iters = t->train_iters,
+        .params_norm = -1,
         .learning_rate_used = lr_at (lr, scheduled),
         .decoupled = lr->decoupled,
         .decoupled_rate_used = lr_decoupled_at (lr, scheduled),

@@ -126,7 +126,7 @@ static void test_steps (double clip, bool marked)
     static double w[NUM_PARAMS][MAX], m[NUM_PARAMS][MAX], v[NUM_PARAMS][MAX];
     struct fixture f;
     struct mg_error err = { "" };
-    double worst = 0;
+    double worst = 0, squares = 0, norm;
 
     setup_marked (&f, clip, marked);
     memset (m, 0, sizeof (m));
@@ -135,7 +135,7 @@ static void test_steps (double clip, bool marked)
         for (int64_t i = 0; i < rows[p].numel; i++)
             ((float *)f.params[p].data)[i] = (float)(w[p][i] = value (99, p, i));
     for (int step = 1; step <= 3; step++) {
-        double norm = -1, scale = 1;
+        double scale = 1;
 
         set_gradients (&f, step);
         if (optimizer_reduce_grads (f.stack.optimizer, &err) < 0
@@ -170,6 +170,13 @@ static void test_steps (double clip, bool marked)
             }
         }
     }
+    for (size_t p = 0; p < NUM_PARAMS; p++) {
+        for (int64_t i = 0; !rows[p].shared_copy && i < rows[p].numel; i++)
+            squares += (double)((float *)f.params[p].data)[i] * ((float *)f.params[p].data)[i];
+    }
+    if (optimizer_param_norm (f.stack.optimizer, &norm, &err) < 0)
+        bail_out ("%s", err.text);
+    is_near (norm / sqrt (squares), 1, 1e-14, "norm %g of the parameters, not of the copy", norm);
     ok (worst < 1e-6, "clip %g: weights and moments within %.1e", clip, worst);
     is_int (optimizer_steps (f.stack.optimizer), 3, "three steps");
     teardown (&f);

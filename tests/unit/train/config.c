@@ -84,6 +84,7 @@ static const struct row rows[] = {
     { { "--timing-log-level", "3" }, "--timing-log-level: 3 is out of range" },
     { { "--timing-log-option", "min" }, "--timing-log-option: \"min\" is not max, minmax" },
     { { "--log-interval", "2", "--log-memory-interval", "4" }, NULL },
+    { { "--log-params-norm", NULL }, NULL },
     { { "--log-interval", "2", "--log-memory-interval", "3" },
       "--log-memory-interval 3 is not a multiple of --log-interval 2" },
     { { "--tensorboard-log-interval", "0" }, "--tensorboard-log-interval: 0 is out of range" },

@@ -25,7 +25,8 @@ static int count (const char *text, const char *what)
 static void report (struct run *r, int i)
 {
     struct metrics m = { .iteration = i, .train_iters = 9, .global_batch_size = 2,
-                         .lm_loss = i, .grad_norm = 1, .num_zeros = -1, .milliseconds = 100 };
+                         .lm_loss = i, .grad_norm = 1, .num_zeros = -1, .params_norm = -1,
+                         .milliseconds = 100 };
     struct mg_error err = { "" };
 
     ok (report_iteration (&r->report, &m, &err) == 0, "iteration %d %s", i, err.text);
@@ -55,7 +56,7 @@ static void test_skipped (void)
 {
     static const char *const more[] = { "--log-interval=2", NULL };
     struct metrics m = { .train_iters = 9, .global_batch_size = 2, .lm_loss = 5, .grad_norm = 1,
-                         .num_zeros = -1, .milliseconds = 100 };
+                         .num_zeros = -1, .params_norm = -1, .milliseconds = 100 };
     struct mg_error err = { "" };
     const char *log;
     struct run r;
