@@ -134,6 +134,7 @@ struct train_args {
     bool split_activations;
     struct train_graphs graphs;
     int64_t train_iters, train_samples, exit_interval;
+    struct train_list iterations_to_skip;
     int64_t eval_interval, eval_iters;
     bool skip_train;
     double lr, min_lr, decoupled_lr, decoupled_min_lr, lr_warmup_init, lr_warmup_fraction;

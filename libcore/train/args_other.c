@@ -232,7 +232,6 @@ const struct args_other args_other_table[] = {
     ABSENT ("full-validation", "--eval-iters says how much is evaluated"),
     ABSENT ("eval-global-batch-size", "evaluations have the batches of the training"),
     ABSENT ("eval-micro-batch-size", "evaluations have the batches of the training"),
-    ABSENT ("iterations-to-skip", "every iteration is trained on"),
     ABSENT ("data-parallel-random-init", "all replicas begin with the same weights"),
     ABSENT ("init-method-xavier-uniform", "initial weights are normal, see --init-method-std"),
     ABSENT ("spec", gpt_only),

@@ -293,6 +293,8 @@ const struct train_arg train_arg_table[] = {
     COUNT_ROW ("train-iters", train_iters, 0, TRAIN_UNSET, "iterations to train (required)"),
     COUNT_ROW ("train-samples", train_samples, 1, TRAIN_UNSET,
                "samples to train on, in place of --train-iters"),
+    { "iterations-to-skip", TRAIN_LIST, AT (iterations_to_skip), 0, 0, 0, NULL, "N...",
+      "leave out these iterations, numbered from 1: their samples are passed over" },
     COUNT_ROW ("exit-interval", exit_interval, 1, TRAIN_UNSET,
                "save and leave at an iteration that this divides"),
     COUNT_ROW ("eval-interval", eval_interval, 0, TRAIN_UNSET,

@@ -156,6 +156,7 @@ static struct run_length set_length (const struct train_args *args)
         .samples = args->train_samples,
         .exit_interval = given64 (args->exit_interval),
         .skip_train = args->skip_train,
+        .skip = args->iterations_to_skip,
     };
 }
 

@@ -15,6 +15,7 @@
 #include "libcore/comm/exchange.h"
 #include "libcore/train/locate.h"
 #include "libcore/train/metrics.h"
+#include "libcore/train/skip.h"
 #include "libcore/train/train_private.h"
 
 /* --- steps --- */
@@ -379,6 +380,25 @@ static int iterate (struct train *t, struct mg_error *err)
     return report_iteration (&t->report, &m, err);
 }
 
+/* Leave out the next iteration, as Megatron-LM does: nothing follows it either. */
+static void skip_iteration (struct train *t)
+{
+    struct train_progress *p = &t->progress;
+    struct batch_size size;
+
+    num_microbatches_at (t->batches, p->consumed_samples, &size);
+    p->iteration++;
+    p->consumed_samples += size.running;
+    p->skipped_samples += size.running;
+    if (t->first_iteration == p->iteration)
+        t->report.first_iteration = ++t->first_iteration;
+    if (job_rank (t->job) == 0) {
+        fprintf (t->out, "iteration %" PRId64 " is left out (--iterations-to-skip)\n",
+                 p->iteration);
+        fflush (t->out);
+    }
+}
+
 static int tell_stop (struct train *t)
 {
     const char *save = t->config.save.dir;
@@ -466,6 +486,10 @@ static int run (struct train *t, struct mg_error *err)
     if (t->upcycled && !skip_train && save_checkpoint (&t->saving, err) < 0)
         return -1;
     while (t->progress.iteration < t->train_iters) {
+        if (skip_has (&t->config.length.skip, t->progress.iteration + 1)) {
+            skip_iteration (t);
+            continue;
+        }
         if (iterate (t, err) < 0 || follow (t, err) < 0)
             return -1;
         if (t->accord.stopping
