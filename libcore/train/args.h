@@ -164,6 +164,7 @@ struct train_args {
     struct train_edit edit;
     const char *load_weights, *save_weights, *save_gradients;
     bool checkpoint_args; /* the model's come from the file of weights, or the checkpoint */
+    bool checkpoint_sizes; /* parallel sizes come from the checkpoint */
     const char *load, *pretrained, *save;
     int64_t ckpt_step;
     bool finetune, no_load_optim, no_load_rng, exit_on_missing;

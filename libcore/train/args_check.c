@@ -179,7 +179,8 @@ static int check_together (const struct train_args *args, struct mg_error *err)
     int64_t range[2];
 
     run_config_init (&c, args);
-    if (skip_check (&c.length.skip, err) < 0 || check_modules (&c, err) < 0 || check_ends (args, err) < 0
+    if (skip_check (&c.length.skip, err) < 0 || check_modules (&c, err) < 0
+        || check_ends (args, err) < 0
         || trace_iterations_parse (c.trace.iterations, range, err) < 0
         || check_load (args, err) < 0 || train_args_check_recompute (args, err) < 0
         || train_args_check_types (args, err) < 0 || run_config_check_buffers (&c, err) < 0)

@@ -452,6 +452,8 @@ const struct train_arg train_arg_table[] = {
               "safetensors file of initial weights, or directory of Hugging Face's"),
     FLAG_ROW ("use-checkpoint-args", checkpoint_args,
               "the model's arguments come from --load-weights, or from the checkpoint of --load"),
+    FLAG_ROW ("use-mp-args-from-checkpoint-args", checkpoint_sizes,
+              "and so do tensor-, pipeline- and expert-parallel sizes, from --load"),
     TEXT_ROW ("save-weights", save_weights, NULL, "FILE",
               "write the final weights to a safetensors file"),
     TEXT_ROW ("save-gradients", save_gradients, NULL, "FILE",

@@ -43,6 +43,9 @@ void state_name_values (struct checkpoint_value *values, int n)
         [VALUE_PP] = { .name = "pipeline_model_parallel_size" },
         [VALUE_VPP] = { .name = "virtual_pipeline_model_parallel_size" },
         [VALUE_DP] = { .name = "data_parallel_size" },
+        [VALUE_CP] = { .name = "context_parallel_size" },
+        [VALUE_EP] = { .name = "expert_model_parallel_size" },
+        [VALUE_ETP] = { .name = "expert_tensor_parallel_size" },
     };
 
     for (int i = 0; i < n; i++) {
@@ -73,6 +76,9 @@ static void describe_layout (const struct state *s, struct checkpoint_value *val
     values[VALUE_PP].integer = g->pp;
     values[VALUE_VPP].integer = g->vpp ? g->vpp : 1;
     values[VALUE_DP].integer = job_world (s->job) / (g->tp * g->pp * g->cp);
+    values[VALUE_CP].integer = g->cp;
+    values[VALUE_EP].integer = g->ep;
+    values[VALUE_ETP].integer = geometry_etp (g);
 }
 
 /* With which schedule. */
