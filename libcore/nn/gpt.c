@@ -107,7 +107,8 @@ int gpt_vocabulary (struct gpt_maker *m, const char *name, int kind, bool whole_
                                         .whole_name = whole_name,
                                         .global = { c->vocab_size, c->hidden_size },
                                         .padded = c->padded_vocab_size, .split = SPLIT_ROWS,
-                                        .init = INIT_NORMAL, .kind = kind,
+                                        .init = kind == KIND_WORD ? INIT_EMBEDDING : INIT_NORMAL,
+                                        .kind = kind,
                                         .product = kind == KIND_OUTPUT,
                                         .embedding = kind == KIND_WORD,
                                         .output = kind == KIND_OUTPUT });
@@ -142,7 +143,7 @@ static void make_embedding (struct gpt_maker *m)
     position = layer_add_param (
         m->spec, &(struct layer_param){ .name = "position_embeddings.weight", .ndims = 2,
                                         .global = { c->max_positions, c->hidden_size },
-                                        .init = INIT_NORMAL, .kind = KIND_POSITION });
+                                        .init = INIT_EMBEDDING, .kind = KIND_POSITION });
     gpt_phase (m, &(struct phase){ .name = "position_embeddings", .op = &op_position,
                                .operand = { [POSITION_X] = sum, [POSITION_OUT] = out,
                                             [POSITION_TABLE] = position,

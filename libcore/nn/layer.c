@@ -344,6 +344,7 @@ static void describe (struct param *p, const struct layer *layer, const struct n
                              && (sequence_parallel || row->partial),
         .product = row->matrix || row->product,
         .decay = row->ndims == 2,
+        .vocabulary = row->embedding || row->output,
         .order = order + i - 1,
         .init_repeat = row->repeat,
         .init_value = row->init == INIT_ONE ? 1.0f : 0.0f,
@@ -353,12 +354,15 @@ static void describe (struct param *p, const struct layer *layer, const struct n
         snprintf (p->name, sizeof (p->name), "%s", row->name);
     else
         layer_name (layer, row->name, p->name);
+    p->qk_norm = strstr (p->name, ".q_layernorm.") || strstr (p->name, ".k_layernorm.");
     if (expert)
         set_expert_shape (p, row, nn);
     else
         set_shape (p, row, nn);
     if (row->init == INIT_NORMAL)
         p->init_std = c->init_std;
+    else if (row->init == INIT_EMBEDDING)
+        p->init_std = c->embedding_init_std > 0 ? c->embedding_init_std : c->init_std;
     else if (row->init == INIT_SCALED)
         p->init_std = c->init_std / sqrt (2.0 * c->num_layers);
 }

@@ -31,10 +31,11 @@ enum { LAYER_MAX_PARAMS = 24, LAYER_MAX_TENSORS = 112, LAYER_MAX_PHASES = 64,
 /* How a parameter is split over the tensor-parallel group. */
 enum param_split { SPLIT_NONE, SPLIT_ROWS, SPLIT_COLS };
 
-/* Initial values.  INIT_SCALED is INIT_NORMAL with the deviation divided by sqrt (2 layers), for
+/* Initial values.  INIT_EMBEDDING is INIT_NORMAL with the deviation of embeddings.  INIT_SCALED is
+ * INIT_NORMAL with the deviation divided by sqrt (2 layers), for
  * weights whose products are added to a residual (Radford et al. 2019).
  */
-enum init { INIT_ZERO, INIT_ONE, INIT_NORMAL, INIT_SCALED };
+enum init { INIT_ZERO, INIT_ONE, INIT_NORMAL, INIT_SCALED, INIT_EMBEDDING };
 
 struct layer_param {
     const char *name;  /* behind the prefix of the layer; with 'experts', %d is the expert */

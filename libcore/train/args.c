@@ -17,6 +17,7 @@
 #include "libcore/train/args_file.h"
 #include "libcore/train/data_args.h"
 #include "libcore/train/model_notes.h"
+#include "libcore/train/parallel_args.h"
 
 static size_t field_size (enum train_type type)
 {
@@ -509,7 +510,9 @@ static int read_all (int argc, char **argv, bool refuse, struct train_args *args
     begin_again (args);
     if (parse_all (argc, argv, args, err) < 0)
         return -1;
-    return args->checkpoint_args ? use_model_args (argc, argv, args, err) : 0;
+    if (args->checkpoint_args && use_model_args (argc, argv, args, err) < 0)
+        return -1;
+    return args->checkpoint_sizes ? parallel_args_use (args, err) : 0;
 }
 
 int train_args_read (int argc, char **argv, struct train_args *args, struct mg_error *err)

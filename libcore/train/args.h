@@ -132,7 +132,7 @@ struct train_args {
     int mtp_layers;
     bool mtp_repeated, mtp_detached;
     double mtp_scaling_factor;
-    double norm_epsilon, init_std, hidden_dropout, attention_dropout;
+    double norm_epsilon, init_std, embedding_init_std, hidden_dropout, attention_dropout;
     bool untied;
     int64_t seed;
     int micro_batch_size, global_batch_size;
@@ -148,15 +148,17 @@ struct train_args {
     struct train_graphs graphs;
     int64_t train_iters, train_samples, exit_interval;
     const char *phases; /* --phase-transition-iterations */
+    struct train_list iterations_to_skip;
     int64_t eval_interval, eval_iters;
     struct train_eval eval;
     bool skip_train;
-    double lr, min_lr, lr_warmup_init, lr_warmup_fraction;
+    double lr, min_lr, decoupled_lr, decoupled_min_lr, lr_warmup_init, lr_warmup_fraction;
     const char *lr_decay_style, *lr_wsd_decay_style;
     int64_t lr_decay_iters, lr_warmup_iters, lr_wsd_decay_iters;
     int64_t lr_decay_samples, lr_warmup_samples, lr_wsd_decay_samples;
     double weight_decay, start_weight_decay, end_weight_decay;
     const char *weight_decay_incr_style;
+    bool decay_qk_norm; /* --apply-wd-to-qk-layernorm */
     double adam_beta1, adam_beta2, adam_eps, clip_grad;
     int64_t bucket_size;
     int64_t num_buckets;
@@ -180,6 +182,7 @@ struct train_args {
     struct train_edit edit;
     const char *load_weights, *save_weights, *save_gradients;
     bool checkpoint_args; /* the model's come from the file of weights, or the checkpoint */
+    bool checkpoint_sizes; /* parallel sizes come from the checkpoint */
     const char *load, *pretrained, *save;
     int64_t ckpt_step;
     bool finetune, no_load_optim, no_load_rng, exit_on_missing;
@@ -190,7 +193,7 @@ struct train_args {
     bool exit_on_signal, ignore_signals;
     double exit_minutes; /* TRAIN_UNSET: no limit */
     int64_t log_interval, log_memory_interval;
-    bool log_throughput;
+    bool log_throughput, log_params_norm;
     int timing_log_level;
     const char *timing_log_option;
     bool check_nan, no_check_nan, no_check_memory;

@@ -12,6 +12,7 @@
 #include "libcore/train/args.h"
 #include "libcore/train/config.h"
 #include "libcore/train/phases.h"
+#include "libcore/train/skip.h"
 
 /* Phases follow from iterations if batches have one size. */
 static int check_phases (const struct run_config *c, struct mg_error *err)
@@ -199,7 +200,8 @@ int train_args_check_together (const struct train_args *args, struct mg_error *e
     int64_t range[2];
 
     run_config_init (&c, args);
-    if (check_modules (&c, err) < 0 || check_ends (args, err) < 0
+    if (skip_check (&c.length.skip, err) < 0 || check_modules (&c, err) < 0
+        || check_ends (args, err) < 0
         || trace_iterations_parse (c.trace.iterations, range, err) < 0
         || check_load (args, err) < 0 || train_args_check_recompute (args, err) < 0
         || train_args_check_types (args, err) < 0 || run_config_check_buffers (&c, err) < 0)
@@ -211,6 +213,8 @@ int train_args_check_together (const struct train_args *args, struct mg_error *e
         return mg_error_set (err, EINVAL, "--%s wants --save DIR",
                              args->keep_last != TRAIN_UNSET ? "keep-last-n-checkpoints"
                                                             : "save-retain-interval");
+    if (args->decoupled_min_lr != TRAIN_UNSET && args->decoupled_lr == TRAIN_UNSET)
+        return mg_error_set (err, EINVAL, "--decoupled-min-lr wants --decoupled-lr");
     if (args->async_save && !args->save)
         return mg_error_set (err, EINVAL, "--async-save wants --save DIR");
     return train_args_check_moe (args, err);

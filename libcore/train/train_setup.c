@@ -198,8 +198,8 @@ static int setup_trace (struct train *t, struct mg_error *err)
 static int setup_outputs (struct train *t, struct mg_error *err)
 {
     const struct run_config *c = &t->config;
-    const struct report_use report = { .config = &c->report, .job = t->job, .out = t->out,
-                                       .memory = &t->memory };
+    const struct report_use report = { .config = &c->report, .job = t->job,
+                                       .accord = &t->accord, .memory = &t->memory };
     struct dirlock **lock = &t->saving.lock;
 
     if (job_rank (t->job) == 0
@@ -394,6 +394,9 @@ static void describe (struct train *t)
         train_graphs_note (&t->config.margs),
         train_dispatcher_note (t->config.args),
         train_recompute_note (t->config.args, &t->config.model.recompute),
+        t->config.optimizer.decay_qk_norm && !t->config.model.config.qk_norm
+            ? "--apply-wd-to-qk-layernorm has no effect without --qk-layernorm"
+            : NULL,
     };
     char batches[100], vpp[32] = "", context[32] = "";
 
