@@ -5,7 +5,6 @@
  * where there is one, the line.
  */
 
-#include <ctype.h>
 #include <errno.h>
 #include <jansson.h>
 #include <stdbool.h>
@@ -14,6 +13,7 @@
 #include <string.h>
 
 #include "cmd/data_input.h"
+#include "libcore/data/json_text.h"
 
 enum { PIECE = 1 << 16 }; /* bytes read at once where lines do not matter */
 
@@ -162,11 +162,9 @@ static int put_string (const json_t *string, size_t key, const struct input_sink
 }
 
 /* The document of one key of one line. */
-static int put_value (const json_t *object, const char *name, size_t key,
+static int put_value (const json_t *value, const char *name, size_t key,
                       const struct input_sink *sink, struct mg_error *err)
 {
-    const json_t *value = json_object_get (object, name);
-
     if (!value)
         return mg_error_set (err, EINVAL, "no key \"%.60s\"", name);
     if (!json_is_string (value) && !json_is_array (value))
@@ -188,34 +186,29 @@ static int put_value (const json_t *object, const char *name, size_t key,
     return sink->end_document (sink->arg, key, err);
 }
 
-/* Jansson quotes the input, which may hold anything. */
-static int json_failed (json_error_t *fault, struct mg_error *err)
-{
-    for (char *p = fault->text; *p; p++) {
-        if (iscntrl ((unsigned char)*p))
-            *p = ' ';
-    }
-    return mg_error_set (err, EINVAL, "no JSON object on this line: %s (at byte %d)",
-                         fault->text, fault->position);
-}
-
 int input_parse_line (const char *line, size_t size, char *const *keys, size_t num_keys,
                       const struct input_sink *sink, struct mg_error *err)
 {
-    json_error_t fault;
-    json_t *object;
-    int rc = 0;
+    struct json_text_fault fault;
+    json_t **values, *other;
+    int rc;
 
     if (is_blank (line, size))
         return 0;
-    if (!(object = json_loadb (line, size, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL,
-                                &fault)))
-        return json_failed (&fault, err);
-    if (!json_is_object (object))
-        rc = mg_error_set (err, EINVAL, "%s, want an object", json_type_name (object));
+    if (!(values = calloc (num_keys + 1, sizeof (*values))))
+        return mg_error_set (err, ENOMEM, "out of memory");
+    rc = json_text_members (line, size, keys, num_keys, values, &other, &fault);
+    if (rc < 0)
+        mg_error_set (err, errno, "no JSON object on this line: %s (at byte %zu)", fault.what,
+                      fault.at + 1);
+    else if (other)
+        rc = mg_error_set (err, EINVAL, "%s, want an object", json_type_name (other));
     for (size_t key = 0; rc == 0 && key < num_keys; key++)
-        rc = put_value (object, keys[key], key, sink, err);
-    json_decref (object);
+        rc = put_value (values[key], keys[key], key, sink, err);
+    for (size_t key = 0; key < num_keys; key++)
+        json_decref (values[key]);
+    json_decref (other);
+    free (values);
     return rc;
 }
 
