@@ -166,7 +166,8 @@ static int detached_bwd (const struct pass *pass, const struct phase *phase,
 
 const struct layer_op op_detached_logits = {
     .name = "detached_logits",
-    .flags = PHASE_CAPTURABLE | PHASE_FORKS_BWD,
+    .flags = PHASE_CAPTURABLE,
+    .starts_bwd = NN_TP_SIDE,
     .flops = column_flops,
     .operand = {
         [COLUMN_X] = { "x", false, OPERAND_READ, 0 },
