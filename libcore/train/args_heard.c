@@ -1,7 +1,7 @@
 /* args_heard.c - one table: which argument has no effect without which
  *
- * A row names arguments and when they count; it says nothing of arguments that the rules of a module
- * refuse anyway.  Rows with the same reason make one line.
+ * A row names arguments and when they count; it says nothing of arguments that the rules of a
+ * module refuse anyway.
  */
 
 #include <inttypes.h>
@@ -372,6 +372,6 @@ void args_heard_tell_decay (const struct lr_config *lr, int64_t consumed, int64_
     if (consumed >= lr->decay)
         fprintf (out, "the decay of the learning rate is over: it stays at %g%s\n", lr->min, end);
     else
-        fprintf (out, "the decay of the learning rate ends in iteration %" PRId64 ", before the run: "
-                 "it stays at %g%s\n", iteration, lr->min, end);
+        fprintf (out, "the decay of the learning rate ends in iteration %" PRId64 ", before the "
+                 "run: it stays at %g%s\n", iteration, lr->min, end);
 }

@@ -27,8 +27,8 @@ static const struct {
       "--rotary-base has no effect without rotary positions (--position-embedding-type rope)\n" },
     { { "--rotary-percent=0.5", "--rotary-interleaved",
         "--rotary-seq-len-interpolation-factor=2" },
-      "--rotary-percent, --rotary-interleaved, --rotary-seq-len-interpolation-factor have no effect "
-      "without rotary positions (--position-embedding-type rope)\n" },
+      "--rotary-percent, --rotary-interleaved, --rotary-seq-len-interpolation-factor have no "
+      "effect without rotary positions (--position-embedding-type rope)\n" },
     { { "--rotary-base=5", "--rotary-percent=0.5", ROPE }, "" },
     { { "--rotary-base=5", "--use-rotary-position-embeddings" }, "" },
     { { "--rotary-base=5", LATENT }, "" },
