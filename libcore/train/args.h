@@ -120,7 +120,7 @@ struct train_args {
     int q_rank, kv_rank, qk_dim, rope_dim, v_dim;
     const char *rope_type;
     const char *positions;
-    bool rotary_positions;
+    bool no_positions, rotary_positions;
     double rotary_base, rotary_percent, rotary_interpolation;
     bool rotary_interleaved, rope_scaling;
     double rope_scaling_factor, rope_scaling_low, rope_scaling_high, rope_scaling_original;

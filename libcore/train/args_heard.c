@@ -1,7 +1,7 @@
 /* args_heard.c - one table: which argument has no effect without which
  *
- * A row names arguments and when they count; it says nothing of arguments that the rules of a module
- * refuse anyway.  Rows with the same reason make one line.
+ * A row names arguments and when they count; it says nothing of arguments that the rules of a
+ * module refuse anyway.
  */
 
 #include <inttypes.h>
@@ -210,6 +210,51 @@ static bool has_virtual_stages (const struct train_args *args, const struct geom
            || args->layout;
 }
 
+static bool chooses_positions (const struct train_args *args, const struct geometry *g)
+{
+    (void)g;
+    return !args->rotary_positions || strcmp (args->positions, "rope") == 0;
+}
+
+static bool chooses_granularity (const struct train_args *args, const struct geometry *g)
+{
+    (void)g;
+    return !args->recompute_activations || !args->recompute_granularity
+           || strcmp (args->recompute_granularity, "selective") == 0;
+}
+
+static bool has_evaluation (const struct train_args *args, const struct geometry *g)
+{
+    (void)g;
+    return args->eval_iters != 0;
+}
+
+static bool has_one_weight_decay (const struct train_args *args, const struct geometry *g)
+{
+    (void)g;
+    return args->start_weight_decay == TRAIN_UNSET || args->end_weight_decay == TRAIN_UNSET;
+}
+
+static bool ends_documents (const struct train_args *args, const struct geometry *g)
+{
+    const struct train_edit *edit = &args->edit;
+
+    (void)g;
+    return edit->mask_eod || edit->reset_attention || edit->reset_positions || edit->fim;
+}
+
+static bool has_several (const struct train_list *list)
+{
+    return list->count > 2; // two words are one dataset, and its weight
+}
+
+static bool mixes_datasets (const struct train_args *args, const struct geometry *g)
+{
+    (void)g;
+    return has_several (&args->data_path) || has_several (&args->train_data_path)
+           || has_several (&args->valid_data_path) || has_several (&args->test_data_path);
+}
+
 /* --- the table --- */
 
 static const struct {
@@ -219,6 +264,7 @@ static const struct {
 } rows[] = {
     { rotates, "without rotary positions (--position-embedding-type rope)",
       "rotary-base rotary-percent rotary-interleaved rotary-seq-len-interpolation-factor" },
+    { chooses_positions, "with --use-rotary-position-embeddings", "position-embedding-type" },
     { is_scaled, "without --use-rope-scaling",
       "rope-scaling-factor rope-scaling-low-freq-factor rope-scaling-high-freq-factor "
       "rope-scaling-original-max-position-embeddings" },
@@ -230,7 +276,7 @@ static const struct {
     { is_latent, "without --multi-latent-attention",
       "kv-lora-rank qk-head-dim qk-pos-emb-head-dim v-head-dim" },
     { is_not_latent, "with --multi-latent-attention", "kv-channels" },
-    { has_experts, "without --num-experts", "moe-*" },
+    { has_experts, "without --num-experts", "moe-* expert-tensor-parallel-size" },
     { has_loss, "with --moe-router-load-balancing-type none", "moe-aux-loss-coeff" },
     { has_quantile, "without --moe-router-load-balancing-type quantile_balancing",
       "moe-router-quantile-balancing-ema" },
@@ -247,11 +293,13 @@ static const struct {
     { loads_schedule, "with --finetune or --no-load-optim, whose schedule begins anew",
       "use-checkpoint-opt-param-scheduler use-checkpoint-opt_param-scheduler" },
     { has_decay, "with --lr-decay-style constant", "min-lr lr-decay-iters lr-decay-samples" },
+    { has_one_weight_decay, "with --start-weight-decay and --end-weight-decay", "weight-decay" },
     { has_wsd, "without --lr-decay-style WSD",
       "lr-wsd-decay-style lr-wsd-decay-iters lr-wsd-decay-samples" },
     { has_warmup, "without a warm-up", "lr-warmup-init" },
     { has_buckets, "without --overlap-grad-reduce", "ddp-bucket-size ddp-num-buckets" },
     { has_shards, "without --use-distributed-optimizer", "ddp-pad-buckets-for-high-nccl-busbw" },
+    { chooses_granularity, "with --recompute-activations", "recompute-granularity" },
     { has_graphs, "without --cuda-graph-impl", "cuda-graph-modules cuda-graph-warmup-steps" },
     { has_tensorboard, "without --tensorboard-dir",
       "tensorboard-log-interval tensorboard-queue-size log-timers-to-tensorboard "
@@ -259,6 +307,11 @@ static const struct {
       "log-world-size-to-tensorboard log-batch-size-to-tensorboard "
       "no-log-loss-scale-to-tensorboard disable-log-loss-scale-to-tensorboard "
       "no-log-learning-rate-to-tensorboard no-log-learnig-rate-to-tensorboard" },
+    { has_evaluation, "with --eval-iters 0", "eval-interval" },
+    { ends_documents,
+      "without --eod-mask-loss, --reset-attention-mask, --reset-position-ids or --fim-data",
+      "eod-token-id" },
+    { mixes_datasets, "without several datasets", "mid-level-dataset-surplus" },
     { has_trace, "without --trace-file", "trace-iterations" },
     { has_timers, "without --timing-log-level", "timing-log-option" },
     { has_signals, "with --no-exit-signal-handler", "exit-signal" },
@@ -319,6 +372,6 @@ void args_heard_tell_decay (const struct lr_config *lr, int64_t consumed, int64_
     if (consumed >= lr->decay)
         fprintf (out, "the decay of the learning rate is over: it stays at %g%s\n", lr->min, end);
     else
-        fprintf (out, "the decay of the learning rate ends in iteration %" PRId64 ", before the run: "
-                 "it stays at %g%s\n", iteration, lr->min, end);
+        fprintf (out, "the decay of the learning rate ends in iteration %" PRId64 ", before the "
+                 "run: it stays at %g%s\n", iteration, lr->min, end);
 }

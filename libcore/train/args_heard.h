@@ -19,8 +19,8 @@ struct run_config;
 void args_heard_tell (const struct run_config *c, FILE *out);
 
 /* What the learning rate does in the rest of a run.  A line where the decay is over before the end,
- * or has been from the beginning; else nothing.  'consumed' and 'last' are samples of the schedule at
- * the beginning and the end of the rest, 'iteration' is the one in which the decay ends.
+ * or has been from the beginning; else nothing.  'consumed' and 'last' are samples of the schedule
+ * at the beginning and the end of the rest, 'iteration' is the one in which the decay ends.
  */
 struct lr_config;
 void args_heard_tell_decay (const struct lr_config *lr, int64_t consumed, int64_t last,

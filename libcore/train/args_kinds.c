@@ -82,6 +82,8 @@ static const char no_random[] = "there is no state of random generators";
 static const char no_reports[] = "nothing is reported to anybody";
 static const char compression[]
     = "weights are trained as they are; there is megatron checkpoint convert";
+static const char fsdp_types[]
+    = "gradients have the types of --grad-reduce-in-bf16 and --main-grads-dtype";
 static const char no_faults[] = "faults are not injected";
 
 const struct args_other args_other_table[] = {
@@ -114,7 +116,6 @@ const struct args_other args_other_table[] = {
     INSTEAD ("decoder-seq-length", VALUE, "--seq-length N"),
     INSTEAD ("override-ckpt-iteration", VALUE, "--ckpt-step N"),
     INSTEAD ("fp8-param", FLAG, "--fp8-param-gather"),
-    INSTEAD ("no-position-embedding", FLAG, "--position-embedding-type none"),
     INSTEAD ("no-pad-vocab-size", FLAG, "--make-vocab-size-divisible-by 1, or "
              "--padded-vocab-size N"),
     INSTEAD ("disable-pad-vocab-size", FLAG, "--make-vocab-size-divisible-by 1, or "
@@ -548,12 +549,9 @@ const struct args_other args_other_table[] = {
     ABSENT ("kitchen-config-file", FLAG, float8),
     ABSENT ("kitchen-recipe-number", FLAG, float8),
     ABSENT ("fp4-format", VALUE, float4),
-    BUT ("megatron-fsdp-main-params-dtype", VALUE, "fp32", "gradients have the type "
-         "that --main-grads-dtype says"),
-    BUT ("megatron-fsdp-main-grads-dtype", VALUE, "fp32|auto",
-         "gradients have the type that --main-grads-dtype says"),
-    BUT ("megatron-fsdp-grad-comm-dtype", VALUE, "fp32|auto",
-         "gradients have the type that --main-grads-dtype says"),
+    BUT ("megatron-fsdp-main-params-dtype", VALUE, "fp32", fsdp_types),
+    BUT ("megatron-fsdp-main-grads-dtype", VALUE, "fp32|auto", fsdp_types),
+    BUT ("megatron-fsdp-grad-comm-dtype", VALUE, "fp32|auto", fsdp_types),
     BUT ("moe-dispatch-fwd-dtype", VALUE, "bf16", "tokens travel in the type of the "
          "activations"),
     BUT ("moe-combine-bwd-dtype", VALUE, "bf16", "tokens travel in the type of the "
@@ -606,7 +604,7 @@ const struct args_other args_other_table[] = {
     ABSENT ("perform-rl-step", FLAG, "the model is trained on tokens alone"),
     ABSENT ("logits-load-dir", VALUE, "the model is trained on tokens alone"),
     ABSENT ("modelopt-enabled", FLAG, "the model is trained on tokens alone"),
-    ABSENT ("enable-gpt-oss", FLAG, "the model is trained on tokens alone"),
+    ABSENT ("enable-gpt-oss", FLAG, "there is --position-embedding-type yarn"),
     ABSENT ("export-kv-cache-quant", FLAG, compression),
     ABSENT ("export-real-quant-cfg", VALUE, compression),
     ABSENT ("export-quant-cfg", VALUE, compression),

@@ -115,6 +115,8 @@ const struct train_arg train_arg_table[] = {
               "queries, keys and values have biases though --disable-bias-linear"),
     TEXT_ROW ("position-embedding-type", positions, "learned_absolute", "NAME",
               "learned_absolute, rope, yarn or none (default learned_absolute)"),
+    FLAG_ROW ("no-position-embedding", no_positions,
+              "no learned positions: wants another --position-embedding-type"),
     FLAG_ROW ("use-rotary-position-embeddings", rotary_positions,
               "--position-embedding-type rope"),
     REAL_ROW ("rotary-base", rotary_base, 1, 1e12, 10000,

@@ -205,6 +205,9 @@ static int set_positions (const struct train_args *args, struct model_config *m,
     rope_config_init (&m->rope);
     if (find_positions (args, m, err) < 0)
         return -1;
+    if (args->no_positions && m->positions == MODEL_LEARNED)
+        return mg_error_set (err, EINVAL, "--no-position-embedding wants "
+                             "--position-embedding-type rope, yarn or none");
     if (args->rope_scaling && m->positions != MODEL_ROPE && !args->latent)
         return mg_error_set (err, EINVAL, "--use-rope-scaling wants --position-embedding-type "
                              "rope");

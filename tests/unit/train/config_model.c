@@ -51,6 +51,8 @@ static void test_refusals (void)
         { { "--position-embedding-type", "relative" }, "want learned_absolute, rope, yarn or" },
         { { "--no-rope-freq", "2" }, "--no-rope-freq wants --position-embedding-type rope" },
         { { "--position-embedding-type", "rope", "--no-rope-freq", "[1,1,1,2]" }, "want 0 or 1" },
+        { { "--no-position-embedding" }, "wants --position-embedding-type rope, yarn or none" },
+        { { "--use-rope-scaling" }, "--use-rope-scaling wants --position-embedding-type rope" },
         { { "--position-embedding-type", "yarn", "--use-rope-scaling" }, "exclude each other" },
         { { "--position-embedding-type", "yarn", "--rotary-interleaved" },
           "excludes --rotary-interleaved" },
@@ -140,6 +142,8 @@ static void test_positions (void)
             && m.positions == MODEL_ROPE && m.rope.scaling == ROPE_LLAMA3 && m.rope.factor == 4
             && m.rope.original == 8192 && m.rope.low == 1 && m.rope.high == 4,
         "Llama 3.1's scaling %s", err.text);
+    ok (MAKE (m, "--position-embedding-type=rope", "--no-position-embedding") == 0
+            && m.positions == MODEL_ROPE, "no learned positions");
     ok (MAKE (m, "--position-embedding-type=rope", "--use-rope-scaling",
               "--rope-scaling-low-freq-factor=2", "--rope-scaling-high-freq-factor=3",
               "--rope-scaling-original-max-position-embeddings=64") == 0
