@@ -241,9 +241,9 @@ int train_arg_set (const struct train_arg *row, const char *value, struct train_
  * value counts.  The data that --per-split-data-args-path names stands in the lists of
  * --train-data-path ... afterwards.  Arguments of files (--args-file) come first, in the order of
  * the files; before them those of the model that is loaded, with --use-checkpoint-args, which the
- * others must not contradict.  -1, EINVAL or ERANGE (or what reading a file says) and a text on the first that is
- * wrong.  The arguments point into argv, and into files that train_args_clear() frees, also after
- * a failure.
+ * others must not contradict.  -1, EINVAL or ERANGE (or what reading a file says) and a text on the
+ * first that is wrong.  The arguments point into argv, and into files that train_args_clear()
+ * frees, also after a failure.
  */
 int train_args_parse (int argc, char **argv, struct train_args *args,
                       struct mg_error *err);
