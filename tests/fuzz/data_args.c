@@ -45,7 +45,8 @@ static void run (const uint8_t *bytes, size_t size)
     for (int i = 0; i < SPLIT_NUM_PARTS; i++) {
         const struct args_file *a = data->part[i], *b = again->part[i];
 
-        fuzz_check (!a == !b && (!a || (a->count > 0 && a->count == b->count && !a->word[a->count])),
+        fuzz_check (!a == !b, "part %d is another", i);
+        fuzz_check (!a || (a->count > 0 && a->count == b->count && !a->word[a->count]),
                     "part %d has other words", i);
         for (int k = 0; a && k < a->count; k++)
             fuzz_check (strcmp (a->word[k], b->word[k]) == 0, "word %d is another", k);
