@@ -256,11 +256,10 @@ int train_arg_set (const struct train_arg *row, const char *value, struct train_
  * those of the model that is loaded, with --use-checkpoint-args, which the others must not
  * contradict.  Those of Megatron-LM that have no row here are accepted or refused by args_other.h
  * and stay in args->others.  A list may stand in brackets, "[a b]".  The data that
- * --per-split-data-args-path names stands in the lists of --train-data-path ... afterwards.
- * -1, EINVAL or ERANGE (or what reading a file says) and a text: of all that are refused, or else
- * of the first that is
- * wrong.  The arguments point into argv, and into files that train_args_clear() frees, also after
- * a failure.
+ * --per-split-data-args-path names stands in the lists of --train-data-path ... afterwards.  -1,
+ * EINVAL or ERANGE (or what reading a file says) and a text: of all that are refused, or else of
+ * the first that is wrong.  The arguments point into argv, and into files that train_args_clear()
+ * frees, also after a failure.
  */
 int train_args_parse (int argc, char **argv, struct train_args *args,
                       struct mg_error *err);

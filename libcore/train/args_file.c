@@ -172,25 +172,39 @@ error:
     return NULL;
 }
 
-struct args_file *args_file_read (const char *path, struct mg_error *err)
+char *args_file_bytes (const char *path, size_t max, size_t *size, struct mg_error *err)
 {
-    struct args_file *f = NULL;
-    char *text = malloc (ARGS_FILE_MAX + 1);
-    int fd = text ? open (path, O_RDONLY | O_CLOEXEC) : -1;
-    ssize_t size = fd >= 0 ? durable_read_full (fd, text, ARGS_FILE_MAX + 1) : -1;
+    char *bytes = malloc (max + 1);
+    int fd = bytes ? open (path, O_RDONLY | O_CLOEXEC) : -1;
+    ssize_t n = fd >= 0 ? durable_read_full (fd, bytes, max + 1) : -1;
 
-    if (!text)
+    if (!bytes)
         mg_error_set (err, ENOMEM, "%s: out of memory", path);
-    else if (size < 0)
+    else if (n < 0)
         mg_error_set (err, errno, "cannot %s %s: %s", fd < 0 ? "open" : "read", path,
                       strerror (errno));
-    else
-        f = args_file_parse (path, text, (size_t)size, err);
     if (fd >= 0) {
         int saved_errno = errno;
         close (fd);
         errno = saved_errno;
     }
+    if (n < 0) {
+        free (bytes);
+        return NULL;
+    }
+    *size = (size_t)n;
+    return bytes;
+}
+
+struct args_file *args_file_read (const char *path, struct mg_error *err)
+{
+    struct args_file *f;
+    size_t size;
+    char *text = args_file_bytes (path, ARGS_FILE_MAX, &size, err);
+
+    if (!text)
+        return NULL;
+    f = args_file_parse (path, text, size, err);
     free (text);
     return f;
 }

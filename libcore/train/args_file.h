@@ -34,6 +34,12 @@ struct args_file *args_file_read (const char *path, struct mg_error *err);
 struct args_file *args_file_parse (const char *path, const char *text, size_t size,
                                    struct mg_error *err);
 
+/* The bytes of a file, or of a pipe to its end, at most 'max': more than 'max' are cut after one
+ * more.  NULL with an errno of open() or read() or ENOMEM, and a text that names the path.  The
+ * caller frees the result.
+ */
+char *args_file_bytes (const char *path, size_t max, size_t *size, struct mg_error *err);
+
 /* NULL is allowed. */
 void args_file_destroy (struct args_file *file);
 

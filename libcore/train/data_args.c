@@ -1,14 +1,11 @@
 /* data_args.c - from JSON to the words of three lists */
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <jansson.h>
 
-#include "libcore/checkpoint/durable.h"
 #include "libcore/train/data_args.h"
 
 /* A copy of a word, which the caller frees: a string as it is, a number in digits.  NULL and a text
@@ -30,6 +27,11 @@ static char *copy_word (const char *path, const char *key, const json_t *value,
     }
     if (!word)
         mg_error_set (err, ENOMEM, "%s: out of memory", path);
+    else if (word[strspn (word, " \t\n\v\f\r")] == '\0') {
+        mg_error_set (err, EINVAL, "%s: \"%s\" has a word that is empty", path, key);
+        free (word);
+        word = NULL;
+    }
     return word;
 }
 
@@ -181,24 +183,13 @@ struct data_args *data_args_parse (const char *path, const char *text, size_t si
 
 struct data_args *data_args_read (const char *path, struct mg_error *err)
 {
-    struct data_args *data = NULL;
-    char *text = malloc (DATA_ARGS_MAX + 1);
-    int fd = text ? open (path, O_RDONLY | O_CLOEXEC) : -1;
-    ssize_t size = fd >= 0 ? durable_read_full (fd, text, DATA_ARGS_MAX + 1) : -1;
+    struct data_args *data;
+    size_t size;
+    char *text = args_file_bytes (path, DATA_ARGS_MAX, &size, err);
 
     if (!text)
-        mg_error_set (err, ENOMEM, "%s: out of memory", path);
-    else if (size < 0)
-        mg_error_set (err, errno, "cannot %s %s: %s", fd < 0 ? "open" : "read", path,
-                      strerror (errno));
-    else
-        data = data_args_parse (path, text, (size_t)size, err);
-    if (fd >= 0) {
-        int saved_errno = errno;
-
-        close (fd);
-        errno = saved_errno;
-    }
+        return NULL;
+    data = data_args_parse (path, text, size, err);
     free (text);
     return data;
 }

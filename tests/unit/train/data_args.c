@@ -63,6 +63,7 @@ static void test_bad (void)
         { "{\"train\": 5}", "\"train\" is neither a list nor a string" },
         { "{\"train\": [[\"a\"]]}", "neither a string nor a number" },
         { "{\"train\": []}", "\"train\" has no word" },
+        { "{\"test\": [\"a\", \" \"]}", "\"test\" has a word that is empty" },
         { "{\"valid\": \"  \"}", "\"valid\" has no word" },
         { "{\"train\": \"a\", \"train\": \"b\"}", "no JSON" },
     };
