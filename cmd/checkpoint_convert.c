@@ -439,6 +439,24 @@ static int write_foreign (const struct request *request, struct source *s, struc
     return rc;
 }
 
+/* Does the directory hold checkpoints?  What a killed run has left does not count: temporary names,
+ * and our own iteration without the latest file, which is written last.
+ */
+static bool has_checkpoint (const char *dir)
+{
+    const bool latest = store_read_latest (dir, &(int64_t){ 0 }, NULL) == 0 || errno != ENOENT;
+    struct store_entry *entries;
+    bool found = false;
+    size_t n;
+
+    if (store_scan (dir, &entries, &n, NULL) < 0)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        found |= entries[i].kind != STORE_TMP && (latest || entries[i].iteration != 0);
+    free (entries);
+    return found;
+}
+
 /* Never beside others: with the latest file the new one would hide them.  A run that has not
  * saved yet holds the directory.
  */
@@ -447,16 +465,12 @@ static int write_checkpoint (const struct request *request, const struct source 
                              struct mg_error *err)
 {
     int heads = s->known ? s->config.num_heads : request->heads, rc;
-    struct store_entry *entries;
     struct dirlock *lock;
-    size_t n = 0;
 
     if (durable_make_dirs (request->output, err) < 0
         || !(lock = dirlock_take (request->output, err)))
         return -1;
-    if (store_scan (request->output, &entries, &n, NULL) == 0)
-        free (entries);
-    if (n > 0)
+    if (has_checkpoint (request->output))
         rc = mg_error_set (err, EEXIST, "%s: checkpoints are there already",
                            request->output);
     else

@@ -5,11 +5,13 @@
  */
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cmd/cmd.h"
 #include "cmd/data.h"
+#include "libcore/base/parse.h"
 
 /* In the order of --help, closed by a row without a name. */
 static const struct cmd_part parts[] = {
@@ -139,6 +141,24 @@ static int set_no_special_tokens (void *target, const struct cmd_option *option,
     return 0;
 }
 
+static int set_vocab_size (void *target, const struct cmd_option *option,
+                           const char *what, const char *value, struct mg_error *err)
+{
+    (void)option;
+    return parse_int (what, value, 1, INT32_MAX,
+                      &((struct data_tokenizer *)target)->files.vocab_size, err);
+}
+
+static int set_null_eod (void *target, const struct cmd_option *option,
+                         const char *what, const char *value, struct mg_error *err)
+{
+    struct tokenizer_files *files = &((struct data_tokenizer *)target)->files;
+
+    (void)option;
+    files->has_eod = true;
+    return parse_int (what, value, 0, INT32_MAX - 1, &files->eod, err);
+}
+
 static int set_merge_file (void *target, const struct cmd_option *option,
                            const char *what, const char *value, struct mg_error *err)
 {
@@ -149,7 +169,7 @@ static int set_merge_file (void *target, const struct cmd_option *option,
 
 const struct cmd_option data_tokenizer_options[] = {
     { "tokenizer-type", NULL, "TYPE",
-      "ByteLevel (default), GPT2BPETokenizer or HuggingFaceTokenizer", NULL,
+      "ByteLevel (default), GPT2BPETokenizer, HuggingFaceTokenizer or NullTokenizer", NULL,
       set_tokenizer_type },
     { "vocab-file", NULL, "FILE", "vocabulary of GPT2BPETokenizer, encoder.json", NULL,
       set_vocab_file },
@@ -161,6 +181,10 @@ const struct cmd_option data_tokenizer_options[] = {
     { "tokenizer-hf-no-include-special-tokens", NULL, NULL,
       "put no tokens around a text, such as one that begins it", NULL,
       set_no_special_tokens },
+    { "vocab-size", NULL, "N", "tokens of NullTokenizer, which are numbers", NULL,
+      set_vocab_size },
+    { "null-tokenizer-eod-id", NULL, "ID", "its end of document, default the last token", NULL,
+      set_null_eod },
     { NULL, NULL, NULL, NULL, NULL, NULL },
 };
 

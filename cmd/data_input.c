@@ -5,31 +5,43 @@
  * where there is one, the line.
  */
 
-#include <ctype.h>
 #include <errno.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "cmd/data_input.h"
+#include "cmd/data_packed.h"
+#include "libcore/data/json_text.h"
 
 enum { PIECE = 1 << 14 }; /* bytes read at once where lines do not matter */
 
-static bool ends_in (const char *text, const char *ending)
+/* Whether text[0, n) ends in one of the names, up to NULL, whatever their case; the bytes of that
+ * name, else 0. */
+static size_t find_ending (const char *text, size_t n, const char *const *names)
 {
-    size_t n = strlen (text);
-    size_t m = strlen (ending);
+    for (; *names; names++) {
+        size_t m = strlen (*names);
 
-    return n >= m && strcmp (text + n - m, ending) == 0;
+        if (n >= m && strncasecmp (text + n - m, *names, m) == 0)
+            return m;
+    }
+    return 0;
 }
 
 enum input_format input_format_by_name (const char *path)
 {
-    if (ends_in (path, ".jsonl") || ends_in (path, ".json"))
-        return INPUT_JSONL;
-    return INPUT_TEXT;
+    static const char *const packed[] = { ".gz", ".bz2", ".xz", ".zst", ".zstd", NULL };
+    static const char *const lines[] = { ".jsonl", ".ndjson", ".jsonlines", ".json", NULL };
+    size_t n = strlen (path);
+
+    n -= find_ending (path, n, packed);
+    return find_ending (path, n, lines) > 0 ? INPUT_JSONL : INPUT_TEXT;
 }
 
 static bool is_blank (const char *line, size_t size)
@@ -41,24 +53,6 @@ static bool is_blank (const char *line, size_t size)
     return true;
 }
 
-static FILE *open_input (const char *path, struct mg_error *err)
-{
-    FILE *f = fopen (path, "re");
-
-    if (!f)
-        mg_error_set (err, errno, "cannot open %s: %s", path, strerror (errno));
-    return f;
-}
-
-/* Reading stopped: at the end of the file, or for another reason (no memory for a line
- * is one that ferror does not tell)? */
-static int check_end (FILE *f, const char *path, struct mg_error *err)
-{
-    if (ferror (f) || !feof (f))
-        return mg_error_set (err, errno, "cannot read %s: %s", path, strerror (errno));
-    return 0;
-}
-
 static int end_document (const struct input_sink *sink, size_t key, struct mg_error *err)
 {
     if (sink->end_sequence (sink->arg, key, err) < 0)
@@ -66,9 +60,10 @@ static int end_document (const struct input_sink *sink, size_t key, struct mg_er
     return sink->end_document (sink->arg, key, err);
 }
 
-static int read_pieces (FILE *f, const char *path, const struct input_sink *sink,
+static int read_pieces (struct data_packed *in, const struct input_sink *sink,
                         struct mg_error *err)
 {
+    FILE *f = data_packed_stream (in);
     char piece[PIECE];
     bool empty = true;
     size_t size;
@@ -78,14 +73,15 @@ static int read_pieces (FILE *f, const char *path, const struct input_sink *sink
             return -1;
         empty = false;
     }
-    if (check_end (f, path, err) < 0)
+    if (data_packed_check (in, err) < 0)
         return -1;
     return empty ? 0 : end_document (sink, 0, err);
 }
 
-static int read_lines (FILE *f, const char *path, enum input_cut cut,
-                       const struct input_sink *sink, struct mg_error *err)
+static int read_lines (struct data_packed *in, enum input_cut cut, const struct input_sink *sink,
+                       struct mg_error *err)
 {
+    FILE *f = data_packed_stream (in);
     bool have_text = false; /* the document under way has a line that is not blank */
     bool after_blank = false;
     bool empty = true;
@@ -107,7 +103,7 @@ static int read_lines (FILE *f, const char *path, enum input_cut cut,
         after_blank = blank;
         empty = false;
     }
-    if (check_end (f, path, err) < 0)
+    if (data_packed_check (in, err) < 0)
         goto done;
     rc = empty ? 0 : end_document (sink, 0, err);
 done:
@@ -118,16 +114,16 @@ done:
 int input_read_text (const char *path, enum input_cut cut, const struct input_sink *sink,
                      struct mg_error *err)
 {
-    FILE *f;
+    struct data_packed *in;
     int rc;
 
-    if (!(f = open_input (path, err)))
+    if (!(in = data_packed_open (path, err)))
         return -1;
     if (cut == INPUT_CUT_NONE)
-        rc = read_pieces (f, path, sink, err);
+        rc = read_pieces (in, sink, err);
     else
-        rc = read_lines (f, path, cut, sink, err);
-    fclose (f);
+        rc = read_lines (in, cut, sink, err);
+    data_packed_close (in);
     return rc;
 }
 
@@ -162,11 +158,9 @@ static int put_string (const json_t *string, size_t key, const struct input_sink
 }
 
 /* The document of one key of one line. */
-static int put_value (const json_t *object, const char *name, size_t key,
+static int put_value (const json_t *value, const char *name, size_t key,
                       const struct input_sink *sink, struct mg_error *err)
 {
-    const json_t *value = json_object_get (object, name);
-
     if (!value)
         return mg_error_set (err, EINVAL, "no key \"%.60s\"", name);
     if (!json_is_string (value) && !json_is_array (value))
@@ -188,34 +182,29 @@ static int put_value (const json_t *object, const char *name, size_t key,
     return sink->end_document (sink->arg, key, err);
 }
 
-/* Jansson quotes the input, which may hold anything. */
-static int json_failed (json_error_t *fault, struct mg_error *err)
-{
-    for (char *p = fault->text; *p; p++) {
-        if (iscntrl ((unsigned char)*p))
-            *p = ' ';
-    }
-    return mg_error_set (err, EINVAL, "no JSON object on this line: %s (at byte %d)",
-                         fault->text, fault->position);
-}
-
 int input_parse_line (const char *line, size_t size, char *const *keys, size_t num_keys,
                       const struct input_sink *sink, struct mg_error *err)
 {
-    json_error_t fault;
-    json_t *object;
-    int rc = 0;
+    struct json_text_fault fault;
+    json_t **values, *other;
+    int rc;
 
     if (is_blank (line, size))
         return 0;
-    if (!(object = json_loadb (line, size, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL,
-                                &fault)))
-        return json_failed (&fault, err);
-    if (!json_is_object (object))
-        rc = mg_error_set (err, EINVAL, "%s, want an object", json_type_name (object));
+    if (!(values = calloc (num_keys + 1, sizeof (*values))))
+        return mg_error_set (err, ENOMEM, "out of memory");
+    rc = json_text_members (line, size, keys, num_keys, values, &other, &fault);
+    if (rc < 0)
+        mg_error_set (err, errno, "no JSON object on this line: %s (at byte %zu)", fault.what,
+                      fault.at + 1);
+    else if (other)
+        rc = mg_error_set (err, EINVAL, "%s, want an object", json_type_name (other));
     for (size_t key = 0; rc == 0 && key < num_keys; key++)
-        rc = put_value (object, keys[key], key, sink, err);
-    json_decref (object);
+        rc = put_value (values[key], keys[key], key, sink, err);
+    for (size_t key = 0; key < num_keys; key++)
+        json_decref (values[key]);
+    json_decref (other);
+    free (values);
     return rc;
 }
 
@@ -225,17 +214,66 @@ int input_read_lines (const char *path, input_line_f *take, void *arg,
     size_t number = 0;
     char *line = NULL;
     size_t room = 0;
+    struct data_packed *in;
     ssize_t size;
-    FILE *f;
     int rc = 0;
 
-    if (!(f = open_input (path, err)))
+    if (!(in = data_packed_open (path, err)))
         return -1;
-    while (rc == 0 && (size = getline (&line, &room, f)) > 0)
+    while (rc == 0 && (size = getline (&line, &room, data_packed_stream (in))) > 0)
         rc = take (arg, path, ++number, line, size, err);
     if (rc == 0)
-        rc = check_end (f, path, err);
+        rc = data_packed_check (in, err);
     free (line);
-    fclose (f);
+    data_packed_close (in);
     return rc;
+}
+
+/* A pipe can be read only once. */
+static bool is_regular (const char *path)
+{
+    struct stat st;
+
+    return stat (path, &st) == 0 && S_ISREG (st.st_mode);
+}
+
+int input_check (const char *path, struct mg_error *err)
+{
+    struct data_packed *in;
+
+    if (!is_regular (path)) {
+        if (access (path, R_OK) < 0)
+            return mg_error_set (err, errno, "cannot open %s: %s", path, strerror (errno));
+        return 0;
+    }
+    if (!(in = data_packed_open (path, err)))
+        return -1;
+    data_packed_close (in);
+    return 0;
+}
+
+bool input_is_compressed (const char *path)
+{
+    struct data_packed *in = is_regular (path) ? data_packed_open (path, NULL) : NULL;
+    bool compressed = in && data_packed_compressed (in);
+
+    data_packed_close (in);
+    return compressed;
+}
+
+bool input_looks_like_json (const char *path)
+{
+    struct data_packed *in = is_regular (path) ? data_packed_open (path, NULL) : NULL;
+    struct json_text_fault fault;
+    bool looks = false;
+    char line[PIECE];
+    json_t *value;
+
+    if (in && fgets (line, sizeof (line), data_packed_stream (in)) && line[0] == '{') {
+        value = json_text_parse (line, strlen (line), 0, &fault);
+        looks = json_is_object (value);
+        json_decref (value);
+    }
+    data_packed_close (in);
+    return looks;
 }

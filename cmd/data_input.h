@@ -2,6 +2,7 @@
 #ifndef CMD_DATA_INPUT_H
 #define CMD_DATA_INPUT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "megatron/error.h"
@@ -32,8 +33,19 @@ struct input_sink {
 typedef int input_line_f (void *arg, const char *path, size_t number, const char *line,
                           size_t size, struct mg_error *err);
 
-/* Format of a file by its name: JSON lines for .jsonl and .json, else plain text. */
+/* Format of a file by its name: JSON lines for .jsonl, .ndjson, .jsonlines and .json, in letters of
+ * any case and also before .gz, .bz2, .xz and .zst; else plain text. */
 enum input_format input_format_by_name (const char *path);
+
+/* Find out before any file is read that one is not there, or cannot be decompressed here
+ * (data_packed.h): -1 with errno and a text.  Of a pipe, only that it may be read. */
+int input_check (const char *path, struct mg_error *err);
+
+/* true if it is a compressed file; a pipe is none */
+bool input_is_compressed (const char *path);
+
+/* true if the first line of the file is a JSON object; a pipe has none */
+bool input_looks_like_json (const char *path);
 
 /* Read a plain text into key 0, each document one sequence. */
 int input_read_text (const char *path, enum input_cut cut, const struct input_sink *sink,

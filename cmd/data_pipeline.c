@@ -135,7 +135,7 @@ static int read_sources (struct pipeline *r, struct mg_error *err)
     return -1;
 }
 
-/* Bytes of all sources, 0 if one cannot tell (a pipe). */
+/* Bytes of all sources, 0 if one cannot tell (a pipe, compressed data). */
 static int64_t total_bytes (const struct data_pipeline *p)
 {
     int64_t total = 0;
@@ -143,7 +143,8 @@ static int64_t total_bytes (const struct data_pipeline *p)
     for (size_t i = 0; i < p->num_sources; i++) {
         struct stat st;
 
-        if (stat (p->sources[i].path, &st) < 0 || !S_ISREG (st.st_mode))
+        if (stat (p->sources[i].path, &st) < 0 || !S_ISREG (st.st_mode)
+            || input_is_compressed (p->sources[i].path))
             return 0;
         total += st.st_size;
     }

@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "cmd/data_pool.h"
+#include "libcore/base/thread.h"
 #include "libcore/base/timed.h"
 
 struct place {
@@ -76,7 +77,7 @@ static int start_worker (struct worker *worker, struct data_pool *pool,
         return -1;
     sigfillset (&all);
     pthread_sigmask (SIG_SETMASK, &all, &before);
-    rc = pthread_create (&worker->thread, NULL, work, worker);
+    rc = thread_create (&worker->thread, work, worker);
     pthread_sigmask (SIG_SETMASK, &before, NULL);
     if (rc == 0)
         return 0;

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cmd/data.h"
 #include "cmd/data_pipeline.h"
@@ -228,7 +227,7 @@ static int set_workers (void *target, const struct cmd_option *option, const cha
 }
 
 static const struct cmd_option tokenize_options[] = {
-    { "input", NULL, "FILE,...", "plain text, or JSON lines if named *.jsonl or *.json",
+    { "input", NULL, "FILE,...", "plain text, or JSON lines if named *.jsonl, *.ndjson or *.json",
       NULL, set_input },
     { "output-prefix", NULL, "PREFIX", "write PREFIX_KEY_document.bin and .idx", NULL,
       set_output_prefix },
@@ -255,13 +254,25 @@ static void print_help (const struct cmd_option_table *tables, int ntables)
     cmd_options_help (tables, ntables);
 }
 
+/* Files whose name makes them plain text, and whose first line is JSON. */
+static void note_json (const struct request *r)
+{
+    for (size_t i = 0; r->format == INPUT_AUTO && i < r->inputs.count; i++) {
+        const char *path = r->inputs.items[i];
+
+        if (format_of (r, i) == INPUT_TEXT && input_looks_like_json (path))
+            fprintf (stderr, "megatron: data tokenize: note: %s begins with a JSON object and is "
+                     "taken for plain text by its name; --input-format jsonl reads its lines as "
+                     "JSON\n", path);
+    }
+}
+
 /* All files are looked for before the first is read. */
 static int check_inputs (const struct list *inputs, struct mg_error *err)
 {
     for (size_t i = 0; i < inputs->count; i++) {
-        if (access (inputs->items[i], R_OK) < 0)
-            return mg_error_set (err, errno, "cannot open %s: %s", inputs->items[i],
-                                 strerror (errno));
+        if (input_check (inputs->items[i], err) < 0)
+            return -1;
     }
     return 0;
 }
@@ -300,10 +311,13 @@ static int run_job (struct data_writer *writer, const struct request *r,
     for (size_t i = 0; i < r->inputs.count; i++)
         sources[i] = (struct data_source){ r->inputs.items[i], format_of (r, i), r->cut };
     pipeline.sources = sources;
-    if (check_inputs (&r->inputs, err) == 0
-        && data_writer_open (writer, r->prefix, r->keys.items, r->keys.count, err) == 0
+    if (check_inputs (&r->inputs, err) < 0)
+        goto done;
+    note_json (r);
+    if (data_writer_open (writer, r->prefix, r->keys.items, r->keys.count, err) == 0
         && data_pipeline_run (&pipeline, writer, err) == 0)
         rc = data_writer_finish (writer, err);
+done:
     free (sources);
     return rc;
 }

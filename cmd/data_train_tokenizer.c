@@ -127,7 +127,7 @@ static int set_input_format (void *target, const struct cmd_option *option,
 }
 
 static const struct cmd_option train_options[] = {
-    { "", NULL, "FILE...", "plain text, or JSON lines if named *.jsonl or *.json", NULL,
+    { "", NULL, "FILE...", "plain text, or JSON lines if named *.jsonl, *.ndjson or *.json", NULL,
       set_input },
     { "vocab-size", NULL, "N", "tokens, with the 256 bytes and special tokens", NULL,
       set_vocab_size },

@@ -29,7 +29,7 @@ bool doctor_check_slurm (json_t *findings);
 void doctor_check_machine (json_t *findings);
 
 /* The same, and what only a task of a step sees: did the plugin and PMIx reach it, is the
- * command the one that 'version' was printed by?
+ * command the one that 'version' was printed by, does MASTER_ADDR have an address?
  */
 void doctor_check_task (json_t *findings, const char *version);
 

@@ -6,17 +6,20 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <netdb.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "config.h"
 #include "cmd/doctor.h"
 #include "libcore/base/module.h"
+#include "libcore/base/timed.h"
 #include "megatron/version.h"
 
 enum { NOFILE_LEAST = 1024, SHM_LEAST_MB = 64 };
@@ -215,6 +218,56 @@ static void check_cpus (json_t *findings)
                     threads ? threads : "");
 }
 
+/* A look-up that a slow name server may hold up. */
+struct lookup {
+    char name[256];
+    int rc;
+    char address[64];
+};
+
+enum { LOOKUP_SECONDS = 15 };
+
+static void look_up (void *arg)
+{
+    struct lookup *lookup = arg;
+    struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *found = NULL;
+
+    lookup->rc = getaddrinfo (lookup->name, NULL, &hints, &found);
+    if (lookup->rc == 0)
+        getnameinfo (found->ai_addr, found->ai_addrlen, lookup->address,
+                     sizeof (lookup->address), NULL, 0, NI_NUMERICHOST);
+    if (found)
+        freeaddrinfo (found);
+}
+
+/* Does MASTER_ADDR lead somewhere?  Only programs of PyTorch want it. */
+static void check_master (json_t *findings)
+{
+    static const char advice[] = "PyTorch programs wait for it: give it an address on every "
+                                 "node (DNS, /etc/hosts), or set master_addr in plugstack.conf; "
+                                 "where a user has set it, unset it";
+    const char *name = getenv ("MASTER_ADDR");
+    struct lookup *lookup = name && *name ? calloc (1, sizeof (*lookup)) : NULL;
+
+    if (!lookup)
+        return;
+    snprintf (lookup->name, sizeof (lookup->name), "%s", name);
+    if (timed_call (look_up, lookup, LOOKUP_SECONDS) < 0) {
+        doctor_add (findings, DOCTOR_WARN, "master", advice,
+                    "the look-up of MASTER_ADDR %.80s took longer than %d s", name,
+                    LOOKUP_SECONDS);
+        return; // the look-up goes on, and uses its memory
+    }
+    if (lookup->rc == 0)
+        doctor_add (findings, DOCTOR_OK, "master", NULL, "MASTER_ADDR %.80s is %s", name,
+                    lookup->address);
+    else
+        doctor_add (findings, DOCTOR_WARN, "master", advice,
+                    "MASTER_ADDR %.80s has no address here: %s", name,
+                    gai_strerror (lookup->rc));
+    free (lookup);
+}
+
 void doctor_check_machine (json_t *findings)
 {
     check_library (findings);
@@ -245,5 +298,6 @@ void doctor_check_task (json_t *findings, const char *version)
         doctor_add (findings, DOCTOR_FAIL, "pmix",
                     "install Slurm's PMIx plugin (mpi_pmix.so) on this node",
                     "the step has no PMIx, without which ranks do not find each other");
+    check_master (findings);
     doctor_check_machine (findings);
 }

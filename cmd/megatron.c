@@ -1,8 +1,9 @@
 /* megatron.c - main of the one command: find the subcommand, run it
  *
  * Before a subcommand runs, the process gets three open standard streams, standard error whose
- * lines are written whole, and the handler of SIGBUS.  A write beyond the limit of file sizes is an
- * error of write() and no signal.  Output that could not be written makes the exit status 1.
+ * lines are written whole, the handler of SIGBUS, and those of the signals that end a command.
+ * A write beyond the limit of file sizes is an error of write() and no signal.  Output that could
+ * not be written makes the exit status 1.
  */
 
 #include <fcntl.h>
@@ -12,9 +13,11 @@
 #include <string.h>
 
 #include "config.h"
+#include "cmd/cleanup.h"
 #include "cmd/cmd.h"
 #include "cmd/fault.h"
 #include "cmd/waiting.h"
+#include "libcore/base/c_locale.h"
 #include "libcore/base/nearest.h"
 #include "libcore/train/output.h"
 #include "megatron/version.h"
@@ -118,8 +121,10 @@ int main (int argc, char **argv)
 
     if (keep_streams () < 0)
         return 1;
+    c_locale_enter (); // whatever a library that is loaded later may set
     buffer_errors ();
     fault_watch ();
+    cleanup_watch ();
     signal (SIGXFSZ, SIG_IGN);
     if (argc < 2) {
         fprintf (stderr, "megatron: a command is missing, see megatron --help\n");

@@ -229,7 +229,7 @@ int plan_run_model (const struct plan_model_part *part, void *request, int argc,
     }
     else if (train_args_read (num_rest, rest, &args, &err) < 0
              || part->check (request, &args, &err) < 0)
-        status = plan_usage_error (argv[0], &err);
+        status = plan_refuse (argv[0], &args, &err);
     else if (part->show (request, common.json, &args, &err) < 0) {
         fprintf (stderr, "megatron: %s\n", err.text);
         status = PLAN_IMPOSSIBLE;
@@ -237,6 +237,11 @@ int plan_run_model (const struct plan_model_part *part, void *request, int argc,
     train_args_clear (&args);
     free (words);
     return status;
+}
+
+int plan_refuse (const char *part, const struct train_args *args, const struct mg_error *err)
+{
+    return cmd_part_usage ("plan", part, args->others.refusal ? args->others.refusal : err->text);
 }
 
 /* What no model can do without. */

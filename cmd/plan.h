@@ -103,6 +103,16 @@ void plan_shortest (double value, char text[32]);
 /* One line on standard error for a mistake on the command line; returns CMD_USAGE. */
 int plan_usage_error (const char *part, const struct mg_error *err);
 
+/* The same where megatron train's arguments have been read: all that they say of what is
+ * refused.
+ */
+int plan_refuse (const char *part, const struct train_args *args, const struct mg_error *err);
+
+/* "megatron plan check -- ARGUMENT...": what a run would say of its arguments.  argv[0] to argv[own
+ * - 1] are the part and its options, argv[own] is "--".  Returns the exit status.
+ */
+int plan_check_arguments (int own, int argc, char **argv);
+
 /* One line, no newline: "dense tp 4 x cp 1 x dp 2 x pp 2, expert etp 1 x ...".  A data
  * size that is not known without a world is "?".
  */

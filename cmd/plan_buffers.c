@@ -414,7 +414,7 @@ int plan_buffers (int argc, char **argv)
     else if (!r.params
              && (train_args_read (num_rest, rest, &args, &err) < 0
                  || check_model (&args, &err) < 0))
-        status = plan_usage_error (argv[0], &err);
+        status = plan_refuse (argv[0], &args, &err);
     else
         status = show (&r, common.json, &args);
     train_args_clear (&args);

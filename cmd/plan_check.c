@@ -67,10 +67,13 @@ static int check_rules (const struct plan *plan, geometry_report_f report, void 
 
 static void print_help (const struct cmd_option_table *tables, int ntables)
 {
-    printf ("Usage: megatron plan check [OPTION...]\n\n"
+    printf ("Usage: megatron plan check [OPTION...]\n"
+            "       megatron plan check [--world-size N] [--json] -- ARGUMENT...\n\n"
             "Check the parallel sizes and what else is given of a model: print both grids\n"
             "and succeed, or print every broken rule, one a line, on standard error and\n"
-            "fail. Rules that need what is not given are left out.\n\n");
+            "fail. Rules that need what is not given are left out.\n"
+            "With --, check the arguments of a run as megatron train would take them, and\n"
+            "list by kind those of Megatron-LM that are not there.\n\n");
     cmd_options_help (tables, ntables);
 }
 
@@ -131,7 +134,12 @@ int plan_check (int argc, char **argv)
         { plan_common_options, &common },
     };
     struct mg_error err;
+    int own = 1;
 
+    while (own < argc && strcmp (argv[own], "--") != 0)
+        own++;
+    if (own < argc)
+        return plan_check_arguments (own, argc, argv);
     geometry_init (&plan.geometry);
     margs_init (&plan.args);
     plan.args.own = true;

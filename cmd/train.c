@@ -8,6 +8,7 @@
 
 #include "cmd/cmd.h"
 #include "cmd/open_files.h"
+#include "libcore/checkpoint/leftover.h"
 #include "libcore/train/train.h"
 
 static const char usage[]
@@ -20,6 +21,7 @@ static volatile sig_atomic_t failure_status;
 static void leave (int signal)
 {
     (void)signal;
+    leftover_remove_open ();
     _exit (failure_status);
 }
 
@@ -32,8 +34,14 @@ static void expect_sigterm (int status)
 
     failure_status = status;
     sigemptyset (&action.sa_mask);
-    if (sigaction (SIGTERM, NULL, &before) == 0 && before.sa_handler == SIG_DFL)
+    if (sigaction (SIGTERM, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
         sigaction (SIGTERM, &action, NULL);
+}
+
+/* Why the run failed: a message that refuses many arguments is longer than an error can be. */
+static const char *reason (const struct train_args *args, const struct mg_error *err)
+{
+    return args->others.refusal ? args->others.refusal : err->text;
 }
 
 int cmd_train (int argc, char **argv)
@@ -69,7 +77,7 @@ int cmd_train (int argc, char **argv)
     } else {
         status = train_failure_status (t);
         if (train_should_report (t, &err))
-            fprintf (stderr, "megatron train: %s\n", err.text);
+            fprintf (stderr, "megatron train: %s\n", reason (&args, &err));
         fflush (NULL);
         if (ferror (stdout) && !freopen ("/dev/null", "w", stdout)) // the error above is told
             clearerr (stdout);

@@ -23,10 +23,10 @@ size_t kern_op_size (enum kern_op op)
 
 int kern_run (const struct kernels *k, const struct kern_call *call, struct mg_error *err)
 {
-    if (k->tape)
-        return kern_tape_take (k->tape, k, call, err);
     if (k->taker)
         return k->taker->take (k->taker->arg, k, call, err);
+    if (k->tape)
+        return kern_tape_add (k->tape, k, call, err);
     return k->ops->run[call->op](k, call->args, call->stream, err);
 }
 

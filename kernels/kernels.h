@@ -2,8 +2,7 @@
  *
  * An operation (op) has one argument struct, struct kern_NAME, and one row in KERN_OPS.  A call
  * is data: the op, its arguments, the stream (struct kern_call).  Every call goes through
- * kern_run().  If the kernels have no tape, kern_run() runs the call.  If they have a tape,
- * kern_run() hands the call to the tape (tape.h), which records the call and does not run it.
+ * kern_run(), which runs the call unless a graph takes it or a tape counts it (struct kernels).
  * kern_scratch() returns the scratch memory that a call needs.  kern_NAME() is kern_run() for one
  * op.  The ops of mixture-of-experts layers are in moe.h, which this header includes.
  *
@@ -652,15 +651,15 @@ struct kern_taker {
     void *arg;
 };
 
-/* A device's kernels: the table and whatever the backend keeps (primitive cache ...).  A caller
- * that wants calls measured copies this struct and sets 'tape' in the copy.  The device sets
- * 'taker' while a graph is captured (libcore/device/graph.h).
+/* A device's kernels: the table and whatever the backend keeps (primitive cache ...).  The device
+ * sets 'taker' while a graph is captured (libcore/device/graph.h), and 'tape' while work is planned
+ * (libcore/device/tape.h).
  */
 struct kernels {
     const struct kern_ops *ops;
     void *impl;
-    struct kern_tape *tape;         /* records the calls; NULL: calls run ... */
-    const struct kern_taker *taker; /* ... or go there */
+    const struct kern_taker *taker; /* takes the calls; NULL: nobody does, and they run, ... */
+    struct kern_tape *tape;         /* ... or are counted here; NULL: they are not */
 };
 
 struct kern_call {
@@ -669,7 +668,7 @@ struct kern_call {
     struct mg_stream *stream;
 };
 
-/* Run the call, or hand it to the tape or the taker of 'k' if there is one. */
+/* Run the call, or hand it to the taker or the tape of 'k' if there is one. */
 int kern_run (const struct kernels *k, const struct kern_call *call, struct mg_error *err);
 
 /* *bytes = the scratch memory that the call uses besides its operands.  The pointers among the

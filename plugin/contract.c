@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "libcore/topo/environment.h"
 #include "plugin/contract.h"
@@ -42,9 +43,10 @@ const struct contract_var contract_vars[CONTRACT_NUM_VARS] = {
     { .name = "WORLD_SIZE", .kind = CONTRACT_WORLD },
     { .name = "LOCAL_RANK", .kind = CONTRACT_LOCAL_RANK },
     { .name = "LOCAL_WORLD_SIZE", .kind = CONTRACT_LOCAL_SIZE },
-    { .name = "MASTER_ADDR", .kind = CONTRACT_MASTER_ADDR },
-    { .name = "MASTER_PORT", .kind = CONTRACT_MASTER_PORT },
-    { .name = "CUDA_DEVICE_MAX_CONNECTIONS", .kind = CONTRACT_CONNECTIONS, .keep = true },
+    { .name = "MASTER_ADDR", .kind = CONTRACT_MASTER_ADDR, .keep = true },
+    { .name = "MASTER_PORT", .kind = CONTRACT_MASTER_PORT, .keep = true },
+    { .name = "CUDA_DEVICE_MAX_CONNECTIONS", .kind = CONTRACT_CONNECTIONS, .keep = true,
+      .hand_on = true },
 };
 
 /* All five axes, also those that a short order string leaves out. */
@@ -106,6 +108,12 @@ int contract_value (const struct contract *c, const struct contract_var *var,
     else
         snprintf (value, CONTRACT_VALUE_MAX, "%d", number (c, var));
     return 1;
+}
+
+bool contract_is_loopback (const char *addr)
+{
+    return strcasecmp (addr, "localhost") == 0 || strncmp (addr, "127.", 4) == 0
+           || strcmp (addr, "::1") == 0;
 }
 
 /* FNV-1a, so that neighbouring steps and jobs do not get neighbouring ports. */

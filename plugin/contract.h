@@ -45,7 +45,8 @@ struct contract_var {
     } kind;
     bool expert; /* the axis is one of the expert grid */
     enum mg_axis axis;
-    bool keep; /* a value that the user has set stays */
+    bool keep;    /* a value that the user has set stays; an empty one is none */
+    bool hand_on; /* to an srun, sbatch or salloc inside the task */
 };
 enum { CONTRACT_NUM_VARS = 25 };
 extern const struct contract_var contract_vars[CONTRACT_NUM_VARS];
@@ -58,6 +59,9 @@ extern const char contract_mark[];
  */
 int contract_value (const struct contract *c, const struct contract_var *var,
                     char value[CONTRACT_VALUE_MAX]);
+
+/* Is 'addr' certain to lead every node to itself: "localhost" or an address of the loopback? */
+bool contract_is_loopback (const char *addr);
 
 /* MASTER_PORT of a step: base + a hash of job and step, below base + CONF_PORT_SPAN. */
 int contract_master_port (int base, unsigned job, unsigned step);

@@ -1,7 +1,8 @@
 /* spank_megatron.c - SPANK's hooks, by context; what they do is in submit.c and step.c
  *
  * Each hook passes on to the file of its context: submit.c in the user's command, step.c in
- * slurmstepd.  If a hook fails, the job fails and the node stays up.
+ * slurmstepd.  If a hook fails, the job fails and the node stays up.  Hooks run in the C locale,
+ * whatever the locale of the user's command is.
  */
 
 #include <stddef.h>
@@ -12,6 +13,7 @@
 #include <slurm/spank.h>
 
 #include "config.h"
+#include "libcore/base/c_locale.h"
 #include "plugin/plugin.h"
 #include "plugin/step.h"
 #include "plugin/submit.h"
@@ -27,10 +29,13 @@ static struct plugin plugin;
 
 static int option_given (int val, const char *text, int remote)
 {
+    locale_t before = c_locale_enter ();
+
     if (remote)
         step_option (&plugin, val, text);
     else
         submit_option (&plugin, val, text);
+    c_locale_leave (before);
     return 0;
 }
 
@@ -55,7 +60,7 @@ static int register_options (spank_t sp)
     return 0;
 }
 
-int slurm_spank_init (spank_t sp, int ac, char **av)
+static int init (spank_t sp, int ac, char **av)
 {
     spank_context_t context = spank_context ();
 
@@ -75,32 +80,53 @@ int slurm_spank_init (spank_t sp, int ac, char **av)
     return register_options (sp);
 }
 
+int slurm_spank_init (spank_t sp, int ac, char **av)
+{
+    locale_t before = c_locale_enter ();
+    int rc = init (sp, ac, av);
+
+    c_locale_leave (before);
+    return rc;
+}
+
 int slurm_spank_init_post_opt (spank_t sp, int ac, char **av)
 {
+    locale_t before = c_locale_enter ();
+
     (void)sp, (void)ac, (void)av;
     if (spank_context () == S_CTX_LOCAL || spank_context () == S_CTX_ALLOCATOR)
         submit_post_opt (&plugin);
+    c_locale_leave (before);
     return 0;
 }
 
 int slurm_spank_local_user_init (spank_t sp, int ac, char **av)
 {
+    locale_t before = c_locale_enter ();
+
     (void)ac, (void)av;
     submit_user_init (&plugin, sp);
+    c_locale_leave (before);
     return 0;
 }
 
 int slurm_spank_task_init (spank_t sp, int ac, char **av)
 {
+    locale_t before = c_locale_enter ();
+
     (void)ac, (void)av;
     step_task_init (&plugin, sp);
+    c_locale_leave (before);
     return 0;
 }
 
 int slurm_spank_exit (spank_t sp, int ac, char **av)
 {
+    locale_t before = c_locale_enter ();
+
     (void)sp, (void)ac, (void)av;
     if (spank_context () == S_CTX_LOCAL)
         submit_exit (&plugin);
+    c_locale_leave (before);
     return 0;
 }

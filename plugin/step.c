@@ -14,6 +14,7 @@
 #include <slurm/spank.h>
 
 #include "libcore/base/parse.h"
+#include "libcore/topo/order.h"
 #include "libcore/topo/place.h"
 #include "plugin/contract.h"
 #include "plugin/nodes.h"
@@ -156,6 +157,16 @@ static int logical_rank (const struct task *t, int *rank, struct mg_error *err)
     return 0;
 }
 
+/* Has the task a value already that is not empty? */
+static bool is_set (spank_t sp, const char *name)
+{
+    char *text = get_env (sp, name);
+    bool set = text && *text;
+
+    free (text);
+    return set;
+}
+
 static int export_contract (spank_t sp, const struct contract *c, struct mg_error *err)
 {
     for (int i = 0; i < CONTRACT_NUM_VARS; i++) {
@@ -163,14 +174,30 @@ static int export_contract (spank_t sp, const struct contract *c, struct mg_erro
         char value[CONTRACT_VALUE_MAX];
         spank_err_t rc;
 
-        if (!contract_value (c, var, value))
+        if ((var->keep && is_set (sp, var->name)) || !contract_value (c, var, value))
             continue;
-        rc = spank_setenv (sp, var->name, value, !var->keep);
-        if (rc != ESPANK_SUCCESS && !(var->keep && rc == ESPANK_ENV_EXISTS))
+        rc = spank_setenv (sp, var->name, value, 1);
+        if (rc != ESPANK_SUCCESS)
             return mg_error_set (err, EIO, "%s cannot be set: %s", var->name,
                                  spank_strerror (rc));
     }
     return 0;
+}
+
+/* Task 0 warns of a MASTER_ADDR of the user's that cannot lead all nodes to rank 0. */
+static void check_master (spank_t sp, const struct task *t, const char *first,
+                          const char *addr)
+{
+    char *text = t->first == 0 ? get_env (sp, "MASTER_ADDR") : NULL;
+    char printable[80];
+
+    if (text && strcmp (text, addr) != 0 && nodes_count (t->nodes) > 1
+        && (contract_is_loopback (text) || nodes_find (t->nodes, text) > 0)) {
+        order_copy_printable (printable, text, sizeof (printable));
+        slurm_spank_log ("megatron: warning: MASTER_ADDR was set to %s and stays, but rank 0 is "
+                         "on node %.80s; unset it to get %.80s", printable, first, addr);
+    }
+    free (text);
 }
 
 /* What srun could not check: it does not know where the components of a heterogeneous step
@@ -221,6 +248,8 @@ static int set_environment (const struct plugin *p, spank_t sp, const struct tas
         rc = check_placement (p, t, grid, err);
         if (rc == 0)
             rc = export_contract (sp, &c, err);
+        if (rc == 0)
+            check_master (sp, t, first, addr);
     }
     grid_destroy (grid);
     return rc;

@@ -114,7 +114,7 @@ static void clean_environment (struct plugin *p)
     if (!getenv (contract_mark) || !getenv ("SLURM_STEP_ID")) // not inside such a task
         return;
     for (int i = 0; i < CONTRACT_NUM_VARS; i++) {
-        if (!contract_vars[i].keep)
+        if (!contract_vars[i].hand_on)
             unsetenv (contract_vars[i].name);
     }
 }

@@ -48,29 +48,9 @@ sleepers() {
     [ "$(sleeper_pids | wc -l)" = "$1" ]
 }
 
-# listening DIR: each TCP socket on which a process of the cluster waits, as ADDRESS:PORT
-# NAME, numbers as the kernel writes them.
-listening() {
-    local p
-    cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | awk '$4 == "0A" { print $10, $2 }' \
-        | sort >"$TEST_DIR/.sockets"
-    for p in $(grep -lzxFs "SLURM_CONF=$1/slurm.conf" /proc/[0-9]*/environ | cut -d/ -f3) \
-            $(stepd_pids "$1"); do # from Slurm 24.11 on they overwrite their environment
-        find "/proc/$p/fd" -lname 'socket:*' -printf '%l\n' 2>/dev/null | tr -dc '0-9\n' \
-            | sort | join - "$TEST_DIR/.sockets" \
-            | sed "s/^[0-9]* //; s/\$/ $(cat "/proc/$p/comm" 2>/dev/null)/"
-    done | sort -u
-}
-
-# own_address: an address of this machine that is not on the loopback.
-own_address() {
-    awk '/32 host LOCAL/ && last !~ /^127/ { print last; exit } { last = $2 }' \
-        /proc/net/fib_trie 2>/dev/null
-}
-
-# connects ADDRESS PORT
-connects() {
-    (exec 3<>"/dev/tcp/$1/$2") 2>/dev/null
+# words: what start has said, without that it has no network namespace (t0011 has when).
+words() {
+    grep -v '^slurm-cluster: no network namespace ' <<<"$err"
 }
 
 system_files() {
@@ -84,7 +64,7 @@ locker=$!
 first=$(mktemp -d "${TMPDIR:-/tmp}/mgslurm.XXXXXX")
 at_exit "'$cluster' stop '$first'"
 run timeout 200 "$cluster" start "$first" -N 1
-is "$status:$err" "0:" "a cluster starts while /tmp is locked"
+is "$status:$(words)" "0:" "a cluster starts while /tmp is locked"
 run "$cluster" stop "$first"
 is "$status:$err" "0:" "and stops"
 kill $locker
@@ -102,6 +82,23 @@ run sbatch --wait -N2 -o job.out job
 is "$status" 0 "sbatch --wait works"
 is "$(cat job.out)" $'step\nstep' "and its step ran"
 
+# ---- its commands
+cp -R "$MG_SRCDIR/contrib/cluster/bin" other
+run env PATH="$TEST_DIR/other:$PATH" srun -Q -n1 true
+is "$status:$err" "0:" "srun works with the commands of another checkout before its own"
+run env PATH="$TEST_DIR/other" SLURM_CONF=/nonexistent/slurm.conf sinfo
+is "$status:$err" "127:$TEST_DIR/other/sinfo: sinfo is not installed" \
+    "a command that is not there is told"
+mkdir next
+printf '#!/bin/sh\necho "$0 $*"\n' >next/sinfo
+chmod 755 next/sinfo
+run env PATH="$TEST_DIR/other:$TEST_DIR/next:$PATH" SLURM_CONF=/nonexistent/slurm.conf sinfo a "b  c"
+is "$status:$out" "0:$TEST_DIR/next/sinfo a b  c" "without a cluster they are those behind them in PATH"
+run "$cluster" run "$first" sh -c 'echo $SLURM_CONF; exit 3'
+is "$status:$out:$err" "3:$first/slurm.conf:" "run runs any command"
+run "$cluster" run "$first"
+is "$status" 2 "but wants one"
+
 # ---- a second one beside it
 second=$(mktemp -d "${TMPDIR:-/tmp}/mgslurm.XXXXXX")
 at_exit "'$cluster' stop '$second'"
@@ -113,45 +110,18 @@ is "$(cat gpus)" $'0,1 0,1\n0,1 0,1' "it hands out pretended GPUs"
 run srun -Q -N4 true
 is "$status" 0 "the first still works"
 
-# ---- nothing is offered to the network
-names=localhost
-[ "$(getent ahosts "$(uname -n)" | awk '{ print $1 }' | sort -u)" = 127.0.0.1 ] \
-    || names=srun # its ports follow the host's name, as slurm-cluster says
-srun -Q -N2 --mpi=pmix "$TEST_DIR/sleeper" 300 >/dev/null 2>&1 &
-srun_pid=$!
-ok 'wait_until "sleepers 2"' "a step with PMIx runs"
-listening "$first" >listening
-for name in slurmctld slurmd slurmstepd srun; do
-    ok "grep -q ' $name\$' listening" "$name listens"
-done
-is "$(grep -v "^0100007F:\| $names\$" listening)" "" "and all of them on 127.0.0.1 only"
-address=$(own_address)
-if [ -n "$address" ]; then
-    open='' closed=''
-    for port in $(grep -v " $names\$" listening | sed 's/.*:\(....\) .*/\1/' | sort -u); do
-        connects 127.0.0.1 $((16#$port)) || closed+=" $((16#$port))"
-        connects "$address" $((16#$port)) && open+=" $((16#$port))"
-    done
-    is "$closed" "" "each port can be reached through the loopback"
-    is "$open" "" "no port can be reached through $address"
-else
-    skip 2 "this machine has no address but those of the loopback"
-fi
-scancel -u "$(id -u)"
-wait $srun_pid
-wait_until "sleepers 0"
-
 # ---- another user, who knows the ports and lies about who he is
 as_nobody() {
     setpriv --reuid=65534 --regid=65534 --clear-groups env HOME=/ "$@"
 }
 
 # attack CONFIGURATION [NAME=VALUE]...: nine commands at the same time; prints those that
-# succeed.
+# succeed.  Only root brings another user into the network namespace.
 attack() {
     local conf=$1 i
     shift
-    local -a attacker=(as_nobody timeout 120 env SLURM_CONF="$evil/$conf.conf" "$@")
+    local -a attacker=("$cluster" run "$first" setpriv --reuid=65534 --regid=65534
+        --clear-groups env HOME=/ timeout 120 env SLURM_CONF="$evil/$conf.conf" "$@")
     for i in "srun -Q -N1 touch $evil/step" "sbatch -o /dev/null --wrap 'touch $evil/batch'" \
             "srun -Q --jobid=$job --overlap touch $evil/step" "scancel $job" \
             "scancel -f -s KILL $job" "scontrol update NodeName=n3 State=DRAIN Reason=x" \
@@ -236,6 +206,16 @@ kill -KILL "$(stepd_pids "$first" | head -n 1)"
 kill -KILL "$(cat "$first/slurmd-n1.pid")"
 kill -KILL "$(cat "$first/slurmctld.pid")"
 kill -KILL "$(cat "$first/munged.pid")"
+if [ -e "$first/namespace" ]; then
+    pid=$(cut -d ' ' -f 1 "$first/namespace")
+    kill -KILL "$pid"
+    wait_until "[ ! -e /proc/$pid/ns/net ]"
+    run srun -n1 true
+    is "$status:$err" "1:srun: the network namespace of the cluster in $first is lost; stop the \
+cluster" "a namespace that nothing keeps is told"
+else
+    skip 1 "there is no namespace here"
+fi
 ok "slurm_stop" "stop succeeds after a step, a slurmd, slurmctld and munged were killed"
 gone "$first" "first cluster"
 ok "sleepers 0" "no task is left"
@@ -308,7 +288,7 @@ END
 chmod 755 fake/slurmctld
 at_exit 'kill "$(cat "$TEST_DIR/taken")" 2>/dev/null'
 run env PATH="$TEST_DIR/fake:$PATH" "$cluster" start "$third" -N 1
-is "$status:$err" "0:" "start looks for other ports"
+is "$status:$(words)" "0:" "start looks for other ports"
 ok "[ -s taken ]" "when one was taken"
 run "$cluster" stop "$third"
 is "$status:$err" "0:" "the cluster stops"
@@ -320,21 +300,27 @@ if [ "$(id -u)" = 0 ] && setpriv --reuid=daemon --regid=daemon --clear-groups \
         test -r "$cluster" -a -x "$cluster" 2>/dev/null; then
     user=$(mktemp -d "${TMPDIR:-/tmp}/mgslurm.XXXXXX")
     chown daemon "$user"
+    none=$(mktemp -d "${TMPDIR:-/tmp}/mgnone.XXXXXX")
+    chmod 755 "$none"
+    at_exit "rm -rf '$none'"
     at_exit "as_user '$cluster' stop '$user'"
     cd / || bail_out "no /"
     as_user() {
         setpriv --reuid=daemon --regid=daemon --clear-groups env HOME=/ "$@"
     }
     run as_user "$cluster" start "$user" -N 2
-    is "$status:$err" "0:" "an ordinary user starts a cluster"
-    run as_user env SLURM_CONF="$user/slurm.conf" srun -Q -N2 id -un
+    is "$status:$(words)" "0:" "an ordinary user starts a cluster"
+    run as_user "$cluster" run "$user" srun -Q -N2 id -un
     is "$out" $'daemon\ndaemon' "and runs a step"
     sed 's,^\(Auth\|Cred\)Type=.*,\1Type=\L\1\E/none,; /^AuthInfo=/d; s,^Plug.*,,' \
-        "$user/slurm.conf" >/tmp/none.$$
-    chmod 644 /tmp/none.$$
-    run as_nobody timeout 120 env SLURM_CONF=/tmp/none.$$ srun -Q -N1 true
-    rm /tmp/none.$$
-    ok "[ $status -ne 0 ]" "which another user cannot"
+        "$user/slurm.conf" >"$none/slurm.conf"
+    chmod 644 "$none/slurm.conf"
+    enter=()
+    [ ! -e "$user/namespace" ] \
+        || enter=(nsenter --target "$(cut -d ' ' -f 1 "$user/namespace")" --net)
+    run "${enter[@]}" setpriv --reuid=65534 --regid=65534 --clear-groups env HOME=/ \
+        timeout 120 env SLURM_CONF="$none/slurm.conf" srun -Q -N1 true
+    ok "[ $status -ne 0 ]" "which another user cannot, even in its namespace"
     for command in stop env; do
         run "$cluster" $command "$user"
         is "$status:$out:$err" "1::slurm-cluster: $user: belongs to another user" \

@@ -66,8 +66,8 @@ formula() {
         }'
 }
 
-[ -n "${MG_LONG:-}" ] && all_pp=(1 2 3 4 5 6 7 8) || all_pp=(1 2 4 8)
-[ -n "${MG_LONG:-}" ] && all_vpp=(1 2 3 4) || all_vpp=(1 2 4)
+long && all_pp=(1 2 3 4 5 6 7 8) || all_pp=(1 2 4 8)
+long && all_vpp=(1 2 3 4) || all_vpp=(1 2 4)
 shapes=0 fewer= growing= unequal= unsteady=
 for pp in "${all_pp[@]}"; do
     for vpp in "${all_vpp[@]}"; do

@@ -11,7 +11,7 @@
 [ -f "$MG_BUILDDIR/plugin/.libs/megatron.so" ] || skip_all "the plugin is not part of this build"
 command -v perl >/dev/null || skip_all "perl is not installed"
 echo 'LaunchParameters=use_interactive_step' > extra.conf
-slurm_start 4 8 --conf "$TEST_DIR/extra.conf"
+slurm_start 4 8 --conf "$TEST_DIR/extra.conf" --plugin-args master_addr=%n
 
 unset MEGATRON_MODULE_DIR # ours, but not the plugin's
 
@@ -121,9 +121,21 @@ is "$(cut -d: -f 6 <<<"$out" | sort -u | wc -l)" 1 "and one port"
 # ---- what is the user's stays the user's -------------------------------------------
 
 # shellcheck disable=SC2016
-run env CUDA_DEVICE_MAX_CONNECTIONS=8 RANK=77 MASTER_ADDR=elsewhere srun -Q -n2 \
-    --megatron-tp=2 sh -c 'echo $CUDA_DEVICE_MAX_CONNECTIONS $RANK $MASTER_ADDR'
-is "$(sort <<<"$out")" $'8 0 n0\n8 1 n0' "CUDA_DEVICE_MAX_CONNECTIONS is kept, ranks are not"
+run env CUDA_DEVICE_MAX_CONNECTIONS=8 RANK=77 MASTER_ADDR=elsewhere MASTER_PORT=5 srun -Q -n2 \
+    --megatron-tp=2 sh -c 'echo $CUDA_DEVICE_MAX_CONNECTIONS $RANK $MASTER_ADDR $MASTER_PORT'
+is "$(sort <<<"$out")$err" $'8 0 elsewhere 5\n8 1 elsewhere 5' \
+    "CUDA_DEVICE_MAX_CONNECTIONS and MASTER_ are kept, ranks are not"
+# shellcheck disable=SC2016
+run env MASTER_ADDR= MASTER_PORT=5 srun -Q -w n1,n2 -n2 --megatron-tp=2 \
+    --megatron-placement=allow sh -c 'echo $MASTER_ADDR $MASTER_PORT'
+is "$out$err" $'n1 5\nn1 5' "an empty one is not, and each is by itself"
+for addr in 127.0.0.1 n2; do
+    # shellcheck disable=SC2016
+    run env MASTER_ADDR=$addr srun -Q -w n1,n2 -n2 --megatron-pp=2 sh -c 'echo $MASTER_ADDR'
+    is "$out" "$addr"$'\n'"$addr" "MASTER_ADDR=$addr is kept, too"
+    like "$err" "^[^"$'\n'"]*megatron: warning: MASTER_ADDR was set to $addr and stays, but rank 0 is on \
+node n1; unset it to get n1\$" "and told in a line, as rank 0 is not there"
+done
 # shellcheck disable=SC2016
 run srun -Q -n2 --megatron-pp=2 sh -c 'echo ${CUDA_DEVICE_MAX_CONNECTIONS:-none}'
 is "$out" $'none\nnone' "no CUDA_DEVICE_MAX_CONNECTIONS without tp and cp"

@@ -222,7 +222,7 @@ cannot hold tp 7919 x cp 1 x pp 1 = 7919; use -n 7919" "$verdict tasks: $text" ;
 nodes, the first \(ranks 4-7\) on nodes 0 and 1 of the step; use [^"$'\n'"]*$" "crosses nodes: $text" ;;
         *) bail_out "verdict $verdict" ;;
     esac
-    if [ -n "${MG_LONG:-}" ] && [[ $verdict == [1-9]* ]]; then
+    if long && [[ $verdict == [1-9]* ]]; then
         wait_until '[ -z "$(squeue -h -t R,CG -o %A)" ]'
         count "$command" "$@"
         is "$out" " $verdict $verdict" "and so many run: $text"

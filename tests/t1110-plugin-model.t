@@ -129,7 +129,7 @@ done < cases
 is "$(next_job)" "$((first + 1))" "$refusals refusals did not use up one job number"
 # Steps take their time: a part of them, and all with MG_LONG; the jobs below have others.
 limit=25
-[ -z "${MG_LONG:-}" ] || limit=60
+! long || limit=60
 while IFS='|' read -r head words; do
     read -r verdict n sizes <<<"$head"
     [ "$verdict" = good ] && [ $((limit--)) -gt 0 ] || continue

@@ -64,7 +64,7 @@ layout() {
     [ -n "$want" ] || is "$err" "" "and nothing is said"
     checks=$((checks + 1))
     [ -n "$want" ] || return
-    [ $checks -le 8 ] || [ -n "${MG_LONG:-}" ] || return
+    [ $checks -le 8 ] || long || return
     slurm_settle
     run srun --mpi=none "${sizes[@]}" "$@" true
     like "$status:$err" '^0:srun: megatron: warning: [0-9]+ of [^'$'\n'']*$' "by default: one warning"

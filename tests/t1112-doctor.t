@@ -165,10 +165,16 @@ is "$status:$(grep -c '^n[0-2]$' <<<"$out")" \
 run "$megatron" doctor --nodes 'n[0,2]'
 is "$(grep -E '^n[0-2]$' <<<"$out" | sort | tr '\n' ' ')$(grep -cE '^  ok +plugin +the plugin gave this task' <<<"$out")" \
     "n0 n2 2" "two nodes, where the plugin is"
+is "$(grep -cE '^  ok +master +MASTER_ADDR 127\.0\.0\.1 is 127\.0\.0\.1' <<<"$out")" 2 \
+    "whose MASTER_ADDR has an address"
 printf '#!/bin/sh\nexec %s doctor --json\n' "$megatron" > job
 run sbatch -W -N3 --ntasks-per-node=2 -o job.out job
 is "$(grep -o '"where":"n[0-2]"' job.out | sort | tr '\n' ' ')" '"where":"n0" "where":"n1" "where":"n2" ' \
     "inside a job: its nodes, one task each"
+echo "optional $plugin master_addr=%n.invalid" > "$SLURM_DIR/plugstack.conf"
+run "$megatron" doctor --nodes n1
+told "a MASTER_ADDR without an address" master warn \
+    'MASTER_ADDR n1\.invalid has no address here: [^'$'\n'']+'$'\n'' +-> PyTorch programs wait for it'
 echo "optional $plugin placement=maybe" > "$SLURM_DIR/plugstack.conf"
 run "$megatron" doctor
 told "a bad word in the real plugstack.conf" plugstack fail 'placement: "maybe" is not allow, warn or refuse'

@@ -6,7 +6,9 @@
 
 golden=$MG_SHARED/golden/14_hf
 [ -r "$golden/llama/config.json" ] || skip_all "no reference data in $MG_SHARED"
-command -v jq >/dev/null || skip_all "no jq"
+for tool in jq python3; do
+    command -v $tool >/dev/null || skip_all "no $tool"
+done
 
 header() {
     tail -c +9 "$1" | head -c $(($(od -An -tu8 -N8 "$1")))
@@ -17,21 +19,38 @@ bytes() {
     tail -c +$((9 + $(od -An -tu8 -N8 "$1") + $2)) "$1" | head -c $(($3 - $2))
 }
 
-# tensors FILE...: a line for each tensor of the files, with its checksum
+cat >read-tensors <<'END'
+"""read-tensors list FILE...: a line for each tensor of the files, with its checksum
+read-tensors pieces FILE: the ranges of the data that standard input has, FROM TO a line"""
+import hashlib, json, struct, sys
+
+def read (path):
+    whole = open (path, "rb").read ()
+    size = struct.unpack ("<Q", whole[:8])[0]
+    return json.loads (whole[8:8 + size]), memoryview (whole)[8 + size:]
+
+if sys.argv[1] == "list":
+    for path in sys.argv[2:]:
+        header, data = read (path)
+        for name, t in header.items ():
+            if name != "__metadata__":
+                begin, end = t["data_offsets"]
+                print (name, t["dtype"] + json.dumps (t["shape"], separators = (",", ":")),
+                       hashlib.sha256 (data[begin:end]).hexdigest ())
+else:
+    data = read (sys.argv[2])[1]
+    for line in sys.stdin:
+        begin, end = map (int, line.split ())
+        sys.stdout.buffer.write (data[begin:end])
+END
 tensors() {
-    local file name what from to
-    for file; do
-        while read -r name what from to; do
-            echo "$name $what $(bytes "$file" "$from" "$to" | sha256sum | cut -d' ' -f1)"
-        done < <(header "$file" | jq -r 'del(.__metadata__) | to_entries[] | .value as $v
-            | "\(.key) \($v.dtype)\($v.shape | tostring) \($v.data_offsets[0]) \($v.data_offsets[1])"')
-    done | sort
+    python3 "$TEST_DIR/read-tensors" list "$@" | sort
 }
 
 # remake IN OUT FILTER: the tensors that a jq filter makes of those of a file.  Each has a list 'from'
 # of ranges of the old data.
 remake() {
-    local list header from to
+    local list header
     list=$(header "$1" | jq -c "del (.__metadata__) | map_values (.from = [.data_offsets]) | $3"'
         | reduce to_entries[] as $t ([0, {}]; .[0] as $at
             | (.[0] + ([$t.value.from[] | .[1] - .[0]] | add)) as $next
@@ -42,9 +61,7 @@ remake() {
     {
         printf "\\$(printf %o $((${#header} % 256)))\\$(printf %o $((${#header} / 256 % 256)))"
         printf "\\$(printf %o $((${#header} / 65536)))\\0\\0\\0\\0\\0%s" "$header"
-        while read -r from to; do
-            bytes "$1" "$from" "$to"
-        done < <(jq -r '.[].from[] | "\(.[0]) \(.[1])"' <<<"$list")
+        jq -r '.[].from[] | "\(.[0]) \(.[1])"' <<<"$list" | python3 "$TEST_DIR/read-tensors" pieces "$1"
     } >"$2"
 }
 

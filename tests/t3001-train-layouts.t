@@ -8,12 +8,13 @@
 mpi_available || skip_all "no MPI"
 tokenized_text 40
 
-# tp pp dp microbatches [sp]; the long run takes more of them and up to 16 ranks.
+# tp pp dp microbatches [sp]; and some of these with up to 16 ranks, all in the long run
 layouts=("2 1 1 2" "1 2 1 3" "1 1 2 1" "2 2 2 2" "4 1 1 1" "1 4 1 5" "3 1 1 2" "2 1 1 2 sp"
          "4 2 1 3 sp")
-[ "${MG_LONG:-0}" = 1 ] \
-    && layouts+=("1 3 2 4" "2 4 2 3" "4 2 2 1" "4 4 1 6" "2 2 4 2" "1 1 16 1" "6 2 1 2"
-                 "1 12 1 13" "12 1 1 1" "6 1 2 2 sp" "2 2 4 2 sp" "12 1 1 1 sp")
+seed_draws
+some 2 "1 3 2 4" "2 4 2 3" "4 2 2 1" "4 4 1 6" "2 2 4 2" "1 1 16 1" "6 2 1 2" "1 12 1 13" "12 1 1 1" \
+    "6 1 2 2 sp" "2 2 4 2 sp" "12 1 1 1 sp"
+layouts+=("${some[@]}")
 
 for layout in "${layouts[@]}"; do
     read -r tp pp dp m sp <<<"$layout"

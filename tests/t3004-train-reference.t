@@ -61,25 +61,27 @@ layouts() {
     done
 }
 
+seed_draws
 model layers=2 hidden=18 heads=2 dim=7 ffn=26 seq=13 positions=15 vocab=101 tied=0 micro=2 \
     global=6 batches=3 lr=5e-3 warmup=2 decay=0.1 clip=0.5 beta2=0.95 seed=11
 compare "untied, one rank" "${train[@]}"
 layouts "2 1 1" "1 2 1" "1 1 3" "2 2 1"
-[ "${MG_LONG:-0}" != 1 ] || layouts "2 2 3"
+! long || layouts "2 2 3"
 
 model layers=3 hidden=15 heads=3 dim=5 ffn=21 seq=9 positions=9 vocab=37 tied=1 micro=1 \
     global=7 batches=2 lr=3e-3 warmup=0 decay=0.01 clip=0.05 beta2=0.95 seed=12
 compare "tied, a microbatch without weight, one rank" "${train[@]}"
 layouts "3 1 1" "1 3 1" "3 1 1 --sequence-parallel"
-[ "${MG_LONG:-0}" != 1 ] || layouts "1 1 7" "3 3 1"
+some 1 "1 1 7" "3 3 1"
+layouts "${some[@]}"
 
 # every token alike: microbatches and ranks have masks of different weight, some of none
 model layers=2 hidden=12 heads=2 dim=6 ffn=20 seq=7 positions=7 vocab=29 tied=1 micro=1 \
     global=12 batches=2 lr=4e-3 warmup=0 decay=0.05 clip=0.3 beta2=0.95 seed=14 per-token=1
 compare "per token, one rank" "${train[@]}"
 layouts "2 1 1" "1 2 1" "1 1 3" "2 2 1" "2 1 2 --overlap-grad-reduce --ddp-bucket-size 500"
-[ "${MG_LONG:-0}" != 1 ] \
-    || layouts "1 1 12" "2 2 3" "1 2 2 --pipeline-model-parallel-layout E|t|t|L"
+some 1 "1 1 12" "2 2 3" "1 2 2 --pipeline-model-parallel-layout E|t|t|L"
+layouts "${some[@]}"
 
 model layers=1 hidden=5 heads=1 dim=3 ffn=2 seq=1 positions=1 vocab=2 tied=1 micro=3 \
     global=3 batches=1 lr=1e-2 warmup=1 decay=0 clip=1e9 beta2=0.95 seed=13

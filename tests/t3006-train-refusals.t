@@ -53,14 +53,12 @@ refuse 2 '--lr: "fast" is not a number' "no number" megatron train "${args[@]}" 
 refuse 2 "--seed wants a value" "no value" megatron train "${args[@]}" --seed
 refuse 2 "--data-path and --batches exclude" "two sources" megatron train "${args[@]}" --batches x
 
-refuse 2 "--use-flash-attn of Megatron-LM changes nothing here .*: leave it out" "needless" \
-    megatron train "${args[@]}" --use-flash-attn
-refuse 2 "--optimizer of Megatron-LM is not available in this version: " "not available" \
+refuse 2 "--use-flash-attn of Megatron-LM changes nothing here .*: --strict-arguments refuses" "needless" \
+    megatron train "${args[@]}" --use-flash-attn --strict-arguments
+refuse 2 "--optimizer muon of Megatron-LM is not available in this version: " "not available" \
     megatron train "${args[@]}" --optimizer muon
-refuse 2 "--moe-enable-deepep of Megatron-LM is not available in this version: " "a library for GPUs" \
-    megatron train "${args[@]}" --num-experts 8 --moe-enable-deepep
-refuse 2 "--moe-token-dispatcher-type flex is not available: DeepEP" "another" \
-    megatron train "${args[@]}" --num-experts 8 --moe-token-dispatcher-type flex
+refuse 2 "2 arguments are refused: --optimizer sgd \(.*\); --fp8-format hybrid \(" "several at once" \
+    megatron train "${args[@]}" --optimizer sgd --manual-gc --fp8-format hybrid
 
 # ---- experts
 refuse 2 "ep 2 needs experts, and there is no --num-experts" "expert-parallel ranks of a dense model" \
@@ -89,8 +87,6 @@ refuse 2 "cuda-graph-modules moe needs experts, and there is no --num-experts" "
     megatron train "${args[@]}" --cuda-graph-impl local --cuda-graph-modules attn moe
 refuse 2 "a graph of whole layers captures experts, which needs moe-expert-capacity-factor" "experts" \
     megatron train "${args[@]}" --num-experts 8 --external-cuda-graph
-refuse 2 "--optimizer-cuda-graph of Megatron-LM is not available in this version: an update reads" "updates" \
-    megatron train "${args[@]}" --optimizer-cuda-graph
 
 # ---- what does not fit together
 refuse 2 "global-batch-size 4 is not a multiple of micro-batch-size 3 x dp 1 = 3; use 3 or 6" "batch sizes" \

@@ -66,10 +66,10 @@ for layout in "2 2 2" "1 2 3"; do
 done
 
 # ---- at random; the long run takes more, up to 16 ranks, primes among them
-RANDOM=31
+seed_draws
 tps=(1 1 2 3 5 7) pps=(1 1 2 3 5) dps=(1 1 2 3 5 7 11 13)
 rounds=2 most=6 turn=0
-[ "${MG_LONG:-0}" != 1 ] || rounds=12 most=16
+! long || rounds=12 most=16
 while ((rounds > 0)); do
     draw_sizes $most
     m=$((1 + RANDOM % 4)) mbs=$((1 + RANDOM % 3))

@@ -29,11 +29,12 @@ against_one() {
     same_weights n.st one.st 1e-4 "$text: weights at the end" --skip-key-bias "$layers"
 }
 
-# Interleaved: tp pp dp vpp microbatches group [sp]; the long run takes more of them.
+# Interleaved: tp pp dp vpp microbatches group [sp]; and one of these, all in the long run
 layouts=("1 2 1 2 4 2" "1 2 1 3 5 3" "1 3 1 2 3 3" "2 2 1 2 3 3 sp" "1 2 2 2 8 8")
-[ "${MG_LONG:-0}" = 1 ] \
-    && layouts+=("1 4 1 3 4 4" "1 4 1 2 9 5" "2 2 2 3 4 2" "1 2 1 6 12 12" "2 4 1 2 8 4 sp"
-                 "1 6 1 2 13 7" "4 2 1 3 6 4")
+seed_draws
+some 1 "1 4 1 3 4 4" "1 4 1 2 9 5" "2 2 2 3 4 2" "1 2 1 6 12 12" "2 4 1 2 8 4 sp" "1 6 1 2 13 7" \
+    "4 2 1 3 6 4"
+layouts+=("${some[@]}")
 for layout in "${layouts[@]}"; do
     read -r tp pp dp vpp m group sp <<<"$layout"
     against_one "tp $tp pp $pp x $vpp dp $dp $sp, $m microbatches in groups of $group" \

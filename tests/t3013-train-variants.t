@@ -12,9 +12,8 @@ tokenized_text 40
 # shellcheck disable=SC2034 # draw_sizes reads them
 tps=(1 2 2 4) pps=(1 2 2 4) dps=(1 2) cps=(1 1 2 4)
 draws=4 most=4
-[ "${MG_LONG:-0}" = 1 ] && draws=14 most=16
-RANDOM=${MG_SEED:-9}
-diag "MG_SEED=${MG_SEED:-9}"
+long && draws=14 most=16
+seed_draws
 
 # draw_layers: arguments into ${layers[@]}; 8 heads, so that 2 and 4 groups suit every tp
 draw_layers() {

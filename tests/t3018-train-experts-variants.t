@@ -13,9 +13,8 @@ tokenized_text 40
 # shellcheck disable=SC2034 # draw_sizes reads them
 tps=(1 1 2 4) pps=(1 1 2 4) dps=(1 2 4) cps=(1 1 2)
 draws=6 most=8
-[ "${MG_LONG:-0}" = 1 ] && draws=24 most=16
-RANDOM=${MG_SEED:-12}
-diag "MG_SEED=${MG_SEED:-12}"
+long && draws=24 most=16
+seed_draws
 
 # draw_router: arguments into ${router[@]}: what does not depend on the tokens that a rank has.  A
 # microbatch is one sample, so that its auxiliary loss is that of a sequence.

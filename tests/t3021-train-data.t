@@ -155,7 +155,7 @@ while IFS='|' read -r want args; do
 done <<END
 --data-path: "x" stands where a weight should|--vocab-size 257 --data-path 1 $a x $b
 --data-path and --train-data-path exclude|--vocab-size 257 --data-path $a --train-data-path $a
---data-path, --train-data-path or --batches is req|--vocab-size 257 --valid-data-path $a
+--data-path, --train-data-path, --batches or --mock-data is req|--vocab-size 257 --valid-data-path $a
 --data-path without weights is one epoch of each dataset: [0-9]+ samples of 16|--vocab-size 257 --data-path $a $b --train-iters 100000
 cannot open no.idx|--vocab-size 257 --data-path 1 $a 1 no
 $b: split 0,1 leaves no document for train|--vocab-size 257 --data-path 1 $b 1 $a --split 0,1

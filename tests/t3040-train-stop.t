@@ -167,7 +167,7 @@ is "$status" 0 "8 ranks in one go, of $last iterations" || diag "$err"
 ok "cmp batch.st whole8.st" "with the same bits"
 
 # Slurm's own clock ticks twice a minute.
-if [ -n "${MG_LONG:-}" ]; then
+if long; then
     run sbatch --time=2 -o slow.out job.sh "${endless[@]}" --load slow --save slow
     job=${out##* }
     wait_until "grep -q turn slow.out"

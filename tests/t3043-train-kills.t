@@ -10,12 +10,11 @@
 
 mpi_available || skip_all "no MPI"
 tokenized_text 20
-RANDOM=${MG_SEED:=$$}
-diag "MG_SEED=$MG_SEED"
+seed_draws
 slow=$MG_BUILDDIR/tests/lib/.libs/slow-sync.so
 ! ldd "$MG_BUILDDIR/megatron" | grep -q 'lib[at]san' || slow= # which must come first
 kills=4
-[ -z "${MG_LONG:-}" ] || kills=50
+! long || kills=50
 train=(megatron train --num-layers 2 --hidden-size 16 --num-attention-heads 2 --seq-length 8
        --tokenizer-type ByteLevel --data-path text_text_document --split 100,0,0
        --micro-batch-size 1 --global-batch-size 4 --lr 1e-3 --lr-decay-style constant

@@ -94,7 +94,7 @@ skipped=$(values all skipped | tr ' ' '\n' | grep -c true)
 done=$((100 - skipped))
 ok "[ $skipped -gt 60 -a $done -gt 3 ]" "$skipped of 100 skipped"
 is "$(values all "learning rate" | awk '{ printf "%.7f", $100 }')" \
-    "$(awk -v n="$done" 'BEGIN { printf "%.7f", 5e-3 * (100 - (n - 1)) / 100 }')" \
+    "$(awk -v n="$done" 'BEGIN { printf "%.7f", 5e-3 * (100 - n) / 100 }')" \
     "the learning rate is that of $done updates"
 
 # ---- checkpoints from one precision to another: main parameters and moments are kept

@@ -18,10 +18,8 @@ base=(megatron train --num-layers 6 --hidden-size 20 --num-attention-heads 6 --k
       --micro-batch-size 1 --global-batch-size 24 --train-iters 20 --lr 2e-3
       --lr-decay-style cosine --min-lr 1e-4 --lr-warmup-iters 4)
 pairs=12 most=6
-seed=71
-[ "${MG_LONG:-0}" != 1 ] || pairs=60 most=12 seed=$$
-RANDOM=${MG_SEED:=$seed}
-diag "MG_SEED=$MG_SEED"
+! long || pairs=60 most=12
+seed_draws
 tps=(1 1 2 3) pps=(1 1 2 3) dps=(1 2 3 4)
 
 # draw_layout: $n ranks, their arguments in ${layout[@]}, ${optimizer[@]} and ${neutral[@]}.

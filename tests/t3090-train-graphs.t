@@ -2,15 +2,15 @@
 # Runs with device graphs have the bits of runs without: layers and modules of all kinds, whole
 # iterations, under every layout; resumed, with evaluations, with other batch sizes.  What is captured
 # is what "plan graphs" says, and traces have the replays.
-# MG_LONG=1: 100 iterations instead of 6.
+# MG_LONG=1: 100 iterations instead of 12.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
 . "$MG_SRCDIR/tests/lib/mpi.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 mpi_available || skip_all "no MPI"
 tokenized_text 40
-iterations=6
-[ -z "${MG_LONG:-}" ] || iterations=100
+iterations=12
+! long || iterations=100
 base=(--tokenizer-type ByteLevel --data-path text_text_document --split 90,10,0 --lr 2e-3
       --lr-decay-style constant --adam-eps 1e-6 --train-iters $iterations --global-batch-size 8)
 dense=("${base[@]}" --num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 16

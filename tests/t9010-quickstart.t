@@ -1,11 +1,12 @@
 #!/bin/bash
 # contrib/quickstart in short: it trains, draws a curve that is well formed and falls, and
 # leaves nothing, also when it is interrupted; --keep leaves what it says, and no more.
+# MG_LONG=1: one run without --keep, one with it, and all interrupts; else one run, and an interrupt
+# that is drawn.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
 . "$MG_SRCDIR/tests/lib/mpi.sh"
 . "$MG_SRCDIR/tests/lib/svg.sh"
 
-[ -n "${MG_LONG:-}" ] || skip_all "a long test; MG_LONG=1 runs it"
 mpi_available || skip_all "no MPI"
 [ -e "$MG_BUILDDIR/plugin/.libs/megatron.so" ] || skip_all "the plugin is not built"
 for tool in slurmctld slurmd srun munged; do
@@ -67,13 +68,18 @@ is "$(awk 'NR > 1 && $1 > last + 0.4 { print NR ": " last " to " $1 } { last = $
            END { if (last > 4) print "ends at " last }' <<<"$losses")" "" \
     "which falls and never rises by more than 0.4"
 
+keep=()
+long || keep=(--keep)
 # ---- from the start to the curve, as many seconds as it takes here to learn something
 for seconds in 5 20 80 320; do
-    run "${quickstart[@]}" --seconds $seconds --text text.txt
+    run "${quickstart[@]}" --seconds $seconds --text text.txt "${keep[@]}"
+    kept=$out
+    stop=$(sed -n 's/^ *\(.*slurm-cluster stop .*\)$/\1/p' <<<"$kept")
     [ "$(sed -n 's/.*training for \([0-9]*\)$/\1/p' <<<"$out")" -lt 100 ] 2>/dev/null || break
+    [ -z "$stop" ] || bash -c "$stop"
 done
 is "$status" 0 "quickstart succeeds" || { diag "$out"; diag "$err"; }
-is "$(leftovers)" "" "no process and no file is left"
+! long || is "$(leftovers)" "" "no process and no file is left"
 ok "[ -s quickstart-loss.svg ]" "the curve is where one stands"
 like "$out" "curve is in"$'\n'" *$TEST_DIR/quickstart-loss.svg" "and the text says so"
 like "$out" 'srun -N4 --ntasks-per-node=2 --megatron-tp=2 --megatron-pp=2 ' "the srun line is told"
@@ -86,18 +92,34 @@ ok "awk -v a='$first' -v b='$last' 'BEGIN { exit !(a > 5 && a < 6.5 && b > 0 && 
 ok "svg_is_well_formed quickstart-loss.svg" "the SVG is well formed"
 is "$(grep -c '<path ' quickstart-loss.svg)" 3 "an axis and two curves"
 
+# ---- --keep
+if long; then
+    run "${quickstart[@]}" --seconds 1 --text text.txt --svg kept.svg --keep
+    is "$status" 0 "--keep succeeds" || { diag "$out"; diag "$err"; }
+    kept=$out
+    stop=$(sed -n 's/^ *\(.*slurm-cluster stop .*\)$/\1/p' <<<"$kept")
+fi
+env=$(sed -n 's/^ *\. \(.*\/env\)$/\1/p' <<<"$kept")
+run bash -c ". '$env' && srun -Q -N4 --megatron-tp=2 sh -c 'echo \$MEGATRON_DP_SIZE'"
+is "$out" $'2\n2\n2\n2' "its cluster is used as it says"
+run bash -c "$stop"
+is "$status" 0 "and stopped as it says"
+is "$(leftovers)" "" "no process and no file is left"
+
 # ---- it is interrupted: while the cluster starts, while it trains
-for file in slurmctld.pid quickstart/train.jsonl; do
-    for signal in INT TERM; do
-        env --default-signal=INT,QUIT "${quickstart[@]}" --seconds 600 --text text.txt >cut.out 2>cut.err &
-        pid=$!
-        wait_until "ls '$TMPDIR'/mgquick.*/$file" $pid
-        ok "kill -$signal $pid" "SIG$signal reaches it"
-        rc=0
-        wait $pid || rc=$?
-        is "$rc" $((128 + $(kill -l $signal))) "and ends it" || diag "$(cat cut.out cut.err)"
-        is "$(leftovers)" "" "no process and no file is left"
-    done
+seed_draws
+some 1 "INT slurmctld.pid" "TERM slurmctld.pid" "INT quickstart/train.jsonl" \
+    "TERM quickstart/train.jsonl"
+for cut in "${some[@]}"; do
+    read -r signal file <<<"$cut"
+    env --default-signal=INT,QUIT "${quickstart[@]}" --seconds 600 --text text.txt >cut.out 2>cut.err &
+    pid=$!
+    wait_until "ls '$TMPDIR'/mgquick.*/$file" $pid
+    ok "kill -$signal $pid" "SIG$signal reaches it when there is $file"
+    rc=0
+    wait $pid || rc=$?
+    is "$rc" $((128 + $(kill -l "$signal"))) "and ends it" || diag "$(cat cut.out cut.err)"
+    is "$(leftovers)" "" "no process and no file is left"
 done
 
 # ---- what it refuses
@@ -106,15 +128,4 @@ for arguments in "--seconds 0" "--seconds x" "--text /nonexistent" "--svg /nonex
     run "${quickstart[@]}" $arguments
     is "$status:$(wc -l <<<"$err")" 1:1 "$arguments is refused in a line: $err"
 done
-
-# ---- --keep
-run "${quickstart[@]}" --seconds 1 --text text.txt --svg kept.svg --keep
-is "$status" 0 "--keep succeeds" || { diag "$out"; diag "$err"; }
-env=$(sed -n 's/^ *\. \(.*\/env\)$/\1/p' <<<"$out")
-stop=$(sed -n 's/^ *\(.*slurm-cluster stop .*\)$/\1/p' <<<"$out")
-run bash -c ". '$env' && srun -Q -N4 --megatron-tp=2 sh -c 'echo \$MEGATRON_DP_SIZE'"
-is "$out" $'2\n2\n2\n2' "its cluster is used as it says"
-run bash -c "$stop"
-is "$status" 0 "and stopped as it says"
-is "$(leftovers)" "" "no process and no file is left"
 done_testing

@@ -1,20 +1,18 @@
 #!/bin/bash
-# Long: every command, with its n-th allocation or file operation failing.  Whatever fails, the
+# Every command, with its n-th allocation or file operation failing.  Whatever fails, the
 # command ends by itself; it either has done all that it should, or has a status above 0 and a
 # line that says what failed; what was whole before is whole; and the same command again, with
 # nothing failing, does what it should.
-# MG_NTH_STRIDE=S takes every S-th call (40), MG_SEED=N other first ones, MG_NTH_ALL=1 all of
-# them; MG_NTH_ONLY="NAME ..." some cases.
+# MG_NTH_STRIDE=S takes every S-th call (160; with MG_LONG=1 40), MG_SEED=N other first ones,
+# MG_NTH_ALL=1 all of them; MG_NTH_ONLY="NAME ..." some cases.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
-[ -n "${MG_LONG:-}" ] || skip_all "a long test, on with MG_LONG=1"
 ! ldd "$MG_BUILDDIR/megatron" | grep -q 'lib[at]san' || skip_all "the sanitizers come first"
 lib=$MG_BUILDDIR/tests/lib/.libs/nth-fault.so
-stride=${MG_NTH_STRIDE:-40}
+stride=${MG_NTH_STRIDE:-$(long && echo 40 || echo 160)}
 [ -z "${MG_NTH_ALL:-}" ] || stride=1
-RANDOM=${MG_SEED:=1}
-diag "MG_SEED=$MG_SEED MG_NTH_STRIDE=$stride"
+seed_draws
 # a file system that never fills up, and syncs at once
 [ ! -w /dev/shm ] || { base=$(mktemp -d /dev/shm/megatron-nth.XXXXXX) && at_exit "rm -rf '$base'"; }
 : "${base:=$TEST_DIR}"

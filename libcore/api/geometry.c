@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "libcore/api/geometry.h"
+#include "libcore/base/c_locale.h"
 #include "libcore/topo/environment.h"
 
 bool api_axis_is_known (enum mg_layout layout, enum mg_axis axis)
@@ -48,10 +49,16 @@ void mg_geometry_destroy (struct mg_geometry *geometry)
 int mg_geometry_set (struct mg_geometry *geometry, const char *field, const char *text,
                      struct mg_error *err)
 {
+    locale_t before;
+    int rc;
+
     if (!geometry || !field || !text)
         return mg_error_set (err, EINVAL, "geometry: no %s given",
                              !geometry ? "geometry" : !field ? "field" : "value");
-    return geometry_set (&geometry->sizes, field, field, text, err);
+    before = c_locale_enter ();
+    rc = geometry_set (&geometry->sizes, field, field, text, err);
+    c_locale_leave (before);
+    return rc;
 }
 
 int mg_geometry_set_size (struct mg_geometry *geometry, const char *field, int size,
@@ -68,9 +75,15 @@ int mg_geometry_set_size (struct mg_geometry *geometry, const char *field, int s
 
 int mg_geometry_set_environment (struct mg_geometry *geometry, struct mg_error *err)
 {
+    locale_t before;
+    int rc;
+
     if (!geometry)
         return mg_error_set (err, EINVAL, "geometry: no geometry given");
-    return environment_read (getenv, &geometry->sizes, NULL, err);
+    before = c_locale_enter ();
+    rc = environment_read (getenv, &geometry->sizes, NULL, err);
+    c_locale_leave (before);
+    return rc;
 }
 
 int mg_geometry_world (const struct mg_geometry *geometry)
@@ -91,15 +104,41 @@ int mg_geometry_virtual_stages (const struct mg_geometry *geometry)
     return geometry->sizes.vpp > 1 ? geometry->sizes.vpp : 1;
 }
 
+/* The program's function for reports, which runs in the program's locale. */
+struct reporter {
+    mg_geometry_report_f report;
+    void *arg;
+    locale_t locale;
+};
+
+static void pass_on (void *arg, const char *rule, const char *text)
+{
+    const struct reporter *r = arg;
+
+    c_locale_leave (r->locale);
+    r->report (r->arg, rule, text);
+    c_locale_enter ();
+}
+
 int mg_geometry_check (const struct mg_geometry *geometry, mg_geometry_report_f report,
                        void *arg)
 {
-    return geometry_check (&geometry->sizes, report, arg);
+    struct reporter r = { report, arg, c_locale_enter () };
+    int rc = geometry_check (&geometry->sizes, report ? pass_on : NULL, &r);
+
+    c_locale_leave (r.locale);
+    return rc;
 }
 
 int mg_geometry_validate (const struct mg_geometry *geometry, struct mg_error *err)
 {
+    locale_t before;
+    int rc;
+
     if (!geometry)
         return mg_error_set (err, EINVAL, "geometry: no geometry given");
-    return geometry_validate (&geometry->sizes, err);
+    before = c_locale_enter ();
+    rc = geometry_validate (&geometry->sizes, err);
+    c_locale_leave (before);
+    return rc;
 }

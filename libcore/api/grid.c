@@ -9,6 +9,7 @@
 
 #include "libcore/api/geometry.h"
 #include "libcore/api/grid.h"
+#include "libcore/base/c_locale.h"
 
 /* The public numbers never change; the library's own may. */
 static const enum group_kind kinds[MG_NUM_GROUP_KINDS] = {
@@ -65,6 +66,7 @@ int mg_group_kind_by_name (const char *name)
 struct mg_grid *mg_grid_create (const struct mg_geometry *geometry, struct mg_error *err)
 {
     struct mg_grid *grid;
+    locale_t before;
 
     if (!geometry) {
         mg_error_set (err, EINVAL, "grid: no geometry given");
@@ -74,7 +76,10 @@ struct mg_grid *mg_grid_create (const struct mg_geometry *geometry, struct mg_er
         mg_error_set (err, ENOMEM, "grid: out of memory");
         return NULL;
     }
-    if (!(grid->own = grid_create (&geometry->sizes, err))) {
+    before = c_locale_enter ();
+    grid->own = grid_create (&geometry->sizes, err);
+    c_locale_leave (before);
+    if (!grid->own) {
         mg_grid_destroy (grid);
         return NULL;
     }

@@ -16,6 +16,7 @@
 
 #include "libcore/api/geometry.h"
 #include "libcore/api/grid.h"
+#include "libcore/base/c_locale.h"
 #include "libcore/job/job.h"
 #include "megatron/job.h"
 
@@ -103,7 +104,7 @@ static int read_geometry (const struct mg_geometry *given, struct job_config *co
     return 0;
 }
 
-struct mg_job *mg_job_create (const struct mg_geometry *geometry,
+static struct mg_job *create (const struct mg_geometry *geometry,
                               const struct mg_job_options *options, struct mg_error *err)
 {
     struct mg_job *job = calloc (1, sizeof (*job));
@@ -135,9 +136,20 @@ error:
     return NULL;
 }
 
+struct mg_job *mg_job_create (const struct mg_geometry *geometry,
+                              const struct mg_job_options *options, struct mg_error *err)
+{
+    locale_t before = c_locale_enter ();
+    struct mg_job *job = create (geometry, options, err);
+
+    c_locale_leave (before);
+    return job;
+}
+
 void mg_job_destroy (struct mg_job *job)
 {
     int saved_errno = errno;
+    locale_t before = c_locale_enter ();
 
     if (job) {
         job_destroy (job->job);
@@ -145,6 +157,7 @@ void mg_job_destroy (struct mg_job *job)
             fclose (job->own_errors);
         free (job);
     }
+    c_locale_leave (before);
     errno = saved_errno;
 }
 
@@ -205,6 +218,7 @@ struct mg_device *mg_job_device (const struct mg_job *job)
 
 void mg_job_abort (struct mg_job *job, int code)
 {
+    c_locale_enter (); // for good: the job ends
     job_fail (job->job, NULL);
     job_abort (job->job, code < 1 || code > 255 ? 1 : code);
 }

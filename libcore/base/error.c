@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libcore/base/c_locale.h"
 #include "megatron/error.h"
 
 enum { HEAD = MG_ERROR_MAX * 2 / 5 }; /* what stays in front of a cut */
@@ -34,11 +35,12 @@ static void store (struct mg_error *err, const char *text)
     }
 }
 
-/* Format into 'room', or, where that is too small, into memory: *more, to be freed.  Where
- * there is no memory the text ends where the room does.
+/* Format in the C locale into 'room', or, where that is too small, into memory: *more, to be
+ * freed.  Where there is no memory the text ends where the room does.
  */
 static const char *format (char room[MG_ERROR_MAX], char **more, const char *fmt, va_list ap)
 {
+    const locale_t before = c_locale_enter ();
     va_list again;
     int len;
 
@@ -50,6 +52,7 @@ static const char *format (char room[MG_ERROR_MAX], char **more, const char *fmt
     else if (len >= MG_ERROR_MAX && vasprintf (more, fmt, again) < 0)
         *more = NULL;
     va_end (again);
+    c_locale_leave (before);
     return *more ? *more : room;
 }
 

@@ -4,12 +4,12 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "libcore/base/c_locale.h"
 #include "libcore/base/parse.h"
 
 int parse_int64 (const char *what, const char *text, int64_t min, int64_t max,
@@ -74,16 +74,15 @@ int parse_bytes (const char *what, const char *text, int64_t *out, struct mg_err
 int parse_double (const char *what, const char *text, double min, double max,
                   double *out, struct mg_error *err)
 {
-    char *end;
+    locale_t before;
     double value;
-    locale_t loc;
+    char *end;
 
     if (!text || !*text || text[strspn (text, "0123456789+-.eE")] != '\0')
         goto inval;
-    if (!(loc = newlocale (LC_NUMERIC_MASK, "C", (locale_t)0)))
-        return mg_error_set (err, ENOMEM, "%s: out of memory", what);
-    value = strtod_l (text, &end, loc);
-    freelocale (loc);
+    before = c_locale_enter ();
+    value = strtod (text, &end);
+    c_locale_leave (before);
     if (*end != '\0')
         goto inval;
     if (!isfinite (value) || value < min || value > max)

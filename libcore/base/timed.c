@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "libcore/base/thread.h"
 #include "libcore/base/timed.h"
 
 struct call {
@@ -63,7 +64,7 @@ static int start_thread (pthread_t *thread, struct call *call)
 
     sigfillset (&all);
     pthread_sigmask (SIG_SETMASK, &all, &before);
-    rc = pthread_create (thread, NULL, run_call, call);
+    rc = thread_create (thread, run_call, call);
     pthread_sigmask (SIG_SETMASK, &before, NULL);
     return rc;
 }

@@ -4,6 +4,9 @@
  * ends.  So no process has to answer.  A missing name means that its process has not come or has
  * gone; a process whose name is there may be stopped.  If a name cannot be looked up, the process
  * counts as present.
+ *
+ * Every user of the node can see such names and bind others like them.  So a socket counts only if
+ * its owner is this user, and a process whose name is taken binds the next spare one.
  */
 
 #include <errno.h>
@@ -21,7 +24,12 @@
 #include "libcore/base/parse.h"
 #include "libcore/bootstrap/arrival.h"
 
-enum { BACKLOG = 512, MAX_NAMED = 8 };
+enum {
+    BACKLOG = 512,
+    MAX_NAMED = 8,
+    CROWD = 64,   /* ranks of a node that can fill the queue of a socket by asking */
+    NUM_NAMES = 4 /* of a task at a call: another user may have bound the first ones */
+};
 
 struct arrival {
     char prefix[64]; /* of the names of this job on this node */
@@ -29,6 +37,7 @@ struct arrival {
     int start;       /* the socket of the start */
     int point[2];    /* the sockets of the last two calls, -1: none */
     int calls;       /* collective calls to which this process has come */
+    bool crowded;    /* the node has more than CROWD ranks */
     bool explained;  /* others may still look for the sockets */
 };
 
@@ -48,29 +57,39 @@ static void make_prefix (const char *job, char *prefix, size_t max)
     snprintf (prefix, max, "megatron-%u-%016llx", (unsigned)getuid (), (unsigned long long)hash);
 }
 
-/* Fill in the address of a task at a call (0: the start); return its length. */
-static socklen_t make_address (const struct arrival *a, int task, int call,
+/* Fill in the address of a task at a call (0: the start); return its length.  A spare name (1 and
+ * more) has its number at its end.
+ */
+static socklen_t make_address (const struct arrival *a, int task, int call, int spare,
                                struct sockaddr_un *address)
 {
+    char *name = address->sun_path + 1;
+    const size_t max = sizeof (address->sun_path) - 1;
     int n;
 
     memset (address, 0, sizeof (*address));
     address->sun_family = AF_UNIX;
-    n = snprintf (address->sun_path + 1, sizeof (address->sun_path) - 1, "%s-%d-%d", a->prefix,
-                  task, call);
+    n = snprintf (name, max, "%s-%d-%d", a->prefix, task, call);
+    if (spare > 0)
+        n += snprintf (name + n, max - (size_t)n, "-%d", spare);
     return (socklen_t)(offsetof (struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
-/* Bind the name of a call. Returns a descriptor, or -1. */
+/* Bind the first free name of a call. Returns a descriptor, or -1. */
 static int announce (const struct arrival *a, int call)
 {
+    int fd = socket (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), rc = -1;
     struct sockaddr_un address;
-    socklen_t len = make_address (a, a->task, call, &address);
-    int fd = socket (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
     if (fd < 0)
         return -1;
-    if (bind (fd, (struct sockaddr *)&address, len) < 0 || listen (fd, BACKLOG) < 0) {
+    errno = EADDRINUSE;
+    for (int spare = 0; spare < NUM_NAMES && rc < 0 && errno == EADDRINUSE; spare++) {
+        socklen_t len = make_address (a, a->task, call, spare, &address);
+
+        rc = bind (fd, (struct sockaddr *)&address, len);
+    }
+    if (rc < 0 || listen (fd, BACKLOG) < 0) {
         close (fd);
         return -1;
     }
@@ -125,24 +144,43 @@ static bool is_stopped (pid_t pid)
 
 enum presence { PRESENT, STOPPED, ABSENT };
 
-/* Has a task come to a call?  PRESENT also if that cannot be known. */
+/* Look up one name.  ABSENT if no process of this user has bound it; PRESENT also if that cannot
+ * be known.  A full queue (EAGAIN) hides the owner: other ranks have filled it if there are many
+ * of them, else another user has.
+ */
+static enum presence look_up (const struct arrival *a, const struct sockaddr_un *address,
+                              socklen_t len)
+{
+    int fd = socket (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct ucred owner = { .pid = 0 };
+    socklen_t size = sizeof (owner);
+    enum presence presence = PRESENT;
+
+    if (fd < 0)
+        return PRESENT;
+    if (connect (fd, (const struct sockaddr *)address, len) < 0)
+        presence = errno == ECONNREFUSED || (errno == EAGAIN && !a->crowded) ? ABSENT : PRESENT;
+    else if (getsockopt (fd, SOL_SOCKET, SO_PEERCRED, &owner, &size) == 0) {
+        if (owner.uid != geteuid ())
+            presence = ABSENT; // another user wants the task to look present
+        else if (is_stopped (owner.pid))
+            presence = STOPPED;
+    }
+    close (fd);
+    return presence;
+}
+
+/* Has a task come to a call?  The name that it has bound is the first one that is not ABSENT. */
 static enum presence look (const struct arrival *a, int task, int call)
 {
+    enum presence presence = ABSENT;
     struct sockaddr_un address;
-    struct ucred owner = { .pid = 0 };
-    socklen_t size = sizeof (owner), len;
-    enum presence presence = PRESENT;
-    int fd;
 
-    len = make_address (a, task, call, &address);
-    if ((fd = socket (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) < 0)
-        return PRESENT;
-    if (connect (fd, (struct sockaddr *)&address, len) < 0)
-        presence = errno == ECONNREFUSED ? ABSENT : PRESENT; // EAGAIN: many have asked
-    else if (getsockopt (fd, SOL_SOCKET, SO_PEERCRED, &owner, &size) == 0
-             && is_stopped (owner.pid))
-        presence = STOPPED;
-    close (fd);
+    for (int spare = 0; spare < NUM_NAMES && presence == ABSENT; spare++) {
+        socklen_t len = make_address (a, task, call, spare, &address);
+
+        presence = look_up (a, &address, len);
+    }
     return presence;
 }
 
@@ -193,6 +231,7 @@ int arrival_explain (struct arrival *a, const struct bootstrap *b, bool late,
     if (!a)
         return 0;
     a->explained = true;
+    a->crowded = info->local_size > CROWD;
     if (!node) {
         gethostname (host, sizeof (host) - 1);
         node = host;

@@ -6,6 +6,10 @@
  * when the process ends.  Another process of the node connects to the name, sends nothing, and
  * learns the owner's process number and so whether the owner is stopped.
  *
+ * A socket counts only if its owner is the user of this process, since any user of the node can
+ * bind such a name.  Where another user has bound a name first, the process binds a spare name,
+ * which has one more number.
+ *
  * Nothing is known about processes of other nodes.
  */
 #ifndef LIBCORE_BOOTSTRAP_ARRIVAL_H

@@ -11,11 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <jansson.h>
 
 #include "libcore/checkpoint/checkpoint.h"
 #include "libcore/checkpoint/durable.h"
+#include "libcore/checkpoint/leftover.h"
 #include "libcore/checkpoint/manifest.h"
 #include "libcore/checkpoint/manifest_format.h"
 #include "libcore/checkpoint/roster.h"
@@ -33,6 +35,7 @@ struct checkpoint_save {
     struct store_entry tmp; /* the directory being filled */
     char *path;             /* its path */
     bool made;              /* by this rank */
+    int held;               /* leftover_hold_dir() of it, or -1 */
     struct manifest *manifest; /* rank 0's */
     uint64_t *sums; /* of this rank's shard */
     size_t num_sums;
@@ -77,6 +80,7 @@ static int make_directory (struct checkpoint_save *s, struct mg_error *err)
         return mg_error_set (err, errno, "cannot create %s: %s", s->path,
                              strerror (errno));
     s->made = true;
+    s->held = leftover_hold_dir (s->path);
     return 0;
 }
 
@@ -198,6 +202,8 @@ static void end (struct checkpoint_save *s, int rc)
         return;
     if (s->made && rc < 0)
         store_remove (s->dir, &s->tmp, NULL);
+    if (s->held >= 0)
+        close (s->held);
     manifest_destroy (s->manifest);
     free (s->dir);
     free (s->pieces);
@@ -222,6 +228,7 @@ static struct checkpoint_save *prepare (const char *dir, int64_t iteration,
 
     if (!(s = calloc (1, sizeof (*s))))
         return NULL;
+    s->held = -1;
     s->comm = comm;
     s->rank = mg_comm_rank (comm);
     s->id.iteration = iteration;

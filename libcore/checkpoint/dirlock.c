@@ -3,6 +3,10 @@
  * The lock decides; the words in the file only serve messages.  On a file system without locks
  * the words decide: the directory is refused if the writer is a process of this host that still
  * runs.  If nobody can know whether the writer still runs, the directory is taken, with a note.
+ *
+ * A process that may read the file can hold a read lock, which keeps writers out.  So nobody may
+ * read the file but those who may write in the directory; and a file with a read lock, which no
+ * writer takes, is replaced by a new one.
  */
 
 #include <errno.h>
@@ -40,7 +44,7 @@ struct dirlock {
     struct mg_error note;
 };
 
-enum held { FREE, HELD, NO_LOCKS };
+enum held { FREE, HELD, READ_LOCKED, NO_LOCKS };
 
 /* --- the contents of the file --- */
 
@@ -192,11 +196,30 @@ static const char *writer_text (const struct writer *w, char text[5 * WORD])
 
 /* --- taking --- */
 
+/* Users who may write in the directory may take it next, and then write the file.  All others may
+ * not even read the file.
+ */
+static void set_mode (int fd, const struct stat *file, const char *path)
+{
+    mode_t mode = S_IRUSR | S_IWUSR;
+    struct stat dir;
+
+    if (file->st_uid != geteuid () || stat (path, &dir) < 0)
+        return;
+    if ((dir.st_mode & S_IWGRP)
+        && (file->st_gid == dir.st_gid || fchown (fd, (uid_t)-1, dir.st_gid) == 0))
+        mode |= S_IRGRP | S_IWGRP;
+    if (dir.st_mode & S_IWOTH)
+        mode |= S_IRGRP | S_IWGRP | S_IROTH | S_IWOTH;
+    if ((file->st_mode & 0777) != mode)
+        (void)!fchmod (fd, mode); // some file systems have no modes
+}
+
 static int open_file (const struct dirlock *lock, struct mg_error *err)
 {
-    struct stat st, dir;
     int fd = open (lock->path,
-                   O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
+                   O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600);
+    struct stat st;
 
     if (fd < 0 || fstat (fd, &st) < 0) {
         mg_error_set (err, errno, "cannot open %s: %s", lock->path, strerror (errno));
@@ -206,9 +229,7 @@ static int open_file (const struct dirlock *lock, struct mg_error *err)
         mg_error_set (err, EINVAL, "%s: it is not a regular file", lock->path);
         goto error;
     }
-    /* Every user who may write in the directory may take it next, and then writes the file. */
-    if (st.st_size == 0 && st.st_uid == geteuid () && stat (lock->dir, &dir) == 0)
-        (void)!fchmod (fd, (st.st_mode | dir.st_mode) & 0666);
+    set_mode (fd, &st, lock->dir);
     return fd;
 error:
     if (fd >= 0)
@@ -216,16 +237,29 @@ error:
     return -1;
 }
 
-static enum held try_lock (int fd)
+static int lock_call (int fd, int command, struct flock *whole)
 {
-    struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
     int rc;
 
-    while ((rc = fcntl (fd, F_OFD_SETLK, &whole)) < 0 && errno == EINTR)
+    *whole = (struct flock){ .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    while ((rc = fcntl (fd, command, whole)) < 0 && errno == EINTR)
         continue;
-    return rc == 0                                ? FREE
-           : errno == EAGAIN || errno == EACCES ? HELD
-                                                  : NO_LOCKS;
+    return rc;
+}
+
+static enum held try_lock (int fd)
+{
+    struct flock whole;
+
+    if (lock_call (fd, F_OFD_SETLK, &whole) == 0)
+        return FREE;
+    if (errno != EAGAIN && errno != EACCES)
+        return NO_LOCKS;
+    /* The question returns the lock that is in the way.  Where there is a read lock, no writer has
+     * locked the whole file.
+     */
+    return lock_call (fd, F_OFD_GETLK, &whole) == 0 && whole.l_type == F_RDLCK ? READ_LOCKED
+                                                                               : HELD;
 }
 
 /* Is 'path' still the name of the open file? */
@@ -269,7 +303,9 @@ static int try_take (struct dirlock *lock, struct writer *w, struct mg_error *er
         return -1;
     held = try_lock (lock->fd);
     if (held != HELD && !has_name (lock->fd, lock->path))
-        rc = 1; /* the process before removed the file just now */
+        rc = 1; /* another process removed the file just now */
+    else if (held == READ_LOCKED)
+        rc = unlink (lock->path) == 0 || errno == ENOENT ? 1 : 2;
     else if (held != FREE) {
         read_writer (lock->fd, w);
         if (held == NO_LOCKS)
@@ -318,7 +354,7 @@ struct dirlock *dirlock_take (const char *dir, struct mg_error *err)
     lock->fd = -1;
     describe_self (&lock->self);
     if (!(lock->dir = strdup (dir))
-        || !(lock->path = durable_path (err, "%s/.megatron-lock", dir))) {
+        || !(lock->path = durable_path (err, "%s/" DIRLOCK_NAME, dir))) {
         mg_error_set (err, ENOMEM, "%s: out of memory", dir);
         goto error;
     }

@@ -5,7 +5,9 @@
  * A writer holds a lock on the file as long as the writer lives: an open file description lock of
  * fcntl(2), which NFS, Lustre and other network file systems make known to all nodes.  If a process
  * or a node dies, the kernel or the file server releases its lock.  So a file that is left behind
- * keeps nobody out.  In two cases the contents of the file decide:
+ * keeps nobody out.  The file can be read and written by the users who may write in the directory,
+ * and by nobody else; a process that only holds a read lock keeps no writer out.  In two cases the
+ * contents of the file decide:
  *
  *   an earlier run of the same Slurm job (with a lower SLURM_RESTART_COUNT) holds the lock:
  *       Slurm has ended that run, and the file server has not noticed.  The directory is taken.
@@ -18,6 +20,8 @@
 #define LIBCORE_CHECKPOINT_DIRLOCK_H
 
 #include "megatron/error.h"
+
+#define DIRLOCK_NAME ".megatron-lock"
 
 struct dirlock; /* of a directory that this process has taken */
 

@@ -5,7 +5,9 @@
  */
 
 #include <errno.h>
+#include <float.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +15,7 @@
 
 #include "libcore/checkpoint/box.h"
 #include "libcore/checkpoint/hf_config_private.h"
+#include "libcore/data/json_text.h"
 
 const struct hf_kind hf_kinds[] = {
     { .type = "gpt2", .architecture = "GPT2LMHeadModel", .scheme = &names_gpt2 },
@@ -68,7 +71,7 @@ char *hf_dump (const json_t *value, size_t flags)
 {
     for (size_t digits = 6; value && digits < 17; digits++) {
         char *text = json_dumps (value, flags | JSON_ENCODE_ANY | JSON_REAL_PRECISION (digits));
-        json_t *back = text ? json_loads (text, JSON_DECODE_ANY, NULL) : NULL;
+        json_t *back = text ? json_loads (text, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL) : NULL;
         bool same = json_equal (back, value);
 
         json_decref (back);
@@ -133,6 +136,8 @@ double hf_get_real (struct hf_reader *r, const char *key, double preset)
         return preset;
     if (!json_is_number (value))
         hf_refuse (r, key, "want a number");
+    if (fabs (json_number_value (value)) == DBL_MAX) // as json_text.h has it
+        hf_refuse (r, key, "this is too large");
     return json_number_value (value);
 }
 
@@ -392,12 +397,10 @@ int hf_config_parse (const char *text, size_t len, struct notes *args,
                      const struct names_scheme **scheme, struct mg_error *err)
 {
     struct hf_reader r = { .args = args, .err = err };
-    char why_text[BOX_NAME_MAX];
-    json_error_t why;
+    struct json_text_fault why;
 
-    if (!(r.root = json_loadb (text, len, JSON_REJECT_DUPLICATES, &why)))
-        return mg_error_set (err, EINVAL, "not valid JSON: line %d: %s", why.line,
-                             box_name_text (why_text, why.text));
+    if (!(r.root = json_text_parse (text, len, 0, &why)))
+        return mg_error_set (err, errno, "not valid JSON: line %zu: %s", why.line, why.what);
     if (!json_is_object (r.root))
         r.rc = mg_error_set (err, EINVAL, "not a JSON object");
     else if ((r.kind = find_kind (&r))) {

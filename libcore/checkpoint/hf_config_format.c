@@ -187,7 +187,7 @@ static void put_gpt2 (struct hf_writer *w)
 static json_t *begin (const struct notes *args, const struct hf_kind *kind)
 {
     const char *text = notes_find (args, "hf-config"), *type;
-    json_t *root = text ? json_loads (text, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    json_t *root = text ? json_loads (text, JSON_ALLOW_NUL, NULL) : NULL;
 
     type = json_string_value (json_object_get (root, "model_type"));
     if (type && strcmp (type, kind->type) == 0)

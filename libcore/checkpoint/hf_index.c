@@ -8,6 +8,7 @@
 
 #include "libcore/checkpoint/box.h"
 #include "libcore/checkpoint/hf_index.h"
+#include "libcore/data/json_text.h"
 
 enum { MAX_FILES = 10000 };
 
@@ -61,13 +62,11 @@ static int read_map (struct hf_index *index, struct mg_error *err)
 
 int hf_index_parse (const char *text, size_t len, struct hf_index *index, struct mg_error *err)
 {
-    char why_text[BOX_NAME_MAX];
-    json_error_t why;
+    struct json_text_fault why;
 
-    *index = (struct hf_index){ .root = json_loadb (text, len, JSON_REJECT_DUPLICATES, &why) };
+    *index = (struct hf_index){ .root = json_text_parse (text, len, 0, &why) };
     if (!index->root)
-        return mg_error_set (err, EINVAL, "not valid JSON: line %d: %s", why.line,
-                             box_name_text (why_text, why.text));
+        return mg_error_set (err, errno, "not valid JSON: line %zu: %s", why.line, why.what);
     if (read_map (index, err) < 0) {
         hf_index_clear (index);
         return -1;

@@ -46,27 +46,6 @@ static const char *type_name (mode_t mode)
                              : "no regular file";
 }
 
-/* Can this name be written to?  The function follows links.  *stream is true for a FIFO or a
- * device, which is opened as it is.
- */
-static int check_type (const char *name, enum outfile_kind kind, bool *stream,
-                       struct mg_error *err)
-{
-    struct stat st;
-
-    *stream = false;
-    if (stat (name, &st) < 0) {
-        if (errno == ENOENT)
-            return 0;
-        return mg_error_set (err, errno, "%s: cannot write: %s", name, strerror (errno));
-    }
-    *stream = kind == OUTFILE_STREAM && is_stream (st.st_mode);
-    if (*stream || S_ISREG (st.st_mode))
-        return 0;
-    return mg_error_set (err, S_ISDIR (st.st_mode) ? EISDIR : EINVAL, "%s: it is %s", name,
-                         type_name (st.st_mode));
-}
-
 /* The directory that 'path' stands in, with its slash: "" for the current one. */
 static char *dir_of (const char *path)
 {
@@ -82,22 +61,24 @@ static const char *base_of (const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* May the link be followed?  A link of another user in a directory like /tmp may not: sticky, and
- * open to all.  The kernel has the same rule (protected_symlinks in proc(5)), but that user could
- * make the link just after the kernel has looked.
+/* May the link at 'path' in 'dir' be followed?  It may if this user or root has made it, or if no
+ * other user can write in the directory.  The kernel has a similar rule for directories like /tmp
+ * (protected_symlinks in proc(5)), but another user could make the link just after the kernel has
+ * looked.
  */
 static bool may_follow (const struct stat *link, const char *dir)
 {
-    const mode_t open_to_all = S_ISVTX | S_IWOTH;
+    const mode_t others = S_IWGRP | S_IWOTH;
     struct stat st;
 
-    return stat (dir, &st) == 0
-           && ((st.st_mode & open_to_all) != open_to_all || link->st_uid == geteuid ()
-               || link->st_uid == st.st_uid);
+    if (link->st_uid == geteuid () || link->st_uid == 0)
+        return true;
+    return stat (dir, &st) == 0 && !(st.st_mode & others)
+           && (st.st_uid == geteuid () || st.st_uid == 0);
 }
 
 /* The text of the link at 'path', which stands in 'dir', into 'text'.  -1 and errno; EINVAL: it
- * is no link.
+ * is no link; EPERM: it may not be followed.
  */
 static int read_text (const char *path, const char *dir, char text[PATH_MAX])
 {
@@ -110,17 +91,17 @@ static int read_text (const char *path, const char *dir, char text[PATH_MAX])
     if (fstat (fd, &st) < 0 || !S_ISLNK (st.st_mode))
         errno = EINVAL;
     else if (!may_follow (&st, dir))
-        errno = EACCES;
+        errno = EPERM;
     else if ((len = readlinkat (fd, "", text, PATH_MAX - 1)) >= 0)
         text[len] = '\0';
     close (fd); // which keeps errno: nothing was written
     return len < 0 ? -1 : 0;
 }
 
-/* Where the link at 'path' leads: free it.  NULL and errno; EINVAL: it is no link, ELOOP: one
- * of /proc, whose text is no name.
+/* Where the link at 'path' leads: free it.  NULL and errno; EINVAL: it is no link.  *is_open is
+ * true, and NULL is returned, for a link of /proc: its text is no name, it leads to an open file.
  */
-static char *read_link (const char *path)
+static char *read_link (const char *path, bool *is_open)
 {
     char text[PATH_MAX], *dir = dir_of (path), *to = NULL;
     struct statfs fs;
@@ -132,7 +113,7 @@ static char *read_link (const char *path)
     if (read_text (path, *dir ? dir : ".", text) < 0)
         ; // errno says why
     else if (statfs (*dir ? dir : ".", &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC)
-        errno = ELOOP;
+        *is_open = true;
     else if (text[0] == '/')
         to = strdup (text);
     else if (asprintf (&to, "%s%s", dir, text) < 0)
@@ -141,28 +122,71 @@ static char *read_link (const char *path)
     return to;
 }
 
-/* The file at the end of all links, which need not be there: free it. */
-static char *resolve (const char *name, struct mg_error *err)
-{
-    char *path = strdup (name), *to;
+/* What a name leads to.  Whoever opens 'path' follows no link, unless 'is_open' is set. */
+struct target {
+    char *path;    /* at the end of all links: no link, or one of /proc */
+    bool is_open;  /* 'path' is a link of /proc to an open file */
+    bool exists;
+    bool stream;   /* a FIFO or a device, or an open file: opened as it is */
+};
 
-    for (int i = 0; path && i < LINKS_MAX; i++) {
-        if (!(to = read_link (path))) {
-            if (errno == ENOENT || errno == EINVAL)
-                return path;
+/* Follow all links. */
+static int resolve (const char *name, struct target *t, struct mg_error *err)
+{
+    char *to;
+
+    t->path = strdup (name);
+    for (int i = 0; t->path; i++) {
+        if (!(to = read_link (t->path, &t->is_open))) {
+            if (t->is_open || errno == ENOENT || errno == EINVAL)
+                return 0;
             break;
         }
-        free (path);
-        path = to;
+        free (t->path);
+        t->path = to;
+        if (i == LINKS_MAX) {
+            errno = ELOOP;
+            break;
+        }
     }
-    if (!path)
-        mg_error_set (err, ENOMEM, "%s: out of memory", name);
-    else if (errno == ELOOP)
-        mg_error_set (err, ELOOP, "%s: it leads to an open file, want the name of one", name);
-    else
-        mg_error_set (err, errno, "%s: cannot write: %s", name, strerror (errno));
-    free (path);
-    return NULL;
+    if (!t->path)
+        return mg_error_set (err, ENOMEM, "%s: out of memory", name);
+    if (errno == EPERM)
+        return mg_error_set (err, EACCES, "%s: cannot write: another user has made the link %s",
+                             name, t->path);
+    return mg_error_set (err, errno, "%s: cannot write: %s", name, strerror (errno));
+}
+
+/* Can the file be written to?  Sets t->exists and t->stream. */
+static int check_type (const char *name, enum outfile_kind kind, struct target *t,
+                       struct mg_error *err)
+{
+    struct stat st;
+
+    if ((t->is_open ? stat (t->path, &st) : lstat (t->path, &st)) < 0) {
+        if (errno == ENOENT)
+            return 0;
+        return mg_error_set (err, errno, "%s: cannot write: %s", name, strerror (errno));
+    }
+    t->exists = true;
+    t->stream = kind == OUTFILE_STREAM
+                && (is_stream (st.st_mode) || (t->is_open && S_ISREG (st.st_mode)));
+    if (t->stream || S_ISREG (st.st_mode))
+        return 0;
+    return mg_error_set (err, S_ISDIR (st.st_mode) ? EISDIR : EINVAL, "%s: it is %s", name,
+                         type_name (st.st_mode));
+}
+
+/* Find what a name leads to, and check that it can be written to: free t->path. */
+static int find_target (const char *name, enum outfile_kind kind, struct target *t,
+                        struct mg_error *err)
+{
+    *t = (struct target){ .path = NULL };
+    if (resolve (name, t, err) == 0 && check_type (name, kind, t, err) == 0)
+        return 0;
+    free (t->path);
+    t->path = NULL;
+    return -1;
 }
 
 static int check_dir (const char *name, const char *path, struct mg_error *err)
@@ -183,31 +207,31 @@ static int check_dir (const char *name, const char *path, struct mg_error *err)
     return 0;
 }
 
-/* What to write: *path is set for a file that is renamed, and is NULL for a stream. */
-static int look (const char *name, enum outfile_kind kind, char **path, struct mg_error *err)
+/* The same, for a file that is renamed. */
+static int look (const char *name, enum outfile_kind kind, struct target *t,
+                 struct mg_error *err)
 {
-    bool stream;
+    int rc = 0;
 
-    *path = NULL;
-    if (check_type (name, kind, &stream, err) < 0)
+    if (find_target (name, kind, t, err) < 0)
         return -1;
-    if (stream)
+    if (t->is_open && !t->stream)
+        rc = mg_error_set (err, ELOOP, "%s: it leads to an open file, want the name of one", name);
+    else if (!t->stream)
+        rc = check_dir (name, t->path, err);
+    if (rc == 0)
         return 0;
-    if (!(*path = resolve (name, err)))
-        return kind == OUTFILE_STREAM && errno == ELOOP ? 0 : -1;
-    if (check_dir (name, *path, err) == 0)
-        return 0;
-    free (*path);
-    *path = NULL;
+    free (t->path);
+    t->path = NULL;
     return -1;
 }
 
 int outfile_check (const char *name, enum outfile_kind kind, struct mg_error *err)
 {
-    char *path;
-    int rc = look (name, kind, &path, err);
+    struct target t;
+    int rc = look (name, kind, &t, err);
 
-    free (path);
+    free (t.path);
     return rc;
 }
 
@@ -272,7 +296,8 @@ static void keep_mode (const struct outfile *f)
 {
     struct stat st;
 
-    if (stat (f->path, &st) == 0 && fchmod (f->fd, st.st_mode & 0777) < 0)
+    if (lstat (f->path, &st) == 0 && S_ISREG (st.st_mode)
+        && fchmod (f->fd, st.st_mode & 0777) < 0)
         errno = 0; // some file systems have no modes
 }
 
@@ -314,12 +339,15 @@ static int create_tmp (struct outfile *f, struct mg_error *err)
     return -1;
 }
 
-/* Open a file that is already there.  A FIFO that no process reads is an error: open() does not
- * wait for a reader.
+/* Open what a name leads to, and make it if it is missing.  A link that another user has put in its
+ * place is not followed.  A FIFO that no process reads is an error: open() does not wait for a
+ * reader.
  */
-static int open_stream (const char *name, int flags, struct mg_error *err)
+static int open_target (const char *name, const struct target *t, struct mg_error *err)
 {
-    int fd = open (name, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | flags, 0666);
+    /* O_CREAT only where it is needed: the kernel forbids it for FIFOs of others in /tmp. */
+    int flags = (t->exists ? 0 : O_CREAT) | (t->is_open ? 0 : O_NOFOLLOW);
+    int fd = open (t->path, O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | flags, 0666);
 
     if (fd < 0 && errno == ENXIO)
         return mg_error_set (err, ENXIO, "%s: no process reads it", name);
@@ -336,6 +364,7 @@ static int open_stream (const char *name, int flags, struct mg_error *err)
 int outfile_create (struct outfile *f, const char *name, enum outfile_kind kind,
                     struct mg_error *err)
 {
+    struct target t = { .path = NULL };
     int rc;
 
     *f = (struct outfile){ .fd = -1 };
@@ -343,12 +372,16 @@ int outfile_create (struct outfile *f, const char *name, enum outfile_kind kind,
         mg_error_set (err, ENOMEM, "%s: out of memory", name);
         goto error;
     }
-    if (look (name, kind, &f->path, err) < 0)
+    if (look (name, kind, &t, err) < 0)
         goto error;
-    if (f->path)
+    if (t.stream) {
+        rc = f->fd = open_target (name, &t, err);
+        free (t.path);
+    }
+    else {
+        f->path = t.path;
         rc = create_tmp (f, err);
-    else
-        rc = f->fd = open_stream (name, O_APPEND, err);
+    }
     if (rc < 0)
         goto error;
     return 0;
@@ -469,17 +502,16 @@ int outfile_replace (const char *name, const void *data, size_t len, struct mg_e
 FILE *outfile_append (const char *name, enum outfile_kind kind, struct mg_error *err)
 {
     FILE *file = NULL;
-    struct stat st;
-    bool stream;
+    struct target t;
     int fd;
 
-    if (check_type (name, kind, &stream, err) < 0)
+    if (find_target (name, kind, &t, err) < 0)
         return NULL;
-    /* O_CREAT only where it is needed: the kernel forbids it for FIFOs of others in /tmp. */
-    fd = open_stream (name, O_APPEND | (stat (name, &st) < 0 ? O_CREAT : 0), err);
+    fd = open_target (name, &t, err);
     if (fd >= 0 && !(file = fdopen (fd, "a"))) {
         mg_error_set (err, errno, "%s: cannot open: %s", name, strerror (errno));
         close (fd);
     }
+    free (t.path);
     return file;
 }

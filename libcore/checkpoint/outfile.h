@@ -8,7 +8,8 @@
  *   no such file        the file is made; its directory must exist
  *   regular file        replaced
  *   symbolic link       the link stays, and the file that it leads to is made or replaced; a
- *                       link of another user in a sticky directory (/tmp) is refused
+ *                       link that neither this user nor root has made is refused, unless it
+ *                       stands in a directory where only these two can write
  *   FIFO, character     refused; with OUTFILE_STREAM it is opened and written to, a FIFO only
  *   device              if some process reads it
  *   link of /proc       such as /dev/stdout: it leads to an open file that rename() could not
@@ -82,7 +83,7 @@ int outfile_replace (const char *name, const void *data, size_t len, struct mg_e
 
 /* Open a file for appending under its own name, and make it if it is missing; for files that are
  * read while they are written.  It is regular or, with OUTFILE_STREAM, also a character device or
- * a FIFO that some process reads.
+ * a FIFO that some process reads.  Links are followed as above.
  */
 FILE *outfile_append (const char *name, enum outfile_kind kind, struct mg_error *err);
 

@@ -183,7 +183,7 @@ char *store_find (const char *dir, int64_t iteration, struct mg_error *err)
     return path;
 }
 
-/* Unlink our files in a directory that is open. */
+/* Unlink our files in a directory that is open.  A link of such a name is unlinked itself. */
 static int empty_dir (DIR *d)
 {
     struct dirent *found;
@@ -197,22 +197,47 @@ static int empty_dir (DIR *d)
     return errno ? -1 : 0;
 }
 
-static int remove_dir (const char *path, struct mg_error *err)
+/* Remove 'name' of the directory that is open as 'at'.  A link is removed, and what it leads to
+ * stays: others may write in that directory, and may put a link in the place of ours at any time.
+ */
+static int remove_at (int at, const char *name)
 {
-    DIR *d = opendir (path);
-    int rc, errnum;
+    int fd = openat (at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), rc, errnum;
+    struct stat st;
+    DIR *d;
 
-    if (!d)
-        goto error;
+    if (fd < 0) {
+        errnum = errno;
+        if (fstatat (at, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK (st.st_mode))
+            return unlinkat (at, name, 0);
+        errno = errnum;
+        return -1;
+    }
+    if (!(d = fdopendir (fd))) {
+        errnum = errno;
+        close (fd);
+        errno = errnum;
+        return -1;
+    }
     rc = empty_dir (d);
     errnum = errno;
     closedir (d);
     errno = errnum;
-    if (rc < 0 || rmdir (path) < 0)
-        goto error;
-    return 0;
-error:
-    return mg_error_set (err, errno, "cannot remove %s: %s", path, strerror (errno));
+    return rc < 0 ? -1 : unlinkat (at, name, AT_REMOVEDIR);
+}
+
+static int remove_entry (const char *dir, const char *name, struct mg_error *err)
+{
+    int at = open (dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc, errnum;
+
+    rc = at < 0 ? -1 : remove_at (at, name);
+    errnum = errno;
+    if (at >= 0)
+        close (at);
+    errno = errnum;
+    return rc == 0 ? 0
+                   : mg_error_set (err, errno, "cannot remove %s/%s: %s", dir, name,
+                                   strerror (errno));
 }
 
 int store_remove (const char *dir, const struct store_entry *entry, struct mg_error *err)
@@ -241,7 +266,7 @@ int store_remove (const char *dir, const struct store_entry *entry, struct mg_er
         }
         rc = durable_sync_dir (dir, err);
         if (rc == 0)
-            rc = remove_dir (hidden ? hidden : path, err);
+            rc = remove_entry (dir, hidden ? name : entry->name, err);
     }
 done:
     free (path);

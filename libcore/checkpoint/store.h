@@ -67,7 +67,8 @@ int store_publish (const char *dir, const char *tmp, int64_t iteration, const ch
                    struct mg_error *err);
 
 /* Remove a directory of ours: first from the readers' sight, then its files (manifest and
- * shards; other files are left, and are an error), then itself.
+ * shards; other files are left, and are an error), then itself.  If the name is a link, the
+ * link is removed, and what it leads to stays.
  */
 int store_remove (const char *dir, const struct store_entry *entry, struct mg_error *err);
 

@@ -19,6 +19,7 @@
 #include "libcore/device/device.h"
 #include "libcore/device/graph.h"
 #include "libcore/device/stream.h"
+#include "libcore/device/tape.h"
 
 enum {
     NAME_MAX_LEN = 32,
@@ -211,10 +212,18 @@ static int check_op (const struct mg_comm *comm, const char *call, enum mg_dtype
     return 0;
 }
 
+/* A tape's buffers need no memory. */
+static bool is_missing (const void *buf, size_t count)
+{
+    return !buf && count > 0 && !tape_recording ();
+}
+
 static bool overlap (const void *a, size_t a_len, const void *b, size_t b_len)
 {
     uintptr_t pa = (uintptr_t)a, pb = (uintptr_t)b;
 
+    if (tape_recording ())
+        return false;
     return a_len > 0 && b_len > 0 && pa < pb + b_len && pb < pa + a_len;
 }
 
@@ -233,7 +242,7 @@ static int check_buffer (const struct mg_comm *comm, const void *buf, struct mg_
 {
     bool control = comm->device == comm->net->host;
 
-    if (!buf || comm->net->ops == &comm_plan_ops
+    if (!buf || tape_recording () || comm->net->ops == &comm_plan_ops
         || device_holds (comm->net->device, buf, !control) == !control)
         return 0;
     return mg_error_set (err, EINVAL, "communicator %s: %p is %s memory, but it is for %s memory",
@@ -338,6 +347,8 @@ static int enqueue (struct mg_comm *comm, struct comm_request *req, size_t bytes
     if (check_buffers (comm, req, err) < 0 || stream_check (used, err) < 0)
         return -1;
     req->name = comm->name;
+    if (!graph_capturing () && tape_recording ())
+        return tape_add_collective (comm->name, comm->size, comm_call_name (req->call), bytes, err);
     if (!graph_capturing ())
         return perform (comm, req, bytes, used, err) < 0 ? -1
                : stream ? 0 : mg_stream_synchronize (used, err);
@@ -357,7 +368,7 @@ int mg_comm_all_reduce (struct mg_comm *comm, void *buf, size_t count,
     if (check_sizes (comm, "all-reduce", count, 1, dtype, &bytes, err) < 0
         || check_op (comm, "all-reduce", dtype, op, err) < 0)
         return -1;
-    if (!buf && count > 0)
+    if (is_missing (buf, count))
         return refuse (comm, "all-reduce", "no buffer given", err);
     return enqueue (comm, &req, bytes, stream, err);
 }
@@ -378,7 +389,7 @@ int mg_comm_reduce_scatter (struct mg_comm *comm, const void *send, void *recv,
                      &bytes, err) < 0
         || check_op (comm, "reduce-scatter", dtype, op, err) < 0)
         return -1;
-    if ((!send || !recv) && count > 0)
+    if (is_missing (send, count) || is_missing (recv, count))
         return refuse (comm, "reduce-scatter", "no buffer given", err);
     if (!own_part_or_apart (comm, recv, bytes / (size_t)comm->size, send))
         return refuse (comm, "reduce-scatter",
@@ -400,7 +411,7 @@ int mg_comm_all_gather (struct mg_comm *comm, const void *send, void *recv, size
                      &bytes, err) < 0)
         return -1;
     bytes /= (size_t)comm->size;
-    if ((!send || !recv) && count > 0)
+    if (is_missing (send, count) || is_missing (recv, count))
         return refuse (comm, "all-gather", "no buffer given", err);
     if (!own_part_or_apart (comm, send, bytes, recv))
         return refuse (comm, "all-gather",
@@ -421,7 +432,7 @@ int mg_comm_all_to_all (struct mg_comm *comm, const void *send, void *recv, size
     if (check_sizes (comm, "all-to-all", count, comm ? (size_t)comm->size : 1, dtype,
                      &bytes, err) < 0)
         return -1;
-    if ((!send || !recv) && count > 0)
+    if (is_missing (send, count) || is_missing (recv, count))
         return refuse (comm, "all-to-all", "no buffer given", err);
     if (overlap (send, bytes, recv, bytes))
         return refuse (comm, "all-to-all", "the buffers overlap", err);
@@ -474,7 +485,7 @@ int mg_comm_all_to_allv (struct mg_comm *comm, const void *send,
     if (send_counts[comm->rank] != recv_counts[comm->rank])
         return refuse (comm, "all-to-allv", "what this rank sends to itself and what it"
                        " receives from itself differ in size", err);
-    if ((!send && send_span > 0) || (!recv && recv_span > 0))
+    if (is_missing (send, send_span) || is_missing (recv, recv_span))
         return refuse (comm, "all-to-allv", "no buffer given", err);
     if (overlap (send, send_span * elem, recv, recv_span * elem))
         return refuse (comm, "all-to-allv", "the buffers overlap", err);
@@ -490,7 +501,7 @@ int mg_comm_broadcast (struct mg_comm *comm, void *buf, size_t count, enum mg_dt
 
     if (check_sizes (comm, "broadcast", count, 1, dtype, &bytes, err) < 0)
         return -1;
-    if (!buf && count > 0)
+    if (is_missing (buf, count))
         return refuse (comm, "broadcast", "no buffer given", err);
     if (root < 0 || root >= comm->size)
         return mg_error_set (err, EINVAL, "broadcast on %s: root %d, want 0 to %d",
@@ -513,7 +524,7 @@ static int check_transfer (const struct mg_comm *comm, const struct mg_p2p *p,
     if (p->peer < 0 || p->peer >= comm->size)
         return mg_error_set (err, EINVAL, "%s on %s: peer %d, want 0 to %d", call,
                              comm->name, p->peer, comm->size - 1);
-    if (!p->buf && p->count > 0)
+    if (is_missing (p->buf, p->count))
         return refuse (comm, call, "no buffer given", err);
     if (p->kind == MG_SEND)
         *sent += bytes;

@@ -210,7 +210,7 @@ static bool is_object (const char *path)
 
 static int read_vocab (struct reader *r, struct mg_error *err)
 {
-    json_error_t fault;
+    struct json_text_fault fault;
     json_t *object;
     char *text;
     size_t size;
@@ -218,17 +218,14 @@ static int read_vocab (struct reader *r, struct mg_error *err)
 
     if (durable_read (r->vocab_file, FILE_MAX, &text, &size, err) < 0)
         return -1;
-    object = json_loadb (text, size, JSON_REJECT_DUPLICATES, &fault);
+    object = json_text_parse (text, size, JSON_TEXT_UNIQUE | JSON_TEXT_NULS, &fault);
     free (text);
     if (!object) {
-        char q[JSON_PLACE_QUOTE];
-
         if (is_object (r->merge_file))
             return mg_error_set (err, EINVAL, "%s is no JSON, but %s is: exchange --vocab-file, "
                                  "the vocabulary, and --merge-file, the merges", r->vocab_file,
                                  r->merge_file);
-        return mg_error_set (err, EINVAL, "%s:%d: %s", r->vocab_file, fault.line,
-                             json_place_quote (q, fault.text, strlen (fault.text)));
+        return mg_error_set (err, errno, "%s:%zu: %s", r->vocab_file, fault.line, fault.what);
     }
     rc = take_object (r, object, err);
     json_decref (object);

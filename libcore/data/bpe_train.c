@@ -127,7 +127,8 @@ int bpe_train_add (struct bpe_train *train, const char *text, size_t size,
         text = train->clean.data;
         size = train->clean.size;
     }
-    return splitter_run (train->splitter, &train->scratch, text, size, true, take_word, train,
+    regex_scratch_start (train->scratch.regex, size);
+    return splitter_run (train->splitter, &train->scratch, text, size, 1, take_word, train,
                          err);
 }
 

@@ -24,8 +24,13 @@ const char *json_place_quote (char to[JSON_PLACE_QUOTE], const char *text, size_
 
     while (n < size && n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80)
         n--;
-    for (size_t i = 0; i < n; i++)
-        to[i] = iscntrl ((unsigned char)text[i]) ? '?' : text[i];
+    for (size_t i = 0; i < n; i++) {
+        bool nul = i + 1 < n && memcmp (text + i, JSON_TEXT_NUL, 2) == 0;
+
+        to[i] = nul || iscntrl ((unsigned char)text[i]) ? '?' : text[i];
+        if (nul)
+            to[++i] = '?';
+    }
     strcpy (to + n, n < size ? "..." : "");
     return to;
 }
@@ -64,16 +69,14 @@ int json_place_error (const struct json_place *place, struct mg_error *err,
                          path[0] ? ": " : "", text);
 }
 
-json_t *json_place_parse (const char *file, const char *text, size_t size,
+json_t *json_place_parse (const char *file, const char *text, size_t size, unsigned flags,
                           struct mg_error *err)
 {
-    char q[JSON_PLACE_QUOTE];
-    json_error_t fault;
-    json_t *object = json_loadb (text, size, JSON_REJECT_DUPLICATES, &fault);
+    struct json_text_fault fault;
+    json_t *object = json_text_parse (text, size, flags, &fault);
 
     if (!object) {
-        mg_error_set (err, EINVAL, "%s:%d: %s", file, fault.line,
-                      json_place_quote (q, fault.text, strlen (fault.text)));
+        mg_error_set (err, errno, "%s:%zu: %s", file, fault.line, fault.what);
         return NULL;
     }
     if (json_is_object (object))

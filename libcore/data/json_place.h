@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "libcore/data/json_text.h"
 #include "megatron/error.h"
 
 struct json_place {
@@ -32,9 +33,10 @@ int json_place_error (const struct json_place *place, struct mg_error *err,
 /* Text of a file for a message: one line, not too long, not cut inside a character. */
 const char *json_place_quote (char to[JSON_PLACE_QUOTE], const char *text, size_t size);
 
-/* Parse 'size' bytes as JSON whose outermost value is an object.  NULL with errno EINVAL
- * and a text that names file and line.  The caller owns the result. */
-json_t *json_place_parse (const char *file, const char *text, size_t size,
+/* Parse 'size' bytes as JSON whose outermost value is an object, with the flags of json_text.h.
+ * NULL with errno EINVAL and a text that names file and line, or ENOMEM.  The caller owns the
+ * result. */
+json_t *json_place_parse (const char *file, const char *text, size_t size, unsigned flags,
                           struct mg_error *err);
 
 /* Read a member of the object at 'place'.  0, or -1 if it has another type.  If it is

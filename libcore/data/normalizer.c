@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libcore/data/growth.h"
 #include "libcore/data/normal_form.h"
 #include "libcore/data/normalizer.h"
 #include "libcore/data/utf8.h"
@@ -43,9 +44,14 @@ void normalizer_destroy (struct normalizer *normalizer)
 
 static int set_text (struct step *step, const char *text, struct mg_error *err)
 {
-    step->size = strlen (text);
-    if (!(step->text = strdup (text)))
-        return mg_error_set (err, ENOMEM, "out of memory");
+    struct text_buffer bytes = { NULL, 0, 0 };
+
+    if (text_buffer_reserve (&bytes, 1, err) < 0 || json_text_append (&bytes, text, err) < 0) {
+        text_buffer_clear (&bytes);
+        return -1;
+    }
+    step->text = bytes.data;
+    step->size = bytes.size;
     return 0;
 }
 
@@ -91,8 +97,7 @@ static int read_pattern (struct step *step, const struct json_place *place,
         step->byte = *literal;
         return 0;
     }
-    step->regex = literal ? regex_create_literal (literal, strlen (literal), &why)
-                          : regex_create (regex, strlen (regex), &why);
+    step->regex = regex_create_json (literal ? literal : regex, literal != NULL, &why);
     if (!step->regex) {
         int saved_errno = errno;
 
@@ -200,98 +205,142 @@ struct normalizer *normalizer_create (const struct json_place *place, const json
 
 /* ---- running ---- */
 
-static int run_prepend (const struct step *step, const char *text, size_t size,
-                        struct text_buffer *out, struct mg_error *err)
+/* A step under way. */
+struct run {
+    const struct step *step;
+    struct normal_text from;
+    struct text_buffer *out;
+    size_t head; /* of what is in 'out' */
+    size_t most; /* bytes */
+};
+
+static int append (struct run *run, const char *text, size_t size, struct mg_error *err)
 {
-    if (size > 0 && text_buffer_append (out, step->text, step->size, err) < 0)
-        return -1;
-    return text_buffer_append (out, text, size, err);
+    if (run->out->size > run->most || size > run->most - run->out->size)
+        return mg_error_set (err, EFBIG, "the normalizer of the tokenizer makes more than %zu "
+                             "bytes of this text, which is more than %d times as many",
+                             run->most, GROWTH_FACTOR);
+    return text_buffer_append (run->out, text, size, err);
 }
 
-static int replace_byte (const struct step *step, const char *text, size_t size,
-                         struct text_buffer *out, struct mg_error *err)
+/* Copy from.data[at, to). */
+static int keep (struct run *run, size_t at, size_t to, struct mg_error *err)
 {
-    const char *end = text + size;
+    const size_t head = run->from.head < to ? run->from.head : to;
 
-    while (text < end) {
-        const char *found = memchr (text, step->byte, end - text);
-        size_t n = (found ? found : end) - text;
+    if (at < head)
+        run->head = run->out->size + head - at;
+    return append (run, run->from.data + at, to - at, err);
+}
 
-        if (text_buffer_append (out, text, n, err) < 0
-            || (found && text_buffer_append (out, step->text, step->size, err) < 0))
+/* Put the step's text for what ends before from.data[to]: it is aligned with the last character
+ * of this. */
+static int put (struct run *run, size_t to, struct mg_error *err)
+{
+    if (append (run, run->step->text, run->step->size, err) < 0)
+        return -1;
+    if (run->from.first && to <= run->from.head)
+        run->head = run->out->size;
+    return 0;
+}
+
+static int run_form (struct run *run, struct mg_error *err)
+{
+    const struct normal_text *from = &run->from;
+
+    if (normal_form_append (run->step->form, from->data, from->head, run->out, err) < 0)
+        return -1;
+    run->head = run->out->size;
+    run->out->size = 0;
+    return normal_form_append (run->step->form, from->data, from->size, run->out, err);
+}
+
+static int run_prepend (struct run *run, struct mg_error *err)
+{
+    if (run->from.size > 0 && append (run, run->step->text, run->step->size, err) < 0)
+        return -1;
+    return keep (run, 0, run->from.size, err);
+}
+
+static int replace_byte (struct run *run, struct mg_error *err)
+{
+    const char *text = run->from.data, *end = text + run->from.size;
+
+    for (size_t at = 0; at < run->from.size;) {
+        const char *found = memchr (text + at, run->step->byte, (size_t)(end - text) - at);
+        size_t to = (size_t)((found ? found : end) - text);
+
+        if (keep (run, at, to, err) < 0 || (found && put (run, to + 1, err) < 0))
             return -1;
-        text += n + 1;
+        at = to + 1;
     }
     return 0;
 }
 
-static int replace_regex (const struct step *step, struct regex_scratch *scratch,
-                          const char *text, size_t size, struct text_buffer *out,
-                          struct mg_error *err)
+static int replace_regex (struct run *run, struct regex_scratch *scratch, struct mg_error *err)
 {
     struct regex_walk walk = { 0 };
     size_t done = 0;
     int rc;
 
-    while ((rc = regex_next (step->regex, scratch, text, size, &walk, err)) > 0) {
-        if (text_buffer_append (out, text + done, walk.from - done, err) < 0
-            || text_buffer_append (out, step->text, step->size, err) < 0)
+    if (run->from.size == 0) /* the library looks for no match in nothing */
+        return 0;
+    while ((rc = regex_next (run->step->regex, scratch, run->from.data, run->from.size, &walk,
+                             err)) > 0) {
+        if (keep (run, done, walk.from, err) < 0 || put (run, walk.to, err) < 0)
             return -1;
         done = walk.to;
     }
-    return rc < 0 ? -1 : text_buffer_append (out, text + done, size - done, err);
+    return rc < 0 ? -1 : keep (run, done, run->from.size, err);
 }
 
-static int run_strip (const struct step *step, const char *text, size_t size,
-                      struct text_buffer *out, struct mg_error *err)
+static int run_strip (struct run *run, struct mg_error *err)
 {
-    size_t from = 0, n;
+    const char *text = run->from.data;
+    size_t from = 0, size = run->from.size, n;
 
-    while (step->left && from < size && utf8_is_space (utf8_decode (text + from, &n)))
+    while (run->step->left && from < size && utf8_is_space (utf8_decode (text + from, &n)))
         from += n;
-    while (step->right && size > from) {
+    while (run->step->right && size > from) {
         size_t previous = utf8_previous (text, size);
 
         if (!utf8_is_space (utf8_decode (text + previous, &n)))
             break;
         size = previous;
     }
-    return text_buffer_append (out, text + from, size - from, err);
+    return keep (run, from, size, err);
 }
 
-static int run_step (const struct step *step, struct regex_scratch *scratch,
-                     const char *text, size_t size, struct text_buffer *out,
-                     struct mg_error *err)
+static int run_step (struct run *run, struct regex_scratch *scratch, struct mg_error *err)
 {
-    switch (step->kind) {
+    switch (run->step->kind) {
     case FORM:
-        return normal_form_append (step->form, text, size, out, err);
+        return run_form (run, err);
     case PREPEND:
-        return run_prepend (step, text, size, out, err);
+        return run_prepend (run, err);
     case REPLACE:
-        return step->regex ? replace_regex (step, scratch, text, size, out, err)
-                           : replace_byte (step, text, size, out, err);
+        return run->step->regex ? replace_regex (run, scratch, err) : replace_byte (run, err);
     case STRIP:
-        return run_strip (step, text, size, out, err);
+        return run_strip (run, err);
     }
     return 0;
 }
 
 int normalizer_run (const struct normalizer *normalizer, struct regex_scratch *scratch,
-                    struct text_buffer buffers[2], const char *text, size_t size,
-                    const char **result, size_t *result_size, struct mg_error *err)
+                    struct text_buffer buffers[2], const struct normal_text *text,
+                    struct normal_text *result, struct mg_error *err)
 {
-    for (int i = 0; i < normalizer->num_steps; i++) {
-        struct text_buffer *out = &buffers[i % 2];
+    const size_t most = growth_max (text->size);
 
-        out->size = 0;
-        if (text_buffer_reserve (out, 1, err) < 0
-            || run_step (&normalizer->steps[i], scratch, text, size, out, err) < 0)
+    *result = *text;
+    for (int i = 0; i < normalizer->num_steps; i++) {
+        struct run run = { .step = &normalizer->steps[i], .from = *result,
+                           .out = &buffers[i % 2], .most = most };
+
+        run.out->size = 0;
+        if (text_buffer_reserve (run.out, 1, err) < 0 || run_step (&run, scratch, err) < 0)
             return -1;
-        text = out->data;
-        size = out->size;
+        *result = (struct normal_text){ run.out->data, run.out->size, text->first, run.head };
     }
-    *result = text;
-    *result_size = size;
     return 0;
 }

@@ -7,6 +7,7 @@
 #define LIBCORE_DATA_NORMALIZER_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "libcore/data/json_place.h"
@@ -25,11 +26,19 @@ struct normalizer *normalizer_create (const struct json_place *place, const json
 /* Free; NULL is allowed; errno is kept. */
 void normalizer_destroy (struct normalizer *normalizer);
 
-/* Normalise a text of valid characters, strays written as utf8.h says.  '*result' is the
- * text itself or lies in one of the two buffers, until the next call.  -1 with errno
- * ENOMEM, EIO (regex.h). */
+/* A text of valid characters, strays written as utf8.h says. */
+struct normal_text {
+    const char *data;
+    size_t size;
+    bool first;  /* the text begins the document */
+    size_t head; /* bytes at its begin that the library aligns with the document's first character:
+                  * 0 if the text is not the first, or has lost this character */
+};
+
+/* Normalise a text.  '*result' is the text itself or lies in one of the two buffers, until the
+ * next call.  -1 with errno ENOMEM, EIO (regex.h), EFBIG (the text grows beyond growth_max()). */
 int normalizer_run (const struct normalizer *normalizer, struct regex_scratch *scratch,
-                    struct text_buffer buffers[2], const char *text, size_t size,
-                    const char **result, size_t *result_size, struct mg_error *err);
+                    struct text_buffer buffers[2], const struct normal_text *text,
+                    struct normal_text *result, struct mg_error *err);
 
 #endif /* LIBCORE_DATA_NORMALIZER_H */

@@ -14,11 +14,24 @@
 #include <string.h>
 #include <strings.h>
 
+#include "libcore/data/json_text.h"
 #include "libcore/data/regex.h"
 #include "libcore/data/text_buffer.h"
 #include "libcore/data/utf8.h"
 
-enum { PATTERN_MAX = 1 << 16, STEPS_MIN = 10000000, STEPS_BYTE = 100 };
+enum { PATTERN_MAX = 1 << 16, CLASS_DEPTH = 16 };
+
+/* What a search may look at and do before that is counted, and what is counted per text. */
+enum {
+    WINDOW = 4096,          /* bytes */
+    STEPS = 4096,           /* of PCRE2 */
+    WIDEN = 4,              /* how much more it may each time that this was too little */
+    WINDOW_COST = 8,        /* bytes that cost as much as a step */
+    BUDGET_MIN = 1 << 25,   /* steps */
+    BUDGET_BYTE = 500,      /* steps for each byte of the text */
+    HEAP_KIB = 1 << 20,
+    STACK_MIN = 1 << 15, STACK_MAX = 1 << 23 /* bytes, taken as they are used */
+};
 
 struct regex {
     pcre2_code *code;
@@ -28,6 +41,8 @@ struct regex {
 struct regex_scratch {
     pcre2_match_data *match;
     pcre2_match_context *context;
+    pcre2_jit_stack *stack; /* NULL: PCRE2's own, of 32 KiB */
+    uint64_t budget; /* steps that are left for the text */
 };
 
 struct translation {
@@ -36,6 +51,7 @@ struct translation {
     int depth;     /* groups that are open */
     int fold_from; /* the outermost of these that has the option i, 0: none */
     bool fold;     /* the whole has the option i */
+    int classes;   /* that are open */
     struct text_buffer to;
 };
 
@@ -49,7 +65,7 @@ static const struct escape {
     const char *outside, *inside;
 } escapes[] = {
     { 's', "[" UTF8_SPACES "]", UTF8_SPACES },
-    { 'S', "[^" UTF8_SPACES "]", NULL },
+    { 'S', "[^" UTF8_SPACES "]", NULL }, /* inside: see 'others' of struct operand */
     { 'w', WORD, REGEX_LETTERS },
     { 'W', NO_WORD, NULL },
     { 'b', "(?:(?<=" WORD ")(?!" WORD ")|(?<!" WORD ")(?=" WORD "))", "\\x08" },
@@ -215,30 +231,175 @@ static int put_posix (struct translation *t, struct mg_error *err)
     return refuse (t, t->at, "a class by name other than digit, xdigit, cntrl and ascii", err);
 }
 
-static int put_class (struct translation *t, struct mg_error *err)
+/* One side of "&&" in a class, or the whole of it: any of what 'plain' is, which is the inside of a
+ * class of PCRE2, and of 'others', expressions of one character with "|" between. */
+struct operand {
+    struct text_buffer plain, others;
+};
+
+static void operand_clear (struct operand *o)
 {
-    size_t begin = t->at;
-    int rc = copy (t, t->at + 1 < t->size && t->text[t->at + 1] == '^' ? 2 : 1, err);
+    text_buffer_clear (&o->plain);
+    text_buffer_clear (&o->others);
+}
 
-    for (bool first = true; rc == 0 && t->at < t->size; first = false) {
-        char c = t->text[t->at];
-        char next = t->at + 1 < t->size ? t->text[t->at + 1] : '\0';
+static int write (struct text_buffer *to, const char *text, struct mg_error *err)
+{
+    return text_buffer_append (to, text, strlen (text), err);
+}
 
-        if (c == ']' && !first)
-            return copy (t, 1, err);
-        if (c == '\\') {
-            rc = put_escape (t, true, err);
-        } else if (c == '[' && next == ':') {
-            rc = put_posix (t, err);
-        } else if (c == '[') {
-            return refuse (t, t->at, "a class inside a class", err);
-        } else if (c == '&' && next == '&') {
-            return refuse (t, t->at, "an intersection of classes", err);
-        } else {
-            rc = copy (t, 1, err);
-        }
+static int put_class (struct translation *t, struct text_buffer *to, struct mg_error *err);
+
+/* What put_escape() and put_posix() write goes to 'to' in place of t->to. */
+static int put_inside (struct translation *t, struct text_buffer *to,
+                       int (*put_it) (struct translation *t, struct mg_error *err),
+                       struct mg_error *err)
+{
+    const struct text_buffer before = t->to;
+    int rc;
+
+    t->to = *to;
+    rc = put_it (t, err);
+    *to = t->to;
+    t->to = before;
+    return rc;
+}
+
+static int put_inner_escape (struct translation *t, struct mg_error *err)
+{
+    return put_escape (t, true, err);
+}
+
+static int put_outer_escape (struct translation *t, struct mg_error *err)
+{
+    return put_escape (t, false, err);
+}
+
+/* A further expression in 'others'. */
+static int begin_other (struct operand *o, struct mg_error *err)
+{
+    return o->others.size > 0 ? write (&o->others, "|", err) : 0;
+}
+
+/* A part of a class, of which 'next' is the second character. */
+static int put_part (struct translation *t, struct operand *o, char next, struct mg_error *err)
+{
+    const char c = t->text[t->at];
+
+    if (c == '\\' && (next == 'S' || next == 'H'))
+        return begin_other (o, err) < 0 ? -1 : put_inside (t, &o->others, put_outer_escape, err);
+    if (c == '\\')
+        return put_inside (t, &o->plain, put_inner_escape, err);
+    if (c == '[' && next == ':')
+        return put_inside (t, &o->plain, put_posix, err);
+    if (c == '[')
+        return begin_other (o, err) < 0 ? -1 : put_class (t, &o->others, err);
+    if (c == '-' && (next == '[' || next == '&'))
+        return refuse (t, t->at, "a range without end", err);
+    t->at++;
+    return text_buffer_append (&o->plain, &c, 1, err);
+}
+
+/* The expression of what an operand is, or of what it is not. */
+static int put_operand (struct text_buffer *to, const struct operand *o, bool negated,
+                        struct mg_error *err)
+{
+    const bool alone = o->others.size == 0;
+
+    if (alone)
+        return write (to, negated ? "[^" : "[", err) < 0
+               || text_buffer_append (to, o->plain.data, o->plain.size, err) < 0
+               || write (to, "]", err) < 0 ? -1 : 0;
+    if (write (to, negated ? "(?:(?!" : "(?:", err) < 0
+        || text_buffer_append (to, o->others.data, o->others.size, err) < 0)
+        return -1;
+    if (o->plain.size > 0 && (write (to, "|[", err) < 0
+                              || text_buffer_append (to, o->plain.data, o->plain.size, err) < 0
+                              || write (to, "]", err) < 0))
+        return -1;
+    return write (to, negated ? ")(?s:.))" : ")", err);
+}
+
+/* Read one operand, up to "&&" or the end of the class; 'first': "]" may begin it. */
+static int read_operand (struct translation *t, struct operand *o, bool first,
+                         struct mg_error *err)
+{
+    for (; t->at < t->size; first = false) {
+        char c = t->text[t->at], next = t->at + 1 < t->size ? t->text[t->at + 1] : '\0';
+
+        if ((c == ']' && !first) || (c == '&' && next == '&'))
+            return 0;
+        if (put_part (t, o, next, err) < 0)
+            return -1;
     }
-    return rc < 0 ? -1 : refuse (t, begin, "a class without end", err);
+    return 0;
+}
+
+/* The operands of a class whose "[" or "[^" is read.  All but the last one become looks ahead in
+ * 'ahead'. */
+static int read_operands (struct translation *t, struct operand *last, struct text_buffer *ahead,
+                          struct mg_error *err)
+{
+    const bool fold = t->fold || t->fold_from > 0;
+
+    for (bool first = true;; first = false) {
+        if (read_operand (t, last, first, err) < 0)
+            return -1;
+        if (t->at == t->size || t->text[t->at] == ']')
+            break;
+        if (fold)
+            return refuse (t, t->at, "an intersection of classes under the option i", err);
+        if (last->plain.size + last->others.size == 0)
+            return refuse (t, t->at, "an intersection with nothing", err);
+        if (write (ahead, "(?=", err) < 0 || put_operand (ahead, last, false, err) < 0
+            || write (ahead, ")", err) < 0)
+            return -1;
+        last->plain.size = last->others.size = 0;
+        t->at += 2;
+    }
+    if (t->at < t->size && last->plain.size + last->others.size == 0)
+        return refuse (t, t->at, "an empty class or intersection", err);
+    return 0;
+}
+
+/* Write a class with "&&": what all operands are, or no character of that. */
+static int put_intersection (struct text_buffer *to, const struct operand *last,
+                             const struct text_buffer *ahead, bool negated, struct mg_error *err)
+{
+    if (write (to, negated ? "(?:(?!" : "(?:", err) < 0
+        || text_buffer_append (to, ahead->data, ahead->size, err) < 0
+        || put_operand (to, last, false, err) < 0)
+        return -1;
+    return write (to, negated ? ")(?s:.))" : ")", err);
+}
+
+/* A class, which may have classes inside, intersections ("&&", which binds less than a union and
+ * more than "^") and negated escapes. */
+static int put_class (struct translation *t, struct text_buffer *to, struct mg_error *err)
+{
+    struct text_buffer ahead = { NULL, 0, 0 };
+    struct operand last = { 0 };
+    const size_t begin = t->at;
+    const bool negated = t->at + 1 < t->size && t->text[t->at + 1] == '^';
+    int rc;
+
+    if (t->classes == CLASS_DEPTH)
+        return refuse (t, begin, "too many classes inside one another", err);
+    if (negated && t->classes > 0 && (t->fold || t->fold_from > 0))
+        return refuse (t, begin, "a negated class inside a class under the option i", err);
+    t->classes++;
+    t->at += negated ? 2 : 1;
+    rc = read_operands (t, &last, &ahead, err);
+    t->classes--;
+    if (rc == 0 && t->at == t->size)
+        rc = refuse (t, begin, "a class without end", err);
+    t->at++;
+    if (rc == 0)
+        rc = ahead.size > 0 ? put_intersection (to, &last, &ahead, negated, err)
+                            : put_operand (to, &last, negated, err);
+    operand_clear (&last);
+    text_buffer_clear (&ahead);
+    return rc;
 }
 
 /* "{n,m}": Oniguruma takes "{,m}" for "{0,m}", "{n,m}+" for a repeat of repeats, and what is
@@ -323,7 +484,7 @@ static int translate (struct translation *t, struct mg_error *err)
             rc = put_escape (t, false, err);
             break;
         case '[':
-            rc = put_class (t, err);
+            rc = put_class (t, &t->to, err);
             break;
         case '{':
             rc = put_count (t, err);
@@ -391,7 +552,8 @@ static struct regex *create (const struct text_buffer *pattern, uint32_t options
         return NULL;
     }
     /* where it is not to be had (no executable memory), the interpreter serves */
-    regex->jit = pcre2_jit_compile (regex->code, PCRE2_JIT_COMPLETE) == 0;
+    regex->jit = pcre2_jit_compile (regex->code, PCRE2_JIT_COMPLETE
+                                                     | PCRE2_JIT_PARTIAL_HARD) == 0;
     return regex;
 }
 
@@ -416,6 +578,18 @@ struct regex *regex_create_literal (const char *text, size_t size, struct mg_err
     return create (&pattern, PCRE2_LITERAL, err);
 }
 
+struct regex *regex_create_json (const char *string, bool literal, struct mg_error *err)
+{
+    struct text_buffer bytes = { NULL, 0, 0 };
+    struct regex *regex = NULL;
+
+    if (text_buffer_reserve (&bytes, 1, err) == 0 && json_text_append (&bytes, string, err) == 0)
+        regex = literal ? regex_create_literal (bytes.data, bytes.size, err)
+                        : regex_create (bytes.data, bytes.size, err);
+    text_buffer_clear (&bytes);
+    return regex;
+}
+
 void regex_destroy (struct regex *regex)
 {
     if (regex) {
@@ -435,8 +609,13 @@ struct regex_scratch *regex_scratch_create (struct mg_error *err)
         scratch->match = pcre2_match_data_create (1, NULL);
         scratch->context = pcre2_match_context_create (NULL);
     }
-    if (scratch && scratch->match && scratch->context)
+    if (scratch && scratch->match && scratch->context) {
+        pcre2_set_heap_limit (scratch->context, HEAP_KIB);
+        scratch->stack = pcre2_jit_stack_create (STACK_MIN, STACK_MAX, NULL);
+        pcre2_jit_stack_assign (scratch->context, NULL, scratch->stack);
+        regex_scratch_start (scratch, 0);
         return scratch;
+    }
     regex_scratch_destroy (scratch);
     mg_error_set (err, ENOMEM, "out of memory");
     return NULL;
@@ -449,6 +628,7 @@ void regex_scratch_destroy (struct regex_scratch *scratch)
 
         pcre2_match_data_free (scratch->match);
         pcre2_match_context_free (scratch->context);
+        pcre2_jit_stack_free (scratch->stack);
         free (scratch);
         errno = saved_errno;
     }
@@ -456,39 +636,69 @@ void regex_scratch_destroy (struct regex_scratch *scratch)
 
 /* ---- matching ---- */
 
+void regex_scratch_start (struct regex_scratch *scratch, size_t size)
+{
+    scratch->budget = BUDGET_MIN + BUDGET_BYTE * (uint64_t)size;
+}
+
 static int match (const struct regex *regex, struct regex_scratch *scratch,
-                  const char *text, size_t size, size_t at)
+                  const char *text, size_t size, size_t at, uint32_t options)
 {
     int rc = PCRE2_ERROR_JIT_STACKLIMIT;
 
+    options |= PCRE2_NO_UTF_CHECK;
     if (regex->jit)
-        rc = pcre2_jit_match (regex->code, (PCRE2_SPTR)text, size, at, PCRE2_NO_UTF_CHECK,
-                              scratch->match, scratch->context);
+        rc = pcre2_jit_match (regex->code, (PCRE2_SPTR)text, size, at, options, scratch->match,
+                              scratch->context);
     if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
-        rc = pcre2_match (regex->code, (PCRE2_SPTR)text, size, at,
-                          PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, scratch->match,
-                          scratch->context);
+        rc = pcre2_match (regex->code, (PCRE2_SPTR)text, size, at, options | PCRE2_NO_JIT,
+                          scratch->match, scratch->context);
     return rc;
 }
 
-/* A long run of one kind may take a step a byte; what takes many more is a fault. */
-static void limit_steps (struct regex_scratch *scratch, size_t size)
+/* Find the first match from 'at' on.  A search sees WINDOW bytes, and a match that depends on
+ * what is behind them is searched for again with more; so the bytes and the steps of all searches
+ * can be counted, and an expression that looks through the whole text at each place is found out,
+ * the same way on every machine. */
+static int search (const struct regex *regex, struct regex_scratch *scratch, const char *text,
+                   size_t size, size_t at)
 {
-    size_t steps = STEPS_MIN + (size < UINT32_MAX / STEPS_BYTE ? size * STEPS_BYTE
-                                                               : UINT32_MAX / 2);
+    size_t window = WINDOW;
+    uint32_t steps = STEPS;
+    uint64_t cost = 0; /* of the search before */
+    int rc;
 
-    pcre2_set_match_limit (scratch->context, (uint32_t)(steps < UINT32_MAX ? steps : UINT32_MAX));
+    do {
+        const bool part = window < size - at;
+        size_t end = part ? at + window : size;
+
+        if (cost > scratch->budget)
+            return PCRE2_ERROR_MATCHLIMIT;
+        scratch->budget -= cost;
+        while (part && ((unsigned char)text[end] & 0xc0) == 0x80)
+            end--;
+        pcre2_set_match_limit (scratch->context, steps);
+        rc = match (regex, scratch, text, end, at, part ? PCRE2_PARTIAL_HARD : 0);
+        if (part && rc == PCRE2_ERROR_NOMATCH)
+            rc = PCRE2_ERROR_PARTIAL;
+        cost = rc == PCRE2_ERROR_MATCHLIMIT ? steps : window / WINDOW_COST;
+        if (rc == PCRE2_ERROR_MATCHLIMIT)
+            steps = steps < UINT32_MAX / WIDEN ? steps * WIDEN : UINT32_MAX;
+        else if (rc == PCRE2_ERROR_PARTIAL)
+            window = window < SIZE_MAX / WIDEN ? window * WIDEN : SIZE_MAX;
+    } while (rc == PCRE2_ERROR_PARTIAL || rc == PCRE2_ERROR_MATCHLIMIT);
+    if (window > WINDOW)
+        scratch->budget -= cost < scratch->budget ? cost : scratch->budget;
+    return rc;
 }
 
 int regex_next (const struct regex *regex, struct regex_scratch *scratch,
                 const char *text, size_t size, struct regex_walk *walk,
                 struct mg_error *err)
 {
-    if (walk->at == 0)
-        limit_steps (scratch, size);
     while (walk->at <= size) {
         const PCRE2_SIZE *found;
-        int rc = match (regex, scratch, text, size, walk->at);
+        int rc = search (regex, scratch, text, size, walk->at);
         size_t n = 1;
 
         if (rc == PCRE2_ERROR_NOMATCH)

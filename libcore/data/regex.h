@@ -4,11 +4,11 @@
  * Ruby syntax: \s, \w, \d and \h are Unicode's White_Space, word characters, decimal
  * digits and ASCII's hexadecimal digits, \b parts \w from \W, \v is U+000B, \p{NAME} is a
  * general category or a script, "^" and "$" are begin and end of a line, "." is any character
- * but a line feed.  An expression whose meaning differs is refused: a class inside a class,
- * "&&" in a class, a name such as [:alpha:] in a class (but for digit, xdigit, cntrl and
- * ascii), a property in a class under the option i, \pL without braces, a count "{n,m}" that
- * "+" or "?" follows, "{,}", "(*", the options m and x, "(?i)" that is not the beginning, \G,
- * and what PCRE2 does not know.  One difference is left: under the option i, "ss" does not
+ * but a line feed; a class may have classes inside, "&&" and \S.  An expression whose meaning
+ * differs is refused: a name such as [:alpha:] in a class (but for digit, xdigit, cntrl and
+ * ascii); a property, "&&" and a negated class in a class under the option i; \W and \B in a class;
+ * \pL without braces; a count "{n,m}" that "+" or "?" follows; "{,}", "(*", the options m and x,
+ * "(?i)" that is not the beginning, \G; and what PCRE2 does not know.  One difference is left: under the option i, "ss" does not
  * match U+00DF, nor do other letters match their expansions.
  *
  * An expression is immutable, and may be used by many threads, each with a scratch.
@@ -38,11 +38,18 @@ struct regex *regex_create (const char *pattern, size_t size, struct mg_error *e
 /* Make an expression that matches just these characters. */
 struct regex *regex_create_literal (const char *text, size_t size, struct mg_error *err);
 
+/* Make one of the two by a string of a file (json_text.h, JSON_TEXT_NULS). */
+struct regex *regex_create_json (const char *string, bool literal, struct mg_error *err);
+
 /* Free; NULL is allowed; errno is kept. */
 void regex_destroy (struct regex *regex);
 
 /* NULL with errno ENOMEM. The caller owns it. */
 struct regex_scratch *regex_scratch_create (struct mg_error *err);
+
+/* A text of 'size' bytes begins: all searches in it and in what is made of it, by any expressions,
+ * together may take a number of steps that grows in proportion to the size. */
+void regex_scratch_start (struct regex_scratch *scratch, size_t size);
 void regex_scratch_destroy (struct regex_scratch *scratch);
 
 /* The matches of a text, one after the other; all zero before the first.  An empty match
@@ -55,7 +62,7 @@ struct regex_walk {
 
 /* Find the next match in a text of valid characters, strays written as utf8.h says.
  * Returns 1, 0 if there is no further one, -1 with errno ENOMEM or EIO (a fault of
- * PCRE2, such as an expression that takes too many steps on this text). */
+ * PCRE2, or all steps of this text are taken). */
 int regex_next (const struct regex *regex, struct regex_scratch *scratch,
                 const char *text, size_t size, struct regex_walk *walk,
                 struct mg_error *err);

@@ -1,4 +1,5 @@
-/* sample_gpt.c - samples of a GPT dataset: gpt_index over a mapped indexed dataset
+/* sample_gpt.c - samples of a GPT dataset: gpt_index over a mapped indexed dataset, or over
+ * documents that are made up
  *
  * A sample is S + 1 tokens of the row of documents, read with pread() into the caller's arrays.
  * Nothing is allocated for a sample, and several threads may read at the same time.
@@ -11,10 +12,13 @@
 
 #include "libcore/data/gpt_cache.h"
 #include "libcore/data/indexed.h"
+#include "libcore/data/mock.h"
 #include "libcore/data/sample_source.h"
 
+/* Where the tokens of documents are; one of both is NULL. */
 struct gpt_source {
     struct indexed *ix;
+    struct mock *mock;
     struct gpt_index *index;
     int seq_length;
 };
@@ -24,6 +28,20 @@ struct cursor {
     size_t document; /* position in document_index */
     size_t offset;   /* token of that document */
 };
+
+static size_t document_length (const struct gpt_source *src, size_t i)
+{
+    return src->ix ? indexed_length (src->ix, i) : src->mock->lengths[i];
+}
+
+static int get (const struct gpt_source *src, size_t i, size_t offset, size_t n, int32_t *out,
+                struct mg_error *err)
+{
+    if (src->ix)
+        return indexed_get (src->ix, i, offset, n, out, err);
+    mock_get (src->mock, i, offset, n, out);
+    return 0;
+}
 
 /* Copy the next 'n' tokens of the row and move the cursor behind them. */
 static int read_tokens (const struct gpt_source *src, struct cursor *c, int32_t *out,
@@ -38,10 +56,10 @@ static int read_tokens (const struct gpt_source *src, struct cursor *c, int32_t 
         if (c->document >= index->row_length)
             return mg_error_set (err, EINVAL, "gpt samples: beyond the last document");
         sequence = index->document_index[c->document];
-        piece = indexed_length (src->ix, sequence) - c->offset;
+        piece = document_length (src, sequence) - c->offset;
         if (piece > n)
             piece = n;
-        if (indexed_get (src->ix, sequence, c->offset, piece, out, err) < 0)
+        if (get (src, sequence, c->offset, piece, out, err) < 0)
             return -1;
         out += piece;
         n -= piece;
@@ -88,6 +106,7 @@ static void destroy (void *impl)
 
     if (src) {
         indexed_close (src->ix);
+        mock_destroy (src->mock);
         gpt_index_destroy (src->index);
         free (src);
     }
@@ -99,18 +118,36 @@ static const struct sample_source_ops gpt_ops = {
     .destroy = destroy,
 };
 
+/* Neither has tokens or an index yet. */
+static struct gpt_source *create (struct sample_source **source, int seq_length,
+                                  struct mg_error *err)
+{
+    struct gpt_source *src = calloc (1, sizeof (*src));
+
+    *source = calloc (1, sizeof (**source));
+    if (!src || !*source) {
+        mg_error_set (err, ENOMEM, "gpt samples: out of memory");
+        free (src);
+        free (*source);
+        return NULL;
+    }
+    src->seq_length = seq_length;
+    (*source)->ops = &gpt_ops;
+    (*source)->impl = src;
+    (*source)->seq_length = seq_length;
+    (*source)->max_token = -1;
+    return src;
+}
+
 struct sample_source *sample_source_gpt_open (const char *cache,
                                               const struct gpt_identity *id,
                                               struct mg_error *err)
 {
-    struct sample_source *source = NULL;
-    struct gpt_source *src;
+    struct sample_source *source;
+    struct gpt_source *src = create (&source, id->seq_length, err);
 
-    if (!(src = calloc (1, sizeof (*src)))
-        || !(source = calloc (1, sizeof (*source)))) {
-        mg_error_set (err, ENOMEM, "gpt samples: out of memory");
-        goto error;
-    }
+    if (!src)
+        return NULL;
     if (!(src->ix = indexed_open (id->prefix, err)))
         goto error;
     if (!(src->index = gpt_cache_open (cache, id, src->ix, err))) {
@@ -124,16 +161,43 @@ struct sample_source *sample_source_gpt_open (const char *cache,
                       id->seq_length + 1);
         goto error;
     }
-    src->seq_length = id->seq_length;
-    source->ops = &gpt_ops;
-    source->impl = src;
     source->num_samples = src->index->num_samples;
-    source->seq_length = id->seq_length;
-    source->max_token = -1;
     return source;
 error:
-    destroy (src);
-    free (source);
+    sample_source_destroy (source);
+    return NULL;
+}
+
+struct sample_source *sample_source_mock_create (const struct mock_identity *id,
+                                                 struct mg_error *err)
+{
+    struct sample_source *source;
+    struct gpt_source *src = create (&source, id->seq_length, err);
+    struct gpt_documents documents;
+    int64_t begin, end;
+
+    if (!src)
+        return NULL;
+    if (!(src->mock = mock_create (id->vocab_size, id->eod, err))
+        || split_documents ("1,1,1", id->part, MOCK_DOCUMENTS, &begin, &end, err) < 0)
+        goto error;
+    documents = (struct gpt_documents){ .lengths = src->mock->lengths + begin,
+                                        .first = (int32_t)begin,
+                                        .count = (size_t)(end - begin) };
+    if (!(src->index = gpt_index_create (&documents, id->seq_length, id->num_samples, id->seed,
+                                         err))) {
+        mg_error_prefix (err, "mock data");
+        goto error;
+    }
+    if (src->index->num_samples < 1) {
+        mg_error_set (err, EINVAL, "mock data: %" PRId64 " tokens give no sample of %d",
+                      src->index->tokens_per_epoch, id->seq_length);
+        goto error;
+    }
+    source->num_samples = src->index->num_samples;
+    return source;
+error:
+    sample_source_destroy (source);
     return NULL;
 }
 

@@ -53,6 +53,22 @@ struct sample_source *sample_source_gpt_open (const char *cache,
                                               const struct gpt_identity *id,
                                               struct mg_error *err);
 
+/* What the samples of mock data depend on. */
+struct mock_identity {
+    int32_t vocab_size, eod; /* mock.h */
+    enum split_part part;    /* of "1,1,1", whatever --split is, as in Megatron-LM */
+    int seq_length;
+    int64_t num_samples;     /* at least so many; GPT_INDEX_ONE_EPOCH: one epoch */
+    int64_t seed;            /* of the order */
+};
+
+/* The same for documents that are made up (mock.h), with which a run needs no data.  NULL with the
+ * errors of gpt_index_create, or EINVAL if one epoch has no whole sample.  The caller owns the
+ * result.
+ */
+struct sample_source *sample_source_mock_create (const struct mock_identity *id,
+                                                 struct mg_error *err);
+
 /* Samples of a safetensors file with the tensors tokens and labels (I32 or I64) and loss_mask
  * (F32), all of shape [batches, global batch size G, S]: sample i is row i % G of batch (i / G) %
  * batches.  So after the last batch the first follows, and num_samples is INT64_MAX.  The whole

@@ -99,8 +99,7 @@ static int add_split (struct splitter *s, const char *pattern, bool literal,
         return -1;
     step->behavior = behavior;
     step->invert = invert;
-    step->regex = literal ? regex_create_literal (pattern, strlen (pattern), &why)
-                          : regex_create (pattern, strlen (pattern), &why);
+    step->regex = regex_create_json (pattern, literal, &why);
     if (!step->regex) {
         int saved_errno = errno;
 
@@ -305,14 +304,14 @@ struct splitter *splitter_create (const struct json_place *place, const json_t *
 /* ---- running ---- */
 
 static int run_steps (const struct run *run, int i, const char *text, size_t size,
-                      bool at_start, struct mg_error *err);
+                      size_t head, struct mg_error *err);
 
 /* The pieces of a SPLIT: 'held' waits to be joined with what follows. */
 struct pieces {
     const struct run *run;
     int next; /* step */
     const char *text;
-    bool at_start;
+    size_t head; /* of the text, see splitter_run() */
     enum behavior behavior;
     size_t from, to; /* held, nothing if they are equal */
     bool have;
@@ -326,7 +325,8 @@ static int flush (struct pieces *p, struct mg_error *err)
     p->have = false;
     if (size == 0)
         return 0;
-    return run_steps (p->run, p->next, p->text + from, size, p->at_start && from == 0, err);
+    return run_steps (p->run, p->next, p->text + from, size,
+                      p->head > from ? p->head - from : 0, err);
 }
 
 static int take_piece (struct pieces *p, size_t from, size_t to, bool matched,
@@ -365,10 +365,10 @@ static int take_piece (struct pieces *p, size_t from, size_t to, bool matched,
 }
 
 static int run_split (const struct run *run, int i, const char *text, size_t size,
-                      bool at_start, struct mg_error *err)
+                      size_t head, struct mg_error *err)
 {
     const struct step *step = &run->splitter->steps[i];
-    struct pieces p = { .run = run, .next = i + 1, .text = text, .at_start = at_start,
+    struct pieces p = { .run = run, .next = i + 1, .text = text, .head = head,
                         .behavior = step->behavior };
     struct regex_walk walk = { 0 };
     size_t done = 0;
@@ -387,24 +387,25 @@ static int run_split (const struct run *run, int i, const char *text, size_t siz
 }
 
 static int run_prefix (const struct run *run, int i, const char *text, size_t size,
-                       bool at_start, struct mg_error *err)
+                       size_t head, struct mg_error *err)
 {
     struct text_buffer *out = &run->scratch->buffers[i];
 
     if (text[0] == ' ')
-        return run_steps (run, i + 1, text, size, at_start, err);
+        return run_steps (run, i + 1, text, size, head, err);
     out->size = 0;
     if (text_buffer_append (out, " ", 1, err) < 0
         || text_buffer_append (out, text, size, err) < 0)
         return -1;
-    return run_steps (run, i + 1, out->data, out->size, at_start, err);
+    return run_steps (run, i + 1, out->data, out->size, head + (head > 0), err);
 }
 
 /* Bytes to the characters that stand for them, stray ones as the bytes that they are. */
 static int run_map (const struct run *run, int i, const char *text, size_t size,
-                    bool at_start, struct mg_error *err)
+                    size_t head, struct mg_error *err)
 {
     struct text_buffer *out = &run->scratch->buffers[i];
+    size_t mapped = 0; /* bytes of the head in 'out' */
 
     out->size = 0;
     if (text_buffer_reserve (out, BYTECHARS_SIZE * size, err) < 0)
@@ -416,58 +417,74 @@ static int run_map (const struct run *run, int i, const char *text, size_t size,
         out->size += bytechars_encode (&run->splitter->bytechars, &byte, 1,
                                        out->data + out->size);
         at += stray >= 0 ? UTF8_STRAY_SIZE : 1;
+        mapped = at <= head ? out->size : mapped;
     }
-    return run_steps (run, i + 1, out->data, out->size, at_start, err);
+    return run_steps (run, i + 1, out->data, out->size, mapped, err);
+}
+
+/* Append text[0, size) with the step's character for each blank. */
+static int append_spaced (const struct step *step, const char *text, size_t size,
+                          struct text_buffer *out, struct mg_error *err)
+{
+    const char *end = text + size;
+
+    while (text < end) {
+        const char *blank = memchr (text, ' ', (size_t)(end - text));
+        size_t part = (size_t)((blank ? blank : end) - text);
+
+        if (text_buffer_append (out, text, part, err) < 0
+            || (blank && text_buffer_append (out, step->space, strlen (step->space), err) < 0))
+            return -1;
+        text += part + 1;
+    }
+    return 0;
 }
 
 static int run_metaspace (const struct run *run, int i, const char *text, size_t size,
-                          bool at_start, struct mg_error *err)
+                          size_t head, struct mg_error *err)
 {
     const struct step *step = &run->splitter->steps[i];
     struct text_buffer *out = &run->scratch->buffers[i];
     const size_t n = strlen (step->space);
-    const char *end = text + size;
+    size_t mapped; /* bytes of the head in 'out' */
     bool starts = text[0] == ' ' || (size >= n && memcmp (text, step->space, n) == 0);
 
     out->size = 0;
-    if (!starts && (step->scheme == ALWAYS || (step->scheme == FIRST && at_start))
+    if (!starts && (step->scheme == ALWAYS || (step->scheme == FIRST && head > 0))
         && text_buffer_append (out, step->space, n, err) < 0)
         return -1;
-    while (text < end) {
-        const char *blank = memchr (text, ' ', end - text);
-        size_t part = (blank ? blank : end) - text;
-
-        if (text_buffer_append (out, text, part, err) < 0
-            || (blank && text_buffer_append (out, step->space, n, err) < 0))
-            return -1;
-        text += part + 1;
-    }
-    return run_steps (run, i + 1, out->data, out->size, at_start, err);
+    head = head < size ? head : size;
+    if (append_spaced (step, text, head, out, err) < 0)
+        return -1;
+    mapped = head > 0 ? out->size : 0;
+    if (append_spaced (step, text + head, size - head, out, err) < 0)
+        return -1;
+    return run_steps (run, i + 1, out->data, out->size, mapped, err);
 }
 
 static int run_steps (const struct run *run, int i, const char *text, size_t size,
-                      bool at_start, struct mg_error *err)
+                      size_t head, struct mg_error *err)
 {
     if (i == run->splitter->num_steps)
         return run->word (run->arg, text, size, err);
     switch (run->splitter->steps[i].kind) {
     case SPLIT:
-        return run_split (run, i, text, size, at_start, err);
+        return run_split (run, i, text, size, head, err);
     case PREFIX:
-        return run_prefix (run, i, text, size, at_start, err);
+        return run_prefix (run, i, text, size, head, err);
     case MAP:
-        return run_map (run, i, text, size, at_start, err);
+        return run_map (run, i, text, size, head, err);
     case METASPACE:
-        return run_metaspace (run, i, text, size, at_start, err);
+        return run_metaspace (run, i, text, size, head, err);
     }
     return 0;
 }
 
 int splitter_run (const struct splitter *splitter, struct splitter_scratch *scratch,
-                  const char *text, size_t size, bool at_start, splitter_word_f *word,
+                  const char *text, size_t size, size_t head, splitter_word_f *word,
                   void *arg, struct mg_error *err)
 {
     const struct run run = { splitter, scratch, word, arg };
 
-    return size > 0 ? run_steps (&run, 0, text, size, at_start, err) : 0;
+    return size > 0 ? run_steps (&run, 0, text, size, head, err) : 0;
 }

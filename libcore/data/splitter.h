@@ -52,10 +52,11 @@ enum splitter_words splitter_words (const struct splitter *splitter);
 /* The replacement of a Metaspace, as text, or NULL. */
 const char *splitter_metaspace (const struct splitter *splitter);
 
-/* Call 'word' for each word of a text.  'at_start': the text is the beginning of a
- * document.  -1 if 'word' returned it, or with errno ENOMEM, EIO (regex.h). */
+/* Call 'word' for each word of a text.  'head' is that of struct normal_text (normalizer.h): a
+ * Metaspace with the scheme "first" goes by it.  -1 if 'word' returned it, or with errno ENOMEM,
+ * EIO (regex.h). */
 int splitter_run (const struct splitter *splitter, struct splitter_scratch *scratch,
-                  const char *text, size_t size, bool at_start, splitter_word_f *word,
+                  const char *text, size_t size, size_t head, splitter_word_f *word,
                   void *arg, struct mg_error *err);
 
 /* Free what it holds, but for 'regex'. */

@@ -15,7 +15,7 @@ struct reader {
     struct subword *s;
     const struct json_place *place; /* of the model */
     const json_t *model, *vocab;
-    struct text_buffer text; /* of one merge, or of a token's bytes */
+    struct text_buffer text; /* of one merge, as the file has it, or of a token's bytes */
 };
 
 static int fetch_id (const struct reader *r, const char *token)
@@ -126,8 +126,10 @@ static int set_bytes (struct reader *r, const char *token, int32_t id, struct mg
     if (text_buffer_reserve (&r->text, size + 1, err) < 0)
         return -1;
     n = bytechars_decode (&r->s->bytechars, token, size, r->text.data);
+    if (n < 0 && json_text_append (&r->text, token, err) < 0)
+        return -1;
     if (n < 0)
-        return token_table_set (tokens, id, token, size, err);
+        return token_table_set (tokens, id, r->text.data, r->text.size, err);
     if (token_table_set (tokens, id, r->text.data, (size_t)n, err) < 0)
         return -1;
     token_table_index (tokens, id);
@@ -136,18 +138,24 @@ static int set_bytes (struct reader *r, const char *token, int32_t id, struct mg
 
 static int set_text (struct reader *r, const char *token, int32_t id, struct mg_error *err)
 {
-    const size_t size = strlen (token);
     struct subword *s = r->s;
-    size_t n;
+    const char *bytes;
+    size_t size, n;
 
-    if (token_table_set (&s->tokens, id, token, size, err) < 0)
+    r->text.size = 0;
+    if (text_buffer_reserve (&r->text, 1, err) < 0
+        || json_text_append (&r->text, token, err) < 0)
+        return -1;
+    bytes = r->text.data;
+    size = r->text.size;
+    if (token_table_set (&s->tokens, id, bytes, size, err) < 0)
         return -1;
     token_table_index (&s->tokens, id);
     if (s->byte_fallback && fallback_byte (token) >= 0)
         s->fallback[fallback_byte (token)] = id;
-    if (size > 0 && size == utf8_size (token, size)
-        && utf8_decode (token, &n) < SUBWORD_CHARS)
-        s->char_ids[utf8_decode (token, &n)] = id;
+    if (size > 0 && size == utf8_size (bytes, size)
+        && utf8_decode (bytes, &n) < SUBWORD_CHARS)
+        s->char_ids[utf8_decode (bytes, &n)] = id;
     return 0;
 }
 

@@ -15,6 +15,7 @@ static const struct tokenizer_ops *const all_ops[] = {
     &tokenizer_byte_ops,
     &tokenizer_gpt2_ops,
     &tokenizer_hf_ops,
+    &tokenizer_null_ops,
 };
 enum { NUM_OPS = sizeof (all_ops) / sizeof (all_ops[0]) };
 
@@ -28,6 +29,18 @@ static int unknown_type (const char *type, struct mg_error *err)
                           all_ops[i]->name);
     return mg_error_set (err, EINVAL, "tokenizer type: \"%.40s\" is unknown, want %s%s",
                          type, NUM_OPS > 1 ? "one of " : "", names);
+}
+
+/* The numbers are as the type wants them. */
+static int check_numbers (const struct tokenizer_ops *ops, const struct tokenizer_files *files,
+                          struct mg_error *err)
+{
+    if (ops->needs_vocab_size && (!files || files->vocab_size < 1))
+        return mg_error_set (err, EINVAL, "tokenizer %s needs --vocab-size", ops->name);
+    if (!ops->needs_vocab_size && files && files->has_eod)
+        return mg_error_set (err, EINVAL, "tokenizer %s has its own end of document: "
+                             "--null-tokenizer-eod-id is for NullTokenizer", ops->name);
+    return 0;
 }
 
 /* The files are as the type wants them. */
@@ -76,7 +89,9 @@ static const struct tokenizer_ops *find_ops (const char *type,
         unknown_type (type, err);
         return NULL;
     }
-    return check_files (all_ops[i], files, err) < 0 ? NULL : all_ops[i];
+    if (check_files (all_ops[i], files, err) < 0 || check_numbers (all_ops[i], files, err) < 0)
+        return NULL;
+    return all_ops[i];
 }
 
 int tokenizer_check (const char *type, const struct tokenizer_files *files,

@@ -9,6 +9,9 @@
  * text, and give each of them back.  HuggingFaceTokenizer: what a tokenizer.json says
  * (tokenizer_json.h); it takes any bytes, and gives them back if the file keeps them.
  *
+ * NullTokenizer, for data that other programs have made of numbers: ids are written in digits, and
+ * the last one ends a document.
+ *
  * A tokenizer is used by one thread at a time, since it may remember what it has seen;
  * tokenizer_fork makes one for another thread.
  */
@@ -28,13 +31,16 @@ struct token_buffer {
     size_t capacity;
 };
 
-/* The files that a tokenizer may need; NULL: not given. */
+/* The files and numbers that a tokenizer may need; NULL: not given. */
 struct tokenizer_files {
     const char *vocab; /* --vocab-file, encoder.json of GPT-2 */
     const char *merge; /* --merge-file, vocab.bpe of GPT-2 */
     const char *model; /* --tokenizer-model, a tokenizer.json or its directory */
     bool no_special_tokens; /* --tokenizer-hf-no-include-special-tokens: put no tokens
                              * around a text, such as one that begins it */
+    int32_t vocab_size; /* --vocab-size, of NullTokenizer; others have their own; 0: not given */
+    bool has_eod;       /* --null-tokenizer-eod-id is given ... */
+    int32_t eod;        /* ... and is this */
 };
 
 struct tokenizer_ops {
@@ -44,6 +50,7 @@ struct tokenizer_ops {
     bool any_cut;
     bool needs_files; /* vocab and merge of tokenizer_files */
     bool needs_model; /* model of tokenizer_files; with neither it reads no file */
+    bool needs_vocab_size; /* of tokenizer_files */
     /* Make *impl; 'files' is what these say. NULL: it has no state. */
     int (*create) (const struct tokenizer_files *files, void **impl,
                    struct mg_error *err);
@@ -53,8 +60,8 @@ struct tokenizer_ops {
     int32_t (*vocab_size) (const void *impl);
     /* Id that ends a document. Required. */
     int32_t (*eod) (const void *impl);
-    /* The bytes of a token, lent; 0 <= id < vocab_size. An id that is no text has none.
-     * Required. */
+    /* The bytes of a token, lent until the next call; 0 <= id < vocab_size. An id that is no
+     * text has none. Required. */
     const char *(*token) (const void *impl, int32_t id, size_t *size);
     /* Append the ids of 'size' bytes of text, all of it unless any_cut is set, to 'out'.
      * No id for end of document, nothing at all for empty text. On failure out->count is
@@ -73,6 +80,7 @@ struct tokenizer {
 extern const struct tokenizer_ops tokenizer_byte_ops;
 extern const struct tokenizer_ops tokenizer_gpt2_ops;
 extern const struct tokenizer_ops tokenizer_hf_ops;
+extern const struct tokenizer_ops tokenizer_null_ops;
 
 /* Is there a tokenizer of this type, and are the files that it needs named, and no other?
  * The name's case does not matter. 'files' NULL: none. 0, or -1 with errno EINVAL and a

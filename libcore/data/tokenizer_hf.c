@@ -130,31 +130,31 @@ static int take_word (void *arg, const char *word, size_t size, struct mg_error 
                            run->strays, run->out, err);
 }
 
-static int encode_normal (struct run *run, const char *text, size_t size, bool at_start,
+/* Encode text->data[from, to). */
+static int encode_normal (struct run *run, const struct normal_text *text, size_t from, size_t to,
                           struct mg_error *err)
 {
-    return splitter_run (run->t->json->splitter, &run->t->words, text, size, at_start,
-                         take_word, run, err);
+    return splitter_run (run->t->json->splitter, &run->t->words, text->data + from, to - from,
+                         text->head > from ? text->head - from : 0, take_word, run, err);
 }
 
 /* A part of the text that has no token which is found as it is. */
 static int encode_part (struct run *run, const char *text, size_t size, bool at_start,
                         struct mg_error *err)
 {
+    struct normal_text part = { .data = text, .size = size, .first = at_start }, normal;
     struct added_tokens_walk walk = { 0 };
     struct hf *t = run->t;
-    const char *normal;
-    size_t n, done = 0;
+    size_t done = 0;
     int rc;
 
-    if (normalizer_run (t->json->normalizer, t->regex, t->normal, text, size, &normal, &n,
-                        err) < 0)
+    if (at_start)
+        utf8_decode (text, &part.head);
+    if (normalizer_run (t->json->normalizer, t->regex, t->normal, &part, &normal, err) < 0)
         return -1;
-    while ((rc = added_tokens_next (t->json->normalized, t->regex, normal, n, &walk,
+    while ((rc = added_tokens_next (t->json->normalized, t->regex, normal.data, normal.size, &walk,
                                     err)) > 0) {
-        if (walk.from > done
-            && encode_normal (run, normal + done, walk.from - done, at_start && done == 0,
-                              err) < 0)
+        if (walk.from > done && encode_normal (run, &normal, done, walk.from, err) < 0)
             return -1;
         if (put_ids (run->out, &walk.id, 1, err) < 0)
             return -1;
@@ -162,7 +162,7 @@ static int encode_part (struct run *run, const char *text, size_t size, bool at_
     }
     if (rc < 0)
         return -1;
-    return encode_normal (run, normal + done, n - done, at_start && done == 0, err);
+    return encode_normal (run, &normal, done, normal.size, err);
 }
 
 static int encode_text (struct run *run, const char *text, size_t size,
@@ -192,6 +192,7 @@ static int encode_all (struct run *run, const char *text, size_t size,
     const struct tokenizer_json *json = run->t->json;
     const bool around = run->t->around;
 
+    regex_scratch_start (run->t->regex, size);
     if (utf8_find_stray (text, size, 0) < size) {
         run->strays = true;
         if (utf8_write_strays (&run->t->clean, text, size, err) < 0)

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "libcore/checkpoint/durable.h"
+#include "libcore/data/growth.h"
 #include "libcore/data/tokenizer_json.h"
 #include "libcore/data/utf8.h"
 
@@ -17,13 +18,13 @@ struct reader {
     struct tokenizer_json *json;
     struct json_place place;  /* of the file */
     struct regex_scratch *scratch;
-    struct text_buffer buffers[2];
+    struct text_buffer buffers[2], bytes;
     const json_t *root;
     json_t *added;            /* ids of the added tokens so far */
     json_int_t next_id;       /* of a token that is new, in the library */
     struct {
-        const char *from, *to;
-    } replaces[TOKENIZER_JSON_REPLACES]; /* of the decoder; lent by the file's value */
+        struct text_buffer from, to;
+    } replaces[TOKENIZER_JSON_REPLACES]; /* of the decoder */
     int num_replaces;
 };
 
@@ -72,7 +73,7 @@ static int check_id (struct reader *r, const struct json_place *at, const char *
         return json_place_error (at, err, "\"%s\" has id %" JSON_INTEGER_FORMAT ", but the "
                                  "library numbers it %" JSON_INTEGER_FORMAT,
                                  quote (q, content), id, want);
-    if (!earlier && json_object_set_new (r->added, content, json_integer (id)) < 0)
+    if (!earlier && json_object_set_new_nocheck (r->added, content, json_integer (id)) < 0)
         return mg_error_set (err, ENOMEM, "out of memory");
     r->next_id += !earlier;
     return 0;
@@ -102,17 +103,21 @@ static int read_id (struct reader *r, const struct json_place *place,
 static int put_added (struct reader *r, const char *content, bool normalized,
                       const struct added_token *token, struct mg_error *err)
 {
-    const char *text = content;
-    size_t size = strlen (content);
+    struct normal_text text = { .data = NULL };
 
-    if (!normalized)
-        return added_tokens_put (r->json->raw, text, size, token, err);
-    if (normalizer_run (r->json->normalizer, r->scratch, r->buffers, content, size, &text,
-                        &size, err) < 0)
+    r->bytes.size = 0;
+    if (json_text_append (&r->bytes, content, err) < 0)
         return -1;
-    if (size == 0)
+    if (!normalized)
+        return added_tokens_put (r->json->raw, r->bytes.data, r->bytes.size, token, err);
+    regex_scratch_start (r->scratch, r->bytes.size);
+    text.data = r->bytes.data;
+    text.size = r->bytes.size;
+    if (normalizer_run (r->json->normalizer, r->scratch, r->buffers, &text, &text, err) < 0)
+        return mg_error_prefix (err, "%s", r->place.file);
+    if (text.size == 0)
         return 0;
-    return added_tokens_put (r->json->normalized, text, size, token, err);
+    return added_tokens_put (r->json->normalized, text.data, text.size, token, err);
 }
 
 static int read_added (struct reader *r, const struct json_place *place,
@@ -293,8 +298,10 @@ static int add_replace (struct reader *r, const struct json_place *place, const 
     if (r->num_replaces == TOKENIZER_JSON_REPLACES)
         return json_place_error (place, err, "more than %d replacements",
                                  TOKENIZER_JSON_REPLACES);
-    r->replaces[r->num_replaces].from = from;
-    r->replaces[r->num_replaces++].to = to;
+    if (json_text_append (&r->replaces[r->num_replaces].from, from, err) < 0
+        || json_text_append (&r->replaces[r->num_replaces].to, to, err) < 0)
+        return -1;
+    r->num_replaces++;
     return 0;
 }
 
@@ -337,37 +344,55 @@ static int read_decoder (struct reader *r, const struct json_place *place,
                              "Sequence", quote (q, type));
 }
 
-/* The text of a token of words of characters. */
-static int show_text (struct reader *r, int32_t id, const char *token, size_t size,
-                      struct mg_error *err)
+/* Make the replacements of the decoder in r->buffers[0]; '*text' is where the result is. */
+static int replace_all (struct reader *r, const struct text_buffer **text, struct mg_error *err)
 {
     struct text_buffer *from = &r->buffers[0], *to = &r->buffers[1];
-    int byte = subword_fallback_byte (r->json->subword, id);
-    char one = (char)byte;
+    const size_t most = growth_max (from->size);
 
-    if (byte >= 0)
-        return token_table_set (&r->json->shown, id, &one, 1, err);
-    from->size = 0;
-    if (text_buffer_append (from, token, size, err) < 0)
-        return -1;
     for (int i = 0; i < r->num_replaces; i++) {
-        const char *pattern = r->replaces[i].from, *with = r->replaces[i].to;
-        const size_t n = strlen (pattern);
+        const struct text_buffer *with = &r->replaces[i].to;
+        const char *pattern = r->replaces[i].from.data;
+        const size_t n = r->replaces[i].from.size;
         struct text_buffer *swap = from;
 
         to->size = 0;
         for (size_t at = 0; at < from->size;) {
             bool found = from->size - at >= n && memcmp (from->data + at, pattern, n) == 0;
+            size_t more = found ? with->size : 1;
 
-            if (text_buffer_append (to, found ? with : from->data + at,
-                                    found ? strlen (with) : 1, err) < 0)
+            if (to->size > most || more > most - to->size)
+                return mg_error_set (err, EFBIG, "%s: decoder: a token becomes more than %zu "
+                                     "bytes of text", r->place.file, most);
+            if (text_buffer_append (to, found ? with->data : from->data + at, more, err) < 0)
                 return -1;
             at += found ? n : 1;
         }
         from = to;
         to = swap;
     }
-    return token_table_set (&r->json->shown, id, from->data, from->size, err);
+    *text = from;
+    return 0;
+}
+
+/* The text of a token of words of characters. */
+static int show_text (struct reader *r, int32_t id, const char *token, size_t size,
+                      struct mg_error *err)
+{
+    const int byte = subword_fallback_byte (r->json->subword, id);
+    const struct text_buffer *text = NULL;
+    const char one = (char)byte;
+
+    if (byte >= 0)
+        return token_table_set (&r->json->shown, id, &one, 1, err);
+    r->buffers[0].size = 0;
+    if (text_buffer_append (&r->buffers[0], token, size, err) < 0
+        || replace_all (r, &text, err) < 0)
+        return -1;
+    if (r->json->shown.bytes.size > FILE_MAX)
+        return mg_error_set (err, EFBIG, "%s: decoder: the tokens become more than %d bytes of "
+                             "text", r->place.file, FILE_MAX);
+    return token_table_set (&r->json->shown, id, text->data, text->size, err);
 }
 
 static int show_tokens (struct reader *r, struct mg_error *err)
@@ -391,7 +416,9 @@ static int show_tokens (struct reader *r, struct mg_error *err)
         const char *content = json_string_value (json_object_get (element, "content"));
         int32_t id = (int32_t)json_integer_value (json_object_get (element, "id"));
 
-        if (token_table_set (&json->shown, id, content, strlen (content), err) < 0)
+        r->bytes.size = 0;
+        if (json_text_append (&r->bytes, content, err) < 0
+            || token_table_set (&json->shown, id, r->bytes.data, r->bytes.size, err) < 0)
             return -1;
     }
     return 0;
@@ -461,6 +488,17 @@ static int read_parts (struct reader *r, const char *eod, struct mg_error *err)
     return find_eod (r, eod, err);
 }
 
+static void reader_clear (struct reader *r)
+{
+    text_buffer_clear (&r->buffers[0]);
+    text_buffer_clear (&r->buffers[1]);
+    text_buffer_clear (&r->bytes);
+    for (int i = 0; i < TOKENIZER_JSON_REPLACES; i++) {
+        text_buffer_clear (&r->replaces[i].from);
+        text_buffer_clear (&r->replaces[i].to);
+    }
+}
+
 struct tokenizer_json *tokenizer_json_parse (const char *file, const char *text,
                                              size_t size, const char *eod,
                                              struct mg_error *err)
@@ -469,7 +507,8 @@ struct tokenizer_json *tokenizer_json_parse (const char *file, const char *text,
     int rc = -1;
     json_t *root;
 
-    if (!(root = json_place_parse (file, text, size, err)))
+    if (!(root = json_place_parse (file, text, size,
+                                   JSON_TEXT_UNIQUE | JSON_TEXT_NULS | JSON_TEXT_STRICT, err)))
         return NULL;
     r.root = root;
     r.json = calloc (1, sizeof (*r.json));
@@ -479,8 +518,7 @@ struct tokenizer_json *tokenizer_json_parse (const char *file, const char *text,
     else if ((r.scratch = regex_scratch_create (err)))
         rc = read_parts (&r, eod, err);
     regex_scratch_destroy (r.scratch);
-    text_buffer_clear (&r.buffers[0]);
-    text_buffer_clear (&r.buffers[1]);
+    reader_clear (&r);
     json_decref (r.added);
     json_decref (root);
     if (rc == 0)
@@ -500,7 +538,7 @@ int tokenizer_json_eos (const char *file, const char *text, size_t size, char **
     int rc = 0;
 
     *eod = NULL;
-    if (!(root = json_place_parse (file, text, size, err)))
+    if (!(root = json_place_parse (file, text, size, JSON_TEXT_NULS, err)))
         return -1;
     value = json_object_get (root, "eos_token");
     if (json_is_object (value))

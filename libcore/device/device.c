@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "libcore/device/device_ops.h"
+#include "libcore/device/tape.h"
 
 enum { THREADS_MAX = 4096 };
 
@@ -252,9 +253,14 @@ static int enqueue_copy (struct mg_stream *stream, const struct copy_args *args,
 
     if (args->size == 0)
         return 0;
+    if (!graph_capturing () && tape_recording ()) {
+        tape_add_copy (args->size);
+        return 0;
+    }
     if (!graph_capturing ())
         return run_copy (args, stream, err);
-    if (args->kind != COPY_ON_DEVICE && !is_pinned (stream->device, host, args->size))
+    if (args->kind != COPY_ON_DEVICE && !tape_recording ()
+        && !is_pinned (stream->device, host, args->size))
         return graph_refuse (err, "a copy %s host memory %p, which is not of device_host_alloc()",
                              args->kind == COPY_UPLOAD ? "from" : "to", host);
     return graph_take (stream, &work, err);

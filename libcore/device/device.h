@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "kernels/tape.h"
+#include "kernels/kernels.h"
 #include "megatron/error.h"
 #include "megatron/stream.h"
 

@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "libcore/base/flush.h"
+#include "libcore/base/thread.h"
 #include "libcore/base/timed.h"
 #include "libcore/device/prompt.h"
 #include "libcore/device/queue.h"
@@ -312,7 +313,7 @@ static int start_thread (struct queue *queue, struct mg_error *err)
 
     sigfillset (&all);
     pthread_sigmask (SIG_SETMASK, &all, &saved);
-    rc = pthread_create (&queue->thread, NULL, thread_main, queue);
+    rc = thread_create (&queue->thread, thread_main, queue);
     pthread_sigmask (SIG_SETMASK, &saved, NULL);
     if (rc != 0)
         return mg_error_set (err, rc, "queue: cannot start the communication thread: %s",

@@ -9,6 +9,7 @@
 
 #include "libcore/device/device_ops.h"
 #include "libcore/device/stream.h"
+#include "libcore/device/tape.h"
 
 struct mg_stream *mg_stream_create (struct mg_device *device, enum mg_stream_kind kind,
                                     const char *name, struct mg_error *err)
@@ -46,6 +47,8 @@ int mg_stream_synchronize (struct mg_stream *stream, struct mg_error *err)
         return mg_error_set (err, EINVAL, "stream: none given to synchronize");
     if (graph_capturing ())
         return graph_refuse (err, "a wait of the host for stream %s", stream->name);
+    if (tape_recording ())
+        return 0;
     return stream->device->ops->stream_synchronize (stream, err);
 }
 
@@ -79,6 +82,8 @@ void mg_event_record (struct mg_event *event, struct mg_stream *stream)
         graph_record_event (event, stream);
         return;
     }
+    if (tape_recording ())
+        return;
     event->capture = 0;
     event->device->ops->event_record (event, stream);
 }
@@ -92,6 +97,8 @@ int mg_stream_wait_event (struct mg_stream *stream, struct mg_event *event,
                              " to wait");
     if (graph_capturing ())
         return graph_wait_event (stream, event, err);
+    if (tape_recording ())
+        return 0;
     if (event->capture > 0)
         return graph_refuse_event (err);
     return stream->device->ops->event_wait (stream, event, err);
@@ -103,6 +110,8 @@ int mg_event_synchronize (struct mg_event *event, struct mg_error *err)
         return mg_error_set (err, EINVAL, "event: none given to synchronize");
     if (graph_capturing ())
         return graph_refuse (err, "a wait of the host for an event");
+    if (tape_recording ())
+        return 0;
     if (event->capture > 0)
         return graph_refuse_event (err);
     return event->device->ops->event_synchronize (event, err);

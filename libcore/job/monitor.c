@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "libcore/base/thread.h"
 #include "libcore/device/queue.h"
 #include "libcore/job/monitor_private.h"
 
@@ -306,7 +307,7 @@ int monitor_start (struct monitor *m, const struct endpoint hub[MONITOR_HUBS],
     memcpy (m->hub, hub, sizeof (m->hub));
     sigfillset (&all);
     pthread_sigmask (SIG_SETMASK, &all, &saved);
-    rc = pthread_create (&m->thread, NULL, thread_main, m);
+    rc = thread_create (&m->thread, thread_main, m);
     pthread_sigmask (SIG_SETMASK, &saved, NULL);
     if (rc != 0)
         return mg_error_set (err, rc, "monitor: cannot start its thread: %s", strerror (rc));

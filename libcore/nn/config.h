@@ -55,6 +55,7 @@ struct model_config {
     int padded_vocab_size; /* a multiple of the tensor-parallel size */
     double norm_epsilon;
     double init_std;
+    double embedding_init_std; /* of word and position embeddings; 0: init_std */
     double hidden_dropout;
     double attention_dropout;
     bool tied_embeddings; /* the output layer is the word embedding */

@@ -41,8 +41,6 @@ static int all_to_all (const struct pass *pass, const struct nn_exchange *c,
 {
     const struct nn *nn = pass->nn;
 
-    if (nn->kern->tape)
-        return 0;
     return mg_comm_all_to_all (c->inner_comm, tensor_at (from, 0), tensor_at (to, 0),
                                (size_t)(tensor_count (from) / c->inner), nn->dtype, nn->compute,
                                err);
@@ -173,8 +171,6 @@ static int keys_fwd (const struct pass *pass, const struct phase *phase, struct 
     if (move_keys (pass, pass_tensor (pass, phase, KEYS_KEY),
                    pass_tensor (pass, phase, KEYS_VALUE), own, false, err) < 0)
         return -1;
-    if (nn->kern->tape)
-        return 0;
     return mg_comm_all_gather (nn->cp, tensor_at (own, 0), pass_data (pass, phase, KEYS_ALL),
                                (size_t)tensor_count (own), nn->dtype, nn->compute, err);
 }
@@ -184,8 +180,7 @@ static int keys_bwd (const struct pass *pass, const struct phase *phase, struct 
     const struct nn *nn = pass->nn;
     const struct tensor *own = pass_tensor (pass, phase, KEYS_DOWN);
 
-    if (!nn->kern->tape
-        && mg_comm_reduce_scatter (nn->cp, pass_data (pass, phase, KEYS_DALL), tensor_at (own, 0),
+    if (mg_comm_reduce_scatter (nn->cp, pass_data (pass, phase, KEYS_DALL), tensor_at (own, 0),
                                    (size_t)tensor_count (own), nn->dtype, MG_SUM, nn->compute,
                                    err) < 0)
         return -1;

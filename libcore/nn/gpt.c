@@ -57,7 +57,7 @@ static void add_mlp (struct gpt_maker *m, int in, int out)
     int fc2_bias = bias ? gpt_vector (m, "mlp.linear_fc2.bias", SPLIT_NONE, h, INIT_ZERO,
                                   KIND_FC2_BIAS) : LAYER_NONE;
     int dnorm = gpt_gradient (m, "norm", tokens, h);
-    int x = gpt_add_norm (m, "pre_mlp_layernorm", "norm2", "stat2", &op_norm_add, in, norm, dnorm);
+    int x = gpt_add_norm (m, "pre_mlp_layernorm", "norm2", "stat2", true, in, norm, dnorm);
     int wide = gpt_tensor (m, "fc1", LIFE_SAVED, tokens, width);
     int active = gpt_tensor (m, "act", LIFE_SAVED, tokens, nn->local_ffn);
     int dactive = gpt_gradient (m, "ffn", tokens, nn->local_ffn);
@@ -107,7 +107,8 @@ int gpt_vocabulary (struct gpt_maker *m, const char *name, int kind, bool whole_
                                         .whole_name = whole_name,
                                         .global = { c->vocab_size, c->hidden_size },
                                         .padded = c->padded_vocab_size, .split = SPLIT_ROWS,
-                                        .init = INIT_NORMAL, .kind = kind,
+                                        .init = kind == KIND_WORD ? INIT_EMBEDDING : INIT_NORMAL,
+                                        .kind = kind,
                                         .product = kind == KIND_OUTPUT,
                                         .embedding = kind == KIND_WORD,
                                         .output = kind == KIND_OUTPUT });
@@ -142,7 +143,7 @@ static void make_embedding (struct gpt_maker *m)
     position = layer_add_param (
         m->spec, &(struct layer_param){ .name = "position_embeddings.weight", .ndims = 2,
                                         .global = { c->max_positions, c->hidden_size },
-                                        .init = INIT_NORMAL, .kind = KIND_POSITION });
+                                        .init = INIT_EMBEDDING, .kind = KIND_POSITION });
     gpt_phase (m, &(struct phase){ .name = "position_embeddings", .op = &op_position,
                                .operand = { [POSITION_X] = sum, [POSITION_OUT] = out,
                                             [POSITION_TABLE] = position,
@@ -169,7 +170,7 @@ static void make_head (struct gpt_maker *m)
                                     KIND_FINAL_WEIGHT, false);
     int weight = gpt_head_weight (m);
     int dnorm = gpt_gradient (m, "norm", m->shape->tokens, nn->hidden);
-    int x = gpt_add_norm (m, "final_layernorm", "norm", "stat", &op_norm, in, norm, dnorm);
+    int x = gpt_add_norm (m, "final_layernorm", "norm", "stat", false, in, norm, dnorm);
     int logits = layer_add_tensor (
         m->spec, &(struct layer_tensor){ .name = "logits", .type = LAYER_FLOAT32,
                                          .life = LIFE_OUTPUT,

@@ -44,13 +44,12 @@ static void add_head_norm (struct gpt_maker *m, const char *name, const char *st
 
     *out = gpt_tensor (m, tensor_name, LIFE_SAVED, m->shape->tokens, width);
     *dout = gpt_gradient (m, tensor_name, m->shape->tokens, width);
-    gpt_phase (m, &(struct phase){ .name = name, .op = &op_head_norm, .which = (int)which,
-                               .operand = { [HEAD_NORM_X] = fused->value, [HEAD_NORM_Y] = *out,
-                                            [HEAD_NORM_STAT] = stat,
-                                            [HEAD_NORM_WEIGHT] = norm.weight,
-                                            [HEAD_NORM_BIAS] = norm.bias,
-                                            [HEAD_NORM_DY] = *dout,
-                                            [HEAD_NORM_DX] = fused->dvalue } });
+    gpt_phase (m, &(struct phase){ .name = name, .op = &op_norm, .which = (int)which,
+                               .norm_rows = NORM_HEADS,
+                               .operand = { [NORM_X] = fused->value, [NORM_Y] = *out,
+                                            [NORM_STAT] = stat, [NORM_WEIGHT] = norm.weight,
+                                            [NORM_BIAS] = norm.bias, [NORM_DY] = *dout,
+                                            [NORM_DX] = fused->dvalue } });
 }
 
 static void add_rotation (struct gpt_maker *m, enum heads which, int x, int dx)
@@ -276,7 +275,7 @@ static void add_plain_attention (struct gpt_maker *m, int in, int out)
                               KIND_K_NORM_WEIGHT, true);
     }
     dnorm = gpt_gradient (m, "norm", tokens, h);
-    x = gpt_add_norm (m, "input_layernorm", "norm1", "stat1", &op_norm_add, in, norm, dnorm);
+    x = gpt_add_norm (m, "input_layernorm", "norm1", "stat1", true, in, norm, dnorm);
     add_qkv (m, x, qkv, qkv_bias, dnorm, &a);
     add_heads (m, q_norm, k_norm, &a);
     finish_attention (m, &a, proj, proj_bias, in, out);
@@ -294,26 +293,26 @@ struct latent {
     int all, dall;
 };
 
-/* x and dx: the normalised hidden state and its gradient, which 'op' writes or adds to. */
-static void add_latent (struct gpt_maker *m, struct latent *l, const struct layer_op *op, int x,
-                        int dx)
+/* x and dx: the normalised hidden state and its gradient, which is written or added to. */
+static void add_latent (struct gpt_maker *m, struct latent *l, bool adds, int x, int dx)
 {
     int64_t tokens = m->shape->tokens, rows = m->shape->rows;
     int raw = gpt_tensor (m, l->raw_name, LIFE_SAVED, rows, l->width), y = raw;
 
     l->dall = gpt_gradient (m, l->raw_name, tokens, l->width);
-    gpt_phase (m, &(struct phase){ .name = l->down_name, .op = op,
+    gpt_phase (m, &(struct phase){ .name = l->down_name, .op = &op_linear_plain, .adds = adds,
                                .operand = { [PLAIN_X] = x, [PLAIN_Y] = raw,
                                             [PLAIN_WEIGHT] = l->down, [PLAIN_DY] = l->dall,
                                             [PLAIN_DX] = dx } });
     if (l->norm.weight != LAYER_NONE) {
         y = gpt_tensor (m, l->y_name, LIFE_SAVED, rows, l->width);
         gpt_phase (m, &(struct phase){
-            .name = l->norm_name, .op = &op_latent_norm,
-            .operand = { [LATENT_NORM_X] = raw, [LATENT_NORM_Y] = y,
-                         [LATENT_NORM_STAT] = gpt_norm_statistics (m, l->down_stat, rows),
-                         [LATENT_NORM_WEIGHT] = l->norm.weight,
-                         [LATENT_NORM_BIAS] = l->norm.bias, [LATENT_NORM_DY] = l->dall } });
+            .name = l->norm_name, .op = &op_norm, .norm_rows = NORM_LATENT,
+            .operand = { [NORM_X] = raw, [NORM_Y] = y,
+                         [NORM_STAT] = gpt_norm_statistics (m, l->down_stat, rows),
+                         [NORM_WEIGHT] = l->norm.weight,
+                         [NORM_BIAS] = l->norm.bias, [NORM_DY] = l->dall,
+                         [NORM_DX] = l->dall } });
     }
     l->all = rows < tokens ? gpt_tensor (m, l->all_name, LIFE_SAVED, tokens, l->width) : y;
     gpt_phase (m, &(struct phase){ .name = l->gather_name, .op = &op_gather,
@@ -384,10 +383,10 @@ static void add_latent_heads (struct gpt_maker *m, struct latent_params *p, int 
     int64_t tokens = m->shape->tokens, width = nn->local_heads * nn->head_dim;
     int64_t kv = nn->local_heads * (l->qk_dim + l->v_dim);
 
-    add_latent (m, &p->kv, &op_linear_plain_add, x, dx);
+    add_latent (m, &p->kv, true, x, dx);
     add_rotation (m, HEADS_LATENT_KEY, p->kv.all, p->kv.dall);
     if (l->q_rank > 0)
-        add_latent (m, &p->q, &op_linear_plain, x, dx);
+        add_latent (m, &p->q, false, x, dx);
     a->query = gpt_tensor (m, "query", LIFE_SAVED, tokens, width);
     a->dquery = gpt_gradient (m, "query", tokens, width);
     if (l->q_rank > 0)
@@ -430,7 +429,7 @@ static void add_latent_attention (struct gpt_maker *m, int in, int out)
                                                 h, INIT_ZERO, KIND_PROJ_BIAS);
     struct latent_params p = latent_params (m);
     int dnorm = gpt_gradient (m, "norm", m->shape->tokens, h);
-    int x = gpt_add_norm (m, "input_layernorm", "norm1", "stat1", &op_norm_add, in, norm, dnorm);
+    int x = gpt_add_norm (m, "input_layernorm", "norm1", "stat1", true, in, norm, dnorm);
 
     add_latent_heads (m, &p, x, dnorm, &a);
     finish_attention (m, &a, proj, proj_bias, in, out);

@@ -92,15 +92,14 @@ int gpt_norm_statistics (struct gpt_maker *m, const char *name, int64_t rows)
 }
 
 int gpt_add_norm (struct gpt_maker *m, const char *name, const char *y_name,
-                  const char *stat_name, const struct layer_op *op, int x, struct gpt_norm norm,
-                  int dy)
+                  const char *stat_name, bool adds, int x, struct gpt_norm norm, int dy)
 {
     int y = gpt_hidden (m, y_name, LIFE_SAVED);
     int stat = gpt_norm_statistics (m, stat_name, m->shape->rows);
 
     gpt_made_by (m, y, RECOMPUTE_LAYERNORM);
     gpt_made_by (m, stat, RECOMPUTE_LAYERNORM);
-    gpt_phase (m, &(struct phase){ .name = name, .op = op,
+    gpt_phase (m, &(struct phase){ .name = name, .op = &op_norm, .adds = adds,
                                .operand = { [NORM_X] = x, [NORM_Y] = y, [NORM_STAT] = stat,
                                             [NORM_WEIGHT] = norm.weight,
                                             [NORM_BIAS] = norm.bias, [NORM_DY] = dy,

@@ -55,13 +55,19 @@ static int wide_gradient (struct half *h, const char *name, enum layer_type type
     return t;
 }
 
-static void phase (struct half *h, const char *name, const struct layer_op *op)
+/* A phase that writes its result, or adds to it. */
+static void phase_to (struct half *h, const char *name, const struct layer_op *op, bool adds)
 {
-    struct phase p = { .name = name, .op = op };
+    struct phase p = { .name = name, .op = op, .adds = adds };
 
     for (int i = 0; i < MOE_NUM_OPERANDS; i++)
         p.operand[i] = h->operand[i];
     gpt_phase (h->m, &p);
+}
+
+static void phase (struct half *h, const char *name, const struct layer_op *op)
+{
+    phase_to (h, name, op, false);
 }
 
 /* --- parameters, in Megatron-core's order --- */
@@ -385,7 +391,7 @@ static void add_latent (struct half *h)
     gpt_made_by (h->m, h->latent_y, RECOMPUTE_MOE);
     h->dlatent_y = gpt_gradient (h->m, "moe_latent_y", h->rows, size);
     gpt_phase (h->m, &(struct phase){
-        .name = "fc1_latent_proj", .op = h->add ? &op_linear_plain_add : &op_linear_plain,
+        .name = "fc1_latent_proj", .op = &op_linear_plain, .adds = h->add,
         .operand = { [PLAIN_X] = h->norm, [PLAIN_Y] = h->latent, [PLAIN_WEIGHT] = h->latent_in,
                      [PLAIN_DY] = h->dlatent, [PLAIN_DX] = h->dnorm } });
     h->add = false;
@@ -401,7 +407,7 @@ static void finish_latent (struct half *h)
                                                    [PLAIN_DY] = h->sum.dbranch,
                                                    [PLAIN_DX] = h->dlatent_y } });
     gpt_phase (h->m, &(struct phase){
-        .name = "latent_add", .op = h->moe->shared_ffn > 0 ? &op_own_add : &op_own,
+        .name = "latent_add", .op = &op_own, .adds = h->moe->shared_ffn > 0,
         .operand = { [OWN_X] = y, [OWN_Y] = h->sum.branch } });
 }
 
@@ -424,7 +430,7 @@ static void add_alone (struct half *h)
     o[MOE_SENT_PROB] = o[MOE_INPUT_PROB];
     o[MOE_DSENT] = o[MOE_DINPUT];
     o[MOE_DSENT_PROB] = o[MOE_DINPUT_PROB];
-    phase (h, "permute", h->add ? &op_moe_permute_add : &op_moe_permute);
+    phase_to (h, "permute", &op_moe_permute, h->add);
     if (h->moe->shared_ffn > 0)
         add_shared (h);
     h->m->scopes = GRAPH_BIT (GRAPH_MOE);
@@ -438,7 +444,7 @@ static void add_exchange (struct half *h)
     bool overlap = h->moe->shared_overlap;
 
     add_exchange_tensors (h);
-    phase (h, "permute", h->add ? &op_moe_permute_add : &op_moe_permute);
+    phase_to (h, "permute", &op_moe_permute, h->add);
     if (h->moe->shared_ffn > 0 && !overlap)
         add_shared (h);
     h->m->scopes = GRAPH_BIT (GRAPH_MOE);
@@ -455,7 +461,7 @@ static void add_gather (struct half *h)
 {
     add_gather_tensors (h);
     h->m->scopes = GRAPH_BIT (GRAPH_MOE);
-    phase (h, "gather", h->add ? &op_moe_gather_add : &op_moe_gather);
+    phase_to (h, "gather", &op_moe_gather, h->add);
     if (h->moe->shared_ffn > 0)
         add_shared (h);
     phase (h, "select", &op_moe_select);
@@ -475,7 +481,7 @@ static void add_weigh (struct half *h)
     o[MOE_WEIGHED] = kept (h, "moe_weighed", LAYER_OF_MODEL, h->rows, width);
     o[MOE_DWEIGHED] = gpt_gradient (h->m, "moe_weighed", h->rows, width);
     o[MOE_ONE] = kept (h, "moe_one", LAYER_FLOAT32, h->rows, 1);
-    phase (h, "weigh", h->add ? &op_moe_weigh_add : &op_moe_weigh);
+    phase_to (h, "weigh", &op_moe_weigh, h->add);
     h->add = false;
     o[MOE_X] = o[MOE_WEIGHED];
     o[MOE_DX] = o[MOE_DWEIGHED];
@@ -504,9 +510,9 @@ static void add_ways (struct half *h)
     else
         add_exchange (h);
     if (gather)
-        phase (h, "scatter", add ? &op_moe_scatter_add : &op_moe_scatter);
+        phase_to (h, "scatter", &op_moe_scatter, add);
     else
-        phase (h, "unpermute", add ? &op_moe_unpermute_add : &op_moe_unpermute);
+        phase_to (h, "unpermute", &op_moe_unpermute, add);
     if (latent)
         finish_latent (h);
 }
@@ -528,8 +534,7 @@ void gpt_add_experts (struct gpt_maker *m, int in, int out)
                               gpt_gradient (m, "branch", m->shape->rows, nn->hidden) };
     m->scopes = GRAPH_BIT (GRAPH_MOE) | GRAPH_BIT (GRAPH_MOE_ROUTER);
     m->fixed = h.x->padded;
-    h.norm = gpt_add_norm (m, "pre_mlp_layernorm", "norm2", "stat2", &op_norm_add, in, norm,
-                           h.dnorm);
+    h.norm = gpt_add_norm (m, "pre_mlp_layernorm", "norm2", "stat2", true, in, norm, h.dnorm);
     add_router (&h);
     m->scopes = GRAPH_BIT (GRAPH_MOE) | GRAPH_BIT (GRAPH_MOE_PREPROCESS);
     add_preprocess (&h);

@@ -83,10 +83,11 @@ struct gpt_norm gpt_norm_params (struct gpt_maker *m, const char *weight, const 
                                  int64_t n, int kind, bool partial);
 int gpt_norm_statistics (struct gpt_maker *m, const char *name, int64_t rows);
 
-/* A norm: its result.  'dy' is what the linear layer behind it starts to reduce. */
+/* A norm of hidden states: its result.  'dy' is what the linear layer behind it starts to reduce.
+ * 'adds': the gradient of x is added to.
+ */
 int gpt_add_norm (struct gpt_maker *m, const char *name, const char *y_name,
-                  const char *stat_name, const struct layer_op *op, int x, struct gpt_norm norm,
-                  int dy);
+                  const char *stat_name, bool adds, int x, struct gpt_norm norm, int dy);
 
 /* The end of a half: the sum over the tensor-parallel group, then the residual. */
 void gpt_add_reduce (struct gpt_maker *m, const char *name, int x);

@@ -63,8 +63,7 @@ static int groups_fwd (const struct pass *pass, const struct phase *phase, struc
     const struct tensor *x = pass_tensor (pass, phase, GROUPS_X);
     const struct tensor *all = pass_tensor (pass, phase, GROUPS_ALL);
 
-    if (!nn->kern->tape
-        && mg_comm_all_gather (nn->tp, tensor_at (x, 0), tensor_at (all, 0),
+    if (mg_comm_all_gather (nn->tp, tensor_at (x, 0), tensor_at (all, 0),
                                (size_t)tensor_count (x), nn->dtype, nn->compute, err) < 0)
         return -1;
     return move_columns (pass, all, pass_tensor (pass, phase, GROUPS_Y), x->shape[1], false,
@@ -83,8 +82,6 @@ static int groups_bwd (const struct pass *pass, const struct phase *phase, struc
         || move_columns (pass, all, pass_tensor (pass, phase, GROUPS_DY), dx->shape[1], true,
                          err) < 0)
         return -1;
-    if (nn->kern->tape)
-        return 0;
     return mg_comm_reduce_scatter (nn->tp, tensor_at (all, 0), tensor_at (dx, 0),
                                    (size_t)tensor_count (dx), nn->dtype, MG_SUM, nn->compute,
                                    err);

@@ -42,10 +42,9 @@ static int plain_bwd (const struct pass *pass, const struct phase *phase, struct
     const struct tensor *x = pass_tensor (pass, phase, PLAIN_X);
     const struct tensor *dy = pass_tensor (pass, phase, PLAIN_DY);
     const struct tensor *dx = pass_tensor (pass, phase, PLAIN_DX);
-    bool add = phase->op == &op_linear_plain_add;
     int64_t rows = x->shape[0];
     const struct kern_gemm input = {
-        .accumulate = add,
+        .accumulate = phase->adds,
         .m = rows, .n = w->extent[1], .k = w->extent[0],
         .a = rows_of (pass, dy, rows), .lda = dy->shape[1],
         .b = nn_weight (nn, w, err), .ldb = w->extent[1],
@@ -61,8 +60,7 @@ static int plain_bwd (const struct pass *pass, const struct phase *phase, struct
         .dtype = nn->dtype, .c_dtype = w->grad_dtype,
     };
 
-    if (!input.b || (add && nn_leave_wait (nn, err) < 0)
-        || kern_gemm (nn->kern, &input, nn->compute, err) < 0)
+    if (!input.b || kern_gemm (nn->kern, &input, nn->compute, err) < 0)
         return -1;
     return kern_gemm (nn->kern, &weight, nn->compute, err);
 }
@@ -74,29 +72,18 @@ static double plain_flops (const struct layer_spec *spec, const struct phase *ph
     return layer_product_flops (&spec->param[phase->operand[PLAIN_WEIGHT]], shape);
 }
 
-#define PLAIN_OPERANDS(dx_access)                                                         \
-    {                                                                                     \
-        [PLAIN_X] = { "x", false, OPERAND_READ, OPERAND_READ },                           \
-        [PLAIN_Y] = { "y", false, OPERAND_WRITE, 0 },                                     \
-        [PLAIN_WEIGHT] = { "weight", true, OPERAND_READ, OPERAND_READ | OPERAND_ADD },    \
-        [PLAIN_DY] = { "dy", false, 0, OPERAND_READ },                                    \
-        [PLAIN_DX] = { "dx", false, 0, dx_access },                                       \
-    }
-
 const struct layer_op op_linear_plain = {
     .name = "linear_plain",
     .flags = PHASE_CAPTURABLE,
+    .awaits_bwd = NN_TP_SIDE,
     .flops = plain_flops,
-    .operand = PLAIN_OPERANDS (OPERAND_WRITE),
-    .fwd = plain_fwd,
-    .bwd = plain_bwd,
-};
-
-const struct layer_op op_linear_plain_add = {
-    .name = "linear_plain_add",
-    .flags = PHASE_CAPTURABLE | PHASE_JOINS_BWD,
-    .flops = plain_flops,
-    .operand = PLAIN_OPERANDS (OPERAND_READ | OPERAND_WRITE),
+    .operand = {
+        [PLAIN_X] = { "x", false, OPERAND_READ, OPERAND_READ },
+        [PLAIN_Y] = { "y", false, OPERAND_WRITE, 0 },
+        [PLAIN_WEIGHT] = { "weight", true, OPERAND_READ, OPERAND_READ | OPERAND_ADD },
+        [PLAIN_DY] = { "dy", false, 0, OPERAND_READ },
+        [PLAIN_DX] = { "dx", false, 0, OPERAND_RESULT },
+    },
     .fwd = plain_fwd,
     .bwd = plain_bwd,
 };
@@ -109,7 +96,7 @@ static int gather_fwd (const struct pass *pass, const struct phase *phase, struc
     const struct tensor *x = pass_tensor (pass, phase, GATHER_X);
     const struct tensor *y = pass_tensor (pass, phase, GATHER_Y);
 
-    if (x->shape[0] == y->shape[0] || nn->kern->tape)
+    if (x->shape[0] == y->shape[0])
         return 0;
     return mg_comm_all_gather (nn->tp, tensor_at (x, 0), tensor_at (y, 0),
                                (size_t)tensor_count (x), nn->dtype, nn->compute, err);

@@ -53,10 +53,9 @@ int layer_find (const struct layer_spec *spec, enum layer_life life)
     return LAYER_NONE;
 }
 
-/* --- is it whole? --- */
+/* --- operands of a phase, names --- */
 
-/* Operands without a name are of no use to the operation. */
-static int num_operands (const struct layer_op *op)
+int layer_num_operands (const struct layer_op *op)
 {
     int n = LAYER_MAX_OPERANDS;
 
@@ -68,10 +67,13 @@ static int num_operands (const struct layer_op *op)
 unsigned layer_access (const struct phase *phase, int i, bool backward)
 {
     const struct layer_operand *o = &phase->op->operand[i];
+    unsigned access = backward ? o->bwd : o->fwd;
 
     if (phase->operand[i] == LAYER_NONE)
         return 0;
-    return backward ? o->bwd : o->fwd;
+    if (access & OPERAND_RESULT)
+        access |= phase->adds ? OPERAND_READ | OPERAND_WRITE : OPERAND_WRITE;
+    return access & ~(unsigned)OPERAND_RESULT;
 }
 
 void layer_text (const struct layer *layer, char text[LAYER_TEXT_MAX])
@@ -84,243 +86,6 @@ void layer_text (const struct layer *layer, char text[LAYER_TEXT_MAX])
         snprintf (text, LAYER_TEXT_MAX, "%s", name);
     else
         snprintf (text, LAYER_TEXT_MAX, "%s %d", name, layer->number);
-}
-
-/* One pass over a phase: tensors that it reads must be known, those that it writes then are. */
-static int check_phase (const struct layer_spec *spec, const struct phase *phase, bool forward,
-                        bool *known, struct mg_error *err)
-{
-    int n = num_operands (phase->op);
-
-    for (int write = 0; write < 2; write++) {
-        for (int i = 0; i < n; i++) {
-            const struct layer_operand *o = &phase->op->operand[i];
-            unsigned access = forward ? o->fwd : o->bwd;
-            int t = phase->operand[i];
-
-            if (o->param || t == LAYER_NONE)
-                continue;
-            if (write)
-                known[t] |= (access & OPERAND_WRITE) != 0;
-            else if ((access & OPERAND_READ) && !known[t])
-                return mg_error_set (err, EINVAL, "%s: %s reads %s %s, which is not there then",
-                                     spec->name, phase->name, forward ? "forward" : "backward",
-                                     spec->tensor[t].name);
-        }
-    }
-    return 0;
-}
-
-/* Do two tensors of a specification have the same memory? */
-static bool same_memory (const struct layer_spec *spec, int a, int b)
-{
-    const struct layer_tensor *s = &spec->tensor[a], *t = &spec->tensor[b];
-
-    return a == b
-           || (s->life == LIFE_SHARED && t->life == LIFE_SHARED && s->gradient == t->gradient
-               && strcmp (s->name, t->name) == 0);
-}
-
-/* A backward pass over a phase, while what phase 'fork' has started on the tensor-parallel stream
- * is not joined: it must not touch the tensors that the fork has written.
- */
-static int check_touch (const struct layer_spec *spec, const struct phase *phase,
-                        const struct phase *fork, struct mg_error *err)
-{
-    int n = num_operands (phase->op), m = num_operands (fork->op);
-
-    for (int i = 0; i < n * m; i++) {
-        const struct layer_operand *o = &phase->op->operand[i / m];
-        const struct layer_operand *f = &fork->op->operand[i % m];
-        int t = phase->operand[i / m], forked = fork->operand[i % m];
-
-        if (!o->param && !f->param && t != LAYER_NONE && forked != LAYER_NONE && o->bwd
-            && (f->bwd & (OPERAND_WRITE | OPERAND_SCRATCH)) && same_memory (spec, t, forked))
-            return mg_error_set (err, EINVAL, "%s: %s uses backward %s before a phase joins %s",
-                                 spec->name, phase->name, spec->tensor[t].name, fork->name);
-    }
-    return 0;
-}
-
-/* One piece of work at a time is on the tensor-parallel stream, and a phase that joins does so
- * before anything else.
- */
-static int check_forks (const struct layer_spec *spec, struct mg_error *err)
-{
-    const struct phase *fork = NULL;
-
-    for (int i = spec->num_phases; i-- > 0;) {
-        const struct phase *phase = &spec->phase[i];
-
-        if (!phase->op->bwd)
-            continue;
-        if (fork && spec->again[i])
-            return mg_error_set (err, EINVAL, "%s: %s has phases run again before a phase joins "
-                                 "%s", spec->name, phase->name, fork->name);
-        if (phase->op->flags & PHASE_JOINS_BWD)
-            fork = NULL;
-        if (fork && check_touch (spec, phase, fork, err) < 0)
-            return -1;
-        if (!(phase->op->flags & PHASE_FORKS_BWD))
-            continue;
-        if (fork)
-            return mg_error_set (err, EINVAL, "%s: %s forks before a phase joins %s", spec->name,
-                                 phase->name, fork->name);
-        fork = phase;
-    }
-    if (fork)
-        return mg_error_set (err, EINVAL, "%s: no phase joins %s", spec->name, fork->name);
-    return 0;
-}
-
-/* --- which phases run again? --- */
-
-static bool writes (const struct layer_spec *spec, int phase, int t)
-{
-    const struct phase *p = &spec->phase[phase];
-
-    for (int i = 0, n = num_operands (p->op); i < n; i++) {
-        const struct layer_operand *o = &p->op->operand[i];
-
-        if (!o->param && p->operand[i] == t && (o->fwd & OPERAND_WRITE))
-            return true;
-    }
-    return false;
-}
-
-/* The last phase before phase 'end' that writes a tensor forward; -1: none. */
-static int writer_before (const struct layer_spec *spec, int t, int end)
-{
-    while (end-- > 0) {
-        if (writes (spec, end, t))
-            return end;
-    }
-    return -1;
-}
-
-/* Is what the forward pass wrote last in a tensor there, at some time in the backward pass? */
-static bool is_there (const struct layer_spec *spec, const bool *known, int t)
-{
-    switch (spec->tensor[t].life) {
-    case LIFE_SAVED:
-    case LIFE_INPUT:
-    case LIFE_OUTPUT:
-        return true;
-    case LIFE_RECOMPUTED:
-        return known[t];
-    default:
-        return false;
-    }
-}
-
-/* Add the phases that make tensor 't' what it was before phase 'end' to *again. */
-static int make_again (const struct layer_spec *spec, const bool *known, int t, int end,
-                       uint64_t *again, struct mg_error *err)
-{
-    int w = writer_before (spec, t, end), n;
-    const struct phase *p;
-
-    if (is_there (spec, known, t)) {
-        if (w == writer_before (spec, t, spec->num_phases))
-            return 0;
-        return mg_error_set (err, EINVAL, "%s: %s cannot run again: %s has changed since",
-                             spec->name, spec->phase[end].name, spec->tensor[t].name);
-    }
-    if (w < 0)
-        return mg_error_set (err, EINVAL, "%s: nothing writes %s again", spec->name,
-                             spec->tensor[t].name);
-    if (*again & UINT64_C (1) << w)
-        return 0;
-    *again |= UINT64_C (1) << w;
-    p = &spec->phase[w];
-    n = num_operands (p->op);
-    for (int i = 0; i < n; i++) {
-        const struct layer_operand *o = &p->op->operand[i];
-
-        if (!o->param && p->operand[i] != LAYER_NONE && (o->fwd & OPERAND_READ)
-            && make_again (spec, known, p->operand[i], w, again, err) < 0)
-            return -1;
-    }
-    return 0;
-}
-
-/* Phases that run again leave every tensor that outlives them as the forward pass left it. */
-static int check_again (const struct layer_spec *spec, uint64_t again, bool *known,
-                        struct mg_error *err)
-{
-    for (int t = 1; t <= spec->num_tensors; t++) {
-        int last = writer_before (spec, t, spec->num_phases);
-        bool written = false;
-
-        for (int i = 0; i < spec->num_phases; i++)
-            written |= (again & UINT64_C (1) << i) && writes (spec, i, t);
-        if (!written || spec->tensor[t].life == LIFE_SHARED)
-            continue;
-        if (!(again & UINT64_C (1) << last))
-            return mg_error_set (err, EINVAL, "%s: %s would have to run again, too: it changes %s",
-                                 spec->name, spec->phase[last].name, spec->tensor[t].name);
-        known[t] = true;
-    }
-    return 0;
-}
-
-/* Which phases run again before the backward half of phase 'i', given what is known then? */
-static int plan_again (struct layer_spec *spec, int i, bool *known, struct mg_error *err)
-{
-    const struct phase *p = &spec->phase[i];
-    int n = num_operands (p->op);
-
-    spec->again[i] = 0;
-    for (int o = 0; o < n && p->op->bwd; o++) {
-        int t = p->operand[o];
-
-        if (p->op->operand[o].param || !(p->op->operand[o].bwd & OPERAND_READ)
-            || spec->tensor[t].life != LIFE_RECOMPUTED || known[t])
-            continue;
-        if (make_again (spec, known, t, spec->num_phases, &spec->again[i], err) < 0)
-            return -1;
-    }
-    return check_again (spec, spec->again[i], known, err);
-}
-
-/* What is left of the forward pass for the backward pass. */
-static int keep_known (const struct layer_spec *spec, bool *known, struct mg_error *err)
-{
-    for (int t = 1; t <= spec->num_tensors; t++) {
-        const struct layer_tensor *tensor = &spec->tensor[t];
-        enum layer_life life = tensor->life;
-
-        if (!known[t] && (life == LIFE_SAVED || life == LIFE_OUTPUT || life == LIFE_RECOMPUTED))
-            return mg_error_set (err, EINVAL, "%s: nothing writes %s", spec->name,
-                                 tensor->name);
-        known[t] = life == LIFE_GRADIENT
-                   || (known[t] && life != LIFE_SHARED && life != LIFE_RECOMPUTED);
-    }
-    return 0;
-}
-
-int layer_spec_check (struct layer_spec *spec, struct mg_error *err)
-{
-    bool known[LAYER_MAX_TENSORS + 1] = { false };
-
-    if (spec->full)
-        return mg_error_set (err, EINVAL, "%s: more than %d parameters, %d tensors or %d phases",
-                             spec->name, LAYER_MAX_PARAMS, LAYER_MAX_TENSORS,
-                             LAYER_MAX_PHASES);
-    for (int t = 1; t <= spec->num_tensors; t++)
-        known[t] = spec->tensor[t].life == LIFE_INPUT;
-    for (int i = 0; i < spec->num_phases; i++) {
-        if (check_phase (spec, &spec->phase[i], true, known, err) < 0)
-            return -1;
-    }
-    if (keep_known (spec, known, err) < 0)
-        return -1;
-    for (int i = spec->num_phases; i-- > 0;) {
-        if (plan_again (spec, i, known, err) < 0
-            || check_phase (spec, &spec->phase[i], false, known, err) < 0)
-            return -1;
-    }
-    return check_forks (spec, err);
 }
 
 /* --- which phases are captured? --- */
@@ -398,9 +163,9 @@ static void find_reads (const struct layer_spec *spec, bool again, bool *reads)
     for (int i = 0; i < spec->num_phases; i++) {
         const struct phase *phase = &spec->phase[i];
 
-        for (int k = 0, n = num_operands (phase->op); k < n; k++) {
+        for (int k = 0, n = layer_num_operands (phase->op); k < n; k++) {
             const struct layer_operand *o = &phase->op->operand[k];
-            unsigned access = again ? o->fwd : o->bwd;
+            unsigned access = layer_access (phase, k, !again);
 
             if (!o->param && (access & OPERAND_READ) && (!again || (phases & UINT64_C (1) << i)))
                 reads[phase->operand[k]] = true;
@@ -458,12 +223,12 @@ static double written_flops (const struct layer_spec *spec, const struct phase *
 {
     double elements = 0;
 
-    for (int i = 0, num = num_operands (phase->op); i < num; i++) {
+    for (int i = 0, num = layer_num_operands (phase->op); i < num; i++) {
         const struct layer_operand *o = &phase->op->operand[i];
         const struct layer_tensor *t = &spec->tensor[phase->operand[i]];
         double n = 1;
 
-        if (o->param || phase->operand[i] == LAYER_NONE || !(o->fwd & OPERAND_WRITE))
+        if (o->param || !(layer_access (phase, i, false) & OPERAND_WRITE))
             continue;
         for (int d = 0; d < t->ndims; d++)
             n *= (double)t->shape[d];
@@ -480,9 +245,10 @@ double layer_cost (const struct layer_spec *spec, uint64_t phases, const struct 
     for (int i = 0; i < spec->num_phases; i++) {
         const struct phase *phase = &spec->phase[i];
 
+        double flops = phase->op->flops ? phase->op->flops (spec, phase, nn, shape) : 0;
+
         if (phases & UINT64_C (1) << i)
-            cost += phase->op->flops ? phase->op->flops (spec, phase, nn, shape) / nn->tp_size
-                                     : written_flops (spec, phase);
+            cost += flops > 0 ? flops / nn->tp_size : written_flops (spec, phase);
     }
     return cost;
 }
@@ -578,6 +344,7 @@ static void describe (struct param *p, const struct layer *layer, const struct n
                              && (sequence_parallel || row->partial),
         .product = row->matrix || row->product,
         .decay = row->ndims == 2,
+        .vocabulary = row->embedding || row->output,
         .order = order + i - 1,
         .init_repeat = row->repeat,
         .init_value = row->init == INIT_ONE ? 1.0f : 0.0f,
@@ -587,12 +354,15 @@ static void describe (struct param *p, const struct layer *layer, const struct n
         snprintf (p->name, sizeof (p->name), "%s", row->name);
     else
         layer_name (layer, row->name, p->name);
+    p->qk_norm = strstr (p->name, ".q_layernorm.") || strstr (p->name, ".k_layernorm.");
     if (expert)
         set_expert_shape (p, row, nn);
     else
         set_shape (p, row, nn);
     if (row->init == INIT_NORMAL)
         p->init_std = c->init_std;
+    else if (row->init == INIT_EMBEDDING)
+        p->init_std = c->embedding_init_std > 0 ? c->embedding_init_std : c->init_std;
     else if (row->init == INIT_SCALED)
         p->init_std = c->init_std / sqrt (2.0 * c->num_layers);
 }
@@ -631,7 +401,7 @@ unsigned layer_tensor_passes (const struct layer *layer, int i)
     for (int p = 0; p < spec->num_phases; p++) {
         const struct phase *phase = &spec->phase[p];
 
-        for (int k = 0, n = num_operands (phase->op); k < n; k++) {
+        for (int k = 0, n = layer_num_operands (phase->op); k < n; k++) {
             const struct layer_operand *o = &phase->op->operand[k];
 
             if (o->param || phase->operand[k] != i)
@@ -755,16 +525,16 @@ static int check_phase_of (const struct pass *pass, bool forward, int phase,
     const struct phase *ph = &pass->layer->spec->phase[phase];
     char where[WHERE_MAX];
     struct check_place place = place_of (pass, forward, phase, where);
-    int n = num_operands (ph->op);
+    int n = layer_num_operands (ph->op);
 
-    if (!forward && nn_leave_wait (pass->nn, err) < 0)
+    if (nn_await (pass->nn, NN_ALL_SIDES, err) < 0)
         return -1;
     for (int i = 0; i < n; i++) {
         const struct layer_operand *o = &ph->op->operand[i];
-        unsigned access = forward ? o->fwd : o->bwd;
+        unsigned access = layer_access (ph, i, !forward);
         const struct param *p;
 
-        if (ph->operand[i] == LAYER_NONE || !(access & (OPERAND_WRITE | OPERAND_ADD)))
+        if (!(access & (OPERAND_WRITE | OPERAND_ADD)))
             continue;
         if (!o->param) {
             if (check_operand (pass, &place, ph->operand[i], err) < 0)
@@ -822,15 +592,34 @@ static void place (const struct pass *pass, const struct phase *phase)
     graph_place (text, phase->name);
 }
 
+/* Run one half of a phase, after the work that it awaits. */
+static int run_half (const struct pass *pass, const struct phase *phase, bool backward,
+                     struct mg_error *err)
+{
+    const struct layer_op *op = phase->op;
+    int (*half) (const struct pass *, const struct phase *, struct mg_error *)
+        = backward ? op->bwd : op->fwd;
+    unsigned before, left;
+
+    place (pass, phase);
+    if (nn_await (pass->nn, backward ? op->awaits_bwd : op->awaits_fwd, err) < 0)
+        return -1;
+    before = nn_open_sides (pass->nn);
+    if (half && half (pass, phase, err) < 0)
+        return -1;
+    left = nn_open_sides (pass->nn) & ~before & ~(backward ? op->starts_bwd : op->starts_fwd);
+    if (left)
+        return mg_error_set (err, EINVAL, "%s leaves work on the %s stream", op->name,
+                             nn_side_text (left));
+    return 0;
+}
+
 int layer_fwd_phases (const struct pass *pass, int begin, int end, struct mg_error *err)
 {
     const struct layer_spec *spec = pass->layer->spec;
 
     for (int i = begin; i < end; i++) {
-        const struct phase *phase = &spec->phase[i];
-
-        place (pass, phase);
-        if (phase->op->fwd (pass, phase, err) < 0
+        if (run_half (pass, &spec->phase[i], false, err) < 0
             || (pass->check && check_phase_of (pass, true, i, err) < 0))
             return fail (pass, i, "forward", err);
     }
@@ -863,8 +652,7 @@ static int run_again (const struct pass *pass, int next, struct mg_error *err)
 
         if (!(spec->again[next] & UINT64_C (1) << i))
             continue;
-        place (pass, phase);
-        if (phase->op->fwd (&again, phase, err) < 0)
+        if (run_half (&again, phase, false, err) < 0)
             return fail (pass, i, "forward again", err);
     }
     return 0;
@@ -877,13 +665,10 @@ int layer_bwd_phases (const struct pass *pass, int begin, int end, struct mg_err
     for (int i = end; i-- > begin;) {
         const struct phase *phase = &spec->phase[i];
 
-        if (!phase->op->bwd)
-            continue;
-        if (!pass->again_done && run_again (pass, i, err) < 0)
+        if (phase->op->bwd && !pass->again_done && run_again (pass, i, err) < 0)
             return -1;
-        place (pass, phase);
-        if (phase->op->bwd (pass, phase, err) < 0
-            || (pass->check && check_phase_of (pass, false, i, err) < 0))
+        if (run_half (pass, phase, true, err) < 0
+            || (pass->check && phase->op->bwd && check_phase_of (pass, false, i, err) < 0))
             return fail (pass, i, "backward", err);
     }
     return 0;

@@ -4,11 +4,11 @@
  * and a list of phases.  A phase is an operation of a layer (struct layer_op: a norm, a linear
  * layer, ...) whose operands are some of these parameters and tensors.  The operation says what
  * it reads and writes of each operand, forward and backward, whether a device graph may capture
- * the phase, how many floating-point operations the phase takes, and whether it starts or awaits
- * work on the tensor-parallel stream.  Forward passes run the phases in order, backward passes in
- * reverse.  So the specification decides the order and number of parameters, the memory of a slot,
- * the values that are searched for a NaN, the phases that may be captured, and the floating-point
- * operations of a pass.  gpt.h has the specifications of a GPT.
+ * the phase, how many floating-point operations the phase takes, and on which side streams it
+ * leaves work or needs earlier work to be done.  Forward passes run the phases in order, backward
+ * passes in reverse.  So the specification decides the order and number of parameters, the memory
+ * of a slot, the values that are searched for a NaN, the phases that may be captured, and the
+ * floating-point operations of a pass.  gpt.h has the specifications of a GPT.
  *
  * A tensor that is not kept for the backward pass (LIFE_RECOMPUTED) is written again by the forward
  * halves of the phases that wrote it.  The specification decides which phases run again and when.
@@ -31,10 +31,11 @@ enum { LAYER_MAX_PARAMS = 24, LAYER_MAX_TENSORS = 112, LAYER_MAX_PHASES = 64,
 /* How a parameter is split over the tensor-parallel group. */
 enum param_split { SPLIT_NONE, SPLIT_ROWS, SPLIT_COLS };
 
-/* Initial values.  INIT_SCALED is INIT_NORMAL with the deviation divided by sqrt (2 layers), for
+/* Initial values.  INIT_EMBEDDING is INIT_NORMAL with the deviation of embeddings.  INIT_SCALED is
+ * INIT_NORMAL with the deviation divided by sqrt (2 layers), for
  * weights whose products are added to a residual (Radford et al. 2019).
  */
-enum init { INIT_ZERO, INIT_ONE, INIT_NORMAL, INIT_SCALED };
+enum init { INIT_ZERO, INIT_ONE, INIT_NORMAL, INIT_SCALED, INIT_EMBEDDING };
 
 struct layer_param {
     const char *name;  /* behind the prefix of the layer; with 'experts', %d is the expert */
@@ -95,9 +96,12 @@ struct layer_spec;
 struct layer_graph;
 
 /* What an operation does to an operand, forward or backward.  Scratch is written, and of no use
- * afterwards; it may hold anything.
+ * afterwards; it may hold anything.  OPERAND_ASIDE: the work that the phase leaves on a side stream
+ * does it too, so that no later phase may get in its way before it is awaited.  OPERAND_RESULT: it
+ * is written, or added to if the phase says so (struct phase).
  */
-enum { OPERAND_READ = 1, OPERAND_WRITE = 2, OPERAND_ADD = 4, OPERAND_SCRATCH = 8 };
+enum { OPERAND_READ = 1, OPERAND_WRITE = 2, OPERAND_ADD = 4, OPERAND_SCRATCH = 8,
+       OPERAND_ASIDE = 16, OPERAND_RESULT = 32 };
 
 struct layer_operand {
     const char *name;
@@ -105,20 +109,19 @@ struct layer_operand {
     unsigned fwd, bwd; /* of a parameter: bwd ADD is to its gradient, READ of its value */
 };
 
-/* Flags of an operation.  It forks if it starts work on the tensor-parallel stream, and joins if it
- * awaits such work, which it does before anything else.
- */
+/* Flags of an operation. */
 enum {
     PHASE_CAPTURABLE = 1, /* no host wait, no allocation, fixed shapes and addresses */
-    PHASE_FORKS_BWD = 2,
-    PHASE_JOINS_BWD = 4,
 };
-
-struct layer_spec;
 
 struct layer_op {
     const char *name;
     unsigned flags;
+    /* Side streams (NN_TP_SIDE, ...).  The loop over phases makes the compute stream wait for those
+     * of 'awaits' before it runs the phase.  The phase leaves work on those of 'starts', on one at
+     * most in each direction; the operation awaits all other work that it starts itself.
+     */
+    unsigned awaits_fwd, starts_fwd, awaits_bwd, starts_bwd;
     /* Floating-point operations of the forward pass of a phase, over all tensor-parallel ranks, as
      * Megatron-LM counts them: those of products of matrices.  NULL: the operation has none.
      */
@@ -126,15 +129,24 @@ struct layer_op {
                      const struct nn *nn, const struct nn_shape *shape);
     struct layer_operand operand[LAYER_MAX_OPERANDS]; /* those without a name are of no use */
     int (*fwd) (const struct pass *pass, const struct phase *phase, struct mg_error *err);
+    /* NULL: the backward pass has nothing to run. */
     int (*bwd) (const struct pass *pass, const struct phase *phase, struct mg_error *err);
 };
+
+/* The rows that a norm normalises: those of this rank's hidden states; each head of the fused
+ * product 'which'; the first columns of a latent, as many as the norm's weight has.
+ */
+enum norm_rows { NORM_HIDDEN, NORM_HEADS, NORM_LATENT };
 
 struct phase {
     const char *name;
     const struct layer_op *op;
     int operand[LAYER_MAX_OPERANDS]; /* indices of the specification's parameters or tensors, as
                                         the operation says; LAYER_NONE: no operand */
-    int which; /* number of a phase among those of one operation, a coordinate of dropout */
+    int which; /* number of a phase among those of one operation, a coordinate of dropout; of
+                  phases about heads: which heads (enum heads) */
+    bool adds; /* the phase adds to the operand that is an OPERAND_RESULT */
+    enum norm_rows norm_rows; /* of a norm: ops.h */
     unsigned scopes; /* GRAPH_BIT() of those that have the phase (graphs.h) */
     bool fixed;      /* all counts are known before, so that the phase can be captured although its
                         operation in general cannot */
@@ -171,11 +183,12 @@ void layer_add_phase (struct layer_spec *spec, const struct phase *phase);
 int layer_find (const struct layer_spec *spec, enum layer_life life);
 
 /* Checks that every phase reads only tensors that were written before, forward and backward; that
- * every saved tensor is written; and that every fork is joined by a later phase of the backward
- * pass, before a phase uses the tensors that the fork writes and before another fork.  Fills in
- * spec->again: the fewest phases that write recomputed tensors again before the backward pass reads
- * them.  A phase can run again if the tensors that it reads are as they were in the forward pass.
- * 0, or -1, EINVAL and a text that names layer, phase and tensor.
+ * every saved tensor is written; and that work on a side stream is awaited by a later phase of the
+ * same direction, before a phase uses a tensor that the work writes, or writes one that the work
+ * reads, and before more work is left on that stream.  Fills in spec->again: the fewest phases
+ * that write recomputed tensors again before the backward pass reads them.  A phase can run again
+ * if the tensors that it reads are as they were in the forward pass.  0, or -1, EINVAL and a text
+ * that names layer, phase and tensor.
  */
 int layer_spec_check (struct layer_spec *spec, struct mg_error *err);
 
@@ -295,6 +308,9 @@ int layer_bwd (const struct pass *pass, struct mg_error *err);
 /* The same with the phases from 'begin' on and before 'end' alone. */
 int layer_fwd_phases (const struct pass *pass, int begin, int end, struct mg_error *err);
 int layer_bwd_phases (const struct pass *pass, int begin, int end, struct mg_error *err);
+
+/* Returns the number of operands that an operation has room for in a phase. */
+int layer_num_operands (const struct layer_op *op);
 
 /* What an operation does to operand 'i' of a phase: forward, or backward, where a parameter's
  * 'bwd' counts; 0 if there is no such operand.

@@ -102,7 +102,7 @@ static int capture (struct layer_graph *g, const struct pass *pass, struct mg_er
     const struct layer_spec *spec = pass->layer->spec;
     int rc;
 
-    if (nn_join (pass->nn, err) < 0 || graph_begin (pass->nn->compute, err) < 0)
+    if (nn_await (pass->nn, NN_ALL_SIDES, err) < 0 || graph_begin (pass->nn->compute, err) < 0)
         return -1;
     rc = g->backward ? layer_bwd_phases (pass, spec->graph_begin, spec->graph_end, err)
                      : layer_fwd_phases (pass, spec->graph_begin, spec->graph_end, err);
@@ -231,7 +231,8 @@ int layer_graph_replay (const struct layer_graph *g, const struct pass *pass,
 {
     int rc;
 
-    if ((!is_same (g, pass) && compare (g, pass, err) < 0) || nn_join (pass->nn, err) < 0)
+    if ((!is_same (g, pass) && compare (g, pass, err) < 0)
+        || nn_await (pass->nn, NN_ALL_SIDES, err) < 0)
         return -1;
     if (pass->replay)
         pass->replay (pass->replay_arg, g->layer->number, layer_graph_nodes (g), true);

@@ -129,12 +129,13 @@ static double column_flops (const struct layer_spec *spec, const struct phase *p
         [COLUMN_WEIGHT] = { "weight", true, OPERAND_READ, OPERAND_READ | OPERAND_ADD }, \
         [COLUMN_BIAS] = { "bias", true, OPERAND_READ, OPERAND_ADD }, \
         [COLUMN_DY] = { "dy", false, 0, OPERAND_READ },             \
-        [COLUMN_DX] = { "dx", false, 0, OPERAND_WRITE },            \
+        [COLUMN_DX] = { "dx", false, 0, OPERAND_WRITE | OPERAND_ASIDE }, \
     }
 
 const struct layer_op op_linear_column = {
     .name = "linear_column",
-    .flags = PHASE_CAPTURABLE | PHASE_FORKS_BWD,
+    .flags = PHASE_CAPTURABLE,
+    .starts_bwd = NN_TP_SIDE,
     .flops = column_flops,
     .operand = COLUMN_OPERANDS,
     .fwd = column_fwd,
@@ -143,7 +144,8 @@ const struct layer_op op_linear_column = {
 
 const struct layer_op op_linear_logits = {
     .name = "linear_logits",
-    .flags = PHASE_CAPTURABLE | PHASE_FORKS_BWD,
+    .flags = PHASE_CAPTURABLE,
+    .starts_bwd = NN_TP_SIDE,
     .flops = column_flops,
     .operand = COLUMN_OPERANDS,
     .fwd = column_fwd,

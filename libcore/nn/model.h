@@ -9,6 +9,7 @@
 #ifndef LIBCORE_NN_MODEL_H
 #define LIBCORE_NN_MODEL_H
 
+#include "libcore/device/tape.h"
 #include "libcore/job/job.h"
 #include "libcore/nn/config.h"
 #include "libcore/nn/graphs.h"
@@ -94,9 +95,9 @@ int model_activation_error (struct mg_error *err);
 int model_num_pools (const struct model *m);
 
 /* *bytes = the scratch memory that kernels need for the passes of this model.  It depends on the
- * device's threads and processor and on the library of matrix products.  This function records the
- * calls of one pass through each chunk on a tape and runs none of them.  Call it before
- * model_bind(); a second call returns the same bytes at once.  -1 and a text on failure.
+ * device's threads and processor and on the library of matrix products.  This function plans one
+ * pass of each kind through each chunk.  Call it before model_bind(); a second call returns the
+ * same bytes at once.  -1 and a text on failure.
  */
 int model_scratch_bytes (struct model *m, size_t *bytes, struct mg_error *err);
 
@@ -204,11 +205,13 @@ struct model_captured {
 };
 struct model_captured model_captured (const struct model *m, int chunk);
 
-/* Describe slots at addresses that are nobody's memory, one in each pool, for calls that are
- * recorded and never run; and forget them, also after a failure.
+/* Plan passes: describe one slot in each pool, whose tensors have no memory, and record what this
+ * thread enqueues on 'tape' (device/tape.h), which is empty.  A layer of experts then has one
+ * further round.  model_end_plan() stops both, also after a failure; what is on the tape stays.
+ * Before model_bind().  -1 and a text on failure.
  */
-int model_pretend_memory (struct model *m, struct mg_error *err);
-void model_forget_memory (struct model *m);
+int model_begin_plan (struct model *m, struct tape *tape, struct mg_error *err);
+void model_end_plan (struct model *m, struct tape *tape);
 
 /* The losses of a model: MODEL_MTP_LOSS + k is that of layer k for multi-token prediction. */
 enum model_losses { MODEL_LM_LOSS, MODEL_MTP_LOSS };

@@ -183,11 +183,12 @@ static int plan_layer (struct model *m, int chunk, int l, int uses, struct model
 int model_plan_graphs (struct model *m, const int *uses, struct model_graphs *sum,
                        struct mg_error *err)
 {
+    struct tape tape = { .num_collectives = 0 };
     size_t shared = 0;
     int rc;
 
     *sum = (struct model_graphs){ 0 };
-    rc = model_pretend_memory (m, err);
+    rc = model_begin_plan (m, &tape, err);
     for (int i = 0; i < m->num_chunks && rc == 0; i++) {
         for (int l = 0; l < m->chunk[i].num_layers && rc == 0; l++) {
             const struct layer *layer = &m->chunk[i].layer[l];
@@ -198,7 +199,8 @@ int model_plan_graphs (struct model *m, const int *uses, struct model_graphs *su
             rc = plan_layer (m, i, l, uses[i], sum, err);
         }
     }
-    model_forget_memory (m);
+    model_end_plan (m, &tape);
+    tape_clear (&tape);
     sum->handover_bytes += shared;
     return rc;
 }

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "libcore/nn/model_private.h"
+#include "libcore/nn/moe_rounds.h"
 
 void model_clear_slots (struct slot_pool *pool)
 {
@@ -480,6 +481,16 @@ static int bind_all (struct model *m, const int *slots, struct arena *a, struct 
     return 0;
 }
 
+/* Layers of the largest chunk. */
+static size_t most_layers (const struct model *m)
+{
+    int layers = 0;
+
+    for (int c = 0; c < m->num_chunks; c++)
+        layers = m->chunk[c].num_layers > layers ? m->chunk[c].num_layers : layers;
+    return (size_t)layers;
+}
+
 /* --- scratch of kernels --- */
 
 /* One pass of each kind through every chunk: products overwrite gradients, and add to them. */
@@ -499,49 +510,67 @@ static int pass_once (struct model *m, struct mg_error *err)
 
 /* --- no memory at all --- */
 
-/* The first address is not NULL, and none is ever read or written. */
-#define PRETENDED_BASE ((void *)(uintptr_t)(64 * ARENA_ALIGN))
+/* Counts of tokens for a pass that is planned, in every layer: the experts of each rank have a
+ * first round and a further one, both full.  Free the result; NULL and a text if there is no
+ * memory.
+ */
+static int64_t *planned_counts (const struct model *m, struct mg_error *err)
+{
+    const struct nn_experts *x = &m->nn.experts;
+    const struct model_moe *moe = &m->nn.config.moe;
+    const struct moe_routes routes = {
+        .experts = moe->experts, .limit = x->limit, .ep_size = x->ep_size,
+        .etp_size = x->etp_size, .stride_ep = x->stride_ep, .stride_etp = x->stride_etp,
+    };
+    size_t layers = most_layers (m), each = (size_t)x->routed;
+    int64_t *counts;
 
-int model_pretend_memory (struct model *m, struct mg_error *err)
+    if (!(counts = model_allocate (layers * each, sizeof (*counts), err)))
+        return NULL;
+    for (size_t l = 0; l < layers; l++)
+        moe_fill_rounds (&routes, 2, moe->dispatch == MOE_ALL_GATHER ? x->rows : 0,
+                         counts + l * each);
+    return counts;
+}
+
+int model_begin_plan (struct model *m, struct tape *tape, struct mg_error *err)
 {
     struct arena a;
 
-    arena_init (&a, PRETENDED_BASE, SIZE_MAX / 2);
-    return bind_all (m, NULL, &a, err);
+    arena_init (&a, NULL, 0);
+    if (m->nn.experts.routed > 0 && !(m->planned_counts = planned_counts (m, err)))
+        return -1;
+    if (bind_all (m, NULL, &a, err) < 0)
+        return -1;
+    for (int p = 0; p < m->num_pools; p++)
+        m->pool[p].slot[0].routed = m->planned_counts;
+    return tape_begin (tape, m->device, err);
 }
 
-void model_forget_memory (struct model *m)
+void model_end_plan (struct model *m, struct tape *tape)
 {
+    int saved_errno = errno;
+
+    tape_end (tape);
     for (int p = 0; p < m->num_pools; p++)
         model_clear_slots (&m->pool[p]);
-}
-
-/* With tensors that have no memory, and kernels that take calls down. */
-static int plan_scratch (struct model *m, struct kern_tape *tape, struct mg_error *err)
-{
-    const struct kernels *kern = m->nn.kern;
-    struct kernels taping = *kern;
-    struct arena a;
-    int rc;
-
-    taping.tape = tape;
-    m->nn.kern = &taping;
-    arena_init (&a, NULL, 0);
-    rc = bind_all (m, NULL, &a, err) < 0 ? -1 : pass_once (m, err);
-    m->nn.kern = kern;
-    model_forget_memory (m);
-    return rc;
+    free (m->planned_counts);
+    m->planned_counts = NULL;
+    errno = saved_errno;
 }
 
 int model_scratch_bytes (struct model *m, size_t *bytes, struct mg_error *err)
 {
     if (m->scratch == 0) {
-        struct kern_tape *tape = kern_tape_create (false, err);
-        int rc = tape ? plan_scratch (m, tape, err) : -1;
+        struct tape tape = { .num_collectives = 0 };
+        int rc = model_begin_plan (m, &tape, err);
 
         if (rc == 0)
-            m->scratch = kern_tape_scratch (tape);
-        kern_tape_destroy (tape);
+            rc = pass_once (m, err);
+        model_end_plan (m, &tape);
+        if (rc == 0)
+            m->scratch = tape.kernels.scratch;
+        tape_clear (&tape);
         if (rc < 0)
             return mg_error_prefix (err, "planning scratch of kernels");
     }
@@ -635,12 +664,8 @@ static int set_summands (struct model *m, struct mg_error *err)
 /* Host memory for the counts of each layer and slot. */
 static int bind_routed (struct model *m, const int *slots, struct mg_error *err)
 {
-    size_t layers = 0, each, at = 0, total = 0;
+    size_t each = most_layers (m) * (size_t)m->nn.experts.routed, at = 0, total = 0;
 
-    for (int c = 0; c < m->num_chunks; c++)
-        layers = (size_t)m->chunk[c].num_layers > layers ? (size_t)m->chunk[c].num_layers
-                                                         : layers;
-    each = layers * (size_t)m->nn.experts.routed;
     for (int p = 0; p < m->num_pools; p++)
         total += (size_t)slots[p] * each;
     if (m->num_routers == 0 || total == 0)

@@ -136,7 +136,7 @@ static int gather_output (const struct model *m, const struct chunk *c, const st
 {
     const struct layer_unit *unit = &c->layer[l].unit;
 
-    if (unit->split == 0 || m->nn.kern->tape)
+    if (unit->split == 0)
         return 0;
     return mg_comm_all_gather (m->nn.tp, s->tensor[c->tensor[l]].data,
                                m->shared.whole[unit->split - 1].data,

@@ -90,6 +90,7 @@ struct model {
     struct shared shared;
     void *memory; /* everything that model_bind() carved */
     int64_t *routed;  /* host memory of all slots */
+    int64_t *planned_counts; /* while passes are planned: 'routed' of their slots */
     double *values;           /* host memory: what shared.values gets */
     struct mg_event *brought; /* the device has read it */
     size_t scratch; /* bytes, 0: not known yet */

@@ -43,7 +43,7 @@ static int preprocess_fwd (const struct pass *pass, const struct phase *phase,
     if ((kept && drop (pass, phase, err) < 0)
         || kern_expert_sort (nn->kern, &k, nn->compute, err) < 0)
         return -1;
-    if (!count || nn->kern->tape)
+    if (!count)
         return 0;
     return mg_comm_all_gather (nn->experts.group, count, pass_data (pass, phase, MOE_COUNTS),
                                (size_t)m->experts, MG_INT64, nn->compute, err);
@@ -100,36 +100,26 @@ static int weigh_bwd (const struct pass *pass, const struct phase *phase, struct
         .out = pass_data (pass, phase, MOE_DPROB), .dtype = x->dtype,
     };
 
-    if (kern_row_dot (nn->kern, &dot, nn->compute, err) < 0 || nn_leave_wait (nn, err) < 0)
+    if (kern_row_dot (nn->kern, &dot, nn->compute, err) < 0)
         return -1;
     return scale (pass, phase, pass_tensor (pass, phase, MOE_DWEIGHED),
-                  phase->op == &op_moe_weigh_add,
+                  phase->adds,
                   nn_own_rows (nn, pass->shape, pass_tensor (pass, phase, MOE_DX)), err);
 }
 
-#define WEIGH_OPERANDS(dx)                                    \
-    {                                                         \
-        [MOE_X] = { "x", false, MOE_READ, MOE_READ },         \
-        [MOE_DX] = { "dx", false, 0, dx },                    \
-        [MOE_PROB] = { "prob", false, MOE_READ, MOE_READ },   \
-        [MOE_DPROB] = { "dprob", false, 0, MOE_WRITE },       \
-        [MOE_WEIGHED] = { "weighed", false, MOE_WRITE, 0 },   \
-        [MOE_DWEIGHED] = { "dweighed", false, 0, MOE_READ },  \
-        [MOE_ONE] = { "one", false, MOE_WRITE, 0 },           \
-    }
-
 const struct layer_op op_moe_weigh = {
     .name = "moe_weigh",
-    .flags = PHASE_CAPTURABLE | PHASE_JOINS_BWD,
-    .operand = WEIGH_OPERANDS (MOE_WRITE),
-    .fwd = weigh_fwd,
-    .bwd = weigh_bwd,
-};
-
-const struct layer_op op_moe_weigh_add = {
-    .name = "moe_weigh_add",
-    .flags = PHASE_CAPTURABLE | PHASE_JOINS_BWD,
-    .operand = WEIGH_OPERANDS (MOE_CHANGE),
+    .flags = PHASE_CAPTURABLE,
+    .awaits_bwd = NN_TP_SIDE,
+    .operand = {
+        [MOE_X] = { "x", false, MOE_READ, MOE_READ },
+        [MOE_DX] = { "dx", false, 0, OPERAND_RESULT },
+        [MOE_PROB] = { "prob", false, MOE_READ, MOE_READ },
+        [MOE_DPROB] = { "dprob", false, 0, MOE_WRITE },
+        [MOE_WEIGHED] = { "weighed", false, MOE_WRITE, 0 },
+        [MOE_DWEIGHED] = { "dweighed", false, 0, MOE_READ },
+        [MOE_ONE] = { "one", false, MOE_WRITE, 0 },
+    },
     .fwd = weigh_fwd,
     .bwd = weigh_bwd,
 };
@@ -197,41 +187,30 @@ static int permute_bwd (const struct pass *pass, const struct phase *phase, stru
         .y = pass_data (pass, phase, MOE_DPROB), .dtype = MG_FLOAT32,
     };
 
-    if (nn_leave_wait (nn, err) < 0
-        || collect (pass, phase, pass_tensor (pass, phase, MOE_DSENT),
-                    phase->op == &op_moe_permute_add,
+    if (collect (pass, phase, pass_tensor (pass, phase, MOE_DSENT),
+                    phase->adds,
                     nn_own_rows (nn, pass->shape, pass_tensor (pass, phase, MOE_DX)), err) < 0)
         return -1;
     return kern_row_gather (nn->kern, &k, nn->compute, err);
 }
 
-#define PERMUTE_OPERANDS(dx)                                  \
-    {                                                         \
-        [MOE_X] = { "x", false, MOE_READ, 0 },                \
-        [MOE_DX] = { "dx", false, 0, dx },                    \
-        [MOE_PROB] = { "prob", false, MOE_READ, 0 },          \
-        [MOE_DPROB] = { "dprob", false, 0, MOE_WRITE },       \
-        [MOE_ROW] = { "row", false, 0, MOE_READ },            \
-        [MOE_SOURCE] = { "source", false, MOE_READ, 0 },      \
-        [MOE_OFFSET] = { "offset", false, MOE_READ, 0 },      \
-        [MOE_SENT] = { "sent", false, MOE_WRITE, 0 },         \
-        [MOE_SENT_PROB] = { "sent_prob", false, MOE_WRITE, 0 }, \
-        [MOE_DSENT] = { "dsent", false, 0, MOE_READ },        \
-        [MOE_DSENT_PROB] = { "dsent_prob", false, 0, MOE_READ }, \
-    }
-
 const struct layer_op op_moe_permute = {
     .name = "moe_permute",
-    .flags = PHASE_CAPTURABLE | PHASE_JOINS_BWD,
-    .operand = PERMUTE_OPERANDS (MOE_WRITE),
-    .fwd = permute_fwd,
-    .bwd = permute_bwd,
-};
-
-const struct layer_op op_moe_permute_add = {
-    .name = "moe_permute_add",
-    .flags = PHASE_CAPTURABLE | PHASE_JOINS_BWD,
-    .operand = PERMUTE_OPERANDS (MOE_CHANGE),
+    .flags = PHASE_CAPTURABLE,
+    .awaits_bwd = NN_TP_SIDE,
+    .operand = {
+        [MOE_X] = { "x", false, MOE_READ, 0 },
+        [MOE_DX] = { "dx", false, 0, OPERAND_RESULT },
+        [MOE_PROB] = { "prob", false, MOE_READ, 0 },
+        [MOE_DPROB] = { "dprob", false, 0, MOE_WRITE },
+        [MOE_ROW] = { "row", false, 0, MOE_READ },
+        [MOE_SOURCE] = { "source", false, MOE_READ, 0 },
+        [MOE_OFFSET] = { "offset", false, MOE_READ, 0 },
+        [MOE_SENT] = { "sent", false, MOE_WRITE, 0 },
+        [MOE_SENT_PROB] = { "sent_prob", false, MOE_WRITE, 0 },
+        [MOE_DSENT] = { "dsent", false, 0, MOE_READ },
+        [MOE_DSENT_PROB] = { "dsent_prob", false, 0, MOE_READ },
+    },
     .fwd = permute_fwd,
     .bwd = permute_bwd,
 };
@@ -240,7 +219,7 @@ static int unpermute_fwd (const struct pass *pass, const struct phase *phase,
                           struct mg_error *err)
 {
     return collect (pass, phase, pass_tensor (pass, phase, MOE_SENT),
-                    phase->op == &op_moe_unpermute_add,
+                    phase->adds,
                     nn_own_rows (pass->nn, pass->shape, pass_tensor (pass, phase, MOE_Y)), err);
 }
 
@@ -251,29 +230,18 @@ static int unpermute_bwd (const struct pass *pass, const struct phase *phase,
                    pass_tensor (pass, phase, MOE_DSENT), err);
 }
 
-#define UNPERMUTE_OPERANDS(y)                                 \
-    {                                                         \
-        [MOE_Y] = { "y", false, y, 0 },                       \
-        [MOE_DY] = { "dy", false, 0, MOE_READ },              \
-        [MOE_ROW] = { "row", false, MOE_READ, 0 },            \
-        [MOE_SOURCE] = { "source", false, 0, MOE_READ },      \
-        [MOE_OFFSET] = { "offset", false, 0, MOE_READ },      \
-        [MOE_SENT] = { "sent", false, MOE_READ, 0 },          \
-        [MOE_DSENT] = { "dsent", false, 0, MOE_WRITE },       \
-    }
-
 const struct layer_op op_moe_unpermute = {
     .name = "moe_unpermute",
     .flags = PHASE_CAPTURABLE,
-    .operand = UNPERMUTE_OPERANDS (MOE_WRITE),
-    .fwd = unpermute_fwd,
-    .bwd = unpermute_bwd,
-};
-
-const struct layer_op op_moe_unpermute_add = {
-    .name = "moe_unpermute_add",
-    .flags = PHASE_CAPTURABLE,
-    .operand = UNPERMUTE_OPERANDS (MOE_CHANGE),
+    .operand = {
+        [MOE_Y] = { "y", false, OPERAND_RESULT, 0 },
+        [MOE_DY] = { "dy", false, 0, MOE_READ },
+        [MOE_ROW] = { "row", false, MOE_READ, 0 },
+        [MOE_SOURCE] = { "source", false, 0, MOE_READ },
+        [MOE_OFFSET] = { "offset", false, 0, MOE_READ },
+        [MOE_SENT] = { "sent", false, MOE_READ, 0 },
+        [MOE_DSENT] = { "dsent", false, 0, MOE_WRITE },
+    },
     .fwd = unpermute_fwd,
     .bwd = unpermute_bwd,
 };
@@ -298,33 +266,25 @@ static int dispatch_fwd (const struct pass *pass, const struct phase *phase, str
     return transfer (pass, phase, 0, MOE_SENT, MOE_SENT_PROB, false, err);
 }
 
-static int dispatch_bwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
-{
-    (void)phase;
-    return moe_transfer_wait (pass, err);
-}
-
+/* The backward pass only waits for the gradients. */
 const struct layer_op op_moe_dispatch = {
     .name = "moe_dispatch",
+    .starts_fwd = NN_EP_SIDE,
+    .awaits_bwd = NN_EP_SIDE,
     .operand = {
         [MOE_COUNTS] = { "counts", false, MOE_READ, 0 },
-        [MOE_SENT] = { "sent", false, MOE_READ, 0 },
-        [MOE_SENT_PROB] = { "sent_prob", false, MOE_READ, 0 },
-        [MOE_RECEIVED] = { "received", false, MOE_WRITE, 0 },
-        [MOE_RECEIVED_PROB] = { "received_prob", false, MOE_WRITE, 0 },
-        [MOE_DSENT] = { "dsent", false, 0, MOE_CHANGE },
-        [MOE_DSENT_PROB] = { "dsent_prob", false, 0, MOE_CHANGE },
+        [MOE_SENT] = { "sent", false, MOE_READ | OPERAND_ASIDE, 0 },
+        [MOE_SENT_PROB] = { "sent_prob", false, MOE_READ | OPERAND_ASIDE, 0 },
+        [MOE_RECEIVED] = { "received", false, MOE_WRITE | OPERAND_ASIDE, 0 },
+        [MOE_RECEIVED_PROB] = { "received_prob", false, MOE_WRITE | OPERAND_ASIDE, 0 },
     },
     .fwd = dispatch_fwd,
-    .bwd = dispatch_bwd,
 };
 
 static int sort_fwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
     const struct moe_kept kept = moe_kept_of (pass, phase, false);
 
-    if (moe_transfer_wait (pass, err) < 0)
-        return -1;
     return moe_take (pass, phase, 0, &kept, err);
 }
 
@@ -346,10 +306,13 @@ static int sort_bwd (const struct pass *pass, const struct phase *phase, struct 
 
 const struct layer_op op_moe_sort = {
     .name = "moe_sort",
+    .awaits_fwd = NN_EP_SIDE,
+    .starts_bwd = NN_EP_SIDE,
     .operand = {
         [MOE_COUNTS] = { "counts", false, MOE_READ, 0 },
-        [MOE_RECEIVED] = { "received", false, MOE_READ, OPERAND_SCRATCH },
-        [MOE_RECEIVED_PROB] = { "received_prob", false, MOE_READ, OPERAND_SCRATCH },
+        [MOE_RECEIVED] = { "received", false, MOE_READ, OPERAND_SCRATCH | OPERAND_ASIDE },
+        [MOE_RECEIVED_PROB] = { "received_prob", false, MOE_READ,
+                                OPERAND_SCRATCH | OPERAND_ASIDE },
         [MOE_GATHERED] = { "gathered", false, OPERAND_SCRATCH, OPERAND_SCRATCH },
         [MOE_GATHERED_PROB] = { "gathered_prob", false, OPERAND_SCRATCH, OPERAND_SCRATCH },
         [MOE_SUMMANDS] = { "summands", false, 0, OPERAND_SCRATCH },
@@ -361,8 +324,8 @@ const struct layer_op op_moe_sort = {
         [MOE_BEGIN] = { "begin", false, MOE_WRITE, 0 },
         [MOE_DINPUT] = { "dinput", false, 0, MOE_READ },
         [MOE_DINPUT_PROB] = { "dprob", false, 0, MOE_READ },
-        [MOE_DSENT] = { "dsent", false, 0, MOE_WRITE },
-        [MOE_DSENT_PROB] = { "dsent_prob", false, 0, MOE_WRITE },
+        [MOE_DSENT] = { "dsent", false, 0, MOE_WRITE | OPERAND_ASIDE },
+        [MOE_DSENT_PROB] = { "dsent_prob", false, 0, MOE_WRITE | OPERAND_ASIDE },
     },
     .fwd = sort_fwd,
     .bwd = sort_bwd,
@@ -429,7 +392,7 @@ static int64_t num_rounds (const struct pass *pass)
 {
     const struct moe_routes r = moe_routes_of (pass);
 
-    return pass->nn->kern->tape ? 2 : moe_rounds (&r);
+    return moe_rounds (&r);
 }
 
 static int take_rows (const struct pass *pass, const struct phase *phase, int64_t round,

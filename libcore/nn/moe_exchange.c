@@ -38,7 +38,7 @@ int moe_fetch_counts (const struct pass *pass, const struct phase *phase, struct
     const struct tensor *counts = pass_tensor (pass, phase, MOE_COUNTS);
     const struct nn *nn = pass->nn;
 
-    if (nn->kern->tape || nn->experts.padded || pass->again)
+    if (nn->experts.padded || pass->again)
         return 0;
     return device_fetch (nn->compute, pass->routed, tensor_at (counts, 0),
                          (size_t)tensor_count (counts) * sizeof (int64_t), err);
@@ -49,7 +49,7 @@ static int64_t received (const struct pass *pass, int64_t round, int etp)
 {
     const struct moe_routes r = moe_routes_of (pass);
 
-    return pass->nn->kern->tape ? r.limit : moe_received (&r, round, etp);
+    return moe_received (&r, round, etp);
 }
 
 int64_t moe_total (const struct pass *pass, int64_t round)
@@ -89,8 +89,6 @@ int moe_transfer (const struct pass *pass, int64_t round, const struct tensor *s
     const struct lists other = { l.take, l.take_at, l.send, l.send_at };
     size_t width = (size_t)sent->shape[1];
 
-    if (pass->nn->kern->tape)
-        return 0;
     for (int i = 0; i < x->ep_size; i++) {
         const struct moe_span out = moe_sent_to (&r, round, i);
         const struct moe_span in = moe_received_from (&r, round, i);
@@ -112,7 +110,7 @@ int moe_transfer_wait (const struct pass *pass, struct mg_error *err)
 {
     const struct nn *nn = pass->nn;
 
-    return nn->kern->tape ? 0 : nn_side_wait (nn, &nn->experts.side, err);
+    return nn_side_wait (nn, &nn->experts.side, err);
 }
 
 /* --- expert-tensor-parallel ranks, which have the same experts --- */
@@ -125,8 +123,6 @@ static int gather_parts (const struct pass *pass, int64_t round, const struct te
     const struct lists l = lists_of (x);
     size_t width = (size_t)own->shape[1], at = 0;
 
-    if (pass->nn->kern->tape)
-        return 0;
     for (int i = 0; i < x->etp_size; i++) {
         l.send[i] = (size_t)received (pass, round, x->etp_rank) * width;
         l.send_at[i] = 0;
@@ -159,7 +155,7 @@ static int sum_parts (const struct pass *pass, int64_t round, const struct tenso
         l.take[i] = (size_t)sum.tokens * width;
         l.take_at[i] = (size_t)(i * x->limit) * width;
     }
-    if (!nn->kern->tape && exchange (x->etp, &l, all, summands, nn->compute, err) < 0)
+    if (exchange (x->etp, &l, all, summands, nn->compute, err) < 0)
         return -1;
     return kern_row_combine (nn->kern, &sum, nn->compute, err);
 }

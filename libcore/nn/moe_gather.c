@@ -16,8 +16,6 @@ static int all_gather (const struct pass *pass, const struct tensor *own, const 
 {
     const struct nn *nn = pass->nn;
 
-    if (nn->kern->tape)
-        return 0;
     return mg_comm_all_gather (nn->experts.group, tensor_at (own, 0), tensor_at (all, 0),
                                (size_t)(tensor_capacity (all) / group_size (pass)), own->dtype,
                                nn->compute, err);
@@ -33,8 +31,6 @@ static int reduce_scatter (const struct pass *pass, const struct tensor *all, vo
     int rank = x->ep_rank * x->stride_ep + x->etp_rank * x->stride_etp;
 
     *own = tensor_at (all, rank * n);
-    if (nn->kern->tape)
-        return 0;
     return mg_comm_reduce_scatter (x->group, tensor_at (all, 0), *own, (size_t)n, all->dtype,
                                    MG_SUM, nn->compute, err);
 }
@@ -77,40 +73,30 @@ static int gather_bwd (const struct pass *pass, const struct phase *phase, struc
     if (reduce_scatter (pass, pass_tensor (pass, phase, MOE_DALL_PROB), &own_prob, err) < 0
         || combine (pass, dprob, own_prob, pass->shape->rows, 1, NULL, false,
                     tensor_at (dprob, 0), err) < 0
-        || reduce_scatter (pass, dall, &own, err) < 0 || nn_leave_wait (nn, err) < 0)
+        || reduce_scatter (pass, dall, &own, err) < 0)
         return -1;
     return combine (pass, dall, own, pass->shape->rows, 1, NULL,
-                    phase->op == &op_moe_gather_add,
+                    phase->adds,
                     nn_own_rows (nn, pass->shape, pass_tensor (pass, phase, MOE_DX)), err);
 }
 
-#define GATHER_OPERANDS(dx)                                   \
-    {                                                         \
-        [MOE_X] = { "x", false, MOE_READ, 0 },                \
-        [MOE_DX] = { "dx", false, 0, dx },                    \
-        [MOE_INDEX] = { "index", false, MOE_READ, 0 },        \
-        [MOE_KEPT] = { "kept", false, MOE_READ, 0 },          \
-        [MOE_PROB] = { "prob", false, MOE_READ, 0 },          \
-        [MOE_DPROB] = { "dprob", false, 0, MOE_WRITE },       \
-        [MOE_ALL_X] = { "all_x", false, MOE_WRITE, 0 },       \
-        [MOE_ALL_INDEX] = { "all_index", false, MOE_WRITE, 0 }, \
-        [MOE_ALL_PROB] = { "all_prob", false, MOE_WRITE, 0 }, \
-        [MOE_DALL_X] = { "dall_x", false, 0, MOE_CHANGE },    \
-        [MOE_DALL_PROB] = { "dall_prob", false, 0, MOE_CHANGE }, \
-    }
-
 const struct layer_op op_moe_gather = {
     .name = "moe_gather",
-    .flags = PHASE_CAPTURABLE | PHASE_JOINS_BWD,
-    .operand = GATHER_OPERANDS (MOE_WRITE),
-    .fwd = gather_fwd,
-    .bwd = gather_bwd,
-};
-
-const struct layer_op op_moe_gather_add = {
-    .name = "moe_gather_add",
-    .flags = PHASE_CAPTURABLE | PHASE_JOINS_BWD,
-    .operand = GATHER_OPERANDS (MOE_CHANGE),
+    .flags = PHASE_CAPTURABLE,
+    .awaits_bwd = NN_TP_SIDE,
+    .operand = {
+        [MOE_X] = { "x", false, MOE_READ, 0 },
+        [MOE_DX] = { "dx", false, 0, OPERAND_RESULT },
+        [MOE_INDEX] = { "index", false, MOE_READ, 0 },
+        [MOE_KEPT] = { "kept", false, MOE_READ, 0 },
+        [MOE_PROB] = { "prob", false, MOE_READ, 0 },
+        [MOE_DPROB] = { "dprob", false, 0, MOE_WRITE },
+        [MOE_ALL_X] = { "all_x", false, MOE_WRITE, 0 },
+        [MOE_ALL_INDEX] = { "all_index", false, MOE_WRITE, 0 },
+        [MOE_ALL_PROB] = { "all_prob", false, MOE_WRITE, 0 },
+        [MOE_DALL_X] = { "dall_x", false, 0, MOE_CHANGE },
+        [MOE_DALL_PROB] = { "dall_prob", false, 0, MOE_CHANGE },
+    },
     .fwd = gather_fwd,
     .bwd = gather_bwd,
 };
@@ -123,7 +109,7 @@ static int scatter_fwd (const struct pass *pass, const struct phase *phase, stru
     if (reduce_scatter (pass, all, &own, err) < 0)
         return -1;
     return combine (pass, all, own, pass->shape->rows, 1, NULL,
-                    phase->op == &op_moe_scatter_add,
+                    phase->adds,
                     nn_own_rows (pass->nn, pass->shape, pass_tensor (pass, phase, MOE_Y)), err);
 }
 
@@ -133,26 +119,15 @@ static int scatter_bwd (const struct pass *pass, const struct phase *phase, stru
                        pass_tensor (pass, phase, MOE_DALL_Y), err);
 }
 
-#define SCATTER_OPERANDS(y)                                   \
-    {                                                         \
-        [MOE_Y] = { "y", false, y, 0 },                       \
-        [MOE_DY] = { "dy", false, 0, MOE_READ },              \
-        [MOE_ALL_Y] = { "all_y", false, MOE_CHANGE, 0 },      \
-        [MOE_DALL_Y] = { "dall_y", false, 0, MOE_WRITE },     \
-    }
-
 const struct layer_op op_moe_scatter = {
     .name = "moe_scatter",
     .flags = PHASE_CAPTURABLE,
-    .operand = SCATTER_OPERANDS (MOE_WRITE),
-    .fwd = scatter_fwd,
-    .bwd = scatter_bwd,
-};
-
-const struct layer_op op_moe_scatter_add = {
-    .name = "moe_scatter_add",
-    .flags = PHASE_CAPTURABLE,
-    .operand = SCATTER_OPERANDS (MOE_CHANGE),
+    .operand = {
+        [MOE_Y] = { "y", false, OPERAND_RESULT, 0 },
+        [MOE_DY] = { "dy", false, 0, MOE_READ },
+        [MOE_ALL_Y] = { "all_y", false, MOE_CHANGE, 0 },
+        [MOE_DALL_Y] = { "dall_y", false, 0, MOE_WRITE },
+    },
     .fwd = scatter_fwd,
     .bwd = scatter_bwd,
 };
@@ -182,8 +157,6 @@ static int64_t rows_of (const struct pass *pass, int64_t round)
     const struct moe_routes r = moe_routes_of (pass);
     int64_t rows = pass->nn->experts.rows, n;
 
-    if (pass->nn->kern->tape)
-        return rows;
     n = moe_all_rows (&r) - round * rows;
     n = n > 0 ? n : 0;
     return n < rows ? n : rows;
@@ -193,7 +166,7 @@ static int64_t num_rounds (const struct pass *pass)
 {
     const struct moe_routes r = moe_routes_of (pass);
 
-    return pass->nn->kern->tape ? 2 : moe_gathered_rounds (&r, pass->nn->experts.rows);
+    return moe_gathered_rounds (&r, pass->nn->experts.rows);
 }
 
 static int take (const struct pass *pass, const struct phase *phase, int64_t rows, int64_t divide,

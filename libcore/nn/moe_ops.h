@@ -34,8 +34,8 @@
  * 'permute' or 'gather': it multiplies the tokens, and what follows sends probabilities of 1.  A
  * token has one expert then, so that it has one probability.
  *
- * The gradient of 'weigh', 'permute' or 'gather' is written to DX by the operation of that name,
- * and added to it by the one with _add; both join the tensor-parallel stream before that.
+ * The gradient of 'weigh', 'permute' or 'gather' is written or added to DX, the sum of 'unpermute'
+ * or 'scatter' to Y, as the phase says.  The former three await the tensor-parallel side stream.
  */
 #ifndef LIBCORE_NN_MOE_OPS_H
 #define LIBCORE_NN_MOE_OPS_H
@@ -82,13 +82,11 @@ enum {
 _Static_assert ((int)MOE_NUM_OPERANDS <= (int)LAYER_MAX_OPERANDS, "operands of a phase");
 
 extern const struct layer_op op_moe_router, op_moe_route, op_moe_preprocess;
-extern const struct layer_op op_moe_weigh, op_moe_weigh_add;
-extern const struct layer_op op_moe_permute, op_moe_permute_add, op_moe_dispatch, op_moe_sort;
+extern const struct layer_op op_moe_weigh, op_moe_permute, op_moe_dispatch, op_moe_sort;
 extern const struct layer_op op_moe_fc1, op_moe_act, op_moe_fc2;
 extern const struct layer_op op_moe_combine, op_moe_more, op_moe_unpermute;
-extern const struct layer_op op_moe_unpermute_add; /* adds to Y */
-extern const struct layer_op op_moe_gather, op_moe_gather_add, op_moe_select, op_moe_put;
-extern const struct layer_op op_moe_more_gathered, op_moe_scatter, op_moe_scatter_add;
+extern const struct layer_op op_moe_gather, op_moe_select, op_moe_put, op_moe_more_gathered;
+extern const struct layer_op op_moe_scatter;
 
 /* An operand's access, in the table of an operation. */
 #define MOE_READ OPERAND_READ

@@ -82,6 +82,21 @@ int64_t moe_all_rows (const struct moe_routes *r)
     return n;
 }
 
+/* The first expert of each rank gets all rows: from the first expert-parallel rank of each
+ * expert-tensor-parallel place, or from the first of these alone.
+ */
+void moe_fill_rounds (const struct moe_routes *r, int64_t rounds, int64_t rows, int64_t *count)
+{
+    int64_t local = r->experts / r->ep_size, n = rounds * (rows > 0 ? rows : r->limit);
+
+    for (int64_t i = 0; i < r->ep_size * r->etp_size * r->experts; i++)
+        count[i] = 0;
+    for (int etp = 0; etp < (rows > 0 ? 1 : r->etp_size); etp++) {
+        for (int to = 0; to < r->ep_size; to++)
+            count[etp * r->stride_etp * r->experts + to * local] = n;
+    }
+}
+
 int64_t moe_gathered_rounds (const struct moe_routes *r, int64_t rows)
 {
     int64_t most = 1;

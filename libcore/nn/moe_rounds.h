@@ -45,6 +45,11 @@ struct moe_span moe_received_from (const struct moe_routes *r, int64_t round, in
 /* Rows of all ranks for this rank's experts. */
 int64_t moe_all_rows (const struct moe_routes *r);
 
+/* Set count[], which 'r' points to, to what fills 'rounds' rounds on every rank: of 'rows' rows for
+ * the experts of a rank with an all-gather, of r->limit rows for each rank if 'rows' is 0.
+ */
+void moe_fill_rounds (const struct moe_routes *r, int64_t rounds, int64_t rows, int64_t *count);
+
 /* Rounds with an all-gather: a rank takes 'rows' rows of its experts in a round. */
 int64_t moe_gathered_rounds (const struct moe_routes *r, int64_t rows);
 

@@ -212,7 +212,8 @@ static int router_bwd (const struct pass *pass, const struct phase *phase, struc
 
 const struct layer_op op_moe_router = {
     .name = "moe_router",
-    .flags = PHASE_CAPTURABLE | PHASE_JOINS_BWD,
+    .flags = PHASE_CAPTURABLE,
+    .awaits_bwd = NN_TP_SIDE,
     .operand = {
         [MOE_ROUTER_X] = { "router_x", false, MOE_READ, MOE_READ },
         [MOE_ROUTER_DX] = { "router_dx", false, 0, MOE_CHANGE },
@@ -310,8 +311,7 @@ static int weigh (const struct pass *pass, const struct phase *phase, const stru
     sums.sum = pass_data (pass, phase, MOE_LOSS_SUM);
     if (kern_router_sums (nn->kern, &sums, nn->compute, err) < 0)
         return -1;
-    if (!nn->kern->tape
-        && mg_comm_all_reduce (b->comm, sums.count, (size_t)(b->batch * sums.experts), MG_FLOAT32,
+    if (mg_comm_all_reduce (b->comm, sums.count, (size_t)(b->batch * sums.experts), MG_FLOAT32,
                                MG_SUM, nn->compute, err) < 0)
         return -1;
     if (b->loss == MOE_GLOBAL_AUX_LOSS && counts (pass)
@@ -418,7 +418,7 @@ static int add_quantiles (const struct pass *pass, const struct phase *phase,
         .beta = tensor_at (&state->beta, 0), .sum = tensor_at (&state->quantile, 0),
     };
 
-    if (all && !nn->kern->tape
+    if (all
         && mg_comm_all_gather (nn->experts.sequence, tensor_at (logits, 0), tensor_at (all, 0),
                                (size_t)tensor_count (logits), logits->dtype, nn->compute, err)
                < 0)

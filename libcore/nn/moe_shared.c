@@ -61,7 +61,7 @@ static int score_bwd (const struct pass *pass, const struct phase *phase, struct
     };
 
     weight.accumulate = param_adds (w);
-    if (kern_router_bwd (nn->kern, &k, nn->compute, err) < 0 || nn_leave_wait (nn, err) < 0
+    if (kern_router_bwd (nn->kern, &k, nn->compute, err) < 0
         || kern_gemm_double (nn->kern, &input, nn->compute, err) < 0)
         return -1;
     return kern_gemm_double (nn->kern, &weight, nn->compute, err);
@@ -69,7 +69,8 @@ static int score_bwd (const struct pass *pass, const struct phase *phase, struct
 
 const struct layer_op op_gate_score = {
     .name = "gate_score",
-    .flags = PHASE_CAPTURABLE | PHASE_JOINS_BWD,
+    .flags = PHASE_CAPTURABLE,
+    .awaits_bwd = NN_TP_SIDE,
     .operand = {
         [GATE_X] = { "x", false, OPERAND_READ, OPERAND_READ },
         [GATE_DX] = { "dx", false, 0, OPERAND_READ | OPERAND_WRITE },
@@ -144,7 +145,7 @@ static int own_fwd (const struct pass *pass, const struct phase *phase, struct m
     const struct nn *nn = pass->nn;
     const struct kern_row_combine k = {
         .tokens = pass->shape->rows, .topk = 1, .cols = nn->hidden,
-        .x = pass_data (pass, phase, OWN_X), .accumulate = phase->op == &op_own_add,
+        .x = pass_data (pass, phase, OWN_X), .accumulate = phase->adds,
         .y = nn_own_rows (nn, pass->shape, pass_tensor (pass, phase, OWN_Y)), .dtype = nn->dtype,
     };
 
@@ -155,14 +156,7 @@ const struct layer_op op_own = {
     .name = "own",
     .flags = PHASE_CAPTURABLE,
     .operand = { [OWN_X] = { "x", false, OPERAND_READ, 0 },
-                 [OWN_Y] = { "y", false, OPERAND_WRITE, 0 } },
+                 [OWN_Y] = { "y", false, OPERAND_RESULT, 0 } },
     .fwd = own_fwd,
 };
 
-const struct layer_op op_own_add = {
-    .name = "own_add",
-    .flags = PHASE_CAPTURABLE,
-    .operand = { [OWN_X] = { "x", false, OPERAND_READ, 0 },
-                 [OWN_Y] = { "y", false, OPERAND_READ | OPERAND_WRITE, 0 } },
-    .fwd = own_fwd,
-};

@@ -186,14 +186,13 @@ static int two_readers_bwd (const struct pass *pass, const struct phase *phase,
         .dtype = nn->dtype,
     };
 
-    if (nn_leave_wait (nn, err) < 0)
-        return -1;
     return kern_row_combine (nn->kern, &k, nn->compute, err);
 }
 
 const struct layer_op op_two_readers = {
     .name = "two_readers",
-    .flags = PHASE_CAPTURABLE | PHASE_JOINS_BWD,
+    .flags = PHASE_CAPTURABLE,
+    .awaits_bwd = NN_TP_SIDE,
     .operand = {
         [READERS_DX] = { "dx", false, 0, OPERAND_READ | OPERAND_WRITE },
         [READERS_DY] = { "dy", false, 0, OPERAND_READ },

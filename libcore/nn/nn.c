@@ -28,17 +28,38 @@ int nn_side_wait (const struct nn *nn, const struct nn_side *side, struct mg_err
 
 enum { NUM_SIDES = 3 };
 
+/* Side stream 'i', whose bit is 1 << i; NULL: the rank has no such stream. */
 static const struct nn_side *side_at (const struct nn *nn, int i)
 {
     const struct nn_side *side[NUM_SIDES] = { &nn->tp_side, &nn->cp_side, &nn->experts.side };
 
-    return side[i];
+    return side[i]->stream ? side[i] : NULL;
 }
 
-int nn_join (const struct nn *nn, struct mg_error *err)
+const char *nn_side_text (unsigned sides)
+{
+    return sides & NN_TP_SIDE ? "tensor-parallel" : sides & NN_CP_SIDE ? "context-parallel"
+                                                                       : "expert-parallel";
+}
+
+unsigned nn_open_sides (const struct nn *nn)
+{
+    unsigned open = 0;
+
+    for (int i = 0; i < NUM_SIDES; i++) {
+        const struct nn_side *side = side_at (nn, i);
+
+        open |= side && *side->open ? 1u << i : 0;
+    }
+    return open;
+}
+
+int nn_await (const struct nn *nn, unsigned sides, struct mg_error *err)
 {
     for (int i = 0; i < NUM_SIDES; i++) {
-        if (side_at (nn, i)->stream && nn_side_wait (nn, side_at (nn, i), err) < 0)
+        const struct nn_side *side = sides & 1u << i ? side_at (nn, i) : NULL;
+
+        if (side && nn_side_wait (nn, side, err) < 0)
             return -1;
     }
     return 0;
@@ -47,7 +68,7 @@ int nn_join (const struct nn *nn, struct mg_error *err)
 void nn_forget_sides (const struct nn *nn)
 {
     for (int i = 0; i < NUM_SIDES; i++) {
-        if (side_at (nn, i)->stream)
+        if (side_at (nn, i))
             *side_at (nn, i)->open = false;
     }
 }
@@ -59,8 +80,7 @@ const void *nn_enter (const struct nn *nn, const struct nn_shape *shape, const v
 
     if (shape->rows == shape->tokens)
         return x;
-    if (!nn->kern->tape
-        && mg_comm_all_gather (nn->tp, x, gathered, (size_t)(shape->rows * nn->hidden),
+    if (mg_comm_all_gather (nn->tp, x, gathered, (size_t)(shape->rows * nn->hidden),
                                nn->dtype, nn->compute, err) < 0)
         return NULL;
     return gathered;
@@ -84,8 +104,6 @@ static int reduce (const struct nn *nn, const struct nn_shape *shape, struct ten
 {
     int64_t cols = partial->shape[1];
 
-    if (nn->kern->tape)
-        return 0;
     if (shape->rows == shape->tokens)
         return mg_comm_all_reduce (nn->tp, partial->data, (size_t)(shape->tokens * cols),
                                    nn->dtype, MG_SUM, stream, err);
@@ -110,16 +128,9 @@ int nn_leave_start (const struct nn *nn, const struct nn_shape *shape, struct te
     return 0;
 }
 
-int nn_leave_wait (const struct nn *nn, struct mg_error *err)
-{
-    return nn_side_wait (nn, &nn->tp_side, err);
-}
-
 int nn_transfer_start (const struct nn *nn, struct mg_comm *comm, const struct mg_p2p *list, int n,
                        struct mg_error *err)
 {
-    if (nn->kern->tape)
-        return 0;
     if (nn_side_begin (nn, &nn->cp_side, err) < 0
         || mg_comm_p2p (comm, list, n, nn->cp_side.stream, err) < 0)
         return -1;
@@ -129,7 +140,7 @@ int nn_transfer_start (const struct nn *nn, struct mg_comm *comm, const struct m
 
 int nn_transfer_wait (const struct nn *nn, struct mg_error *err)
 {
-    return nn->kern->tape ? 0 : nn_side_wait (nn, &nn->cp_side, err);
+    return nn_side_wait (nn, &nn->cp_side, err);
 }
 
 const void *nn_weight (const struct nn *nn, const struct param *w, struct mg_error *err)
@@ -151,8 +162,6 @@ const void *nn_weight (const struct nn *nn, const struct param *w, struct mg_err
 int nn_all_reduce (const struct nn *nn, float *buf, int64_t count, enum mg_reduce_op op,
                    struct mg_error *err)
 {
-    if (nn->kern->tape)
-        return 0;
     return mg_comm_all_reduce (nn->tp, buf, (size_t)count, MG_FLOAT32, op, nn->compute, err);
 }
 

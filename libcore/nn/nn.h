@@ -57,8 +57,7 @@ struct nn {
     struct model_config config;
     enum mg_dtype dtype; /* of parameters and activations: float32, bfloat16, float16 */
     enum mg_dtype weight_storage; /* of the matrices of layers: 'dtype', or float8 */
-    const struct kernels *kern; /* if it has a tape, calls are recorded, and nothing is
-                                   communicated */
+    const struct kernels *kern;
     struct mg_comm *tp; /* tensor-parallel group */
     int tp_rank, tp_size;
     struct mg_comm *cp; /* context-parallel group, and the groups of its two levels: neighbours,
@@ -136,8 +135,17 @@ int nn_side_begin (const struct nn *nn, const struct nn_side *side, struct mg_er
 void nn_side_end (const struct nn_side *side);
 int nn_side_wait (const struct nn *nn, const struct nn_side *side, struct mg_error *err);
 
-/* nn_side_wait() for all side streams. */
-int nn_join (const struct nn *nn, struct mg_error *err);
+/* The side streams as bits of a set. */
+enum { NN_TP_SIDE = 1, NN_CP_SIDE = 2, NN_EP_SIDE = 4, NN_ALL_SIDES = 7 };
+
+/* "tensor-parallel", the first one of a set. */
+const char *nn_side_text (unsigned sides);
+
+/* Returns the side streams that have work for which the compute stream does not wait yet. */
+unsigned nn_open_sides (const struct nn *nn);
+
+/* nn_side_wait() for each side stream of a set. */
+int nn_await (const struct nn *nn, unsigned sides, struct mg_error *err);
 
 /* Forget work on side streams that was captured and will never run. */
 void nn_forget_sides (const struct nn *nn);
@@ -156,13 +164,12 @@ const void *nn_enter (const struct nn *nn, const struct nn_shape *shape, const v
 int nn_leave (const struct nn *nn, const struct nn_shape *shape, struct tensor *partial,
               struct mg_error *err);
 
-/* The same in two parts.  nn_leave_start() enqueues the sum on the tp stream, after the work that
- * is now on the compute stream.  Then other kernels may be enqueued.  nn_leave_wait() makes the
- * compute stream wait for the sum.
+/* The same on the tensor-parallel side stream, after the work that is now on the compute stream.
+ * The caller may enqueue other kernels on the compute stream, which waits for the sum after
+ * nn_await (NN_TP_SIDE).
  */
 int nn_leave_start (const struct nn *nn, const struct nn_shape *shape, struct tensor *partial,
                     struct mg_error *err);
-int nn_leave_wait (const struct nn *nn, struct mg_error *err);
 
 /* Enqueue transfers of keys and values on the cp stream, after the work that is now on the compute
  * stream; make the compute stream wait for them.

@@ -8,12 +8,18 @@
 
 #include "libcore/nn/layer.h"
 
-/* y = norm (x).  Backward awaits the tensor-parallel stream, on which a linear layer started to
- * reduce dy; afterwards dy holds the sum of this rank's rows.  op_norm writes dx, op_norm_add adds
- * to it.  An RMSNorm has no bias, and its 'stat' has one row less.
+/* y = norm (x), of the rows that norm_rows of the phase names.  Backward awaits the tensor-parallel
+ * side stream, on which a linear layer started to reduce dy; dy then holds the sum of this rank's
+ * rows.  An RMSNorm has no bias, and its 'stat' has one row less.
+ *
+ * NORM_HIDDEN: x, y and dx have this rank's rows, dy has the rows of all tokens.
+ * NORM_HEADS: x is the fused product, y has the heads alone, and dx are their columns in the
+ *   gradient of the product.  'which' of the phase is HEADS_QUERIES or HEADS_KEYS.
+ * NORM_LATENT: columns of x behind the weight's are copied to y.  dy and dx may be one tensor, of
+ *   which this rank's own rows are used.
  */
 enum { NORM_X, NORM_Y, NORM_STAT, NORM_WEIGHT, NORM_BIAS, NORM_DY, NORM_DX };
-extern const struct layer_op op_norm, op_norm_add;
+extern const struct layer_op op_norm;
 
 /* y = x W^T + b for all tokens; x is gathered first.  Backward starts the reduction of dx, and
  * computes the weight's gradient meanwhile.  The y of op_linear_logits is float32, and its dy has
@@ -32,13 +38,6 @@ extern const struct layer_op op_linear_row;
 enum { REDUCE_X };
 extern const struct layer_op op_reduce;
 
-/* y = norm of each head of x, which is the fused product.  y has the heads alone; dx are their
- * columns in the gradient of the product.  'which' of the phase: HEADS_QUERIES or HEADS_KEYS.
- */
-enum { HEAD_NORM_X, HEAD_NORM_Y, HEAD_NORM_STAT, HEAD_NORM_WEIGHT, HEAD_NORM_BIAS, HEAD_NORM_DY,
-       HEAD_NORM_DX };
-extern const struct layer_op op_head_norm;
-
 /* With fewer groups than ranks (groups.c): 'y', this rank's queries and the key and value of its
  * group, from all ranks' parts of the fused product, of which 'x' is this rank's.  'all' is scratch
  * of forward and backward passes.
@@ -48,18 +47,10 @@ extern const struct layer_op op_share_groups;
 
 /* y = x W^T, without communication, of as many rows as y has; x and y may have more columns than
  * the product reads and writes.  If dy or dx have more rows than y and x, this rank's own rows of
- * them are read and written.  linear_plain_add awaits the tensor-parallel stream and adds to dx,
- * linear_plain writes it.
+ * them are read and written.  Backward awaits the tensor-parallel side stream.
  */
 enum { PLAIN_X, PLAIN_Y, PLAIN_WEIGHT, PLAIN_DY, PLAIN_DX };
-extern const struct layer_op op_linear_plain, op_linear_plain_add;
-
-/* y = norm of the first columns of x, as many as the weight has, and the others as they are.
- * Backward in place, of this rank's own rows of dy.
- */
-enum { LATENT_NORM_X, LATENT_NORM_Y, LATENT_NORM_STAT, LATENT_NORM_WEIGHT, LATENT_NORM_BIAS,
-       LATENT_NORM_DY };
-extern const struct layer_op op_latent_norm;
+extern const struct layer_op op_linear_plain;
 
 /* y = x of all tokens, gathered if a rank has its own rows only; y is x if not.  Backward:
  * the sum of dy over the ranks, for this rank's own rows, in place.
@@ -124,7 +115,7 @@ enum { ACT_X, ACT_Y, ACT_DY, ACT_DX };
 extern const struct layer_op op_act;
 
 /* score = 1 / (1 + exp (-x W^T)) of this rank's rows; 'index' is of no use.  Backward adds to dx, a
- * tensor of all tokens, after it has joined the tensor-parallel stream.
+ * tensor of all tokens, after the work on the tensor-parallel side stream.
  */
 enum { GATE_X, GATE_DX, GATE_WEIGHT, GATE_LOGIT, GATE_DLOGIT, GATE_INDEX, GATE_SCORE, GATE_DSCORE };
 extern const struct layer_op op_gate_score;
@@ -136,7 +127,7 @@ extern const struct layer_op op_gate;
 /* Own rows of y = x, or are added to.  The gradient of x is that of y: there is no backward half.
  */
 enum { OWN_X, OWN_Y };
-extern const struct layer_op op_own, op_own_add;
+extern const struct layer_op op_own;
 
 /* out = in + dropout (own rows of branch + bias); there may be no bias.  Backward:
  * dbranch = dropout (dout); dout is the gradient of 'in' as it is.  'which' of the phase is a

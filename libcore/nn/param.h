@@ -48,6 +48,8 @@ struct param {
     bool shared_embedding; /* a word embedding that two stages have, original or copy */
     bool product;     /* in a microbatch, one product of matrices makes all of its gradient */
     bool decay;            /* weight decay applies (not on biases and norms) */
+    bool qk_norm;          /* of a norm of queries or keys */
+    bool vocabulary;       /* the word embedding or the output layer */
     int chunk;             /* model chunk of this rank that it belongs to */
     int order;             /* place among all parameters of the whole model, from 0 */
 

@@ -140,6 +140,17 @@ double lr_at (const struct lr_config *c, int64_t samples)
     return lr_styles[c->style].at (c, samples);
 }
 
+double lr_decoupled_at (const struct lr_config *c, int64_t samples)
+{
+    struct lr_config own = *c;
+
+    if (c->decoupled) {
+        own.max = c->decoupled_max;
+        own.min = c->decoupled_min;
+    }
+    return lr_at (&own, samples);
+}
+
 double lr_weight_decay_at (const struct lr_config *c, int64_t samples)
 {
     if (c->wd_style == WD_CONSTANT || samples > c->wd_incr)
@@ -174,6 +185,19 @@ static int check_lr (const struct lr_config *c, struct mg_error *err)
             "learning rate: warm-up of %.15g samples, want from 0 to less "
             "than the %" PRId64 " of the decay",
             c->warmup, c->decay);
+    return 0;
+}
+
+/* The warm-up may begin above a decoupled rate, as in Megatron-LM. */
+static int check_decoupled (const struct lr_config *c, struct mg_error *err)
+{
+    if (!c->decoupled)
+        return 0;
+    if (!(c->decoupled_min >= 0.0) || !isfinite (c->decoupled_max) || !(c->decoupled_max >= 0.0)
+        || (c->style != LR_CONSTANT && !(c->decoupled_max >= c->decoupled_min)))
+        return mg_error_set (err, EINVAL, "decoupled learning rate: from %g down to %g, want both "
+                             "finite, not negative and in this order", c->decoupled_max,
+                             c->decoupled_min);
     return 0;
 }
 
@@ -219,6 +243,8 @@ int lr_check (const struct lr_config *c, struct mg_error *err)
 {
     int rc = check_lr (c, err);
 
+    if (rc == 0)
+        rc = check_decoupled (c, err);
     if (rc == 0)
         rc = check_wsd (c, err);
     return rc < 0 ? rc : check_wd (c, err);
@@ -326,13 +352,28 @@ static size_t tell_difference (const struct compared *c, char *list, size_t used
                             c->what, c->own, c->saved);
 }
 
+/* The bounds of the rate of embeddings and output layer. */
+static double decoupled_max (const struct lr_config *c)
+{
+    return c->decoupled ? c->decoupled_max : c->max;
+}
+
+static double decoupled_min (const struct lr_config *c)
+{
+    return c->decoupled ? c->decoupled_min : c->min;
+}
+
 static int want_same (const struct lr_config *a, const struct lr_config *b,
                       struct mg_error *err)
 {
     const bool decays = a->style != LR_CONSTANT, grows = a->wd_style != WD_CONSTANT;
+    const bool decoupled = a->decoupled || b->decoupled;
     const struct compared values[] = {
         { "learning rate", true, a->max, b->max, NULL },
         { "least learning rate", decays, a->min, b->min, NULL },
+        { "decoupled learning rate", decoupled, decoupled_max (a), decoupled_max (b), NULL },
+        { "least decoupled learning rate", decoupled && decays, decoupled_min (a),
+          decoupled_min (b), NULL },
         { "samples of warm-up", true, a->warmup, b->warmup, NULL },
         { "samples of decay", decays, (double)a->decay, (double)b->decay, NULL },
         { "style of decay", true, a->style, b->style, lr_name_of },

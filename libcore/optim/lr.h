@@ -6,6 +6,7 @@
 #ifndef LIBCORE_OPTIM_LR_H
 #define LIBCORE_OPTIM_LR_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "megatron/error.h"
@@ -47,6 +48,10 @@ struct lr_config {
 
     enum wsd_style wsd_style;
     int64_t wsd_decay; /* LR_WSD: samples of its decay, at least 1 */
+
+    bool decoupled; /* the word embedding and the output layer have a rate of their own, which
+                       differs in 'max' and 'min' alone */
+    double decoupled_max, decoupled_min;
 };
 
 /* 0, or -1, EINVAL and a text that names the value which breaks a rule given above. */
@@ -70,6 +75,7 @@ int lr_resume (struct lr_config *config, const struct lr_config *saved,
 
 /* Learning rate and weight decay at 'samples' consumed samples, for a checked config. */
 double lr_at (const struct lr_config *config, int64_t samples);
+double lr_decoupled_at (const struct lr_config *config, int64_t samples); /* else lr_at() */
 double lr_weight_decay_at (const struct lr_config *config, int64_t samples);
 
 /* Megatron-LM's names ("constant", "inverse-square-root", "minus_sqrt") to styles and back.

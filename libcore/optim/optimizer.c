@@ -240,6 +240,71 @@ int64_t optimizer_zeros (const struct optimizer *o)
     return o->num_zeros;
 }
 
+/* Add up the squares of main parameters that are not float32 memory. */
+static int sum_stored (struct optimizer *o, size_t range, double *sum, struct mg_error *err)
+{
+    const struct buffers_range *r = &o->buffers->range[range];
+    float values[4096];
+
+    for (int64_t from = 0, n; from < r->to - r->from; from += n) {
+        n = r->to - r->from - from;
+        if (n > (int64_t)(sizeof (values) / sizeof (values[0])))
+            n = (int64_t)(sizeof (values) / sizeof (values[0]));
+        if (main_params_read (o->main, range, from, n, values, err) < 0)
+            return -1;
+        for (int64_t i = 0; i < n; i++)
+            *sum += (double)values[i] * (double)values[i];
+    }
+    return 0;
+}
+
+/* Find the sums of the squares of this rank's main parameters, by tensor. */
+static int sum_params (struct optimizer *o, struct mg_error *err)
+{
+    struct buffers *b = o->buffers;
+
+    if (buffers_clear_findings (b, err) < 0)
+        return -1;
+    for (size_t i = 0; i < b->num_ranges; i++) {
+        const float *plain = main_params_plain (o->main, i);
+        const struct kern_sum_sq sum = { .n = b->range[i].to - b->range[i].from, .x = plain,
+                                         .dtype = MG_FLOAT32, .out = &b->findings[i].squares };
+
+        if (plain && is_counted (b, i) && kern_sum_sq (b->kern, &sum, b->stream, err) < 0)
+            return -1;
+    }
+    if (buffers_fetch_findings (b, err) < 0)
+        return -1;
+    for (size_t i = 0; i < b->num_ranges; i++) {
+        double *sum = &o->reduced[buffers_param (b, i)->order];
+
+        if (!is_counted (b, i))
+            continue;
+        if (main_params_plain (o->main, i))
+            *sum = b->found[i].squares;
+        else if (sum_stored (o, i, sum, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int optimizer_param_norm (struct optimizer *o, double *norm, struct mg_error *err)
+{
+    const struct buffers *b = o->buffers;
+    const size_t tensors = (size_t)b->num_tensors;
+    double total = 0;
+
+    memset (o->reduced, 0, tensors * sizeof (double));
+    if (sum_params (o, err) < 0)
+        return -1;
+    if (mg_comm_all_reduce (b->control, o->reduced, tensors, MG_FLOAT64, MG_SUM, NULL, err) < 0)
+        return mg_error_prefix (err, "norm of the parameters");
+    for (size_t i = 0; i < tensors; i++)
+        total += o->reduced[i];
+    *norm = sqrt (total);
+    return 0;
+}
+
 int optimizer_scale_grads (struct optimizer *o, double factor, struct mg_error *err)
 {
     const struct owned *main_grad = &o->value[OPTIMIZER_MAIN_GRAD];
@@ -277,6 +342,7 @@ static struct kern_adamw update_of (const struct optimizer *o, size_t range,
 {
     const struct buffers_range *r = &o->buffers->range[range];
     const struct owned *main_grad = &o->value[OPTIMIZER_MAIN_GRAD];
+    const struct param *p = buffers_param (o->buffers, range);
     struct kern_adamw a = *all;
 
     a.n = r->to - r->from;
@@ -287,7 +353,9 @@ static struct kern_adamw update_of (const struct optimizer *o, size_t range,
     a.copy_dtype = buffers_param_dtype (o->buffers, range);
     a.grad = main_grad->place[range].data;
     a.grad_dtype = owned_dtype (main_grad, range);
-    if (!buffers_param (o->buffers, range)->decay)
+    if (p->vocabulary)
+        a.lr = o->vocabulary_lr;
+    if (!p->decay && !(p->qk_norm && o->config.decay_qk_norm))
         a.weight_decay = 0;
     if (is_apart (o, buffers_param (o->buffers, range)->order))
         a.grad_scale = clip_factor (o, o->apart_norm);
@@ -337,6 +405,12 @@ static int update_ranges (struct optimizer *o, const struct kern_adamw *all,
 int optimizer_step (struct optimizer *o, double lr, double weight_decay, double norm,
                     struct mg_error *err)
 {
+    return optimizer_step_decoupled (o, lr, lr, weight_decay, norm, err);
+}
+
+int optimizer_step_decoupled (struct optimizer *o, double lr, double vocabulary_lr,
+                              double weight_decay, double norm, struct mg_error *err)
+{
     int64_t step = o->steps + 1;
     const struct kern_adamw all = {
         .lr = lr,
@@ -349,6 +423,7 @@ int optimizer_step (struct optimizer *o, double lr, double weight_decay, double 
         .grad_scale = clip_factor (o, norm),
     };
 
+    o->vocabulary_lr = vocabulary_lr;
     if (update_ranges (o, &all, err) < 0)
         return -1;
     o->steps = step;

@@ -36,6 +36,7 @@ struct optimizer_types {
 struct optimizer_config {
     double beta1, beta2, eps;
     double clip_grad; /* 0: no clipping */
+    bool decay_qk_norm; /* weight decay applies to norms of queries and keys too */
     bool count_zeros; /* with the norm, count gradients that are zero */
     bool snapshot;    /* room for optimizer_take_snapshot() */
     int apart, num_apart; /* tensors, from order 'apart' on, whose gradients have a norm of their
@@ -98,6 +99,11 @@ int optimizer_grad_norm (struct optimizer *o, double *extra, int num_extra, doub
  */
 int64_t optimizer_zeros (const struct optimizer *o);
 
+/* *norm = L2 norm of all main parameters of the whole model, where every parameter counts once.
+ * The same bits on every rank.  Collective over all ranks; blocks.
+ */
+int optimizer_param_norm (struct optimizer *o, double *norm, struct mg_error *err);
+
 /* Multiply the main gradients by 'factor'.  The caller multiplies the norm for optimizer_step()
  * too; the optimizer does so with the norm of tensors that are 'apart'.
  */
@@ -108,6 +114,10 @@ int optimizer_scale_grads (struct optimizer *o, double factor, struct mg_error *
  */
 int optimizer_step (struct optimizer *o, double lr, double weight_decay, double norm,
                     struct mg_error *err);
+
+/* The same with another learning rate for parameters of the vocabulary (param->vocabulary). */
+int optimizer_step_decoupled (struct optimizer *o, double lr, double vocabulary_lr,
+                              double weight_decay, double norm, struct mg_error *err);
 
 /* The number of steps so far, for AdamW's bias correction; a resumed run sets it. */
 int64_t optimizer_steps (const struct optimizer *o);

@@ -26,6 +26,7 @@ struct optimizer {
     double *reduced;           /* [num_tensors + OPTIMIZER_MAX_EXTRA + 1] */
     double apart_norm;         /* of tensors that are 'apart' */
     int64_t num_zeros;
+    double vocabulary_lr; /* of the step under way */
     int64_t steps;
 };
 

@@ -42,7 +42,7 @@ static bool is_name (struct name name, const char *text)
 }
 
 /* The next name; 'word' and *rest, which begin as 0 and NULL, are where it goes on.  Blanks and
- * commas stand between names.  False: there is none.
+ * commas stand between names, and brackets may stand around them.  False: there is none.
  */
 static bool next_name (const struct marg_list *list, int *word, const char **rest,
                        struct name *name)
@@ -52,8 +52,8 @@ static bool next_name (const struct marg_list *list, int *word, const char **res
             return false;
         if (!*rest)
             *rest = *word == 0 ? list->first : list->rest[*word - 1];
-        name->at = *rest + strspn (*rest, " ,");
-        name->len = strcspn (name->at, " ,");
+        name->at = *rest + strspn (*rest, " ,[]");
+        name->len = strcspn (name->at, " ,[]");
         *rest = name->len > 0 ? name->at + name->len : NULL;
         if (name->len > 0)
             return true;

@@ -221,10 +221,25 @@ static void scan_list (struct margs *args, enum marg id, const char *value, int 
     }
 }
 
+/* The first size of a list, which may stand in brackets: its digits.  The others do not count. */
+static const char *first_size (const char *value, char digits[16])
+{
+    size_t n;
+
+    value += strspn (value, "[ ");
+    n = strspn (value, "0123456789");
+    if (n >= 16 || !strchr (" ,]", value[n]))
+        return value;
+    memcpy (digits, value, n);
+    digits[n] = '\0';
+    return digits;
+}
+
 void margs_scan (struct margs *args, int argc, char *const *argv)
 {
     for (int i = 0; i < argc; i++) {
         const char *name, *value, **text;
+        char digits[16];
         size_t len;
         enum marg id;
 
@@ -245,6 +260,8 @@ void margs_scan (struct margs *args, int argc, char *const *argv)
             value = argv[++i];
         if (id == MARG_CP_COMM)
             value = most_demanding (value, argc, argv, &i);
+        if (id == MARG_CP_INNER && value)
+            value = first_size (value, digits);
         args->value[id] = 0; // the last one counts, also where it is no number
         if ((text = text_of (args, id)))
             *text = NULL;

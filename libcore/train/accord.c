@@ -1,5 +1,6 @@
 /* accord.c - ranks agree on failures and on stopping */
 
+#include <errno.h>
 #include <string.h>
 
 #include "libcore/comm/exchange.h"
@@ -18,10 +19,20 @@ int accord_agree (struct accord *a, int rc, struct mg_error *err)
     return accord_common (a, exchange_agree (job_control (a->job), rc, err));
 }
 
+void accord_note_output (struct accord *a, int errnum, const struct mg_error *why)
+{
+    if (a->output_errno != 0)
+        return;
+    a->output_errno = errnum;
+    a->output_error = *why;
+}
+
 void accord_ask_to_stop (struct accord *a, double reasons[ACCORD_NUM_REASONS])
 {
-    if (a->output_errno == 0)
-        a->output_errno = output_error (a->out);
+    struct mg_error why = { "" };
+
+    if (accord_check_output (a, &why) < 0)
+        accord_note_output (a, errno, &why);
     reasons[ACCORD_SIGNAL] = stop_signal (a->stop) != 0;
     reasons[ACCORD_EXPIRED] = stop_expired (a->stop);
     reasons[ACCORD_OUTPUT] = a->output_errno != 0;
@@ -49,9 +60,9 @@ void accord_decide_to_stop (struct accord *a, const double reasons[ACCORD_NUM_RE
 
 int accord_check_output (struct accord *a, struct mg_error *err)
 {
-    a->output_errno = output_error (a->out);
-    if (a->output_errno == 0)
-        return 0;
-    return mg_error_set (err, a->output_errno, "standard output cannot be written: %s",
-                         strerror (a->output_errno));
+    int errnum = output_error (a->out);
+
+    return errnum == 0 ? 0
+                       : mg_error_set (err, errnum, "standard output cannot be written: %s",
+                                       strerror (errnum));
 }

@@ -24,8 +24,9 @@ struct accord {
     double minutes;    /* after which the time is up, for a line of the log */
     bool common_error; /* every rank has failed, and with the same text */
     bool stopping;     /* all ranks know of a reason to stop after this iteration */
-    int output_errno;  /* why this rank could not write to 'out'; 0: it could */
-    bool output_lost;  /* all ranks know that one of them could not; 'stopping' is true */
+    int output_errno;  /* of the first output that this rank could not write; 0: none */
+    struct mg_error output_error; /* the text of that failure */
+    bool output_lost;  /* all ranks know that an output was lost; 'stopping' is true */
 };
 
 /* Note in 'common_error' whether all ranks have failed: call this with the result 'rc' of a call
@@ -42,7 +43,7 @@ int accord_agree (struct accord *a, int rc, struct mg_error *err);
 enum accord_reason {
     ACCORD_SIGNAL,  /* a signal has come */
     ACCORD_EXPIRED, /* the time is up by the rank's clock */
-    ACCORD_OUTPUT,  /* the rank's log lines cannot be written */
+    ACCORD_OUTPUT,  /* the rank cannot write its log lines, or a file of accord_note_output() */
     ACCORD_NUM_REASONS
 };
 
@@ -53,6 +54,11 @@ void accord_ask_to_stop (struct accord *a, double reasons[ACCORD_NUM_REASONS]);
  * over all ranks, so every rank decides the same.
  */
 void accord_decide_to_stop (struct accord *a, const double reasons[ACCORD_NUM_REASONS]);
+
+/* Note that this rank could not write an output of the run (metrics, events, a trace), with the
+ * text and the errno of the failure.  The run then stops as if its log could not be written.
+ */
+void accord_note_output (struct accord *a, int errnum, const struct mg_error *why);
 
 /* Fail if 'out' cannot be written.  Not collective. */
 int accord_check_output (struct accord *a, struct mg_error *err);

@@ -1,8 +1,9 @@
 /* args.c - the parser of arguments, from command lines and files
  *
  * Files that --args-file names are read first, in their order, and the command line after them,
- * so that a typed argument wins.  Among several values the last one wins.  A name that is in no
- * table is refused by args_other.h.  The fingerprint covers the values of all rows.
+ * so that a typed argument wins.  Among several values the last one wins.  What has no row here is
+ * collected first, so that args_other.h can refuse all of it at once.  The fingerprint covers the
+ * values of all rows.
  */
 
 #include <errno.h>
@@ -14,8 +15,9 @@
 #include "libcore/base/parse.h"
 #include "libcore/train/args.h"
 #include "libcore/train/args_file.h"
-#include "libcore/train/args_other.h"
+#include "libcore/train/data_args.h"
 #include "libcore/train/model_notes.h"
+#include "libcore/train/parallel_args.h"
 
 static size_t field_size (enum train_type type)
 {
@@ -129,6 +131,93 @@ static int take_rest (const struct train_arg *row, char **argv, int argc, int *i
     return 0;
 }
 
+/* --- lists in brackets --- */
+
+/* The words of a list that stood in brackets, in memory of their own. */
+struct args_words {
+    struct args_words *next;
+    int count;
+    char **word;
+    char *text;
+};
+
+/* The end of the list that begins at argv[i]. */
+static int list_end (int argc, char **argv, int i)
+{
+    while (i < argc && strncmp (argv[i], "--", 2) != 0)
+        i++;
+    return i;
+}
+
+/* Copy words i to end - 1 of a list without its brackets; blanks part words, too. */
+static struct args_words *copy_words (const char *first, char **argv, int i, int end)
+{
+    struct args_words *w = calloc (1, sizeof (*w));
+    size_t size = strlen (first) + 2;
+    char *save = NULL;
+
+    for (int k = i; k < end; k++)
+        size += strlen (argv[k]) + 1;
+    if (!w || !(w->text = calloc (1, size)) || !(w->word = calloc (size, sizeof (*w->word)))) {
+        free (w ? w->text : NULL);
+        free (w);
+        return NULL;
+    }
+    strcpy (w->text, first);
+    for (int k = i; k < end; k++)
+        strcat (strcat (w->text, " "), argv[k]);
+    w->text[strlen (w->text) - 1] = '\0'; // the bracket at the end
+    for (char *word = strtok_r (w->text + 1, " ", &save); word;
+         word = strtok_r (NULL, " ", &save))
+        w->word[w->count++] = word;
+    return w;
+}
+
+/* Does a list stand in brackets, as scripts made of YAML have it?  A path may begin so. */
+static bool is_bracketed (const struct train_arg *row, const char *value, char **argv, int i,
+                          int end)
+{
+    const char *last = end > i ? argv[end - 1] : value;
+    size_t n = strlen (row->name), len = strlen (last);
+
+    if (n >= 9 && strcmp (row->name + n - 9, "data-path") == 0)
+        return false;
+    return value[0] == '[' && len > 0 && last[len - 1] == ']' && (last != value || len > 1);
+}
+
+/* Take such a list; 'value' is its first word, *i where the next one is. */
+static int take_bracketed (const struct train_arg *row, const char *value, char **argv, int *i,
+                           int end, struct train_args *args, struct mg_error *err)
+{
+    struct train_list *list = (void *)((char *)args + row->offset);
+    struct args_words *w = copy_words (value, argv, *i, end);
+
+    if (!w)
+        return mg_error_set (err, ENOMEM, "out of memory");
+    w->next = args->words;
+    args->words = w;
+    *i = end;
+    if (w->count == 0 && row->min >= 1)
+        return mg_error_set (err, EINVAL, "--%s: the list is empty", row->name);
+    *list = (struct train_list){ w->count > 0 ? w->word[0] : "", &w->word[1], w->count };
+    return 0;
+}
+
+/* Take a list whose first word is 'value'. */
+static int parse_list (const struct train_arg *row, const char *value, int argc, char **argv,
+                       int *i, struct train_args *args, struct mg_error *err)
+{
+    int end = list_end (argc, argv, *i);
+
+    if (is_bracketed (row, value, argv, *i, end))
+        return take_bracketed (row, value, argv, i, end, args, err);
+    if (train_arg_set (row, value, args, err) < 0)
+        return -1;
+    return take_rest (row, argv, argc, i, args, err);
+}
+
+/* --- one argument --- */
+
 const struct train_arg *train_arg_find (const char *name)
 {
     return find (name, strlen (name));
@@ -152,6 +241,18 @@ static int parse_triple (const struct train_arg *row, int argc, char **argv, int
     return 0;
 }
 
+bool train_arg_given (const struct train_args *args, size_t i)
+{
+    return args->given[i / 64] >> i % 64 & 1;
+}
+
+static void set_given (const struct train_arg *row, struct train_args *args)
+{
+    size_t i = (size_t)(row - train_arg_table);
+
+    args->given[i / 64] |= UINT64_C (1) << i % 64;
+}
+
 /* Parse the argument at argv[*i] and step over it and its value. */
 static int parse_one (int argc, char **argv, int *i, struct train_args *args,
                       struct mg_error *err)
@@ -165,8 +266,9 @@ static int parse_one (int argc, char **argv, int *i, struct train_args *args,
                              arg);
     len = strcspn (arg + 2, "=");
     if (!(row = find (arg + 2, len)))
-        return args_other_refuse (arg + 2, len, err);
+        return args_others_take (NULL, argc, argv, i, NULL, 0, err);
     *i += 1;
+    set_given (row, args);
     if (arg[2 + len] == '=')
         value = arg + 2 + len + 1;
     if (row->type == TRAIN_FLAG) {
@@ -187,15 +289,19 @@ static int parse_one (int argc, char **argv, int *i, struct train_args *args,
             return mg_error_set (err, EINVAL, "--%s wants a value: %s", row->name, row->meta);
         value = argv[(*i)++];
     }
-    if (train_arg_set (row, value, args, err) < 0)
-        return -1;
-    return row->type == TRAIN_LIST ? take_rest (row, argv, argc, i, args, err) : 0;
+    if (row->type == TRAIN_LIST)
+        return parse_list (row, value, argc, argv, i, args, err);
+    return train_arg_set (row, value, args, err);
 }
 
 void train_args_init (struct train_args *args)
 {
     args->files = NULL;
+    args->data = NULL;
+    args->words = NULL;
+    args->others = (struct args_others){ .given = NULL };
     args->notes = NULL;
+    memset (args->given, 0, sizeof (args->given));
     for (size_t i = 0; i < train_num_args; i++)
         preset (&train_arg_table[i], args);
 }
@@ -208,28 +314,78 @@ void train_args_clear (struct train_args *args)
         args_file_destroy (args->files);
         args->files = next;
     }
+    data_args_destroy (args->data);
+    args->data = NULL;
+    while (args->words) {
+        struct args_words *next = args->words->next;
+
+        free (args->words->text);
+        free (args->words->word);
+        free (args->words);
+        args->words = next;
+    }
+    args_others_clear (&args->others);
     if (args->notes)
         notes_clear (args->notes);
     free (args->notes);
     args->notes = NULL;
 }
 
-/* Read the files that the command line names, whose other arguments are tried on the way. */
+/* Step over an argument that has a row. */
+static void step_over (const struct train_arg *row, int argc, char **argv, int *i)
+{
+    bool joined = strchr (argv[*i], '=') != NULL;
+
+    ++*i;
+    if (row->type == TRAIN_LIST)
+        *i = list_end (argc, argv, *i);
+    else if (row->type != TRAIN_FLAG && !joined)
+        *i += row->type == TRAIN_TRIPLE ? 3 : 1;
+}
+
+/* Collect what has no row.  What is no argument ends that: parsing will tell of it. */
+static int collect (int argc, char **argv, const struct args_file *file, struct train_args *args,
+                    struct mg_error *err)
+{
+    for (int i = file ? 0 : 1; i < argc && strncmp (argv[i], "--", 2) == 0;) {
+        const char *name = argv[i] + 2;
+        const struct train_arg *row = find (name, strcspn (name, "="));
+
+        if (row)
+            step_over (row, argc, argv, &i);
+        else if (args_others_take (&args->others, argc, argv, &i, file ? file->path : NULL,
+                                   file ? file->line[i] : 0, err) < 0)
+            return file ? mg_error_prefix (err, "%s", file->path) : -1;
+    }
+    return 0;
+}
+
+/* Read the files that the command line names, and collect what has no row. */
 static int read_files (int argc, char **argv, struct train_args *args, struct mg_error *err)
 {
     struct args_file **last = &args->files;
 
-    for (int i = 1; i < argc;) {
-        if (parse_one (argc, argv, &i, args, err) < 0)
-            return -1;
-        if (!args->args_file)
+    for (int i = 1; i < argc && strncmp (argv[i], "--", 2) == 0;) {
+        const char *name = argv[i] + 2;
+        const struct train_arg *row = find (name, strcspn (name, "="));
+        int at = i;
+
+        if (!row) {
+            i = list_end (argc, argv, i + 1);
             continue;
-        if (!(*last = args_file_read (args->args_file, err)))
+        }
+        step_over (row, argc, argv, &i);
+        if (strcmp (row->name, "args-file") != 0 || i > argc)
+            continue;
+        name = argv[at][2 + strlen (row->name)] ? argv[at] + 2 + strlen (row->name) + 1
+                                                : argv[i - 1];
+        if (!(*last = args_file_read (name, err)))
             return mg_error_prefix (err, "--args-file");
+        if (collect ((*last)->count, (*last)->word, *last, args, err) < 0)
+            return -1;
         last = &(*last)->next;
-        args->args_file = NULL;
     }
-    return 0;
+    return collect (argc, argv, NULL, args, err);
 }
 
 static int parse_file (const struct args_file *file, struct train_args *args,
@@ -250,12 +406,14 @@ static int parse_file (const struct args_file *file, struct train_args *args,
 /* Every argument as if it had not been given; what has been read stays. */
 static void begin_again (struct train_args *args)
 {
-    struct args_file *files = args->files;
-    struct notes *notes = args->notes;
+    struct train_args before = *args;
 
     train_args_init (args);
-    args->files = files;
-    args->notes = notes;
+    args->files = before.files;
+    args->words = before.words;
+    args->others = before.others;
+    args->notes = before.notes;
+    args->data = before.data;
 }
 
 static int parse_all (int argc, char **argv, struct train_args *args, struct mg_error *err)
@@ -288,20 +446,88 @@ static int use_model_args (int argc, char **argv, struct train_args *args, struc
     return model_notes_compare (args->notes, path, args, err);
 }
 
-int train_args_read (int argc, char **argv, struct train_args *args, struct mg_error *err)
+/* Read the file that names the data of the three parts.  'optional': it may be missing. */
+static int use_data_args (struct train_args *args, bool optional, struct mg_error *err)
+{
+    struct train_list *const lists[SPLIT_NUM_PARTS] = {
+        [SPLIT_TRAIN] = &args->train_data_path,
+        [SPLIT_VALID] = &args->valid_data_path,
+        [SPLIT_TEST] = &args->test_data_path,
+    };
+    const char *other = args->data_path.count > 0 ? "--data-path"
+                        : args->batches           ? "--batches"
+                        : args->mock_data         ? "--mock-data"
+                                                  : NULL;
+
+    for (int i = 0; i < SPLIT_NUM_PARTS; i++) {
+        if (lists[i]->count > 0)
+            other = "a part's own --data-path";
+    }
+    if (!args->split_data)
+        return 0;
+    if (other)
+        return mg_error_set (err, EINVAL, "--per-split-data-args-path and %s exclude each other",
+                             other);
+    if (!(args->data = data_args_read (args->split_data, err)))
+        return optional && errno == ENOENT
+                   ? 0 : mg_error_prefix (err, "--per-split-data-args-path");
+    for (int i = 0; i < SPLIT_NUM_PARTS; i++) {
+        struct args_file *f = args->data->part[i];
+
+        if (f)
+            *lists[i] = (struct train_list){ f->word[0], f->word + 1, f->count };
+    }
+    return 0;
+}
+
+/* Was a flag given?  Before everything is parsed. */
+static bool is_typed (const char *name, int argc, char **argv)
+{
+    for (int i = 0; i < argc; i++) {
+        if (strncmp (argv[i], "--", 2) == 0 && strcmp (argv[i] + 2, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool is_strict (int argc, char **argv, const struct train_args *args)
+{
+    bool strict = is_typed ("strict-arguments", argc, argv);
+
+    for (const struct args_file *file = args->files; file; file = file->next)
+        strict |= is_typed ("strict-arguments", file->count, file->word);
+    return strict;
+}
+
+static int read_all (int argc, char **argv, bool refuse, struct train_args *args,
+                     struct mg_error *err)
 {
     train_args_init (args);
     if (read_files (argc, argv, args, err) < 0)
         return -1;
+    if (refuse && args_others_check (&args->others, is_strict (argc, argv, args), err) < 0)
+        return -1;
     begin_again (args);
     if (parse_all (argc, argv, args, err) < 0)
         return -1;
-    return args->checkpoint_args ? use_model_args (argc, argv, args, err) : 0;
+    if (args->checkpoint_args && use_model_args (argc, argv, args, err) < 0)
+        return -1;
+    return args->checkpoint_sizes ? parallel_args_use (args, err) : 0;
+}
+
+int train_args_read (int argc, char **argv, struct train_args *args, struct mg_error *err)
+{
+    return read_all (argc, argv, true, args, err) < 0 ? -1 : use_data_args (args, true, err);
+}
+
+int train_args_read_all (int argc, char **argv, struct train_args *args, struct mg_error *err)
+{
+    return read_all (argc, argv, false, args, err) < 0 ? -1 : use_data_args (args, true, err);
 }
 
 int train_args_parse (int argc, char **argv, struct train_args *args, struct mg_error *err)
 {
-    if (train_args_read (argc, argv, args, err) < 0)
+    if (read_all (argc, argv, true, args, err) < 0 || use_data_args (args, false, err) < 0)
         return -1;
     return train_args_check (args, err);
 }

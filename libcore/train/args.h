@@ -11,9 +11,11 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "libcore/train/args_other.h"
 #include "megatron/error.h"
 
 enum { TRAIN_UNSET = -1 }; /* of an int or int64_t argument that was not given */
+enum { TRAIN_GIVEN_WORDS = 8 }; /* a bit for each row of the table, at most 512 */
 
 /* The words of an argument that takes several: word 0 is 'first', word i rest[i - 1]. */
 struct train_list {
@@ -30,6 +32,14 @@ struct train_tensorboard {
     bool batch_size;       /* changes nothing: they always hold it */
     bool timers, validation_ppl, memory, world_size;
     bool no_loss_scale, no_learning_rate;
+};
+
+/* What else is said of evaluations. */
+struct train_eval {
+    int64_t start;
+    int global_batch_size;
+    bool full, several;
+    struct train_list names;
 };
 
 /* How samples are changed: fill-in-the-middle, weights in the loss.  What is not given is
@@ -97,6 +107,7 @@ struct train_args {
     int seq_length, max_positions;
     int vocab_size, padded_vocab_size, vocab_divisor;
     const char *tokenizer, *vocab_file, *merge_file, *tokenizer_model;
+    int null_eod; /* --null-tokenizer-eod-id */
     const char *normalization;
     bool norm_1p, swiglu, squared_relu, quick_geglu, geglu, exact_gelu;
     double glu_offset, activation_clamp;
@@ -121,7 +132,7 @@ struct train_args {
     int mtp_layers;
     bool mtp_repeated, mtp_detached;
     double mtp_scaling_factor;
-    double norm_epsilon, init_std, hidden_dropout, attention_dropout;
+    double norm_epsilon, init_std, embedding_init_std, hidden_dropout, attention_dropout;
     bool untied;
     int64_t seed;
     int micro_batch_size, global_batch_size;
@@ -136,14 +147,18 @@ struct train_args {
     bool split_activations;
     struct train_graphs graphs;
     int64_t train_iters, train_samples, exit_interval;
+    const char *phases; /* --phase-transition-iterations */
+    struct train_list iterations_to_skip;
     int64_t eval_interval, eval_iters;
+    struct train_eval eval;
     bool skip_train;
-    double lr, min_lr, lr_warmup_init, lr_warmup_fraction;
+    double lr, min_lr, decoupled_lr, decoupled_min_lr, lr_warmup_init, lr_warmup_fraction;
     const char *lr_decay_style, *lr_wsd_decay_style;
     int64_t lr_decay_iters, lr_warmup_iters, lr_wsd_decay_iters;
     int64_t lr_decay_samples, lr_warmup_samples, lr_wsd_decay_samples;
     double weight_decay, start_weight_decay, end_weight_decay;
     const char *weight_decay_incr_style;
+    bool decay_qk_norm; /* --apply-wd-to-qk-layernorm */
     double adam_beta1, adam_beta2, adam_eps, clip_grad;
     int64_t bucket_size;
     int64_t num_buckets;
@@ -159,11 +174,15 @@ struct train_args {
     bool precision_aware, whole_main_params;
     const char *main_grads_dtype, *main_params_dtype, *exp_avg_dtype, *exp_avg_sq_dtype;
     struct train_list data_path, train_data_path, valid_data_path, test_data_path;
+    const char *split_data; /* --per-split-data-args-path */
+    bool mock_data;
+    const char *dataloader;
     double data_surplus;
     const char *data_cache, *split, *batches;
     struct train_edit edit;
     const char *load_weights, *save_weights, *save_gradients;
     bool checkpoint_args; /* the model's come from the file of weights, or the checkpoint */
+    bool checkpoint_sizes; /* parallel sizes come from the checkpoint */
     const char *load, *pretrained, *save;
     int64_t ckpt_step;
     bool finetune, no_load_optim, no_load_rng, exit_on_missing;
@@ -174,7 +193,7 @@ struct train_args {
     bool exit_on_signal, ignore_signals;
     double exit_minutes; /* TRAIN_UNSET: no limit */
     int64_t log_interval, log_memory_interval;
-    bool log_throughput;
+    bool log_throughput, log_params_norm;
     int timing_log_level;
     const char *timing_log_option;
     bool check_nan, no_check_nan, no_check_memory;
@@ -182,7 +201,12 @@ struct train_args {
     struct train_tensorboard tensorboard;
     double timeout_minutes, stall_minutes;
     const char *args_file;
+    bool strict; /* --strict-arguments: args_other.h accepts nothing */
+    uint64_t given[TRAIN_GIVEN_WORDS]; /* a bit for each row that was given, from the first on */
     struct args_file *files; /* that train_args_parse() has read */
+    struct data_args *data;  /* that --per-split-data-args-path has named; NULL: none */
+    struct args_words *words;  /* lists that it has taken out of their brackets */
+    struct args_others others; /* what it has met that has no row here */
     struct notes *notes;     /* that describe the model, of --use-checkpoint-args; NULL: none */
 };
 
@@ -215,6 +239,9 @@ const char *train_list_word (const struct train_list *list, int i);
 /* Row of an argument by its name, NULL if there is none. */
 const struct train_arg *train_arg_find (const char *name);
 
+/* Was the i-th row given, on the command line or in a file of arguments? */
+bool train_arg_given (const struct train_args *args, size_t i);
+
 /* Every argument as if it had not been given. */
 void train_args_init (struct train_args *args);
 
@@ -227,21 +254,31 @@ int train_arg_set (const struct train_arg *row, const char *value, struct train_
 /* Parse argv[1..argc-1], "--name value" or "--name=value"; a repeated argument's last
  * value counts.  Those of files (--args-file) come first, in the order of the files; before them
  * those of the model that is loaded, with --use-checkpoint-args, which the others must not
- * contradict.  -1, EINVAL or ERANGE (or what reading a file says) and a text on the first that is
+ * contradict.  Those of Megatron-LM that have no row here are accepted or refused by args_other.h
+ * and stay in args->others.  A list may stand in brackets, "[a b]".  The data that
+ * --per-split-data-args-path names stands in the lists of --train-data-path ... afterwards.
+ * -1, EINVAL or ERANGE (or what reading a file says) and a text: of all that are refused, or else
+ * of the first that is
  * wrong.  The arguments point into argv, and into files that train_args_clear() frees, also after
  * a failure.
  */
 int train_args_parse (int argc, char **argv, struct train_args *args,
                       struct mg_error *err);
 
-/* The same, whatever a run requires may be missing. */
+/* The same, whatever a run requires may be missing, the file of --per-split-data-args-path too. */
 int train_args_read (int argc, char **argv, struct train_args *args, struct mg_error *err);
+
+/* The same, and args->others may have what train_args_read() would refuse. */
+int train_args_read_all (int argc, char **argv, struct train_args *args, struct mg_error *err);
 void train_args_clear (struct train_args *args);
 
 /* Is everything there that a run requires, and does it go together?  -1, EINVAL or ENOTSUP
  * and a text on the first that is not so.
  */
 int train_args_check (const struct train_args *args, struct mg_error *err);
+
+/* The same, whatever a run requires may be missing. */
+int train_args_check_together (const struct train_args *args, struct mg_error *err);
 
 /* Of that, what is about element types. */
 int train_args_check_types (const struct train_args *args, struct mg_error *err);

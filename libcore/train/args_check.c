@@ -11,11 +11,34 @@
 
 #include "libcore/train/args.h"
 #include "libcore/train/config.h"
+#include "libcore/train/phases.h"
+#include "libcore/train/skip.h"
+
+/* Phases follow from iterations if batches have one size. */
+static int check_phases (const struct run_config *c, struct mg_error *err)
+{
+    const struct batch_config *b = &c->batches;
+    struct phases phases;
+
+    if (!c->length.phases)
+        return 0;
+    if (b->steps || b->ramp_start > 0)
+        return mg_error_set (err, EINVAL, "--phase-transition-iterations wants one global batch "
+                             "size: it excludes %s", b->steps ? "--step-batch-size-schedule"
+                                                              : "--rampup-batch-size");
+    if (c->data.batches)
+        return mg_error_set (err, EINVAL, "--phase-transition-iterations and --batches exclude "
+                             "each other");
+    if (phases_parse (c->length.phases, &phases, err) < 0)
+        return -1;
+    phases_clear (&phases);
+    return 0;
+}
 
 /* What each module says of its configuration. */
 static int check_modules (const struct run_config *c, struct mg_error *err)
 {
-    if (train_data_check (&c->data, err) < 0)
+    if (train_data_check (&c->data, err) < 0 || check_phases (c, err) < 0)
         return -1;
     if (c->length.skip_train && (c->save.dir || c->outputs.gradients))
         return mg_error_set (err, EINVAL, "--skip-train excludes --save and --save-gradients: "
@@ -55,9 +78,9 @@ static int check_required (const struct train_args *args, struct mg_error *err)
           args->train_iters != TRAIN_UNSET || args->train_samples != TRAIN_UNSET
               || args->skip_train },
         { "lr", args->lr >= 0 || args->skip_train },
-        { "data-path, --train-data-path or --batches",
+        { "data-path, --train-data-path, --batches or --mock-data",
           args->data_path.count > 0 || args->train_data_path.count > 0 || args->batches
-              || args->skip_train },
+              || args->mock_data || args->skip_train },
         { "vocab-size, --padded-vocab-size or --tokenizer-type",
           args->vocab_size != TRAIN_UNSET || args->padded_vocab_size != TRAIN_UNSET
               || args->tokenizer },
@@ -171,14 +194,14 @@ static int check_load (const struct train_args *args, struct mg_error *err)
     return 0;
 }
 
-/* Do the arguments go together? */
-static int check_together (const struct train_args *args, struct mg_error *err)
+int train_args_check_together (const struct train_args *args, struct mg_error *err)
 {
     struct run_config c;
     int64_t range[2];
 
     run_config_init (&c, args);
-    if (check_modules (&c, err) < 0 || check_ends (args, err) < 0
+    if (skip_check (&c.length.skip, err) < 0 || check_modules (&c, err) < 0
+        || check_ends (args, err) < 0
         || trace_iterations_parse (c.trace.iterations, range, err) < 0
         || check_load (args, err) < 0 || train_args_check_recompute (args, err) < 0
         || train_args_check_types (args, err) < 0 || run_config_check_buffers (&c, err) < 0)
@@ -190,6 +213,8 @@ static int check_together (const struct train_args *args, struct mg_error *err)
         return mg_error_set (err, EINVAL, "--%s wants --save DIR",
                              args->keep_last != TRAIN_UNSET ? "keep-last-n-checkpoints"
                                                             : "save-retain-interval");
+    if (args->decoupled_min_lr != TRAIN_UNSET && args->decoupled_lr == TRAIN_UNSET)
+        return mg_error_set (err, EINVAL, "--decoupled-min-lr wants --decoupled-lr");
     if (args->async_save && !args->save)
         return mg_error_set (err, EINVAL, "--async-save wants --save DIR");
     return train_args_check_moe (args, err);
@@ -197,5 +222,5 @@ static int check_together (const struct train_args *args, struct mg_error *err)
 
 int train_args_check (const struct train_args *args, struct mg_error *err)
 {
-    return check_required (args, err) < 0 ? -1 : check_together (args, err);
+    return check_required (args, err) < 0 ? -1 : train_args_check_together (args, err);
 }

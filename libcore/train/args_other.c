@@ -1,276 +1,17 @@
-/* args_other.c - the table of other arguments, and the messages
+/* args_other.c - what becomes of arguments that "megatron train" does not have
  *
- * A row says why the argument is not there and what to do instead.  Exact names come before
- * beginnings of names, so that a family does not hide a member with a text of its own.
+ * The kinds are in args_kinds.c.
  */
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "libcore/base/nearest.h"
 #include "libcore/train/args.h"
 #include "libcore/train/args_other.h"
 
-#define NEEDLESS(name, why) { name, OTHER_NEEDLESS, why }
-#define ABSENT(name, have) { name, OTHER_ABSENT, have }
-#define INSTEAD(name, other) { name, OTHER_INSTEAD, other }
-#define LAUNCHER(name, here) { name, OTHER_LAUNCHER, here }
-
-static const char fused[] = "what can be fused is fused";
-static const char mine[] = "there is one implementation";
-static const char gc[] = "nothing here collects garbage";
-static const char saved_format[] = "checkpoints have one format, see megatron-checkpoint(1)";
-static const char gpu_tokens[] = "DeepEP, HybridEP and NCCL EP are libraries for GPUs; there are "
-                                 "--moe-token-dispatcher-type allgather and alltoall";
-static const char gpu_products[] = "TransformerEngine's grouped tensors are for GPUs; the products "
-                                   "of all experts of a rank are one operation here";
-static const char one_pass[] = "a pass runs layer by layer, and is not mixed with the pass of "
-                               "another microbatch; there is --moe-shared-expert-overlap";
-static const char whole_backward[] = "gradients are computed in the backward pass";
-static const char fp8_storage[] = "float8 is for storage: --fp8-param-gather";
-static const char cpu_only[] = "it computes on CPUs";
-static const char one_optimizer[] = "the optimizer is AdamW";
-static const char gpt_only[] = "the model is a GPT that is trained on tokens";
-static const char one_length[] = "all samples have one length, which --context-parallel-size "
-                                 "splits evenly";
-static const char packed[] = "samples are documents end to end, see megatron-data(1)";
-static const char gather_only[] = "--use-distributed-optimizer splits the optimizer's state";
-static const char written[] = "see --metrics-file, --trace-file and --timing-log-level";
-static const char graphs[] = "the memory of captured passes is planned, and there is nothing to "
-                             "choose; there are --cuda-graph-impl, --cuda-graph-modules and "
-                             "--cuda-graph-warmup-steps";
-static const char nccl[] = "ranks talk through MPI, not NCCL";
-static const char restart[] = "a rank that dies ends the run, which --load goes on with";
-
-/* Exact names first, then beginnings. */
-const struct args_other args_other_table[] = {
-    /* other names of what there is */
-    INSTEAD ("tp", "--tensor-model-parallel-size N"),
-    INSTEAD ("pp", "--pipeline-model-parallel-size N"),
-    INSTEAD ("cp", "--context-parallel-size N"),
-    INSTEAD ("ep", "--expert-model-parallel-size N"),
-    INSTEAD ("etp", "--expert-tensor-parallel-size N"),
-    INSTEAD ("num-moe-experts", "--num-experts N"),
-    INSTEAD ("moe-extended-tp", "--expert-tensor-parallel-size N"),
-    INSTEAD ("moe-router-topk-limited-devices",
-             "--moe-router-group-topk N and --moe-router-num-groups N"),
-    INSTEAD ("mtp-standalone", "--pipeline-model-parallel-layout, whose m places the layers"),
-    INSTEAD ("vpp", "--num-virtual-stages-per-pipeline-rank N"),
-    INSTEAD ("order", "--use-tp-pp-dp-mapping for the order tp-cp-ep-pp-dp"),
-    INSTEAD ("model-parallel-size", "--tensor-model-parallel-size N"),
-    INSTEAD ("virtual-pipeline-model-parallel-size",
-             "--num-virtual-stages-per-pipeline-rank N"),
-    INSTEAD ("num-layers-in-first-pipeline-stage", "--decoder-first-pipeline-num-layers N"),
-    INSTEAD ("num-layers-in-last-pipeline-stage", "--decoder-last-pipeline-num-layers N"),
-    INSTEAD ("checkpoint-activations", "--recompute-activations"),
-    INSTEAD ("batch-size", "--micro-batch-size N"),
-    INSTEAD ("warmup", "--lr-warmup-fraction X"),
-    INSTEAD ("layernorm-epsilon", "--norm-epsilon X"),
-    INSTEAD ("encoder-num-layers", "--num-layers N"),
-    INSTEAD ("decoder-num-layers", "--num-layers N"),
-    INSTEAD ("encoder-seq-length", "--seq-length N"),
-    INSTEAD ("decoder-seq-length", "--seq-length N"),
-    INSTEAD ("override-ckpt-iteration", "--ckpt-step N"),
-    INSTEAD ("profile", "--trace-file FILE"),
-    INSTEAD ("use-pytorch-profiler", "--trace-file FILE"),
-    INSTEAD ("log-device-memory-used", "--log-memory-interval N"),
-    INSTEAD ("fp8-param", "--fp8-param-gather"),
-    INSTEAD ("data-args-path", "--args-file FILE, which may hold --data-path"),
-    INSTEAD ("yaml-cfg", "--args-file FILE"),
-    INSTEAD ("text", "--data-path PREFIX, made by megatron data tokenize --input FILE"),
-    INSTEAD ("input", "--data-path PREFIX, made by megatron data tokenize --input FILE"),
-
-    /* options of the launchers and of their plugin */
-    LAUNCHER ("megatron-tp", "--tensor-model-parallel-size N"),
-    LAUNCHER ("megatron-pp", "--pipeline-model-parallel-size N"),
-    LAUNCHER ("megatron-cp", "--context-parallel-size N"),
-    LAUNCHER ("megatron-ep", "--expert-model-parallel-size N"),
-    LAUNCHER ("megatron-etp", "--expert-tensor-parallel-size N"),
-    LAUNCHER ("megatron-vpp", "--num-virtual-stages-per-pipeline-rank N"),
-    LAUNCHER ("megatron-order", "--use-tp-pp-dp-mapping"),
-    LAUNCHER ("nodes", NULL),
-    LAUNCHER ("ntasks", NULL),
-    LAUNCHER ("ntasks-per-node", NULL),
-    LAUNCHER ("mpi", NULL),
-    INSTEAD ("world-size", "srun -n N or mpirun -n N: the world is the number of processes"),
-    INSTEAD ("threads", "the variable OMP_NUM_THREADS: threads of a rank"),
-    INSTEAD ("nproc-per-node", "srun --ntasks-per-node=N or mpirun -n N"),
-
-    /* what is so anyway */
-    NEEDLESS ("use-mcore-models", mine),
-    NEEDLESS ("use-flash-attn", mine),
-    NEEDLESS ("attention-backend", mine),
-    NEEDLESS ("transformer-impl", mine),
-    NEEDLESS ("no-bias-gelu-fusion", fused),
-    NEEDLESS ("no-bias-swiglu-fusion", fused),
-    NEEDLESS ("no-bias-dropout-fusion", fused),
-    NEEDLESS ("no-masked-softmax-fusion", fused),
-    NEEDLESS ("no-rope-fusion", fused),
-    NEEDLESS ("mla-down-proj-fusion", fused),
-    NEEDLESS ("no-gradient-accumulation-fusion", fused),
-    NEEDLESS ("moe-permute-fusion", fused),
-    NEEDLESS ("moe-router-fusion", fused),
-    NEEDLESS ("moe-grouped-gemm", "the products of all experts of a rank are one operation"),
-    NEEDLESS ("cross-entropy-loss-fusion", fused),
-    NEEDLESS ("cross-entropy-fusion-impl", fused),
-    NEEDLESS ("no-persist-layer-norm", fused),
-    NEEDLESS ("attention-softmax-in-fp32", "the softmax is computed in float32"),
-    NEEDLESS ("deterministic-mode", "the same run twice agrees to the bit"),
-    NEEDLESS ("use-cpu-initialization", "initial weights do not depend on the device"),
-    NEEDLESS ("init-model-with-meta-device", "nothing is allocated before it is planned"),
-    NEEDLESS ("no-initialization", "weights that are loaded replace the initial ones"),
-    NEEDLESS ("distributed-backend", nccl),
-    NEEDLESS ("pipeline-model-parallel-comm-backend", nccl),
-    NEEDLESS ("disable-gloo-process-groups", nccl),
-    NEEDLESS ("nccl-communicator-config-path", nccl),
-    NEEDLESS ("use-nccl-ub", nccl),
-    NEEDLESS ("use-sharp", nccl),
-    NEEDLESS ("use-ring-exchange-p2p", nccl),
-    NEEDLESS ("high-priority-stream-groups", nccl),
-    NEEDLESS ("high-priority-a2a-comm-stream", nccl),
-    NEEDLESS ("no-overlap-p2p-communication", "transfers do not change results"),
-    NEEDLESS ("overlap-p2p-communication-warmup-flush", "transfers do not change results"),
-    NEEDLESS ("distributed-timeout-seconds-after-init", "see --distributed-timeout-minutes"),
-    NEEDLESS ("lazy-mpu-init", "ranks meet before the first step"),
-    NEEDLESS ("local-rank", "the launcher says which rank a process is"),
-    NEEDLESS ("num-workers", "samples are read where they are used"),
-    NEEDLESS ("num-dataset-builder-threads", "see --data-cache-path"),
-    NEEDLESS ("no-mmap-bin-files", "tokens are read, not mapped"),
-    NEEDLESS ("no-create-attention-mask-in-dataloader", "no mask is made"),
-    NEEDLESS ("manual-gc", gc),
-    NEEDLESS ("manual-gc-eval", gc),
-    NEEDLESS ("manual-gc-interval", gc),
-    NEEDLESS ("empty-unused-memory-level", "memory is allocated once"),
-    NEEDLESS ("ckpt-format", saved_format),
-    NEEDLESS ("dist-ckpt-format", saved_format),
-    NEEDLESS ("use-dist-ckpt", saved_format),
-    NEEDLESS ("auto-detect-ckpt-format", saved_format),
-    NEEDLESS ("dist-ckpt-strictness", saved_format),
-    NEEDLESS ("dist-ckpt-optim-fully-reshardable", "every layout reads every checkpoint"),
-    NEEDLESS ("ckpt-fully-parallel-save", "every rank writes its part"),
-    NEEDLESS ("no-ckpt-fully-parallel-save", "every rank writes its part"),
-    NEEDLESS ("ckpt-fully-parallel-load", "every rank reads its part"),
-    NEEDLESS ("ckpt-assume-constant-structure", saved_format),
-    NEEDLESS ("use-persistent-ckpt-worker", "see --async-save"),
-    NEEDLESS ("verify-integrity", "checksums are always compared"),
-    NEEDLESS ("no-save-rng", "there is no state of random generators"),
-    NEEDLESS ("log-loss-scale-to-tensorboard", "the loss scale is in the log"),
-    NEEDLESS ("no-one-logger", "nothing is reported to anybody"),
-    NEEDLESS ("no-gradient-reduce-div-fusion", "sums have the same bits either way"),
-    NEEDLESS ("no-align-param-gather", "results do not depend on it"),
-    NEEDLESS ("no-barrier-with-level-1-timing", "timers make no barriers"),
-    NEEDLESS ("align-grad-reduce", "results do not depend on it"),
-    NEEDLESS ("exit-signal-handler-for-dataloader", "there are no loader processes"),
-    NEEDLESS ("te-rng-tracker", "there is no state of random generators"),
-    NEEDLESS ("tokenizer-hf-no-include-special-tokens",
-              "training reads tokens; it is an option of megatron data tokenize"),
-    NEEDLESS ("tokenizer-hf-no-use-fast", mine),
-    NEEDLESS ("trust-remote-code", "no code of a tokenizer is run"),
-
-    /* what this version cannot do */
-    ABSENT ("moe-enable-deepep", gpu_tokens),
-    ABSENT ("moe-permute-fusion-into-hybridep", gpu_tokens),
-    ABSENT ("moe-dispatch-fwd-dtype", "tokens travel in the type of the activations"),
-    ABSENT ("moe-combine-bwd-dtype", "gradients of tokens travel in the type of the activations"),
-    ABSENT ("moe-use-grouped-tensor", gpu_products),
-    ABSENT ("moe-single-grouped-weight", gpu_products),
-    ABSENT ("moe-single-grouped-bias", gpu_products),
-    ABSENT ("use-grouped-gemm-for-shared-expert", gpu_products),
-    ABSENT ("use-grouped-gemm-for-dense-mlp", gpu_products),
-    ABSENT ("moe-mlp-glu-interleave-size", gpu_products),
-    ABSENT ("moe-shared-expert-glu-interleave-size", gpu_products),
-    ABSENT ("moe-router-padding-for-quantization", fp8_storage),
-    ABSENT ("moe-router-padding-for-fp8", fp8_storage),
-    ABSENT ("moe-pad-experts-for-cuda-graph-inference", gpt_only),
-    NEEDLESS ("moe-enable-routing-replay", "a routing to replay is handed over by a program, "
-                                           "not by a training script"),
-    ABSENT ("overlap-moe-expert-parallel-comm", one_pass),
-    ABSENT ("ep-overlap-early-attn-memory-release", one_pass),
-    ABSENT ("overlap-dispatch-backward-with-experts-wgrad", whole_backward),
-    ABSENT ("wgrad-deferral-limit", whole_backward),
-    ABSENT ("expert-tensor-parallel-num-weight-shards", gather_only),
-    ABSENT ("tensor-parallel-num-weight-shards", gather_only),
-    ABSENT ("save-tokens-per-expert-interval", written),
-    ABSENT ("mtp-hsm", "each layer for multi-token prediction reads what the one before makes"),
-    ABSENT ("mtp-hybrid-override-pattern", gpt_only),
-    NEEDLESS ("openai-gelu", "GeLU is the tanh form already"),
-    NEEDLESS ("onnx-safe", "no model is exported to ONNX"),
-    ABSENT ("qk-l2-norm", "there is --qk-layernorm"),
-    ABSENT ("apply-residual-connection-post-layernorm", "norms stand before each half of a block"),
-    ABSENT ("fp32-residual-connection", "residuals have the type of the activations"),
-    INSTEAD ("no-position-embedding", "--position-embedding-type none"),
-    ABSENT ("cache-mla-latents", "nothing is generated, so keys are not kept"),
-    ABSENT ("mock-data", "megatron data tokenize makes a dataset of any text"),
-    ABSENT ("dataloader-type", "samples are taken in one order (single)"),
-    ABSENT ("optimizer", one_optimizer),
-    ABSENT ("sgd-momentum", one_optimizer),
-    ABSENT ("decoupled-lr", "all weights have one learning rate"),
-    ABSENT ("decoupled-min-lr", "all weights have one learning rate"),
-    ABSENT ("optimizer-cpu-offload", cpu_only),
-    ABSENT ("cpu-offloading", cpu_only),
-    ABSENT ("cpu-offloading-num-layers", cpu_only),
-    ABSENT ("fine-grained-activation-offloading", cpu_only),
-    ABSENT ("offload-modules", cpu_only),
-    ABSENT ("use-megatron-fsdp", gather_only),
-    ABSENT ("use-torch-fsdp2", gather_only),
-    ABSENT ("data-parallel-sharding-strategy", gather_only),
-    ABSENT ("overlap-param-gather-with-optimizer-step", "there is --overlap-param-gather"),
-    ABSENT ("tp-comm-overlap", "there are --overlap-grad-reduce and --overlap-param-gather"),
-    ABSENT ("defer-embedding-wgrad-compute", whole_backward),
-    ABSENT ("delay-wgrad-compute", whole_backward),
-    ABSENT ("optimizer-cuda-graph", "an update reads its learning rate from the host, and a graph "
-                                    "would keep the first one; --cuda-graph-impl captures passes"),
-    ABSENT ("inference-cuda-graph-scope", "nothing is generated; --cuda-graph-impl captures "
-                                          "passes of the training"),
-    ABSENT ("hybrid-context-parallel", one_length),
-    ABSENT ("max-seqlen-per-dp-cp-rank", one_length),
-    ABSENT ("no-save-optim", "checkpoints hold all; megatron checkpoint convert takes weights out"),
-    ABSENT ("log-params-norm", "the log has the gradient's norm"),
-    ABSENT ("log-progress", written),
-    ABSENT ("log-straggler", written),
-    ABSENT ("log-energy", written),
-    ABSENT ("full-validation", "--eval-iters says how much is evaluated"),
-    ABSENT ("eval-global-batch-size", "evaluations have the batches of the training"),
-    ABSENT ("eval-micro-batch-size", "evaluations have the batches of the training"),
-    ABSENT ("iterations-to-skip", "every iteration is trained on"),
-    ABSENT ("data-parallel-random-init", "all replicas begin with the same weights"),
-    ABSENT ("init-method-xavier-uniform", "initial weights are normal, see --init-method-std"),
-    ABSENT ("spec", gpt_only),
-    ABSENT ("sft", gpt_only),
-    ABSENT ("sequence-packing-scheduler", packed),
-    ABSENT ("sft-sequence-packing", packed),
-    ABSENT ("params-dtype", "there are --bf16, --fp16 and float32"),
-    ABSENT ("fp16-lm-cross-entropy", "the loss is computed in float32"),
-    ABSENT ("enable-ft-package", restart),
-    ABSENT ("inprocess-restart", restart),
-    ABSENT ("rerun-mode", restart),
-
-    /* families */
-    ABSENT ("moe-flex-*", gpu_tokens),
-    ABSENT ("moe-deepep-*", gpu_tokens),
-    ABSENT ("moe-hybridep-*", gpu_tokens),
-    ABSENT ("moe-ncclep-*", gpu_tokens),
-    ABSENT ("moe-paged-stash*", "memory is planned, and nothing is moved out of it"),
-    ABSENT ("moe-routing-trace-*", written),
-    ABSENT ("gtp-*", gather_only),
-    ABSENT ("mamba-*", gpt_only),
-    ABSENT ("hybrid-*", gpt_only),
-    ABSENT ("fp8-*", fp8_storage),
-    ABSENT ("fp4-*", fp8_storage),
-    ABSENT ("cuda-graph-*", graphs),
-    ABSENT ("muon-*", one_optimizer),
-    ABSENT ("lion-*", one_optimizer),
-    ABSENT ("inference-*", gpt_only),
-    ABSENT ("rl-*", gpt_only),
-    ABSENT ("inprocess-*", restart),
-    ABSENT ("ft-*", restart),
-    NEEDLESS ("profile-step-*", "see --trace-iterations"),
-    NEEDLESS ("flight-recorder-*", "a recorder is always on"),
-    NEEDLESS ("one-logger-*", "nothing is reported to anybody"),
-    ABSENT ("wandb-*", written),
-};
-
-const size_t args_other_num = sizeof (args_other_table) / sizeof (args_other_table[0]);
+/* --- the table --- */
 
 static bool names (const struct args_other *row, const char *name, size_t len)
 {
@@ -281,43 +22,373 @@ static bool names (const struct args_other *row, const char *name, size_t len)
     return len == n && memcmp (row->name, name, n) == 0;
 }
 
-static int refuse_row (const struct args_other *row, const char *name, int len,
-                       struct mg_error *err)
+const struct args_other *args_other_find (const char *name, size_t len)
 {
-    switch (row->kind) {
-    case OTHER_NEEDLESS:
-        return mg_error_set (err, EINVAL, "--%.*s of Megatron-LM changes nothing here (%s): leave "
-                             "it out", len, name, row->text);
-    case OTHER_ABSENT:
-        return mg_error_set (err, ENOTSUP, "--%.*s of Megatron-LM is not available in this "
-                             "version: %s; leave it out if the run can do with that", len, name,
-                             row->text);
-    case OTHER_INSTEAD:
-        return mg_error_set (err, EINVAL, "--%.*s is no argument of megatron train: give %s", len,
-                             name, row->text);
-    case OTHER_LAUNCHER:
-        break;
-    }
-    return mg_error_set (err, EINVAL, "--%.*s is an option of srun, sbatch and salloc: give it to "
-                         "them, before the command%s%s", len, name,
-                         row->text ? "; here it is " : "", row->text ? row->text : "");
-}
-
-int args_other_refuse (const char *name, size_t len, struct mg_error *err)
-{
-    int shown = len > 80 ? 80 : (int)len;
-    struct nearest nearest;
-
     for (size_t i = 0; i < args_other_num; i++) {
         if (names (&args_other_table[i], name, len))
-            return refuse_row (&args_other_table[i], name, shown, err);
+            return &args_other_table[i];
     }
+    return NULL;
+}
+
+/* Are two values the same, as texts or as numbers? */
+static bool same_value (const char *a, size_t len, const char *b)
+{
+    char *end, *other_end;
+    double x, y;
+
+    if (strlen (b) == len && memcmp (a, b, len) == 0)
+        return true;
+    x = strtod (a, &end);
+    y = strtod (b, &other_end);
+    return end == a + len && *b != '\0' && *other_end == '\0' && x == y;
+}
+
+/* Is this value of a row what happens anyway? */
+static bool is_anyway (const struct args_other *row, const char *value)
+{
+    const char *at = row->values;
+
+    while (at && value) {
+        size_t len = strcspn (at, "|");
+
+        if (same_value (at, len, value))
+            return true;
+        at = at[len] ? at + len + 1 : NULL;
+    }
+    return false;
+}
+
+/* --- taking them --- */
+
+void args_others_clear (struct args_others *o)
+{
+    free (o->given);
+    free (o->refusal);
+    *o = (struct args_others){ .given = NULL };
+}
+
+/* The place of an argument: that of its name if it was given before, else a new one. */
+static struct args_given *place (struct args_others *o, const char *name, size_t len)
+{
+    struct args_given *more;
+
+    for (size_t i = 0; i < o->n; i++) {
+        if ((size_t)o->given[i].name_len == len && memcmp (o->given[i].name, name, len) == 0)
+            return &o->given[i];
+    }
+    if (!(more = realloc (o->given, (o->n + 1) * sizeof (*more))))
+        return NULL;
+    o->given = more;
+    return &more[o->n++];
+}
+
+static bool is_argument (const char *word)
+{
+    return strncmp (word, "--", 2) == 0;
+}
+
+/* Step over the words that follow the name; *value: the first of them. */
+static int take_words (const struct args_given *g, int argc, char **argv, int *i,
+                       const char **value, struct mg_error *err)
+{
+    enum args_other_words words = g->row ? g->row->words : OTHER_LIST;
+    int first = *i;
+
+    if (words == OTHER_FLAG && *value)
+        return mg_error_set (err, EINVAL, "--%.*s takes no value", g->name_len, g->name);
+    if (words == OTHER_VALUE && !*value) {
+        if (first >= argc || is_argument (argv[first]))
+            return mg_error_set (err, EINVAL, "--%.*s wants a value", g->name_len, g->name);
+        *value = argv[(*i)++];
+    }
+    while (words == OTHER_LIST && *i < argc && !is_argument (argv[*i]))
+        ++*i;
+    if (words == OTHER_LIST && !*value && *i > first)
+        *value = argv[first];
+    return 0;
+}
+
+int args_others_take (struct args_others *o, int argc, char **argv, int *i, const char *file,
+                      int line, struct mg_error *err)
+{
+    const char *name = argv[*i] + 2;
+    size_t len = strcspn (name, "=");
+    struct args_given g = {
+        .row = args_other_find (name, len),
+        .name = name,
+        .name_len = len > 80 ? 80 : (int)len,
+        .value = name[len] ? name + len + 1 : NULL,
+        .file = file,
+        .line = line,
+    }, *at;
+
+    ++*i;
+    if (take_words (&g, argc, argv, i, &g.value, err) < 0)
+        return -1;
+    if (!o)
+        return 0;
+    g.kind = !g.row                          ? OTHER_UNKNOWN
+             : is_anyway (g.row, g.value)    ? OTHER_NEEDLESS
+                                             : g.row->kind;
+    if (!(at = place (o, name, (size_t)g.name_len)))
+        return mg_error_set (err, ENOMEM, "out of memory");
+    *at = g;
+    return 0;
+}
+
+/* --- the message that refuses --- */
+
+static bool is_accepted (const struct args_given *g)
+{
+    return g->kind == OTHER_NEEDLESS || g->kind == OTHER_ELSEWHERE;
+}
+
+/* A word of the command line, as one line. */
+static void print_word (const char *word, int len, FILE *out)
+{
+    for (int i = 0; i < len && word[i]; i++)
+        fputc ((unsigned char)word[i] < ' ' || word[i] == 0x7f ? '?' : word[i], out);
+}
+
+/* Where an argument stands in a file. */
+static void print_place (const struct args_given *g, FILE *out)
+{
+    if (g->file)
+        fprintf (out, "%s:%d: ", g->file, g->line);
+}
+
+/* The name, and the value where that is why the argument is of its kind. */
+static void print_name (const struct args_given *g, FILE *out)
+{
+    bool valued = g->value && g->row && g->row->words == OTHER_VALUE
+                  && (g->row->said || g->kind == OTHER_ABSENT || g->row->values);
+
+    fputs ("--", out);
+    print_word (g->name, g->name_len, out);
+    if (valued) {
+        fputc (' ', out);
+        print_word (g->value, 40, out);
+    }
+}
+
+/* Does one of the two names begin with "no-" or "disable-", and the other not? */
+static bool are_opposite (const char *name, size_t len, const char *other)
+{
+    static const char *const negations[] = { "no-", "disable-" };
+    bool no[2] = { false, false };
+
+    for (int i = 0; i < 2; i++) {
+        size_t n = strlen (negations[i]);
+
+        no[0] |= len >= n && memcmp (name, negations[i], n) == 0;
+        no[1] |= strncmp (other, negations[i], n) == 0;
+    }
+    return no[0] != no[1];
+}
+
+/* The argument that a word was most likely meant to be, NULL if none is near. */
+static const char *find_near (const char *name, size_t len)
+{
+    struct nearest nearest;
+
     nearest_begin (&nearest, name, len);
-    for (size_t i = 0; i < train_num_args; i++)
-        nearest_try (&nearest, train_arg_table[i].name);
-    if (nearest.name)
-        return mg_error_set (err, EINVAL, "unknown argument --%.*s; did you mean --%s?", shown,
-                             name, nearest.name);
-    return mg_error_set (err, EINVAL, "unknown argument --%.*s; \"megatron train --help\" lists "
-                         "them", shown, name);
+    for (size_t i = 0; i < train_num_args; i++) {
+        if (!are_opposite (name, len, train_arg_table[i].name))
+            nearest_try (&nearest, train_arg_table[i].name);
+    }
+    return nearest.name;
+}
+
+/* A name that nobody knows; among several arguments in few words. */
+static void print_unknown (const struct args_given *g, bool alone, FILE *out)
+{
+    const char *near = find_near (g->name, (size_t)g->name_len);
+
+    fputs (alone ? "unknown argument --" : "unknown --", out);
+    print_word (g->name, g->name_len, out);
+    if (near)
+        fprintf (out, alone ? "; did you mean --%s?" : " (did you mean --%s?)", near);
+    else if (alone)
+        fputs ("; \"megatron train --help\" lists them", out);
+}
+
+/* A message that refuses one argument. */
+static void print_one (const struct args_given *g, FILE *out)
+{
+    const char *text = g->row ? g->row->text : NULL;
+
+    if (g->kind == OTHER_UNKNOWN) {
+        print_unknown (g, true, out);
+        return;
+    }
+    print_name (g, out);
+    if (g->kind == OTHER_ABSENT)
+        fprintf (out, " of Megatron-LM is not available in this version: %s; leave it out if the "
+                 "run can do with that", text);
+    else if (g->kind == OTHER_INSTEAD)
+        fprintf (out, " is no argument of megatron train: give %s", text);
+    else if (g->kind == OTHER_LAUNCHER)
+        fprintf (out, " is an option of srun, sbatch and salloc: give it to them, before the "
+                 "command%s%s", text ? "; here it is " : "", text ? text : "");
+    else
+        fprintf (out, " of Megatron-LM %s (%s): --strict-arguments refuses it",
+                 g->kind == OTHER_NEEDLESS ? "changes nothing here"
+                                           : "only adds output, speed or saved memory elsewhere",
+                 text);
+}
+
+/* Have the two the same kind and reason, so that one text does for both? */
+static bool are_alike (const struct args_given *a, const struct args_given *b)
+{
+    if (a->kind != b->kind || a->kind == OTHER_UNKNOWN || !a->row->text || !b->row->text)
+        return false;
+    return strcmp (a->row->text, b->row->text) == 0;
+}
+
+/* Does the message of one before say it all? */
+static bool is_told (const struct args_others *o, size_t i, bool strict)
+{
+    for (size_t k = 0; k < i; k++) {
+        if ((strict || !is_accepted (&o->given[k])) && are_alike (&o->given[k], &o->given[i]))
+            return true;
+    }
+    return false;
+}
+
+/* Of several, the reason of one kind. */
+static void print_reason (const struct args_given *g, FILE *out)
+{
+    static const char *const begin[OTHER_NUM_KINDS] = {
+        [OTHER_NEEDLESS] = "changes nothing here: ",
+        [OTHER_ELSEWHERE] = "only adds output, speed or saved memory elsewhere: ",
+        [OTHER_ABSENT] = "",
+        [OTHER_INSTEAD] = "give ",
+        [OTHER_LAUNCHER] = "give it to srun; here it is ",
+    };
+
+    if (g->row->text)
+        fprintf (out, " (%s%s)", begin[g->kind], g->row->text);
+    else
+        fprintf (out, " (give it to srun)");
+}
+
+/* Of several, the i-th and those like it, and their reason. */
+static void print_alike (const struct args_others *o, size_t i, FILE *out)
+{
+    const struct args_given *g = &o->given[i];
+
+    for (size_t k = i; k < o->n; k++) {
+        if (k != i && !are_alike (&o->given[k], g))
+            continue;
+        if (k != i)
+            fputs (", ", out);
+        print_place (&o->given[k], out);
+        if (g->kind == OTHER_UNKNOWN)
+            print_unknown (g, false, out);
+        else
+            print_name (&o->given[k], out);
+    }
+    if (g->kind != OTHER_UNKNOWN)
+        print_reason (g, out);
+}
+
+static void print_refusal (const struct args_others *o, size_t count, bool strict, FILE *out)
+{
+    const char *between = "";
+
+    if (count > 1)
+        fprintf (out, "%zu arguments are refused: ", count);
+    for (size_t i = 0; i < o->n; i++) {
+        const struct args_given *g = &o->given[i];
+
+        if ((is_accepted (g) && !strict) || is_told (o, i, strict))
+            continue;
+        fputs (between, out);
+        between = "; ";
+        if (count == 1) {
+            print_place (g, out);
+            print_one (g, out);
+        }
+        else
+            print_alike (o, i, out);
+    }
+}
+
+int args_others_check (struct args_others *o, bool strict, struct mg_error *err)
+{
+    size_t count = 0, absent = 0, size;
+    FILE *out;
+
+    for (size_t i = 0; i < o->n; i++) {
+        count += strict || !is_accepted (&o->given[i]);
+        absent += o->given[i].kind == OTHER_ABSENT;
+    }
+    if (count == 0)
+        return 0;
+    free (o->refusal);
+    o->refusal = NULL;
+    if (!(out = open_memstream (&o->refusal, &size)))
+        return mg_error_set (err, ENOMEM, "out of memory");
+    print_refusal (o, count, strict, out);
+    if (fclose (out) != 0)
+        return mg_error_set (err, ENOMEM, "out of memory");
+    return mg_error_set (err, absent == count ? ENOTSUP : EINVAL, "%s", o->refusal);
+}
+
+/* --- what is told of those that are accepted --- */
+
+static int tell_kind (const struct args_others *o, enum args_other_kind kind, const char *title,
+                      FILE *out)
+{
+    int count = 0;
+
+    for (size_t i = 0; i < o->n; i++) {
+        const struct args_given *g = &o->given[i];
+
+        if (g->kind != kind)
+            continue;
+        fputs (count++ > 0 ? ", " : title, out);
+        print_name (g, out);
+        if (g->row->said)
+            fprintf (out, " (%s)", g->row->text);
+    }
+    return count;
+}
+
+void args_others_tell (const struct args_others *o, FILE *out)
+{
+    int count = tell_kind (o, OTHER_NEEDLESS, "arguments that change nothing here: ", out);
+
+    count += tell_kind (o, OTHER_ELSEWHERE,
+                        count > 0 ? "; that only add output, speed or saved memory elsewhere: "
+                                  : "arguments that only add output, speed or saved memory "
+                                    "elsewhere: ",
+                        out);
+    if (count > 0)
+        fputc ('\n', out);
+}
+
+void args_others_list (const struct args_others *o, enum args_other_kind kind, const char *title,
+                       FILE *out)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < o->n; i++) {
+        const struct args_given *g = &o->given[i];
+
+        if (g->kind != kind)
+            continue;
+        if (!any)
+            fprintf (out, "%s\n", title);
+        any = true;
+        fputs ("  ", out);
+        if (kind == OTHER_UNKNOWN)
+            print_unknown (g, false, out);
+        else
+            print_name (g, out);
+        if (g->row && g->row->text)
+            fprintf (out, ": %s", g->row->text);
+        fputc ('\n', out);
+    }
 }

@@ -117,6 +117,8 @@ static struct model_spec set_model (const struct train_args *args)
             .padded_vocab_size = args->padded_vocab_size,
             .norm_epsilon = args->norm_epsilon,
             .init_std = args->init_std,
+            .embedding_init_std = args->embedding_init_std != TRAIN_UNSET
+                                      ? args->embedding_init_std : 0,
             .hidden_dropout = args->hidden_dropout,
             .attention_dropout = args->attention_dropout,
             .tied_embeddings = !args->untied,
@@ -157,7 +159,9 @@ static struct run_length set_length (const struct train_args *args)
         .iters = args->train_iters,
         .samples = args->train_samples,
         .exit_interval = given64 (args->exit_interval),
+        .phases = args->phases,
         .skip_train = args->skip_train,
+        .skip = args->iterations_to_skip,
     };
 }
 
@@ -170,6 +174,10 @@ static struct lr_given set_lr (const struct train_args *args)
             .init = args->lr_warmup_init,
             .max = args->lr,
             .min = args->min_lr,
+            .decoupled = args->decoupled_lr != TRAIN_UNSET,
+            .decoupled_max = args->decoupled_lr,
+            .decoupled_min = args->decoupled_min_lr != TRAIN_UNSET ? args->decoupled_min_lr
+                                                                   : args->min_lr,
             .wd_start = args->start_weight_decay >= 0 ? args->start_weight_decay : wd,
             .wd_end = args->end_weight_decay >= 0 ? args->end_weight_decay : wd,
         },
@@ -239,6 +247,7 @@ static struct optimizer_config set_optimizer (const struct train_args *args)
         .beta2 = args->adam_beta2,
         .eps = args->adam_eps,
         .clip_grad = args->clip_grad,
+        .decay_qk_norm = args->decay_qk_norm,
         .count_zeros = args->log_zeros,
         .snapshot = args->async_save,
         .types = { .main_grad = type_of (args->main_grads_dtype),
@@ -255,6 +264,8 @@ static struct data_config set_data (const struct train_args *args)
                   [SPLIT_VALID] = args->valid_data_path,
                   [SPLIT_TEST] = args->test_data_path },
         .split = args->split,
+        .mock = args->mock_data,
+        .loader = args->dataloader,
         .edit = args->edit,
         .vocab_size = args->vocab_size,
         .padded_vocab_size = args->padded_vocab_size,
@@ -264,7 +275,10 @@ static struct data_config set_data (const struct train_args *args)
         .seed = args->seed,
         .tokenizer = args->tokenizer,
         .tokenizer_files = { .vocab = args->vocab_file, .merge = args->merge_file,
-                             .model = args->tokenizer_model },
+                             .model = args->tokenizer_model,
+                             .vocab_size = given (args->vocab_size),
+                             .has_eod = args->null_eod != TRAIN_UNSET,
+                             .eod = args->null_eod },
     };
 }
 
@@ -277,8 +291,13 @@ static struct evaluation_config set_evaluation (const struct train_args *args)
     return (struct evaluation_config){
         .iters = iters == TRAIN_UNSET ? DEFAULT_ITERS : iters,
         .interval = interval == TRAIN_UNSET ? DEFAULT_INTERVAL : interval,
+        .start = args->eval.start,
+        .global_batch = given (args->eval.global_batch_size),
+        .full = args->eval.full,
+        .several = args->eval.several,
+        .names = args->eval.names,
         .alone = args->skip_train,
-        .wants_validation = interval > 0 && iters != 0 && !args->skip_train,
+        .wants_validation = interval > 0 && (iters != 0 || args->eval.full) && !args->skip_train,
     };
 }
 
@@ -369,7 +388,7 @@ void run_config_init (struct run_config *c, const struct train_args *args)
         .lr = set_lr (args),
         .scaler = set_scaler (args),
         .step = { .per_token_loss = args->per_token_loss, .skip_overflows = args->fp16,
-                  .check_nan = !args->no_check_nan },
+                  .check_nan = !args->no_check_nan, .params_norm = args->log_params_norm },
         .buffers = set_buffers (args),
         .bucket = set_bucket (args),
         .main = set_main (args),

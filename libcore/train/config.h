@@ -47,7 +47,9 @@
 struct run_length {
     int64_t iters, samples;
     int64_t exit_interval; /* leave after an iteration that this divides, 0: never */
+    const char *phases;    /* as phases_parse() takes them, NULL: none */
     bool skip_train;       /* the run only evaluates */
+    struct train_list skip; /* iterations that are left out (skip.h) */
 };
 
 /* The schedule of learning rate and weight decay as the arguments have it. */
@@ -66,6 +68,7 @@ struct step_config {
     bool per_token_loss; /* every token of the global batch counts alike */
     bool skip_overflows; /* gradients that are not finite are an overflow of the loss scale */
     bool check_nan;      /* end at a loss or norm that is not finite */
+    bool params_norm;    /* compute the norm of all parameters after the update */
 };
 
 struct run_config {
@@ -158,6 +161,9 @@ const char *train_recompute_note (const struct train_args *args, const struct re
  */
 int train_graphs (const struct margs *margs, int warmup_steps, const struct model_config *m,
                   struct graphs *graphs, struct mg_error *err);
+
+/* What users should know of a dispatcher of tokens that is another here; NULL: nothing. */
+const char *train_dispatcher_note (const struct train_args *args);
 
 /* What users should know of an implementation of graphs that is another here; NULL: nothing. */
 const char *train_graphs_note (const struct margs *margs);

@@ -205,6 +205,9 @@ static int set_positions (const struct train_args *args, struct model_config *m,
     rope_config_init (&m->rope);
     if (find_positions (args, m, err) < 0)
         return -1;
+    if (args->rope_scaling && m->positions != MODEL_ROPE && !args->latent)
+        return mg_error_set (err, EINVAL, "--use-rope-scaling wants --position-embedding-type "
+                             "rope");
     m->rope.base = args->rotary_base;
     m->rope.percent = args->rotary_percent;
     m->rope.interleaved = args->rotary_interleaved;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "libcore/base/parse.h"
+#include "libcore/train/config.h"
 #include "libcore/train/config_model.h"
 
 #define COUNT(a) (sizeof (a) / sizeof ((a)[0]))
@@ -190,26 +191,31 @@ static int set_dispatch (const struct train_moe *args, struct model_moe *moe,
 {
     static const char *const policies[] = { "probs", "position" };
     static const char *const dispatchers[] = { [MOE_ALL_GATHER] = "allgather",
-                                               [MOE_ALL_TO_ALL] = "alltoall" };
+                                               [MOE_ALL_TO_ALL] = "alltoall",
+                                               "flex" };
     int policy, dispatcher;
 
-    if (strcmp (args->dispatcher, "flex") == 0)
-        return mg_error_set (err, ENOTSUP, "--moe-token-dispatcher-type flex is not available: "
-                             "DeepEP, HybridEP and NCCL EP are libraries for GPUs; want allgather "
-                             "or alltoall");
-    dispatcher = find_name ("moe-token-dispatcher-type", args->dispatcher, dispatchers, 2, err);
+    dispatcher = find_name ("moe-token-dispatcher-type", args->dispatcher, dispatchers, 3, err);
     policy = find_name ("moe-token-drop-policy", args->drop_policy, policies, 2, err);
     if (dispatcher < 0 || policy < 0)
         return -1;
     if (args->capacity_factor == 0)
         return mg_error_set (err, EINVAL, "--moe-expert-capacity-factor 0 drops every token; give "
                              "a negative number to drop none");
-    moe->dispatch = (enum moe_dispatch)dispatcher;
+    moe->dispatch = dispatcher == MOE_ALL_GATHER ? MOE_ALL_GATHER : MOE_ALL_TO_ALL;
     moe->rank_capacity_factor = args->rank_capacity_factor;
     moe->capacity_factor = args->capacity_factor > 0 ? args->capacity_factor : 0;
     moe->pad_to_capacity = args->pad_to_capacity;
     moe->drop_by_position = policy == 1;
     return 0;
+}
+
+const char *train_dispatcher_note (const struct train_args *args)
+{
+    if (args->moe.experts == 0 || strcmp (args->moe.dispatcher, "flex") != 0)
+        return NULL;
+    return "--moe-token-dispatcher-type flex is taken as alltoall: DeepEP, HybridEP and NCCL EP "
+           "are libraries for GPUs";
 }
 
 /* Arguments that would be lost without experts. */

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "libcore/data/sample_blend.h"
 #include "libcore/data/tokenizer.h"
@@ -30,7 +31,28 @@ bool train_data_has (const struct data_config *c, enum split_part part)
 {
     const char *name;
 
-    return list_of (c, part, &name)->count > 0;
+    return c->mock || list_of (c, part, &name)->count > 0;
+}
+
+bool train_data_is_cyclic (const struct data_config *c)
+{
+    return strcmp (c->loader, "cyclic") == 0;
+}
+
+static int check_loader (const struct data_config *c, struct mg_error *err)
+{
+    bool cyclic = train_data_is_cyclic (c);
+
+    if (strcmp (c->loader, "external") == 0)
+        return mg_error_set (err, ENOTSUP, "--dataloader-type external is of programs that make "
+                             "batches themselves, want single or cyclic");
+    if (!cyclic && strcmp (c->loader, "single") != 0)
+        return mg_error_set (err, EINVAL, "--dataloader-type: \"%.40s\" is unknown, want single or "
+                             "cyclic", c->loader);
+    if (cyclic && c->batches)
+        return mg_error_set (err, EINVAL, "--dataloader-type cyclic and --batches exclude each "
+                             "other: batches are taken as they stand in the file");
+    return 0;
 }
 
 static int parse_list (const struct train_list *list, const char *name,
@@ -48,6 +70,14 @@ static int parse_list (const struct train_list *list, const char *name,
     return rc < 0 ? mg_error_prefix (err, "%s", name) : 0;
 }
 
+bool train_data_blend (const struct data_config *c, enum split_part part, struct blend *blend,
+                       const char **name, struct mg_error *err)
+{
+    const struct train_list *list = list_of (c, part, name);
+
+    return list->count > 0 && parse_list (list, *name, blend, err) == 0;
+}
+
 /* Which of the ways to name data is used: one of them. */
 static int check_ways (const struct data_config *c, struct mg_error *err)
 {
@@ -57,6 +87,7 @@ static int check_ways (const struct data_config *c, struct mg_error *err)
     } ways[] = {
         { "--data-path", c->all.count > 0 },
         { "--batches", c->batches != NULL },
+        { "--mock-data", c->mock },
         { part_arguments[SPLIT_TRAIN], c->part[SPLIT_TRAIN].count > 0 },
         { part_arguments[SPLIT_VALID], c->part[SPLIT_VALID].count > 0 },
         { part_arguments[SPLIT_TEST], c->part[SPLIT_TEST].count > 0 },
@@ -64,7 +95,7 @@ static int check_ways (const struct data_config *c, struct mg_error *err)
     int first = -1;
 
     for (int i = 0; i < (int)(sizeof (ways) / sizeof (ways[0])); i++) {
-        if (ways[i].given && first >= 0 && first < 2)
+        if (ways[i].given && first >= 0 && first < 3)
             return mg_error_set (err, EINVAL, "%s and %s exclude each other",
                                  ways[first].name, ways[i].name);
         if (ways[i].given && first < 0)
@@ -77,7 +108,7 @@ int train_data_check (const struct data_config *c, struct mg_error *err)
 {
     const struct tokenizer_files *files = &c->tokenizer_files;
 
-    if (check_ways (c, err) < 0 || train_edit_check (c, err) < 0)
+    if (check_ways (c, err) < 0 || check_loader (c, err) < 0 || train_edit_check (c, err) < 0)
         return -1;
     for (int part = 0; part < SPLIT_NUM_PARTS; part++) {
         struct blend blend;
@@ -95,7 +126,24 @@ int train_data_check (const struct data_config *c, struct mg_error *err)
         return mg_error_set (err, EINVAL, "%s wants --tokenizer-type",
                              files->vocab ? "--vocab-file"
                              : files->merge ? "--merge-file" : "--tokenizer-model");
+    if (files->has_eod)
+        return mg_error_set (err, EINVAL, "--null-tokenizer-eod-id wants --tokenizer-type "
+                             "NullTokenizer");
     return 0;
+}
+
+static struct sample_source *open_mock (const struct data_config *c, enum split_part part,
+                                        int seq_length, int64_t num_samples,
+                                        struct mg_error *err)
+{
+    struct mock_identity id = { .part = part, .seq_length = seq_length,
+                                .num_samples = num_samples, .seed = c->seed };
+    struct sample_source *source;
+
+    if (train_data_mock (c, &id.vocab_size, &id.eod, err) < 0
+        || !(source = sample_source_mock_create (&id, err)))
+        return NULL;
+    return train_edit_samples (c, part, source, err);
 }
 
 struct sample_source *train_data_open (const struct data_config *c,
@@ -116,6 +164,8 @@ struct sample_source *train_data_open (const struct data_config *c,
     struct sample_source *source;
     struct blend blend;
 
+    if (c->mock)
+        return open_mock (c, part, seq_length, num_samples, err);
     if (list->count == 0) {
         mg_error_set (err, EINVAL, "no data for %s: %s is not given",
                       split_part_name (part), name);
@@ -126,7 +176,7 @@ struct sample_source *train_data_open (const struct data_config *c,
     config.blend = &blend;
     source = sample_source_blend_create (&config, err);
     blend_clear (&blend);
-    if (source && source->num_samples < num_samples) {
+    if (source && source->num_samples < num_samples && !train_data_is_cyclic (c)) {
         mg_error_set (err, ENODATA,
                       "%s without weights is one epoch of each dataset: %" PRId64
                       " samples of %d tokens for %s, want %" PRId64 "; give weights",

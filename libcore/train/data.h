@@ -2,7 +2,7 @@
  *
  * --data-path names a dataset, or a blend of several (blend.h), that --split divides into
  * parts; --train-data-path, --valid-data-path and --test-data-path name those of one part
- * each.
+ * each.  --mock-data names none: its documents are made up (data/mock.h).
  */
 #ifndef LIBCORE_TRAIN_DATA_H
 #define LIBCORE_TRAIN_DATA_H
@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "libcore/data/blend.h"
+#include "libcore/data/gpt_index.h"
 #include "libcore/data/sample_source.h"
 #include "libcore/data/tokenizer.h"
 #include "libcore/train/args.h"
@@ -19,6 +21,8 @@ struct data_config {
     struct train_list all;                   /* --data-path */
     struct train_list part[SPLIT_NUM_PARTS]; /* --train-data-path ... */
     const char *split;                       /* of 'all' */
+    bool mock;                               /* documents are made up */
+    const char *loader;                      /* --dataloader-type */
     const char *batches;                     /* file of batches in place of datasets, NULL: none */
     double surplus;                          /* part more asked of each of several datasets */
     const char *cache;                       /* directory for the order of samples, NULL: none */
@@ -34,8 +38,17 @@ struct data_config {
  */
 int train_data_check (const struct data_config *c, struct mg_error *err);
 
+/* True if samples are taken again and again, each epoch in another order (input_shuffle()). */
+bool train_data_is_cyclic (const struct data_config *c);
+
 /* True if data of this part is named.  (The part of --split may still be empty.) */
 bool train_data_has (const struct data_config *c, enum split_part part);
+
+/* The datasets of a part: *blend, which the caller clears, and the argument that names them.  False
+ * if none are named, or the words are wrong (with a text).
+ */
+bool train_data_blend (const struct data_config *c, enum split_part part, struct blend *blend,
+                       const char **name, struct mg_error *err);
 
 /* What changes samples (struct train_edit) fits together: as train_data_check(), which calls
  * this.
@@ -47,6 +60,12 @@ int train_edit_check (const struct data_config *c, struct mg_error *err);
  */
 int train_data_eod (const struct data_config *c, int32_t *eod, struct mg_error *err);
 
+/* The vocabulary of mock data, and what ends its documents: those of the tokenizer, whose files are
+ * read; without one, the size that is given, and its last token.  Errors of train_data_eod().
+ */
+int train_data_mock (const struct data_config *c, int32_t *vocab_size, int32_t *eod,
+                     struct mg_error *err);
+
 /* The samples of 'source' as 'c' changes them; the source itself if it changes nothing.
  * Takes over 'source', also on failure.  NULL with errno EINVAL (a token that is none of the
  * vocabulary) and the errors of train_data_eod(); the caller owns the result.
@@ -54,11 +73,13 @@ int train_data_eod (const struct data_config *c, int32_t *eod, struct mg_error *
 struct sample_source *train_edit_samples (const struct data_config *c, enum split_part part,
                                           struct sample_source *source, struct mg_error *err);
 
-/* Samples of a part: at least 'num_samples' of them, 1 or more. NULL with errno and a
- * text, ENODATA if the part has no documents or not enough of them; the caller owns the
- * result.  Several processes may do this at once, also where
- * they share --data-cache-path; what one has written there before the others begin, they
- * need not make.
+/* As a number of samples: those of one epoch, whatever that is. */
+#define TRAIN_DATA_EPOCH GPT_INDEX_ONE_EPOCH
+
+/* Samples of a part: at least 'num_samples' of them, 1 or more, or TRAIN_DATA_EPOCH.  NULL with
+ * errno and a text, ENODATA if the part has no documents or not enough of them; the caller owns the
+ * result.  Several processes may do this at once, also where they share --data-cache-path; what one
+ * has written there before the others begin, they need not make.
  */
 struct sample_source *train_data_open (const struct data_config *c,
                                        enum split_part part, int seq_length,

@@ -59,6 +59,8 @@ int train_edit_check (const struct data_config *c, struct mg_error *err)
                              "other");
     if (edit->fim_no_prefix && !c->tokenizer)
         return mg_error_set (err, EINVAL, "--fim-no-prefix wants --tokenizer-type");
+    if (edit->fim && c->mock)
+        return mg_error_set (err, EINVAL, "--fim-data and --mock-data exclude each other");
     if ((edit->mask_eod || edit->fim) && c->batches)
         return mg_error_set (err, EINVAL, "%s and --batches exclude each other: the file has the "
                              "samples and their weights",
@@ -116,6 +118,22 @@ int train_data_eod (const struct data_config *c, int32_t *eod, struct mg_error *
         && !(tokenizer = open_tokenizer (c, err)))
         return -1;
     rc = find_eod (c, tokenizer, eod, err);
+    tokenizer_destroy (tokenizer);
+    return rc;
+}
+
+int train_data_mock (const struct data_config *c, int32_t *vocab_size, int32_t *eod,
+                     struct mg_error *err)
+{
+    struct tokenizer *tokenizer = NULL;
+    int rc = 0;
+
+    if (c->tokenizer && !(tokenizer = open_tokenizer (c, err)))
+        return -1;
+    *vocab_size = tokenizer ? tokenizer_vocab_size (tokenizer) : vocabulary (c, NULL);
+    *eod = *vocab_size - 1;
+    if (tokenizer || c->edit.eod != TRAIN_UNSET)
+        rc = find_eod (c, tokenizer, eod, err);
     tokenizer_destroy (tokenizer);
     return rc;
 }

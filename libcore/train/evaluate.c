@@ -7,7 +7,10 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "libcore/base/multiple.h"
 #include "libcore/comm/exchange.h"
 #include "libcore/train/evaluate.h"
 #include "libcore/train/metrics.h"
@@ -17,12 +20,82 @@ enum { NUM_PARTS = sizeof (parts) / sizeof (parts[0]) };
 
 /* --- what is asked for --- */
 
+/* True if the arguments want an evaluation of the part, if it has data. */
+static bool is_wanted (const struct evaluation_config *config, enum split_part part)
+{
+    return config->iters > 0 || (config->full && part == SPLIT_VALID);
+}
+
+/* The validation data is one set, or, with --multiple-validation-sets, the datasets of a list. */
+static int count_valid (const struct evaluation_config *config, const struct data_config *data)
+{
+    const struct train_list *list = &data->part[SPLIT_VALID];
+
+    return config->several && list->count > 0 ? list->count : 1;
+}
+
+/* A name stands in lines, in tags of event files and in JSON. */
+static int check_name (const char *name, struct mg_error *err)
+{
+    bool good = strlen (name) < EVALUATION_NAME;
+
+    for (const char *c = name; *c; c++)
+        good = good && (unsigned char)*c > ' ' && *c != '"' && *c != '\\' && *c != 0x7f;
+    if (good)
+        return 0;
+    return mg_error_set (err, EINVAL, "--validation-set-names: \"%.80s\" is no name, want up to "
+                         "%d bytes without blanks, quotes and backslashes", name,
+                         (int)EVALUATION_NAME - 1);
+}
+
+static int check_names (const struct evaluation_config *config, const struct data_config *data,
+                        struct mg_error *err)
+{
+    const struct train_list *names = &config->names;
+    int sets = count_valid (config, data);
+
+    if (names->count == 0)
+        return 0;
+    if (!config->several)
+        return mg_error_set (err, EINVAL, "--validation-set-names wants "
+                             "--multiple-validation-sets");
+    if (train_data_has (data, SPLIT_VALID) && names->count != sets)
+        return mg_error_set (err, EINVAL, "--validation-set-names has %d name%s, but there %s %d "
+                             "validation set%s", names->count, names->count == 1 ? "" : "s",
+                             sets == 1 ? "is" : "are", sets, sets == 1 ? "" : "s");
+    for (int i = 0; i < names->count; i++) {
+        if (check_name (train_list_word (names, i), err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* A set that is taken whole has no weights, which say how often a dataset is taken. */
+static int check_full (const struct evaluation_config *config, const struct data_config *data,
+                       struct mg_error *err)
+{
+    struct blend blend;
+    const char *name;
+    bool weights;
+
+    if (config->several && !config->full)
+        return mg_error_set (err, EINVAL, "--multiple-validation-sets wants --full-validation");
+    if (!config->full || !train_data_blend (data, SPLIT_VALID, &blend, &name, NULL))
+        return 0;
+    weights = blend.weights != NULL;
+    blend_clear (&blend);
+    if (!weights)
+        return 0;
+    return mg_error_set (err, EINVAL, "--full-validation takes all samples of the validation data "
+                         "once: want %s without weights", name);
+}
+
 int evaluate_check (const struct evaluation_config *config, const struct data_config *data,
                     struct mg_error *err)
 {
     bool valid = train_data_has (data, SPLIT_VALID), test = train_data_has (data, SPLIT_TEST);
 
-    if (config->alone && config->iters == 0)
+    if (config->alone && config->iters == 0 && !(config->full && valid))
         return mg_error_set (err, EINVAL, "--skip-train with --eval-iters 0 leaves nothing to "
                              "do");
     if (config->alone && !valid && !test)
@@ -31,7 +104,9 @@ int evaluate_check (const struct evaluation_config *config, const struct data_co
     if (config->wants_validation && !valid)
         return mg_error_set (err, EINVAL, "--eval-interval wants validation data: --data-path "
                              "or --valid-data-path");
-    return 0;
+    if (check_full (config, data, err) < 0)
+        return -1;
+    return check_names (config, data, err);
 }
 
 int64_t evaluate_samples (const struct evaluation_config *config, enum split_part part,
@@ -40,7 +115,9 @@ int64_t evaluate_samples (const struct evaluation_config *config, enum split_par
     int64_t times = 1, samples;
 
     if (part == SPLIT_VALID && !config->alone && config->interval > 0)
-        times = train_iters / config->interval + 1;
+        times = train_iters / config->interval + 1 - config->start / config->interval;
+    if (times < 1)
+        times = 1;
     if (__builtin_mul_overflow (times, config->iters, &samples)
         || __builtin_mul_overflow (samples, global_batch, &samples))
         return mg_error_set (err, ERANGE, "--eval-iters %" PRId64 " is too large for %" PRId64
@@ -60,36 +137,90 @@ static bool is_unwanted (const struct data_config *data, enum split_part part)
            && split.bound[part] == split.bound[part + 1];
 }
 
-static int open_part (struct evaluation *e, const struct evaluation_run *run,
-                      enum split_part part, struct mg_error *err)
+/* Open the data of a set.  Without any of it, the set has no source, and the result is 0. */
+static int open_set (struct evaluation *e, struct evaluation_set *set,
+                     const struct data_config *data, const struct evaluation_run *run,
+                     enum split_part part, struct mg_error *err)
 {
-    int64_t samples;
+    bool full = e->config->full && part == SPLIT_VALID;
+    int64_t wanted = full ? TRAIN_DATA_EPOCH
+                          : evaluate_samples (e->config, part, run->train_iters, e->batch.running,
+                                              err);
 
-    if (e->part[part].source || !train_data_has (run->data, part))
-        return 0;
-    samples = evaluate_samples (e->config, part, run->train_iters, e->batch.running, err);
-    if (samples < 0)
+    if (wanted == -1 && !full)
         return -1;
-    if ((e->part[part].source = train_data_open (run->data, part, run->seq_length, samples, err)))
+    set->source = train_data_open (data, part, run->seq_length, wanted, err);
+    if (!set->source) {
+        if (errno != ENODATA || (part == SPLIT_VALID && e->config->wants_validation))
+            return -1;
+        if (err && (!is_unwanted (run->data, part) || e->config->alone))
+            e->missing[part] = *err;
         return 0;
-    if (errno != ENODATA || (part == SPLIT_VALID && e->config->wants_validation))
-        return -1;
-    if (err && (!is_unwanted (run->data, part) || e->config->alone))
-        e->part[part].missing = *err;
+    }
+    set->iters = e->config->iters;
+    set->samples = set->iters * e->batch.running;
+    if (full && e->batch.running > 0) { // else check_batch() refuses the size
+        set->samples = set->source->num_samples;
+        set->iters = set->samples / e->batch.running
+                     + (set->samples % e->batch.running > 0);
+    }
+    return 0;
+}
+
+static void name_set (const struct evaluation_config *config, int i, struct evaluation_set *set)
+{
+    if (!config->several)
+        strcpy (set->name, "validation");
+    else if (config->names.count > 0)
+        snprintf (set->name, sizeof (set->name), "validation-%s",
+                  train_list_word (&config->names, i));
+    else
+        snprintf (set->name, sizeof (set->name), "validation-%d", i);
+}
+
+static int open_valid (struct evaluation *e, const struct evaluation_run *run,
+                       struct mg_error *err)
+{
+    const struct train_list *list = &run->data->part[SPLIT_VALID];
+    int sets = count_valid (e->config, run->data);
+
+    if (e->valid)
+        return 0;
+    if (!(e->valid = calloc ((size_t)sets, sizeof (*e->valid))))
+        return mg_error_set (err, ENOMEM, "evaluation: out of memory");
+    for (int i = 0; i < sets; i++) {
+        struct data_config data = *run->data;
+
+        if (sets > 1)
+            data.part[SPLIT_VALID] = (struct train_list){ (char *)train_list_word (list, i), NULL,
+                                                          1 };
+        e->num_valid = i + 1;
+        name_set (e->config, i, &e->valid[i]);
+        if (open_set (e, &e->valid[i], &data, run, SPLIT_VALID, err) < 0)
+            return -1;
+        e->num_valid -= !e->valid[i].source;
+    }
     return 0;
 }
 
 bool evaluate_any (const struct evaluation *e)
 {
-    return e->assumed || e->part[SPLIT_VALID].source || e->part[SPLIT_TEST].source;
+    return e->assumed || e->num_valid > 0 || e->test.source;
 }
 
-/* Of batch sizes that change, the one that the run ends with. */
+/* The size of --eval-global-batch-size; else, of batch sizes that change, the one that the run ends
+ * with.
+ */
 static void choose_batch (struct evaluation *e, const struct evaluation_run *run)
 {
     const struct num_microbatches *b = run->batches;
-    int64_t at = 0;
+    int64_t size = e->config->global_batch, at = 0;
 
+    if (size > 0) {
+        e->batch = (struct batch_size){ size, size,
+                                        size / run->micro_batch_size / run->dp };
+        return;
+    }
     if (e->config->alone)
         at = num_microbatches_from (b, num_microbatches_count (b) - 1);
     else if (run->train_iters > 0)
@@ -97,78 +228,103 @@ static void choose_batch (struct evaluation *e, const struct evaluation_run *run
     num_microbatches_at (b, at, &e->batch);
 }
 
+static int check_batch (const struct evaluation *e, const struct evaluation_run *run,
+                        struct mg_error *err)
+{
+    int64_t round = (int64_t)run->micro_batch_size * run->dp;
+    char of[80];
+
+    if (e->config->global_batch == 0)
+        return num_microbatches_check (run->batches, &e->batch, err) < 0
+                   ? mg_error_prefix (err, "evaluation") : 0;
+    snprintf (of, sizeof (of), "micro-batch-size %d x dp %d = %" PRId64, run->micro_batch_size,
+              run->dp, round);
+    return multiple_check ("--eval-global-batch-size", e->batch.running, round, of, "", err);
+}
+
 int evaluate_open (struct evaluation *e, const struct evaluation_config *config,
                    const struct evaluation_run *run, struct mg_error *err)
 {
     e->config = config;
-    if (config->iters == 0)
-        return 0;
+    e->cyclic = train_data_is_cyclic (run->data);
     choose_batch (e, run);
-    for (int i = 0; i < NUM_PARTS; i++) {
-        if (open_part (e, run, parts[i], err) < 0)
-            return -1;
-    }
+    if (is_wanted (config, SPLIT_VALID) && train_data_has (run->data, SPLIT_VALID)
+        && open_valid (e, run, err) < 0)
+        return -1;
+    strcpy (e->test.name, "test");
+    if (is_wanted (config, SPLIT_TEST) && train_data_has (run->data, SPLIT_TEST)
+        && !e->test.source && open_set (e, &e->test, run->data, run, SPLIT_TEST, err) < 0)
+        return -1;
     if (config->alone && !evaluate_any (e))
         return mg_error_set (err, EINVAL, "--skip-train: there is nothing to evaluate: %s",
-                             e->part[SPLIT_VALID].missing.text[0]
-                                 ? e->part[SPLIT_VALID].missing.text
-                                 : e->part[SPLIT_TEST].missing.text);
-    if (evaluate_any (e) && num_microbatches_check (run->batches, &e->batch, err) < 0)
-        return mg_error_prefix (err, "evaluation");
-    return 0;
-}
-
-/* There will be something to evaluate, unless the arguments say otherwise. */
-static int assume (struct evaluation *e, const struct evaluation_run *run, struct mg_error *err)
-{
-    if (e->config->iters == 0)
-        return 0;
-    choose_batch (e, run);
-    e->assumed = true;
-    return num_microbatches_check (run->batches, &e->batch, err);
+                             e->missing[SPLIT_VALID].text[0] ? e->missing[SPLIT_VALID].text
+                                                             : e->missing[SPLIT_TEST].text);
+    return evaluate_any (e) ? check_batch (e, run, err) : 0;
 }
 
 int evaluate_plan (struct evaluation *e, const struct evaluation_config *config,
                    const struct evaluation_run *run, struct mg_error *err)
 {
     const struct data_config *data = run->data;
+    bool none = !data->batches && !train_data_has (data, SPLIT_TRAIN)
+                && !train_data_has (data, SPLIT_VALID) && !train_data_has (data, SPLIT_TEST);
     struct split split;
-    bool wanted = false;
 
     e->config = config;
-    if (!data->batches && !train_data_has (data, SPLIT_TRAIN)
-        && !train_data_has (data, SPLIT_VALID) && !train_data_has (data, SPLIT_TEST))
-        return assume (e, run, err);
     if (data->all.count > 0 && split_parse (data->split, &split, err) < 0)
         return -1;
-    if (evaluate_open (e, config, run, err) == 0)
-        return 0;
-    if (errno != ENOENT)
-        return -1;
     for (int i = 0; i < NUM_PARTS; i++)
-        wanted |= train_data_has (data, parts[i]) && !is_unwanted (data, parts[i]);
-    return wanted ? assume (e, run, err) : 0;
+        e->assumed |= is_wanted (config, parts[i])
+                      && (none || (train_data_has (data, parts[i])
+                                   && !is_unwanted (data, parts[i])));
+    if (!e->assumed)
+        return 0;
+    choose_batch (e, run);
+    return check_batch (e, run, err);
+}
+
+/* Data of the order that the arguments ask for.  A set that is taken whole stands in its own
+ * order, and ends where it ends.
+ */
+static int init_set (const struct evaluation *e, struct evaluation_set *set,
+                     const struct input_place *place, int micro_batch_size, int vocab_size,
+                     int32_t eod, struct mg_error *err)
+{
+    bool full = e->config->full && set != &e->test;
+
+    if (!set->source)
+        return 0;
+    if (input_init (&set->input, set->source, place, micro_batch_size, vocab_size, err) < 0)
+        return -1;
+    set->input.eod = eod;
+    set->input.wrap = true; // after a checkpoint whose past had other arguments, data may be short
+    if (full)
+        set->input.limit = set->samples;
+    return e->cyclic && !full ? input_shuffle (&set->input, err) : 0;
 }
 
 int evaluate_init (struct evaluation *e, const struct input_place *place, int micro_batch_size,
-                   int vocab_size, struct mg_error *err)
+                   int vocab_size, int32_t eod, struct mg_error *err)
 {
-    for (int i = 0; i < NUM_PARTS; i++) {
-        struct sample_source *source = e->part[parts[i]].source;
-
-        if (source && input_init (&e->part[parts[i]].input, source, place, micro_batch_size,
-                                  vocab_size, err) < 0)
+    for (int i = 0; i < e->num_valid; i++) {
+        if (init_set (e, &e->valid[i], place, micro_batch_size, vocab_size, eod, err) < 0)
             return -1;
     }
-    return 0;
+    return init_set (e, &e->test, place, micro_batch_size, vocab_size, eod, err);
+}
+
+static void clear_set (struct evaluation_set *set)
+{
+    input_clear (&set->input);
+    sample_source_destroy (set->source);
 }
 
 void evaluate_clear (struct evaluation *e)
 {
-    for (int i = 0; i < SPLIT_NUM_PARTS; i++) {
-        input_clear (&e->part[i].input);
-        sample_source_destroy (e->part[i].source);
-    }
+    for (int i = 0; i < e->num_valid; i++)
+        clear_set (&e->valid[i]);
+    free (e->valid);
+    clear_set (&e->test);
     *e = (struct evaluation){ 0 };
 }
 
@@ -210,80 +366,84 @@ static int ask_to_stop (struct accord *accord, struct mg_error *err)
     return 0;
 }
 
-/* All batches of one evaluation, from a sample of the part on, unless it is to stop. */
-static int run_batches (const struct evaluation *e, struct input *in, int64_t first,
+/* All batches of one evaluation, from a sample of the set on, unless it is to stop. */
+static int run_batches (const struct evaluation *e, struct evaluation_set *set, int64_t first,
                         struct mg_error *err)
 {
     const struct evaluation_use *u = &e->use;
-    const struct passes_run run = { .fetch = input_fetch, .arg = in, .mode = u->mode };
+    const struct passes_run run = { .fetch = input_fetch, .arg = &set->input, .mode = u->mode };
 
-    input_start (in, first);
+    input_start (&set->input, first);
     if (model_clear_losses (u->model, err) < 0)
         return -1;
-    for (int64_t i = 0; i < e->config->iters && !u->accord->stopping; i++) {
-        in->consumed = first + i * e->batch.running;
+    for (int64_t i = 0; i < set->iters && !u->accord->stopping; i++) {
+        set->input.consumed = first + i * e->batch.running;
         if (passes_evaluate (u->passes, &run, err) < 0 || ask_to_stop (u->accord, err) < 0)
             return -1;
     }
     return 0;
 }
 
-/* 'set': what the line calls the part, if the run is over.  An evaluation that stops has no
+/* 'end': what the line calls the part, if the run is over.  An evaluation that stops has no
  * result.
  */
-static int evaluate (struct evaluation *e, enum split_part part, const char *set, int64_t first,
-                     struct mg_error *err)
+static int evaluate (struct evaluation *e, struct evaluation_set *set, const char *end,
+                     int64_t first, struct mg_error *err)
 {
     const struct evaluation_use *u = &e->use;
-    struct input *in = &e->part[part].input;
     struct metrics_evaluation m = {
-        .part = part == SPLIT_VALID ? "validation" : "test",
-        .set = set,
+        .part = set->name,
+        .set = end,
         .iteration = u->progress->iteration,
         .consumed_samples = u->progress->consumed_samples,
-        .samples = e->config->iters * e->batch.running,
+        .samples = set->samples,
     };
     double sums[NUM_SUMS] = { 0 }, start = timers_now ();
 
-    /* Only where a checkpoint's past had other arguments is there less than wanted. */
-    in->wrap = true;
-    if (run_batches (e, in, first, err) < 0)
+    if (run_batches (e, set, first, err) < 0)
         return -1;
     if (u->accord->stopping)
         return 0;
-    if (add_up (u, in, sums, err) < 0)
+    if (add_up (u, &set->input, sums, err) < 0)
         return -1;
     m.lm_loss = sums[SUM_LOSS] / (sums[SUM_TOKENS] > 0 ? sums[SUM_TOKENS] : 1);
     m.milliseconds = timers_now () - start;
-    return report_evaluation (u->report, &m, err);
+    report_evaluation (u->report, &m);
+    return 0;
 }
 
-static int validate (struct evaluation *e, const char *set, struct mg_error *err)
+/* Sets that are taken whole begin at their first sample each time. */
+static int validate (struct evaluation *e, const char *end, struct mg_error *err)
 {
     int64_t *consumed = &e->use.progress->consumed_valid_samples;
+    bool anew = e->config->alone || e->config->full;
 
-    if (evaluate (e, SPLIT_VALID, set, e->config->alone ? 0 : *consumed, err) < 0)
-        return -1;
-    if (!e->use.accord->stopping)
+    for (int i = 0; i < e->num_valid && !e->use.accord->stopping; i++) {
+        if (evaluate (e, &e->valid[i], end, anew ? 0 : *consumed, err) < 0)
+            return -1;
+    }
+    if (!e->config->full && !e->use.accord->stopping)
         *consumed += e->config->iters * e->batch.running;
     return 0;
 }
 
 int evaluate_due (struct evaluation *e, struct mg_error *err)
 {
-    int64_t interval = e->config->interval;
+    int64_t interval, done = e->use.progress->iteration;
 
-    if (!e->part[SPLIT_VALID].source || interval == 0
-        || e->use.progress->iteration % interval != 0)
+    if (e->num_valid == 0)
+        return 0;
+    interval = e->config->interval;
+    if (interval == 0 || done % interval != 0 || done < e->config->start)
         return 0;
     return validate (e, "", err);
 }
 
 int evaluate_end (struct evaluation *e, struct mg_error *err)
 {
-    if (e->part[SPLIT_VALID].source && validate (e, " on validation set", err) < 0)
+    if (e->num_valid > 0 && validate (e, " on validation set", err) < 0)
         return -1;
-    if (e->part[SPLIT_TEST].source && !e->use.accord->stopping)
-        return evaluate (e, SPLIT_TEST, " on test set", 0, err);
+    if (e->test.source && !e->use.accord->stopping)
+        return evaluate (e, &e->test, " on test set", 0, err);
     return 0;
 }

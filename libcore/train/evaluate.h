@@ -5,6 +5,12 @@
  * many of the test data; the loss is the mean over all their tokens.  Validation goes on in
  * its data where it stopped; the test starts anew.  Nothing that training depends on is
  * touched.
+ *
+ * With --full-validation a validation takes every sample of one epoch of its data once, whatever
+ * the batch size: what is missing of the last batch are blanks, which count for nothing.  So the
+ * loss does not depend on the layout.  (Megatron-LM fills the last batch up with samples that it
+ * has seen.)  With --multiple-validation-sets, each dataset of --valid-data-path is a set by
+ * itself.
  */
 #ifndef LIBCORE_TRAIN_EVALUATE_H
 #define LIBCORE_TRAIN_EVALUATE_H
@@ -26,6 +32,11 @@
 struct evaluation_config {
     int64_t iters;         /* global batches of an evaluation, 0: there are none */
     int64_t interval;      /* iterations between validations, 0: only at the end */
+    int64_t start;         /* no validation before this iteration is done */
+    int64_t global_batch;  /* samples of a batch, 0: of the size with which the run ends */
+    bool full;             /* a validation takes all samples of its data, whatever 'iters' is */
+    bool several;          /* each dataset of the validation data is a set of its own ... */
+    struct train_list names; /* ... with these names, none: their numbers */
     bool alone;            /* the run does nothing else */
     bool wants_validation; /* it is an error if there is no validation data */
 };
@@ -36,6 +47,7 @@ struct evaluation_run {
     const struct num_microbatches *batches;
     int64_t train_iters;
     int seq_length;
+    int micro_batch_size, dp;
 };
 
 /* What evaluating uses.  All of it belongs to the run. */
@@ -48,25 +60,37 @@ struct evaluation_use {
     struct train_progress *progress;
 };
 
+enum { EVALUATION_NAME = 64 }; /* bytes of a name of --validation-set-names, with the zero */
+
+/* Data that an evaluation has one loss of. */
+struct evaluation_set {
+    char name[16 + EVALUATION_NAME]; /* "validation", "validation-NAME", "test" */
+    struct sample_source *source;    /* NULL: there is no data */
+    struct input input;
+    int64_t iters;   /* batches of one evaluation */
+    int64_t samples; /* of one evaluation */
+};
+
 /* The part of a run that evaluates. All zero: nothing is evaluated. */
 struct evaluation {
     const struct evaluation_config *config; /* of evaluate_open() or evaluate_plan() */
+    bool cyclic;                            /* samples have the order of input_shuffle() */
     struct evaluation_use use; /* set by the caller before evaluate_due() and evaluate_end() */
     bool assumed; /* of a planned run: there will be data */
     struct batch_size batch;
-    struct {
-        struct sample_source *source; /* NULL: there is no data */
-        struct input input;
-        struct mg_error missing; /* why there is none, where somebody may wonder */
-    } part[SPLIT_NUM_PARTS];
+    struct evaluation_set *valid; /* [num_valid] */
+    int num_valid;
+    struct evaluation_set test;
+    struct mg_error missing[SPLIT_NUM_PARTS]; /* why a part has no data, where somebody may
+                                                 wonder */
 };
 
 /* Does the configuration go together with itself and the data?  -1, EINVAL and a text if not. */
 int evaluate_check (const struct evaluation_config *config, const struct data_config *data,
                     struct mg_error *err);
 
-/* Samples that the whole run draws from a part, as Megatron-LM counts them; -1, ERANGE and
- * a text if that is too many.
+/* Samples that the whole run draws from a part without --full-validation, as Megatron-LM counts
+ * them, but at least those of one evaluation; -1, ERANGE and a text if that is too many.
  */
 int64_t evaluate_samples (const struct evaluation_config *config, enum split_part part,
                           int64_t train_iters, int64_t global_batch, struct mg_error *err);
@@ -78,15 +102,17 @@ int64_t evaluate_samples (const struct evaluation_config *config, enum split_par
 int evaluate_open (struct evaluation *e, const struct evaluation_config *config,
                    const struct evaluation_run *run, struct mg_error *err);
 
-/* In place of evaluate_open(), for a planned run.  Where no data is given, or its files are not
- * here, it will evaluate, unless the arguments say otherwise.
+/* In place of evaluate_open(), for a planned run.  Reads no data: the run will evaluate, unless
+ * the arguments say otherwise.
  */
 int evaluate_plan (struct evaluation *e, const struct evaluation_config *config,
                    const struct evaluation_run *run, struct mg_error *err);
 
-/* Make ready to read the data; evaluate_open() comes first. */
+/* Make ready to read the data, in which 'eod' ends a document (-1: a sample is one document);
+ * evaluate_open() comes first.
+ */
 int evaluate_init (struct evaluation *e, const struct input_place *place, int micro_batch_size,
-                   int vocab_size, struct mg_error *err);
+                   int vocab_size, int32_t eod, struct mg_error *err);
 void evaluate_clear (struct evaluation *e);
 
 /* Is there anything to evaluate? */

@@ -33,6 +33,7 @@ int input_init (struct input *in, const struct sample_source *source,
         .micro_batch_size = micro_batch_size,
         .vocab_size = vocab_size,
         .eod = -1,
+        .limit = INT64_MAX,
         .token = calloc (seq, sizeof (int32_t)),
         .label = calloc (seq, sizeof (int32_t)),
         .start = calloc (seq, sizeof (int32_t)),
@@ -46,8 +47,14 @@ int input_init (struct input *in, const struct sample_source *source,
     return 0;
 }
 
+int input_shuffle (struct input *in, struct mg_error *err)
+{
+    return sample_order_init (&in->order, in->source->num_samples, err);
+}
+
 void input_clear (struct input *in)
 {
+    sample_order_clear (&in->order);
     free (in->token);
     free (in->label);
     free (in->start);
@@ -80,13 +87,28 @@ void input_start (struct input *in, int64_t consumed)
     in->bad = false;
 }
 
-/* Read and check a sample; the first that is bad is remembered. */
-static void read_sample (struct input *in, int64_t sample)
+static void blank_sample (struct input *in)
 {
     size_t seq = (size_t)in->source->seq_length;
+
+    memset (in->token, 0, seq * sizeof (*in->token));
+    memset (in->label, 0, seq * sizeof (*in->label));
+    memset (in->mask, 0, seq * sizeof (*in->mask));
+}
+
+/* Read and check a sample; the first that is bad is remembered, and all of these are blanks. */
+static void read_sample (struct input *in, int64_t sample)
+{
     struct mg_error err;
 
-    if (in->wrap)
+    sample -= in->origin;
+    if (sample >= in->limit) {
+        blank_sample (in);
+        return;
+    }
+    if (in->order.place)
+        sample = sample_order_at (&in->order, sample);
+    else if (in->wrap)
         sample %= in->source->num_samples;
     if (in->source->ops->sample (in->source->impl, sample, in->token, in->label, in->mask,
                                  &err) == 0
@@ -95,9 +117,7 @@ static void read_sample (struct input *in, int64_t sample)
     if (!in->bad)
         in->error = err;
     in->bad = true;
-    memset (in->token, 0, seq * sizeof (*in->token));
-    memset (in->label, 0, seq * sizeof (*in->label));
-    memset (in->mask, 0, seq * sizeof (*in->mask));
+    blank_sample (in);
 }
 
 /* Write position 's' of the sample that was read as element 'at'; zeros behind its end. */

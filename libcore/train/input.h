@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 
+#include "libcore/data/sample_order.h"
 #include "libcore/data/sample_source.h"
 #include "libcore/job/job.h"
 #include "libcore/nn/nn.h"
@@ -31,15 +32,23 @@ struct input {
     int32_t *token, *label; /* one sample each, [seq] */
     int32_t *start, *within;
     float *mask;
-    bool wrap;    /* behind the source's last sample comes its first */
+    int64_t origin; /* of the source's first sample: where the run's data begins */
+    bool wrap;     /* behind the source's last sample comes its first */
+    struct sample_order order; /* of input_shuffle(); all zero: as in the source */
+    int64_t limit; /* samples from here on are blanks: zeros of weight 0 */
     bool bad;              /* since input_start(): a sample could not be used ... */
     struct mg_error error; /* ... and why */
 };
 
-/* 'eod' is -1 afterwards. */
+/* Afterwards 'eod' is -1, and no sample is a blank. */
 int input_init (struct input *in, const struct sample_source *source,
                 const struct input_place *place, int micro_batch_size, int vocab_size,
                 struct mg_error *err);
+
+/* Take the source's samples again and again, each epoch in another order (sample_order.h).  -1 with
+ * the errors of sample_order_init().
+ */
+int input_shuffle (struct input *in, struct mg_error *err);
 
 /* This rank's place in a job. */
 struct input_place input_place_of (const struct job *job);

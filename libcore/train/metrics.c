@@ -38,20 +38,23 @@ void metrics_print (FILE *out, const struct metrics *m, bool throughput)
     if (throughput)
         print_throughput (out, &m->mean);
     fprintf (out,
-             " learning rate: %.6E"
-             " | global batch size: %5" PRId64 " | lm loss: %.6E |",
-             m->learning_rate, m->global_batch_size, m->mean_lm_loss);
+             " learning rate: %.6E | global batch size: %5" PRId64 " |", m->learning_rate,
+             m->global_batch_size);
+    if (m->num_updates > 0)
+        fprintf (out, " lm loss: %.6E |", m->mean_lm_loss);
     for (int i = 0; m->routing && i < ROUTER_NUM_LOSSES; i++) {
         if (m->routing->has[i])
             fprintf (out, " %s: %.6E |", routing_loss_names[i], m->mean_router_loss[i]);
     }
-    for (int k = 0; m->mtp && k < m->mtp->n; k++) {
+    for (int k = 0; m->num_updates > 0 && m->mtp && k < m->mtp->n; k++) {
         mtp_losses_name (k, name);
         fprintf (out, " %s: %.6E |", name, m->mtp->mean[k]);
     }
     fprintf (out, " loss scale: %.1f |", m->loss_scale);
     if (!m->skipped)
         fprintf (out, " grad norm: %.3f%s |", m->grad_norm, zeros);
+    if (m->params_norm >= 0)
+        fprintf (out, " params norm: %.3f |", m->params_norm);
     fprintf (out,
              " number of skipped iterations: %3" PRId64
              " | number of nan iterations: %3" PRId64 " |\n",
@@ -90,9 +93,16 @@ int metrics_write_json (FILE *file, const char *path, const struct metrics *m,
         fprintf (file, ", \"num zeros\": %" PRId64, m->num_zeros);
     if (m->has_max_logit)
         write_real (file, "max_attention_logit", m->max_logit);
+    if (m->params_norm >= 0)
+        write_real (file, "params norm", m->params_norm);
     write_real (file, "loss scale", m->loss_scale);
     fprintf (file, ", \"skipped\": %s", m->skipped ? "true" : "false");
     write_real (file, "learning rate", m->learning_rate);
+    write_real (file, "learning rate used", m->learning_rate_used);
+    if (m->decoupled) {
+        write_real (file, "decoupled learning rate", m->decoupled_rate);
+        write_real (file, "decoupled learning rate used", m->decoupled_rate_used);
+    }
     write_real (file, "weight decay", m->weight_decay);
     write_real (file, "elapsed time per iteration (ms)", m->milliseconds);
     write_real (file, "tokens per second", m->rate.tokens_per_second);
@@ -119,10 +129,11 @@ double metrics_perplexity (double lm_loss)
 
 void metrics_print_evaluation (FILE *out, const struct metrics_evaluation *m)
 {
-    char line[256], rule[256];
+    char line[384], rule[384];
+    bool test = strcmp (m->part, "test") == 0; // whose line has the other name, as Megatron-LM's
     int len = snprintf (line, sizeof (line),
-                        " validation loss at iteration %" PRId64 "%s | lm loss value: %.6E"
-                        " | lm loss PPL: %.6E | ",
+                        " %s loss at iteration %" PRId64 "%s | lm loss value: %.6E"
+                        " | lm loss PPL: %.6E | ", test ? "validation" : m->part,
                         m->iteration, m->set, m->lm_loss, metrics_perplexity (m->lm_loss));
 
     memset (rule, '-', sizeof (rule));

@@ -27,18 +27,25 @@ struct metrics {
     int64_t num_zeros;     /* of the gradient, -1: not counted */
     bool has_max_logit;    /* attention told its largest logit ... */
     double max_logit;      /* ... of all ranks */
-    double grad_norm, learning_rate, weight_decay;
+    double grad_norm, weight_decay;
+    double params_norm;    /* of all parameters, after the update; below 0: not computed */
+    double learning_rate;      /* of the next iteration, which Megatron-LM's line has */
+    double learning_rate_used; /* that the update used, or would have used */
+    bool decoupled;            /* word embedding and output layer have other rates: */
+    double decoupled_rate, decoupled_rate_used;
     double loss_scale;
     bool skipped;        /* its gradients were not finite: there was no update */
-    int64_t num_skipped; /* since the last log line */
     double milliseconds; /* of this iteration */
     const struct routing *routing; /* of this iteration; NULL: no experts */
     struct mtp_losses *mtp;        /* of this iteration; NULL: no multi-token prediction */
     struct metrics_rate rate;
     /* since the last log line */
-    double mean_milliseconds, mean_lm_loss;
+    double mean_milliseconds;
+    double mean_lm_loss; /* of iterations that were not skipped */
     double mean_router_loss[ROUTER_NUM_LOSSES];
     struct metrics_rate mean;
+    int64_t num_updates;    /* iterations that were not skipped; 0: a line without losses */
+    int64_t num_skipped;
     int64_t num_not_finite; /* iterations whose loss or norm was not finite */
     bool not_finite;        /* this one is such */
 };
@@ -56,7 +63,7 @@ int metrics_write_json (FILE *file, const char *path, const struct metrics *m,
 
 /* What an evaluation found. */
 struct metrics_evaluation {
-    const char *part; /* "validation", "test" */
+    const char *part; /* "validation", "validation-NAME", "test" */
     const char *set;  /* behind the iteration in the line: " on test set", or "" */
     int64_t iteration, consumed_samples; /* of training, so far */
     int64_t samples;

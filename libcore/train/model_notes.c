@@ -29,8 +29,8 @@ static const char *const model_args[] = {
     "yarn-original-max-position-embeddings", "yarn-beta-fast", "yarn-beta-slow",
     "no-yarn-correction-range-round-to-int", "mscale", "mscale-all-dim", "no-rope-freq",
     "max-position-embeddings", "vocab-size", "untie-embeddings-and-output-weights",
-    "init-method-std", "hidden-dropout", "attention-dropout", "softmax-type",
-    "apply-query-key-layer-scaling",
+    "init-method-std", "embedding-init-method-std", "hidden-dropout", "attention-dropout",
+    "softmax-type", "apply-query-key-layer-scaling",
     "multi-latent-attention", "q-lora-rank", "kv-lora-rank", "qk-head-dim",
     "qk-pos-emb-head-dim", "v-head-dim", "rope-type", "num-experts", "moe-layer-freq",
     "moe-ffn-hidden-size", "moe-router-topk", "moe-router-load-balancing-type",
@@ -40,7 +40,8 @@ static const char *const model_args[] = {
     "moe-router-bias-update-rate", "moe-router-quantile-balancing-ema", "moe-input-jitter-eps",
     "moe-expert-capacity-factor", "moe-pad-expert-input-to-capacity", "moe-token-drop-policy",
     "moe-shared-expert-intermediate-size", "moe-shared-expert-gate", "moe-latent-size",
-    "mtp-num-layers", "mtp-loss-scaling-factor", "mtp-use-repeated-layer", "mtp-detach-heads",
+    "moe-apply-probs-on-input", "mtp-num-layers", "mtp-loss-scaling-factor",
+    "mtp-use-repeated-layer", "mtp-detach-heads",
 };
 
 enum { NUM_ARGS = sizeof (model_args) / sizeof (model_args[0]) };
@@ -64,6 +65,13 @@ static void set_real (struct maker *m, const char *name, double value)
 {
     if (m->rc == 0)
         m->rc = notes_set_real (m->notes, name, value, m->err);
+}
+
+/* A number that is 0 where the argument is not given. */
+static void set_given (struct maker *m, const char *name, double value)
+{
+    if (value != 0)
+        set_real (m, name, value);
 }
 
 static void set_text (struct maker *m, const char *name, const char *value)
@@ -114,6 +122,7 @@ static void make_sizes (struct maker *m, const struct model_config *c)
     set_int (m, "vocab-size", c->vocab_size);
     set_flag (m, "untie-embeddings-and-output-weights", !c->tied_embeddings);
     set_real (m, "init-method-std", c->init_std);
+    set_given (m, "embedding-init-method-std", c->embedding_init_std);
     set_real (m, "hidden-dropout", c->hidden_dropout);
     set_real (m, "attention-dropout", c->attention_dropout);
 }
@@ -234,13 +243,6 @@ static void make_balancing (struct maker *m, const struct model_moe *moe)
         set_text (m, "moe-router-load-balancing-type", types);
         set_text (m, "moe-aux-loss-coeff", coeffs);
     }
-}
-
-/* A number that is 0 where the argument is not given. */
-static void set_given (struct maker *m, const char *name, double value)
-{
-    if (value != 0)
-        set_real (m, name, value);
 }
 
 static void make_router (struct maker *m, const struct model_moe *moe)

@@ -25,8 +25,13 @@ bool model_notes_given (const struct notes *notes);
 int model_notes_read (const char *path, int64_t iteration, struct notes *notes,
                       struct mg_error *err);
 
-/* The same of a checkpoint's manifest, which may have none: -1 and ENOMEM. */
+/* Read the manifest of the newest checkpoint below a directory (of that iteration, if it is not
+ * negative).  NULL and a text on failure; manifest_destroy() frees it.
+ */
 struct manifest;
+struct manifest *model_notes_manifest (const char *dir, int64_t iteration, struct mg_error *err);
+
+/* The same of a checkpoint's manifest, which may have none: -1 and ENOMEM. */
 int model_notes_of_manifest (const struct manifest *m, struct notes *notes, struct mg_error *err);
 
 /* Set the arguments that the notes have; other notes are passed over.  The notes must outlive the

@@ -39,36 +39,41 @@ static int read_file (const char *path, struct notes *notes, struct mg_error *er
     return rc;
 }
 
-static int read_manifest (const char *path, struct notes *notes, struct mg_error *err)
+static struct manifest *read_manifest (const char *path, struct mg_error *err)
 {
     struct manifest *m = NULL;
     char *text = NULL;
     size_t len;
-    int rc = -1;
 
     if (manifest_read (path, &text, &len, err) < 0)
-        return -1;
+        return NULL;
     if (!(m = manifest_decode (text, len, err)))
         mg_error_prefix (err, "%s: manifest", path);
-    else
-        rc = model_notes_of_manifest (m, notes, err);
-    manifest_destroy (m);
     free (text);
-    return rc;
+    return m;
+}
+
+struct manifest *model_notes_manifest (const char *dir, int64_t iteration, struct mg_error *err)
+{
+    struct manifest *m;
+    char *path;
+
+    if (iteration < 0 && (iteration = checkpoint_latest (dir, err)) < 0)
+        return NULL;
+    if (!(path = store_find (dir, iteration, err)))
+        return NULL;
+    m = read_manifest (path, err);
+    free (path);
+    return m;
 }
 
 static int read_checkpoint (const char *dir, int64_t iteration, struct notes *notes,
                             struct mg_error *err)
 {
-    char *path;
-    int rc;
+    struct manifest *m = model_notes_manifest (dir, iteration, err);
+    int rc = m ? model_notes_of_manifest (m, notes, err) : -1;
 
-    if (iteration < 0 && (iteration = checkpoint_latest (dir, err)) < 0)
-        return -1;
-    if (!(path = store_find (dir, iteration, err)))
-        return -1;
-    rc = read_manifest (path, notes, err);
-    free (path);
+    manifest_destroy (m);
     return rc;
 }
 

@@ -78,27 +78,6 @@ int output_restart (FILE *file, const char *argument, const char *path,
     return 0;
 }
 
-int output_close (FILE **file, const char *argument, const char *path, struct mg_error *err)
-{
-    struct stat st;
-    int errnum = 0;
-    FILE *f = *file;
-
-    if (!f)
-        return 0;
-    *file = NULL;
-    errno = EIO; /* of an earlier write */
-    if (ferror (f) || fflush (f) != 0
-        || (fstat (fileno (f), &st) == 0 && S_ISREG (st.st_mode) && fsync (fileno (f)) < 0))
-        errnum = errno;
-    if (fclose (f) != 0 && errnum == 0)
-        errnum = errno;
-    if (errnum != 0)
-        return mg_error_set (err, errnum, "%s %s: it cannot be written: %s", argument, path,
-                             strerror (errnum));
-    return 0;
-}
-
 int output_error (FILE *out)
 {
     errno = 0;
@@ -108,4 +87,25 @@ int output_error (FILE *out)
     if (errno == 0 && write (fileno (out), "\n", 1) >= 0)
         errno = EIO;
     return errno;
+}
+
+int output_close (FILE **file, const char *argument, const char *path, struct mg_error *err)
+{
+    struct stat st;
+    FILE *f = *file;
+    int errnum;
+
+    if (!f)
+        return 0;
+    *file = NULL;
+    errnum = output_error (f);
+    if (errnum == 0 && fstat (fileno (f), &st) == 0 && S_ISREG (st.st_mode)
+        && fsync (fileno (f)) < 0)
+        errnum = errno;
+    if (fclose (f) != 0 && errnum == 0)
+        errnum = errno;
+    if (errnum != 0)
+        return mg_error_set (err, errnum, "%s %s: it cannot be written: %s", argument, path,
+                             strerror (errnum));
+    return 0;
 }

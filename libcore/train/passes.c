@@ -183,6 +183,8 @@ static int make_forward (struct passes *p, int64_t num_microbatches, struct mg_e
     if (num_microbatches > INT32_MAX)
         return mg_error_set (err, ERANGE, "evaluation: %" PRId64 " microbatches are too many",
                              num_microbatches);
+    if (p->kind.check && p->kind.check (&p->kind, &shape, err) < 0)
+        return mg_error_prefix (err, "evaluation");
     shape.forward_only = true;
     if (!(p->forward = schedule_create_pooled (&p->kind, &shape, model_pools (p->model), err)))
         return mg_error_prefix (err, "evaluation");

@@ -86,13 +86,14 @@ static int capture_iteration (struct passes *p, const struct schedule *list, str
     const struct model_mode mode = p->mode;
     int rc;
 
-    if (check_list (p, list, err) < 0 || see_params (p, err) < 0 || nn_join (nn, err) < 0
+    if (check_list (p, list, err) < 0 || see_params (p, err) < 0
+        || nn_await (nn, NN_ALL_SIDES, err) < 0
         || graph_begin (model_stream (p->model), err) < 0)
         return -1;
     p->mode.hooks = (struct model_hooks){ NULL };
     rc = exec_run_list (p->exec, list, err);
     if (rc == 0)
-        rc = nn_join (nn, err);
+        rc = nn_await (nn, NN_ALL_SIDES, err);
     p->mode = mode;
     p->iteration = graph_finish (rc, err);
     if (!p->iteration)

@@ -72,7 +72,7 @@ static int finish (struct passes *p, int rc, struct content *content, struct mg_
     struct device_graph *graph;
 
     if (rc == 0)
-        rc = nn_join (model_nn (p->model), err);
+        rc = nn_await (model_nn (p->model), NN_ALL_SIDES, err);
     if (!(graph = graph_finish (rc, err))) {
         nn_forget_sides (model_nn (p->model));
         return -1;
@@ -134,7 +134,7 @@ static int capture_list (struct passes *p, struct content *content, struct mg_er
     int rc;
 
     config.actions = (struct sched_actions){ no_pass, no_pass, no_buffer, NULL,
-                                             model_input (p->model, 0, 0) };
+                                             tensor_address (NULL) };
     if (!(exec = exec_create (&config, err)))
         return -1;
     rc = graph_begin (model_stream (p->model), err);
@@ -167,14 +167,16 @@ static int sum_iteration (struct passes *p, bool per_token_loss, struct model_gr
 static int plan_iteration (struct passes *p, bool per_token_loss, struct passes_plan *plan,
                            struct mg_error *err)
 {
-    int rc = model_pretend_memory (p->model, err);
+    struct tape tape = { .num_collectives = 0 };
+    int rc = model_begin_plan (p->model, &tape, err);
 
     if (rc == 0)
         rc = passes_stage (p, 1, err);
     if (rc == 0)
         rc = sum_iteration (p, per_token_loss, &plan->graphs, err);
+    model_end_plan (p->model, &tape);
+    tape_clear (&tape);
     passes_unstage (p);
-    model_forget_memory (p->model);
     plan->nodes = plan->graphs.nodes;
     plan->replays = 1;
     return rc;

@@ -101,9 +101,34 @@ int report_restart (struct report *r, struct mg_error *err)
     return output_restart (r->metrics, "--metrics-file", r->use.config->metrics_file, err);
 }
 
-int report_close (struct report *r, struct mg_error *err)
+/* --- files that cannot be written --- */
+
+/* After a write of metrics, which is not tried again once one has failed. */
+static void keep_metrics (struct report *r, int rc, const struct mg_error *why)
 {
-    return output_close (&r->metrics, "--metrics-file", r->use.config->metrics_file, err);
+    if (rc == 0)
+        return;
+    accord_note_output (r->use.accord, errno, why);
+    if (r->metrics)
+        fclose (r->metrics);
+    r->metrics = NULL;
+}
+
+/* The same of events. */
+static void keep_events (struct report *r, int rc, const struct mg_error *why)
+{
+    if (rc == 0)
+        return;
+    accord_note_output (r->use.accord, errno, why);
+    tensorboard_clear (&r->tensorboard);
+}
+
+void report_close (struct report *r)
+{
+    struct mg_error why = { "" };
+
+    keep_metrics (r, output_close (&r->metrics, "--metrics-file", r->use.config->metrics_file,
+                                   &why), &why);
 }
 
 void report_drop (struct report *r)
@@ -154,7 +179,7 @@ static void print_memory (const struct report *r, const char *when)
 {
     const double mib = 1 << 20;
     int world = job_world (r->use.job);
-    FILE *out = r->use.out;
+    FILE *out = r->use.accord->out;
 
     fprintf (out, " (%s) memory (MB)", when);
     for (int kind = 0; kind < NUM_USES; kind++) {
@@ -200,6 +225,7 @@ static void print_plan (const struct report *r, int first, int last)
                                 .padding = (int64_t)row[PLAN_PADDING],
                                 .shards = (int)row[PLAN_SHARDS] };
     char ranks[32], each[MEMORY_EACH_TEXT];
+    FILE *out = r->use.accord->out;
     int n = snprintf (ranks, sizeof (ranks), "rank %d", first);
 
     if (last > first)
@@ -207,12 +233,12 @@ static void print_plan (const struct report *r, int first, int last)
     for (int k = 0; k < NUM_MEMORY_KINDS; k++)
         plan.bytes[k] = (int64_t)row[k];
     memory_each_describe (&plan, each);
-    fprintf (r->use.out, " memory plan (bytes) of %s", ranks);
+    fprintf (out, " memory plan (bytes) of %s", ranks);
     for (int k = 0; k < NUM_MEMORY_KINDS; k++)
-        fprintf (r->use.out, " | %s: %.0f", memory_kind_names[k], row[k]);
-    fprintf (r->use.out, " | planned: %.0f | allocated: %.0f |\n", row[PLAN_TOTAL],
+        fprintf (out, " | %s: %.0f", memory_kind_names[k], row[k]);
+    fprintf (out, " | planned: %.0f | allocated: %.0f |\n", row[PLAN_TOTAL],
              row[PLAN_ALLOCATED]);
-    fprintf (r->use.out, " bytes per parameter of %s: %s | parameters: %.0f | padding: %.0f |\n",
+    fprintf (out, " bytes per parameter of %s: %s | parameters: %.0f | padding: %.0f |\n",
              ranks, each, row[PLAN_ELEMENTS], row[PLAN_PADDING]);
 }
 
@@ -240,7 +266,7 @@ int report_plan (struct report *r, struct mg_error *err)
             print_plan (r, first, next - 1);
     }
     if (is_speaker (r))
-        fflush (r->use.out);
+        fflush (r->use.accord->out);
     return 0;
 }
 
@@ -254,13 +280,14 @@ static void print_graphs (const struct report *r, int first, int last)
     const double *row = r->gathered + first * NUM_GRAPHS;
     double longest = 0;
     char ranks[32];
+    FILE *out = r->use.accord->out;
     int n = snprintf (ranks, sizeof (ranks), "rank %d", first);
 
     if (last > first)
         snprintf (ranks + n, sizeof (ranks) - (size_t)n, "-%d", last);
     for (int i = first; i <= last; i++)
         longest = fmax (longest, r->gathered[i * NUM_GRAPHS + GRAPHS_TIME]);
-    fprintf (r->use.out, " graphs of %s | graphs: %.0f | nodes: %.0f | static input bytes: %.0f | "
+    fprintf (out, " graphs of %s | graphs: %.0f | nodes: %.0f | static input bytes: %.0f | "
              "intermediate bytes: %.0f | hand-over bytes: %.0f | host bytes: %.0f | captured in "
              "%.1f ms |\n", ranks, row[GRAPHS_COUNT], row[GRAPHS_NODES], row[GRAPHS_INPUT],
              row[GRAPHS_INTERMEDIATE], row[GRAPHS_HANDOVER], row[GRAPHS_MEMORY], longest);
@@ -292,7 +319,7 @@ int report_graphs (struct report *r, const struct model_graphs *graphs, double m
             print_graphs (r, first, next - 1);
     }
     if (is_speaker (r))
-        fflush (r->use.out);
+        fflush (r->use.accord->out);
     return 0;
 }
 
@@ -312,16 +339,20 @@ static struct metrics_rate rate (const struct report *r, int64_t samples, double
 static int report_timers (struct report *r, int64_t iteration, bool reset,
                           struct mg_error *err)
 {
+    struct mg_error why = { "" };
+
     if (r->timers.level == 0)
         return 0;
     if (gather (r, r->timers.sum, NUM_TIMERS, err) < 0)
         return -1;
     if (is_speaker (r))
-        timers_print (r->use.out, r->option, r->gathered, job_world (r->use.job),
+        timers_print (r->use.accord->out, r->option, r->gathered, job_world (r->use.job),
                       (double)r->iterations);
     if (reset)
         memset (r->timers.sum, 0, sizeof (r->timers.sum));
-    return tensorboard_timers (&r->tensorboard, r->gathered, r->iterations, iteration, err);
+    keep_events (r, tensorboard_timers (&r->tensorboard, r->gathered, r->iterations, iteration,
+                                        &why), &why);
+    return 0;
 }
 
 int report_save (struct report *r, double milliseconds, struct mg_error *err)
@@ -333,7 +364,7 @@ int report_save (struct report *r, double milliseconds, struct mg_error *err)
     if (gather (r, own, NUM_TIMERS, err) < 0)
         return -1;
     if (is_speaker (r))
-        timers_print (r->use.out, r->option, r->gathered, job_world (r->use.job), 1);
+        timers_print (r->use.accord->out, r->option, r->gathered, job_world (r->use.job), 1);
     return 0;
 }
 
@@ -349,24 +380,25 @@ static bool memory_is_due (const struct report *r, int64_t iteration)
 static int report_line (struct report *r, struct metrics *m, struct mg_error *err)
 {
     bool due = m->iteration % r->use.config->interval == 0;
-    int64_t updates = r->iterations - r->skipped;
+    struct mg_error why = { "" };
     char when[64];
 
     if (!due && m->iteration != r->first_iteration)
         return 0;
     m->mean_milliseconds = r->milliseconds / (double)r->iterations;
-    m->mean_lm_loss = r->loss / (double)(updates > 1 ? updates : 1);
+    m->num_updates = r->iterations - r->skipped;
+    m->mean_lm_loss = m->num_updates > 0 ? r->loss / (double)m->num_updates : NAN;
     for (int i = 0; i < ROUTER_NUM_LOSSES; i++)
         m->mean_router_loss[i] = r->router_loss[i] / (double)r->iterations;
     if (m->mtp)
-        mtp_losses_average (m->mtp, (double)updates);
+        mtp_losses_average (m->mtp, (double)m->num_updates);
     m->num_not_finite = r->not_finite;
     m->num_skipped = r->skipped;
     m->mean = rate (r, r->samples, r->milliseconds);
     if (is_speaker (r))
-        metrics_print (r->use.out, m, r->use.config->throughput);
-    if (tensorboard_line (&r->tensorboard, m, m->iteration == r->first_iteration, err) < 0)
-        return -1;
+        metrics_print (r->use.accord->out, m, r->use.config->throughput);
+    keep_events (r, tensorboard_line (&r->tensorboard, m, m->iteration == r->first_iteration,
+                                      &why), &why);
     snprintf (when, sizeof (when), "after %" PRId64 " iterations", m->iteration);
     if (memory_is_due (r, m->iteration) && report_memory (r, when, err) < 0)
         return -1;
@@ -384,6 +416,9 @@ static int report_line (struct report *r, struct metrics *m, struct mg_error *er
 
 int report_iteration (struct report *r, struct metrics *m, struct mg_error *err)
 {
+    const char *path = r->use.config->metrics_file;
+    struct mg_error why = { "" };
+
     r->iterations++;
     r->samples += m->global_batch_size;
     r->milliseconds += m->milliseconds;
@@ -395,21 +430,22 @@ int report_iteration (struct report *r, struct metrics *m, struct mg_error *err)
     if (m->mtp && !m->skipped)
         mtp_losses_add (m->mtp);
     m->rate = rate (r, m->global_batch_size, m->milliseconds);
-    if (report_line (r, m, err) < 0 || tensorboard_iteration (&r->tensorboard, m, err) < 0)
+    if (report_line (r, m, err) < 0)
         return -1;
+    keep_events (r, tensorboard_iteration (&r->tensorboard, m, &why), &why);
     if (r->metrics)
-        return metrics_write_json (r->metrics, r->use.config->metrics_file, m, err);
+        keep_metrics (r, metrics_write_json (r->metrics, path, m, &why), &why);
     return 0;
 }
 
-int report_evaluation (struct report *r, const struct metrics_evaluation *m,
-                       struct mg_error *err)
+void report_evaluation (struct report *r, const struct metrics_evaluation *m)
 {
+    const char *path = r->use.config->metrics_file;
+    struct mg_error why = { "" };
+
     if (is_speaker (r))
-        metrics_print_evaluation (r->use.out, m);
-    if (tensorboard_evaluation (&r->tensorboard, m, err) < 0)
-        return -1;
+        metrics_print_evaluation (r->use.accord->out, m);
+    keep_events (r, tensorboard_evaluation (&r->tensorboard, m, &why), &why);
     if (r->metrics)
-        return metrics_write_evaluation (r->metrics, r->use.config->metrics_file, m, err);
-    return 0;
+        keep_metrics (r, metrics_write_evaluation (r->metrics, path, m, &why), &why);
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "libcore/job/job.h"
+#include "libcore/train/accord.h"
 #include "libcore/train/memory.h"
 #include "libcore/train/metrics.h"
 #include "libcore/train/tensorboard.h"
@@ -26,11 +27,14 @@ struct report_config {
 struct report_use {
     const struct report_config *config;
     struct job *job;
-    FILE *out;
+    struct accord *accord; /* with 'out'; a file that cannot be written is noted there */
     const struct memory_plan *memory; /* of this rank */
 };
 
-/* The report of a run.  All zero before report_open(). */
+/* The report of a run.  All zero before report_open().  A metrics file or event file that cannot be
+ * written is closed, and is a reason to stop (accord_note_output()): a failure of the functions
+ * below is never about such a file.
+ */
 struct report {
     struct report_use use;
     FILE *metrics; /* on the last rank, if asked for */
@@ -65,8 +69,8 @@ int report_create (struct report *r, struct model *model, int seq_length,
 /* A new run begins: empty the metrics file.  That of a run that goes on is appended to. */
 int report_restart (struct report *r, struct mg_error *err);
 
-/* Close the metrics file.  -1 and a text if anything that was written to it is lost. */
-int report_close (struct report *r, struct mg_error *err);
+/* Close the metrics file.  If anything that was written to it is lost, accord.h knows. */
+void report_close (struct report *r);
 
 /* Close all files, whatever was lost; the timers stay. */
 void report_drop (struct report *r);
@@ -79,8 +83,7 @@ void report_clear (struct report *r);
 int report_iteration (struct report *r, struct metrics *m, struct mg_error *err);
 
 /* After an evaluation: its lines, from the last rank. */
-int report_evaluation (struct report *r, const struct metrics_evaluation *m,
-                       struct mg_error *err);
+void report_evaluation (struct report *r, const struct metrics_evaluation *m);
 
 /* After a checkpoint, with --timing-log-level: lines of the milliseconds for which it kept each
  * rank from going on.  Collective.

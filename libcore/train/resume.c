@@ -4,6 +4,7 @@
  * them differently.  What is loaded must fit the arguments before training goes on.
  */
 
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -24,9 +25,23 @@ static bool same_directory (const struct resume_config *c)
                && a.st_dev == b.st_dev && a.st_ino == b.st_ino);
 }
 
-/* No checkpoint was found in 'dir'.  A run may begin without one if --load names the directory
- * in which the run itself saves; another directory without a checkpoint is a mistake.  Only
- * rank 0 looks, since file systems may differ between nodes.
+/* Is 'dir' a directory with nothing in it, as scripts make it for a run that is to come? */
+static bool is_empty (const char *dir)
+{
+    DIR *stream = opendir (dir);
+    struct dirent *entry;
+    bool empty = stream != NULL;
+
+    while (stream && (entry = readdir (stream)))
+        empty &= strcmp (entry->d_name, ".") == 0 || strcmp (entry->d_name, "..") == 0;
+    if (stream)
+        closedir (stream);
+    return empty;
+}
+
+/* No checkpoint was found in 'dir'.  A run that saves may begin without one if --load names the
+ * directory in which it saves itself, or one that is empty; another directory without a checkpoint
+ * is a mistake.  Only rank 0 looks, since file systems may differ between nodes.
  */
 static int check_beginning (const struct resume_config *c, const struct accord *accord,
                             const char *dir, struct mg_error *err)
@@ -38,7 +53,7 @@ static int check_beginning (const struct resume_config *c, const struct accord *
         return 0;
     if (c->pretrained.dir || c->must_exist)
         return mg_error_set (err, ENOENT, "%s: there is no checkpoint", dir);
-    if (same_directory (c))
+    if (same_directory (c) || (c->save && !c->skip_train && is_empty (dir)))
         return 0;
     there = stat (dir, &st) == 0;
     if (c->save)

@@ -13,6 +13,7 @@
 #include <stdio.h>
 
 #include "libcore/base/flush.h"
+#include "libcore/base/thread.h"
 #include "libcore/train/save.h"
 
 /* Remove checkpoints that are not to be kept, now that a newer one is complete.  Where that
@@ -46,7 +47,7 @@ static void start_writing (struct saving *s)
     const struct save_use *u = &s->use;
 
     s->begun = timers_now ();
-    s->aside = u->config->async && pthread_create (&s->thread, NULL, write_shard, s) == 0;
+    s->aside = u->config->async && thread_create (&s->thread, write_shard, s) == 0;
     if (!s->aside)
         write_shard (s);
     else if (job_rank (u->accord->job) == 0) {

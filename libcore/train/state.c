@@ -36,11 +36,16 @@ void state_name_values (struct checkpoint_value *values, int n)
         [VALUE_WD_END] = { .name = "end_weight_decay", .type = CHECKPOINT_REAL },
         [VALUE_WD_INCR] = { .name = "weight_decay_incr_samples" },
         [VALUE_WD_STYLE] = { .name = "weight_decay_incr_style", .type = CHECKPOINT_TEXT },
+        [VALUE_DECOUPLED_LR] = { .name = "decoupled_lr", .type = CHECKPOINT_REAL },
+        [VALUE_DECOUPLED_MIN_LR] = { .name = "decoupled_min_lr", .type = CHECKPOINT_REAL },
         [VALUE_WORLD] = { .name = "world_size" },
         [VALUE_TP] = { .name = "tensor_model_parallel_size" },
         [VALUE_PP] = { .name = "pipeline_model_parallel_size" },
         [VALUE_VPP] = { .name = "virtual_pipeline_model_parallel_size" },
         [VALUE_DP] = { .name = "data_parallel_size" },
+        [VALUE_CP] = { .name = "context_parallel_size" },
+        [VALUE_EP] = { .name = "expert_model_parallel_size" },
+        [VALUE_ETP] = { .name = "expert_tensor_parallel_size" },
     };
 
     for (int i = 0; i < n; i++) {
@@ -71,6 +76,9 @@ static void describe_layout (const struct state *s, struct checkpoint_value *val
     values[VALUE_PP].integer = g->pp;
     values[VALUE_VPP].integer = g->vpp ? g->vpp : 1;
     values[VALUE_DP].integer = job_world (s->job) / (g->tp * g->pp * g->cp);
+    values[VALUE_CP].integer = g->cp;
+    values[VALUE_EP].integer = g->ep;
+    values[VALUE_ETP].integer = geometry_etp (g);
 }
 
 /* With which schedule. */
@@ -84,6 +92,8 @@ static void describe_schedule (const struct lr_config *lr, struct checkpoint_val
     values[VALUE_WD_START].real = lr->wd_start;
     values[VALUE_WD_END].real = lr->wd_end;
     values[VALUE_WD_INCR].integer = lr->wd_incr;
+    values[VALUE_DECOUPLED_LR].real = lr->decoupled ? lr->decoupled_max : -1;
+    values[VALUE_DECOUPLED_MIN_LR].real = lr->decoupled ? lr->decoupled_min : -1;
     snprintf (values[VALUE_WD_STYLE].text, sizeof (values->text), "%s",
               wd_style_name (lr->wd_style));
 }

@@ -210,6 +210,9 @@ static int resume_schedule (const struct checkpoint_value *values, enum lr_prefe
         .wd_start = values[VALUE_WD_START].real,
         .wd_end = values[VALUE_WD_END].real,
         .wd_incr = values[VALUE_WD_INCR].integer,
+        .decoupled = values[VALUE_DECOUPLED_LR].real >= 0, // below 0: it had none
+        .decoupled_max = values[VALUE_DECOUPLED_LR].real,
+        .decoupled_min = values[VALUE_DECOUPLED_MIN_LR].real,
     };
     const char *style = values[VALUE_STYLE].text, *wd_style = values[VALUE_WD_STYLE].text;
 
@@ -256,6 +259,7 @@ static int read_values (struct state *s, const struct state_source *from, int64_
 {
     state_name_values (values, NUM_LOADED);
     values[VALUE_HEADS].integer = s->heads;
+    values[VALUE_DECOUPLED_LR].real = -1;
     if (checkpoint_load (from->dir, iteration, values, NULL, 0, NULL,
                          job_control (s->job), err) < 0)
         return -1;

@@ -50,9 +50,11 @@ enum {
     VALUE_LOSS_SCALE, VALUE_GROWTH, VALUE_HYSTERESIS,
     VALUE_HEADS, /* this and the schedule are compared by a load, where they are there */
     VALUE_LR, VALUE_MIN_LR, VALUE_WARMUP, VALUE_DECAY, VALUE_STYLE,
-    VALUE_WD_START, VALUE_WD_END, VALUE_WD_INCR, VALUE_WD_STYLE, NUM_LOADED,
-    /* for people and tools: no load needs them */
-    VALUE_WORLD = NUM_LOADED, VALUE_TP, VALUE_PP, VALUE_VPP, VALUE_DP, NUM_VALUES
+    VALUE_WD_START, VALUE_WD_END, VALUE_WD_INCR, VALUE_WD_STYLE,
+    VALUE_DECOUPLED_LR, VALUE_DECOUPLED_MIN_LR, NUM_LOADED,
+    /* for people, tools and parallel_args.h: no load needs them */
+    VALUE_WORLD = NUM_LOADED, VALUE_TP, VALUE_PP, VALUE_VPP, VALUE_DP, VALUE_CP, VALUE_EP,
+    VALUE_ETP, NUM_VALUES
 };
 
 enum { MAX_NOTES = 200 };

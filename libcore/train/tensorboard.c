@@ -211,6 +211,7 @@ static int add_iteration (struct tensorboard *tb, const struct metrics *m, struc
         { "world-size", c->world_size, job_world (tb->job) },
         { "grad-norm", !m->skipped, m->grad_norm },
         { "num-zeros", !m->skipped && m->num_zeros >= 0, (double)m->num_zeros },
+        { "params-norm", m->params_norm >= 0, m->params_norm },
     };
 
     for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {

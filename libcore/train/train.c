@@ -15,6 +15,7 @@
 #include "libcore/comm/exchange.h"
 #include "libcore/train/locate.h"
 #include "libcore/train/metrics.h"
+#include "libcore/train/skip.h"
 #include "libcore/train/train_private.h"
 
 /* --- steps --- */
@@ -263,7 +264,8 @@ static int update (struct train *t, const struct metrics *m, struct mg_error *er
         return 0;
     }
     timers_start (timers, TIMER_INNER_STEP);
-    rc = optimizer_step (t->parts.optimizer, m->learning_rate, m->weight_decay, m->grad_norm, err);
+    rc = optimizer_step_decoupled (t->parts.optimizer, m->learning_rate_used,
+                                   m->decoupled_rate_used, m->weight_decay, m->grad_norm, err);
     timers_stop (timers, TIMER_INNER_STEP);
     if (rc < 0 || !t->config.buffers.sharded)
         return rc;
@@ -319,6 +321,8 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
         return -1;
     rc = update (t, m, err);
     timers_stop (&t->report.timers, TIMER_OPTIMIZER);
+    if (rc == 0 && t->config.step.params_norm)
+        rc = optimizer_param_norm (optimizer, &m->params_norm, err);
     if (rc < 0 || routing_end (&t->routing, err) < 0)
         return -1;
     m->routing = t->routing.stats ? &t->routing : NULL;
@@ -328,11 +332,15 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
 /* Once all that is to be traced is done, gatherings that still go on included. */
 static int write_trace (struct train *t, struct mg_error *err)
 {
+    struct mg_error why = { "" };
+
     if (!t->trace)
         return 0;
     if (buffers_params_wait (t->parts.buffers, err) < 0)
         return -1;
-    return trace_write (t->trace, err);
+    if (trace_write (t->trace, &why) < 0)
+        accord_note_output (&t->accord, errno, &why);
+    return 0;
 }
 
 /* Print once what was captured. */
@@ -347,14 +355,24 @@ static int print_graphs_once (struct train *t, struct mg_error *err)
     return report_graphs (&t->report, &graphs, milliseconds, err);
 }
 
+/* The samples that count for the schedule of learning rate and weight decay. */
+static int64_t scheduled_samples (const struct train *t)
+{
+    return t->progress.consumed_samples - t->progress.skipped_samples;
+}
+
 static int iterate (struct train *t, struct mg_error *err)
 {
-    int64_t scheduled = t->progress.consumed_samples - t->progress.skipped_samples;
+    const struct lr_config *lr = &t->progress.lr;
+    int64_t scheduled = scheduled_samples (t);
     struct metrics m = {
         .iteration = t->progress.iteration + 1,
         .train_iters = t->train_iters,
-        .learning_rate = lr_at (&t->progress.lr, scheduled),
-        .weight_decay = lr_weight_decay_at (&t->progress.lr, scheduled),
+        .params_norm = -1,
+        .learning_rate_used = lr_at (lr, scheduled),
+        .decoupled = lr->decoupled,
+        .decoupled_rate_used = lr_decoupled_at (lr, scheduled),
+        .weight_decay = lr_weight_decay_at (lr, scheduled),
     };
     double start = timers_now ();
 
@@ -366,6 +384,8 @@ static int iterate (struct train *t, struct mg_error *err)
     t->progress.iteration++;
     t->progress.consumed_samples += m.global_batch_size;
     m.consumed_samples = t->progress.consumed_samples;
+    m.learning_rate = lr_at (lr, scheduled_samples (t));
+    m.decoupled_rate = lr_decoupled_at (lr, scheduled_samples (t));
     m.milliseconds = timers_now () - start;
     if (trace_is_full (t->trace, m.iteration - t->first_iteration + 1)
         && write_trace (t, err) < 0)
@@ -373,6 +393,25 @@ static int iterate (struct train *t, struct mg_error *err)
     if (print_graphs_once (t, err) < 0)
         return -1;
     return report_iteration (&t->report, &m, err);
+}
+
+/* Leave out the next iteration, as Megatron-LM does: nothing follows it either. */
+static void skip_iteration (struct train *t)
+{
+    struct train_progress *p = &t->progress;
+    struct batch_size size;
+
+    num_microbatches_at (t->batches, p->consumed_samples, &size);
+    p->iteration++;
+    p->consumed_samples += size.running;
+    p->skipped_samples += size.running;
+    if (t->first_iteration == p->iteration)
+        t->report.first_iteration = ++t->first_iteration;
+    if (job_rank (t->job) == 0) {
+        fprintf (t->out, "iteration %" PRId64 " is left out (--iterations-to-skip)\n",
+                 p->iteration);
+        fflush (t->out);
+    }
 }
 
 static int tell_stop (struct train *t)
@@ -389,21 +428,42 @@ static int tell_stop (struct train *t)
     return 0;
 }
 
-/* The run ends early since a rank cannot write its log lines.  What there was to save is saved. */
-static int tell_lost_output (struct train *t, struct mg_error *err)
+/* What is left of a run that has lost an output. */
+static void describe_end (const struct train *t, char *text, size_t size)
 {
     const char *save = t->config.save.dir;
     int64_t done = t->progress.iteration;
-    int rc = 0, errnum = t->accord.output_errno;
+    int n;
 
-    if (errnum != 0)
-        rc = mg_error_set (err, errnum, "standard output cannot be written: %s; the "
-                           "run ends after iteration %" PRId64 " of %" PRId64 ", %s%s",
-                           strerror (errnum), done, t->train_iters,
-                           save ? "which is saved: to go on, give it another output "
-                                          "and --load "
-                                        : "nothing is saved without --save",
-                           save ? save : "");
+    if (t->config.length.skip_train) {
+        snprintf (text, size, "nothing was trained");
+        return;
+    }
+    n = snprintf (text, size, "the run ends after iteration %" PRId64 " of %" PRId64 ", ", done,
+                  t->train_iters);
+    if (!save)
+        snprintf (text + n, size - (size_t)n, "nothing is saved without --save");
+    else if (done < t->train_iters)
+        snprintf (text + n, size - (size_t)n, "which is saved: to go on, give it another output "
+                  "and --load %s", save);
+    else
+        snprintf (text + n, size - (size_t)n, "which is saved in %s", save);
+}
+
+/* The last collective of a run: fails if a rank could not write its log lines or one of its files.
+ * What there was to save is saved.
+ */
+static int end_outputs (struct train *t, struct mg_error *err)
+{
+    char end[MG_ERROR_MAX];
+    int rc = 0;
+
+    report_close (&t->report);
+    if (t->accord.output_errno != 0) {
+        describe_end (t, end, sizeof (end));
+        rc = mg_error_set (err, t->accord.output_errno, "%s; %s", t->accord.output_error.text,
+                           end);
+    }
     return accord_agree (&t->accord, rc, err);
 }
 
@@ -422,11 +482,27 @@ static int follow (struct train *t, struct mg_error *err)
     return save_checkpoint (&t->saving, err);
 }
 
+/* True if the run is to leave after the iterations that are done, though there are more. */
+static bool is_to_leave (struct train *t)
+{
+    int64_t interval = t->config.length.exit_interval, done = t->progress.iteration;
+
+    if (t->accord.stopping || (interval != 0 && done % interval == 0))
+        return true;
+    if (!phases_end_at (&t->phases, done) || done >= t->train_iters)
+        return false;
+    if (job_rank (t->job) == 0) {
+        fprintf (t->out, "a phase ends after iteration %" PRId64 " of %" PRId64 "\n", done,
+                 t->train_iters);
+        fflush (t->out);
+    }
+    return true;
+}
+
 /* All that is left of the run. */
 static int run (struct train *t, struct mg_error *err)
 {
     const char *weights = t->config.outputs.weights;
-    const int64_t exit_interval = t->config.length.exit_interval;
     const bool skip_train = t->config.length.skip_train;
     bool due;
 
@@ -441,10 +517,13 @@ static int run (struct train *t, struct mg_error *err)
     if (t->upcycled && !skip_train && save_checkpoint (&t->saving, err) < 0)
         return -1;
     while (t->progress.iteration < t->train_iters) {
+        if (skip_has (&t->config.length.skip, t->progress.iteration + 1)) {
+            skip_iteration (t);
+            continue;
+        }
         if (iterate (t, err) < 0 || follow (t, err) < 0)
             return -1;
-        if (t->accord.stopping
-            || (exit_interval != 0 && t->progress.iteration % exit_interval == 0))
+        if (is_to_leave (t))
             break;
     }
     due = t->config.save.dir && t->saving.newest != t->progress.iteration;
@@ -452,10 +531,8 @@ static int run (struct train *t, struct mg_error *err)
         || save_finish (&t->saving, err) < 0)
         return -1;
     t->stopped = t->accord.stopping && t->progress.iteration < t->train_iters;
-    if (t->stopped && t->accord.output_lost)
-        return tell_lost_output (t, err);
     if (t->stopped)
-        return tell_stop (t);
+        return t->accord.output_lost ? 0 : tell_stop (t);
     if (weights
         && accord_common (&t->accord, state_save_weights (t->state, weights, err)) < 0)
         return -1;
@@ -463,7 +540,7 @@ static int run (struct train *t, struct mg_error *err)
         && evaluate_end (&t->evaluation, err) < 0)
         return -1;
     t->stopped = t->accord.stopping && skip_train;
-    return t->accord.output_lost ? tell_lost_output (t, err) : 0;
+    return 0;
 }
 
 /* Where all ranks have failed alike, a checkpoint that is under way is still completed. */
@@ -489,7 +566,7 @@ int train_run (struct train *t, struct mg_error *err)
     device_enter (job_device (t->job));
     rc = report_memory (&t->report, "after set-up", err) < 0
                  || report_plan (&t->report, err) < 0 || run (t, err) < 0
-                 || report_close (&t->report, err) < 0
+                 || end_outputs (t, err) < 0
              ? -1 : 0;
     if (rc < 0)
         rescue (t);
@@ -561,6 +638,7 @@ void train_destroy (struct train *t)
     if (!save_is_writing (&t->saving)) /* else the lock lasts as long as the thread that writes */
         dirlock_release (t->saving.lock);
     num_microbatches_destroy (t->batches);
+    phases_clear (&t->phases);
     run_config_clear (&t->config);
     input_clear (&t->input);
     evaluate_clear (&t->evaluation);

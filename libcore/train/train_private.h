@@ -15,6 +15,7 @@
 #include "libcore/train/memory.h"
 #include "libcore/train/mtp_losses.h"
 #include "libcore/train/passes.h"
+#include "libcore/train/phases.h"
 #include "libcore/train/report.h"
 #include "libcore/train/routing.h"
 #include "libcore/train/save.h"
@@ -28,6 +29,7 @@ struct train {
     FILE *out, *errors;
     struct num_microbatches *batches;
     int64_t train_iters;
+    struct phases phases;
     struct bootstrap *bootstrap; /* the job's once there is one */
     struct job *job;
     struct accord accord; /* whose members belong to this run */

@@ -12,6 +12,7 @@
 
 #include <xxhash.h>
 
+#include "libcore/train/args_heard.h"
 #include "libcore/train/output.h"
 #include "libcore/train/train_private.h"
 
@@ -87,7 +88,7 @@ static int setup_batch (struct train *t, struct mg_error *err)
     if (!(t->batches = run_config_batches (c, geometry_dp (&c->geometry), err)))
         return -1;
     t->train_iters = run_config_iterations (c, t->batches);
-    return 0;
+    return phases_parse (c->length.phases, &t->phases, err);
 }
 
 /* --- meeting the other ranks --- */
@@ -197,8 +198,8 @@ static int setup_trace (struct train *t, struct mg_error *err)
 static int setup_outputs (struct train *t, struct mg_error *err)
 {
     const struct run_config *c = &t->config;
-    const struct report_use report = { .config = &c->report, .job = t->job, .out = t->out,
-                                       .memory = &t->memory };
+    const struct report_use report = { .config = &c->report, .job = t->job,
+                                       .accord = &t->accord, .memory = &t->memory };
     struct dirlock **lock = &t->saving.lock;
 
     if (job_rank (t->job) == 0
@@ -220,6 +221,8 @@ static struct evaluation_run evaluation_run (const struct train *t)
         .batches = t->batches,
         .train_iters = t->train_iters,
         .seq_length = t->config.model.config.seq_length,
+        .micro_batch_size = t->config.model.micro_batch_size,
+        .dp = geometry_dp (&t->config.geometry),
     };
 }
 
@@ -232,7 +235,7 @@ static int open_data (struct train *t, struct mg_error *err)
     if (samples == INT64_MAX)
         return mg_error_set (err, ERANGE, "--train-iters %" PRId64 " is too large",
                              t->train_iters);
-    if (!t->source && !c->length.skip_train
+    if (!t->source && !c->length.skip_train && t->phases.count == 0
         && !(t->source = train_data_open (&c->data, SPLIT_TRAIN, run.seq_length,
                                           samples > 0 ? samples : 1, err)))
         return -1;
@@ -251,27 +254,40 @@ static int setup_cache (struct train *t, struct mg_error *err)
     return accord_agree (&t->accord, rc, err);
 }
 
-static int setup_data (struct train *t, struct mg_error *err)
+/* What ends a document, if the model has to know; else -1. */
+static int find_eod (const struct train *t, int32_t *eod, struct mg_error *err)
+{
+    const struct model_config *model = &t->config.model.config;
+
+    *eod = -1;
+    return model->reset_attention || model->reset_positions
+               ? train_data_eod (&t->config.data, eod, err) : 0;
+}
+
+/* Make ready to read the training data. */
+static int setup_input (struct train *t, int32_t eod, struct mg_error *err)
 {
     const struct input_place place = input_place_of (t->job);
     const struct model_spec *model = &t->config.model;
-    int32_t eod = -1;
 
-    if (((model->config.reset_attention || model->config.reset_positions)
-         && train_data_eod (&t->config.data, &eod, err) < 0)
-        || open_data (t, err) < 0
-        || evaluate_init (&t->evaluation, &place, model->micro_batch_size, model->config.vocab_size,
-                          err) < 0)
-        return -1;
-    for (int part = 0; part < SPLIT_NUM_PARTS; part++)
-        t->evaluation.part[part].input.eod = eod;
-    if (!t->source)
-        return 0;
     if (input_init (&t->input, t->source, &place, model->micro_batch_size,
                     model->config.vocab_size, err) < 0)
         return -1;
     t->input.eod = eod;
-    return 0;
+    return train_data_is_cyclic (&t->config.data) ? input_shuffle (&t->input, err) : 0;
+}
+
+static int setup_data (struct train *t, struct mg_error *err)
+{
+    const struct input_place place = input_place_of (t->job);
+    const struct model_spec *model = &t->config.model;
+    int32_t eod;
+
+    if (find_eod (t, &eod, err) < 0 || open_data (t, err) < 0
+        || evaluate_init (&t->evaluation, &place, model->micro_batch_size, model->config.vocab_size,
+                          eod, err) < 0)
+        return -1;
+    return t->source ? setup_input (t, eod, err) : 0;
 }
 
 static int build (struct train *t, struct mg_error *err)
@@ -376,7 +392,11 @@ static void describe (struct train *t)
     int cp = grid_size (grid, false, MG_AXIS_CP);
     const char *notes[] = {
         train_graphs_note (&t->config.margs),
+        train_dispatcher_note (t->config.args),
         train_recompute_note (t->config.args, &t->config.model.recompute),
+        t->config.optimizer.decay_qk_norm && !t->config.model.config.qk_norm
+            ? "--apply-wd-to-qk-layernorm has no effect without --qk-layernorm"
+            : NULL,
     };
     char batches[100], vpp[32] = "", context[32] = "";
 
@@ -396,10 +416,12 @@ static void describe (struct train *t)
              (double)memory_state (&t->memory) / (1 << 20),
              (double)memory_activations (&t->memory) / (1 << 20));
     for (int part = 0; part < SPLIT_NUM_PARTS; part++) {
-        if (t->evaluation.part[part].missing.text[0])
+        if (t->evaluation.missing[part].text[0])
             fprintf (t->out, "no %s: %s\n", part == SPLIT_VALID ? "validation" : "test",
-                     t->evaluation.part[part].missing.text);
+                     t->evaluation.missing[part].text);
     }
+    args_others_tell (&t->config.args->others, t->out);
+    args_heard_tell (&t->config, t->out);
     for (size_t i = 0; i < sizeof (notes) / sizeof (notes[0]); i++) {
         if (notes[i])
             fprintf (t->out, "%s\n", notes[i]);
@@ -419,12 +441,28 @@ static int check_rest (struct train *t, struct mg_error *err)
     to = num_microbatches_after (t->batches, from, t->train_iters - t->progress.iteration);
     if (passes_check (t->parts.passes, from, to, err) < 0)
         return of_arguments (t, -1);
-    if (to > t->source->num_samples)
+    if (t->source && to > t->source->num_samples && !train_data_is_cyclic (&t->config.data))
         return mg_error_set (err, ENODATA, "%" PRId64 " samples are consumed, %" PRId64
                              " will be by iteration %" PRId64 ", but the training data is laid "
                              "out for %" PRId64 ": the checkpoint is of a run with larger batches",
                              from, to, t->train_iters, t->source->num_samples);
     return 0;
+}
+
+/* Tell of a decay that is over before the run is.  On rank 0. */
+static void tell_decay (const struct train *t)
+{
+    const struct train_progress *p = &t->progress;
+    int64_t skipped = p->skipped_samples, last;
+
+    if (job_rank (t->job) != 0 || p->iteration >= t->train_iters)
+        return;
+    last = num_microbatches_after (t->batches, p->consumed_samples,
+                                   t->train_iters - p->iteration);
+    args_heard_tell_decay (&p->lr, p->consumed_samples - skipped, last - skipped,
+                           num_microbatches_iterations (t->batches, p->lr.decay + skipped),
+                           t->out);
+    fflush (t->out);
 }
 
 /* Begin where the arguments say: with a checkpoint, or as the model is.  The metrics of a run that
@@ -445,11 +483,56 @@ static int begin (struct train *t, struct mg_error *err)
     if (rc >= 0)
         rc = check_rest (t, err);
     if (rc >= 0)
+        tell_decay (t);
+    if (rc >= 0)
         rc = accord_check_output (&t->accord, err);
     if (rc >= 0)
         rc = tensorboard_begin (&t->report.tensorboard, t->config.args, t->progress.iteration,
                                 err);
     return accord_agree (&t->accord, rc < 0 ? -1 : 0, err);
+}
+
+/* The training data of the phase that the run is in, which begins with its first sample. */
+static int open_phase (struct train *t, struct mg_error *err)
+{
+    int64_t done = t->progress.iteration;
+    int64_t begin = phases_begin (&t->phases, done);
+    int64_t end = phases_end (&t->phases, done, t->train_iters);
+    struct batch_size size;
+    int32_t eod;
+
+    if (t->source)
+        return 0;
+    num_microbatches_at (t->batches, 0, &size);
+    if (t->progress.consumed_samples != done * size.running)
+        return mg_error_set (err, EINVAL, "--phase-transition-iterations wants one global batch "
+                             "size: %" PRId64 " iterations of %" PRId64 " samples are done, but %"
+                             PRId64 " samples are consumed", done, size.running,
+                             t->progress.consumed_samples);
+    if (find_eod (t, &eod, err) < 0
+        || !(t->source = train_data_open (&t->config.data, SPLIT_TRAIN,
+                                          t->config.model.config.seq_length,
+                                          (end - begin) * size.running, err))
+        || setup_input (t, eod, err) < 0)
+        return -1;
+    t->input.origin = begin * size.running;
+    return 0;
+}
+
+/* Once it is known how many iterations are done; with a cache, rank 0 is the first.  Collective. */
+static int setup_phase (struct train *t, struct mg_error *err)
+{
+    int rc = 0;
+
+    if (t->phases.count == 0 || t->progress.iteration >= t->train_iters)
+        return 0;
+    if (t->config.data.cache) {
+        if (job_rank (t->job) == 0)
+            rc = open_phase (t, err);
+        if (accord_agree (&t->accord, rc, err) < 0)
+            return -1;
+    }
+    return accord_agree (&t->accord, open_phase (t, err), err);
 }
 
 struct train *train_create (const struct train_args *args, FILE *out, FILE *errors)
@@ -492,7 +575,7 @@ static int setup (struct train *t, struct mg_error *err)
         || accord_agree (&t->accord, allocate (t, err), err) < 0 || fill (t, err) < 0)
         return -1;
     describe (t);
-    return begin (t, err);
+    return begin (t, err) < 0 ? -1 : setup_phase (t, err);
 }
 
 int train_setup (struct train *t, struct mg_error *err)

@@ -32,6 +32,17 @@ mpi_watch() {
     done
 } >/dev/null 2>&1 3>&-
 
+# mpi_only_lost_a_rank FILE: does mpirun complain that a rank ended improperly, and nobody of anything
+# else?  mpirun of Open MPI 4.1 sees the end of a process before the process's last message now and
+# then, beside load, after a run in which all was right (its issue 7833, which was closed without a
+# mend).  Ranks of ours that fail say why.
+mpi_only_lost_a_rank() {
+    awk '/^-----------------------*$/ { inside = !inside; next }
+        inside && /^mpirun has exited due to process rank [0-9]+ with PID 0 on$/ { found = 1 }
+        !inside && NF { other = 1 }
+        END { exit !(found && !other && !inside) }' "$1"
+}
+
 # mpi_run N PROGRAM [ARG...]
 mpi_run() {
     local ranks=$1 shell=$BASHPID watch status=0
@@ -59,6 +70,13 @@ mpi_run() {
     { kill $watch && wait $watch; } 2>/dev/null
     if rm "$TEST_DIR/mpirun-stayed" 2>/dev/null; then
         echo "mpirun stayed for $mpi_lost_seconds s after its ranks had ended" >&2
+    fi
+    # Once in a test: a program of ours that leaves without a word would do it again.
+    if [ $status = 1 ] && [ -f /proc/self/fd/2 ] && mpi_only_lost_a_rank /proc/self/fd/2 \
+            && mkdir "$TEST_DIR/mpirun-lost" 2>/dev/null; then
+        cat /proc/self/fd/2 >"$TEST_DIR/mpirun-lost/err"
+        : >/proc/self/fd/2
+        status=0
     fi
     return $status
 }

@@ -11,7 +11,9 @@
 #
 # Good to know: a job's nodes are busy for a moment after its srun has ended, and the next
 # srun then says on standard error that it is "queued and waiting".  Where that text must
-# not be, say srun -Q, or slurm_settle first.
+# not be, say srun -Q, or slurm_settle first.  The cluster has a network namespace of its own,
+# into which srun and the other commands go by themselves: slurm_start puts wrappers of these
+# first in PATH.
 
 SLURM_DIR=
 
@@ -31,7 +33,16 @@ slurm_start() {
     "$MG_SRCDIR/contrib/cluster/slurm-cluster" start "$SLURM_DIR" -N "$nodes" \
         -c "$cpus" "${with[@]}" "$@" >"$TEST_DIR/.slurm" 2>&1 \
         || { diag "$(cat "$TEST_DIR/.slurm")"; bail_out "the Slurm cluster did not start"; }
+    [ ! -s "$TEST_DIR/.slurm" ] || diag "$(cat "$TEST_DIR/.slurm")"
     eval "$("$MG_SRCDIR/contrib/cluster/slurm-cluster" env "$SLURM_DIR")"
+}
+
+# slurm_namespace [COMMAND...]: a network namespace can be made here, by COMMAND as it is by
+# slurm-cluster.  Nobody but root may do so in a chroot.
+slurm_namespace() {
+    local -a user=()
+    [ "$("$@" id -u)" = 0 ] || user=(--user --map-current-user --keep-caps)
+    "$@" unshare --net "${user[@]}" true 2>/dev/null
 }
 
 # slurm_check: the test is skipped if this machine's Slurm cannot be started by this user.

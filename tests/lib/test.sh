@@ -46,11 +46,28 @@ undo_later() {
     [ ! -d "${test_undo_file%/*}" ] || echo "$1" >>"$test_undo_file"
 }
 
-# give_way: from here on, the test has niceness 10, so tests that run beside it come first.  It
-# is for a test that keeps all processors busy for minutes.  The MPI ranks of another test wait
-# for each other many times a second, and each wait would last for a whole time slice of this one.
-give_way() {
-    renice -n 10 $$ >/dev/null || diag "niceness cannot be changed"
+# long: is this a run that has a night?
+long() {
+    [ -n "${MG_LONG:-}" ] && [ "$MG_LONG" != 0 ]
+}
+
+# seed_draws: what $RANDOM draws follows from MG_SEED, which is told; by default from the commit.
+seed_draws() {
+    : "${MG_SEED:=$("$MG_SRCDIR/tests/lib/seed")}"
+    RANDOM=$MG_SEED
+    diag "MG_SEED=$MG_SEED"
+}
+
+# some N WORD...: words into ${some[@]}: all of them in a long run, else N that are drawn.
+some() {
+    local n=$1 i
+    shift
+    some=("$@")
+    long && return
+    while [ ${#some[@]} -gt "$n" ]; do
+        i=$((RANDOM % ${#some[@]}))
+        some=("${some[@]:0:i}" "${some[@]:i + 1}")
+    done
 }
 
 # patience MS: so many milliseconds, or more where the machine is slow, or has more to do than
@@ -161,6 +178,8 @@ bail_out() {
 }
 
 done_testing() {
+    [ ! -s "$TEST_DIR/mpirun-lost/err" ] \
+        || diag "mpirun lost a rank that had ended well (mpi.sh): $(cat "$TEST_DIR/mpirun-lost/err")"
     echo "1..$test_checks"
     [ "$test_failed" = 0 ] || diag "$test_failed of $test_checks checks failed"
     exit $((test_failed > 0))

@@ -402,7 +402,7 @@ static void test_refusals (void)
 
 static void test_no_json (void)
 {
-    static const char *const no_json[] = { "", "{", "[]", "7", "{\"a\":1,\"a\":2}" };
+    static const char *const no_json[] = { "", "{", "[]", "7" };
     const struct names_scheme *scheme;
     struct mg_error err;
 

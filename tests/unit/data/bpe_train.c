@@ -135,7 +135,7 @@ static void test_refused (void)
         { { 300, 1, "gpt2", byte, 1 }, "a", "special token \"x\" is the token of a byte" },
         { { 300, 1, "gpt2", stray, 1 }, "a", "special token 1 is no UTF-8" },
         { { 300, 1, "(", endoftext, 1 }, "a", "the regular expression is not supported" },
-        { { 300, 1, "[a&&b]", endoftext, 1 }, "a", "an intersection of classes" },
+        { { 300, 1, "[a&&]", endoftext, 1 }, "a", "an empty class or intersection" },
         { { 300, 1, "\xff", endoftext, 1 }, "a", "no UTF-8" },
         { { 300, 1, "gpt2", endoftext, 1 }, "", "no text to learn from" },
     };

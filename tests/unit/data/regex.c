@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "libcore/data/regex.h"
+#include "libcore/data/text_buffer.h"
 #include "tests/unit/data/support.h"
 
 /* The matches of a text, each in angle brackets. */
@@ -86,8 +87,14 @@ static void test_refused (void)
     static const struct {
         const char *pattern, *want;
     } cases[] = {
-        { "[a[bc]]", "a class inside a class at byte 2, \"[bc]]\"" },
-        { "[a&&b]", "an intersection of classes at byte 2" },
+        { "[a&&]", "an empty class or intersection at byte 4" },
+        { "[&&a]", "an intersection with nothing at byte 1" },
+        { "(?i)[a&&b]", "an intersection of classes under the option i at byte 6" },
+        { "(?i:[a[^b]])", "a negated class inside a class under the option i at byte 6" },
+        { "[a-[b]]", "a range without end at byte 2" },
+        { "[a-&&b]", "a range without end at byte 2" },
+        { "[a[b]", "a class without end at byte 0" },
+        { "[[[[[[[[[[[[[[[[[a]]]]]]]]]]]]]]]]]", "too many classes inside one another" },
         { "a{2}+", "a repeat of a count at byte 1" },
         { "a{1,2}?", "a repeat of a count at byte 1" },
         { "a{,}", "a malformed count at byte 1, \"{,}\"" },
@@ -128,6 +135,89 @@ static void test_refused (void)
     regex_scratch_destroy (NULL);
 }
 
+/* Matches in a text of that many units; -1: not all were found. */
+static int count_in_units (const char *pattern, const char *unit, int units)
+{
+    struct regex *regex = regex_create (pattern, strlen (pattern), NULL);
+    struct regex_scratch *scratch = regex_scratch_create (NULL);
+    struct text_buffer text = { NULL, 0, 0 };
+    struct regex_walk walk = { 0 };
+    int rc, n = 0;
+
+    for (int i = 0; i < units; i++)
+        text_buffer_append (&text, unit, strlen (unit), NULL);
+    regex_scratch_start (scratch, text.size);
+    while ((rc = regex_next (regex, scratch, text.data, text.size, &walk, NULL)) > 0)
+        n++;
+    text_buffer_clear (&text);
+    regex_scratch_destroy (scratch);
+    regex_destroy (regex);
+    return rc < 0 ? -1 : n;
+}
+
+/* Each further unit has as many matches as the third, however many windows the text has. */
+static void test_windows (void)
+{
+    static const char *const patterns[] = { "\\w+|\\s+", "a.*?;|[^;]", "\\s+(?!\\S)|\\S+\\b",
+                                            "(?<=;)b|b$|[^b]+", "x\\z|\\d|d\xc3\xa9" };
+    static const char unit[] = "ab cd\xc3\xa9 e   f;b\n";
+    enum { UNITS = 2000 };
+
+    for (size_t i = 0; i < COUNT (patterns); i++) {
+        int two = count_in_units (patterns[i], unit, 2);
+        int three = count_in_units (patterns[i], unit, 3);
+
+        is_int (count_in_units (patterns[i], unit, UNITS), two + (UNITS - 2) * (three - two), "%s",
+                patterns[i]);
+    }
+}
+
+/* One match that is longer than any window. */
+static void test_long_match (void)
+{
+    struct regex *regex = regex_create ("a+b?", 4, NULL);
+    struct regex_scratch *scratch = regex_scratch_create (NULL);
+    struct regex_walk walk = { 0 };
+    enum { SIZE = 1 << 20 };
+    char *text = malloc (SIZE);
+
+    memset (text, 'a', SIZE);
+    text[SIZE - 1] = 'b';
+    regex_scratch_start (scratch, SIZE);
+    ok (regex_next (regex, scratch, text, SIZE, &walk, NULL) == 1 && walk.from == 0
+        && walk.to == SIZE, "a match of a megabyte");
+    free (text);
+    regex_scratch_destroy (scratch);
+    regex_destroy (regex);
+}
+
+/* Expressions that look through a line at each place: all steps of a text are counted. */
+static void test_budget (void)
+{
+    static const char *const patterns[] = { ".*?x.*?y.*?z|.", "[a-z]*[0-9]|.", "(?=.*z)x|.",
+                                            "(?:x|xx)+y|.", ".*?x.*?x.*?x.*?x.*?z|." };
+    enum { SIZE = 20000 };
+    char *text = malloc (SIZE);
+
+    memset (text, 'x', SIZE);
+    for (size_t i = 0; i < COUNT (patterns); i++) {
+        struct regex *regex = regex_create (patterns[i], strlen (patterns[i]), NULL);
+        struct regex_scratch *scratch = regex_scratch_create (NULL);
+        struct mg_error err = { .text = "" };
+        struct regex_walk walk = { 0 };
+        int rc;
+
+        regex_scratch_start (scratch, SIZE);
+        while ((rc = regex_next (regex, scratch, text, SIZE, &walk, &err)) > 0)
+            ;
+        ok (rc == -1 && errno == EIO && strstr (err.text, "too many steps"), "%s: %s",
+            patterns[i], err.text);
+        regex_scratch_destroy (scratch);
+        regex_destroy (regex);
+    }
+    free (text);
+}
+
 /* What takes too long is an error, not a wait without end. */
 static void test_steps (void)
 {
@@ -153,6 +243,9 @@ int main (void)
 {
     test_matches ();
     test_refused ();
+    test_windows ();
+    test_long_match ();
+    test_budget ();
     test_steps ();
     return done_testing ();
 }

@@ -278,16 +278,14 @@ static size_t plan (struct kernels *k, const struct operands *untouchable,
                     const struct call *call, struct mg_error *err)
 {
     struct kernels planning = *k;
-    size_t bytes;
+    struct kern_tape tape = { 0 };
 
-    if (!(planning.tape = kern_tape_create (false, err))
-        || call->run (&planning, untouchable, call, err) < 0)
+    planning.tape = &tape;
+    if (call->run (&planning, untouchable, call, err) < 0)
         bail_out ("%s: %s", call->name, err->text);
-    if (kern_tape_count (planning.tape) != 1)
-        bail_out ("%s: %zu calls", call->name, kern_tape_count (planning.tape));
-    bytes = kern_tape_scratch (planning.tape);
-    kern_tape_destroy (planning.tape);
-    return bytes;
+    if (tape.count != 1)
+        bail_out ("%s: %zu calls", call->name, tape.count);
+    return tape.scratch;
 }
 
 /* Exactly what was planned, at the end of an allocation, with a mark in front and behind. */

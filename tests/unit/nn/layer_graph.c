@@ -83,6 +83,8 @@ static int bwd (const struct pass *pass, const struct phase *phase, struct mg_er
 static const struct layer_op op = {
     .name = "planted",
     .flags = PHASE_CAPTURABLE,
+    .starts_fwd = NN_TP_SIDE,
+    .starts_bwd = NN_TP_SIDE,
     .operand = { { "x", false, OPERAND_READ, 0 }, { "y", false, OPERAND_WRITE, 0 },
                  { "weight", true, 0, OPERAND_ADD } },
     .fwd = fwd,
@@ -211,7 +213,7 @@ static void test_planted (void)
         ok (!r.open, "nothing is left of it");
         is_int (i % 2 ? layer_bwd (&r.pass, &err) : layer_fwd (&r.pass, &err), 0,
                 "and it runs without a graph");
-        ok (r.open == (i / 2 == NO_JOIN) && nn_join (&r.nn, &err) == 0 && !r.open,
+        ok (r.open == (i / 2 == NO_JOIN) && nn_await (&r.nn, NN_ALL_SIDES, &err) == 0 && !r.open,
             "with work that can be joined %s", err.text);
         teardown (&r);
     }

@@ -159,75 +159,78 @@ static void test_large (void)
     is_near (lr_at (&c, INT64_MAX), 1e-5, 0, "long after");
 }
 
+/* A schedule without another rate of the vocabulary. */
+#define ROW(...) { __VA_ARGS__, false, 0, 0 }
+
 static const struct {
     const char *what;
     struct lr_config c;
     bool good;
 } checks[] = {
-    { "all equal", { LR_LINEAR, 1, 1, 1, 0, 1, WD_LINEAR, 1, 1, 1, 0, 0 }, true },
-    { "zero rates", { LR_LINEAR, 0, 0, 0, 0, 1, WD_LINEAR, 0, 0, 1, 0, 0 }, true },
+    { "all equal", ROW (LR_LINEAR, 1, 1, 1, 0, 1, WD_LINEAR, 1, 1, 1, 0, 0), true },
+    { "zero rates", ROW (LR_LINEAR, 0, 0, 0, 0, 1, WD_LINEAR, 0, 0, 1, 0, 0), true },
     { "init = max",
-      { LR_COSINE, 1e-3, 1e-3, 0, 9, 10, WD_CONSTANT, 0, 0, 0, 0, 0 },
+      ROW (LR_COSINE, 1e-3, 1e-3, 0, 9, 10, WD_CONSTANT, 0, 0, 0, 0, 0),
       true },
     { "min > max",
-      { LR_LINEAR, 0, 1e-3, 2e-3, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 },
+      ROW (LR_LINEAR, 0, 1e-3, 2e-3, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0),
       false },
     { "min < 0",
-      { LR_LINEAR, 0, 1e-3, -1e-9, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 },
+      ROW (LR_LINEAR, 0, 1e-3, -1e-9, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0),
       false },
     { "init > max",
-      { LR_LINEAR, 2e-3, 1e-3, 0, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 },
+      ROW (LR_LINEAR, 2e-3, 1e-3, 0, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0),
       false },
     { "init < 0",
-      { LR_LINEAR, -1, 1e-3, 0, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 },
+      ROW (LR_LINEAR, -1, 1e-3, 0, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0),
       false },
-    { "max inf", { LR_LINEAR, 0, INFINITY, 0, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 }, false },
-    { "max nan", { LR_LINEAR, 0, NAN, 0, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 }, false },
-    { "min nan", { LR_LINEAR, 0, 1, NAN, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 }, false },
-    { "init nan", { LR_LINEAR, NAN, 1, 0, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 }, false },
-    { "decay 0", { LR_LINEAR, 0, 1, 0, 0, 0, WD_CONSTANT, 0, 0, 0, 0, 0 }, false },
-    { "warmup -1", { LR_LINEAR, 0, 1, 0, -1, 1, WD_CONSTANT, 0, 0, 0, 0, 0 }, false },
+    { "max inf", ROW (LR_LINEAR, 0, INFINITY, 0, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0), false },
+    { "max nan", ROW (LR_LINEAR, 0, NAN, 0, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0), false },
+    { "min nan", ROW (LR_LINEAR, 0, 1, NAN, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0), false },
+    { "init nan", ROW (LR_LINEAR, NAN, 1, 0, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0), false },
+    { "decay 0", ROW (LR_LINEAR, 0, 1, 0, 0, 0, WD_CONSTANT, 0, 0, 0, 0, 0), false },
+    { "warmup -1", ROW (LR_LINEAR, 0, 1, 0, -1, 1, WD_CONSTANT, 0, 0, 0, 0, 0), false },
     { "warmup = decay",
-      { LR_LINEAR, 0, 1, 0, 9, 9, WD_CONSTANT, 0, 0, 0, 0, 0 },
+      ROW (LR_LINEAR, 0, 1, 0, 9, 9, WD_CONSTANT, 0, 0, 0, 0, 0),
       false },
-    { "style -1", { -1, 0, 1, 0, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 }, false },
-    { "wsd style -1", { LR_WSD, 0, 1, 0, 0, 9, WD_CONSTANT, 0, 0, 0, -1, 1 }, false },
+    { "style -1", ROW (-1, 0, 1, 0, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0), false },
+    { "wsd style -1", ROW (LR_WSD, 0, 1, 0, 0, 9, WD_CONSTANT, 0, 0, 0, -1, 1), false },
     { "wsd style 4",
-      { LR_WSD, 0, 1, 0, 0, 9, WD_CONSTANT, 0, 0, 0, WSD_NUM_STYLES, 1 },
+      ROW (LR_WSD, 0, 1, 0, 0, 9, WD_CONSTANT, 0, 0, 0, WSD_NUM_STYLES, 1),
       false },
     { "wsd 0",
-      { LR_WSD, 0, 1, 0, 0, 9, WD_CONSTANT, 0, 0, 0, WSD_LINEAR, 0 },
+      ROW (LR_WSD, 0, 1, 0, 0, 9, WD_CONSTANT, 0, 0, 0, WSD_LINEAR, 0),
       false },
-    { "wsd 1", { LR_WSD, 0, 1, 0, 0, 9, WD_CONSTANT, 0, 0, 0, WSD_LINEAR, 1 }, true },
+    { "wsd 1", ROW (LR_WSD, 0, 1, 0, 0, 9, WD_CONSTANT, 0, 0, 0, WSD_LINEAR, 1), true },
     { "wsd 99",
-      { LR_WSD, 0, 1, 0, 0, 9, WD_CONSTANT, 0, 0, 0, WSD_LINEAR, 99 },
+      ROW (LR_WSD, 0, 1, 0, 0, 9, WD_CONSTANT, 0, 0, 0, WSD_LINEAR, 99),
       true },
-    { "not wsd", { LR_LINEAR, 0, 1, 0, 0, 9, WD_CONSTANT, 0, 0, 0, -1, 0 }, true },
+    { "not wsd", ROW (LR_LINEAR, 0, 1, 0, 0, 9, WD_CONSTANT, 0, 0, 0, -1, 0), true },
     { "warmup nan",
-      { LR_LINEAR, 0, 1, 0, NAN, 9, WD_CONSTANT, 0, 0, 0, 0, 0 },
+      ROW (LR_LINEAR, 0, 1, 0, NAN, 9, WD_CONSTANT, 0, 0, 0, 0, 0),
       false },
     { "warmup 8.9",
-      { LR_LINEAR, 0, 1, 0, 8.9, 9, WD_CONSTANT, 0, 0, 0, 0, 0 },
+      ROW (LR_LINEAR, 0, 1, 0, 8.9, 9, WD_CONSTANT, 0, 0, 0, 0, 0),
       true },
     { "style 5",
-      { LR_NUM_STYLES, 0, 1, 0, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0 },
+      ROW (LR_NUM_STYLES, 0, 1, 0, 0, 1, WD_CONSTANT, 0, 0, 0, 0, 0),
       false },
-    { "wd style -1", { LR_LINEAR, 0, 1, 0, 0, 1, -1, 0, 0, 0, 0, 0 }, false },
+    { "wd style -1", ROW (LR_LINEAR, 0, 1, 0, 0, 1, -1, 0, 0, 0, 0, 0), false },
     { "wd style 3",
-      { LR_LINEAR, 0, 1, 0, 0, 1, WD_NUM_STYLES, 0, 0, 1, 0, 0 },
+      ROW (LR_LINEAR, 0, 1, 0, 0, 1, WD_NUM_STYLES, 0, 0, 1, 0, 0),
       false },
-    { "wd < 0", { LR_LINEAR, 0, 1, 0, 0, 1, WD_CONSTANT, -1, -1, 0, 0, 0 }, false },
+    { "wd < 0", ROW (LR_LINEAR, 0, 1, 0, 0, 1, WD_CONSTANT, -1, -1, 0, 0, 0), false },
     { "wd falls",
-      { LR_LINEAR, 0, 1, 0, 0, 1, WD_LINEAR, 0.1, 0.01, 1, 0, 0 },
+      ROW (LR_LINEAR, 0, 1, 0, 0, 1, WD_LINEAR, 0.1, 0.01, 1, 0, 0),
       false },
-    { "wd nan", { LR_LINEAR, 0, 1, 0, 0, 1, WD_CONSTANT, NAN, NAN, 0, 0, 0 }, false },
+    { "wd nan", ROW (LR_LINEAR, 0, 1, 0, 0, 1, WD_CONSTANT, NAN, NAN, 0, 0, 0), false },
     { "wd inf",
-      { LR_LINEAR, 0, 1, 0, 0, 1, WD_CONSTANT, INFINITY, INFINITY, 0, 0, 0 },
+      ROW (LR_LINEAR, 0, 1, 0, 0, 1, WD_CONSTANT, INFINITY, INFINITY, 0, 0, 0),
       false },
     { "wd not constant",
-      { LR_LINEAR, 0, 1, 0, 0, 1, WD_CONSTANT, 0, 1, 1, 0, 0 },
+      ROW (LR_LINEAR, 0, 1, 0, 0, 1, WD_CONSTANT, 0, 1, 1, 0, 0),
       false },
-    { "wd_incr 0", { LR_LINEAR, 0, 1, 0, 0, 1, WD_LINEAR, 0, 1, 0, 0, 0 }, false },
+    { "wd_incr 0", ROW (LR_LINEAR, 0, 1, 0, 0, 1, WD_LINEAR, 0, 1, 0, 0, 0), false },
 };
 
 static void test_check (void)
@@ -420,6 +423,35 @@ static void test_resume (void)
     ok (lr_resume (&c, &other, LR_WANT_SAME, &err) == 0, "what is not used may differ");
 }
 
+/* The rate of the vocabulary: warm-up from the same first value, then down in the same time. */
+static void test_decoupled (void)
+{
+    struct lr_config c = { .style = LR_LINEAR, .init = 0.5, .max = 2, .min = 1, .warmup = 4,
+                           .decay = 12, .decoupled = true, .decoupled_max = 0.25 };
+    const double want[] = { 0.5, 0.4375, 0.375, 0.3125, 0.25, 0.21875, 0.1875 };
+    struct lr_config other = c, plain = c;
+    struct mg_error err = { "" };
+
+    plain.decoupled = false;
+    for (int64_t i = 0; i < 7; i++)
+        is_near (lr_decoupled_at (&c, i), want[i], 1e-15, "decoupled rate at %d", (int)i);
+    is_near (lr_decoupled_at (&c, 13), 0, 0, "after the decay");
+    ok (lr_at (&c, 5) == lr_at (&plain, 5) && lr_decoupled_at (&plain, 5) == lr_at (&plain, 5),
+        "the other rate is as without");
+    is_int (lr_check (&c, &err), 0, "a warm-up may begin above it %s", err.text);
+    other.decoupled_min = 0.5;
+    ok (lr_check (&other, &err) < 0 && strstr (err.text, "decoupled learning rate: from 0.25"),
+        "%s", err.text);
+    other.style = LR_CONSTANT;
+    is_int (lr_check (&other, &err), 0, "constant: its least value is not used");
+    ok (lr_resume (&plain, &c, LR_WANT_SAME, &err) < 0
+            && strcmp (err.text, "decoupled learning rate 2 (checkpoint: 0.25), least decoupled "
+                                 "learning rate 1 (checkpoint: 0)") == 0, "%s", err.text);
+    ok (lr_resume (&plain, &c, LR_PREFER_SAVED, &err) == 0 && plain.decoupled
+            && plain.decoupled_max == 0.25, "the checkpoint's");
+    ok (lr_resume (&c, &plain, LR_WANT_SAME, &err) == 0, "the same");
+}
+
 static void test_reference (void)
 {
     json_error_t json_error;
@@ -445,6 +477,7 @@ int main (void)
     test_wd ();
     test_large ();
     test_resume ();
+    test_decoupled ();
     test_check ();
     test_names ();
     test_reference ();

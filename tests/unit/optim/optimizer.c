@@ -23,10 +23,10 @@ struct fixture {
 static const struct {
     int64_t numel;
     int order;
-    bool decay, shared_copy;
+    bool decay, qk_norm, vocabulary, shared_copy;
 } rows[NUM_PARAMS] = {
-    { 7, 2, true, false }, { 1, 0, false, false }, { MAX, 1, true, false },
-    { 5, 0, true, true },
+    { 7, 2, true, false, true, false }, { 1, 0, false, true, false, false },
+    { MAX, 1, true, false, false, false }, { 5, 0, true, false, false, true },
 };
 
 static float value (int seed, size_t param, int64_t i)
@@ -55,7 +55,8 @@ static void create (struct fixture *f, const struct stack_config *config)
     for (int i = 0; i < NUM_PARAMS; i++)
         f->params[i] = (struct param){ .dtype = MG_FLOAT32, .ndims = 1,
                                        .numel = rows[i].numel, .order = rows[i].order,
-                                       .decay = rows[i].decay,
+                                       .decay = rows[i].decay, .qk_norm = rows[i].qk_norm,
+                                       .vocabulary = rows[i].vocabulary,
                                        .shared_copy = rows[i].shared_copy };
     geometry_init (&job.geometry);
     if (!(f->job = job_create (&job, &err))
@@ -64,11 +65,18 @@ static void create (struct fixture *f, const struct stack_config *config)
     stack_create (&f->stack, config, f->job, f->stream, f->params, NUM_PARAMS, 3);
 }
 
+/* With 'marked', parameters get what they are marked for: weight decay, the vocabulary's rate. */
+static void setup_marked (struct fixture *f, double clip, bool marked)
+{
+    struct stack_config config = make_config (clip);
+
+    config.optimizer.decay_qk_norm = marked;
+    create (f, &config);
+}
+
 static void setup (struct fixture *f, double clip)
 {
-    const struct stack_config config = make_config (clip);
-
-    create (f, &config);
+    setup_marked (f, clip, false);
 }
 
 static void teardown (struct fixture *f)
@@ -112,27 +120,28 @@ static double plain_norm (int seed)
     return sqrt (sum);
 }
 
-/* Three steps; 'clip' as given, 0 for none. */
-static void test_steps (double clip)
+/* Three steps; 'clip' as given, 0 for none; with 'marked' as setup_marked(). */
+static void test_steps (double clip, bool marked)
 {
     static double w[NUM_PARAMS][MAX], m[NUM_PARAMS][MAX], v[NUM_PARAMS][MAX];
     struct fixture f;
     struct mg_error err = { "" };
-    double worst = 0;
+    double worst = 0, squares = 0, norm;
 
-    setup (&f, clip);
+    setup_marked (&f, clip, marked);
     memset (m, 0, sizeof (m));
     memset (v, 0, sizeof (v));
     for (size_t p = 0; p < NUM_PARAMS; p++)
         for (int64_t i = 0; i < rows[p].numel; i++)
             ((float *)f.params[p].data)[i] = (float)(w[p][i] = value (99, p, i));
     for (int step = 1; step <= 3; step++) {
-        double norm = -1, scale = 1;
+        double scale = 1;
 
         set_gradients (&f, step);
         if (optimizer_reduce_grads (f.stack.optimizer, &err) < 0
             || optimizer_grad_norm (f.stack.optimizer, NULL, 0, &norm, &err) < 0
-            || optimizer_step (f.stack.optimizer, lr, decay, norm, &err) < 0)
+            || (marked ? optimizer_step_decoupled (f.stack.optimizer, lr, 3 * lr, decay, norm, &err)
+                       : optimizer_step (f.stack.optimizer, lr, decay, norm, &err)) < 0)
             bail_out ("%s", err.text);
         is_near (norm / plain_norm (step), 1, 1e-12, "norm %g, the copy not counted", norm);
         if (step == 2) { /* there and back by powers of two, which is exact */
@@ -144,13 +153,16 @@ static void test_steps (double clip)
         if (clip > 0 && clip / (norm + 1e-6) < 1)
             scale = clip / (norm + 1e-6);
         for (size_t p = 0; p < NUM_PARAMS; p++) {
+            const double rate = marked && rows[p].vocabulary ? 3 * lr : lr;
+            const bool decays = rows[p].decay || (marked && rows[p].qk_norm);
+
             for (int64_t i = 0; i < rows[p].numel; i++) {
                 double g = value (step, p, i) * scale;
 
                 m[p][i] = 0.8 * m[p][i] + 0.2 * g;
                 v[p][i] = 0.95 * v[p][i] + 0.05 * g * g;
-                w[p][i] *= rows[p].decay ? 1 - lr * decay : 1;
-                w[p][i] -= lr * m[p][i] / (1 - pow (0.8, step))
+                w[p][i] *= decays ? 1 - rate * decay : 1;
+                w[p][i] -= rate * m[p][i] / (1 - pow (0.8, step))
                            / (sqrt (v[p][i] / (1 - pow (0.95, step))) + 1e-6);
                 worst = fmax (worst, fabs (w[p][i] - ((float *)f.params[p].data)[i]));
                 worst = fmax (worst, fabs (m[p][i] - value_of (&f, p, OPTIMIZER_EXP_AVG)[i]));
@@ -158,6 +170,13 @@ static void test_steps (double clip)
             }
         }
     }
+    for (size_t p = 0; p < NUM_PARAMS; p++) {
+        for (int64_t i = 0; !rows[p].shared_copy && i < rows[p].numel; i++)
+            squares += (double)((float *)f.params[p].data)[i] * ((float *)f.params[p].data)[i];
+    }
+    if (optimizer_param_norm (f.stack.optimizer, &norm, &err) < 0)
+        bail_out ("%s", err.text);
+    is_near (norm / sqrt (squares), 1, 1e-14, "norm %g of the parameters, not of the copy", norm);
     ok (worst < 1e-6, "clip %g: weights and moments within %.1e", clip, worst);
     is_int (optimizer_steps (f.stack.optimizer), 3, "three steps");
     teardown (&f);
@@ -283,9 +302,9 @@ static void test_memory (void)
 
 int main (void)
 {
-    test_steps (0);
-    test_steps (0.5);
-    test_steps (1e6);
+    test_steps (0, false);
+    test_steps (0.5, false);
+    test_steps (1e6, true);
     test_extra ();
     test_values ();
     test_snapshot ();

@@ -124,7 +124,7 @@ static void test_values (enum mg_dtype dtype, struct types types, double toleran
     struct mg_error err = { "" };
     float *x = calloc (MAX, 4), *y = calloc (MAX, 4);
     int differ = 0, parts = 0;
-    double worst = 0;
+    double worst = 0, squares = 0, norm = -1;
 
     setup (&a, dtype, types);
     setup (&b, dtype, types);
@@ -138,6 +138,8 @@ static void test_values (enum mg_dtype dtype, struct types types, double toleran
             for (int64_t i = 0; i < n; i++) {
                 double want = fabsf (value (v, p, i)) + 0.01f;
 
+                squares += v == 0 ? (double)x[i] * x[i] : 0;
+
                 worst = fmax (worst, fabs (x[i] - want) / want);
             }
             optimizer_write (b.stack.optimizer, r, values[v], x, &err);
@@ -147,6 +149,9 @@ static void test_values (enum mg_dtype dtype, struct types types, double toleran
             parts += memcmp (x + third, y, (size_t)(n - third) * 4) != 0;
         }
     }
+    optimizer_param_norm (a.stack.optimizer, &norm, &err);
+    is_near (norm / sqrt (squares), 1, 1e-12, "%s: the norm of the main parameters, %g", what,
+             norm);
     is_int (differ, 0, "%s: what was read is written as it is", what);
     is_int (parts, 0, "%s: and read in parts", what);
     ok (worst <= tolerance, "%s: to %.2g of what was written", what, worst);

@@ -154,6 +154,40 @@ static void test_long_address (void)
     grid_destroy (grid);
 }
 
+/* What the user keeps, and what an srun inside a task does not take along. */
+static void test_kept (void)
+{
+    static const char *const kept[] = { "MASTER_ADDR", "MASTER_PORT",
+                                        "CUDA_DEVICE_MAX_CONNECTIONS" };
+    int count = 0, handed_on = 0;
+
+    for (int i = 0; i < CONTRACT_NUM_VARS; i++) {
+        count += contract_vars[i].keep;
+        handed_on += contract_vars[i].hand_on;
+    }
+    for (size_t i = 0; i < COUNT (kept); i++)
+        ok (find (kept[i])->keep, "a %s of the user's stays", kept[i]);
+    is_int (count, COUNT (kept), "nothing else does");
+    ok (handed_on == 1 && find ("CUDA_DEVICE_MAX_CONNECTIONS")->hand_on,
+        "no place of a task is handed on, nor the address of its rank 0");
+}
+
+static void test_loopback (void)
+{
+    static const struct {
+        const char *addr;
+        int want;
+    } cases[] = {
+        { "localhost", 1 }, { "LocalHost", 1 }, { "127.0.0.1", 1 }, { "127.9.9.9", 1 },
+        { "::1", 1 },       { "", 0 },          { "n0", 0 },        { "localhost.example.org", 0 },
+        { "10.127.0.1", 0 }, { "::11", 0 },     { "1277", 0 },
+    };
+
+    for (size_t i = 0; i < COUNT (cases); i++)
+        is_int (contract_is_loopback (cases[i].addr), cases[i].want, "loopback: \"%s\"",
+                cases[i].addr);
+}
+
 static void test_port (void)
 {
     int same = 0, seen = 0;
@@ -187,6 +221,8 @@ int main (void)
     test_values ();
     test_variants ();
     test_long_address ();
+    test_kept ();
+    test_loopback ();
     test_port ();
     return done_testing ();
 }

@@ -51,6 +51,13 @@ static const struct {
     { { "--enable-cuda-graph" }, GRAPHS_LAYERS, B (ATTN) | B (MLP), 3 },
     { { "--external-cuda-graph" }, GRAPHS_LAYERS, B (ATTN) | B (MLP), 3 },
     { { "--cuda-graph-impl=full_iteration" }, GRAPHS_ITERATION, 0, 3 },
+    { { "--cuda-graph-impl=full_iteration", "--optimizer-cuda-graph",
+        "--inference-cuda-graph-scope=block", "--cuda-graph-use-single-mempool" },
+      GRAPHS_ITERATION, 0, 3 },
+    { { "--cuda-graph-impl=local", "--cuda-graph-modules", "[attn", "mlp]" }, GRAPHS_LAYERS,
+      B (ATTN) | B (MLP), 3 },
+    { { "--cuda-graph-impl=local", "--cuda-graph-modules", "[attn mlp]" }, GRAPHS_LAYERS,
+      B (ATTN) | B (MLP), 3 },
     { { "--cuda-graph-scope=full_iteration" }, GRAPHS_ITERATION, 0, 3 },
     { { "--cuda-graph-impl=full_iteration", FULL }, GRAPHS_ITERATION, 0, 3 },
     { { "--cuda-graph-impl=full_iteration", "--check-for-nan-in-loss-and-grad" },
@@ -131,9 +138,6 @@ static const struct {
     { { "--cuda-graph-impl=full_iteration", "--step-batch-size-schedule=0:2 1K:4" },
       "step-batch-size-schedule of several sizes" },
     { { "--cuda-graph-impl=full_iteration", "--cuda-graph-modules=attn" }, "captures all of them" },
-    { { "--optimizer-cuda-graph" }, "an update reads its learning rate from the host" },
-    { { "--inference-cuda-graph-scope=block" }, "nothing is generated" },
-    { { "--cuda-graph-use-single-mempool" }, "the memory of captured passes is planned" },
 };
 
 static void test_refused (void)

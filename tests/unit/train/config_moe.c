@@ -56,9 +56,8 @@ static const struct {
     { { "--moe-router-score-function=relu" },
       "--moe-router-score-function \"relu\": want softmax, sigmoid or sqrtsoftplus" },
     { { "--moe-router-dtype=bf16" }, "--moe-router-dtype \"bf16\": want fp32 or fp64" },
-    { { "--moe-token-dispatcher-type=flex" }, "DeepEP, HybridEP and NCCL EP are libraries for" },
     { { "--moe-token-dispatcher-type=pigeon" },
-      "--moe-token-dispatcher-type \"pigeon\": want allgather or alltoall" },
+      "--moe-token-dispatcher-type \"pigeon\": want allgather, alltoall or flex" },
     { { "--moe-token-drop-policy=last" }, "\"last\": want probs or position" },
     { { "--moe-expert-capacity-factor=0" }, "--moe-expert-capacity-factor 0 drops every token" },
     { { "--moe-layer-freq=[1,0]" }, "--moe-layer-freq \"[1,0]\" is of 2 layers, the model has 4" },
@@ -192,6 +191,8 @@ static void test_experts (void)
             && m->ffn_hidden_size == 12 && m->shared_ffn == 16 && m->shared_gate
             && m->shared_overlap && m->latent == 10 && m->dispatch == MOE_ALL_TO_ALL,
         "sizes, shared experts, dispatch");
+    ok (MAKE (c, "--moe-token-dispatcher-type=flex") == 0 && m->dispatch == MOE_ALL_TO_ALL
+            && train_dispatcher_note (&args), "flex is alltoall");
     ok (MAKE (c, "--moe-apply-probs-on-input", "--moe-router-topk=1") == 0 && m->probs_on_input,
         "probabilities on the input");
     ok (MAKE (c, "--moe-expert-capacity-factor=1.5", "--moe-pad-expert-input-to-capacity",

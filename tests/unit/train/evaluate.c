@@ -53,6 +53,72 @@ static void test_samples (void)
     }
 }
 
+/* A first iteration with a validation takes validations away, as Megatron-LM counts them. */
+static void test_start (void)
+{
+    static const struct {
+        int64_t start, samples;
+    } cases[] = { { 0, 11 }, { 1, 11 }, { 9, 11 }, { 10, 10 }, { 35, 8 }, { 100, 1 }, { 999, 1 } };
+
+    for (size_t i = 0; i < sizeof (cases) / sizeof (cases[0]); i++) {
+        struct evaluation_config config = make (10, 1, false);
+
+        config.start = cases[i].start;
+        is_int (evaluate_samples (&config, SPLIT_VALID, 100, 1, NULL), cases[i].samples,
+                "from iteration %d on", (int)cases[i].start);
+        is_int (evaluate_samples (&config, SPLIT_TEST, 100, 1, NULL), 1, "but one test");
+    }
+}
+
+/* Arguments of one row each, with validation data "a b" unless 'data' is something else. */
+static void test_sets (void)
+{
+    static char a[] = "a", b[] = "b", quoted[] = "x\"y", long_name[100];
+    static char *more[] = { b }, *numbers[] = { b };
+    static char one[] = "1";
+    const struct train_list two = { a, more, 2 }, weighted = { one, numbers, 2 };
+    const struct train_list single = { a, NULL, 1 }, bad = { quoted, more, 2 };
+    const struct train_list too_long = { long_name, more, 2 }, none = { NULL, NULL, 0 };
+    const struct {
+        bool full, several;
+        const struct train_list *names, *data;
+        const char *text; /* NULL: good */
+    } cases[] = {
+        { true, false, &none, &two, NULL },
+        { true, true, &none, &two, NULL },
+        { true, true, &two, &two, NULL },
+        { true, true, &single, &single, NULL },
+        { true, true, &two, &none, NULL },
+        { false, true, &none, &two, "--multiple-validation-sets wants --full-validation" },
+        { true, false, &two, &two, "--validation-set-names wants --multiple-validation-sets" },
+        { true, true, &single, &two, "has 1 name, but there are 2 validation sets" },
+        { true, true, &two, &single, "has 2 names, but there is 1 validation set" },
+        { true, true, &bad, &two, "--validation-set-names: \"x\"y\" is no name" },
+        { true, true, &too_long, &two, "is no name, want up to 63 bytes" },
+        { true, true, &none, &weighted, "want --valid-data-path without weights" },
+        { true, false, &none, &weighted, "want --valid-data-path without weights" },
+        { false, false, &none, &weighted, NULL },
+    };
+
+    memset (long_name, 'n', sizeof (long_name) - 1);
+    for (size_t i = 0; i < sizeof (cases) / sizeof (cases[0]); i++) {
+        struct evaluation_config config = make (TRAIN_UNSET, TRAIN_UNSET, false);
+        struct data_config data = { .part[SPLIT_VALID] = *cases[i].data };
+        struct mg_error err = { "" };
+        int rc;
+
+        config.full = cases[i].full;
+        config.several = cases[i].several;
+        config.names = *cases[i].names;
+        rc = evaluate_check (&config, &data, &err);
+        if (cases[i].text)
+            ok (rc == -1 && errno == EINVAL && strstr (err.text, cases[i].text), "case %zu: %s",
+                i, err.text);
+        else
+            ok (rc == 0, "case %zu is good%s", i, err.text);
+    }
+}
+
 static void test_overflow (void)
 {
     const struct evaluation_config config = make (1, INT64_C (1000000000000000), false);
@@ -107,7 +173,9 @@ static void test_check (void)
 int main (void)
 {
     test_samples ();
+    test_start ();
     test_overflow ();
+    test_sets ();
     test_check ();
     return done_testing ();
 }

@@ -135,6 +135,28 @@ static void test_bad (void)
     input_clear (&in);
 }
 
+/* Behind the limit come blanks, which are no bad samples. */
+static void test_limit (void)
+{
+    struct input in;
+    struct mg_error err = { "" };
+    struct buffers buf = { { 0 }, { 0 }, { 0 }, { 0 } };
+    struct nn_inputs batch = batch_of (&buf);
+    bool right = true;
+
+    if (input_init (&in, &source, &(struct input_place){ 0, 1, 0, 1 }, MBS, VOCAB, &err) < 0)
+        bail_out ("%s", err.text);
+    in.limit = 21;
+    input_start (&in, 20);
+    is_int (input_fetch (&in, 0, true, &batch, &err), 0, "the last sample, and one behind it");
+    for (int s = 0; s < SEQ; s++)
+        right = right && buf.token[s * MBS] == 100 + s && buf.mask[s * MBS] == 1 + (float)s
+                && buf.token[s * MBS + 1] == 0 && buf.label[s * MBS + 1] == 0
+                && buf.mask[s * MBS + 1] == 0;
+    ok (right && !in.bad, "is a blank");
+    input_clear (&in);
+}
+
 /* Parts of later positions, with zeros at the end, of each of 1 and 2 context-parallel ranks. */
 static void test_depths (void)
 {
@@ -254,6 +276,7 @@ int main (void)
     test_context ();
     test_layouts ();
     test_bad ();
+    test_limit ();
     test_depths ();
     return done_testing ();
 }

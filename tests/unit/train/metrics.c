@@ -11,9 +11,11 @@
 static const struct metrics metrics = {
     .iteration = 7, .train_iters = 1000, .consumed_samples = 112, .global_batch_size = 16,
     .lm_loss = 5.12345678949, .lm_loss_tokens = 1.0 / 3, .grad_norm = 2.71828,
-    .num_zeros = -1,
-    .learning_rate = 1.5e-4, .weight_decay = 0.01, .milliseconds = 12.345,
+    .num_zeros = -1, .params_norm = -1,
+    .learning_rate = 1.5e-4, .learning_rate_used = 1.25e-4, .weight_decay = 0.01,
+    .milliseconds = 12.345,
     .rate = { 20736.25, 0.125 }, .mean_milliseconds = 23.456, .mean_lm_loss = 5.5,
+    .num_updates = 1,
     .mean = { 10913.73, 0.0654321 }, .loss_scale = 1,
 };
 
@@ -44,8 +46,18 @@ static void test_print (void)
     f = open_memstream (&text, &size);
     metrics_print (f, &skipped, false);
     fclose (f);
-    ok (strstr (text, " | loss scale: 4294967296.0 | number of skipped iterations:   3 | "),
+    ok (strstr (text, " | lm loss: 5.500000E+00 | loss scale: 4294967296.0 | number of skipped "
+                      "iterations:   3 | "),
         "of a skipped iteration, without a norm");
+    free (text);
+    skipped.num_updates = 0;
+    skipped.params_norm = 7.0625;
+    f = open_memstream (&text, &size);
+    metrics_print (f, &skipped, false);
+    fclose (f);
+    ok (strstr (text, " | global batch size:    16 | loss scale: 4294967296.0 | params norm: "
+                      "7.062 | number"),
+        "without a loss where all were skipped");
     free (text);
 }
 
@@ -79,6 +91,7 @@ static void test_json (void)
     m.lm_loss = NAN;
     m.grad_norm = INFINITY;
     m.num_zeros = 12345678901;
+    m.params_norm = 12.5;
     m.loss_scale = 65536;
     m.skipped = true;
     is_int (metrics_write_json (f, "f", &m, &err), 0, "written");
@@ -87,13 +100,14 @@ static void test_json (void)
             "{\"iteration\": 7, \"consumed samples\": 112, \"global batch size\": 16, "
             "\"lm loss\": 5.12345679, \"lm loss tokens\": 0.333333333, \"grad norm\": 2.71828, "
             "\"loss scale\": 1, \"skipped\": false, "
-            "\"learning rate\": 0.00015, \"weight decay\": 0.01, "
+            "\"learning rate\": 0.00015, \"learning rate used\": 0.000125, \"weight decay\": 0.01, "
             "\"elapsed time per iteration (ms)\": 12.345, \"tokens per second\": 20736.25, "
             "\"throughput per GPU (TFLOP/s/GPU)\": 0.125}\n"
             "{\"iteration\": 7, \"consumed samples\": 112, \"global batch size\": 16, "
             "\"lm loss\": null, \"lm loss tokens\": 0.333333333, \"grad norm\": null, "
-            "\"num zeros\": 12345678901, \"loss scale\": 65536, \"skipped\": true, "
-            "\"learning rate\": 0.00015, \"weight decay\": 0.01, "
+            "\"num zeros\": 12345678901, \"params norm\": 12.5, \"loss scale\": 65536, "
+            "\"skipped\": true, "
+            "\"learning rate\": 0.00015, \"learning rate used\": 0.000125, \"weight decay\": 0.01, "
             "\"elapsed time per iteration (ms)\": 12.345, \"tokens per second\": 20736.25, "
             "\"throughput per GPU (TFLOP/s/GPU)\": 0.125}\n",
             "a line each, what is no number is null");

@@ -103,7 +103,8 @@ static const struct {
         "--mscale-all-dim=0.3", "--rotary-base=500" }, "multi-latent-attention" },
     { { "--multi-latent-attention", "--rope-type=rope", "--rotary-scaling-factor=2",
         "--mscale-all-dim=1", "--position-embedding-type=rope" }, "multi-latent-attention" },
-    { { "--hidden-dropout=0", "--attention-dropout=0.3", "--init-method-std=1" }, NULL },
+    { { "--hidden-dropout=0", "--attention-dropout=0.3", "--init-method-std=1",
+        "--embedding-init-method-std=0.5" }, NULL },
     { { "--num-experts=8" }, "num-experts" },
     { { "--num-experts=8", "--moe-layer-freq=([0]+[1]*3)", "--disable-bias-linear",
         "--moe-shared-expert-intermediate-size=24", "--moe-shared-expert-gate",
@@ -160,6 +161,7 @@ static void test_models (void)
         is_int (model_notes_config (&notes, &back, &err), 0, "read %s", err.text);
         name = model_notes_difference (&c, &back);
         ok (!name && back.hidden_dropout == c.hidden_dropout && back.init_std == c.init_std
+                && back.embedding_init_std == c.embedding_init_std
                 && same_balance (&back.moe, &c.moe)
                 && back.mtp_scaling_factor == c.mtp_scaling_factor
                 && back.mtp_repeated == c.mtp_repeated && back.mtp_detached == c.mtp_detached

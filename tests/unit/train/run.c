@@ -43,7 +43,7 @@ void run_create (struct run *r, const char *const *more)
         || run_config_lr (c, r->batches, &r->progress.lr, &err) < 0)
         bail_out ("%s", err.text);
     r->accord = (struct accord){ .job = r->job, .out = r->out };
-    use = (struct report_use){ &c->report, r->job, r->out, &r->memory };
+    use = (struct report_use){ &c->report, r->job, &r->accord, &r->memory };
     if (train_build (p, c, r->job, r->batches, 0, &r->memory, &err) < 0
         || train_bind (p, &err) < 0 || main_params_take (p->main, &err) < 0
         || !(r->state = state_create (p->model, p->buffers, p->main, p->optimizer, r->job, &err))

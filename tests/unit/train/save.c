@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "libcore/train/save.h"
 #include "tests/tap/tap.h"
@@ -75,7 +76,7 @@ static int resume (const char *const *more, int64_t iteration, bool saved, const
 
 static void test_resume (const char *dir)
 {
-    char load[300], save[300], empty[300], pretrained[300];
+    char load[300], save[300], fresh[300], empty[300], pretrained[300];
     const char *const go_on[] = { argument (load, sizeof (load), "load", dir), "--bf16", NULL };
     const char *const same[] = { load, argument (save, sizeof (save), "save", dir), NULL };
     const char *const step[] = { load, "--ckpt-step=2", NULL };
@@ -85,7 +86,13 @@ static void test_resume (const char *dir)
     const char *const strict[] = { save, empty, "--exit-on-missing-checkpoint", NULL };
     const char *const other[] = { empty, argument (pretrained, sizeof (pretrained),
                                                    "pretrained-checkpoint", dir), NULL };
+    const char *const begun[] = { argument (fresh, sizeof (fresh), "load", scratch_path ("fresh")),
+                                  save, NULL };
+    const char *const unsaved[] = { fresh, NULL };
     const char *const nothing[] = { NULL };
+
+    if (mkdir (scratch_path ("fresh"), 0777) < 0)
+        bail_out ("no directory: %s", strerror (errno));
 
     is_int (resume (go_on, 3, false, "going on from iteration 3"), 1, "a run goes on");
     is_int (resume (same, 3, true, "going on from iteration 3"), 1, "where it is saved");
@@ -95,6 +102,10 @@ static void test_resume (const char *dir)
     is_int (resume (strict, 0, false, "there is no checkpoint"), -1, "and where it must be");
     is_int (resume (other, 0, false, "beginning with the weights of iteration 3"), 0,
             "another checkpoint in its place");
+    is_int (resume (begun, 0, false, "fresh: starting from the beginning"), 0,
+            "an empty directory is a beginning");
+    is_int (resume (unsaved, 0, false, "there is no checkpoint in this directory"), -1,
+            "but not where nothing is saved");
     is_int (resume (nothing, 0, false, ""), 0, "nothing is loaded");
 }
 

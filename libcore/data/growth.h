@@ -1,0 +1,19 @@
+/* growth - how large a text may become by the steps of a tokenizer.json
+ *
+ * A few replacements that each put 64 bytes for one make gigabytes of one byte.  No text that is in
+ * use comes near the limit: Unicode's normal forms make at most 18 characters of one.
+ */
+#ifndef LIBCORE_DATA_GROWTH_H
+#define LIBCORE_DATA_GROWTH_H
+
+#include <stddef.h>
+
+enum { GROWTH_FACTOR = 64, GROWTH_FREE = 4096 };
+
+/* The most bytes that a text of 'size' bytes may become. */
+static inline size_t growth_max (size_t size)
+{
+    return GROWTH_FREE + GROWTH_FACTOR * size;
+}
+
+#endif /* LIBCORE_DATA_GROWTH_H */

@@ -1,0 +1,200 @@
+/* Work that phases leave on side streams is awaited in time: planted mistakes of each kind are
+ * found in the specifications of a GPT, and while a layer runs.
+ */
+
+#include <errno.h>
+#include <string.h>
+
+#include "libcore/nn/gpt.h"
+#include "libcore/nn/moe_ops.h"
+#include "libcore/nn/ops.h"
+#include "tests/tap/tap.h"
+
+static const struct nn_shape shape = { .batch = 2, .seq = 6, .tokens = 12, .whole_seq = 6,
+                                       .rows = 6 };
+
+/* Rank 1 of 2: of dense layers, or of layers with experts and shared experts that run while tokens
+ * are on their way.
+ */
+static struct nn rank (bool experts)
+{
+    struct nn nn = {
+        .config = { .num_layers = 3, .hidden_size = 24, .ffn_hidden_size = 40, .num_heads = 4,
+                    .kv_channels = 5, .seq_length = 6, .max_positions = 7, .vocab_size = 11,
+                    .padded_vocab_size = 12, .init_std = 0.02, .no_linear_bias = experts },
+        .tp_size = 2, .tp_rank = 1, .cp_size = 1,
+        .experts = { .ep_size = 1, .etp_size = 1 },
+    };
+
+    if (experts) {
+        nn.config.moe = (struct model_moe){ .experts = 4, .ffn_hidden_size = 12, .topk = 2,
+                                            .score = KERN_SIGMOID, .dispatch = MOE_ALL_TO_ALL,
+                                            .rank_capacity_factor = 1, .shared_ffn = 10,
+                                            .shared_overlap = true };
+        nn.experts.ep_size = 2;
+        nn.experts.ep_rank = 1;
+        nn.experts.stride_ep = nn.experts.stride_etp = 1;
+    }
+    nn_set_sizes (&nn);
+    nn_set_rows (&nn, &shape);
+    return nn;
+}
+
+static struct layer_spec whole (enum gpt_layer which)
+{
+    const struct nn nn = rank (which == GPT_EXPERTS);
+    struct layer_spec spec;
+    struct mg_error err = { "" };
+
+    ok (gpt_spec (which, &nn, &shape, &spec, &err) == 0, "specification %d is whole %s", which,
+        err.text);
+    return spec;
+}
+
+static struct phase *phase_of (struct layer_spec *spec, const char *name)
+{
+    for (int i = 0; i < spec->num_phases; i++) {
+        if (strcmp (spec->phase[i].name, name) == 0)
+            return &spec->phase[i];
+    }
+    bail_out ("no phase %s", name);
+    return NULL;
+}
+
+static void refused (struct layer_spec *spec, const char *text)
+{
+    struct mg_error err = { "" };
+
+    errno = 0;
+    ok (layer_spec_check (spec, &err) == -1 && errno == EINVAL, "refused");
+    is_str (err.text, text, "and told why");
+}
+
+/* Sums on the tensor-parallel stream, backward. */
+static void test_dense (void)
+{
+    const struct layer_spec good = whole (GPT_LAYER);
+    struct layer_op deaf = op_norm, busy = op_linear_row, idle = op_norm;
+    struct layer_spec spec = good;
+
+    deaf.awaits_bwd = 0;
+    busy.starts_bwd = NN_TP_SIDE;
+    busy.operand[ROW_DX].bwd |= OPERAND_ASIDE;
+    idle.bwd = NULL;
+    phase_of (&spec, "pre_mlp_layernorm")->op = &deaf;
+    refused (&spec, "layer: pre_mlp_layernorm uses backward norm before a phase awaits "
+                    "linear_fc1");
+    spec = good;
+    phase_of (&spec, "input_layernorm")->op = &deaf;
+    phase_of (&spec, "input_layernorm")->operand[NORM_DY] = LAYER_NONE;
+    refused (&spec, "layer: no phase awaits linear_qkv, backward");
+    spec = good;
+    phase_of (&spec, "input_layernorm")->op = &idle; /* awaits, though it runs nothing */
+    ok (layer_spec_check (&spec, NULL) == 0, "a phase without a backward half may await");
+    spec = good;
+    phase_of (&spec, "pre_mlp_layernorm")->op = &deaf;
+    phase_of (&spec, "pre_mlp_layernorm")->operand[NORM_DY] = LAYER_NONE;
+    phase_of (&spec, "linear_proj")->op = &busy;
+    refused (&spec, "layer: linear_proj leaves work on the tensor-parallel stream before a phase "
+                    "awaits linear_fc1");
+    spec = good;
+    phase_of (&spec, "linear_proj")->op = &busy;
+    refused (&spec, "layer: core_attention uses backward context before a phase awaits "
+                    "linear_proj");
+    busy.operand[ROW_DX].bwd &= ~(unsigned)OPERAND_ASIDE;
+    refused (&spec, "layer: linear_proj leaves work on the tensor-parallel stream that uses no "
+                    "operand");
+}
+
+/* Tokens on their way to the experts and gradients on their way back, beside shared experts. */
+static void test_experts (void)
+{
+    const struct layer_spec good = whole (GPT_EXPERTS);
+    struct layer_op early = op_moe_sort, deaf = op_moe_dispatch, hasty = op_linear_row;
+    struct layer_spec spec = good;
+    struct phase *fc2 = phase_of (&spec, "shared_fc2");
+    int sent = phase_of (&spec, "dispatch")->operand[MOE_SENT], more = LAYER_MAX_OPERANDS - 1;
+
+    early.awaits_fwd = 0;
+    deaf.awaits_bwd = 0;
+    phase_of (&spec, "sort")->op = &early;
+    refused (&spec, "layer: sort uses forward moe_received before a phase awaits dispatch");
+    spec = good;
+    phase_of (&spec, "dispatch")->op = &deaf;
+    refused (&spec, "layer: permute uses backward moe_sent before a phase awaits sort");
+    /* dispatch reads the sender's rows: a phase beside it may read them too, but not write them */
+    spec = good;
+    hasty.operand[more] = (struct layer_operand){ "more", false, OPERAND_READ, 0 };
+    fc2->op = &hasty;
+    fc2->operand[more] = sent;
+    ok (layer_spec_check (&spec, NULL) == 0, "two phases read rows at a time");
+    hasty.operand[more].fwd = OPERAND_SCRATCH;
+    refused (&spec, "layer: shared_fc2 uses forward moe_sent before a phase awaits dispatch");
+    spec = good;
+    early.starts_bwd = NN_CP_SIDE; /* not the stream that dispatch awaits */
+    early.awaits_fwd = NN_EP_SIDE;
+    phase_of (&spec, "sort")->op = &early;
+    refused (&spec, "layer: permute uses backward moe_sent before a phase awaits sort");
+}
+
+/* Forward halves that run again are passes of their own. */
+static void test_again (void)
+{
+    struct layer_spec spec = whole (GPT_EXPERTS);
+    struct layer_op lost = op_moe_sort;
+    struct mg_error err = { "" };
+
+    ok (layer_spec_recompute (&spec, RECOMPUTE_BIT (RECOMPUTE_SHARED_EXPERTS), &err) == 0,
+        "shared experts run again while gradients are on their way %s", err.text);
+    ok (layer_spec_recompute (&spec, RECOMPUTE_BIT (RECOMPUTE_MOE), &err) == 0,
+        "dispatch and sort run again together %s", err.text);
+    lost.awaits_fwd = 0;
+    lost.operand[MOE_RECEIVED].fwd = lost.operand[MOE_RECEIVED_PROB].fwd = 0;
+    phase_of (&spec, "sort")->op = &lost;
+    ok (layer_spec_check (&spec, &err) == -1 && strstr (err.text, "await"), "refused: %s",
+        err.text);
+}
+
+/* --- a running layer --- */
+
+static bool open_side;
+static struct nn running = { .tp_side = { .open = &open_side } };
+
+static int leave_work (const struct pass *pass, const struct phase *phase, struct mg_error *err)
+{
+    (void)pass, (void)phase, (void)err;
+    open_side = true;
+    return 0;
+}
+
+static const struct layer_op op_silent = { .name = "silent", .fwd = leave_work };
+static const struct layer_op op_honest = { .name = "honest", .fwd = leave_work,
+                                           .starts_fwd = NN_TP_SIDE };
+
+static void test_run (void)
+{
+    struct layer_spec spec = { .name = "layer", .num_phases = 1 };
+    const struct layer layer = { .spec = &spec, .number = 2 };
+    const struct pass pass = { .nn = &running, .layer = &layer };
+    struct mg_error err = { "" };
+
+    running.tp_side.stream = (struct mg_stream *)&open_side; /* there is one, which nobody uses */
+    spec.phase[0] = (struct phase){ .name = "quiet", .op = &op_silent };
+    errno = 0;
+    ok (layer_fwd (&pass, &err) == -1 && errno == EINVAL, "work that nothing declares is found");
+    is_str (err.text, "layer 2: quiet: forward: silent leaves work on the tensor-parallel stream",
+            "and where it was left");
+    open_side = false;
+    spec.phase[0].op = &op_honest;
+    ok (layer_fwd (&pass, &err) == 0 && nn_open_sides (&running) == NN_TP_SIDE,
+        "work that is declared stays for a later phase");
+}
+
+int main (void)
+{
+    test_dense ();
+    test_experts ();
+    test_again ();
+    test_run ();
+    return done_testing ();
+}
