@@ -166,14 +166,15 @@ static int detached_bwd (const struct pass *pass, const struct phase *phase,
 
 const struct layer_op op_detached_logits = {
     .name = "detached_logits",
-    .flags = PHASE_CAPTURABLE | PHASE_FORKS_BWD,
+    .flags = PHASE_CAPTURABLE,
+    .starts_bwd = NN_TP_SIDE,
     .flops = column_flops,
     .operand = {
         [COLUMN_X] = { "x", false, OPERAND_READ, 0 },
         [COLUMN_Y] = { "y", false, OPERAND_WRITE, 0 },
         [COLUMN_WEIGHT] = { "weight", true, OPERAND_READ, OPERAND_READ },
         [COLUMN_DY] = { "dy", false, 0, OPERAND_READ },
-        [COLUMN_DX] = { "dx", false, 0, OPERAND_WRITE },
+        [COLUMN_DX] = { "dx", false, 0, OPERAND_WRITE | OPERAND_ASIDE },
     },
     .fwd = column_fwd,
     .bwd = detached_bwd,
