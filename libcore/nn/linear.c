@@ -174,7 +174,7 @@ const struct layer_op op_detached_logits = {
         [COLUMN_Y] = { "y", false, OPERAND_WRITE, 0 },
         [COLUMN_WEIGHT] = { "weight", true, OPERAND_READ, OPERAND_READ },
         [COLUMN_DY] = { "dy", false, 0, OPERAND_READ },
-        [COLUMN_DX] = { "dx", false, 0, OPERAND_WRITE },
+        [COLUMN_DX] = { "dx", false, 0, OPERAND_WRITE | OPERAND_ASIDE },
     },
     .fwd = column_fwd,
     .bwd = detached_bwd,

@@ -107,6 +107,12 @@ static bool has_mtp (const struct train_args *args, const struct geometry *g)
     return args->mtp_layers > 0;
 }
 
+static bool has_float16 (const struct train_args *args, const struct geometry *g)
+{
+    (void)g;
+    return args->fp16;
+}
+
 static bool has_dynamic_scale (const struct train_args *args, const struct geometry *g)
 {
     (void)g;
@@ -284,7 +290,9 @@ static const struct {
     { has_groups, "without --moe-router-group-topk", "moe-router-num-groups" },
     { has_capacity, "without --moe-expert-capacity-factor", "moe-token-drop-policy" },
     { has_softmax, "without --moe-router-score-function softmax", "moe-router-pre-softmax" },
-    { has_mtp, "without --mtp-num-layers", "mtp-loss-scaling-factor" },
+    { has_mtp, "without --mtp-num-layers",
+      "mtp-loss-scaling-factor mtp-use-repeated-layer mtp-detach-heads" },
+    { has_float16, "without --fp16", "apply-query-key-layer-scaling" },
     { has_dynamic_scale, "without the dynamic loss scale of --fp16",
       "hysteresis loss-scale-window initial-loss-scale min-loss-scale" },
     { has_load, "without --load",

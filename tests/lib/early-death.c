@@ -1,8 +1,8 @@
 /* early-death.c - a rank that ends by a signal before its first iteration
  *
- * For LD_PRELOAD.  The rank of the launcher that EARLY_DEATH_RANK names raises EARLY_DEATH_SIGNAL in
- * the call of bind() with number EARLY_DEATH_BIND, from 1, or, if there is none, when it opens a
- * file whose path has EARLY_DEATH_FILE in it.
+ * For LD_PRELOAD.  The rank of the launcher that EARLY_DEATH_RANK names raises
+ * EARLY_DEATH_SIGNAL in the call of bind() with number EARLY_DEATH_BIND, from 1, or, if there is
+ * none, when it opens a file whose path has EARLY_DEATH_FILE in it.
  */
 
 #include <dlfcn.h>
