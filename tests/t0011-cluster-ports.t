@@ -118,9 +118,11 @@ check_cluster() {
     is "$(processes "$dir")" "" "$name: nothing is left"
 }
 
-check_cluster own env
+mkdir fake noip
+printf '#!/bin/sh\nexit 1\n' >noip/ip
+chmod 755 noip/ip
+check_cluster "without ip" env PATH="$TEST_DIR/noip:$PATH"
 
-mkdir fake
 printf '#!/bin/sh\necho "unshare: unshare failed: Operation not permitted" >&2\nexit 1\n' \
     >fake/unshare
 chmod 755 fake/unshare
