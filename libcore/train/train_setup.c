@@ -378,7 +378,7 @@ static void describe (struct train *t)
         train_graphs_note (&t->config.margs),
         train_recompute_note (t->config.args, &t->config.model.recompute),
     };
-    char batches[100], vpp[32] = "", context[32] = "";
+    char batches[100], vpp[32] = "", context[32] = "", vocab[200];
 
     if (job_rank (t->job) != 0)
         return;
@@ -404,6 +404,8 @@ static void describe (struct train *t)
         if (notes[i])
             fprintf (t->out, "%s\n", notes[i]);
     }
+    if (run_config_vocab_note (&t->config, vocab, sizeof (vocab)))
+        fprintf (t->out, "%s\n", vocab);
     fflush (t->out);
 }
 
