@@ -95,9 +95,9 @@ struct weights_conversion {
 
 /* The parameters of a model by our names, out of the source, whose scheme is any.  'dtype' is their
  * type: float32, bfloat16 or float16 (elements.h), WEIGHTS_AS_IS or WEIGHTS_WIDENED; the state of
- * routers is float32 instead of a 16-bit type.  A finite element that this type cannot hold makes read() fail,
- * with ERANGE and a text that names the tensor.  The source must stay.  -1 and a text as
- * weights_check(), and with EINVAL if a tensor has integers or does not convert to the type.
+ * routers is float32 instead of a 16-bit type.  A finite element that this type cannot hold makes
+ * read() fail, with ERANGE and a text that names the tensor.  The source must stay.  -1 and a text
+ * as weights_check(), and with EINVAL if a tensor has integers or does not convert to the type.
  */
 int weights_import (const struct weights *w, const struct model_config *c, int dtype,
                     struct weights_conversion *conversion, struct mg_error *err);

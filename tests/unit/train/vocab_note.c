@@ -10,8 +10,8 @@ static const struct {
     int tokens, vocab; /* tokens: known already, 0: not */
     const char *want;  /* NULL: no note */
 } cases[] = {
-    { "ByteLevel", NULL, 0, 256, "has 257 tokens, the model's vocabulary 256: a sample with a token "
-      "from 256 on" },
+    { "ByteLevel", NULL, 0, 256, "has 257 tokens, the model's vocabulary 256: a sample with a "
+      "token from 256 on" },
     { "ByteLevel", NULL, 0, 257, NULL },
     { "ByteLevel", NULL, 257, 200, "has 257 tokens, the model's vocabulary 200" },
     { NULL, NULL, 0, 256, NULL },
