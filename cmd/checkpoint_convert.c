@@ -424,7 +424,8 @@ static int write_foreign (const struct request *request, struct source *s, struc
 
     if (s->w.scheme == &names_own)
         return save_foreign (request, s, comm, err);
-    first.dtype = WEIGHTS_AS_IS; /* rounded at the end, under the names that the user sees */
+    /* rounded at the end, under the names that the user sees */
+    first.dtype = request->dtype == WEIGHTS_AS_IS ? WEIGHTS_AS_IS : WEIGHTS_WIDENED;
     if (make_ours (&first, s, &ours, err) < 0)
         return -1;
     rc = pieces_read (&memory, &ours.pieces, err); /* from one scheme to another, by way of ours */

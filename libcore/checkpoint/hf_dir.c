@@ -236,6 +236,7 @@ struct weights hf_dir_weights (const struct hf_dir *d)
 {
     struct weights w = { .set = &d->set, .scheme = d->scheme };
 
+    w.untied = notes_find (&d->args, "untie-embeddings-and-output-weights") != NULL;
     weights_find_prefix (&w);
     return w;
 }

@@ -22,42 +22,50 @@ static bool is_plain (const char *name)
     return *name && *name != '.' && !strchr (name, '/') && strlen (name) < 256;
 }
 
-static int add_file (struct hf_index *index, const char *name, struct mg_error *err)
+static int compare_names (const void *a, const void *b)
+{
+    return strcmp (*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Sort the names, and drop those that are there twice. */
+static int sort_files (struct hf_index *index, struct mg_error *err)
 {
     char text[BOX_NAME_MAX];
+    size_t n = 0;
 
-    /* Tensors of a file mostly follow each other. */
-    for (size_t i = index->num_files; i-- > 0;) {
-        if (strcmp (index->file[i], name) == 0)
-            return 0;
+    qsort (index->file, index->num_files, sizeof (*index->file), compare_names);
+    for (size_t i = 0; i < index->num_files; i++) {
+        if (n > 0 && strcmp (index->file[n - 1], index->file[i]) == 0)
+            continue;
+        if (!is_plain (index->file[i]))
+            return mg_error_set (err, EINVAL, "weight_map: \"%s\" is no name of a file beside it",
+                                 box_name_text (text, index->file[i]));
+        if (n == MAX_FILES)
+            return mg_error_set (err, EINVAL, "weight_map names more than %d files", MAX_FILES);
+        index->file[n++] = index->file[i];
     }
-    if (!is_plain (name))
-        return mg_error_set (err, EINVAL, "weight_map: \"%s\" is no name of a file beside it",
-                             box_name_text (text, name));
-    if (index->num_files == MAX_FILES)
-        return mg_error_set (err, EINVAL, "weight_map names more than %d files", MAX_FILES);
-    index->file[index->num_files++] = name;
+    index->num_files = n;
     return 0;
 }
 
 static int read_map (struct hf_index *index, struct mg_error *err)
 {
+    const size_t most = json_object_size (weight_map (index));
     char text[BOX_NAME_MAX];
     const char *name;
     json_t *file;
 
-    if (json_object_size (weight_map (index)) == 0)
+    if (most == 0)
         return mg_error_set (err, EINVAL, "weight_map is not there, or empty");
-    if (!(index->file = calloc (MAX_FILES, sizeof (*index->file))))
+    if (!(index->file = calloc (most, sizeof (*index->file))))
         return mg_error_set (err, ENOMEM, "out of memory for an index");
     json_object_foreach (weight_map (index), name, file) {
         if (!json_is_string (file))
             return mg_error_set (err, EINVAL, "weight_map: %s has no name of a file",
                                  box_name_text (text, name));
-        if (add_file (index, json_string_value (file), err) < 0)
-            return -1;
+        index->file[index->num_files++] = json_string_value (file);
     }
-    return 0;
+    return sort_files (index, err);
 }
 
 int hf_index_parse (const char *text, size_t len, struct hf_index *index, struct mg_error *err)
@@ -84,55 +92,32 @@ void hf_index_clear (struct hf_index *index)
     errno = saved_errno;
 }
 
-/* Has a file only tensors that the index says are in it?  Adds their number to *found.  A tensor
- * that cannot be read, such as a mask, may be there without the index.
- */
-static int check_file (const struct hf_index *index, size_t i, const struct safetensors *file,
-                       size_t *found, struct mg_error *err)
+/* True if any file has the tensor. */
+static bool is_somewhere (const struct hf_index *index, struct safetensors *const *file,
+                          const char *name)
 {
-    char text[BOX_NAME_MAX], said[BOX_NAME_MAX];
+    bool found = false;
 
-    for (size_t k = 0; k < safetensors_count_names (file); k++) {
-        const char *name = safetensors_name_at (file, k);
-        const char *where = json_string_value (json_object_get (weight_map (index), name));
-
-        if (!where && !safetensors_find (file, name))
-            continue;
-        if (!where)
-            return mg_error_set (err, EINVAL, "tensor %s of %s is not in the index",
-                                 box_name_text (text, name), index->file[i]);
-        if (strcmp (where, index->file[i]) != 0)
-            return mg_error_set (err, EINVAL, "tensor %s is in %s, the index says %s",
-                                 box_name_text (text, name), index->file[i],
-                                 box_name_text (said, where));
-        ++*found;
-    }
-    return 0;
+    for (size_t i = 0; !found && i < index->num_files; i++)
+        found = safetensors_type (file[i], name);
+    return found;
 }
 
 int hf_index_check (const struct hf_index *index, struct safetensors *const *file,
                     struct mg_error *err)
 {
-    size_t found = 0, said = json_object_size (weight_map (index));
     char text[BOX_NAME_MAX], where[BOX_NAME_MAX];
     const char *name;
     json_t *value;
 
-    for (size_t i = 0; i < index->num_files; i++) {
-        if (check_file (index, i, file[i], &found, err) < 0)
-            return -1;
-    }
-    if (found == said)
-        return 0;
     json_object_foreach (weight_map (index), name, value) {
-        bool there = false;
+        const char *said = json_string_value (value);
+        const char *const *at = bsearch (&said, index->file, index->num_files, sizeof (*at),
+                                         compare_names);
 
-        for (size_t i = 0; !there && i < index->num_files; i++)
-            there = safetensors_type (file[i], name);
-        if (!there)
+        if (!safetensors_type (file[at - index->file], name) && !is_somewhere (index, file, name))
             return mg_error_set (err, EINVAL, "tensor %s is not in %s, as the index says",
-                                 box_name_text (text, name),
-                                 box_name_text (where, json_string_value (value)));
+                                 box_name_text (text, name), box_name_text (where, said));
     }
     return 0;
 }

@@ -10,7 +10,7 @@ struct json_t;
 
 struct hf_index {
     struct json_t *root;
-    const char **file; /* names without a directory, none twice */
+    const char **file; /* names without a directory, sorted, none twice */
     size_t num_files;
 };
 
@@ -20,8 +20,9 @@ struct hf_index {
 int hf_index_parse (const char *text, size_t len, struct hf_index *index, struct mg_error *err);
 void hf_index_clear (struct hf_index *index);
 
-/* Prove that the open files, in the order of the index, have the tensors that the index says, and
- * no others: -1, EINVAL and a text that names the tensor.
+/* Prove that the open files, in the order of the index, have the tensors that the index names:
+ * -1, EINVAL and a text that names the tensor.  As in transformers, a tensor may be in another file
+ * than the index says, in several, or in none of the index's names.
  */
 int hf_index_check (const struct hf_index *index, struct safetensors *const *file,
                     struct mg_error *err);

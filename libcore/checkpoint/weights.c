@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "libcore/checkpoint/box.h"
@@ -14,11 +15,16 @@ enum { MAX_LAYERS = 1 << 20 };
 
 /* --- look-ups --- */
 
+static const char word_embedding[] = "embedding.word_embeddings.weight";
+static const char output_layer[] = "output_layer.weight";
+
 /* The name that a tensor of the scheme has in the source. */
 static void full_name (const struct weights *w, const char *name, char full[2 * PIECE_NAME_MAX])
 {
     const char *prefix = w->scheme->prefix;
 
+    if (w->by_output && strcmp (name, names_row_of (w->scheme, word_embedding)->theirs) == 0)
+        name = names_row_of (w->scheme, output_layer)->theirs;
     if (w->bare && strncmp (name, prefix, strlen (prefix)) == 0)
         name += strlen (prefix);
     snprintf (full, 2 * PIECE_NAME_MAX, "%s%s", w->in_front ? w->in_front : "", name);
@@ -35,8 +41,10 @@ static const struct safetensors_entry *find_entry (const struct weights *w, cons
 {
     const struct safetensors_entry *e = w->file ? safetensors_find (w->file, full) : NULL;
 
-    for (size_t i = 0; !e && w->set && i < w->set->num; i++)
-        e = safetensors_find (w->set->file[i], full);
+    for (size_t i = w->set ? w->set->num : 0; i-- > 0;) {
+        if (safetensors_type (w->set->file[i], full))
+            return safetensors_find (w->set->file[i], full);
+    }
     return e;
 }
 
@@ -64,7 +72,7 @@ static const char *find_type (const struct weights *w, const char *full)
 {
     const char *type = w->file ? safetensors_type (w->file, full) : NULL;
 
-    for (size_t i = 0; !type && w->set && i < w->set->num; i++)
+    for (size_t i = w->set ? w->set->num : 0; !type && i-- > 0;)
         type = safetensors_type (w->set->file[i], full);
     return type;
 }
@@ -97,8 +105,6 @@ static int refuse_tensor (const struct weights *w, const char *name, struct mg_e
                          "F64 or F8_E4M3", w->scheme->name, full, box_name_text (text, type));
 }
 
-static const char word_embedding[] = "embedding.word_embeddings.weight";
-
 /* By the name that a parameter has in tables: the foreign name of the tensor that holds it. */
 static void foreign_name (const struct weights *w, const char *ours, int number,
                           char name[PIECE_NAME_MAX])
@@ -112,10 +118,21 @@ void weights_find_prefix (struct weights *w)
 {
     char name[PIECE_NAME_MAX];
 
-    w->bare = false;
+    w->bare = w->by_output = false;
     foreign_name (w, word_embedding, 0, name);
-    if (w->scheme->prefix && !weights_has (w, name))
-        w->bare = true;
+    if (!w->scheme->prefix || weights_has (w, name))
+        return;
+    w->bare = true;
+    if (weights_has (w, name) || w->untied || !names_row_of (w->scheme, output_layer))
+        return;
+    foreign_name (w, output_layer, 0, name);
+    w->by_output = weights_has (w, name);
+    foreign_name (w, "decoder.layers.%d.input_layernorm.weight", 0, name);
+    if (w->by_output && !weights_has (w, name)) {
+        w->bare = false;
+        w->by_output = weights_has (w, name); // else these are tensors of another scheme
+        w->bare = !w->by_output;
+    }
 }
 
 bool weights_follow (const struct safetensors *file, const struct names_scheme *scheme)
@@ -189,7 +206,7 @@ static bool is_tied (const struct weights *w)
     char name[PIECE_NAME_MAX];
     struct weights_tensor word, output;
 
-    foreign_name (w, "output_layer.weight", 0, name);
+    foreign_name (w, output_layer, 0, name);
     if (!weights_find (w, name, &output))
         return true;
     foreign_name (w, word_embedding, 0, name);
@@ -285,29 +302,87 @@ static bool is_ignored (const struct names_scheme *scheme, const char *name)
     return false;
 }
 
+static int compare_names (const void *a, const void *b)
+{
+    return strcmp (*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The full names of all tensors of the model and of the copy that a tied output layer may be, in
+ * order, to be freed in one; NULL: out of memory.
+ */
+static char **list_names (const struct weights *w, const struct names *names, size_t *num)
+{
+    size_t known = names->num_tensors + (*names->tied != '\0');
+    char **list = malloc (known * (sizeof (*list) + 2 * PIECE_NAME_MAX) + 1);
+
+    if (!list)
+        return NULL;
+    for (size_t k = 0; k < known; k++) {
+        list[k] = (char *)(list + known) + k * 2 * PIECE_NAME_MAX;
+        full_name (w, k < names->num_tensors ? names->tensor[k].name : names->tied, list[k]);
+    }
+    qsort (list, known, sizeof (*list), compare_names);
+    *num = known;
+    return list;
+}
+
+static bool is_listed (char *const *list, size_t n, const char *name)
+{
+    return bsearch (&name, list, n, sizeof (*list), compare_names) != NULL;
+}
+
+/* True if every element is 0, or -0. */
+static bool is_zero (const struct safetensors_entry *e)
+{
+    const unsigned char *p = e->data;
+    const size_t size = mg_dtype_size (e->dtype);
+
+    for (size_t i = 0; i < e->size; i++) {
+        if (i % size == size - 1 ? p[i] & 0x7f : p[i])
+            return false;
+    }
+    return true;
+}
+
+/* True if the tensor is a bias of zeros of a weight of the model: transformers reads no bias that
+ * the model has not, and this one does nothing.
+ */
+static bool is_zero_bias (const struct weights *w, char *const *list, size_t n, const char *name)
+{
+    static const char bias[] = ".bias", weight[] = ".weight";
+    const struct safetensors_entry *e = find_entry (w, name);
+    size_t len = strlen (name), front = len < sizeof (bias) ? 0 : len - (sizeof (bias) - 1);
+    char of[2 * PIECE_NAME_MAX];
+
+    if (!e || front == 0 || strcmp (name + front, bias) != 0
+        || front + sizeof (weight) > sizeof (of))
+        return false;
+    memcpy (of, name, front);
+    memcpy (of + front, weight, sizeof (weight));
+    return is_listed (list, n, of) && is_zero (e);
+}
+
 /* A tensor that would be lost. */
 static int name_unknown (const struct weights *w, const struct names *names,
                          struct mg_error *err)
 {
-    size_t n = w->roster ? w->roster->num_tensors : weights_count (w);
+    size_t n = w->roster ? w->roster->num_tensors : weights_count (w), known = 0;
     size_t front = w->in_front ? strlen (w->in_front) : 0;
-    size_t known = names->num_tensors + (*names->tied != '\0');
-    char full[2 * PIECE_NAME_MAX], text[BOX_NAME_MAX];
+    char **list = list_names (w, names, &known), text[BOX_NAME_MAX];
+    int rc = list ? 0 : mg_error_set (err, ENOMEM, "out of memory for %zu names", n);
 
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; rc == 0 && i < n; i++) {
         const char *name = name_at (w, i);
-        bool found = is_ignored (w->scheme, name)
-                     || (front > 0 && strncmp (name, w->in_front, front) != 0);
 
-        for (size_t k = 0; !found && k < known; k++) {
-            full_name (w, k < names->num_tensors ? names->tensor[k].name : names->tied, full);
-            found = strcmp (full, name) == 0;
-        }
-        if (!found)
-            return mg_error_set (err, EINVAL, "tensor %s is none of %s's",
-                                 box_name_text (text, name), w->scheme->name);
+        if (is_ignored (w->scheme, name)
+            || (front > 0 && strncmp (name, w->in_front, front) != 0)
+            || is_listed (list, known, name) || is_zero_bias (w, list, known, name))
+            continue;
+        rc = mg_error_set (err, EINVAL, "tensor %s is none of %s's", box_name_text (text, name),
+                           w->scheme->name);
     }
-    return 0;
+    free (list);
+    return rc;
 }
 
 /* The shape of the whole tensor, if this is a slice of one. */
@@ -425,7 +500,7 @@ int weights_check (const struct weights *w, const struct names *names, struct mg
             return -1;
         known -= want->slice > 0; // of a tensor that counts already
     }
-    if (*names->tied && weights_has (w, names->tied)) {
+    if (*names->tied && !w->by_output && weights_has (w, names->tied)) {
         if (!weights_find (w, names->tied, &t))
             return refuse_tensor (w, names->tied, err);
         if (!is_tied (w))

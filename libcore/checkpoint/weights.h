@@ -12,7 +12,8 @@
 #include "libcore/checkpoint/safetensors.h"
 #include "libcore/nn/names.h"
 
-/* Exactly one of the first four is set.  weights_sizes() and weights_find_prefix() set 'bare'. */
+/* Exactly one of the first four is set.  weights_sizes() and weights_find_prefix() set 'bare'
+ * and 'by_output'. */
 struct weights {
     const struct safetensors *file;
     const struct safetensors_set *set;
@@ -21,9 +22,12 @@ struct weights {
     const char *in_front; /* of every name, which no scheme knows of; NULL: nothing */
     const struct names_scheme *scheme;
     bool bare; /* the names lack the prefix of the scheme */
+    bool untied;   /* the output layer is known to be a parameter of its own */
+    bool by_output; /* the word embedding is there by the name of the output layer alone: of tied
+                       tensors, safetensors.torch.save_model() writes one */
 };
 
-/* Several files.  Each tensor name is in one file only. */
+/* Several files.  Of a tensor that several of them have, the last one counts. */
 struct safetensors_set {
     struct safetensors **file;
     size_t num;
@@ -49,7 +53,7 @@ bool weights_has (const struct weights *w, const char *name);
 /* The number of tensors of a source. */
 size_t weights_count (const struct weights *w);
 
-/* Set 'bare' for a source whose sizes are known: do its names lack the prefix of the scheme? */
+/* Set 'bare' and 'by_output'. */
 void weights_find_prefix (struct weights *w);
 
 /* Find the sizes of a GPT.  weights->scheme may become scheme->other.  The output layer is tied if
@@ -71,11 +75,14 @@ bool weights_may_lack (const struct weights *w, const struct names_param *p);
 /* Prove that a source has all foreign tensors of a model in their shapes, but those that it may
  * lack, and no tensor that none knows of: -1, EINVAL and a text that names the tensor.  A copy of a
  * parameter (names.h) may be missing.  A copy that is there must be equal to its original, so both
- * are read.
+ * are read.  A bias of zeros beside a weight of the model may be there, too.
  */
 int weights_check (const struct weights *w, const struct names *names, struct mg_error *err);
 
-enum { WEIGHTS_AS_IS = -1 }; /* a type: that of each tensor in the source */
+/* A type: that of each tensor in the source; the same, but float32 for a parameter whose foreign
+ * tensors have several of the types float32, bfloat16 and float16.
+ */
+enum { WEIGHTS_AS_IS = -1, WEIGHTS_WIDENED = -2 };
 
 /* A conversion of all tensors of a source.  It holds no tensor in memory: the pieces have read(),
  * which copies elements out of the source.
@@ -87,10 +94,10 @@ struct weights_conversion {
 };
 
 /* The parameters of a model by our names, out of the source, whose scheme is any.  'dtype' is their
- * type: float32, bfloat16 or float16 (elements.h), or WEIGHTS_AS_IS; the state of routers is
- * float32 instead of a 16-bit type.  A finite element that this type cannot hold makes read() fail,
- * with ERANGE and a text that names the tensor.  The source must stay.  -1 and a text as
- * weights_check(), and with EINVAL if a tensor has integers or does not convert to the type.
+ * type: float32, bfloat16 or float16 (elements.h), WEIGHTS_AS_IS or WEIGHTS_WIDENED; the state of
+ * routers is float32 instead of a 16-bit type.  A finite element that this type cannot hold makes
+ * read() fail, with ERANGE and a text that names the tensor.  The source must stay.  -1 and a text
+ * as weights_check(), and with EINVAL if a tensor has integers or does not convert to the type.
  */
 int weights_import (const struct weights *w, const struct model_config *c, int dtype,
                     struct weights_conversion *conversion, struct mg_error *err);

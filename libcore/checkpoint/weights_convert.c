@@ -18,6 +18,8 @@ struct weights_view {
     size_t param;
     enum mg_dtype dtype; /* of the source */
     const void *data[LAYER_MAX_PARTS]; /* the whole parameter; the foreign tensors of one */
+    enum mg_dtype part[LAYER_MAX_PARTS]; /* their types */
+    bool mixed;                          /* they differ */
 };
 
 static void copy (const struct weights_view *v, int64_t from, int64_t n, void *out)
@@ -30,6 +32,35 @@ static void copy (const struct weights_view *v, int64_t from, int64_t n, void *o
         names_import (v->names, v->param, v->data, size, from, n, out);
 }
 
+static int refuse_element (const struct piece *p, int64_t i, struct mg_error *err)
+{
+    return mg_error_set (err, ERANGE, "tensor %s: element %" PRId64 " is too large for %s", p->name,
+                         i, mg_dtype_name (p->dtype));
+}
+
+/* Convert each run of elements that follow each other in a foreign tensor. */
+static int read_mixed (const struct piece *p, int64_t from, int64_t n, void *out,
+                       struct mg_error *err)
+{
+    const struct weights_view *v = p->source;
+    const size_t size = mg_dtype_size (p->dtype);
+    int64_t some, at, stride;
+    size_t part;
+
+    for (int64_t done = 0; done < n; done += some) {
+        const char *in;
+
+        some = names_locate (v->names, v->param, from + done, &part, &at, &stride);
+        some = stride > 1 ? 1 : some < n - done ? some : n - done;
+        in = (const char *)v->data[part] + (size_t)at * mg_dtype_size (v->part[part]);
+        at = elements_convert ((char *)out + (size_t)done * size, p->dtype, in, v->part[part],
+                               some);
+        if (at < some)
+            return refuse_element (p, from + done + at, err);
+    }
+    return 0;
+}
+
 static int read_view (const struct piece *p, int64_t from, int64_t n, void *out,
                       struct mg_error *err)
 {
@@ -38,6 +69,8 @@ static int read_view (const struct piece *p, int64_t from, int64_t n, void *out,
     double raw[BUF_ELEMENTS]; /* room for any type */
     int64_t some, good;
 
+    if (v->mixed)
+        return read_mixed (p, from, n, out, err);
     if (p->dtype == v->dtype) {
         copy (v, from, n, out);
         return 0;
@@ -47,8 +80,7 @@ static int read_view (const struct piece *p, int64_t from, int64_t n, void *out,
         copy (v, from + done, some, raw);
         good = elements_convert ((char *)out + (size_t)done * size, p->dtype, raw, v->dtype, some);
         if (good < some)
-            return mg_error_set (err, ERANGE, "tensor %s: element %" PRId64 " is too large for %s",
-                                 p->name, from + done + good, mg_dtype_name (p->dtype));
+            return refuse_element (p, from + done + good, err);
     }
     return 0;
 }
@@ -70,7 +102,12 @@ static int allocate (struct weights_conversion *c, const struct names_scheme *sc
     return pieces_allocate (&c->pieces, n, err);
 }
 
-/* The data of a tensor for part 'i' of a view, whose parts have one type. */
+static bool is_widened (enum mg_dtype type)
+{
+    return type == MG_FLOAT32 || type == MG_BFLOAT16 || type == MG_FLOAT16;
+}
+
+/* The data of a tensor for part 'i' of a view.  Parts of several types need one to become. */
 static int take (struct weights_view *v, const struct weights *w, const char *name, size_t i,
                  int dtype, struct mg_error *err)
 {
@@ -80,18 +117,21 @@ static int take (struct weights_view *v, const struct weights *w, const char *na
         return mg_error_set (err, EINVAL, "tensor %s is not in it", name);
     if (!t.data && t.shape[0] > 0)
         return mg_error_set (err, EINVAL, "tensor %s has no data", name);
-    if (i > 0 && t.dtype != v->dtype)
+    if (i > 0 && t.dtype != v->dtype
+        && (dtype == WEIGHTS_AS_IS
+            || (dtype == WEIGHTS_WIDENED && !(is_widened (t.dtype) && is_widened (v->dtype)))))
         return mg_error_set (err, EINVAL, "tensor %s has data type %s, others of the same "
-                             "parameter have %s", name, mg_dtype_name (t.dtype),
-                             mg_dtype_name (v->dtype));
+                             "parameter have %s: want one type, as --dtype makes it", name,
+                             mg_dtype_name (t.dtype), mg_dtype_name (v->dtype));
     if (t.dtype == MG_INT32 || t.dtype == MG_INT64 || t.dtype == MG_UINT8)
         return mg_error_set (err, EINVAL, "tensor %s has data type %s, want a floating-point type",
                              name, mg_dtype_name (t.dtype));
-    if (dtype != WEIGHTS_AS_IS && !elements_can_convert (t.dtype, (enum mg_dtype)dtype))
+    if (dtype >= 0 && !elements_can_convert (t.dtype, (enum mg_dtype)dtype))
         return mg_error_set (err, EINVAL, "tensor %s has data type %s, which does not convert to "
                              "%s", name, mg_dtype_name (t.dtype),
                              mg_dtype_name ((enum mg_dtype)dtype));
-    v->dtype = t.dtype;
+    v->mixed = v->mixed || (i > 0 && t.dtype != v->dtype);
+    v->dtype = v->part[i] = t.dtype;
     v->data[i] = t.data;
     return 0;
 }
@@ -99,13 +139,14 @@ static int take (struct weights_view *v, const struct weights *w, const char *na
 /* The type that a parameter is to have. */
 static int type_of (const struct names_param *p, int dtype)
 {
-    return p->state && dtype != WEIGHTS_AS_IS ? (int)MG_FLOAT32 : dtype;
+    return p->state && dtype >= 0 ? (int)MG_FLOAT32 : dtype;
 }
 
 static void describe (struct weights_conversion *c, size_t i, const char *name, int ndims,
                       const int64_t *shape, int dtype)
 {
-    enum mg_dtype type = dtype == WEIGHTS_AS_IS ? c->view[i].dtype : (enum mg_dtype)dtype;
+    enum mg_dtype type = dtype >= 0 ? (enum mg_dtype)dtype
+                         : c->view[i].mixed ? MG_FLOAT32 : c->view[i].dtype;
     struct piece *p = pieces_describe (&c->pieces, name, type, ndims, shape);
 
     p->read = read_view;

@@ -6,10 +6,11 @@
  * general category or a script, "^" and "$" are begin and end of a line, "." is any character
  * but a line feed; a class may have classes inside, "&&" and \S.  An expression whose meaning
  * differs is refused: a name such as [:alpha:] in a class (but for digit, xdigit, cntrl and
- * ascii); a property, "&&" and a negated class in a class under the option i; \W and \B in a class;
- * \pL without braces; a count "{n,m}" that "+" or "?" follows; "{,}", "(*", the options m and x,
- * "(?i)" that is not the beginning, \G; and what PCRE2 does not know.  One difference is left: under the option i, "ss" does not
- * match U+00DF, nor do other letters match their expansions.
+ * ascii); a property, "&&" and a negated class in a class under the option i; \W and \B in a
+ * class; \pL without braces; a count "{n,m}" that "+" or "?" follows; "{,}", "(*", the options m
+ * and x, "(?i)" that is not the beginning, \G; and what PCRE2 does not know.  One difference is
+ * left: under the option i, "ss" does not match U+00DF, nor do other letters match their
+ * expansions.
  *
  * An expression is immutable, and may be used by many threads, each with a scratch.
  */

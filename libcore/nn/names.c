@@ -483,29 +483,32 @@ void names_export (const struct names_tensor *tensor, const void *ours, size_t s
     }
 }
 
+int64_t names_locate (const struct names *names, size_t param, int64_t from, size_t *part,
+                      int64_t *at, int64_t *stride)
+{
+    const struct names_param *p = &names->param[param];
+    const struct names_tensor *t = NULL;
+    int64_t cols = p->shape[1], row = 0, rows = 0;
+
+    for (*part = 0; rows == 0; ++*part) { /* names_create() has proved that one has it */
+        t = &names->tensor[p->first + *part];
+        rows = run_of_ours (t, from / cols, &row);
+    }
+    --*part;
+    *stride = t->transposed ? t->shape[1] : 1;
+    *at = t->transposed ? from % cols * t->shape[1] + row : row * cols + from % cols;
+    return t->transposed ? cols - from % cols : rows * cols - from % cols;
+}
+
 void names_import (const struct names *names, size_t param, const void *const *theirs,
                    size_t size, int64_t from, int64_t n, void *out)
 {
-    const struct names_param *p = &names->param[param];
-    int64_t cols = p->shape[1], done;
+    int64_t done, at, stride;
     char *to = out;
+    size_t part;
 
     for (; n > 0; n -= done, from += done, to += (size_t)done * size) {
-        int64_t at = from % cols, row = 0, rows = 0;
-        const struct names_tensor *t = NULL;
-        size_t i = 0;
-
-        for (; rows == 0; i++) { /* names_create() has proved that one has it */
-            t = &names->tensor[p->first + i];
-            rows = run_of_ours (t, from / cols, &row);
-        }
-        if (t->transposed) {
-            done = least (n, cols - at);
-            pick (to, (const char *)theirs[i - 1] + (size_t)(at * t->shape[1] + row) * size, done,
-                  t->shape[1], size);
-            continue;
-        }
-        done = least (n, rows * cols - at);
-        pick (to, (const char *)theirs[i - 1] + (size_t)(row * cols + at) * size, done, 1, size);
+        done = least (n, names_locate (names, param, from, &part, &at, &stride));
+        pick (to, (const char *)theirs[part] + (size_t)at * size, done, stride, size);
     }
 }

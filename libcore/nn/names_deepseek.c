@@ -74,7 +74,8 @@ static const struct names_row copies[] = {
 };
 
 /* Frequencies of the rotation, which older files have. */
-static const char *const frequencies[] = { ".rotary_emb.inv_freq", NULL };
+static const char *const frequencies[] = { ".rotary_emb.inv_freq", ".rotary_emb.cos_cached",
+                                           ".rotary_emb.sin_cached", NULL };
 
 const struct names_scheme names_deepseek = {
     .name = "a DeepSeek", .row = rows, .more = experts, .prefix = "model.",

@@ -77,8 +77,9 @@ static const struct names_row mixtral_halves[] = {
     { .ours = NULL },
 };
 
-/* Frequencies of the rotation, which older files have. */
-static const char *const frequencies[] = { ".rotary_emb.inv_freq", NULL };
+/* Frequencies, cosines and sines of the rotation, which older files have. */
+static const char *const frequencies[] = { ".rotary_emb.inv_freq", ".rotary_emb.cos_cached",
+                                           ".rotary_emb.sin_cached", NULL };
 
 const struct names_scheme names_llama = {
     .name = "a Llama", .row = rows, .more = halves, .prefix = "model.", .ignored = frequencies,

@@ -134,6 +134,12 @@ int run_config_check_buffers (const struct run_config *c, struct mg_error *err);
 /* Read the files of --tokenizer-type, and set c->tokenizer_size, unless --vocab-size is given. */
 int run_config_tokenizer (struct run_config *c, struct mg_error *err);
 
+/* Write into 'note' that the tokenizer of --tokenizer-type has more tokens than the complete model,
+ * which ends a run at the first sample with such a token.  False: it has not, or cannot be read,
+ * which no run needs that knows its vocabulary.
+ */
+bool run_config_vocab_note (const struct run_config *c, char *note, size_t size);
+
 /* Complete c->model.config, c->model.recompute and c->model.graphs: what follows from other sizes,
  * tp and the files.  Reads no file.
  */

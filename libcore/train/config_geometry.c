@@ -92,6 +92,24 @@ int run_config_tokenizer (struct run_config *c, struct mg_error *err)
     return 0;
 }
 
+bool run_config_vocab_note (const struct run_config *c, char *note, size_t size)
+{
+    const struct data_config *data = &c->data;
+    const int vocab = c->model.config.vocab_size;
+    struct tokenizer *tokenizer = NULL;
+    int tokens = c->tokenizer_size;
+
+    if (tokens == 0 && data->tokenizer
+        && (tokenizer = tokenizer_create (data->tokenizer, &data->tokenizer_files, NULL)))
+        tokens = tokenizer_vocab_size (tokenizer);
+    tokenizer_destroy (tokenizer);
+    if (tokens <= vocab)
+        return false;
+    snprintf (note, size, "the tokenizer of --tokenizer-type has %d tokens, the model's vocabulary "
+              "%d: a sample with a token from %d on ends the run", tokens, vocab, vocab);
+    return true;
+}
+
 static int complete_vocabulary (const struct run_config *c, struct model_config *m,
                                 struct mg_error *err)
 {

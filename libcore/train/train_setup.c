@@ -398,7 +398,7 @@ static void describe (struct train *t)
             ? "--apply-wd-to-qk-layernorm has no effect without --qk-layernorm"
             : NULL,
     };
-    char batches[100], vpp[32] = "", context[32] = "";
+    char batches[100], vpp[32] = "", context[32] = "", vocab[200];
 
     if (job_rank (t->job) != 0)
         return;
@@ -426,6 +426,8 @@ static void describe (struct train *t)
         if (notes[i])
             fprintf (t->out, "%s\n", notes[i]);
     }
+    if (run_config_vocab_note (&t->config, vocab, sizeof (vocab)))
+        fprintf (t->out, "%s\n", vocab);
     fflush (t->out);
 }
 

@@ -179,6 +179,7 @@ int main (void)
 {
     if (comm_alone_begin (&alone, "test", NULL) < 0)
         bail_out ("no communicator");
+    scratch_create ();
     test_types ();
     test_fill ();
     test_missing ();

@@ -470,7 +470,7 @@ static void test_badparam (void)
     static const struct {
         const char *from, *to, *text;
     } cases[] = {
-        { "transformer.wte.weight", "x", "not a GPT-2" },
+        { "transformer.wte.weight", "x", "tensor x is none of a GPT-2's" },
         { "transformer.wpe.weight", "x", "transformer.wpe.weight is not in it" },
         { "transformer.h.1.ln_1.weight", "transformer.h.1.x",
           "transformer.h.1.x is none of a GPT-2's" },

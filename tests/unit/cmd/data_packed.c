@@ -190,8 +190,10 @@ static void test_refused (void)
         size_t size;
         const char *want;
     } cases[] = {
-        { "PK\3\4rest", 8, "is a file of ZIP" },       { "\x1f\x9drest", 6, "is a file of compress" },
-        { "\x04\x22\x4d\x18xx", 6, "is a file of lz4" }, { "PAR1\x15xx", 7, "is a file of Parquet" },
+        { "PK\3\4rest", 8, "is a file of ZIP" },
+        { "\x1f\x9drest", 6, "is a file of compress" },
+        { "\x04\x22\x4d\x18xx", 6, "is a file of lz4" },
+        { "PAR1\x15xx", 7, "is a file of Parquet" },
         { "7z\xbc\xaf\x27\x1c", 6, "is a file of 7-Zip" },
     };
     static char tar[1024] = "a.txt";
@@ -224,7 +226,8 @@ static void test_names (void)
         enum input_format format;
     } cases[] = {
         { "a.jsonl", INPUT_JSONL },     { "a.JSONL", INPUT_JSONL },  { "a.ndjson", INPUT_JSONL },
-        { "a.json", INPUT_JSONL },      { "a.jsonl.gz", INPUT_JSONL }, { "a.Json.ZST", INPUT_JSONL },
+        { "a.json", INPUT_JSONL },      { "a.jsonl.gz", INPUT_JSONL },
+        { "a.Json.ZST", INPUT_JSONL },
         { "a.jsonlines", INPUT_JSONL }, { "a.txt", INPUT_TEXT },     { "a.txt.gz", INPUT_TEXT },
         { "jsonl", INPUT_TEXT },        { "a.jsonl.x", INPUT_TEXT }, { ".gz", INPUT_TEXT },
     };
