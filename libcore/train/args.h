@@ -179,6 +179,7 @@ struct train_args {
     int timing_log_level;
     const char *timing_log_option;
     bool check_nan, no_check_nan, no_check_memory;
+    int64_t check_hash_interval; /* --check-weight-hash-across-dp-replicas-interval */
     const char *metrics_file, *trace_file, *trace_iterations;
     struct train_tensorboard tensorboard;
     double timeout_minutes, stall_minutes;

@@ -314,6 +314,8 @@ const struct train_arg train_arg_table[] = {
               "end at a loss or gradient that is no number, and say where: done anyway"),
     FLAG_ROW ("no-check-for-nan-in-loss-and-grad", no_check_nan,
               "go on all the same"),
+    COUNT_ROW ("check-weight-hash-across-dp-replicas-interval", check_hash_interval, 1,
+               TRAIN_UNSET, "iterations between comparisons of the weights of all replicas"),
     FLAG_ROW ("no-check-memory", no_check_memory,
               "start a run for which memory seems to be short"),
     REAL_ROW ("lr", lr, 0, 1e6, TRAIN_UNSET, "highest learning rate (required)"),

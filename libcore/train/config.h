@@ -67,6 +67,7 @@ struct step_config {
     bool per_token_loss; /* every token of the global batch counts alike */
     bool skip_overflows; /* gradients that are not finite are an overflow of the loss scale */
     bool check_nan;      /* end at a loss or norm that is not finite */
+    int64_t hash_interval; /* iterations between comparisons of replicas, 0: none */
     bool params_norm;    /* compute the norm of all parameters after the update */
 };
 

@@ -15,6 +15,7 @@
 #include "libcore/comm/exchange.h"
 #include "libcore/train/locate.h"
 #include "libcore/train/metrics.h"
+#include "libcore/train/replicas.h"
 #include "libcore/train/skip.h"
 #include "libcore/train/train_private.h"
 
@@ -452,13 +453,30 @@ static int end_outputs (struct train *t, struct mg_error *err)
     return accord_agree (&t->accord, rc, err);
 }
 
+/* At the start and at each interval, as Megatron-LM: before weights are saved. */
+static int compare_replicas (struct train *t, struct mg_error *err)
+{
+    int64_t done = t->progress.iteration;
+
+    if (accord_common (&t->accord, replicas_check (t->job, t->parts.model, t->parts.buffers, err))
+        < 0)
+        return mg_error_prefix (err, "after iteration %" PRId64, done);
+    if (job_rank (t->job) == 0) {
+        fprintf (t->out, ">>> Weight hashes match after %" PRId64 " iterations...\n", done);
+        fflush (t->out);
+    }
+    return 0;
+}
+
 /* What follows an iteration: evaluation, checkpoints. */
 static int follow (struct train *t, struct mg_error *err)
 {
     int64_t interval = t->config.save.interval, done = t->progress.iteration;
+    int64_t hash_interval = t->config.step.hash_interval;
 
     job_activity (t->job, "what follows iteration", done);
-    if (t->saving.complete && save_finish (&t->saving, err) < 0)
+    if ((hash_interval != 0 && done % hash_interval == 0 && compare_replicas (t, err) < 0)
+        || (t->saving.complete && save_finish (&t->saving, err) < 0))
         return -1;
     if (!t->accord.stopping && evaluate_due (&t->evaluation, err) < 0)
         return -1;
@@ -483,6 +501,8 @@ static int run (struct train *t, struct mg_error *err)
                  " are done\n", t->train_iters, t->progress.iteration);
         fflush (t->out);
     }
+    if (t->config.step.hash_interval != 0 && compare_replicas (t, err) < 0)
+        return -1;
     if (t->upcycled && !skip_train && save_checkpoint (&t->saving, err) < 0)
         return -1;
     while (t->progress.iteration < t->train_iters) {

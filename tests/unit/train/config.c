@@ -141,6 +141,8 @@ static const struct row rows[] = {
     { { "--iterations-to-skip", "3", "0" }, "--iterations-to-skip: 0 is out of range, want 1 to" },
     { { "--iterations-to-skip", "3,4", NULL }, "--iterations-to-skip: \"3,4\"" },
     { { "--use-mp-args-from-checkpoint-args", NULL }, "wants --use-checkpoint-args and --load" },
+    { { "--check-weight-hash-across-dp-replicas-interval=2", NULL }, NULL },
+    { { "--check-weight-hash-across-dp-replicas-interval=0", NULL }, "interval: 0 is out" },
     { { "--decoupled-min-lr=0", NULL }, "--decoupled-min-lr wants --decoupled-lr" },
     { { "--embedding-init-method-std=0", NULL }, "--embedding-init-method-std: 0 is out of" },
     { { "--save-retain-interval", "5", NULL }, "--save-retain-interval wants --save" },
