@@ -222,6 +222,20 @@ static int check_step (struct train *t, struct metrics *m, bool bad_input,
     return find_nan (t, err) < 0 ? -1 : mg_error_set (err, EDOM, "%s", err->text);
 }
 
+/* Tell of values that this rank alone has computed and that are unexpectedly large: 'loss' is the
+ * mean of its tokens.
+ */
+static int check_outliers (struct train *t, double loss, int64_t microbatches, int64_t iteration,
+                           struct mg_error *err)
+{
+    double values[NUM_OUTLIERS] = { [OUTLIER_LOSS] = loss };
+
+    if (buffers_local_norm (t->parts.buffers, &values[OUTLIER_GRADS], err) < 0)
+        return -1;
+    values[OUTLIER_GRADS] *= grad_scaler_inverse (&t->progress.scaler);
+    return outliers_check (&t->outliers, values, microbatches, iteration, t->job, t->out, err);
+}
+
 static int reduce_grads (struct train *t, struct mg_error *err)
 {
     static const enum timer timers[OPTIMIZER_NUM_SHARES] = {
@@ -270,6 +284,7 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
     const char *gradients = t->config.outputs.gradients;
     double extra[NUM_EXTRA] = { 0 };
     struct batch_size size;
+    double own_loss;
     int rc;
 
     num_microbatches_at (t->batches, t->progress.consumed_samples, &size);
@@ -280,6 +295,7 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
     if (model_has_loss (model) && mg_comm_rank (job_comm (t->job, GROUP_TP)) == 0
         && model_loss (model, MODEL_LM_LOSS, extra, err) < 0)
         return -1;
+    own_loss = extra[EXTRA_TOKENS] > 0 ? extra[EXTRA_TOKEN_LOSS] / extra[EXTRA_TOKENS] : NAN;
     extra[EXTRA_BAD_INPUT] = t->input.bad;
     extra[EXTRA_WRITING] = save_is_writing (&t->saving);
     accord_ask_to_stop (&t->accord, extra + EXTRA_STOP);
@@ -300,7 +316,8 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
         || unscale (t, m, extra[EXTRA_TOKENS], err) < 0)
         return -1;
     timers_stop (&t->report.timers, TIMER_CLIP_GRADS);
-    if (accord_common (&t->accord, check_step (t, m, extra[EXTRA_BAD_INPUT] > 0, err)) < 0)
+    if (accord_common (&t->accord, check_step (t, m, extra[EXTRA_BAD_INPUT] > 0, err)) < 0
+        || check_outliers (t, own_loss, size.num_microbatches, m->iteration, err) < 0)
         return -1;
     if (gradients && m->iteration == t->first_iteration
         && accord_common (&t->accord, state_save_gradients (t->state, gradients, err)) < 0)

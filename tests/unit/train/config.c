@@ -143,6 +143,7 @@ static const struct row rows[] = {
     { { "--use-mp-args-from-checkpoint-args", NULL }, "wants --use-checkpoint-args and --load" },
     { { "--check-weight-hash-across-dp-replicas-interval=2", NULL }, NULL },
     { { "--check-weight-hash-across-dp-replicas-interval=0", NULL }, "interval: 0 is out" },
+    { { "--check-for-spiky-loss", "--check-for-large-grads", NULL }, NULL },
     { { "--decoupled-min-lr=0", NULL }, "--decoupled-min-lr wants --decoupled-lr" },
     { { "--embedding-init-method-std=0", NULL }, "--embedding-init-method-std: 0 is out of" },
     { { "--save-retain-interval", "5", NULL }, "--save-retain-interval wants --save" },
