@@ -34,6 +34,7 @@ struct buffers_config {
     bool average;              /* reductions average over data-parallel ranks */
     bool overlap_grad_reduce;  /* reduce a bucket while the backward pass goes on */
     bool overlap_param_gather; /* gather a bucket while others are used; sharded only */
+    bool local_norm;           /* keep what buffers_local_norm() returns */
 };
 
 struct buffers;
@@ -105,6 +106,11 @@ int buffers_grads_ready (struct buffers *b, size_t first, size_t n, struct mg_er
  * that were started before.  Afterwards the gradients in this rank's ranges are sums.
  */
 int buffers_reduce (struct buffers *b, struct mg_error *err);
+
+/* *norm = L2 norm of this rank's gradients as they were before buffers_reduce() and
+ * buffers_grads_ready() summed them; NaN without local_norm.  Blocks.
+ */
+int buffers_local_norm (struct buffers *b, double *norm, struct mg_error *err);
 
 /* --- parameters --- */
 

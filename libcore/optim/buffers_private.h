@@ -64,6 +64,9 @@ struct buffers {
     struct mg_event *caught_up; /* aside -> compute stream */
     struct buffers_finding *findings; /* [num_ranges] in device memory ... */
     struct buffers_finding *found;    /* ... and as the host has fetched them */
+    double *squares;       /* [num_buckets] of gradients before their reduction, in device memory;
+                              NULL: without local_norm */
+    double *squares_found; /* the same in host memory */
 };
 
 /* The parameter of a range, and the ranks that share it. */

@@ -10,6 +10,7 @@
  */
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "libcore/optim/buffers_private.h"
@@ -44,6 +45,11 @@ int buffers_sync_bind (struct buffers *b, struct mg_error *err)
         for (size_t e = 0; e < l->num_entries; e++)
             b->bucket_of[l->entry[e].param] = first + (size_t)l->entry[e].bucket;
     }
+    if (b->config.local_norm
+        && (!(b->squares = device_alloc_apart (b->device, (b->num_buckets + 1)
+                                                              * sizeof (double), err))
+            || !(b->squares_found = calloc (b->num_buckets + 1, sizeof (double)))))
+        return mg_error_set (err, ENOMEM, "buffers: out of memory");
     return b->config.overlap_grad_reduce || b->config.overlap_param_gather
                ? create_aside (b, err)
                : 0;
@@ -58,6 +64,8 @@ void buffers_sync_clear (struct buffers *b)
     mg_event_destroy (b->caught_up);
     free (b->bucket);
     free (b->bucket_of);
+    device_free (b->device, b->squares);
+    free (b->squares_found);
 }
 
 static const struct layout_bucket *layout_of (const struct buffers *b,
@@ -95,8 +103,10 @@ static struct operands find_operands (const struct buffers *b, const struct buff
 
 /* --- gradients --- */
 
-/* Multiply a bucket of gradients by its factor, on the compute stream, before it is reduced. */
-static int prescale_bucket (struct buffers *b, const struct buffers_bucket *k,
+/* Measure a bucket of gradients and multiply it by its factor, on the compute stream, before it is
+ * reduced.
+ */
+static int prepare_bucket (struct buffers *b, const struct buffers_bucket *k,
                             struct mg_error *err)
 {
     const struct buffers_memory *m = &b->memory[k->buffer];
@@ -104,6 +114,13 @@ static int prescale_bucket (struct buffers *b, const struct buffers_bucket *k,
     void *grad = find_operands (b, k, m->grad, m->grad_dtype).whole;
     double factor = peers_of (b, k)->prescale;
 
+    if (b->squares
+        && kern_sum_sq (b->kern,
+                        &(struct kern_sum_sq){ .n = l->end - l->start, .x = grad,
+                                               .dtype = m->grad_dtype,
+                                               .out = &b->squares[k - b->bucket] },
+                        b->stream, err) < 0)
+        return -1;
     if (factor == 1)
         return 0;
     return kern_cast (b->kern,
@@ -151,7 +168,7 @@ int buffers_grads_ready (struct buffers *b, size_t first, size_t n, struct mg_er
 
         if (k->missing == 0 || --k->missing > 0)
             continue;
-        if (prescale_bucket (b, k, err) < 0)
+        if (prepare_bucket (b, k, err) < 0)
             return -1;
         mg_event_record (b->computed, b->stream);
         if (mg_stream_wait_event (b->aside, b->computed, err) < 0
@@ -171,7 +188,7 @@ int buffers_reduce (struct buffers *b, struct mg_error *err)
         if (overlap && k->missing == 0)
             continue;
         k->missing = 0;
-        if (prescale_bucket (b, k, err) < 0 || reduce_bucket (b, k, b->stream, err) < 0)
+        if (prepare_bucket (b, k, err) < 0 || reduce_bucket (b, k, b->stream, err) < 0)
             return mg_error_prefix (err, "gradients of bucket %d", k->bucket);
     }
     if (!overlap)
@@ -179,6 +196,22 @@ int buffers_reduce (struct buffers *b, struct mg_error *err)
     mg_event_record (b->caught_up, b->aside);
     if (mg_stream_wait_event (b->stream, b->caught_up, err) < 0)
         return mg_error_prefix (err, "gradients");
+    return 0;
+}
+
+int buffers_local_norm (struct buffers *b, double *norm, struct mg_error *err)
+{
+    double sum = 0;
+
+    *norm = NAN;
+    if (!b->squares)
+        return 0;
+    if (device_fetch (b->stream, b->squares_found, b->squares, b->num_buckets * sizeof (double),
+                      err) < 0)
+        return -1;
+    for (size_t i = 0; i < b->num_buckets; i++)
+        sum += b->squares_found[i];
+    *norm = sqrt (sum);
     return 0;
 }
 

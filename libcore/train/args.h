@@ -196,7 +196,8 @@ struct train_args {
     bool log_throughput, log_params_norm;
     int timing_log_level;
     const char *timing_log_option;
-    bool check_nan, no_check_nan, no_check_memory;
+    bool check_nan, no_check_nan, no_check_memory, check_spiky_loss, check_large_grads;
+    int64_t check_hash_interval; /* --check-weight-hash-across-dp-replicas-interval */
     const char *metrics_file, *trace_file, *trace_iterations;
     struct train_tensorboard tensorboard;
     double timeout_minutes, stall_minutes;

@@ -218,6 +218,7 @@ static struct buffers_config set_buffers (const struct train_args *args)
         .average = args->average_grads,
         .overlap_grad_reduce = args->overlap_grad_reduce,
         .overlap_param_gather = args->overlap_param_gather,
+        .local_norm = args->check_large_grads,
     };
 }
 
@@ -388,7 +389,10 @@ void run_config_init (struct run_config *c, const struct train_args *args)
         .lr = set_lr (args),
         .scaler = set_scaler (args),
         .step = { .per_token_loss = args->per_token_loss, .skip_overflows = args->fp16,
-                  .check_nan = !args->no_check_nan, .params_norm = args->log_params_norm },
+                  .check_nan = !args->no_check_nan, .params_norm = args->log_params_norm,
+                  .outliers.check = { [OUTLIER_LOSS] = args->check_spiky_loss,
+                                      [OUTLIER_GRADS] = args->check_large_grads },
+                  .hash_interval = given64 (args->check_hash_interval) },
         .buffers = set_buffers (args),
         .bucket = set_bucket (args),
         .main = set_main (args),

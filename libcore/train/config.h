@@ -32,6 +32,7 @@
 #include "libcore/train/args.h"
 #include "libcore/train/data.h"
 #include "libcore/train/evaluate.h"
+#include "libcore/train/outliers.h"
 #include "libcore/train/output.h"
 #include "libcore/train/report.h"
 #include "libcore/train/resume.h"
@@ -68,6 +69,8 @@ struct step_config {
     bool per_token_loss; /* every token of the global batch counts alike */
     bool skip_overflows; /* gradients that are not finite are an overflow of the loss scale */
     bool check_nan;      /* end at a loss or norm that is not finite */
+    struct outliers_config outliers;
+    int64_t hash_interval; /* iterations between comparisons of replicas, 0: none */
     bool params_norm;    /* compute the norm of all parameters after the update */
 };
 

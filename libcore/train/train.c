@@ -15,6 +15,7 @@
 #include "libcore/comm/exchange.h"
 #include "libcore/train/locate.h"
 #include "libcore/train/metrics.h"
+#include "libcore/train/replicas.h"
 #include "libcore/train/skip.h"
 #include "libcore/train/train_private.h"
 
@@ -235,6 +236,20 @@ static int check_step (struct train *t, struct metrics *m, bool bad_input,
     return find_nan (t, err) < 0 ? -1 : mg_error_set (err, EDOM, "%s", err->text);
 }
 
+/* Tell of values that this rank alone has computed and that are unexpectedly large: 'loss' is the
+ * mean of its tokens.
+ */
+static int check_outliers (struct train *t, double loss, int64_t microbatches, int64_t iteration,
+                           struct mg_error *err)
+{
+    double values[NUM_OUTLIERS] = { [OUTLIER_LOSS] = loss };
+
+    if (buffers_local_norm (t->parts.buffers, &values[OUTLIER_GRADS], err) < 0)
+        return -1;
+    values[OUTLIER_GRADS] *= grad_scaler_inverse (&t->progress.scaler);
+    return outliers_check (&t->outliers, values, microbatches, iteration, t->job, t->out, err);
+}
+
 static int reduce_grads (struct train *t, struct mg_error *err)
 {
     static const enum timer timers[OPTIMIZER_NUM_SHARES] = {
@@ -283,6 +298,7 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
     const char *gradients = t->config.outputs.gradients;
     double extra[NUM_EXTRA] = { 0 };
     struct batch_size size;
+    double own_loss;
     int rc;
 
     num_microbatches_at (t->batches, t->progress.consumed_samples, &size);
@@ -293,6 +309,7 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
     if (model_has_loss (model) && mg_comm_rank (job_comm (t->job, GROUP_TP)) == 0
         && model_loss (model, MODEL_LM_LOSS, extra, err) < 0)
         return -1;
+    own_loss = extra[EXTRA_TOKENS] > 0 ? extra[EXTRA_TOKEN_LOSS] / extra[EXTRA_TOKENS] : NAN;
     extra[EXTRA_BAD_INPUT] = t->input.bad;
     extra[EXTRA_WRITING] = save_is_writing (&t->saving);
     accord_ask_to_stop (&t->accord, extra + EXTRA_STOP);
@@ -314,7 +331,8 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
         || unscale (t, m, extra[EXTRA_TOKENS], err) < 0)
         return -1;
     timers_stop (&t->report.timers, TIMER_CLIP_GRADS);
-    if (accord_common (&t->accord, check_step (t, m, extra[EXTRA_BAD_INPUT] > 0, err)) < 0)
+    if (accord_common (&t->accord, check_step (t, m, extra[EXTRA_BAD_INPUT] > 0, err)) < 0
+        || check_outliers (t, own_loss, size.num_microbatches, m->iteration, err) < 0)
         return -1;
     if (gradients && m->iteration == t->first_iteration
         && accord_common (&t->accord, state_save_gradients (t->state, gradients, err)) < 0)
@@ -467,13 +485,30 @@ static int end_outputs (struct train *t, struct mg_error *err)
     return accord_agree (&t->accord, rc, err);
 }
 
+/* At the start and at each interval, as Megatron-LM: before weights are saved. */
+static int compare_replicas (struct train *t, struct mg_error *err)
+{
+    int64_t done = t->progress.iteration;
+
+    if (accord_common (&t->accord, replicas_check (t->job, t->parts.model, t->parts.buffers, err))
+        < 0)
+        return mg_error_prefix (err, "after iteration %" PRId64, done);
+    if (job_rank (t->job) == 0) {
+        fprintf (t->out, ">>> Weight hashes match after %" PRId64 " iterations...\n", done);
+        fflush (t->out);
+    }
+    return 0;
+}
+
 /* What follows an iteration: evaluation, checkpoints. */
 static int follow (struct train *t, struct mg_error *err)
 {
     int64_t interval = t->config.save.interval, done = t->progress.iteration;
+    int64_t hash_interval = t->config.step.hash_interval;
 
     job_activity (t->job, "what follows iteration", done);
-    if (t->saving.complete && save_finish (&t->saving, err) < 0)
+    if ((hash_interval != 0 && done % hash_interval == 0 && compare_replicas (t, err) < 0)
+        || (t->saving.complete && save_finish (&t->saving, err) < 0))
         return -1;
     if (!t->accord.stopping && evaluate_due (&t->evaluation, err) < 0)
         return -1;
@@ -514,6 +549,8 @@ static int run (struct train *t, struct mg_error *err)
                  " are done\n", t->train_iters, t->progress.iteration);
         fflush (t->out);
     }
+    if (t->config.step.hash_interval != 0 && compare_replicas (t, err) < 0)
+        return -1;
     if (t->upcycled && !skip_train && save_checkpoint (&t->saving, err) < 0)
         return -1;
     while (t->progress.iteration < t->train_iters) {

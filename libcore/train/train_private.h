@@ -51,6 +51,7 @@ struct train {
     struct trace *trace;  /* NULL: not asked for */
     struct routing routing;
     struct mtp_losses mtp;
+    struct outliers outliers;
     struct report report;
     struct saving saving;
 };

@@ -549,6 +549,7 @@ struct train *train_create (const struct train_args *args, FILE *out, FILE *erro
     t->errors = errors;
     t->accord.out = out;
     t->accord.minutes = t->config.stop.minutes;
+    t->outliers.config = t->config.step.outliers;
     return t;
 }
 

@@ -40,7 +40,7 @@ static float value (int seed, size_t param, int64_t i)
 static struct stack_config make_config (double clip)
 {
     return (struct stack_config){
-        .buffers = { .bucket_size = 8 },
+        .buffers = { .bucket_size = 8, .local_norm = true },
         .main = { .keep = true },
         .optimizer = { .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6, .clip_grad = clip },
     };
@@ -135,7 +135,7 @@ static void test_steps (double clip, bool marked)
         for (int64_t i = 0; i < rows[p].numel; i++)
             ((float *)f.params[p].data)[i] = (float)(w[p][i] = value (99, p, i));
     for (int step = 1; step <= 3; step++) {
-        double scale = 1;
+        double scale = 1, own = -1, copied = 0;
 
         set_gradients (&f, step);
         if (optimizer_reduce_grads (f.stack.optimizer, &err) < 0
@@ -144,6 +144,11 @@ static void test_steps (double clip, bool marked)
                        : optimizer_step (f.stack.optimizer, lr, decay, norm, &err)) < 0)
             bail_out ("%s", err.text);
         is_near (norm / plain_norm (step), 1, 1e-12, "norm %g, the copy not counted", norm);
+        for (int64_t i = 0; i < rows[3].numel; i++) // the copy's
+            copied += pow (value (step, 3, i), 2);
+        is_int (buffers_local_norm (f.stack.buffers, &own, &err), 0, "the rank's own");
+        is_near (own / sqrt (pow (plain_norm (step), 2) + copied), 1, 1e-12,
+                 "norm %g of all its gradients", own);
         if (step == 2) { /* there and back by powers of two, which is exact */
             ok (optimizer_scale_grads (f.stack.optimizer, 0.25, &err) == 0
                     && grad_of (&f, 0)[1] == 0.25f * value (step, 0, 1),
