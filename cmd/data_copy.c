@@ -49,32 +49,15 @@ int data_copy_range (struct data_copy *c, struct indexed_builder *b, const struc
 
 int data_check_output (const char *prefix, const char *input, struct mg_error *err)
 {
-    static const char *const endings[] = { ".idx", ".bin" };
-    int rc = 0;
+    return indexed_check_files (prefix, outfile_check_input, input, err);
+}
 
-    for (int i = 0; rc == 0 && i < 2; i++) {
-        char *name;
-
-        if (asprintf (&name, "%s%s", prefix, endings[i]) < 0)
-            return mg_error_set (err, ENOMEM, "out of memory");
-        rc = outfile_check_input (name, input, err);
-        free (name);
-    }
-    return rc;
+static int check_input (const char *input, const char *prefix, struct mg_error *err)
+{
+    return data_check_output (prefix, input, err);
 }
 
 int data_copy_check_output (const char *output, const char *input, struct mg_error *err)
 {
-    static const char *const endings[] = { ".idx", ".bin" };
-    int rc = 0;
-
-    for (int i = 0; rc == 0 && i < 2; i++) {
-        char *name;
-
-        if (asprintf (&name, "%s%s", input, endings[i]) < 0)
-            return mg_error_set (err, ENOMEM, "out of memory");
-        rc = data_check_output (output, name, err);
-        free (name);
-    }
-    return rc;
+    return indexed_check_files (input, check_input, output, err);
 }

@@ -3,36 +3,24 @@
  * Weights that the run starts from are no input in this sense: a run may go on in the same file.
  */
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <stddef.h>
 
 #include "libcore/checkpoint/outfile.h"
+#include "libcore/data/indexed.h"
 #include "libcore/train/output_inputs.h"
 
-/* The two files of a dataset; a word that is a weight names none. */
-static int check_dataset (const char *output, const char *prefix, struct mg_error *err)
+static int check_input (const char *input, const char *output, struct mg_error *err)
 {
-    static const char *const endings[] = { ".bin", ".idx" };
-    int rc = 0;
-
-    for (int i = 0; rc == 0 && i < 2; i++) {
-        char *name;
-
-        if (asprintf (&name, "%s%s", prefix, endings[i]) < 0)
-            return mg_error_set (err, ENOMEM, "out of memory");
-        rc = outfile_check_input (output, name, err);
-        free (name);
-    }
-    return rc;
+    return outfile_check_input (output, input, err);
 }
 
+/* The files of datasets; a word that is a weight names none. */
 static int check_list (const char *output, const struct train_list *list, struct mg_error *err)
 {
     int rc = 0;
 
     for (int i = 0; rc == 0 && i < list->count; i++)
-        rc = check_dataset (output, train_list_word (list, i), err);
+        rc = indexed_check_files (train_list_word (list, i), check_input, output, err);
     return rc;
 }
 
