@@ -567,11 +567,17 @@ static int convert_hf (const struct request *request, struct mg_comm *comm, stru
     return rc;
 }
 
-/* What can be known of the output before anything is read. */
+/* What can be known of the output before anything is read.  The files of a directory must not
+ * replace an input that links have put there.
+ */
 static int check_output (const struct request *request, struct mg_error *err)
 {
-    if (request->format == FORMAT_CHECKPOINT || request->format == FORMAT_HF)
-        return 0;
+    if (request->format == FORMAT_CHECKPOINT)
+        return store_check_input (request->output, request->input, err);
+    if (request->format == FORMAT_HF)
+        return hf_dir_check_input (request->output, request->input, err);
+    if (outfile_check_input (request->output, request->input, err) < 0)
+        return -1;
     if (outfile_check (request->output, OUTFILE_WHOLE, err) < 0)
         return mg_error_prefix (err, "--output");
     return 0;

@@ -3,10 +3,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 #include "cmd/data_copy.h"
 #include "cmd/data_stop.h"
+#include "libcore/checkpoint/outfile.h"
 
 enum { CHUNK = 64 << 20 }; /* bytes, about, between two looks at signals */
 
@@ -47,31 +47,17 @@ int data_copy_range (struct data_copy *c, struct indexed_builder *b, const struc
     return 0;
 }
 
-static int check_file (const char *output, const char *input, const char *ending,
-                       struct mg_error *err)
+int data_check_output (const char *prefix, const char *input, struct mg_error *err)
 {
-    char *names[2] = { NULL, NULL };
-    struct stat st[2];
-    int rc = 0;
+    return indexed_check_files (prefix, outfile_check_input, input, err);
+}
 
-    if (asprintf (&names[0], "%s%s", output, ending) < 0)
-        names[0] = NULL;
-    if (asprintf (&names[1], "%s%s", input, ending) < 0)
-        names[1] = NULL;
-    if (!names[0] || !names[1])
-        rc = mg_error_set (err, ENOMEM, "out of memory");
-    else if (stat (names[0], &st[0]) == 0 && stat (names[1], &st[1]) == 0
-             && st[0].st_dev == st[1].st_dev && st[0].st_ino == st[1].st_ino)
-        rc = mg_error_set (err, EINVAL, "%s is a file of the dataset %s, which is read: choose "
-                           "another output", names[0], input);
-    free (names[0]);
-    free (names[1]);
-    return rc;
+static int check_input (const char *input, const char *prefix, struct mg_error *err)
+{
+    return data_check_output (prefix, input, err);
 }
 
 int data_copy_check_output (const char *output, const char *input, struct mg_error *err)
 {
-    if (check_file (output, input, ".idx", err) < 0)
-        return -1;
-    return check_file (output, input, ".bin", err);
+    return indexed_check_files (input, check_input, output, err);
 }

@@ -20,8 +20,14 @@ struct data_copy {
 int data_copy_range (struct data_copy *c, struct indexed_builder *b, const struct indexed *ix,
                      const struct indexed_range *range, struct mg_error *err);
 
+/* Fail with EINVAL if the files PREFIX.bin and PREFIX.idx would replace the file 'input', or one
+ * in the directory 'input'.
+ */
+int data_check_output (const char *prefix, const char *input, struct mg_error *err);
+
 /* Fail with EINVAL if the dataset 'output' has a file of the dataset 'input', which the command
- * would replace while it reads it. */
+ * would replace while it reads it.
+ */
 int data_copy_check_output (const char *output, const char *input, struct mg_error *err);
 
 #endif /* CMD_DATA_COPY_H */

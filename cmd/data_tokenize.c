@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "cmd/data.h"
+#include "cmd/data_copy.h"
 #include "cmd/data_pipeline.h"
 #include "cmd/data_pool.h"
 #include "cmd/data_stop.h"
@@ -293,6 +294,27 @@ static void print_summary (const struct data_writer *w)
     }
 }
 
+/* No dataset replaces what is read. */
+static int check_outputs (const struct request *r, struct mg_error *err)
+{
+    const struct tokenizer_files *t = &r->tokenizer.files;
+    const char *files[] = { t->vocab, t->merge, t->model };
+    int rc = 0;
+
+    for (size_t k = 0; rc == 0 && k < r->keys.count; k++) {
+        char *prefix;
+
+        if (asprintf (&prefix, "%s_%s_document", r->prefix, r->keys.items[k]) < 0)
+            return mg_error_set (err, ENOMEM, "out of memory");
+        for (size_t i = 0; rc == 0 && i < r->inputs.count; i++)
+            rc = data_check_output (prefix, r->inputs.items[i], err);
+        for (size_t i = 0; rc == 0 && i < sizeof (files) / sizeof (files[0]); i++)
+            rc = files[i] ? data_check_output (prefix, files[i], err) : 0;
+        free (prefix);
+    }
+    return rc;
+}
+
 static int run_job (struct data_writer *writer, const struct request *r,
                     struct mg_error *err)
 {
@@ -311,7 +333,7 @@ static int run_job (struct data_writer *writer, const struct request *r,
     for (size_t i = 0; i < r->inputs.count; i++)
         sources[i] = (struct data_source){ r->inputs.items[i], format_of (r, i), r->cut };
     pipeline.sources = sources;
-    if (check_inputs (&r->inputs, err) < 0)
+    if (check_inputs (&r->inputs, err) < 0 || check_outputs (r, err) < 0)
         goto done;
     note_json (r);
     if (data_writer_open (writer, r->prefix, r->keys.items, r->keys.count, err) == 0

@@ -221,6 +221,26 @@ static bool is_file (const char *path)
     return ending && strcmp (ending, ".json") == 0;
 }
 
+/* Neither file of the output replaces an input. */
+static int check_output (const struct request *r, struct mg_error *err)
+{
+    static const char *const names[] = { "tokenizer.json", "tokenizer_config.json" };
+    const bool file = is_file (r->output);
+    int rc = 0;
+
+    for (int n = 0; rc == 0 && n < (file ? 1 : 2); n++) {
+        char *path = file ? durable_path (err, "%s", r->output)
+                          : durable_path (err, "%s/%s", r->output, names[n]);
+
+        if (!path)
+            return -1;
+        for (size_t i = 0; rc == 0 && i < r->num_inputs; i++)
+            rc = outfile_check_input (path, r->inputs[i], err);
+        free (path);
+    }
+    return rc;
+}
+
 static int write_config (const struct request *r, struct mg_error *err)
 {
     struct text_buffer text = { NULL, 0, 0 };
@@ -262,6 +282,8 @@ static int train_tokenizer (const struct request *r, struct mg_error *err)
     int32_t tokens;
     int rc = -1;
 
+    if (check_output (r, err) < 0)
+        return -1;
     if (!(train = bpe_train_create (&r->train, err)))
         return -1;
     if (read_inputs (r, train, err) == 0 && bpe_train_learn (train, &tokens, err) == 0)

@@ -13,6 +13,7 @@
 #include "cmd/plan.h"
 #include "cmd/plan_buffers.h"
 #include "libcore/base/parse.h"
+#include "libcore/checkpoint/outfile.h"
 #include "libcore/nn/model_params.h"
 #include "libcore/train/config.h"
 
@@ -368,6 +369,8 @@ static int show (struct request *r, bool json, struct train_args *args)
     b.per_token = r->per_token;
     if (rc == 0)
         rc = make_layout (&b, r, &err);
+    if (rc == 0 && r->svg && r->params)
+        rc = outfile_check_input (r->svg, r->params, &err);
     if (rc == 0 && r->svg)
         rc = plan_buffers_draw (&b, r->svg, &err);
     if (rc < 0)

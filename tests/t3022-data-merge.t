@@ -78,7 +78,7 @@ $d mode|the sequences of mode have modes, but those of $d have no modes: want
 mode $d --multimodal|--multimodal: the sequences of $d have no modes
 $a no|cannot open no.idx: No such file
 $a cut|cut.idx: .*truncated
-$a m4|m4.idx is a file of the dataset m4, which is read
+$a m4|m4.idx: the output would replace the input m4.idx
 --input lone|cannot open lone/x.idx: No such file
 --input empty|empty: no dataset there
 --input no|cannot open no: No such file
@@ -92,7 +92,7 @@ is "$(megatron data inspect m4 --json)" "$(cat before)" "the older dataset stays
 is "$(ls -- *tmp-* 2>/dev/null)" "" "and no temporary file is left"
 ln m4.bin hard.bin && ln m4.idx hard.idx
 run megatron data merge hard $d --output m4
-like "$err" "^megatron: data merge: m4.idx is a file of the dataset hard" "also by another name"
+like "$err" "^megatron: data merge: m4.idx: the output would replace the input hard.idx" "also by another name"
 rm -r m[0-9].* three.* one.*
 
 # ---- split as training does
@@ -168,7 +168,7 @@ nothing --output x --documents 1|nothing has no document to write
 $ab --output few --documents 1000|few_00002.idx is there, but the last dataset to write is few_00001: remove
 $ab --output here --documents 700|here_00001.bin: it is a directory
 many_text_document --output x --documents 1|--documents 1 gives more than 10000 datasets
-shards/shard_00000 --output shards/shard --documents 100|shards/shard_00000.idx is a file of the dataset shards/shard_00000
+shards/shard_00000 --output shards/shard --documents 100|shards/shard_00000.idx: the output would replace the input shards/shard_00000.idx
 END
 is "$(ls -d x* here_00000* 2>/dev/null)" "" "and nothing is written"
 

@@ -1,5 +1,6 @@
 /* hf_dir.c - a model in a directory as Hugging Face's transformers has it */
 
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -242,6 +243,40 @@ struct weights hf_dir_weights (const struct hf_dir *d)
 }
 
 /* --- writing --- */
+
+/* A name that hf_dir_save() gives a file. */
+static bool is_ours (const char *name)
+{
+    static const char ending[] = ".safetensors";
+    const size_t len = strlen (name), end = sizeof (ending) - 1;
+
+    return strcmp (name, config_name) == 0 || strcmp (name, index_name) == 0
+           || (strncmp (name, "model", 5) == 0 && len > end
+               && strcmp (name + len - end, ending) == 0);
+}
+
+int hf_dir_check_input (const char *path, const char *input, struct mg_error *err)
+{
+    struct dirent *found;
+    DIR *d = opendir (path);
+    int rc = 0, errnum;
+
+    if (!d)
+        return 0;
+    while (rc == 0 && (found = readdir (d))) {
+        char *full;
+
+        if (!is_ours (found->d_name))
+            continue;
+        full = durable_path (err, "%s/%s", path, found->d_name);
+        rc = full ? outfile_check_input (full, input, err) : -1;
+        free (full);
+    }
+    errnum = errno;
+    closedir (d);
+    errno = errnum;
+    return rc;
+}
 
 static int64_t bytes_of (const struct piece *p)
 {

@@ -39,6 +39,11 @@ void hf_dir_close (struct hf_dir *d);
 /* The tensors of an open directory. */
 struct weights hf_dir_weights (const struct hf_dir *d);
 
+/* Check that no file that hf_dir_save() may write in the directory 'path' is the file 'input' or
+ * one in that directory (outfile_check_input()).  Succeeds if there is no directory 'path'.
+ */
+int hf_dir_check_input (const char *path, const char *input, struct mg_error *err);
+
 /* Write the pieces and the text of a config.json into a directory, which is made if it is missing
  * and must have neither a config.json nor checkpoints; other files of the same names are replaced,
  * so that the call may be repeated after a failure.  A file holds 'max_bytes' of tensors at most,

@@ -26,7 +26,8 @@ enum {
     LINKS_MAX = 40,  /* in a row, as for the kernel */
     ID_CHARS = DURABLE_ID_MAX - 1,
     TMP_BASE_MAX = NAME_MAX - 5 - ID_CHARS, /* of a name before ".tmp-ID" */
-    CREATE_TRIES = 100
+    CREATE_TRIES = 100,
+    INPUT_DEPTH = 2 /* a directory of checkpoints, a checkpoint */
 };
 
 /* --- what a name leads to --- */
@@ -233,6 +234,48 @@ int outfile_check (const char *name, enum outfile_kind kind, struct mg_error *er
 
     free (t.path);
     return rc;
+}
+
+/* --- inputs --- */
+
+/* Is 'file' the file 'name' of the directory that is open as 'at', or, down to 'depth' directories,
+ * a file in the directory of that name?
+ */
+static bool is_or_has (int at, const char *name, const struct stat *file, int depth)
+{
+    struct dirent *found;
+    bool same = false;
+    struct stat st;
+    DIR *d;
+    int fd;
+
+    if (fstatat (at, name, &st, 0) < 0)
+        return false;
+    if (!S_ISDIR (st.st_mode) || depth == 0)
+        return st.st_dev == file->st_dev && st.st_ino == file->st_ino;
+    if ((fd = openat (at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
+        return false;
+    if (!(d = fdopendir (fd))) {
+        close (fd);
+        return false;
+    }
+    while (!same && (found = readdir (d))) {
+        if (strcmp (found->d_name, ".") != 0 && strcmp (found->d_name, "..") != 0)
+            same = is_or_has (fd, found->d_name, file, depth - 1);
+    }
+    closedir (d);
+    return same;
+}
+
+int outfile_check_input (const char *output, const char *input, struct mg_error *err)
+{
+    struct stat st;
+
+    if (stat (output, &st) < 0 || !S_ISREG (st.st_mode)
+        || !is_or_has (AT_FDCWD, input, &st, INPUT_DEPTH))
+        return 0;
+    return mg_error_set (err, EINVAL, "%s: the output would replace the input %s, choose another "
+                         "name", output, input);
 }
 
 /* --- what killed writers have left --- */

@@ -47,6 +47,12 @@ struct outfile {
  */
 int outfile_check (const char *name, enum outfile_kind kind, struct mg_error *err);
 
+/* Check that a file of the name 'output' would not replace the file 'input', or, if that is a
+ * directory, a file in it or in a directory of it.  Names are the same if they lead to the same
+ * file: by links, by ./, or as hard links.  EINVAL if they are.
+ */
+int outfile_check_input (const char *output, const char *input, struct mg_error *err);
+
 /* Begin to write.  After a failure, outfile_drop() is not needed. */
 int outfile_create (struct outfile *f, const char *name, enum outfile_kind kind,
                     struct mg_error *err);

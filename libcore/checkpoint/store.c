@@ -155,6 +155,15 @@ int store_read_latest (const char *dir, int64_t *iteration, struct mg_error *err
     return rc;
 }
 
+int store_check_input (const char *dir, const char *input, struct mg_error *err)
+{
+    char *path = durable_path (err, "%s/%s", dir, latest);
+    int rc = path ? outfile_check_input (path, input, err) : -1;
+
+    free (path);
+    return rc;
+}
+
 static bool exists (const char *path)
 {
     struct stat st;

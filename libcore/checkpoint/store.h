@@ -58,6 +58,11 @@ char *store_find (const char *dir, int64_t iteration, struct mg_error *err);
  */
 int store_clean (const char *dir, struct mg_error *err);
 
+/* Check that the latest file of 'dir' is not the file 'input' or one in that directory
+ * (outfile_check_input()).  A directory of a checkpoint never replaces a file.
+ */
+int store_check_input (const char *dir, const char *input, struct mg_error *err);
+
 /* Give the complete checkpoint 'tmp' (a name in 'dir') its iteration's name in place of
  * what has that name now, then write the latest file.  After a failure the old state is
  * there, with one exception: if the latest file has the new number and its old text cannot be

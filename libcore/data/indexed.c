@@ -449,3 +449,20 @@ int64_t indexed_range_bytes (const struct indexed *ix, const struct indexed_rang
 {
     return byte_of (ix, range->sequence_end) - byte_of (ix, range->sequence);
 }
+
+int indexed_check_files (const char *prefix, indexed_check_f check, const char *other,
+                         struct mg_error *err)
+{
+    static const char *const endings[] = { ".idx", ".bin" };
+    int rc = 0;
+
+    for (int i = 0; rc == 0 && i < 2; i++) {
+        char *file;
+
+        if (asprintf (&file, "%s%s", prefix, endings[i]) < 0)
+            return mg_error_set (err, ENOMEM, "out of memory");
+        rc = check (file, other, err);
+        free (file);
+    }
+    return rc;
+}

@@ -111,6 +111,11 @@ int64_t indexed_range_bytes (const struct indexed *ix, const struct indexed_rang
 
 /* ---- builder ---- */
 
+/* Call check (file, other, err) for PREFIX.idx and PREFIX.bin, up to the first failure. */
+typedef int (*indexed_check_f) (const char *file, const char *other, struct mg_error *err);
+int indexed_check_files (const char *prefix, indexed_check_f check, const char *other,
+                         struct mg_error *err);
+
 struct indexed_builder; /* opaque */
 
 /* Begin PREFIX.bin and PREFIX.idx under temporary names beside them. Nothing is visible

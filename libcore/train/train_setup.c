@@ -14,6 +14,7 @@
 
 #include "libcore/train/args_heard.h"
 #include "libcore/train/output.h"
+#include "libcore/train/output_inputs.h"
 #include "libcore/train/train_private.h"
 
 /* --- what follows from the arguments, and the batch file --- */
@@ -202,6 +203,8 @@ static int setup_outputs (struct train *t, struct mg_error *err)
                                        .accord = &t->accord, .memory = &t->memory };
     struct dirlock **lock = &t->saving.lock;
 
+    if (output_check_inputs (c->args, err) < 0)
+        return -1;
     if (job_rank (t->job) == 0
         && (output_check_file ("--save-weights", c->outputs.weights, err) < 0
             || output_check_file ("--save-gradients", c->outputs.gradients, err) < 0
