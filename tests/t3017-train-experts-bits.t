@@ -1,6 +1,7 @@
 #!/bin/bash
 # Layers with experts: the same bits run twice, resumed, recomputed and overlapped; routings at
 # their extremes; checkpoints under other layouts; other types; and never a byte beyond the plan.
+# MG_LONG=1: all layouts of what follows the bits; else some, drawn.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
 . "$MG_SRCDIR/tests/lib/mpi.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
@@ -60,17 +61,17 @@ run_planned twice 4 "${gathered[@]}" --recompute-granularity selective --recompu
 same_bits twice once "all-gather, recomputed: the same bits"
 
 # ---- more rounds
-for how in alltoall allgather; do
-    for grid in "4 1" "2 2" "1 4"; do
-        read -r ep etp <<<"$grid"
-        for factor in 4 0.1; do
-            run_planned rounds$factor 4 "${router[@]}" "${split[@]}" $bound $factor \
-                --expert-model-parallel-size "$ep" --expert-tensor-parallel-size "$etp" \
-                --moe-token-dispatcher-type $how
-        done
-        same_metrics rounds0.1.json rounds4.json 1e-6 1e-6 "$how, ep $ep etp $etp: more rounds"
-        same_experts rounds0.1.json rounds4.json "tokens"
+seed_draws
+some 3 "alltoall 4 1" "alltoall 2 2" "alltoall 1 4" "allgather 4 1" "allgather 2 2" "allgather 1 4"
+for grid in "${some[@]}"; do
+    read -r how ep etp <<<"$grid"
+    for factor in 4 0.1; do
+        run_planned rounds$factor 4 "${router[@]}" "${split[@]}" $bound $factor \
+            --expert-model-parallel-size "$ep" --expert-tensor-parallel-size "$etp" \
+            --moe-token-dispatcher-type "$how"
     done
+    same_metrics rounds0.1.json rounds4.json 1e-6 1e-6 "$how, ep $ep etp $etp: more rounds"
+    same_experts rounds0.1.json rounds4.json "tokens"
 done
 
 # ---- checkpoints: of ep 4, etp 1 under others
@@ -109,6 +110,12 @@ chosen() {
 chosen one.weights 5
 chosen two.weights 6 7
 chosen ends.weights 0 7
+mapfile -t layouts <<'END'
+4 --expert-model-parallel-size 4 --moe-token-dispatcher-type alltoall
+4 --expert-model-parallel-size 2 --expert-tensor-parallel-size 2 --moe-token-dispatcher-type alltoall --moe-expert-rank-capacity-factor 0.2
+4 --expert-model-parallel-size 4
+4 --expert-model-parallel-size 2 --expert-tensor-parallel-size 2 --moe-expert-rank-capacity-factor 0.2 --pipeline-model-parallel-size 1
+END
 one_token="--moe-router-topk 2 --moe-aux-loss-coeff 0.02 --moe-expert-capacity-factor 0.01"
 while IFS='|' read -r file tokens model; do
     model="${plain[*]} $model --load-weights $file.weights"
@@ -116,18 +123,16 @@ while IFS='|' read -r file tokens model; do
     run_planned one 1 $model
     like "$(jq -cs '[.[].experts[]] | [(map (.["least tokens per expert"]) | min),
         (map (.["most tokens per expert"]) | max)]' one.json)" "^$tokens\$" "$file: tokens of an expert"
-    while read -r n more; do
+    some 2 "${layouts[@]}"
+    for layout in "${some[@]}"; do
+        read -r n more <<<"$layout"
         # shellcheck disable=SC2086
         run_planned many "$n" $model $more
         same_metrics many.json one.json 1e-5 1e-4 "$file: $n ranks $more"
         same_experts many.json one.json "experts"
-    done <<'END'
-4 --expert-model-parallel-size 4 --moe-token-dispatcher-type alltoall
-4 --expert-model-parallel-size 2 --expert-tensor-parallel-size 2 --moe-token-dispatcher-type alltoall --moe-expert-rank-capacity-factor 0.2
-4 --expert-model-parallel-size 4
-4 --expert-model-parallel-size 2 --expert-tensor-parallel-size 2 --moe-expert-rank-capacity-factor 0.2 --pipeline-model-parallel-size 1
-END
-    for type in "--bf16" "--bf16 --fp8-param-gather --use-distributed-optimizer"; do
+    done
+    some 1 "--bf16" "--bf16 --fp8-param-gather --use-distributed-optimizer"
+    for type in "${some[@]}"; do
         # shellcheck disable=SC2086
         run_planned narrow 4 $model $type --expert-model-parallel-size 4 \
             --moe-token-dispatcher-type alltoall
