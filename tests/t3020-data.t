@@ -134,7 +134,7 @@ while IFS='|' read -r line want; do
 done <<'END'
 {"text":"cut|no JSON object on this line:
 ["text"]|an array, want an object
-"text"|no JSON object on this line:
+"text"|a string, want an object
 {"txt":"a"}|no key "text"
 {"text":7}|value of "text" is a number, want a string or an array of strings
 {"text":null}|value of "text" is null, want
