@@ -223,10 +223,7 @@ ok "[ $(total) -gt $(total --eval-iters 0) ]" "which takes more"
 mpi_available || { diag "no MPI: one rank only"; done_testing; exit; }
 
 # ---- layouts: ranks, and arguments
-while read -r world args; do
-    read -ra words <<<"$args"
-    equal "$world" "$world ranks $args" "${words[@]}"
-done <<'END'
+mapfile -t layouts <<'END'
 2 --pipeline-model-parallel-size 2 --eval-iters 0
 2 --tensor-model-parallel-size 2 --sequence-parallel --bf16 --async-save --save aside
 2 --context-parallel-size 2 --bf16
@@ -256,4 +253,11 @@ done <<'END'
 4 --num-experts 4 --expert-model-parallel-size 2 --moe-aux-loss-coeff 0.1 --moe-input-jitter-eps 0.1 --moe-router-dtype fp64 --disable-bias-linear --skip-train
 2 --num-experts 4 --expert-model-parallel-size 2 --moe-router-topk 1 --moe-router-pre-softmax --moe-apply-probs-on-input --moe-router-dtype fp64 --moe-token-dispatcher-type alltoall
 END
+seed_draws
+some 14 "${layouts[@]}"
+for layout in "${some[@]}"; do
+    read -r world args <<<"$layout"
+    read -ra words <<<"$args"
+    equal "$world" "$world ranks $args" "${words[@]}"
+done
 done_testing

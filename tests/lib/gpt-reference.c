@@ -606,7 +606,7 @@ static void train (const int32_t *token, const int32_t *label, const float *mask
             write_tensors ("gradients.safetensors", true);
         update (i + 1, lr, norm);
         fprintf (f, "{\"iteration\": %d, \"lm loss\": %.12g, \"lm loss tokens\": %.12g, "
-                 "\"grad norm\": %.12g, \"learning rate\": %.12g}\n", i + 1, loss,
+                 "\"grad norm\": %.12g, \"learning rate used\": %.12g}\n", i + 1, loss,
                  token_loss / token_count, norm, lr);
     }
     end_file (f, "reference.json");
