@@ -17,7 +17,7 @@ base=(megatron train --num-layers 6 --hidden-size 20 --num-attention-heads 6 --k
       --tokenizer-type ByteLevel --data-path text_text_document --split 100,0,0
       --micro-batch-size 1 --global-batch-size 24 --train-iters 20 --lr 2e-3
       --lr-decay-style cosine --min-lr 1e-4 --lr-warmup-iters 4)
-pairs=12 most=6
+pairs=8 most=6
 ! long || pairs=60 most=12
 seed_draws
 tps=(1 1 2 3) pps=(1 1 2 3) dps=(1 2 3 4)
