@@ -8,6 +8,7 @@
 
 #include "config.h"
 #include "cmd/data_packed.h"
+#include "cmd/data_stop.h"
 
 enum { CHUNK = 1 << 16, SNIFF = 512, TAR_AT = 257 };
 
@@ -90,6 +91,8 @@ static int fill (struct data_packed *p, struct mg_error *err)
     while (!p->end && p->size < SNIFF) {
         ssize_t n = read (p->fd, p->in + p->size, CHUNK - p->size);
 
+        if (n < 0 && errno == EINTR && !data_stopped ())
+            continue;
         if (n < 0)
             return mg_error_set (err, errno, "cannot read %s: %s", p->path, strerror (errno));
         p->end = n == 0;

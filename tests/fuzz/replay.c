@@ -80,7 +80,7 @@ static void test_corpus (const struct fuzz_target *target, const char *source)
 int main (int argc, char **argv)
 {
     const char *source = getenv ("MG_SRCDIR"), *base = getenv ("TMPDIR");
-    char folder[300], *path;
+    char folder[300], *path, *root;
 
     if (argc > 1) {
         const struct fuzz_target *target = fuzz_find (argv[1]);
@@ -97,13 +97,14 @@ int main (int argc, char **argv)
         }
         return 0;
     }
-    if (!source || !(source = realpath (source, NULL)))
+    if (!source || !(root = realpath (source, NULL)))
         bail_out ("MG_SRCDIR does not name the source tree");
     snprintf (folder, sizeof (folder), "%.200s/megatron-replay.XXXXXX", base ? base : "/tmp");
     if (!mkdtemp (folder) || setenv ("TMPDIR", folder, 1) < 0)
         bail_out ("cannot make %s", folder);
     for (size_t i = 0; fuzz_targets[i]; i++)
-        test_corpus (fuzz_targets[i], source);
+        test_corpus (fuzz_targets[i], root);
     fuzz_remove (folder);
+    free (root);
     return done_testing ();
 }

@@ -278,6 +278,7 @@ static void test_parse (void)
                     rows[i].arg[0] ? rows[i].arg[0] : "the base");
         else
             ok (rc < 0 && strstr (err.text, rows[i].text), "%s", err.text);
+        train_args_clear (&args);
     }
 }
 
@@ -298,6 +299,7 @@ static void test_required (void)
         ok (train_args_parse (argc, (char **)argv, &args, &err) < 0
                 && strstr (err.text, "is required") && strstr (err.text, all[skip_at]),
             "without %s: %s", all[skip_at], err.text);
+        train_args_clear (&args);
     }
 }
 
@@ -602,6 +604,7 @@ static void test_stages (void)
         else
             ok (strstr (err.text, row->want) != NULL, "stages %zu: %s", i, err.text);
         run_config_clear (&c);
+        train_args_clear (&args);
         unsetenv ("MEGATRON_VPP_SIZE");
     }
 }
@@ -730,6 +733,7 @@ static void test_lr (void)
                 b ? (long long)run_config_iterations (&c, b) : 0, (long long)lr.decay,
                 lr.warmup, err.text);
         num_microbatches_destroy (b);
+        train_args_clear (&args);
     }
 }
 
