@@ -49,8 +49,10 @@ for how in 'kill -STOP $$' 'exit 0'; do
     like "$err" "not all ranks have come within $seconds s; on node n1 rank 3 has not" \
         "and is named, with its node"
 done
+# They stay: Slurm's server on a node that is done is gone, and another one that happens to call it
+# ends the step.
 run srun -Q --mpi=pmix -w n0,n1,n2 --ntasks-per-node=2 sh -c \
-    "[ \$SLURM_NODEID != 1 ] || exit 0; exec \"\$1\" late $seconds" - "$ends"
+    "[ \$SLURM_NODEID != 1 ] || exec sleep 600; exec \"\$1\" late $seconds" - "$ends"
 is "$status" 3 "a node none of whose tasks comes to its start ends the step"
 for node in n0 n2; do
     like "$err" "within $seconds s; on node $node all 2 have; nodes of n\[0-2\] that do not say so are missing" \
