@@ -71,7 +71,7 @@ is "$(awk 'NR > 1 && $1 > last + 0.4 { print NR ": " last " to " $1 } { last = $
 keep=()
 long || keep=(--keep)
 # ---- from the start to the curve, as many seconds as it takes here to learn something
-for seconds in 5 20 80 320; do
+for seconds in 40 160 640; do
     run "${quickstart[@]}" --seconds $seconds --text text.txt "${keep[@]}"
     kept=$out
     stop=$(sed -n 's/^ *\(.*slurm-cluster stop .*\)$/\1/p' <<<"$kept")
