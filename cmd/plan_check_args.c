@@ -1,9 +1,9 @@
 /* plan_check_args.c - megatron plan check -- ARGUMENT...: the arguments of a run, as the run would
  * take them
  *
- * Arguments of Megatron-LM that are not there are listed by kind.  The others go through the rules
- * of sizes and models, all of which are reported, and then through what a run checks up to where
- * memory is allocated.
+ * Arguments of Megatron-LM that are not there are listed by kind.  The others are checked by the
+ * rules of sizes and models, and each broken rule is reported.  Then follows every check that a run
+ * makes before it allocates memory.
  */
 
 #include <errno.h>

@@ -116,7 +116,7 @@ static int append (struct parser *p, const char *text, size_t size)
     return text_buffer_append (&p->string, text, size, NULL) < 0 ? fail_memory (p) : 0;
 }
 
-/* "\uNNNN", of which the first two characters are read. */
+/* Read the digits of "\uNNNN", and of a surrogate's other half.  "\u" has been read. */
 static int read_unicode (struct parser *p, bool key, bool kept)
 {
     const size_t begin = p->at - 2;

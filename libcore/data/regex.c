@@ -281,7 +281,7 @@ static int begin_other (struct operand *o, struct mg_error *err)
     return o->others.size > 0 ? write (&o->others, "|", err) : 0;
 }
 
-/* A part of a class, of which 'next' is the second character. */
+/* Translate a part of a class.  'next' is the second character of the part. */
 static int put_part (struct translation *t, struct operand *o, char next, struct mg_error *err)
 {
     const char c = t->text[t->at];
@@ -657,9 +657,10 @@ static int match (const struct regex *regex, struct regex_scratch *scratch,
 }
 
 /* Find the first match from 'at' on.  A search sees WINDOW bytes, and a match that depends on
- * what is behind them is searched for again with more; so the bytes and the steps of all searches
- * can be counted, and an expression that looks through the whole text at each place is found out,
- * the same way on every machine. */
+ * bytes behind the window is searched for again in a larger window.  So the bytes and the steps of
+ * all searches can be counted.  An expression that looks through the whole text at each place
+ * reaches the limit of steps, at the same place on every machine.
+ */
 static int search (const struct regex *regex, struct regex_scratch *scratch, const char *text,
                    size_t size, size_t at)
 {

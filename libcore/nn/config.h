@@ -140,8 +140,8 @@ static inline bool model_rotates (const struct model_config *c)
     return c->latent.on || c->positions == MODEL_ROPE;
 }
 
-/* Elements of which the rotary positions are chosen: of a head, or of the part of it that all
- * heads share.
+/* Returns the width of which --rotary-percent takes a part: that of a head, or, with multi-latent
+ * attention, that of the rotated part, which all heads share.
  */
 static inline int model_rope_dim (const struct model_config *c)
 {

@@ -120,13 +120,28 @@ static double plain_norm (int seed)
     return sqrt (sum);
 }
 
+/* The norm of the parameters, where a copy of one counts once. */
+static void test_param_norm (struct fixture *f)
+{
+    struct mg_error err = { "" };
+    double squares = 0, norm;
+
+    for (size_t p = 0; p < NUM_PARAMS; p++) {
+        for (int64_t i = 0; !rows[p].shared_copy && i < rows[p].numel; i++)
+            squares += (double)((float *)f->params[p].data)[i] * ((float *)f->params[p].data)[i];
+    }
+    if (optimizer_param_norm (f->stack.optimizer, &norm, &err) < 0)
+        bail_out ("%s", err.text);
+    is_near (norm / sqrt (squares), 1, 1e-14, "norm %g of the parameters, not of the copy", norm);
+}
+
 /* Three steps; 'clip' as given, 0 for none; with 'marked' as setup_marked(). */
 static void test_steps (double clip, bool marked)
 {
     static double w[NUM_PARAMS][MAX], m[NUM_PARAMS][MAX], v[NUM_PARAMS][MAX];
     struct fixture f;
     struct mg_error err = { "" };
-    double worst = 0, squares = 0, norm;
+    double worst = 0, norm;
 
     setup_marked (&f, clip, marked);
     memset (m, 0, sizeof (m));
@@ -175,13 +190,7 @@ static void test_steps (double clip, bool marked)
             }
         }
     }
-    for (size_t p = 0; p < NUM_PARAMS; p++) {
-        for (int64_t i = 0; !rows[p].shared_copy && i < rows[p].numel; i++)
-            squares += (double)((float *)f.params[p].data)[i] * ((float *)f.params[p].data)[i];
-    }
-    if (optimizer_param_norm (f.stack.optimizer, &norm, &err) < 0)
-        bail_out ("%s", err.text);
-    is_near (norm / sqrt (squares), 1, 1e-14, "norm %g of the parameters, not of the copy", norm);
+    test_param_norm (&f);
     ok (worst < 1e-6, "clip %g: weights and moments within %.1e", clip, worst);
     is_int (optimizer_steps (f.stack.optimizer), 3, "three steps");
     teardown (&f);
