@@ -22,8 +22,8 @@
 #include <unistd.h>
 
 #include "libcore/device/device_ops.h"
+#include "libcore/model/model_private.h"
 #include "libcore/nn/layer_graph.h"
-#include "libcore/nn/model_private.h"
 #include "libcore/optim/buffers.h"
 
 enum { VOCAB = 512, MAX_PAIRS = 100000, MIN_PAIRS = 5 };

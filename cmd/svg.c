@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "cmd/svg.h"
-#include "libcore/checkpoint/outfile.h"
+#include "libcore/file/outfile.h"
 
 enum { TEXT_MAX = 512 };
 

@@ -5,12 +5,14 @@
 # From the bottom up; a folder may include itself, its own line and the lines above it.
 layers='
 base
-topo kernels
+file topo kernels
 device
 tensor bootstrap
 comm
 job
-nn moe graph
+nn
+ops
+model
 schedule optim data checkpoint
 train
 api
@@ -20,6 +22,7 @@ cmd
 declare -A only=(
     [base]="base"
     [topo]="base topo"
+    [file]="base file"
     [kernels]="base kernels"
     [plugin]="base topo plugin"
 )

@@ -29,13 +29,13 @@ EOF
 # ---- routers: ranks, and those that have parts of the same sequences
 for size in "2 1" "4 1" "4 2" "3 3"; do
     read -r n tp <<<"$size"
-    run mpi_run "$n" "$MG_BUILDDIR/tests/unit/nn/router.t" "$tp"
+    run mpi_run "$n" "$MG_BUILDDIR/tests/unit/ops/router.t" "$tp"
     is "$status:$(grep -c '^ok' <<<"$out")" 0:11 "routers of $n ranks, tp $tp" \
         || diag "$(grep '^not ok' <<<"$out" | head -n 5)" "$err"
 done
 
 # ---- models with experts: a gradient of ones
-norm=$MG_BUILDDIR/tests/unit/nn/moe_norm.t
+norm=$MG_BUILDDIR/tests/unit/model/moe_norm.t
 while read -r n tp ep etp cp; do
     what="$n ranks: tp $tp ep $ep etp $etp cp $cp, a model"
     run mpi_run "$n" "$norm" "$tp" "$ep" "$etp" "$cp"

@@ -5,7 +5,7 @@
 . "$MG_SRCDIR/tests/lib/mpi.sh"
 
 mpi_available || skip_all "no MPI, or the modules for it were not built"
-calls=$MG_BUILDDIR/tests/unit/nn/tp_calls.t
+calls=$MG_BUILDDIR/tests/unit/model/tp_calls.t
 [ -x "$calls" ] || skip_all "$calls is not built (make check builds it)"
 for n in 2 3 4; do
     run mpi_run "$n" "$calls"

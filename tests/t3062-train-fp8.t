@@ -62,7 +62,7 @@ mpi_available || { diag "no MPI: one rank only"; done_testing; exit; }
 
 # ---- scales and codes, element by element: ranks, of them tensor-parallel
 while read -r ranks tp; do
-    run mpi_run "$ranks" "$MG_BUILDDIR/tests/unit/nn/float8.t" "$tp"
+    run mpi_run "$ranks" "$MG_BUILDDIR/tests/unit/model/float8.t" "$tp"
     is "$status:$(grep -c '^ok' <<<"$out")" 0:14 "codes on $ranks ranks, tp $tp" \
         || diag "$(grep '^not ok' <<<"$out")" "$err"
 done <<'EOT'

@@ -13,11 +13,11 @@
 #include <sys/stat.h>
 
 #include "libcore/checkpoint/audit.h"
-#include "libcore/checkpoint/durable.h"
 #include "libcore/checkpoint/manifest.h"
 #include "libcore/checkpoint/manifest_format.h"
 #include "libcore/checkpoint/roster.h"
 #include "libcore/checkpoint/shard.h"
+#include "libcore/file/durable.h"
 
 struct auditor {
     const char *path;

@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 #include "libcore/checkpoint/checkpoint.h"
-#include "libcore/checkpoint/durable.h"
 #include "libcore/checkpoint/manifest.h"
 #include "libcore/checkpoint/manifest_format.h"
 #include "libcore/checkpoint/store.h"
+#include "libcore/file/durable.h"
 
 /* Is everything there: a good manifest, every shard with its length? 1, or 0 if it is
  * missing, truncated, damaged or foreign, or -1 with a text if that cannot be told.

@@ -12,12 +12,12 @@
 #include <string.h>
 
 #include "libcore/checkpoint/checkpoint.h"
-#include "libcore/checkpoint/durable.h"
 #include "libcore/checkpoint/manifest.h"
 #include "libcore/checkpoint/roster.h"
 #include "libcore/checkpoint/shard.h"
 #include "libcore/checkpoint/store.h"
 #include "libcore/comm/exchange.h"
+#include "libcore/file/durable.h"
 
 enum {
     NAMED_MAX = 3, /* tensors that a message names */

@@ -16,7 +16,6 @@
 #include <jansson.h>
 
 #include "libcore/checkpoint/checkpoint.h"
-#include "libcore/checkpoint/durable.h"
 #include "libcore/checkpoint/leftover.h"
 #include "libcore/checkpoint/manifest.h"
 #include "libcore/checkpoint/manifest_format.h"
@@ -24,6 +23,7 @@
 #include "libcore/checkpoint/shard.h"
 #include "libcore/checkpoint/store.h"
 #include "libcore/comm/exchange.h"
+#include "libcore/file/durable.h"
 
 struct checkpoint_save {
     char *dir;

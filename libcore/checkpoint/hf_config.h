@@ -17,7 +17,7 @@
 #include <stddef.h>
 
 #include "libcore/checkpoint/notes.h"
-#include "libcore/nn/names.h"
+#include "libcore/model/names.h"
 #include "libcore/tensor/piece.h"
 
 /* Add the arguments of a config.json of 'len' bytes to the notes; *scheme gets the names of its

@@ -10,12 +10,12 @@
 #include <jansson.h>
 
 #include "libcore/checkpoint/box.h"
-#include "libcore/checkpoint/durable.h"
 #include "libcore/checkpoint/hf_config.h"
 #include "libcore/checkpoint/hf_dir.h"
 #include "libcore/checkpoint/hf_index.h"
-#include "libcore/checkpoint/outfile.h"
 #include "libcore/checkpoint/store.h"
+#include "libcore/file/durable.h"
+#include "libcore/file/outfile.h"
 
 enum { MAX_JSON = 64 << 20 };
 

@@ -8,7 +8,7 @@
 
 #include "libcore/checkpoint/notes.h"
 #include "libcore/checkpoint/weights.h"
-#include "libcore/nn/names.h"
+#include "libcore/model/names.h"
 
 /* All zero: not open. */
 struct hf_dir {

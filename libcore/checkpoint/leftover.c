@@ -15,10 +15,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "libcore/checkpoint/dirlock.h"
-#include "libcore/checkpoint/durable.h"
 #include "libcore/checkpoint/leftover.h"
 #include "libcore/checkpoint/manifest_format.h"
+#include "libcore/file/dirlock.h"
+#include "libcore/file/durable.h"
 
 enum { BLOCK = 4096, PASSES = 100, HELD = O_PATH | O_DIRECTORY };
 

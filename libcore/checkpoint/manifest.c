@@ -15,9 +15,9 @@
 #include <jansson.h>
 #include <xxhash.h>
 
-#include "libcore/checkpoint/durable.h"
 #include "libcore/checkpoint/manifest.h"
 #include "libcore/checkpoint/manifest_format.h"
+#include "libcore/file/durable.h"
 
 enum { MANIFEST_MAX = INT32_MAX }; /* bytes */
 

@@ -16,12 +16,12 @@
 #include <jansson.h>
 
 #include "libcore/checkpoint/box.h"
-#include "libcore/checkpoint/durable.h"
-#include "libcore/checkpoint/outfile.h"
 #include "libcore/checkpoint/roster.h"
 #include "libcore/checkpoint/safetensors.h"
 #include "libcore/checkpoint/safetensors_format.h"
 #include "libcore/comm/exchange.h"
+#include "libcore/file/durable.h"
+#include "libcore/file/outfile.h"
 
 enum { SLAB_BYTES = 4 << 20 };
 

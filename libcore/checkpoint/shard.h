@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "libcore/checkpoint/box.h"
-#include "libcore/checkpoint/durable.h"
+#include "libcore/file/durable.h"
 #include "libcore/tensor/piece.h"
 #include "megatron/error.h"
 

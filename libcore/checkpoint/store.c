@@ -18,9 +18,9 @@
 
 #include "libcore/base/parse.h"
 #include "libcore/checkpoint/manifest_format.h"
-#include "libcore/checkpoint/outfile.h"
 #include "libcore/checkpoint/shard.h"
 #include "libcore/checkpoint/store.h"
+#include "libcore/file/outfile.h"
 
 static const char latest[] = "latest_checkpointed_iteration.txt";
 

@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "libcore/checkpoint/durable.h"
+#include "libcore/file/durable.h"
 #include "megatron/error.h"
 
 enum store_kind { STORE_OTHER, STORE_CHECKPOINT, STORE_OLD, STORE_TMP };

@@ -9,7 +9,7 @@
 #include "libcore/checkpoint/box.h"
 #include "libcore/checkpoint/safetensors_format.h"
 #include "libcore/checkpoint/weights.h"
-#include "libcore/nn/gpt.h"
+#include "libcore/model/gpt.h"
 
 enum { MAX_LAYERS = 1 << 20 };
 

@@ -1,8 +1,9 @@
 /* weights - the tensors of a model wherever they lie, by our names or by foreign ones.
  *
  * A source is a mapped safetensors file, or several, a list in memory, or the roster of a
- * checkpoint, which has no data.  Its tensors follow a scheme of names (nn/names.h).  The sizes of
- * a GPT-2 can be found from the shapes of its tensors, where no configuration comes with them.
+ * checkpoint, which has no data.  Its tensors follow a scheme of names (model/names.h).  The
+ * sizes of a GPT-2 can be found from the shapes of its tensors, where no configuration comes
+ * with them.
  */
 #ifndef LIBCORE_CHECKPOINT_WEIGHTS_H
 #define LIBCORE_CHECKPOINT_WEIGHTS_H
@@ -10,7 +11,7 @@
 #include "libcore/checkpoint/pieces.h"
 #include "libcore/checkpoint/roster.h"
 #include "libcore/checkpoint/safetensors.h"
-#include "libcore/nn/names.h"
+#include "libcore/model/names.h"
 
 /* Exactly one of the first four is set.  weights_sizes() and weights_find_prefix() set 'bare'
  * and 'by_output'. */

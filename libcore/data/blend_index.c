@@ -11,11 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "libcore/checkpoint/durable.h"
-#include "libcore/checkpoint/outfile.h"
 #include "libcore/data/blend.h"
 #include "libcore/data/blend_index.h"
 #include "libcore/data/npy.h"
+#include "libcore/file/durable.h"
+#include "libcore/file/outfile.h"
 
 enum { DATASET, SAMPLE, NUM_ARRAYS };
 

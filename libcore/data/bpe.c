@@ -13,10 +13,10 @@
 
 #include <xxhash.h>
 
-#include "libcore/checkpoint/durable.h"
 #include "libcore/data/bpe.h"
 #include "libcore/data/bytechars.h"
 #include "libcore/data/json_place.h"
+#include "libcore/file/durable.h"
 
 enum {
     NUM_BYTES = BYTECHARS_BYTES,

@@ -13,11 +13,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "libcore/checkpoint/durable.h"
-#include "libcore/checkpoint/outfile.h"
 #include "libcore/data/gpt_cache.h"
 #include "libcore/data/gpt_index_steps.h"
 #include "libcore/data/npy.h"
+#include "libcore/file/durable.h"
+#include "libcore/file/outfile.h"
 
 enum { DOCUMENT, SAMPLE, SHUFFLE, NUM_ARRAYS = GPT_INDEX_FILES };
 

@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libcore/checkpoint/durable.h"
 #include "libcore/data/gpt_index.h"
 #include "libcore/data/index_text.h"
+#include "libcore/file/durable.h"
 
 /* A number as Python's repr() gives it: the fewest digits that read back as the same,
  * with an exponent below 1e-4 and from 1e16 on, else with a point. */

@@ -12,9 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "libcore/checkpoint/outfile.h"
 #include "libcore/data/indexed.h"
 #include "libcore/data/indexed_format.h"
+#include "libcore/file/outfile.h"
 
 enum { COPY_SIZE = 1 << 14 }; /* bytes that are copied at a time */
 

@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 #include "libcore/base/parse.h"
-#include "libcore/checkpoint/outfile.h"
 #include "libcore/data/npy.h"
+#include "libcore/file/outfile.h"
 
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define ORDER "<"

@@ -7,10 +7,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "libcore/checkpoint/durable.h"
 #include "libcore/data/growth.h"
 #include "libcore/data/tokenizer_json.h"
 #include "libcore/data/utf8.h"
+#include "libcore/file/durable.h"
 
 enum { FILE_MAX = 256 << 20, ADDED_MAX = 4096, MAX_DEPTH = 8, MAX_AROUND = 64 };
 

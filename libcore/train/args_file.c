@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "libcore/checkpoint/durable.h"
+#include "libcore/file/durable.h"
 #include "libcore/train/args_file.h"
 
 struct reader {

@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #include "libcore/job/job.h"
-#include "libcore/nn/model.h"
+#include "libcore/model/model.h"
 #include "libcore/optim/grad_scaler.h"
 #include "libcore/optim/lr.h"
 #include "libcore/optim/num_microbatches.h"

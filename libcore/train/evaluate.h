@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 #include "libcore/data/split.h"
-#include "libcore/nn/model.h"
+#include "libcore/model/model.h"
 #include "libcore/optim/num_microbatches.h"
 #include "libcore/train/accord.h"
 #include "libcore/train/data.h"

@@ -3,8 +3,8 @@
 #define LIBCORE_TRAIN_LOCATE_H
 
 #include "libcore/job/job.h"
+#include "libcore/model/model.h"
 #include "libcore/nn/check.h"
-#include "libcore/nn/model.h"
 #include "libcore/optim/optimizer.h"
 #include "megatron/error.h"
 

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "libcore/job/job.h"
-#include "libcore/nn/model.h"
+#include "libcore/model/model.h"
 #include "libcore/optim/optimizer.h"
 #include "megatron/error.h"
 

@@ -5,7 +5,7 @@
 #define LIBCORE_TRAIN_MTP_LOSSES_H
 
 #include "libcore/job/job.h"
-#include "libcore/nn/model.h"
+#include "libcore/model/model.h"
 
 struct mtp_losses {
     int n;       /* layers for multi-token prediction; 0: the functions do nothing */

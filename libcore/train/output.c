@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "libcore/checkpoint/durable.h"
-#include "libcore/checkpoint/outfile.h"
+#include "libcore/file/durable.h"
+#include "libcore/file/outfile.h"
 #include "libcore/train/output.h"
 
 int output_check_file (const char *argument, const char *path, struct mg_error *err)

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "libcore/checkpoint/dirlock.h"
-#include "libcore/checkpoint/outfile.h"
+#include "libcore/file/dirlock.h"
+#include "libcore/file/outfile.h"
 #include "megatron/error.h"
 
 /* Files that a run writes besides checkpoints and what report.h has; NULL: not written. */

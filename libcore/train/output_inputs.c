@@ -5,8 +5,8 @@
 
 #include <stddef.h>
 
-#include "libcore/checkpoint/outfile.h"
 #include "libcore/data/indexed.h"
+#include "libcore/file/outfile.h"
 #include "libcore/train/output_inputs.h"
 
 static int check_input (const char *input, const char *output, struct mg_error *err)

@@ -8,7 +8,7 @@
 #define LIBCORE_TRAIN_PASSES_H
 
 #include "libcore/job/job.h"
-#include "libcore/nn/model.h"
+#include "libcore/model/model.h"
 #include "libcore/optim/num_microbatches.h"
 #include "libcore/schedule/schedule.h"
 #include "libcore/train/timers.h"

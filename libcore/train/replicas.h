@@ -8,7 +8,7 @@
 #define LIBCORE_TRAIN_REPLICAS_H
 
 #include "libcore/job/job.h"
-#include "libcore/nn/model.h"
+#include "libcore/model/model.h"
 #include "libcore/optim/buffers.h"
 #include "megatron/error.h"
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libcore/nn/gpt.h"
+#include "libcore/model/gpt.h"
 #include "libcore/train/routing.h"
 
 const char *const routing_loss_names[ROUTER_NUM_LOSSES] = {

@@ -5,8 +5,8 @@
 #include <stdio.h>
 
 #include "libcore/job/job.h"
-#include "libcore/nn/model.h"
-#include "libcore/nn/router.h"
+#include "libcore/model/model.h"
+#include "libcore/ops/router.h"
 
 struct routing {
     const struct job *job;

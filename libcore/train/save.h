@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "libcore/checkpoint/checkpoint.h"
-#include "libcore/checkpoint/dirlock.h"
+#include "libcore/file/dirlock.h"
 #include "libcore/train/accord.h"
 #include "libcore/train/report.h"
 #include "libcore/train/state.h"

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "libcore/checkpoint/safetensors.h"
-#include "libcore/nn/router.h"
+#include "libcore/ops/router.h"
 #include "libcore/train/model_notes.h"
 #include "libcore/train/state_private.h"
 

@@ -8,7 +8,7 @@
 
 #include "libcore/checkpoint/notes.h"
 #include "libcore/job/job.h"
-#include "libcore/nn/model.h"
+#include "libcore/model/model.h"
 #include "libcore/optim/grad_scaler.h"
 #include "libcore/optim/lr.h"
 #include "libcore/optim/optimizer.h"

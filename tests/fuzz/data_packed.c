@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/data_packed.h"
+#include "cmd/data/packed.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { MOST = 1 << 26 };

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/data_input.h"
+#include "cmd/data/input.h"
 #include "tests/fuzz/fuzz.h"
 
 /* What has come of a text. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/plan_buffers.h"
+#include "cmd/plan/buffers.h"
 #include "tests/fuzz/fuzz.h"
 
 /* Parameters lie inside their buffer, and do not overlap. */

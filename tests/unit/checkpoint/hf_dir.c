@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "libcore/checkpoint/hf_dir.h"
-#include "libcore/train/alone.h"
+#include "libcore/comm/alone.h"
 #include "tests/tap/tap.h"
 #include "tests/unit/checkpoint/scratch.h"
 

@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "libcore/checkpoint/dirlock.h"
 #include "libcore/checkpoint/leftover.h"
-#include "libcore/checkpoint/outfile.h"
+#include "libcore/file/dirlock.h"
+#include "libcore/file/outfile.h"
 #include "tests/tap/tap.h"
 #include "tests/unit/checkpoint/scratch.h"
 

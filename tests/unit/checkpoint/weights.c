@@ -9,7 +9,7 @@
 
 #include "libcore/base/half.h"
 #include "libcore/checkpoint/weights.h"
-#include "libcore/train/alone.h"
+#include "libcore/comm/alone.h"
 #include "tests/tap/tap.h"
 #include "tests/unit/checkpoint/scratch.h"
 

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cmd/data/input.h"
+#include "cmd/data/packed.h"
 #include "config.h"
-#include "cmd/data_input.h"
-#include "cmd/data_packed.h"
 #include "tests/tap/tap.h"
 
 #if HAVE_ZLIB

@@ -2,7 +2,7 @@
 #ifndef TESTS_UNIT_NN_ALONE_H
 #define TESTS_UNIT_NN_ALONE_H
 
-#include "libcore/nn/model.h"
+#include "libcore/model/model.h"
 #include "tests/unit/optim/stack.h"
 
 struct alone {

@@ -5,9 +5,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "libcore/nn/gpt.h"
-#include "libcore/nn/moe_ops.h"
-#include "libcore/nn/ops.h"
+#include "libcore/model/gpt.h"
+#include "libcore/ops/moe_ops.h"
+#include "libcore/ops/ops.h"
 #include "tests/tap/tap.h"
 
 static const struct nn_shape shape = { .batch = 2, .seq = 6, .tokens = 12, .whole_seq = 6,

@@ -111,7 +111,9 @@ static void test_padding (void)
 
 enum { EXPERTS = 4, WIDE = 8, DEEP = 3 }; /* WIDE rows are 2 blocks of a gated product */
 
-/* What a rank has of the experts' tensors: like layer_describe() says it (tests/unit/nn/gpt.c). */
+/* What a rank has of the experts' tensors: as layer_describe() says it
+ * (tests/unit/model/gpt.c).
+ */
 static struct param expert_part (int ep, int ep_rank, int etp, int etp_rank, bool by_cols)
 {
     int64_t local = EXPERTS / ep, rows = by_cols ? WIDE : WIDE / etp;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "libcore/data/documents.h"
-#include "libcore/nn/model_private.h"
+#include "libcore/model/model_private.h"
 #include "tests/tap/tap.h"
 #include "tests/unit/nn/alone.h"
 

@@ -11,8 +11,8 @@
 
 #include "libcore/checkpoint/hf_config.h"
 #include "libcore/checkpoint/weights.h"
-#include "libcore/nn/model_private.h"
-#include "libcore/nn/router.h"
+#include "libcore/model/model_private.h"
+#include "libcore/ops/router.h"
 #include "libcore/train/model_notes.h"
 #include "tests/tap/tap.h"
 #include "tests/unit/nn/alone.h"

@@ -10,7 +10,7 @@
 #include <jansson.h>
 
 #include "libcore/checkpoint/safetensors.h"
-#include "libcore/nn/model_private.h"
+#include "libcore/model/model_private.h"
 #include "libcore/train/config.h"
 #include "tests/lib/npz.h"
 #include "tests/tap/tap.h"

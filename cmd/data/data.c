@@ -1,0 +1,208 @@
+/* data.c - megatron data: the table of its parts, and what they have in common
+ *
+ * Finds the part by its name and runs it.  The options that parts share (prefix, tokenizer,
+ * --json, --help) are rows of tables here.
+ */
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cmd/cmd.h"
+#include "cmd/data/data.h"
+#include "libcore/base/parse.h"
+
+/* In the order of --help, closed by a row without a name. */
+static const struct cmd_part parts[] = {
+    { "tokenize", "text to a dataset, PREFIX.bin and PREFIX.idx", data_tokenize },
+    { "encode", "the token ids of a text", data_encode },
+    { "decode", "the text of token ids", data_decode },
+    { "train-tokenizer", "text to a tokenizer of its own", data_train_tokenizer },
+    { "index", "which tokens make each sample of a dataset", data_index },
+    { "merge", "several datasets become one", data_merge },
+    { "split", "one dataset becomes several", data_split },
+    { "inspect", "check a dataset, tell what is in it", data_inspect },
+    { NULL, NULL, NULL },
+};
+
+int data_check_name (const char *what, const char *value, struct mg_error *err)
+{
+    return *value ? 0 : mg_error_set (err, EINVAL, "%s: an empty name", what);
+}
+
+int data_check_prefix (const char *what, const char *value, struct mg_error *err)
+{
+    const char *ending = strrchr (value, '.');
+
+    if (data_check_name (what, value, err) < 0)
+        return -1;
+    if (ending && (strcmp (ending, ".bin") == 0 || strcmp (ending, ".idx") == 0))
+        return mg_error_set (err, EINVAL,
+                             "%s: \"%.200s\" is one of two files, leave %s out", what,
+                             value, ending);
+    return 0;
+}
+
+void data_print_string (const char *text)
+{
+    putchar ('"');
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\')
+            printf ("\\%c", *text);
+        else if ((unsigned char)*text < 0x20)
+            printf ("\\u%04x", *text);
+        else
+            putchar (*text);
+    }
+    putchar ('"');
+}
+
+static int set_prefix (void *target, const struct cmd_option *option, const char *what,
+                       const char *value, struct mg_error *err)
+{
+    struct data_common *common = target;
+
+    (void)option;
+    if (common->prefix)
+        return mg_error_set (err, EINVAL, "%s: \"%.60s\" is one too many", what, value);
+    if (data_check_prefix (what, value, err) < 0)
+        return -1;
+    common->prefix = value;
+    return 0;
+}
+
+static int set_json (void *target, const struct cmd_option *option, const char *what,
+                     const char *value, struct mg_error *err)
+{
+    (void)option, (void)what, (void)value, (void)err;
+    ((struct data_common *)target)->json = true;
+    return 0;
+}
+
+static int set_common_help (void *target, const struct cmd_option *option,
+                            const char *what, const char *value, struct mg_error *err)
+{
+    (void)option, (void)what, (void)value, (void)err;
+    ((struct data_common *)target)->help = true;
+    return 0;
+}
+
+static int set_help (void *target, const struct cmd_option *option, const char *what,
+                     const char *value, struct mg_error *err)
+{
+    (void)option, (void)what, (void)value, (void)err;
+    *(bool *)target = true;
+    return 0;
+}
+
+const struct cmd_option data_common_options[] = {
+    { "", NULL, "PREFIX", "the dataset PREFIX.bin and PREFIX.idx", NULL, set_prefix },
+    { "json", NULL, NULL, "print JSON", NULL, set_json },
+    { "help", NULL, NULL, "print this help", NULL, set_common_help },
+    { NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+const struct cmd_option data_help_options[] = {
+    { "help", NULL, NULL, "print this help", NULL, set_help },
+    { NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+static int set_tokenizer_type (void *target, const struct cmd_option *option,
+                               const char *what, const char *value, struct mg_error *err)
+{
+    (void)option, (void)what, (void)err;
+    ((struct data_tokenizer *)target)->type = value;
+    return 0;
+}
+
+static int set_vocab_file (void *target, const struct cmd_option *option,
+                           const char *what, const char *value, struct mg_error *err)
+{
+    (void)option, (void)what, (void)err;
+    ((struct data_tokenizer *)target)->files.vocab = value;
+    return 0;
+}
+
+static int set_tokenizer_model (void *target, const struct cmd_option *option,
+                                const char *what, const char *value, struct mg_error *err)
+{
+    (void)option, (void)what, (void)err;
+    ((struct data_tokenizer *)target)->files.model = value;
+    return 0;
+}
+
+static int set_no_special_tokens (void *target, const struct cmd_option *option,
+                                  const char *what, const char *value,
+                                  struct mg_error *err)
+{
+    (void)option, (void)what, (void)value, (void)err;
+    ((struct data_tokenizer *)target)->files.no_special_tokens = true;
+    return 0;
+}
+
+static int set_vocab_size (void *target, const struct cmd_option *option,
+                           const char *what, const char *value, struct mg_error *err)
+{
+    (void)option;
+    return parse_int (what, value, 1, INT32_MAX,
+                      &((struct data_tokenizer *)target)->files.vocab_size, err);
+}
+
+static int set_null_eod (void *target, const struct cmd_option *option,
+                         const char *what, const char *value, struct mg_error *err)
+{
+    struct tokenizer_files *files = &((struct data_tokenizer *)target)->files;
+
+    (void)option;
+    files->has_eod = true;
+    return parse_int (what, value, 0, INT32_MAX - 1, &files->eod, err);
+}
+
+static int set_merge_file (void *target, const struct cmd_option *option,
+                           const char *what, const char *value, struct mg_error *err)
+{
+    (void)option, (void)what, (void)err;
+    ((struct data_tokenizer *)target)->files.merge = value;
+    return 0;
+}
+
+const struct cmd_option data_tokenizer_options[] = {
+    { "tokenizer-type", NULL, "TYPE",
+      "ByteLevel (default), GPT2BPETokenizer, HuggingFaceTokenizer or NullTokenizer", NULL,
+      set_tokenizer_type },
+    { "vocab-file", NULL, "FILE", "vocabulary of GPT2BPETokenizer, encoder.json", NULL,
+      set_vocab_file },
+    { "merge-file", NULL, "FILE", "merges of GPT2BPETokenizer, vocab.bpe", NULL,
+      set_merge_file },
+    { "tokenizer-model", NULL, "PATH",
+      "tokenizer.json of HuggingFaceTokenizer, or its directory", NULL,
+      set_tokenizer_model },
+    { "tokenizer-hf-no-include-special-tokens", NULL, NULL,
+      "put no tokens around a text, such as one that begins it", NULL,
+      set_no_special_tokens },
+    { "vocab-size", NULL, "N", "tokens of NullTokenizer, which are numbers", NULL,
+      set_vocab_size },
+    { "null-tokenizer-eod-id", NULL, "ID", "its end of document, default the last token", NULL,
+      set_null_eod },
+    { NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+int data_usage_error (const char *part, const struct mg_error *err)
+{
+    return cmd_part_usage ("data", part, err->text);
+}
+
+int data_failure (const char *part, const struct mg_error *err)
+{
+    fprintf (stderr, "megatron: data %s: %s\n", part, err->text);
+    return DATA_FAILED;
+}
+
+int cmd_data (int argc, char **argv)
+{
+    static const char purpose[] =
+        "Make datasets in Megatron's indexed form, list and look at them.";
+
+    return cmd_part_run ("data", purpose, parts, argc, argv);
+}

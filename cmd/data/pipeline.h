@@ -1,0 +1,33 @@
+/* pipeline - files to datasets: read, encode in threads, write in order */
+#ifndef CMD_DATA_PIPELINE_H
+#define CMD_DATA_PIPELINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "cmd/data/input.h"
+#include "cmd/data/writer.h"
+
+struct data_source {
+    const char *path;
+    enum input_format format; /* not INPUT_AUTO */
+    enum input_cut cut;       /* of plain text */
+};
+
+struct data_pipeline {
+    const struct data_source *sources;
+    size_t num_sources;
+    char *const *keys; /* of JSON lines, and of the datasets; plain text has the first */
+    size_t num_keys;
+    int workers;
+    bool (*stopped) (void); /* has a signal asked to stop? */
+};
+
+/* Read all sources, one after the other, and give their documents to the writer, which
+ * is open and stays the caller's to finish.  Shows progress if standard error is a
+ * terminal.  -1 with errno EINTR if it was stopped: then threads may still be at work on
+ * what was read, and the caller should end the process. */
+int data_pipeline_run (const struct data_pipeline *p, struct data_writer *writer,
+                       struct mg_error *err);
+
+#endif /* CMD_DATA_PIPELINE_H */

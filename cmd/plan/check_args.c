@@ -1,0 +1,231 @@
+/* check_args.c - megatron plan check -- ARGUMENT...: the arguments of a run, as the run would
+ * take them
+ *
+ * Arguments of Megatron-LM that are not there are listed by kind.  The others are checked by the
+ * rules of sizes and models, and each broken rule is reported.  Then follows every check that a run
+ * makes before it allocates memory.
+ */
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "cmd/plan/memory.h"
+#include "cmd/plan/plan.h"
+#include "libcore/base/parse.h"
+#include "libcore/train/args_heard.h"
+#include "libcore/train/train.h"
+
+static int set_world (void *target, const struct cmd_option *option, const char *what,
+                      const char *value, struct mg_error *err)
+{
+    (void)option;
+    return parse_int (what, value, 1, 1 << 16, &((struct plan_memory *)target)->world, err);
+}
+
+static const struct cmd_option own_options[] = {
+    { "world-size", NULL, "N", "ranks of the job, default one model's", "world", set_world },
+    { NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+/* What is found out. */
+struct findings {
+    struct plan_memory request;
+    struct train_args args;
+    struct geometry geometry;
+    json_t *broken; /* rules, as JSON; NULL: they go to standard error */
+    int count;      /* of them */
+};
+
+static void report (void *arg, const char *rule, const char *text)
+{
+    struct findings *f = arg;
+
+    f->count++;
+    if (f->broken)
+        json_array_append_new (f->broken, json_pack ("{s:s, s:s}", "rule", rule, "text", text));
+    else
+        fprintf (stderr, "megatron: %s\n", text);
+}
+
+/* Learning rates, which no plan of memory needs. */
+static int check_lr (const struct findings *f, struct mg_error *err)
+{
+    struct num_microbatches *batches;
+    struct run_config c;
+    struct lr_config lr;
+    int rc;
+
+    if (f->args.lr < 0 || f->args.skip_train
+        || (f->args.train_iters == TRAIN_UNSET && f->args.train_samples == TRAIN_UNSET))
+        return 0;
+    run_config_init (&c, &f->args);
+    if (run_config_geometry (&c, err) < 0)
+        return -1;
+    c.geometry.world = f->request.world;
+    if (!(batches = run_config_batches (&c, geometry_dp (&c.geometry), err)))
+        return -1;
+    rc = run_config_lr (&c, batches, &lr, err);
+    num_microbatches_destroy (batches);
+    return rc;
+}
+
+/* What a run checks, in its order, on rank 0. */
+static int check_run (const struct findings *f, struct mg_error *err)
+{
+    struct train *t;
+    int rc;
+
+    if (train_args_check_together (&f->args, err) < 0)
+        return -1;
+    if (!(t = train_create (&f->args, stdout, stderr)))
+        return mg_error_set (err, ENOMEM, "out of memory");
+    rc = train_plan (t, 0, f->request.world, 1, err);
+    train_destroy (t);
+    return rc < 0 ? -1 : check_lr (f, err);
+}
+
+/* Report all that is wrong with arguments that are there. */
+static void check_rules (struct findings *f)
+{
+    const char *missing = plan_missing_argument (&f->args);
+    struct mg_error err = { "" };
+    struct run_config c;
+
+    if (missing) {
+        mg_error_set (&err, EINVAL, "%s is required", missing);
+        report (f, "required", err.text);
+        return;
+    }
+    run_config_init (&c, &f->args);
+    if (run_config_geometry (&c, &err) < 0 || plan_memory_world (&f->request, &f->args, &err) < 0) {
+        report (f, "geometry", err.text);
+        return;
+    }
+    c.geometry.world = f->request.world;
+    f->geometry = c.geometry;
+    if (geometry_check (&f->geometry, report, f) > 0
+        || margs_check (&c.margs, &f->geometry, report, f) > 0)
+        return;
+    if (check_run (f, &err) < 0)
+        report (f, "run", err.text);
+}
+
+/* --- printing --- */
+
+static const struct {
+    enum args_other_kind kind;
+    const char *title, *key;
+} kinds[] = {
+    { OTHER_NEEDLESS, "change nothing here:", "needless" },
+    { OTHER_ELSEWHERE, "only add output, speed or saved memory elsewhere:", "elsewhere" },
+    { OTHER_ABSENT, "refused, since they would change the model or the training:", "refused" },
+    { OTHER_INSTEAD, "refused, since there is another argument:", "instead" },
+    { OTHER_LAUNCHER, "refused, since they are options of the launcher:", "launcher" },
+    { OTHER_UNKNOWN, "refused, since nobody knows them:", "unknown" },
+};
+enum { NUM_KINDS = sizeof (kinds) / sizeof (kinds[0]) };
+
+static void print_text (const struct findings *f)
+{
+    struct run_config c;
+
+    for (int i = 0; i < NUM_KINDS; i++)
+        args_others_list (&f->args.others, kinds[i].kind, kinds[i].title, stdout);
+    if (f->count > 0 || f->geometry.world == 0)
+        return;
+    run_config_init (&c, &f->args);
+    c.geometry = f->geometry;
+    args_heard_tell (&c, stdout);
+    printf ("%d rank%s: ", f->geometry.world, f->geometry.world == 1 ? "" : "s");
+    plan_print_grids (&f->geometry);
+    printf (", order %s\n", f->geometry.order);
+}
+
+/* The arguments of a kind, with what the table says of them. */
+static json_t *kind_json (const struct args_others *others, enum args_other_kind kind)
+{
+    json_t *list = json_array ();
+
+    for (size_t i = 0; i < others->n; i++) {
+        const struct args_given *g = &others->given[i];
+        json_t *one;
+
+        if (g->kind != kind)
+            continue;
+        one = json_pack ("{s:s%}", "name", g->name, g->name_len);
+        if (g->value)
+            json_object_set_new (one, "value", json_string (g->value));
+        if (g->row && g->row->text)
+            json_object_set_new (one, "text", json_string (g->row->text));
+        json_array_append_new (list, one);
+    }
+    return list;
+}
+
+static void print_json (const struct findings *f, bool ok)
+{
+    json_t *arguments = json_object ();
+
+    for (int i = 0; i < NUM_KINDS; i++)
+        json_object_set_new (arguments, kinds[i].key, kind_json (&f->args.others, kinds[i].kind));
+    printf ("{\"ok\":%s,", ok ? "true" : "false");
+    if (f->count == 0 && f->geometry.world > 0) {
+        printf ("\"world_size\":%d,", f->geometry.world);
+        plan_print_grids_json (&f->geometry);
+        putchar (',');
+    }
+    printf ("\"arguments\":");
+    json_dumpf (arguments, stdout, JSON_COMPACT);
+    printf (",\"broken\":");
+    json_dumpf (f->broken, stdout, JSON_COMPACT);
+    printf ("}\n");
+    json_decref (arguments);
+}
+
+static int check (struct findings *f, bool json, int argc, char **argv)
+{
+    struct mg_error err = { "" };
+    bool refused;
+
+    if (train_args_read_all (argc, argv, &f->args, &err) < 0)
+        return plan_refuse ("check", &f->args, &err);
+    refused = args_others_check (&f->args.others, f->args.strict, &err) < 0;
+    f->broken = json ? json_array () : NULL;
+    if (!refused) // rules would speak of half a model
+        check_rules (f);
+    if (json)
+        print_json (f, !refused && f->count == 0);
+    else
+        print_text (f);
+    json_decref (f->broken);
+    fflush (stdout);
+    if (refused)
+        return plan_refuse ("check", &f->args, &err);
+    return f->count > 0 ? PLAN_IMPOSSIBLE : 0;
+}
+
+int plan_check_arguments (int own, int argc, char **argv)
+{
+    struct findings f = { .args = { .files = NULL } };
+    struct plan_common common = { 0 };
+    const struct cmd_option_table tables[] = {
+        { own_options, &f.request },
+        { plan_common_options, &common },
+    };
+    struct mg_error err;
+    int status;
+
+    if (cmd_options_read (tables, 2, own, argv, &err) < 0)
+        return plan_usage_error (argv[0], &err);
+    if (common.help) {
+        printf ("Usage: megatron plan check [OPTION...] -- ARGUMENT...\n\n");
+        cmd_options_help (tables, 2);
+        return 0;
+    }
+    status = check (&f, common.json, argc - own, argv + own);
+    train_args_clear (&f.args);
+    return status;
+}

@@ -1,0 +1,38 @@
+/* timeline - when each pass of a pipeline schedule runs, and a picture of it.
+ *
+ * A model of the schedule, not of a machine: every forward pass takes one unit of time,
+ * every backward pass two, transfers none.
+ */
+#ifndef CMD_PLAN_TIMELINE_H
+#define CMD_PLAN_TIMELINE_H
+
+#include <stddef.h>
+
+#include "libcore/schedule/schedule.h"
+#include "megatron/error.h"
+
+enum { TIMELINE_FORWARD = 1, TIMELINE_BACKWARD = 2 };
+
+struct timeline {
+    int pp, chunks, microbatches;
+    size_t n;                 /* passes of each rank */
+    struct sched_pass **pass; /* [pp][n] */
+    int **start;              /* [pp][n] */
+    int end;                  /* when the last pass is over */
+};
+
+/* Run a kind's passes on all ranks. NULL and a text on failure. */
+struct timeline *timeline_create (const struct sched_kind *kind,
+                                  const struct sched_shape *shape, struct mg_error *err);
+void timeline_destroy (struct timeline *t);
+
+/* Share of the ranks' time in which they wait. */
+double timeline_bubble (const struct timeline *t);
+
+/* Draw it.  With captured[rank * chunks + chunk], the part of a pass that is captured into device
+ * graphs, every pass is parted by that; NULL: virtual stages are told apart.  0, or -1 and a text.
+ */
+int timeline_draw (const struct timeline *t, const char *path, const char *title,
+                   const double *captured, struct mg_error *err);
+
+#endif /* CMD_PLAN_TIMELINE_H */

@@ -1,0 +1,261 @@
+/* gpt.c - specifications of a GPT's layers, from its configuration */
+
+#include <errno.h>
+
+#include "libcore/model/gpt_private.h"
+
+/* --- the feed-forward half --- */
+
+/* Rows of each half of a gated matrix; 0 without a gate. */
+static int64_t gate_rows (const struct model_config *c)
+{
+    return c->gated ? c->ffn_hidden_size : 0;
+}
+
+static int fc1_matrix (struct gpt_maker *m)
+{
+    const struct model_config *c = &m->nn->config;
+    int64_t rows = (int64_t)c->ffn_hidden_size * (c->gated ? 2 : 1);
+
+    return layer_add_param (
+        m->spec, &(struct layer_param){ .name = "mlp.linear_fc1.weight", .ndims = 2,
+                                        .global = { rows, c->hidden_size },
+                                        .split = SPLIT_ROWS, .blocks = c->gated ? 2 : 1,
+                                        .part = { gate_rows (c), gate_rows (c) },
+                                        .init = INIT_NORMAL, .kind = KIND_FC1_WEIGHT,
+                                        .matrix = true });
+}
+
+static int fc1_vector (struct gpt_maker *m)
+{
+    const struct model_config *c = &m->nn->config;
+    int64_t rows = (int64_t)c->ffn_hidden_size * (c->gated ? 2 : 1);
+
+    return layer_add_param (
+        m->spec, &(struct layer_param){ .name = "mlp.linear_fc1.bias", .ndims = 1,
+                                        .global = { rows }, .split = SPLIT_ROWS,
+                                        .blocks = c->gated ? 2 : 1,
+                                        .part = { gate_rows (c), gate_rows (c) },
+                                        .init = INIT_ZERO,
+                                        .kind = KIND_FC1_BIAS });
+}
+
+/* 'out' = 'in' + ... */
+static void add_mlp (struct gpt_maker *m, int in, int out)
+{
+    const struct nn *nn = m->nn;
+    const struct model_config *c = &nn->config;
+    int64_t h = nn->hidden, ffn = c->ffn_hidden_size, tokens = m->shape->tokens;
+    int64_t width = nn->local_ffn * (c->gated ? 2 : 1);
+    bool bias = !c->no_linear_bias;
+    struct gpt_norm norm = gpt_norm_params (m, "pre_mlp_layernorm.weight",
+                                            "pre_mlp_layernorm.bias", h,
+                                    KIND_NORM2_WEIGHT, false);
+    int fc1 = fc1_matrix (m), fc1_bias = bias ? fc1_vector (m) : LAYER_NONE;
+    int fc2 = gpt_matrix (m, "mlp.linear_fc2.weight", SPLIT_COLS, h, ffn, INIT_SCALED,
+                      KIND_FC2_WEIGHT);
+    int fc2_bias = bias ? gpt_vector (m, "mlp.linear_fc2.bias", SPLIT_NONE, h, INIT_ZERO,
+                                  KIND_FC2_BIAS) : LAYER_NONE;
+    int dnorm = gpt_gradient (m, "norm", tokens, h);
+    int x = gpt_add_norm (m, "pre_mlp_layernorm", "norm2", "stat2", true, in, norm, dnorm);
+    int wide = gpt_tensor (m, "fc1", LIFE_SAVED, tokens, width);
+    int active = gpt_tensor (m, "act", LIFE_SAVED, tokens, nn->local_ffn);
+    int dactive = gpt_gradient (m, "ffn", tokens, nn->local_ffn);
+    int dwide = c->gated ? gpt_gradient (m, "fc1", tokens, width) : dactive;
+    struct gpt_sum sum = { gpt_branch (m), gpt_gradient (m, "branch", m->shape->rows, h) };
+
+    gpt_made_by (m, wide, RECOMPUTE_MLP);
+    gpt_made_by (m, active, RECOMPUTE_MLP);
+    gpt_phase (m, &(struct phase){ .name = "linear_fc1", .op = &op_linear_column,
+                               .operand = { [COLUMN_X] = x, [COLUMN_Y] = wide,
+                                            [COLUMN_WEIGHT] = fc1, [COLUMN_BIAS] = fc1_bias,
+                                            [COLUMN_DY] = dwide, [COLUMN_DX] = dnorm } });
+    gpt_phase (m, &(struct phase){ .name = "activation", .op = &op_act,
+                               .operand = { [ACT_X] = wide, [ACT_Y] = active,
+                                            [ACT_DY] = dactive, [ACT_DX] = dwide } });
+    gpt_phase (m, &(struct phase){ .name = "linear_fc2", .op = &op_linear_row,
+                               .operand = { [ROW_X] = active, [ROW_Y] = sum.branch,
+                                            [ROW_WEIGHT] = fc2, [ROW_DY] = sum.dbranch,
+                                            [ROW_DX] = dactive } });
+    gpt_add_reduce (m, "mlp_reduce", sum.branch);
+    gpt_add_residual (m, "mlp_bda", &sum, in, out, fc2_bias, 1);
+}
+
+static void make_layer (struct gpt_maker *m)
+{
+    int in = gpt_hidden (m, "input", LIFE_INPUT), out = gpt_hidden (m, "output", LIFE_OUTPUT);
+    int residual = gpt_hidden (m, "residual", LIFE_SAVED);
+
+    m->spec->name = "layer";
+    m->spec->prefix = "decoder.layers.%d.";
+    m->spec->mtp_prefix = "mtp.layers.%d.mtp_model_layer.";
+    m->scopes = GRAPH_BIT (GRAPH_ATTN);
+    gpt_add_attention (m, in, residual);
+    m->scopes = GRAPH_BIT (GRAPH_MLP);
+    if (m->experts)
+        gpt_add_experts (m, residual, out);
+    else
+        add_mlp (m, residual, out);
+}
+
+int gpt_vocabulary (struct gpt_maker *m, const char *name, int kind, bool whole_name)
+{
+    const struct model_config *c = &m->nn->config;
+
+    return layer_add_param (
+        m->spec, &(struct layer_param){ .name = name, .ndims = 2,
+                                        .whole_name = whole_name,
+                                        .global = { c->vocab_size, c->hidden_size },
+                                        .padded = c->padded_vocab_size, .split = SPLIT_ROWS,
+                                        .init = kind == KIND_WORD ? INIT_EMBEDDING : INIT_NORMAL,
+                                        .kind = kind,
+                                        .product = kind == KIND_OUTPUT,
+                                        .embedding = kind == KIND_WORD,
+                                        .output = kind == KIND_OUTPUT });
+}
+
+int gpt_head_weight (struct gpt_maker *m)
+{
+    if (m->nn->config.tied_embeddings)
+        return gpt_vocabulary (m, "embedding.word_embeddings.weight", KIND_WORD, true);
+    return gpt_vocabulary (m, "output_layer.weight", KIND_OUTPUT, true);
+}
+
+static void make_embedding (struct gpt_maker *m)
+{
+    const struct model_config *c = &m->nn->config;
+    int out = gpt_hidden (m, "output", LIFE_OUTPUT), sum = gpt_branch (m);
+    int word = gpt_vocabulary (m, "word_embeddings.weight", KIND_WORD, false), position;
+
+    m->spec->name = "embedding";
+    m->spec->prefix = "embedding.";
+    gpt_phase (m, &(struct phase){ .name = "word_embeddings", .op = &op_word,
+                               .operand = { [WORD_OUT] = sum, [WORD_TABLE] = word,
+                                            [WORD_DOUT] = m->gradient } });
+    gpt_phase (m, &(struct phase){ .name = "reduce", .op = &op_reduce,
+                               .operand = { [REDUCE_X] = sum } });
+    if (c->positions != MODEL_LEARNED) {
+        gpt_phase (m, &(struct phase){ .name = "dropout", .op = &op_embedding_dropout,
+                                   .operand = { [DROPOUT_X] = sum, [DROPOUT_OUT] = out,
+                                                [DROPOUT_DOUT] = m->gradient } });
+        return;
+    }
+    position = layer_add_param (
+        m->spec, &(struct layer_param){ .name = "position_embeddings.weight", .ndims = 2,
+                                        .global = { c->max_positions, c->hidden_size },
+                                        .init = INIT_EMBEDDING, .kind = KIND_POSITION });
+    gpt_phase (m, &(struct phase){ .name = "position_embeddings", .op = &op_position,
+                               .operand = { [POSITION_X] = sum, [POSITION_OUT] = out,
+                                            [POSITION_TABLE] = position,
+                                            [POSITION_DOUT] = m->gradient } });
+}
+
+static void make_copy (struct gpt_maker *m)
+{
+    int in = gpt_hidden (m, "input", LIFE_INPUT), out = gpt_hidden (m, "output", LIFE_OUTPUT);
+
+    m->spec->name = "copy";
+    m->spec->prefix = "";
+    gpt_phase (m, &(struct phase){ .name = "copy", .op = &op_copy,
+                               .operand = { [COPY_X] = in, [COPY_Y] = out } });
+}
+
+/* The final norm and the output layer, whose output is the logits. */
+static void make_head (struct gpt_maker *m)
+{
+    const struct nn *nn = m->nn;
+    int in = gpt_hidden (m, "input", LIFE_INPUT);
+    struct gpt_norm norm = gpt_norm_params (m, "decoder.final_layernorm.weight",
+                                    "decoder.final_layernorm.bias", nn->hidden,
+                                    KIND_FINAL_WEIGHT, false);
+    int weight = gpt_head_weight (m);
+    int dnorm = gpt_gradient (m, "norm", m->shape->tokens, nn->hidden);
+    int x = gpt_add_norm (m, "final_layernorm", "norm", "stat", false, in, norm, dnorm);
+    int logits = layer_add_tensor (
+        m->spec, &(struct layer_tensor){ .name = "logits", .type = LAYER_FLOAT32,
+                                         .life = LIFE_OUTPUT,
+                                         .ndims = 2,
+                                         .shape = { m->shape->tokens, nn->local_vocab } });
+
+    m->spec->name = "output layer";
+    m->spec->prefix = "";
+    gpt_phase (m, &(struct phase){ .name = "output_layer", .op = &op_linear_logits,
+                               .operand = { [COLUMN_X] = x, [COLUMN_Y] = logits,
+                                            [COLUMN_WEIGHT] = weight, [COLUMN_DY] = logits,
+                                            [COLUMN_DX] = dnorm } });
+}
+
+static void make_loss (struct gpt_maker *m)
+{
+    int64_t tokens = m->shape->tokens;
+    int logits = layer_add_tensor (
+        m->spec, &(struct layer_tensor){ .name = "logits", .type = LAYER_FLOAT32,
+                                         .life = LIFE_INPUT,
+                                         .ndims = 2,
+                                         .shape = { tokens, m->nn->local_vocab } });
+    int max = gpt_statistics (m, "softmax maxima", 1, tokens);
+    int sums = gpt_statistics (m, "softmax sums", 2, tokens);
+    int scale = gpt_statistics (m, "scale", 1, tokens);
+
+    m->spec->name = "loss";
+    m->spec->prefix = "";
+    gpt_phase (m, &(struct phase){ .name = "cross_entropy", .op = &op_cross_entropy,
+                               .operand = { [LOSS_LOGITS] = logits, [LOSS_MAX] = max,
+                                            [LOSS_SUMS] = sums, [LOSS_SCALE] = scale } });
+}
+
+bool gpt_has_experts (const struct model_config *c, int layer)
+{
+    return moe_layer (&c->moe, layer < c->num_layers ? layer : c->num_layers - 1);
+}
+
+enum gpt_layer gpt_kind (const struct nn *nn, int layer)
+{
+    int at = nn_pattern_number (nn, layer);
+
+    return (gpt_has_experts (&nn->config, layer) ? GPT_EXPERTS : GPT_LAYER)
+           + (nn->cp_size > 1 ? context_comm_at (&nn->context, at) : CONTEXT_P2P);
+}
+
+int gpt_spec (enum gpt_layer which, const struct nn *nn, const struct nn_shape *shape,
+              struct layer_spec *spec, struct mg_error *err)
+{
+    static void (*const make[GPT_LAYER]) (struct gpt_maker *m) = {
+        [GPT_EMBEDDING] = make_embedding, [GPT_COPY] = make_copy, [GPT_HEAD] = make_head,
+        [GPT_LOSS] = make_loss, [GPT_MTP_INPUT] = gpt_make_mtp_input,
+        [GPT_MTP_HEAD] = gpt_make_mtp_head, [GPT_MTP_LAST] = gpt_make_last_mtp_head,
+    };
+    struct gpt_maker m = { .nn = nn, .shape = shape, .spec = spec };
+
+    *spec = (struct layer_spec){ .num_params = 0 };
+    if (which != GPT_LOSS && which != GPT_COPY)
+        m.gradient = gpt_hidden (&m, "hidden", LIFE_GRADIENT);
+    if (which == GPT_HEAD && nn->config.mtp_num_layers > 0)
+        gpt_make_main_head (&m);
+    else if (which < GPT_LAYER)
+        make[which] (&m);
+    else {
+        m.experts = which >= GPT_EXPERTS;
+        m.exchange = nn_exchange (nn, (enum context_comm)(which - (m.experts ? GPT_EXPERTS
+                                                                             : GPT_LAYER)));
+        make_layer (&m);
+    }
+    return layer_spec_trim (spec, err);
+}
+
+int gpt_specs (const struct nn *nn, const struct nn_shape *shape,
+               struct layer_spec spec[GPT_NUM_LAYERS], struct mg_error *err)
+{
+    bool has[GPT_NUM_LAYERS] = { false };
+
+    for (int i = 0; i < GPT_LAYER; i++)
+        has[i] = i < GPT_MTP_INPUT || nn->config.mtp_num_layers > 0;
+    for (int i = 0; i < nn->config.num_layers + nn->config.mtp_num_layers; i++)
+        has[gpt_kind (nn, i)] = true;
+    for (int i = 0; i < GPT_NUM_LAYERS; i++) {
+        spec[i] = (struct layer_spec){ .name = "" };
+        if (has[i] && gpt_spec ((enum gpt_layer)i, nn, shape, &spec[i], err) < 0)
+            return -1;
+    }
+    return 0;
+}

@@ -1,0 +1,135 @@
+/* gpt_maker.c - parameters, tensors and phases that several layers have */
+
+#include "libcore/model/gpt_private.h"
+
+int gpt_vector (struct gpt_maker *m, const char *name, enum param_split split, int64_t n,
+                enum init init, int kind)
+{
+    return layer_add_param (m->spec, &(struct layer_param){ .name = name, .ndims = 1,
+                                                            .global = { n }, .split = split,
+                                                            .init = init, .kind = kind });
+}
+
+int gpt_matrix (struct gpt_maker *m, const char *name, enum param_split split, int64_t rows,
+                int64_t cols, enum init init, int kind)
+{
+    return layer_add_param (m->spec, &(struct layer_param){ .name = name, .ndims = 2,
+                                                            .global = { rows, cols },
+                                                            .split = split, .init = init,
+                                                            .kind = kind, .matrix = true });
+}
+
+int gpt_tensor (struct gpt_maker *m, const char *name, enum layer_life life, int64_t rows,
+                int64_t cols)
+{
+    return layer_add_tensor (m->spec, &(struct layer_tensor){ .name = name, .life = life,
+                                                              .ndims = 2,
+                                                              .shape = { rows, cols } });
+}
+
+void gpt_made_by (struct gpt_maker *m, int t, enum recompute_module module)
+{
+    m->spec->tensor[t].modules |= RECOMPUTE_BIT (module);
+}
+
+int gpt_wide_tensor (struct gpt_maker *m, const char *name, enum layer_life life, int64_t rows,
+                     int64_t cols)
+{
+    return layer_add_tensor (m->spec, &(struct layer_tensor){ .name = name, .type = LAYER_FLOAT32,
+                                                              .life = life, .ndims = 2,
+                                                              .shape = { rows, cols } });
+}
+
+int gpt_statistics (struct gpt_maker *m, const char *name, int64_t rows, int64_t cols)
+{
+    return gpt_wide_tensor (m, name, LIFE_SAVED, rows, cols);
+}
+
+int gpt_gradient (struct gpt_maker *m, const char *name, int64_t rows, int64_t cols)
+{
+    return layer_add_tensor (m->spec, &(struct layer_tensor){ .name = name, .gradient = true,
+                                                              .life = LIFE_SHARED, .ndims = 2,
+                                                              .shape = { rows, cols } });
+}
+
+int gpt_hidden (struct gpt_maker *m, const char *name, enum layer_life life)
+{
+    return gpt_tensor (m, name, life, m->shape->rows, m->nn->hidden);
+}
+
+int gpt_branch (struct gpt_maker *m)
+{
+    return gpt_tensor (m, "branch", LIFE_SHARED, m->shape->tokens, m->nn->hidden);
+}
+
+void gpt_phase (struct gpt_maker *m, const struct phase *p)
+{
+    struct phase phase = *p;
+
+    phase.scopes = m->scopes;
+    phase.fixed = m->fixed;
+    layer_add_phase (m->spec, &phase);
+}
+
+struct gpt_norm gpt_norm_params (struct gpt_maker *m, const char *weight, const char *bias,
+                                 int64_t n, int kind, bool partial)
+{
+    const struct model_config *c = &m->nn->config;
+    const struct layer_param w = { .name = weight, .ndims = 1, .global = { n },
+                                   .init = c->norm_1p ? INIT_ZERO : INIT_ONE, .kind = kind,
+                                   .partial = partial };
+    const struct layer_param b = { .name = bias, .ndims = 1, .global = { n },
+                                   .init = INIT_ZERO, .kind = kind + 1, .partial = partial };
+    struct gpt_norm norm = { .weight = layer_add_param (m->spec, &w) };
+
+    norm.bias = c->rms_norm ? LAYER_NONE : layer_add_param (m->spec, &b);
+    return norm;
+}
+
+int gpt_norm_statistics (struct gpt_maker *m, const char *name, int64_t rows)
+{
+    return gpt_statistics (m, name, m->nn->config.rms_norm ? 1 : 2, rows);
+}
+
+int gpt_add_norm (struct gpt_maker *m, const char *name, const char *y_name,
+                  const char *stat_name, bool adds, int x, struct gpt_norm norm, int dy)
+{
+    int y = gpt_hidden (m, y_name, LIFE_SAVED);
+    int stat = gpt_norm_statistics (m, stat_name, m->shape->rows);
+
+    gpt_made_by (m, y, RECOMPUTE_LAYERNORM);
+    gpt_made_by (m, stat, RECOMPUTE_LAYERNORM);
+    gpt_phase (m, &(struct phase){ .name = name, .op = &op_norm, .adds = adds,
+                               .operand = { [NORM_X] = x, [NORM_Y] = y, [NORM_STAT] = stat,
+                                            [NORM_WEIGHT] = norm.weight,
+                                            [NORM_BIAS] = norm.bias, [NORM_DY] = dy,
+                                            [NORM_DX] = m->gradient } });
+    return y;
+}
+
+void gpt_add_reduce (struct gpt_maker *m, const char *name, int x)
+{
+    gpt_phase (m, &(struct phase){ .name = name, .op = &op_reduce,
+                                   .operand = { [REDUCE_X] = x } });
+}
+
+void gpt_add_residual (struct gpt_maker *m, const char *name, const struct gpt_sum *sum, int in,
+                       int out, int bias, int which)
+{
+    gpt_phase (m, &(struct phase){ .name = name, .op = &op_residual, .which = which,
+                                   .operand = { [RESIDUAL_BRANCH] = sum->branch,
+                                                [RESIDUAL_IN] = in, [RESIDUAL_OUT] = out,
+                                                [RESIDUAL_BIAS] = bias,
+                                                [RESIDUAL_DOUT] = m->gradient,
+                                                [RESIDUAL_DBRANCH] = sum->dbranch } });
+}
+
+int gpt_scratch (struct gpt_maker *m, const char *name, int64_t rows, int64_t cols)
+{
+    return gpt_tensor (m, name, LIFE_SHARED, rows, cols);
+}
+
+int gpt_wide_scratch (struct gpt_maker *m, const char *name, int64_t rows, int64_t cols)
+{
+    return gpt_wide_tensor (m, name, LIFE_SHARED, rows, cols);
+}

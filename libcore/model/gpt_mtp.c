@@ -1,0 +1,140 @@
+/* gpt_mtp.c - layers for multi-token prediction, and the heads of a model that has some
+ *
+ * A head has its loss.  What its norm makes is also the output of the layer, which the next layer
+ * for multi-token prediction reads.  So backward passes add the gradient that comes from there to
+ * that of the product, and one logits tensor after the other is replaced by its gradient.
+ */
+
+#include "libcore/model/gpt_private.h"
+
+static void add_loss (struct gpt_maker *m, int logits)
+{
+    int64_t tokens = m->shape->tokens;
+    int max = gpt_statistics (m, "softmax maxima", 1, tokens);
+    int sums = gpt_statistics (m, "softmax sums", 2, tokens);
+    int scale = gpt_statistics (m, "scale", 1, tokens);
+
+    gpt_phase (m, &(struct phase){ .name = "cross_entropy", .op = &op_cross_entropy,
+                                   .operand = { [LOSS_LOGITS] = logits, [LOSS_MAX] = max,
+                                                [LOSS_SUMS] = sums, [LOSS_SCALE] = scale } });
+}
+
+/* Who reads the output of a head's norm: no layer, a layer, or a layer from which no gradient comes
+ * back.
+ */
+enum reader { NO_READER, READER, DETACHED_READER };
+
+/* 'detached': the loss does not train the weight of the output layer. */
+static void add_head (struct gpt_maker *m, const char *norm_weight, const char *norm_bias,
+                      enum reader reader, bool detached)
+{
+    bool last = reader == NO_READER;
+    int64_t h = m->nn->hidden, tokens = m->shape->tokens;
+    int in = gpt_hidden (m, "input", LIFE_INPUT);
+    int out = gpt_hidden (m, last ? "norm" : "output", last ? LIFE_SAVED : LIFE_OUTPUT);
+    int stat = gpt_norm_statistics (m, "stat", m->shape->rows);
+    struct gpt_norm norm = gpt_norm_params (m, norm_weight, norm_bias, h, KIND_FINAL_WEIGHT, false);
+    int weight = gpt_head_weight (m), dnorm = gpt_gradient (m, "norm", tokens, h);
+    int logits = gpt_wide_tensor (m, "logits", LIFE_SAVED, tokens, m->nn->local_vocab);
+
+    gpt_phase (m, &(struct phase){ .name = "final_layernorm", .op = &op_norm,
+                                   .operand = { [NORM_X] = in, [NORM_Y] = out,
+                                                [NORM_STAT] = stat, [NORM_WEIGHT] = norm.weight,
+                                                [NORM_BIAS] = norm.bias, [NORM_DY] = dnorm,
+                                                [NORM_DX] = m->gradient } });
+    if (reader == READER)
+        gpt_phase (m, &(struct phase){ .name = "two_readers", .op = &op_two_readers,
+                                       .operand = { [READERS_DX] = dnorm,
+                                                    [READERS_DY] = m->gradient } });
+    gpt_phase (m, &(struct phase){ .name = "output_layer",
+                                   .op = detached ? &op_detached_logits : &op_linear_logits,
+                                   .operand = { [COLUMN_X] = out, [COLUMN_Y] = logits,
+                                                [COLUMN_WEIGHT] = weight, [COLUMN_DY] = logits,
+                                                [COLUMN_DX] = dnorm } });
+    add_loss (m, logits);
+}
+
+void gpt_make_main_head (struct gpt_maker *m)
+{
+    m->spec->name = "output layer";
+    m->spec->prefix = "";
+    add_head (m, "decoder.final_layernorm.weight", "decoder.final_layernorm.bias",
+              m->nn->config.mtp_detached ? DETACHED_READER : READER, false);
+}
+
+void gpt_make_mtp_head (struct gpt_maker *m)
+{
+    m->spec->name = "head";
+    m->spec->prefix = m->spec->mtp_prefix = "mtp.layers.%d.";
+    add_head (m, "final_layernorm.weight", "final_layernorm.bias", READER,
+              m->nn->config.mtp_detached);
+}
+
+void gpt_make_last_mtp_head (struct gpt_maker *m)
+{
+    m->spec->name = "head";
+    m->spec->prefix = m->spec->mtp_prefix = "mtp.layers.%d.";
+    add_head (m, "final_layernorm.weight", "final_layernorm.bias", NO_READER,
+              m->nn->config.mtp_detached);
+}
+
+/* The embedding of later tokens, and its gradient in 'demb'. */
+static int add_embedding (struct gpt_maker *m, int word, int demb)
+{
+    int sum = gpt_branch (m), emb = gpt_hidden (m, "embedding", LIFE_SAVED);
+    bool detached = m->nn->config.mtp_detached;
+
+    gpt_phase (m, &(struct phase){ .name = "word_embeddings",
+                                   .op = detached ? &op_detached_word : &op_word,
+                                   .operand = { [WORD_OUT] = sum, [WORD_TABLE] = word,
+                                                [WORD_DOUT] = demb } });
+    gpt_add_reduce (m, "reduce", sum);
+    gpt_phase (m, &(struct phase){ .name = "dropout",
+                                   .op = detached ? &op_detached_dropout : &op_embedding_dropout,
+                                   .operand = { [DROPOUT_X] = sum, [DROPOUT_OUT] = emb,
+                                                [DROPOUT_DOUT] = demb } });
+    return emb;
+}
+
+/* y = norm (x); dx = its gradient, where 'dy' has that of y. */
+static int add_norm (struct gpt_maker *m, const char *name, const char *stat_name,
+                     struct gpt_norm norm, int x, int dx, int dy)
+{
+    int y = gpt_hidden (m, name, LIFE_SAVED);
+    int stat = gpt_norm_statistics (m, stat_name, m->shape->rows);
+
+    gpt_phase (m, &(struct phase){ .name = name, .op = &op_norm,
+                                   .operand = { [NORM_X] = x, [NORM_Y] = y, [NORM_STAT] = stat,
+                                                [NORM_WEIGHT] = norm.weight,
+                                                [NORM_BIAS] = norm.bias, [NORM_DY] = dy,
+                                                [NORM_DX] = dx } });
+    return y;
+}
+
+void gpt_make_mtp_input (struct gpt_maker *m)
+{
+    int64_t h = m->nn->hidden, tokens = m->shape->tokens;
+    int in = gpt_hidden (m, "input", LIFE_INPUT), out = gpt_hidden (m, "output", LIFE_OUTPUT);
+    struct gpt_norm enorm = gpt_norm_params (m, "enorm.weight", "enorm.bias", h,
+                                             KIND_MTP_ENORM_WEIGHT, false);
+    struct gpt_norm hnorm = gpt_norm_params (m, "hnorm.weight", "hnorm.bias", h,
+                                             KIND_MTP_HNORM_WEIGHT, false);
+    int weight = gpt_matrix (m, "eh_proj.weight", SPLIT_ROWS, h, 2 * h, INIT_NORMAL,
+                             KIND_MTP_PROJ);
+    int word = gpt_vocabulary (m, "embedding.word_embeddings.weight", KIND_WORD, true);
+    int demb = gpt_gradient (m, "branch", m->shape->rows, h);
+    int da = gpt_gradient (m, "mtp_enorm", tokens, h), db = gpt_gradient (m, "norm", tokens, h);
+    int emb = add_embedding (m, word, demb);
+    int a = add_norm (m, "enorm", "estat", enorm, emb, demb, da);
+    int b = add_norm (m, "hnorm", "hstat", hnorm, in, m->gradient, db);
+    int both = gpt_scratch (m, "mtp_pair", tokens, 2 * h);
+
+    m->spec->name = "input";
+    m->spec->prefix = m->spec->mtp_prefix = "mtp.layers.%d.";
+    gpt_phase (m, &(struct phase){
+        .name = "eh_proj", .op = &op_project_pair,
+        .operand = { [PAIR_A] = a, [PAIR_B] = b, [PAIR_BOTH] = both, [PAIR_SUM] = gpt_branch (m),
+                     [PAIR_OUT] = out, [PAIR_WEIGHT] = weight, [PAIR_DOUT] = m->gradient,
+                     [PAIR_COLUMNS] = gpt_gradient (m, "mtp_columns", tokens, h / m->nn->tp_size),
+                     [PAIR_DA] = da, [PAIR_DB] = db } });
+}

@@ -1,0 +1,710 @@
+/* model_memory.c - slots of activations, and the memory of a model
+ *
+ * Memory is carved by one piece of code that runs with nothing behind it first (arena.h), so what
+ * is planned is what is used.  Chunks whose layers keep as much for a microbatch share slots: a
+ * slot then has the tensors of each chunk in the same memory.  Tensors that are of no use between
+ * layers are there once, under their name, with room for the largest of that name; so are
+ * recomputed ones, once for each layer of a unit.  Of these, tensors that only forward passes use
+ * and tensors that only backward passes use share memory; a phase that runs forward again is
+ * a use by backward passes (layer_tensor_passes()).
+ */
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libcore/model/model_private.h"
+#include "libcore/ops/moe_rounds.h"
+
+void model_clear_slots (struct slot_pool *pool)
+{
+    for (int s = 0; pool->slot && s < pool->num_slots; s++)
+        free (pool->slot[s].tensor);
+    free (pool->slot);
+    pool->slot = NULL;
+    pool->num_slots = 0;
+}
+
+/* --- what is carved --- */
+
+static struct tensor array (enum mg_dtype dtype, int64_t rows, int64_t cols)
+{
+    return (struct tensor){ .dtype = dtype, .ndims = 2, .shape = { rows, cols }, .live = rows };
+}
+
+static struct tensor take (struct arena *a, enum mg_dtype dtype, int64_t rows, int64_t cols)
+{
+    struct tensor t = array (dtype, rows, cols);
+
+    tensor_take (&t, a);
+    return t;
+}
+
+/* Index of the tensor of a set that a layer's tensor is; -1: there is none of that name. */
+static int find_shared (const struct shared_set *set, const struct layer_tensor *row)
+{
+    for (int i = 0; i < set->num_tensors; i++) {
+        const struct shared_tensor *s = &set->tensor[i];
+
+        if (s->gradient == row->gradient && strcmp (s->name, row->name) == 0)
+            return i;
+    }
+    return -1;
+}
+
+/* The set of shared tensors that has a tensor of a layer; -1: it is none of them. */
+static int set_of (const struct layer *layer, const struct layer_tensor *row)
+{
+    const struct layer_unit *unit = &layer->unit;
+
+    if (row->life == LIFE_SHARED)
+        return 0;
+    if (row->life == LIFE_RECOMPUTED
+        || (row->life == LIFE_OUTPUT && unit->place + 1 < unit->size))
+        return unit->place;
+    return -1;
+}
+
+int64_t model_split_count (const struct model *m)
+{
+    return (m->shape.rows * m->nn.hidden + m->nn.tp_size - 1) / m->nn.tp_size;
+}
+
+/* Memory of a layer's output that is kept from one microbatch's pass to the next. */
+static void carve_output (const struct model *m, const struct layer *layer, struct tensor *t,
+                          const struct slot *s, struct tensor *part, struct arena *a)
+{
+    if (layer->step == 0) // what is at the bottom of a model gets no input
+        t->data = s->input.data;
+    else if (layer->unit.split > 0) {
+        *part = take (a, m->nn.dtype, model_split_count (m), 1);
+        t->data = m->shared.whole[layer->unit.split - 1].data;
+    } else
+        tensor_take (t, a);
+}
+
+/* The memory of a layer's tensor, between that of the layers beside it; 'part' is for this rank's
+ * part of a split output.
+ */
+static struct tensor carve_tensor (const struct model *m, const struct layer *layer, int i,
+                                   const struct slot *s, const struct tensor *below,
+                                   struct tensor *part, struct arena *a)
+{
+    const struct layer_tensor *row = &layer->spec->tensor[i];
+    struct tensor t = layer_tensor_of (&m->nn, layer->spec, i);
+    int set = set_of (layer, row);
+
+    if (set >= 0) {
+        const struct shared_set *shared = &m->shared.set[set];
+
+        t.data = shared->tensor[find_shared (shared, row)].tensor.data;
+        return t;
+    }
+    switch (row->life) {
+    case LIFE_INPUT:
+        t.data = below->data;
+        break;
+    case LIFE_GRADIENT:
+        t.data = s->gradient.data;
+        break;
+    case LIFE_OUTPUT:
+        carve_output (m, layer, &t, s, part, a);
+        break;
+    default:
+        tensor_take (&t, a);
+    }
+    return t;
+}
+
+/* What the layers of a chunk keep in a slot; 'tensor' has room for those of all layers. */
+static void carve_chunk (const struct model *m, const struct chunk *chunk,
+                         const struct slot *s, struct tensor *tensor, struct arena *a)
+{
+    const struct tensor *below = &s->input;
+
+    for (int l = 0; l < chunk->num_layers; l++) {
+        const struct layer *layer = &chunk->layer[l];
+        struct tensor *own = tensor + chunk->tensor[l];
+        int output = layer_find (layer->spec, LIFE_OUTPUT);
+
+        for (int i = 1; i <= layer->spec->num_tensors; i++)
+            own[i] = carve_tensor (m, layer, i, s, below, &own[LAYER_NONE], a);
+        if (output != LAYER_NONE)
+            below = &own[output];
+    }
+}
+
+/* A slot of a pool: inputs, boundaries, and the layers of each of its chunks in the same place. */
+static void carve_slot (const struct model *m, int pool, struct slot *s, struct arena *a)
+{
+    const struct nn_shape *shape = &m->shape;
+    enum mg_dtype dtype = m->nn.dtype;
+    struct arena start;
+    size_t most;
+    bool overflow = false;
+    int64_t parts;
+
+    *s = (struct slot){ .tensor = s->tensor, .routed = s->routed };
+    s->in.sample = take (a, MG_INT64, shape->batch, 1);
+    s->in.depths = m->nn.config.mtp_num_layers;
+    parts = 1 + s->in.depths;
+    if (m->pool[pool].tokens) {
+        s->in.token = take (a, MG_INT32, parts * shape->tokens, 1);
+        s->in.label = take (a, MG_INT32, parts * shape->tokens, 1);
+        s->in.mask = take (a, MG_FLOAT32, parts * shape->tokens, 1);
+        if (m->nn.cp_size > 1 || parts > 1)
+            s->in.count = take (a, MG_FLOAT64, parts, 1);
+    }
+    if (m->nn.config.reset_attention)
+        s->in.start = take (a, MG_INT32, shape->whole_seq * shape->batch, 1);
+    if (m->nn.config.reset_positions && m->pool[pool].tokens)
+        s->in.within = take (a, MG_INT32, shape->tokens, 1);
+    s->input = take (a, dtype, shape->rows, m->nn.hidden);
+    s->gradient = take (a, dtype, shape->rows, m->nn.hidden);
+    start = *a;
+    most = a->used;
+    for (int c = 0; c < m->num_chunks; c++) {
+        if (m->pool_of[c] != pool)
+            continue;
+        *a = start;
+        carve_chunk (m, &m->chunk[c], s, s->tensor, a);
+        most = a->used > most ? a->used : most;
+        overflow |= a->overflow;
+    }
+    a->used = most;
+    a->overflow |= overflow;
+}
+
+/* Is a weight stored in another type than products take? */
+static bool is_stored (const struct param *p)
+{
+    return p->storage != p->dtype;
+}
+
+/* Elements of the largest such weight. */
+static int64_t largest_stored (const struct model *m)
+{
+    int64_t largest = 0;
+
+    for (size_t i = 0; i < m->num_params; i++) {
+        const struct param *p = &m->param[i];
+
+        if (is_stored (p) && p->numel > largest)
+            largest = p->numel;
+    }
+    return largest;
+}
+
+/* The weights of losses, and two scales in the room of each further number. */
+static int64_t num_values (const struct model *m)
+{
+    int64_t scales = 0;
+
+    for (size_t i = 0; i < m->num_params; i++)
+        scales += is_stored (&m->param[i]);
+    return VALUE_SCALES + (scales + 1) / 2;
+}
+
+/* Shared tensors of layers that certain passes use; a plan leaves those that are bound alone. */
+static void carve_sets (struct shared *s, unsigned passes, bool plan, struct arena *a)
+{
+    for (int k = 0; k < s->num_sets; k++) {
+        for (int i = 0; i < s->set[k].num_tensors; i++) {
+            struct shared_tensor *shared = &s->set[k].tensor[i];
+            struct tensor unbound = shared->tensor;
+
+            if (shared->passes == passes)
+                tensor_take (plan ? &unbound : &shared->tensor, a);
+        }
+    }
+}
+
+/* What forward passes alone use and what backward passes alone use is in the same memory, since a
+ * rank takes one pass at a time.
+ */
+static void carve_all_sets (struct shared *s, bool plan, struct arena *a)
+{
+    struct arena backward;
+
+    carve_sets (s, 0, plan, a);
+    carve_sets (s, LAYER_FORWARD | LAYER_BACKWARD, plan, a);
+    backward = *a;
+    carve_sets (s, LAYER_FORWARD, plan, a);
+    carve_sets (s, LAYER_BACKWARD, plan, &backward);
+    a->used = a->used > backward.used ? a->used : backward.used;
+    a->overflow |= backward.overflow;
+}
+
+/* The state of routers, and the table of summands (struct nn_experts). */
+static void carve_routers (const struct model *m, struct shared *s, bool plan, struct arena *a)
+{
+    const struct nn_experts *x = &m->nn.experts;
+
+    for (int i = 0; i < m->num_routers; i++) {
+        struct router_state unbound = { 0 };
+
+        router_take (plan ? &unbound : &m->router[i], m->nn.config.moe.experts, a);
+    }
+    s->summands = (struct tensor){ .data = NULL };
+    if (m->num_routers > 0 && x->etp_size > 1)
+        s->summands = take (a, MG_INT32, x->limit, x->etp_size);
+}
+
+static void carve_shared (const struct model *m, struct shared *s, bool plan, struct arena *a)
+{
+    const struct nn_shape *shape = &m->shape;
+
+    carve_all_sets (s, plan, a);
+    carve_routers (m, s, plan, a);
+    for (int i = 0; i < 2 && s->split; i++)
+        s->whole[i] = take (a, m->nn.dtype, m->nn.tp_size, model_split_count (m));
+    s->gathered = (struct tensor){ .data = NULL };
+    if (shape->rows < shape->tokens)
+        s->gathered = take (a, m->nn.dtype, shape->tokens, m->nn.hidden);
+    s->weight = take (a, m->nn.dtype, largest_stored (m), 1);
+    s->values = take (a, MG_FLOAT64, num_values (m), 1);
+    s->loss = take (a, MG_FLOAT64, 2 + m->nn.config.mtp_num_layers, 3);
+    s->max_logit = (struct tensor){ .data = NULL };
+    if (m->spec.max_logit)
+        s->max_logit = take (a, MG_FLOAT32, 1, 1);
+    s->rope = (struct tensor){ .data = NULL };
+    s->positions = (struct tensor){ .data = NULL };
+    if (shape->position.at)
+        s->positions = take (a, MG_INT32, shape->whole_seq, 1);
+    if (model_rotates (&m->nn.config))
+        s->rope = take (a, MG_FLOAT32, shape->seq, 2 * model_rope_pairs (&m->nn.config));
+}
+
+/* --- plans --- */
+
+/* Room for sets 0 to 'set'. */
+static int grow_sets (struct shared *s, int set, struct mg_error *err)
+{
+    struct shared_set *more;
+
+    if (set < s->num_sets)
+        return 0;
+    if (!(more = realloc (s->set, ((size_t)set + 1) * sizeof (*more))))
+        return mg_error_set (err, ENOMEM, "model: out of memory");
+    s->set = more;
+    while (s->num_sets <= set)
+        s->set[s->num_sets++].num_tensors = 0;
+    return 0;
+}
+
+/* Room for a tensor of a layer in a set of shared ones. */
+static int add_shared (struct model *m, const struct layer *layer, int i, int k,
+                       struct mg_error *err)
+{
+    const struct layer_tensor *row = &layer->spec->tensor[i];
+    struct tensor t = layer_tensor_of (&m->nn, layer->spec, i);
+    struct shared_set *set;
+    int at;
+
+    if (grow_sets (&m->shared, k, err) < 0)
+        return -1;
+    set = &m->shared.set[k];
+    if ((at = find_shared (set, row)) < 0) {
+        if (set->num_tensors == MAX_SHARED)
+            return mg_error_set (err, EINVAL, "model: more than %d tensors are shared by all"
+                                 " layers", MAX_SHARED);
+        at = set->num_tensors++;
+        set->tensor[at] = (struct shared_tensor){ row->name, row->gradient, t, 0 };
+    }
+    set->tensor[at].passes |= layer_tensor_passes (layer, i);
+    if (tensor_capacity (&t) > tensor_capacity (&set->tensor[at].tensor))
+        set->tensor[at].tensor = t;
+    return 0;
+}
+
+/* Number the tensors of a chunk's layers, and collect those that are shared. */
+static int list_tensors (struct model *m, struct chunk *chunk, size_t *n, struct mg_error *err)
+{
+    *n = 0;
+    for (int l = 0; l < chunk->num_layers; l++) {
+        const struct layer_spec *spec = chunk->layer[l].spec;
+
+        chunk->tensor[l] = *n;
+        *n += (size_t)spec->num_tensors + 1;
+        for (int i = 1; i <= spec->num_tensors; i++) {
+            int set = set_of (&chunk->layer[l], &spec->tensor[i]);
+
+            if (set >= 0 && add_shared (m, &chunk->layer[l], i, set, err) < 0)
+                return -1;
+        }
+        m->shared.split |= chunk->layer[l].unit.split > 0;
+    }
+    return 0;
+}
+
+/* Bytes that the layers of a chunk keep for a microbatch. */
+static int chunk_bytes (const struct model *m, const struct chunk *chunk, size_t num_tensors,
+                        size_t *bytes, struct mg_error *err)
+{
+    struct slot s = { .tensor = model_allocate (num_tensors, sizeof (*s.tensor), err) };
+    struct arena a;
+
+    if (!s.tensor)
+        return -1;
+    arena_init (&a, NULL, 0);
+    carve_chunk (m, chunk, &s, s.tensor, &a);
+    free (s.tensor);
+    *bytes = a.overflow ? SIZE_MAX : a.used;
+    return 0;
+}
+
+int model_plan_pools (struct model *m, struct mg_error *err)
+{
+    size_t n = (size_t)m->num_chunks;
+
+    if (!(m->pool = model_allocate (n, sizeof (*m->pool), err))
+        || !(m->pool_of = model_allocate (n, sizeof (*m->pool_of), err)))
+        return -1;
+    for (int c = 0; c < m->num_chunks; c++) {
+        struct chunk *chunk = &m->chunk[c];
+        size_t bytes, tensors;
+        /* With graphs, the first chunk has slots of its own: then the others meet the same slots
+         * again, and a rank with the most slots has one more than otherwise.
+         */
+        int p = c > 0 && m->spec.graphs.impl == GRAPHS_LAYERS ? 1 : 0;
+
+        if (list_tensors (m, chunk, &tensors, err) < 0
+            || chunk_bytes (m, chunk, tensors, &bytes, err) < 0)
+            return -1;
+        while (p < m->num_pools && m->pool[p].bytes != bytes)
+            p++;
+        if (p == m->num_pools)
+            m->pool[m->num_pools++].bytes = bytes;
+        m->pool[p].tokens |= model_needs_tokens (m, c);
+        for (int l = 0; l < chunk->num_layers; l++) /* behind those of the pool's other chunks */
+            chunk->tensor[l] += m->pool[p].num_tensors;
+        m->pool[p].num_tensors += tensors;
+        m->pool_of[c] = p;
+    }
+    return 0;
+}
+
+/* Take the slots of a pool without keeping where. */
+static int plan_pool (struct model *m, int p, int slots, struct arena *a)
+{
+    struct slot s = { .tensor = model_allocate (m->pool[p].num_tensors, sizeof (*s.tensor),
+                                                NULL) };
+
+    if (!s.tensor)
+        return -1;
+    for (int i = 0; i < slots; i++)
+        carve_slot (m, p, &s, a);
+    free (s.tensor);
+    return 0;
+}
+
+size_t model_pool_bytes (struct model *m, int pool, int slots)
+{
+    struct arena a;
+
+    arena_init (&a, NULL, 0);
+    if (plan_pool (m, pool, slots, &a) < 0)
+        return 0;
+    errno = a.overflow ? EOVERFLOW : 0;
+    return a.overflow ? 0 : a.used;
+}
+
+size_t model_activation_bytes (struct model *m, const int *slots)
+{
+    struct shared planned = m->shared;
+    struct arena a;
+
+    arena_init (&a, NULL, 0);
+    carve_shared (m, &planned, true, &a);
+    for (int p = 0; p < m->num_pools; p++) {
+        if (plan_pool (m, p, slots[p], &a) < 0)
+            return 0;
+    }
+    errno = EOVERFLOW;
+    return a.overflow ? 0 : a.used;
+}
+
+int model_activation_error (struct mg_error *err)
+{
+    return errno == ENOMEM
+               ? mg_error_set (err, ENOMEM, "out of memory while activations are planned")
+               : mg_error_set (err, EOVERFLOW, "activations of this model are too large");
+}
+
+/* --- the memory --- */
+
+static int bind_slots (struct model *m, int p, int slots, struct arena *a, struct mg_error *err)
+{
+    struct slot_pool *pool = &m->pool[p];
+
+    if (!(pool->slot = model_allocate ((size_t)slots, sizeof (*pool->slot), err)))
+        return -1;
+    pool->num_slots = slots;
+    for (int i = 0; i < slots; i++) {
+        struct slot *s = &pool->slot[i];
+
+        if (!(s->tensor = model_allocate (pool->num_tensors, sizeof (*s->tensor), err)))
+            return -1;
+        carve_slot (m, p, s, a);
+    }
+    return 0;
+}
+
+/* Tell parameters where passes read their scales. */
+static void bind_scales (struct model *m)
+{
+    struct tensor scales = { .dtype = MG_FLOAT32 };
+    int64_t n = 0;
+
+    if (m->shared.values.data)
+        scales.data = tensor_at (&m->shared.values, VALUE_SCALES);
+    for (size_t i = 0; i < m->num_params; i++) {
+        if (is_stored (&m->param[i]))
+            m->param[i].scale_at = tensor_at (&scales, n++);
+    }
+}
+
+/* Slots of all pools, 'slots' NULL: one each. */
+static int bind_all (struct model *m, const int *slots, struct arena *a, struct mg_error *err)
+{
+    carve_shared (m, &m->shared, false, a);
+    bind_scales (m);
+    m->nn.gathered = m->shared.gathered;
+    m->nn.weight = m->shared.weight;
+    m->nn.rope = m->shared.rope.data;
+    m->nn.experts.summands = m->shared.summands;
+    for (int p = 0; p < m->num_pools; p++) {
+        if (bind_slots (m, p, slots ? slots[p] : 1, a, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Layers of the largest chunk. */
+static size_t most_layers (const struct model *m)
+{
+    int layers = 0;
+
+    for (int c = 0; c < m->num_chunks; c++)
+        layers = m->chunk[c].num_layers > layers ? m->chunk[c].num_layers : layers;
+    return (size_t)layers;
+}
+
+/* --- scratch of kernels --- */
+
+/* One pass of each kind through every chunk: products overwrite gradients, and add to them. */
+static int pass_once (struct model *m, struct mg_error *err)
+{
+    const struct model_mode mode = { .training = true };
+
+    for (size_t i = 0; i < m->num_params; i++)
+        m->param[i].fresh = m->param[i].product;
+    for (int c = 0; c < m->num_chunks; c++) {
+        if (model_forward (m, &mode, c, 0, err) < 0 || model_backward (m, &mode, c, 0, err) < 0
+            || model_backward (m, &mode, c, 0, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* --- no memory at all --- */
+
+/* Counts of tokens for a pass that is planned, in every layer: the experts of each rank have a
+ * first round and a further one, both full.  Free the result; NULL and a text if there is no
+ * memory.
+ */
+static int64_t *planned_counts (const struct model *m, struct mg_error *err)
+{
+    const struct nn_experts *x = &m->nn.experts;
+    const struct model_moe *moe = &m->nn.config.moe;
+    const struct moe_routes routes = {
+        .experts = moe->experts, .limit = x->limit, .ep_size = x->ep_size,
+        .etp_size = x->etp_size, .stride_ep = x->stride_ep, .stride_etp = x->stride_etp,
+    };
+    size_t layers = most_layers (m), each = (size_t)x->routed;
+    int64_t *counts;
+
+    if (!(counts = model_allocate (layers * each, sizeof (*counts), err)))
+        return NULL;
+    for (size_t l = 0; l < layers; l++)
+        moe_fill_rounds (&routes, 2, moe->dispatch == MOE_ALL_GATHER ? x->rows : 0,
+                         counts + l * each);
+    return counts;
+}
+
+int model_begin_plan (struct model *m, struct tape *tape, struct mg_error *err)
+{
+    struct arena a;
+
+    arena_init (&a, NULL, 0);
+    if (m->nn.experts.routed > 0 && !(m->planned_counts = planned_counts (m, err)))
+        return -1;
+    if (bind_all (m, NULL, &a, err) < 0)
+        return -1;
+    for (int p = 0; p < m->num_pools; p++)
+        m->pool[p].slot[0].routed = m->planned_counts;
+    return tape_begin (tape, m->device, err);
+}
+
+void model_end_plan (struct model *m, struct tape *tape)
+{
+    int saved_errno = errno;
+
+    tape_end (tape);
+    for (int p = 0; p < m->num_pools; p++)
+        model_clear_slots (&m->pool[p]);
+    free (m->planned_counts);
+    m->planned_counts = NULL;
+    errno = saved_errno;
+}
+
+int model_scratch_bytes (struct model *m, size_t *bytes, struct mg_error *err)
+{
+    if (m->scratch == 0) {
+        struct tape tape = { .num_collectives = 0 };
+        int rc = model_begin_plan (m, &tape, err);
+
+        if (rc == 0)
+            rc = pass_once (m, err);
+        model_end_plan (m, &tape);
+        if (rc == 0)
+            m->scratch = tape.kernels.scratch;
+        tape_clear (&tape);
+        if (rc < 0)
+            return mg_error_prefix (err, "planning scratch of kernels");
+    }
+    *bytes = m->scratch;
+    return 0;
+}
+
+/* Where this rank's positions begin among those of all context-parallel ranks. */
+static int64_t own_first_row (const struct model *m)
+{
+    return m->nn.cp_rank * m->shape.seq;
+}
+
+/* With sequence parallelism a rank has consecutive rows of its context-parallel rank. */
+static int set_positions (struct model *m, struct mg_error *err)
+{
+    struct nn_shape *shape = &m->shape;
+    size_t n = (size_t)shape->whole_seq;
+    int64_t own = own_first_row (m);
+    int32_t *position;
+    int rc;
+
+    if (!shape->position.at)
+        return 0;
+    if (!(position = model_allocate (n, sizeof (*position), err)))
+        return -1;
+    for (int64_t s = 0; s < shape->whole_seq; s++)
+        position[s] = (int32_t)context_position (m->nn.cp_size, shape->whole_seq, s);
+    rc = device_upload (m->nn.compute, m->shared.positions.data, position, n * sizeof (*position),
+                        err);
+    if (mg_stream_synchronize (m->nn.compute, err) < 0)
+        rc = -1;
+    free (position);
+    shape->positions.data = m->shared.positions.data;
+    if (shape->rows < shape->tokens)
+        own += m->nn.tp_rank * (shape->rows / shape->batch);
+    shape->position.at = tensor_at (&m->shared.positions, own);
+    return rc;
+}
+
+/* Cosines and sines of this rank's positions. */
+static int set_angles (struct model *m, struct mg_error *err)
+{
+    const struct rope_config *c = &m->nn.config.rope;
+    int pairs = model_rope_pairs (&m->nn.config);
+    size_t row = 2 * (size_t)pairs, n = (size_t)m->shape.seq * row;
+    double *frequency;
+    float *table;
+    int rc = -1;
+
+    if (!model_rotates (&m->nn.config))
+        return 0;
+    frequency = model_allocate ((size_t)pairs, sizeof (*frequency), err);
+    table = model_allocate (n, sizeof (*table), err);
+    if (frequency && table) {
+        rope_frequencies (c, model_rope_dim (&m->nn.config), frequency);
+        for (int64_t s = 0; s < m->shape.seq; s++)
+            rope_row (c, frequency, pairs,
+                      context_position (m->nn.cp_size, m->shape.whole_seq, own_first_row (m) + s),
+                      table + (size_t)s * row);
+        rc = device_upload (m->nn.compute, m->shared.rope.data, table, n * sizeof (*table), err);
+        if (mg_stream_synchronize (m->nn.compute, err) < 0)
+            rc = -1;
+    }
+    free (frequency);
+    free (table);
+    return rc;
+}
+
+/* Row k limit + i for summand k of row i. */
+static int set_summands (struct model *m, struct mg_error *err)
+{
+    const struct nn_experts *x = &m->nn.experts;
+    size_t n = (size_t)(x->limit * x->etp_size);
+    int32_t *row;
+    int rc;
+
+    if (!x->summands.data)
+        return 0;
+    if (!(row = model_allocate (n, sizeof (*row), err)))
+        return -1;
+    for (int64_t i = 0; i < (int64_t)n; i++)
+        row[i] = (int32_t)(i % x->etp_size * x->limit + i / x->etp_size);
+    rc = device_upload (m->nn.compute, x->summands.data, row, n * sizeof (*row), err);
+    if (mg_stream_synchronize (m->nn.compute, err) < 0)
+        rc = -1;
+    free (row);
+    return rc;
+}
+
+/* Host memory for the counts of each layer and slot. */
+static int bind_routed (struct model *m, const int *slots, struct mg_error *err)
+{
+    size_t each = most_layers (m) * (size_t)m->nn.experts.routed, at = 0, total = 0;
+
+    for (int p = 0; p < m->num_pools; p++)
+        total += (size_t)slots[p] * each;
+    if (m->num_routers == 0 || total == 0)
+        return 0;
+    if (!(m->routed = device_host_alloc (m->device, total * sizeof (*m->routed), err)))
+        return mg_error_prefix (err, "counts of tokens");
+    for (int p = 0; p < m->num_pools; p++) {
+        for (int i = 0; i < slots[p]; i++, at += each)
+            m->pool[p].slot[i].routed = m->routed + at;
+    }
+    return 0;
+}
+
+/* The host's side of the values of an iteration. */
+static int bind_values (struct model *m, struct mg_error *err)
+{
+    size_t size = (size_t)tensor_count (&m->shared.values) * sizeof (*m->values);
+
+    if (!(m->values = device_host_alloc (m->device, size, err)))
+        return mg_error_prefix (err, "values of an iteration");
+    m->brought = mg_event_create (m->device, err);
+    return m->brought ? 0 : -1;
+}
+
+int model_bind (struct model *m, const int *slots, struct mg_error *err)
+{
+    size_t size = model_activation_bytes (m, slots), scratch;
+    struct arena a;
+
+    if (size == 0)
+        return model_activation_error (err);
+    if (model_scratch_bytes (m, &scratch, err) < 0
+        || device_reserve_scratch (m->device, scratch, err) < 0)
+        return -1;
+    if (!(m->memory = device_alloc (m->device, size, err)))
+        return mg_error_prefix (err, "activations");
+    arena_init (&a, m->memory, size);
+    if (bind_all (m, slots, &a, err) < 0 || bind_routed (m, slots, err) < 0
+        || bind_values (m, err) < 0 || set_angles (m, err) < 0 || set_summands (m, err) < 0)
+        return -1;
+    return set_positions (m, err);
+}

@@ -1,0 +1,250 @@
+/* model_pass.c - a microbatch's way through a chunk, forward and backward */
+
+#include "libcore/device/graph.h"
+#include "libcore/model/model_private.h"
+
+static struct slot *slot_of (const struct model *m, int chunk, int slot)
+{
+    return &m->pool[m->pool_of[chunk]].slot[slot];
+}
+
+const struct nn_inputs *model_inputs (const struct model *m, int chunk, int slot)
+{
+    return &slot_of (m, chunk, slot)->in;
+}
+
+bool model_needs_tokens (const struct model *m, int chunk)
+{
+    return m->chunk[chunk].part.first || m->chunk[chunk].part.last;
+}
+
+void *model_input (const struct model *m, int chunk, int slot)
+{
+    return slot_of (m, chunk, slot)->input.data;
+}
+
+void *model_output (const struct model *m, int chunk, int slot)
+{
+    const struct chunk *c = &m->chunk[chunk];
+    const struct slot *s = slot_of (m, chunk, slot);
+
+    if (c->output < 0)
+        return s->input.data;
+    return s->tensor[c->tensor[c->output]
+                     + (size_t)layer_find (c->layer[c->output].spec, LIFE_OUTPUT)].data;
+}
+
+void *model_gradient (const struct model *m, int chunk, int slot)
+{
+    return slot_of (m, chunk, slot)->gradient.data;
+}
+
+/* Tell a hook, if there is one, of a layer's parameters. */
+static int tell (const struct layer *layer, const struct model_hooks *hooks,
+                 int (*hook) (void *arg, size_t first, size_t n, struct mg_error *err),
+                 struct mg_error *err)
+{
+    if (!hook)
+        return 0;
+    if (layer->apart > 0 && hook (hooks->arg, layer->apart - 1, 1, err) < 0)
+        return -1;
+    return hook (hooks->arg, layer->first, layer->num_own, err);
+}
+
+struct pass model_start (const struct model *m, const struct model_mode *mode, int chunk, int slot)
+{
+    const struct slot *s = slot_of (m, chunk, slot);
+
+    return (struct pass){
+        .nn = &m->nn,
+        .shape = &m->shape,
+        .in = &s->in,
+        .training = mode->training,
+        .check = mode->check,
+        .loss_weight = tensor_at (&m->shared.values, VALUE_LOSS_WEIGHT),
+        .mtp_weight = tensor_at (&m->shared.values, VALUE_MTP_WEIGHT),
+        .per_token_loss = mode->per_token_loss,
+        .replay = mode->replay,
+        .replay_arg = mode->replay_arg,
+        .loss = m->shared.loss.data,
+        .unused_loss = tensor_at (&m->shared.loss, 3 * (1 + m->nn.config.mtp_num_layers)),
+        .max_logit = m->shared.max_logit.data,
+    };
+}
+
+void model_point (const struct model *m, struct pass *pass, int chunk, int slot, int l)
+{
+    const struct chunk *c = &m->chunk[chunk];
+    const struct slot *s = slot_of (m, chunk, slot);
+
+    pass->layer = &c->layer[l];
+    pass->tensor = s->tensor + c->tensor[l];
+    pass->routed = s->routed ? s->routed + (size_t)(l * pass->nn->experts.routed) : NULL;
+}
+
+/* A pass through a chunk. */
+struct way {
+    struct model *m;
+    const struct model_mode *mode;
+    int chunk, slot;
+    const struct chunk *c;
+    const struct slot *s;
+    struct pass pass;
+};
+
+static struct way way_of (struct model *m, const struct model_mode *mode, int chunk, int slot)
+{
+    return (struct way){
+        .m = m, .mode = mode, .chunk = chunk, .slot = slot,
+        .c = &m->chunk[chunk],
+        .s = slot_of (m, chunk, slot),
+        .pass = model_start (m, mode, chunk, slot),
+    };
+}
+
+/* Point a pass at layer 'l', whose parameters are about to be read. */
+static int enter (struct way *w, int l, bool backward, struct mg_error *err)
+{
+    bool graphs = w->mode->graphs && !w->mode->check && !w->pass.again;
+
+    model_point (w->m, &w->pass, w->chunk, w->slot, l);
+    w->pass.graph = graphs ? model_graph (w->m, w->chunk, w->slot, l, backward) : NULL;
+    return tell (w->pass.layer, &w->mode->hooks, w->mode->hooks.params_needed, err);
+}
+
+/* --- outputs of which each tensor-parallel rank keeps a part --- */
+
+/* Keep this rank's part of a layer's output. */
+static int split_output (const struct model *m, const struct pass *pass, struct mg_error *err)
+{
+    const struct tensor *whole = &m->shared.whole[pass->layer->unit.split - 1];
+    const struct kern_cast cast = {
+        .n = model_split_count (m),
+        .scale = 1,
+        .x = tensor_at (whole, m->nn.tp_rank * model_split_count (m)),
+        .from = m->nn.dtype,
+        .y = tensor_at (&pass->tensor[LAYER_NONE], 0),
+        .to = m->nn.dtype,
+    };
+
+    return kern_cast (m->nn.kern, &cast, m->nn.compute, err);
+}
+
+/* Bring the parts of layer 'l' of a chunk together. */
+static int gather_output (const struct model *m, const struct chunk *c, const struct slot *s,
+                          int l, struct mg_error *err)
+{
+    const struct layer_unit *unit = &c->layer[l].unit;
+
+    if (unit->split == 0)
+        return 0;
+    return mg_comm_all_gather (m->nn.tp, s->tensor[c->tensor[l]].data,
+                               m->shared.whole[unit->split - 1].data,
+                               (size_t)model_split_count (m), m->nn.dtype, m->nn.compute, err);
+}
+
+/* --- passes --- */
+
+int model_begin (struct model *m, const struct model_mode *mode, struct mg_error *err)
+{
+    const struct model_config *c = &m->nn.config;
+    const struct tensor *to = &m->shared.values;
+    float *scale = (float *)(m->values + VALUE_SCALES);
+    size_t size = (size_t)tensor_count (to) * sizeof (*m->values);
+
+    if (mg_event_synchronize (m->brought, err) < 0)
+        return -1;
+    m->values[VALUE_LOSS_WEIGHT] = m->values[VALUE_MTP_WEIGHT] = mode->loss_weight;
+    if (c->mtp_num_layers > 0)
+        m->values[VALUE_MTP_WEIGHT] *= c->mtp_scaling_factor / c->mtp_num_layers;
+    for (size_t i = 0; i < m->num_params; i++) {
+        if (m->param[i].scale_at)
+            *scale++ = m->param[i].scale;
+    }
+    if (device_upload (m->nn.compute, tensor_at (to, 0), m->values, size, err) < 0)
+        return -1;
+    mg_event_record (m->brought, m->nn.compute);
+    return 0;
+}
+
+/* Count a forward pass in the routers of a chunk. */
+static void count_routed (const struct chunk *c)
+{
+    for (int l = 0; l < c->num_layers; l++) {
+        if (c->layer[l].router)
+            c->layer[l].router->passes++;
+    }
+}
+
+int model_forward (struct model *m, const struct model_mode *mode, int chunk, int slot,
+                   struct mg_error *err)
+{
+    struct way w = way_of (m, mode, chunk, slot);
+
+    for (int l = 0; l < w.c->num_layers; l++) {
+        if (enter (&w, l, false, err) < 0 || layer_fwd (&w.pass, err) < 0)
+            return -1;
+        if (w.pass.layer->unit.split > 0 && split_output (m, &w.pass, err) < 0)
+            return -1;
+    }
+    if (mode->training && !graph_capturing ())
+        count_routed (w.c);
+    return 0;
+}
+
+/* Before the backward pass of a unit's last layer 'l': bring its input back, and run its other
+ * layers forward again.  Layer 'l' itself runs again as its backward pass needs it.
+ */
+static int unit_again (struct way *w, int l, struct mg_error *err)
+{
+    int first = l + 1 - w->c->layer[l].unit.size;
+
+    if (first > 0 && gather_output (w->m, w->c, w->s, first - 1, err) < 0)
+        return -1;
+    w->pass.check = NULL; // the same was looked at before
+    w->pass.again = true;
+    for (int i = first; i < l; i++) {
+        if (enter (w, i, false, err) < 0 || layer_fwd (&w->pass, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int model_backward (struct model *m, const struct model_mode *mode, int chunk, int slot,
+                    struct mg_error *err)
+{
+    struct way w = way_of (m, mode, chunk, slot);
+
+    w.pass.training = true;
+    for (int l = w.c->num_layers; l-- > 0;) {
+        const struct layer_unit *unit = &w.c->layer[l].unit;
+        bool last = unit->place + 1 == unit->size;
+
+        if (last && unit_again (&w, l, err) < 0)
+            return -1;
+        w.pass.check = mode->check;
+        w.pass.again = false;
+        w.pass.again_done = unit->size > 0 && !last;
+        if (enter (&w, l, true, err) < 0 || layer_bwd (&w.pass, err) < 0
+            || tell (w.pass.layer, &mode->hooks, mode->hooks.grads_ready, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int model_host_part (struct model *m, const struct model_mode *mode, int chunk, bool backward,
+                     struct mg_error *err)
+{
+    const struct model_hooks *hooks = &mode->hooks;
+    const struct chunk *c = &m->chunk[chunk];
+
+    if (mode->training && !backward)
+        count_routed (c);
+    for (int l = 0; l < c->num_layers; l++) {
+        const struct layer *layer = &c->layer[backward ? c->num_layers - 1 - l : l];
+
+        if (tell (layer, hooks, backward ? hooks->grads_ready : hooks->params_needed, err) < 0)
+            return -1;
+    }
+    return 0;
+}

@@ -1,0 +1,124 @@
+/* model_private - a model's parts, for its files. */
+#ifndef LIBCORE_MODEL_MODEL_PRIVATE_H
+#define LIBCORE_MODEL_MODEL_PRIVATE_H
+
+#include "libcore/model/gpt.h"
+#include "libcore/model/model.h"
+#include "libcore/model/model_params.h"
+#include "libcore/ops/router.h"
+
+/* Where a microbatch is. */
+struct slot {
+    struct nn_inputs in;
+    struct tensor input, gradient;
+    int64_t *routed; /* host memory: [layers of the largest chunk][nn.experts.routed]; NULL: none */
+    struct tensor *tensor; /* of all layers of all chunks of the pool, see chunk->tensor; the one
+                              before a layer's first is this rank's part of a split output */
+};
+
+/* A tensor that all layers and slots share, by name. */
+struct shared_tensor {
+    const char *name;
+    bool gradient;
+    struct tensor tensor;
+    unsigned passes; /* that use it: layer_tensor_passes() of all layers */
+};
+
+enum { MAX_SHARED = 192 };
+
+/* Shared tensors of layers at one place of their units; those of layers in no unit, and those that
+ * are of no use between layers, are in set 0.
+ */
+struct shared_set {
+    struct shared_tensor tensor[MAX_SHARED];
+    int num_tensors;
+};
+
+/* What all layers and slots share. */
+struct shared {
+    struct shared_set *set;
+    int num_sets;
+    bool split;             /* some outputs are split ... */
+    struct tensor whole[2]; /* ... and whole here: [tp][a rank's part] */
+    struct tensor gathered, weight, rope; /* see struct nn */
+    struct tensor summands;               /* see struct nn_experts */
+    struct tensor positions; /* of the rows of all context-parallel ranks; empty: rows are at their
+                                positions */
+    struct tensor values;   /* of an iteration, float64: weights of losses (struct pass), then the
+                               scales of weights in float8, which are float32 */
+    struct tensor loss;     /* [2 + layers for multi-token prediction][3] float64: of the losses,
+                               and sums that nobody reads */
+    struct tensor max_logit; /* [1] float32; empty: not wanted */
+};
+
+/* Slots for chunks that need the same memory. */
+struct slot_pool {
+    size_t bytes; /* of a chunk's slot without tokens */
+    bool tokens;  /* a chunk has a layer that reads tokens or labels */
+    struct slot *slot;
+    int num_slots;
+    size_t num_tensors; /* of a slot: of all chunks */
+};
+
+struct chunk {
+    struct model_part part;
+    struct layer *layer; /* [num_layers] */
+    int num_layers;
+    size_t *tensor;      /* [num_layers] of a slot's tensors, the layer's one before the first */
+    int first_layer;     /* of the transformer layers */
+    int output;          /* layer whose output the next stage gets; -1: the input */
+    struct layer_graph **graph; /* [slots of the pool][num_layers][forward, backward]; NULL: none */
+};
+
+struct model {
+    struct model_spec spec;
+    struct model_sizes sizes; /* of the whole model */
+    struct mg_device *device;
+    struct nn nn;
+    struct nn_shape shape;
+    struct layer_spec layer_spec[GPT_NUM_LAYERS];
+    struct layer_spec again_spec[GPT_NUM_LAYERS - GPT_LAYER]; /* of transformer layers in units
+                                                                 (recompute.h) */
+    struct router_state *router; /* [num_routers] of this rank's layers with experts */
+    int num_routers;
+    int num_chunks, num_pools;
+    struct chunk *chunk;
+    struct slot_pool *pool;  /* [num_pools] */
+    int *pool_of;       /* [num_chunks] */
+    struct param *param;
+    size_t num_params;
+    struct shared shared;
+    void *memory; /* everything that model_bind() carved */
+    int64_t *routed;  /* host memory of all slots */
+    int64_t *planned_counts; /* while passes are planned: 'routed' of their slots */
+    double *values;           /* host memory: what shared.values gets */
+    struct mg_event *brought; /* the device has read it */
+    size_t scratch; /* bytes, 0: not known yet */
+};
+
+/* calloc() that never asks for nothing: a stage may have no layers, a rank no parameters.
+ * 'err' may be NULL.
+ */
+void *model_allocate (size_t n, size_t size, struct mg_error *err);
+
+/* What shared.values begins with. */
+enum { VALUE_LOSS_WEIGHT, VALUE_MTP_WEIGHT, VALUE_SCALES };
+
+/* Elements that a tensor-parallel rank keeps of a split output. */
+int64_t model_split_count (const struct model *m);
+
+/* Once the chunks have their layers: which of them share slots, and what all share. */
+int model_plan_pools (struct model *m, struct mg_error *err);
+
+/* Point a pass at layer 'l' of a chunk; where the chunk is. */
+void model_point (const struct model *m, struct pass *pass, int chunk, int slot, int l);
+struct pass model_start (const struct model *m, const struct model_mode *mode, int chunk,
+                         int slot);
+
+/* The graph of a layer's pass, NULL: there is none. */
+struct layer_graph *model_graph (const struct model *m, int chunk, int slot, int l, bool backward);
+
+/* Forget the slots of a pool; the memory that they describe is the model's. */
+void model_clear_slots (struct slot_pool *pool);
+
+#endif /* LIBCORE_MODEL_MODEL_PRIVATE_H */

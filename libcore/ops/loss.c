@@ -1,0 +1,136 @@
+/* loss.c - vocabulary-parallel cross entropy
+ *
+ * Logits stay on their rank: the maximum, the sum of exponentials and the label's logit are
+ * reduced over the tensor-parallel group between the three kernels.  Padding columns count as
+ * minus infinity.
+ */
+
+#include "libcore/ops/ops.h"
+
+/* First of the local columns, and those that belong to the true vocabulary: the rest is padding. */
+static int64_t first_column (const struct nn *nn)
+{
+    return nn->tp_rank * nn->local_vocab;
+}
+
+static int64_t valid_columns (const struct nn *nn)
+{
+    int64_t valid = nn->config.vocab_size - first_column (nn);
+
+    if (valid < 0)
+        return 0;
+    return valid > nn->local_vocab ? nn->local_vocab : valid;
+}
+
+/* The labels and the weights of tokens that belong to a layer's logits. */
+static const int32_t *labels (const struct pass *pass)
+{
+    return tensor_at (&pass->in->label, pass->layer->mtp * pass->shape->tokens);
+}
+
+static const float *masks (const struct pass *pass)
+{
+    return tensor_at (&pass->in->mask, pass->layer->mtp * pass->shape->tokens);
+}
+
+/* The sums of all ranks' columns. */
+static int sum_up (const struct pass *pass, const struct phase *phase, struct mg_error *err)
+{
+    const struct nn *nn = pass->nn;
+    const struct tensor *sums = pass_tensor (pass, phase, LOSS_SUMS);
+    int64_t tokens = pass->shape->tokens;
+    const struct kern_xent_max max = {
+        .tokens = tokens,
+        .cols = nn->local_vocab,
+        .valid = valid_columns (nn),
+        .logits = pass_data (pass, phase, LOSS_LOGITS),
+        .max = pass_data (pass, phase, LOSS_MAX),
+    };
+    const struct kern_xent_sum sum = {
+        .tokens = tokens,
+        .cols = nn->local_vocab,
+        .valid = max.valid,
+        .first = first_column (nn),
+        .logits = max.logits,
+        .max = max.max,
+        .label = labels (pass),
+        .sum = tensor_at (sums, 0),
+        .target = tensor_at (sums, tokens),
+    };
+
+    if (kern_xent_max (nn->kern, &max, nn->compute, err) < 0
+        || nn_all_reduce (nn, max.max, tokens, MG_MAX, err) < 0
+        || kern_xent_sum (nn->kern, &sum, nn->compute, err) < 0)
+        return -1;
+    return nn_all_reduce (nn, sum.sum, 2 * tokens, MG_SUM, err);
+}
+
+/* What is minimised has the mean of the losses of multi-token prediction, times a factor.  If the
+ * loss is a sum over tokens, which the number of all tokens divides later, a layer's mean counts as
+ * many times as the main loss has tokens.
+ */
+static int scale_mtp (const struct pass *pass, struct kern_xent_loss *l, struct mg_error *err)
+{
+    const struct nn *nn = pass->nn;
+
+    l->weight = pass->mtp_weight;
+    l->times = pass->per_token_loss ? tensor_at (&pass->in->count, 0) : NULL;
+    l->out = tensor_address (pass->unused_loss);
+    return kern_xent_loss (nn->kern, l, nn->compute, err);
+}
+
+static int cross_entropy_fwd (const struct pass *pass, const struct phase *phase,
+                              struct mg_error *err)
+{
+    const struct nn *nn = pass->nn;
+    const struct tensor *sums = pass_tensor (pass, phase, LOSS_SUMS);
+    int mtp = pass->layer->mtp;
+    struct kern_xent_loss l = {
+        .tokens = pass->shape->tokens,
+        .sum = tensor_at (sums, 0),
+        .target = tensor_at (sums, pass->shape->tokens),
+        .mask = masks (pass),
+        .weight = pass->loss_weight,
+        .scale = pass_data (pass, phase, LOSS_SCALE),
+        .count = pass->in->count.ndims > 0 ? tensor_at (&pass->in->count, mtp) : NULL,
+        .out = tensor_address (pass->loss + 3 * mtp),
+        .per_token = pass->per_token_loss && mtp == 0,
+    };
+
+    if (sum_up (pass, phase, err) < 0 || kern_xent_loss (nn->kern, &l, nn->compute, err) < 0)
+        return -1;
+    return mtp > 0 ? scale_mtp (pass, &l, err) : 0;
+}
+
+static int cross_entropy_bwd (const struct pass *pass, const struct phase *phase,
+                              struct mg_error *err)
+{
+    const struct nn *nn = pass->nn;
+    const struct kern_xent_bwd k = {
+        .tokens = pass->shape->tokens,
+        .cols = nn->local_vocab,
+        .valid = valid_columns (nn),
+        .first = first_column (nn),
+        .logits = pass_data (pass, phase, LOSS_LOGITS),
+        .max = pass_data (pass, phase, LOSS_MAX),
+        .sum = pass_data (pass, phase, LOSS_SUMS),
+        .label = labels (pass),
+        .scale = pass_data (pass, phase, LOSS_SCALE),
+        .dtype = nn->dtype,
+    };
+
+    return kern_xent_bwd (nn->kern, &k, nn->compute, err);
+}
+
+const struct layer_op op_cross_entropy = {
+    .name = "cross_entropy",
+    .flags = PHASE_CAPTURABLE,
+    .operand = {
+        [LOSS_LOGITS] = { "logits", false, OPERAND_READ, OPERAND_READ | OPERAND_WRITE },
+        [LOSS_MAX] = { "max", false, OPERAND_WRITE, OPERAND_READ },
+        [LOSS_SUMS] = { "sums", false, OPERAND_WRITE, OPERAND_READ },
+        [LOSS_SCALE] = { "scale", false, OPERAND_WRITE, OPERAND_READ },
+    },
+    .fwd = cross_entropy_fwd,
+    .bwd = cross_entropy_bwd,
+};

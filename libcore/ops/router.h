@@ -1,0 +1,57 @@
+/* router - the state of a layer's router, and what an iteration does to it.
+ *
+ * The state is in device memory and is no parameter: no optimizer changes it.  Passes of training
+ * add to the tallies; router_update() ends an iteration.
+ */
+#ifndef LIBCORE_OPS_ROUTER_H
+#define LIBCORE_OPS_ROUTER_H
+
+#include "libcore/nn/layer.h"
+
+/* Losses of a router, as passes add them up: ROUTER_Z_LOSS behind those of enum moe_loss. */
+enum { ROUTER_Z_LOSS = MOE_NUM_AUX_LOSSES, ROUTER_NUM_LOSSES };
+
+struct router_state {
+    int layer;            /* number of the transformer layer */
+    /* What one iteration hands to the next, and files keep: [experts] float32, and the name. */
+    struct tensor bias;   /* of struct kern_router_fwd ... */
+    struct tensor beta;   /* ... and of MOE_QUANTILE */
+    struct tensor bias_copy, beta_copy; /* router_copy() */
+    char bias_name[PIECE_NAME_MAX], beta_name[PIECE_NAME_MAX];
+    /* Of the iteration so far, on this rank: */
+    struct tensor tally;  /* [experts] float32: choices that went to each expert */
+    struct tensor global; /* [experts] float32: choices of MOE_GLOBAL_AUX_LOSS, of all ranks */
+    struct tensor quantile; /* [experts] float32: quantiles of MOE_QUANTILE */
+    struct tensor loss;   /* [ROUTER_NUM_LOSSES] float64, without coefficients */
+    int passes;           /* forward passes that were counted; model_forward() adds them up */
+};
+
+/* Is this the name of a tensor of a router's state? */
+bool router_has_name (const char *name);
+
+/* Take memory for the state of a router; plan: arena.h. */
+void router_take (struct router_state *s, int experts, struct arena *a);
+
+/* Keep a copy of bias and beta, for a checkpoint that is written while training goes on. */
+int router_copy (struct router_state *s, const struct nn *nn, struct mg_error *err);
+
+/* Forget what the passes of an iteration have counted. */
+int router_clear (struct router_state *s, const struct nn *nn, struct mg_error *err);
+
+/* What an iteration's routing was like, over all ranks that have the router. */
+struct router_stats {
+    double loss[ROUTER_NUM_LOSSES]; /* means over microbatches, without coefficients */
+    double least, most;   /* tokens of an expert */
+    double entropy;       /* of the experts' shares, in nats; log (experts) if all are equal */
+    double dropped;       /* choices that no expert got */
+    double bias_least, bias_most; /* of the expert bias; 0 without one */
+};
+
+/* End an iteration: sum the tallies over the ranks, change bias or beta by them, and write what
+ * they were like to *stats.  Collective over the ranks that have the router.  Waits for the
+ * compute stream.
+ */
+int router_update (struct router_state *s, const struct nn *nn, const struct nn_shape *shape,
+                   struct router_stats *stats, struct mg_error *err);
+
+#endif /* LIBCORE_OPS_ROUTER_H */
