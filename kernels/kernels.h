@@ -698,6 +698,9 @@ struct kernels *kernels_cpu_create (int threads, struct mg_error *err);
 struct kernels *kernels_cpu_create_light (int threads, struct mg_error *err);
 void kernels_cpu_destroy (struct kernels *k);
 
+/* The compilation that was chosen for this machine: "v4". */
+const char *kernels_cpu_isa (const struct kernels *k);
+
 /* Call the ops between enter() and leave(), from the thread that called enter().  Between the two,
  * the ops and the libraries that they call compute with denormals flushed (flush.h).  So a result
  * depends neither on the thread that computes it nor on the caller's mode.  enter() sets the mode

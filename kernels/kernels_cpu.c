@@ -67,6 +67,11 @@ const struct cpu_isa *cpu_isa_get (size_t i)
     return i < sizeof (isas) / sizeof (isas[0]) ? &isas[i] : NULL;
 }
 
+const char *kernels_cpu_isa (const struct kernels *k)
+{
+    return cpu_of (k)->isa->name;
+}
+
 /* Threads that OpenMP makes later inherit the mode from the one that makes them. */
 void kernels_cpu_enter (struct kernels *k)
 {

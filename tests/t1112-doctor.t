@@ -20,6 +20,7 @@ is "$status:$err" "1:" "without Slurm: something is wrong, and nothing breaks"
 like "$out" $'fail  slurm        Slurm is not installed here: srun: No such file or directory\n +-> megatron train and plan work without' \
     "it says so, and what to do"
 is "$(verdict cpus)" ok "the machine is looked at all the same"
+is "$(verdict device)" ok "so is the device"
 run env PATH="$TEST_DIR/empty" LD_LIBRARY_PATH="$MG_BUILDDIR/.libs" "$megatron" doctor
 like "$out" "ok    library      libmegatron.so.0 is version $("$megatron" --version | sed -n 's/^megatron //p')" \
     "the library, where the linker finds it"

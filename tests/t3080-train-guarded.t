@@ -28,9 +28,27 @@ both() {
 
 run env MG_TEST_DEVICE=abacus "${one[@]}"
 is "$status" 1 "the variable counts"
-like "$err" 'device: there is no "abacus"' "and is told"
+like "$err" 'MG_TEST_DEVICE: there is no device "abacus", want cpu' "and is told"
+
+run "${one[@]}" --device abacus
+is "$status" 2 "a device that no backend has"
+like "$err" '--device: there is no device "abacus", want cpu' "is refused with those that are"
+run "${one[@]}" --device guarded
+like "$err" '--device: there is no device "guarded", want cpu' "and so is a device of tests"
+run "${one[@]}" --device cpu:1
+is "$status" 1 "a number that does not exist"
+like "$err" 'device cpu: there is no number 1, want 0' "is refused"
+run megatron plan check -- "${one[@]:2}" --device cpu:x
+like "$err" "--device: device's number: \"x\" is not a whole number" "a plan reads the argument, too"
 
 # ---- one rank
+train cpu "${one[@]}" --device cpu:0
+is "$status" 0 "a device by name and number"
+[ ! -e "$MG_BUILDDIR/tests/lib/.libs/device_module.so" ] || {
+    MG_TEST_DEVICE=module:1 MEGATRON_MODULE_DIR=$MG_BUILDDIR/tests/lib/.libs train module "${one[@]}"
+    is "$status" 0 "a device in a module"
+    same_bits module cpu "the same bits"
+}
 both fp32 "float32, with an evaluation and a checkpoint" \
     "${one[@]}" --eval-iters 1 --eval-interval 2 --save ck --save-interval 2
 both resume "resumed" "${one[@]}" --train-iters 5 --lr-decay-iters 3 --load ck

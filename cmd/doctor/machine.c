@@ -20,6 +20,7 @@
 #include "config.h"
 #include "libcore/base/module.h"
 #include "libcore/base/timed.h"
+#include "libcore/device/device.h"
 #include "megatron/version.h"
 
 enum { NOFILE_LEAST = 1024, SHM_LEAST_MB = 64 };
@@ -218,6 +219,24 @@ static void check_cpus (json_t *findings)
                     threads ? threads : "");
 }
 
+/* The device that a job here takes by itself. */
+static void check_device (json_t *findings)
+{
+    const struct device_config config = { .threads = 1, .timeout = 1 };
+    struct mg_error err = { "" };
+    struct mg_device *device = device_create (&config, &err);
+    struct device_info info;
+
+    if (!device) {
+        doctor_add (findings, DOCTOR_FAIL, "device", NULL, "%s", err.text);
+        return;
+    }
+    device_describe (device, &info);
+    doctor_add (findings, DOCTOR_OK, "device", NULL, "%s: %s, %.1f GiB, %s", device_name (device),
+                info.name, (double)info.memory / (1 << 30), info.version);
+    device_destroy (device);
+}
+
 /* A look-up that a slow name server may hold up. */
 struct lookup {
     char name[256];
@@ -276,6 +295,7 @@ void doctor_check_machine (json_t *findings)
     check_nofile (findings);
     check_shm (findings);
     check_cpus (findings);
+    check_device (findings);
 }
 
 void doctor_check_task (json_t *findings, const char *version)

@@ -17,6 +17,7 @@
 #include "libcore/api/geometry.h"
 #include "libcore/api/grid.h"
 #include "libcore/base/c_locale.h"
+#include "libcore/device/device.h"
 #include "libcore/job/job.h"
 #include "megatron/job.h"
 
@@ -59,6 +60,7 @@ static int read_options (const struct mg_job_options *given, struct mg_job *job,
                          struct job_config *config, struct mg_error *err)
 {
     struct mg_job_options options = MG_JOB_OPTIONS_INIT;
+    struct device_choice device;
 
     if (given) {
         if (given->size < sizeof (options.size) + sizeof (options.timeout)
@@ -76,6 +78,8 @@ static int read_options (const struct mg_job_options *given, struct mg_job *job,
     if (!(options.stall_warning >= 0) || !isfinite (options.stall_warning))
         return mg_error_set (err, EINVAL, "job: a stall warning after %g s, want 0 or more",
                              options.stall_warning);
+    if (options.device && device_choose (options.device, false, &device, err) < 0)
+        return mg_error_prefix (err, "job");
     job->errors = options.errors;
     if (!options.errors && open_errors (job, err) < 0)
         return -1;
@@ -83,6 +87,7 @@ static int read_options (const struct mg_job_options *given, struct mg_job *job,
     config->timeout = options.timeout;
     config->threads = options.threads;
     config->comm = options.backend;
+    config->device = options.device;
     config->fingerprint = options.fingerprint;
     return 0;
 }

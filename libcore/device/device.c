@@ -6,23 +6,40 @@
  */
 
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "libcore/base/module.h"
+#include "libcore/base/parse.h"
 #include "libcore/device/device_ops.h"
 #include "libcore/device/tape.h"
 
 enum { THREADS_MAX = 4096 };
 
-/* In the order of preference. */
-static const struct backend {
-    const struct device_ops *ops;
-    bool by_name; /* never chosen otherwise */
-} backends[] = {
-    { &device_cpu_ops, false },
-    { &device_guarded_ops, true },
-    { &device_guarded_pages_ops, true },
+const struct device_host device_host = {
+    .error_set = mg_error_set,
+    .check = device_check,
+    .fail = device_fail,
+    .kernel_name = kern_op_name,
+    .cpu = &device_cpu_ops,
 };
+
+/* In the order of preference.  A backend is part of the library or a module. */
+static const struct backend {
+    const char *name;
+    const struct device_ops *ops;
+    const char *module, *hint;
+    bool test; /* only chosen by name, and only by tests */
+} backends[] = {
+    { "cpu", &device_cpu_ops, NULL, NULL, false },
+    { "guarded", &device_guarded_ops, NULL, NULL, true },
+    { "guarded-pages", &device_guarded_pages_ops, NULL, NULL, true },
+    { "module", NULL, "device_module", "make check builds it", true },
+};
+
+enum { NUM_BACKENDS = sizeof (backends) / sizeof (backends[0]) };
 
 /* Memory of device_host_alloc(). */
 struct host_block {
@@ -31,18 +48,59 @@ struct host_block {
     size_t size;
 };
 
+static int refuse_name (const char *name, struct mg_error *err)
+{
+    char names[100] = "";
+    size_t len = 0;
+
+    for (int i = 0; i < NUM_BACKENDS && len < sizeof (names); i++) {
+        if (!backends[i].test)
+            len += (size_t)snprintf (names + len, sizeof (names) - len, "%s%s",
+                                     len > 0 ? " or " : "", backends[i].name);
+    }
+    return mg_error_set (err, ENODEV, "there is no device \"%.40s\", want %s", name, names);
+}
+
+int device_choose (const char *text, bool tests, struct device_choice *choice,
+                   struct mg_error *err)
+{
+    size_t len = strcspn (text, ":");
+    int ordinal = 0;
+
+    if (text[len] && parse_int ("device's number", text + len + 1, 0, INT_MAX, &ordinal, err) < 0)
+        return -1;
+    for (int i = 0; i < NUM_BACKENDS; i++) {
+        const struct backend *b = &backends[i];
+
+        if (strlen (b->name) != len || memcmp (b->name, text, len) != 0 || (b->test && !tests))
+            continue;
+        snprintf (choice->name, sizeof (choice->name), "%s", b->name);
+        choice->ordinal = ordinal;
+        return 0;
+    }
+    return refuse_name (text, err);
+}
+
+/* The table of a backend that can be used; a module is loaded. */
+static const struct device_ops *load (const struct backend *b, struct mg_error *err)
+{
+    const struct device_ops *ops = b->ops ? b->ops : module_load (b->module, b->hint, err);
+
+    return ops && ops->usable (&device_host, err) ? ops : NULL;
+}
+
 static const struct device_ops *choose (const char *name, struct mg_error *err)
 {
-    for (size_t i = 0; i < sizeof (backends) / sizeof (backends[0]); i++) {
-        if (name ? strcmp (name, backends[i].ops->name) != 0 : backends[i].by_name)
+    const struct device_ops *ops;
+
+    for (int i = 0; i < NUM_BACKENDS; i++) {
+        if (name ? strcmp (name, backends[i].name) != 0 : backends[i].test)
             continue;
-        if (backends[i].ops->usable (err))
-            return backends[i].ops;
-        if (name)
-            return NULL; // asked for by name: why not is the answer
+        // if it was asked for by name, why it cannot be used is the answer
+        if ((ops = load (&backends[i], err)) || name)
+            return ops;
     }
-    mg_error_set (err, ENODEV, "device: there is no \"%.40s\", want cpu",
-                  name ? name : "");
+    refuse_name (name ? name : "", err);
     return NULL;
 }
 
@@ -56,6 +114,10 @@ struct mg_device *device_create (const struct device_config *config, struct mg_e
                       THREADS_MAX);
         return NULL;
     }
+    if (config->ordinal < 0) {
+        mg_error_set (err, EINVAL, "device: number %d, want 0 or more", config->ordinal);
+        return NULL;
+    }
     if (!(ops = choose (config->name, err)))
         return NULL;
     if (!(device = calloc (1, sizeof (*device)))) {
@@ -64,6 +126,7 @@ struct mg_device *device_create (const struct device_config *config, struct mg_e
     }
     pthread_mutex_init (&device->lock, NULL);
     device->ops = ops;
+    device->host = &device_host;
     device->threads = config->threads;
     device->ordinal = config->ordinal;
     device->shares = config->share != NULL;
@@ -102,6 +165,12 @@ void device_destroy (struct mg_device *device)
 const char *device_name (const struct mg_device *device)
 {
     return device->ops->name;
+}
+
+void device_describe (const struct mg_device *device, struct device_info *info)
+{
+    memset (info, 0, sizeof (*info));
+    device->ops->describe (device, info);
 }
 
 int device_threads (const struct mg_device *device)

@@ -20,6 +20,20 @@
 #include "megatron/error.h"
 #include "megatron/stream.h"
 
+/* A device as users name it. */
+enum { DEVICE_NAME_MAX = 24 };
+struct device_choice {
+    char name[DEVICE_NAME_MAX];
+    int ordinal; /* which of this machine's devices of that name, from 0 on */
+};
+
+/* Read "NAME" or "NAME:ORDINAL".  'tests': devices of tests are allowed.  Looks for no device.
+ * 0, or -1, errno and a text: ENODEV for a name that no backend has, EINVAL or ERANGE for what is
+ * no ordinal.
+ */
+int device_choose (const char *text, bool tests, struct device_choice *choice,
+                   struct mg_error *err);
+
 struct device_config {
     const char *name; /* "cpu"; NULL: the best there is */
     int threads;      /* compute threads of this process, at least 1 */
@@ -37,6 +51,16 @@ struct mg_device *device_create (const struct device_config *config,
 void device_destroy (struct mg_device *device);
 
 const char *device_name (const struct mg_device *device);
+
+/* What the processor calls itself, how many bytes of memory it has, and the version of what runs on
+ * it: the instruction set of the CPU's kernels, the release of a GPU's driver.
+ */
+struct device_info {
+    char name[80];
+    size_t memory; /* 0: not known */
+    char version[40];
+};
+void device_describe (const struct mg_device *device, struct device_info *info);
 int device_threads (const struct mg_device *device);
 
 /* The device's kernels.  Their calls take streams of this device. */

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "libcore/device/device_cpu.h"
@@ -49,10 +50,13 @@ struct cpu_event {
     struct mg_event base;
     struct queue_lane *lane; /* NULL: never recorded, complete */
     uint64_t mark;
+    struct work stamp; /* of a timed event: fills in 'at' when its turn comes */
+    struct timespec at;
 };
 
-bool cpu_usable (struct mg_error *err)
+bool cpu_usable (const struct device_host *host, struct mg_error *err)
 {
+    (void)host;
     (void)err;
     return true;
 }
@@ -77,6 +81,34 @@ static int cpu_create (struct mg_device *device, struct mg_error *err)
 static void cpu_destroy (struct mg_device *device)
 {
     kernels_cpu_destroy (device->kernels);
+}
+
+/* "model name : NAME" of /proc/cpuinfo; other architectures have no such line. */
+void cpu_describe (const struct kernels *kernels, struct device_info *info)
+{
+    FILE *file = fopen ("/proc/cpuinfo", "re");
+    long pages = sysconf (_SC_PHYS_PAGES), page = sysconf (_SC_PAGESIZE);
+    char line[256];
+    const char *at;
+
+    snprintf (info->name, sizeof (info->name), "CPU");
+    while (file && fgets (line, sizeof (line), file)) {
+        if (strncmp (line, "model name", 10) != 0 || !(at = strchr (line, ':')))
+            continue;
+        at += 1 + strspn (at + 1, " ");
+        snprintf (info->name, sizeof (info->name), "%.*s", (int)strcspn (at, "\n"), at);
+        break;
+    }
+    if (file)
+        fclose (file);
+    if (pages > 0 && page > 0)
+        info->memory = (size_t)pages * (size_t)page;
+    snprintf (info->version, sizeof (info->version), "%s", kernels_cpu_isa (kernels));
+}
+
+static void describe_device (const struct mg_device *device, struct device_info *info)
+{
+    cpu_describe (device->kernels, info);
 }
 
 static void cpu_give_scratch (struct mg_device *device, void *memory, size_t size)
@@ -172,10 +204,12 @@ void cpu_stream_destroy (struct mg_stream *base)
 }
 
 struct mg_stream *cpu_stream_create (struct mg_device *device, enum mg_stream_kind kind,
-                                     const char *name, struct mg_error *err)
+                                     enum stream_priority priority, const char *name,
+                                     struct mg_error *err)
 {
     struct cpu_stream *stream = calloc (1, sizeof (*stream));
 
+    (void)priority; // the communication thread does what it can on all lanes
     if (!stream) {
         mg_error_set (err, ENOMEM, "stream %s: out of memory", name);
         return NULL;
@@ -276,11 +310,28 @@ int cpu_set (struct mg_stream *stream, void *to, int byte, size_t size, struct m
     return enqueue_copy (stream, &copy, err);
 }
 
-struct mg_event *cpu_event_create (struct mg_device *device, struct mg_error *err)
+static int stamp_poll (struct work *work, struct mg_error *err)
+{
+    struct cpu_event *event
+        = (struct cpu_event *)((char *)work - offsetof (struct cpu_event, stamp));
+
+    (void)err;
+    clock_gettime (CLOCK_MONOTONIC, &event->at);
+    return 1;
+}
+
+static void stamp_describe (const struct work *work, char *text, size_t max)
+{
+    (void)work;
+    snprintf (text, max, "the time of an event");
+}
+
+struct mg_event *cpu_event_create (struct mg_device *device, bool timed, struct mg_error *err)
 {
     struct cpu_event *event = calloc (1, sizeof (*event));
 
     (void)device;
+    (void)timed;
     if (!event) {
         mg_error_set (err, ENOMEM, "event: out of memory");
         return NULL;
@@ -298,6 +349,12 @@ void cpu_event_record (struct mg_event *base, struct mg_stream *stream)
     struct cpu_event *event = (struct cpu_event *)base;
 
     event->lane = stream->lane;
+    if (base->timed && !cpu_stream_idle (stream)) {
+        event->stamp = (struct work){ .poll = stamp_poll, .describe = stamp_describe };
+        queue_submit (stream->lane, &event->stamp, NULL); // fails where every wait fails, too
+    } else if (base->timed) {
+        clock_gettime (CLOCK_MONOTONIC, &event->at);
+    }
     event->mark = queue_lane_mark (stream->lane);
 }
 
@@ -354,6 +411,21 @@ int cpu_event_synchronize (struct mg_event *base, struct mg_error *err)
     return queue_wait (event->lane, event->mark, err);
 }
 
+bool cpu_event_reached (const struct mg_event *base)
+{
+    const struct cpu_event *event = (const struct cpu_event *)base;
+
+    return !event->lane || queue_reached (event->lane, event->mark);
+}
+
+double cpu_event_seconds (const struct mg_event *from, const struct mg_event *to)
+{
+    const struct timespec *a = &((const struct cpu_event *)from)->at;
+    const struct timespec *b = &((const struct cpu_event *)to)->at;
+
+    return (double)(b->tv_sec - a->tv_sec) + (double)(b->tv_nsec - a->tv_nsec) / 1e9;
+}
+
 const struct device_ops device_cpu_ops = {
     .name = "cpu",
     .usable = cpu_usable,
@@ -362,6 +434,7 @@ const struct device_ops device_cpu_ops = {
     .alloc = cpu_alloc,
     .free = cpu_free,
     .available = cpu_available,
+    .describe = describe_device,
     .host_alloc = cpu_alloc,
     .host_free = cpu_free,
     .copy = cpu_copy,
@@ -379,5 +452,7 @@ const struct device_ops device_cpu_ops = {
     .event_record = cpu_event_record,
     .event_wait = cpu_event_wait,
     .event_synchronize = cpu_event_synchronize,
+    .event_reached = cpu_event_reached,
+    .event_seconds = cpu_event_seconds,
     .graph = &graph_cpu_ops,
 };

@@ -556,10 +556,16 @@ static void guarded_leave (struct mg_device *device)
     kernels_cpu_leave (guard_of (device)->real);
 }
 
+static void guarded_describe (const struct mg_device *device, struct device_info *info)
+{
+    cpu_describe (guard_of (device)->real, info);
+}
+
 /* What both tables share. */
 #define GUARDED_SLOTS                                                                      \
     .usable = cpu_usable, .destroy = guarded_destroy, .alloc = guarded_alloc,              \
-    .free = guarded_free, .available = cpu_available, .host_alloc = cpu_alloc,             \
+    .free = guarded_free, .available = cpu_available, .describe = guarded_describe,        \
+    .host_alloc = cpu_alloc,                                                               \
     .host_free = cpu_free, .copy = guarded_copy, .set = guarded_set,                       \
     .holds = guarded_holds, .give_scratch = guarded_give_scratch,                          \
     .enter = guarded_enter, .leave = guarded_leave, .stream_create = cpu_stream_create,    \
@@ -567,7 +573,8 @@ static void guarded_leave (struct mg_device *device)
     .stream_synchronize = cpu_stream_synchronize, .stream_idle = cpu_stream_idle,          \
     .submit = cpu_submit, .event_create = cpu_event_create,                            \
     .event_destroy = cpu_event_destroy, .event_record = cpu_event_record,                  \
-    .event_wait = cpu_event_wait, .event_synchronize = cpu_event_synchronize, \
+    .event_wait = cpu_event_wait, .event_synchronize = cpu_event_synchronize,              \
+    .event_reached = cpu_event_reached, .event_seconds = cpu_event_seconds,                \
     .graph = &graph_cpu_ops
 
 const struct device_ops device_guarded_ops = {

@@ -3,6 +3,9 @@
  * The front ends (device.c, stream.c) check arguments and keep the common parts; a
  * backend embeds 'struct mg_stream' and 'struct mg_event' first in its own.  Every slot
  * is required unless it says otherwise; pointers are never NULL.
+ *
+ * A backend is part of the library, or a loadable module (base/module.h) whose table is a
+ * 'struct device_ops'.  A module calls the library only through 'struct device_host'.
  */
 #ifndef LIBCORE_DEVICE_DEVICE_OPS_H
 #define LIBCORE_DEVICE_DEVICE_OPS_H
@@ -14,19 +17,34 @@
 #include "libcore/device/device.h"
 #include "libcore/device/graph.h"
 #include "libcore/device/queue.h"
+#include "libcore/device/stream.h"
 
 enum { STREAM_NAME_MAX = 32, GRAPH_MAX_STREAMS = 16 };
 
 enum device_copy { COPY_UPLOAD, COPY_DOWNLOAD, COPY_ON_DEVICE };
 
+/* What a backend may call in the library.  New members go to the end. */
+struct device_host {
+    int (*error_set) (struct mg_error *err, int errnum, const char *fmt, ...)
+        __attribute__ ((format (printf, 3, 4)));
+    /* Has the device failed?  A wait of the backend's own asks this again and again. */
+    int (*check) (struct mg_device *device, struct mg_error *err);
+    void (*fail) (struct mg_device *device, const char *text);
+    /* What messages call an operation (kernels.h). */
+    const char *(*kernel_name) (enum kern_op op);
+    /* The CPU's backend, for one whose memory is the host's, too. */
+    const struct device_ops *cpu;
+};
+
 struct device_ops {
     const char *name;
 
     /* Can this backend be used here? Does not block. On false, 'err' says why. */
-    bool (*usable) (struct mg_error *err);
+    bool (*usable) (const struct device_host *host, struct mg_error *err);
 
-    /* Fill device->impl and device->kernels.  device->ordinal is not checked yet.  -1 and a text
-     * on failure.
+    /* Fill device->impl and device->kernels.  device->host is set.  device->ordinal is 0 or more,
+     * and not checked otherwise: the text for a number that does not exist says which do.  -1 and
+     * a text on failure.
      */
     int (*create) (struct mg_device *device, struct mg_error *err);
 
@@ -39,6 +57,9 @@ struct device_ops {
     void *(*alloc) (struct mg_device *device, size_t size);
     void (*free) (struct mg_device *device, void *ptr);
     size_t (*available) (const struct mg_device *device);
+
+    /* device_describe(): all members are empty before. */
+    void (*describe) (const struct mg_device *device, struct device_info *info);
 
     /* Memory as device_host_alloc() promises; as alloc() and free(). */
     void *(*host_alloc) (struct mg_device *device, size_t size);
@@ -63,8 +84,8 @@ struct device_ops {
     /* A stream with its common part filled in by the front end afterwards; NULL and a
      * text on failure. destroy() is only called after synchronize().
      */
-    struct mg_stream *(*stream_create) (struct mg_device *device,
-                                        enum mg_stream_kind kind, const char *name,
+    struct mg_stream *(*stream_create) (struct mg_device *device, enum mg_stream_kind kind,
+                                        enum stream_priority priority, const char *name,
                                         struct mg_error *err);
     void (*stream_destroy) (struct mg_stream *stream);
     int (*stream_synchronize) (struct mg_stream *stream, struct mg_error *err);
@@ -79,13 +100,19 @@ struct device_ops {
      */
     void *(*stream_native) (const struct mg_stream *stream);
 
-    /* Events, as megatron/stream.h has them. */
-    struct mg_event *(*event_create) (struct mg_device *device, struct mg_error *err);
+    /* Events, as megatron/stream.h and stream.h have them; 'timed': event_create_timed(). */
+    struct mg_event *(*event_create) (struct mg_device *device, bool timed, struct mg_error *err);
     void (*event_destroy) (struct mg_event *event);
     void (*event_record) (struct mg_event *event, struct mg_stream *stream);
     int (*event_wait) (struct mg_stream *stream, struct mg_event *event,
                        struct mg_error *err);
     int (*event_synchronize) (struct mg_event *event, struct mg_error *err);
+
+    /* Is the event's mark reached?  Never blocks. */
+    bool (*event_reached) (const struct mg_event *event);
+
+    /* Seconds between the marks of two timed events, both of which are reached. */
+    double (*event_seconds) (const struct mg_event *from, const struct mg_event *to);
 
     /* Graphs (graph.h).  NULL: the backend has none. */
     const struct graph_ops *graph;
@@ -127,6 +154,7 @@ extern const struct graph_ops graph_cpu_ops;
 
 struct mg_device {
     const struct device_ops *ops;
+    const struct device_host *host; /* what the backend may call */
     int threads, ordinal;
     size_t allocated; /* bytes, by device_alloc() */
     uint64_t captures; /* so far (graph.c) */
@@ -149,6 +177,7 @@ struct mg_stream {
 
 struct mg_event {
     struct mg_device *device;
+    bool timed, recorded;
     uint64_t capture;                   /* in which it was recorded last; 0: none */
     uint32_t clock[GRAPH_MAX_STREAMS];  /* then: of its stream (graph.c) */
 };
@@ -161,5 +190,8 @@ int graph_wait_event (struct mg_stream *stream, struct mg_event *event, struct m
 int graph_refuse_event (struct mg_error *err);
 
 extern const struct device_ops device_cpu_ops, device_guarded_ops, device_guarded_pages_ops;
+
+/* The table that this library hands to backends. */
+extern const struct device_host device_host;
 
 #endif /* LIBCORE_DEVICE_DEVICE_OPS_H */

@@ -11,8 +11,9 @@
 #include "libcore/device/stream.h"
 #include "libcore/device/tape.h"
 
-struct mg_stream *mg_stream_create (struct mg_device *device, enum mg_stream_kind kind,
-                                    const char *name, struct mg_error *err)
+struct mg_stream *stream_create (struct mg_device *device, enum mg_stream_kind kind,
+                                 enum stream_priority priority, const char *name,
+                                 struct mg_error *err)
 {
     struct mg_stream *stream;
 
@@ -20,12 +21,18 @@ struct mg_stream *mg_stream_create (struct mg_device *device, enum mg_stream_kin
         mg_error_set (err, EINVAL, "stream: want a device, a kind and a name");
         return NULL;
     }
-    if (!(stream = device->ops->stream_create (device, kind, name, err)))
+    if (!(stream = device->ops->stream_create (device, kind, priority, name, err)))
         return NULL;
     stream->device = device;
     stream->kind = kind;
     snprintf (stream->name, sizeof (stream->name), "%s", name);
     return stream;
+}
+
+struct mg_stream *mg_stream_create (struct mg_device *device, enum mg_stream_kind kind,
+                                    const char *name, struct mg_error *err)
+{
+    return stream_create (device, kind, STREAM_NORMAL, name, err);
 }
 
 void mg_stream_destroy (struct mg_stream *stream)
@@ -52,7 +59,7 @@ int mg_stream_synchronize (struct mg_stream *stream, struct mg_error *err)
     return stream->device->ops->stream_synchronize (stream, err);
 }
 
-struct mg_event *mg_event_create (struct mg_device *device, struct mg_error *err)
+static struct mg_event *create_event (struct mg_device *device, bool timed, struct mg_error *err)
 {
     struct mg_event *event;
 
@@ -60,9 +67,21 @@ struct mg_event *mg_event_create (struct mg_device *device, struct mg_error *err
         mg_error_set (err, EINVAL, "event: no device given");
         return NULL;
     }
-    if ((event = device->ops->event_create (device, err)))
+    if ((event = device->ops->event_create (device, timed, err))) {
         event->device = device;
+        event->timed = timed;
+    }
     return event;
+}
+
+struct mg_event *mg_event_create (struct mg_device *device, struct mg_error *err)
+{
+    return create_event (device, false, err);
+}
+
+struct mg_event *event_create_timed (struct mg_device *device, struct mg_error *err)
+{
+    return create_event (device, true, err);
 }
 
 void mg_event_destroy (struct mg_event *event)
@@ -85,6 +104,7 @@ void mg_event_record (struct mg_event *event, struct mg_stream *stream)
     if (tape_recording ())
         return;
     event->capture = 0;
+    event->recorded = true;
     event->device->ops->event_record (event, stream);
 }
 
@@ -115,6 +135,32 @@ int mg_event_synchronize (struct mg_event *event, struct mg_error *err)
     if (event->capture > 0)
         return graph_refuse_event (err);
     return event->device->ops->event_synchronize (event, err);
+}
+
+bool event_reached (const struct mg_event *event)
+{
+    return event->device->ops->event_reached (event);
+}
+
+int event_seconds (const struct mg_event *from, const struct mg_event *to, double *seconds,
+                   struct mg_error *err)
+{
+    const struct mg_event *event[] = { from, to };
+
+    for (int i = 0; i < 2; i++) {
+        const char *name = i == 0 ? "first" : "second";
+
+        if (!event[i] || !event[i]->timed || event[i]->device != event[0]->device)
+            return mg_error_set (err, EINVAL, "event: the %s has no time, want timed events of "
+                                 "one device", name);
+        if (!event[i]->recorded || event[i]->capture > 0)
+            return mg_error_set (err, EINVAL, "event: the %s was not recorded on a stream, outside "
+                                 "of graphs", name);
+        if (!event_reached (event[i]))
+            return mg_error_set (err, EINVAL, "event: the %s is not reached yet", name);
+    }
+    *seconds = from->device->ops->event_seconds (from, to);
+    return 0;
 }
 
 int stream_submit (struct mg_stream *stream, struct work *work, struct mg_error *err)

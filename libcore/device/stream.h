@@ -1,4 +1,6 @@
-/* stream - host work in the order of a stream, for the communicators' backends. */
+/* stream - what the library knows of streams and events besides megatron/stream.h: their priority,
+ * their times, and host work in the order of a stream, for the communicators' backends.
+ */
 #ifndef LIBCORE_DEVICE_STREAM_H
 #define LIBCORE_DEVICE_STREAM_H
 
@@ -6,6 +8,31 @@
 
 #include "libcore/device/queue.h"
 #include "megatron/stream.h"
+
+/* Where a processor has a choice, it begins the work of streams of high priority first.  The CPU
+ * device has none.
+ */
+enum stream_priority { STREAM_NORMAL, STREAM_HIGH };
+
+/* mg_stream_create(), whose streams have the normal priority, with another. */
+struct mg_stream *stream_create (struct mg_device *device, enum mg_stream_kind kind,
+                                 enum stream_priority priority, const char *name,
+                                 struct mg_error *err);
+
+/* An event that also keeps when its mark was reached.  It is recorded again, or destroyed, only
+ * when its mark is reached or the device has failed.
+ */
+struct mg_event *event_create_timed (struct mg_device *device, struct mg_error *err);
+
+/* Is the event's mark reached?  Never blocks. */
+bool event_reached (const struct mg_event *event);
+
+/* Seconds from the mark of a timed event to that of another of the same device.  Never blocks.
+ * -1, EINVAL and a text if one is not timed, was never recorded, was last recorded in a graph, or
+ * is not reached.
+ */
+int event_seconds (const struct mg_event *from, const struct mg_event *to, double *seconds,
+                   struct mg_error *err);
 
 /* Append work (queue.h) to the stream: it is polled after everything enqueued earlier is
  * done.  On a compute stream of the CPU the call returns when the work is done, on a comm

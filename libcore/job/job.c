@@ -101,6 +101,8 @@ static uint64_t fingerprint (const struct job_config *config, const struct geome
     uint64_t hash = XXH3_64bits_withSeed (numbers, sizeof (numbers), config->fingerprint);
 
     hash = XXH3_64bits_withSeed (g->order, strlen (g->order), hash);
+    if (config->device) // without the ordinal, which may differ from rank to rank
+        hash = XXH3_64bits_withSeed (config->device, strcspn (config->device, ":"), hash);
     return config->comm ? XXH3_64bits_withSeed (config->comm, strlen (config->comm), hash) : hash;
 }
 
@@ -209,11 +211,17 @@ out:
 static int make_device (struct job *job, const struct job_config *config,
                         struct mg_error *err)
 {
-    struct device_config device = { .name = getenv ("MG_TEST_DEVICE"), // of tests
-                                    .threads = config->threads,
-                                    .timeout = config->timeout };
+    struct device_config device = { .threads = config->threads, .timeout = config->timeout };
     struct device_config host = { .name = "cpu" };
+    const char *test = getenv ("MG_TEST_DEVICE"), *text = test ? test : config->device;
+    struct device_choice choice;
 
+    if (text) {
+        if (device_choose (text, test != NULL, &choice, err) < 0)
+            return test ? mg_error_prefix (err, "MG_TEST_DEVICE") : -1;
+        device.name = choice.name;
+        device.ordinal = choice.ordinal;
+    }
     if (device.threads == 0 && (device.threads = threads_environment (0, err)) < 0)
         return -1;
     if (device.threads == 0 && (device.threads = count_threads (job, err)) < 0)

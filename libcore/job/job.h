@@ -44,6 +44,7 @@ struct job_config {
                                  state; 0: one */
     int context_inner; /* neighbours of the cp group among which heads are dealt out
                           (topo/context.h), a divisor of its size; 0: no layer needs levels */
+    const char *device;       /* "NAME" or "NAME:ORDINAL" (device_choose()); NULL: the best */
     const char *comm; /* backend for groups larger than one: "mpi", NULL: choose */
     uint64_t fingerprint;     /* of the configuration that all ranks must have in common; the job
                                  compares geometry, backend and instances by itself */

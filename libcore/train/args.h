@@ -201,6 +201,7 @@ struct train_args {
     const char *metrics_file, *trace_file, *trace_iterations;
     struct train_tensorboard tensorboard;
     double timeout_minutes, stall_minutes;
+    const char *device;
     const char *args_file;
     bool strict; /* --strict-arguments: args_other.h accepts nothing */
     uint64_t given[TRAIN_GIVEN_WORDS]; /* a bit for each row that was given, from the first on */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "libcore/device/device.h"
 #include "libcore/train/args.h"
 #include "libcore/train/config.h"
 #include "libcore/train/phases.h"
@@ -48,10 +49,14 @@ static int check_modules (const struct run_config *c, struct mg_error *err)
     return tensorboard_check (&c->tensorboard, err);
 }
 
-static int check_ends (const struct train_args *args, struct mg_error *err)
+/* The device, and how a run ends. */
+static int check_process (const struct train_args *args, struct mg_error *err)
 {
+    struct device_choice device;
     sigset_t signals;
 
+    if (args->device && device_choose (args->device, false, &device, err) < 0)
+        return mg_error_prefix (err, "--device");
     if (args->exit_on_signal && args->ignore_signals)
         return mg_error_set (err, EINVAL, "--exit-signal-handler and --no-exit-signal-handler "
                              "exclude each other");
@@ -201,7 +206,7 @@ int train_args_check_together (const struct train_args *args, struct mg_error *e
 
     run_config_init (&c, args);
     if (skip_check (&c.length.skip, err) < 0 || check_modules (&c, err) < 0
-        || check_ends (args, err) < 0
+        || check_process (args, err) < 0
         || trace_iterations_parse (c.trace.iterations, range, err) < 0
         || check_load (args, err) < 0 || train_args_check_recompute (args, err) < 0
         || train_args_check_types (args, err) < 0 || run_config_check_buffers (&c, err) < 0)

@@ -567,6 +567,8 @@ const struct train_arg train_arg_table[] = {
               "longest wait for other ranks (default 10)"),
     REAL_ROW ("stall-warning-minutes", stall_minutes, 0, 1e5, 0,
               "tell who waits for whom after such a wait, 0: never (default 0)"),
+    TEXT_ROW ("device", device, NULL, "NAME[:N]",
+              "what computes: cpu; N: which device of that name, from 0 on"),
     TEXT_ROW ("args-file", args_file, NULL, "FILE",
               "read arguments from FILE; those of the command line win"),
     FLAG_ROW ("strict-arguments", strict,

@@ -380,6 +380,7 @@ void run_config_init (struct run_config *c, const struct train_args *args)
         .args = args,
         .job = { .timeout = args->timeout_minutes * 60,
                  .optimizer_instances = args->optimizer_instances,
+                 .device = args->device,
                  .fingerprint = train_args_fingerprint (args),
                  .watch = { .warn_seconds = args->stall_minutes * 60 } },
         .vocab_divisor = args->vocab_divisor,

@@ -41,8 +41,10 @@ struct mg_job_options {
                              error.  It must stay until mg_job_destroy() has returned */
     double stall_warning; /* seconds after which a waiting rank is reported, without an end of
                              the job; 0: never */
+    const char *device;   /* "cpu" or "cpu:0": a name, and which of the machine's devices of that
+                             name, from 0 on; NULL: the best there is */
 };
-#define MG_JOB_OPTIONS_INIT { sizeof (struct mg_job_options), 600.0, 0, NULL, 0, NULL, 0.0 }
+#define MG_JOB_OPTIONS_INIT { sizeof (struct mg_job_options), 600.0, 0, NULL, 0, NULL, 0.0, NULL }
 
 struct mg_job;
 

@@ -76,6 +76,11 @@ static void test_badparam (void)
     wrong.stall_warning = -1;
     ok (!mg_job_create (NULL, &wrong, &err) && errno == EINVAL, "stall warning: %s", err.text);
     wrong = options;
+    wrong.device = "abacus";
+    ok (!mg_job_create (NULL, &wrong, &err) && errno == ENODEV, "device: %s", err.text);
+    wrong.device = "cpu:1";
+    ok (!mg_job_create (NULL, &wrong, &err) && errno == ENODEV, "device: %s", err.text);
+    wrong = options;
     wrong.size = 0;
     ok (!mg_job_create (NULL, &wrong, &err) && errno == EINVAL, "size: %s", err.text);
     wrong.size = sizeof (wrong) + 8;

@@ -53,6 +53,7 @@ static void test_badparam (void)
         { { .name = "abacus", .threads = 1, .timeout = 1 }, "\"abacus\"" },
         { { .name = "cpu", .threads = 1, .timeout = 1, .ordinal = 1 },
           "no number 1, want 0" },
+        { { .threads = 1, .timeout = 1, .ordinal = -1 }, "number -1, want 0 or more" },
     };
     struct mg_error err;
 
@@ -63,6 +64,58 @@ static void test_badparam (void)
     errno = 42;
     device_destroy (NULL);
     is_int (errno, 42, "destroy keeps errno, and takes NULL");
+}
+
+static void test_choose (void)
+{
+    static const struct {
+        const char *text;
+        bool tests;
+        const char *name; /* NULL: refused ... */
+        int ordinal;
+        const char *why; /* ... with this */
+    } rows[] = {
+        { "cpu", false, "cpu", 0, NULL },
+        { "cpu:0", false, "cpu", 0, NULL },
+        { "cpu:12", false, "cpu", 12, NULL },
+        { "guarded", true, "guarded", 0, NULL },
+        { "guarded-pages:3", true, "guarded-pages", 3, NULL },
+        { "guarded", false, NULL, 0, "there is no device \"guarded\", want cpu" },
+        { "cp", false, NULL, 0, "there is no device \"cp\", want cpu" },
+        { "cpus", false, NULL, 0, "there is no device \"cpus\", want cpu" },
+        { "", false, NULL, 0, "there is no device \"\", want cpu" },
+        { ":1", false, NULL, 0, "there is no device \":1\", want cpu" },
+        { "cpu:", false, NULL, 0, "device's number" },
+        { "cpu:x", false, NULL, 0, "device's number: \"x\" is not a whole number" },
+        { "cpu:-1", false, NULL, 0, "device's number" },
+        { "cpu:1:2", false, NULL, 0, "device's number" },
+        { "cpu:99999999999", false, NULL, 0, "device's number" },
+    };
+
+    for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
+        struct device_choice choice = { "", -1 };
+        struct mg_error err = { "" };
+        int rc = device_choose (rows[i].text, rows[i].tests, &choice, &err);
+
+        is_int (rc, rows[i].name ? 0 : -1, "\"%s\": %s", rows[i].text, err.text);
+        if (rows[i].name)
+            ok (strcmp (choice.name, rows[i].name) == 0 && choice.ordinal == rows[i].ordinal,
+                "name and number");
+        else
+            ok (strstr (err.text, rows[i].why) != NULL, "says %s", rows[i].why);
+    }
+}
+
+static void test_describe (const struct mg_device *device)
+{
+    struct device_info info;
+
+    memset (&info, 0xff, sizeof (info));
+    device_describe (device, &info);
+    ok (info.name[0] && memchr (info.name, '\0', sizeof (info.name)), "a name: %s", info.name);
+    ok (info.version[0] && memchr (info.version, '\0', sizeof (info.version)), "a version: %s",
+        info.version);
+    ok (info.memory >= device_available (device), "%zu bytes of memory", info.memory);
 }
 
 int main (void)
@@ -77,11 +130,13 @@ int main (void)
     is_int (device_threads (device), 2, "two threads");
     ok (device_kernels (device) != NULL && device_kernels (device)->ops, "with kernels");
     memory (device);
+    test_describe (device);
     is_int (device_check (device, &err), 0, "it has not failed");
     device_fail (device, "rank 3 has gone");
     is_int (device_check (device, &err), -1, "now it has");
     is_str (err.text, "rank 3 has gone", "with the text");
     device_destroy (device);
     test_badparam ();
+    test_choose ();
     return done_testing ();
 }

@@ -116,6 +116,55 @@ static void events (void)
     device_destroy (device);
 }
 
+static void times (void)
+{
+    struct mg_device *device = make_device (10), *other = make_device (10);
+    struct mg_error err = { "" };
+    struct mg_stream *comm = stream_create (device, MG_STREAM_COMM, STREAM_HIGH, "comm", &err);
+    struct mg_stream *compute = mg_stream_create (device, MG_STREAM_COMPUTE, "main", &err);
+    struct mg_event *before = event_create_timed (device, &err);
+    struct mg_event *behind = event_create_timed (device, &err);
+    struct mg_event *plain = mg_event_create (device, &err);
+    struct mg_event *foreign = event_create_timed (other, &err);
+    _Atomic int gate = 0;
+    struct step slow = step_of ("slow", &gate);
+    double seconds = -1;
+
+    ok (event_reached (before), "a new event is complete");
+    is_int (event_seconds (before, behind, &seconds, &err), -1, "but has no time");
+    ok (errno == EINVAL && strstr (err.text, "first was not recorded"), "%s", err.text);
+    mg_event_record (before, compute);
+    stream_submit (comm, &slow.work, &err);
+    mg_event_record (behind, comm);
+    ok (event_reached (before) && !event_reached (behind), "one of two marks is reached");
+    is_int (event_seconds (before, behind, &seconds, &err), -1, "no time yet");
+    ok (errno == EINVAL && strstr (err.text, "second is not reached"), "%s", err.text);
+    usleep (20000);
+    gate = 1;
+    is_int (mg_event_synchronize (behind, &err), 0, "both are reached");
+    ok (event_reached (behind), "as the event says");
+    is_int (event_seconds (before, behind, &seconds, &err), 0, "seconds between them");
+    ok (seconds >= 0.02, "from when the work before was done to when the other was: %g", seconds);
+    is_int (event_seconds (behind, before, &seconds, &err), 0, "the other way round");
+    ok (seconds <= -0.02, "is less than 0");
+    mg_event_record (behind, comm);
+    ok (event_reached (behind) && event_seconds (behind, behind, &seconds, &err) == 0
+            && seconds == 0, "recorded again, on an idle stream");
+    mg_event_record (plain, compute);
+    is_int (event_seconds (before, plain, &seconds, &err), -1, "an event without times");
+    ok (strstr (err.text, "second has no time") != NULL, "%s", err.text);
+    mg_event_record (foreign, compute);
+    is_int (event_seconds (before, foreign, &seconds, &err), -1, "another device's");
+    mg_stream_destroy (comm);
+    mg_stream_destroy (compute);
+    mg_event_destroy (before);
+    mg_event_destroy (behind);
+    mg_event_destroy (plain);
+    mg_event_destroy (foreign);
+    device_destroy (device);
+    device_destroy (other);
+}
+
 /* Copies and sets: at once on a compute stream, in their turn on a comm stream. */
 static void copies (void)
 {
@@ -279,6 +328,7 @@ int main (void)
 {
     kinds ();
     events ();
+    times ();
     copies ();
     shared ();
     many_waits ();

@@ -1,0 +1,82 @@
+/* device_module.c - test a device in a loadable module: tests/lib/device_module.c */
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libcore/device/device.h"
+#include "libcore/device/stream.h"
+#include "tests/tap/tap.h"
+
+static struct mg_device *make (int ordinal, struct mg_error *err)
+{
+    const struct device_config config
+        = { .name = "module", .threads = 1, .timeout = 10, .ordinal = ordinal };
+
+    return device_create (&config, err);
+}
+
+static void test_missing (void)
+{
+    struct mg_error err = { "" };
+
+    setenv ("MEGATRON_MODULE_DIR", "/nonexistent", 1);
+    ok (!make (0, &err) && errno == ENOENT, "a module that is not there");
+    ok (strstr (err.text, "there is no /nonexistent/device_module.so") != NULL, "%s", err.text);
+}
+
+/* A kernel, copies and waits, as on any device. */
+static void test_work (struct mg_device *device)
+{
+    struct mg_error err = { "" };
+    struct mg_stream *compute = mg_stream_create (device, MG_STREAM_COMPUTE, "compute", &err);
+    struct mg_stream *comm
+        = stream_create (device, MG_STREAM_COMM, STREAM_HIGH, "comm", &err);
+    struct mg_event *event = mg_event_create (device, &err);
+    float *x = device_alloc (device, 4 * sizeof (float), &err), got[4] = { 0 };
+    const struct kern_fill fill = { 4, 1.5f, x, MG_FLOAT32 };
+
+    ok (compute && comm && event && x, "streams, an event, memory");
+    device_enter (device);
+    is_int (kern_fill (device_kernels (device), &fill, compute, &err), 0, "a kernel");
+    device_leave (device);
+    mg_event_record (event, compute);
+    is_int (mg_stream_wait_event (comm, event, &err), 0, "an event between streams");
+    is_int (device_fetch (comm, got, x, sizeof (got), &err), 0, "a download");
+    ok (got[0] == 1.5f && got[3] == 1.5f, "of the kernel's result");
+    is_int (device_set (compute, x, 0, sizeof (got), &err), 0, "a set");
+    is_int (device_fetch (compute, got, x, sizeof (got), &err), 0, "a download");
+    ok (got[0] == 0 && got[3] == 0, "of zeros");
+    mg_event_destroy (event);
+    mg_stream_destroy (comm);
+    mg_stream_destroy (compute);
+    device_free (device, x);
+}
+
+int main (void)
+{
+    const char *build = getenv ("MG_BUILDDIR");
+    struct mg_error err = { "" };
+    struct mg_device *device;
+    struct device_info info;
+    char dir[4096];
+
+    test_missing ();
+    snprintf (dir, sizeof (dir), "%s/tests/lib/.libs", build ? build : ".");
+    setenv ("MEGATRON_MODULE_DIR", dir, 1);
+    ok (!make (2, &err) && errno == ENODEV, "a number that the backend has not");
+    is_str (err.text, "device module: there is no number 2, want 0 to 1", "with those that it has");
+    if (!ok ((device = make (1, &err)) != NULL, "the second of its devices"))
+        bail_out ("%s", err.text);
+    is_str (device_name (device), "module", "named after the backend");
+    test_work (device);
+    device_describe (device, &info);
+    is_str (info.name, "module 1", "it describes itself");
+    is_str (info.version, "4 calls", "memory and copies went through the module");
+    device_fail (device, "over");
+    is_int (device_check (device, &err), -1, "it fails");
+    is_str (err.text, "over", "with the text");
+    device_destroy (device);
+    return done_testing ();
+}
