@@ -626,6 +626,16 @@ enum kern_op { KERN_OPS (KERN_ENUMERATOR) KERN_NUM_OPS };
 const char *kern_op_name (enum kern_op op);
 size_t kern_op_size (enum kern_op op);
 
+/* Where the pointers are in the op's arguments, those in structs inside of them too, and whether the
+ * op may write through them.  Each is NULL or points to device memory.  Made of the declarations by
+ * pointers.awk.
+ */
+struct kern_pointer {
+    size_t at; /* byte of the argument struct */
+    bool written;
+};
+const struct kern_pointer *kern_op_pointers (enum kern_op op, size_t *count);
+
 struct kernels;
 
 /* What a backend provides, by op. */

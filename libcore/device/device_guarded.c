@@ -23,7 +23,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -287,148 +286,22 @@ static int guarded_set (struct mg_stream *stream, void *to, int byte, size_t siz
 
 /* --- kernels --- */
 
-/* Where pointers are in the arguments of an op, plus 1. */
-#define AT(op, member) 1 + offsetof (struct kern_##op, member)
-enum { MAX_POINTERS = 16 };
-
-static const size_t pointers[KERN_NUM_OPS][MAX_POINTERS] = {
-    [KERN_GEMM] = { AT (gemm, a), AT (gemm, b), AT (gemm, c), AT (gemm, bias) },
-    [KERN_NORM_FWD] = { AT (norm_fwd, x), AT (norm_fwd, weight), AT (norm_fwd, bias),
-        AT (norm_fwd, y), AT (norm_fwd, mean), AT (norm_fwd, rstd) },
-    [KERN_NORM_BWD] = { AT (norm_bwd, dy), AT (norm_bwd, x), AT (norm_bwd, weight),
-        AT (norm_bwd, mean), AT (norm_bwd, rstd), AT (norm_bwd, dx), AT (norm_bwd, dweight),
-        AT (norm_bwd, dbias) },
-    [KERN_BIAS_DROPOUT_ADD_FWD] = { AT (bias_dropout_add_fwd, x),
-        AT (bias_dropout_add_fwd, bias), AT (bias_dropout_add_fwd, residual),
-        AT (bias_dropout_add_fwd, dropout.sample),
-        AT (bias_dropout_add_fwd, dropout.position.at), AT (bias_dropout_add_fwd, y) },
-    [KERN_BIAS_DROPOUT_ADD_BWD] = { AT (bias_dropout_add_bwd, dy),
-        AT (bias_dropout_add_bwd, dropout.sample),
-        AT (bias_dropout_add_bwd, dropout.position.at), AT (bias_dropout_add_bwd, dx),
-        AT (bias_dropout_add_bwd, dbias) },
-    [KERN_ACT_FWD] = { AT (act_fwd, x), AT (act_fwd, y) },
-    [KERN_ACT_BWD] = { AT (act_bwd, dy), AT (act_bwd, x), AT (act_bwd, dx) },
-    [KERN_COPY] = { AT (copy, x), AT (copy, y) },
-    [KERN_ROPE] = { AT (rope, x), AT (rope, table), AT (rope, position.at) },
-    [KERN_ATTENTION_FWD] = { AT (attention_fwd, pos_q.at), AT (attention_fwd, pos_k.at),
-        AT (attention_fwd, q), AT (attention_fwd, k), AT (attention_fwd, v),
-        AT (attention_fwd, out), AT (attention_fwd, lse), AT (attention_fwd, max_logit),
-        AT (attention_fwd, sample), AT (attention_fwd, start.at),
-        AT (attention_fwd, sink) },
-    [KERN_ATTENTION_BWD] = { AT (attention_bwd, fwd.pos_q.at),
-        AT (attention_bwd, fwd.pos_k.at), AT (attention_bwd, fwd.q),
-        AT (attention_bwd, fwd.k), AT (attention_bwd, fwd.v), AT (attention_bwd, fwd.out),
-        AT (attention_bwd, fwd.lse),
-        AT (attention_bwd, fwd.sample), AT (attention_bwd, fwd.start.at),
-        AT (attention_bwd, fwd.sink), AT (attention_bwd, dout), AT (attention_bwd, dq),
-        AT (attention_bwd, dk), AT (attention_bwd, dv), AT (attention_bwd, dsink) },
-    [KERN_ATTENTION_MERGE] = { AT (attention_merge, out), AT (attention_merge, part),
-        AT (attention_merge, lse), AT (attention_merge, part_lse) },
-    [KERN_EMBEDDING_FWD] = { AT (embedding_fwd, id), AT (embedding_fwd, table),
-        AT (embedding_fwd, out) },
-    [KERN_EMBEDDING_BWD] = { AT (embedding_bwd, id), AT (embedding_bwd, dout),
-        AT (embedding_bwd, dtable) },
-    [KERN_POSITION_FWD] = { AT (position_fwd, x), AT (position_fwd, table),
-        AT (position_fwd, dropout.sample), AT (position_fwd, dropout.position.at),
-        AT (position_fwd, entry.at), AT (position_fwd, y) },
-    [KERN_POSITION_BWD] = { AT (position_bwd, dy), AT (position_bwd, dropout.sample),
-        AT (position_bwd, dropout.position.at), AT (position_bwd, entry.at),
-        AT (position_bwd, dx), AT (position_bwd, dtable) },
-    [KERN_XENT_MAX] = { AT (xent_max, logits), AT (xent_max, max) },
-    [KERN_XENT_SUM] = { AT (xent_sum, logits), AT (xent_sum, max), AT (xent_sum, label),
-        AT (xent_sum, sum), AT (xent_sum, target) },
-    [KERN_XENT_LOSS] = { AT (xent_loss, sum), AT (xent_loss, target), AT (xent_loss, mask),
-        AT (xent_loss, scale), AT (xent_loss, count), AT (xent_loss, times),
-        AT (xent_loss, weight), AT (xent_loss, out) },
-    [KERN_XENT_BWD] = { AT (xent_bwd, logits), AT (xent_bwd, max), AT (xent_bwd, sum),
-        AT (xent_bwd, label), AT (xent_bwd, scale) },
-    [KERN_ADAMW] = { AT (adamw, param.data), AT (adamw, param.upper), AT (adamw, m.data),
-        AT (adamw, m.upper), AT (adamw, v.data), AT (adamw, v.upper), AT (adamw, copy),
-        AT (adamw, grad) },
-    [KERN_ADAMW_LARGEST] = { AT (adamw_largest, update.param.data),
-        AT (adamw_largest, update.param.upper), AT (adamw_largest, update.m.data),
-        AT (adamw_largest, update.m.upper), AT (adamw_largest, update.v.data),
-        AT (adamw_largest, update.v.upper), AT (adamw_largest, update.copy),
-        AT (adamw_largest, update.grad), AT (adamw_largest, out) },
-    [KERN_STATE_LOAD] = { AT (state_load, state.data), AT (state_load, state.upper),
-        AT (state_load, out) },
-    [KERN_STATE_STORE] = { AT (state_store, in), AT (state_store, state.data),
-        AT (state_store, state.upper) },
-    [KERN_FILL_NORMAL] = { AT (fill_normal, out) },
-    [KERN_FILL] = { AT (fill, out) },
-    [KERN_COL_SUM] = { AT (col_sum, x), AT (col_sum, out) },
-    [KERN_SUM_SQ] = { AT (sum_sq, x), AT (sum_sq, out) },
-    [KERN_MAX_ABS] = { AT (max_abs, x), AT (max_abs, out) },
-    [KERN_COUNT_ZEROS] = { AT (count_zeros, x), AT (count_zeros, out) },
-    [KERN_CAST] = { AT (cast, x), AT (cast, y), AT (cast, scale_at) },
-    [KERN_GEMM_DOUBLE] = { AT (gemm_double, a), AT (gemm_double, b), AT (gemm_double, c),
-        AT (gemm_double, bias) },
-    [KERN_ROUTER_FWD] = { AT (router_fwd, logits), AT (router_fwd, bias),
-        AT (router_fwd, beta), AT (router_fwd, index), AT (router_fwd, prob) },
-    [KERN_ROUTER_BWD] = { AT (router_bwd, logits), AT (router_bwd, index),
-        AT (router_bwd, dprob), AT (router_bwd, dlogits) },
-    [KERN_ROUTER_SUMS] = { AT (router_sums, logits), AT (router_sums, mask),
-        AT (router_sums, count), AT (router_sums, sum), AT (router_sums, z_loss) },
-    [KERN_ROUTER_LOSS] = { AT (router_loss, count), AT (router_loss, sum),
-        AT (router_loss, weight), AT (router_loss, loss) },
-    [KERN_ROUTER_LOSS_BWD] = { AT (router_loss_bwd, logits), AT (router_loss_bwd, mask),
-        AT (router_loss_bwd, weight), AT (router_loss_bwd, dlogits),
-        AT (router_loss_bwd, factor) },
-    [KERN_ROUTER_SINKHORN] = { AT (router_sinkhorn, logits), AT (router_sinkhorn, index),
-        AT (router_sinkhorn, plan) },
-    [KERN_ROUTER_QUANTILE] = { AT (router_quantile, logits), AT (router_quantile, beta),
-        AT (router_quantile, sum) },
-    [KERN_ROUTER_BETA] = { AT (router_beta, sum), AT (router_beta, beta) },
-    [KERN_ROUTER_BIAS] = { AT (router_bias, count), AT (router_bias, bias) },
-    [KERN_ROUTER_RANDOM] = { AT (router_random, place.sample),
-        AT (router_random, place.position.at), AT (router_random, logits) },
-    [KERN_JITTER] = { AT (jitter, place.sample), AT (jitter, place.position.at),
-        AT (jitter, x), AT (jitter, y) },
-    [KERN_ROUTER_CAPACITY] = { AT (router_capacity, index), AT (router_capacity, prob),
-        AT (router_capacity, kept) },
-    [KERN_EXPERT_SORT] = { AT (expert_sort, index), AT (expert_sort, count),
-        AT (expert_sort, offset), AT (expert_sort, row), AT (expert_sort, source),
-        AT (expert_sort, tally), AT (expert_sort, rank_count) },
-    [KERN_EXPERT_CHUNKS] = { AT (expert_chunks, count), AT (expert_chunks, offset),
-        AT (expert_chunks, row), AT (expert_chunks, source) },
-    [KERN_ROW_GATHER] = { AT (row_gather, live), AT (row_gather, source),
-        AT (row_gather, weight), AT (row_gather, x), AT (row_gather, y) },
-    [KERN_ROW_COMBINE] = { AT (row_combine, row), AT (row_combine, weight),
-        AT (row_combine, x), AT (row_combine, y) },
-    [KERN_ROW_DOT] = { AT (row_dot, row), AT (row_dot, x), AT (row_dot, y),
-        AT (row_dot, out) },
-    [KERN_EXPERT_GEMM] = { AT (expert_gemm, offset), AT (expert_gemm, x),
-        AT (expert_gemm, w), AT (expert_gemm, y) },
-    [KERN_EXPERT_BIAS_FWD] = { AT (expert_bias_fwd, offset), AT (expert_bias_fwd, bias),
-        AT (expert_bias_fwd, factor), AT (expert_bias_fwd, x) },
-    [KERN_EXPERT_BIAS_BWD] = { AT (expert_bias_bwd, offset), AT (expert_bias_bwd, dx),
-        AT (expert_bias_bwd, bias), AT (expert_bias_bwd, factor),
-        AT (expert_bias_bwd, dfactor), AT (expert_bias_bwd, dbias) },
-    [KERN_EXPERT_ACT_FWD] = { AT (expert_act_fwd, fwd.x), AT (expert_act_fwd, fwd.y),
-        AT (expert_act_fwd, live), AT (expert_act_fwd, factor) },
-    [KERN_EXPERT_ACT_BWD] = { AT (expert_act_bwd, bwd.dy), AT (expert_act_bwd, bwd.x),
-        AT (expert_act_bwd, bwd.dx), AT (expert_act_bwd, live), AT (expert_act_bwd, factor),
-        AT (expert_act_bwd, dfactor) },
-};
-#undef AT
-
 /* All of them are of device memory, or NULL. */
 static int check_args (const struct guard *g, enum kern_op op, const void *args,
                        struct mg_error *err)
 {
     uint64_t first = (uintptr_t)g->base, at;
+    size_t count;
+    const struct kern_pointer *pointer = kern_op_pointers (op, &count);
 
-    if (pointers[op][0] == 0)
-        return mg_error_set (err, ENOTSUP, "kernel %s: the guarded device does not know its "
-                             "pointers", kern_op_name (op));
-    for (int i = 0; i < MAX_POINTERS && pointers[op][i] > 0; i++) {
+    for (size_t i = 0; i < count; i++) {
         const void *ptr;
 
-        memcpy (&ptr, (const char *)args + pointers[op][i] - 1, sizeof (ptr));
+        memcpy (&ptr, (const char *)args + pointer[i].at, sizeof (ptr));
         at = (uintptr_t)ptr;
         if (ptr && (at < first || at >= first + RANGE))
             return mg_error_set (err, EFAULT, "kernel %s: its argument at byte %zu, %p, is host "
-                                 "memory", kern_op_name (op), pointers[op][i] - 1, ptr);
+                                 "memory", kern_op_name (op), pointer[i].at, ptr);
     }
     return 0;
 }
