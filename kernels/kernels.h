@@ -626,8 +626,8 @@ enum kern_op { KERN_OPS (KERN_ENUMERATOR) KERN_NUM_OPS };
 const char *kern_op_name (enum kern_op op);
 size_t kern_op_size (enum kern_op op);
 
-/* Where the pointers are in the op's arguments, those in structs inside of them too, and whether the
- * op may write through them.  Each is NULL or points to device memory.  Made of the declarations by
+/* Where the pointers are in the op's arguments, also in structs inside of them, and whether the op
+ * may write through them.  Each is NULL or points to device memory.  Made of the declarations by
  * pointers.awk.
  */
 struct kern_pointer {

@@ -93,11 +93,7 @@ struct problem {
 
 static void *allocate (size_t n, size_t size)
 {
-    void *p = calloc (n + 1, size);
-
-    if (!p)
-        bail_out ("out of memory");
-    return p;
+    return kit_alloc (n, size);
 }
 
 /* Rank 0 of 2 with the zigzag division holds the first and the last quarter. */

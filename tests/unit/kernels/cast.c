@@ -20,9 +20,9 @@ static int cast (struct kernels *k, int64_t n, const void *x, enum mg_dtype from
     void *flushed = kit_alloc (size + 1, 1);
     int rc;
 
-    kernels_cpu_enter (k);
+    kit_enter (k);
     rc = kit_cast (k, n, x, from, flushed, to);
-    kernels_cpu_leave (k);
+    kit_leave (k);
     if (rc == 0 && kit_cast (k, n, x, from, y, to) == 0)
         rc = memcmp (y, flushed, size) == 0 ? 0 : -1;
     if (rc < 0)

@@ -224,7 +224,7 @@ static void test_chunks (const struct kernels *k)
     for (size_t i = 0; i < sizeof (sizes) / sizeof (sizes[0]); i++) {
         int64_t parts = sizes[i][0], sources = sizes[i][1], experts = sizes[i][2];
         int64_t all = experts + 4, n = parts * sources * all, rows = 0;
-        int64_t *count = kit_alloc ((size_t)n, 8);
+        int64_t *count = kit_alloc ((size_t)n + 2, 8);
         struct kern_expert_chunks a = { parts, sources, experts, count + 2, all, parts * all,
                                         .begin = 0 };
 
@@ -241,13 +241,14 @@ static void test_chunks (const struct kernels *k)
 
 int main (void)
 {
-    struct kernels *k = kernels_cpu_create (2, NULL);
+    const struct kernels *k;
+    struct kit kit;
 
-    if (!k)
-        bail_out ("kernels");
+    kit_open_one (&kit, 2);
+    k = kit.variants[0].k;
     test_sorts (k);
     test_parts (k);
     test_chunks (k);
-    kernels_cpu_destroy (k);
+    kit_close (&kit);
     return done_testing ();
 }

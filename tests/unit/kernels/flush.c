@@ -190,7 +190,7 @@ int main (void)
 #if defined(__x86_64__) || defined(__aarch64__)
     struct kit kit;
 
-    kit_open (&kit);
+    kit_open_cpu (&kit);
     for (size_t i = 0; i < kit.count; i++) {
         test_modes (&kit.variants[i]);
         test_gemm (&kit.variants[i]);

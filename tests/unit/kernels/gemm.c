@@ -48,10 +48,8 @@ static struct matrix matrix (int64_t rows, int64_t ld, uint64_t seed)
     struct matrix m = { .a = kit_array (n, 1) };
 
     kit_random (m.a.x, n, seed);
-    m.bf16 = malloc (n * sizeof (*m.bf16) + 1);
-    m.fp16 = malloc (n * sizeof (*m.fp16) + 1);
-    if (!m.bf16 || !m.fp16)
-        bail_out ("out of memory");
+    m.bf16 = kit_alloc (n, sizeof (*m.bf16));
+    m.fp16 = kit_alloc (n, sizeof (*m.fp16));
     for (size_t i = 0; i < n; i++) {
         m.bf16[i] = half_to_bf16 (m.a.x[i]);
         m.fp16[i] = half_to_fp16 (m.a.x[i]);

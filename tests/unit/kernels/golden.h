@@ -49,6 +49,7 @@ static inline float *floats (struct golden *g, const char *name)
 
     if (!x)
         bail_out ("%s", err.text);
+    kit_known (x, count * sizeof (float));
     return g->owned[g->count++] = x;
 }
 

@@ -130,6 +130,7 @@ static void run_routing (struct golden *g)
         f.router.dtype = MG_FLOAT64;
         f.logits = g->owned[g->count++] = (float *)npz_doubles (g->npz, find (g, "logits")->name,
                                                                 &count, NULL);
+        kit_known (f.logits, count * sizeof (double));
         grad = room (g, 2 * (size_t)(r.tokens * r.experts));
     }
     kern_router_fwd (k, &f, NULL, NULL);

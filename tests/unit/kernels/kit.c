@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
+#include "libcore/device/device.h"
 #include "tests/tap/tap.h"
 #include "tests/unit/kernels/kit.h"
 
@@ -31,7 +32,52 @@ static void add (struct kit *kit, const struct cpu_isa *isa, int threads,
         bail_out ("%s", err.text);
 }
 
+/* The device multiplies by whatever library it has. */
+static void add_device (struct kit *kit, const char *name, int threads)
+{
+    struct kit_variant *v = &kit->variants[kit->count++];
+
+    snprintf (v->name, sizeof (v->name), "%.16s, %d thread%s", name, threads,
+              threads > 1 ? "s" : "");
+    v->threads = threads;
+    v->library = true;
+    v->device = kit_device_create (name, threads);
+    v->k = kit_device_kernels (v->device);
+}
+
 void kit_open (struct kit *kit)
+{
+    const char *device = getenv ("MG_TEST_DEVICE");
+
+    if (!device) {
+        kit_open_cpu (kit);
+        return;
+    }
+    memset (kit, 0, sizeof (*kit));
+    add_device (kit, device, 1);
+    add_device (kit, device, 3);
+}
+
+void kit_open_one (struct kit *kit, int threads)
+{
+    const char *device = getenv ("MG_TEST_DEVICE");
+    struct kit_variant *v = kit->variants;
+    struct mg_error err = { "" };
+
+    memset (kit, 0, sizeof (*kit));
+    if (device) {
+        add_device (kit, device, threads);
+        return;
+    }
+    snprintf (v->name, sizeof (v->name), "%d threads", threads);
+    v->threads = threads;
+    v->library = true;
+    if (!(v->k = kernels_cpu_create (threads, &err)))
+        bail_out ("%s", err.text);
+    kit->count = 1;
+}
+
+void kit_open_cpu (struct kit *kit)
 {
     const struct cpu_isa *isa, *best = NULL;
 
@@ -53,8 +99,28 @@ void kit_open (struct kit *kit)
 
 void kit_close (struct kit *kit)
 {
-    for (size_t i = 0; i < kit->count; i++)
-        kernels_cpu_destroy (kit->variants[i].k);
+    for (size_t i = 0; i < kit->count; i++) {
+        if (kit->variants[i].device)
+            kit_device_destroy (kit->variants[i].device);
+        else
+            kernels_cpu_destroy (kit->variants[i].k);
+    }
+}
+
+void kit_enter (struct kernels *k)
+{
+    if (kit_device_of (k))
+        device_enter (kit_device_of (k));
+    else
+        kernels_cpu_enter (k);
+}
+
+void kit_leave (struct kernels *k)
+{
+    if (kit_device_of (k))
+        device_leave (kit_device_of (k));
+    else
+        kernels_cpu_leave (k);
 }
 
 struct kit_array kit_array (size_t n, size_t offset)
@@ -64,6 +130,7 @@ struct kit_array kit_array (size_t n, size_t offset)
 
     if (!(a.base = aligned_alloc (64, (size + 63) / 64 * 64)))
         bail_out ("out of memory");
+    kit_known (a.base, size);
     a.x = a.base + MARGIN + offset;
     for (float *p = a.base; p < a.x; p++)
         *p = mark;
@@ -169,6 +236,7 @@ void *kit_alloc (size_t n, size_t size)
 
     if (!p)
         bail_out ("out of memory");
+    kit_known (p, (n + 1) * size);
     return p;
 }
 

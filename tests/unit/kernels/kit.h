@@ -11,12 +11,14 @@
 #include <stdint.h>
 
 #include "kernels/kernels.h"
+#include "tests/unit/kernels/kit_device.h"
 
 struct kit_variant {
     char name[40]; /* "v4, 2 threads, library" */
     int threads;
     bool library;
     struct kernels *k;
+    struct kit_device *device; /* whose kernels these are; NULL: the CPU's alone */
 };
 
 enum { KIT_VARIANTS = 16 };
@@ -28,10 +30,21 @@ struct kit {
 };
 
 /* Every compilation with 1 and 3 threads, and the best with a library with 1 and 2, as users
- * have it and for all types.
+ * have it and for all types.  With MG_TEST_DEVICE, the kernels of that device instead, with 1 and 3
+ * threads.
  */
 void kit_open (struct kit *kit);
+
+/* One variant: the best compilation as users have it, or MG_TEST_DEVICE. */
+void kit_open_one (struct kit *kit, int threads);
+
+/* For tests of what only the CPU's kernels have, which leave MG_TEST_DEVICE alone. */
+void kit_open_cpu (struct kit *kit);
 void kit_close (struct kit *kit);
+
+/* device_enter() and device_leave() for the kernels of a variant. */
+void kit_enter (struct kernels *k);
+void kit_leave (struct kernels *k);
 
 /* An array whose first element is 'offset' floats behind a 64-byte boundary, with marked
  * elements before and behind.
@@ -89,7 +102,7 @@ int kit_state_load (const struct kernels *k, int64_t n, const struct kern_state 
 int kit_state_store (const struct kernels *k, int64_t n, const void *in, enum mg_dtype dtype,
                      const struct kern_state *state);
 
-/* calloc() or end the test. */
+/* calloc() or end the test: memory for operands. */
 void *kit_alloc (size_t n, size_t size);
 
 #endif /* TESTS_UNIT_KERNELS_KIT_H */

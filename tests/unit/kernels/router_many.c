@@ -58,8 +58,8 @@ static bool in_order (const float *x, const int32_t *index, int64_t n)
 
 static void test_choices (const struct kernels *k, const float *x, int64_t topk, int64_t groups)
 {
-    int32_t *index = calloc (TOKENS * topk, sizeof (*index));
-    float *prob = calloc (TOKENS * topk, sizeof (*prob));
+    int32_t *index = kit_alloc (TOKENS * topk, sizeof (*index));
+    float *prob = kit_alloc (TOKENS * topk, sizeof (*prob));
     const struct kern_router_fwd a = {
         .router = { .tokens = TOKENS, .experts = EXPERTS, .topk = topk, .groups = groups,
                     .group_topk = groups, .score = KERN_SOFTMAX_CHOSEN, .dtype = MG_FLOAT32 },
@@ -113,9 +113,12 @@ static void test_products (const struct kernels *k)
 
 int main (void)
 {
-    struct kernels *k = kernels_cpu_create (2, NULL);
-    float *x = calloc ((size_t)TOKENS * EXPERTS, sizeof (*x));
+    const struct kernels *k;
+    struct kit kit;
+    float *x = kit_alloc ((size_t)TOKENS * EXPERTS, sizeof (*x));
 
+    kit_open_one (&kit, 2);
+    k = kit.variants[0].k;
     for (int64_t i = 0; i < (int64_t)TOKENS * EXPERTS; i++)
         x[i] = logit (i / EXPERTS, i % EXPERTS);
     test_choices (k, x, EXPERTS, 0);
@@ -125,6 +128,6 @@ int main (void)
     test_choices (k, x, EXPERTS, 1);
     test_products (k);
     free (x);
-    kernels_cpu_destroy (k);
+    kit_close (&kit);
     return done_testing ();
 }

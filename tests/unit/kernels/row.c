@@ -197,6 +197,8 @@ static void test_large (const struct kit_variant *v)
 
     if (!x || !y)
         bail_out ("out of memory");
+    kit_known (x, n * sizeof (float));
+    kit_known (y, (n + 64) * 4);
     kit_random (x, n, 1);
     for (int32_t i = 0; i < ROWS; i++)
         source[i] = i % 100 == 7 ? -1 : i * 7919 % (2 * ROWS);

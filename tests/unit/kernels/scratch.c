@@ -331,7 +331,7 @@ int main (void)
         bail_out ("mmap");
     if (!o.a || !o.b || !o.c || !o.d)
         bail_out ("out of memory");
-    kit_open (&kit);
+    kit_open_cpu (&kit);
     for (size_t v = 0; v < kit.count; v++)
         for (size_t c = 0; c < sizeof (calls) / sizeof (calls[0]); c++)
             check (&kit.variants[v], &o, &untouchable, &calls[c]);

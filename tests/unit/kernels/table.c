@@ -120,7 +120,7 @@ int main (void)
 {
     struct kit kit;
 
-    kit_open (&kit);
+    kit_open_cpu (&kit);
     for (size_t i = 0; i < kit.count; i++)
         test_full (&kit.variants[i]);
     kit_close (&kit);

@@ -7,6 +7,7 @@
 
 #include "libcore/base/half.h"
 #include "tests/tap/tap.h"
+#include "tests/unit/kernels/kit_device.h"
 #include "tests/unit/kernels/typed.h"
 
 enum { MARGIN = 64, MARK = 0x5a };
@@ -38,6 +39,7 @@ struct typed typed_create (size_t n, enum mg_dtype dtype, size_t offset)
 
     if (!(a.base = aligned_alloc (64, (bytes + 63) / 64 * 64)))
         bail_out ("out of memory");
+    kit_known (a.base, bytes);
     memset (a.base, MARK, bytes);
     a.x = a.base + MARGIN + offset * size;
     for (size_t i = 0; i < n; i++)
