@@ -44,26 +44,27 @@ struct kit_device {
 static struct range known[MAX_ARRAYS];
 static size_t num_known;
 
+static bool holds (const struct range *range, const char *at)
+{
+    return at >= range->first && at < range->end;
+}
+
 void kit_known (const void *array, size_t size)
 {
     struct range now = { array, (const char *)array + size };
     size_t kept = 0;
 
     for (size_t i = 0; i < num_known; i++) {
-        if (known[i].end <= now.first || now.end <= known[i].first)
+        if (!holds (&now, known[i].first) && !holds (&known[i], now.first))
             known[kept++] = known[i];
     }
     if (kept == MAX_ARRAYS) { // the oldest is the likeliest to be gone
         memmove (known, known + 1, (MAX_ARRAYS - 1) * sizeof (known[0]));
         kept--;
     }
-    known[kept++] = now;
+    if (size > 0)
+        known[kept++] = now;
     num_known = kept;
-}
-
-static bool holds (const struct range *range, const char *at)
-{
-    return at >= range->first && at < range->end;
 }
 
 /* --- which range an operand is in --- */
@@ -114,9 +115,11 @@ static struct range find_range (enum kern_op op, const char *at, const char *top
     if (holds (&stack, at))
         return stack;
     dl_iterate_phdr (look_at_segments, &search);
-    if (!search.found.first)
-        bail_out ("%s: an operand at %p is in no array that kit_known() was told of",
-                  kern_op_name (op), (const void *)at);
+    if (!search.found.first) {
+        diag ("%s: an operand at %p is in no array that kit_known() was told of: it is empty",
+              kern_op_name (op), (const void *)at);
+        search.found = (struct range){ at, at };
+    }
     return search.found;
 }
 
@@ -173,7 +176,7 @@ static void bring (struct kit_device *d, struct part *part)
     size_t offset = (uintptr_t)part->is.first % ALIGNMENT;
     struct mg_error err = { "" };
 
-    part->size = (size_t)(part->is.end - part->is.first) + offset;
+    part->size = (size_t)(part->is.end - part->is.first) + ALIGNMENT;
     part->host = device_host_alloc (d->device, part->size, &err);
     part->memory = device_alloc (d->device, part->size, &err);
     if (!part->host || !part->memory)

@@ -3,7 +3,8 @@
  * A call copies the memory that its operands are in to the device, runs there, and copies back
  * what has changed.  So the tests of kernels take any backend and know nothing of its memory.  An
  * operand is in an array that is known (kit_known()), on the stack of the main thread, or in the
- * static memory of the program; any other ends the test.
+ * static memory of the program.  Any other has no elements: it may lie behind its array, nothing is
+ * copied for it, and a note of the test says so.
  */
 #ifndef TESTS_UNIT_KERNELS_KIT_DEVICE_H
 #define TESTS_UNIT_KERNELS_KIT_DEVICE_H

@@ -55,6 +55,22 @@ static void test_known (const struct kernels *k)
     free (space);
 }
 
+/* An operand without elements may be anywhere. */
+static void test_empty (const struct kernels *k)
+{
+    float *outside = malloc (N * sizeof (float)), y[N] = { 0 };
+
+    if (!outside)
+        bail_out ("out of memory");
+    for (int i = 0; i < N; i++)
+        outside[i] = 3;
+    kit_known (outside, 0);
+    is_int (copy (k, outside, y, 0), 0, "nothing, from an array that is not known");
+    is_int (copy (k, constant, outside, N), 0, "something to it");
+    ok (outside[0] == 3 && outside[N - 1] == 3, "does not arrive, so that a test notices");
+    free (outside);
+}
+
 static void test_device (const char *name)
 {
     struct kit_device *d = kit_device_create (name, 2);
@@ -64,6 +80,7 @@ static void test_device (const char *name)
     is_str (device_name (kit_device_of (k)), name, "%s: of this one", name);
     test_places (k);
     test_known (k);
+    test_empty (k);
     ok (device_allocated (kit_device_of (k)) > 0, "%s: its memory was used", name);
     kit_device_destroy (d);
 }
