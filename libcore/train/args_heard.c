@@ -232,13 +232,33 @@ static bool chooses_granularity (const struct train_args *args, const struct geo
 static bool has_evaluation (const struct train_args *args, const struct geometry *g)
 {
     (void)g;
-    return args->eval_iters != 0;
+    return args->eval_iters != 0 || args->eval.full;
+}
+
+/* A dataset that is not named by its part is split in all three. */
+static bool has_evaluation_data (const struct train_args *args, const struct geometry *g)
+{
+    return !has_evaluation (args, g) || !(args->train_data_path.count > 0 || args->batches)
+           || args->valid_data_path.count > 0 || args->test_data_path.count > 0;
 }
 
 static bool has_one_weight_decay (const struct train_args *args, const struct geometry *g)
 {
     (void)g;
     return args->start_weight_decay == TRAIN_UNSET || args->end_weight_decay == TRAIN_UNSET;
+}
+
+static bool changes_weight_decay (const struct train_args *args, const struct geometry *g)
+{
+    (void)g;
+    return strcmp (args->weight_decay_incr_style, "constant") == 0
+           || args->start_weight_decay != TRAIN_UNSET || args->end_weight_decay != TRAIN_UNSET;
+}
+
+static bool has_stages (const struct train_args *args, const struct geometry *g)
+{
+    (void)args;
+    return g->pp > 1;
 }
 
 static bool ends_documents (const struct train_args *args, const struct geometry *g)
@@ -299,9 +319,11 @@ static const struct {
       "use-checkpoint-opt-param-scheduler use-checkpoint-opt_param-scheduler "
       "override-opt-param-scheduler override-opt_param-scheduler" },
     { loads_schedule, "with --finetune or --no-load-optim, whose schedule begins anew",
-      "use-checkpoint-opt-param-scheduler use-checkpoint-opt_param-scheduler" },
+      "override-opt-param-scheduler override-opt_param-scheduler" },
     { has_decay, "with --lr-decay-style constant", "min-lr lr-decay-iters lr-decay-samples" },
     { has_one_weight_decay, "with --start-weight-decay and --end-weight-decay", "weight-decay" },
+    { changes_weight_decay, "without --start-weight-decay and --end-weight-decay",
+      "weight-decay-incr-style" },
     { has_wsd, "without --lr-decay-style WSD",
       "lr-wsd-decay-style lr-wsd-decay-iters lr-wsd-decay-samples" },
     { has_warmup, "without a warm-up", "lr-warmup-init" },
@@ -310,12 +332,16 @@ static const struct {
     { chooses_granularity, "with --recompute-activations", "recompute-granularity" },
     { has_graphs, "without --cuda-graph-impl", "cuda-graph-modules cuda-graph-warmup-steps" },
     { has_tensorboard, "without --tensorboard-dir",
+      "moe-per-layer-logging "
       "tensorboard-log-interval tensorboard-queue-size log-timers-to-tensorboard "
       "log-validation-ppl-to-tensorboard log-memory-to-tensorboard "
       "log-world-size-to-tensorboard log-batch-size-to-tensorboard "
       "no-log-loss-scale-to-tensorboard disable-log-loss-scale-to-tensorboard "
       "no-log-learning-rate-to-tensorboard no-log-learnig-rate-to-tensorboard" },
-    { has_evaluation, "with --eval-iters 0", "eval-interval" },
+    { has_evaluation, "with --eval-iters 0",
+      "eval-interval start-eval-at-iter eval-global-batch-size valid-data-path test-data-path" },
+    { has_evaluation_data, "without data for validation or test",
+      "eval-iters eval-global-batch-size start-eval-at-iter" },
     { ends_documents,
       "without --eod-mask-loss, --reset-attention-mask, --reset-position-ids or --fim-data",
       "eod-token-id" },
@@ -327,6 +353,9 @@ static const struct {
     { splits_sequences, "with tensor-parallel size 1", "sequence-parallel" },
     { shares_sequences, "with context-parallel size 1",
       "cp-comm-type hierarchical-context-parallel-sizes" },
+    { has_stages, "with pipeline-parallel size 1",
+      "account-for-embedding-in-pipeline-split account-for-loss-in-pipeline-split "
+      "use-tp-pp-dp-mapping" },
     { has_virtual_stages, "without virtual stages",
       "microbatch-group-size-per-virtual-pipeline-stage" },
 };
