@@ -149,7 +149,8 @@ static void test_attention (double p)
         }
     }
     if (p > 0)
-        ok (least > HIDDEN / 2, "each head of a layer drops others: %d of %d differ", least, HIDDEN);
+        ok (least > HIDDEN / 2, "each head of a layer drops others: %d of %d differ", least,
+            HIDDEN);
     else
         is_int (most, 0, "without dropout, all heads have the same gradient");
     alone_destroy (&f);
