@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "libcore/data/split.h"
 #include "libcore/optim/lr.h"
 #include "libcore/train/args_heard.h"
 #include "libcore/train/config.h"
@@ -235,11 +236,27 @@ static bool has_evaluation (const struct train_args *args, const struct geometry
     return args->eval_iters != 0 || args->eval.full;
 }
 
-/* A dataset that is not named by its part is split in all three. */
+static bool splits_data (const struct train_args *args, const struct geometry *g)
+{
+    (void)g;
+    return !args->mock_data && !args->batches && args->train_data_path.count == 0;
+}
+
+/* Does --split leave anything for validation and test? */
+static bool sets_data_aside (const struct train_args *args)
+{
+    struct split split;
+
+    return split_parse (args->split, &split, NULL) < 0
+           || split.bound[SPLIT_VALID] < split.bound[SPLIT_TEST + 1];
+}
+
 static bool has_evaluation_data (const struct train_args *args, const struct geometry *g)
 {
-    return !has_evaluation (args, g) || !(args->train_data_path.count > 0 || args->batches)
-           || args->valid_data_path.count > 0 || args->test_data_path.count > 0;
+    if (!has_evaluation (args, g) || args->mock_data || args->valid_data_path.count > 0
+        || args->test_data_path.count > 0)
+        return true;
+    return splits_data (args, g) && sets_data_aside (args);
 }
 
 static bool has_one_weight_decay (const struct train_args *args, const struct geometry *g)
@@ -340,6 +357,7 @@ static const struct {
       "no-log-learning-rate-to-tensorboard no-log-learnig-rate-to-tensorboard" },
     { has_evaluation, "with --eval-iters 0",
       "eval-interval start-eval-at-iter eval-global-batch-size valid-data-path test-data-path" },
+    { splits_data, "with --mock-data, --batches or --train-data-path", "split" },
     { has_evaluation_data, "without data for validation or test",
       "eval-iters eval-global-batch-size start-eval-at-iter" },
     { ends_documents,

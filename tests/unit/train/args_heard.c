@@ -123,6 +123,14 @@ static const struct {
     { { "--train-data-path=q", "--valid-data-path=r", "--eval-iters=3" }, "" },
     { { "--train-data-path=q", "--valid-data-path=r", "--eval-iters=0" },
       "--valid-data-path has no effect with --eval-iters 0\n" },
+    { { "--split=9,0,0", "--eval-iters=3", "--start-eval-at-iter=2" },
+      "--eval-iters, --start-eval-at-iter have no effect without data for validation or test\n" },
+    { { "--split=9,1,0", "--eval-iters=3" }, "" },
+    { { "--train-data-path=q", "--split=9,1,0" },
+      "--split has no effect with --mock-data, --batches or --train-data-path\n" },
+    { { "--mock-data", "--eval-iters=3" }, "" },
+    { { "--mock-data", "--split=9,0,0", "--eval-iters=3" },
+      "--split has no effect with --mock-data, --batches or --train-data-path\n" },
     { { "--weight-decay-incr-style=cosine" },
       "--weight-decay-incr-style has no effect without --start-weight-decay and "
       "--end-weight-decay\n" },
@@ -175,7 +183,8 @@ static char *tell (const char *const word[MAX_WORDS])
     FILE *out;
 
     memcpy (argv, base, sizeof (base));
-    if (word[0] && strncmp (word[0], "--train-data-path", 17) == 0)
+    if (word[0] && (strncmp (word[0], "--train-data-path", 17) == 0
+                    || strcmp (word[0], "--mock-data") == 0))
         argc--; // in place of --data-path
     for (int i = 0; i < MAX_WORDS && word[i]; i++)
         argv[argc++] = (char *)word[i];
