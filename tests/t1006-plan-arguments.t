@@ -42,6 +42,34 @@ run megatron plan check -- "${model[@]}" --num-query-groups 3 --group-query-atte
     --tensor-model-parallel-size 8
 is "$status" 1 "several rules are broken"
 ok "[ $(grep -c '^megatron: ' <<<"$err") -ge 2 ]" "all of them are told" || diag "$err"
+# first comes what a run would say, then the other rules
+seq 300 >t.txt
+run megatron data tokenize --input t.txt --output-prefix t
+first() {
+    local want=$1 say
+    shift
+    run megatron plan check -- "${model[@]}" --train-iters 3 --lr 1e-3 "$@"
+    is "$status" 1 "refused: $*"
+    say=$(head -1 <<<"$err")
+    is "$say" "megatron: $want" "what a run says of it"
+    run megatron train "${model[@]}" --train-iters 3 --lr 1e-3 --data-path t_text_document "$@"
+    is "$err" "megatron train: $want" "and only that"
+}
+first "--distribute-saved-activations wants --recompute-granularity full" \
+    --distribute-saved-activations
+first "seq-length 16 is not a multiple of 2 x cp 3 = 6; use 12 or 18" --context-parallel-size 3
+first "--num-distributed-optimizer-instances 2 needs --use-distributed-optimizer" \
+    --num-distributed-optimizer-instances 2 --pipeline-model-parallel-size 1 \
+    --num-virtual-stages-per-pipeline-rank 2
+first "after 5 samples: global-batch-size 9 is not a multiple of micro-batch-size 2 x dp 1 = 2; \
+use 8 or 10" --pipeline-model-parallel-size 1 --micro-batch-size 2 --rampup-batch-size 8 1 9 \
+    --global-batch-size 10
+first "--fim-prefix-token: tokenizer ByteLevel has no token \"<fim_prefix>\", want one that it has, \
+or an id from 0 to 255" --fim-data --tokenizer-type ByteLevel --pipeline-model-parallel-size 1
+run megatron plan check -- "${model[@]}" --tokenizer-type ByteLevel
+like "$out" "^the tokenizer of --tokenizer-type has 257 tokens, the model's vocabulary 256" \
+    "a vocabulary that is too small is said"
+
 run megatron plan check -- "${model[@]}" --train-iters 3 --lr 1e-3 --lr-warmup-iters 9
 is "$status" 1 "a warm-up that is longer than the run"
 like "$err" "lr-warmup-iters 9 is not less than the 3 of the decay" "$err"

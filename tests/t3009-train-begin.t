@@ -164,6 +164,11 @@ for case in "--finetune" "--no-load-optim" "--ckpt-step 3" "--exit-on-missing-ch
 done
 want_status=2 ends "both" "--override-opt-param-scheduler and --use-checkpoint-opt-param-scheduler exclude each \
 other" --load ckpt --override-opt-param-scheduler --use-checkpoint-opt-param-scheduler
+for name in finetune no-load-optim; do
+    want_status=2 ends "the checkpoint's schedule with --$name" \
+        "--use-checkpoint-opt-param-scheduler and --$name exclude each other: the arguments' \
+schedule begins anew" --load ckpt "--$name" --use-checkpoint-opt_param-scheduler --lr 5e-3
+done
 
 # ---- several ranks, another layout
 if mpi_available; then

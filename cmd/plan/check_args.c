@@ -1,9 +1,9 @@
 /* check_args.c - megatron plan check -- ARGUMENT...: the arguments of a run, as the run would
  * take them
  *
- * Arguments of Megatron-LM that are not there are listed by kind.  The others are checked by the
- * rules of sizes and models, and each broken rule is reported.  Then follows every check that a run
- * makes before it allocates memory.
+ * Arguments of Megatron-LM that are not there are listed by kind.  The others are checked as a run
+ * checks them before it allocates memory: what a run would say comes first.  Then follow the other
+ * rules of sizes and models that are broken.
  */
 
 #include <errno.h>
@@ -16,6 +16,7 @@
 #include "cmd/plan/plan.h"
 #include "libcore/base/parse.h"
 #include "libcore/train/args_heard.h"
+#include "libcore/train/data.h"
 #include "libcore/train/train.h"
 
 static int set_world (void *target, const struct cmd_option *option, const char *what,
@@ -35,8 +36,9 @@ struct findings {
     struct plan_memory request;
     struct train_args args;
     struct geometry geometry;
-    json_t *broken; /* rules, as JSON; NULL: they go to standard error */
-    int count;      /* of them */
+    struct mg_error first; /* what a run would say; "": nothing */
+    json_t *broken;        /* rules, as JSON; NULL: they go to standard error */
+    int count;             /* of them */
 };
 
 static void report (void *arg, const char *rule, const char *text)
@@ -48,6 +50,24 @@ static void report (void *arg, const char *rule, const char *text)
         json_array_append_new (f->broken, json_pack ("{s:s, s:s}", "rule", rule, "text", text));
     else
         fprintf (stderr, "megatron: %s\n", text);
+}
+
+/* A rule whose text is not what a run says: that is reported before. */
+static void report_other (void *arg, const char *rule, const char *text)
+{
+    const struct findings *f = arg;
+
+    if (strcmp (text, f->first.text) != 0)
+        report (arg, rule, text);
+}
+
+/* A rule whose text is what a run says. */
+static void report_first (void *arg, const char *rule, const char *text)
+{
+    const struct findings *f = arg;
+
+    if (f->count == 0 && strcmp (text, f->first.text) == 0)
+        report (arg, rule, text);
 }
 
 /* Learning rates, which no plan of memory needs. */
@@ -72,19 +92,37 @@ static int check_lr (const struct findings *f, struct mg_error *err)
     return rc;
 }
 
-/* What a run checks, in its order, on rank 0. */
+/* Tokens that the data would be asked for. */
+static int check_tokens (const struct findings *f, struct mg_error *err)
+{
+    struct run_config c;
+
+    run_config_init (&c, &f->args);
+    return train_edit_check_tokens (&c.data, err);
+}
+
+/* What a run checks of arguments that go together, in its order, on rank 0. */
 static int check_run (const struct findings *f, struct mg_error *err)
 {
     struct train *t;
     int rc;
 
-    if (train_args_check_together (&f->args, err) < 0)
-        return -1;
     if (!(t = train_create (&f->args, stdout, stderr)))
         return mg_error_set (err, ENOMEM, "out of memory");
     rc = train_plan (t, 0, f->request.world, 1, err);
     train_destroy (t);
-    return rc < 0 ? -1 : check_lr (f, err);
+    return rc < 0 || check_lr (f, err) < 0 ? -1 : check_tokens (f, err);
+}
+
+/* Rules of models are of no use for a number of ranks that cannot be. */
+static void check_sizes (struct findings *f, const struct margs *margs, geometry_report_f tell)
+{
+    struct geometry g = f->geometry;
+
+    if (geometry_check (&g, tell, f) > 0)
+        g.world = 0;
+    if (geometry_check (&g, NULL, NULL) == 0)
+        margs_check (margs, &g, tell, f);
 }
 
 /* Report all that is wrong with arguments that are there. */
@@ -93,24 +131,29 @@ static void check_rules (struct findings *f)
     const char *missing = plan_missing_argument (&f->args);
     struct mg_error err = { "" };
     struct run_config c;
+    bool together;
 
     if (missing) {
         mg_error_set (&err, EINVAL, "%s is required", missing);
         report (f, "required", err.text);
         return;
     }
+    together = train_args_check_together (&f->args, &f->first) == 0;
     run_config_init (&c, &f->args);
     if (run_config_geometry (&c, &err) < 0 || plan_memory_world (&f->request, &f->args, &err) < 0) {
+        if (!together)
+            report (f, "run", f->first.text);
         report (f, "geometry", err.text);
         return;
     }
     c.geometry.world = f->request.world;
     f->geometry = c.geometry;
-    if (geometry_check (&f->geometry, report, f) > 0
-        || margs_check (&c.margs, &f->geometry, report, f) > 0)
+    if (together && check_run (f, &f->first) == 0)
         return;
-    if (check_run (f, &err) < 0)
-        report (f, "run", err.text);
+    check_sizes (f, &c.margs, report_first);
+    if (f->count == 0)
+        report (f, "run", f->first.text);
+    check_sizes (f, &c.margs, report_other);
 }
 
 /* --- printing --- */
@@ -128,6 +171,16 @@ static const struct {
 };
 enum { NUM_KINDS = sizeof (kinds) / sizeof (kinds[0]) };
 
+/* What a run says of a vocabulary that is smaller than the tokenizer's. */
+static void tell_vocabulary (struct run_config *c)
+{
+    char note[200];
+
+    if (run_config_geometry (c, NULL) == 0 && run_config_tokenizer (c, NULL) == 0
+        && run_config_model (c, NULL) == 0 && run_config_vocab_note (c, note, sizeof (note)))
+        printf ("%s\n", note);
+}
+
 static void print_text (const struct findings *f)
 {
     struct run_config c;
@@ -139,6 +192,7 @@ static void print_text (const struct findings *f)
     run_config_init (&c, &f->args);
     c.geometry = f->geometry;
     args_heard_tell (&c, stdout);
+    tell_vocabulary (&c);
     printf ("%d rank%s: ", f->geometry.world, f->geometry.world == 1 ? "" : "s");
     plan_print_grids (&f->geometry);
     printf (", order %s\n", f->geometry.order);

@@ -196,6 +196,10 @@ static int check_load (const struct train_args *args, struct mg_error *err)
     if (args->override_schedule && args->checkpoint_schedule)
         return mg_error_set (err, EINVAL, "--override-opt-param-scheduler and "
                              "--use-checkpoint-opt-param-scheduler exclude each other");
+    if (args->load && args->checkpoint_schedule && (args->finetune || args->no_load_optim))
+        return mg_error_set (err, EINVAL, "--use-checkpoint-opt-param-scheduler and --%s exclude "
+                             "each other: the arguments' schedule begins anew",
+                             args->finetune ? "finetune" : "no-load-optim");
     return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "libcore/data/split.h"
 #include "libcore/optim/lr.h"
 #include "libcore/train/args_heard.h"
 #include "libcore/train/config.h"
@@ -232,13 +233,49 @@ static bool chooses_granularity (const struct train_args *args, const struct geo
 static bool has_evaluation (const struct train_args *args, const struct geometry *g)
 {
     (void)g;
-    return args->eval_iters != 0;
+    return args->eval_iters != 0 || args->eval.full;
+}
+
+static bool splits_data (const struct train_args *args, const struct geometry *g)
+{
+    (void)g;
+    return !args->mock_data && !args->batches && args->train_data_path.count == 0;
+}
+
+/* Does --split leave anything for validation and test? */
+static bool sets_data_aside (const struct train_args *args)
+{
+    struct split split;
+
+    return split_parse (args->split, &split, NULL) < 0
+           || split.bound[SPLIT_VALID] < split.bound[SPLIT_TEST + 1];
+}
+
+static bool has_evaluation_data (const struct train_args *args, const struct geometry *g)
+{
+    if (!has_evaluation (args, g) || args->mock_data || args->valid_data_path.count > 0
+        || args->test_data_path.count > 0)
+        return true;
+    return splits_data (args, g) && sets_data_aside (args);
 }
 
 static bool has_one_weight_decay (const struct train_args *args, const struct geometry *g)
 {
     (void)g;
     return args->start_weight_decay == TRAIN_UNSET || args->end_weight_decay == TRAIN_UNSET;
+}
+
+static bool changes_weight_decay (const struct train_args *args, const struct geometry *g)
+{
+    (void)g;
+    return strcmp (args->weight_decay_incr_style, "constant") == 0
+           || args->start_weight_decay != TRAIN_UNSET || args->end_weight_decay != TRAIN_UNSET;
+}
+
+static bool has_stages (const struct train_args *args, const struct geometry *g)
+{
+    (void)args;
+    return g->pp > 1;
 }
 
 static bool ends_documents (const struct train_args *args, const struct geometry *g)
@@ -299,9 +336,11 @@ static const struct {
       "use-checkpoint-opt-param-scheduler use-checkpoint-opt_param-scheduler "
       "override-opt-param-scheduler override-opt_param-scheduler" },
     { loads_schedule, "with --finetune or --no-load-optim, whose schedule begins anew",
-      "use-checkpoint-opt-param-scheduler use-checkpoint-opt_param-scheduler" },
+      "override-opt-param-scheduler override-opt_param-scheduler" },
     { has_decay, "with --lr-decay-style constant", "min-lr lr-decay-iters lr-decay-samples" },
     { has_one_weight_decay, "with --start-weight-decay and --end-weight-decay", "weight-decay" },
+    { changes_weight_decay, "without --start-weight-decay and --end-weight-decay",
+      "weight-decay-incr-style" },
     { has_wsd, "without --lr-decay-style WSD",
       "lr-wsd-decay-style lr-wsd-decay-iters lr-wsd-decay-samples" },
     { has_warmup, "without a warm-up", "lr-warmup-init" },
@@ -310,12 +349,17 @@ static const struct {
     { chooses_granularity, "with --recompute-activations", "recompute-granularity" },
     { has_graphs, "without --cuda-graph-impl", "cuda-graph-modules cuda-graph-warmup-steps" },
     { has_tensorboard, "without --tensorboard-dir",
+      "moe-per-layer-logging "
       "tensorboard-log-interval tensorboard-queue-size log-timers-to-tensorboard "
       "log-validation-ppl-to-tensorboard log-memory-to-tensorboard "
       "log-world-size-to-tensorboard log-batch-size-to-tensorboard "
       "no-log-loss-scale-to-tensorboard disable-log-loss-scale-to-tensorboard "
       "no-log-learning-rate-to-tensorboard no-log-learnig-rate-to-tensorboard" },
-    { has_evaluation, "with --eval-iters 0", "eval-interval" },
+    { has_evaluation, "with --eval-iters 0",
+      "eval-interval start-eval-at-iter eval-global-batch-size valid-data-path test-data-path" },
+    { splits_data, "with --mock-data, --batches or --train-data-path", "split" },
+    { has_evaluation_data, "without data for validation or test",
+      "eval-iters eval-global-batch-size start-eval-at-iter" },
     { ends_documents,
       "without --eod-mask-loss, --reset-attention-mask, --reset-position-ids or --fim-data",
       "eod-token-id" },
@@ -327,6 +371,9 @@ static const struct {
     { splits_sequences, "with tensor-parallel size 1", "sequence-parallel" },
     { shares_sequences, "with context-parallel size 1",
       "cp-comm-type hierarchical-context-parallel-sizes" },
+    { has_stages, "with pipeline-parallel size 1",
+      "account-for-embedding-in-pipeline-split account-for-loss-in-pipeline-split "
+      "use-tp-pp-dp-mapping" },
     { has_virtual_stages, "without virtual stages",
       "microbatch-group-size-per-virtual-pipeline-stage" },
 };

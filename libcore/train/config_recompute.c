@@ -55,13 +55,18 @@ static int check_modules (const struct train_args *args, unsigned modules, struc
     return 0;
 }
 
-/* The words of method and modules, whether they count or not; *modules: those that are named. */
+/* The words of granularity, method and modules, whether they count or not; *modules: those that are
+ * named.
+ */
 static int read_words (const struct train_args *args, unsigned *modules, struct mg_error *err)
 {
     const struct train_list *list = &args->recompute_modules;
-    const char *method = args->recompute_method;
+    const char *method = args->recompute_method, *granularity = args->recompute_granularity;
 
     *modules = 0;
+    if (granularity && strcmp (granularity, "full") != 0 && strcmp (granularity, "selective") != 0)
+        return mg_error_set (err, EINVAL, "--recompute-granularity \"%.80s\": want full or "
+                             "selective", granularity);
     if (method && strcmp (method, "uniform") != 0 && strcmp (method, "block") != 0)
         return mg_error_set (err, EINVAL, "--recompute-method \"%.80s\": want uniform or block",
                              method);
@@ -114,6 +119,8 @@ int train_recompute (const struct train_args *args, struct recompute *recompute,
     unsigned modules;
 
     *recompute = (struct recompute){ .granularity = RECOMPUTE_NOTHING };
+    if (read_words (args, &modules, err) < 0)
+        return -1;
     if (args->recompute_activations)
         granularity = "selective"; // as in Megatron-LM, whatever else is asked for
     if (args->moe.recompute && granularity && strcmp (granularity, "full") == 0)
@@ -124,16 +131,11 @@ int train_recompute (const struct train_args *args, struct recompute *recompute,
     if (args->split_activations && (!granularity || strcmp (granularity, "full") != 0))
         return mg_error_set (err, EINVAL, "--distribute-saved-activations wants "
                              "--recompute-granularity full");
-    if (read_words (args, &modules, err) < 0)
-        return -1;
     if (!granularity)
         return 0;
     if (strcmp (granularity, "selective") == 0)
         return set_selective (args, modules, recompute, err);
-    if (strcmp (granularity, "full") == 0)
-        return set_full (args, recompute, err);
-    return mg_error_set (err, EINVAL, "--recompute-granularity \"%.80s\": want full or selective",
-                         granularity);
+    return set_full (args, recompute, err);
 }
 
 const char *train_recompute_note (const struct train_args *args, const struct recompute *r)

@@ -55,6 +55,11 @@ bool train_data_blend (const struct data_config *c, enum split_part part, struct
  */
 int train_edit_check (const struct data_config *c, struct mg_error *err);
 
+/* The tokens that changes of samples need are there: what train_edit_samples() and train_data_eod()
+ * find of them, without data.  The tokenizer's files are read.  -1 with the errors of these.
+ */
+int train_edit_check_tokens (const struct data_config *c, struct mg_error *err);
+
 /* The token that ends a document: --eod-token-id, else the tokenizer's, whose files are read.
  * -1 with errno EINVAL if neither is given, or with the errors of tokenizer_create().
  */

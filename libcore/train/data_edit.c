@@ -206,6 +206,37 @@ static int find_fim_tokens (const struct data_config *c, const struct tokenizer 
     return 0;
 }
 
+/* The tokens of a change of samples: *eod and those of *fim, as far as they are needed. */
+static int find_tokens (const struct data_config *c, const struct tokenizer *tokenizer,
+                        int32_t *eod, struct fim_config *fim, struct mg_error *err)
+{
+    const struct train_edit *edit = &c->edit;
+
+    if (edit->mask_eod && find_eod (c, tokenizer, eod, err) < 0)
+        return -1;
+    return edit->fim ? find_fim_tokens (c, tokenizer, fim, err) : 0;
+}
+
+int train_edit_check_tokens (const struct data_config *c, struct mg_error *err)
+{
+    const struct train_edit *edit = &c->edit;
+    struct tokenizer *tokenizer = NULL;
+    struct fim_config fim;
+    int32_t eod;
+    int rc = 0;
+
+    if (!edit->mask_eod && !edit->fim && !edit->reset_attention && !edit->reset_positions)
+        return 0;
+    if (c->tokenizer && !(tokenizer = open_tokenizer (c, err)))
+        return -1;
+    if (edit->reset_attention || edit->reset_positions)
+        rc = find_eod (c, tokenizer, &eod, err);
+    if (rc == 0)
+        rc = find_tokens (c, tokenizer, &eod, &fim, err);
+    tokenizer_destroy (tokenizer);
+    return rc;
+}
+
 static double rate_of (double given)
 {
     return given != TRAIN_UNSET ? given : 0.5;
@@ -230,9 +261,7 @@ struct sample_source *train_edit_samples (const struct data_config *c, enum spli
         return source;
     if (c->tokenizer && !(edit.tokenizer = open_tokenizer (c, err)))
         goto error;
-    if (given->mask_eod && find_eod (c, edit.tokenizer, &edit.eod, err) < 0)
-        goto error;
-    if (given->fim && find_fim_tokens (c, edit.tokenizer, &fim, err) < 0)
+    if (find_tokens (c, edit.tokenizer, &edit.eod, &fim, err) < 0)
         goto error;
     edit.fim = given->fim ? &fim : NULL;
     return sample_source_edit_create (source, &edit, err);

@@ -619,7 +619,7 @@ int train_plan (struct train *t, int rank, int world, int threads, struct mg_err
     run = evaluation_run (t);
     if (evaluate_plan (&t->evaluation, &t->config.evaluation, &run, err) < 0)
         return -1;
-    if (build (t, err) < 0)
+    if (build (t, err) < 0 || check_rest (t, err) < 0)
         return -1;
     return passes_plan_graphs (t->parts.passes, t->config.step.per_token_loss, &t->graphs, err);
 }

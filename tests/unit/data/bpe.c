@@ -212,6 +212,69 @@ static void test_ways (void)
     free (out.ids);
 }
 
+/* One pair at a time, the leftmost of the best. */
+static size_t merge_best_first (const struct bpe_pairs *pairs, int32_t *ids, size_t n)
+{
+    for (;;) {
+        const struct bpe_pair *best = NULL;
+        size_t at = 0;
+
+        for (size_t i = 0; i + 1 < n; i++) {
+            const struct bpe_pair *pair = bpe_pairs_find (pairs, ids[i], ids[i + 1]);
+
+            if (pair->rank >= 0 && (!best || pair->rank < best->rank)) {
+                best = pair;
+                at = i;
+            }
+        }
+        if (!best)
+            return n;
+        ids[at] = best->merged;
+        memmove (&ids[at + 1], &ids[at + 2], (n - at - 2) * sizeof (*ids));
+        n--;
+    }
+}
+
+/* Random words with random pairs of two letters and what has been made of them. */
+static void test_best_first (void)
+{
+    enum { LISTS = 40, PAIRS = 12, WORDS = 100, LENGTH = 60 };
+    struct bpe_scratch scratch = { NULL, 0 };
+    struct mt19937 mt;
+    int same[2] = { 0, 0 };
+
+    mt19937_seed (&mt, 11, NULL);
+    for (int list = 0; list < LISTS; list++) {
+        struct bpe_pairs pairs = { NULL, 0 };
+
+        if (bpe_pairs_create (&pairs, PAIRS, NULL) < 0)
+            bail_out ("no memory");
+        for (int32_t k = 0; k < PAIRS; k++)
+            bpe_pairs_put (&pairs, (int32_t)mt19937_interval (&mt, (uint32_t)k + 1),
+                           (int32_t)mt19937_interval (&mt, (uint32_t)k + 1), k, k + 2);
+        for (int i = 0; i < WORDS; i++) {
+            int32_t word[LENGTH], want[LENGTH], got[LENGTH];
+            size_t size = mt19937_interval (&mt, LENGTH - 1), count;
+
+            for (size_t k = 0; k < size; k++)
+                want[k] = word[k] = (int32_t)mt19937_interval (&mt, 1);
+            count = merge_best_first (&pairs, want, size);
+            for (int w = 0; w < 2; w++) {
+                size_t n = size;
+
+                memcpy (got, word, size * sizeof (*got));
+                (w ? bpe_merge_ids_long : bpe_merge_ids_short) (&pairs, BPE_BEST_FIRST, &scratch,
+                                                                got, &n, NULL);
+                same[w] += n == count && memcmp (got, want, n * sizeof (*got)) == 0;
+            }
+        }
+        bpe_pairs_clear (&pairs);
+    }
+    is_int (same[0], LISTS * WORDS, "the leftmost of the best pairs: the short way");
+    is_int (same[1], LISTS * WORDS, "and the long one");
+    bpe_scratch_clear (&scratch);
+}
+
 /* A word without end must not take its length squared. */
 static void test_long (void)
 {
@@ -399,6 +462,7 @@ int main (void)
     test_tables ();
     test_words ();
     test_ways ();
+    test_best_first ();
     test_long ();
     test_faults ();
     test_files ();

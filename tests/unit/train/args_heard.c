@@ -83,11 +83,12 @@ static const struct {
     { { "--override-opt-param-scheduler" },
       "--override-opt-param-scheduler has no effect without --load\n" },
     { { "--use-checkpoint-opt-param-scheduler", LOAD }, "" },
-    { { "--use-checkpoint-opt-param-scheduler", LOAD, "--no-load-optim" },
-      "--use-checkpoint-opt-param-scheduler has no effect with --finetune or --no-load-optim, "
+    { { "--override-opt-param-scheduler", LOAD }, "" },
+    { { "--override-opt-param-scheduler", LOAD, "--no-load-optim" },
+      "--override-opt-param-scheduler has no effect with --finetune or --no-load-optim, "
       "whose schedule begins anew\n" },
-    { { "--use-checkpoint-opt-param-scheduler", LOAD, "--finetune" },
-      "--use-checkpoint-opt-param-scheduler has no effect with --finetune or --no-load-optim, "
+    { { "--override-opt-param-scheduler", LOAD, "--finetune" },
+      "--override-opt-param-scheduler has no effect with --finetune or --no-load-optim, "
       "whose schedule begins anew\n" },
     { { "--min-lr=1e-5", "--lr-decay-style=constant" },
       "--min-lr has no effect with --lr-decay-style constant\n" },
@@ -114,6 +115,35 @@ static const struct {
       "--recompute-granularity has no effect with --recompute-activations\n" },
     { { "--eval-interval=3", "--eval-iters=0" },
       "--eval-interval has no effect with --eval-iters 0\n" },
+    { { "--start-eval-at-iter=3", "--eval-global-batch-size=8", "--eval-iters=0" },
+      "--start-eval-at-iter, --eval-global-batch-size have no effect with --eval-iters 0\n" },
+    { { "--eval-interval=3", "--eval-iters=0", "--full-validation" }, "" },
+    { { "--train-data-path=q", "--eval-iters=3" },
+      "--eval-iters has no effect without data for validation or test\n" },
+    { { "--train-data-path=q", "--valid-data-path=r", "--eval-iters=3" }, "" },
+    { { "--train-data-path=q", "--valid-data-path=r", "--eval-iters=0" },
+      "--valid-data-path has no effect with --eval-iters 0\n" },
+    { { "--split=9,0,0", "--eval-iters=3", "--start-eval-at-iter=2" },
+      "--eval-iters, --start-eval-at-iter have no effect without data for validation or test\n" },
+    { { "--split=9,1,0", "--eval-iters=3" }, "" },
+    { { "--train-data-path=q", "--split=9,1,0" },
+      "--split has no effect with --mock-data, --batches or --train-data-path\n" },
+    { { "--mock-data", "--eval-iters=3" }, "" },
+    { { "--mock-data", "--split=9,0,0", "--eval-iters=3" },
+      "--split has no effect with --mock-data, --batches or --train-data-path\n" },
+    { { "--weight-decay-incr-style=cosine" },
+      "--weight-decay-incr-style has no effect without --start-weight-decay and "
+      "--end-weight-decay\n" },
+    { { "--weight-decay-incr-style=constant" }, "" },
+    { { "--weight-decay-incr-style=cosine", "--start-weight-decay=0", "--end-weight-decay=1" },
+      "" },
+    { { "--account-for-embedding-in-pipeline-split", "--use-tp-pp-dp-mapping" },
+      "--use-tp-pp-dp-mapping, --account-for-embedding-in-pipeline-split have no effect with "
+      "pipeline-parallel size 1\n" },
+    { { "--use-tp-pp-dp-mapping", "--pipeline-model-parallel-size=2" }, "" },
+    { { EXPERTS, "--moe-per-layer-logging" },
+      "--moe-per-layer-logging has no effect without --tensorboard-dir\n" },
+    { { EXPERTS, "--moe-per-layer-logging", "--tensorboard-dir=d" }, "" },
     { { "--eod-token-id=3" },
       "--eod-token-id has no effect without --eod-mask-loss, --reset-attention-mask, "
       "--reset-position-ids or --fim-data\n" },
@@ -141,8 +171,8 @@ static char *tell (const char *const word[MAX_WORDS])
 {
     static const char *const base[] = {
         "train", "--num-layers=4", "--hidden-size=64", "--num-attention-heads=4",
-        "--seq-length=16", "--micro-batch-size=2", "--train-iters=10", "--lr=1", "--data-path=p",
-        "--vocab-size=257",
+        "--seq-length=16", "--micro-batch-size=2", "--train-iters=10", "--lr=1",
+        "--vocab-size=257", "--data-path=p",
     };
     char *argv[COUNT (base) + MAX_WORDS], *text = NULL;
     struct mg_error err = { "" };
@@ -153,6 +183,9 @@ static char *tell (const char *const word[MAX_WORDS])
     FILE *out;
 
     memcpy (argv, base, sizeof (base));
+    if (word[0] && (strncmp (word[0], "--train-data-path", 17) == 0
+                    || strcmp (word[0], "--mock-data") == 0))
+        argc--; // in place of --data-path
     for (int i = 0; i < MAX_WORDS && word[i]; i++)
         argv[argc++] = (char *)word[i];
     if (train_args_parse (argc, argv, &args, &err) < 0)

@@ -3,7 +3,8 @@
  * No list says which arguments these are: each row of the table is tried, with values that it may
  * take, beside the arguments that it may need.  An argument that changes the configuration of the
  * model in some way has to come back from the notes in that way, or stand in of_a_run[].  So a new
- * argument that is not in the notes is found.
+ * argument that is not in the notes is found.  A comparison of two models has to see the change,
+ * too, unless the argument stands in of_training[].
  */
 
 #include <stdio.h>
@@ -26,6 +27,17 @@ static const char *const of_a_run[] = {
     "moe-router-force-load-balancing", "moe-router-force-biased", "moe-shared-expert-overlap",
     "moe-token-dispatcher-type", "moe-expert-rank-capacity-factor", "moe-use-upcycling",
     "moe-upcycling-granularity", "vocab-file", "eod-token-id",
+};
+
+/* Arguments that stand in notes, and in which the arguments of a run may differ from a file: how
+ * the model is trained, and how it rounds.
+ */
+static const char *const of_training[] = {
+    "apply-query-key-layer-scaling", "moe-aux-loss-coeff", "moe-z-loss-coeff", "moe-router-dtype",
+    "moe-router-bias-update-rate", "moe-router-quantile-balancing-ema", "moe-input-jitter-eps",
+    "moe-expert-capacity-factor", "moe-pad-expert-input-to-capacity", "moe-token-drop-policy",
+    "mtp-loss-scaling-factor", "mtp-detach-heads", "init-method-std", "embedding-init-method-std",
+    "hidden-dropout", "attention-dropout",
 };
 
 /* What arguments may need beside them. */
@@ -52,7 +64,7 @@ static const char *const contexts[][8] = {
     { "--num-experts=4", "--moe-router-enable-expert-bias",
       "--moe-router-score-function=sigmoid" },
     { "--num-experts=4", "--disable-bias-linear", "--moe-shared-expert-intermediate-size=8" },
-    { "--position-embedding-type=rope", "--mtp-num-layers=1" },
+    { "--position-embedding-type=rope", "--mtp-num-layers=2" },
 };
 
 /* Values of all kinds; an argument takes those that it knows. */
@@ -121,8 +133,8 @@ static bool comes_back (const struct model_config *base, const struct model_conf
     return true;
 }
 
-/* The model of each context, without more. */
-static struct model_config plain[COUNT (contexts)];
+/* The model of each context, without more: as it is, and with its patterns as numbers. */
+static struct model_config given[COUNT (contexts)], plain[COUNT (contexts)];
 
 static void make_plain (void)
 {
@@ -131,15 +143,16 @@ static void make_plain (void)
     for (size_t k = 0; k < COUNT (contexts); k++) {
         if (make (contexts[k], NULL, &args, &plain[k]) < 0)
             bail_out ("context %zu is no model", k);
+        given[k] = plain[k];
         settle_patterns (&plain[k]);
         train_args_clear (&args);
     }
 }
 
 /* 1: the word changes the model of context k, and that comes back from notes; 0: it changes
- * nothing; -1: it does not come back.
+ * nothing; -1: it does not come back.  *seen counts changes that a comparison of the models sees.
  */
-static int try_word (size_t k, const char *word)
+static int try_word (size_t k, const char *word, int *seen)
 {
     struct model_config c, back;
     struct notes notes = { 0 };
@@ -159,6 +172,7 @@ static int try_word (size_t k, const char *word)
         settle_patterns (&back);
         rc = 1;
     }
+    *seen += model_notes_difference (&given[k], &c) != NULL;
     settle_patterns (&c);
     if (memcmp (&plain[k], &c, sizeof (c)) == 0)
         rc = 0;
@@ -169,10 +183,10 @@ static int try_word (size_t k, const char *word)
     return rc;
 }
 
-static bool is_of_a_run (const char *name)
+static bool is_among (const char *const names[], size_t n, const char *name)
 {
-    for (size_t i = 0; i < COUNT (of_a_run); i++) {
-        if (strcmp (of_a_run[i], name) == 0)
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp (names[i], name) == 0)
             return true;
     }
     return false;
@@ -181,7 +195,7 @@ static bool is_of_a_run (const char *name)
 /* Whether an argument changes a model. */
 static bool try_argument (const struct train_arg *row)
 {
-    int changed = 0, back = 0;
+    int changed = 0, back = 0, seen = 0;
 
     for (size_t k = 0; k < COUNT (contexts); k++) {
         for (size_t v = 0; v < COUNT (values); v++) {
@@ -192,16 +206,19 @@ static bool try_argument (const struct train_arg *row)
                 snprintf (word, sizeof (word), "--%s", row->name);
             else
                 snprintf (word, sizeof (word), "--%s=%s", row->name, values[v]);
-            rc = try_word (k, word);
+            rc = try_word (k, word, &seen);
             changed += rc != 0;
             back += rc > 0;
             if (row->type == TRAIN_FLAG)
                 break;
         }
     }
-    if (changed > 0 && !is_of_a_run (row->name))
-        ok (back > 0, "--%s comes back from notes: %d of %d changes", row->name, back, changed);
-    return changed > 0;
+    if (changed == 0 || is_among (of_a_run, COUNT (of_a_run), row->name))
+        return changed > 0;
+    ok (back > 0, "--%s comes back from notes: %d of %d changes", row->name, back, changed);
+    if (!is_among (of_training, COUNT (of_training), row->name))
+        ok (seen > 0, "--%s makes another model: %d of %d changes", row->name, seen, changed);
+    return true;
 }
 
 int main (void)
