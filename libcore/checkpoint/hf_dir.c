@@ -309,9 +309,12 @@ static int save_one (struct saving *s, const char *name, const struct piece *pie
     char *full = durable_path (err, "%s/%s", s->path, name);
     struct note note = { (char *)"format", (char *)"pt" }; // transformers wants it
     const struct notes notes = { &note, 1, 1 };
-    int rc = full ? safetensors_save_held (full, &notes, pieces, n, &s->held[s->num++], s->comm, err)
-                  : -1;
+    int *held = &s->held[s->num++], rc = -1;
 
+    if (full)
+        rc = safetensors_save_held (full, &notes, pieces, n, held, s->comm, err);
+    else
+        *held = -1;
     free (full);
     return rc;
 }

@@ -48,8 +48,8 @@ int hf_dir_check_input (const char *path, const char *input, struct mg_error *er
 
 /* Write the pieces and the text of a config.json into a directory, which is made if it is missing
  * and must have neither a config.json nor checkpoints; other files of the same names are replaced,
- * so that the call may be repeated after SIGKILL.  A file holds 'max_bytes' of tensors at most, or a
- * single tensor.  config.json is written last.  After a failure, the files that were written are
+ * so that the call may be repeated after SIGKILL.  A file holds 'max_bytes' of tensors at most, or
+ * a single tensor.  config.json is written last.  After a failure, the files that were written are
  * gone, and so they are after leftover_remove_open(): until config.json is there, a descriptor is
  * open for each of them.  One process.
  */

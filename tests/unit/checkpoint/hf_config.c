@@ -509,7 +509,8 @@ static void test_many (void)
     is_int (hf_config_parse (made, strlen (made), &args, &scheme, &err), 0, "%d layers %s", LAYERS,
             err.text);
     ok (notes_find (&args, "moe-layer-freq")
-        && strncmp (notes_find (&args, "moe-layer-freq"), "[0,1,0,1,", 9) == 0, "half have experts");
+        && strncmp (notes_find (&args, "moe-layer-freq"), "[0,1,0,1,", 9) == 0,
+        "half have experts");
     ok (looks > 0 && looks < 5 * LAYERS, "%zu looks at elements of lists", looks);
     notes_clear (&args);
     free (made);

@@ -1,4 +1,5 @@
-/* The work of describing a model grows with its layers, not with their square: calls are counted. */
+/* The work of describing a model grows with its layers, not with their square: calls are counted.
+ */
 
 #include <stdlib.h>
 
@@ -46,8 +47,8 @@ static size_t count (int layers, int mtp, int vpp)
         last = p[n - 1].order;
         free (p);
     }
-    ok (wrong == 0 && last > layers, "%d + %d layers, %d stages a rank: %d tensors, in order", layers,
-        mtp, vpp, last + 1);
+    ok (wrong == 0 && last > layers, "%d + %d layers, %d stages a rank: %d tensors, in order",
+        layers, mtp, vpp, last + 1);
     stages_destroy (stages);
     return calls;
 }

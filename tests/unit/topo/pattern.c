@@ -20,7 +20,7 @@ static void test_list (const char *text, const char *want)
     ok (strcmp (got, want) == 0, "%s is %s (%s%s)", text, want, got, err.text);
 }
 
-/* A list of 'layers' elements, which 'between' separates and 'end' ends: is it read for each layer? */
+/* A list of 'layers' elements, which 'between' separates and 'end' ends, and its stride. */
 static void test_stride (const char *between, const char *end, int layers, int want)
 {
     const size_t size = (size_t)layers * (strlen (between) + 1) + strlen (end) + 2;
