@@ -1,5 +1,6 @@
 #!/bin/bash
-# The batch scripts of contrib/examples, each in a real job of a tiny run.
+# The batch scripts of contrib/examples, each in a real job of a tiny run.  (t2008-example-requeue.t
+# has requeue.sbatch.)
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
 . "$MG_SRCDIR/tests/lib/mpi.sh"
 . "$MG_SRCDIR/tests/lib/slurm.sh"
@@ -21,24 +22,27 @@ export DATA=$TEST_DIR/text_text_document ITERATIONS=3 OMP_NUM_THREADS=1
 # Nodes that are not real have no address; one machine does for all.
 slurm_start 4 --plugin-args "master_addr=127.0.0.1"
 
-# batch NAME [OPTION...]: run it to its end; leaves $status and $out, its output.
+# batch NAME [OPTION...]: run it to its end; leaves $state, which is Slurm's, with the exit code, and
+# $out, its output.
 batch() {
-    local name=$1
+    local name=$1 job
     shift
     export CHECKPOINTS=$TEST_DIR/$name.checkpoints
-    run timeout 300 sbatch -Q --wait -o "$TEST_DIR/$name.out" "$@" "$examples/$name.sbatch"
-    [ -z "$err" ] || diag "$err"
+    job=$(sbatch --parsable -o "$TEST_DIR/$name.out" "$@" "$examples/$name.sbatch")
+    wait_until "scontrol -o show job $job | grep -qE 'JobState=(COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL)'"
+    state=$(scontrol -o show job "$job" | grep -oE '(JobState|ExitCode)=[^ ]*' | paste -sd ' ')
     out=$(cat "$name.out" 2>/dev/null)
 }
+completed="JobState=COMPLETED ExitCode=0:0"
 
 batch one-node
-is "$status" 0 "one-node.sbatch" || diag "$out"
+is "$state" "$completed" "one-node.sbatch" || diag "$out"
 like "$out" "8 ranks = tp 4 x pp 1 x dp 2" "with its sizes"
 like "$out" "iteration +3/ +3 " "to the last iteration"
 ok "[ -n \"\$(ls one-node.checkpoints)\" ]" "and a checkpoint"
 
 batch many-nodes
-is "$status" 0 "many-nodes.sbatch" || diag "$out"
+is "$state" "$completed" "many-nodes.sbatch" || diag "$out"
 like "$out" "8 ranks = tp 2 x pp 2 x dp 2" "with its sizes"
 like "$out" "iteration +3/ +3 " "to the last iteration"
 run sbatch -N3 "$examples/many-nodes.sbatch"
@@ -79,30 +83,10 @@ print ("rank %d of %d local %d max connections %s"
        % (rank, world, local, e["CUDA_DEVICE_MAX_CONNECTIONS"]))
 END
     SCRIPT=$TEST_DIR/pretrain.py batch pytorch --export=ALL
-    is "$status" 0 "pytorch.sbatch" || diag "$out"
+    is "$state" "$completed" "pytorch.sbatch" || diag "$out"
     is "$(grep -c '^rank [0-7] of 8 local [0-3] max connections 1$' <<<"$out")" 8 \
         "every rank has met the others, with what the plugin told it" || diag "$out"
 else
     skip 2 "no python3"
 fi
-
-# ---- requeue: a signal, as Slurm sends it before the time limit
-# An endless run: what ends the second start is known when the first has ended.
-export CHECKPOINTS=$TEST_DIR/requeue.checkpoints ITERATIONS=100000
-: >more.args
-export TRAIN_ARGUMENTS="--args-file $TEST_DIR/more.args"
-job=$(sbatch --parsable -o "$TEST_DIR/requeue.out" "$examples/requeue.sbatch")
-until_iteration 3 requeue.out
-run scancel --signal=USR1 "$job"
-wait_until "grep -q '^stopped before its end' requeue.out"
-last=$(($(cat requeue.checkpoints/latest_checkpointed_iteration.txt) + 5))
-echo "--exit-interval $last" >more.args
-run slurm_again "$job"
-wait_until "scontrol -o show job $job | grep -qE 'JobState=(COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL)'"
-like "$(scontrol -o show job "$job")" "JobState=COMPLETED" \
-    "requeue.sbatch goes on until nothing is left" || diag "$out$err" "$(cat requeue.out)"
-is "$(grep -o '^stopped before its end, start number [0-9]*' requeue.out | tr -dc '0-9\n' \
-    | tr '\n' ' ')" "0 " "in a second start"
-is "$(sed -n 's/.* iteration  *\([0-9]*\)\/ *100000 .*/\1/p' requeue.out | tr '\n' ' ')" \
-    "$(seq -s ' ' 1 $last) " "that takes every iteration which the first one has left"
 done_testing

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Jobs under srun on four virtual nodes that end badly: ranks that die, abort, hang, or do not come
-# to their start; each is named, and no process is left.
+# Jobs under srun on four virtual nodes that end badly: ranks that die, abort or hang, also while the
+# step starts; each is named, and no process is left.  (t2007-comm-srun-starts.t has tasks that do
+# not come to their start.)
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
 . "$MG_SRCDIR/tests/lib/mpi.sh"
 . "$MG_SRCDIR/tests/lib/slurm.sh"
@@ -42,23 +43,6 @@ run "${step[@]}" "$ends" late $seconds
 is "$status" 3 "also when it does not come to the end"
 like "$err" "not all 8 ranks have come to the same point within $seconds s; on node n0 rank 0 has not" \
     "saying which rank, on which node"
-for how in 'kill -STOP $$' 'exit 0'; do
-    run srun -Q --mpi=pmix -w n0,n1 --ntasks-per-node=2 sh -c \
-        "[ \$SLURM_PROCID != 3 ] || $how; exec \"\$1\" late $seconds" - "$ends"
-    is "$status" 3 "a task that does not come to its start ends the step ($how)"
-    like "$err" "not all ranks have come within $seconds s; on node n1 rank 3 has not" \
-        "and is named, with its node"
-done
-# They stay: Slurm's server on a node that is done is gone, and another one that happens to call it
-# ends the step.
-run srun -Q --mpi=pmix -w n0,n1,n2 --ntasks-per-node=2 sh -c \
-    "[ \$SLURM_NODEID != 1 ] || exec sleep 600; exec \"\$1\" late $seconds" - "$ends"
-is "$status" 3 "a node none of whose tasks comes to its start ends the step"
-for node in n0 n2; do
-    like "$err" "within $seconds s; on node $node all 2 have; nodes of n\[0-2\] that do not say so are missing" \
-        "$node says that it is not missing"
-done
-is "$(grep -c 'on node' <<<"$err")" 2 "in one line, which the missing node has not" || diag "$err"
 
 # has_come PID: the process has come to its start.
 has_come() {

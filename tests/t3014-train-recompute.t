@@ -104,6 +104,9 @@ full=$(kind total)
     ok "[ $(kind activations "${tp2[@]}" $uniform 1 $split) -lt\
         $(kind activations "${tp2[@]}" $uniform 1) ]" "split inputs take less"
 }
+run megatron plan memory "${model[@]}" --num-layers 1025 --choices
+is "$status" 1 "too many layers for choices"
+like "$err" "a virtual stage of 1025 layers, want at most 1024" "are told"
 run megatron plan memory "${model[@]}" --threads 1 --choices
 is "$status" 0 "choices" || diag "$err"
 is "$(awk '$1 ~ /^[0-9]/ { print $1 + $2 }' <<<"$out" | sort -u)" "$full" "what each saves"

@@ -52,34 +52,34 @@ equal() {
         "$text: bytes a parameter"
 }
 
-for type in "" --bf16 "--bf16 --grad-reduce-in-bf16" --fp16; do
-    # shellcheck disable=SC2086
-    equal 1 "one rank $type" $type
-done
-equal 1 "one rank, sharded" --use-distributed-optimizer --bf16
-equal 1 "one rank, float8" --use-distributed-optimizer --bf16 --fp8-param-gather
-equal 1 "one rank that saves aside" --async-save --save aside --bf16
-equal 1 "one rank, fewer bytes" --use-distributed-optimizer --bf16 --use-precision-aware-optimizer \
-    --exp-avg-dtype bf16 --exp-avg-sq-dtype fp8 --async-save --save aside
-equal 1 "evaluation alone" --skip-train
-equal 1 "evaluation in bfloat16" --bf16 --skip-train
-equal 1 "in float8" --bf16 --use-distributed-optimizer --fp8-param-gather --skip-train
-equal 1 "that writes weights" --bf16 --use-distributed-optimizer --fp8-param-gather --skip-train \
-    --save-weights w.st
-equal 1 "one rank with experts" --num-experts 4 --moe-router-load-balancing-type sinkhorn --bf16
-equal 1 "with all of a router" --num-experts 4 --disable-bias-linear --moe-aux-loss-coeff 0.1 0.1 0.1 \
-    --moe-router-load-balancing-type aux_loss seq_aux_loss global_aux_loss --moe-z-loss-coeff 0.1 \
-    --moe-router-dtype fp64 --moe-input-jitter-eps 0.1 --moe-shared-expert-intermediate-size 6
-for how in "selective --recompute-modules core_attn layernorm mlp" \
-        "full --recompute-method uniform --recompute-num-layers 3" \
-        "full --recompute-method block --recompute-num-layers 1"; do
-    # shellcheck disable=SC2086
-    equal 1 "recomputation $how" --bf16 --recompute-granularity $how
-done
+seed_draws
+mapfile -t singles <<'END'
 
-equal 1 "multi-token prediction" --mtp-num-layers 2 --position-embedding-type none --bf16
+--bf16 --grad-reduce-in-bf16
+--fp16
+--use-distributed-optimizer --bf16
+--use-distributed-optimizer --bf16 --fp8-param-gather
+--async-save --save aside --bf16
+--use-distributed-optimizer --bf16 --use-precision-aware-optimizer --exp-avg-dtype bf16 --exp-avg-sq-dtype fp8 --async-save --save aside
+--skip-train
+--bf16 --skip-train
+--bf16 --use-distributed-optimizer --fp8-param-gather --skip-train
+--bf16 --use-distributed-optimizer --fp8-param-gather --skip-train --save-weights w.st
+--num-experts 4 --moe-router-load-balancing-type sinkhorn --bf16
+--num-experts 4 --disable-bias-linear --moe-aux-loss-coeff 0.1 0.1 0.1 --moe-router-load-balancing-type aux_loss seq_aux_loss global_aux_loss --moe-z-loss-coeff 0.1 --moe-router-dtype fp64 --moe-input-jitter-eps 0.1 --moe-shared-expert-intermediate-size 6
+--bf16 --recompute-granularity selective --recompute-modules core_attn layernorm mlp
+--bf16 --recompute-granularity full --recompute-method uniform --recompute-num-layers 3
+--bf16 --recompute-granularity full --recompute-method block --recompute-num-layers 1
+--mtp-num-layers 2 --position-embedding-type none --bf16
+END
+some 8 "${singles[@]}"
+for args in "${some[@]}"; do
+    read -ra words <<<"$args"
+    equal 1 "one rank $args" "${words[@]}"
+done
 
 # ---- scratch of kernels grows with threads
+equal 1 "one thread" --bf16
 scratch=$(sed -n 's/.*kernel scratch: \([0-9]*\) .*/\1/p' planned)
 for threads in 2 3; do
     equal 1 "$threads threads" --bf16
@@ -253,8 +253,7 @@ mapfile -t layouts <<'END'
 4 --num-experts 4 --expert-model-parallel-size 2 --moe-aux-loss-coeff 0.1 --moe-input-jitter-eps 0.1 --moe-router-dtype fp64 --disable-bias-linear --skip-train
 2 --num-experts 4 --expert-model-parallel-size 2 --moe-router-topk 1 --moe-router-pre-softmax --moe-apply-probs-on-input --moe-router-dtype fp64 --moe-token-dispatcher-type alltoall
 END
-seed_draws
-some 14 "${layouts[@]}"
+some 8 "${layouts[@]}"
 for layout in "${some[@]}"; do
     read -r world args <<<"$layout"
     read -ra words <<<"$args"

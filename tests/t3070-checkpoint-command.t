@@ -24,7 +24,7 @@ is "$status" 0 "a run of $tp ranks" || diag "$err"
 # ---- inspect
 run megatron checkpoint inspect ck
 is "$status" 0 "inspect" || diag "$err"
-like "$out" $'\nlayout +world '$tp", tp $tp, pp 1, vpp 1, dp 1, $tp shards"$'\n' "layout"
+like "$out" $'\nlayout +world '$tp", tp $tp, pp 1, vpp 1, dp 1, cp 1, ep 1, etp $tp, $tp shards"$'\n' "layout"
 like "$out" "2 layers, hidden 24, attention 24, ffn 96, vocabulary 257, positions 16, tied" "model"
 like "$out" $'\nmodel.decoder.layers.1.mlp.linear_fc1.weight float32 \[96, 24\] '$tp$' 9216\n' \
     "a tensor"

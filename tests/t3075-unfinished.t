@@ -47,6 +47,13 @@ signals=(TERM)
 unfinished .tmp- megatron checkpoint convert ck --output o/w.st --format hf-gpt2 \
     --num-attention-heads 2
 unfinished model.safetensors.tmp- megatron checkpoint convert ck --output o/dir --format hf
+shards=(megatron checkpoint convert ck --output o/dir --format hf --max-shard-size 4KB)
+for place in model-00003-of- index.json.tmp- config.json.tmp-; do
+    unfinished $place "${shards[@]}"
+done
+run "${shards[@]}"
+is "$status" 1 "a whole model is not replaced"
+ok "[ $(ls o/dir/model-* | wc -l) -ge 3 ]" "of several files"
 for place in shard_ manifest.json; do
     unfinished $place megatron checkpoint convert w.st --output o/ck --format checkpoint
 done

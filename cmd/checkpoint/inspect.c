@@ -29,6 +29,9 @@ static const struct {
     { "pipeline_model_parallel_size", "pp" },
     { "virtual_pipeline_model_parallel_size", "vpp" },
     { "data_parallel_size", "dp" },
+    { "context_parallel_size", "cp" },
+    { "expert_model_parallel_size", "ep" },
+    { "expert_tensor_parallel_size", "etp" },
 };
 
 enum { NUM_LAYOUT = sizeof (layout) / sizeof (layout[0]) };

@@ -96,6 +96,9 @@ static void add_full (struct choices *c, const struct train_args *args, const ch
     drop_excluded (c);
 }
 
+/* A choice is planned with all layers, and there are two or four for each number of them. */
+enum { CHOICES_LAYERS_MAX = 1024 };
+
 /* The layers of the largest virtual stage, and the ranks that could share what is kept. */
 static int find_sizes (const struct train_args *args, int *layers, int *tp, struct mg_error *err)
 {
@@ -139,6 +142,10 @@ static int list_choices (struct choices *c, const struct train_args *args, struc
 
     if (find_sizes (args, &layers, &tp, err) < 0)
         return -1;
+    if (layers > CHOICES_LAYERS_MAX)
+        return mg_error_set (err, EINVAL, "--choices: a virtual stage of %d layers, want at most "
+                             "%d: there are choices for each number of layers", layers,
+                             CHOICES_LAYERS_MAX);
     c->choice = calloc ((1u << RECOMPUTE_NUM_MODULES) + 4 * (size_t)layers, sizeof (*c->choice));
     if (!c->choice)
         return mg_error_set (err, ENOMEM, "out of memory");

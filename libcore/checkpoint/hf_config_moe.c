@@ -44,19 +44,22 @@ static int get_experts (struct hf_reader *r, const char **key)
     return experts;
 }
 
-/* Does the kind have experts in layer 'layer'? */
-static bool is_sparse (struct hf_reader *r, int layer, int step, int dense)
+/* Take those of mlp_only_layers out of the list; returns how many have been taken. */
+static int take_out (struct hf_reader *r, char *text, int layers)
 {
     json_t *only = hf_field (r, "mlp_only_layers"), *item;
+    int taken = 0;
     size_t i;
 
-    if (layer < dense || (layer + 1) % step != 0)
-        return false;
     json_array_foreach (only, i, item) {
-        if (r->kind->mlp_only_layers && json_integer_value (item) == layer)
-            return false;
+        json_int_t layer = json_integer_value (item);
+
+        if (layer >= 0 && layer < layers && text[2 * layer + 1] == '1') {
+            text[2 * layer + 1] = '0';
+            taken++;
+        }
     }
-    return true;
+    return taken;
 }
 
 /* A list of which layers have experts, in a text to be freed; NULL if none has. */
@@ -72,7 +75,7 @@ static char *list_layers (struct hf_reader *r, int layers, bool *all)
         return NULL;
     }
     for (int i = 0; i < layers; i++) {
-        bool on = is_sparse (r, i, step, dense);
+        bool on = i >= dense && (i + 1) % step == 0;
 
         text[2 * i] = i == 0 ? '[' : ',';
         text[2 * i + 1] = on ? '1' : '0';
@@ -80,6 +83,8 @@ static char *list_layers (struct hf_reader *r, int layers, bool *all)
     }
     text[2 * layers] = ']';
     text[2 * layers + 1] = '\0';
+    if (k->mlp_only_layers)
+        sparse -= take_out (r, text, layers);
     *all = sparse == layers;
     if (sparse > 0)
         return text;

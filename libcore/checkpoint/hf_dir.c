@@ -13,13 +13,14 @@
 #include "libcore/checkpoint/hf_config.h"
 #include "libcore/checkpoint/hf_dir.h"
 #include "libcore/checkpoint/hf_index.h"
+#include "libcore/checkpoint/leftover.h"
 #include "libcore/checkpoint/store.h"
 #include "libcore/file/durable.h"
 #include "libcore/file/outfile.h"
 
 enum { MAX_JSON = 64 << 20 };
 
-static const char config_name[] = "config.json", single_name[] = "model.safetensors";
+static const char config_name[] = HF_CONFIG_NAME, single_name[] = "model.safetensors";
 static const char index_name[] = "model.safetensors.index.json";
 
 /* --- reading --- */
@@ -294,42 +295,70 @@ static size_t fill_file (const struct piece *pieces, size_t n, size_t first, int
     return last - first;
 }
 
-static int save_one (const char *path, const char *name, const struct piece *pieces, size_t n,
-                     struct mg_comm *comm, struct mg_error *err)
+/* A directory that is being written. */
+struct saving {
+    const char *path;
+    struct mg_comm *comm;
+    int *held; /* of each file that is written (leftover.h) */
+    size_t num;
+};
+
+static int save_one (struct saving *s, const char *name, const struct piece *pieces, size_t n,
+                     struct mg_error *err)
 {
-    char *full = durable_path (err, "%s/%s", path, name);
+    char *full = durable_path (err, "%s/%s", s->path, name);
     struct note note = { (char *)"format", (char *)"pt" }; // transformers wants it
     const struct notes notes = { &note, 1, 1 };
-    int rc = full ? safetensors_save_notes (full, &notes, pieces, n, comm, err) : -1;
+    int *held = &s->held[s->num++], rc = -1;
 
+    if (full)
+        rc = safetensors_save_held (full, &notes, pieces, n, held, s->comm, err);
+    else
+        *held = -1;
     free (full);
     return rc;
 }
 
-static int save_text (const char *path, const char *name, const char *text, struct mg_error *err)
+static int save_config (const char *path, const char *text, struct mg_error *err)
 {
-    char *full = durable_path (err, "%s/%s", path, name);
+    char *full = durable_path (err, "%s/%s", path, config_name);
     int rc = full ? outfile_replace (full, text, strlen (text), err) : -1;
 
     free (full);
     return rc;
 }
 
-static int save_index (const char *path, json_t *map, int64_t total, struct mg_error *err)
+static int save_held (struct saving *s, const char *full, const char *text, struct mg_error *err)
+{
+    struct outfile f;
+
+    if (outfile_create (&f, full, OUTFILE_WHOLE, err) < 0)
+        return -1;
+    if (durable_write (f.fd, full, text, strlen (text), err) < 0) {
+        outfile_drop (&f);
+        return -1;
+    }
+    s->held[s->num++] = leftover_hold_file (f.fd);
+    return outfile_commit (&f, err);
+}
+
+static int save_index (struct saving *s, json_t *map, int64_t total, struct mg_error *err)
 {
     json_t *root = json_pack ("{s:{s:I}, s:O}", "metadata", "total_size", (json_int_t)total,
                               "weight_map", map);
-    char *text = root ? json_dumps (root, JSON_INDENT (2)) : NULL;
-    int rc = text ? save_text (path, index_name, text, err)
+    char *full = durable_path (err, "%s/%s", s->path, index_name);
+    char *text = root && full ? json_dumps (root, JSON_INDENT (2)) : NULL;
+    int rc = text ? save_held (s, full, text, err)
                   : mg_error_set (err, ENOMEM, "out of memory for the index");
 
     free (text);
+    free (full);
     json_decref (root);
     return rc;
 }
 
-static int save_files (const char *path, const struct piece *pieces, size_t n, int64_t max_bytes,
-                       size_t files, json_t *map, struct mg_comm *comm, struct mg_error *err)
+static int save_files (struct saving *s, const struct piece *pieces, size_t n, int64_t max_bytes,
+                       size_t files, json_t *map, struct mg_error *err)
 {
     int64_t total = 0;
     size_t count;
@@ -344,18 +373,50 @@ static int save_files (const char *path, const struct piece *pieces, size_t n, i
             if (json_object_set_new (map, pieces[k].name, json_string (name)) < 0)
                 return mg_error_set (err, ENOMEM, "out of memory for the index");
         }
-        if (save_one (path, name, pieces + first, count, comm, err) < 0)
+        if (save_one (s, name, pieces + first, count, err) < 0)
             return -1;
     }
-    return save_index (path, map, total, err);
+    return save_index (s, map, total, err);
+}
+
+static int save_weights (struct saving *s, const struct piece *pieces, size_t n, int64_t max_bytes,
+                         size_t files, struct mg_error *err)
+{
+    json_t *map;
+    int rc;
+
+    if (!(s->held = calloc (files + 2, sizeof (*s->held))))
+        return mg_error_set (err, ENOMEM, "out of memory for %zu files", files);
+    if (files <= 1)
+        return save_one (s, single_name, pieces, n, err);
+    if (!(map = json_object ()))
+        return mg_error_set (err, ENOMEM, "out of memory for the index");
+    rc = save_files (s, pieces, n, max_bytes, files, map, err);
+    json_decref (map);
+    return rc;
+}
+
+/* What was written without its end goes. */
+static void let_go (struct saving *s, int rc)
+{
+    int saved_errno = errno;
+
+    for (size_t i = 0; i < s->num; i++) {
+        if (rc < 0)
+            leftover_remove_file (s->held[i]);
+        if (s->held[i] >= 0)
+            close (s->held[i]);
+    }
+    free (s->held);
+    errno = saved_errno;
 }
 
 int hf_dir_save (const char *path, const char *config, const struct piece *pieces, size_t n,
                  int64_t max_bytes, struct mg_comm *comm, struct mg_error *err)
 {
+    struct saving s = { .path = path, .comm = comm };
     char name[STORE_NAME_MAX];
     size_t files = 0;
-    json_t *map;
     int rc;
 
     if (durable_make_dirs (path, err) < 0)
@@ -368,13 +429,9 @@ int hf_dir_save (const char *path, const char *config, const struct piece *piece
     if (is_there (path, config_name) || (files > 1 && is_there (path, single_name)))
         return mg_error_set (err, EEXIST, "%s: %s is there already", path,
                              is_there (path, config_name) ? config_name : single_name);
-    if (files <= 1)
-        rc = save_one (path, single_name, pieces, n, comm, err);
-    else if (!(map = json_object ()))
-        rc = mg_error_set (err, ENOMEM, "out of memory for the index");
-    else {
-        rc = save_files (path, pieces, n, max_bytes, files, map, comm, err);
-        json_decref (map);
-    }
-    return rc < 0 ? -1 : save_text (path, config_name, config, err);
+    rc = save_weights (&s, pieces, n, max_bytes, files, err);
+    if (rc == 0)
+        rc = save_config (path, config, err);
+    let_go (&s, rc);
+    return rc;
 }

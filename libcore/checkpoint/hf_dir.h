@@ -10,6 +10,8 @@
 #include "libcore/checkpoint/weights.h"
 #include "libcore/model/names.h"
 
+#define HF_CONFIG_NAME "config.json"
+
 /* All zero: not open. */
 struct hf_dir {
     struct notes args; /* that describe the model, see hf_config.h */
@@ -46,8 +48,10 @@ int hf_dir_check_input (const char *path, const char *input, struct mg_error *er
 
 /* Write the pieces and the text of a config.json into a directory, which is made if it is missing
  * and must have neither a config.json nor checkpoints; other files of the same names are replaced,
- * so that the call may be repeated after a failure.  A file holds 'max_bytes' of tensors at most,
- * or a single tensor.  config.json is written last.  One process.
+ * so that the call may be repeated after SIGKILL.  A file holds 'max_bytes' of tensors at most, or
+ * a single tensor.  config.json is written last.  After a failure, the files that were written are
+ * gone, and so they are after leftover_remove_open(): until config.json is there, a descriptor is
+ * open for each of them.  One process.
  */
 int hf_dir_save (const char *path, const char *config, const struct piece *pieces, size_t n,
                  int64_t max_bytes, struct mg_comm *comm, struct mg_error *err);

@@ -11,20 +11,31 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "libcore/checkpoint/hf_dir.h"
 #include "libcore/checkpoint/leftover.h"
 #include "libcore/checkpoint/manifest_format.h"
 #include "libcore/file/dirlock.h"
 #include "libcore/file/durable.h"
 
-enum { BLOCK = 4096, PASSES = 100, HELD = O_PATH | O_DIRECTORY };
+/* outfile.c looks at names with O_PATH | O_NOFOLLOW. */
+enum { BLOCK = 4096, PASSES = 100, HELD = O_PATH | O_DIRECTORY, KIND = HELD | O_NOFOLLOW };
 
 int leftover_hold_dir (const char *path)
 {
     return open (path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+int leftover_hold_file (int fd)
+{
+    char link[64];
+
+    snprintf (link, sizeof (link), "/proc/self/fd/%d", fd);
+    return open (link, O_PATH | O_CLOEXEC);
 }
 
 /* The ID at the end of NAME.tmp-ID, and 'begin' before it. */
@@ -100,25 +111,63 @@ static bool is_own_lock (int fd, const char *path)
            && whole.l_type == F_UNLCK;
 }
 
-/* One entry of /proc/self/fd. */
-static bool remove_open (int proc, const char *number)
+/* Is a config.json in the directory of the file?  The path has room for that name. */
+static bool has_config (char path[PATH_MAX])
 {
-    char path[PATH_MAX];
-    ssize_t len = readlinkat (proc, number, path, sizeof (path) - 1);
-    int fd = 0, flags;
+    char *name = strrchr (path, '/') + 1, kept[NAME_MAX + 1];
+    struct stat st;
+    bool there = true;
+
+    if (strlen (name) < sizeof (kept) && name + sizeof (HF_CONFIG_NAME) <= path + PATH_MAX) {
+        strcpy (kept, name);
+        strcpy (name, HF_CONFIG_NAME);
+        there = lstat (path, &st) == 0 || errno != ENOENT;
+        strcpy (name, kept);
+    }
+    return there;
+}
+
+/* The present name of an open file, if it leads to that file. */
+static bool name_of (int proc, const char *number, int fd, char path[PATH_MAX])
+{
+    ssize_t len = readlinkat (proc, number, path, PATH_MAX - 1);
 
     if (len <= 0 || path[0] != '/') // also "." and ".."
         return false;
     path[len] = '\0';
+    return is_same (fd, path);
+}
+
+void leftover_remove_file (int held)
+{
+    char number[64], path[PATH_MAX];
+    int saved_errno = errno;
+
+    snprintf (number, sizeof (number), "/proc/self/fd/%d", held);
+    if (held >= 0 && name_of (AT_FDCWD, number, held, path) && !has_config (path))
+        unlink (path);
+    errno = saved_errno;
+}
+
+/* One entry of /proc/self/fd. */
+static bool remove_open (int proc, const char *number)
+{
+    char path[PATH_MAX];
+    int fd = 0, flags;
+
+    if (*number == '.') // "." and ".."
+        return false;
     for (const char *digit = number; *digit; digit++)
         fd = fd * 10 + (*digit - '0');
     flags = fcntl (fd, F_GETFL);
-    if (flags < 0 || !is_same (fd, path))
+    if (flags < 0 || !name_of (proc, number, fd, path))
         return false;
     if ((flags & HELD) == HELD && is_temporary (path, "iter_"))
         remove_held (fd, path);
     else if (!(flags & O_PATH) && (flags & O_ACCMODE) != O_RDONLY
              && (is_temporary (path, "") || is_own_lock (fd, path)))
+        unlink (path);
+    else if ((flags & KIND) == O_PATH && !has_config (path))
         unlink (path);
     else
         return false;

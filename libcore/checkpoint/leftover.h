@@ -5,6 +5,10 @@
  * their final names: the file for writing, the directory with O_PATH.  So a signal handler finds
  * them among the open files of the process, and no list of names is kept.  The lock of a directory
  * (dirlock.h) goes, too, unless another process holds it.
+ *
+ * The files of a model in a directory (hf_dir.h) are of use only together with config.json, which
+ * is written last.  So each of them is held from before it has its final name until config.json is
+ * there, and goes while there is none beside it.
  */
 #ifndef LIBCORE_CHECKPOINT_LEFTOVER_H
 #define LIBCORE_CHECKPOINT_LEFTOVER_H
@@ -14,8 +18,17 @@
  */
 int leftover_hold_dir (const char *path);
 
-/* Remove all files and directories that this process is writing under temporary names.  The caller
- * ends the process afterwards.  May be called in a signal handler.
+/* Hold the file of the descriptor `fd`, which is being written and is of such a model.  Returns a
+ * descriptor for close(), or -1: leftover_remove_open() does not find the file then, once it has
+ * its final name.
+ */
+int leftover_hold_file (int fd);
+
+/* Remove the file that leftover_hold_file() holds, if no config.json is beside it. */
+void leftover_remove_file (int held);
+
+/* Remove all files and directories that this process is writing under temporary names, and the
+ * files that it holds.  The caller ends the process afterwards.  May be called in a signal handler.
  */
 void leftover_remove_open (void);
 

@@ -78,4 +78,11 @@ int safetensors_save_notes (const char *path, const struct notes *notes,
                             const struct piece *pieces, size_t n, struct mg_comm *comm,
                             struct mg_error *err);
 
+/* The same, and *held is what leftover_hold_file() returns for the file before it has its final
+ * name; -1 on failure and on the other ranks.  NULL: without.
+ */
+int safetensors_save_held (const char *path, const struct notes *notes,
+                           const struct piece *pieces, size_t n, int *held, struct mg_comm *comm,
+                           struct mg_error *err);
+
 #endif /* LIBCORE_CHECKPOINT_SAFETENSORS_H */

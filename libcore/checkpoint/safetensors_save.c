@@ -16,6 +16,7 @@
 #include <jansson.h>
 
 #include "libcore/checkpoint/box.h"
+#include "libcore/checkpoint/leftover.h"
 #include "libcore/checkpoint/roster.h"
 #include "libcore/checkpoint/safetensors.h"
 #include "libcore/checkpoint/safetensors_format.h"
@@ -28,6 +29,7 @@ enum { SLAB_BYTES = 4 << 20 };
 struct output { /* rank 0's file */
     const char *path; /* its name */
     const struct notes *notes; /* its metadata, NULL: none */
+    int *held; /* for leftover_hold_file(), NULL: the file is not held */
     struct outfile file;
     char *staging;       /* what other ranks send of a slab, one after another */
     struct mg_p2p *list; /* a receive for each */
@@ -291,6 +293,8 @@ static int close_output (struct output *out, int rc, struct mg_error *err)
         rc = mg_error_set (err, out->errnum, "%s", out->err.text);
         errnum = errno;
     }
+    if (rc == 0 && out->held)
+        *out->held = leftover_hold_file (out->file.fd);
     if (rc == 0 && (rc = outfile_commit (&out->file, err)) < 0)
         errnum = errno;
     outfile_drop (&out->file);
@@ -339,12 +343,21 @@ int safetensors_save_notes (const char *path, const struct notes *notes,
                             const struct piece *pieces, size_t n, struct mg_comm *comm,
                             struct mg_error *err)
 {
+    return safetensors_save_held (path, notes, pieces, n, NULL, comm, err);
+}
+
+int safetensors_save_held (const char *path, const struct notes *notes,
+                           const struct piece *pieces, size_t n, int *held, struct mg_comm *comm,
+                           struct mg_error *err)
+{
     const bool root = mg_comm_rank (comm) == 0;
-    struct output out = { .path = path, .notes = notes };
+    struct output out = { .path = path, .notes = notes, .held = held };
     struct roster *roster = NULL;
     struct mg_error why;
     int rc;
 
+    if (held)
+        *held = -1;
     rc = roster_gather (pieces, n, comm, &roster, &why);
     if (rc == 0) {
         if (root)

@@ -139,23 +139,28 @@ static int own_params (const struct layer_spec *spec)
     return n;
 }
 
-/* Parameters of layers for multi-token prediction before number 'k'. */
+/* Parameters of layers for multi-token prediction before number 'k', which all have the same. */
 static int mtp_params (const struct layer_spec *spec, const struct nn *nn, int k)
 {
-    int each = own_params (&spec[GPT_MTP_INPUT]) + own_params (&spec[GPT_MTP_LAST]);
-
-    return layers_params (spec, nn, nn->config.num_layers, k) + k * each;
+    return k * (spec[gpt_kind (nn, nn->config.num_layers)].num_params
+                + own_params (&spec[GPT_MTP_INPUT]) + own_params (&spec[GPT_MTP_LAST]));
 }
 
-/* Tensors of the whole model below a layer; those of all experts count as one.  The final norm,
- * layers for multi-token prediction and the output layer follow each other.
+/* Transformer layers below a layer, other than those for multi-token prediction. */
+static int layers_below (const struct nn *nn, const struct model_place *place)
+{
+    return place->which == GPT_LAYER && place->mtp == 0 ? place->number : nn->config.num_layers;
+}
+
+/* Tensors of the whole model below a layer; those of all experts count as one.  'below' of them are
+ * of the layers_below() it.  The final norm, layers for multi-token prediction and the output layer
+ * follow each other.
  */
-static int order_of (const struct layer_spec *spec, const struct nn *nn,
-                     const struct model_place *place)
+static int order_above (const struct layer_spec *spec, const struct nn *nn,
+                        const struct model_place *place, int below)
 {
     bool inside = place->which == GPT_LAYER;
-    int layers = inside && place->mtp == 0 ? place->number : nn->config.num_layers;
-    int order = spec[GPT_EMBEDDING].num_params + layers_params (spec, nn, 0, layers);
+    int order = spec[GPT_EMBEDDING].num_params + below;
 
     if (place->which == GPT_EMBEDDING)
         return 0;
@@ -167,6 +172,24 @@ static int order_of (const struct layer_spec *spec, const struct nn *nn,
     if (place->which != GPT_MTP_INPUT && !inside)
         order += spec[gpt_kind (nn, nn->config.num_layers)].num_params;
     return order;
+}
+
+static int order_of (const struct layer_spec *spec, const struct nn *nn,
+                     const struct model_place *place)
+{
+    return order_above (spec, nn, place, layers_params (spec, nn, 0, layers_below (nn, place)));
+}
+
+/* The same for layers that are described in order: each counts from where the last one has. */
+static int next_order (struct model_describer *d, const struct model_place *place)
+{
+    int layers = layers_below (d->nn, place);
+
+    if (layers < d->layers)
+        d->layers = d->below = 0;
+    d->below += layers_params (d->spec, d->nn, d->layers, layers - d->layers);
+    d->layers = layers;
+    return order_above (d->spec, d->nn, place, d->below);
 }
 
 static int num_tensors (const struct layer_spec *spec, const struct nn *nn)
@@ -352,7 +375,7 @@ void model_describe_layer (struct model_describer *d, const struct model_place *
                              .step = place->step,
                              .first = (size_t)(d->next - d->first) };
     layer_describe (layer, d->nn, d->sequence_parallel, d->next,
-                    order_of (d->spec, d->nn, place));
+                    next_order (d, place));
     if (place->mtp > 1 && d->nn->config.mtp_repeated) {
         repeat_layer (d, place, layer);
         return;

@@ -62,6 +62,8 @@ struct model_describer {
     bool sequence_parallel;
     const struct layer_spec *spec; /* [GPT_NUM_LAYERS] */
     struct param *first, *next; /* the rank's parameters, the next free record */
+    int layers, below;          /* transformer layers, and their parameters in the whole model,
+                                   below the layer that was described last */
     struct param *word;         /* the word embedding, if this rank has it */
     size_t copy;                /* 1 + place of its copy, until a layer that uses it is described */
     struct param output;        /* the output layer's weight, until it gets its record */

@@ -5,13 +5,15 @@
  *
  * An expression is read where a value is asked for: a reader goes along it and counts elements.  A
  * repeated part is read once; the place in it follows from the place in all repetitions.  So no
- * list is ever in memory.
+ * list is ever in memory.  A list that is nothing but its elements, which other programs write for
+ * models of many layers, is not read: the place of an element in the text follows from its number.
  *
  * Invariant: a part's count of elements never exceeds LIMIT.
  */
 
 #include <ctype.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,6 +142,22 @@ static int read_sum (struct reader *r, struct part *p)
     return 0;
 }
 
+/* The stride of a text that has been read as 'layers' elements, or 0. */
+static int stride_of (const char *text, int layers)
+{
+    const int stride = strncmp (text + 1, "0, ", 3) == 0 || strncmp (text + 1, "1, ", 3) == 0 ? 3
+                                                                                              : 2;
+    const char *at = text + 1;
+
+    if (text[0] != '[' || strlen (text) != (size_t)stride * (size_t)(layers - 1) + 3)
+        return 0;
+    for (int i = 0; i < layers - 1; i++, at += stride) {
+        if ((*at != '0' && *at != '1') || at[1] != ',' || (stride == 3 && at[2] != ' '))
+            return 0;
+    }
+    return (*at == '0' || *at == '1') && at[1] == ']' ? stride : 0;
+}
+
 int pattern_parse (const char *what, const char *text, int layers, struct pattern *p,
                    struct mg_error *err)
 {
@@ -161,6 +179,11 @@ int pattern_parse (const char *what, const char *text, int layers, struct patter
         return mg_error_set (err, EINVAL, "%s \"%.60s\" is of %lld layers, the model has %d", what,
                              text, (long long)all.length, layers);
     p->list = text;
+    p->stride = layers > 0 ? stride_of (text, layers) : 0;
+    if (p->stride == 0 && layers > 0 && strlen (text) > (size_t)(PATTERN_WORK_MAX / layers))
+        return mg_error_set (err, EINVAL, "%s \"%.60s\" is of %zu characters, want at most %d for "
+                             "%d layers, or the elements alone, as in [0,1,1]", what, text,
+                             strlen (text), PATTERN_WORK_MAX / layers, layers);
     return 0;
 }
 
@@ -171,6 +194,8 @@ bool pattern_at (const struct pattern *p, int layer, bool last)
 
     if (!p->list)
         return (layer + 1) % p->every == 0 ? last : !last;
+    if (p->stride > 0)
+        return p->list[1 + (ptrdiff_t)p->stride * layer] == '1';
     read_sum (&r, &all);
     return all.value;
 }

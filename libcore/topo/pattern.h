@@ -15,11 +15,17 @@
 struct pattern {
     int every;        /* N, 1 or more */
     const char *list; /* the expression, the caller's text, which must outlive the pattern */
+    int stride;       /* characters from one element to the next in a list that is nothing but its
+                         elements, "[1,0,1]" or "[1, 0, 1]"; 0: the expression has to be read */
 };
 
 /* Read 'text', which 'what' names in messages, for a model of 'layers' layers.  -1, EINVAL and a
- * text if it is no pattern, or a list of another length.
+ * text if it is no pattern, or a list of another length, or an expression so long that it cannot be
+ * read for each layer: its characters times the layers are PATTERN_WORK_MAX at most, unless it is
+ * nothing but its elements.
  */
+enum { PATTERN_WORK_MAX = 1 << 26 };
+
 int pattern_parse (const char *what, const char *text, int layers, struct pattern *p,
                    struct mg_error *err);
 

@@ -479,6 +479,45 @@ static void test_rest (void)
     notes_clear (&args);
 }
 
+json_t *__real_json_array_get (const json_t *array, size_t i);
+json_t *__wrap_json_array_get (const json_t *array, size_t i);
+
+static size_t looks; /* at elements of lists */
+
+json_t *__wrap_json_array_get (const json_t *array, size_t i)
+{
+    looks++;
+    return __real_json_array_get (array, i);
+}
+
+/* A model of many layers that lists half of them: the work does not grow with the square. */
+static void test_many (void)
+{
+    enum { LAYERS = 1000 };
+    json_t *fields = json_pack ("{s:i, s:i, s:[]}", "num_hidden_layers", LAYERS, "num_experts", 8,
+                                "mlp_only_layers");
+    const struct names_scheme *scheme;
+    struct notes args = { .num = 0 };
+    struct mg_error err = { "" };
+    char *text, *made;
+
+    for (int i = 0; i < LAYERS; i += 2)
+        json_array_append_new (json_object_get (fields, "mlp_only_layers"), json_integer (i));
+    text = json_dumps (fields, 0);
+    made = change (qwen3_moe, text);
+    looks = 0;
+    is_int (hf_config_parse (made, strlen (made), &args, &scheme, &err), 0, "%d layers %s", LAYERS,
+            err.text);
+    ok (notes_find (&args, "moe-layer-freq")
+        && strncmp (notes_find (&args, "moe-layer-freq"), "[0,1,0,1,", 9) == 0,
+        "half have experts");
+    ok (looks > 0 && looks < 5 * LAYERS, "%zu looks at elements of lists", looks);
+    notes_clear (&args);
+    free (made);
+    free (text);
+    json_decref (fields);
+}
+
 int main (void)
 {
     test_arguments ();
@@ -486,5 +525,6 @@ int main (void)
     test_no_json ();
     test_kinds ();
     test_rest ();
+    test_many ();
     return done_testing ();
 }

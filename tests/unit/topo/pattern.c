@@ -1,6 +1,7 @@
 /* pattern - lists of layers, and what is no list */
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "libcore/topo/pattern.h"
@@ -17,6 +18,35 @@ static void test_list (const char *text, const char *want)
         for (int i = 0; i < layers; i++)
             got[i] = pattern_at (&p, i, true) ? '1' : '0';
     ok (strcmp (got, want) == 0, "%s is %s (%s%s)", text, want, got, err.text);
+}
+
+/* A list of 'layers' elements, which 'between' separates and 'end' ends, and its stride. */
+static void test_stride (const char *between, const char *end, int layers, int want)
+{
+    const size_t size = (size_t)layers * (strlen (between) + 1) + strlen (end) + 2;
+    char *text = malloc (size), *at = text;
+    struct mg_error err = { "" };
+    struct pattern p;
+    int wrong = 0;
+
+    if (!text)
+        bail_out ("out of memory");
+    *at++ = '[';
+    for (int i = 0; i < layers; i++)
+        at += snprintf (at, size - (size_t)(at - text), "%s%d", i > 0 ? between : "", i % 3 == 1);
+    strcpy (at, end);
+    if (want < 0) {
+        ok (pattern_parse ("--list", text, layers, &p, &err) < 0
+            && strstr (err.text, " characters, want at most "), "%d layers: %s", layers, err.text);
+    } else {
+        if (pattern_parse ("--list", text, layers, &p, &err) < 0)
+            bail_out ("%s", err.text);
+        is_int (p.stride, want, "%d layers, \"%s\": stride %d", layers, between, want);
+        for (int i = 0; i < layers; i++)
+            wrong += pattern_at (&p, i, true) != (i % 3 == 1);
+        is_int (wrong, 0, "all values");
+    }
+    free (text);
 }
 
 static void test_every (const char *text, bool last, const char *want)
@@ -51,6 +81,13 @@ int main (void)
     test_list (" ( [1] + [0] * 5 ) * 2 + [1] ", "1000001000001");
     test_list ("([1,0]*2+([0]*2+[1])*2)*2*1", "10100010011010001001");
     test_list ("[]+[1]+[]*7+[0]*0+[1]", "11");
+    test_stride (",", "]", 1 << 16, 2);
+    test_stride (", ", "]", 1 << 16, 3);
+    test_stride (",", "]", 1, 2);
+    test_stride (",", "] ", 100, 0);
+    test_stride (" ,", "]", 100, 0);
+    test_stride (",", "]*1", 100, 0);
+    test_stride (",", "]*1", 1 << 16, -1);
     test_every ("4", true, "00010001");
     test_every ("4", false, "11101110");
     test_every ("1", true, "111");
