@@ -132,14 +132,22 @@ static int write_writer (const struct dirlock *lock, struct mg_error *err)
     return durable_write (lock->fd, lock->path, text, (size_t)n, err); // the file is at its start
 }
 
-/* Read the file.  If it holds something else, the words are empty. */
-static void read_writer (int fd, struct writer *w)
+/* Read the file.  If it holds something else, or cannot be read, the words are empty.  -1 and errno
+ * if it cannot be read.
+ */
+static int read_writer (int fd, struct writer *w)
 {
     char text[TEXT];
-    ssize_t len = pread (fd, text, sizeof (text) - 1, 0);
+    size_t len = 0;
+    ssize_t n;
 
     memset (w, 0, sizeof (*w));
-    text[len > 0 ? len : 0] = '\0';
+    while ((n = pread (fd, text + len, sizeof (text) - 1 - len, (off_t)len)) != 0) {
+        if (n < 0 && errno != EINTR)
+            return -1;
+        len += n > 0 ? (size_t)n : 0;
+    }
+    text[len] = '\0';
     for (char *line = text; *line;) {
         char *end = line + strcspn (line, "\n"), *next = *end ? end + 1 : end;
         char *value = memchr (line, '=', (size_t)(end - line));
@@ -154,6 +162,7 @@ static void read_writer (int fd, struct writer *w)
         }
         line = next;
     }
+    return 0;
 }
 
 /* --- who lives --- */
@@ -307,8 +316,10 @@ static int try_take (struct dirlock *lock, struct writer *w, struct mg_error *er
     else if (held == READ_LOCKED)
         rc = unlink (lock->path) == 0 || errno == ENOENT ? 1 : 2;
     else if (held != FREE) {
-        read_writer (lock->fd, w);
-        if (held == NO_LOCKS)
+        rc = read_writer (lock->fd, w);
+        if (rc < 0 && held == NO_LOCKS)
+            mg_error_set (err, errno, "cannot read %s: %s", lock->path, strerror (errno));
+        else if (held == NO_LOCKS)
             rc = judge (lock, w, err);
         else if (is_former_life (w, &lock->self))
             rc = unlink (lock->path) == 0 || errno == ENOENT ? 1 : 2;
@@ -375,7 +386,7 @@ int dirlock_check (struct dirlock *lock, struct mg_error *err)
 {
     char text[5 * WORD];
     struct writer w;
-    int fd;
+    int fd, rc, errnum;
 
     if (!lock)
         return 0;
@@ -388,8 +399,11 @@ int dirlock_check (struct dirlock *lock, struct mg_error *err)
     }
     if (fd < 0)
         return mg_error_set (err, errno, "cannot open %s: %s", lock->path, strerror (errno));
-    read_writer (fd, &w);
+    rc = read_writer (fd, &w);
+    errnum = errno;
     close (fd);
+    if (rc < 0)
+        return mg_error_set (err, errnum, "cannot read %s: %s", lock->path, strerror (errnum));
     if (strcmp (w.id, lock->self.id) == 0)
         return 0;
     return mg_error_set (err, EBUSY, "%s: another run has taken it: %s", lock->dir,

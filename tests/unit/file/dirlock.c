@@ -36,6 +36,20 @@ int fcntl (int fd, int cmd, ...)
     return (int)syscall (SYS_fcntl, fd, cmd, arg);
 }
 
+static int signals;    /* calls of pread() that a signal ends */
+static int read_error; /* errno of pread(), 0: it reads 7 bytes at most */
+
+/* In place of the C library's. */
+ssize_t pread (int fd, void *to, size_t n, off_t at)
+{
+    if (signals > 0 || read_error) {
+        errno = signals > 0 ? EINTR : read_error;
+        signals -= signals > 0;
+        return -1;
+    }
+    return syscall (SYS_pread64, fd, to, n < 7 ? n : 7, at);
+}
+
 static const char *dir, *file;
 static char host[256];
 
@@ -228,6 +242,30 @@ static void test_files (void)
     unlink (file);
 }
 
+/* Signals and short reads change nothing; a file that cannot be read is told. */
+static void test_reads (void)
+{
+    struct mg_error err = { "" };
+    struct dirlock *lock = dirlock_take (dir, &err);
+
+    signals = 2;
+    ok (lock && dirlock_check (lock, &err) == 0 && signals == 0, "signals while it is read %s",
+        err.text);
+    read_error = EIO;
+    ok (dirlock_check (lock, &err) < 0 && errno == EIO, "refused: %s", err.text);
+    ok (strstr (err.text, "cannot read") != NULL, "it says that it cannot be read");
+    read_error = 0;
+    ok (dirlock_check (lock, &err) == 0, "and is still this process's");
+    dirlock_release (lock);
+    ok (!there (), "released");
+    leave ("elsewhere", 1, "5", "");
+    no_locks = ENOSYS;
+    read_error = EIO;
+    ok (!dirlock_take (dir, &err) && errno == EIO, "without locks, refused: %s", err.text);
+    read_error = no_locks = 0;
+    unlink (file);
+}
+
 int main (void)
 {
     scratch_create ();
@@ -243,5 +281,6 @@ int main (void)
     test_requeue ();
     test_no_locks ();
     test_files ();
+    test_reads ();
     return done_testing ();
 }
