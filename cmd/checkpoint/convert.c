@@ -112,21 +112,6 @@ static int set_dtype (void *target, const struct cmd_option *option, const char 
     return mg_error_set (err, EINVAL, "%s: \"%.40s\" is not fp32, bf16 or fp16", what, value);
 }
 
-static int set_iteration (void *target, const struct cmd_option *option, const char *what,
-                          const char *value, struct mg_error *err)
-{
-    (void)option;
-    return parse_int64 (what, value, 0, INT64_MAX, &((struct request *)target)->iteration,
-                        err);
-}
-
-static int set_heads (void *target, const struct cmd_option *option, const char *what,
-                      const char *value, struct mg_error *err)
-{
-    (void)option;
-    return parse_int (what, value, 1, INT32_MAX, &((struct request *)target)->heads, err);
-}
-
 /* Bytes, or as transformers writes them: 5GB, 500MB, 2GiB. */
 static int set_shard (void *target, const struct cmd_option *option, const char *what,
                       const char *value, struct mg_error *err)
@@ -157,42 +142,37 @@ static int set_shard (void *target, const struct cmd_option *option, const char 
                          "1000000", what, value);
 }
 
-static int set_help (void *target, const struct cmd_option *option, const char *what,
-                     const char *value, struct mg_error *err)
-{
-    (void)option, (void)what, (void)value, (void)err;
-    ((struct request *)target)->help = true;
-    return 0;
-}
-
 static const struct cmd_option convert_options[] = {
-    { "", NULL, "INPUT", "a checkpoint, its directory, a safetensors file, or a directory with "
-      "config.json", NULL, set_input },
-    { "output", NULL, "NAME", "file or directory to write, or directory of checkpoints", NULL,
-      set_output },
-    { "format", NULL, "FORMAT", "megatron (default), hf, hf-gpt2 or checkpoint", NULL,
-      set_format },
-    { "dtype", NULL, "TYPE", "fp32, bf16 or fp16: round all elements (default: as they are)", NULL,
-      set_dtype },
-    { "max-shard-size", NULL, "SIZE", "tensors in one file of --format hf (default 5GB)", NULL,
-      set_shard },
-    { "iteration", NULL, "N", "the checkpoint of iteration N (default the latest)", NULL,
-      set_iteration },
-    { "num-attention-heads", NULL, "N",
-      "heads of the model, where the input does not tell and a layout needs it", NULL,
-      set_heads },
-    { "help", NULL, NULL, "print this help", NULL, set_help },
-    { NULL, NULL, NULL, NULL, NULL, NULL },
+    { .name = "", .arg = "INPUT",
+      .help = "a checkpoint, its directory, a safetensors file, or a directory with "
+      "config.json", .set = set_input, .required = true },
+    { .name = "output", .arg = "NAME",
+      .help = "file or directory to write, or directory of checkpoints",
+      .set = set_output, .required = true },
+    { .name = "format", .arg = "FORMAT",
+      .help = "megatron (default), hf, hf-gpt2 or checkpoint", .set = set_format },
+    { .name = "dtype", .arg = "TYPE",
+      .help = "fp32, bf16 or fp16: round all elements (default: as they are)",
+      .set = set_dtype },
+    { .name = "max-shard-size", .arg = "SIZE",
+      .help = "tensors in one file of --format hf (default 5GB)", .set = set_shard },
+    { .name = "iteration", .arg = "N",
+      .help = "the checkpoint of iteration N (default the latest)", .set = cmd_set_int64,
+      .at = offsetof (struct request, iteration), .min = 0, .max = INT64_MAX },
+    { .name = "num-attention-heads", .arg = "N",
+      .help = "heads of the model, where the input does not tell and a layout needs it",
+      .set = cmd_set_int, .at = offsetof (struct request, heads), .min = 1,
+      .max = INT32_MAX },
+    { .name = "help", .help = "print this help", .set = cmd_set_flag,
+      .at = offsetof (struct request, help) },
+    { .name = NULL },
 };
 
-static void print_help (const struct cmd_option_table *tables, int ntables)
-{
-    printf ("Usage: megatron checkpoint convert INPUT --output NAME [OPTION...]\n\n"
-            "Write the parameters of a checkpoint to a safetensors file, by our names or\n"
-            "Hugging Face's, or to a directory as transformers has it; or make such a file or\n"
-            "directory one for --load-weights, or a checkpoint.\n\n");
-    cmd_options_help (tables, ntables);
-}
+static const char usage[] =
+    "Usage: megatron checkpoint convert INPUT --output NAME [OPTION...]\n\n"
+    "Write the parameters of a checkpoint to a safetensors file, by our names or\n"
+    "Hugging Face's, or to a directory as transformers has it; or make such a file or\n"
+    "directory one for --load-weights, or a checkpoint.\n\n";
 
 /* --- reading --- */
 
@@ -607,27 +587,28 @@ static int convert (struct request *request, struct mg_error *err)
     return rc;
 }
 
+static int check_request (void *request, struct mg_error *err)
+{
+    const struct request *r = request;
+
+    if (r->format == FORMAT_CHECKPOINT && r->dtype > (int)MG_FLOAT32)
+        return mg_error_set (err, EINVAL, "--dtype: a checkpoint has float32 alone");
+    return 0;
+}
+
 int checkpoint_convert (int argc, char **argv)
 {
     struct request request = { .iteration = -1, .shard = INT64_C (5000000000),
                                .dtype = WEIGHTS_AS_IS };
     const struct cmd_option_table tables[] = { { convert_options, &request } };
+    const struct cmd_syntax syntax = { "checkpoint", usage, tables, 1, &request.help, check_request,
+                                       &request };
     struct mg_error err;
+    int status;
 
-    if (cmd_options_read (tables, 1, argc, argv, &err) < 0)
-        return checkpoint_usage_error (argv[0], &err);
-    if (request.help) {
-        print_help (tables, 1);
-        return 0;
-    }
-    if (!request.input || !request.output) {
-        mg_error_set (&err, EINVAL, "%s is missing", request.input ? "--output" : "INPUT");
-        return checkpoint_usage_error (argv[0], &err);
-    }
-    if (request.format == FORMAT_CHECKPOINT && request.dtype > (int)MG_FLOAT32) {
-        mg_error_set (&err, EINVAL, "--dtype: a checkpoint has float32 alone");
-        return checkpoint_usage_error (argv[0], &err);
-    }
+    status = cmd_part_read (&syntax, argc, argv);
+    if (status != CMD_GO)
+        return status;
     if (convert (&request, &err) < 0)
         return checkpoint_failure (argv[0], &err);
     return 0;

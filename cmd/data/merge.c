@@ -74,41 +74,31 @@ static int set_output (void *target, const struct cmd_option *option, const char
     return 0;
 }
 
-static int set_multimodal (void *target, const struct cmd_option *option, const char *what,
-                           const char *value, struct mg_error *err)
-{
-    (void)option, (void)what, (void)value, (void)err;
-    ((struct request *)target)->modes = true;
-    return 0;
-}
-
 static const struct cmd_option merge_options[] = {
-    { "", NULL, "PREFIX...", "datasets PREFIX.bin and PREFIX.idx, in this order", NULL,
-      set_prefix },
-    { "input", NULL, "DIR", "all datasets in DIR, by name, in place of PREFIX...", NULL,
-      set_input },
-    { "output", "output-prefix", "PREFIX", "the dataset to write", NULL, set_output },
-    { "multimodal", NULL, NULL, "refuse datasets whose sequences have no modes", NULL,
-      set_multimodal },
-    { NULL, NULL, NULL, NULL, NULL, NULL },
+    { .name = "", .arg = "PREFIX...",
+      .help = "datasets PREFIX.bin and PREFIX.idx, in this order", .set = set_prefix },
+    { .name = "input", .arg = "DIR",
+      .help = "all datasets in DIR, by name, in place of PREFIX...", .set = set_input },
+    { .name = "output", .alias = "output-prefix", .arg = "PREFIX",
+      .help = "the dataset to write", .set = set_output, .required = true },
+    { .name = "multimodal", .help = "refuse datasets whose sequences have no modes",
+      .set = cmd_set_flag, .at = offsetof (struct request, modes) },
+    { .name = NULL },
 };
 
-static void print_help (const struct cmd_option_table *tables, int ntables)
-{
-    printf ("Usage: megatron data merge PREFIX... --output PREFIX\n"
-            "       megatron data merge --input DIR --output PREFIX\n\n"
-            "Write the documents of several datasets as one dataset.\n\n");
-    cmd_options_help (tables, ntables);
-}
+static const char usage[] =
+    "Usage: megatron data merge PREFIX... --output PREFIX\n"
+    "       megatron data merge --input DIR --output PREFIX\n\n"
+    "Write the documents of several datasets as one dataset.\n\n";
 
-static int check_request (const struct request *r, struct mg_error *err)
+static int check_request (void *request, struct mg_error *err)
 {
+    const struct request *r = request;
+
     if (r->count == 0 && !r->directory)
         return mg_error_set (err, EINVAL, "PREFIX is missing");
     if (r->count > 0 && r->directory)
         return mg_error_set (err, EINVAL, "--input DIR and PREFIX... exclude each other");
-    if (!r->output)
-        return mg_error_set (err, EINVAL, "--output is missing");
     return 0;
 }
 
@@ -274,16 +264,13 @@ static int run_merge (int argc, char **argv, struct request *request)
         { merge_options, request },
         { data_help_options, &help },
     };
+    const struct cmd_syntax syntax = { "data", usage, tables, 2, &help, check_request, request };
     struct mg_error err;
+    int status;
 
-    if (cmd_options_read (tables, 2, argc, argv, &err) < 0)
-        return data_usage_error (argv[0], &err);
-    if (help) {
-        print_help (tables, 2);
-        return 0;
-    }
-    if (check_request (request, &err) < 0)
-        return data_usage_error (argv[0], &err);
+    status = cmd_part_read (&syntax, argc, argv);
+    if (status != CMD_GO)
+        return status;
     if ((request->directory && list_directory (request, &err) < 0)
         || merge (request, &err) < 0) {
         data_failure (argv[0], &err);

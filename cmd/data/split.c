@@ -75,51 +75,37 @@ static int set_split (void *target, const struct cmd_option *option, const char 
     return split_parse (value, &split, err);
 }
 
-static int set_documents (void *target, const struct cmd_option *option, const char *what,
-                          const char *value, struct mg_error *err)
-{
-    (void)option;
-    return parse_int64 (what, value, 1, INT64_MAX, &((struct request *)target)->documents, err);
-}
-
-static int set_tokens (void *target, const struct cmd_option *option, const char *what,
-                       const char *value, struct mg_error *err)
-{
-    (void)option;
-    return parse_int64 (what, value, 1, INT64_MAX, &((struct request *)target)->tokens, err);
-}
-
 static const struct cmd_option split_options[] = {
-    { "", NULL, "PREFIX", "the dataset PREFIX.bin and PREFIX.idx", NULL, set_prefix },
-    { "output", "output-prefix", "PREFIX",
-      "what the names of the datasets to write begin with", NULL, set_output },
-    { "split", NULL, "A,B,C",
-      "write PREFIX_train, PREFIX_valid and PREFIX_test, the parts of training's --split",
-      NULL, set_split },
-    { "documents", NULL, "N", "write PREFIX_00000, PREFIX_00001 ... of N documents each", NULL,
-      set_documents },
-    { "tokens", NULL, "N", "the same with whole documents of N tokens together, at most", NULL,
-      set_tokens },
-    { NULL, NULL, NULL, NULL, NULL, NULL },
+    { .name = "", .arg = "PREFIX", .help = "the dataset PREFIX.bin and PREFIX.idx",
+      .set = set_prefix, .required = true },
+    { .name = "output", .alias = "output-prefix", .arg = "PREFIX",
+      .help = "what the names of the datasets to write begin with", .set = set_output,
+      .required = true },
+    { .name = "split", .arg = "A,B,C",
+      .help = "write PREFIX_train, PREFIX_valid and PREFIX_test, the parts of training's "
+      "--split", .set = set_split },
+    { .name = "documents", .arg = "N",
+      .help = "write PREFIX_00000, PREFIX_00001 ... of N documents each",
+      .set = cmd_set_int64, .at = offsetof (struct request, documents), .min = 1,
+      .max = INT64_MAX },
+    { .name = "tokens", .arg = "N",
+      .help = "the same with whole documents of N tokens together, at most",
+      .set = cmd_set_int64, .at = offsetof (struct request, tokens), .min = 1,
+      .max = INT64_MAX },
+    { .name = NULL },
 };
 
-static void print_help (const struct cmd_option_table *tables, int ntables)
-{
-    printf ("Usage: megatron data split PREFIX --output PREFIX --split A,B,C\n"
-            "       megatron data split PREFIX --output PREFIX --documents N\n"
-            "       megatron data split PREFIX --output PREFIX --tokens N\n\n"
-            "Write the documents of a dataset as several datasets.\n\n");
-    cmd_options_help (tables, ntables);
-}
+static const char usage[] =
+    "Usage: megatron data split PREFIX --output PREFIX --split A,B,C\n"
+    "       megatron data split PREFIX --output PREFIX --documents N\n"
+    "       megatron data split PREFIX --output PREFIX --tokens N\n\n"
+    "Write the documents of a dataset as several datasets.\n\n";
 
-static int check_request (const struct request *r, struct mg_error *err)
+static int check_request (void *request, struct mg_error *err)
 {
+    const struct request *r = request;
     const int ways = (r->split != NULL) + (r->documents > 0) + (r->tokens > 0);
 
-    if (!r->prefix)
-        return mg_error_set (err, EINVAL, "PREFIX is missing");
-    if (!r->output)
-        return mg_error_set (err, EINVAL, "--output is missing");
     if (ways != 1)
         return mg_error_set (err, EINVAL, "%s of --split, --documents and --tokens, want one",
                              ways == 0 ? "none" : "more than one");
@@ -394,18 +380,14 @@ int data_split (int argc, char **argv)
         { split_options, &request },
         { data_help_options, &help },
     };
+    const struct cmd_syntax syntax = { "data", usage, tables, 2, &help, check_request, &request };
     struct indexed *ix = NULL;
     struct mg_error err;
-    int rc = -1;
+    int status, rc = -1;
 
-    if (cmd_options_read (tables, 2, argc, argv, &err) < 0)
-        return data_usage_error (argv[0], &err);
-    if (help) {
-        print_help (tables, 2);
-        return 0;
-    }
-    if (check_request (&request, &err) < 0)
-        return data_usage_error (argv[0], &err);
+    status = cmd_part_read (&syntax, argc, argv);
+    if (status != CMD_GO)
+        return status;
     data_stop_catch ();
     if ((ix = indexed_open (request.prefix, &err)))
         rc = split_dataset (&request, ix, &err);

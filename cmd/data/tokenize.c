@@ -130,12 +130,10 @@ static enum input_format format_of (const struct request *r, size_t i)
 }
 
 /* What the options cannot say one by one. */
-static int check_request (struct request *r, struct mg_error *err)
+static int check_request (void *request, struct mg_error *err)
 {
-    if (r->inputs.count == 0)
-        return mg_error_set (err, EINVAL, "--input is missing");
-    if (!r->prefix)
-        return mg_error_set (err, EINVAL, "--output-prefix is missing");
+    struct request *r = request;
+
     if (r->keys.count == 0 && list_parse ("--json-keys", "text", &r->keys, err) < 0)
         return -1;
     if (check_keys (&r->keys, err) < 0)
@@ -146,7 +144,7 @@ static int check_request (struct request *r, struct mg_error *err)
                                  "--json-keys: %zu keys, but %.200s is plain text, which "
                                  "has one", r->keys.count, r->inputs.items[i]);
     }
-    return 0;
+    return data_tokenizer_check (&r->tokenizer, err);
 }
 
 static int set_input (void *target, const struct cmd_option *option, const char *what,
@@ -187,14 +185,6 @@ static int set_output_prefix (void *target, const struct cmd_option *option,
     return 0;
 }
 
-static int set_append_eod (void *target, const struct cmd_option *option,
-                           const char *what, const char *value, struct mg_error *err)
-{
-    (void)option, (void)what, (void)value, (void)err;
-    ((struct request *)target)->append_eod = true;
-    return 0;
-}
-
 static int set_input_format (void *target, const struct cmd_option *option,
                              const char *what, const char *value, struct mg_error *err)
 {
@@ -219,41 +209,35 @@ static int set_split_documents (void *target, const struct cmd_option *option,
     return 0;
 }
 
-static int set_workers (void *target, const struct cmd_option *option, const char *what,
-                        const char *value, struct mg_error *err)
-{
-    (void)option;
-    return parse_int (what, value, 1, DATA_MAX_WORKERS,
-                      &((struct request *)target)->workers, err);
-}
-
 static const struct cmd_option tokenize_options[] = {
-    { "input", NULL, "FILE,...", "plain text, or JSON lines if named *.jsonl, *.ndjson or *.json",
-      NULL, set_input },
-    { "output-prefix", NULL, "PREFIX", "write PREFIX_KEY_document.bin and .idx", NULL,
-      set_output_prefix },
-    { "append-eod", NULL, NULL, "end each document with the end-of-document token", NULL,
-      set_append_eod },
-    { "json-keys", NULL, "KEY,...", "keys of a JSON line to read, default text", NULL,
-      set_json_keys },
-    { "json-keys", NULL, "KEY...", "further words", NULL, more_json_keys },
-    { "input-format", NULL, "FORMAT", "auto (default: by name), text or jsonl", NULL,
-      set_input_format },
-    { "split-documents", NULL, "WHERE",
-      "cut plain text at blank-line (default), line or none", NULL,
-      set_split_documents },
-    { "workers", NULL, "N", "threads that encode, default 1; the output is the same",
-      NULL, set_workers },
-    { NULL, NULL, NULL, NULL, NULL, NULL },
+    { .name = "input", .arg = "FILE,...",
+      .help = "plain text, or JSON lines if named *.jsonl, *.ndjson or *.json",
+      .set = set_input, .required = true },
+    { .name = "output-prefix", .arg = "PREFIX",
+      .help = "write PREFIX_KEY_document.bin and .idx", .set = set_output_prefix,
+      .required = true },
+    { .name = "append-eod", .help = "end each document with the end-of-document token",
+      .set = cmd_set_flag, .at = offsetof (struct request, append_eod) },
+    { .name = "json-keys", .arg = "KEY,...",
+      .help = "keys of a JSON line to read, default text", .set = set_json_keys },
+    { .name = "json-keys", .arg = "KEY...", .help = "further words",
+      .set = more_json_keys },
+    { .name = "input-format", .arg = "FORMAT",
+      .help = "auto (default: by name), text or jsonl", .set = set_input_format },
+    { .name = "split-documents", .arg = "WHERE",
+      .help = "cut plain text at blank-line (default), line or none",
+      .set = set_split_documents },
+    { .name = "workers", .arg = "N",
+      .help = "threads that encode, default 1; the output is the same",
+      .set = cmd_set_int, .at = offsetof (struct request, workers), .min = 1,
+      .max = DATA_MAX_WORKERS },
+    { .name = NULL },
 };
 
-static void print_help (const struct cmd_option_table *tables, int ntables)
-{
-    printf ("Usage: megatron data tokenize --input FILE,... --output-prefix PREFIX "
-            "[OPTION...]\n\n"
-            "Write the tokens of text files as a dataset.\n\n");
-    cmd_options_help (tables, ntables);
-}
+static const char usage[] =
+    "Usage: megatron data tokenize --input FILE,... --output-prefix PREFIX "
+    "[OPTION...]\n\n"
+    "Write the tokens of text files as a dataset.\n\n";
 
 /* Files whose name makes them plain text, and whose first line is JSON. */
 static void note_json (const struct request *r)
@@ -368,19 +352,14 @@ static int run_tokenize (int argc, char **argv, struct request *request)
         { data_help_options, &help },
     };
     const struct data_tokenizer *t = &request->tokenizer;
+    const struct cmd_syntax syntax = { "data", usage, tables, 3, &help, check_request, request };
     struct tokenizer *tokenizer;
     struct mg_error err;
-    int rc;
+    int status, rc;
 
-    if (cmd_options_read (tables, 3, argc, argv, &err) < 0)
-        return data_usage_error (argv[0], &err);
-    if (help) {
-        print_help (tables, 3);
-        return 0;
-    }
-    if (check_request (request, &err) < 0
-        || tokenizer_check (t->type, &t->files, &err) < 0)
-        return data_usage_error (argv[0], &err);
+    status = cmd_part_read (&syntax, argc, argv);
+    if (status != CMD_GO)
+        return status;
     if (!(tokenizer = tokenizer_create (t->type, &t->files, &err)))
         return data_failure (argv[0], &err);
     rc = tokenize (tokenizer, request, &err);

@@ -43,22 +43,6 @@ static int set_input (void *target, const struct cmd_option *option, const char 
     return 0;
 }
 
-static int set_vocab_size (void *target, const struct cmd_option *option,
-                           const char *what, const char *value, struct mg_error *err)
-{
-    (void)option;
-    return parse_int (what, value, 257, MAX_VOCAB,
-                      &((struct request *)target)->train.vocab_size, err);
-}
-
-static int set_min_frequency (void *target, const struct cmd_option *option,
-                              const char *what, const char *value, struct mg_error *err)
-{
-    (void)option;
-    return parse_int64 (what, value, 1, INT64_MAX,
-                        &((struct request *)target)->train.min_frequency, err);
-}
-
 static int set_special_tokens (void *target, const struct cmd_option *option,
                                const char *what, const char *value, struct mg_error *err)
 {
@@ -104,14 +88,6 @@ static int set_output (void *target, const struct cmd_option *option, const char
     return 0;
 }
 
-static int set_json_key (void *target, const struct cmd_option *option, const char *what,
-                         const char *value, struct mg_error *err)
-{
-    (void)option, (void)what, (void)err;
-    ((struct request *)target)->key = value;
-    return 0;
-}
-
 static int set_input_format (void *target, const struct cmd_option *option,
                              const char *what, const char *value, struct mg_error *err)
 {
@@ -127,33 +103,37 @@ static int set_input_format (void *target, const struct cmd_option *option,
 }
 
 static const struct cmd_option train_options[] = {
-    { "", NULL, "FILE...", "plain text, or JSON lines if named *.jsonl, *.ndjson or *.json", NULL,
-      set_input },
-    { "vocab-size", NULL, "N", "tokens, with the 256 bytes and special tokens", NULL,
-      set_vocab_size },
-    { "output", NULL, "PATH", "write PATH, a *.json, or PATH/tokenizer.json", NULL,
-      set_output },
-    { "min-frequency", NULL, "N", "merge a pair that occurs N times or more, default 2",
-      NULL, set_min_frequency },
-    { "special-tokens", NULL, "TOKEN,...",
-      "tokens that are no text, default <|endoftext|>; the first ends a document", NULL,
-      set_special_tokens },
-    { "pattern", NULL, "PATTERN",
-      "words: gpt2 (default), llama3, qwen2 or a regular expression", NULL, set_pattern },
-    { "json-key", NULL, "KEY", "key of a JSON line to read, default text", NULL,
-      set_json_key },
-    { "input-format", NULL, "FORMAT", "auto (default: by name), text or jsonl", NULL,
-      set_input_format },
-    { NULL, NULL, NULL, NULL, NULL, NULL },
+    { .name = "", .arg = "FILE...",
+      .help = "plain text, or JSON lines if named *.jsonl, *.ndjson or *.json",
+      .set = set_input, .required = true },
+    { .name = "vocab-size", .arg = "N",
+      .help = "tokens, with the 256 bytes and special tokens", .set = cmd_set_int,
+      .at = offsetof (struct request, train.vocab_size), .min = 257, .max = MAX_VOCAB,
+      .required = true },
+    { .name = "output", .arg = "PATH",
+      .help = "write PATH, a *.json, or PATH/tokenizer.json", .set = set_output,
+      .required = true },
+    { .name = "min-frequency", .arg = "N",
+      .help = "merge a pair that occurs N times or more, default 2", .set = cmd_set_int64,
+      .at = offsetof (struct request, train.min_frequency), .min = 1, .max = INT64_MAX },
+    { .name = "special-tokens", .arg = "TOKEN,...",
+      .help = "tokens that are no text, default <|endoftext|>; the first ends a document",
+      .set = set_special_tokens },
+    { .name = "pattern", .arg = "PATTERN",
+      .help = "words: gpt2 (default), llama3, qwen2 or a regular expression",
+      .set = set_pattern },
+    { .name = "json-key", .arg = "KEY",
+      .help = "key of a JSON line to read, default text", .set = cmd_set_text,
+      .at = offsetof (struct request, key) },
+    { .name = "input-format", .arg = "FORMAT",
+      .help = "auto (default: by name), text or jsonl", .set = set_input_format },
+    { .name = NULL },
 };
 
-static void print_help (const struct cmd_option_table *tables, int ntables)
-{
-    printf ("Usage: megatron data train-tokenizer FILE... --vocab-size N --output PATH "
-            "[OPTION...]\n\n"
-            "Train a byte pair encoding, and write it as a tokenizer.json.\n\n");
-    cmd_options_help (tables, ntables);
-}
+static const char usage[] =
+    "Usage: megatron data train-tokenizer FILE... --vocab-size N --output PATH "
+    "[OPTION...]\n\n"
+    "Train a byte pair encoding, and write it as a tokenizer.json.\n\n";
 
 /* ---- reading ---- */
 
@@ -299,17 +279,6 @@ static int train_tokenizer (const struct request *r, struct mg_error *err)
     return rc;
 }
 
-static int check_request (struct request *r, struct mg_error *err)
-{
-    if (r->num_inputs == 0)
-        return mg_error_set (err, EINVAL, "FILE is missing");
-    if (r->train.vocab_size == 0)
-        return mg_error_set (err, EINVAL, "--vocab-size is missing");
-    if (!r->output)
-        return mg_error_set (err, EINVAL, "--output is missing");
-    return 0;
-}
-
 static int run (int argc, char **argv, struct request *r)
 {
     bool help = false;
@@ -317,16 +286,13 @@ static int run (int argc, char **argv, struct request *r)
         { train_options, r },
         { data_help_options, &help },
     };
+    const struct cmd_syntax syntax = { "data", usage, tables, 2, &help, NULL, NULL };
     struct mg_error err;
+    int status;
 
-    if (cmd_options_read (tables, 2, argc, argv, &err) < 0)
-        return data_usage_error (argv[0], &err);
-    if (help) {
-        print_help (tables, 2);
-        return 0;
-    }
-    if (check_request (r, &err) < 0)
-        return data_usage_error (argv[0], &err);
+    status = cmd_part_read (&syntax, argc, argv);
+    if (status != CMD_GO)
+        return status;
     return train_tokenizer (r, &err) < 0 ? data_failure (argv[0], &err) : 0;
 }
 

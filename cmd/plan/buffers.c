@@ -99,53 +99,62 @@ static int set_text (void *target, const struct cmd_option *option, const char *
 }
 
 static const struct cmd_option buffer_options[] = {
-    { "params", NULL, "FILE", "JSON list of parameters, in place of a model's arguments",
-      "params", set_text },
-    { "dp", NULL, "N", "ranks that share dense parameters (data times context parallel)",
-      "dp", set_number },
-    { "edp", NULL, "N", "ranks that share expert parameters, default --dp", "edp",
-      set_number },
-    { "world-size", NULL, "N", "ranks of the job, with a model: gives --dp", "world",
-      set_number },
-    { "pp-rank", NULL, "R", "pipeline rank, default 0", "pp-rank", set_number },
-    { "use-distributed-optimizer", NULL, NULL, "shard the optimizer's state", "sharded",
-      set_flag },
-    { "num-distributed-optimizer-instances", NULL, "N", "shard within each of N parts of --dp",
-      "instances", set_number },
-    { "overlap-grad-reduce", NULL, NULL, "reduce bucket by bucket; else there is one",
-      "overlap", set_flag },
-    { "ddp-bucket-size", "bucket-size", "N", "elements of a bucket", "size", set_count },
-    { "ddp-num-buckets", "num-buckets", "N", "buckets, in place of their size", "buckets",
-      set_count },
-    { "ddp-pad-buckets-for-high-nccl-busbw", "pad-buckets-for-high-nccl-busbw", NULL,
-      "buckets end at multiples of 65536", "busbw", set_flag },
-    { "ddp-average-in-collective", "average-in-collective", NULL,
-      "average in the reduction, not before", "average", set_flag },
-    { "disable-bucketing", "overlap-param-gather-with-optimizer-step", NULL,
-      "one bucket, one group", "disabled", set_flag },
-    { "calculate-per-token-loss", NULL, NULL, "gradients are summed", "per-token", set_flag },
-    { "accumulate-allreduce-grads-in-fp32", "grad-reduce-in-fp32", NULL,
-      "float32 gradients (the default, but for --fp16)", "grad-float32", set_flag },
-    { "grad-reduce-in-bf16", NULL, NULL, "gradients of the parameters' type",
-      "grad-bfloat16", set_flag },
-    { "bf16", NULL, NULL, "a model's parameters are bfloat16, not float32", "bfloat16",
-      set_flag },
-    { "fp16", NULL, NULL, "they are float16", "float16", set_flag },
-    { "fp8-param-gather", NULL, NULL, "a model's layers' matrices are stored in float8, as uint8",
-      "float8", set_flag },
-    { "svg", NULL, "FILE", "also draw a map", "svg", set_text },
-    { NULL, NULL, NULL, NULL, NULL, NULL },
+    { .name = "params", .arg = "FILE",
+      .help = "JSON list of parameters, in place of a model's arguments", .key = "params",
+      .set = set_text },
+    { .name = "dp", .arg = "N",
+      .help = "ranks that share dense parameters (data times context parallel)",
+      .key = "dp", .set = set_number },
+    { .name = "edp", .arg = "N",
+      .help = "ranks that share expert parameters, default --dp", .key = "edp",
+      .set = set_number },
+    { .name = "world-size", .arg = "N",
+      .help = "ranks of the job, with a model: gives --dp", .key = "world",
+      .set = set_number },
+    { .name = "pp-rank", .arg = "R", .help = "pipeline rank, default 0", .key = "pp-rank",
+      .set = set_number },
+    { .name = "use-distributed-optimizer", .help = "shard the optimizer's state",
+      .key = "sharded", .set = set_flag },
+    { .name = "num-distributed-optimizer-instances", .arg = "N",
+      .help = "shard within each of N parts of --dp", .key = "instances",
+      .set = set_number },
+    { .name = "overlap-grad-reduce", .help = "reduce bucket by bucket; else there is one",
+      .key = "overlap", .set = set_flag },
+    { .name = "ddp-bucket-size", .alias = "bucket-size", .arg = "N",
+      .help = "elements of a bucket", .key = "size", .set = set_count },
+    { .name = "ddp-num-buckets", .alias = "num-buckets", .arg = "N",
+      .help = "buckets, in place of their size", .key = "buckets", .set = set_count },
+    { .name = "ddp-pad-buckets-for-high-nccl-busbw",
+      .alias = "pad-buckets-for-high-nccl-busbw",
+      .help = "buckets end at multiples of 65536", .key = "busbw", .set = set_flag },
+    { .name = "ddp-average-in-collective", .alias = "average-in-collective",
+      .help = "average in the reduction, not before", .key = "average", .set = set_flag },
+    { .name = "disable-bucketing", .alias = "overlap-param-gather-with-optimizer-step",
+      .help = "one bucket, one group", .key = "disabled", .set = set_flag },
+    { .name = "calculate-per-token-loss", .help = "gradients are summed",
+      .key = "per-token", .set = set_flag },
+    { .name = "accumulate-allreduce-grads-in-fp32", .alias = "grad-reduce-in-fp32",
+      .help = "float32 gradients (the default, but for --fp16)", .key = "grad-float32",
+      .set = set_flag },
+    { .name = "grad-reduce-in-bf16", .help = "gradients of the parameters' type",
+      .key = "grad-bfloat16", .set = set_flag },
+    { .name = "bf16", .help = "a model's parameters are bfloat16, not float32",
+      .key = "bfloat16", .set = set_flag },
+    { .name = "fp16", .help = "they are float16", .key = "float16", .set = set_flag },
+    { .name = "fp8-param-gather",
+      .help = "a model's layers' matrices are stored in float8, as uint8",
+      .key = "float8", .set = set_flag },
+    { .name = "svg", .arg = "FILE", .help = "also draw a map", .key = "svg",
+      .set = set_text },
+    { .name = NULL },
 };
 
-static void print_help (const struct cmd_option_table *tables, int ntables)
-{
-    printf ("Usage: megatron plan buffers --params FILE.json --dp N [OPTION...]\n"
-            "       megatron plan buffers MODEL-ARGUMENT... [OPTION...]\n\n"
-            "Print where the parameters and gradients of a pipeline rank lie in contiguous\n"
-            "buffers, how these are cut into buckets, and which rank owns what.\n"
-            "A MODEL-ARGUMENT is one of megatron train's.\n\n");
-    cmd_options_help (tables, ntables);
-}
+static const char usage[] =
+    "Usage: megatron plan buffers --params FILE.json --dp N [OPTION...]\n"
+    "       megatron plan buffers MODEL-ARGUMENT... [OPTION...]\n\n"
+    "Print where the parameters and gradients of a pipeline rank lie in contiguous\n"
+    "buffers, how these are cut into buckets, and which rank owns what.\n"
+    "A MODEL-ARGUMENT is one of megatron train's.\n\n";
 
 /* --- parameters of a model --- */
 
@@ -306,8 +315,10 @@ static int check_types (const struct request *r, struct mg_error *err)
     return rc;
 }
 
-static int check_request (struct request *r, struct mg_error *err)
+static int check_request (void *request, struct mg_error *err)
 {
+    struct request *r = request;
+
     if (check_types (r, err) < 0)
         return -1;
     if (r->params && r->world)
@@ -385,6 +396,26 @@ static int show (struct request *r, bool json, struct train_args *args)
 
 /* --- the command line --- */
 
+/* With a file of parameters, or with a model's arguments. */
+static int run_request (struct request *r, bool json, int argc, char **argv)
+{
+    struct train_args args = { .files = NULL };
+    struct mg_error err;
+    int status;
+
+    if (r->params && argc > 1) {
+        mg_error_set (&err, EINVAL, "\"%.60s\" does not go with --params", argv[1]);
+        return plan_usage_error (argv[0], &err);
+    }
+    if (!r->params
+        && (train_args_read (argc, argv, &args, &err) < 0 || check_model (&args, &err) < 0))
+        status = plan_refuse (argv[0], &args, &err);
+    else
+        status = show (r, json, &args);
+    train_args_clear (&args);
+    return status;
+}
+
 int plan_buffers (int argc, char **argv)
 {
     char **words = calloc (2 * (size_t)argc + 2, sizeof (*words)), **rest = words + argc + 1;
@@ -395,32 +426,16 @@ int plan_buffers (int argc, char **argv)
         { buffer_options, &r },
         { plan_common_options, &common },
     };
-    struct train_args args = { .files = NULL };
-    struct mg_error err;
+    const struct cmd_syntax syntax = { "plan", usage, tables, 2, &common.help, check_request, &r };
 
     if (!words) {
         fprintf (stderr, "megatron: out of memory\n");
         return PLAN_IMPOSSIBLE;
     }
     plan_part_words (buffer_options, argc, argv, &num_own, words, &num_rest, rest);
-    if (cmd_options_read (tables, 2, num_own, words, &err) < 0
-        || (!common.help && check_request (&r, &err) < 0))
-        status = plan_usage_error (argv[0], &err);
-    else if (common.help) {
-        print_help (tables, 2);
-        status = 0;
-    }
-    else if (r.params && num_rest > 1) {
-        mg_error_set (&err, EINVAL, "\"%.60s\" does not go with --params", rest[1]);
-        status = plan_usage_error (argv[0], &err);
-    }
-    else if (!r.params
-             && (train_args_read (num_rest, rest, &args, &err) < 0
-                 || check_model (&args, &err) < 0))
-        status = plan_refuse (argv[0], &args, &err);
-    else
-        status = show (&r, common.json, &args);
-    train_args_clear (&args);
+    status = cmd_part_read (&syntax, num_own, words);
+    if (status == CMD_GO)
+        status = run_request (&r, common.json, num_rest, rest);
     free (words);
     return status;
 }

@@ -45,11 +45,14 @@ static int set_svg (void *target, const struct cmd_option *option, const char *w
 }
 
 static const struct cmd_option graphs_options[] = {
-    { "world-size", NULL, "N", "ranks of the job, default one model's", "world", set_number },
-    { "rank", NULL, "R", "this rank alone", "rank", set_number },
-    { "svg", NULL, "FILE", "also draw the passes in time, parted into captured and eager", NULL,
-      set_svg },
-    { NULL, NULL, NULL, NULL, NULL, NULL },
+    { .name = "world-size", .arg = "N", .help = "ranks of the job, default one model's",
+      .key = "world", .set = set_number },
+    { .name = "rank", .arg = "R", .help = "this rank alone", .key = "rank",
+      .set = set_number },
+    { .name = "svg", .arg = "FILE",
+      .help = "also draw the passes in time, parted into captured and eager",
+      .set = set_svg },
+    { .name = NULL },
 };
 
 static const char graphs_usage[] =

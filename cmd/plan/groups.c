@@ -18,6 +18,7 @@
 enum { MOST_MEMBERS = 8, LIST_WIDTH = 38, LIST_WIDTH_NODES = 29 };
 
 struct request {
+    struct geometry geometry;
     bool kinds_given;
     bool kind[GROUP_NUM_KINDS];
     bool rank_given;
@@ -69,15 +70,6 @@ static int set_rank (void *target, const struct cmd_option *option, const char *
     return parse_int (what, value, 0, GEOMETRY_SIZE_MAX - 1, &request->rank, err);
 }
 
-static int set_tasks_per_node (void *target, const struct cmd_option *option,
-                               const char *what, const char *value, struct mg_error *err)
-{
-    struct request *request = target;
-
-    (void)option;
-    return parse_int (what, value, 1, GEOMETRY_SIZE_MAX, &request->tasks_per_node, err);
-}
-
 static int set_svg (void *target, const struct cmd_option *option, const char *what,
                     const char *value, struct mg_error *err)
 {
@@ -87,26 +79,25 @@ static int set_svg (void *target, const struct cmd_option *option, const char *w
 }
 
 static const struct cmd_option group_options[] = {
-    { "kind", NULL, "KIND[,KIND...]", "only these kinds of group, may be repeated", NULL,
-      set_kind },
-    { "rank", NULL, "R", "only the groups of this rank", NULL, set_rank },
-    { "svg", NULL, "FILE", "also draw where every rank stands in both grids", NULL, set_svg },
-    { "ntasks-per-node", "ranks-per-node", "N",
-      "say which groups lie on several nodes; with --svg, draw the nodes", NULL,
-      set_tasks_per_node },
-    { NULL, NULL, NULL, NULL, NULL, NULL },
+    { .name = "kind", .arg = "KIND[,KIND...]",
+      .help = "only these kinds of group, may be repeated", .set = set_kind },
+    { .name = "rank", .arg = "R", .help = "only the groups of this rank",
+      .set = set_rank },
+    { .name = "svg", .arg = "FILE",
+      .help = "also draw where every rank stands in both grids", .set = set_svg },
+    { .name = "ntasks-per-node", .alias = "ranks-per-node", .arg = "N",
+      .help = "say which groups lie on several nodes; with --svg, draw the nodes",
+      .set = cmd_set_int, .at = offsetof (struct request, tasks_per_node), .min = 1,
+      .max = GEOMETRY_SIZE_MAX },
+    { .name = NULL },
 };
 
-static void print_help (const struct cmd_option_table *tables, int ntables)
-{
-    printf ("Usage: megatron plan groups --world-size N [OPTION...]\n\n"
-            "Print which ranks share a group, for every kind of group or for those\n"
-            "asked for.  Kinds: ");
-    for (int kind = 0; kind < GROUP_NUM_KINDS; kind++)
-        printf ("%s%s", kind ? " " : "", group_kinds[kind].name);
-    printf ("\n(etp and world only if asked for)\n\n");
-    cmd_options_help (tables, ntables);
-}
+static const char usage[] =
+    "Usage: megatron plan groups --world-size N [OPTION...]\n\n"
+    "Print which ranks share a group, for every kind of group or for those\n"
+    "asked for.  Kinds: tp cp dp dp-cp pp tp-cp tp-pp tp-dp tp-dp-cp ep etp tp-ep "
+    "tp-ep-pp edp embd pos-embd world\n"
+    "(etp and world only if asked for)\n\n";
 
 /* Members between 'separator's; with 'most' > 0, a longer list is cut before its last
  * member.  Returns the number of characters.
@@ -364,40 +355,38 @@ static void default_kinds (struct request *request)
 }
 
 /* What the options of this command cannot say one by one. */
-static int check_request (const struct geometry *g, const struct request *request,
-                          struct mg_error *err)
+static int check_request (void *request, struct mg_error *err)
 {
-    if (!g->world)
+    const struct request *r = request;
+
+    if (!r->geometry.world)
         return mg_error_set (err, EINVAL, "--world-size is missing");
-    if (request->rank_given && request->rank >= g->world)
-        return mg_error_set (err, ERANGE, "--rank: %d is out of range, want 0 to %d",
-                             request->rank, g->world - 1);
+    if (r->rank_given && r->rank >= r->geometry.world)
+        return mg_error_set (err, ERANGE, "--rank: %d is out of range, want 0 to %d", r->rank,
+                             r->geometry.world - 1);
     return 0;
 }
 
 int plan_groups (int argc, char **argv)
 {
-    struct geometry g;
     struct request request = { 0 };
     struct plan_common common = { 0 };
     const struct cmd_option_table tables[] = {
-        { plan_geometry_options, &g },
+        { plan_geometry_options, &request.geometry },
         { group_options, &request },
         { plan_common_options, &common },
     };
+    const struct cmd_syntax syntax = { "plan", usage, tables, 3, &common.help, check_request,
+                                       &request };
     struct grid *grid;
     struct mg_error err;
+    int status;
 
-    geometry_init (&g);
-    if (cmd_options_read (tables, 3, argc, argv, &err) < 0)
-        return plan_usage_error (argv[0], &err);
-    if (common.help) {
-        print_help (tables, 3);
-        return 0;
-    }
-    if (check_request (&g, &request, &err) < 0)
-        return plan_usage_error (argv[0], &err);
-    if (!(grid = grid_create (&g, &err))) {
+    geometry_init (&request.geometry);
+    status = cmd_part_read (&syntax, argc, argv);
+    if (status != CMD_GO)
+        return status;
+    if (!(grid = grid_create (&request.geometry, &err))) {
         fprintf (stderr, "megatron: %s\n", err.text);
         return PLAN_IMPOSSIBLE;
     }

@@ -74,7 +74,7 @@ static int set_series (void *target, const struct cmd_option *option, const char
 }
 
 static const struct cmd_option own_options[] = {
-    { .name = "found-inf", .arg = "N[*TIMES][,...]", .set = set_series,
+    { .name = "found-inf", .arg = "N[*TIMES][,...]", .set = set_series, .required = true,
       .help = "1: an iteration whose gradients overflow, 0: a good one" },
     { .name = "growth-factor", .arg = "X", .set = set_growth,
       .help = "that the scale grows by (default 2, that of a run)" },
@@ -83,13 +83,10 @@ static const struct cmd_option own_options[] = {
     { .name = NULL },
 };
 
-static void print_help (const struct cmd_option_table *tables, int ntables)
-{
-    printf ("Usage: megatron plan loss-scale --found-inf N[*TIMES][,...] [OPTION...]\n\n"
-            "Print the loss scale of a float16 run before the first of these iterations and\n"
-            "after each.\n\n");
-    cmd_options_help (tables, ntables);
-}
+static const char usage[] =
+    "Usage: megatron plan loss-scale --found-inf N[*TIMES][,...] [OPTION...]\n\n"
+    "Print the loss scale of a float16 run before the first of these iterations and\n"
+    "after each.\n\n";
 
 /* Where the table is. */
 struct table {
@@ -160,20 +157,14 @@ int plan_loss_scale (int argc, char **argv)
         { arguments, &r.args },
         { plan_common_options, &common },
     };
-    struct mg_error err;
+    const struct cmd_syntax syntax = { "plan", usage, tables, 3, &common.help, NULL, NULL };
+    int status;
 
     for (int i = 0; i < NUM_NAMES; i++)
         arguments[i] = plan_train_option (names[i], NULL);
     train_args_init (&r.args);
-    if (cmd_options_read (tables, 3, argc, argv, &err) < 0)
-        return plan_usage_error (argv[0], &err);
-    if (common.help) {
-        print_help (tables, 3);
-        return 0;
-    }
-    if (!r.found_inf) {
-        mg_error_set (&err, EINVAL, "--found-inf is missing");
-        return plan_usage_error (argv[0], &err);
-    }
+    status = cmd_part_read (&syntax, argc, argv);
+    if (status != CMD_GO)
+        return status;
     return show (&r, common.json);
 }

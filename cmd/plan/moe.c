@@ -35,11 +35,14 @@ static int set_number (void *target, const struct cmd_option *option, const char
 }
 
 static const struct cmd_option moe_options[] = {
-    { "world-size", NULL, "N", "ranks of the job", "world", set_number },
-    { "ranks-per-node", "ntasks-per-node", "N", "ranks of each node", "node", set_number },
-    { "imbalance", NULL, "X", "largest over mean load of an expert, default 1", "imbalance",
-      set_number },
-    { NULL, NULL, NULL, NULL, NULL, NULL },
+    { .name = "world-size", .arg = "N", .help = "ranks of the job", .key = "world",
+      .set = set_number },
+    { .name = "ranks-per-node", .alias = "ntasks-per-node", .arg = "N",
+      .help = "ranks of each node", .key = "node", .set = set_number },
+    { .name = "imbalance", .arg = "X",
+      .help = "largest over mean load of an expert, default 1", .key = "imbalance",
+      .set = set_number },
+    { .name = NULL },
 };
 
 static const char moe_usage[] =

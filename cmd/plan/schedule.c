@@ -45,14 +45,6 @@ static int set_number (void *target, const struct cmd_option *option, const char
     return parse_int (what, value, min, PASSES_MAX, field, err);
 }
 
-static int set_forward_only (void *target, const struct cmd_option *option,
-                             const char *what, const char *value, struct mg_error *err)
-{
-    (void)option, (void)what, (void)value, (void)err;
-    ((struct request *)target)->forward_only = true;
-    return 0;
-}
-
 static int set_svg (void *target, const struct cmd_option *option, const char *what,
                     const char *value, struct mg_error *err)
 {
@@ -62,29 +54,29 @@ static int set_svg (void *target, const struct cmd_option *option, const char *w
 }
 
 static const struct cmd_option schedule_options[] = {
-    { "pp", "pipeline-model-parallel-size", "N", "pipeline-parallel size, default 1", "p",
-      set_number },
-    { "vpp", "num-virtual-stages-per-pipeline-rank", "N",
-      "virtual stages on each pipeline rank, default none", "v", set_number },
-    { "num-microbatches", NULL, "N", "microbatches of an iteration", "m", set_number },
-    { "microbatch-group-size", "microbatch-group-size-per-virtual-pipeline-stage", "N",
-      "microbatches that go through a virtual stage before the next, default --pp", "g",
-      set_number },
-    { "forward-only", NULL, NULL, "forward passes alone, as in validation", NULL,
-      set_forward_only },
-    { "svg", NULL, "FILE", "also draw the passes in time", NULL, set_svg },
-    { NULL, NULL, NULL, NULL, NULL, NULL },
+    { .name = "pp", .alias = "pipeline-model-parallel-size", .arg = "N",
+      .help = "pipeline-parallel size, default 1", .key = "p", .set = set_number },
+    { .name = "vpp", .alias = "num-virtual-stages-per-pipeline-rank", .arg = "N",
+      .help = "virtual stages on each pipeline rank, default none", .key = "v",
+      .set = set_number },
+    { .name = "num-microbatches", .arg = "N", .help = "microbatches of an iteration",
+      .key = "m", .set = set_number, .required = true },
+    { .name = "microbatch-group-size",
+      .alias = "microbatch-group-size-per-virtual-pipeline-stage", .arg = "N",
+      .help = "microbatches that go through a virtual stage before the next, default --pp",
+      .key = "g", .set = set_number },
+    { .name = "forward-only", .help = "forward passes alone, as in validation",
+      .set = cmd_set_flag, .at = offsetof (struct request, forward_only) },
+    { .name = "svg", .arg = "FILE", .help = "also draw the passes in time",
+      .set = set_svg },
+    { .name = NULL },
 };
 
-static void print_help (const struct cmd_option_table *tables, int ntables)
-{
-    printf (
-        "Usage: megatron plan schedule --num-microbatches N [OPTION...]\n\n"
-        "Print the order in which every pipeline rank runs its forward and backward\n"
-        "passes: c is a forward, -c a backward pass of virtual stage c, from 1.  One\n"
-        "forward, one backward; interleaved if there are virtual stages.\n\n");
-    cmd_options_help (tables, ntables);
-}
+static const char usage[] =
+    "Usage: megatron plan schedule --num-microbatches N [OPTION...]\n\n"
+    "Print the order in which every pipeline rank runs its forward and backward\n"
+    "passes: c is a forward, -c a backward pass of virtual stage c, from 1.  One\n"
+    "forward, one backward; interleaved if there are virtual stages.\n\n";
 
 static struct sched_shape shape_of (const struct request *r, int rank)
 {
@@ -266,12 +258,11 @@ out:
 }
 
 /* What the options of this command cannot say one by one. */
-static int check_request (struct request *r, struct mg_error *err)
+static int check_request (void *request, struct mg_error *err)
 {
+    struct request *r = request;
     int64_t passes = (int64_t)r->microbatches * (r->vpp > 1 ? r->vpp : 1);
 
-    if (!r->microbatches)
-        return mg_error_set (err, EINVAL, "--num-microbatches is missing");
     if (passes > PASSES_MAX / r->pp)
         return mg_error_set (err, ERANGE, "--pp x --vpp x --num-microbatches is over %d",
                              PASSES_MAX);
@@ -288,18 +279,15 @@ int plan_schedule (int argc, char **argv)
         { schedule_options, &r },
         { plan_common_options, &common },
     };
+    const struct cmd_syntax syntax = { "plan", usage, tables, 2, &common.help, check_request, &r };
     struct sched_kind kind;
     struct sched_shape shape;
     struct mg_error err;
+    int status;
 
-    if (cmd_options_read (tables, 2, argc, argv, &err) < 0)
-        return plan_usage_error (argv[0], &err);
-    if (common.help) {
-        print_help (tables, 2);
-        return 0;
-    }
-    if (check_request (&r, &err) < 0)
-        return plan_usage_error (argv[0], &err);
+    status = cmd_part_read (&syntax, argc, argv);
+    if (status != CMD_GO)
+        return status;
     kind = r.vpp > 1 ? sched_interleaved (r.vpp, r.group) : sched_1f1b;
     shape = shape_of (&r, 0);
     if (!kind.check || kind.check (&kind, &shape, &err) == 0)
