@@ -21,7 +21,7 @@
 #include "libcore/data/sample_blend.h"
 #include "libcore/data/split.h"
 
-struct request {
+struct index_request {
     const char **words; /* prefixes, and weights before them */
     size_t num_words;
     int seq_length; /* 0: not given */
@@ -38,7 +38,7 @@ struct request {
 static int set_word (void *target, const struct cmd_option *option, const char *what,
                      const char *value, struct mg_error *err)
 {
-    struct request *request = target;
+    struct index_request *request = target;
     const char **words;
 
     (void)option;
@@ -55,7 +55,7 @@ static int set_word (void *target, const struct cmd_option *option, const char *
 static int set_split (void *target, const struct cmd_option *option, const char *what,
                       const char *value, struct mg_error *err)
 {
-    struct request *request = target;
+    struct index_request *request = target;
     struct split split;
 
     (void)option, (void)what;
@@ -66,7 +66,7 @@ static int set_split (void *target, const struct cmd_option *option, const char 
 static int set_part (void *target, const struct cmd_option *option, const char *what,
                      const char *value, struct mg_error *err)
 {
-    struct request *request = target;
+    struct index_request *request = target;
 
     (void)option, (void)what;
     request->part_given = true;
@@ -76,7 +76,7 @@ static int set_part (void *target, const struct cmd_option *option, const char *
 static int set_surplus (void *target, const struct cmd_option *option, const char *what,
                         const char *value, struct mg_error *err)
 {
-    struct request *request = target;
+    struct index_request *request = target;
 
     (void)option;
     return parse_double (what, value, 0., 1e6, &request->surplus, err);
@@ -88,7 +88,7 @@ static int set_cache (void *target, const struct cmd_option *option, const char 
     (void)option;
     if (data_check_name (what, value, err) < 0)
         return -1;
-    ((struct request *)target)->cache = value;
+    ((struct index_request *)target)->cache = value;
     return 0;
 }
 
@@ -97,14 +97,14 @@ static const struct cmd_option index_options[] = {
       .help = "datasets PREFIX.bin and PREFIX.idx; several are a blend", .set = set_word,
       .required = true },
     { .name = "seq-length", .arg = "S", .help = "tokens of a sample, at least 2",
-      .set = cmd_set_int, .at = offsetof (struct request, seq_length), .min = 2,
+      .set = cmd_set_int, .at = offsetof (struct index_request, seq_length), .min = 2,
       .max = INT_MAX - 1, .required = true },
     { .name = "num-samples", .arg = "N",
       .help = "as many epochs as N samples need, default one epoch", .set = cmd_set_int64,
-      .at = offsetof (struct request, num_samples), .min = 1, .max = UINT32_MAX - 2 },
+      .at = offsetof (struct index_request, num_samples), .min = 1, .max = UINT32_MAX - 2 },
     { .name = "seed", .arg = "K",
       .help = "seed of the shuffles, 0 to 4294967295, default 1234", .set = cmd_set_int64,
-      .at = offsetof (struct request, seed), .min = 0, .max = UINT32_MAX },
+      .at = offsetof (struct index_request, seed), .min = 0, .max = UINT32_MAX },
     { .name = "split", .arg = "A,B,C",
       .help = "weights of train, valid and test, default all documents",
       .set = set_split },
@@ -117,7 +117,7 @@ static const struct cmd_option index_options[] = {
       .help = "keep the indices in files there, or take them from there",
       .set = set_cache },
     { .name = "json", .help = "print JSON", .set = cmd_set_flag,
-      .at = offsetof (struct request, json) },
+      .at = offsetof (struct index_request, json) },
     { .name = NULL },
 };
 
@@ -130,7 +130,7 @@ static const char usage[] =
 /* What the options cannot say one by one. */
 static int check_request (void *request, struct mg_error *err)
 {
-    const struct request *r = request;
+    const struct index_request *r = request;
 
     if (r->part_given && !r->split)
         return mg_error_set (err, EINVAL, "--part needs --split");
@@ -154,7 +154,7 @@ static void print_json (const struct gpt_index *index)
     printf ("]}\n");
 }
 
-static void print_summary (const struct gpt_index *index, const struct request *request,
+static void print_summary (const struct gpt_index *index, const struct index_request *request,
                            const char *prefix)
 {
     printf ("%s: ", prefix);
@@ -176,7 +176,7 @@ static void print_summary (const struct gpt_index *index, const struct request *
     }
 }
 
-static int list_samples (const struct request *request, const char *prefix,
+static int list_samples (const struct index_request *request, const char *prefix,
                          struct mg_error *err)
 {
     const struct gpt_identity id = {
@@ -231,7 +231,7 @@ static void print_blend_json (const struct blended *b, const struct blend *blend
     printf ("]}\n");
 }
 
-static int print_blend_summary (const struct blended *b, const struct request *request,
+static int print_blend_summary (const struct blended *b, const struct index_request *request,
                                 const struct blend *blend, struct mg_error *err)
 {
     int64_t *counts;
@@ -249,7 +249,7 @@ static int print_blend_summary (const struct blended *b, const struct request *r
     return 0;
 }
 
-static int list_blend (const struct request *request, const struct blend *blend,
+static int list_blend (const struct index_request *request, const struct blend *blend,
                        struct mg_error *err)
 {
     const struct sample_blend_config config = {
@@ -275,7 +275,7 @@ static int list_blend (const struct request *request, const struct blend *blend,
     return rc;
 }
 
-static int run_index (int argc, char **argv, struct request *request)
+static int run_index (int argc, char **argv, struct index_request *request)
 {
     bool help = false;
     const struct cmd_option_table tables[] = {
@@ -303,7 +303,7 @@ static int run_index (int argc, char **argv, struct request *request)
 
 int data_index (int argc, char **argv)
 {
-    struct request request = {
+    struct index_request request = {
         .num_samples = GPT_INDEX_ONE_EPOCH,
         .seed = 1234, /* Megatron's default */
         .part = SPLIT_TRAIN,

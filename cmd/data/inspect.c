@@ -15,7 +15,7 @@
 
 enum { PIECE = 4096 }; /* tokens that are read at a time */
 
-struct request {
+struct inspect_request {
     int64_t sequence; /* -1: none */
     bool tokens;
 };
@@ -28,10 +28,10 @@ struct summary {
 
 static const struct cmd_option inspect_options[] = {
     { .name = "tokens", .help = "look at every token too: all must be valid ids",
-      .set = cmd_set_flag, .at = offsetof (struct request, tokens) },
+      .set = cmd_set_flag, .at = offsetof (struct inspect_request, tokens) },
     { .name = "sequence", .arg = "I",
       .help = "print the tokens of sequence I, counted from 0", .set = cmd_set_int64,
-      .at = offsetof (struct request, sequence), .min = 0, .max = INT64_MAX },
+      .at = offsetof (struct inspect_request, sequence), .min = 0, .max = INT64_MAX },
     { .name = NULL },
 };
 
@@ -139,7 +139,7 @@ static int print_sequence (const struct indexed *ix, const struct data_common *c
     return 0;
 }
 
-static int inspect (const struct data_common *common, const struct request *request,
+static int inspect (const struct data_common *common, const struct inspect_request *request,
                     struct mg_error *err)
 {
     struct summary s = { .smallest_token = -1, .largest_token = -1 };
@@ -167,7 +167,7 @@ done:
 
 int data_inspect (int argc, char **argv)
 {
-    struct request request = { .sequence = -1 };
+    struct inspect_request request = { .sequence = -1 };
     struct data_common common = { 0 };
     const struct cmd_option_table tables[] = {
         { data_common_options, &common },

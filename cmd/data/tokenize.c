@@ -25,7 +25,7 @@ struct list {
     size_t count;
 };
 
-struct request {
+struct tokenize_request {
     struct list inputs;
     struct list keys;
     const char *prefix;
@@ -122,7 +122,7 @@ static int check_keys (const struct list *keys, struct mg_error *err)
     return 0;
 }
 
-static enum input_format format_of (const struct request *r, size_t i)
+static enum input_format format_of (const struct tokenize_request *r, size_t i)
 {
     if (r->format != INPUT_AUTO)
         return r->format;
@@ -132,7 +132,7 @@ static enum input_format format_of (const struct request *r, size_t i)
 /* What the options cannot say one by one. */
 static int check_request (void *request, struct mg_error *err)
 {
-    struct request *r = request;
+    struct tokenize_request *r = request;
 
     if (r->keys.count == 0 && list_parse ("--json-keys", "text", &r->keys, err) < 0)
         return -1;
@@ -150,7 +150,7 @@ static int check_request (void *request, struct mg_error *err)
 static int set_input (void *target, const struct cmd_option *option, const char *what,
                       const char *value, struct mg_error *err)
 {
-    struct list *list = &((struct request *)target)->inputs;
+    struct list *list = &((struct tokenize_request *)target)->inputs;
 
     (void)option;
     list_clear (list);
@@ -160,7 +160,7 @@ static int set_input (void *target, const struct cmd_option *option, const char 
 static int set_json_keys (void *target, const struct cmd_option *option, const char *what,
                           const char *value, struct mg_error *err)
 {
-    struct list *list = &((struct request *)target)->keys;
+    struct list *list = &((struct tokenize_request *)target)->keys;
 
     (void)option;
     list_clear (list);
@@ -172,7 +172,7 @@ static int more_json_keys (void *target, const struct cmd_option *option,
                            const char *what, const char *value, struct mg_error *err)
 {
     (void)option;
-    return list_parse (what, value, &((struct request *)target)->keys, err);
+    return list_parse (what, value, &((struct tokenize_request *)target)->keys, err);
 }
 
 static int set_output_prefix (void *target, const struct cmd_option *option,
@@ -181,7 +181,7 @@ static int set_output_prefix (void *target, const struct cmd_option *option,
     (void)option;
     if (data_check_name (what, value, err) < 0)
         return -1;
-    ((struct request *)target)->prefix = value;
+    ((struct tokenize_request *)target)->prefix = value;
     return 0;
 }
 
@@ -193,7 +193,7 @@ static int set_input_format (void *target, const struct cmd_option *option,
     (void)option;
     if (chosen < 0)
         return -1;
-    ((struct request *)target)->format = chosen;
+    ((struct tokenize_request *)target)->format = chosen;
     return 0;
 }
 
@@ -205,7 +205,7 @@ static int set_split_documents (void *target, const struct cmd_option *option,
     (void)option;
     if (chosen < 0)
         return -1;
-    ((struct request *)target)->cut = chosen;
+    ((struct tokenize_request *)target)->cut = chosen;
     return 0;
 }
 
@@ -217,7 +217,7 @@ static const struct cmd_option tokenize_options[] = {
       .help = "write PREFIX_KEY_document.bin and .idx", .set = set_output_prefix,
       .required = true },
     { .name = "append-eod", .help = "end each document with the end-of-document token",
-      .set = cmd_set_flag, .at = offsetof (struct request, append_eod) },
+      .set = cmd_set_flag, .at = offsetof (struct tokenize_request, append_eod) },
     { .name = "json-keys", .arg = "KEY,...",
       .help = "keys of a JSON line to read, default text", .set = set_json_keys },
     { .name = "json-keys", .arg = "KEY...", .help = "further words",
@@ -229,7 +229,7 @@ static const struct cmd_option tokenize_options[] = {
       .set = set_split_documents },
     { .name = "workers", .arg = "N",
       .help = "threads that encode, default 1; the output is the same",
-      .set = cmd_set_int, .at = offsetof (struct request, workers), .min = 1,
+      .set = cmd_set_int, .at = offsetof (struct tokenize_request, workers), .min = 1,
       .max = DATA_MAX_WORKERS },
     { .name = NULL },
 };
@@ -240,7 +240,7 @@ static const char usage[] =
     "Write the tokens of text files as a dataset.\n\n";
 
 /* Files whose name makes them plain text, and whose first line is JSON. */
-static void note_json (const struct request *r)
+static void note_json (const struct tokenize_request *r)
 {
     for (size_t i = 0; r->format == INPUT_AUTO && i < r->inputs.count; i++) {
         const char *path = r->inputs.items[i];
@@ -279,7 +279,7 @@ static void print_summary (const struct data_writer *w)
 }
 
 /* No dataset replaces what is read. */
-static int check_outputs (const struct request *r, struct mg_error *err)
+static int check_outputs (const struct tokenize_request *r, struct mg_error *err)
 {
     const struct tokenizer_files *t = &r->tokenizer.files;
     const char *files[] = { t->vocab, t->merge, t->model };
@@ -299,7 +299,7 @@ static int check_outputs (const struct request *r, struct mg_error *err)
     return rc;
 }
 
-static int run_job (struct data_writer *writer, const struct request *r,
+static int run_job (struct data_writer *writer, const struct tokenize_request *r,
                     struct mg_error *err)
 {
     struct data_source *sources;
@@ -328,7 +328,7 @@ done:
     return rc;
 }
 
-static int tokenize (const struct tokenizer *tokenizer, const struct request *r,
+static int tokenize (const struct tokenizer *tokenizer, const struct tokenize_request *r,
                      struct mg_error *err)
 {
     struct data_writer writer = { .tokenizer = tokenizer, .append_eod = r->append_eod };
@@ -343,7 +343,7 @@ static int tokenize (const struct tokenizer *tokenizer, const struct request *r,
 }
 
 /* All of it but what must be freed at the end. */
-static int run_tokenize (int argc, char **argv, struct request *request)
+static int run_tokenize (int argc, char **argv, struct tokenize_request *request)
 {
     bool help = false;
     const struct cmd_option_table tables[] = {
@@ -373,7 +373,7 @@ static int run_tokenize (int argc, char **argv, struct request *request)
 
 int data_tokenize (int argc, char **argv)
 {
-    struct request request = { .tokenizer.type = "ByteLevel", .workers = 1 };
+    struct tokenize_request request = { .tokenizer.type = "ByteLevel", .workers = 1 };
     int status = run_tokenize (argc, argv, &request);
 
     list_clear (&request.inputs);

@@ -17,7 +17,7 @@
 
 enum { MAX_SPECIAL = 1000, MAX_VOCAB = 1 << 24 };
 
-struct request {
+struct trainer_request {
     char **inputs; /* lent by the command line */
     size_t num_inputs;
     const char *output;
@@ -32,7 +32,7 @@ struct request {
 static int set_input (void *target, const struct cmd_option *option, const char *what,
                       const char *value, struct mg_error *err)
 {
-    struct request *r = target;
+    struct trainer_request *r = target;
     char **inputs = reallocarray (r->inputs, r->num_inputs + 1, sizeof (*inputs));
 
     (void)option, (void)what;
@@ -46,7 +46,7 @@ static int set_input (void *target, const struct cmd_option *option, const char 
 static int set_special_tokens (void *target, const struct cmd_option *option,
                                const char *what, const char *value, struct mg_error *err)
 {
-    struct request *r = target;
+    struct trainer_request *r = target;
     char *names = strdup (value), *name = names;
 
     (void)option;
@@ -74,7 +74,7 @@ static int set_pattern (void *target, const struct cmd_option *option, const cha
     (void)option;
     if (*value == '\0')
         return mg_error_set (err, EINVAL, "%s: an empty expression", what);
-    ((struct request *)target)->train.pattern = value;
+    ((struct trainer_request *)target)->train.pattern = value;
     return 0;
 }
 
@@ -84,14 +84,14 @@ static int set_output (void *target, const struct cmd_option *option, const char
     (void)option;
     if (data_check_name (what, value, err) < 0)
         return -1;
-    ((struct request *)target)->output = value;
+    ((struct trainer_request *)target)->output = value;
     return 0;
 }
 
 static int set_input_format (void *target, const struct cmd_option *option,
                              const char *what, const char *value, struct mg_error *err)
 {
-    struct request *r = target;
+    struct trainer_request *r = target;
 
     (void)option;
     r->have_format = strcmp (value, "auto") != 0;
@@ -108,14 +108,14 @@ static const struct cmd_option train_options[] = {
       .set = set_input, .required = true },
     { .name = "vocab-size", .arg = "N",
       .help = "tokens, with the 256 bytes and special tokens", .set = cmd_set_int,
-      .at = offsetof (struct request, train.vocab_size), .min = 257, .max = MAX_VOCAB,
+      .at = offsetof (struct trainer_request, train.vocab_size), .min = 257, .max = MAX_VOCAB,
       .required = true },
     { .name = "output", .arg = "PATH",
       .help = "write PATH, a *.json, or PATH/tokenizer.json", .set = set_output,
       .required = true },
     { .name = "min-frequency", .arg = "N",
       .help = "merge a pair that occurs N times or more, default 2", .set = cmd_set_int64,
-      .at = offsetof (struct request, train.min_frequency), .min = 1, .max = INT64_MAX },
+      .at = offsetof (struct trainer_request, train.min_frequency), .min = 1, .max = INT64_MAX },
     { .name = "special-tokens", .arg = "TOKEN,...",
       .help = "tokens that are no text, default <|endoftext|>; the first ends a document",
       .set = set_special_tokens },
@@ -124,7 +124,7 @@ static const struct cmd_option train_options[] = {
       .set = set_pattern },
     { .name = "json-key", .arg = "KEY",
       .help = "key of a JSON line to read, default text", .set = cmd_set_text,
-      .at = offsetof (struct request, key) },
+      .at = offsetof (struct trainer_request, key) },
     { .name = "input-format", .arg = "FORMAT",
       .help = "auto (default: by name), text or jsonl", .set = set_input_format },
     { .name = NULL },
@@ -168,7 +168,7 @@ static int take_line (void *arg, const char *path, size_t number, const char *li
     return mg_error_prefix (err, where);
 }
 
-static int read_inputs (const struct request *r, struct bpe_train *train,
+static int read_inputs (const struct trainer_request *r, struct bpe_train *train,
                         struct mg_error *err)
 {
     struct lines lines = {
@@ -202,7 +202,7 @@ static bool is_file (const char *path)
 }
 
 /* Neither file of the output replaces an input. */
-static int check_output (const struct request *r, struct mg_error *err)
+static int check_output (const struct trainer_request *r, struct mg_error *err)
 {
     static const char *const names[] = { "tokenizer.json", "tokenizer_config.json" };
     const bool file = is_file (r->output);
@@ -221,7 +221,7 @@ static int check_output (const struct request *r, struct mg_error *err)
     return rc;
 }
 
-static int write_config (const struct request *r, struct mg_error *err)
+static int write_config (const struct trainer_request *r, struct mg_error *err)
 {
     struct text_buffer text = { NULL, 0, 0 };
     char *path = durable_path (err, "%s/tokenizer_config.json", r->output);
@@ -234,7 +234,7 @@ static int write_config (const struct request *r, struct mg_error *err)
     return rc;
 }
 
-static int write_output (const struct request *r, const struct bpe_train *train,
+static int write_output (const struct trainer_request *r, const struct bpe_train *train,
                          struct mg_error *err)
 {
     const bool file = is_file (r->output);
@@ -256,7 +256,7 @@ static int write_output (const struct request *r, const struct bpe_train *train,
     return rc;
 }
 
-static int train_tokenizer (const struct request *r, struct mg_error *err)
+static int train_tokenizer (const struct trainer_request *r, struct mg_error *err)
 {
     struct bpe_train *train;
     int32_t tokens;
@@ -279,7 +279,7 @@ static int train_tokenizer (const struct request *r, struct mg_error *err)
     return rc;
 }
 
-static int run (int argc, char **argv, struct request *r)
+static int run (int argc, char **argv, struct trainer_request *r)
 {
     bool help = false;
     const struct cmd_option_table tables[] = {
@@ -299,7 +299,7 @@ static int run (int argc, char **argv, struct request *r)
 int data_train_tokenizer (int argc, char **argv)
 {
     static char end_of_document[] = "<|endoftext|>";
-    struct request r = {
+    struct trainer_request r = {
         .key = "text",
         .special = { end_of_document },
         .train = { .min_frequency = 2, .pattern = "gpt2", .num_special = 1 },

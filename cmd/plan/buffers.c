@@ -17,7 +17,7 @@
 #include "libcore/model/model_params.h"
 #include "libcore/train/config.h"
 
-struct request {
+struct buffers_request {
     const char *params, *svg;
     int dp, edp, world, instances; /* 0: not given */
     int pp_rank;
@@ -31,24 +31,24 @@ static const struct field {
     size_t offset;
     int min;
 } fields[] = {
-    { "dp", offsetof (struct request, dp), 1 },
-    { "edp", offsetof (struct request, edp), 1 },
-    { "world", offsetof (struct request, world), 1 },
-    { "instances", offsetof (struct request, instances), 1 },
-    { "pp-rank", offsetof (struct request, pp_rank), 0 },
-    { "size", offsetof (struct request, bucket_size), 1 },
-    { "buckets", offsetof (struct request, num_buckets), 1 },
-    { "sharded", offsetof (struct request, sharded), 0 },
-    { "overlap", offsetof (struct request, overlap), 0 },
-    { "busbw", offsetof (struct request, high_busbw), 0 },
-    { "average", offsetof (struct request, average), 0 },
-    { "disabled", offsetof (struct request, disabled), 0 },
-    { "per-token", offsetof (struct request, per_token), 0 },
-    { "grad-float32", offsetof (struct request, grad_float32), 0 },
-    { "grad-bfloat16", offsetof (struct request, grad_bfloat16), 0 },
-    { "bfloat16", offsetof (struct request, bfloat16), 0 },
-    { "float16", offsetof (struct request, float16), 0 },
-    { "float8", offsetof (struct request, float8), 0 },
+    { "dp", offsetof (struct buffers_request, dp), 1 },
+    { "edp", offsetof (struct buffers_request, edp), 1 },
+    { "world", offsetof (struct buffers_request, world), 1 },
+    { "instances", offsetof (struct buffers_request, instances), 1 },
+    { "pp-rank", offsetof (struct buffers_request, pp_rank), 0 },
+    { "size", offsetof (struct buffers_request, bucket_size), 1 },
+    { "buckets", offsetof (struct buffers_request, num_buckets), 1 },
+    { "sharded", offsetof (struct buffers_request, sharded), 0 },
+    { "overlap", offsetof (struct buffers_request, overlap), 0 },
+    { "busbw", offsetof (struct buffers_request, high_busbw), 0 },
+    { "average", offsetof (struct buffers_request, average), 0 },
+    { "disabled", offsetof (struct buffers_request, disabled), 0 },
+    { "per-token", offsetof (struct buffers_request, per_token), 0 },
+    { "grad-float32", offsetof (struct buffers_request, grad_float32), 0 },
+    { "grad-bfloat16", offsetof (struct buffers_request, grad_bfloat16), 0 },
+    { "bfloat16", offsetof (struct buffers_request, bfloat16), 0 },
+    { "float16", offsetof (struct buffers_request, float16), 0 },
+    { "float8", offsetof (struct buffers_request, float8), 0 },
 };
 
 static const struct field *find_field (const struct cmd_option *option)
@@ -89,7 +89,7 @@ static int set_flag (void *target, const struct cmd_option *option, const char *
 static int set_text (void *target, const struct cmd_option *option, const char *what,
                      const char *value, struct mg_error *err)
 {
-    struct request *r = target;
+    struct buffers_request *r = target;
 
     if (strcmp (option->key, "svg") == 0)
         r->svg = value;
@@ -180,7 +180,8 @@ static int copy_params (struct plan_buffers *b, const struct param *params, size
 }
 
 /* Ranks that share expert parameters: all that share dense ones, on another grid. */
-static int count_expert_ranks (struct request *r, const struct geometry *g, struct mg_error *err)
+static int count_expert_ranks (struct buffers_request *r, const struct geometry *g,
+                               struct mg_error *err)
 {
     int dp = r->dp ? r->dp : 1, parts = geometry_etp (g) * g->ep;
     int edp = r->world ? geometry_edp (g) : dp * g->tp / parts;
@@ -196,7 +197,7 @@ static int count_expert_ranks (struct request *r, const struct geometry *g, stru
 }
 
 /* The size of the data-parallel group follows from that of the world. */
-static int count_ranks (struct request *r, struct geometry *g, struct mg_error *err)
+static int count_ranks (struct buffers_request *r, struct geometry *g, struct mg_error *err)
 {
     g->world = r->world;
     if (geometry_validate (g, err) < 0)
@@ -223,7 +224,7 @@ static int check_model (const struct train_args *args, struct mg_error *err)
 }
 
 /* Types as megatron train has them, which are options of this command too. */
-static void set_types (struct train_args *args, const struct request *r)
+static void set_types (struct train_args *args, const struct buffers_request *r)
 {
     args->bf16 |= r->bfloat16;
     args->fp16 |= r->float16;
@@ -233,7 +234,7 @@ static void set_types (struct train_args *args, const struct request *r)
     args->fp8_param_gather |= r->float8;
 }
 
-static void set_buffers (struct train_args *args, const struct request *r)
+static void set_buffers (struct train_args *args, const struct buffers_request *r)
 {
     args->average_grads = r->average;
     args->per_token_loss = r->per_token;
@@ -245,7 +246,7 @@ static void set_buffers (struct train_args *args, const struct request *r)
 }
 
 /* Set the types of the model's parameters and gradients. */
-static int take_types (struct train_args *args, struct request *r, enum mg_dtype *dtype,
+static int take_types (struct train_args *args, struct buffers_request *r, enum mg_dtype *dtype,
                        struct mg_error *err)
 {
     struct run_config config;
@@ -257,7 +258,7 @@ static int take_types (struct train_args *args, struct request *r, enum mg_dtype
     return train_args_check_types (args, err);
 }
 
-static int read_model (struct plan_buffers *b, struct request *r, struct train_args *args,
+static int read_model (struct plan_buffers *b, struct buffers_request *r, struct train_args *args,
                        struct mg_error *err)
 {
     struct run_config config;
@@ -294,7 +295,7 @@ double plan_buffers_grad_scale (const struct plan_buffers *b,
 }
 
 /* By megatron train's rules; parameters of a file have types of their own. */
-static int check_types (const struct request *r, struct mg_error *err)
+static int check_types (const struct buffers_request *r, struct mg_error *err)
 {
     struct train_args args;
     struct run_config config;
@@ -317,7 +318,7 @@ static int check_types (const struct request *r, struct mg_error *err)
 
 static int check_request (void *request, struct mg_error *err)
 {
-    struct request *r = request;
+    struct buffers_request *r = request;
 
     if (check_types (r, err) < 0)
         return -1;
@@ -327,7 +328,7 @@ static int check_request (void *request, struct mg_error *err)
     return 0;
 }
 
-static int make_layout (struct plan_buffers *b, const struct request *r,
+static int make_layout (struct plan_buffers *b, const struct buffers_request *r,
                         struct mg_error *err)
 {
     struct layout_bucket_rule rule = {
@@ -363,7 +364,7 @@ static void clear (struct plan_buffers *b)
     layout_destroy (b->layout);
 }
 
-static int show (struct request *r, bool json, struct train_args *args)
+static int show (struct buffers_request *r, bool json, struct train_args *args)
 {
     struct plan_buffers b = { .n = 0 };
     struct mg_error err = { .text = "" };
@@ -397,7 +398,7 @@ static int show (struct request *r, bool json, struct train_args *args)
 /* --- the command line --- */
 
 /* With a file of parameters, or with a model's arguments. */
-static int run_request (struct request *r, bool json, int argc, char **argv)
+static int run_request (struct buffers_request *r, bool json, int argc, char **argv)
 {
     struct train_args args = { .files = NULL };
     struct mg_error err;
@@ -420,7 +421,7 @@ int plan_buffers (int argc, char **argv)
 {
     char **words = calloc (2 * (size_t)argc + 2, sizeof (*words)), **rest = words + argc + 1;
     int num_own = 0, num_rest = 0, status;
-    struct request r = { .pp_rank = 0 };
+    struct buffers_request r = { .pp_rank = 0 };
     struct plan_common common = { 0 };
     const struct cmd_option_table tables[] = {
         { buffer_options, &r },

@@ -13,7 +13,7 @@
 #include "libcore/topo/margs.h"
 
 /* What the command line describes. */
-struct plan {
+struct checked {
     struct geometry geometry;
     struct margs args;
 };
@@ -61,7 +61,7 @@ static void list_margs (struct cmd_option rows[MARG_NUM + 1])
 }
 
 /* Every rule: of the sizes, and, where these hold, of the model. */
-static int check_rules (const struct plan *plan, geometry_report_f report, void *arg)
+static int check_rules (const struct checked *plan, geometry_report_f report, void *arg)
 {
     int count = geometry_check (&plan->geometry, report, arg);
 
@@ -88,7 +88,7 @@ static void append_rule (void *arg, const char *rule, const char *text)
     json_array_append_new (arg, json_pack ("{s:s, s:s}", "rule", rule, "text", text));
 }
 
-static int check_text (const struct plan *plan)
+static int check_text (const struct checked *plan)
 {
     const struct geometry *g = &plan->geometry;
     struct mg_error note;
@@ -106,7 +106,7 @@ static int check_text (const struct plan *plan)
     return 0;
 }
 
-static int check_json (const struct plan *plan)
+static int check_json (const struct checked *plan)
 {
     const struct geometry *g = &plan->geometry;
     json_t *broken = json_array ();
@@ -125,7 +125,7 @@ static int check_json (const struct plan *plan)
 
 int plan_check (int argc, char **argv)
 {
-    struct plan plan;
+    struct checked plan;
     struct plan_common common = { 0 };
     struct cmd_option model_options[MARG_NUM + 1];
     const struct cmd_option_table tables[] = {

@@ -17,7 +17,7 @@
 /* Where the tables cut: members of a group, columns of a list of groups. */
 enum { MOST_MEMBERS = 8, LIST_WIDTH = 38, LIST_WIDTH_NODES = 29 };
 
-struct request {
+struct groups_request {
     struct geometry geometry;
     bool kinds_given;
     bool kind[GROUP_NUM_KINDS];
@@ -36,7 +36,7 @@ static bool on_request_only (enum group_kind kind)
 static int set_kind (void *target, const struct cmd_option *option, const char *what,
                      const char *value, struct mg_error *err)
 {
-    struct request *request = target;
+    struct groups_request *request = target;
 
     (void)option;
     for (const char *p = value;; p++) {
@@ -63,7 +63,7 @@ static int set_kind (void *target, const struct cmd_option *option, const char *
 static int set_rank (void *target, const struct cmd_option *option, const char *what,
                      const char *value, struct mg_error *err)
 {
-    struct request *request = target;
+    struct groups_request *request = target;
 
     (void)option;
     request->rank_given = true;
@@ -74,7 +74,7 @@ static int set_svg (void *target, const struct cmd_option *option, const char *w
                     const char *value, struct mg_error *err)
 {
     (void)option;
-    ((struct request *)target)->svg = value;
+    ((struct groups_request *)target)->svg = value;
     return *value ? 0 : mg_error_set (err, EINVAL, "%s: the value is empty", what);
 }
 
@@ -87,7 +87,7 @@ static const struct cmd_option group_options[] = {
       .help = "also draw where every rank stands in both grids", .set = set_svg },
     { .name = "ntasks-per-node", .alias = "ranks-per-node", .arg = "N",
       .help = "say which groups lie on several nodes; with --svg, draw the nodes",
-      .set = cmd_set_int, .at = offsetof (struct request, tasks_per_node), .min = 1,
+      .set = cmd_set_int, .at = offsetof (struct groups_request, tasks_per_node), .min = 1,
       .max = GEOMETRY_SIZE_MAX },
     { .name = NULL },
 };
@@ -126,7 +126,7 @@ static void print_json_list (const struct group *group, bool member)
 }
 
 static void print_json_kind (const struct grid *grid, enum group_kind kind,
-                             const struct request *request)
+                             const struct groups_request *request)
 {
     struct group group;
 
@@ -166,7 +166,7 @@ static void print_coords (const struct grid *grid, int rank, const char *separat
 }
 
 /* How many groups of each kind lie on several nodes; of one rank, the nodes of its groups. */
-static void print_json_nodes (const struct grid *grid, const struct request *request)
+static void print_json_nodes (const struct grid *grid, const struct groups_request *request)
 {
     const char *comma = "";
     int first;
@@ -197,7 +197,7 @@ static void print_json_nodes (const struct grid *grid, const struct request *req
     putchar ('}');
 }
 
-static void print_json (const struct grid *grid, const struct request *request)
+static void print_json (const struct grid *grid, const struct groups_request *request)
 {
     const char *comma = "";
 
@@ -224,7 +224,7 @@ static void print_json (const struct grid *grid, const struct request *request)
 }
 
 /* The nodes behind a group's members. */
-static void print_nodes (const struct group *group, const struct request *request)
+static void print_nodes (const struct group *group, const struct groups_request *request)
 {
     char nodes[60];
 
@@ -236,7 +236,7 @@ static void print_nodes (const struct group *group, const struct request *reques
 }
 
 /* One rank: a line a kind. */
-static void print_rank (const struct grid *grid, const struct request *request)
+static void print_rank (const struct grid *grid, const struct groups_request *request)
 {
     printf ("rank %d: ", request->rank);
     print_coords (grid, request->rank, ", ", "", " ");
@@ -278,7 +278,7 @@ static void print_first_groups (const struct grid *grid, enum group_kind kind, i
 }
 
 /* What there is to say of the groups of experts on the nodes. */
-static void print_expert_groups (const struct grid *grid, const struct request *request)
+static void print_expert_groups (const struct grid *grid, const struct groups_request *request)
 {
     static const enum group_kind kinds[] = { GROUP_ETP, GROUP_EP, GROUP_TP_EP };
     char text[CROSSING_TEXT];
@@ -293,7 +293,7 @@ static void print_expert_groups (const struct grid *grid, const struct request *
 /* Every kind in one line: how many groups, how large, how many of them lie on several nodes, and
  * the first few.
  */
-static void print_table (const struct grid *grid, const struct request *request)
+static void print_table (const struct grid *grid, const struct groups_request *request)
 {
     bool nodes = request->tasks_per_node;
     int first;
@@ -318,7 +318,7 @@ static void print_table (const struct grid *grid, const struct request *request)
 }
 
 /* Every group on a line of its own. */
-static void print_list (const struct grid *grid, const struct request *request)
+static void print_list (const struct grid *grid, const struct groups_request *request)
 {
     for (int kind = 0; kind < GROUP_NUM_KINDS; kind++) {
         for (int i = 0; request->kind[kind] && i < grid_group_count (grid, kind); i++) {
@@ -332,7 +332,7 @@ static void print_list (const struct grid *grid, const struct request *request)
     }
 }
 
-static void print_text (const struct grid *grid, const struct request *request)
+static void print_text (const struct grid *grid, const struct groups_request *request)
 {
     if (request->kinds_given && !request->rank_given) {
         print_list (grid, request);
@@ -348,7 +348,7 @@ static void print_text (const struct grid *grid, const struct request *request)
 }
 
 /* Every kind, where none was asked for. */
-static void default_kinds (struct request *request)
+static void default_kinds (struct groups_request *request)
 {
     for (int kind = 0; kind < GROUP_NUM_KINDS && !request->kinds_given; kind++)
         request->kind[kind] = !on_request_only (kind);
@@ -357,7 +357,7 @@ static void default_kinds (struct request *request)
 /* What the options of this command cannot say one by one. */
 static int check_request (void *request, struct mg_error *err)
 {
-    const struct request *r = request;
+    const struct groups_request *r = request;
 
     if (!r->geometry.world)
         return mg_error_set (err, EINVAL, "--world-size is missing");
@@ -369,7 +369,7 @@ static int check_request (void *request, struct mg_error *err)
 
 int plan_groups (int argc, char **argv)
 {
-    struct request request = { 0 };
+    struct groups_request request = { 0 };
     struct plan_common common = { 0 };
     const struct cmd_option_table tables[] = {
         { plan_geometry_options, &request.geometry },

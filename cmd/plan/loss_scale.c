@@ -16,7 +16,7 @@ static const char *const names[]
     = { "loss-scale", "initial-loss-scale", "min-loss-scale", "loss-scale-window", "hysteresis" };
 enum { NUM_NAMES = sizeof (names) / sizeof (names[0]) };
 
-struct request {
+struct loss_scale_request {
     struct train_args args;
     double growth, backoff;
     const char *found_inf; /* NULL: not given */
@@ -26,14 +26,14 @@ static int set_growth (void *target, const struct cmd_option *option, const char
                        const char *value, struct mg_error *err)
 {
     (void)option;
-    return parse_double (what, value, 1, 1e30, &((struct request *)target)->growth, err);
+    return parse_double (what, value, 1, 1e30, &((struct loss_scale_request *)target)->growth, err);
 }
 
 static int set_backoff (void *target, const struct cmd_option *option, const char *what,
                         const char *value, struct mg_error *err)
 {
     (void)option;
-    return parse_double (what, value, 0, 1, &((struct request *)target)->backoff, err);
+    return parse_double (what, value, 0, 1, &((struct loss_scale_request *)target)->backoff, err);
 }
 
 /* What is done with 'count' iterations that are alike. */
@@ -69,7 +69,7 @@ static int set_series (void *target, const struct cmd_option *option, const char
                        const char *value, struct mg_error *err)
 {
     (void)option, (void)what;
-    ((struct request *)target)->found_inf = value;
+    ((struct loss_scale_request *)target)->found_inf = value;
     return walk_series (value, NULL, NULL, err);
 }
 
@@ -121,7 +121,7 @@ static void print_rows (void *arg, bool overflow, int64_t count)
     }
 }
 
-static int show (struct request *r, bool json)
+static int show (struct loss_scale_request *r, bool json)
 {
     struct grad_scaler_config config;
     struct run_config run;
@@ -150,7 +150,7 @@ static int show (struct request *r, bool json)
 int plan_loss_scale (int argc, char **argv)
 {
     struct cmd_option arguments[NUM_NAMES + 1] = { { .name = NULL } };
-    struct request r = { .growth = 2, .backoff = 0.5 };
+    struct loss_scale_request r = { .growth = 2, .backoff = 0.5 };
     struct plan_common common = { 0 };
     const struct cmd_option_table tables[] = {
         { own_options, &r },

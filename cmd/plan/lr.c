@@ -43,7 +43,7 @@ static const struct {
 };
 enum { NUM_NAMES = sizeof (names) / sizeof (names[0]) };
 
-struct request {
+struct lr_request {
     struct train_args args;
     int64_t *step;
     size_t num_steps;
@@ -53,7 +53,7 @@ struct request {
 static int set_steps (void *target, const struct cmd_option *option, const char *what,
                       const char *value, struct mg_error *err)
 {
-    struct request *r = target;
+    struct lr_request *r = target;
 
     (void)option;
     for (;;) {
@@ -87,7 +87,7 @@ static const char usage[] =
     "Print the learning rate and the weight decay that megatron train uses after so\n"
     "many iterations.  Without a batch size an iteration is one sample.\n\n";
 
-static void print_rows (const struct request *r, const struct lr_config *lr,
+static void print_rows (const struct lr_request *r, const struct lr_config *lr,
                         const struct num_microbatches *batches, bool json)
 {
     bool samples = r->args.train_samples != TRAIN_UNSET;
@@ -114,7 +114,7 @@ static void print_rows (const struct request *r, const struct lr_config *lr,
 /* What is missing, and what can be made up for. */
 static int check_request (void *request, struct mg_error *err)
 {
-    struct train_args *args = &((struct request *)request)->args;
+    struct train_args *args = &((struct lr_request *)request)->args;
 
     if (args->lr < 0)
         return mg_error_set (err, EINVAL, "--lr is missing");
@@ -127,7 +127,7 @@ static int check_request (void *request, struct mg_error *err)
     return 0;
 }
 
-static int show (struct request *r, bool json)
+static int show (struct lr_request *r, bool json)
 {
     struct num_microbatches *batches;
     struct run_config config;
@@ -149,7 +149,7 @@ static int show (struct request *r, bool json)
 int plan_lr (int argc, char **argv)
 {
     struct cmd_option arguments[NUM_NAMES + 1] = { { .name = NULL } };
-    struct request r = { .num_steps = 0 };
+    struct lr_request r = { .num_steps = 0 };
     struct plan_common common = { 0 };
     const struct cmd_option_table tables[] = {
         { own_options, &r },

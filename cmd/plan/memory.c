@@ -101,7 +101,8 @@ static int plan_rank (const struct train_args *args, const struct plan_memory *r
     return rc;
 }
 
-int plan_memory_ranks (const struct train_args *args, const struct plan_memory *request, int first,
+int plan_memory_ranks (const struct train_args *args, const struct plan_memory *request,
+                       int first,
                        int n, struct plan_memory_row *row, struct mg_error *err)
 {
     for (int i = 0; i < n; i++) {
