@@ -64,11 +64,6 @@ enum splitter_words splitter_words (const struct splitter *splitter)
            : splitter->byte_level ? SPLITTER_BYTES : SPLITTER_TEXT;
 }
 
-const char *splitter_metaspace (const struct splitter *splitter)
-{
-    return splitter->metaspace;
-}
-
 void splitter_scratch_clear (struct splitter_scratch *scratch)
 {
     for (int i = 0; i < SPLITTER_MAX_STEPS; i++)
