@@ -34,7 +34,6 @@ struct splitter {
     int num_steps;
     bool byte_level;
     bool mapped; /* there is a MAP */
-    const char *metaspace;
     struct bytechars bytechars;
 };
 
@@ -206,7 +205,6 @@ static int read_metaspace (struct splitter *s, const struct json_place *place,
     if (!*space || utf8_size (space, strlen (space)) != strlen (space))
         return json_place_error (&at, err, "want one character");
     strcpy (step->space, space);
-    s->metaspace = step->space;
     return split ? add_split (s, space, true, WITH_NEXT, false, place, err) : 0;
 }
 
