@@ -11,8 +11,39 @@
 
 #include "cmd/option.h"
 #include "libcore/base/nearest.h"
+#include "libcore/base/parse.h"
 
 enum { HELP_COLUMN = 22 };
+
+int cmd_set_flag (void *target, const struct cmd_option *option, const char *what,
+                  const char *value, struct mg_error *err)
+{
+    (void)what, (void)value, (void)err;
+    *(bool *)((char *)target + option->at) = true;
+    return 0;
+}
+
+int cmd_set_text (void *target, const struct cmd_option *option, const char *what,
+                  const char *value, struct mg_error *err)
+{
+    (void)what, (void)err;
+    *(const char **)((char *)target + option->at) = value;
+    return 0;
+}
+
+int cmd_set_int (void *target, const struct cmd_option *option, const char *what,
+                 const char *value, struct mg_error *err)
+{
+    return parse_int (what, value, (int)option->min, (int)option->max,
+                      (int *)((char *)target + option->at), err);
+}
+
+int cmd_set_int64 (void *target, const struct cmd_option *option, const char *what,
+                   const char *value, struct mg_error *err)
+{
+    return parse_int64 (what, value, option->min, option->max,
+                        (int64_t *)((char *)target + option->at), err);
+}
 
 /* Does 'text', which may go on with "=value", name the option? */
 static bool names_option (const char *text, const char *name)
@@ -83,39 +114,43 @@ static int refuse_unknown (const struct cmd_option_table *tables, int ntables, c
                          nearest.name);
 }
 
-/* Read the option at argv[*index], and its value, and step over them. */
-static int read_option (const struct cmd_option_table *tables, int ntables, char **argv,
-                        int *index, struct mg_error *err)
+/* An option on the command line. */
+struct word {
+    const struct cmd_option *option;
+    void *target;
+    char what[64];     /* as typed, for messages */
+    const char *value; /* NULL: takes none */
+};
+
+/* Find the option at argv[*index] and its value, and step over them. */
+static int find_word (const struct cmd_option_table *tables, int ntables, char **argv, int *index,
+                      struct word *word, struct mg_error *err)
 {
     const char *text = argv[(*index)++];
     const char *value = strchr (text, '=');
     const struct cmd_option *option;
-    char what[64];
-    void *target;
 
     if (strncmp (text, "--", 2) != 0) {
-        if (!(option = find_bare (tables, ntables, &target)) || *text == '-')
+        if (!(option = find_bare (tables, ntables, &word->target)) || *text == '-')
             return mg_error_set (err, EINVAL, "\"%.60s\" is not an option", text);
-        return option->set (target, option, option->arg, text, err);
+        word->option = option;
+        word->value = text;
+        snprintf (word->what, sizeof (word->what), "%s", option->arg);
+        return 0;
     }
-    if (!(option = cmd_options_find (tables, ntables, text, &target)))
+    if (!(option = cmd_options_find (tables, ntables, text, &word->target)))
         return refuse_unknown (tables, ntables, text, err);
-    snprintf (what, sizeof (what), "%.*s", value ? (int)(value - text) : 60, text);
+    snprintf (word->what, sizeof (word->what), "%.*s", value ? (int)(value - text) : 60, text);
     if (value)
         value++;
     if (!option->arg && value)
-        return mg_error_set (err, EINVAL, "%s takes no value", what);
+        return mg_error_set (err, EINVAL, "%s takes no value", word->what);
     if (option->arg && !value)
         value = argv[*index] ? argv[(*index)++] : NULL;
     if (option->arg && !value)
-        return mg_error_set (err, EINVAL, "%s needs a value, %s", what, option->arg);
-    if (option->set (target, option, what, value, err) < 0)
-        return -1;
-    option = find_more (option);
-    while (option && argv[*index] && argv[*index][0] != '-') {
-        if (option->set (target, option, what, argv[(*index)++], err) < 0)
-            return -1;
-    }
+        return mg_error_set (err, EINVAL, "%s needs a value, %s", word->what, option->arg);
+    word->option = option;
+    word->value = value;
     return 0;
 }
 
@@ -123,8 +158,54 @@ int cmd_options_read (const struct cmd_option_table *tables, int ntables, int ar
                       char **argv, struct mg_error *err)
 {
     for (int i = 1; i < argc;) {
-        if (read_option (tables, ntables, argv, &i, err) < 0)
+        const struct cmd_option *more;
+        struct word word;
+
+        if (find_word (tables, ntables, argv, &i, &word, err) < 0
+            || word.option->set (word.target, word.option, word.what, word.value, err) < 0)
             return -1;
+        more = find_more (word.option);
+        while (more && argv[i] && argv[i][0] != '-') {
+            if (more->set (word.target, more, word.what, argv[i++], err) < 0)
+                return -1;
+        }
+    }
+    return 0;
+}
+
+static bool is_given (const struct cmd_option_table *tables, int ntables, int argc, char **argv,
+                      const struct cmd_option *option)
+{
+    for (int i = 1; i < argc;) {
+        const struct cmd_option *more;
+        struct mg_error unused;
+        struct word word;
+
+        if (find_word (tables, ntables, argv, &i, &word, &unused) < 0)
+            return false;
+        if (word.option == option)
+            return true;
+        more = find_more (word.option);
+        while (more && argv[i] && argv[i][0] != '-')
+            i++;
+    }
+    return false;
+}
+
+int cmd_options_check (const struct cmd_option_table *tables, int ntables, int argc,
+                       char **argv, struct mg_error *err)
+{
+    for (int i = 0; i < ntables; i++) {
+        for (const struct cmd_option *o = tables[i].options; o->name; o++) {
+            const char *name = *o->name ? o->name : o->arg;
+            const char *last = strrchr (name, ' '); // "[WEIGHT] PREFIX...": PREFIX
+
+            if (!o->required || is_given (tables, ntables, argc, argv, o))
+                continue;
+            name = last ? last + 1 : name;
+            return mg_error_set (err, EINVAL, "%s%.*s is missing", *o->name ? "--" : "",
+                                 (int)strcspn (name, "."), name);
+        }
     }
     return 0;
 }

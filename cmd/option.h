@@ -8,6 +8,10 @@
 #ifndef CMD_OPTION_H
 #define CMD_OPTION_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include "megatron/error.h"
 
 struct cmd_option {
@@ -25,7 +29,24 @@ struct cmd_option {
      */
     int (*set) (void *target, const struct cmd_option *option, const char *what,
                 const char *value, struct mg_error *err);
+
+    bool required; /* cmd_options_check() wants it on the command line */
+
+    size_t at;        /* for the functions below: where the field is in the target */
+    int64_t min, max; /* what its number may be */
 };
+
+/* set() of a row whose option only fills a field: a bool that it makes true, a const char * that is
+ * the value, an int, an int64_t.  The numbers are refused outside 'min' and 'max'.
+ */
+int cmd_set_flag (void *target, const struct cmd_option *option, const char *what,
+                  const char *value, struct mg_error *err);
+int cmd_set_text (void *target, const struct cmd_option *option, const char *what,
+                  const char *value, struct mg_error *err);
+int cmd_set_int (void *target, const struct cmd_option *option, const char *what,
+                 const char *value, struct mg_error *err);
+int cmd_set_int64 (void *target, const struct cmd_option *option, const char *what,
+                   const char *value, struct mg_error *err);
 
 /* A table closed by a row without a name, and the object that it fills. */
 struct cmd_option_table {
@@ -38,6 +59,12 @@ struct cmd_option_table {
  */
 int cmd_options_read (const struct cmd_option_table *tables, int ntables, int argc,
                       char **argv, struct mg_error *err);
+
+/* Look for the required options of the tables in argv[1..argc-1], which cmd_options_read() has
+ * read: 0, or -1, EINVAL and a text that names the first one that is missing.
+ */
+int cmd_options_check (const struct cmd_option_table *tables, int ntables, int argc,
+                       char **argv, struct mg_error *err);
 
 /* Row of "--name" or "--name=value", and its table's target; NULL if no table has it. */
 const struct cmd_option *cmd_options_find (const struct cmd_option_table *tables, int ntables,

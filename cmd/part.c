@@ -48,3 +48,20 @@ int cmd_part_usage (const char *command, const char *part, const char *text)
              command, part);
     return CMD_USAGE;
 }
+
+int cmd_part_read (const struct cmd_syntax *s, int argc, char **argv)
+{
+    struct mg_error err;
+
+    if (cmd_options_read (s->tables, s->ntables, argc, argv, &err) < 0)
+        return cmd_part_usage (s->command, argv[0], err.text);
+    if (*s->help) {
+        fputs (s->usage, stdout);
+        cmd_options_help (s->tables, s->ntables);
+        return 0;
+    }
+    if (cmd_options_check (s->tables, s->ntables, argc, argv, &err) < 0
+        || (s->check && s->check (s->request, &err) < 0))
+        return cmd_part_usage (s->command, argv[0], err.text);
+    return CMD_GO;
+}

@@ -37,39 +37,18 @@ static int set_dir (void *target, const struct cmd_option *option, const char *w
     return 0;
 }
 
-static int set_iteration (void *target, const struct cmd_option *option, const char *what,
-                          const char *value, struct mg_error *err)
-{
-    struct checkpoint_common *common = target;
-
-    (void)option;
-    return parse_int64 (what, value, 0, INT64_MAX, &common->iteration, err);
-}
-
-static int set_json (void *target, const struct cmd_option *option, const char *what,
-                     const char *value, struct mg_error *err)
-{
-    (void)option, (void)what, (void)value, (void)err;
-    ((struct checkpoint_common *)target)->json = true;
-    return 0;
-}
-
-static int set_help (void *target, const struct cmd_option *option, const char *what,
-                     const char *value, struct mg_error *err)
-{
-    (void)option, (void)what, (void)value, (void)err;
-    ((struct checkpoint_common *)target)->help = true;
-    return 0;
-}
-
 const struct cmd_option checkpoint_common_options[] = {
-    { "", NULL, "DIR", "a checkpoint, or the directory that checkpoints are saved in", NULL,
-      set_dir },
-    { "iteration", NULL, "N", "the checkpoint of iteration N (default the latest)", NULL,
-      set_iteration },
-    { "json", NULL, NULL, "print JSON", NULL, set_json },
-    { "help", NULL, NULL, "print this help", NULL, set_help },
-    { NULL, NULL, NULL, NULL, NULL, NULL },
+    { .name = "", .arg = "DIR",
+      .help = "a checkpoint, or the directory that checkpoints are saved in",
+      .set = set_dir, .required = true },
+    { .name = "iteration", .arg = "N",
+      .help = "the checkpoint of iteration N (default the latest)", .set = cmd_set_int64,
+      .at = offsetof (struct checkpoint_common, iteration), .min = 0, .max = INT64_MAX },
+    { .name = "json", .help = "print JSON", .set = cmd_set_flag,
+      .at = offsetof (struct checkpoint_common, json) },
+    { .name = "help", .help = "print this help", .set = cmd_set_flag,
+      .at = offsetof (struct checkpoint_common, help) },
+    { .name = NULL },
 };
 
 /* Which one of several in 'dir'. */

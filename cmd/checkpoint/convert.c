@@ -38,7 +38,7 @@ static const char prefix[] = "model."; /* of parameters in a checkpoint */
 
 enum format { FORMAT_MEGATRON, FORMAT_HF_GPT2, FORMAT_CHECKPOINT, FORMAT_HF };
 
-struct request {
+struct convert_request {
     const char *input, *output;
     enum format format;
     int64_t iteration; /* -1: the latest */
@@ -59,7 +59,7 @@ struct source {
 static int set_input (void *target, const struct cmd_option *option, const char *what,
                       const char *value, struct mg_error *err)
 {
-    struct request *request = target;
+    struct convert_request *request = target;
 
     (void)option;
     if (request->input)
@@ -74,7 +74,7 @@ static int set_output (void *target, const struct cmd_option *option, const char
     (void)option;
     if (*value == '\0')
         return mg_error_set (err, EINVAL, "%s: a name is missing", what);
-    ((struct request *)target)->output = value;
+    ((struct convert_request *)target)->output = value;
     return 0;
 }
 
@@ -86,7 +86,7 @@ static int set_format (void *target, const struct cmd_option *option, const char
     (void)option;
     for (int i = 0; i < 4; i++) {
         if (strcmp (value, names[i]) == 0) {
-            ((struct request *)target)->format = (enum format)i;
+            ((struct convert_request *)target)->format = (enum format)i;
             return 0;
         }
     }
@@ -105,26 +105,11 @@ static int set_dtype (void *target, const struct cmd_option *option, const char 
     (void)option;
     for (size_t i = 0; i < sizeof (types) / sizeof (types[0]); i++) {
         if (strcmp (value, types[i].name) == 0) {
-            ((struct request *)target)->dtype = (int)types[i].dtype;
+            ((struct convert_request *)target)->dtype = (int)types[i].dtype;
             return 0;
         }
     }
     return mg_error_set (err, EINVAL, "%s: \"%.40s\" is not fp32, bf16 or fp16", what, value);
-}
-
-static int set_iteration (void *target, const struct cmd_option *option, const char *what,
-                          const char *value, struct mg_error *err)
-{
-    (void)option;
-    return parse_int64 (what, value, 0, INT64_MAX, &((struct request *)target)->iteration,
-                        err);
-}
-
-static int set_heads (void *target, const struct cmd_option *option, const char *what,
-                      const char *value, struct mg_error *err)
-{
-    (void)option;
-    return parse_int (what, value, 1, INT32_MAX, &((struct request *)target)->heads, err);
 }
 
 /* Bytes, or as transformers writes them: 5GB, 500MB, 2GiB. */
@@ -150,54 +135,49 @@ static int set_shard (void *target, const struct cmd_option *option, const char 
         number[digits] = '\0';
         if (parse_int64 (what, number, 1, INT64_MAX / units[i].bytes, &count, err) < 0)
             return -1;
-        ((struct request *)target)->shard = count * units[i].bytes;
+        ((struct convert_request *)target)->shard = count * units[i].bytes;
         return 0;
     }
     return mg_error_set (err, EINVAL, "%s: \"%.40s\" is no size such as 5GB, 500MB, 2GiB or "
                          "1000000", what, value);
 }
 
-static int set_help (void *target, const struct cmd_option *option, const char *what,
-                     const char *value, struct mg_error *err)
-{
-    (void)option, (void)what, (void)value, (void)err;
-    ((struct request *)target)->help = true;
-    return 0;
-}
-
 static const struct cmd_option convert_options[] = {
-    { "", NULL, "INPUT", "a checkpoint, its directory, a safetensors file, or a directory with "
-      "config.json", NULL, set_input },
-    { "output", NULL, "NAME", "file or directory to write, or directory of checkpoints", NULL,
-      set_output },
-    { "format", NULL, "FORMAT", "megatron (default), hf, hf-gpt2 or checkpoint", NULL,
-      set_format },
-    { "dtype", NULL, "TYPE", "fp32, bf16 or fp16: round all elements (default: as they are)", NULL,
-      set_dtype },
-    { "max-shard-size", NULL, "SIZE", "tensors in one file of --format hf (default 5GB)", NULL,
-      set_shard },
-    { "iteration", NULL, "N", "the checkpoint of iteration N (default the latest)", NULL,
-      set_iteration },
-    { "num-attention-heads", NULL, "N",
-      "heads of the model, where the input does not tell and a layout needs it", NULL,
-      set_heads },
-    { "help", NULL, NULL, "print this help", NULL, set_help },
-    { NULL, NULL, NULL, NULL, NULL, NULL },
+    { .name = "", .arg = "INPUT",
+      .help = "a checkpoint, its directory, a safetensors file, or a directory with "
+      "config.json", .set = set_input, .required = true },
+    { .name = "output", .arg = "NAME",
+      .help = "file or directory to write, or directory of checkpoints",
+      .set = set_output, .required = true },
+    { .name = "format", .arg = "FORMAT",
+      .help = "megatron (default), hf, hf-gpt2 or checkpoint", .set = set_format },
+    { .name = "dtype", .arg = "TYPE",
+      .help = "fp32, bf16 or fp16: round all elements (default: as they are)",
+      .set = set_dtype },
+    { .name = "max-shard-size", .arg = "SIZE",
+      .help = "tensors in one file of --format hf (default 5GB)", .set = set_shard },
+    { .name = "iteration", .arg = "N",
+      .help = "the checkpoint of iteration N (default the latest)", .set = cmd_set_int64,
+      .at = offsetof (struct convert_request, iteration), .min = 0, .max = INT64_MAX },
+    { .name = "num-attention-heads", .arg = "N",
+      .help = "heads of the model, where the input does not tell and a layout needs it",
+      .set = cmd_set_int, .at = offsetof (struct convert_request, heads), .min = 1,
+      .max = INT32_MAX },
+    { .name = "help", .help = "print this help", .set = cmd_set_flag,
+      .at = offsetof (struct convert_request, help) },
+    { .name = NULL },
 };
 
-static void print_help (const struct cmd_option_table *tables, int ntables)
-{
-    printf ("Usage: megatron checkpoint convert INPUT --output NAME [OPTION...]\n\n"
-            "Write the parameters of a checkpoint to a safetensors file, by our names or\n"
-            "Hugging Face's, or to a directory as transformers has it; or make such a file or\n"
-            "directory one for --load-weights, or a checkpoint.\n\n");
-    cmd_options_help (tables, ntables);
-}
+static const char usage[] =
+    "Usage: megatron checkpoint convert INPUT --output NAME [OPTION...]\n\n"
+    "Write the parameters of a checkpoint to a safetensors file, by our names or\n"
+    "Hugging Face's, or to a directory as transformers has it; or make such a file or\n"
+    "directory one for --load-weights, or a checkpoint.\n\n";
 
 /* --- reading --- */
 
 /* Heads that the manifest tells must agree with those given. */
-static int take_heads (struct request *request, const struct manifest *m,
+static int take_heads (struct convert_request *request, const struct manifest *m,
                        struct mg_error *err)
 {
     json_t *value = json_object_get (m->values, "num_attention_heads");
@@ -228,7 +208,8 @@ static int add_parameters (const struct manifest *m, struct pieces *ours,
     return ours->n > 0 ? 0 : mg_error_set (err, EINVAL, "no parameters are in it");
 }
 
-static int read_checkpoint (struct request *request, struct pieces *ours, struct notes *notes,
+static int read_checkpoint (struct convert_request *request, struct pieces *ours,
+                            struct notes *notes,
                             struct mg_comm *comm, struct mg_error *err)
 {
     struct checkpoint_place place;
@@ -256,7 +237,7 @@ static int read_checkpoint (struct request *request, struct pieces *ours, struct
     return rc;
 }
 
-static int need_heads (const struct request *request, struct mg_error *err)
+static int need_heads (const struct convert_request *request, struct mg_error *err)
 {
     if (request->heads > 0)
         return 0;
@@ -267,7 +248,8 @@ static int need_heads (const struct request *request, struct mg_error *err)
 /* --- the model --- */
 
 /* What the notes describe. */
-static int know_model (const struct request *request, struct source *s, struct mg_error *err)
+static int know_model (const struct convert_request *request, struct source *s,
+                       struct mg_error *err)
 {
     if (!model_notes_given (&s->notes)) {
         notes_clear (&s->notes);
@@ -284,7 +266,7 @@ static int know_model (const struct request *request, struct source *s, struct m
 }
 
 /* Find the sizes of a source without notes.  'heads' says that their number is needed. */
-static int find_model (const struct request *request, struct source *s, bool heads,
+static int find_model (const struct convert_request *request, struct source *s, bool heads,
                        struct mg_error *err)
 {
     if (s->known)
@@ -301,7 +283,7 @@ static int find_model (const struct request *request, struct source *s, bool hea
 /* The type of the output.  A checkpoint has float32 alone.  Files without notes always became
  * float32.
  */
-static int output_dtype (const struct request *request, const struct source *s)
+static int output_dtype (const struct convert_request *request, const struct source *s)
 {
     if (request->dtype != WEIGHTS_AS_IS)
         return request->dtype;
@@ -310,7 +292,7 @@ static int output_dtype (const struct request *request, const struct source *s)
 }
 
 /* Our parameters in the order of the model, as they are written. */
-static int make_ours (const struct request *request, struct source *s,
+static int make_ours (const struct convert_request *request, struct source *s,
                       struct weights_conversion *out, struct mg_error *err)
 {
     if (find_model (request, s, s->w.scheme != &names_own, err) < 0)
@@ -321,7 +303,7 @@ static int make_ours (const struct request *request, struct source *s,
 }
 
 /* Foreign tensors, out of our own parameters. */
-static int make_foreign (const struct request *request, struct source *s,
+static int make_foreign (const struct convert_request *request, struct source *s,
                          const struct names_scheme *scheme, struct weights_conversion *out,
                          struct mg_error *err)
 {
@@ -367,7 +349,7 @@ static int check_config (const char *text, const struct source *s, struct mg_err
 }
 
 /* The text of config.json, to be freed. */
-static char *make_config (const struct request *request, struct source *s,
+static char *make_config (const struct convert_request *request, struct source *s,
                           const struct names_scheme **scheme, struct mg_error *err)
 {
     const char *word = "embedding.word_embeddings.weight";
@@ -390,7 +372,8 @@ static char *make_config (const struct request *request, struct source *s,
 /* --- writing --- */
 
 /* The tensors of our own source, as the format has them. */
-static int save_foreign (const struct request *request, struct source *s, struct mg_comm *comm,
+static int save_foreign (const struct convert_request *request, struct source *s,
+                         struct mg_comm *comm,
                          struct mg_error *err)
 {
     const struct names_scheme *scheme = &names_gpt2;
@@ -413,10 +396,11 @@ static int save_foreign (const struct request *request, struct source *s, struct
     return rc;
 }
 
-static int write_foreign (const struct request *request, struct source *s, struct mg_comm *comm,
+static int write_foreign (const struct convert_request *request, struct source *s,
+                          struct mg_comm *comm,
                           struct mg_error *err)
 {
-    struct request first = *request;
+    struct convert_request first = *request;
     struct weights_conversion ours;
     struct pieces memory;
     struct source own;
@@ -461,7 +445,7 @@ static bool has_checkpoint (const char *dir)
 /* Never beside others: with the latest file the new one would hide them.  A run that has not
  * saved yet holds the directory.
  */
-static int write_checkpoint (const struct request *request, const struct source *s,
+static int write_checkpoint (const struct convert_request *request, const struct source *s,
                              const struct pieces *ours, struct mg_comm *comm,
                              struct mg_error *err)
 {
@@ -481,7 +465,8 @@ static int write_checkpoint (const struct request *request, const struct source 
 }
 
 /* What a checkpoint has that is no GPT is written as it is, in float32. */
-static int write_ours (const struct request *request, struct source *s, struct mg_comm *comm,
+static int write_ours (const struct convert_request *request, struct source *s,
+                       struct mg_comm *comm,
                        struct mg_error *err)
 {
     struct weights_conversion conversion = { .view = NULL };
@@ -501,7 +486,8 @@ static int write_ours (const struct request *request, struct source *s, struct m
     return rc;
 }
 
-static int write_output (const struct request *request, struct source *s, struct mg_comm *comm,
+static int write_output (const struct convert_request *request, struct source *s,
+                         struct mg_comm *comm,
                          struct mg_error *err)
 {
     if (know_model (request, s, err) < 0)
@@ -511,7 +497,7 @@ static int write_output (const struct request *request, struct source *s, struct
     return write_ours (request, s, comm, err);
 }
 
-static int convert_checkpoint (struct request *request, struct mg_comm *comm,
+static int convert_checkpoint (struct convert_request *request, struct mg_comm *comm,
                                struct mg_error *err)
 {
     struct pieces ours = { .n = 0 };
@@ -525,7 +511,7 @@ static int convert_checkpoint (struct request *request, struct mg_comm *comm,
     return rc;
 }
 
-static int convert_file (const struct request *request, struct mg_comm *comm,
+static int convert_file (const struct convert_request *request, struct mg_comm *comm,
                          struct mg_error *err)
 {
     struct safetensors *st = safetensors_open (request->input, err);
@@ -550,7 +536,8 @@ static int convert_file (const struct request *request, struct mg_comm *comm,
     return rc;
 }
 
-static int convert_hf (const struct request *request, struct mg_comm *comm, struct mg_error *err)
+static int convert_hf (const struct convert_request *request, struct mg_comm *comm,
+                       struct mg_error *err)
 {
     struct source s = { .known = false };
     struct hf_dir dir;
@@ -570,7 +557,7 @@ static int convert_hf (const struct request *request, struct mg_comm *comm, stru
 /* What can be known of the output before anything is read.  The files of a directory must not
  * replace an input that links have put there.
  */
-static int check_output (const struct request *request, struct mg_error *err)
+static int check_output (const struct convert_request *request, struct mg_error *err)
 {
     if (request->format == FORMAT_CHECKPOINT)
         return store_check_input (request->output, request->input, err);
@@ -583,7 +570,7 @@ static int check_output (const struct request *request, struct mg_error *err)
     return 0;
 }
 
-static int convert (struct request *request, struct mg_error *err)
+static int convert (struct convert_request *request, struct mg_error *err)
 {
     struct comm_alone alone;
     struct stat st;
@@ -607,27 +594,28 @@ static int convert (struct request *request, struct mg_error *err)
     return rc;
 }
 
+static int check_request (void *request, struct mg_error *err)
+{
+    const struct convert_request *r = request;
+
+    if (r->format == FORMAT_CHECKPOINT && r->dtype > (int)MG_FLOAT32)
+        return mg_error_set (err, EINVAL, "--dtype: a checkpoint has float32 alone");
+    return 0;
+}
+
 int checkpoint_convert (int argc, char **argv)
 {
-    struct request request = { .iteration = -1, .shard = INT64_C (5000000000),
+    struct convert_request request = { .iteration = -1, .shard = INT64_C (5000000000),
                                .dtype = WEIGHTS_AS_IS };
     const struct cmd_option_table tables[] = { { convert_options, &request } };
+    const struct cmd_syntax syntax = { "checkpoint", usage, tables, 1, &request.help, check_request,
+                                       &request };
     struct mg_error err;
+    int status;
 
-    if (cmd_options_read (tables, 1, argc, argv, &err) < 0)
-        return checkpoint_usage_error (argv[0], &err);
-    if (request.help) {
-        print_help (tables, 1);
-        return 0;
-    }
-    if (!request.input || !request.output) {
-        mg_error_set (&err, EINVAL, "%s is missing", request.input ? "--output" : "INPUT");
-        return checkpoint_usage_error (argv[0], &err);
-    }
-    if (request.format == FORMAT_CHECKPOINT && request.dtype > (int)MG_FLOAT32) {
-        mg_error_set (&err, EINVAL, "--dtype: a checkpoint has float32 alone");
-        return checkpoint_usage_error (argv[0], &err);
-    }
+    status = cmd_part_read (&syntax, argc, argv);
+    if (status != CMD_GO)
+        return status;
     if (convert (&request, &err) < 0)
         return checkpoint_failure (argv[0], &err);
     return 0;

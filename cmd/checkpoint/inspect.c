@@ -36,12 +36,9 @@ static const struct {
 
 enum { NUM_LAYOUT = sizeof (layout) / sizeof (layout[0]) };
 
-static void print_help (const struct cmd_option_table *tables, int ntables)
-{
-    printf ("Usage: megatron checkpoint inspect DIR [OPTION...]\n\n"
-            "Tell iteration, layout, model and tensors of a checkpoint.\n\n");
-    cmd_options_help (tables, ntables);
-}
+static const char usage[] =
+    "Usage: megatron checkpoint inspect DIR [OPTION...]\n\n"
+    "Tell iteration, layout, model and tensors of a checkpoint.\n\n";
 
 static int64_t tensor_bytes (const struct roster_tensor *t)
 {
@@ -270,18 +267,13 @@ int checkpoint_inspect (int argc, char **argv)
 {
     struct checkpoint_common common = { .iteration = -1 };
     const struct cmd_option_table tables[] = { { checkpoint_common_options, &common } };
+    const struct cmd_syntax syntax = { "checkpoint", usage, tables, 1, &common.help, NULL, NULL };
     struct mg_error err;
+    int status;
 
-    if (cmd_options_read (tables, 1, argc, argv, &err) < 0)
-        return checkpoint_usage_error (argv[0], &err);
-    if (common.help) {
-        print_help (tables, 1);
-        return 0;
-    }
-    if (!common.dir) {
-        mg_error_set (&err, EINVAL, "DIR is missing");
-        return checkpoint_usage_error (argv[0], &err);
-    }
+    status = cmd_part_read (&syntax, argc, argv);
+    if (status != CMD_GO)
+        return status;
     if (inspect (&common, &err) < 0)
         return checkpoint_failure (argv[0], &err);
     return 0;

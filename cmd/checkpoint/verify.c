@@ -23,26 +23,15 @@ struct verify {
     int64_t bad; /* checkpoints with a fault */
 };
 
-static int set_all (void *target, const struct cmd_option *option, const char *what,
-                    const char *value, struct mg_error *err)
-{
-    (void)option, (void)what, (void)value, (void)err;
-    *(bool *)target = true;
-    return 0;
-}
-
 static const struct cmd_option verify_options[] = {
-    { "all", NULL, NULL, "every checkpoint in DIR", NULL, set_all },
-    { NULL, NULL, NULL, NULL, NULL, NULL },
+    { .name = "all", .help = "every checkpoint in DIR", .set = cmd_set_flag },
+    { .name = NULL },
 };
 
-static void print_help (const struct cmd_option_table *tables, int ntables)
-{
-    printf ("Usage: megatron checkpoint verify DIR [OPTION...]\n\n"
-            "Read every byte of a checkpoint and compare it with its checksums; tell missing,\n"
-            "truncated, damaged and foreign files, one line each.\n\n");
-    cmd_options_help (tables, ntables);
-}
+static const char usage[] =
+    "Usage: megatron checkpoint verify DIR [OPTION...]\n\n"
+    "Read every byte of a checkpoint and compare it with its checksums; tell missing,\n"
+    "truncated, damaged and foreign files, one line each.\n\n";
 
 /* Texts may hold names from files: JSON wants UTF-8. */
 static json_t *make_text (const char *text)
@@ -154,18 +143,13 @@ int checkpoint_verify (int argc, char **argv)
         { checkpoint_common_options, &common },
         { verify_options, &all },
     };
+    const struct cmd_syntax syntax = { "checkpoint", usage, tables, 2, &common.help, NULL, NULL };
     struct mg_error err;
+    int status;
 
-    if (cmd_options_read (tables, 2, argc, argv, &err) < 0)
-        return checkpoint_usage_error (argv[0], &err);
-    if (common.help) {
-        print_help (tables, 2);
-        return 0;
-    }
-    if (!common.dir) {
-        mg_error_set (&err, EINVAL, "DIR is missing");
-        return checkpoint_usage_error (argv[0], &err);
-    }
+    status = cmd_part_read (&syntax, argc, argv);
+    if (status != CMD_GO)
+        return status;
     if (all && common.iteration >= 0) {
         mg_error_set (&err, EINVAL, "--all and --iteration exclude each other");
         return checkpoint_usage_error (argv[0], &err);

@@ -72,82 +72,20 @@ static int set_prefix (void *target, const struct cmd_option *option, const char
     return 0;
 }
 
-static int set_json (void *target, const struct cmd_option *option, const char *what,
-                     const char *value, struct mg_error *err)
-{
-    (void)option, (void)what, (void)value, (void)err;
-    ((struct data_common *)target)->json = true;
-    return 0;
-}
-
-static int set_common_help (void *target, const struct cmd_option *option,
-                            const char *what, const char *value, struct mg_error *err)
-{
-    (void)option, (void)what, (void)value, (void)err;
-    ((struct data_common *)target)->help = true;
-    return 0;
-}
-
-static int set_help (void *target, const struct cmd_option *option, const char *what,
-                     const char *value, struct mg_error *err)
-{
-    (void)option, (void)what, (void)value, (void)err;
-    *(bool *)target = true;
-    return 0;
-}
-
 const struct cmd_option data_common_options[] = {
-    { "", NULL, "PREFIX", "the dataset PREFIX.bin and PREFIX.idx", NULL, set_prefix },
-    { "json", NULL, NULL, "print JSON", NULL, set_json },
-    { "help", NULL, NULL, "print this help", NULL, set_common_help },
-    { NULL, NULL, NULL, NULL, NULL, NULL },
+    { .name = "", .arg = "PREFIX", .help = "the dataset PREFIX.bin and PREFIX.idx",
+      .set = set_prefix, .required = true },
+    { .name = "json", .help = "print JSON", .set = cmd_set_flag,
+      .at = offsetof (struct data_common, json) },
+    { .name = "help", .help = "print this help", .set = cmd_set_flag,
+      .at = offsetof (struct data_common, help) },
+    { .name = NULL },
 };
 
 const struct cmd_option data_help_options[] = {
-    { "help", NULL, NULL, "print this help", NULL, set_help },
-    { NULL, NULL, NULL, NULL, NULL, NULL },
+    { .name = "help", .help = "print this help", .set = cmd_set_flag },
+    { .name = NULL },
 };
-
-static int set_tokenizer_type (void *target, const struct cmd_option *option,
-                               const char *what, const char *value, struct mg_error *err)
-{
-    (void)option, (void)what, (void)err;
-    ((struct data_tokenizer *)target)->type = value;
-    return 0;
-}
-
-static int set_vocab_file (void *target, const struct cmd_option *option,
-                           const char *what, const char *value, struct mg_error *err)
-{
-    (void)option, (void)what, (void)err;
-    ((struct data_tokenizer *)target)->files.vocab = value;
-    return 0;
-}
-
-static int set_tokenizer_model (void *target, const struct cmd_option *option,
-                                const char *what, const char *value, struct mg_error *err)
-{
-    (void)option, (void)what, (void)err;
-    ((struct data_tokenizer *)target)->files.model = value;
-    return 0;
-}
-
-static int set_no_special_tokens (void *target, const struct cmd_option *option,
-                                  const char *what, const char *value,
-                                  struct mg_error *err)
-{
-    (void)option, (void)what, (void)value, (void)err;
-    ((struct data_tokenizer *)target)->files.no_special_tokens = true;
-    return 0;
-}
-
-static int set_vocab_size (void *target, const struct cmd_option *option,
-                           const char *what, const char *value, struct mg_error *err)
-{
-    (void)option;
-    return parse_int (what, value, 1, INT32_MAX,
-                      &((struct data_tokenizer *)target)->files.vocab_size, err);
-}
 
 static int set_null_eod (void *target, const struct cmd_option *option,
                          const char *what, const char *value, struct mg_error *err)
@@ -159,34 +97,38 @@ static int set_null_eod (void *target, const struct cmd_option *option,
     return parse_int (what, value, 0, INT32_MAX - 1, &files->eod, err);
 }
 
-static int set_merge_file (void *target, const struct cmd_option *option,
-                           const char *what, const char *value, struct mg_error *err)
-{
-    (void)option, (void)what, (void)err;
-    ((struct data_tokenizer *)target)->files.merge = value;
-    return 0;
-}
-
 const struct cmd_option data_tokenizer_options[] = {
-    { "tokenizer-type", NULL, "TYPE",
-      "ByteLevel (default), GPT2BPETokenizer, HuggingFaceTokenizer or NullTokenizer", NULL,
-      set_tokenizer_type },
-    { "vocab-file", NULL, "FILE", "vocabulary of GPT2BPETokenizer, encoder.json", NULL,
-      set_vocab_file },
-    { "merge-file", NULL, "FILE", "merges of GPT2BPETokenizer, vocab.bpe", NULL,
-      set_merge_file },
-    { "tokenizer-model", NULL, "PATH",
-      "tokenizer.json of HuggingFaceTokenizer, or its directory", NULL,
-      set_tokenizer_model },
-    { "tokenizer-hf-no-include-special-tokens", NULL, NULL,
-      "put no tokens around a text, such as one that begins it", NULL,
-      set_no_special_tokens },
-    { "vocab-size", NULL, "N", "tokens of NullTokenizer, which are numbers", NULL,
-      set_vocab_size },
-    { "null-tokenizer-eod-id", NULL, "ID", "its end of document, default the last token", NULL,
-      set_null_eod },
-    { NULL, NULL, NULL, NULL, NULL, NULL },
+    { .name = "tokenizer-type", .arg = "TYPE",
+      .help = "ByteLevel (default), GPT2BPETokenizer, HuggingFaceTokenizer or NullTokenizer",
+      .set = cmd_set_text, .at = offsetof (struct data_tokenizer, type) },
+    { .name = "vocab-file", .arg = "FILE",
+      .help = "vocabulary of GPT2BPETokenizer, encoder.json", .set = cmd_set_text,
+      .at = offsetof (struct data_tokenizer, files.vocab) },
+    { .name = "merge-file", .arg = "FILE",
+      .help = "merges of GPT2BPETokenizer, vocab.bpe", .set = cmd_set_text,
+      .at = offsetof (struct data_tokenizer, files.merge) },
+    { .name = "tokenizer-model", .arg = "PATH",
+      .help = "tokenizer.json of HuggingFaceTokenizer, or its directory",
+      .set = cmd_set_text, .at = offsetof (struct data_tokenizer, files.model) },
+    { .name = "tokenizer-hf-no-include-special-tokens",
+      .help = "put no tokens around a text, such as one that begins it",
+      .set = cmd_set_flag,
+      .at = offsetof (struct data_tokenizer, files.no_special_tokens) },
+    { .name = "vocab-size", .arg = "N",
+      .help = "tokens of NullTokenizer, which are numbers", .set = cmd_set_int,
+      .at = offsetof (struct data_tokenizer, files.vocab_size), .min = 1,
+      .max = INT32_MAX },
+    { .name = "null-tokenizer-eod-id", .arg = "ID",
+      .help = "its end of document, default the last token", .set = set_null_eod },
+    { .name = NULL },
 };
+
+int data_tokenizer_check (void *tokenizer, struct mg_error *err)
+{
+    const struct data_tokenizer *t = tokenizer;
+
+    return tokenizer_check (t->type, &t->files, err);
+}
 
 int data_usage_error (const char *part, const struct mg_error *err)
 {

@@ -53,6 +53,11 @@ struct data_tokenizer {
 };
 extern const struct cmd_option data_tokenizer_options[];
 
+/* Refuse a tokenizer (struct data_tokenizer) whose type is unknown or whose files are not those of
+ * its type: -1, EINVAL and a text.
+ */
+int data_tokenizer_check (void *tokenizer, struct mg_error *err);
+
 /* Refuse an empty name of a file: -1, EINVAL and a text. */
 int data_check_name (const char *what, const char *value, struct mg_error *err);
 

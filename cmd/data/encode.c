@@ -117,19 +117,15 @@ static int decode (struct tokenizer *tokenizer, struct mg_error *err)
     return check_input (err);
 }
 
-static void print_help (const char *part, const struct cmd_option_table *tables,
-                        int ntables)
-{
-    bool encodes = strcmp (part, "encode") == 0;
+static const char encode_usage[] =
+    "Usage: megatron data encode [OPTION...] <TEXT >IDS\n\n"
+    "Print the token ids of standard input, which is one text.\n\n";
 
-    printf ("Usage: megatron data %s [OPTION...] <%s >%s\n\n%s\n\n", part,
-            encodes ? "TEXT" : "IDS", encodes ? "IDS" : "TEXT",
-            encodes ? "Print the token ids of standard input, which is one text."
-                    : "Print the text of the token ids on standard input.");
-    cmd_options_help (tables, ntables);
-}
+static const char decode_usage[] =
+    "Usage: megatron data decode [OPTION...] <IDS >TEXT\n\n"
+    "Print the text of the token ids on standard input.\n\n";
 
-static int run (int argc, char **argv,
+static int run (int argc, char **argv, const char *usage,
                 int (*convert) (struct tokenizer *tokenizer, struct mg_error *err))
 {
     struct data_tokenizer args = { .type = "ByteLevel" };
@@ -138,18 +134,15 @@ static int run (int argc, char **argv,
         { data_tokenizer_options, &args },
         { data_help_options, &help },
     };
+    const struct cmd_syntax syntax = { "data", usage, tables, 2, &help, data_tokenizer_check,
+                                       &args };
     struct tokenizer *tokenizer;
     struct mg_error err;
-    int rc;
+    int status, rc;
 
-    if (cmd_options_read (tables, 2, argc, argv, &err) < 0)
-        return data_usage_error (argv[0], &err);
-    if (help) {
-        print_help (argv[0], tables, 2);
-        return 0;
-    }
-    if (tokenizer_check (args.type, &args.files, &err) < 0)
-        return data_usage_error (argv[0], &err);
+    status = cmd_part_read (&syntax, argc, argv);
+    if (status != CMD_GO)
+        return status;
     if (!(tokenizer = tokenizer_create (args.type, &args.files, &err)))
         return data_failure (argv[0], &err);
     rc = convert (tokenizer, &err);
@@ -159,10 +152,10 @@ static int run (int argc, char **argv,
 
 int data_encode (int argc, char **argv)
 {
-    return run (argc, argv, encode);
+    return run (argc, argv, encode_usage, encode);
 }
 
 int data_decode (int argc, char **argv)
 {
-    return run (argc, argv, decode);
+    return run (argc, argv, decode_usage, decode);
 }

@@ -21,7 +21,7 @@
 #include "libcore/data/sample_blend.h"
 #include "libcore/data/split.h"
 
-struct request {
+struct index_request {
     const char **words; /* prefixes, and weights before them */
     size_t num_words;
     int seq_length; /* 0: not given */
@@ -38,7 +38,7 @@ struct request {
 static int set_word (void *target, const struct cmd_option *option, const char *what,
                      const char *value, struct mg_error *err)
 {
-    struct request *request = target;
+    struct index_request *request = target;
     const char **words;
 
     (void)option;
@@ -52,37 +52,10 @@ static int set_word (void *target, const struct cmd_option *option, const char *
     return 0;
 }
 
-static int set_seq_length (void *target, const struct cmd_option *option,
-                           const char *what, const char *value, struct mg_error *err)
-{
-    struct request *request = target;
-
-    (void)option;
-    return parse_int (what, value, 2, INT_MAX - 1, &request->seq_length, err);
-}
-
-static int set_num_samples (void *target, const struct cmd_option *option,
-                            const char *what, const char *value, struct mg_error *err)
-{
-    struct request *request = target;
-
-    (void)option;
-    return parse_int64 (what, value, 1, UINT32_MAX - 2, &request->num_samples, err);
-}
-
-static int set_seed (void *target, const struct cmd_option *option, const char *what,
-                     const char *value, struct mg_error *err)
-{
-    struct request *request = target;
-
-    (void)option;
-    return parse_int64 (what, value, 0, UINT32_MAX, &request->seed, err);
-}
-
 static int set_split (void *target, const struct cmd_option *option, const char *what,
                       const char *value, struct mg_error *err)
 {
-    struct request *request = target;
+    struct index_request *request = target;
     struct split split;
 
     (void)option, (void)what;
@@ -93,7 +66,7 @@ static int set_split (void *target, const struct cmd_option *option, const char 
 static int set_part (void *target, const struct cmd_option *option, const char *what,
                      const char *value, struct mg_error *err)
 {
-    struct request *request = target;
+    struct index_request *request = target;
 
     (void)option, (void)what;
     request->part_given = true;
@@ -103,7 +76,7 @@ static int set_part (void *target, const struct cmd_option *option, const char *
 static int set_surplus (void *target, const struct cmd_option *option, const char *what,
                         const char *value, struct mg_error *err)
 {
-    struct request *request = target;
+    struct index_request *request = target;
 
     (void)option;
     return parse_double (what, value, 0., 1e6, &request->surplus, err);
@@ -115,55 +88,51 @@ static int set_cache (void *target, const struct cmd_option *option, const char 
     (void)option;
     if (data_check_name (what, value, err) < 0)
         return -1;
-    ((struct request *)target)->cache = value;
-    return 0;
-}
-
-static int set_json (void *target, const struct cmd_option *option, const char *what,
-                     const char *value, struct mg_error *err)
-{
-    (void)option, (void)what, (void)value, (void)err;
-    ((struct request *)target)->json = true;
+    ((struct index_request *)target)->cache = value;
     return 0;
 }
 
 static const struct cmd_option index_options[] = {
-    { "", NULL, "[WEIGHT] PREFIX...",
-      "datasets PREFIX.bin and PREFIX.idx; several are a blend", NULL, set_word },
-    { "seq-length", NULL, "S", "tokens of a sample, at least 2", NULL, set_seq_length },
-    { "num-samples", NULL, "N", "as many epochs as N samples need, default one epoch",
-      NULL, set_num_samples },
-    { "seed", NULL, "K", "seed of the shuffles, 0 to 4294967295, default 1234", NULL,
-      set_seed },
-    { "split", NULL, "A,B,C", "weights of train, valid and test, default all documents",
-      NULL, set_split },
-    { "part", NULL, "PART", "train, valid or test of the split, default train", NULL,
-      set_part },
-    { "mid-level-dataset-surplus", NULL, "X",
-      "part more asked of each dataset of a blend, default 0.005", NULL, set_surplus },
-    { "data-cache-path", NULL, "DIR",
-      "keep the indices in files there, or take them from there", NULL, set_cache },
-    { "json", NULL, NULL, "print JSON", NULL, set_json },
-    { NULL, NULL, NULL, NULL, NULL, NULL },
+    { .name = "", .arg = "[WEIGHT] PREFIX...",
+      .help = "datasets PREFIX.bin and PREFIX.idx; several are a blend", .set = set_word,
+      .required = true },
+    { .name = "seq-length", .arg = "S", .help = "tokens of a sample, at least 2",
+      .set = cmd_set_int, .at = offsetof (struct index_request, seq_length), .min = 2,
+      .max = INT_MAX - 1, .required = true },
+    { .name = "num-samples", .arg = "N",
+      .help = "as many epochs as N samples need, default one epoch", .set = cmd_set_int64,
+      .at = offsetof (struct index_request, num_samples), .min = 1, .max = UINT32_MAX - 2 },
+    { .name = "seed", .arg = "K",
+      .help = "seed of the shuffles, 0 to 4294967295, default 1234", .set = cmd_set_int64,
+      .at = offsetof (struct index_request, seed), .min = 0, .max = UINT32_MAX },
+    { .name = "split", .arg = "A,B,C",
+      .help = "weights of train, valid and test, default all documents",
+      .set = set_split },
+    { .name = "part", .arg = "PART",
+      .help = "train, valid or test of the split, default train", .set = set_part },
+    { .name = "mid-level-dataset-surplus", .arg = "X",
+      .help = "part more asked of each dataset of a blend, default 0.005",
+      .set = set_surplus },
+    { .name = "data-cache-path", .arg = "DIR",
+      .help = "keep the indices in files there, or take them from there",
+      .set = set_cache },
+    { .name = "json", .help = "print JSON", .set = cmd_set_flag,
+      .at = offsetof (struct index_request, json) },
+    { .name = NULL },
 };
 
-static void print_help (const struct cmd_option_table *tables, int ntables)
-{
-    printf ("Usage: megatron data index PREFIX --seq-length S [OPTION...]\n"
-            "       megatron data index WEIGHT PREFIX WEIGHT PREFIX ... --seq-length S "
-            "[OPTION...]\n\n"
-            "Tell in which order the tokens of datasets make samples for training.\n\n");
-    cmd_options_help (tables, ntables);
-}
+static const char usage[] =
+    "Usage: megatron data index PREFIX --seq-length S [OPTION...]\n"
+    "       megatron data index WEIGHT PREFIX WEIGHT PREFIX ... --seq-length S "
+    "[OPTION...]\n\n"
+    "Tell in which order the tokens of datasets make samples for training.\n\n";
 
 /* What the options cannot say one by one. */
-static int check_request (const struct request *request, struct mg_error *err)
+static int check_request (void *request, struct mg_error *err)
 {
-    if (request->num_words == 0)
-        return mg_error_set (err, EINVAL, "PREFIX is missing");
-    if (request->seq_length == 0)
-        return mg_error_set (err, EINVAL, "--seq-length is missing");
-    if (request->part_given && !request->split)
+    const struct index_request *r = request;
+
+    if (r->part_given && !r->split)
         return mg_error_set (err, EINVAL, "--part needs --split");
     return 0;
 }
@@ -185,7 +154,7 @@ static void print_json (const struct gpt_index *index)
     printf ("]}\n");
 }
 
-static void print_summary (const struct gpt_index *index, const struct request *request,
+static void print_summary (const struct gpt_index *index, const struct index_request *request,
                            const char *prefix)
 {
     printf ("%s: ", prefix);
@@ -207,7 +176,7 @@ static void print_summary (const struct gpt_index *index, const struct request *
     }
 }
 
-static int list_samples (const struct request *request, const char *prefix,
+static int list_samples (const struct index_request *request, const char *prefix,
                          struct mg_error *err)
 {
     const struct gpt_identity id = {
@@ -262,7 +231,7 @@ static void print_blend_json (const struct blended *b, const struct blend *blend
     printf ("]}\n");
 }
 
-static int print_blend_summary (const struct blended *b, const struct request *request,
+static int print_blend_summary (const struct blended *b, const struct index_request *request,
                                 const struct blend *blend, struct mg_error *err)
 {
     int64_t *counts;
@@ -280,7 +249,7 @@ static int print_blend_summary (const struct blended *b, const struct request *r
     return 0;
 }
 
-static int list_blend (const struct request *request, const struct blend *blend,
+static int list_blend (const struct index_request *request, const struct blend *blend,
                        struct mg_error *err)
 {
     const struct sample_blend_config config = {
@@ -306,25 +275,22 @@ static int list_blend (const struct request *request, const struct blend *blend,
     return rc;
 }
 
-static int run_index (int argc, char **argv, struct request *request)
+static int run_index (int argc, char **argv, struct index_request *request)
 {
     bool help = false;
     const struct cmd_option_table tables[] = {
         { index_options, request },
         { data_help_options, &help },
     };
+    const struct cmd_syntax syntax = { "data", usage, tables, 2, &help, check_request, request };
     struct blend blend;
     struct mg_error err;
-    int rc;
+    int status, rc;
 
-    if (cmd_options_read (tables, 2, argc, argv, &err) < 0)
-        return data_usage_error (argv[0], &err);
-    if (help) {
-        print_help (tables, 2);
-        return 0;
-    }
-    if (check_request (request, &err) < 0
-        || blend_parse (request->words, request->num_words, &blend, &err) < 0)
+    status = cmd_part_read (&syntax, argc, argv);
+    if (status != CMD_GO)
+        return status;
+    if (blend_parse (request->words, request->num_words, &blend, &err) < 0)
         return data_usage_error (argv[0], &err);
     /* one dataset alone is no blend: sample_blend.h */
     if (blend.count == 1 && (!blend.weights || !request->split))
@@ -337,7 +303,7 @@ static int run_index (int argc, char **argv, struct request *request)
 
 int data_index (int argc, char **argv)
 {
-    struct request request = {
+    struct index_request request = {
         .num_samples = GPT_INDEX_ONE_EPOCH,
         .seed = 1234, /* Megatron's default */
         .part = SPLIT_TRAIN,

@@ -15,7 +15,7 @@
 
 enum { PIECE = 4096 }; /* tokens that are read at a time */
 
-struct request {
+struct inspect_request {
     int64_t sequence; /* -1: none */
     bool tokens;
 };
@@ -26,37 +26,18 @@ struct summary {
     int32_t smallest_token, largest_token; /* -1: not looked for, or no token */
 };
 
-static int set_sequence (void *target, const struct cmd_option *option, const char *what,
-                         const char *value, struct mg_error *err)
-{
-    struct request *request = target;
-
-    (void)option;
-    return parse_int64 (what, value, 0, INT64_MAX, &request->sequence, err);
-}
-
-static int set_tokens (void *target, const struct cmd_option *option, const char *what,
-                       const char *value, struct mg_error *err)
-{
-    (void)option, (void)what, (void)value, (void)err;
-    ((struct request *)target)->tokens = true;
-    return 0;
-}
-
 static const struct cmd_option inspect_options[] = {
-    { "tokens", NULL, NULL, "look at every token too: all must be valid ids", NULL,
-      set_tokens },
-    { "sequence", NULL, "I", "print the tokens of sequence I, counted from 0", NULL,
-      set_sequence },
-    { NULL, NULL, NULL, NULL, NULL, NULL },
+    { .name = "tokens", .help = "look at every token too: all must be valid ids",
+      .set = cmd_set_flag, .at = offsetof (struct inspect_request, tokens) },
+    { .name = "sequence", .arg = "I",
+      .help = "print the tokens of sequence I, counted from 0", .set = cmd_set_int64,
+      .at = offsetof (struct inspect_request, sequence), .min = 0, .max = INT64_MAX },
+    { .name = NULL },
 };
 
-static void print_help (const struct cmd_option_table *tables, int ntables)
-{
-    printf ("Usage: megatron data inspect PREFIX [OPTION...]\n\n"
-            "Check the files of a dataset and tell what is in them.\n\n");
-    cmd_options_help (tables, ntables);
-}
+static const char usage[] =
+    "Usage: megatron data inspect PREFIX [OPTION...]\n\n"
+    "Check the files of a dataset and tell what is in them.\n\n";
 
 static void summarize (const struct indexed *ix, struct summary *s)
 {
@@ -158,7 +139,7 @@ static int print_sequence (const struct indexed *ix, const struct data_common *c
     return 0;
 }
 
-static int inspect (const struct data_common *common, const struct request *request,
+static int inspect (const struct data_common *common, const struct inspect_request *request,
                     struct mg_error *err)
 {
     struct summary s = { .smallest_token = -1, .largest_token = -1 };
@@ -186,24 +167,19 @@ done:
 
 int data_inspect (int argc, char **argv)
 {
-    struct request request = { .sequence = -1 };
+    struct inspect_request request = { .sequence = -1 };
     struct data_common common = { 0 };
     const struct cmd_option_table tables[] = {
         { data_common_options, &common },
         { inspect_options, &request },
     };
+    const struct cmd_syntax syntax = { "data", usage, tables, 2, &common.help, NULL, NULL };
     struct mg_error err;
+    int status;
 
-    if (cmd_options_read (tables, 2, argc, argv, &err) < 0)
-        return data_usage_error (argv[0], &err);
-    if (common.help) {
-        print_help (tables, 2);
-        return 0;
-    }
-    if (!common.prefix) {
-        mg_error_set (&err, EINVAL, "PREFIX is missing");
-        return data_usage_error (argv[0], &err);
-    }
+    status = cmd_part_read (&syntax, argc, argv);
+    if (status != CMD_GO)
+        return status;
     if (inspect (&common, &request, &err) < 0)
         return data_failure (argv[0], &err);
     return 0;

@@ -13,7 +13,7 @@
 #include "cmd/data/stop.h"
 #include "libcore/data/indexed.h"
 
-struct request {
+struct merge_request {
     char **prefixes; /* each an allocation of its own */
     size_t count;
     const char *directory; /* of --input, NULL: none */
@@ -31,7 +31,7 @@ struct total {
 };
 
 /* Takes over 'prefix', NULL: there was no memory for it. */
-static int add_prefix (struct request *r, char *prefix, struct mg_error *err)
+static int add_prefix (struct merge_request *r, char *prefix, struct mg_error *err)
 {
     char **prefixes = reallocarray (r->prefixes, r->count + 1, sizeof (*prefixes));
 
@@ -60,7 +60,7 @@ static int set_input (void *target, const struct cmd_option *option, const char 
     (void)option;
     if (data_check_name (what, value, err) < 0)
         return -1;
-    ((struct request *)target)->directory = value;
+    ((struct merge_request *)target)->directory = value;
     return 0;
 }
 
@@ -70,45 +70,35 @@ static int set_output (void *target, const struct cmd_option *option, const char
     (void)option;
     if (data_check_prefix (what, value, err) < 0)
         return -1;
-    ((struct request *)target)->output = value;
-    return 0;
-}
-
-static int set_multimodal (void *target, const struct cmd_option *option, const char *what,
-                           const char *value, struct mg_error *err)
-{
-    (void)option, (void)what, (void)value, (void)err;
-    ((struct request *)target)->modes = true;
+    ((struct merge_request *)target)->output = value;
     return 0;
 }
 
 static const struct cmd_option merge_options[] = {
-    { "", NULL, "PREFIX...", "datasets PREFIX.bin and PREFIX.idx, in this order", NULL,
-      set_prefix },
-    { "input", NULL, "DIR", "all datasets in DIR, by name, in place of PREFIX...", NULL,
-      set_input },
-    { "output", "output-prefix", "PREFIX", "the dataset to write", NULL, set_output },
-    { "multimodal", NULL, NULL, "refuse datasets whose sequences have no modes", NULL,
-      set_multimodal },
-    { NULL, NULL, NULL, NULL, NULL, NULL },
+    { .name = "", .arg = "PREFIX...",
+      .help = "datasets PREFIX.bin and PREFIX.idx, in this order", .set = set_prefix },
+    { .name = "input", .arg = "DIR",
+      .help = "all datasets in DIR, by name, in place of PREFIX...", .set = set_input },
+    { .name = "output", .alias = "output-prefix", .arg = "PREFIX",
+      .help = "the dataset to write", .set = set_output, .required = true },
+    { .name = "multimodal", .help = "refuse datasets whose sequences have no modes",
+      .set = cmd_set_flag, .at = offsetof (struct merge_request, modes) },
+    { .name = NULL },
 };
 
-static void print_help (const struct cmd_option_table *tables, int ntables)
-{
-    printf ("Usage: megatron data merge PREFIX... --output PREFIX\n"
-            "       megatron data merge --input DIR --output PREFIX\n\n"
-            "Write the documents of several datasets as one dataset.\n\n");
-    cmd_options_help (tables, ntables);
-}
+static const char usage[] =
+    "Usage: megatron data merge PREFIX... --output PREFIX\n"
+    "       megatron data merge --input DIR --output PREFIX\n\n"
+    "Write the documents of several datasets as one dataset.\n\n";
 
-static int check_request (const struct request *r, struct mg_error *err)
+static int check_request (void *request, struct mg_error *err)
 {
+    const struct merge_request *r = request;
+
     if (r->count == 0 && !r->directory)
         return mg_error_set (err, EINVAL, "PREFIX is missing");
     if (r->count > 0 && r->directory)
         return mg_error_set (err, EINVAL, "--input DIR and PREFIX... exclude each other");
-    if (!r->output)
-        return mg_error_set (err, EINVAL, "--output is missing");
     return 0;
 }
 
@@ -128,7 +118,7 @@ static bool ends_with (const char *name, const char *ending)
 
 /* Both files of a dataset name it; a .bin alone does too, so that opening the dataset says that
  * its .idx is missing. */
-static int add_file (struct request *r, const char *name, struct mg_error *err)
+static int add_file (struct merge_request *r, const char *name, struct mg_error *err)
 {
     char *prefix;
 
@@ -140,7 +130,7 @@ static int add_file (struct request *r, const char *name, struct mg_error *err)
 }
 
 /* Sort the prefixes, and keep one of each. */
-static void sort_prefixes (struct request *r)
+static void sort_prefixes (struct merge_request *r)
 {
     size_t n = 0;
 
@@ -154,7 +144,7 @@ static void sort_prefixes (struct request *r)
     r->count = n;
 }
 
-static int list_directory (struct request *r, struct mg_error *err)
+static int list_directory (struct merge_request *r, struct mg_error *err)
 {
     const struct dirent *entry;
     DIR *dir = opendir (r->directory);
@@ -180,7 +170,8 @@ static int list_directory (struct request *r, struct mg_error *err)
 
 /* ---- the work ---- */
 
-static int check_input (const struct request *r, const struct indexed *ix, const char *prefix,
+static int check_input (const struct merge_request *r, const struct indexed *ix,
+                        const char *prefix,
                         struct total *total, struct mg_error *err)
 {
     const bool modes = indexed_has_modes (ix);
@@ -212,7 +203,7 @@ static int check_input (const struct request *r, const struct indexed *ix, const
 }
 
 /* All inputs are looked at before the first byte is written. */
-static int check_inputs (const struct request *r, struct total *total, struct mg_error *err)
+static int check_inputs (const struct merge_request *r, struct total *total, struct mg_error *err)
 {
     for (size_t i = 0; i < r->count; i++) {
         struct indexed *ix = indexed_open (r->prefixes[i], err);
@@ -225,7 +216,7 @@ static int check_inputs (const struct request *r, struct total *total, struct mg
     return 0;
 }
 
-static int copy_inputs (const struct request *r, struct indexed_builder *b,
+static int copy_inputs (const struct merge_request *r, struct indexed_builder *b,
                         struct data_copy *copy, struct mg_error *err)
 {
     for (size_t i = 0; i < r->count; i++) {
@@ -244,7 +235,7 @@ static int copy_inputs (const struct request *r, struct indexed_builder *b,
     return 0;
 }
 
-static int merge (const struct request *r, struct mg_error *err)
+static int merge (const struct merge_request *r, struct mg_error *err)
 {
     struct total total = { .first = NULL };
     struct data_copy copy = { .done = 0 };
@@ -267,23 +258,20 @@ static int merge (const struct request *r, struct mg_error *err)
     return rc;
 }
 
-static int run_merge (int argc, char **argv, struct request *request)
+static int run_merge (int argc, char **argv, struct merge_request *request)
 {
     bool help = false;
     const struct cmd_option_table tables[] = {
         { merge_options, request },
         { data_help_options, &help },
     };
+    const struct cmd_syntax syntax = { "data", usage, tables, 2, &help, check_request, request };
     struct mg_error err;
+    int status;
 
-    if (cmd_options_read (tables, 2, argc, argv, &err) < 0)
-        return data_usage_error (argv[0], &err);
-    if (help) {
-        print_help (tables, 2);
-        return 0;
-    }
-    if (check_request (request, &err) < 0)
-        return data_usage_error (argv[0], &err);
+    status = cmd_part_read (&syntax, argc, argv);
+    if (status != CMD_GO)
+        return status;
     if ((request->directory && list_directory (request, &err) < 0)
         || merge (request, &err) < 0) {
         data_failure (argv[0], &err);
@@ -295,7 +283,7 @@ static int run_merge (int argc, char **argv, struct request *request)
 
 int data_merge (int argc, char **argv)
 {
-    struct request request = { .count = 0 };
+    struct merge_request request = { .count = 0 };
     int status = run_merge (argc, argv, &request);
 
     for (size_t i = 0; i < request.count; i++)

@@ -22,7 +22,7 @@
 
 enum { SHARDS_MAX = 10000, SHARD_DIGITS = 5 };
 
-struct request {
+struct split_request {
     const char *prefix;
     const char *output;
     const char *split;
@@ -36,7 +36,7 @@ struct output {
     struct indexed_range range;
 };
 
-struct plan {
+struct split_plan {
     struct output *outputs;
     size_t count, max;
 };
@@ -44,7 +44,7 @@ struct plan {
 static int set_prefix (void *target, const struct cmd_option *option, const char *what,
                        const char *value, struct mg_error *err)
 {
-    struct request *request = target;
+    struct split_request *request = target;
 
     (void)option;
     if (request->prefix)
@@ -61,7 +61,7 @@ static int set_output (void *target, const struct cmd_option *option, const char
     (void)option;
     if (data_check_prefix (what, value, err) < 0)
         return -1;
-    ((struct request *)target)->output = value;
+    ((struct split_request *)target)->output = value;
     return 0;
 }
 
@@ -71,55 +71,41 @@ static int set_split (void *target, const struct cmd_option *option, const char 
     struct split split;
 
     (void)option, (void)what;
-    ((struct request *)target)->split = value;
+    ((struct split_request *)target)->split = value;
     return split_parse (value, &split, err);
 }
 
-static int set_documents (void *target, const struct cmd_option *option, const char *what,
-                          const char *value, struct mg_error *err)
-{
-    (void)option;
-    return parse_int64 (what, value, 1, INT64_MAX, &((struct request *)target)->documents, err);
-}
-
-static int set_tokens (void *target, const struct cmd_option *option, const char *what,
-                       const char *value, struct mg_error *err)
-{
-    (void)option;
-    return parse_int64 (what, value, 1, INT64_MAX, &((struct request *)target)->tokens, err);
-}
-
 static const struct cmd_option split_options[] = {
-    { "", NULL, "PREFIX", "the dataset PREFIX.bin and PREFIX.idx", NULL, set_prefix },
-    { "output", "output-prefix", "PREFIX",
-      "what the names of the datasets to write begin with", NULL, set_output },
-    { "split", NULL, "A,B,C",
-      "write PREFIX_train, PREFIX_valid and PREFIX_test, the parts of training's --split",
-      NULL, set_split },
-    { "documents", NULL, "N", "write PREFIX_00000, PREFIX_00001 ... of N documents each", NULL,
-      set_documents },
-    { "tokens", NULL, "N", "the same with whole documents of N tokens together, at most", NULL,
-      set_tokens },
-    { NULL, NULL, NULL, NULL, NULL, NULL },
+    { .name = "", .arg = "PREFIX", .help = "the dataset PREFIX.bin and PREFIX.idx",
+      .set = set_prefix, .required = true },
+    { .name = "output", .alias = "output-prefix", .arg = "PREFIX",
+      .help = "what the names of the datasets to write begin with", .set = set_output,
+      .required = true },
+    { .name = "split", .arg = "A,B,C",
+      .help = "write PREFIX_train, PREFIX_valid and PREFIX_test, the parts of training's "
+      "--split", .set = set_split },
+    { .name = "documents", .arg = "N",
+      .help = "write PREFIX_00000, PREFIX_00001 ... of N documents each",
+      .set = cmd_set_int64, .at = offsetof (struct split_request, documents), .min = 1,
+      .max = INT64_MAX },
+    { .name = "tokens", .arg = "N",
+      .help = "the same with whole documents of N tokens together, at most",
+      .set = cmd_set_int64, .at = offsetof (struct split_request, tokens), .min = 1,
+      .max = INT64_MAX },
+    { .name = NULL },
 };
 
-static void print_help (const struct cmd_option_table *tables, int ntables)
-{
-    printf ("Usage: megatron data split PREFIX --output PREFIX --split A,B,C\n"
-            "       megatron data split PREFIX --output PREFIX --documents N\n"
-            "       megatron data split PREFIX --output PREFIX --tokens N\n\n"
-            "Write the documents of a dataset as several datasets.\n\n");
-    cmd_options_help (tables, ntables);
-}
+static const char usage[] =
+    "Usage: megatron data split PREFIX --output PREFIX --split A,B,C\n"
+    "       megatron data split PREFIX --output PREFIX --documents N\n"
+    "       megatron data split PREFIX --output PREFIX --tokens N\n\n"
+    "Write the documents of a dataset as several datasets.\n\n";
 
-static int check_request (const struct request *r, struct mg_error *err)
+static int check_request (void *request, struct mg_error *err)
 {
+    const struct split_request *r = request;
     const int ways = (r->split != NULL) + (r->documents > 0) + (r->tokens > 0);
 
-    if (!r->prefix)
-        return mg_error_set (err, EINVAL, "PREFIX is missing");
-    if (!r->output)
-        return mg_error_set (err, EINVAL, "--output is missing");
     if (ways != 1)
         return mg_error_set (err, EINVAL, "%s of --split, --documents and --tokens, want one",
                              ways == 0 ? "none" : "more than one");
@@ -129,7 +115,7 @@ static int check_request (const struct request *r, struct mg_error *err)
 /* ---- the plan ---- */
 
 /* Takes over 'prefix', NULL: there was no memory for it. */
-static int add_output (struct plan *plan, char *prefix, const struct indexed_range *range,
+static int add_output (struct split_plan *plan, char *prefix, const struct indexed_range *range,
                        struct mg_error *err)
 {
     size_t max = plan->max ? 2 * plan->max : 64;
@@ -149,7 +135,7 @@ static int add_output (struct plan *plan, char *prefix, const struct indexed_ran
     return 0;
 }
 
-static void clear_plan (struct plan *plan)
+static void clear_plan (struct split_plan *plan)
 {
     for (size_t i = 0; i < plan->count; i++)
         free (plan->outputs[i].prefix);
@@ -167,8 +153,8 @@ static size_t documents_before (const struct indexed *ix, size_t at)
 }
 
 /* A part of training's --split, which divides sequences: a bound may cut a document. */
-static int plan_part (const struct request *r, const struct indexed *ix,
-                      const struct split *split, enum split_part part, struct plan *plan,
+static int plan_part (const struct split_request *r, const struct indexed *ix,
+                      const struct split *split, enum split_part part, struct split_plan *plan,
                       struct mg_error *err)
 {
     const char *name = split_part_name (part);
@@ -197,7 +183,8 @@ static int plan_part (const struct request *r, const struct indexed *ix,
     return add_output (plan, prefix, &range, err);
 }
 
-static int plan_parts (const struct request *r, const struct indexed *ix, struct plan *plan,
+static int plan_parts (const struct split_request *r, const struct indexed *ix,
+                       struct split_plan *plan,
                        struct mg_error *err)
 {
     struct split split;
@@ -220,7 +207,7 @@ static int64_t tokens_of (const struct indexed *ix, size_t document)
 }
 
 /* End of the shard that begins with document 'first': one document at least. */
-static size_t end_of_shard (const struct request *r, const struct indexed *ix, size_t first)
+static size_t end_of_shard (const struct split_request *r, const struct indexed *ix, size_t first)
 {
     const size_t count = indexed_num_documents (ix);
     int64_t tokens = tokens_of (ix, first);
@@ -233,7 +220,8 @@ static size_t end_of_shard (const struct request *r, const struct indexed *ix, s
     return end;
 }
 
-static int plan_shards (const struct request *r, const struct indexed *ix, struct plan *plan,
+static int plan_shards (const struct split_request *r, const struct indexed *ix,
+                        struct split_plan *plan,
                         struct mg_error *err)
 {
     size_t end;
@@ -259,7 +247,7 @@ static int plan_shards (const struct request *r, const struct indexed *ix, struc
 /* ---- what the plan would find in the way ---- */
 
 /* Refuse a dataset that is not planned; takes over 'prefix', NULL: there was no memory for it. */
-static int check_absent (const struct plan *plan, char *prefix, struct mg_error *err)
+static int check_absent (const struct split_plan *plan, char *prefix, struct mg_error *err)
 {
     char *name;
     int rc = 0;
@@ -277,7 +265,7 @@ static int check_absent (const struct plan *plan, char *prefix, struct mg_error 
     return rc;
 }
 
-static bool is_planned (const struct plan *plan, const char *prefix)
+static bool is_planned (const struct split_plan *plan, const char *prefix)
 {
     for (size_t i = 0; i < plan->count; i++) {
         if (strcmp (plan->outputs[i].prefix, prefix) == 0)
@@ -289,7 +277,7 @@ static bool is_planned (const struct plan *plan, const char *prefix)
 /* A dataset of an earlier command, a part or a further shard, would be taken for one of this
  * command.
  */
-static int check_leftovers (const struct request *r, const struct plan *plan,
+static int check_leftovers (const struct split_request *r, const struct split_plan *plan,
                             struct mg_error *err)
 {
     char *prefix;
@@ -322,7 +310,8 @@ static int check_output (const char *prefix, const char *ending, struct mg_error
     return rc;
 }
 
-static int check_plan (const struct request *r, const struct plan *plan, struct mg_error *err)
+static int check_plan (const struct split_request *r, const struct split_plan *plan,
+                       struct mg_error *err)
 {
     if (plan->count == 0)
         return mg_error_set (err, ENODATA, "%s has no document to write", r->prefix);
@@ -353,7 +342,7 @@ static int write_output (const struct indexed *ix, const struct output *output,
     return rc;
 }
 
-static void print_outputs (const struct indexed *ix, const struct plan *plan)
+static void print_outputs (const struct indexed *ix, const struct split_plan *plan)
 {
     const int64_t size = (int64_t)indexed_dtype_size (indexed_dtype (ix));
 
@@ -366,11 +355,11 @@ static void print_outputs (const struct indexed *ix, const struct plan *plan)
     }
 }
 
-static int split_dataset (const struct request *r, const struct indexed *ix,
+static int split_dataset (const struct split_request *r, const struct indexed *ix,
                           struct mg_error *err)
 {
     struct data_copy copy = { .done = 0 };
-    struct plan plan = { NULL, 0, 0 };
+    struct split_plan plan = { NULL, 0, 0 };
     int rc = r->split ? plan_parts (r, ix, &plan, err) : plan_shards (r, ix, &plan, err);
 
     if (rc == 0)
@@ -388,24 +377,20 @@ static int split_dataset (const struct request *r, const struct indexed *ix,
 
 int data_split (int argc, char **argv)
 {
-    struct request request = { .documents = 0 };
+    struct split_request request = { .documents = 0 };
     bool help = false;
     const struct cmd_option_table tables[] = {
         { split_options, &request },
         { data_help_options, &help },
     };
+    const struct cmd_syntax syntax = { "data", usage, tables, 2, &help, check_request, &request };
     struct indexed *ix = NULL;
     struct mg_error err;
-    int rc = -1;
+    int status, rc = -1;
 
-    if (cmd_options_read (tables, 2, argc, argv, &err) < 0)
-        return data_usage_error (argv[0], &err);
-    if (help) {
-        print_help (tables, 2);
-        return 0;
-    }
-    if (check_request (&request, &err) < 0)
-        return data_usage_error (argv[0], &err);
+    status = cmd_part_read (&syntax, argc, argv);
+    if (status != CMD_GO)
+        return status;
     data_stop_catch ();
     if ((ix = indexed_open (request.prefix, &err)))
         rc = split_dataset (&request, ix, &err);

@@ -25,7 +25,7 @@ struct list {
     size_t count;
 };
 
-struct request {
+struct tokenize_request {
     struct list inputs;
     struct list keys;
     const char *prefix;
@@ -122,7 +122,7 @@ static int check_keys (const struct list *keys, struct mg_error *err)
     return 0;
 }
 
-static enum input_format format_of (const struct request *r, size_t i)
+static enum input_format format_of (const struct tokenize_request *r, size_t i)
 {
     if (r->format != INPUT_AUTO)
         return r->format;
@@ -130,12 +130,10 @@ static enum input_format format_of (const struct request *r, size_t i)
 }
 
 /* What the options cannot say one by one. */
-static int check_request (struct request *r, struct mg_error *err)
+static int check_request (void *request, struct mg_error *err)
 {
-    if (r->inputs.count == 0)
-        return mg_error_set (err, EINVAL, "--input is missing");
-    if (!r->prefix)
-        return mg_error_set (err, EINVAL, "--output-prefix is missing");
+    struct tokenize_request *r = request;
+
     if (r->keys.count == 0 && list_parse ("--json-keys", "text", &r->keys, err) < 0)
         return -1;
     if (check_keys (&r->keys, err) < 0)
@@ -146,13 +144,13 @@ static int check_request (struct request *r, struct mg_error *err)
                                  "--json-keys: %zu keys, but %.200s is plain text, which "
                                  "has one", r->keys.count, r->inputs.items[i]);
     }
-    return 0;
+    return data_tokenizer_check (&r->tokenizer, err);
 }
 
 static int set_input (void *target, const struct cmd_option *option, const char *what,
                       const char *value, struct mg_error *err)
 {
-    struct list *list = &((struct request *)target)->inputs;
+    struct list *list = &((struct tokenize_request *)target)->inputs;
 
     (void)option;
     list_clear (list);
@@ -162,7 +160,7 @@ static int set_input (void *target, const struct cmd_option *option, const char 
 static int set_json_keys (void *target, const struct cmd_option *option, const char *what,
                           const char *value, struct mg_error *err)
 {
-    struct list *list = &((struct request *)target)->keys;
+    struct list *list = &((struct tokenize_request *)target)->keys;
 
     (void)option;
     list_clear (list);
@@ -174,7 +172,7 @@ static int more_json_keys (void *target, const struct cmd_option *option,
                            const char *what, const char *value, struct mg_error *err)
 {
     (void)option;
-    return list_parse (what, value, &((struct request *)target)->keys, err);
+    return list_parse (what, value, &((struct tokenize_request *)target)->keys, err);
 }
 
 static int set_output_prefix (void *target, const struct cmd_option *option,
@@ -183,15 +181,7 @@ static int set_output_prefix (void *target, const struct cmd_option *option,
     (void)option;
     if (data_check_name (what, value, err) < 0)
         return -1;
-    ((struct request *)target)->prefix = value;
-    return 0;
-}
-
-static int set_append_eod (void *target, const struct cmd_option *option,
-                           const char *what, const char *value, struct mg_error *err)
-{
-    (void)option, (void)what, (void)value, (void)err;
-    ((struct request *)target)->append_eod = true;
+    ((struct tokenize_request *)target)->prefix = value;
     return 0;
 }
 
@@ -203,7 +193,7 @@ static int set_input_format (void *target, const struct cmd_option *option,
     (void)option;
     if (chosen < 0)
         return -1;
-    ((struct request *)target)->format = chosen;
+    ((struct tokenize_request *)target)->format = chosen;
     return 0;
 }
 
@@ -215,48 +205,42 @@ static int set_split_documents (void *target, const struct cmd_option *option,
     (void)option;
     if (chosen < 0)
         return -1;
-    ((struct request *)target)->cut = chosen;
+    ((struct tokenize_request *)target)->cut = chosen;
     return 0;
 }
 
-static int set_workers (void *target, const struct cmd_option *option, const char *what,
-                        const char *value, struct mg_error *err)
-{
-    (void)option;
-    return parse_int (what, value, 1, DATA_MAX_WORKERS,
-                      &((struct request *)target)->workers, err);
-}
-
 static const struct cmd_option tokenize_options[] = {
-    { "input", NULL, "FILE,...", "plain text, or JSON lines if named *.jsonl, *.ndjson or *.json",
-      NULL, set_input },
-    { "output-prefix", NULL, "PREFIX", "write PREFIX_KEY_document.bin and .idx", NULL,
-      set_output_prefix },
-    { "append-eod", NULL, NULL, "end each document with the end-of-document token", NULL,
-      set_append_eod },
-    { "json-keys", NULL, "KEY,...", "keys of a JSON line to read, default text", NULL,
-      set_json_keys },
-    { "json-keys", NULL, "KEY...", "further words", NULL, more_json_keys },
-    { "input-format", NULL, "FORMAT", "auto (default: by name), text or jsonl", NULL,
-      set_input_format },
-    { "split-documents", NULL, "WHERE",
-      "cut plain text at blank-line (default), line or none", NULL,
-      set_split_documents },
-    { "workers", NULL, "N", "threads that encode, default 1; the output is the same",
-      NULL, set_workers },
-    { NULL, NULL, NULL, NULL, NULL, NULL },
+    { .name = "input", .arg = "FILE,...",
+      .help = "plain text, or JSON lines if named *.jsonl, *.ndjson or *.json",
+      .set = set_input, .required = true },
+    { .name = "output-prefix", .arg = "PREFIX",
+      .help = "write PREFIX_KEY_document.bin and .idx", .set = set_output_prefix,
+      .required = true },
+    { .name = "append-eod", .help = "end each document with the end-of-document token",
+      .set = cmd_set_flag, .at = offsetof (struct tokenize_request, append_eod) },
+    { .name = "json-keys", .arg = "KEY,...",
+      .help = "keys of a JSON line to read, default text", .set = set_json_keys },
+    { .name = "json-keys", .arg = "KEY...", .help = "further words",
+      .set = more_json_keys },
+    { .name = "input-format", .arg = "FORMAT",
+      .help = "auto (default: by name), text or jsonl", .set = set_input_format },
+    { .name = "split-documents", .arg = "WHERE",
+      .help = "cut plain text at blank-line (default), line or none",
+      .set = set_split_documents },
+    { .name = "workers", .arg = "N",
+      .help = "threads that encode, default 1; the output is the same",
+      .set = cmd_set_int, .at = offsetof (struct tokenize_request, workers), .min = 1,
+      .max = DATA_MAX_WORKERS },
+    { .name = NULL },
 };
 
-static void print_help (const struct cmd_option_table *tables, int ntables)
-{
-    printf ("Usage: megatron data tokenize --input FILE,... --output-prefix PREFIX "
-            "[OPTION...]\n\n"
-            "Write the tokens of text files as a dataset.\n\n");
-    cmd_options_help (tables, ntables);
-}
+static const char usage[] =
+    "Usage: megatron data tokenize --input FILE,... --output-prefix PREFIX "
+    "[OPTION...]\n\n"
+    "Write the tokens of text files as a dataset.\n\n";
 
 /* Files whose name makes them plain text, and whose first line is JSON. */
-static void note_json (const struct request *r)
+static void note_json (const struct tokenize_request *r)
 {
     for (size_t i = 0; r->format == INPUT_AUTO && i < r->inputs.count; i++) {
         const char *path = r->inputs.items[i];
@@ -295,7 +279,7 @@ static void print_summary (const struct data_writer *w)
 }
 
 /* No dataset replaces what is read. */
-static int check_outputs (const struct request *r, struct mg_error *err)
+static int check_outputs (const struct tokenize_request *r, struct mg_error *err)
 {
     const struct tokenizer_files *t = &r->tokenizer.files;
     const char *files[] = { t->vocab, t->merge, t->model };
@@ -315,7 +299,7 @@ static int check_outputs (const struct request *r, struct mg_error *err)
     return rc;
 }
 
-static int run_job (struct data_writer *writer, const struct request *r,
+static int run_job (struct data_writer *writer, const struct tokenize_request *r,
                     struct mg_error *err)
 {
     struct data_source *sources;
@@ -344,7 +328,7 @@ done:
     return rc;
 }
 
-static int tokenize (const struct tokenizer *tokenizer, const struct request *r,
+static int tokenize (const struct tokenizer *tokenizer, const struct tokenize_request *r,
                      struct mg_error *err)
 {
     struct data_writer writer = { .tokenizer = tokenizer, .append_eod = r->append_eod };
@@ -359,7 +343,7 @@ static int tokenize (const struct tokenizer *tokenizer, const struct request *r,
 }
 
 /* All of it but what must be freed at the end. */
-static int run_tokenize (int argc, char **argv, struct request *request)
+static int run_tokenize (int argc, char **argv, struct tokenize_request *request)
 {
     bool help = false;
     const struct cmd_option_table tables[] = {
@@ -368,19 +352,14 @@ static int run_tokenize (int argc, char **argv, struct request *request)
         { data_help_options, &help },
     };
     const struct data_tokenizer *t = &request->tokenizer;
+    const struct cmd_syntax syntax = { "data", usage, tables, 3, &help, check_request, request };
     struct tokenizer *tokenizer;
     struct mg_error err;
-    int rc;
+    int status, rc;
 
-    if (cmd_options_read (tables, 3, argc, argv, &err) < 0)
-        return data_usage_error (argv[0], &err);
-    if (help) {
-        print_help (tables, 3);
-        return 0;
-    }
-    if (check_request (request, &err) < 0
-        || tokenizer_check (t->type, &t->files, &err) < 0)
-        return data_usage_error (argv[0], &err);
+    status = cmd_part_read (&syntax, argc, argv);
+    if (status != CMD_GO)
+        return status;
     if (!(tokenizer = tokenizer_create (t->type, &t->files, &err)))
         return data_failure (argv[0], &err);
     rc = tokenize (tokenizer, request, &err);
@@ -394,7 +373,7 @@ static int run_tokenize (int argc, char **argv, struct request *request)
 
 int data_tokenize (int argc, char **argv)
 {
-    struct request request = { .tokenizer.type = "ByteLevel", .workers = 1 };
+    struct tokenize_request request = { .tokenizer.type = "ByteLevel", .workers = 1 };
     int status = run_tokenize (argc, argv, &request);
 
     list_clear (&request.inputs);

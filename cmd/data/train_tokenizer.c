@@ -17,7 +17,7 @@
 
 enum { MAX_SPECIAL = 1000, MAX_VOCAB = 1 << 24 };
 
-struct request {
+struct trainer_request {
     char **inputs; /* lent by the command line */
     size_t num_inputs;
     const char *output;
@@ -32,7 +32,7 @@ struct request {
 static int set_input (void *target, const struct cmd_option *option, const char *what,
                       const char *value, struct mg_error *err)
 {
-    struct request *r = target;
+    struct trainer_request *r = target;
     char **inputs = reallocarray (r->inputs, r->num_inputs + 1, sizeof (*inputs));
 
     (void)option, (void)what;
@@ -43,26 +43,10 @@ static int set_input (void *target, const struct cmd_option *option, const char 
     return 0;
 }
 
-static int set_vocab_size (void *target, const struct cmd_option *option,
-                           const char *what, const char *value, struct mg_error *err)
-{
-    (void)option;
-    return parse_int (what, value, 257, MAX_VOCAB,
-                      &((struct request *)target)->train.vocab_size, err);
-}
-
-static int set_min_frequency (void *target, const struct cmd_option *option,
-                              const char *what, const char *value, struct mg_error *err)
-{
-    (void)option;
-    return parse_int64 (what, value, 1, INT64_MAX,
-                        &((struct request *)target)->train.min_frequency, err);
-}
-
 static int set_special_tokens (void *target, const struct cmd_option *option,
                                const char *what, const char *value, struct mg_error *err)
 {
-    struct request *r = target;
+    struct trainer_request *r = target;
     char *names = strdup (value), *name = names;
 
     (void)option;
@@ -90,7 +74,7 @@ static int set_pattern (void *target, const struct cmd_option *option, const cha
     (void)option;
     if (*value == '\0')
         return mg_error_set (err, EINVAL, "%s: an empty expression", what);
-    ((struct request *)target)->train.pattern = value;
+    ((struct trainer_request *)target)->train.pattern = value;
     return 0;
 }
 
@@ -100,22 +84,14 @@ static int set_output (void *target, const struct cmd_option *option, const char
     (void)option;
     if (data_check_name (what, value, err) < 0)
         return -1;
-    ((struct request *)target)->output = value;
-    return 0;
-}
-
-static int set_json_key (void *target, const struct cmd_option *option, const char *what,
-                         const char *value, struct mg_error *err)
-{
-    (void)option, (void)what, (void)err;
-    ((struct request *)target)->key = value;
+    ((struct trainer_request *)target)->output = value;
     return 0;
 }
 
 static int set_input_format (void *target, const struct cmd_option *option,
                              const char *what, const char *value, struct mg_error *err)
 {
-    struct request *r = target;
+    struct trainer_request *r = target;
 
     (void)option;
     r->have_format = strcmp (value, "auto") != 0;
@@ -127,33 +103,37 @@ static int set_input_format (void *target, const struct cmd_option *option,
 }
 
 static const struct cmd_option train_options[] = {
-    { "", NULL, "FILE...", "plain text, or JSON lines if named *.jsonl, *.ndjson or *.json", NULL,
-      set_input },
-    { "vocab-size", NULL, "N", "tokens, with the 256 bytes and special tokens", NULL,
-      set_vocab_size },
-    { "output", NULL, "PATH", "write PATH, a *.json, or PATH/tokenizer.json", NULL,
-      set_output },
-    { "min-frequency", NULL, "N", "merge a pair that occurs N times or more, default 2",
-      NULL, set_min_frequency },
-    { "special-tokens", NULL, "TOKEN,...",
-      "tokens that are no text, default <|endoftext|>; the first ends a document", NULL,
-      set_special_tokens },
-    { "pattern", NULL, "PATTERN",
-      "words: gpt2 (default), llama3, qwen2 or a regular expression", NULL, set_pattern },
-    { "json-key", NULL, "KEY", "key of a JSON line to read, default text", NULL,
-      set_json_key },
-    { "input-format", NULL, "FORMAT", "auto (default: by name), text or jsonl", NULL,
-      set_input_format },
-    { NULL, NULL, NULL, NULL, NULL, NULL },
+    { .name = "", .arg = "FILE...",
+      .help = "plain text, or JSON lines if named *.jsonl, *.ndjson or *.json",
+      .set = set_input, .required = true },
+    { .name = "vocab-size", .arg = "N",
+      .help = "tokens, with the 256 bytes and special tokens", .set = cmd_set_int,
+      .at = offsetof (struct trainer_request, train.vocab_size), .min = 257, .max = MAX_VOCAB,
+      .required = true },
+    { .name = "output", .arg = "PATH",
+      .help = "write PATH, a *.json, or PATH/tokenizer.json", .set = set_output,
+      .required = true },
+    { .name = "min-frequency", .arg = "N",
+      .help = "merge a pair that occurs N times or more, default 2", .set = cmd_set_int64,
+      .at = offsetof (struct trainer_request, train.min_frequency), .min = 1, .max = INT64_MAX },
+    { .name = "special-tokens", .arg = "TOKEN,...",
+      .help = "tokens that are no text, default <|endoftext|>; the first ends a document",
+      .set = set_special_tokens },
+    { .name = "pattern", .arg = "PATTERN",
+      .help = "words: gpt2 (default), llama3, qwen2 or a regular expression",
+      .set = set_pattern },
+    { .name = "json-key", .arg = "KEY",
+      .help = "key of a JSON line to read, default text", .set = cmd_set_text,
+      .at = offsetof (struct trainer_request, key) },
+    { .name = "input-format", .arg = "FORMAT",
+      .help = "auto (default: by name), text or jsonl", .set = set_input_format },
+    { .name = NULL },
 };
 
-static void print_help (const struct cmd_option_table *tables, int ntables)
-{
-    printf ("Usage: megatron data train-tokenizer FILE... --vocab-size N --output PATH "
-            "[OPTION...]\n\n"
-            "Train a byte pair encoding, and write it as a tokenizer.json.\n\n");
-    cmd_options_help (tables, ntables);
-}
+static const char usage[] =
+    "Usage: megatron data train-tokenizer FILE... --vocab-size N --output PATH "
+    "[OPTION...]\n\n"
+    "Train a byte pair encoding, and write it as a tokenizer.json.\n\n";
 
 /* ---- reading ---- */
 
@@ -188,7 +168,7 @@ static int take_line (void *arg, const char *path, size_t number, const char *li
     return mg_error_prefix (err, where);
 }
 
-static int read_inputs (const struct request *r, struct bpe_train *train,
+static int read_inputs (const struct trainer_request *r, struct bpe_train *train,
                         struct mg_error *err)
 {
     struct lines lines = {
@@ -222,7 +202,7 @@ static bool is_file (const char *path)
 }
 
 /* Neither file of the output replaces an input. */
-static int check_output (const struct request *r, struct mg_error *err)
+static int check_output (const struct trainer_request *r, struct mg_error *err)
 {
     static const char *const names[] = { "tokenizer.json", "tokenizer_config.json" };
     const bool file = is_file (r->output);
@@ -241,7 +221,7 @@ static int check_output (const struct request *r, struct mg_error *err)
     return rc;
 }
 
-static int write_config (const struct request *r, struct mg_error *err)
+static int write_config (const struct trainer_request *r, struct mg_error *err)
 {
     struct text_buffer text = { NULL, 0, 0 };
     char *path = durable_path (err, "%s/tokenizer_config.json", r->output);
@@ -254,7 +234,7 @@ static int write_config (const struct request *r, struct mg_error *err)
     return rc;
 }
 
-static int write_output (const struct request *r, const struct bpe_train *train,
+static int write_output (const struct trainer_request *r, const struct bpe_train *train,
                          struct mg_error *err)
 {
     const bool file = is_file (r->output);
@@ -276,7 +256,7 @@ static int write_output (const struct request *r, const struct bpe_train *train,
     return rc;
 }
 
-static int train_tokenizer (const struct request *r, struct mg_error *err)
+static int train_tokenizer (const struct trainer_request *r, struct mg_error *err)
 {
     struct bpe_train *train;
     int32_t tokens;
@@ -299,41 +279,27 @@ static int train_tokenizer (const struct request *r, struct mg_error *err)
     return rc;
 }
 
-static int check_request (struct request *r, struct mg_error *err)
-{
-    if (r->num_inputs == 0)
-        return mg_error_set (err, EINVAL, "FILE is missing");
-    if (r->train.vocab_size == 0)
-        return mg_error_set (err, EINVAL, "--vocab-size is missing");
-    if (!r->output)
-        return mg_error_set (err, EINVAL, "--output is missing");
-    return 0;
-}
-
-static int run (int argc, char **argv, struct request *r)
+static int run (int argc, char **argv, struct trainer_request *r)
 {
     bool help = false;
     const struct cmd_option_table tables[] = {
         { train_options, r },
         { data_help_options, &help },
     };
+    const struct cmd_syntax syntax = { "data", usage, tables, 2, &help, NULL, NULL };
     struct mg_error err;
+    int status;
 
-    if (cmd_options_read (tables, 2, argc, argv, &err) < 0)
-        return data_usage_error (argv[0], &err);
-    if (help) {
-        print_help (tables, 2);
-        return 0;
-    }
-    if (check_request (r, &err) < 0)
-        return data_usage_error (argv[0], &err);
+    status = cmd_part_read (&syntax, argc, argv);
+    if (status != CMD_GO)
+        return status;
     return train_tokenizer (r, &err) < 0 ? data_failure (argv[0], &err) : 0;
 }
 
 int data_train_tokenizer (int argc, char **argv)
 {
     static char end_of_document[] = "<|endoftext|>";
-    struct request r = {
+    struct trainer_request r = {
         .key = "text",
         .special = { end_of_document },
         .train = { .min_frequency = 2, .pattern = "gpt2", .num_special = 1 },

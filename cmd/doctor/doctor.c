@@ -48,16 +48,18 @@ static int set_text (void *target, const struct cmd_option *option, const char *
 }
 
 static const struct cmd_option options[] = {
-    { "nodes", NULL, "LIST", "also look at these nodes, by a step on them", "nodes", set_text },
-    { "json", NULL, NULL, "print JSON", "json", set_flag },
-    { "help", NULL, NULL, "print this help", "help", set_flag },
-    { NULL, NULL, NULL, NULL, NULL, NULL },
+    { .name = "nodes", .arg = "LIST",
+      .help = "also look at these nodes, by a step on them", .key = "nodes",
+      .set = set_text },
+    { .name = "json", .help = "print JSON", .key = "json", .set = set_flag },
+    { .name = "help", .help = "print this help", .key = "help", .set = set_flag },
+    { .name = NULL },
 };
 
 /* What doctor gives to itself on a node; not for people. */
 static const struct cmd_option task_options[] = {
-    { "on-node", NULL, "VERSION", "", "task", set_text },
-    { NULL, NULL, NULL, NULL, NULL, NULL },
+    { .name = "on-node", .arg = "VERSION", .help = "", .key = "task", .set = set_text },
+    { .name = NULL },
 };
 
 const char *doctor_verdict_name (enum doctor_verdict verdict)

@@ -17,7 +17,7 @@
 #include "libcore/model/model_params.h"
 #include "libcore/train/config.h"
 
-struct request {
+struct buffers_request {
     const char *params, *svg;
     int dp, edp, world, instances; /* 0: not given */
     int pp_rank;
@@ -31,24 +31,24 @@ static const struct field {
     size_t offset;
     int min;
 } fields[] = {
-    { "dp", offsetof (struct request, dp), 1 },
-    { "edp", offsetof (struct request, edp), 1 },
-    { "world", offsetof (struct request, world), 1 },
-    { "instances", offsetof (struct request, instances), 1 },
-    { "pp-rank", offsetof (struct request, pp_rank), 0 },
-    { "size", offsetof (struct request, bucket_size), 1 },
-    { "buckets", offsetof (struct request, num_buckets), 1 },
-    { "sharded", offsetof (struct request, sharded), 0 },
-    { "overlap", offsetof (struct request, overlap), 0 },
-    { "busbw", offsetof (struct request, high_busbw), 0 },
-    { "average", offsetof (struct request, average), 0 },
-    { "disabled", offsetof (struct request, disabled), 0 },
-    { "per-token", offsetof (struct request, per_token), 0 },
-    { "grad-float32", offsetof (struct request, grad_float32), 0 },
-    { "grad-bfloat16", offsetof (struct request, grad_bfloat16), 0 },
-    { "bfloat16", offsetof (struct request, bfloat16), 0 },
-    { "float16", offsetof (struct request, float16), 0 },
-    { "float8", offsetof (struct request, float8), 0 },
+    { "dp", offsetof (struct buffers_request, dp), 1 },
+    { "edp", offsetof (struct buffers_request, edp), 1 },
+    { "world", offsetof (struct buffers_request, world), 1 },
+    { "instances", offsetof (struct buffers_request, instances), 1 },
+    { "pp-rank", offsetof (struct buffers_request, pp_rank), 0 },
+    { "size", offsetof (struct buffers_request, bucket_size), 1 },
+    { "buckets", offsetof (struct buffers_request, num_buckets), 1 },
+    { "sharded", offsetof (struct buffers_request, sharded), 0 },
+    { "overlap", offsetof (struct buffers_request, overlap), 0 },
+    { "busbw", offsetof (struct buffers_request, high_busbw), 0 },
+    { "average", offsetof (struct buffers_request, average), 0 },
+    { "disabled", offsetof (struct buffers_request, disabled), 0 },
+    { "per-token", offsetof (struct buffers_request, per_token), 0 },
+    { "grad-float32", offsetof (struct buffers_request, grad_float32), 0 },
+    { "grad-bfloat16", offsetof (struct buffers_request, grad_bfloat16), 0 },
+    { "bfloat16", offsetof (struct buffers_request, bfloat16), 0 },
+    { "float16", offsetof (struct buffers_request, float16), 0 },
+    { "float8", offsetof (struct buffers_request, float8), 0 },
 };
 
 static const struct field *find_field (const struct cmd_option *option)
@@ -89,7 +89,7 @@ static int set_flag (void *target, const struct cmd_option *option, const char *
 static int set_text (void *target, const struct cmd_option *option, const char *what,
                      const char *value, struct mg_error *err)
 {
-    struct request *r = target;
+    struct buffers_request *r = target;
 
     if (strcmp (option->key, "svg") == 0)
         r->svg = value;
@@ -99,53 +99,62 @@ static int set_text (void *target, const struct cmd_option *option, const char *
 }
 
 static const struct cmd_option buffer_options[] = {
-    { "params", NULL, "FILE", "JSON list of parameters, in place of a model's arguments",
-      "params", set_text },
-    { "dp", NULL, "N", "ranks that share dense parameters (data times context parallel)",
-      "dp", set_number },
-    { "edp", NULL, "N", "ranks that share expert parameters, default --dp", "edp",
-      set_number },
-    { "world-size", NULL, "N", "ranks of the job, with a model: gives --dp", "world",
-      set_number },
-    { "pp-rank", NULL, "R", "pipeline rank, default 0", "pp-rank", set_number },
-    { "use-distributed-optimizer", NULL, NULL, "shard the optimizer's state", "sharded",
-      set_flag },
-    { "num-distributed-optimizer-instances", NULL, "N", "shard within each of N parts of --dp",
-      "instances", set_number },
-    { "overlap-grad-reduce", NULL, NULL, "reduce bucket by bucket; else there is one",
-      "overlap", set_flag },
-    { "ddp-bucket-size", "bucket-size", "N", "elements of a bucket", "size", set_count },
-    { "ddp-num-buckets", "num-buckets", "N", "buckets, in place of their size", "buckets",
-      set_count },
-    { "ddp-pad-buckets-for-high-nccl-busbw", "pad-buckets-for-high-nccl-busbw", NULL,
-      "buckets end at multiples of 65536", "busbw", set_flag },
-    { "ddp-average-in-collective", "average-in-collective", NULL,
-      "average in the reduction, not before", "average", set_flag },
-    { "disable-bucketing", "overlap-param-gather-with-optimizer-step", NULL,
-      "one bucket, one group", "disabled", set_flag },
-    { "calculate-per-token-loss", NULL, NULL, "gradients are summed", "per-token", set_flag },
-    { "accumulate-allreduce-grads-in-fp32", "grad-reduce-in-fp32", NULL,
-      "float32 gradients (the default, but for --fp16)", "grad-float32", set_flag },
-    { "grad-reduce-in-bf16", NULL, NULL, "gradients of the parameters' type",
-      "grad-bfloat16", set_flag },
-    { "bf16", NULL, NULL, "a model's parameters are bfloat16, not float32", "bfloat16",
-      set_flag },
-    { "fp16", NULL, NULL, "they are float16", "float16", set_flag },
-    { "fp8-param-gather", NULL, NULL, "a model's layers' matrices are stored in float8, as uint8",
-      "float8", set_flag },
-    { "svg", NULL, "FILE", "also draw a map", "svg", set_text },
-    { NULL, NULL, NULL, NULL, NULL, NULL },
+    { .name = "params", .arg = "FILE",
+      .help = "JSON list of parameters, in place of a model's arguments", .key = "params",
+      .set = set_text },
+    { .name = "dp", .arg = "N",
+      .help = "ranks that share dense parameters (data times context parallel)",
+      .key = "dp", .set = set_number },
+    { .name = "edp", .arg = "N",
+      .help = "ranks that share expert parameters, default --dp", .key = "edp",
+      .set = set_number },
+    { .name = "world-size", .arg = "N",
+      .help = "ranks of the job, with a model: gives --dp", .key = "world",
+      .set = set_number },
+    { .name = "pp-rank", .arg = "R", .help = "pipeline rank, default 0", .key = "pp-rank",
+      .set = set_number },
+    { .name = "use-distributed-optimizer", .help = "shard the optimizer's state",
+      .key = "sharded", .set = set_flag },
+    { .name = "num-distributed-optimizer-instances", .arg = "N",
+      .help = "shard within each of N parts of --dp", .key = "instances",
+      .set = set_number },
+    { .name = "overlap-grad-reduce", .help = "reduce bucket by bucket; else there is one",
+      .key = "overlap", .set = set_flag },
+    { .name = "ddp-bucket-size", .alias = "bucket-size", .arg = "N",
+      .help = "elements of a bucket", .key = "size", .set = set_count },
+    { .name = "ddp-num-buckets", .alias = "num-buckets", .arg = "N",
+      .help = "buckets, in place of their size", .key = "buckets", .set = set_count },
+    { .name = "ddp-pad-buckets-for-high-nccl-busbw",
+      .alias = "pad-buckets-for-high-nccl-busbw",
+      .help = "buckets end at multiples of 65536", .key = "busbw", .set = set_flag },
+    { .name = "ddp-average-in-collective", .alias = "average-in-collective",
+      .help = "average in the reduction, not before", .key = "average", .set = set_flag },
+    { .name = "disable-bucketing", .alias = "overlap-param-gather-with-optimizer-step",
+      .help = "one bucket, one group", .key = "disabled", .set = set_flag },
+    { .name = "calculate-per-token-loss", .help = "gradients are summed",
+      .key = "per-token", .set = set_flag },
+    { .name = "accumulate-allreduce-grads-in-fp32", .alias = "grad-reduce-in-fp32",
+      .help = "float32 gradients (the default, but for --fp16)", .key = "grad-float32",
+      .set = set_flag },
+    { .name = "grad-reduce-in-bf16", .help = "gradients of the parameters' type",
+      .key = "grad-bfloat16", .set = set_flag },
+    { .name = "bf16", .help = "a model's parameters are bfloat16, not float32",
+      .key = "bfloat16", .set = set_flag },
+    { .name = "fp16", .help = "they are float16", .key = "float16", .set = set_flag },
+    { .name = "fp8-param-gather",
+      .help = "a model's layers' matrices are stored in float8, as uint8",
+      .key = "float8", .set = set_flag },
+    { .name = "svg", .arg = "FILE", .help = "also draw a map", .key = "svg",
+      .set = set_text },
+    { .name = NULL },
 };
 
-static void print_help (const struct cmd_option_table *tables, int ntables)
-{
-    printf ("Usage: megatron plan buffers --params FILE.json --dp N [OPTION...]\n"
-            "       megatron plan buffers MODEL-ARGUMENT... [OPTION...]\n\n"
-            "Print where the parameters and gradients of a pipeline rank lie in contiguous\n"
-            "buffers, how these are cut into buckets, and which rank owns what.\n"
-            "A MODEL-ARGUMENT is one of megatron train's.\n\n");
-    cmd_options_help (tables, ntables);
-}
+static const char usage[] =
+    "Usage: megatron plan buffers --params FILE.json --dp N [OPTION...]\n"
+    "       megatron plan buffers MODEL-ARGUMENT... [OPTION...]\n\n"
+    "Print where the parameters and gradients of a pipeline rank lie in contiguous\n"
+    "buffers, how these are cut into buckets, and which rank owns what.\n"
+    "A MODEL-ARGUMENT is one of megatron train's.\n\n";
 
 /* --- parameters of a model --- */
 
@@ -171,7 +180,8 @@ static int copy_params (struct plan_buffers *b, const struct param *params, size
 }
 
 /* Ranks that share expert parameters: all that share dense ones, on another grid. */
-static int count_expert_ranks (struct request *r, const struct geometry *g, struct mg_error *err)
+static int count_expert_ranks (struct buffers_request *r, const struct geometry *g,
+                               struct mg_error *err)
 {
     int dp = r->dp ? r->dp : 1, parts = geometry_etp (g) * g->ep;
     int edp = r->world ? geometry_edp (g) : dp * g->tp / parts;
@@ -187,7 +197,7 @@ static int count_expert_ranks (struct request *r, const struct geometry *g, stru
 }
 
 /* The size of the data-parallel group follows from that of the world. */
-static int count_ranks (struct request *r, struct geometry *g, struct mg_error *err)
+static int count_ranks (struct buffers_request *r, struct geometry *g, struct mg_error *err)
 {
     g->world = r->world;
     if (geometry_validate (g, err) < 0)
@@ -214,7 +224,7 @@ static int check_model (const struct train_args *args, struct mg_error *err)
 }
 
 /* Types as megatron train has them, which are options of this command too. */
-static void set_types (struct train_args *args, const struct request *r)
+static void set_types (struct train_args *args, const struct buffers_request *r)
 {
     args->bf16 |= r->bfloat16;
     args->fp16 |= r->float16;
@@ -224,7 +234,7 @@ static void set_types (struct train_args *args, const struct request *r)
     args->fp8_param_gather |= r->float8;
 }
 
-static void set_buffers (struct train_args *args, const struct request *r)
+static void set_buffers (struct train_args *args, const struct buffers_request *r)
 {
     args->average_grads = r->average;
     args->per_token_loss = r->per_token;
@@ -236,7 +246,7 @@ static void set_buffers (struct train_args *args, const struct request *r)
 }
 
 /* Set the types of the model's parameters and gradients. */
-static int take_types (struct train_args *args, struct request *r, enum mg_dtype *dtype,
+static int take_types (struct train_args *args, struct buffers_request *r, enum mg_dtype *dtype,
                        struct mg_error *err)
 {
     struct run_config config;
@@ -248,7 +258,7 @@ static int take_types (struct train_args *args, struct request *r, enum mg_dtype
     return train_args_check_types (args, err);
 }
 
-static int read_model (struct plan_buffers *b, struct request *r, struct train_args *args,
+static int read_model (struct plan_buffers *b, struct buffers_request *r, struct train_args *args,
                        struct mg_error *err)
 {
     struct run_config config;
@@ -285,7 +295,7 @@ double plan_buffers_grad_scale (const struct plan_buffers *b,
 }
 
 /* By megatron train's rules; parameters of a file have types of their own. */
-static int check_types (const struct request *r, struct mg_error *err)
+static int check_types (const struct buffers_request *r, struct mg_error *err)
 {
     struct train_args args;
     struct run_config config;
@@ -306,8 +316,10 @@ static int check_types (const struct request *r, struct mg_error *err)
     return rc;
 }
 
-static int check_request (struct request *r, struct mg_error *err)
+static int check_request (void *request, struct mg_error *err)
 {
+    struct buffers_request *r = request;
+
     if (check_types (r, err) < 0)
         return -1;
     if (r->params && r->world)
@@ -316,7 +328,7 @@ static int check_request (struct request *r, struct mg_error *err)
     return 0;
 }
 
-static int make_layout (struct plan_buffers *b, const struct request *r,
+static int make_layout (struct plan_buffers *b, const struct buffers_request *r,
                         struct mg_error *err)
 {
     struct layout_bucket_rule rule = {
@@ -352,7 +364,7 @@ static void clear (struct plan_buffers *b)
     layout_destroy (b->layout);
 }
 
-static int show (struct request *r, bool json, struct train_args *args)
+static int show (struct buffers_request *r, bool json, struct train_args *args)
 {
     struct plan_buffers b = { .n = 0 };
     struct mg_error err = { .text = "" };
@@ -385,42 +397,46 @@ static int show (struct request *r, bool json, struct train_args *args)
 
 /* --- the command line --- */
 
+/* With a file of parameters, or with a model's arguments. */
+static int run_request (struct buffers_request *r, bool json, int argc, char **argv)
+{
+    struct train_args args = { .files = NULL };
+    struct mg_error err;
+    int status;
+
+    if (r->params && argc > 1) {
+        mg_error_set (&err, EINVAL, "\"%.60s\" does not go with --params", argv[1]);
+        return plan_usage_error (argv[0], &err);
+    }
+    if (!r->params
+        && (train_args_read (argc, argv, &args, &err) < 0 || check_model (&args, &err) < 0))
+        status = plan_refuse (argv[0], &args, &err);
+    else
+        status = show (r, json, &args);
+    train_args_clear (&args);
+    return status;
+}
+
 int plan_buffers (int argc, char **argv)
 {
     char **words = calloc (2 * (size_t)argc + 2, sizeof (*words)), **rest = words + argc + 1;
     int num_own = 0, num_rest = 0, status;
-    struct request r = { .pp_rank = 0 };
+    struct buffers_request r = { .pp_rank = 0 };
     struct plan_common common = { 0 };
     const struct cmd_option_table tables[] = {
         { buffer_options, &r },
         { plan_common_options, &common },
     };
-    struct train_args args = { .files = NULL };
-    struct mg_error err;
+    const struct cmd_syntax syntax = { "plan", usage, tables, 2, &common.help, check_request, &r };
 
     if (!words) {
         fprintf (stderr, "megatron: out of memory\n");
         return PLAN_IMPOSSIBLE;
     }
     plan_part_words (buffer_options, argc, argv, &num_own, words, &num_rest, rest);
-    if (cmd_options_read (tables, 2, num_own, words, &err) < 0
-        || (!common.help && check_request (&r, &err) < 0))
-        status = plan_usage_error (argv[0], &err);
-    else if (common.help) {
-        print_help (tables, 2);
-        status = 0;
-    }
-    else if (r.params && num_rest > 1) {
-        mg_error_set (&err, EINVAL, "\"%.60s\" does not go with --params", rest[1]);
-        status = plan_usage_error (argv[0], &err);
-    }
-    else if (!r.params
-             && (train_args_read (num_rest, rest, &args, &err) < 0
-                 || check_model (&args, &err) < 0))
-        status = plan_refuse (argv[0], &args, &err);
-    else
-        status = show (&r, common.json, &args);
-    train_args_clear (&args);
+    status = cmd_part_read (&syntax, num_own, words);
+    if (status == CMD_GO)
+        status = run_request (&r, common.json, num_rest, rest);
     free (words);
     return status;
 }

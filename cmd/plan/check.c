@@ -13,7 +13,7 @@
 #include "libcore/topo/margs.h"
 
 /* What the command line describes. */
-struct plan {
+struct checked {
     struct geometry geometry;
     struct margs args;
 };
@@ -50,32 +50,32 @@ static void list_margs (struct cmd_option rows[MARG_NUM + 1])
         if (is_geometry_option (info->name))
             continue;
         rows[n++] = (struct cmd_option){
-            info->name, NULL, info->type == MARG_FLAG ? NULL : arg, info->help, info->name,
-            set_marg,
+            .name = info->name,
+            .arg = info->type == MARG_FLAG ? NULL : arg,
+            .help = info->help,
+            .key = info->name,
+            .set = set_marg,
         };
     }
     rows[n] = (struct cmd_option){ 0 };
 }
 
 /* Every rule: of the sizes, and, where these hold, of the model. */
-static int check_rules (const struct plan *plan, geometry_report_f report, void *arg)
+static int check_rules (const struct checked *plan, geometry_report_f report, void *arg)
 {
     int count = geometry_check (&plan->geometry, report, arg);
 
     return count ? count : margs_check (&plan->args, &plan->geometry, report, arg);
 }
 
-static void print_help (const struct cmd_option_table *tables, int ntables)
-{
-    printf ("Usage: megatron plan check [OPTION...]\n"
-            "       megatron plan check [--world-size N] [--json] -- ARGUMENT...\n\n"
-            "Check the parallel sizes and what else is given of a model: print both grids\n"
-            "and succeed, or print every broken rule, one a line, on standard error and\n"
-            "fail. Rules that need what is not given are left out.\n"
-            "With --, check the arguments of a run as megatron train would take them, and\n"
-            "list by kind those of Megatron-LM that are not there.\n\n");
-    cmd_options_help (tables, ntables);
-}
+static const char usage[] =
+    "Usage: megatron plan check [OPTION...]\n"
+    "       megatron plan check [--world-size N] [--json] -- ARGUMENT...\n\n"
+    "Check the parallel sizes and what else is given of a model: print both grids\n"
+    "and succeed, or print every broken rule, one a line, on standard error and\n"
+    "fail. Rules that need what is not given are left out.\n"
+    "With --, check the arguments of a run as megatron train would take them, and\n"
+    "list by kind those of Megatron-LM that are not there.\n\n";
 
 static void print_rule (void *arg, const char *rule, const char *text)
 {
@@ -88,7 +88,7 @@ static void append_rule (void *arg, const char *rule, const char *text)
     json_array_append_new (arg, json_pack ("{s:s, s:s}", "rule", rule, "text", text));
 }
 
-static int check_text (const struct plan *plan)
+static int check_text (const struct checked *plan)
 {
     const struct geometry *g = &plan->geometry;
     struct mg_error note;
@@ -106,7 +106,7 @@ static int check_text (const struct plan *plan)
     return 0;
 }
 
-static int check_json (const struct plan *plan)
+static int check_json (const struct checked *plan)
 {
     const struct geometry *g = &plan->geometry;
     json_t *broken = json_array ();
@@ -125,7 +125,7 @@ static int check_json (const struct plan *plan)
 
 int plan_check (int argc, char **argv)
 {
-    struct plan plan;
+    struct checked plan;
     struct plan_common common = { 0 };
     struct cmd_option model_options[MARG_NUM + 1];
     const struct cmd_option_table tables[] = {
@@ -133,8 +133,8 @@ int plan_check (int argc, char **argv)
         { model_options, &plan.args },
         { plan_common_options, &common },
     };
-    struct mg_error err;
-    int own = 1;
+    const struct cmd_syntax syntax = { "plan", usage, tables, 3, &common.help, NULL, NULL };
+    int own = 1, status;
 
     while (own < argc && strcmp (argv[own], "--") != 0)
         own++;
@@ -144,11 +144,8 @@ int plan_check (int argc, char **argv)
     margs_init (&plan.args);
     plan.args.own = true;
     list_margs (model_options);
-    if (cmd_options_read (tables, 3, argc, argv, &err) < 0)
-        return plan_usage_error (argv[0], &err);
-    if (common.help) {
-        print_help (tables, 3);
-        return 0;
-    }
+    status = cmd_part_read (&syntax, argc, argv);
+    if (status != CMD_GO)
+        return status;
     return common.json ? check_json (&plan) : check_text (&plan);
 }

@@ -27,8 +27,9 @@ static int set_world (void *target, const struct cmd_option *option, const char 
 }
 
 static const struct cmd_option own_options[] = {
-    { "world-size", NULL, "N", "ranks of the job, default one model's", "world", set_world },
-    { NULL, NULL, NULL, NULL, NULL, NULL },
+    { .name = "world-size", .arg = "N", .help = "ranks of the job, default one model's",
+      .key = "world", .set = set_world },
+    { .name = NULL },
 };
 
 /* What is found out. */
@@ -261,6 +262,8 @@ static int check (struct findings *f, bool json, int argc, char **argv)
     return f->count > 0 ? PLAN_IMPOSSIBLE : 0;
 }
 
+static const char usage[] = "Usage: megatron plan check [OPTION...] -- ARGUMENT...\n\n";
+
 int plan_check_arguments (int own, int argc, char **argv)
 {
     struct findings f = { .args = { .files = NULL } };
@@ -269,16 +272,12 @@ int plan_check_arguments (int own, int argc, char **argv)
         { own_options, &f.request },
         { plan_common_options, &common },
     };
-    struct mg_error err;
+    const struct cmd_syntax syntax = { "plan", usage, tables, 2, &common.help, NULL, NULL };
     int status;
 
-    if (cmd_options_read (tables, 2, own, argv, &err) < 0)
-        return plan_usage_error (argv[0], &err);
-    if (common.help) {
-        printf ("Usage: megatron plan check [OPTION...] -- ARGUMENT...\n\n");
-        cmd_options_help (tables, 2);
-        return 0;
-    }
+    status = cmd_part_read (&syntax, own, argv);
+    if (status != CMD_GO)
+        return status;
     status = check (&f, common.json, argc - own, argv + own);
     train_args_clear (&f.args);
     return status;

@@ -166,7 +166,8 @@ static int list_choices (struct choices *c, const struct train_args *args, struc
 
 /* --- what they take --- */
 
-static int plan_choice (struct choice *choice, const struct plan_memory *request, int first, int n,
+static int plan_choice (struct choice *choice, const struct plan_memory *request, int first,
+                        int n,
                         struct mg_error *err)
 {
     struct plan_memory_row *row = calloc ((size_t)n, sizeof (*row));

@@ -21,7 +21,7 @@ enum {
     PASSES_MAX = 1 << 20, /* in a picture */
 };
 
-struct request {
+struct graphs_request {
     struct plan_memory ranks;
     const char *svg;
 };
@@ -29,7 +29,7 @@ struct request {
 static int set_number (void *target, const struct cmd_option *option, const char *what,
                        const char *value, struct mg_error *err)
 {
-    struct request *r = target;
+    struct graphs_request *r = target;
 
     if (strcmp (option->key, "world") == 0)
         return parse_int (what, value, 1, WORLD_MAX, &r->ranks.world, err);
@@ -40,16 +40,19 @@ static int set_svg (void *target, const struct cmd_option *option, const char *w
                     const char *value, struct mg_error *err)
 {
     (void)option;
-    ((struct request *)target)->svg = value;
+    ((struct graphs_request *)target)->svg = value;
     return *value ? 0 : mg_error_set (err, EINVAL, "%s: the value is empty", what);
 }
 
 static const struct cmd_option graphs_options[] = {
-    { "world-size", NULL, "N", "ranks of the job, default one model's", "world", set_number },
-    { "rank", NULL, "R", "this rank alone", "rank", set_number },
-    { "svg", NULL, "FILE", "also draw the passes in time, parted into captured and eager", NULL,
-      set_svg },
-    { NULL, NULL, NULL, NULL, NULL, NULL },
+    { .name = "world-size", .arg = "N", .help = "ranks of the job, default one model's",
+      .key = "world", .set = set_number },
+    { .name = "rank", .arg = "R", .help = "this rank alone", .key = "rank",
+      .set = set_number },
+    { .name = "svg", .arg = "FILE",
+      .help = "also draw the passes in time, parted into captured and eager",
+      .set = set_svg },
+    { .name = NULL },
 };
 
 static const char graphs_usage[] =
@@ -144,7 +147,7 @@ static int draw (const struct plan_graphs *g, int group, const char *path, struc
 
 static int show (void *request, bool json, const struct train_args *args, struct mg_error *err)
 {
-    struct request *r = request;
+    struct graphs_request *r = request;
     struct plan_graphs g = { .n = 1 };
     struct plan_memory_row *row = NULL, *stage = NULL;
     int rc = plan_memory_world (&r->ranks, args, err), group = 0;
@@ -180,7 +183,7 @@ static int check (const void *request, const struct train_args *args, struct mg_
 int plan_graphs (int argc, char **argv)
 {
     static const struct plan_model_part part = { graphs_options, graphs_usage, check, show };
-    struct request r = { .ranks = { .rank = -1 } };
+    struct graphs_request r = { .ranks = { .rank = -1 } };
 
     return plan_run_model (&part, &r, argc, argv);
 }

@@ -30,7 +30,8 @@ static const char *impl_name (const struct passes_plan *plan)
 }
 
 /* BEFORE name AFTER for each scope, with separators. */
-static void print_scopes (const struct passes_plan *plan, const char *quote, const char *separator)
+static void print_scopes (const struct passes_plan *plan, const char *quote,
+                          const char *separator)
 {
     const char *comma = "";
 

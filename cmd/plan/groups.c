@@ -17,7 +17,8 @@
 /* Where the tables cut: members of a group, columns of a list of groups. */
 enum { MOST_MEMBERS = 8, LIST_WIDTH = 38, LIST_WIDTH_NODES = 29 };
 
-struct request {
+struct groups_request {
+    struct geometry geometry;
     bool kinds_given;
     bool kind[GROUP_NUM_KINDS];
     bool rank_given;
@@ -35,7 +36,7 @@ static bool on_request_only (enum group_kind kind)
 static int set_kind (void *target, const struct cmd_option *option, const char *what,
                      const char *value, struct mg_error *err)
 {
-    struct request *request = target;
+    struct groups_request *request = target;
 
     (void)option;
     for (const char *p = value;; p++) {
@@ -62,51 +63,41 @@ static int set_kind (void *target, const struct cmd_option *option, const char *
 static int set_rank (void *target, const struct cmd_option *option, const char *what,
                      const char *value, struct mg_error *err)
 {
-    struct request *request = target;
+    struct groups_request *request = target;
 
     (void)option;
     request->rank_given = true;
     return parse_int (what, value, 0, GEOMETRY_SIZE_MAX - 1, &request->rank, err);
 }
 
-static int set_tasks_per_node (void *target, const struct cmd_option *option,
-                               const char *what, const char *value, struct mg_error *err)
-{
-    struct request *request = target;
-
-    (void)option;
-    return parse_int (what, value, 1, GEOMETRY_SIZE_MAX, &request->tasks_per_node, err);
-}
-
 static int set_svg (void *target, const struct cmd_option *option, const char *what,
                     const char *value, struct mg_error *err)
 {
     (void)option;
-    ((struct request *)target)->svg = value;
+    ((struct groups_request *)target)->svg = value;
     return *value ? 0 : mg_error_set (err, EINVAL, "%s: the value is empty", what);
 }
 
 static const struct cmd_option group_options[] = {
-    { "kind", NULL, "KIND[,KIND...]", "only these kinds of group, may be repeated", NULL,
-      set_kind },
-    { "rank", NULL, "R", "only the groups of this rank", NULL, set_rank },
-    { "svg", NULL, "FILE", "also draw where every rank stands in both grids", NULL, set_svg },
-    { "ntasks-per-node", "ranks-per-node", "N",
-      "say which groups lie on several nodes; with --svg, draw the nodes", NULL,
-      set_tasks_per_node },
-    { NULL, NULL, NULL, NULL, NULL, NULL },
+    { .name = "kind", .arg = "KIND[,KIND...]",
+      .help = "only these kinds of group, may be repeated", .set = set_kind },
+    { .name = "rank", .arg = "R", .help = "only the groups of this rank",
+      .set = set_rank },
+    { .name = "svg", .arg = "FILE",
+      .help = "also draw where every rank stands in both grids", .set = set_svg },
+    { .name = "ntasks-per-node", .alias = "ranks-per-node", .arg = "N",
+      .help = "say which groups lie on several nodes; with --svg, draw the nodes",
+      .set = cmd_set_int, .at = offsetof (struct groups_request, tasks_per_node), .min = 1,
+      .max = GEOMETRY_SIZE_MAX },
+    { .name = NULL },
 };
 
-static void print_help (const struct cmd_option_table *tables, int ntables)
-{
-    printf ("Usage: megatron plan groups --world-size N [OPTION...]\n\n"
-            "Print which ranks share a group, for every kind of group or for those\n"
-            "asked for.  Kinds: ");
-    for (int kind = 0; kind < GROUP_NUM_KINDS; kind++)
-        printf ("%s%s", kind ? " " : "", group_kinds[kind].name);
-    printf ("\n(etp and world only if asked for)\n\n");
-    cmd_options_help (tables, ntables);
-}
+static const char usage[] =
+    "Usage: megatron plan groups --world-size N [OPTION...]\n\n"
+    "Print which ranks share a group, for every kind of group or for those\n"
+    "asked for.  Kinds: tp cp dp dp-cp pp tp-cp tp-pp tp-dp tp-dp-cp ep etp tp-ep "
+    "tp-ep-pp edp embd pos-embd world\n"
+    "(etp and world only if asked for)\n\n";
 
 /* Members between 'separator's; with 'most' > 0, a longer list is cut before its last
  * member.  Returns the number of characters.
@@ -135,7 +126,7 @@ static void print_json_list (const struct group *group, bool member)
 }
 
 static void print_json_kind (const struct grid *grid, enum group_kind kind,
-                             const struct request *request)
+                             const struct groups_request *request)
 {
     struct group group;
 
@@ -175,7 +166,7 @@ static void print_coords (const struct grid *grid, int rank, const char *separat
 }
 
 /* How many groups of each kind lie on several nodes; of one rank, the nodes of its groups. */
-static void print_json_nodes (const struct grid *grid, const struct request *request)
+static void print_json_nodes (const struct grid *grid, const struct groups_request *request)
 {
     const char *comma = "";
     int first;
@@ -206,7 +197,7 @@ static void print_json_nodes (const struct grid *grid, const struct request *req
     putchar ('}');
 }
 
-static void print_json (const struct grid *grid, const struct request *request)
+static void print_json (const struct grid *grid, const struct groups_request *request)
 {
     const char *comma = "";
 
@@ -233,7 +224,7 @@ static void print_json (const struct grid *grid, const struct request *request)
 }
 
 /* The nodes behind a group's members. */
-static void print_nodes (const struct group *group, const struct request *request)
+static void print_nodes (const struct group *group, const struct groups_request *request)
 {
     char nodes[60];
 
@@ -245,7 +236,7 @@ static void print_nodes (const struct group *group, const struct request *reques
 }
 
 /* One rank: a line a kind. */
-static void print_rank (const struct grid *grid, const struct request *request)
+static void print_rank (const struct grid *grid, const struct groups_request *request)
 {
     printf ("rank %d: ", request->rank);
     print_coords (grid, request->rank, ", ", "", " ");
@@ -287,7 +278,7 @@ static void print_first_groups (const struct grid *grid, enum group_kind kind, i
 }
 
 /* What there is to say of the groups of experts on the nodes. */
-static void print_expert_groups (const struct grid *grid, const struct request *request)
+static void print_expert_groups (const struct grid *grid, const struct groups_request *request)
 {
     static const enum group_kind kinds[] = { GROUP_ETP, GROUP_EP, GROUP_TP_EP };
     char text[CROSSING_TEXT];
@@ -302,7 +293,7 @@ static void print_expert_groups (const struct grid *grid, const struct request *
 /* Every kind in one line: how many groups, how large, how many of them lie on several nodes, and
  * the first few.
  */
-static void print_table (const struct grid *grid, const struct request *request)
+static void print_table (const struct grid *grid, const struct groups_request *request)
 {
     bool nodes = request->tasks_per_node;
     int first;
@@ -327,7 +318,7 @@ static void print_table (const struct grid *grid, const struct request *request)
 }
 
 /* Every group on a line of its own. */
-static void print_list (const struct grid *grid, const struct request *request)
+static void print_list (const struct grid *grid, const struct groups_request *request)
 {
     for (int kind = 0; kind < GROUP_NUM_KINDS; kind++) {
         for (int i = 0; request->kind[kind] && i < grid_group_count (grid, kind); i++) {
@@ -341,7 +332,7 @@ static void print_list (const struct grid *grid, const struct request *request)
     }
 }
 
-static void print_text (const struct grid *grid, const struct request *request)
+static void print_text (const struct grid *grid, const struct groups_request *request)
 {
     if (request->kinds_given && !request->rank_given) {
         print_list (grid, request);
@@ -357,47 +348,45 @@ static void print_text (const struct grid *grid, const struct request *request)
 }
 
 /* Every kind, where none was asked for. */
-static void default_kinds (struct request *request)
+static void default_kinds (struct groups_request *request)
 {
     for (int kind = 0; kind < GROUP_NUM_KINDS && !request->kinds_given; kind++)
         request->kind[kind] = !on_request_only (kind);
 }
 
 /* What the options of this command cannot say one by one. */
-static int check_request (const struct geometry *g, const struct request *request,
-                          struct mg_error *err)
+static int check_request (void *request, struct mg_error *err)
 {
-    if (!g->world)
+    const struct groups_request *r = request;
+
+    if (!r->geometry.world)
         return mg_error_set (err, EINVAL, "--world-size is missing");
-    if (request->rank_given && request->rank >= g->world)
-        return mg_error_set (err, ERANGE, "--rank: %d is out of range, want 0 to %d",
-                             request->rank, g->world - 1);
+    if (r->rank_given && r->rank >= r->geometry.world)
+        return mg_error_set (err, ERANGE, "--rank: %d is out of range, want 0 to %d", r->rank,
+                             r->geometry.world - 1);
     return 0;
 }
 
 int plan_groups (int argc, char **argv)
 {
-    struct geometry g;
-    struct request request = { 0 };
+    struct groups_request request = { 0 };
     struct plan_common common = { 0 };
     const struct cmd_option_table tables[] = {
-        { plan_geometry_options, &g },
+        { plan_geometry_options, &request.geometry },
         { group_options, &request },
         { plan_common_options, &common },
     };
+    const struct cmd_syntax syntax = { "plan", usage, tables, 3, &common.help, check_request,
+                                       &request };
     struct grid *grid;
     struct mg_error err;
+    int status;
 
-    geometry_init (&g);
-    if (cmd_options_read (tables, 3, argc, argv, &err) < 0)
-        return plan_usage_error (argv[0], &err);
-    if (common.help) {
-        print_help (tables, 3);
-        return 0;
-    }
-    if (check_request (&g, &request, &err) < 0)
-        return plan_usage_error (argv[0], &err);
-    if (!(grid = grid_create (&g, &err))) {
+    geometry_init (&request.geometry);
+    status = cmd_part_read (&syntax, argc, argv);
+    if (status != CMD_GO)
+        return status;
+    if (!(grid = grid_create (&request.geometry, &err))) {
         fprintf (stderr, "megatron: %s\n", err.text);
         return PLAN_IMPOSSIBLE;
     }

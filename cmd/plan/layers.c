@@ -51,45 +51,38 @@ static int set_flag (void *target, const struct cmd_option *option, const char *
     return 0;
 }
 
-static int set_layout (void *target, const struct cmd_option *option, const char *what,
-                       const char *value, struct mg_error *err)
-{
-    (void)option, (void)what, (void)err;
-    ((struct stages_config *)target)->layout = value;
-    return 0;
-}
-
 static const struct cmd_option layer_options[] = {
-    { "num-layers", NULL, "N", "transformer layers of the model", "num-layers",
-      set_number },
-    { "pp", "pipeline-model-parallel-size", "N", "pipeline-parallel size, default 1",
-      "pp", set_number },
-    { "vpp", "num-virtual-stages-per-pipeline-rank", "N",
-      "virtual stages on each pipeline rank, default none", "vpp", set_number },
-    { "num-layers-per-virtual-pipeline-stage", NULL, "N",
-      "layers of a virtual stage, in place of their number", "per-vpp", set_number },
-    { "decoder-first-pipeline-num-layers", NULL, "N", "layers of the first rank", "first",
-      set_number },
-    { "decoder-last-pipeline-num-layers", NULL, "N", "layers of the last rank", "last",
-      set_number },
-    { "account-for-embedding-in-pipeline-split", NULL, NULL,
-      "the embedding takes the place of a layer", "embedding", set_flag },
-    { "account-for-loss-in-pipeline-split", NULL, NULL, "so does the loss", "loss",
-      set_flag },
-    { "pipeline-model-parallel-layout", NULL, "LAYOUT", "stage by stage: Et*3|(tt|)*5L",
-      "layout", set_layout },
-    { "mtp-num-layers", NULL, "N", "layers for multi-token prediction, m of a layout",
-      "mtp", set_number },
-    { NULL, NULL, NULL, NULL, NULL, NULL },
+    { .name = "num-layers", .arg = "N", .help = "transformer layers of the model",
+      .key = "num-layers", .set = set_number, .required = true },
+    { .name = "pp", .alias = "pipeline-model-parallel-size", .arg = "N",
+      .help = "pipeline-parallel size, default 1", .key = "pp", .set = set_number },
+    { .name = "vpp", .alias = "num-virtual-stages-per-pipeline-rank", .arg = "N",
+      .help = "virtual stages on each pipeline rank, default none", .key = "vpp",
+      .set = set_number },
+    { .name = "num-layers-per-virtual-pipeline-stage", .arg = "N",
+      .help = "layers of a virtual stage, in place of their number", .key = "per-vpp",
+      .set = set_number },
+    { .name = "decoder-first-pipeline-num-layers", .arg = "N",
+      .help = "layers of the first rank", .key = "first", .set = set_number },
+    { .name = "decoder-last-pipeline-num-layers", .arg = "N",
+      .help = "layers of the last rank", .key = "last", .set = set_number },
+    { .name = "account-for-embedding-in-pipeline-split",
+      .help = "the embedding takes the place of a layer", .key = "embedding",
+      .set = set_flag },
+    { .name = "account-for-loss-in-pipeline-split", .help = "so does the loss",
+      .key = "loss", .set = set_flag },
+    { .name = "pipeline-model-parallel-layout", .arg = "LAYOUT",
+      .help = "stage by stage: Et*3|(tt|)*5L", .key = "layout", .set = cmd_set_text,
+      .at = offsetof (struct stages_config, layout) },
+    { .name = "mtp-num-layers", .arg = "N",
+      .help = "layers for multi-token prediction, m of a layout", .key = "mtp",
+      .set = set_number },
+    { .name = NULL },
 };
 
-static void print_help (const struct cmd_option_table *tables, int ntables)
-{
-    printf (
-        "Usage: megatron plan layers --num-layers N [OPTION...]\n\n"
-        "Print the layers that every virtual stage of every pipeline rank holds.\n\n");
-    cmd_options_help (tables, ntables);
-}
+static const char usage[] =
+    "Usage: megatron plan layers --num-layers N [OPTION...]\n\n"
+    "Print the layers that every virtual stage of every pipeline rank holds.\n\n";
 
 static void print_json (const struct stages *s)
 {
@@ -133,10 +126,10 @@ static void print_text (const struct stages *s)
 }
 
 /* What the options of this command cannot say one by one. */
-static int check_config (const struct stages_config *c, struct mg_error *err)
+static int check_config (void *config, struct mg_error *err)
 {
-    if (!c->num_layers)
-        return mg_error_set (err, EINVAL, "--num-layers is missing");
+    const struct stages_config *c = config;
+
     if (c->vpp && c->layers_per_vpp)
         return mg_error_set (err, EINVAL,
                              "--vpp and --num-layers-per-virtual-pipeline-stage "
@@ -152,17 +145,15 @@ int plan_layers (int argc, char **argv)
         { layer_options, &config },
         { plan_common_options, &common },
     };
+    const struct cmd_syntax syntax = { "plan", usage, tables, 2, &common.help, check_config,
+                                       &config };
     struct stages *stages;
     struct mg_error err;
+    int status;
 
-    if (cmd_options_read (tables, 2, argc, argv, &err) < 0)
-        return plan_usage_error (argv[0], &err);
-    if (common.help) {
-        print_help (tables, 2);
-        return 0;
-    }
-    if (check_config (&config, &err) < 0)
-        return plan_usage_error (argv[0], &err);
+    status = cmd_part_read (&syntax, argc, argv);
+    if (status != CMD_GO)
+        return status;
     if (!(stages = stages_create (&config, &err))) {
         fprintf (stderr, "megatron: %s\n", err.text);
         return PLAN_IMPOSSIBLE;

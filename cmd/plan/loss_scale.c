@@ -16,7 +16,7 @@ static const char *const names[]
     = { "loss-scale", "initial-loss-scale", "min-loss-scale", "loss-scale-window", "hysteresis" };
 enum { NUM_NAMES = sizeof (names) / sizeof (names[0]) };
 
-struct request {
+struct loss_scale_request {
     struct train_args args;
     double growth, backoff;
     const char *found_inf; /* NULL: not given */
@@ -26,14 +26,14 @@ static int set_growth (void *target, const struct cmd_option *option, const char
                        const char *value, struct mg_error *err)
 {
     (void)option;
-    return parse_double (what, value, 1, 1e30, &((struct request *)target)->growth, err);
+    return parse_double (what, value, 1, 1e30, &((struct loss_scale_request *)target)->growth, err);
 }
 
 static int set_backoff (void *target, const struct cmd_option *option, const char *what,
                         const char *value, struct mg_error *err)
 {
     (void)option;
-    return parse_double (what, value, 0, 1, &((struct request *)target)->backoff, err);
+    return parse_double (what, value, 0, 1, &((struct loss_scale_request *)target)->backoff, err);
 }
 
 /* What is done with 'count' iterations that are alike. */
@@ -69,12 +69,12 @@ static int set_series (void *target, const struct cmd_option *option, const char
                        const char *value, struct mg_error *err)
 {
     (void)option, (void)what;
-    ((struct request *)target)->found_inf = value;
+    ((struct loss_scale_request *)target)->found_inf = value;
     return walk_series (value, NULL, NULL, err);
 }
 
 static const struct cmd_option own_options[] = {
-    { .name = "found-inf", .arg = "N[*TIMES][,...]", .set = set_series,
+    { .name = "found-inf", .arg = "N[*TIMES][,...]", .set = set_series, .required = true,
       .help = "1: an iteration whose gradients overflow, 0: a good one" },
     { .name = "growth-factor", .arg = "X", .set = set_growth,
       .help = "that the scale grows by (default 2, that of a run)" },
@@ -83,13 +83,10 @@ static const struct cmd_option own_options[] = {
     { .name = NULL },
 };
 
-static void print_help (const struct cmd_option_table *tables, int ntables)
-{
-    printf ("Usage: megatron plan loss-scale --found-inf N[*TIMES][,...] [OPTION...]\n\n"
-            "Print the loss scale of a float16 run before the first of these iterations and\n"
-            "after each.\n\n");
-    cmd_options_help (tables, ntables);
-}
+static const char usage[] =
+    "Usage: megatron plan loss-scale --found-inf N[*TIMES][,...] [OPTION...]\n\n"
+    "Print the loss scale of a float16 run before the first of these iterations and\n"
+    "after each.\n\n";
 
 /* Where the table is. */
 struct table {
@@ -124,7 +121,7 @@ static void print_rows (void *arg, bool overflow, int64_t count)
     }
 }
 
-static int show (struct request *r, bool json)
+static int show (struct loss_scale_request *r, bool json)
 {
     struct grad_scaler_config config;
     struct run_config run;
@@ -153,27 +150,21 @@ static int show (struct request *r, bool json)
 int plan_loss_scale (int argc, char **argv)
 {
     struct cmd_option arguments[NUM_NAMES + 1] = { { .name = NULL } };
-    struct request r = { .growth = 2, .backoff = 0.5 };
+    struct loss_scale_request r = { .growth = 2, .backoff = 0.5 };
     struct plan_common common = { 0 };
     const struct cmd_option_table tables[] = {
         { own_options, &r },
         { arguments, &r.args },
         { plan_common_options, &common },
     };
-    struct mg_error err;
+    const struct cmd_syntax syntax = { "plan", usage, tables, 3, &common.help, NULL, NULL };
+    int status;
 
     for (int i = 0; i < NUM_NAMES; i++)
         arguments[i] = plan_train_option (names[i], NULL);
     train_args_init (&r.args);
-    if (cmd_options_read (tables, 3, argc, argv, &err) < 0)
-        return plan_usage_error (argv[0], &err);
-    if (common.help) {
-        print_help (tables, 3);
-        return 0;
-    }
-    if (!r.found_inf) {
-        mg_error_set (&err, EINVAL, "--found-inf is missing");
-        return plan_usage_error (argv[0], &err);
-    }
+    status = cmd_part_read (&syntax, argc, argv);
+    if (status != CMD_GO)
+        return status;
     return show (&r, common.json);
 }

@@ -43,7 +43,7 @@ static const struct {
 };
 enum { NUM_NAMES = sizeof (names) / sizeof (names[0]) };
 
-struct request {
+struct lr_request {
     struct train_args args;
     int64_t *step;
     size_t num_steps;
@@ -53,7 +53,7 @@ struct request {
 static int set_steps (void *target, const struct cmd_option *option, const char *what,
                       const char *value, struct mg_error *err)
 {
-    struct request *r = target;
+    struct lr_request *r = target;
 
     (void)option;
     for (;;) {
@@ -77,21 +77,17 @@ static int set_steps (void *target, const struct cmd_option *option, const char 
 }
 
 static const struct cmd_option own_options[] = {
-    { .name = "steps", .arg = "N[,N...]", .set = set_steps,
+    { .name = "steps", .arg = "N[,N...]", .set = set_steps, .required = true,
       .help = "iterations, or samples with --train-samples; may be repeated" },
     { .name = NULL },
 };
 
-static void print_help (const struct cmd_option_table *tables, int ntables)
-{
-    printf (
-        "Usage: megatron plan lr --steps N[,N...] --lr X --train-iters N [OPTION...]\n\n"
-        "Print the learning rate and the weight decay that megatron train uses after so\n"
-        "many iterations.  Without a batch size an iteration is one sample.\n\n");
-    cmd_options_help (tables, ntables);
-}
+static const char usage[] =
+    "Usage: megatron plan lr --steps N[,N...] --lr X --train-iters N [OPTION...]\n\n"
+    "Print the learning rate and the weight decay that megatron train uses after so\n"
+    "many iterations.  Without a batch size an iteration is one sample.\n\n";
 
-static void print_rows (const struct request *r, const struct lr_config *lr,
+static void print_rows (const struct lr_request *r, const struct lr_config *lr,
                         const struct num_microbatches *batches, bool json)
 {
     bool samples = r->args.train_samples != TRAIN_UNSET;
@@ -116,12 +112,10 @@ static void print_rows (const struct request *r, const struct lr_config *lr,
 }
 
 /* What is missing, and what can be made up for. */
-static int check_request (struct request *r, struct mg_error *err)
+static int check_request (void *request, struct mg_error *err)
 {
-    struct train_args *args = &r->args;
+    struct train_args *args = &((struct lr_request *)request)->args;
 
-    if (r->num_steps == 0)
-        return mg_error_set (err, EINVAL, "--steps is missing");
     if (args->lr < 0)
         return mg_error_set (err, EINVAL, "--lr is missing");
     if (args->train_iters == TRAIN_UNSET && args->train_samples == TRAIN_UNSET) {
@@ -133,7 +127,7 @@ static int check_request (struct request *r, struct mg_error *err)
     return 0;
 }
 
-static int show (struct request *r, bool json)
+static int show (struct lr_request *r, bool json)
 {
     struct num_microbatches *batches;
     struct run_config config;
@@ -155,26 +149,21 @@ static int show (struct request *r, bool json)
 int plan_lr (int argc, char **argv)
 {
     struct cmd_option arguments[NUM_NAMES + 1] = { { .name = NULL } };
-    struct request r = { .num_steps = 0 };
+    struct lr_request r = { .num_steps = 0 };
     struct plan_common common = { 0 };
     const struct cmd_option_table tables[] = {
         { own_options, &r },
         { arguments, &r.args },
         { plan_common_options, &common },
     };
-    struct mg_error err;
-    int status = 0;
+    const struct cmd_syntax syntax = { "plan", usage, tables, 3, &common.help, check_request, &r };
+    int status;
 
     for (int i = 0; i < NUM_NAMES; i++)
         arguments[i] = plan_train_option (names[i].name, names[i].help);
     train_args_init (&r.args);
-    if (cmd_options_read (tables, 3, argc, argv, &err) < 0)
-        status = plan_usage_error (argv[0], &err);
-    else if (common.help)
-        print_help (tables, 3);
-    else if (check_request (&r, &err) < 0)
-        status = plan_usage_error (argv[0], &err);
-    else
+    status = cmd_part_read (&syntax, argc, argv);
+    if (status == CMD_GO)
         status = show (&r, common.json);
     free (r.step);
     return status;

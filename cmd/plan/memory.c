@@ -41,14 +41,19 @@ static int set_choices (void *target, const struct cmd_option *option, const cha
 }
 
 static const struct cmd_option memory_options[] = {
-    { "world-size", NULL, "N", "ranks of the job, default one model's", "world", set_number },
-    { "rank", NULL, "R", "this rank alone", "rank", set_number },
-    { "threads", NULL, "N", "compute threads of a rank, default as on this machine", "threads",
-      set_number },
-    { "choices", NULL, NULL, "compare choices of recomputation instead", "choices", set_choices },
-    { "fit", NULL, "BYTES", "and say which of them fits so many bytes a rank, such as 16G", "fit",
-      set_choices },
-    { NULL, NULL, NULL, NULL, NULL, NULL },
+    { .name = "world-size", .arg = "N", .help = "ranks of the job, default one model's",
+      .key = "world", .set = set_number },
+    { .name = "rank", .arg = "R", .help = "this rank alone", .key = "rank",
+      .set = set_number },
+    { .name = "threads", .arg = "N",
+      .help = "compute threads of a rank, default as on this machine", .key = "threads",
+      .set = set_number },
+    { .name = "choices", .help = "compare choices of recomputation instead",
+      .key = "choices", .set = set_choices },
+    { .name = "fit", .arg = "BYTES",
+      .help = "and say which of them fits so many bytes a rank, such as 16G",
+      .key = "fit", .set = set_choices },
+    { .name = NULL },
 };
 
 static const char memory_usage[] =
@@ -96,7 +101,8 @@ static int plan_rank (const struct train_args *args, const struct plan_memory *r
     return rc;
 }
 
-int plan_memory_ranks (const struct train_args *args, const struct plan_memory *request, int first,
+int plan_memory_ranks (const struct train_args *args, const struct plan_memory *request,
+                       int first,
                        int n, struct plan_memory_row *row, struct mg_error *err)
 {
     for (int i = 0; i < n; i++) {

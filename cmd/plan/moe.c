@@ -18,7 +18,7 @@
 
 enum { WORLD_MAX = 65536 };
 
-struct request {
+struct moe_request {
     int world, ranks_per_node; /* 0: not given */
     double imbalance;
 };
@@ -26,7 +26,7 @@ struct request {
 static int set_number (void *target, const struct cmd_option *option, const char *what,
                        const char *value, struct mg_error *err)
 {
-    struct request *r = target;
+    struct moe_request *r = target;
 
     if (strcmp (option->key, "imbalance") == 0)
         return parse_double (what, value, 1, GEOMETRY_SIZE_MAX, &r->imbalance, err);
@@ -35,11 +35,14 @@ static int set_number (void *target, const struct cmd_option *option, const char
 }
 
 static const struct cmd_option moe_options[] = {
-    { "world-size", NULL, "N", "ranks of the job", "world", set_number },
-    { "ranks-per-node", "ntasks-per-node", "N", "ranks of each node", "node", set_number },
-    { "imbalance", NULL, "X", "largest over mean load of an expert, default 1", "imbalance",
-      set_number },
-    { NULL, NULL, NULL, NULL, NULL, NULL },
+    { .name = "world-size", .arg = "N", .help = "ranks of the job", .key = "world",
+      .set = set_number },
+    { .name = "ranks-per-node", .alias = "ntasks-per-node", .arg = "N",
+      .help = "ranks of each node", .key = "node", .set = set_number },
+    { .name = "imbalance", .arg = "X",
+      .help = "largest over mean load of an expert, default 1", .key = "imbalance",
+      .set = set_number },
+    { .name = NULL },
 };
 
 static const char moe_usage[] =
@@ -167,7 +170,7 @@ static int read_model (struct run_config *c, int world, struct mg_error *err)
 
 static int show (void *request, bool json, const struct train_args *args, struct mg_error *err)
 {
-    const struct request *r = request;
+    const struct moe_request *r = request;
     struct plan_moe m = { .ranks_per_node = r->ranks_per_node };
     struct grid *grid = NULL;
     struct run_config c;
@@ -198,7 +201,7 @@ static int show (void *request, bool json, const struct train_args *args, struct
 static int check (const void *request, const struct train_args *args, struct mg_error *err)
 {
     const char *missing = plan_missing_argument (args);
-    const struct request *r = request;
+    const struct moe_request *r = request;
 
     if (!r->world)
         return mg_error_set (err, EINVAL, "--world-size is missing");
@@ -210,7 +213,7 @@ static int check (const void *request, const struct train_args *args, struct mg_
 int plan_moe (int argc, char **argv)
 {
     static const struct plan_model_part part = { moe_options, moe_usage, check, show };
-    struct request r = { .imbalance = 1 };
+    struct moe_request r = { .imbalance = 1 };
 
     return plan_run_model (&part, &r, argc, argv);
 }

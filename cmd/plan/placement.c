@@ -195,7 +195,8 @@ static const char *color_of (const struct picture *p, int rank)
 }
 
 /* A rank in a grid: its number, and its places on the frame's axes that are longer than 1. */
-static void draw_rank (const struct picture *p, const struct view *v, int rank, double x, double y)
+static void draw_rank (const struct picture *p, const struct view *v, int rank, double x,
+                       double y)
 {
     bool across = size_of (p, v, v->across) > 1, down = size_of (p, v, v->down) > 1;
     double middle = x + BOX / 2.0, height = LINE - SPACE;

@@ -43,47 +43,37 @@ static int set_mapping (void *target, const struct cmd_option *option, const cha
     return geometry_set (target, option->key, what, "tp-cp-ep-pp-dp", err);
 }
 
-static int set_json (void *target, const struct cmd_option *option, const char *what,
-                     const char *value, struct mg_error *err)
-{
-    (void)option, (void)what, (void)value, (void)err;
-    ((struct plan_common *)target)->json = true;
-    return 0;
-}
-
-static int set_help (void *target, const struct cmd_option *option, const char *what,
-                     const char *value, struct mg_error *err)
-{
-    (void)option, (void)what, (void)value, (void)err;
-    ((struct plan_common *)target)->help = true;
-    return 0;
-}
-
 const struct cmd_option plan_geometry_options[] = {
-    { "world-size", NULL, "N", "number of ranks (tasks)", "world", set_size },
-    { "tp", "tensor-model-parallel-size", "N", "tensor-parallel size, default 1", "tp",
-      set_size },
-    { "cp", "context-parallel-size", "N", "context-parallel size, default 1", "cp",
-      set_size },
-    { "pp", "pipeline-model-parallel-size", "N", "pipeline-parallel size, default 1",
-      "pp", set_size },
-    { "ep", "expert-model-parallel-size", "N", "expert-parallel size, default 1", "ep",
-      set_size },
-    { "etp", "expert-tensor-parallel-size", "N",
-      "tensor-parallel size of experts, default that of --tp", "etp", set_size },
-    { "vpp", "num-virtual-stages-per-pipeline-rank", "N",
-      "virtual stages on each pipeline rank, default none", "vpp", set_size },
-    { "order", NULL, "ORDER", "axes, fastest first, default tp-cp-ep-dp-pp", "order",
-      set_size },
-    { "use-tp-pp-dp-mapping", NULL, NULL, "the same as --order tp-cp-ep-pp-dp",
-      "order", set_mapping },
-    { NULL, NULL, NULL, NULL, NULL, NULL },
+    { .name = "world-size", .arg = "N", .help = "number of ranks (tasks)", .key = "world",
+      .set = set_size },
+    { .name = "tp", .alias = "tensor-model-parallel-size", .arg = "N",
+      .help = "tensor-parallel size, default 1", .key = "tp", .set = set_size },
+    { .name = "cp", .alias = "context-parallel-size", .arg = "N",
+      .help = "context-parallel size, default 1", .key = "cp", .set = set_size },
+    { .name = "pp", .alias = "pipeline-model-parallel-size", .arg = "N",
+      .help = "pipeline-parallel size, default 1", .key = "pp", .set = set_size },
+    { .name = "ep", .alias = "expert-model-parallel-size", .arg = "N",
+      .help = "expert-parallel size, default 1", .key = "ep", .set = set_size },
+    { .name = "etp", .alias = "expert-tensor-parallel-size", .arg = "N",
+      .help = "tensor-parallel size of experts, default that of --tp", .key = "etp",
+      .set = set_size },
+    { .name = "vpp", .alias = "num-virtual-stages-per-pipeline-rank", .arg = "N",
+      .help = "virtual stages on each pipeline rank, default none", .key = "vpp",
+      .set = set_size },
+    { .name = "order", .arg = "ORDER",
+      .help = "axes, fastest first, default tp-cp-ep-dp-pp", .key = "order",
+      .set = set_size },
+    { .name = "use-tp-pp-dp-mapping", .help = "the same as --order tp-cp-ep-pp-dp",
+      .key = "order", .set = set_mapping },
+    { .name = NULL },
 };
 
 const struct cmd_option plan_common_options[] = {
-    { "json", NULL, NULL, "print JSON", NULL, set_json },
-    { "help", NULL, NULL, "print this help", NULL, set_help },
-    { NULL, NULL, NULL, NULL, NULL, NULL },
+    { .name = "json", .help = "print JSON", .set = cmd_set_flag,
+      .at = offsetof (struct plan_common, json) },
+    { .name = "help", .help = "print this help", .set = cmd_set_flag,
+      .at = offsetof (struct plan_common, help) },
+    { .name = NULL },
 };
 
 static int set_train_argument (void *target, const struct cmd_option *option,
@@ -204,6 +194,24 @@ void plan_part_words (const struct cmd_option *options, int argc, char **argv, i
     }
 }
 
+/* Read the model's arguments, and show the part. */
+static int run_model (const struct plan_model_part *part, void *request, bool json, int argc,
+                      char **argv)
+{
+    struct train_args args = { .files = NULL };
+    struct mg_error err = { .text = "" };
+    int status = 0;
+
+    if (train_args_read (argc, argv, &args, &err) < 0 || part->check (request, &args, &err) < 0)
+        status = plan_refuse (argv[0], &args, &err);
+    else if (part->show (request, json, &args, &err) < 0) {
+        fprintf (stderr, "megatron: %s\n", err.text);
+        status = PLAN_IMPOSSIBLE;
+    }
+    train_args_clear (&args);
+    return status;
+}
+
 int plan_run_model (const struct plan_model_part *part, void *request, int argc, char **argv)
 {
     char **words = calloc (2 * (size_t)argc + 2, sizeof (*words)), **rest = words + argc + 1;
@@ -213,28 +221,16 @@ int plan_run_model (const struct plan_model_part *part, void *request, int argc,
         { part->options, request },
         { plan_common_options, &common },
     };
-    struct train_args args = { .files = NULL };
-    struct mg_error err = { .text = "" };
+    const struct cmd_syntax syntax = { "plan", part->usage, tables, 2, &common.help, NULL, NULL };
 
     if (!words) {
         fprintf (stderr, "megatron: out of memory\n");
         return PLAN_IMPOSSIBLE;
     }
     plan_part_words (part->options, argc, argv, &num_own, words, &num_rest, rest);
-    if (cmd_options_read (tables, 2, num_own, words, &err) < 0)
-        status = plan_usage_error (argv[0], &err);
-    else if (common.help) {
-        fputs (part->usage, stdout);
-        cmd_options_help (tables, 2);
-    }
-    else if (train_args_read (num_rest, rest, &args, &err) < 0
-             || part->check (request, &args, &err) < 0)
-        status = plan_refuse (argv[0], &args, &err);
-    else if (part->show (request, common.json, &args, &err) < 0) {
-        fprintf (stderr, "megatron: %s\n", err.text);
-        status = PLAN_IMPOSSIBLE;
-    }
-    train_args_clear (&args);
+    status = cmd_part_read (&syntax, num_own, words);
+    if (status == CMD_GO)
+        status = run_model (part, request, common.json, num_rest, rest);
     free (words);
     return status;
 }

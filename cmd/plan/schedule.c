@@ -18,7 +18,7 @@ enum { PASSES_MAX = 1 << 20 };
 
 enum { LINE_WIDTH = 79 };
 
-struct request {
+struct schedule_request {
     int pp, vpp, microbatches, group;
     bool forward_only;
     const char *svg;
@@ -27,7 +27,7 @@ struct request {
 static int set_number (void *target, const struct cmd_option *option, const char *what,
                        const char *value, struct mg_error *err)
 {
-    struct request *r = target;
+    struct schedule_request *r = target;
     int *field = &r->group, min = 1;
 
     switch (option->key[0]) {
@@ -45,48 +45,40 @@ static int set_number (void *target, const struct cmd_option *option, const char
     return parse_int (what, value, min, PASSES_MAX, field, err);
 }
 
-static int set_forward_only (void *target, const struct cmd_option *option,
-                             const char *what, const char *value, struct mg_error *err)
-{
-    (void)option, (void)what, (void)value, (void)err;
-    ((struct request *)target)->forward_only = true;
-    return 0;
-}
-
 static int set_svg (void *target, const struct cmd_option *option, const char *what,
                     const char *value, struct mg_error *err)
 {
     (void)option;
-    ((struct request *)target)->svg = value;
+    ((struct schedule_request *)target)->svg = value;
     return *value ? 0 : mg_error_set (err, EINVAL, "%s: the value is empty", what);
 }
 
 static const struct cmd_option schedule_options[] = {
-    { "pp", "pipeline-model-parallel-size", "N", "pipeline-parallel size, default 1", "p",
-      set_number },
-    { "vpp", "num-virtual-stages-per-pipeline-rank", "N",
-      "virtual stages on each pipeline rank, default none", "v", set_number },
-    { "num-microbatches", NULL, "N", "microbatches of an iteration", "m", set_number },
-    { "microbatch-group-size", "microbatch-group-size-per-virtual-pipeline-stage", "N",
-      "microbatches that go through a virtual stage before the next, default --pp", "g",
-      set_number },
-    { "forward-only", NULL, NULL, "forward passes alone, as in validation", NULL,
-      set_forward_only },
-    { "svg", NULL, "FILE", "also draw the passes in time", NULL, set_svg },
-    { NULL, NULL, NULL, NULL, NULL, NULL },
+    { .name = "pp", .alias = "pipeline-model-parallel-size", .arg = "N",
+      .help = "pipeline-parallel size, default 1", .key = "p", .set = set_number },
+    { .name = "vpp", .alias = "num-virtual-stages-per-pipeline-rank", .arg = "N",
+      .help = "virtual stages on each pipeline rank, default none", .key = "v",
+      .set = set_number },
+    { .name = "num-microbatches", .arg = "N", .help = "microbatches of an iteration",
+      .key = "m", .set = set_number, .required = true },
+    { .name = "microbatch-group-size",
+      .alias = "microbatch-group-size-per-virtual-pipeline-stage", .arg = "N",
+      .help = "microbatches that go through a virtual stage before the next, default --pp",
+      .key = "g", .set = set_number },
+    { .name = "forward-only", .help = "forward passes alone, as in validation",
+      .set = cmd_set_flag, .at = offsetof (struct schedule_request, forward_only) },
+    { .name = "svg", .arg = "FILE", .help = "also draw the passes in time",
+      .set = set_svg },
+    { .name = NULL },
 };
 
-static void print_help (const struct cmd_option_table *tables, int ntables)
-{
-    printf (
-        "Usage: megatron plan schedule --num-microbatches N [OPTION...]\n\n"
-        "Print the order in which every pipeline rank runs its forward and backward\n"
-        "passes: c is a forward, -c a backward pass of virtual stage c, from 1.  One\n"
-        "forward, one backward; interleaved if there are virtual stages.\n\n");
-    cmd_options_help (tables, ntables);
-}
+static const char usage[] =
+    "Usage: megatron plan schedule --num-microbatches N [OPTION...]\n\n"
+    "Print the order in which every pipeline rank runs its forward and backward\n"
+    "passes: c is a forward, -c a backward pass of virtual stage c, from 1.  One\n"
+    "forward, one backward; interleaved if there are virtual stages.\n\n";
 
-static struct sched_shape shape_of (const struct request *r, int rank)
+static struct sched_shape shape_of (const struct schedule_request *r, int rank)
 {
     return (struct sched_shape){ r->pp, rank, r->microbatches, r->forward_only };
 }
@@ -94,7 +86,7 @@ static struct sched_shape shape_of (const struct request *r, int rank)
 /* Numbers of one rank's passes between 'separator's, cut at 'width' columns (0: never).
  * Returns -1 and a text if there is no memory.
  */
-static int print_order (const struct request *r, const struct sched_kind *kind, int rank,
+static int print_order (const struct schedule_request *r, const struct sched_kind *kind, int rank,
                         const char *separator, int width, struct mg_error *err)
 {
     struct sched_shape shape = shape_of (r, rank);
@@ -120,7 +112,8 @@ static int print_order (const struct request *r, const struct sched_kind *kind, 
 }
 
 /* What a run would refuse is told beside the order that there would be. */
-static int print_json (const struct request *r, const struct sched_kind *kind, bool legal)
+static int print_json (const struct schedule_request *r, const struct sched_kind *kind,
+                       bool legal)
 {
     struct mg_error err;
 
@@ -144,7 +137,7 @@ static int print_json (const struct request *r, const struct sched_kind *kind, b
 }
 
 /* One pool for all virtual stages but the model's last, as a run of equal stages has. */
-static struct schedule *create_list (const struct request *r,
+static struct schedule *create_list (const struct schedule_request *r,
                                      const struct sched_kind *kind, int rank,
                                      struct mg_error *err)
 {
@@ -171,7 +164,7 @@ static void destroy_lists (struct schedule **all, int pp)
 }
 
 /* The lists of steps of all ranks, which are proved against each other. */
-static struct schedule **create_lists (const struct request *r,
+static struct schedule **create_lists (const struct schedule_request *r,
                                        const struct sched_kind *kind,
                                        struct mg_error *err)
 {
@@ -193,7 +186,7 @@ error:
     return NULL;
 }
 
-static int print_text (const struct request *r, const struct sched_kind *kind,
+static int print_text (const struct schedule_request *r, const struct sched_kind *kind,
                        const struct timeline *t, struct mg_error *err)
 {
     struct schedule **all = create_lists (r, kind, err);
@@ -224,7 +217,7 @@ static int print_text (const struct request *r, const struct sched_kind *kind,
     return rc;
 }
 
-static int draw (const struct request *r, const struct sched_kind *kind,
+static int draw (const struct schedule_request *r, const struct sched_kind *kind,
                  const struct timeline *t, struct mg_error *err)
 {
     char title[160];
@@ -243,7 +236,7 @@ static int draw (const struct request *r, const struct sched_kind *kind,
 }
 
 /* A shape that can be run. */
-static int show (const struct request *r, const struct sched_kind *kind, bool json)
+static int show (const struct schedule_request *r, const struct sched_kind *kind, bool json)
 {
     struct sched_shape shape = shape_of (r, 0);
     struct mg_error err = { .text = "" };
@@ -266,12 +259,11 @@ out:
 }
 
 /* What the options of this command cannot say one by one. */
-static int check_request (struct request *r, struct mg_error *err)
+static int check_request (void *request, struct mg_error *err)
 {
+    struct schedule_request *r = request;
     int64_t passes = (int64_t)r->microbatches * (r->vpp > 1 ? r->vpp : 1);
 
-    if (!r->microbatches)
-        return mg_error_set (err, EINVAL, "--num-microbatches is missing");
     if (passes > PASSES_MAX / r->pp)
         return mg_error_set (err, ERANGE, "--pp x --vpp x --num-microbatches is over %d",
                              PASSES_MAX);
@@ -282,24 +274,21 @@ static int check_request (struct request *r, struct mg_error *err)
 
 int plan_schedule (int argc, char **argv)
 {
-    struct request r = { .pp = 1 };
+    struct schedule_request r = { .pp = 1 };
     struct plan_common common = { 0 };
     const struct cmd_option_table tables[] = {
         { schedule_options, &r },
         { plan_common_options, &common },
     };
+    const struct cmd_syntax syntax = { "plan", usage, tables, 2, &common.help, check_request, &r };
     struct sched_kind kind;
     struct sched_shape shape;
     struct mg_error err;
+    int status;
 
-    if (cmd_options_read (tables, 2, argc, argv, &err) < 0)
-        return plan_usage_error (argv[0], &err);
-    if (common.help) {
-        print_help (tables, 2);
-        return 0;
-    }
-    if (check_request (&r, &err) < 0)
-        return plan_usage_error (argv[0], &err);
+    status = cmd_part_read (&syntax, argc, argv);
+    if (status != CMD_GO)
+        return status;
     kind = r.vpp > 1 ? sched_interleaved (r.vpp, r.group) : sched_1f1b;
     shape = shape_of (&r, 0);
     if (!kind.check || kind.check (&kind, &shape, &err) == 0)

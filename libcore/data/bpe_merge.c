@@ -38,13 +38,13 @@ void bpe_scratch_clear (struct bpe_scratch *scratch)
 }
 
 /* A token of the word, and the pair that it makes with the next one. */
-struct part {
+struct symbol {
     int32_t id;
     int32_t rank; /* NONE: no such merge, or no next token */
     int32_t merged;
 };
 
-static void rate (const struct bpe_pairs *pairs, struct part *part, const struct part *next)
+static void rate (const struct bpe_pairs *pairs, struct symbol *part, const struct symbol *next)
 {
     const struct bpe_pair *pair;
 
@@ -57,7 +57,7 @@ static void rate (const struct bpe_pairs *pairs, struct part *part, const struct
 }
 
 /* Merge the pairs of this rank, from left to right; return the parts that remain. */
-static size_t merge_round (const struct bpe_pairs *pairs, struct part *part, size_t n,
+static size_t merge_round (const struct bpe_pairs *pairs, struct symbol *part, size_t n,
                            int32_t rank)
 {
     size_t to = 0;
@@ -82,7 +82,7 @@ static size_t merge_round (const struct bpe_pairs *pairs, struct part *part, siz
 
 /* Where the best pair is, the leftmost of equal ones; NONE: there is none.  Rank and place
  * are compared as one number, so that no branch has to be guessed. */
-static size_t find_best (const struct part *part, size_t n)
+static size_t find_best (const struct symbol *part, size_t n)
 {
     uint64_t best = (uint64_t)NONE << 32;
 
@@ -95,7 +95,7 @@ static size_t find_best (const struct part *part, size_t n)
 }
 
 /* Merge the one pair at 'at'; return the parts that remain. */
-static size_t merge_one (const struct bpe_pairs *pairs, struct part *part, size_t n,
+static size_t merge_one (const struct bpe_pairs *pairs, struct symbol *part, size_t n,
                          size_t at)
 {
     part[at].id = part[at].merged;
@@ -112,7 +112,7 @@ int bpe_merge_ids_short (const struct bpe_pairs *pairs, enum bpe_order order,
                          struct bpe_scratch *scratch, int32_t *ids, size_t *count,
                          struct mg_error *err)
 {
-    struct part few[SHORT_MAX], *part = few;
+    struct symbol few[SHORT_MAX], *part = few;
     size_t n = *count, at;
 
     if (n > SHORT_MAX) {
@@ -137,7 +137,7 @@ int bpe_merge_ids_short (const struct bpe_pairs *pairs, enum bpe_order order,
 
 /* A token of the word, in a list; id -1: it was merged into the one before it. */
 struct node {
-    struct part part;
+    struct symbol part;
     int32_t previous, next; /* -1: none */
 };
 

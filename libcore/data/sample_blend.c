@@ -51,14 +51,14 @@ static const struct sample_source_ops blend_ops = {
 };
 
 /* The numbers that a blend is made from, freed when it is. */
-struct plan {
+struct blend_sizes {
     struct gpt_identity *identities;
     double *weights; /* normalised; NULL: by size */
     int64_t *sizes;  /* samples that each dataset has */
     int64_t size;    /* of the blend */
 };
 
-static void clear_plan (struct plan *plan)
+static void clear_sizes (struct blend_sizes *plan)
 {
     int saved_errno = errno;
 
@@ -83,7 +83,7 @@ static struct gpt_identity identity_of (const struct sample_blend_config *c, siz
 }
 
 /* What is asked of each dataset, and the size of a blend by weights. */
-static int make_plan (const struct sample_blend_config *c, struct plan *plan,
+static int make_plan (const struct sample_blend_config *c, struct blend_sizes *plan,
                       struct blended *b, struct mg_error *err)
 {
     const struct blend *blend = c->blend;
@@ -116,7 +116,7 @@ static int make_plan (const struct sample_blend_config *c, struct plan *plan,
     return 0;
 }
 
-static int open_datasets (const struct sample_blend_config *c, struct plan *plan,
+static int open_datasets (const struct sample_blend_config *c, struct blend_sizes *plan,
                           struct blended *b, struct mg_error *err)
 {
     for (size_t i = 0; i < b->count; i++) {
@@ -129,7 +129,7 @@ static int open_datasets (const struct sample_blend_config *c, struct plan *plan
 }
 
 /* Without weights the datasets' sizes are the weights. */
-static void plan_by_size (const struct sample_blend_config *c, struct plan *plan,
+static void plan_by_size (const struct sample_blend_config *c, struct blend_sizes *plan,
                           size_t count)
 {
     int64_t all = 0;
@@ -141,7 +141,7 @@ static void plan_by_size (const struct sample_blend_config *c, struct plan *plan
     plan->size = c->num_samples < all ? c->num_samples : all;
 }
 
-static int make_index (const struct sample_blend_config *c, struct plan *plan,
+static int make_index (const struct sample_blend_config *c, struct blend_sizes *plan,
                        struct blended *b, struct mg_error *err)
 {
     struct blend_identity id = {
@@ -163,7 +163,7 @@ static int make_index (const struct sample_blend_config *c, struct plan *plan,
 }
 
 /* No dataset gives more than it has. */
-static int check_counts (const struct sample_blend_config *c, const struct plan *plan,
+static int check_counts (const struct sample_blend_config *c, const struct blend_sizes *plan,
                          const struct blended *b, struct mg_error *err)
 {
     int64_t *counts;
@@ -189,7 +189,7 @@ static int check_counts (const struct sample_blend_config *c, const struct plan 
 static struct blended *create_blended (const struct sample_blend_config *c,
                                        struct mg_error *err)
 {
-    struct plan plan = { NULL, NULL, NULL, 0 };
+    struct blend_sizes plan = { NULL, NULL, NULL, 0 };
     struct blended *b;
 
     if (!(b = calloc (1, sizeof (*b)))
@@ -204,10 +204,10 @@ static struct blended *create_blended (const struct sample_blend_config *c,
         || make_index (c, &plan, b, err) < 0
         || check_counts (c, &plan, b, err) < 0)
         goto error;
-    clear_plan (&plan);
+    clear_sizes (&plan);
     return b;
 error:
-    clear_plan (&plan);
+    clear_sizes (&plan);
     destroy (b);
     return NULL;
 }

@@ -34,7 +34,6 @@ struct splitter {
     int num_steps;
     bool byte_level;
     bool mapped; /* there is a MAP */
-    const char *metaspace;
     struct bytechars bytechars;
 };
 
@@ -62,11 +61,6 @@ enum splitter_words splitter_words (const struct splitter *splitter)
 {
     return splitter->mapped ? SPLITTER_CHARS
            : splitter->byte_level ? SPLITTER_BYTES : SPLITTER_TEXT;
-}
-
-const char *splitter_metaspace (const struct splitter *splitter)
-{
-    return splitter->metaspace;
 }
 
 void splitter_scratch_clear (struct splitter_scratch *scratch)
@@ -211,7 +205,6 @@ static int read_metaspace (struct splitter *s, const struct json_place *place,
     if (!*space || utf8_size (space, strlen (space)) != strlen (space))
         return json_place_error (&at, err, "want one character");
     strcpy (step->space, space);
-    s->metaspace = step->space;
     return split ? add_split (s, space, true, WITH_NEXT, false, place, err) : 0;
 }
 

@@ -49,9 +49,6 @@ void splitter_destroy (struct splitter *splitter);
 
 enum splitter_words splitter_words (const struct splitter *splitter);
 
-/* The replacement of a Metaspace, as text, or NULL. */
-const char *splitter_metaspace (const struct splitter *splitter);
-
 /* Call 'word' for each word of a text.  'head' is that of struct normal_text (normalizer.h): a
  * Metaspace with the scheme "first" goes by it.  -1 if 'word' returned it, or with errno ENOMEM,
  * EIO (regex.h). */

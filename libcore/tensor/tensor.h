@@ -18,13 +18,9 @@
 
 enum { TENSOR_MAX_DIMS = 3 };
 
-/* Whose memory it is in: that of the job's device, which the host must not touch, or the host's. */
-enum tensor_memory { TENSOR_ON_DEVICE, TENSOR_ON_HOST };
-
 struct tensor {
     void *data; /* NULL: not bound */
     enum mg_dtype dtype;
-    enum tensor_memory memory;
     int ndims;
     int64_t shape[TENSOR_MAX_DIMS];
     int64_t live; /* rows in use, 0 to shape[0] */

@@ -30,13 +30,13 @@ struct reader {
 };
 
 /* What is known of a part: its length, and its elements so far as they are asked for. */
-struct part {
+struct sublist {
     int64_t length;
     int64_t want; /* element that is asked for */
     bool value;   /* of it, if want < length */
 };
 
-static int read_sum (struct reader *r, struct part *p);
+static int read_sum (struct reader *r, struct sublist *p);
 
 static int fail (struct reader *r, const char *wrong)
 {
@@ -61,7 +61,7 @@ static bool take (struct reader *r, char c)
     return true;
 }
 
-static int read_list (struct reader *r, struct part *p)
+static int read_list (struct reader *r, struct sublist *p)
 {
     if (take (r, ']'))
         return 0;
@@ -91,10 +91,10 @@ static int read_factor (struct reader *r, int64_t *factor)
 }
 
 /* The factors stand behind the elements that they repeat: they are read first, without a place. */
-static int read_part (struct reader *r, struct part *p)
+static int read_part (struct reader *r, struct sublist *p)
 {
     const char *start;
-    struct part once = { .want = -1 };
+    struct sublist once = { .want = -1 };
     int64_t times = 1, factor;
     bool list = take (r, '[');
     int rc;
@@ -133,7 +133,7 @@ static int read_part (struct reader *r, struct part *p)
     return p->length <= LIMIT ? 0 : fail (r, "a shorter list");
 }
 
-static int read_sum (struct reader *r, struct part *p)
+static int read_sum (struct reader *r, struct sublist *p)
 {
     do {
         if (read_part (r, p) < 0)
@@ -162,7 +162,7 @@ int pattern_parse (const char *what, const char *text, int layers, struct patter
                    struct mg_error *err)
 {
     struct reader r = { .at = text };
-    struct part all = { .want = -1 };
+    struct sublist all = { .want = -1 };
 
     *p = (struct pattern){ .every = 0 };
     if (!strchr (text, '['))
@@ -190,7 +190,7 @@ int pattern_parse (const char *what, const char *text, int layers, struct patter
 bool pattern_at (const struct pattern *p, int layer, bool last)
 {
     struct reader r = { .at = p->list };
-    struct part all = { .want = layer };
+    struct sublist all = { .want = layer };
 
     if (!p->list)
         return (layer + 1) % p->every == 0 ? last : !last;

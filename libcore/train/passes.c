@@ -297,7 +297,7 @@ const int *passes_slots (const struct passes *p)
 static int stage_array (struct passes *p, struct tensor *t, enum mg_dtype dtype, int64_t n,
                         struct mg_error *err)
 {
-    *t = (struct tensor){ .dtype = dtype, .memory = TENSOR_ON_HOST, .ndims = 1,
+    *t = (struct tensor){ .dtype = dtype, .ndims = 1,
                           .shape = { n }, .live = n };
     t->data = device_host_alloc (job_device (p->job), (size_t)n * mg_dtype_size (dtype), err);
     return t->data ? 0 : -1;
