@@ -51,6 +51,16 @@ is "$(grep -c '^<circle .*#c4541c' valid.svg)$(grep -c '>validation<' valid.svg)
 is "$(sed -n 's/^<circle cx="\([0-9.]*\)" cy="\([0-9.]*\)".*#c4541c.*/\1 \2/p' valid.svg | awk '
     $1 < 63.9 || $1 > 776.1 || $2 < 71.9 || $2 > 392.1')" "" "inside the frame"
 is "$(grep -c '#c4541c' long.svg)" 0 "a run without has none"
+sets='{"evaluation": "validation-%s", "iteration": %d, "samples": 9, "lm loss value": %s}\n'
+(metrics 1 50; printf "$sets" wiki 50 3.5 code 50 5; metrics 51 100
+ printf "$sets" wiki 100 3 code 100 4) >sets
+run "$draw" sets
+printf '%s\n' "$out" >sets.svg
+ok "svg_is_well_formed sets.svg" "several sets: well formed"
+is "$(grep -c '^<circle .*#c4541c' sets.svg):$(grep -c '^<circle .*#2e7d32' sets.svg)" 3:3 \
+    "each has dots of its colour, and one in the legend"
+is "$(grep -o '>validation-[a-z]*<' sets.svg | tr -d '\n')" ">validation-wiki<>validation-code<" \
+    "and its name there"
 
 # Labels under the axis: on steps of 1, 2 or 5 times a power of ten, up to ten of them.
 for case in 44:5 112:20 60:10 300:50 1000:100 7:1 20000:2000; do
