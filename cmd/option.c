@@ -45,7 +45,7 @@ int cmd_set_int64 (void *target, const struct cmd_option *option, const char *wh
                         (int64_t *)((char *)target + option->at), err);
 }
 
-/* Does 'text', which may go on with "=value", name the option? */
+/* True if 'text', which may go on with "=value", names the option. */
 static bool names_option (const char *text, const char *name)
 {
     size_t n = name ? strlen (name) : 0;

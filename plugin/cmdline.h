@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-/* Is this the srun by which salloc starts its interactive shell? */
+/* True if this is the srun by which salloc starts its interactive shell. */
 bool cmdline_is_interactive (void);
 
 /* The program that srun is to run and its arguments, once srun has parsed its options:

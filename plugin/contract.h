@@ -60,7 +60,7 @@ extern const char contract_mark[];
 int contract_value (const struct contract *c, const struct contract_var *var,
                     char value[CONTRACT_VALUE_MAX]);
 
-/* Is 'addr' certain to lead every node to itself: "localhost" or an address of the loopback? */
+/* True if 'addr' leads every node to itself: "localhost" or an address of the loopback. */
 bool contract_is_loopback (const char *addr);
 
 /* MASTER_PORT of a step: base + a hash of job and step, below base + CONF_PORT_SPAN. */

@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-/* Was the option given, on the line or by an environment variable of Slurm's? */
+/* True if the option was given, on the line or by an environment variable of Slurm's. */
 bool slurmopt_isset (const char *name);
 
 /* Its value, or NULL if that cannot be told.  The string is Slurm's and stays allocated:

@@ -157,7 +157,7 @@ static int logical_rank (const struct task *t, int *rank, struct mg_error *err)
     return 0;
 }
 
-/* Has the task a value already that is not empty? */
+/* True if the task already has a value that is not empty. */
 static bool is_set (spank_t sp, const char *name)
 {
     char *text = get_env (sp, name);

@@ -328,7 +328,7 @@ static int describe_gpt2 (struct source *s, struct mg_error *err)
     return model_notes_make (&c, &s->notes, err);
 }
 
-/* Does the text say all of the model? */
+/* Check that the text says all of the model. */
 static int check_config (const char *text, const struct source *s, struct mg_error *err)
 {
     const struct names_scheme *scheme;

@@ -28,8 +28,8 @@ bool doctor_check_slurm (json_t *findings);
 /* This process and the machine under it: library, modules, limits, CPUs. */
 void doctor_check_machine (json_t *findings);
 
-/* The same, and what only a task of a step sees: did the plugin and PMIx reach it, is the
- * command the one that 'version' was printed by, does MASTER_ADDR have an address?
+/* The same, and what only a task of a step sees: whether the plugin and PMIx reached it, whether
+ * its command is the one that printed 'version', whether MASTER_ADDR has an address.
  */
 void doctor_check_task (json_t *findings, const char *version);
 

@@ -27,7 +27,7 @@ static void add_place (json_t *places, const char *where, enum doctor_verdict ve
     json_array_append_new (places, json_pack ("{s:s, s:o}", "where", where, "checks", checks));
 }
 
-/* Is it what a task prints: {"where": text, "checks": [...]}? */
+/* True if it is what a task prints: {"where": text, "checks": [...]}. */
 static bool is_report (const json_t *report)
 {
     return json_is_string (json_object_get (report, "where"))

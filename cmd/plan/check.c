@@ -28,7 +28,7 @@ static int set_marg (void *target, const struct cmd_option *option, const char *
     return margs_set (target, id, what, value, err);
 }
 
-/* Is the argument a second name of an option that every part of plan has? */
+/* True if the argument is a second name of an option that every part of plan has. */
 static bool is_geometry_option (const char *name)
 {
     for (const struct cmd_option *o = plan_geometry_options; o->name; o++) {

@@ -40,7 +40,7 @@ int plan_memory_world (struct plan_memory *request, const struct train_args *arg
 int plan_memory_ranks (const struct train_args *args, const struct plan_memory *request, int first,
                        int n, struct plan_memory_row *row, struct mg_error *err);
 
-/* Do two ranks allocate the same, and have they the same graphs? */
+/* True if two ranks allocate the same and have the same graphs. */
 bool plan_memory_same (const struct plan_memory_row *a, const struct plan_memory_row *b);
 
 /* Print what choices of recomputation save and cost, and which one fits.  'row' are the rows of the

@@ -25,7 +25,7 @@ advise (struct plan_moe *m, const char *fmt, ...)
     va_end (ap);
 }
 
-/* Is the geometry possible, with every tp-ep group on one node? */
+/* True if the geometry is possible with every tp-ep group on one node. */
 static bool stays (const struct geometry *g, int ranks_per_node)
 {
     struct grid *grid = grid_create (g, NULL);

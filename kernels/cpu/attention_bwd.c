@@ -55,7 +55,7 @@ struct job {
     size_t floats;
 };
 
-/* Do 'tasks' of equal size keep the threads busy for 5/7 of the time or more? */
+/* True if 'tasks' of equal size keep the threads busy for 5/7 of the time or more. */
 static bool is_enough (int64_t tasks, int threads)
 {
     int64_t rounds = (tasks + threads - 1) / threads;

@@ -35,7 +35,7 @@ static void count_choices (const struct kern_expert_sort *a, int64_t *n, int64_t
     }
 }
 
-/* The wanted row that row 'row' is, or the nearest one; *wanted: is it one? */
+/* The wanted row that row 'row' is, or the nearest one.  *wanted says whether 'row' is wanted. */
 static int64_t wanted_row (const struct kern_expert_sort *a, int64_t row, bool *wanted)
 {
     int64_t limit = a->limit > 0 ? a->limit : INT64_MAX, begin = a->limit > 0 ? a->begin : 0;

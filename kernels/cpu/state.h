@@ -33,7 +33,7 @@ VEC_INLINE void state_narrow (const float *in, int64_t begin, int64_t n, void *y
 /* 0, or -1, ENOTSUP and a text if 'what' is stored in a way that there is none for. */
 int state_check (const struct kern_state *state, const char *what, struct mg_error *err);
 
-/* Is it float32 as it is? */
+/* True if the values are stored as float32. */
 static inline bool state_is_plain (const struct kern_state *s)
 {
     return s->dtype == MG_FLOAT32 && !s->upper;

@@ -70,8 +70,8 @@ static bool in_step (void)
            && parse_int64 ("SLURM_STEP_ID", text, 0, STEP_MAX, &step, NULL) == 0;
 }
 
-/* Was this process started as one of several, by a launcher that does not offer PMIx?
- * Then its peers cannot be found, and a rank alone is not what was meant.
+/* Refuse a process that a launcher without PMIx started as one of several: its peers cannot be
+ * found, and a rank alone is not what the user meant.
  */
 static int check_alone (struct mg_error *err)
 {

@@ -88,7 +88,7 @@ static int64_t highest (const char *dir, struct mg_error *why, struct mg_error *
     return rc < 0 ? -2 : found;
 }
 
-/* Is 'dir' one checkpoint, where the directory that holds it is wanted? */
+/* True if 'dir' is one checkpoint.  The directory that holds it is wanted. */
 static bool is_checkpoint (const char *dir)
 {
     char path[PATH_MAX];

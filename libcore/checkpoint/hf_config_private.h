@@ -101,7 +101,7 @@ struct hf_writer {
     bool failed;
 };
 
-/* Is an argument there?  Does it have this value? */
+/* True if an argument is there; if it has this value. */
 bool hf_has (const struct notes *args, const char *name);
 bool hf_is (const struct notes *args, const char *name, const char *value);
 

@@ -63,11 +63,13 @@ void shard_close (struct shard *shard);
 int shard_read (struct shard *shard, int64_t offset, void *data, size_t len, uint64_t sum,
                 struct mg_error *err);
 
-/* Are the bytes [from, to), which no part has, the zeros that were written? EBADMSG. */
+/* Check that the bytes [from, to), which no part has, are the zeros that were written.  0, or -1
+ * with errno EBADMSG if they are not.
+ */
 int shard_read_zeros (struct shard *shard, int64_t from, int64_t to, struct mg_error *err);
 
-/* Of a file that shard_open() refused with EBADMSG: does it belong elsewhere (not a shard
- * at all, or of another save or rank), rather than being a damaged one of ours?
+/* Of a file that shard_open() refused with EBADMSG: true if it is no shard, or one of another
+ * save or rank; false if it is a damaged shard of this save and rank.
  */
 bool shard_is_foreign (const char *path, const struct shard_id *id, int rank);
 

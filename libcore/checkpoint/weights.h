@@ -42,7 +42,7 @@ struct weights_tensor {
     const void *data; /* of any alignment; NULL if the source has none */
 };
 
-/* Does a file have the names of a scheme: is the word embedding there? */
+/* True if a file has the names of a scheme, which its word embedding shows. */
 bool weights_follow (const struct safetensors *file, const struct names_scheme *scheme);
 
 /* Look up a tensor by its name in the scheme.  False if it is not there. */

@@ -28,7 +28,7 @@ static char *strip (const char *text)
     return strndup (text, n);
 }
 
-/* Is it a number, whatever its value? */
+/* True if the text is a number, whatever its value. */
 static bool is_number (const char *text, double *value)
 {
     char *word = strip (text);

@@ -32,15 +32,17 @@ struct splitter_scratch {
     struct text_buffer buffers[SPLITTER_MAX_STEPS];
 };
 
-/* Take a word, which is not empty. 0, or -1 to stop. */
+/* Called for each word of a text; a word is not empty.  Returns 0, or -1 to stop. */
 typedef int splitter_word_f (void *arg, const char *word, size_t size,
                              struct mg_error *err);
 
 struct splitter; /* opaque */
 
-/* Make it of the value at 'place', which may be NULL or null: a text is one word.  NULL
- * with errno EINVAL (a fault, or what is not supported, with its path), ENOMEM.  The
- * caller owns the result. */
+/* Make a splitter of 'value', the pre_tokenizer of a tokenizer.json, which is at 'place'.  A
+ * value that is NULL or null makes a splitter for which a whole text is one word.  Returns NULL
+ * with errno ENOMEM, or EINVAL and a text with the path of what is wrong or not supported.  The
+ * caller owns the result.
+ */
 struct splitter *splitter_create (const struct json_place *place, const json_t *value,
                                   struct mg_error *err);
 

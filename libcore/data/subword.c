@@ -174,7 +174,7 @@ static int encode_piece (const struct subword *s, struct subword_scratch *scratc
     return 0;
 }
 
-/* May the word be cut before text[at], which is a U+2581? */
+/* True if the word may be cut before text[at], which is a U+2581. */
 static bool may_cut (const struct subword *s, const char *word, size_t at)
 {
     size_t n;

@@ -82,9 +82,11 @@ extern const struct tokenizer_ops tokenizer_gpt2_ops;
 extern const struct tokenizer_ops tokenizer_hf_ops;
 extern const struct tokenizer_ops tokenizer_null_ops;
 
-/* Is there a tokenizer of this type, and are the files that it needs named, and no other?
- * The name's case does not matter. 'files' NULL: none. 0, or -1 with errno EINVAL and a
- * text that lists the types, or names the file's option.  Opens no file. */
+/* Check that there is a tokenizer of this type, and that 'files' names the files that it needs
+ * and no other.  The case of the type's letters does not matter.  'files' NULL: none is named.  0,
+ * or -1 with errno EINVAL and a text that lists the types or names the file's option.  Opens no
+ * file.
+ */
 int tokenizer_check (const char *type, const struct tokenizer_files *files,
                      struct mg_error *err);
 

@@ -167,7 +167,7 @@ static int read_writer (int fd, struct writer *w)
 
 /* --- who lives --- */
 
-/* Is the writer this same job, before Slurm started it again? */
+/* True if the writer is this same job, before Slurm started it again. */
 static bool is_former_life (const struct writer *w, const struct writer *self)
 {
     return w->job[0] && strcmp (w->job, self->job) == 0
@@ -271,7 +271,7 @@ static enum held try_lock (int fd)
                                                                                : HELD;
 }
 
-/* Is 'path' still the name of the open file? */
+/* True if 'path' is still the name of the open file. */
 static bool has_name (int fd, const char *path)
 {
     struct stat by_fd, by_name;

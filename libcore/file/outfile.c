@@ -238,8 +238,8 @@ int outfile_check (const char *name, enum outfile_kind kind, struct mg_error *er
 
 /* --- inputs --- */
 
-/* Is 'file' the file 'name' of the directory that is open as 'at', or, down to 'depth' directories,
- * a file in the directory of that name?
+/* True if 'file' is the file 'name' of the directory that is open as 'at', or if 'name' is a
+ * directory that has it, at most 'depth' directories down.
  */
 static bool is_or_has (int at, const char *name, const struct stat *file, int depth)
 {
@@ -280,7 +280,7 @@ int outfile_check_input (const char *output, const char *input, struct mg_error 
 
 /* --- what killed writers have left --- */
 
-/* Is it BASE.tmp-ID? */
+/* True if it is BASE.tmp-ID. */
 static bool is_leftover (const char *name, const char *base, size_t len)
 {
     return strncmp (name, base, len) == 0 && strncmp (name + len, ".tmp-", 5) == 0

@@ -11,7 +11,7 @@
 
 #include "libcore/optim/grad_scaler.h"
 
-/* Is it, rounded to float32, a number above 0? */
+/* True if it is a number above 0 when it is rounded to float32. */
 static bool is_scale (double x)
 {
     return isfinite (x) && x <= FLT_MAX && (float)x > 0;

@@ -167,7 +167,7 @@ static int check_range (const struct rank *r, size_t i, struct mg_error *err)
     return 0;
 }
 
-/* Is the step's microbatch in flight in the slot? */
+/* True if the step's microbatch is in flight in the slot. */
 static bool is_live (const struct slot_state *slot, const struct sched_step *p)
 {
     return slot->live == p->microbatch && slot->chunk == p->chunk;

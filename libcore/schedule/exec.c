@@ -143,7 +143,9 @@ static int join_lanes (struct exec *e, struct mg_error *err)
     return 0;
 }
 
-/* Has the list the executor's slots, and no use for what it lacks? */
+/* Check that the list has as many slots as the executor, and that it needs nothing which the
+ * executor does not have.
+ */
 static int check_list (const struct exec *e, const struct schedule *list,
                        struct mg_error *err)
 {

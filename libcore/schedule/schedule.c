@@ -444,7 +444,7 @@ static void add_backward (struct builder *b, const struct sched_pass *p)
     give_slot (b, p);
 }
 
-/* Is this the send that its slot knows as its last? */
+/* True if this send is the last one of its slot. */
 static bool is_last_sent (const struct sent *sent, const struct sched_step *p)
 {
     return sent->microbatch == p->microbatch && sent->chunk == p->chunk;

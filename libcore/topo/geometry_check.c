@@ -107,7 +107,7 @@ static void check_world_dense (const struct geometry *g, struct rule_report *r)
                  tasks (g->world), g->tp, g->cp, g->pp, (int)geometry_dense_product (g), hint);
 }
 
-/* Would this geometry be legal with experts that are not split by tensor parallelism? */
+/* True if this geometry would be legal with experts that tensor parallelism does not split. */
 static bool etp_one_would_do (const struct geometry *g)
 {
     struct geometry one = *g;

@@ -188,7 +188,7 @@ static bool has (const struct graph_model *m, unsigned modules)
     return m->graphs.modules & modules;
 }
 
-/* Is it certain that all layers have experts? */
+/* True if all layers certainly have experts. */
 static bool no_dense_layer (const struct graph_model *m)
 {
     const char *text = m->args->expert_layers;
@@ -208,7 +208,7 @@ static bool no_dense_layer (const struct graph_model *m)
     return layers > 0;
 }
 
-/* Does every expert get as many rows as its capacity, whatever the router chooses? */
+/* True if every expert gets as many rows as its capacity, whatever the router chooses. */
 static bool drops_and_pads (const struct graph_model *m)
 {
     return get (m, MARG_CAPACITY) && get (m, MARG_PAD);

@@ -193,9 +193,9 @@ int margs_check (const struct margs *args, const struct geometry *g,
 /* margs_check() where the first broken rule is enough: 0, or -1, EINVAL and its text. */
 int margs_validate (const struct margs *args, const struct geometry *g, struct mg_error *err);
 
-/* Does the default of etp split experts, which nobody asked for?  True if etp is not given and so
- * is a tp above 1, the line has experts, and ep is above 1: the default then also multiplies the
- * ranks that share the experts of a layer.  'text' gets one line.
+/* True if the default of etp splits experts without having been asked for: the line has experts,
+ * tp and ep are above 1, and etp is not given.  etp is then tp, so that tp x ep ranks share the
+ * experts of a layer, not ep.  'text' gets one line that says so.
  */
 bool margs_note_etp (const struct margs *args, const struct geometry *g, struct mg_error *text);
 

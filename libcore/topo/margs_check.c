@@ -219,7 +219,7 @@ static int64_t ffn_size (const struct margs_model *m)
     return get (m, MARG_SWIGLU) ? hidden * 8 / 3 / 64 * 64 : hidden * 4;
 }
 
-/* Is it certain that some layer has no experts? */
+/* True if some layer certainly has no experts. */
 static bool has_dense_layers (const struct margs_model *m)
 {
     const char *text = m->args->expert_layers;
@@ -523,7 +523,7 @@ static void check_graphs (const struct margs_model *m, struct rule_report *r)
     graph_args_check (m->args, m->g, r);
 }
 
-/* Does the global batch size hold all the way, as it stands? */
+/* True if the global batch size is the same all the way. */
 static bool batch_is_fixed (const struct margs_model *m)
 {
     return get (m, MARG_GLOBAL_BATCH) && get (m, MARG_MICRO_BATCH) && !get (m, MARG_RAMPUP)

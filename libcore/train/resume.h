@@ -20,11 +20,11 @@ struct resume_config {
     bool skip_train;                /* the run only evaluates */
 };
 
-/* Load what the configuration names into 'state' and 'progress'.  1: the run goes on, 0: it begins,
- * -1 and a text: it cannot.  *saved is set to true if a checkpoint was loaded that lies in the
- * directory in which the run saves, else false: a run that has nothing left to train need not save
- * that one again.  *upcycled: parameters were made of a dense model's.  Rank 0 prints where the run
- * begins.  Collective, the same result on every rank.
+/* Load what the configuration names into 'state' and 'progress'.  Returns 1 if the run goes on
+ * from a checkpoint, 0 if it begins, -1 and a text on failure.  *saved says whether the loaded
+ * checkpoint lies in the directory in which the run saves: a run that has nothing left to train
+ * does not save it again.  *upcycled says whether the parameters were made of those of a dense
+ * model.  Rank 0 prints where the run begins.  Collective: every rank gets the same result.
  */
 int resume_load (const struct resume_config *config, struct accord *accord,
                  struct state *state, struct train_progress *progress, bool *saved,
