@@ -19,7 +19,7 @@
 #include "libcore/device/queue.h"
 #include "libcore/job/monitor_private.h"
 
-enum { SHORT_MS = 20, TICK_MS = 250 };
+enum { SHORT_MS = 20, TICK_MS = 250, MEET_MS = 5000 };
 
 static const double connect_seconds = 1.0;
 static const double fail_seconds = 7.0;   /* that a hub has to end the job */
@@ -55,6 +55,8 @@ static void free_monitor (struct monitor *m)
     hub_close (m);
     if (m->wake >= 0)
         close (m->wake);
+    if (m->met >= 0)
+        close (m->met);
     pthread_mutex_destroy (&m->lock);
     free (m->fds);
     free (m);
@@ -70,13 +72,14 @@ struct monitor *monitor_create (const struct monitor_config *config, struct mg_e
         return NULL;
     }
     m->config = *config;
-    m->listener = m->wake = m->out[0] = m->out[1] = -1;
+    m->listener = m->wake = m->met = m->out[0] = m->out[1] = -1;
     m->activity = "starting";
     m->number = -1;
     pthread_mutex_init (&m->lock, NULL);
     if (!(m->fds = calloc (MONITOR_FIRST_FDS + (size_t)config->size + MONITOR_STRANGERS,
                            sizeof (*m->fds)))
-        || (m->wake = eventfd (0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0) {
+        || (m->wake = eventfd (0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0
+        || (m->met = eventfd (0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0) {
         mg_error_set (err, errno, "monitor: %s", strerror (errno));
         goto error;
     }
@@ -199,6 +202,14 @@ static void connect_hubs (struct monitor *m)
     }
 }
 
+static void signal_event (int fd)
+{
+    uint64_t one = 1;
+
+    if (write (fd, &one, sizeof (one)) < 0)
+        return; // the counter is full: there is an event already
+}
+
 /* Say that this rank waits for longer than it should, once for each such wait. */
 static void watch_wait (struct monitor *m)
 {
@@ -278,6 +289,7 @@ static void *thread_main (void *arg)
 
     pthread_setname_np (pthread_self (), "mg-monitor");
     connect_hubs (m);
+    signal_event (m->met);
     while (!stop) {
         int n = list_fds (m);
 
@@ -298,6 +310,17 @@ static void *thread_main (void *arg)
     return NULL;
 }
 
+/* A rank that dies or stops right after the start would be one that no hub has heard of. */
+static void wait_until_met (const struct monitor *m)
+{
+    const double end = monitor_now () + MEET_MS / 1e3;
+    struct pollfd met = { .fd = m->met, .events = POLLIN };
+    int left = MEET_MS;
+
+    while (left > 0 && poll (&met, 1, left) < 0 && errno == EINTR)
+        left = (int)((end - monitor_now ()) * 1e3);
+}
+
 int monitor_start (struct monitor *m, const struct endpoint hub[MONITOR_HUBS],
                    struct mg_error *err)
 {
@@ -312,6 +335,7 @@ int monitor_start (struct monitor *m, const struct endpoint hub[MONITOR_HUBS],
     if (rc != 0)
         return mg_error_set (err, rc, "monitor: cannot start its thread: %s", strerror (rc));
     m->started = true;
+    wait_until_met (m);
     return 0;
 }
 
@@ -335,14 +359,6 @@ void monitor_activity (struct monitor *m, const char *what, int64_t number)
     }
 }
 
-static void wake (struct monitor *m)
-{
-    uint64_t one = 1;
-
-    if (write (m->wake, &one, sizeof (one)) < 0)
-        return; // the counter is full: it is awake already
-}
-
 static void nap (double seconds)
 {
     struct timespec t = { (time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9) };
@@ -359,7 +375,7 @@ void monitor_fail (struct monitor *m, const char *text)
     snprintf (m->fail_text, sizeof (m->fail_text), "%s", text);
     m->failed = true;
     pthread_mutex_unlock (&m->lock);
-    wake (m);
+    signal_event (m->wake);
     nap (fail_seconds);
 }
 
@@ -390,7 +406,7 @@ void monitor_destroy (struct monitor *m, bool last)
         pthread_mutex_lock (&m->lock);
         m->stop = true;
         pthread_mutex_unlock (&m->lock);
-        wake (m);
+        signal_event (m->wake);
         pthread_join (m->thread, NULL);
         monitor_send_to_hubs (m, MSG_BYE, NULL);
         hub_leave (m);

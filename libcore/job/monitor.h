@@ -48,7 +48,9 @@ struct monitor *monitor_create (const struct monitor_config *config, struct mg_e
 /* The address of this rank's hub, if this rank is one. */
 const struct endpoint *monitor_endpoint (const struct monitor *m);
 
-/* Connect to the hubs and start the monitor's thread, which blocks all signals. */
+/* Start the monitor's thread, which blocks all signals and connects to the hubs.  Blocks until it
+ * has connected, five seconds at most: from then on a hub knows this rank, whatever happens to it.
+ */
 int monitor_start (struct monitor *m, const struct endpoint hub[MONITOR_HUBS],
                    struct mg_error *err);
 

@@ -48,6 +48,7 @@ struct monitor {
     struct monitor_config config;
     struct endpoint own, hub[MONITOR_HUBS];
     int listener, wake; /* -1: none */
+    int met;            /* readable once the thread has tried to connect; -1: none */
     int out[MONITOR_HUBS]; /* to the hubs, -1: none */
     size_t out_have[MONITOR_HUBS];
     struct message out_message[MONITOR_HUBS];

@@ -191,6 +191,26 @@ static void test_death (void)
     clear (&job);
 }
 
+/* A rank that stops or dies as soon as it has started is one that the hubs have heard of. */
+static void test_start (void)
+{
+    struct said said = { .lock = PTHREAD_MUTEX_INITIALIZER };
+    struct monitor *m;
+    struct job job;
+
+    make_hubs (&job);
+    m = make (1, &said);
+    ok (monitor_start (m, job.endpoint, NULL) == 0, "rank 1 starts");
+    for (int h = 0; h < MONITOR_HUBS; h++) {
+        struct pollfd listener = { .fd = job.hub[h]->listener, .events = POLLIN };
+
+        is_int (poll (&listener, 1, 0), 1, "and has connected to hub %d", h);
+    }
+    monitor_destroy (m, false);
+    job.go = job.ready = -1;
+    clear (&job);
+}
+
 /* The hubs leave well, and long before rank 1 does. */
 static void test_leave (void)
 {
@@ -245,6 +265,7 @@ int main (void)
 {
     alarm (550); // nothing here may hang
     test_death ();
+    test_start ();
     test_leave ();
     test_strangers ();
     monitor_destroy (NULL, true);
