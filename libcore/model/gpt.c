@@ -126,18 +126,24 @@ static void make_embedding (struct gpt_maker *m)
     const struct model_config *c = &m->nn->config;
     int out = gpt_hidden (m, "output", LIFE_OUTPUT), sum = gpt_branch (m);
     int word = gpt_vocabulary (m, "word_embeddings.weight", KIND_WORD, false), position;
+    int at = c->reset_positions ? gpt_input (m, "positions", LAYER_INT32, m->shape->tokens, false)
+                                : LAYER_NONE;
 
     m->spec->name = "embedding";
     m->spec->prefix = "embedding.";
     gpt_phase (m, &(struct phase){ .name = "word_embeddings", .op = &op_word,
                                .operand = { [WORD_OUT] = sum, [WORD_TABLE] = word,
-                                            [WORD_DOUT] = m->gradient } });
+                                            [WORD_DOUT] = m->gradient,
+                                            [WORD_TOKENS] = gpt_input (m, "tokens", LAYER_INT32,
+                                                                       m->shape->tokens,
+                                                                       false) } });
     gpt_phase (m, &(struct phase){ .name = "reduce", .op = &op_reduce,
                                .operand = { [REDUCE_X] = sum } });
     if (c->positions != MODEL_LEARNED) {
         gpt_phase (m, &(struct phase){ .name = "dropout", .op = &op_embedding_dropout,
                                    .operand = { [DROPOUT_X] = sum, [DROPOUT_OUT] = out,
-                                                [DROPOUT_DOUT] = m->gradient } });
+                                                [DROPOUT_DOUT] = m->gradient,
+                                                [DROPOUT_SAMPLES] = gpt_samples (m) } });
         return;
     }
     position = layer_add_param (
@@ -147,7 +153,9 @@ static void make_embedding (struct gpt_maker *m)
     gpt_phase (m, &(struct phase){ .name = "position_embeddings", .op = &op_position,
                                .operand = { [POSITION_X] = sum, [POSITION_OUT] = out,
                                             [POSITION_TABLE] = position,
-                                            [POSITION_DOUT] = m->gradient } });
+                                            [POSITION_DOUT] = m->gradient,
+                                            [POSITION_SAMPLES] = gpt_samples (m),
+                                            [POSITION_AT] = at } });
 }
 
 static void make_copy (struct gpt_maker *m)
@@ -185,6 +193,25 @@ static void make_head (struct gpt_maker *m)
                                             [COLUMN_DX] = dnorm } });
 }
 
+void gpt_add_loss (struct gpt_maker *m, int logits, bool mtp)
+{
+    int64_t tokens = m->shape->tokens;
+    struct phase p = {
+        .name = "cross_entropy", .op = &op_cross_entropy,
+        .operand = { [LOSS_LOGITS] = logits,
+                     [LOSS_MAX] = gpt_statistics (m, "softmax maxima", 1, tokens),
+                     [LOSS_SUMS] = gpt_statistics (m, "softmax sums", 2, tokens),
+                     [LOSS_SCALE] = gpt_statistics (m, "scale", 1, tokens),
+                     [LOSS_LABELS] = gpt_input (m, "labels", LAYER_INT32, tokens, mtp),
+                     [LOSS_MASK] = gpt_input (m, "loss_mask", LAYER_FLOAT32, tokens, mtp) } };
+
+    if (m->nn->cp_size > 1 || m->nn->config.mtp_num_layers > 0)
+        p.operand[LOSS_COUNT] = gpt_input (m, "loss_count", LAYER_FLOAT64, 1, mtp);
+    if (mtp)
+        p.operand[LOSS_MAIN_COUNT] = gpt_input (m, "loss_count", LAYER_FLOAT64, 1, false);
+    gpt_phase (m, &p);
+}
+
 static void make_loss (struct gpt_maker *m)
 {
     int64_t tokens = m->shape->tokens;
@@ -193,15 +220,10 @@ static void make_loss (struct gpt_maker *m)
                                          .life = LIFE_INPUT,
                                          .ndims = 2,
                                          .shape = { tokens, m->nn->local_vocab } });
-    int max = gpt_statistics (m, "softmax maxima", 1, tokens);
-    int sums = gpt_statistics (m, "softmax sums", 2, tokens);
-    int scale = gpt_statistics (m, "scale", 1, tokens);
 
     m->spec->name = "loss";
     m->spec->prefix = "";
-    gpt_phase (m, &(struct phase){ .name = "cross_entropy", .op = &op_cross_entropy,
-                               .operand = { [LOSS_LOGITS] = logits, [LOSS_MAX] = max,
-                                            [LOSS_SUMS] = sums, [LOSS_SCALE] = scale } });
+    gpt_add_loss (m, logits, false);
 }
 
 bool gpt_has_experts (const struct model_config *c, int layer)

@@ -113,8 +113,12 @@ static void add_core (struct gpt_maker *m, const struct attention *a, int contex
                                     [ATTENTION_LSE] = lse, [ATTENTION_DOUT] = dcontext,
                                     [ATTENTION_DQUERY] = a->dquery, [ATTENTION_DKEY] = a->dkey,
                                     [ATTENTION_DVALUE] = a->dvalue,
+                                    [ATTENTION_SAMPLES] = gpt_samples (m),
                                     [ATTENTION_SINK] = a->sink } };
 
+    if (nn->config.reset_attention)
+        p.operand[ATTENTION_STARTS] = gpt_input (m, "starts", LAYER_INT32,
+                                                 m->shape->whole_seq * m->shape->batch, false);
     gpt_made_by (m, context, RECOMPUTE_CORE_ATTN);
     gpt_made_by (m, lse, RECOMPUTE_CORE_ATTN);
     if (m->exchange.outer > 1 && !m->exchange.gather)

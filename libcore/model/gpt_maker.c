@@ -62,6 +62,22 @@ int gpt_branch (struct gpt_maker *m)
     return gpt_tensor (m, "branch", LIFE_SHARED, m->shape->tokens, m->nn->hidden);
 }
 
+int gpt_input (struct gpt_maker *m, const char *name, enum layer_type type, int64_t n, bool mtp)
+{
+    int parts = mtp ? 1 + m->nn->config.mtp_num_layers : 0;
+
+    return layer_add_tensor (m->spec, &(struct layer_tensor){ .name = name, .type = type,
+                                                              .life = LIFE_BATCH, .ndims = 1,
+                                                              .shape = { n }, .parts = parts });
+}
+
+int gpt_samples (struct gpt_maker *m)
+{
+    if (m->samples == LAYER_NONE)
+        m->samples = gpt_input (m, "samples", LAYER_INT64, m->shape->batch, false);
+    return m->samples;
+}
+
 void gpt_phase (struct gpt_maker *m, const struct phase *p)
 {
     struct phase phase = *p;
@@ -121,7 +137,8 @@ void gpt_add_residual (struct gpt_maker *m, const char *name, const struct gpt_s
                                                 [RESIDUAL_IN] = in, [RESIDUAL_OUT] = out,
                                                 [RESIDUAL_BIAS] = bias,
                                                 [RESIDUAL_DOUT] = m->gradient,
-                                                [RESIDUAL_DBRANCH] = sum->dbranch } });
+                                                [RESIDUAL_DBRANCH] = sum->dbranch,
+                                                [RESIDUAL_SAMPLES] = gpt_samples (m) } });
 }
 
 int gpt_scratch (struct gpt_maker *m, const char *name, int64_t rows, int64_t cols)

@@ -192,6 +192,7 @@ static void add_router (struct half *h)
 
     o[MOE_ROUTER_X] = h->norm;
     o[MOE_ROUTER_DX] = h->dnorm;
+    o[MOE_SAMPLES] = gpt_samples (h->m);
     if (h->moe->jitter > 0)
         o[MOE_JITTERED] = scratch (h, "moe_jittered", LAYER_OF_MODEL, rows, h->m->nn->hidden);
     o[MOE_LOGITS] = kept (h, "moe_logits", type, rows, experts);

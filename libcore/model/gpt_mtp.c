@@ -7,28 +7,18 @@
 
 #include "libcore/model/gpt_private.h"
 
-static void add_loss (struct gpt_maker *m, int logits)
-{
-    int64_t tokens = m->shape->tokens;
-    int max = gpt_statistics (m, "softmax maxima", 1, tokens);
-    int sums = gpt_statistics (m, "softmax sums", 2, tokens);
-    int scale = gpt_statistics (m, "scale", 1, tokens);
-
-    gpt_phase (m, &(struct phase){ .name = "cross_entropy", .op = &op_cross_entropy,
-                                   .operand = { [LOSS_LOGITS] = logits, [LOSS_MAX] = max,
-                                                [LOSS_SUMS] = sums, [LOSS_SCALE] = scale } });
-}
-
 /* Who reads the output of a head's norm: no layer, a layer, or a layer from which no gradient comes
  * back.
  */
 enum reader { NO_READER, READER, DETACHED_READER };
 
-/* 'detached': the loss does not train the weight of the output layer. */
+/* 'mtp': of a layer for multi-token prediction, whose loss may not train the weight of the output
+ * layer.
+ */
 static void add_head (struct gpt_maker *m, const char *norm_weight, const char *norm_bias,
-                      enum reader reader, bool detached)
+                      enum reader reader, bool mtp)
 {
-    bool last = reader == NO_READER;
+    bool last = reader == NO_READER, detached = mtp && m->nn->config.mtp_detached;
     int64_t h = m->nn->hidden, tokens = m->shape->tokens;
     int in = gpt_hidden (m, "input", LIFE_INPUT);
     int out = gpt_hidden (m, last ? "norm" : "output", last ? LIFE_SAVED : LIFE_OUTPUT);
@@ -51,7 +41,7 @@ static void add_head (struct gpt_maker *m, const char *norm_weight, const char *
                                    .operand = { [COLUMN_X] = out, [COLUMN_Y] = logits,
                                                 [COLUMN_WEIGHT] = weight, [COLUMN_DY] = logits,
                                                 [COLUMN_DX] = dnorm } });
-    add_loss (m, logits);
+    gpt_add_loss (m, logits, mtp);
 }
 
 void gpt_make_main_head (struct gpt_maker *m)
@@ -66,33 +56,33 @@ void gpt_make_mtp_head (struct gpt_maker *m)
 {
     m->spec->name = "head";
     m->spec->prefix = m->spec->mtp_prefix = "mtp.layers.%d.";
-    add_head (m, "final_layernorm.weight", "final_layernorm.bias", READER,
-              m->nn->config.mtp_detached);
+    add_head (m, "final_layernorm.weight", "final_layernorm.bias", READER, true);
 }
 
 void gpt_make_last_mtp_head (struct gpt_maker *m)
 {
     m->spec->name = "head";
     m->spec->prefix = m->spec->mtp_prefix = "mtp.layers.%d.";
-    add_head (m, "final_layernorm.weight", "final_layernorm.bias", NO_READER,
-              m->nn->config.mtp_detached);
+    add_head (m, "final_layernorm.weight", "final_layernorm.bias", NO_READER, true);
 }
 
 /* The embedding of later tokens, and its gradient in 'demb'. */
 static int add_embedding (struct gpt_maker *m, int word, int demb)
 {
     int sum = gpt_branch (m), emb = gpt_hidden (m, "embedding", LIFE_SAVED);
+    int tokens = gpt_input (m, "tokens", LAYER_INT32, m->shape->tokens, true);
     bool detached = m->nn->config.mtp_detached;
 
     gpt_phase (m, &(struct phase){ .name = "word_embeddings",
                                    .op = detached ? &op_detached_word : &op_word,
                                    .operand = { [WORD_OUT] = sum, [WORD_TABLE] = word,
-                                                [WORD_DOUT] = demb } });
+                                                [WORD_DOUT] = demb, [WORD_TOKENS] = tokens } });
     gpt_add_reduce (m, "reduce", sum);
     gpt_phase (m, &(struct phase){ .name = "dropout",
                                    .op = detached ? &op_detached_dropout : &op_embedding_dropout,
                                    .operand = { [DROPOUT_X] = sum, [DROPOUT_OUT] = emb,
-                                                [DROPOUT_DOUT] = demb } });
+                                                [DROPOUT_DOUT] = demb,
+                                                [DROPOUT_SAMPLES] = gpt_samples (m) } });
     return emb;
 }
 

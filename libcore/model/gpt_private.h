@@ -34,6 +34,7 @@ struct gpt_maker {
     struct nn_exchange exchange; /* of a transformer layer */
     bool experts;                /* of a transformer layer: it has some */
     int gradient; /* of the hidden state */
+    int samples;  /* of gpt_samples(); LAYER_NONE: not yet */
     unsigned scopes; /* of the phases that are added next: GRAPH_BIT() */
     bool fixed;      /* the phases that are added next have known counts */
 };
@@ -76,6 +77,12 @@ int gpt_hidden (struct gpt_maker *m, const char *name, enum layer_life life);
 /* Summands of all tokens, before they leave a tensor-parallel region. */
 int gpt_branch (struct gpt_maker *m);
 
+/* An input (inputs.h) of 'n' elements; 'mtp': of parts of 'n' elements, of which each layer for
+ * multi-token prediction reads its own.  gpt_samples() is the one of all phases that draw.
+ */
+int gpt_input (struct gpt_maker *m, const char *name, enum layer_type type, int64_t n, bool mtp);
+int gpt_samples (struct gpt_maker *m);
+
 void gpt_phase (struct gpt_maker *m, const struct phase *p);
 
 /* The parameters of a norm; what the backward pass of a norm of 'rows' rows needs. */
@@ -101,6 +108,9 @@ int gpt_wide_scratch (struct gpt_maker *m, const char *name, int64_t rows, int64
 /* A word embedding or the weight of an output layer; the weight of a head, which may be either. */
 int gpt_vocabulary (struct gpt_maker *m, const char *name, int kind, bool whole_name);
 int gpt_head_weight (struct gpt_maker *m);
+
+/* The loss of logits; 'mtp': of multi-token prediction. */
+void gpt_add_loss (struct gpt_maker *m, int logits, bool mtp);
 
 /* With multi-token prediction: the heads, and what is before a layer (gpt_mtp.c). */
 void gpt_make_main_head (struct gpt_maker *m);

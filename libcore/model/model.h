@@ -13,6 +13,7 @@
 #include "libcore/job/job.h"
 #include "libcore/nn/config.h"
 #include "libcore/nn/graphs.h"
+#include "libcore/nn/inputs.h"
 #include "libcore/nn/nn.h"
 #include "libcore/nn/param.h"
 #include "libcore/nn/recompute.h"
@@ -104,11 +105,11 @@ int model_scratch_bytes (struct model *m, size_t *bytes, struct mg_error *err);
 /* Allocate activations, and the kernels' scratch (device_reserve_scratch()). */
 int model_bind (struct model *m, const int *slots, struct mg_error *err);
 
-/* The inputs of a chunk's slot, which the caller fills before model_forward(): always the sample
- * indices; tokens, labels, mask and count if model_needs_tokens() is true.
+/* The inputs that the layers of a chunk read (nn/inputs.h), without memory; those of a slot, which
+ * the caller fills before model_forward().
  */
-const struct nn_inputs *model_inputs (const struct model *m, int chunk, int slot);
-bool model_needs_tokens (const struct model *m, int chunk);
+const struct nn_inputs *model_reads (const struct model *m, int chunk);
+struct nn_inputs model_inputs (const struct model *m, int chunk, int slot);
 
 /* Boundary tensors of a chunk's slot, [rows, hidden] of the model's type: its input, its output
  * and its gradient.  The caller does not fill the input of the model's first chunk.  The gradient

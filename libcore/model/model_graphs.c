@@ -55,7 +55,7 @@ void model_drop_graphs (struct model *m)
 static struct layer_graph *capture (struct model *m, const struct model_mode *mode, int chunk,
                                     int slot, int l, bool backward, struct mg_error *err)
 {
-    struct pass pass = model_start (m, mode, chunk, slot);
+    struct pass pass = model_start (m, mode);
 
     model_point (m, &pass, chunk, slot, l);
     pass.training = true;

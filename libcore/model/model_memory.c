@@ -93,6 +93,7 @@ static struct tensor carve_tensor (const struct model *m, const struct layer *la
 {
     const struct layer_tensor *row = &layer->spec->tensor[i];
     struct tensor t = layer_tensor_of (&m->nn, layer->spec, i);
+    const struct nn_input *in;
     int set = set_of (layer, row);
 
     if (set >= 0) {
@@ -107,6 +108,11 @@ static struct tensor carve_tensor (const struct model *m, const struct layer *la
         break;
     case LIFE_GRADIENT:
         t.data = s->gradient.data;
+        break;
+    case LIFE_BATCH: // there are none while what a chunk keeps is counted
+        in = nn_inputs_find (&s->in, row->name);
+        if (in && in->tensor.data)
+            t.data = tensor_at (&in->tensor, row->parts > 0 ? layer->mtp * row->shape[0] : 0);
         break;
     case LIFE_OUTPUT:
         carve_output (m, layer, &t, s, part, a);
@@ -143,23 +149,10 @@ static void carve_slot (const struct model *m, int pool, struct slot *s, struct 
     struct arena start;
     size_t most;
     bool overflow = false;
-    int64_t parts;
 
-    *s = (struct slot){ .tensor = s->tensor, .routed = s->routed };
-    s->in.sample = take (a, MG_INT64, shape->batch, 1);
-    s->in.depths = m->nn.config.mtp_num_layers;
-    parts = 1 + s->in.depths;
-    if (m->pool[pool].tokens) {
-        s->in.token = take (a, MG_INT32, parts * shape->tokens, 1);
-        s->in.label = take (a, MG_INT32, parts * shape->tokens, 1);
-        s->in.mask = take (a, MG_FLOAT32, parts * shape->tokens, 1);
-        if (m->nn.cp_size > 1 || parts > 1)
-            s->in.count = take (a, MG_FLOAT64, parts, 1);
-    }
-    if (m->nn.config.reset_attention)
-        s->in.start = take (a, MG_INT32, shape->whole_seq * shape->batch, 1);
-    if (m->nn.config.reset_positions && m->pool[pool].tokens)
-        s->in.within = take (a, MG_INT32, shape->tokens, 1);
+    *s = (struct slot){ .in = m->pool[pool].in, .tensor = s->tensor, .routed = s->routed };
+    for (int i = 0; i < s->in.n; i++)
+        tensor_take (&s->in.input[i].tensor, a);
     s->input = take (a, dtype, shape->rows, m->nn.hidden);
     s->gradient = take (a, dtype, shape->rows, m->nn.hidden);
     start = *a;
@@ -318,7 +311,19 @@ static int add_shared (struct model *m, const struct layer *layer, int i, int k,
     return 0;
 }
 
-/* Number the tensors of a chunk's layers, and collect those that are shared. */
+/* Add a layer's tensor to the inputs of its chunk, if it is one of them. */
+static int add_input (const struct model *m, struct chunk *chunk, const struct layer_spec *spec,
+                      int i, struct mg_error *err)
+{
+    const struct layer_tensor *row = &spec->tensor[i];
+    struct nn_input in = { row->name, row->parts > 0 ? row->parts : 1,
+                           layer_tensor_of (&m->nn, spec, i) };
+
+    in.tensor.live = in.tensor.shape[0] *= in.parts;
+    return row->life == LIFE_BATCH ? nn_inputs_add (&chunk->in, &in, err) : 0;
+}
+
+/* Number the tensors of a chunk's layers, and collect inputs and those that are shared. */
 static int list_tensors (struct model *m, struct chunk *chunk, size_t *n, struct mg_error *err)
 {
     *n = 0;
@@ -330,7 +335,8 @@ static int list_tensors (struct model *m, struct chunk *chunk, size_t *n, struct
         for (int i = 1; i <= spec->num_tensors; i++) {
             int set = set_of (&chunk->layer[l], &spec->tensor[i]);
 
-            if (set >= 0 && add_shared (m, &chunk->layer[l], i, set, err) < 0)
+            if ((set >= 0 && add_shared (m, &chunk->layer[l], i, set, err) < 0)
+                || add_input (m, chunk, spec, i, err) < 0)
                 return -1;
         }
         m->shared.split |= chunk->layer[l].unit.split > 0;
@@ -376,7 +382,10 @@ int model_plan_pools (struct model *m, struct mg_error *err)
             p++;
         if (p == m->num_pools)
             m->pool[m->num_pools++].bytes = bytes;
-        m->pool[p].tokens |= model_needs_tokens (m, c);
+        for (int i = 0; i < chunk->in.n; i++) {
+            if (nn_inputs_add (&m->pool[p].in, &chunk->in.input[i], err) < 0)
+                return -1;
+        }
         for (int l = 0; l < chunk->num_layers; l++) /* behind those of the pool's other chunks */
             chunk->tensor[l] += m->pool[p].num_tensors;
         m->pool[p].num_tensors += tensors;

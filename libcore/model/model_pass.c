@@ -8,14 +8,14 @@ static struct slot *slot_of (const struct model *m, int chunk, int slot)
     return &m->pool[m->pool_of[chunk]].slot[slot];
 }
 
-const struct nn_inputs *model_inputs (const struct model *m, int chunk, int slot)
+const struct nn_inputs *model_reads (const struct model *m, int chunk)
 {
-    return &slot_of (m, chunk, slot)->in;
+    return &m->chunk[chunk].in;
 }
 
-bool model_needs_tokens (const struct model *m, int chunk)
+struct nn_inputs model_inputs (const struct model *m, int chunk, int slot)
 {
-    return m->chunk[chunk].part.first || m->chunk[chunk].part.last;
+    return nn_inputs_of (&slot_of (m, chunk, slot)->in, &m->chunk[chunk].in);
 }
 
 void *model_input (const struct model *m, int chunk, int slot)
@@ -51,14 +51,11 @@ static int tell (const struct layer *layer, const struct model_hooks *hooks,
     return hook (hooks->arg, layer->first, layer->num_own, err);
 }
 
-struct pass model_start (const struct model *m, const struct model_mode *mode, int chunk, int slot)
+struct pass model_start (const struct model *m, const struct model_mode *mode)
 {
-    const struct slot *s = slot_of (m, chunk, slot);
-
     return (struct pass){
         .nn = &m->nn,
         .shape = &m->shape,
-        .in = &s->in,
         .training = mode->training,
         .check = mode->check,
         .loss_weight = tensor_at (&m->shared.values, VALUE_LOSS_WEIGHT),
@@ -98,7 +95,7 @@ static struct way way_of (struct model *m, const struct model_mode *mode, int ch
         .m = m, .mode = mode, .chunk = chunk, .slot = slot,
         .c = &m->chunk[chunk],
         .s = slot_of (m, chunk, slot),
-        .pass = model_start (m, mode, chunk, slot),
+        .pass = model_start (m, mode),
     };
 }
 

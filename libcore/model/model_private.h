@@ -9,7 +9,7 @@
 
 /* Where a microbatch is. */
 struct slot {
-    struct nn_inputs in;
+    struct nn_inputs in; /* of all chunks of the pool */
     struct tensor input, gradient;
     int64_t *routed; /* host memory: [layers of the largest chunk][nn.experts.routed]; NULL: none */
     struct tensor *tensor; /* of all layers of all chunks of the pool, see chunk->tensor; the one
@@ -53,8 +53,8 @@ struct shared {
 
 /* Slots for chunks that need the same memory. */
 struct slot_pool {
-    size_t bytes; /* of a chunk's slot without tokens */
-    bool tokens;  /* a chunk has a layer that reads tokens or labels */
+    size_t bytes; /* of a chunk's slot without inputs */
+    struct nn_inputs in; /* of all chunks; not bound */
     struct slot *slot;
     int num_slots;
     size_t num_tensors; /* of a slot: of all chunks */
@@ -62,6 +62,7 @@ struct slot_pool {
 
 struct chunk {
     struct model_part part;
+    struct nn_inputs in; /* that its layers read; not bound */
     struct layer *layer; /* [num_layers] */
     int num_layers;
     size_t *tensor;      /* [num_layers] of a slot's tensors, the layer's one before the first */
@@ -110,10 +111,9 @@ int64_t model_split_count (const struct model *m);
 /* Once the chunks have their layers: which of them share slots, and what all share. */
 int model_plan_pools (struct model *m, struct mg_error *err);
 
-/* Point a pass at layer 'l' of a chunk; where the chunk is. */
+/* A pass before it is pointed at a layer; point a pass at layer 'l' of a chunk in a slot. */
+struct pass model_start (const struct model *m, const struct model_mode *mode);
 void model_point (const struct model *m, struct pass *pass, int chunk, int slot, int l);
-struct pass model_start (const struct model *m, const struct model_mode *mode, int chunk,
-                         int slot);
 
 /* The graph of a layer's pass, NULL: there is none. */
 struct layer_graph *model_graph (const struct model *m, int chunk, int slot, int l, bool backward);

@@ -21,6 +21,7 @@
 
 #include "libcore/nn/check.h"
 #include "libcore/nn/graphs.h"
+#include "libcore/nn/inputs.h"
 #include "libcore/nn/nn.h"
 #include "libcore/nn/param.h"
 #include "libcore/nn/recompute.h"
@@ -74,6 +75,7 @@ enum layer_life {
     LIFE_INPUT,    /* the output of the layer before */
     LIFE_OUTPUT,   /* saved, the input of the next layer */
     LIFE_GRADIENT, /* one for a slot: the gradient of the output, then of the input */
+    LIFE_BATCH,    /* the input of the microbatch of this name (inputs.h); no phase writes it */
 };
 
 /* Elements of a tensor: of the model's type, or, as statistics are, of one type in every model. */
@@ -88,6 +90,8 @@ struct layer_tensor {
     bool keep;      /* is never computed again: the forward pass changes what it is made of */
     int ndims;
     int64_t shape[TENSOR_MAX_DIMS];
+    int parts;      /* of an input: that many parts of this shape, of which the layer reads number
+                       layer->mtp; 0: there is one, or the layer reads part 0 */
 };
 
 struct pass;
@@ -183,12 +187,12 @@ void layer_add_phase (struct layer_spec *spec, const struct phase *phase);
 int layer_find (const struct layer_spec *spec, enum layer_life life);
 
 /* Checks that every phase reads only tensors that were written before, forward and backward; that
- * every saved tensor is written; and that work on a side stream is awaited by a later phase of the
- * same direction, before a phase uses a tensor that the work writes, or writes one that the work
- * reads, and before more work is left on that stream.  Fills in spec->again: the fewest phases
- * that write recomputed tensors again before the backward pass reads them.  A phase can run again
- * if the tensors that it reads are as they were in the forward pass.  0, or -1, EINVAL and a text
- * that names layer, phase and tensor.
+ * every saved tensor is written; that no phase writes an input; and that work on a side stream is
+ * awaited by a later phase of the same direction, before a phase uses a tensor that the work
+ * writes, or writes one that the work reads, and before more work is left on that stream.  Fills
+ * in spec->again: the fewest phases that write recomputed tensors again before the backward pass
+ * reads them.  A phase can run again if the tensors that it reads are as they were in the forward pass.
+ * 0, or -1, EINVAL and a text that names layer, phase and tensor.
  */
 int layer_spec_check (struct layer_spec *spec, struct mg_error *err);
 
@@ -269,7 +273,6 @@ void layer_name (const struct layer *layer, const char *name, char out[PIECE_NAM
 struct pass {
     const struct nn *nn;
     const struct nn_shape *shape;
-    const struct nn_inputs *in;
     bool training;       /* dropout is on */
     bool again;          /* phases run forward a second time: what they count was counted */
     bool again_done;     /* of a backward pass: recomputed tensors are there already */

@@ -26,6 +26,9 @@ static int check_phase (const struct layer_spec *spec, const struct phase *phase
 
             if (o->param || t == LAYER_NONE)
                 continue;
+            if ((access & ~(unsigned)OPERAND_READ) && spec->tensor[t].life == LIFE_BATCH)
+                return mg_error_set (err, EINVAL, "%s: %s writes the input %s", spec->name,
+                                     phase->name, spec->tensor[t].name);
             if (write)
                 known[t] |= (access & OPERAND_WRITE) != 0;
             else if ((access & OPERAND_READ) && !known[t])
@@ -196,6 +199,7 @@ static bool is_there (const struct layer_spec *spec, const bool *known, int t)
     case LIFE_SAVED:
     case LIFE_INPUT:
     case LIFE_OUTPUT:
+    case LIFE_BATCH:
         return true;
     case LIFE_RECOMPUTED:
         return known[t];
@@ -299,7 +303,7 @@ int layer_spec_check (struct layer_spec *spec, struct mg_error *err)
                              spec->name, LAYER_MAX_PARAMS, LAYER_MAX_TENSORS,
                              LAYER_MAX_PHASES);
     for (int t = 1; t <= spec->num_tensors; t++)
-        known[t] = spec->tensor[t].life == LIFE_INPUT;
+        known[t] = spec->tensor[t].life == LIFE_INPUT || spec->tensor[t].life == LIFE_BATCH;
     for (int i = 0; i < spec->num_phases; i++) {
         if (check_phase (spec, &spec->phase[i], true, known, err) < 0)
             return -1;

@@ -1,5 +1,4 @@
-/* nn - what every layer of this rank's model needs in order to run; the shape of a pass and its
- * inputs.
+/* nn - what every layer of this rank's model needs in order to run; the shape of a pass.
  *
  * Activations are [s, b, h]: row t of a matrix is position t / batch of batch entry
  * t % batch.  Inside a tensor-parallel region (from a column-parallel to a row-parallel
@@ -105,26 +104,6 @@ struct nn_exchange {
     int outer, outer_rank;
     struct mg_comm *outer_comm;
     bool gather; /* keys and values are gathered; then inner is 1 */
-};
-
-/* The inputs of a microbatch, by name.  With layers for multi-token prediction, tokens, labels,
- * mask and count have 1 + 'depths' parts.  Part d has at every position what part 0 has d positions
- * later in the sequence, and zeros at the last d positions; its count is the sum of its mask.
- */
-struct nn_inputs {
-    int depths;           /* layers for multi-token prediction */
-    struct tensor sample; /* [batch] int64: consumed-sample indices, coordinates of randomness */
-    struct tensor token;  /* [tokens] int32, in [s, b] order; empty where no layer needs it */
-    struct tensor label;  /* as token */
-    struct tensor mask;   /* [tokens] float32: weight of a token in the loss; as token */
-    struct tensor count;  /* [1] float64: sum of the mask over the whole sequences; empty without
-                             context parallelism and multi-token prediction, or where no layer
-                             needs it */
-    struct tensor start;  /* [whole_seq * batch] int32, in [s, b] order, of all context-parallel
-                             ranks' rows, rank after rank: position at which the document of a
-                             token begins; empty unless attention is reset */
-    struct tensor within; /* [tokens] int32: position in the document; empty unless positions are
-                             reset */
 };
 
 /* Work on a side stream: what is enqueued between nn_side_begin() and nn_side_end() runs after the

@@ -194,11 +194,12 @@ struct kern_positions attention_positions (const struct pass *pass, int64_t firs
 }
 
 /* Where each query's document begins, if attention is reset. */
-static struct kern_starts starts_of (const struct pass *pass, int64_t first)
+static struct kern_starts starts_of (const struct pass *pass, const struct phase *phase,
+                                     int64_t first)
 {
-    const struct tensor *start = &pass->in->start;
+    const struct tensor *start = pass_tensor (pass, phase, ATTENTION_STARTS);
 
-    if (start->ndims == 0)
+    if (!start)
         return (struct kern_starts){ .at = NULL };
     return (struct kern_starts){ tensor_at (start, first * pass->shape->batch),
                                  pass->shape->batch, 1 };
@@ -248,7 +249,7 @@ struct kern_attention_fwd attention_describe (const struct pass *pass, const str
         .window = { .set = has_window (pass), .left = w->left, .right = w->right },
         .pos_q = attention_positions (pass, row),
         .pos_k = attention_positions (pass, c->gather ? 0 : row),
-        .start = starts_of (pass, row),
+        .start = starts_of (pass, phase, row),
         .dtype = nn->dtype,
         .q = data_of (&x.q),
         .q_stride_s = batch * x.q.stride,
@@ -266,7 +267,7 @@ struct kern_attention_fwd attention_describe (const struct pass *pass, const str
         .seed = nn->config.seed,
         .layer = pass->layer->number,
         .first_head = nn->tp_rank * nn->local_heads + c->inner_rank * heads,
-        .sample = tensor_at (&pass->in->sample, 0),
+        .sample = pass_data (pass, phase, ATTENTION_SAMPLES),
     };
 
     if (sink)

@@ -80,6 +80,8 @@ void attention_set_keys (struct kern_attention_fwd *a, const struct attention_op
     [ATTENTION_DQUERY] = { "dquery", false, 0, OPERAND_WRITE },                              \
     [ATTENTION_DKEY] = { "dkey", false, 0, OPERAND_WRITE },                                  \
     [ATTENTION_DVALUE] = { "dvalue", false, 0, OPERAND_WRITE },                              \
+    [ATTENTION_SAMPLES] = { "samples", false, OPERAND_READ, OPERAND_READ },                  \
+    [ATTENTION_STARTS] = { "starts", false, OPERAND_READ, OPERAND_READ },                    \
     [ATTENTION_SINK] = { "sink", true, OPERAND_READ, OPERAND_READ | OPERAND_ADD }
 
 double attention_flops (const struct layer_spec *spec, const struct phase *phase,

@@ -7,12 +7,6 @@
 #include "libcore/base/rng.h"
 #include "libcore/ops/ops.h"
 
-/* The tokens that the layer reads. */
-static const int32_t *tokens (const struct pass *pass)
-{
-    return tensor_at (&pass->in->token, pass->layer->mtp * pass->shape->tokens);
-}
-
 static int word_fwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
     const struct nn *nn = pass->nn;
@@ -21,7 +15,7 @@ static int word_fwd (const struct pass *pass, const struct phase *phase, struct 
         .tokens = pass->shape->tokens,
         .cols = nn->hidden,
         .dtype = nn->dtype,
-        .id = tokens (pass),
+        .id = pass_data (pass, phase, WORD_TOKENS),
         .first = table->runs.offset[0],
         .count = table->extent[0],
         .table = tensor_address (table->data),
@@ -39,7 +33,7 @@ static int word_bwd (const struct pass *pass, const struct phase *phase, struct 
         .tokens = pass->shape->tokens,
         .cols = nn->hidden,
         .dtype = nn->dtype,
-        .id = tokens (pass),
+        .id = pass_data (pass, phase, WORD_TOKENS),
         .first = table->runs.offset[0],
         .count = table->extent[0],
         .dout = nn_enter (nn, pass->shape, pass_data (pass, phase, WORD_DOUT), err),
@@ -57,6 +51,7 @@ const struct layer_op op_word = {
         [WORD_OUT] = { "out", false, OPERAND_WRITE, 0 },
         [WORD_TABLE] = { "table", true, OPERAND_READ, OPERAND_ADD },
         [WORD_DOUT] = { "dout", false, 0, OPERAND_READ },
+        [WORD_TOKENS] = { "tokens", false, OPERAND_READ, OPERAND_READ },
     },
     .fwd = word_fwd,
     .bwd = word_bwd,
@@ -69,11 +64,13 @@ const struct layer_op op_detached_word = {
     .operand = {
         [WORD_OUT] = { "out", false, OPERAND_WRITE, 0 },
         [WORD_TABLE] = { "table", true, OPERAND_READ, 0 },
+        [WORD_TOKENS] = { "tokens", false, OPERAND_READ, 0 },
     },
     .fwd = word_fwd,
 };
 
-static struct kern_dropout dropout (const struct pass *pass)
+static struct kern_dropout dropout (const struct pass *pass, const struct phase *phase,
+                                    int samples)
 {
     const struct nn *nn = pass->nn;
 
@@ -81,7 +78,7 @@ static struct kern_dropout dropout (const struct pass *pass)
         .p = pass->training ? nn->config.hidden_dropout : 0.0,
         .key = rng_key (nn->config.seed, RNG_DROPOUT_EMBEDDING, 0,
                         (uint64_t)pass->layer->mtp),
-        .sample = tensor_at (&pass->in->sample, 0),
+        .sample = pass_data (pass, phase, samples),
         .batch = pass->shape->batch,
         .position = pass->shape->position,
     };
@@ -95,7 +92,7 @@ static int dropout_fwd (const struct pass *pass, const struct phase *phase, stru
         .cols = nn->hidden,
         .dtype = nn->dtype,
         .x = nn_own_rows (nn, pass->shape, pass_tensor (pass, phase, DROPOUT_X)),
-        .dropout = dropout (pass),
+        .dropout = dropout (pass, phase, DROPOUT_SAMPLES),
         .y = pass_data (pass, phase, DROPOUT_OUT),
     };
 
@@ -110,7 +107,7 @@ static int dropout_bwd (const struct pass *pass, const struct phase *phase, stru
         .cols = nn->hidden,
         .dtype = nn->dtype,
         .dy = pass_data (pass, phase, DROPOUT_DOUT),
-        .dropout = dropout (pass),
+        .dropout = dropout (pass, phase, DROPOUT_SAMPLES),
         .dx = pass_data (pass, phase, DROPOUT_DOUT),
         .grad_dtype = nn->dtype,
     };
@@ -125,6 +122,7 @@ const struct layer_op op_embedding_dropout = {
         [DROPOUT_X] = { "x", false, OPERAND_READ, 0 },
         [DROPOUT_OUT] = { "out", false, OPERAND_WRITE, 0 },
         [DROPOUT_DOUT] = { "dout", false, 0, OPERAND_READ | OPERAND_WRITE },
+        [DROPOUT_SAMPLES] = { "samples", false, OPERAND_READ, OPERAND_READ },
     },
     .fwd = dropout_fwd,
     .bwd = dropout_bwd,
@@ -136,20 +134,20 @@ const struct layer_op op_detached_dropout = {
     .operand = {
         [DROPOUT_X] = { "x", false, OPERAND_READ, 0 },
         [DROPOUT_OUT] = { "out", false, OPERAND_WRITE, 0 },
+        [DROPOUT_SAMPLES] = { "samples", false, OPERAND_READ, 0 },
     },
     .fwd = dropout_fwd,
 };
 
 /* Positions in their documents of this rank's rows, if positions are reset. */
-static struct kern_positions entry (const struct pass *pass)
+static struct kern_positions entry (const struct pass *pass, const struct phase *phase)
 {
     const struct nn_shape *shape = pass->shape;
-    const struct tensor *within = &pass->in->within;
-    int64_t before = shape->rows == shape->tokens ? 0 : pass->nn->tp_rank * shape->rows;
+    const struct tensor *at = pass_tensor (pass, phase, POSITION_AT);
 
-    if (within->ndims == 0)
+    if (!at)
         return (struct kern_positions){ .at = NULL };
-    return (struct kern_positions){ tensor_at (within, before), shape->batch, 1 };
+    return (struct kern_positions){ tensor_at (at, nn_own_row (pass->nn, shape)), shape->batch, 1 };
 }
 
 static int position_fwd (const struct pass *pass, const struct phase *phase,
@@ -164,8 +162,8 @@ static int position_fwd (const struct pass *pass, const struct phase *phase,
         .x = nn_own_rows (nn, pass->shape, pass_tensor (pass, phase, POSITION_X)),
         .table = tensor_address (table->data),
         .count = table->extent[0],
-        .entry = entry (pass),
-        .dropout = dropout (pass),
+        .entry = entry (pass, phase),
+        .dropout = dropout (pass, phase, POSITION_SAMPLES),
         .y = pass_data (pass, phase, POSITION_OUT),
     };
 
@@ -182,11 +180,11 @@ static int position_bwd (const struct pass *pass, const struct phase *phase,
         .cols = nn->hidden,
         .dtype = nn->dtype,
         .dy = pass_data (pass, phase, POSITION_DOUT),
-        .dropout = dropout (pass),
+        .dropout = dropout (pass, phase, POSITION_SAMPLES),
         .dx = pass_data (pass, phase, POSITION_DOUT),
         .dtable = tensor_address (table->grad),
         .count = table->extent[0],
-        .entry = entry (pass),
+        .entry = entry (pass, phase),
         .grad_dtype = table->grad_dtype,
     };
 
@@ -201,6 +199,8 @@ const struct layer_op op_position = {
         [POSITION_OUT] = { "out", false, OPERAND_WRITE, 0 },
         [POSITION_TABLE] = { "table", true, OPERAND_READ, OPERAND_ADD },
         [POSITION_DOUT] = { "dout", false, 0, OPERAND_READ | OPERAND_WRITE },
+        [POSITION_SAMPLES] = { "samples", false, OPERAND_READ, OPERAND_READ },
+        [POSITION_AT] = { "at", false, OPERAND_READ, OPERAND_READ },
     },
     .fwd = position_fwd,
     .bwd = position_bwd,

@@ -22,17 +22,6 @@ static int64_t valid_columns (const struct nn *nn)
     return valid > nn->local_vocab ? nn->local_vocab : valid;
 }
 
-/* The labels and the weights of tokens that belong to a layer's logits. */
-static const int32_t *labels (const struct pass *pass)
-{
-    return tensor_at (&pass->in->label, pass->layer->mtp * pass->shape->tokens);
-}
-
-static const float *masks (const struct pass *pass)
-{
-    return tensor_at (&pass->in->mask, pass->layer->mtp * pass->shape->tokens);
-}
-
 /* The sums of all ranks' columns. */
 static int sum_up (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
@@ -53,7 +42,7 @@ static int sum_up (const struct pass *pass, const struct phase *phase, struct mg
         .first = first_column (nn),
         .logits = max.logits,
         .max = max.max,
-        .label = labels (pass),
+        .label = pass_data (pass, phase, LOSS_LABELS),
         .sum = tensor_at (sums, 0),
         .target = tensor_at (sums, tokens),
     };
@@ -69,12 +58,13 @@ static int sum_up (const struct pass *pass, const struct phase *phase, struct mg
  * loss is a sum over tokens, which the number of all tokens divides later, a layer's mean counts as
  * many times as the main loss has tokens.
  */
-static int scale_mtp (const struct pass *pass, struct kern_xent_loss *l, struct mg_error *err)
+static int scale_mtp (const struct pass *pass, const struct phase *phase,
+                      struct kern_xent_loss *l, struct mg_error *err)
 {
     const struct nn *nn = pass->nn;
 
     l->weight = pass->mtp_weight;
-    l->times = pass->per_token_loss ? tensor_at (&pass->in->count, 0) : NULL;
+    l->times = pass->per_token_loss ? pass_data (pass, phase, LOSS_MAIN_COUNT) : NULL;
     l->out = tensor_address (pass->unused_loss);
     return kern_xent_loss (nn->kern, l, nn->compute, err);
 }
@@ -89,17 +79,17 @@ static int cross_entropy_fwd (const struct pass *pass, const struct phase *phase
         .tokens = pass->shape->tokens,
         .sum = tensor_at (sums, 0),
         .target = tensor_at (sums, pass->shape->tokens),
-        .mask = masks (pass),
+        .mask = pass_data (pass, phase, LOSS_MASK),
         .weight = pass->loss_weight,
         .scale = pass_data (pass, phase, LOSS_SCALE),
-        .count = pass->in->count.ndims > 0 ? tensor_at (&pass->in->count, mtp) : NULL,
+        .count = pass_data (pass, phase, LOSS_COUNT),
         .out = tensor_address (pass->loss + 3 * mtp),
         .per_token = pass->per_token_loss && mtp == 0,
     };
 
     if (sum_up (pass, phase, err) < 0 || kern_xent_loss (nn->kern, &l, nn->compute, err) < 0)
         return -1;
-    return mtp > 0 ? scale_mtp (pass, &l, err) : 0;
+    return mtp > 0 ? scale_mtp (pass, phase, &l, err) : 0;
 }
 
 static int cross_entropy_bwd (const struct pass *pass, const struct phase *phase,
@@ -114,7 +104,7 @@ static int cross_entropy_bwd (const struct pass *pass, const struct phase *phase
         .logits = pass_data (pass, phase, LOSS_LOGITS),
         .max = pass_data (pass, phase, LOSS_MAX),
         .sum = pass_data (pass, phase, LOSS_SUMS),
-        .label = labels (pass),
+        .label = pass_data (pass, phase, LOSS_LABELS),
         .scale = pass_data (pass, phase, LOSS_SCALE),
         .dtype = nn->dtype,
     };
@@ -130,6 +120,10 @@ const struct layer_op op_cross_entropy = {
         [LOSS_MAX] = { "max", false, OPERAND_WRITE, OPERAND_READ },
         [LOSS_SUMS] = { "sums", false, OPERAND_WRITE, OPERAND_READ },
         [LOSS_SCALE] = { "scale", false, OPERAND_WRITE, OPERAND_READ },
+        [LOSS_LABELS] = { "labels", false, OPERAND_READ, OPERAND_READ },
+        [LOSS_MASK] = { "mask", false, OPERAND_READ, 0 },
+        [LOSS_COUNT] = { "count", false, OPERAND_READ, 0 },
+        [LOSS_MAIN_COUNT] = { "main_count", false, OPERAND_READ, 0 },
     },
     .fwd = cross_entropy_fwd,
     .bwd = cross_entropy_bwd,

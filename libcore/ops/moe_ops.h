@@ -46,6 +46,7 @@ enum {
     /* [rows, hidden]: what the router sees; its gradient has room for all tokens */
     MOE_ROUTER_X, MOE_ROUTER_DX,
     MOE_ROUTER_WEIGHT, MOE_ROUTER_BIAS,
+    MOE_SAMPLES,  /* coordinates of noise */
     MOE_JITTERED, /* scratch, as router_x */
     MOE_ONES,     /* scratch of the bias's gradient in float64: [rows] float32 */
     MOE_LOGITS, MOE_DLOGITS, /* [rows, experts] float32 or float64 */

@@ -47,26 +47,27 @@ static uint64_t key_of (const struct pass *pass, enum rng_purpose purpose, uint6
     return rng_key (pass->nn->config.seed, purpose, a, (uint64_t)pass->layer->number);
 }
 
-static struct kern_place place_of (const struct pass *pass, enum rng_purpose purpose)
+static struct kern_place place_of (const struct pass *pass, const struct phase *phase,
+                                   enum rng_purpose purpose)
 {
     return (struct kern_place){
         .key = key_of (pass, purpose, 0),
-        .sample = tensor_at (&pass->in->sample, 0),
+        .sample = pass_data (pass, phase, MOE_SAMPLES),
         .batch = pass->shape->batch,
         .position = pass->shape->position,
     };
 }
 
 /* y (+)= x times the noise of this rank's tokens. */
-static int jitter (const struct pass *pass, const void *x, bool accumulate, void *y,
-                   struct mg_error *err)
+static int jitter (const struct pass *pass, const struct phase *phase, const void *x,
+                   bool accumulate, void *y, struct mg_error *err)
 {
     const struct nn *nn = pass->nn;
     const struct kern_jitter k = {
         .rows = pass->shape->rows,
         .cols = nn->hidden,
         .eps = nn->config.moe.jitter,
-        .place = place_of (pass, RNG_JITTER),
+        .place = place_of (pass, phase, RNG_JITTER),
         .x = x,
         .accumulate = accumulate,
         .y = y,
@@ -85,7 +86,7 @@ static const void *input (const struct pass *pass, const struct phase *phase,
 
     if (!noisy || !pass->training)
         return x;
-    return jitter (pass, x, false, noisy, err) < 0 ? NULL : noisy;
+    return jitter (pass, phase, x, false, noisy, err) < 0 ? NULL : noisy;
 }
 
 static int random_logits (const struct pass *pass, const struct phase *phase,
@@ -97,7 +98,7 @@ static int random_logits (const struct pass *pass, const struct phase *phase,
     const struct kern_router_random k = {
         .tokens = pass->shape->rows,
         .experts = logits->shape[1],
-        .place = place_of (pass, RNG_ROUTER),
+        .place = place_of (pass, phase, RNG_ROUTER),
         .bias = bias < 0 ? -bias : bias,
         .bias_stays = bias < 0,
         .bias_key = key_of (pass, RNG_ROUTER, 1),
@@ -182,7 +183,7 @@ static int input_gradient (const struct pass *pass, const struct phase *phase,
     g.accumulate = !noisy;
     if (multiply (nn, &g, err) < 0)
         return -1;
-    return noisy ? jitter (pass, noisy, true, dx, err) : 0;
+    return noisy ? jitter (pass, phase, noisy, true, dx, err) : 0;
 }
 
 static int router_bwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
@@ -219,6 +220,7 @@ const struct layer_op op_moe_router = {
         [MOE_ROUTER_DX] = { "router_dx", false, 0, MOE_CHANGE },
         [MOE_ROUTER_WEIGHT] = { "router_weight", true, MOE_READ, MOE_READ | OPERAND_ADD },
         [MOE_ROUTER_BIAS] = { "router_bias", true, MOE_READ, OPERAND_ADD },
+        [MOE_SAMPLES] = { "samples", false, MOE_READ, MOE_READ },
         [MOE_ONES] = { "ones", false, 0, OPERAND_SCRATCH },
         [MOE_JITTERED] = { "jittered", false, OPERAND_SCRATCH, OPERAND_SCRATCH },
         [MOE_LOGITS] = { "logits", false, MOE_WRITE, 0 },

@@ -73,11 +73,12 @@ extern const struct layer_op op_rotate;
 
 /* Attention of this rank's heads.  Queries and keys are in the fused product, as values are, or
  * alone.  Values of multi-latent attention are in the product of the latent, each behind the
- * head's own part of its key.  'sink' is there if the softmax is learnable.
+ * head's own part of its key.  'sink' is there if the softmax is learnable, 'starts' if attention
+ * is reset.
  */
 enum { ATTENTION_QUERY, ATTENTION_KEY, ATTENTION_VALUE, ATTENTION_OUT, ATTENTION_LSE,
-       ATTENTION_DOUT, ATTENTION_DQUERY, ATTENTION_DKEY, ATTENTION_DVALUE,
-       ATTENTION_SINK };
+       ATTENTION_DOUT, ATTENTION_DQUERY, ATTENTION_DKEY, ATTENTION_DVALUE, ATTENTION_SAMPLES,
+       ATTENTION_STARTS, ATTENTION_SINK };
 extern const struct layer_op op_attention;
 
 /* The same over the context-parallel ranks round which keys and values go (struct nn_exchange).
@@ -134,23 +135,25 @@ extern const struct layer_op op_own;
  * coordinate of the dropout.
  */
 enum { RESIDUAL_BRANCH, RESIDUAL_IN, RESIDUAL_OUT, RESIDUAL_BIAS, RESIDUAL_DOUT,
-       RESIDUAL_DBRANCH };
+       RESIDUAL_DBRANCH, RESIDUAL_SAMPLES };
 extern const struct layer_op op_residual;
 
 /* out = the tokens' rows of this rank's shard of the vocabulary, zeros for other tokens.  out is a
  * summand: op_reduce has to follow.
  */
-enum { WORD_OUT, WORD_TABLE, WORD_DOUT };
+enum { WORD_OUT, WORD_TABLE, WORD_DOUT, WORD_TOKENS };
 extern const struct layer_op op_word, op_detached_word;
 
-/* out = dropout (own rows of x + rows of the position table).  Backward overwrites dout. */
-enum { POSITION_X, POSITION_OUT, POSITION_TABLE, POSITION_DOUT };
+/* out = dropout (own rows of x + rows of the position table).  Backward overwrites dout.  'at' is
+ * there if positions are reset: those of all tokens.
+ */
+enum { POSITION_X, POSITION_OUT, POSITION_TABLE, POSITION_DOUT, POSITION_SAMPLES, POSITION_AT };
 extern const struct layer_op op_position;
 
 /* out = dropout (own rows of x), for a model without learned positions.  Backward overwrites
  * dout.
  */
-enum { DROPOUT_X, DROPOUT_OUT, DROPOUT_DOUT };
+enum { DROPOUT_X, DROPOUT_OUT, DROPOUT_DOUT, DROPOUT_SAMPLES };
 extern const struct layer_op op_embedding_dropout, op_detached_dropout;
 
 /* y = x, for a chunk without layers. */
@@ -172,9 +175,11 @@ extern const struct layer_op op_two_readers;
 
 /* Vocabulary-parallel cross entropy (Shoeybi et al. 2019, section 3).  Logits are never gathered:
  * only a maximum and two sums of each token are reduced.  Backward replaces the logits by their
- * gradient.
+ * gradient.  'count' is that of the mask; without it, the sum of the mask counts.  'main_count' is
+ * the count of the main loss, where the loss is another one.
  */
-enum { LOSS_LOGITS, LOSS_MAX, LOSS_SUMS, LOSS_SCALE };
+enum { LOSS_LOGITS, LOSS_MAX, LOSS_SUMS, LOSS_SCALE, LOSS_LABELS, LOSS_MASK, LOSS_COUNT,
+       LOSS_MAIN_COUNT };
 extern const struct layer_op op_cross_entropy;
 
 #endif /* LIBCORE_OPS_OPS_H */

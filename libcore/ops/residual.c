@@ -13,7 +13,7 @@ static struct kern_dropout dropout (const struct pass *pass, const struct phase 
         .p = pass->training ? nn->config.hidden_dropout : 0.0,
         .key = rng_key (nn->config.seed, RNG_DROPOUT_HIDDEN, (uint64_t)phase->which,
                         (uint64_t)pass->layer->number),
-        .sample = tensor_at (&pass->in->sample, 0),
+        .sample = pass_data (pass, phase, RESIDUAL_SAMPLES),
         .batch = pass->shape->batch,
         .position = pass->shape->position,
     };
@@ -67,6 +67,7 @@ const struct layer_op op_residual = {
         [RESIDUAL_BIAS] = { "bias", true, OPERAND_READ, OPERAND_ADD },
         [RESIDUAL_DOUT] = { "dout", false, 0, OPERAND_READ },
         [RESIDUAL_DBRANCH] = { "dbranch", false, 0, OPERAND_WRITE },
+        [RESIDUAL_SAMPLES] = { "samples", false, OPERAND_READ, OPERAND_READ },
     },
     .fwd = residual_fwd,
     .bwd = residual_bwd,

@@ -120,65 +120,96 @@ static void read_sample (struct input *in, int64_t sample)
     blank_sample (in);
 }
 
-/* Write position 's' of the sample that was read as element 'at'; zeros behind its end. */
-static void write_token (const struct input *in, int64_t s, const struct nn_inputs *batch,
-                         int64_t at)
-{
-    bool inside = s < in->source->seq_length;
+/* --- inputs by name --- */
 
-    ((int32_t *)batch->token.data)[at] = inside ? in->token[s] : 0;
-    ((int32_t *)batch->label.data)[at] = inside ? in->label[s] : 0;
-    ((float *)batch->mask.data)[at] = inside ? in->mask[s] : 0;
+/* What samples have. */
+enum { SAMPLES, TOKENS, LABELS, LOSS_MASK, LOSS_COUNT, STARTS, POSITIONS, NUM_FILLED };
+
+static const struct {
+    const char *name;
+    enum mg_dtype dtype;
+} filled[NUM_FILLED] = {
+    [SAMPLES] = { "samples", MG_INT64 },       [TOKENS] = { "tokens", MG_INT32 },
+    [LABELS] = { "labels", MG_INT32 },         [LOSS_MASK] = { "loss_mask", MG_FLOAT32 },
+    [LOSS_COUNT] = { "loss_count", MG_FLOAT64 }, [STARTS] = { "starts", MG_INT32 },
+    [POSITIONS] = { "positions", MG_INT32 },
+};
+
+/* kind[i] = what input i is. */
+static int find_kinds (const struct nn_inputs *batch, int kind[NN_MAX_INPUTS],
+                       struct mg_error *err)
+{
+    for (int i = 0; i < batch->n; i++) {
+        int k = 0;
+
+        while (k < NUM_FILLED && (strcmp (filled[k].name, batch->input[i].name) != 0
+                                  || filled[k].dtype != batch->input[i].tensor.dtype))
+            k++;
+        if (k == NUM_FILLED)
+            return mg_error_set (err, EINVAL, "the samples have nothing for the model's input %s",
+                                 batch->input[i].name);
+        kind[i] = k;
+    }
+    return 0;
 }
 
-/* Write the sample that was read as batch entry 'b': this rank's positions of it, and where
- * documents start at the positions of all context-parallel ranks.
- */
-static void write_sample (const struct input *in, int b, bool tokens,
-                          const struct nn_inputs *batch)
+/* The sum over the batch: of part d, from position d on. */
+static void add_weights (const struct input *in, int parts, int b, double *sum)
 {
-    int32_t *start = batch->start.data, *within = batch->within.data;
-    int64_t seq = in->source->seq_length, own = seq / in->place.cp_size;
-    int64_t first = in->place.cp_rank * own;
-
-    for (int64_t row = 0; row < seq; row++) {
-        int64_t s = context_position (in->place.cp_size, seq, row);
-        int64_t at = (row - first) * in->micro_batch_size + b;
-
-        if (start)
-            start[row * in->micro_batch_size + b] = in->start[s];
-        if (row < first || row >= first + own)
-            continue;
-        if (within)
-            within[at] = in->within[s];
-        for (int d = 0; tokens && d <= batch->depths; d++)
-            write_token (in, s + d, batch, d * own * in->micro_batch_size + at);
+    for (int d = 0; d < parts; d++) {
+        sum[d] = b > 0 ? sum[d] : 0;
+        for (int s = d; s < in->source->seq_length; s++)
+            sum[d] += in->mask[s];
     }
 }
 
-int input_fetch (void *arg, int microbatch, bool tokens, const struct nn_inputs *batch,
-                 struct mg_error *err)
+/* Write batch entry 'b' of an input from values of 4 bytes at all positions: this rank's positions,
+ * or those of all context-parallel ranks.  Part d begins with position d, and has zeros behind the
+ * end of the sequence.
+ */
+static void write_values (const struct input *in, const struct nn_input *to, const void *values,
+                          bool all, int b)
+{
+    static const int32_t zero = 0;
+    int64_t seq = in->source->seq_length, rows = all ? seq : seq / in->place.cp_size;
+    int64_t first = all ? 0 : in->place.cp_rank * rows;
+
+    for (int64_t i = 0; i < to->parts * rows; i++) {
+        int64_t s = context_position (in->place.cp_size, seq, first + i % rows) + i / rows;
+
+        memcpy (tensor_at (&to->tensor, i * in->micro_batch_size + b),
+                s < seq ? (const char *)values + s * 4 : (const char *)&zero, 4);
+    }
+}
+
+int input_fetch (void *arg, int microbatch, const struct nn_inputs *batch, struct mg_error *err)
 {
     struct input *in = arg;
-    int64_t *sample = batch->sample.data;
-    double *count = batch->count.data;
-    int mbs = in->micro_batch_size;
+    const void *const values[NUM_FILLED] = {
+        [TOKENS] = in->token, [LABELS] = in->label, [LOSS_MASK] = in->mask, [STARTS] = in->start,
+        [POSITIONS] = in->within,
+    };
+    bool reads = batch->n > (nn_inputs_find (batch, filled[SAMPLES].name) != NULL);
+    int kind[NN_MAX_INPUTS], mbs = in->micro_batch_size;
     int64_t first = in->consumed
                     + ((int64_t)microbatch * in->place.dp_size + in->place.dp_rank) * mbs;
 
-    (void)err;
-    for (int d = 0; count && d <= batch->depths; d++)
-        count[d] = 0;
+    if (find_kinds (batch, kind, err) < 0)
+        return -1;
     for (int b = 0; b < mbs; b++) {
-        sample[b] = first + b;
-        if (!tokens && !batch->start.data && !batch->within.data)
-            continue;
-        read_sample (in, first + b);
-        documents_find (in->token, in->source->seq_length, in->eod, in->start, in->within);
-        write_sample (in, b, tokens, batch);
-        for (int d = 0; count && d <= batch->depths; d++) {
-            for (int s = d; s < in->source->seq_length; s++)
-                count[d] += in->mask[s];
+        if (reads) {
+            read_sample (in, first + b);
+            documents_find (in->token, in->source->seq_length, in->eod, in->start, in->within);
+        }
+        for (int i = 0; i < batch->n; i++) {
+            const struct nn_input *to = &batch->input[i];
+
+            if (kind[i] == SAMPLES)
+                ((int64_t *)to->tensor.data)[b] = first + b;
+            else if (kind[i] == LOSS_COUNT)
+                add_weights (in, to->parts, b, to->tensor.data);
+            else
+                write_values (in, to, values[kind[i]], kind[i] == STARTS, b);
         }
     }
     return 0;

@@ -13,7 +13,7 @@
 #include "libcore/data/sample_order.h"
 #include "libcore/data/sample_source.h"
 #include "libcore/job/job.h"
-#include "libcore/nn/nn.h"
+#include "libcore/nn/inputs.h"
 
 /* A rank's place among those that read samples.  Data-parallel ranks read different samples;
  * context-parallel ranks read different positions of the same samples (topo/context.h).
@@ -57,12 +57,11 @@ void input_clear (struct input *in);
 /* Begin an iteration that starts at this sample. */
 void input_start (struct input *in, int64_t consumed);
 
-/* A passes_fetch_f; 'arg' is the struct input.  Always 0: a sample that cannot be read, or
- * has a token outside the vocabulary, is noted in 'bad' and counts as one of zeros with
- * weight 0, so that the rank goes through the iteration with the others; then all learn of
- * it.  The iteration's gradients must not be used.
+/* A passes_fetch_f; 'arg' is the struct input.  A sample that cannot be read, or has a token
+ * outside the vocabulary, is noted in 'bad' and counts as one of zeros with weight 0, so that the
+ * rank goes through the iteration with the others; then all learn of it.  The iteration's gradients
+ * must not be used.  Samples are only read if the batch has more than their indices.
  */
-int input_fetch (void *arg, int microbatch, bool tokens, const struct nn_inputs *batch,
-                 struct mg_error *err);
+int input_fetch (void *arg, int microbatch, const struct nn_inputs *batch, struct mg_error *err);
 
 #endif /* LIBCORE_TRAIN_INPUT_H */

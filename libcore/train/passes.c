@@ -17,31 +17,20 @@
 
 /* --- passes, as the executor calls them --- */
 
-/* The inputs of a microbatch, by name. */
-static int upload (const struct passes *p, const struct tensor *to, const struct tensor *from,
-                   struct mg_error *err)
-{
-    size_t size = (size_t)tensor_count (to) * mg_dtype_size (to->dtype);
-
-    return device_upload (model_stream (p->model), to->data, from->data, size, err);
-}
-
 int passes_upload (const struct passes *p, int chunk, int slot, const struct nn_inputs *from,
                    struct mg_error *err)
 {
-    const struct nn_inputs *to = model_inputs (p->model, chunk, slot);
+    const struct nn_inputs in = model_inputs (p->model, chunk, slot);
 
-    if (upload (p, &to->sample, &from->sample, err) < 0)
-        return -1;
-    if ((to->start.ndims > 0 && upload (p, &to->start, &from->start, err) < 0)
-        || (to->within.ndims > 0 && upload (p, &to->within, &from->within, err) < 0))
-        return -1;
-    if (model_needs_tokens (p->model, chunk)
-        && (upload (p, &to->token, &from->token, err) < 0
-            || upload (p, &to->label, &from->label, err) < 0
-            || upload (p, &to->mask, &from->mask, err) < 0))
-        return -1;
-    return to->count.ndims > 0 ? upload (p, &to->count, &from->count, err) : 0;
+    for (int i = 0; i < in.n; i++) {
+        const struct tensor *to = &in.input[i].tensor;
+
+        if (device_upload (model_stream (p->model), to->data,
+                           nn_inputs_data (from, in.input[i].name),
+                           (size_t)tensor_count (to) * mg_dtype_size (to->dtype), err) < 0)
+            return -1;
+    }
+    return 0;
 }
 
 /* Bring a microbatch into a slot, once what was brought before has left the host's memory.  In a
@@ -50,12 +39,13 @@ int passes_upload (const struct passes *p, int chunk, int slot, const struct nn_
 static int fill (const struct passes *p, const struct sched_step *step, struct mg_error *err)
 {
     const struct passes_run *run = p->run;
-    bool tokens = model_needs_tokens (p->model, step->chunk);
+    struct nn_inputs in;
 
     if (graph_capturing ())
         return passes_upload (p, step->chunk, step->slot, &p->staged[step->microbatch], err);
+    in = nn_inputs_of (&p->staged[0], model_reads (p->model, step->chunk));
     if (mg_event_synchronize (p->taken, err) < 0
-        || run->fetch (run->arg, step->microbatch, tokens, &p->staged[0], err) < 0
+        || run->fetch (run->arg, step->microbatch, &in, err) < 0
         || passes_upload (p, step->chunk, step->slot, &p->staged[0], err) < 0)
         return -1;
     mg_event_record (p->taken, model_stream (p->model));
@@ -229,15 +219,8 @@ void passes_unstage (struct passes *p)
     struct mg_device *device = job_device (p->job);
 
     for (int64_t i = 0; i < p->num_staged; i++) {
-        struct nn_inputs *in = &p->staged[i];
-
-        device_host_free (device, in->sample.data);
-        device_host_free (device, in->token.data);
-        device_host_free (device, in->label.data);
-        device_host_free (device, in->mask.data);
-        device_host_free (device, in->count.data);
-        device_host_free (device, in->start.data);
-        device_host_free (device, in->within.data);
+        for (int k = 0; k < p->staged[i].n; k++)
+            device_host_free (device, p->staged[i].input[k].tensor.data);
     }
     free (p->staged);
     mg_event_destroy (p->taken);
@@ -293,34 +276,24 @@ const int *passes_slots (const struct passes *p)
     return p->slots;
 }
 
-/* Host memory for one array of a slot's inputs. */
-static int stage_array (struct passes *p, struct tensor *t, enum mg_dtype dtype, int64_t n,
-                        struct mg_error *err)
-{
-    *t = (struct tensor){ .dtype = dtype, .ndims = 1,
-                          .shape = { n }, .live = n };
-    t->data = device_host_alloc (job_device (p->job), (size_t)n * mg_dtype_size (dtype), err);
-    return t->data ? 0 : -1;
-}
-
+/* Host memory for the inputs of all chunks. */
 static int stage_one (struct passes *p, struct nn_inputs *in, struct mg_error *err)
 {
-    const struct nn_shape *shape = model_shape (p->model);
-    const struct model_config *c = &model_nn (p->model)->config;
-    int64_t parts = 1 + c->mtp_num_layers;
+    for (int c = 0; c < model_num_chunks (p->model); c++) {
+        const struct nn_inputs *reads = model_reads (p->model, c);
 
-    in->depths = c->mtp_num_layers;
-    if (stage_array (p, &in->sample, MG_INT64, shape->batch, err) < 0
-        || stage_array (p, &in->token, MG_INT32, parts * shape->tokens, err) < 0
-        || stage_array (p, &in->label, MG_INT32, parts * shape->tokens, err) < 0
-        || stage_array (p, &in->mask, MG_FLOAT32, parts * shape->tokens, err) < 0
-        || (c->reset_attention
-            && stage_array (p, &in->start, MG_INT32, shape->whole_seq * shape->batch, err) < 0)
-        || (c->reset_positions
-            && stage_array (p, &in->within, MG_INT32, shape->tokens, err) < 0)
-        || ((model_nn (p->model)->cp_size > 1 || parts > 1)
-            && stage_array (p, &in->count, MG_FLOAT64, parts, err) < 0))
-        return -1;
+        for (int i = 0; i < reads->n; i++) {
+            if (nn_inputs_add (in, &reads->input[i], err) < 0)
+                return -1;
+        }
+    }
+    for (int i = 0; i < in->n; i++) {
+        struct tensor *t = &in->input[i].tensor;
+        size_t size = (size_t)tensor_count (t) * mg_dtype_size (t->dtype);
+
+        if (!(t->data = device_host_alloc (job_device (p->job), size, err)))
+            return -1;
+    }
     return 0;
 }
 

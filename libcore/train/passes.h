@@ -43,12 +43,11 @@ int passes_bind (struct passes *p, struct timers *timers, struct mg_error *err);
  */
 int passes_check (const struct passes *p, int64_t from, int64_t to, struct mg_error *err);
 
-/* Fill 'in', which is host memory, for a microbatch of the current iteration: always the sample
- * indices, and tokens, labels and mask ([s, b] order) if 'tokens' is set; documents and the count
- * where 'in' has room for them.
+/* Fill all inputs of a list (nn/inputs.h), which are in host memory, for a microbatch of the
+ * current iteration.  -1 with EINVAL and a text if the source does not have one of them.
  */
-typedef int (*passes_fetch_f) (void *arg, int microbatch, bool tokens,
-                               const struct nn_inputs *in, struct mg_error *err);
+typedef int (*passes_fetch_f) (void *arg, int microbatch, const struct nn_inputs *in,
+                               struct mg_error *err);
 
 /* How passes are run: what fills their inputs, and the model's mode. */
 struct passes_run {

@@ -150,14 +150,11 @@ static int run_hooks (struct passes *p, const struct schedule *list, enum sched_
 static int fetch_all (struct passes *p, struct mg_error *err)
 {
     const struct passes_run *run = p->run;
-    bool tokens = false;
 
-    for (int c = 0; c < model_num_chunks (p->model); c++)
-        tokens |= model_needs_tokens (p->model, c);
     if (mg_event_synchronize (p->taken, err) < 0)
         return -1;
     for (int64_t i = 0; i < p->num_staged; i++) {
-        if (run->fetch (run->arg, (int)i, tokens, &p->staged[i], err) < 0)
+        if (run->fetch (run->arg, (int)i, &p->staged[i], err) < 0)
             return -1;
     }
     return 0;
@@ -180,14 +177,11 @@ int passes_replay (struct passes *p, const struct schedule *list, struct mg_erro
 size_t passes_more_staged (const struct passes *p, int64_t microbatches)
 {
     const struct nn_inputs *in = &p->staged[0];
-    const struct tensor *const array[] = { &in->sample, &in->token, &in->label, &in->mask,
-                                           &in->count, &in->start, &in->within };
     size_t bytes = 0;
 
-    for (size_t i = 0; i < sizeof (array) / sizeof (array[0]); i++) {
-        if (array[i]->ndims > 0)
-            bytes += (size_t)tensor_capacity (array[i]) * mg_dtype_size (array[i]->dtype);
-    }
+    for (int i = 0; i < in->n; i++)
+        bytes += (size_t)tensor_capacity (&in->input[i].tensor)
+                 * mg_dtype_size (in->input[i].tensor.dtype);
     return (size_t)(microbatches - 1) * bytes;
 }
 

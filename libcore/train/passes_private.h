@@ -25,7 +25,7 @@ struct passes {
     struct schedule *forward;     /* list of an evaluation, NULL: none */
     const struct passes_run *run; /* what is run now */
     struct model_mode mode;      /* of its passes */
-    struct nn_inputs *staged; /* [num_staged] the host's side of a slot's inputs */
+    struct nn_inputs *staged; /* [num_staged] the host's side of the inputs of all chunks */
     int64_t num_staged;
     struct mg_event *taken;  /* the device has read them */
     struct timers *timers;
@@ -41,7 +41,7 @@ struct passes {
 int passes_stage (struct passes *p, int64_t n, struct mg_error *err);
 void passes_unstage (struct passes *p);
 
-/* Enqueue the copies of a microbatch's inputs into a slot. */
+/* Enqueue the copies of a microbatch's inputs into a slot: those that the chunk reads. */
 int passes_upload (const struct passes *p, int chunk, int slot, const struct nn_inputs *from,
                    struct mg_error *err);
 

@@ -112,14 +112,13 @@ static int collect_max_logit (struct train *t, struct metrics *m, struct mg_erro
 }
 
 /* A passes_fetch_f. */
-static int fetch (void *arg, int microbatch, bool tokens, const struct nn_inputs *batch,
-                  struct mg_error *err)
+static int fetch (void *arg, int microbatch, const struct nn_inputs *batch, struct mg_error *err)
 {
     struct train *t = arg;
     int rc;
 
     timers_start (&t->report.timers, TIMER_BATCH_GENERATOR);
-    rc = input_fetch (&t->input, microbatch, tokens, batch, err);
+    rc = input_fetch (&t->input, microbatch, batch, err);
     timers_stop (&t->report.timers, TIMER_BATCH_GENERATOR);
     return rc;
 }

@@ -67,15 +67,15 @@ static void set_weights (const struct alone *f)
 static void run (struct alone *f)
 {
     const struct model_mode mode = { .training = true, .loss_weight = 1 };
-    const struct nn_inputs *in = model_inputs (f->model, 0, 0);
+    const struct nn_inputs inputs = model_inputs (f->model, 0, 0), *in = &inputs;
     struct mg_error err = { "" };
 
     for (int b = 0; b < BATCH; b++)
-        ((int64_t *)in->sample.data)[b] = 7 + b;
+        ((int64_t *)nn_inputs_data (in, "samples"))[b] = 7 + b;
     for (int t = 0; t < TOKENS; t++) {
-        ((int32_t *)in->token.data)[t] = t % VOCAB;
-        ((int32_t *)in->label.data)[t] = (t * 5 + 1) % VOCAB;
-        ((float *)in->mask.data)[t] = 1;
+        ((int32_t *)nn_inputs_data (in, "tokens"))[t] = t % VOCAB;
+        ((int32_t *)nn_inputs_data (in, "labels"))[t] = (t * 5 + 1) % VOCAB;
+        ((float *)nn_inputs_data (in, "loss_mask"))[t] = 1;
     }
     if (model_begin (f->model, &mode, &err) < 0 || model_forward (f->model, &mode, 0, 0, &err) < 0
         || model_backward (f->model, &mode, 0, 0, &err) < 0)

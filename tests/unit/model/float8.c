@@ -25,11 +25,11 @@ struct fixture {
     size_t n;
 };
 
-static void fill (const struct nn_inputs *in)
+static void fill (struct nn_inputs in)
 {
-    int64_t *sample = in->sample.data;
-    int32_t *token = in->token.data, *label = in->label.data;
-    float *mask = in->mask.data;
+    int64_t *sample = nn_inputs_data (&in, "samples");
+    int32_t *token = nn_inputs_data (&in, "tokens"), *label = nn_inputs_data (&in, "labels");
+    float *mask = nn_inputs_data (&in, "loss_mask");
 
     for (int b = 0; b < BATCH; b++)
         sample[b] = b;

@@ -14,11 +14,11 @@
 enum { SEQ = 7, BATCH = 3, VOCAB = 13, MICROBATCHES = 2 };
 
 /* Tokens by coordinates; some labels count less or not at all. */
-static void fill (const struct nn_inputs *in, int microbatch)
+static void fill (struct nn_inputs in, int microbatch)
 {
-    int64_t *sample = in->sample.data;
-    int32_t *token = in->token.data, *label = in->label.data;
-    float *mask = in->mask.data;
+    int64_t *sample = nn_inputs_data (&in, "samples");
+    int32_t *token = nn_inputs_data (&in, "tokens"), *label = nn_inputs_data (&in, "labels");
+    float *mask = nn_inputs_data (&in, "loss_mask");
 
     for (int b = 0; b < BATCH; b++)
         sample[b] = microbatch * BATCH + b;

@@ -29,12 +29,12 @@ static struct model_config config_of (bool tied, int experts)
 }
 
 /* Part d has at each position what part 0 has d positions later. */
-static void fill (const struct nn_inputs *in, int microbatch)
+static void fill (struct nn_inputs in, int microbatch)
 {
-    int64_t *sample = in->sample.data;
-    int32_t *token = in->token.data, *label = in->label.data;
-    float *mask = in->mask.data;
-    double *count = in->count.data;
+    int64_t *sample = nn_inputs_data (&in, "samples");
+    int32_t *token = nn_inputs_data (&in, "tokens"), *label = nn_inputs_data (&in, "labels");
+    float *mask = nn_inputs_data (&in, "loss_mask");
+    double *count = nn_inputs_data (&in, "loss_count");
 
     for (int b = 0; b < BATCH; b++)
         sample[b] = microbatch * BATCH + b;

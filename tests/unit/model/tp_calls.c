@@ -73,11 +73,11 @@ static void check_calls (struct test *t, const struct mg_comm_stats *want, const
                  *text ? text : " nothing");
 }
 
-static void fill (const struct nn_inputs *in)
+static void fill (struct nn_inputs in)
 {
-    int64_t *sample = in->sample.data;
-    int32_t *token = in->token.data, *label = in->label.data;
-    float *mask = in->mask.data;
+    int64_t *sample = nn_inputs_data (&in, "samples");
+    int32_t *token = nn_inputs_data (&in, "tokens"), *label = nn_inputs_data (&in, "labels");
+    float *mask = nn_inputs_data (&in, "loss_mask");
 
     for (int b = 0; b < BATCH; b++)
         sample[b] = b;
@@ -268,7 +268,6 @@ static void test_phases (struct test *t)
 
     setup (t, &f, 1, false);
     pass.nn = model_nn (f.model);
-    pass.in = model_inputs (f.model, 0, 0);
     take_alone (&l, pass.nn);
     for (int i = 0; i < l.spec.num_phases; i++)
         check_phase (t, &pass, &l.spec.phase[i], true);

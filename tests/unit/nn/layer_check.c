@@ -155,6 +155,21 @@ static void test_again (void)
         err.text);
 }
 
+/* Inputs of the microbatch are there from the beginning, and stay as they are. */
+static void test_inputs (void)
+{
+    struct layer_spec spec = whole (GPT_EMBEDDING);
+    struct layer_op greedy = op_word, blind = op_word;
+    struct phase *word = phase_of (&spec, "word_embeddings");
+
+    greedy.operand[WORD_TOKENS].bwd = OPERAND_READ | OPERAND_WRITE;
+    word->op = &greedy;
+    refused (&spec, "embedding: word_embeddings writes the input tokens");
+    word->op = &blind;
+    spec.tensor[word->operand[WORD_TOKENS]].life = LIFE_SHARED;
+    refused (&spec, "embedding: word_embeddings reads forward tokens, which is not there then");
+}
+
 /* --- a running layer --- */
 
 static bool open_side;
@@ -195,6 +210,7 @@ int main (void)
     test_dense ();
     test_experts ();
     test_again ();
+    test_inputs ();
     test_run ();
     return done_testing ();
 }

@@ -49,17 +49,17 @@ static void fill (const struct nn_inputs *in, int b, const int32_t *token, int f
     int32_t start[SEQ], within[SEQ];
 
     documents_find (token, SEQ, EOD, start, within);
-    ((int64_t *)in->sample.data)[b] = b;
+    ((int64_t *)nn_inputs_data (in, "samples"))[b] = b;
     for (int s = 0; s < SEQ; s++) {
         int at = s * BATCH + b;
 
-        ((int32_t *)in->token.data)[at] = token[s];
-        ((int32_t *)in->label.data)[at] = (token[s] + 1) % VOCAB;
-        ((float *)in->mask.data)[at] = s >= from && s < to;
-        if (in->start.ndims > 0)
-            ((int32_t *)in->start.data)[at] = start[s];
-        if (in->within.ndims > 0)
-            ((int32_t *)in->within.data)[at] = within[s];
+        ((int32_t *)nn_inputs_data (in, "tokens"))[at] = token[s];
+        ((int32_t *)nn_inputs_data (in, "labels"))[at] = (token[s] + 1) % VOCAB;
+        ((float *)nn_inputs_data (in, "loss_mask"))[at] = s >= from && s < to;
+        if (nn_inputs_data (in, "starts"))
+            ((int32_t *)nn_inputs_data (in, "starts"))[at] = start[s];
+        if (nn_inputs_data (in, "positions"))
+            ((int32_t *)nn_inputs_data (in, "positions"))[at] = within[s];
     }
 }
 
@@ -85,7 +85,7 @@ static void pass (struct alone *r, float *grad)
  */
 static void measure (struct alone *r, double *logits, double *grads)
 {
-    const struct nn_inputs *in = model_inputs (r->model, 0, 0);
+    const struct nn_inputs inputs = model_inputs (r->model, 0, 0), *in = &inputs;
     int32_t both[SEQ], first[SEQ], second[SEQ];
     size_t elements = 0;
     float *together, *alone, *rows = malloc (SECOND * VOCAB * sizeof (float));

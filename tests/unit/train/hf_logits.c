@@ -197,17 +197,17 @@ static void load (const struct golden *g, const struct model *m, struct param *p
     weights_clear (&c);
 }
 
-static void fill (const struct golden *g, const struct nn_inputs *in)
+static void fill (const struct golden *g, struct nn_inputs in)
 {
     json_t *tokens = json_object_get (g->root, "tokens"), *token;
     size_t i;
 
     json_array_foreach (tokens, i, token) {
-        ((int32_t *)in->token.data)[i] = (int32_t)json_integer_value (token);
-        ((int32_t *)in->label.data)[i] = 0;
-        ((float *)in->mask.data)[i] = 1;
+        ((int32_t *)nn_inputs_data (&in, "tokens"))[i] = (int32_t)json_integer_value (token);
+        ((int32_t *)nn_inputs_data (&in, "labels"))[i] = 0;
+        ((float *)nn_inputs_data (&in, "loss_mask"))[i] = 1;
     }
-    ((int64_t *)in->sample.data)[0] = 0;
+    ((int64_t *)nn_inputs_data (&in, "samples"))[0] = 0;
 }
 
 /* The reference has the last positions. */

@@ -1,6 +1,7 @@
 /* From samples to batches: which rank takes which, [s, b] order, samples that are bad. */
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,10 +61,37 @@ struct buffers {
     int64_t sample[MBS];
 };
 
+/* Add an input of 'parts' parts at 'data'. */
+static void add (struct nn_inputs *in, const char *name, enum mg_dtype dtype, int parts, void *data)
+{
+    struct nn_input input = { name, parts, { .data = data, .dtype = dtype, .ndims = 1 } };
+
+    if (nn_inputs_add (in, &input, NULL) < 0)
+        bail_out ("%s does not fit", name);
+}
+
+static struct nn_inputs samples_at (int64_t *sample)
+{
+    struct nn_inputs in = { .n = 0 };
+
+    add (&in, "samples", MG_INT64, 1, sample);
+    return in;
+}
+
+static struct nn_inputs batch_at (int parts, int32_t *token, int32_t *label, float *mask,
+                                  int64_t *sample)
+{
+    struct nn_inputs in = samples_at (sample);
+
+    add (&in, "tokens", MG_INT32, parts, token);
+    add (&in, "labels", MG_INT32, parts, label);
+    add (&in, "loss_mask", MG_FLOAT32, parts, mask);
+    return in;
+}
+
 static struct nn_inputs batch_of (struct buffers *b)
 {
-    return (struct nn_inputs){ .token.data = b->token, .label.data = b->label,
-                               .mask.data = b->mask, .sample.data = b->sample };
+    return batch_at (1, b->token, b->label, b->mask, b->sample);
 }
 
 static void test_order (void)
@@ -76,7 +104,7 @@ static void test_order (void)
     if (input_init (&in, &source, &(struct input_place){ 1, 3, 0, 1 }, MBS, VOCAB, &err) < 0)
         bail_out ("%s", err.text);
     input_start (&in, 1000);
-    is_int (input_fetch (&in, 2, true, &batch, &err), 0, "microbatch 2 of rank 1 of 3");
+    is_int (input_fetch (&in, 2, &batch, &err), 0, "microbatch 2 of rank 1 of 3");
     is_int (buf.sample[0], 1000 + (2 * 3 + 1) * MBS, "begins at sample 1014");
     is_int (buf.sample[1], 1015, "and goes on with 1015");
     for (int b = 0; b < MBS; b++) {
@@ -89,7 +117,8 @@ static void test_order (void)
         ok (same, "sample %d stands in column %d", (int)buf.sample[b], b);
     }
     memset (&buf, 0, sizeof (buf));
-    is_int (input_fetch (&in, 0, false, &batch, &err), 0, "a stage without tokens");
+    batch = samples_at (buf.sample);
+    is_int (input_fetch (&in, 0, &batch, &err), 0, "a stage without tokens");
     ok (buf.sample[0] == 1002 && buf.token[0] == 0, "learns the samples' numbers only");
     ok (!in.bad, "all is well");
     input_clear (&in);
@@ -117,7 +146,7 @@ static void test_bad (void)
         bool zeros = true;
 
         input_start (&in, rows[i].sample);
-        is_int (input_fetch (&in, 0, true, &batch, &err), 0, "the iteration goes on");
+        is_int (input_fetch (&in, 0, &batch, &err), 0, "the iteration goes on");
         for (int s = 0; s < SEQ; s++)
             zeros = zeros && buf.token[s] == 0 && buf.label[s] == 0 && buf.mask[s] == 0;
         ok (in.bad == (rows[i].text != NULL) && zeros == in.bad, "sample %d: %s",
@@ -126,10 +155,10 @@ static void test_bad (void)
     }
     input_start (&in, BAD_READ);
     for (int m = 0; m < 4; m++)
-        input_fetch (&in, m, true, &batch, &err);
+        input_fetch (&in, m, &batch, &err);
     ok (in.bad && strstr (in.error.text, "sample 77"), "the first bad sample is the one told");
     input_start (&in, 0);
-    input_fetch (&in, 0, true, &batch, &err);
+    input_fetch (&in, 0, &batch, &err);
     ok (!in.bad, "forgotten in the next iteration");
     input_clear (&in);
     input_clear (&in);
@@ -148,7 +177,7 @@ static void test_limit (void)
         bail_out ("%s", err.text);
     in.limit = 21;
     input_start (&in, 20);
-    is_int (input_fetch (&in, 0, true, &batch, &err), 0, "the last sample, and one behind it");
+    is_int (input_fetch (&in, 0, &batch, &err), 0, "the last sample, and one behind it");
     for (int s = 0; s < SEQ; s++)
         right = right && buf.token[s * MBS] == 100 + s && buf.mask[s * MBS] == 1 + (float)s
                 && buf.token[s * MBS + 1] == 0 && buf.label[s * MBS + 1] == 0
@@ -169,16 +198,15 @@ static void test_depths (void)
             float mask[3 * N];
             double count[3];
             int64_t sample, own = N / cp;
-            struct nn_inputs batch = { .depths = 2, .token.data = token, .label.data = label,
-                                       .mask.data = mask, .count.data = count,
-                                       .sample.data = &sample };
+            struct nn_inputs batch = batch_at (3, token, label, mask, &sample);
             bool right = true;
             struct mg_error err;
             struct input in;
 
             if (input_init (&in, &whole, &(struct input_place){ 0, 1, r, cp }, 1, VOCAB, &err) < 0)
                 bail_out ("%s", err.text);
-            input_fetch (&in, 0, true, &batch, &err);
+            add (&batch, "loss_count", MG_FLOAT64, 3, count);
+            input_fetch (&in, 0, &batch, &err);
             for (int64_t i = 0; i < 3 * own; i++) {
                 int64_t s = context_position (cp, N, r * own + i % own) + i / own;
 
@@ -189,6 +217,34 @@ static void test_depths (void)
             ok (count[0] == 28 && count[1] == 28 && count[2] == 27, "sums of the mask");
             input_clear (&in);
         }
+    }
+}
+
+/* A model may read what samples do not have: that is told before anything is written. */
+static void test_unknown (void)
+{
+    static const struct {
+        const char *name;
+        enum mg_dtype dtype;
+    } rows[] = { { "token_types", MG_INT32 }, { "tokens", MG_INT64 } };
+
+    for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
+        int64_t sample[MBS] = { -1, -1 }, data[SEQ * MBS];
+        struct nn_inputs batch = samples_at (sample);
+        struct mg_error err = { "" };
+        struct input in;
+        char text[80];
+
+        if (input_init (&in, &source, &(struct input_place){ 0, 1, 0, 1 }, MBS, VOCAB, &err) < 0)
+            bail_out ("%s", err.text);
+        add (&batch, rows[i].name, rows[i].dtype, 1, data);
+        snprintf (text, sizeof (text), "the samples have nothing for the model's input %s",
+                  rows[i].name);
+        errno = 0;
+        ok (input_fetch (&in, 0, &batch, &err) == -1 && errno == EINVAL && sample[0] == -1,
+            "%s of type %s is refused", rows[i].name, mg_dtype_name (rows[i].dtype));
+        is_str (err.text, text, "and named");
+        input_clear (&in);
     }
 }
 
@@ -206,7 +262,7 @@ static void test_layouts (void)
 
             for (int rank = 0; rank < dp; rank++) {
                 int64_t sample[8];
-                struct nn_inputs batch = { .sample.data = sample };
+                struct nn_inputs batch = samples_at (sample);
                 struct input in;
 
                 if (input_init (&in, &source, &(struct input_place){ rank, dp, 0, 1 }, mbs, VOCAB,
@@ -214,7 +270,7 @@ static void test_layouts (void)
                     bail_out ("out of memory");
                 input_start (&in, consumed);
                 for (int m = 0; m < 8 / dp / mbs; m++) {
-                    input_fetch (&in, m, false, &batch, NULL);
+                    input_fetch (&in, m, &batch, NULL);
                     for (int b = 0; b < mbs; b++) {
                         wrong += sample[b] < consumed || sample[b] >= consumed + 8;
                         seen[(sample[b] - consumed) & 7]++;
@@ -244,18 +300,19 @@ static void test_context (void)
         float mask[LONG / 2];
         int64_t sample[1];
         double count = -1;
-        struct nn_inputs batch = { .token.data = token, .label.data = label, .mask.data = mask,
-                                   .sample.data = sample, .count.data = &count,
-                                   .start.data = start, .within.data = within };
+        struct nn_inputs batch = batch_at (1, token, label, mask, sample);
         struct input in;
         bool same = true;
 
         if (input_init (&in, &long_source, &(struct input_place){ 0, 1, rank, 2 }, 1, VOCAB,
                         NULL) < 0)
             bail_out ("out of memory");
+        add (&batch, "loss_count", MG_FLOAT64, 1, &count);
+        add (&batch, "starts", MG_INT32, 1, start);
+        add (&batch, "positions", MG_INT32, 1, within);
         in.eod = 2; // documents are 0 1 2 and 3 4 5 6 7
         input_start (&in, 0);
-        input_fetch (&in, 0, true, &batch, NULL);
+        input_fetch (&in, 0, &batch, NULL);
         for (int i = 0; i < LONG / 2; i++)
             same = same && token[i] == at[rank][i] && label[i] == at[rank][i] + 1
                    && mask[i] == (float)at[rank][i]
@@ -277,6 +334,7 @@ int main (void)
     test_layouts ();
     test_bad ();
     test_limit ();
+    test_unknown ();
     test_depths ();
     return done_testing ();
 }

@@ -88,7 +88,7 @@ static void load (const char *name, struct param *params, size_t n)
 }
 
 /* The first batch, position by position. */
-static void fill (const char *name, const struct nn_inputs *in, int64_t seq)
+static void fill (const char *name, struct nn_inputs in, int64_t seq)
 {
     const char *batches = path_of (name, "batches.safetensors") ? "batches.safetensors"
                                                                 : "io.safetensors";
@@ -98,12 +98,13 @@ static void fill (const char *name, const struct nn_inputs *in, int64_t seq)
     for (int64_t t = 0; t < BATCH * seq; t++) {
         int64_t at = t % BATCH * seq + t / BATCH;
 
-        memcpy ((int32_t *)in->token.data + t, (const char *)tokens->data + at * 4, 4);
-        ((int32_t *)in->label.data)[t] = 0;
-        ((float *)in->mask.data)[t] = 1;
+        memcpy ((int32_t *)nn_inputs_data (&in, "tokens") + t,
+                (const char *)tokens->data + at * 4, 4);
+        ((int32_t *)nn_inputs_data (&in, "labels"))[t] = 0;
+        ((float *)nn_inputs_data (&in, "loss_mask"))[t] = 1;
     }
     for (int b = 0; b < BATCH; b++)
-        ((int64_t *)in->sample.data)[b] = b;
+        ((int64_t *)nn_inputs_data (&in, "samples"))[b] = b;
     safetensors_close (st);
 }
 
