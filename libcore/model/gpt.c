@@ -87,6 +87,7 @@ static void make_layer (struct gpt_maker *m)
     int residual = gpt_hidden (m, "residual", LIFE_SAVED);
 
     m->spec->name = "layer";
+    m->spec->block = true;
     m->spec->prefix = "decoder.layers.%d.";
     m->spec->mtp_prefix = "mtp.layers.%d.mtp_model_layer.";
     m->scopes = GRAPH_BIT (GRAPH_ATTN);
@@ -195,20 +196,30 @@ static void make_head (struct gpt_maker *m)
 
 void gpt_add_loss (struct gpt_maker *m, int logits, bool mtp)
 {
+    const struct model_config *c = &m->nn->config;
     int64_t tokens = m->shape->tokens;
+    const struct layer_tensor total = { .name = "loss", .type = LAYER_FLOAT64, .life = LIFE_LOSS,
+                                        .ndims = 1, .shape = { 3 } };
+    struct layer_tensor unused = total;
     struct phase p = {
         .name = "cross_entropy", .op = &op_cross_entropy,
-        .operand = { [LOSS_LOGITS] = logits,
+        .operand = { [LOSS_LOGITS] = logits, [LOSS_TOTAL] = layer_add_tensor (m->spec, &total),
                      [LOSS_MAX] = gpt_statistics (m, "softmax maxima", 1, tokens),
                      [LOSS_SUMS] = gpt_statistics (m, "softmax sums", 2, tokens),
                      [LOSS_SCALE] = gpt_statistics (m, "scale", 1, tokens),
                      [LOSS_LABELS] = gpt_input (m, "labels", LAYER_INT32, tokens, mtp),
                      [LOSS_MASK] = gpt_input (m, "loss_mask", LAYER_FLOAT32, tokens, mtp) } };
 
-    if (m->nn->cp_size > 1 || m->nn->config.mtp_num_layers > 0)
+    if (m->nn->cp_size > 1 || c->mtp_num_layers > 0)
         p.operand[LOSS_COUNT] = gpt_input (m, "loss_count", LAYER_FLOAT64, 1, mtp);
-    if (mtp)
+    m->spec->loss = (struct layer_loss){ "lm loss", 1 };
+    if (mtp) {
         p.operand[LOSS_MAIN_COUNT] = gpt_input (m, "loss_count", LAYER_FLOAT64, 1, false);
+        unused.life = LIFE_SHARED;
+        p.operand[LOSS_UNUSED] = layer_add_tensor (m->spec, &unused);
+        m->spec->loss = (struct layer_loss){ "mtp_%d loss", c->mtp_scaling_factor
+                                                            / c->mtp_num_layers };
+    }
     gpt_phase (m, &p);
 }
 
@@ -239,7 +250,7 @@ enum gpt_layer gpt_kind (const struct nn *nn, int layer)
            + (nn->cp_size > 1 ? context_comm_at (&nn->context, at) : CONTEXT_P2P);
 }
 
-int gpt_spec (enum gpt_layer which, const struct nn *nn, const struct nn_shape *shape,
+int gpt_spec (int which, const struct nn *nn, const struct nn_shape *shape,
               struct layer_spec *spec, struct mg_error *err)
 {
     static void (*const make[GPT_LAYER]) (struct gpt_maker *m) = {
@@ -263,21 +274,4 @@ int gpt_spec (enum gpt_layer which, const struct nn *nn, const struct nn_shape *
         make_layer (&m);
     }
     return layer_spec_trim (spec, err);
-}
-
-int gpt_specs (const struct nn *nn, const struct nn_shape *shape,
-               struct layer_spec spec[GPT_NUM_LAYERS], struct mg_error *err)
-{
-    bool has[GPT_NUM_LAYERS] = { false };
-
-    for (int i = 0; i < GPT_LAYER; i++)
-        has[i] = i < GPT_MTP_INPUT || nn->config.mtp_num_layers > 0;
-    for (int i = 0; i < nn->config.num_layers + nn->config.mtp_num_layers; i++)
-        has[gpt_kind (nn, i)] = true;
-    for (int i = 0; i < GPT_NUM_LAYERS; i++) {
-        spec[i] = (struct layer_spec){ .name = "" };
-        if (has[i] && gpt_spec ((enum gpt_layer)i, nn, shape, &spec[i], err) < 0)
-            return -1;
-    }
-    return 0;
 }

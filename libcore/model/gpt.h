@@ -62,6 +62,7 @@
 #ifndef LIBCORE_MODEL_GPT_H
 #define LIBCORE_MODEL_GPT_H
 
+#include "libcore/model/model_list.h"
 #include "libcore/nn/layer.h"
 
 /* What the model is made of.  With layers for multi-token prediction, GPT_HEAD has its loss, and
@@ -91,14 +92,12 @@ bool gpt_has_experts (const struct model_config *c, int layer);
 /* The kind of a transformer layer. */
 enum gpt_layer gpt_kind (const struct nn *nn, int layer);
 
-/* The specifications of all kinds of layers that the model has; those of other kinds are empty. */
-int gpt_specs (const struct nn *nn, const struct nn_shape *shape,
-               struct layer_spec spec[GPT_NUM_LAYERS], struct mg_error *err);
-
-/* The specification of a layer, for this rank's sizes and passes of this shape.  GPT_COPY is what
- * a chunk has that has nothing else.  -1 and a text if it is not whole (layer_spec_check()).
+/* The specification of a layer, for this rank's sizes and passes of this shape.  -1 and a text if
+ * it is not whole (layer_spec_check()).
  */
-int gpt_spec (enum gpt_layer which, const struct nn *nn, const struct nn_shape *shape,
+int gpt_spec (int which, const struct nn *nn, const struct nn_shape *shape,
               struct layer_spec *spec, struct mg_error *err);
+
+extern const struct model_family gpt_family;
 
 #endif /* LIBCORE_MODEL_GPT_H */

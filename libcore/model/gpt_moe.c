@@ -526,6 +526,7 @@ void gpt_add_experts (struct gpt_maker *m, int in, int out)
                                             "pre_mlp_layernorm.bias", nn->hidden,
                                             KIND_NORM2_WEIGHT, false);
 
+    m->spec->router = true;
     h.ranks = (int64_t)h.x->ep_size * h.x->etp_size;
     h.alone = h.ranks == 1;
     h.add = h.moe->shared_ffn > 0;

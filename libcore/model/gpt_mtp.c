@@ -86,21 +86,6 @@ static int add_embedding (struct gpt_maker *m, int word, int demb)
     return emb;
 }
 
-/* y = norm (x); dx = its gradient, where 'dy' has that of y. */
-static int add_norm (struct gpt_maker *m, const char *name, const char *stat_name,
-                     struct gpt_norm norm, int x, int dx, int dy)
-{
-    int y = gpt_hidden (m, name, LIFE_SAVED);
-    int stat = gpt_norm_statistics (m, stat_name, m->shape->rows);
-
-    gpt_phase (m, &(struct phase){ .name = name, .op = &op_norm,
-                                   .operand = { [NORM_X] = x, [NORM_Y] = y, [NORM_STAT] = stat,
-                                                [NORM_WEIGHT] = norm.weight,
-                                                [NORM_BIAS] = norm.bias, [NORM_DY] = dy,
-                                                [NORM_DX] = dx } });
-    return y;
-}
-
 void gpt_make_mtp_input (struct gpt_maker *m)
 {
     int64_t h = m->nn->hidden, tokens = m->shape->tokens;
@@ -115,10 +100,13 @@ void gpt_make_mtp_input (struct gpt_maker *m)
     int demb = gpt_gradient (m, "branch", m->shape->rows, h);
     int da = gpt_gradient (m, "mtp_enorm", tokens, h), db = gpt_gradient (m, "norm", tokens, h);
     int emb = add_embedding (m, word, demb);
-    int a = add_norm (m, "enorm", "estat", enorm, emb, demb, da);
-    int b = add_norm (m, "hnorm", "hstat", hnorm, in, m->gradient, db);
-    int both = gpt_scratch (m, "mtp_pair", tokens, 2 * h);
+    int hidden = m->gradient, a, b, both;
 
+    m->gradient = demb;
+    a = gpt_add_norm (m, "enorm", "enorm", "estat", false, emb, enorm, da);
+    m->gradient = hidden;
+    b = gpt_add_norm (m, "hnorm", "hnorm", "hstat", false, in, hnorm, db);
+    both = gpt_scratch (m, "mtp_pair", tokens, 2 * h);
     m->spec->name = "input";
     m->spec->prefix = m->spec->mtp_prefix = "mtp.layers.%d.";
     gpt_phase (m, &(struct phase){

@@ -18,17 +18,6 @@ void *model_allocate (size_t n, size_t size, struct mg_error *err)
     return p;
 }
 
-static bool has_router (const struct model *m, const struct layer *layer)
-{
-    return layer->number >= 0 && gpt_has_experts (&m->nn.config, layer->number);
-}
-
-/* A layer that repeats another one has the router of that. */
-static bool repeats (const struct model *m, const struct layer *layer)
-{
-    return layer->mtp > 1 && m->nn.config.mtp_repeated;
-}
-
 static int setup_side (struct model *m, const char *name, struct nn_side *side,
                        struct mg_error *err)
 {
@@ -132,27 +121,49 @@ static void setup_shape (struct model *m)
                                         .live = s->whole_seq };
 }
 
-static int setup_specs (struct model *m, struct mg_error *err)
+/* Of transformer layers: what is captured, and what is computed again. */
+static int setup_block (struct model *m, struct layer_spec *spec, struct layer_spec *again,
+                        struct mg_error *err)
 {
     const struct recompute *r = &m->spec.recompute;
-
     const struct graphs *graphs = &m->spec.graphs;
 
-    if (gpt_specs (&m->nn, &m->shape, m->layer_spec, err) < 0)
+    if (graphs->impl == GRAPHS_LAYERS && layer_spec_capture (spec, graphs->scopes, err) < 0)
         return -1;
-    for (int i = GPT_LAYER; i < GPT_NUM_LAYERS && graphs->impl == GRAPHS_LAYERS; i++) {
-        if (layer_spec_capture (&m->layer_spec[i], graphs->scopes, err) < 0)
+    *again = *spec;
+    if (r->granularity == RECOMPUTE_SELECTIVE && layer_spec_recompute (spec, r->modules, err) < 0)
+        return -1;
+    if (layer_spec_check_capture (spec, err) < 0)
+        return -1;
+    return layer_spec_recompute (again, RECOMPUTE_ALL, err);
+}
+
+static int setup_specs (struct model *m, struct mg_error *err)
+{
+    if (model_list_create (&m->list, model_family (&m->nn.config), &m->nn, &m->shape, err) < 0
+        || !(m->again_spec = model_allocate ((size_t)m->list.family->num_specs,
+                                             sizeof (*m->again_spec), err)))
+        return -1;
+    for (int i = 0; i < m->list.family->num_specs; i++) {
+        if (m->list.spec[i].block
+            && setup_block (m, &m->list.spec[i], &m->again_spec[i], err) < 0)
             return -1;
     }
-    for (int i = GPT_LAYER; i < GPT_NUM_LAYERS; i++) {
-        m->again_spec[i - GPT_LAYER] = m->layer_spec[i];
-        if (r->granularity == RECOMPUTE_SELECTIVE
-            && layer_spec_recompute (&m->layer_spec[i], r->modules, err) < 0)
-            return -1;
-        if (layer_spec_check_capture (&m->layer_spec[i], err) < 0)
-            return -1;
-        if (layer_spec_recompute (&m->again_spec[i - GPT_LAYER], RECOMPUTE_ALL, err) < 0)
-            return -1;
+    return 0;
+}
+
+static int setup_losses (struct model *m, struct mg_error *err)
+{
+    if (!(m->loss_row = model_allocate ((size_t)m->list.num_losses, sizeof (*m->loss_row), err)))
+        return -1;
+    for (int i = 0; i < m->list.n; i++) {
+        const struct model_place *p = &m->list.place[i];
+        const struct layer_loss *loss = &m->list.spec[p->spec].loss;
+
+        if (p->loss == 0)
+            continue;
+        m->loss_row[p->loss - 1].factor = loss->factor;
+        layer_format (loss->name, p->mtp, m->loss_row[p->loss - 1].name, MODEL_LOSS_NAME);
     }
     return 0;
 }
@@ -171,7 +182,7 @@ static void form_mtp_units (struct model *m, struct chunk *chunk)
 
         if (layer->mtp == 0 || layer->number < 0)
             continue;
-        layer->spec = &m->again_spec[layer->spec - &m->layer_spec[GPT_LAYER]];
+        layer->spec = &m->again_spec[layer->spec - m->list.spec];
         layer->unit.size = 1;
     }
 }
@@ -189,7 +200,7 @@ static void form_units (struct model *m, struct chunk *chunk)
 
         if (unit.size == 0)
             continue;
-        layer->spec = &m->again_spec[layer->spec - &m->layer_spec[GPT_LAYER]];
+        layer->spec = &m->again_spec[layer->spec - m->list.spec];
         layer->unit = (struct layer_unit){ .size = unit.size, .place = i - unit.first };
         if (r->split_saved && last && i + 1 < n && recompute_unit_of (r, n, i + 1).size > 0)
             layer->unit.split = 1 + turn++ % 2;
@@ -201,30 +212,23 @@ static int describe_chunk (struct model *m, int c, struct model_describer *d,
                            struct mg_error *err)
 {
     struct chunk *chunk = &m->chunk[c];
-    int n = model_part_layers (&m->spec.config, &chunk->part, NULL, 0);
-    struct model_place *places = model_allocate ((size_t)n, sizeof (*places), err);
+    int n;
 
-    if (!places)
-        return -1;
+    model_part_layers (&m->list, &chunk->part, &n);
     if (!(chunk->layer = model_allocate ((size_t)n, sizeof (*chunk->layer), err))
-        || !(chunk->tensor = model_allocate ((size_t)n, sizeof (*chunk->tensor), err))) {
-        free (places);
+        || !(chunk->tensor = model_allocate ((size_t)n, sizeof (*chunk->tensor), err)))
         return -1;
-    }
-    model_part_layers (&m->spec.config, &chunk->part, places, n);
     chunk->num_layers = n;
     chunk->output = -1;
-    model_describe_copy (d, &chunk->part, c);
+    model_describe_part (d, &chunk->part, c, chunk->layer);
     for (int i = 0; i < n; i++) {
-        model_describe_layer (d, &places[i], c, &chunk->layer[i]);
-        if (places[i].which == GPT_LAYER || places[i].which == GPT_COPY)
+        if (chunk->layer[i].spec->block
+            || chunk->layer[i].spec == &m->list.spec[m->list.family->copy])
             chunk->output = i;
     }
-    model_describe_output (d, &chunk->part, chunk->layer, n);
-    chunk->first_layer = chunk->part.first;
+    chunk->first_layer = chunk->part.first ? m->list.first_layer : 0;
     form_units (m, chunk);
     form_mtp_units (m, chunk);
-    free (places);
     return 0;
 }
 
@@ -237,8 +241,8 @@ static int setup_routers (struct model *m, struct mg_error *err)
 
     for (int c = 0; c < m->num_chunks; c++) {
         for (int l = 0; l < m->chunk[c].num_layers; l++)
-            m->num_routers += has_router (m, &m->chunk[c].layer[l])
-                              && !repeats (m, &m->chunk[c].layer[l]);
+            m->num_routers += m->chunk[c].layer[l].spec->router
+                              && m->chunk[c].layer[l].num_own > 0;
     }
     if (!(m->router = model_allocate ((size_t)m->num_routers, sizeof (*m->router), err))
         || !(m->nn.experts.lists = model_allocate (4 * most, sizeof (*x->lists), err)))
@@ -247,9 +251,9 @@ static int setup_routers (struct model *m, struct mg_error *err)
         for (int l = 0; l < m->chunk[c].num_layers; l++) {
             struct layer *layer = &m->chunk[c].layer[l];
 
-            if (!has_router (m, layer))
+            if (!layer->spec->router)
                 continue;
-            if (repeats (m, layer)) { // the first one is right before the others
+            if (layer->num_own == 0) { // it repeats one, which is right before the others
                 layer->router = &m->router[n - 1];
                 continue;
             }
@@ -266,7 +270,7 @@ static int setup_routers (struct model *m, struct mg_error *err)
 static int describe_chunks (struct model *m, const struct stages *stages, int rank,
                             struct mg_error *err)
 {
-    struct model_describer d = { .nn = &m->nn, .spec = m->layer_spec,
+    struct model_describer d = { .nn = &m->nn, .list = &m->list,
                                  .sequence_parallel = m->shape.rows < m->shape.tokens };
     size_t n = (size_t)stages->vpp, records = 0;
 
@@ -275,7 +279,7 @@ static int describe_chunks (struct model *m, const struct stages *stages, int ra
     m->num_chunks = stages->vpp;
     for (int c = 0; c < m->num_chunks; c++) {
         m->chunk[c].part = model_part_at (stages, rank, c);
-        records += model_part_params (m->layer_spec, &m->nn, &m->chunk[c].part);
+        records += model_part_params (&m->list, &m->chunk[c].part);
     }
     if (!(m->param = model_allocate (records, sizeof (*m->param), err)))
         return -1;
@@ -408,7 +412,8 @@ struct model *model_create (const struct model_spec *spec, const struct job *job
     setup_sizes (m, job);
     setup_shape (m);
     if (check_rows (&m->nn, &m->shape, err) < 0 || setup_streams (m, err) < 0
-        || setup_specs (m, err) < 0 || model_config_sizes (&spec->config, &m->sizes, err) < 0
+        || setup_specs (m, err) < 0 || setup_losses (m, err) < 0
+        || model_config_sizes (&spec->config, &m->sizes, err) < 0
         || setup_chunks (m, job, err) < 0)
         goto error;
     return m;
@@ -435,6 +440,9 @@ void model_destroy (struct model *m)
     for (int p = 0; p < m->num_pools; p++)
         model_clear_slots (&m->pool[p]);
     free (m->shared.set);
+    model_list_clear (&m->list);
+    free (m->again_spec);
+    free (m->loss_row);
     free (m->chunk);
     free (m->pool);
     free (m->pool_of);
@@ -465,9 +473,9 @@ const int *model_pools (const struct model *m)
     return m->pool_of;
 }
 
-int model_num_tensors (const struct model *m)
+const struct model_sizes *model_sizes_of (const struct model *m)
 {
-    return m->sizes.tensors;
+    return &m->sizes;
 }
 
 int model_num_heads (const struct model *m)
@@ -478,22 +486,6 @@ int model_num_heads (const struct model *m)
 const struct model_config *model_config_of (const struct model *m)
 {
     return &m->spec.config;
-}
-
-int64_t model_num_parameters (const struct model *m)
-{
-    return m->sizes.parameters;
-}
-
-void model_mtp_tensors (const struct model *m, int *first, int *n)
-{
-    *first = m->sizes.first_mtp;
-    *n = m->sizes.mtp_tensors;
-}
-
-double model_flops (const struct model *m)
-{
-    return m->sizes.flops;
 }
 
 int model_init_params (struct model *m, struct mg_error *err)
@@ -532,6 +524,12 @@ size_t model_boundary_count (const struct model *m)
 enum mg_dtype model_dtype (const struct model *m)
 {
     return m->nn.dtype;
+}
+
+const struct model_loss *model_losses (const struct model *m, int *n)
+{
+    *n = m->list.num_losses;
+    return m->loss_row;
 }
 
 int model_loss (struct model *m, int loss, double sums[3], struct mg_error *err)

@@ -46,19 +46,8 @@ void model_destroy (struct model *m);
 /* This rank's parameters in registration order. */
 struct param *model_params (struct model *m, size_t *n);
 
-/* The number of parameter tensors of the whole model (param->order is below it); the number of
- * parameters, where tied ones count once and padding does not count.
- */
-int model_num_tensors (const struct model *m);
-int64_t model_num_parameters (const struct model *m);
-
-/* The tensors of layers for multi-token prediction: 'n', from param->order 'first' on. */
-void model_mtp_tensors (const struct model *m, int *first, int *n);
-
-/* Floating-point operations of training the whole model on one sequence, as Megatron-LM counts
- * them (struct model_sizes).
- */
-double model_flops (const struct model *m);
+/* Sizes of the whole model; param->order is below 'tensors'. */
+const struct model_sizes *model_sizes_of (const struct model *m);
 
 /* What a microbatch costs this rank (layer_cost()): its forward passes, and what its backward
  * passes compute again.
@@ -214,12 +203,19 @@ struct model_captured model_captured (const struct model *m, int chunk);
 int model_begin_plan (struct model *m, struct tape *tape, struct mg_error *err);
 void model_end_plan (struct model *m, struct tape *tape);
 
-/* The losses of a model: MODEL_MTP_LOSS + k is that of layer k for multi-token prediction. */
-enum model_losses { MODEL_LM_LOSS, MODEL_MTP_LOSS };
+/* The losses of the whole model, *n of them, in the order of its layers.  The first is the main
+ * one.  What is minimised is the sum of all, each times its factor.
+ */
+enum { MODEL_LOSS_NAME = 32 };
+struct model_loss {
+    char name[MODEL_LOSS_NAME]; /* in logs, as Megatron-LM's: "lm loss", "mtp_1 loss" */
+    double factor;
+};
+const struct model_loss *model_losses (const struct model *m, int *n);
 
-/* The three sums of a loss (struct kern_xent_loss) over the passes since model_clear_losses();
- * zeros on ranks without the last stage.  The losses of multi-token prediction are without their
- * factor, and always means over the tokens of a microbatch.  Waits for the compute stream.
+/* The three sums of loss number 'loss' (struct kern_xent_loss), without its factor, over the passes
+ * since model_clear_losses(); zeros on ranks without the last stage.  All but the main loss are
+ * always means over the tokens of a microbatch.  Waits for the compute stream.
  */
 int model_loss (struct model *m, int loss, double sums[3], struct mg_error *err);
 int model_clear_losses (struct model *m, struct mg_error *err);

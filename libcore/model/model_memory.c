@@ -114,6 +114,10 @@ static struct tensor carve_tensor (const struct model *m, const struct layer *la
         if (in && in->tensor.data)
             t.data = tensor_at (&in->tensor, row->parts > 0 ? layer->mtp * row->shape[0] : 0);
         break;
+    case LIFE_LOSS:
+        if (m->shared.loss.data)
+            t.data = tensor_at (&m->shared.loss, 3 * (layer->loss - 1));
+        break;
     case LIFE_OUTPUT:
         carve_output (m, layer, &t, s, part, a);
         break;
@@ -196,7 +200,7 @@ static int64_t num_values (const struct model *m)
 
     for (size_t i = 0; i < m->num_params; i++)
         scales += is_stored (&m->param[i]);
-    return VALUE_SCALES + (scales + 1) / 2;
+    return m->list.num_losses + (scales + 1) / 2;
 }
 
 /* Shared tensors of layers that certain passes use; a plan leaves those that are bound alone. */
@@ -257,7 +261,7 @@ static void carve_shared (const struct model *m, struct shared *s, bool plan, st
         s->gathered = take (a, m->nn.dtype, shape->tokens, m->nn.hidden);
     s->weight = take (a, m->nn.dtype, largest_stored (m), 1);
     s->values = take (a, MG_FLOAT64, num_values (m), 1);
-    s->loss = take (a, MG_FLOAT64, 2 + m->nn.config.mtp_num_layers, 3);
+    s->loss = take (a, MG_FLOAT64, m->list.num_losses, 3);
     s->max_logit = (struct tensor){ .data = NULL };
     if (m->spec.max_logit)
         s->max_logit = take (a, MG_FLOAT32, 1, 1);
@@ -467,7 +471,7 @@ static void bind_scales (struct model *m)
     int64_t n = 0;
 
     if (m->shared.values.data)
-        scales.data = tensor_at (&m->shared.values, VALUE_SCALES);
+        scales.data = tensor_at (&m->shared.values, m->list.num_losses);
     for (size_t i = 0; i < m->num_params; i++) {
         if (is_stored (&m->param[i]))
             m->param[i].scale_at = tensor_at (&scales, n++);

@@ -58,13 +58,10 @@ struct pass model_start (const struct model *m, const struct model_mode *mode)
         .shape = &m->shape,
         .training = mode->training,
         .check = mode->check,
-        .loss_weight = tensor_at (&m->shared.values, VALUE_LOSS_WEIGHT),
-        .mtp_weight = tensor_at (&m->shared.values, VALUE_MTP_WEIGHT),
+        .loss_weight = tensor_at (&m->shared.values, 0),
         .per_token_loss = mode->per_token_loss,
         .replay = mode->replay,
         .replay_arg = mode->replay_arg,
-        .loss = m->shared.loss.data,
-        .unused_loss = tensor_at (&m->shared.loss, 3 * (1 + m->nn.config.mtp_num_layers)),
         .max_logit = m->shared.max_logit.data,
     };
 }
@@ -75,6 +72,8 @@ void model_point (const struct model *m, struct pass *pass, int chunk, int slot,
     const struct slot *s = slot_of (m, chunk, slot);
 
     pass->layer = &c->layer[l];
+    pass->factored_weight = pass->layer->loss > 0
+                                ? tensor_at (&m->shared.values, pass->layer->loss - 1) : NULL;
     pass->tensor = s->tensor + c->tensor[l];
     pass->routed = s->routed ? s->routed + (size_t)(l * pass->nn->experts.routed) : NULL;
 }
@@ -144,16 +143,14 @@ static int gather_output (const struct model *m, const struct chunk *c, const st
 
 int model_begin (struct model *m, const struct model_mode *mode, struct mg_error *err)
 {
-    const struct model_config *c = &m->nn.config;
     const struct tensor *to = &m->shared.values;
-    float *scale = (float *)(m->values + VALUE_SCALES);
+    float *scale = (float *)(m->values + m->list.num_losses);
     size_t size = (size_t)tensor_count (to) * sizeof (*m->values);
 
     if (mg_event_synchronize (m->brought, err) < 0)
         return -1;
-    m->values[VALUE_LOSS_WEIGHT] = m->values[VALUE_MTP_WEIGHT] = mode->loss_weight;
-    if (c->mtp_num_layers > 0)
-        m->values[VALUE_MTP_WEIGHT] *= c->mtp_scaling_factor / c->mtp_num_layers;
+    for (int i = 0; i < m->list.num_losses; i++)
+        m->values[i] = mode->loss_weight * m->loss_row[i].factor;
     for (size_t i = 0; i < m->num_params; i++) {
         if (m->param[i].scale_at)
             *scale++ = m->param[i].scale;

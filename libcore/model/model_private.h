@@ -2,7 +2,6 @@
 #ifndef LIBCORE_MODEL_MODEL_PRIVATE_H
 #define LIBCORE_MODEL_MODEL_PRIVATE_H
 
-#include "libcore/model/gpt.h"
 #include "libcore/model/model.h"
 #include "libcore/model/model_params.h"
 #include "libcore/ops/router.h"
@@ -44,10 +43,9 @@ struct shared {
     struct tensor summands;               /* see struct nn_experts */
     struct tensor positions; /* of the rows of all context-parallel ranks; empty: rows are at their
                                 positions */
-    struct tensor values;   /* of an iteration, float64: weights of losses (struct pass), then the
-                               scales of weights in float8, which are float32 */
-    struct tensor loss;     /* [2 + layers for multi-token prediction][3] float64: of the losses,
-                               and sums that nobody reads */
+    struct tensor values;   /* of an iteration, float64: the weight of each loss, then the scales
+                               of weights in float8, which are float32 */
+    struct tensor loss;     /* [losses][3] float64 */
     struct tensor max_logit; /* [1] float32; empty: not wanted */
 };
 
@@ -66,7 +64,7 @@ struct chunk {
     struct layer *layer; /* [num_layers] */
     int num_layers;
     size_t *tensor;      /* [num_layers] of a slot's tensors, the layer's one before the first */
-    int first_layer;     /* of the transformer layers */
+    int first_layer;     /* place of the first transformer layer in 'layer' */
     int output;          /* layer whose output the next stage gets; -1: the input */
     struct layer_graph **graph; /* [slots of the pool][num_layers][forward, backward]; NULL: none */
 };
@@ -77,9 +75,9 @@ struct model {
     struct mg_device *device;
     struct nn nn;
     struct nn_shape shape;
-    struct layer_spec layer_spec[GPT_NUM_LAYERS];
-    struct layer_spec again_spec[GPT_NUM_LAYERS - GPT_LAYER]; /* of transformer layers in units
-                                                                 (recompute.h) */
+    struct model_list list;
+    struct layer_spec *again_spec; /* as list.spec, of transformer layers in units (recompute.h) */
+    struct model_loss *loss_row;   /* [list.num_losses] */
     struct router_state *router; /* [num_routers] of this rank's layers with experts */
     int num_routers;
     int num_chunks, num_pools;
@@ -101,9 +99,6 @@ struct model {
  * 'err' may be NULL.
  */
 void *model_allocate (size_t n, size_t size, struct mg_error *err);
-
-/* What shared.values begins with. */
-enum { VALUE_LOSS_WEIGHT, VALUE_MTP_WEIGHT, VALUE_SCALES };
 
 /* Elements that a tensor-parallel rank keeps of a split output. */
 int64_t model_split_count (const struct model *m);

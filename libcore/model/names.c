@@ -300,38 +300,26 @@ static void tie (struct names *names, const struct names_scheme *scheme, struct 
 static int add_layers (struct names *names, const struct names_scheme *scheme,
                        const struct model_config *c, struct mg_error *err)
 {
-    const struct model_part whole = { .num_layers = c->num_layers,
-                                      .mtp_layers = model_mtp_own (c), .first = true,
-                                      .last = true };
-    int n = model_part_layers (c, &whole, NULL, 0), rc = 0;
-    struct layer_spec *spec = model_config_specs (c, err);
-    struct model_place *places;
+    struct model_list list;
+    int rc = model_list_describe (&list, c, err);
 
-    if (!spec)
-        return -1;
-    if (!(places = calloc ((size_t)n, sizeof (*places)))) {
-        free (spec);
-        return mg_error_set (err, ENOMEM, "out of memory for %d layers", n);
-    }
-    model_part_layers (c, &whole, places, n);
-    for (int i = 0; rc == 0 && i < n; i++) {
-        const struct model_place *at = &places[i];
-        bool experts = at->which == GPT_LAYER && gpt_has_experts (c, at->number);
-        int kind = experts ? (int)GPT_EXPERTS : (int)at->which;
+    for (int i = 0; rc == 0 && i < list.n; i++) {
+        const struct model_place *at = &list.place[i];
+        struct layer_spec *spec = &list.spec[at->spec];
         int number = at->mtp > 0 ? at->mtp - 1 : at->number;
 
-        if (at->which == GPT_HEAD && c->tied_embeddings)
-            tie (names, scheme, &spec[GPT_HEAD]);
+        if (at->same > 0)
+            continue;
         if (at->mtp > 0) { // which come last
-            drop_shared (&spec[kind]);
-            spec[kind].prefix = spec[kind].mtp_prefix;
-        }
-        rc = names_add_layer (names, scheme, &spec[kind], number, err);
-        if (rc == 0 && experts)
-            rc = add_router (names, scheme, &c->moe, spec[kind].prefix, number, err);
+            drop_shared (spec);
+            spec->prefix = spec->mtp_prefix;
+        } else if (at->step > 0 && spec->param[spec->num_params].embedding)
+            tie (names, scheme, spec);
+        rc = names_add_layer (names, scheme, spec, number, err);
+        if (rc == 0 && spec->router)
+            rc = add_router (names, scheme, &c->moe, spec->prefix, number, err);
     }
-    free (places);
-    free (spec);
+    model_list_clear (&list);
     return rc;
 }
 

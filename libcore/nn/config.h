@@ -123,6 +123,18 @@ static inline int model_mtp_own (const struct model_config *c)
     return c->mtp_repeated && c->mtp_num_layers > 1 ? 1 : c->mtp_num_layers;
 }
 
+/* Sizes of a whole model. */
+struct model_sizes {
+    int tensors;        /* of parameters, tied ones once */
+    int first_mtp, mtp_tensors; /* order of the first of layers for multi-token prediction, and
+                                   how many tensors these have */
+    int64_t parameters; /* without padding, tied ones once */
+    double flops;       /* floating-point operations of training on one sequence, on all ranks
+                           together, as Megatron-LM's num_floating_point_operations() counts them:
+                           the products of the forward pass and, twice as many, of the backward
+                           pass, half of the attention scores, nothing that is computed again */
+};
+
 /* Elements of a query or key of a head, and of a value. */
 static inline int model_key_dim (const struct model_config *c)
 {

@@ -306,16 +306,24 @@ static void set_shape (struct param *p, const struct layer_param *row, const str
     };
 }
 
+void layer_format (const char *name, int number, char *out, size_t size)
+{
+    const char *at = strstr (name, "%d");
+
+    if (at)
+        snprintf (out, size, "%.*s%d%s", (int)(at - name), name, number, at + 2);
+    else
+        snprintf (out, size, "%s", name);
+}
+
 void layer_name (const struct layer *layer, const char *name, char out[PIECE_NAME_MAX])
 {
     const char *prefix = layer->mtp > 0 ? layer->spec->mtp_prefix : layer->spec->prefix;
-    const char *number = strstr (prefix, "%d");
+    size_t n;
 
-    if (number)
-        snprintf (out, PIECE_NAME_MAX, "%.*s%d%s%s", (int)(number - prefix), prefix,
-                  layer->mtp > 0 ? layer->mtp - 1 : layer->number, number + 2, name);
-    else
-        snprintf (out, PIECE_NAME_MAX, "%s%s", prefix, name);
+    layer_format (prefix, layer->mtp > 0 ? layer->mtp - 1 : layer->number, out, PIECE_NAME_MAX);
+    n = strlen (out);
+    snprintf (out + n, PIECE_NAME_MAX - n, "%s", name);
 }
 
 /* The coordinate of initial values that tells layers apart.  All copies of a word embedding have

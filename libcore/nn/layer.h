@@ -76,6 +76,7 @@ enum layer_life {
     LIFE_OUTPUT,   /* saved, the input of the next layer */
     LIFE_GRADIENT, /* one for a slot: the gradient of the output, then of the input */
     LIFE_BATCH,    /* the input of the microbatch of this name (inputs.h); no phase writes it */
+    LIFE_LOSS,     /* the sums of the layer's loss (struct layer_loss), to which passes add */
 };
 
 /* Elements of a tensor: of the model's type, or, as statistics are, of one type in every model. */
@@ -156,6 +157,13 @@ struct phase {
                         operation in general cannot */
 };
 
+/* What the layer adds to the loss of the model. */
+struct layer_loss {
+    const char *name; /* in logs: "lm loss"; "%d" is 1 + the number among the layers for multi-token
+                         prediction.  NULL: nothing */
+    double factor;    /* of the loss in what is minimised */
+};
+
 /* Indices of parameters and tensors begin with 1. */
 enum { LAYER_NONE = 0 };
 
@@ -170,6 +178,9 @@ struct layer_spec {
     int num_tensors;
     struct phase phase[LAYER_MAX_PHASES];
     int num_phases;
+    bool block;         /* a transformer layer, as recomputation and graphs of layers want it */
+    bool router;        /* its layers have a router (router.h) */
+    struct layer_loss loss;
     uint64_t again[LAYER_MAX_PHASES]; /* bits: before the backward half of phase i, the forward
                                          halves of these phases run again, in order */
     int graph_begin, graph_end; /* phases from the first on, and before the second, are captured:
@@ -191,8 +202,8 @@ int layer_find (const struct layer_spec *spec, enum layer_life life);
  * awaited by a later phase of the same direction, before a phase uses a tensor that the work
  * writes, or writes one that the work reads, and before more work is left on that stream.  Fills
  * in spec->again: the fewest phases that write recomputed tensors again before the backward pass
- * reads them.  A phase can run again if the tensors that it reads are as they were in the forward pass.
- * 0, or -1, EINVAL and a text that names layer, phase and tensor.
+ * reads them.  A phase can run again if the tensors that it reads are as they were in the forward
+ * pass.  0, or -1, EINVAL and a text that names layer, phase and tensor.
  */
 int layer_spec_check (struct layer_spec *spec, struct mg_error *err);
 
@@ -250,6 +261,7 @@ struct layer {
     int mtp;       /* 0, or 1 + its number among the layers for multi-token prediction: it reads
                       tokens and labels of so many positions later */
     int step;      /* place in the model: embedding 0, transformer layers from 1, ... */
+    int loss;      /* 1 + number of the loss that it adds to; 0: none */
     struct param *param[LAYER_MAX_PARAMS + 1]; /* by index of the specification */
     struct layer_unit unit;
     struct nn_exchange exchange; /* of a transformer layer's attention */
@@ -266,6 +278,9 @@ struct layer {
 void layer_describe (struct layer *layer, const struct nn *nn, bool sequence_parallel,
                      struct param *p, int order);
 
+/* Write 'name' with a number in place of its "%d", if it has one. */
+void layer_format (const char *name, int number, char *out, size_t size);
+
 /* The name of something of the layer: 'name' behind its prefix, with the number of the layer. */
 void layer_name (const struct layer *layer, const char *name, char out[PIECE_NAME_MAX]);
 
@@ -279,15 +294,12 @@ struct pass {
     struct check *check; /* finds the first NaN or infinity (check.h); NULL: none */
     const double *loss_weight; /* device memory: of this microbatch in the iteration's loss, times
                                   the loss scale */
-    const double *mtp_weight;  /* device memory: the same of a loss of multi-token prediction */
     bool per_token_loss; /* the microbatch's loss is the sum over its tokens, not the mean */
-    double *loss;        /* device memory: three sums that the loss is added to, then three for
-                            each layer for multi-token prediction */
-    double *unused_loss; /* device memory: three sums that nobody reads */
     float *max_logit;    /* device memory: becomes the largest attention logit of the transformer
                             layers, but for those of multi-token prediction; NULL: not wanted */
     /* The model sets the rest for each layer. */
     const struct layer *layer;
+    const double *factored_weight; /* loss_weight times the factor of the layer's loss */
     struct tensor *tensor; /* by index of the specification */
     int64_t *routed; /* host memory of the layer's slot: counts of tokens (dispatch.h) */
     const struct layer_graph *graph; /* does what the captured phases do; NULL: they run */

@@ -283,7 +283,8 @@ struct layer_graph_memory layer_graph_memory (const struct layer_spec *spec, con
         enum layer_life life = spec->tensor[t].life;
         unsigned users = users_of (spec, t);
 
-        if (spec->graph_begin == spec->graph_end || life == LIFE_GRADIENT || life == LIFE_BATCH)
+        if (spec->graph_begin == spec->graph_end || life == LIFE_GRADIENT || life == LIFE_BATCH
+            || life == LIFE_LOSS)
             continue;
         if (life == LIFE_SHARED || life == LIFE_RECOMPUTED)
             m.shared += (users & GRAPH_WRITES) && (users & EAGER_READS) ? bytes : 0;

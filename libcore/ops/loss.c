@@ -54,18 +54,18 @@ static int sum_up (const struct pass *pass, const struct phase *phase, struct mg
     return nn_all_reduce (nn, sum.sum, 2 * tokens, MG_SUM, err);
 }
 
-/* What is minimised has the mean of the losses of multi-token prediction, times a factor.  If the
- * loss is a sum over tokens, which the number of all tokens divides later, a layer's mean counts as
- * many times as the main loss has tokens.
+/* The slope of a loss beside the main one has its factor, and the sums do not.  Such a loss is
+ * always a mean over tokens.  If the main loss is a sum over tokens, which the number of all tokens
+ * divides later, the mean counts as many times as the main loss has tokens.
  */
-static int scale_mtp (const struct pass *pass, const struct phase *phase,
-                      struct kern_xent_loss *l, struct mg_error *err)
+static int scale_beside (const struct pass *pass, const struct phase *phase,
+                         struct kern_xent_loss *l, struct mg_error *err)
 {
     const struct nn *nn = pass->nn;
 
-    l->weight = pass->mtp_weight;
+    l->weight = pass->factored_weight;
     l->times = pass->per_token_loss ? pass_data (pass, phase, LOSS_MAIN_COUNT) : NULL;
-    l->out = tensor_address (pass->unused_loss);
+    l->out = pass_data (pass, phase, LOSS_UNUSED);
     return kern_xent_loss (nn->kern, l, nn->compute, err);
 }
 
@@ -74,7 +74,7 @@ static int cross_entropy_fwd (const struct pass *pass, const struct phase *phase
 {
     const struct nn *nn = pass->nn;
     const struct tensor *sums = pass_tensor (pass, phase, LOSS_SUMS);
-    int mtp = pass->layer->mtp;
+    bool beside = pass_tensor (pass, phase, LOSS_UNUSED) != NULL;
     struct kern_xent_loss l = {
         .tokens = pass->shape->tokens,
         .sum = tensor_at (sums, 0),
@@ -83,13 +83,13 @@ static int cross_entropy_fwd (const struct pass *pass, const struct phase *phase
         .weight = pass->loss_weight,
         .scale = pass_data (pass, phase, LOSS_SCALE),
         .count = pass_data (pass, phase, LOSS_COUNT),
-        .out = tensor_address (pass->loss + 3 * mtp),
-        .per_token = pass->per_token_loss && mtp == 0,
+        .out = pass_data (pass, phase, LOSS_TOTAL),
+        .per_token = pass->per_token_loss && !beside,
     };
 
     if (sum_up (pass, phase, err) < 0 || kern_xent_loss (nn->kern, &l, nn->compute, err) < 0)
         return -1;
-    return mtp > 0 ? scale_mtp (pass, phase, &l, err) : 0;
+    return beside ? scale_beside (pass, phase, &l, err) : 0;
 }
 
 static int cross_entropy_bwd (const struct pass *pass, const struct phase *phase,
@@ -124,6 +124,8 @@ const struct layer_op op_cross_entropy = {
         [LOSS_MASK] = { "mask", false, OPERAND_READ, 0 },
         [LOSS_COUNT] = { "count", false, OPERAND_READ, 0 },
         [LOSS_MAIN_COUNT] = { "main_count", false, OPERAND_READ, 0 },
+        [LOSS_TOTAL] = { "total", false, OPERAND_ADD, 0 },
+        [LOSS_UNUSED] = { "unused", false, OPERAND_SCRATCH, 0 },
     },
     .fwd = cross_entropy_fwd,
     .bwd = cross_entropy_bwd,

@@ -175,11 +175,11 @@ extern const struct layer_op op_two_readers;
 
 /* Vocabulary-parallel cross entropy (Shoeybi et al. 2019, section 3).  Logits are never gathered:
  * only a maximum and two sums of each token are reduced.  Backward replaces the logits by their
- * gradient.  'count' is that of the mask; without it, the sum of the mask counts.  'main_count' is
- * the count of the main loss, where the loss is another one.
+ * gradient.  'count' is that of the mask; without it, the sum of the mask counts.  A loss
+ * beside the main one has 'main_count', the count of the main one, and scratch for three sums.
  */
 enum { LOSS_LOGITS, LOSS_MAX, LOSS_SUMS, LOSS_SCALE, LOSS_LABELS, LOSS_MASK, LOSS_COUNT,
-       LOSS_MAIN_COUNT };
+       LOSS_MAIN_COUNT, LOSS_TOTAL, LOSS_UNUSED };
 extern const struct layer_op op_cross_entropy;
 
 #endif /* LIBCORE_OPS_OPS_H */

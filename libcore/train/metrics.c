@@ -24,7 +24,7 @@ void metrics_print (FILE *out, const struct metrics *m, bool throughput)
 {
     struct timeval now;
     struct tm tm;
-    char stamp[32] = "", zeros[40] = "", name[MTP_LOSS_NAME];
+    char stamp[32] = "", zeros[40] = "";
 
     gettimeofday (&now, NULL);
     if (localtime_r (&now.tv_sec, &tm))
@@ -46,9 +46,8 @@ void metrics_print (FILE *out, const struct metrics *m, bool throughput)
         if (m->routing->has[i])
             fprintf (out, " %s: %.6E |", routing_loss_names[i], m->mean_router_loss[i]);
     }
-    for (int k = 0; m->num_updates > 0 && m->mtp && k < m->mtp->n; k++) {
-        mtp_losses_name (k, name);
-        fprintf (out, " %s: %.6E |", name, m->mtp->mean[k]);
+    for (int k = 0; m->num_updates > 0 && m->losses && k < m->losses->n; k++) {
+        fprintf (out, " %s: %.6E |", m->losses->row[k].name, m->losses->mean[k]);
     }
     fprintf (out, " loss scale: %.1f |", m->loss_scale);
     if (!m->skipped)
@@ -82,7 +81,6 @@ static int end_line (FILE *file, const char *path, struct mg_error *err)
 int metrics_write_json (FILE *file, const char *path, const struct metrics *m,
                         struct mg_error *err)
 {
-    char name[MTP_LOSS_NAME];
     fprintf (file, "{\"iteration\": %" PRId64 ", \"consumed samples\": %" PRId64
              ", \"global batch size\": %" PRId64, m->iteration, m->consumed_samples,
              m->global_batch_size);
@@ -111,10 +109,8 @@ int metrics_write_json (FILE *file, const char *path, const struct metrics *m,
         if (m->routing->has[i])
             write_real (file, routing_loss_names[i], m->routing->loss[i]);
     }
-    for (int k = 0; m->mtp && k < m->mtp->n; k++) {
-        mtp_losses_name (k, name);
-        write_real (file, name, m->mtp->now[k]);
-    }
+    for (int k = 0; m->losses && k < m->losses->n; k++)
+        write_real (file, m->losses->row[k].name, m->losses->now[k]);
     if (m->routing)
         routing_write_json (file, m->routing);
     return end_line (file, path, err);

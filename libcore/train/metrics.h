@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "libcore/train/mtp_losses.h"
+#include "libcore/train/losses.h"
 #include "libcore/train/routing.h"
 #include "megatron/error.h"
 
@@ -37,7 +37,7 @@ struct metrics {
     bool skipped;        /* its gradients were not finite: there was no update */
     double milliseconds; /* of this iteration */
     const struct routing *routing; /* of this iteration; NULL: no experts */
-    struct mtp_losses *mtp;        /* of this iteration; NULL: no multi-token prediction */
+    struct losses *losses;         /* of this iteration beside the main one; NULL: none */
     struct metrics_rate rate;
     /* since the last log line */
     double mean_milliseconds;

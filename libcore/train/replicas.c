@@ -187,7 +187,7 @@ static int compare (struct hashes *h, struct mg_error *err)
 int replicas_check (struct job *job, struct model *model, struct buffers *buffers,
                     struct mg_error *err)
 {
-    struct hashes h = { .job = job, .num_tensors = (size_t)model_num_tensors (model) };
+    struct hashes h = { .job = job, .num_tensors = (size_t)model_sizes_of (model)->tensors };
     int rc = buffers_params_wait (buffers, err);
 
     h.params = model_params (model, &h.n);

@@ -83,7 +83,7 @@ int report_create (struct report *r, struct model *model, int seq_length,
 {
     const struct report_config *config = r->use.config;
 
-    r->flops = model_flops (model);
+    r->flops = model_sizes_of (model)->flops;
     r->seq_length = seq_length;
     r->timers.level = config->timing_level;
     r->timers.stream = model_stream (model);
@@ -390,8 +390,8 @@ static int report_line (struct report *r, struct metrics *m, struct mg_error *er
     m->mean_lm_loss = m->num_updates > 0 ? r->loss / (double)m->num_updates : NAN;
     for (int i = 0; i < ROUTER_NUM_LOSSES; i++)
         m->mean_router_loss[i] = r->router_loss[i] / (double)r->iterations;
-    if (m->mtp)
-        mtp_losses_average (m->mtp, (double)m->num_updates);
+    if (m->losses)
+        losses_average (m->losses, (double)m->num_updates);
     m->num_not_finite = r->not_finite;
     m->num_skipped = r->skipped;
     m->mean = rate (r, r->samples, r->milliseconds);
@@ -408,8 +408,8 @@ static int report_line (struct report *r, struct metrics *m, struct mg_error *er
         r->iterations = r->samples = r->not_finite = r->skipped = 0;
         r->milliseconds = r->loss = 0;
         memset (r->router_loss, 0, sizeof (r->router_loss));
-        if (m->mtp)
-            mtp_losses_restart (m->mtp);
+        if (m->losses)
+            losses_restart (m->losses);
     }
     return 0;
 }
@@ -427,8 +427,8 @@ int report_iteration (struct report *r, struct metrics *m, struct mg_error *err)
     r->skipped += m->skipped;
     for (int i = 0; m->routing && i < ROUTER_NUM_LOSSES; i++)
         r->router_loss[i] += m->routing->loss[i];
-    if (m->mtp && !m->skipped)
-        mtp_losses_add (m->mtp);
+    if (m->losses && !m->skipped)
+        losses_add (m->losses);
     m->rate = rate (r, m->global_batch_size, m->milliseconds);
     if (report_line (r, m, err) < 0)
         return -1;

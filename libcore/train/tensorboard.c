@@ -183,14 +183,12 @@ static int add_routing (struct tensorboard *tb, const struct metrics *m, struct 
     return 0;
 }
 
-/* The losses of multi-token prediction. */
-static int add_mtp (struct tensorboard *tb, const struct metrics *m, struct mg_error *err)
+/* The losses beside the main one. */
+static int add_losses (struct tensorboard *tb, const struct metrics *m, struct mg_error *err)
 {
-    char name[MTP_LOSS_NAME];
-
-    for (int k = 0; m->mtp && k < m->mtp->n; k++) {
-        mtp_losses_name (k, name);
-        if (add_both (tb, name, m->mtp->now[k], m->iteration, m->consumed_samples, err) < 0)
+    for (int k = 0; m->losses && k < m->losses->n; k++) {
+        if (add_both (tb, m->losses->row[k].name, m->losses->now[k], m->iteration,
+                      m->consumed_samples, err) < 0)
             return -1;
     }
     return 0;
@@ -220,7 +218,7 @@ static int add_iteration (struct tensorboard *tb, const struct metrics *m, struc
                          err) < 0)
             return -1;
     }
-    if (add_routing (tb, m, err) < 0 || add_mtp (tb, m, err) < 0)
+    if (add_routing (tb, m, err) < 0 || add_losses (tb, m, err) < 0)
         return -1;
     if (m->has_max_logit
         && events_add (tb->events, "max_attention_logit", m->max_logit, m->iteration, err) < 0)

@@ -83,18 +83,18 @@ static int unscale (struct train *t, struct metrics *m, double tokens, struct mg
     return optimizer_scale_grads (t->parts.optimizer, factor, err);
 }
 
-/* The losses of multi-token prediction are means, with 'per_token_loss' too; but then a microbatch
- * does not count by the number of microbatches yet.
+/* Losses beside the main one are means, with 'per_token_loss' too; but then a microbatch does not
+ * count by the number of microbatches yet.
  */
-static int collect_mtp (struct train *t, struct metrics *m, int64_t num_microbatches,
-                        struct mg_error *err)
+static int collect_losses (struct train *t, struct metrics *m, int64_t num_microbatches,
+                           struct mg_error *err)
 {
     double factor = grad_scaler_inverse (&t->progress.scaler) / averaged_ranks (t);
 
     if (t->config.step.per_token_loss)
         factor /= (double)num_microbatches * mg_comm_size (job_comm (t->job, GROUP_DP));
-    m->mtp = t->mtp.n > 0 ? &t->mtp : NULL;
-    return mtp_losses_collect (&t->mtp, t->parts.model, t->job, factor, err);
+    m->losses = t->losses.n > 0 ? &t->losses : NULL;
+    return losses_collect (&t->losses, t->parts.model, t->job, factor, err);
 }
 
 /* The largest attention logit of all layers, heads and microbatches, over all ranks. */
@@ -306,7 +306,7 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
     if (take_passes (t, &size, NULL, err) < 0 || reduce_grads (t, err) < 0)
         return -1;
     if (model_has_loss (model) && mg_comm_rank (job_comm (t->job, GROUP_TP)) == 0
-        && model_loss (model, MODEL_LM_LOSS, extra, err) < 0)
+        && model_loss (model, 0, extra, err) < 0)
         return -1;
     own_loss = extra[EXTRA_TOKENS] > 0 ? extra[EXTRA_TOKEN_LOSS] / extra[EXTRA_TOKENS] : NAN;
     extra[EXTRA_BAD_INPUT] = t->input.bad;
@@ -325,7 +325,7 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
                             : 0;
     /* Every rank has the same norm, so all skip the update or none. */
     m->skipped = t->config.step.skip_overflows && !isfinite (m->grad_norm);
-    if (collect_mtp (t, m, size.num_microbatches, err) < 0
+    if (collect_losses (t, m, size.num_microbatches, err) < 0
         || collect_max_logit (t, m, err) < 0
         || unscale (t, m, extra[EXTRA_TOKENS], err) < 0)
         return -1;
@@ -680,7 +680,7 @@ void train_destroy (struct train *t)
     evaluate_clear (&t->evaluation);
     report_clear (&t->report);
     routing_clear (&t->routing);
-    mtp_losses_clear (&t->mtp);
+    losses_clear (&t->losses);
     memory_clear (&t->memory);
     passes_plan_clear (&t->graphs);
     sample_source_destroy (t->source);

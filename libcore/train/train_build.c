@@ -25,8 +25,10 @@ static struct optimizer_config optimizer_of (const struct train_parts *p,
 {
     struct optimizer_config config = c->optimizer;
 
-    if (c->model.config.mtp_detached)
-        model_mtp_tensors (p->model, &config.apart, &config.num_apart);
+    if (c->model.config.mtp_detached) {
+        config.apart = model_sizes_of (p->model)->first_mtp;
+        config.num_apart = model_sizes_of (p->model)->mtp_tensors;
+    }
     return config;
 }
 
@@ -43,7 +45,7 @@ static int make_buffers (struct train_parts *p, const struct run_config *c,
     const struct optimizer_config optimizer = optimizer_of (p, c);
 
     if (!(p->buffers = buffers_create (&config, job, model_stream (p->model), params, n,
-                                       model_num_tensors (p->model), err))
+                                       model_sizes_of (p->model)->tensors, err))
         || !(p->main = main_params_create (&c->main, p->buffers, err)))
         return -1;
     if (!c->length.skip_train

@@ -13,7 +13,7 @@
 #include "libcore/train/evaluate.h"
 #include "libcore/train/input.h"
 #include "libcore/train/memory.h"
-#include "libcore/train/mtp_losses.h"
+#include "libcore/train/losses.h"
 #include "libcore/train/passes.h"
 #include "libcore/train/phases.h"
 #include "libcore/train/report.h"
@@ -50,7 +50,7 @@ struct train {
     bool misused;         /* the arguments are wrong, or do not fit together or the job */
     struct trace *trace;  /* NULL: not asked for */
     struct routing routing;
-    struct mtp_losses mtp;
+    struct losses losses;
     struct outliers outliers;
     struct report report;
     struct saving saving;

@@ -346,7 +346,7 @@ static int allocate (struct train *t, struct mg_error *err)
         || !(t->state = state_create (p->model, p->buffers, p->main, p->optimizer, t->job, err))
         || (t->config.args->notes && state_keep_notes (t->state, t->config.args->notes, err) < 0)
         || routing_create (&t->routing, p->model, t->job, err) < 0
-        || mtp_losses_create (&t->mtp, p->model, err) < 0
+        || losses_create (&t->losses, p->model, err) < 0
         || report_create (&t->report, p->model, t->config.model.config.seq_length, t->trace,
                           err) < 0
         || passes_bind (p->passes, &t->report.timers, err) < 0)
@@ -415,7 +415,7 @@ static void describe (struct train *t)
              "activations\n",
              job_world (t->job), s, grid_size (grid, false, MG_AXIS_TP), context,
              grid_size (grid, false, MG_AXIS_PP), vpp, grid_size (grid, false, MG_AXIS_DP),
-             threads, threads == 1 ? "" : "s", model_num_parameters (t->parts.model), batches,
+             threads, threads == 1 ? "" : "s", model_sizes_of (t->parts.model)->parameters, batches,
              (double)memory_state (&t->memory) / (1 << 20),
              (double)memory_activations (&t->memory) / (1 << 20));
     for (int part = 0; part < SPLIT_NUM_PARTS; part++) {

@@ -68,7 +68,7 @@ static void setup (struct job *job, struct fixture *f, bool float8)
         bail_out ("%s", err.text);
     f->params = model_params (f->model, &f->n);
     stack_create (&f->stack, &stack, job, model_stream (f->model), f->params, f->n,
-                  model_num_tensors (f->model));
+                  model_sizes_of (f->model)->tensors);
     if (model_bind (f->model, &slots, &err) < 0 || model_init_params (f->model, &err) < 0
         || main_params_take (f->stack.main, &err) < 0
         || buffers_params_wait (f->stack.buffers, &err) < 0)
@@ -203,7 +203,7 @@ static void run_pass (struct fixture *f, double sums[3])
         || model_begin (f->model, &mode, &err) < 0
         || model_forward (f->model, &mode, 0, 0, &err) < 0
         || model_backward (f->model, &mode, 0, 0, &err) < 0
-        || model_loss (f->model, MODEL_LM_LOSS, sums, &err) < 0)
+        || model_loss (f->model, 0, sums, &err) < 0)
         bail_out ("%s", err.text);
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "libcore/base/rng.h"
+#include "libcore/model/gpt.h"
 #include "libcore/model/model_params.h"
 #include "tests/tap/tap.h"
 

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "libcore/model/gpt.h"
 #include "libcore/model/model_params.h"
 #include "tests/tap/tap.h"
 

@@ -76,7 +76,7 @@ static double weighted_loss (struct alone *f, double weight, bool backward)
             || (backward && model_backward (f->model, &mode, 0, 0, &err) < 0))
             bail_out ("%s", err.text);
     }
-    if (model_loss (f->model, MODEL_LM_LOSS, sums, &err) < 0)
+    if (model_loss (f->model, 0, sums, &err) < 0)
         bail_out ("%s", err.text);
     return sums[0];
 }
@@ -293,8 +293,8 @@ static void test_counts (void)
     setup (&f, true, NULL);
     for (size_t i = 0; i < f.n; i++)
         numel += f.params[i].numel;
-    is_int (model_num_parameters (f.model), numel - 3 * 12, "parameters without padding");
-    is_int (model_num_tensors (f.model), (int)f.n, "tensors");
+    is_int (model_sizes_of (f.model)->parameters, numel - 3 * 12, "parameters without padding");
+    is_int (model_sizes_of (f.model)->tensors, (int)f.n, "tensors");
     ok (model_activation_bytes (f.model, &slots) > 0, "bytes of three slots");
     ok (loss (&f, false) > 0, "planning leaves the bound slots alone");
     alone_destroy (&f);

@@ -80,7 +80,7 @@ static void test (struct job *job, bool sharded)
     size_t n;
 
     params = model_params (m, &n);
-    stack_create (&stack, &config, job, model_stream (m), params, n, model_num_tensors (m));
+    stack_create (&stack, &config, job, model_stream (m), params, n, model_sizes_of (m)->tensors);
     if (buffers_zero_grad (stack.buffers, &err) < 0
         || mg_stream_synchronize (model_stream (m), &err) < 0)
         bail_out ("%s", err.text);
@@ -88,8 +88,8 @@ static void test (struct job *job, bool sharded)
     if (optimizer_reduce_grads (stack.optimizer, &err) < 0
         || optimizer_grad_norm (stack.optimizer, NULL, 0, &norm, &err) < 0)
         bail_out ("%s", err.text);
-    ranks_check (job, (double)model_num_parameters (m) == num_parameters,
-                 "%d parameters, %d by hand", (int)model_num_parameters (m), (int)num_parameters);
+    ranks_check (job, (double)model_sizes_of (m)->parameters == num_parameters,
+                 "%d parameters, %d by hand", (int)model_sizes_of (m)->parameters, (int)num_parameters);
     ranks_check (job, fabs (norm - want) <= 1e-12 * want, "%s: the norm is %.15g, want %.15g",
                  sharded ? "sharded" : "whole", norm, want);
     ranks_check (job, optimizer_zeros (stack.optimizer) == 0, "no zeros");

@@ -73,7 +73,7 @@ static void run (struct alone *f, double loss[1 + MTP])
     for (int i = 0; i <= MTP; i++) {
         double sums[3];
 
-        if (model_loss (f->model, MODEL_LM_LOSS + i, sums, &err) < 0)
+        if (model_loss (f->model, i, sums, &err) < 0)
             bail_out ("%s", err.text);
         loss[i] = sums[0];
     }
@@ -151,7 +151,7 @@ static void test_repeated (bool tied, int experts, double aux)
     }
     is_int ((int64_t)both.n, (int64_t)once.n + mtp, "%s, %d experts: one layer has weights",
             tied ? "tied" : "untied", experts);
-    is_int (model_num_tensors (once.model), (int64_t)once.n,
+    is_int (model_sizes_of (once.model)->tensors, (int64_t)once.n,
             "tensors of the model");
     run (&both, loss[0]);
     run (&once, loss[1]);

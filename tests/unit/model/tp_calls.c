@@ -114,7 +114,7 @@ static void setup (struct test *t, struct fixture *f, int layers, bool sequence)
         bail_out ("%s", err.text);
     f->params = model_params (f->model, &f->n);
     stack_create (&f->stack, &stack, t->job, model_stream (f->model), f->params, f->n,
-                  model_num_tensors (f->model));
+                  model_sizes_of (f->model)->tensors);
     if (model_bind (f->model, &slots, &err) < 0 || model_init_params (f->model, &err) < 0)
         bail_out ("%s", err.text);
     fill (model_inputs (f->model, 0, 0));

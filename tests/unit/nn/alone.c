@@ -21,7 +21,7 @@ void alone_create (struct alone *a, const struct model_spec *spec)
         bail_out ("%s", err.text);
     a->params = model_params (a->model, &a->n);
     stack_create (&a->stack, &stack, a->job, model_stream (a->model), a->params, a->n,
-                  model_num_tensors (a->model));
+                  model_sizes_of (a->model)->tensors);
     if (model_bind (a->model, &slots, &err) < 0 || model_init_params (a->model, &err) < 0)
         bail_out ("%s", err.text);
 }

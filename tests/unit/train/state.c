@@ -48,7 +48,7 @@ static void setup (struct fixture *f, bool float8, bool evaluates)
         bail_out ("%s", err.text);
     params = model_params (f->model, &n);
     stack_create (&f->stack, &config, f->job, model_stream (f->model), params, n,
-                  model_num_tensors (f->model));
+                  model_sizes_of (f->model)->tensors);
     if (model_bind (f->model, &slots, &err) < 0 || model_init_params (f->model, &err) < 0
         || main_params_take (f->stack.main, &err) < 0
         || !(f->state = state_create (f->model, f->stack.buffers, f->stack.main,

@@ -1,16 +1,17 @@
-/* mtp_losses.c - losses of multi-token prediction, brought together */
+/* losses.c - losses beside the main one, brought together */
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-#include "libcore/train/mtp_losses.h"
+#include "libcore/train/losses.h"
 
-int mtp_losses_create (struct mtp_losses *l, const struct model *model, struct mg_error *err)
+int losses_create (struct losses *l, const struct model *model, struct mg_error *err)
 {
-    size_t n = (size_t)model_config_of (model)->mtp_num_layers;
+    int all;
+    const struct model_loss *row = model_losses (model, &all);
+    size_t n = (size_t)all - 1;
 
-    *l = (struct mtp_losses){ .n = (int)n };
+    *l = (struct losses){ .n = all - 1, .row = row + 1 };
     if (n == 0)
         return 0;
     if (!(l->now = calloc (3 * n, sizeof (*l->now))))
@@ -20,13 +21,13 @@ int mtp_losses_create (struct mtp_losses *l, const struct model *model, struct m
     return 0;
 }
 
-void mtp_losses_clear (struct mtp_losses *l)
+void losses_clear (struct losses *l)
 {
     free (l->now);
-    *l = (struct mtp_losses){ .n = 0 };
+    *l = (struct losses){ .n = 0 };
 }
 
-int mtp_losses_collect (struct mtp_losses *l, struct model *model, struct job *job, double factor,
+int losses_collect (struct losses *l, struct model *model, struct job *job, double factor,
                         struct mg_error *err)
 {
     bool has = model_has_loss (model) && mg_comm_rank (job_comm (job, GROUP_TP)) == 0;
@@ -36,35 +37,30 @@ int mtp_losses_collect (struct mtp_losses *l, struct model *model, struct job *j
     for (int k = 0; k < l->n; k++) {
         double sums[3] = { 0 };
 
-        if (has && model_loss (model, MODEL_MTP_LOSS + k, sums, err) < 0)
+        if (has && model_loss (model, 1 + k, sums, err) < 0)
             return -1;
         l->now[k] = sums[0] * factor;
     }
     if (mg_comm_all_reduce (job_control (job), l->now, (size_t)l->n, MG_FLOAT64, MG_SUM, NULL, err)
             < 0)
-        return mg_error_prefix (err, "losses of multi-token prediction");
+        return mg_error_prefix (err, "losses beside the main one");
     return 0;
 }
 
-void mtp_losses_add (struct mtp_losses *l)
+void losses_add (struct losses *l)
 {
     for (int k = 0; k < l->n; k++)
         l->sum[k] += l->now[k];
 }
 
-void mtp_losses_average (struct mtp_losses *l, double updates)
+void losses_average (struct losses *l, double updates)
 {
     for (int k = 0; k < l->n; k++)
         l->mean[k] = l->sum[k] / (updates > 1 ? updates : 1);
 }
 
-void mtp_losses_restart (struct mtp_losses *l)
+void losses_restart (struct losses *l)
 {
     for (int k = 0; k < l->n; k++)
         l->sum[k] = 0;
-}
-
-void mtp_losses_name (int k, char name[MTP_LOSS_NAME])
-{
-    snprintf (name, MTP_LOSS_NAME, "mtp_%d loss", k + 1);
 }

@@ -1,0 +1,36 @@
+/* losses - the losses of a model beside the main one, of an iteration and between log lines. */
+#ifndef LIBCORE_TRAIN_LOSSES_H
+#define LIBCORE_TRAIN_LOSSES_H
+
+#include "libcore/job/job.h"
+#include "libcore/model/model.h"
+
+struct losses {
+    int n;       /* losses beside the main one; 0: the functions do nothing */
+    const struct model_loss *row; /* [n] of the model's */
+    double *now; /* [n] of the last iteration: means over microbatches and data-parallel ranks of
+                    the means over a microbatch's tokens */
+    double *sum; /* [n] of iterations with an update since the last log line ... */
+    double *mean; /* [n] ... and their mean */
+};
+
+/* All zero before losses_create() and after losses_clear().  -1 and a text if out of
+ * memory.  The model must outlive them.
+ */
+int losses_create (struct losses *l, const struct model *model, struct mg_error *err);
+void losses_clear (struct losses *l);
+
+/* Set 'now' to the losses that the passes of an iteration have left, summed over all ranks, times
+ * 'factor'.  Collective over the job.  -1 and a text on failure.
+ */
+int losses_collect (struct losses *l, struct model *model, struct job *job, double factor,
+                        struct mg_error *err);
+
+/* Add 'now' to 'sum'; fill 'mean' for a log line, over 'updates' iterations, 1 at least; begin
+ * again.
+ */
+void losses_add (struct losses *l);
+void losses_average (struct losses *l, double updates);
+void losses_restart (struct losses *l);
+
+#endif /* LIBCORE_TRAIN_LOSSES_H */
