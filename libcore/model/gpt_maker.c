@@ -1,5 +1,7 @@
 /* gpt_maker.c - parameters, tensors and phases that several layers have */
 
+#include <string.h>
+
 #include "libcore/model/gpt_private.h"
 
 int gpt_vector (struct gpt_maker *m, const char *name, enum param_split split, int64_t n,
@@ -78,12 +80,45 @@ int gpt_samples (struct gpt_maker *m)
     return m->samples;
 }
 
+/* Scratch of the layer; the largest that is asked for. */
+static int scratch_once (struct gpt_maker *m, int *t, const char *name, int64_t rows, int64_t cols)
+{
+    if (*t == LAYER_NONE)
+        *t = gpt_scratch (m, name, rows, cols);
+    if (m->spec->tensor[*t].shape[0] < rows)
+        m->spec->tensor[*t].shape[0] = rows;
+    return *t;
+}
+
+/* Room for each of the phase's weights that are stored in another type than products take. */
+static int converted (struct gpt_maker *m, const struct phase *phase)
+{
+    int t = LAYER_NONE;
+
+    for (int i = 0, n = layer_num_operands (phase->op); i < n; i++) {
+        const struct layer_param *row = &m->spec->param[phase->operand[i]];
+
+        if (phase->op->operand[i].param && row->matrix && m->nn->weight_storage != m->nn->dtype)
+            t = scratch_once (m, &m->converted, OPS_CONVERTED, layer_param_count (row, m->nn), 1);
+    }
+    return t;
+}
+
 void gpt_phase (struct gpt_maker *m, const struct phase *p)
 {
     struct phase phase = *p;
 
     phase.scopes = m->scopes;
     phase.fixed = m->fixed;
+    for (int i = 0, n = layer_num_operands (p->op); i < n; i++) {
+        const char *name = p->op->operand[i].name;
+
+        if (name && strcmp (name, OPS_ALL_ROWS) == 0 && m->shape->rows < m->shape->tokens)
+            phase.operand[i] = scratch_once (m, &m->all_rows, name, m->shape->tokens,
+                                             m->nn->hidden);
+        else if (name && strcmp (name, OPS_CONVERTED) == 0)
+            phase.operand[i] = converted (m, &phase);
+    }
     layer_add_phase (m->spec, &phase);
 }
 

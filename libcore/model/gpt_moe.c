@@ -60,8 +60,8 @@ static void phase_to (struct half *h, const char *name, const struct layer_op *o
 {
     struct phase p = { .name = name, .op = op, .adds = adds };
 
-    for (int i = 0; i < MOE_NUM_OPERANDS; i++)
-        p.operand[i] = h->operand[i];
+    for (int i = 0, n = layer_num_operands (op); i < n; i++)
+        p.operand[i] = op->operand[i].name ? h->operand[i] : LAYER_NONE;
     gpt_phase (h->m, &p);
 }
 

@@ -72,16 +72,17 @@ static int add_embedding (struct gpt_maker *m, int word, int demb)
     int sum = gpt_branch (m), emb = gpt_hidden (m, "embedding", LIFE_SAVED);
     int tokens = gpt_input (m, "tokens", LAYER_INT32, m->shape->tokens, true);
     bool detached = m->nn->config.mtp_detached;
+    int back = detached ? LAYER_NONE : demb;
 
     gpt_phase (m, &(struct phase){ .name = "word_embeddings",
                                    .op = detached ? &op_detached_word : &op_word,
                                    .operand = { [WORD_OUT] = sum, [WORD_TABLE] = word,
-                                                [WORD_DOUT] = demb, [WORD_TOKENS] = tokens } });
+                                                [WORD_DOUT] = back, [WORD_TOKENS] = tokens } });
     gpt_add_reduce (m, "reduce", sum);
     gpt_phase (m, &(struct phase){ .name = "dropout",
                                    .op = detached ? &op_detached_dropout : &op_embedding_dropout,
                                    .operand = { [DROPOUT_X] = sum, [DROPOUT_OUT] = emb,
-                                                [DROPOUT_DOUT] = demb,
+                                                [DROPOUT_DOUT] = back,
                                                 [DROPOUT_SAMPLES] = gpt_samples (m) } });
     return emb;
 }

@@ -179,20 +179,6 @@ static bool is_stored (const struct param *p)
     return p->storage != p->dtype;
 }
 
-/* Elements of the largest such weight. */
-static int64_t largest_stored (const struct model *m)
-{
-    int64_t largest = 0;
-
-    for (size_t i = 0; i < m->num_params; i++) {
-        const struct param *p = &m->param[i];
-
-        if (is_stored (p) && p->numel > largest)
-            largest = p->numel;
-    }
-    return largest;
-}
-
 /* The weights of losses, and two scales in the room of each further number. */
 static int64_t num_values (const struct model *m)
 {
@@ -256,10 +242,6 @@ static void carve_shared (const struct model *m, struct shared *s, bool plan, st
     carve_routers (m, s, plan, a);
     for (int i = 0; i < 2 && s->split; i++)
         s->whole[i] = take (a, m->nn.dtype, m->nn.tp_size, model_split_count (m));
-    s->gathered = (struct tensor){ .data = NULL };
-    if (shape->rows < shape->tokens)
-        s->gathered = take (a, m->nn.dtype, shape->tokens, m->nn.hidden);
-    s->weight = take (a, m->nn.dtype, largest_stored (m), 1);
     s->values = take (a, MG_FLOAT64, num_values (m), 1);
     s->loss = take (a, MG_FLOAT64, m->list.num_losses, 3);
     s->max_logit = (struct tensor){ .data = NULL };
@@ -483,8 +465,6 @@ static int bind_all (struct model *m, const int *slots, struct arena *a, struct 
 {
     carve_shared (m, &m->shared, false, a);
     bind_scales (m);
-    m->nn.gathered = m->shared.gathered;
-    m->nn.weight = m->shared.weight;
     m->nn.rope = m->shared.rope.data;
     m->nn.experts.summands = m->shared.summands;
     for (int p = 0; p < m->num_pools; p++) {

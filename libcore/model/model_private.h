@@ -39,7 +39,7 @@ struct shared {
     int num_sets;
     bool split;             /* some outputs are split ... */
     struct tensor whole[2]; /* ... and whole here: [tp][a rank's part] */
-    struct tensor gathered, weight, rope; /* see struct nn */
+    struct tensor rope;     /* see struct nn */
     struct tensor summands;               /* see struct nn_experts */
     struct tensor positions; /* of the rows of all context-parallel ranks; empty: rows are at their
                                 positions */

@@ -306,6 +306,17 @@ static void set_shape (struct param *p, const struct layer_param *row, const str
     };
 }
 
+int64_t layer_param_count (const struct layer_param *row, const struct nn *nn)
+{
+    struct param p = { .ndims = row->ndims };
+
+    if (row->experts > 0)
+        set_expert_shape (&p, row, nn);
+    else
+        set_shape (&p, row, nn);
+    return p.numel;
+}
+
 void layer_format (const char *name, int number, char *out, size_t size)
 {
     const char *at = strstr (name, "%d");
@@ -447,16 +458,24 @@ struct tensor layer_tensor_of (const struct nn *nn, const struct layer_spec *spe
 
 /* --- operands --- */
 
+/* The index of an operand for which a phase asks. */
+static int ask (const struct pass *pass, const struct phase *phase, int operand)
+{
+    if (pass->asked)
+        pass->asked[operand / 64] |= UINT64_C (1) << operand % 64;
+    return phase->operand[operand];
+}
+
 struct tensor *pass_tensor (const struct pass *pass, const struct phase *phase, int operand)
 {
-    int t = phase->operand[operand];
+    int t = ask (pass, phase, operand);
 
     return t == LAYER_NONE ? NULL : &pass->tensor[t];
 }
 
 struct param *pass_param (const struct pass *pass, const struct phase *phase, int operand)
 {
-    return pass->layer->param[phase->operand[operand]];
+    return pass->layer->param[ask (pass, phase, operand)];
 }
 
 void *pass_data (const struct pass *pass, const struct phase *phase, int operand)
@@ -578,6 +597,8 @@ static int clear_shared (const struct pass *pass, struct mg_error *err)
 
 /* --- passes --- */
 
+enum { ASKED_WORDS = (LAYER_MAX_OPERANDS + 63) / 64 };
+
 static int fail (const struct pass *pass, int phase, const char *way, struct mg_error *err)
 {
     const struct layer *layer = pass->layer;
@@ -600,11 +621,30 @@ static void place (const struct pass *pass, const struct phase *phase)
     graph_place (text, phase->name);
 }
 
+/* What a half asks for, its operation must say in its table. */
+static int check_asked (const struct phase *phase, bool backward,
+                        const uint64_t asked[ASKED_WORDS], struct mg_error *err)
+{
+    for (int i = 0; i < LAYER_MAX_OPERANDS; i++) {
+        const char *name = phase->op->operand[i].name;
+
+        if (!(asked[i / 64] & UINT64_C (1) << i % 64)
+            || (name && phase->operand[i] == LAYER_NONE))
+            continue;
+        if (!name || layer_access (phase, i, backward) == 0)
+            return mg_error_set (err, EINVAL, "%s uses operand %d, %s, which its table does not "
+                                 "say", phase->op->name, i, name ? name : "a further one");
+    }
+    return 0;
+}
+
 /* Run one half of a phase, after the work that it awaits. */
-static int run_half (const struct pass *pass, const struct phase *phase, bool backward,
+static int run_half (const struct pass *outer, const struct phase *phase, bool backward,
                      struct mg_error *err)
 {
     const struct layer_op *op = phase->op;
+    uint64_t asked[ASKED_WORDS] = { 0 };
+    struct pass own = *outer, *pass = &own;
     int (*half) (const struct pass *, const struct phase *, struct mg_error *)
         = backward ? op->bwd : op->fwd;
     unsigned before, left;
@@ -613,7 +653,8 @@ static int run_half (const struct pass *pass, const struct phase *phase, bool ba
     if (nn_await (pass->nn, backward ? op->awaits_bwd : op->awaits_fwd, err) < 0)
         return -1;
     before = nn_open_sides (pass->nn);
-    if (half && half (pass, phase, err) < 0)
+    own.asked = asked;
+    if (half && (half (pass, phase, err) < 0 || check_asked (phase, backward, asked, err) < 0))
         return -1;
     left = nn_open_sides (pass->nn) & ~before & ~(backward ? op->starts_bwd : op->starts_fwd);
     if (left)

@@ -198,12 +198,13 @@ void layer_add_phase (struct layer_spec *spec, const struct phase *phase);
 int layer_find (const struct layer_spec *spec, enum layer_life life);
 
 /* Checks that every phase reads only tensors that were written before, forward and backward; that
- * every saved tensor is written; that no phase writes an input; and that work on a side stream is
- * awaited by a later phase of the same direction, before a phase uses a tensor that the work
- * writes, or writes one that the work reads, and before more work is left on that stream.  Fills
- * in spec->again: the fewest phases that write recomputed tensors again before the backward pass
- * reads them.  A phase can run again if the tensors that it reads are as they were in the forward
- * pass.  0, or -1, EINVAL and a text that names layer, phase and tensor.
+ * every saved tensor is written; that no phase writes an input, or has an operand that the table
+ * of its operation lacks; and that work on a side stream is awaited by a later phase of the same
+ * direction, before a phase uses a tensor that the work writes, or writes one that the work reads,
+ * and before more work is left on that stream.  Fills in spec->again: the fewest phases that write
+ * recomputed tensors again before the backward pass reads them.  A phase can run again if the
+ * tensors that it reads are as they were in the forward pass.  0, or -1, EINVAL and a text that
+ * names layer, phase and tensor.
  */
 int layer_spec_check (struct layer_spec *spec, struct mg_error *err);
 
@@ -241,6 +242,9 @@ struct layer_unit {
  */
 double layer_flops (const struct layer_spec *spec, const struct nn *nn,
                     const struct nn_shape *shape);
+
+/* Returns the elements of a parameter that this rank has. */
+int64_t layer_param_count (const struct layer_param *row, const struct nn *nn);
 
 /* Operations of all tokens' product with a weight: a multiplication and its addition for each
  * element of the weight and token.  The padding of a vocabulary counts.
@@ -297,6 +301,8 @@ struct pass {
     bool per_token_loss; /* the microbatch's loss is the sum over its tokens, not the mean */
     float *max_logit;    /* device memory: becomes the largest attention logit of the transformer
                             layers, but for those of multi-token prediction; NULL: not wanted */
+    uint64_t *asked; /* bits: operands for which the running phase has asked (pass_tensor(), ...).
+                        The loops over phases set it; NULL: nobody looks */
     /* The model sets the rest for each layer. */
     const struct layer *layer;
     const double *factored_weight; /* loss_weight times the factor of the layer's loss */
@@ -307,7 +313,9 @@ struct pass {
     void *replay_arg;
 };
 
-/* An operand of a phase; NULL if the phase does without it. */
+/* An operand of a phase; NULL if the phase does without it.  It is an error if the operation does
+ * not say what it does to the operand in this direction.
+ */
 struct tensor *pass_tensor (const struct pass *pass, const struct phase *phase, int operand);
 struct param *pass_param (const struct pass *pass, const struct phase *phase, int operand);
 

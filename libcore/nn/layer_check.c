@@ -12,6 +12,18 @@
 
 /* --- tensors --- */
 
+/* A phase has no operand that its operation does not know. */
+static int check_operands (const struct layer_spec *spec, const struct phase *phase,
+                           struct mg_error *err)
+{
+    for (int i = 0; i < LAYER_MAX_OPERANDS; i++) {
+        if (phase->operand[i] != LAYER_NONE && !phase->op->operand[i].name)
+            return mg_error_set (err, EINVAL, "%s: %s has operand %d, which %s does not list",
+                                 spec->name, phase->name, i, phase->op->name);
+    }
+    return 0;
+}
+
 /* One pass over a phase: tensors that it reads must be known, those that it writes then are. */
 static int check_phase (const struct layer_spec *spec, const struct phase *phase, bool forward,
                         bool *known, struct mg_error *err)
@@ -305,7 +317,8 @@ int layer_spec_check (struct layer_spec *spec, struct mg_error *err)
     for (int t = 1; t <= spec->num_tensors; t++)
         known[t] = spec->tensor[t].life == LIFE_INPUT || spec->tensor[t].life == LIFE_BATCH;
     for (int i = 0; i < spec->num_phases; i++) {
-        if (check_phase (spec, &spec->phase[i], true, known, err) < 0)
+        if (check_operands (spec, &spec->phase[i], err) < 0
+            || check_phase (spec, &spec->phase[i], true, known, err) < 0)
             return -1;
     }
     if (keep_known (spec, known, err) < 0)

@@ -73,17 +73,15 @@ void nn_forget_sides (const struct nn *nn)
     }
 }
 
-const void *nn_enter (const struct nn *nn, const struct nn_shape *shape, const void *x,
+const void *nn_enter (const struct nn *nn, const struct nn_shape *shape, const void *x, void *all,
                       struct mg_error *err)
 {
-    void *gathered = tensor_at (&nn->gathered, 0);
-
     if (shape->rows == shape->tokens)
         return x;
-    if (mg_comm_all_gather (nn->tp, x, gathered, (size_t)(shape->rows * nn->hidden),
-                               nn->dtype, nn->compute, err) < 0)
+    if (mg_comm_all_gather (nn->tp, x, all, (size_t)(shape->rows * nn->hidden), nn->dtype,
+                            nn->compute, err) < 0)
         return NULL;
-    return gathered;
+    return all;
 }
 
 int64_t nn_own_row (const struct nn *nn, const struct nn_shape *shape)
@@ -143,14 +141,15 @@ int nn_transfer_wait (const struct nn *nn, struct mg_error *err)
     return nn_side_wait (nn, &nn->cp_side, err);
 }
 
-const void *nn_weight (const struct nn *nn, const struct param *w, struct mg_error *err)
+const void *nn_weight (const struct nn *nn, const struct param *w, void *converted,
+                       struct mg_error *err)
 {
     const struct kern_cast cast = {
         .n = w->numel,
         .scale_at = w->scale_at,
         .x = tensor_address (w->data),
         .from = w->storage,
-        .y = tensor_at (&nn->weight, 0),
+        .y = converted,
         .to = nn->dtype,
     };
 

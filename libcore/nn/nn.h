@@ -68,8 +68,6 @@ struct nn {
     struct mg_stream *compute;
     struct nn_side tp_side; /* of collectives that overlap kernels */
     struct nn_side cp_side; /* of transfers of keys and values */
-    struct tensor gathered; /* [tokens, hidden] scratch of nn_enter(), if rows < tokens */
-    struct tensor weight;   /* room for the largest float8 weight, converted for a product */
 
     /* sizes of this rank's shards */
     int64_t hidden, local_heads;
@@ -130,10 +128,10 @@ int nn_await (const struct nn *nn, unsigned sides, struct mg_error *err);
 void nn_forget_sides (const struct nn *nn);
 
 /* Enter a tensor-parallel region: returns the rows of all tokens, made from this rank's rows 'x'
- * [rows, hidden].  The result is x itself or, with sequence parallelism, nn->gathered, which the
- * next call overwrites.  NULL and a text on failure.
+ * [rows, hidden].  The result is x itself or, with sequence parallelism, in 'all' [tokens, hidden].
+ * NULL and a text on failure.
  */
-const void *nn_enter (const struct nn *nn, const struct nn_shape *shape, const void *x,
+const void *nn_enter (const struct nn *nn, const struct nn_shape *shape, const void *x, void *all,
                       struct mg_error *err);
 
 /* Leave a tensor-parallel region.  'partial' [tokens, columns] holds this rank's summands;
@@ -157,11 +155,12 @@ int nn_transfer_start (const struct nn *nn, struct mg_comm *comm, const struct m
                        struct mg_error *err);
 int nn_transfer_wait (const struct nn *nn, struct mg_error *err);
 
-/* Returns a weight as products take it: itself, or, if it is stored in float8, written out in the
- * one buffer nn->weight, good until the next call.  NULL and a text on failure.
+/* Returns a weight as products take it: itself, or, if it is stored in float8, written out in
+ * 'converted', which has room for it.  NULL and a text on failure.
  */
 struct param;
-const void *nn_weight (const struct nn *nn, const struct param *w, struct mg_error *err);
+const void *nn_weight (const struct nn *nn, const struct param *w, void *converted,
+                       struct mg_error *err);
 
 /* All-reduce of float32 over the tensor-parallel group, on the compute stream. */
 int nn_all_reduce (const struct nn *nn, float *buf, int64_t count, enum mg_reduce_op op,

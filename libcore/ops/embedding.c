@@ -36,7 +36,8 @@ static int word_bwd (const struct pass *pass, const struct phase *phase, struct 
         .id = pass_data (pass, phase, WORD_TOKENS),
         .first = table->runs.offset[0],
         .count = table->extent[0],
-        .dout = nn_enter (nn, pass->shape, pass_data (pass, phase, WORD_DOUT), err),
+        .dout = nn_enter (nn, pass->shape, pass_data (pass, phase, WORD_DOUT),
+                          pass_data (pass, phase, WORD_ALL_ROWS), err),
         .dtable = tensor_address (table->grad),
         .grad_dtype = table->grad_dtype,
     };
@@ -52,6 +53,7 @@ const struct layer_op op_word = {
         [WORD_TABLE] = { "table", true, OPERAND_READ, OPERAND_ADD },
         [WORD_DOUT] = { "dout", false, 0, OPERAND_READ },
         [WORD_TOKENS] = { "tokens", false, OPERAND_READ, OPERAND_READ },
+        [WORD_ALL_ROWS] = { OPS_ALL_ROWS, false, 0, OPERAND_SCRATCH },
     },
     .fwd = word_fwd,
     .bwd = word_bwd,

@@ -26,7 +26,7 @@ static int plain_fwd (const struct pass *pass, const struct phase *phase, struct
         .trans_b = true,
         .m = y->shape[0], .n = w->extent[0], .k = w->extent[1],
         .a = tensor_at (x, 0), .lda = x->shape[1],
-        .b = nn_weight (nn, w, err), .ldb = w->extent[1],
+        .b = nn_weight (nn, w, pass_data (pass, phase, PLAIN_CONVERTED), err), .ldb = w->extent[1],
         .c = tensor_at (y, 0), .ldc = y->shape[1],
         .dtype = nn->dtype, .c_dtype = nn->dtype,
     };
@@ -47,7 +47,7 @@ static int plain_bwd (const struct pass *pass, const struct phase *phase, struct
         .accumulate = phase->adds,
         .m = rows, .n = w->extent[1], .k = w->extent[0],
         .a = rows_of (pass, dy, rows), .lda = dy->shape[1],
-        .b = nn_weight (nn, w, err), .ldb = w->extent[1],
+        .b = nn_weight (nn, w, pass_data (pass, phase, PLAIN_CONVERTED), err), .ldb = w->extent[1],
         .c = rows_of (pass, dx, rows), .ldc = dx->shape[1],
         .dtype = nn->dtype, .c_dtype = nn->dtype,
     };
@@ -83,6 +83,7 @@ const struct layer_op op_linear_plain = {
         [PLAIN_WEIGHT] = { "weight", true, OPERAND_READ, OPERAND_READ | OPERAND_ADD },
         [PLAIN_DY] = { "dy", false, 0, OPERAND_READ },
         [PLAIN_DX] = { "dx", false, 0, OPERAND_RESULT },
+        [PLAIN_CONVERTED] = { OPS_CONVERTED, false, OPERAND_SCRATCH, OPERAND_SCRATCH },
     },
     .fwd = plain_fwd,
     .bwd = plain_bwd,

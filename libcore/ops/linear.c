@@ -13,6 +13,7 @@ struct linear {
     const struct nn *nn;
     int64_t rows;
     struct param *weight, *bias; /* bias NULL: none */
+    void *converted;             /* of nn_weight() */
     bool logits; /* Y is float32, dY is in its place with rows of its length */
 };
 
@@ -30,7 +31,7 @@ static int multiply (const struct linear *l, const void *x, void *y, struct mg_e
         .trans_b = true,
         .m = l->rows, .n = out, .k = in,
         .a = x, .lda = in,
-        .b = nn_weight (l->nn, l->weight, err), .ldb = in,
+        .b = nn_weight (l->nn, l->weight, l->converted, err), .ldb = in,
         .c = y, .ldc = out,
         .bias = l->bias ? tensor_address (l->bias->data) : NULL,
         .dtype = l->nn->dtype, .c_dtype = l->logits ? MG_FLOAT32 : l->nn->dtype,
@@ -47,7 +48,7 @@ static int input_gradient (const struct linear *l, const void *dy, void *dx,
     struct kern_gemm g = {
         .m = l->rows, .n = in, .k = out,
         .a = dy, .lda = dy_stride (l),
-        .b = nn_weight (l->nn, l->weight, err), .ldb = in,
+        .b = nn_weight (l->nn, l->weight, l->converted, err), .ldb = in,
         .c = dx, .ldc = in,
         .dtype = l->nn->dtype, .c_dtype = l->nn->dtype,
     };
@@ -87,6 +88,7 @@ static struct linear column (const struct pass *pass, const struct phase *phase)
         .rows = pass->shape->tokens,
         .weight = pass_param (pass, phase, COLUMN_WEIGHT),
         .bias = pass_param (pass, phase, COLUMN_BIAS),
+        .converted = pass_data (pass, phase, COLUMN_CONVERTED),
         .logits = phase->op == &op_linear_logits || phase->op == &op_detached_logits,
     };
 }
@@ -95,7 +97,8 @@ static int column_fwd (const struct pass *pass, const struct phase *phase,
                        struct mg_error *err)
 {
     const struct linear l = column (pass, phase);
-    const void *x = nn_enter (pass->nn, pass->shape, pass_data (pass, phase, COLUMN_X), err);
+    const void *x = nn_enter (pass->nn, pass->shape, pass_data (pass, phase, COLUMN_X),
+                              pass_data (pass, phase, COLUMN_ALL_ROWS), err);
 
     return x ? multiply (&l, x, pass_data (pass, phase, COLUMN_Y), err) : -1;
 }
@@ -105,7 +108,8 @@ static int column_bwd (const struct pass *pass, const struct phase *phase,
                        struct mg_error *err)
 {
     const struct linear l = column (pass, phase);
-    const void *x = nn_enter (pass->nn, pass->shape, pass_data (pass, phase, COLUMN_X), err);
+    const void *x = nn_enter (pass->nn, pass->shape, pass_data (pass, phase, COLUMN_X),
+                              pass_data (pass, phase, COLUMN_ALL_ROWS), err);
     const void *dy = pass_data (pass, phase, COLUMN_DY);
 
     if (!x || input_gradient (&l, dy, pass_data (pass, phase, COLUMN_DX), err) < 0
@@ -130,6 +134,8 @@ static double column_flops (const struct layer_spec *spec, const struct phase *p
         [COLUMN_BIAS] = { "bias", true, OPERAND_READ, OPERAND_ADD }, \
         [COLUMN_DY] = { "dy", false, 0, OPERAND_READ },             \
         [COLUMN_DX] = { "dx", false, 0, OPERAND_WRITE | OPERAND_ASIDE }, \
+        [COLUMN_ALL_ROWS] = { OPS_ALL_ROWS, false, OPERAND_SCRATCH, OPERAND_SCRATCH }, \
+        [COLUMN_CONVERTED] = { OPS_CONVERTED, false, OPERAND_SCRATCH, OPERAND_SCRATCH }, \
     }
 
 const struct layer_op op_linear_column = {
@@ -173,8 +179,11 @@ const struct layer_op op_detached_logits = {
         [COLUMN_X] = { "x", false, OPERAND_READ, 0 },
         [COLUMN_Y] = { "y", false, OPERAND_WRITE, 0 },
         [COLUMN_WEIGHT] = { "weight", true, OPERAND_READ, OPERAND_READ },
+        [COLUMN_BIAS] = { "bias", true, OPERAND_READ, OPERAND_READ },
         [COLUMN_DY] = { "dy", false, 0, OPERAND_READ },
         [COLUMN_DX] = { "dx", false, 0, OPERAND_WRITE | OPERAND_ASIDE },
+        [COLUMN_ALL_ROWS] = { OPS_ALL_ROWS, false, OPERAND_SCRATCH, 0 },
+        [COLUMN_CONVERTED] = { OPS_CONVERTED, false, OPERAND_SCRATCH, OPERAND_SCRATCH },
     },
     .fwd = column_fwd,
     .bwd = detached_bwd,
@@ -186,6 +195,7 @@ static struct linear row (const struct pass *pass, const struct phase *phase)
         .nn = pass->nn,
         .rows = pass->shape->tokens,
         .weight = pass_param (pass, phase, ROW_WEIGHT),
+        .converted = pass_data (pass, phase, ROW_CONVERTED),
     };
 }
 
@@ -199,7 +209,8 @@ static int row_fwd (const struct pass *pass, const struct phase *phase, struct m
 static int row_bwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
     const struct linear l = row (pass, phase);
-    const void *dy = nn_enter (pass->nn, pass->shape, pass_data (pass, phase, ROW_DY), err);
+    const void *dy = nn_enter (pass->nn, pass->shape, pass_data (pass, phase, ROW_DY),
+                               pass_data (pass, phase, ROW_ALL_ROWS), err);
 
     if (!dy || input_gradient (&l, dy, pass_data (pass, phase, ROW_DX), err) < 0)
         return -1;
@@ -223,6 +234,8 @@ const struct layer_op op_linear_row = {
         [ROW_WEIGHT] = { "weight", true, OPERAND_READ, OPERAND_READ | OPERAND_ADD },
         [ROW_DY] = { "dy", false, 0, OPERAND_READ },
         [ROW_DX] = { "dx", false, 0, OPERAND_WRITE },
+        [ROW_ALL_ROWS] = { OPS_ALL_ROWS, false, 0, OPERAND_SCRATCH },
+        [ROW_CONVERTED] = { OPS_CONVERTED, false, OPERAND_SCRATCH, OPERAND_SCRATCH },
     },
     .fwd = row_fwd,
     .bwd = row_bwd,

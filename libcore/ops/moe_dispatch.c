@@ -283,9 +283,7 @@ const struct layer_op op_moe_dispatch = {
 
 static int sort_fwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
-    const struct moe_kept kept = moe_kept_of (pass, phase, false);
-
-    return moe_take (pass, phase, 0, &kept, err);
+    return moe_take (pass, phase, 0, &moe_first, err);
 }
 
 /* The gradients of a round's rows, on their way back to the senders. */

@@ -7,16 +7,9 @@
 #include "libcore/device/device.h"
 #include "libcore/ops/moe_exchange.h"
 
-struct moe_kept moe_kept_of (const struct pass *pass, const struct phase *phase, bool more)
-{
-    return (struct moe_kept){
-        .input = pass_tensor (pass, phase, more ? MOE_MORE_INPUT : MOE_INPUT),
-        .prob = pass_tensor (pass, phase, more ? MOE_MORE_PROB : MOE_INPUT_PROB),
-        .begin = pass_tensor (pass, phase, more ? MOE_MORE_BEGIN : MOE_BEGIN),
-        .fc1 = pass_tensor (pass, phase, more ? MOE_MORE_FC1 : MOE_FC1),
-        .act = pass_tensor (pass, phase, more ? MOE_MORE_ACT : MOE_ACT),
-    };
-}
+const struct moe_kept moe_first = { MOE_INPUT, MOE_INPUT_PROB, MOE_BEGIN, MOE_FC1, MOE_ACT };
+const struct moe_kept moe_further = { MOE_MORE_INPUT, MOE_MORE_PROB, MOE_MORE_BEGIN, MOE_MORE_FC1,
+                                      MOE_MORE_ACT };
 
 struct moe_routes moe_routes_of (const struct pass *pass)
 {
@@ -213,13 +206,14 @@ int moe_sort_rows (const struct pass *pass, const struct phase *phase, int64_t r
 int moe_take (const struct pass *pass, const struct phase *phase, int64_t round,
               const struct moe_kept *kept, struct mg_error *err)
 {
-    int64_t rows = moe_total (pass, round);
+    struct tensor *input = pass_tensor (pass, phase, kept->input);
+    struct tensor *prob = pass_tensor (pass, phase, kept->prob);
 
-    kept->input->live = kept->prob->live = kept->fc1->live = kept->act->live = rows;
-    if (moe_order (pass, phase, round, kept->begin, err) < 0
-        || sort (pass, phase, round, false, kept->input, err) < 0)
+    input->live = prob->live = moe_total (pass, round);
+    if (moe_order (pass, phase, round, pass_tensor (pass, phase, kept->begin), err) < 0
+        || sort (pass, phase, round, false, input, err) < 0)
         return -1;
-    return sort (pass, phase, round, true, kept->prob, err);
+    return sort (pass, phase, round, true, prob, err);
 }
 
 int moe_unsort (const struct pass *pass, const struct phase *phase, int64_t round,

@@ -6,14 +6,15 @@
 
 #include "libcore/ops/moe_ops.h"
 #include "libcore/ops/moe_rounds.h"
+#include "libcore/ops/ops.h"
 
-/* What a round keeps from the way there until the backward pass: tensors of enum. */
+/* What a round keeps from the way there until the backward pass: numbers of operands. */
 struct moe_kept {
-    struct tensor *input, *prob, *begin, *fc1, *act;
+    int input, prob, begin, fc1, act;
 };
 
-/* Those of the first round, or of further ones. */
-struct moe_kept moe_kept_of (const struct pass *pass, const struct phase *phase, bool more);
+/* Those of the first round, and of further ones. */
+extern const struct moe_kept moe_first, moe_further;
 
 /* The counts that the host has of this layer and slot. */
 struct moe_routes moe_routes_of (const struct pass *pass);
@@ -110,6 +111,7 @@ int moe_more_bwd (const struct moe_way *way, const struct pass *pass, const stru
     [MOE_FC1_WEIGHT] = { "fc1_weight", true, MOE_READ, MOE_READ | OPERAND_ADD },         \
     [MOE_FC1_BIAS] = { "fc1_bias", true, MOE_READ, MOE_READ | OPERAND_ADD },             \
     [MOE_FC2_WEIGHT] = { "fc2_weight", true, MOE_READ, MOE_READ | OPERAND_ADD },         \
-    [MOE_FC2_BIAS] = { "fc2_bias", true, MOE_READ, MOE_READ | OPERAND_ADD }
+    [MOE_FC2_BIAS] = { "fc2_bias", true, MOE_READ, MOE_READ | OPERAND_ADD },            \
+    [MOE_CONVERTED] = { OPS_CONVERTED, false, OPERAND_SCRATCH, OPERAND_SCRATCH }
 
 #endif /* LIBCORE_OPS_MOE_EXCHANGE_H */

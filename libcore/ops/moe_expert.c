@@ -24,14 +24,15 @@ static int multiply (const struct pass *pass, const struct param *w, enum kern_e
 }
 
 /* y = x W^T for the rows of each expert, or x = y W. */
-static int product (const struct pass *pass, const struct param *w, bool forward,
+static int product (const struct pass *pass, const struct phase *phase, int weight, bool forward,
                     const struct tensor *begin, const struct tensor *x, const struct tensor *y,
                     struct mg_error *err)
 {
-    const void *weight = nn_weight (pass->nn, w, err);
+    const struct param *w = pass_param (pass, phase, weight);
+    const void *value = nn_weight (pass->nn, w, pass_data (pass, phase, MOE_CONVERTED), err);
 
-    return weight ? multiply (pass, w, forward ? KERN_EXPERT_FWD : KERN_EXPERT_DGRAD, begin, x, y,
-                              (void *)weight, false, err) : -1;
+    return value ? multiply (pass, w, forward ? KERN_EXPERT_FWD : KERN_EXPERT_DGRAD, begin, x, y,
+                             (void *)value, false, err) : -1;
 }
 
 static int weight_gradient (const struct pass *pass, struct param *w, const struct tensor *begin,
@@ -77,31 +78,36 @@ static int bias_gradient (const struct pass *pass, const struct param *bias,
 int moe_fc1_fwd (const struct pass *pass, const struct phase *phase, const struct moe_kept *kept,
                  struct mg_error *err)
 {
-    if (product (pass, pass_param (pass, phase, MOE_FC1_WEIGHT), true, kept->begin, kept->input,
-                 kept->fc1, err) < 0)
+    const struct tensor *begin = pass_tensor (pass, phase, kept->begin);
+    const struct tensor *input = pass_tensor (pass, phase, kept->input);
+    struct tensor *fc1 = pass_tensor (pass, phase, kept->fc1);
+
+    fc1->live = input->live;
+    if (product (pass, phase, MOE_FC1_WEIGHT, true, begin, input, fc1, err) < 0)
         return -1;
-    return add_bias (pass, pass_param (pass, phase, MOE_FC1_BIAS), kept->begin, NULL, kept->fc1,
-                     err);
+    return add_bias (pass, pass_param (pass, phase, MOE_FC1_BIAS), begin, NULL, fc1, err);
 }
 
 int moe_fc1_bwd (const struct pass *pass, const struct phase *phase, const struct moe_kept *kept,
                  struct mg_error *err)
 {
-    struct param *w = pass_param (pass, phase, MOE_FC1_WEIGHT);
+    const struct tensor *begin = pass_tensor (pass, phase, kept->begin);
     const struct tensor *dfc1 = pass_tensor (pass, phase, MOE_DFC1);
 
-    if (product (pass, w, false, kept->begin, pass_tensor (pass, phase, MOE_DINPUT), dfc1, err)
-            < 0
-        || weight_gradient (pass, w, kept->begin, kept->input, dfc1, err) < 0)
+    if (product (pass, phase, MOE_FC1_WEIGHT, false, begin, pass_tensor (pass, phase, MOE_DINPUT),
+                 dfc1, err) < 0
+        || weight_gradient (pass, pass_param (pass, phase, MOE_FC1_WEIGHT), begin,
+                            pass_tensor (pass, phase, kept->input), dfc1, err) < 0)
         return -1;
-    return bias_gradient (pass, pass_param (pass, phase, MOE_FC1_BIAS), kept->begin, NULL, NULL,
-                          dfc1, err);
+    return bias_gradient (pass, pass_param (pass, phase, MOE_FC1_BIAS), begin, NULL, NULL, dfc1,
+                          err);
 }
 
 /* Rows that there are: the number behind the experts' first rows. */
-static const int64_t *live_rows (const struct pass *pass, const struct moe_kept *kept)
+static const int64_t *live_rows (const struct pass *pass, const struct phase *phase,
+                                 const struct moe_kept *kept)
 {
-    return tensor_at (kept->begin, pass->nn->experts.local);
+    return tensor_at (pass_tensor (pass, phase, kept->begin), pass->nn->experts.local);
 }
 
 static struct kern_act act_of (const struct nn *nn)
@@ -116,14 +122,15 @@ int moe_act_fwd (const struct pass *pass, const struct phase *phase, const struc
                  struct mg_error *err)
 {
     const struct nn *nn = pass->nn;
+    const struct tensor *fc1 = pass_tensor (pass, phase, kept->fc1);
+    struct tensor *act = pass_tensor (pass, phase, kept->act);
     const struct kern_expert_act_fwd k = {
-        .fwd = { .rows = kept->act->shape[0], .cols = kept->act->shape[1], .act = act_of (nn),
-                 .dtype = nn->dtype, .x = tensor_at (kept->fc1, 0),
-                 .y = tensor_at (kept->act, 0) },
-        .live = live_rows (pass, kept), .factor = tensor_at (kept->prob, 0),
+        .fwd = { .rows = act->shape[0], .cols = act->shape[1], .act = act_of (nn),
+                 .dtype = nn->dtype, .x = tensor_at (fc1, 0), .y = tensor_at (act, 0) },
+        .live = live_rows (pass, phase, kept), .factor = pass_data (pass, phase, kept->prob),
     };
 
-    (void)phase;
+    act->live = fc1->live;
     return kern_expert_act_fwd (nn->kern, &k, nn->compute, err);
 }
 
@@ -132,86 +139,80 @@ int moe_act_bwd (const struct pass *pass, const struct phase *phase, const struc
                  struct mg_error *err)
 {
     const struct nn *nn = pass->nn;
+    const struct tensor *prob = pass_tensor (pass, phase, kept->prob);
+    const struct tensor *dact = pass_tensor (pass, phase, MOE_DACT);
     const struct tensor *dprob = pass_tensor (pass, phase, MOE_DINPUT_PROB);
     const struct kern_expert_act_bwd k = {
-        .bwd = { .rows = kept->act->shape[0], .cols = kept->act->shape[1], .act = act_of (nn),
-                 .dtype = nn->dtype, .dy = pass_data (pass, phase, MOE_DACT),
-                 .x = tensor_at (kept->fc1, 0), .dx = pass_data (pass, phase, MOE_DFC1) },
-        .live = live_rows (pass, kept), .factor = tensor_at (kept->prob, 0),
+        .bwd = { .rows = dact->shape[0], .cols = dact->shape[1], .act = act_of (nn),
+                 .dtype = nn->dtype, .dy = tensor_at (dact, 0),
+                 .x = pass_data (pass, phase, kept->fc1), .dx = pass_data (pass, phase, MOE_DFC1) },
+        .live = live_rows (pass, phase, kept), .factor = tensor_at (prob, 0),
         .dfactor = tensor_at (dprob, 0),
     };
 
     if (kern_expert_act_bwd (nn->kern, &k, nn->compute, err) < 0)
         return -1;
-    return bias_gradient (pass, pass_param (pass, phase, MOE_FC2_BIAS), kept->begin, kept->prob,
-                          dprob, pass_tensor (pass, phase, MOE_DOUT), err);
+    return bias_gradient (pass, pass_param (pass, phase, MOE_FC2_BIAS),
+                          pass_tensor (pass, phase, kept->begin), prob, dprob,
+                          pass_tensor (pass, phase, MOE_DOUT), err);
 }
 
 int moe_fc2_fwd (const struct pass *pass, const struct phase *phase, const struct moe_kept *kept,
                  struct mg_error *err)
 {
+    const struct tensor *begin = pass_tensor (pass, phase, kept->begin);
     const struct tensor *out = pass_tensor (pass, phase, MOE_OUT);
 
-    if (product (pass, pass_param (pass, phase, MOE_FC2_WEIGHT), true, kept->begin, kept->act, out,
-                 err) < 0)
+    if (product (pass, phase, MOE_FC2_WEIGHT, true, begin, pass_tensor (pass, phase, kept->act),
+                 out, err) < 0)
         return -1;
-    return add_bias (pass, pass_param (pass, phase, MOE_FC2_BIAS), kept->begin, kept->prob, out,
-                     err);
+    return add_bias (pass, pass_param (pass, phase, MOE_FC2_BIAS), begin,
+                     pass_tensor (pass, phase, kept->prob), out, err);
 }
 
 int moe_fc2_bwd (const struct pass *pass, const struct phase *phase, const struct moe_kept *kept,
                  struct mg_error *err)
 {
-    struct param *w = pass_param (pass, phase, MOE_FC2_WEIGHT);
+    const struct tensor *begin = pass_tensor (pass, phase, kept->begin);
     const struct tensor *dout = pass_tensor (pass, phase, MOE_DOUT);
 
-    if (product (pass, w, false, kept->begin, pass_tensor (pass, phase, MOE_DACT), dout, err) < 0)
+    if (product (pass, phase, MOE_FC2_WEIGHT, false, begin, pass_tensor (pass, phase, MOE_DACT),
+                 dout, err) < 0)
         return -1;
-    return weight_gradient (pass, w, kept->begin, kept->act, dout, err);
+    return weight_gradient (pass, pass_param (pass, phase, MOE_FC2_WEIGHT), begin,
+                            pass_tensor (pass, phase, kept->act), dout, err);
 }
 
 /* --- phases of the first round --- */
 
 static int fc1_fwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
-    const struct moe_kept kept = moe_kept_of (pass, phase, false);
-
-    return moe_fc1_fwd (pass, phase, &kept, err);
+    return moe_fc1_fwd (pass, phase, &moe_first, err);
 }
 
 static int fc1_bwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
-    const struct moe_kept kept = moe_kept_of (pass, phase, false);
-
-    return moe_fc1_bwd (pass, phase, &kept, err);
+    return moe_fc1_bwd (pass, phase, &moe_first, err);
 }
 
 static int act_fwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
-    const struct moe_kept kept = moe_kept_of (pass, phase, false);
-
-    return moe_act_fwd (pass, phase, &kept, err);
+    return moe_act_fwd (pass, phase, &moe_first, err);
 }
 
 static int act_bwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
-    const struct moe_kept kept = moe_kept_of (pass, phase, false);
-
-    return moe_act_bwd (pass, phase, &kept, err);
+    return moe_act_bwd (pass, phase, &moe_first, err);
 }
 
 static int fc2_fwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
-    const struct moe_kept kept = moe_kept_of (pass, phase, false);
-
-    return moe_fc2_fwd (pass, phase, &kept, err);
+    return moe_fc2_fwd (pass, phase, &moe_first, err);
 }
 
 static int fc2_bwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
-    const struct moe_kept kept = moe_kept_of (pass, phase, false);
-
-    return moe_fc2_bwd (pass, phase, &kept, err);
+    return moe_fc2_bwd (pass, phase, &moe_first, err);
 }
 
 /* Those of topk experts for each token. */
@@ -241,6 +242,7 @@ const struct layer_op op_moe_fc1 = {
         [MOE_BEGIN] = { "begin", false, MOE_READ, MOE_READ },
         [MOE_FC1] = { "fc1", false, MOE_WRITE, 0 },
         [MOE_FC1_WEIGHT] = { "weight", true, MOE_READ, MOE_READ | OPERAND_ADD },
+        [MOE_CONVERTED] = { OPS_CONVERTED, false, OPERAND_SCRATCH, OPERAND_SCRATCH },
         [MOE_FC1_BIAS] = { "bias", true, MOE_READ, OPERAND_ADD },
         [MOE_DFC1] = { "dfc1", false, 0, MOE_READ },
         [MOE_DINPUT] = { "dinput", false, 0, MOE_WRITE },
@@ -275,6 +277,7 @@ const struct layer_op op_moe_fc2 = {
         [MOE_INPUT_PROB] = { "prob", false, MOE_READ, 0 },
         [MOE_OUT] = { "out", false, MOE_WRITE, 0 },
         [MOE_FC2_WEIGHT] = { "weight", true, MOE_READ, MOE_READ | OPERAND_ADD },
+        [MOE_CONVERTED] = { OPS_CONVERTED, false, OPERAND_SCRATCH, OPERAND_SCRATCH },
         [MOE_FC2_BIAS] = { "bias", true, MOE_READ, 0 },
         [MOE_DOUT] = { "dout", false, 0, MOE_READ },
         [MOE_DACT] = { "dact", false, 0, MOE_WRITE },

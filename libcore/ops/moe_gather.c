@@ -184,14 +184,16 @@ static int take (const struct pass *pass, const struct phase *phase, int64_t row
 static int select_rows (const struct pass *pass, const struct phase *phase, int64_t round,
                         const struct moe_kept *kept, struct mg_error *err)
 {
+    struct tensor *input = pass_tensor (pass, phase, kept->input);
+    struct tensor *prob = pass_tensor (pass, phase, kept->prob);
     int64_t rows = rows_of (pass, round);
 
-    kept->input->live = kept->prob->live = kept->fc1->live = kept->act->live = rows;
-    if (order (pass, phase, round, kept->begin, err) < 0
+    input->live = prob->live = rows;
+    if (order (pass, phase, round, pass_tensor (pass, phase, kept->begin), err) < 0
         || take (pass, phase, rows, pass->nn->config.moe.topk,
-                 pass_tensor (pass, phase, MOE_ALL_X), kept->input, err) < 0)
+                 pass_tensor (pass, phase, MOE_ALL_X), input, err) < 0)
         return -1;
-    return take (pass, phase, rows, 1, pass_tensor (pass, phase, MOE_ALL_PROB), kept->prob, err);
+    return take (pass, phase, rows, 1, pass_tensor (pass, phase, MOE_ALL_PROB), prob, err);
 }
 
 /* Gradients of a round's rows to the tokens. */
@@ -213,11 +215,9 @@ static int put_gradients (const struct pass *pass, const struct phase *phase, bo
 
 static int select_fwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
-    const struct moe_kept kept = moe_kept_of (pass, phase, false);
-
     if (moe_fetch_counts (pass, phase, err) < 0)
         return -1;
-    return select_rows (pass, phase, 0, &kept, err);
+    return select_rows (pass, phase, 0, &moe_first, err);
 }
 
 static int select_bwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)

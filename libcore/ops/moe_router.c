@@ -17,9 +17,10 @@ static bool counts (const struct pass *pass)
 /* --- logits --- */
 
 /* Types and sizes of the router's three products. */
-static struct kern_gemm_double product (const struct pass *pass, const struct phase *phase)
+static struct kern_gemm_double product (const struct pass *pass, const struct phase *phase,
+                                        bool backward)
 {
-    const struct tensor *logits = pass_tensor (pass, phase, MOE_LOGITS);
+    const struct tensor *logits = pass_tensor (pass, phase, backward ? MOE_DLOGITS : MOE_LOGITS);
     enum mg_dtype dtype = pass->nn->dtype;
 
     return (struct kern_gemm_double){ .m = pass->shape->rows, .n = logits->shape[1],
@@ -113,7 +114,7 @@ static int router_fwd (const struct pass *pass, const struct phase *phase, struc
 {
     const struct nn *nn = pass->nn;
     const struct param *bias = pass_param (pass, phase, MOE_ROUTER_BIAS);
-    struct kern_gemm_double g = product (pass, phase);
+    struct kern_gemm_double g = product (pass, phase, false);
 
     if (nn->config.moe.force_balance || nn->config.moe.forced_bias != 0)
         return random_logits (pass, phase, err);
@@ -169,10 +170,10 @@ static int input_gradient (const struct pass *pass, const struct phase *phase,
     const struct nn *nn = pass->nn;
     void *dx = nn_own_rows (nn, pass->shape, pass_tensor (pass, phase, MOE_ROUTER_DX));
     void *noisy = pass_data (pass, phase, MOE_JITTERED);
-    struct kern_gemm_double g = product (pass, phase);
+    struct kern_gemm_double g = product (pass, phase, true);
 
     g.n = nn->hidden;
-    g.k = pass_tensor (pass, phase, MOE_LOGITS)->shape[1];
+    g.k = pass_tensor (pass, phase, MOE_DLOGITS)->shape[1];
     g.a = pass_data (pass, phase, MOE_DLOGITS);
     g.a_dtype = g.c_dtype;
     g.lda = g.k;
@@ -190,7 +191,7 @@ static int router_bwd (const struct pass *pass, const struct phase *phase, struc
 {
     const struct nn *nn = pass->nn;
     struct param *weight = pass_param (pass, phase, MOE_ROUTER_WEIGHT);
-    struct kern_gemm_double g = product (pass, phase);
+    struct kern_gemm_double g = product (pass, phase, true);
 
     g.b = input (pass, phase, err);
     if (!g.b)

@@ -27,7 +27,8 @@ static int join (const struct pass *pass, const struct phase *phase, struct mg_e
     const struct tensor *both = pass_tensor (pass, phase, PAIR_BOTH);
 
     for (int i = 0; i < 2; i++) {
-        const void *x = nn_enter (nn, pass->shape, pass_data (pass, phase, from[i]), err);
+        const void *x = nn_enter (nn, pass->shape, pass_data (pass, phase, from[i]),
+                                  pass_data (pass, phase, PAIR_ALL_ROWS), err);
 
         if (!x
             || copy (nn, pass->shape->tokens, nn->hidden, x, nn->hidden,
@@ -47,7 +48,7 @@ static int multiply (const struct pass *pass, const struct phase *phase, struct 
         .trans_b = true,
         .m = pass->shape->tokens, .n = w->extent[0], .k = w->extent[1],
         .a = pass_data (pass, phase, PAIR_BOTH), .lda = w->extent[1],
-        .b = nn_weight (nn, w, err), .ldb = w->extent[1],
+        .b = nn_weight (nn, w, pass_data (pass, phase, PAIR_CONVERTED), err), .ldb = w->extent[1],
         .c = tensor_at (y, w->runs.offset[0]), .ldc = nn->hidden,
         .dtype = nn->dtype, .c_dtype = nn->dtype,
     };
@@ -102,7 +103,7 @@ static int input_gradients (const struct pass *pass, const struct phase *phase, 
     const struct kern_gemm g = {
         .m = pass->shape->tokens, .n = w->extent[1], .k = w->extent[0],
         .a = dy, .lda = w->extent[0],
-        .b = nn_weight (nn, w, err), .ldb = w->extent[1],
+        .b = nn_weight (nn, w, pass_data (pass, phase, PAIR_CONVERTED), err), .ldb = w->extent[1],
         .c = tensor_at (both, 0), .ldc = w->extent[1],
         .dtype = nn->dtype, .c_dtype = nn->dtype,
     };
@@ -128,7 +129,8 @@ static int pair_bwd (const struct pass *pass, const struct phase *phase, struct 
     const struct param *w = pass_param (pass, phase, PAIR_WEIGHT);
     void *columns = pass_data (pass, phase, PAIR_COLUMNS);
     size_t first = (size_t)w->runs.offset[0] * mg_dtype_size (nn->dtype);
-    const char *dy = nn_enter (nn, pass->shape, pass_data (pass, phase, PAIR_DOUT), err);
+    const char *dy = nn_enter (nn, pass->shape, pass_data (pass, phase, PAIR_DOUT),
+                               pass_data (pass, phase, PAIR_ALL_ROWS), err);
 
     if (!dy
         || copy (nn, pass->shape->tokens, w->extent[0], dy + first, nn->hidden, columns,
@@ -163,6 +165,8 @@ const struct layer_op op_project_pair = {
         [PAIR_COLUMNS] = { "columns", false, 0, OPERAND_SCRATCH },
         [PAIR_DA] = { "da", false, 0, OPERAND_WRITE },
         [PAIR_DB] = { "db", false, 0, OPERAND_WRITE },
+        [PAIR_ALL_ROWS] = { OPS_ALL_ROWS, false, OPERAND_SCRATCH, OPERAND_SCRATCH },
+        [PAIR_CONVERTED] = { OPS_CONVERTED, false, OPERAND_SCRATCH, OPERAND_SCRATCH },
     },
     .fwd = pair_fwd,
     .bwd = pair_bwd,

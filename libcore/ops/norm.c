@@ -21,7 +21,7 @@ static struct rows hidden_rows (const struct pass *pass, const struct phase *pha
         .n = pass->shape->rows,
         .cols = pass->nn->hidden,
         .x = pass_data (pass, phase, NORM_X),
-        .y = pass_data (pass, phase, NORM_Y),
+        .y = backward ? NULL : pass_data (pass, phase, NORM_Y),
     };
 
     if (backward) {
@@ -41,7 +41,7 @@ static struct rows head_rows (const struct pass *pass, const struct phase *phase
         .cols = pass->nn->head_dim,
         .x = tensor_at (pass_tensor (pass, phase, NORM_X), h.first),
         .x_rows = fused,
-        .y = pass_data (pass, phase, NORM_Y),
+        .y = backward ? NULL : pass_data (pass, phase, NORM_Y),
     };
 
     if (backward) {
@@ -62,7 +62,7 @@ static struct rows latent_rows (const struct pass *pass, const struct phase *pha
         .cols = pass_param (pass, phase, NORM_WEIGHT)->numel,
         .x = tensor_at (x, 0),
         .x_rows = first,
-        .y = pass_data (pass, phase, NORM_Y),
+        .y = backward ? NULL : pass_data (pass, phase, NORM_Y),
         .y_rows = first,
     };
 

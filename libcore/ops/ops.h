@@ -8,6 +8,12 @@
 
 #include "libcore/nn/layer.h"
 
+/* Scratch that several operations have: OPS_ALL_ROWS, rows of all tokens that nn_enter() gathers,
+ * with sequence parallelism; OPS_CONVERTED, a weight that nn_weight() converts, with float8 weights.
+ */
+#define OPS_ALL_ROWS "all_rows"
+#define OPS_CONVERTED "converted"
+
 /* y = norm (x), of the rows that norm_rows of the phase names.  Backward awaits the tensor-parallel
  * side stream, on which a linear layer started to reduce dy; dy then holds the sum of this rank's
  * rows.  An RMSNorm has no bias, and its 'stat' has one row less.
@@ -25,13 +31,14 @@ extern const struct layer_op op_norm;
  * computes the weight's gradient meanwhile.  The y of op_linear_logits is float32, and its dy has
  * the place of y, as kern_xent_bwd leaves it.
  */
-enum { COLUMN_X, COLUMN_Y, COLUMN_WEIGHT, COLUMN_BIAS, COLUMN_DY, COLUMN_DX };
+enum { COLUMN_X, COLUMN_Y, COLUMN_WEIGHT, COLUMN_BIAS, COLUMN_DY, COLUMN_DX, COLUMN_ALL_ROWS,
+       COLUMN_CONVERTED };
 extern const struct layer_op op_linear_column, op_linear_logits, op_detached_logits;
 
 /* y = x W^T with this rank's columns of x.  y is a summand: op_reduce has to follow.  Backward
  * gathers dy first.
  */
-enum { ROW_X, ROW_Y, ROW_WEIGHT, ROW_DY, ROW_DX };
+enum { ROW_X, ROW_Y, ROW_WEIGHT, ROW_DY, ROW_DX, ROW_ALL_ROWS, ROW_CONVERTED };
 extern const struct layer_op op_linear_row;
 
 /* x = sum of x over the tensor-parallel group, in place (nn_leave()). */
@@ -49,7 +56,7 @@ extern const struct layer_op op_share_groups;
  * the product reads and writes.  If dy or dx have more rows than y and x, this rank's own rows of
  * them are read and written.  Backward awaits the tensor-parallel side stream.
  */
-enum { PLAIN_X, PLAIN_Y, PLAIN_WEIGHT, PLAIN_DY, PLAIN_DX };
+enum { PLAIN_X, PLAIN_Y, PLAIN_WEIGHT, PLAIN_DY, PLAIN_DX, PLAIN_CONVERTED };
 extern const struct layer_op op_linear_plain;
 
 /* y = x of all tokens, gathered if a rank has its own rows only; y is x if not.  Backward:
@@ -141,7 +148,7 @@ extern const struct layer_op op_residual;
 /* out = the tokens' rows of this rank's shard of the vocabulary, zeros for other tokens.  out is a
  * summand: op_reduce has to follow.
  */
-enum { WORD_OUT, WORD_TABLE, WORD_DOUT, WORD_TOKENS };
+enum { WORD_OUT, WORD_TABLE, WORD_DOUT, WORD_TOKENS, WORD_ALL_ROWS };
 extern const struct layer_op op_word, op_detached_word;
 
 /* out = dropout (own rows of x + rows of the position table).  Backward overwrites dout.  'at' is
@@ -164,7 +171,7 @@ extern const struct layer_op op_copy;
  * rank's own are written.  'both', 'sum' and 'columns' are scratch.
  */
 enum { PAIR_A, PAIR_B, PAIR_BOTH, PAIR_SUM, PAIR_OUT, PAIR_WEIGHT, PAIR_DOUT, PAIR_COLUMNS, PAIR_DA,
-       PAIR_DB };
+       PAIR_DB, PAIR_ALL_ROWS, PAIR_CONVERTED };
 extern const struct layer_op op_project_pair;
 
 /* For a tensor that two layers read, backward: own rows of dx, where one of them has put its

@@ -22,12 +22,12 @@ struct ring {
     int64_t rows, groups;            /* of a rank's keys */
     int64_t count;                   /* elements of a rank's packed keys and values */
     const struct tensor *keys;       /* two buffers of 'count' elements */
-    const struct tensor *dkeys;      /* three: two of sums, and one of what arrives */
+    const struct tensor *dkeys;      /* three: two of sums, and one of what arrives; backward */
 };
 
 enum { ARRIVING = 2 };
 
-static struct ring ring_of (const struct pass *pass, const struct phase *phase)
+static struct ring ring_of (const struct pass *pass, const struct phase *phase, bool backward)
 {
     const struct nn *nn = pass->nn;
     struct ring r = { .c = pass->layer->exchange };
@@ -36,7 +36,7 @@ static struct ring ring_of (const struct pass *pass, const struct phase *phase)
     r.groups = nn->local_groups / r.c.inner;
     r.count = r.rows * r.groups * attention_width (nn, false);
     r.keys = pass_tensor (pass, phase, RING_KEYS);
-    r.dkeys = pass_tensor (pass, phase, RING_DKEYS);
+    r.dkeys = backward ? pass_tensor (pass, phase, RING_DKEYS) : NULL;
     return r;
 }
 
@@ -127,7 +127,7 @@ static int fwd_step (const struct pass *pass, const struct phase *phase, const s
 static int ring_fwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
     const struct nn *nn = pass->nn;
-    const struct ring r = ring_of (pass, phase);
+    const struct ring r = ring_of (pass, phase, false);
     const struct kern_attention_fwd own = attention_describe (pass, phase);
     const struct attention_operands x = attention_values (pass, phase);
     const struct attention_operands first = buffer_at (pass, &r, r.keys, 0);
@@ -185,7 +185,7 @@ static int add_arrived (const struct pass *pass, const struct ring *r, int i,
 static int ring_bwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
     const struct nn *nn = pass->nn;
-    const struct ring r = ring_of (pass, phase);
+    const struct ring r = ring_of (pass, phase, true);
     const struct attention_operands x = attention_values (pass, phase);
     const struct attention_operands dx = attention_gradients (pass, phase);
     const struct attention_operands first = buffer_at (pass, &r, r.keys, 0);

@@ -1,4 +1,4 @@
-/* Models as lists of layers: what follows from the list of a GPT, and of a family that is nobody's. */
+/* Models as lists of layers: what follows from the list of a GPT, and of a family of the test. */
 
 #include <errno.h>
 #include <stdlib.h>

@@ -89,7 +89,8 @@ static void test (struct job *job, bool sharded)
         || optimizer_grad_norm (stack.optimizer, NULL, 0, &norm, &err) < 0)
         bail_out ("%s", err.text);
     ranks_check (job, (double)model_sizes_of (m)->parameters == num_parameters,
-                 "%d parameters, %d by hand", (int)model_sizes_of (m)->parameters, (int)num_parameters);
+                 "%d parameters, %d by hand", (int)model_sizes_of (m)->parameters,
+                 (int)num_parameters);
     ranks_check (job, fabs (norm - want) <= 1e-12 * want, "%s: the norm is %.15g, want %.15g",
                  sharded ? "sharded" : "whole", norm, want);
     ranks_check (job, optimizer_zeros (stack.optimizer) == 0, "no zeros");

@@ -186,6 +186,48 @@ static const struct layer_op op_silent = { .name = "silent", .fwd = leave_work }
 static const struct layer_op op_honest = { .name = "honest", .fwd = leave_work,
                                            .starts_fwd = NN_TP_SIDE };
 
+/* Asks for more than its table says: an operand of which it says nothing in this direction, and one
+ * that the table does not have at all.
+ */
+static int ask (const struct pass *pass, const struct phase *phase, struct mg_error *err)
+{
+    (void)err;
+    pass_tensor (pass, phase, 0);
+    return 0;
+}
+
+static int ask_further (const struct pass *pass, const struct phase *phase, struct mg_error *err)
+{
+    (void)err;
+    pass_param (pass, phase, 70);
+    return 0;
+}
+
+static void test_asked (void)
+{
+    const struct layer_op greedy = { .name = "greedy", .fwd = ask, .bwd = ask,
+                                     .operand = { { "x", false, OPERAND_READ, 0 } } };
+    const struct layer_op lost = { .name = "lost", .fwd = ask_further };
+    struct layer_spec spec = { .name = "layer", .num_phases = 1, .num_tensors = 1 };
+    const struct layer layer = { .spec = &spec, .number = 2 };
+    struct tensor tensor[2] = { { .data = NULL } };
+    const struct pass pass = { .nn = &running, .layer = &layer, .tensor = tensor };
+    struct mg_error err = { "" };
+
+    spec.phase[0] = (struct phase){ .name = "quiet", .op = &greedy, .operand = { 1 } };
+    ok (layer_fwd (&pass, &err) == 0, "a phase gets what its operation says %s", err.text);
+    errno = 0;
+    ok (layer_bwd (&pass, &err) == -1 && errno == EINVAL, "not more");
+    is_str (err.text, "layer 2: quiet: backward: greedy uses operand 0, x, which its table does "
+                      "not say", "the operand is named");
+    spec.phase[0] = (struct phase){ .name = "quiet", .op = &lost };
+    ok (layer_fwd (&pass, &err) == -1, "an operand without a row is found");
+    is_str (err.text, "layer 2: quiet: forward: lost uses operand 70, a further one, which its "
+                      "table does not say", "by its number");
+    spec.phase[0].operand[70] = 1;
+    refused (&spec, "layer: quiet has operand 70, which lost does not list");
+}
+
 static void test_run (void)
 {
     struct layer_spec spec = { .name = "layer", .num_phases = 1 };
@@ -211,6 +253,8 @@ int main (void)
     test_experts ();
     test_again ();
     test_inputs ();
+    open_side = false;
     test_run ();
+    test_asked ();
     return done_testing ();
 }
