@@ -169,74 +169,6 @@ static void make_copy (struct gpt_maker *m)
                                .operand = { [COPY_X] = in, [COPY_Y] = out } });
 }
 
-/* The final norm and the output layer, whose output is the logits. */
-static void make_head (struct gpt_maker *m)
-{
-    const struct nn *nn = m->nn;
-    int in = gpt_hidden (m, "input", LIFE_INPUT);
-    struct gpt_norm norm = gpt_norm_params (m, "decoder.final_layernorm.weight",
-                                    "decoder.final_layernorm.bias", nn->hidden,
-                                    KIND_FINAL_WEIGHT, false);
-    int weight = gpt_head_weight (m);
-    int dnorm = gpt_gradient (m, "norm", m->shape->tokens, nn->hidden);
-    int x = gpt_add_norm (m, "final_layernorm", "norm", "stat", false, in, norm, dnorm);
-    int logits = layer_add_tensor (
-        m->spec, &(struct layer_tensor){ .name = "logits", .type = LAYER_FLOAT32,
-                                         .life = LIFE_OUTPUT,
-                                         .ndims = 2,
-                                         .shape = { m->shape->tokens, nn->local_vocab } });
-
-    m->spec->name = "output layer";
-    m->spec->prefix = "";
-    gpt_phase (m, &(struct phase){ .name = "output_layer", .op = &op_linear_logits,
-                               .operand = { [COLUMN_X] = x, [COLUMN_Y] = logits,
-                                            [COLUMN_WEIGHT] = weight, [COLUMN_DY] = logits,
-                                            [COLUMN_DX] = dnorm } });
-}
-
-void gpt_add_loss (struct gpt_maker *m, int logits, bool mtp)
-{
-    const struct model_config *c = &m->nn->config;
-    int64_t tokens = m->shape->tokens;
-    const struct layer_tensor total = { .name = "loss", .type = LAYER_FLOAT64, .life = LIFE_LOSS,
-                                        .ndims = 1, .shape = { 3 } };
-    struct layer_tensor unused = total;
-    struct phase p = {
-        .name = "cross_entropy", .op = &op_cross_entropy,
-        .operand = { [LOSS_LOGITS] = logits, [LOSS_TOTAL] = layer_add_tensor (m->spec, &total),
-                     [LOSS_MAX] = gpt_statistics (m, "softmax maxima", 1, tokens),
-                     [LOSS_SUMS] = gpt_statistics (m, "softmax sums", 2, tokens),
-                     [LOSS_SCALE] = gpt_statistics (m, "scale", 1, tokens),
-                     [LOSS_LABELS] = gpt_input (m, "labels", LAYER_INT32, tokens, mtp),
-                     [LOSS_MASK] = gpt_input (m, "loss_mask", LAYER_FLOAT32, tokens, mtp) } };
-
-    if (m->nn->cp_size > 1 || c->mtp_num_layers > 0)
-        p.operand[LOSS_COUNT] = gpt_input (m, "loss_count", LAYER_FLOAT64, 1, mtp);
-    m->spec->loss = (struct layer_loss){ "lm loss", 1 };
-    if (mtp) {
-        p.operand[LOSS_MAIN_COUNT] = gpt_input (m, "loss_count", LAYER_FLOAT64, 1, false);
-        unused.life = LIFE_SHARED;
-        p.operand[LOSS_UNUSED] = layer_add_tensor (m->spec, &unused);
-        m->spec->loss = (struct layer_loss){ "mtp_%d loss", c->mtp_scaling_factor
-                                                            / c->mtp_num_layers };
-    }
-    gpt_phase (m, &p);
-}
-
-static void make_loss (struct gpt_maker *m)
-{
-    int64_t tokens = m->shape->tokens;
-    int logits = layer_add_tensor (
-        m->spec, &(struct layer_tensor){ .name = "logits", .type = LAYER_FLOAT32,
-                                         .life = LIFE_INPUT,
-                                         .ndims = 2,
-                                         .shape = { tokens, m->nn->local_vocab } });
-
-    m->spec->name = "loss";
-    m->spec->prefix = "";
-    gpt_add_loss (m, logits, false);
-}
-
 bool gpt_has_experts (const struct model_config *c, int layer)
 {
     return moe_layer (&c->moe, layer < c->num_layers ? layer : c->num_layers - 1);
@@ -254,18 +186,16 @@ int gpt_spec (int which, const struct nn *nn, const struct nn_shape *shape,
               struct layer_spec *spec, struct mg_error *err)
 {
     static void (*const make[GPT_LAYER]) (struct gpt_maker *m) = {
-        [GPT_EMBEDDING] = make_embedding, [GPT_COPY] = make_copy, [GPT_HEAD] = make_head,
-        [GPT_LOSS] = make_loss, [GPT_MTP_INPUT] = gpt_make_mtp_input,
-        [GPT_MTP_HEAD] = gpt_make_mtp_head, [GPT_MTP_LAST] = gpt_make_last_mtp_head,
+        [GPT_EMBEDDING] = make_embedding, [GPT_COPY] = make_copy, [GPT_HEAD] = gpt_make_head,
+        [GPT_MTP_INPUT] = gpt_make_mtp_input, [GPT_MTP_HEAD] = gpt_make_mtp_head,
+        [GPT_MTP_LAST] = gpt_make_last_mtp_head,
     };
     struct gpt_maker m = { .nn = nn, .shape = shape, .spec = spec };
 
     *spec = (struct layer_spec){ .num_params = 0 };
-    if (which != GPT_LOSS && which != GPT_COPY)
+    if (which != GPT_COPY)
         m.gradient = gpt_hidden (&m, "hidden", LIFE_GRADIENT);
-    if (which == GPT_HEAD && nn->config.mtp_num_layers > 0)
-        gpt_make_main_head (&m);
-    else if (which < GPT_LAYER)
+    if (which < GPT_LAYER)
         make[which] (&m);
     else {
         m.experts = which >= GPT_EXPERTS;

@@ -65,17 +65,15 @@
 #include "libcore/model/model_list.h"
 #include "libcore/nn/layer.h"
 
-/* What the model is made of.  With layers for multi-token prediction, GPT_HEAD has its loss, and
- * there is no GPT_LOSS.  Each of these layers is a GPT_MTP_INPUT, a transformer layer and a
- * GPT_MTP_HEAD, or GPT_MTP_LAST for the last.  Transformer layers are of several kinds: one for
- * each exchange of context parallelism (topo/context.h), from GPT_LAYER on with a feed-forward
- * half, from GPT_EXPERTS on with experts.
+/* What the model is made of.  A layer for multi-token prediction is a GPT_MTP_INPUT, a transformer
+ * layer and a GPT_MTP_HEAD, or GPT_MTP_LAST for the last.  Heads have their losses.  Transformer
+ * layers are of several kinds: one for each exchange of context parallelism (topo/context.h), from
+ * GPT_LAYER on with a feed-forward half, from GPT_EXPERTS on with experts.
  */
 enum gpt_layer {
     GPT_EMBEDDING,
     GPT_COPY,
     GPT_HEAD,
-    GPT_LOSS,
     GPT_MTP_INPUT,
     GPT_MTP_HEAD,
     GPT_MTP_LAST,

@@ -94,10 +94,11 @@ static void add_ring (struct gpt_maker *m, struct phase *p)
     p->operand[RING_KEYS] = gpt_scratch (m, "ring_keys", 2 * rows, keys);
     p->operand[RING_DKEYS] = gpt_gradient (m, "ring_keys", 3 * rows, keys);
     p->operand[RING_PART] = gpt_scratch (m, "ring_part", rows, heads * nn->head_dim_v);
-    p->operand[RING_PART_LSE] = gpt_wide_scratch (m, "ring_lse", m->shape->batch * heads,
-                                              c->inner * m->shape->seq);
+    p->operand[RING_PART_LSE] = gpt_typed (m, "ring_lse", LAYER_FLOAT32, LIFE_SHARED,
+                                           m->shape->batch * heads, c->inner * m->shape->seq);
     if (nn->dtype != MG_FLOAT32)
-        p->operand[RING_SUM] = gpt_wide_scratch (m, "ring_sum", rows, heads * nn->head_dim_v);
+        p->operand[RING_SUM] = gpt_typed (m, "ring_sum", LAYER_FLOAT32, LIFE_SHARED, rows,
+                                          heads * nn->head_dim_v);
 }
 
 /* The attention to the keys and values in 'a', and, with a ring, to those of other ranks. */

@@ -35,8 +35,6 @@ static int list (const struct nn *nn, struct model_place *place, int max)
     for (int i = 0; i < nn->config.num_layers; i++)
         add (&l, gpt_kind (nn, i), i, 0, 0);
     add (&l, GPT_HEAD, -1, 0, 0);
-    if (nn->config.mtp_num_layers == 0)
-        add (&l, GPT_LOSS, -1, 0, 0);
     for (int k = 0; k < nn->config.mtp_num_layers; k++)
         add_mtp (&l, nn, k);
     return l.n;

@@ -21,12 +21,18 @@ int gpt_matrix (struct gpt_maker *m, const char *name, enum param_split split, i
                                                             .kind = kind, .matrix = true });
 }
 
+int gpt_typed (struct gpt_maker *m, const char *name, enum layer_type type, enum layer_life life,
+               int64_t rows, int64_t cols)
+{
+    return layer_add_tensor (m->spec, &(struct layer_tensor){ .name = name, .type = type,
+                                                              .life = life, .ndims = 2,
+                                                              .shape = { rows, cols } });
+}
+
 int gpt_tensor (struct gpt_maker *m, const char *name, enum layer_life life, int64_t rows,
                 int64_t cols)
 {
-    return layer_add_tensor (m->spec, &(struct layer_tensor){ .name = name, .life = life,
-                                                              .ndims = 2,
-                                                              .shape = { rows, cols } });
+    return gpt_typed (m, name, LAYER_OF_MODEL, life, rows, cols);
 }
 
 void gpt_made_by (struct gpt_maker *m, int t, enum recompute_module module)
@@ -34,24 +40,17 @@ void gpt_made_by (struct gpt_maker *m, int t, enum recompute_module module)
     m->spec->tensor[t].modules |= RECOMPUTE_BIT (module);
 }
 
-int gpt_wide_tensor (struct gpt_maker *m, const char *name, enum layer_life life, int64_t rows,
-                     int64_t cols)
-{
-    return layer_add_tensor (m->spec, &(struct layer_tensor){ .name = name, .type = LAYER_FLOAT32,
-                                                              .life = life, .ndims = 2,
-                                                              .shape = { rows, cols } });
-}
-
 int gpt_statistics (struct gpt_maker *m, const char *name, int64_t rows, int64_t cols)
 {
-    return gpt_wide_tensor (m, name, LIFE_SAVED, rows, cols);
+    return gpt_typed (m, name, LAYER_FLOAT32, LIFE_SAVED, rows, cols);
 }
 
 int gpt_gradient (struct gpt_maker *m, const char *name, int64_t rows, int64_t cols)
 {
-    return layer_add_tensor (m->spec, &(struct layer_tensor){ .name = name, .gradient = true,
-                                                              .life = LIFE_SHARED, .ndims = 2,
-                                                              .shape = { rows, cols } });
+    int t = gpt_tensor (m, name, LIFE_SHARED, rows, cols);
+
+    m->spec->tensor[t].gradient = true;
+    return t;
 }
 
 int gpt_hidden (struct gpt_maker *m, const char *name, enum layer_life life)
@@ -179,9 +178,4 @@ void gpt_add_residual (struct gpt_maker *m, const char *name, const struct gpt_s
 int gpt_scratch (struct gpt_maker *m, const char *name, int64_t rows, int64_t cols)
 {
     return gpt_tensor (m, name, LIFE_SHARED, rows, cols);
-}
-
-int gpt_wide_scratch (struct gpt_maker *m, const char *name, int64_t rows, int64_t cols)
-{
-    return gpt_wide_tensor (m, name, LIFE_SHARED, rows, cols);
 }

@@ -22,19 +22,11 @@ struct half {
     struct gpt_sum sum;
 };
 
-static int typed (struct half *h, const char *name, enum layer_type type, enum layer_life life,
-                  int64_t rows, int64_t cols)
-{
-    return layer_add_tensor (h->m->spec, &(struct layer_tensor){ .name = name, .type = type,
-                                                                 .life = life, .ndims = 2,
-                                                                 .shape = { rows, cols } });
-}
-
 /* Kept for the backward pass, unless the whole half is computed again. */
 static int kept (struct half *h, const char *name, enum layer_type type, int64_t rows,
                  int64_t cols)
 {
-    int t = typed (h, name, type, LIFE_SAVED, rows, cols);
+    int t = gpt_typed (h->m, name, type, LIFE_SAVED, rows, cols);
 
     gpt_made_by (h->m, t, RECOMPUTE_MOE);
     return t;
@@ -43,7 +35,7 @@ static int kept (struct half *h, const char *name, enum layer_type type, int64_t
 static int scratch (struct half *h, const char *name, enum layer_type type, int64_t rows,
                     int64_t cols)
 {
-    return typed (h, name, type, LIFE_SHARED, rows, cols);
+    return gpt_typed (h->m, name, type, LIFE_SHARED, rows, cols);
 }
 
 static int wide_gradient (struct half *h, const char *name, enum layer_type type, int64_t rows,

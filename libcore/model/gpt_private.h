@@ -57,16 +57,16 @@ int gpt_vector (struct gpt_maker *m, const char *name, enum param_split split, i
 int gpt_matrix (struct gpt_maker *m, const char *name, enum param_split split, int64_t rows,
                 int64_t cols, enum init init, int kind);
 
-/* Tensors of the model's type. */
+/* Tensors: of a type, of the model's. */
+int gpt_typed (struct gpt_maker *m, const char *name, enum layer_type type, enum layer_life life,
+               int64_t rows, int64_t cols);
 int gpt_tensor (struct gpt_maker *m, const char *name, enum layer_life life, int64_t rows,
                 int64_t cols);
 
 /* A module that can be recomputed makes tensor 't'. */
 void gpt_made_by (struct gpt_maker *m, int t, enum recompute_module module);
 
-/* A tensor that is float32 for every type of the model, and one that is kept. */
-int gpt_wide_tensor (struct gpt_maker *m, const char *name, enum layer_life life, int64_t rows,
-                     int64_t cols);
+/* A tensor that is float32 for every type of the model, and is kept. */
 int gpt_statistics (struct gpt_maker *m, const char *name, int64_t rows, int64_t cols);
 
 /* Made by backward passes, of no use between layers. */
@@ -105,17 +105,15 @@ void gpt_add_residual (struct gpt_maker *m, const char *name, const struct gpt_s
 
 /* Memory of no use between phases. */
 int gpt_scratch (struct gpt_maker *m, const char *name, int64_t rows, int64_t cols);
-int gpt_wide_scratch (struct gpt_maker *m, const char *name, int64_t rows, int64_t cols);
 
 /* A word embedding or the weight of an output layer; the weight of a head, which may be either. */
 int gpt_vocabulary (struct gpt_maker *m, const char *name, int kind, bool whole_name);
 int gpt_head_weight (struct gpt_maker *m);
 
-/* The loss of logits; 'mtp': of multi-token prediction. */
-void gpt_add_loss (struct gpt_maker *m, int logits, bool mtp);
-
-/* With multi-token prediction: the heads, and what is before a layer (gpt_mtp.c). */
-void gpt_make_main_head (struct gpt_maker *m);
+/* The heads of the model and of layers for multi-token prediction (gpt_head.c), and what is before
+ * such a layer.
+ */
+void gpt_make_head (struct gpt_maker *m);
 void gpt_make_mtp_head (struct gpt_maker *m);
 void gpt_make_last_mtp_head (struct gpt_maker *m);
 void gpt_make_mtp_input (struct gpt_maker *m);

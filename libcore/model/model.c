@@ -168,41 +168,29 @@ static int setup_losses (struct model *m, struct mg_error *err)
     return 0;
 }
 
-/* A transformer layer for multi-token prediction is a unit of its own, as in Megatron-LM, which has
- * no such units with RECOMPUTE_BLOCK.
+/* Put the transformer layers of a chunk into units.  Outputs between two units can be split.
+ * Layers for multi-token prediction are units of their own, as in Megatron-LM, which has no such
+ * units with RECOMPUTE_BLOCK.
  */
-static void form_mtp_units (struct model *m, struct chunk *chunk)
-{
-    const struct recompute *r = &m->spec.recompute;
-
-    if (r->granularity != RECOMPUTE_FULL || r->method != RECOMPUTE_UNIFORM)
-        return;
-    for (int l = 0; l < chunk->num_layers; l++) {
-        struct layer *layer = &chunk->layer[l];
-
-        if (layer->mtp == 0 || layer->number < 0)
-            continue;
-        layer->spec = &m->again_spec[layer->spec - m->list.spec];
-        layer->unit.size = 1;
-    }
-}
-
-/* Put the transformer layers of a chunk into units.  Outputs between two units can be split. */
 static void form_units (struct model *m, struct chunk *chunk)
 {
     const struct recompute *r = &m->spec.recompute;
+    bool mtp = r->granularity == RECOMPUTE_FULL && r->method == RECOMPUTE_UNIFORM;
     int n = chunk->part.num_layers, turn = 0;
 
-    for (int i = 0; i < n; i++) {
-        struct layer *layer = &chunk->layer[chunk->first_layer + i];
-        struct recompute_unit unit = recompute_unit_of (r, n, i);
-        bool last = i + 1 == unit.first + unit.size;
+    for (int l = 0; l < chunk->num_layers; l++) {
+        struct layer *layer = &chunk->layer[l];
+        int i = l - chunk->first_layer;
+        struct recompute_unit unit = { .first = i, .size = mtp };
 
-        if (unit.size == 0)
+        if (layer->mtp == 0)
+            unit = recompute_unit_of (r, n, i);
+        if (!layer->spec->block || unit.size == 0)
             continue;
         layer->spec = &m->again_spec[layer->spec - m->list.spec];
         layer->unit = (struct layer_unit){ .size = unit.size, .place = i - unit.first };
-        if (r->split_saved && last && i + 1 < n && recompute_unit_of (r, n, i + 1).size > 0)
+        if (r->split_saved && i + 1 == unit.first + unit.size && i + 1 < n
+            && recompute_unit_of (r, n, i + 1).size > 0)
             layer->unit.split = 1 + turn++ % 2;
     }
 }
@@ -228,7 +216,6 @@ static int describe_chunk (struct model *m, int c, struct model_describer *d,
     }
     chunk->first_layer = chunk->part.first ? m->list.first_layer : 0;
     form_units (m, chunk);
-    form_mtp_units (m, chunk);
     return 0;
 }
 
@@ -476,11 +463,6 @@ const int *model_pools (const struct model *m)
 const struct model_sizes *model_sizes_of (const struct model *m)
 {
     return &m->sizes;
-}
-
-int model_num_heads (const struct model *m)
-{
-    return m->spec.config.num_heads;
 }
 
 const struct model_config *model_config_of (const struct model *m)

@@ -57,9 +57,6 @@ struct model_cost {
 };
 struct model_cost model_cost (const struct model *m);
 
-/* Attention heads of the whole model. */
-int model_num_heads (const struct model *m);
-
 /* The configuration that the model was made with. */
 const struct model_config *model_config_of (const struct model *m);
 

@@ -28,14 +28,9 @@ void model_clear_slots (struct slot_pool *pool)
 
 /* --- what is carved --- */
 
-static struct tensor array (enum mg_dtype dtype, int64_t rows, int64_t cols)
-{
-    return (struct tensor){ .dtype = dtype, .ndims = 2, .shape = { rows, cols }, .live = rows };
-}
-
 static struct tensor take (struct arena *a, enum mg_dtype dtype, int64_t rows, int64_t cols)
 {
-    struct tensor t = array (dtype, rows, cols);
+    struct tensor t = { .dtype = dtype, .ndims = 2, .shape = { rows, cols }, .live = rows };
 
     tensor_take (&t, a);
     return t;

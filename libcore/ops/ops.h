@@ -9,7 +9,7 @@
 #include "libcore/nn/layer.h"
 
 /* Scratch that several operations have: OPS_ALL_ROWS, rows of all tokens that nn_enter() gathers,
- * with sequence parallelism; OPS_CONVERTED, a weight that nn_weight() converts, with float8 weights.
+ * with sequence parallelism; OPS_CONVERTED, a weight that nn_weight() converts from float8.
  */
 #define OPS_ALL_ROWS "all_rows"
 #define OPS_CONVERTED "converted"

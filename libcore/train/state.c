@@ -377,7 +377,7 @@ struct state *state_create (struct model *model, struct buffers *buffers,
         state_destroy (s);
         return NULL;
     }
-    s->heads = model_num_heads (model);
+    s->heads = model_config_of (model)->num_heads;
     for (size_t i = 0; i < num_params; i++)
         add_param (s, &params[i]);
     for_ranges (s, params, add_main);

@@ -43,8 +43,8 @@ static void test_gpt (void)
         int mtp, n, tensors, words, outputs;
         bool repeated, tied;
     } rows[] = {
-        { "a GPT", 0, 1 + LAYERS + 2, 2 + 36 + 3, 1, 1, false, false },
-        { "a tied one", 0, 1 + LAYERS + 2, 2 + 36 + 2, 2, 0, false, true },
+        { "a GPT", 0, 1 + LAYERS + 1, 2 + 36 + 3, 1, 1, false, false },
+        { "a tied one", 0, 1 + LAYERS + 1, 2 + 36 + 2, 2, 0, false, true },
         { "two further tokens", 2, 1 + LAYERS + 1 + 6, 2 + 36 + 3 + 2 * 19, 3, 3, false, false },
         { "the same weights", 2, 1 + LAYERS + 1 + 6, 2 + 36 + 3 + 19, 3, 3, true, false },
         { "tied, the same weights", 2, 1 + LAYERS + 1 + 6, 2 + 36 + 2 + 19, 6, 0, true, true },

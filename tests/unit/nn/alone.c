@@ -41,8 +41,10 @@ const float *alone_logits (const struct alone *a)
     for (int l = 0; l < c->num_layers; l++) {
         const struct layer_spec *spec = c->layer[l].spec;
 
-        if (strcmp (spec->name, "output layer") == 0)
-            return tensor_at (&tensor[c->tensor[l] + (size_t)layer_find (spec, LIFE_OUTPUT)], 0);
+        for (int i = 1; i <= spec->num_tensors; i++) {
+            if (strcmp (spec->tensor[i].name, "logits") == 0)
+                return tensor_at (&tensor[c->tensor[l] + (size_t)i], 0);
+        }
     }
     bail_out ("no output layer");
     return NULL;

@@ -1,0 +1,105 @@
+/* gpt_head.c - the heads of a model: a norm, the output layer and its loss
+ *
+ * With layers for multi-token prediction, what the norm of a head makes is also the output of the
+ * layer, which the next layer for multi-token prediction reads.  So backward passes add the
+ * gradient that comes from there to that of the product, and one logits tensor after the other is
+ * replaced by its gradient.
+ */
+
+#include "libcore/model/gpt_private.h"
+
+/* The loss of logits; 'mtp': of multi-token prediction. */
+static void add_loss (struct gpt_maker *m, int logits, bool mtp)
+{
+    const struct model_config *c = &m->nn->config;
+    int64_t tokens = m->shape->tokens;
+    const struct layer_tensor total = { .name = "loss", .type = LAYER_FLOAT64, .life = LIFE_LOSS,
+                                        .ndims = 1, .shape = { 3 } };
+    struct layer_tensor unused = total;
+    struct phase p = {
+        .name = "cross_entropy", .op = &op_cross_entropy,
+        .operand = { [LOSS_LOGITS] = logits, [LOSS_TOTAL] = layer_add_tensor (m->spec, &total),
+                     [LOSS_MAX] = gpt_statistics (m, "softmax maxima", 1, tokens),
+                     [LOSS_SUMS] = gpt_statistics (m, "softmax sums", 2, tokens),
+                     [LOSS_SCALE] = gpt_statistics (m, "scale", 1, tokens),
+                     [LOSS_LABELS] = gpt_input (m, "labels", LAYER_INT32, tokens, mtp),
+                     [LOSS_MASK] = gpt_input (m, "loss_mask", LAYER_FLOAT32, tokens, mtp) } };
+
+    if (m->nn->cp_size > 1 || c->mtp_num_layers > 0)
+        p.operand[LOSS_COUNT] = gpt_input (m, "loss_count", LAYER_FLOAT64, 1, mtp);
+    m->spec->loss = (struct layer_loss){ "lm loss", 1 };
+    if (mtp) {
+        p.operand[LOSS_MAIN_COUNT] = gpt_input (m, "loss_count", LAYER_FLOAT64, 1, false);
+        unused.life = LIFE_SHARED;
+        p.operand[LOSS_UNUSED] = layer_add_tensor (m->spec, &unused);
+        m->spec->loss = (struct layer_loss){ "mtp_%d loss", c->mtp_scaling_factor
+                                                            / c->mtp_num_layers };
+    }
+    gpt_phase (m, &p);
+}
+
+/* Who reads the output of a head's norm: no layer, a layer, or a layer from which no gradient comes
+ * back.
+ */
+enum reader { NO_READER, READER, DETACHED_READER };
+
+/* 'mtp': of a layer for multi-token prediction, whose loss may not train the weight of the output
+ * layer.
+ */
+static void add_head (struct gpt_maker *m, const char *norm_weight, const char *norm_bias,
+                      enum reader reader, bool mtp)
+{
+    bool last = reader == NO_READER, detached = mtp && m->nn->config.mtp_detached;
+    int64_t h = m->nn->hidden, tokens = m->shape->tokens;
+    int in = gpt_hidden (m, "input", LIFE_INPUT);
+    int out = gpt_hidden (m, last ? "norm" : "output", last ? LIFE_SAVED : LIFE_OUTPUT);
+    int stat = gpt_norm_statistics (m, "stat", m->shape->rows);
+    struct gpt_norm norm = gpt_norm_params (m, norm_weight, norm_bias, h, KIND_FINAL_WEIGHT, false);
+    int weight = gpt_head_weight (m), dnorm = gpt_gradient (m, "norm", tokens, h);
+    int logits = gpt_statistics (m, "logits", tokens, m->nn->local_vocab);
+
+    gpt_phase (m, &(struct phase){ .name = "final_layernorm", .op = &op_norm,
+                                   .operand = { [NORM_X] = in, [NORM_Y] = out,
+                                                [NORM_STAT] = stat, [NORM_WEIGHT] = norm.weight,
+                                                [NORM_BIAS] = norm.bias, [NORM_DY] = dnorm,
+                                                [NORM_DX] = m->gradient } });
+    if (reader == READER)
+        gpt_phase (m, &(struct phase){ .name = "two_readers", .op = &op_two_readers,
+                                       .operand = { [READERS_DX] = dnorm,
+                                                    [READERS_DY] = m->gradient } });
+    gpt_phase (m, &(struct phase){ .name = "output_layer",
+                                   .op = detached ? &op_detached_logits : &op_linear_logits,
+                                   .operand = { [COLUMN_X] = out, [COLUMN_Y] = logits,
+                                                [COLUMN_WEIGHT] = weight, [COLUMN_DY] = logits,
+                                                [COLUMN_DX] = dnorm } });
+    add_loss (m, logits, mtp);
+}
+
+void gpt_make_head (struct gpt_maker *m)
+{
+    const struct model_config *c = &m->nn->config;
+    enum reader reader = c->mtp_num_layers == 0 ? NO_READER
+                         : c->mtp_detached      ? DETACHED_READER
+                                                : READER;
+
+    m->spec->name = "output layer";
+    m->spec->prefix = "";
+    add_head (m, "decoder.final_layernorm.weight", "decoder.final_layernorm.bias", reader, false);
+}
+
+static void make_mtp_head (struct gpt_maker *m, enum reader reader)
+{
+    m->spec->name = "head";
+    m->spec->prefix = m->spec->mtp_prefix = "mtp.layers.%d.";
+    add_head (m, "final_layernorm.weight", "final_layernorm.bias", reader, true);
+}
+
+void gpt_make_mtp_head (struct gpt_maker *m)
+{
+    make_mtp_head (m, READER);
+}
+
+void gpt_make_last_mtp_head (struct gpt_maker *m)
+{
+    make_mtp_head (m, NO_READER);
+}
