@@ -6,38 +6,16 @@
 
 /* --- the feed-forward half --- */
 
-/* Rows of each half of a gated matrix; 0 without a gate. */
-static int64_t gate_rows (const struct model_config *c)
+int gpt_gated (struct gpt_maker *m, const char *name, int64_t ffn, int64_t cols, enum init init,
+               int kind)
 {
-    return c->gated ? c->ffn_hidden_size : 0;
-}
+    bool gated = m->nn->config.gated;
+    int64_t gate = gated ? ffn : 0;
 
-static int fc1_matrix (struct gpt_maker *m)
-{
-    const struct model_config *c = &m->nn->config;
-    int64_t rows = (int64_t)c->ffn_hidden_size * (c->gated ? 2 : 1);
-
-    return layer_add_param (
-        m->spec, &(struct layer_param){ .name = "mlp.linear_fc1.weight", .ndims = 2,
-                                        .global = { rows, c->hidden_size },
-                                        .split = SPLIT_ROWS, .blocks = c->gated ? 2 : 1,
-                                        .part = { gate_rows (c), gate_rows (c) },
-                                        .init = INIT_NORMAL, .kind = KIND_FC1_WEIGHT,
-                                        .matrix = true });
-}
-
-static int fc1_vector (struct gpt_maker *m)
-{
-    const struct model_config *c = &m->nn->config;
-    int64_t rows = (int64_t)c->ffn_hidden_size * (c->gated ? 2 : 1);
-
-    return layer_add_param (
-        m->spec, &(struct layer_param){ .name = "mlp.linear_fc1.bias", .ndims = 1,
-                                        .global = { rows }, .split = SPLIT_ROWS,
-                                        .blocks = c->gated ? 2 : 1,
-                                        .part = { gate_rows (c), gate_rows (c) },
-                                        .init = INIT_ZERO,
-                                        .kind = KIND_FC1_BIAS });
+    return layer_add_param (m->spec, &(struct layer_param){
+        .name = name, .ndims = cols > 0 ? 2 : 1, .global = { ffn + gate, cols },
+        .split = SPLIT_ROWS, .blocks = gated ? 2 : 1, .part = { gate, gate }, .init = init,
+        .kind = kind, .matrix = cols > 0 });
 }
 
 /* 'out' = 'in' + ... */
@@ -51,7 +29,9 @@ static void add_mlp (struct gpt_maker *m, int in, int out)
     struct gpt_norm norm = gpt_norm_params (m, "pre_mlp_layernorm.weight",
                                             "pre_mlp_layernorm.bias", h,
                                     KIND_NORM2_WEIGHT, false);
-    int fc1 = fc1_matrix (m), fc1_bias = bias ? fc1_vector (m) : LAYER_NONE;
+    int fc1 = gpt_gated (m, "mlp.linear_fc1.weight", ffn, h, INIT_NORMAL, KIND_FC1_WEIGHT);
+    int fc1_bias = bias ? gpt_gated (m, "mlp.linear_fc1.bias", ffn, 0, INIT_ZERO, KIND_FC1_BIAS)
+                        : LAYER_NONE;
     int fc2 = gpt_matrix (m, "mlp.linear_fc2.weight", SPLIT_COLS, h, ffn, INIT_SCALED,
                       KIND_FC2_WEIGHT);
     int fc2_bias = bias ? gpt_vector (m, "mlp.linear_fc2.bias", SPLIT_NONE, h, INIT_ZERO,

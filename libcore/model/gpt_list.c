@@ -2,15 +2,15 @@
 
 #include "libcore/model/gpt.h"
 
-/* A list whose first 'max' layers are written. */
+/* A list; 'place' NULL: its layers are only counted. */
 struct places {
     struct model_place *place;
-    int n, max;
+    int n;
 };
 
 static void add (struct places *l, enum gpt_layer spec, int number, int mtp, int same)
 {
-    if (l->n < l->max)
+    if (l->place)
         l->place[l->n] = (struct model_place){ (int)spec, number, mtp, .same = same };
     l->n++;
 }
@@ -27,9 +27,9 @@ static void add_mtp (struct places *l, const struct nn *nn, int k)
     add (l, last ? GPT_MTP_LAST : GPT_MTP_HEAD, -1, k + 1, first + 2 * next);
 }
 
-static int list (const struct nn *nn, struct model_place *place, int max)
+static int list (const struct nn *nn, struct model_place *place)
 {
-    struct places l = { place, 0, max };
+    struct places l = { place, 0 };
 
     add (&l, GPT_EMBEDDING, -1, 0, 0);
     for (int i = 0; i < nn->config.num_layers; i++)

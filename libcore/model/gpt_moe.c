@@ -101,15 +101,9 @@ static void add_expert_params (struct half *h)
 static void add_shared_params (struct half *h)
 {
     const struct model_config *c = &h->m->nn->config;
-    int64_t rows = (int64_t)h->moe->shared_ffn * (c->gated ? 2 : 1);
-    int64_t gate = c->gated ? h->moe->shared_ffn : 0;
 
-    h->shared_fc1 = layer_add_param (
-        h->m->spec, &(struct layer_param){ .name = "mlp.shared_experts.linear_fc1.weight",
-                                           .ndims = 2, .global = { rows, c->hidden_size },
-                                           .split = SPLIT_ROWS, .blocks = c->gated ? 2 : 1,
-                                           .part = { gate, gate }, .init = INIT_NORMAL,
-                                           .kind = KIND_SHARED_FC1, .matrix = true });
+    h->shared_fc1 = gpt_gated (h->m, "mlp.shared_experts.linear_fc1.weight", h->moe->shared_ffn,
+                               c->hidden_size, INIT_NORMAL, KIND_SHARED_FC1);
     h->shared_fc2 = gpt_matrix (h->m, "mlp.shared_experts.linear_fc2.weight", SPLIT_COLS,
                                 c->hidden_size, h->moe->shared_ffn, INIT_SCALED,
                                 KIND_SHARED_FC2);

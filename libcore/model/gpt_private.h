@@ -57,6 +57,12 @@ int gpt_vector (struct gpt_maker *m, const char *name, enum param_split split, i
 int gpt_matrix (struct gpt_maker *m, const char *name, enum param_split split, int64_t rows,
                 int64_t cols, enum init init, int kind);
 
+/* What the first product of a feed-forward half has: 'ffn' rows, or twice as many with a gate.  A
+ * vector if 'cols' is 0.
+ */
+int gpt_gated (struct gpt_maker *m, const char *name, int64_t ffn, int64_t cols, enum init init,
+               int kind);
+
 /* Tensors: of a type, of the model's. */
 int gpt_typed (struct gpt_maker *m, const char *name, enum layer_type type, enum layer_life life,
                int64_t rows, int64_t cols);

@@ -69,13 +69,13 @@ static void number_places (struct model_list *l)
 int model_list_create (struct model_list *l, const struct model_family *f, const struct nn *nn,
                        const struct nn_shape *shape, struct mg_error *err)
 {
-    *l = (struct model_list){ .family = f, .n = f->list (nn, NULL, 0) };
+    *l = (struct model_list){ .family = f, .n = f->list (nn, NULL) };
     l->spec = calloc ((size_t)f->num_specs, sizeof (*l->spec));
     l->place = calloc ((size_t)l->n + 1, sizeof (*l->place));
     if (!l->spec || !l->place)
         return mg_error_set (err, ENOMEM, "out of memory for the specifications of %d layers",
                              l->n);
-    f->list (nn, l->place, l->n);
+    f->list (nn, l->place);
     l->place[l->n] = (struct model_place){ .spec = f->copy, .number = -1 };
     for (int i = 0; i <= l->n; i++) {
         struct layer_spec *spec = &l->spec[l->place[i].spec];

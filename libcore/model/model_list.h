@@ -31,10 +31,10 @@ struct model_family {
     const char *name;
     int num_specs;
     int copy; /* specification of a layer that copies: of a chunk that has nothing else */
-    /* Writes the first 'max' layers of a model, which are all zero before; returns how many layers
-     * the model has.
+    /* Writes the layers of a model, which are all zero before, or none if 'place' is NULL; returns
+     * how many layers the model has.
      */
-    int (*list) (const struct nn *nn, struct model_place *place, int max);
+    int (*list) (const struct nn *nn, struct model_place *place);
     /* Makes specification 'which' for this rank's sizes and passes of this shape.  -1 and a text if
      * it is not whole (layer_spec_check()).
      */

@@ -112,11 +112,11 @@ static void test_parts (void)
 
 enum { BOTTOM, ODD, EVEN, TOP, SECOND_TOP, NOTHING, NUM_KINDS };
 
-static int list_other (const struct nn *nn, struct model_place *place, int max)
+static int list_other (const struct nn *nn, struct model_place *place)
 {
     int n = nn->config.num_layers;
 
-    for (int i = 0; i < n + 3 && i < max; i++) {
+    for (int i = 0; i < n + 3 && place; i++) {
         int kind = i == 0 ? BOTTOM : i > n ? TOP + i - n - 1 : i % 2 ? ODD : EVEN;
 
         place[i].spec = kind;
