@@ -24,8 +24,6 @@
 enum {
     NAME_MAX_LEN = 32,
     TAG_MAX = 32767,
-    SCRATCH_SIZE = 4 << 20,     /* bytes a communicator, if it has at most 4096 ranks */
-    SCRATCH_PER_RANK = 1 << 10, /* the least */
 };
 
 struct mg_comm {
@@ -38,7 +36,7 @@ struct mg_comm {
     struct mg_stream *stream; /* for calls without one; they return when done */
     struct mg_comm_stats stats;
     size_t scratch_size;
-    void *scratch; /* NULL: shared, planned, or one rank */
+    void *scratch; /* NULL: shared, planned, or none wanted */
     int place; /* in the recorder, -1: none */
     char name[NAME_MAX_LEN];
 };
@@ -66,15 +64,10 @@ static int check_config (const struct comm_net *net, const struct comm_config *c
     return 0;
 }
 
-/* It costs memory only as far as it is used. */
 static int alloc_scratch (struct mg_comm *comm, struct mg_error *err)
 {
-    if (comm->size == 1)
-        return 0;
-    comm->scratch_size = SCRATCH_SIZE;
-    if (comm->scratch_size < (size_t)comm->size * SCRATCH_PER_RANK)
-        comm->scratch_size = (size_t)comm->size * SCRATCH_PER_RANK;
-    if (comm->ops == &comm_plan_ops)
+    comm->scratch_size = comm->size > 1 ? comm->net->scratch (comm->size) : 0;
+    if (comm->scratch_size == 0 || comm->ops == &comm_plan_ops)
         return 0;
     comm->scratch = device_alloc (comm->device, comm->scratch_size, err);
     return comm->scratch ? 0 : -1;

@@ -65,8 +65,8 @@ struct comm_group {
     const int *tasks; /* launcher's ranks of the members, in order; valid during create() */
     int tag;          /* the same on all members, different for groups that overlap */
     void *scratch;    /* memory that the backend uses until destroy() or, after a failure, until the
-                         process ends; NULL: the group has one member, or the backend is "plan" */
-    size_t scratch_size;
+                         process ends; NULL: the group has one member, or the backend wants none */
+    size_t scratch_size; /* as the backend's row in net.c says */
 };
 
 struct comm_ops {

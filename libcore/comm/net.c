@@ -28,16 +28,39 @@ const struct comm_host comm_host = {
     .reduce = reduce_ordered,
 };
 
-/* In the order of preference.  A backend is part of the library or a module. */
+enum {
+    MPI_SCRATCH = 4 << 20,          /* bytes a communicator, if it has at most 4096 ranks */
+    MPI_SCRATCH_PER_RANK = 1 << 10, /* the least */
+};
+
+/* Room for what other ranks send before it is summed.  It costs memory only as far as it is used.
+ */
+static size_t mpi_scratch (int size)
+{
+    size_t least = (size_t)size * MPI_SCRATCH_PER_RANK;
+
+    return least > MPI_SCRATCH ? least : MPI_SCRATCH;
+}
+
+static size_t no_scratch (int size)
+{
+    (void)size;
+    return 0;
+}
+
+/* In the order of preference.  A backend is part of the library or a module.  What scratch memory
+ * its communicators want stands here, since a plan loads no module.
+ */
 static const struct backend {
     const char *name;
     const struct comm_ops *ops;
     const char *module, *hint;
+    size_t (*scratch) (int size);
 } backends[] = {
     { "mpi", NULL, "comm_mpi",
-      "ranks talk through MPI: install libopenmpi-dev and configure --with-mpi=yes" },
-    { "self", &comm_self_ops, NULL, NULL },
-    { "plan", &comm_plan_ops, NULL, NULL },
+      "ranks talk through MPI: install libopenmpi-dev and configure --with-mpi=yes", mpi_scratch },
+    { "self", &comm_self_ops, NULL, NULL, no_scratch },
+    { "plan", &comm_plan_ops, NULL, NULL, mpi_scratch },
 };
 
 static const struct backend *find (const char *name)
@@ -117,6 +140,7 @@ struct comm_net *comm_net_create (const struct comm_net_config *config,
     net->start = config->start;
     if (!(net->ops = choose (config, err)))
         goto error;
+    net->scratch = find (net->ops->name)->scratch;
     if (!(net->stream
           = mg_stream_create (net->device, MG_STREAM_COMM, net->ops->name, err)))
         goto error;

@@ -15,6 +15,7 @@ struct comm_start {
 
 struct comm_net {
     const struct comm_ops *ops;
+    size_t (*scratch) (int size); /* bytes that a communicator of 'size' ranks, 2 or more, wants */
     struct comm_start *start; /* borrowed; NULL: none */
     void *impl;               /* of ops->open() */
     struct mg_device *device; /* borrowed */

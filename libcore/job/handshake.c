@@ -16,7 +16,7 @@ struct greeting {
     struct hello hello;
     uint64_t fingerprint;
     char refusal[MG_ERROR_MAX]; /* empty: it can go on */
-    struct geometry geometry;
+    struct handshake_groups groups;
     struct endpoint hub;
 };
 
@@ -53,7 +53,7 @@ static void fill (struct greeting *own, const struct handshake_config *config)
     CPU_ZERO (&own->hello.cpus);
     sched_getaffinity (0, sizeof (own->hello.cpus), &own->hello.cpus); // left empty if it fails
     own->fingerprint = config->fingerprint;
-    own->geometry = *config->geometry;
+    own->groups = config->groups;
     if (config->refusal)
         snprintf (own->refusal, sizeof (own->refusal), "%s", config->refusal);
     if (config->monitor)
@@ -76,7 +76,7 @@ int handshake_run (struct bootstrap *b, const struct handshake_config *config,
     mg_error_set (&result->refusal, EINVAL, "%.*s", (int)sizeof (theirs.refusal) - 1,
                   theirs.refusal);
     result->differs = theirs.fingerprint != own.fingerprint;
-    result->geometry = theirs.geometry;
+    result->groups = theirs.groups;
     for (int h = 0; h < MONITOR_HUBS; h++) { // a hub without an address is left out
         if (hear (b, monitor_hub (h, info->size), true, &theirs, NULL) == 0)
             result->hub[h] = theirs.hub;

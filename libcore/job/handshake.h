@@ -1,8 +1,8 @@
 /* handshake - the one exchange with which the ranks of a job begin.
  *
  * Every rank sends the CPUs that it may use.  The hubs of the monitor (monitor.h), rank 0 and the
- * last rank, also send their addresses.  Rank 0 sends its geometry, the fingerprint of its
- * configuration and, if it cannot go on, the reason.  Every rank compares itself with rank 0, so
+ * last rank, also send their addresses.  Rank 0 sends what communicators are made from, the
+ * fingerprint of its configuration and, if it cannot go on, the reason.  Every rank compares itself with rank 0, so
  * that the data of a rank stays small, whatever the number of ranks.
  */
 #ifndef LIBCORE_JOB_HANDSHAKE_H
@@ -16,9 +16,19 @@
 #include "libcore/job/monitor.h"
 #include "libcore/topo/geometry.h"
 
+/* What communicators are made from.  A rank that was started otherwise than rank 0 makes those of
+ * rank 0, so that no rank waits for it.
+ */
+struct handshake_groups {
+    struct geometry geometry;
+    uint32_t kinds; /* job_config.groups, and two members of job_config */
+    int optimizer_instances;
+    int context_inner;
+};
+
 /* What this rank sends and compares. */
 struct handshake_config {
-    const struct geometry *geometry;
+    struct handshake_groups groups;
     uint64_t fingerprint;          /* of all that the ranks must have in common */
     const char *refusal;           /* why this rank cannot go on; NULL: it can */
     const struct monitor *monitor; /* NULL: none */
@@ -29,7 +39,7 @@ struct handshake {
     bool refused;             /* rank 0 cannot go on; the same on every rank */
     struct mg_error refusal;  /* if refused, the reason */
     bool differs;             /* this rank has another fingerprint than rank 0 */
-    struct geometry geometry; /* rank 0's */
+    struct handshake_groups groups; /* rank 0's */
     struct endpoint hub[MONITOR_HUBS];
 };
 

@@ -29,9 +29,10 @@ enum {
     LATE_SECONDS = 5, /* for the launcher's server, after ranks have not come in time */
 };
 
-/* Tags after those of the groups, which are their positions in the order of creation. */
+/* Tags after those of the groups, which are the numbers of their kinds. */
 enum {
-    TAG_PP_BACKWARD = GROUP_NUM_KINDS,
+    TAG_CONTROL = GROUP_NUM_KINDS,
+    TAG_PP_BACKWARD,
     TAG_INSTANCES,
     TAG_CP_INNER = TAG_INSTANCES + NUM_INSTANCE_COMMS,
     TAG_CP_OUTER,
@@ -63,16 +64,6 @@ struct job {
     struct mg_comm *cp_inner, *cp_outer; /* levels of the cp group; NULL: it has none */
 };
 
-/* The order of creation, the same on all ranks: the position is the tag. Every kind is
- * listed once, a test checks that.
- */
-static const enum group_kind creation_order[GROUP_NUM_KINDS] = {
-    GROUP_WORLD,    GROUP_TP,       GROUP_CP,       GROUP_DP,  GROUP_DP_CP, GROUP_PP,
-    GROUP_TP_CP,    GROUP_TP_PP,    GROUP_TP_DP,    GROUP_TP_DP_CP,
-    GROUP_EP,       GROUP_ETP,      GROUP_TP_EP,    GROUP_TP_EP_PP,
-    GROUP_EDP,      GROUP_EMBD,     GROUP_POS_EMBD,
-};
-
 /* --- the handshake, and the monitor, without which a job can do --- */
 
 /* What this rank would have to refuse; 'geometry' is its own, with the world filled in. */
@@ -97,7 +88,7 @@ static uint64_t fingerprint (const struct job_config *config, const struct geome
 {
     const int64_t numbers[] = { g->tp, g->cp, g->pp, g->ep, geometry_etp (g),
                                 g->vpp > 1 ? g->vpp : 1, config->optimizer_instances,
-                                config->context_inner };
+                                config->context_inner, config->groups };
     uint64_t hash = XXH3_64bits_withSeed (numbers, sizeof (numbers), config->fingerprint);
 
     hash = XXH3_64bits_withSeed (g->order, strlen (g->order), hash);
@@ -137,24 +128,27 @@ static void make_monitor (struct job *job, const struct job_config *config)
 
 /* How a rank has come through the handshake. */
 struct meeting {
-    struct geometry geometry; /* of the job */
-    bool refused;             /* rank 0 cannot go on, so that no rank can */
-    int errnum;               /* 0: this rank can go on, else errno of 'why' */
+    struct handshake_groups groups; /* of the job */
+    bool refused;                   /* rank 0 cannot go on, so that no rank can */
+    int errnum;                     /* 0: this rank can go on, else errno of 'why' */
     struct mg_error why;
 };
 
 static int meet (struct job *job, const struct job_config *config, struct meeting *m,
                  struct mg_error *err)
 {
-    struct geometry own;
-    struct handshake_config say = { .geometry = &own };
+    struct handshake_config say = {
+        .groups = { .kinds = config->groups, .optimizer_instances = config->optimizer_instances,
+                    .context_inner = config->context_inner },
+    };
+    struct geometry *own = &say.groups.geometry;
     struct handshake heard;
 
-    if (check_config (job, config, &own, &m->why) < 0) {
+    if (check_config (job, config, own, &m->why) < 0) {
         m->errnum = errno;
         say.refusal = m->why.text;
     }
-    say.fingerprint = fingerprint (config, &own);
+    say.fingerprint = fingerprint (config, own);
     make_monitor (job, config);
     say.monitor = job->monitor;
     if (handshake_run (job->bootstrap, &say, &heard, err) < 0)
@@ -167,7 +161,7 @@ static int meet (struct job *job, const struct job_config *config, struct meetin
                       "the same arguments, files and environment");
         m->errnum = EINVAL;
     }
-    m->geometry = heard.geometry;
+    m->groups = heard.groups;
     if (job->monitor)
         monitor_start (job->monitor, heard.hub, NULL);
     return 0;
@@ -248,17 +242,16 @@ static bool same_members (const struct group *a, const struct group *b)
 /* A communicator made earlier for the same ranks in the same order: all of them find the
  * same one, so none waits for the others.
  */
-static struct mg_comm *find_shared (const struct job *job, const struct group *group,
-                                    int made)
+static struct mg_comm *find_shared (const struct job *job, const struct group *group, int made)
 {
     struct group other;
 
-    for (int i = 0; i < made && group->size > 1; i++) {
-        if (!job->comm[creation_order[i]])
+    for (int kind = 0; kind < made && group->size > 1; kind++) {
+        if (!job->comm[kind])
             continue;
-        grid_group_of (job->grid, creation_order[i], job_rank (job), &other);
+        grid_group_of (job->grid, kind, job_rank (job), &other);
         if (same_members (group, &other))
-            return job->comm[creation_order[i]];
+            return job->comm[kind];
     }
     return NULL;
 }
@@ -302,35 +295,36 @@ static struct mg_comm *make_group (struct job *job, const struct group *group,
     return make_part (job, group, (struct part){ 0, 1, group->size }, name, tag, share, err);
 }
 
-/* The communicator at 'position' of the creation order, where this rank is a member. */
-static int make_comm (struct job *job, int position, struct mg_error *err)
+/* The communicator of a kind, if this rank is in such a group.  The number of the kind is the tag.
+ */
+static int make_kind (struct job *job, enum group_kind kind, struct mg_error *err)
 {
-    enum group_kind kind = creation_order[position];
     struct group group;
 
     grid_group_of (job->grid, kind, job_rank (job), &group);
     if (group.rank < 0)
         return 0;
-    job->comm[kind] = make_group (job, &group, group_kinds[kind].name, position,
-                                  find_shared (job, &group, position), err);
+    job->comm[kind] = make_group (job, &group, group_kinds[kind].name, (int)kind,
+                                  find_shared (job, &group, (int)kind), err);
     return job->comm[kind] ? 0 : -1;
 }
 
-/* The control communicator.  It has the connection of GROUP_WORLD, which costs no time at the
- * start: the library's own calls on all ranks are control calls, and a program, which makes the
- * others, cannot reach this communicator; so nobody mixes the two in different orders.
+/* The control communicator.  It has the connection of GROUP_WORLD, if that is made, which costs no
+ * time at the start: the library's own calls on all ranks are control calls, and a program, which
+ * makes the others, cannot reach this communicator; so nobody mixes the two in different orders.
  */
 static int make_control (struct job *job, struct mg_error *err)
 {
-    struct mg_comm *world = job->comm[GROUP_WORLD];
-    int size = mg_comm_size (world), *tasks = calloc ((size_t)size, sizeof (*tasks));
+    int size = job_world (job), *tasks = calloc ((size_t)size, sizeof (*tasks));
     struct comm_config config = {
-        .name = "control", .size = size, .rank = mg_comm_rank (world), .tasks = tasks,
-        .control = true, .share = world,
+        .name = "control", .size = size, .rank = job_rank (job), .tasks = tasks,
+        .tag = TAG_CONTROL, .control = true, .share = job->comm[GROUP_WORLD],
     };
 
     if (!tasks)
         return mg_error_set (err, ENOMEM, "job: out of memory for the control communicator");
+    for (int i = 0; i < size; i++)
+        tasks[i] = bootstrap_task_of (job->bootstrap, i);
     job->control = comm_create (job->net, &config, err);
     free (tasks);
     return job->control ? 0 : -1;
@@ -397,7 +391,7 @@ static int make_instances (struct job *job, int count, struct mg_error *err)
 {
     struct group dense, expert;
 
-    if (count == 0 || count == 1)
+    if (count == 0 || count == 1 || !job->comm[GROUP_DP_CP])
         return 0;
     grid_group_of (job->grid, GROUP_DP_CP, job_rank (job), &dense);
     grid_group_of (job->grid, GROUP_EDP, job_rank (job), &expert);
@@ -405,6 +399,8 @@ static int make_instances (struct job *job, int count, struct mg_error *err)
         return -1;
     if (make_instance (job, &dense, count, false, err) < 0)
         return -1;
+    if (!job->comm[GROUP_EDP])
+        return 0;
     if (!same_members (&dense, &expert))
         return make_instance (job, &expert, count, true, err);
     job->shard[1] = job->shard[0];
@@ -426,7 +422,7 @@ static int make_context (struct job *job, int inner, struct mg_error *err)
 {
     struct group group;
 
-    if (inner == 0)
+    if (inner == 0 || !job->comm[GROUP_CP])
         return 0;
     grid_group_of (job->grid, GROUP_CP, job_rank (job), &group);
     if (inner < 0 || group.size % inner != 0)
@@ -443,8 +439,7 @@ static int make_context (struct job *job, int inner, struct mg_error *err)
     return job->cp_outer ? 0 : -1;
 }
 
-static int make_comms (struct job *job, const struct job_config *config,
-                       struct mg_error *err)
+static int make_net (struct job *job, const struct job_config *config, struct mg_error *err)
 {
     struct comm_net_config net = {
         .backend = config->comm,
@@ -459,18 +454,26 @@ static int make_comms (struct job *job, const struct job_config *config,
     if (net.size > 1 && !(job->recorder = recorder_create (err)))
         return -1;
     net.recorder = job->recorder;
-    if (!(job->net = comm_net_create (&net, err)))
-        return -1;
-    for (int i = 0; i < GROUP_NUM_KINDS; i++) {
-        if (make_comm (job, i, err) < 0)
+    job->net = comm_net_create (&net, err);
+    return job->net ? 0 : -1;
+}
+
+static int make_comms (struct job *job, const struct handshake_groups *groups,
+                       struct mg_error *err)
+{
+    for (int kind = 0; kind < GROUP_NUM_KINDS; kind++) {
+        if ((groups->kinds == 0 || groups->kinds & JOB_GROUP (kind))
+            && make_kind (job, kind, err) < 0)
             return -1;
     }
-    if (make_control (job, err) < 0
-        || (comm_net_serial (job->net) ? make_pp_lanes : make_pp_backward) (job, err) < 0)
+    if (make_control (job, err) < 0)
         return -1;
-    if (make_context (job, config->context_inner, err) < 0)
+    if (job->comm[GROUP_PP]
+        && (comm_net_serial (job->net) ? make_pp_lanes : make_pp_backward) (job, err) < 0)
         return -1;
-    return make_instances (job, config->optimizer_instances, err);
+    if (make_context (job, groups->context_inner, err) < 0)
+        return -1;
+    return make_instances (job, groups->optimizer_instances, err);
 }
 
 static void end_start (void *object, bool together)
@@ -538,10 +541,10 @@ struct bootstrap *job_meet (const char *comm, double timeout, struct mg_error *e
 
 /* Place, device and communicators, once all ranks are there. */
 static int make_all (struct job *job, const struct job_config *config,
-                     const struct geometry *geometry, struct mg_error *err)
+                     const struct handshake_groups *groups, struct mg_error *err)
 {
-    if (!(job->grid = grid_create (geometry, err)) || make_device (job, config, err) < 0
-        || make_comms (job, config, err) < 0)
+    if (!(job->grid = grid_create (&groups->geometry, err)) || make_device (job, config, err) < 0
+        || make_net (job, config, err) < 0 || make_comms (job, groups, err) < 0)
         return -1;
     job->ready = true;
     monitor_attach (job->monitor, job->grid, job->device, job->recorder);
@@ -584,7 +587,7 @@ struct job *job_create (const struct job_config *config, struct mg_error *err)
         all_failed = m.refused;
         goto error;
     }
-    if (make_all (job, config, &m.geometry, err) < 0) {
+    if (make_all (job, config, &m.groups, err) < 0) {
         fail_alone (job, &m, err);
         goto error;
     }
@@ -627,8 +630,8 @@ void job_destroy (struct job *job)
             comm_destroy (job->lane[i].comm);
         comm_destroy (job->pp_backward);
         comm_destroy (job->control);
-        for (int i = GROUP_NUM_KINDS - 1; i >= 0; i--) // sharers before what they share
-            comm_destroy (job->comm[creation_order[i]]);
+        for (int kind = GROUP_NUM_KINDS; kind-- > 0;) // sharers before what they share
+            comm_destroy (job->comm[kind]);
         comm_net_destroy (job->net);
         recorder_destroy (job->recorder);
         device_destroy (job->host);
@@ -704,6 +707,22 @@ struct mg_device *job_host (const struct job *job)
 struct mg_comm *job_control (const struct job *job)
 {
     return job->control;
+}
+
+int job_group_size (const struct job *job, enum group_kind kind)
+{
+    struct group group;
+
+    grid_group_of (job->grid, kind, job_rank (job), &group);
+    return group.size;
+}
+
+int job_group_rank (const struct job *job, enum group_kind kind)
+{
+    struct group group;
+
+    grid_group_of (job->grid, kind, job_rank (job), &group);
+    return group.rank;
 }
 
 struct mg_comm *job_comm (const struct job *job, enum group_kind kind)

@@ -69,15 +69,15 @@ static void setup_experts (struct nn *nn, const struct job *job)
     struct nn_experts *x = &nn->experts;
     struct group group;
 
+    x->ep_rank = job_group_rank (job, GROUP_EP);
+    x->ep_size = job_group_size (job, GROUP_EP);
+    x->etp_rank = job_group_rank (job, GROUP_ETP);
+    x->etp_size = job_group_size (job, GROUP_ETP);
     x->ep = job_comm (job, GROUP_EP);
     x->etp = job_comm (job, GROUP_ETP);
     x->group = job_comm (job, GROUP_TP_EP);
     x->sequence = job_comm (job, GROUP_TP_CP);
     x->all = job_comm (job, GROUP_TP_DP_CP);
-    x->ep_rank = mg_comm_rank (x->ep);
-    x->ep_size = mg_comm_size (x->ep);
-    x->etp_rank = mg_comm_rank (x->etp);
-    x->etp_size = mg_comm_size (x->etp);
     x->stride_ep = x->stride_etp = 1;
     grid_group_of (grid, GROUP_TP_EP, job_rank (job), &group);
     for (int i = 0; i < group.size; i++) {

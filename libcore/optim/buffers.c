@@ -24,15 +24,14 @@ static bool counts (const struct buffers *b, bool expert)
     struct mg_comm *instances = job_comm_instances (b->job, expert);
 
     if (!b->config.sharded)
-        return mg_comm_rank (job_comm (b->job, expert ? GROUP_EDP : GROUP_DP_CP)) == 0;
+        return job_group_rank (b->job, expert ? GROUP_EDP : GROUP_DP_CP) == 0;
     return !instances || mg_comm_rank (instances) == 0;
 }
 
 static void find_groups (struct buffers *b)
 {
     const struct job *job = b->job;
-    int dp = mg_comm_size (job_comm (job, GROUP_DP_CP));
-    int edp = mg_comm_size (job_comm (job, GROUP_EDP));
+    int dp = job_group_size (job, GROUP_DP_CP), edp = job_group_size (job, GROUP_EDP);
 
     b->control = job_control (job);
     for (int e = 0; e < 2; e++) {
@@ -40,10 +39,10 @@ static void find_groups (struct buffers *b)
 
         p->tp = job_comm (job, e ? GROUP_ETP : GROUP_TP);
         p->data = job_comm (job, e ? GROUP_EDP : GROUP_DP_CP);
-        p->tp_rank = mg_comm_rank (p->tp);
+        p->tp_rank = job_group_rank (job, e ? GROUP_ETP : GROUP_TP);
         p->counts = counts (b, e);
         p->prescale = b->config.average ? layout_grad_scale (false, true, e, dp, edp) : 1;
-        if (!b->config.sharded)
+        if (!b->config.sharded || !p->data)
             continue;
         p->data = job_comm_shard (job, e);
         p->rank = mg_comm_rank (p->data);
@@ -53,6 +52,14 @@ static void find_groups (struct buffers *b)
 
 /* --- the layout --- */
 
+/* One without communicators: then no parameter is of that kind. */
+static int count_shards (const struct buffers *b, bool expert)
+{
+    const struct mg_comm *shard = job_comm_shard (b->job, expert);
+
+    return shard ? mg_comm_size (shard) : 1;
+}
+
 static struct layout *make_layout (const struct buffers *b, struct mg_error *err)
 {
     const struct layout_config config = {
@@ -60,8 +67,7 @@ static struct layout *make_layout (const struct buffers *b, struct mg_error *err
         .high_busbw = b->config.high_busbw,
         .grad_float32 = b->config.grad == MG_FLOAT32,
         .bucket_size = b->config.bucket_size > 0 ? b->config.bucket_size : LAYOUT_ONE_BUCKET,
-        .shards = { mg_comm_size (job_comm_shard (b->job, false)),
-                    mg_comm_size (job_comm_shard (b->job, true)) },
+        .shards = { count_shards (b, false), count_shards (b, true) },
     };
     struct layout_param *list = calloc (b->n + 1, sizeof (*list));
     struct layout *layout;

@@ -21,7 +21,9 @@ struct buffers_bucket {
     bool gathering;            /* the compute stream has not waited for 'gathered' yet */
 };
 
-/* Ranks that share the dense, or the expert, parameters. */
+/* Ranks that share the dense, or the expert, parameters.  Without experts the job has none of the
+ * latter communicators, which are NULL then.
+ */
 struct buffers_peers {
     struct mg_comm *tp;        /* ranks among which parameters are cut */
     struct mg_comm *data;      /* ranks with the same parameters; if sharded, of this instance */

@@ -338,7 +338,7 @@ static int add_up (const struct evaluation_use *u, const struct input *in, doubl
 {
     struct job *job = u->accord->job;
 
-    if (model_has_loss (u->model) && mg_comm_rank (job_comm (job, GROUP_TP)) == 0
+    if (model_has_loss (u->model) && job_group_rank (job, GROUP_TP) == 0
         && model_loss (u->model, MODEL_LM_LOSS, sums, err) < 0)
         return -1;
     sums[SUM_BAD] = in->bad;

@@ -29,7 +29,7 @@ void mtp_losses_clear (struct mtp_losses *l)
 int mtp_losses_collect (struct mtp_losses *l, struct model *model, struct job *job, double factor,
                         struct mg_error *err)
 {
-    bool has = model_has_loss (model) && mg_comm_rank (job_comm (job, GROUP_TP)) == 0;
+    bool has = model_has_loss (model) && job_group_rank (job, GROUP_TP) == 0;
 
     if (l->n == 0)
         return 0;

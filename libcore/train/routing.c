@@ -58,7 +58,7 @@ int routing_end (struct routing *r, struct mg_error *err)
     memset (r->stats, 0, n);
     if (model_update_routers (r->model, r->stats, err) < 0)
         return -1;
-    if (mg_comm_rank (job_comm (r->job, GROUP_TP_DP_CP)) != 0)
+    if (job_group_rank (r->job, GROUP_TP_DP_CP) != 0)
         memset (r->stats, 0, n);
     if (mg_comm_all_reduce (job_control (r->job), r->stats, n / sizeof (double), MG_FLOAT64, MG_SUM,
                             NULL, err) < 0)

@@ -149,7 +149,7 @@ static int allocate (struct state *s, size_t wholes, size_t parts, size_t router
 /* This rank's place among those that cut the parameter. */
 static int tp_rank_of (const struct state *s, const struct param *p)
 {
-    return mg_comm_rank (job_comm (s->job, p->expert ? GROUP_ETP : GROUP_TP));
+    return job_group_rank (s->job, p->expert ? GROUP_ETP : GROUP_TP);
 }
 
 /* Name a tensor, as they are written in the order in which they are first named. */
@@ -200,7 +200,7 @@ static void add_whole (struct state *s, struct list *list, const struct param *p
 /* Whole tensors: float32 parameters, which every rank has. */
 static void add_param (struct state *s, const struct param *p)
 {
-    bool writer = mg_comm_rank (job_comm (s->job, p->expert ? GROUP_EDP : GROUP_DP_CP)) == 0;
+    bool writer = job_group_rank (s->job, p->expert ? GROUP_EDP : GROUP_DP_CP) == 0;
     int tp_rank = tp_rank_of (s, p);
 
     add_name (&s->gradient, p);
@@ -321,7 +321,7 @@ static void add_vector (struct state *s, struct list *list, const char *prefix, 
 
     *piece = (struct piece){ .dtype = MG_FLOAT32, .ndims = 1, .global = { t->shape[0] },
                              .extent = { t->shape[0] }, .optional = true,
-                             .owner = mg_comm_rank (job_comm (s->job, GROUP_TP_DP_CP)) == 0,
+                             .owner = job_group_rank (s->job, GROUP_TP_DP_CP) == 0,
                              .read = read_plain, .write = write_plain, .source = k };
     snprintf (piece->name, sizeof (piece->name), "%s%s", prefix, name);
     *k = (struct kept){ .state = s, .plain = tensor_at (t, 0) };

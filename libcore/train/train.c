@@ -51,7 +51,7 @@ static bool is_finite (const struct train *t, const struct metrics *m)
 /* Ranks over which a collective takes the average of gradients. */
 static int averaged_ranks (const struct train *t)
 {
-    return t->config.buffers.average ? mg_comm_size (job_comm (t->job, GROUP_DP_CP)) : 1;
+    return t->config.buffers.average ? job_group_size (t->job, GROUP_DP_CP) : 1;
 }
 
 /* What a microbatch's loss counts by.  The 1 / dp of the gradient's average stands here, so
@@ -60,7 +60,7 @@ static int averaged_ranks (const struct train *t)
 static double loss_weight (const struct train *t, int64_t num_microbatches)
 {
     double scale = t->progress.scaler.scale;
-    int dp = mg_comm_size (job_comm (t->job, GROUP_DP));
+    int dp = job_group_size (t->job, GROUP_DP);
 
     if (t->config.step.per_token_loss)
         return scale;
@@ -92,7 +92,7 @@ static int collect_mtp (struct train *t, struct metrics *m, int64_t num_microbat
     double factor = grad_scaler_inverse (&t->progress.scaler) / averaged_ranks (t);
 
     if (t->config.step.per_token_loss)
-        factor /= (double)num_microbatches * mg_comm_size (job_comm (t->job, GROUP_DP));
+        factor /= (double)num_microbatches * job_group_size (t->job, GROUP_DP);
     m->mtp = t->mtp.n > 0 ? &t->mtp : NULL;
     return mtp_losses_collect (&t->mtp, t->parts.model, t->job, factor, err);
 }
@@ -306,7 +306,7 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
     m->loss_scale = t->progress.scaler.scale;
     if (take_passes (t, &size, NULL, err) < 0 || reduce_grads (t, err) < 0)
         return -1;
-    if (model_has_loss (model) && mg_comm_rank (job_comm (t->job, GROUP_TP)) == 0
+    if (model_has_loss (model) && job_group_rank (t->job, GROUP_TP) == 0
         && model_loss (model, MODEL_LM_LOSS, extra, err) < 0)
         return -1;
     own_loss = extra[EXTRA_TOKENS] > 0 ? extra[EXTRA_TOKEN_LOSS] / extra[EXTRA_TOKENS] : NAN;

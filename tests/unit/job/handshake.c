@@ -10,8 +10,8 @@
 
 static void test_alone (void)
 {
-    struct geometry g;
-    struct handshake_config say = { .geometry = &g, .fingerprint = 7 };
+    struct handshake_config say = { .groups = { .kinds = 6 }, .fingerprint = 7 };
+    struct geometry *g = &say.groups.geometry;
     struct handshake heard;
     struct mg_error err = { "" };
     struct bootstrap *b = bootstrap_create (5, &err);
@@ -19,13 +19,14 @@ static void test_alone (void)
 
     if (!b)
         bail_out ("%s", err.text);
-    geometry_init (&g);
-    g.world = 1;
+    geometry_init (g);
+    g->world = 1;
     sched_getaffinity (0, sizeof (own), &own);
     is_int (handshake_run (b, &say, &heard, &err), 0, "one rank shakes hands %s", err.text);
     ok (!heard.refused && !heard.differs, "with itself it agrees");
-    ok (heard.geometry.world == 1 && strcmp (heard.geometry.order, g.order) == 0,
-        "the geometry is that of rank 0");
+    ok (heard.groups.geometry.world == 1
+            && strcmp (heard.groups.geometry.order, g->order) == 0 && heard.groups.kinds == 6,
+        "geometry and groups are those of rank 0");
     ok (heard.hub[0].port == 0 && heard.hub[1].port == 0, "without a monitor there is no hub");
     ok (handshake_cpus (b, 0, &cpus, &err) == 0 && CPU_EQUAL (&cpus, &own), "it said its CPUs");
     ok (handshake_cpus (b, 1, &cpus, &err) < 0 && errno == EINVAL, "there is no rank 1: %s",
@@ -39,8 +40,8 @@ static void test_alone (void)
 
 static void test_planned (void)
 {
-    struct geometry g;
-    struct handshake_config say = { .geometry = &g };
+    struct handshake_config say = { .groups = { .kinds = 6 } };
+    struct geometry *g = &say.groups.geometry;
     struct handshake heard;
     struct mg_error err = { "" };
     struct bootstrap *b = bootstrap_create_planned (2, 5, &err);
@@ -48,10 +49,10 @@ static void test_planned (void)
 
     if (!b)
         bail_out ("%s", err.text);
-    geometry_init (&g);
-    g.tp = 5;
+    geometry_init (g);
+    g->tp = 5;
     is_int (handshake_run (b, &say, &heard, &err), 0, "a planned rank hears itself %s", err.text);
-    ok (!heard.differs && heard.geometry.tp == 5, "as if the others said the same");
+    ok (!heard.differs && heard.groups.geometry.tp == 5, "as if the others said the same");
     is_int (handshake_cpus (b, 4, &cpus, &err), 0, "and had the same CPUs %s", err.text);
     bootstrap_destroy (b);
 }
