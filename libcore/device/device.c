@@ -313,6 +313,19 @@ static int run_copy (const void *args, struct mg_stream *stream, struct mg_error
     return ops->copy (stream, c->kind, c->to, c->from, c->size, err);
 }
 
+static int check_pinned (struct mg_stream *stream, const struct copy_args *args,
+                         struct mg_error *err)
+{
+    struct mg_device *device = stream->device;
+    const void *host = args->kind == COPY_UPLOAD ? args->from : args->to;
+
+    if (device->ops->pageable || args->kind == COPY_ON_DEVICE
+        || is_pinned (device, host, args->size))
+        return 0;
+    return mg_error_set (err, EFAULT, "copy on %s: host memory %p is not of device_host_alloc()",
+                         stream->name, host);
+}
+
 static int enqueue_copy (struct mg_stream *stream, const struct copy_args *args,
                          struct mg_error *err)
 {
@@ -327,7 +340,7 @@ static int enqueue_copy (struct mg_stream *stream, const struct copy_args *args,
         return 0;
     }
     if (!graph_capturing ())
-        return run_copy (args, stream, err);
+        return check_pinned (stream, args, err) < 0 ? -1 : run_copy (args, stream, err);
     if (args->kind != COPY_ON_DEVICE && !tape_recording ()
         && !is_pinned (stream->device, host, args->size))
         return graph_refuse (err, "a copy %s host memory %p, which is not of device_host_alloc()",
@@ -390,6 +403,22 @@ int device_reserve_scratch (struct mg_device *device, size_t size, struct mg_err
 size_t device_allocated (const struct mg_device *device)
 {
     return device->allocated;
+}
+
+size_t device_host_allocated (struct mg_device *device)
+{
+    size_t bytes = 0;
+
+    pthread_mutex_lock (&device->lock);
+    for (const struct host_block *b = device->pinned; b; b = b->next)
+        bytes += b->size;
+    pthread_mutex_unlock (&device->lock);
+    return bytes;
+}
+
+struct device_waits device_waits (const struct mg_device *device)
+{
+    return (struct device_waits){ .streams = device->stream_waits, .events = device->event_waits };
 }
 
 size_t device_available (const struct mg_device *device)

@@ -435,6 +435,7 @@ const struct device_ops device_cpu_ops = {
     .free = cpu_free,
     .available = cpu_available,
     .describe = describe_device,
+    .pageable = true,
     .host_alloc = cpu_alloc,
     .host_free = cpu_free,
     .copy = cpu_copy,

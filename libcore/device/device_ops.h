@@ -61,6 +61,11 @@ struct device_ops {
     /* device_describe(): all members are empty before. */
     void (*describe) (const struct mg_device *device, struct device_info *info);
 
+    /* True if copies may have host memory that is not of host_alloc(): the front end refuses it
+     * otherwise.
+     */
+    bool pageable;
+
     /* Memory as device_host_alloc() promises; as alloc() and free(). */
     void *(*host_alloc) (struct mg_device *device, size_t size);
     void (*host_free) (struct mg_device *device, void *ptr);
@@ -162,6 +167,7 @@ struct mg_device {
     size_t scratch_size;
     struct queue *queue; /* host work; a wait on it is a wait on this device */
     bool shares;         /* the queue is another device's */
+    _Atomic uint64_t stream_waits, event_waits; /* of the host (device_waits()) */
     struct host_block *pinned; /* memory of device_host_alloc() */
     pthread_mutex_t lock;      /* of that list */
     struct kernels *kernels;

@@ -56,6 +56,7 @@ int mg_stream_synchronize (struct mg_stream *stream, struct mg_error *err)
         return graph_refuse (err, "a wait of the host for stream %s", stream->name);
     if (tape_recording ())
         return 0;
+    stream->device->stream_waits++;
     return stream->device->ops->stream_synchronize (stream, err);
 }
 
@@ -134,6 +135,7 @@ int mg_event_synchronize (struct mg_event *event, struct mg_error *err)
         return 0;
     if (event->capture > 0)
         return graph_refuse_event (err);
+    event->device->event_waits++;
     return event->device->ops->event_synchronize (event, err);
 }
 

@@ -2,8 +2,8 @@
  *
  * Every rank sends the CPUs that it may use.  The hubs of the monitor (monitor.h), rank 0 and the
  * last rank, also send their addresses.  Rank 0 sends what communicators are made from, the
- * fingerprint of its configuration and, if it cannot go on, the reason.  Every rank compares itself with rank 0, so
- * that the data of a rank stays small, whatever the number of ranks.
+ * fingerprint of its configuration and, if it cannot go on, the reason.  Every rank compares itself
+ * with rank 0, so that the data of a rank stays small, whatever the number of ranks.
  */
 #ifndef LIBCORE_JOB_HANDSHAKE_H
 #define LIBCORE_JOB_HANDSHAKE_H

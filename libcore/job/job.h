@@ -83,8 +83,8 @@ struct bootstrap *job_meet (const char *comm, double timeout, struct mg_error *e
  * - If rank 0 refuses, or breaks a rule of the geometry, every rank fails at once with the text of
  *   rank 0.  Usually all ranks were given the same wrong arguments.
  * - If only other ranks refuse, or have another fingerprint than rank 0, these ranks first join the
- *   job that rank 0 describes, with its geometry and its groups.  Then every rank fails with the text of the lowest of them, which
- *   names the rank.
+ *   job that rank 0 describes, with its geometry and its groups.  Then every rank fails with the
+ *   text of the lowest of them, which names the rank.
  * - Any other failure is this rank's alone, and the others wait for this rank.  If the ranks are
  *   watched, the report is made and the job ends, so that the call usually does not return.
  */
@@ -160,17 +160,16 @@ struct recorder *job_recorder (const struct job *job);
 
 /* The ranks that share this rank's parameters are the dp-cp group or, for experts, the edp group.
  * job_comm_shard() is the communicator of those among them that belong to this rank's instance of
- * the distributed optimizer, in the same order: of all of them if there is one instance.  It is made
- * if the group is among job_config.groups.
- * job_comm_instances() is the communicator of the ranks at this rank's place in every instance;
- * NULL if there is one instance.  Owned by the job.
+ * the distributed optimizer, in the same order: of all of them if there is one instance.  It is
+ * made if the group is among job_config.groups. job_comm_instances() is the communicator of the
+ * ranks at this rank's place in every instance; NULL if there is one instance.  Owned by the job.
  */
 struct mg_comm *job_comm_shard (const struct job *job, bool expert);
 struct mg_comm *job_comm_instances (const struct job *job, bool expert);
 
 /* With 'context_inner', the communicator of this rank and its neighbours ('inner'), or of the ranks
- * at its place among other neighbours, both in the order of the cp group; else, or if GROUP_CP is not
- * among job_config.groups, NULL.  Owned by the job.
+ * at its place among other neighbours, both in the order of the cp group; else, or if GROUP_CP is
+ * not among job_config.groups, NULL.  Owned by the job.
  */
 struct mg_comm *job_comm_context (const struct job *job, bool inner);
 

@@ -197,7 +197,8 @@ void buffers_destroy (struct buffers *b)
     buffers_sync_clear (b);
     drop_initial (b);
     device_free (b->device, b->findings);
-    free (b->found);
+    device_host_free (b->device, b->found);
+    bounce_clear (&b->bounce);
     for (int i = 0; b->memory && i < b->layout->num_buffers; i++) {
         device_free (b->device, b->memory[i].param);
         device_free (b->device, b->memory[i].grad);
@@ -274,6 +275,21 @@ int buffers_drop_initial (struct buffers *b, struct mg_error *err)
     return 0;
 }
 
+static size_t found_bytes (const struct buffers *b)
+{
+    return (b->num_ranges + 1) * sizeof (*b->found);
+}
+
+int64_t buffers_staging_bytes (const struct buffers *b)
+{
+    return (int64_t)(found_bytes (b) + buffers_squares_bytes (b) + STORED_BOUNCE);
+}
+
+const struct bounce *buffers_bounce (const struct buffers *b)
+{
+    return &b->bounce;
+}
+
 int buffers_bind (struct buffers *b, struct mg_error *err)
 {
     for (int i = 0; i < b->layout->num_buffers; i++) {
@@ -292,8 +308,9 @@ int buffers_bind (struct buffers *b, struct mg_error *err)
     if (!(b->findings = device_alloc_apart (b->device, (b->num_ranges + 1)
                                                            * sizeof (*b->findings), err)))
         return -1;
-    if (!(b->found = calloc (b->num_ranges + 1, sizeof (*b->found))))
-        return mg_error_set (err, ENOMEM, "buffers: out of memory");
+    if (!(b->found = device_host_alloc (b->device, found_bytes (b), err))
+        || bounce_init (&b->bounce, b->device, STORED_BOUNCE, err) < 0)
+        return mg_error_prefix (err, "buffers");
     return buffers_sync_bind (b, err);
 }
 
@@ -348,10 +365,17 @@ int buffers_clear_findings (struct buffers *b, struct mg_error *err)
     return device_set (b->stream, b->findings, 0, b->num_ranges * sizeof (*b->findings), err);
 }
 
+int buffers_download_findings (struct buffers *b, struct mg_error *err)
+{
+    return device_download (b->stream, b->found, b->findings,
+                            b->num_ranges * sizeof (*b->findings), err);
+}
+
 int buffers_fetch_findings (struct buffers *b, struct mg_error *err)
 {
-    return device_fetch (b->stream, b->found, b->findings,
-                         b->num_ranges * sizeof (*b->findings), err);
+    if (buffers_download_findings (b, err) < 0)
+        return -1;
+    return mg_stream_synchronize (b->stream, err);
 }
 
 /* --- what this rank owns --- */

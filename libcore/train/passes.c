@@ -1,8 +1,9 @@
 /* passes.c - lists of steps and their executor
  *
  * One list of steps exists for every number of microbatches, and all share slots, streams and the
- * executor.  A microbatch's inputs go from host memory to the slot on the compute stream; the
- * host does not write them again before that copy is done.
+ * executor.  A microbatch's inputs go from host memory to the slot on the compute stream.
+ * Microbatches take turns in that memory: the host does not write inputs again before the device
+ * has read those of two microbatches before.
  */
 
 #include <errno.h>
@@ -44,27 +45,29 @@ int passes_upload (const struct passes *p, int chunk, int slot, const struct nn_
     return to->count.ndims > 0 ? upload (p, &to->count, &from->count, err) : 0;
 }
 
-/* Bring a microbatch into a slot, once what was brought before has left the host's memory.  In a
+/* Bring a microbatch into a slot, once the device has read what is in its host memory.  In a
  * capture each microbatch has host memory of its own, which is filled before each replay.
  */
-static int fill (const struct passes *p, const struct sched_step *step, struct mg_error *err)
+static int fill (struct passes *p, const struct sched_step *step, struct mg_error *err)
 {
     const struct passes_run *run = p->run;
     bool tokens = model_needs_tokens (p->model, step->chunk);
+    int turn = p->turn;
 
     if (graph_capturing ())
         return passes_upload (p, step->chunk, step->slot, &p->staged[step->microbatch], err);
-    if (mg_event_synchronize (p->taken, err) < 0
-        || run->fetch (run->arg, step->microbatch, tokens, &p->staged[0], err) < 0
-        || passes_upload (p, step->chunk, step->slot, &p->staged[0], err) < 0)
+    if (mg_event_synchronize (p->taken[turn], err) < 0
+        || run->fetch (run->arg, step->microbatch, tokens, &p->staged[turn], err) < 0
+        || passes_upload (p, step->chunk, step->slot, &p->staged[turn], err) < 0)
         return -1;
-    mg_event_record (p->taken, model_stream (p->model));
+    mg_event_record (p->taken[turn], model_stream (p->model));
+    p->turn = (turn + 1) % PASSES_STAGED;
     return 0;
 }
 
 static int forward (void *arg, const struct sched_step *step, struct mg_error *err)
 {
-    const struct passes *p = arg;
+    struct passes *p = arg;
 
     if (fill (p, step, err) < 0)
         return -1;
@@ -224,26 +227,33 @@ static int make_lists (struct passes *p, const struct num_microbatches *batches,
     return p->forward ? schedule_grow_slots (p->forward, p->slots, err) : 0;
 }
 
+enum { NUM_ARRAYS = 7 };
+
+static void list_arrays (struct nn_inputs *in, struct tensor *array[NUM_ARRAYS])
+{
+    struct tensor *const list[NUM_ARRAYS] = { &in->sample, &in->token, &in->label, &in->mask,
+                                              &in->count, &in->start, &in->within };
+
+    memcpy (array, list, sizeof (list));
+}
+
 void passes_unstage (struct passes *p)
 {
     struct mg_device *device = job_device (p->job);
+    struct tensor *array[NUM_ARRAYS];
 
     for (int64_t i = 0; i < p->num_staged; i++) {
-        struct nn_inputs *in = &p->staged[i];
-
-        device_host_free (device, in->sample.data);
-        device_host_free (device, in->token.data);
-        device_host_free (device, in->label.data);
-        device_host_free (device, in->mask.data);
-        device_host_free (device, in->count.data);
-        device_host_free (device, in->start.data);
-        device_host_free (device, in->within.data);
+        list_arrays (&p->staged[i], array);
+        for (int k = 0; k < NUM_ARRAYS; k++)
+            device_host_free (device, array[k]->data);
     }
     free (p->staged);
-    mg_event_destroy (p->taken);
+    for (int i = 0; i < PASSES_STAGED; i++) {
+        mg_event_destroy (p->taken[i]);
+        p->taken[i] = NULL;
+    }
     p->staged = NULL;
     p->num_staged = 0;
-    p->taken = NULL;
 }
 
 struct passes *passes_create (struct model *model, const struct job *job,
@@ -293,34 +303,86 @@ const int *passes_slots (const struct passes *p)
     return p->slots;
 }
 
-/* Host memory for one array of a slot's inputs. */
-static int stage_array (struct passes *p, struct tensor *t, enum mg_dtype dtype, int64_t n,
-                        struct mg_error *err)
+/* One array of a slot's inputs, without memory. */
+static struct tensor array_of (enum mg_dtype dtype, int64_t n)
 {
-    *t = (struct tensor){ .dtype = dtype, .ndims = 1,
-                          .shape = { n }, .live = n };
-    t->data = device_host_alloc (job_device (p->job), (size_t)n * mg_dtype_size (dtype), err);
-    return t->data ? 0 : -1;
+    return (struct tensor){ .dtype = dtype, .ndims = 1,
+                            .shape = { n }, .live = n };
 }
 
-static int stage_one (struct passes *p, struct nn_inputs *in, struct mg_error *err)
+/* The arrays of a microbatch's inputs. */
+static struct nn_inputs describe_inputs (const struct passes *p)
 {
     const struct nn_shape *shape = model_shape (p->model);
     const struct model_config *c = &model_nn (p->model)->config;
     int64_t parts = 1 + c->mtp_num_layers;
+    struct nn_inputs in = {
+        .depths = c->mtp_num_layers,
+        .sample = array_of (MG_INT64, shape->batch),
+        .token = array_of (MG_INT32, parts * shape->tokens),
+        .label = array_of (MG_INT32, parts * shape->tokens),
+        .mask = array_of (MG_FLOAT32, parts * shape->tokens),
+    };
 
-    in->depths = c->mtp_num_layers;
-    if (stage_array (p, &in->sample, MG_INT64, shape->batch, err) < 0
-        || stage_array (p, &in->token, MG_INT32, parts * shape->tokens, err) < 0
-        || stage_array (p, &in->label, MG_INT32, parts * shape->tokens, err) < 0
-        || stage_array (p, &in->mask, MG_FLOAT32, parts * shape->tokens, err) < 0
-        || (c->reset_attention
-            && stage_array (p, &in->start, MG_INT32, shape->whole_seq * shape->batch, err) < 0)
-        || (c->reset_positions
-            && stage_array (p, &in->within, MG_INT32, shape->tokens, err) < 0)
-        || ((model_nn (p->model)->cp_size > 1 || parts > 1)
-            && stage_array (p, &in->count, MG_FLOAT64, parts, err) < 0))
-        return -1;
+    if (c->reset_attention)
+        in.start = array_of (MG_INT32, shape->whole_seq * shape->batch);
+    if (c->reset_positions)
+        in.within = array_of (MG_INT32, shape->tokens);
+    if (model_nn (p->model)->cp_size > 1 || parts > 1)
+        in.count = array_of (MG_FLOAT64, parts);
+    return in;
+}
+
+static size_t array_bytes (const struct tensor *t)
+{
+    return t->ndims > 0 ? (size_t)t->shape[0] * mg_dtype_size (t->dtype) : 0;
+}
+
+static size_t inputs_bytes (const struct passes *p)
+{
+    struct nn_inputs in = describe_inputs (p);
+    struct tensor *array[NUM_ARRAYS];
+    size_t bytes = 0;
+
+    list_arrays (&in, array);
+    for (int i = 0; i < NUM_ARRAYS; i++)
+        bytes += array_bytes (array[i]);
+    return bytes;
+}
+
+size_t passes_more_staged (const struct passes *p, int64_t microbatches)
+{
+    return microbatches > PASSES_STAGED
+               ? (size_t)(microbatches - PASSES_STAGED) * inputs_bytes (p) : 0;
+}
+
+/* Microbatches take turns, or, with a graph of the iteration, all have host memory of their own. */
+static int64_t count_staged (const struct passes *p)
+{
+    int64_t all = model_graphs_of (p->model)->impl == GRAPHS_ITERATION
+                      ? p->first->shape.microbatches : 0;
+
+    return all > PASSES_STAGED ? all : PASSES_STAGED;
+}
+
+int64_t passes_staging_bytes (const struct passes *p)
+{
+    return count_staged (p) * (int64_t)inputs_bytes (p);
+}
+
+static int stage_one (struct passes *p, struct nn_inputs *in, struct mg_error *err)
+{
+    struct tensor *array[NUM_ARRAYS];
+
+    *in = describe_inputs (p);
+    list_arrays (in, array);
+    for (int i = 0; i < NUM_ARRAYS; i++) {
+        size_t bytes = array_bytes (array[i]);
+
+        if (bytes > 0
+            && !(array[i]->data = device_host_alloc (job_device (p->job), bytes, err)))
+            return -1;
+    }
     return 0;
 }
 
@@ -329,12 +391,16 @@ int passes_stage (struct passes *p, int64_t n, struct mg_error *err)
     if (!(p->staged = calloc ((size_t)n, sizeof (*p->staged))))
         return mg_error_set (err, ENOMEM, "passes: out of memory");
     p->num_staged = n;
+    p->turn = 0;
     for (int64_t i = 0; i < n; i++) {
         if (stage_one (p, &p->staged[i], err) < 0)
             return -1;
     }
-    p->taken = mg_event_create (job_device (p->job), err);
-    return p->taken ? 0 : -1;
+    for (int i = 0; i < PASSES_STAGED; i++) {
+        if (!(p->taken[i] = mg_event_create (job_device (p->job), err)))
+            return -1;
+    }
+    return 0;
 }
 
 struct exec_config passes_exec_config (const struct passes *p)
@@ -358,15 +424,13 @@ struct exec_config passes_exec_config (const struct passes *p)
 
 int passes_bind (struct passes *p, struct timers *timers, struct mg_error *err)
 {
-    /* one microbatch at a time, or, with a graph of the iteration, all of one */
-    bool all = model_graphs_of (p->model)->impl == GRAPHS_ITERATION;
     struct exec_config config = passes_exec_config (p);
 
     config.actions = (struct sched_actions){ forward, backward, buffer,
                                              timers->level > 0 || timers->trace ? trace : NULL,
                                              p };
     p->timers = timers;
-    if (passes_stage (p, all ? p->first->shape.microbatches : 1, err) < 0
+    if (passes_stage (p, count_staged (p), err) < 0
         || !(p->exec = exec_create (&config, err)))
         return -1;
     return 0;

@@ -46,10 +46,10 @@ static int capture_layers (struct passes *p, const struct schedule *list, struct
 /* The graph of an iteration has one number of microbatches. */
 static int check_list (const struct passes *p, const struct schedule *list, struct mg_error *err)
 {
-    if (list->shape.microbatches == p->num_staged)
+    if (list->shape.microbatches == p->first->shape.microbatches)
         return 0;
     return mg_error_set (err, EPERM, "the graph of an iteration has %lld microbatches, not %d",
-                         (long long)p->num_staged, list->shape.microbatches);
+                         (long long)p->first->shape.microbatches, list->shape.microbatches);
 }
 
 /* What the graph took of the parameters. */
@@ -154,9 +154,11 @@ static int fetch_all (struct passes *p, struct mg_error *err)
 
     for (int c = 0; c < model_num_chunks (p->model); c++)
         tokens |= model_needs_tokens (p->model, c);
-    if (mg_event_synchronize (p->taken, err) < 0)
-        return -1;
-    for (int64_t i = 0; i < p->num_staged; i++) {
+    for (int i = 0; i < PASSES_STAGED; i++) {
+        if (mg_event_synchronize (p->taken[i], err) < 0)
+            return -1;
+    }
+    for (int64_t i = 0; i < p->first->shape.microbatches; i++) {
         if (run->fetch (run->arg, (int)i, tokens, &p->staged[i], err) < 0)
             return -1;
     }
@@ -173,22 +175,9 @@ int passes_replay (struct passes *p, const struct schedule *list, struct mg_erro
         return mg_error_prefix (err, "replay of the graph of an iteration");
     trace_replay (p->timers->trace, -1, graph_nodes (p->iteration), false);
     exec_follow (p->exec);
-    mg_event_record (p->taken, model_stream (p->model));
+    for (int i = 0; i < PASSES_STAGED; i++)
+        mg_event_record (p->taken[i], model_stream (p->model));
     return run_hooks (p, list, SCHED_BWD, err);
-}
-
-size_t passes_more_staged (const struct passes *p, int64_t microbatches)
-{
-    const struct nn_inputs *in = &p->staged[0];
-    const struct tensor *const array[] = { &in->sample, &in->token, &in->label, &in->mask,
-                                           &in->count, &in->start, &in->within };
-    size_t bytes = 0;
-
-    for (size_t i = 0; i < sizeof (array) / sizeof (array[0]); i++) {
-        if (array[i]->ndims > 0)
-            bytes += (size_t)tensor_capacity (array[i]) * mg_dtype_size (array[i]->dtype);
-    }
-    return (size_t)(microbatches - 1) * bytes;
 }
 
 bool passes_count_graphs (const struct passes *p, struct model_graphs *sum, double *milliseconds)

@@ -64,6 +64,7 @@ int train_build (struct train_parts *p, const struct run_config *c, const struct
     parts = (struct memory_parts){
         .model = p->model,
         .slots = passes_slots (p->passes),
+        .staging = passes_staging_bytes (p->passes),
         .buffers = p->buffers,
         .main = p->main,
         .optimizer = p->optimizer,

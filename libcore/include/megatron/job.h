@@ -59,9 +59,9 @@ struct mg_job;
  * environment (mg_geometry_set_environment()).  If its world is not set, it is the number of
  * ranks of the job. 'options' may be NULL.  A process may call this once.
  *
- * All ranks must have the same geometry, backend, groups and fingerprint.  If a rank differs from rank 0,
- * or if the geometry breaks a rule, the call fails on every rank with the same text.  The text
- * names the rank, unless that is rank 0.
+ * All ranks must have the same geometry, backend, groups and fingerprint.  If a rank differs from
+ * rank 0, or if the geometry breaks a rule, the call fails on every rank with the same text.  The
+ * text names the rank, unless that is rank 0.
  *
  * Collective over all ranks of the job; blocks until they are there, options->timeout seconds at
  * most.  NULL, errno and a text on failure: EINVAL if the geometry or the options are wrong,
