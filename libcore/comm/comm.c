@@ -58,6 +58,9 @@ static int check_config (const struct comm_net *net, const struct comm_config *c
                              "communicator %s: cannot share that of %s, which"
                              " has other members",
                              config->name, config->share->name);
+    if (config->control && !comm_net_has_host (net))
+        return mg_error_set (err, EINVAL, "communicator %s: %s moves no host memory", config->name,
+                             net->ops->name);
     if (config->control && !net->host)
         return mg_error_set (err, EINVAL, "communicator %s: the net has no host device",
                              config->name);
@@ -78,12 +81,22 @@ size_t comm_bytes (const struct mg_comm *comm)
     return comm->scratch_size;
 }
 
+/* comm_group.offered of a group that nobody has offered anything for. */
+static int no_offer (void *arg, int member, void *data, size_t max, size_t *len,
+                     struct mg_error *err)
+{
+    (void)arg, (void)member, (void)data, (void)max, (void)err;
+    *len = 0;
+    return 0;
+}
+
 struct mg_comm *comm_create (struct comm_net *net, const struct comm_config *config,
                              struct mg_error *err)
 {
     struct comm_group group = {
         .name = config->name, .size = config->size, .rank = config->rank,
         .tasks = config->tasks, .tag = config->tag,
+        .offered = config->offered ? config->offered : no_offer, .arg = config->arg,
     };
     struct mg_comm *comm;
 

@@ -24,6 +24,7 @@ const struct device_host device_host = {
     .fail = device_fail,
     .kernel_name = kern_op_name,
     .cpu = &device_cpu_ops,
+    .wait = device_wait,
 };
 
 /* In the order of preference.  A backend is part of the library or a module. */
@@ -434,6 +435,11 @@ void device_fail (struct mg_device *device, const char *text)
 bool device_settled (struct mg_device *device)
 {
     return queue_settled (device->queue);
+}
+
+int device_wait (struct mg_device *device, const struct queue_wait *wait, struct mg_error *err)
+{
+    return queue_wait_for (device->queue, wait, err);
 }
 
 bool device_waiting (struct mg_device *device, struct queue_waiting *waiting)

@@ -155,6 +155,10 @@ void device_fail (struct mg_device *device, const char *text);
  */
 bool device_settled (struct mg_device *device);
 
+/* Wait for something besides a stream or event: queue_wait_for(). */
+struct queue_wait;
+int device_wait (struct mg_device *device, const struct queue_wait *wait, struct mg_error *err);
+
 /* Reports what a thread is waiting for on the device's streams: queue_waiting(). */
 struct queue_waiting;
 bool device_waiting (struct mg_device *device, struct queue_waiting *waiting);

@@ -34,6 +34,10 @@ struct device_host {
     const char *(*kernel_name) (enum kern_op op);
     /* The CPU's backend, for one whose memory is the host's, too. */
     const struct device_ops *cpu;
+    /* How a backend's slots wait: queue_wait_for(), which ends at the device's deadline and when
+     * the device fails, and which device_waiting() shows.
+     */
+    int (*wait) (struct mg_device *device, const struct queue_wait *wait, struct mg_error *err);
 };
 
 struct device_ops {

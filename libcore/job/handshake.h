@@ -3,7 +3,8 @@
  * Every rank sends the CPUs that it may use.  The hubs of the monitor (monitor.h), rank 0 and the
  * last rank, also send their addresses.  Rank 0 sends what communicators are made from, the
  * fingerprint of its configuration and, if it cannot go on, the reason.  Every rank compares itself
- * with rank 0, so that the data of a rank stays small, whatever the number of ranks.
+ * with rank 0, so that the data of a rank stays small, whatever the number of ranks.  Behind it is
+ * what the communicators' backend offers (comm_ops.h), which only those ranks read that need it.
  */
 #ifndef LIBCORE_JOB_HANDSHAKE_H
 #define LIBCORE_JOB_HANDSHAKE_H
@@ -13,6 +14,7 @@
 #include <stdint.h>
 
 #include "libcore/bootstrap/bootstrap.h"
+#include "libcore/comm/comm_ops.h"
 #include "libcore/job/monitor.h"
 #include "libcore/topo/geometry.h"
 
@@ -32,6 +34,8 @@ struct handshake_config {
     uint64_t fingerprint;          /* of all that the ranks must have in common */
     const char *refusal;           /* why this rank cannot go on; NULL: it can */
     const struct monitor *monitor; /* NULL: none */
+    const void *offer;             /* of the communicators' backend, 'offered' bytes */
+    size_t offered;                /* COMM_OFFER_MAX at most */
 };
 
 /* The result on this rank. */
@@ -52,5 +56,11 @@ int handshake_run (struct bootstrap *b, const struct handshake_config *config,
 
 /* *cpus = the CPUs that rank 'rank' may use, from the last exchange.  Not collective. */
 int handshake_cpus (struct bootstrap *b, int rank, cpu_set_t *cpus, struct mg_error *err);
+
+/* What rank 'rank' offered in the last exchange: at most 'max' bytes into 'data', *len is the true
+ * length.  Not collective.  -1 and a text if it is longer, or if there is no such rank.
+ */
+int handshake_offer (struct bootstrap *b, int rank, void *data, size_t max, size_t *len,
+                     struct mg_error *err);
 
 #endif /* LIBCORE_JOB_HANDSHAKE_H */

@@ -57,6 +57,37 @@ static void test_planned (void)
     bootstrap_destroy (b);
 }
 
+/* What the communicators' backend offers: none, the most, and too much. */
+static void test_offer (void)
+{
+    static const size_t sizes[] = { 0, 1, COMM_OFFER_MAX };
+    char given[COMM_OFFER_MAX], got[COMM_OFFER_MAX];
+    struct handshake_config say = { .offer = given };
+    struct handshake heard;
+    struct mg_error err = { "" };
+    struct bootstrap *b = bootstrap_create (5, &err);
+    size_t len;
+
+    if (!b)
+        bail_out ("%s", err.text);
+    geometry_init (&say.groups.geometry);
+    memset (given, 'x', sizeof (given));
+    for (size_t i = 0; i < sizeof (sizes) / sizeof (sizes[0]); i++) {
+        say.offered = sizes[i];
+        memset (got, 0, sizeof (got));
+        is_int (handshake_run (b, &say, &heard, &err), 0, "an offer of %zu bytes %s", sizes[i],
+                err.text);
+        ok (handshake_offer (b, 0, got, sizeof (got), &len, &err) == 0 && len == sizes[i]
+                && memcmp (got, given, len) == 0, "comes %s", err.text);
+    }
+    ok (handshake_offer (b, 0, got, 8, &len, &err) < 0 && errno == EMSGSIZE, "no room: %s",
+        err.text);
+    ok (handshake_offer (b, 1, got, sizeof (got), &len, &err) < 0, "no rank 1: %s", err.text);
+    say.offered = COMM_OFFER_MAX + 1;
+    ok (handshake_run (b, &say, &heard, &err) < 0 && errno == EMSGSIZE, "%s", err.text);
+    bootstrap_destroy (b);
+}
+
 /* Bytes that are no greeting: those of a program with another version of the library. */
 static void test_version (void)
 {
@@ -78,6 +109,7 @@ int main (void)
     unsetenv ("SLURM_PROCID");
     test_alone ();
     test_planned ();
+    test_offer ();
     test_version ();
     return done_testing ();
 }
