@@ -45,6 +45,11 @@ struct device_config {
      * device that shares.
      */
     struct mg_device *share;
+    /* Plan for the named device, which may not be there: no module is loaded.  What
+     * device_kernels() returns then only knows scratch memory (kern_scratch()); all else is the
+     * CPU's.
+     */
+    bool planned;
 };
 
 struct mg_device *device_create (const struct device_config *config,
@@ -118,13 +123,6 @@ int device_fetch (struct mg_stream *stream, void *to, const void *from, size_t s
  * answer with which the caller goes on.
  */
 bool device_holds (const struct mg_device *device, const void *ptr, bool hoped);
-
-/* Allocate the scratch memory of the device's kernels: 'size' is what the most demanding call needs
- * (kern_scratch()).  From then on kernels allocate no scratch memory, and a call that needs more
- * fails with ENOMEM.  A size that is not larger than before changes nothing.  Not after a graph was
- * captured (graph.h): its calls may have the memory of before.
- */
-int device_reserve_scratch (struct mg_device *device, size_t size, struct mg_error *err);
 
 /* Bytes that device_alloc() has allocated so far; freed memory still counts. */
 size_t device_allocated (const struct mg_device *device);

@@ -35,6 +35,35 @@ struct mg_stream *mg_stream_create (struct mg_device *device, enum mg_stream_kin
     return stream_create (device, kind, STREAM_NORMAL, name, err);
 }
 
+int stream_reserve_scratch (struct mg_stream *stream, size_t size, struct mg_error *err)
+{
+    struct mg_device *device = stream->device;
+    void *scratch;
+
+    if (size <= stream->scratch_size)
+        return 0;
+    if (!(scratch = device_alloc (device, size, err)))
+        return mg_error_prefix (err, "scratch of kernels");
+    if (!device->planned && device->ops->give_scratch (stream, scratch, size, err) < 0) {
+        device_free (device, scratch);
+        return -1;
+    }
+    device_free (device, stream->scratch);
+    stream->scratch = scratch;
+    stream->scratch_size = size;
+    return 0;
+}
+
+static void drop_scratch (struct mg_stream *stream)
+{
+    if (!stream->scratch)
+        return;
+    if (!stream->device->planned)
+        stream->device->ops->give_scratch (stream, NULL, 0, NULL);
+    device_free (stream->device, stream->scratch);
+    stream->scratch = NULL;
+}
+
 void mg_stream_destroy (struct mg_stream *stream)
 {
     if (stream) {
@@ -42,8 +71,10 @@ void mg_stream_destroy (struct mg_stream *stream)
         if (graph_capturing ())
             graph_refuse (NULL, "the end of stream %s", stream->name);
         stream->device->ops->stream_synchronize (stream, NULL);
-        if (queue_settled (stream->device->queue))
+        if (queue_settled (stream->device->queue)) {
+            drop_scratch (stream);
             stream->device->ops->stream_destroy (stream);
+        }
         errno = saved_errno;
     }
 }

@@ -221,7 +221,10 @@ out:
 static int make_device (struct job *job, const struct job_config *config,
                         struct mg_error *err)
 {
-    struct device_config device = { .threads = config->threads, .timeout = config->timeout };
+    struct device_config device = {
+        .threads = config->threads, .timeout = config->timeout,
+        .planned = bootstrap_is_planned (job->bootstrap),
+    };
     struct device_config host = { .name = "cpu" };
     const char *test = getenv ("MG_TEST_DEVICE"), *text = test ? test : config->device;
     struct device_choice choice;

@@ -101,7 +101,7 @@ int model_num_pools (const struct model *m);
  */
 int model_scratch_bytes (struct model *m, size_t *bytes, struct mg_error *err);
 
-/* Allocate activations, and the kernels' scratch (device_reserve_scratch()). */
+/* Allocate activations, and the kernels' scratch (stream_reserve_scratch()). */
 int model_bind (struct model *m, const int *slots, struct mg_error *err);
 
 /* Bytes of pinned host memory that model_bind() allocates and keeps. */

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libcore/device/stream.h"
 #include "libcore/model/model_private.h"
 #include "libcore/ops/moe_rounds.h"
 
@@ -569,7 +570,7 @@ int model_scratch_bytes (struct model *m, size_t *bytes, struct mg_error *err)
             rc = pass_once (m, err);
         model_end_plan (m, &tape);
         if (rc == 0)
-            m->scratch = tape.kernels.scratch;
+            m->scratch = kern_tape_scratch (&tape.kernels, m->nn.compute);
         tape_clear (&tape);
         if (rc < 0)
             return mg_error_prefix (err, "planning scratch of kernels");
@@ -742,7 +743,7 @@ int model_bind (struct model *m, const int *slots, struct mg_error *err)
     if (size == 0)
         return model_activation_error (err);
     if (model_scratch_bytes (m, &scratch, err) < 0
-        || device_reserve_scratch (m->device, scratch, err) < 0)
+        || stream_reserve_scratch (m->nn.compute, scratch, err) < 0)
         return -1;
     if (!(m->memory = device_alloc (m->device, size, err)))
         return mg_error_prefix (err, "activations");
