@@ -115,14 +115,17 @@ static struct model_spec spec_of (const struct size *size)
 
 static void fill_inputs (const struct rig *r, const struct size *size)
 {
-    const struct nn_inputs *in = model_inputs (r->model, 0, 0);
+    const struct nn_inputs in = model_inputs (r->model, 0, 0);
+    int64_t *sample = nn_inputs_data (&in, "samples");
+    int32_t *token = nn_inputs_data (&in, "tokens"), *label = nn_inputs_data (&in, "labels");
+    float *mask = nn_inputs_data (&in, "loss_mask");
 
     for (int i = 0; i < size->batch; i++)
-        ((int64_t *)in->sample.data)[i] = i;
+        sample[i] = i;
     for (int i = 0; i < size->batch * size->seq; i++) {
-        ((int32_t *)in->token.data)[i] = (int32_t)((uint32_t)i * 2654435761u % VOCAB);
-        ((int32_t *)in->label.data)[i] = (int32_t)((uint32_t)i * 40503u % VOCAB);
-        ((float *)in->mask.data)[i] = 1;
+        token[i] = (int32_t)((uint32_t)i * 2654435761u % VOCAB);
+        label[i] = (int32_t)((uint32_t)i * 40503u % VOCAB);
+        mask[i] = 1;
     }
 }
 
@@ -143,7 +146,7 @@ static void setup (struct rig *r, const struct bench *b, const struct size *size
         die (&err);
     params = model_params (r->model, &n);
     if (!(r->buffers = buffers_create (&buffers, r->job, model_stream (r->model), params, n,
-                                       model_num_tensors (r->model), &err))
+                                       model_sizes_of (r->model)->tensors, &err))
         || buffers_bind (r->buffers, &err) < 0 || model_bind (r->model, &slots, &err) < 0
         || model_init_params (r->model, &err) < 0 || buffers_zero_grad (r->buffers, &err) < 0)
         die (&err);
@@ -179,7 +182,7 @@ static void capture (struct rig *r)
 static void make_passes (struct rig *r)
 {
     for (int backward = 0; backward < 2; backward++) {
-        r->pass[backward] = model_start (r->model, &mode, 0, 0);
+        r->pass[backward] = model_start (r->model, &mode);
         model_point (r->model, &r->pass[backward], 0, 0, r->layer);
     }
 }
@@ -193,17 +196,9 @@ static int pass_captured (const struct rig *r, bool graphs, struct mg_error *err
     if (graphs)
         return layer_graph_replay (r->graph[0], &pass[0], err) < 0
                        || layer_graph_replay (r->graph[1], &pass[1], err) < 0 ? -1 : 0;
-    for (int i = spec->graph_begin; i < spec->graph_end; i++) {
-        if (spec->phase[i].op->fwd (&pass[0], &spec->phase[i], err) < 0)
-            return -1;
-    }
-    for (int i = spec->graph_end; i-- > spec->graph_begin;) {
-        const struct layer_op *op = spec->phase[i].op;
-
-        if (op->bwd && op->bwd (&pass[1], &spec->phase[i], err) < 0)
-            return -1;
-    }
-    return 0;
+    return layer_fwd_phases (&pass[0], spec->graph_begin, spec->graph_end, err) < 0
+                   || layer_bwd_phases (&pass[1], spec->graph_begin, spec->graph_end, err) < 0
+               ? -1 : 0;
 }
 
 static int pass_whole (const struct rig *r, bool graphs, struct mg_error *err)

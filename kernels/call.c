@@ -1,5 +1,7 @@
 /* call.c - kernel calls as data: what is known of every op, and the one way of a call */
 
+#include <errno.h>
+
 #include "kernels/tape.h"
 
 static const struct {
@@ -27,6 +29,9 @@ int kern_run (const struct kernels *k, const struct kern_call *call, struct mg_e
         return k->taker->take (k->taker->arg, k, call, err);
     if (k->tape)
         return kern_tape_add (k->tape, k, call, err);
+    if (!k->ops->run[call->op])
+        return mg_error_set (err, ENOTSUP, "kernel %s: the %s device is only planned",
+                             kern_op_name (call->op), k->ops->name);
     return k->ops->run[call->op](k, call->args, call->stream, err);
 }
 

@@ -638,7 +638,9 @@ const struct kern_pointer *kern_op_pointers (enum kern_op op, size_t *count);
 
 struct kernels;
 
-/* What a backend provides, by op. */
+/* What a backend provides, by op.  A table for plans alone has no run functions; its scratch
+ * functions then use no memory of 'k'.
+ */
 struct kern_ops {
     const char *name;
     int (*run[KERN_NUM_OPS]) (const struct kernels *k, const void *args,
@@ -678,7 +680,9 @@ struct kern_call {
     struct mg_stream *stream;
 };
 
-/* Run the call, or hand it to the taker or the tape of 'k' if there is one. */
+/* Run the call, or hand it to the taker or the tape of 'k' if there is one.  -1 and ENOTSUP if 'k'
+ * is only planned (device.h).
+ */
 int kern_run (const struct kernels *k, const struct kern_call *call, struct mg_error *err);
 
 /* *bytes = the scratch memory that the call uses besides its operands.  The pointers among the
@@ -727,11 +731,14 @@ void kernels_cpu_leave (struct kernels *k);
 /* Call fn (arg) in the calling thread and in each OpenMP thread that the ops compute with. */
 void kernels_cpu_each_thread (struct kernels *k, void (*fn) (void *arg), void *arg);
 
-/* From now on all calls use the 'size' bytes at 'memory' as scratch memory, one call after the
- * other.  'memory' is aligned to 64 bytes and stays the caller's.  A call that needs more fails
- * with ENOMEM.  Until this function is called, the ops allocate scratch memory whenever a call
- * needs more than there is.
+/* From now on all calls on 'stream' use the 'size' bytes at 'memory' as scratch memory, one call
+ * after the other.  'memory' is aligned to 64 bytes and stays the caller's.  A call that needs more
+ * fails with ENOMEM.  For calls on other streams, or on none, the ops allocate scratch memory
+ * whenever a call needs more than there is.  NULL: the memory goes.  At most KERN_SCRATCH_STREAMS
+ * streams have some; -1 and a text for one more.
  */
-void kernels_cpu_give_scratch (struct kernels *k, void *memory, size_t size);
+enum { KERN_SCRATCH_STREAMS = 8 };
+int kernels_cpu_give_scratch (struct kernels *k, const struct mg_stream *stream, void *memory,
+                              size_t size, struct mg_error *err);
 
 #endif /* KERNELS_KERNELS_H */

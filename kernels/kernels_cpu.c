@@ -109,39 +109,59 @@ void kernels_cpu_each_thread (struct kernels *k, void (*fn) (void *arg), void *a
     (void)cpu; // where there is no OpenMP
 }
 
+/* What was given for a stream, NULL: nothing. */
+static struct cpu_scratch *find_given (struct cpu *cpu, const struct mg_stream *stream)
+{
+    for (int i = 0; i < cpu->num_given; i++) {
+        if (cpu->given[i].stream == stream)
+            return &cpu->given[i];
+    }
+    return NULL;
+}
+
 void *cpu_scratch (const struct kernels *k, size_t size, struct mg_error *err)
 {
     struct cpu *cpu = cpu_of (k);
-    void *scratch;
+    const struct cpu_scratch *given = find_given (cpu, cpu->stream);
+    void *memory;
 
-    if (size <= cpu->scratch_size)
-        return cpu->scratch;
-    if (cpu->given) {
+    if (given && size > given->size) {
         mg_error_set (err, ENOMEM, "cpu kernels: %zu bytes of scratch are needed, %zu were"
-                      " planned", size, cpu->scratch_size);
+                      " planned", size, given->size);
         return NULL;
     }
+    if (given)
+        return given->memory;
+    if (size <= cpu->own.size)
+        return cpu->own.memory;
     if (size > SIZE_MAX - 63
-        || !(scratch = aligned_alloc (64, (size + 63) / 64 * 64))) {
+        || !(memory = aligned_alloc (64, (size + 63) / 64 * 64))) {
         mg_error_set (err, ENOMEM, "cpu kernels: no memory for %zu bytes of scratch",
                       size);
         return NULL;
     }
-    free (cpu->scratch);
-    cpu->scratch = scratch;
-    cpu->scratch_size = size;
-    return scratch;
+    free (cpu->own.memory);
+    cpu->own = (struct cpu_scratch){ .memory = memory, .size = size };
+    return memory;
 }
 
-void kernels_cpu_give_scratch (struct kernels *k, void *memory, size_t size)
+int kernels_cpu_give_scratch (struct kernels *k, const struct mg_stream *stream, void *memory,
+                              size_t size, struct mg_error *err)
 {
     struct cpu *cpu = cpu_of (k);
+    struct cpu_scratch *given = find_given (cpu, stream);
 
-    if (!cpu->given)
-        free (cpu->scratch);
-    cpu->scratch = memory;
-    cpu->scratch_size = size;
-    cpu->given = true;
+    if (!memory) {
+        if (given)
+            *given = cpu->given[--cpu->num_given];
+        return 0;
+    }
+    if (!given && cpu->num_given == KERN_SCRATCH_STREAMS)
+        return mg_error_set (err, ENOSPC, "cpu kernels: scratch for more than %d streams",
+                             KERN_SCRATCH_STREAMS);
+    given = given ? given : &cpu->given[cpu->num_given++];
+    *given = (struct cpu_scratch){ stream, memory, size };
+    return 0;
 }
 
 void kernels_cpu_destroy (struct kernels *k)
@@ -153,8 +173,7 @@ void kernels_cpu_destroy (struct kernels *k)
         if (cpu) {
             if (cpu->gemm_impl)
                 cpu->gemm->destroy (cpu->gemm_impl);
-            if (!cpu->given)
-                free (cpu->scratch);
+            free (cpu->own.memory);
         }
         if (cpu)
             free (cpu->modes);

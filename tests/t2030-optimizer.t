@@ -34,6 +34,18 @@ for size in "2 1" "4 1" "4 2" "3 3"; do
         || diag "$(grep '^not ok' <<<"$out" | head -n 5)" "$err"
 done
 
+# ---- waits of the host: 2 a step, and one for each of 2 layers with experts and 2 microbatches
+waits=$MG_BUILDDIR/tests/unit/train/waits.t
+while read -r each args; do
+    read -ra args <<<"$args"
+    few=$(mpi_run 2 "$waits" 3 "${args[@]}") many=$(mpi_run 2 "$waits" 6 "${args[@]}")
+    is $((${many% *} - ${few% *})) $((3 * each)) "experts, ${args[*]}: $each waits a step"
+done <<'EOF'
+6 --moe-token-dispatcher-type=alltoall
+6 --moe-token-dispatcher-type=allgather
+2 --moe-token-dispatcher-type=alltoall --moe-expert-capacity-factor=1 --moe-pad-expert-input-to-capacity
+EOF
+
 # ---- models with experts: a gradient of ones
 norm=$MG_BUILDDIR/tests/unit/model/moe_norm.t
 while read -r n tp ep etp cp; do

@@ -164,7 +164,8 @@ if command -v jq >/dev/null; then
         --num-virtual-stages-per-pipeline-rank 2 --global-batch-size 16 --json >plan.json
     is "$(jq '[.ranks[].rank] == [range(8)]' plan.json)" true "all ranks"
     is "$(jq '[.ranks[] | .total == .parameters + .gradients + .main_gradients + .main_parameters
-        + .moments + .activations + .workspace + .kernel_scratch + .checkpoint + .communication] | all' \
+        + .moments + .activations + .workspace + .kernel_scratch + .checkpoint + .communication
+        + .staging] | all' \
         plan.json)" true "totals"
     is "$(jq '[.ranks[] | .bytes_per_parameter == .bytes_whole + .bytes_shared / .shards
         and .bytes_per_parameter * (.num_parameters + .padding)
@@ -192,6 +193,12 @@ refuse 1 "a world that cannot be" megatron plan memory "${large[@]}" --world-siz
     --tensor-model-parallel-size 2
 refuse 1 "instances that do not divide" megatron plan memory "${large[@]}" --world-size 4 \
     --use-distributed-optimizer --num-distributed-optimizer-instances 3
+
+# ---- a device that is not there: its kernels' scratch is planned, and nothing of it is loaded
+run env MG_TEST_DEVICE=absent megatron plan memory "${large[@]}"
+like "$status $out" "0 .*kernel scratch  *3145728" "the scratch of a device that is not there"
+run env MG_TEST_DEVICE=absent megatron train "${large[@]}" "${rest[@]}"
+like "$status $err" "1 .*there is no .*device_absent.so" "which a run has to load"
 
 # ---- a run that does not fit
 huge=(--num-layers 1000 --hidden-size 65536 --num-attention-heads 4 --seq-length 12

@@ -111,4 +111,30 @@ for kind in sinkhorn quantile_balancing; do
         --moe-router-load-balancing-type $kind --expert-model-parallel-size 2 --bf16
 done
 
+# ---- a data net that moves no host memory, beside a control net that does
+apart=$MG_BUILDDIR/tests/lib/.libs/comm_apart.so
+[ -e "$apart" ] || { skip 1 "comm_apart is not built (make check builds it)"; done_testing; }
+mkdir modules
+ln -s "$apart" "$MG_BUILDDIR/.libs"/{comm_mpi,boot_pmix}.so modules
+export MEGATRON_MODULE_DIR=$PWD/modules
+# nets NAME COMMAND...: the bits of the run NAME with two nets.
+nets() {
+    local name=$1
+    shift
+    MG_TEST_COMM=apart MG_TEST_DEVICE=guarded train "$name.nets" "$@"
+    is "$status" 0 "two nets: $name" || diag "$err"
+    same_bits "$name.nets" "$name" "the same bits"
+}
+nets tp2 mpi_run 2 "${one[@]}" --tensor-model-parallel-size 2 --sequence-parallel
+nets pp2 mpi_run 2 "${one[@]}" --pipeline-model-parallel-size 2 \
+    --num-layers-per-virtual-pipeline-stage 1
+nets dp4 mpi_run 4 "${one[@]}" --bf16 --use-distributed-optimizer \
+    --num-distributed-optimizer-instances 2 --overlap-grad-reduce --overlap-param-gather
+nets a2a mpi_run 4 "${one[@]}" "${experts[@]}" "${small[@]}" \
+    "${tp2[@]}" --expert-model-parallel-size 2 --expert-tensor-parallel-size 2 \
+    --moe-token-dispatcher-type alltoall --moe-shared-expert-overlap
+MG_TEST_COMM=apart run mpi_run 2 "${one[@]}" --tensor-model-parallel-size 2
+ok "[ $status != 0 ]" "the data net refuses memory that is not of its device"
+like "$err" "apart: 0x[0-9a-f]* is host memory" "and says so"
+
 done_testing

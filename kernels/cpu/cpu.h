@@ -66,9 +66,13 @@ struct cpu {
     const struct cpu_isa *isa;
     const struct cpu_gemm *gemm; /* NULL: none */
     void *gemm_impl;
-    void *scratch; /* see cpu_scratch() */
-    size_t scratch_size;
-    bool given;   /* scratch is the caller's, and all there is */
+    struct cpu_scratch {
+        const struct mg_stream *stream;
+        void *memory;
+        size_t size;
+    } own, given[KERN_SCRATCH_STREAMS]; /* see cpu_scratch(); the latter are the callers' */
+    int num_given;
+    const struct mg_stream *stream; /* of the call, if some was given */
     int entered;  /* kernels_cpu_enter() without its leave */
     uint64_t *modes; /* [threads] that they had before */
 };
@@ -87,9 +91,9 @@ enum cpu_library { CPU_NO_LIBRARY, CPU_LIBRARY, CPU_LIBRARY_ALWAYS };
 struct kernels *cpu_create (int threads, const struct cpu_isa *isa, enum cpu_library library,
                             struct mg_error *err);
 
-/* At least 'size' bytes, aligned to 64, for the call that asks: the next call of any op
- * may overwrite or move them.  Allocates only if no scratch was given and 'size' is the
- * largest so far.  NULL and a text on failure.
+/* At least 'size' bytes, aligned to 64, for the call that asks: the next call of any op on its
+ * stream may overwrite or move them.  Allocates only if no scratch was given for the stream and
+ * 'size' is the largest so far.  NULL and a text on failure.
  */
 void *cpu_scratch (const struct kernels *k, size_t size, struct mg_error *err);
 

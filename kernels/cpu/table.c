@@ -9,7 +9,8 @@
     static int run_##op (const struct kernels *k, const void *args,                     \
                          struct mg_stream *stream, struct mg_error *err)                \
     {                                                                                   \
-        (void)stream;                                                                   \
+        if (cpu_of (k)->num_given > 0) /* else other threads may call, too */           \
+            cpu_of (k)->stream = stream;                                                \
         return cpu_##op (k, args, err);                                                 \
     }
 KERN_OPS (RUN)

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -55,6 +56,20 @@ static int open_errors (struct mg_job *job, struct mg_error *err)
     return 0;
 }
 
+/* The groups of the options, with the numbers that the library gives their kinds. */
+static int read_groups (uint64_t given, uint32_t *groups, struct mg_error *err)
+{
+    if (given >> MG_NUM_GROUP_KINDS)
+        return mg_error_set (err, EINVAL, "job: groups 0x%" PRIx64 ", want bits below 0x%" PRIx64,
+                             given, MG_GROUP_BIT (MG_NUM_GROUP_KINDS));
+    *groups = 0;
+    for (int kind = 0; kind < MG_NUM_GROUP_KINDS; kind++) {
+        if (given & MG_GROUP_BIT (kind))
+            *groups |= JOB_GROUP (api_group_kind ((enum mg_group_kind)kind));
+    }
+    return 0;
+}
+
 /* Options that an older program does not know keep their defaults. */
 static int read_options (const struct mg_job_options *given, struct mg_job *job,
                          struct job_config *config, struct mg_error *err)
@@ -80,6 +95,8 @@ static int read_options (const struct mg_job_options *given, struct mg_job *job,
                              options.stall_warning);
     if (options.device && device_choose (options.device, false, &device, err) < 0)
         return mg_error_prefix (err, "job");
+    if (read_groups (options.groups, &config->groups, err) < 0)
+        return -1;
     job->errors = options.errors;
     if (!options.errors && open_errors (job, err) < 0)
         return -1;

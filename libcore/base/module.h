@@ -11,7 +11,7 @@
 #include "megatron/error.h"
 
 /* Raised whenever a table or a structure that modules share with the library changes. */
-enum { MODULE_ABI = 4 };
+enum { MODULE_ABI = 6 };
 
 struct module {
     int abi; /* MODULE_ABI */

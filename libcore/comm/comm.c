@@ -24,8 +24,6 @@
 enum {
     NAME_MAX_LEN = 32,
     TAG_MAX = 32767,
-    SCRATCH_SIZE = 4 << 20,     /* bytes a communicator, if it has at most 4096 ranks */
-    SCRATCH_PER_RANK = 1 << 10, /* the least */
 };
 
 struct mg_comm {
@@ -38,7 +36,7 @@ struct mg_comm {
     struct mg_stream *stream; /* for calls without one; they return when done */
     struct mg_comm_stats stats;
     size_t scratch_size;
-    void *scratch; /* NULL: shared, planned, or one rank */
+    void *scratch; /* NULL: shared, planned, or none wanted */
     int place; /* in the recorder, -1: none */
     char name[NAME_MAX_LEN];
 };
@@ -60,21 +58,19 @@ static int check_config (const struct comm_net *net, const struct comm_config *c
                              "communicator %s: cannot share that of %s, which"
                              " has other members",
                              config->name, config->share->name);
+    if (config->control && !comm_net_has_host (net))
+        return mg_error_set (err, EINVAL, "communicator %s: %s moves no host memory", config->name,
+                             net->ops->name);
     if (config->control && !net->host)
         return mg_error_set (err, EINVAL, "communicator %s: the net has no host device",
                              config->name);
     return 0;
 }
 
-/* It costs memory only as far as it is used. */
 static int alloc_scratch (struct mg_comm *comm, struct mg_error *err)
 {
-    if (comm->size == 1)
-        return 0;
-    comm->scratch_size = SCRATCH_SIZE;
-    if (comm->scratch_size < (size_t)comm->size * SCRATCH_PER_RANK)
-        comm->scratch_size = (size_t)comm->size * SCRATCH_PER_RANK;
-    if (comm->ops == &comm_plan_ops)
+    comm->scratch_size = comm->size > 1 ? comm->net->scratch (comm->size) : 0;
+    if (comm->scratch_size == 0 || comm->ops == &comm_plan_ops)
         return 0;
     comm->scratch = device_alloc (comm->device, comm->scratch_size, err);
     return comm->scratch ? 0 : -1;
@@ -85,12 +81,22 @@ size_t comm_bytes (const struct mg_comm *comm)
     return comm->scratch_size;
 }
 
+/* comm_group.offered of a group that nobody has offered anything for. */
+static int no_offer (void *arg, int member, void *data, size_t max, size_t *len,
+                     struct mg_error *err)
+{
+    (void)arg, (void)member, (void)data, (void)max, (void)err;
+    *len = 0;
+    return 0;
+}
+
 struct mg_comm *comm_create (struct comm_net *net, const struct comm_config *config,
                              struct mg_error *err)
 {
     struct comm_group group = {
         .name = config->name, .size = config->size, .rank = config->rank,
         .tasks = config->tasks, .tag = config->tag,
+        .offered = config->offered ? config->offered : no_offer, .arg = config->arg,
     };
     struct mg_comm *comm;
 

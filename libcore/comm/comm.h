@@ -3,6 +3,9 @@
  * A net is this process's connection to a backend.  It is made once, and communicators are made
  * from it.  The "self" backend serves groups of one rank, whatever the backend of the net.
  *
+ * A backend may be unable to move host memory, as a GPU's transports are: then control
+ * communicators come from a second net.
+ *
  * A communicator is for one kind of memory.  A data communicator moves memory of the net's device
  * and takes that device's streams.  A control communicator moves host memory and takes streams of
  * the net's host device.  Control communicators carry what the host itself reads: agreements, sums
@@ -49,6 +52,9 @@ void comm_net_destroy (struct comm_net *net);
 /* The backend of groups larger than one: "self", "mpi". */
 const char *comm_net_backend (const struct comm_net *net);
 
+/* True if control communicators can be made from the net. */
+bool comm_net_has_host (const struct comm_net *net);
+
 /* True if the calls on a communicator larger than one, transfers included, run one after the
  * other: 'serial' in struct comm_ops.
  */
@@ -60,6 +66,10 @@ struct comm_config {
     const int *tasks; /* launcher's ranks of the members, in order; only read by comm_create() */
     int tag;          /* 0..32767, as in comm_ops.h */
     bool control;     /* for host memory */
+    /* comm_group.offered of comm_ops.h; NULL: no member has offered anything. */
+    int (*offered) (void *arg, int member, void *data, size_t max, size_t *len,
+                    struct mg_error *err);
+    void *arg; /* only used by comm_create() */
     /* A communicator of the same members in the same order, whose connection the new one uses
      * too; NULL: none.  The new one has its own name and statistics, and must be destroyed first.
      * One of the two may be a data and the other a control communicator: the communication thread

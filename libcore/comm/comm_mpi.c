@@ -413,6 +413,7 @@ static void *mpi_create (void *impl, const struct comm_host *host,
 
 static const struct comm_ops comm_mpi_ops = {
     .name = "mpi",
+    .host_memory = true,
     .start = mpi_start,
     .stop = mpi_stop,
     .open = mpi_open,

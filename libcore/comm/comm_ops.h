@@ -12,6 +12,7 @@
 
 #include "libcore/device/pool.h"
 #include "libcore/device/queue.h"
+#include "kernels/kernels.h"
 #include "megatron/comm.h"
 
 /* One call of megatron/comm.h.  Members that the call does not use are 0 or NULL. */
@@ -56,7 +57,26 @@ struct comm_host {
     /* comm/reduce.h */
     void (*reduce) (enum mg_dtype dtype, enum mg_reduce_op op, void *out,
                     const void *const *src, int nsrc, size_t count);
+    /* The stream's device; its handle in the device's own libraries (device/stream.h). */
+    struct mg_device *(*device) (const struct mg_stream *stream);
+    void *(*native) (const struct mg_stream *stream);
+    /* Events of a device, and waits for them in stream order: megatron/stream.h. */
+    struct mg_event *(*event_create) (struct mg_device *device, struct mg_error *err);
+    void (*event_destroy) (struct mg_event *event);
+    void (*event_record) (struct mg_event *event, struct mg_stream *stream);
+    int (*stream_wait) (struct mg_stream *stream, struct mg_event *event, struct mg_error *err);
+    /* Device memory that the memory plan leaves out, and where an address is: device/device.h. */
+    void *(*alloc) (struct mg_device *device, size_t size, struct mg_error *err);
+    void (*free) (struct mg_device *device, void *ptr);
+    bool (*holds) (const struct mg_device *device, const void *ptr, bool hoped);
+    /* Enqueue a kernel on a stream of its device (kernels/kernels.h). */
+    int (*run) (const struct kern_call *call, struct mg_error *err);
+    /* How a backend's functions wait outside of streams: device_wait(). */
+    int (*wait) (struct mg_device *device, const struct queue_wait *wait, struct mg_error *err);
 };
+
+/* Bytes that a process can offer to the others: comm_ops.offer. */
+enum { COMM_OFFER_MAX = 4096 };
 
 /* A group of ranks, as a backend needs it. */
 struct comm_group {
@@ -65,8 +85,14 @@ struct comm_group {
     const int *tasks; /* launcher's ranks of the members, in order; valid during create() */
     int tag;          /* the same on all members, different for groups that overlap */
     void *scratch;    /* memory that the backend uses until destroy() or, after a failure, until the
-                         process ends; NULL: the group has one member, or the backend is "plan" */
-    size_t scratch_size;
+                         process ends; NULL: the group has one member, or the backend wants none */
+    size_t scratch_size; /* as the backend's row in net.c says */
+    /* What member 'member' of the group has offered: at most 'max' bytes into 'data', *len is the
+     * true length, 0 if it has offered nothing.  Valid during create().  -1 and a text on failure.
+     */
+    int (*offered) (void *arg, int member, void *data, size_t max, size_t *len,
+                    struct mg_error *err);
+    void *arg;
 };
 
 struct comm_ops {
@@ -79,6 +105,11 @@ struct comm_ops {
      */
     bool serial;
 
+    /* True if communicators can move host memory, so that control communicators (comm.h) can be
+     * made from the same net.  If not, a job connects a second backend, which can.
+     */
+    bool host_memory;
+
     /* Start the library that the backend calls, before this process uses PMIx (start.h).
      * Collective over the job; blocks as long as the library does; runs on any thread.  Returns
      * the library, or NULL, errno and a text on failure.  The slot is NULL only if open is NULL.
@@ -89,6 +120,15 @@ struct comm_ops {
      * is NULL only if open is NULL.
      */
     void (*stop) (void *library);
+
+    /* What this process has to tell others before create(), such as the ids of groups whose first
+     * member it is.  It travels in the one exchange with which a job begins.  Called once, between
+     * start() and open(), with the groups of several ranks for which create() will be called, in
+     * the order of those calls; of 'group', only name, size, rank and tag are set.  Writes at most
+     * COMM_OFFER_MAX bytes and their number.  -1 and a text on failure.  NULL: nothing.
+     */
+    int (*offer) (const struct comm_host *host, void *library, const struct comm_group *group,
+                  int n, void *data, size_t *len, struct mg_error *err);
 
     /* Connect this process, once, before any create().  Blocks.  'library' is the result of
      * start() and belongs to the net from here on.  'stream' is a comm stream for the backend's

@@ -41,6 +41,7 @@ static int plan_enqueue (void *impl, const struct comm_request *req, struct mg_s
 
 const struct comm_ops comm_plan_ops = {
     .name = "plan",
+    .host_memory = true,
     .create = plan_create,
     .destroy = plan_destroy,
     .enqueue = plan_enqueue,

@@ -280,6 +280,7 @@ static int self_enqueue (void *impl, const struct comm_request *req,
 
 const struct comm_ops comm_self_ops = {
     .name = "self",
+    .host_memory = true,
     .create = self_create,
     .destroy = self_destroy,
     .enqueue = self_enqueue,

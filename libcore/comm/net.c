@@ -14,6 +14,11 @@
 #include "libcore/device/device.h"
 #include "libcore/device/stream.h"
 
+static int run_kernel (const struct kern_call *call, struct mg_error *err)
+{
+    return kern_run (device_kernels (stream_device (call->stream)), call, err);
+}
+
 const struct comm_host comm_host = {
     .error_set = mg_error_set,
     .submit = stream_submit,
@@ -26,18 +31,53 @@ const struct comm_host comm_host = {
     .pool_get = pool_get,
     .pool_put = pool_put,
     .reduce = reduce_ordered,
+    .device = stream_device,
+    .native = stream_native,
+    .event_create = mg_event_create,
+    .event_destroy = mg_event_destroy,
+    .event_record = mg_event_record,
+    .stream_wait = mg_stream_wait_event,
+    .alloc = device_alloc_apart,
+    .free = device_free,
+    .holds = device_holds,
+    .run = run_kernel,
+    .wait = device_wait,
 };
 
-/* In the order of preference.  A backend is part of the library or a module. */
+enum {
+    MPI_SCRATCH = 4 << 20,          /* bytes a communicator, if it has at most 4096 ranks */
+    MPI_SCRATCH_PER_RANK = 1 << 10, /* the least */
+};
+
+/* Room for what other ranks send before it is summed.  It costs memory only as far as it is used.
+ */
+static size_t mpi_scratch (int size)
+{
+    size_t least = (size_t)size * MPI_SCRATCH_PER_RANK;
+
+    return least > MPI_SCRATCH ? least : MPI_SCRATCH;
+}
+
+static size_t no_scratch (int size)
+{
+    (void)size;
+    return 0;
+}
+
+/* In the order of preference.  A backend is part of the library or a module.  What scratch memory
+ * its communicators want stands here, since a plan loads no module.
+ */
 static const struct backend {
     const char *name;
     const struct comm_ops *ops;
     const char *module, *hint;
+    size_t (*scratch) (int size);
 } backends[] = {
     { "mpi", NULL, "comm_mpi",
-      "ranks talk through MPI: install libopenmpi-dev and configure --with-mpi=yes" },
-    { "self", &comm_self_ops, NULL, NULL },
-    { "plan", &comm_plan_ops, NULL, NULL },
+      "ranks talk through MPI: install libopenmpi-dev and configure --with-mpi=yes", mpi_scratch },
+    { "self", &comm_self_ops, NULL, NULL, no_scratch },
+    { "plan", &comm_plan_ops, NULL, NULL, mpi_scratch },
+    { "apart", NULL, "comm_apart", "make check builds it", mpi_scratch }, // of tests
 };
 
 static const struct backend *find (const char *name)
@@ -52,6 +92,11 @@ static const struct backend *find (const char *name)
 bool net_find (const char *name)
 {
     return find (name) != NULL;
+}
+
+const char *net_control_name (void)
+{
+    return "mpi";
 }
 
 const struct comm_ops *net_load (const char *name, struct mg_error *err)
@@ -117,6 +162,7 @@ struct comm_net *comm_net_create (const struct comm_net_config *config,
     net->start = config->start;
     if (!(net->ops = choose (config, err)))
         goto error;
+    net->scratch = find (net->ops->name)->scratch;
     if (!(net->stream
           = mg_stream_create (net->device, MG_STREAM_COMM, net->ops->name, err)))
         goto error;
@@ -149,6 +195,11 @@ void comm_net_destroy (struct comm_net *net)
 const char *comm_net_backend (const struct comm_net *net)
 {
     return net->ops->name;
+}
+
+bool comm_net_has_host (const struct comm_net *net)
+{
+    return net->ops->host_memory;
 }
 
 bool comm_net_serial (const struct comm_net *net)

@@ -10,11 +10,13 @@
 struct comm_start {
     const struct comm_ops *ops; /* NULL: the name of the backend is unknown */
     void *library;              /* of ops->start(); NULL: none, or it has ended */
+    struct comm_start *control; /* NULL: none */
     double timeout;
 };
 
 struct comm_net {
     const struct comm_ops *ops;
+    size_t (*scratch) (int size); /* bytes that a communicator of 'size' ranks, 2 or more, wants */
     struct comm_start *start; /* borrowed; NULL: none */
     void *impl;               /* of ops->open() */
     struct mg_device *device; /* borrowed */
@@ -27,6 +29,9 @@ struct comm_net {
 
 /* Is there a backend of this name?  NULL: the preferred one. */
 bool net_find (const char *name);
+
+/* The name of the backend of control communicators beside a backend that moves no host memory. */
+const char *net_control_name (void);
 
 /* Its table; a module is loaded.  NULL and a text on failure. */
 const struct comm_ops *net_load (const char *name, struct mg_error *err);

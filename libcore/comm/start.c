@@ -56,6 +56,9 @@ struct comm_start *comm_start_create (const char *backend, double timeout,
         return start;
     if (!(start->ops = net_load (backend, err)))
         goto error;
+    if (!start->ops->host_memory
+        && !(start->control = comm_start_create (net_control_name (), timeout, err)))
+        goto error;
     if (!start->ops->start)
         return start;
     if (!(call = calloc (1, sizeof (*call))))
@@ -71,8 +74,33 @@ nomem:
 error:
     if (errno != ETIMEDOUT) // else the library's thread uses it
         free (call);
+    if (start)
+        comm_start_destroy (start->control, false);
     free (start);
     return NULL;
+}
+
+struct comm_start *comm_start_control (const struct comm_start *start)
+{
+    return start ? start->control : NULL;
+}
+
+bool comm_start_serial (const struct comm_start *start)
+{
+    return start && start->ops && start->ops->serial;
+}
+
+int comm_start_offer (struct comm_start *start, const struct comm_group *group, int n, void *data,
+                      size_t *len, struct mg_error *err)
+{
+    *len = 0;
+    if (!start || !start->ops || !start->ops->offer)
+        return 0;
+    if (start->ops->offer (&comm_host, start->library, group, n, data, len, err) < 0)
+        return mg_error_prefix (err, "%s", start->ops->name);
+    return *len <= COMM_OFFER_MAX ? 0 : mg_error_set (err, EMSGSIZE, "%s offers %zu bytes, want %d "
+                                                      "at most", start->ops->name, *len,
+                                                      COMM_OFFER_MAX);
 }
 
 void comm_start_destroy (struct comm_start *start, bool together)
@@ -88,6 +116,7 @@ void comm_start_destroy (struct comm_start *start, bool together)
         if (timed_call (run_stop, call, start->timeout) == 0 || errno != ETIMEDOUT)
             free (call); // else the library's thread uses it
     }
+    comm_start_destroy (start->control, together);
     free (start);
     errno = saved_errno;
 }

@@ -9,19 +9,34 @@
 #define LIBCORE_COMM_START_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "megatron/error.h"
 
 struct comm_start;
 
-/* Start the library of a backend, named as in struct comm_net_config, within `timeout`
- * seconds: collective over the job.  Nothing is started if the backend has no library, or if
- * its name is unknown (comm_net_create() refuses it).  NULL, errno and a text on failure.
- * After ETIMEDOUT, some ranks have not come, and a thread of this process still waits for
+/* Start the library of a backend, named as in struct comm_net_config, and, if its communicators
+ * move no host memory, before that the library of a backend whose communicators do, within
+ * `timeout` seconds each: collective over the job.  Nothing is started if the backend has no
+ * library, or if its name is unknown (comm_net_create() refuses it).  NULL, errno and a text on
+ * failure. After ETIMEDOUT, some ranks have not come, and a thread of this process still waits for
  * them in the library, for good.
  */
 struct comm_start *comm_start_create (const char *backend, double timeout,
                                       struct mg_error *err);
+
+/* What was started for host memory besides the backend: for the net of control communicators.
+ * NULL: nothing; the backend's own net then has them.
+ */
+struct comm_start *comm_start_control (const struct comm_start *start);
+
+/* True if the backend's communicators are serial (comm_ops.h). */
+bool comm_start_serial (const struct comm_start *start);
+
+/* comm_ops.offer of the backend; nothing if it offers nothing. */
+struct comm_group;
+int comm_start_offer (struct comm_start *start, const struct comm_group *group, int n, void *data,
+                      size_t *len, struct mg_error *err);
 
 /* Free it, after the net that was made from it.  If `together`, all ranks call this now, and
  * the library is stopped within the timeout, unless the net has stopped it.  Otherwise the

@@ -24,19 +24,24 @@ const struct device_host device_host = {
     .fail = device_fail,
     .kernel_name = kern_op_name,
     .cpu = &device_cpu_ops,
+    .wait = device_wait,
 };
 
-/* In the order of preference.  A backend is part of the library or a module. */
+/* In the order of preference.  A backend is part of the library or a module.  A module's row has
+ * the kernels of plans, which need neither the module nor the device.
+ */
 static const struct backend {
     const char *name;
     const struct device_ops *ops;
     const char *module, *hint;
-    bool test; /* only chosen by name, and only by tests */
+    const struct kern_ops *plan; /* NULL: plans open the device */
+    bool test;                   /* only chosen by name, and only by tests */
 } backends[] = {
-    { "cpu", &device_cpu_ops, NULL, NULL, false },
-    { "guarded", &device_guarded_ops, NULL, NULL, true },
-    { "guarded-pages", &device_guarded_pages_ops, NULL, NULL, true },
-    { "module", NULL, "device_module", "make check builds it", true },
+    { "cpu", &device_cpu_ops, NULL, NULL, NULL, false },
+    { "guarded", &device_guarded_ops, NULL, NULL, NULL, true },
+    { "guarded-pages", &device_guarded_pages_ops, NULL, NULL, NULL, true },
+    { "module", NULL, "device_module", "make check builds it", NULL, true },
+    { "absent", NULL, "device_absent", "nothing gives it", &kern_absent_ops, true },
 };
 
 enum { NUM_BACKENDS = sizeof (backends) / sizeof (backends[0]) };
@@ -104,8 +109,28 @@ static const struct device_ops *choose (const char *name, struct mg_error *err)
     return NULL;
 }
 
+/* The backend that config->planned means, NULL: the device itself is opened. */
+static const struct backend *find_planned (const struct device_config *config)
+{
+    for (int i = 0; config->planned && config->name && i < NUM_BACKENDS; i++) {
+        if (strcmp (config->name, backends[i].name) == 0)
+            return backends[i].plan ? &backends[i] : NULL;
+    }
+    return NULL;
+}
+
+/* From here on kernels are only planned. */
+static void plan_kernels (struct mg_device *device, const struct backend *b)
+{
+    device->planned = b->name;
+    device->planner = (struct kernels){ .ops = b->plan };
+    device->real = device->kernels;
+    device->kernels = &device->planner;
+}
+
 struct mg_device *device_create (const struct device_config *config, struct mg_error *err)
 {
+    const struct backend *planned = find_planned (config);
     const struct device_ops *ops;
     struct mg_device *device;
 
@@ -118,7 +143,7 @@ struct mg_device *device_create (const struct device_config *config, struct mg_e
         mg_error_set (err, EINVAL, "device: number %d, want 0 or more", config->ordinal);
         return NULL;
     }
-    if (!(ops = choose (config->name, err)))
+    if (!(ops = planned ? &device_cpu_ops : choose (config->name, err)))
         return NULL;
     if (!(device = calloc (1, sizeof (*device)))) {
         mg_error_set (err, ENOMEM, "device %s: out of memory", ops->name);
@@ -128,7 +153,7 @@ struct mg_device *device_create (const struct device_config *config, struct mg_e
     device->ops = ops;
     device->host = &device_host;
     device->threads = config->threads;
-    device->ordinal = config->ordinal;
+    device->ordinal = planned ? 0 : config->ordinal;
     device->shares = config->share != NULL;
     if (config->share)
         device->queue = config->share->queue;
@@ -136,6 +161,8 @@ struct mg_device *device_create (const struct device_config *config, struct mg_e
         goto error;
     if (ops->create (device, err) < 0)
         goto error;
+    if (planned)
+        plan_kernels (device, planned);
     return device;
 error:
     device_destroy (device);
@@ -148,7 +175,8 @@ void device_destroy (struct mg_device *device)
         int saved_errno = errno;
         if (!device->shares)
             queue_destroy (device->queue);
-        device_free (device, device->scratch);
+        if (device->planned)
+            device->kernels = device->real;
         device->ops->destroy (device);
         while (device->pinned) {
             struct host_block *block = device->pinned;
@@ -164,13 +192,16 @@ void device_destroy (struct mg_device *device)
 
 const char *device_name (const struct mg_device *device)
 {
-    return device->ops->name;
+    return device->planned ? device->planned : device->ops->name;
 }
 
 void device_describe (const struct mg_device *device, struct device_info *info)
 {
     memset (info, 0, sizeof (*info));
-    device->ops->describe (device, info);
+    if (device->planned)
+        snprintf (info->name, sizeof (info->name), "%s", device->planned);
+    else
+        device->ops->describe (device, info);
 }
 
 int device_threads (const struct mg_device *device)
@@ -185,12 +216,14 @@ const struct kernels *device_kernels (const struct mg_device *device)
 
 void device_enter (struct mg_device *device)
 {
-    device->ops->enter (device);
+    if (!device->planned) // whose kernels compute nothing
+        device->ops->enter (device);
 }
 
 void device_leave (struct mg_device *device)
 {
-    device->ops->leave (device);
+    if (!device->planned)
+        device->ops->leave (device);
 }
 
 void *device_alloc_apart (struct mg_device *device, size_t size, struct mg_error *err)
@@ -313,6 +346,19 @@ static int run_copy (const void *args, struct mg_stream *stream, struct mg_error
     return ops->copy (stream, c->kind, c->to, c->from, c->size, err);
 }
 
+static int check_pinned (struct mg_stream *stream, const struct copy_args *args,
+                         struct mg_error *err)
+{
+    struct mg_device *device = stream->device;
+    const void *host = args->kind == COPY_UPLOAD ? args->from : args->to;
+
+    if (device->ops->pageable || args->kind == COPY_ON_DEVICE
+        || is_pinned (device, host, args->size))
+        return 0;
+    return mg_error_set (err, EFAULT, "copy on %s: host memory %p is not of device_host_alloc()",
+                         stream->name, host);
+}
+
 static int enqueue_copy (struct mg_stream *stream, const struct copy_args *args,
                          struct mg_error *err)
 {
@@ -327,7 +373,7 @@ static int enqueue_copy (struct mg_stream *stream, const struct copy_args *args,
         return 0;
     }
     if (!graph_capturing ())
-        return run_copy (args, stream, err);
+        return check_pinned (stream, args, err) < 0 ? -1 : run_copy (args, stream, err);
     if (args->kind != COPY_ON_DEVICE && !tape_recording ()
         && !is_pinned (stream->device, host, args->size))
         return graph_refuse (err, "a copy %s host memory %p, which is not of device_host_alloc()",
@@ -372,24 +418,25 @@ bool device_holds (const struct mg_device *device, const void *ptr, bool hoped)
     return device->ops->holds ? device->ops->holds (device, ptr) : hoped;
 }
 
-int device_reserve_scratch (struct mg_device *device, size_t size, struct mg_error *err)
-{
-    void *scratch;
-
-    if (size <= device->scratch_size)
-        return 0;
-    if (!(scratch = device_alloc (device, size, err)))
-        return mg_error_prefix (err, "scratch of kernels");
-    device->ops->give_scratch (device, scratch, size);
-    device_free (device, device->scratch);
-    device->scratch = scratch;
-    device->scratch_size = size;
-    return 0;
-}
-
 size_t device_allocated (const struct mg_device *device)
 {
     return device->allocated;
+}
+
+size_t device_host_allocated (struct mg_device *device)
+{
+    size_t bytes = 0;
+
+    pthread_mutex_lock (&device->lock);
+    for (const struct host_block *b = device->pinned; b; b = b->next)
+        bytes += b->size;
+    pthread_mutex_unlock (&device->lock);
+    return bytes;
+}
+
+struct device_waits device_waits (const struct mg_device *device)
+{
+    return (struct device_waits){ .streams = device->stream_waits, .events = device->event_waits };
 }
 
 size_t device_available (const struct mg_device *device)
@@ -405,6 +452,11 @@ void device_fail (struct mg_device *device, const char *text)
 bool device_settled (struct mg_device *device)
 {
     return queue_settled (device->queue);
+}
+
+int device_wait (struct mg_device *device, const struct queue_wait *wait, struct mg_error *err)
+{
+    return queue_wait_for (device->queue, wait, err);
 }
 
 bool device_waiting (struct mg_device *device, struct queue_waiting *waiting)

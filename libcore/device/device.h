@@ -15,6 +15,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "kernels/kernels.h"
 #include "megatron/error.h"
@@ -44,6 +45,11 @@ struct device_config {
      * device that shares.
      */
     struct mg_device *share;
+    /* Plan for the named device, which may not be there: no module is loaded.  What
+     * device_kernels() returns then only knows scratch memory (kern_scratch()); all else is the
+     * CPU's.
+     */
+    bool planned;
 };
 
 struct mg_device *device_create (const struct device_config *config,
@@ -83,18 +89,20 @@ void device_free (struct mg_device *device, void *ptr);
  */
 void *device_alloc_apart (struct mg_device *device, size_t size, struct mg_error *err);
 
-/* Host memory for fast copies (pinned, if that makes copies faster), aligned and zeroed as above.
- * device_allocated() does not count it.
+/* Pinned host memory, aligned and zeroed as above: the host side of copies.  device_allocated()
+ * does not count it.
  */
 void *device_host_alloc (struct mg_device *device, size_t size, struct mg_error *err);
 void device_host_free (struct mg_device *device, void *ptr);
 
 /* Enqueue a copy of 'size' bytes: host to device, device to host, device to device.  Device
- * memory is that of the stream's device; the two sides must not overlap.  A host buffer belongs
- * to the copy until the copy is known to be done (mg_stream_synchronize(), an event).  Until then
- * the caller does not change the buffer of an upload and does not read the buffer of a download.
- * On the CPU, a copy on a compute stream is done when the call returns, and a copy on a comm
- * stream is done after the work that was enqueued there before it.
+ * memory is that of the stream's device; the two sides must not overlap.  The host side is inside
+ * of one block of device_host_alloc() of that device: a device whose memory is apart from the
+ * host's refuses pageable host memory (EFAULT), since such a copy would wait.  A host buffer
+ * belongs to the copy until the copy is known to be done (mg_stream_synchronize(), an event).
+ * Until then the caller does not change the buffer of an upload and does not read the buffer of a
+ * download. On the CPU, a copy on a compute stream is done when the call returns, and a copy on a
+ * comm stream is done after the work that was enqueued there before it.
  */
 int device_upload (struct mg_stream *stream, void *to, const void *from, size_t size,
                    struct mg_error *err);
@@ -116,15 +124,20 @@ int device_fetch (struct mg_stream *stream, void *to, const void *from, size_t s
  */
 bool device_holds (const struct mg_device *device, const void *ptr, bool hoped);
 
-/* Allocate the scratch memory of the device's kernels: 'size' is what the most demanding call needs
- * (kern_scratch()).  From then on kernels allocate no scratch memory, and a call that needs more
- * fails with ENOMEM.  A size that is not larger than before changes nothing.  Not after a graph was
- * captured (graph.h): its calls may have the memory of before.
- */
-int device_reserve_scratch (struct mg_device *device, size_t size, struct mg_error *err);
-
 /* Bytes that device_alloc() has allocated so far; freed memory still counts. */
 size_t device_allocated (const struct mg_device *device);
+
+/* Bytes that device_host_alloc() has allocated and that are not freed. */
+size_t device_host_allocated (struct mg_device *device);
+
+/* How often the host has waited: for streams (mg_stream_synchronize(), device_fetch(),
+ * communicators' calls without a stream), and for events (mg_event_synchronize()).  A wait counts
+ * whether the work was done already or not.
+ */
+struct device_waits {
+    uint64_t streams, events;
+};
+struct device_waits device_waits (const struct mg_device *device);
 
 /* Bytes that device_alloc() could still allocate, as far as the system reports. */
 size_t device_available (const struct mg_device *device);
@@ -139,6 +152,10 @@ void device_fail (struct mg_device *device, const char *text);
  * not be freed.
  */
 bool device_settled (struct mg_device *device);
+
+/* Wait for something besides a stream or event: queue_wait_for(). */
+struct queue_wait;
+int device_wait (struct mg_device *device, const struct queue_wait *wait, struct mg_error *err);
 
 /* Reports what a thread is waiting for on the device's streams: queue_waiting(). */
 struct queue_waiting;

@@ -111,9 +111,10 @@ static void describe_device (const struct mg_device *device, struct device_info 
     cpu_describe (device->kernels, info);
 }
 
-static void cpu_give_scratch (struct mg_device *device, void *memory, size_t size)
+static int cpu_give_scratch (struct mg_stream *stream, void *memory, size_t size,
+                             struct mg_error *err)
 {
-    kernels_cpu_give_scratch (device->kernels, memory, size);
+    return kernels_cpu_give_scratch (stream->device->kernels, stream, memory, size, err);
 }
 
 static void cpu_enter (struct mg_device *device)
@@ -435,6 +436,7 @@ const struct device_ops device_cpu_ops = {
     .free = cpu_free,
     .available = cpu_available,
     .describe = describe_device,
+    .pageable = true,
     .host_alloc = cpu_alloc,
     .host_free = cpu_free,
     .copy = cpu_copy,

@@ -414,9 +414,10 @@ static int create_guarded_pages (struct mg_device *device, struct mg_error *err)
     return create (device, false, err);
 }
 
-static void guarded_give_scratch (struct mg_device *device, void *memory, size_t size)
+static int guarded_give_scratch (struct mg_stream *stream, void *memory, size_t size,
+                                 struct mg_error *err)
 {
-    kernels_cpu_give_scratch (guard_of (device)->real, memory, size);
+    return kernels_cpu_give_scratch (guard_of (stream->device)->real, stream, memory, size, err);
 }
 
 static void guarded_enter (struct mg_device *device)

@@ -34,6 +34,10 @@ struct device_host {
     const char *(*kernel_name) (enum kern_op op);
     /* The CPU's backend, for one whose memory is the host's, too. */
     const struct device_ops *cpu;
+    /* How a backend's slots wait: queue_wait_for(), which ends at the device's deadline and when
+     * the device fails, and which device_waiting() shows.
+     */
+    int (*wait) (struct mg_device *device, const struct queue_wait *wait, struct mg_error *err);
 };
 
 struct device_ops {
@@ -61,6 +65,11 @@ struct device_ops {
     /* device_describe(): all members are empty before. */
     void (*describe) (const struct mg_device *device, struct device_info *info);
 
+    /* True if copies may have host memory that is not of host_alloc(): the front end refuses it
+     * otherwise.
+     */
+    bool pageable;
+
     /* Memory as device_host_alloc() promises; as alloc() and free(). */
     void *(*host_alloc) (struct mg_device *device, size_t size);
     void (*host_free) (struct mg_device *device, void *ptr);
@@ -74,8 +83,11 @@ struct device_ops {
     /* Is this an address in memory of alloc()?  NULL: the backend cannot tell. */
     bool (*holds) (const struct mg_device *device, const void *ptr);
 
-    /* kernels.h: give_scratch of the backend's kernels. */
-    void (*give_scratch) (struct mg_device *device, void *memory, size_t size);
+    /* Kernels on the stream use this memory as scratch from now on (stream_reserve_scratch()).
+     * NULL: the memory goes; the stream is done and will be destroyed.
+     */
+    int (*give_scratch) (struct mg_stream *stream, void *memory, size_t size,
+                         struct mg_error *err);
 
     /* device_enter(), device_leave(). */
     void (*enter) (struct mg_device *device);
@@ -158,19 +170,23 @@ struct mg_device {
     int threads, ordinal;
     size_t allocated; /* bytes, by device_alloc() */
     uint64_t captures; /* so far (graph.c) */
-    void *scratch;    /* of the kernels, once it is reserved */
-    size_t scratch_size;
     struct queue *queue; /* host work; a wait on it is a wait on this device */
     bool shares;         /* the queue is another device's */
+    _Atomic uint64_t stream_waits, event_waits; /* of the host (device_waits()) */
     struct host_block *pinned; /* memory of device_host_alloc() */
     pthread_mutex_t lock;      /* of that list */
     struct kernels *kernels;
     void *impl; /* the backend's */
+    const char *planned;    /* name of the device that is planned for, NULL: this one */
+    struct kernels planner; /* its kernels, then also at 'kernels' ... */
+    struct kernels *real;   /* ... and those of the backend */
 };
 
 struct mg_stream {
     struct mg_device *device;
     enum mg_stream_kind kind;
+    void *scratch; /* of kernels on the stream, once it is reserved */
+    size_t scratch_size;
     struct queue_lane *lane; /* host work in stream order; NULL: the backend has none */
     char name[STREAM_NAME_MAX];
 };
@@ -188,6 +204,9 @@ int graph_wait_event (struct mg_stream *stream, struct mg_event *event, struct m
 
 /* A wait outside of a capture for an event that was last recorded inside of one.  Returns -1. */
 int graph_refuse_event (struct mg_error *err);
+
+/* Kernels of the device "absent", which tests plan for. */
+extern const struct kern_ops kern_absent_ops;
 
 extern const struct device_ops device_cpu_ops, device_guarded_ops, device_guarded_pages_ops;
 

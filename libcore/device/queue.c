@@ -31,6 +31,8 @@ enum {
     SETTLE_SECONDS = 1, /* for the thread to come out of a poll function */
 };
 
+#define SPIN_SECONDS 20e-6 /* before queue_wait_for() naps */
+
 struct queue_lane {
     struct queue *queue;
     struct queue_lane *next; /* in queue->lanes, for good */
@@ -58,6 +60,7 @@ struct queue {
     const struct queue_lane *waited; /* for, by the last waiter; NULL: by none ... */
     uint64_t waited_mark;            /* ... until it is here */
     struct timespec waited_since;    /* ... since then */
+    char waited_for[DESCRIBE_MAX];   /* by the last queue_wait_for(); empty: by none */
     struct queue_lane *busy; /* lanes with work, in the order in which they got it */
     struct queue_watch watch; /* work NULL: nobody watches */
     struct queue_access access; /* begin NULL: none is needed */
@@ -411,6 +414,7 @@ static int wait_locked (struct queue_lane *lane, uint64_t mark, struct mg_error 
 
     queue->waited = lane;
     queue->waited_mark = mark;
+    queue->waited_for[0] = '\0';
     clock_gettime (CLOCK_MONOTONIC, &queue->waited_since);
     while (!queue->failed && !queue_reached (lane, mark)) {
         if (pthread_cond_timedwait (&queue->finished, &queue->lock, &deadline)
@@ -427,23 +431,76 @@ static int wait_locked (struct queue_lane *lane, uint64_t mark, struct mg_error 
     return queue_check (queue, err);
 }
 
-bool queue_waiting (struct queue *queue, struct queue_waiting *waiting)
+static double seconds_since (const struct timespec *start)
 {
     struct timespec now;
+
+    clock_gettime (CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) / 1e9;
+}
+
+bool queue_waiting (struct queue *queue, struct queue_waiting *waiting)
+{
     bool waits;
 
     pthread_mutex_lock (&queue->lock);
-    clock_gettime (CLOCK_MONOTONIC, &now); // not before a wait that began meanwhile
     // a waiter that has not woken yet waits no more
-    waits = queue->waited && !queue_reached (queue->waited, queue->waited_mark);
+    waits = queue->waited_for[0]
+            || (queue->waited && !queue_reached (queue->waited, queue->waited_mark));
     if (waits) {
-        waiting->lane = queue->waited;
-        waiting->seconds = (double)(now.tv_sec - queue->waited_since.tv_sec)
-                           + (double)(now.tv_nsec - queue->waited_since.tv_nsec) / 1e9;
-        queue_lane_describe (queue->waited, waiting->text, sizeof (waiting->text));
+        waiting->lane = queue->waited_for[0] ? NULL : queue->waited;
+        waiting->seconds = seconds_since (&queue->waited_since);
+        if (queue->waited_for[0])
+            snprintf (waiting->text, sizeof (waiting->text), "%s", queue->waited_for);
+        else
+            queue_lane_describe (queue->waited, waiting->text, sizeof (waiting->text));
     }
     pthread_mutex_unlock (&queue->lock);
     return waits;
+}
+
+/* Show a wait to queue_waiting(), or, with NULL, that it is over. */
+static void show_wait (struct queue *queue, const char *what)
+{
+    pthread_mutex_lock (&queue->lock);
+    snprintf (queue->waited_for, sizeof (queue->waited_for), "%s", what ? what : "");
+    clock_gettime (CLOCK_MONOTONIC, &queue->waited_since);
+    pthread_mutex_unlock (&queue->lock);
+}
+
+int queue_wait_for (struct queue *queue, const struct queue_wait *wait, struct mg_error *err)
+{
+    static const struct timespec nap = { .tv_nsec = LONG_NAP_NS };
+    struct timespec start;
+    char text[MG_ERROR_MAX];
+    bool shown = false;
+    int rc;
+
+    clock_gettime (CLOCK_MONOTONIC, &start);
+    for (;;) {
+        if (queue_check (queue, err) < 0)
+            return -1; // what it waited for stays to be seen
+        if ((rc = wait->poll (wait->arg, err)) != 0)
+            break;
+        if (seconds_since (&start) < SPIN_SECONDS)
+            continue;
+        if (!shown)
+            show_wait (queue, wait->what);
+        shown = true;
+        if (seconds_since (&start) > queue->timeout) {
+            snprintf (text, sizeof (text), "%s waited %g s", wait->what, queue->timeout);
+            queue_fail (queue, text);
+            return mg_error_set (err, ETIMEDOUT, "%s", text);
+        }
+        nanosleep (&nap, NULL);
+    }
+    if (shown) {
+        int saved_errno = errno;
+
+        show_wait (queue, NULL);
+        errno = saved_errno;
+    }
+    return rc < 0 ? -1 : 0;
 }
 
 int queue_wait (struct queue_lane *lane, uint64_t mark, struct mg_error *err)

@@ -93,16 +93,31 @@ int queue_wait (struct queue_lane *lane, uint64_t mark, struct mg_error *err);
  */
 int queue_run (struct queue_lane *lane, struct work *work, struct mg_error *err);
 
+/* Something besides the queue's own work that a thread waits for: an event of a GPU, a connection.
+ */
+struct queue_wait {
+    int (*poll) (void *arg, struct mg_error *err); /* 1: it is there, 0: not yet, -1: it failed, and
+                                                      the queue does not.  Must not block. */
+    void *arg;
+    const char *what; /* for queue_waiting(), and for the message of the deadline */
+};
+
+/* Block until poll() returns 1: call it again and again in this thread, for 20 us without a pause,
+ * then with short sleeps.  -1 with a text: poll()'s own; EIO for the queue's failure, with which
+ * the wait ends; ETIMEDOUT at the deadline, after which the queue has failed.
+ */
+int queue_wait_for (struct queue *queue, const struct queue_wait *wait, struct mg_error *err);
+
 /* Describe what the lane is at ("nothing on NAME" if idle). Describe functions may use
  * it: the queue's lock must be held, as it is there.
  */
 void queue_lane_describe (const struct queue_lane *lane, char *text, size_t max);
 
-/* What a thread is waiting for in queue_wait(), or was when the wait failed. */
+/* What a thread is waiting for in queue_wait() or queue_wait_for(), or was when the wait failed. */
 struct queue_waiting {
-    const struct queue_lane *lane;
+    const struct queue_lane *lane; /* NULL: it is in queue_wait_for() */
     double seconds; /* since it began to */
-    char text[200]; /* what the lane is at */
+    char text[200]; /* what the lane is at, or wait->what */
 };
 
 /* False if nobody waits for work that is not done yet. Any thread; of several waits the last

@@ -35,6 +35,35 @@ struct mg_stream *mg_stream_create (struct mg_device *device, enum mg_stream_kin
     return stream_create (device, kind, STREAM_NORMAL, name, err);
 }
 
+int stream_reserve_scratch (struct mg_stream *stream, size_t size, struct mg_error *err)
+{
+    struct mg_device *device = stream->device;
+    void *scratch;
+
+    if (size <= stream->scratch_size)
+        return 0;
+    if (!(scratch = device_alloc (device, size, err)))
+        return mg_error_prefix (err, "scratch of kernels");
+    if (!device->planned && device->ops->give_scratch (stream, scratch, size, err) < 0) {
+        device_free (device, scratch);
+        return -1;
+    }
+    device_free (device, stream->scratch);
+    stream->scratch = scratch;
+    stream->scratch_size = size;
+    return 0;
+}
+
+static void drop_scratch (struct mg_stream *stream)
+{
+    if (!stream->scratch)
+        return;
+    if (!stream->device->planned)
+        stream->device->ops->give_scratch (stream, NULL, 0, NULL);
+    device_free (stream->device, stream->scratch);
+    stream->scratch = NULL;
+}
+
 void mg_stream_destroy (struct mg_stream *stream)
 {
     if (stream) {
@@ -42,8 +71,10 @@ void mg_stream_destroy (struct mg_stream *stream)
         if (graph_capturing ())
             graph_refuse (NULL, "the end of stream %s", stream->name);
         stream->device->ops->stream_synchronize (stream, NULL);
-        if (queue_settled (stream->device->queue))
+        if (queue_settled (stream->device->queue)) {
+            drop_scratch (stream);
             stream->device->ops->stream_destroy (stream);
+        }
         errno = saved_errno;
     }
 }
@@ -56,6 +87,7 @@ int mg_stream_synchronize (struct mg_stream *stream, struct mg_error *err)
         return graph_refuse (err, "a wait of the host for stream %s", stream->name);
     if (tape_recording ())
         return 0;
+    stream->device->stream_waits++;
     return stream->device->ops->stream_synchronize (stream, err);
 }
 
@@ -134,6 +166,7 @@ int mg_event_synchronize (struct mg_event *event, struct mg_error *err)
         return 0;
     if (event->capture > 0)
         return graph_refuse_event (err);
+    event->device->event_waits++;
     return event->device->ops->event_synchronize (event, err);
 }
 

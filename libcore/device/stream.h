@@ -41,6 +41,14 @@ int event_seconds (const struct mg_event *from, const struct mg_event *to, doubl
  */
 int stream_submit (struct mg_stream *stream, struct work *work, struct mg_error *err);
 
+/* Allocate the scratch memory of kernels on the stream: 'size' is what the most demanding call
+ * needs (kern_scratch()).  From then on kernels on this stream allocate no scratch memory, and a
+ * call that needs more fails with ENOMEM.  A size that is not larger than before changes nothing.
+ * Not after a graph was captured (graph.h): its calls may have the memory of before.  The memory
+ * goes with the stream.
+ */
+int stream_reserve_scratch (struct mg_stream *stream, size_t size, struct mg_error *err);
+
 /* Is all work enqueued so far done? Then what the caller does at once is in order. */
 bool stream_idle (const struct mg_stream *stream);
 

@@ -1,9 +1,10 @@
 /* handshake - the one exchange with which the ranks of a job begin.
  *
  * Every rank sends the CPUs that it may use.  The hubs of the monitor (monitor.h), rank 0 and the
- * last rank, also send their addresses.  Rank 0 sends its geometry, the fingerprint of its
- * configuration and, if it cannot go on, the reason.  Every rank compares itself with rank 0, so
- * that the data of a rank stays small, whatever the number of ranks.
+ * last rank, also send their addresses.  Rank 0 sends what communicators are made from, the
+ * fingerprint of its configuration and, if it cannot go on, the reason.  Every rank compares itself
+ * with rank 0, so that the data of a rank stays small, whatever the number of ranks.  Behind it is
+ * what the communicators' backend offers (comm_ops.h), which only those ranks read that need it.
  */
 #ifndef LIBCORE_JOB_HANDSHAKE_H
 #define LIBCORE_JOB_HANDSHAKE_H
@@ -13,15 +14,28 @@
 #include <stdint.h>
 
 #include "libcore/bootstrap/bootstrap.h"
+#include "libcore/comm/comm_ops.h"
 #include "libcore/job/monitor.h"
 #include "libcore/topo/geometry.h"
 
+/* What communicators are made from.  A rank that was started otherwise than rank 0 makes those of
+ * rank 0, so that no rank waits for it.
+ */
+struct handshake_groups {
+    struct geometry geometry;
+    uint32_t kinds; /* job_config.groups, and two members of job_config */
+    int optimizer_instances;
+    int context_inner;
+};
+
 /* What this rank sends and compares. */
 struct handshake_config {
-    const struct geometry *geometry;
+    struct handshake_groups groups;
     uint64_t fingerprint;          /* of all that the ranks must have in common */
     const char *refusal;           /* why this rank cannot go on; NULL: it can */
     const struct monitor *monitor; /* NULL: none */
+    const void *offer;             /* of the communicators' backend, 'offered' bytes */
+    size_t offered;                /* COMM_OFFER_MAX at most */
 };
 
 /* The result on this rank. */
@@ -29,7 +43,7 @@ struct handshake {
     bool refused;             /* rank 0 cannot go on; the same on every rank */
     struct mg_error refusal;  /* if refused, the reason */
     bool differs;             /* this rank has another fingerprint than rank 0 */
-    struct geometry geometry; /* rank 0's */
+    struct handshake_groups groups; /* rank 0's */
     struct endpoint hub[MONITOR_HUBS];
 };
 
@@ -42,5 +56,11 @@ int handshake_run (struct bootstrap *b, const struct handshake_config *config,
 
 /* *cpus = the CPUs that rank 'rank' may use, from the last exchange.  Not collective. */
 int handshake_cpus (struct bootstrap *b, int rank, cpu_set_t *cpus, struct mg_error *err);
+
+/* What rank 'rank' offered in the last exchange: at most 'max' bytes into 'data', *len is the true
+ * length.  Not collective.  -1 and a text if it is longer, or if there is no such rank.
+ */
+int handshake_offer (struct bootstrap *b, int rank, void *data, size_t max, size_t *len,
+                     struct mg_error *err);
 
 #endif /* LIBCORE_JOB_HANDSHAKE_H */

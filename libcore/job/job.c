@@ -19,24 +19,12 @@
 #include "libcore/comm/recorder.h"
 #include "libcore/comm/start.h"
 #include "libcore/device/device.h"
+#include "libcore/job/comm_list.h"
 #include "libcore/job/handshake.h"
 #include "libcore/job/job.h"
-#include "libcore/job/pp_lane.h"
 #include "libcore/job/threads.h"
 
-enum {
-    NUM_INSTANCE_COMMS = 4,
-    LATE_SECONDS = 5, /* for the launcher's server, after ranks have not come in time */
-};
-
-/* Tags after those of the groups, which are their positions in the order of creation. */
-enum {
-    TAG_PP_BACKWARD = GROUP_NUM_KINDS,
-    TAG_INSTANCES,
-    TAG_CP_INNER = TAG_INSTANCES + NUM_INSTANCE_COMMS,
-    TAG_CP_OUTER,
-    TAG_PP_LANES,
-};
+enum { LATE_SECONDS = 5 }; /* for the launcher's server, after ranks have not come in time */
 
 struct job {
     struct bootstrap *bootstrap;
@@ -48,29 +36,11 @@ struct job {
     struct grid *grid;
     struct mg_device *device;
     struct mg_device *host; /* shares with it */
-    struct comm_net *net;
+    struct comm_net *net, *control_net; /* the same, if its backend moves host memory, too */
     struct recorder *recorder; /* NULL: one rank has nothing to record */
-    struct mg_comm *comm[GROUP_NUM_KINDS];
+    struct comm_list list;     /* of data communicators ... */
+    struct mg_comm *comm[COMM_NUM_TAGS]; /* ... which are here, by their tags */
     struct mg_comm *control;
-    struct mg_comm *pp_backward; /* NULL: comm[GROUP_PP] serves */
-    struct {
-        struct pp_lane is;
-        struct mg_comm *comm;
-    } lane[PP_LANES_MAX]; /* if communicators are serial */
-    int num_lanes;
-    struct mg_comm *shard[2], *instances[2]; /* of dense and of expert parameters; NULL: one
-                                                instance; shared where these are the same */
-    struct mg_comm *cp_inner, *cp_outer; /* levels of the cp group; NULL: it has none */
-};
-
-/* The order of creation, the same on all ranks: the position is the tag. Every kind is
- * listed once, a test checks that.
- */
-static const enum group_kind creation_order[GROUP_NUM_KINDS] = {
-    GROUP_WORLD,    GROUP_TP,       GROUP_CP,       GROUP_DP,  GROUP_DP_CP, GROUP_PP,
-    GROUP_TP_CP,    GROUP_TP_PP,    GROUP_TP_DP,    GROUP_TP_DP_CP,
-    GROUP_EP,       GROUP_ETP,      GROUP_TP_EP,    GROUP_TP_EP_PP,
-    GROUP_EDP,      GROUP_EMBD,     GROUP_POS_EMBD,
 };
 
 /* --- the handshake, and the monitor, without which a job can do --- */
@@ -97,7 +67,7 @@ static uint64_t fingerprint (const struct job_config *config, const struct geome
 {
     const int64_t numbers[] = { g->tp, g->cp, g->pp, g->ep, geometry_etp (g),
                                 g->vpp > 1 ? g->vpp : 1, config->optimizer_instances,
-                                config->context_inner };
+                                config->context_inner, config->groups };
     uint64_t hash = XXH3_64bits_withSeed (numbers, sizeof (numbers), config->fingerprint);
 
     hash = XXH3_64bits_withSeed (g->order, strlen (g->order), hash);
@@ -137,24 +107,64 @@ static void make_monitor (struct job *job, const struct job_config *config)
 
 /* How a rank has come through the handshake. */
 struct meeting {
-    struct geometry geometry; /* of the job */
-    bool refused;             /* rank 0 cannot go on, so that no rank can */
-    int errnum;               /* 0: this rank can go on, else errno of 'why' */
+    struct handshake_groups groups; /* of the job */
+    bool refused;                   /* rank 0 cannot go on, so that no rank can */
+    int errnum;                     /* 0: this rank can go on, else errno of 'why' */
     struct mg_error why;
 };
+
+/* What the communicators' backend offers for the communicators that this rank will make, if the job
+ * is as this rank was configured.
+ */
+static int make_offer (const struct job *job, const struct handshake_groups *groups,
+                       char offer[COMM_OFFER_MAX], size_t *len, struct mg_error *err)
+{
+    struct comm_start *start = bootstrap_kept (job->bootstrap);
+    struct comm_group group[COMM_NUM_TAGS];
+    struct comm_list list;
+    struct grid *grid;
+    int n = 0, rc;
+
+    *len = 0;
+    if (!start)
+        return 0;
+    if (!(grid = grid_create (&groups->geometry, err)))
+        return -1;
+    rc = comm_list_make (&list, grid, job_rank (job), groups, comm_start_serial (start), err);
+    for (int i = 0; rc == 0 && i < list.n; i++) {
+        const struct comm_item *item = &list.item[i];
+
+        if (item->size > 1 && item->share < 0)
+            group[n++] = (struct comm_group){ .name = item->name, .size = item->size,
+                                              .rank = item->rank, .tag = item->tag };
+    }
+    if (rc == 0)
+        rc = comm_start_offer (start, group, n, offer, len, err);
+    grid_destroy (grid);
+    return rc;
+}
 
 static int meet (struct job *job, const struct job_config *config, struct meeting *m,
                  struct mg_error *err)
 {
-    struct geometry own;
-    struct handshake_config say = { .geometry = &own };
+    struct handshake_config say = {
+        .groups = { .kinds = config->groups, .optimizer_instances = config->optimizer_instances,
+                    .context_inner = config->context_inner },
+    };
+    struct geometry *own = &say.groups.geometry;
+    char offer[COMM_OFFER_MAX];
     struct handshake heard;
 
-    if (check_config (job, config, &own, &m->why) < 0) {
+    if (check_config (job, config, own, &m->why) < 0) {
         m->errnum = errno;
         say.refusal = m->why.text;
     }
-    say.fingerprint = fingerprint (config, &own);
+    if (!m->errnum && make_offer (job, &say.groups, offer, &say.offered, &m->why) < 0) {
+        m->errnum = errno;
+        say.refusal = m->why.text;
+    }
+    say.offer = offer;
+    say.fingerprint = fingerprint (config, own);
     make_monitor (job, config);
     say.monitor = job->monitor;
     if (handshake_run (job->bootstrap, &say, &heard, err) < 0)
@@ -167,7 +177,7 @@ static int meet (struct job *job, const struct job_config *config, struct meetin
                       "the same arguments, files and environment");
         m->errnum = EINVAL;
     }
-    m->geometry = heard.geometry;
+    m->groups = heard.groups;
     if (job->monitor)
         monitor_start (job->monitor, heard.hub, NULL);
     return 0;
@@ -211,7 +221,10 @@ out:
 static int make_device (struct job *job, const struct job_config *config,
                         struct mg_error *err)
 {
-    struct device_config device = { .threads = config->threads, .timeout = config->timeout };
+    struct device_config device = {
+        .threads = config->threads, .timeout = config->timeout,
+        .planned = bootstrap_is_planned (job->bootstrap),
+    };
     struct device_config host = { .name = "cpu" };
     const char *test = getenv ("MG_TEST_DEVICE"), *text = test ? test : config->device;
     struct device_choice choice;
@@ -234,224 +247,21 @@ static int make_device (struct job *job, const struct job_config *config,
     return job->host ? 0 : -1;
 }
 
-static bool same_members (const struct group *a, const struct group *b)
+/* The backend of data communicators; tests choose one where nobody does. */
+static const char *choose_comm (const char *comm)
 {
-    if (a->size != b->size)
-        return false;
-    for (int i = 0; i < a->size; i++) {
-        if (group_at (a, i) != group_at (b, i))
-            return false;
-    }
-    return true;
+    return comm ? comm : getenv ("MG_TEST_COMM");
 }
 
-/* A communicator made earlier for the same ranks in the same order: all of them find the
- * same one, so none waits for the others.
- */
-static struct mg_comm *find_shared (const struct job *job, const struct group *group,
-                                    int made)
+static int make_net (struct job *job, const struct job_config *config, struct mg_error *err)
 {
-    struct group other;
-
-    for (int i = 0; i < made && group->size > 1; i++) {
-        if (!job->comm[creation_order[i]])
-            continue;
-        grid_group_of (job->grid, creation_order[i], job_rank (job), &other);
-        if (same_members (group, &other))
-            return job->comm[creation_order[i]];
-    }
-    return NULL;
-}
-
-/* Members first, first + stride ... of a group, 'count' of them. */
-struct part {
-    int first, stride, count;
-};
-
-static struct mg_comm *make_part (struct job *job, const struct group *group,
-                                  struct part part, const char *name, int tag,
-                                  struct mg_comm *share, struct mg_error *err)
-{
-    struct comm_config config = {
-        .name = name,
-        .tag = tag,
-        .size = part.count,
-        .rank = (group->rank - part.first) / part.stride,
-        .share = share,
-    };
-    struct mg_comm *comm;
-    int *tasks;
-
-    if (!(tasks = calloc ((size_t)part.count, sizeof (*tasks)))) {
-        mg_error_set (err, ENOMEM, "job: out of memory for the group %s", name);
-        return NULL;
-    }
-    for (int i = 0; i < part.count; i++)
-        tasks[i] = bootstrap_task_of (job->bootstrap,
-                                      group_at (group, part.first + i * part.stride));
-    config.tasks = tasks;
-    comm = comm_create (job->net, &config, err);
-    free (tasks);
-    return comm;
-}
-
-static struct mg_comm *make_group (struct job *job, const struct group *group,
-                                   const char *name, int tag, struct mg_comm *share,
-                                   struct mg_error *err)
-{
-    return make_part (job, group, (struct part){ 0, 1, group->size }, name, tag, share, err);
-}
-
-/* The communicator at 'position' of the creation order, where this rank is a member. */
-static int make_comm (struct job *job, int position, struct mg_error *err)
-{
-    enum group_kind kind = creation_order[position];
-    struct group group;
-
-    grid_group_of (job->grid, kind, job_rank (job), &group);
-    if (group.rank < 0)
-        return 0;
-    job->comm[kind] = make_group (job, &group, group_kinds[kind].name, position,
-                                  find_shared (job, &group, position), err);
-    return job->comm[kind] ? 0 : -1;
-}
-
-/* The control communicator.  It has the connection of GROUP_WORLD, which costs no time at the
- * start: the library's own calls on all ranks are control calls, and a program, which makes the
- * others, cannot reach this communicator; so nobody mixes the two in different orders.
- */
-static int make_control (struct job *job, struct mg_error *err)
-{
-    struct mg_comm *world = job->comm[GROUP_WORLD];
-    int size = mg_comm_size (world), *tasks = calloc ((size_t)size, sizeof (*tasks));
-    struct comm_config config = {
-        .name = "control", .size = size, .rank = mg_comm_rank (world), .tasks = tasks,
-        .control = true, .share = world,
-    };
-
-    if (!tasks)
-        return mg_error_set (err, ENOMEM, "job: out of memory for the control communicator");
-    job->control = comm_create (job->net, &config, err);
-    free (tasks);
-    return job->control ? 0 : -1;
-}
-
-/* With virtual stages on two ranks, activations and gradients go from the one to the other
- * side by side.  One communicator matches them in the order in which they are enqueued,
- * which is not the same on both ends.
- */
-static int make_pp_backward (struct job *job, struct mg_error *err)
-{
-    struct group group;
-
-    if (grid_geometry (job->grid)->vpp < 2 || grid_geometry (job->grid)->pp != 2)
-        return 0;
-    grid_group_of (job->grid, GROUP_PP, job_rank (job), &group);
-    job->pp_backward = make_group (job, &group, "pp-backward", TAG_PP_BACKWARD, NULL, err);
-    return job->pp_backward ? 0 : -1;
-}
-
-/* A serial communicator for each lane of the pipeline that this rank is an end of. */
-static int make_pp_lanes (struct job *job, struct mg_error *err)
-{
-    const struct geometry *g = grid_geometry (job->grid);
-    struct pp_lane list[PP_LANES_MAX];
-    struct group group;
-    int n;
-
-    grid_group_of (job->grid, GROUP_PP, job_rank (job), &group);
-    n = pp_lane_list (group.size, group.rank, g->vpp > 1, list);
-    for (int i = 0; i < n; i++) {
-        int low = list[i].from < list[i].to ? list[i].from : list[i].to;
-        struct part ends = { low, list[i].from + list[i].to - 2 * low, 2 };
-
-        job->lane[i].is = list[i];
-        job->lane[i].comm = make_part (job, &group, ends, list[i].name,
-                                       TAG_PP_LANES + list[i].tag, NULL, err);
-        if (!job->lane[i].comm)
-            return -1;
-        job->num_lanes = i + 1;
-    }
-    return 0;
-}
-
-/* Instances of a distributed optimizer are neighbours in the group that they divide. */
-static int make_instance (struct job *job, const struct group *group, int count, bool expert,
-                          struct mg_error *err)
-{
-    int size = group->size / count, tag = TAG_INSTANCES + 2 * expert;
-
-    job->shard[expert] = make_part (job, group,
-                                    (struct part){ group->rank / size * size, 1, size },
-                                    expert ? "edp-shard" : "dp-shard", tag, NULL, err);
-    if (!job->shard[expert])
-        return -1;
-    job->instances[expert] = make_part (job, group,
-                                        (struct part){ group->rank % size, size, count },
-                                        expert ? "edp-instances" : "dp-instances", tag + 1,
-                                        NULL, err);
-    return job->instances[expert] ? 0 : -1;
-}
-
-static int make_instances (struct job *job, int count, struct mg_error *err)
-{
-    struct group dense, expert;
-
-    if (count == 0 || count == 1)
-        return 0;
-    grid_group_of (job->grid, GROUP_DP_CP, job_rank (job), &dense);
-    grid_group_of (job->grid, GROUP_EDP, job_rank (job), &expert);
-    if (geometry_check_instances (count, dense.size, expert.size, err) < 0)
-        return -1;
-    if (make_instance (job, &dense, count, false, err) < 0)
-        return -1;
-    if (!same_members (&dense, &expert))
-        return make_instance (job, &expert, count, true, err);
-    job->shard[1] = job->shard[0];
-    job->instances[1] = job->instances[0];
-    return 0;
-}
-
-/* One after another: those that only instances have, NULL where a rank has none. */
-static struct mg_comm *instance_comm (const struct job *job, int i)
-{
-    bool expert = i >= 2;
-    struct mg_comm *const *comm = i % 2 ? job->instances : job->shard;
-
-    return expert && comm[1] == comm[0] ? NULL : comm[expert];
-}
-
-/* Neighbours in the cp group, and the ranks at one place among them. */
-static int make_context (struct job *job, int inner, struct mg_error *err)
-{
-    struct group group;
-
-    if (inner == 0)
-        return 0;
-    grid_group_of (job->grid, GROUP_CP, job_rank (job), &group);
-    if (inner < 0 || group.size % inner != 0)
-        return mg_error_set (err, EINVAL, "job: %d neighbours do not divide the %d "
-                             "context-parallel ranks", inner, group.size);
-    job->cp_inner = make_part (job, &group,
-                                 (struct part){ group.rank / inner * inner, 1, inner }, "cp-inner",
-                                 TAG_CP_INNER, NULL, err);
-    if (!job->cp_inner)
-        return -1;
-    job->cp_outer = make_part (job, &group,
-                                 (struct part){ group.rank % inner, inner, group.size / inner },
-                                 "cp-outer", TAG_CP_OUTER, NULL, err);
-    return job->cp_outer ? 0 : -1;
-}
-
-static int make_comms (struct job *job, const struct job_config *config,
-                       struct mg_error *err)
-{
+    struct comm_start *start = bootstrap_kept (job->bootstrap);
     struct comm_net_config net = {
-        .backend = config->comm,
+        .backend = choose_comm (config->comm),
         .device = job->device,
         .host = job->host,
         .size = bootstrap_info (job->bootstrap)->size,
-        .start = bootstrap_kept (job->bootstrap),
+        .start = start,
         .abort = end_job,
         .arg = job,
     };
@@ -461,16 +271,84 @@ static int make_comms (struct job *job, const struct job_config *config,
     net.recorder = job->recorder;
     if (!(job->net = comm_net_create (&net, err)))
         return -1;
-    for (int i = 0; i < GROUP_NUM_KINDS; i++) {
-        if (make_comm (job, i, err) < 0)
+    job->control_net = job->net;
+    if (comm_net_has_host (job->net))
+        return 0;
+    net.backend = NULL; // of those that do, the best
+    net.start = comm_start_control (start);
+    job->control_net = comm_net_create (&net, err);
+    return job->control_net ? 0 : -1;
+}
+
+/* What a communicator's backend asks for a member's offer with. */
+struct asked {
+    const struct job *job;
+    const struct comm_item *item;
+};
+
+static int find_offer (void *arg, int member, void *data, size_t max, size_t *len,
+                       struct mg_error *err)
+{
+    const struct asked *asked = arg;
+
+    return handshake_offer (asked->job->bootstrap, comm_item_member (asked->item, member), data,
+                            max, len, err);
+}
+
+static int make_comm (struct job *job, const struct comm_item *item, struct mg_error *err)
+{
+    const struct comm_item *shared = item->share < 0 ? NULL : &job->list.item[item->share];
+    struct asked asked = { job, item };
+    struct comm_config config = {
+        .name = item->name, .tag = item->tag, .size = item->size, .rank = item->rank,
+        .share = shared ? job->comm[shared->tag] : NULL, .offered = find_offer, .arg = &asked,
+    };
+    int *tasks = calloc ((size_t)item->size, sizeof (*tasks));
+
+    if (!tasks)
+        return mg_error_set (err, ENOMEM, "job: out of memory for the group %s", item->name);
+    for (int i = 0; i < item->size; i++)
+        tasks[i] = bootstrap_task_of (job->bootstrap, comm_item_member (item, i));
+    config.tasks = tasks;
+    job->comm[item->tag] = comm_create (job->net, &config, err);
+    free (tasks);
+    return job->comm[item->tag] ? 0 : -1;
+}
+
+/* The control communicator.  It has the connection of GROUP_WORLD, if that is made from the same
+ * net, which costs no time at the start: the library's own calls on all ranks are control calls,
+ * and a program, which makes the others, cannot reach this communicator; so nobody mixes the two in
+ * different orders.
+ */
+static int make_control (struct job *job, struct mg_error *err)
+{
+    int size = job_world (job), *tasks = calloc ((size_t)size, sizeof (*tasks));
+    struct comm_config config = {
+        .name = "control", .size = size, .rank = job_rank (job), .tasks = tasks,
+        .tag = COMM_TAG_CONTROL, .control = true,
+        .share = job->net == job->control_net ? job->comm[GROUP_WORLD] : NULL,
+    };
+
+    if (!tasks)
+        return mg_error_set (err, ENOMEM, "job: out of memory for the control communicator");
+    for (int i = 0; i < size; i++)
+        tasks[i] = bootstrap_task_of (job->bootstrap, i);
+    job->control = comm_create (job->control_net, &config, err);
+    free (tasks);
+    return job->control ? 0 : -1;
+}
+
+static int make_comms (struct job *job, const struct handshake_groups *groups,
+                       struct mg_error *err)
+{
+    if (comm_list_make (&job->list, job->grid, job_rank (job), groups, comm_net_serial (job->net),
+                        err) < 0)
+        return -1;
+    for (int i = 0; i < job->list.n; i++) {
+        if (make_comm (job, &job->list.item[i], err) < 0)
             return -1;
     }
-    if (make_control (job, err) < 0
-        || (comm_net_serial (job->net) ? make_pp_lanes : make_pp_backward) (job, err) < 0)
-        return -1;
-    if (make_context (job, config->context_inner, err) < 0)
-        return -1;
-    return make_instances (job, config->optimizer_instances, err);
+    return make_control (job, err);
 }
 
 static void end_start (void *object, bool together)
@@ -506,7 +384,7 @@ struct bootstrap *job_meet (const char *comm, double timeout, struct mg_error *e
         return bootstrap_create (timeout, err);
     snprintf (launched, sizeof (launched), "%s", name ? name : "");
     come = arrival_create ();
-    if (!(start = comm_start_create (comm, timeout, &why)))
+    if (!(start = comm_start_create (choose_comm (comm), timeout, &why)))
         failed = errno;
     // do not wait the whole time again for ranks that have not come
     b = bootstrap_create (failed == ETIMEDOUT && timeout > LATE_SECONDS ? LATE_SECONDS
@@ -538,10 +416,10 @@ struct bootstrap *job_meet (const char *comm, double timeout, struct mg_error *e
 
 /* Place, device and communicators, once all ranks are there. */
 static int make_all (struct job *job, const struct job_config *config,
-                     const struct geometry *geometry, struct mg_error *err)
+                     const struct handshake_groups *groups, struct mg_error *err)
 {
-    if (!(job->grid = grid_create (geometry, err)) || make_device (job, config, err) < 0
-        || make_comms (job, config, err) < 0)
+    if (!(job->grid = grid_create (&groups->geometry, err)) || make_device (job, config, err) < 0
+        || make_net (job, config, err) < 0 || make_comms (job, groups, err) < 0)
         return -1;
     job->ready = true;
     monitor_attach (job->monitor, job->grid, job->device, job->recorder);
@@ -584,7 +462,7 @@ struct job *job_create (const struct job_config *config, struct mg_error *err)
         all_failed = m.refused;
         goto error;
     }
-    if (make_all (job, config, &m.geometry, err) < 0) {
+    if (make_all (job, config, &m.groups, err) < 0) {
         fail_alone (job, &m, err);
         goto error;
     }
@@ -619,16 +497,11 @@ void job_destroy (struct job *job)
         monitor_attach (job->monitor, NULL, NULL, NULL);
         if (job->bootstrap)
             meet_at_end (job);
-        for (int i = NUM_INSTANCE_COMMS; i-- > 0;)
-            comm_destroy (instance_comm (job, i));
-        comm_destroy (job->cp_outer);
-        comm_destroy (job->cp_inner);
-        for (int i = job->num_lanes; i-- > 0;)
-            comm_destroy (job->lane[i].comm);
-        comm_destroy (job->pp_backward);
         comm_destroy (job->control);
-        for (int i = GROUP_NUM_KINDS - 1; i >= 0; i--) // sharers before what they share
-            comm_destroy (job->comm[creation_order[i]]);
+        for (int i = job->list.n; i-- > 0;) // sharers before what they share
+            comm_destroy (job->comm[job->list.item[i].tag]);
+        if (job->control_net != job->net)
+            comm_net_destroy (job->control_net);
         comm_net_destroy (job->net);
         recorder_destroy (job->recorder);
         device_destroy (job->host);
@@ -706,6 +579,22 @@ struct mg_comm *job_control (const struct job *job)
     return job->control;
 }
 
+int job_group_size (const struct job *job, enum group_kind kind)
+{
+    struct group group;
+
+    grid_group_of (job->grid, kind, job_rank (job), &group);
+    return group.size;
+}
+
+int job_group_rank (const struct job *job, enum group_kind kind)
+{
+    struct group group;
+
+    grid_group_of (job->grid, kind, job_rank (job), &group);
+    return group.rank;
+}
+
 struct mg_comm *job_comm (const struct job *job, enum group_kind kind)
 {
     return job->comm[kind];
@@ -713,15 +602,19 @@ struct mg_comm *job_comm (const struct job *job, enum group_kind kind)
 
 struct mg_comm *job_comm_lane (const struct job *job, bool backward, int from, int to)
 {
-    for (int i = 0; i < job->num_lanes; i++) {
-        const struct pp_lane *lane = &job->lane[i].is;
+    bool lanes = false;
 
-        if (lane->backward == backward && lane->from == from && lane->to == to)
-            return job->lane[i].comm;
+    for (int i = 0; i < job->list.n; i++) {
+        const struct pp_lane *lane = &job->list.item[i].lane;
+
+        lanes |= lane->name != NULL;
+        if (lane->name && lane->backward == backward && lane->from == from && lane->to == to)
+            return job->comm[job->list.item[i].tag];
     }
-    if (job->num_lanes > 0)
+    if (lanes)
         return NULL;
-    return backward && job->pp_backward ? job->pp_backward : job->comm[GROUP_PP];
+    return backward && job->comm[COMM_TAG_PP_BACKWARD] ? job->comm[COMM_TAG_PP_BACKWARD]
+                                                       : job->comm[GROUP_PP];
 }
 
 struct recorder *job_recorder (const struct job *job)
@@ -731,32 +624,27 @@ struct recorder *job_recorder (const struct job *job)
 
 struct mg_comm *job_comm_shard (const struct job *job, bool expert)
 {
-    return job->shard[expert] ? job->shard[expert]
-                              : job->comm[expert ? GROUP_EDP : GROUP_DP_CP];
+    struct mg_comm *shard = job->comm[COMM_TAG_SHARD + expert];
+
+    return shard ? shard : job->comm[expert ? GROUP_EDP : GROUP_DP_CP];
 }
 
 struct mg_comm *job_comm_instances (const struct job *job, bool expert)
 {
-    return job->instances[expert];
+    return job->comm[COMM_TAG_INSTANCES + expert];
 }
 
 struct mg_comm *job_comm_context (const struct job *job, bool inner)
 {
-    return inner ? job->cp_inner : job->cp_outer;
+    return job->comm[inner ? COMM_TAG_CP_INNER : COMM_TAG_CP_OUTER];
 }
 
 size_t job_comm_bytes (const struct job *job)
 {
-    size_t bytes = job->pp_backward ? comm_bytes (job->pp_backward) : 0;
+    size_t bytes = 0;
 
-    for (int i = 0; i < GROUP_NUM_KINDS; i++)
-        bytes += job->comm[i] ? comm_bytes (job->comm[i]) : 0;
-    for (int i = 0; i < job->num_lanes; i++)
-        bytes += comm_bytes (job->lane[i].comm);
-    if (job->cp_inner)
-        bytes += comm_bytes (job->cp_inner) + comm_bytes (job->cp_outer);
-    for (int i = 0; i < NUM_INSTANCE_COMMS; i++)
-        bytes += instance_comm (job, i) ? comm_bytes (instance_comm (job, i)) : 0;
+    for (int i = 0; i < job->list.n; i++)
+        bytes += comm_bytes (job->comm[job->list.item[i].tag]);
     return bytes;
 }
 

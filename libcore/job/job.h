@@ -6,10 +6,11 @@
  * communicator, of all ranks, carries what the host reads: agreements, norms and losses, log
  * lines, files.
  *
- * A job is made once at the start and passed down; nothing looks it up.  It creates the
- * communicators of all groups of the rank at once, in the order of one table, which is the same
- * on every rank. (Communicators that are created later, during training, hang if memory is short
- * or if ranks differ in the order.)  The "self" backend serves a group of one rank.
+ * A job is made once at the start and passed down; nothing looks it up.  The caller names the kinds
+ * of groups whose communicators it will use, since a communicator takes memory.  The job creates
+ * these communicators at once, in the order of the kinds, which is the same on every rank.
+ * (Communicators that are created later, during training, hang if memory is short or if ranks
+ * differ in the order.)  The "self" backend serves a group of one rank.
  */
 #ifndef LIBCORE_JOB_JOB_H
 #define LIBCORE_JOB_JOB_H
@@ -21,6 +22,9 @@
 #include "libcore/topo/grid.h"
 #include "megatron/comm.h"
 #include "megatron/error.h"
+
+/* The bit of a kind of groups in job_config.groups. */
+#define JOB_GROUP(kind) (UINT32_C (1) << (kind))
 
 /* How the ranks of a job watch each other: monitor.h.  A job of one rank has no watch. */
 struct job_watch {
@@ -37,6 +41,8 @@ struct job_watch {
 struct job_config {
     struct geometry geometry; /* world 0: taken from the bootstrap */
     double timeout;           /* seconds that any wait may last (600) */
+    uint32_t groups;          /* kinds whose communicators the job makes, as JOB_GROUP() bits;
+                                 0: every kind */
     int threads;              /* compute threads, 0: CPUs of the affinity mask shared by
                                  the local ranks */
     int optimizer_instances;  /* instances of the distributed optimizer: equal parts of the dp-cp
@@ -77,8 +83,8 @@ struct bootstrap *job_meet (const char *comm, double timeout, struct mg_error *e
  * - If rank 0 refuses, or breaks a rule of the geometry, every rank fails at once with the text of
  *   rank 0.  Usually all ranks were given the same wrong arguments.
  * - If only other ranks refuse, or have another fingerprint than rank 0, these ranks first join the
- *   job that rank 0 describes.  Then every rank fails with the text of the lowest of them, which
- *   names the rank.
+ *   job that rank 0 describes, with its geometry and its groups.  Then every rank fails with the
+ *   text of the lowest of them, which names the rank.
  * - Any other failure is this rank's alone, and the others wait for this rank.  If the ranks are
  *   watched, the report is made and the job ends, so that the call usually does not return.
  */
@@ -122,8 +128,15 @@ struct mg_device *job_host (const struct job *job);
 /* The control communicator of all ranks.  Its ranks are those of the job.  Owned by the job. */
 struct mg_comm *job_control (const struct job *job);
 
+/* The number of ranks of this rank's group of a kind, and this rank's place among them, -1 if it is
+ * in no such group (embd and pos-embd on middle stages).  Both are known of every kind, whether its
+ * communicator was made or not.
+ */
+int job_group_size (const struct job *job, enum group_kind kind);
+int job_group_rank (const struct job *job, enum group_kind kind);
+
 /* The communicator of this rank's group of a kind; GROUP_WORLD has all ranks.  NULL if this rank is
- * in no such group (embd and pos-embd on middle stages).  Owned by the job.
+ * in no such group, or if the kind is not among job_config.groups.  Owned by the job.
  */
 struct mg_comm *job_comm (const struct job *job, enum group_kind kind);
 
@@ -135,7 +148,8 @@ struct mg_comm *job_comm (const struct job *job, enum group_kind kind);
  * members are the two ranks in ascending order; NULL if the geometry has no such transfers.  If
  * not, all lanes use the communicator of GROUP_PP, with one exception: with virtual stages on two
  * pipeline ranks, activations and gradients both go from one rank to the other, and gradients
- * have a second communicator of the same members.  Owned by the job.
+ * have a second communicator of the same members.  All of these are made if GROUP_PP is among
+ * job_config.groups.  Owned by the job.
  */
 struct mg_comm *job_comm_lane (const struct job *job, bool backward, int from, int to);
 
@@ -146,16 +160,16 @@ struct recorder *job_recorder (const struct job *job);
 
 /* The ranks that share this rank's parameters are the dp-cp group or, for experts, the edp group.
  * job_comm_shard() is the communicator of those among them that belong to this rank's instance of
- * the distributed optimizer, in the same order: of all of them if there is one instance.
- * job_comm_instances() is the communicator of the ranks at this rank's place in every instance;
- * NULL if there is one instance.  Owned by the job.
+ * the distributed optimizer, in the same order: of all of them if there is one instance.  It is
+ * made if the group is among job_config.groups. job_comm_instances() is the communicator of the
+ * ranks at this rank's place in every instance; NULL if there is one instance.  Owned by the job.
  */
 struct mg_comm *job_comm_shard (const struct job *job, bool expert);
 struct mg_comm *job_comm_instances (const struct job *job, bool expert);
 
 /* With 'context_inner', the communicator of this rank and its neighbours ('inner'), or of the ranks
- * at its place among other neighbours, both in the order of the cp group; else NULL.  Owned by the
- * job.
+ * at its place among other neighbours, both in the order of the cp group; else, or if GROUP_CP is
+ * not among job_config.groups, NULL.  Owned by the job.
  */
 struct mg_comm *job_comm_context (const struct job *job, bool inner);
 

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "libcore/model/model_private.h"
 
@@ -58,15 +59,15 @@ static void setup_experts (struct nn *nn, const struct job *job)
     struct nn_experts *x = &nn->experts;
     struct group group;
 
+    x->ep_rank = job_group_rank (job, GROUP_EP);
+    x->ep_size = job_group_size (job, GROUP_EP);
+    x->etp_rank = job_group_rank (job, GROUP_ETP);
+    x->etp_size = job_group_size (job, GROUP_ETP);
     x->ep = job_comm (job, GROUP_EP);
     x->etp = job_comm (job, GROUP_ETP);
     x->group = job_comm (job, GROUP_TP_EP);
     x->sequence = job_comm (job, GROUP_TP_CP);
     x->all = job_comm (job, GROUP_TP_DP_CP);
-    x->ep_rank = mg_comm_rank (x->ep);
-    x->ep_size = mg_comm_size (x->ep);
-    x->etp_rank = mg_comm_rank (x->etp);
-    x->etp_size = mg_comm_size (x->etp);
     x->stride_ep = x->stride_etp = 1;
     grid_group_of (grid, GROUP_TP_EP, job_rank (job), &group);
     for (int i = 0; i < group.size; i++) {
@@ -439,6 +440,8 @@ void model_destroy (struct model *m)
     device_host_free (m->device, m->routed);
     mg_event_destroy (m->brought);
     device_host_free (m->device, m->values);
+    device_host_free (m->device, m->results);
+    device_host_free (m->device, m->routers_host);
     device_free (m->device, m->memory);
     free (m);
     errno = saved_errno;
@@ -514,12 +517,6 @@ const struct model_loss *model_losses (const struct model *m, int *n)
     return m->loss_row;
 }
 
-int model_loss (struct model *m, int loss, double sums[3], struct mg_error *err)
-{
-    return device_fetch (m->nn.compute, sums, tensor_at (&m->shared.loss, 3 * (int64_t)loss),
-                         3 * sizeof (double), err);
-}
-
 int model_clear_losses (struct model *m, struct mg_error *err)
 {
     const struct tensor *most = &m->shared.max_logit;
@@ -531,15 +528,35 @@ int model_clear_losses (struct model *m, struct mg_error *err)
                        (size_t)tensor_count (&m->shared.loss) * sizeof (double), err);
 }
 
-int model_max_logit (struct model *m, double *most, struct mg_error *err)
+int model_download_losses (struct model *m, struct mg_error *err)
 {
-    float value = -1;
+    const struct tensor *loss = &m->shared.loss, *most = &m->shared.max_logit;
+    size_t n = (size_t)tensor_count (loss);
 
-    if (m->shared.max_logit.data
-        && device_fetch (m->nn.compute, &value, m->shared.max_logit.data, sizeof (value), err) < 0)
+    if (most->data
+        && device_download (m->nn.compute, m->results + n, most->data, sizeof (float), err) < 0)
         return -1;
-    *most = (double)value;
-    return 0;
+    return device_download (m->nn.compute, m->results, loss->data, n * sizeof (double), err);
+}
+
+int model_fetch_losses (struct model *m, struct mg_error *err)
+{
+    return model_download_losses (m, err) < 0 ? -1 : mg_stream_synchronize (m->nn.compute, err);
+}
+
+void model_loss (const struct model *m, int loss, double sums[3])
+{
+    memcpy (sums, m->results + 3 * (size_t)loss, 3 * sizeof (double));
+}
+
+double model_max_logit (const struct model *m)
+{
+    float most;
+
+    if (!m->shared.max_logit.data)
+        return -1;
+    memcpy (&most, m->results + tensor_count (&m->shared.loss), sizeof (most));
+    return (double)most;
 }
 
 struct router_state *model_routers (struct model *m, int *n)
@@ -557,15 +574,24 @@ int model_clear_routers (struct model *m, struct mg_error *err)
     return 0;
 }
 
-int model_update_routers (struct model *m, struct router_stats *stats, struct mg_error *err)
+int model_update_routers (struct model *m, struct mg_error *err)
 {
     for (int i = 0; i < m->num_routers; i++) {
         struct router_state *r = &m->router[i];
 
-        if (router_update (r, &m->nn, &m->shape, &stats[r->layer], err) < 0)
+        if (router_update (r, &m->nn, err) < 0)
             return mg_error_prefix (err, "router of layer %d", r->layer);
     }
     return 0;
+}
+
+void model_read_routers (const struct model *m, struct router_stats *stats)
+{
+    for (int i = 0; i < m->num_routers; i++) {
+        const struct router_state *r = &m->router[i];
+
+        router_read (r, &m->nn, &m->shape, &stats[r->layer]);
+    }
 }
 
 int model_copy_routers (struct model *m, struct mg_error *err)

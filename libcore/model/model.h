@@ -88,8 +88,11 @@ int model_num_pools (const struct model *m);
  */
 int model_scratch_bytes (struct model *m, size_t *bytes, struct mg_error *err);
 
-/* Allocate activations, and the kernels' scratch (device_reserve_scratch()). */
+/* Allocate activations, and the kernels' scratch (stream_reserve_scratch()). */
 int model_bind (struct model *m, const int *slots, struct mg_error *err);
+
+/* Bytes of pinned host memory that model_bind() allocates and keeps. */
+int64_t model_staging_bytes (const struct model *m, const int *slots);
 
 /* The inputs that the layers of a chunk read (nn/inputs.h), without memory; those of a slot, which
  * the caller fills before model_forward().
@@ -210,33 +213,42 @@ struct model_loss {
 };
 const struct model_loss *model_losses (const struct model *m, int *n);
 
-/* The three sums of loss number 'loss' (struct kern_xent_loss), without its factor, over the passes
- * since model_clear_losses(); zeros on ranks without the last stage.  All but the main loss are
- * always means over the tokens of a microbatch.  Waits for the compute stream.
- */
-int model_loss (struct model *m, int loss, double sums[3], struct mg_error *err);
 int model_clear_losses (struct model *m, struct mg_error *err);
 
-/* *most = the largest attention logit, scale q k, that a query of this rank has seen in the passes
- * since model_clear_losses(), or 0 if that is larger, as Megatron-LM's max_attention_logit; layers
- * for multi-token prediction do not count.  -1 where spec.max_logit was not set.  Waits for the
- * compute stream.
+/* Enqueue the download of losses and of the largest attention logit; and the same with a wait of
+ * the host for the compute stream.  After a wait, the two functions below return what was
+ * downloaded.
  */
-int model_max_logit (struct model *m, double *most, struct mg_error *err);
+int model_download_losses (struct model *m, struct mg_error *err);
+int model_fetch_losses (struct model *m, struct mg_error *err);
+
+/* The three sums of loss number 'loss' (struct kern_xent_loss), without its factor, over the passes
+ * since model_clear_losses(); zeros on ranks without the last stage.  All but the main loss are
+ * always means over the tokens of a microbatch.
+ */
+void model_loss (const struct model *m, int loss, double sums[3]);
+
+/* The largest attention logit, scale q k, that a query of this rank has seen in the passes
+ * since model_clear_losses(), or 0 if that is larger, as Megatron-LM's max_attention_logit; layers
+ * for multi-token prediction do not count.  -1 where spec.max_logit was not set.
+ */
+double model_max_logit (const struct model *m);
 
 /* The routers of this rank's layers with experts (router.h), *n of them. */
 struct router_state;
 struct router_state *model_routers (struct model *m, int *n);
 
-/* Before and after the passes of an iteration.  model_update_routers() changes the routers' state
- * by what the passes have counted, and fills stats[layer] for the layers of this rank; 'stats' is
- * an array over all layers.  Collective over the ranks of a pipeline stage.
+/* Before and after the passes of an iteration.  model_update_routers() enqueues the change of the
+ * routers' state by what the passes have counted.  Collective over the ranks of a pipeline stage.
+ * After a wait of the host, model_read_routers() fills stats[layer] for the layers of this rank;
+ * 'stats' is an array over all layers.
  */
 struct router_stats;
 int model_clear_routers (struct model *m, struct mg_error *err);
-int model_update_routers (struct model *m, struct router_stats *stats, struct mg_error *err);
+int model_update_routers (struct model *m, struct mg_error *err);
+void model_read_routers (const struct model *m, struct router_stats *stats);
 
-/* Keep a copy of the routers' state (router_copy()). */
+/* Enqueue a copy of the routers' state into host memory (router_copy()). */
 int model_copy_routers (struct model *m, struct mg_error *err);
 
 /* True on ranks that hold the last global stage. */

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libcore/device/stream.h"
 #include "libcore/model/model_private.h"
 #include "libcore/ops/moe_rounds.h"
 
@@ -557,7 +558,7 @@ int model_scratch_bytes (struct model *m, size_t *bytes, struct mg_error *err)
             rc = pass_once (m, err);
         model_end_plan (m, &tape);
         if (rc == 0)
-            m->scratch = tape.kernels.scratch;
+            m->scratch = kern_tape_scratch (&tape.kernels, m->nn.compute);
         tape_clear (&tape);
         if (rc < 0)
             return mg_error_prefix (err, "planning scratch of kernels");
@@ -583,7 +584,7 @@ static int set_positions (struct model *m, struct mg_error *err)
 
     if (!shape->position.at)
         return 0;
-    if (!(position = model_allocate (n, sizeof (*position), err)))
+    if (!(position = device_host_alloc (m->device, n * sizeof (*position), err)))
         return -1;
     for (int64_t s = 0; s < shape->whole_seq; s++)
         position[s] = (int32_t)context_position (m->nn.cp_size, shape->whole_seq, s);
@@ -591,7 +592,7 @@ static int set_positions (struct model *m, struct mg_error *err)
                         err);
     if (mg_stream_synchronize (m->nn.compute, err) < 0)
         rc = -1;
-    free (position);
+    device_host_free (m->device, position);
     shape->positions.data = m->shared.positions.data;
     if (shape->rows < shape->tokens)
         own += m->nn.tp_rank * (shape->rows / shape->batch);
@@ -612,7 +613,7 @@ static int set_angles (struct model *m, struct mg_error *err)
     if (!model_rotates (&m->nn.config))
         return 0;
     frequency = model_allocate ((size_t)pairs, sizeof (*frequency), err);
-    table = model_allocate (n, sizeof (*table), err);
+    table = device_host_alloc (m->device, n * sizeof (*table), err);
     if (frequency && table) {
         rope_frequencies (c, model_rope_dim (&m->nn.config), frequency);
         for (int64_t s = 0; s < m->shape.seq; s++)
@@ -624,7 +625,7 @@ static int set_angles (struct model *m, struct mg_error *err)
             rc = -1;
     }
     free (frequency);
-    free (table);
+    device_host_free (m->device, table);
     return rc;
 }
 
@@ -638,27 +639,58 @@ static int set_summands (struct model *m, struct mg_error *err)
 
     if (!x->summands.data)
         return 0;
-    if (!(row = model_allocate (n, sizeof (*row), err)))
+    if (!(row = device_host_alloc (m->device, n * sizeof (*row), err)))
         return -1;
     for (int64_t i = 0; i < (int64_t)n; i++)
         row[i] = (int32_t)(i % x->etp_size * x->limit + i / x->etp_size);
     rc = device_upload (m->nn.compute, x->summands.data, row, n * sizeof (*row), err);
     if (mg_stream_synchronize (m->nn.compute, err) < 0)
         rc = -1;
-    free (row);
+    device_host_free (m->device, row);
     return rc;
 }
 
-/* Host memory for the counts of each layer and slot. */
+/* Bytes of pinned host memory: counts of each layer and slot, values of an iteration, losses and
+ * the largest logit, and what the host reads of routers.
+ */
+static size_t routed_bytes (const struct model *m, const int *slots)
+{
+    size_t each = most_layers (m) * (size_t)m->nn.experts.routed, total = 0;
+
+    for (int p = 0; p < m->num_pools && m->num_routers > 0; p++)
+        total += (size_t)slots[p] * each;
+    return total * sizeof (*m->routed);
+}
+
+static size_t values_bytes (const struct model *m)
+{
+    return (size_t)num_values (m) * sizeof (*m->values);
+}
+
+static size_t results_bytes (const struct model *m)
+{
+    return (3 * (2 + (size_t)m->nn.config.mtp_num_layers) + 1) * sizeof (*m->results);
+}
+
+static size_t routers_bytes (const struct model *m)
+{
+    return (size_t)m->num_routers * router_host_bytes (m->nn.config.moe.experts);
+}
+
+int64_t model_staging_bytes (const struct model *m, const int *slots)
+{
+    return (int64_t)(routed_bytes (m, slots) + values_bytes (m) + results_bytes (m)
+                     + routers_bytes (m));
+}
+
 static int bind_routed (struct model *m, const int *slots, struct mg_error *err)
 {
-    size_t each = most_layers (m) * (size_t)m->nn.experts.routed, at = 0, total = 0;
+    size_t each = most_layers (m) * (size_t)m->nn.experts.routed, at = 0;
+    size_t bytes = routed_bytes (m, slots);
 
-    for (int p = 0; p < m->num_pools; p++)
-        total += (size_t)slots[p] * each;
-    if (m->num_routers == 0 || total == 0)
+    if (bytes == 0)
         return 0;
-    if (!(m->routed = device_host_alloc (m->device, total * sizeof (*m->routed), err)))
+    if (!(m->routed = device_host_alloc (m->device, bytes, err)))
         return mg_error_prefix (err, "counts of tokens");
     for (int p = 0; p < m->num_pools; p++) {
         for (int i = 0; i < slots[p]; i++, at += each)
@@ -667,15 +699,28 @@ static int bind_routed (struct model *m, const int *slots, struct mg_error *err)
     return 0;
 }
 
-/* The host's side of the values of an iteration. */
+/* The host's side of the values, and of the results, of an iteration. */
 static int bind_values (struct model *m, struct mg_error *err)
 {
-    size_t size = (size_t)tensor_count (&m->shared.values) * sizeof (*m->values);
-
-    if (!(m->values = device_host_alloc (m->device, size, err)))
+    if (!(m->values = device_host_alloc (m->device, values_bytes (m), err))
+        || !(m->results = device_host_alloc (m->device, results_bytes (m), err)))
         return mg_error_prefix (err, "values of an iteration");
     m->brought = mg_event_create (m->device, err);
     return m->brought ? 0 : -1;
+}
+
+static int bind_routers (struct model *m, struct mg_error *err)
+{
+    int experts = m->nn.config.moe.experts;
+
+    if (m->num_routers == 0)
+        return 0;
+    if (!(m->routers_host = device_host_alloc (m->device, routers_bytes (m), err)))
+        return mg_error_prefix (err, "results of routers");
+    for (int i = 0; i < m->num_routers; i++)
+        router_take_host (&m->router[i], experts,
+                          m->routers_host + (size_t)i * router_host_bytes (experts));
+    return 0;
 }
 
 int model_bind (struct model *m, const int *slots, struct mg_error *err)
@@ -686,13 +731,14 @@ int model_bind (struct model *m, const int *slots, struct mg_error *err)
     if (size == 0)
         return model_activation_error (err);
     if (model_scratch_bytes (m, &scratch, err) < 0
-        || device_reserve_scratch (m->device, scratch, err) < 0)
+        || stream_reserve_scratch (m->nn.compute, scratch, err) < 0)
         return -1;
     if (!(m->memory = device_alloc (m->device, size, err)))
         return mg_error_prefix (err, "activations");
     arena_init (&a, m->memory, size);
     if (bind_all (m, slots, &a, err) < 0 || bind_routed (m, slots, err) < 0
-        || bind_values (m, err) < 0 || set_angles (m, err) < 0 || set_summands (m, err) < 0)
+        || bind_values (m, err) < 0 || bind_routers (m, err) < 0 || set_angles (m, err) < 0
+        || set_summands (m, err) < 0)
         return -1;
     return set_positions (m, err);
 }

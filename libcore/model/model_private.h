@@ -91,6 +91,8 @@ struct model {
     int64_t *routed;  /* host memory of all slots */
     int64_t *planned_counts; /* while passes are planned: 'routed' of their slots */
     double *values;           /* host memory: what shared.values gets */
+    double *results;          /* host memory: what shared.loss and shared.max_logit had */
+    char *routers_host;       /* host memory of all routers */
     struct mg_event *brought; /* the device has read it */
     size_t scratch; /* bytes, 0: not known yet */
 };

@@ -14,14 +14,17 @@ int check_init (struct check *c, const struct kernels *kern, struct mg_stream *s
                 struct mg_error *err)
 {
     *c = (struct check){ .kern = kern, .stream = stream, .first = CHECK_NOWHERE };
-    c->sum = device_alloc_apart (stream_device (stream), sizeof (*c->sum), err);
-    return c->sum ? 0 : -1;
+    if (!(c->sum = device_alloc_apart (stream_device (stream), sizeof (*c->sum), err))
+        || !(c->found = device_host_alloc (stream_device (stream), sizeof (*c->found), err)))
+        return -1;
+    return 0;
 }
 
 void check_clear (struct check *c)
 {
     device_free (stream_device (c->stream), c->sum);
-    c->sum = NULL;
+    device_host_free (stream_device (c->stream), c->found);
+    c->sum = c->found = NULL;
 }
 
 /* Microbatches only count where there are several. */
@@ -58,17 +61,16 @@ int check_tensor (struct check *c, const struct check_place *place, const char *
                   struct mg_error *err)
 {
     int64_t order = order_of (c, place);
-    double sum;
 
     if (n == 0 || (c->first != CHECK_NOWHERE && c->first <= order))
         return 0;
     if (kern_sum_sq (c->kern,
                      &(struct kern_sum_sq){ .n = n, .x = x, .dtype = dtype, .out = c->sum },
                      c->stream, err) < 0
-        || device_fetch (c->stream, &sum, c->sum, sizeof (sum), err) < 0)
+        || device_fetch (c->stream, c->found, c->sum, sizeof (*c->found), err) < 0)
         return -1;
-    if (!isfinite (sum))
-        note (c, place, what, name, sum, order);
+    if (!isfinite (*c->found))
+        note (c, place, what, name, *c->found, order);
     return 0;
 }
 

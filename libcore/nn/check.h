@@ -25,7 +25,8 @@ enum { CHECK_TEXT_MAX = 200, CHECK_NOWHERE = -1, CHECK_STEPS = 1 << 27 };
 struct check {
     const struct kernels *kern;
     struct mg_stream *stream;
-    double *sum;    /* device memory: of the squares of the tensor that is looked at */
+    double *sum;    /* device memory: of the squares of the tensor that is looked at ... */
+    double *found;  /* ... and pinned host memory for its download */
     int microbatch; /* that is being worked on */
     int64_t first;  /* order of the first place, CHECK_NOWHERE: none so far */
     char text[CHECK_TEXT_MAX]; /* which that is */

@@ -31,7 +31,8 @@ struct nn_side {
  * experts all is zero but the ranks.
  */
 struct nn_experts {
-    struct mg_comm *ep, *etp, *group; /* of GROUP_EP, GROUP_ETP, GROUP_TP_EP */
+    struct mg_comm *ep, *etp, *group; /* of GROUP_EP, GROUP_ETP, GROUP_TP_EP;
+                                         NULL, as the two below, if no layer has experts */
     int ep_rank, ep_size, etp_rank, etp_size;
     int stride_ep, stride_etp; /* the rank in 'group' is ep_rank stride_ep + etp_rank stride_etp */
     struct mg_comm *sequence;  /* GROUP_TP_CP: the ranks that have parts of the same sequences */

@@ -34,12 +34,35 @@ void router_take (struct router_state *s, int experts, struct arena *a)
 {
     s->bias = take (a, MG_FLOAT32, experts);
     s->beta = take (a, MG_FLOAT32, experts);
-    s->bias_copy = take (a, MG_FLOAT32, experts);
-    s->beta_copy = take (a, MG_FLOAT32, experts);
     s->tally = take (a, MG_FLOAT32, experts);
     s->global = take (a, MG_FLOAT32, experts);
     s->quantile = take (a, MG_FLOAT32, experts);
     s->loss = take (a, MG_FLOAT64, ROUTER_NUM_LOSSES);
+}
+
+enum { HOST_ALIGNMENT = 64, NUM_HOST_ARRAYS = 4 };
+
+static size_t align (size_t bytes)
+{
+    return (bytes + HOST_ALIGNMENT - 1) / HOST_ALIGNMENT * HOST_ALIGNMENT;
+}
+
+size_t router_host_bytes (int experts)
+{
+    return align (ROUTER_NUM_LOSSES * sizeof (double))
+           + NUM_HOST_ARRAYS * align ((size_t)experts * sizeof (float));
+}
+
+void router_take_host (struct router_state *s, int experts, void *memory)
+{
+    float **const array[NUM_HOST_ARRAYS] = { &s->host.tally, &s->host.bias, &s->host.bias_copy,
+                                             &s->host.beta_copy };
+    char *at = memory;
+
+    s->host.loss = memory;
+    at += align (ROUTER_NUM_LOSSES * sizeof (double));
+    for (int i = 0; i < NUM_HOST_ARRAYS; i++, at += align ((size_t)experts * sizeof (float)))
+        *array[i] = (float *)(void *)at;
 }
 
 /* --- new bias and beta --- */
@@ -71,27 +94,6 @@ static int update_beta (struct router_state *s, const struct nn *nn, struct mg_e
 
 /* --- what it was like --- */
 
-enum { CHUNK = 256 }; /* experts that are looked at together */
-
-/* Call step (value of expert e, arg) for all elements of a device tensor. */
-static int each (const struct nn *nn, const struct tensor *t,
-                 void (*step) (double value, struct router_stats *stats),
-                 struct router_stats *stats, struct mg_error *err)
-{
-    float value[CHUNK];
-
-    for (int64_t from = 0; from < t->shape[0]; from += CHUNK) {
-        int64_t n = t->shape[0] - from < CHUNK ? t->shape[0] - from : CHUNK;
-
-        if (device_fetch (nn->compute, value, tensor_at (t, from), (size_t)n * sizeof (*value),
-                          err) < 0)
-            return -1;
-        for (int64_t i = 0; i < n; i++)
-            step ((double)value[i], stats);
-    }
-    return 0;
-}
-
 /* 'entropy' is the sum of n log n until all are seen, 'dropped' that of n. */
 static void see_tokens (double n, struct router_stats *stats)
 {
@@ -107,23 +109,22 @@ static void see_bias (double bias, struct router_stats *stats)
     stats->bias_most = bias > stats->bias_most ? bias : stats->bias_most;
 }
 
-static int see (struct router_state *s, const struct nn *nn, const struct nn_shape *shape,
-                struct router_stats *stats, struct mg_error *err)
+static void see (const struct router_state *s, const struct nn *nn, const struct nn_shape *shape,
+                 struct router_stats *stats)
 {
     double ranks = mg_comm_size (nn->experts.all), all, kept;
 
     *stats = (struct router_stats){ .least = INFINITY, .bias_least = INFINITY,
                                     .bias_most = -INFINITY };
-    if (each (nn, &s->tally, see_tokens, stats, err) < 0
-        || each (nn, &s->bias, see_bias, stats, err) < 0
-        || device_fetch (nn->compute, stats->loss, tensor_at (&s->loss, 0), sizeof (stats->loss),
-                         err) < 0)
-        return -1;
+    for (int64_t e = 0; e < s->tally.shape[0]; e++) {
+        see_tokens ((double)s->host.tally[e], stats);
+        see_bias ((double)s->host.bias[e], stats);
+    }
+    memcpy (stats->loss, s->host.loss, sizeof (stats->loss));
     all = (double)shape->rows * nn->config.moe.topk * s->passes * ranks;
     kept = stats->dropped;
     stats->entropy = kept > 0 ? log (kept) - stats->entropy / kept : 0;
     stats->dropped = all - kept;
-    return 0;
 }
 
 /* Sums over microbatches and ranks become means over microbatches: ranks that have parts of the
@@ -153,23 +154,24 @@ int router_clear (struct router_state *s, const struct nn *nn, struct mg_error *
     return 0;
 }
 
-int router_copy (struct router_state *s, const struct nn *nn, struct mg_error *err)
+/* Enqueue the download of the first elements of a tensor of the state. */
+static int download (const struct nn *nn, void *to, const struct tensor *from, struct mg_error *err)
 {
-    size_t size = (size_t)tensor_capacity (&s->bias) * sizeof (float);
-
-    if (device_copy (nn->compute, tensor_at (&s->bias_copy, 0), tensor_at (&s->bias, 0), size, err)
-            < 0)
-        return -1;
-    return device_copy (nn->compute, tensor_at (&s->beta_copy, 0), tensor_at (&s->beta, 0), size,
-                        err);
+    return device_download (nn->compute, to, tensor_at (from, 0),
+                            (size_t)from->shape[0] * mg_dtype_size (from->dtype), err);
 }
 
-int router_update (struct router_state *s, const struct nn *nn, const struct nn_shape *shape,
-                   struct router_stats *stats, struct mg_error *err)
+int router_copy (struct router_state *s, const struct nn *nn, struct mg_error *err)
+{
+    if (download (nn, s->host.bias_copy, &s->bias, err) < 0)
+        return -1;
+    return download (nn, s->host.beta_copy, &s->beta, err);
+}
+
+int router_update (struct router_state *s, const struct nn *nn, struct mg_error *err)
 {
     const struct model_moe *m = &nn->config.moe;
 
-    *stats = (struct router_stats){ .least = 0 };
     if (s->passes == 0)
         return 0;
     if (mg_comm_all_reduce (nn->experts.all, tensor_at (&s->tally, 0), (size_t)m->experts,
@@ -179,8 +181,18 @@ int router_update (struct router_state *s, const struct nn *nn, const struct nn_
         return -1;
     if ((m->expert_bias && update_bias (s, nn, err) < 0)
         || (m->choice == MOE_QUANTILE && update_beta (s, nn, err) < 0)
-        || see (s, nn, shape, stats, err) < 0)
+        || download (nn, s->host.tally, &s->tally, err) < 0
+        || download (nn, s->host.bias, &s->bias, err) < 0)
         return -1;
+    return download (nn, s->host.loss, &s->loss, err);
+}
+
+void router_read (const struct router_state *s, const struct nn *nn, const struct nn_shape *shape,
+                  struct router_stats *stats)
+{
+    *stats = (struct router_stats){ .least = 0 };
+    if (s->passes == 0)
+        return;
+    see (s, nn, shape, stats);
     average (s, nn, stats->loss);
-    return 0;
 }

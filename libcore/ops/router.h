@@ -1,7 +1,8 @@
 /* router - the state of a layer's router, and what an iteration does to it.
  *
  * The state is in device memory and is no parameter: no optimizer changes it.  Passes of training
- * add to the tallies; router_update() ends an iteration.
+ * add to the tallies; router_update() ends an iteration.  What the host reads of the state comes
+ * into pinned host memory.
  */
 #ifndef LIBCORE_OPS_ROUTER_H
 #define LIBCORE_OPS_ROUTER_H
@@ -11,12 +12,19 @@
 /* Losses of a router, as passes add them up: ROUTER_Z_LOSS behind those of enum moe_loss. */
 enum { ROUTER_Z_LOSS = MOE_NUM_AUX_LOSSES, ROUTER_NUM_LOSSES };
 
+/* Pinned host memory of a router. */
+struct router_host {
+    double *loss;                  /* [ROUTER_NUM_LOSSES], and ... */
+    float *tally, *bias;           /* ... [experts] as of router_update() */
+    float *bias_copy, *beta_copy;  /* [experts] as of router_copy() */
+};
+
 struct router_state {
     int layer;            /* number of the transformer layer */
     /* What one iteration hands to the next, and files keep: [experts] float32, and the name. */
     struct tensor bias;   /* of struct kern_router_fwd ... */
     struct tensor beta;   /* ... and of MOE_QUANTILE */
-    struct tensor bias_copy, beta_copy; /* router_copy() */
+    struct router_host host;
     char bias_name[PIECE_NAME_MAX], beta_name[PIECE_NAME_MAX];
     /* Of the iteration so far, on this rank: */
     struct tensor tally;  /* [experts] float32: choices that went to each expert */
@@ -32,7 +40,15 @@ bool router_has_name (const char *name);
 /* Take memory for the state of a router; plan: arena.h. */
 void router_take (struct router_state *s, int experts, struct arena *a);
 
-/* Keep a copy of bias and beta, for a checkpoint that is written while training goes on. */
+/* Bytes of pinned host memory, a multiple of 64, that a router needs, and the division of so many
+ * bytes.
+ */
+size_t router_host_bytes (int experts);
+void router_take_host (struct router_state *s, int experts, void *memory);
+
+/* Enqueue a copy of bias and beta into host memory, for a checkpoint that is written while training
+ * goes on.
+ */
 int router_copy (struct router_state *s, const struct nn *nn, struct mg_error *err);
 
 /* Forget what the passes of an iteration have counted. */
@@ -47,11 +63,15 @@ struct router_stats {
     double bias_least, bias_most; /* of the expert bias; 0 without one */
 };
 
-/* End an iteration: sum the tallies over the ranks, change bias or beta by them, and write what
- * they were like to *stats.  Collective over the ranks that have the router.  Waits for the
- * compute stream.
+/* End an iteration, if it had passes of training: enqueue the sums of the tallies over the ranks,
+ * the change of bias or beta by them, and the download of what router_read() reads.  Collective
+ * over the ranks that have the router.
  */
-int router_update (struct router_state *s, const struct nn *nn, const struct nn_shape *shape,
-                   struct router_stats *stats, struct mg_error *err);
+int router_update (struct router_state *s, const struct nn *nn, struct mg_error *err);
+
+/* After router_update() and a wait of the host for the compute stream: what the routing was like.
+ */
+void router_read (const struct router_state *s, const struct nn *nn, const struct nn_shape *shape,
+                  struct router_stats *stats);
 
 #endif /* LIBCORE_OPS_ROUTER_H */

@@ -24,15 +24,14 @@ static bool counts (const struct buffers *b, bool expert)
     struct mg_comm *instances = job_comm_instances (b->job, expert);
 
     if (!b->config.sharded)
-        return mg_comm_rank (job_comm (b->job, expert ? GROUP_EDP : GROUP_DP_CP)) == 0;
+        return job_group_rank (b->job, expert ? GROUP_EDP : GROUP_DP_CP) == 0;
     return !instances || mg_comm_rank (instances) == 0;
 }
 
 static void find_groups (struct buffers *b)
 {
     const struct job *job = b->job;
-    int dp = mg_comm_size (job_comm (job, GROUP_DP_CP));
-    int edp = mg_comm_size (job_comm (job, GROUP_EDP));
+    int dp = job_group_size (job, GROUP_DP_CP), edp = job_group_size (job, GROUP_EDP);
 
     b->control = job_control (job);
     for (int e = 0; e < 2; e++) {
@@ -40,10 +39,10 @@ static void find_groups (struct buffers *b)
 
         p->tp = job_comm (job, e ? GROUP_ETP : GROUP_TP);
         p->data = job_comm (job, e ? GROUP_EDP : GROUP_DP_CP);
-        p->tp_rank = mg_comm_rank (p->tp);
+        p->tp_rank = job_group_rank (job, e ? GROUP_ETP : GROUP_TP);
         p->counts = counts (b, e);
         p->prescale = b->config.average ? layout_grad_scale (false, true, e, dp, edp) : 1;
-        if (!b->config.sharded)
+        if (!b->config.sharded || !p->data)
             continue;
         p->data = job_comm_shard (job, e);
         p->rank = mg_comm_rank (p->data);
@@ -53,6 +52,14 @@ static void find_groups (struct buffers *b)
 
 /* --- the layout --- */
 
+/* One without communicators: then no parameter is of that kind. */
+static int count_shards (const struct buffers *b, bool expert)
+{
+    const struct mg_comm *shard = job_comm_shard (b->job, expert);
+
+    return shard ? mg_comm_size (shard) : 1;
+}
+
 static struct layout *make_layout (const struct buffers *b, struct mg_error *err)
 {
     const struct layout_config config = {
@@ -60,8 +67,7 @@ static struct layout *make_layout (const struct buffers *b, struct mg_error *err
         .high_busbw = b->config.high_busbw,
         .grad_float32 = b->config.grad == MG_FLOAT32,
         .bucket_size = b->config.bucket_size > 0 ? b->config.bucket_size : LAYOUT_ONE_BUCKET,
-        .shards = { mg_comm_size (job_comm_shard (b->job, false)),
-                    mg_comm_size (job_comm_shard (b->job, true)) },
+        .shards = { count_shards (b, false), count_shards (b, true) },
     };
     struct layout_param *list = calloc (b->n + 1, sizeof (*list));
     struct layout *layout;
@@ -191,7 +197,8 @@ void buffers_destroy (struct buffers *b)
     buffers_sync_clear (b);
     drop_initial (b);
     device_free (b->device, b->findings);
-    free (b->found);
+    device_host_free (b->device, b->found);
+    bounce_clear (&b->bounce);
     for (int i = 0; b->memory && i < b->layout->num_buffers; i++) {
         device_free (b->device, b->memory[i].param);
         device_free (b->device, b->memory[i].grad);
@@ -268,6 +275,21 @@ int buffers_drop_initial (struct buffers *b, struct mg_error *err)
     return 0;
 }
 
+static size_t found_bytes (const struct buffers *b)
+{
+    return (b->num_ranges + 1) * sizeof (*b->found);
+}
+
+int64_t buffers_staging_bytes (const struct buffers *b)
+{
+    return (int64_t)(found_bytes (b) + buffers_squares_bytes (b) + STORED_BOUNCE);
+}
+
+const struct bounce *buffers_bounce (const struct buffers *b)
+{
+    return &b->bounce;
+}
+
 int buffers_bind (struct buffers *b, struct mg_error *err)
 {
     for (int i = 0; i < b->layout->num_buffers; i++) {
@@ -286,8 +308,9 @@ int buffers_bind (struct buffers *b, struct mg_error *err)
     if (!(b->findings = device_alloc_apart (b->device, (b->num_ranges + 1)
                                                            * sizeof (*b->findings), err)))
         return -1;
-    if (!(b->found = calloc (b->num_ranges + 1, sizeof (*b->found))))
-        return mg_error_set (err, ENOMEM, "buffers: out of memory");
+    if (!(b->found = device_host_alloc (b->device, found_bytes (b), err))
+        || bounce_init (&b->bounce, b->device, STORED_BOUNCE, err) < 0)
+        return mg_error_prefix (err, "buffers");
     return buffers_sync_bind (b, err);
 }
 
@@ -342,10 +365,17 @@ int buffers_clear_findings (struct buffers *b, struct mg_error *err)
     return device_set (b->stream, b->findings, 0, b->num_ranges * sizeof (*b->findings), err);
 }
 
+int buffers_download_findings (struct buffers *b, struct mg_error *err)
+{
+    return device_download (b->stream, b->found, b->findings,
+                            b->num_ranges * sizeof (*b->findings), err);
+}
+
 int buffers_fetch_findings (struct buffers *b, struct mg_error *err)
 {
-    return device_fetch (b->stream, b->found, b->findings,
-                         b->num_ranges * sizeof (*b->findings), err);
+    if (buffers_download_findings (b, err) < 0)
+        return -1;
+    return mg_stream_synchronize (b->stream, err);
 }
 
 /* --- what this rank owns --- */

@@ -54,6 +54,13 @@ enum buffers_part { BUFFERS_PARAMS, BUFFERS_GRADS, BUFFERS_NUM_PARTS };
 int64_t buffers_bytes (const struct buffers *b, enum buffers_part part);
 int64_t buffers_elements (const struct buffers *b);
 
+/* Bytes of pinned host memory that buffers_bind() allocates. */
+int64_t buffers_staging_bytes (const struct buffers *b);
+
+/* For values in device memory that the run's own thread reads and writes. */
+struct bounce;
+const struct bounce *buffers_bounce (const struct buffers *b);
+
 /* Allocate the memory, zeroed, and set data and grad of every parameter.  Without gradients
  * param->grad is NULL.  Float8 parameters are the exception: until main_params_take() returns,
  * their grad is memory for initial values (param_init()), outside the plan.
@@ -107,10 +114,10 @@ int buffers_grads_ready (struct buffers *b, size_t first, size_t n, struct mg_er
  */
 int buffers_reduce (struct buffers *b, struct mg_error *err);
 
-/* *norm = L2 norm of this rank's gradients as they were before buffers_reduce() and
- * buffers_grads_ready() summed them; NaN without local_norm.  Blocks.
+/* L2 norm of this rank's gradients as they were before buffers_reduce() and buffers_grads_ready()
+ * summed them, as of the last optimizer_measure_grads(); NaN without local_norm.
  */
-int buffers_local_norm (struct buffers *b, double *norm, struct mg_error *err);
+double buffers_local_norm (const struct buffers *b);
 
 /* --- parameters --- */
 

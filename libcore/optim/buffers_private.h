@@ -2,7 +2,9 @@
 #ifndef LIBCORE_OPTIM_BUFFERS_PRIVATE_H
 #define LIBCORE_OPTIM_BUFFERS_PRIVATE_H
 
+#include "libcore/device/bounce.h"
 #include "libcore/optim/buffers.h"
+#include "libcore/optim/stored.h"
 
 /* The memory of one buffer of the layout. */
 struct buffers_memory {
@@ -21,7 +23,9 @@ struct buffers_bucket {
     bool gathering;            /* the compute stream has not waited for 'gathered' yet */
 };
 
-/* Ranks that share the dense, or the expert, parameters. */
+/* Ranks that share the dense, or the expert, parameters.  Without experts the job has none of the
+ * latter communicators, which are NULL then.
+ */
 struct buffers_peers {
     struct mg_comm *tp;        /* ranks among which parameters are cut */
     struct mg_comm *data;      /* ranks with the same parameters; if sharded, of this instance */
@@ -63,10 +67,11 @@ struct buffers {
     struct mg_event *computed;  /* compute stream -> aside */
     struct mg_event *caught_up; /* aside -> compute stream */
     struct buffers_finding *findings; /* [num_ranges] in device memory ... */
-    struct buffers_finding *found;    /* ... and as the host has fetched them */
+    struct buffers_finding *found;    /* ... and pinned host memory, for their downloads */
     double *squares;       /* [num_buckets] of gradients before their reduction, in device memory;
                               NULL: without local_norm */
-    double *squares_found; /* the same in host memory */
+    double *squares_found; /* the same in pinned host memory */
+    struct bounce bounce;  /* for values that the host reads and writes */
 };
 
 /* The parameter of a range, and the ranks that share it. */
@@ -102,13 +107,20 @@ int buffers_drop_initial (struct buffers *b, struct mg_error *err);
  */
 int buffers_agree_largest (struct buffers *b, float *largest, size_t n, struct mg_error *err);
 
-/* Clear the device's findings, before kernels write new ones; and wait for these, which are in
- * b->found afterwards.
+/* Clear the device's findings, before kernels write new ones; and enqueue the download of these,
+ * which are in b->found after a wait for the stream; and the same with a wait.
  */
 int buffers_clear_findings (struct buffers *b, struct mg_error *err);
+int buffers_download_findings (struct buffers *b, struct mg_error *err);
 int buffers_fetch_findings (struct buffers *b, struct mg_error *err);
 
-/* What communication needs besides the memory: buffers_sync.c. */
+/* Enqueue the download of what buffers_local_norm() adds up, if that is kept. */
+int buffers_download_squares (struct buffers *b, struct mg_error *err);
+
+/* What communication needs besides the memory: buffers_sync.c.  Pinned host memory is counted by
+ * buffers_squares_bytes().
+ */
+size_t buffers_squares_bytes (const struct buffers *b);
 int buffers_sync_bind (struct buffers *b, struct mg_error *err);
 void buffers_sync_clear (struct buffers *b);
 

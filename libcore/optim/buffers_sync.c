@@ -30,6 +30,11 @@ static int create_aside (struct buffers *b, struct mg_error *err)
     return 0;
 }
 
+size_t buffers_squares_bytes (const struct buffers *b)
+{
+    return b->config.local_norm ? (b->num_buckets + 1) * sizeof (double) : 0;
+}
+
 int buffers_sync_bind (struct buffers *b, struct mg_error *err)
 {
     b->bucket = calloc (b->num_buckets + 1, sizeof (*b->bucket));
@@ -46,10 +51,9 @@ int buffers_sync_bind (struct buffers *b, struct mg_error *err)
             b->bucket_of[l->entry[e].param] = first + (size_t)l->entry[e].bucket;
     }
     if (b->config.local_norm
-        && (!(b->squares = device_alloc_apart (b->device, (b->num_buckets + 1)
-                                                              * sizeof (double), err))
-            || !(b->squares_found = calloc (b->num_buckets + 1, sizeof (double)))))
-        return mg_error_set (err, ENOMEM, "buffers: out of memory");
+        && (!(b->squares = device_alloc_apart (b->device, buffers_squares_bytes (b), err))
+            || !(b->squares_found = device_host_alloc (b->device, buffers_squares_bytes (b), err))))
+        return mg_error_prefix (err, "buffers");
     return b->config.overlap_grad_reduce || b->config.overlap_param_gather
                ? create_aside (b, err)
                : 0;
@@ -65,7 +69,7 @@ void buffers_sync_clear (struct buffers *b)
     free (b->bucket);
     free (b->bucket_of);
     device_free (b->device, b->squares);
-    free (b->squares_found);
+    device_host_free (b->device, b->squares_found);
 }
 
 static const struct layout_bucket *layout_of (const struct buffers *b,
@@ -199,20 +203,21 @@ int buffers_reduce (struct buffers *b, struct mg_error *err)
     return 0;
 }
 
-int buffers_local_norm (struct buffers *b, double *norm, struct mg_error *err)
+int buffers_download_squares (struct buffers *b, struct mg_error *err)
+{
+    return !b->squares ? 0 : device_download (b->stream, b->squares_found, b->squares,
+                                              b->num_buckets * sizeof (double), err);
+}
+
+double buffers_local_norm (const struct buffers *b)
 {
     double sum = 0;
 
-    *norm = NAN;
     if (!b->squares)
-        return 0;
-    if (device_fetch (b->stream, b->squares_found, b->squares, b->num_buckets * sizeof (double),
-                      err) < 0)
-        return -1;
+        return NAN;
     for (size_t i = 0; i < b->num_buckets; i++)
         sum += b->squares_found[i];
-    *norm = sqrt (sum);
-    return 0;
+    return sqrt (sum);
 }
 
 /* --- parameters --- */

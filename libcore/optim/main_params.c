@@ -298,7 +298,7 @@ static int read_param (struct main_params *m, size_t range, int64_t from, int64_
         .factor = p->storage == MG_FLOAT8_E4M3 ? p->scale : 1,
     };
 
-    return stored_read (b->host, &s, n, out, b->stream, err);
+    return stored_read (b->host, &s, n, out, &b->bounce, b->stream, err);
 }
 
 int main_params_read (struct main_params *m, size_t range, int64_t from, int64_t n, float *out,

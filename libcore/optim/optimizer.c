@@ -160,8 +160,7 @@ static bool is_counted (const struct buffers *b, size_t range)
     return peers->counts && param_is_counted (p, peers->tp_rank);
 }
 
-/* Find the sums of this rank's ranges. */
-static int sum_ranges (struct optimizer *o, struct mg_error *err)
+int optimizer_measure_grads (struct optimizer *o, struct mg_error *err)
 {
     const struct owned *main_grad = &o->value[OPTIMIZER_MAIN_GRAD];
     struct buffers *b = o->buffers;
@@ -186,7 +185,7 @@ static int sum_ranges (struct optimizer *o, struct mg_error *err)
         if (o->config.count_zeros && kern_count_zeros (b->kern, &zeros, b->stream, err) < 0)
             return -1;
     }
-    return buffers_fetch_findings (b, err);
+    return buffers_download_squares (b, err) < 0 ? -1 : buffers_download_findings (b, err);
 }
 
 static bool is_apart (const struct optimizer *o, int order)
@@ -205,8 +204,8 @@ static double find_norms (struct optimizer *o)
     return isfinite (apart) ? sqrt (total) : o->apart_norm;
 }
 
-int optimizer_grad_norm (struct optimizer *o, double *extra, int num_extra, double *norm,
-                         struct mg_error *err)
+int optimizer_reduce_norm (struct optimizer *o, double *extra, int num_extra, double *norm,
+                           struct mg_error *err)
 {
     const struct buffers *b = o->buffers;
     size_t extras = (size_t)num_extra, tensors = (size_t)b->num_tensors;
@@ -216,8 +215,6 @@ int optimizer_grad_norm (struct optimizer *o, double *extra, int num_extra, doub
         return mg_error_set (err, EINVAL, "gradient norm: %d extra values, want 0 to %d",
                              num_extra, OPTIMIZER_MAX_EXTRA);
     memset (o->reduced, 0, (last + 1) * sizeof (double));
-    if (sum_ranges (o, err) < 0)
-        return -1;
     if (extras > 0)
         memcpy (o->reduced + tensors, extra, extras * sizeof (double));
     for (size_t i = 0; i < b->num_ranges; i++) {
@@ -233,6 +230,15 @@ int optimizer_grad_norm (struct optimizer *o, double *extra, int num_extra, doub
     o->num_zeros = (int64_t)o->reduced[last];
     *norm = find_norms (o);
     return 0;
+}
+
+int optimizer_grad_norm (struct optimizer *o, double *extra, int num_extra, double *norm,
+                         struct mg_error *err)
+{
+    if (optimizer_measure_grads (o, err) < 0
+        || mg_stream_synchronize (o->buffers->stream, err) < 0)
+        return -1;
+    return optimizer_reduce_norm (o, extra, num_extra, norm, err);
 }
 
 int64_t optimizer_zeros (const struct optimizer *o)

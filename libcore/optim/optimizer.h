@@ -82,20 +82,28 @@ int optimizer_reduce_share (struct optimizer *o, enum optimizer_share share,
 /* Sum over all kinds of groups, in order. */
 int optimizer_reduce_grads (struct optimizer *o, struct mg_error *err);
 
-/* The most 'extra' values that optimizer_grad_norm() sums. */
+/* The most 'extra' values that optimizer_reduce_norm() sums. */
 enum { OPTIMIZER_MAX_EXTRA = 8 };
 
-/* *norm = L2 norm of the whole model's gradient, where every parameter counts once.  The same
+/* Enqueue the sums of which optimizer_reduce_norm() makes the norm, and their download. */
+int optimizer_measure_grads (struct optimizer *o, struct mg_error *err);
+
+/* After optimizer_measure_grads() and a wait of the host for the compute stream: *norm = L2 norm of
+ * the whole model's gradient, where every parameter counts once.  The same
  * all-reduce sums each extra[i] over all ranks, in rank order: this is how ranks agree on something
  * once a step.  Both are in host memory and have the same bits on every rank.  A NaN or infinity in
  * any gradient makes the norm not finite.  Tensors that are 'apart' are not in the norm, unless
  * their own one is not finite: *norm is that one then.
  */
+int optimizer_reduce_norm (struct optimizer *o, double *extra, int num_extra, double *norm,
+                           struct mg_error *err);
+
+/* Both, with the wait between them. */
 int optimizer_grad_norm (struct optimizer *o, double *extra, int num_extra, double *norm,
                          struct mg_error *err);
 
-/* The number of zeros in the whole model's gradient at the last optimizer_grad_norm(), where every
- * parameter counts once and padding does not count.  The same on every rank.
+/* The number of zeros in the whole model's gradient at the last optimizer_reduce_norm(), where
+ * every parameter counts once and padding does not count.  The same on every rank.
  */
 int64_t optimizer_zeros (const struct optimizer *o);
 
@@ -149,8 +157,8 @@ int optimizer_read (struct optimizer *o, size_t range, enum optimizer_value valu
 int optimizer_write (struct optimizer *o, size_t range, enum optimizer_value value,
                      const float *in, struct mg_error *err);
 
-/* Copy main parameters and moments as they are stored, if there is room for that and this rank's
- * ranges count.  Blocks until the compute stream is done.
+/* Copy main parameters and moments as they are stored into host memory, if there is room for that
+ * and this rank's ranges count.  Blocks until the compute stream is done.
  */
 int optimizer_take_snapshot (struct optimizer *o, struct mg_error *err);
 
@@ -158,7 +166,7 @@ int optimizer_take_snapshot (struct optimizer *o, struct mg_error *err);
 bool optimizer_has_snapshot (const struct optimizer *o);
 
 /* optimizer_read() of the copy that was taken last.  Any one thread may call it while others go on
- * with everything else; it does not wait for the compute stream.
+ * with everything else; it uses no stream and no device.
  */
 int optimizer_snapshot_read (struct optimizer *o, size_t range, enum optimizer_value value,
                              int64_t from, int64_t n, float *out, struct mg_error *err);

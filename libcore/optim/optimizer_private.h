@@ -18,7 +18,6 @@ struct optimizer {
     struct owned value[OPTIMIZER_NUM_VALUES]; /* main parameters are not here */
     struct owned copy[OPTIMIZER_NUM_VALUES];  /* of the last snapshot; none of main gradients */
     struct owned copy_upper; /* upper halves of the main parameters in 'copy' */
-    struct mg_stream *reader; /* converts copies for another thread; NULL: there are none */
     struct mg_comm *embd;
     struct optimizer_packed packed[2];
     struct kern_three *agreed; /* [num_tensors] largest magnitudes over all ranks; NULL: nothing

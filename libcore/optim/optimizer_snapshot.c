@@ -1,7 +1,8 @@
 /* optimizer_snapshot.c - a copy of what a checkpoint holds of this rank, each value in the type
  * that it is stored in
  *
- * Another thread reads the copy, on a stream of its own, while the run goes on.
+ * The copy is in pinned host memory: another thread reads it while the run goes on, and touches
+ * no device.
  *
  * Invariant: the copy has memory on ranks whose ranges count only; only there it is read.
  */
@@ -19,9 +20,11 @@ int optimizer_snapshot_create (struct optimizer *o, struct mg_error *err)
 
     if (owned_create (&o->copy_upper, b, "copy for checkpoints", err) < 0)
         return -1;
+    o->copy_upper.host = true;
     for (int v = 0; v < NUM_COPIED; v++) {
         if (owned_create (&o->copy[values[v]], b, "copy for checkpoints", err) < 0)
             return -1;
+        o->copy[values[v]].host = true;
         o->copy[values[v]].positive = optimizer_owned (o, values[v])->positive;
     }
     for (int i = 0; i < b->layout->num_buffers; i++) {
@@ -54,14 +57,13 @@ int optimizer_snapshot_bind (struct optimizer *o, struct mg_error *err)
 
     if (optimizer_snapshot_bytes (o) == 0)
         return 0;
-    if (!(o->reader = mg_stream_create (b->device, MG_STREAM_COMPUTE, "snapshot", err))
-        || owned_bind (&o->copy_upper, err) < 0
-        || owned_touch (&o->copy_upper, o->reader, err) < 0)
+    if (owned_bind (&o->copy_upper, err) < 0)
         return -1;
+    owned_touch (&o->copy_upper);
     for (int v = 0; v < NUM_COPIED; v++) {
-        if (owned_bind (&o->copy[values[v]], err) < 0
-            || owned_touch (&o->copy[values[v]], o->reader, err) < 0)
+        if (owned_bind (&o->copy[values[v]], err) < 0)
             return -1;
+        owned_touch (&o->copy[values[v]]);
     }
     for (size_t i = 0; i < b->num_ranges; i++)
         main->place[i].upper = o->copy_upper.place[i].data;
@@ -70,7 +72,6 @@ int optimizer_snapshot_bind (struct optimizer *o, struct mg_error *err)
 
 void optimizer_snapshot_clear (struct optimizer *o)
 {
-    mg_stream_destroy (o->reader);
     owned_clear (&o->copy_upper);
     for (int v = 0; v < NUM_COPIED; v++)
         owned_clear (&o->copy[values[v]]);
@@ -94,11 +95,11 @@ int optimizer_take_snapshot (struct optimizer *o, struct mg_error *err)
         if (owned_copy_from (&o->copy_upper, i, b->range[i].data, b->stream, err) < 0)
             return -1;
     }
-    return mg_stream_synchronize (b->stream, err); // the copy is read through another stream
+    return mg_stream_synchronize (b->stream, err); // another thread reads the copy
 }
 
 int optimizer_snapshot_read (struct optimizer *o, size_t range, enum optimizer_value value,
                              int64_t from, int64_t n, float *out, struct mg_error *err)
 {
-    return owned_read (&o->copy[value], range, from, n, out, o->reader, err);
+    return owned_read (&o->copy[value], range, from, n, out, NULL, err);
 }

@@ -10,6 +10,7 @@
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "libcore/optim/owned.h"
 #include "libcore/optim/stored.h"
@@ -48,8 +49,8 @@ int owned_bind (struct owned *v, struct mg_error *err)
 
     for (int i = 0; i < b->layout->num_buffers; i++) {
         if (v->buffer[i].apart
-            && !(v->buffer[i].memory = device_alloc (b->device, (size_t)buffer_bytes (v, i),
-                                                     err)))
+            && !(v->buffer[i].memory = (v->host ? device_host_alloc : device_alloc) (
+                     b->device, (size_t)buffer_bytes (v, i), err)))
             return mg_error_prefix (err, "%s", v->name);
     }
     for (size_t i = 0; i < b->num_ranges; i++) {
@@ -67,7 +68,7 @@ void owned_clear (struct owned *v)
     int saved_errno = errno;
 
     for (int i = 0; v->buffer && i < v->buffers->layout->num_buffers; i++)
-        device_free (v->buffers->device, v->buffer[i].memory);
+        (v->host ? device_host_free : device_free) (v->buffers->device, v->buffer[i].memory);
     free (v->buffer);
     free (v->place);
     *v = (struct owned){ .buffers = NULL };
@@ -117,7 +118,8 @@ int owned_read (const struct owned *v, size_t range, int64_t from, int64_t n, fl
 {
     const struct stored s = stored_values (v, range, from);
 
-    return stored_read (v->buffers->host, &s, n, out, stream, err);
+    return v->host ? stored_read_host (v->buffers->host, &s, n, out, err)
+                   : stored_read (v->buffers->host, &s, n, out, &v->buffers->bounce, stream, err);
 }
 
 /* A part of a tensor that is stored alone has its own scale, until the next update.  As there,
@@ -146,7 +148,8 @@ int owned_write (struct owned *v, size_t range, const float *in, struct mg_strea
 
     choose_scale (v, range, in);
     s = stored_values (v, range, 0);
-    return stored_write (v->buffers->host, &s, r->to - r->from, in, stream, err);
+    return stored_write (v->buffers->host, &s, r->to - r->from, in, &v->buffers->bounce,
+                         stream, err);
 }
 
 int owned_copy (struct owned *to, const struct owned *from, size_t range,
@@ -163,17 +166,15 @@ int owned_copy_from (struct owned *to, size_t range, const void *from,
 
     if (!to->place[range].data)
         return 0;
-    return device_copy (stream, to->place[range].data, from,
-                        (size_t)(r->to - r->from) * mg_dtype_size (owned_dtype (to, range)),
-                        err);
+    return (to->host ? device_download : device_copy) (
+        stream, to->place[range].data, from,
+        (size_t)(r->to - r->from) * mg_dtype_size (owned_dtype (to, range)), err);
 }
 
-int owned_touch (struct owned *v, struct mg_stream *stream, struct mg_error *err)
+void owned_touch (struct owned *v)
 {
     for (int i = 0; i < v->buffers->layout->num_buffers; i++) {
-        if (v->buffer[i].memory
-            && device_set (stream, v->buffer[i].memory, 0, (size_t)buffer_bytes (v, i), err) < 0)
-            return -1;
+        if (v->buffer[i].memory)
+            memset (v->buffer[i].memory, 0, (size_t)buffer_bytes (v, i));
     }
-    return 0;
 }

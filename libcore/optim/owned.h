@@ -29,6 +29,7 @@ struct owned {
     const char *name;           /* "first moments" */
     bool unscaled;              /* the values are numbers of their type: never scaled */
     bool positive;              /* see struct kern_state */
+    bool host;                  /* the values are in pinned host memory */
     struct owned_buffer *buffer; /* [num_buffers] */
     struct owned_place *place;   /* [num_ranges] */
 };
@@ -39,7 +40,7 @@ struct owned {
 int owned_create (struct owned *v, const struct buffers *buffers, const char *name,
                   struct mg_error *err);
 
-/* Device memory that owned_bind() allocates, zeroed. */
+/* Device memory, or host memory, that owned_bind() allocates, zeroed. */
 int64_t owned_bytes (const struct owned *v);
 int owned_bind (struct owned *v, struct mg_error *err);
 void owned_clear (struct owned *v);
@@ -52,11 +53,11 @@ bool owned_is_scaled (const struct owned *v, size_t range);
 /* The values of a range from its element 'from' on. */
 struct kern_state owned_state (const struct owned *v, size_t range, int64_t from);
 
-/* The device address of the values of a range if they are float32, else NULL. */
+/* The address of the values of a range if they are float32, else NULL. */
 float *owned_plain (const struct owned *v, size_t range);
 
 /* Read elements [from, from + n) of a range as float32 into host memory.  Blocks until
- * 'stream' is done.
+ * 'stream' is done; if the values are in host memory, any thread may read them, without a stream.
  */
 int owned_read (const struct owned *v, size_t range, int64_t from, int64_t n, float *out,
                 struct mg_stream *stream, struct mg_error *err);
@@ -67,8 +68,8 @@ int owned_read (const struct owned *v, size_t range, int64_t from, int64_t n, fl
 int owned_write (struct owned *v, size_t range, const float *in, struct mg_stream *stream,
                  struct mg_error *err);
 
-/* Enqueue a copy of the values of a range as they are stored, with their scale; halves are not
- * copied.
+/* Enqueue a copy of the values of a range as they are stored, with their scale, out of device
+ * memory; halves are not copied.
  */
 int owned_copy (struct owned *to, const struct owned *from, size_t range,
                 struct mg_stream *stream, struct mg_error *err);
@@ -77,7 +78,7 @@ int owned_copy (struct owned *to, const struct owned *from, size_t range,
 int owned_copy_from (struct owned *to, size_t range, const void *from,
                      struct mg_stream *stream, struct mg_error *err);
 
-/* Write zeros, so that all pages are there before the memory is first used. */
-int owned_touch (struct owned *v, struct mg_stream *stream, struct mg_error *err);
+/* Write zeros to host memory, so that all pages are there before the memory is first used. */
+void owned_touch (struct owned *v);
 
 #endif /* LIBCORE_OPTIM_OWNED_H */

@@ -4,85 +4,76 @@
  * So nothing but copies touches both kinds of memory, and the device needs no room for float32.
  */
 
-#include <errno.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include "libcore/optim/stored.h"
 
-enum { CHUNK = 256 << 10 }; /* elements that are converted at once */
-
-/* The host's side of a chunk. */
+/* A chunk of values as they are stored, in the memory of the bounce. */
 struct part {
-    struct kern_state at; /* host memory */
-    size_t data, upper;   /* bytes of an element */
+    struct kern_state at;
+    size_t data, upper; /* bytes of an element */
 };
 
-static int chunk_init (struct part *c, const struct stored *s, struct mg_error *err)
+static struct part part_of (const struct stored *s, const struct bounce *bounce)
 {
-    *c = (struct part){ .at = s->at, .data = mg_dtype_size (s->at.dtype) };
-    c->at.data = malloc (CHUNK * c->data);
+    struct part c = { .at = s->at, .data = mg_dtype_size (s->at.dtype) };
+
+    c.at.data = bounce->memory;
     if (s->at.upper) {
-        c->upper = mg_dtype_size (MG_BFLOAT16);
-        c->at.upper = malloc (CHUNK * c->upper);
+        c.upper = mg_dtype_size (MG_BFLOAT16);
+        c.at.upper = bounce->memory + STORED_CHUNK * c.data;
     }
-    if (c->at.data && (!s->at.upper || c->at.upper))
-        return 0;
-    return mg_error_set (err, ENOMEM, "out of memory for values to convert");
+    return c;
 }
 
-static void chunk_clear (struct part *c)
-{
-    int saved_errno = errno;
-
-    free (c->at.data);
-    free (c->at.upper);
-    errno = saved_errno;
-}
-
-/* Element 'from' of what is stored, in the device's memory. */
+/* Element 'from' of what is stored. */
 static void *stored_at (void *base, int64_t from, size_t size)
 {
     return (char *)base + (size_t)from * size;
 }
 
-static int read_chunk (const struct kernels *host, const struct stored *s, struct part *c,
-                       int64_t from, int64_t n, float *out, struct mg_stream *stream,
-                       struct mg_error *err)
+/* Float32 of values in host memory. */
+static int convert (const struct kernels *host, const struct stored *s,
+                    const struct kern_state *at, int64_t n, float *out, struct mg_error *err)
 {
-    const struct kern_cast cast = { .n = n, .scale = s->factor, .x = c->at.data,
-                                    .from = c->at.dtype, .y = out, .to = MG_FLOAT32 };
-    const struct kern_state_load load = { .n = n, .state = c->at, .out = out,
+    const struct kern_cast cast = { .n = n, .scale = s->factor, .x = at->data,
+                                    .from = at->dtype, .y = out, .to = MG_FLOAT32 };
+    const struct kern_state_load load = { .n = n, .state = *at, .out = out,
                                           .dtype = MG_FLOAT32 };
 
-    if ((c->upper > 0
-         && device_download (stream, c->at.upper, stored_at (s->at.upper, from, c->upper),
-                             (size_t)n * c->upper, err) < 0)
-        || device_fetch (stream, c->at.data, stored_at (s->at.data, from, c->data),
-                         (size_t)n * c->data, err) < 0)
-        return -1;
+    if (s->plain) {
+        memcpy (out, at->data, (size_t)n * sizeof (float));
+        return 0;
+    }
     return s->cast ? kern_cast (host, &cast, NULL, err)
                    : kern_state_load (host, &load, NULL, err);
 }
 
-int stored_read (const struct kernels *host, const struct stored *s, int64_t n, float *out,
-                 struct mg_stream *stream, struct mg_error *err)
+int stored_read_host (const struct kernels *host, const struct stored *s, int64_t n, float *out,
+                      struct mg_error *err)
 {
-    struct part c;
-    int rc;
-
-    if (s->plain)
-        return device_fetch (stream, out, s->at.data, (size_t)n * sizeof (float), err);
-    rc = chunk_init (&c, s, err);
-    for (int64_t from = 0; rc == 0 && from < n; from += CHUNK) {
-        int64_t some = n - from < CHUNK ? n - from : CHUNK;
-
-        rc = read_chunk (host, s, &c, from, some, out + from, stream, err);
-    }
-    chunk_clear (&c);
-    return rc;
+    return convert (host, s, &s->at, n, out, err);
 }
 
-static int write_chunk (const struct kernels *host, const struct stored *s, struct part *c,
+int stored_read (const struct kernels *host, const struct stored *s, int64_t n, float *out,
+                 const struct bounce *bounce, struct mg_stream *stream, struct mg_error *err)
+{
+    const struct part c = part_of (s, bounce);
+
+    for (int64_t from = 0, some; from < n; from += some) {
+        some = n - from < STORED_CHUNK ? n - from : STORED_CHUNK;
+        if ((c.upper > 0
+             && device_download (stream, c.at.upper, stored_at (s->at.upper, from, c.upper),
+                                 (size_t)some * c.upper, err) < 0)
+            || device_fetch (stream, c.at.data, stored_at (s->at.data, from, c.data),
+                             (size_t)some * c.data, err) < 0
+            || convert (host, s, &c.at, some, out + from, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int write_chunk (const struct kernels *host, const struct stored *s, const struct part *c,
                         int64_t from, int64_t n, const float *in, struct mg_stream *stream,
                         struct mg_error *err)
 {
@@ -103,16 +94,15 @@ static int write_chunk (const struct kernels *host, const struct stored *s, stru
 }
 
 int stored_write (const struct kernels *host, const struct stored *s, int64_t n,
-                  const float *in, struct mg_stream *stream, struct mg_error *err)
+                  const float *in, const struct bounce *bounce, struct mg_stream *stream,
+                  struct mg_error *err)
 {
-    struct part c;
-    int rc = chunk_init (&c, s, err);
+    const struct part c = part_of (s, bounce);
 
-    for (int64_t from = 0; rc == 0 && from < n; from += CHUNK) {
-        int64_t some = n - from < CHUNK ? n - from : CHUNK;
-
-        rc = write_chunk (host, s, &c, from, some, in + from, stream, err);
+    for (int64_t from = 0, some; from < n; from += some) {
+        some = n - from < STORED_CHUNK ? n - from : STORED_CHUNK;
+        if (write_chunk (host, s, &c, from, some, in + from, stream, err) < 0)
+            return -1;
     }
-    chunk_clear (&c);
-    return rc;
+    return 0;
 }

@@ -338,9 +338,10 @@ static int add_up (const struct evaluation_use *u, const struct input *in, doubl
 {
     struct job *job = u->accord->job;
 
-    if (model_has_loss (u->model) && mg_comm_rank (job_comm (job, GROUP_TP)) == 0
-        && model_loss (u->model, 0, sums, err) < 0)
+    if (model_fetch_losses (u->model, err) < 0)
         return -1;
+    if (model_has_loss (u->model) && job_group_rank (job, GROUP_TP) == 0)
+        model_loss (u->model, 0, sums);
     sums[SUM_BAD] = in->bad;
     if (mg_comm_all_reduce (job_control (job), sums, NUM_SUMS, MG_FLOAT64, MG_SUM, NULL, err) < 0)
         return mg_error_prefix (err, "evaluation");

@@ -15,10 +15,10 @@
 
 struct input_place input_place_of (const struct job *job)
 {
-    const struct mg_comm *dp = job_comm (job, GROUP_DP), *cp = job_comm (job, GROUP_CP);
-
-    return (struct input_place){ .dp_rank = mg_comm_rank (dp), .dp_size = mg_comm_size (dp),
-                                 .cp_rank = mg_comm_rank (cp), .cp_size = mg_comm_size (cp) };
+    return (struct input_place){
+        .dp_rank = job_group_rank (job, GROUP_DP), .dp_size = job_group_size (job, GROUP_DP),
+        .cp_rank = job_group_rank (job, GROUP_CP), .cp_size = job_group_size (job, GROUP_CP),
+    };
 }
 
 int input_init (struct input *in, const struct sample_source *source,

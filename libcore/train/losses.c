@@ -30,15 +30,15 @@ void losses_clear (struct losses *l)
 int losses_collect (struct losses *l, struct model *model, struct job *job, double factor,
                         struct mg_error *err)
 {
-    bool has = model_has_loss (model) && mg_comm_rank (job_comm (job, GROUP_TP)) == 0;
+    bool has = model_has_loss (model) && job_group_rank (job, GROUP_TP) == 0;
 
     if (l->n == 0)
         return 0;
     for (int k = 0; k < l->n; k++) {
         double sums[3] = { 0 };
 
-        if (has && model_loss (model, 1 + k, sums, err) < 0)
-            return -1;
+        if (has)
+            model_loss (model, 1 + k, sums);
         l->now[k] = sums[0] * factor;
     }
     if (mg_comm_all_reduce (job_control (job), l->now, (size_t)l->n, MG_FLOAT64, MG_SUM, NULL, err)

@@ -23,6 +23,7 @@ const char *const memory_kind_names[NUM_MEMORY_KINDS] = {
     [MEMORY_SCRATCH] = "kernel scratch",
     [MEMORY_CHECKPOINT] = "checkpoint",
     [MEMORY_COMMUNICATION] = "communication",
+    [MEMORY_STAGING] = "staging",
 };
 
 int64_t memory_total (const struct memory_plan *plan)
@@ -32,6 +33,11 @@ int64_t memory_total (const struct memory_plan *plan)
     for (int k = 0; k < NUM_MEMORY_KINDS; k++)
         total += plan->bytes[k];
     return total;
+}
+
+int64_t memory_host (const struct memory_plan *plan)
+{
+    return plan->bytes[MEMORY_CHECKPOINT] + plan->bytes[MEMORY_STAGING];
 }
 
 int64_t memory_state (const struct memory_plan *plan)
@@ -145,6 +151,8 @@ int memory_plan (struct memory_plan *plan, const struct memory_parts *parts,
         return -1;
     plan_state (plan, parts);
     plan->bytes[MEMORY_SCRATCH] = (int64_t)scratch;
+    plan->bytes[MEMORY_STAGING] = parts->staging + buffers_staging_bytes (parts->buffers)
+                                  + model_staging_bytes (parts->model, parts->slots);
     plan->bytes[MEMORY_COMMUNICATION] += (int64_t)job_comm_bytes (parts->job);
     return 0;
 }

@@ -1,4 +1,5 @@
-/* memory - what a rank of a run allocates on its device, planned before it does.
+/* memory - what a rank of a run allocates on its device, and of pinned host memory, planned before
+ * it does.
  *
  * The plan asks the modules that allocate: buffers and optimizer, the carving of activations
  * for the slots that the lists of passes need, the communicators, the kernels.  It only adds up
@@ -27,8 +28,9 @@ enum memory_kind {
     MEMORY_WORKSPACE,     /* of the passes, which all slots share */
     MEMORY_SCRATCH,       /* of kernels: of one call at a time, whatever it needs besides its
                              operands; follows from threads, processor, library of products */
-    MEMORY_CHECKPOINT,    /* a copy of what one holds, with --async-save */
+    MEMORY_CHECKPOINT,    /* host memory: a copy of what one holds, with --async-save */
     MEMORY_COMMUNICATION, /* scratch of communicators, and gradients packed for a call */
+    MEMORY_STAGING,       /* host memory: what goes to the device and comes from it */
     NUM_MEMORY_KINDS
 };
 
@@ -50,7 +52,10 @@ struct memory_plan {
     } *pool; /* [num_pools] */
 };
 
+/* All kinds; those in host memory. */
 int64_t memory_total (const struct memory_plan *plan);
+int64_t memory_host (const struct memory_plan *plan);
+
 /* Parameters, gradients, both main ones, moments; activations and workspace. */
 int64_t memory_state (const struct memory_plan *plan);
 int64_t memory_activations (const struct memory_plan *plan);
@@ -74,6 +79,7 @@ void memory_clear (struct memory_plan *plan);
 struct memory_parts {
     struct model *model;
     const int *slots; /* of each pool of the model */
+    int64_t staging;  /* bytes of host memory for inputs */
     const struct buffers *buffers;
     const struct main_params *main;
     const struct optimizer *optimizer; /* NULL: there is none */

@@ -1,8 +1,9 @@
 /* passes.c - lists of steps and their executor
  *
  * One list of steps exists for every number of microbatches, and all share slots, streams and the
- * executor.  A microbatch's inputs go from host memory to the slot on the compute stream; the
- * host does not write them again before that copy is done.
+ * executor.  A microbatch's inputs go from host memory to the slot on the compute stream.
+ * Microbatches take turns in that memory: the host does not write inputs again before the device
+ * has read those of two microbatches before.
  */
 
 #include <errno.h>
@@ -33,28 +34,31 @@ int passes_upload (const struct passes *p, int chunk, int slot, const struct nn_
     return 0;
 }
 
-/* Bring a microbatch into a slot, once what was brought before has left the host's memory.  In a
+/* Bring a microbatch into a slot, once the device has read what is in its host memory.  In a
  * capture each microbatch has host memory of its own, which is filled before each replay.
  */
-static int fill (const struct passes *p, const struct sched_step *step, struct mg_error *err)
+static int fill (struct passes *p, const struct sched_step *step, struct mg_error *err)
 {
     const struct passes_run *run = p->run;
-    struct nn_inputs in;
+    struct nn_inputs *staged, in;
+    int turn = p->turn;
 
     if (graph_capturing ())
         return passes_upload (p, step->chunk, step->slot, &p->staged[step->microbatch], err);
-    in = nn_inputs_of (&p->staged[0], model_reads (p->model, step->chunk));
-    if (mg_event_synchronize (p->taken, err) < 0
+    staged = &p->staged[turn];
+    in = nn_inputs_of (staged, model_reads (p->model, step->chunk));
+    if (mg_event_synchronize (p->taken[turn], err) < 0
         || run->fetch (run->arg, step->microbatch, &in, err) < 0
-        || passes_upload (p, step->chunk, step->slot, &p->staged[0], err) < 0)
+        || passes_upload (p, step->chunk, step->slot, staged, err) < 0)
         return -1;
-    mg_event_record (p->taken, model_stream (p->model));
+    mg_event_record (p->taken[turn], model_stream (p->model));
+    p->turn = (turn + 1) % PASSES_STAGED;
     return 0;
 }
 
 static int forward (void *arg, const struct sched_step *step, struct mg_error *err)
 {
-    const struct passes *p = arg;
+    struct passes *p = arg;
 
     if (fill (p, step, err) < 0)
         return -1;
@@ -223,10 +227,25 @@ void passes_unstage (struct passes *p)
             device_host_free (device, p->staged[i].input[k].tensor.data);
     }
     free (p->staged);
-    mg_event_destroy (p->taken);
+    for (int i = 0; i < PASSES_STAGED; i++) {
+        mg_event_destroy (p->taken[i]);
+        p->taken[i] = NULL;
+    }
     p->staged = NULL;
     p->num_staged = 0;
-    p->taken = NULL;
+}
+
+static int list_inputs (struct passes *p, struct mg_error *err)
+{
+    for (int c = 0; c < model_num_chunks (p->model); c++) {
+        const struct nn_inputs *reads = model_reads (p->model, c);
+
+        for (int i = 0; i < reads->n; i++) {
+            if (nn_inputs_add (&p->inputs, &reads->input[i], err) < 0)
+                return -1;
+        }
+    }
+    return 0;
 }
 
 struct passes *passes_create (struct model *model, const struct job *job,
@@ -243,7 +262,7 @@ struct passes *passes_create (struct model *model, const struct job *job,
     p->job = job;
     p->kind = passes_kind (grid_size (job_grid (job), false, MG_AXIS_PP),
                            model_num_chunks (model), group);
-    if (make_lists (p, batches, evaluation, err) < 0) {
+    if (list_inputs (p, err) < 0 || make_lists (p, batches, evaluation, err) < 0) {
         passes_destroy (p);
         return NULL;
     }
@@ -276,22 +295,48 @@ const int *passes_slots (const struct passes *p)
     return p->slots;
 }
 
-/* Host memory for the inputs of all chunks. */
+static size_t input_bytes (const struct nn_input *in)
+{
+    return (size_t)tensor_capacity (&in->tensor) * mg_dtype_size (in->tensor.dtype);
+}
+
+static size_t inputs_bytes (const struct passes *p)
+{
+    size_t bytes = 0;
+
+    for (int i = 0; i < p->inputs.n; i++)
+        bytes += input_bytes (&p->inputs.input[i]);
+    return bytes;
+}
+
+size_t passes_more_staged (const struct passes *p, int64_t microbatches)
+{
+    return microbatches > PASSES_STAGED
+               ? (size_t)(microbatches - PASSES_STAGED) * inputs_bytes (p) : 0;
+}
+
+/* Microbatches take turns, or, with a graph of the iteration, all have host memory of their own. */
+static int64_t count_staged (const struct passes *p)
+{
+    int64_t all = model_graphs_of (p->model)->impl == GRAPHS_ITERATION
+                      ? p->first->shape.microbatches : 0;
+
+    return all > PASSES_STAGED ? all : PASSES_STAGED;
+}
+
+int64_t passes_staging_bytes (const struct passes *p)
+{
+    return count_staged (p) * (int64_t)inputs_bytes (p);
+}
+
 static int stage_one (struct passes *p, struct nn_inputs *in, struct mg_error *err)
 {
-    for (int c = 0; c < model_num_chunks (p->model); c++) {
-        const struct nn_inputs *reads = model_reads (p->model, c);
-
-        for (int i = 0; i < reads->n; i++) {
-            if (nn_inputs_add (in, &reads->input[i], err) < 0)
-                return -1;
-        }
-    }
+    *in = p->inputs;
     for (int i = 0; i < in->n; i++) {
-        struct tensor *t = &in->input[i].tensor;
-        size_t size = (size_t)tensor_count (t) * mg_dtype_size (t->dtype);
+        struct nn_input *input = &in->input[i];
 
-        if (!(t->data = device_host_alloc (job_device (p->job), size, err)))
+        input->tensor.data = device_host_alloc (job_device (p->job), input_bytes (input), err);
+        if (!input->tensor.data)
             return -1;
     }
     return 0;
@@ -302,12 +347,16 @@ int passes_stage (struct passes *p, int64_t n, struct mg_error *err)
     if (!(p->staged = calloc ((size_t)n, sizeof (*p->staged))))
         return mg_error_set (err, ENOMEM, "passes: out of memory");
     p->num_staged = n;
+    p->turn = 0;
     for (int64_t i = 0; i < n; i++) {
         if (stage_one (p, &p->staged[i], err) < 0)
             return -1;
     }
-    p->taken = mg_event_create (job_device (p->job), err);
-    return p->taken ? 0 : -1;
+    for (int i = 0; i < PASSES_STAGED; i++) {
+        if (!(p->taken[i] = mg_event_create (job_device (p->job), err)))
+            return -1;
+    }
+    return 0;
 }
 
 struct exec_config passes_exec_config (const struct passes *p)
@@ -331,15 +380,13 @@ struct exec_config passes_exec_config (const struct passes *p)
 
 int passes_bind (struct passes *p, struct timers *timers, struct mg_error *err)
 {
-    /* one microbatch at a time, or, with a graph of the iteration, all of one */
-    bool all = model_graphs_of (p->model)->impl == GRAPHS_ITERATION;
     struct exec_config config = passes_exec_config (p);
 
     config.actions = (struct sched_actions){ forward, backward, buffer,
                                              timers->level > 0 || timers->trace ? trace : NULL,
                                              p };
     p->timers = timers;
-    if (passes_stage (p, all ? p->first->shape.microbatches : 1, err) < 0
+    if (passes_stage (p, count_staged (p), err) < 0
         || !(p->exec = exec_create (&config, err)))
         return -1;
     return 0;

@@ -33,6 +33,11 @@ void passes_destroy (struct passes *p);
 /* Slots that the model must have (model_bind()). */
 const int *passes_slots (const struct passes *p);
 
+/* Bytes of pinned host memory that passes_bind() allocates: the inputs of two microbatches or, with
+ * a graph of an iteration, of all.
+ */
+int64_t passes_staging_bytes (const struct passes *p);
+
 /* Make the executor, once the model is bound. 'timers', which must outlive the passes, times
  * those of training.
  */

@@ -46,10 +46,10 @@ static int capture_layers (struct passes *p, const struct schedule *list, struct
 /* The graph of an iteration has one number of microbatches. */
 static int check_list (const struct passes *p, const struct schedule *list, struct mg_error *err)
 {
-    if (list->shape.microbatches == p->num_staged)
+    if (list->shape.microbatches == p->first->shape.microbatches)
         return 0;
     return mg_error_set (err, EPERM, "the graph of an iteration has %lld microbatches, not %d",
-                         (long long)p->num_staged, list->shape.microbatches);
+                         (long long)p->first->shape.microbatches, list->shape.microbatches);
 }
 
 /* What the graph took of the parameters. */
@@ -151,9 +151,11 @@ static int fetch_all (struct passes *p, struct mg_error *err)
 {
     const struct passes_run *run = p->run;
 
-    if (mg_event_synchronize (p->taken, err) < 0)
-        return -1;
-    for (int64_t i = 0; i < p->num_staged; i++) {
+    for (int i = 0; i < PASSES_STAGED; i++) {
+        if (mg_event_synchronize (p->taken[i], err) < 0)
+            return -1;
+    }
+    for (int64_t i = 0; i < p->first->shape.microbatches; i++) {
         if (run->fetch (run->arg, (int)i, &p->staged[i], err) < 0)
             return -1;
     }
@@ -170,19 +172,9 @@ int passes_replay (struct passes *p, const struct schedule *list, struct mg_erro
         return mg_error_prefix (err, "replay of the graph of an iteration");
     trace_replay (p->timers->trace, -1, graph_nodes (p->iteration), false);
     exec_follow (p->exec);
-    mg_event_record (p->taken, model_stream (p->model));
+    for (int i = 0; i < PASSES_STAGED; i++)
+        mg_event_record (p->taken[i], model_stream (p->model));
     return run_hooks (p, list, SCHED_BWD, err);
-}
-
-size_t passes_more_staged (const struct passes *p, int64_t microbatches)
-{
-    const struct nn_inputs *in = &p->staged[0];
-    size_t bytes = 0;
-
-    for (int i = 0; i < in->n; i++)
-        bytes += (size_t)tensor_capacity (&in->input[i].tensor)
-                 * mg_dtype_size (in->input[i].tensor.dtype);
-    return (size_t)(microbatches - 1) * bytes;
 }
 
 bool passes_count_graphs (const struct passes *p, struct model_graphs *sum, double *milliseconds)

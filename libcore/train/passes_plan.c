@@ -171,7 +171,7 @@ static int plan_iteration (struct passes *p, bool per_token_loss, struct passes_
     int rc = model_begin_plan (p->model, &tape, err);
 
     if (rc == 0)
-        rc = passes_stage (p, 1, err);
+        rc = passes_stage (p, PASSES_STAGED, err);
     if (rc == 0)
         rc = sum_iteration (p, per_token_loss, &plan->graphs, err);
     model_end_plan (p->model, &tape);

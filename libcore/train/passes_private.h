@@ -5,6 +5,11 @@
 #include "libcore/schedule/exec.h"
 #include "libcore/train/passes.h"
 
+/* Microbatches whose inputs take turns in host memory: the host fills the one while the device may
+ * still read the other.
+ */
+enum { PASSES_STAGED = 2 };
+
 /* One step of the batch size. */
 struct size {
     int64_t from; /* samples consumed */
@@ -25,9 +30,12 @@ struct passes {
     struct schedule *forward;     /* list of an evaluation, NULL: none */
     const struct passes_run *run; /* what is run now */
     struct model_mode mode;      /* of its passes */
+    struct nn_inputs inputs;  /* of all chunks, without memory */
     struct nn_inputs *staged; /* [num_staged] the host's side of the inputs of all chunks */
     int64_t num_staged;
-    struct mg_event *taken;  /* the device has read them */
+    struct mg_event *taken[PASSES_STAGED]; /* the device has read them, of microbatches
+                                              that take turns */
+    int turn;
     struct timers *timers;
     struct exec *exec;
     int warm;       /* iterations that ran eagerly, before capture */
@@ -37,7 +45,9 @@ struct passes {
     struct param_seen *seen;        /* what that took of each parameter of the model */
 };
 
-/* Host memory for the inputs of 'n' microbatches: p->staged, p->taken. */
+/* Pinned host memory for the inputs of 'n' microbatches, PASSES_STAGED at least: p->staged,
+ * p->taken.
+ */
 int passes_stage (struct passes *p, int64_t n, struct mg_error *err);
 void passes_unstage (struct passes *p);
 
@@ -56,8 +66,8 @@ int passes_prepare_graphs (struct passes *p, const struct schedule *list, struct
 /* Run all passes of an iteration by its one graph. */
 int passes_replay (struct passes *p, const struct schedule *list, struct mg_error *err);
 
-/* Bytes of host memory for the inputs of all microbatches but the first, which graphs of an
- * iteration add.  p->staged has one microbatch at least.
+/* Bytes of host memory for the inputs of all microbatches but the first PASSES_STAGED, which graphs
+ * of an iteration add.
  */
 size_t passes_more_staged (const struct passes *p, int64_t microbatches);
 

@@ -194,7 +194,7 @@ int replicas_check (struct job *job, struct model *model, struct buffers *buffer
     h.tensor = calloc (h.num_tensors + 1, sizeof (*h.tensor));
     h.all = calloc ((size_t)job_world (job), sizeof (*h.all));
     h.state = XXH3_createState ();
-    h.chunk = malloc (CHUNK);
+    h.chunk = device_host_alloc (job_device (job), CHUNK, NULL);
     if (rc == 0 && (!h.tensor || !h.all || !h.state || !h.chunk))
         rc = mg_error_set (err, ENOMEM, "weight hashes: out of memory");
     if (rc == 0)
@@ -205,6 +205,6 @@ int replicas_check (struct job *job, struct model *model, struct buffers *buffer
     free (h.tensor);
     free (h.all);
     XXH3_freeState (h.state);
-    free (h.chunk);
+    device_host_free (job_device (job), h.chunk);
     return rc;
 }

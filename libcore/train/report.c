@@ -251,7 +251,8 @@ int report_plan (struct report *r, struct mg_error *err)
     for (int k = 0; k < NUM_MEMORY_KINDS; k++)
         own[k] = (double)r->use.memory->bytes[k];
     own[PLAN_TOTAL] = (double)memory_total (r->use.memory);
-    own[PLAN_ALLOCATED] = (double)device_allocated (job_device (r->use.job));
+    own[PLAN_ALLOCATED] = (double)(device_allocated (job_device (r->use.job))
+                                    + device_host_allocated (job_device (r->use.job)));
     own[PLAN_ELEMENTS] = (double)r->use.memory->elements;
     own[PLAN_PADDING] = (double)r->use.memory->padding;
     own[PLAN_SHARDS] = r->use.memory->shards;

@@ -49,16 +49,20 @@ int routing_begin (struct routing *r, struct mg_error *err)
     return r->stats ? model_clear_routers (r->model, err) : 0;
 }
 
-int routing_end (struct routing *r, struct mg_error *err)
+int routing_update (struct routing *r, struct mg_error *err)
+{
+    return r->stats ? model_update_routers (r->model, err) : 0;
+}
+
+int routing_collect (struct routing *r, struct mg_error *err)
 {
     size_t n = (size_t)r->num_layers * sizeof (*r->stats);
 
     if (!r->stats)
         return 0;
     memset (r->stats, 0, n);
-    if (model_update_routers (r->model, r->stats, err) < 0)
-        return -1;
-    if (mg_comm_rank (job_comm (r->job, GROUP_TP_DP_CP)) != 0)
+    model_read_routers (r->model, r->stats);
+    if (job_group_rank (r->job, GROUP_TP_DP_CP) != 0)
         memset (r->stats, 0, n);
     if (mg_comm_all_reduce (job_control (r->job), r->stats, n / sizeof (double), MG_FLOAT64, MG_SUM,
                             NULL, err) < 0)

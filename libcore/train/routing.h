@@ -25,9 +25,12 @@ int routing_create (struct routing *r, struct model *model, const struct job *jo
                     struct mg_error *err);
 void routing_clear (struct routing *r);
 
-/* Before the passes of an iteration; behind its update.  Both are collective. */
+/* Before the passes of an iteration; behind its update; and after a wait of the host for the
+ * compute stream.  All are collective.
+ */
 int routing_begin (struct routing *r, struct mg_error *err);
-int routing_end (struct routing *r, struct mg_error *err);
+int routing_update (struct routing *r, struct mg_error *err);
+int routing_collect (struct routing *r, struct mg_error *err);
 
 /* Has a layer experts? */
 bool routing_has_layer (const struct routing *r, int layer);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "libcore/checkpoint/safetensors.h"
+#include "libcore/device/bounce.h"
 #include "libcore/ops/router.h"
 #include "libcore/train/model_notes.h"
 #include "libcore/train/state_private.h"
@@ -149,7 +150,7 @@ static int allocate (struct state *s, size_t wholes, size_t parts, size_t router
 /* This rank's place among those that cut the parameter. */
 static int tp_rank_of (const struct state *s, const struct param *p)
 {
-    return mg_comm_rank (job_comm (s->job, p->expert ? GROUP_ETP : GROUP_TP));
+    return job_group_rank (s->job, p->expert ? GROUP_ETP : GROUP_TP);
 }
 
 /* Name a tensor, as they are written in the order in which they are first named. */
@@ -165,8 +166,20 @@ static int read_plain (const struct piece *p, int64_t from, int64_t n, void *out
     const struct kept *k = p->source;
     const size_t size = mg_dtype_size (p->dtype);
 
-    return device_fetch (k->state->stream, out, k->plain + (size_t)from * size,
-                         (size_t)n * size, err);
+    return bounce_read (buffers_bounce (k->state->buffers), k->state->stream, out,
+                        k->plain + (size_t)from * size, (size_t)n * size, err);
+}
+
+/* Of a copy in host memory, on any thread. */
+static int read_host (const struct piece *p, int64_t from, int64_t n, void *out,
+                      struct mg_error *err)
+{
+    const struct kept *k = p->source;
+    const size_t size = mg_dtype_size (p->dtype);
+
+    (void)err;
+    memcpy (out, k->plain + (size_t)from * size, (size_t)n * size);
+    return 0;
 }
 
 static int write_plain (const struct piece *p, int64_t from, int64_t n, const void *in,
@@ -175,10 +188,8 @@ static int write_plain (const struct piece *p, int64_t from, int64_t n, const vo
     const struct kept *k = p->source;
     const size_t size = mg_dtype_size (p->dtype);
 
-    if (device_upload (k->state->stream, k->plain + (size_t)from * size, in,
-                       (size_t)n * size, err) < 0)
-        return -1;
-    return mg_stream_synchronize (k->state->stream, err);
+    return bounce_write (buffers_bounce (k->state->buffers), k->state->stream,
+                         k->plain + (size_t)from * size, in, (size_t)n * size, err);
 }
 
 /* The pieces of a whole float32 parameter. */
@@ -200,7 +211,7 @@ static void add_whole (struct state *s, struct list *list, const struct param *p
 /* Whole tensors: float32 parameters, which every rank has. */
 static void add_param (struct state *s, const struct param *p)
 {
-    bool writer = mg_comm_rank (job_comm (s->job, p->expert ? GROUP_EDP : GROUP_DP_CP)) == 0;
+    bool writer = job_group_rank (s->job, p->expert ? GROUP_EDP : GROUP_DP_CP) == 0;
     int tp_rank = tp_rank_of (s, p);
 
     add_name (&s->gradient, p);
@@ -312,19 +323,22 @@ static void count_pieces (const struct buffers *buffers, const struct param *par
     }
 }
 
-/* A vector of a router's state, which every rank of its stage has. */
+/* A vector of a router's state, which every rank of its stage has.  'copy': where it is in host
+ * memory, NULL: the tensor itself is meant.
+ */
 static void add_vector (struct state *s, struct list *list, const char *prefix, const char *name,
-                        const struct tensor *t)
+                        const struct tensor *t, float *copy)
 {
     struct piece *piece = &list->piece[list->n++];
     struct kept *k = &s->kept[s->num_kept++];
 
     *piece = (struct piece){ .dtype = MG_FLOAT32, .ndims = 1, .global = { t->shape[0] },
                              .extent = { t->shape[0] }, .optional = true,
-                             .owner = mg_comm_rank (job_comm (s->job, GROUP_TP_DP_CP)) == 0,
-                             .read = read_plain, .write = write_plain, .source = k };
+                             .owner = job_group_rank (s->job, GROUP_TP_DP_CP) == 0,
+                             .read = copy ? read_host : read_plain,
+                             .write = copy ? NULL : write_plain, .source = k };
     snprintf (piece->name, sizeof (piece->name), "%s%s", prefix, name);
-    *k = (struct kept){ .state = s, .plain = tensor_at (t, 0) };
+    *k = (struct kept){ .state = s, .plain = copy ? (char *)copy : tensor_at (t, 0) };
 }
 
 static void add_routers (struct state *s, struct model *model)
@@ -340,11 +354,11 @@ static void add_routers (struct state *s, struct model *model)
 
             if (beta ? moe->choice != MOE_QUANTILE : !moe->expert_bias)
                 continue;
-            add_vector (s, &s->weight, "", name, t);
-            add_vector (s, &s->saved, "model.", name, t);
-            add_vector (s, &s->loaded, "model.", name, t);
-            add_vector (s, &s->copied, "model.", name,
-                        beta ? &r[i].beta_copy : &r[i].bias_copy);
+            add_vector (s, &s->weight, "", name, t, NULL);
+            add_vector (s, &s->saved, "model.", name, t, NULL);
+            add_vector (s, &s->loaded, "model.", name, t, NULL);
+            add_vector (s, &s->copied, "model.", name, t,
+                        beta ? r[i].host.beta_copy : r[i].host.bias_copy);
         }
     }
 }
@@ -420,9 +434,9 @@ int state_keep_notes (struct state *s, const struct notes *notes, struct mg_erro
 
 int state_take_snapshot (struct state *s, struct mg_error *err)
 {
-    if (optimizer_take_snapshot (s->optimizer, err) < 0)
+    if (model_copy_routers (s->model, err) < 0)
         return -1;
-    return model_copy_routers (s->model, err);
+    return optimizer_take_snapshot (s->optimizer, err); // which waits for both
 }
 
 int state_save_weights (struct state *s, const char *path, struct mg_error *err)

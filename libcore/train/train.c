@@ -51,7 +51,7 @@ static bool is_finite (const struct train *t, const struct metrics *m)
 /* Ranks over which a collective takes the average of gradients. */
 static int averaged_ranks (const struct train *t)
 {
-    return t->config.buffers.average ? mg_comm_size (job_comm (t->job, GROUP_DP_CP)) : 1;
+    return t->config.buffers.average ? job_group_size (t->job, GROUP_DP_CP) : 1;
 }
 
 /* What a microbatch's loss counts by.  The 1 / dp of the gradient's average stands here, so
@@ -60,7 +60,7 @@ static int averaged_ranks (const struct train *t)
 static double loss_weight (const struct train *t, int64_t num_microbatches)
 {
     double scale = t->progress.scaler.scale;
-    int dp = mg_comm_size (job_comm (t->job, GROUP_DP));
+    int dp = job_group_size (t->job, GROUP_DP);
 
     if (t->config.step.per_token_loss)
         return scale;
@@ -92,7 +92,7 @@ static int collect_losses (struct train *t, struct metrics *m, int64_t num_micro
     double factor = grad_scaler_inverse (&t->progress.scaler) / averaged_ranks (t);
 
     if (t->config.step.per_token_loss)
-        factor /= (double)num_microbatches * mg_comm_size (job_comm (t->job, GROUP_DP));
+        factor /= (double)num_microbatches * job_group_size (t->job, GROUP_DP);
     m->losses = t->losses.n > 0 ? &t->losses : NULL;
     return losses_collect (&t->losses, t->parts.model, t->job, factor, err);
 }
@@ -103,8 +103,7 @@ static int collect_max_logit (struct train *t, struct metrics *m, struct mg_erro
     m->has_max_logit = t->config.model.max_logit;
     if (!m->has_max_logit)
         return 0;
-    if (model_max_logit (t->parts.model, &m->max_logit, err) < 0)
-        return -1;
+    m->max_logit = model_max_logit (t->parts.model);
     if (mg_comm_all_reduce (job_control (t->job), &m->max_logit, 1, MG_FLOAT64, MG_MAX, NULL, err)
             < 0)
         return mg_error_prefix (err, "the largest attention logit");
@@ -241,11 +240,12 @@ static int check_step (struct train *t, struct metrics *m, bool bad_input,
 static int check_outliers (struct train *t, double loss, int64_t microbatches, int64_t iteration,
                            struct mg_error *err)
 {
-    double values[NUM_OUTLIERS] = { [OUTLIER_LOSS] = loss };
+    const double values[NUM_OUTLIERS] = {
+        [OUTLIER_LOSS] = loss,
+        [OUTLIER_GRADS] = buffers_local_norm (t->parts.buffers)
+                          * grad_scaler_inverse (&t->progress.scaler),
+    };
 
-    if (buffers_local_norm (t->parts.buffers, &values[OUTLIER_GRADS], err) < 0)
-        return -1;
-    values[OUTLIER_GRADS] *= grad_scaler_inverse (&t->progress.scaler);
     return outliers_check (&t->outliers, values, microbatches, iteration, t->job, t->out, err);
 }
 
@@ -289,6 +289,19 @@ static int update (struct train *t, const struct metrics *m, struct mg_error *er
     return rc;
 }
 
+/* The first wait of a step: losses, sums of squares and what else the host reads before the update
+ * come in one go.
+ */
+static int measure (struct train *t, struct mg_error *err)
+{
+    timers_start (&t->report.timers, TIMER_OPTIMIZER);
+    timers_start (&t->report.timers, TIMER_CLIP_GRADS);
+    if (model_download_losses (t->parts.model, err) < 0
+        || optimizer_measure_grads (t->parts.optimizer, err) < 0)
+        return -1;
+    return mg_stream_synchronize (model_stream (t->parts.model), err);
+}
+
 /* Passes, reductions, update; fills m's loss and norm. */
 static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
 {
@@ -303,18 +316,16 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
     num_microbatches_at (t->batches, t->progress.consumed_samples, &size);
     m->global_batch_size = size.running;
     m->loss_scale = t->progress.scaler.scale;
-    if (take_passes (t, &size, NULL, err) < 0 || reduce_grads (t, err) < 0)
+    if (take_passes (t, &size, NULL, err) < 0 || reduce_grads (t, err) < 0
+        || measure (t, err) < 0)
         return -1;
-    if (model_has_loss (model) && mg_comm_rank (job_comm (t->job, GROUP_TP)) == 0
-        && model_loss (model, 0, extra, err) < 0)
-        return -1;
+    if (model_has_loss (model) && job_group_rank (t->job, GROUP_TP) == 0)
+        model_loss (model, 0, extra);
     own_loss = extra[EXTRA_TOKENS] > 0 ? extra[EXTRA_TOKEN_LOSS] / extra[EXTRA_TOKENS] : NAN;
     extra[EXTRA_BAD_INPUT] = t->input.bad;
     extra[EXTRA_WRITING] = save_is_writing (&t->saving);
     accord_ask_to_stop (&t->accord, extra + EXTRA_STOP);
-    timers_start (&t->report.timers, TIMER_OPTIMIZER);
-    timers_start (&t->report.timers, TIMER_CLIP_GRADS);
-    if (optimizer_grad_norm (optimizer, extra, NUM_EXTRA, &m->grad_norm, err) < 0)
+    if (optimizer_reduce_norm (optimizer, extra, NUM_EXTRA, &m->grad_norm, err) < 0)
         return -1;
     accord_decide_to_stop (&t->accord, extra + EXTRA_STOP);
     t->saving.complete = extra[EXTRA_WRITING] == 0;
@@ -340,7 +351,9 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
     timers_stop (&t->report.timers, TIMER_OPTIMIZER);
     if (rc == 0 && t->config.step.params_norm)
         rc = optimizer_param_norm (optimizer, &m->params_norm, err);
-    if (rc < 0 || routing_end (&t->routing, err) < 0)
+    if (rc < 0 || routing_update (&t->routing, err) < 0
+        || mg_stream_synchronize (model_stream (model), err) < 0 // the second wait, and the last
+        || routing_collect (&t->routing, err) < 0)
         return -1;
     m->routing = t->routing.stats ? &t->routing : NULL;
     return 0;
@@ -395,8 +408,7 @@ static int iterate (struct train *t, struct mg_error *err)
 
     trace_iteration (t->trace, m.iteration, m.iteration - t->first_iteration + 1);
     job_activity (t->job, "iteration", m.iteration);
-    if (take_step (t, &m, err) < 0
-        || mg_stream_synchronize (model_stream (t->parts.model), err) < 0)
+    if (take_step (t, &m, err) < 0)
         return -1;
     t->progress.iteration++;
     t->progress.consumed_samples += m.global_batch_size;

@@ -39,7 +39,7 @@ static int make_buffers (struct train_parts *p, const struct run_config *c,
     size_t n;
     struct param *params = model_params (p->model, &n);
     const struct buffers_config config
-        = run_config_buffers (c, mg_comm_size (job_comm (job, GROUP_DP_CP)),
+        = run_config_buffers (c, job_group_size (job, GROUP_DP_CP),
                               grid_coord (job_grid (job), false, MG_AXIS_PP, job_rank (job)),
                               params, n);
     const struct optimizer_config optimizer = optimizer_of (p, c);
@@ -66,6 +66,7 @@ int train_build (struct train_parts *p, const struct run_config *c, const struct
     parts = (struct memory_parts){
         .model = p->model,
         .slots = passes_slots (p->passes),
+        .staging = passes_staging_bytes (p->passes),
         .buffers = p->buffers,
         .main = p->main,
         .optimizer = p->optimizer,
@@ -97,7 +98,7 @@ struct memory_advice train_advice (const struct run_config *c, const struct job 
 {
     return (struct memory_advice){
         .async_save = c->save.async,
-        .shard = mg_comm_size (job_comm (job, GROUP_DP_CP)) > 1 && !c->buffers.sharded,
+        .shard = job_group_size (job, GROUP_DP_CP) > 1 && !c->buffers.sharded,
         .smaller_batch = c->model.micro_batch_size > 1,
         .sequence_parallel = c->geometry.tp > 1 && !c->model.sequence_parallel,
         .bf16 = c->model.dtype == MG_FLOAT32,

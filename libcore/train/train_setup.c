@@ -140,6 +140,24 @@ static void tell_report (void *arg, const char *text)
     fflush (t->errors);
 }
 
+/* The groups that a run communicates in.  GROUP_DP, which needs no collective, is not among them.
+ */
+static uint32_t groups_of (const struct run_config *c)
+{
+    static const enum group_kind dense[] = { GROUP_TP, GROUP_CP, GROUP_DP_CP, GROUP_PP,
+                                             GROUP_EMBD };
+    static const enum group_kind experts[] = { GROUP_TP_CP, GROUP_TP_DP_CP, GROUP_EP, GROUP_ETP,
+                                               GROUP_TP_EP, GROUP_EDP };
+    bool has_experts = c->model.config.moe.experts > 0;
+    uint32_t groups = 0;
+
+    for (size_t i = 0; i < sizeof (dense) / sizeof (dense[0]); i++)
+        groups |= JOB_GROUP (dense[i]);
+    for (size_t i = 0; has_experts && i < sizeof (experts) / sizeof (experts[0]); i++)
+        groups |= JOB_GROUP (experts[i]);
+    return groups;
+}
+
 /* 'refusal': why this rank cannot go on, NULL: it can. */
 static int setup_job (struct train *t, const char *comm, int threads, const char *refusal,
                       struct mg_error *err)
@@ -147,6 +165,7 @@ static int setup_job (struct train *t, const char *comm, int threads, const char
     struct job_config config = t->config.job;
 
     config.geometry = t->config.geometry;
+    config.groups = groups_of (&t->config);
     config.threads = threads;
     config.comm = comm;
     config.fingerprint = fingerprint (&t->config);

@@ -85,9 +85,10 @@ static int set (struct mg_stream *stream, void *to, int byte, size_t size, struc
     return cpu->set (stream, to, byte, size, err);
 }
 
-static void give_scratch (struct mg_device *device, void *memory, size_t size)
+static int give_scratch (struct mg_stream *stream, void *memory, size_t size,
+                         struct mg_error *err)
 {
-    cpu->give_scratch (device, memory, size);
+    return cpu->give_scratch (stream, memory, size, err);
 }
 
 static void enter (struct mg_device *device)

@@ -43,18 +43,25 @@ struct mg_job_options {
                              the job; 0: never */
     const char *device;   /* "cpu" or "cpu:0": a name, and which of the machine's devices of that
                              name, from 0 on; NULL: the best there is */
+    uint64_t groups;      /* the kinds of groups whose communicators are made, each of which takes
+                             memory: MG_GROUP_BIT (MG_GROUP_TP) | ...; the same on every rank; 0:
+                             every kind */
 };
-#define MG_JOB_OPTIONS_INIT { sizeof (struct mg_job_options), 600.0, 0, NULL, 0, NULL, 0.0, NULL }
+#define MG_JOB_OPTIONS_INIT \
+    { sizeof (struct mg_job_options), 600.0, 0, NULL, 0, NULL, 0.0, NULL, 0 }
+
+/* The bit of a kind of groups in mg_job_options. */
+#define MG_GROUP_BIT(kind) (UINT64_C (1) << (kind))
 
 struct mg_job;
 
-/* Join the job and make all communicators.  'geometry' is copied; NULL: the sizes in the
+/* Join the job and make its communicators.  'geometry' is copied; NULL: the sizes in the
  * environment (mg_geometry_set_environment()).  If its world is not set, it is the number of
  * ranks of the job. 'options' may be NULL.  A process may call this once.
  *
- * All ranks must have the same geometry, backend and fingerprint.  If a rank differs from rank 0,
- * or if the geometry breaks a rule, the call fails on every rank with the same text.  The text
- * names the rank, unless that is rank 0.
+ * All ranks must have the same geometry, backend, groups and fingerprint.  If a rank differs from
+ * rank 0, or if the geometry breaks a rule, the call fails on every rank with the same text.  The
+ * text names the rank, unless that is rank 0.
  *
  * Collective over all ranks of the job; blocks until they are there, options->timeout seconds at
  * most.  NULL, errno and a text on failure: EINVAL if the geometry or the options are wrong,
@@ -101,8 +108,8 @@ const struct mg_grid *mg_job_grid (const struct mg_job *job);
 
 /* The communicator of this rank's group of a kind, also if the group has one rank.  It moves
  * memory of the job's device and takes that device's streams.  The job owns it.  NULL and ENOENT
- * if the kind does not exist, or if this rank is in no such group (MG_GROUP_EMBD and
- * MG_GROUP_POS_EMBD on other stages).
+ * if the kind does not exist, if the options do not name it, or if this rank is in no such group
+ * (MG_GROUP_EMBD and MG_GROUP_POS_EMBD on other stages).
  */
 struct mg_comm *mg_job_comm (const struct mg_job *job, enum mg_group_kind kind);
 

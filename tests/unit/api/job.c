@@ -58,6 +58,25 @@ static void one_rank (void)
     mg_job_destroy (job);
 }
 
+/* Only the communicators that the options name. */
+static void test_groups (void)
+{
+    struct mg_job_options options = MG_JOB_OPTIONS_INIT;
+    struct mg_error err = { "" };
+    struct mg_job *job;
+
+    options.groups = MG_GROUP_BIT (MG_GROUP_WORLD) | MG_GROUP_BIT (MG_GROUP_EP);
+    if (!(job = mg_job_create (NULL, &options, &err)))
+        bail_out ("%s", err.text);
+    for (int kind = 0; kind < MG_NUM_GROUP_KINDS; kind++) {
+        struct mg_comm *comm = mg_job_comm (job, (enum mg_group_kind)kind);
+
+        is_int (comm != NULL, kind == MG_GROUP_WORLD || kind == MG_GROUP_EP, "group %s%s",
+                mg_group_kind_name ((enum mg_group_kind)kind), comm ? "" : " was not named");
+    }
+    mg_job_destroy (job);
+}
+
 static void test_badparam (void)
 {
     struct mg_job_options options = MG_JOB_OPTIONS_INIT, wrong;
@@ -80,6 +99,9 @@ static void test_badparam (void)
     ok (!mg_job_create (NULL, &wrong, &err) && errno == ENODEV, "device: %s", err.text);
     wrong.device = "cpu:1";
     ok (!mg_job_create (NULL, &wrong, &err) && errno == ENODEV, "device: %s", err.text);
+    wrong = options;
+    wrong.groups = MG_GROUP_BIT (MG_NUM_GROUP_KINDS);
+    ok (!mg_job_create (NULL, &wrong, &err) && errno == EINVAL, "groups: %s", err.text);
     wrong = options;
     wrong.size = 0;
     ok (!mg_job_create (NULL, &wrong, &err) && errno == EINVAL, "size: %s", err.text);
@@ -113,5 +135,6 @@ int main (void)
     unsetenv ("SLURM_PROCID");
     test_badparam ();
     one_rank ();
+    test_groups ();
     return done_testing ();
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "libcore/device/device.h"
+#include "libcore/device/stream.h"
 #include "tests/tap/tap.h"
 
 static void memory (struct mg_device *device)
@@ -118,6 +119,45 @@ static void test_describe (const struct mg_device *device)
     ok (info.memory >= device_available (device), "%zu bytes of memory", info.memory);
 }
 
+/* A device that is only planned for: its kernels know scratch memory, and compute nothing. */
+static void test_planned (void)
+{
+    struct device_config config = { .name = "absent", .threads = 1, .timeout = 5 };
+    struct mg_error err = { "" };
+    const struct kern_fill fill = { .n = 1 };
+    const struct kern_call call = { KERN_FILL, &fill, NULL };
+    struct device_info info;
+    struct mg_device *device;
+    struct mg_stream *stream;
+    size_t bytes = 0;
+
+    ok (!device_create (&config, &err) && errno == ENOENT, "it is not there: %s", err.text);
+    config.planned = true;
+    config.ordinal = 3;
+    if (!(device = device_create (&config, &err))
+        || !(stream = mg_stream_create (device, MG_STREAM_COMPUTE, "compute", &err)))
+        bail_out ("%s", err.text);
+    is_str (device_name (device), "absent", "its name");
+    device_describe (device, &info);
+    is_str (info.name, "absent", "and what is known of it");
+    ok (kern_scratch (device_kernels (device), &call, &bytes, &err) == 0 && bytes == 3 << 20,
+        "the scratch memory of its kernels");
+    device_enter (device);
+    ok (kern_run (device_kernels (device), &call, &err) < 0 && errno == ENOTSUP, "%s", err.text);
+    device_leave (device);
+    is_int (stream_reserve_scratch (stream, bytes, &err), 0, "its memory %s", err.text);
+    is_int (device_allocated (device), bytes, "is counted");
+    is_int (stream_reserve_scratch (stream, bytes - 1, &err), 0, "less is there");
+    is_int (device_allocated (device), bytes, "already");
+    mg_stream_destroy (stream);
+    device_destroy (device);
+    config = (struct device_config){ .name = "cpu", .threads = 1, .timeout = 5, .planned = true };
+    if (!(device = device_create (&config, &err)))
+        bail_out ("%s", err.text);
+    is_str (device_name (device), "cpu", "a plan for the CPU opens it");
+    device_destroy (device);
+}
+
 int main (void)
 {
     struct device_config config = { .name = "cpu", .threads = 2, .timeout = 5 };
@@ -138,5 +178,6 @@ int main (void)
     device_destroy (device);
     test_badparam ();
     test_choose ();
+    test_planned ();
     return done_testing ();
 }

@@ -34,24 +34,27 @@ static void test_work (struct mg_device *device)
     struct mg_stream *comm
         = stream_create (device, MG_STREAM_COMM, STREAM_HIGH, "comm", &err);
     struct mg_event *event = mg_event_create (device, &err);
-    float *x = device_alloc (device, 4 * sizeof (float), &err), got[4] = { 0 };
+    float *x = device_alloc (device, 4 * sizeof (float), &err);
+    float *got = device_host_alloc (device, 4 * sizeof (float), &err);
+    const size_t size = 4 * sizeof (float);
     const struct kern_fill fill = { 4, 1.5f, x, MG_FLOAT32 };
 
-    ok (compute && comm && event && x, "streams, an event, memory");
+    ok (compute && comm && event && x && got, "streams, an event, memory");
     device_enter (device);
     is_int (kern_fill (device_kernels (device), &fill, compute, &err), 0, "a kernel");
     device_leave (device);
     mg_event_record (event, compute);
     is_int (mg_stream_wait_event (comm, event, &err), 0, "an event between streams");
-    is_int (device_fetch (comm, got, x, sizeof (got), &err), 0, "a download");
+    is_int (device_fetch (comm, got, x, size, &err), 0, "a download");
     ok (got[0] == 1.5f && got[3] == 1.5f, "of the kernel's result");
-    is_int (device_set (compute, x, 0, sizeof (got), &err), 0, "a set");
-    is_int (device_fetch (compute, got, x, sizeof (got), &err), 0, "a download");
+    is_int (device_set (compute, x, 0, size, &err), 0, "a set");
+    is_int (device_fetch (compute, got, x, size, &err), 0, "a download");
     ok (got[0] == 0 && got[3] == 0, "of zeros");
     mg_event_destroy (event);
     mg_stream_destroy (comm);
     mg_stream_destroy (compute);
     device_free (device, x);
+    device_host_free (device, got);
 }
 
 int main (void)

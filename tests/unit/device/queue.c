@@ -356,6 +356,57 @@ static void waits_seen (void)
     queue_destroy (queue);
 }
 
+/* A wait for something that comes after 'polls' looks; it fails at 'fails'. */
+struct coming {
+    struct queue *queue;
+    int polls, fails, looks;
+    bool seen;      /* queue_waiting() told of it */
+    bool fail_queue;
+};
+
+static int look (void *arg, struct mg_error *err)
+{
+    struct coming *c = arg;
+    struct queue_waiting waiting;
+
+    c->looks++;
+    if (queue_waiting (c->queue, &waiting))
+        c->seen |= !waiting.lane && strcmp (waiting.text, "the moon") == 0 && waiting.seconds >= 0;
+    if (c->looks == c->fails && c->fail_queue)
+        queue_fail (c->queue, "an eclipse");
+    else if (c->looks == c->fails)
+        return mg_error_set (err, ENXIO, "there is none");
+    return c->polls > 0 && c->looks >= c->polls;
+}
+
+static void wait_for (void)
+{
+    struct mg_error err = { "" };
+    struct queue *queue = queue_create (0.05, &err);
+    struct coming c = { .queue = queue, .polls = 1 };
+    struct queue_wait wait = { look, &c, "the moon" };
+    struct queue_waiting waiting;
+
+    ok (queue_wait_for (queue, &wait, &err) == 0 && c.looks == 1, "it is there at once");
+    c = (struct coming){ .queue = queue, .polls = 1000000, .fails = 500 };
+    ok (queue_wait_for (queue, &wait, &err) < 0 && errno == ENXIO && c.looks == 500, "it fails: %s",
+        err.text);
+    is_int (queue_check (queue, &err), 0, "the queue goes on");
+    ok (!queue_waiting (queue, &waiting), "nobody waits any more");
+    c = (struct coming){ .queue = queue };
+    ok (queue_wait_for (queue, &wait, &err) < 0 && errno == ETIMEDOUT, "it does not come");
+    is_str (err.text, "the moon waited 0.05 s", "with a text");
+    ok (c.seen, "while it waits, others see what for");
+    ok (queue_wait_for (queue, &wait, &err) < 0 && errno == EIO, "the queue has failed");
+    ok (queue_waiting (queue, &waiting) && !waiting.lane, "what the wait was for stays to be seen");
+    queue_destroy (queue);
+    queue = queue_create (PATIENCE, &err);
+    c = (struct coming){ .queue = queue, .fails = 3, .fail_queue = true };
+    ok (queue_wait_for (queue, &wait, &err) < 0 && errno == EIO
+            && strcmp (err.text, "an eclipse") == 0 && c.looks == 3, "a failure ends the wait");
+    queue_destroy (queue);
+}
+
 static void test_badparam (void)
 {
     static const double bad[] = { 0.0, -1.0, 1e9, 0.0 / 0.0 };
@@ -380,6 +431,7 @@ int main (void)
     signals_stay_with_the_program ();
     stress ();
     waits_seen ();
+    wait_for ();
     test_badparam ();
     return done_testing ();
 }

@@ -47,6 +47,55 @@ static void one_rank (void)
     is_int (errno, 42, "destroy keeps errno, and takes NULL");
 }
 
+/* A planned rank's job with these groups, two instances and levels of the cp group. */
+static struct job *plan_groups (uint32_t groups)
+{
+    struct job_config config = { .timeout = 5, .threads = 1, .groups = groups, .comm = "plan",
+                                 .optimizer_instances = 2, .context_inner = 2 };
+    struct mg_error err = { "" };
+    struct job *job;
+
+    geometry_init (&config.geometry);
+    config.geometry.tp = config.geometry.pp = config.geometry.cp = 2;
+    if (!(config.bootstrap = bootstrap_create_planned (1, 32, &err))
+        || !(job = job_create (&config, &err)))
+        bail_out ("%s", err.text);
+    return job;
+}
+
+/* The job makes communicators of the groups that are named, and no other. */
+static void named_groups (void)
+{
+    const size_t each = 4 << 20;
+    struct job *job = plan_groups (JOB_GROUP (GROUP_TP) | JOB_GROUP (GROUP_PP)
+                                   | JOB_GROUP (GROUP_ETP));
+    int wrong = 0;
+
+    for (int kind = 0; kind < GROUP_NUM_KINDS; kind++)
+        wrong += (job_comm (job, kind) != NULL)
+                 != (kind == GROUP_TP || kind == GROUP_PP || kind == GROUP_ETP);
+    is_int (wrong, 0, "communicators of three groups");
+    ok (!job_comm_shard (job, false) && !job_comm_shard (job, true)
+            && !job_comm_instances (job, false), "no part of the data-parallel group");
+    ok (!job_comm_context (job, true) && !job_comm_context (job, false),
+        "no part of the context-parallel group");
+    ok (job_comm_lane (job, false, 0, 1) == job_comm (job, GROUP_PP), "lanes of the pipeline");
+    is_int (job_comm_bytes (job), 2 * each, "two have scratch memory: tp's is etp's");
+    is_int (job_group_size (job, GROUP_DP), 4, "a group's size is known without a communicator");
+    is_int (job_group_rank (job, GROUP_TP), 1, "so is the rank's place");
+    ok (job_control (job) && mg_comm_size (job_control (job)) == 32, "the control communicator");
+    job_destroy (job);
+    job = plan_groups (JOB_GROUP (GROUP_TP));
+    ok (!job_comm_lane (job, false, 0, 1), "without the pipeline's group there is no lane");
+    job_destroy (job);
+    job = plan_groups (0);
+    for (int kind = 0; kind < GROUP_NUM_KINDS; kind++)
+        wrong += !job_comm (job, kind);
+    is_int (wrong, 0, "no name: all communicators");
+    ok (job_comm_shard (job, false) && job_comm_context (job, true), "and all parts");
+    job_destroy (job);
+}
+
 /* Neighbours that do not divide the context-parallel ranks. */
 static void levels (void)
 {
@@ -132,6 +181,7 @@ int main (void)
     unsetenv ("SLURM_PROCID");
     one_rank ();
     levels ();
+    named_groups ();
     borrowed_bootstrap ();
     test_badparam ();
     return done_testing ();

@@ -17,6 +17,7 @@ enum { MAX_RANKS = 24, MAX_COMMS = 32 };
 
 /* A communicator as one of its members makes it; creation blocks until all have come. */
 struct creation {
+    const char *name;
     int tag, size;
     int tasks[MAX_RANKS];
 };
@@ -86,7 +87,7 @@ static void add_lanes (struct rank *r, int pp, int rank, bool virtual_stages)
 
     *r = (struct rank){ .n = pp_lane_list (pp, rank, virtual_stages, list) };
     for (int i = 0; i < r->n; i++)
-        r->made[i] = (struct creation){ list[i].tag, 2,
+        r->made[i] = (struct creation){ list[i].name, list[i].tag, 2,
                                         { list[i].from, list[i].to } };
 }
 
@@ -169,6 +170,7 @@ struct mg_comm *__wrap_comm_create (struct comm_net *net, const struct comm_conf
 
         if (maker->n == MAX_COMMS)
             bail_out ("too many communicators");
+        c->name = config->name;
         c->tag = config->tag;
         c->size = config->size;
         memcpy (c->tasks, config->tasks, (size_t)config->size * sizeof (c->tasks[0]));
@@ -227,7 +229,7 @@ static void check_jobs (const struct geometry *g)
         job = make_job (g, r);
         bad += check_lanes (job, g);
         for (int i = 0; i < rank[r].n; i++)
-            lanes += rank[r].made[i].tag > GROUP_NUM_KINDS + 4;
+            lanes += pp_lane_peer (rank[r].made[i].name, g->pp, 0) >= 0;
         clashes += count_clashes (&rank[r]);
         job_destroy (job);
     }

@@ -76,8 +76,9 @@ static double weighted_loss (struct alone *f, double weight, bool backward)
             || (backward && model_backward (f->model, &mode, 0, 0, &err) < 0))
             bail_out ("%s", err.text);
     }
-    if (model_loss (f->model, 0, sums, &err) < 0)
+    if (model_fetch_losses (f->model, &err) < 0)
         bail_out ("%s", err.text);
+    model_loss (f->model, 0, sums);
     return sums[0];
 }
 

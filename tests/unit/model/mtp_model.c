@@ -73,8 +73,9 @@ static void run (struct alone *f, double loss[1 + MTP])
     for (int i = 0; i <= MTP; i++) {
         double sums[3];
 
-        if (model_loss (f->model, i, sums, &err) < 0)
+        if (model_fetch_losses (f->model, &err) < 0)
             bail_out ("%s", err.text);
+        model_loss (f->model, i, sums);
         loss[i] = sums[0];
     }
 }

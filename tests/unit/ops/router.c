@@ -17,6 +17,7 @@ static const float tally[EXPERTS] = { 4, 12, 20, 12, 7 }; /* of rank 0: 55 of 60
 
 struct test {
     struct job *job;
+    void *host;
     struct nn nn;
     struct nn_shape shape;
     struct router_state state;
@@ -57,6 +58,10 @@ static void open_test (struct test *t, struct job *job)
     router_take (&t->state, EXPERTS, &a);
     if (a.overflow)
         bail_out ("the arena is too small");
+    t->host = device_host_alloc (job_device (job), router_host_bytes (EXPERTS), &err);
+    if (!t->host)
+        bail_out ("%s", err.text);
+    router_take_host (&t->state, EXPERTS, t->host);
 }
 
 /* An iteration of two passes, of which this rank has counted so much. */
@@ -81,8 +86,10 @@ static void end (struct test *t, struct router_stats *stats)
 {
     struct mg_error err = { "" };
 
-    if (router_update (&t->state, &t->nn, &t->shape, stats, &err) < 0)
+    if (router_update (&t->state, &t->nn, &err) < 0
+        || mg_stream_synchronize (t->nn.compute, &err) < 0)
         bail_out ("%s", err.text);
+    router_read (&t->state, &t->nn, &t->shape, stats);
 }
 
 /* Steps of one size away from the mean; none at the mean. */
@@ -196,7 +203,7 @@ static void test_rest (struct test *t)
     begin (t);
     end (t, &stats);
     ranks_check (t->job, right && memcmp (bias, before, sizeof (before)) != 0
-                             && memcmp (t->state.bias_copy.data, before, sizeof (before)) == 0,
+                             && memcmp (t->state.host.bias_copy, before, sizeof (before)) == 0,
                  "a copy stays");
     ranks_check (t->job, router_has_name ("decoder.layers.3.mlp.router.expert_bias")
                              && router_has_name ("x.mlp.router.qb_beta")
@@ -222,5 +229,6 @@ int main (int argc, char **argv)
     test_beta (&t);
     test_rest (&t);
     mg_stream_destroy (t.nn.compute);
+    device_host_free (job_device (job), t.host);
     return ranks_done (job);
 }

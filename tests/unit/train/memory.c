@@ -21,8 +21,8 @@ static void test_plan (const char *const *more, const char *name)
     run_create (&r, more);
     p = &r.parts;
     bytes = r.memory.bytes;
-    is_int (memory_total (&r.memory), device_allocated (job_device (r.job)),
-            "%s: as many bytes as are allocated", name);
+    is_int (memory_total (&r.memory) - memory_host (&r.memory),
+            device_allocated (job_device (r.job)), "%s: as many bytes as are allocated", name);
     is_int (bytes[MEMORY_PARAMETERS], buffers_bytes (p->buffers, BUFFERS_PARAMS), "parameters");
     is_int (bytes[MEMORY_GRADIENTS], buffers_bytes (p->buffers, BUFFERS_GRADS), "gradients");
     is_int (bytes[MEMORY_MAIN], main_params_bytes (p->main), "main parameters");
