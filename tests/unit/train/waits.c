@@ -6,7 +6,9 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#include "libcore/data/indexed.h"
 #include "libcore/device/device.h"
 #include "libcore/train/train_private.h"
 #include "tests/tap/tap.h"
@@ -20,6 +22,42 @@ struct row {
     const char *args[14];
 };
 
+static char data[100]; /* the argument that names the samples; empty: made-up ones */
+
+/* A few tokens in a folder of their own, since a run with made-up data takes a second to start. */
+static void make_data (char *folder)
+{
+    struct indexed_builder *b;
+    struct mg_error err = { "" };
+    char prefix[64];
+    int32_t tokens[400];
+
+    if (!mkdtemp (folder))
+        bail_out ("no folder %s", folder);
+    snprintf (prefix, sizeof (prefix), "%s/d", folder);
+    snprintf (data, sizeof (data), "--data-path=%s", prefix);
+    for (size_t i = 0; i < sizeof (tokens) / sizeof (tokens[0]); i++)
+        tokens[i] = (int32_t)(i * i % 19);
+    if (!(b = indexed_builder_create (prefix, INDEXED_UINT16, &err))
+        || indexed_builder_append (b, tokens, sizeof (tokens) / sizeof (tokens[0]), &err) < 0
+        || indexed_builder_end_sequence (b, &err) < 0 || indexed_builder_end_document (b, &err) < 0
+        || indexed_builder_finalize (b, &err) < 0)
+        bail_out ("%s", err.text);
+    indexed_builder_destroy (b);
+}
+
+static void remove_data (const char *folder)
+{
+    static const char *const files[] = { "d.bin", "d.idx" };
+    char path[64];
+
+    for (size_t i = 0; i < sizeof (files) / sizeof (files[0]); i++) {
+        snprintf (path, sizeof (path), "%s/%s", folder, files[i]);
+        unlink (path);
+    }
+    rmdir (folder);
+}
+
 /* The waits of the iterations of a run; 'more': arguments besides the row's, NULL: none. */
 static struct device_waits run (const struct row *row, int iterations, char *const *more,
                                 int *rank)
@@ -28,7 +66,7 @@ static struct device_waits run (const struct row *row, int iterations, char *con
     const char *argv[MAX_ARGS] = { "train", "--num-layers=2", "--hidden-size=8",
                                    "--num-attention-heads=2", "--seq-length=4", "--vocab-size=20",
                                    "--micro-batch-size=2", "--global-batch-size=8", "--lr=1e-3",
-                                   "--mock-data", "--eval-iters=0", iters };
+                                   "--split=1,0,0", "--eval-iters=0", iters };
     FILE *out = tmpfile ();
     struct mg_error err = { "" };
     struct device_waits before, after;
@@ -41,6 +79,7 @@ static struct device_waits run (const struct row *row, int iterations, char *con
         argc++;
     for (int i = 0; row->args[i]; i++)
         argv[argc++] = row->args[i];
+    argv[argc++] = data[0] ? data : "--mock-data";
     for (; more && *more; more++)
         argv[argc++] = *more;
     if (!out || train_args_parse (argc, (char **)argv, &args, &err) < 0
@@ -98,12 +137,14 @@ static int run_ranks (int iterations, char *const *more)
 int main (int argc, char **argv)
 {
     enum { FEW = 3, MANY = 6, MORE = MANY - FEW };
+    char folder[] = "/tmp/waits.XXXXXX";
     int rank;
 
     if (argc > 1)
         return run_ranks (atoi (argv[1]), argv + 2);
     unsetenv ("PMIX_NAMESPACE");
     unsetenv ("SLURM_PROCID");
+    make_data (folder);
     for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
         const struct row *row = &rows[i];
         const struct device_waits few = run (row, FEW, NULL, &rank);
@@ -114,5 +155,6 @@ int main (int argc, char **argv)
         is_int (many.events - few.events, (row->stages + 1) * MORE,
                 "and events of what the host has written");
     }
+    remove_data (folder);
     return done_testing ();
 }
