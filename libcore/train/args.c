@@ -19,16 +19,16 @@
 #include "libcore/train/model_notes.h"
 #include "libcore/train/parallel_args.h"
 
-static size_t field_size (enum train_type type)
+static size_t field_size (enum arg_type type)
 {
     static const size_t sizes[] = {
-        [TRAIN_INT] = sizeof (int),
-        [TRAIN_INT64] = sizeof (int64_t),
-        [TRAIN_REAL] = sizeof (double),
-        [TRAIN_TEXT] = sizeof (const char *),
-        [TRAIN_FLAG] = sizeof (bool),
-        [TRAIN_TRIPLE] = 3 * sizeof (int64_t),
-        [TRAIN_LIST] = sizeof (struct train_list),
+        [ARG_INT] = sizeof (int),
+        [ARG_INT64] = sizeof (int64_t),
+        [ARG_REAL] = sizeof (double),
+        [ARG_TEXT] = sizeof (const char *),
+        [ARG_FLAG] = sizeof (bool),
+        [ARG_TRIPLE] = 3 * sizeof (int64_t),
+        [ARG_LIST] = sizeof (struct train_list),
     };
 
     return sizes[type];
@@ -38,23 +38,23 @@ static void preset (const struct train_arg *row, struct train_args *args)
 {
     void *field = (char *)args + row->offset;
 
-    switch (row->type) {
-    case TRAIN_INT:
+    switch (row->info->type) {
+    case ARG_INT:
         *(int *)field = (int)row->preset;
         break;
-    case TRAIN_INT64:
+    case ARG_INT64:
         *(int64_t *)field = (int64_t)row->preset;
         break;
-    case TRAIN_REAL:
+    case ARG_REAL:
         *(double *)field = row->preset;
         break;
-    case TRAIN_TEXT:
+    case ARG_TEXT:
         *(const char **)field = row->preset_text;
         break;
-    case TRAIN_FLAG:
-    case TRAIN_TRIPLE:
-    case TRAIN_LIST:
-        memset (field, 0, field_size (row->type));
+    case ARG_FLAG:
+    case ARG_TRIPLE:
+    case ARG_LIST:
+        memset (field, 0, field_size (row->info->type));
         break;
     }
 }
@@ -72,29 +72,29 @@ int train_arg_set (const struct train_arg *row, const char *value, struct train_
     void *field = (char *)args + row->offset;
     char what[64];
 
-    snprintf (what, sizeof (what), "--%s", row->name);
-    switch (row->type) {
-    case TRAIN_INT:
+    snprintf (what, sizeof (what), "--%s", row->info->name);
+    switch (row->info->type) {
+    case ARG_INT:
         return parse_int (what, value, (int)row->min, (int)row->max, field, err);
-    case TRAIN_INT64:
+    case ARG_INT64:
         return parse_int64 (what, value, (int64_t)row->min, (int64_t)row->max, field, err);
-    case TRAIN_REAL:
+    case ARG_REAL:
         return parse_double (what, value, row->min, row->max, field, err);
-    case TRAIN_TEXT:
+    case ARG_TEXT:
         if (*value == '\0')
             return mg_error_set (err, EINVAL, "%s: the value is empty", what);
         *(const char **)field = value;
         return 0;
-    case TRAIN_FLAG:
+    case ARG_FLAG:
         *(bool *)field = true;
         return 0;
-    case TRAIN_LIST:
+    case ARG_LIST:
         if (check_word (what, value, err) < 0)
             return -1;
         *(struct train_list *)field = (struct train_list){ value, NULL, 1 };
         return 0;
-    case TRAIN_TRIPLE:
-        return mg_error_set (err, EINVAL, "%s wants three values: %s", what, row->meta);
+    case ARG_TRIPLE:
+        return mg_error_set (err, EINVAL, "%s wants three values: %s", what, row->info->meta);
     }
     return 0;
 }
@@ -102,8 +102,8 @@ int train_arg_set (const struct train_arg *row, const char *value, struct train_
 static const struct train_arg *find (const char *name, size_t len)
 {
     for (size_t i = 0; i < train_num_args; i++)
-        if (strlen (train_arg_table[i].name) == len
-            && memcmp (train_arg_table[i].name, name, len) == 0)
+        if (strlen (train_arg_table[i].info->name) == len
+            && memcmp (train_arg_table[i].info->name, name, len) == 0)
             return &train_arg_table[i];
     return NULL;
 }
@@ -120,7 +120,7 @@ static int take_rest (const struct train_arg *row, char **argv, int argc, int *i
     struct train_list *list = (void *)((char *)args + row->offset);
     char what[64];
 
-    snprintf (what, sizeof (what), "--%s", row->name);
+    snprintf (what, sizeof (what), "--%s", row->info->name);
     list->rest = &argv[*i];
     while (*i < argc && strncmp (argv[*i], "--", 2) != 0) {
         if (check_word (what, argv[*i], err) < 0)
@@ -178,9 +178,9 @@ static bool is_bracketed (const struct train_arg *row, const char *value, char *
                           int end)
 {
     const char *last = end > i ? argv[end - 1] : value;
-    size_t n = strlen (row->name), len = strlen (last);
+    size_t n = strlen (row->info->name), len = strlen (last);
 
-    if (n >= 9 && strcmp (row->name + n - 9, "data-path") == 0)
+    if (n >= 9 && strcmp (row->info->name + n - 9, "data-path") == 0)
         return false;
     return value[0] == '[' && len > 0 && last[len - 1] == ']' && (last != value || len > 1);
 }
@@ -198,7 +198,7 @@ static int take_bracketed (const struct train_arg *row, const char *value, char 
     args->words = w;
     *i = end;
     if (w->count == 0 && row->min >= 1)
-        return mg_error_set (err, EINVAL, "--%s: the list is empty", row->name);
+        return mg_error_set (err, EINVAL, "--%s: the list is empty", row->info->name);
     *list = (struct train_list){ w->count > 0 ? w->word[0] : "", &w->word[1], w->count };
     return 0;
 }
@@ -230,9 +230,9 @@ static int parse_triple (const struct train_arg *row, int argc, char **argv, int
     int64_t *field = (int64_t *)(void *)((char *)args + row->offset);
     char what[64];
 
-    snprintf (what, sizeof (what), "--%s", row->name);
+    snprintf (what, sizeof (what), "--%s", row->info->name);
     if (argc - *i < 3)
-        return mg_error_set (err, EINVAL, "%s wants three values: %s", what, row->meta);
+        return mg_error_set (err, EINVAL, "%s wants three values: %s", what, row->info->meta);
     for (int k = 0; k < 3; k++) {
         if (parse_int64 (what, argv[(*i)++], (int64_t)row->min, (int64_t)row->max, &field[k],
                          err) < 0)
@@ -271,25 +271,26 @@ static int parse_one (int argc, char **argv, int *i, struct train_args *args,
     set_given (row, args);
     if (arg[2 + len] == '=')
         value = arg + 2 + len + 1;
-    if (row->type == TRAIN_FLAG) {
+    if (row->info->type == ARG_FLAG) {
         if (value)
-            return mg_error_set (err, EINVAL, "--%s takes no value", row->name);
+            return mg_error_set (err, EINVAL, "--%s takes no value", row->info->name);
         return train_arg_set (row, "", args, err);
     }
-    if (row->type == TRAIN_LIST && row->min < 1 && !value
+    if (row->info->type == ARG_LIST && row->min < 1 && !value
         && (*i >= argc || strncmp (argv[*i], "--", 2) == 0)) {
         *(struct train_list *)(void *)((char *)args + row->offset)
             = (struct train_list){ .first = "" };
         return 0;
     }
-    if (row->type == TRAIN_TRIPLE && !value)
+    if (row->info->type == ARG_TRIPLE && !value)
         return parse_triple (row, argc, argv, i, args, err);
     if (!value) {
         if (*i >= argc)
-            return mg_error_set (err, EINVAL, "--%s wants a value: %s", row->name, row->meta);
+            return mg_error_set (err, EINVAL, "--%s wants a value: %s", row->info->name,
+                                 row->info->meta);
         value = argv[(*i)++];
     }
-    if (row->type == TRAIN_LIST)
+    if (row->info->type == ARG_LIST)
         return parse_list (row, value, argc, argv, i, args, err);
     return train_arg_set (row, value, args, err);
 }
@@ -337,10 +338,10 @@ static void step_over (const struct train_arg *row, int argc, char **argv, int *
     bool joined = strchr (argv[*i], '=') != NULL;
 
     ++*i;
-    if (row->type == TRAIN_LIST)
+    if (row->info->type == ARG_LIST)
         *i = list_end (argc, argv, *i);
-    else if (row->type != TRAIN_FLAG && !joined)
-        *i += row->type == TRAIN_TRIPLE ? 3 : 1;
+    else if (row->info->type != ARG_FLAG && !joined)
+        *i += row->info->type == ARG_TRIPLE ? 3 : 1;
 }
 
 /* Collect what has no row.  What is no argument ends that: parsing will tell of it. */
@@ -375,9 +376,9 @@ static int read_files (int argc, char **argv, struct train_args *args, struct mg
             continue;
         }
         step_over (row, argc, argv, &i);
-        if (strcmp (row->name, "args-file") != 0 || i > argc)
+        if (strcmp (row->info->name, "args-file") != 0 || i > argc)
             continue;
-        name = argv[at][2 + strlen (row->name)] ? argv[at] + 2 + strlen (row->name) + 1
+        name = argv[at][2 + strlen (row->info->name)] ? argv[at] + 2 + strlen (row->info->name) + 1
                                                 : argv[i - 1];
         if (!(*last = args_file_read (name, err)))
             return mg_error_prefix (err, "--args-file");
@@ -536,11 +537,13 @@ void train_args_help (FILE *out)
 {
     for (size_t i = 0; i < train_num_args; i++) {
         const struct train_arg *row = &train_arg_table[i];
+        const char *meta = row->info->meta;
         char left[64];
 
-        snprintf (left, sizeof (left), "--%s%s%s", row->name, row->meta ? " " : "",
-                  row->meta ? row->meta : "");
-        fprintf (out, "  %-38s %s\n", left, row->help);
+        snprintf (left, sizeof (left), "--%s%s%s", row->info->name, meta ? " " : "",
+                  meta ? meta : "");
+        fprintf (out, "  %-38s %s%s%s%s\n", left, row->info->help, row->tail ? " (" : "",
+                 row->tail ? row->tail : "", row->tail ? ")" : "");
     }
 }
 
@@ -557,9 +560,9 @@ uint64_t train_args_fingerprint (const struct train_args *args)
         const struct train_arg *row = &train_arg_table[i];
         const void *field = (const char *)args + row->offset;
 
-        if (row->type == TRAIN_TEXT)
+        if (row->info->type == ARG_TEXT)
             hash = hash_text (*(const char *const *)field, hash + i);
-        else if (row->type == TRAIN_LIST) {
+        else if (row->info->type == ARG_LIST) {
             const struct train_list *list = field;
 
             hash = hash_text (list->count == 0 ? list->first : NULL, hash + i);
@@ -567,7 +570,7 @@ uint64_t train_args_fingerprint (const struct train_args *args)
                 hash = hash_text (train_list_word (list, k), hash);
         }
         else
-            hash = XXH3_64bits_withSeed (field, field_size (row->type), hash);
+            hash = XXH3_64bits_withSeed (field, field_size (row->info->type), hash);
     }
     return hash;
 }

@@ -1,7 +1,8 @@
 /* args - the arguments of "megatron train": one table, Megatron-LM's names.
  *
  * The table is read by the parser, by --help and by the test that compares it with the
- * man page.
+ * man page.  What an argument that rules read is (name, type, help) is said in topo/margs.h; a row
+ * here refers to it.
  */
 #ifndef LIBCORE_TRAIN_ARGS_H
 #define LIBCORE_TRAIN_ARGS_H
@@ -11,6 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "libcore/topo/margs.h"
 #include "libcore/train/args_other.h"
 #include "megatron/error.h"
 
@@ -212,26 +214,16 @@ struct train_args {
     struct notes *notes;     /* that describe the model, of --use-checkpoint-args; NULL: none */
 };
 
-enum train_type {
-    TRAIN_INT,    /* int, in [min, max] */
-    TRAIN_INT64,  /* int64_t, in [min, max] */
-    TRAIN_REAL,   /* double, in [min, max] */
-    TRAIN_TEXT,   /* const char *, not empty */
-    TRAIN_FLAG,   /* bool, takes no value */
-    TRAIN_LIST,   /* struct train_list: words up to the next argument, at least 'min' (0, 1) */
-    TRAIN_TRIPLE  /* int64_t[3], each in [min, max]; takes three values */
-};
-
-/* One row an argument. */
+/* One row an argument.  Its field is an int, int64_t, double, const char *, bool, struct train_list
+ * or int64_t[3], as its type is.
+ */
 struct train_arg {
-    const char *name;  /* without the leading "--" */
-    enum train_type type;
-    size_t offset;     /* in struct train_args */
-    double min, max;   /* of numbers */
+    const struct arg_info *info; /* a row of margs_table, if the argument has one */
+    size_t offset;     /* of the field in struct train_args */
+    double min, max;   /* of numbers; of lists: 'min' words at least (0, 1) */
     double preset;     /* of numbers: value when not given */
     const char *preset_text; /* of texts; NULL: none */
-    const char *meta;  /* name of the value in --help */
-    const char *help;  /* one line */
+    const char *tail;  /* what --help adds: what is true of a run alone; NULL: nothing */
 };
 extern const struct train_arg train_arg_table[];
 extern const size_t train_num_args;

@@ -400,7 +400,7 @@ static void tell_row (size_t k, const struct train_args *args, FILE *out)
     int count = 0;
 
     for (size_t i = 0; i < train_num_args; i++) {
-        const char *name = train_arg_table[i].name;
+        const char *name = train_arg_table[i].info->name;
 
         if (train_arg_given (args, i) && is_named (rows[k].names, name))
             fprintf (out, "%s--%s", count++ > 0 ? ", " : "", name);

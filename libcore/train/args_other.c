@@ -194,8 +194,8 @@ static const char *find_near (const char *name, size_t len)
 
     nearest_begin (&nearest, name, len);
     for (size_t i = 0; i < train_num_args; i++) {
-        if (!are_opposite (name, len, train_arg_table[i].name))
-            nearest_try (&nearest, train_arg_table[i].name);
+        if (!are_opposite (name, len, train_arg_table[i].info->name))
+            nearest_try (&nearest, train_arg_table[i].info->name);
     }
     return nearest.name;
 }

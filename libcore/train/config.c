@@ -25,20 +25,20 @@ static int value_of (const struct train_args *args, const struct train_arg *row)
 {
     const void *field = (const char *)args + row->offset;
 
-    switch (row->type) {
-    case TRAIN_INT:
+    switch (row->info->type) {
+    case ARG_INT:
         return *(const int *)field > 0 ? *(const int *)field : 0;
-    case TRAIN_FLAG:
+    case ARG_FLAG:
         return *(const bool *)field;
-    case TRAIN_TEXT:
+    case ARG_TEXT:
         return *(const char *const *)field != NULL;
-    case TRAIN_TRIPLE:
+    case ARG_TRIPLE:
         return *(const int64_t *)field > 0;
-    case TRAIN_REAL:
+    case ARG_REAL:
         return *(const double *)field > 0;
-    case TRAIN_LIST:
+    case ARG_LIST:
         return ((const struct train_list *)field)->first != NULL;
-    case TRAIN_INT64: // no rule knows such an argument
+    case ARG_INT64: // no rule knows such an argument
         break;
     }
     return 0;
@@ -54,10 +54,7 @@ static void set_margs (struct margs *margs, const struct train_args *args)
     margs_init (margs);
     margs->own = true;
     for (int id = 0; id < MARG_NUM; id++) {
-        const struct train_arg *row = train_arg_find (margs_table[id].name);
-
-        if (row)
-            margs->value[id] = value_of (args, row);
+        margs->value[id] = value_of (args, train_arg_find (margs_table[id].name));
     }
     margs->layout = args->layout;
     margs->expert_layers = args->moe.layers;

@@ -324,8 +324,9 @@ int model_notes_apply (const struct notes *notes, struct train_args *args, struc
 
         if (!value || !row)
             continue;
-        if (row->type == TRAIN_FLAG && strcmp (value, "true") != 0)
-            return mg_error_set (err, EINVAL, "--%s is \"%.40s\", want true", row->name, value);
+        if (row->info->type == ARG_FLAG && strcmp (value, "true") != 0)
+            return mg_error_set (err, EINVAL, "--%s is \"%.40s\", want true", row->info->name,
+                                 value);
         if (train_arg_set (row, value, args, err) < 0)
             return -1;
     }

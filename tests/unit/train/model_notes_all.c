@@ -202,22 +202,22 @@ static bool try_argument (const struct train_arg *row)
             char word[200];
             int rc;
 
-            if (row->type == TRAIN_FLAG)
-                snprintf (word, sizeof (word), "--%s", row->name);
+            if (row->info->type == ARG_FLAG)
+                snprintf (word, sizeof (word), "--%s", row->info->name);
             else
-                snprintf (word, sizeof (word), "--%s=%s", row->name, values[v]);
+                snprintf (word, sizeof (word), "--%s=%s", row->info->name, values[v]);
             rc = try_word (k, word, &seen);
             changed += rc != 0;
             back += rc > 0;
-            if (row->type == TRAIN_FLAG)
+            if (row->info->type == ARG_FLAG)
                 break;
         }
     }
-    if (changed == 0 || is_among (of_a_run, COUNT (of_a_run), row->name))
+    if (changed == 0 || is_among (of_a_run, COUNT (of_a_run), row->info->name))
         return changed > 0;
-    ok (back > 0, "--%s comes back from notes: %d of %d changes", row->name, back, changed);
-    if (!is_among (of_training, COUNT (of_training), row->name))
-        ok (seen > 0, "--%s makes another model: %d of %d changes", row->name, seen, changed);
+    ok (back > 0, "--%s comes back from notes: %d of %d changes", row->info->name, back, changed);
+    if (!is_among (of_training, COUNT (of_training), row->info->name))
+        ok (seen > 0, "--%s makes another model: %d of %d changes", row->info->name, seen, changed);
     return true;
 }
 
@@ -229,8 +229,8 @@ int main (void)
     for (size_t i = 0; i < train_num_args; i++) {
         const struct train_arg *row = &train_arg_table[i];
 
-        if (row->type != TRAIN_TRIPLE && strcmp (row->name, "args-file") != 0
-            && strcmp (row->name, "use-checkpoint-args") != 0)
+        if (row->info->type != ARG_TRIPLE && strcmp (row->info->name, "args-file") != 0
+            && strcmp (row->info->name, "use-checkpoint-args") != 0)
             changing += try_argument (row);
     }
     ok (changing >= 80, "%d arguments change a model", changing);
