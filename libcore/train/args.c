@@ -108,6 +108,15 @@ static const struct train_arg *find (const char *name, size_t len)
     return NULL;
 }
 
+/* The same on a command line that may have short names. */
+static const struct train_arg *find_typed (const struct train_args *args, const char *name,
+                                           size_t len)
+{
+    const struct arg_info *info = args->brief ? margs_find_brief (name, len) : NULL;
+
+    return info ? train_arg_find (info->name) : find (name, len);
+}
+
 const char *train_list_word (const struct train_list *list, int i)
 {
     return i == 0 ? list->first : list->rest[i - 1];
@@ -265,7 +274,7 @@ static int parse_one (int argc, char **argv, int *i, struct train_args *args,
         return mg_error_set (err, EINVAL, "\"%.80s\" is not an argument: they begin with --",
                              arg);
     len = strcspn (arg + 2, "=");
-    if (!(row = find (arg + 2, len)))
+    if (!(row = find_typed (args, arg + 2, len)))
         return args_others_take (NULL, argc, argv, i, NULL, 0, err);
     *i += 1;
     set_given (row, args);
@@ -302,6 +311,7 @@ void train_args_init (struct train_args *args)
     args->words = NULL;
     args->others = (struct args_others){ .given = NULL };
     args->notes = NULL;
+    args->brief = false;
     memset (args->given, 0, sizeof (args->given));
     for (size_t i = 0; i < train_num_args; i++)
         preset (&train_arg_table[i], args);
@@ -350,7 +360,8 @@ static int collect (int argc, char **argv, const struct args_file *file, struct 
 {
     for (int i = file ? 0 : 1; i < argc && strncmp (argv[i], "--", 2) == 0;) {
         const char *name = argv[i] + 2;
-        const struct train_arg *row = find (name, strcspn (name, "="));
+        size_t len = strcspn (name, "=");
+        const struct train_arg *row = file ? find (name, len) : find_typed (args, name, len);
 
         if (row)
             step_over (row, argc, argv, &i);
@@ -368,7 +379,7 @@ static int read_files (int argc, char **argv, struct train_args *args, struct mg
 
     for (int i = 1; i < argc && strncmp (argv[i], "--", 2) == 0;) {
         const char *name = argv[i] + 2;
-        const struct train_arg *row = find (name, strcspn (name, "="));
+        const struct train_arg *row = find_typed (args, name, strcspn (name, "="));
         int at = i;
 
         if (!row) {
@@ -415,6 +426,7 @@ static void begin_again (struct train_args *args)
     args->others = before.others;
     args->notes = before.notes;
     args->data = before.data;
+    args->brief = before.brief;
 }
 
 static int parse_all (int argc, char **argv, struct train_args *args, struct mg_error *err)
@@ -500,10 +512,11 @@ static bool is_strict (int argc, char **argv, const struct train_args *args)
     return strict;
 }
 
-static int read_all (int argc, char **argv, bool refuse, struct train_args *args,
+static int read_all (int argc, char **argv, bool refuse, bool brief, struct train_args *args,
                      struct mg_error *err)
 {
     train_args_init (args);
+    args->brief = brief;
     if (read_files (argc, argv, args, err) < 0)
         return -1;
     if (refuse && args_others_check (&args->others, is_strict (argc, argv, args), err) < 0)
@@ -518,17 +531,18 @@ static int read_all (int argc, char **argv, bool refuse, struct train_args *args
 
 int train_args_read (int argc, char **argv, struct train_args *args, struct mg_error *err)
 {
-    return read_all (argc, argv, true, args, err) < 0 ? -1 : use_data_args (args, true, err);
+    return read_all (argc, argv, true, true, args, err) < 0 ? -1 : use_data_args (args, true, err);
 }
 
 int train_args_read_all (int argc, char **argv, struct train_args *args, struct mg_error *err)
 {
-    return read_all (argc, argv, false, args, err) < 0 ? -1 : use_data_args (args, true, err);
+    return read_all (argc, argv, false, false, args, err) < 0 ? -1
+                                                              : use_data_args (args, true, err);
 }
 
 int train_args_parse (int argc, char **argv, struct train_args *args, struct mg_error *err)
 {
-    if (read_all (argc, argv, true, args, err) < 0 || use_data_args (args, false, err) < 0)
+    if (read_all (argc, argv, true, false, args, err) < 0 || use_data_args (args, false, err) < 0)
         return -1;
     return train_args_check (args, err);
 }

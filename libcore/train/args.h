@@ -206,6 +206,7 @@ struct train_args {
     const char *device;
     const char *args_file;
     bool strict; /* --strict-arguments: args_other.h accepts nothing */
+    bool brief;   /* the command line may have short names */
     uint64_t given[TRAIN_GIVEN_WORDS]; /* a bit for each row that was given, from the first on */
     struct args_file *files; /* that train_args_parse() has read */
     struct data_args *data;  /* that --per-split-data-args-path has named; NULL: none */
@@ -258,10 +259,12 @@ int train_arg_set (const struct train_arg *row, const char *value, struct train_
 int train_args_parse (int argc, char **argv, struct train_args *args,
                       struct mg_error *err);
 
-/* The same, whatever a run requires may be missing, the file of --per-split-data-args-path too. */
+/* The same, whatever a run requires may be missing, the file of --per-split-data-args-path too.
+ * argv may have short names (struct arg_info), files of arguments may not.
+ */
 int train_args_read (int argc, char **argv, struct train_args *args, struct mg_error *err);
 
-/* The same, and args->others may have what train_args_read() would refuse. */
+/* The same without short names, and args->others may have what train_args_parse() would refuse. */
 int train_args_read_all (int argc, char **argv, struct train_args *args, struct mg_error *err);
 void train_args_clear (struct train_args *args);
 
