@@ -2,6 +2,8 @@
  *
  * Notes are made of the complete configuration, so that what followed from other arguments is said
  * too, and are read as arguments, so that names, limits and rules are those of the command line.
+ * One table says which arguments are written, read, needed and compared; how the load of experts is
+ * balanced is of a run, as dropout is, and is not compared.
  */
 
 #include <errno.h>
@@ -15,39 +17,6 @@
 #include "libcore/train/config_model.h"
 #include "libcore/train/model_notes.h"
 
-/* Arguments that notes may have. */
-static const char *const model_args[] = {
-    "num-layers", "hidden-size", "ffn-hidden-size", "num-attention-heads", "kv-channels",
-    "group-query-attention", "num-query-groups", "qk-layernorm", "window-size",
-    "window-attn-skip-freq", "normalization", "apply-layernorm-1p", "norm-epsilon", "swiglu",
-    "geglu", "quick-geglu", "squared-relu", "exact-gelu", "glu-linear-offset",
-    "activation-func-clamp-value", "disable-bias-linear", "add-qkv-bias",
-    "position-embedding-type", "rotary-base", "rotary-percent", "rotary-interleaved",
-    "rotary-seq-len-interpolation-factor", "use-rope-scaling", "rope-scaling-factor",
-    "rope-scaling-low-freq-factor", "rope-scaling-high-freq-factor",
-    "rope-scaling-original-max-position-embeddings", "rotary-scaling-factor",
-    "yarn-original-max-position-embeddings", "yarn-beta-fast", "yarn-beta-slow",
-    "no-yarn-correction-range-round-to-int", "mscale", "mscale-all-dim", "no-rope-freq",
-    "max-position-embeddings", "vocab-size", "untie-embeddings-and-output-weights",
-    "init-method-std", "embedding-init-method-std", "hidden-dropout", "attention-dropout",
-    "softmax-type", "apply-query-key-layer-scaling",
-    "multi-latent-attention", "q-lora-rank", "kv-lora-rank", "qk-head-dim",
-    "qk-pos-emb-head-dim", "v-head-dim", "rope-type", "num-experts", "moe-layer-freq",
-    "moe-ffn-hidden-size", "moe-router-topk", "moe-router-load-balancing-type",
-    "moe-aux-loss-coeff", "moe-z-loss-coeff", "moe-router-score-function",
-    "moe-router-pre-softmax", "moe-router-num-groups", "moe-router-group-topk",
-    "moe-router-topk-scaling-factor", "moe-router-dtype", "moe-router-enable-expert-bias",
-    "moe-router-bias-update-rate", "moe-router-quantile-balancing-ema", "moe-input-jitter-eps",
-    "moe-expert-capacity-factor", "moe-pad-expert-input-to-capacity", "moe-token-drop-policy",
-    "moe-shared-expert-intermediate-size", "moe-shared-expert-gate", "moe-latent-size",
-    "moe-apply-probs-on-input", "mtp-num-layers", "mtp-loss-scaling-factor",
-    "mtp-use-repeated-layer", "mtp-detach-heads",
-};
-
-enum { NUM_ARGS = sizeof (model_args) / sizeof (model_args[0]) };
-
-/* --- making them --- */
-
 /* What is made.  After a failure, rc is -1 and nothing more is done. */
 struct maker {
     struct notes *notes;
@@ -55,40 +24,77 @@ struct maker {
     int rc;
 };
 
-static void set_int (struct maker *m, const char *name, int64_t value)
-{
-    if (m->rc == 0)
-        m->rc = notes_setf (m->notes, m->err, name, "%" PRId64, value);
-}
-
-static void set_real (struct maker *m, const char *name, double value)
-{
-    if (m->rc == 0)
-        m->rc = notes_set_real (m->notes, name, value, m->err);
-}
-
-/* A number that is 0 where the argument is not given. */
-static void set_given (struct maker *m, const char *name, double value)
-{
-    if (value != 0)
-        set_real (m, name, value);
-}
-
 static void set_text (struct maker *m, const char *name, const char *value)
 {
     if (m->rc == 0)
         m->rc = notes_set (m->notes, name, value, m->err);
 }
 
-static void set_flag (struct maker *m, const char *name, bool on)
+/* --- which models have a note --- */
+
+static bool is_grouped (const struct model_config *c)
 {
-    if (on)
-        set_text (m, name, "true");
+    return model_groups (c) != c->num_heads;
+}
+
+static bool is_gated (const struct model_config *c)
+{
+    return c->gated;
+}
+
+static bool is_geglu (const struct model_config *c)
+{
+    return c->gated && (c->activation == KERN_GELU || c->activation == KERN_GELU_TANH);
+}
+
+static bool is_latent (const struct model_config *c)
+{
+    return c->latent.on;
+}
+
+static bool is_llama3 (const struct model_config *c)
+{
+    return model_rotates (c) && c->rope.scaling == ROPE_LLAMA3;
+}
+
+static bool is_yarn (const struct model_config *c)
+{
+    return model_rotates (c) && c->rope.scaling == ROPE_YARN;
+}
+
+/* The softmax of latents is scaled by YaRN's factors nevertheless. */
+static bool is_scaled (const struct model_config *c)
+{
+    return c->latent.on || is_yarn (c);
+}
+
+static bool has_mtp (const struct model_config *c)
+{
+    return c->mtp_num_layers > 0;
+}
+
+static bool has_experts (const struct model_config *c)
+{
+    return c->moe.experts > 0;
+}
+
+static bool has_capacity (const struct model_config *c)
+{
+    return has_experts (c) && c->moe.capacity_factor > 0;
+}
+
+/* --- notes that are computed --- */
+
+static void make_window (struct maker *m, const char *name, const struct model_config *c)
+{
+    if (c->window.on && m->rc == 0)
+        m->rc = notes_setf (m->notes, m->err, name, "%" PRId64 ",%" PRId64, c->window.left,
+                            c->window.right);
 }
 
 /* A list with a number for each layer, whatever the pattern was written as. */
-static void set_pattern (struct maker *m, const char *name, const struct pattern *p, int layers,
-                         bool last)
+static void make_pattern (struct maker *m, const char *name, const struct pattern *p, int layers,
+                          bool last)
 {
     char *text;
 
@@ -108,204 +114,274 @@ static void set_pattern (struct maker *m, const char *name, const struct pattern
     free (text);
 }
 
-static void make_sizes (struct maker *m, const struct model_config *c)
+static void make_windows (struct maker *m, const char *name, const struct model_config *c)
 {
-    set_int (m, "num-layers", c->num_layers);
-    set_int (m, "hidden-size", c->hidden_size);
-    set_int (m, "ffn-hidden-size", c->ffn_hidden_size);
-    set_int (m, "num-attention-heads", c->num_heads);
-    set_int (m, "kv-channels", c->kv_channels);
-    set_flag (m, "group-query-attention", model_groups (c) != c->num_heads);
-    if (model_groups (c) != c->num_heads)
-        set_int (m, "num-query-groups", model_groups (c));
-    set_int (m, "max-position-embeddings", c->max_positions);
-    set_int (m, "vocab-size", c->vocab_size);
-    set_flag (m, "untie-embeddings-and-output-weights", !c->tied_embeddings);
-    set_real (m, "init-method-std", c->init_std);
-    set_given (m, "embedding-init-method-std", c->embedding_init_std);
-    set_real (m, "hidden-dropout", c->hidden_dropout);
-    set_real (m, "attention-dropout", c->attention_dropout);
-}
-
-static void make_layers (struct maker *m, const struct model_config *c)
-{
-    bool gelu = c->activation == KERN_GELU || c->activation == KERN_GELU_TANH;
-
-    set_text (m, "normalization", c->rms_norm ? "RMSNorm" : "LayerNorm");
-    set_real (m, "norm-epsilon", c->norm_epsilon);
-    set_flag (m, "apply-layernorm-1p", c->norm_1p);
-    set_flag (m, "qk-layernorm", c->qk_norm);
-    set_flag (m, "disable-bias-linear", c->no_linear_bias);
-    set_flag (m, "add-qkv-bias", c->qkv_bias);
-    set_flag (m, "swiglu", c->gated && c->activation == KERN_SILU);
-    set_flag (m, "geglu", c->gated && gelu);
-    set_flag (m, "quick-geglu", c->gated && c->activation == KERN_QUICK_GELU);
-    set_flag (m, "squared-relu", c->activation == KERN_SQUARED_RELU);
-    set_flag (m, "exact-gelu", c->activation == KERN_GELU);
-    if (c->glu_offset != 0)
-        set_real (m, "glu-linear-offset", (double)c->glu_offset);
-    if (c->activation_clamp > 0)
-        set_real (m, "activation-func-clamp-value", (double)c->activation_clamp);
-    if (c->window.on && m->rc == 0)
-        m->rc = notes_setf (m->notes, m->err, "window-size", "%" PRId64 ",%" PRId64,
-                            c->window.left, c->window.right);
     if (c->window.on)
-        set_pattern (m, "window-attn-skip-freq", &c->window.layers, c->num_layers, false);
+        make_pattern (m, name, &c->window.layers, c->num_layers, false);
 }
 
-static void make_attention (struct maker *m, const struct model_config *c)
+static void make_no_rope (struct maker *m, const char *name, const struct model_config *c)
 {
-    const struct model_latent *l = &c->latent;
-
-    if (c->softmax != MODEL_VANILLA)
-        set_text (m, "softmax-type", c->softmax == MODEL_LEARNABLE ? "learnable" : "off-by-one");
-    set_flag (m, "apply-query-key-layer-scaling", c->qk_layer_scaling);
-    if (!l->on)
-        return;
-    set_flag (m, "multi-latent-attention", true);
-    if (l->q_rank > 0)
-        set_int (m, "q-lora-rank", l->q_rank);
-    set_int (m, "kv-lora-rank", l->kv_rank);
-    set_int (m, "qk-head-dim", l->qk_dim);
-    set_int (m, "qk-pos-emb-head-dim", l->rope_dim);
-    set_int (m, "v-head-dim", l->v_dim);
-    set_text (m, "rope-type", c->rope.scaling == ROPE_YARN ? "yarn" : "rope");
-    if (c->rope.scaling != ROPE_YARN) { // its softmax is scaled by these nevertheless
-        set_real (m, "rotary-scaling-factor", c->rope.factor);
-        set_real (m, "mscale-all-dim", c->rope.mscale_all_dim);
-    }
+    if (model_rotates (c))
+        make_pattern (m, name, &c->no_rope, c->num_layers, true);
 }
 
-static void make_scaling (struct maker *m, const struct rope_config *r)
-{
-    if (r->scaling == ROPE_LLAMA3) {
-        set_flag (m, "use-rope-scaling", true);
-        set_real (m, "rope-scaling-factor", r->factor);
-        set_real (m, "rope-scaling-low-freq-factor", r->low);
-        set_real (m, "rope-scaling-high-freq-factor", r->high);
-        set_real (m, "rope-scaling-original-max-position-embeddings", r->original);
-    }
-    if (r->scaling == ROPE_YARN) {
-        set_real (m, "rotary-scaling-factor", r->factor);
-        set_real (m, "yarn-original-max-position-embeddings", r->original);
-        set_real (m, "yarn-beta-fast", r->beta_fast);
-        set_real (m, "yarn-beta-slow", r->beta_slow);
-        set_real (m, "mscale", r->mscale);
-        set_real (m, "mscale-all-dim", r->mscale_all_dim);
-        set_flag (m, "no-yarn-correction-range-round-to-int", r->exact_range);
-    }
-}
-
-static void make_positions (struct maker *m, const struct model_config *c)
+static void make_positions (struct maker *m, const char *name, const struct model_config *c)
 {
     static const char *const names[] = { [MODEL_LEARNED] = "learned_absolute",
                                          [MODEL_ROPE] = "rope", [MODEL_NO_POSITIONS] = "none" };
-    const struct rope_config *r = &c->rope;
+    bool yarn = c->positions == MODEL_ROPE && c->rope.scaling == ROPE_YARN && !c->latent.on;
 
-    set_text (m, "position-embedding-type",
-              c->positions == MODEL_ROPE && r->scaling == ROPE_YARN && !c->latent.on
-                  ? "yarn"
-                  : names[c->positions]);
-    if (!model_rotates (c))
-        return;
-    set_real (m, "rotary-base", r->base);
-    if (r->percent != 1)
-        set_real (m, "rotary-percent", r->percent);
-    set_flag (m, "rotary-interleaved", r->interleaved);
-    if (r->interpolation != 1)
-        set_real (m, "rotary-seq-len-interpolation-factor", r->interpolation);
-    make_scaling (m, r);
-    set_pattern (m, "no-rope-freq", &c->no_rope, c->num_layers, true);
+    set_text (m, name, yarn ? "yarn" : names[c->positions]);
 }
 
-/* Types of load balancing and their coefficients, each one text with blanks between. */
-static void make_balancing (struct maker *m, const struct model_moe *moe)
+static void make_expert_layers (struct maker *m, const char *name, const struct model_config *c)
+{
+    if (c->moe.layers.list)
+        set_text (m, name, c->moe.layers.list);
+    else if (c->moe.layers.every && m->rc == 0)
+        m->rc = notes_set_real (m->notes, name, c->moe.layers.every, m->err);
+}
+
+/* Types of load balancing, one text with blanks between. */
+static void make_balancing (struct maker *m, const char *name, const struct model_config *c)
 {
     static const char *const names[] = { [MOE_AUX_LOSS] = "aux_loss",
                                          [MOE_SEQ_AUX_LOSS] = "seq_aux_loss",
                                          [MOE_GLOBAL_AUX_LOSS] = "global_aux_loss" };
-    char types[MOE_NUM_AUX_LOSSES * 20] = "", coeffs[MOE_NUM_AUX_LOSSES * NOTES_REAL_MAX] = "";
+    char text[MOE_NUM_AUX_LOSSES * 20] = "";
 
-    if (moe->choice != MOE_TOPK)
-        set_text (m, "moe-router-load-balancing-type",
-                  moe->choice == MOE_SINKHORN ? "sinkhorn" : "quantile_balancing");
     for (int i = 0; i < MOE_NUM_AUX_LOSSES; i++) {
-        char text[NOTES_REAL_MAX];
-        size_t type = strlen (types), coeff = strlen (coeffs);
+        size_t len = strlen (text);
 
-        if (moe->aux_coeff[i] == 0)
-            continue;
-        notes_real_text (moe->aux_coeff[i], text);
-        snprintf (types + type, sizeof (types) - type, "%s%s", type ? " " : "", names[i]);
-        snprintf (coeffs + coeff, sizeof (coeffs) - coeff, "%s%s", coeff ? " " : "", text);
+        if (c->moe.aux_coeff[i] != 0)
+            snprintf (text + len, sizeof (text) - len, "%s%s", len ? " " : "", names[i]);
     }
-    if (types[0]) {
-        set_text (m, "moe-router-load-balancing-type", types);
-        set_text (m, "moe-aux-loss-coeff", coeffs);
+    if (text[0])
+        set_text (m, name, text);
+    else if (c->moe.choice != MOE_TOPK)
+        set_text (m, name, c->moe.choice == MOE_SINKHORN ? "sinkhorn" : "quantile_balancing");
+}
+
+/* Their coefficients. */
+static void make_coeffs (struct maker *m, const char *name, const struct model_config *c)
+{
+    char text[MOE_NUM_AUX_LOSSES * NOTES_REAL_MAX] = "";
+
+    for (int i = 0; i < MOE_NUM_AUX_LOSSES; i++) {
+        char coeff[NOTES_REAL_MAX];
+        size_t len = strlen (text);
+
+        notes_real_text (c->moe.aux_coeff[i], coeff);
+        if (c->moe.aux_coeff[i] != 0)
+            snprintf (text + len, sizeof (text) - len, "%s%s", len ? " " : "", coeff);
+    }
+    if (text[0])
+        set_text (m, name, text);
+}
+
+/* --- the table --- */
+
+static const char *const norm_names[] = { "LayerNorm", "RMSNorm" };
+static const char *const softmax_names[] = { [MODEL_OFF_BY_ONE] = "off-by-one",
+                                             [MODEL_LEARNABLE] = "learnable" };
+static const char *const rope_names[] = { [ROPE_PLAIN] = "rope", [ROPE_LLAMA3] = "rope",
+                                          [ROPE_YARN] = "yarn" };
+static const char *const score_names[] = { [KERN_SOFTMAX_CHOSEN] = "softmax",
+                                           [KERN_SOFTMAX] = "softmax",
+                                           [KERN_SIGMOID] = "sigmoid",
+                                           [KERN_SQRT_SOFTPLUS] = "sqrtsoftplus" };
+static const char *const router_types[] = { "fp32", "fp64" };
+static const char *const drop_names[] = { "probs", "position" };
+
+#define AT(field) .at = offsetof (struct model_config, field)
+#define ROW(argument, kind, ...) { .name = argument, .type = kind, __VA_ARGS__ }
+
+enum {
+    COMPARED = 1, /* another value is another model */
+    NEEDED = 2,   /* no model without it */
+    UNLESS_0 = 4, /* not written if it is 0 */
+    UNLESS_1 = 8, /* ... 1 */
+};
+
+/* Arguments that notes may have, in the order in which they are written. */
+static const struct row {
+    const char *name;
+    enum {
+        INT, REAL, FLOAT, /* the number in the field */
+        FLAG, NO_FLAG,    /* given if the field is true, false */
+        EQUAL,            /* given if the field, an enum, has the value */
+        GIVEN,            /* given in every model that has the note */
+        NAME, NAME_IF,    /* the name of the field's value, an enum or a bool; NULL: not written */
+        MADE              /* what make() writes */
+    } type;
+    size_t at;
+    unsigned flags;
+    bool (*has) (const struct model_config *c); /* which models; NULL: all */
+    const char *const *names;
+    int value;
+    void (*make) (struct maker *m, const char *name, const struct model_config *c);
+} rows[] = {
+    ROW ("num-layers", INT, AT (num_layers), .flags = COMPARED | NEEDED),
+    ROW ("hidden-size", INT, AT (hidden_size), .flags = COMPARED | NEEDED),
+    ROW ("ffn-hidden-size", INT, AT (ffn_hidden_size)),
+    ROW ("num-attention-heads", INT, AT (num_heads), .flags = COMPARED | NEEDED),
+    ROW ("kv-channels", INT, AT (kv_channels)),
+    ROW ("group-query-attention", GIVEN, .has = is_grouped),
+    ROW ("num-query-groups", INT, AT (num_groups), .has = is_grouped),
+    ROW ("max-position-embeddings", INT, AT (max_positions), .flags = COMPARED | NEEDED),
+    ROW ("vocab-size", INT, AT (vocab_size), .flags = COMPARED | NEEDED),
+    ROW ("untie-embeddings-and-output-weights", NO_FLAG, AT (tied_embeddings), .flags = COMPARED),
+    ROW ("init-method-std", REAL, AT (init_std)),
+    ROW ("embedding-init-method-std", REAL, AT (embedding_init_std), .flags = UNLESS_0),
+    ROW ("hidden-dropout", REAL, AT (hidden_dropout)),
+    ROW ("attention-dropout", REAL, AT (attention_dropout)),
+    ROW ("normalization", NAME_IF, AT (rms_norm), .flags = COMPARED, .names = norm_names),
+    ROW ("norm-epsilon", REAL, AT (norm_epsilon), .flags = COMPARED),
+    ROW ("apply-layernorm-1p", FLAG, AT (norm_1p), .flags = COMPARED),
+    ROW ("qk-layernorm", FLAG, AT (qk_norm), .flags = COMPARED),
+    ROW ("disable-bias-linear", FLAG, AT (no_linear_bias), .flags = COMPARED),
+    ROW ("add-qkv-bias", FLAG, AT (qkv_bias)),
+    ROW ("swiglu", EQUAL, AT (activation), .has = is_gated, .value = KERN_SILU),
+    ROW ("geglu", GIVEN, .has = is_geglu),
+    ROW ("quick-geglu", EQUAL, AT (activation), .has = is_gated, .value = KERN_QUICK_GELU),
+    ROW ("squared-relu", EQUAL, AT (activation), .value = KERN_SQUARED_RELU),
+    ROW ("exact-gelu", EQUAL, AT (activation), .value = KERN_GELU),
+    ROW ("glu-linear-offset", FLOAT, AT (glu_offset), .flags = COMPARED | UNLESS_0),
+    ROW ("activation-func-clamp-value", FLOAT, AT (activation_clamp),
+         .flags = COMPARED | UNLESS_0),
+    ROW ("window-size", MADE, .make = make_window),
+    ROW ("window-attn-skip-freq", MADE, .make = make_windows),
+    ROW ("softmax-type", NAME, AT (softmax), .flags = COMPARED, .names = softmax_names),
+    ROW ("apply-query-key-layer-scaling", FLAG, AT (qk_layer_scaling)),
+    ROW ("multi-latent-attention", FLAG, AT (latent.on)),
+    ROW ("q-lora-rank", INT, AT (latent.q_rank), .flags = COMPARED | UNLESS_0, .has = is_latent),
+    ROW ("kv-lora-rank", INT, AT (latent.kv_rank), .flags = COMPARED, .has = is_latent),
+    ROW ("qk-head-dim", INT, AT (latent.qk_dim), .flags = COMPARED, .has = is_latent),
+    ROW ("qk-pos-emb-head-dim", INT, AT (latent.rope_dim), .flags = COMPARED, .has = is_latent),
+    ROW ("v-head-dim", INT, AT (latent.v_dim), .flags = COMPARED, .has = is_latent),
+    ROW ("rope-type", NAME, AT (rope.scaling), .has = is_latent, .names = rope_names),
+    ROW ("position-embedding-type", MADE, .make = make_positions),
+    ROW ("rotary-base", REAL, AT (rope.base), .flags = COMPARED, .has = model_rotates),
+    ROW ("rotary-percent", REAL, AT (rope.percent), .flags = COMPARED | UNLESS_1,
+         .has = model_rotates),
+    ROW ("rotary-interleaved", FLAG, AT (rope.interleaved), .flags = COMPARED,
+         .has = model_rotates),
+    ROW ("rotary-seq-len-interpolation-factor", REAL, AT (rope.interpolation),
+         .flags = COMPARED | UNLESS_1, .has = model_rotates),
+    ROW ("use-rope-scaling", GIVEN, .has = is_llama3),
+    ROW ("rope-scaling-factor", REAL, AT (rope.factor), .flags = COMPARED, .has = is_llama3),
+    ROW ("rope-scaling-low-freq-factor", REAL, AT (rope.low), .flags = COMPARED,
+         .has = is_llama3),
+    ROW ("rope-scaling-high-freq-factor", REAL, AT (rope.high), .flags = COMPARED,
+         .has = is_llama3),
+    ROW ("rope-scaling-original-max-position-embeddings", REAL, AT (rope.original),
+         .flags = COMPARED, .has = is_llama3),
+    ROW ("rotary-scaling-factor", REAL, AT (rope.factor), .has = is_scaled),
+    ROW ("yarn-original-max-position-embeddings", REAL, AT (rope.original), .flags = COMPARED,
+         .has = is_yarn),
+    ROW ("yarn-beta-fast", REAL, AT (rope.beta_fast), .flags = COMPARED, .has = is_yarn),
+    ROW ("yarn-beta-slow", REAL, AT (rope.beta_slow), .flags = COMPARED, .has = is_yarn),
+    ROW ("mscale", REAL, AT (rope.mscale), .has = is_yarn),
+    ROW ("mscale-all-dim", REAL, AT (rope.mscale_all_dim), .has = is_scaled),
+    ROW ("no-yarn-correction-range-round-to-int", FLAG, AT (rope.exact_range), .flags = COMPARED,
+         .has = is_yarn),
+    ROW ("no-rope-freq", MADE, .make = make_no_rope),
+    ROW ("mtp-num-layers", INT, AT (mtp_num_layers), .flags = COMPARED | UNLESS_0),
+    ROW ("mtp-loss-scaling-factor", REAL, AT (mtp_scaling_factor), .has = has_mtp),
+    ROW ("mtp-use-repeated-layer", FLAG, AT (mtp_repeated), .has = has_mtp),
+    ROW ("mtp-detach-heads", FLAG, AT (mtp_detached), .has = has_mtp),
+    ROW ("num-experts", INT, AT (moe.experts), .flags = COMPARED | UNLESS_0),
+    ROW ("moe-ffn-hidden-size", INT, AT (moe.ffn_hidden_size), .flags = COMPARED,
+         .has = has_experts),
+    ROW ("moe-layer-freq", MADE, .has = has_experts, .make = make_expert_layers),
+    ROW ("moe-router-topk", INT, AT (moe.topk), .flags = COMPARED, .has = has_experts),
+    ROW ("moe-router-score-function", NAME, AT (moe.score), .has = has_experts,
+         .names = score_names),
+    ROW ("moe-router-pre-softmax", EQUAL, AT (moe.score), .has = has_experts,
+         .value = KERN_SOFTMAX),
+    ROW ("moe-router-num-groups", INT, AT (moe.num_groups), .flags = COMPARED | UNLESS_0,
+         .has = has_experts),
+    ROW ("moe-router-group-topk", INT, AT (moe.group_topk), .flags = COMPARED | UNLESS_0,
+         .has = has_experts),
+    ROW ("moe-router-topk-scaling-factor", REAL, AT (moe.scaling_factor), .flags = UNLESS_0,
+         .has = has_experts),
+    ROW ("moe-router-dtype", NAME_IF, AT (moe.wide_router), .has = has_experts,
+         .names = router_types),
+    ROW ("moe-router-enable-expert-bias", FLAG, AT (moe.expert_bias), .flags = COMPARED,
+         .has = has_experts),
+    ROW ("moe-router-bias-update-rate", REAL, AT (moe.bias_update_rate), .has = has_experts),
+    ROW ("moe-router-quantile-balancing-ema", REAL, AT (moe.quantile_ema), .flags = UNLESS_0,
+         .has = has_experts),
+    ROW ("moe-z-loss-coeff", REAL, AT (moe.z_coeff), .flags = UNLESS_0, .has = has_experts),
+    ROW ("moe-input-jitter-eps", REAL, AT (moe.jitter), .flags = UNLESS_0, .has = has_experts),
+    ROW ("moe-router-load-balancing-type", MADE, .has = has_experts, .make = make_balancing),
+    ROW ("moe-aux-loss-coeff", MADE, .has = has_experts, .make = make_coeffs),
+    ROW ("moe-expert-capacity-factor", REAL, AT (moe.capacity_factor), .has = has_capacity),
+    ROW ("moe-pad-expert-input-to-capacity", FLAG, AT (moe.pad_to_capacity), .has = has_capacity),
+    ROW ("moe-token-drop-policy", NAME_IF, AT (moe.drop_by_position), .has = has_capacity,
+         .names = drop_names),
+    ROW ("moe-shared-expert-intermediate-size", INT, AT (moe.shared_ffn),
+         .flags = COMPARED | UNLESS_0, .has = has_experts),
+    ROW ("moe-shared-expert-gate", FLAG, AT (moe.shared_gate), .flags = COMPARED,
+         .has = has_experts),
+    ROW ("moe-latent-size", INT, AT (moe.latent), .flags = COMPARED | UNLESS_0,
+         .has = has_experts),
+    ROW ("moe-apply-probs-on-input", FLAG, AT (moe.probs_on_input), .flags = COMPARED,
+         .has = has_experts),
+};
+
+enum { NUM_ROWS = sizeof (rows) / sizeof (rows[0]) };
+
+static bool has (const struct row *row, const struct model_config *c)
+{
+    return !row->has || row->has (c);
+}
+
+static double value_of (const struct row *row, const struct model_config *c)
+{
+    const void *field = (const char *)c + row->at;
+
+    switch (row->type) {
+    case INT:
+    case NAME:
+    case EQUAL:
+        return *(const int *)field;
+    case REAL:
+        return *(const double *)field;
+    case FLOAT:
+        return (double)*(const float *)field;
+    default:
+        return *(const bool *)field;
     }
 }
 
-static void make_router (struct maker *m, const struct model_moe *moe)
+static void make_row (struct maker *m, const struct row *row, const struct model_config *c)
 {
-    static const char *const scores[] = { [KERN_SOFTMAX_CHOSEN] = "softmax",
-                                          [KERN_SOFTMAX] = "softmax",
-                                          [KERN_SIGMOID] = "sigmoid",
-                                          [KERN_SQRT_SOFTPLUS] = "sqrtsoftplus" };
+    double value = row->type == MADE || row->type == GIVEN ? 1 : value_of (row, c);
 
-    set_int (m, "moe-router-topk", moe->topk);
-    set_text (m, "moe-router-score-function", scores[moe->score]);
-    set_flag (m, "moe-router-pre-softmax", moe->score == KERN_SOFTMAX);
-    set_given (m, "moe-router-num-groups", moe->num_groups);
-    set_given (m, "moe-router-group-topk", moe->group_topk);
-    set_given (m, "moe-router-topk-scaling-factor", moe->scaling_factor);
-    set_text (m, "moe-router-dtype", moe->wide_router ? "fp64" : "fp32");
-    set_flag (m, "moe-router-enable-expert-bias", moe->expert_bias);
-    set_real (m, "moe-router-bias-update-rate", moe->bias_update_rate);
-    set_given (m, "moe-router-quantile-balancing-ema", moe->quantile_ema);
-    set_given (m, "moe-z-loss-coeff", moe->z_coeff);
-    set_given (m, "moe-input-jitter-eps", moe->jitter);
-    make_balancing (m, moe);
-}
-
-static void make_experts (struct maker *m, const struct model_config *c)
-{
-    const struct model_moe *moe = &c->moe;
-
-    if (c->mtp_num_layers > 0) {
-        set_int (m, "mtp-num-layers", c->mtp_num_layers);
-        set_real (m, "mtp-loss-scaling-factor", c->mtp_scaling_factor);
-        set_flag (m, "mtp-use-repeated-layer", c->mtp_repeated);
-        set_flag (m, "mtp-detach-heads", c->mtp_detached);
-    }
-    if (moe->experts == 0)
+    if (m->rc < 0 || (value == 0 && row->flags & UNLESS_0) || (value == 1 && row->flags & UNLESS_1))
         return;
-    set_int (m, "num-experts", moe->experts);
-    set_int (m, "moe-ffn-hidden-size", moe->ffn_hidden_size);
-    if (moe->layers.list)
-        set_text (m, "moe-layer-freq", moe->layers.list);
-    else
-        set_given (m, "moe-layer-freq", moe->layers.every);
-    make_router (m, moe);
-    if (moe->capacity_factor > 0) {
-        set_real (m, "moe-expert-capacity-factor", moe->capacity_factor);
-        set_flag (m, "moe-pad-expert-input-to-capacity", moe->pad_to_capacity);
-        set_text (m, "moe-token-drop-policy", moe->drop_by_position ? "position" : "probs");
-    }
-    set_given (m, "moe-shared-expert-intermediate-size", moe->shared_ffn);
-    set_flag (m, "moe-shared-expert-gate", moe->shared_gate);
-    set_given (m, "moe-latent-size", moe->latent);
-    set_flag (m, "moe-apply-probs-on-input", moe->probs_on_input);
+    if (row->type == MADE)
+        row->make (m, row->name, c);
+    else if (row->type == INT)
+        m->rc = notes_setf (m->notes, m->err, row->name, "%d", (int)value);
+    else if (row->type == REAL || row->type == FLOAT)
+        m->rc = notes_set_real (m->notes, row->name, value, m->err);
+    else if (row->names && row->names[(int)value])
+        set_text (m, row->name, row->names[(int)value]);
+    else if (!row->names && value == (row->type == EQUAL ? row->value : row->type != NO_FLAG))
+        set_text (m, row->name, "true");
 }
 
 int model_notes_make (const struct model_config *c, struct notes *notes, struct mg_error *err)
 {
     struct maker m = { .notes = notes, .err = err };
 
-    make_sizes (&m, c);
-    make_layers (&m, c);
-    make_attention (&m, c);
-    make_positions (&m, c);
-    make_experts (&m, c);
+    for (int i = 0; i < NUM_ROWS; i++) {
+        if (has (&rows[i], c))
+            make_row (&m, &rows[i], c);
+    }
     return m.rc;
 }
 
@@ -318,11 +394,11 @@ bool model_notes_given (const struct notes *notes)
 
 int model_notes_apply (const struct notes *notes, struct train_args *args, struct mg_error *err)
 {
-    for (int i = 0; i < NUM_ARGS; i++) {
-        const struct train_arg *row = train_arg_find (model_args[i]);
-        const char *value = notes_find (notes, model_args[i]);
+    for (int i = 0; i < NUM_ROWS; i++) {
+        const struct train_arg *row = train_arg_find (rows[i].name);
+        const char *value = notes_find (notes, rows[i].name);
 
-        if (!value || !row)
+        if (!value)
             continue;
         if (row->info->type == ARG_FLAG && strcmp (value, "true") != 0)
             return mg_error_set (err, EINVAL, "--%s is \"%.40s\", want true", row->info->name,
@@ -336,29 +412,27 @@ int model_notes_apply (const struct notes *notes, struct train_args *args, struc
 /* The model of arguments that may lack what is of a run. */
 static int make_config (struct train_args *args, struct model_config *c, struct mg_error *err)
 {
-    static const char *const needed[] = { "num-layers", "hidden-size", "num-attention-heads",
-                                          "vocab-size", "max-position-embeddings" };
-    const int given[] = { args->num_layers, args->hidden_size, args->num_heads,
-                          args->vocab_size != TRAIN_UNSET ? args->vocab_size
-                                                          : args->padded_vocab_size,
-                          args->max_positions != TRAIN_UNSET ? args->max_positions
-                                                             : args->seq_length };
     struct run_config run;
+    struct model_config *m = &run.model.config;
 
-    for (int i = 0; i < 5; i++) {
-        if (given[i] == TRAIN_UNSET)
-            return mg_error_set (err, EINVAL, "--%s is not there", needed[i]);
+    run_config_init (&run, args);
+    if (m->vocab_size == TRAIN_UNSET)
+        m->vocab_size = m->padded_vocab_size;
+    if (m->max_positions == TRAIN_UNSET)
+        m->max_positions = m->seq_length;
+    if (m->seq_length == TRAIN_UNSET)
+        m->seq_length = m->max_positions;
+    for (int i = 0; i < NUM_ROWS; i++) {
+        if (rows[i].flags & NEEDED && value_of (&rows[i], m) == TRAIN_UNSET)
+            return mg_error_set (err, EINVAL, "--%s is not there", rows[i].name);
     }
     if (args->hidden_size > INT_MAX / 8)
         return mg_error_set (err, EINVAL, "--hidden-size %d is too large", args->hidden_size);
-    run_config_init (&run, args);
     run.geometry.tp = 1;
     run.vocab_divisor = 1;
-    if (run.model.config.seq_length == TRAIN_UNSET)
-        run.model.config.seq_length = given[4];
     if (run_config_model (&run, err) < 0)
         return -1;
-    *c = run.model.config;
+    *c = *m;
     return 0;
 }
 
@@ -377,84 +451,6 @@ int model_notes_config (const struct notes *notes, struct model_config *c, struc
 }
 
 /* --- comparing them --- */
-
-#define AT(field) offsetof (struct model_config, field)
-
-static const struct field {
-    const char *name;
-    enum { INT, BOOL, REAL, FLOAT } type;
-    size_t offset;
-} fields[] = {
-    { "multi-latent-attention", BOOL, AT (latent.on) },
-    { "num-layers", INT, AT (num_layers) },
-    { "hidden-size", INT, AT (hidden_size) },
-    { "num-attention-heads", INT, AT (num_heads) },
-    { "vocab-size", INT, AT (vocab_size) },
-    { "max-position-embeddings", INT, AT (max_positions) },
-    { "norm-epsilon", REAL, AT (norm_epsilon) },
-    { "untie-embeddings-and-output-weights", BOOL, AT (tied_embeddings) },
-    { "normalization", BOOL, AT (rms_norm) },
-    { "apply-layernorm-1p", BOOL, AT (norm_1p) },
-    { "qk-layernorm", BOOL, AT (qk_norm) },
-    { "disable-bias-linear", BOOL, AT (no_linear_bias) },
-    { "glu-linear-offset", FLOAT, AT (glu_offset) },
-    { "activation-func-clamp-value", FLOAT, AT (activation_clamp) },
-    { "q-lora-rank", INT, AT (latent.q_rank) },
-    { "kv-lora-rank", INT, AT (latent.kv_rank) },
-    { "qk-head-dim", INT, AT (latent.qk_dim) },
-    { "qk-pos-emb-head-dim", INT, AT (latent.rope_dim) },
-    { "v-head-dim", INT, AT (latent.v_dim) },
-    { "num-experts", INT, AT (moe.experts) },
-    { "mtp-num-layers", INT, AT (mtp_num_layers) },
-};
-
-/* The same of models with experts.  How the load is balanced is of a run, as dropout is. */
-static const struct field moe_fields[] = {
-    { "moe-ffn-hidden-size", INT, AT (moe.ffn_hidden_size) },
-    { "moe-router-topk", INT, AT (moe.topk) },
-    { "moe-router-num-groups", INT, AT (moe.num_groups) },
-    { "moe-router-group-topk", INT, AT (moe.group_topk) },
-    { "moe-router-enable-expert-bias", BOOL, AT (moe.expert_bias) },
-    { "moe-shared-expert-intermediate-size", INT, AT (moe.shared_ffn) },
-    { "moe-shared-expert-gate", BOOL, AT (moe.shared_gate) },
-    { "moe-latent-size", INT, AT (moe.latent) },
-    { "moe-apply-probs-on-input", BOOL, AT (moe.probs_on_input) },
-};
-
-static const struct {
-    const char *name;
-    enum rope_scaling scaling; /* of the models that have the field; ROPE_PLAIN: all */
-    size_t offset;
-} rope_fields[] = {
-    { "rotary-base", ROPE_PLAIN, AT (rope.base) },
-    { "rotary-percent", ROPE_PLAIN, AT (rope.percent) },
-    { "rotary-seq-len-interpolation-factor", ROPE_PLAIN, AT (rope.interpolation) },
-    { "rope-scaling-factor", ROPE_LLAMA3, AT (rope.factor) },
-    { "rope-scaling-original-max-position-embeddings", ROPE_LLAMA3, AT (rope.original) },
-    { "rope-scaling-low-freq-factor", ROPE_LLAMA3, AT (rope.low) },
-    { "rope-scaling-high-freq-factor", ROPE_LLAMA3, AT (rope.high) },
-    { "rotary-scaling-factor", ROPE_YARN, AT (rope.factor) },
-    { "yarn-original-max-position-embeddings", ROPE_YARN, AT (rope.original) },
-    { "yarn-beta-fast", ROPE_YARN, AT (rope.beta_fast) },
-    { "yarn-beta-slow", ROPE_YARN, AT (rope.beta_slow) },
-};
-
-static bool differ (const struct model_config *a, const struct model_config *b, int type,
-                    size_t offset)
-{
-    const char *x = (const char *)a + offset, *y = (const char *)b + offset;
-
-    switch (type) {
-    case INT:
-        return *(const int *)(const void *)x != *(const int *)(const void *)y;
-    case BOOL:
-        return *(const bool *)x != *(const bool *)y;
-    case FLOAT:
-        return *(const float *)(const void *)x != *(const float *)(const void *)y;
-    default:
-        return *(const double *)(const void *)x != *(const double *)(const void *)y;
-    }
-}
 
 /* Patterns of the same layers may be written in more than one way. */
 static bool patterns_differ (const struct pattern *p, const struct pattern *q, int layers,
@@ -490,15 +486,8 @@ static const char *rope_difference (const struct model_config *a, const struct m
                                                                       : "position-embedding-type";
     if (a->latent.on && rope_softmax_factor (r) != rope_softmax_factor (s))
         return r->mscale_all_dim != s->mscale_all_dim ? "mscale-all-dim" : "rotary-scaling-factor";
-    if (r->interleaved != s->interleaved)
-        return "rotary-interleaved";
-    for (size_t i = 0; i < sizeof (rope_fields) / sizeof (rope_fields[0]); i++) {
-        if ((rope_fields[i].scaling == ROPE_PLAIN || rope_fields[i].scaling == r->scaling)
-            && differ (a, b, REAL, rope_fields[i].offset))
-            return rope_fields[i].name;
-    }
-    if (r->scaling == ROPE_YARN && r->exact_range != s->exact_range)
-        return "no-yarn-correction-range-round-to-int";
+    if (r->scaling == ROPE_YARN && r->factor != s->factor)
+        return "rotary-scaling-factor";
     if (rope_concentration (r) != rope_concentration (s)) // of several pairs the same
         return r->mscale != s->mscale ? "mscale" : "mscale-all-dim";
     return patterns_differ (&a->no_rope, &b->no_rope, a->num_layers, false, true)
@@ -535,10 +524,6 @@ static const char *moe_difference (const struct model_config *a, const struct mo
 {
     const struct model_moe *x = &a->moe, *y = &b->moe;
 
-    for (size_t i = 0; i < sizeof (moe_fields) / sizeof (moe_fields[0]); i++) {
-        if (differ (a, b, moe_fields[i].type, moe_fields[i].offset))
-            return moe_fields[i].name;
-    }
     for (int i = 0; i < a->num_layers; i++) {
         if (moe_layer (x, i) != moe_layer (y, i))
             return "moe-layer-freq";
@@ -558,9 +543,12 @@ const char *model_notes_difference (const struct model_config *a, const struct m
 {
     const char *name;
 
-    for (size_t i = 0; i < sizeof (fields) / sizeof (fields[0]); i++) {
-        if (differ (a, b, fields[i].type, fields[i].offset))
-            return fields[i].name;
+    if (a->latent.on != b->latent.on) // first: what the norms of queries are follows
+        return "multi-latent-attention";
+    for (int i = 0; i < NUM_ROWS; i++) {
+        if (rows[i].flags & COMPARED && has (&rows[i], a) && has (&rows[i], b)
+            && value_of (&rows[i], a) != value_of (&rows[i], b))
+            return rows[i].name;
     }
     if (model_mtp_own (a) != model_mtp_own (b))
         return "mtp-use-repeated-layer";
@@ -581,8 +569,6 @@ const char *model_notes_difference (const struct model_config *a, const struct m
         return "position-embedding-type";
     if (model_rotates (a) && (name = rope_difference (a, b)))
         return name;
-    if (a->softmax != b->softmax)
-        return "softmax-type";
     if (a->window.on != b->window.on
         || (a->window.on && (a->window.left != b->window.left
                              || a->window.right != b->window.right)))
