@@ -143,51 +143,14 @@ void margs_init (struct margs *args)
     memset (args, 0, sizeof (*args));
 }
 
-/* Where the text of an argument is kept; NULL: only whether it is given counts. */
-static const char **text_of (struct margs *args, enum marg id)
+const char *arg_list_word (const struct arg_list *list, int i)
 {
-    switch (id) {
-    case MARG_LAYOUT:
-        return &args->layout;
-    case MARG_CP_COMM:
-        return &args->cp_comm;
-    case MARG_EXPERT_LAYERS:
-        return &args->expert_layers;
-    case MARG_ROUTER_BALANCING:
-        return &args->balancing;
-    case MARG_BATCH_STEPS:
-        return &args->batch_steps;
-    case MARG_RECOMPUTE:
-        return &args->recompute;
-    case MARG_DISPATCHER:
-        return &args->dispatcher;
-    case MARG_GRAPH_IMPL:
-        return &args->graph_impl;
-    default:
-        return NULL;
-    }
-}
-
-/* Where the words of a list are kept; NULL: it is none, or its first word is enough. */
-static struct marg_list *list_of (struct margs *args, enum marg id)
-{
-    switch (id) {
-    case MARG_RECOMPUTE_MODULES:
-        return &args->recompute_modules;
-    case MARG_GRAPH_MODULES:
-        return &args->graph_modules;
-    case MARG_GRAPH_SCOPE:
-        return &args->graph_scope;
-    default:
-        return NULL;
-    }
+    return i == 0 ? list->first : list->rest[i - 1];
 }
 
 int margs_set (struct margs *args, enum marg id, const char *what, const char *value,
                struct mg_error *err)
 {
-    const char **text = text_of (args, id);
-    struct marg_list *list = list_of (args, id);
     enum arg_type type = margs_table[id].type;
     bool is_size = type == ARG_INT || id == MARG_CP_INNER;
     int size = 1;
@@ -200,10 +163,8 @@ int margs_set (struct margs *args, enum marg id, const char *what, const char *v
     if (type != ARG_FLAG && (!value || !*value))
         return mg_error_set (err, EINVAL, "%s is empty", what);
     args->value[id] = type == ARG_REAL ? number > 0 : size;
-    if (text)
-        *text = value;
-    if (list)
-        *list = (struct marg_list){ .first = value, .count = 1 };
+    args->text[id] = value;
+    args->list[id] = (struct arg_list){ .first = value, .count = 1 };
     return 0;
 }
 
@@ -240,32 +201,17 @@ static bool is_parallel_size (const char *name, size_t len)
 /* Of several names of exchanges, the first that deals out heads among all ranks; else among some;
  * else the first.
  */
-static const char *most_demanding (const char *value, int argc, char *const *argv, int *i)
+static const char *most_demanding (const struct arg_list *list)
 {
-    for (; value && *i + 1 < argc && strncmp (argv[*i + 1], "--", 2) != 0; ++*i) {
-        int now = context_comm_parse (value), next = context_comm_parse (argv[*i + 1]);
+    const char *value = list->first;
+
+    for (int i = 1; i < list->count; i++) {
+        int now = context_comm_parse (value), next = context_comm_parse (arg_list_word (list, i));
 
         if (now != CONTEXT_A2A && next >= CONTEXT_A2A && (next == CONTEXT_A2A || now < next))
-            value = argv[*i + 1];
+            value = arg_list_word (list, i);
     }
     return value;
-}
-
-/* The words of a list from 'value', which stood behind "=", or else from argv[*i + 1] on. */
-static void scan_list (struct margs *args, enum marg id, const char *value, int argc,
-                       char *const *argv, int *i)
-{
-    struct marg_list *list = list_of (args, id);
-
-    *list = (struct marg_list){ .first = value ? value : "", .count = value != NULL };
-    args->value[id] = 1;
-    while (*i + 1 < argc && strncmp (argv[*i + 1], "--", 2) != 0) {
-        ++*i;
-        if (list->count++ == 0)
-            list->first = argv[*i];
-        else if (!list->rest)
-            list->rest = &argv[*i];
-    }
 }
 
 /* The first size of a list, which may stand in brackets: its digits.  The others do not count. */
@@ -282,11 +228,32 @@ static const char *first_size (const char *value, char digits[16])
     return digits;
 }
 
+/* The words of a list from 'value', which stood behind "=", or else from argv[*i + 1] on. */
+static void scan_list (struct margs *args, enum marg id, const char *value, int argc,
+                       char *const *argv, int *i)
+{
+    struct arg_list *list = &args->list[id];
+    char digits[16];
+
+    *list = (struct arg_list){ .first = value ? value : "", .count = value != NULL };
+    while (*i + 1 < argc && strncmp (argv[*i + 1], "--", 2) != 0) {
+        ++*i;
+        if (list->count++ == 0)
+            list->first = argv[*i];
+        else if (!list->rest)
+            list->rest = &argv[*i];
+    }
+    args->value[id] = id != MARG_CP_INNER;
+    args->text[id] = *list->first ? most_demanding (list) : NULL;
+    if (id == MARG_CP_INNER)
+        parse_int ("", first_size (list->first, digits), 1, GEOMETRY_SIZE_MAX, &args->value[id],
+                   NULL);
+}
+
 void margs_scan (struct margs *args, int argc, char *const *argv)
 {
     for (int i = 0; i < argc; i++) {
-        const char *name, *value, **text;
-        char digits[16];
+        const char *name, *value;
         size_t len;
         enum marg id;
 
@@ -299,19 +266,14 @@ void margs_scan (struct margs *args, int argc, char *const *argv)
         if (id == MARG_NUM)
             continue;
         value = name[len] ? name + len + 1 : NULL;
-        if (list_of (args, id)) {
+        if (margs_table[id].type == ARG_LIST) {
             scan_list (args, id, value, argc, argv, &i);
             continue;
         }
         if (!value && margs_table[id].type != ARG_FLAG && i + 1 < argc)
             value = argv[++i];
-        if (id == MARG_CP_COMM)
-            value = most_demanding (value, argc, argv, &i);
-        if (id == MARG_CP_INNER && value)
-            value = first_size (value, digits);
         args->value[id] = 0; // the last one counts, also where it is no number
-        if ((text = text_of (args, id)))
-            *text = NULL;
+        args->text[id] = NULL;
         margs_set (args, id, name, value ? value : "", NULL);
     }
 }

@@ -28,7 +28,7 @@ static size_t field_size (enum arg_type type)
         [ARG_TEXT] = sizeof (const char *),
         [ARG_FLAG] = sizeof (bool),
         [ARG_TRIPLE] = 3 * sizeof (int64_t),
-        [ARG_LIST] = sizeof (struct train_list),
+        [ARG_LIST] = sizeof (struct arg_list),
     };
 
     return sizes[type];
@@ -91,7 +91,7 @@ int train_arg_set (const struct train_arg *row, const char *value, struct train_
     case ARG_LIST:
         if (check_word (what, value, err) < 0)
             return -1;
-        *(struct train_list *)field = (struct train_list){ value, NULL, 1 };
+        *(struct arg_list *)field = (struct arg_list){ value, NULL, 1 };
         return 0;
     case ARG_TRIPLE:
         return mg_error_set (err, EINVAL, "%s wants three values: %s", what, row->info->meta);
@@ -117,16 +117,11 @@ static const struct train_arg *find_typed (const struct train_args *args, const 
     return info ? train_arg_find (info->name) : find (name, len);
 }
 
-const char *train_list_word (const struct train_list *list, int i)
-{
-    return i == 0 ? list->first : list->rest[i - 1];
-}
-
 /* The words behind the first one, up to the next argument. */
 static int take_rest (const struct train_arg *row, char **argv, int argc, int *i,
                       struct train_args *args, struct mg_error *err)
 {
-    struct train_list *list = (void *)((char *)args + row->offset);
+    struct arg_list *list = (void *)((char *)args + row->offset);
     char what[64];
 
     snprintf (what, sizeof (what), "--%s", row->info->name);
@@ -198,7 +193,7 @@ static bool is_bracketed (const struct train_arg *row, const char *value, char *
 static int take_bracketed (const struct train_arg *row, const char *value, char **argv, int *i,
                            int end, struct train_args *args, struct mg_error *err)
 {
-    struct train_list *list = (void *)((char *)args + row->offset);
+    struct arg_list *list = (void *)((char *)args + row->offset);
     struct args_words *w = copy_words (value, argv, *i, end);
 
     if (!w)
@@ -208,7 +203,7 @@ static int take_bracketed (const struct train_arg *row, const char *value, char 
     *i = end;
     if (w->count == 0 && row->min >= 1)
         return mg_error_set (err, EINVAL, "--%s: the list is empty", row->info->name);
-    *list = (struct train_list){ w->count > 0 ? w->word[0] : "", &w->word[1], w->count };
+    *list = (struct arg_list){ w->count > 0 ? w->word[0] : "", &w->word[1], w->count };
     return 0;
 }
 
@@ -287,8 +282,8 @@ static int parse_one (int argc, char **argv, int *i, struct train_args *args,
     }
     if (row->info->type == ARG_LIST && row->min < 1 && !value
         && (*i >= argc || strncmp (argv[*i], "--", 2) == 0)) {
-        *(struct train_list *)(void *)((char *)args + row->offset)
-            = (struct train_list){ .first = "" };
+        *(struct arg_list *)(void *)((char *)args + row->offset)
+            = (struct arg_list){ .first = "" };
         return 0;
     }
     if (row->info->type == ARG_TRIPLE && !value)
@@ -462,7 +457,7 @@ static int use_model_args (int argc, char **argv, struct train_args *args, struc
 /* Read the file that names the data of the three parts.  'optional': it may be missing. */
 static int use_data_args (struct train_args *args, bool optional, struct mg_error *err)
 {
-    struct train_list *const lists[SPLIT_NUM_PARTS] = {
+    struct arg_list *const lists[SPLIT_NUM_PARTS] = {
         [SPLIT_TRAIN] = &args->train_data_path,
         [SPLIT_VALID] = &args->valid_data_path,
         [SPLIT_TEST] = &args->test_data_path,
@@ -488,7 +483,7 @@ static int use_data_args (struct train_args *args, bool optional, struct mg_erro
         struct args_file *f = args->data->part[i];
 
         if (f)
-            *lists[i] = (struct train_list){ f->word[0], f->word + 1, f->count };
+            *lists[i] = (struct arg_list){ f->word[0], f->word + 1, f->count };
     }
     return 0;
 }
@@ -577,11 +572,11 @@ uint64_t train_args_fingerprint (const struct train_args *args)
         if (row->info->type == ARG_TEXT)
             hash = hash_text (*(const char *const *)field, hash + i);
         else if (row->info->type == ARG_LIST) {
-            const struct train_list *list = field;
+            const struct arg_list *list = field;
 
             hash = hash_text (list->count == 0 ? list->first : NULL, hash + i);
             for (int k = 0; k < list->count; k++)
-                hash = hash_text (train_list_word (list, k), hash);
+                hash = hash_text (arg_list_word (list, k), hash);
         }
         else
             hash = XXH3_64bits_withSeed (field, field_size (row->info->type), hash);

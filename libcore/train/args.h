@@ -19,13 +19,6 @@
 enum { TRAIN_UNSET = -1 }; /* of an int or int64_t argument that was not given */
 enum { TRAIN_GIVEN_WORDS = 8 }; /* a bit for each row of the table, at most 512 */
 
-/* The words of an argument that takes several: word 0 is 'first', word i rest[i - 1]. */
-struct train_list {
-    const char *first;
-    char **rest;
-    int count; /* 0: not given, or given without words: then 'first' is not NULL */
-};
-
 /* What event files for TensorBoard hold. */
 struct train_tensorboard {
     const char *dir; /* NULL: there are none */
@@ -41,7 +34,7 @@ struct train_eval {
     int64_t start;
     int global_batch_size;
     bool full, several;
-    struct train_list names;
+    struct arg_list names;
 };
 
 /* How samples are changed: fill-in-the-middle, weights in the loss.  What is not given is
@@ -64,7 +57,7 @@ struct train_moe {
     int experts; /* of a layer; 0: none */
     const char *layers;
     int ffn, topk;
-    struct train_list balancing, aux_coeff;
+    struct arg_list balancing, aux_coeff;
     double z_coeff;
     const char *score;
     bool pre_softmax;
@@ -90,7 +83,7 @@ struct train_moe {
 /* What is captured into device graphs (nn/graphs.h), and older names for that. */
 struct train_graphs {
     const char *impl;
-    struct train_list modules, scope;
+    struct arg_list modules, scope;
     int warmup_steps;
     bool enable, external;
 };
@@ -100,7 +93,7 @@ struct train_graphs {
  */
 struct train_args {
     int tp, pp, cp, ep, etp; /* TRAIN_UNSET: from the environment, else 1 */
-    struct train_list cp_comm, cp_levels;
+    struct arg_list cp_comm, cp_levels;
     bool tp_pp_dp, sequence_parallel;
     int vpp, layers_per_vpp, microbatch_group, first_layers, last_layers;
     bool with_embedding, with_loss;
@@ -144,13 +137,13 @@ struct train_args {
     bool round_batch_down;
     bool recompute_activations;
     const char *recompute_granularity, *recompute_method;
-    struct train_list recompute_modules;
+    struct arg_list recompute_modules;
     int recompute_layers;
     bool split_activations;
     struct train_graphs graphs;
     int64_t train_iters, train_samples, exit_interval;
     const char *phases; /* --phase-transition-iterations */
-    struct train_list iterations_to_skip;
+    struct arg_list iterations_to_skip;
     int64_t eval_interval, eval_iters;
     struct train_eval eval;
     bool skip_train;
@@ -175,7 +168,7 @@ struct train_args {
     int optimizer_instances;
     bool precision_aware, whole_main_params;
     const char *main_grads_dtype, *main_params_dtype, *exp_avg_dtype, *exp_avg_sq_dtype;
-    struct train_list data_path, train_data_path, valid_data_path, test_data_path;
+    struct arg_list data_path, train_data_path, valid_data_path, test_data_path;
     const char *split_data; /* --per-split-data-args-path */
     bool mock_data;
     const char *dataloader;
@@ -215,7 +208,7 @@ struct train_args {
     struct notes *notes;     /* that describe the model, of --use-checkpoint-args; NULL: none */
 };
 
-/* One row an argument.  Its field is an int, int64_t, double, const char *, bool, struct train_list
+/* One row an argument.  Its field is an int, int64_t, double, const char *, bool, struct arg_list
  * or int64_t[3], as its type is.
  */
 struct train_arg {
@@ -229,8 +222,6 @@ struct train_arg {
 extern const struct train_arg train_arg_table[];
 extern const size_t train_num_args;
 
-/* Word i of a list, 0 <= i < count. */
-const char *train_list_word (const struct train_list *list, int i);
 /* Row of an argument by its name, NULL if there is none. */
 const struct train_arg *train_arg_find (const char *name);
 

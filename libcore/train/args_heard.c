@@ -63,10 +63,10 @@ static bool has_experts (const struct train_args *args, const struct geometry *g
 
 static bool is_balancing (const struct train_args *args, const char *type)
 {
-    const struct train_list *list = &args->moe.balancing;
+    const struct arg_list *list = &args->moe.balancing;
 
     for (int i = 0; i < list->count; i++) {
-        if (strstr (train_list_word (list, i), type))
+        if (strstr (arg_list_word (list, i), type))
             return true;
     }
     return false;
@@ -286,7 +286,7 @@ static bool ends_documents (const struct train_args *args, const struct geometry
     return edit->mask_eod || edit->reset_attention || edit->reset_positions || edit->fim;
 }
 
-static bool has_several (const struct train_list *list)
+static bool has_several (const struct arg_list *list)
 {
     return list->count > 2; // two words are one dataset, and its weight
 }

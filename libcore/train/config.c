@@ -20,53 +20,44 @@ static int64_t given64 (int64_t value)
 
 /* --- rules --- */
 
-/* The value of an argument as struct margs has it: 0 if it is not given. */
-static int value_of (const struct train_args *args, const struct train_arg *row)
+/* Set what struct margs has of an argument. */
+static void set_marg (struct margs *margs, int id, const struct train_args *args)
 {
-    const void *field = (const char *)args + row->offset;
+    const void *field = (const char *)args + train_arg_find (margs_table[id].name)->offset;
+    int *value = &margs->value[id];
 
-    switch (row->info->type) {
+    switch (margs_table[id].type) {
     case ARG_INT:
-        return *(const int *)field > 0 ? *(const int *)field : 0;
+        *value = *(const int *)field > 0 ? *(const int *)field : 0;
+        break;
     case ARG_FLAG:
-        return *(const bool *)field;
+        *value = *(const bool *)field;
+        break;
     case ARG_TEXT:
-        return *(const char *const *)field != NULL;
-    case ARG_TRIPLE:
-        return *(const int64_t *)field > 0;
-    case ARG_REAL:
-        return *(const double *)field > 0;
+        margs->text[id] = *(const char *const *)field;
+        *value = margs->text[id] != NULL;
+        break;
     case ARG_LIST:
-        return ((const struct train_list *)field)->first != NULL;
-    case ARG_INT64: // no rule knows such an argument
+        margs->list[id] = *(const struct arg_list *)field;
+        margs->text[id] = margs->list[id].first;
+        *value = margs->text[id] != NULL;
+        break;
+    case ARG_REAL:
+        *value = *(const double *)field > 0;
+        break;
+    case ARG_INT64:
+    case ARG_TRIPLE:
+        *value = *(const int64_t *)field > 0;
         break;
     }
-    return 0;
-}
-
-static struct marg_list list_of (const struct train_list *list)
-{
-    return (struct marg_list){ list->first, list->rest, list->count };
 }
 
 static void set_margs (struct margs *margs, const struct train_args *args)
 {
     margs_init (margs);
     margs->own = true;
-    for (int id = 0; id < MARG_NUM; id++) {
-        margs->value[id] = value_of (args, train_arg_find (margs_table[id].name));
-    }
-    margs->layout = args->layout;
-    margs->expert_layers = args->moe.layers;
-    margs->balancing = args->moe.balancing.first;
-    margs->cp_comm = args->cp_comm.first;
-    margs->batch_steps = args->batch_steps;
-    margs->recompute = args->recompute_granularity;
-    margs->dispatcher = args->moe.dispatcher;
-    margs->recompute_modules = list_of (&args->recompute_modules);
-    margs->graph_impl = args->graphs.impl;
-    margs->graph_modules = list_of (&args->graphs.modules);
-    margs->graph_scope = list_of (&args->graphs.scope);
+    for (int id = 0; id < MARG_NUM; id++)
+        set_marg (margs, id, args);
 }
 
 /* --- types --- */

@@ -50,7 +50,7 @@ struct run_length {
     int64_t exit_interval; /* leave after an iteration that this divides, 0: never */
     const char *phases;    /* as phases_parse() takes them, NULL: none */
     bool skip_train;       /* the run only evaluates */
-    struct train_list skip; /* iterations that are left out (skip.h) */
+    struct arg_list skip; /* iterations that are left out (skip.h) */
 };
 
 /* The schedule of learning rate and weight decay as the arguments have it. */

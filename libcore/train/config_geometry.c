@@ -16,7 +16,7 @@
 /* The hierarchical sizes of the context-parallel group. */
 static int set_levels (struct run_config *c, struct mg_error *err)
 {
-    const struct train_list *list = &c->args->cp_levels;
+    const struct arg_list *list = &c->args->cp_levels;
     struct context_config *context = &c->model.context;
     int *const size[] = { &context->inner, &context->outer };
 
@@ -26,7 +26,7 @@ static int set_levels (struct run_config *c, struct mg_error *err)
         return mg_error_set (err, EINVAL, "--hierarchical-context-parallel-sizes has %d words, "
                              "want two sizes", list->count);
     for (int i = 0; i < 2; i++) {
-        if (parse_int ("--hierarchical-context-parallel-sizes", train_list_word (list, i), 1,
+        if (parse_int ("--hierarchical-context-parallel-sizes", arg_list_word (list, i), 1,
                        GEOMETRY_SIZE_MAX, size[i], err) < 0)
             return -1;
     }

@@ -19,7 +19,7 @@ enum { WORD_MAX = 40 };
 
 /* The words of a list, of which each may hold several with blanks between. */
 struct words {
-    const struct train_list *list;
+    const struct arg_list *list;
     int next;       /* of the list */
     const char *at; /* rest of the one before; NULL: none */
 };
@@ -34,7 +34,7 @@ static int take_word (struct words *w, const char *what, char word[WORD_MAX],
         if (!w->at && w->next >= w->list->count)
             return 0;
         if (!w->at)
-            w->at = train_list_word (w->list, w->next++);
+            w->at = arg_list_word (w->list, w->next++);
         w->at += strspn (w->at, " ");
         len = strcspn (w->at, " ");
         if (len >= WORD_MAX)
@@ -75,7 +75,7 @@ static const struct balancing *find_balancing (const char *word, struct mg_error
 }
 
 /* The coefficients; more than there are types are counted only. */
-static int read_coeffs (const struct train_list *list, double coeff[COUNT (balancings)],
+static int read_coeffs (const struct arg_list *list, double coeff[COUNT (balancings)],
                         struct mg_error *err)
 {
     struct words words = { .list = list };
@@ -110,7 +110,7 @@ static int add_balancing (const struct balancing *b, double coeff, struct model_
 static int set_balancing (const struct train_moe *args, struct model_moe *moe,
                           struct mg_error *err)
 {
-    static const struct train_list preset = { .first = "aux_loss", .count = 1 };
+    static const struct arg_list preset = { .first = "aux_loss", .count = 1 };
     struct words words = { .list = args->balancing.count > 0 ? &args->balancing : &preset };
     const struct balancing *first = NULL, *b;
     double coeff[COUNT (balancings)] = { 0 };

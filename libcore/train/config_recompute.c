@@ -60,7 +60,7 @@ static int check_modules (const struct train_args *args, unsigned modules, struc
  */
 static int read_words (const struct train_args *args, unsigned *modules, struct mg_error *err)
 {
-    const struct train_list *list = &args->recompute_modules;
+    const struct arg_list *list = &args->recompute_modules;
     const char *method = args->recompute_method, *granularity = args->recompute_granularity;
 
     *modules = 0;
@@ -71,7 +71,7 @@ static int read_words (const struct train_args *args, unsigned *modules, struct 
         return mg_error_set (err, EINVAL, "--recompute-method \"%.80s\": want uniform or block",
                              method);
     for (int i = 0; i < list->count; i++) {
-        if (add_module (train_list_word (list, i), modules, err) < 0)
+        if (add_module (arg_list_word (list, i), modules, err) < 0)
             return -1;
     }
     return 0;

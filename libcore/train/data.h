@@ -18,8 +18,8 @@
 #include "megatron/error.h"
 
 struct data_config {
-    struct train_list all;                   /* --data-path */
-    struct train_list part[SPLIT_NUM_PARTS]; /* --train-data-path ... */
+    struct arg_list all;                   /* --data-path */
+    struct arg_list part[SPLIT_NUM_PARTS]; /* --train-data-path ... */
     const char *split;                       /* of 'all' */
     bool mock;                               /* documents are made up */
     const char *loader;                      /* --dataloader-type */

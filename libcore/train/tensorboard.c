@@ -48,7 +48,7 @@ static void describe (const struct train_arg *row, const struct train_args *args
                       size_t n)
 {
     const void *field = (const char *)args + row->offset;
-    const struct train_list *list = field;
+    const struct arg_list *list = field;
     const int64_t *numbers = field;
     size_t len = 0;
 
@@ -76,7 +76,7 @@ static void describe (const struct train_arg *row, const struct train_args *args
     case ARG_LIST:
         for (int i = 0; i < list->count && len < n; i++)
             len += (size_t)snprintf (text + len, n - len, "%s%s", i > 0 ? " " : "",
-                                     train_list_word (list, i));
+                                     arg_list_word (list, i));
         break;
     case ARG_TRIPLE:
         if (numbers[0] > 0)

@@ -30,7 +30,7 @@ static struct train_args args_of (const json_t *config, char *words[8])
     for (size_t i = 0; i < n && i < 8; i++)
         words[i] = (char *)json_string_value (json_array_get (modules, i));
     if (modules)
-        args.recompute_modules = (struct train_list){ n > 0 ? words[0] : "", words + 1, (int)n };
+        args.recompute_modules = (struct arg_list){ n > 0 ? words[0] : "", words + 1, (int)n };
     return args;
 }
 
