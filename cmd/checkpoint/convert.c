@@ -3,7 +3,7 @@
  *
  * Reads a checkpoint, a safetensors file of our names or of Hugging Face's GPT-2, or a directory
  * with a config.json, and writes one of the four.  The model is known from the notes of the source
- * (train/model_notes.h); a source without them can only be a GPT-2, whose sizes follow from its
+ * (args/model_notes.h); a source without them can only be a GPT-2, whose sizes follow from its
  * tensors.  The output is checked as far as possible before anything is read.  A new checkpoint is
  * never written beside others, which it would hide.
  */
@@ -31,7 +31,7 @@
 #include "libcore/file/dirlock.h"
 #include "libcore/file/durable.h"
 #include "libcore/file/outfile.h"
-#include "libcore/train/model_notes.h"
+#include "libcore/args/model_notes.h"
 #include "libcore/train/state.h"
 
 static const char prefix[] = "model."; /* of parameters in a checkpoint */

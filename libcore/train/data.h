@@ -14,7 +14,7 @@
 #include "libcore/data/gpt_index.h"
 #include "libcore/data/sample_source.h"
 #include "libcore/data/tokenizer.h"
-#include "libcore/train/args.h"
+#include "libcore/args/args.h"
 #include "megatron/error.h"
 
 struct data_config {

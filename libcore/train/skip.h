@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "libcore/train/args.h"
+#include "libcore/args/args.h"
 #include "megatron/error.h"
 
 /* Check that every word is the number of an iteration, from 1: -1, EINVAL or ERANGE and a text. */

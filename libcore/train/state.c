@@ -12,7 +12,7 @@
 
 #include "libcore/checkpoint/safetensors.h"
 #include "libcore/ops/router.h"
-#include "libcore/train/model_notes.h"
+#include "libcore/args/model_notes.h"
 #include "libcore/train/state_private.h"
 
 void state_name_values (struct checkpoint_value *values, int n)

@@ -12,7 +12,7 @@
 
 #include <xxhash.h>
 
-#include "libcore/train/args_heard.h"
+#include "libcore/args/heard.h"
 #include "libcore/train/output.h"
 #include "libcore/train/output_inputs.h"
 #include "libcore/train/train_private.h"
@@ -424,7 +424,7 @@ static void describe (struct train *t)
                      t->evaluation.missing[part].text);
     }
     args_others_tell (&t->config.args->others, t->out);
-    args_heard_tell (&t->config, t->out);
+    args_heard_tell (t->config.args, &t->config.geometry, t->out);
     for (size_t i = 0; i < sizeof (notes) / sizeof (notes[0]); i++) {
         if (notes[i])
             fprintf (t->out, "%s\n", notes[i]);
